@@ -1,0 +1,34 @@
+package api
+
+import "fmt"
+
+// Problem is an error as it travels: RFC 9457 with a stable code.
+type Problem struct {
+	Type   string         `json:"type" doc:"Always about:blank; the code tells problems apart."`
+	Title  string         `json:"title" doc:"The HTTP status in words."`
+	Status int            `json:"status"`
+	Code   string         `json:"code" doc:"Stable name of the problem, for programs."`
+	Detail string         `json:"detail" doc:"What is wrong and what to do about it, for people."`
+	Fields []FieldProblem `json:"fields,omitempty" doc:"The fields that are wrong, all at once."`
+	Extra  map[string]any `json:"extra,omitempty" doc:"Numbers behind the sentence."`
+}
+
+// FieldProblem is one wrong field.
+type FieldProblem struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+func (p *Problem) Error() string {
+	text := p.Detail
+	for _, f := range p.Fields {
+		text += fmt.Sprintf("\n  %s: %s", f.Field, f.Detail)
+	}
+	return text
+}
+
+// GetStatus is the HTTP status.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType says that a problem is not any JSON.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }

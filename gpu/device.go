@@ -1,0 +1,72 @@
+package gpu
+
+// Device is what is known about one GPU and does not change from one sample
+// to the next.
+type Device struct {
+	UUID    string `json:"uuid" doc:"What the device is known by, everywhere and for ever."`
+	Index   int    `json:"index" doc:"Its position on this machine today. For people only: it may change at the next boot."`
+	Name    string `json:"name"`
+	Vendor  Vendor `json:"vendor"`
+	Backend string `json:"backend" doc:"The part of berth that talks to it: nvml, amd or sim."`
+	Driver  string `json:"driver,omitempty" doc:"Version of the driver."`
+
+	PCI               string   `json:"pci_bus_id,omitempty"`
+	Path              string   `json:"path,omitempty" doc:"Device file, for finding processes that hold it open."`
+	ComputeCapability string   `json:"compute_capability,omitempty" example:"9.0"`
+	MemoryTotal       MiB      `json:"memory_total_mb"`
+	NUMANode          Opt[int] `json:"numa_node,omitzero"`
+
+	PowerLimit   Opt[Watts]   `json:"power_limit_watts,omitzero" doc:"The power cap in force."`
+	TempSlowdown Opt[Celsius] `json:"temp_slowdown_celsius,omitzero" doc:"Where the hardware slows itself down."`
+	TempMax      Opt[Celsius] `json:"temp_max_celsius,omitzero" doc:"The vendor's highest operating temperature."`
+	TempShutdown Opt[Celsius] `json:"temp_shutdown_celsius,omitzero" doc:"Where the hardware switches itself off."`
+
+	Links []Link `json:"links,omitempty" doc:"How it reaches the other devices of this machine, best first."`
+
+	Parent    string   `json:"parent,omitempty" doc:"For a MIG instance: the UUID of the device it is part of."`
+	Instances []string `json:"instances,omitempty" doc:"For a device in MIG mode: the UUIDs of its instances."`
+}
+
+// Vendor is the maker of a device.
+type Vendor string
+
+// The vendors berth knows.
+const (
+	NVIDIA    Vendor = "nvidia"
+	AMD       Vendor = "amd"
+	Simulated Vendor = "sim"
+)
+
+// Link is the best connection from a device to one other.
+type Link struct {
+	To    string   `json:"to" doc:"UUID of the other device."`
+	Kind  LinkKind `json:"kind"`
+	Lanes int      `json:"lanes,omitempty" doc:"NVLink: how many links there are side by side."`
+}
+
+// LinkKind says what two devices have in common, from best to worst.
+type LinkKind string
+
+// The kinds of link. Closeness orders them.
+const (
+	LinkNVLink LinkKind = "nvlink"
+	LinkSwitch LinkKind = "pcie_switch"
+	LinkBridge LinkKind = "host_bridge"
+	LinkNode   LinkKind = "numa_node"
+	LinkSystem LinkKind = "system"
+)
+
+// Closeness is larger for better links; an unknown kind is the worst.
+func (k LinkKind) Closeness() int {
+	switch k {
+	case LinkNVLink:
+		return 4
+	case LinkSwitch:
+		return 3
+	case LinkBridge:
+		return 2
+	case LinkNode:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,53 @@
+package gpu
+
+// State is how hard a device may be worked now.
+type State string
+
+// The states, from best to worst.
+const (
+	Optimal     State = "OPTIMAL"
+	Normal      State = "NORMAL"
+	Throttled   State = "THROTTLED"
+	Critical    State = "CRITICAL"
+	Unavailable State = "UNAVAILABLE"
+)
+
+// States lists them from best to worst.
+func States() []State { return []State{Optimal, Normal, Throttled, Critical, Unavailable} }
+
+// Rank grows from best to worst; a word that is no state ranks last.
+func (s State) Rank() int {
+	for i, known := range States() {
+		if s == known {
+			return i
+		}
+	}
+	return len(States())
+}
+
+// Worse reports whether s is worse than t.
+func (s State) Worse(t State) bool { return s.Rank() > t.Rank() }
+
+// Multiplier is the share of full speed that work on the device should run at.
+func (s State) Multiplier() float64 {
+	switch s {
+	case Optimal:
+		return 1
+	case Normal:
+		return 0.8
+	case Throttled:
+		return 0.5
+	}
+	return 0
+}
+
+// Health has three answers, never two: a device nobody could ask is not
+// healthy, and not unhealthy either.
+type Health string
+
+// The answers.
+const (
+	Healthy       Health = "healthy"
+	Unhealthy     Health = "unhealthy"
+	HealthUnknown Health = "unknown"
+)

@@ -1,0 +1,80 @@
+package gpu
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// MiB is an amount of memory in units of 2^20 bytes. JSON fields of this type
+// end in _mb. A type of its own, because a byte count passed where mebibytes
+// are meant is wrong by a factor that still looks plausible.
+type MiB int64
+
+// MiBOf converts bytes, rounding down: a device with 2^20-1 free bytes cannot
+// hold one MiB more.
+func MiBOf(bytes uint64) MiB { return MiB(bytes >> 20) }
+
+// Celsius is a temperature.
+type Celsius float64
+
+// Watts is electrical power.
+type Watts float64
+
+// MHz is a clock frequency.
+type MHz float64
+
+// Percent is a share of a whole, 0 to 100.
+type Percent float64
+
+// String writes a memory amount the way a person would say it.
+func (m MiB) String() string {
+	switch {
+	case m >= 1<<20 || m <= -(1<<20):
+		return trimFloat(float64(m)/(1<<20)) + " TiB"
+	case m >= 1<<10 || m <= -(1<<10):
+		return trimFloat(float64(m)/(1<<10)) + " GiB"
+	}
+	return strconv.FormatInt(int64(m), 10) + " MiB"
+}
+
+func trimFloat(f float64) string {
+	s := strconv.FormatFloat(f, 'f', 1, 64)
+	return strings.TrimSuffix(s, ".0")
+}
+
+// memoryUnits maps a suffix to its size in MiB. As everywhere in berth,
+// a bare number and "MB" mean MiB; there is no unit of 10^6 bytes.
+var memoryUnits = map[string]float64{
+	"": 1, "m": 1, "mb": 1, "mib": 1,
+	"g": 1 << 10, "gb": 1 << 10, "gib": 1 << 10,
+	"t": 1 << 20, "tb": 1 << 20, "tib": 1 << 20,
+	"k": 1.0 / (1 << 10), "kb": 1.0 / (1 << 10), "kib": 1.0 / (1 << 10),
+}
+
+// maxMemory keeps sums of leases far away from overflow: a million TiB.
+const maxMemory = MiB(1) << 40
+
+// ParseMiB reads "4GiB", "512M", "1.5g" or a plain number of MiB. The result
+// is a whole, positive number of MiB; anything else is refused with a reason.
+func ParseMiB(s string) (MiB, error) {
+	text := strings.TrimSpace(s)
+	end := strings.LastIndexAny(text, "0123456789.") + 1
+	number, unit := text[:end], strings.ToLower(strings.TrimSpace(text[end:]))
+	size, ok := memoryUnits[unit]
+	value, err := strconv.ParseFloat(number, 64)
+	if err != nil || !ok {
+		return 0, fmt.Errorf("%q is not an amount of memory: write it like 4GiB, 512M or 2048 (MiB)", s)
+	}
+	m := value * size
+	switch {
+	case math.IsNaN(m) || m <= 0:
+		return 0, fmt.Errorf("%q is not a positive amount of memory", s)
+	case m > float64(maxMemory):
+		return 0, fmt.Errorf("%q is more memory than any machine has", s)
+	case m != math.Trunc(m):
+		return 0, fmt.Errorf("%q is not a whole number of MiB", s)
+	}
+	return MiB(m), nil
+}

@@ -1,0 +1,39 @@
+package device
+
+import "errors"
+
+// Errors that callers decide on. Backends wrap them with the operation and, in
+// Error, with what the person at the keyboard can do about it.
+var (
+	ErrLost         = errors.New("device is not on the bus")
+	ErrHung         = errors.New("device did not answer in time")
+	ErrUnsupported  = errors.New("not supported")
+	ErrNoLibrary    = errors.New("driver library not found")
+	ErrNoDriver     = errors.New("driver not loaded")
+	ErrNoPermission = errors.New("no permission")
+)
+
+// Error is a failure with a remedy.
+type Error struct {
+	Op   string // what was tried, in a few words
+	Err  error  // the cause; one of the above where it fits
+	Hint string // what to do, one sentence
+}
+
+func (e *Error) Error() string {
+	text := e.Op + ": " + e.Err.Error()
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint returns the remedy that err carries, if any.
+func Hint(err error) string {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Hint
+	}
+	return ""
+}
