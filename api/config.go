@@ -1,0 +1,60 @@
+package api
+
+import "github.com/berth-gpu/berth/gpu"
+
+// GPUConfig is the gpu section of the configuration as it stands.
+type GPUConfig struct {
+	gpu.Thresholds
+
+	ThrottleCooldown float64          `json:"throttle_cooldown_seconds" doc:"How long a better state must hold before it counts."`
+	CriticalPause    float64          `json:"critical_pause_seconds" doc:"The same for leaving CRITICAL."`
+	MemoryLimit      gpu.Opt[gpu.MiB] `json:"memory_limit_mb" doc:"How much of a device's memory berth may lease; null: all of it."`
+	MemoryReserve    gpu.MiB          `json:"memory_reserve_mb" doc:"How much of that is never leased."`
+	MaxPipelines     gpu.Opt[int]     `json:"max_pipelines" doc:"Slots of a device; null: CPUs / devices, rounded up."`
+	MonitorInterval  float64          `json:"monitor_interval" doc:"Seconds from one sample to the next."`
+	HistorySize      int              `json:"history_size" doc:"How many samples of each device are kept."`
+
+	Devices map[string]DeviceConfig `json:"devices" doc:"What is different for single devices, by UUID."`
+}
+
+// DeviceConfig is what is different for one device; what is absent follows the
+// section around it.
+type DeviceConfig struct {
+	TempOptimal      gpu.Opt[gpu.Celsius] `json:"temp_optimal,omitzero"`
+	TempNormal       gpu.Opt[gpu.Celsius] `json:"temp_normal,omitzero"`
+	TempThrottle     gpu.Opt[gpu.Celsius] `json:"temp_throttle,omitzero"`
+	TempCritical     gpu.Opt[gpu.Celsius] `json:"temp_critical,omitzero"`
+	MemoryOptimal    gpu.Opt[gpu.Percent] `json:"memory_optimal,omitzero"`
+	MemoryNormal     gpu.Opt[gpu.Percent] `json:"memory_normal,omitzero"`
+	MemoryCritical   gpu.Opt[gpu.Percent] `json:"memory_critical,omitzero"`
+	ThrottleCooldown gpu.Opt[float64]     `json:"throttle_cooldown_seconds,omitzero"`
+	CriticalPause    gpu.Opt[float64]     `json:"critical_pause_seconds,omitzero"`
+	MemoryLimit      gpu.Opt[gpu.MiB]     `json:"memory_limit_mb,omitzero"`
+	MemoryReserve    gpu.Opt[gpu.MiB]     `json:"memory_reserve_mb,omitzero"`
+	MaxPipelines     gpu.Opt[int]         `json:"max_pipelines,omitzero"`
+}
+
+// GPUChange is a change of the gpu section. What is absent stays as it is; in
+// JSON, null goes back to what the weaker sources say. Either all of it holds
+// or nothing does.
+type GPUChange struct {
+	DeviceConfig
+
+	MonitorInterval gpu.Opt[float64]        `json:"monitor_interval,omitzero"`
+	HistorySize     gpu.Opt[int]            `json:"history_size,omitzero"`
+	Devices         map[string]DeviceConfig `json:"devices,omitempty" doc:"Changes for single devices, by UUID; null for one removes all that was set for it at run time."`
+}
+
+// ConfigFields is every setting, in the order of the documentation.
+type ConfigFields struct {
+	Fields []ConfigField `json:"fields"`
+}
+
+// ConfigField is one setting as it stands.
+type ConfigField struct {
+	Field  string `json:"field" example:"gpu.temp_optimal"`
+	Value  string `json:"value" doc:"As written in berth.yaml; a secret is only said to be set."`
+	Unit   string `json:"unit,omitempty"`
+	Source string `json:"source" doc:"Where it comes from: default, a line of a file, saved at run time, a variable or a flag."`
+	Doc    string `json:"doc"`
+}

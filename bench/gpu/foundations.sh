@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Tries berth on this machine's NVIDIA GPU and measures what watching it costs.
+# Needs bin/berth and bin/samplecost (make gpu builds both) and, for the part
+# with a process, a Python with PyTorch, CuPy or JAX. Changes nothing on the
+# device. Prints its findings; exits non-zero if one of them is not as it must be.
+set -u
+cd "$(dirname "$0")/../.."
+berth=bin/berth
+dir=$(mktemp -d)
+failures=0
+export BERTH_SOCKET=$dir/berth.sock
+daemon= worker=
+finish() { [ -n "$worker" ] && kill "$worker" 2>/dev/null; [ -n "$daemon" ] && kill "$daemon" 2>/dev/null; wait; rm -rf "$dir"; }
+trap finish EXIT
+
+say() { printf '\n== %s\n' "$*"; }
+must() { # must "what is true" command…
+  local what=$1; shift
+  if "$@"; then printf 'PASS  %s\n' "$what"; else printf 'FAIL  %s\n' "$what"; failures=$((failures + 1)); fi
+}
+value() { python3 -c "import json,sys; d=json.load(sys.stdin); print($1)"; }
+ask() { curl -sS --unix-socket "$BERTH_SOCKET" "http://berth$1"; }
+ticks() { awk '{print $14+$15}' "/proc/$1/stat"; }
+
+say "machine"
+echo "commit   $($berth version 2>/dev/null | head -1)"
+echo "kernel   $(uname -r), $(nproc) CPUs"
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+
+say "the daemon finds the device"
+$berth serve --devices nvml --state-dir "$dir/state" --listen '' 2>"$dir/log" &
+daemon=$!
+for _ in $(seq 100); do ask /readyz >/dev/null 2>&1 && break; read -rt 0.1 <> <(:); done
+must "the daemon is ready" ask /readyz
+echo
+uuid=$(ask /api/gpu/status | value "d['device']['uuid']")
+must "the UUID is the one nvidia-smi shows ($uuid)" [ "$uuid" = "$(nvidia-smi --query-gpu=uuid --format=csv,noheader | head -1)" ]
+ask /api/gpu/status | python3 -m json.tool
+
+say "a process and its memory"
+cat >"$dir/hold.py" <<'PY'
+import sys
+try:
+    import torch
+    x = torch.zeros(3 << 28, device="cuda"); torch.cuda.synchronize()   # 3 GiB
+except ImportError:
+    import cupy
+    x = cupy.zeros(3 << 28, dtype="float32"); cupy.cuda.Device().synchronize()
+print("holding", flush=True)
+sys.stdin.read()
+PY
+exec 9<> <(:)
+mkfifo "$dir/out"
+python3 "$dir/hold.py" <&9 >"$dir/out" &
+worker=$!
+read -r _ <"$dir/out"
+read -rt 2.5 <> <(:) # two intervals, so that a sample has seen it
+seen=$(ask /api/gpu/status | value "next((p.get('memory_mb') for p in d['sample']['processes'] if p['pid']==$worker), 'absent')")
+echo "process $worker holds $seen MB according to berth"
+must "its memory is seen, at least the 3072 MB it took" [ "${seen%%[!0-9]*}" -ge 3072 ]
+$berth status
+kill "$worker"; wait "$worker" 2>/dev/null; worker=
+read -rt 2.5 <> <(:)
+must "it is gone from the sample after it ended" [ "$(ask /api/gpu/status | value "len([p for p in d['sample']['processes'] if p['name']=='python3'])")" = 0 ]
+
+say "what a reading costs"
+bin/samplecost -json >"$dir/cost.json" && bin/samplecost
+must "a fast sample has a median of at most 50 µs" [ "$(value "int(d['fast']['median_us'] <= 50)" <"$dir/cost.json")" = 1 ]
+
+say "what the idle daemon costs, over a minute at the default interval"
+before=$(ticks $daemon); start=$(date +%s.%N)
+read -rt 60 <> <(:)
+after=$(ticks $daemon); end=$(date +%s.%N)
+percent=$(python3 -c "print(f'{($after-$before)/$(getconf CLK_TCK)/($end-$start)*100:.3f}')")
+rss=$(awk '/VmRSS/{print $2}' "/proc/$daemon/status")
+echo "CPU $percent % of one core ($((after - before)) ticks in 60 s), memory $((rss / 1024)) MiB"
+must "under 0.1 % of a core" [ "$(python3 -c "print(int($percent < 0.1))")" = 1 ]
+ask /metrics | grep -E '^berth_sample_duration_seconds_(sum|count)|^process_cpu_seconds_total'
+
+say "doctor, trend and events"
+$berth doctor
+ask '/api/gpu/temperature/trend?minutes=2'; echo
+$berth events
+cat "$dir/log"
+
+printf '\n%d failed\n' "$failures"
+exit "$failures"

@@ -1,0 +1,132 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// get asks for path and reads the answer into a T.
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
+	return call[T](ctx, c, http.MethodGet, path, query, nil)
+}
+
+// call sends a request and reads the answer into a T.
+func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body []byte) (T, error) {
+	var answer T
+	err := c.exchange(ctx, method, path, query, body, func(resp *http.Response) error {
+		if err := check(resp); err != nil {
+			return err
+		}
+		return decode(resp.Body, &answer)
+	})
+	return answer, err
+}
+
+// exchange sends a request and hands the answer to read, all within the
+// client's time limit.
+func (c *Client) exchange(ctx context.Context, method, path string, query url.Values, body []byte,
+	read func(*http.Response) error) error {
+	limited := ctx
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
+	resp, err := c.send(limited, method, path, query, body)
+	if err == nil {
+		err = read(resp)
+		// What is left is read too, within reason: only then is the
+		// connection used again.
+		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
+		_ = resp.Body.Close()
+	}
+	return c.explain(ctx, method, path, err)
+}
+
+// explain says which call failed. Problems and a missing daemon speak for
+// themselves.
+func (c *Client) explain(ctx context.Context, method, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if missing := (*NoDaemonError)(nil); errors.As(err, &missing) {
+		return missing
+	}
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
+		return problem
+	}
+	if inner := (*url.Error)(nil); errors.As(err, &inner) {
+		err = inner.Err // the URL of a socket is made up
+	}
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s %s: no answer within %s: %w", method, path, c.timeout, err)
+	}
+	return fmt.Errorf("%s %s: %w", method, path, err)
+}
+
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
+	req, err := c.request(ctx, method, path, query, body)
+	if err != nil {
+		return nil, err
+	}
+	return c.http.Do(req)
+}
+
+func (c *Client) request(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Request, error) {
+	target := c.base + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, reader)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return req, nil
+}
+
+// check turns an answer that is an error into one.
+func check(resp *http.Response) error {
+	if resp.StatusCode < 300 {
+		return nil
+	}
+	if mediaType(resp) == "application/problem+json" {
+		problem := new(api.Problem)
+		if err := decode(io.LimitReader(resp.Body, 1<<20), problem); err != nil {
+			return err
+		}
+		problem.Status = resp.StatusCode
+		return problem
+	}
+	return fmt.Errorf("answered %s, and not as a berth daemon would: is something else listening there?", resp.Status)
+}
+
+func mediaType(resp *http.Response) string {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return kind
+}
+
+func decode(r io.Reader, into any) error {
+	if err := json.NewDecoder(r).Decode(into); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	return nil
+}

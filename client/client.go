@@ -1,0 +1,109 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Options say where the daemon is. Set one of Socket, URL and Transport, or use
+// [Find] to let the environment decide.
+type Options struct {
+	// Socket is the path of the daemon's Unix socket.
+	Socket string
+
+	// URL is the address of a daemon that listens on TCP, such as
+	// http://127.0.0.1:8000. A missing scheme means http.
+	URL string
+
+	// Token is sent as a bearer token, and only to URL: a socket is guarded by
+	// its file permissions.
+	Token string
+
+	// Transport carries the requests instead of the network; see [Through].
+	Transport http.RoundTripper
+
+	// Timeout limits every call but Events. Zero: only the context does.
+	Timeout time.Duration
+
+	// Retry, if set, is told before Events connects again: why, and how long
+	// it waits first.
+	Retry func(err error, wait time.Duration)
+}
+
+// Client is a connection to a daemon. It holds no state of the daemon's and
+// may be used by several goroutines.
+type Client struct {
+	http    *http.Client
+	base    string // scheme and host, and the path in front of the routes, without a slash at the end
+	token   string
+	timeout time.Duration
+	retry   func(error, time.Duration)
+}
+
+// New makes a client. It does not connect: the first call does.
+func New(o Options) (*Client, error) {
+	places := 0
+	for _, set := range []bool{o.Socket != "", o.URL != "", o.Transport != nil} {
+		if set {
+			places++
+		}
+	}
+	if places != 1 {
+		return nil, errors.New("client: set exactly one of Socket, URL and Transport")
+	}
+	switch {
+	case o.Socket != "":
+		return overSockets(o, []string{o.Socket}), nil
+	case o.URL != "":
+		return overTCP(o)
+	}
+	return o.client("http://localhost", o.Transport), nil
+}
+
+// Close lets go of idle connections. Calls made later open new ones.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+func (o Options) client(base string, transport http.RoundTripper) *Client {
+	return &Client{
+		http: &http.Client{Transport: transport}, base: base,
+		timeout: o.Timeout, retry: o.Retry,
+	}
+}
+
+// overSockets connects to the first of the sockets that somebody listens on.
+// It looks again at every new connection, so a daemon may come and go.
+func overSockets(o Options, paths []string) *Client {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialFirst(ctx, "unix", paths)
+		},
+		DisableCompression: true,
+		IdleConnTimeout:    90 * time.Second,
+	}
+	return o.client("http://localhost", transport)
+}
+
+func overTCP(o Options) (*Client, error) {
+	text := o.URL
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("client: %q is not the address of a daemon: write it like http://127.0.0.1:8000", o.URL)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) {
+		return dialFirst(ctx, "tcp", []string{address})
+	}
+	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
+	c := o.client(base.String(), transport)
+	c.token = o.Token
+	return c, nil
+}

@@ -1,0 +1,152 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+const eventsPath = "/api/events"
+
+// Events gives the events after the id, oldest first; 0 means from the oldest
+// that is kept. Without follow it ends after the newest. With follow it goes on
+// until ctx ends: a connection that breaks is made again, and continues after
+// the last event seen, so that none is lost and none comes twice.
+//
+// An error is the last thing it gives. A daemon that is not there at the start
+// is one; a daemon that goes away later is waited for. Where events are no
+// longer kept, an event with the code [gpu.EventGap] stands in their place.
+func (c *Client) Events(ctx context.Context, after uint64, follow bool) iter.Seq2[gpu.Event, error] {
+	return func(yield func(gpu.Event, error) bool) {
+		r := &reader{client: c, last: after, follow: follow, yield: yield}
+		if err := r.read(ctx); err != nil {
+			yield(gpu.Event{}, err)
+		}
+	}
+}
+
+// reader is one range over Events.
+type reader struct {
+	client    *Client
+	follow    bool
+	yield     func(gpu.Event, error) bool
+	last      uint64 // id of the newest event given
+	connected bool   // has been, at least once
+	failures  int    // breaks since the last event
+}
+
+// errStopped says that the loop body wants no more.
+var errStopped = errors.New("stopped")
+
+// read returns nil when there is nothing more to give, and otherwise why it
+// ended early.
+func (r *reader) read(ctx context.Context) error {
+	for {
+		err := r.connection(ctx)
+		switch {
+		case errors.Is(err, errStopped):
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !r.follow, !r.connected, isPermanent(err):
+			return r.client.explain(ctx, http.MethodGet, eventsPath, err)
+		case err == nil:
+			err = errors.New("the daemon ended the stream")
+		}
+		if err := r.pause(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// connection reads one connection to its end, which is nil where the daemon
+// ended it in good order.
+func (r *reader) connection(ctx context.Context) error {
+	query := url.Values{"follow": {strconv.FormatBool(r.follow)}}
+	req, err := r.client.request(ctx, http.MethodGet, eventsPath, query, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	if r.last > 0 {
+		req.Header.Set("Last-Event-ID", strconv.FormatUint(r.last, 10))
+	}
+	resp, err := r.client.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := check(resp); err != nil {
+		return err
+	}
+	r.connected = true
+	return r.give(resp.Body)
+}
+
+// give hands on what is new in a stream.
+func (r *reader) give(body io.Reader) error {
+	for data, err := range frames(body) {
+		if err != nil {
+			return err
+		}
+		var e gpu.Event
+		if err := json.Unmarshal(data, &e); err != nil {
+			return &badEventError{err}
+		}
+		// After a gap the ids may begin again lower, so a gap is never old.
+		if e.ID <= r.last && e.Code != gpu.EventGap {
+			continue
+		}
+		r.last, r.failures = e.ID, 0
+		if !r.yield(e, nil) {
+			return errStopped
+		}
+	}
+	return nil
+}
+
+// pause waits before the next connection, longer each time, and never as long
+// as the neighbour: many readers of a daemon that restarts come back one by one.
+func (r *reader) pause(ctx context.Context, why error) error {
+	const shortest, longest = 100 * time.Millisecond, 5 * time.Second
+	wait := min(shortest<<min(r.failures, 10), longest)
+	wait += rand.N(wait / 2)
+	r.failures++
+	if r.client.retry != nil {
+		r.client.retry(why, wait)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// isPermanent reports whether trying again would end the same way.
+func isPermanent(err error) bool {
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
+		return problem.Status < 500
+	}
+	bad := (*badEventError)(nil)
+	return errors.As(err, &bad)
+}
+
+// badEventError is an event that came whole and cannot be read.
+type badEventError struct{ err error }
+
+func (e *badEventError) Error() string { return fmt.Sprintf("read an event: %v", e.err) }
+func (e *badEventError) Unwrap() error { return e.err }

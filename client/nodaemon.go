@@ -1,0 +1,77 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// NoDaemonError means that nobody listens where a daemon was looked for.
+type NoDaemonError struct {
+	Attempts []Attempt // in the order they were made
+}
+
+// Attempt is one place where a daemon was looked for.
+type Attempt struct {
+	Network string // unix or tcp
+	Address string // path of the socket, or host and port
+	Err     error  // why there is no connection
+}
+
+func (e *NoDaemonError) Error() string {
+	var tried []string
+	for _, a := range e.Attempts {
+		cause := a.Err
+		if errno := syscall.Errno(0); errors.As(a.Err, &errno) {
+			cause = errno
+		}
+		tried = append(tried, fmt.Sprintf("%s: %v", a.Address, cause))
+	}
+	return "no daemon answers (" + strings.Join(tried, "; ") + ")"
+}
+
+// Unwrap gives the causes, so that errors.Is(err, fs.ErrPermission) tells a
+// daemon that is not there from one that may not be used.
+func (e *NoDaemonError) Unwrap() []error {
+	var errs []error
+	for _, a := range e.Attempts {
+		errs = append(errs, a.Err)
+	}
+	return errs
+}
+
+// Hint says what to do about it, in one sentence.
+func (e *NoDaemonError) Hint() string {
+	for _, a := range e.Attempts {
+		if a.Network == "unix" && errors.Is(a.Err, fs.ErrPermission) {
+			return "your user may not open " + a.Address + ": join the group that owns it, or use sudo"
+		}
+	}
+	for _, a := range e.Attempts {
+		if a.Network == "tcp" {
+			return "check the address, or start a daemon there: berth serve"
+		}
+	}
+	return "start one: berth serve"
+}
+
+// dialFirst connects to the first address that answers.
+func dialFirst(ctx context.Context, network string, addresses []string) (net.Conn, error) {
+	var dialer net.Dialer
+	var failed NoDaemonError
+	for _, address := range addresses {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err == nil {
+			return conn, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		failed.Attempts = append(failed.Attempts, Attempt{network, address, err})
+	}
+	return nil, &failed
+}

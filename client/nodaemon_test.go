@@ -1,0 +1,127 @@
+package client
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestNoDaemonOnSocket(t *testing.T) {
+	missing := filepath.Join(shortDir(t), "berth.sock")
+	c, err := New(Options{Socket: missing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.StatusAll(t.Context())
+	none := (*NoDaemonError)(nil)
+	if !errors.As(err, &none) {
+		t.Fatalf("error %v", err)
+	}
+	if want := "no daemon answers (" + missing + ": no such file or directory)"; err.Error() != want {
+		t.Errorf("error %q, want %q", err, want)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Error("the cause is lost")
+	}
+	if want := "start one: berth serve"; none.Hint() != want {
+		t.Errorf("hint %q, want %q", none.Hint(), want)
+	}
+}
+
+func TestNoDaemonOnTCP(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	c, err := New(Options{URL: "http://" + address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Ping(t.Context())
+	none := (*NoDaemonError)(nil)
+	if !errors.As(err, &none) || !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("error %v", err)
+	}
+	if !strings.Contains(none.Hint(), "check the address") {
+		t.Errorf("hint %q", none.Hint())
+	}
+}
+
+func TestPermissionHint(t *testing.T) {
+	err := &NoDaemonError{Attempts: []Attempt{
+		{"unix", "/run/user/7/berth/berth.sock", fs.ErrNotExist},
+		{"unix", "/run/berth/berth.sock", syscall.EACCES},
+	}}
+	want := "your user may not open /run/berth/berth.sock: join the group that owns it, or use sudo"
+	if err.Hint() != want {
+		t.Errorf("hint %q, want %q", err.Hint(), want)
+	}
+}
+
+func TestFallsBackToTheNextSocket(t *testing.T) {
+	for _, stale := range []bool{false, true} {
+		first := filepath.Join(shortDir(t), "s")
+		if stale { // a daemon killed with -9 leaves its socket behind
+			listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: first, Net: "unix"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			listener.SetUnlinkOnClose(false)
+			_ = listener.Close()
+		}
+		answered := false
+		second := serveUnix(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { answered = true }))
+		c := overSockets(Options{}, []string{first, second})
+		if err := c.Ping(t.Context()); err != nil || !answered {
+			t.Errorf("stale %v: answered %v, error %v", stale, answered, err)
+		}
+		c.Close()
+	}
+}
+
+func TestFindOrder(t *testing.T) {
+	all := map[string]string{"BERTH_SOCKET": "/env.sock", "BERTH_URL": "http://env", "BERTH_TOKEN": "secret"}
+	for _, c := range []struct {
+		name         string
+		given        Options
+		env          map[string]string
+		socket, url  string
+		defaultPaths bool
+	}{
+		{"given socket", Options{Socket: "/s"}, all, "/s", "", false},
+		{"given URL", Options{URL: "http://u"}, all, "", "http://u", false},
+		{"socket of the environment", Options{}, all, "/env.sock", "", false},
+		{"URL of the environment", Options{}, map[string]string{"BERTH_URL": "http://env"}, "", "http://env", false},
+		{"nothing", Options{}, nil, "", "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			env := func(name string) string { return c.env[name] }
+			got := c.given.withEnv(env)
+			if got.Socket != c.socket || got.URL != c.url || got.Token != c.env["BERTH_TOKEN"] {
+				t.Errorf("got %+v", got)
+			}
+			if _, err := Find(c.given, env); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestDefaultSockets(t *testing.T) {
+	env := func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": "/run/user/7"}[name] }
+	if got, want := defaultSockets(true, env), []string{"/run/berth/berth.sock"}; !slices.Equal(got, want) {
+		t.Errorf("as root %q, want %q", got, want)
+	}
+	want := []string{"/run/user/7/berth/berth.sock", "/run/berth/berth.sock"}
+	if got := defaultSockets(false, env); !slices.Equal(got, want) {
+		t.Errorf("as a user %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,93 @@
+// Command berth is the GPU resource manager: the daemon and everything that
+// talks to it, in one binary.
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/daemon"
+)
+
+// version is set when the binary is built.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := cli.Run(ctx, world(), os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// world is this machine, as the commands see it.
+func world() cli.Env {
+	return cli.Env{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Getenv: os.Getenv, Now: time.Now, Version: version,
+		Terminal: terminal, Serve: serve, Local: local, Probe: daemon.Probe,
+		Settings: func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) },
+		Settings: func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) },
+	}
+}
+
+func terminal() (width int, ok bool) {
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	return width, err == nil
+}
+
+func sources(file string, flags map[string]string) daemon.Sources {
+	return daemon.Sources{
+		File: file, Environ: os.Environ(), Getenv: os.Getenv, Flags: flags, Root: os.Geteuid() == 0,
+	}
+}
+
+// serve runs the daemon until ctx ends.
+func serve(ctx context.Context, o cli.ServeOptions) error {
+	settings, err := daemon.Load(sources(o.Config, o.Flags))
+	if err != nil {
+		return err
+	}
+	d, err := daemon.Open(ctx, daemon.Options{
+		Settings: settings, Version: version, Log: logger(os.Stderr, settings.Config.Daemon.LogLevel, o.JSON),
+	})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Run(ctx)
+}
+
+func logger(w io.Writer, level string, asJSON bool) *slog.Logger {
+	var l slog.Level
+	if l.UnmarshalText([]byte(level)) != nil {
+		l = slog.LevelInfo
+	}
+	if asJSON {
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
+}
+
+// local looks at the devices of this machine without a daemon.
+func local(ctx context.Context, devices string) (*client.Client, func(), error) {
+	flags := map[string]string{}
+	if devices != "" {
+		flags["daemon.devices"] = devices
+	}
+	settings, err := daemon.Load(sources("", flags))
+	if err != nil {
+		return nil, nil, err
+	}
+	return daemon.Local(ctx, settings, version)
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The main job in under a minute: a daemon that knows every GPU, what it sees,
+# and what it does when one runs hot and another stops answering. Runs on real
+# GPUs where there are any, and otherwise on four simulated ones. Leaves
+# nothing behind.
+set -eu
+cd "$(dirname "$0")/.."
+berth=bin/berth
+dir=$(mktemp -d)
+export BERTH_SOCKET=$dir/berth.sock
+daemon=
+trap '[ -z "$daemon" ] || { kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true; }; rm -rf "$dir"' EXIT
+
+bold=; plain=
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m'; plain=$'\e[0m'; fi
+say() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
+show() { printf '%s$ %s%s\n' "$bold" "$*" "$plain"; "$@"; }
+pause() { read -rt "$1" <> <(:) || true; }
+
+start() {
+  $berth serve --devices "$devices" --state-dir "$dir/state" --listen 127.0.0.1:0 2>>"$dir/log" &
+  daemon=$!
+  for _ in $(seq 100); do
+    $berth status --json >/dev/null 2>&1 && [ -S "$BERTH_SOCKET" ] && return
+    kill -0 "$daemon" 2>/dev/null || { cat "$dir/log"; exit 1; }
+    pause 0.1
+  done
+  echo "the daemon did not come up:"; cat "$dir/log"; exit 1
+}
+
+if ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
+  devices=nvml
+  say "This machine has NVIDIA GPUs: the demo runs on them."
+else
+  devices=sim:examples/scenarios/demo.yaml
+  say "This machine has no NVIDIA GPU: the demo runs on four simulated ones."
+fi
+
+say "1. Start the daemon and look"
+start
+PATH=$PWD/bin:$PATH
+show berth status
+
+say "2. Watch for ten seconds"
+[ "$devices" = nvml ] || echo "(the scenario makes GPU 2 hot and lets GPU 3 hang; examples/scenarios/demo.yaml)"
+timeout 10 $berth events --follow || true
+show berth status
+
+say "3. Change a threshold while it runs, and kill -9 the daemon: the change is kept"
+show berth config set gpu.temp_optimal=60
+kill -9 "$daemon"; wait "$daemon" 2>/dev/null || true
+start
+show berth config get gpu.temp_optimal
+
+say "4. What a program reads"
+show curl -sS --unix-socket "$BERTH_SOCKET" http://berth/api/gpu/throttle/status
+printf '\n'
+show curl -sS --unix-socket "$BERTH_SOCKET" 'http://berth/api/gpu/temperature/trend?gpu=0&minutes=1'
+printf '\n'
+say "That was the demo. Start your own: bin/berth serve --devices $([ $devices = nvml ] && echo auto || echo sim:4)"

@@ -1,0 +1,156 @@
+// Package daemon wires everything together: it opens the devices, gives each
+// keeper what it needs, and opens the doors. It is the only package that knows
+// them all, and nothing but the binary may import it.
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/promexport"
+	"github.com/berth-gpu/berth/internal/thermal"
+)
+
+// eventsKept is how many events a reader may fall behind: hours on a quiet
+// machine, and still minutes while every device changes its state each second.
+const eventsKept = 4096
+
+// Options are what a daemon is made from.
+type Options struct {
+	Settings *config.Settings
+	Version  string
+	Log      *slog.Logger
+}
+
+// Daemon is the whole, wired.
+type Daemon struct {
+	log      *slog.Logger
+	settings *settings
+	backends []device.Backend
+	events   *events.Log
+	monitor  *monitor.Monitor
+	handler  http.Handler
+
+	note string // why there is no device, if there is none
+}
+
+// Open opens the devices and reads each of them once, so that the first answer
+// is never empty. Nothing runs yet.
+func Open(ctx context.Context, o Options) (*Daemon, error) {
+	c := o.Settings.Config
+	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now())}
+	var err error
+	if d.backends, d.note, err = openDevices(c.Daemon.Devices); err != nil {
+		return nil, err
+	}
+	d.settings = &settings{
+		current: o.Settings,
+		path:    filepath.Join(c.Daemon.StateDir, savedName),
+		apply:   d.configure,
+	}
+	exporter := promexport.New(promexport.Sources{
+		Readings: func() []monitor.Reading { return d.monitor.Readings() },
+		Slots:    d.Slots,
+		Version:  o.Version,
+	})
+	publish := func(e gpu.Event) {
+		d.events.Publish(e)
+		exporter.Event(e)
+		d.log.Log(ctx, level(e.Severity), e.Text, "code", e.Code, "gpu", e.GPU)
+	}
+	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{Event: publish, Cost: exporter.Cost})
+	host, _ := os.Hostname() // a machine without a name is still a machine
+	d.handler = httpapi.New(httpapi.Keepers{
+		Monitor: d.monitor, Events: d.events, Settings: d.settings, Holdings: d, Log: o.Log,
+		Metrics: exporter, Host: host, Version: o.Version,
+		Note: d.Note, Ready: func() error { return nil },
+	})
+	if err := d.monitor.Once(ctx); err != nil {
+		d.log.Warn("some devices did not answer at the start", "error", err)
+	}
+	return d, nil
+}
+
+// Run serves until ctx ends.
+func (d *Daemon) Run(ctx context.Context) error {
+	c := d.settings.load().Config.Daemon
+	if err := os.MkdirAll(c.StateDir, 0o750); err != nil {
+		return fmt.Errorf("make the state folder: %w (choose another with --state-dir)", err)
+	}
+	streams, endStreams := context.WithCancel(ctx)
+	defer endStreams()
+	doors, err := openDoors(streams, c, d.handler)
+	if err != nil {
+		return err
+	}
+	d.log.Info("berth is up", "socket", c.Socket, "listen", doors.tcp(), "devices", len(d.monitor.Readings()), "backend", c.Devices)
+	if note := d.Note(); note != "" {
+		d.log.Warn(note)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = d.monitor.Run(ctx) })
+	running.Go(func() {
+		<-ctx.Done()
+		_, _ = systemd.SdNotify(false, systemd.SdNotifyStopping)
+		doors.close()
+	})
+	_, _ = systemd.SdNotify(false, systemd.SdNotifyReady) // outside systemd there is nobody to tell
+	err = doors.serve()
+	running.Wait()
+	d.log.Info("berth is down")
+	return err
+}
+
+// Close lets go of the devices.
+func (d *Daemon) Close() error { return closeAll(d.backends) }
+
+// Note says why there is no device, if there is none.
+func (d *Daemon) Note() string {
+	if len(d.monitor.Readings()) > 0 {
+		return ""
+	}
+	if d.note == "" {
+		return "The driver answers, but there is no GPU on this machine."
+	}
+	return d.note
+}
+
+// configure applies a changed gpu section.
+func (d *Daemon) configure(c config.GPU) {
+	d.monitor.Configure(monitoring(c))
+	d.events.Publish(gpu.Event{Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Note, Text: "The configuration was changed."})
+}
+
+func monitoring(c config.GPU) monitor.Settings {
+	return monitor.Settings{
+		Interval: c.MonitorInterval, HistorySize: c.HistorySize,
+		Rules: func(uuid string) thermal.Rules {
+			d := c.For(uuid)
+			return thermal.Rules{Thresholds: d.Thresholds, Cooldown: d.ThrottleCooldown, CriticalPause: d.CriticalPause}
+		},
+	}
+}
+
+func level(s gpu.Severity) slog.Level {
+	switch s {
+	case gpu.Warning:
+		return slog.LevelWarn
+	case gpu.Serious:
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}

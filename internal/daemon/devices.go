@@ -1,0 +1,60 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/nvml"
+	"github.com/berth-gpu/berth/internal/device/sim"
+)
+
+// openDevices opens the backends that spec names: auto, nvml, sim:…, or
+// several separated by commas. What auto does not find is said in the note and
+// is no error; what was asked for by name must be there.
+func openDevices(spec string) (backends []device.Backend, note string, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(backends)
+			backends = nil
+		}
+	}()
+	for name := range strings.SplitSeq(spec, ",") {
+		name = strings.TrimSpace(name)
+		if name == "auto" {
+			b, err := nvml.Open()
+			if err != nil {
+				note = "No GPU was found: " + err.Error() + ". Try berth doctor, or berth serve --devices sim:4 for simulated ones."
+				continue
+			}
+			backends = append(backends, b)
+			continue
+		}
+		b, err := openBackend(name)
+		if err != nil {
+			return backends, "", fmt.Errorf("open devices %q: %w", name, err)
+		}
+		backends = append(backends, b)
+	}
+	return backends, note, nil
+}
+
+func openBackend(name string) (device.Backend, error) {
+	kind, rest, _ := strings.Cut(name, ":")
+	switch kind {
+	case "nvml":
+		return nvml.Open()
+	case "sim":
+		return sim.Open(rest)
+	}
+	return nil, fmt.Errorf("there is no such backend: use auto, nvml, sim:4, sim:MODEL or sim:FILE")
+}
+
+func closeAll(backends []device.Backend) error {
+	var errs []error
+	for _, b := range backends {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+// savedName is the file in the state folder that holds what was set at run
+// time.
+const savedName = "config.yaml"
+
+// Sources says where the settings come from, beside the file saved at run
+// time, which lies in the state folder that they name.
+type Sources struct {
+	File    string   // berth.yaml; empty: the usual places, if there is one
+	Environ []string // as from os.Environ
+	Getenv  func(string) string
+	Flags   map[string]string // by field, as in daemon.listen
+	Root    bool              // whether root runs it, which decides the default paths
+}
+
+// Load reads the settings from everywhere they may come from.
+func Load(from Sources) (*config.Settings, error) {
+	layers, err := from.layers()
+	if err != nil {
+		return nil, err
+	}
+	// The state folder is not known before the other sources are read, and
+	// the file saved there is weaker than some of them: hence twice.
+	first, err := config.Merge(layers...)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(first.Config.Daemon.StateDir, savedName)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return first, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what was set at run time: %w", err)
+	}
+	saved, err := config.ParseSaved(path, text)
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s holds what was set at run time with PUT /api/gpu/config: mend it, or remove it to go back to berth.yaml", err, path)
+	}
+	return config.Merge(append(layers, saved)...)
+}
+
+// layers reads every source. What is wrong with one is kept in its layer, so
+// that Merge can say all of it at once.
+func (from Sources) layers() ([]config.Layer, error) {
+	layers := []config.Layer{config.Paths(config.DefaultPaths(from.Root, from.Getenv))}
+	name, text, err := from.readFile()
+	if err != nil {
+		return nil, err
+	}
+	file, _ := config.ParseYAML(name, text)
+	env, _ := config.ParseEnv(from.Environ)
+	flags, _ := config.Flags(from.Flags)
+	return append(layers, file, env, flags), nil
+}
+
+// readFile reads the file that was named, or the first of the usual ones that
+// is there. No file is an empty one.
+func (from Sources) readFile() (name string, text []byte, err error) {
+	if from.File != "" {
+		text, err = os.ReadFile(from.File)
+		if err != nil {
+			return "", nil, fmt.Errorf("read the configuration: %w", err)
+		}
+		return from.File, text, nil
+	}
+	for _, path := range from.usual() {
+		text, err = os.ReadFile(path)
+		if err == nil {
+			return path, text, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", nil, fmt.Errorf("read the configuration: %w", err)
+		}
+	}
+	return "berth.yaml", nil, nil
+}
+
+func (from Sources) usual() []string {
+	const machine = "/etc/berth/berth.yaml"
+	if from.Root {
+		return []string{machine}
+	}
+	base := from.Getenv("XDG_CONFIG_HOME")
+	if base == "" {
+		base = filepath.Join(from.Getenv("HOME"), ".config")
+	}
+	return []string{filepath.Join(base, "berth/berth.yaml"), machine}
+}

@@ -1,0 +1,26 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+// Local is a client of a daemon that lives only for this call: it reads the
+// devices once and answers in this process. Read-only commands use it when no
+// daemon runs.
+func Local(ctx context.Context, settings *config.Settings, version string) (*client.Client, func(), error) {
+	d, err := Open(ctx, Options{Settings: settings, Version: version, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, nil, err
+	}
+	stop := func() { _ = d.Close() } // the process ends with it
+	c, err := client.New(client.Options{Transport: client.Through(d.handler)})
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return c, stop, nil
+}

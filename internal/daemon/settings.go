@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+// settings keeps the configuration in force. It is the one place that changes
+// it.
+type settings struct {
+	mu      sync.Mutex // guards current, and the saved file
+	current *config.Settings
+	path    string
+	apply   func(config.GPU) // tells the keepers
+}
+
+func (s *settings) load() *config.Settings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// GPU is the section that can be changed.
+func (s *settings) GPU() api.GPUConfig {
+	var wire api.GPUConfig
+	text, err := json.Marshal(s.load().Config.GPU)
+	if err == nil {
+		err = json.Unmarshal(text, &wire)
+	}
+	if err != nil {
+		panic(err) // the shapes are held together by a test
+	}
+	return wire
+}
+
+// Fields is every setting and where it comes from.
+func (s *settings) Fields() []api.ConfigField {
+	var fields []api.ConfigField
+	for _, f := range s.load().All() {
+		fields = append(fields, api.ConfigField{Field: f.Name, Value: f.Value, Unit: f.Unit, Source: f.Source, Doc: f.Doc})
+	}
+	return fields
+}
+
+// Change validates the whole, writes it down, and only then lets it hold.
+func (s *settings) Change(_ context.Context, body []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, saved, err := s.current.Change(body)
+	if err != nil {
+		return err
+	}
+	if err := writeWhole(s.path, saved); err != nil {
+		return fmt.Errorf("keep the change across restarts: %w", err)
+	}
+	s.current = next
+	s.apply(next.Config.GPU)
+	return nil
+}
+
+// writeWhole replaces a file so that after a crash it is the old one or the
+// new one, never half of either.
+func writeWhole(path string, text []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(temp.Name()) }() // gone already when all went well
+	_, err = temp.Write(text)
+	err = errors.Join(err, temp.Sync(), temp.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

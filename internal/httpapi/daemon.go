@@ -1,0 +1,53 @@
+package httpapi
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"net/http"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+//go:embed docs.html
+var docsPage []byte
+
+func (s *server) registerDaemon() {
+	op := func(id, path, summary string) *huma.Operation {
+		return &huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"daemon"}}
+	}
+	s.raw(op("healthz", "/healthz", "Whether the daemon is alive"), "text/plain", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	huma.Register(s.api, *op("readyz", "/readyz", "Whether the daemon can do its work; 503 while it cannot"), s.ready)
+	s.raw(op("prometheus", "/metrics", "Metrics for Prometheus"), "text/plain", s.Metrics.ServeHTTP)
+
+	text := sync.OnceValue(func() []byte {
+		b, err := json.MarshalIndent(s.api.OpenAPI(), "", "  ")
+		if err != nil {
+			panic(err) // cannot happen: the test of the text would have failed
+		}
+		return b
+	})
+	s.raw(op("openapi", "/openapi.json", "This description, as OpenAPI 3.1"), "application/json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(text())
+	})
+	page := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", "default-src 'self' 'unsafe-inline'")
+		_, _ = w.Write(docsPage)
+	}
+	s.raw(op("docs", "/docs", "This description, for people"), "text/html", page)
+}
+
+func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
+	if err := s.Ready(); err != nil {
+		return nil, problem(http.StatusServiceUnavailable, "not_ready", "%v", err)
+	}
+	return ok(api.Ready{Ready: true, Devices: len(s.Monitor.Readings()), Text: "ready"})
+}

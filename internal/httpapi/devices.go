@@ -1,0 +1,232 @@
+package httpapi
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/thermal"
+)
+
+// answer is a response body in the form the framework takes.
+type answer[T any] struct{ Body T }
+
+func ok[T any](body T) (*answer[T], error) { return &answer[T]{Body: body}, nil }
+
+// which names the device that a question is about.
+type which struct {
+	GPU string `query:"gpu" doc:"Index or UUID of the device. Default: the first." example:"0" maxLength:"128"`
+}
+
+func (s *server) registerDevices() {
+	get := func(id, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: "/api/gpu" + path, Summary: summary, Tags: []string{"devices"}}
+	}
+	huma.Register(s.api, get("status", "/status", "One device as it stands"), s.status)
+	huma.Register(s.api, get("status-all", "/status/all", "Every device, and how much of the machine is in use"), s.statusAll)
+	huma.Register(s.api, get("metrics", "/metrics", "The newest sample of one device or of all"), s.samples)
+	huma.Register(s.api, get("history", "/metrics/history", "Samples of one device, oldest first"), s.history)
+	huma.Register(s.api, get("trend", "/temperature/trend", "What the temperature has been doing, and where it goes"), s.trend)
+	huma.Register(s.api, get("available", "/memory/available", "What can be leased now, with the sum that leads to it"), s.available)
+	huma.Register(s.api, get("throttle", "/throttle/status", "How hard the device may be worked, why, and until when"), s.throttle)
+	post := func(id, path, summary string) huma.Operation {
+		op := get(id, path, summary)
+		op.Method = http.MethodPost
+		return op
+	}
+	huma.Register(s.api, post("monitoring-start", "/monitoring/start", "Start the sampling loop"), s.startMonitoring)
+	huma.Register(s.api, post("monitoring-stop", "/monitoring/stop", "Stop the sampling loop; what was measured stays and grows old"), s.stopMonitoring)
+}
+
+// find resolves the device a question is about, or says which there are.
+func (s *server) find(ref string) (monitor.Reading, error) {
+	if r, ok := s.Monitor.Find(ref); ok {
+		return r, nil
+	}
+	known := s.Monitor.Readings()
+	if len(known) == 0 {
+		return monitor.Reading{}, problem(http.StatusNotFound, "no_device", "There is no GPU here. %s", s.Note())
+	}
+	p := problem(http.StatusNotFound, "unknown_device", "There is no device %q here. Use an index or a UUID from /api/gpu/status/all.", ref)
+	uuids := make([]string, len(known))
+	for i, r := range known {
+		uuids[i] = r.Device.UUID
+	}
+	p.Extra = map[string]any{"known": uuids}
+	return monitor.Reading{}, p
+}
+
+func (s *server) status(_ context.Context, in *which) (*answer[api.Status], error) {
+	r, err := s.find(in.GPU)
+	if err != nil {
+		return nil, err
+	}
+	return ok(s.statusOf(r))
+}
+
+func (s *server) statusOf(r monitor.Reading) api.Status {
+	status := api.Status{
+		Device: r.Device, State: r.State, Since: r.Since, Reason: r.Reason,
+		Multiplier: r.State.Multiplier(), Health: r.Health, Slots: s.Holdings.Slots(r.Device.UUID),
+	}
+	if r.Sampled {
+		status.Sample = &r.Sample
+	}
+	return status
+}
+
+func (s *server) statusAll(context.Context, *struct{}) (*answer[api.StatusAll], error) {
+	readings := s.Monitor.Readings()
+	all := api.StatusAll{
+		Host: s.Host, Version: s.Version, Monitoring: s.Monitor.Running(), Note: s.Note(),
+		GPUs: make([]api.Status, len(readings)),
+	}
+	for i, r := range readings {
+		all.GPUs[i] = s.statusOf(r)
+	}
+	all.Utilization = utilization(all.GPUs)
+	return ok(all)
+}
+
+func utilization(devices []api.Status) api.Utilization {
+	u := api.Utilization{TotalGPUs: len(devices), PerGPU: make(map[string]api.GPUUtilization, len(devices))}
+	for _, d := range devices {
+		u.TotalCapacity += d.Slots.Capacity
+		u.TotalActive += d.Slots.Active
+		u.PerGPU[d.Device.UUID] = api.GPUUtilization{
+			Active: d.Slots.Active, Capacity: d.Slots.Capacity, Percent: percent(d.Slots.Active, d.Slots.Capacity),
+		}
+	}
+	u.Percent = percent(u.TotalActive, u.TotalCapacity)
+	return u
+}
+
+func percent(part, whole int) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(whole)
+}
+
+type whichOrAll struct {
+	GPU string `query:"gpu" doc:"Index or UUID of the device. Default: all of them." maxLength:"128"`
+}
+
+func (s *server) samples(_ context.Context, in *whichOrAll) (*answer[api.Samples], error) {
+	readings := s.Monitor.Readings()
+	if in.GPU != "" {
+		r, err := s.find(in.GPU)
+		if err != nil {
+			return nil, err
+		}
+		readings = []monitor.Reading{r}
+	}
+	found := api.Samples{Samples: []gpu.Sample{}}
+	for _, r := range readings {
+		if r.Sampled {
+			found.Samples = append(found.Samples, r.Sample)
+		}
+	}
+	return ok(found)
+}
+
+type historyQuery struct {
+	which
+	Since string `query:"since" doc:"Only samples after this: a time as in RFC 3339, or how long ago, as in 90s or 5m." example:"5m"`
+	Limit int    `query:"limit" doc:"At most so many, the newest. Default: all that are kept (history_size)." minimum:"1" maximum:"100000"`
+}
+
+func (s *server) history(_ context.Context, in *historyQuery) (*answer[api.Samples], error) {
+	r, err := s.find(in.GPU)
+	if err != nil {
+		return nil, err
+	}
+	since, err := moment(in.Since, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	samples := s.Monitor.History(r.Device.UUID, since, in.Limit)
+	if samples == nil {
+		samples = []gpu.Sample{}
+	}
+	return ok(api.Samples{Samples: samples})
+}
+
+// moment reads a time, or how long before now it was.
+func moment(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	p := problem(http.StatusUnprocessableEntity, "invalid_request", "since is neither a time nor a length of time.")
+	p.Fields = []api.FieldProblem{{Field: "since", Detail: "write 2026-01-31T12:00:00Z, or 5m for the last five minutes"}}
+	return time.Time{}, p
+}
+
+type trendQuery struct {
+	which
+	Minutes float64 `query:"minutes" default:"5" minimum:"0.1" maximum:"1440" doc:"How far to look back."`
+}
+
+func (s *server) trend(_ context.Context, in *trendQuery) (*answer[api.Trend], error) {
+	r, err := s.find(in.GPU)
+	if err != nil {
+		return nil, err
+	}
+	if math.IsNaN(in.Minutes) { // not below the minimum, not above the maximum
+		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "minutes is how far to look back: a number from 0.1 to 1440.")
+	}
+	since := time.Now().Add(-time.Duration(in.Minutes * float64(time.Minute)))
+	course := thermal.Trend(thermal.Points(s.Monitor.History(r.Device.UUID, since, 0)), thermal.Horizons()...)
+	t := api.Trend{
+		GPU: r.Device.UUID, Minutes: in.Minutes, Samples: course.Samples,
+		Min: course.Min, Max: course.Max, Average: course.Average, Slope: course.Slope, Direction: string(course.Direction),
+	}
+	for _, f := range course.Forecast {
+		t.Forecast = append(t.Forecast, api.TemperatureForecast{In: f.In.Seconds(), Temperature: f.Temperature})
+	}
+	return ok(t)
+}
+
+func (s *server) available(context.Context, *struct{}) (*answer[api.Available], error) {
+	return ok(api.Available{GPUs: s.Holdings.Available()})
+}
+
+func (s *server) throttle(_ context.Context, in *which) (*answer[api.Throttle], error) {
+	r, err := s.find(in.GPU)
+	if err != nil {
+		return nil, err
+	}
+	multiplier := r.State.Multiplier()
+	t := api.Throttle{
+		GPU: r.Device.UUID, State: r.State, Multiplier: multiplier,
+		Throttle: multiplier < 1, Stop: r.Stop, Reason: r.Reason,
+	}
+	if !r.Until.IsZero() {
+		t.Until = &r.Until
+	}
+	return ok(t)
+}
+
+func (s *server) startMonitoring(context.Context, *struct{}) (*answer[api.Monitoring], error) {
+	return ok(s.monitoring(s.Monitor.Start()))
+}
+
+func (s *server) stopMonitoring(context.Context, *struct{}) (*answer[api.Monitoring], error) {
+	return ok(s.monitoring(s.Monitor.Stop()))
+}
+
+func (s *server) monitoring(changed bool) api.Monitoring {
+	return api.Monitoring{Running: s.Monitor.Running(), Interval: s.Settings.GPU().MonitorInterval, Changed: changed}
+}

@@ -1,0 +1,120 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+const (
+	// heartbeat is how often a silent stream says that it is alive, so that a
+	// reader that went away without a word is noticed.
+	heartbeat = 15 * time.Second
+	// patience is how long one write to a reader may take before it is let go.
+	patience = 10 * time.Second
+)
+
+func (s *server) registerEvents() {
+	s.raw(&huma.Operation{
+		OperationID: "events", Method: http.MethodGet, Path: "/api/events", Tags: []string{"events"},
+		Summary: "Events as they happen, as server-sent events",
+		Description: "Each event has an id, its code as the event name and the event as JSON data. To go on after a break, send the last id " +
+			"seen in the header Last-Event-ID or in after; where events in between are no longer kept, one with the code gap comes first.",
+		Parameters: []*huma.Param{
+			{Name: "Last-Event-ID", In: "header", Description: "Only events after this id.", Schema: &huma.Schema{Type: "integer"}},
+			{Name: "after", In: "query", Description: "The same, for clients that cannot set headers.", Schema: &huma.Schema{Type: "integer"}},
+			{Name: "follow", In: "query", Description: "false: send what is kept and end.", Schema: &huma.Schema{Type: "boolean", Default: true}},
+		},
+	}, "text/event-stream", s.events)
+}
+
+func (s *server) events(w http.ResponseWriter, r *http.Request) {
+	after, follow, err := eventQuery(r)
+	if err != nil {
+		writeProblem(w, problem(http.StatusUnprocessableEntity, "invalid_request", "%v", err))
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	out := &eventWriter{w: w, control: http.NewResponseController(w)}
+	out.flush()
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for out.err == nil {
+		found, more := s.Events.Kept(after)
+		for _, e := range found {
+			out.event(e)
+			after = e.ID
+		}
+		out.flush()
+		if !follow {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-more:
+		case <-beat.C:
+			out.comment("still here")
+		}
+	}
+}
+
+func eventQuery(r *http.Request) (after uint64, follow bool, err error) {
+	last := r.Header.Get("Last-Event-ID")
+	if q := r.URL.Query().Get("after"); q != "" {
+		last = q
+	}
+	if last != "" {
+		if after, err = strconv.ParseUint(last, 10, 64); err != nil {
+			return 0, false, fmt.Errorf("%q is not an event id: it is a whole number, as it came with the event.", last)
+		}
+	}
+	follow = true
+	if q := r.URL.Query().Get("follow"); q != "" {
+		if follow, err = strconv.ParseBool(q); err != nil {
+			return 0, false, fmt.Errorf("follow is true or false, not %q.", q)
+		}
+	}
+	return after, follow, nil
+}
+
+// eventWriter writes a stream until the first error, which it keeps.
+type eventWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	err     error
+}
+
+func (o *eventWriter) event(e gpu.Event) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		o.err = err
+		return
+	}
+	o.write("id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Code, data)
+}
+
+func (o *eventWriter) comment(text string) {
+	o.write(": %s\n\n", text)
+	o.flush()
+}
+
+func (o *eventWriter) write(format string, args ...any) {
+	if o.err == nil {
+		_ = o.control.SetWriteDeadline(time.Now().Add(patience)) // not every connection has deadlines; those that lack them cannot hang
+		_, o.err = fmt.Fprintf(o.w, format, args...)
+	}
+}
+
+func (o *eventWriter) flush() {
+	if o.err == nil {
+		o.err = o.control.Flush()
+	}
+}

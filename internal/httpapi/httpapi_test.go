@@ -1,0 +1,381 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/sim"
+	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/monitor"
+)
+
+// door is the whole API over simulated devices, each read once.
+type door struct {
+	*server
+	events   *events.Log
+	settings *memorySettings
+}
+
+func open(t *testing.T, devices string) *door {
+	t.Helper()
+	var backends []device.Backend
+	if devices != "" {
+		b, err := sim.Open(devices)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = b.Close() })
+		backends = append(backends, b)
+	}
+	settings, err := config.Merge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &door{events: events.New(100, time.UnixMicro(1000)), settings: &memorySettings{settings}}
+	m := monitor.New(backends, monitor.Settings{}, monitor.Hooks{Event: d.events.Publish})
+	if err := m.Once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.server = build(Keepers{
+		Monitor: m, Events: d.events, Settings: d.settings, Holdings: twoSlots{}, Log: slog.New(slog.DiscardHandler),
+		Metrics: http.NotFoundHandler(), Host: "here", Version: "test",
+		Note: func() string { return "No GPU was found." }, Ready: func() error { return nil },
+	})
+	return d
+}
+
+// memorySettings is a configuration that is kept nowhere.
+type memorySettings struct{ *config.Settings }
+
+func (m *memorySettings) GPU() api.GPUConfig {
+	return api.GPUConfig{Thresholds: m.Config.GPU.Thresholds, MonitorInterval: m.Config.GPU.MonitorInterval.Seconds()}
+}
+func (m *memorySettings) Fields() []api.ConfigField { return nil }
+func (m *memorySettings) Change(_ context.Context, body []byte) error {
+	next, _, err := m.Settings.Change(body)
+	if err == nil {
+		m.Settings = next
+	}
+	return err
+}
+
+type twoSlots struct{}
+
+func (twoSlots) Slots(string) api.Slots           { return api.Slots{Active: 1, Capacity: 2} }
+func (twoSlots) Available() []api.DeviceAvailable { return []api.DeviceAvailable{} }
+
+func (d *door) ask(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	return w
+}
+
+func decode[T any](t *testing.T, w *httptest.ResponseRecorder) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
+		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+	}
+	return v
+}
+
+func TestStatus(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	first := decode[api.Status](t, d.ask("GET", "/api/gpu/status", ""))
+	if first.Device.Index != 0 || first.State != gpu.Optimal || first.Multiplier != 1 || first.Health != gpu.Healthy || first.Sample == nil {
+		t.Errorf("the first device is %+v", first)
+	}
+	for _, ref := range []string{"1", decode[api.StatusAll](t, d.ask("GET", "/api/gpu/status/all", "")).GPUs[1].Device.UUID} {
+		if s := decode[api.Status](t, d.ask("GET", "/api/gpu/status?gpu="+ref, "")); s.Device.Index != 1 {
+			t.Errorf("gpu=%s is device %d, want 1", ref, s.Device.Index)
+		}
+	}
+}
+
+func TestStatusAllCountsSlots(t *testing.T) {
+	all := decode[api.StatusAll](t, open(t, "2xrtx-4060").ask("GET", "/api/gpu/status/all", ""))
+	per := map[string]api.GPUUtilization{}
+	for _, g := range all.GPUs {
+		per[g.Device.UUID] = api.GPUUtilization{Active: 1, Capacity: 2, Percent: 50}
+	}
+	want := api.Utilization{TotalGPUs: 2, TotalCapacity: 4, TotalActive: 2, Percent: 50, PerGPU: per}
+	if diff := cmp.Diff(want, all.Utilization); diff != "" {
+		t.Errorf("utilization (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadPathsAnswer(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	for path, needle := range map[string]string{
+		"/api/gpu/metrics":                                    `"temperature_celsius"`,
+		"/api/gpu/metrics?gpu=1":                              `"gpu":"SIM-`,
+		"/api/gpu/metrics/history?limit=5":                    `"samples":[{`,
+		"/api/gpu/metrics/history?since=1m":                   `"samples":[{`,
+		"/api/gpu/metrics/history?since=2999-01-01T00:00:00Z": `"samples":[]`,
+		"/api/gpu/temperature/trend":                          `"minutes":5`,
+		"/api/gpu/throttle/status?gpu=1":                      `"should_throttle":false`,
+		"/api/gpu/memory/available":                           `"gpus":[]`,
+		"/api/gpu/config":                                     `"temp_optimal":65`,
+		"/api/gpu/config/sources":                             `"fields"`,
+		"/healthz":                                            "ok",
+		"/readyz":                                             `"ready":true`,
+		"/docs":                                               "<!doctype html>",
+		"/openapi.json":                                       `"openapi": "3.1`,
+	} {
+		if w := d.ask("GET", path, ""); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), needle) {
+			t.Errorf("GET %s = %d, without %s:\n%.500s", path, w.Code, needle, w.Body)
+		}
+	}
+}
+
+func TestMonitoringStartsAndStops(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	for _, step := range []struct {
+		path             string
+		running, changed bool
+	}{
+		{"/api/gpu/monitoring/stop", false, true},
+		{"/api/gpu/monitoring/stop", false, false},
+		{"/api/gpu/monitoring/start", true, true},
+		{"/api/gpu/monitoring/start", true, false},
+	} {
+		got := decode[api.Monitoring](t, d.ask("POST", step.path, ""))
+		if want := (api.Monitoring{Running: step.running, Changed: step.changed, Interval: 1}); got != want {
+			t.Errorf("POST %s = %+v, want %+v", step.path, got, want)
+		}
+	}
+}
+
+// Every refusal is a problem document with a code and a sentence, and the next
+// request is answered as if nothing had been.
+func TestBadInput(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	huge := `{"temp_optimal":` + strings.Repeat(" ", 50<<20) + `60}`
+	for _, test := range []struct {
+		name, method, path, body string
+		headers                  []string
+		status                   int
+		code                     string
+	}{
+		{name: "unknown device", method: "GET", path: "/api/gpu/status?gpu=7", status: 404, code: "unknown_device"},
+		{name: "markup for a device", method: "GET", path: "/api/gpu/status?gpu=%3Cscript%3E", status: 404, code: "unknown_device"},
+		{name: "negative minutes", method: "GET", path: "/api/gpu/temperature/trend?minutes=-1", status: 422, code: "invalid_request"},
+		{name: "minutes that are no number", method: "GET", path: "/api/gpu/temperature/trend?minutes=NaN", status: 422, code: "invalid_request"},
+		{name: "huge limit", method: "GET", path: "/api/gpu/metrics/history?limit=1e9", status: 422, code: "invalid_request"},
+		{name: "limit zero", method: "GET", path: "/api/gpu/metrics/history?limit=0", status: 422, code: "invalid_request"},
+		{name: "bad since", method: "GET", path: "/api/gpu/metrics/history?since=yesterday", status: 422, code: "invalid_request"},
+		{name: "unknown parameter", method: "GET", path: "/api/gpu/status?gpu_id=1", status: 422, code: "invalid_request"},
+		{name: "unknown path", method: "GET", path: "/api/gpu/nothing", status: 404, code: "unknown_path"},
+		{name: "wrong method", method: "DELETE", path: "/api/gpu/status", status: 405, code: "method_not_allowed"},
+		{name: "half an object", method: "PUT", path: "/api/gpu/config", body: `{"temp_optimal": 6`, status: 400, code: "malformed_body"},
+		{name: "no object", method: "PUT", path: "/api/gpu/config", body: `[1]`, status: 400, code: "malformed_body"},
+		{name: "no body", method: "PUT", path: "/api/gpu/config", headers: []string{"Content-Type", "application/json"}, status: 400, code: "malformed_body"},
+		{name: "50 MB", method: "PUT", path: "/api/gpu/config", body: huge, status: 413, code: "body_too_large"},
+		{name: "wrong content type", method: "PUT", path: "/api/gpu/config", body: `{}`, headers: []string{"Content-Type", "text/xml"}, status: 415, code: "unsupported_media_type"},
+		{name: "one bad field among ten", method: "PUT", path: "/api/gpu/config", status: 422, code: "invalid_config",
+			body: `{"temp_optimal":60,"temp_normal":70,"temp_throttle":80,"temp_critical":88,"memory_optimal":50,"memory_normal":60,"memory_critical":90,"memory_reserve_mb":-1,"history_size":100,"monitor_interval":2}`},
+		{name: "thresholds out of order", method: "PUT", path: "/api/gpu/config", body: `{"temp_optimal":80}`, status: 422, code: "invalid_config"},
+		{name: "unknown field", method: "PUT", path: "/api/gpu/config", body: `{"temp_optimum":60}`, status: 422, code: "invalid_config"},
+		{name: "event id that is none", method: "GET", path: "/api/events?after=x", status: 422, code: "invalid_request"},
+		{name: "follow that is neither", method: "GET", path: "/api/events?follow=maybe", status: 422, code: "invalid_request"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before := d.settings.Config.GPU
+			w := d.ask(test.method, test.path, test.body, test.headers...)
+			p := decode[api.Problem](t, w)
+			if w.Code != test.status || p.Status != test.status || p.Code != test.code {
+				t.Errorf("answer is %d with code %q, want %d %q:\n%s", w.Code, p.Code, test.status, test.code, w.Body)
+			}
+			if got := w.Header().Get("Content-Type"); got != problemType {
+				t.Errorf("content type is %q, want %q", got, problemType)
+			}
+			if len(p.Detail) < 10 || !strings.Contains(p.Detail, " ") || p.Title == "" {
+				t.Errorf("the problem does not say what to do: %+v", p)
+			}
+			if diff := cmp.Diff(before, d.settings.Config.GPU, cmp.AllowUnexported(gpu.Opt[gpu.MiB]{}, gpu.Opt[int]{})); diff != "" {
+				t.Errorf("something changed (-before +after):\n%s", diff)
+			}
+			if w := d.ask("GET", "/api/gpu/status", ""); w.Code != http.StatusOK {
+				t.Errorf("the next request was answered with %d", w.Code)
+			}
+		})
+	}
+}
+
+func TestConfigChangeApplies(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	got := decode[api.GPUConfig](t, d.ask("PUT", "/api/gpu/config", `{"temp_optimal":60}`))
+	if got.TempOptimal != 60 || got.TempNormal != 75 {
+		t.Errorf("after the change the thresholds are %+v", got.Thresholds)
+	}
+}
+
+func TestNoDevices(t *testing.T) {
+	d := open(t, "")
+	if p := decode[api.Problem](t, d.ask("GET", "/api/gpu/status", "")); p.Code != "no_device" || !strings.Contains(p.Detail, "No GPU was found.") {
+		t.Errorf("status without devices: %+v", p)
+	}
+	if all := decode[api.StatusAll](t, d.ask("GET", "/api/gpu/status/all", "")); all.Note != "No GPU was found." || all.GPUs == nil {
+		t.Errorf("status of all without devices: %+v", all)
+	}
+}
+
+func TestOpenAPICoversEveryRoute(t *testing.T) {
+	d := open(t, "")
+	doc := decode[struct {
+		Paths      map[string]map[string]struct{ Summary string }
+		Components struct{ Schemas map[string]any }
+	}](t, d.ask("GET", "/openapi.json", ""))
+	described := map[string]bool{}
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			described[strings.ToUpper(method)+" "+path] = true
+			if op.Summary == "" {
+				t.Errorf("%s %s has no summary", method, path)
+			}
+		}
+	}
+	for _, route := range d.routes {
+		if !described[route] {
+			t.Errorf("%s is served and not described", route)
+		}
+		delete(described, route)
+	}
+	for route := range described {
+		t.Errorf("%s is described and not served", route)
+	}
+	if _, theirs := doc.Components.Schemas["ErrorModel"]; theirs {
+		t.Error("the framework's error is described beside our own")
+	}
+}
+
+// stream opens the event stream over a real connection.
+func stream(t *testing.T, d *door, query, last string) (*bufio.Scanner, func()) {
+	t.Helper()
+	server := httptest.NewServer(d)
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/api/events"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	answer, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); _ = answer.Body.Close() })
+	if got := answer.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Fatalf("content type %q", got)
+	}
+	return bufio.NewScanner(answer.Body), cancel
+}
+
+func nextID(t *testing.T, lines *bufio.Scanner) string {
+	t.Helper()
+	for lines.Scan() {
+		if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+			return id
+		}
+	}
+	t.Fatalf("the stream ended: %v", lines.Err())
+	return ""
+}
+
+func TestEventsFollowAndResume(t *testing.T) {
+	d := open(t, "")
+	d.events.Publish(gpu.Event{Code: gpu.EventConfig, Text: "a"})
+	lines, stop := stream(t, d, "", "")
+	if id := nextID(t, lines); id != "1000" {
+		t.Errorf("the first event has id %s, want 1000", id)
+	}
+	d.events.Publish(gpu.Event{Code: gpu.EventConfig, Text: "b\nwith a line break"})
+	if id := nextID(t, lines); id != "1001" {
+		t.Errorf("the second event has id %s, want 1001", id)
+	}
+	stop()
+	d.events.Publish(gpu.Event{Code: gpu.EventConfig, Text: "c"})
+	lines, _ = stream(t, d, "", "1001")
+	if id := nextID(t, lines); id != "1002" {
+		t.Errorf("resumed at %s, want 1002", id)
+	}
+}
+
+func TestEventsWithoutFollowingEnd(t *testing.T) {
+	d := open(t, "")
+	d.events.Publish(gpu.Event{Code: gpu.EventConfig, Severity: gpu.Note, Text: "a"})
+	w := d.ask("GET", "/api/events?follow=false", "")
+	want := "id: 1000\nevent: config\ndata: " + `{"id":1000,"time":"0001-01-01T00:00:00Z","code":"config","severity":"info","text":"a"}` + "\n\n"
+	if got := w.Body.String(); got != want {
+		t.Errorf("stream is %q, want %q", got, want)
+	}
+}
+
+func TestAMistakeOfOursIsOneProblem(t *testing.T) {
+	d := open(t, "")
+	d.Note = func() string { panic("a mistake") }
+	if w := d.ask("GET", "/api/gpu/status/all", ""); w.Code != 500 || decode[api.Problem](t, w).Code != "internal" {
+		t.Errorf("answer is %d: %s", w.Code, w.Body)
+	}
+	if w := d.ask("GET", "/healthz", ""); w.Code != 200 {
+		t.Errorf("the next request was answered with %d", w.Code)
+	}
+}
+
+func TestAccessOverTCP(t *testing.T) {
+	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "in") })
+	for _, test := range []struct {
+		name, token, host, path string
+		headers                 map[string]string
+		status                  int
+	}{
+		{name: "local without token", host: "127.0.0.1:8000", status: 200},
+		{name: "localhost", host: "localhost:8000", status: 200},
+		{name: "IPv6", host: "[::1]:8000", status: 200},
+		{name: "another name", host: "evil.example", status: 403},
+		{name: "page of another site", host: "127.0.0.1:8000", headers: map[string]string{"Sec-Fetch-Site": "cross-site"}, status: 403},
+		{name: "no token", token: "secret", host: "gpu7", status: 401},
+		{name: "wrong token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secrets"}, status: 401},
+		{name: "right token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secret"}, status: 200},
+		{name: "probe", token: "secret", host: "gpu7", path: "/healthz", status: 200},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := httptest.NewRequest("POST", "http://x"+test.path+"/", nil)
+			r.URL.Path, r.Host = test.path, test.host
+			for k, v := range test.headers {
+				r.Header.Set(k, v)
+			}
+			w := httptest.NewRecorder()
+			ForTCP(inner, test.token).ServeHTTP(w, r)
+			if w.Code != test.status {
+				t.Errorf("answer is %d, want %d: %s", w.Code, test.status, w.Body)
+			}
+			if w.Code != 200 && decode[api.Problem](t, w).Code == "" {
+				t.Errorf("refused without a code: %s", w.Body)
+			}
+		})
+	}
+}

@@ -1,0 +1,245 @@
+package monitor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/monitor"
+)
+
+func TestScanThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		release := make(chan struct{})
+		late := &card{index: 1}
+		hanging := &scripted{scan: func(context.Context) ([]device.Device, error) {
+			<-release
+			return []device.Device{late}, nil
+		}}
+		c := &card{index: 0}
+		m := monitor.New([]device.Backend{hanging, with(c)}, monitor.Settings{}, n.hooks())
+		stop := start(t, m)
+		settle(100.5)
+		if got := c.asked.Load(); got != 101 {
+			t.Errorf("the other backend's device was asked %d times in 100 s", got)
+		}
+		wantTold(t, &n, "", "10 monitoring")
+		close(release)
+		settle(15)
+		wantTold(t, &n, "", "10 monitoring", "100.5 monitoring")
+		wantTold(t, &n, "GPU-1", "100.5 device_found", "100.5 state_change UNAVAILABLE→OPTIMAL")
+		stop()
+	})
+}
+
+func TestRunLeavesHungDriversBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		release := make(chan struct{})
+		found := make(chan device.Fault, 1)
+		c := &card{fast: func(*gpu.Sample) error { <-release; return nil }}
+		b := &scripted{
+			scan: func(ctx context.Context) ([]device.Device, error) { return []device.Device{c}, nil },
+			watch: func(_ context.Context, tell func(device.Fault)) error {
+				<-release
+				tell(<-found)
+				return nil
+			},
+		}
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		stop := start(t, m)
+		settle(1.5)
+		begun := time.Now()
+		stop()
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("Run took %v to leave", took)
+		}
+		found <- device.Fault{GPU: c.uuid()}
+		close(release)
+		synctest.Wait()
+		wantTold(t, &n, c.uuid(), "0 device_found")
+	})
+}
+
+func TestScanThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		c := &card{}
+		b := &scripted{scan: func(context.Context) ([]device.Device, error) {
+			if n.after() < 25*time.Second {
+				return nil, &device.Error{Op: "list devices", Err: device.ErrNoPermission, Hint: "join the group video"}
+			}
+			return []device.Device{c}, nil
+		}}
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		if err := m.Once(t.Context()); !errors.Is(err, device.ErrNoPermission) {
+			t.Errorf("Once: %v, want the reason", err)
+		}
+		const text = "Cannot look for devices (scripted): list devices: no permission (join the group video); trying again every 10s"
+		if n.events[0].Text != text {
+			t.Errorf("told %q, want %q", n.events[0].Text, text)
+		}
+		stop := start(t, m)
+		settle(35)
+		wantTold(t, &n, "", "0 monitoring", "30 monitoring")
+		wantTold(t, &n, "GPU-0", "30 device_found", "30 state_change UNAVAILABLE→OPTIMAL")
+		stop()
+	})
+}
+
+func TestNewDeviceIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		first, second := &card{index: 1}, &card{index: 0}
+		b := &scripted{scan: func(context.Context) ([]device.Device, error) {
+			if n.after() < 5*time.Second {
+				return []device.Device{first}, nil
+			}
+			return []device.Device{first, second}, nil
+		}}
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		stop := start(t, m)
+		settle(65)
+		wantTold(t, &n, "GPU-0", "60 device_found", "60 state_change UNAVAILABLE→OPTIMAL")
+		if r := find(t, m, ""); r.Device.Index != 0 || !r.Sampled {
+			t.Errorf("the first device is %d, want the new one with index 0", r.Device.Index)
+		}
+		stop()
+	})
+}
+
+func TestWatchThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		tries := 0 // one Watch at a time
+		b := with(&card{})
+		b.watch = func(ctx context.Context, found func(device.Fault)) error {
+			if tries++; tries <= 3 {
+				return errors.New("register events: no memory")
+			}
+			found(device.Fault{GPU: "GPU-0", Kind: device.FaultXID, Code: 31, PID: 4711, Class: device.ClassApplication})
+			<-ctx.Done()
+			return nil
+		}
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		stop := start(t, m)
+		settle(65)
+		stop()
+		wantTold(t, &n, "", "0 monitoring")
+		wantTold(t, &n, "GPU-0", "0 device_found", "0 state_change UNAVAILABLE→OPTIMAL", "30 device_fault")
+		if e := n.events[len(n.events)-1]; !strings.HasPrefix(e.Text, "GPU 0 (NVIDIA H200): XID 31") || e.Severity != gpu.Warning ||
+			e.Data["xid"] != 31 || e.Data["pid"] != 4711 || e.Data["class"] != "application" || e.Data["kind"] != "xid" {
+			t.Errorf("fault %+v", e)
+		}
+		if r := find(t, m, ""); r.Health != gpu.Healthy {
+			t.Errorf("%s after an application's fault, want healthy", r.Health)
+		}
+	})
+}
+
+// While the monitor is off nobody listens either, and when it is on again
+// somebody does.
+func TestWatchFollowsTheSwitch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var listening atomic.Int64
+		b := with()
+		b.watch = func(ctx context.Context, _ func(device.Fault)) error {
+			listening.Add(1)
+			defer listening.Add(-1)
+			<-ctx.Done()
+			return nil
+		}
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Hooks{})
+		stop := start(t, m)
+		for _, want := range []int64{1, 0, 1, 0} {
+			synctest.Wait()
+			if got := listening.Load(); got != want {
+				t.Errorf("%d listening, want %d", got, want)
+			}
+			if !m.Stop() {
+				m.Start()
+			}
+		}
+		stop()
+	})
+}
+
+func TestHealthAfterDeviceFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faults := make(chan device.Fault)
+		var lost atomic.Bool
+		c := &card{fast: func(s *gpu.Sample) error {
+			if lost.Load() {
+				return device.ErrLost
+			}
+			s.Temperature = gpu.Some(gpu.Celsius(50))
+			return nil
+		}}
+		b := with(c)
+		b.watch = func(ctx context.Context, found func(device.Fault)) error {
+			for {
+				select {
+				case f := <-faults:
+					found(f)
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		}
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Hooks{})
+		stop := start(t, m)
+		want := func(when string, h gpu.Health) {
+			t.Helper()
+			synctest.Wait()
+			if r := find(t, m, ""); r.Health != h {
+				t.Errorf("%s: %s, want %s", when, r.Health, h)
+			}
+		}
+		settle(0.5)
+		want("at the start", gpu.Healthy)
+		faults <- device.Fault{GPU: c.uuid(), Kind: device.FaultXID, Code: 79, Class: device.ClassDevice}
+		want("after a fault", gpu.Unhealthy)
+		settle(9 * 60)
+		faults <- device.Fault{GPU: c.uuid(), Kind: device.FaultXID, Code: 79, Class: device.ClassDevice}
+		settle(9 * 60)
+		want("nine minutes after the second", gpu.Unhealthy)
+		settle(61)
+		want("ten minutes after the second", gpu.Healthy)
+
+		faults <- device.Fault{GPU: c.uuid(), Kind: device.FaultXID, Code: 79, Class: device.ClassDevice}
+		lost.Store(true)
+		settle(1)
+		want("lost", gpu.HealthUnknown)
+		lost.Store(false)
+		settle(1)
+		want("lost and back", gpu.Healthy)
+		stop()
+	})
+}
+
+// A fault the driver cannot place is told all the same.
+func TestFaultOfNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		b := with()
+		b.watch = func(ctx context.Context, found func(device.Fault)) error {
+			found(device.Fault{Kind: device.FaultECCUncorrected, Class: device.ClassDevice})
+			<-ctx.Done()
+			return nil
+		}
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		stop := start(t, m)
+		synctest.Wait()
+		if len(n.events) != 1 || n.events[0].Text != "ecc_uncorrected" || n.events[0].Severity != gpu.Serious {
+			t.Errorf("told %+v", n.events)
+		}
+		stop()
+	})
+}

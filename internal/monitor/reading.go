@@ -1,0 +1,78 @@
+package monitor
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Reading is one device as it stands. It is a copy that does not change any
+// more; its lists and maps are shared with others and must not be written to.
+type Reading struct {
+	Device  gpu.Device
+	Sample  gpu.Sample // the newest; it stays when the device stops answering
+	Sampled bool       // there is one
+	State   gpu.State
+	Since   time.Time
+	Reason  string
+	Until   time.Time // the earliest time of a better state; zero while no cooldown runs
+	Stop    bool      // above temp_critical: holders must stop now
+	Health  gpu.Health
+}
+
+// Readings is every device there ever was, by index, then UUID.
+func (m *Monitor) Readings() []Reading {
+	units := m.list()
+	readings := make([]Reading, len(units))
+	for i, u := range units {
+		readings[i] = u.reading()
+	}
+	return readings
+}
+
+// Find is the device with this UUID or, written as a decimal number, this
+// index; the first one for "".
+func (m *Monitor) Find(ref string) (Reading, bool) {
+	units := m.list()
+	if ref == "" && len(units) > 0 {
+		return units[0].reading(), true
+	}
+	if u := m.unit(ref); u != nil {
+		return u.reading(), true
+	}
+	for _, u := range units {
+		if r := u.reading(); strconv.Itoa(r.Device.Index) == ref {
+			return r, true
+		}
+	}
+	return Reading{}, false
+}
+
+// History is the newest samples of a device that are not older than since, at
+// most limit of them unless that is 0, oldest first.
+func (m *Monitor) History(uuid string, since time.Time, limit int) []gpu.Sample {
+	u := m.unit(uuid)
+	if u == nil {
+		return nil
+	}
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return u.history.last(since, limit)
+}
+
+func (m *Monitor) list() []*unit {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.units
+}
+
+// unit finds a device by UUID; nil if there is none.
+func (m *Monitor) unit(uuid string) *unit {
+	for _, u := range m.list() {
+		if u.uuid == uuid {
+			return u
+		}
+	}
+	return nil
+}

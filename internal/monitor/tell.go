@@ -1,0 +1,119 @@
+package monitor
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/thermal"
+)
+
+// The events about one device, in the order in which one observation can cause
+// them: device_lost or device_recovered, state_change, throttle or resume,
+// critical, overheat. The callers hold the judging lock of the unit.
+
+// tell sends an event about a unit; text continues its name.
+func (m *Monitor) tell(u *unit, now time.Time, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) {
+	m.emit(gpu.Event{
+		Time: now, Code: code, Severity: severity, GPU: u.uuid, Text: name(u.description()) + text, Data: data,
+	})
+}
+
+// name is what people call a device.
+func name(d gpu.Device) string {
+	if d.Name == "" {
+		return fmt.Sprintf("GPU %d", d.Index)
+	}
+	return fmt.Sprintf("GPU %d (%s)", d.Index, d.Name)
+}
+
+func (m *Monitor) tellFound(u *unit, now time.Time) {
+	d := u.description()
+	m.tell(u, now, gpu.EventDeviceFound, gpu.Note, fmt.Sprintf(" was found: %v of memory", d.MemoryTotal), map[string]any{
+		"index": d.Index, "name": d.Name, "backend": d.Backend, "memory_total_mb": d.MemoryTotal,
+	})
+}
+
+func (m *Monitor) tellLost(u *unit, now time.Time) {
+	m.tell(u, now, gpu.EventDeviceLost, gpu.Serious, " is lost: it is not on the bus any more", nil)
+}
+
+func (m *Monitor) tellRecovered(u *unit, now time.Time) {
+	m.tell(u, now, gpu.EventDeviceRecovered, gpu.Note, " is back: it answers again", nil)
+}
+
+// tellState tells a change of state and what follows from it; s is nil if
+// nothing was measured. Throttle and resume come in pairs: between them work
+// has to slow down or wait, for whatever reason.
+func (m *Monitor) tellState(u *unit, now time.Time, v thermal.Verdict, s *gpu.Sample) {
+	if !v.Changed {
+		return
+	}
+	data := measured(s)
+	data["from"], data["to"] = string(v.From), string(v.State)
+	m.tell(u, now, gpu.EventStateChange, severity(v.State), fmt.Sprintf(" is %s: %s", v.State, v.Reason), data)
+
+	speed := map[string]any{"state": string(v.State), "multiplier": v.State.Multiplier()}
+	well := !v.State.Worse(gpu.Normal)
+	if well && u.throttled {
+		m.tell(u, now, gpu.EventResume, gpu.Note, " may run at "+share(v.State)+" again", speed)
+	}
+	if !well && !u.throttled {
+		m.tell(u, now, gpu.EventThrottle, severity(v.State), " should run at "+share(v.State)+": "+v.Reason, speed)
+	}
+	u.throttled = !well
+	if v.State == gpu.Critical {
+		m.tell(u, now, gpu.EventCritical, gpu.Serious, " must rest: "+v.Reason, measured(s))
+	}
+}
+
+// tellHeat tells once that the temperature passed temp_throttle. The excursion
+// is over when the state that came of it is, so a temperature that trembles
+// around the threshold is one.
+func (m *Monitor) tellHeat(u *unit, now time.Time, v thermal.Verdict, rules thermal.Rules, s *gpu.Sample) {
+	t, limit := s.Temperature.Or(0), rules.TempThrottle
+	switch {
+	case t > limit && !u.hot:
+		u.hot = true
+		data := measured(s)
+		data["temp_throttle"] = float64(limit)
+		m.tell(u, now, gpu.EventOverheat, gpu.Serious, " is too hot: "+v.Reason, data)
+	case t <= limit && v.State != gpu.Critical:
+		u.hot = false
+	}
+}
+
+// measured is the numbers behind a judgement.
+func measured(s *gpu.Sample) map[string]any {
+	data := map[string]any{}
+	if s == nil {
+		return data
+	}
+	if t, ok := s.Temperature.Get(); ok {
+		data["temperature_celsius"] = float64(t)
+	}
+	if p, ok := s.MemoryPercent().Get(); ok {
+		data["memory_percent"] = math.Round(float64(p)*10) / 10
+	}
+	return data
+}
+
+// severity is how much it matters that a device is in a state.
+func severity(s gpu.State) gpu.Severity {
+	switch s {
+	case gpu.Optimal, gpu.Normal:
+		return gpu.Note
+	case gpu.Throttled:
+		return gpu.Warning
+	}
+	return gpu.Serious
+}
+
+// share says how fast work may run in a state.
+func share(s gpu.State) string {
+	if s == gpu.Optimal {
+		return "full speed"
+	}
+	return fmt.Sprintf("%.0f %% of full speed", 100*s.Multiplier())
+}

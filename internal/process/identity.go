@@ -1,0 +1,131 @@
+// Package process knows operating-system processes: who one is, who its
+// ancestors are, and when it ends. A pid alone is never trusted, because pids
+// are used again; a process is its pid together with the time it was started.
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// ErrGone means that there is no such process, or none any more.
+var ErrGone = errors.New("the process is gone")
+
+// ID is one process, and never another one that got the same pid later.
+type ID struct {
+	PID   int
+	Start uint64 // clock ticks since boot, from /proc/PID/stat
+}
+
+// Table reads processes from a proc file system.
+type Table struct{ root string }
+
+// Proc is the table of this machine.
+func Proc() Table { return Table{"/proc"} }
+
+// Identify finds out who has a pid now.
+func (t Table) Identify(pid int) (ID, error) {
+	s, err := t.stat(pid)
+	if err != nil {
+		return ID{}, err
+	}
+	return ID{PID: pid, Start: s.start}, nil
+}
+
+// Alive reports whether that very process still runs. A zombie does not: it
+// holds nothing but its exit status.
+func (t Table) Alive(id ID) bool {
+	s, err := t.stat(id.PID)
+	return err == nil && s.start == id.Start && s.state != 'Z' && s.state != 'X'
+}
+
+// Parent is the process that started pid, or took it over; 0 at the root.
+func (t Table) Parent(pid int) (int, error) {
+	s, err := t.stat(pid)
+	return s.parent, err
+}
+
+// Name is the short name of a process; empty if it is gone.
+func (t Table) Name(pid int) string {
+	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "comm"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// UID is the user that a process runs as.
+func (t Table) UID(pid int) (int, error) {
+	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "status"))
+	if err != nil {
+		return 0, gone(pid, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "Uid:"); ok {
+			// Real, effective, saved, file system: the effective one may do things.
+			if fields := strings.Fields(rest); len(fields) > 1 {
+				return strconv.Atoi(fields[1])
+			}
+		}
+	}
+	return 0, fmt.Errorf("process %d: its status names no user", pid)
+}
+
+// Boot tells this boot of the machine from every other.
+func (t Table) Boot() (string, error) {
+	text, err := os.ReadFile(filepath.Join(t.root, "sys/kernel/random/boot_id"))
+	if err != nil {
+		return "", fmt.Errorf("read the boot id: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+type stat struct {
+	state  byte
+	parent int
+	start  uint64
+}
+
+func (t Table) stat(pid int) (stat, error) {
+	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return stat{}, gone(pid, err)
+	}
+	s, err := parseStat(text)
+	if err != nil {
+		return stat{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return s, nil
+}
+
+// parseStat reads a line of the form `pid (name) state ppid …`. The name may
+// hold anything, so the fields are counted from its last parenthesis on.
+func parseStat(text []byte) (stat, error) {
+	end := bytes.LastIndexByte(text, ')')
+	if end < 0 {
+		return stat{}, errors.New("its stat line has no name")
+	}
+	fields := strings.Fields(string(text[end+1:]))
+	const state, parent, start = 0, 1, 19 // fields 3, 4 and 22 of proc(5)
+	if len(fields) <= start {
+		return stat{}, errors.New("its stat line is too short")
+	}
+	var s stat
+	var err, err2 error
+	s.state = fields[state][0]
+	s.parent, err = strconv.Atoi(fields[parent])
+	s.start, err2 = strconv.ParseUint(fields[start], 10, 64)
+	return s, errors.Join(err, err2)
+}
+
+func gone(pid int, err error) error {
+	if errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "no such process") {
+		return fmt.Errorf("process %d: %w", pid, ErrGone)
+	}
+	return fmt.Errorf("process %d: %w", pid, err)
+}

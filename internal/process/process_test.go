@@ -1,0 +1,173 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// child starts a process that lives until it is killed.
+func child(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("cat")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+func TestIdentify(t *testing.T) {
+	cmd := child(t)
+	table := Proc()
+	id, err := table.Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !table.Alive(id) {
+		t.Error("a process that was just started is not alive")
+	}
+	if parent, err := table.Parent(id.PID); err != nil || parent != os.Getpid() {
+		t.Errorf("Parent = %d, %v; want %d", parent, err, os.Getpid())
+	}
+	if uid, err := table.UID(id.PID); err != nil || uid != os.Geteuid() {
+		t.Errorf("UID = %d, %v; want %d", uid, err, os.Geteuid())
+	}
+	if name := table.Name(id.PID); name != "cat" {
+		t.Errorf("Name = %q, want cat", name)
+	}
+	if table.Alive(ID{PID: id.PID, Start: id.Start + 1}) {
+		t.Error("a process with another start time counts as the same")
+	}
+}
+
+func TestZombieIsNotAlive(t *testing.T) {
+	cmd := child(t)
+	table := Proc()
+	id, err := table.Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	stop, err := table.Watch(id, func() { close(ended) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended // it is a zombie now: nobody has waited for it
+	if table.Alive(id) {
+		t.Error("a zombie counts as alive")
+	}
+}
+
+func TestWatchTellsOnce(t *testing.T) {
+	cmd := child(t)
+	id, err := Proc().Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	if _, err := Proc().Watch(id, func() { close(ended) }); err != nil { // a second close would panic
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(id.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+}
+
+func TestStoppedWatchSaysNothing(t *testing.T) {
+	cmd := child(t)
+	id, err := Proc().Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := Proc().Watch(id, func() { t.Error("told after stop") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	stop()
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}
+
+func TestGone(t *testing.T) {
+	cmd := child(t)
+	id, err := Proc().Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if _, err := Proc().Identify(id.PID); !errors.Is(err, ErrGone) {
+		t.Errorf("Identify = %v, want %v", err, ErrGone)
+	}
+	if _, err := Proc().Watch(id, func() {}); !errors.Is(err, ErrGone) {
+		t.Errorf("Watch = %v, want %v", err, ErrGone)
+	}
+}
+
+// A recycled pid: the process that has it now is not the one that was meant.
+func TestWatchRefusesAnotherProcessWithTheSamePID(t *testing.T) {
+	cmd := child(t)
+	id, err := Proc().Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id.Start--
+	if _, err := Proc().Watch(id, func() {}); !errors.Is(err, ErrGone) {
+		t.Errorf("Watch = %v, want %v", err, ErrGone)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	const tail = " S 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2\n"
+	for _, name := range []string{"cat", "a b", ") R 1 (", "((("} {
+		s, err := parseStat([]byte("42 (" + name + ")" + tail))
+		if err != nil || s.parent != 7 || s.start != 98765 || s.state != 'S' {
+			t.Errorf("parseStat of a process called %q = %+v, %v", name, s, err)
+		}
+	}
+	for _, bad := range []string{"", "42", "42 (cat", "42 (cat) S 7", "42 (cat) S x 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 y 1"} {
+		if _, err := parseStat([]byte(bad)); err == nil {
+			t.Errorf("parseStat(%q) found no fault", bad)
+		}
+	}
+}
+
+func TestBoot(t *testing.T) {
+	id, err := Proc().Boot()
+	if err != nil || id == "" {
+		t.Errorf("Boot = %q, %v", id, err)
+	}
+	root := t.TempDir()
+	if _, err := (Table{root}).Boot(); err == nil {
+		t.Error("Boot of an empty proc found no fault")
+	}
+	if err := os.MkdirAll(filepath.Join(root, strconv.Itoa(1)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Table{root}).Identify(1); !errors.Is(err, ErrGone) {
+		t.Errorf("Identify of a process without stat = %v, want %v", err, ErrGone)
+	}
+}

@@ -1,0 +1,53 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watch calls ended once, in a goroutine of its own, as soon as the process
+// has ended, and never after stop. The kernel tells, through a pidfd: nothing
+// is polled, and another process with the same pid is never taken for it.
+func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
+	fd, err := unix.PidfdOpen(id.PID, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ESRCH) {
+		return nil, fmt.Errorf("watch process %d: %w", id.PID, ErrGone)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watch process %d: %w (berth needs Linux 5.10 or later)", id.PID, err)
+	}
+	file := os.NewFile(uintptr(fd), "pidfd")
+	// The pid may have changed hands before it was opened, but not since.
+	if !t.Alive(id) {
+		return nil, errors.Join(fmt.Errorf("watch process %d: %w", id.PID, ErrGone), file.Close())
+	}
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("watch process %d: %w", id.PID, err), file.Close())
+	}
+	var once sync.Once
+	go func() {
+		if conn.Read(exited) == nil { // an error means that stop closed the file
+			once.Do(ended)
+		}
+		_ = file.Close()
+	}()
+	return func() {
+		once.Do(func() {})
+		_ = file.Close() // twice is harmless: the second finds it closed
+	}, nil
+}
+
+// exited asks a pidfd, without waiting, whether its process has ended.
+func exited(fd uintptr) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && n > 0
+		}
+	}
+}

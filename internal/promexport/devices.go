@@ -1,0 +1,121 @@
+package promexport
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/monitor"
+)
+
+// metric is one line of the page per device. Absent values make no line: a
+// device without a fan must not show a fan that stands still.
+type metric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*monitor.Reading) gpu.Opt[float64]
+}
+
+var deviceLabels = []string{"gpu", "index", "name"}
+
+func describe(name, help string, more ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, append(deviceLabels[:len(deviceLabels):len(deviceLabels)], more...), nil)
+}
+
+// fromSample is a metric that a sample holds.
+func fromSample[T ~float64 | ~int64](name, help string, kind prometheus.ValueType, of func(*gpu.Sample) gpu.Opt[T]) metric {
+	return metric{describe(name, help), kind, func(r *monitor.Reading) gpu.Opt[float64] {
+		if v, known := of(&r.Sample).Get(); known && r.Sampled && r.State != gpu.Unavailable {
+			return gpu.Some(float64(v))
+		}
+		return gpu.Opt[float64]{}
+	}}
+}
+
+const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+
+// deviceMetrics is the list of what is exported for each device. What an
+// UNAVAILABLE device last said is not repeated: a stale temperature would keep
+// an alert quiet.
+var deviceMetrics = []metric{
+	fromSample("gpu_utilization_percent", "Share of time in which the device worked.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Percent] { return s.Utilization }),
+	fromSample("gpu_memory_usage_mb", "Memory in use, in MiB.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.MiB] { return s.MemoryUsed }),
+	fromSample("gpu_memory_total_mb", "Memory of the device, in MiB.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.MiB] { return s.MemoryTotal }),
+	fromSample("gpu_memory_free_mb", "Memory not in use, in MiB.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.MiB] { return s.MemoryFree }),
+	fromSample("gpu_memory_busy_percent", "Share of time in which memory was read or written.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Percent] { return s.MemoryBusy }),
+	fromSample("gpu_temperature_celsius", "Temperature of the chip.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Celsius] { return s.Temperature }),
+	fromSample("gpu_memory_temperature_celsius", "Temperature of the memory.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Celsius] { return s.MemoryTemperature }),
+	fromSample("gpu_power_usage_watts", "Power drawn.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Watts] { return s.Power }),
+	fromSample("gpu_clock_sm_mhz", "Clock of the multiprocessors.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.MHz] { return s.ClockSM }),
+	fromSample("gpu_clock_memory_mhz", "Clock of the memory.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.MHz] { return s.ClockMemory }),
+	fromSample("gpu_fan_percent", "Speed of the fan.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Percent] { return s.Fan }),
+	fromSample("gpu_energy_joules_total", "Energy used since the driver was loaded.", counter, func(s *gpu.Sample) gpu.Opt[float64] { return s.Energy }),
+	fromSample("gpu_pcie_transmit_mb_per_second", "Sent over PCIe.", gauge, func(s *gpu.Sample) gpu.Opt[float64] { return s.PCIeTx }),
+	fromSample("gpu_pcie_receive_mb_per_second", "Received over PCIe.", gauge, func(s *gpu.Sample) gpu.Opt[float64] { return s.PCIeRx }),
+	fromSample("gpu_ecc_corrected_total", "Memory errors that were corrected.", counter, func(s *gpu.Sample) gpu.Opt[int64] { return s.ECCCorrected }),
+	fromSample("gpu_ecc_uncorrected_total", "Memory errors that were not.", counter, func(s *gpu.Sample) gpu.Opt[int64] { return s.ECCUncorrected }),
+	{describe("gpu_speed_multiplier", "Share of full speed that work should run at."), gauge,
+		func(r *monitor.Reading) gpu.Opt[float64] { return gpu.Some(r.State.Multiplier()) }},
+	{describe("gpu_healthy", "1 healthy, 0 unhealthy; no line while it is not known."), gauge, healthy},
+}
+
+func healthy(r *monitor.Reading) gpu.Opt[float64] {
+	switch r.Health {
+	case gpu.Healthy:
+		return gpu.Some(1.0)
+	case gpu.Unhealthy:
+		return gpu.Some(0.0)
+	}
+	return gpu.Opt[float64]{}
+}
+
+var (
+	stateDesc    = describe("gpu_state", "1 for the state the device is in, 0 for the others.", "state")
+	throttleDesc = describe("gpu_throttle_reason", "1 for each reason why the device runs below its full clock.", "reason")
+	slotsDesc    = describe("gpu_slots", "Pipelines the device runs and may run.", "kind")
+)
+
+// devices is a collector over the monitor's readings.
+type devices struct{ from Sources }
+
+func (d *devices) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range deviceMetrics {
+		out <- m.desc
+	}
+	out <- stateDesc
+	out <- throttleDesc
+	out <- slotsDesc
+}
+
+func (d *devices) Collect(out chan<- prometheus.Metric) {
+	for _, r := range d.from.Readings() {
+		labels := []string{r.Device.UUID, strconv.Itoa(r.Device.Index), r.Device.Name}
+		send := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64, more ...string) {
+			out <- prometheus.MustNewConstMetric(desc, kind, v, append(labels[:len(labels):len(labels)], more...)...)
+		}
+		for _, m := range deviceMetrics {
+			if v, known := m.value(&r).Get(); known {
+				send(m.desc, m.kind, v)
+			}
+		}
+		for _, state := range gpu.States() {
+			send(stateDesc, gauge, truth(state == r.State), string(state))
+		}
+		if r.State != gpu.Unavailable {
+			for _, reason := range r.Sample.Throttle {
+				send(throttleDesc, gauge, 1, string(reason))
+			}
+		}
+		slots := d.from.Slots(r.Device.UUID)
+		send(slotsDesc, gauge, float64(slots.Active), "active")
+		send(slotsDesc, gauge, float64(slots.Capacity), "capacity")
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

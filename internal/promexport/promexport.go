@@ -1,0 +1,69 @@
+// Package promexport is the Prometheus door. A scrape reads what the monitor
+// last measured and asks nothing of any driver, so it costs the same whatever
+// the devices are doing.
+package promexport
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/monitor"
+)
+
+// Sources are where the numbers come from.
+type Sources struct {
+	Readings func() []monitor.Reading
+	Slots    func(uuid string) api.Slots
+	Version  string
+}
+
+// Exporter serves the page and counts what only happens once.
+type Exporter struct {
+	http.Handler
+	sampled *prometheus.HistogramVec
+	failed  *prometheus.CounterVec
+	events  *prometheus.CounterVec
+}
+
+// New makes a page of its own, apart from any other in the process.
+func New(from Sources) *Exporter {
+	e := &Exporter{
+		sampled: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "berth_sample_duration_seconds", Help: "What reading a device cost, by tier: fast every tick, slow rarely.",
+			Buckets: []float64{10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1e-3, 5e-3, 25e-3, 100e-3, 1},
+		}, []string{"backend", "tier"}),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "berth_sample_failures_total", Help: "Readings that a device did not answer.",
+		}, []string{"gpu", "tier"}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "berth_events_total", Help: "Events published, by code.",
+		}, []string{"code"}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "berth_build_info", Help: "Always 1; the version is in the label.", ConstLabels: prometheus.Labels{"version": from.Version},
+	})
+	build.Set(1)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(e.sampled, e.failed, e.events, build, &devices{from},
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()))
+	e.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return e
+}
+
+// Cost counts one reading.
+func (e *Exporter) Cost(c monitor.Cost) {
+	if c.Err != nil {
+		e.failed.WithLabelValues(c.GPU, c.Tier).Inc()
+		return
+	}
+	e.sampled.WithLabelValues(c.Backend, c.Tier).Observe(c.Duration.Seconds())
+}
+
+// Event counts one event.
+func (e *Exporter) Event(event gpu.Event) { e.events.WithLabelValues(string(event.Code)).Inc() }

@@ -1,0 +1,94 @@
+package promexport
+
+import (
+	"errors"
+	"flag"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/monitor"
+)
+
+var update = flag.Bool("update", false, "write the golden page anew")
+
+// two devices: one with every metric, one that fell off the bus and must not
+// repeat what it last said.
+func readings() []monitor.Reading {
+	full := gpu.Sample{
+		Utilization: gpu.Some(gpu.Percent(42)), MemoryBusy: gpu.Some(gpu.Percent(17)),
+		MemoryTotal: gpu.Some(gpu.MiB(8192)), MemoryUsed: gpu.Some(gpu.MiB(2048)), MemoryFree: gpu.Some(gpu.MiB(6144)),
+		Temperature: gpu.Some(gpu.Celsius(71.5)), MemoryTemperature: gpu.Some(gpu.Celsius(80)), Power: gpu.Some(gpu.Watts(115.2)),
+		ClockSM: gpu.Some(gpu.MHz(2460)), ClockMemory: gpu.Some(gpu.MHz(8501)),
+		Throttle: []gpu.ThrottleReason{gpu.ThrottlePowerCap},
+		Slow: gpu.Slow{
+			Energy: gpu.Some(1234.5), Fan: gpu.Some(gpu.Percent(30)), PCIeTx: gpu.Some(1.5), PCIeRx: gpu.Some(2.5),
+			ECCCorrected: gpu.Some(int64(3)), ECCUncorrected: gpu.Some(int64(0)),
+		},
+	}
+	return []monitor.Reading{
+		{Device: gpu.Device{UUID: "GPU-a", Index: 0, Name: `Quadro "quoted"`}, Sample: full, Sampled: true, State: gpu.Normal, Health: gpu.Healthy},
+		{Device: gpu.Device{UUID: "GPU-b", Index: 1, Name: "H200"}, Sample: full, Sampled: true, State: gpu.Unavailable, Health: gpu.HealthUnknown},
+	}
+}
+
+func exporter() *Exporter {
+	return New(Sources{
+		Readings: readings, Version: "test",
+		Slots: func(string) api.Slots { return api.Slots{Active: 1, Capacity: 4} },
+	})
+}
+
+func page(e *Exporter) string {
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+func TestPage(t *testing.T) {
+	e := exporter()
+	e.Cost(monitor.Cost{Backend: "sim", GPU: "GPU-a", Tier: monitor.TierFast, Duration: 20 * time.Microsecond})
+	e.Cost(monitor.Cost{Backend: "sim", GPU: "GPU-b", Tier: monitor.TierFast, Err: errors.New("gone")})
+	e.Event(gpu.Event{Code: gpu.EventStateChange})
+	var ours strings.Builder
+	for line := range strings.Lines(page(e)) {
+		if strings.Contains(line, "gpu_") || strings.Contains(line, "berth_") {
+			ours.WriteString(line)
+		}
+	}
+	const golden = "testdata/metrics.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(ours.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), ours.String()); diff != "" {
+		t.Errorf("the page is not the golden one; if that is right, run the test with -update (-want +got):\n%s", diff)
+	}
+}
+
+func TestDaemonShowsItsOwnCost(t *testing.T) {
+	text := page(exporter())
+	for _, name := range []string{"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines", "process_open_fds"} {
+		if !strings.Contains(text, "\n"+name+" ") {
+			t.Errorf("%s is not on the page", name)
+		}
+	}
+}
+
+func BenchmarkScrape(b *testing.B) {
+	e := exporter()
+	for b.Loop() {
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+	}
+}

@@ -1,0 +1,108 @@
+package thermal
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Classify says which state a sample means by itself, without memory of
+// earlier ones, and why. The worse of temperature and memory counts; one that
+// was not measured is left out, and with neither the device is UNAVAILABLE.
+func Classify(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
+	heat, heatWhy := classifyTemperature(t, s)
+	memory, memoryWhy := classifyMemory(t, s)
+	switch {
+	case heat == "" && memory == "":
+		return gpu.Unavailable, "nothing measured"
+	case memory == "" || heat != "" && heat.Worse(memory):
+		return heat, heatWhy
+	case heat == "" || memory.Worse(heat):
+		return memory, memoryWhy
+	}
+	return heat, heatWhy + " and " + memoryWhy
+}
+
+// classifyTemperature judges the temperature alone; no state if there is none.
+func classifyTemperature(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
+	v, ok := temperature(s)
+	if !ok {
+		return "", ""
+	}
+	state, crossed := place(float64(v),
+		limit{"temp_optimal", float64(t.TempOptimal)},
+		limit{"temp_normal", float64(t.TempNormal)},
+		limit{"temp_throttle", float64(t.TempThrottle)})
+	if tooHot(t, s) {
+		crossed = limit{"temp_critical", float64(t.TempCritical)}
+	}
+	return state, compare("", float64(v), crossed, " °C")
+}
+
+// classifyMemory judges the memory alone; no state if it was not measured.
+func classifyMemory(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
+	v, ok := s.MemoryPercent().Get()
+	if !ok {
+		return "", ""
+	}
+	state, crossed := place(float64(v),
+		limit{"memory_optimal", float64(t.MemoryOptimal)},
+		limit{"memory_normal", float64(t.MemoryNormal)},
+		limit{"memory_critical", float64(t.MemoryCritical)})
+	return state, compare("memory use ", float64(v), crossed, " %")
+}
+
+// tooHot reports a temperature at which holders must stop now.
+func tooHot(t gpu.Thresholds, s *gpu.Sample) bool {
+	v, ok := temperature(s)
+	return ok && v > t.TempCritical
+}
+
+// temperature is the measured temperature; NaN and infinity were not measured.
+func temperature(s *gpu.Sample) (gpu.Celsius, bool) {
+	v, ok := s.Temperature.Get()
+	return v, ok && !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0)
+}
+
+// limit is a threshold with the name people set it by.
+type limit struct {
+	name string
+	at   float64
+}
+
+// place finds the state of a value, and the limit that decided it. A value at
+// one of the first two limits is in the state above it, a value at the last
+// still below.
+func place(v float64, optimal, normal, throttled limit) (gpu.State, limit) {
+	switch {
+	case v < optimal.at:
+		return gpu.Optimal, optimal
+	case v < normal.at:
+		return gpu.Normal, optimal
+	case v <= throttled.at:
+		return gpu.Throttled, normal
+	}
+	return gpu.Critical, throttled
+}
+
+// compare writes "81 °C is above temp_normal 75 °C". A difference too small to
+// be seen in the digits is said in words.
+func compare(what string, v float64, l limit, unit string) string {
+	value, threshold := digits(v), digits(l.at)
+	relation := " is at "
+	if v > l.at {
+		relation = " is above "
+	} else if v < l.at {
+		relation = " is below "
+	}
+	if v != l.at && value == threshold {
+		relation = " is just" + relation[len(" is"):]
+	}
+	return what + value + unit + relation + l.name + " " + threshold + unit
+}
+
+func digits(v float64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
+}

@@ -1,0 +1,37 @@
+// Package thermal judges devices: which state a sample means, how long a
+// device stays in a state after its readings got better, and where its
+// temperature is going. It is mathematics only: samples and times come in as
+// arguments, verdicts go out.
+package thermal
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Rules is what one device is judged by.
+type Rules struct {
+	gpu.Thresholds
+	Cooldown      time.Duration // how long readings must stay better before the state follows
+	CriticalPause time.Duration // the same for leaving CRITICAL; Cooldown if that is longer
+}
+
+// DefaultRules are the rules of a device nobody configured.
+func DefaultRules() Rules {
+	return Rules{
+		Thresholds:    gpu.DefaultThresholds(),
+		Cooldown:      30 * time.Second,
+		CriticalPause: 60 * time.Second,
+	}
+}
+
+// hold is how long readings must have been better before state s is left.
+// CRITICAL is never easier to leave than the states below it, whatever was
+// configured.
+func (r Rules) hold(s gpu.State) time.Duration {
+	if s == gpu.Critical {
+		return max(r.CriticalPause, r.Cooldown)
+	}
+	return r.Cooldown
+}

@@ -1,0 +1,119 @@
+package thermal
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Tracker follows the state of one device. The zero Tracker has measured
+// nothing yet and is UNAVAILABLE. It is a plain value: a copy goes its own way.
+//
+// A worse reading is taken at once. A better one opens a window: when every
+// reading has been better than the state for its hold time (Cooldown, or
+// CriticalPause for CRITICAL), the state becomes the worst that the readings
+// in the window showed. One reading as bad as the state closes the window, and
+// the next better one opens a new one. After an improvement the window starts
+// anew, so each step to a better state is earned by itself.
+//
+// A device that does not answer is UNAVAILABLE at once, and the first answer
+// ends that at once. Underneath, windows run on while it is away, and open if
+// none was: who comes back before the hold time is over goes on where it was,
+// so a device cannot get out of CRITICAL early by falling off the bus; who
+// comes back later is judged by what it measures then.
+type Tracker struct {
+	level  gpu.State // by readings and windows; empty before the first reading, kept while away
+	away   bool      // the last observation was a miss
+	since  time.Time // when the visible state began
+	better time.Time // when the window opened; zero: none is open
+	worst  gpu.State // worst reading in the window
+	last   time.Time // newest time seen
+}
+
+// Verdict is how a device stands after an observation.
+type Verdict struct {
+	State   gpu.State
+	From    gpu.State // the state before this observation
+	Changed bool      // State is not From
+	Since   time.Time // when State began
+	Reason  string    // why, to follow a colon
+	Until   time.Time // the earliest time a better state is possible; zero while no cooldown runs
+	Stop    bool      // the temperature is above temp_critical: holders must stop now
+}
+
+// Observe judges a sample. A time before the newest one seen counts as that
+// one: a clock that is set back makes cooldowns longer, never shorter.
+func (t *Tracker) Observe(r Rules, now time.Time, s *gpu.Sample) Verdict {
+	raw, why := Classify(r.Thresholds, s)
+	if raw == gpu.Unavailable {
+		return t.Missed(now, why)
+	}
+	now, from := t.pass(now), t.state()
+	t.away = false
+	if t.level != "" && t.level.Worse(raw) {
+		t.improve(r, now, raw)
+	} else {
+		t.level, t.better = raw, time.Time{}
+	}
+	v := t.verdict(now, from)
+	v.Reason, v.Stop = why, tooHot(r.Thresholds, s)
+	if !t.better.IsZero() {
+		hold := r.hold(t.level)
+		v.Until = t.better.Add(hold)
+		v.Reason = fmt.Sprintf("readings have to stay better for %v; now %s", hold, why)
+	}
+	return v
+}
+
+// Missed notes that the device did not answer.
+func (t *Tracker) Missed(now time.Time, why string) Verdict {
+	now, from := t.pass(now), t.state()
+	t.away = true
+	if t.better.IsZero() {
+		t.better, t.worst = now, gpu.Optimal
+	}
+	v := t.verdict(now, from)
+	v.Reason = why
+	return v
+}
+
+// improve handles a reading better than the level.
+func (t *Tracker) improve(r Rules, now time.Time, raw gpu.State) {
+	if t.better.IsZero() {
+		t.better, t.worst = now, raw
+	}
+	if raw.Worse(t.worst) {
+		t.worst = raw
+	}
+	if now.Sub(t.better) < r.hold(t.level) {
+		return
+	}
+	t.level, t.better = t.worst, time.Time{}
+	if t.level.Worse(raw) {
+		t.better, t.worst = now, raw
+	}
+}
+
+func (t *Tracker) state() gpu.State {
+	if t.away || t.level == "" {
+		return gpu.Unavailable
+	}
+	return t.level
+}
+
+// pass moves time on to now, never back.
+func (t *Tracker) pass(now time.Time) time.Time {
+	if now.After(t.last) {
+		t.last = now
+	}
+	return t.last
+}
+
+func (t *Tracker) verdict(now time.Time, from gpu.State) Verdict {
+	state := t.state()
+	if state != from || t.since.IsZero() {
+		t.since = now
+	}
+	return Verdict{State: state, From: from, Changed: state != from, Since: t.since}
+}
