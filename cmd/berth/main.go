@@ -16,7 +16,6 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/daemon"
 )
 
@@ -36,7 +35,6 @@ func world() cli.Env {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv: os.Getenv, Now: time.Now, Version: version,
 		Terminal: terminal, Serve: serve, Local: local, Probe: daemon.Probe,
-		Settings: func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) },
 		Settings: func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) },
 	}
 }

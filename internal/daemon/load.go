@@ -42,7 +42,7 @@ func Load(from Sources) (*config.Settings, error) {
 		return first, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what was set at run time: %w", err)
+		return nil, fmt.Errorf("read what was set at run time: %w (choose another place with --state-dir)", err)
 	}
 	saved, err := config.ParseSaved(path, text)
 	if err != nil {
