@@ -1,0 +1,150 @@
+package config
+
+import (
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Change applies a change of the gpu section at run time. The body is a JSON
+// object with any part of the section, merged as RFC 7396 says: what is absent
+// stays, null goes back to what the weaker sources say, and so it is for
+// single devices under devices. What equals the present value is no change, so
+// an answer to GET can be edited and sent back.
+//
+// The whole result is validated, and either all of it holds or nothing. A
+// setting that the environment or a flag decides cannot be changed. Change
+// returns the new settings, and the text to store so that ParseSaved finds it
+// at the next start.
+func (s *Settings) Change(body []byte) (*Settings, []byte, error) {
+	request, cleared := readChange(body)
+	saved := s.saved()
+	present := s.present()
+	for _, v := range request.sorted() {
+		switch name := dotted(v.path); {
+		case v.v == nil || reflect.DeepEqual(present[name], v.v):
+		case s.pinned(name):
+			request.complain(source{}, v.path, pinnedBy(s.Source(name)))
+		default:
+			saved.values[name] = v
+		}
+	}
+	for _, path := range cleared {
+		if name := dotted(path); s.pinned(name) {
+			request.complain(source{}, path, pinnedBy(s.Source(name)))
+		}
+		saved.clear(path)
+	}
+	saved.complaints, saved.bad = request.complaints, request.bad
+
+	trial := slices.DeleteFunc(slices.Clone(s.layers), func(l Layer) bool { return l.rank == atRunTime })
+	trial = append(trial, saved)
+	if _, err := Merge(trial...); err != nil {
+		return nil, nil, asRequest(err)
+	}
+
+	// What is stored is what holds: both come from the same text.
+	text, err := saved.text()
+	if err != nil {
+		return nil, nil, err
+	}
+	if trial[len(trial)-1], err = ParseSaved(savedAtRunTime, text); err != nil {
+		return nil, nil, err
+	}
+	next, err := Merge(trial...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return next, text, nil
+}
+
+// readChange reads the body; cleared lists what is null.
+func readChange(body []byte) (request Layer, cleared [][]string) {
+	root := schema()
+	r := reader{layer: newLayer(inRequest), schema: root}
+	r.cleared = func(path []string) { cleared = append(cleared, path) }
+	n, complaint := parseJSON(body)
+	if complaint != nil {
+		r.layer.complaints.add(*complaint)
+	} else {
+		r.section(find(root, "gpu").fields, n, []string{"gpu"})
+	}
+	return r.layer, cleared
+}
+
+// saved is a copy of the layer of earlier changes.
+func (s *Settings) saved() Layer {
+	saved := newLayer(atRunTime)
+	for _, layer := range s.layers {
+		if layer.rank == atRunTime {
+			maps.Copy(saved.values, layer.values)
+		}
+	}
+	return saved
+}
+
+// clear removes a setting, or all settings below a section.
+func (l *Layer) clear(path []string) {
+	name := dotted(path)
+	maps.DeleteFunc(l.values, func(key string, _ value) bool {
+		return key == name || strings.HasPrefix(key, name+".")
+	})
+}
+
+// present is the value of every setting as it stands, nil if absent.
+func (s *Settings) present() map[string]any {
+	now := map[string]any{}
+	walk(schema(), reflect.ValueOf(s.Config), nil, func(path []string, _ *field, v any) { now[dotted(path)] = v })
+	return now
+}
+
+// pinned reports whether a source decides that is stronger than run time.
+func (s *Settings) pinned(field string) bool { return s.values[field].source.rank > atRunTime }
+
+func pinnedBy(source string) string {
+	return "is set by " + source + ", which is stronger: change it there"
+}
+
+// asRequest names fields the way the body does.
+func asRequest(err error) error {
+	refused, ok := err.(*Error)
+	if !ok {
+		return err
+	}
+	for i, c := range refused.Complaints {
+		refused.Complaints[i].Field = strings.TrimPrefix(c.Field, "gpu.")
+	}
+	return refused
+}
+
+const savedHeader = "# Settings changed at run time with PUT /api/gpu/config. Stronger than berth.yaml.\n"
+
+// text writes a layer as YAML.
+func (l *Layer) text() ([]byte, error) {
+	tree := map[string]any{}
+	for _, v := range l.sorted() {
+		if v.v == nil {
+			continue // the bare entry of a device, which sets nothing
+		}
+		at := tree
+		for _, key := range v.path[:len(v.path)-1] {
+			below, ok := at[key].(map[string]any)
+			if !ok {
+				below = map[string]any{}
+				at[key] = below
+			}
+			at = below
+		}
+		last := v.path[len(v.path)-1]
+		at[last] = v.v
+		if n, ok := v.v.(float64); ok && n == math.Trunc(n) {
+			at[last] = int64(n) // 100000, not 1e+05
+		}
+	}
+	text, err := yaml.Marshal(tree)
+	return append([]byte(savedHeader), text...), err
+}

@@ -1,0 +1,211 @@
+package config_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+func TestChange(t *testing.T) {
+	const yaml = "gpu:\n  temp_optimal: 61\n  devices:\n    GPU-9: {temp_optimal: 50}\n"
+	for _, c := range []struct {
+		name   string
+		bodies []string // one after the other
+		want   string   // what is stored after them, without the comment
+	}{
+		{"nothing", []string{`{}`}, "{}\n"},
+		{"one field", []string{`{"temp_optimal": 60}`}, "gpu:\n    temp_optimal: 60\n"},
+		{"with units", []string{`{"memory_limit_mb": "4GiB", "monitor_interval": "500ms", "history_size": 100000}`},
+			"gpu:\n    history_size: 100000\n    memory_limit_mb: 4096\n    monitor_interval: 0.5\n"},
+		{"what holds already is no change", []string{`{"temp_optimal": 61, "history_size": 200, "memory_limit_mb": null}`}, "{}\n"},
+		{"what was saved stays", []string{`{"temp_optimal": 60}`, `{"temp_normal": 70}`, `{"temp_optimal": 60}`},
+			"gpu:\n    temp_normal: 70\n    temp_optimal: 60\n"},
+		{"null goes back", []string{`{"temp_optimal": 60, "history_size": 5}`, `{"temp_optimal": null}`}, "gpu:\n    history_size: 5\n"},
+		{"devices", []string{`{"devices": {"GPU-1": {"temp_optimal": 40, "memory_limit_mb": 99}, "GPU-2": {"max_pipelines": 2}, "GPU-9": {"temp_optimal": 50}, "GPU-3": {}}}`},
+			"gpu:\n    devices:\n        GPU-1:\n            memory_limit_mb: 99\n            temp_optimal: 40\n        GPU-2:\n            max_pipelines: 2\n"},
+		{"null in a device", []string{`{"devices": {"GPU-1": {"temp_optimal": 40, "memory_limit_mb": 99}}}`, `{"devices": {"GPU-1": {"temp_optimal": null}}}`},
+			"gpu:\n    devices:\n        GPU-1:\n            memory_limit_mb: 99\n"},
+		{"null for all of a device", []string{`{"devices": {"GPU-1": {"temp_optimal": 40}}}`, `{"devices": {"GPU-1": {"temp_optimal": null}}}`}, "{}\n"},
+		{"null for a device", []string{`{"devices": {"GPU-1": {"temp_optimal": 40}, "GPU-10": {"temp_optimal": 41}}}`, `{"devices": {"GPU-1": null, "GPU-9": null}}`},
+			"gpu:\n    devices:\n        GPU-10:\n            temp_optimal: 41\n"},
+		{"null for all devices", []string{`{"history_size": 5, "devices": {"GPU-1": {"temp_optimal": 40}}}`, `{"devices": null}`}, "gpu:\n    history_size: 5\n"},
+		{"two wrongs that are right together", []string{`{"temp_optimal": 80, "temp_normal": 82}`}, "gpu:\n    temp_normal: 82\n    temp_optimal: 80\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := merge(yaml, "", nil, nil)
+			must(t, s, err)
+			var saved []byte
+			for _, body := range c.bodies {
+				next, text, err := s.Change([]byte(body))
+				s, saved = must(t, next, err), text
+			}
+			comment, stored, _ := strings.Cut(string(saved), "\n")
+			if diff := cmp.Diff(c.want, stored); diff != "" || !strings.HasPrefix(comment, "# ") {
+				t.Errorf("stored (-want +got), after %q:\n%s", comment, diff)
+			}
+			again, err := merge(yaml, string(saved), nil, nil)
+			if diff := cmp.Diff(s.Config, must(t, again, err).Config, equal); diff != "" {
+				t.Errorf("after a restart: %s", diff)
+			}
+			if diff := cmp.Diff(s.All(), again.All()); diff != "" {
+				t.Errorf("sources after a restart: %s", diff)
+			}
+		})
+	}
+}
+
+func TestChangeRefused(t *testing.T) {
+	yaml := "gpu:\n  temp_throttle: 84\n  devices:\n    GPU-9: {temp_normal: 70}\n"
+	environ := []string{"BERTH_GPU_TEMP_CRITICAL=88"}
+	flags := map[string]string{"gpu.history_size": "50"}
+	for _, c := range []struct{ name, body, want string }{
+		{"no body", ``, `the body is not JSON: unexpected end of JSON input`},
+		{"half an object", `{"temp_optimal": 60`, `the body is not JSON: unexpected end of JSON input`},
+		{"more than an object", `{} {}`, `the body is not JSON: invalid character '{' after top-level value`},
+		{"null", `null`, `the body must be a JSON object such as {"temp_optimal": 60}`},
+		{"list", `[]`, `the body must be a JSON object such as {"temp_optimal": 60}`},
+		{"too deep", strings.Repeat("[", 20_000), `the body is not JSON: invalid character '[' exceeded max depth`},
+		{"huge", `{"temp_optimal": ` + strings.Repeat(" ", 1<<20) + `60}`, `the body is larger than 1024 KiB`},
+		{"YAML", "temp_optimal: 60", `the body is not JSON: invalid character 'e' in literal true (expecting 'r')`},
+
+		{"unknown", `{"temp_optimum": 60}`, `temp_optimum: is not a setting: did you mean temp_optimal?`},
+		{"other section", `{"listen": ":1"}`, `listen: is not a setting here: it belongs under daemon`},
+		{"unknown in a device", `{"devices": {"GPU-1": {"history_size": 3}}}`, `devices.GPU-1.history_size: is not a setting here: it belongs under gpu`},
+		{"twice", `{"temp_optimal": 60, "temp_optimal": 61}`, `temp_optimal: is set twice`},
+		{"wrong types", `{"temp_optimal": "60", "temp_normal": true, "monitor_interval": [], "devices": 4, "memory_limit_mb": {}}`,
+			"temp_optimal: must be a number, not \"60\"\ntemp_normal: must be a number, not true\n" +
+				"monitor_interval: must be a number of seconds such as 30, or text such as 500ms, not a list\n" +
+				"devices: must be a section of settings (key: value), not a value\n" +
+				"memory_limit_mb: must be a number of MiB such as 2048, or text such as 4GiB, not a section"},
+		{"out of range", `{"monitor_interval": 1e9, "max_pipelines": -1, "temp_optimal": 1e300}`,
+			"monitor_interval: must be 0.1 to 3600 s, not 1e9\nmax_pipelines: must be 1 to 10000, not -1\ntemp_optimal: must be a number, not 1e300"},
+		{"device by index", `{"devices": {"0": {"temp_optimal": 60}}}`,
+			`devices: "0" is an index, which may mean another device after the next boot: use the UUID that berth status shows`},
+
+		{"order", `{"memory_optimal": 90}`, `memory_optimal: 90 is not below memory_normal, which is 85 (default)`},
+		{"order against the environment", `{"temp_throttle": 89}`,
+			`temp_throttle: 89 is not below temp_critical, which is 88 (environment BERTH_GPU_TEMP_CRITICAL)`},
+		{"order against a device", `{"temp_optimal": 71}`,
+			`temp_optimal: 71 is not below gpu.devices.GPU-9.temp_normal, which is 70 (berth.yaml:4)`},
+		{"order within a device", `{"devices": {"GPU-1": {"temp_optimal": 80, "temp_normal": 78}}}`,
+			`devices.GPU-1.temp_normal: 78 is not above temp_optimal, which is 80 (in the same request)`},
+
+		{"pinned by the environment", `{"temp_critical": 89}`,
+			`temp_critical: is set by environment BERTH_GPU_TEMP_CRITICAL, which is stronger: change it there`},
+		{"pinned by a flag", `{"history_size": null}`,
+			`history_size: is set by flag --gpu-history-size, which is stronger: change it there`},
+		{"all at once", `{"temp_normal": 84, "history_size": 1, "nonsense": 1, "memory_normal": 99}`,
+			"nonsense: is not a setting: the nearest known one is devices\n" +
+				"history_size: is set by flag --gpu-history-size, which is stronger: change it there\n" +
+				"temp_normal: 84 is not below temp_throttle, which is 84 (berth.yaml:2)\n" +
+				"memory_normal: 99 is not below memory_critical, which is 95 (default)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := merge(yaml, "", environ, flags)
+			before := must(t, s, err).All()
+			next, saved, err := s.Change([]byte(c.body))
+			if diff := cmp.Diff(c.want, lines(err)); diff != "" {
+				t.Errorf("complaints (-want +got):\n%s", diff)
+			}
+			if next != nil || saved != nil {
+				t.Errorf("refused, but returned %v and %q", next, saved)
+			}
+			if diff := cmp.Diff(before, s.All()); diff != "" {
+				t.Errorf("the settings changed: %s", diff)
+			}
+		})
+	}
+}
+
+// An answer to GET can be sent back: nothing changes, pinned or not.
+func TestChangeWithEverythingAsItIs(t *testing.T) {
+	s, err := merge(everything, "gpu: {temp_normal: 74}", []string{"BERTH_GPU_HISTORY_SIZE=7"}, nil)
+	must(t, s, err)
+	body, err := json.Marshal(s.Config.GPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _, err := s.Change(body)
+	if diff := cmp.Diff(s.All(), must(t, next, err).All()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// good and bad are values for the fields of a change that are right, or wrong,
+// whatever the others are.
+var good = map[string][]string{
+	"temp_optimal": {"50", "60.5"}, "temp_normal": {"70", "null"}, "temp_critical": {"99"},
+	"memory_optimal": {"1", "60"}, "memory_critical": {"96", "100"},
+	"throttle_cooldown_seconds": {"0", `"2m"`}, "memory_limit_mb": {"1", `"4GiB"`, "null"}, "memory_reserve_mb": {"0"},
+	"max_pipelines": {"1", "null"}, "monitor_interval": {"0.1", `"500ms"`}, "history_size": {"1", "100000"},
+	"devices": {"null", "{}", `{"GPU-1": {"temp_optimal": 40}}`, `{"GPU-1": null}`},
+}
+
+var bad = map[string][]string{
+	"temp_optimal": {"-1", `"x"`, "149"}, "temp_normal": {"0", "[]"}, "temp_critical": {"80", "151"},
+	"memory_optimal": {"101", "85"}, "memory_critical": {"-5", "true"},
+	"throttle_cooldown_seconds": {"-1", `"x"`}, "memory_limit_mb": {"0", "0.5", `"-4GiB"`}, "memory_reserve_mb": {"-1", "1e300"},
+	"max_pipelines": {"0", "1.5"}, "monitor_interval": {"0", "3601"}, "history_size": {"100001", "{}"},
+	"devices": {"1", `{"0": {}}`, `{"GPU-1": {"temp_optimal": 149}}`, `{"GPU-1": 5}`},
+	"unheard": {"1"},
+}
+
+func TestOneBadFieldAmongGoodOnesChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		start, err := config.Merge()
+		if err != nil {
+			t.Fatal(err)
+		}
+		draw := func(from map[string][]string, key string) string {
+			return fmt.Sprintf("%q: %s", key, rapid.SampledFrom(from[key]).Draw(t, key))
+		}
+		var parts []string
+		for _, key := range rapid.SliceOfDistinct(rapid.SampledFrom(keys(good)), rapid.ID).Draw(t, "fields") {
+			parts = append(parts, draw(good, key))
+		}
+		body := "{" + strings.Join(parts, ", ") + "}"
+		s, saved, err := start.Change([]byte(body))
+		if err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		runTime, err := config.ParseSaved("saved.yaml", saved)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := config.Merge(runTime)
+		if err != nil || !cmp.Equal(s.All(), again.All()) {
+			t.Fatalf("after a restart with\n%s: %v\n%s", saved, err, cmp.Diff(s.All(), again.All()))
+		}
+
+		wrong := rapid.SampledFrom(keys(bad)).Draw(t, "wrong")
+		var kept []string
+		for _, part := range parts {
+			if !strings.HasPrefix(part, `"`+wrong+`"`) {
+				kept = append(kept, part)
+			}
+		}
+		at := rapid.IntRange(0, len(kept)).Draw(t, "at")
+		body = "{" + strings.Join(slices.Insert(kept, at, draw(bad, wrong)), ", ") + "}"
+		before := s.All()
+		next, saved, err := s.Change([]byte(body))
+		if err == nil || next != nil || saved != nil {
+			t.Fatalf("%s was taken", body)
+		}
+		if !strings.Contains(err.Error(), wrong) {
+			t.Fatalf("%s: %v does not name %s", body, err, wrong)
+		}
+		if !cmp.Equal(before, s.All()) {
+			t.Fatalf("%s changed the settings", body)
+		}
+	})
+}
+
+func keys(m map[string][]string) []string { return slices.Sorted(maps.Keys(m)) }

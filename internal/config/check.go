@@ -1,0 +1,129 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// read turns what was written into a value, and refuses one that is
+// impossible by itself. A secret never shows up in what it says.
+func (f *field) read(s scalar) (any, error) {
+	v, err := f.kind.read(s)
+	if err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case float64:
+		err = f.inRange(v, s)
+	case string:
+		err = f.allowed(v)
+	}
+	return v, err
+}
+
+func (f *field) inRange(v float64, s scalar) error {
+	switch {
+	case f.min != nil && v < *f.min, f.max != nil && v > *f.max, f.over != nil && v <= *f.over:
+		unit := f.kind.unit()
+		if unit != "" {
+			unit = " " + unit
+		}
+		plain := field{min: f.min, max: f.max, over: f.over}
+		return fmt.Errorf("must be %s%s, not %s", plain.rangeText(), unit, s)
+	}
+	return nil
+}
+
+func (f *field) allowed(v string) error {
+	switch {
+	case v == "" && f.noEmpty:
+		return errors.New("must not be empty")
+	case f.oneof != nil && !slices.Contains(f.oneof, v):
+		return fmt.Errorf("must be one of %s, not %s", strings.Join(f.oneof, ", "), scalar{text: v})
+	case v == "":
+		return nil
+	}
+	return checkText(f.check, v)
+}
+
+// readList reads a list of texts, each following the rule of the field.
+func (f *field) readList(items []node) (any, error) {
+	list := []string{}
+	for _, item := range items {
+		if item.shape != single || item.refused != "" {
+			return nil, fmt.Errorf("must be a list such as [alice, bob]")
+		}
+		if err := checkText(f.check, item.scalar.text); err != nil {
+			return nil, err
+		}
+		if slices.Contains(list, item.scalar.text) {
+			return nil, fmt.Errorf("names %s twice", item.scalar)
+		}
+		list = append(list, item.scalar.text)
+	}
+	return list, nil
+}
+
+// Names have no dots: dots take the names of settings apart.
+var (
+	serviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	uuidShape   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_:/-]{0,127}$`)
+	indexShape  = regexp.MustCompile(`^[0-9]{1,4}$`)
+	userName    = regexp.MustCompile(`^[^\s:,/\x00-\x1f\x7f-]([^\s:,/\x00-\x1f\x7f]{0,255})$`)
+)
+
+// checkText applies the rule that the check tag names.
+func checkText(rule, v string) error {
+	shown := scalar{text: v}
+	switch {
+	case rule == "service" && !serviceName.MatchString(v):
+		return fmt.Errorf("%s is not a name for a service: use up to 64 letters, digits, dashes and underscores, the first a letter or digit", shown)
+	case rule == "uuid" && indexShape.MatchString(v):
+		return fmt.Errorf("%s is an index, which may mean another device after the next boot: use the UUID that berth status shows", shown)
+	case rule == "uuid" && !uuidShape.MatchString(v):
+		return fmt.Errorf("%s is not the UUID of a device: berth status shows them", shown)
+	case rule == "user" && !userName.MatchString(v):
+		return fmt.Errorf("%s is not a user name", shown)
+	case rule == "socket" && len(v) > 107:
+		return fmt.Errorf("is %d bytes long, but the path of a Unix socket has at most 107", len(v))
+	case rule == "token" && strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return errors.New("must be printable ASCII without spaces")
+	case rule == "listen":
+		return checkListen(v)
+	}
+	return nil
+}
+
+func checkListen(v string) error {
+	_, port, ok := splitListen(v)
+	if n, err := strconv.ParseUint(port, 10, 16); !ok || err != nil || strconv.FormatUint(n, 10) != port {
+		return fmt.Errorf("must be an address such as 127.0.0.1:8000 or [::1]:8000, not %s", scalar{text: v})
+	}
+	return nil
+}
+
+// splitListen takes HOST:PORT apart; an IPv6 address is in brackets.
+func splitListen(v string) (host, port string, ok bool) {
+	i := strings.LastIndexByte(v, ':')
+	if i < 0 {
+		return "", "", false
+	}
+	host, port = v[:i], v[i+1:]
+	if inside, found := strings.CutPrefix(host, "["); found {
+		host, found = strings.CutSuffix(inside, "]")
+		return host, port, found
+	}
+	return host, port, !strings.ContainsAny(host, ":]")
+}
+
+// loopback reports whether only this machine can reach an address.
+func loopback(listen string) bool {
+	host, _, _ := splitListen(listen)
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}

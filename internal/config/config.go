@@ -1,0 +1,171 @@
+// Package config says what can be set, what it means, what it is when nobody
+// set it, and what is refused. It reads text, not files: where the text comes
+// from is the daemon's business.
+//
+// The structs in this file are the one description of every setting. Their
+// tags drive the parsers of YAML, environment and flags, the JSON of the gpu
+// section, the list of sources and the documentation, so a new setting is one
+// new field:
+//
+//	key      its name in berth.yaml and JSON (without one: the json tag)
+//	default  what it is when nobody set it, written as in berth.yaml
+//	min, max, over    the range; over is a minimum that is itself too small
+//	above, from       the setting of the same section it must be above, or at least
+//	oneof, check      for text: the words allowed, or the rule it follows
+//	empty    "no" for text that must not be empty
+//	absent   for documentation: what it means that there is no value
+//	env      a second, shorter variable; the long one is always there
+//	secret   "yes" for a value that is never shown
+//	doc      what it does, for people
+//
+// Sources are read one by one into layers and then merged; every layer keeps
+// its complaints, so that Merge can report all that is wrong at once:
+//
+//	file, _ := config.ParseYAML("berth.yaml", text)
+//	env, _ := config.ParseEnv(os.Environ())
+//	settings, err := config.Merge(file, env)
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Config is everything that can be set.
+type Config struct {
+	Daemon       Daemon             `key:"daemon" doc:"Where the daemon lives. Read once, at the start."`
+	GPU          GPU                `key:"gpu" doc:"How devices are measured and judged. PUT /api/gpu/config changes it at run time."`
+	Optimization Optimization       `key:"optimization" doc:"When memory is won back, and how long requests may take."`
+	Services     map[string]Service `key:"services" names:"NAME" check:"service" doc:"What single services may have."`
+}
+
+// Daemon is where the daemon lives. It is read once, at the start.
+type Daemon struct {
+	Devices  string `key:"devices" default:"auto" env:"BERTH_DEVICES" empty:"no" doc:"Which devices to manage: auto, nvml, sim:4, sim:rtx-4060, sim:dgx-h200, sim:FILE, or several separated by commas."`
+	StateDir string `key:"state_dir" env:"BERTH_STATE_DIR" empty:"no" absent:"/var/lib/berth as root, else $XDG_STATE_HOME/berth or ~/.local/state/berth" doc:"Where the daemon keeps what must survive a restart."`
+	Socket   string `key:"socket" env:"BERTH_SOCKET" empty:"no" check:"socket" absent:"/run/berth/berth.sock as root, else $XDG_RUNTIME_DIR/berth/berth.sock or berth.sock in the state directory" doc:"Unix socket the daemon listens on."`
+	Listen   string `key:"listen" default:"127.0.0.1:8000" env:"BERTH_LISTEN" check:"listen" absent:"none" doc:"TCP address for HTTP. Empty: none. Anything but loopback needs a token."`
+	Token    string `key:"token" env:"BERTH_TOKEN" check:"token" secret:"yes" absent:"not set" doc:"Secret that HTTP clients over TCP must send as a bearer token. Empty: loopback only, without one."`
+	LogLevel string `key:"log_level" default:"info" oneof:"debug,info,warn,error" doc:"How much the daemon says about itself."`
+}
+
+// String leaves the token out, so that a printed or logged configuration never
+// holds it.
+func (d Daemon) String() string {
+	if d.Token != "" {
+		d.Token = "set"
+	}
+	type plain Daemon
+	return fmt.Sprintf("%+v", plain(d))
+}
+
+// GoString is String, for %#v.
+func (d Daemon) GoString() string { return d.String() }
+
+// GPU is how devices are measured and judged. It can be changed at run time.
+type GPU struct {
+	gpu.Thresholds
+
+	ThrottleCooldown time.Duration    `key:"throttle_cooldown_seconds" default:"30" min:"0" max:"86400" doc:"How long a better state must hold before it counts."`
+	CriticalPause    time.Duration    `key:"critical_pause_seconds" default:"60" min:"0" max:"86400" doc:"The same for leaving CRITICAL."`
+	MemoryLimit      gpu.Opt[gpu.MiB] `key:"memory_limit_mb" min:"1" absent:"all of it" doc:"How much of a device's memory berth may lease."`
+	MemoryReserve    gpu.MiB          `key:"memory_reserve_mb" default:"512" min:"0" doc:"How much of that is never leased."`
+	MaxPipelines     gpu.Opt[int]     `key:"max_pipelines" min:"1" max:"10000" absent:"CPUs / devices, rounded up" doc:"How many pipelines a device runs at the same time: its slots."`
+	MonitorInterval  time.Duration    `key:"monitor_interval" default:"1" min:"0.1" max:"3600" doc:"Time from one sample to the next."`
+	HistorySize      int              `key:"history_size" default:"200" min:"1" max:"100000" doc:"How many samples of each device are kept."`
+
+	// Devices holds what is different for single devices, by UUID.
+	Devices map[string]DeviceOverride `key:"devices" names:"UUID" check:"uuid" doc:"What is different for single devices."`
+}
+
+// DeviceOverride is what is different for one device; absent fields follow the
+// section around it. A field is described by the field of GPU with its name.
+type DeviceOverride struct {
+	TempOptimal    gpu.Opt[gpu.Celsius]
+	TempNormal     gpu.Opt[gpu.Celsius]
+	TempThrottle   gpu.Opt[gpu.Celsius]
+	TempCritical   gpu.Opt[gpu.Celsius]
+	MemoryOptimal  gpu.Opt[gpu.Percent]
+	MemoryNormal   gpu.Opt[gpu.Percent]
+	MemoryCritical gpu.Opt[gpu.Percent]
+
+	ThrottleCooldown gpu.Opt[time.Duration]
+	CriticalPause    gpu.Opt[time.Duration]
+	MemoryLimit      gpu.Opt[gpu.MiB]
+	MemoryReserve    gpu.Opt[gpu.MiB]
+	MaxPipelines     gpu.Opt[int]
+}
+
+// Device is what holds for one device, overrides applied.
+type Device struct {
+	gpu.Thresholds
+	ThrottleCooldown time.Duration
+	CriticalPause    time.Duration
+	MemoryLimit      gpu.Opt[gpu.MiB]
+	MemoryReserve    gpu.MiB
+	MaxPipelines     gpu.Opt[int]
+}
+
+// Optimization is when memory is won back, and how long requests may take.
+type Optimization struct {
+	Interval            time.Duration `key:"interval" default:"300" min:"1" max:"86400" doc:"Time from one optimization to the next."`
+	MemoryThreshold     float64       `key:"memory_threshold" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which memory is won back."`
+	AllocationTimeout   time.Duration `key:"allocation_timeout" default:"30" min:"0" max:"86400" doc:"How long a request waits unless it says otherwise."`
+	DeallocationTimeout time.Duration `key:"deallocation_timeout" default:"10" min:"0" max:"86400" doc:"How long the end of a lease may take before it is forced."`
+}
+
+// Service is what one service may have.
+type Service struct {
+	MinMemory       gpu.Opt[gpu.MiB] `key:"min_memory_mb" min:"0" absent:"none" doc:"A request for less is raised to it."`
+	MaxMemory       gpu.Opt[gpu.MiB] `key:"max_memory_mb" min:"0" from:"min_memory_mb" absent:"none" doc:"A request for more is refused."`
+	PreferredDevice string           `key:"preferred_device" check:"uuid" absent:"none" doc:"UUID of the device to try first."`
+	Priority        int              `key:"priority" default:"0" min:"-1000" max:"1000" doc:"Higher goes first among those who wait."`
+	Quota           Quota            `key:"quota" doc:"What all leases of the service may hold together."`
+	Users           []string         `key:"users" check:"user" absent:"everybody" doc:"Who may ask in its name."`
+}
+
+// Quota is what all leases of a service may hold together; absent is no limit.
+type Quota struct {
+	Memory gpu.Opt[gpu.MiB] `key:"memory_mb" min:"0" absent:"no limit" doc:"Memory over all devices."`
+	Slots  gpu.Opt[int]     `key:"slots" min:"0" max:"1000000" absent:"no limit" doc:"Slots over all devices."`
+}
+
+// Default is what holds when nobody set anything. The paths are empty: they
+// depend on who runs the daemon, see DefaultPaths.
+func Default() Config {
+	var c Config
+	setDefaults(schema(), reflect.ValueOf(&c).Elem())
+	c.GPU.Thresholds = gpu.DefaultThresholds()
+	return c
+}
+
+// For is what holds for one device.
+func (g GPU) For(uuid string) Device {
+	o := g.Devices[uuid]
+	d := Device{
+		Thresholds: gpu.Thresholds{
+			TempOptimal:    o.TempOptimal.Or(g.TempOptimal),
+			TempNormal:     o.TempNormal.Or(g.TempNormal),
+			TempThrottle:   o.TempThrottle.Or(g.TempThrottle),
+			TempCritical:   o.TempCritical.Or(g.TempCritical),
+			MemoryOptimal:  o.MemoryOptimal.Or(g.MemoryOptimal),
+			MemoryNormal:   o.MemoryNormal.Or(g.MemoryNormal),
+			MemoryCritical: o.MemoryCritical.Or(g.MemoryCritical),
+		},
+		ThrottleCooldown: o.ThrottleCooldown.Or(g.ThrottleCooldown),
+		CriticalPause:    o.CriticalPause.Or(g.CriticalPause),
+		MemoryLimit:      g.MemoryLimit,
+		MemoryReserve:    o.MemoryReserve.Or(g.MemoryReserve),
+		MaxPipelines:     g.MaxPipelines,
+	}
+	if o.MemoryLimit.Known() {
+		d.MemoryLimit = o.MemoryLimit
+	}
+	if o.MaxPipelines.Known() {
+		d.MaxPipelines = o.MaxPipelines
+	}
+	return d
+}

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// kubernetesService matches the variables that Kubernetes sets in every
+// container for a service called berth or berth-gpu. They are not ours.
+var kubernetesService = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
+
+// ParseEnv reads variables of the form NAME=value. An empty variable counts as
+// not set. Of the unknown ones that begin with BERTH_, those are refused that
+// name a section or resemble a known one.
+func ParseEnv(environ []string) (Layer, error) {
+	layer := newLayer(inEnvironment)
+	type target struct {
+		path []string
+		f    *field
+	}
+	known := map[string]target{"BERTH_URL": {}} // for clients only
+	sections := []string{"BERTH_SERVICES_"}
+	each(schema(), nil, func(path []string, f *field) {
+		for _, name := range envNames(path, f) {
+			known[name] = target{path, f}
+			sections = append(sections, "BERTH_"+strings.ToUpper(path[0])+"_")
+		}
+	})
+	names := slices.Sorted(maps.Keys(known))
+
+	for _, variable := range slices.Sorted(slices.Values(environ)) {
+		name, written, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "BERTH_") || written == "" || kubernetesService.MatchString(name) {
+			continue
+		}
+		from := source{name: "environment " + name}
+		t, ok := known[name]
+		if !ok {
+			named := slices.ContainsFunc(sections, func(s string) bool { return strings.HasPrefix(name, s) })
+			if _, d := nearest(name, names); named || d <= 2 {
+				layer.complaints.add(Complaint{Source: from.name, Reason: "is not a setting: " + suggestion(name, names)})
+			}
+			continue
+		}
+		if t.f == nil {
+			continue
+		}
+		earlier, twice := layer.values[dotted(t.path)]
+		layer.take(t.f, t.path, written, from)
+		if now := layer.values[dotted(t.path)]; twice && !reflect.DeepEqual(now.v, earlier.v) {
+			layer.complain(from, t.path, "differs from what "+earlier.source.name+" says: unset one of them")
+		}
+	}
+	return layer, layer.complaints.err()
+}

@@ -1,0 +1,212 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// field is one setting, a section of settings, or a map of such sections.
+type field struct {
+	key    string
+	goName string
+	index  []int // where it is in its struct
+	doc    string
+
+	// A section has fields; a map of sections also says what its names are.
+	fields []field
+	names  string
+
+	// The rest describes a setting.
+	kind     kind
+	optional bool // may be absent, which is not zero
+	def      string
+	hasDef   bool
+	absent   string
+	env      string
+	secret   bool
+	noEmpty  bool
+	oneof    []string
+	check    string
+
+	min, max, over *float64
+	above, from    string
+}
+
+func (f *field) isSetting() bool { return f.fields == nil }
+
+// schema reads the tags of Config.
+func schema() []field { return describe(reflect.TypeFor[Config](), nil) }
+
+// describe lists the fields of a struct. A field without tags of its own is
+// described by the one in outer that has its name.
+func describe(t reflect.Type, outer []field) []field {
+	var list []field
+	for _, sf := range reflect.VisibleFields(t) {
+		if sf.Anonymous {
+			continue // its fields are visible themselves
+		}
+		f := described(sf, outer)
+		switch {
+		case f.names != "":
+			f.fields = describe(sf.Type.Elem(), list)
+		case sf.Type.Kind() == reflect.Struct && !isOpt(sf.Type):
+			f.fields = describe(sf.Type, nil)
+		default:
+			f.kind, f.optional = kindOf(sf.Type), isOpt(sf.Type)
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+func described(sf reflect.StructField, outer []field) field {
+	f := field{key: sf.Tag.Get("key"), doc: sf.Tag.Get("doc")}
+	if f.key == "" {
+		f.key = sf.Tag.Get("json")
+	}
+	if i := slices.IndexFunc(outer, func(o field) bool { return o.goName == sf.Name }); f.key == "" && i >= 0 {
+		f = outer[i]
+		f.def, f.hasDef = "", false
+		f.index = sf.Index
+		return f
+	}
+	f.goName, f.index = sf.Name, sf.Index
+	f.names, f.check = sf.Tag.Get("names"), sf.Tag.Get("check")
+	f.def, f.hasDef = sf.Tag.Lookup("default")
+	f.absent, f.env = sf.Tag.Get("absent"), sf.Tag.Get("env")
+	f.secret, f.noEmpty = sf.Tag.Get("secret") == "yes", sf.Tag.Get("empty") == "no"
+	f.above, f.from = sf.Tag.Get("above"), sf.Tag.Get("from")
+	f.min, f.max, f.over = bound(sf, "min"), bound(sf, "max"), bound(sf, "over")
+	if words := sf.Tag.Get("oneof"); words != "" {
+		f.oneof = strings.Split(words, ",")
+	}
+	return f
+}
+
+// bound panics on a tag that is no number: a mistake in this package that its
+// tests find.
+func bound(sf reflect.StructField, tag string) *float64 {
+	text, ok := sf.Tag.Lookup(tag)
+	if !ok {
+		return nil
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		panic(fmt.Sprintf("config: tag %s of %s: %v", tag, sf.Name, err))
+	}
+	return &v
+}
+
+func find(fields []field, key string) *field {
+	for i := range fields {
+		if fields[i].key == key {
+			return &fields[i]
+		}
+	}
+	return nil
+}
+
+// Field describes one setting, for documentation, flags and completion.
+type Field struct {
+	Name    string // dotted: gpu.temp_optimal, services.NAME.priority
+	Unit    string // "°C", "MiB"; empty for what has none
+	Default string // as written in berth.yaml, or what holds without a value
+	Range   string // "above 0, at most 150"; empty for any
+	Doc     string
+	Env     []string // the variables that set it, the long name first
+	Flag    string   // without dashes; empty where a flag would be wrong
+	Secret  bool     // its value is never shown
+}
+
+// Describe lists every setting in order. What can be set per device is listed
+// once, for all of them.
+func Describe() []Field {
+	var list []Field
+	root := schema()
+	each(root, nil, func(path []string, f *field) {
+		list = append(list, Field{
+			Name: dotted(path), Unit: f.kind.unit(),
+			Default: shownDefault(root, path, f), Range: f.rangeText(), Doc: f.doc,
+			Env: envNames(path, f), Flag: flagName(path, f), Secret: f.secret,
+		})
+	})
+	return list
+}
+
+// each visits the settings of sections. It leaves out those of gpu.devices,
+// which repeat the section around them, and gives the other maps the
+// placeholder for their names.
+func each(fields []field, path []string, visit func([]string, *field)) {
+	for i := range fields {
+		f := &fields[i]
+		at := append(slices.Clip(path), f.key)
+		switch {
+		case f.isSetting():
+			visit(at, f)
+		case f.names == "":
+			each(f.fields, at, visit)
+		case !f.repeats(fields):
+			each(f.fields, append(at, f.names), visit)
+		}
+	}
+}
+
+// repeats reports whether the entries of a map are described by the section
+// around it.
+func (f *field) repeats(around []field) bool {
+	return find(around, f.fields[0].key) != nil
+}
+
+func dotted(path []string) string { return strings.Join(path, ".") }
+
+// envNames are the variables that set a field: none for what is in a map.
+func envNames(path []string, f *field) []string {
+	if len(path) != 2 {
+		return nil
+	}
+	long := strings.ToUpper("BERTH_" + strings.Join(path, "_"))
+	if f.env == "" {
+		return []string{long}
+	}
+	return []string{long, f.env}
+}
+
+// flagName is --listen for daemon.listen and --gpu-temp-optimal for
+// gpu.temp_optimal. A secret has none: flags are there for everybody to see.
+func flagName(path []string, f *field) string {
+	if len(path) != 2 || f.secret {
+		return ""
+	}
+	if path[0] == "daemon" {
+		path = path[1:]
+	}
+	return strings.ReplaceAll(strings.Join(path, "-"), "_", "-")
+}
+
+func (f *field) rangeText() string {
+	var parts []string
+	add := func(word string, bound *float64) {
+		if bound != nil {
+			parts = append(parts, word+" "+formatNumber(*bound))
+		}
+	}
+	switch {
+	case f.oneof != nil:
+		return strings.Join(f.oneof, ", ")
+	case f.min != nil && f.max != nil:
+		return formatNumber(*f.min) + " to " + formatNumber(*f.max)
+	}
+	add("above", f.over)
+	add("at least", f.min)
+	add("at most", f.max)
+	if f.above != "" {
+		parts = append(parts, "above "+f.above)
+	}
+	if f.from != "" {
+		parts = append(parts, "at least "+f.from)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,78 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+var update = flag.Bool("update", false, "write the files that are compared")
+
+// golden compares a file with what it should hold.
+func golden(t *testing.T, name string, want []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is out of date: run go test ./internal/config -update\nit should be:\n%s", name, want)
+	}
+}
+
+// Package api describes the same JSON, and its tests read the same file.
+func TestGPUAsJSON(t *testing.T) {
+	s, err := merge(everything, "", nil, nil)
+	text, jsonErr := json.MarshalIndent([]config.GPU{config.Default().GPU, must(t, s, err).Config.GPU}, "", "  ")
+	if jsonErr != nil {
+		t.Fatal(jsonErr)
+	}
+	golden(t, "testdata/gpu.json", append(text, '\n'))
+}
+
+func TestForFollowsTheSectionAround(t *testing.T) {
+	s, err := merge(everything, "", nil, nil)
+	g := must(t, s, err).Config.GPU
+	got, want := g.For("GPU-3"), config.Device{
+		Thresholds: g.Thresholds, ThrottleCooldown: g.ThrottleCooldown, CriticalPause: g.CriticalPause,
+		MemoryLimit: g.MemoryLimit, MemoryReserve: g.MemoryReserve, MaxPipelines: g.MaxPipelines,
+	}
+	if got != want {
+		t.Errorf("a device without overrides: got %+v, want %+v", got, want)
+	}
+	want.TempCritical, want.MemoryOptimal, want.CriticalPause, want.MemoryLimit = 95, 50, 5e9, gpu.Some[gpu.MiB](1024)
+	if got := g.For("GPU-1"); got != want {
+		t.Errorf("a device with overrides: got %+v, want %+v", got, want)
+	}
+}
+
+// A field of DeviceOverride that For forgets would be accepted and do nothing.
+func TestForKnowsEveryOverride(t *testing.T) {
+	override := reflect.TypeFor[config.DeviceOverride]()
+	for i := range override.NumField() {
+		name := override.Field(i).Name
+		var o config.DeviceOverride
+		field := reflect.ValueOf(&o).Elem().Field(i)
+		if err := json.Unmarshal([]byte("77"), field.Addr().Interface()); err != nil {
+			t.Fatal(err)
+		}
+		g := config.GPU{Devices: map[string]config.DeviceOverride{"GPU-1": o}}
+		if g.For("GPU-1") == g.For("GPU-2") {
+			t.Errorf("For does not look at %s", name)
+		}
+		if got := reflect.ValueOf(g.For("GPU-1")).FieldByName(name); got.IsZero() {
+			t.Errorf("For does not set %s", name)
+		}
+	}
+}

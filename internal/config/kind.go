@@ -1,0 +1,228 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// kind is how a setting is written. A value that was read is a string, a
+// []string or a float64: memory in MiB, durations in seconds, whole numbers up
+// to 2^53 all fit, and one type keeps ranges and comparisons simple.
+type kind int
+
+const (
+	text kind = iota
+	list
+	number
+	whole
+	celsius
+	percent
+	memory
+	seconds
+)
+
+// kindOf is the one place that knows which Go types a setting can have.
+func kindOf(t reflect.Type) kind {
+	switch reflect.Zero(t).Interface().(type) {
+	case string:
+		return text
+	case []string:
+		return list
+	case float64:
+		return number
+	case int, gpu.Opt[int]:
+		return whole
+	case gpu.Celsius, gpu.Opt[gpu.Celsius]:
+		return celsius
+	case gpu.Percent, gpu.Opt[gpu.Percent]:
+		return percent
+	case gpu.MiB, gpu.Opt[gpu.MiB]:
+		return memory
+	case time.Duration, gpu.Opt[time.Duration]:
+		return seconds
+	}
+	panic("config: no kind for " + t.String())
+}
+
+func isOpt(t reflect.Type) bool {
+	return t.Implements(reflect.TypeFor[interface{ Known() bool }]())
+}
+
+// wanted says what to write, in complaints.
+func (k kind) wanted() string {
+	switch k {
+	case text:
+		return "text"
+	case list:
+		return "a list such as [alice, bob]"
+	case whole:
+		return "a whole number"
+	case memory:
+		return "a number of MiB such as 2048, or text such as 4GiB"
+	case seconds:
+		return "a number of seconds such as 30, or text such as 500ms"
+	}
+	return "a number"
+}
+
+func (k kind) unit() string {
+	switch k {
+	case celsius:
+		return "°C"
+	case percent:
+		return "%"
+	case memory:
+		return "MiB"
+	case seconds:
+		return "s"
+	}
+	return ""
+}
+
+// scalar is a value as it was written.
+type scalar struct {
+	text string
+	tag  tag
+}
+
+// tag is what the language it was written in takes a scalar for.
+type tag int
+
+const (
+	bare   tag = iota // environment and flags have no types
+	quoted            // text
+	digits            // a number
+	other             // true, false and the like
+)
+
+func (s scalar) String() string {
+	const longest = 40
+	shown := s.text
+	if len(shown) > longest {
+		shown = strings.ToValidUTF8(shown[:longest], "") + "…"
+	}
+	if s.tag == digits || s.tag == other {
+		return shown
+	}
+	return strconv.Quote(shown)
+}
+
+// maxMemory is a million TiB, which keeps every sum far away from overflow.
+const maxMemory = 1 << 40
+
+// read turns what was written into a value.
+func (k kind) read(s scalar) (any, error) {
+	if k == text {
+		return readText(s)
+	}
+	v, ok := readNumber(s)
+	if !ok && s.tag != digits {
+		v, ok = k.readUnit(s.text)
+	}
+	switch {
+	case k == list || !ok:
+		return nil, fmt.Errorf("must be %s, not %s", k.wanted(), s)
+	case k == whole && v != math.Trunc(v):
+		return nil, fmt.Errorf("must be a whole number, not %s", s)
+	case k == memory && v != math.Trunc(v):
+		return nil, fmt.Errorf("must be a whole number of MiB, not %s", s)
+	case k == memory && v > maxMemory:
+		return nil, fmt.Errorf("%s is more memory than any machine has", s)
+	}
+	return v, nil
+}
+
+func readText(s scalar) (any, error) {
+	switch {
+	case !utf8.ValidString(s.text):
+		return nil, errors.New("must be valid UTF-8")
+	case strings.ContainsFunc(s.text, unicode.IsControl):
+		return nil, errors.New("must not hold control characters")
+	}
+	return s.text, nil
+}
+
+func readNumber(s scalar) (float64, bool) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(s.text), 64)
+	// 2^53 is where a float64 begins to skip whole numbers; NaN fails as well.
+	ok := err == nil && math.Abs(v) <= 1<<53
+	return v, ok && (s.tag == digits || s.tag == bare)
+}
+
+// readUnit reads 4GiB and 500ms.
+func (k kind) readUnit(written string) (float64, bool) {
+	switch k {
+	case memory:
+		m, err := gpu.ParseMiB(written)
+		return float64(m), err == nil
+	case seconds:
+		d, err := time.ParseDuration(strings.TrimSpace(written))
+		return d.Seconds(), err == nil
+	}
+	return 0, false
+}
+
+// store puts a value that was read into the Go field for it. Going through
+// JSON is what fills plain and optional fields of every type alike.
+func (k kind) store(v any, into reflect.Value) {
+	switch n, _ := v.(float64); k {
+	case whole, memory:
+		v = int64(n)
+	case seconds:
+		v = int64(math.Round(n * float64(time.Second)))
+	}
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, into.Addr().Interface())
+	}
+	if err != nil {
+		panic(fmt.Sprintf("config: store %v in a %s: %v", v, into.Type(), err))
+	}
+}
+
+// load is the opposite of store; false is an absent value.
+func (k kind) load(from reflect.Value) (any, bool) {
+	if isOpt(from.Type()) {
+		value := from.MethodByName("Get").Call(nil)
+		if !value[1].Bool() {
+			return nil, false
+		}
+		from = value[0]
+	}
+	switch {
+	case k == text:
+		return from.String(), true
+	case k == list:
+		return from.Interface(), from.Len() > 0
+	case k == seconds:
+		return float64(from.Int()) / float64(time.Second), true
+	case from.CanInt():
+		return float64(from.Int()), true
+	}
+	return from.Float(), true
+}
+
+// format writes a value the way berth.yaml takes it.
+func format(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []string:
+		return "[" + strings.Join(v, ", ") + "]"
+	case float64:
+		return formatNumber(v)
+	}
+	return ""
+}
+
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -1,0 +1,147 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Layer is what one source sets, and what is wrong with it. The zero Layer
+// sets nothing.
+type Layer struct {
+	rank       rank
+	values     map[string]value // by dotted name
+	complaints complaints
+	bad        map[string]bool // names of settings that were refused
+}
+
+// rank orders sources from weak to strong.
+type rank int
+
+const (
+	byDefault rank = iota
+	inFile
+	atRunTime
+	inEnvironment
+	byFlag
+	inRequest // the body of a change that is being tried: first to blame
+)
+
+// value is one setting as a source gives it. A value of nil is the bare
+// existence of an entry in a map.
+type value struct {
+	path   []string
+	v      any
+	source source
+}
+
+// source is where a value comes from.
+type source struct {
+	rank rank
+	name string // "berth.yaml", "environment BERTH_LISTEN", "flag --listen"
+	line int
+}
+
+const savedAtRunTime = "saved at run time"
+
+func (s source) String() string {
+	switch {
+	case s.rank == byDefault:
+		return "default"
+	case s.rank == atRunTime:
+		return savedAtRunTime
+	case s.rank == inRequest:
+		return "in the same request"
+	case s.line > 0:
+		return fmt.Sprintf("%s:%d", s.name, s.line)
+	}
+	return s.name
+}
+
+func newLayer(r rank) Layer {
+	return Layer{rank: r, values: map[string]value{}, bad: map[string]bool{}}
+}
+
+func (l *Layer) set(path []string, v any, from source) {
+	from.rank = l.rank
+	l.values[dotted(path)] = value{path: path, v: v, source: from}
+}
+
+func (l *Layer) complain(at source, path []string, reason string) {
+	field := dotted(path)
+	l.bad[field] = true
+	l.complaints.add(Complaint{Source: at.name, Line: at.line, Field: field, Reason: reason})
+}
+
+// take reads a setting written as bare text, as in environment and flags.
+func (l *Layer) take(f *field, path []string, written string, from source) {
+	v, err := f.read(scalar{written, bare})
+	if err != nil {
+		l.complain(from, path, err.Error())
+		return
+	}
+	l.set(path, v, from)
+}
+
+// sorted lists the values by name.
+func (l *Layer) sorted() []value {
+	var list []value
+	for _, name := range slices.Sorted(maps.Keys(l.values)) {
+		list = append(list, l.values[name])
+	}
+	return list
+}
+
+// ParseYAML reads a configuration file; name is what complaints and Source
+// call it. With an error, the layer holds what was right, and Merge repeats
+// the complaints.
+func ParseYAML(name string, text []byte) (Layer, error) {
+	return parseFile(inFile, name, text, schema())
+}
+
+// ParseSaved reads what Change returned, stored in the file with this name.
+func ParseSaved(name string, text []byte) (Layer, error) {
+	return parseFile(atRunTime, name, text, slices.DeleteFunc(schema(), func(f field) bool { return f.key != "gpu" }))
+}
+
+func parseFile(r rank, name string, text []byte, fields []field) (Layer, error) {
+	reader := reader{layer: newLayer(r), name: name, schema: fields}
+	n, complaint := parseYAML(text)
+	if complaint != nil {
+		complaint.Source = name
+		reader.layer.complaints.add(*complaint)
+	}
+	reader.section(fields, n, nil)
+	return reader.layer, reader.layer.complaints.err()
+}
+
+// Flags reads command-line flags by dotted name, such as "daemon.listen".
+func Flags(flags map[string]string) (Layer, error) {
+	layer := newLayer(byFlag)
+	known := map[string]*field{}
+	each(schema(), nil, func(path []string, f *field) {
+		if flagName(path, f) != "" {
+			known[dotted(path)] = f
+		}
+	})
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		path := strings.Split(name, ".")
+		f := known[name]
+		if f == nil {
+			layer.complain(source{name: "flag"}, path, "is not a setting: "+suggestion(name, slices.Sorted(maps.Keys(known))))
+			continue
+		}
+		layer.take(f, path, flags[name], source{name: "flag --" + flagName(path, f)})
+	}
+	return layer, layer.complaints.err()
+}
+
+// Paths is the layer of the defaults that DefaultPaths gives. Merge refuses an
+// empty one if nothing stronger sets it.
+func Paths(stateDir, socket string) Layer {
+	layer := newLayer(byDefault)
+	layer.set([]string{"daemon", "state_dir"}, stateDir, source{})
+	layer.set([]string{"daemon", "socket"}, socket, source{})
+	return layer
+}

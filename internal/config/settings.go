@@ -1,0 +1,100 @@
+package config
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// Settings is a configuration, and where each part of it comes from. It never
+// changes: Change makes another one.
+type Settings struct {
+	Config Config // not to be changed
+
+	layers []Layer          // weakest first
+	values map[string]value // what the strongest source of each setting says
+}
+
+// Merge puts layers on top of the defaults. A layer knows its place, so their
+// order does not matter: berth.yaml, what was saved at run time, environment,
+// flags. The error is an *Error with all that is wrong with the layers and
+// with the whole.
+func Merge(layers ...Layer) (*Settings, error) {
+	s := &Settings{
+		Config: Default(),
+		layers: slices.Clone(layers),
+		values: map[string]value{},
+	}
+	slices.SortStableFunc(s.layers, func(a, b Layer) int { return cmp.Compare(a.rank, b.rank) })
+
+	root := schema()
+	var all complaints
+	bad := map[string]bool{}
+	for _, layer := range s.layers {
+		all.add(layer.complaints...)
+		maps.Copy(bad, layer.bad)
+		for _, v := range layer.sorted() {
+			put(root, reflect.ValueOf(&s.Config).Elem(), v.path, v.v)
+			s.values[dotted(v.path)] = v
+		}
+	}
+	all.add(s.check(root, bad)...)
+	if err := all.err(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Source says where a setting comes from: "default", "berth.yaml:12", "saved
+// at run time", "environment BERTH_GPU_TEMP_OPTIMAL" or "flag --listen".
+func (s *Settings) Source(field string) string { return s.values[field].source.String() }
+
+// Setting is one setting as it stands.
+type Setting struct {
+	Name   string // dotted
+	Value  string // as written in berth.yaml; never a secret
+	Unit   string
+	Source string
+	Doc    string
+}
+
+// All lists the settings in order; of single devices and services only what is
+// set for them.
+func (s *Settings) All() []Setting {
+	var list []Setting
+	walk(schema(), reflect.ValueOf(s.Config), nil, func(path []string, f *field, v any) {
+		name := dotted(path)
+		if _, set := s.values[name]; !set && len(path) > 2 {
+			return
+		}
+		list = append(list, Setting{name, f.shown(v), f.kind.unit(), s.Source(name), f.doc})
+	})
+	return list
+}
+
+// shown is a value for people.
+func (f *field) shown(v any) string {
+	written := format(v)
+	switch {
+	case written == "":
+		return f.absent
+	case f.secret:
+		return "set"
+	}
+	return written
+}
+
+// shownDefault is the default of a setting for people.
+func shownDefault(root []field, path []string, f *field) string {
+	if f.hasDef {
+		return f.def
+	}
+	shown := f.absent
+	walk(root, reflect.ValueOf(Default()), nil, func(at []string, f *field, v any) {
+		if slices.Equal(at, path) {
+			shown = f.shown(v)
+		}
+	})
+	return shown
+}

@@ -1,0 +1,244 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+// equal compares configurations, with the optional values in them.
+var equal = cmp.Options{
+	cmpopts.EquateEmpty(),
+	cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[gpu.MiB]{}, gpu.Opt[gpu.Celsius]{}, gpu.Opt[gpu.Percent]{}, gpu.Opt[time.Duration]{}),
+}
+
+func must(t testing.TB, s *config.Settings, err error) *config.Settings {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestDefault(t *testing.T) {
+	want := config.Config{
+		Daemon: config.Daemon{Devices: "auto", Listen: "127.0.0.1:8000", LogLevel: "info"},
+		GPU: config.GPU{
+			Thresholds:       gpu.DefaultThresholds(),
+			ThrottleCooldown: 30 * time.Second, CriticalPause: time.Minute,
+			MemoryReserve: 512, MonitorInterval: time.Second, HistorySize: 200,
+		},
+		Optimization: config.Optimization{
+			Interval: 5 * time.Minute, MemoryThreshold: 0.85,
+			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
+		},
+	}
+	if diff := cmp.Diff(want, config.Default(), equal); diff != "" {
+		t.Error(diff)
+	}
+	s, err := config.Merge()
+	if diff := cmp.Diff(want, must(t, s, err).Config, equal); diff != "" {
+		t.Errorf("merging nothing: %s", diff)
+	}
+}
+
+const everything = `
+daemon:
+  devices: sim:4
+  state_dir: /s
+  socket: /s/b.sock
+  listen: "[::1]:0"
+  token: hush-hush
+  log_level: debug
+gpu:
+  temp_optimal: 60.5
+  throttle_cooldown_seconds: 500ms
+  critical_pause_seconds: 1m30s
+  memory_limit_mb: 4GiB
+  memory_reserve_mb: 0
+  max_pipelines: 3
+  monitor_interval: 0.1
+  devices:
+    GPU-1:
+      temp_critical: 95
+      memory_optimal: 50
+      critical_pause_seconds: 5
+      memory_limit_mb: 1024
+      max_pipelines: null
+    GPU-2:
+optimization: {interval: 1h, memory_threshold: 1}
+services:
+  embedder:
+    min_memory_mb: 1GiB
+    max_memory_mb: 1024
+    preferred_device: GPU-1
+    priority: -3
+    quota: {memory_mb: 8192, slots: 2}
+    users: [alice, 1000]
+  plain:
+`
+
+func TestEverythingInAFile(t *testing.T) {
+	thresholds := gpu.DefaultThresholds()
+	thresholds.TempOptimal = 60.5
+	want := config.Config{
+		Daemon: config.Daemon{Devices: "sim:4", StateDir: "/s", Socket: "/s/b.sock", Listen: "[::1]:0", Token: "hush-hush", LogLevel: "debug"},
+		GPU: config.GPU{
+			Thresholds:       thresholds,
+			ThrottleCooldown: 500 * time.Millisecond, CriticalPause: 90 * time.Second,
+			MemoryLimit: gpu.Some[gpu.MiB](4096), MaxPipelines: gpu.Some(3),
+			MonitorInterval: 100 * time.Millisecond, HistorySize: 200,
+			Devices: map[string]config.DeviceOverride{
+				"GPU-1": {
+					TempCritical: gpu.Some[gpu.Celsius](95), MemoryOptimal: gpu.Some[gpu.Percent](50),
+					CriticalPause: gpu.Some(5 * time.Second), MemoryLimit: gpu.Some[gpu.MiB](1024),
+				},
+				"GPU-2": {},
+			},
+		},
+		Optimization: config.Optimization{
+			Interval: time.Hour, MemoryThreshold: 1,
+			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
+		},
+		Services: map[string]config.Service{
+			"embedder": {
+				MinMemory: gpu.Some[gpu.MiB](1024), MaxMemory: gpu.Some[gpu.MiB](1024), PreferredDevice: "GPU-1", Priority: -3,
+				Quota: config.Quota{Memory: gpu.Some[gpu.MiB](8192), Slots: gpu.Some(2)}, Users: []string{"alice", "1000"},
+			},
+			"plain": {},
+		},
+	}
+	s, err := merge(everything, "", nil, nil)
+	if diff := cmp.Diff(want, must(t, s, err).Config, equal); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStrongerSourcesWin(t *testing.T) {
+	yaml := "gpu:\n  temp_optimal: 61\n  temp_normal: 71\n  temp_throttle: 81\n  temp_critical: 91\n  history_size: 10\n"
+	saved := "gpu:\n  temp_normal: 72\n  temp_throttle: 82\n  temp_critical: 92\n"
+	environ := []string{
+		"BERTH_GPU_TEMP_THROTTLE=83", "BERTH_GPU_TEMP_CRITICAL=93", "BERTH_STATE_DIR=/env",
+		"BERTH_GPU_HISTORY_SIZE=", "BERTH_URL=http://x", "BERTH_LEASE=1", "BERTH_PORT=tcp://1", "BERTH_GPU_SERVICE_HOST=1", "PATH=/bin",
+	}
+	flags := map[string]string{"gpu.temp_critical": "94", "daemon.listen": ""}
+	s, err := merge(yaml, saved, environ, flags)
+	must(t, s, err)
+	var got strings.Builder
+	for _, f := range s.All() {
+		if s.Source(f.Name) != f.Source {
+			t.Errorf("%s: listed as from %q, Source says %q", f.Name, f.Source, s.Source(f.Name))
+		}
+		if f.Source != "default" {
+			fmt.Fprintf(&got, "%s = %s %s (%s)\n", f.Name, f.Value, f.Unit, f.Source)
+		}
+	}
+	want := `daemon.state_dir = /env  (environment BERTH_STATE_DIR)
+daemon.listen = none  (flag --listen)
+gpu.temp_optimal = 61 °C (berth.yaml:2)
+gpu.temp_normal = 72 °C (saved at run time)
+gpu.temp_throttle = 83 °C (environment BERTH_GPU_TEMP_THROTTLE)
+gpu.temp_critical = 94 °C (flag --gpu-temp-critical)
+gpu.history_size = 10  (berth.yaml:6)
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAllListsDevicesAndServices(t *testing.T) {
+	s, err := merge("gpu: {devices: {GPU-2: {temp_optimal: 60}, GPU-1: {memory_limit_mb: 4GiB}}}\nservices: {a: {users: [x, y]}}", "", nil, nil)
+	var got []string
+	for _, f := range must(t, s, err).All() {
+		if strings.Count(f.Name, ".") > 1 {
+			got = append(got, f.Name+" = "+f.Value)
+		}
+	}
+	want := []string{"gpu.devices.GPU-1.memory_limit_mb = 4096", "gpu.devices.GPU-2.temp_optimal = 60", "services.a.users = [x, y]"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheTokenIsNeverShown(t *testing.T) {
+	s, err := merge("daemon: {token: hush-hush}", "", nil, nil)
+	c := must(t, s, err).Config
+	for _, text := range []string{fmt.Sprint(s.All()), fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprintf("%+v", &c)} {
+		if strings.Contains(text, "hush") {
+			t.Errorf("the token is in %s", text)
+		}
+		if !strings.Contains(text, "set") {
+			t.Errorf("nothing says that a token is set: %s", text)
+		}
+	}
+}
+
+func TestListen(t *testing.T) {
+	for listen, token := range map[string]bool{
+		"127.0.0.1:8000": false, "127.9.9.9:1": false, "[::1]:8000": false, "localhost:0": false, "": false,
+		"0.0.0.0:8000": true, "[::]:1": true, ":1": true, "gpu-box:8000": true, "192.168.0.7:1": true,
+	} {
+		flags := map[string]string{"daemon.listen": listen}
+		if _, err := merge("", "", nil, flags); (err != nil) != token {
+			t.Errorf("%q without a token: %v", listen, err)
+		}
+		if _, err := merge("", "", []string{"BERTH_TOKEN=hush"}, flags); err != nil {
+			t.Errorf("%q with a token: %v", listen, err)
+		}
+	}
+}
+
+// The rules for thresholds are told to this package by tags; they must be the
+// ones of gpu.
+func TestThresholdsAgreeWithTheirOwnRules(t *testing.T) {
+	keys := []string{"temp_optimal", "temp_normal", "temp_throttle", "temp_critical", "memory_optimal", "memory_normal", "memory_critical"}
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) int { return rapid.IntRange(-1, 16).Draw(t, "tens") * 10 }), 7, 7).Draw(t, "values")
+		if rapid.Bool().Draw(t, "mostly sane") {
+			values = []int{60, 70, 80, 90, 70, 80, 90}
+			values[rapid.IntRange(0, 6).Draw(t, "which")] = rapid.IntRange(-5, 155).Draw(t, "value")
+		}
+		flags := map[string]string{}
+		for i, key := range keys {
+			flags["gpu."+key] = fmt.Sprint(values[i])
+		}
+		v := func(i int) float64 { return float64(values[i]) }
+		rules := gpu.Thresholds{
+			TempOptimal: gpu.Celsius(v(0)), TempNormal: gpu.Celsius(v(1)), TempThrottle: gpu.Celsius(v(2)), TempCritical: gpu.Celsius(v(3)),
+			MemoryOptimal: gpu.Percent(v(4)), MemoryNormal: gpu.Percent(v(5)), MemoryCritical: gpu.Percent(v(6)),
+		}.Validate()
+		if _, err := merge("", "", nil, flags); (err == nil) != (rules == nil) {
+			t.Fatalf("config says %v\ngpu says %v", err, rules)
+		}
+	})
+}
+
+func TestDefaultPaths(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		root          bool
+		env           map[string]string
+		state, socket string
+	}{
+		{"root", true, map[string]string{"HOME": "/root", "XDG_STATE_HOME": "/x", "XDG_RUNTIME_DIR": "/r"}, "/var/lib/berth", "/run/berth/berth.sock"},
+		{"user", false, map[string]string{"HOME": "/home/a", "XDG_RUNTIME_DIR": "/run/user/1"}, "/home/a/.local/state/berth", "/run/user/1/berth/berth.sock"},
+		{"user with a state folder", false, map[string]string{"HOME": "/home/a", "XDG_STATE_HOME": "/x"}, "/x/berth", "/x/berth/berth.sock"},
+		{"relative folders do not count", false, map[string]string{"HOME": "/home/a", "XDG_STATE_HOME": "x", "XDG_RUNTIME_DIR": "r"}, "/home/a/.local/state/berth", "/home/a/.local/state/berth/berth.sock"},
+		{"nobody", false, nil, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			state, socket := config.DefaultPaths(c.root, func(name string) string { return c.env[name] })
+			if state != c.state || socket != c.socket {
+				t.Errorf("got %q, %q, want %q, %q", state, socket, c.state, c.socket)
+			}
+		})
+	}
+}

@@ -1,0 +1,145 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// check refuses what is impossible only as a whole: settings out of order, and
+// an open door without a token. Settings that were refused already are left
+// out: nobody knows what they were meant to be.
+func (s *Settings) check(root []field, bad map[string]bool) []Complaint {
+	c := checker{settings: s, bad: bad}
+	c.section(&scope{fields: root, at: reflect.ValueOf(s.Config)})
+	c.exposure()
+	c.paths(root)
+	return c.complaints
+}
+
+type checker struct {
+	settings   *Settings
+	bad        map[string]bool
+	complaints complaints
+}
+
+// scope is a section, and the one around it that fills in for what an entry of
+// a map leaves out.
+type scope struct {
+	fields []field
+	at     reflect.Value
+	path   string // with a dot at the end, or empty
+	around *scope
+}
+
+// operand is one side of a comparison.
+type operand struct {
+	scope *scope
+	key   string
+	v     float64
+}
+
+func (o operand) path() string { return o.scope.path + o.key }
+
+func (s *scope) lookup(key string) (operand, bool) {
+	if f := find(s.fields, key); f != nil && f.isSetting() {
+		if v, ok := f.kind.load(s.at.FieldByIndex(f.index)); ok {
+			n, isNumber := v.(float64)
+			return operand{s, key, n}, isNumber
+		}
+	}
+	if s.around == nil {
+		return operand{}, false
+	}
+	return s.around.lookup(key)
+}
+
+func (c *checker) section(s *scope) {
+	for _, f := range s.fields {
+		at, path := s.at.FieldByIndex(f.index), s.path+f.key+"."
+		switch {
+		case f.isSetting() && f.above != "":
+			c.order(s, f.above, f.key, func(low, high float64) bool { return low < high }, "above", "below")
+		case f.isSetting() && f.from != "":
+			c.order(s, f.from, f.key, func(low, high float64) bool { return low <= high }, "at least", "at most")
+		case f.isSetting():
+		case f.names == "":
+			c.section(&scope{f.fields, at, path, nil})
+		default:
+			for _, name := range sortedNames(at) {
+				c.section(&scope{f.fields, at.MapIndex(reflect.ValueOf(name)), path + name + ".", s})
+			}
+		}
+	}
+}
+
+// order complains about the one of two settings that is to blame.
+func (c *checker) order(s *scope, lowKey, highKey string, right func(low, high float64) bool, over, under string) {
+	low, ok := s.lookup(lowKey)
+	high, ok2 := s.lookup(highKey)
+	switch {
+	case !ok || !ok2 || right(low.v, high.v):
+		return
+	case c.bad[low.path()] || c.bad[high.path()]:
+		return
+	case low.scope != s && high.scope != s: // both come from around, and are compared there
+		return
+	}
+	blamed, against, word := high, low, over
+	if c.blame(low, s) > c.blame(high, s) {
+		blamed, against, word = low, high, under
+	}
+	name := against.key
+	if against.scope != blamed.scope {
+		name = against.path()
+	}
+	c.complain(blamed.path(), fmt.Sprintf("%s is not %s %s, which is %s (%s)", formatNumber(blamed.v),
+		word, name, formatNumber(against.v), c.settings.Source(against.path())))
+}
+
+// blame is larger for the setting that was more likely the mistake: what is
+// being tried now, then what is special to the entry s, then the stronger
+// source.
+func (c *checker) blame(o operand, s *scope) rank {
+	r := c.settings.values[o.path()].source.rank
+	weight := r
+	if o.scope == s && s.around != nil {
+		weight += inRequest
+	}
+	if r == inRequest {
+		weight += 2 * inRequest
+	}
+	return weight
+}
+
+func (c *checker) complain(path, reason string) {
+	from := c.settings.values[path].source
+	c.complaints.add(Complaint{Source: from.name, Line: from.line, Field: path, Reason: reason})
+}
+
+// exposure refuses to serve other machines without a token.
+func (c *checker) exposure() {
+	d := c.settings.Config.Daemon
+	const listen, token = "daemon.listen", "daemon.token"
+	if d.Listen == "" || d.Token != "" || loopback(d.Listen) || c.bad[listen] || c.bad[token] {
+		return
+	}
+	c.complain(listen, fmt.Sprintf("%s can be reached from other machines, which needs a token: set %s or BERTH_TOKEN, or listen on 127.0.0.1",
+		d.Listen, token))
+}
+
+// paths looks at the defaults that come from Paths, once it is clear that
+// nothing stronger takes their place.
+func (c *checker) paths(root []field) {
+	for _, key := range []string{"state_dir", "socket"} {
+		v, known := c.settings.values["daemon."+key]
+		if !known || v.source.rank != byDefault {
+			continue
+		}
+		path := v.v.(string)
+		if path == "" {
+			c.complain("daemon."+key, "has no default, because the environment names no home: set it")
+		} else if err := find(find(root, "daemon").fields, key).allowed(path); err != nil {
+			c.complain("daemon."+key, fmt.Sprintf("the default %s %v: set a shorter one", path, err))
+		}
+	}
+}
