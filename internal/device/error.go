@@ -10,6 +10,7 @@ var (
 	ErrUnsupported  = errors.New("not supported")
 	ErrNoLibrary    = errors.New("driver library not found")
 	ErrNoDriver     = errors.New("driver not loaded")
+	ErrMismatch     = errors.New("driver and its library have different versions")
 	ErrNoPermission = errors.New("no permission")
 )
 

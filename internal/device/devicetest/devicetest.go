@@ -1,0 +1,84 @@
+// Package devicetest is the suite that every device.Backend passes, the
+// simulator as well as the real ones. It asks for what package device promises
+// and nothing else, so a backend on a machine without GPUs passes too.
+package devicetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/device"
+)
+
+// Run checks that what open returns keeps the promises of device.Backend. It
+// calls open once for every subtest, and closes what it got. The devices must
+// be well and stay so while the suite runs.
+func Run(t *testing.T, open func(t *testing.T) device.Backend) {
+	t.Helper()
+	for _, c := range []struct {
+		promise string
+		check   func(*testing.T, device.Backend)
+	}{
+		{"name", checkName},
+		{"scan", checkScan},
+		{"scan again", checkScanAgain},
+		{"describe", checkDescribe},
+		{"describe during a call", checkDescribeDuringCall},
+		{"fast", checkFast},
+		{"fast leaves the rest alone", checkFastLeavesRest},
+		{"slow", checkSlow},
+		{"slow counters only grow", checkCounters},
+		{"cancelled context", checkCancelled},
+		{"guarded", checkGuarded},
+		{"different devices at once", checkConcurrent},
+		{"watch ends with its context", checkWatch},
+		{"watch with a dead context", checkWatchDead},
+	} {
+		t.Run(c.promise, func(t *testing.T) {
+			b := open(t)
+			t.Cleanup(func() {
+				if err := b.Close(); err != nil {
+					t.Errorf("Close must let go of the driver, but: %v", err)
+				}
+			})
+			c.check(t, b)
+		})
+	}
+}
+
+// patience is how long a call that must come back may take before the suite
+// says which one did not, instead of leaving that to the test binary's panic.
+const patience = time.Minute
+
+// returns runs call and fails the test with the promise if it does not return.
+func returns(t *testing.T, promise string, call func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatalf("%s, but it did not come back within %v", promise, patience)
+	}
+}
+
+// scan lists the devices, which must work.
+func scan(t *testing.T, b device.Backend) []device.Device {
+	t.Helper()
+	devices, err := b.Scan(t.Context())
+	if err != nil {
+		t.Fatalf("Scan must list the devices (none is not an error), but: %v", err)
+	}
+	return devices
+}
+
+// cancelled is a context that has ended already.
+func cancelled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

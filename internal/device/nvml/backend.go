@@ -1,0 +1,130 @@
+// Package nvml is the backend for NVIDIA GPUs. It speaks to the driver through
+// NVML, which is loaded at run time: the binary also starts where there is no
+// driver, and then says what is missing.
+//
+// Calls into the driver can hang for ever. Three rules keep that from
+// spreading. No lock is held while in the driver. Scan asks about every device
+// in a goroutine of its own and goes on without those that do not answer. And
+// the library is only shut down and initialised again, which NVML needs to see
+// a device that came back to the bus, at a moment when nobody is inside it.
+package nvml
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/NVIDIA/go-nvml/pkg/dl"
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/berth-gpu/berth/internal/device"
+)
+
+// libraryName is what the driver installs; it is found by the dynamic loader.
+const libraryName = "libnvidia-ml.so.1"
+
+// Backend knows the NVIDIA GPUs of this machine.
+type Backend struct {
+	lib   *library
+	roots Roots
+
+	counting errand[int]
+	linking  errand[struct{}]
+
+	mu       sync.Mutex // guards the rest; never held while in the driver
+	probes   []*errand[[]*card]
+	seen     [][]*card        // by index: what the last probe found there
+	cards    map[string]*card // every device ever found, by UUID
+	enlarged chan struct{}    // closed and replaced when cards grows
+}
+
+var _ device.Backend = (*Backend)(nil)
+
+// Roots says where the kernel's file systems are. Empty fields mean /sys and
+// /proc; tests point them at captured trees.
+type Roots struct {
+	Sys  string
+	Proc string
+}
+
+// New makes a backend on lib, which it initialises when it is first used.
+func New(lib nvml.Interface, roots Roots) *Backend {
+	if roots.Sys == "" {
+		roots.Sys = "/sys"
+	}
+	if roots.Proc == "" {
+		roots.Proc = "/proc"
+	}
+	return &Backend{
+		lib:      &library{api: lib},
+		roots:    roots,
+		cards:    map[string]*card{},
+		enlarged: make(chan struct{}),
+	}
+}
+
+// Open loads the driver's library and initialises it. Its errors are
+// *device.Error and say whether the library, the driver or the permission is
+// missing, and what to do.
+func Open() (*Backend, error) {
+	// A second reference keeps the library in memory for the life of the
+	// process: a hung call must not return into code that was unloaded by a
+	// restart meanwhile.
+	if err := dl.New(libraryName, dl.RTLD_LAZY|dl.RTLD_GLOBAL|dl.RTLD_NODELETE).Open(); err != nil {
+		missing := failure("load NVML", nvml.ERROR_LIBRARY_NOT_FOUND)
+		missing.Err = fmt.Errorf("%w: %v", missing.Err, err)
+		return nil, missing
+	}
+	b := New(nvml.New(nvml.WithLibraryPath(libraryName)), Roots{})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := b.count(ctx); err != nil {
+		_ = b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Name is "nvml".
+func (b *Backend) Name() string { return "nvml" }
+
+// Close lets go of the driver.
+func (b *Backend) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var closing errand[struct{}]
+	_, err := closing.run(ctx, func(context.Context) (struct{}, error) {
+		return struct{}{}, b.lib.close()
+	})
+	return err
+}
+
+// adopt returns the card with this UUID, and makes it if it is new.
+func (b *Backend) adopt(uuid string, identify func() *card) *card {
+	b.mu.Lock()
+	known := b.cards[uuid]
+	b.mu.Unlock()
+	if known != nil {
+		return known
+	}
+	fresh := identify() // in the driver, so without the lock
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.cards[uuid]; known != nil {
+		return known
+	}
+	b.cards[uuid] = fresh
+	close(b.enlarged)
+	b.enlarged = make(chan struct{})
+	return fresh
+}
+
+// all returns every device ever found, and a channel that is closed when
+// there is a new one.
+func (b *Backend) all() ([]*card, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Values(b.cards)), b.enlarged
+}

@@ -1,0 +1,147 @@
+package nvml
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+)
+
+// card is one device: a GPU, or an instance that MIG cut out of one.
+type card struct {
+	lib   *library
+	roots Roots
+	uuid  string
+	pci   string
+	slice *slice // of a MIG instance; nil for a GPU
+
+	mu    sync.Mutex // guards desc and wires.nearest; never held while in the driver
+	desc  gpu.Device
+	wires wiring
+
+	recut atomic.Bool // MIG instances have changed, and with them what the device can be asked
+
+	// What follows belongs to whoever reads the device, one at a time.
+	session *session    // the one that handle is from
+	handle  nvml.Device // nil: has to be found again
+	lost    bool        // the last reading found it gone
+	absent  metrics     // what the device does not have; void with the handle
+	names   nameCache
+	sampled uint64 // NVML's time of the last process utilisation seen
+}
+
+var _ device.Device = (*card)(nil)
+
+// Describe answers from memory.
+func (c *card) Describe() gpu.Device {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := c.desc
+	d.Links = slices.Clone(d.Links)
+	d.Instances = slices.Clone(d.Instances)
+	return d
+}
+
+// revise changes the description; change must not ask the driver.
+func (c *card) revise(change func(*gpu.Device)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.desc)
+}
+
+// read runs one reading. A device that is lost for the second time in a row is
+// perhaps back on the bus and unseen by NVML, so then the library is restarted
+// if that may help.
+func (c *card) read(ctx context.Context, reading func(*session, nvml.Device) error) error {
+	err := c.try(ctx, reading)
+	if errors.Is(err, device.ErrLost) && c.lost && c.slice == nil && c.onBus() && c.lib.restart(ctx) {
+		err = c.try(ctx, reading)
+	}
+	wasLost := c.lost
+	c.lost = errors.Is(err, device.ErrLost)
+	if wasLost && err == nil {
+		c.lib.recovered()
+	}
+	return err
+}
+
+// try runs one reading on a handle that is good for the session.
+func (c *card) try(ctx context.Context, reading func(*session, nvml.Device) error) error {
+	s, err := c.lib.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.lib.leave()
+	if c.handle == nil || c.session != s {
+		h, ret := s.find(c)
+		if ret != nvml.SUCCESS {
+			return c.failed(s, ret)
+		}
+		c.session, c.handle, c.absent = s, h, 0
+	}
+	if c.recut.Swap(false) {
+		c.absent = 0
+	}
+	return reading(s, c.handle)
+}
+
+// find looks a device up. It goes by the PCI address, where the same device is
+// nearly always: to find a UUID, NVML may have to wake other GPUs up, and one
+// of those may hang.
+func (s *session) find(c *card) (nvml.Device, nvml.Return) {
+	if c.slice == nil && c.pci != "" {
+		h, ret := s.api.DeviceGetHandleByPciBusId(c.pci)
+		if gone(ret) {
+			return nil, ret
+		}
+		if ret == nvml.SUCCESS {
+			if uuid, ret := h.GetUUID(); ret == nvml.SUCCESS && uuid == c.uuid {
+				return h, nvml.SUCCESS
+			}
+		}
+	}
+	h, ret := s.api.DeviceGetHandleByUUID(c.uuid)
+	if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT {
+		ret = nvml.ERROR_GPU_NOT_FOUND
+	}
+	return h, ret
+}
+
+// failed is the error of a device that did not answer as a whole; its handle
+// has to be found again.
+func (c *card) failed(s *session, ret nvml.Return) error {
+	c.handle = nil
+	if ret == nvml.ERROR_UNINITIALIZED {
+		c.lib.invalidate(s)
+	}
+	return failure("read "+c.uuid, ret)
+}
+
+// onBus reports whether the device answers on the PCI bus, as far as can be
+// told. The first two bytes of its configuration space are the vendor; they
+// read as ones when nobody is there. This spares the other devices a restart
+// that cannot help.
+func (c *card) onBus() bool {
+	devices := filepath.Join(c.roots.Sys, "bus/pci/devices")
+	if _, err := os.Stat(devices); err != nil || c.pci == "" {
+		return true
+	}
+	f, err := os.Open(filepath.Join(devices, c.pci, "config"))
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	defer f.Close()
+	var vendor [2]byte
+	if _, err := f.Read(vendor[:]); err != nil {
+		return true
+	}
+	return vendor != [2]byte{0xff, 0xff}
+}

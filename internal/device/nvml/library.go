@@ -1,0 +1,243 @@
+package nvml
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/berth-gpu/berth/internal/device"
+)
+
+// How long after a restart the next one may come: it disturbs every device, so
+// for a device that stays away they become rare.
+const (
+	firstPause   = 10 * time.Second
+	longestPause = 10 * time.Minute
+)
+
+// quietPause is how long a restart waits for those inside to leave: the
+// slowest reading that is well takes half of it.
+const quietPause = 100 * time.Millisecond
+
+// session is one initialisation of the library. What was found out in it, and
+// every handle from it, is void in the next. It does not change.
+type session struct {
+	api    nvml.Interface
+	driver string
+	// NVML calls a driver may be too old for. Calling one that is not there
+	// ends the process, so they are looked up first.
+	hasEventReasons, hasMIG, hasMPSProcesses, hasRemoteType bool
+}
+
+// library is the one way into NVML. It knows who is inside, and keeps everybody
+// out while it is initialised.
+type library struct {
+	api nvml.Interface
+
+	mu         sync.Mutex    // guards the rest; never held while in the driver
+	current    *session      // nil while not initialised
+	turning    chan struct{} // not nil while being initialised; closed when that is over
+	inside     int           // calls in the driver now
+	quiet      chan struct{} // not nil while somebody waits for inside to be 0; closed then
+	watchers   int           // calls that wait for events; they leave when asked
+	evacuation chan struct{} // not nil while they are asked to; closed when they may come back
+	pause      time.Duration // between the last restart and the next
+	next       time.Time     // no restart before
+}
+
+// enter lets a call into the library, initialising it if need be. While it is
+// being initialised enter waits no longer than ctx.
+func (l *library) enter(ctx context.Context) (*session, error) {
+	return l.admit(ctx, &l.inside)
+}
+
+// enterWatch lets in a call that waits for events.
+func (l *library) enterWatch(ctx context.Context) (*session, error) {
+	return l.admit(ctx, &l.watchers)
+}
+
+// admit counts the caller in *who, which l.mu guards.
+func (l *library) admit(ctx context.Context, who *int) (*session, error) {
+	for {
+		l.mu.Lock()
+		switch {
+		case l.turning != nil:
+			turning := l.turning
+			l.mu.Unlock()
+			select {
+			case <-turning:
+			case <-ctx.Done():
+				return nil, hung()
+			}
+		case l.current != nil:
+			s := l.current
+			*who++
+			l.mu.Unlock()
+			return s, nil
+		default:
+			l.turning = make(chan struct{})
+			l.mu.Unlock()
+			if err := l.initialise(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+func (l *library) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inside--
+	if l.inside == 0 && l.quiet != nil {
+		close(l.quiet)
+		l.quiet = nil
+	}
+}
+
+// initialise is called with turning set, which it clears.
+func (l *library) initialise() error {
+	var s *session
+	ret := l.api.Init()
+	if ret == nvml.SUCCESS {
+		s = l.explore()
+	}
+	l.mu.Lock()
+	l.current = s
+	close(l.turning)
+	l.turning = nil
+	l.mu.Unlock()
+	if ret != nvml.SUCCESS {
+		return failure("initialise NVML", ret)
+	}
+	return nil
+}
+
+func (l *library) explore() *session {
+	has := func(symbol string) bool { return l.api.Extensions().LookupSymbol(symbol) == nil }
+	driver, _ := l.api.SystemGetDriverVersion()
+	return &session{
+		api:             l.api,
+		driver:          driver,
+		hasEventReasons: has("nvmlDeviceGetCurrentClocksEventReasons"),
+		hasMIG:          has("nvmlDeviceGetMigMode"),
+		hasMPSProcesses: has("nvmlDeviceGetMPSComputeRunningProcesses_v3"),
+		hasRemoteType:   has("nvmlDeviceGetNvLinkRemoteDeviceType"),
+	}
+}
+
+// invalidate notes that the library says it is not initialised, so that the
+// next to enter does that.
+func (l *library) invalidate(s *session) {
+	l.mu.Lock()
+	if l.current == s {
+		l.current = nil
+	}
+	l.mu.Unlock()
+}
+
+// restart shuts the library down and initialises it again, and reports whether
+// it did. It does not while somebody is inside: a hung call would come back
+// into a library that is gone. Watchers are inside nearly always, so they are
+// asked to leave, and the last to go restarts.
+func (l *library) restart(ctx context.Context) bool {
+	l.mu.Lock()
+	if l.turning != nil || l.current == nil || time.Now().Before(l.next) {
+		l.mu.Unlock()
+		return false
+	}
+	if l.watchers > 0 {
+		if l.evacuation == nil {
+			l.evacuation = make(chan struct{})
+		}
+		l.mu.Unlock()
+		return false
+	}
+	if l.inside > 0 {
+		if l.quiet == nil {
+			l.quiet = make(chan struct{})
+		}
+		quiet := l.quiet
+		l.mu.Unlock()
+		select {
+		case <-quiet:
+			return l.restart(ctx)
+		case <-ctx.Done():
+		case <-time.After(quietPause):
+		}
+		return false
+	}
+	l.pause = min(max(2*l.pause, firstPause), longestPause)
+	l.next = time.Now().Add(l.pause)
+	l.current = nil
+	l.turning = make(chan struct{})
+	l.mu.Unlock()
+	l.api.Shutdown()
+	return l.initialise() == nil
+}
+
+// recovered is told when a lost device answers again.
+func (l *library) recovered() {
+	l.mu.Lock()
+	l.pause = 0
+	l.mu.Unlock()
+}
+
+// unwelcome reports whether watchers are asked to leave.
+func (l *library) unwelcome() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.evacuation != nil
+}
+
+// leaveWatch takes a watcher out. If they were asked to leave it comes back
+// when the watcher may enter again: after the restart, or when that failed to
+// come because another one did not leave.
+func (l *library) leaveWatch(ctx context.Context) {
+	l.mu.Lock()
+	l.watchers--
+	last := l.watchers == 0
+	evacuation := l.evacuation
+	l.mu.Unlock()
+	if evacuation == nil {
+		return
+	}
+	if last && ctx.Err() == nil {
+		l.restart(ctx)
+	} else if !last {
+		select {
+		case <-evacuation:
+		case <-ctx.Done():
+		case <-time.After(patience):
+		}
+	}
+	l.mu.Lock()
+	if l.evacuation == evacuation {
+		close(evacuation)
+		l.evacuation = nil
+	}
+	l.mu.Unlock()
+}
+
+// close shuts the library down, unless somebody is still inside it.
+func (l *library) close() error {
+	l.mu.Lock()
+	busy := l.turning != nil || l.inside+l.watchers > 0
+	s := l.current
+	if !busy {
+		l.current = nil
+	}
+	l.mu.Unlock()
+	switch {
+	case busy:
+		return &device.Error{Op: "close NVML while a call is in it", Err: device.ErrHung,
+			Hint: "the call ends with the process"}
+	case s == nil:
+		return nil
+	}
+	if ret := l.api.Shutdown(); ret != nvml.SUCCESS {
+		return failure("close NVML", ret)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package nvml
+
+import "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+// metric is one thing a device can be asked, for remembering that it has it
+// not.
+type metric uint
+
+const (
+	utilization metric = iota
+	memory
+	temperature
+	memoryTemperature
+	power
+	clockSM
+	clockMemory
+	throttle
+	computeProcesses
+	mpsProcesses
+	graphicsProcesses
+	energy
+	fan
+	pcieTx
+	pcieRx
+	eccCorrected
+	eccUncorrected
+	processUtilization
+)
+
+// metrics is a set of them.
+type metrics uint32
+
+func (s metrics) has(m metric) bool { return s&(1<<m) != 0 }
+func (s *metrics) add(m metric)     { *s |= 1 << m }
+
+// round is one round of questions to a device.
+type round struct {
+	absent  *metrics
+	answers int
+	refused metrics     // answered with "invalid argument": unsupported, or the handle is stale
+	gone    nvml.Return // the answer that said the device is gone; SUCCESS if none did
+	failed  nvml.Return // the last answer that explains nothing; SUCCESS if none did
+}
+
+// ask puts one question, unless the device is known to have no answer or was
+// found gone in this round.
+func ask[T any](r *round, m metric, call func() (T, nvml.Return)) (T, bool) {
+	var none T
+	if r.gone != nvml.SUCCESS || r.absent.has(m) {
+		return none, false
+	}
+	v, ret := call()
+	switch {
+	case ret == nvml.SUCCESS:
+		r.answers++
+		return v, true
+	case gone(ret):
+		r.gone = ret
+	case unsupported(ret):
+		r.absent.add(m)
+	case ret == nvml.ERROR_INVALID_ARGUMENT:
+		r.refused.add(m)
+	default:
+		r.failed = ret
+	}
+	return none, false
+}
+
+// verdict is SUCCESS when the device answered. A handle that has become stale
+// is refused by every call; if only some refuse, those are not supported.
+func (r *round) verdict() nvml.Return {
+	switch {
+	case r.gone != nvml.SUCCESS:
+		return r.gone
+	case r.answers > 0:
+		*r.absent |= r.refused
+		return nvml.SUCCESS
+	case r.refused != 0:
+		return nvml.ERROR_GPU_NOT_FOUND
+	}
+	return r.failed
+}

@@ -1,0 +1,78 @@
+package nvml
+
+import (
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// slice says which part of a GPU a MIG instance is; the driver's events name
+// it so.
+type slice struct {
+	parent            string
+	instance, compute int
+}
+
+// instances lists the MIG instances of a GPU, if it is cut into some. They
+// come and go while the machine runs, so they are listed at every scan.
+func (b *Backend) instances(s *session, h nvml.Device, parent *card) []*card {
+	if !s.hasMIG {
+		return nil
+	}
+	mode, _, ret := h.GetMigMode()
+	if ret != nvml.SUCCESS || mode != nvml.DEVICE_MIG_ENABLE {
+		return nil
+	}
+	most, ret := h.GetMaxMigDeviceCount()
+	if ret != nvml.SUCCESS {
+		return nil
+	}
+	var found []*card
+	for i := range most {
+		in, ret := h.GetMigDeviceHandleByIndex(i)
+		if ret != nvml.SUCCESS {
+			continue // there are gaps
+		}
+		uuid, ret := in.GetUUID()
+		if ret != nvml.SUCCESS {
+			continue
+		}
+		found = append(found, b.adopt(uuid, func() *card { return b.identifyInstance(in, uuid, parent) }))
+	}
+	return found
+}
+
+// identifyInstance takes over from the GPU what an instance shares with it.
+// Power and temperature limits are the whole GPU's and stay with it.
+func (b *Backend) identifyInstance(h nvml.Device, uuid string, parent *card) *card {
+	whole := parent.Describe()
+	d := gpu.Device{
+		UUID: uuid, Name: whole.Name + " MIG", Vendor: whole.Vendor, Backend: whole.Backend, Driver: whole.Driver,
+		PCI: whole.PCI, ComputeCapability: whole.ComputeCapability, NUMANode: whole.NUMANode, Parent: whole.UUID,
+	}
+	if name, ret := h.GetName(); ret == nvml.SUCCESS {
+		d.Name = name
+	}
+	if m, ret := h.GetMemoryInfo(); ret == nvml.SUCCESS {
+		d.MemoryTotal = gpu.MiBOf(m.Total)
+	}
+	part := &slice{parent: whole.UUID, instance: -1, compute: -1}
+	if id, ret := h.GetGpuInstanceId(); ret == nvml.SUCCESS {
+		part.instance = id
+	}
+	if id, ret := h.GetComputeInstanceId(); ret == nvml.SUCCESS {
+		part.compute = id
+	}
+	return &card{lib: b.lib, roots: b.roots, uuid: uuid, pci: d.PCI, slice: part, desc: d}
+}
+
+// instanceOf finds the MIG instance that an event of a GPU is about.
+func (b *Backend) instanceOf(parent string, instance, compute uint32) (string, bool) {
+	cards, _ := b.all()
+	for _, c := range cards {
+		if c.slice != nil && *c.slice == (slice{parent, int(instance), int(compute)}) {
+			return c.uuid, true
+		}
+	}
+	return "", false
+}

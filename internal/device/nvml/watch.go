@@ -1,0 +1,154 @@
+package nvml
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/berth-gpu/berth/internal/device"
+)
+
+const (
+	// waitMillis bounds how long Watch takes to end, and a restart to begin.
+	waitMillis = 500
+	// retryPause is between attempts to watch a device that is not there.
+	retryPause = 5 * time.Second
+	// wantedEvents are those that berth does something about.
+	wantedEvents = uint64(nvml.EventTypeXidCriticalError | nvml.EventTypeSingleBitEccError | nvml.EventTypeDoubleBitEccError)
+)
+
+// Watch listens to every GPU in a goroutine of its own, so that one that hangs
+// or is lost does not silence the others. GPUs that a later Scan finds are
+// listened to as well.
+func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	faults := make(chan device.Fault)
+	deaf := make(chan struct{})
+	watched := map[*card]bool{}
+	var listeners sync.WaitGroup
+	defer func() {
+		cancel()
+		gone := make(chan struct{})
+		go func() {
+			listeners.Wait()
+			close(gone)
+		}()
+		select {
+		case <-gone:
+		case <-time.After(patience): // one hangs in the driver; it is left behind
+		}
+	}()
+	for silent := 0; ; {
+		cards, enlarged := b.all()
+		for _, c := range cards {
+			if c.slice != nil || watched[c] {
+				continue
+			}
+			watched[c] = true
+			listeners.Go(func() {
+				if b.listen(ctx, c, faults) {
+					return
+				}
+				select {
+				case deaf <- struct{}{}:
+				case <-ctx.Done():
+				}
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-faults:
+			found(f)
+		case <-enlarged:
+		case <-deaf:
+			if silent++; silent == len(watched) {
+				return failure("watch for faults", nvml.ERROR_NOT_SUPPORTED)
+			}
+		}
+	}
+}
+
+// listen reports the faults of one GPU until ctx ends, and returns false if
+// the GPU cannot report any.
+func (b *Backend) listen(ctx context.Context, c *card, faults chan<- device.Fault) bool {
+	for {
+		s, err := b.lib.enterWatch(ctx)
+		if err == nil {
+			ret := b.hear(ctx, s, c, faults)
+			b.lib.leaveWatch(ctx)
+			if unsupported(ret) {
+				return false
+			}
+			if ret == nvml.SUCCESS && ctx.Err() == nil {
+				continue // asked to leave for a restart, which is over
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return true
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+// hear waits for events until ctx ends or the library has to be left, and
+// returns SUCCESS then, or until the driver refuses.
+func (b *Backend) hear(ctx context.Context, s *session, c *card, faults chan<- device.Fault) nvml.Return {
+	h, ret := s.find(c)
+	if ret != nvml.SUCCESS {
+		return ret
+	}
+	events, ret := h.GetSupportedEventTypes()
+	if ret != nvml.SUCCESS {
+		return ret
+	}
+	if events &= wantedEvents; events == 0 {
+		return nvml.ERROR_NOT_SUPPORTED
+	}
+	set, ret := s.api.EventSetCreate()
+	if ret != nvml.SUCCESS {
+		return ret
+	}
+	defer set.Free()
+	if ret := h.RegisterEvents(events, set); ret != nvml.SUCCESS {
+		return ret
+	}
+	for ctx.Err() == nil && !b.lib.unwelcome() {
+		event, ret := set.Wait(waitMillis)
+		switch ret {
+		case nvml.SUCCESS:
+			select {
+			case faults <- b.fault(c, event):
+			case <-ctx.Done():
+			}
+		case nvml.ERROR_TIMEOUT:
+		default:
+			return ret
+		}
+	}
+	return nvml.SUCCESS
+}
+
+// fault puts an event in berth's words. NVML does not say which process it is
+// about.
+func (b *Backend) fault(c *card, event nvml.EventData) device.Fault {
+	f := device.Fault{GPU: c.uuid, Time: time.Now()}
+	if uuid, ok := b.instanceOf(c.uuid, event.GpuInstanceId, event.ComputeInstanceId); ok {
+		f.GPU = uuid
+	}
+	switch event.EventType {
+	case nvml.EventTypeSingleBitEccError:
+		f.Kind, f.Class = device.FaultECCCorrected, device.ClassNote
+		f.Text = "A memory error was corrected."
+	case nvml.EventTypeDoubleBitEccError:
+		f.Kind, f.Class = device.FaultECCUncorrected, device.ClassDevice
+		f.Text = "A memory error could not be corrected: stop the work on this GPU and reset it."
+	default:
+		xid := device.DescribeXID(int(event.EventData))
+		f.Kind, f.Class, f.Code, f.Text = device.FaultXID, xid.Class, xid.Code, xid.String()
+	}
+	return f
+}

@@ -1,0 +1,186 @@
+package nvml_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
+
+	"github.com/berth-gpu/berth/internal/device"
+	backend "github.com/berth-gpu/berth/internal/device/nvml"
+)
+
+// noInstance is what events say that are about no MIG instance.
+const noInstance = ^uint32(0)
+
+func xid(code uint64) nvml.EventData {
+	return nvml.EventData{EventType: nvml.EventTypeXidCriticalError, EventData: code, GpuInstanceId: noInstance, ComputeInstanceId: noInstance}
+}
+
+// watching starts a Watch, which stop ends; it must end well.
+func watching(t *testing.T, b *backend.Backend) (faults <-chan device.Fault, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	found := make(chan device.Fault, 16)
+	ended := make(chan error, 1)
+	go func() { ended <- b.Watch(ctx, func(f device.Fault) { found <- f }) }()
+	return found, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Watch: %v, want nil when its context ends", err)
+		}
+		if err := b.Close(); err != nil {
+			t.Errorf("Close after Watch: %v", err)
+		}
+	}
+}
+
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := cutRig(t)
+		b := r.backend()
+		devices(t, b)
+		faults, stop := watching(t, b)
+		defer stop()
+		cases := []struct {
+			gpu   int
+			event nvml.EventData
+			want  device.Fault
+		}{
+			{1, xid(79), device.Fault{GPU: "GPU-1", Kind: device.FaultXID, Code: 79, Class: device.ClassDevice}},
+			{1, xid(31), device.Fault{GPU: "GPU-1", Kind: device.FaultXID, Code: 31, Class: device.ClassApplication}},
+			{0, nvml.EventData{EventType: nvml.EventTypeXidCriticalError, EventData: 13, GpuInstanceId: 5},
+				device.Fault{GPU: "MIG-b", Kind: device.FaultXID, Code: 13, Class: device.ClassApplication}},
+			{0, nvml.EventData{EventType: nvml.EventTypeSingleBitEccError, GpuInstanceId: noInstance},
+				device.Fault{GPU: "GPU-0", Kind: device.FaultECCCorrected, Class: device.ClassNote}},
+			{0, nvml.EventData{EventType: nvml.EventTypeDoubleBitEccError, GpuInstanceId: noInstance},
+				device.Fault{GPU: "GPU-0", Kind: device.FaultECCUncorrected, Class: device.ClassDevice}},
+		}
+		for _, c := range cases {
+			r.gpus[c.gpu].events <- c.event
+			got := <-faults
+			if !got.Time.Equal(time.Now()) && time.Since(got.Time) > time.Second || got.Text == "" {
+				t.Errorf("fault without time or text: %+v", got)
+			}
+			got.Time, got.Text = time.Time{}, ""
+			if got != c.want {
+				t.Errorf("event %+v is %+v, want %+v", c.event, got, c.want)
+			}
+		}
+	})
+}
+
+// GPUs that cannot report are skipped; if none can, Watch says so.
+func TestWatchUnsupported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mute := func(h *mock.Device) {
+			h.GetSupportedEventTypesFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
+		}
+		r := newRig(t, 2)
+		r.gpus[0].tune = mute
+		b := r.backend()
+		devices(t, b)
+		faults, stop := watching(t, b)
+		synctest.Wait()
+		r.gpus[1].events <- xid(48)
+		if f := <-faults; f.GPU != "GPU-1" {
+			t.Errorf("fault of %q, want GPU-1", f.GPU)
+		}
+		stop()
+
+		r = newRig(t, 2)
+		r.gpus[0].tune = mute
+		r.gpus[1].tune = func(h *mock.Device) {
+			h.RegisterEventsFunc = func(uint64, nvml.EventSet) nvml.Return { return nvml.ERROR_NOT_SUPPORTED }
+			h.GetSupportedEventTypesFunc = func() (uint64, nvml.Return) { return nvml.EventTypeXidCriticalError, nvml.SUCCESS }
+		}
+		b = r.backend()
+		devices(t, b)
+		if err := b.Watch(t.Context(), func(device.Fault) {}); !errors.Is(err, device.ErrUnsupported) {
+			t.Errorf("Watch: %v, want ErrUnsupported", err)
+		}
+	})
+}
+
+// Watch may begin before the first Scan, and hears the GPUs found later.
+func TestWatchBeforeScan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		b := r.backend()
+		faults, stop := watching(t, b)
+		defer stop()
+		synctest.Wait()
+		devices(t, b)
+		r.gpus[0].events <- xid(62)
+		if f := <-faults; f.Code != 62 {
+			t.Errorf("fault %+v, want XID 62", f)
+		}
+	})
+}
+
+// A GPU that is lost and comes back is heard again, the other one all the
+// time, and Watch makes room for the restart that this takes.
+func TestWatchThroughRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		b := r.backend()
+		list := devices(t, b)
+		faults, stop := watching(t, b)
+		defer stop()
+		synctest.Wait()
+
+		r.gpus[0].fallOff()
+		wantErr(t, readErr(t, list[0]), device.ErrLost)
+		r.gpus[1].events <- xid(43)
+		if f := <-faults; f.GPU != "GPU-1" {
+			t.Errorf("fault of %q, want GPU-1", f.GPU)
+		}
+		r.gpus[0].comeBack()
+		tries := 0
+		for readErr(t, list[0]) != nil {
+			if tries++; tries > 5 {
+				t.Fatal("the device is back on the bus and not found")
+			}
+			time.Sleep(time.Second)
+		}
+		fast(t, list[1])
+		for i, g := range r.gpus {
+			g.events <- xid(45)
+			if f := <-faults; f.GPU != g.uuid {
+				t.Errorf("fault of %q after the restart, want GPU-%d", f.GPU, i)
+			}
+		}
+		if n := len(r.ShutdownCalls()); n != 1 {
+			t.Errorf("the library was restarted %d times, want once", n)
+		}
+	})
+}
+
+// A GPU that hangs does not silence the others, nor keep Watch from ending.
+func TestWatchWithHungDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		release := r.gpus[0].hangs(func(h *mock.Device, hang func()) {
+			h.RegisterEventsFunc = func(uint64, nvml.EventSet) nvml.Return { hang(); return nvml.ERROR_GPU_IS_LOST }
+		})
+		b := r.backend()
+		devices(t, b)
+		ctx, cancel := context.WithCancel(t.Context())
+		faults := make(chan device.Fault)
+		ended := make(chan error, 1)
+		go func() { ended <- b.Watch(ctx, func(f device.Fault) { faults <- f }) }()
+		r.gpus[1].events <- xid(94)
+		if f := <-faults; f.GPU != "GPU-1" {
+			t.Errorf("fault of %q, want GPU-1", f.GPU)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Watch: %v, want nil", err)
+		}
+		release()
+	})
+}

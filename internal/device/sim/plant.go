@@ -1,0 +1,101 @@
+package sim
+
+import "time"
+
+// tick is the grid in simulated time on which everything happens that has no
+// exact solution: the governor's looks, and ramps of load. It is fixed, so that
+// the state at a moment does not depend on when somebody asked before.
+const tick = 100 * time.Millisecond
+
+// plant is the physical state of one GPU at one moment of simulated time.
+type plant struct {
+	model      *model
+	now        time.Duration
+	air        float64 // temperature of the air as the heat sink feels it
+	die        warmth
+	memory     warmth
+	sensor     float64 // power as its sensor shows it
+	joules     float64
+	governor   float64       // share of full clock that the temperature allows
+	awakeUntil time.Duration // without further work
+}
+
+// drive is what acts on a plant from outside.
+type drive struct {
+	load    float64 // 0 to 1
+	ambient float64
+	cooling float64 // 1 is as designed
+}
+
+// newPlant is a GPU that has been idle for a long time.
+func newPlant(m *model) *plant {
+	return &plant{
+		model:    m,
+		air:      m.Ambient,
+		die:      restingAt(m.Die, m.Power.Idle),
+		memory:   restingAt(m.MemoryModes, m.Power.Idle),
+		sensor:   m.Power.Idle,
+		governor: 1,
+	}
+}
+
+// advance lets time pass under an unchanging drive. One long step and many
+// short ones lead to the same state.
+func (p *plant) advance(until time.Duration, d drive) {
+	for p.now < until {
+		next := until
+		if p.governed(d) {
+			if p.now%tick == 0 {
+				p.governor = govern(p.governor, p.celsius(), float64(p.model.Limits.Slowdown))
+			}
+			next = min(next, p.now-p.now%tick+tick)
+		}
+		if d.load == 0 && p.now < p.awakeUntil {
+			next = min(next, p.awakeUntil)
+		}
+		p.pass(next, d)
+	}
+}
+
+// governed reports whether the governor has, or may get, something to do under
+// this drive. Where it has not, any stretch of time is one step.
+func (p *plant) governed(d drive) bool {
+	highest := max(p.air, d.ambient) + p.die.highest(p.model.Die, p.watts(d.load), d.cooling)
+	return p.governor < 1 || highest >= float64(p.model.Limits.Slowdown)
+}
+
+// pass integrates over a stretch in which the power does not change.
+func (p *plant) pass(until time.Duration, d drive) {
+	watts, dt := p.watts(d.load), (until - p.now).Seconds()
+	p.die.advance(p.model.Die, watts, d.cooling, dt)
+	p.memory.advance(p.model.MemoryModes, watts, d.cooling, dt)
+	// A new ambient temperature gets through as slowly as the heat sink warms.
+	p.air = relax(p.air, d.ambient, dt, p.model.Die[len(p.model.Die)-1].Seconds)
+	p.sensor = relax(p.sensor, watts, dt, p.model.Power.SensorSeconds)
+	p.joules += watts * dt
+	p.now = until
+	if d.load > 0 {
+		p.awakeUntil = until + time.Duration(p.model.Power.AwakeSeconds*float64(time.Second))
+	}
+}
+
+func (p *plant) asleep(load float64) bool { return load == 0 && p.now >= p.awakeUntil }
+
+// clock is the share of full clock the GPU runs at while it is awake.
+func (p *plant) clock(load float64) float64 {
+	return min(p.governor, p.model.Power.capped(load))
+}
+
+// watts is the power it draws now.
+func (p *plant) watts(load float64) float64 {
+	if p.asleep(load) {
+		return p.model.Power.Idle
+	}
+	return p.model.Power.watts(load, p.clock(load))
+}
+
+// celsius is the temperature of the die.
+func (p *plant) celsius() float64 { return p.air + p.die.sum() }
+
+// memoryCelsius is the temperature of the memory, where there is a sensor.
+func (p *plant) memoryCelsius() float64 { return p.air + p.model.MemoryOffset + p.memory.sum() }

@@ -1,0 +1,265 @@
+package sim
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+)
+
+// never is later than anything.
+const never = time.Duration(math.MaxInt64)
+
+// script is what happens to one device. What is in force at a moment follows
+// from the moment alone, so there is nothing to replay and nothing to forget:
+// of the entries that set the same thing, the one that began last counts.
+type script []*entry
+
+// entry is one line of a script. It may set several things.
+type entry struct {
+	at    time.Duration
+	lasts time.Duration // zero: until a later entry says otherwise
+	every time.Duration // zero: once
+	ramp  time.Duration // for load
+
+	load    gpu.Opt[float64] // 0 to 1
+	ambient gpu.Opt[float64]
+	cooling gpu.Opt[float64]
+	process *process
+	hang    bool
+	lost    bool
+	faults  []fault
+}
+
+// process is a simulated process.
+type process struct {
+	pid    int
+	name   string
+	memory float64 // MiB at the start
+	growth float64 // MiB per second
+	load   float64 // 0 to 1, on top of the rest
+}
+
+// fault is something the driver will report.
+type fault struct {
+	kind  device.FaultKind
+	code  int   // of an XID
+	pid   int   // it is charged to; zero: none
+	count int64 // of memory errors
+}
+
+// began returns when the entry last began, and whether it still holds at t.
+func (e *entry) began(t time.Duration) (time.Duration, bool) {
+	if t < e.at {
+		return 0, false
+	}
+	start := e.at
+	if e.every > 0 {
+		start = t - (t-e.at)%e.every
+	}
+	return start, e.lasts == 0 || t-start < e.lasts
+}
+
+// times counts how often the entry has begun by t.
+func (e *entry) times(t time.Duration) int64 {
+	switch {
+	case t < e.at:
+		return 0
+	case e.every == 0:
+		return 1
+	}
+	return int64((t-e.at)/e.every) + 1
+}
+
+// nextStart is the first time after t that the entry begins.
+func (e *entry) nextStart(t time.Duration) time.Duration {
+	switch {
+	case t < e.at:
+		return e.at
+	case e.every == 0:
+		return never
+	}
+	return t - (t-e.at)%e.every + e.every
+}
+
+// nextChange is the first moment after t at which the entry begins or ends, or
+// its ramp does.
+func (e *entry) nextChange(t time.Duration) time.Duration {
+	next := e.nextStart(t)
+	start, active := e.began(t)
+	if active && e.lasts > 0 {
+		next = min(next, start+e.lasts)
+	}
+	if active && t-start < e.ramp {
+		next = min(next, start+e.ramp)
+	}
+	return next
+}
+
+// latest returns the entry in force at t among those that concern something, and
+// when it began; nil if there is none.
+func (s script) latest(t time.Duration, concerns func(*entry) bool) (*entry, time.Duration) {
+	var found *entry
+	var since time.Duration
+	for _, e := range s {
+		if !concerns(e) {
+			continue
+		}
+		if start, active := e.began(t); active && (found == nil || start >= since) {
+			found, since = e, start
+		}
+	}
+	return found, since
+}
+
+func setsLoad(e *entry) bool    { return e.load.Known() }
+func setsAmbient(e *entry) bool { return e.ambient.Known() }
+func setsCooling(e *entry) bool { return e.cooling.Known() }
+func setsHang(e *entry) bool    { return e.hang }
+func setsLost(e *entry) bool    { return e.lost }
+
+// drive returns what acts on the device from t on, and until when that holds.
+func (s script) drive(t time.Duration, m *model) (drive, time.Duration) {
+	d := drive{ambient: m.Ambient, cooling: 1}
+	if e, _ := s.latest(t, setsAmbient); e != nil {
+		d.ambient = e.ambient.Or(0)
+	}
+	if e, _ := s.latest(t, setsCooling); e != nil {
+		d.cooling = e.cooling.Or(1)
+	}
+	until := never
+	for _, e := range s {
+		until = min(until, e.nextChange(t))
+	}
+	if lost, _ := s.latest(t, setsLost); lost != nil {
+		return d, until
+	}
+	load, ramping := s.load(t)
+	if ramping {
+		until = min(until, t-t%tick+tick)
+	}
+	for _, r := range s.processes(t) {
+		load += r.load
+	}
+	d.load = min(1, load)
+	return d, until
+}
+
+// load is the load without processes. On a ramp it is the one of the middle of
+// the tick around t. A ramp begins where the entry before it was heading.
+func (s script) load(t time.Duration) (load float64, ramping bool) {
+	e, start := s.latest(t, setsLoad)
+	if e == nil {
+		return 0, false
+	}
+	target := e.load.Or(0)
+	if t-start >= e.ramp {
+		return target, false
+	}
+	from := 0.0
+	if before, _ := s.latest(start-1, setsLoad); before != nil {
+		from = before.load.Or(0)
+	}
+	done := float64(t-t%tick+tick/2-start) / float64(e.ramp)
+	return from + (target-from)*min(1, max(0, done)), true
+}
+
+// running is a process that is there now.
+type running struct {
+	pid    int
+	name   string
+	memory gpu.MiB
+	load   float64
+}
+
+// processes lists those in force at t, by pid.
+func (s script) processes(t time.Duration) []running {
+	type begun struct {
+		*process
+		start time.Duration
+	}
+	var latest map[int]begun
+	for _, e := range s {
+		if e.process == nil {
+			continue
+		}
+		if latest == nil {
+			latest = map[int]begun{}
+		}
+		start, active := e.began(t)
+		if before, ok := latest[e.process.pid]; active && (!ok || start >= before.start) {
+			latest[e.process.pid] = begun{e.process, start}
+		}
+	}
+	var list []running
+	for _, p := range latest {
+		memory := p.memory + p.growth*(t-p.start).Seconds()
+		list = append(list, running{p.pid, p.name, gpu.MiB(min(memory, maxMemory)), p.load})
+	}
+	return byPID(list)
+}
+
+// byPID sorts processes, and keeps the first of those that share a pid.
+func byPID(list []running) []running {
+	slices.SortStableFunc(list, func(a, b running) int { return cmp.Compare(a.pid, b.pid) })
+	return slices.CompactFunc(list, func(a, b running) bool { return a.pid == b.pid })
+}
+
+// maxMemory keeps growth that goes on for years away from overflow.
+const maxMemory = 1 << 40
+
+// hungUntil returns when a hang that is in force at t ends.
+func (s script) hungUntil(t time.Duration) (time.Duration, bool) {
+	e, start := s.latest(t, setsHang)
+	switch {
+	case e == nil:
+		return 0, false
+	case e.lasts == 0:
+		return never, true
+	}
+	return start + e.lasts, true
+}
+
+// lost reports whether the device is off the bus at t.
+func (s script) lost(t time.Duration) bool {
+	e, _ := s.latest(t, setsLost)
+	return e != nil
+}
+
+// memoryErrors counts those of one kind that have happened by t.
+func (s script) memoryErrors(t time.Duration, kind device.FaultKind) int64 {
+	var total int64
+	for _, e := range s {
+		for _, f := range e.faults {
+			if f.kind == kind {
+				total += f.count * e.times(t)
+			}
+		}
+	}
+	return total
+}
+
+// nextFault is the first moment after t at which the driver reports something.
+func (s script) nextFault(t time.Duration) time.Duration {
+	next := never
+	for _, e := range s {
+		if len(e.faults) > 0 {
+			next = min(next, e.nextStart(t))
+		}
+	}
+	return next
+}
+
+// faultsAt lists what is reported at exactly t.
+func (s script) faultsAt(t time.Duration) []fault {
+	var list []fault
+	for _, e := range s {
+		if len(e.faults) > 0 && e.nextStart(t-1) == t {
+			list = append(list, e.faults...)
+		}
+	}
+	return list
+}

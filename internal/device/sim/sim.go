@@ -1,0 +1,170 @@
+// Package sim is a device backend without devices: GPUs that exist only as
+// physics and a script. People run it to try berth on a machine without GPUs,
+// and tests run it to see a GPU overheat, hang or fall off the bus on demand.
+//
+// A model (models.yaml) says what a GPU is, a plant what state it is in, a
+// script what happens to it. State advances when somebody looks: there are no
+// goroutines, and the same clock gives the same readings, however often they are
+// taken.
+package sim
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/device"
+)
+
+// Backend is a machine with simulated GPUs.
+type Backend struct {
+	cards  []*card
+	clock  func() time.Time
+	poll   time.Duration // longest wait between two looks at the clock
+	start  time.Time
+	speed  float64 // simulated seconds per second
+	closed chan struct{}
+	close  sync.Once
+
+	mu       sync.Mutex
+	reported time.Duration // guarded by mu: faults up to here have been reported
+}
+
+var _ device.Backend = (*Backend)(nil)
+
+// Option changes how a simulation is opened.
+type Option func(*options)
+
+type options struct {
+	clock      func() time.Time
+	firstIndex int
+	guestDir   string
+}
+
+// Clock makes the simulation follow now instead of time.Now. It is called from
+// several goroutines.
+func Clock(now func() time.Time) Option { return func(o *options) { o.clock = now } }
+
+// FirstIndex numbers the devices from n on instead of from 0, for a machine
+// that has other devices too. The number is part of the UUID.
+func FirstIndex(n int) Option { return func(o *options) { o.firstIndex = n } }
+
+// Guests lets real processes use simulated memory: see guests.go for the files
+// they put into dir.
+func Guests(dir string) Option { return func(o *options) { o.guestDir = dir } }
+
+// Open starts a simulation, now. The spec says of what:
+//
+//	(empty)               four of the default model
+//	8                     eight of them
+//	rtx-4060, 2xrtx-4060  one or two of a model
+//	dgx-h200              a whole machine
+//	2xh200+4xl4           several kinds
+//	./hot.yaml            what a scenario file says
+func Open(spec string, opts ...Option) (*Backend, error) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	known, err := readCatalog()
+	if err != nil {
+		return nil, err
+	}
+	var world *scenario
+	if isPath(spec) {
+		world, err = readScenario(known, spec, o.firstIndex)
+	} else {
+		world, err = unscripted(known, spec, o.firstIndex)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newBackend(world, o), nil
+}
+
+// longWait is the longest wait between two looks at a clock that is time.Now:
+// any timer would do. Another clock has to be polled.
+const (
+	longWait  = time.Hour
+	pollClock = 20 * time.Millisecond
+)
+
+func newBackend(world *scenario, o options) *Backend {
+	b := &Backend{
+		clock: time.Now, poll: longWait, speed: world.speed,
+		closed: make(chan struct{}), reported: -1,
+	}
+	if o.clock != nil {
+		b.clock, b.poll = o.clock, pollClock
+	}
+	b.start = b.clock()
+	for i, about := range describe(world.models, o.firstIndex) {
+		b.cards = append(b.cards, &card{
+			backend: b, about: about, model: world.models[i], script: world.scripts[i],
+			plant: newPlant(world.models[i]), guests: newGuests(o.guestDir, about.UUID),
+		})
+	}
+	return b
+}
+
+// Name is "sim".
+func (b *Backend) Name() string { return backendName }
+
+const backendName = "sim"
+
+// Scan lists the devices that are not lost. It answers from memory, so a hung
+// device does not hold it up.
+func (b *Backend) Scan(context.Context) ([]device.Device, error) {
+	now := b.elapsed()
+	var list []device.Device
+	for _, c := range b.cards {
+		if !c.script.lost(now) {
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
+// Close ends every hang.
+func (b *Backend) Close() error {
+	b.close.Do(func() { close(b.closed) })
+	return nil
+}
+
+// elapsed is simulated time.
+func (b *Backend) elapsed() time.Duration {
+	past := max(0, b.clock().Sub(b.start))
+	if b.speed == 1 {
+		return past
+	}
+	return time.Duration(min(float64(past)*b.speed, float64(never/2)))
+}
+
+// wall is when a moment of simulated time comes on the clock.
+func (b *Backend) wall(t time.Duration) time.Time {
+	return b.start.Add(time.Duration(float64(t) / b.speed))
+}
+
+// wait returns true when simulated time has come to t, and false when stop or
+// the simulation is closed before.
+func (b *Backend) wait(t time.Duration, stop <-chan struct{}) bool {
+	for {
+		left := t - b.elapsed()
+		if left <= 0 {
+			return true
+		}
+		var alarm <-chan time.Time // stays nil, and silent, if t never comes
+		if t != never {
+			pause := math.Ceil(float64(left) / b.speed)
+			alarm = time.After(time.Duration(min(pause, float64(b.poll))))
+		}
+		select {
+		case <-alarm:
+		case <-stop:
+			return false
+		case <-b.closed:
+			return false
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-gpu/berth/internal/device"
+)
+
+const (
+	defaultModel = "h200"
+	defaultCount = 4
+	maxDevices   = 256 // every device lists its links to all others
+)
+
+// isPath tells a scenario file from a list of models.
+func isPath(spec string) bool {
+	ext := filepath.Ext(spec)
+	return strings.Contains(spec, "/") || ext == ".yaml" || ext == ".yml"
+}
+
+// unscripted is a machine that is described by its models alone.
+func unscripted(known *catalog, spec string, firstIndex int) (*scenario, error) {
+	models, err := parseModels(known, spec)
+	if err != nil {
+		return nil, &device.Error{
+			Op: fmt.Sprintf("simulate %q", spec), Err: err,
+			Hint: "give a number, a model, several of one like 4xrtx-4060, or the path of a scenario file ending in .yaml",
+		}
+	}
+	world := &scenario{models: models, speed: 1}
+	for i := range models {
+		world.scripts = append(world.scripts, waves(firstIndex+i))
+	}
+	return world, nil
+}
+
+// parseModels reads "4", "l4", "4xl4", "dgx-h200" and sums of these with "+".
+func parseModels(known *catalog, spec string) ([]*model, error) {
+	if strings.TrimSpace(spec) == "" {
+		spec = strconv.Itoa(defaultCount)
+	}
+	models := []*model{}
+	for part := range strings.SplitSeq(spec, "+") {
+		count, name, err := parsePart(strings.ToLower(strings.TrimSpace(part)))
+		if err != nil {
+			return nil, err
+		}
+		group := known.expand(name)
+		if group == nil {
+			return nil, unknownModel(known, name)
+		}
+		if len(models)+count*len(group) > maxDevices {
+			return nil, fmt.Errorf("more than %d devices", maxDevices)
+		}
+		for range count {
+			models = append(models, group...)
+		}
+	}
+	return models, nil
+}
+
+func parsePart(part string) (count int, name string, err error) {
+	digits, rest, times := strings.Cut(part, "x")
+	count, err = strconv.Atoi(digits)
+	switch {
+	case err == nil && !times:
+		name = defaultModel
+	case err == nil && rest != "":
+		name = rest
+	case errors.Is(err, strconv.ErrRange):
+		count = maxDevices + 1
+		name = cmp.Or(rest, defaultModel)
+	default:
+		return 1, part, nil
+	}
+	if count < 0 || count > maxDevices {
+		return 0, "", fmt.Errorf("%s devices: between 0 and %d are possible", digits, maxDevices)
+	}
+	return count, name, nil
+}
+
+func unknownModel(known *catalog, name string) error {
+	names := byDistance(name, known.names())
+	return fmt.Errorf("no model is called %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// byDistance sorts words by how little they differ from one.
+func byDistance(word string, words []string) []string {
+	word = clip(word)
+	sorted := slices.Clone(words)
+	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(distance(word, a), distance(word, b)) })
+	return sorted
+}
+
+// clip keeps what is shown or compared of bad input short.
+func clip(text string) string {
+	const most = 60
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}
+
+// distance counts the letters to insert, delete or replace to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := diagonal
+			if a[i] != b[j] {
+				changed++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(changed, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
