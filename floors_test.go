@@ -20,11 +20,11 @@ const module = "github.com/berth-gpu/berth"
 var floors = [][]string{
 	0: {"gpu"},
 	1: {"api", "internal/config", "internal/lease", "internal/pipeline", "internal/placement", "internal/thermal"},
-	2: {"client", "internal/device", "internal/journal"},
+	2: {"client", "internal/device", "internal/journal", "internal/process"},
 	3: {
 		"internal/batch", "internal/events", "internal/ledger", "internal/monitor", // keepers
-		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/libprobe", "internal/process", // adapters
-		"internal/device/devicetest", "internal/journal/journaltest", // suites
+		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/libprobe", // adapters
+		"internal/device/devicetest", "internal/journal/journaltest", "internal/journal/filelog/disktest", // suites
 	},
 	4: {"internal/cli", "internal/httpapi", "internal/promexport"},
 	5: {"internal/daemon"},

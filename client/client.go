@@ -55,7 +55,7 @@ func New(o Options) (*Client, error) {
 		}
 	}
 	if places != 1 {
-		return nil, errors.New("client: set exactly one of Socket, URL and Transport")
+		return nil, errors.New("set exactly one of Socket, URL and Transport")
 	}
 	switch {
 	case o.Socket != "":
@@ -96,7 +96,7 @@ func overTCP(o Options) (*Client, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("client: %q is not the address of a daemon: write it like http://127.0.0.1:8000", o.URL)
+		return nil, fmt.Errorf("%q is not the address of a daemon: write it like http://127.0.0.1:8000", o.URL)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) {

@@ -31,7 +31,21 @@ const (
 	EventDeviceFault     EventCode = "device_fault"
 	EventMonitoring      EventCode = "monitoring"
 	EventConfig          EventCode = "config"
+	EventJournal         EventCode = "journal"
 	EventGap             EventCode = "gap"
+)
+
+// The codes of what happens to leases.
+const (
+	EventGranted    EventCode = "lease_granted"
+	EventWaiting    EventCode = "lease_waiting"
+	EventRenewed    EventCode = "lease_renewed"
+	EventReleased   EventCode = "lease_released"
+	EventExpired    EventCode = "lease_expired"
+	EventRevoked    EventCode = "lease_revoked"
+	EventTimedOut   EventCode = "lease_timeout"
+	EventOverLimit  EventCode = "lease_over_limit"
+	EventForeignUse EventCode = "foreign_use"
 )
 
 // Severity says how much an event matters.

@@ -31,7 +31,7 @@ func openDevices(spec string) (backends []device.Backend, note string, err error
 			backends = append(backends, b)
 			continue
 		}
-		b, err := openBackend(name)
+		b, err := openBackend(name, len(backends)*indexStride)
 		if err != nil {
 			return backends, "", fmt.Errorf("open devices %q: %w", name, err)
 		}
@@ -40,13 +40,17 @@ func openDevices(spec string) (backends []device.Backend, note string, err error
 	return backends, note, nil
 }
 
-func openBackend(name string) (device.Backend, error) {
+// indexStride keeps the indexes of several simulated machines apart, and with
+// them the UUIDs.
+const indexStride = 100
+
+func openBackend(name string, firstIndex int) (device.Backend, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	switch kind {
 	case "nvml":
 		return nvml.Open()
 	case "sim":
-		return sim.Open(rest)
+		return sim.Open(rest, sim.FirstIndex(firstIndex))
 	}
 	return nil, fmt.Errorf("there is no such backend: use auto, nvml, sim:4, sim:MODEL or sim:FILE")
 }

@@ -9,14 +9,21 @@ import (
 )
 
 // Local is a client of a daemon that lives only for this call: it reads the
-// devices once and answers in this process. Read-only commands use it when no
+// devices and answers in this process, until the function is called. Read-only commands use it when no
 // daemon runs.
 func Local(ctx context.Context, settings *config.Settings, version string) (*client.Client, func(), error) {
 	d, err := Open(ctx, Options{Settings: settings, Version: version, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}
-	stop := func() { _ = d.Close() } // the process ends with it
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = d.monitor.Run(ctx) }()
+	stop := func() {
+		cancel()
+		<-done
+		_ = d.Close() // the process ends with it
+	}
 	c, err := client.New(client.Options{Transport: client.Through(d.handler)})
 	if err != nil {
 		stop()

@@ -19,8 +19,8 @@ type answer[T any] struct{ Body T }
 
 func ok[T any](body T) (*answer[T], error) { return &answer[T]{Body: body}, nil }
 
-// which names the device that a question is about.
-type which struct {
+// Which names the device that a question is about.
+type Which struct {
 	GPU string `query:"gpu" doc:"Index or UUID of the device. Default: the first." example:"0" maxLength:"128"`
 }
 
@@ -62,7 +62,7 @@ func (s *server) find(ref string) (monitor.Reading, error) {
 	return monitor.Reading{}, p
 }
 
-func (s *server) status(_ context.Context, in *which) (*answer[api.Status], error) {
+func (s *server) status(_ context.Context, in *Which) (*answer[api.Status], error) {
 	r, err := s.find(in.GPU)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (s *server) samples(_ context.Context, in *whichOrAll) (*answer[api.Samples
 }
 
 type historyQuery struct {
-	which
+	Which
 	Since string `query:"since" doc:"Only samples after this: a time as in RFC 3339, or how long ago, as in 90s or 5m." example:"5m"`
 	Limit int    `query:"limit" doc:"At most so many, the newest. Default: all that are kept (history_size)." minimum:"1" maximum:"100000"`
 }
@@ -175,7 +175,7 @@ func moment(text string, now time.Time) (time.Time, error) {
 }
 
 type trendQuery struct {
-	which
+	Which
 	Minutes float64 `query:"minutes" default:"5" minimum:"0.1" maximum:"1440" doc:"How far to look back."`
 }
 
@@ -203,7 +203,7 @@ func (s *server) available(context.Context, *struct{}) (*answer[api.Available], 
 	return ok(api.Available{GPUs: s.Holdings.Available()})
 }
 
-func (s *server) throttle(_ context.Context, in *which) (*answer[api.Throttle], error) {
+func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], error) {
 	r, err := s.find(in.GPU)
 	if err != nil {
 		return nil, err

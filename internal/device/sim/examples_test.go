@@ -53,6 +53,26 @@ func TestHotAfternoon(t *testing.T) {
 	}
 }
 
+// The demo has ten seconds to tell its story.
+func TestDemo(t *testing.T) {
+	clock := newHand()
+	devices := scan(t, open(t, examples+"demo.yaml", sim.Clock(clock.Now)))
+	var states []gpu.State
+	for range 100 {
+		states = append(states, band(fast(t, devices[2]).Temperature.Or(0)))
+		for _, dev := range devices[:2] {
+			if other := band(fast(t, dev).Temperature.Or(0)); other != gpu.Optimal {
+				t.Fatalf("%s is %s; want the others untouched", dev.Describe().UUID, other)
+			}
+		}
+		clock.pass(time.Second / 10)
+	}
+	want := []gpu.State{gpu.Optimal, gpu.Normal, gpu.Throttled, gpu.Critical}
+	if got := slices.Compact(states); !slices.Equal(got, want) {
+		t.Errorf("GPU 2 went through %v; want %v", got, want)
+	}
+}
+
 func TestHangAndLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, examples+"hang-and-lost.yaml")

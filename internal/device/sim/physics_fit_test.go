@@ -112,22 +112,29 @@ func TestPhysicsFollowsTheRecord(t *testing.T) {
 // on this record. So moving any of them must not lead to a better fit.
 func TestThermalNumbersAreTheBestFit(t *testing.T) {
 	m, rows := h200(t), readRecord(t)
-	best := replay(m, rows, asItWas)
-	numbers := map[string]*float64{"ambient": &m.Ambient}
-	for i := range m.Die {
-		numbers[fmt.Sprintf("die %d: resistance", i)] = &m.Die[i].CelsiusPerWatt
-		numbers[fmt.Sprintf("die %d: time", i)] = &m.Die[i].Seconds
-	}
-	for name, number := range numbers {
+	check := func(what string, number *float64, errorOf func(fit) float64) {
+		t.Helper()
+		best := errorOf(replay(m, rows, asItWas))
 		for _, factor := range []float64{0.8, 1.25} {
 			was := *number
 			*number *= factor
-			moved := replay(m, rows, asItWas)
+			moved := errorOf(replay(m, rows, asItWas))
 			*number = was
-			if moved.celsius < best.celsius {
-				t.Errorf("%s times %g: %.3f °C RMS is better than %.3f", name, factor, moved.celsius, best.celsius)
+			if moved < best {
+				t.Errorf("%s times %g: %.3f °C RMS is better than %.3f", what, factor, moved, best)
 			}
 		}
+	}
+	die := func(f fit) float64 { return f.celsius }
+	memory := func(f fit) float64 { return f.memory }
+	check("ambient", &m.Ambient, die)
+	for i := range m.Die {
+		check(fmt.Sprintf("die %d: resistance", i), &m.Die[i].CelsiusPerWatt, die)
+		check(fmt.Sprintf("die %d: time", i), &m.Die[i].Seconds, die)
+	}
+	for i := range m.MemoryModes {
+		check(fmt.Sprintf("memory %d: resistance", i), &m.MemoryModes[i].CelsiusPerWatt, memory)
+		check(fmt.Sprintf("memory %d: time", i), &m.MemoryModes[i].Seconds, memory)
 	}
 }
 

@@ -17,7 +17,7 @@ func models(t testing.TB) []*model {
 	return known.Models
 }
 
-func drives(m *model) *rapid.Generator[drive] {
+func drives() *rapid.Generator[drive] {
 	return rapid.Custom(func(t *rapid.T) drive {
 		return drive{
 			load:    rapid.SampledFrom([]float64{0, 0.1, 0.5, 1}).Draw(t, "load"),
@@ -35,7 +35,7 @@ func TestStateDoesNotDependOnLooking(t *testing.T) {
 		m := rapid.SampledFrom(all).Draw(t, "model")
 		once, often := newPlant(m), newPlant(m)
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
-			d := drives(m).Draw(t, "drive")
+			d := drives().Draw(t, "drive")
 			until := once.now + time.Duration(rapid.Int64Range(1, int64(2*time.Minute)).Draw(t, "lasts"))
 			once.advance(until, d)
 			for often.now < until {
@@ -64,7 +64,7 @@ func TestStateStaysInBounds(t *testing.T) {
 		m := rapid.SampledFrom(all).Draw(t, "model")
 		p := newPlant(m)
 		for range rapid.IntRange(1, 10).Draw(t, "changes") {
-			d := drives(m).Draw(t, "drive")
+			d := drives().Draw(t, "drive")
 			before := p.joules
 			p.advance(p.now+time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "lasts")), d)
 			if w := p.sensor; !(w >= m.Power.Idle-0.01 && w <= m.Power.Cap) {

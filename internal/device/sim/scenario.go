@@ -103,7 +103,7 @@ func (r *reader) deviceGroup(known *catalog, item *yaml.Node) (group []*model, c
 		{"model", func(n *yaml.Node) {
 			name := r.text(n, "model", "the name of a model")
 			if group = known.expand(name); group == nil {
-				r.complain(n, "model: %v", unknownModel(known, clip(name)))
+				r.complain(n, "model: %v", unknownModel(known, name))
 			}
 		}},
 		{"count", func(n *yaml.Node) { count = r.whole(n, "count", 0, maxDevices, "devices") }},

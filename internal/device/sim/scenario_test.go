@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -191,6 +192,27 @@ timeline:
 	e = s.scripts[9][1]
 	if e.at != 0 || e.lasts != 0 || e.every != 2*time.Minute || e.ambient.Or(0) != -5 || e.cooling.Or(0) != 0.25 {
 		t.Errorf("the second entry is %+v", e)
+	}
+}
+
+func TestEverythingIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/simulator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := builtIn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := known.names()
+	for _, m := range known.Models {
+		words = append(words, fmt.Sprintf("| `%s` | %d | %.0f / %.0f | %.0f | %.0f / %.0f |",
+			m.Name, m.Memory, m.Power.Idle, m.Power.Cap, m.Clocks.SM, m.Limits.Slowdown, m.Limits.Shutdown))
+	}
+	for _, word := range words {
+		if !bytes.Contains(page, []byte(word)) {
+			t.Errorf("docs/simulator.md does not have %q", word)
+		}
 	}
 }
 

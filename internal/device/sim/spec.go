@@ -29,7 +29,7 @@ func unscripted(known *catalog, spec string, firstIndex int) (*scenario, error) 
 	models, err := parseModels(known, spec)
 	if err != nil {
 		return nil, &device.Error{
-			Op: fmt.Sprintf("simulate %q", spec), Err: err,
+			Op: fmt.Sprintf("simulate %q", clip(spec)), Err: err,
 			Hint: "give a number, a model, several of one like 4xrtx-4060, or the path of a scenario file ending in .yaml",
 		}
 	}
@@ -45,7 +45,7 @@ func parseModels(known *catalog, spec string) ([]*model, error) {
 	if strings.TrimSpace(spec) == "" {
 		spec = strconv.Itoa(defaultCount)
 	}
-	models := []*model{}
+	var models []*model
 	for part := range strings.SplitSeq(spec, "+") {
 		count, name, err := parsePart(strings.ToLower(strings.TrimSpace(part)))
 		if err != nil {
@@ -68,26 +68,23 @@ func parseModels(known *catalog, spec string) ([]*model, error) {
 func parsePart(part string) (count int, name string, err error) {
 	digits, rest, times := strings.Cut(part, "x")
 	count, err = strconv.Atoi(digits)
-	switch {
-	case err == nil && !times:
+	switch counted := err == nil || errors.Is(err, strconv.ErrRange); {
+	case counted && !times:
 		name = defaultModel
-	case err == nil && rest != "":
+	case counted && rest != "":
 		name = rest
-	case errors.Is(err, strconv.ErrRange):
-		count = maxDevices + 1
-		name = cmp.Or(rest, defaultModel)
 	default:
 		return 1, part, nil
 	}
-	if count < 0 || count > maxDevices {
-		return 0, "", fmt.Errorf("%s devices: between 0 and %d are possible", digits, maxDevices)
+	if err != nil || count < 0 || count > maxDevices {
+		return 0, "", fmt.Errorf("%s devices: between 0 and %d are possible", clip(digits), maxDevices)
 	}
 	return count, name, nil
 }
 
 func unknownModel(known *catalog, name string) error {
 	names := byDistance(name, known.names())
-	return fmt.Errorf("no model is called %q; there are %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("no model is called %q; there are %s", clip(name), strings.Join(names, ", "))
 }
 
 // byDistance sorts words by how little they differ from one.

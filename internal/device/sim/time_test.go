@@ -71,8 +71,9 @@ func TestHangWithAClockOfItsOwn(t *testing.T) {
 		}
 		return start
 	}))
+	dev := scan(t, b)[0]
 	done := make(chan error)
-	go func() { done <- scan(t, b)[0].Fast(t.Context(), new(gpu.Sample)) }()
+	go func() { done <- dev.Fast(t.Context(), new(gpu.Sample)) }()
 	late.Store(true)
 	if err := <-done; err != nil {
 		t.Errorf("after the hang: %v", err)

@@ -7,6 +7,13 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
+// Describe answers from memory.
+func (c *card) Describe() gpu.Device {
+	d := c.about
+	d.Links = slices.Clone(d.Links)
+	return d
+}
+
 // Devices sit on boards of eight, half of each board on either NUMA node.
 const (
 	boardSize = 8

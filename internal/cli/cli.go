@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// app is what the commands share: the world, and the flags that every command
+// takes.
+type app struct {
+	Env
+	socket, url string
+	json        bool
+	started     bool // a command runs: what goes wrong now is not the usage
+	outage      bool // the daemon went away, and that has been said
+}
+
+// New is the berth command with everything below it.
+func New(env Env) *cobra.Command { return (&app{Env: env}).root() }
+
+// Run runs one command line, says on Err what went wrong, and returns the exit
+// code.
+func Run(ctx context.Context, env Env, args []string) int {
+	a := &app{Env: env}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	a.report(err)
+	return a.exitCode(ctx, err)
+}
+
+const longHelp = `berth knows every GPU of this machine, measures it, and decides who may use
+which one.
+
+The daemon is "berth serve". The other commands find it by --socket or
+BERTH_SOCKET, or by --url (BERTH_URL) with BERTH_TOKEN, and else at its usual
+place. With no daemon running, commands that only look still work.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 refused by the
+daemon, 130 interrupted.`
+
+// The groups of the help page.
+const (
+	groupDaemon = "daemon"
+	groupLook   = "look"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "berth",
+		Short:         "GPU resource manager",
+		Long:          longHelp,
+		Example:       "  berth serve --devices sim:4\n  berth status --watch\n  berth doctor",
+		Version:       a.Version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			a.started = true
+		},
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.socket, "socket", "", "`PATH` of the daemon's Unix socket")
+	flags.StringVar(&a.url, "url", "", "`ADDRESS` of a daemon elsewhere, as in http://host:8000")
+	flags.BoolVar(&a.json, "json", false, "write JSON")
+
+	root.AddGroup(
+		&cobra.Group{ID: groupLook, Title: "Look:"},
+		&cobra.Group{ID: groupDaemon, Title: "The daemon:"},
+	)
+	root.AddCommand(
+		newStatus(a), newEvents(a), newExport(a),
+		newServe(a), newConfig(a), newDoctor(a), newVersion(a),
+	)
+	return root
+}

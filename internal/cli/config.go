@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+type configOptions struct {
+	*app
+	devices string
+	docs    bool
+}
+
+func newConfig(a *app) *cobra.Command {
+	o := &configOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "config",
+		Short:   "Show the configuration, and change it at run time",
+		GroupID: groupDaemon,
+		Long: `Show every field of the configuration, its value and where it comes from:
+default, berth.yaml, environment, flag, or set at run time.`,
+		Example: `  berth config
+  berth config --docs
+  berth config get temp_optimal
+  berth config set temp_optimal=60 memory_reserve_mb=1GiB
+  berth config check berth.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	cmd.Flags().BoolVar(&o.docs, "docs", false, "say what each field does")
+	devicesFlag(cmd, &o.devices)
+	cmd.AddCommand(newConfigGet(a), newConfigSet(a), newConfigCheck(a))
+	return cmd
+}
+
+func (o *configOptions) run(ctx context.Context) error {
+	v, err := o.view(ctx, o.devices)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	fields, err := v.ConfigFields(ctx)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return o.printJSON(fields)
+	}
+	to := o.screen()
+	if !o.isTerminal() {
+		to.width = math.MaxInt // a value that is cut is no use to a program
+	}
+	lines := configTable(fields.Fields).lines(to.width, to.painter)
+	if o.docs {
+		lines = withDocs(lines, fields.Fields, o.screen())
+	}
+	return o.print(lines...)
+}
+
+func configTable(fields []api.ConfigField) *table {
+	t := &table{columns: []column{{title: "FIELD"}, {title: "VALUE", least: 12}, {title: "FROM"}}}
+	for _, f := range fields {
+		from := cell{text: clean(f.Source)}
+		if f.Source == "default" {
+			from.colour = dim
+		}
+		t.add(cell{text: clean(f.Field)}, cell{text: withUnit(f)}, from)
+	}
+	return t
+}
+
+// withUnit is a value for people. Words such as "all of it" need no unit.
+func withUnit(f api.ConfigField) string {
+	if _, err := strconv.ParseFloat(f.Value, 64); err != nil || f.Unit == "" {
+		return clean(f.Value)
+	}
+	return f.Value + " " + clean(f.Unit)
+}
+
+// withDocs puts under the line of each field what it does.
+func withDocs(lines []string, fields []api.ConfigField, to screen) []string {
+	out := lines[:1:1]
+	for i, f := range fields {
+		out = append(out, lines[i+1], to.hang(plain, "    ", clean(f.Doc)))
+	}
+	return out
+}
+
+// findField finds a field by its name, or by its name without "gpu." in front.
+func findField(fields []api.ConfigField, name string) (api.ConfigField, error) {
+	var near []string
+	for _, f := range fields {
+		if f.Field == name || f.Field == "gpu."+name {
+			return f, nil
+		}
+		if strings.Contains(f.Field, name) {
+			near = append(near, f.Field)
+		}
+	}
+	hint := "berth config lists every field"
+	if len(near) > 0 && name != "" {
+		hint = "did you mean " + strings.Join(near, ", ") + "?"
+	}
+	return api.ConfigField{}, &hintedError{usage("there is no field %q in the configuration", name), hint}
+}
+
+// completeField offers the fields of the configuration in force.
+func (a *app) completeField(cmd *cobra.Command, suffix string) []string {
+	c, err := a.client()
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	fields, err := c.ConfigFields(cmd.Context())
+	if err != nil {
+		return nil
+	}
+	var offers []string
+	for _, f := range fields.Fields {
+		offers = append(offers, strings.TrimPrefix(f.Field, "gpu.")+suffix+"\t"+clean(f.Doc))
+	}
+	return offers
+}

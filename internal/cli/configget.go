@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+type configGetOptions struct {
+	*app
+	field   string
+	devices string
+}
+
+func newConfigGet(a *app) *cobra.Command {
+	o := &configGetOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "get FIELD",
+		Short:   "Show the value of one field",
+		Long:    `Show the value of one field and nothing else. "gpu." in front may be left out.`,
+		Example: "  berth config get temp_optimal\n  berth config get daemon.socket --json",
+		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return a.completeField(cmd, ""), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.field = args[0]
+			return o.run(cmd.Context())
+		},
+	}
+	devicesFlag(cmd, &o.devices)
+	return cmd
+}
+
+func (o *configGetOptions) run(ctx context.Context) error {
+	v, err := o.view(ctx, o.devices)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	fields, err := v.ConfigFields(ctx)
+	if err != nil {
+		return err
+	}
+	f, err := findField(fields.Fields, o.field)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return o.printJSON(f)
+	}
+	return o.print(clean(f.Value))
+}

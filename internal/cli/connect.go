@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/client"
+)
+
+// patience is how long the daemon may take for one answer.
+const patience = 10 * time.Second
+
+// client finds the daemon without asking whether it is there.
+func (a *app) client() (*client.Client, error) {
+	if a.socket != "" && a.url != "" {
+		return nil, usage("give --socket or --url, not both")
+	}
+	c, err := client.Find(client.Options{
+		Socket: a.socket, URL: a.url, Timeout: patience,
+		Retry: func(error, time.Duration) {
+			a.lost("the connection to the daemon broke")
+		},
+	}, a.Getenv)
+	if err != nil {
+		return nil, usage("%v", err)
+	}
+	return c, nil
+}
+
+// daemon is for commands that need one.
+func (a *app) daemon(ctx context.Context) (*client.Client, error) {
+	c, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Ping(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// lost says once per outage that the daemon went away; back ends the outage.
+func (a *app) lost(what string) {
+	if !a.outage {
+		fmt.Fprintln(a.Err, "berth: "+cleanLines(what)+"; waiting for it to come back")
+	}
+	a.outage = true
+}
+
+func (a *app) back() { a.outage = false }
+
+// view is what a command that only looks sees. Close lets go of it.
+type view struct {
+	*client.Client
+	close func()
+	local bool // there is no daemon: these are the devices as this process sees them
+}
+
+// view opens the daemon's view or, with no daemon running, the local one.
+// Naming devices means looking at them without a daemon.
+func (a *app) view(ctx context.Context, devices string) (*view, error) {
+	if devices != "" {
+		return a.localView(ctx, devices)
+	}
+	c, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	err = c.Ping(ctx)
+	if err == nil {
+		return &view{Client: c, close: c.Close}, nil
+	}
+	if !isLocalMiss(err) {
+		return nil, err
+	}
+	fmt.Fprintln(a.Err, "berth: no daemon runs; this is the local view (start one: berth serve)")
+	return a.localView(ctx, "")
+}
+
+func (a *app) localView(ctx context.Context, devices string) (*view, error) {
+	c, closeLocal, err := a.Local(ctx, devices)
+	if err != nil {
+		return nil, err
+	}
+	return &view{Client: c, close: closeLocal, local: true}, nil
+}
+
+// isLocalMiss reports whether err says that there is no daemon on this machine.
+// One that may not be used, or that should be elsewhere, is something else:
+// showing the local devices instead would mislead.
+func isLocalMiss(err error) bool {
+	missing := (*client.NoDaemonError)(nil)
+	if !errors.As(err, &missing) || errors.Is(err, fs.ErrPermission) {
+		return false
+	}
+	for _, attempt := range missing.Attempts {
+		if attempt.Network != "unix" {
+			return false
+		}
+	}
+	return true
+}
+
+// devicesFlag lets a command that only looks do so without a daemon.
+func devicesFlag(cmd *cobra.Command, devices *string) {
+	cmd.Flags().StringVar(devices, "devices", "", "look at these `DEVICES` directly, as in sim:4")
+	_ = cmd.RegisterFlagCompletionFunc("devices", completeDevices) // fails only for a flag that is not there
+}
+
+func completeDevices(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"auto", "nvml", "sim:4", "sim:rtx-4060", "sim:dgx-h200"}, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeGPU offers the devices that the daemon knows.
+func (a *app) completeGPU(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	none := cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 {
+		return nil, none
+	}
+	c, err := a.client()
+	if err != nil {
+		return nil, none
+	}
+	defer c.Close()
+	all, err := c.StatusAll(cmd.Context())
+	if err != nil {
+		return nil, none
+	}
+	var offers []string
+	for _, d := range all.GPUs {
+		offers = append(offers, fmt.Sprintf("%d\t%s", d.Device.Index, clean(d.Device.Name)))
+	}
+	return offers, none
+}

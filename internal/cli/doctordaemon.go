@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+)
+
+// daemonFindings looks for a running daemon and asks it how it is.
+func (o *doctorOptions) daemonFindings(ctx context.Context) (running bool, found []Finding) {
+	c, err := o.client()
+	if err != nil {
+		return false, []Finding{{"daemon", Broken, err.Error(), ""}}
+	}
+	defer c.Close()
+	all, err := c.StatusAll(ctx)
+	if err != nil {
+		return false, []Finding{daemonTrouble(err)}
+	}
+	found = []Finding{o.daemonVersion(all)}
+	for _, d := range all.GPUs {
+		if !isWell(d) {
+			found = append(found, Finding{"device", Notice, fmt.Sprintf("GPU %d is %s: %s", d.Device.Index, d.State, d.Reason), ""})
+		}
+	}
+	if !all.Monitoring {
+		found = append(found, Finding{"monitoring", Notice, "it is stopped, so all numbers are old", "start it: POST /api/gpu/monitoring/start"})
+	}
+	return true, found
+}
+
+func (o *doctorOptions) daemonVersion(all api.StatusAll) Finding {
+	f := Finding{Topic: "daemon", Grade: Fine, Text: fmt.Sprintf("runs, version %s, %s", all.Version, plural(len(all.GPUs), "GPU"))}
+	if all.Version != o.Version {
+		f.Grade = Notice
+		f.Text += fmt.Sprintf("; this command is version %s", o.Version)
+		f.Next = "restart the daemon after an update"
+	}
+	return f
+}
+
+func daemonTrouble(err error) Finding {
+	missing := (*client.NoDaemonError)(nil)
+	switch {
+	case !errors.As(err, &missing):
+		return Finding{"daemon", Broken, "it is there, but answers wrongly: " + err.Error(), "look at its log, and restart it"}
+	case errors.Is(err, fs.ErrPermission):
+		return Finding{"daemon", Broken, err.Error(), missing.Hint()}
+	}
+	return Finding{"daemon", Notice, err.Error(), missing.Hint()}
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// system looks at the kernel and at /proc.
+func (o *doctorOptions) system() []Finding {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return []Finding{{"system", Broken, "the kernel does not say what it is: " + err.Error(), ""}}
+	}
+	kernel := Finding{Topic: "system", Grade: Fine, Text: fmt.Sprintf("%s %s (%s)",
+		unix.ByteSliceToString(name.Sysname[:]), unix.ByteSliceToString(name.Release[:]), unix.ByteSliceToString(name.Machine[:]))}
+	proc := Finding{Topic: "processes", Grade: Fine, Text: "/proc can be read"}
+	if _, err := os.Stat(filepath.Join(o.root, "proc/self/stat")); err != nil {
+		proc = Finding{"processes", Broken, "/proc cannot be read, so nobody can tell which process uses a GPU", "mount it: mount -t proc proc /proc"}
+	}
+	return []Finding{kernel, proc}
+}
+
+// Where the disk begins to be small, and where it is full: a journal that
+// cannot be written stops every grant.
+const (
+	diskSmall = gpu.MiB(1 << 10)
+	diskFull  = gpu.MiB(16)
+)
+
+// stateDir looks at the folder that must survive a restart. A running daemon
+// has shown that it can write there, and may be another user's.
+func (o *doctorOptions) stateDir(dir string, running bool) Finding {
+	f := Finding{Topic: "state", Grade: Fine}
+	place, exists := existing(dir)
+	if !running {
+		if err := unix.Access(place, unix.W_OK|unix.X_OK); err != nil {
+			return Finding{"state", Broken, fmt.Sprintf("%s: %v", place, err), "give serve another folder: berth serve --state-dir DIR"}
+		}
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(place, &disk); err != nil {
+		return Finding{"state", Notice, fmt.Sprintf("%s: free space is not known: %v", dir, err), ""}
+	}
+	free := gpu.MiBOf(disk.Bavail * uint64(disk.Bsize))
+	f.Text = fmt.Sprintf("%s, %s free", dir, free)
+	if !exists {
+		f.Text += ", made at the first start"
+	}
+	if free < diskSmall {
+		f.Grade, f.Next = Notice, "make room: the journal of leases is kept there"
+	}
+	if free < diskFull {
+		f.Grade = Broken
+	}
+	return f
+}
+
+// existing is the folder, or the nearest one above it that is there.
+func existing(dir string) (place string, exists bool) {
+	for place = filepath.Clean(dir); ; place = filepath.Dir(place) {
+		if _, err := os.Stat(place); !errors.Is(err, os.ErrNotExist) || place == filepath.Dir(place) {
+			return place, place == filepath.Clean(dir)
+		}
+	}
+}
+
+// unit looks for the systemd unit.
+func (o *doctorOptions) unit() Finding {
+	if _, err := os.Stat(filepath.Join(o.root, "run/systemd/system")); err != nil {
+		return Finding{Topic: "systemd", Grade: Fine, Text: "not running here, and not needed"}
+	}
+	for _, dir := range []string{"etc/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"} {
+		path := filepath.Join(o.root, dir, "berth.service")
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		shown := "/" + filepath.Join(dir, "berth.service")
+		wanted, _ := filepath.Glob(filepath.Join(o.root, "etc/systemd/system/*.wants/berth.service"))
+		if len(wanted) == 0 {
+			return Finding{"systemd", Notice, shown + " is not enabled, so berth does not start with the machine", "enable it: sudo systemctl enable --now berth"}
+		}
+		return Finding{Topic: "systemd", Grade: Fine, Text: shown + " is enabled"}
+	}
+	return Finding{"systemd", Notice, "there is no berth.service, so berth does not start with the machine",
+		"copy deploy/systemd/berth.service to /etc/systemd/system, then: sudo systemctl enable --now berth"}
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+type exportOptions struct {
+	*app
+	file    string
+	format  string
+	since   string
+	devices string
+}
+
+func newExport(a *app) *cobra.Command {
+	o := &exportOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "export FILE",
+		Short:   "Write down all that is known",
+		GroupID: groupLook,
+		Long: `Write status, history, configuration and events to a JSON file, or the samples
+to a CSV file if its name ends in .csv. "-" is standard output. A file is
+written whole or not at all.`,
+		Example: `  berth export machine.json
+  berth export samples.csv --since 10m
+  berth export - --format csv | head`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.file = args[0]
+			return o.run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&o.format, "format", "", "`FORMAT`: json or csv; default: by the name of the file")
+	cmd.Flags().StringVar(&o.since, "since", "", "only what is after this `TIME`, or of the last 10m")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"json", "csv"}, cobra.ShellCompDirectiveNoFileComp))
+	devicesFlag(cmd, &o.devices)
+	return cmd
+}
+
+// exported is the shape of the file. Format grows if a reader of the old one
+// could misread a new one.
+type exported struct {
+	Format   int               `json:"format"`
+	Exported time.Time         `json:"exported"`
+	Status   api.StatusAll     `json:"status"`
+	History  []gpu.Sample      `json:"history"`
+	Config   json.RawMessage   `json:"config"`
+	Sources  []api.ConfigField `json:"config_sources"`
+	Events   []gpu.Event       `json:"events"`
+}
+
+func (o *exportOptions) run(ctx context.Context) error {
+	if o.format == "" {
+		o.format = "json"
+		if strings.HasSuffix(strings.ToLower(o.file), ".csv") {
+			o.format = "csv"
+		}
+	}
+	if o.format != "json" && o.format != "csv" {
+		return usage("--format is json or csv, not %q", o.format)
+	}
+	since, err := moment("--since", o.since, o.Now())
+	if err != nil {
+		return err
+	}
+	v, err := o.view(ctx, o.devices)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	all, err := o.collect(ctx, v, since)
+	if err != nil {
+		return err
+	}
+	if o.file == "-" {
+		return o.write(o.Out, all)
+	}
+	if err := writeFile(o.file, func(w io.Writer) error { return o.write(w, all) }); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	return o.sumUp(all)
+}
+
+// collect asks for everything.
+func (o *exportOptions) collect(ctx context.Context, v *view, since time.Time) (*exported, error) {
+	all := &exported{Format: 1, Exported: o.Now(), History: []gpu.Sample{}, Events: []gpu.Event{}}
+	var err error
+	if all.Status, err = v.StatusAll(ctx); err != nil {
+		return nil, err
+	}
+	for _, d := range all.Status.GPUs {
+		history, err := v.History(ctx, client.HistoryQuery{GPU: d.Device.UUID, Since: since})
+		if err != nil {
+			return nil, err
+		}
+		all.History = append(all.History, history.Samples...)
+	}
+	if o.format == "csv" {
+		return all, nil
+	}
+	if all.Config, err = v.Config(ctx); err != nil {
+		return nil, err
+	}
+	fields, err := v.ConfigFields(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all.Sources = fields.Fields
+	for e, err := range v.Events(ctx, 0, false) {
+		if err != nil {
+			return nil, err
+		}
+		if !e.Time.Before(since) {
+			all.Events = append(all.Events, e)
+		}
+	}
+	return all, nil
+}
+
+func (o *exportOptions) write(w io.Writer, all *exported) error {
+	if o.format == "csv" {
+		return writeSamples(w, all.History)
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(all)
+}
+
+// sumUp says what is in the file.
+func (o *exportOptions) sumUp(all *exported) error {
+	if o.json {
+		return o.printJSON(map[string]any{
+			"file": o.file, "format": o.format,
+			"gpus": len(all.Status.GPUs), "samples": len(all.History), "events": len(all.Events),
+		})
+	}
+	text := fmt.Sprintf("%s: %s of %s", clean(o.file), plural(len(all.History), "sample"), plural(len(all.Status.GPUs), "GPU"))
+	if o.format == "json" {
+		text += ", " + plural(len(all.Events), "event")
+	}
+	return o.print(text)
+}

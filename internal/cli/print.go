@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// printJSON writes a value for programs that people may read too.
+func (a *app) printJSON(v any) error {
+	encoder := json.NewEncoder(a.Out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// printJSONLine writes a value on one line, for streams of them.
+func (a *app) printJSONLine(v any) error {
+	encoder := json.NewEncoder(a.Out)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// print writes lines.
+func (a *app) print(lines ...string) error {
+	_, err := fmt.Fprintln(a.Out, strings.Join(lines, "\n"))
+	return err
+}

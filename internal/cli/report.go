@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+)
+
+// The exit codes; scripts rely on them.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNoDaemon    = 3
+	exitRefused     = 4
+	exitInterrupted = 130
+)
+
+// errReported is a failure that the command has already shown in full.
+var errReported = errors.New("failed")
+
+// usageError is a command line that cannot be meant.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// hintedError is an error with a next step.
+type hintedError struct {
+	error
+	hint string
+}
+
+func (e *hintedError) Unwrap() error { return e.error }
+
+// Hint is the next step.
+func (e *hintedError) Hint() string { return e.hint }
+
+func (a *app) isUsage(err error) bool {
+	wrong := (*usageError)(nil)
+	return !a.started || errors.As(err, &wrong)
+}
+
+func (a *app) exitCode(ctx context.Context, err error) int {
+	missing, problem := (*client.NoDaemonError)(nil), (*api.Problem)(nil)
+	switch {
+	case err == nil:
+		return exitDone
+	case a.isUsage(err):
+		return exitUsage
+	case errors.As(err, &missing):
+		return exitNoDaemon
+	case errors.As(err, &problem) && problem.Status < 500:
+		return exitRefused
+	case isInterrupted(ctx, err):
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+func isInterrupted(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))
+}
+
+// report writes one sentence, the lines that belong to it, and the next step.
+func (a *app) report(err error) {
+	if err == nil || errors.Is(err, errReported) {
+		return
+	}
+	// The framework puts its guess at a mistyped command into the error.
+	text, guess, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	fmt.Fprintln(a.Err, "berth: "+cleanLines(strings.TrimSpace(text)))
+	if guess != "" {
+		fmt.Fprintln(a.Err, "  did you mean: "+strings.Join(strings.Fields(guess), ", "))
+	} else if next := a.nextStep(err); next != "" {
+		fmt.Fprintln(a.Err, "  "+cleanLines(next))
+	}
+}
+
+func (a *app) nextStep(err error) string {
+	var hinted interface{ Hint() string }
+	switch {
+	case errors.As(err, &hinted):
+		return hinted.Hint()
+	case a.isUsage(err):
+		return "see: berth --help, or --help after the command"
+	}
+	return ""
+}

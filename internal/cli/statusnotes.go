@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// isWell reports whether there is nothing to say about a device.
+func isWell(d api.Status) bool {
+	return !d.State.Worse(gpu.Normal) && d.Health != gpu.Unhealthy
+}
+
+// complaint says what is the matter with a device.
+func complaint(d api.Status, to screen) string {
+	mark := "! "
+	if d.State.Worse(gpu.Throttled) || d.Health == gpu.Unhealthy {
+		mark = "✗ "
+	}
+	text := fmt.Sprintf("GPU %d %s", d.Device.Index, d.State)
+	if !d.Since.IsZero() {
+		text += " for " + span(to.now.Sub(d.Since))
+	}
+	if d.Health == gpu.Unhealthy && d.State != gpu.Unavailable {
+		text += ", unhealthy"
+	}
+	if d.Reason != "" {
+		text += ": " + clean(d.Reason)
+	}
+	if d.State == gpu.Unavailable && d.Sample != nil {
+		text += fmt.Sprintf(" (last sample %s ago)", span(to.now.Sub(d.Sample.Time)))
+	}
+	return to.hang(stateColour(d.State), mark, text)
+}
+
+// totals sums up what is under the table.
+func (s *allDevices) totals() string {
+	var used, total gpu.MiB
+	var power gpu.Watts
+	states := map[gpu.State]int{}
+	for _, d := range s.GPUs {
+		states[d.State]++
+		total += d.Device.MemoryTotal
+		m := measured(d)
+		used += m.MemoryUsed.Or(0)
+		power += m.Power.Or(0)
+	}
+	var counts []string
+	for _, state := range gpu.States() {
+		if n := states[state]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	u := s.Utilization
+	parts := []string{
+		plural(len(s.GPUs), "GPU") + ": " + strings.Join(counts, ", "),
+		fmt.Sprintf("%s of %s GiB", gib(used), gib(total)),
+		fmt.Sprintf("%.0f W", float64(power)),
+		fmt.Sprintf("%d of %s in use", u.TotalActive, plural(u.TotalCapacity, "slot")),
+	}
+	if s.Host != "" {
+		parts = append(parts, "on "+clean(s.Host))
+	}
+	return strings.Join(parts, " · ")
+}

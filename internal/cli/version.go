@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+type versionOptions struct{ *app }
+
+func newVersion(a *app) *cobra.Command {
+	o := &versionOptions{a}
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Show which berth this is",
+		GroupID: groupDaemon,
+		Example: "  berth version\n  berth version --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return o.run() },
+	}
+}
+
+func (o *versionOptions) run() error {
+	if o.json {
+		return o.printJSON(map[string]string{
+			"version": o.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+		})
+	}
+	return o.print(fmt.Sprintf("berth %s (%s, %s/%s)", o.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH))
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+)
+
+// bubble is a world with its own clock, whose local devices h answers for.
+func bubble(out, errs *bytes.Buffer, width int, h http.Handler) Env {
+	return Env{
+		Out: out, Err: errs, Getenv: func(string) string { return "" }, Now: time.Now,
+		Terminal: func() (int, bool) { return width, width > 0 },
+		Local: func(context.Context, string) (*client.Client, func(), error) {
+			c, err := client.New(client.Options{Transport: client.Through(h)})
+			return c, func() {}, err
+		},
+	}
+}
+
+// run runs a command line for so long and then interrupts it.
+func run(t *testing.T, env Env, length time.Duration, args ...string) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	return Run(ctx, env, args)
+}
+
+func TestWatchElsewhereRepeatsBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, errs bytes.Buffer
+		env := bubble(&out, &errs, 0, newFakeDaemon("h"))
+		if code := run(t, env, 4500*time.Millisecond, "status", "--devices", "sim:4", "--watch", "2s"); code != 0 {
+			t.Errorf("exit code %d: %s", code, errs.String())
+		}
+		if n := strings.Count(out.String(), "GPU  NAME"); n != 3 { // at 0, 2 and 4 s
+			t.Errorf("%d blocks:\n%s", n, out.String())
+		}
+		if strings.Contains(out.String(), "\x1b") {
+			t.Error("escape codes outside a terminal")
+		}
+		if !strings.HasPrefix(out.String(), "2000-01-01T00:00:00Z\n") {
+			t.Errorf("no time in front:\n%s", out.String())
+		}
+	})
+}
+
+func TestWatchOnATerminalRedraws(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, errs bytes.Buffer
+		env := bubble(&out, &errs, 80, newFakeDaemon("h"))
+		if code := run(t, env, 1500*time.Millisecond, "status", "--devices", "sim:4", "--watch"); code != 0 {
+			t.Errorf("exit code %d: %s", code, errs.String())
+		}
+		if strings.Count(out.String(), "\x1b[2J") != 1 || strings.Count(out.String(), "\x1b[H") != 2 || strings.Count(out.String(), "\x1b[J") != 2 {
+			t.Errorf("not drawn twice in place: %q", out.String())
+		}
+	})
+}
+
+func TestWatchJSONIsOneObjectPerLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, errs bytes.Buffer
+		env := bubble(&out, &errs, 0, newFakeDaemon("h"))
+		run(t, env, 2500*time.Millisecond, "status", "--devices", "sim:4", "--watch=1s", "--json", "0")
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 3 || !strings.HasPrefix(lines[2], `{"device":{"uuid":"GPU-0"`) {
+			t.Errorf("lines %q", lines)
+		}
+	})
+}
+
+// A daemon that restarts is waited for, and said to be gone once.
+func TestWatchWaitsForTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, errs bytes.Buffer
+		daemon, asked := newFakeDaemon("h"), 0
+		env := bubble(&out, &errs, 0, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if asked++; asked == 2 || asked == 3 || asked == 5 {
+				http.Error(w, "restarting", http.StatusBadGateway)
+				return
+			}
+			daemon.ServeHTTP(w, r)
+		}))
+		if code := run(t, env, 5500*time.Millisecond, "status", "--devices", "sim:4", "--watch"); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		if n := strings.Count(out.String(), "GPU  NAME"); n != 3 {
+			t.Errorf("%d blocks of 6, three of which could not be asked for", n)
+		}
+		if n := strings.Count(errs.String(), "waiting for it to come back"); n != 2 {
+			t.Errorf("said %d times, want once per outage:\n%s", n, errs.String())
+		}
+	})
+}
+
+func TestWatchStopsAtAProblem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, errs bytes.Buffer
+		env := bubble(&out, &errs, 0, newFakeDaemon("h"))
+		if code := run(t, env, time.Hour, "status", "--devices", "sim:4", "--watch", "9"); code != exitRefused {
+			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+// The fake daemon ends every stream, so following means coming back for more.
+func TestFollowEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, errs bytes.Buffer
+		env := bubble(&out, &errs, 0, newFakeDaemon("h"))
+		if code := run(t, env, time.Minute, "events", "--devices", "sim:4", "--follow"); code != 0 {
+			t.Errorf("exit code %d: %s", code, errs.String())
+		}
+		if n := strings.Count(out.String(), "\n"); n != 3 {
+			t.Errorf("%d events, want each once:\n%s", n, out.String())
+		}
+	})
+}
+
+func TestExitCodes(t *testing.T) {
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		name    string
+		ctx     context.Context
+		started bool
+		err     error
+		want    int
+	}{
+		{"done", t.Context(), true, nil, 0},
+		{"failed", t.Context(), true, errors.New("x"), 1},
+		{"reported", t.Context(), true, errReported, 1},
+		{"before the command", t.Context(), false, errors.New("unknown flag"), 2},
+		{"in the command", t.Context(), true, usage("x"), 2},
+		{"no daemon", t.Context(), true, &client.NoDaemonError{}, 3},
+		{"refused", t.Context(), true, &api.Problem{Status: 404}, 4},
+		{"the daemon failed", t.Context(), true, &api.Problem{Status: 500}, 1},
+		{"interrupted", interrupted, true, context.Canceled, 130},
+		{"canceled by itself", t.Context(), true, context.Canceled, 1},
+	} {
+		a := &app{started: c.started}
+		if got := a.exitCode(c.ctx, c.err); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}

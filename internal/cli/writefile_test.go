@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestWriteFileLeavesTheOldOneWhenItFails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	err := writeFile(path, func(w io.Writer) error {
+		_, _ = io.WriteString(w, "half of it")
+		return broken
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "old" {
+		t.Errorf("the file holds %q", text)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+func TestWriteFileMakesOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	err := writeFile(path, func(w io.Writer) error {
+		_, err := io.WriteString(w, "new")
+		return err
+	})
+	if text, _ := os.ReadFile(path); string(text) != "new" || err != nil {
+		t.Errorf("the file holds %q, error %v", text, err)
+	}
+}

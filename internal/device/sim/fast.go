@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"context"
+	"math"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Fast fills everything in a sample but Slow, GPU and Time.
+func (c *card) Fast(_ context.Context, into *gpu.Sample) error {
+	now, err := c.answer()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.advance(now)
+	p, m := c.plant, c.model
+
+	into.Utilization = gpu.Some(gpu.Percent(math.Round(100 * r.load)))
+	into.MemoryBusy = gpu.Some(gpu.Percent(math.Round(m.MemoryBusy * r.load)))
+	into.Temperature = gpu.Some(gpu.Celsius(math.Round(p.celsius())))
+	if len(m.MemoryModes) > 0 {
+		into.MemoryTemperature = gpu.Some(gpu.Celsius(math.Round(p.memoryCelsius())))
+	}
+	into.Power = gpu.Some(gpu.Watts(math.Round(p.sensor*10) / 10))
+	c.fillClocks(r.load, into)
+	c.fillMemory(r.processes, into)
+	return nil
+}
+
+// fillClocks needs mu.
+func (c *card) fillClocks(load float64, into *gpu.Sample) {
+	p, m := c.plant, c.model
+	into.Throttle = []gpu.ThrottleReason{}
+	if p.asleep(load) {
+		into.ClockSM, into.ClockMemory = gpu.Some(m.Clocks.SMIdle), gpu.Some(m.Clocks.MemoryIdle)
+		into.Throttle = append(into.Throttle, gpu.ThrottleIdle)
+		return
+	}
+	const step = 15 // MHz, the grain of real clocks
+	into.ClockSM = gpu.Some(gpu.MHz(math.Round(float64(m.Clocks.SM)*p.clock(load)/step) * step))
+	into.ClockMemory = gpu.Some(m.Clocks.Memory)
+	if m.Power.capped(load) < min(1, p.governor) {
+		into.Throttle = append(into.Throttle, gpu.ThrottlePowerCap)
+	}
+	if p.governor < 1 {
+		into.Throttle = append(into.Throttle, gpu.ThrottleThermal)
+	}
+}
+
+// fillMemory shares out the memory; a process that wants more than there is
+// gets what is left.
+func (c *card) fillMemory(processes []running, into *gpu.Sample) {
+	free := c.model.Memory - c.model.DriverMemory
+	into.Processes = make([]gpu.Process, 0, len(processes))
+	for _, r := range processes {
+		memory := min(r.memory, free)
+		free -= memory
+		into.Processes = append(into.Processes, gpu.Process{
+			PID: r.pid, Name: r.name, Kind: gpu.Compute, Memory: gpu.Some(memory),
+		})
+	}
+	into.MemoryTotal = gpu.Some(c.model.Memory)
+	into.MemoryUsed = gpu.Some(c.model.Memory - free)
+	into.MemoryFree = gpu.Some(free)
+}

@@ -1,0 +1,46 @@
+package sim
+
+import (
+	"context"
+	"math"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+)
+
+// Slow fills energy, fan, memory errors and load per process. There is no PCIe
+// traffic to measure, so it stays absent.
+func (c *card) Slow(_ context.Context, into *gpu.Slow) error {
+	now, err := c.answer()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.advance(now)
+
+	into.Energy = gpu.Some(c.plant.joules)
+	if c.model.Fan != nil {
+		into.Fan = gpu.Some(gpu.Percent(math.Round(c.model.Fan.speed(c.plant.celsius()))))
+	}
+	if c.model.ECC {
+		into.ECCCorrected = gpu.Some(c.script.memoryErrors(now, device.FaultECCCorrected))
+		into.ECCUncorrected = gpu.Some(c.script.memoryErrors(now, device.FaultECCUncorrected))
+	}
+	into.ProcessUtilization = shares(r.processes)
+	return nil
+}
+
+// shares is the load of each process in percent. Where they want more than
+// there is, each gets its part.
+func shares(processes []running) map[int]gpu.Percent {
+	wanted := 0.0
+	for _, r := range processes {
+		wanted += r.load
+	}
+	list := make(map[int]gpu.Percent, len(processes))
+	for _, r := range processes {
+		list[r.pid] = gpu.Percent(math.Round(100 * r.load / max(1, wanted)))
+	}
+	return list
+}

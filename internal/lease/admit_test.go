@@ -1,0 +1,88 @@
+package lease
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestAdmit(t *testing.T) {
+	render := Service{Name: "render", MinMemory: 20, MaxMemory: 60, Priority: 3, Quota: Usage{100, 4}, Users: []string{"alice", "carol"}}
+	base := Request{ID: "a", Holder: alice(), GPUs: 1, Memory: 30, Slots: 1}
+	cases := []struct {
+		name  string
+		edit  func(*Request)
+		used  Usage
+		err   error
+		later bool
+		text  string // of the error, or the note
+	}{
+		{"as it is", func(r *Request) {}, Usage{}, nil, false, ""},
+		{"raised", func(r *Request) { r.Memory = 5 }, Usage{}, nil, false, "raised from 5 MiB to the service's minimum of 20 MiB"},
+		{"raised from none", func(r *Request) { r.Memory = 0 }, Usage{}, nil, false, "raised from 0 MiB to the service's minimum of 20 MiB"},
+		{"over the maximum", func(r *Request) { r.Memory = 61 }, Usage{}, ErrMaxMemory, false, "admit a request of service render: 61 MiB is more than its max_memory_mb of 60 MiB"},
+		{"at the maximum", func(r *Request) { r.Memory = 60 }, Usage{}, nil, false, ""},
+		{"a stranger", func(r *Request) { r.Holder.User = "mallory" }, Usage{}, ErrUser, false, "admit a request of service render: user mallory is not one of its users (alice, carol)"},
+		{"modest", func(r *Request) { r.Priority = -2 }, Usage{}, nil, false, ""},
+		{"pushing", func(r *Request) { r.Priority = 9 }, Usage{}, nil, false, "priority lowered from 9 to the service's 3"},
+		{"raised and pushing", func(r *Request) { r.Memory, r.Priority = 5, 9 }, Usage{}, nil, false, "raised from 5 MiB to the service's minimum of 20 MiB; priority lowered from 9 to the service's 3"},
+		{"exactly the quota", func(r *Request) {}, Usage{70, 3}, nil, false, ""},
+		{"memory quota in use", func(r *Request) {}, Usage{71, 0}, ErrQuota, true, "admit a request of service render: 71 MiB of its quota of 100 MiB are in use, and 30 MiB are asked for"},
+		{"slot quota in use", func(r *Request) {}, Usage{0, 4}, ErrQuota, true, "admit a request of service render: 4 of its quota of 4 slots are in use, and 1 are asked for"},
+		{"more than the quota", func(r *Request) { r.GPUs = 4 }, Usage{}, ErrQuota, false, "admit a request of service render: 120 MiB is more than its whole quota of 100 MiB"},
+		{"more slots than the quota", func(r *Request) { r.Slots = 5 }, Usage{}, ErrQuota, false, "admit a request of service render: 5 slots are more than its whole quota of 4"},
+		{"over the quota once raised", func(r *Request) { r.Memory = 1 }, Usage{90, 0}, ErrQuota, true, "admit a request of service render: 90 MiB of its quota of 100 MiB are in use, and 20 MiB are asked for"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := base
+			c.edit(&r)
+			got, err := Admit(render, r, c.used)
+			if !errors.Is(err, c.err) {
+				t.Fatalf("%v, want %v", err, c.err)
+			}
+			text := got.Note
+			if refusal := (*AdmitError)(nil); errors.As(err, &refusal) {
+				text = err.Error()
+				if refusal.Later != c.later {
+					t.Errorf("later is %v", refusal.Later)
+				}
+			}
+			if text != c.text {
+				t.Errorf("it says %q, want %q", text, c.text)
+			}
+		})
+	}
+	if got, _ := Admit(render, base, Usage{}); got.Priority != 3 || got.Raised {
+		t.Errorf("priority %d, raised %v", got.Priority, got.Raised)
+	}
+	if got, err := Admit(Service{}, base, Usage{1 << 40, 99}); err != nil || got != base {
+		t.Errorf("without settings: %+v, %v", got, err)
+	}
+}
+
+// What is admitted is within all the settings, and admitting it again changes
+// nothing.
+func TestAdmittedIsWithinSettings(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		low, high, quota := drawLoad(t, "min", 4, 4), drawLoad(t, "max", 9, 4), drawLoad(t, "quota", 30, 9)
+		s := Service{MinMemory: low.Memory, MaxMemory: high.Memory + low.Memory, Priority: low.Slots, Quota: Usage(quota)}
+		asked, used := drawLoad(t, "asked", 12, 3), Usage(drawLoad(t, "used", 20, 6))
+		r, err := Admit(s, Request{GPUs: rapid.IntRange(1, 3).Draw(t, "gpus"), Memory: asked.Memory, Slots: asked.Slots}, used)
+		if err != nil {
+			return
+		}
+		sum := Usage{used.Memory + r.Total().Memory, used.Slots + r.Total().Slots}
+		if r.Memory < s.MinMemory || s.MaxMemory > 0 && r.Memory > s.MaxMemory || r.Priority > s.Priority ||
+			s.Quota.Memory > 0 && sum.Memory > s.Quota.Memory || s.Quota.Slots > 0 && sum.Slots > s.Quota.Slots {
+			t.Fatalf("admitted %+v under %+v with %+v in use", r, s, used)
+		}
+		if r.Raised != (r.Memory != asked.Memory) {
+			t.Fatalf("raised is %v", r.Raised)
+		}
+		if again, err := Admit(s, r, used); err != nil || again != r {
+			t.Fatalf("admitted %+v and then %+v, %v", r, again, err)
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package lease
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Book is who holds what and who waits. The zero value is not usable; see New.
+type Book struct {
+	fence    uint64 // of the newest grant
+	devices  map[string]*device
+	leases   map[string]*entry
+	waiting  map[string]*waiter
+	users    map[string]*account
+	services map[string]*account
+	alarms   alarms // when leases expire and requests time out
+
+	// The machine as a whole, for shares.
+	ceiling  gpu.MiB
+	maxSlots int
+
+	queue   queue
+	passing passing
+}
+
+// New makes an empty book.
+func New() *Book {
+	return &Book{
+		devices:  make(map[string]*device),
+		leases:   make(map[string]*entry),
+		waiting:  make(map[string]*waiter),
+		users:    make(map[string]*account),
+		services: make(map[string]*account),
+	}
+}
+
+// SetCapacity tells what a device has to give, now and until the next call.
+func (b *Book) SetCapacity(uuid string, c Capacity) {
+	d := b.device(uuid)
+	b.ceiling += max(c.Ceiling(), 0) - max(d.Ceiling(), 0)
+	b.maxSlots += c.MaxSlots - d.MaxSlots
+	d.Capacity, d.known = c, true
+	b.queue.stale = true
+}
+
+// device finds a device or takes it in without capacity: a lease may be read
+// back before its device is seen again.
+func (b *Book) device(uuid string) *device {
+	d := b.devices[uuid]
+	if d == nil {
+		d = &device{}
+		b.devices[uuid] = d
+	}
+	return d
+}
+
+// Sum is what is left of a device and how that comes about.
+func (b *Book) Sum(uuid string) (Sum, bool) {
+	d := b.devices[uuid]
+	if d == nil {
+		return Sum{}, false
+	}
+	return d.Sum, true
+}
+
+// Lease finds a lease by its id; nil if there is none.
+func (b *Book) Lease(id string) *Lease {
+	if e := b.leases[id]; e != nil {
+		return e.lease
+	}
+	return nil
+}
+
+// Request finds a waiting request by its id; nil if there is none.
+func (b *Book) Request(id string) *Request {
+	if w := b.waiting[id]; w != nil {
+		return w.request
+	}
+	return nil
+}
+
+// Leases lists all leases, oldest grant first.
+func (b *Book) Leases() []*Lease {
+	all := make([]*Lease, 0, len(b.leases))
+	for _, e := range b.leases {
+		all = append(all, e.lease)
+	}
+	slices.SortFunc(all, func(a, b *Lease) int { return cmp.Compare(a.Fence, b.Fence) })
+	return all
+}
+
+// Len is the number of leases, and of requests that wait.
+func (b *Book) Len() (leases, waiting int) { return len(b.leases), len(b.waiting) }
+
+// Fence is the fence of the newest grant.
+func (b *Book) Fence() uint64 { return b.fence }
+
+// Next is when something is due next; false if nothing ever is.
+func (b *Book) Next() (time.Time, bool) { return b.alarms.next() }

@@ -1,0 +1,350 @@
+package lease
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+var roomy = Capacity{Total: 100, MaxSlots: 8, Usable: 8}
+
+// grant grants a request on devices at noon.
+func grant(t testing.TB, b *Book, r *Request, devices ...string) *Lease {
+	t.Helper()
+	return apply(t, b, Grant{Lease: r.Lease(devices...)}, noon).After
+}
+
+func apply(t testing.TB, b *Book, c Change, now time.Time) Effect {
+	t.Helper()
+	e, err := b.Apply(c, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// refused applies a change that must be refused, and returns why.
+func refused(t testing.TB, b *Book, c Change, now time.Time) error {
+	t.Helper()
+	before := b.Dump()
+	_, err := b.Apply(c, now)
+	if err == nil {
+		t.Fatalf("%T %+v was not refused", c, c)
+	}
+	if b.Dump() != before {
+		t.Fatalf("%T %+v was refused and changed the book", c, c)
+	}
+	return err
+}
+
+func alice() Holder { return Holder{User: "alice", UID: 1000, PID: 42, Start: 7, Boot: "b1"} }
+
+func TestLifeOfALease(t *testing.T) {
+	b := newBook(t, roomy)
+	r := &Request{
+		ID: "job", Holder: alice(), GPUs: 1, Memory: 40, Slots: 2, Binding: ByTTL, TTL: time.Minute,
+		Requested: noon, Deadline: noon.Add(time.Hour), Note: "raised",
+	}
+	if e := apply(t, b, Ask{r}, noon); e.Durable() || e.Request != r || b.Request("job") != r {
+		t.Errorf("asked: %+v", e)
+	}
+	e := apply(t, b, Grant{Lease: r.Lease(dev(0))}, noon.Add(time.Second))
+	l := e.After
+	if !e.Durable() || e.Request != r || b.Request("job") != nil || b.Lease("job") != l {
+		t.Errorf("granted: %+v", e)
+	}
+	if l.Fence != 1 || l.State != Active || !l.Expires.Equal(noon.Add(61*time.Second)) || l.Note != "raised" {
+		t.Errorf("the lease is %+v", l)
+	}
+	e = apply(t, b, Renew{ID: "job", Fence: 1, By: Actor{Holder: alice()}}, noon.Add(30*time.Second))
+	if !e.After.Expires.Equal(noon.Add(90*time.Second)) || !l.Expires.Equal(noon.Add(61*time.Second)) {
+		t.Errorf("renewed until %s, and the old lease ends %s", e.After.Expires, l.Expires)
+	}
+	apply(t, b, Park{ID: "job", By: Daemon()}, noon.Add(40*time.Second))
+	if s, _ := b.Sum(dev(0)); s.Available() != 100 || s.Active != 0 || b.UserShare("alice") != 0 {
+		t.Errorf("parked, and the sum is %+v", s)
+	}
+	apply(t, b, Resume{ID: "job", By: Daemon()}, noon.Add(50*time.Second))
+	if s, _ := b.Sum(dev(0)); s.Available() != 60 || s.Active != 2 || b.UserShare("alice") != 0.4 {
+		t.Errorf("resumed, and the sum is %+v", s)
+	}
+	if due := b.Due(noon.Add(89 * time.Second)); due != nil {
+		t.Errorf("due too early: %v", due)
+	}
+	due := b.Due(noon.Add(90 * time.Second))
+	if len(due) != 1 || due[0] != (Expire{"job"}) {
+		t.Fatalf("due: %v", due)
+	}
+	e = apply(t, b, due[0], noon.Add(90*time.Second))
+	if e.Kind != Expired || e.After != nil || e.Lease() != e.Before || b.Lease("job") != nil {
+		t.Errorf("expired: %+v", e)
+	}
+	if again := grant(t, b, r, dev(0)); again.Fence != 2 {
+		t.Errorf("the id was used again with fence %d", again.Fence)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	b := newBook(t, roomy, roomy)
+	by, bob := Actor{Holder: alice()}, Actor{Holder: Holder{User: "bob", UID: 1001}}
+	ttl := &Request{ID: "ttl", Holder: alice(), GPUs: 1, Memory: 10, Binding: ByTTL, TTL: time.Minute, Deadline: noon, Requested: noon}
+	named := &Request{ID: "named", Holder: alice(), Memory: 10, Binding: ByName}
+	grant(t, b, ttl, dev(0))
+	grant(t, b, named, dev(1))
+	waits := *ttl
+	waits.ID, waits.Deadline = "waits", noon.Add(time.Hour)
+	apply(t, b, Ask{&waits}, noon)
+	theirs := waits
+	theirs.Holder = bob.Holder
+
+	cases := []struct {
+		name string
+		c    Change
+		want error
+		text string
+	}{
+		{"ask for an id of a lease", Ask{ttl}, ErrDuplicate, "ask for ttl: the id is in use"},
+		{"ask for an id that waits", Ask{&waits}, ErrDuplicate, ""},
+		{"grant an id of a lease", Grant{Lease: ttl.Lease(dev(1))}, ErrDuplicate, "take another id"},
+		{"grant an id that somebody else waits for", Grant{Lease: theirs.Lease(dev(1))}, ErrDuplicate, ""},
+		{"grant on an unknown device", Grant{Lease: waits.Lease("GPU-9")}, ErrDevice, "GPU-9"},
+		{"grant too much memory", Grant{Lease: (&Request{ID: "x", Memory: 91, Binding: ByName}).Lease(dev(0))}, ErrOverSold, "grant x: GPU-0 has 90 MiB available, and 91 MiB is needed"},
+		{"grant too many slots", Grant{Lease: (&Request{ID: "x", Slots: 9, Binding: ByName}).Lease(dev(0))}, ErrOverSold, "0 of 8 usable slots in use, and 9 more are needed"},
+		{"grant one of two", Grant{Lease: &Lease{ID: "x", Binding: ByName, Parts: []Part{{dev(1), 10, 0}, {dev(0), 91, 0}}}}, ErrOverSold, "GPU-0"},
+		{"grant with a wrong measurement", Grant{Lease: waits.Lease(dev(0)), Adopted: []gpu.MiB{1, 2}}, nil, "2 measurements for 1 devices"},
+		{"renew nothing", Renew{ID: "x", By: by}, ErrUnknown, "renew x: there is no"},
+		{"renew what has ended", Renew{ID: "x", Fence: 1, By: by}, ErrStaleFence, "the lease with fence 1 has ended"},
+		{"renew with a fence from the future", Renew{ID: "x", Fence: 99, By: by}, ErrUnknown, ""},
+		{"renew somebody else's", Renew{ID: "ttl", By: bob}, ErrNotYours, "it belongs to somebody else: alice"},
+		{"renew with an old fence", Renew{ID: "ttl", Fence: 2, By: by}, ErrStaleFence, "2, and the lease of that name has 1"},
+		{"renew a named lease", Renew{ID: "named", By: by}, ErrBinding, "it is a named lease and needs no renewal"},
+		{"renew for a century", Renew{ID: "ttl", By: by, TTL: 876000 * time.Hour}, nil, "ttl_seconds: is 3.1536e+09; it must be from 1 to 2.592e+06 (30 days)"},
+		{"release somebody else's", Release{ID: "named", By: bob}, ErrNotYours, "release named"},
+		{"release nothing", Release{ID: "x", By: by}, ErrUnknown, ""},
+		{"expire too early", Expire{"ttl"}, ErrNotDue, "it expires at 2026-11-15T12:01:00Z"},
+		{"expire a named lease", Expire{"named"}, ErrBinding, ""},
+		{"revoke an older lease", Revoke{ID: "named", Fence: 1}, ErrStaleFence, ""},
+		{"park somebody else's", Park{ID: "named", By: bob}, ErrNotYours, ""},
+		{"resume what is not parked", Resume{ID: "named", By: by}, ErrState, "it is active"},
+		{"withdraw a lease", Withdraw{ID: "named", By: by}, ErrUnknown, ""},
+		{"withdraw somebody else's", Withdraw{ID: "waits", By: bob}, ErrNotYours, ""},
+		{"time out too early", TimeOut{"waits"}, ErrNotDue, "it waits until"},
+		{"time out nothing", TimeOut{"x"}, ErrUnknown, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			err := refused(t, b, c.c, noon)
+			if c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("%v is not %v", err, c.want)
+			}
+			if !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%q does not contain %q", err, c.text)
+			}
+		})
+	}
+	if err := refused(t, b, Renew{ID: "ttl", Fence: 1, By: by}, noon.Add(time.Minute)); !errors.Is(err, ErrExpired) {
+		t.Errorf("renew what is over but still there: %v", err)
+	}
+	apply(t, b, Release{ID: "ttl", Fence: 1, By: by}, noon.Add(time.Minute))
+}
+
+func TestGrantsThatAreNone(t *testing.T) {
+	b := newBook(t, roomy)
+	for name, l := range map[string]Lease{
+		"no id":             {Binding: ByName, Parts: []Part{{dev(0), 1, 0}}},
+		"no device":         {ID: "a", Binding: ByName},
+		"an empty device":   {ID: "a", Binding: ByName, Parts: []Part{{"", 1, 0}}},
+		"nothing":           {ID: "a", Binding: ByName, Parts: []Part{{dev(0), 0, 0}}},
+		"negative memory":   {ID: "a", Binding: ByName, Parts: []Part{{dev(0), -1, 1}}},
+		"too much memory":   {ID: "a", Binding: ByName, Parts: []Part{{dev(0), 1 << 62, 1}}},
+		"negative slots":    {ID: "a", Binding: ByName, Parts: []Part{{dev(0), 1, -1}}},
+		"a device twice":    {ID: "a", Binding: ByName, Parts: []Part{{dev(0), 1, 0}, {dev(0), 1, 0}}},
+		"no binding":        {ID: "a", Parts: []Part{{dev(0), 1, 0}}},
+		"no process":        {ID: "a", Binding: ByProcess, Parts: []Part{{dev(0), 1, 0}}},
+		"no time to live":   {ID: "a", Binding: ByTTL, Parts: []Part{{dev(0), 1, 0}}},
+		"two kinds of ends": {ID: "a", Binding: ByName, TTL: time.Minute, Parts: []Part{{dev(0), 1, 0}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var fields FieldErrors
+			if err := refused(t, b, Grant{Lease: &l}, noon); !errors.As(err, &fields) {
+				t.Errorf("%v names no field", err)
+			}
+		})
+	}
+}
+
+func TestTheSum(t *testing.T) {
+	b := newBook(t, Capacity{Total: 100, Limit: 90, Reserve: 5, MaxSlots: 4, Usable: 2})
+	grant(t, b, &Request{ID: "a", Memory: 20, Slots: 1, Binding: ByName}, dev(0))
+	grant(t, b, &Request{ID: "b", Memory: 10, Binding: ByName}, dev(0))
+	b.Observe("a", dev(0), 25) // five too many
+	b.Observe("b", dev(0), 3)  // within its lease
+	b.ObserveForeign(dev(0), 7)
+	want := Sum{Capacity{100, 90, 5, 4, 2}, 30, 5, 7, 1}
+	if s, _ := b.Sum(dev(0)); s != want || s.Available() != 90-5-25-10-7 || s.FreeSlots() != 1 {
+		t.Errorf("the sum is %+v, available %s", s, s.Available())
+	}
+	b.ObserveForeign(dev(0), 1<<60) // cannot be right, and must not overflow anything
+	if s, _ := b.Sum(dev(0)); s.Available() > 0 {
+		t.Errorf("available %s", s.Available())
+	}
+	b.ObserveForeign(dev(0), -4)
+	if s, _ := b.Sum(dev(0)); s.Foreign != 0 {
+		t.Errorf("foreign %s", s.Foreign)
+	}
+	holdings := b.Holdings(dev(0))
+	if len(holdings) != 2 || holdings[0].Lease.ID != "a" || holdings[0].Measured != 25 || holdings[1].Part.Memory != 10 {
+		t.Errorf("holdings %+v", holdings)
+	}
+	if b.Observe("x", dev(0), 1) || b.Observe("a", dev(1), 1) {
+		t.Error("observed what is not there")
+	}
+	if _, ok := b.Sum("GPU-9"); ok || b.Holdings("GPU-9") != nil {
+		t.Error("an unknown device has a sum")
+	}
+}
+
+func TestUsableSlots(t *testing.T) {
+	for _, c := range []struct {
+		max        int
+		multiplier float64
+		want       int
+	}{
+		{4, 1, 4}, {4, 0.8, 3}, {5, 0.8, 4}, {4, 0.5, 2}, {3, 0.5, 1}, {1, 0.5, 1}, {1, 0.01, 1},
+		{8, 0, 0}, {0, 1, 0}, {-1, 1, 0}, {100, 0.29, 29}, {4, 1.5, 4}, {4, -1, 0},
+	} {
+		if got := UsableSlots(c.max, c.multiplier); got != c.want {
+			t.Errorf("UsableSlots(%d, %g) = %d, want %d", c.max, c.multiplier, got, c.want)
+		}
+	}
+}
+
+// Adopted memory moves from foreign to the lease; the device has no less left
+// than before, even where it has too little.
+func TestAdoption(t *testing.T) {
+	b := newBook(t, Capacity{Total: 100, MaxSlots: 1, Usable: 1})
+	b.ObserveForeign(dev(0), 110)
+	r := &Request{ID: "found", Holder: alice(), Memory: 60, Slots: 1, Binding: ByProcess}
+	if err := refused(t, b, Grant{Lease: r.Lease(dev(0))}, noon); !errors.Is(err, ErrOverSold) {
+		t.Errorf("not adopted: %v", err)
+	}
+	e := apply(t, b, Grant{Lease: r.Lease(dev(0)), Adopted: []gpu.MiB{70}}, noon)
+	want := Sum{Capacity{100, 0, 0, 1, 1}, 60, 10, 40, 1}
+	if s, _ := b.Sum(dev(0)); s != want || s.Available() != -10 {
+		t.Errorf("adopted: %+v", s)
+	}
+	b.Revert(e)
+	if s, _ := b.Sum(dev(0)); s.Foreign != 110 || s.Leased != 0 {
+		t.Errorf("taken back: %+v", s)
+	}
+	r.Memory = 90 // twenty more than is there already
+	if err := refused(t, b, Grant{Lease: r.Lease(dev(0)), Adopted: []gpu.MiB{70}}, noon); !errors.Is(err, ErrOverSold) {
+		t.Errorf("more than was there: %v", err)
+	}
+}
+
+func TestParkingFreesAndResumingNeedsRoom(t *testing.T) {
+	b := newBook(t, roomy)
+	grant(t, b, &Request{ID: "a", Memory: 80, Slots: 5, Binding: ByName}, dev(0))
+	apply(t, b, Park{ID: "a", By: Daemon()}, noon)
+	b.Observe("a", dev(0), 4)
+	grant(t, b, &Request{ID: "b", Memory: 30, Slots: 1, Binding: ByName}, dev(0))
+	var over *OverSoldError
+	if err := refused(t, b, Resume{ID: "a", By: Daemon()}, noon); !errors.As(err, &over) || over.Needs != 76 || over.Sum.Available() != 66 {
+		t.Errorf("resume: %v", err)
+	}
+	apply(t, b, Release{ID: "b", By: Daemon()}, noon)
+	apply(t, b, Resume{ID: "a", By: Daemon()}, noon)
+	if err := refused(t, b, Resume{ID: "a", By: Daemon()}, noon); !errors.Is(err, ErrState) {
+		t.Errorf("resume twice: %v", err)
+	}
+}
+
+func TestHoldersAreKnownByUserID(t *testing.T) {
+	for _, c := range []struct {
+		a, b Holder
+		want bool
+	}{
+		{Holder{User: "a", UID: 1}, Holder{User: "renamed", UID: 1}, true},
+		{Holder{User: "a", UID: 1}, Holder{User: "a", UID: 2}, false},
+		{Holder{User: "a", UID: NoUID}, Holder{User: "a", UID: NoUID}, true},
+		{Holder{User: "a", UID: NoUID}, Holder{User: "b", UID: NoUID}, false},
+		{Holder{User: "a", UID: NoUID}, Holder{User: "a", UID: 0}, false},
+	} {
+		if c.a.Same(c.b) != c.want || c.b.Same(c.a) != c.want {
+			t.Errorf("%+v and %+v: %v", c.a, c.b, !c.want)
+		}
+	}
+}
+
+func TestListings(t *testing.T) {
+	b := newBook(t, roomy, roomy)
+	for _, id := range []string{"c", "a", "b"} {
+		grant(t, b, &Request{ID: id, Memory: 1, Binding: ByName}, dev(0), dev(1))
+	}
+	var ids []string
+	for _, l := range b.Leases() {
+		ids = append(ids, l.ID)
+	}
+	if !slices.Equal(ids, []string{"c", "a", "b"}) {
+		t.Errorf("leases by age: %v", ids)
+	}
+	if u := b.Lease("a").Total(); u != (Usage{2, 0}) || b.ServiceUsage("") != (Usage{6, 0}) {
+		t.Errorf("usage %+v, %+v", u, b.ServiceUsage(""))
+	}
+	if b.Lease("x") != nil || b.Request("x") != nil || b.ServiceUsage("x") != (Usage{}) {
+		t.Error("something that is not there was found")
+	}
+}
+
+// A process may have any name; what is written down must be text.
+func TestBrokenTextIsCleaned(t *testing.T) {
+	b := newBook(t, roomy)
+	h := alice()
+	h.Name = "evil\xff\x00name"
+	grant(t, b, &Request{ID: "a", Holder: h, Memory: 1, Binding: ByName}, dev(0))
+	again := newBook(t)
+	replayText(t, again, b.Dump())
+	if name := again.Lease("a").Holder.Name; name != "evil\uFFFD\x00name" || b.Lease("a").Holder.Name != name {
+		t.Errorf("%q became %q", h.Name, name)
+	}
+}
+
+// Check must see what is wrong: a book that cannot fail proves nothing.
+func TestCheckSees(t *testing.T) {
+	for name, spoil := range map[string]func(b *Book){
+		"a sum":              func(b *Book) { b.devices[dev(0)].Leased++ },
+		"the machine":        func(b *Book) { b.ceiling++ },
+		"a fence":            func(b *Book) { b.fence = 0 },
+		"an alarm":           func(b *Book) { b.leases["a"].alarm.at = noon },
+		"the heap":           func(b *Book) { b.alarms[0], b.alarms[1] = b.alarms[1], b.alarms[0] },
+		"a missing alarm":    func(b *Book) { b.alarms = b.alarms[:1] },
+		"a user":             func(b *Book) { b.users["alice"].Memory++ },
+		"a forgotten user":   func(b *Book) { b.users["ghost"] = &account{} },
+		"a spot":             func(b *Book) { b.leases["a"].places[0].at = 7 },
+		"a lease":            func(b *Book) { b.leases["b"] = b.leases["a"] },
+		"an impossible part": func(b *Book) { b.leases["a"].lease.Parts[0].Memory = -1 },
+		"the queue":          func(b *Book) { b.queue.order = nil },
+		"a place in line":    func(b *Book) { b.queue.order[0].at = 5 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := New()
+			b.SetCapacity(dev(0), roomy)
+			r := &Request{ID: "a", Holder: alice(), GPUs: 1, Memory: 10, Slots: 1, Binding: ByTTL, TTL: time.Minute}
+			grant(t, b, r, dev(0))
+			waits := *r
+			waits.ID, waits.Requested, waits.Deadline = "w", noon, noon.Add(time.Hour)
+			apply(t, b, Ask{&waits}, noon)
+			if err := b.Check(); err != nil {
+				t.Fatal(err)
+			}
+			if spoil(b); b.Check() == nil {
+				t.Error("nothing was seen")
+			}
+		})
+	}
+}

@@ -1,0 +1,60 @@
+package lease
+
+import (
+	"math"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Capacity is what a device has to give. It may change at any time; leases that
+// no longer fit stand, and nothing new is granted until there is room.
+type Capacity struct {
+	Total    gpu.MiB
+	Limit    gpu.MiB // memory_limit_mb; zero: all of it
+	Reserve  gpu.MiB // memory_reserve_mb
+	MaxSlots int     // max_pipelines
+	Usable   int     // slots in the present state: UsableSlots, or 0 while nothing is to be granted
+}
+
+// Ceiling is what can be leased when nobody holds anything.
+func (c Capacity) Ceiling() gpu.MiB {
+	if c.Limit > 0 {
+		return min(c.Total, c.Limit) - c.Reserve
+	}
+	return c.Total - c.Reserve
+}
+
+// UsableSlots is how many slots of a device may be in use at a multiplier:
+// floor(max × multiplier), but at least one unless the multiplier is zero. The
+// tiny summand is for products like 100 × 0.29, which come out below 29.
+func UsableSlots(max int, multiplier float64) int {
+	if max <= 0 || !(multiplier > 0) {
+		return 0
+	}
+	n := int(math.Floor(float64(max)*math.Min(multiplier, 1) + 1e-9))
+	if n < 1 {
+		return 1
+	}
+	return n
+}
+
+// Sum is the sum that leads to what can be leased on a device, with every term
+// in sight.
+type Sum struct {
+	Capacity
+	Leased  gpu.MiB // promised to active leases
+	Overuse gpu.MiB // measured for the processes of leases beyond what was promised
+	Foreign gpu.MiB // measured for processes under no lease
+	Active  int     // slots of active leases
+}
+
+// Available is what can be leased now. Since for each lease promised + overuse
+// is the larger of leased and measured, this is
+//
+//	min(total, limit) − reserve − Σ max(leased, measured) − foreign
+//
+// and it is negative when more is used than there should be.
+func (s Sum) Available() gpu.MiB { return s.Ceiling() - s.Leased - s.Overuse - s.Foreign }
+
+// FreeSlots is how many slots can be granted now.
+func (s Sum) FreeSlots() int { return max(s.Usable-s.Active, 0) }

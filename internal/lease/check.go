@@ -1,0 +1,138 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Check works everything out again that the book keeps up to date by and by,
+// and reports every difference. A correct book never has one; tests call it at
+// their end, and it may be called at any time.
+func (b *Book) Check() error {
+	return errors.Join(b.checkLeases(), b.checkDevices(), b.checkAccounts(), b.checkAlarms(), b.checkQueue())
+}
+
+func (b *Book) checkLeases() error {
+	var errs []error
+	fences := make(map[uint64]string)
+	for id, e := range b.leases {
+		l := e.lease
+		switch other, twice := fences[l.Fence]; {
+		case l.ID != id || b.waiting[id] != nil || len(e.places) != len(l.Parts):
+			errs = append(errs, fmt.Errorf("lease %s is kept wrongly", id))
+		case l.Fence == 0 || l.Fence > b.fence || twice:
+			errs = append(errs, fmt.Errorf("lease %s has fence %d of %d, and %q has it too", id, l.Fence, b.fence, other))
+		case (l.Binding == ByTTL) != (e.alarm.place > 0) || l.Binding == ByTTL && !e.alarm.at.Equal(l.Expires):
+			errs = append(errs, fmt.Errorf("lease %s has the wrong alarm", id))
+		}
+		fences[l.Fence] = id
+		if err := l.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("lease %s: %w", id, err))
+		}
+		for i, p := range e.places {
+			if p.device != b.devices[l.Parts[i].GPU] || p.at >= len(p.device.spots) || p.device.spots[p.at] != (spot{e, i}) {
+				errs = append(errs, fmt.Errorf("lease %s is not where it should be on %s", id, l.Parts[i].GPU))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (b *Book) checkDevices() error {
+	var errs []error
+	var ceiling gpu.MiB
+	slots := 0
+	for uuid, d := range b.devices {
+		ceiling += max(d.Ceiling(), 0)
+		slots += d.MaxSlots
+		want := Sum{Capacity: d.Capacity, Foreign: d.Foreign}
+		for _, s := range d.spots {
+			l := s.entry.lease
+			p, measured := l.Parts[s.part], s.entry.places[s.part].measured
+			if l.State == Parked {
+				want.Overuse += measured
+				continue
+			}
+			want.Leased += p.Memory
+			want.Overuse += max(p.Memory, measured) - p.Memory
+			want.Active += p.Slots
+		}
+		if d.Sum != want {
+			errs = append(errs, fmt.Errorf("device %s: the sum is %+v and should be %+v", uuid, d.Sum, want))
+		}
+	}
+	if ceiling != b.ceiling || slots != b.maxSlots {
+		errs = append(errs, fmt.Errorf("the machine has %s and %d slots, and should have %s and %d", b.ceiling, b.maxSlots, ceiling, slots))
+	}
+	return errors.Join(errs...)
+}
+
+func (b *Book) checkAccounts() error {
+	users, services := make(map[string]account), make(map[string]account)
+	note := func(h Holder, u Usage, leases, waiting int) {
+		for _, in := range []struct {
+			accounts map[string]account
+			name     string
+		}{{users, h.User}, {services, h.Service}} {
+			a := in.accounts[in.name]
+			a.Memory, a.Slots = a.Memory+u.Memory, a.Slots+u.Slots
+			a.leases, a.waiting = a.leases+leases, a.waiting+waiting
+			in.accounts[in.name] = a
+		}
+	}
+	for _, e := range b.leases {
+		used := e.lease.Total()
+		if e.lease.State == Parked {
+			used = Usage{}
+		}
+		note(e.lease.Holder, used, 1, 0)
+	}
+	for _, w := range b.waiting {
+		note(w.request.Holder, Usage{}, 0, 1)
+	}
+	return errors.Join(sameAccounts("user", b.users, users), sameAccounts("service", b.services, services))
+}
+
+func sameAccounts(what string, kept map[string]*account, want map[string]account) error {
+	if len(kept) != len(want) {
+		return fmt.Errorf("%d accounts of a %s are kept, and should be %d", len(kept), what, len(want))
+	}
+	for name, a := range kept {
+		if *a != want[name] {
+			return fmt.Errorf("account of %s %s is %+v and should be %+v", what, name, *a, want[name])
+		}
+	}
+	return nil
+}
+
+func (b *Book) checkAlarms() error {
+	count := len(b.waiting)
+	for _, e := range b.leases {
+		if e.lease.Binding == ByTTL {
+			count++
+		}
+	}
+	if len(b.alarms) != count {
+		return fmt.Errorf("there are %d alarms, and should be %d", len(b.alarms), count)
+	}
+	for i, a := range b.alarms {
+		if a.place != i+1 || i > 0 && a.at.Before(b.alarms[(i-1)/2].at) {
+			return fmt.Errorf("alarm of %s is out of order", a.id)
+		}
+	}
+	return nil
+}
+
+func (b *Book) checkQueue() error {
+	if len(b.queue.order) != len(b.waiting) {
+		return fmt.Errorf("%d requests are in the queue, and should be %d", len(b.queue.order), len(b.waiting))
+	}
+	for i, w := range b.queue.order {
+		if w.at != i || b.waiting[w.request.ID] != w {
+			return fmt.Errorf("request %s is not where it should be in the queue", w.request.ID)
+		}
+	}
+	return nil
+}

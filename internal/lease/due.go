@@ -1,0 +1,119 @@
+package lease
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Due lists what has come due by now, earliest first, as changes to apply:
+// Expire for leases, TimeOut for requests.
+func (b *Book) Due(now time.Time) []Change {
+	due := b.alarms.due(now, 0, nil)
+	slices.SortFunc(due, func(a, b *alarm) int {
+		if c := a.at.Compare(b.at); c != 0 {
+			return c
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	var changes []Change
+	for _, a := range due {
+		if a.waiting {
+			changes = append(changes, TimeOut{a.id})
+		} else {
+			changes = append(changes, Expire{a.id})
+		}
+	}
+	return changes
+}
+
+// alarm is the time at which something ends by itself.
+type alarm struct {
+	at      time.Time
+	id      string
+	waiting bool // a request, not a lease
+	place   int  // in the heap, counted from one; zero: not in it
+}
+
+// alarms is a binary heap, the earliest in front. Each alarm knows its place,
+// so that leaving is as quick as coming.
+type alarms []*alarm
+
+func (h alarms) next() (time.Time, bool) {
+	if len(h) == 0 {
+		return time.Time{}, false
+	}
+	return h[0].at, true
+}
+
+// due collects the alarms at or below i in the heap whose time has come.
+// Nothing below a later alarm is earlier, so only due ones are visited.
+func (h alarms) due(now time.Time, i int, list []*alarm) []*alarm {
+	if i >= len(h) || now.Before(h[i].at) {
+		return list
+	}
+	list = append(list, h[i])
+	list = h.due(now, 2*i+1, list)
+	return h.due(now, 2*i+2, list)
+}
+
+func (h *alarms) add(a *alarm) {
+	*h = append(*h, a)
+	h.up(len(*h) - 1)
+}
+
+// remove takes an alarm out; one that is not in is left alone.
+func (h *alarms) remove(a *alarm) {
+	if a.place == 0 {
+		return
+	}
+	i, last := a.place-1, len(*h)-1
+	(*h)[i] = (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	a.place = 0
+	if i < last {
+		h.down(i)
+		h.up(i)
+	}
+}
+
+func (h *alarms) move(a *alarm, at time.Time) {
+	a.at = at
+	i := a.place - 1
+	h.down(i)
+	h.up(i)
+}
+
+func (h alarms) up(i int) {
+	a := h[i]
+	for i > 0 && a.at.Before(h[(i-1)/2].at) {
+		h.put(i, h[(i-1)/2])
+		i = (i - 1) / 2
+	}
+	h.put(i, a)
+}
+
+func (h alarms) down(i int) {
+	a := h[i]
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1].at.Before(h[child].at) {
+			child++
+		}
+		if !h[child].at.Before(a.at) {
+			break
+		}
+		h.put(i, h[child])
+		i = child
+	}
+	h.put(i, a)
+}
+
+func (h alarms) put(i int, a *alarm) {
+	h[i] = a
+	a.place = i + 1
+}

@@ -1,0 +1,114 @@
+package lease
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// Append writes the record at the end of dst, as the same JSON that
+// encoding/json would make of it but several times faster: this is on the way
+// of every grant. There is no newline in it.
+func (r *Record) Append(dst []byte) []byte {
+	dst = append(dst, `{"v":`...)
+	dst = strconv.AppendInt(dst, int64(r.Version), 10)
+	dst = appendText(dst, `,"kind":`, string(r.Kind))
+	dst = appendInt(dst, `,"time_ns":`, r.Time)
+	dst = appendOptional(dst, `,"id":`, r.ID)
+	dst = append(dst, `,"fence":`...)
+	dst = strconv.AppendUint(dst, r.Fence, 10)
+	dst = appendInt(dst, `,"expires_ns":`, r.Expires)
+	dst = appendInt(dst, `,"ttl_ns":`, r.TTL)
+	dst = appendOptional(dst, `,"why":`, r.Why)
+	if r.Lease != nil {
+		dst = append(dst, `,"lease":{`...)
+		dst = append(r.Lease.append(dst), '}')
+	}
+	return append(dst, '}')
+}
+
+func (l *LeaseRecord) append(dst []byte) []byte {
+	dst = append(dst, `"uid":`...)
+	dst = strconv.AppendInt(dst, int64(l.UID), 10)
+	dst = appendOptional(dst, `,"user":`, l.User)
+	dst = appendOptional(dst, `,"service":`, l.Service)
+	dst = appendOptional(dst, `,"name":`, l.Name)
+	dst = appendInt(dst, `,"pid":`, int64(l.PID))
+	if l.Start != 0 {
+		dst = strconv.AppendUint(append(dst, `,"start":`...), l.Start, 10)
+	}
+	dst = appendOptional(dst, `,"boot":`, l.Boot)
+	dst = appendText(dst, `,"binding":`, string(l.Binding))
+	dst = appendInt(dst, `,"ttl_ns":`, l.TTL)
+	dst = strconv.AppendInt(append(dst, `,"granted_ns":`...), l.Granted, 10)
+	dst = appendInt(dst, `,"expires_ns":`, l.Expires)
+	dst = append(dst, `,"parts":[`...)
+	for i, p := range l.Parts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendText(dst, `{"gpu":`, p.GPU)
+		dst = appendInt(dst, `,"memory_mb":`, int64(p.Memory))
+		dst = appendInt(dst, `,"slots":`, int64(p.Slots))
+		dst = append(dst, '}')
+	}
+	dst = append(dst, ']')
+	dst = appendInt(dst, `,"priority":`, int64(l.Priority))
+	dst = appendText(dst, `,"state":`, string(l.State))
+	dst = appendOptional(dst, `,"enforced_by":`, l.EnforcedBy)
+	if l.Raised {
+		dst = append(dst, `,"raised":true`...)
+	}
+	return appendOptional(dst, `,"note":`, l.Note)
+}
+
+// appendInt writes a field unless it is zero.
+func appendInt(dst []byte, field string, n int64) []byte {
+	if n == 0 {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, field...), n, 10)
+}
+
+// appendOptional writes a field unless it is empty.
+func appendOptional(dst []byte, field, text string) []byte {
+	if text == "" {
+		return dst
+	}
+	return appendText(dst, field, text)
+}
+
+func appendText(dst []byte, field, text string) []byte {
+	dst = append(append(dst, field...), '"')
+	begin := 0
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			if r, size := utf8.DecodeRuneInString(text[i:]); r != utf8.RuneError || size > 1 {
+				i += size
+				continue
+			}
+		}
+		dst = append(dst, text[begin:i]...)
+		dst = appendEscaped(dst, c)
+		i++
+		begin = i
+	}
+	return append(append(dst, text[begin:]...), '"')
+}
+
+// appendEscaped writes a byte that cannot stand in a JSON string as it is. A
+// byte of broken UTF-8 becomes the character that stands for such.
+func appendEscaped(dst []byte, c byte) []byte {
+	const hex = "0123456789abcdef"
+	switch {
+	case c >= utf8.RuneSelf:
+		return append(dst, `\ufffd`...)
+	case c == '"' || c == '\\':
+		return append(dst, '\\', c)
+	}
+	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+}

@@ -1,0 +1,59 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+)
+
+// Release ends a lease because its holder wants it to, or because the holder is
+// gone.
+type Release struct {
+	ID    string
+	Fence uint64 // zero: whichever there is
+	By    Actor
+	Why   string
+}
+
+func (r Release) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.find("release", r.ID, r.Fence, r.By)
+	if err != nil {
+		return Effect{}, err
+	}
+	return b.end(e, Released, r.Why, now), nil
+}
+
+// Expire ends a lease that was not renewed in time. See Due.
+type Expire struct{ ID string }
+
+func (x Expire) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.find("expire", x.ID, 0, Daemon())
+	switch {
+	case err != nil:
+		return Effect{}, err
+	case e.lease.Binding != ByTTL:
+		return Effect{}, fmt.Errorf("expire %s: %w", x.ID, ErrBinding)
+	case now.Before(e.lease.Expires):
+		return Effect{}, fmt.Errorf("expire %s: %w: it expires at %s", x.ID, ErrNotDue, e.lease.Expires.Format(time.RFC3339))
+	}
+	return b.end(e, Expired, "it was not renewed", now), nil
+}
+
+// Revoke ends a lease against its holder's will.
+type Revoke struct {
+	ID    string
+	Fence uint64 // zero: whichever there is
+	Why   string
+}
+
+func (r Revoke) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.find("revoke", r.ID, r.Fence, Daemon())
+	if err != nil {
+		return Effect{}, err
+	}
+	return b.end(e, Revoked, r.Why, now), nil
+}
+
+func (b *Book) end(e *entry, kind Kind, why string, now time.Time) Effect {
+	b.remove(e)
+	return Effect{Kind: kind, Time: now, Before: e.lease, Why: why}
+}

@@ -1,0 +1,121 @@
+package lease
+
+import "github.com/berth-gpu/berth/gpu"
+
+// device is one GPU with all that is on it.
+type device struct {
+	Sum
+	known bool   // its capacity was told
+	spots []spot // every lease that has a part here
+}
+
+// spot is one part of a lease, seen from the device.
+type spot struct {
+	entry *entry
+	part  int
+}
+
+// entry is a lease in the book.
+type entry struct {
+	lease   *Lease
+	places  []place // one for each part
+	single  [1]place
+	user    *account
+	service *account
+	alarm   alarm
+}
+
+// place is where a part of a lease is kept.
+type place struct {
+	device   *device
+	at       int     // index in device.spots
+	measured gpu.MiB // for the processes of the lease
+}
+
+// insert puts a lease into the book. The caller has verified that it may.
+func (b *Book) insert(l *Lease, measured []gpu.MiB) {
+	e := &entry{lease: l}
+	e.places = e.single[:0]
+	if len(l.Parts) > 1 {
+		e.places = make([]place, 0, len(l.Parts))
+	}
+	for i, p := range l.Parts {
+		d := b.device(p.GPU)
+		e.places = append(e.places, place{device: d, at: len(d.spots)})
+		if measured != nil {
+			e.places[i].measured = sane(measured[i])
+		}
+		d.spots = append(d.spots, spot{e, i})
+		e.count(i, 1)
+	}
+	e.user, e.service = accountOf(b.users, l.Holder.User), accountOf(b.services, l.Holder.Service)
+	e.charge(1)
+	e.user.leases++
+	e.service.leases++
+	b.leases[l.ID] = e
+	if l.Binding == ByTTL {
+		e.alarm = alarm{at: l.Expires, id: l.ID}
+		b.alarms.add(&e.alarm)
+	}
+	b.queue.stale = true
+}
+
+// remove takes a lease out of the book.
+func (b *Book) remove(e *entry) {
+	for i := range e.places {
+		e.count(i, -1)
+		d, at := e.places[i].device, e.places[i].at
+		last := d.spots[len(d.spots)-1]
+		d.spots[at] = last
+		last.entry.places[last.part].at = at
+		d.spots[len(d.spots)-1] = spot{}
+		d.spots = d.spots[:len(d.spots)-1]
+	}
+	e.charge(-1)
+	e.user.leases--
+	e.service.leases--
+	b.dropAccounts(e.lease.Holder)
+	delete(b.leases, e.lease.ID)
+	b.alarms.remove(&e.alarm)
+	b.queue.stale = true
+}
+
+// replace puts a new state of the same lease in place of the old one. Its parts
+// are the same.
+func (b *Book) replace(e *entry, l *Lease) {
+	if l.State != e.lease.State {
+		for i := range e.places {
+			e.count(i, -1)
+		}
+		e.charge(-1)
+		e.lease = l
+		for i := range e.places {
+			e.count(i, 1)
+		}
+		e.charge(1)
+		b.queue.stale = true
+	}
+	e.lease = l
+	if l.Binding == ByTTL && !l.Expires.Equal(e.alarm.at) {
+		b.alarms.move(&e.alarm, l.Expires)
+	}
+}
+
+// count adds a part to the sum of its device, or with sign −1 takes it out.
+func (e *entry) count(part int, sign gpu.MiB) {
+	d, p := e.places[part].device, &e.lease.Parts[part]
+	leased, overuse, slots := e.counted(part, p)
+	d.Leased += sign * leased
+	d.Overuse += sign * overuse
+	d.Active += int(sign) * slots
+}
+
+// counted is what a part of a lease takes of its device. A parked one takes
+// what is still measured, which is little.
+func (e *entry) counted(part int, p *Part) (leased, overuse gpu.MiB, slots int) {
+	measured := e.places[part].measured
+	if e.lease.State == Parked {
+		return 0, measured, 0
+	}
+	return p.Memory, max(measured-p.Memory, 0), p.Slots
+}

@@ -1,0 +1,126 @@
+package lease
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Grant makes a lease. If a request with its id waits, this is what it waited
+// for; a lease can also be granted without waiting. The book sets Fence,
+// Granted, Expires and State of the lease and keeps it: it must not be touched
+// after the call.
+type Grant struct {
+	Lease *Lease
+
+	// Adopted is for a lease over processes that are already on the devices:
+	// by part, how much memory they were measured to use. It was counted as
+	// foreign and is now counted under the lease.
+	Adopted []gpu.MiB
+}
+
+func (g Grant) apply(b *Book, now time.Time) (Effect, error) {
+	l := g.Lease
+	w := b.waiting[l.ID]
+	if err := b.verifyGrant(g, w); err != nil {
+		return Effect{}, err
+	}
+	var from *Request
+	if w != nil {
+		from = w.request
+		b.leave(w)
+	}
+	for i, m := range g.Adopted {
+		d := b.devices[l.Parts[i].GPU]
+		d.Foreign = max(d.Foreign-sane(m), 0)
+	}
+	b.fence++
+	l.Fence, l.Granted, l.State, l.Expires = b.fence, now, Active, time.Time{}
+	if l.Binding == ByTTL {
+		l.Expires = now.Add(l.TTL)
+	}
+	l.clean()
+	b.insert(l, g.Adopted)
+	return Effect{Kind: Granted, Time: now, After: l, Request: from}, nil
+}
+
+func (b *Book) verifyGrant(g Grant, w *waiter) error {
+	l := g.Lease
+	if b.leases[l.ID] != nil || w != nil && !w.request.Holder.Same(l.Holder) {
+		return fmt.Errorf("grant %s: %w; release it first or take another id", l.ID, ErrDuplicate)
+	}
+	if err := l.validate(); err != nil {
+		return err
+	}
+	if g.Adopted != nil && len(g.Adopted) != len(l.Parts) {
+		return fmt.Errorf("grant %s: %d measurements for %d devices", l.ID, len(g.Adopted), len(l.Parts))
+	}
+	for i, p := range l.Parts {
+		d := b.devices[p.GPU]
+		if d == nil || !d.known {
+			return fmt.Errorf("grant %s: %w: %s", l.ID, ErrDevice, p.GPU)
+		}
+		needs := p.Memory
+		if g.Adopted != nil { // what is there already takes no more room
+			needs = max(needs-min(sane(g.Adopted[i]), d.Foreign), 0)
+		}
+		if !d.hasRoom(needs, p.Slots, g.Adopted != nil) {
+			return &OverSoldError{ID: l.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs, NeedsSlots: p.Slots}
+		}
+	}
+	return nil
+}
+
+// hasRoom is whether this much more can be held. Where nothing more is needed
+// because it is there already, it does not matter that the device is over-used.
+func (d *device) hasRoom(memory gpu.MiB, slots int, already bool) bool {
+	if slots > 0 && d.Active+slots > d.Usable {
+		return false
+	}
+	return memory <= d.Available() || already && memory == 0
+}
+
+// validate is what must hold for every lease, however it came about.
+func (l *Lease) validate() error {
+	refuse := func(field, detail string) error { return FieldErrors{{field, detail}} }
+	if detail := textProblem(l.ID); detail != "" {
+		return refuse("allocation_id", detail)
+	}
+	if field, detail := bindingProblem(l.Binding, l.TTL, l.Holder); detail != "" {
+		return refuse(field, detail)
+	}
+	if len(l.Parts) == 0 {
+		return refuse("gpus", "are none; a lease is on at least one device")
+	}
+	for i, p := range l.Parts {
+		switch {
+		case p.GPU == "":
+			return refuse("gpu", "is empty")
+		case memoryProblem(p.Memory, 0) != "":
+			return refuse("memory_mb", memoryProblem(p.Memory, 0))
+		case outside(p.Slots, 0, MaxSlots) != "":
+			return refuse("slots", outside(p.Slots, 0, MaxSlots))
+		case p.Memory == 0 && p.Slots == 0:
+			return refuse("memory_mb", "is zero, and so are slots")
+		}
+		for _, other := range l.Parts[:i] {
+			if other.GPU == p.GPU {
+				return refuse("gpu", "is given twice: "+p.GPU)
+			}
+		}
+	}
+	return nil
+}
+
+// clean makes text that comes from outside fit to be written down. A process
+// may call itself anything.
+func (l *Lease) clean() {
+	for _, text := range []*string{&l.Holder.User, &l.Holder.Service, &l.Holder.Name, &l.Holder.Boot, &l.EnforcedBy, &l.Note} {
+		if !utf8.ValidString(*text) {
+			*text = strings.ToValidUTF8(*text, "\uFFFD")
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package lease
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Holding is a lease on a device with what is measured for it there.
+type Holding struct {
+	Lease    *Lease
+	Part     Part
+	Measured gpu.MiB
+}
+
+// Holdings lists what is on a device, largest first: who stands in the way.
+func (b *Book) Holdings(uuid string) []Holding {
+	d := b.devices[uuid]
+	if d == nil {
+		return nil
+	}
+	all := make([]Holding, 0, len(d.spots))
+	for _, s := range d.spots {
+		l := s.entry.lease
+		all = append(all, Holding{l, l.Parts[s.part], s.entry.places[s.part].measured})
+	}
+	slices.SortFunc(all, func(a, b Holding) int {
+		return cmp.Or(
+			cmp.Compare(max(b.Part.Memory, b.Measured), max(a.Part.Memory, a.Measured)),
+			strings.Compare(a.Lease.ID, b.Lease.ID))
+	})
+	return all
+}
+
+// Observe tells how much memory the processes of a lease were measured to use
+// on a device. It reports whether the lease has a part there.
+func (b *Book) Observe(id, uuid string, measured gpu.MiB) bool {
+	e := b.leases[id]
+	if e == nil {
+		return false
+	}
+	for i := range e.places {
+		if e.lease.Parts[i].GPU == uuid {
+			e.count(i, -1)
+			e.places[i].measured = sane(measured)
+			e.count(i, 1)
+			return true
+		}
+	}
+	return false
+}
+
+// ObserveForeign tells how much memory of a device was measured for processes
+// under no lease.
+func (b *Book) ObserveForeign(uuid string, measured gpu.MiB) {
+	b.device(uuid).Foreign = sane(measured)
+}
+
+// sane keeps a measurement that cannot be right from spoiling the sum.
+func sane(m gpu.MiB) gpu.MiB { return min(max(m, 0), MaxMemory) }

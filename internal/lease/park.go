@@ -1,0 +1,61 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+)
+
+// Park marks a lease whose memory was moved off its devices. From here on it
+// takes no slot, and no memory but what is still measured for it.
+type Park struct {
+	ID    string
+	Fence uint64 // zero: whichever there is
+	By    Actor
+	Why   string
+}
+
+func (p Park) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.find("park", p.ID, p.Fence, p.By)
+	switch {
+	case err != nil:
+		return Effect{}, err
+	case e.lease.State != Active:
+		return Effect{}, fmt.Errorf("park %s: %w: it is %s", p.ID, ErrState, string(e.lease.State))
+	}
+	return b.become(e, Parked, WasParked, p.Why, now), nil
+}
+
+// Resume takes back what a parked lease gave up, if there is room. The caller
+// resumes first and moves the memory back afterwards, because a process for
+// which there is no room on its return is lost.
+type Resume struct {
+	ID    string
+	Fence uint64 // zero: whichever there is
+	By    Actor
+	Why   string
+}
+
+func (r Resume) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.find("resume", r.ID, r.Fence, r.By)
+	switch {
+	case err != nil:
+		return Effect{}, err
+	case e.lease.State != Parked:
+		return Effect{}, fmt.Errorf("resume %s: %w: it is %s", r.ID, ErrState, string(e.lease.State))
+	}
+	for i, p := range e.lease.Parts {
+		d := e.places[i].device
+		needs := max(p.Memory-e.places[i].measured, 0)
+		if !d.hasRoom(needs, p.Slots, true) {
+			return Effect{}, &OverSoldError{ID: r.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs, NeedsSlots: p.Slots}
+		}
+	}
+	return b.become(e, Active, Resumed, r.Why, now), nil
+}
+
+func (b *Book) become(e *entry, s State, kind Kind, why string, now time.Time) Effect {
+	old, l := e.lease, *e.lease
+	l.State = s
+	b.replace(e, &l)
+	return Effect{Kind: kind, Time: now, Before: old, After: &l, Why: why}
+}

@@ -1,0 +1,142 @@
+package lease
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Load is what something takes of one device.
+type Load struct {
+	Memory gpu.MiB
+	Slots  int
+}
+
+func (l Load) plus(m Load) Load { return Load{l.Memory + m.Memory, l.Slots + m.Slots} }
+
+func (l Load) within(room Load) bool { return l.Memory <= room.Memory && l.Slots <= room.Slots }
+
+// maxSteps is how many sets of holdings are looked at before the question
+// whether somebody may pass is given up and answered with no.
+const maxSteps = 1 << 12
+
+// Delays reports whether a later request, let in on a device, could make one
+// that is ahead of it in the queue wait longer there.
+//
+// Nobody knows which of the holdings on the device will end, and in which
+// order, so every outcome is considered: the later request delays the one ahead
+// if there is a set of holdings beside which the one ahead fits on the device,
+// but not any more once the later one is there too. If there is no such set,
+// then whenever the one ahead could start without the later one, it can start
+// with it. Holdings are everything that may be on the device when the time
+// comes: the leases that are there now, and the other requests ahead, which may
+// be granted before. The room is that of the device when it is empty.
+//
+// There are 2^n sets, but equal holdings need no telling apart, and a branch is
+// left when nothing in it can be too much. After maxSteps sets the answer is
+// that it delays: waiting longer than necessary is fair, passing is not.
+func Delays(room, ahead, later Load, holdings []Load) bool {
+	p := passing{room: room, steps: maxSteps}
+	p.sorted = append(p.sorted, holdings...)
+	p.sort()
+	return p.delays(ahead, later, p.sorted)
+}
+
+// passing is one question, with space that is used again for the next.
+type passing struct {
+	room   Load
+	need   Load // ahead
+	both   Load // ahead and later
+	sorted []Load
+	ahead  []*Request
+	others []Load // sorted, without the one ahead
+	list   []Load // holdings beside the one ahead
+	rest   []Load // rest[i] is the sum of list[i:]
+	steps  int    // left
+}
+
+// sort brings equal holdings together and large ones to the front, where they
+// close branches early.
+func (p *passing) sort() {
+	slices.SortFunc(p.sorted, func(a, b Load) int {
+		return cmp.Or(cmp.Compare(b.Memory, a.Memory), cmp.Compare(b.Slots, a.Slots))
+	})
+}
+
+func (p *passing) delays(ahead, later Load, holdings []Load) bool {
+	p.need, p.both, p.list = ahead, ahead.plus(later), holdings
+	p.rest = append(p.rest[:0], make([]Load, len(holdings)+1)...)
+	for i := len(holdings) - 1; i >= 0; i-- {
+		p.rest[i] = p.rest[i+1].plus(holdings[i])
+	}
+	return ahead.within(p.room) && p.tooMuch(0, Load{})
+}
+
+// tooMuch looks for holdings from i on that, together with those already taken,
+// leave room for the one ahead but not for both.
+func (p *passing) tooMuch(i int, taken Load) bool {
+	if p.steps--; p.steps < 0 || !taken.plus(p.both).within(p.room) {
+		return true
+	}
+	for i < len(p.list) {
+		if taken.plus(p.rest[i]).plus(p.both).within(p.room) {
+			return false
+		}
+		with := taken.plus(p.list[i])
+		if with.plus(p.need).within(p.room) && p.tooMuch(i+1, with) {
+			return true
+		}
+		for skipped := p.list[i]; i < len(p.list) && p.list[i] == skipped; {
+			i++
+		}
+	}
+	return false
+}
+
+// Delayed returns the first request ahead that would be delayed if a later one
+// were let in on a device, or nil if it may pass there. Eligible says which of
+// the requests ahead could ever be placed on this device; the others are in
+// nobody's way. What throttling or processes under no lease take away from the
+// device counts as holdings: it may be gone when the one ahead is looked at
+// again.
+func (b *Book) Delayed(uuid string, later *Request, ahead []*Request, eligible func(*Request) bool) *Request {
+	d := b.devices[uuid]
+	if d == nil || len(ahead) == 0 {
+		return nil
+	}
+	p := &b.passing
+	p.room, p.steps = Load{d.Ceiling(), d.MaxSlots}, maxSteps
+	p.sorted, p.ahead = d.holdings(p.sorted[:0]), p.ahead[:0]
+	for _, r := range ahead {
+		if eligible(r) {
+			p.ahead = append(p.ahead, r)
+			p.sorted = append(p.sorted, r.Load())
+		}
+	}
+	p.sort()
+	for _, r := range p.ahead {
+		at := slices.Index(p.sorted, r.Load())
+		p.others = append(append(p.others[:0], p.sorted[:at]...), p.sorted[at+1:]...)
+		if p.delays(r.Load(), later.Load(), p.others) {
+			return r
+		}
+	}
+	return nil
+}
+
+// holdings appends everything that takes something of the device now.
+func (d *device) holdings(list []Load) []Load {
+	add := func(l Load) {
+		if l != (Load{}) {
+			list = append(list, l)
+		}
+	}
+	for _, s := range d.spots {
+		leased, overuse, slots := s.entry.counted(s.part, &s.entry.lease.Parts[s.part])
+		add(Load{leased + overuse, slots})
+	}
+	add(Load{Memory: d.Foreign})
+	add(Load{Slots: max(d.MaxSlots-d.Usable, 0)})
+	return list
+}

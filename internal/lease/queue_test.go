@@ -1,0 +1,232 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"pgregory.net/rapid"
+)
+
+func waiting(b *Book) string {
+	var ids []string
+	for _, r := range b.Waiting() {
+		ids = append(ids, r.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+// asks puts requests into the queue, a second apart. A request is written as
+// id, user, service and priority.
+func asks(t *testing.T, b *Book, requests ...string) {
+	t.Helper()
+	for i, text := range requests {
+		r := &Request{GPUs: 1, Memory: 10, Slots: 1, Binding: ByName, Requested: noon.Add(time.Duration(i) * time.Second), Deadline: noon.Add(time.Hour)}
+		if _, err := fmt.Sscan(text, &r.ID, &r.Holder.User, &r.Holder.Service, &r.Priority); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, b, Ask{r}, r.Requested)
+	}
+}
+
+func TestOrderOfTheQueue(t *testing.T) {
+	machine := Capacity{Total: 100, MaxSlots: 10, Usable: 10}
+	hold := func(b *Book, id, user, service string, memory gpu.MiB, slots int) {
+		grant(t, b, &Request{ID: id, Holder: Holder{User: user, Service: service}, Memory: memory, Slots: slots, Binding: ByName}, dev(0))
+	}
+	t.Run("age", func(t *testing.T) {
+		b := newBook(t, machine)
+		asks(t, b, "r1 u s 0", "r2 v s 0", "r3 u s 0")
+		expectQueue(t, b, "r1 r2 r3")
+	})
+	t.Run("priority before all", func(t *testing.T) {
+		b := newBook(t, machine)
+		hold(b, "l", "u", "s", 90, 9)
+		asks(t, b, "low v s -1", "normal v s 0", "high u s 5")
+		expectQueue(t, b, "high normal low")
+	})
+	t.Run("the user with the smaller share before age", func(t *testing.T) {
+		b := newBook(t, machine)
+		hold(b, "l1", "u", "s", 30, 1)
+		hold(b, "l2", "v", "s", 20, 1)
+		asks(t, b, "ru u s 0", "rv v s 0", "rw w s 0")
+		expectQueue(t, b, "rw rv ru")
+		hold(b, "l3", "v", "s", 0, 4) // half of the slots: the dominant share
+		expectQueue(t, b, "rw ru rv")
+		apply(t, b, Park{ID: "l3", By: Daemon()}, noon)
+		expectQueue(t, b, "rw rv ru")
+		apply(t, b, Release{ID: "l1", By: Daemon()}, noon)
+		expectQueue(t, b, "ru rw rv")
+	})
+	t.Run("then the service with the smaller share", func(t *testing.T) {
+		b := newBook(t, machine)
+		hold(b, "l", "x", "big", 30, 1)
+		asks(t, b, "r1 u big 0", "r2 u small 0", "r3 v big 0")
+		expectQueue(t, b, "r2 r1 r3")
+	})
+	t.Run("capacity changes shares", func(t *testing.T) {
+		b := newBook(t, machine)
+		hold(b, "l1", "u", "s", 40, 1)
+		hold(b, "l2", "v", "s", 10, 3)
+		asks(t, b, "ru u s 0", "rv v s 0")
+		expectQueue(t, b, "rv ru") // 0.4 of the memory, 0.3 of the slots
+		b.SetCapacity(dev(0), Capacity{Total: 100, MaxSlots: 5, Usable: 5})
+		expectQueue(t, b, "ru rv") // 0.6 of the slots
+	})
+	t.Run("those who leave leave no gap", func(t *testing.T) {
+		b := newBook(t, machine)
+		asks(t, b, "r1 u s 0", "r2 u s 0", "r3 u s 0", "r4 u s 0")
+		apply(t, b, Withdraw{ID: "r2", By: Daemon()}, noon)
+		apply(t, b, Grant{Lease: b.Request("r3").Lease(dev(0))}, noon)
+		expectQueue(t, b, "r1 r4")
+		for _, c := range b.Due(noon.Add(2 * time.Hour)) {
+			apply(t, b, c, noon.Add(2*time.Hour))
+		}
+		expectQueue(t, b, "")
+	})
+}
+
+func expectQueue(t *testing.T, b *Book, want string) {
+	t.Helper()
+	if got := waiting(b); got != want {
+		t.Errorf("the queue is %q, want %q", got, want)
+	}
+	if got := waiting(b); got != want {
+		t.Errorf("looking again, the queue is %q", got)
+	}
+}
+
+// allowed says on which of the toy devices a request may be: its constraints
+// are a set of devices.
+func allowed(r *Request, uuid string) bool {
+	return r.Constraints == nil || slices.Contains(r.Constraints.([]string), uuid)
+}
+
+// schedule is a small scheduler: it goes through the queue in order and gives
+// everybody the first devices that have room and where nobody ahead is delayed,
+// until nothing more can be granted.
+func schedule(h *history) {
+	for again := true; again; {
+		again = false
+		queue := h.book.Waiting()
+		for i, r := range queue {
+			if devices := places(h, r, queue[:i]); len(devices) >= r.GPUs {
+				h.apply(Grant{Lease: r.Lease(devices[:r.GPUs]...)}, nil)
+				again = true
+				break // the order may have changed
+			}
+		}
+	}
+}
+
+func places(h *history, r *Request, ahead []*Request) []string {
+	var devices []string
+	for i := range toyDevices {
+		s, _ := h.book.Sum(dev(i))
+		if !allowed(r, dev(i)) || s.Available() < r.Memory || s.FreeSlots() < r.Slots {
+			continue
+		}
+		if h.book.Delayed(dev(i), r, ahead, func(a *Request) bool { return allowed(a, dev(i)) }) == nil {
+			devices = append(devices, dev(i))
+		}
+	}
+	return devices
+}
+
+// TestNothingWaitsWhileItCouldBeGranted: after the scheduler has run, whoever
+// is still in the queue cannot have enough devices: too few have room for it
+// without delaying somebody ahead. What delays somebody is worked out anew, over
+// all sets of holdings.
+func TestNothingWaitsWhileItCouldBeGranted(t *testing.T) {
+	check(t, func(h *history) {
+		for range 25 {
+			switch h.draw("what", 0, 5) {
+			case 0, 1, 2:
+				r := h.drawRequest()
+				if h.draw("constrained", 0, 2) == 0 {
+					r.Constraints = []string{dev(h.draw("allowed", 0, 2)), dev(h.draw("allowed", 0, 2))}
+				}
+				h.ask(r)
+			case 3:
+				h.end()
+			case 4:
+				h.observe(dev(0))
+			case 5:
+				h.now = h.now.Add(5 * time.Second)
+				h.due()
+			}
+			schedule(h)
+			queue := h.book.Waiting()
+			for i, r := range queue {
+				if n := h.couldHave(r, queue[:i]); n >= r.GPUs {
+					h.Fatalf("%s waits at place %d and could have %d devices", r.ID, i, n)
+				}
+			}
+		}
+	})
+}
+
+// couldHave counts the devices that a request could have in fairness.
+func (h *history) couldHave(r *Request, ahead []*Request) int {
+	n := 0
+	for i := range toyDevices {
+		uuid := dev(i)
+		if !allowed(r, uuid) || !h.toy.fits([]Part{{uuid, r.Memory, r.Slots}}, nil) {
+			continue
+		}
+		var others []Load
+		for _, l := range h.toy.leases {
+			for _, p := range l.Parts {
+				if p.GPU == uuid && l.State == Active {
+					others = append(others, Load{max(p.Memory, l.measured[uuid]), p.Slots})
+				}
+			}
+		}
+		others = append(others, Load{Memory: h.toy.foreign[uuid]})
+		c := h.toy.capacity[uuid]
+		delays := false
+		for at, a := range ahead {
+			if !allowed(a, uuid) {
+				continue
+			}
+			holdings := slices.Clone(others)
+			for other, o := range ahead {
+				if other != at && allowed(o, uuid) {
+					holdings = append(holdings, o.Load())
+				}
+			}
+			delays = delays || delaysSlowly(Load{c.Ceiling(), c.MaxSlots}, a.Load(), r.Load(), holdings)
+		}
+		if !delays {
+			n++
+		}
+	}
+	return n
+}
+
+// delaysSlowly is the definition: all sets of holdings, one after the other.
+func delaysSlowly(room, ahead, later Load, holdings []Load) bool {
+	for set := range 1 << len(holdings) {
+		beside := ahead
+		for i, held := range holdings {
+			if set&(1<<i) != 0 {
+				beside = beside.plus(held)
+			}
+		}
+		if beside.within(room) && !beside.plus(later).within(room) {
+			return true
+		}
+	}
+	return false
+}
+
+func drawLoad(t *rapid.T, name string, memory, slots int) Load {
+	return Load{gpu.MiB(rapid.IntRange(0, memory).Draw(t, name)), rapid.IntRange(0, slots).Draw(t, name)}
+}
+
+func drawLoads(t *rapid.T, most int) []Load {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Load { return drawLoad(t, "load", 6, 2) }), 0, most).Draw(t, "holdings")
+}

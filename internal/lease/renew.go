@@ -1,0 +1,54 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+)
+
+// Renew moves the end of a lease with a time to live to now + TTL.
+type Renew struct {
+	ID    string
+	Fence uint64        // of the lease the holder believes to have; zero: whichever there is
+	TTL   time.Duration // from now on; zero: as before
+	By    Actor
+}
+
+func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.find("renew", r.ID, r.Fence, r.By)
+	if err != nil {
+		return Effect{}, err
+	}
+	old := e.lease
+	switch {
+	case old.Binding != ByTTL:
+		return Effect{}, fmt.Errorf("renew %s: %w: it is a %s lease and needs no renewal", r.ID, ErrBinding, string(old.Binding))
+	case !now.Before(old.Expires):
+		return Effect{}, fmt.Errorf("renew %s: %w at %s; ask for a new one", r.ID, ErrExpired, old.Expires.Format(time.RFC3339))
+	case r.TTL != 0 && ttlProblem(r.TTL) != "":
+		return Effect{}, FieldErrors{{"ttl_seconds", ttlProblem(r.TTL)}}
+	}
+	l := *old
+	if r.TTL != 0 {
+		l.TTL = r.TTL
+	}
+	l.Expires = now.Add(l.TTL)
+	b.replace(e, &l)
+	return Effect{Kind: Renewed, Time: now, Before: old, After: &l}, nil
+}
+
+// find finds the lease that somebody wants to change, and refuses those who
+// may not. A fence that is not the lease's own belongs to an earlier lease.
+func (b *Book) find(op, id string, fence uint64, by Actor) (*entry, error) {
+	e := b.leases[id]
+	switch {
+	case e == nil && fence != 0 && fence <= b.fence:
+		return nil, fmt.Errorf("%s %s: %w: the lease with fence %d has ended", op, id, ErrStaleFence, fence)
+	case e == nil:
+		return nil, fmt.Errorf("%s %s: %w", op, id, ErrUnknown)
+	case !by.mayChange(e.lease.Holder):
+		return nil, fmt.Errorf("%s %s: %w: %s", op, id, ErrNotYours, e.lease.Holder.User)
+	case fence != 0 && fence != e.lease.Fence:
+		return nil, fmt.Errorf("%s %s: %w: %d, and the lease of that name has %d", op, id, ErrStaleFence, fence, e.lease.Fence)
+	}
+	return e, nil
+}

@@ -1,0 +1,90 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrReplay is a record that cannot follow those before it: some are missing,
+// or it is not from this journal.
+var ErrReplay = errors.New("the record does not follow from those before it")
+
+// Replay takes a record back into the book. Records are facts: whether there is
+// room is not asked, and devices need not be known. But a record that
+// contradicts the book is refused, and nothing changes.
+func (b *Book) Replay(r *Record) error {
+	if err := b.replay(r); err != nil {
+		return fmt.Errorf("replay %s %s (fence %d): %w", string(r.Kind), r.ID, r.Fence, err)
+	}
+	return nil
+}
+
+func (b *Book) replay(r *Record) error {
+	switch r.Kind {
+	case FenceMark:
+		if r.Fence < b.fence {
+			return fmt.Errorf("%w: a lease already has fence %d", ErrReplay, b.fence)
+		}
+		b.fence = r.Fence
+		return nil
+	case Granted:
+		return b.replayGrant(r)
+	}
+	e := b.leases[r.ID]
+	if e == nil || e.lease.Fence != r.Fence {
+		return fmt.Errorf("%w: there is no such lease", ErrReplay)
+	}
+	l := *e.lease
+	switch r.Kind {
+	case Released, Expired, Revoked:
+		b.remove(e)
+		return nil
+	case Renewed:
+		if ttlProblem(time.Duration(r.TTL)) != "" || l.Binding != ByTTL {
+			return fmt.Errorf("%w: the lease cannot be renewed by %s", ErrReplay, time.Duration(r.TTL))
+		}
+		l.TTL, l.Expires = time.Duration(r.TTL), time.Unix(0, r.Expires)
+	case WasParked:
+		l.State = Parked
+	case Resumed:
+		l.State = Active
+	default:
+		return fmt.Errorf("%w: kind %q is not known", ErrReplay, string(r.Kind))
+	}
+	b.replace(e, &l)
+	return nil
+}
+
+func (b *Book) replayGrant(r *Record) error {
+	switch {
+	case r.Lease == nil:
+		return fmt.Errorf("%w: it has no lease in it", ErrReplay)
+	case r.Fence <= b.fence:
+		return fmt.Errorf("%w: fences have already got to %d", ErrReplay, b.fence)
+	case b.leases[r.ID] != nil:
+		return fmt.Errorf("%w: %w", ErrReplay, ErrDuplicate)
+	}
+	l := r.lease()
+	if err := l.validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrReplay, err)
+	}
+	if l.State != Active && l.State != Parked {
+		return fmt.Errorf("%w: state %q is not known", ErrReplay, string(l.State))
+	}
+	b.fence = r.Fence
+	b.insert(l, nil)
+	return nil
+}
+
+// Dump writes everything durable in the book as text, one record a line, the
+// same text for equal books. It is also what a compacted journal holds.
+func (b *Book) Dump() string {
+	var text []byte
+	for _, l := range b.Leases() {
+		r := RecordOfLease(l)
+		text = append(r.Append(text), '\n')
+	}
+	r := FenceRecord(b.fence)
+	return string(append(r.Append(text), '\n'))
+}

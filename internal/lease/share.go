@@ -1,0 +1,77 @@
+package lease
+
+import "github.com/berth-gpu/berth/gpu"
+
+// Usage is memory and slots over all devices.
+type Usage struct {
+	Memory gpu.MiB
+	Slots  int
+}
+
+// account is what one user or one service has in use right now. Parked leases
+// use nothing.
+type account struct {
+	Usage
+	leases, waiting int // an account with neither is dropped
+}
+
+func accountOf(accounts map[string]*account, name string) *account {
+	a := accounts[name]
+	if a == nil {
+		a = &account{}
+		accounts[name] = a
+	}
+	return a
+}
+
+func (b *Book) dropAccounts(h Holder) {
+	if a := b.users[h.User]; a.leases == 0 && a.waiting == 0 {
+		delete(b.users, h.User)
+	}
+	if a := b.services[h.Service]; a.leases == 0 && a.waiting == 0 {
+		delete(b.services, h.Service)
+	}
+}
+
+// charge adds a lease to what its user and its service use, or with sign −1
+// takes it off.
+func (e *entry) charge(sign int) {
+	if e.lease.State == Parked {
+		return
+	}
+	u := e.lease.Total()
+	for _, a := range []*account{e.user, e.service} {
+		a.Memory += gpu.MiB(sign) * u.Memory
+		a.Slots += sign * u.Slots
+	}
+}
+
+// UserUsage is what a user has in use.
+func (b *Book) UserUsage(user string) Usage { return usageOf(b.users, user) }
+
+// ServiceUsage is what a service has in use.
+func (b *Book) ServiceUsage(service string) Usage { return usageOf(b.services, service) }
+
+func usageOf(accounts map[string]*account, name string) Usage {
+	if a := accounts[name]; a != nil {
+		return a.Usage
+	}
+	return Usage{}
+}
+
+// UserShare is the dominant share of a user, from 0 to 1.
+func (b *Book) UserShare(user string) float64 { return b.share(b.UserUsage(user)) }
+
+// share is the dominant share: of the memory or of the slots of the whole
+// machine, whichever is larger. Somebody who takes all slots with little memory
+// has the machine as much as somebody who takes all memory with few slots.
+func (b *Book) share(u Usage) float64 {
+	return max(ratio(float64(u.Memory), float64(b.ceiling)), ratio(float64(u.Slots), float64(b.maxSlots)))
+}
+
+func ratio(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return part / whole
+}

@@ -1,0 +1,474 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"pgregory.net/rapid"
+)
+
+// noon is when every test begins.
+var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+
+// newBook is a book that is checked when the test is over.
+func newBook(t testing.TB, devices ...Capacity) *Book {
+	t.Helper()
+	b := New()
+	for i, c := range devices {
+		b.SetCapacity(dev(i), c)
+	}
+	t.Cleanup(func() {
+		if err := b.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func dev(i int) string { return fmt.Sprintf("GPU-%d", i) }
+
+// toy is the book in its simplest form: plain maps, and every sum worked out
+// anew each time.
+type toy struct {
+	capacity map[string]Capacity
+	foreign  map[string]gpu.MiB
+	leases   map[string]toyLease
+	waiting  map[string]*Request
+	fence    uint64
+}
+
+type toyLease struct {
+	Lease
+	measured map[string]gpu.MiB
+}
+
+func (y *toy) available(uuid string) gpu.MiB {
+	c := y.capacity[uuid]
+	total := c.Total
+	if c.Limit > 0 {
+		total = min(total, c.Limit)
+	}
+	left := total - c.Reserve - y.foreign[uuid]
+	for _, l := range y.leases {
+		for _, p := range l.Parts {
+			if p.GPU != uuid {
+				continue
+			}
+			if l.State == Parked {
+				left -= l.measured[uuid]
+			} else {
+				left -= max(p.Memory, l.measured[uuid])
+			}
+		}
+	}
+	return left
+}
+
+func (y *toy) active(uuid string) int {
+	n := 0
+	for _, l := range y.leases {
+		for _, p := range l.Parts {
+			if p.GPU == uuid && l.State == Active {
+				n += p.Slots
+			}
+		}
+	}
+	return n
+}
+
+// fits is whether these parts could be added. What is there already (foreign
+// memory that is adopted, measured memory of a parked lease) needs no room.
+func (y *toy) fits(parts []Part, already map[string]gpu.MiB) bool {
+	for _, p := range parts {
+		more := max(p.Memory-already[p.GPU], 0)
+		if _, adopts := already[p.GPU]; !(more <= y.available(p.GPU) || adopts && more == 0) {
+			return false
+		}
+		if p.Slots > 0 && y.active(p.GPU)+p.Slots > y.capacity[p.GPU].Usable {
+			return false
+		}
+	}
+	return true
+}
+
+// history drives a book and a toy through the same random changes, and demands
+// that they agree on every answer.
+type history struct {
+	*rapid.T
+	book    *Book
+	toy     toy
+	now     time.Time
+	journal [][]byte
+	effects []Effect
+	ended   map[*Request]Kind
+
+	// after is asked after every effect, with the memory that was available on
+	// each device before.
+	after func(h *history, e Effect, before map[string]gpu.MiB)
+}
+
+const toyDevices = 3
+
+func newHistory(t *rapid.T) *history {
+	h := &history{T: t, book: New(), now: noon, ended: map[*Request]Kind{}}
+	h.toy = toy{map[string]Capacity{}, map[string]gpu.MiB{}, map[string]toyLease{}, map[string]*Request{}, 0}
+	for i := range toyDevices {
+		h.setCapacity(dev(i), Capacity{Total: 10, MaxSlots: 3, Usable: 3})
+	}
+	return h
+}
+
+func (h *history) draw(name string, least, most int) int {
+	return rapid.IntRange(least, most).Draw(h.T, name)
+}
+
+func (h *history) drawID() string { return fmt.Sprintf("job-%d", h.draw("id", 0, 7)) }
+
+func (h *history) drawActor() Actor {
+	if h.draw("actor", 0, 5) == 0 {
+		return Daemon()
+	}
+	return Actor{Holder: h.drawHolder()}
+}
+
+func (h *history) drawHolder() Holder {
+	uid := h.draw("uid", 1, 2)
+	return Holder{
+		User: fmt.Sprintf("user%d", uid), UID: uid, PID: 7, Start: 9, Boot: "b",
+		Service: []string{"", "render", "train"}[h.draw("service", 0, 2)],
+	}
+}
+
+func (h *history) drawRequest() *Request {
+	r := &Request{
+		ID: h.drawID(), Holder: h.drawHolder(), GPUs: h.draw("gpus", 1, 2),
+		Memory: gpu.MiB(h.draw("memory", 0, 6)), Slots: h.draw("slots", 0, 2), Priority: h.draw("priority", -1, 1),
+		Binding:   []Binding{ByProcess, ByTTL, ByName}[h.draw("binding", 0, 2)],
+		Requested: h.now, Deadline: h.now.Add(time.Duration(h.draw("wait", 0, 50)) * time.Second),
+	}
+	if r.Binding == ByTTL {
+		r.TTL = time.Duration(h.draw("ttl", 1, 50)) * time.Second
+	}
+	return r
+}
+
+func (h *history) setCapacity(uuid string, c Capacity) {
+	h.book.SetCapacity(uuid, c)
+	h.toy.capacity[uuid] = c
+}
+
+// run makes a number of random steps and compares after each.
+func (h *history) run(steps int) {
+	for range steps {
+		h.step()
+		if err := h.book.Check(); err != nil {
+			h.Fatal(err)
+		}
+		for i := range toyDevices {
+			if s, _ := h.book.Sum(dev(i)); s.Available() != h.toy.available(dev(i)) || s.Active != h.toy.active(dev(i)) {
+				h.Fatalf("%s: the book has %s and %d slots in use, the toy %s and %d", dev(i),
+					s.Available(), s.Active, h.toy.available(dev(i)), h.toy.active(dev(i)))
+			}
+		}
+		if leases, waiting := h.book.Len(); leases != len(h.toy.leases) || waiting != len(h.toy.waiting) {
+			h.Fatalf("the book has %d leases and %d waiting, the toy %d and %d", leases, waiting, len(h.toy.leases), len(h.toy.waiting))
+		}
+	}
+}
+
+func (h *history) step() {
+	uuid := dev(h.draw("device", 0, toyDevices-1))
+	switch h.draw("step", 0, 13) {
+	case 0, 1:
+		h.ask(h.drawRequest())
+	case 2, 3, 4:
+		h.grant(h.drawRequest(), false)
+	case 5:
+		if r := h.toy.waiting[h.drawID()]; r != nil {
+			h.grant(r, false)
+		} else {
+			h.grant(h.drawRequest(), true)
+		}
+	case 6:
+		h.renew()
+	case 7, 8:
+		h.end()
+	case 9:
+		h.park()
+	case 10:
+		h.now = h.now.Add(time.Duration(h.draw("seconds", 0, 20)) * time.Second)
+		if h.draw("due", 0, 3) > 0 { // else they linger
+			h.due()
+		}
+	case 11:
+		h.observe(uuid)
+	case 12:
+		h.setCapacity(uuid, Capacity{
+			Total: gpu.MiB(h.draw("total", 5, 12)), Limit: gpu.MiB(h.draw("limit", 0, 12)), Reserve: gpu.MiB(h.draw("reserve", 0, 2)),
+			MaxSlots: 3, Usable: h.draw("usable", 0, 3),
+		})
+	case 13:
+		h.withdraw()
+	}
+}
+
+// apply applies a change and holds its outcome to what the toy expects.
+func (h *history) apply(c Change, want error) (Effect, bool) {
+	before, text := map[string]gpu.MiB{}, h.book.Dump()
+	for i := range toyDevices {
+		before[dev(i)] = h.toy.available(dev(i))
+	}
+	e, err := h.book.Apply(c, h.now)
+	if !errors.Is(err, want) && !(want == errFields && errors.As(err, &FieldErrors{})) {
+		h.Fatalf("%T %+v: %v, and the toy says %v", c, c, err, want)
+	}
+	if err != nil {
+		if now := h.book.Dump(); now != text {
+			h.Fatalf("%T was refused and still changed\n%s\nto\n%s", c, text, now)
+		}
+		return e, false
+	}
+	h.follow(e)
+	if g, ok := c.(Grant); ok {
+		h.adopt(g)
+	}
+	if h.after != nil {
+		h.after(h, e, before)
+	}
+	return e, true
+}
+
+// errFields stands for any FieldErrors.
+var errFields = errors.New("fields")
+
+// follow brings the toy to where the book is.
+func (h *history) follow(e Effect) {
+	h.effects = append(h.effects, e)
+	if e.Durable() {
+		r := RecordOf(&e)
+		h.journal = append(h.journal, r.Append(nil))
+	}
+	if e.Request != nil && e.Kind != Asked {
+		if kind, twice := h.ended[e.Request]; twice {
+			h.Fatalf("request %s ended twice: %s, %s", e.Request.ID, kind, e.Kind)
+		}
+		h.ended[e.Request] = e.Kind
+		delete(h.toy.waiting, e.Request.ID)
+	}
+	switch {
+	case e.Kind == Asked:
+		h.toy.waiting[e.Request.ID] = e.Request
+	case e.After != nil:
+		old := h.toy.leases[e.After.ID]
+		if old.measured == nil {
+			old.measured = map[string]gpu.MiB{}
+		}
+		h.toy.leases[e.After.ID] = toyLease{*e.After, old.measured}
+		h.toy.fence = max(h.toy.fence, e.After.Fence)
+	case e.Before != nil:
+		delete(h.toy.leases, e.Before.ID)
+	}
+}
+
+func (h *history) taken(id string) bool {
+	_, leased := h.toy.leases[id]
+	return leased || h.toy.waiting[id] != nil
+}
+
+func (h *history) ask(r *Request) {
+	var want error
+	switch {
+	case r.Memory == 0 && r.Slots == 0:
+		want = errFields
+	case h.taken(r.ID):
+		want = ErrDuplicate
+	}
+	h.apply(Ask{r}, want)
+}
+
+func (h *history) grant(r *Request, adopt bool) {
+	devices := rapid.Permutation([]string{dev(0), dev(1), dev(2)}).Draw(h.T, "devices")[:r.GPUs]
+	g := Grant{Lease: r.Lease(devices...)}
+	already := map[string]gpu.MiB{}
+	if adopt {
+		for _, uuid := range devices {
+			m := h.toy.foreign[uuid]
+			g.Adopted = append(g.Adopted, m)
+			already[uuid] = m
+		}
+	}
+	_, leased := h.toy.leases[r.ID]
+	waits := h.toy.waiting[r.ID]
+	var want error
+	switch {
+	case leased || waits != nil && waits.Holder.UID != r.Holder.UID:
+		want = ErrDuplicate
+	case r.Memory == 0 && r.Slots == 0:
+		want = errFields
+	case !h.toy.fits(g.Lease.Parts, already):
+		want = ErrOverSold
+	}
+	h.apply(g, want)
+}
+
+// adopt moves memory from foreign to the lease that adopted it.
+func (h *history) adopt(g Grant) {
+	for i, m := range g.Adopted {
+		uuid := g.Lease.Parts[i].GPU
+		h.toy.foreign[uuid] -= m
+		h.toy.leases[g.Lease.ID].measured[uuid] = m
+	}
+}
+
+// whose is the error for changing a lease or request of somebody.
+func whose(a Actor, h Holder) error {
+	if !a.Any && a.UID != h.UID {
+		return ErrNotYours
+	}
+	return nil
+}
+
+// finding is the error for changing a lease by its id and a fence.
+func (h *history) finding(id string, fence uint64, by Actor) (toyLease, error) {
+	l, ok := h.toy.leases[id]
+	switch {
+	case !ok && fence > 0 && fence <= h.toy.fence:
+		return l, ErrStaleFence
+	case !ok:
+		return l, ErrUnknown
+	case whose(by, l.Holder) != nil:
+		return l, ErrNotYours
+	case fence > 0 && fence != l.Fence:
+		return l, ErrStaleFence
+	}
+	return l, nil
+}
+
+func (h *history) drawFence(id string) uint64 {
+	switch h.draw("fence", 0, 3) {
+	case 0:
+		return uint64(h.draw("old fence", 1, int(h.toy.fence)+1))
+	case 1:
+		return 0
+	}
+	return h.toy.leases[id].Fence
+}
+
+func (h *history) renew() {
+	c := Renew{ID: h.drawID(), By: h.drawActor(), TTL: time.Duration(h.draw("ttl", 0, 50)) * time.Second}
+	c.Fence = h.drawFence(c.ID)
+	l, want := h.finding(c.ID, c.Fence, c.By)
+	switch {
+	case want != nil:
+	case l.Binding != ByTTL:
+		want = ErrBinding
+	case !h.now.Before(l.Expires):
+		want = ErrExpired
+	}
+	h.apply(c, want)
+}
+
+func (h *history) end() {
+	id, by := h.drawID(), h.drawActor()
+	fence := h.drawFence(id)
+	switch h.draw("how", 0, 3) {
+	case 0:
+		_, want := h.finding(id, fence, Daemon())
+		h.apply(Revoke{id, fence, "it used too much"}, want)
+	case 1:
+		l, want := h.finding(id, 0, Daemon())
+		if want == nil && l.Binding != ByTTL {
+			want = ErrBinding
+		} else if want == nil && h.now.Before(l.Expires) {
+			want = ErrNotDue
+		}
+		h.apply(Expire{id}, want)
+	default:
+		_, want := h.finding(id, fence, by)
+		h.apply(Release{ID: id, Fence: fence, By: by}, want)
+	}
+}
+
+func (h *history) park() {
+	id, by := h.drawID(), h.drawActor()
+	l, want := h.finding(id, 0, by)
+	if want == nil && l.State == Parked {
+		if !h.toy.fits(l.Parts, resuming(l)) {
+			want = ErrOverSold
+		}
+		h.apply(Resume{ID: id, By: by}, want)
+		return
+	}
+	h.apply(Park{ID: id, By: by}, want)
+}
+
+// resuming is what a parked lease still has on its devices.
+func resuming(l toyLease) map[string]gpu.MiB {
+	already := map[string]gpu.MiB{}
+	for _, p := range l.Parts {
+		already[p.GPU] = l.measured[p.GPU]
+	}
+	return already
+}
+
+func (h *history) withdraw() {
+	id, by := h.drawID(), h.drawActor()
+	r := h.toy.waiting[id]
+	want := ErrUnknown
+	if r != nil {
+		want = whose(by, r.Holder)
+	}
+	if h.draw("by time", 0, 2) == 0 {
+		if want = ErrUnknown; r != nil {
+			want = nil
+			if h.now.Before(r.Deadline) {
+				want = ErrNotDue
+			}
+		}
+		h.apply(TimeOut{id}, want)
+		return
+	}
+	h.apply(Withdraw{ID: id, By: by}, want)
+}
+
+func (h *history) observe(uuid string) {
+	m := gpu.MiB(h.draw("measured", 0, 8))
+	if id := h.drawID(); h.draw("foreign", 0, 1) == 0 {
+		l, has := h.toy.leases[id]
+		has = has && slices.ContainsFunc(l.Parts, func(p Part) bool { return p.GPU == uuid })
+		if h.book.Observe(id, uuid, m) != has {
+			h.Fatalf("observed %s on %s: %v", id, uuid, !has)
+		}
+		if has {
+			l.measured[uuid] = m
+		}
+		return
+	}
+	h.book.ObserveForeign(uuid, m)
+	h.toy.foreign[uuid] = m
+}
+
+// due applies everything that has come due, and demands that it is everything.
+func (h *history) due() {
+	for _, c := range h.book.Due(h.now) {
+		h.apply(c, nil)
+	}
+	next, any := h.book.Next()
+	for id, r := range h.toy.waiting {
+		if !h.now.Before(r.Deadline) || next.After(r.Deadline) {
+			h.Fatalf("request %s should have timed out", id)
+		}
+	}
+	for id, l := range h.toy.leases {
+		if l.Binding == ByTTL && (!h.now.Before(l.Expires) || next.After(l.Expires)) {
+			h.Fatalf("lease %s should have expired", id)
+		}
+	}
+	if any && !h.now.Before(next) {
+		h.Fatalf("%s is still due", next)
+	}
+}

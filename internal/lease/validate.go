@@ -1,0 +1,175 @@
+package lease
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// The limits of what can be asked for.
+const (
+	MaxIDLength = 128                 // characters
+	MaxMemory   = gpu.MiB(1) << 30    // on one device: a PiB
+	MaxSlots    = 1 << 16             // on one device
+	MaxGPUs     = 1 << 16             //
+	MaxPriority = 1_000_000           // and the same below zero
+	MinTTL      = time.Second         //
+	MaxTTL      = 30 * 24 * time.Hour //
+	MaxWait     = 30 * 24 * time.Hour // from Requested to Deadline
+)
+
+// FieldError is one field with a value that is refused. Fields have the names
+// they have in the API.
+type FieldError struct {
+	Field  string
+	Detail string // what is wrong and what is allowed
+}
+
+func (e FieldError) Error() string { return e.Field + ": " + e.Detail }
+
+// FieldErrors is everything that is wrong with a request, all at once.
+type FieldErrors []FieldError
+
+func (e FieldErrors) Error() string {
+	texts := make([]string, len(e))
+	for i, one := range e {
+		texts[i] = one.Error()
+	}
+	return "request: " + strings.Join(texts, "; ")
+}
+
+// ValidID reports what is wrong with an allocation id, if anything. Allowed are
+// 1 to 128 printable characters of any script, the space among them but not at
+// the ends; control characters, invisible characters and broken UTF-8 are not,
+// because an id must be the same thing to everybody who sees it.
+func ValidID(id string) error { return validText("allocation_id", id) }
+
+// ValidService reports what is wrong with the name of a service, by the rules
+// of ValidID.
+func ValidService(name string) error { return validText("service", name) }
+
+func validText(field, text string) error {
+	if detail := textProblem(text); detail != "" {
+		return FieldError{field, detail}
+	}
+	return nil
+}
+
+func textProblem(text string) string {
+	if text == "" {
+		return "is empty; give it a name"
+	}
+	if plain(text) {
+		return ""
+	}
+	switch {
+	case len(text) > MaxIDLength*utf8.UTFMax || utf8.RuneCountInString(text) > MaxIDLength:
+		return fmt.Sprintf("is longer than %d characters", MaxIDLength)
+	case !utf8.ValidString(text):
+		return "is not valid UTF-8"
+	case strings.HasPrefix(text, " ") || strings.HasSuffix(text, " "):
+		return "begins or ends with a space"
+	}
+	for _, c := range text {
+		if !unicode.IsPrint(c) {
+			return fmt.Sprintf("contains %U, which cannot be printed", c)
+		}
+	}
+	return ""
+}
+
+// plain is the quick answer for the names nearly everybody uses.
+func plain(text string) bool {
+	if len(text) > MaxIDLength {
+		return false
+	}
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// ValidMemory reports what is wrong with an amount of memory that must not be
+// zero.
+func ValidMemory(m gpu.MiB) error {
+	if detail := memoryProblem(m, 1); detail != "" {
+		return FieldError{"memory_mb", detail}
+	}
+	return nil
+}
+
+func memoryProblem(m, least gpu.MiB) string {
+	if m < least || m > MaxMemory {
+		return fmt.Sprintf("is %d; it must be a whole number from %d to %d", int64(m), int64(least), int64(MaxMemory))
+	}
+	return ""
+}
+
+// Validate reports everything that is wrong with a request, as FieldErrors.
+func (r *Request) Validate() error {
+	var errs FieldErrors
+	refuse := func(field, detail string) {
+		if detail != "" {
+			errs = append(errs, FieldError{field, detail})
+		}
+	}
+	refuse("allocation_id", textProblem(r.ID))
+	if r.Holder.Service != "" {
+		refuse("service", textProblem(r.Holder.Service))
+	}
+	refuse("memory_mb", memoryProblem(r.Memory, 0))
+	refuse("slots", outside(r.Slots, 0, MaxSlots))
+	if r.Memory == 0 && r.Slots == 0 {
+		refuse("memory_mb", "is zero, and so are slots; ask for one of them or for both")
+	}
+	refuse("gpus", outside(r.GPUs, 1, MaxGPUs))
+	refuse("priority", outside(r.Priority, -MaxPriority, MaxPriority))
+	refuse(bindingProblem(r.Binding, r.TTL, r.Holder))
+	if wait := r.Deadline.Sub(r.Requested); wait < 0 || wait > MaxWait {
+		refuse("timeout_seconds", fmt.Sprintf("is %g; it must be from 0 to %g (%s)", wait.Seconds(), MaxWait.Seconds(), days(MaxWait)))
+	}
+	if errs == nil {
+		return nil
+	}
+	return errs
+}
+
+func outside(n, least, most int) string {
+	if n < least || n > most {
+		return fmt.Sprintf("is %d; it must be from %d to %d", n, least, most)
+	}
+	return ""
+}
+
+func bindingProblem(b Binding, ttl time.Duration, h Holder) (field, detail string) {
+	switch b {
+	case ByTTL:
+		return "ttl_seconds", ttlProblem(ttl)
+	case ByProcess:
+		if h.PID <= 0 || h.Boot == "" {
+			return "binding", "is process, and the process is not known; use a ttl or a named lease"
+		}
+	case ByName:
+	default:
+		return "binding", fmt.Sprintf("is %q; it must be process, ttl or named", string(b))
+	}
+	if ttl != 0 {
+		return "ttl_seconds", fmt.Sprintf("is set, but a %s lease has no time to live", string(b))
+	}
+	return "", ""
+}
+
+func ttlProblem(ttl time.Duration) string {
+	if ttl < MinTTL || ttl > MaxTTL {
+		return fmt.Sprintf("is %g; it must be from %g to %g (%s)", ttl.Seconds(), MinTTL.Seconds(), MaxTTL.Seconds(), days(MaxTTL))
+	}
+	return ""
+}
+
+func days(d time.Duration) string { return fmt.Sprintf("%g days", d.Hours()/24) }

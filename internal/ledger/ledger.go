@@ -1,0 +1,262 @@
+// Package ledger keeps the book of leases: it is the only one that writes it.
+//
+// One goroutine, the clerk, takes errands in turn. It applies a whole batch of
+// them to the book, writes what happened to the journal in one go, and only
+// then answers. While the disk is waited for, the next batch gathers, so the
+// cost of a write is shared by everybody who came meanwhile. If the journal
+// does not take a batch, the book is put back to where it was and everybody in
+// it is told: nothing is ever granted that is not written down.
+//
+// The rules are in package lease, the choosing in package placement; what
+// holders really use comes in through Observe.
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Settings can be changed while the ledger runs.
+type Settings struct {
+	// Device is what is set for one device.
+	Device func(uuid string) DeviceSettings
+	// Services are what is set for services, by name.
+	Services map[string]Service
+	// Wait is how long a request waits unless it says otherwise.
+	Wait time.Duration
+}
+
+// DeviceSettings is what is set for one device.
+type DeviceSettings struct {
+	Limit        gpu.MiB // zero: all of it
+	Reserve      gpu.MiB
+	MaxPipelines int // zero: the CPUs are shared out over the devices
+}
+
+// Service is what is set for one service.
+type Service struct {
+	lease.Service
+	Preferred string // UUID of the device to try first; empty: none
+}
+
+// Hooks is who is told. Each may be nil; they are called in order and must not
+// block.
+type Hooks struct {
+	Event   func(gpu.Event)
+	Decided func(status string, took time.Duration) // a request was answered: granted, refused, timeout, …
+}
+
+// Options are what a ledger is made from.
+type Options struct {
+	Settings  Settings
+	Hooks     Hooks
+	Processes process.Table
+	CPUs      int
+
+	// Open opens the journal and hands every record in it to replay.
+	Open func(replay func(journal.Record) error) (journal.Journal, error)
+}
+
+// Ledger is the book with everything that keeps it true.
+type Ledger struct {
+	hooks     Hooks
+	processes process.Table
+	boot      string
+	cpus      int
+	journal   journal.Journal
+	errands   chan *errand
+	wake      chan struct{} // something changed that may let a waiting request in
+	holders   holders
+	kin       kinship
+
+	// mu guards what follows, and is never held while the disk is waited for,
+	// so looking is always quick. Leases are changed by the clerk alone.
+	mu       sync.RWMutex
+	settings Settings
+	book     *lease.Book
+	snapshot *placement.Snapshot
+	devices  map[string]*observed
+	waiters  map[string]*waiter
+	effects  []lease.Effect // of the batch at hand
+	dirty    bool           // something changed that may let a waiting request in
+
+	// Only the clerk touches these.
+	buffer   []byte
+	ends     []int // of the records in buffer
+	group    [][]byte
+	chosen   []string
+	restless bool // the journal refused something that has to be tried again
+
+	compacting atomic.Bool
+	finished   chan struct{} // closed when Run is over
+}
+
+// Open reads the journal and makes the book that it describes. Leases whose
+// holders ended meanwhile end as soon as Run starts.
+func Open(o Options) (*Ledger, error) {
+	boot, err := o.Processes.Boot()
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{
+		hooks: o.Hooks, processes: o.Processes, boot: boot, cpus: max(o.CPUs, 1),
+		errands: make(chan *errand, maxBatch), wake: make(chan struct{}, 1), finished: make(chan struct{}),
+		settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil),
+		devices: map[string]*observed{}, waiters: map[string]*waiter{},
+	}
+	l.holders.byProcess = map[process.ID]*holding{}
+	l.kin.seen = map[int]ancestry{}
+	if err := l.recover(o.Open); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Configure changes the settings; they hold at once.
+func (l *Ledger) Configure(s Settings) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settings = s
+	l.recount()
+	l.nudge()
+}
+
+// nudge makes the clerk look whether somebody who waits can be served.
+func (l *Ledger) nudge() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it is going to look anyway
+	}
+}
+
+// Run does what it is asked until ctx ends, and closes the journal then.
+// Leases stand and holders run on.
+func (l *Ledger) Run(ctx context.Context) error {
+	defer close(l.finished)
+	l.reviveHolders()
+	l.clerk(ctx)
+	l.holders.stopAll()
+	return l.journal.Close()
+}
+
+// ErrStopped is what a ledger answers that does not run any more.
+var ErrStopped = errors.New("the daemon is stopping")
+
+// submit hands an errand to the clerk and waits for its end. An errand that
+// was taken is finished whatever happens to ctx: the answer would otherwise
+// not be known.
+func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error {
+	e := &errand{do: do, done: make(chan error, 1)}
+	select {
+	case l.errands <- e:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.finished:
+		return ErrStopped
+	}
+	select {
+	case err := <-e.done:
+		return err
+	case <-l.finished:
+		select {
+		case err := <-e.done:
+			return err
+		default:
+			return ErrStopped
+		}
+	}
+}
+
+// Observation is what was last measured on a device.
+type Observation struct {
+	Device gpu.Device
+	Sample *gpu.Sample // nil: it did not answer
+	State  gpu.State
+	Health gpu.Health
+	Stop   bool   // above temp_critical: nothing is granted
+	Reason string // why it is in this state
+}
+
+// observed is a device as the ledger knows it.
+type observed struct {
+	Observation
+	owned map[string]gpu.MiB // measured by lease
+}
+
+// closed says why nothing is granted on a device; empty if it is.
+func (o *observed) closed() string {
+	switch {
+	case o.Stop:
+		return "it is too hot: " + o.Reason
+	case o.State == gpu.Unavailable:
+		return o.Reason
+	}
+	return ""
+}
+
+// recount works the capacity of every device out again. The caller holds mu.
+func (l *Ledger) recount() {
+	for uuid := range l.devices {
+		l.capacity(uuid)
+	}
+	l.dirty = true
+}
+
+// capacity tells the book what a device has to give. The caller holds mu.
+func (l *Ledger) capacity(uuid string) {
+	o := l.devices[uuid]
+	set := l.settings.Device(uuid)
+	slots := set.MaxPipelines
+	if slots == 0 {
+		// A pipeline needs a CPU to feed its device.
+		slots = max(1, (l.cpus+len(l.devices)-1)/len(l.devices))
+	}
+	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxSlots: slots}
+	if o.closed() == "" {
+		c.Usable = lease.UsableSlots(slots, o.State.Multiplier())
+	}
+	l.book.SetCapacity(uuid, c)
+	l.refresh(uuid)
+}
+
+// refresh shows placement what the book says about a device. The caller holds
+// mu.
+func (l *Ledger) refresh(uuid string) {
+	o := l.devices[uuid]
+	if o == nil {
+		return // a lease from before a restart, on a device that was not seen yet
+	}
+	sum, _ := l.book.Sum(uuid)
+	l.snapshot.Update(uuid, placement.Use{
+		Available: sum.Available(), Ceiling: sum.Ceiling(),
+		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxSlots,
+		State: o.State, Closed: o.closed(),
+	})
+}
+
+// emit tells what happened to a lease or a request.
+func (l *Ledger) emit(code gpu.EventCode, severity gpu.Severity, now time.Time, id, uuid string, data map[string]any, format string, args ...any) {
+	if l.hooks.Event != nil {
+		l.hooks.Event(gpu.Event{
+			Time: now, Code: code, Severity: severity, Lease: id, GPU: uuid,
+			Text: fmt.Sprintf(format, args...), Data: data,
+		})
+	}
+}
+
+func (l *Ledger) decided(status string, took time.Duration) {
+	if l.hooks.Decided != nil {
+		l.hooks.Decided(cmp.Or(status, "granted"), took)
+	}
+}

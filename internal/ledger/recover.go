@@ -1,0 +1,56 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// lostFences is more than the grants that a machine can forget when it loses
+// power: only those to processes are not on disk when they are answered, and
+// the journal syncs by itself long before there are so many.
+const lostFences = 1 << 16
+
+// recover reads the book back. If the machine was started again since, the
+// fences jump: the last grants before may be forgotten, and their fences must
+// not be given out twice.
+func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal, error)) error {
+	var boot string
+	log, err := open(func(r journal.Record) error {
+		record, err := lease.DecodeRecord(r.Data)
+		if err == nil {
+			err = l.book.Replay(&record)
+		}
+		if err != nil {
+			return fmt.Errorf("record %d of the journal: %w", r.Seq, err)
+		}
+		if record.Kind == lease.FenceMark {
+			boot = record.Why
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	l.journal = log
+	fence := l.book.Fence()
+	if boot != "" && boot != l.boot {
+		fence += lostFences
+	}
+	mark := l.fenceRecord(fence)
+	if err := l.book.Replay(&mark); err != nil {
+		return err
+	}
+	if boot == l.boot {
+		return nil
+	}
+	return log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true})
+}
+
+// fenceRecord says how far fences have got, and in which boot.
+func (l *Ledger) fenceRecord(fence uint64) lease.Record {
+	mark := lease.FenceRecord(fence)
+	mark.Why = l.boot
+	return mark
+}

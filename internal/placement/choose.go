@@ -1,0 +1,155 @@
+package placement
+
+import (
+	"math"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Choose picks the devices for a request and appends their UUIDs to chosen, in
+// the order of their index. It reports false, with chosen as it was, when the
+// request does not fit; Explain then says why.
+func Choose(s *Snapshot, r *Request, chosen []string) ([]string, bool) {
+	n := s.needOf(r)
+	if r.count() == 1 {
+		at := s.one(&n)
+		if at < 0 {
+			return chosen, false
+		}
+		return append(chosen, s.devices[at].UUID), true
+	}
+	set := s.several(&n, r.GPUs)
+	if set == nil {
+		return chosen, false
+	}
+	for _, at := range set {
+		chosen = append(chosen, s.devices[at].UUID)
+	}
+	return chosen, true
+}
+
+// need is a request made ready for the scan: names looked up, constraints
+// judged once per model of device.
+type need struct {
+	memory gpu.MiB
+	slots  int
+	keys   []Key
+	apart  bool
+
+	pinned    bool
+	pin       int    // position of the only device allowed; -1: not on this machine
+	preferred int    // position; -1: none
+	models    []bool // which models meet the constraints; nil: all do
+	runs      presence
+	refuse    func(string) string
+}
+
+func (s *Snapshot) needOf(r *Request) need {
+	policy := r.Policy.known()
+	n := need{
+		memory: r.Memory, slots: r.Slots,
+		keys: s.keys[policy], apart: policies[policy].apart,
+		pin: -1, preferred: -1, refuse: r.Refuse,
+	}
+	if r.Preferred != "" {
+		n.preferred = s.lookup(r.Preferred)
+	}
+	if r.Service != "" {
+		n.runs = s.services[r.Service]
+	}
+	if r.Where != (Where{}) {
+		n.models = s.judge(&r.Where)
+		if n.pinned = r.Where.GPU != ""; n.pinned {
+			n.pin = s.lookup(r.Where.GPU)
+		}
+	}
+	return n
+}
+
+func (s *Snapshot) lookup(uuid string) int {
+	if i, ok := s.position[uuid]; ok {
+		return i
+	}
+	return -1
+}
+
+// hasRoom is the part of the decision that the scan asks about every device.
+func (s *Snapshot) hasRoom(n *need, i int) bool {
+	return s.room[i] >= n.memory && int(s.free[i]) >= n.slots
+}
+
+// meets is whether the device is one that the request allows.
+func (s *Snapshot) meets(n *need, i int) bool {
+	return (n.models == nil || n.models[s.model[i]]) && (!n.pinned || i == n.pin)
+}
+
+// refusal is why the caller does not want a device that fits.
+func (s *Snapshot) refusal(n *need, i int) string {
+	if n.refuse == nil {
+		return ""
+	}
+	return n.refuse(s.devices[i].UUID)
+}
+
+// takes is the whole of the hard conditions.
+func (s *Snapshot) takes(n *need, i int) bool {
+	return s.hasRoom(n, i) && s.meets(n, i) && s.refusal(n, i) == ""
+}
+
+// one chooses a single device; -1 means that none fits.
+func (s *Snapshot) one(n *need) int {
+	if n.pinned {
+		if n.pin >= 0 && s.takes(n, n.pin) {
+			return n.pin
+		}
+		return -1
+	}
+	if n.preferred >= 0 && s.takes(n, n.preferred) {
+		return n.preferred
+	}
+	if !n.apart {
+		if at := s.beside(n); at >= 0 {
+			return at
+		}
+	}
+	return s.scan(n)
+}
+
+// scan takes the device with the smallest key. The key is compared first: a
+// device that would not be taken anyway needs no further look, and those are
+// nearly all.
+func (s *Snapshot) scan(n *need) int {
+	best, at := noKey, -1
+	memory, slots := n.memory, n.slots
+	room, free := s.room[:len(n.keys)], s.free[:len(n.keys)]
+	plain := n.models == nil && n.refuse == nil && !(n.apart && len(n.runs) > 0)
+	for i, key := range n.keys {
+		if key >= best || room[i] < memory || int(free[i]) < slots {
+			continue
+		}
+		if plain || s.takes(n, i) && !(n.apart && n.runs.leases(i) > 0) {
+			best, at = key, i
+		}
+	}
+	if at < 0 && n.apart {
+		return s.beside(n)
+	}
+	return at
+}
+
+// beside chooses among the devices on which the service runs: by the policy,
+// or, where services are kept apart, those with fewer of its leases first.
+func (s *Snapshot) beside(n *need) int {
+	best, at, fewest := noKey, -1, int32(math.MaxInt32)
+	for _, d := range n.runs {
+		i := int(d.position)
+		better := n.keys[i] < best
+		if n.apart && d.leases != fewest {
+			better = d.leases < fewest
+		}
+		if better && s.takes(n, i) {
+			best, at, fewest = n.keys[i], i, d.leases
+		}
+	}
+	return at
+}

@@ -1,0 +1,159 @@
+package placement
+
+import (
+	"testing"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+func TestWishes(t *testing.T) {
+	const none = -1
+	cases := []struct {
+		name string
+		uses []Use
+		runs []int // devices with a lease of the service, once for each lease
+		r    Request
+		want int
+	}{
+		{"preferred before policy", []Use{idle(), with(active(3))}, nil, Request{Preferred: uuid(1)}, 1},
+		{"preferred before affinity", []Use{idle(), idle(), idle()}, []int{2}, Request{Preferred: uuid(1)}, 1},
+		{"preferred is full", []Use{idle(), with(active(4))}, nil, Request{Preferred: uuid(1)}, 0},
+		{"preferred is not here", []Use{idle(), idle()}, nil, Request{Preferred: "GPU-elsewhere"}, 0},
+		{"preferred does not meet the constraints", []Use{idle(), idle()}, nil, Request{Preferred: uuid(1), Where: Where{GPU: uuid(0)}}, 0},
+		{"affinity before policy", []Use{idle(), with(active(3))}, []int{1}, Request{}, 1},
+		{"affinity: the best of several by policy", []Use{idle(), with(active(3)), with(active(2))}, []int{1, 2}, Request{}, 2},
+		{"affinity: full, so by policy", []Use{with(active(1)), with(active(4)), idle()}, []int{1}, Request{}, 2},
+		{"another service's leases do not count", []Use{idle(), with(active(3))}, []int{1}, Request{Service: "other"}, 0},
+		{"spread goes where the service is not", []Use{with(active(1)), with(active(3)), with(active(1))}, []int{0, 2}, Request{Policy: Spread}, 1},
+		{"spread goes where the service is least", []Use{with(active(2)), with(active(3))}, []int{0, 0, 1}, Request{Policy: Spread}, 1},
+		{"spread without a free place apart", []Use{with(active(2)), with(active(4))}, []int{0}, Request{Policy: Spread}, 0},
+		{"pinned", []Use{idle(), with(active(3))}, nil, Request{Where: Where{GPU: uuid(1)}}, 1},
+		{"pinned and full", []Use{idle(), with(active(4))}, nil, Request{Where: Where{GPU: uuid(1)}}, none},
+		{"pinned elsewhere", []Use{idle()}, nil, Request{Where: Where{GPU: "GPU-elsewhere"}}, none},
+		{"throttled to fewer slots", []Use{with(usable(1), active(1), state(gpu.Throttled)), idle()}, nil, Request{}, 1},
+		{"critical", []Use{with(state(gpu.Critical))}, nil, Request{}, none},
+		{"unavailable", []Use{with(state(gpu.Unavailable))}, nil, Request{}, none},
+		{"closed", []Use{with(closed("in quarantine")), with(active(3))}, nil, Request{}, 1},
+		{"never measured", []Use{{}}, nil, Request{}, none},
+		{"over-used", []Use{with(available(-1))}, nil, Request{}, none},
+		{"no device at all", nil, nil, Request{}, none},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := machine(c.uses...)
+			for _, i := range c.runs {
+				s.AddLeases("render", uuid(i), 1)
+			}
+			r := c.r
+			r.Memory, r.Slots = 1<<10, 1
+			if r.Service == "" {
+				r.Service = "render"
+			}
+			want := ""
+			if c.want != none {
+				want = uuid(c.want)
+			}
+			if got := chosen(t, s, &r); got != want {
+				t.Errorf("chose %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// A lease may be for memory only or for slots only, and then the other kind
+// does not matter, but a device that grants nothing grants neither.
+func TestSlotsOnlyAndMemoryOnly(t *testing.T) {
+	s := machine(with(active(5)), with(available(0)), with(state(gpu.Critical)), with(closed("broken")))
+	if got := chosen(t, s, &Request{Memory: 1}); got != uuid(0) {
+		t.Errorf("memory only: %q", got)
+	}
+	if got := chosen(t, s, &Request{Slots: 1}); got != uuid(1) {
+		t.Errorf("slots only: %q", got)
+	}
+	s = machine(with(state(gpu.Critical)), with(closed("broken")))
+	if got := chosen(t, s, &Request{Memory: 1}); got != "" {
+		t.Errorf("memory of a device that grants nothing: %q", got)
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	s := machine(idle(), with(active(1)), with(active(2)))
+	asked := 0
+	r := Request{Slots: 1, Refuse: func(uuid string) string {
+		asked++
+		if uuid == uuid0 {
+			return "somebody is ahead"
+		}
+		return ""
+	}}
+	if got := chosen(t, s, &r); got != uuid(1) {
+		t.Errorf("chose %s", got)
+	}
+	if asked != 2 {
+		t.Errorf("asked about %d devices; the third was no candidate any more", asked)
+	}
+}
+
+func TestLeasesAreCounted(t *testing.T) {
+	s := machine(idle(), idle(), idle())
+	for _, step := range []struct{ device, by int }{{2, 1}, {0, 2}, {2, 1}, {1, 0}, {0, -1}, {2, -2}, {1, -1}, {9, 1}} {
+		s.AddLeases("render", uuid(step.device), step.by)
+	}
+	p := s.services["render"]
+	if len(p) != 1 || p.leases(0) != 1 || p.leases(2) != 0 {
+		t.Errorf("counted %v", p)
+	}
+	if s.AddLeases("render", uuid0, -1); len(s.services) != 0 {
+		t.Error("a service without leases is still kept")
+	}
+}
+
+func TestSnapshotOfOddDevices(t *testing.T) {
+	a, b := testDevice(7), testDevice(3)
+	twice := a
+	twice.Index = 1
+	b.Links = []gpu.Link{{To: b.UUID, Kind: gpu.LinkNVLink}, {To: "GPU-gone", Kind: gpu.LinkNVLink}}
+	s := NewSnapshot([]gpu.Device{a, b, twice})
+	if s.Len() != 2 || s.devices[0].Index != 3 || len(s.links[0]) != 0 {
+		t.Errorf("devices %v, links %v", s.devices, s.links)
+	}
+	if s.Update("GPU-gone", idle()) {
+		t.Error("a device that is not there was updated")
+	}
+	if _, ok := s.Use("GPU-gone"); ok {
+		t.Error("a device that is not there has a use")
+	}
+	if !s.Update(a.UUID, idle()) {
+		t.Error("a device that is there was not updated")
+	}
+	if u, ok := s.Use(a.UUID); !ok || u != idle() {
+		t.Errorf("use is %+v", u)
+	}
+}
+
+// The hot path must leave no garbage behind.
+func TestChooseAllocatesNothing(t *testing.T) {
+	s := busy(200)
+	where, err := ParseWhere("name~a100,cc>=8.0,memory>=40GiB,vendor=nvidia")
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := []Request{
+		{Memory: 1 << 10, Slots: 1},
+		{Memory: 1 << 10, Slots: 1, Where: where, Policy: BestFit},
+		{Memory: 1 << 10, Slots: 1, Service: "render", Preferred: uuid(3), Policy: Spread},
+		{Memory: 500 << 10, Slots: 1},
+		{Memory: 1 << 10, Slots: 1, GPUs: 4},
+		{Memory: 60 << 10, Slots: 1, GPUs: 8},
+	}
+	into := make([]string, 0, 16)
+	for _, r := range requests {
+		if n := testing.AllocsPerRun(20, func() { Choose(s, &r, into) }); n != 0 {
+			t.Errorf("%+v: %v allocations", r, n)
+		}
+	}
+	u := idle()
+	if n := testing.AllocsPerRun(20, func() { s.Update(uuid0, u) }); n != 0 {
+		t.Errorf("Update: %v allocations", n)
+	}
+}

@@ -1,0 +1,19 @@
+// Package placement decides on which device, or on which set of devices, a
+// request is put. It is pure: the caller owns a Snapshot of the machine, keeps
+// it up to date one device at a time, and asks Choose. When nothing fits,
+// Explain says why, device by device.
+//
+// Hard conditions come first: the constraints of the request, the room on the
+// device, its state. Among the devices that pass, the wishes decide, in this
+// order:
+//
+//  1. the preferred device, if it is one of them;
+//  2. for a request for several devices, the set with the best links;
+//  3. devices on which the service already runs (the policy spread turns this
+//     around: devices on which it runs least);
+//  4. the policy, and last the position of the device, so that the same
+//     snapshot and the same request always give the same answer.
+//
+// Choose reads one number per device and policy, kept up to date by Update,
+// and allocates nothing. To add a policy, see docs/adding-a-policy.md.
+package placement

@@ -1,0 +1,115 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Explain says why a request does not fit, in the terms and with the code that
+// Choose decides by; nil means that it does fit. It is for answers to people:
+// it costs far more than Choose.
+func Explain(s *Snapshot, r *Request) *NoFitError {
+	n := s.needOf(r)
+	e := &NoFitError{Request: *r}
+	var now, ever []gpu.MiB // what the devices in question have to give
+	ready := 0
+	for i := range s.devices {
+		reasons := s.reasons(&n, r, i)
+		e.Reasons = append(e.Reasons, reasons...)
+		if len(reasons) == 0 {
+			e.Fit++
+		}
+		u := &s.use[i]
+		if !s.meets(&n, i) {
+			continue
+		}
+		if u.MaxPipelines >= r.Slots {
+			ever = append(ever, u.Ceiling)
+			if u.Ceiling >= r.Memory {
+				ready++
+			}
+		}
+		if int(s.free[i]) >= r.Slots && s.refusal(&n, i) == "" {
+			now = append(now, u.Available)
+		}
+	}
+	if e.Fit >= r.count() {
+		return nil
+	}
+	e.Ever = ready >= r.count()
+	e.LargestNow, e.LargestEver = largest(now, r.count()), largest(ever, r.count())
+	e.Hint = s.hint(e, len(ever))
+	return e
+}
+
+// largest is the most memory that count devices have each; zero if fewer have
+// any.
+func largest(amounts []gpu.MiB, count int) gpu.MiB {
+	if len(amounts) < count {
+		return 0
+	}
+	slices.SortFunc(amounts, func(a, b gpu.MiB) int { return cmp.Compare(b, a) })
+	return max(amounts[count-1], 0)
+}
+
+// reasons is empty exactly where takes says yes.
+func (s *Snapshot) reasons(n *need, r *Request, i int) []Reason {
+	if s.takes(n, i) {
+		return nil
+	}
+	u, d := &s.use[i], &s.devices[i]
+	var all []Reason
+	because := func(code Code, format string, args ...any) *Reason {
+		all = append(all, Reason{GPU: d.UUID, Index: d.Index, Code: code, Text: fmt.Sprintf(format, args...)})
+		return &all[len(all)-1]
+	}
+	switch {
+	case n.pinned && i != n.pin:
+		because(OtherDevice, "the request is for %s", r.Where.GPU)
+	case !s.meets(n, i):
+		because(Unmet, "%s", unmetText(&r.Where, &s.models[s.model[i]]))
+	case u.Closed != "":
+		because(Closed, "nothing is granted here: %s", u.Closed)
+	case u.Ceiling < r.Memory:
+		why := because(TooSmall, "needs %s and could never have more than %s", r.Memory, max(u.Ceiling, 0))
+		why.Needs, why.Has = r.Memory, u.Ceiling
+	case u.MaxPipelines < r.Slots:
+		why := because(TooSmall, "needs %s and has only %d in all", slots(r.Slots), u.MaxPipelines)
+		why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
+	case s.free[i] < 0:
+		because(BadState, "the device is %s", u.State)
+	case s.hasRoom(n, i):
+		because(HeldBack, "%s", s.refusal(n, i))
+	default:
+		if int(s.free[i]) < r.Slots {
+			why := because(NoSlot, "needs %s; %d of %d usable are taken", slots(r.Slots), u.Active, u.Usable)
+			why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
+		}
+		if s.room[i] < r.Memory {
+			why := because(NoMemory, "needs %s and has %s", r.Memory, s.room[i])
+			why.Needs, why.Has = r.Memory, s.room[i]
+		}
+	}
+	return all
+}
+
+func unmetText(w *Where, m *model) string {
+	switch w.unmet(m) {
+	case "vendor":
+		return fmt.Sprintf("it is made by %s, not by %s", m.vendor, w.Vendor)
+	case "name":
+		if w.Like {
+			return fmt.Sprintf("its name is %s, which is not like %s", m.name, w.Name)
+		}
+		return fmt.Sprintf("its name is %s, not %s", m.name, w.Name)
+	case "cc":
+		if !m.hasCC {
+			return fmt.Sprintf("it has no compute capability, and %s or more is asked for", w.CC)
+		}
+		return fmt.Sprintf("its compute capability is %s, below %s", m.cc, w.CC)
+	}
+	return fmt.Sprintf("it has %s of memory, less than %s", m.memory, w.MinMemory)
+}

@@ -1,0 +1,114 @@
+package placement
+
+import (
+	"cmp"
+	"math"
+)
+
+// pull is how strongly the members of a set draw a device that is not in it.
+type pull struct {
+	links   int32 // how many members it has a link to
+	weakest int32 // of those links
+	total   int32 // of those links
+	member  bool
+}
+
+// greedy grows a set around each of the first few candidates (the first one
+// only, where the preferred device fits or where very many devices are wanted)
+// and keeps the best; it stops at one that cannot be beaten. A set grows by the
+// device that is linked best to those already in it, then by the first in
+// affinity and policy.
+func (s *Snapshot) greedy(n *need, count int) {
+	seeds := few
+	if count > few || s.hasPreferred(n) {
+		seeds = 1
+	}
+	var kept score
+	for at := range seeds {
+		now := s.grow(n, s.scratch.candidates[at].position, count)
+		if at == 0 || now.betterThan(kept) {
+			kept = now
+			s.scratch.best = append(s.scratch.best[:0], s.scratch.set...)
+		}
+		if kept.weakest >= s.strongest {
+			return
+		}
+	}
+}
+
+// grow leaves the set around one device in scratch space.
+func (s *Snapshot) grow(n *need, seed, count int) score {
+	c := &s.scratch
+	c.set, c.touched = c.set[:0], c.touched[:0]
+	now := score{weakest: math.MaxInt32}
+	for next := seed; ; next = s.bestLinked(n) {
+		if len(c.set) > 0 {
+			now.weakest = min(now.weakest, s.weakestTo(next))
+			now.total += c.pull[next].total
+		}
+		s.join(next)
+		if len(c.set) == count {
+			break
+		}
+	}
+	for _, i := range c.touched {
+		c.pull[i] = pull{}
+	}
+	return now
+}
+
+// join makes a device a member and lets it draw those it has links to.
+func (s *Snapshot) join(i int) {
+	c := &s.scratch
+	c.set = append(c.set, i)
+	c.touched = append(c.touched, i)
+	c.pull[i].member = true
+	for _, l := range s.links[i] {
+		p := &c.pull[l.to]
+		if p.links == 0 {
+			p.weakest = l.strength
+			c.touched = append(c.touched, int(l.to))
+		}
+		p.links++
+		p.weakest = min(p.weakest, l.strength)
+		p.total += l.strength
+	}
+}
+
+// weakestTo is the weakest link from a device to the members.
+func (s *Snapshot) weakestTo(i int) int32 {
+	if int(s.scratch.pull[i].links) < len(s.scratch.set) {
+		return 0
+	}
+	return s.scratch.pull[i].weakest
+}
+
+// bestLinked is the next device for the set: one that is drawn by it, or the
+// first candidate that is not in it yet. There is one, because the candidates
+// are at least as many as the devices wanted.
+func (s *Snapshot) bestLinked(n *need) int {
+	c := &s.scratch
+	best, at := candidate{}, -1
+	consider := func(i int) {
+		if c.pull[i].member || !s.takes(n, i) {
+			return
+		}
+		next := s.candidate(n, i)
+		if at < 0 || cmp.Or(
+			cmp.Compare(s.weakestTo(at), s.weakestTo(i)),
+			cmp.Compare(c.pull[at].total, c.pull[i].total),
+			compare(next, best)) < 0 {
+			best, at = next, i
+		}
+	}
+	for _, first := range c.candidates {
+		if !c.pull[first.position].member {
+			consider(first.position)
+			break
+		}
+	}
+	for _, i := range c.touched {
+		consider(i)
+	}
+	return at
+}

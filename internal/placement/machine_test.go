@@ -1,0 +1,52 @@
+package placement
+
+import (
+	"fmt"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+const uuid0 = "GPU-00000"
+
+func uuid(i int) string { return fmt.Sprintf("GPU-%05d", i) }
+
+func testDevice(i int) gpu.Device {
+	return gpu.Device{
+		UUID: uuid(i), Index: i, Vendor: gpu.NVIDIA, Name: "NVIDIA H200",
+		ComputeCapability: "9.0", MemoryTotal: 81 << 10,
+	}
+}
+
+// idle is a device of 80 GiB and four slots that nobody uses.
+func idle() Use {
+	return Use{Available: 80 << 10, Ceiling: 80 << 10, Usable: 4, MaxPipelines: 4, State: gpu.Optimal}
+}
+
+// machine is a snapshot of devices in these conditions.
+func machine(uses ...Use) *Snapshot {
+	devices := make([]gpu.Device, len(uses))
+	for i := range devices {
+		devices[i] = testDevice(i)
+	}
+	s := NewSnapshot(devices)
+	for i, u := range uses {
+		s.Update(uuid(i), u)
+	}
+	return s
+}
+
+// with is an idle device after some edits.
+func with(edits ...func(*Use)) Use {
+	u := idle()
+	for _, edit := range edits {
+		edit(&u)
+	}
+	return u
+}
+
+func active(n int) func(*Use)        { return func(u *Use) { u.Active = n } }
+func available(m gpu.MiB) func(*Use) { return func(u *Use) { u.Available = m } }
+func maxSlots(n int) func(*Use)      { return func(u *Use) { u.MaxPipelines, u.Usable = n, n } }
+func usable(n int) func(*Use)        { return func(u *Use) { u.Usable = n } }
+func state(s gpu.State) func(*Use)   { return func(u *Use) { u.State = s } }
+func closed(why string) func(*Use)   { return func(u *Use) { u.Closed = why } }

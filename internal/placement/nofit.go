@@ -1,0 +1,123 @@
+package placement
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Code names a kind of reason; codes are stable.
+type Code string
+
+// The reasons why a device is not taken. The first that holds is given; only
+// no_slot and no_memory are given together.
+const (
+	OtherDevice Code = "other_device" // the request is for one other device
+	Unmet       Code = "constraint"   // the device is not what was asked for
+	Closed      Code = "closed"       // nothing is granted on the device
+	TooSmall    Code = "too_small"    // it would not fit on the device even if it were empty
+	BadState    Code = "state"        // the device is CRITICAL or UNAVAILABLE
+	NoSlot      Code = "no_slot"      // too few slots are free
+	NoMemory    Code = "no_memory"    // too little memory can be leased
+	HeldBack    Code = "held_back"    // it fits, but Request.Refuse says no
+)
+
+// Reason is why one device is not taken.
+type Reason struct {
+	GPU   string // UUID
+	Index int
+	Code  Code
+	Text  string // one sentence for people, without the device
+
+	// The numbers behind the sentence, where it is about numbers.
+	Needs, Has                 gpu.MiB
+	NeedsSlots, Active, Usable int
+}
+
+// NoFitError is the answer to a request that does not fit.
+type NoFitError struct {
+	Request Request
+	Reasons []Reason // by device, in order of index; a device that fits has none
+	Fit     int      // how many devices do fit; fewer than were asked for
+
+	// Ever is whether the request would fit if nobody held anything and every
+	// device were well. A request that never fits should not wait.
+	Ever bool
+
+	// LargestNow and LargestEver are the most memory per device that the same
+	// request could have got, now and on an empty machine; zero if none.
+	LargestNow, LargestEver gpu.MiB
+
+	Hint string // what to do, one sentence
+}
+
+func (e *NoFitError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "place %s: ", describe(&e.Request))
+	if e.Fit == 0 {
+		b.WriteString("no device fits")
+	} else {
+		fmt.Fprintf(&b, "only %d of %d devices fit", e.Fit, e.Request.count())
+	}
+	fmt.Fprintf(&b, " (%s)", e.Hint)
+	return b.String()
+}
+
+// hint says what to do; able is how many devices meet the constraints and have
+// the slots.
+func (s *Snapshot) hint(e *NoFitError, able int) string {
+	r := &e.Request
+	switch {
+	case len(s.devices) == 0:
+		return "there is no GPU on this machine"
+	case r.count() > len(s.devices):
+		return fmt.Sprintf("this machine has %s; ask for no more", devices(len(s.devices)))
+	case r.Where.GPU != "" && s.lookup(r.Where.GPU) < 0:
+		return fmt.Sprintf("there is no device %s on this machine", r.Where.GPU)
+	case r.Where.GPU != "" && r.count() > 1:
+		return fmt.Sprintf("a request for one given device cannot be for %d", r.count())
+	case !e.Ever && able < r.count():
+		return fmt.Sprintf("%s of this machine could ever serve it; change the constraints, the slots or the number of devices", devices(able))
+	case !e.Ever:
+		return fmt.Sprintf("ask for at most %s: more never fits on this machine", e.LargestEver)
+	case e.LargestNow > 0 && e.LargestNow < r.Memory:
+		return fmt.Sprintf("wait, or ask for at most %s, which is free now", e.LargestNow)
+	}
+	return "wait until somebody releases, or until the devices are well again"
+}
+
+func describe(r *Request) string {
+	var parts []string
+	if r.Memory > 0 {
+		parts = append(parts, r.Memory.String())
+	}
+	if r.Slots > 0 {
+		parts = append(parts, slots(r.Slots))
+	}
+	text := strings.Join(parts, " and ")
+	if r.count() > 1 {
+		text += fmt.Sprintf(" on each of %d devices", r.count())
+	}
+	if where := r.Where.String(); where != "" {
+		text += " where " + where
+	}
+	return text
+}
+
+func slots(n int) string {
+	if n == 1 {
+		return "1 slot"
+	}
+	return fmt.Sprintf("%d slots", n)
+}
+
+func devices(n int) string {
+	switch n {
+	case 0:
+		return "no device"
+	case 1:
+		return "1 device"
+	}
+	return fmt.Sprintf("%d devices", n)
+}

@@ -1,0 +1,321 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-gpu/berth/gpu"
+	"pgregory.net/rapid"
+)
+
+// world is a machine in plain form, from which the properties work out by
+// themselves what is right.
+type world struct {
+	devices []gpu.Device
+	uses    []Use
+	runs    [][]int // service → leases by device
+	s       *Snapshot
+}
+
+var services = []string{"", "render", "train"}
+
+func drawWorld(t *rapid.T, most int) *world {
+	w := &world{}
+	n := rapid.IntRange(0, most).Draw(t, "devices")
+	for i := range n {
+		d := testDevice(i)
+		if rapid.IntRange(0, 3).Draw(t, "other model") == 0 {
+			d.Name, d.ComputeCapability, d.MemoryTotal = "Radeon", "", 16<<10
+			d.Vendor = gpu.AMD
+		}
+		for j := range i {
+			if kind := rapid.IntRange(0, 3).Draw(t, "link"); kind > 0 {
+				kinds := []gpu.LinkKind{"", gpu.LinkNVLink, gpu.LinkSwitch, gpu.LinkSystem}
+				d.Links = append(d.Links, gpu.Link{To: uuid(j), Kind: kinds[kind], Lanes: rapid.IntRange(0, 2).Draw(t, "lanes")})
+			}
+		}
+		w.devices = append(w.devices, d)
+		w.uses = append(w.uses, drawUse(t))
+	}
+	w.s = NewSnapshot(w.devices)
+	for i, u := range w.uses {
+		w.s.Update(uuid(i), u)
+	}
+	w.runs = make([][]int, len(services))
+	for k := range services {
+		w.runs[k] = make([]int, n)
+		for i := range n {
+			leases := max(rapid.IntRange(-2, 2).Draw(t, "leases"), 0)
+			if k > 0 {
+				w.runs[k][i] = leases
+				w.s.AddLeases(services[k], uuid(i), leases)
+			}
+		}
+	}
+	return w
+}
+
+func drawUse(t *rapid.T) Use {
+	u := Use{
+		Available:    gpu.MiB(rapid.IntRange(-1, 6).Draw(t, "available")),
+		Ceiling:      gpu.MiB(rapid.IntRange(2, 6).Draw(t, "ceiling")),
+		MaxPipelines: rapid.IntRange(1, 3).Draw(t, "max"),
+		State:        rapid.SampledFrom(gpu.States()[:4]).Draw(t, "state"),
+	}
+	u.Available = min(u.Available, u.Ceiling)
+	u.Usable = rapid.IntRange(0, u.MaxPipelines).Draw(t, "usable")
+	u.Active = rapid.IntRange(0, u.MaxPipelines).Draw(t, "active")
+	if rapid.IntRange(0, 9).Draw(t, "closed") == 0 {
+		u.Closed = "in quarantine"
+	}
+	return u
+}
+
+func drawRequest(t *rapid.T, w *world, mostGPUs int) Request {
+	r := Request{
+		GPUs:    rapid.IntRange(1, mostGPUs).Draw(t, "gpus"),
+		Memory:  gpu.MiB(rapid.IntRange(0, 4).Draw(t, "memory")),
+		Slots:   rapid.IntRange(0, 2).Draw(t, "slots"),
+		Policy:  rapid.SampledFrom(Policies()).Draw(t, "policy"),
+		Service: rapid.SampledFrom(services).Draw(t, "service"),
+	}
+	if rapid.Bool().Draw(t, "prefers") {
+		r.Preferred = uuid(rapid.IntRange(0, len(w.devices)).Draw(t, "preferred"))
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "where") {
+	case 0:
+		r.Where.Vendor = gpu.NVIDIA
+	case 1:
+		r.Where = Where{Name: "h2?0", Like: true}
+	case 2:
+		r.Where.GPU = uuid(rapid.IntRange(0, len(w.devices)).Draw(t, "pin"))
+	}
+	if rapid.IntRange(0, 3).Draw(t, "refuses") == 0 {
+		r.Refuse = func(uuid string) string {
+			if strings.HasSuffix(uuid, "1") {
+				return "somebody is ahead"
+			}
+			return ""
+		}
+	}
+	return r
+}
+
+// fits is the hard conditions in plain words.
+func (w *world) fits(r *Request, i int) bool {
+	u, d := w.uses[i], w.devices[i]
+	switch {
+	case r.Where.GPU != "" && r.Where.GPU != d.UUID,
+		r.Where.Vendor != "" && r.Where.Vendor != d.Vendor,
+		r.Where.Name != "": // h2?0 is a pattern for the whole name, and no device is called that
+		return false
+	case u.Closed != "" || u.State == gpu.Critical || u.Available < r.Memory:
+		return false
+	case r.Slots > 0 && u.Active+r.Slots > u.Usable:
+		return false
+	}
+	return r.Refuse == nil || r.Refuse(d.UUID) == ""
+}
+
+// order is the wishes in plain words: negative if device i is to be taken
+// before device j.
+func (w *world) order(r *Request, i, j int) int {
+	a, b := w.uses[i], w.uses[j]
+	leases := w.runs[slices.Index(services, r.Service)]
+	first := func(yes, other bool) int {
+		switch {
+		case yes == other:
+			return 0
+		case yes:
+			return -1
+		}
+		return 1
+	}
+	load := func(x, y Use) int { return cmp.Compare(x.Active*y.MaxPipelines, y.Active*x.MaxPipelines) }
+	affinity := first(leases[i] > 0, leases[j] > 0)
+	more, less := cmp.Compare(b.Available, a.Available), cmp.Compare(a.Available, b.Available)
+	var policy int
+	switch r.Policy {
+	case LeastLoaded:
+		policy = cmp.Or(load(a, b), more)
+	case MostFree:
+		policy = cmp.Or(more, load(a, b))
+	case BestFit:
+		policy = cmp.Or(less, load(a, b))
+	case Spread:
+		affinity = cmp.Compare(leases[i], leases[j])
+		policy = cmp.Or(cmp.Compare(a.Active, b.Active), more)
+	case Pack:
+		policy = cmp.Or(load(b, a), less)
+	}
+	return cmp.Or(first(uuid(i) == r.Preferred, uuid(j) == r.Preferred), affinity, policy, i-j)
+}
+
+// ranked lists the devices that fit, the one to take first in front.
+func (w *world) ranked(r *Request) []int {
+	var fit []int
+	for i := range w.devices {
+		if w.fits(r, i) {
+			fit = append(fit, i)
+		}
+	}
+	slices.SortFunc(fit, func(i, j int) int { return w.order(r, i, j) })
+	return fit
+}
+
+func (w *world) link(i, j int) int32 {
+	for _, l := range w.devices[max(i, j)].Links {
+		if l.To == uuid(min(i, j)) {
+			return strength(l)
+		}
+	}
+	return 0
+}
+
+// bestSet goes through every set of devices that fit.
+func (w *world) bestSet(r *Request) []string {
+	fit := w.ranked(r)
+	var best []int
+	var kept score
+	for set := range subsets(len(fit), r.GPUs) {
+		if len(fit) > 0 && uuid(fit[0]) == r.Preferred && set[0] != 0 {
+			continue
+		}
+		now := score{weakest: 1 << 30}
+		for a := range set {
+			now.ranks += int32(set[a])
+			for b := range a {
+				l := w.link(fit[set[a]], fit[set[b]])
+				now.weakest, now.total = min(now.weakest, l), now.total+l
+			}
+		}
+		if best == nil || now.betterThan(kept) {
+			kept, best = now, nil
+			for _, rank := range set {
+				best = append(best, fit[rank])
+			}
+		}
+	}
+	slices.Sort(best)
+	var uuids []string
+	for _, i := range best {
+		uuids = append(uuids, uuid(i))
+	}
+	return uuids
+}
+
+// subsets yields the subsets of size k of 0…n-1 in lexicographic order.
+func subsets(n, k int) func(func([]int) bool) {
+	return func(yield func([]int) bool) {
+		set := make([]int, 0, k)
+		var extend func(from int) bool
+		extend = func(from int) bool {
+			if len(set) == k {
+				return yield(set)
+			}
+			for i := from; i < n; i++ {
+				set = append(set, i)
+				if !extend(i + 1) {
+					return false
+				}
+				set = set[:len(set)-1]
+			}
+			return true
+		}
+		extend(0)
+	}
+}
+
+func TestTheFirstInOrderIsChosen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, 8)
+		r := drawRequest(t, w, 1)
+		got, ok := Choose(w.s, &r, nil)
+		want := w.ranked(&r)
+		switch {
+		case ok != (len(want) > 0):
+			t.Fatalf("Choose says %v, %d devices fit", ok, len(want))
+		case ok && got[0] != uuid(want[0]):
+			t.Fatalf("chose %s, the order is %v", got[0], want)
+		}
+	})
+}
+
+func TestTheBestLinkedSetIsChosen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, 7)
+		r := drawRequest(t, w, 4)
+		got, ok := Choose(w.s, &r, nil)
+		want := w.bestSet(&r)
+		if ok != (want != nil) || !slices.Equal(got, want) {
+			t.Fatalf("chose %v, want %v", got, want)
+		}
+	})
+}
+
+// TestExplainAgreesWithChoose holds what Explain says to what Choose does.
+func TestExplainAgreesWithChoose(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, 6)
+		r := drawRequest(t, w, 3)
+		_, ok := Choose(w.s, &r, nil)
+		e := Explain(w.s, &r)
+		if ok != (e == nil) {
+			t.Fatalf("Choose says %v, Explain %v", ok, e)
+		}
+		if e == nil {
+			return
+		}
+		blamed := map[string]bool{}
+		for _, why := range e.Reasons {
+			blamed[why.GPU] = true
+			if why.Text == "" {
+				t.Fatalf("no text in %+v", why)
+			}
+		}
+		for i := range w.devices {
+			if fit := w.fits(&r, i); fit == blamed[uuid(i)] {
+				t.Fatalf("device %d fits: %v, and its reasons are %+v", i, fit, e.Reasons)
+			}
+		}
+		w.checkLargest(t, r, e.LargestNow)
+		if e.Ever != w.fitsEmpty(r) {
+			t.Fatalf("ever is %v", e.Ever)
+		}
+		if ever := r; e.LargestEver > 0 {
+			ever.Memory = e.LargestEver
+			if !w.fitsEmpty(ever) {
+				t.Fatalf("%s would never fit", e.LargestEver)
+			}
+			if ever.Memory++; w.fitsEmpty(ever) {
+				t.Fatalf("more than %s would fit", e.LargestEver)
+			}
+		}
+	})
+}
+
+// checkLargest: the amount fits, and one more does not.
+func (w *world) checkLargest(t *rapid.T, r Request, largest gpu.MiB) {
+	r.Memory = largest
+	if _, ok := Choose(w.s, &r, nil); largest > 0 && !ok {
+		t.Fatalf("%s would not fit now", largest)
+	}
+	r.Memory++
+	if _, ok := Choose(w.s, &r, nil); ok {
+		t.Fatalf("more than %s fits now", largest)
+	}
+}
+
+// fitsEmpty is whether a request fits on the same devices, empty and well.
+func (w *world) fitsEmpty(r Request) bool {
+	empty := *w
+	empty.uses = slices.Clone(w.uses)
+	for i := range empty.uses {
+		u := &empty.uses[i]
+		*u = Use{Available: u.Ceiling, Ceiling: u.Ceiling, Usable: u.MaxPipelines, MaxPipelines: u.MaxPipelines, State: gpu.Optimal}
+	}
+	r.Refuse = nil
+	return len(empty.ranked(&r)) >= r.GPUs
+}

@@ -1,0 +1,25 @@
+package placement
+
+import "github.com/berth-gpu/berth/gpu"
+
+// Request is what is to be placed. The caller has checked its numbers: none is
+// negative.
+type Request struct {
+	GPUs   int     // how many devices, all different; below one means one
+	Memory gpu.MiB // on each device
+	Slots  int     // on each device
+
+	Where  Where  // what the devices must be
+	Policy Policy // how to choose among those that fit
+
+	Preferred string // UUID of the device to take if it fits; empty: none
+	Service   string // for affinity; empty: none
+
+	// Refuse says why a device that fits is still not to be taken, such as
+	// that somebody ahead in the queue would be delayed; empty means take it.
+	// Choose asks only about devices that it would take otherwise. Nil refuses
+	// nothing.
+	Refuse func(uuid string) string
+}
+
+func (r *Request) count() int { return max(r.GPUs, 1) }

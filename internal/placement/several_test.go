@@ -1,0 +1,101 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// islands is a machine whose devices are linked by NVLink within islands of
+// this size, and by the host between them.
+func islands(n, size int) *Snapshot {
+	devices := make([]gpu.Device, n)
+	for i := range devices {
+		devices[i] = testDevice(i)
+		for j := range n {
+			switch {
+			case i == j:
+			case i/size == j/size:
+				devices[i].Links = append(devices[i].Links, gpu.Link{To: uuid(j), Kind: gpu.LinkNVLink, Lanes: 4})
+			case i/size/2 == j/size/2:
+				devices[i].Links = append(devices[i].Links, gpu.Link{To: uuid(j), Kind: gpu.LinkNode})
+			}
+		}
+	}
+	s := NewSnapshot(devices)
+	for i := range devices {
+		s.Update(uuid(i), idle())
+	}
+	return s
+}
+
+func TestSetsStayWithinIslands(t *testing.T) {
+	for _, n := range []int{8, 16, 64} { // 64: greedy
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			s := islands(n, 4)
+			r := Request{GPUs: 3, Memory: 1 << 10, Slots: 1}
+			s.Update(uuid(1), with(active(4))) // the first island has three left
+			expect(t, s, &r, 0, 2, 3)
+			s.Update(uuid(0), with(active(4))) // now two: the next one
+			expect(t, s, &r, 4, 5, 6)
+			r.Preferred = uuid(2) // must be in, and takes its neighbour along
+			expect(t, s, &r, 2, 3, 4)
+		})
+	}
+}
+
+// All links alike, as with a switch: the policy decides.
+func TestEqualLinksLeaveItToThePolicy(t *testing.T) {
+	for _, n := range []int{8, 32} {
+		s := islands(n, n)
+		for i := range n {
+			s.Update(uuid(i), with(active((n-i)%4)))
+		}
+		r := Request{GPUs: 2, Slots: 1}
+		expect(t, s, &r, 0, 4)
+		s.AddLeases("render", uuid(3), 1)
+		r.Service = "render"
+		expect(t, s, &r, 0, 3)
+		r.Policy = Spread
+		expect(t, s, &r, 0, 4)
+	}
+}
+
+func TestManyDevices(t *testing.T) {
+	s := islands(64, 4)
+	got, ok := Choose(s, &Request{GPUs: 40, Slots: 1}, nil)
+	if slices.Sort(got); !ok || len(slices.Compact(got)) != 40 {
+		t.Errorf("got %d different devices, %v", len(got), ok)
+	}
+	if _, ok := Choose(s, &Request{GPUs: 65, Slots: 1}, nil); ok {
+		t.Error("65 of 64 devices were found")
+	}
+	if got, ok := Choose(s, &Request{GPUs: 64, Slots: 1}, []string{"before"}); !ok || len(got) != 65 || got[0] != "before" {
+		t.Errorf("all devices: %d, %v", len(got), ok)
+	}
+}
+
+func TestADecisionLeavesNothingBehind(t *testing.T) {
+	s := islands(64, 4)
+	r := Request{GPUs: 6, Slots: 1}
+	first, _ := Choose(s, &r, nil)
+	for range 3 {
+		if again, _ := Choose(s, &r, nil); !slices.Equal(first, again) {
+			t.Fatalf("chose %v and then %v", first, again)
+		}
+	}
+}
+
+func expect(t *testing.T, s *Snapshot, r *Request, want ...int) {
+	t.Helper()
+	got, _ := Choose(s, r, nil)
+	uuids := []string{}
+	for _, i := range want {
+		uuids = append(uuids, uuid(i))
+	}
+	if !slices.Equal(got, uuids) {
+		t.Errorf("chose %v, want %v", got, uuids)
+	}
+}

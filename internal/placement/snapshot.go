@@ -1,0 +1,120 @@
+package placement
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Use is what changes on a device from one decision to the next.
+type Use struct {
+	Available gpu.MiB // what can be leased now; negative when the device is over-used
+	Ceiling   gpu.MiB // what could be leased if nobody held anything
+
+	Active       int // slots in use
+	Usable       int // slots that may be in use in the present state
+	MaxPipelines int // slots in the best state
+
+	State  gpu.State
+	Closed string // why nothing is granted here, such as a quarantine; empty: open
+}
+
+// free is the number of slots that can be granted, or -1 where nothing is
+// granted at all, not even a lease without slots.
+func (u *Use) free() int32 {
+	if u.Closed != "" || u.State.Multiplier() == 0 {
+		return -1
+	}
+	return int32(min(max(u.Usable-u.Active, 0), math.MaxInt32))
+}
+
+// Snapshot is the machine as placement sees it. One goroutine owns it: Choose
+// and Explain use its scratch space. Devices are kept in the order of their
+// index, and by position in parallel slices, so that a decision walks through
+// memory in a straight line.
+type Snapshot struct {
+	devices  []gpu.Device
+	position map[string]int // by UUID
+	models   []model        // what constraints look at, each combination once
+	model    []int32        // by position
+
+	links     [][]link // by position, sorted by the other end
+	strongest int32    // of all links
+
+	use  []Use
+	room []gpu.MiB // Use.Available again, for the scan
+	free []int32   // Use.free
+	keys [policyCount][]Key
+
+	services map[string]presence
+
+	scratch scratch
+}
+
+// NewSnapshot makes a snapshot of these devices. Until its first Update a
+// device is closed. When a device appears or its facts change, make a new one.
+func NewSnapshot(devices []gpu.Device) *Snapshot {
+	s := &Snapshot{position: make(map[string]int), services: make(map[string]presence)}
+	for _, d := range devices {
+		if _, twice := s.position[d.UUID]; !twice {
+			s.position[d.UUID] = 0
+			s.devices = append(s.devices, d)
+		}
+	}
+	slices.SortStableFunc(s.devices, func(a, b gpu.Device) int {
+		if a.Index != b.Index {
+			return a.Index - b.Index
+		}
+		return strings.Compare(a.UUID, b.UUID)
+	})
+	n := len(s.devices)
+	s.use, s.room, s.free, s.model = make([]Use, n), make([]gpu.MiB, n), make([]int32, n), make([]int32, n)
+	for p := range s.keys {
+		s.keys[p] = make([]Key, n)
+	}
+	s.scratch.rank, s.scratch.pull = make([]int8, n), make([]pull, n)
+	known := make(map[model]int32)
+	for i := range s.devices {
+		s.position[s.devices[i].UUID] = i
+		s.model[i] = s.modelOf(&s.devices[i], known)
+		s.set(i, Use{Closed: "it has not been measured yet"})
+	}
+	s.links = linksOf(s.devices, s.position)
+	for _, all := range s.links {
+		for _, l := range all {
+			s.strongest = max(s.strongest, l.strength)
+		}
+	}
+	return s
+}
+
+// Len is the number of devices.
+func (s *Snapshot) Len() int { return len(s.devices) }
+
+// Update replaces what is known about one device. It reports whether the
+// snapshot has that device.
+func (s *Snapshot) Update(uuid string, u Use) bool {
+	i, ok := s.position[uuid]
+	if ok {
+		s.set(i, u)
+	}
+	return ok
+}
+
+// Use returns what Update last said about a device.
+func (s *Snapshot) Use(uuid string) (Use, bool) {
+	i, ok := s.position[uuid]
+	if !ok {
+		return Use{}, false
+	}
+	return s.use[i], true
+}
+
+func (s *Snapshot) set(i int, u Use) {
+	s.use[i], s.room[i], s.free[i] = u, u.Available, u.free()
+	for p := range s.keys {
+		s.keys[p][i] = policies[p].key(&s.use[i])
+	}
+}

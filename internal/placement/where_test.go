@@ -1,0 +1,119 @@
+package placement
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+func TestParseWhere(t *testing.T) {
+	good := map[string]Where{
+		"":                                  {},
+		"  ":                                {},
+		"vendor=NVIDIA":                     {Vendor: gpu.NVIDIA},
+		"name~H200":                         {Name: "H200", Like: true},
+		"name = NVIDIA H200 , cc >= 9":      {Name: "NVIDIA H200", CC: Capability{9, 0}},
+		"memory>=40GiB":                     {MinMemory: 40 << 10},
+		"gpu=GPU-5f,cc>=12.10":              {GPU: "GPU-5f", CC: Capability{12, 10}},
+		"name~H*,vendor=amd,memory>=1024":   {Name: "H*", Like: true, Vendor: gpu.AMD, MinMemory: 1024},
+		"name~a=b":                          {Name: "a=b", Like: true},
+		"vendor=nvidia,cc>=8.0,memory>=40g": {Vendor: gpu.NVIDIA, CC: Capability{8, 0}, MinMemory: 40 << 10},
+	}
+	for text, want := range good {
+		got, err := ParseWhere(text)
+		if err != nil || got != want {
+			t.Errorf("ParseWhere(%q) = %+v, %v", text, got, err)
+		}
+		if again, err := ParseWhere(got.String()); err != nil || again != got {
+			t.Errorf("%q was written as %q and read as %+v, %v", text, got, again, err)
+		}
+	}
+	bad := map[string]string{
+		"H200":               `constraint "H200": "H200" cannot be asked for: use vendor=, name=, name~, cc>=, memory>= or gpu=`,
+		"cores>=3":           `"cores" cannot be asked for`,
+		"cc=8.0":             "write cc>=…",
+		"name>=x":            "write name=… or name~…",
+		"vendor~nv":          "write vendor=…",
+		"memory":             "write memory>=…",
+		"memory>=":           "nothing after memory>=",
+		"memory>=lots":       `"lots" is not an amount of memory`,
+		"memory>=-4":         "amount of memory",
+		"cc>=eight":          `"eight" is not a compute capability: write it like 8.0`,
+		"cc>=-1.0":           "is not a compute capability",
+		"name~a,,cc>=8":      `"" cannot be asked for`,
+		"name~a, name=b":     `constraint "name=b": name is given twice`,
+		"name~\xff":          "not valid UTF-8",
+		"vendor!=amd":        "write vendor=…",
+		"memory>=40GiB;cc>8": "is not an amount of memory",
+	}
+	for text, want := range bad {
+		if _, err := ParseWhere(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ParseWhere(%q): %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	cases := []struct {
+		where string
+		name  string
+		want  bool
+	}{
+		{"name=nvidia h200", "NVIDIA H200", true},
+		{"name=h200", "NVIDIA H200", false},
+		{"name~h200", "NVIDIA H200", true},
+		{"name~DIA h", "NVIDIA H200", true},
+		{"name~h201", "NVIDIA H200", false},
+		{"name~aab", "aaab", true},
+		{"name~*h2?0", "NVIDIA H200", true},
+		{"name~h2?0", "NVIDIA H200", false},
+		{"name~NVIDIA*", "NVIDIA H200", true},
+		{"name~*a*b*c", "xaxbxcxbc", true},
+		{"name~*a*b*c", "xaxbxcxb", false},
+		{"name~*", "", true},
+		{"name~?", "é", true},
+		{"name~É", "café", true},
+		{"name~x", "", false},
+	}
+	for _, c := range cases {
+		w, err := ParseWhere(c.where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.named(c.name); got != c.want {
+			t.Errorf("%s on %q: %v", c.where, c.name, got)
+		}
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	order := []Capability{{7, 5}, {8, 0}, {8, 9}, {8, 10}, {9, 0}, {12, 1}}
+	for i, c := range order {
+		for j, d := range order {
+			if c.Less(d) != (i < j) {
+				t.Errorf("%s below %s: %v", c, d, c.Less(d))
+			}
+		}
+	}
+	for _, text := range []string{"", ".", "9.", ".9", "0", "9.0.1", "99999999", "9.0 "} {
+		if c, err := ParseCapability(text); err == nil {
+			t.Errorf("%q was read as %s", text, c)
+		}
+	}
+}
+
+func FuzzParseWhere(f *testing.F) {
+	f.Add("name~H200,memory>=40GiB,cc>=8.0,vendor=nvidia")
+	f.Add("gpu=GPU-1,name=~*?")
+	f.Fuzz(func(t *testing.T, text string) {
+		w, err := ParseWhere(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseWhere(w.String()); err != nil || again != w {
+			t.Errorf("%q was read as %+v, written as %q and read as %+v, %v", text, w, w, again, err)
+		}
+		w.unmet(&model{name: text})
+	})
+}
