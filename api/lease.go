@@ -17,7 +17,7 @@ type Allocate struct {
 	Priority gpu.Opt[int]     `json:"priority,omitzero" doc:"Higher goes first among those who wait. Default: the priority of the service."`
 }
 
-// Deallocate ends a lease.
+// Deallocate ends a lease, or withdraws a request that waits.
 type Deallocate struct {
 	ID string `json:"allocation_id" minLength:"1" maxLength:"128"`
 }
@@ -29,7 +29,7 @@ type LeaseRequest struct {
 	Name     string           `json:"name,omitempty" maxLength:"128" doc:"What it is for, for people."`
 	GPUs     int              `json:"gpus,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"How many devices, all different."`
 	Memory   gpu.MiB          `json:"memory_mb,omitempty" minimum:"0" maximum:"1099511627776" doc:"On each device. 0: a slot only."`
-	Slots    int              `json:"slots,omitempty" minimum:"0" maximum:"10000" default:"1" doc:"On each device."`
+	Slots    gpu.Opt[int]     `json:"slots,omitzero" doc:"On each device. Default: 1."`
 	GPU      string           `json:"gpu,omitempty" maxLength:"128" doc:"Index or UUID: this device and no other."`
 	Policy   string           `json:"policy,omitempty" enum:"least_loaded,most_free,best_fit,spread,pack" doc:"How to choose. Default: least_loaded."`
 	Where    string           `json:"where,omitempty" maxLength:"512" doc:"What the device must be like." example:"name~H200,memory>=40GiB"`
@@ -118,6 +118,7 @@ type Explanation struct {
 	LargestNow  gpu.MiB    `json:"largest_now_mb" doc:"The most memory that would be granted now."`
 	LargestEver gpu.MiB    `json:"largest_ever_mb" doc:"The most that could ever be."`
 	Behind      []string   `json:"behind,omitempty" doc:"Requests that are served first."`
+	Hint        string     `json:"hint,omitempty" doc:"What to do."`
 }
 
 // Obstacle is what stands in the way on one device.
@@ -135,4 +136,10 @@ type HolderUntil struct {
 	Memory gpu.MiB    `json:"memory_mb"`
 	Slots  int        `json:"slots"`
 	Until  *time.Time `json:"until,omitempty"`
+}
+
+// Ended is what was released or withdrawn.
+type Ended struct {
+	ID    string `json:"id"`
+	Lease *Lease `json:"lease,omitempty" doc:"As it was at the end; absent for a request that waited."`
 }

@@ -5,6 +5,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/thermal"
@@ -34,6 +36,10 @@ type Options struct {
 	Settings *config.Settings
 	Version  string
 	Log      *slog.Logger
+
+	// ReadOnly keeps the hands off the state folder: for a look at the devices
+	// beside a daemon that may be running.
+	ReadOnly bool
 }
 
 // Daemon is the whole, wired.
@@ -43,6 +49,7 @@ type Daemon struct {
 	backends []device.Backend
 	events   *events.Log
 	monitor  *monitor.Monitor
+	ledger   *ledger.Ledger
 	handler  http.Handler
 
 	note string // why there is no device, if there is none
@@ -64,7 +71,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	exporter := promexport.New(promexport.Sources{
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
-		Slots:    d.Slots,
+		Ledger:   func() *ledger.Ledger { return d.ledger },
 		Version:  o.Version,
 	})
 	publish := func(e gpu.Event) {
@@ -72,10 +79,16 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		exporter.Event(e)
 		d.log.Log(ctx, level(e.Severity), e.Text, "code", e.Code, "gpu", e.GPU)
 	}
-	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{Event: publish, Cost: exporter.Cost})
+	d.ledger, err = openLedger(o, ledger.Hooks{Event: publish, Decided: exporter.Decided})
+	if err != nil {
+		return nil, errors.Join(err, closeAll(d.backends))
+	}
+	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
+		Event: publish, Cost: exporter.Cost, Reading: func(r monitor.Reading) { d.ledger.Observe(observation(r)) },
+	})
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.handler = httpapi.New(httpapi.Keepers{
-		Monitor: d.monitor, Events: d.events, Settings: d.settings, Holdings: d, Log: o.Log,
+		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Log: o.Log,
 		Metrics: exporter, Host: host, Version: o.Version,
 		Note: d.Note, Ready: func() error { return nil },
 	})
@@ -103,6 +116,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	var running sync.WaitGroup
 	running.Go(func() { _ = d.monitor.Run(ctx) })
+	kept := make(chan error, 1)
+	running.Go(func() { kept <- d.ledger.Run(ctx) })
 	running.Go(func() {
 		<-ctx.Done()
 		_, _ = systemd.SdNotify(false, systemd.SdNotifyStopping)
@@ -112,11 +127,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	err = doors.serve()
 	running.Wait()
 	d.log.Info("berth is down")
-	return err
+	return errors.Join(err, <-kept)
 }
 
-// Close lets go of the devices.
-func (d *Daemon) Close() error { return closeAll(d.backends) }
+// Close lets go of the devices and of the journal.
+func (d *Daemon) Close() error { return errors.Join(d.ledger.Close(), closeAll(d.backends)) }
 
 // Note says why there is no device, if there is none.
 func (d *Daemon) Note() string {
@@ -129,9 +144,10 @@ func (d *Daemon) Note() string {
 	return d.note
 }
 
-// configure applies a changed gpu section.
-func (d *Daemon) configure(c config.GPU) {
-	d.monitor.Configure(monitoring(c))
+// configure applies changed settings.
+func (d *Daemon) configure(c config.Config) {
+	d.monitor.Configure(monitoring(c.GPU))
+	d.ledger.Configure(leasing(c))
 	d.events.Publish(gpu.Event{Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Note, Text: "The configuration was changed."})
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
@@ -213,8 +212,17 @@ func TestRefusesToStart(t *testing.T) {
 func TestSecondDaemonIsRefused(t *testing.T) {
 	p := newPlace(t, "sim:1")
 	p.start(t)
+	settings, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), Options{Settings: settings, Version: "test", Log: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "in use by process") {
+		t.Errorf("a second daemon in the same state folder said %v", err)
+	}
+	p.flags["daemon.state_dir"] = filepath.Join(p.dir, "other")
 	if err := p.open(t, t.Context()).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "already") {
-		t.Errorf("a second daemon said %v", err)
+		t.Errorf("a second daemon on the same socket said %v", err)
 	}
 }
 
@@ -368,19 +376,6 @@ func TestConfigOnTheWire(t *testing.T) {
 	}
 	if len(c.Fields()) < 20 {
 		t.Errorf("only %d fields are listed", len(c.Fields()))
-	}
-}
-
-func TestAvailable(t *testing.T) {
-	d := newPlace(t, "sim:1").open(t, t.Context())
-	got := d.Available()[0]
-	want := api.DeviceAvailable{
-		GPU: got.GPU, State: gpu.Optimal, Health: gpu.Healthy,
-		Total: got.Total, Limit: got.Total, Reserve: 512, Foreign: got.Foreign,
-		Available: got.Total - 512 - got.Foreign,
-	}
-	if diff := cmp.Diff(want, got); diff != "" || got.Foreign <= 0 {
-		t.Errorf("available (-want +got):\n%s", diff)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // doors are the listeners of a daemon, each with its own server.
@@ -32,6 +33,7 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler) (*doors, er
 		d.servers = append(d.servers, &http.Server{
 			Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
 			BaseContext: func(net.Listener) context.Context { return ctx },
+			ConnContext: httpapi.Identify(process.Proc()),
 		})
 	}
 	socket, err := listenSocket(c.Socket)

@@ -12,7 +12,7 @@ import (
 // devices and answers in this process, until the function is called. Read-only commands use it when no
 // daemon runs.
 func Local(ctx context.Context, settings *config.Settings, version string) (*client.Client, func(), error) {
-	d, err := Open(ctx, Options{Settings: settings, Version: version, Log: slog.New(slog.DiscardHandler)})
+	d, err := Open(ctx, Options{Settings: settings, Version: version, Log: slog.New(slog.DiscardHandler), ReadOnly: true})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -19,7 +19,7 @@ type settings struct {
 	mu      sync.Mutex // guards current, and the saved file
 	current *config.Settings
 	path    string
-	apply   func(config.GPU) // tells the keepers
+	apply   func(config.Config) // tells the keepers
 }
 
 func (s *settings) load() *config.Settings {
@@ -62,7 +62,7 @@ func (s *settings) Change(_ context.Context, body []byte) error {
 		return fmt.Errorf("keep the change across restarts: %w", err)
 	}
 	s.current = next
-	s.apply(next.Config.GPU)
+	s.apply(next.Config)
 	return nil
 }
 

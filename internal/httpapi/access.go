@@ -34,7 +34,7 @@ func withToken(h http.Handler, token string) http.Handler {
 			writeProblem(w, problem(http.StatusUnauthorized, "unauthorized", "This daemon asks for its token: send Authorization: Bearer TOKEN (the command line takes it from BERTH_TOKEN)."))
 			return
 		}
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(w, r.WithContext(withAdministrator(r.Context())))
 	})
 }
 

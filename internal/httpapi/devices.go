@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/thermal"
 )
@@ -73,8 +74,10 @@ func (s *server) status(_ context.Context, in *Which) (*answer[api.Status], erro
 func (s *server) statusOf(r monitor.Reading) api.Status {
 	status := api.Status{
 		Device: r.Device, State: r.State, Since: r.Since, Reason: r.Reason,
-		Multiplier: r.State.Multiplier(), Health: r.Health, Slots: s.Holdings.Slots(r.Device.UUID),
+		Multiplier: r.State.Multiplier(), Health: r.Health,
 	}
+	sum := s.Ledger.Sum(r.Device.UUID)
+	status.Slots = api.Slots{Active: sum.Active, Capacity: sum.MaxSlots}
 	if r.Sampled {
 		status.Sample = &r.Sample
 	}
@@ -200,7 +203,28 @@ func (s *server) trend(_ context.Context, in *trendQuery) (*answer[api.Trend], e
 }
 
 func (s *server) available(context.Context, *struct{}) (*answer[api.Available], error) {
-	return ok(api.Available{GPUs: s.Holdings.Available()})
+	sums := s.Ledger.Sums()
+	all := api.Available{GPUs: []api.DeviceAvailable{}}
+	for _, r := range s.Monitor.Readings() {
+		if sum, known := sums[r.Device.UUID]; known {
+			all.GPUs = append(all.GPUs, availableOf(sum))
+		}
+	}
+	return ok(all)
+}
+
+func availableOf(sum ledger.DeviceSum) api.DeviceAvailable {
+	a := api.DeviceAvailable{
+		GPU: sum.Device.UUID, State: sum.State, Health: sum.Health,
+		Total: sum.Total, Limit: sum.Ceiling() + sum.Reserve, Reserve: sum.Reserve,
+		Leased: sum.Leased + sum.Overuse, Foreign: sum.Foreign, Reason: sum.Closed,
+	}
+	if sum.Closed == "" {
+		if a.Available = max(sum.Available(), 0); a.Available == 0 {
+			a.Reason = "Everything that may be leased is in use."
+		}
+	}
+	return a
 }
 
 func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], error) {

@@ -20,7 +20,10 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // door is the whole API over simulated devices, each read once.
@@ -46,12 +49,26 @@ func open(t *testing.T, devices string) *door {
 		t.Fatal(err)
 	}
 	d := &door{events: events.New(100, time.UnixMicro(1000)), settings: &memorySettings{settings}}
-	m := monitor.New(backends, monitor.Settings{}, monitor.Hooks{Event: d.events.Publish})
+	book, err := ledger.Open(ledger.Options{
+		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512, MaxPipelines: 2} }},
+		Processes: process.Proc(),
+		Open:      func(func(journal.Record) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = book.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	m := monitor.New(backends, monitor.Settings{}, monitor.Hooks{Event: d.events.Publish, Reading: func(r monitor.Reading) {
+		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: r.Reason})
+	}})
 	if err := m.Once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	d.server = build(Keepers{
-		Monitor: m, Events: d.events, Settings: d.settings, Holdings: twoSlots{}, Log: slog.New(slog.DiscardHandler),
+		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Log: slog.New(slog.DiscardHandler),
 		Metrics: http.NotFoundHandler(), Host: "here", Version: "test",
 		Note: func() string { return "No GPU was found." }, Ready: func() error { return nil },
 	})
@@ -72,11 +89,6 @@ func (m *memorySettings) Change(_ context.Context, body []byte) error {
 	}
 	return err
 }
-
-type twoSlots struct{}
-
-func (twoSlots) Slots(string) api.Slots           { return api.Slots{Active: 1, Capacity: 2} }
-func (twoSlots) Available() []api.DeviceAvailable { return []api.DeviceAvailable{} }
 
 func (d *door) ask(method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -114,7 +126,11 @@ func TestStatus(t *testing.T) {
 }
 
 func TestStatusAllCountsSlots(t *testing.T) {
-	all := decode[api.StatusAll](t, open(t, "2xrtx-4060").ask("GET", "/api/gpu/status/all", ""))
+	d := open(t, "2xrtx-4060")
+	if w := d.ask("POST", "/api/leases", `{"gpus":2}`); w.Code != http.StatusCreated {
+		t.Fatalf("acquire: %d %s", w.Code, w.Body)
+	}
+	all := decode[api.StatusAll](t, d.ask("GET", "/api/gpu/status/all", ""))
 	per := map[string]api.GPUUtilization{}
 	for _, g := range all.GPUs {
 		per[g.Device.UUID] = api.GPUUtilization{Active: 1, Capacity: 2, Percent: 50}
@@ -135,7 +151,7 @@ func TestReadPathsAnswer(t *testing.T) {
 		"/api/gpu/metrics/history?since=2999-01-01T00:00:00Z": `"samples":[]`,
 		"/api/gpu/temperature/trend":                          `"minutes":5`,
 		"/api/gpu/throttle/status?gpu=1":                      `"should_throttle":false`,
-		"/api/gpu/memory/available":                           `"gpus":[]`,
+		"/api/gpu/memory/available":                           `"available_mb"`,
 		"/api/gpu/config":                                     `"temp_optimal":65`,
 		"/api/gpu/config/sources":                             `"fields"`,
 		"/healthz":                                            "ok",

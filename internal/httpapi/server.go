@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 )
 
@@ -24,7 +25,7 @@ type Keepers struct {
 	Monitor  *monitor.Monitor
 	Events   *events.Log
 	Settings Settings
-	Holdings Holdings
+	Ledger   *ledger.Ledger
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page
@@ -44,12 +45,6 @@ type Settings interface {
 	// Change applies a JSON object with any part of the gpu section, wholly or
 	// not at all.
 	Change(ctx context.Context, body []byte) error
-}
-
-// Holdings is who holds what.
-type Holdings interface {
-	Slots(uuid string) api.Slots
-	Available() []api.DeviceAvailable
 }
 
 // server carries the keepers to the operations.
@@ -75,6 +70,7 @@ func build(k Keepers) *server {
 	s.api = humago.New(recorder{s}, config)
 
 	s.registerDevices()
+	s.registerLeases()
 	s.registerSettings()
 	s.registerEvents()
 	s.registerDaemon()

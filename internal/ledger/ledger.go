@@ -150,6 +150,9 @@ func (l *Ledger) Run(ctx context.Context) error {
 	return l.journal.Close()
 }
 
+// Close closes the journal of a ledger that was opened and never run.
+func (l *Ledger) Close() error { return l.journal.Close() }
+
 // ErrStopped is what a ledger answers that does not run any more.
 var ErrStopped = errors.New("the daemon is stopping")
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
@@ -139,3 +140,13 @@ func (l *Ledger) explain(r *lease.Request) Explanation {
 	}
 	return e
 }
+
+// Len is the number of leases, and of requests that wait.
+func (l *Ledger) Len() (leases, waiting int) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.book.Len()
+}
+
+// Journal is the numbers of the journal.
+func (l *Ledger) Journal() journal.Stats { return l.journal.Stats() }

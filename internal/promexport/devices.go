@@ -73,7 +73,6 @@ func healthy(r *monitor.Reading) gpu.Opt[float64] {
 var (
 	stateDesc    = describe("gpu_state", "1 for the state the device is in, 0 for the others.", "state")
 	throttleDesc = describe("gpu_throttle_reason", "1 for each reason why the device runs below its full clock.", "reason")
-	slotsDesc    = describe("gpu_slots", "Pipelines the device runs and may run.", "kind")
 )
 
 // devices is a collector over the monitor's readings.
@@ -85,7 +84,6 @@ func (d *devices) Describe(out chan<- *prometheus.Desc) {
 	}
 	out <- stateDesc
 	out <- throttleDesc
-	out <- slotsDesc
 }
 
 func (d *devices) Collect(out chan<- prometheus.Metric) {
@@ -107,9 +105,6 @@ func (d *devices) Collect(out chan<- prometheus.Metric) {
 				send(throttleDesc, gauge, 1, string(reason))
 			}
 		}
-		slots := d.from.Slots(r.Device.UUID)
-		send(slotsDesc, gauge, float64(slots.Active), "active")
-		send(slotsDesc, gauge, float64(slots.Capacity), "capacity")
 	}
 }
 

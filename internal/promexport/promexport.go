@@ -5,20 +5,21 @@ package promexport
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 )
 
 // Sources are where the numbers come from.
 type Sources struct {
 	Readings func() []monitor.Reading
-	Slots    func(uuid string) api.Slots
+	Ledger   func() *ledger.Ledger
 	Version  string
 }
 
@@ -28,6 +29,8 @@ type Exporter struct {
 	sampled *prometheus.HistogramVec
 	failed  *prometheus.CounterVec
 	events  *prometheus.CounterVec
+	asked   *prometheus.CounterVec
+	decided prometheus.Histogram
 }
 
 // New makes a page of its own, apart from any other in the process.
@@ -43,13 +46,23 @@ func New(from Sources) *Exporter {
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "berth_events_total", Help: "Events published, by code.",
 		}, []string{"code"}),
+		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpu_allocation_requests_total", Help: "Requests for a lease that were answered, by how.",
+		}, []string{"status"}),
+		decided: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gpu_allocation_duration_seconds", Help: "From a request to its answer, waiting in the queue included.",
+			Buckets: []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 100e-3, 1, 10, 60},
+		}),
+	}
+	for _, status := range []string{"granted", "refused", "timeout", "withdrawn"} {
+		e.asked.WithLabelValues(status) // there from the start, so that rates are right
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "berth_build_info", Help: "Always 1; the version is in the label.", ConstLabels: prometheus.Labels{"version": from.Version},
 	})
 	build.Set(1)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.sampled, e.failed, e.events, build, &devices{from},
+	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, build, &devices{from}, &leases{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()))
 	e.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
@@ -63,6 +76,12 @@ func (e *Exporter) Cost(c monitor.Cost) {
 		return
 	}
 	e.sampled.WithLabelValues(c.Backend, c.Tier).Observe(c.Duration.Seconds())
+}
+
+// Decided counts one answer to a request for a lease.
+func (e *Exporter) Decided(status string, took time.Duration) {
+	e.asked.WithLabelValues(status).Inc()
+	e.decided.Observe(took.Seconds())
 }
 
 // Event counts one event.

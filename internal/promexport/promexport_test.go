@@ -11,9 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 var update = flag.Bool("update", false, "write the golden page anew")
@@ -38,11 +40,20 @@ func readings() []monitor.Reading {
 	}
 }
 
-func exporter() *Exporter {
-	return New(Sources{
-		Readings: readings, Version: "test",
-		Slots: func(string) api.Slots { return api.Slots{Active: 1, Capacity: 4} },
+func exporter(t testing.TB) *Exporter {
+	book, err := ledger.Open(ledger.Options{
+		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512} }},
+		Processes: process.Proc(), CPUs: 8,
+		Open: func(func(journal.Record) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range readings() {
+		r.Device.MemoryTotal = 8192
+		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: "of the test"})
+	}
+	return New(Sources{Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }})
 }
 
 func page(e *Exporter) string {
@@ -52,10 +63,11 @@ func page(e *Exporter) string {
 }
 
 func TestPage(t *testing.T) {
-	e := exporter()
+	e := exporter(t)
 	e.Cost(monitor.Cost{Backend: "sim", GPU: "GPU-a", Tier: monitor.TierFast, Duration: 20 * time.Microsecond})
 	e.Cost(monitor.Cost{Backend: "sim", GPU: "GPU-b", Tier: monitor.TierFast, Err: errors.New("gone")})
 	e.Event(gpu.Event{Code: gpu.EventStateChange})
+	e.Decided("granted", 400*time.Microsecond)
 	var ours strings.Builder
 	for line := range strings.Lines(page(e)) {
 		if strings.Contains(line, "gpu_") || strings.Contains(line, "berth_") {
@@ -78,7 +90,7 @@ func TestPage(t *testing.T) {
 }
 
 func TestDaemonShowsItsOwnCost(t *testing.T) {
-	text := page(exporter())
+	text := page(exporter(t))
 	for _, name := range []string{"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines", "process_open_fds"} {
 		if !strings.Contains(text, "\n"+name+" ") {
 			t.Errorf("%s is not on the page", name)
@@ -87,7 +99,7 @@ func TestDaemonShowsItsOwnCost(t *testing.T) {
 }
 
 func BenchmarkScrape(b *testing.B) {
-	e := exporter()
+	e := exporter(b)
 	for b.Loop() {
 		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
 	}

@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/journal/filelog"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// openLedger opens the book in the state folder.
+func openLedger(o Options, hooks ledger.Hooks) (*ledger.Ledger, error) {
+	return ledger.Open(ledger.Options{
+		Settings: leasing(o.Settings.Config), Hooks: hooks,
+		Processes: process.Proc(), CPUs: runtime.NumCPU(),
+		Open: func(replay func(journal.Record) error) (journal.Journal, error) {
+			if o.ReadOnly {
+				return journal.Forgetful(), nil
+			}
+			dir := filepath.Join(o.Settings.Config.Daemon.StateDir, "journal")
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				return nil, fmt.Errorf("make the state folder: %w (choose another with --state-dir)", err)
+			}
+			log, recovery, err := filelog.Open(filelog.Dir(dir), filelog.Options{}, replay)
+			if err != nil {
+				return nil, err
+			}
+			if recovery.Torn != nil {
+				o.Log.Warn("the journal ended in the middle of a record, which was cut off: nobody had been told of it", "file", recovery.Torn.File, "bytes", recovery.Torn.Bytes)
+			}
+			return log, nil
+		},
+	})
+}
+
+// leasing translates the settings that the ledger goes by.
+func leasing(c config.Config) ledger.Settings {
+	services := make(map[string]ledger.Service, len(c.Services))
+	for name, s := range c.Services {
+		services[name] = ledger.Service{
+			Preferred: s.PreferredDevice,
+			Service: lease.Service{
+				Name: name, MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
+				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: s.Users,
+			},
+		}
+	}
+	return ledger.Settings{
+		Services: services, Wait: c.Optimization.AllocationTimeout,
+		Device: func(uuid string) ledger.DeviceSettings {
+			d := c.GPU.For(uuid)
+			return ledger.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}
+		},
+	}
+}
+
+// observation is a reading as the ledger takes it.
+func observation(r monitor.Reading) ledger.Observation {
+	o := ledger.Observation{Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason}
+	if r.Sampled {
+		o.Sample = &r.Sample
+	}
+	return o
+}

@@ -1,0 +1,259 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/placement"
+)
+
+// body is a request body in the form the framework takes.
+type body[T any] struct{ Body T }
+
+// named is a path about one lease.
+type named struct {
+	ID string `path:"id" doc:"Id of the lease." maxLength:"512"`
+}
+
+func (s *server) registerLeases() {
+	op := func(id, method, path, summary string) huma.Operation {
+		o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"leases"}, MaxBodyBytes: maxBody}
+		if id == "allocate" || id == "acquire" || id == "adopt" {
+			o.DefaultStatus = http.StatusCreated
+		}
+		return o
+	}
+	huma.Register(s.api, op("allocate", http.MethodPost, "/api/gpu/memory/allocate", "Lease memory under an id of your own"), s.allocate)
+	huma.Register(s.api, op("deallocate", http.MethodPost, "/api/gpu/memory/deallocate", "End such a lease"), s.deallocate)
+	huma.Register(s.api, op("leases", http.MethodGet, "/api/leases", "Who holds what, and who waits"), s.leases)
+	huma.Register(s.api, op("acquire", http.MethodPost, "/api/leases", "Ask for slots and memory on one or more devices, and wait for it"), s.acquire)
+	huma.Register(s.api, op("lease", http.MethodGet, "/api/leases/{id}", "One lease"), s.lease)
+	huma.Register(s.api, op("release", http.MethodDelete, "/api/leases/{id}", "End a lease, or withdraw a request that waits"), s.release)
+	huma.Register(s.api, op("renew", http.MethodPost, "/api/leases/{id}/renew", "Make a lease last for another while"), s.renew)
+	huma.Register(s.api, op("explain-waiting", http.MethodGet, "/api/leases/{id}/explain", "What a waiting request waits for"), s.explainWaiting)
+	huma.Register(s.api, op("adopt", http.MethodPost, "/api/leases/adopt", "Put a process that already runs under a lease"), s.adopt)
+	huma.Register(s.api, op("explain", http.MethodPost, "/api/leases/explain", "What would become of a request, without making it"), s.explain)
+}
+
+func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*answer[api.Lease], error) {
+	b := in.Body
+	wait := b.Timeout
+	if !wait.Known() {
+		wait = gpu.Some(0.0)
+	}
+	return s.grant(ctx, api.LeaseRequest{
+		ID: b.ID, Service: b.Service, Memory: b.Memory, Slots: gpu.Some(0), GPU: b.GPU,
+		TTL: b.TTL, Timeout: wait, Priority: b.Priority,
+	})
+}
+
+func (s *server) acquire(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Lease], error) {
+	if in.Body.ID == "" {
+		in.Body.ID = "lease-" + strings.ToLower(rand.Text()[:10])
+	}
+	return s.grant(ctx, in.Body)
+}
+
+func (s *server) grant(ctx context.Context, b api.LeaseRequest) (*answer[api.Lease], error) {
+	request, err := s.request(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	granted, err := s.Ledger.Acquire(ctx, request)
+	if err != nil {
+		return nil, refused(err)
+	}
+	return ok(leaseOf(ledger.Held{Lease: granted}))
+}
+
+// request translates what was asked for; who asks comes from the connection.
+func (s *server) request(ctx context.Context, b api.LeaseRequest) (ledger.Request, error) {
+	caller := callerOf(ctx)
+	r := ledger.Request{ID: b.ID, Holder: caller.Holder, Priority: b.Priority, EnforcedBy: "none"}
+	r.Holder.Service = b.Service
+	if b.Name != "" {
+		r.Holder.Name = b.Name
+	}
+	var errs lease.FieldErrors
+	wrong := func(field, detail string) { errs = append(errs, lease.FieldError{Field: field, Detail: detail}) }
+	duration := func(field string, seconds gpu.Opt[float64]) gpu.Opt[time.Duration] {
+		v, given := seconds.Get()
+		if !given {
+			return gpu.Opt[time.Duration]{}
+		}
+		if math.IsNaN(v) || math.Abs(v) > 1e9 {
+			wrong(field, "is not a sane number of seconds")
+			return gpu.Opt[time.Duration]{}
+		}
+		return gpu.Some(time.Duration(v * float64(time.Second)))
+	}
+	r.TTL = duration("ttl_seconds", b.TTL).Or(0)
+	r.Wait = duration("timeout_seconds", b.Timeout)
+	r.Binding = binding(b)
+	where, err := placement.ParseWhere(b.Where)
+	if err != nil {
+		wrong("where", err.Error())
+	}
+	policy, err := placement.ParsePolicy(b.Policy)
+	if b.Policy != "" && err != nil {
+		wrong("policy", err.Error())
+	}
+	if b.GPU != "" {
+		found, err := s.find(b.GPU)
+		if err != nil {
+			return r, err
+		}
+		where.GPU = found.Device.UUID
+	}
+	if errs != nil {
+		return r, wrongFields(errs)
+	}
+	r.Place = placement.Request{GPUs: b.GPUs, Memory: b.Memory, Slots: b.Slots.Or(1), Where: where, Policy: policy}
+	if b.PID != 0 {
+		if r.Holder, err = s.Ledger.HolderOf(b.PID, caller, r.Holder); err != nil {
+			return r, refused(err)
+		}
+	}
+	return r, nil
+}
+
+// binding is what ends the lease, if the request does not say.
+func binding(b api.LeaseRequest) lease.Binding {
+	switch {
+	case b.Binding != "":
+		return lease.Binding(b.Binding)
+	case b.TTL.Known():
+		return lease.ByTTL
+	case b.PID != 0:
+		return lease.ByProcess
+	}
+	return lease.ByName
+}
+
+func (s *server) deallocate(ctx context.Context, in *body[api.Deallocate]) (*answer[api.Ended], error) {
+	return s.endLease(ctx, in.Body.ID, 0)
+}
+
+type releaseQuery struct {
+	named
+	Fence uint64 `query:"fence" doc:"Only if the lease still has this fence."`
+}
+
+func (s *server) release(ctx context.Context, in *releaseQuery) (*answer[api.Ended], error) {
+	return s.endLease(ctx, in.ID, in.Fence)
+}
+
+func (s *server) endLease(ctx context.Context, id string, fence uint64) (*answer[api.Ended], error) {
+	ended, err := s.Ledger.Release(ctx, id, fence, callerOf(ctx))
+	if err != nil {
+		return nil, refused(err)
+	}
+	result := api.Ended{ID: id}
+	if ended != nil {
+		held := leaseOf(ledger.Held{Lease: ended})
+		result.Lease = &held
+	}
+	return ok(result)
+}
+
+type renewQuery struct {
+	named
+	Body api.Renew
+}
+
+func (s *server) renew(ctx context.Context, in *renewQuery) (*answer[api.Lease], error) {
+	ttl, given := in.Body.TTL.Get()
+	if given && (math.IsNaN(ttl) || ttl <= 0 || ttl > 1e9) {
+		return nil, wrongFields(lease.FieldErrors{{Field: "ttl_seconds", Detail: "is not a sane number of seconds"}})
+	}
+	renewed, err := s.Ledger.Renew(ctx, in.ID, in.Body.Fence, time.Duration(ttl*float64(time.Second)), callerOf(ctx))
+	if err != nil {
+		return nil, refused(err)
+	}
+	return ok(leaseOf(ledger.Held{Lease: renewed}))
+}
+
+func (s *server) leases(context.Context, *struct{}) (*answer[api.Leases], error) {
+	view := s.Ledger.View()
+	all := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
+	for _, held := range view.Leases {
+		all.Leases = append(all.Leases, leaseOf(held))
+	}
+	for i, r := range view.Waiting {
+		all.Waiting = append(all.Waiting, api.Waiting{
+			ID: r.ID, Position: i + 1, Since: r.Requested, Deadline: &r.Deadline, Holder: holderOf(r.Holder),
+			GPUs: r.GPUs, Memory: r.Memory, Slots: r.Slots, Priority: r.Priority,
+		})
+	}
+	return ok(all)
+}
+
+func (s *server) lease(_ context.Context, in *named) (*answer[api.Lease], error) {
+	held, found := s.Ledger.Find(in.ID)
+	if !found {
+		return nil, refused(lease.ErrUnknown)
+	}
+	return ok(leaseOf(held))
+}
+
+func (s *server) adopt(ctx context.Context, in *body[api.Adopt]) (*answer[api.Lease], error) {
+	b := in.Body
+	if b.ID == "" {
+		b.ID = "adopted-" + strings.ToLower(rand.Text()[:10])
+	}
+	uuid := ""
+	if b.GPU != "" {
+		found, err := s.find(b.GPU)
+		if err != nil {
+			return nil, err
+		}
+		uuid = found.Device.UUID
+	}
+	caller := callerOf(ctx)
+	holder, err := s.Ledger.HolderOf(b.PID, caller, lease.Holder{Service: b.Service})
+	if err != nil {
+		return nil, refused(err)
+	}
+	adopted, err := s.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory})
+	if err != nil {
+		return nil, refused(err)
+	}
+	return ok(leaseOf(ledger.Held{Lease: adopted}))
+}
+
+// leaseOf is a lease as it travels.
+func leaseOf(h ledger.Held) api.Lease {
+	l := api.Lease{
+		ID: h.ID, Fence: h.Fence, State: string(h.State), Holder: holderOf(h.Holder), Binding: string(h.Binding),
+		Granted: h.Granted, TTL: h.TTL.Seconds(), Parts: make([]api.LeasePart, len(h.Parts)),
+		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note,
+	}
+	if !h.Expires.IsZero() {
+		l.Expires = &h.Expires
+	}
+	for i, p := range h.Parts {
+		l.Parts[i] = api.LeasePart{GPU: p.GPU, Memory: p.Memory, Slots: p.Slots}
+		if h.Measured != nil {
+			l.Parts[i].Measured = h.Measured[i]
+		}
+	}
+	return l
+}
+
+func holderOf(h lease.Holder) api.Holder {
+	out := api.Holder{Service: h.Service, Name: h.Name, User: h.User, PID: h.PID}
+	if h.UID != lease.NoUID {
+		out.UID = gpu.Some(h.UID)
+	}
+	return out
+}

@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// plainRefusals are those that need nothing beside their own words.
+var plainRefusals = []struct {
+	cause  error
+	status int
+	code   string
+	advice string
+}{
+	{lease.ErrDuplicate, http.StatusConflict, "duplicate_allocation", "Release it first, or use another id."},
+	{lease.ErrUnknown, http.StatusNotFound, "unknown_allocation", "GET /api/leases lists those there are."},
+	{lease.ErrNotYours, http.StatusForbidden, "not_yours", "Only its holder or an administrator may do that."},
+	{lease.ErrStaleFence, http.StatusConflict, "stale_fence", "The lease this fence belonged to has ended: stop using the device and ask for a new one."},
+	{lease.ErrExpired, http.StatusConflict, "lease_expired", "Stop using the device and ask for a new one."},
+	{lease.ErrBinding, http.StatusConflict, "no_time_to_live", "Only leases with a ttl are renewed."},
+	{lease.ErrUser, http.StatusForbidden, "user_not_allowed", "Ask whoever runs the daemon to add you to the users of the service."},
+	{lease.ErrMaxMemory, http.StatusConflict, "over_service_maximum", "Ask for less."},
+	{lease.ErrQuota, http.StatusConflict, "over_quota", "Release something of the same service, or wait."},
+	{ledger.ErrNotSeen, http.StatusConflict, "not_seen", "Wait for the next sample if it has just started."},
+	{process.ErrGone, http.StatusConflict, "process_gone", "A lease is bound to a process that runs."},
+	{journal.ErrFull, http.StatusInsufficientStorage, "journal_full", "Leases that stand are not affected. Free some room on the disk of the state folder; then ask again."},
+	{ledger.ErrStopped, http.StatusServiceUnavailable, "stopping", "Ask again when the daemon is back."},
+	{context.Canceled, http.StatusRequestTimeout, "withdrawn", "Whoever asked has left, or the request was withdrawn."},
+}
+
+// refused turns what the ledger says no with into a problem.
+func refused(err error) error {
+	var fields lease.FieldErrors
+	noFit := (*placement.NoFitError)(nil)
+	late := (*ledger.TimeoutError)(nil)
+	queued := (*ledger.QueuedError)(nil)
+	failed := (*journal.WriteError)(nil)
+	switch {
+	case errors.As(err, &fields):
+		return wrongFields(fields)
+	case errors.As(err, &late):
+		p := problem(http.StatusConflict, "allocation_timeout", "There was no room within %v.", late.Waited.Round(1e6))
+		if late.Refusal != nil {
+			explainRefusal(p, late.Refusal)
+		}
+		return p
+	case errors.As(err, &noFit):
+		p := problem(http.StatusConflict, noFitCode(noFit), "%s.", upperFirst(noFit.Error()))
+		explainRefusal(p, noFit)
+		return p
+	case errors.As(err, &queued):
+		return problem(http.StatusConflict, "others_wait", "%s.", upperFirst(queued.Error()))
+	}
+	for _, plain := range plainRefusals {
+		if errors.Is(err, plain.cause) {
+			return problem(plain.status, plain.code, "%s. %s", upperFirst(err.Error()), plain.advice)
+		}
+	}
+	if errors.As(err, &failed) {
+		return problem(http.StatusServiceUnavailable, "journal_failed", "%s.", upperFirst(err.Error()))
+	}
+	return problem(http.StatusInternalServerError, "internal", "The daemon could not do this: %v.", err)
+}
+
+func wrongFields(fields lease.FieldErrors) error {
+	p := problem(http.StatusUnprocessableEntity, "invalid_request", "The request was understood, but some of it is out of range. Nothing was changed; see fields.")
+	for _, f := range fields {
+		p.Fields = append(p.Fields, api.FieldProblem{Field: f.Field, Detail: f.Detail})
+	}
+	return p
+}
+
+// noFitCode is the stable name of what is mainly missing.
+func noFitCode(e *placement.NoFitError) string {
+	code := "no_fitting_device"
+	for _, r := range e.Reasons {
+		switch {
+		case r.Code == placement.NoMemory, r.Code == placement.TooSmall && r.Needs > 0:
+			return "insufficient_memory"
+		case r.Code == placement.NoSlot:
+			code = "no_slot"
+		}
+	}
+	if len(e.Reasons) == 0 && e.Fit == 0 {
+		return "no_device"
+	}
+	return code
+}
+
+func explainRefusal(p *api.Problem, e *placement.NoFitError) {
+	reasons := make([]api.Obstacle, 0, len(e.Reasons))
+	for _, r := range e.Reasons {
+		reasons = append(reasons, api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text})
+	}
+	p.Extra = map[string]any{
+		"requested_mb": e.Request.Memory, "available_mb": max(e.LargestNow, gpu.MiB(0)), "largest_ever_mb": e.LargestEver,
+		"possible": e.Ever, "devices": reasons, "hint": e.Hint,
+	}
+}
+
+func upperFirst(text string) string {
+	if text != "" && text[0] >= 'a' && text[0] <= 'z' {
+		return string(text[0]-'a'+'A') + text[1:]
+	}
+	return text
+}

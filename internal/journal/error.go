@@ -1,0 +1,79 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors that callers decide on.
+var (
+	// ErrFull is in a *WriteError when the disk, or the quota, is used up.
+	ErrFull = errors.New("disk is full")
+	// ErrTooLarge refuses a group that no journal file could hold.
+	ErrTooLarge = errors.New("group of records is too large for the journal")
+	// ErrClosed is what a closed journal answers.
+	ErrClosed = errors.New("journal is closed")
+)
+
+// WriteError is a disk that did not take what it was given. The group it is
+// about is not in the journal.
+type WriteError struct {
+	Op   string // what was tried, in a few words
+	File string
+	Full bool // no room, rather than broken
+	Err  error
+}
+
+func (e *WriteError) Error() string {
+	hint := "check the disk; the journal tries again at the next write"
+	if e.Full {
+		hint = "free some room on that disk; the journal goes on by itself"
+	}
+	return fmt.Sprintf("journal: %s %s: %v (%s)", e.Op, e.File, e.Err, hint)
+}
+
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// Is makes a full disk recognisable without its error numbers.
+func (e *WriteError) Is(target error) bool { return target == ErrFull && e.Full }
+
+// CorruptError is damage that no crash explains: records that were safely on
+// disk are not readable any more. Opening refuses, because going on would
+// forget leases that somebody holds.
+type CorruptError struct {
+	File   string
+	Offset int64  // where in File the damage begins
+	Seq    uint64 // the number of the first record that is lost
+	Reason string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("journal: %s is damaged at byte %d, record %d: %s. Nothing was changed. "+
+		"Bring the directory back from a copy, or run \"berth journal repair\": it keeps the records "+
+		"before the damage and puts the damaged files aside", e.File, e.Offset, e.Seq, e.Reason)
+}
+
+// VersionError is a file in a format that a later berth wrote.
+type VersionError struct {
+	File         string
+	Found, Known uint32
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("journal: %s has format version %d and this berth reads up to %d: "+
+		"start the newer berth that wrote it. Nothing was changed", e.File, e.Found, e.Known)
+}
+
+// LockedError is a journal that another process has open.
+type LockedError struct {
+	Dir string
+	PID int // 0: not known
+}
+
+func (e *LockedError) Error() string {
+	who := "another process"
+	if e.PID != 0 {
+		who = fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("journal: %s is in use by %s: stop that daemon, or give this one its own state directory", e.Dir, who)
+}

@@ -1,0 +1,148 @@
+package filelog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/berth-gpu/berth/internal/journal"
+)
+
+// snapshotFrame is how many bytes of records go into one frame of a snapshot.
+const snapshotFrame = 64 << 10
+
+// Compact is in journal.Journal. It holds up appends for one sync at the
+// beginning and for nothing else.
+//
+// A crash before the renaming leaves the old snapshot and all segments; after
+// it, the new snapshot and segments of which the first few, or the beginning of
+// one, are skipped when read. Segments go only when the name of the new
+// snapshot is on disk.
+func (l *Log) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
+	l.compacting.Lock()
+	defer l.compacting.Unlock()
+	appended, err := l.beginCompaction(upTo)
+	if err != nil {
+		return err
+	}
+	name := snapshotName(upTo)
+	records, size, err := l.writeSnapshot(name+temporary, upTo, snapshot)
+	if err == nil {
+		err = l.disk.Rename(name+temporary, name)
+	}
+	if err != nil {
+		l.disk.Remove(name + temporary)
+		if errors.Is(err, journal.ErrTooLarge) {
+			return err
+		}
+		return writeError("write", name, err)
+	}
+	if err := l.disk.Sync(); err != nil {
+		// Both are there now, either may be after a power loss, and both tell
+		// the same. The next compaction, or opening, tidies up.
+		return writeError("sync directory of", name, err)
+	}
+	l.finishCompaction(upTo, records, size, appended)
+	return nil
+}
+
+// beginCompaction makes sure that no snapshot stands for records that the log
+// itself could still lose: the log would then have to go on after a gap, in a
+// new file, for which a full disk has no room.
+func (l *Log) beginCompaction(upTo uint64) (appended int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.publish()
+	if l.closed {
+		return 0, journal.ErrClosed
+	}
+	if upTo < l.base() || upTo > l.last {
+		return 0, fmt.Errorf("journal: compact up to record %d: only %d to %d can be asked for", upTo, l.base(), l.last)
+	}
+	return l.logBytes, l.settle()
+}
+
+func (l *Log) finishCompaction(upTo uint64, records int, size, appended int64) {
+	l.mu.Lock()
+	old := l.snapshots
+	if n := len(old); n > 0 && old[n-1] == upTo {
+		old = old[:n-1] // the new one has taken its place
+	}
+	gone := l.obsolete(upTo)
+	l.sizes = l.sizes[len(gone):]
+	l.snapshots = []uint64{upTo}
+	l.snapshotRecords, l.snapshotBytes = records, size
+	l.logBytes -= appended
+	l.publish()
+	l.mu.Unlock()
+	l.removeFiles(nil, gone, old)
+}
+
+func (l *Log) writeSnapshot(name string, upTo uint64, snapshot iter.Seq[[]byte]) (records int, size int64, err error) {
+	file, err := l.disk.Create(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer file.Close()
+	w := snapshotWriter{file: file, upTo: upTo}
+	w.buf = appendHeader(nil, snapshotMagic, header{seq: upTo, boot: l.boot})
+	w.frame = len(w.buf)
+	for r := range snapshot {
+		if err := w.add(r); err != nil {
+			return 0, 0, err
+		}
+	}
+	if err := w.end(); err != nil {
+		return 0, 0, err
+	}
+	return w.records, w.size, file.Sync()
+}
+
+// snapshotWriter gathers records into frames.
+type snapshotWriter struct {
+	file    File
+	upTo    uint64
+	buf     []byte // not yet written
+	frame   int    // where in buf the frame begins that records are added to
+	records int
+	size    int64 // written
+}
+
+func (w *snapshotWriter) add(r []byte) error {
+	if 4+len(r) > maxPayload {
+		return journal.ErrTooLarge
+	}
+	if len(w.buf)+len(r) > snapshotFrame {
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	if len(w.buf) == w.frame {
+		w.buf = append(w.buf, make([]byte, frameHeader)...)
+	}
+	w.buf = binary.LittleEndian.AppendUint32(w.buf, uint32(len(r)))
+	w.buf = append(w.buf, r...)
+	w.records++
+	return nil
+}
+
+func (w *snapshotWriter) flush() error {
+	if len(w.buf) > w.frame {
+		w.buf = finishFrame(w.buf, w.frame, kindRecords, w.upTo, 0)
+	}
+	n, err := w.file.WriteAt(w.buf, w.size)
+	w.size += int64(n)
+	w.buf, w.frame = w.buf[:0], 0
+	return err
+}
+
+func (w *snapshotWriter) end() error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	end := finishFrame(make([]byte, frameHeader), 0, kindEnd, w.upTo, uint64(w.records))
+	n, err := w.file.WriteAt(end, w.size)
+	w.size += int64(n)
+	return err
+}

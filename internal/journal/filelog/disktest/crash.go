@@ -1,0 +1,163 @@
+package disktest
+
+import (
+	"maps"
+	"slices"
+)
+
+// Chance picks a number from 0 to n-1. It decides what a crash keeps.
+type Chance func(n int) int
+
+// Always picks the same: Always(0) loses everything that was not synced,
+// Always(1) keeps everything.
+func Always(pick int) Chance { return func(n int) int { return min(pick, n-1) } }
+
+// Fault is an operation that fails.
+type Fault struct {
+	Err error
+	// Partial: how many bytes of a write get there all the same.
+	Partial int
+	// Keep decides what a failed sync has brought to the disk. Nil: nothing.
+	Keep Chance
+	// Revert: after a failed sync, reading gives what is on disk, and not
+	// what was written. Some file systems do this, others do not.
+	Revert bool
+	// Stay: the operations after it fail too, until Mend.
+	Stay bool
+}
+
+// Ops counts the operations so far: everything that changes the disk.
+func (d *Disk) Ops() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ops
+}
+
+// FailAt lets one operation fail, counted as Ops does from 0.
+func (d *Disk) FailAt(op int, f Fault) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults[op] = f
+}
+
+// CrashAt stops everything at one operation; of a write, partial bytes are
+// done. Then comes Kill or PowerCut.
+func (d *Disk) CrashAt(op, partial int) {
+	d.FailAt(op, Fault{Err: ErrDown, Partial: partial, Stay: true})
+}
+
+// Mend takes back every fault and every limit.
+func (d *Disk) Mend() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults = map[int]Fault{}
+	d.limit = -1
+}
+
+// Fill leaves no room beyond what the files have.
+func (d *Disk) Fill() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.limit = d.used()
+}
+
+// step counts an operation and says whether it fails.
+func (d *Disk) step() (Fault, bool) {
+	f, failed := d.faults[d.ops]
+	d.ops++
+	if failed && f.Stay {
+		d.faults[d.ops] = Fault{Err: f.Err, Keep: f.Keep, Revert: f.Revert, Stay: true}
+	}
+	return f, failed
+}
+
+// Kill ends the process: what it has written stays.
+func (d *Disk) Kill() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.restart()
+}
+
+// PowerCut ends the machine. Of every write and every change of a name since
+// the last sync, chance decides whether it got to the disk.
+func (d *Disk) PowerCut(chance Chance) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, m := range d.moves {
+		if chance(2) == 0 {
+			continue
+		}
+		if m.del != "" {
+			delete(d.stable, m.del)
+		}
+		if m.set != "" {
+			d.stable[m.set] = m.file
+		}
+	}
+	d.names, d.moves = maps.Clone(d.stable), nil
+	seen := map[*inode]bool{}
+	for _, name := range slices.Sorted(maps.Keys(d.names)) {
+		f := d.names[name]
+		if seen[f] {
+			continue
+		}
+		seen[f] = true
+		f.stable = lose(f.stable, f.pending, chance)
+		f.live, f.pending = slices.Clone(f.stable), nil
+	}
+	d.boot++
+	d.restart()
+}
+
+func (d *Disk) restart() {
+	d.life++
+	d.locked = false
+	d.faults = map[int]Fault{}
+}
+
+// sector is the smallest piece that is written or not. Real ones are larger;
+// small ones tear more.
+const sector = 64
+
+// lose applies to b what chance keeps of the writes: each is lost, kept, torn
+// at some byte, or kept in some of its sectors only.
+func lose(b []byte, writes []write, chance Chance) []byte {
+	if chance == nil {
+		return b
+	}
+	for _, w := range writes {
+		switch chance(5) {
+		case 0:
+		case 1:
+			b = put(b, w.off, w.data)
+		case 2:
+			b = put(b, w.off, w.data[:chance(len(w.data)+1)])
+		case 3:
+			from := chance(len(w.data) + 1)
+			b = put(b, w.off+int64(from), w.data[from:])
+		case 4:
+			for from := 0; from < len(w.data); from += sector {
+				if chance(2) == 1 {
+					b = put(b, w.off+int64(from), w.data[from:min(from+sector, len(w.data))])
+				}
+			}
+		}
+	}
+	return b
+}
+
+func (d *Disk) used() (n int64) {
+	for _, f := range d.names {
+		n += int64(len(f.live))
+	}
+	return n
+}
+
+// room is how many bytes can be written at off: where the file has bytes
+// already, writing needs none.
+func (d *Disk) room(f *inode, off int64) int64 {
+	if d.limit < 0 {
+		return 1 << 62
+	}
+	return max(0, d.limit-d.used()) + max(0, int64(len(f.live))-off)
+}

@@ -1,0 +1,246 @@
+// Package disktest is a disk in memory that can crash: what was not synced is
+// lost, kept or torn, as chance or a script has it. It also fills up, and fails
+// at any operation it is told to.
+package disktest
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/journal/filelog"
+)
+
+// ErrDown is what every operation answers after the crash.
+var ErrDown = errors.New("the machine is down")
+
+// Disk is one directory. The zero value is not usable: see New.
+type Disk struct {
+	mu     sync.Mutex
+	names  map[string]*inode // as a process sees them
+	stable map[string]*inode // as they are after a power loss
+	moves  []move            // what happened to names since the last Sync
+	locked bool
+	boot   byte
+	life   int // grows with every crash; files opened before it are dead
+
+	ops    int
+	faults map[int]Fault
+	limit  int64 // bytes; negative: none
+}
+
+// move is one change of names: what is given a file, and what loses it.
+type move struct {
+	set, del string
+	file     *inode
+}
+
+// inode is a file without its name.
+type inode struct {
+	live    []byte // as a process sees it
+	stable  []byte // as it is after a power loss
+	pending []write
+}
+
+type write struct {
+	off  int64
+	data []byte
+}
+
+// New makes an empty disk without limit.
+func New() *Disk {
+	return &Disk{names: map[string]*inode{}, stable: map[string]*inode{}, faults: map[int]Fault{}, limit: -1, boot: 1}
+}
+
+var _ filelog.Disk = (*Disk)(nil)
+
+// Lock is in filelog.Disk.
+func (d *Disk) Lock() (func() error, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.locked {
+		return nil, &journal.LockedError{Dir: "disktest", PID: 1}
+	}
+	d.locked = true
+	life := d.life
+	return func() error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if life == d.life {
+			d.locked = false
+		}
+		return nil
+	}, nil
+}
+
+// Boot is in filelog.Disk.
+func (d *Disk) Boot() filelog.BootID { return filelog.BootID{0: d.boot} }
+
+// List is in filelog.Disk.
+func (d *Disk) List() ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.names)), nil
+}
+
+// ReadFile is in filelog.Disk.
+func (d *Disk) ReadFile(name string) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, ok := d.names[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	return slices.Clone(f.live), nil
+}
+
+// WriteFile puts a file there, durably, behind the back of everybody.
+func (d *Disk) WriteFile(name string, data []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := &inode{live: slices.Clone(data), stable: slices.Clone(data)}
+	d.names[name], d.stable[name] = f, f
+}
+
+// Create is in filelog.Disk.
+func (d *Disk) Create(name string) (filelog.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if fault, failed := d.step(); failed {
+		return nil, fault.Err
+	}
+	f := &inode{}
+	d.names[name] = f
+	d.moves = append(d.moves, move{set: name, file: f})
+	return &handle{disk: d, file: f, life: d.life}, nil
+}
+
+// Open is in filelog.Disk.
+func (d *Disk) Open(name string) (filelog.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if fault, failed := d.step(); failed {
+		return nil, fault.Err
+	}
+	f, ok := d.names[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return &handle{disk: d, file: f, life: d.life}, nil
+}
+
+// Rename is in filelog.Disk.
+func (d *Disk) Rename(from, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if fault, failed := d.step(); failed {
+		return fault.Err
+	}
+	f, ok := d.names[from]
+	if !ok {
+		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
+	}
+	delete(d.names, from)
+	d.names[to] = f
+	d.moves = append(d.moves, move{set: to, del: from, file: f})
+	return nil
+}
+
+// Remove is in filelog.Disk.
+func (d *Disk) Remove(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if fault, failed := d.step(); failed {
+		return fault.Err
+	}
+	if _, ok := d.names[name]; !ok {
+		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
+	}
+	delete(d.names, name)
+	d.moves = append(d.moves, move{del: name})
+	return nil
+}
+
+// Sync is in filelog.Disk.
+func (d *Disk) Sync() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if fault, failed := d.step(); failed {
+		return fault.Err
+	}
+	d.stable = maps.Clone(d.names)
+	d.moves = nil
+	return nil
+}
+
+type handle struct {
+	disk *Disk
+	file *inode
+	life int
+}
+
+// WriteAt is in filelog.File. A write that fails has written a part.
+func (h *handle) WriteAt(b []byte, off int64) (int, error) {
+	d := h.disk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h.life != d.life {
+		return 0, ErrDown
+	}
+	fault, failed := d.step()
+	if failed {
+		b = b[:min(len(b), fault.Partial)]
+	}
+	if room := d.room(h.file, off); int64(len(b)) > room {
+		b, fault, failed = b[:room], Fault{Err: syscall.ENOSPC}, true
+	}
+	if len(b) > 0 {
+		h.file.live = put(h.file.live, off, b)
+		h.file.pending = append(h.file.pending, write{off, slices.Clone(b)})
+	}
+	if failed {
+		return len(b), fault.Err
+	}
+	return len(b), nil
+}
+
+// Sync is in filelog.File. After a failed one nothing that was waiting will
+// be written any more, unless it is written again: the cache counts it as clean.
+func (h *handle) Sync() error {
+	d := h.disk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h.life != d.life {
+		return ErrDown
+	}
+	fault, failed := d.step()
+	if failed && errors.Is(fault.Err, ErrDown) {
+		return fault.Err
+	}
+	if failed {
+		h.file.stable = lose(h.file.stable, h.file.pending, fault.Keep)
+		h.file.pending = nil
+		if fault.Revert {
+			h.file.live = slices.Clone(h.file.stable)
+		}
+		return fault.Err
+	}
+	h.file.stable = slices.Clone(h.file.live)
+	h.file.pending = nil
+	return nil
+}
+
+// Close is in filelog.File.
+func (h *handle) Close() error { return nil }
+
+func put(b []byte, off int64, data []byte) []byte {
+	if end := int(off) + len(data); end > len(b) {
+		b = append(b, make([]byte, end-len(b))...)
+	}
+	copy(b[off:], data)
+	return b
+}

@@ -1,0 +1,115 @@
+// Package filelog is a journal in plain files: an append-only log in segments
+// and a snapshot, as docs/journal.md specifies them.
+//
+// The files are filled with zeros ahead of the records. Overwriting blocks that
+// are allocated and written costs one disk write per sync; growing a file costs
+// another one for the file system's own journal. The same room is what lets
+// releases be recorded while the disk is full.
+package filelog
+
+import (
+	"cmp"
+	"errors"
+	"sync"
+
+	"github.com/berth-gpu/berth/internal/journal"
+)
+
+// Options are sizes in bytes; zero means the default.
+type Options struct {
+	Segment  int64 // from this size on a new file is begun; default 4 MiB
+	Reserve  int64 // room kept for records that free something; default 256 KiB
+	Step     int64 // how much is allocated ahead at a time; default 256 KiB
+	Unsynced int64 // records may wait for the disk until they are this many; default 1 MiB
+}
+
+func (o Options) withDefaults() Options {
+	o.Segment = cmp.Or(o.Segment, 4<<20)
+	o.Reserve = cmp.Or(o.Reserve, 256<<10)
+	o.Step = cmp.Or(o.Step, 256<<10)
+	o.Unsynced = cmp.Or(o.Unsynced, 1<<20)
+	return o
+}
+
+// Log is an open journal.
+type Log struct {
+	disk   Disk
+	opt    Options
+	unlock func() error
+	boot   BootID // of this life
+	zeros  []byte // never written to
+
+	// compacting is held by Compact, and taken before mu.
+	compacting sync.Mutex
+
+	// mu guards what follows. It is held while the disk is waited for.
+	mu       sync.Mutex
+	closed   bool
+	contents         // the files; the last segment is the one written to
+	sizes    []int64 // of the segments, without the last
+	file     File    // the last segment
+	last     uint64  // number of the last record
+	durable  uint64  // number of the last record known to be on disk
+
+	// The last segment, by offset: up to synced it is on disk; tail is what
+	// comes after that, byte for byte, and is written too; dirty is how far
+	// writes have got, which is further than the tail if one of them failed;
+	// from there to alloc there are zeros.
+	synced int64
+	tail   []byte
+	dirty  int64
+	alloc  int64
+
+	// suspect: what is in the file after synced is not known. unnamed: the
+	// names in the directory may not be on disk. Nothing is appended before
+	// heal has cleared both.
+	suspect bool
+	unnamed bool
+
+	snapshotRecords int
+	snapshotBytes   int64
+	logBytes        int64
+	syncs           uint64
+	fault           error
+
+	// statsMu guards stats, is held for moments only and taken last.
+	statsMu sync.Mutex
+	stats   journal.Stats
+}
+
+var _ journal.Journal = (*Log)(nil)
+
+// Close is in journal.Journal.
+func (l *Log) Close() error {
+	l.compacting.Lock()
+	defer l.compacting.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	err := l.settle()
+	if err == nil {
+		// With a mark at the end, damage to the very last records cannot be
+		// taken for a write that was cut off.
+		l.mark()
+		err = l.settle()
+	}
+	l.publish()
+	return errors.Join(err, l.file.Close(), l.unlock())
+}
+
+// removeFiles tidies up. What cannot be removed now is found again when the
+// journal is next opened, so errors do not matter.
+func (l *Log) removeFiles(names []string, segments, snapshots []uint64) {
+	for _, name := range names {
+		l.disk.Remove(name)
+	}
+	for _, n := range segments {
+		l.disk.Remove(segmentName(n))
+	}
+	for _, n := range snapshots {
+		l.disk.Remove(snapshotName(n))
+	}
+}

@@ -1,0 +1,119 @@
+package filelog
+
+// zeroChunk is how much is written at once when room is allocated. Some file
+// systems keep what one write brought as one unit in their cache, and walk over
+// all of it at every later write inside: a megabyte at a time makes appending
+// ten times slower than this.
+const zeroChunk = 64 << 10
+
+// makeRoom sees to it that need bytes fit, and the reserve after them. On a
+// full disk the reserve itself is what is left, for those who may use it.
+func (l *Log) makeRoom(need int64, reserve bool) error {
+	end := l.end()
+	if end+need+l.opt.Reserve <= l.alloc {
+		return nil
+	}
+	var err error
+	if end+need > l.opt.Segment && end > fileHeader {
+		err = l.rotate(need)
+	} else {
+		err = l.extend(end + need + l.opt.Reserve + l.opt.Step)
+	}
+	keep := l.opt.Reserve
+	if reserve {
+		keep = 0
+	}
+	if err != nil && !l.unnamed && l.end()+need+keep <= l.alloc {
+		return nil // not as much as hoped for, but enough
+	}
+	return err
+}
+
+// extend writes zeros up to target.
+func (l *Log) extend(target int64) error {
+	for l.alloc < target {
+		n, err := l.file.WriteAt(l.zeros, l.alloc)
+		if err != nil {
+			// What is there of this chunk is zeros, and stays; only whole
+			// chunks count, which keeps the next ones aligned.
+			name := segmentName(l.segments[len(l.segments)-1])
+			return writeError("allocate room in", name, err)
+		}
+		l.alloc += int64(n)
+	}
+	return nil
+}
+
+// rotate begins a new segment and carries over the tail, so that the old one
+// need not be synced, or, if syncing it failed, need not be trusted. The new
+// file gets its name when it is whole: there is never a segment without a
+// header. From then on the old file counts only up to the first record of the
+// new one, whatever else it holds.
+//
+// If an error comes before the renaming, the old segment goes on. An error
+// after it leaves the new one in use, but unnamed.
+func (l *Log) rotate(need int64) error {
+	first := l.durable + 1
+	name := segmentName(first)
+	head := appendHeader(nil, segmentMagic, header{seq: first, boot: l.boot})
+	head = append(head, l.tail...)
+	file, alloc, err := l.createSegment(name+temporary, head, int64(len(head))+need+l.opt.Reserve+l.opt.Step)
+	if err != nil {
+		l.disk.Remove(name + temporary)
+		return writeError("begin", name, err)
+	}
+	if err := l.disk.Rename(name+temporary, name); err != nil {
+		file.Close()
+		l.disk.Remove(name + temporary)
+		return writeError("rename to", name, err)
+	}
+	if l.file != nil {
+		l.file.Close() // nothing in it is waited for any more
+	}
+	l.adopt(first)
+	l.file, l.alloc = file, alloc
+	l.synced, l.dirty = fileHeader, int64(len(head))
+	l.settled(l.last)
+	l.suspect = false
+	if err := l.disk.Sync(); err != nil {
+		l.unnamed = true
+		return l.blame("sync directory of", err)
+	}
+	return nil
+}
+
+// adopt adds a segment to the list; it takes the place of the last one if that
+// had nothing on disk yet.
+func (l *Log) adopt(first uint64) {
+	n := len(l.segments)
+	if n > 0 && l.segments[n-1] == first {
+		return
+	}
+	if n > 0 && l.file != nil {
+		l.sizes = append(l.sizes, l.alloc)
+	}
+	l.segments = append(l.segments, first)
+}
+
+func (l *Log) createSegment(name string, head []byte, size int64) (File, int64, error) {
+	file, err := l.disk.Create(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	alloc := int64(0)
+	for alloc < size && err == nil {
+		_, err = file.WriteAt(l.zeros, alloc)
+		alloc += int64(len(l.zeros))
+	}
+	if err == nil {
+		_, err = file.WriteAt(head, 0)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		file.Close()
+		return nil, 0, err
+	}
+	return file, alloc, nil
+}

@@ -1,0 +1,62 @@
+package filelog
+
+import "fmt"
+
+// takeBack removes from the tail what was written from start on, and from the
+// file too if the disk allows it.
+func (l *Log) takeBack(start int, op string, cause error) error {
+	l.tail = l.tail[:start]
+	l.suspect = true
+	err := l.blame(op, cause)
+	l.heal()
+	return err
+}
+
+// heal brings the file and the log's idea of it together again after a failed
+// write or sync, and when a journal is opened that ended in a crash.
+//
+// The bytes that are not known to be on disk are all in the tail. Writing them
+// again, and zeros over what comes after, marks their pages as changed, so that
+// the sync that follows is about all of them: if it succeeds they are on disk,
+// whatever failed before. This needs no new room, so it works on a full disk.
+// If this part of the disk is broken, a new segment takes the tail.
+//
+// For names there is nothing to write again: directories go through the file
+// system's journal, and a file system that failed there takes no more writes,
+// so a later sync that succeeds can be believed.
+func (l *Log) heal() error {
+	if l.unnamed {
+		if err := l.disk.Sync(); err != nil {
+			return l.blame("sync directory of", err)
+		}
+		l.unnamed = false
+	}
+	if !l.suspect {
+		return nil
+	}
+	err := l.rewrite()
+	if err == nil {
+		return nil
+	}
+	if l.rotate(0); l.suspect || l.unnamed {
+		return err
+	}
+	return nil
+}
+
+func (l *Log) rewrite() error {
+	n := len(l.tail)
+	clean := append(l.tail, make([]byte, l.dirty-l.end())...)
+	_, err := l.file.WriteAt(clean, l.synced)
+	if err == nil {
+		err = l.sync()
+	}
+	if err != nil {
+		return l.blame("mend", fmt.Errorf("%w (after an earlier failure)", err))
+	}
+	l.tail = clean[:n]
+	l.settled(l.last)
+	l.dirty = l.end()
+	l.suspect = false
+	return nil
+}

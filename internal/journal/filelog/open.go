@@ -1,0 +1,94 @@
+package filelog
+
+import (
+	"errors"
+
+	"github.com/berth-gpu/berth/internal/journal"
+)
+
+// Open reads the journal on disk, hands every record to replay, cuts off what
+// a crash left half written, and makes the rest durable, so that nothing that
+// was replayed can still be lost. It refuses damage that is no cut-off write
+// (*journal.CorruptError), files of a later berth (*journal.VersionError) and a
+// directory in use (*journal.LockedError).
+func Open(disk Disk, opt Options, replay func(journal.Record) error) (*Log, journal.Recovery, error) {
+	unlock, err := disk.Lock()
+	if err != nil {
+		return nil, journal.Recovery{}, err
+	}
+	l := &Log{disk: disk, opt: opt.withDefaults(), unlock: unlock, boot: disk.Boot()}
+	l.zeros = make([]byte, min(l.opt.Step, zeroChunk))
+	rec, err := l.open(replay)
+	if err != nil {
+		if l.file != nil {
+			l.file.Close()
+		}
+		return nil, journal.Recovery{}, errors.Join(err, unlock())
+	}
+	return l, rec, nil
+}
+
+func (l *Log) open(replay func(journal.Record) error) (journal.Recovery, error) {
+	h, err := load(l.disk, replay)
+	if err != nil {
+		return journal.Recovery{}, err
+	}
+	// The last life may have been killed between a rename and the sync of the
+	// directory. What was read must have its name on disk before anything is
+	// appended to it, and before anything it replaces is removed.
+	if err := l.disk.Sync(); err != nil {
+		return journal.Recovery{}, writeError("sync directory of", "the journal", err)
+	}
+	l.removeFiles(h.temporary, h.gone, h.snapshots[:max(0, len(h.snapshots)-1)])
+	h.snapshots = h.snapshots[max(0, len(h.snapshots)-1):]
+
+	rec := journal.Recovery{SnapshotRecords: h.snapshotRecords, LogRecords: h.logRecords, LastSeq: h.next - 1}
+	l.last = h.next - 1
+	l.contents = h.contents
+	if len(h.segments) == 0 || h.last.next < h.next {
+		// Nothing to append to, or (a disk that lost what it had promised)
+		// records that only the snapshot still has: a file that goes on after it.
+		l.durable = l.last
+		l.sizes = h.segmentBytes
+		if err := l.rotate(0); err != nil {
+			return rec, err
+		}
+	} else {
+		rec.Torn = h.last.torn(segmentName(h.segments[len(h.segments)-1]))
+		if err := l.resume(h); err != nil {
+			return rec, err
+		}
+	}
+	l.snapshotRecords, l.snapshotBytes, l.logBytes = h.snapshotRecords, h.snapshotBytes, h.logBytes
+	l.publish()
+	return rec, nil
+}
+
+// resume goes on in the last segment. A disk that takes no writes now does not
+// keep a journal from opening: what is known stands, and Append says why it
+// cannot.
+func (l *Log) resume(h history) error {
+	name := segmentName(h.segments[len(h.segments)-1])
+	file, err := l.disk.Open(name)
+	if err != nil {
+		return writeError("open", name, err)
+	}
+	end := h.last
+	l.file = file
+	l.sizes = h.segmentBytes[:len(h.segmentBytes)-1]
+	l.durable = end.durable
+	l.tail = append(l.tail, end.unproven...)
+	l.synced = int64(end.end - len(end.unproven))
+	l.dirty = int64(end.dirty)
+	l.alloc = int64(end.size)
+	if len(l.tail) > 0 || end.dirty > end.end {
+		l.suspect = true
+		if l.heal() != nil {
+			return nil
+		}
+	}
+	if end.durable < l.last || end.boot != l.boot {
+		l.mark()
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package filelog
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/berth-gpu/berth/internal/journal"
+)
+
+// history is what reading a directory found.
+type history struct {
+	contents
+	gone []uint64 // segments that hold nothing after the snapshot
+
+	snapshotRecords int
+	snapshotBytes   int64
+	logRecords      int
+	logBytes        int64   // of the frames that hold them
+	segmentBytes    []int64 // sizes, as contents.segments
+	next            uint64  // the number the next record will have
+	last            ending  // how the last segment ends; zero if there is none
+}
+
+// ending is how the last segment ends.
+type ending struct {
+	end      int    // where its frames end
+	size     int    // where the file ends; all zero between dirty and here
+	dirty    int    // where what is not zero ends: behind end, after a torn write
+	next     uint64 // the number the next record in this segment would have
+	durable  uint64 // up to here records are known to be on disk
+	boot     BootID // the boot that wrote last
+	unproven []byte // the frames after durable: read from the cache, so perhaps not on disk
+}
+
+// torn describes what is between the frames and the zeros, if anything.
+func (e ending) torn(name string) *journal.Torn {
+	if e.dirty <= e.end {
+		return nil
+	}
+	return &journal.Torn{File: name, Offset: int64(e.end), Bytes: int64(e.dirty - e.end), Seq: e.next}
+}
+
+// load reads the whole journal, changes nothing, and hands over every record.
+// Damage is a *journal.CorruptError that says where reading stopped.
+func load(disk Disk, replay func(journal.Record) error) (history, error) {
+	c, err := list(disk)
+	if err != nil {
+		return history{}, err
+	}
+	h := history{contents: c, next: c.base() + 1}
+	if len(c.snapshots) > 0 {
+		if err := h.readSnapshot(disk, replay); err != nil {
+			return h, err
+		}
+	}
+	h.gone = h.obsolete(h.base())
+	for i, first := range h.segments {
+		limit := uint64(math.MaxUint64)
+		if i+1 < len(h.segments) {
+			limit = h.segments[i+1]
+		}
+		if err := h.readSegment(disk, first, limit, replay); err != nil {
+			return h, err
+		}
+	}
+	return h, nil
+}
+
+func (h *history) readSnapshot(disk Disk, replay func(journal.Record) error) error {
+	base := h.base()
+	name := snapshotName(base)
+	data, err := disk.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("journal: read snapshot: %w", err)
+	}
+	if _, err := parseHeader(name, snapshotMagic, base, data); err != nil {
+		return err
+	}
+	h.snapshotBytes = int64(len(data))
+	for off := fileHeader; ; {
+		f, err := parseFrame(data[off:])
+		end := err == nil && f.kind == kindEnd
+		switch {
+		case err != nil:
+		case f.seq != base || f.kind == kindMark:
+			err = errors.New("a frame of another file is in it")
+		case end && (f.durable != uint64(h.snapshotRecords) || off+f.size != len(data)):
+			err = errors.New("it does not end where it says")
+		}
+		if err != nil {
+			return &journal.CorruptError{File: name, Offset: int64(off), Seq: base, Reason: "in the snapshot, " + err.Error()}
+		}
+		if end {
+			return nil
+		}
+		if err := f.each(func(_ int, data []byte) error {
+			return handOver(replay, journal.Record{Seq: base, Snapshot: true, Data: data})
+		}); err != nil {
+			return err
+		}
+		h.snapshotRecords += f.count
+		off += f.size
+	}
+}
+
+// readSegment reads one segment. Its successor begins with record limit: what
+// this one holds from there on was given up when the successor was begun.
+func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journal.Record) error) error {
+	name := segmentName(first)
+	data, err := disk.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("journal: read segment: %w", err)
+	}
+	if first > h.next {
+		return &journal.CorruptError{File: name, Seq: h.next,
+			Reason: fmt.Sprintf("it begins with record %d, and the file with the records before it is gone", first)}
+	}
+	head, err := parseHeader(name, segmentMagic, first, data)
+	if err != nil {
+		return err
+	}
+	base := h.base()
+	s := scanner{name: name, data: data, off: fileHeader, next: first, durable: first - 1, boot: head.boot}
+	for s.next < limit {
+		f, ok, err := s.scan()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if f.count > 0 && f.last() > base {
+			h.logBytes += int64(f.size)
+		}
+		if err := f.each(func(i int, data []byte) error {
+			seq := f.seq + uint64(i)
+			if seq <= base {
+				return nil
+			}
+			h.logRecords++
+			return handOver(replay, journal.Record{Seq: seq, Data: data})
+		}); err != nil {
+			return err
+		}
+	}
+	if limit == math.MaxUint64 {
+		if err := s.judge(disk.Boot()); err != nil {
+			return err
+		}
+		h.last = s.ending()
+	} else if s.next != limit {
+		return s.corrupt("later files are intact, so it is no write that was cut off")
+	}
+	h.segmentBytes = append(h.segmentBytes, int64(len(data)))
+	h.next = max(h.next, s.next)
+	return nil
+}
+
+func handOver(replay func(journal.Record) error, r journal.Record) error {
+	if err := replay(r); err != nil {
+		return fmt.Errorf("journal: replay record %d: %w", r.Seq, err)
+	}
+	return nil
+}

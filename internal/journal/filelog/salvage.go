@@ -1,0 +1,164 @@
+package filelog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-gpu/berth/internal/journal"
+)
+
+// Salvaged says what Salvage did.
+type Salvaged struct {
+	// Damage is what it found; nil if the journal is sound, and then nothing
+	// was changed.
+	Damage *journal.CorruptError
+	// Kept counts the records before the damage.
+	Kept int
+	// Dropped counts the records after it that are sound but have lost their
+	// history. What is in the damage itself cannot be counted.
+	Dropped int
+	// Aside are the files that hold what was there before.
+	Aside []string
+}
+
+// Salvage makes a damaged journal usable again: it keeps the records before
+// the damage and puts the files with the damage, and those after it, aside
+// under names that the journal does not look at. The numbers of the dropped
+// records will be given again.
+//
+// Whatever interrupts it, running it again is safe: the damaged file keeps its
+// name until its copy, and then what replaces it, is on disk.
+func Salvage(disk Disk) (Salvaged, error) {
+	unlock, err := disk.Lock()
+	if err != nil {
+		return Salvaged{}, err
+	}
+	s, err := salvage(disk)
+	return s, errors.Join(err, unlock())
+}
+
+func salvage(disk Disk) (Salvaged, error) {
+	var s Salvaged
+	h, err := load(disk, func(journal.Record) error { s.Kept++; return nil })
+	if !errors.As(err, &s.Damage) {
+		return s, err
+	}
+	names, err := disk.List()
+	if err != nil {
+		return s, fmt.Errorf("journal: list files: %w", err)
+	}
+	aside := freeName(names)
+	file := s.Damage.File
+	damaged, err := disk.ReadFile(file)
+	if err != nil {
+		return s, fmt.Errorf("journal: read %s: %w", file, err)
+	}
+	s.Dropped = countRecords(damaged, int(s.Damage.Offset), h.base())
+	keep := h.beginning(damaged, s.Damage)
+	if keep != nil {
+		if err := writeFile(disk, aside(file), damaged); err != nil {
+			return s, err
+		}
+		s.Aside = append(s.Aside, aside(file))
+	}
+	for _, name := range h.from(file) {
+		if name == file && keep != nil {
+			continue
+		}
+		if name != file {
+			data, err := disk.ReadFile(name)
+			if err != nil {
+				return s, fmt.Errorf("journal: read %s: %w", name, err)
+			}
+			s.Dropped += countRecords(data, fileHeader, h.base())
+		}
+		if err := disk.Rename(name, aside(name)); err != nil {
+			return s, writeError("put aside", name, err)
+		}
+		s.Aside = append(s.Aside, aside(name))
+	}
+	if err := disk.Sync(); err != nil {
+		return s, writeError("sync directory of", file, err)
+	}
+	if keep == nil {
+		return s, nil
+	}
+	return s, writeFile(disk, file, keep)
+}
+
+// beginning is what can be kept of the damaged file, or nil.
+func (h history) beginning(data []byte, d *journal.CorruptError) []byte {
+	if d.Offset < fileHeader {
+		return nil
+	}
+	b := slices.Clone(data[:d.Offset])
+	if d.File == snapshotName(h.base()) {
+		b = append(b, finishFrame(make([]byte, frameHeader), 0, kindEnd, h.base(), uint64(h.snapshotRecords))...)
+	}
+	return b
+}
+
+// from lists the files from the damaged one on, the last first, so that what is
+// left is never a log with a hole in it. After a damaged snapshot come all
+// segments, and snapshots before it that have not been removed.
+func (h history) from(file string) (names []string) {
+	for _, first := range slices.Backward(h.segments) {
+		names = append(names, segmentName(first))
+		if segmentName(first) == file {
+			return names
+		}
+	}
+	for _, upTo := range h.snapshots {
+		names = append(names, snapshotName(upTo))
+	}
+	return names
+}
+
+// freeName finds a prefix under which nothing has been put aside yet.
+func freeName(taken []string) func(name string) string {
+	for n := 1; ; n++ {
+		prefix := fmt.Sprintf("%s%d-", asidePrefix, n)
+		if !slices.ContainsFunc(taken, func(t string) bool { return strings.HasPrefix(t, prefix) }) {
+			return func(name string) string { return prefix + name }
+		}
+	}
+}
+
+// writeFile makes a file that is there with all its contents or not at all.
+func writeFile(disk Disk, name string, data []byte) error {
+	f, err := disk.Create(name + temporary)
+	if err != nil {
+		return writeError("create", name, err)
+	}
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = disk.Rename(name+temporary, name)
+	}
+	if err == nil {
+		err = disk.Sync()
+	}
+	if err != nil {
+		return writeError("write", name, err)
+	}
+	return nil
+}
+
+// countRecords counts the sound records in data from off on, without those
+// that the snapshot stands for.
+func countRecords(data []byte, off int, base uint64) (n int) {
+	for {
+		f, at, found := findFrame(data, off)
+		if !found {
+			return n
+		}
+		if f.seq > base {
+			n += f.count
+		}
+		off = at + f.size
+	}
+}

@@ -1,0 +1,94 @@
+package filelog
+
+import (
+	"fmt"
+
+	"github.com/berth-gpu/berth/internal/journal"
+)
+
+// scanner walks over the frames of a segment.
+type scanner struct {
+	name    string
+	data    []byte
+	off     int
+	next    uint64 // the number the next record must have
+	durable uint64 // up to here, a frame or the header has said that it was on disk
+	boot    BootID // the boot that wrote from here on
+}
+
+// scan reads the next frame. It is not ok where the sound frames end, for
+// whatever reason: judge looks into that.
+func (s *scanner) scan() (f frame, ok bool, err error) {
+	f, err = parseFrame(s.data[s.off:])
+	switch {
+	case err == errNonsense:
+		return frame{}, false, s.corrupt(err.Error())
+	case err != nil:
+		return frame{}, false, nil
+	case f.kind == kindEnd || f.seq != s.next || f.durable >= s.next:
+		return frame{}, false, s.corrupt(fmt.Sprintf("a frame stands there that belongs elsewhere (it has number %d)", f.seq))
+	}
+	if f.kind == kindMark {
+		s.boot = BootID(f.payload)
+	}
+	s.off += f.size
+	s.next += uint64(f.count)
+	s.durable = max(s.durable, f.durable)
+	return f, true, nil
+}
+
+// judge decides what stands at the place where the sound frames of the last
+// segment end. Zeros are room that was allocated ahead. Anything else is a
+// write that a crash cut off, and may go, unless there is proof that the
+// record it belonged to had been whole:
+//
+//   - A sound frame further on that was written when this record was already
+//     on disk. Every frame says how far that was at its time.
+//   - Any sound frame further on, if the machine has not been restarted since.
+//     Without a power loss writes are seen in the order they were made, so only
+//     the very last can be cut off. (A power loss may keep the later of two
+//     writes that nobody had waited for, and lose the earlier.)
+func (s *scanner) judge(now BootID) error {
+	if allZero(s.data[s.off:]) {
+		return nil
+	}
+	sameBoot := s.boot == now && now != BootID{}
+	for off := s.off + frameAlign; ; {
+		f, at, found := findFrame(s.data, off)
+		if !found {
+			return nil
+		}
+		if f.durable >= s.next {
+			return s.corrupt(fmt.Sprintf("checksum does not match, and a later frame, at byte %d, says that it was safely on disk", at))
+		}
+		if sameBoot && f.seq >= s.next {
+			return s.corrupt(fmt.Sprintf("checksum does not match, and what was written after it, at byte %d, is intact", at))
+		}
+		off = at + f.size
+	}
+}
+
+// ending describes the end of the segment, once all its frames are read.
+func (s *scanner) ending() ending {
+	dirty := len(s.data)
+	for dirty > s.off && s.data[dirty-1] == 0 {
+		dirty--
+	}
+	proven := fileHeader
+	for proven < s.off {
+		f, err := parseFrame(s.data[proven:])
+		if err != nil || f.provenBy() > s.durable {
+			break
+		}
+		proven += f.size
+	}
+	return ending{
+		end: s.off, size: len(s.data), dirty: dirty,
+		next: s.next, durable: s.durable, boot: s.boot,
+		unproven: s.data[proven:s.off],
+	}
+}
+
+func (s *scanner) corrupt(reason string) error {
+	return &journal.CorruptError{File: s.name, Offset: int64(s.off), Seq: s.next, Reason: reason}
+}

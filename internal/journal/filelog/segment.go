@@ -1,0 +1,132 @@
+package filelog
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-gpu/berth/internal/journal"
+)
+
+const (
+	formatVersion = 1
+	fileHeader    = 48
+	maxSeq        = 1 << 62 // far from where numbers would wrap
+
+	segmentMagic  = "berthlog"
+	snapshotMagic = "berthsnp"
+
+	segmentPrefix  = "log-"
+	snapshotPrefix = "snapshot-"
+	asidePrefix    = "damaged-"
+	temporary      = ".tmp"
+)
+
+// header is the beginning of every file. For a segment, seq is the number of
+// the first record that may be in it; for a snapshot, the number of the last
+// record it stands for.
+type header struct {
+	seq  uint64
+	boot BootID // the boot that made the file
+}
+
+func appendHeader(b []byte, magic string, h header) []byte {
+	start := len(b)
+	b = append(b, magic...)
+	b = binary.LittleEndian.AppendUint32(b, formatVersion)
+	b = binary.LittleEndian.AppendUint32(b, checksum(b[start:]))
+	b = binary.LittleEndian.AppendUint64(b, h.seq)
+	b = append(b, h.boot[:]...)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	return binary.LittleEndian.AppendUint32(b, checksum(b[start+16:]))
+}
+
+// parseHeader checks the header of a file whose name promises seq. The first
+// 16 bytes mean the same in every version there will ever be, so that a later
+// format is told apart from a damaged file.
+func parseHeader(name, magic string, seq uint64, b []byte) (header, error) {
+	bad := func(reason string) (header, error) {
+		return header{}, &journal.CorruptError{File: name, Seq: seq, Reason: reason}
+	}
+	if len(b) < 16 || string(b[:8]) != magic || checksum(b[:12]) != binary.LittleEndian.Uint32(b[12:]) {
+		return bad("it does not begin like a file of the journal")
+	}
+	switch v := binary.LittleEndian.Uint32(b[8:]); {
+	case v > formatVersion:
+		return header{}, &journal.VersionError{File: name, Found: v, Known: formatVersion}
+	case v < formatVersion:
+		return bad("there is no format version 0")
+	}
+	if len(b) < fileHeader || checksum(b[16:44]) != binary.LittleEndian.Uint32(b[44:]) {
+		return bad("checksum of its header does not match")
+	}
+	h := header{seq: binary.LittleEndian.Uint64(b[16:]), boot: BootID(b[24:40])}
+	switch {
+	case seq > maxSeq:
+		return bad("its number is beyond any that could have been reached")
+	case h.seq != seq:
+		return bad(fmt.Sprintf("its header says %d, its name %d: it has been renamed", h.seq, seq))
+	}
+	return h, nil
+}
+
+func segmentName(first uint64) string { return fmt.Sprintf("%s%020d", segmentPrefix, first) }
+func snapshotName(upTo uint64) string { return fmt.Sprintf("%s%020d", snapshotPrefix, upTo) }
+
+// contents is what a directory holds, by name.
+type contents struct {
+	segments  []uint64 // first numbers, ascending
+	snapshots []uint64 // ascending; the last one counts
+	temporary []string
+}
+
+func list(disk Disk) (contents, error) {
+	names, err := disk.List()
+	if err != nil {
+		return contents{}, fmt.Errorf("journal: list files: %w", err)
+	}
+	var c contents
+	for _, name := range names {
+		if n, ok := number(name, segmentPrefix); ok {
+			c.segments = append(c.segments, n)
+		} else if n, ok := number(name, snapshotPrefix); ok {
+			c.snapshots = append(c.snapshots, n)
+		} else if strings.HasSuffix(name, temporary) {
+			c.temporary = append(c.temporary, name)
+		}
+	}
+	slices.SortFunc(c.segments, cmp.Compare)
+	slices.SortFunc(c.snapshots, cmp.Compare)
+	return c, nil
+}
+
+func number(name, prefix string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(name, prefix)
+	if !ok || len(digits) != 20 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, err == nil
+}
+
+// base is the number of the last record the snapshot stands for.
+func (c contents) base() uint64 {
+	if len(c.snapshots) == 0 {
+		return 0
+	}
+	return c.snapshots[len(c.snapshots)-1]
+}
+
+// obsolete takes out the segments that hold nothing after base: those whose
+// successor begins no later than the record after it.
+func (c *contents) obsolete(base uint64) (gone []uint64) {
+	n := 0
+	for n+1 < len(c.segments) && c.segments[n+1] <= base+1 {
+		n++
+	}
+	gone, c.segments = c.segments[:n], c.segments[n:]
+	return gone
+}

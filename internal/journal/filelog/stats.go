@@ -1,0 +1,35 @@
+package filelog
+
+import "github.com/berth-gpu/berth/internal/journal"
+
+// Stats is in journal.Journal.
+func (l *Log) Stats() journal.Stats {
+	l.statsMu.Lock()
+	defer l.statsMu.Unlock()
+	return l.stats
+}
+
+// publish brings the stats up to date. The caller holds mu, or is opening.
+func (l *Log) publish() {
+	disk := l.alloc + l.snapshotBytes
+	for _, n := range l.sizes {
+		disk += n
+	}
+	if !l.suspect && !l.unnamed {
+		l.fault = nil
+	}
+	l.statsMu.Lock()
+	defer l.statsMu.Unlock()
+	l.stats = journal.Stats{
+		LastSeq:         l.last,
+		SnapshotSeq:     l.base(),
+		SnapshotRecords: l.snapshotRecords,
+		SnapshotBytes:   l.snapshotBytes,
+		LogRecords:      int(l.last - l.base()),
+		LogBytes:        l.logBytes,
+		DiskBytes:       disk,
+		Segments:        len(l.segments),
+		Syncs:           l.syncs,
+		Fault:           l.fault,
+	}
+}
