@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -50,8 +51,15 @@ func sources(file string, flags map[string]string) daemon.Sources {
 	}
 }
 
+// daemonThreads is for a program that sleeps nearly always: more threads find
+// nothing to do and cost a little each time one of them is woken to look.
+const daemonThreads = 4
+
 // serve runs the daemon until ctx ends.
 func serve(ctx context.Context, o cli.ServeOptions) error {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), daemonThreads))
+	}
 	settings, err := daemon.Load(sources(o.Config, o.Flags))
 	if err != nil {
 		return err

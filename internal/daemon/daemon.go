@@ -77,7 +77,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	publish := func(e gpu.Event) {
 		d.events.Publish(e)
 		exporter.Event(e)
-		d.log.Log(ctx, level(e.Severity), e.Text, "code", e.Code, "gpu", e.GPU)
+		d.log.Log(ctx, level(e), e.Text, "code", e.Code, "gpu", e.GPU)
 	}
 	d.ledger, err = openLedger(o, ledger.Hooks{Event: publish, Decided: exporter.Decided})
 	if err != nil {
@@ -161,12 +161,16 @@ func monitoring(c config.GPU) monitor.Settings {
 	}
 }
 
-func level(s gpu.Severity) slog.Level {
-	switch s {
-	case gpu.Warning:
-		return slog.LevelWarn
-	case gpu.Serious:
+// level is how an event is logged. What leases do in the normal course of
+// things is for the event stream; a busy machine would fill its log with it.
+func level(e gpu.Event) slog.Level {
+	switch {
+	case e.Severity == gpu.Serious:
 		return slog.LevelError
+	case e.Severity == gpu.Warning:
+		return slog.LevelWarn
+	case e.Lease != "":
+		return slog.LevelDebug
 	}
 	return slog.LevelInfo
 }

@@ -45,9 +45,10 @@ func (e *AdmitError) Error() string {
 
 func (e *AdmitError) Unwrap() error { return e.Err }
 
-// Admit applies the settings of a service to a request. It returns the request
-// as it is to be placed: raised to the minimum, with the priority of the
-// service, and with a note of both. Used is what the service has in use.
+// Admit applies the settings of a service to a request that Validate accepts. It
+// returns the request as it is to be placed: raised to the minimum, with the
+// priority of the service, and with a note of both. Used is what the service has
+// in use.
 func Admit(s Service, r Request, used Usage) (Request, error) {
 	if len(s.Users) > 0 && !slices.Contains(s.Users, r.Holder.User) {
 		return r, &AdmitError{

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -122,7 +123,7 @@ func TestRefusals(t *testing.T) {
 		{"renew somebody else's", Renew{ID: "ttl", By: bob}, ErrNotYours, "it belongs to somebody else: alice"},
 		{"renew with an old fence", Renew{ID: "ttl", Fence: 2, By: by}, ErrStaleFence, "2, and the lease of that name has 1"},
 		{"renew a named lease", Renew{ID: "named", By: by}, ErrBinding, "it is a named lease and needs no renewal"},
-		{"renew for a century", Renew{ID: "ttl", By: by, TTL: 876000 * time.Hour}, nil, "ttl_seconds: is 3.1536e+09; it must be from 1 to 2.592e+06 (30 days)"},
+		{"renew for a century", Renew{ID: "ttl", By: by, TTL: 876000 * time.Hour}, nil, "ttl_seconds: is 3153600000; it must be from 1 to 2592000 (30 days)"},
 		{"release somebody else's", Release{ID: "named", By: bob}, ErrNotYours, "release named"},
 		{"release nothing", Release{ID: "x", By: by}, ErrUnknown, ""},
 		{"expire too early", Expire{"ttl"}, ErrNotDue, "it expires at 2026-11-15T12:01:00Z"},
@@ -188,10 +189,13 @@ func TestTheSum(t *testing.T) {
 	if s, _ := b.Sum(dev(0)); s != want || s.Available() != 90-5-25-10-7 || s.FreeSlots() != 1 {
 		t.Errorf("the sum is %+v, available %s", s, s.Available())
 	}
-	b.ObserveForeign(dev(0), 1<<60) // cannot be right, and must not overflow anything
-	if s, _ := b.Sum(dev(0)); s.Available() > 0 {
-		t.Errorf("available %s", s.Available())
+	// What cannot be right must not overflow anything.
+	b.Observe("a", dev(0), math.MaxInt64)
+	b.ObserveForeign(dev(0), math.MaxInt64)
+	if s, _ := b.Sum(dev(0)); s.Available() > 0 || s.Overuse != MaxMemory-20 {
+		t.Errorf("available %s after measuring %s too much", s.Available(), s.Overuse)
 	}
+	b.Observe("a", dev(0), 25)
 	b.ObserveForeign(dev(0), -4)
 	if s, _ := b.Sum(dev(0)); s.Foreign != 0 {
 		t.Errorf("foreign %s", s.Foreign)

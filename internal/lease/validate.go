@@ -2,6 +2,8 @@ package lease
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -12,13 +14,13 @@ import (
 
 // The limits of what can be asked for.
 const (
-	MaxIDLength = 128                 // characters
-	MaxMemory   = gpu.MiB(1) << 30    // on one device: a PiB
-	MaxSlots    = 1 << 16             // on one device
-	MaxGPUs     = 1 << 16             //
-	MaxPriority = 1_000_000           // and the same below zero
-	MinTTL      = time.Second         //
-	MaxTTL      = 30 * 24 * time.Hour //
+	MaxIDLength = 128              // characters
+	MaxMemory   = gpu.MiB(1) << 30 // on one device: a PiB
+	MaxSlots    = 1 << 16          // on one device
+	MaxGPUs     = 1 << 16
+	MaxPriority = 1_000_000 // and the same below zero
+	MinTTL      = time.Second
+	MaxTTL      = 30 * 24 * time.Hour
 	MaxWait     = 30 * 24 * time.Hour // from Requested to Deadline
 )
 
@@ -132,7 +134,7 @@ func (r *Request) Validate() error {
 	refuse("priority", outside(r.Priority, -MaxPriority, MaxPriority))
 	refuse(bindingProblem(r.Binding, r.TTL, r.Holder))
 	if wait := r.Deadline.Sub(r.Requested); wait < 0 || wait > MaxWait {
-		refuse("timeout_seconds", fmt.Sprintf("is %g; it must be from 0 to %g (%s)", wait.Seconds(), MaxWait.Seconds(), days(MaxWait)))
+		refuse("timeout_seconds", fmt.Sprintf("is %s; it must be from 0 to %s (%s)", seconds(wait), seconds(MaxWait), days(MaxWait)))
 	}
 	if errs == nil {
 		return nil
@@ -167,9 +169,24 @@ func bindingProblem(b Binding, ttl time.Duration, h Holder) (field, detail strin
 
 func ttlProblem(ttl time.Duration) string {
 	if ttl < MinTTL || ttl > MaxTTL {
-		return fmt.Sprintf("is %g; it must be from %g to %g (%s)", ttl.Seconds(), MinTTL.Seconds(), MaxTTL.Seconds(), days(MaxTTL))
+		return fmt.Sprintf("is %s; it must be from %s to %s (%s)", seconds(ttl), seconds(MinTTL), seconds(MaxTTL), days(MaxTTL))
 	}
 	return ""
 }
+
+// Seconds makes a duration of a number of seconds from outside. A number beyond
+// all durations becomes the longest or the shortest there is, which Validate
+// refuses, instead of wrapping round to one that looks right.
+func Seconds(n float64) time.Duration {
+	switch d := n * float64(time.Second); {
+	case d >= math.MaxInt64:
+		return math.MaxInt64
+	case d > math.MinInt64:
+		return time.Duration(d)
+	}
+	return math.MinInt64 // also for what is not a number
+}
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 func days(d time.Duration) string { return fmt.Sprintf("%g days", d.Hours()/24) }

@@ -109,6 +109,20 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+func TestSeconds(t *testing.T) {
+	for n, want := range map[float64]time.Duration{
+		0: 0, 1.5: 1500 * time.Millisecond, -2: -2 * time.Second, 3e9: 3e9 * time.Second,
+		1e10: math.MaxInt64, 1e300: math.MaxInt64, math.Inf(1): math.MaxInt64, -1e10: math.MinInt64, math.Inf(-1): math.MinInt64,
+	} {
+		if got := Seconds(n); got != want {
+			t.Errorf("%g seconds are %s, want %s", n, got, want)
+		}
+	}
+	if got := Seconds(math.NaN()); got != math.MinInt64 {
+		t.Errorf("not a number of seconds is %s", got)
+	}
+}
+
 func FuzzValidID(f *testing.F) {
 	f.Add("job-7")
 	f.Add("a\u202e\xff")

@@ -46,11 +46,11 @@ func (s Settings) deadline() time.Duration {
 }
 
 // slowPeriod is how often the costly metrics are read. They take tens of
-// milliseconds, a thousand times a fast sample: once in thirty seconds they
+// milliseconds, a thousand times a fast sample: once in a minute they
 // stay below a thousandth of the time, and they never come more often than
 // with every tenth sample.
 func (s Settings) slowPeriod() time.Duration {
-	return max(30*time.Second, 10*s.Interval)
+	return max(time.Minute, 10*s.Interval)
 }
 
 // Hooks is who is told. Each may be nil. The calls about one device come in

@@ -174,9 +174,9 @@ func TestSlowMetrics(t *testing.T) {
 		if r := find(t, m, ""); r.Sample.Energy != gpu.Some(1.0) || r.Sample.SlowTime.Sub(r.Sample.Time) != 30*time.Millisecond {
 			t.Errorf("energy %v, read %v after the rest; want the first reading early", r.Sample.Energy, r.Sample.SlowTime.Sub(r.Sample.Time))
 		}
-		settle(61)
+		settle(121)
 		for i, s := range m.History(c.uuid(), time.Time{}, 0) {
-			if want := float64(1 + i/30); s.Energy != gpu.Some(want) {
+			if want := float64(1 + i/60); s.Energy != gpu.Some(want) {
 				t.Errorf("sample %d has energy %v, want %g carried along", i, s.Energy, want)
 			}
 			if at := s.Time.Sub(n.begun); at != time.Duration(i)*time.Second {

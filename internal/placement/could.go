@@ -8,6 +8,10 @@ func (s *Snapshot) Could(uuid string, r *Request) bool {
 		return false
 	}
 	n := s.needOf(r)
+	return s.could(&n, i)
+}
+
+func (s *Snapshot) could(n *need, i int) bool {
 	u := &s.use[i]
-	return s.meets(&n, i) && u.Ceiling >= r.Memory && u.MaxPipelines >= r.Slots
+	return s.meets(n, i) && u.Ceiling >= n.memory && u.MaxPipelines >= n.slots
 }

@@ -15,12 +15,15 @@ func Explain(s *Snapshot, r *Request) *NoFitError {
 	n := s.needOf(r)
 	e := &NoFitError{Request: *r}
 	var now, ever []gpu.MiB // what the devices in question have to give
-	ready := 0
+	ready := 0              // devices that could serve it if they were empty
 	for i := range s.devices {
 		reasons := s.reasons(&n, r, i)
 		e.Reasons = append(e.Reasons, reasons...)
 		if len(reasons) == 0 {
 			e.Fit++
+		}
+		if s.could(&n, i) {
+			ready++
 		}
 		u := &s.use[i]
 		if !s.meets(&n, i) {
@@ -28,9 +31,6 @@ func Explain(s *Snapshot, r *Request) *NoFitError {
 		}
 		if u.MaxPipelines >= r.Slots {
 			ever = append(ever, u.Ceiling)
-			if u.Ceiling >= r.Memory {
-				ready++
-			}
 		}
 		if int(s.free[i]) >= r.Slots && s.refusal(&n, i) == "" {
 			now = append(now, u.Available)

@@ -247,6 +247,13 @@ func TestTheBestLinkedSetIsChosen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 7)
 		r := drawRequest(t, w, 4)
+		if rapid.IntRange(0, 3).Draw(t, "hard") > 0 { // else few devices fit, and there is little to choose
+			r.Memory, r.Slots, r.Where, r.Refuse = 0, 0, Where{}, nil
+			for i := range w.uses {
+				w.uses[i].Available, w.uses[i].State, w.uses[i].Closed = w.uses[i].Ceiling, gpu.Optimal, ""
+				w.s.Update(uuid(i), w.uses[i])
+			}
+		}
 		got, ok := Choose(w.s, &r, nil)
 		want := w.bestSet(&r)
 		if ok != (want != nil) || !slices.Equal(got, want) {
@@ -283,6 +290,15 @@ func TestExplainAgreesWithChoose(t *testing.T) {
 		w.checkLargest(t, r, e.LargestNow)
 		if e.Ever != w.fitsEmpty(r) {
 			t.Fatalf("ever is %v", e.Ever)
+		}
+		could := 0
+		for i := range w.devices {
+			if w.s.Could(uuid(i), &r) {
+				could++
+			}
+		}
+		if e.Ever != (could >= r.GPUs) || w.s.Could("GPU-elsewhere", &r) {
+			t.Fatalf("ever is %v, and %d devices could", e.Ever, could)
 		}
 		if ever := r; e.LargestEver > 0 {
 			ever.Memory = e.LargestEver

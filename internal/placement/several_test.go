@@ -77,6 +77,49 @@ func TestManyDevices(t *testing.T) {
 	}
 }
 
+// sparse is a machine with these links only.
+func sparse(n int, links map[[2]int]gpu.LinkKind) *Snapshot {
+	devices := make([]gpu.Device, n)
+	for i := range devices {
+		devices[i] = testDevice(i)
+		for ends, kind := range links {
+			if ends[0] == i { // one end reports it, and that must do
+				devices[i].Links = append(devices[i].Links, gpu.Link{To: uuid(ends[1]), Kind: kind})
+			}
+		}
+	}
+	s := NewSnapshot(devices)
+	for i := range devices {
+		s.Update(uuid(i), idle())
+	}
+	return s
+}
+
+// Of two pairs with equal links the one whose ranks are lower in sum is taken,
+// though it comes later in the search.
+func TestEqualSetsByRank(t *testing.T) {
+	s := sparse(8, map[[2]int]gpu.LinkKind{{0, 4}: gpu.LinkNVLink, {1, 2}: gpu.LinkNVLink})
+	expect(t, s, &Request{GPUs: 2, Slots: 1}, 1, 2)
+}
+
+func TestGreedySets(t *testing.T) {
+	// The partner is not among the first candidates.
+	s := sparse(2*few, map[[2]int]gpu.LinkKind{{30, 3}: gpu.LinkNVLink})
+	expect(t, s, &Request{GPUs: 2, Slots: 1}, 3, 30)
+	// Of two that are linked to both members and equally weakly at worst, the
+	// one with the better link.
+	s = sparse(2*few, map[[2]int]gpu.LinkKind{
+		{0, 1}: gpu.LinkNVLink,
+		{4, 0}: gpu.LinkNode, {4, 1}: gpu.LinkNode,
+		{5, 0}: gpu.LinkNVLink, {5, 1}: gpu.LinkNode,
+	})
+	expect(t, s, &Request{GPUs: 3, Slots: 1, Preferred: uuid(0)}, 0, 1, 5)
+	// Nothing is linked: the first by policy.
+	s.Update(uuid(1), with(active(1)))
+	s.Update(uuid(0), with(active(4)))
+	expect(t, s, &Request{GPUs: 3, Slots: 1, Where: Where{Vendor: gpu.NVIDIA}, Preferred: uuid(20)}, 2, 3, 20)
+}
+
 func TestADecisionLeavesNothingBehind(t *testing.T) {
 	s := islands(64, 4)
 	r := Request{GPUs: 6, Slots: 1}

@@ -44,6 +44,7 @@ func run(args []string, out io.Writer) error {
 	index := flags.Int("gpu", 0, "index of the GPU to read")
 	most := flags.Int("n", 2000, "how often to repeat each call, at most")
 	limit := flags.Duration("limit", 3*time.Second, "how long to repeat each call, at most")
+	cold := flags.Int("cold", 0, "how often to repeat each call once a second, as the daemon does")
 	asJSON := flags.Bool("json", false, "print one JSON object")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -54,7 +55,7 @@ func run(args []string, out io.Writer) error {
 	if *most < 1 {
 		return fmt.Errorf("-n %d: at least one call is needed", *most)
 	}
-	r, err := measure(*index, stopwatch{most: *most, limit: *limit})
+	r, err := measure(*index, stopwatch{most: *most, limit: *limit, cold: *cold})
 	if err != nil {
 		return err
 	}
@@ -88,6 +89,7 @@ func measure(index int, w stopwatch) (*result, error) {
 	if r.Calls, err = singleCalls(r.GPU.UUID, w); err != nil {
 		return nil, err
 	}
+	w.cold = 0 // every start is a cold one
 	r.SMI = spawned(r.GPU.UUID, w)
 	if len(r.SMI) > 0 && r.Fast.Median > 0 {
 		r.Factor = r.SMI[0].Median / r.Fast.Median

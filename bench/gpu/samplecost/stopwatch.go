@@ -3,21 +3,30 @@ package main
 import (
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // stopwatch repeats calls and measures them.
 type stopwatch struct {
 	most  int           // calls
 	limit time.Duration // for all of them together
+	cold  int           // calls with a pause before each: the pace at which the daemon asks; 0: none
 }
+
+// pause is long enough for a device to fall back into its rest.
+const pause = time.Second
 
 // cost is what one call costs, in microseconds.
 type cost struct {
-	Name   string  `json:"name"`
-	Calls  int     `json:"calls"`
-	Median float64 `json:"median_us"`
-	P99    float64 `json:"p99_us"`
-	Note   string  `json:"note,omitempty"` // why it did not work, from the last call
+	Name    string  `json:"name"`
+	Calls   int     `json:"calls"`
+	Median  float64 `json:"median_us"`
+	P99     float64 `json:"p99_us"`
+	CPU     float64 `json:"cpu_us"`            // processor time per call, of this process and the kernel for it
+	Cold    float64 `json:"cold_us,omitempty"` // median with a pause before each call
+	ColdCPU float64 `json:"cold_cpu_us,omitempty"`
+	Note    string  `json:"note,omitempty"` // why it did not work, from the last call
 }
 
 // time repeats call, after a first one that is not counted: it may have to
@@ -25,15 +34,46 @@ type cost struct {
 func (w stopwatch) time(name string, call func() (note string)) cost {
 	c := cost{Name: name, Note: call()}
 	var took []time.Duration
+	before := processorTime()
 	for begin := time.Now(); len(took) < w.most && (len(took) == 0 || time.Since(begin) < w.limit); {
 		start := time.Now()
 		c.Note = call()
 		took = append(took, time.Since(start))
 	}
+	c.CPU = micros(processorTime()-before) / float64(len(took))
+	c.Cold, c.ColdCPU = w.paced(call)
 	slices.Sort(took)
-	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 	c.Calls = len(took)
 	c.Median = micros(took[len(took)/2])
 	c.P99 = micros(took[len(took)*99/100])
 	return c
+}
+
+// paced measures calls at the pace of the daemon.
+func (w stopwatch) paced(call func() string) (median, cpu float64) {
+	if w.cold == 0 {
+		return 0, 0
+	}
+	var took []time.Duration
+	var spent time.Duration
+	for range w.cold {
+		time.Sleep(pause)
+		before, start := processorTime(), time.Now()
+		call()
+		took = append(took, time.Since(start))
+		spent += processorTime() - before
+	}
+	slices.Sort(took)
+	return micros(took[len(took)/2]), micros(spent) / float64(w.cold)
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+
+// processorTime is what this process has used, in user mode and in the kernel.
+func processorTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -10,10 +10,10 @@ import (
 func (r *result) print(out io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s (%s), driver %s, %d processes on it\n\n", r.GPU.Name, r.GPU.UUID, r.GPU.Driver, len(r.Sample.Processes))
-	fmt.Fprintf(&text, "%-32s %11s %11s %7s\n", "call", "median µs", "p99 µs", "calls")
+	fmt.Fprintf(&text, "%-32s %10s %10s %9s %10s %9s\n", "call", "median µs", "p99 µs", "CPU µs", "cold µs", "cold CPU")
 	for _, group := range [][]cost{{r.Fast, r.Slow, r.Scan}, r.Calls, r.SMI} {
 		for _, c := range group {
-			line := fmt.Sprintf("%-32s %11.1f %11.1f %7d  %s", c.Name, c.Median, c.P99, c.Calls, c.Note)
+			line := fmt.Sprintf("%-32s %10.1f %10.1f %9.1f %10s %9s  %s", c.Name, c.Median, c.P99, c.CPU, ifAny(c.Cold), ifAny(c.ColdCPU), c.Note)
 			text.WriteString(strings.TrimRight(line, " ") + "\n")
 		}
 		text.WriteString("\n")
@@ -25,4 +25,11 @@ func (r *result) print(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, text.String())
 	return err
+}
+
+func ifAny(v float64) string {
+	if v == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f", v)
 }

@@ -12,7 +12,8 @@ import (
 
 const (
 	// waitMillis bounds how long Watch takes to end, and a restart to begin.
-	waitMillis = 500
+	// Events are told at once however long it is, and each wait costs a wake-up.
+	waitMillis = 1000
 	// retryPause is between attempts to watch a device that is not there.
 	retryPause = 5 * time.Second
 	// wantedEvents are those that berth does something about.
