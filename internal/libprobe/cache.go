@@ -1,0 +1,117 @@
+package libprobe
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// variables are the parts of an environment that change which library is found
+// or which GPUs it sees.
+var variables = []string{
+	"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD",
+	"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
+	"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "JAX_PLATFORMS",
+}
+
+// store is the place in a cache for one question.
+type store struct {
+	folder string // empty: nothing is kept
+	key    string
+	maxAge time.Duration
+}
+
+// entry is a file of the cache. The key is in it too, so that a file that was
+// renamed or cut short is not taken for an answer.
+type entry struct {
+	Key    string `json:"key"`
+	Report Report `json:"report"`
+}
+
+// open finds the place. The key holds everything that the answer depends on,
+// this package's own script included.
+func (p Prober) open(q question, who identity, libraries []string) store {
+	s := store{folder: p.Cache, maxAge: cmp.Or(p.MaxAge, DefaultMaxAge)}
+	about, err := os.Stat(q.interpreter)
+	if s.folder == "" || err != nil {
+		return store{}
+	}
+	env := map[string]string{}
+	for _, name := range variables {
+		env[name] = variable(q.env, name)
+	}
+	text, err := json.Marshal([]any{script, q.interpreter, about.Size(), about.ModTime().UnixNano(), who, env, libraries})
+	if err != nil {
+		return store{}
+	}
+	sum := sha256.Sum256(text)
+	s.key = hex.EncodeToString(sum[:])
+	return s
+}
+
+func (s store) path() string { return filepath.Join(s.folder, "probe-"+s.key+".json") }
+
+// load returns an answer that is young enough. A file that cannot be used is
+// as good as none.
+func (s store) load() (Report, bool) {
+	if s.folder == "" {
+		return Report{}, false
+	}
+	about, err := os.Stat(s.path())
+	if err != nil || !s.fresh(about) || about.Size() > maxAnswer {
+		return Report{}, false
+	}
+	text, err := os.ReadFile(s.path())
+	if err != nil {
+		return Report{}, false
+	}
+	var e entry
+	if json.Unmarshal(text, &e) != nil || e.Key != s.key || e.Report.Libraries == nil {
+		return Report{}, false
+	}
+	e.Report.Cached = true
+	return e.Report, true
+}
+
+// fresh refuses files from the future too: the clock was set.
+func (s store) fresh(about os.FileInfo) bool {
+	age := time.Since(about.ModTime())
+	return age >= 0 && age <= s.maxAge
+}
+
+// save keeps an answer in which nothing is wrong. Anything else is asked again
+// the next time, because somebody is about to mend it. A cache that cannot be
+// written is no reason to fail.
+func (s store) save(report Report) {
+	if s.folder == "" || !report.healthy() {
+		return
+	}
+	text, err := json.Marshal(entry{s.key, report})
+	if err != nil || os.MkdirAll(s.folder, 0o700) != nil {
+		return
+	}
+	s.prune()
+	file, err := os.CreateTemp(s.folder, "probe-*.part")
+	if err != nil {
+		return
+	}
+	_, err = file.Write(text)
+	if closed := file.Close(); err != nil || closed != nil || os.Rename(file.Name(), s.path()) != nil {
+		_ = os.Remove(file.Name())
+	}
+}
+
+// prune removes what is too old to be of use, and what a killed process left.
+func (s store) prune() {
+	files, _ := os.ReadDir(s.folder)
+	for _, file := range files {
+		if about, err := file.Info(); err == nil && strings.HasPrefix(file.Name(), "probe-") && !s.fresh(about) {
+			_ = os.Remove(filepath.Join(s.folder, file.Name()))
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package libprobe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/pipeline"
+)
+
+// DefaultLimit is what a child gets. Importing the largest library takes a few
+// seconds from a warm disk, and many times that from a cold network drive.
+const DefaultLimit = 60 * time.Second
+
+// DefaultMaxAge is how long an answer is believed. What changes an answer and
+// cannot be noticed, such as a new driver, is rare.
+const DefaultMaxAge = time.Hour
+
+// Children that run at the same time: an import is mostly waiting for the disk
+// and takes up to a gigabyte of memory.
+const lanes = 4
+
+// Prober asks interpreters. The zero value is ready, and keeps nothing.
+type Prober struct {
+	Limit  time.Duration // for every child process; 0: DefaultLimit
+	Cache  string        // folder for answers, made if needed; empty: none are kept
+	MaxAge time.Duration // of an answer in Cache; 0: DefaultMaxAge
+
+	// expiry returns what ends a child; nil: a timer.
+	expiry func(library string) <-chan time.Time
+}
+
+// Report is what an interpreter can do.
+type Report struct {
+	Interpreter string                      `json:"interpreter"` // the path that was started
+	Version     string                      `json:"version"`     // of Python
+	Libraries   map[string]pipeline.Library `json:"libraries"`   // by the name that comes after import
+	Cached      bool                        `json:"-"`           // it is an earlier answer
+
+	// Failed has an *Error for every library whose child crashed, hung or gave
+	// no answer. In Libraries those are broken, with the same reason.
+	Failed map[string]error `json:"-"`
+}
+
+// Probe asks an interpreter about libraries with the default limit, and keeps
+// nothing.
+func Probe(ctx context.Context, interpreter string, env, libraries []string) (Report, error) {
+	return Prober{}.Probe(ctx, interpreter, env, libraries)
+}
+
+// Probe asks an interpreter, by path or by a name on the PATH of env, about
+// libraries. Env is what the interpreter will run with; nil is the environment
+// of this process. The error, an *Error, is about the interpreter as a whole:
+// what is wrong with a library is in the report.
+func (p Prober) Probe(ctx context.Context, interpreter string, env, libraries []string) (Report, error) {
+	if env == nil {
+		env = os.Environ()
+	}
+	path, err := find(interpreter, env)
+	if err != nil {
+		return Report{}, err
+	}
+	q := question{prober: p, interpreter: path, env: env}
+	who, err := q.identify(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	libraries = slices.Compact(slices.Sorted(slices.Values(libraries)))
+	store := p.open(q, who, libraries)
+	if report, ok := store.load(); ok {
+		return report, nil
+	}
+	report := Report{Interpreter: path, Version: who.Version}
+	report.Libraries, report.Failed = q.each(ctx, libraries)
+	if err := ctx.Err(); err != nil {
+		return Report{}, &Error{Interpreter: path, Err: err}
+	}
+	store.save(report)
+	return report, nil
+}
+
+// each asks about every library, a few at a time.
+func (q question) each(ctx context.Context, libraries []string) (map[string]pipeline.Library, map[string]error) {
+	var mu sync.Mutex // guards answers and failed
+	answers, failed := map[string]pipeline.Library{}, map[string]error{}
+	var all sync.WaitGroup
+	lane := make(chan struct{}, lanes)
+	for _, name := range libraries {
+		lane <- struct{}{}
+		all.Go(func() {
+			defer func() { <-lane }()
+			answer, err := q.library(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			answers[name] = answer
+			if err != nil {
+				failed[name] = err
+			}
+		})
+	}
+	all.Wait()
+	return answers, failed
+}
+
+// library asks about one. A child that fell while it was asked for its GPUs
+// had imported the library before.
+func (q question) library(ctx context.Context, name string) (pipeline.Library, error) {
+	var answer pipeline.Library
+	err := q.ask(ctx, name, &answer)
+	e := (*Error)(nil)
+	switch {
+	case err == nil:
+		err = plausible(&answer)
+	case answer.Status == pipeline.LibraryOK && errors.As(err, &e):
+		answer.Devices, answer.DevicesUnknown = nil, "asked for its GPUs, "+e.reason()
+		return answer, err
+	}
+	if err == nil {
+		return answer, nil
+	}
+	if !errors.As(err, &e) {
+		e = &Error{Interpreter: q.interpreter, Library: name, Err: ErrNoAnswer, Detail: err.Error()}
+	}
+	return pipeline.Library{Status: pipeline.LibraryBroken, Reason: e.reason()}, e
+}
+
+func plausible(answer *pipeline.Library) error {
+	switch answer.Status {
+	case pipeline.LibraryOK, pipeline.LibraryMissing, pipeline.LibraryBroken:
+		return nil
+	}
+	return fmt.Errorf("%q is no status", answer.Status)
+}
+
+// identity is what the answers of an interpreter depend on.
+type identity struct {
+	Version    string     `json:"version"`
+	Executable string     `json:"executable"`
+	Folders    [][]string `json:"folders"` // where it looks for libraries, with the time of the last change
+}
+
+// identify starts the interpreter without importing anything. That takes
+// milliseconds, so it is done for every probe: it finds what is behind a
+// wrapper, and notices when something is installed.
+func (q question) identify(ctx context.Context) (identity, error) {
+	var who identity
+	err := q.ask(ctx, "", &who)
+	e := (*Error)(nil)
+	if err == nil && !strings.HasPrefix(who.Version, "3.") {
+		err = &Error{Interpreter: q.interpreter, Err: ErrNoAnswer, Detail: "it is Python " + cmp.Or(who.Version, "of no version")}
+	}
+	if errors.As(err, &e) && (errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrNoInterpreter)) {
+		e.Hint = "name a Python 3 interpreter"
+	}
+	return who, err
+}
+
+// healthy reports whether nothing is wrong with any library: all can be
+// imported, and none had a reason to give.
+func (r *Report) healthy() bool {
+	for library := range maps.Values(r.Libraries) {
+		if library.Status != pipeline.LibraryOK || library.Reason != "" {
+			return false
+		}
+	}
+	return len(r.Failed) == 0
+}

@@ -1,0 +1,173 @@
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// candidates are the devices that a pipeline could run on if nobody else were
+// there, by position. If there is none, the reasons are reported.
+func (c *compiler) candidates(p *Pipeline, planned *Planned) []int {
+	if len(c.devices) == 0 {
+		first := firstOnGPU(planned)
+		c.add(p, first.Name, NoGPU, "it needs a GPU ("+gpuNeed(first)+"), and this machine has none",
+			"run it on a machine with one; to try the plan alone, serve with --devices sim:4")
+		return nil
+	}
+	wished := c.wished(p)
+	if len(wished) == 0 {
+		c.add(p, "", NoSuchDevice, fmt.Sprintf("no GPU of this machine is %q", p.GPU.Text), "there is ", c.inventory())
+		return nil
+	}
+	sights := c.sights(p, planned)
+	var fitting []int
+	var reasons []string
+	for _, i := range wished {
+		if reason := unfit(&c.devices[i], planned, sights); reason != "" {
+			reasons = append(reasons, c.devices[i].label()+" "+reason)
+		} else {
+			fitting = append(fitting, i)
+		}
+	}
+	if len(fitting) == 0 && !c.hopeless(p, planned, sights, wished) {
+		c.add(p, "", NoFit, "no GPU has everything it needs: "+strings.Join(reasons, "; "), "lower its needs, or make the libraries see the other GPUs")
+	}
+	return fitting
+}
+
+func (c *compiler) wished(p *Pipeline) []int {
+	var found []int
+	for i := range c.devices {
+		if p.GPU.meets(&c.devices[i]) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// unfit says what a device lacks for good; empty if nothing.
+func unfit(d *Device, planned *Planned, sights []sight) string {
+	switch {
+	case planned.Slots > d.MaxPipelines:
+		return "has only " + plural(d.MaxPipelines, "slot")
+	case planned.Memory > d.ceiling():
+		return "has only " + d.ceiling().String()
+	}
+	for i := range sights {
+		if !sights[i].sees(d) {
+			return "is not seen by " + sights[i].label()
+		}
+	}
+	return ""
+}
+
+// hopeless reports what none of the devices has, each by itself, and whether
+// there is any such thing.
+func (c *compiler) hopeless(p *Pipeline, planned *Planned, sights []sight, devices []int) bool {
+	slots, largest := 0, &c.devices[devices[0]]
+	for _, i := range devices {
+		slots = max(slots, c.devices[i].MaxPipelines)
+		if c.devices[i].ceiling() > largest.ceiling() {
+			largest = &c.devices[i]
+		}
+	}
+	found := false
+	if planned.Slots > slots {
+		found = true
+		c.add(p, "", TooManySlots, fmt.Sprintf("it asks for %s, and no GPU it may use has more than %d", plural(planned.Slots, "slot"), slots),
+			"lower slots, or raise max_pipelines in the configuration")
+	}
+	if planned.Memory > largest.ceiling() {
+		found = true
+		c.tooMuch(p, planned, largest)
+	}
+	for i := range sights {
+		seen := false
+		for _, at := range devices {
+			seen = seen || sights[i].sees(&c.devices[at])
+		}
+		if !seen {
+			found = true
+			c.blind(p, &sights[i], devices)
+		}
+	}
+	return found
+}
+
+// tooMuch blames each step that is too large by itself, or else what adds up.
+func (c *compiler) tooMuch(p *Pipeline, planned *Planned, largest *Device) {
+	room := fmt.Sprintf("the largest GPU it may use is %s (%s) with %s", largest.label(), largest.Name, largest.ceiling())
+	alone := false
+	for i := range planned.Steps {
+		if s := &planned.Steps[i]; s.Memory+ContextMemory > largest.ceiling() {
+			alone = true
+			remedy := "work on smaller pieces"
+			if s.MemoryFrom == Default {
+				remedy = "that is a guess: declare memory_mb if it needs less"
+			}
+			c.add(p, s.Name, TooMuchMemory,
+				fmt.Sprintf("it needs %s (%s) and %s for the CUDA context, and %s", s.Memory, s.MemoryFrom, ContextMemory, room),
+				fmt.Sprintf("%s; at most %s fit", remedy, max(largest.ceiling()-ContextMemory, 0)))
+		}
+	}
+	if alone {
+		return
+	}
+	var alive []string
+	for i := range planned.Steps {
+		if planned.Steps[i].Name == planned.PeakStep {
+			alive = planned.Steps[i].Alive
+		}
+	}
+	reason := fmt.Sprintf("%s are needed at once (with %s for the CUDA context), and %s", planned.Memory, ContextMemory, room)
+	if len(alive) > 0 {
+		reason += fmt.Sprintf("; outputs still on the GPU: %s", listed(alive))
+	}
+	c.add(p, planned.PeakStep, TooMuchMemory, reason,
+		"declare output_mb of earlier steps, if their outputs are smaller than assumed, or take them before this step")
+}
+
+func firstOnGPU(p *Planned) *PlannedStep {
+	for i := range p.Steps {
+		if p.Steps[i].OnGPU {
+			return &p.Steps[i]
+		}
+	}
+	return &p.Steps[0]
+}
+
+// gpuNeed says why a step needs a GPU.
+func gpuNeed(s *PlannedStep) string {
+	switch {
+	case s.Input.OnGPU():
+		return string(s.Input)
+	case s.Output.OnGPU():
+		return string(s.Output)
+	}
+	return "memory_mb " + fmt.Sprint(int64(s.Memory))
+}
+
+// inventory names the devices of the machine, those that look the same
+// together.
+func (c *compiler) inventory() string {
+	type look struct {
+		name  string
+		total gpu.MiB
+	}
+	var looks []look
+	members := map[look][]string{}
+	for i := range c.devices {
+		l := look{c.devices[i].Name, c.devices[i].MemoryTotal}
+		if members[l] == nil {
+			looks = append(looks, l)
+		}
+		members[l] = append(members[l], fmt.Sprint(c.devices[i].Index))
+	}
+	var parts []string
+	for _, l := range looks {
+		parts = append(parts, fmt.Sprintf("GPU %s (%s, %s)", listed(members[l]), l.name, l.total))
+	}
+	return strings.Join(parts, "; ")
+}

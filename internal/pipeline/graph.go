@@ -1,0 +1,113 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// graph finds the order in which the steps of a pipeline run: the order they
+// are written in, except where a step has to wait for a later one.
+func (r *reader) graph(p *Pipeline) {
+	position := map[string]int{}
+	var names []string
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if s.Name == "" {
+			continue // there is a problem about that already
+		}
+		if first, again := position[s.Name]; again {
+			r.add(place{s.Line, p.Name, s.Name}, DuplicateName,
+				fmt.Sprintf("the step in line %d has the same name", p.Steps[first].Line), "give it another one")
+			continue
+		}
+		position[s.Name] = i
+		names = append(names, s.Name)
+	}
+	p.inputs = make([][]int, len(p.Steps))
+	for i := range p.Steps {
+		for _, name := range p.Steps[i].After {
+			if r.problems.full() {
+				return
+			}
+			before, known := position[name]
+			if !known && name != "" {
+				r.add(place{p.Steps[i].Line, p.Name, p.Steps[i].Name}, UnknownStep,
+					fmt.Sprintf("after: there is no step %q in this pipeline", name), suggest(name, "there are", names))
+			}
+			if known {
+				p.inputs[i] = append(p.inputs[i], before)
+			}
+		}
+	}
+	p.order = runOrder(p.inputs)
+	if len(p.order) < len(p.Steps) {
+		r.cycles(p)
+	}
+}
+
+// runOrder puts every step after its inputs, and the earlier written first.
+// Steps on a circle, and those behind one, are left out.
+func runOrder(inputs [][]int) []int {
+	var order []int
+	done := make([]bool, len(inputs))
+	ready := func(i int) bool {
+		return !done[i] && !slices.ContainsFunc(inputs[i], func(before int) bool { return !done[before] })
+	}
+	for i := 0; i < len(inputs); {
+		if !ready(i) {
+			i++
+			continue
+		}
+		done[i] = true
+		order = append(order, i)
+		i = 0 // an earlier one may have waited for it
+	}
+	return order
+}
+
+// cycles names every circle once.
+func (r *reader) cycles(p *Pipeline) {
+	const unseen, open, closed = 0, 1, 2
+	state := make([]int, len(p.Steps))
+	var path []int
+	var visit func(i int)
+	visit = func(i int) {
+		state[i] = open
+		path = append(path, i)
+		for _, before := range p.inputs[i] {
+			switch state[before] {
+			case unseen:
+				visit(before)
+			case open:
+				r.circle(p, path[slices.Index(path, before):])
+			}
+		}
+		path = path[:len(path)-1]
+		state[i] = closed
+	}
+	for i := range p.Steps {
+		if state[i] == unseen && !r.problems.full() {
+			visit(i)
+		}
+	}
+}
+
+// circle complains about steps of which each waits for the next, and the last
+// for the first.
+func (r *reader) circle(p *Pipeline, steps []int) {
+	if r.problems.full() {
+		return
+	}
+	var names []string
+	for _, i := range steps {
+		names = append(names, fmt.Sprintf("%q", p.Steps[i].Name))
+	}
+	first := &p.Steps[steps[0]]
+	text := names[0] + " waits for itself"
+	if len(names) > 1 {
+		text = strings.Join(append(names, names[0]), " waits for ")
+	}
+	r.add(place{first.Line, p.Name, first.Name}, Cycle, "steps run in a circle: "+cut(text, 300),
+		"change after of one of them; after: [] starts a step without waiting for any")
+}

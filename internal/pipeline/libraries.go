@@ -1,0 +1,132 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// libraries checks that every library of a pipeline can be imported. Which GPUs
+// a library sees is another question, asked by candidates.
+func (c *compiler) libraries(p *Pipeline, planned *Planned) {
+	if c.world.ProbeError != "" || c.world.Libraries == nil {
+		return // said once, for the whole file
+	}
+	var unasked []string
+	for _, need := range needsOf(p) {
+		library, asked := c.world.Libraries[need.library]
+		switch {
+		case !asked:
+			unasked = append(unasked, need.library)
+		case library.Status == LibraryMissing:
+			c.add(p, need.steps[0], MissingLibrary,
+				fmt.Sprintf("%s is not installed for %s%s", need.library, c.interpreter(), need.others()),
+				"install it: ", c.install(need.library))
+		case library.Status == LibraryBroken:
+			c.add(p, need.steps[0], BrokenLibrary,
+				fmt.Sprintf("%s is installed for %s, but cannot be imported%s: %s", need.library, c.interpreter(), need.others(), library.Reason),
+				"try it by hand with ", c.interpreter(), ` -c "import `, need.library, `", or install it again: `, c.install(need.library))
+		}
+	}
+	if len(unasked) > 0 {
+		planned.note("nobody checked whether the interpreter has %s", listed(unasked))
+	}
+}
+
+// need is a library with the steps of a pipeline that need it.
+type need struct {
+	library string
+	steps   []string
+	onGPU   bool // it keeps arrays on the GPU for at least one of them
+}
+
+// others names the steps beside the first.
+func (n *need) others() string {
+	if len(n.steps) == 1 {
+		return ""
+	}
+	var names []string
+	for _, step := range n.steps[1:] {
+		names = append(names, fmt.Sprintf("%q", step))
+	}
+	return " (needed by " + listed(names) + " too)"
+}
+
+func needsOf(p *Pipeline) []need {
+	var all []need
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		for _, library := range s.needs() {
+			at := slices.IndexFunc(all, func(n need) bool { return n.library == library })
+			if at < 0 {
+				at = len(all)
+				all = append(all, need{library: library})
+			}
+			all[at].steps = append(all[at].steps, s.Name)
+			all[at].onGPU = all[at].onGPU || s.UsesGPU() && gpuLibrary(library)
+		}
+	}
+	return all
+}
+
+// sight is a library that a pipeline uses on the GPU, with the GPUs it sees.
+type sight struct {
+	need
+	Library
+}
+
+// sights returns the libraries for which it is known what they see. What is
+// not known is noted, and stops nothing.
+func (c *compiler) sights(p *Pipeline, planned *Planned) []sight {
+	var all []sight
+	for _, n := range needsOf(p) {
+		library, asked := c.world.Libraries[n.library]
+		switch {
+		case !n.onGPU || !asked || library.Status != LibraryOK:
+		case library.DevicesUnknown != "":
+			planned.note("it is not known which GPUs %s sees: %s", n.library, library.DevicesUnknown)
+		default:
+			all = append(all, sight{n, library})
+		}
+	}
+	return all
+}
+
+// sees reports whether the library can use a device. A simulated one is seen
+// by nobody, and is there to try things out.
+func (s *sight) sees(d *Device) bool {
+	return d.Vendor == gpu.Simulated || slices.ContainsFunc(s.Devices, func(v Visible) bool { return v.same(d) })
+}
+
+// label is the library with its version.
+func (s *sight) label() string { return strings.TrimSpace(s.library + " " + s.Version) }
+
+// blind reports a library that sees none of the devices it could use.
+func (c *compiler) blind(p *Pipeline, s *sight, devices []int) {
+	if len(s.Devices) == 0 {
+		reason := s.label() + " sees no GPU" + s.others()
+		if s.Reason != "" {
+			reason += ": " + s.Reason
+		}
+		c.add(p, s.steps[0], LibrarySeesNoGPU, reason,
+			"check CUDA_VISIBLE_DEVICES, or install a build for GPUs: ", c.install(s.library))
+		return
+	}
+	var wanted, seen []string
+	for _, i := range devices {
+		wanted = append(wanted, c.devices[i].label())
+	}
+	for i := range c.devices {
+		if s.sees(&c.devices[i]) {
+			seen = append(seen, c.devices[i].label())
+		}
+	}
+	if len(seen) == 0 {
+		seen = []string{plural(len(s.Devices), "GPU") + " that berth does not know"}
+	}
+	c.add(p, s.steps[0], LibrarySeesNoGPU,
+		fmt.Sprintf("%s does not see %s%s; it sees %s", s.label(), listed(wanted), s.others(), listed(seen)),
+		"check CUDA_VISIBLE_DEVICES, or ask for a GPU that it sees")
+}

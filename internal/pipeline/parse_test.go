@@ -1,0 +1,198 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+const everyKey = `
+pipelines:
+- name: plate
+  gpu: name~H200,memory>=40GiB
+  count: 96
+  slots: 2
+  policy: most_free
+  service: reader
+  priority: -3
+  steps:
+  - {name: load, input: numpy, output: numpy}
+  - name: denoise
+    input: cupy
+    output: torch
+    memory_mb: 2GiB
+    output_mb: 512
+    libraries: [cucim.skimage, torch]
+    function: mylab.denoise
+  - {name: side, input: jax, output: jax, after: []}
+  - {name: join, input: numpy, output: numpy, after: [side, denoise]}
+- name: 7
+  steps: [{name: only, input: numpy, output: numpy, libraries: skimage}]
+`
+
+const everyKeyJSON = `
+{"pipelines": [
+ {"name": "plate", "gpu": "name~H200,memory>=40GiB", "count": 96, "slots": 2,
+	"policy": "most_free", "service": "reader", "priority": -3,
+	"steps": [
+		{"name":"load","input":"numpy","output":"numpy"},
+		{"name":"denoise", "input":"cupy", "output":"torch", "memory_mb":2048, "output_mb":512,
+		 "libraries":["cucim.skimage","torch"], "function":"mylab.denoise"},
+		{"name":"side", "input":"jax", "output":"jax", "after":[]},
+		{"name":"join", "input":"numpy", "output":"numpy", "after":["side","denoise"]}]},
+ {"name": 7, "steps": [{"name":"only","input":"numpy","output":"numpy","libraries":"skimage"}]}
+]}
+`
+
+func mustParse(t testing.TB, name, text string) *File {
+	t.Helper()
+	file, err := Parse(name, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestParse(t *testing.T) {
+	got := mustParse(t, "plate.yaml", everyKey)
+	want := &File{Name: "plate.yaml", Pipelines: []Pipeline{
+		{
+			Name: "plate", Line: 3, Count: 96, Slots: 2, Policy: "most_free", Service: "reader", Priority: gpu.Some(-3),
+			GPU: Wish{Text: "name~H200,memory>=40GiB", Name: "H200", Like: true, MinMemory: 40 << 10},
+			Steps: []Step{
+				{Name: "load", Line: 11, Input: Numpy, Output: Numpy},
+				{
+					Name: "denoise", Line: 12, Input: Cupy, Output: Torch, Memory: 2048, OutputSize: 512,
+					Libraries: []string{"cucim.skimage", "torch"}, After: []string{"load"}, Function: "mylab.denoise",
+				},
+				{Name: "side", Line: 19, Input: JAX, Output: JAX},
+				{Name: "join", Line: 20, Input: Numpy, Output: Numpy, After: []string{"side", "denoise"}},
+			},
+		},
+		{Name: "7", Line: 21, Slots: 1, Steps: []Step{
+			{Name: "only", Line: 22, Input: Numpy, Output: Numpy, Libraries: []string{"skimage"}},
+		}},
+	}}
+	same := cmp.Options{cmpopts.IgnoreUnexported(Pipeline{}), cmp.AllowUnexported(gpu.Opt[int]{})}
+	if diff := cmp.Diff(want, got, same); diff != "" {
+		t.Error(diff)
+	}
+	if got, want := got.Libraries(), []string{"cucim.skimage", "cupy", "jax", "numpy", "skimage", "torch"}; !cmp.Equal(got, want) {
+		t.Errorf("Libraries = %q, want %q", got, want)
+	}
+
+	lines := cmpopts.IgnoreFields(Step{}, "Line")
+	lines2 := cmpopts.IgnoreFields(Pipeline{}, "Line")
+	for _, name := range []string{"plate.yaml", "plate.json"} { // JSON is found by its look, or by its name
+		fromJSON := mustParse(t, name, everyKeyJSON)
+		fromJSON.Name = got.Name
+		if diff := cmp.Diff(got, fromJSON, same, lines, lines2); diff != "" {
+			t.Errorf("the same file as JSON (%s):\n%s", name, diff)
+		}
+		if line := fromJSON.Pipelines[0].Steps[2].Line; line != 9 {
+			t.Errorf("a step of line 9 is said to be in line %d", line)
+		}
+	}
+}
+
+func TestOrderOfSteps(t *testing.T) {
+	for _, c := range []struct{ name, steps, want string }{
+		{"as written", "a b c", "abc"},
+		{"a step waits for a later one", "a:c b:- c:-", "bca"},
+		{"a graph", "a b:a c:a d:b,c", "abcd"},
+		{"backwards", "a:b b:c c:d d:-", "dcba"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := "pipelines: [{name: p, steps: ["
+			for step := range strings.FieldsSeq(c.steps) {
+				name, after, graph := strings.Cut(step, ":")
+				text += "{name: " + name + ", input: numpy, output: numpy"
+				if graph {
+					text += ", after: [" + strings.TrimPrefix(after, "-") + "]"
+				}
+				text += "}, "
+			}
+			p := &mustParse(t, "p.yaml", text+"]}]").Pipelines[0]
+			got := ""
+			for _, i := range p.order {
+				got += p.Steps[i].Name
+			}
+			if got != c.want {
+				t.Errorf("order = %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestLargeFilesAreRefusedUnread(t *testing.T) {
+	for _, size := range []int{maxDocument + 1, 10 << 20} {
+		// Text that would be an error in its first line if anybody read it.
+		_, err := Parse("plate.yaml", bytes.Repeat([]byte("\t"), size))
+		var all *Error
+		if !errors.As(err, &all) || len(all.Problems) != 1 {
+			t.Fatalf("err = %v", err)
+		}
+		want := "and more than 1 MiB are not read"
+		if p := all.Problems[0]; p.Code != NotReadable || !strings.HasSuffix(p.Reason, want) || p.Remedy == "" {
+			t.Errorf("problem = %+v, want one that ends in %q", p, want)
+		}
+	}
+}
+
+func TestDeepNestingIsRefused(t *testing.T) {
+	for _, text := range []string{strings.Repeat("[", 500_000), strings.Repeat("- ", 250_000), strings.Repeat("{a: ", 125_000)} {
+		if _, err := Parse("plate.yaml", []byte(text)); err == nil {
+			t.Errorf("%.8s… was read", text)
+		}
+	}
+	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
+	if _, err := Parse("plate.json", []byte(deep)); err == nil {
+		t.Error("deep JSON was read")
+	}
+}
+
+// Whatever is read, nothing panics, and what is accepted compiles or is
+// refused with reasons.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(everyKey))
+	f.Add([]byte(everyKeyJSON))
+	for _, folder := range []string{"errors", "plans"} {
+		paths, _ := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			_, text, _ = bytes.Cut(text, []byte(" --\n"))
+			text, _, _ = bytes.Cut(text, []byte("\n-- "))
+			f.Add(text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := Parse("fuzz.yaml", text)
+		if err != nil {
+			if all := (*Error)(nil); !errors.As(err, &all) || len(all.Problems) == 0 {
+				t.Fatalf("an error without problems: %v", err)
+			}
+			return
+		}
+		plan, err := Compile(file, World{Devices: machine(3)})
+		if err != nil {
+			if all := (*Error)(nil); !errors.As(err, &all) || len(all.Problems) == 0 {
+				t.Fatalf("an error without problems: %v", err)
+			}
+			return
+		}
+		if plan.Table() == "" || plan.Mermaid() == "" || plan.DOT() == "" {
+			t.Error("the plan prints as nothing")
+		}
+	})
+}

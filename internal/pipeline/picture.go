@@ -1,0 +1,139 @@
+package pipeline
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Mermaid draws the plan as a Mermaid flowchart, which many pages render where
+// it stands.
+func (p *Plan) Mermaid() string {
+	var b strings.Builder
+	b.WriteString("flowchart LR\n")
+	p.draw(func(i int, planned *Planned) {
+		fmt.Fprintf(&b, "  subgraph p%d[\"%s\"]\n", i, mermaidText(caption(planned)))
+	}, func(id string, s *PlannedStep) {
+		class := "cpu"
+		if s.OnGPU {
+			class = "gpu"
+		}
+		fmt.Fprintf(&b, "    %s[\"%s<br/>%s\"]:::%s\n", id, mermaidText(s.Name), mermaidText(memoryOf(s)), class)
+	}, func(from, to, label string, copied bool) {
+		arrow := "-->"
+		if copied {
+			arrow = "==>"
+		}
+		fmt.Fprintf(&b, "    %s %s|\"%s\"| %s\n", from, arrow, mermaidText(label), to)
+	}, func() { b.WriteString("  end\n") })
+	b.WriteString("  classDef gpu fill:#d9f2d9,stroke:#2d7d2d,color:#000\n")
+	b.WriteString("  classDef cpu fill:#eeeeee,stroke:#777777,color:#000\n")
+	return b.String()
+}
+
+// DOT draws the plan for Graphviz.
+func (p *Plan) DOT() string {
+	var b strings.Builder
+	b.WriteString("digraph plan {\n  rankdir=LR;\n  node [shape=box, style=filled];\n")
+	p.draw(func(i int, planned *Planned) {
+		fmt.Fprintf(&b, "  subgraph cluster_p%d {\n    label=%s;\n", i, dotText(caption(planned)))
+	}, func(id string, s *PlannedStep) {
+		colour := "#eeeeee"
+		if s.OnGPU {
+			colour = "#d9f2d9"
+		}
+		fmt.Fprintf(&b, "    %s [label=%s, fillcolor=%q];\n", id, dotText(s.Name, memoryOf(s)), colour)
+	}, func(from, to, label string, copied bool) {
+		style := "solid"
+		if copied {
+			style = "bold"
+		}
+		fmt.Fprintf(&b, "    %s -> %s [label=%s, style=%s];\n", from, to, dotText(label), style)
+	}, func() { b.WriteString("  }\n") })
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// draw walks through the plan the way both pictures do. Nodes get ids of their
+// own, because the names of steps may hold anything.
+func (p *Plan) draw(begin func(int, *Planned), node func(id string, s *PlannedStep), edge func(from, to, label string, copied bool), end func()) {
+	for i := range p.Pipelines {
+		planned := &p.Pipelines[i]
+		begin(i, planned)
+		ids, kinds := map[string]string{}, map[string]MemoryType{}
+		for j := range planned.Steps {
+			s := &planned.Steps[j]
+			ids[s.Name], kinds[s.Name] = fmt.Sprintf("p%ds%d", i, j), s.Output
+			node(ids[s.Name], s)
+		}
+		for j := range planned.Steps {
+			s := &planned.Steps[j]
+			for _, before := range s.After {
+				from, cost := kinds[before], ConversionCost(kinds[before], s.Input)
+				label := string(from)
+				if cost != NoCost {
+					label = fmt.Sprintf("%s → %s, %s", from, s.Input, cost.words())
+				}
+				edge(ids[before], ids[s.Name], label, cost == HostCopy)
+			}
+		}
+		end()
+	}
+}
+
+func caption(p *Planned) string {
+	text := p.Name
+	if len(p.Runs) > 1 {
+		text = fmt.Sprintf("%s × %d", text, len(p.Runs))
+	}
+	return text + " on " + p.onDevices()
+}
+
+// onDevices says where the runs of a pipeline are.
+func (p *Planned) onDevices() string {
+	if p.Memory == 0 {
+		return "CPU"
+	}
+	var all []string
+	seen := map[string]bool{}
+	for i := range p.Runs {
+		if run := &p.Runs[i]; !seen[run.GPU] {
+			seen[run.GPU] = true
+			all = append(all, strconv.Itoa(run.Index.Or(0)))
+		}
+	}
+	if len(all) > 4 {
+		return plural(len(all), "GPU")
+	}
+	return "GPU " + listed(all)
+}
+
+// memoryOf is the memory of a step for a picture.
+func memoryOf(s *PlannedStep) string {
+	if !s.OnGPU {
+		return "CPU"
+	}
+	return "GPU, " + s.Memory.String()
+}
+
+// mermaidText writes a text so that it stands between double quotes: what has
+// a meaning there, or would in the HTML that is made of it, becomes an entity.
+func mermaidText(s string) string {
+	var b strings.Builder
+	for _, c := range clean(s) {
+		if strings.ContainsRune("\"#&<>`'\\;{}|%*_~$", c) {
+			fmt.Fprintf(&b, "#%d;", c)
+		} else {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+// dotText writes lines as one quoted string.
+func dotText(lines ...string) string {
+	for i, line := range lines {
+		lines[i] = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean(line))
+	}
+	return `"` + strings.Join(lines, `\n`) + `"`
+}

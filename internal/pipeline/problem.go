@@ -1,0 +1,116 @@
+package pipeline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Code names a kind of problem; codes are stable.
+type Code string
+
+// What can be wrong with a file by itself.
+const (
+	NotReadable       Code = "not_readable"        // too large, neither YAML nor JSON, or using what is not supported
+	UnknownKey        Code = "unknown_key"         // a word that means nothing here
+	MissingKey        Code = "missing_key"         // something that must be there is not
+	BadValue          Code = "bad_value"           // a value that makes no sense
+	DuplicateName     Code = "duplicate_name"      // two pipelines, steps or keys of the same name
+	UnknownMemoryType Code = "unknown_memory_type" // an input or output that is no memory type
+	UnknownStep       Code = "unknown_step"        // after names a step that is not there
+	Cycle             Code = "cycle"               // steps wait for each other in a circle
+)
+
+// What can be wrong with a file in the world it is compiled for.
+const (
+	NoGPU            Code = "no_gpu"              // it needs a GPU and the machine has none
+	NoSuchDevice     Code = "no_such_device"      // no device is what it asks for
+	TooMuchMemory    Code = "too_much_memory"     // more than any device has
+	TooManySlots     Code = "too_many_slots"      // more than any device has
+	NoFit            Code = "no_fit"              // each device fails for another reason
+	ProbeFailed      Code = "probe_failed"        // nobody knows what the interpreter can import
+	MissingLibrary   Code = "missing_library"     // a library is not installed
+	BrokenLibrary    Code = "broken_library"      // a library is there and cannot be imported
+	LibrarySeesNoGPU Code = "library_sees_no_gpu" // a library is there and has no use of the GPUs
+)
+
+// Problem is one thing that is wrong, and what to do about it.
+type Problem struct {
+	Code     Code   `json:"code"`
+	Line     int    `json:"line,omitempty" doc:"In the file."`
+	Pipeline string `json:"pipeline,omitempty"`
+	Step     string `json:"step,omitempty"`
+	Reason   string `json:"reason" doc:"What is wrong."`
+	Remedy   string `json:"remedy,omitempty" doc:"What to do."`
+}
+
+// String is the problem on one line, the remedy on a second one.
+func (p Problem) String() string {
+	var where []string
+	if p.Line > 0 {
+		where = append(where, fmt.Sprintf("line %d", p.Line))
+	}
+	switch {
+	case p.Step != "":
+		where = append(where, fmt.Sprintf("pipeline %q, step %q", p.Pipeline, p.Step))
+	case p.Pipeline != "":
+		where = append(where, fmt.Sprintf("pipeline %q", p.Pipeline))
+	}
+	text := strings.Join(append(where, p.Reason), ": ")
+	if p.Remedy != "" {
+		text += "\n    " + p.Remedy
+	}
+	return text
+}
+
+// Error is everything that is wrong, at once.
+type Error struct {
+	Op       string // "read" or "compile"
+	File     string // name of the file
+	Problems []Problem
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %s", e.Op, e.File, plural(len(e.Problems), "problem"))
+	for _, p := range e.Problems {
+		b.WriteString("\n  " + p.String())
+	}
+	return b.String()
+}
+
+// maxProblems is more than anybody reads, and keeps the answer to a hostile
+// file small.
+const maxProblems = 100
+
+// problems collects, up to the limit.
+type problems []Problem
+
+func (p *problems) full() bool { return len(*p) >= maxProblems }
+
+func (p *problems) add(found Problem) {
+	if !p.full() {
+		*p = append(*p, found)
+	}
+}
+
+// err is all of them in the order of the file.
+func (p problems) err(op, file string) error {
+	if len(p) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(p, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+	if len(p) == maxProblems {
+		p = append(p, Problem{Code: p[0].Code, Reason: "and more", Remedy: "mend these first"})
+	}
+	return &Error{Op: op, File: file, Problems: p}
+}
+
+// plural writes a number with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

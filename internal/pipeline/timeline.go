@@ -1,0 +1,116 @@
+package pipeline
+
+import (
+	"slices"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// timeline follows the steps in the order they run, inserts the conversions
+// between them, and adds up what is on the GPU at each.
+//
+// The memory of a step counts its inputs and its output. What it does not
+// count is outputs of earlier steps that wait for later ones, and copies: a
+// host copy from one GPU type to another has both arrays on the GPU at once.
+// An output lives until the last step that takes it is done; one that nobody
+// takes is a result, and lives to the end. Where the size of an output is not
+// declared, it is taken to be as large as the step that makes it.
+func timeline(p *Pipeline, planned *Planned) {
+	outputs := outputsOf(p, planned.Steps)
+	for at := range planned.Steps {
+		step := &planned.Steps[at]
+		m := moment{step: step, inputs: p.inputs[p.order[at]]}
+		for k := range at {
+			m.see(&outputs[k], at)
+		}
+		step.Held = m.held
+		step.Peak = max(m.converting(), m.held+step.Memory)
+		if step.Peak > planned.Peak {
+			planned.Peak, planned.PeakStep = step.Peak, step.Name
+		}
+	}
+}
+
+// output is what a step leaves behind.
+type output struct {
+	position int // of its step in the file
+	name     string
+	kind     MemoryType
+	size     gpu.MiB // on the GPU
+	lastUse  int     // place in the order of the last step that takes it; past the end for a result
+}
+
+func outputsOf(p *Pipeline, steps []PlannedStep) []output {
+	outputs := make([]output, len(p.order))
+	for at, position := range p.order {
+		source := &p.Steps[position]
+		o := output{position: position, name: source.Name, kind: source.Output, lastUse: len(p.order)}
+		if source.Output.OnGPU() {
+			o.size = source.OutputSize
+			if o.size == 0 {
+				o.size = steps[at].Memory
+			}
+		}
+		for later := len(p.order) - 1; later > at; later-- {
+			if slices.Contains(p.inputs[p.order[later]], position) {
+				o.lastUse = later
+				break
+			}
+		}
+		outputs[at] = o
+	}
+	return outputs
+}
+
+// moment is what is on the GPU around one step.
+type moment struct {
+	step   *PlannedStep
+	inputs []int // positions of the steps whose outputs it takes
+
+	held    gpu.MiB // kept for later steps while it runs
+	sources gpu.MiB // copied from, and let go when the copies are made
+	own     gpu.MiB // inputs, as they are and as copies: part of the memory of the step
+	copied  bool
+}
+
+// see takes an earlier output into account.
+func (m *moment) see(o *output, at int) {
+	taken := slices.Contains(m.inputs, o.position)
+	cost := NoCost
+	if taken {
+		if cost = ConversionCost(o.kind, m.step.Input); cost != NoCost {
+			m.step.Conversions = append(m.step.Conversions, Conversion{Step: o.name, From: o.kind, To: m.step.Input, Cost: cost})
+		}
+	}
+	if o.size == 0 || o.lastUse < at {
+		return
+	}
+	if !taken || cost != HostCopy || o.lastUse > at {
+		m.step.Alive = append(m.step.Alive, o.name)
+	}
+	switch {
+	case !taken:
+		m.held += o.size
+	case cost != HostCopy:
+		m.own += o.size
+	default:
+		m.copied = true
+		if o.lastUse > at {
+			m.held += o.size
+		} else {
+			m.sources += o.size
+		}
+		if m.step.Input.OnGPU() {
+			m.own += o.size
+		}
+	}
+}
+
+// converting is what is on the GPU when all inputs are converted and nothing
+// is let go yet. The inputs are never more than the step says it needs.
+func (m *moment) converting() gpu.MiB {
+	if !m.copied {
+		return 0
+	}
+	return m.held + m.sources + min(m.own, m.step.Memory)
+}

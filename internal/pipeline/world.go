@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// World is what a file is compiled for, as the caller sees it now.
+type World struct {
+	Devices []Device `json:"devices"`
+
+	// Libraries is what the interpreter can import, by the name that comes
+	// after import. Nil means that nobody asked; a library that is not in it
+	// was not asked for.
+	Libraries   map[string]Library `json:"libraries,omitempty"`
+	ProbeError  string             `json:"probe_error,omitempty"` // why the interpreter could not be asked; empty: it could
+	Interpreter string             `json:"interpreter,omitempty"` // for messages
+
+	Learned map[string]Peak `json:"learned,omitempty"` // by Pipeline.Signature
+	CPUs    int             `json:"cpus,omitempty"`    // of the machine; 0: not known
+}
+
+// Device is a GPU and its load.
+type Device struct {
+	UUID              string     `json:"uuid"`
+	Index             int        `json:"index"`
+	Name              string     `json:"name"`
+	Vendor            gpu.Vendor `json:"vendor"`
+	PCI               string     `json:"pci_bus_id,omitempty"`
+	ComputeCapability string     `json:"compute_capability,omitempty"`
+
+	MemoryTotal gpu.MiB `json:"memory_total_mb"`
+	Ceiling     gpu.MiB `json:"ceiling_mb,omitempty"` // what could be leased if nobody held anything; 0: MemoryTotal
+	Available   gpu.MiB `json:"available_mb"`         // what can be leased now
+
+	Active       int `json:"active"`        // slots in use
+	Usable       int `json:"usable"`        // slots that may be in use in the present state
+	MaxPipelines int `json:"max_pipelines"` // slots in the best state
+
+	State  gpu.State `json:"state"`
+	Closed string    `json:"closed,omitempty"` // why nothing is granted here; empty: open
+}
+
+// Library is what an interpreter says about one Python package.
+type Library struct {
+	Status  Status `json:"status" enum:"ok,missing,broken"`
+	Version string `json:"version,omitempty"`
+	Reason  string `json:"reason,omitempty" doc:"Why it is missing or broken, or sees no GPU."`
+
+	Devices        []Visible `json:"devices,omitempty" doc:"The GPUs it sees; of a package that does not use GPUs none."`
+	DevicesUnknown string    `json:"devices_unknown,omitempty" doc:"Why it is not known which GPUs it sees; empty: it is known."`
+}
+
+// Status is whether a package can be imported.
+type Status string
+
+// The answers: importable, not installed, installed but failing on import.
+const (
+	LibraryOK      Status = "ok"
+	LibraryMissing Status = "missing"
+	LibraryBroken  Status = "broken"
+)
+
+// Visible is a GPU as a library sees it. The index that a library gives it is
+// left out on purpose: it says nothing about which physical GPU it is.
+type Visible struct {
+	UUID string `json:"uuid,omitempty"`
+	PCI  string `json:"pci_bus_id,omitempty"`
+	Name string `json:"name,omitempty"`
+}
+
+// Peak is what earlier runs of a step measured.
+type Peak struct {
+	Memory       gpu.MiB `json:"memory_mb" doc:"The highest of all runs: inputs, outputs and working memory of the step, without the CUDA context."`
+	Seconds      float64 `json:"seconds,omitempty" doc:"How long it takes; 0: not known."`
+	Observations int     `json:"observations" doc:"How many runs were measured; 0: nothing is known."`
+}
+
+// byIndex returns the devices in a fixed order, so that a plan does not depend
+// on the one in which they were found.
+func (w *World) byIndex() []Device {
+	devices := slices.Clone(w.Devices)
+	slices.SortStableFunc(devices, func(a, b Device) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), strings.Compare(a.UUID, b.UUID))
+	})
+	return devices
+}
+
+// ceiling is the most that could ever be leased on it.
+func (d *Device) ceiling() gpu.MiB {
+	if d.Ceiling > 0 {
+		return d.Ceiling
+	}
+	return d.MemoryTotal
+}
+
+// shut says why nothing is granted on the device; empty if something is.
+func (d *Device) shut() string {
+	switch {
+	case d.Closed != "":
+		return d.Closed
+	case d.State.Multiplier() == 0:
+		return "it is " + string(d.State)
+	}
+	return ""
+}
+
+// label is the device for people.
+func (d *Device) label() string { return "GPU " + strconv.Itoa(d.Index) }
+
+// same reports whether a library and berth mean the same physical GPU.
+func (v *Visible) same(d *Device) bool {
+	if v.UUID != "" && d.UUID != "" {
+		return bareUUID(v.UUID) == bareUUID(d.UUID)
+	}
+	a, okA := busAddress(v.PCI)
+	b, okB := busAddress(d.PCI)
+	return okA && okB && a == b
+}
+
+// bareUUID leaves out what some write and others do not: the prefix and the
+// case.
+func bareUUID(uuid string) string {
+	uuid = strings.ToLower(uuid)
+	for _, prefix := range []string{"gpu-", "mig-"} {
+		uuid = strings.TrimPrefix(uuid, prefix)
+	}
+	return uuid
+}
+
+// busAddress reads domain:bus:device.function. The driver writes the domain
+// with eight digits and CUDA with four, so texts cannot be compared.
+func busAddress(text string) (address [4]uint64, ok bool) {
+	parts := strings.FieldsFunc(text, func(c rune) bool { return c == ':' || c == '.' })
+	if len(parts) == 3 { // without a domain
+		parts = append([]string{"0"}, parts...)
+	}
+	if len(parts) != 4 {
+		return address, false
+	}
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 16, 32)
+		if err != nil {
+			return address, false
+		}
+		address[i] = n
+	}
+	return address, true
+}
