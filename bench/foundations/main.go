@@ -42,7 +42,7 @@ func run(berth string, idle time.Duration) error {
 		return fmt.Errorf("%w: run make build first", err)
 	}
 	fmt.Printf("%s%s/%s, %d CPUs, %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly))
-	for _, part := range []func(string, time.Duration) error{scrapes, hang, idleCost} {
+	for _, part := range []func(string, time.Duration) error{scrapes, soak, hang, idleCost} {
 		if err := part(berth, idle); err != nil {
 			return err
 		}
@@ -70,6 +70,42 @@ func scrapes(berth string, _ time.Duration) error {
 	fmt.Printf("node exporter              median %-9s p99 %-9s ratio %.1f\n", quantile(theirs, 0.5), quantile(theirs, 0.99),
 		float64(quantile(theirs, 0.5))/float64(quantile(ours, 0.5)))
 	return nil
+}
+
+// soak lets scrapers and event readers come and go, and counts the goroutines
+// that the daemon has before and after.
+func soak(berth string, _ time.Duration) error {
+	d, err := start(berth, "sim:dgx-h200")
+	if err != nil {
+		return err
+	}
+	defer d.stop()
+	before, err := d.goroutines()
+	if err != nil {
+		return err
+	}
+	const scrapes, readers = 10_000, 1_000
+	if _, err := d.times("/metrics", scrapes); err != nil {
+		return err
+	}
+	for range readers {
+		if err := d.peek("/api/events"); err != nil {
+			return err
+		}
+	}
+	d.http.CloseIdleConnections()
+	var after int
+	for range 100 { // the daemon notices a moment later that a reader has left
+		if after, err = d.goroutines(); err != nil || after <= before {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	fmt.Printf("\n%d scrapes and %d event readers that came and went: %d goroutines before, %d after\n", scrapes, readers, before, after)
+	if after > before {
+		return errors.New("goroutines were left behind")
+	}
+	return err
 }
 
 // nodeExporter scrapes Prometheus' exporter for machines, started here.
@@ -229,6 +265,37 @@ func (p *program) get(path string) ([]byte, error) {
 		err = fmt.Errorf("%s: %s", path, r.Status)
 	}
 	return body, err
+}
+
+// peek opens a stream, reads its beginning and leaves.
+func (p *program) peek(path string) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "GET", p.base+path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := p.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = answer.Body.Read(make([]byte, 1))
+	return err
+}
+
+// goroutines is how many the program has, as it says itself.
+func (p *program) goroutines() (int, error) {
+	body, err := p.get("/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(body)) {
+		if rest, ok := strings.CutPrefix(line, "go_goroutines "); ok {
+			return strconv.Atoi(strings.TrimSpace(rest))
+		}
+	}
+	return 0, errors.New("the page does not say how many goroutines there are")
 }
 
 func (p *program) times(path string, n int) ([]time.Duration, error) {
