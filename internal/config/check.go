@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // read turns what was written into a value, and refuses one that is
@@ -69,25 +69,45 @@ func (f *field) readList(items []node) (any, error) {
 	return list, nil
 }
 
-// Names have no dots: dots take the names of settings apart.
-var (
-	serviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-	uuidShape   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_:/-]{0,127}$`)
-	indexShape  = regexp.MustCompile(`^[0-9]{1,4}$`)
-	userName    = regexp.MustCompile(`^[^\s:,/\x00-\x1f\x7f-]([^\s:,/\x00-\x1f\x7f]{0,255})$`)
-)
+// Names have no dots: dots take the names of settings apart. They are checked
+// by hand and not by regular expressions, because every command of berth would
+// pay for compiling those at its start.
+func isServiceName(v string) bool {
+	return len(v) <= 64 && alphanumeric(v[:min(1, len(v))]) && alphanumeric(strings.NewReplacer("-", "", "_", "").Replace(v))
+}
+
+func isUUID(v string) bool {
+	return len(v) <= 128 && alphanumeric(v[:min(1, len(v))]) &&
+		alphanumeric(strings.NewReplacer("-", "", "_", "", ":", "", "/", "").Replace(v))
+}
+
+func isIndex(v string) bool {
+	return len(v) > 0 && len(v) <= 4 && strings.Trim(v, "0123456789") == ""
+}
+
+func isUserName(v string) bool {
+	return v != "" && utf8.RuneCountInString(v) <= 256 && v[0] != '-' &&
+		!strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(":,/", r) })
+}
+
+// alphanumeric reports whether v is letters and digits, at least one.
+func alphanumeric(v string) bool {
+	return v != "" && !strings.ContainsFunc(v, func(r rune) bool {
+		return !('0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z')
+	})
+}
 
 // checkText applies the rule that the check tag names.
 func checkText(rule, v string) error {
 	shown := scalar{text: v}
 	switch {
-	case rule == "service" && !serviceName.MatchString(v):
+	case rule == "service" && !isServiceName(v):
 		return fmt.Errorf("%s is not a name for a service: use up to 64 letters, digits, dashes and underscores, the first a letter or digit", shown)
-	case rule == "uuid" && indexShape.MatchString(v):
+	case rule == "uuid" && isIndex(v):
 		return fmt.Errorf("%s is an index, which may mean another device after the next boot: use the UUID that berth status shows", shown)
-	case rule == "uuid" && !uuidShape.MatchString(v):
+	case rule == "uuid" && !isUUID(v):
 		return fmt.Errorf("%s is not the UUID of a device: berth status shows them", shown)
-	case rule == "user" && !userName.MatchString(v):
+	case rule == "user" && !isUserName(v):
 		return fmt.Errorf("%s is not a user name", shown)
 	case rule == "socket" && len(v) > 107:
 		return fmt.Errorf("is %d bytes long, but the path of a Unix socket has at most 107", len(v))

@@ -74,16 +74,17 @@ func parseYAML(text []byte) (node, *Complaint) {
 	return fromYAML(doc.Content[0], 0), nil
 }
 
-var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+// yamlError is compiled where it is needed: hardly ever.
+func yamlError() *regexp.Regexp { return regexp.MustCompile(`^yaml: (?:line (\d+): )?`) }
 
 func yamlComplaint(err error) *Complaint {
 	message := err.Error()
 	line := 1 // the parser leaves out the first one
-	if m := yamlError.FindStringSubmatch(message); m != nil && m[1] != "" {
+	if m := yamlError().FindStringSubmatch(message); m != nil && m[1] != "" {
 		line, _ = strconv.Atoi(m[1])
 	}
 	// The parser names the line where the broken block began.
-	return &Complaint{Line: line, Reason: "is not YAML, here or in the lines below: " + yamlError.ReplaceAllString(message, "")}
+	return &Complaint{Line: line, Reason: "is not YAML, here or in the lines below: " + yamlError().ReplaceAllString(message, "")}
 }
 
 // notText is the first line with something that is not text, or 0. The parser

@@ -10,13 +10,15 @@ import (
 
 // kubernetesService matches the variables that Kubernetes sets in every
 // container for a service called berth or berth-gpu. They are not ours.
-var kubernetesService = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
+func kubernetesService() *regexp.Regexp {
+	return regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
+}
 
 // ParseEnv reads variables of the form NAME=value. An empty variable counts as
 // not set. Of the unknown ones that begin with BERTH_, those are refused that
 // name a section or resemble a known one.
 func ParseEnv(environ []string) (Layer, error) {
-	layer := newLayer(inEnvironment)
+	layer, foreign := newLayer(inEnvironment), kubernetesService()
 	type target struct {
 		path []string
 		f    *field
@@ -33,7 +35,7 @@ func ParseEnv(environ []string) (Layer, error) {
 
 	for _, variable := range slices.Sorted(slices.Values(environ)) {
 		name, written, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, "BERTH_") || written == "" || kubernetesService.MatchString(name) {
+		if !strings.HasPrefix(name, "BERTH_") || written == "" || foreign.MatchString(name) {
 			continue
 		}
 		from := source{name: "environment " + name}
