@@ -163,3 +163,15 @@ func handOver(replay func(journal.Record) error, r journal.Record) error {
 	}
 	return nil
 }
+
+// Read hands every record to replay and changes nothing, not even the end that
+// a crash left half written. It takes no lock: while a daemon writes, what it
+// reads may look damaged or be gone, and is right at the next try.
+func Read(disk Disk, replay func(journal.Record) error) (journal.Recovery, error) {
+	h, err := load(disk, replay)
+	rec := journal.Recovery{SnapshotRecords: h.snapshotRecords, LogRecords: h.logRecords, LastSeq: max(h.next, 1) - 1}
+	if err == nil && len(h.segments) > 0 {
+		rec.Torn = h.last.torn(segmentName(h.segments[len(h.segments)-1]))
+	}
+	return rec, err
+}

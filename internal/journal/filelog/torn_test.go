@@ -69,6 +69,9 @@ func TestTornTailIsCut(t *testing.T) {
 func TestNoTemporaryFilesStay(t *testing.T) {
 	d := disktest.New()
 	l, _, _ := open(t, d)
+	for range 6 { // the next file is not far
+		add(t, l, durably, string(make([]byte, 50)))
+	}
 	d.Fill()
 	for l.Append([][]byte{make([]byte, 50)}, reserve) == nil {
 	}
