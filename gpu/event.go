@@ -32,6 +32,7 @@ const (
 	EventMonitoring      EventCode = "monitoring"
 	EventConfig          EventCode = "config"
 	EventJournal         EventCode = "journal"
+	EventPlan            EventCode = "plan"
 	EventGap             EventCode = "gap"
 )
 

@@ -47,6 +47,10 @@ func (o *Opt[T]) UnmarshalJSON(b []byte) error {
 		*o = Opt[T]{}
 		return nil
 	}
-	o.known = true
-	return json.Unmarshal(b, &o.value)
+	var v T
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*o = Some(v)
+	return nil
 }

@@ -64,7 +64,7 @@ func ParseMiB(s string) (MiB, error) {
 	number, unit := text[:end], strings.ToLower(strings.TrimSpace(text[end:]))
 	size, ok := memoryUnits[unit]
 	value, err := strconv.ParseFloat(number, 64)
-	if err != nil || !ok {
+	if err != nil || !ok || strings.ContainsAny(number, "eExXpP_") {
 		return 0, fmt.Errorf("%q is not an amount of memory: write it like 4GiB, 512M or 2048 (MiB)", s)
 	}
 	m := value * size

@@ -1,0 +1,125 @@
+package gpu
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestParseMiB(t *testing.T) {
+	for text, want := range map[string]MiB{
+		"2048": 2048, "4GiB": 4096, "4g": 4096, "4 GB": 4096, "512M": 512, " 1.5GiB ": 1536, "1TiB": 1 << 20, "2048k": 2, "0.5g": 512,
+	} {
+		if got, err := ParseMiB(text); err != nil || got != want {
+			t.Errorf("ParseMiB(%q) = %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "not an amount", "GiB": "not an amount", "4 apples": "not an amount", "4GiBs": "not an amount", "1e3": "not an amount", "--4": "not an amount",
+		"0": "positive", "-4GiB": "positive", "NaN": "not an amount", "1.5": "whole number", "100k": "whole number",
+		"9223372036854775808": "more memory than", "99999999999TiB": "more memory than",
+	} {
+		if got, err := ParseMiB(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ParseMiB(%q) = %d, %v; want a refusal with %q", text, got, err, want)
+		}
+	}
+}
+
+func TestMemoryReadsBackAsItWasWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := MiB(rapid.Int64Range(1, 1<<19).Draw(t, "whole GiB")) << 10
+		if got, err := ParseMiB(strings.ReplaceAll(m.String(), " ", "")); m < 1<<20 && (err != nil || got != m) {
+			t.Fatalf("%d MiB is written %s, and read back as %d, %v", m, m, got, err)
+		}
+	})
+}
+
+func TestMiBString(t *testing.T) {
+	for m, want := range map[MiB]string{0: "0 MiB", 1023: "1023 MiB", 1024: "1 GiB", 1536: "1.5 GiB", 1 << 20: "1 TiB", -2048: "-2 GiB"} {
+		if got := m.String(); got != want {
+			t.Errorf("%d MiB is written %q, want %q", int64(m), got, want)
+		}
+	}
+	if got := MiBOf(1<<20 - 1); got != 0 {
+		t.Errorf("a byte less than a MiB is %d MiB", got)
+	}
+}
+
+// Absent, zero and null are three things on the way out, and two on the way in.
+func TestOptOnTheWire(t *testing.T) {
+	type wire struct {
+		Fan   Opt[Percent] `json:"fan,omitzero"`
+		Power Opt[Watts]   `json:"power"`
+	}
+	for text, want := range map[string]wire{
+		`{"power":null}`:          {},
+		`{"fan":0,"power":1.5}`:   {Fan: Some(Percent(0)), Power: Some(Watts(1.5))},
+		`{"fan":30,"power":null}`: {Fan: Some(Percent(30))},
+	} {
+		var got wire
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s is read as %+v, %v; want %+v", text, got, err, want)
+		}
+		if out, err := json.Marshal(want); err != nil || string(out) != text {
+			t.Errorf("%+v is written %s, %v; want %s", want, out, err, text)
+		}
+	}
+	var o Opt[int]
+	if err := json.Unmarshal([]byte(`"x"`), &o); err == nil {
+		t.Error("a word was read as a number")
+	}
+	if o.Known() {
+		t.Error("after a failed reading there is a value")
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	if err := DefaultThresholds().Validate(); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+	bad := DefaultThresholds()
+	bad.TempNormal, bad.MemoryCritical = 60, 120
+	err := bad.Validate()
+	for _, want := range []string{"temp_normal", "temp_optimal (65)", "memory_critical", "100"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the complaint does not name %s: %v", want, err)
+		}
+	}
+}
+
+func TestStates(t *testing.T) {
+	last := -1
+	speed := 2.0
+	for _, s := range States() {
+		if s.Rank() <= last || s.Multiplier() > speed {
+			t.Errorf("%s is out of order: rank %d after %d, multiplier %g after %g", s, s.Rank(), last, s.Multiplier(), speed)
+		}
+		last, speed = s.Rank(), s.Multiplier()
+	}
+	if !Critical.Worse(Normal) || Optimal.Worse(Optimal) || !State("?").Worse(Unavailable) {
+		t.Error("Worse does not follow the order of states")
+	}
+}
+
+func TestSampleMemoryPercent(t *testing.T) {
+	s := Sample{MemoryTotal: Some(MiB(200)), MemoryUsed: Some(MiB(50))}
+	if got := s.MemoryPercent(); got != Some(Percent(25)) {
+		t.Errorf("50 of 200 is %v", got)
+	}
+	s.MemoryTotal = Opt[MiB]{}
+	if s.MemoryPercent().Known() {
+		t.Error("a share of an unknown whole is known")
+	}
+}
+
+func TestLinkCloseness(t *testing.T) {
+	last := 99
+	for _, k := range []LinkKind{LinkNVLink, LinkSwitch, LinkBridge, LinkNode, LinkSystem} {
+		if k.Closeness() >= last {
+			t.Errorf("%s is not further than the one before", k)
+		}
+		last = k.Closeness()
+	}
+}
