@@ -27,10 +27,27 @@ test: build ## run every check a change must pass (minutes)
 	go vet ./...
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
 	go test -race ./...
+	cd python && BERTH_BIN=$(CURDIR)/bin/berth python3 -m unittest discover -s tests
+
+.PHONY: chaos
+chaos: build ## kill the daemon and the holders over and over, and count (a minute)
+	go run ./chaos -berth bin/berth
 
 .PHONY: bench
 bench: build ## measure the cost of a decision, a scrape and the idle daemon
 	go run ./bench/foundations
+
+.PHONY: bench-lease
+bench-lease: build ## acquire and release, beside Redis, PostgreSQL and etcd
+	cd bench/lease && go run . -berth ../../bin/berth
+
+.PHONY: bench-handover
+bench-handover: build ## how soon a dead holder's lease, or a released one, is somebody else's
+	go run ./bench/handover -berth bin/berth
+
+.PHONY: bench-journal
+bench-journal: ## the journal beside bbolt
+	cd bench/journal && go run .
 
 .PHONY: gpu
 gpu: build ## try and measure it on this machine's NVIDIA GPU

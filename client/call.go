@@ -35,12 +35,8 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 // client's time limit.
 func (c *Client) exchange(ctx context.Context, method, path string, query url.Values, body []byte,
 	read func(*http.Response) error) error {
-	limited := ctx
-	if c.timeout > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-	}
+	limited, cancel := c.limit(ctx)
+	defer cancel()
 	resp, err := c.send(limited, method, path, query, body)
 	if err == nil {
 		err = read(resp)
@@ -50,6 +46,14 @@ func (c *Client) exchange(ctx context.Context, method, path string, query url.Va
 		_ = resp.Body.Close()
 	}
 	return c.explain(ctx, method, path, err)
+}
+
+// limit is ctx with the client's time limit, if there is one.
+func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.timeout > 0 {
+		return context.WithTimeout(ctx, c.timeout)
+	}
+	return ctx, func() {}
 }
 
 // explain says which call failed. Problems and a missing daemon speak for

@@ -28,7 +28,8 @@ type Options struct {
 	// Transport carries the requests instead of the network; see [Through].
 	Transport http.RoundTripper
 
-	// Timeout limits every call but Events. Zero: only the context does.
+	// Timeout limits every call but Events, and does not count while a request
+	// for a lease waits. Zero: only the context does.
 	Timeout time.Duration
 
 	// Retry, if set, is told before Events connects again: why, and how long
@@ -44,6 +45,8 @@ type Client struct {
 	token   string
 	timeout time.Duration
 	retry   func(error, time.Duration)
+	local   bool     // over a socket: the daemon sees which process this is
+	streams *streams // for calls about leases; nil: over HTTP like all others
 }
 
 // New makes a client. It does not connect: the first call does.
@@ -67,7 +70,12 @@ func New(o Options) (*Client, error) {
 }
 
 // Close lets go of idle connections. Calls made later open new ones.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	if c.streams != nil {
+		c.streams.close()
+	}
+}
 
 func (o Options) client(base string, transport http.RoundTripper) *Client {
 	return &Client{
@@ -79,14 +87,15 @@ func (o Options) client(base string, transport http.RoundTripper) *Client {
 // overSockets connects to the first of the sockets that somebody listens on.
 // It looks again at every new connection, so a daemon may come and go.
 func overSockets(o Options, paths []string) *Client {
+	dial := func(ctx context.Context) (net.Conn, error) { return dialFirst(ctx, "unix", paths) }
 	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialFirst(ctx, "unix", paths)
-		},
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		DisableCompression: true,
 		IdleConnTimeout:    90 * time.Second,
 	}
-	return o.client("http://localhost", transport)
+	c := o.client("http://localhost", transport)
+	c.local, c.streams = true, newStreams(dial)
+	return c
 }
 
 func overTCP(o Options) (*Client, error) {

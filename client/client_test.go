@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 )
 
 // TestRoutes holds every method against the request it must make, and checks
@@ -61,6 +62,41 @@ func TestRoutes(t *testing.T) {
 		{"config fields", func(ctx context.Context, c *Client) (any, error) { return c.ConfigFields(ctx) },
 			"GET /api/gpu/config/sources ", `{"fields":[{"field":"gpu.temp_optimal"}]}`,
 			api.ConfigFields{Fields: []api.ConfigField{{Field: "gpu.temp_optimal"}}}},
+		{"allocate", func(ctx context.Context, c *Client) (any, error) {
+			return c.Allocate(ctx, api.Allocate{ID: "a", Memory: 4096, Timeout: gpu.Some(2.5)})
+		}, `POST /api/gpu/memory/allocate application/json{"allocation_id":"a","memory_mb":4096,"timeout_seconds":2.5}`,
+			`{"id":"a","fence":7}`, api.Lease{ID: "a", Fence: 7}},
+		{"deallocate", func(ctx context.Context, c *Client) (any, error) { return c.Deallocate(ctx, "a") },
+			`POST /api/gpu/memory/deallocate application/json{"allocation_id":"a"}`, `{"id":"a"}`, api.Ended{ID: "a"}},
+		{"leases", func(ctx context.Context, c *Client) (any, error) { return c.Leases(ctx) },
+			"GET /api/leases ", `{"waiting":[{"id":"w"}]}`, api.Leases{Waiting: []api.Waiting{{ID: "w"}}}},
+		{"lease", func(ctx context.Context, c *Client) (any, error) { return c.Lease(ctx, "../a b?%") },
+			"GET /api/leases/%2E%2E%2Fa%20b%3F%25 ", `{"id":"x"}`, api.Lease{ID: "x"}},
+		{"acquire", func(ctx context.Context, c *Client) (any, error) {
+			return c.Acquire(ctx, api.LeaseRequest{GPUs: 2, Slots: gpu.Some(0), Memory: 1})
+		}, `POST /api/leases application/json{"gpus":2,"memory_mb":1,"slots":0}`, `{"id":"x"}`, api.Lease{ID: "x"}},
+		{"release", func(ctx context.Context, c *Client) (any, error) { return c.Release(ctx, "a", 7) },
+			"DELETE /api/leases/a?fence=7 ", `{"id":"a"}`, api.Ended{ID: "a"}},
+		{"release whichever", func(ctx context.Context, c *Client) (any, error) { return c.Release(ctx, "a", 0) },
+			"DELETE /api/leases/a ", `{"id":"a"}`, api.Ended{ID: "a"}},
+		{"renew", func(ctx context.Context, c *Client) (any, error) {
+			return c.Renew(ctx, "a", api.Renew{Fence: 7, TTL: gpu.Some(60.0)})
+		}, `POST /api/leases/a/renew application/json{"fence":7,"ttl_seconds":60}`, `{"id":"a"}`, api.Lease{ID: "a"}},
+		{"adopt", func(ctx context.Context, c *Client) (any, error) { return c.Adopt(ctx, api.Adopt{PID: 5}) },
+			`POST /api/leases/adopt application/json{"pid":5}`, `{"id":"a"}`, api.Lease{ID: "a"}},
+		{"explain", func(ctx context.Context, c *Client) (any, error) {
+			return c.Explain(ctx, api.LeaseRequest{Where: "name~H200"})
+		}, `POST /api/leases/explain application/json{"where":"name~H200"}`, `{"fits":true}`, api.Explanation{Fits: true}},
+		{"explain waiting", func(ctx context.Context, c *Client) (any, error) { return c.ExplainWaiting(ctx, "a") },
+			"GET /api/leases/a/explain ", `{"position":2}`, api.Explanation{Position: 2}},
+		{"plan", func(ctx context.Context, c *Client) (any, error) {
+			return c.Plan(ctx, api.PlanRequest{Pipelines: json.RawMessage(`[{"name":"p"}]`)})
+		}, `POST /api/plans application/json{"pipelines":[{"name":"p"}]}`, `{"waves":2}`, api.Plan{Waves: 2}},
+		{"run plan", func(ctx context.Context, c *Client) (any, error) {
+			return c.RunPlan(ctx, api.PlanRun{PlanRequest: api.PlanRequest{Text: "x"}, Runs: []string{"p[1]"}, PID: 5, Timeout: gpu.Some(9.0)})
+		}, `POST /api/plans/run application/json{"text":"x","runs":["p[1]"],"pid":5,"timeout_seconds":9}`,
+			`{"runs":[{"name":"p[1]","placement":"confirmed"}]}`,
+			api.PlanRunning{Runs: []api.RunningRun{{Name: "p[1]", Placement: "confirmed"}}}},
 		{"ping", func(ctx context.Context, c *Client) (any, error) { return nil, c.Ping(ctx) },
 			"GET /healthz ", "ok\n", nil},
 		{"ready", func(ctx context.Context, c *Client) (any, error) { return c.Ready(ctx) },

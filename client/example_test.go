@@ -59,6 +59,31 @@ func ExampleClient_Status_problem() {
 	// There is no device "9" here.
 }
 
+// A lease that is released when the function returns, and ends by itself if the
+// process is killed before.
+func ExampleClient_Hold() {
+	daemon, _ := client.New(client.Options{Transport: client.Through(exampleDaemon())})
+	lease, err := daemon.Hold(context.Background(), api.LeaseRequest{Service: "embedder", Memory: 4096})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Close()
+
+	finished := make(chan struct{})
+	go func() { // the work
+		fmt.Println("working on", lease.Parts[0].GPU, "with", lease.Parts[0].Memory)
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-lease.Lost():
+		fmt.Println("the lease is gone: stop using the device")
+	}
+	// Output:
+	// working on GPU-5a9c with 4 GiB
+}
+
 func ExampleClient_Events() {
 	daemon, _ := client.New(client.Options{Transport: client.Through(exampleDaemon())})
 	for event, err := range daemon.Events(context.Background(), 0, false) {
@@ -84,6 +109,12 @@ func exampleDaemon() http.Handler {
 			return
 		}
 		fmt.Fprint(w, `{"device":{"name":"NVIDIA H200"},"state":"OPTIMAL","sample":{"temperature_celsius":41}}`)
+	})
+	mux.HandleFunc("POST /api/leases", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"id":"lease-1","fence":1,"binding":"ttl","ttl_seconds":60,"parts":[{"gpu":"GPU-5a9c","memory_mb":4096,"slots":1}]}`)
+	})
+	mux.HandleFunc("DELETE /api/leases/lease-1", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"id":"lease-1"}`)
 	})
 	mux.HandleFunc("GET /api/events", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "id: 7\nevent: throttle\ndata: {\"id\":7,\"code\":\"throttle\",\"text\":\"GPU 0 is at 81 °C.\"}\n\n")

@@ -1,0 +1,137 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/wire"
+)
+
+const leasesPath = "/api/leases"
+
+// Allocate leases memory on one device under an id of the caller's choice. It
+// waits for room as long as r.Timeout says, and not at all if it says nothing.
+// When ctx ends first, the request is withdrawn.
+//
+// A refusal is an [*api.Problem]: duplicate_allocation, insufficient_memory,
+// allocation_timeout, and others; its Extra has the numbers.
+func (c *Client) Allocate(ctx context.Context, r api.Allocate) (api.Lease, error) {
+	return post[api.Lease](ctx, c.patient(r.Timeout.Or(0)), "/api/gpu/memory/allocate", r)
+}
+
+// Deallocate ends a lease, or withdraws a request that waits.
+func (c *Client) Deallocate(ctx context.Context, id string) (api.Ended, error) {
+	return post[api.Ended](ctx, c, "/api/gpu/memory/deallocate", api.Deallocate{ID: id})
+}
+
+// Leases is who holds what, and who waits.
+func (c *Client) Leases(ctx context.Context) (api.Leases, error) {
+	return get[api.Leases](ctx, c, leasesPath, nil)
+}
+
+// Lease is one lease as it stands. An id under which nothing is held is an
+// [*api.Problem] with the code unknown_allocation, also where a request waits.
+func (c *Client) Lease(ctx context.Context, id string) (api.Lease, error) {
+	return get[api.Lease](ctx, c, leasePath(id), nil)
+}
+
+// Acquire asks for slots and memory on one or more devices and waits for them,
+// as long as r.Timeout says or else the daemon's allocation_timeout does. When
+// ctx ends first, the request is withdrawn. Options.Timeout does not count
+// while it waits.
+//
+// What it returns stands until it is released or ends by its binding; see
+// [Client.Hold] for a lease that looks after itself.
+func (c *Client) Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, error) {
+	patient := c.patient(r.Timeout.Or(0))
+	if !r.Timeout.Known() {
+		patient.timeout = 0 // only the daemon knows how long it will wait
+	}
+	var granted api.Lease
+	if used, err := overStream(ctx, patient, wire.Acquire, http.MethodPost, leasesPath, &r, &granted); used {
+		return granted, err
+	}
+	return post[api.Lease](ctx, patient, leasesPath, r)
+}
+
+// Release ends a lease, or withdraws a request that waits. With a fence, only
+// the grant that came with it is ended: if the id has been granted again
+// meanwhile, that is refused as stale_fence. A fence of 0 means whichever there
+// is.
+func (c *Client) Release(ctx context.Context, id string, fence uint64) (api.Ended, error) {
+	var ended api.Ended
+	if used, err := overStream(ctx, c, wire.Release, http.MethodDelete, leasePath(id), &api.Release{ID: id, Fence: fence}, &ended); used {
+		return ended, err
+	}
+	query := url.Values{}
+	if fence != 0 {
+		query.Set("fence", strconv.FormatUint(fence, 10))
+	}
+	return call[api.Ended](ctx, c, http.MethodDelete, leasePath(id), query, nil)
+}
+
+// Renew makes a lease with a time to live last for another while.
+func (c *Client) Renew(ctx context.Context, id string, r api.Renew) (api.Lease, error) {
+	var renewed api.Lease
+	renewal := &api.Renewal{ID: id, Fence: r.Fence, TTL: r.TTL}
+	if used, err := overStream(ctx, c, wire.Renew, http.MethodPost, leasePath(id)+"/renew", renewal, &renewed); used {
+		return renewed, err
+	}
+	return post[api.Lease](ctx, c, leasePath(id)+"/renew", r)
+}
+
+// Adopt puts a process that already runs under a lease, which ends with it.
+func (c *Client) Adopt(ctx context.Context, a api.Adopt) (api.Lease, error) {
+	return post[api.Lease](ctx, c, leasesPath+"/adopt", a)
+}
+
+// Explain says what would become of a request, without making it.
+func (c *Client) Explain(ctx context.Context, r api.LeaseRequest) (api.Explanation, error) {
+	return post[api.Explanation](ctx, c, leasesPath+"/explain", r)
+}
+
+// ExplainWaiting says what a request that waits is waiting for.
+func (c *Client) ExplainWaiting(ctx context.Context, id string) (api.Explanation, error) {
+	return get[api.Explanation](ctx, c, leasePath(id)+"/explain", nil)
+}
+
+// post sends a JSON body and reads the answer into a T.
+func post[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("POST %s: write the request: %w", path, err)
+	}
+	return call[T](ctx, c, http.MethodPost, path, nil, text)
+}
+
+// patient is the same client for a call that the daemon may take so long over
+// before its time limit begins to count.
+func (c *Client) patient(seconds float64) *Client {
+	patient := *c
+	switch {
+	case c.timeout == 0 || !(seconds > 0):
+	case seconds > (1000 * time.Hour).Seconds():
+		patient.timeout = 0
+	default:
+		patient.timeout += time.Duration(seconds * float64(time.Second))
+	}
+	return &patient
+}
+
+// leasePath is the path of one lease. Ids are the caller's choice and may hold
+// anything that can be printed: a dot alone would be taken for the folder.
+func leasePath(id string) string {
+	return leasesPath + "/" + strings.ReplaceAll(url.PathEscape(id), ".", "%2E")
+}
+
+// seconds is a length of time as the API takes it.
+func seconds(d time.Duration) gpu.Opt[float64] { return gpu.Some(d.Seconds()) }

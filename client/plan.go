@@ -1,0 +1,25 @@
+package client
+
+import (
+	"context"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+const plansPath = "/api/plans"
+
+// Plan compiles pipelines against the devices as they are now, and starts
+// nothing. Pipelines that cannot work are an [*api.Problem] with the code
+// plan_refused, and every reason in its Fields.
+func (c *Client) Plan(ctx context.Context, r api.PlanRequest) (api.Plan, error) {
+	return post[api.Plan](ctx, c, plansPath, r)
+}
+
+// RunPlan leases what runs of a plan need, each on the device of the plan or,
+// where that has no room any more, on another; the answer says which. The
+// leases end with the process r.PID, or else with this one. It waits as long as
+// r.Timeout says, and not at all if it says nothing; Options.Timeout does not
+// count while it waits. If no run got its lease, that is an [*api.Problem].
+func (c *Client) RunPlan(ctx context.Context, r api.PlanRun) (api.PlanRunning, error) {
+	return post[api.PlanRunning](ctx, c.patient(r.Timeout.Or(0)), plansPath+"/run", r)
+}

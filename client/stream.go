@@ -1,0 +1,163 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/wire"
+)
+
+// overStream makes a call over the lease stream, which costs a fraction of what
+// HTTP does. It reports false if there is none here, and then nothing has been
+// sent; method and path are those of the same call over HTTP.
+func overStream(ctx context.Context, c *Client, kind wire.Kind, method, path string, asked wire.Body, answer quick) (used bool, err error) {
+	if c.streams == nil {
+		return false, nil
+	}
+	limited, cancel := c.limit(ctx)
+	defer cancel()
+	err = c.streams.call(limited, kind, asked, answer)
+	if errors.Is(err, errNoStream) || errors.Is(err, errTooLarge) {
+		return false, nil
+	}
+	return true, c.explain(ctx, method, path, err)
+}
+
+// quick can be read the quick way, if it is written the usual way.
+type quick interface{ Read(data []byte) bool }
+
+// errNoStream is said where the daemon does not speak the protocol.
+var errNoStream = errors.New("the daemon has no lease stream")
+
+// streams opens a stream when one is needed, and again when it broke. All calls
+// of a client go over the same one.
+type streams struct {
+	dial    func(context.Context) (net.Conn, error)
+	current atomic.Pointer[stream] // nil: none was opened yet
+	absent  atomic.Bool            // the daemon does not know it; it is not asked again
+
+	turn chan struct{} // has room for one: whoever is in it opens a stream
+}
+
+func newStreams(dial func(context.Context) (net.Conn, error)) *streams {
+	return &streams{dial: dial, turn: make(chan struct{}, 1)}
+}
+
+// call sends a call and waits for its answer. A stream that breaks before the
+// call is sent is opened again, once: the daemon may have been restarted.
+func (s *streams) call(ctx context.Context, kind wire.Kind, asked wire.Body, answer quick) error {
+	for first := true; ; first = false {
+		open, err := s.open(ctx)
+		if err != nil {
+			return err
+		}
+		err = open.call(ctx, kind, asked, answer)
+		if unsent := (*unsentError)(nil); errors.As(err, &unsent) && first {
+			continue
+		}
+		return err
+	}
+}
+
+func (s *streams) open(ctx context.Context) (*stream, error) {
+	if st := s.current.Load(); st != nil && st.usable() {
+		return st, nil
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s.absent.Load() {
+		return nil, errNoStream
+	}
+	if st := s.current.Load(); st != nil && st.usable() {
+		return st, nil
+	}
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in, err := upgrade(ctx, conn)
+	if err != nil {
+		s.absent.Store(errors.Is(err, errNoStream))
+		return nil, errors.Join(err, conn.Close())
+	}
+	st := newStream(conn, in)
+	s.current.Store(st)
+	return st, nil
+}
+
+// close lets go of the stream as soon as nothing is under way on it.
+func (s *streams) close() {
+	if st := s.current.Swap(nil); st != nil {
+		st.retire()
+	}
+}
+
+// upgrade turns a connection from HTTP into a stream.
+func upgrade(ctx context.Context, conn net.Conn) (*bufio.Reader, error) {
+	giveUp := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer giveUp()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+wire.Path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", wire.Protocol)
+	if err := req.Write(conn); err != nil {
+		return nil, ended(ctx, err)
+	}
+	in := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(in, req)
+	if err != nil {
+		return nil, ended(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("Upgrade") != wire.Protocol {
+		return nil, errNoStream
+	}
+	if !giveUp() { // the context ended meanwhile, and has made the connection useless
+		return nil, context.Cause(ctx)
+	}
+	return in, nil
+}
+
+// ended is why something failed: the context, if it has ended.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// read reads an answer, or returns the problem that it is.
+func read(f wire.Frame, answer quick) error {
+	if f.Kind == wire.Done {
+		if answer.Read(f.Body) {
+			return nil
+		}
+		return unmarshal(f.Body, answer)
+	}
+	problem := new(api.Problem)
+	if err := unmarshal(f.Body, problem); err != nil {
+		return err
+	}
+	return problem
+}
+
+func unmarshal(body []byte, into any) error {
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	return nil
+}

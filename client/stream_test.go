@@ -1,0 +1,323 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/wire"
+)
+
+// far is the daemon's end of a stream, in the hands of the test.
+type far struct {
+	t    *testing.T
+	conn net.Conn
+	in   *wire.Reader
+}
+
+// next reads a call.
+func (f *far) next() (wire.Frame, string) {
+	f.t.Helper()
+	frame, err := f.in.Next()
+	if err != nil {
+		f.t.Error(err)
+	}
+	return frame, string(frame.Body)
+}
+
+type text string
+
+func (t text) Append(dst []byte) []byte { return append(dst, t...) }
+
+func (f *far) answer(kind wire.Kind, number uint32, body string) {
+	f.t.Helper()
+	if _, err := f.conn.Write(wire.Append(nil, kind, number, text(body))); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// streaming is a client whose streams end at daemons that the test plays, one
+// for each connection. It is used in a bubble.
+func streaming(t *testing.T, play ...func(*far)) *Client {
+	t.Helper()
+	var mu sync.Mutex
+	dial := func(context.Context) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(play) == 0 {
+			return nil, &NoDaemonError{Attempts: []Attempt{{"unix", "s", errors.New("gone")}}}
+		}
+		part := play[0]
+		play = play[1:]
+		mine, theirs := net.Pipe()
+		go func() {
+			defer theirs.Close()
+			in := bufio.NewReader(theirs)
+			r, err := http.ReadRequest(in)
+			if err != nil || r.Header.Get("Upgrade") != wire.Protocol || r.URL.Path != wire.Path {
+				t.Errorf("the handshake is %v, %v", r, err)
+				return
+			}
+			fmt.Fprintf(theirs, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", wire.Protocol)
+			part(&far{t, theirs, wire.NewReader(in, wire.MaxRequest)})
+		}()
+		return mine, nil
+	}
+	c, err := New(Options{Transport: Through(http.NotFoundHandler())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.streams = newStreams(dial)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// until lives on for as long as the client wants.
+func until(f *far) {
+	if frame, err := f.in.Next(); err == nil {
+		f.t.Errorf("an unexpected call: %+v", frame)
+	}
+}
+
+func TestStreamCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := streaming(t, func(f *far) {
+			for _, step := range []struct {
+				kind   wire.Kind
+				body   string
+				answer string
+			}{
+				{wire.Acquire, `{"id":"a","memory_mb":64,"ttl_seconds":60}`, `{"id":"a","fence":7}`},
+				{wire.Renew, `{"id":"a","fence":7}`, `{"id":"a", "fence":7, "unknown":[1]}`},
+				{wire.Release, `{"id":"a","fence":7}`, `{"id":"a","lease":{"id":"a","fence":7}}`},
+			} {
+				got, body := f.next()
+				if got.Kind != step.kind || body != step.body {
+					t.Errorf("call %d is %s", got.Kind, body)
+				}
+				f.answer(wire.Done, got.Number, step.answer)
+			}
+			got, _ := f.next()
+			f.answer(wire.Refused, got.Number, `{"status":404,"code":"unknown_allocation","detail":"No."}`)
+			until(f)
+		})
+		granted, err := c.Acquire(t.Context(), api.LeaseRequest{ID: "a", Memory: 64, TTL: gpu.Some(60.0)})
+		if err != nil || granted.Fence != 7 {
+			t.Errorf("acquire: %+v, %v", granted, err)
+		}
+		if renewed, err := c.Renew(t.Context(), "a", api.Renew{Fence: 7}); err != nil || renewed.Fence != 7 {
+			t.Errorf("renew: %+v, %v", renewed, err)
+		}
+		ended, err := c.Release(t.Context(), "a", 7)
+		if diff := cmp.Diff(api.Ended{ID: "a", Lease: &api.Lease{ID: "a", Fence: 7}}, ended, cmp.AllowUnexported(gpu.Opt[int]{})); err != nil || diff != "" {
+			t.Errorf("release: %v\n%s", err, diff)
+		}
+		problem := (*api.Problem)(nil)
+		if _, err := c.Release(t.Context(), "a", 7); !errors.As(err, &problem) || problem.Code != "unknown_allocation" || problem.Status != 404 {
+			t.Errorf("release again: %v", err)
+		}
+	})
+}
+
+// Answers may come in any order.
+func TestStreamCarriesSeveralCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls = 5
+		c := streaming(t, func(f *far) {
+			var got []wire.Frame
+			for range calls {
+				frame, body := f.next()
+				frame.Body = []byte(body)
+				got = append(got, frame)
+			}
+			for i := range got {
+				frame := got[len(got)-1-i]
+				var asked api.LeaseRequest
+				_ = json.Unmarshal(frame.Body, &asked)
+				f.answer(wire.Done, frame.Number, `{"id":"`+asked.ID+`"}`)
+			}
+			until(f)
+		})
+		var waiting sync.WaitGroup
+		for i := range calls {
+			id := fmt.Sprint(i)
+			waiting.Go(func() {
+				if l, err := c.Acquire(t.Context(), api.LeaseRequest{ID: id}); err != nil || l.ID != id {
+					t.Errorf("asked for %s and got %+v, %v", id, l, err)
+				}
+			})
+		}
+		waiting.Wait()
+	})
+}
+
+// Whoever stops waiting withdraws the request, and a lease that comes even so
+// is given back.
+func TestStreamGivesBackWhatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := streaming(t, func(f *far) {
+			asked, _ := f.next()
+			if cancel, _ := f.next(); cancel.Kind != wire.Cancel || cancel.Number != asked.Number {
+				t.Errorf("after giving up comes %+v", cancel)
+			}
+			f.answer(wire.Done, asked.Number, `{"id":"a","fence":3}`)
+			release, body := f.next()
+			if release.Kind != wire.Release || body != `{"id":"a","fence":3}` {
+				t.Errorf("after a late grant comes %+v %s", release, body)
+			}
+			f.answer(wire.Done, release.Number, `{"id":"a"}`)
+			until(f)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.Acquire(ctx, api.LeaseRequest{ID: "a"}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "POST /api/leases") {
+			t.Errorf("given up with %v", err)
+		}
+		synctest.Wait()
+	})
+}
+
+// The same when the client is closed in between: the stream ends after that.
+func TestStreamCloseWaitsForCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan struct{})
+		c := streaming(t, func(f *far) {
+			asked, _ := f.next()
+			_, _ = f.next() // the cancel
+			f.answer(wire.Done, asked.Number, `{"id":"a","fence":3}`)
+			release, _ := f.next()
+			f.answer(wire.Done, release.Number, `{"id":"a"}`)
+			until(f)
+			close(ended)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _ = c.Acquire(ctx, api.LeaseRequest{ID: "a"})
+		c.Close()
+		<-ended
+	})
+}
+
+// A daemon that was restarted is found again, and a call whose answer got lost
+// is not made twice.
+func TestStreamOpensAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		grant := func(f *far) {
+			asked, _ := f.next()
+			f.answer(wire.Done, asked.Number, `{"id":"a"}`)
+		}
+		c := streaming(t, grant, func(f *far) { _, _ = f.next() }, grant)
+		if _, err := c.Acquire(t.Context(), api.LeaseRequest{ID: "a"}); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait() // the first daemon is gone
+		_, err := c.Acquire(t.Context(), api.LeaseRequest{ID: "a"})
+		if err == nil || !strings.Contains(err.Error(), "what became of the call is not known") {
+			t.Errorf("without an answer: %v", err)
+		}
+		if _, err := c.Acquire(t.Context(), api.LeaseRequest{ID: "a"}); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		missing := (*NoDaemonError)(nil)
+		if _, err := c.Acquire(t.Context(), api.LeaseRequest{ID: "a"}); !errors.As(err, &missing) {
+			t.Errorf("without a daemon: %v", err)
+		}
+	})
+}
+
+func TestStreamThatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := streaming(t, func(f *far) {
+			_, _ = f.next()
+			f.answer(wire.Refused, 0, `{"status":400,"code":"bad_frame","detail":"No."}`)
+			until(f)
+		})
+		if _, err := c.Renew(t.Context(), "a", api.Renew{Fence: 1}); err == nil || !strings.Contains(err.Error(), "No.") {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+func TestStreamRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan time.Time, 1)
+		c := streaming(t, func(f *far) {
+			for range 2 {
+				asked, _ := f.next()
+				f.answer(wire.Done, asked.Number, `{"id":"a"}`)
+			}
+			until(f)
+			ended <- time.Now()
+		})
+		for range 2 {
+			if _, err := c.Release(t.Context(), "a", 0); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(streamIdle / 2)
+		}
+		last := time.Now().Add(-streamIdle / 2)
+		if idle := (<-ended).Sub(last); idle < streamIdle/2 || idle > 2*streamIdle {
+			t.Errorf("let go after %v", idle)
+		}
+	})
+}
+
+// A daemon from before there were streams is spoken to over HTTP, and is not
+// asked for one again; so is any daemon when a request is too large.
+func TestStreamFallsBackToHTTP(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	path := serveUnix(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, r.Method+" "+r.URL.Path)
+		if r.URL.Path == wire.Path {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = w.Write([]byte(`{"id":"a"}`))
+	}))
+	c, err := New(Options{Socket: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 2 {
+		if l, err := c.Acquire(t.Context(), api.LeaseRequest{ID: "a"}); err != nil || l.ID != "a" {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		if _, err := c.Release(t.Context(), "a", 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"POST " + wire.Path, "POST /api/leases", "DELETE /api/leases/a", "POST /api/leases", "DELETE /api/leases/a"}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+func TestStreamSendsNothingTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := streaming(t, until)
+		problem := (*api.Problem)(nil)
+		_, err := c.Acquire(t.Context(), api.LeaseRequest{ID: strings.Repeat("x", wire.MaxRequest)})
+		if err == nil || errors.As(err, &problem) || !strings.Contains(err.Error(), "POST /api/leases") {
+			t.Errorf("it did not go over HTTP: %v", err)
+		}
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,247 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/wire"
+)
+
+// streamIdle is for how long a stream that nobody uses is kept.
+const streamIdle = 90 * time.Second
+
+// stream is one connection with the calls that are under way on it.
+type stream struct {
+	conn net.Conn
+	idle *time.Timer
+
+	// writing guards the sending half of conn, and out.
+	writing sync.Mutex
+	out     []byte
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	last    uint32 // number of the newest call
+	seen    uint32 // what last was when it was looked whether anybody uses this
+	calls   map[uint32]*pending
+	broken  error // why the connection has ended; nil: it has not
+	retired bool  // takes no more calls, and ends with the last one
+}
+
+// pending is a call that has no answer yet.
+type pending struct {
+	kind   wire.Kind
+	answer quick      // what it is read into
+	done   chan error // has room for one
+	left   bool       // nobody waits for it any more
+}
+
+// errTooLarge is said of a call that no frame can hold; nothing was sent.
+var errTooLarge = errors.New("the request is too large for a frame")
+
+// unsentError means that the daemon has not seen the call.
+type unsentError struct{ cause error }
+
+func (e *unsentError) Error() string { return fmt.Sprintf("the connection broke: %v", e.cause) }
+func (e *unsentError) Unwrap() error { return e.cause }
+
+func newStream(conn net.Conn, in *bufio.Reader) *stream {
+	s := &stream{conn: conn, calls: map[uint32]*pending{}}
+	s.idle = time.AfterFunc(streamIdle, s.rest)
+	go s.read(wire.NewReader(in, wire.MaxAnswer))
+	return s
+}
+
+func (s *stream) usable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken == nil && !s.retired
+}
+
+// call sends a call and waits for its answer until ctx ends.
+func (s *stream) call(ctx context.Context, kind wire.Kind, asked wire.Body, answer quick) error {
+	p := &pending{kind: kind, answer: answer, done: make(chan error, 1)}
+	number, err := s.add(p)
+	if err != nil {
+		return err
+	}
+	if err := s.send(kind, number, asked); err != nil {
+		return s.unsent(number, err)
+	}
+	select {
+	case err := <-p.done:
+		return err
+	case <-ctx.Done():
+	}
+	if s.leave(number) {
+		return context.Cause(ctx)
+	}
+	return <-p.done // it has just come
+}
+
+// add gives a call its number.
+func (s *stream) add(p *pending) (uint32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil || s.retired && !p.left {
+		return 0, &unsentError{errors.Join(s.broken, net.ErrClosed)}
+	}
+	for s.last++; s.last == 0 || s.calls[s.last] != nil; s.last++ {
+	}
+	s.calls[s.last] = p
+	return s.last, nil
+}
+
+func (s *stream) send(kind wire.Kind, number uint32, body wire.Body) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.out = wire.Append(s.out[:0], kind, number, body)
+	if len(s.out) > wire.Overhead+wire.MaxRequest {
+		s.out = nil
+		return errTooLarge
+	}
+	_, err := s.conn.Write(s.out)
+	return err
+}
+
+// unsent is the error of a call that the daemon has not seen: part of a frame
+// at most has got through, and it makes nothing of that.
+func (s *stream) unsent(number uint32, err error) error {
+	if errors.Is(err, errTooLarge) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.calls, number)
+		return err
+	}
+	s.fail(err)
+	return &unsentError{err}
+}
+
+// tell is for what nobody waits for: not even for a daemon that hangs.
+func (s *stream) tell(kind wire.Kind, number uint32, body wire.Body) {
+	go func() {
+		if err := s.send(kind, number, body); err != nil {
+			s.fail(err)
+		}
+	}()
+}
+
+// leave tells the daemon that nobody waits for a call any more. It reports
+// false if the answer is there.
+func (s *stream) leave(number uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.calls[number]
+	if p == nil {
+		return false
+	}
+	p.left = true
+	s.tell(wire.Cancel, number, nil)
+	return true
+}
+
+// read hands out answers until the connection ends.
+func (s *stream) read(in *wire.Reader) {
+	for {
+		f, err := in.Next()
+		if err == nil && f.Number == 0 { // about the whole connection, which ends with it
+			err = read(wire.Frame{Kind: wire.Refused, Body: f.Body}, nil)
+		}
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		s.deliver(f)
+	}
+}
+
+// deliver hands out one answer. A number that is not known belongs to a call
+// that was never made, and there is nobody to tell.
+func (s *stream) deliver(f wire.Frame) {
+	s.mu.Lock()
+	p := s.calls[f.Number]
+	delete(s.calls, f.Number)
+	left := p != nil && p.left
+	s.mu.Unlock()
+	switch {
+	case p != nil && !left:
+		p.done <- read(f, p.answer)
+	case left && p.kind == wire.Acquire && f.Kind == wire.Done:
+		s.giveBack(f)
+	}
+	s.endIfOver()
+}
+
+// giveBack releases a lease that came after whoever asked had left.
+func (s *stream) giveBack(f wire.Frame) {
+	var l api.Lease
+	if read(f, &l) != nil {
+		return // it is no lease, so there is nothing to give back
+	}
+	if number, err := s.add(&pending{kind: wire.Release, left: true}); err == nil {
+		s.tell(wire.Release, number, &api.Release{ID: l.ID, Fence: l.Fence})
+	}
+}
+
+// fail ends the stream. Whoever waits is told that the answer is not known.
+func (s *stream) fail(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end(cause)
+}
+
+// end closes the connection. The caller holds mu.
+func (s *stream) end(cause error) {
+	if s.broken != nil {
+		return
+	}
+	if errors.Is(cause, io.EOF) {
+		cause = errors.New("the daemon ended the connection")
+	}
+	s.broken = cause
+	for _, p := range s.calls {
+		if !p.left {
+			p.done <- fmt.Errorf("no answer came, and what became of the call is not known: %w", cause)
+		}
+	}
+	clear(s.calls)
+	s.idle.Stop()
+	_ = s.conn.Close()
+}
+
+// retire takes no more calls, and ends the stream with the last one.
+func (s *stream) retire() {
+	s.mu.Lock()
+	s.retired = true
+	s.mu.Unlock()
+	s.endIfOver()
+}
+
+func (s *stream) endIfOver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retired && len(s.calls) == 0 {
+		s.end(net.ErrClosed)
+	}
+}
+
+// rest lets go of a stream that has not been used for a while.
+func (s *stream) rest() {
+	s.mu.Lock()
+	used := s.last != s.seen || len(s.calls) > 0
+	s.seen = s.last
+	if used && s.broken == nil {
+		s.idle.Reset(streamIdle)
+	}
+	s.mu.Unlock()
+	if !used {
+		s.retire()
+	}
+}

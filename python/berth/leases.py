@@ -1,0 +1,363 @@
+"""Leases: GPUs, slots and memory that this process holds while it needs them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+import urllib.parse
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from . import caps
+from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
+from .devices import cuda_started
+from .memorytypes import Amount, mib
+
+LONGEST_WAIT = 30 * 24 * 3600.0  # seconds; the daemon takes no more
+REMOTE_TTL = 30.0  # seconds; for daemons that cannot see this process
+
+
+def lease(
+    memory: Amount = 0,
+    *,
+    gpus: int = 1,
+    slots: int = 1,
+    name: Optional[str] = None,
+    service: Optional[str] = None,
+    gpu: Optional[str] = None,
+    where: Optional[str] = None,
+    policy: Optional[str] = None,
+    priority: Optional[int] = None,
+    timeout: Optional[float] = None,
+    ttl: Optional[float] = None,
+    pin: bool = False,
+    trim_on_request: bool = False,
+    client: Optional[Client] = None,
+) -> "Lease":
+    """A lease for a with statement::
+
+        with berth.lease(memory="4GiB") as gpu:
+            subprocess.run(command, env=gpu.environ())
+
+    It is held from the beginning of the block to its end, however that ends,
+    and ends by itself when the process does, even by kill -9.
+
+    memory    on each device; none asks for a slot only
+    gpus      how many devices; slots: on each
+    name      what it is for, for people; service: whose limits hold
+    gpu       this device and no other, by index or UUID
+    where     what the device must be like: "name~H200,memory>=40GiB"
+    policy    least_loaded, most_free, best_fit, spread or pack
+    timeout   seconds to wait for room; None is the daemon's default, 0 not at all
+    ttl       seconds without a renewal after which it ends, instead of with the
+              process; renewals are made in the background
+    pin       make its GPUs the only ones this process sees, before CUDA is used
+    trim_on_request  give memory back when the daemon asks for it
+    """
+    request: Dict[str, Any] = {"memory_mb": mib(memory), "gpus": gpus, "slots": slots}
+    optional = {
+        "name": name, "service": service, "gpu": None if gpu is None else str(gpu), "where": where,
+        "policy": policy, "priority": priority,
+    }  # fmt: skip
+    request.update((k, v) for k, v in optional.items() if v is not None)
+    return Lease(request, timeout, ttl, pin, trim_on_request, client)
+
+
+class Lease:
+    """What ``lease`` gives. Attributes are there while it is held."""
+
+    def __init__(
+        self,
+        request: Dict[str, Any],
+        timeout: Optional[float],
+        ttl: Optional[float],
+        pin: bool,
+        trim_on_request: bool,
+        client: Optional[Client],
+    ):
+        self._request, self._timeout, self._pin, self._trims = request, timeout, pin, trim_on_request
+        self._client = client
+        self._ttl = ttl
+        self._lock = threading.Lock()  # one acquire or release at a time; guards what follows
+        self._granted: Optional[Dict[str, Any]] = None
+        self._owner = 0  # the process that acquired it
+        self._stop: Optional[Stop] = None  # ends the threads that serve it
+        self._unpinned: Dict[str, Optional[str]] = {}  # variables as they were
+        self._lost = ""
+        self._devices: List[Dict[str, Any]] = []
+
+    # Holding it.
+
+    def __enter__(self) -> "Lease":
+        return self.acquire()
+
+    def __exit__(self, *_: Any) -> None:
+        self.release()
+
+    def acquire(self) -> "Lease":
+        """Asks for the lease and waits until it is granted."""
+        with self._lock:
+            if self._granted is not None:
+                raise RuntimeError("lease: it is held already; make another one")
+            if self._pin and cuda_started():
+                raise RuntimeError("lease: pin comes too late, this process uses a GPU already: lease before that")
+            client = self._client = self._client or Client()
+            self._granted = self._ask(client)
+            self._owner, self._lost, self._devices = os.getpid(), "", []
+            try:
+                self._serve(client)
+            except BaseException:
+                self._end()
+                raise
+        return self
+
+    def release(self) -> None:
+        """Gives everything back. A lease that has ended already, and one that
+        the parent of this process holds, are left alone."""
+        if self._owner != os.getpid():
+            self._granted = None  # a copy from before a fork: its lock may be held for ever
+            if self in _HELD:
+                _HELD.remove(self)
+            return
+        with self._lock:
+            self._end()
+
+    def _ask(self, client: Client) -> Dict[str, Any]:
+        # The id is made here, so that a grant whose answer never arrives can be
+        # given back.
+        label = self._request.get("name") or "python"
+        body = dict(self._request, id="%s-%d-%s" % (_plain(label), os.getpid(), secrets.token_hex(4)))
+        ttl = self._ttl if self._ttl is not None or client.local else REMOTE_TTL
+        body["binding"] = "process" if ttl is None else "ttl"
+        if ttl is not None:
+            body["ttl_seconds"] = ttl
+        limit = None
+        if self._timeout is not None:
+            body["timeout_seconds"] = min(max(float(self._timeout), 0.0), LONGEST_WAIT)
+            limit = body["timeout_seconds"] + 30
+        try:
+            return self._post(client, body, limit)
+        except (Problem, NoDaemon):
+            raise  # nothing was granted
+        except BaseException:
+            _give_back(client, body["id"], None)
+            raise
+
+    def _post(self, client: Client, body: Dict[str, Any], limit: Optional[float]) -> Dict[str, Any]:
+        granted: Dict[str, Any] = client.call("POST", "/api/leases", body, timeout=limit)
+        return granted
+
+    def _serve(self, client: Client) -> None:
+        """Starts what a held lease needs."""
+        self._stop = Stop()
+        if self._pin:
+            self._pin_environment()
+        if self.document["binding"] == "ttl":
+            self._start(self._renew, client, self._stop, dict(self.document))
+        if self._trims:
+            from .trimming import trim_when_asked
+
+            self._start(trim_when_asked, client, self._stop, self.id)
+        _HELD.append(self)
+
+    def _start(self, work: Any, *args: Any) -> None:
+        threading.Thread(target=work, args=args, name="berth-" + work.__name__.strip("_"), daemon=True).start()
+
+    def _end(self) -> None:
+        granted, self._granted = self._granted, None
+        if granted is None:
+            return
+        if self in _HELD:
+            _HELD.remove(self)
+        if self._stop is not None:
+            self._stop.set()
+        for key, value in self._unpinned.items():
+            _set(key, value)
+        self._unpinned = {}
+        assert self._client is not None
+        _give_back(self._client, granted["id"], granted["fence"])
+
+    def _renew(self, client: Client, stop: Stop, granted: Dict[str, Any]) -> None:
+        """Renews until it is released, three times as often as it must."""
+        path = "/api/leases/%s/renew" % _quoted(granted["id"])
+        body, interval = {"fence": granted["fence"]}, float(granted.get("ttl_seconds") or REMOTE_TTL) / 3
+        while not stop.wait(interval):
+            try:
+                client.call("POST", path, body, timeout=max(interval, 1.0))
+            except Problem as refused:
+                if not stop.is_set():
+                    self._lost = refused.detail
+                return
+            except BerthError:
+                pass  # the daemon may be back in time
+
+    def _pin_environment(self) -> None:
+        for key, value in self.env.items():
+            self._unpinned[key] = os.environ.get(key)
+            os.environ[key] = value
+        if self.memory_mb > 0:
+            caps.install_caps(self.memory_mb)
+
+    # What is held.
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The lease as the daemon describes it."""
+        if self._granted is None:
+            raise RuntimeError("lease: it is not held; use it in a with statement")
+        return self._granted
+
+    @property
+    def held(self) -> bool:
+        return self._granted is not None
+
+    @property
+    def lost(self) -> str:
+        """Why a lease with a ttl ended before it was released; empty if not."""
+        return self._lost
+
+    @property
+    def id(self) -> str:
+        return str(self.document["id"])
+
+    @property
+    def fence(self) -> int:
+        """Grows with every grant: a later holder has a higher one."""
+        return int(self.document["fence"])
+
+    @property
+    def uuids(self) -> Tuple[str, ...]:
+        return tuple(part["gpu"] for part in self.document["parts"])
+
+    @property
+    def uuid(self) -> str:
+        """The device, or the first of several."""
+        return self.uuids[0]
+
+    @property
+    def memory_mb(self) -> int:
+        """On each device. It can be more than was asked for; see ``note``."""
+        return int(min(part["memory_mb"] for part in self.document["parts"]))
+
+    @property
+    def slots(self) -> int:
+        return int(min(part["slots"] for part in self.document["parts"]))
+
+    @property
+    def enforced_by(self) -> str:
+        """Who makes sure that no more is used: mps, framework, watchdog or none."""
+        return str(self.document["enforced_by"])
+
+    @property
+    def note(self) -> str:
+        return str(self.document.get("note") or "")
+
+    @property
+    def env(self) -> Dict[str, str]:
+        """The variables that keep a process to this lease: it sees these GPUs
+        and no others, and its libraries stay within the memory."""
+        devices = self._described()
+        visible = ",".join(self.uuids)
+        variables = {
+            "BERTH_LEASE": self.id, "BERTH_FENCE": str(self.fence),
+            "BERTH_GPUS": visible, "BERTH_MEMORY_MB": str(self.memory_mb),
+        }  # fmt: skip
+        if devices[0]["vendor"] == "amd":
+            variables["ROCR_VISIBLE_DEVICES"] = visible
+        else:
+            variables["CUDA_VISIBLE_DEVICES"] = visible
+            variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        if self.memory_mb > 0:
+            variables.update(caps.environment(self.memory_mb, max(d["memory_total_mb"] for d in devices)))
+        return variables
+
+    def environ(self, base: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
+        """The whole environment for a subprocess under this lease."""
+        return {**(os.environ if base is None else base), **self.env}
+
+    def _described(self) -> List[Dict[str, Any]]:
+        if not self._devices:
+            assert self._client is not None
+            self._devices = [
+                self._client.call("GET", "/api/gpu/status", query={"gpu": uuid})["device"] for uuid in self.uuids
+            ]
+        return self._devices
+
+    def __repr__(self) -> str:
+        if self._granted is None:
+            return "<berth.Lease, not held>"
+        return "<berth.Lease %s: %d MiB on %s>" % (self.id, self.memory_mb, ", ".join(self.uuids))
+
+
+class _Inherited(Lease):
+    """The lease that this program was started under."""
+
+    def __init__(self, variables: Mapping[str, str]):
+        super().__init__({}, None, None, False, False, None)
+        self._client = Client()
+        memory = int(variables.get("BERTH_MEMORY_MB") or 0)
+        gpus = [g for g in variables.get("BERTH_GPUS", "").split(",") if g]
+        self._granted = {
+            "id": variables["BERTH_LEASE"], "fence": int(variables.get("BERTH_FENCE") or 0), "binding": "process",
+            "parts": [{"gpu": g, "memory_mb": memory, "slots": 1} for g in gpus], "enforced_by": "framework",
+        }  # fmt: skip
+
+    def acquire(self) -> Lease:
+        return self
+
+    def release(self) -> None:
+        """It is not ours to end."""
+
+
+_HELD: List[Lease] = []  # by this process, the newest last
+
+
+def current() -> Optional[Lease]:
+    """The lease that this process holds, the newest of several, or else the one
+    it was started under; None if there is neither."""
+    if _HELD:
+        return _HELD[-1]
+    return _Inherited(os.environ) if os.environ.get("BERTH_LEASE") else None
+
+
+def _give_back(client: Client, id: str, fence: Optional[int]) -> None:
+    """Releases a lease. If the daemon is away, goes on trying in the
+    background: until then it takes the lease for held, as it survives restarts."""
+    if not _released(client, id, fence):
+        threading.Thread(target=_keep_trying, args=(client, id, fence), name="berth-release", daemon=True).start()
+
+
+def _keep_trying(client: Client, id: str, fence: Optional[int]) -> None:
+    wait = 0.2
+    while True:
+        time.sleep(wait)
+        if _released(client, id, fence):
+            return
+        wait = min(2 * wait, 10.0)
+
+
+def _released(client: Client, id: str, fence: Optional[int]) -> bool:
+    try:
+        client.call("DELETE", "/api/leases/" + _quoted(id), query={"fence": fence} if fence else None)
+    except Problem as refused:
+        return refused.status < 500  # it has ended already, or is somebody else's by now
+    except (NoDaemon, Broken):
+        return False
+    return True
+
+
+def _quoted(id: str) -> str:
+    return urllib.parse.quote(id, safe="")
+
+
+def _plain(label: str) -> str:
+    """The letters of a label that are welcome in an id."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in label)[:80]
+
+
+def _set(key: str, value: Optional[str]) -> None:
+    if value is None:
+        os.environ.pop(key, None)
+    else:
+        os.environ[key] = value

@@ -1,0 +1,217 @@
+"""The worker's side of a batch: ``berth run … -- python worker.py`` starts the
+program with a GPU of its own, and the program calls :func:`worker`.
+
+Frames are lines of JSON on two pipes, whose numbers are in the environment;
+docs/batch-protocol.md describes them. Standard output is free for printing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import traceback
+from typing import Any, BinaryIO, Callable, Dict, List, Optional, Tuple
+
+from .client import BerthError
+from .leases import current
+from .trimming import trim, trim_on_request
+
+PROTOCOL = 1
+
+
+def worker(process: Callable[..., Any], init: Optional[Callable[[], Any]] = None, *, each: bool = False) -> None:
+    """Works on records until there are no more, and returns::
+
+        def load_model(): ...
+
+        def embed(records, model):
+            return [{"id": r["id"], "vector": v} for r, v in zip(records, model(records))]
+
+        berth.worker(embed, init=load_model)
+
+    ``process`` takes a list of records and returns a list of outcomes, one for
+    each, in their order; ``init`` is called once before, and what it returns is
+    given to ``process`` too. With ``each`` they are single records and outcomes.
+
+    An exception in the place of an outcome, or with ``each`` raised by
+    ``process``, is the error of that record. One that is raised for a whole
+    batch has the batch taken apart until the record is found. When memory runs
+    out, caches are freed and the next batches are smaller."""
+    pipes = _open()
+    state = () if init is None else (init(),)
+    if each:
+        process = _for_each(process)
+    if current() is not None:
+        trim_on_request()
+    pipes.say({"type": "ready", "protocol": PROTOCOL})
+    for line in pipes.lines:
+        batch = _read(line)
+        if batch["type"] == "bye":
+            break
+        if batch["type"] == "batch":
+            pipes.write(_work(process, state, batch))
+    pipes.close()
+
+
+def progress() -> None:
+    """Says that the worker is alive: the time limit of the batch begins anew.
+    For batches, and models, that take longer than the limit."""
+    if _PIPES:
+        _PIPES[-1].say({"type": "progress"})
+
+
+class _Pipes:
+    def __init__(self, lines: BinaryIO, out: BinaryIO):
+        self.lines, self._out = lines, out
+        self._lock = threading.Lock()  # a frame is written whole
+
+    def say(self, frame: Dict[str, Any]) -> None:
+        self.write(json.dumps(frame, separators=(",", ":")))
+
+    def write(self, frame: str) -> None:
+        with self._lock:
+            self._out.write(frame.encode() + b"\n")
+            self._out.flush()
+
+    def close(self) -> None:
+        _PIPES.remove(self)
+        self.lines.close()
+        self._out.close()
+
+
+_PIPES: List[_Pipes] = []  # of the worker that runs in this process, if one does
+
+
+def _open() -> _Pipes:
+    version = os.environ.get("BERTH_WORKER_PROTOCOL")
+    if version is None:
+        raise BerthError(
+            "this is a worker for batches: start it with berth run --input in.jsonl --output out.jsonl -- python %s"
+            % (os.path.basename(sys.argv[0]) or "worker.py")
+        )
+    if version != str(PROTOCOL):
+        raise BerthError(
+            "this worker speaks version %d of the protocol, and berth run version %s: "
+            "install the package that came with it" % (PROTOCOL, version)
+        )
+    ends = [int(os.environ[name]) for name in ("BERTH_WORKER_IN", "BERTH_WORKER_OUT")]
+    for end in ends:
+        os.set_inheritable(end, False)  # what the worker starts must not keep them open
+    if hasattr(sys, "set_int_max_str_digits"):
+        sys.set_int_max_str_digits(0)  # records are not for us to judge
+    pipes = _Pipes(open(ends[0], "rb", buffering=1 << 20), open(ends[1], "wb", buffering=1 << 20))
+    _PIPES.append(pipes)
+    return pipes
+
+
+_HEAD = re.compile(rb'\{"type":"batch","id":(\d+),')
+
+
+def _read(line: bytes) -> Dict[str, Any]:
+    """A frame. One that Python cannot read (it is nested too deep) comes with
+    the reason, so that the record can be found."""
+    try:
+        return json.loads(line)  # type: ignore[no-any-return]
+    except (ValueError, RecursionError) as why:
+        head = _HEAD.match(line)
+        if head is None:
+            raise BerthError("worker: %r is not a frame" % line[:60]) from why
+        return {"type": "batch", "id": int(head[1]), "unreadable": why}
+
+
+def _work(process: Callable[..., Any], state: Tuple[Any, ...], batch: Dict[str, Any]) -> str:
+    """The frame that answers a batch."""
+    id = batch["id"]
+    try:
+        if "unreadable" in batch:
+            raise batch["unreadable"]
+        records = batch["records"]
+        outcomes = list(process(records, *state))
+        if len(outcomes) != len(records):
+            raise BerthError("process returned %d outcomes for %d records" % (len(outcomes), len(records)))
+        return _result(id, outcomes)
+    except Exception as why:
+        if out_of_memory(why):
+            why.__traceback__ = None  # its frames hold the arrays
+            trim()
+            return _encode({"type": "oom", "id": id, "text": _text(why)})
+        if broken_device(why):
+            raise  # this process cannot use its GPU any more: another one can
+        if len(batch.get("records", ())) == 1:
+            traceback.print_exc()  # the record is found; where it failed goes to the log
+        return _encode({"type": "error", "id": id, "text": _text(why)})
+
+
+def _result(id: int, outcomes: List[Any]) -> str:
+    errors: Dict[str, str] = {}
+    for place, outcome in enumerate(outcomes):
+        if isinstance(outcome, BaseException):
+            errors[str(place)] = _text(outcome)
+            outcomes[place] = None
+    try:
+        return _encode({"type": "result", "id": id, "outcomes": outcomes, "errors": errors})
+    except (TypeError, ValueError, RecursionError):
+        pass  # at least one of them; which, is found out one by one
+    for place, outcome in enumerate(outcomes):
+        try:
+            _encode(outcome)
+        except (TypeError, ValueError, RecursionError) as why:
+            errors[str(place)] = "the outcome cannot be written as JSON: " + _text(why)
+            outcomes[place] = None
+    return _encode({"type": "result", "id": id, "outcomes": outcomes, "errors": errors})
+
+
+def _plain(value: Any) -> Any:
+    """What NumPy, torch and others have for numbers and lists."""
+    for name in ("tolist", "item"):
+        convert = getattr(value, name, None)
+        if callable(convert):
+            return convert()
+    raise TypeError("%s is not JSON" % type(value).__qualname__)
+
+
+# NaN and infinity are not JSON, whatever Python's default is.
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_plain).encode
+
+
+def _for_each(process: Callable[..., Any]) -> Callable[..., List[Any]]:
+    def batch(records: List[Any], *state: Any) -> List[Any]:
+        return [one(record, *state) for record in records]
+
+    def one(record: Any, *state: Any) -> Any:
+        try:
+            return process(record, *state)
+        except Exception as why:
+            if out_of_memory(why) or broken_device(why):
+                raise
+            return why
+
+    return batch
+
+
+def out_of_memory(why: BaseException) -> bool:
+    """Whether memory ran out, on the GPU or here: every library has an error of
+    its own for it."""
+    if isinstance(why, MemoryError) or type(why).__name__ in ("OutOfMemoryError", "ResourceExhaustedError"):
+        return True
+    text = str(why)
+    return any(word in text for word in ("out of memory", "RESOURCE_EXHAUSTED", "CUBLAS_STATUS_ALLOC_FAILED"))
+
+
+def broken_device(why: BaseException) -> bool:
+    """Whether the CUDA context is lost: after such an error every call fails,
+    until the process ends."""
+    return bool(_BROKEN.search(str(why)))
+
+
+_BROKEN = re.compile(
+    r"CUDA error: |cudaError(?!MemoryAllocation|NotReady)[A-Z]|CUDA_ERROR_(?!OUT_OF_MEMORY|NOT_READY)[A-Z]"
+    r"|illegal memory access|device-side assert|unspecified launch failure"
+)
+
+
+def _text(why: BaseException) -> str:
+    return ("%s: %s" % (type(why).__name__, why)).strip(": ")[:2000]

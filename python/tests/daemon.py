@@ -1,0 +1,89 @@
+"""A live daemon with simulated GPUs, for tests. BERTH_BIN names the binary;
+without it, the one that `make build` left in bin/ is used."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+import unittest
+
+import berth
+
+BINARY = pathlib.Path(os.environ.get("BERTH_BIN") or pathlib.Path(__file__).parents[2] / "bin" / "berth").absolute()
+
+
+class Daemon:
+    def __init__(self, devices="sim:4"):
+        self._folder = tempfile.TemporaryDirectory(prefix="berth-")
+        self.socket = os.path.join(self._folder.name, "berth.sock")
+        self._devices = devices
+        self.log = open(os.path.join(self._folder.name, "log"), "w+")
+        self.client = berth.Client(socket=self.socket)
+        self.start()
+
+    def start(self):
+        command = [str(BINARY), "serve", "--devices", self._devices, "--state-dir", self._folder.name]
+        command += ["--socket", self.socket, "--listen", ""]
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("BERTH_")}
+        self._process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=clean)
+        for _ in range(600):
+            try:
+                self.client.call("GET", "/readyz")
+                return
+            except berth.BerthError:
+                if self._process.poll() is not None:
+                    break
+                time.sleep(0.05)  # for the start of another process there is no signal
+        self.log.seek(0)
+        raise RuntimeError("the daemon does not start:\n" + self.log.read())
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+
+    def close(self):
+        self.kill()
+        self.log.close()
+        self._folder.cleanup()
+
+    def leases(self):
+        return self.client.call("GET", "/api/leases")
+
+
+class DaemonCase(unittest.TestCase):
+    """Tests that share a daemon; BERTH_SOCKET leads to it."""
+
+    devices = "sim:4"
+
+    @classmethod
+    def setUpClass(cls):
+        if not BINARY.exists():
+            raise unittest.SkipTest("there is no %s: run make build, or name the binary in BERTH_BIN" % BINARY)
+        cls.daemon = Daemon(cls.devices)
+        cls.addClassCleanup(cls.daemon.close)
+        cls._before = os.environ.get("BERTH_SOCKET")
+        os.environ["BERTH_SOCKET"] = cls.daemon.socket
+        cls.addClassCleanup(cls._restore)
+
+    @classmethod
+    def _restore(cls):
+        if cls._before is None:
+            del os.environ["BERTH_SOCKET"]
+        else:
+            os.environ["BERTH_SOCKET"] = cls._before
+
+    def served(self, path):
+        """Skips where the daemon is of an age that does not have a path yet."""
+        if path not in self.daemon.client.call("GET", "/openapi.json")["paths"]:
+            self.skipTest("this daemon does not serve %s" % path)
+
+    def wait_until(self, true, what):
+        """For what happens in other processes, and ends as soon as it is so."""
+        for _ in range(1200):
+            if true():
+                return
+            time.sleep(0.05)
+        self.fail("never: " + what)

@@ -1,0 +1,290 @@
+"""Leases against a live daemon, and against one that goes away."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+from unittest import mock
+
+import berth
+from berth import leases
+
+from .daemon import DaemonCase
+from .doors import Door, problem
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def child(code):
+    """A program that prints a line, holding something, and waits for its end."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "import berth, os, sys\n" + code],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])),
+    )  # fmt: skip
+
+
+class Life(DaemonCase):
+    def ids(self):
+        return {lease["id"] for lease in self.daemon.leases()["leases"]}
+
+    def test_with(self):
+        with berth.lease(memory="4GiB", name="embed") as gpu:
+            self.assertTrue(gpu.held)
+            self.assertEqual((gpu.memory_mb, gpu.slots, len(gpu.uuids)), (4096, 1, 1))
+            self.assertGreater(gpu.fence, 0)
+            self.assertIs(berth.current(), gpu)
+            (seen,) = [x for x in self.daemon.leases()["leases"] if x["id"] == gpu.id]
+            self.assertEqual((seen["binding"], seen["holder"]["pid"]), ("process", os.getpid()))
+            self.assertEqual(seen["holder"]["name"], "embed")
+            self.assertIn(gpu.id, repr(gpu))
+        self.assertFalse(gpu.held)
+        self.assertNotIn(seen["id"], self.ids())
+        self.assertIsNone(berth.current())
+        with self.assertRaisesRegex(RuntimeError, "not held"):
+            gpu.uuid
+
+    def test_several_devices(self):
+        with berth.lease(memory=512, gpus=3) as gpus:
+            self.assertEqual(len(set(gpus.uuids)), 3)
+            self.assertEqual(gpus.uuid, gpus.uuids[0])
+
+    def test_one_device_and_no_other(self):
+        uuid = self.daemon.client.call("GET", "/api/gpu/status/all")["gpus"][2]["device"]["uuid"]
+        for wish in (2, "2", uuid):
+            with berth.lease(memory=1, gpu=wish) as gpu:
+                self.assertEqual(gpu.uuid, uuid)
+
+    def test_released_whatever_happens(self):
+        for error in (ValueError, KeyboardInterrupt, SystemExit):
+            with self.assertRaises(error), berth.lease(memory=256) as gpu:
+                held = gpu.id
+                raise error
+            self.assertNotIn(held, self.ids())
+
+    def test_released_when_the_process_is_killed(self):
+        program = child("gpu = berth.lease(memory=1024).acquire(); print(gpu.id, flush=True); sys.stdin.read()")
+        with program:
+            held = program.stdout.readline().strip()
+            self.assertIn(held, self.ids())
+            program.kill()
+        self.wait_until(lambda: held not in self.ids(), "the lease of a killed process ends")
+
+    def test_a_forked_child_does_not_release(self):
+        program = child(
+            "with berth.lease(memory=1024) as gpu:\n"
+            "    if os.fork() == 0:\n"
+            "        gpu.release()\n"
+            "        assert berth.current() is None\n"
+            "        with berth.lease(memory=16) as own: pass\n"
+            "        os._exit(0)\n"
+            "    assert os.wait()[1] == 0\n"
+            "    print(gpu.id, flush=True)\n"
+            "    sys.stdin.read()\n"
+        )
+        with program:
+            held = program.stdout.readline().strip()
+            self.assertIn(held, self.ids())
+            program.stdin.close()
+        self.assertEqual(program.returncode, 0)
+        self.assertNotIn(held, self.ids())
+
+    def test_refused(self):
+        with self.assertRaises(berth.Problem) as caught:
+            berth.lease(memory="900GiB", timeout=0).acquire()
+        self.assertEqual(caught.exception.code, "insufficient_memory")
+        with self.assertRaises(berth.Problem) as caught:
+            berth.lease(memory=1, policy="best").acquire()
+        self.assertEqual(caught.exception.code, "invalid_request")
+        self.assertTrue(caught.exception.fields)
+
+    def test_waits_for_its_turn(self):
+        total = self.daemon.client.call("GET", "/api/gpu/memory/available")["gpus"][3]["available_mb"]
+        with berth.lease(memory=total, gpu=3) as first:
+            second = berth.lease(memory=total, gpu=3, timeout=60)
+            waiter = threading.Thread(target=second.acquire)
+            waiter.start()
+            self.wait_until(lambda: self.daemon.leases()["waiting"], "the second waits")
+            fence = first.fence
+        waiter.join(60)
+        self.assertTrue(second.held)
+        self.assertGreater(second.fence, fence)
+        second.release()
+
+    def test_many_threads(self):
+        failures = []
+
+        def work():
+            try:
+                for _ in range(5):
+                    with berth.lease(memory=64, slots=0, timeout=60):
+                        pass
+            except Exception as why:
+                failures.append(why)
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+        self.assertEqual(self.ids(), set())
+        self.assertIsNone(berth.current())
+
+    def test_held_once(self):
+        wanted = berth.lease(memory=64)
+        with wanted:
+            with self.assertRaisesRegex(RuntimeError, "held already"):
+                wanted.acquire()
+        wanted.release()  # nothing happens
+        with wanted:
+            self.assertTrue(wanted.held)
+
+    def test_ttl(self):
+        with berth.lease(memory=64, ttl=60) as gpu:
+            (seen,) = [x for x in self.daemon.leases()["leases"] if x["id"] == gpu.id]
+            self.assertEqual((seen["binding"], seen["ttl_seconds"]), ("ttl", 60))
+            self.assertEqual(gpu.lost, "")
+
+    def test_ttl_is_renewed(self):
+        with berth.lease(memory=64, ttl=1) as gpu:  # the shortest there is
+            began = self.daemon.client.call("GET", "/api/leases/" + gpu.id)["expires"]
+            self.wait_until(
+                lambda: self.daemon.client.call("GET", "/api/leases/" + gpu.id)["expires"] > began, "it is renewed"
+            )
+
+    def test_ttl_that_is_taken_away_is_lost(self):
+        with berth.lease(memory=64, ttl=1) as gpu:
+            self.daemon.client.call("DELETE", "/api/leases/" + gpu.id)
+            self.wait_until(lambda: gpu.lost, "the loss is noticed")
+
+    def test_environ(self):
+        with berth.lease(memory="4GiB", gpus=2) as gpu:
+            env = gpu.environ({"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "7"})
+            total = self.daemon.client.call("GET", "/api/gpu/status", query={"gpu": gpu.uuid})["device"]
+            self.assertEqual(env["PATH"], "/bin")
+            self.assertEqual(env["CUDA_VISIBLE_DEVICES"], ",".join(gpu.uuids))
+            self.assertEqual(env["CUDA_DEVICE_ORDER"], "PCI_BUS_ID")
+            self.assertEqual(env["CUPY_GPU_MEMORY_LIMIT"], str(4 << 30))
+            self.assertAlmostEqual(
+                float(env["XLA_PYTHON_CLIENT_MEM_FRACTION"]), 4096 / total["memory_total_mb"], places=5
+            )
+            self.assertEqual((env["BERTH_LEASE"], env["BERTH_MEMORY_MB"]), (gpu.id, "4096"))
+            code = "g = berth.current(); print(g.id, g.uuid, g.memory_mb)"
+            with mock.patch.dict(os.environ, gpu.env):
+                program = child(code)
+            with program:
+                self.assertEqual(program.stdout.read().split(), [gpu.id, gpu.uuid, "4096"])
+
+    def test_a_slot_only_sets_no_limits(self):
+        with berth.lease() as gpu:
+            self.assertEqual(gpu.memory_mb, 0)
+            self.assertNotIn("CUPY_GPU_MEMORY_LIMIT", gpu.env)
+
+    def test_pin(self):
+        program = child(
+            "with berth.lease(memory=512, pin=True) as gpu:\n"
+            "    assert os.environ['CUDA_VISIBLE_DEVICES'] == gpu.uuid\n"
+            "    print(berth.devices.local_index(gpu.uuid))\n"
+            "assert 'CUDA_VISIBLE_DEVICES' not in os.environ\n"
+        )
+        with program:
+            self.assertEqual(program.stdout.read().strip(), "0")
+        self.assertEqual(program.returncode, 0)
+        with mock.patch("berth.leases.cuda_started", return_value=True):
+            with self.assertRaisesRegex(RuntimeError, "pin comes too late"):
+                berth.lease(pin=True).acquire()
+        self.assertEqual(self.ids(), set())
+
+    def test_a_signal_while_waiting_leaves_nothing_behind(self):
+        total = self.daemon.client.call("GET", "/api/gpu/memory/available")["gpus"][0]["available_mb"]
+        with berth.lease(memory=total, gpu=0):
+            program = child(
+                "try:\n"
+                "    berth.lease(memory=%d, gpu=0, timeout=600).acquire()\n"
+                "except KeyboardInterrupt:\n"
+                "    print('interrupted', flush=True)\n" % total
+            )
+            with program:
+                self.wait_until(lambda: self.daemon.leases()["waiting"], "the child waits")
+                program.send_signal(signal.SIGINT)
+                self.assertEqual(program.stdout.read().strip(), "interrupted")
+            self.wait_until(lambda: not self.daemon.leases()["waiting"], "its request is withdrawn")
+
+    def test_amounts(self):
+        for wrong in ("4 apples", "-1", -1, "1.0001M", True, None):
+            with self.subTest(wrong), self.assertRaises(ValueError):
+                berth.lease(memory=wrong)
+
+
+class Restart(DaemonCase):
+    def test_a_lease_outlives_the_daemon(self):
+        with berth.lease(memory=2048) as gpu:
+            self.daemon.kill()
+            self.daemon.start()
+            self.assertEqual([x["id"] for x in self.daemon.leases()["leases"]], [gpu.id])
+        self.assertEqual(self.daemon.leases()["leases"], [])
+
+    def test_a_release_that_finds_no_daemon_is_made_later(self):
+        with berth.lease(memory=2048):
+            self.daemon.kill()
+        self.assertIsNone(berth.current())
+        self.daemon.start()
+        self.wait_until(lambda: not self.daemon.leases()["leases"], "the lease is given back")
+
+
+class Answers(unittest.TestCase):
+    """What a live daemon does only by accident."""
+
+    GRANTED = {
+        "id": "x", "fence": 7, "binding": "ttl", "ttl_seconds": 30, "enforced_by": "none",
+        "parts": [{"gpu": "GPU-1", "memory_mb": 64, "slots": 1}], "note": "raised to the minimum",
+    }  # fmt: skip
+
+    def test_a_grant_whose_answer_is_lost_is_given_back(self):
+        def answer(method, path, body):
+            if method == "POST":
+                raise OSError("it dies")
+            return 200, {}
+
+        with Door(answer) as door:
+            with self.assertRaises(berth.Broken):
+                berth.lease(memory=64, client=berth.Client(socket=door.path)).acquire()
+            asked, deleted = door.calls
+        self.assertEqual(deleted[:2], ("DELETE", "/api/leases/" + asked[2]["id"]))
+
+    def test_far_away_the_binding_is_a_time(self):
+        with Door(lambda method, *_: (201, self.GRANTED)) as door:
+            client = berth.Client(socket=door.path)
+            with mock.patch.object(berth.Client, "local", False):
+                with berth.lease(memory=64, timeout=float("inf"), client=client) as gpu:
+                    self.assertEqual((gpu.fence, gpu.note), (7, "raised to the minimum"))
+            body = door.calls[0][2]
+            self.assertEqual((body["binding"], body["ttl_seconds"]), ("ttl", leases.REMOTE_TTL))
+            self.assertEqual(body["timeout_seconds"], leases.LONGEST_WAIT)
+            self.assertEqual(door.calls[-1][1], "/api/leases/x?fence=7")
+
+    def test_a_release_of_what_has_ended_is_no_error(self):
+        def answer(method, path, body):
+            return problem(404, "unknown_allocation") if method == "DELETE" else (201, self.GRANTED)
+
+        with Door(answer) as door:
+            with berth.lease(memory=64, client=berth.Client(socket=door.path)) as gpu:
+                json.dumps(dict(gpu.document))
+            self.assertFalse(gpu.held)
+
+    def test_amd(self):
+        device = {"device": {"vendor": "amd", "memory_total_mb": 65536}}
+        with Door(lambda method, *_: (200, device) if method == "GET" else (201, self.GRANTED)) as door:
+            with berth.lease(memory=64, client=berth.Client(socket=door.path)) as gpu:
+                self.assertEqual(gpu.env["ROCR_VISIBLE_DEVICES"], "GPU-1")
+                self.assertNotIn("CUDA_VISIBLE_DEVICES", gpu.env)
+
+    def test_ids_are_plain(self):
+        with Door(lambda *_: problem(409, "no_slot", "No.")) as door:
+            with self.assertRaises(berth.Problem):
+                berth.lease(name="grüße / 1", client=berth.Client(socket=door.path)).acquire()
+        self.assertRegex(door.calls[0][2]["id"], r"\Agr--e---1-\d+-[0-9a-f]{8}\Z")
