@@ -34,15 +34,18 @@ func main() {
 func world() cli.Env {
 	return cli.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Getenv: os.Getenv, Now: time.Now, Version: version,
-		Terminal: terminal, Serve: serve, Local: local, Probe: daemon.Probe,
+		Getenv: os.Getenv, Environ: os.Environ, CPUs: runtime.NumCPU(), Now: time.Now, Version: version,
+		Terminal: terminal(os.Stdout), ErrTerminal: terminal(os.Stderr), Serve: serve, Local: local, Probe: daemon.Probe,
 		Settings: func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) },
 	}
 }
 
-func terminal() (width int, ok bool) {
-	width, _, err := term.GetSize(int(os.Stdout.Fd()))
-	return width, err == nil
+// terminal asks for the width of the terminal that a file is, if it is one.
+func terminal(f *os.File) func() (width int, ok bool) {
+	return func() (width int, ok bool) {
+		width, _, err := term.GetSize(int(f.Fd()))
+		return width, err == nil
+	}
 }
 
 func sources(file string, flags map[string]string) daemon.Sources {

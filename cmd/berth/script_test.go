@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -12,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/berth-gpu/berth/client"
 )
 
 func TestMain(m *testing.M) {
@@ -19,14 +23,20 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the whole binary, daemon and commands, in each script's own
-// folder. "ready" waits until the daemon that was started says that it is.
+// folder. Beside the usual commands there are
+//
+//	ready                      wait until the daemon that was started says that it is
+//	seen CODE LEASE            wait for an event
+//	exits CODE COMMAND...      the command must end with this code
+//	until CODE COMMAND...      the command must end with this code, sooner or later
+//	spoil FILE TEXT            damage a byte of the text where it stands in the file
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"ready": ready, "exits": exits,
+			"ready": ready, "seen": seen, "exits": exits, "until": until, "spoil": spoil,
 		},
 	})
 }
@@ -72,19 +82,67 @@ func ready(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// exits is "exits CODE COMMAND…": the command must end with this code.
+// seen waits for an event about a lease. Those that have been count too.
+func seen(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: seen CODE LEASE")
+	}
+	daemon, err := client.New(client.Options{Socket: ts.Getenv("BERTH_SOCKET")})
+	ts.Check(err)
+	defer daemon.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for event, err := range daemon.Events(ctx, 0, true) {
+		ts.Check(err)
+		if string(event.Code) == args[0] && event.Lease == args[1] {
+			return
+		}
+	}
+}
+
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND...")
 	}
-	err := ts.Exec(args[1], args[2:]...)
+	if code := exitCode(ts, args[1:]); code != args[0] {
+		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// until is for what the daemon does by itself, a moment after its cause.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until CODE COMMAND...")
+	}
+	for end := time.Now().Add(30 * time.Second); exitCode(ts, args[1:]) != args[0]; {
+		if time.Now().After(end) {
+			ts.Fatalf("exit code is not %s, even after 30 s", args[0])
+		}
+	}
+}
+
+func exitCode(ts *testscript.TestScript, args []string) string {
+	err := ts.Exec(args[0], args[1:]...)
 	code := 0
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
 		code = failed.ExitCode()
 	} else if err != nil {
 		ts.Fatalf("%v", err)
 	}
-	if strconv.Itoa(code) != args[0] {
-		ts.Fatalf("exit code %d, want %s", code, args[0])
+	return strconv.Itoa(code)
+}
+
+func spoil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: spoil FILE TEXT")
 	}
+	path := ts.MkAbs(args[0])
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	at := bytes.Index(data, []byte(args[1]))
+	if at < 0 {
+		ts.Fatalf("%s is not in %s", args[1], args[0])
+	}
+	data[at] ^= 0xff
+	ts.Check(os.WriteFile(path, data, 0o600))
 }

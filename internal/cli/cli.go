@@ -43,7 +43,10 @@ daemon, 130 interrupted.`
 // The groups of the help page.
 const (
 	groupDaemon = "daemon"
+	groupLeases = "leases"
 	groupLook   = "look"
+
+	groupPipelines = "pipelines"
 )
 
 func (a *app) root() *cobra.Command {
@@ -51,7 +54,7 @@ func (a *app) root() *cobra.Command {
 		Use:           "berth",
 		Short:         "GPU resource manager",
 		Long:          longHelp,
-		Example:       "  berth serve --devices sim:4\n  berth status --watch\n  berth doctor",
+		Example:       "  berth serve --devices sim:4\n  berth status --watch\n  berth allocate embedder 4GiB\n  berth doctor",
 		Version:       a.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -69,11 +72,15 @@ func (a *app) root() *cobra.Command {
 
 	root.AddGroup(
 		&cobra.Group{ID: groupLook, Title: "Look:"},
+		&cobra.Group{ID: groupLeases, Title: "Leases:"},
+		&cobra.Group{ID: groupPipelines, Title: "Pipelines:"},
 		&cobra.Group{ID: groupDaemon, Title: "The daemon:"},
 	)
 	root.AddCommand(
 		newStatus(a), newEvents(a), newExport(a),
-		newServe(a), newConfig(a), newDoctor(a), newVersion(a),
+		newAllocate(a), newDeallocate(a), newLeases(a), newRelease(a), newRenew(a), newExplain(a), newAdopt(a),
+		newPlan(a), newBecome(a),
+		newServe(a), newConfig(a), newDoctor(a), newJournal(a), newVersion(a),
 	)
 	return root
 }

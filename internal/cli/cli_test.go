@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 // clock, the terminal (WIDTH) and everything that needs a daemon's inside.
 func scriptEnv() Env {
 	return Env{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Version: "1.2.3",
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, CPUs: 2, Version: "1.2.3",
 		Now: func() time.Time { return testNow },
 		Terminal: func() (int, bool) {
 			width, err := strconv.Atoi(os.Getenv("WIDTH"))

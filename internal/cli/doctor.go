@@ -66,6 +66,9 @@ func (o *doctorOptions) findings(ctx context.Context) []Finding {
 	found = append(found, daemon...)
 	if settings != nil {
 		found = append(found, o.stateDir(settings.Config.Daemon.StateDir, running))
+		if !running {
+			found = append(found, o.leases(settings.Config.Daemon.StateDir))
+		}
 	}
 	return append(found, o.unit())
 }

@@ -22,6 +22,10 @@ func (o *doctorOptions) daemonFindings(ctx context.Context) (running bool, found
 		return false, []Finding{daemonTrouble(err)}
 	}
 	found = []Finding{o.daemonVersion(all)}
+	if held, err := c.Leases(ctx); err == nil {
+		found = append(found, Finding{Topic: "leases", Grade: Fine,
+			Text: fmt.Sprintf("%s, %d waiting", plural(len(held.Leases), "lease"), len(held.Waiting))})
+	}
 	for _, d := range all.GPUs {
 		if !isWell(d) {
 			found = append(found, Finding{"device", Notice, fmt.Sprintf("GPU %d is %s: %s", d.Device.Index, d.State, d.Reason), ""})

@@ -14,12 +14,17 @@ type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
+	Environ  func() []string  // all of it, for processes that are started
+	CPUs     int              // of the machine
 	Now      func() time.Time // times are shown in its location
 	Version  string
 
 	// Terminal is the width of the terminal that Out is, and false where Out
 	// is none.
 	Terminal func() (width int, ok bool)
+
+	// ErrTerminal is the same for Err; nil where Err is never a terminal.
+	ErrTerminal func() (width int, ok bool)
 
 	// Serve runs the daemon until ctx ends.
 	Serve func(ctx context.Context, o ServeOptions) error

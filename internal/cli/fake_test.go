@@ -42,6 +42,7 @@ func newFakeDaemon(host string) *fakeDaemon {
 	mux.HandleFunc("PUT /api/gpu/config", d.change)
 	mux.HandleFunc("GET /api/gpu/config/sources", d.sources)
 	mux.HandleFunc("GET /api/events", fakeEvents)
+	d.leaseRoutes(mux)
 	d.Handler = mux
 	return d
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/pipeline"
 )
 
 // The exit codes; scripts rely on them.
@@ -47,7 +48,7 @@ func (a *app) isUsage(err error) bool {
 }
 
 func (a *app) exitCode(ctx context.Context, err error) int {
-	missing, problem := (*client.NoDaemonError)(nil), (*api.Problem)(nil)
+	missing, problem, wrong := (*client.NoDaemonError)(nil), (*api.Problem)(nil), (*pipeline.Error)(nil)
 	switch {
 	case err == nil:
 		return exitDone
@@ -55,7 +56,7 @@ func (a *app) exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case errors.As(err, &missing):
 		return exitNoDaemon
-	case errors.As(err, &problem) && problem.Status < 500:
+	case errors.As(err, &problem) && problem.Status < 500, errors.As(err, &wrong):
 		return exitRefused
 	case isInterrupted(ctx, err):
 		return exitInterrupted

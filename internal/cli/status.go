@@ -2,10 +2,11 @@ package cli
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
 )
 
 type statusOptions struct {
@@ -21,9 +22,10 @@ func newStatus(a *app) *cobra.Command {
 		Use:     "status [GPU]",
 		Short:   "Show every GPU, or one in detail",
 		GroupID: groupLook,
-		Long: `Show every GPU with its state, load, memory, temperature and power, and for
-those that are not well the reason. With a GPU (index or UUID), show all that is
-known about it.`,
+		Long: `Show every GPU with its state, load, memory, temperature, power and slots, and
+for those that are not well the reason. The bar of the memory shows what is
+used, and lighter what is leased beyond that. With a GPU (index or UUID), show
+all that is known about it.`,
 		Example: `  berth status
   berth status 0
   berth status --watch
@@ -38,29 +40,22 @@ known about it.`,
 			return o.run(cmd.Context())
 		},
 	}
-	cmd.Flags().DurationVar(&o.watch, "watch", 0, "show it again every `INTERVAL`")
-	cmd.Flags().Lookup("watch").NoOptDefVal = "1s"
+	watchFlag(cmd, &o.watch)
 	devicesFlag(cmd, &o.devices)
 	return cmd
 }
 
-// take reads the arguments. A flag with an optional value takes it only after
-// "=", so in "--watch 2s" the interval comes as an argument. It is told from a
-// GPU by its unit.
+// take reads the arguments.
 func (o *statusOptions) take(args []string) error {
-	for _, arg := range args {
-		interval, err := time.ParseDuration(arg)
-		switch {
-		case o.watch != 0 && err == nil && strings.TrimRight(arg, "0123456789") != "":
-			o.watch = interval
-		case o.gpu == "":
-			o.gpu = arg
-		default:
-			return usage("status takes one GPU, not %q and %q", o.gpu, arg)
-		}
+	others, err := takeInterval(args, &o.watch)
+	if err != nil {
+		return err
 	}
-	if o.watch != 0 && o.watch < shortestWatch {
-		return usage("--watch %s is too short: at least %s", o.watch, shortestWatch)
+	if len(others) > 1 {
+		return usage("status takes one GPU, not %q and %q", others[0], others[1])
+	}
+	if len(others) == 1 {
+		o.gpu = others[0]
 	}
 	return nil
 }
@@ -71,31 +66,34 @@ func (o *statusOptions) run(ctx context.Context) error {
 		return err
 	}
 	defer v.close()
-	if o.watch != 0 {
-		return o.repeat(ctx, v)
-	}
-	status, err := o.ask(ctx, v)
-	if err != nil {
-		return err
-	}
-	if o.json {
-		return o.printJSON(status.answer())
-	}
-	return o.print(status.lines(o.screen(), v.local)...)
+	return o.tell(ctx, o.watch, v.local, func(ctx context.Context) (shown, error) { return o.ask(ctx, v) })
 }
 
 // ask gets what is to be shown.
 func (o *statusOptions) ask(ctx context.Context, v *view) (shown, error) {
 	if o.gpu != "" {
 		one, err := v.Status(ctx, o.gpu)
-		return &oneDevice{one}, err
+		if err != nil {
+			return nil, err
+		}
+		leasable, err := v.Available(ctx)
+		return &oneDevice{one, leasableOf(leasable, one.Device.UUID)}, err
 	}
 	all, err := v.StatusAll(ctx)
-	return &allDevices{all}, err
+	if err != nil {
+		return nil, err
+	}
+	leasable, err := v.Available(ctx)
+	return &allDevices{all, leasable}, err
 }
 
-// shown is an answer and how it looks.
-type shown interface {
-	answer() any
-	lines(to screen, local bool) []string
+// leasableOf is what can be leased on one device; the zero value if that is not
+// known.
+func leasableOf(all api.Available, uuid string) api.DeviceAvailable {
+	for _, d := range all.GPUs {
+		if d.GPU == uuid {
+			return d
+		}
+	}
+	return api.DeviceAvailable{}
 }

@@ -10,7 +10,10 @@ import (
 )
 
 // oneDevice is all that is known about one device.
-type oneDevice struct{ api.Status }
+type oneDevice struct {
+	api.Status
+	leasable api.DeviceAvailable
+}
 
 func (s *oneDevice) answer() any { return s.Status }
 
@@ -43,6 +46,7 @@ func (s *oneDevice) facts(to screen) []fact {
 		{"advice", fmt.Sprintf("work at %.0f %% of full speed", s.Multiplier*100)},
 		{"load", withBar(m.Utilization)},
 		{"memory", s.memory(m)},
+		{"leased", s.leased()},
 		{"temperature", join(optionalWord(m.Temperature, "%.0f °C"), optionalWord(d.TempSlowdown, "slows itself down at %.0f °C"))},
 		{"power", join(optionalWord(m.Power, "%.0f W"), optionalWord(d.PowerLimit, "limit %.0f W"))},
 		{"clocks", join(optionalWord(m.ClockSM, "SM %.0f MHz"), optionalWord(m.ClockMemory, "memory %.0f MHz"))},
@@ -66,6 +70,22 @@ func (s *oneDevice) memory(m gpu.Sample) string {
 		return s.Device.MemoryTotal.String()
 	}
 	return join(fmt.Sprintf("%s of %s", used, m.MemoryTotal.Or(s.Device.MemoryTotal)), withBar(m.MemoryPercent()))
+}
+
+// leased is what is promised of the memory, and what is left.
+func (s *oneDevice) leased() string {
+	l := s.leasable
+	if l.GPU == "" {
+		return ""
+	}
+	text := join(l.Leased.String(), l.Available.String()+" more can be leased")
+	if l.Foreign > 0 {
+		text = join(text, l.Foreign.String()+" is used under no lease")
+	}
+	if l.Available == 0 && l.Reason != "" {
+		text += ": " + l.Reason
+	}
+	return text
 }
 
 func (s *oneDevice) bus() string {

@@ -53,10 +53,18 @@ func (s *allDevices) totals() string {
 			counts = append(counts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
+	var leased gpu.MiB
+	for _, d := range s.leasable.GPUs {
+		leased += d.Leased
+	}
 	u := s.Utilization
+	memory := fmt.Sprintf("%s of %s GiB", gib(used), gib(total))
+	if leased > 0 {
+		memory += ", " + gib(leased) + " leased"
+	}
 	parts := []string{
 		plural(len(s.GPUs), "GPU") + ": " + strings.Join(counts, ", "),
-		fmt.Sprintf("%s of %s GiB", gib(used), gib(total)),
+		memory,
 		fmt.Sprintf("%.0f W", float64(power)),
 		fmt.Sprintf("%d of %s in use", u.TotalActive, plural(u.TotalCapacity, "slot")),
 	}

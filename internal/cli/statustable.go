@@ -12,7 +12,10 @@ import (
 )
 
 // allDevices is the table of every device.
-type allDevices struct{ api.StatusAll }
+type allDevices struct {
+	api.StatusAll
+	leasable api.Available
+}
 
 func (s *allDevices) answer() any { return s.StatusAll }
 
@@ -40,17 +43,19 @@ type layout struct {
 	bar         int // columns of a bar; 0: none
 	least       int // columns the name may be cut to; 0: never
 	power, name bool
+	slots       bool
 }
 
 // layouts go from rich to poor.
 func layouts() []layout {
 	var list []layout
 	for bar := 12; bar >= 5; bar-- {
-		list = append(list, layout{bar: bar, power: true, name: true})
+		list = append(list, layout{bar: bar, power: true, name: true, slots: true})
 	}
 	return append(list,
-		layout{bar: 5, least: 10, power: true, name: true},
-		layout{bar: 3, least: 10, power: true, name: true},
+		layout{bar: 5, least: 10, power: true, name: true, slots: true},
+		layout{bar: 3, least: 10, power: true, name: true, slots: true},
+		layout{least: 8, power: true, name: true, slots: true},
 		layout{least: 8, power: true, name: true},
 		layout{least: 8, name: true},
 		layout{},
@@ -79,23 +84,29 @@ func (s *allDevices) table(l layout) *table {
 	if l.power {
 		t.columns = append(t.columns, column{title: "POWER", right: true})
 	}
+	if l.slots {
+		t.columns = append(t.columns, column{title: "SLOTS", right: true})
+	}
 	for _, d := range s.GPUs {
-		t.add(deviceRow(d, l)...)
+		t.add(deviceRow(d, leasableOf(s.leasable, d.Device.UUID), l)...)
 	}
 	return t
 }
 
-func deviceRow(d api.Status, l layout) []cell {
+func deviceRow(d api.Status, leasable api.DeviceAvailable, l layout) []cell {
 	m := measured(d)
 	row := []cell{{text: strconv.Itoa(d.Device.Index)}}
 	if l.name {
 		row = append(row, cell{text: shortName(d.Device.Name)})
 	}
 	row = append(row, cell{string(d.State), stateColour(d.State)},
-		cell{text: loadCell(m, l.bar)}, cell{text: memoryCell(m, l.bar)},
+		cell{text: loadCell(m, l.bar)}, cell{text: memoryCell(m, leasable, l.bar)},
 		cell{text: optional(m.Temperature, "%.0f°C")})
 	if l.power {
 		row = append(row, cell{text: optional(m.Power, "%.0f W")})
+	}
+	if l.slots {
+		row = append(row, cell{text: fmt.Sprintf("%d/%d", d.Slots.Active, d.Slots.Capacity)})
 	}
 	return row
 }
@@ -118,7 +129,7 @@ func loadCell(m gpu.Sample, size int) string {
 	return beside(bar(m.Utilization, size), fmt.Sprintf("%4s", optional(m.Utilization, "%.0f%%")))
 }
 
-func memoryCell(m gpu.Sample, size int) string {
+func memoryCell(m gpu.Sample, leasable api.DeviceAvailable, size int) string {
 	used, total := "-", "-"
 	if v, ok := m.MemoryUsed.Get(); ok {
 		used = gib(v)
@@ -126,7 +137,25 @@ func memoryCell(m gpu.Sample, size int) string {
 	if v, ok := m.MemoryTotal.Get(); ok {
 		total = gib(v)
 	}
-	return beside(bar(m.MemoryPercent(), size), fmt.Sprintf("%4s/%s", used, total))
+	return beside(memoryBar(m, leasable, size), fmt.Sprintf("%4s/%s", used, total))
+}
+
+// memoryBar draws what is used, and lighter what is leased beyond that.
+func memoryBar(m gpu.Sample, leasable api.DeviceAvailable, size int) string {
+	used := bar(m.MemoryPercent(), size)
+	total, _ := m.MemoryTotal.Get()
+	if total == 0 || !m.MemoryUsed.Known() {
+		return used
+	}
+	taken := gpu.Percent(100 * float64(leasable.Leased+leasable.Foreign) / float64(total))
+	both := strings.ReplaceAll(bar(gpu.Some(taken), size), "█", "▒")
+	full := []rune(used)
+	for i, r := range []rune(both) {
+		if full[i] == '░' {
+			full[i] = r
+		}
+	}
+	return string(full)
 }
 
 // beside puts a text after its bar, if there is room for bars.

@@ -71,13 +71,10 @@ func (t *table) line(row []cell, widths []int, p painter) string {
 			b.WriteString(pad)
 		}
 		b.WriteString(p.paint(c.colour, text))
-		if i == len(row)-1 {
-			break // no blanks at the end of a line
-		}
 		if !t.columns[i].right {
 			b.WriteString(pad)
 		}
 		b.WriteString(strings.Repeat(" ", tableGap))
 	}
-	return b.String()
+	return strings.TrimRight(b.String(), " ") // no blanks at the end of a line
 }

@@ -25,6 +25,15 @@ func (a *app) isTerminal() bool {
 	return ok
 }
 
+// errTerminal is the width of the terminal that Err is, and false where it is
+// none that can be written over.
+func (a *app) errTerminal() (width int, ok bool) {
+	if a.ErrTerminal == nil || a.Getenv("TERM") == "dumb" {
+		return 0, false
+	}
+	return a.ErrTerminal()
+}
+
 // colour is the code of a terminal for a way to write.
 type colour string
 

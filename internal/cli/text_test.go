@@ -79,7 +79,7 @@ func names() *rapid.Generator[string] {
 // same place in every line, and no line is too long if it can be helped.
 func TestStatusTableLinesUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		all := &allDevices{fakeStatus("h")}
+		all := &allDevices{fakeStatus("h"), fakeAvailable()}
 		for i := range all.GPUs {
 			all.GPUs[i].Device.Name = names().Draw(t, "name")
 		}

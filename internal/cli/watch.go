@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
 )
@@ -13,13 +16,61 @@ import (
 // shortestWatch keeps a typing error from turning into a busy loop.
 const shortestWatch = 100 * time.Millisecond
 
-// repeat shows the status until it is interrupted, which is no failure. A
-// daemon that goes away is waited for; one that refuses is not.
-func (o *statusOptions) repeat(ctx context.Context, v *view) error {
-	tick := time.NewTicker(o.watch)
+// watchFlag lets a command show its answer again and again.
+func watchFlag(cmd *cobra.Command, watch *time.Duration) {
+	cmd.Flags().DurationVar(watch, "watch", 0, "show it again every `INTERVAL`")
+	cmd.Flags().Lookup("watch").NoOptDefVal = "1s"
+}
+
+// takeInterval takes the interval out of the arguments. A flag with an optional
+// value takes it only after "=", so in "--watch 2s" the interval comes as an
+// argument. It is told from others by its unit.
+func takeInterval(args []string, watch *time.Duration) (others []string, err error) {
+	others = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
+		interval, err := time.ParseDuration(arg)
+		if *watch == 0 || err != nil || strings.TrimRight(arg, "0123456789") == "" {
+			return false
+		}
+		*watch = interval
+		return true
+	})
+	if *watch != 0 && *watch < shortestWatch {
+		return nil, usage("--watch %s is too short: at least %s", *watch, shortestWatch)
+	}
+	return others, nil
+}
+
+// shown is an answer and how it looks.
+type shown interface {
+	answer() any
+	lines(to screen, local bool) []string
+}
+
+// question gets what is to be shown.
+type question func(context.Context) (shown, error)
+
+// tell asks and shows once, or with an interval again and again until it is
+// interrupted, which is no failure.
+func (a *app) tell(ctx context.Context, every time.Duration, local bool, ask question) error {
+	if every != 0 {
+		return a.repeat(ctx, every, local, ask)
+	}
+	found, err := ask(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(found.answer())
+	}
+	return a.print(found.lines(a.screen(), local)...)
+}
+
+// repeat waits for a daemon that goes away; not for one that refuses.
+func (a *app) repeat(ctx context.Context, every time.Duration, local bool, ask question) error {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for first := true; ; first = false {
-		if err := o.show(ctx, v, first); err != nil {
+		if err := a.showAgain(ctx, first, local, ask); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -33,30 +84,30 @@ func (o *statusOptions) repeat(ctx context.Context, v *view) error {
 	}
 }
 
-func (o *statusOptions) show(ctx context.Context, v *view, first bool) error {
-	status, err := o.ask(ctx, v)
+func (a *app) showAgain(ctx context.Context, first, local bool, ask question) error {
+	found, err := ask(ctx)
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
 		return err
 	}
 	switch {
 	case err != nil && ctx.Err() == nil:
-		o.lost(err.Error())
+		a.lost(err.Error())
 		return nil
 	case err != nil:
 		return err
 	}
-	o.back()
-	if o.json {
-		return o.printJSONLine(status.answer())
+	a.back()
+	if a.json {
+		return a.printJSONLine(found.answer())
 	}
-	return o.draw(status.lines(o.screen(), v.local), first)
+	return a.draw(found.lines(a.screen(), local), first)
 }
 
 // draw puts a block in place of the last one on a terminal, line over line so
 // that nothing flickers, and after it elsewhere.
-func (o *statusOptions) draw(lines []string, first bool) error {
-	if !o.isTerminal() {
-		return o.print(append([]string{o.Now().Format(time.RFC3339)}, append(lines, "")...)...)
+func (a *app) draw(lines []string, first bool) error {
+	if !a.isTerminal() {
+		return a.print(append([]string{a.Now().Format(time.RFC3339)}, append(lines, "")...)...)
 	}
 	const home, clear, clearLine, clearBelow = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
 	var b strings.Builder
@@ -68,6 +119,6 @@ func (o *statusOptions) draw(lines []string, first bool) error {
 		b.WriteString(line + clearLine + "\n")
 	}
 	b.WriteString(clearBelow)
-	_, err := io.WriteString(o.Out, b.String())
+	_, err := io.WriteString(a.Out, b.String())
 	return err
 }

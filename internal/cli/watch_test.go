@@ -84,7 +84,10 @@ func TestWatchWaitsForTheDaemon(t *testing.T) {
 		var out, errs bytes.Buffer
 		daemon, asked := newFakeDaemon("h"), 0
 		env := bubble(&out, &errs, 0, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if asked++; asked == 2 || asked == 3 || asked == 5 {
+			if r.URL.Path == "/api/gpu/status/all" {
+				asked++
+			}
+			if asked == 2 || asked == 3 || asked == 5 {
 				http.Error(w, "restarting", http.StatusBadGateway)
 				return
 			}

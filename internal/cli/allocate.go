@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+type allocateOptions struct {
+	*app
+	request api.Allocate
+	ttl     secondsValue
+	timeout secondsValue
+}
+
+func newAllocate(a *app) *cobra.Command {
+	o := &allocateOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "allocate SERVICE MEMORY",
+		Short:   "Lease memory for a service",
+		GroupID: groupLeases,
+		Long: `Lease memory on one GPU for a service. It is refused at once if there is no
+room, unless --timeout says how long to wait; interrupting it then withdraws the
+request. The lease stands until it is released, or with --ttl until it was not
+renewed for so long.
+
+Without --id it has the name of the service, or the first of SERVICE-2,
+SERVICE-3, ... that is free.`,
+		Example: `  berth allocate embedder 4GiB
+  berth allocate embedder 4096 --gpu 1 --ttl 10m
+  berth allocate trainer 80GiB --timeout 5m --priority 10`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeService,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.request.ID, "id", "", "`NAME` of the lease")
+	flags.StringVar(&o.request.GPU, "gpu", "", "this `GPU` (index or UUID) and no other")
+	flags.Var(&o.ttl, "ttl", "`TIME` after which it ends unless renewed, as in 10m")
+	flags.Var(&o.timeout, "timeout", "`TIME` to wait for room, as in 30s")
+	priority := flags.Int("priority", 0, "`NUMBER`; higher goes first among those who wait\n(default that of the service)")
+	gpuCompletion(a, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if flags.Changed("priority") {
+			o.request.Priority = gpu.Some(*priority)
+		}
+		memory, err := gpu.ParseMiB(args[1])
+		if err != nil {
+			return usage("%v", err)
+		}
+		o.request.Service, o.request.Memory = args[0], memory
+		o.request.TTL, o.request.Timeout = o.ttl.Opt, o.timeout.Opt
+		return o.run(cmd.Context())
+	}
+	return cmd
+}
+
+func (o *allocateOptions) run(ctx context.Context) error {
+	c, err := o.daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	gpus, err := o.indexes(ctx, c)
+	if err != nil {
+		return err
+	}
+	granted, err := o.allocate(ctx, c, gpus)
+	if err != nil {
+		return o.advise(err)
+	}
+	return o.showLease(granted, gpus)
+}
+
+// allocate asks under the id that was given, or under one that is free. Another
+// may take that one in between; then the next is tried.
+func (o *allocateOptions) allocate(ctx context.Context, c *client.Client, gpus indexes) (api.Lease, error) {
+	ask := func(request api.Allocate) (api.Lease, error) {
+		return o.await(ctx, c, request.ID, gpus, func(ctx context.Context) (api.Lease, error) { return c.Allocate(ctx, request) })
+	}
+	if o.request.ID != "" {
+		return ask(o.request)
+	}
+	const tries = 10
+	for try := 1; ; try++ {
+		leases, err := c.Leases(ctx)
+		if err != nil {
+			return api.Lease{}, err
+		}
+		request := o.request
+		request.ID = freeID(request.Service, leases)
+		granted, err := ask(request)
+		if try == tries || !isProblem(err, "duplicate_allocation") {
+			return granted, err
+		}
+	}
+}
+
+// freeID is the name of a service, with a number if that is taken.
+func freeID(service string, leases api.Leases) string {
+	taken := map[string]bool{}
+	for _, l := range leases.Leases {
+		taken[l.ID] = true
+	}
+	for _, w := range leases.Waiting {
+		taken[w.ID] = true
+	}
+	id := service
+	for n := 2; taken[id]; n++ {
+		id = service + "-" + strconv.Itoa(n)
+	}
+	return id
+}
+
+// advise says how to find out who is in the way, where somebody is.
+func (o *allocateOptions) advise(err error) error {
+	problem := (*api.Problem)(nil)
+	if !errors.As(err, &problem) || problem.Extra["possible"] != true {
+		return err
+	}
+	hint := fmt.Sprintf("see who holds what: berth explain --slots 0 --memory %d", int64(o.request.Memory))
+	if o.request.GPU != "" {
+		hint += " --gpu " + o.request.GPU
+	}
+	return &hintedError{err, hint}
+}
+
+// isProblem reports whether the daemon refused with this code.
+func isProblem(err error, code string) bool {
+	problem := (*api.Problem)(nil)
+	return errors.As(err, &problem) && problem.Code == code
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+type deallocateOptions struct {
+	*app
+	service, gpu, id string
+}
+
+func newDeallocate(a *app) *cobra.Command {
+	o := &deallocateOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "deallocate SERVICE GPU",
+		Short:   "End the lease of a service on a GPU",
+		GroupID: groupLeases,
+		Long: `End the lease that a service has on a GPU (index or UUID). Where it has several
+there, --id says which. A lease over several GPUs ends on all of them.`,
+		Example: "  berth deallocate embedder 1\n  berth deallocate embedder 1 --id embedder-2",
+		Args:    cobra.ExactArgs(2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return a.completeGPU(cmd, nil, part)
+			}
+			return a.completeService(cmd, args, part)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.service, o.gpu = args[0], args[1]
+			return o.run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&o.id, "id", "", "`NAME` of the lease, where there are several")
+	return cmd
+}
+
+func (o *deallocateOptions) run(ctx context.Context) error {
+	c, err := o.daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	device, err := c.Status(ctx, o.gpu)
+	if err != nil {
+		return err
+	}
+	all, err := c.Leases(ctx)
+	if err != nil {
+		return err
+	}
+	found := leaseFilter{service: o.service, uuid: device.Device.UUID}.apply(all).Leases
+	if o.id != "" {
+		found = slices.DeleteFunc(found, func(l api.Lease) bool { return l.ID != o.id })
+	}
+	switch len(found) {
+	case 0:
+		return o.noneFound(all)
+	case 1:
+	default:
+		return o.severalFound(found)
+	}
+	gpus, err := o.indexes(ctx, c)
+	if err != nil {
+		return err
+	}
+	ended, err := c.Release(ctx, found[0].ID, found[0].Fence)
+	if err != nil {
+		return err
+	}
+	return o.showEnded(ended, gpus)
+}
+
+func (o *deallocateOptions) noneFound(all api.Leases) error {
+	what := o.service
+	if o.id != "" {
+		what = fmt.Sprintf("%s, as %s,", o.service, o.id)
+	}
+	problem := &api.Problem{Status: 404, Code: "unknown_allocation", Detail: fmt.Sprintf("%s has no lease on GPU %s.", what, o.gpu)}
+	if len(leaseFilter{service: o.service}.apply(all).Leases) > 0 {
+		return &hintedError{problem, "see where it has: berth leases --service " + o.service}
+	}
+	return &hintedError{problem, "berth leases lists those there are"}
+}
+
+func (o *deallocateOptions) severalFound(found []api.Lease) error {
+	var ids []string
+	for _, l := range found {
+		ids = append(ids, l.ID)
+	}
+	return &hintedError{usage("%s has %d leases on GPU %s", o.service, len(found), o.gpu),
+		"say which: --id " + strings.Join(ids, " or --id ")}
+}

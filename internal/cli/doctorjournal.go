@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/berth-gpu/berth/internal/journal"
+)
+
+// leases looks whether the next start would find the leases in the journal. A
+// daemon that runs has it open, and has found them.
+func (o *doctorOptions) leases(stateDir string) Finding {
+	f := Finding{Topic: "journal", Grade: Fine}
+	records, _, err := readJournal(journalDir(stateDir))
+	damage := (*journal.CorruptError)(nil)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.Text = "none yet"
+		return f
+	case errors.Is(err, fs.ErrPermission):
+		return Finding{"journal", Notice, "it cannot be read: " + err.Error(), "ask as the user that runs the daemon"}
+	case errors.As(err, &damage):
+		f.Text = fmt.Sprintf("%s is damaged at byte %d, record %d: %s", damage.File, damage.Offset, damage.Seq, damage.Reason)
+		return Finding{"journal", Broken, f.Text, "bring the folder back from a copy, or: berth journal repair --state-dir " + stateDir}
+	case err != nil:
+		return Finding{"journal", Broken, err.Error(), ""}
+	}
+	held, err := standing(records)
+	if err != nil {
+		return Finding{"journal", Broken, err.Error(), ""}
+	}
+	f.Text = fmt.Sprintf("sound, %s in %s", plural(len(held), "lease"), plural(len(records), "record"))
+	return f
+}

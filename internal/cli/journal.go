@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/journal/filelog"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// journalOptions is what the commands about the journal share. They work on the
+// files themselves, without a daemon.
+type journalOptions struct {
+	*app
+	stateDir string
+}
+
+func newJournal(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "journal",
+		Short:   "Look at the journal of leases, and mend it",
+		GroupID: groupDaemon,
+		Long: `The journal, in the state folder of the daemon, is what leases survive a restart
+by. A daemon that finds it damaged does not start, because going on would forget
+leases that somebody holds.`,
+		Example: "  berth journal show\n  berth journal repair",
+	}
+	cmd.AddCommand(newJournalShow(a), newJournalRepair(a))
+	return cmd
+}
+
+func (o *journalOptions) flag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.stateDir, "state-dir", "", "state `FOLDER` of the daemon (default as configured)")
+	_ = cmd.MarkFlagDirname("state-dir")
+}
+
+// folder is where the journal lies.
+func (o *journalOptions) folder() (string, error) {
+	state := o.stateDir
+	if state == "" {
+		settings, err := o.Settings("")
+		if err != nil {
+			return "", &hintedError{err, "or name the folder: --state-dir DIR"}
+		}
+		state = settings.Config.Daemon.StateDir
+	}
+	dir := journalDir(state)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return "", &hintedError{fmt.Errorf("there is no journal in %s", state), "name the state folder of the daemon: --state-dir DIR"}
+	} else if err != nil {
+		return "", err
+	}
+	return dir, nil
+}
+
+// journalDir is where a daemon with this state folder keeps its journal.
+func journalDir(stateDir string) string { return filepath.Join(stateDir, "journal") }
+
+// readJournal reads a journal that a daemon may be writing to: what looks
+// damaged while it does is right at the next try, and damage stays. The records
+// before it are returned too.
+func readJournal(dir string) (records []journal.Record, rec journal.Recovery, err error) {
+	for range 3 {
+		records = nil
+		rec, err = filelog.Read(filelog.Dir(dir), func(r journal.Record) error {
+			r.Data = slices.Clone(r.Data) // it is lent for the call only
+			records = append(records, r)
+			return nil
+		})
+		damage := (*journal.CorruptError)(nil)
+		if !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return records, rec, err
+}
+
+// standing is the leases that records leave, oldest first.
+func standing(records []journal.Record) ([]*lease.Lease, error) {
+	book := lease.New()
+	for _, r := range records {
+		record, err := lease.DecodeRecord(r.Data)
+		if err == nil {
+			err = book.Replay(&record)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("record %d of the journal: %w", r.Seq, err)
+		}
+	}
+	return book.Leases(), nil
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+)
+
+type leasesOptions struct {
+	*app
+	filter leaseFilter
+	gpu    string
+	watch  time.Duration // 0: once
+}
+
+func newLeases(a *app) *cobra.Command {
+	o := &leasesOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "leases",
+		Short:   "Show who holds what, and who waits",
+		GroupID: groupLeases,
+		Long: `Show every lease, oldest first: who holds it, where, how much memory its
+processes use and how much is leased, what ends it, and who makes sure that no
+more is used. Below are the requests that wait, in the order in which they will
+be served.`,
+		Example: `  berth leases
+  berth leases --gpu 0 --watch
+  berth leases --service embedder --json | jq -r '.leases[].id'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			others, err := takeInterval(args, &o.watch)
+			if err != nil {
+				return err
+			}
+			if len(others) > 0 {
+				return usage("leases takes no argument %q: --service, --user and --gpu choose", others[0])
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.filter.service, "service", "", "only those of this `SERVICE`")
+	flags.StringVar(&o.filter.user, "user", "", "only those of this `USER`")
+	flags.StringVar(&o.gpu, "gpu", "", "only those on this `GPU` (index or UUID)")
+	_ = cmd.RegisterFlagCompletionFunc("service", func(cmd *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
+		return a.completeService(cmd, nil, part)
+	})
+	gpuCompletion(a, cmd)
+	watchFlag(cmd, &o.watch)
+	return cmd
+}
+
+func (o *leasesOptions) run(ctx context.Context) error {
+	c, err := o.daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return o.tell(ctx, o.watch, false, func(ctx context.Context) (shown, error) { return o.ask(ctx, c) })
+}
+
+func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error) {
+	filter := o.filter
+	if o.gpu != "" {
+		device, err := c.Status(ctx, o.gpu)
+		if err != nil {
+			return nil, err
+		}
+		filter.uuid = device.Device.UUID
+	}
+	gpus, err := o.indexes(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.Leases(ctx)
+	return &leaseList{filter.apply(all), gpus, filter != leaseFilter{}}, err
+}
+
+// leaseFilter chooses leases; what is empty does not count.
+type leaseFilter struct{ service, user, uuid string }
+
+// apply leaves out what was not asked for. A request that waits is on no device
+// yet.
+func (f leaseFilter) apply(all api.Leases) api.Leases {
+	chosen := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
+	for _, l := range all.Leases {
+		on := slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return p.GPU == f.uuid })
+		if f.holder(l.Holder) && (f.uuid == "" || on) {
+			chosen.Leases = append(chosen.Leases, l)
+		}
+	}
+	for _, w := range all.Waiting {
+		if f.holder(w.Holder) && f.uuid == "" {
+			chosen.Waiting = append(chosen.Waiting, w)
+		}
+	}
+	return chosen
+}
+
+func (f leaseFilter) holder(h api.Holder) bool {
+	return (f.service == "" || h.Service == f.service) && (f.user == "" || h.User == f.user)
+}

@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/pipeline"
+)
+
+type planOptions struct {
+	*app
+	path         string // of the file; - is standard input
+	mermaid, dot bool
+	python       string
+	noProbe      bool
+	devices      string
+
+	start   bool     // run it
+	command []string // for every run; empty: as the file says
+	timeout secondsValue
+}
+
+func newPlan(a *app) *cobra.Command {
+	o := &planOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "plan FILE [--run [-- COMMAND...]]",
+		Short:   "Plan pipelines before anything runs, and run them",
+		GroupID: groupPipelines,
+		Long: `Compile a pipeline file: which GPU each pipeline gets, what is converted between
+its steps, how much memory it needs at every moment, and how many runs fit side
+by side. The libraries of the pipelines are imported by the Python that will run
+them, each in a process of its own, to see whether they are there and which GPUs
+they see. A file that cannot work is refused with all its problems at once.
+
+With --run, every run takes its lease and COMMAND is started under it, as many
+side by side as there are slots. Without COMMAND it is the one that the file has
+for the pipeline. BERTH_PIPELINE, BERTH_RUN and BERTH_PLAN tell it what it is.
+The lease ends with the process, whatever happens. Interrupting stops all runs.`,
+		Example: `  berth plan image.yaml
+  berth plan plate.yaml --devices sim:8 --no-probe
+  berth plan image.yaml --mermaid
+  berth plan plate.yaml --run -- python3 well.py`,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveDefault // of the command
+			}
+			return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.mermaid, "mermaid", false, "draw it as a Mermaid flowchart")
+	flags.BoolVar(&o.dot, "dot", false, "draw it for Graphviz")
+	flags.StringVar(&o.python, "python", "python3", "`PYTHON` that will run the pipelines")
+	flags.BoolVar(&o.noProbe, "no-probe", false, "do not ask it for the libraries")
+	flags.BoolVar(&o.start, "run", false, "run it")
+	flags.Var(&o.timeout, "timeout", "`TIME` that a run waits for room, as in 10m\n(default: as long as it takes)")
+	_ = cmd.MarkFlagFilename("python")
+	devicesFlag(cmd, &o.devices)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.take(args, cmd.ArgsLenAtDash()); err != nil {
+			return err
+		}
+		return o.run(cmd.Context())
+	}
+	return cmd
+}
+
+// take reads the arguments; dash is how many stand before the --, or -1.
+func (o *planOptions) take(args []string, dash int) error {
+	before := args
+	if dash >= 0 {
+		before, o.command = args[:dash], args[dash:]
+	}
+	formats := 0
+	for _, format := range []bool{o.json, o.mermaid, o.dot} {
+		if format {
+			formats++
+		}
+	}
+	switch {
+	case len(before) == 0:
+		return usage("give a pipeline file, as in: berth plan image.yaml")
+	case len(before) > 1:
+		return usage("plan takes one file, not %q; a command comes after --run --", before)
+	case formats > 1:
+		return usage("give one of --json, --mermaid and --dot")
+	case !o.start && (dash >= 0 || o.timeout.Known()):
+		return usage("a command and --timeout are for --run")
+	case o.start && (o.mermaid || o.dot || o.devices != ""):
+		return usage("--run takes no --mermaid, --dot or --devices")
+	case o.start && dash >= 0 && len(o.command) == 0:
+		return usage("no command comes after --")
+	}
+	o.path = before[0]
+	return nil
+}
+
+func (o *planOptions) run(ctx context.Context) error {
+	text, err := o.read()
+	if err != nil {
+		return err
+	}
+	file, err := pipeline.Parse(o.name(), text)
+	if err != nil {
+		return err
+	}
+	if o.start {
+		return o.runFile(ctx, file, text)
+	}
+	v, err := o.view(ctx, o.devices)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	plan, err := o.compile(ctx, v.Client, file, text)
+	if err != nil {
+		return err
+	}
+	return o.printPlan(plan)
+}
+
+// maxFile is more than any pipeline file may have; the reader of those says how
+// much that is.
+const maxFile = 64 << 20
+
+func (o *planOptions) read() ([]byte, error) {
+	in := o.In
+	if o.path != "-" {
+		f, err := os.Open(o.path)
+		if err != nil {
+			return nil, fmt.Errorf("read the pipelines: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the pipelines: %w", err)
+	}
+	return text, nil
+}
+
+// name is what the file is called in messages.
+func (o *planOptions) name() string {
+	if o.path == "-" {
+		return "standard input"
+	}
+	return o.path
+}
+
+// compile asks the interpreter for the libraries and the daemon for the plan.
+func (o *planOptions) compile(ctx context.Context, c *client.Client, file *pipeline.File, text []byte) (api.Plan, error) {
+	request := api.PlanRequest{Name: o.name(), Text: string(text), Interpreter: o.python}
+	if !o.noProbe {
+		if err := o.probe(ctx, file, &request); err != nil {
+			return api.Plan{}, err
+		}
+	}
+	plan, err := c.Plan(ctx, request)
+	return plan, o.asRead(err)
+}
+
+// asRead puts a refusal into the words of the file.
+func (o *planOptions) asRead(err error) error {
+	refusal := (*api.Problem)(nil)
+	if !errors.As(err, &refusal) || refusal.Code != "plan_refused" {
+		return err
+	}
+	text, marshalled := json.Marshal(refusal.Extra["problems"])
+	all := pipeline.Error{Op: "compile", File: o.name()}
+	if marshalled != nil || json.Unmarshal(text, &all.Problems) != nil || len(all.Problems) == 0 {
+		return err
+	}
+	return &all
+}
+
+// printPlan writes a plan in the form that was asked for.
+func (o *planOptions) printPlan(plan api.Plan) error {
+	if o.json {
+		return o.printJSON(plan)
+	}
+	picture, err := planned(plan)
+	if err != nil {
+		return err
+	}
+	text := picture.Table()
+	switch {
+	case o.mermaid:
+		text = picture.Mermaid()
+	case o.dot:
+		text = picture.DOT()
+	}
+	return o.print(strings.TrimRight(text, "\n"))
+}
+
+// planned is a plan that can print itself.
+func planned(plan api.Plan) (*pipeline.Plan, error) {
+	var p pipeline.Plan
+	text, err := json.Marshal(plan)
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the plan: %w", err)
+	}
+	return &p, nil
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/headstart"
+	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/runner"
+)
+
+// order is what a run becomes: its command, in our environment with what keeps
+// it to its lease and what tells it which run it is.
+func (s *starter) order(run api.PlannedRun, placed api.RunningRun) runner.Order {
+	o := s.commands[placed.Pipeline]
+	own := []string{"BERTH_PIPELINE=" + placed.Pipeline, "BERTH_RUN=" + run.Name, "BERTH_PLAN=" + s.planFile}
+	env := replaced(s.Environ(), own...)
+	if placed.Lease == nil {
+		// It needs no GPU and sees none, and is under no lease either.
+		o.Env = replaced(env, "CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "BERTH_LEASE", "BERTH_FENCE", "BERTH_GPUS", "BERTH_MEMORY_MB")
+		return o
+	}
+	ladder := launch.Ladder{Socket: s.socket, Torch: s.torch(o.Path)}
+	if about := placed.Lease.Launch; about != nil {
+		ladder.Context, ladder.MPS = about.Context, about.MPS
+	}
+	device := s.devices[placed.Lease.Parts[0].GPU]
+	o.Env, _ = launch.Environment(*placed.Lease, []gpu.Device{device}, ladder, env)
+	return o
+}
+
+// torch is the version of PyTorch that a run would find: as the interpreter
+// said, or by the look of the folders around the program.
+func (s *starter) torch(program string) string {
+	for i := range s.plan.Pipelines {
+		for _, step := range s.plan.Pipelines[i].Steps {
+			for _, l := range step.Libraries {
+				if l.Name == "torch" && l.Version != "" {
+					return l.Version
+				}
+			}
+		}
+	}
+	return headstart.Torch(program)
+}
+
+// replaced is an environment with entries in place of those of the same name. An
+// entry without a value only takes the other out.
+func replaced(env []string, entries ...string) []string {
+	env = slices.DeleteFunc(slices.Clone(env), func(old string) bool {
+		name, _, _ := strings.Cut(old, "=")
+		return slices.ContainsFunc(entries, func(entry string) bool { return entry == name || strings.HasPrefix(entry, name+"=") })
+	})
+	for _, entry := range entries {
+		if strings.Contains(entry, "=") {
+			env = append(env, entry)
+		}
+	}
+	return env
+}

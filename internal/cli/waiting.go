@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+)
+
+// await asks for a lease and says on Err, once it takes longer than a moment,
+// that it waits and for what. Interrupting it withdraws the request.
+func (a *app) await(ctx context.Context, c *client.Client, id string, gpus indexes,
+	ask func(context.Context) (api.Lease, error)) (api.Lease, error) {
+	type outcome struct {
+		lease api.Lease
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		granted, err := ask(ctx)
+		done <- outcome{granted, err}
+	}()
+	note := notice{app: a, id: id, gpus: gpus, since: a.Now()}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case o := <-done:
+			note.wipe()
+			if isInterrupted(ctx, o.err) {
+				return api.Lease{}, fmt.Errorf("the request for %s was withdrawn: %w", id, context.Cause(ctx))
+			}
+			return o.lease, o.err
+		case <-tick.C:
+			if e, err := c.ExplainWaiting(ctx, id); err == nil && e.Position > 0 {
+				note.say(e)
+			}
+		}
+	}
+}
+
+// notice tells that a request waits: on a terminal in one line that changes,
+// elsewhere in a line whenever the place in the queue does.
+type notice struct {
+	*app
+	id       string
+	gpus     indexes
+	since    time.Time
+	position int // that was said last; 0: nothing was said yet
+}
+
+func (n *notice) say(e api.Explanation) {
+	place := fmt.Sprintf("number %d in the queue: %s", e.Position, n.gpus.why(e))
+	if width, ok := n.errTerminal(); ok {
+		const interrupt = 3 // the terminal writes ^C after it, and must not begin a new line for that
+		line := fmt.Sprintf("%s waits %s, %s", clean(n.id), span(n.Now().Sub(n.since)), place)
+		_, _ = io.WriteString(n.Err, "\r"+cut(line, width-interrupt)+"\x1b[K")
+	} else if e.Position != n.position {
+		fmt.Fprintf(n.Err, "berth: %s waits, %s\n", clean(n.id), place)
+	}
+	n.position = e.Position
+}
+
+// wipe takes the line off the terminal.
+func (n *notice) wipe() {
+	if _, ok := n.errTerminal(); ok && n.position > 0 {
+		_, _ = io.WriteString(n.Err, "\r\x1b[K")
+	}
+}
+
+// why says in a few words what a request waits for: the first device that could
+// serve it one day, and how many more there are.
+func (x indexes) why(e api.Explanation) string {
+	hopeless := []string{"other_device", "constraint", "too_small"}
+	var first api.Obstacle
+	able := map[string]bool{}
+	for _, o := range e.Devices {
+		if slices.Contains(hopeless, o.Code) {
+			continue
+		}
+		if len(able) == 0 {
+			first = o
+		}
+		able[o.GPU] = true
+	}
+	if len(able) == 0 {
+		return clean(e.Text)
+	}
+	text := x.of(first.GPU) + " " + clean(first.Text)
+	if others := len(able) - 1; others > 0 {
+		text += "; no room on " + plural(others, "other GPU") + " either"
+	}
+	return text
+}
