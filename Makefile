@@ -27,7 +27,7 @@ test: build ## run every check a change must pass (minutes)
 	go vet ./...
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
 	go test -race ./...
-	cd python && BERTH_BIN=$(CURDIR)/bin/berth python3 -m unittest discover -s tests
+	cd python && BERTH_BIN=$(CURDIR)/bin/berth python3 -m unittest
 
 .PHONY: chaos
 chaos: build ## kill the daemon and the holders over and over, and count (a minute)
