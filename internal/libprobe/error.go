@@ -24,7 +24,7 @@ func (e *Error) Error() string {
 	if e.Library != "" {
 		text += " for " + e.Library
 	}
-	text += ": " + e.reason()
+	text += ": " + e.Reason()
 	if e.Hint != "" {
 		text += " (" + e.Hint + ")"
 	}
@@ -33,8 +33,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// reason is the error without who was asked.
-func (e *Error) reason() string {
+// Reason is the error without who was asked.
+func (e *Error) Reason() string {
 	if e.Detail == "" {
 		return e.Err.Error()
 	}

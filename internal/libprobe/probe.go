@@ -119,7 +119,7 @@ func (q question) library(ctx context.Context, name string) (pipeline.Library, e
 	case err == nil:
 		err = plausible(&answer)
 	case answer.Status == pipeline.LibraryOK && errors.As(err, &e):
-		answer.Devices, answer.DevicesUnknown = nil, "asked for its GPUs, "+e.reason()
+		answer.Devices, answer.DevicesUnknown = nil, "asked for its GPUs, "+e.Reason()
 		return answer, err
 	}
 	if err == nil {
@@ -128,7 +128,7 @@ func (q question) library(ctx context.Context, name string) (pipeline.Library, e
 	if !errors.As(err, &e) {
 		e = &Error{Interpreter: q.interpreter, Library: name, Err: ErrNoAnswer, Detail: err.Error()}
 	}
-	return pipeline.Library{Status: pipeline.LibraryBroken, Reason: e.reason()}, e
+	return pipeline.Library{Status: pipeline.LibraryBroken, Reason: e.Reason()}, e
 }
 
 func plausible(answer *pipeline.Library) error {

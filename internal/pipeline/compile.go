@@ -75,6 +75,9 @@ func (c *compiler) draft(p *Pipeline) draft {
 	d.planned.Memory = d.planned.Peak + ContextMemory
 	noteGuesses(&d.planned)
 	d.candidates = c.candidates(p, &d.planned)
+	for _, i := range d.candidates {
+		d.planned.Candidates = append(d.planned.Candidates, c.devices[i].UUID)
+	}
 	return d
 }
 

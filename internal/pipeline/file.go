@@ -25,6 +25,7 @@ type Pipeline struct {
 	Policy   string       // for the lease; empty: the default
 	Service  string       // for the lease; empty: none
 	Priority gpu.Opt[int] // for the lease
+	Command  []string     // what runs it; empty: that is said elsewhere
 
 	order  []int   // positions of the steps in the order they run
 	inputs [][]int // by position: the steps whose outputs it takes

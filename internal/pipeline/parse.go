@@ -24,7 +24,7 @@ const (
 // The words of the format, in the order in which documentation has them.
 var (
 	fileKeys     = []string{"pipelines"}
-	pipelineKeys = []string{"name", "steps", "gpu", "count", "slots", "policy", "service", "priority"}
+	pipelineKeys = []string{"name", "steps", "gpu", "count", "slots", "policy", "service", "priority", "command"}
 	stepKeys     = []string{"name", "input", "output", "memory_mb", "output_mb", "libraries", "after", "function"}
 	policyNames  = []string{"least_loaded", "most_free", "best_fit", "spread", "pack"}
 )
@@ -90,6 +90,8 @@ func (r *reader) pipeline(n *yaml.Node, number int) Pipeline {
 			p.Service = r.text(value, here, key)
 		case "priority":
 			p.Priority = gpu.Some(r.whole(value, here, key, -1_000_000, 1_000_000))
+		case "command":
+			p.Command = r.command(value, here)
 		}
 	})
 	if whole {

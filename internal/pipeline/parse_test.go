@@ -23,6 +23,7 @@ pipelines:
   policy: most_free
   service: reader
   priority: -3
+  command: [python3, analyse.py, --, "", --]
   steps:
   - {name: load, input: numpy, output: numpy}
   - name: denoise
@@ -35,20 +36,21 @@ pipelines:
   - {name: side, input: jax, output: jax, after: []}
   - {name: join, input: numpy, output: numpy, after: [side, denoise]}
 - name: 7
+  command: python3 analyse.py | tee log
   steps: [{name: only, input: numpy, output: numpy, libraries: skimage}]
 `
 
 const everyKeyJSON = `
 {"pipelines": [
  {"name": "plate", "gpu": "name~H200,memory>=40GiB", "count": 96, "slots": 2,
-	"policy": "most_free", "service": "reader", "priority": -3,
+	"policy": "most_free", "service": "reader", "priority": -3, "command": ["python3", "analyse.py", "--", "", "--"],
 	"steps": [
 		{"name":"load","input":"numpy","output":"numpy"},
 		{"name":"denoise", "input":"cupy", "output":"torch", "memory_mb":2048, "output_mb":512,
 		 "libraries":["cucim.skimage","torch"], "function":"mylab.denoise"},
 		{"name":"side", "input":"jax", "output":"jax", "after":[]},
 		{"name":"join", "input":"numpy", "output":"numpy", "after":["side","denoise"]}]},
- {"name": 7, "steps": [{"name":"only","input":"numpy","output":"numpy","libraries":"skimage"}]}
+ {"name": 7, "command": "python3 analyse.py | tee log", "steps": [{"name":"only","input":"numpy","output":"numpy","libraries":"skimage"}]}
 ]}
 `
 
@@ -66,19 +68,20 @@ func TestParse(t *testing.T) {
 	want := &File{Name: "plate.yaml", Pipelines: []Pipeline{
 		{
 			Name: "plate", Line: 3, Count: 96, Slots: 2, Policy: "most_free", Service: "reader", Priority: gpu.Some(-3),
-			GPU: Wish{Text: "name~H200,memory>=40GiB", Name: "H200", Like: true, MinMemory: 40 << 10},
+			Command: []string{"python3", "analyse.py", "--", "", "--"},
+			GPU:     Wish{Text: "name~H200,memory>=40GiB", Name: "H200", Like: true, MinMemory: 40 << 10},
 			Steps: []Step{
-				{Name: "load", Line: 11, Input: Numpy, Output: Numpy},
+				{Name: "load", Line: 12, Input: Numpy, Output: Numpy},
 				{
-					Name: "denoise", Line: 12, Input: Cupy, Output: Torch, Memory: 2048, OutputSize: 512,
+					Name: "denoise", Line: 13, Input: Cupy, Output: Torch, Memory: 2048, OutputSize: 512,
 					Libraries: []string{"cucim.skimage", "torch"}, After: []string{"load"}, Function: "mylab.denoise",
 				},
-				{Name: "side", Line: 19, Input: JAX, Output: JAX},
-				{Name: "join", Line: 20, Input: Numpy, Output: Numpy, After: []string{"side", "denoise"}},
+				{Name: "side", Line: 20, Input: JAX, Output: JAX},
+				{Name: "join", Line: 21, Input: Numpy, Output: Numpy, After: []string{"side", "denoise"}},
 			},
 		},
-		{Name: "7", Line: 21, Slots: 1, Steps: []Step{
-			{Name: "only", Line: 22, Input: Numpy, Output: Numpy, Libraries: []string{"skimage"}},
+		{Name: "7", Line: 22, Slots: 1, Command: []string{"sh", "-c", "python3 analyse.py | tee log"}, Steps: []Step{
+			{Name: "only", Line: 24, Input: Numpy, Output: Numpy, Libraries: []string{"skimage"}},
 		}},
 	}}
 	same := cmp.Options{cmpopts.IgnoreUnexported(Pipeline{}), cmp.AllowUnexported(gpu.Opt[int]{})}

@@ -28,10 +28,11 @@ type Planned struct {
 	Context  gpu.MiB `json:"context_mb" doc:"For the CUDA context of its process, outside every memory pool."`
 	Slots    int     `json:"slots"`
 
-	GPU      string       `json:"gpu,omitempty" doc:"The device it asks for, as the file says it."`
-	Policy   string       `json:"policy,omitempty"`
-	Service  string       `json:"service,omitempty"`
-	Priority gpu.Opt[int] `json:"priority,omitzero"`
+	GPU        string       `json:"gpu,omitempty" doc:"The device it asks for, as the file says it."`
+	Candidates []string     `json:"candidates,omitempty" doc:"UUIDs of the devices that it could run on if nobody else were there: those it asks for, that are large enough and that its libraries see."`
+	Policy     string       `json:"policy,omitempty"`
+	Service    string       `json:"service,omitempty"`
+	Priority   gpu.Opt[int] `json:"priority,omitzero"`
 
 	Seconds     gpu.Opt[float64] `json:"expected_seconds,omitzero" doc:"For one run; absent if a step has never been measured."`
 	Unsatisfied []string         `json:"unsatisfied,omitempty" doc:"Why some of its runs cannot start now."`

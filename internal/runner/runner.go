@@ -1,0 +1,272 @@
+// Package runner starts the runs of a plan, each as a process of its own under
+// a lease of its own, as many side by side as leases are granted.
+//
+// A lease is bound to the process that uses it, and the process must know its
+// devices before it starts. So a run begins as a child that waits: the lease is
+// taken for it, then it is told what to become. From there on it is the command,
+// with the same process id; the lease ends with it, whoever else is killed.
+package runner
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// Options are what the runs of a plan are started with.
+type Options struct {
+	Plan api.Plan
+
+	// Self is the command line that makes this program call Await, and then be
+	// what it is told.
+	Self []string
+	// Order is what a run is to become, now that it is known where it is placed.
+	Order func(run api.PlannedRun, placed api.RunningRun) Order
+	// Output is where a run writes to; done is called when it has ended.
+	Output func(run string) (stdout, stderr io.Writer, done func())
+
+	// Lease takes the lease for a run and binds it to a process. It may wait as
+	// long as it takes; another may be taken at the same time.
+	Lease func(ctx context.Context, pipeline *api.PlannedPipeline, run api.PlannedRun, pid int) (api.RunningRun, error)
+	// Again waits, and reports whether a lease that could not be taken is to be
+	// tried again, after so many tries. After an error nobody knows whether the
+	// lease was granted; the child that it was for is gone by then, and the lease
+	// with it.
+	Again func(ctx context.Context, tries int, err error) bool
+
+	// Started and Ended are told about every run, one at a time; Ended also
+	// about a run that never started.
+	Started, Ended func(Result)
+
+	CPUs  int           // runs without a GPU that are under way at a time; at least one
+	Grace time.Duration // from being asked to stop to being killed
+}
+
+// Result is what became of a run.
+type Result struct {
+	api.RunningRun
+	PID    int
+	Begun  time.Time // zero: it never started
+	Took   time.Duration
+	Status int   // exit status; -1: it was killed, or never started
+	Err    error // nil: it ended well; ErrStopped: it was not let
+}
+
+// ErrStopped is what ends runs before their time.
+var ErrStopped = errors.New("it was stopped")
+
+// Run starts every run of the plan and waits for all of them. When ctx ends,
+// nothing more is started, and what runs is asked to stop and then killed. The
+// results are in the order of the plan.
+func Run(ctx context.Context, o Options) []Result {
+	r := &runner{Options: o, results: map[string]Result{}}
+	r.change.L = &r.mu
+	var order []string
+	var inWaves, waiting, without []*task
+	for i := range o.Plan.Pipelines {
+		p := &o.Plan.Pipelines[i]
+		for _, run := range p.Runs {
+			t := &task{pipeline: p, run: run}
+			order = append(order, run.Name)
+			switch {
+			case p.Memory == 0 && p.Slots == 0:
+				without = append(without, t)
+			case run.Wave == 0:
+				waiting = append(waiting, t)
+			default:
+				inWaves = append(inWaves, t)
+			}
+		}
+	}
+	slices.SortStableFunc(inWaves, func(a, b *task) int { return a.run.Wave - b.run.Wave })
+	var all sync.WaitGroup
+	all.Go(func() { r.onGPUs(ctx, inWaves, r.asPlanned) })
+	all.Go(func() { r.onGPUs(ctx, waiting, first) }) // others are in their way, so they are not in ours
+	all.Go(func() { r.onCPUs(ctx, without) })
+	all.Wait()
+	results := make([]Result, len(order))
+	for i, name := range order {
+		results[i] = r.results[name]
+	}
+	return results
+}
+
+// task is a run that is to be done.
+type task struct {
+	pipeline *api.PlannedPipeline
+	run      api.PlannedRun
+}
+
+type runner struct {
+	Options
+
+	mu      sync.Mutex // guards what follows, and is held while somebody is told
+	results map[string]Result
+	running []*Result // on GPUs
+	change  sync.Cond // something has ended, or everything is to
+}
+
+// onCPUs does what needs no GPU.
+func (r *runner) onCPUs(ctx context.Context, tasks []*task) {
+	var under sync.WaitGroup
+	lane := make(chan struct{}, max(r.CPUs, 1))
+	for _, t := range tasks {
+		lane <- struct{}{}
+		under.Go(func() {
+			defer func() { <-lane }()
+			r.do(ctx, t, func(int) (api.RunningRun, error) {
+				return api.RunningRun{Name: t.run.Name, Pipeline: t.pipeline.Name, Placement: api.PlacedNowhere}, nil
+			}, func() {})
+		})
+	}
+	under.Wait()
+}
+
+// onGPUs asks for one lease after the other and does what it was for. While the
+// devices are full only that one waits, so others who wait have their turn.
+func (r *runner) onGPUs(ctx context.Context, tasks []*task, next func([]*task) int) {
+	wake := context.AfterFunc(ctx, r.changed)
+	defer wake()
+	var under sync.WaitGroup
+	for len(tasks) > 0 {
+		at := r.await(ctx, tasks, next)
+		t := tasks[at]
+		tasks = slices.Delete(tasks, at, at+1)
+		decided := make(chan struct{})
+		under.Go(func() {
+			lease := func(pid int) (api.RunningRun, error) { return r.Lease(ctx, t.pipeline, t.run, pid) }
+			r.do(ctx, t, lease, sync.OnceFunc(func() { close(decided) }))
+		})
+		<-decided
+	}
+	under.Wait()
+}
+
+// await waits until it is the turn of one of the tasks.
+func (r *runner) await(ctx context.Context, tasks []*task, next func([]*task) int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if at := next(tasks); at >= 0 || ctx.Err() != nil {
+			return max(at, 0)
+		}
+		r.change.Wait()
+	}
+}
+
+func (r *runner) changed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.change.Broadcast()
+}
+
+// first takes tasks as they come.
+func first([]*task) int { return 0 }
+
+// asPlanned chooses a task whose device has fewer runs than the plan puts on it
+// side by side or, where a device has nothing left to do, one from the longest
+// queue. It is below zero while all devices are as full as planned: the next
+// run begins where one ends. The caller holds mu.
+func (r *runner) asPlanned(tasks []*task) int {
+	free, queue := map[string]int{}, map[string]int{}
+	for _, d := range r.Plan.Devices {
+		free[d.GPU] = d.SideBySide
+	}
+	for _, running := range r.running {
+		free[device(running)]--
+	}
+	longest := 0
+	for i, t := range tasks {
+		if free[t.run.GPU] > 0 {
+			return i
+		}
+		if queue[t.run.GPU]++; queue[t.run.GPU] > queue[tasks[longest].run.GPU] {
+			longest = slices.IndexFunc(tasks, func(other *task) bool { return other.run.GPU == t.run.GPU })
+		}
+	}
+	for _, n := range free {
+		if n > 0 {
+			return longest
+		}
+	}
+	if len(r.running) == 0 {
+		return 0
+	}
+	return -1
+}
+
+// device is where a run is.
+func device(r *Result) string {
+	if r.Lease == nil || len(r.Lease.Parts) == 0 {
+		return ""
+	}
+	return r.Lease.Parts[0].GPU
+}
+
+// do does one run from its beginning to its end. It calls decided as soon as
+// the run has its lease, or will not get one.
+func (r *runner) do(ctx context.Context, t *task, lease func(pid int) (api.RunningRun, error), decided func()) {
+	defer decided()
+	result := &Result{RunningRun: api.RunningRun{Name: t.run.Name, Pipeline: t.pipeline.Name, Placement: api.PlaceRefused, Planned: t.run.GPU}, Status: -1}
+	stdout, stderr, done := r.Output(t.run.Name)
+	var c *child
+	for tries := 1; c == nil; tries++ {
+		if ctx.Err() != nil {
+			result.Err = ErrStopped
+			break
+		}
+		c, result.Err = r.begin(t, result, stdout, stderr, lease)
+		if result.Err != nil && ctx.Err() == nil && !r.Again(ctx, tries, result.Err) {
+			break
+		}
+	}
+	if c != nil {
+		r.started(result)
+		decided()
+		result.Status, result.Err = c.end(ctx, r.Grace)
+		result.Took = time.Since(result.Begun)
+	}
+	done()
+	r.ended(result)
+}
+
+// begin makes a child, takes the lease for it and lets it become the command.
+func (r *runner) begin(t *task, result *Result, stdout, stderr io.Writer, lease func(pid int) (api.RunningRun, error)) (*child, error) {
+	c, err := hatch(r.Self, stdout, stderr)
+	if err != nil {
+		return nil, err
+	}
+	placed, err := lease(c.pid())
+	if err == nil {
+		err = c.become(r.Order(t.run, placed))
+	}
+	if err != nil {
+		c.abort()
+		return nil, err
+	}
+	result.RunningRun, result.PID, result.Begun = placed, c.pid(), time.Now()
+	return c, nil
+}
+
+func (r *runner) started(result *Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if result.Lease != nil {
+		r.running = append(r.running, result)
+	}
+	r.Started(*result)
+}
+
+func (r *runner) ended(result *Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = slices.DeleteFunc(r.running, func(other *Result) bool { return other == result })
+	r.results[result.Name] = *result
+	r.change.Broadcast()
+	r.Ended(*result)
+}
