@@ -1,0 +1,124 @@
+package chunk
+
+import "math"
+
+// Limits are what the user allows.
+type Limits struct {
+	Min, Max int     // records in a batch
+	Seconds  float64 // that a batch may take, about
+	Singly   bool    // share out singly in the end, whatever the call costs
+}
+
+// Situation is where a run stands when a worker asks for a batch.
+type Situation struct {
+	Workers int     // that share what is left
+	Pending int     // records that wait
+	Weight  float64 // of those records
+	Seconds float64 // that everything left would take on one worker, with what was not read yet
+	Ending  bool    // nothing more will be read
+
+	Largest int     // records in the largest batch that came back on this GPU; 0: none yet
+	Cap     int     // records in a batch that still fit into memory; 0: no limit is known
+	Speed   float64 // multiplier of the GPU, from 0 to 1
+}
+
+// Budget is how much to put into the next batch.
+type Budget struct {
+	AtLeast int     // records to take even if they take longer
+	Records int     // records to take at most
+	Seconds float64 // what they may take together; not known: 0
+}
+
+const (
+	// shares is into how many batches each worker's part of the rest is cut:
+	// batches get smaller towards the end, so that all workers end together.
+	shares = 4
+	// worthwhile is how much longer the records of a batch should take than
+	// the call that carries them: smaller batches waste the GPU.
+	worthwhile = 3
+)
+
+// Plan sizes the next batch for a worker. Batches double while a GPU is new,
+// aim for the time that the user allows, share out what is left towards the
+// end, and do not go below the size where the call itself would cost more than
+// the records.
+func Plan(l Limits, m Model, s Situation) Budget {
+	workers := max(s.Workers, 1)
+	top := max(l.Max, 1)
+	if s.Cap > 0 {
+		top = min(top, s.Cap)
+	}
+	if s.Speed < 1 {
+		top = max(1, int(float64(top)*s.Speed))
+	}
+	fair := max(1, ceilDiv(s.Pending, workers)) // an equal part of what waits
+	least := l.Min
+	if !l.Singly {
+		least = max(least, m.worthwhile(s))
+	}
+	least = max(1, min(least, top, fair))
+	most := min(top, max(1, l.Min, 2*s.Largest))
+	if s.Ending {
+		most = min(most, ceilDiv(fair, shares))
+	}
+	b := Budget{AtLeast: least, Records: max(least, most), Seconds: l.Seconds}
+	if m.Known {
+		b.Seconds = min(b.Seconds, s.Seconds/float64(workers*shares))
+	}
+	return b
+}
+
+// worthwhile is the smallest batch that is not mostly the call that carries
+// it. Only a cost that is certain counts, beside records that cost something
+// too: single records share out best.
+func (m Model) worthwhile(s Situation) int {
+	if !m.Known || s.Pending == 0 || m.CallSure == 0 {
+		return 1
+	}
+	record := m.Each + m.PerWeight*s.Weight/float64(s.Pending)
+	if record <= 0 {
+		return 1
+	}
+	return int(min(math.Ceil(worthwhile*m.CallSure/record), 1<<30))
+}
+
+// Room reports whether a batch may have this many records of this weight.
+func (b Budget) Room(m Model, records int, weight float64) bool {
+	if records <= b.AtLeast {
+		return true
+	}
+	return records <= b.Records && (!m.Known || m.Seconds(records, weight) <= b.Seconds)
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// Cap follows how many records fit into memory. The zero value knows no limit.
+type Cap struct {
+	records int
+	good    int // batches of that size that went well since
+}
+
+// Records is the most that should go together; 0: no limit is known.
+func (c Cap) Records() int { return c.records }
+
+// Exceeded is the cap after a batch of n records ran out of memory.
+func (c Cap) Exceeded(n int) Cap { return Cap{records: max(1, n/2)} }
+
+// Held is the cap after a batch of n records went well: after every few full
+// batches it grows by an eighth, until it is no limit any more.
+func (c Cap) Held(n, most int) Cap {
+	if c.records == 0 || n < c.records {
+		return c
+	}
+	c.good++
+	if c.good < capPatience {
+		return c
+	}
+	c = Cap{records: c.records + max(1, c.records/8)}
+	if c.records >= most {
+		return Cap{}
+	}
+	return c
+}
+
+const capPatience = 16

@@ -1,0 +1,30 @@
+package batch
+
+import "time"
+
+// Event is something that happened in a run.
+type Event struct {
+	Time   time.Time
+	Code   EventCode
+	GPU    GPU    // zero: it is about no GPU
+	Worker string // empty: it is about no worker
+	Text   string // one sentence for people
+}
+
+// EventCode names a kind of event.
+type EventCode string
+
+// The codes.
+const (
+	EventResumed   EventCode = "resumed"   // a run goes on where it was stopped
+	EventStarted   EventCode = "started"   // the process of a worker was started
+	EventReady     EventCode = "ready"     // a worker takes records
+	EventFailed    EventCode = "failed"    // a worker died, hung or answered nonsense
+	EventMemory    EventCode = "memory"    // a worker ran out of memory; its batches get smaller
+	EventLost      EventCode = "lost"      // a lease ended under a worker
+	EventRecalled  EventCode = "recalled"  // a place was wanted back
+	EventGivenUp   EventCode = "given_up"  // workers kept failing on a GPU
+	EventMarked    EventCode = "marked"    // a record was found to break workers
+	EventWaiting   EventCode = "waiting"   // no place for a worker could be had
+	EventCommitted EventCode = "committed" // outcomes are on disk
+)

@@ -1,0 +1,150 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/batch/chunk"
+)
+
+// fill hands the worker what it should have: one batch, and if batches are
+// short another one, so that it need not wait for the pipe.
+func (w *worker) fill() error {
+	for len(w.flight) < w.depth() {
+		g := w.canary()
+		if g == nil {
+			g = w.run.take(w, len(w.flight) == 0)
+		}
+		if g == nil {
+			return nil
+		}
+		if !w.proc.alive() {
+			// Whoever killed it: these records were never there.
+			w.giveBack(g, chunk.Withdrawn, "")
+			return &failure{chunk.Died, ""}
+		}
+		if len(w.flight) == 0 {
+			w.since = time.Now()
+		}
+		w.flight = append(w.flight, g)
+		w.buf = appendBatch(w.buf[:0], g.id, g.records)
+		err := w.proc.send(w.buf, w.run.opt.Timeout)
+		if cap(w.buf) > 8<<20 {
+			w.buf = nil // one huge record is no reason to keep so much
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return &failure{chunk.Hung, fmt.Sprintf("it took no records for %s", w.run.opt.Timeout)}
+		}
+		if err != nil {
+			return &failure{chunk.Died, ""}
+		}
+	}
+	return nil
+}
+
+// depth is how many batches the worker should have. A second one is only worth
+// it where batches or records are short; behind a long one it would be kept
+// from others who could do it sooner, and so it would towards the end.
+func (w *worker) depth() int {
+	const shortBatch, shortRecord = 0.05, 0.001 // seconds
+	r := w.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	long := w.card.quick > max(shortBatch, shortRecord*float64(w.card.batch))
+	if w.batches < 2 || long || w.card.speed < 1 || w.cap.Records() > 0 ||
+		len(r.suspects) > 0 || r.pool.Len() < 2*r.workers*w.card.largest {
+		return 1
+	}
+	return 2
+}
+
+// receive waits for an answer to the oldest batch.
+func (w *worker) receive() error {
+	limit := w.run.opt.Timeout
+	timer := time.NewTimer(w.remaining(w.since, limit))
+	defer timer.Stop()
+	for {
+		select {
+		case a, more := <-w.proc.frames:
+			switch {
+			case !more:
+				return &failure{chunk.Died, ""}
+			case errors.Is(a.err, errTooLong):
+				return w.outOfMemory(fmt.Sprintf("an answer of more than %d bytes", w.run.opt.AnswerBytes), a.at)
+			case isNonsense(a.err):
+				return &failure{chunk.Nonsense, a.err.Error()}
+			case a.err != nil:
+				return &failure{chunk.Died, ""}
+			}
+			return w.handle(a)
+		case <-timer.C:
+			left := w.remaining(w.since, limit)
+			if left <= 0 {
+				return &failure{chunk.Hung, fmt.Sprintf("no answer to %d records within %s", len(w.flight[0].records), limit)}
+			}
+			timer.Reset(left)
+		}
+	}
+}
+
+func isNonsense(err error) bool {
+	var n *nonsenseError
+	return errors.As(err, &n)
+}
+
+// handle does what a frame says.
+func (w *worker) handle(a answer) error {
+	g := w.flight[0]
+	switch {
+	case a.kind == frameBye && w.batches == 0:
+		return &failure{chunk.Died, "it said bye before it had done anything; "}
+	case a.kind == frameBye:
+		return errBye
+	case a.kind == frameReady:
+		return &failure{chunk.Nonsense, "it said twice that it is ready"}
+	case a.id != g.id:
+		return &failure{chunk.Nonsense, fmt.Sprintf("it answered batch %d, and batch %d is to be answered", a.id, g.id)}
+	}
+	switch {
+	case g.canary:
+		w.landed(a.at)
+		w.sang()
+		return nil
+	case a.kind == frameOOM:
+		return w.outOfMemory(a.text, a.at)
+	case a.kind == frameError:
+		w.landed(a.at)
+		w.giveBack(g, chunk.Refused, a.text)
+		return nil
+	}
+	outcomes, faults, err := a.split(len(g.records))
+	if err != nil {
+		return &failure{chunk.Nonsense, "it answered " + err.Error()}
+	}
+	w.landed(a.at)
+	w.ooms = 0
+	w.cap = w.cap.Held(len(g.records), w.run.opt.Batch)
+	w.run.settle(w, g, outcomes, faults, w.took)
+	return nil
+}
+
+// landed takes the oldest batch out of the air.
+func (w *worker) landed(at time.Time) {
+	w.took = at.Sub(w.since)
+	w.since = at
+	w.flight = append(w.flight[:0], w.flight[1:]...)
+}
+
+// outOfMemory makes the batches of this worker smaller, and the next one wait
+// a little.
+func (w *worker) outOfMemory(text string, at time.Time) error {
+	g := w.flight[0]
+	w.landed(at)
+	w.cap = w.cap.Exceeded(len(g.records))
+	w.ooms++
+	w.run.notify(EventMemory, w.card.gpu, w.name, "%d records were too many (%s): at most %d from now on", len(g.records), text, w.cap.Records())
+	w.giveBack(g, chunk.OutOfMemory, text)
+	return nil
+}

@@ -1,0 +1,366 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/internal/batch/record"
+)
+
+// byGPU is how many records each GPU did.
+func byGPU(s Summary) map[string]int64 {
+	out := map[string]int64{}
+	for _, g := range s.GPUs {
+		out[g.UUID] = g.Records
+	}
+	return out
+}
+
+func TestLostLeaseEndsItsWorkerAlone(t *testing.T) {
+	t.Parallel()
+	jobs := plain(3000)
+	b := newBench(t, jobs)
+	b.opt.Batch = 4
+	b.on(EventReady, 1, func() { b.machine.lose(0) }) // both are at work
+	s := b.mustRun()
+	check(t, jobs, b.lines())
+	done := byGPU(s)
+	if done["GPU-0"]+done["GPU-1"] != 3000 || done["GPU-1"] == 0 || b.count(EventFailed) != 0 || s.Failed != 0 {
+		t.Errorf("%v\n%s", done, b.story())
+	}
+	if b.count(EventLost) != 1 {
+		t.Errorf("nobody noticed that a GPU is gone\n%s", b.story())
+	}
+}
+
+func TestLeasesThatAreLostAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	jobs := plain(2000)
+	b := newBench(t, jobs)
+	b.opt.Batch = 4
+	var n atomic.Int64
+	before := b.opt.Notify
+	b.opt.Notify = func(e Event) {
+		before(e)
+		if e.Code == EventCommitted && n.Add(1) < 8 {
+			b.machine.loseLeases(int(n.Load()) % 2)
+		}
+	}
+	s := b.mustRun()
+	check(t, jobs, b.lines())
+	if s.Failed != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestRecalledPlaceIsGivenBack(t *testing.T) {
+	t.Parallel()
+	jobs := plain(3000)
+	b := newBench(t, jobs)
+	b.opt.Batch = 4
+	b.on(EventReady, 1, func() { b.machine.recallAll(0) }) // both are at work
+	s := b.mustRun()
+	check(t, jobs, b.lines())
+	if s.Retries != 0 || b.count(EventRecalled) != 1 || byGPU(s)["GPU-1"] == 0 {
+		t.Errorf("%+v\n%s", s, b.story())
+	}
+}
+
+func TestGPUThatJoinsIsUsed(t *testing.T) {
+	t.Parallel()
+	jobs := plain(3000)
+	b := newBench(t, jobs)
+	b.machine = newMachine(1, 1)
+	b.opt.Leases = b.machine
+	// The first GPU is paused from its first moment until the other has come.
+	joined := make(chan struct{})
+	b.machine.speed = func(uuid string) float64 {
+		select {
+		case <-joined:
+			return 1
+		default:
+			if uuid == "GPU-0" {
+				return 0
+			}
+			return 1
+		}
+	}
+	b.on(EventReady, 0, func() { b.machine.join(1) })
+	b.on(EventReady, 1, func() { close(joined) })
+	s := b.mustRun()
+	check(t, jobs, b.lines())
+	if byGPU(s)["GPU-1"] == 0 {
+		t.Errorf("the GPU that joined did nothing: %v", byGPU(s))
+	}
+}
+
+// Every worker on GPU 0 dies of its first batch: the GPU is given up, and no
+// record is marked for it.
+func TestBrokenGPUIsGivenUp(t *testing.T) {
+	t.Parallel()
+	jobs := plain(200)
+	b := newBench(t, jobs)
+	b.opt.Command = []string{"/bin/sh", "-c", `[ "$CUDA_VISIBLE_DEVICES" = GPU-0 ] && { echo '{"type":"ready","protocol":1}' >&4; read line <&3; exit 7; }; exec "$0"`, b.opt.Command[0]}
+	b.opt.Batch = 2
+	b.opt.Restarts = 4
+	// GPU 1 waits until GPU 0 is given up, or it would do everything before.
+	givenUp := make(chan struct{})
+	b.on(EventGivenUp, 0, func() { close(givenUp) })
+	b.machine.speed = func(uuid string) float64 {
+		if uuid == "GPU-1" {
+			select {
+			case <-givenUp:
+			default:
+				return 0
+			}
+		}
+		return 1
+	}
+	s := b.mustRun()
+	check(t, jobs, b.lines())
+	if s.Failed != 0 || b.count(EventGivenUp) != 1 || byGPU(s)["GPU-0"] != 0 {
+		t.Errorf("%+v\n%s", s, b.story())
+	}
+}
+
+func TestEveryGPUBroken(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain(50))
+	b.opt.Command = []string{"/bin/sh", "-c", `echo '{"type":"ready","protocol":1}' >&4; read line <&3; echo CUDA error >&2; exit 7`}
+	b.opt.Restarts = 3
+	b.opt.Tries = 10
+	_, err := b.run(context.Background())
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "CUDA error") {
+		t.Errorf("%v\n%s", err, b.story())
+	}
+}
+
+func TestNoGPUAtAll(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain(5))
+	b.machine.err = fmt.Errorf("%w: this machine has no GPU", ErrRefused)
+	if _, err := b.run(context.Background()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "has no GPU") {
+		t.Error(err)
+	}
+}
+
+// A daemon that does not answer for a while is asked again.
+func TestLeaserThatFailsForAWhile(t *testing.T) {
+	t.Parallel()
+	jobs := plain(100)
+	b := newBench(t, jobs)
+	b.machine.err = errors.New("the daemon does not answer")
+	b.on(EventWaiting, 3, func() {
+		b.machine.mu.Lock()
+		defer b.machine.mu.Unlock()
+		b.machine.err = nil
+	})
+	b.mustRun()
+	check(t, jobs, b.lines())
+}
+
+// A multiplier of zero pauses the GPU, and one in between slows it down.
+func TestMultiplier(t *testing.T) {
+	t.Parallel()
+	jobs := plain(40)
+	b := newBench(t, jobs)
+	b.machine = newMachine(1, 1)
+	b.opt.Leases = b.machine
+	b.opt.Batch = 8
+	var asked atomic.Int64
+	var mu sync.Mutex
+	var while []int64 // records done each time that the multiplier was zero
+	var r *Run
+	b.machine.speed = func(string) float64 {
+		if n := asked.Add(1); n > 3 {
+			return 0.5
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		while = append(while, asked.Load())
+		return 0
+	}
+	r, err := Open(b.opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, jobs, b.lines())
+	if len(while) != 3 || s.Records != 40 {
+		t.Errorf("%v, %+v", while, s)
+	}
+	if p := r.Progress(); p.GPUs[0].Speed != 0.5 || p.GPUs[0].Batch > 4 {
+		t.Errorf("%+v", p.GPUs[0])
+	}
+}
+
+// The longest go first, by a cost in the record or by its size.
+func TestLongestFirst(t *testing.T) {
+	t.Parallel()
+	costs := []float64{3, 100, 1, 50, 7, 1000, 20}
+	for _, cost := range []record.Cost{{By: record.ByField, Field: "cost"}, {}, {By: record.ByNothing}} {
+		jobs := plain(len(costs))
+		for i, c := range costs {
+			jobs[i].Cost = c
+			if cost.By == record.BySize {
+				jobs[i].Do = strings.Repeat("x", int(c)) // unknown, so nothing goes wrong
+			}
+		}
+		b := newBench(t, jobs)
+		b.machine = newMachine(1, 1)
+		b.opt.Leases = b.machine
+		b.opt.Batch = 1
+		b.opt.Input.Cost = cost
+		r, err := Open(b.opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The journal would say in which order they came; so does the pool.
+		var order []float64
+		go r.read()
+		w := &worker{run: r, card: &card{pace: 1, speed: 1}}
+		for range costs {
+			g := r.take(w, true)
+			var j job
+			if err := json.Unmarshal(g.records[0].Data, &j); err != nil {
+				t.Fatal(err)
+			}
+			order = append(order, j.Cost)
+		}
+		want := slices.Clone(costs)
+		if cost.By != record.ByNothing {
+			slices.Sort(want)
+			slices.Reverse(want)
+		}
+		if diff := cmp.Diff(want, order); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", cost, diff)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Workers without work give their places back while others are busy.
+func TestIdleWorkersLeave(t *testing.T) {
+	t.Parallel()
+	jobs := with(2, "hang")
+	b := newBench(t, jobs)
+	b.opt.IdleGrace = time.Millisecond
+	b.opt.Timeout = 300 * time.Millisecond
+	b.opt.Batch = 1
+	left := false
+	b.on(EventFailed, 0, func() { left = b.machine.held() == 1 })
+	b.mustRun()
+	check(t, jobs, b.lines())
+	if !left {
+		t.Error("a worker without work kept its place")
+	}
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	jobs := with(1000, "bad", "die")
+	b := newBench(t, jobs)
+	b.opt.Batch = 4
+	var r *Run
+	var during Progress
+	b.on(EventCommitted, 0, func() { during = r.Progress() })
+	r, err := Open(b.opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := r.Progress(); p.Stage != StageOpen || p.Done != 0 {
+		t.Errorf("before the run: %+v", p)
+	}
+	if _, err := r.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if during.Stage != StageRunning || during.Done == 0 || during.Total.Or(0) < during.Done || len(during.GPUs) == 0 {
+		t.Errorf("during the run: %+v", during)
+	}
+	after := r.Progress()
+	var done, observed int64
+	for _, g := range after.GPUs {
+		done += g.Done
+		for _, n := range g.Latency.Counts {
+			observed += int64(n)
+		}
+	}
+	if after.Stage != StageDone || after.Done != 1000 || done != 1000 || observed != 1000 || after.Failed != 1 || !after.Exact || after.Workers != 0 {
+		t.Errorf("after the run: %+v", after)
+	}
+	if _, err := json.Marshal(after); err != nil {
+		t.Error(err)
+	}
+}
+
+// The only GPU breaks in the middle: no record is blamed for it, and when the
+// GPU is well again the run goes on.
+func TestOnlyGPUBreaksForAWhile(t *testing.T) {
+	t.Parallel()
+	jobs := plain(300)
+	b := newBench(t, jobs)
+	b.machine = newMachine(1, 1)
+	b.opt.Leases = b.machine
+	b.opt.Batch = 1
+	broken := b.path("broken")
+	b.opt.Command = []string{"/bin/sh", "-c", `[ -e "$1" ] && { echo '{"type":"ready","protocol":1}' >&4; read line <&3; exit 7; }; exec "$0"`, b.opt.Command[0], broken}
+	// A worker dies of job 150, and from then on all do, until eight have.
+	jobs[150].Do = "die"
+	b.write("in.jsonl", jobs)
+	b.on(EventFailed, 0, func() { b.write("broken", nil) })
+	b.on(EventFailed, 8, func() { _ = os.Remove(broken) })
+	s := b.mustRun()
+	check(t, jobs, b.lines())
+	if s.Failed != 0 || s.Restarts != 9 {
+		t.Errorf("%+v\n%s", s, b.story())
+	}
+}
+
+// A process that does not die of SIGKILL, because it hangs in a driver, is left
+// behind. Here it is one whose end nobody notices.
+func TestProcessThatCannotBeKilled(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("cat")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirIn.Close()
+	defer theirOut.Close()
+	p := &process{cmd: cmd, in: in, out: out, frames: make(chan answer, 4), exited: make(chan struct{}), words: &lastWords{to: &sharedLog{to: io.Discard}}}
+	go p.listen(1 << 20)
+	if p.destroy(time.Millisecond) || !strings.Contains(p.fate(), "cannot be killed") {
+		t.Errorf("fate: %s", p.fate())
+	}
+	_ = stdin.Close()
+	_ = cmd.Wait()
+}

@@ -1,0 +1,27 @@
+package batch
+
+import "slices"
+
+// Histogram counts records by how long their batch took.
+type Histogram struct {
+	Bounds []float64 `json:"bounds" doc:"Upper ends of the buckets, in seconds."`
+	Counts []uint64  `json:"counts" doc:"One more than bounds: the last bucket has no end."`
+	Sum    float64   `json:"sum_seconds"`
+}
+
+func newHistogram() Histogram {
+	bounds := []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250}
+	return Histogram{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}
+}
+
+// observe counts n records whose batch took so long.
+func (h *Histogram) observe(seconds float64, n int) {
+	at, _ := slices.BinarySearch(h.Bounds, seconds)
+	h.Counts[at] += uint64(n)
+	h.Sum += seconds * float64(n)
+}
+
+func (h Histogram) clone() Histogram {
+	h.Counts = slices.Clone(h.Counts)
+	return h
+}

@@ -1,0 +1,75 @@
+package batch
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"sync"
+)
+
+// sharedLog lets several workers print to one writer, line by line.
+type sharedLog struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// lastWords passes on what a worker prints and remembers the end of it: there
+// a traceback says what was wrong.
+type lastWords struct {
+	prefix string
+	to     *sharedLog
+
+	mu   sync.Mutex
+	line []byte // begun and not ended
+	tail []byte
+}
+
+const (
+	lineBytes = 8 << 10
+	tailBytes = 2 << 10
+)
+
+func (w *lastWords) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tail = append(w.tail, text...)
+	w.tail = append(w.tail[:0], w.tail[max(0, len(w.tail)-tailBytes):]...)
+	w.line = append(w.line, text...)
+	for {
+		at := bytes.IndexByte(w.line, '\n')
+		if at < 0 && len(w.line) < lineBytes {
+			return len(text), nil
+		}
+		if at < 0 {
+			at = len(w.line) - 1
+		}
+		w.pass(w.line[:at+1])
+		w.line = append(w.line[:0], w.line[at+1:]...)
+	}
+}
+
+// flush prints a line that was begun and will not be ended.
+func (w *lastWords) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.line) > 0 {
+		w.pass(w.line)
+		w.line = nil
+	}
+}
+
+// pass prints a line. If nobody takes it, it is dropped: the run matters more.
+func (w *lastWords) pass(line []byte) {
+	line = append([]byte(w.prefix), bytes.TrimSuffix(line, []byte("\n"))...)
+	w.to.mu.Lock()
+	defer w.to.mu.Unlock()
+	_, _ = w.to.to.Write(append(line, '\n'))
+}
+
+// last is the last few lines on one.
+func (w *lastWords) last() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(string(w.tail)), "\n")
+	return strings.ToValidUTF8(strings.Join(lines[max(0, len(lines)-3):], " | "), "?")
+}

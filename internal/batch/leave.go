@@ -1,0 +1,57 @@
+package batch
+
+import (
+	"context"
+	"time"
+)
+
+// watch ends the worker when its lease is lost, its place is wanted back or
+// the run stops. The returned function ends the watching.
+func (w *worker) watch(ctx context.Context) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		recall, stopping := w.grant.Recall, ctx.Done()
+		var grace <-chan time.Time
+		for {
+			select {
+			case <-done:
+				return
+			case <-recall:
+				recall = nil
+				w.run.notify(EventRecalled, w.card.gpu, w.name, "the place is wanted back: it leaves after its batch")
+				w.leave()
+				continue
+			case <-stopping:
+				stopping = nil
+				timer := time.NewTimer(w.run.opt.StopGrace)
+				defer timer.Stop()
+				grace = timer.C
+				w.leave()
+				continue
+			case <-w.grant.Lost:
+				w.run.notify(EventLost, w.card.gpu, w.name, "the lease is lost: its records go to others")
+			case <-grace:
+			}
+			w.withdrawn.Store(true)
+			w.leave()
+			w.proc.kill()
+			return
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
+// leave makes the worker take no more. Any goroutine may call it.
+func (w *worker) leave() {
+	w.leaveOnce.Do(func() {
+		w.run.mu.Lock()
+		w.leaving = true
+		w.run.mu.Unlock()
+		close(w.left)
+		w.run.changed.Broadcast()
+	})
+}

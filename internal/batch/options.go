@@ -1,0 +1,112 @@
+package batch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/batch/outcome"
+	"github.com/berth-gpu/berth/internal/batch/record"
+)
+
+// Options say what to run. Zero means the default.
+type Options struct {
+	Input record.Spec // what to read; Done is not used
+	Spool bool        // keep a stream in a file first, so that the run can be resumed
+
+	Output string        // the file to write
+	Shape  outcome.Shape // how to write it
+	Force  bool          // replace an output, and forget an unfinished run
+
+	Command []string // of a worker, and its arguments
+	Dir     string   // where it runs; empty: here
+	Env     []string // KEY=VALUE for it, beside the environment of this process
+	Leases  Leaser
+
+	Workers      int           // at most this many at a time; 0: as many as there are places
+	Batch        int           // records in a batch, at most; 128
+	MinBatch     int           // records in a batch, at least, where there are so many; 1
+	BatchTime    time.Duration // that a batch should take, about; 1 s
+	BatchBytes   int           // of records in a batch, at most, unless it is a single one; 4 MiB
+	Window       int           // bytes of records that are read ahead and put in order of cost; 16 MiB
+	AnswerBytes  int           // the longest answer to a batch; 64 MiB
+	Timeout      time.Duration // for a batch; 300 s
+	ReadyTimeout time.Duration // for a worker to say that it is ready; 300 s
+	StopGrace    time.Duration // for a worker to end by itself; 5 s
+	IdleGrace    time.Duration // after which a worker without work gives its place back; 5 s
+	Tries        int           // failures of a single record before it is marked, where its worker did not live; 3
+	Restarts     int           // of workers on one GPU, in a row and without an outcome, before it is given up; 16
+	Backoff      time.Duration // before a worker is started again after a failure; it doubles; 100 ms
+	CommitEvery  time.Duration // outcomes wait for the disk at most this long; 500 ms
+	CommitBytes  int           // or until they are this many; 4 MiB
+
+	Log    io.Writer   // gets what workers print; nil: nobody does
+	Notify func(Event) // is told what happens; it must not block. Nil: nobody is
+}
+
+func (o Options) withDefaults() Options {
+	o.Batch = cmp.Or(o.Batch, 128)
+	o.MinBatch = cmp.Or(o.MinBatch, 1)
+	o.BatchTime = cmp.Or(o.BatchTime, time.Second)
+	o.BatchBytes = cmp.Or(o.BatchBytes, 4<<20)
+	o.Window = cmp.Or(o.Window, 16<<20)
+	o.AnswerBytes = cmp.Or(o.AnswerBytes, 64<<20)
+	o.Timeout = cmp.Or(o.Timeout, 300*time.Second)
+	o.ReadyTimeout = cmp.Or(o.ReadyTimeout, 300*time.Second)
+	o.StopGrace = cmp.Or(o.StopGrace, 5*time.Second)
+	o.IdleGrace = cmp.Or(o.IdleGrace, 5*time.Second)
+	o.Tries = cmp.Or(o.Tries, 3)
+	o.Restarts = cmp.Or(o.Restarts, 16)
+	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
+	o.CommitEvery = cmp.Or(o.CommitEvery, 500*time.Millisecond)
+	o.CommitBytes = cmp.Or(o.CommitBytes, 4<<20)
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	if o.Notify == nil {
+		o.Notify = func(Event) {}
+	}
+	return o
+}
+
+// validate returns every complaint at once.
+func (o Options) validate() error {
+	var errs []error
+	complain := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	complain(o.Output == "", "no output: name a file")
+	complain(o.Leases == nil, "no leases: this is a mistake in berth")
+	complain(o.Workers < 0, "workers: %d is less than none", o.Workers)
+	complain(o.Batch < 1, "batch: %d is less than one record", o.Batch)
+	complain(o.MinBatch < 1 || o.MinBatch > o.Batch, "min batch: %d is not from 1 to batch (%d)", o.MinBatch, o.Batch)
+	for _, d := range []struct {
+		name string
+		time.Duration
+	}{
+		{"batch time", o.BatchTime}, {"timeout", o.Timeout}, {"ready timeout", o.ReadyTimeout}, {"stop grace", o.StopGrace},
+		{"idle grace", o.IdleGrace}, {"backoff", o.Backoff}, {"commit interval", o.CommitEvery},
+	} {
+		complain(d.Duration <= 0, "%s: %s is not a time to wait", d.name, d.Duration)
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"batch bytes", o.BatchBytes}, {"window", o.Window}, {"answer bytes", o.AnswerBytes}, {"commit bytes", o.CommitBytes},
+		{"tries", o.Tries}, {"restarts", o.Restarts},
+	} {
+		complain(n.value < 1, "%s: %d is less than one", n.name, n.value)
+	}
+	if len(o.Command) == 0 {
+		errs = append(errs, errors.New("no worker: give its command, such as -- python worker.py"))
+	} else if _, err := exec.LookPath(o.Command[0]); err != nil && o.Dir == "" {
+		errs = append(errs, fmt.Errorf("worker: %w", err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,49 @@
+package outcome
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// Errors that callers decide on.
+var (
+	// ErrExists: the output is there already.
+	ErrExists = errors.New("the output exists")
+	// ErrChanged: there is a run to go on with, and it is not this one.
+	ErrChanged = errors.New("the unfinished run is another one")
+	// ErrBusy: another process works on the same output.
+	ErrBusy = errors.New("another run writes this output")
+	// ErrFull is in a *WriteError when there is no room.
+	ErrFull = errors.New("no room on the disk")
+)
+
+// WriteError is a disk that did not take what it was given. What was committed
+// before stands, and the run can go on from there.
+type WriteError struct {
+	Op   string
+	File string
+	Err  error
+}
+
+func (e *WriteError) Error() string {
+	if errors.Is(e, ErrFull) {
+		return fmt.Sprintf("%s %s: %v: make room and run the same command again; it goes on where it stopped", e.Op, e.File, e.Err)
+	}
+	return fmt.Sprintf("%s %s: %v: nothing that was done is lost; run the same command again when the disk is well", e.Op, e.File, e.Err)
+}
+
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// Is makes a full disk, a used up quota and a limit on the size of files
+// recognisable as the same.
+func (e *WriteError) Is(target error) bool {
+	return target == ErrFull && (errors.Is(e.Err, syscall.ENOSPC) || errors.Is(e.Err, syscall.EDQUOT) || errors.Is(e.Err, syscall.EFBIG))
+}
+
+func writeError(op, file string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &WriteError{Op: op, File: file, Err: err}
+}

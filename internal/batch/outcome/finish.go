@@ -1,0 +1,232 @@
+package outcome
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Finish gives the output its name, in order if that was asked for, and
+// removes the folder. total is how many records the input has.
+//
+// It may be killed at any point. Until the journal says that the run is
+// complete, everything can be done again from the outcomes; after that, only
+// the rename and the tidying up are left, and each can be done again too.
+func (l *Log) Finish(total int64) error {
+	p := l.place
+	from := filepath.Join(p.dir, logName)
+	rewrite := p.shape.Ordered && !(l.tidy && p.shape.Format == JSONL && p.shape.Packing == None)
+	if rewrite {
+		from = filepath.Join(p.dir, orderedName)
+	}
+	if !l.over {
+		if l.done.count != total || l.top > total {
+			return fmt.Errorf("output: %d outcomes for %d records: this is a mistake in berth; the outcomes are in %s", l.done.count, total, p.dir)
+		}
+		if rewrite {
+			if err := l.order(from, total); err != nil {
+				return err
+			}
+		} else if err := l.headerOfNothing(); err != nil {
+			return err
+		}
+		if err := p.journal.append(entry{Complete: true}); err != nil {
+			return err
+		}
+		l.over = true
+	}
+	if err := p.rename(from); err != nil {
+		return err
+	}
+	return l.tidyUp()
+}
+
+// headerOfNothing: a CSV without records still has the header that was asked for.
+func (l *Log) headerOfNothing() error {
+	if l.table == nil || !l.table.settled() || l.bytes > 0 {
+		return nil
+	}
+	l.buf.Reset()
+	l.table.header(&l.buf)
+	data := l.buf.Bytes()
+	if l.pack != nil {
+		var err error
+		if data, err = l.pack.member(data); err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+	}
+	if _, err := l.file.WriteAt(data, 0); err != nil {
+		return writeError("write", l.file.Name(), err)
+	}
+	return writeError("sync", l.file.Name(), l.file.Sync())
+}
+
+// rename is done if the file is not there any more and the output is.
+func (p *Place) rename(from string) error {
+	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
+		if exists, err := p.outputExists(); err != nil || exists {
+			return err
+		}
+		return fmt.Errorf("output: %s is gone, and %s was removed: use --force to begin again", from, p.output)
+	}
+	exists, err := p.outputExists()
+	if err != nil {
+		return err
+	}
+	if exists && !p.replace {
+		return fmt.Errorf("%w: %s came into being during the run: move it away and run the same command again", ErrExists, p.output)
+	}
+	if err := os.Rename(from, p.output); err != nil {
+		return writeError("rename to", p.output, err)
+	}
+	return writeError("sync", filepath.Dir(p.output), syncDir(filepath.Dir(p.output)))
+}
+
+// tidyUp removes the folder, the journal last: without it nobody would know
+// what the rest is.
+func (l *Log) tidyUp() error {
+	p := l.place
+	if l.file != nil {
+		_ = l.file.Close()
+		l.file = nil
+	}
+	for _, name := range []string{logName, orderedName, spoolName, journalName} {
+		if err := os.Remove(filepath.Join(p.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("output: the run is complete, but %w", err)
+		}
+	}
+	if err := os.Remove(p.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("output: the run is complete, but %w", err)
+	}
+	return nil
+}
+
+// window is how many records are put in order at a time: their frames are held
+// in memory, 24 bytes each.
+const window = 2 << 20
+
+// order writes the outcomes in the order of the input.
+func (l *Log) order(path string, total int64) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	defer f.Close()
+	buffered := bufio.NewWriterSize(f, 256<<10)
+	out, err := newStream(l.place.shape.Packing, buffered)
+	if err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	if err := l.copyInOrder(out, total); err != nil {
+		return err
+	}
+	if err := errors.Join(out.Close(), buffered.Flush(), f.Sync()); err != nil {
+		return writeError("write", path, err)
+	}
+	return nil
+}
+
+func (l *Log) copyInOrder(out io.Writer, total int64) error {
+	write := func(data []byte) error {
+		_, err := out.Write(data)
+		return writeError("write", orderedName, err)
+	}
+	if l.place.shape.Format == CSV {
+		t := &table{}
+		columns, err := l.settleColumns(total)
+		if err != nil {
+			return err
+		}
+		t.settle(columns)
+		var row bytes.Buffer
+		plain := write
+		write = func(data []byte) error {
+			row.Reset()
+			for line := range bytes.Lines(data) {
+				t.row(&row, bytes.TrimSuffix(line, []byte("\n")))
+			}
+			return plain(row.Bytes())
+		}
+		if t.header(&row); t.settled() {
+			if err := plain(row.Bytes()); err != nil {
+				return err
+			}
+		}
+	}
+	return l.inOrder(total, write)
+}
+
+// inOrder hands over the frames in the order of the input.
+func (l *Log) inOrder(total int64, each func([]byte) error) error {
+	type piece struct{ first, offset, bytes int64 }
+	var pieces []piece
+	var buf []byte
+	for low := int64(0); low < total; low += window {
+		pieces = pieces[:0]
+		offset := int64(0)
+		_, err := l.place.journal.replay(func(e entry) error {
+			if e.Commit != nil {
+				for f := range e.Commit.each {
+					if f.first >= low && f.first < low+window {
+						pieces = append(pieces, piece{f.first, offset, f.bytes})
+					}
+					offset += f.bytes
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("output: read the journal: %w", err)
+		}
+		slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.first, b.first) })
+		for _, p := range pieces {
+			buf = slices.Grow(buf[:0], int(p.bytes))[:p.bytes]
+			if _, err := l.file.ReadAt(buf, p.offset); err != nil {
+				return fmt.Errorf("output: read %s: %w", l.file.Name(), err)
+			}
+			if err := each(buf); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// settleColumns finds the columns of an ordered CSV, so that they do not depend
+// on which outcome happened to come first.
+func (l *Log) settleColumns(total int64) ([]string, error) {
+	if columns := l.place.shape.Columns; columns != nil {
+		return columns, nil
+	}
+	var first, good []byte
+	err := l.inOrder(total, func(data []byte) error {
+		for line := range bytes.Lines(data) {
+			line = bytes.TrimSuffix(line, []byte("\n"))
+			if first == nil {
+				first = bytes.Clone(line)
+			}
+			if !Success(0, line).Failed {
+				good = bytes.Clone(line)
+				return errStop
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errStop) {
+		return nil, err
+	}
+	if good == nil {
+		good = first
+	}
+	if good == nil {
+		return nil, nil
+	}
+	return columnsOf([]Outcome{{Data: good}}), nil
+}

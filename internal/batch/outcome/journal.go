@@ -1,0 +1,141 @@
+package outcome
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"strconv"
+)
+
+// The journal is a text file of lines, each a checksum and a JSON object. The
+// first has the header, the following ones a commit each, and the last of a
+// finished run says so. A line that is not whole, and all that follows, counts
+// as never written: to forget a commit only means to do its records again, so
+// no damage to this file can make an output wrong.
+
+// entry is a line; one of its fields is set.
+type entry struct {
+	Header   *header `json:"header,omitempty"`
+	Commit   *commit `json:"commit,omitempty"`
+	Complete bool    `json:"complete,omitempty"`
+}
+
+// journalVersion grows when an older berth could not read the file any more.
+const journalVersion = 1
+
+// header is what a run was begun with, and has to go on with.
+type header struct {
+	Version int             `json:"berth_batch"`
+	Input   json.RawMessage `json:"input"` // a fingerprint; means nothing here
+	Shape
+	Replace bool `json:"replace,omitempty"` // an output that exists is replaced at the end
+}
+
+// commit is a group of outcomes that is in the file.
+type commit struct {
+	Bytes  int64   `json:"bytes"`            // length of the file with it
+	Failed int64   `json:"failed,omitempty"` // of the records
+	Frames []int64 `json:"frames"`           // triples: first record, records, bytes before compression
+
+	// Columns of a CSV output, in the commit that settled them; there may be none.
+	Columns []string `json:"columns,omitzero"`
+}
+
+// frame is a row of neighbouring records in the file.
+type frame struct{ first, count, bytes int64 }
+
+func (c *commit) each(yield func(frame) bool) {
+	for i := 0; i+2 < len(c.Frames); i += 3 {
+		if !yield(frame{c.Frames[i], c.Frames[i+1], c.Frames[i+2]}) {
+			return
+		}
+	}
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// journal is the file, open and locked.
+type journal struct {
+	file *os.File
+	end  int64 // where the next line goes
+}
+
+// append writes a line and waits for the disk.
+func (j *journal) append(e entry) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	line := fmt.Appendf(nil, "%08x %s\n", crc32.Checksum(text, castagnoli), text)
+	if _, err := j.file.WriteAt(line, j.end); err != nil {
+		return writeError("write", j.file.Name(), err)
+	}
+	if err := j.file.Sync(); err != nil {
+		return writeError("sync", j.file.Name(), err)
+	}
+	j.end += int64(len(line))
+	return nil
+}
+
+// errStop ends a replay early; the line that caused it is cut off with the rest.
+var errStop = errors.New("stop")
+
+// replay hands over every whole line from the beginning.
+func (j *journal) replay(each func(entry) error) (end int64, err error) {
+	r := bufio.NewReaderSize(io.NewSectionReader(j.file, 0, 1<<62), 64<<10)
+	for {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return end, err
+		}
+		e, ok := parseLine(line)
+		if !ok {
+			return end, nil
+		}
+		if err := each(e); err != nil {
+			if errors.Is(err, errStop) {
+				err = nil
+			}
+			return end, err
+		}
+		end += int64(len(line))
+	}
+}
+
+func parseLine(line []byte) (entry, bool) {
+	sum, text, ok := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+	want, err := strconv.ParseUint(string(sum), 16, 32)
+	if !ok || err != nil || len(sum) != 8 || crc32.Checksum(text, castagnoli) != uint32(want) {
+		return entry{}, false
+	}
+	var e entry
+	if json.Unmarshal(text, &e) != nil {
+		return entry{}, false
+	}
+	return e, true
+}
+
+// complete reports whether the run has all its outcomes.
+func (j *journal) complete() (bool, error) {
+	complete := false
+	_, err := j.replay(func(e entry) error {
+		complete = complete || e.Complete
+		return nil
+	})
+	return complete, err
+}
+
+// cut drops everything after end, so that a line that was torn is never
+// followed by a whole one.
+func (j *journal) cut(end int64) error {
+	j.end = end
+	return writeError("shorten", j.file.Name(), j.file.Truncate(end))
+}

@@ -1,0 +1,240 @@
+package outcome
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// Log takes the outcomes of one run. It is for one goroutine, except Done.
+type Log struct {
+	place *Place
+	file  *os.File
+	bytes int64        // committed
+	mu    sync.RWMutex // guards done
+	done  *set
+	fails int64
+	last  int64 // the record after the last one in the file
+	top   int64 // the record after the highest one in the file
+	tidy  bool  // the outcomes lie in the order of the input
+	over  bool  // the journal says that the run is complete
+
+	// An ordered output is written twice: first as it comes, as JSON lines,
+	// then in order, in its final shape.
+	table *table // for CSV that is written as it comes
+	pack  packer
+	buf   bytes.Buffer
+}
+
+// frameBytes is how long a frame gets before another one is begun; ordering
+// holds one of them in memory.
+const frameBytes = 1 << 20
+
+func (p *Place) beginNew(input json.RawMessage) (*Log, error) {
+	h := &header{Version: journalVersion, Input: input, Shape: p.shape, Replace: p.replace}
+	l, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.journal.append(entry{Header: h}); err != nil {
+		return nil, errors.Join(err, l.file.Close())
+	}
+	p.begun = h
+	if err := errors.Join(syncDir(p.dir), syncDir(filepath.Dir(p.dir))); err != nil {
+		return nil, errors.Join(writeError("sync", p.dir, err), l.file.Close())
+	}
+	return l, nil
+}
+
+func (p *Place) open() (*Log, error) {
+	l := &Log{place: p, done: newSet(), tidy: true}
+	if !p.shape.Ordered {
+		l.pack = newPacker(p.shape.Packing)
+		if p.shape.Format == CSV {
+			l.table = &table{}
+			l.table.settle(p.shape.Columns)
+		}
+	}
+	var err error
+	l.file, err = os.OpenFile(filepath.Join(p.dir, logName), os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("output: %w", err)
+	}
+	return l, nil
+}
+
+// resume reads the journal and cuts the files back to what it says. Commits
+// whose bytes are not there (a disk may lose what it promised) are forgotten.
+func (p *Place) resume() (*Log, error) {
+	complete, err := p.journal.complete()
+	if err != nil {
+		return nil, fmt.Errorf("output: read %s: %w", p.journal.file.Name(), err)
+	}
+	if complete {
+		return p.resumeComplete()
+	}
+	if exists, err := p.outputExists(); err != nil || exists && !p.replace {
+		return nil, cmp.Or(err, fmt.Errorf("%w: %s came into being since the run was begun: move it away, or use --force to begin again", ErrExists, p.output))
+	}
+	l, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.recover(); err != nil {
+		return nil, errors.Join(err, l.file.Close())
+	}
+	return l, nil
+}
+
+func (l *Log) recover() error {
+	stat, err := l.file.Stat()
+	if err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	end, err := l.place.journal.replay(func(e entry) error {
+		if e.Commit != nil && e.Commit.Bytes > stat.Size() {
+			return errStop
+		}
+		return l.learn(e.Commit)
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.place.journal.cut(end); err != nil {
+		return err
+	}
+	return writeError("shorten", l.file.Name(), l.file.Truncate(l.bytes))
+}
+
+// resumeComplete is for a run that had all its outcomes and was killed while
+// it gave the output its name: the file may have its final name already, so it
+// is not opened.
+func (p *Place) resumeComplete() (*Log, error) {
+	l := &Log{place: p, done: newSet(), tidy: true, over: true}
+	_, err := p.journal.replay(func(e entry) error { return l.learn(e.Commit) })
+	return l, err
+}
+
+// learn takes over what a commit says.
+func (l *Log) learn(c *commit) error {
+	if c == nil {
+		return nil
+	}
+	l.bytes = c.Bytes
+	l.fails += c.Failed
+	if c.Columns != nil && l.table != nil {
+		l.table.settle(c.Columns)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for f := range c.each {
+		l.tidy = l.tidy && f.first == l.last
+		l.last = f.first + f.count
+		l.top = max(l.top, l.last)
+		for i := range f.count {
+			if !l.done.add(f.first + i) {
+				return fmt.Errorf("output: the journal %s has record %d twice: use --force to begin again", l.place.journal.file.Name(), f.first+i)
+			}
+		}
+	}
+	return nil
+}
+
+// Done reports whether the outcome of a record is committed.
+func (l *Log) Done(index int64) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.done.has(index)
+}
+
+// Counts is how many outcomes are committed, and how many of them failed.
+func (l *Log) Counts() (done, failed int64) { return l.done.count, l.fails }
+
+// Complete reports whether the run was complete when it was resumed: only
+// Finish is left to do.
+func (l *Log) Complete() bool { return l.over }
+
+// Commit writes a group of outcomes and waits until the disk has them. After
+// an error the group is not committed, and the log can only be closed.
+func (l *Log) Commit(group []Outcome) error {
+	if len(group) == 0 {
+		return nil
+	}
+	slices.SortFunc(group, func(a, b Outcome) int { return cmp.Compare(a.Index, b.Index) })
+	c := &commit{}
+	l.buf.Reset()
+	if l.table != nil && l.bytes == 0 {
+		if !l.table.settled() {
+			c.Columns = columnsOf(group)
+			l.table.settle(c.Columns)
+		}
+		l.table.header(&l.buf)
+	}
+	for i := range group {
+		if l.done.has(group[i].Index) || i > 0 && group[i-1].Index == group[i].Index {
+			return fmt.Errorf("output: record %d has two outcomes: this is a mistake in berth", group[i].Index)
+		}
+		if group[i].Failed {
+			c.Failed++
+		}
+		before := l.buf.Len()
+		l.render(group[i].Data)
+		c.extend(group[i].Index, int64(l.buf.Len()-before))
+	}
+	data := l.buf.Bytes()
+	if l.pack != nil {
+		var err error
+		if data, err = l.pack.member(data); err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+	}
+	if _, err := l.file.WriteAt(data, l.bytes); err != nil {
+		return writeError("write", l.file.Name(), err)
+	}
+	if err := l.file.Sync(); err != nil {
+		return writeError("sync", l.file.Name(), err)
+	}
+	c.Bytes = l.bytes + int64(len(data))
+	if err := l.place.journal.append(entry{Commit: c}); err != nil {
+		return err
+	}
+	return l.learn(c)
+}
+
+// extend adds a record to the last frame, if it follows on it, or to a new one.
+func (c *commit) extend(index, bytes int64) {
+	if n := len(c.Frames); n > 0 {
+		first, count, size := &c.Frames[n-3], &c.Frames[n-2], &c.Frames[n-1]
+		if *first+*count == index && *size+bytes <= frameBytes {
+			*count++
+			*size += bytes
+			return
+		}
+	}
+	c.Frames = append(c.Frames, index, 1, bytes)
+}
+
+func (l *Log) render(data []byte) {
+	if l.table != nil {
+		l.table.row(&l.buf, data)
+		return
+	}
+	l.buf.Write(data)
+	l.buf.WriteByte('\n')
+}
+
+// Close keeps what is committed for another run to go on with.
+func (l *Log) Close() error {
+	var err error
+	if l.file != nil {
+		err = l.file.Close()
+		l.file = nil
+	}
+	return errors.Join(err, l.place.Close())
+}

@@ -1,0 +1,176 @@
+package batch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Stage is how far a run has got.
+type Stage string
+
+// The stages.
+const (
+	StageOpen      Stage = "open"      // not begun
+	StageRunning   Stage = "running"   // records are worked on
+	StageFinishing Stage = "finishing" // all have outcomes; the output is put in order and gets its name
+	StageDone      Stage = "done"
+	StageStopped   Stage = "stopped" // can be resumed
+	StageFailed    Stage = "failed"  // can be resumed when the reason is gone
+)
+
+// Progress is where a run stands.
+type Progress struct {
+	Output  string    `json:"output"`
+	Stage   Stage     `json:"stage"`
+	Started time.Time `json:"started,omitzero"`
+
+	Total    gpu.Opt[int64] `json:"total,omitzero" doc:"Records of the input; an estimate until it is read to its end."`
+	Exact    bool           `json:"total_exact"`
+	Done     int64          `json:"done" doc:"Records with an outcome, with those of earlier runs."`
+	Before   int64          `json:"done_before" doc:"Of which earlier runs did so many."`
+	Failed   int64          `json:"failed" doc:"Records whose outcome is an error, with those of earlier runs."`
+	Marked   int64          `json:"marked" doc:"Of which so many broke workers."`
+	Retries  int64          `json:"retries" doc:"Records that had to be given out again."`
+	Restarts int64          `json:"restarts" doc:"Workers that were started again."`
+
+	Rate gpu.Opt[float64] `json:"records_per_second,omitzero" doc:"Over the last ten seconds."`
+	Left gpu.Opt[float64] `json:"seconds_left,omitzero" doc:"As far as can be told from what was seen."`
+
+	Workers int           `json:"workers"`
+	GPUs    []GPUProgress `json:"gpus"`
+}
+
+// GPUProgress is the part of one GPU.
+type GPUProgress struct {
+	GPU
+	Workers  int              `json:"workers" doc:"That have a place there."`
+	Ready    int              `json:"ready" doc:"Of which take records."`
+	Speed    float64          `json:"multiplier"`
+	Batch    int              `json:"batch" doc:"Records in the last batch."`
+	Done     int64            `json:"done"`
+	Failed   int64            `json:"failed"`
+	Retries  int64            `json:"retries"`
+	Restarts int64            `json:"restarts"`
+	GivenUp  bool             `json:"given_up"`
+	Busy     float64          `json:"busy_seconds" doc:"Time that its workers were at work, added up."`
+	Rate     gpu.Opt[float64] `json:"records_per_second,omitzero"`
+	Latency  Histogram        `json:"latency" doc:"How long the batch took that a record was in."`
+}
+
+// Progress may be asked at any time, from any goroutine.
+func (r *Run) Progress() Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := Progress{
+		Output: r.opt.Output, Stage: r.stage, Started: r.started, Exact: r.eof,
+		Done: r.before + r.done, Before: r.before, Failed: r.failed, Marked: r.marked,
+		Retries: r.retries, Restarts: r.restarts, Workers: r.workers,
+		Rate: r.rates.of(func(s rateSample) int64 { return s.done }),
+	}
+	if total, ok := r.totalRecords(); ok {
+		p.Total = gpu.Some(total)
+	}
+	if left := r.secondsLeft(); left > 0 && r.stage == StageRunning {
+		if hands := r.hands(); hands > 0 {
+			p.Left = gpu.Some(left / hands)
+		}
+	}
+	for _, c := range r.cards {
+		p.GPUs = append(p.GPUs, c.progress(r.rates.of(func(s rateSample) int64 { return s.gpus[c.gpu.UUID] })))
+	}
+	slices.SortFunc(p.GPUs, func(a, b GPUProgress) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
+	})
+	return p
+}
+
+func (c *card) progress(rate gpu.Opt[float64]) GPUProgress {
+	return GPUProgress{
+		GPU: c.gpu, Workers: c.workers, Ready: c.ready, Speed: c.speed, Batch: c.batch,
+		Done: c.done, Failed: c.failed, Retries: c.retries, Restarts: c.restarts, GivenUp: c.givenUp,
+		Busy: c.busy.Seconds(), Rate: rate, Latency: c.latency.clone(),
+	}
+}
+
+// totalRecords is exact at the end of the input, and before that judged by how
+// much of it was read. The lock is held.
+func (r *Run) totalRecords() (int64, bool) {
+	if r.eof {
+		return r.total, true
+	}
+	if read, total := r.source.Position(); read > 0 && total > 0 && r.seen > 0 {
+		return int64(float64(r.seen) * max(1, float64(total)/float64(read))), true
+	}
+	return 0, false
+}
+
+// hands is how many workers are at it, as if all ran at full speed. The lock is
+// held.
+func (r *Run) hands() float64 {
+	sum := 0.0
+	for _, c := range r.cards {
+		sum += float64(c.ready) * c.speed / c.pace
+	}
+	return sum
+}
+
+// rates remembers the counts of the last seconds.
+type rates struct{ samples []rateSample }
+
+type rateSample struct {
+	at   time.Time
+	done int64
+	gpus map[string]int64
+}
+
+const rateWindow = 10 // samples, one a second
+
+// of is how fast a count has grown.
+func (r *rates) of(count func(rateSample) int64) gpu.Opt[float64] {
+	if len(r.samples) < 2 {
+		return gpu.Opt[float64]{}
+	}
+	first, last := r.samples[0], r.samples[len(r.samples)-1]
+	return gpu.Some(float64(count(last)-count(first)) / last.at.Sub(first.at).Seconds())
+}
+
+// measure takes a sample every second.
+func (r *Run) measure(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		r.mu.Lock()
+		s := rateSample{at: time.Now(), done: r.done, gpus: map[string]int64{}}
+		for uuid, c := range r.cards {
+			s.gpus[uuid] = c.done
+		}
+		r.rates.samples = append(r.rates.samples, s)
+		if n := len(r.rates.samples); n > rateWindow+1 {
+			r.rates.samples = slices.Delete(r.rates.samples, 0, n-rateWindow-1)
+		}
+		r.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *Run) begun() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stage = StageRunning
+	r.started = time.Now()
+}
+
+func (r *Run) setStage(s Stage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stage = s
+	r.ended = time.Now()
+}

@@ -1,0 +1,165 @@
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/berth-gpu/berth/internal/batch/rawjson"
+	"github.com/berth-gpu/berth/internal/batch/record"
+)
+
+// The protocol is lines of JSON on two pipes; docs/batch-protocol.md is its
+// text.
+
+// ProtocolVersion is spoken by this berth.
+const ProtocolVersion = 1
+
+// What the environment of a worker says: the numbers of the pipes, and the
+// version of the protocol.
+const (
+	envIn       = "BERTH_WORKER_IN"
+	envOut      = "BERTH_WORKER_OUT"
+	envProtocol = "BERTH_WORKER_PROTOCOL"
+	envName     = "BERTH_WORKER_NAME"
+)
+
+// The types of frames that a worker sends.
+const (
+	frameReady    = "ready"
+	frameResult   = "result"
+	frameError    = "error"
+	frameOOM      = "oom"
+	frameProgress = "progress"
+	frameBye      = "bye"
+)
+
+// frame is a line from a worker.
+type frame struct {
+	kind     string
+	id       int64
+	protocol int64
+	outcomes []byte            // of a result: a JSON array
+	errors   map[string]string // of a result: by the place of the record in the batch
+	text     string            // of error and oom
+}
+
+// appendBatch writes the frame that hands records to a worker.
+func appendBatch(to []byte, id int64, records []record.Record) []byte {
+	to = append(to, `{"type":"batch","id":`...)
+	to = strconv.AppendInt(to, id, 10)
+	to = append(to, `,"records":[`...)
+	for i, r := range records {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = append(to, r.Data...)
+	}
+	return append(to, "]}\n"...)
+}
+
+// byeFrame asks a worker to end.
+const byeFrame = `{"type":"bye"}` + "\n"
+
+// parseFrame refuses everything that is not one of the frames.
+func parseFrame(line []byte) (frame, error) {
+	line = bytes.TrimSpace(line)
+	switch {
+	case !utf8.Valid(line):
+		return frame{}, fmt.Errorf("not UTF-8 text: %.60q", line)
+	case !rawjson.Valid(line):
+		return frame{}, fmt.Errorf("not JSON: %.60q", line)
+	case !rawjson.IsObject(line):
+		return frame{}, fmt.Errorf("not an object: %.60q", line)
+	}
+	f := frame{id: -1}
+	for key, value := range rawjson.Fields(line) {
+		var err error
+		switch string(key) {
+		case `"type"`:
+			f.kind = rawjson.Text(value)
+		case `"id"`:
+			f.id, err = strconv.ParseInt(string(value), 10, 64)
+		case `"protocol"`:
+			f.protocol, err = strconv.ParseInt(string(value), 10, 64)
+		case `"outcomes"`:
+			f.outcomes = value
+		case `"errors"`:
+			err = json.Unmarshal(value, &f.errors)
+		case `"text"`:
+			f.text = rawjson.Text(value)
+		}
+		if err != nil {
+			return frame{}, fmt.Errorf("%s cannot be %.60s", key, value)
+		}
+	}
+	switch f.kind {
+	case frameReady, frameResult, frameError, frameOOM, frameProgress, frameBye:
+		return f, nil
+	}
+	return frame{}, fmt.Errorf("a frame of type %.40q, which nobody knows", f.kind)
+}
+
+// split takes a result apart: the outcome of each of n records, or its error.
+// The slices point into the line.
+func (f frame) split(n int) (outcomes [][]byte, faults map[int]string, err error) {
+	outcomes = make([][]byte, 0, n)
+	for o := range rawjson.Elements(f.outcomes) {
+		outcomes = append(outcomes, o)
+	}
+	if len(outcomes) != n {
+		return nil, nil, fmt.Errorf("%d outcomes for %d records", len(outcomes), n)
+	}
+	for key, text := range f.errors {
+		i, err := strconv.Atoi(key)
+		if err != nil || i < 0 || i >= n {
+			return nil, nil, fmt.Errorf("an error for record %.20q of %d", key, n)
+		}
+		if faults == nil {
+			faults = map[int]string{}
+		}
+		faults[i] = text
+	}
+	return outcomes, faults, nil
+}
+
+// errTooLong is a line that was longer than allowed; the rest of it was passed
+// over.
+var errTooLong = errors.New("an answer that is too long")
+
+// readLine reads a line into memory of its own, without its end; likely is
+// about how long it will be.
+func readLine(r *bufio.Reader, likely, most int) ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if err == nil {
+			part = part[:len(part)-1]
+		}
+		if len(line)+len(part) > most {
+			line, long = nil, true
+		} else if !long {
+			if line == nil && err != nil {
+				line = make([]byte, 0, min(max(likely, 2*len(part)), most))
+			}
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && (len(line) > 0 || long):
+			return nil, io.ErrUnexpectedEOF // it died in the middle of a word
+		case err != nil:
+			return nil, err
+		case long:
+			return nil, errTooLong
+		}
+		return line, nil
+	}
+}

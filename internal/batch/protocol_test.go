@@ -1,0 +1,139 @@
+package batch
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/internal/batch/record"
+)
+
+func TestAppendBatch(t *testing.T) {
+	records := []record.Record{{Data: []byte(`{"a": 1.50}`)}, {Data: []byte(`"x"`)}}
+	got := string(appendBatch(nil, 7, records))
+	if want := `{"type":"batch","id":7,"records":[{"a": 1.50},"x"]}` + "\n"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestParseFrame(t *testing.T) {
+	for _, test := range []struct {
+		line string
+		want string // what is wrong; empty: nothing
+	}{
+		{`{"type":"ready","protocol":1}`, ""},
+		{` {"protocol":1, "type" : "ready", "name":"anything else is passed over"}` + "\r", ""},
+		{`{"type":"result","id":3,"outcomes":[1,{"a":[]}],"errors":{"1":"x"}}`, ""},
+		{`{"type":"result","id":3,"outcomes":[],"errors":null}`, ""},
+		{`{"type":"oom","id":3,"text":"no memory"}`, ""},
+		{`{"type":"error","id":3,"text":"ValueError"}`, ""},
+		{`{"type":"progress"}`, ""},
+		{`{"type":"bye"}`, ""},
+		{``, "not JSON"},
+		{`hello`, "not JSON"},
+		{`{"type":"result","id":3,"outcomes":[NaN]}`, "not JSON"},
+		{"{\"type\":\"ready\xff\"}", "not UTF-8"},
+		{`[1]`, "not an object"},
+		{`{}`, `type ""`},
+		{`{"type":"batch"}`, `type "batch"`},
+		{`{"type":5}`, `type "5"`},
+		{`{"type":"result","id":"3"}`, `"id" cannot be "3"`},
+		{`{"type":"result","id":1.5}`, `"id" cannot be 1.5`},
+		{`{"type":"result","id":3,"errors":["x"]}`, `"errors" cannot be`},
+		{`{"type":"result","id":3,"errors":{"0":5}}`, `"errors" cannot be`},
+		{`{"type":"ready","protocol":"1"}`, `"protocol" cannot be`},
+	} {
+		_, err := parseFrame([]byte(test.line))
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", test.line, err, test.want)
+		}
+	}
+}
+
+func TestSplitResult(t *testing.T) {
+	for _, test := range []struct {
+		line string
+		n    int
+		want string
+	}{
+		{`{"type":"result","id":1,"outcomes":[1,null,{"a":2}],"errors":{"1":"bad"}}`, 3, ""},
+		{`{"type":"result","id":1,"outcomes":[]}`, 0, ""},
+		{`{"type":"result","id":1}`, 2, "0 outcomes for 2 records"},
+		{`{"type":"result","id":1,"outcomes":{"a":1}}`, 1, "0 outcomes"},
+		{`{"type":"result","id":1,"outcomes":[1,2]}`, 1, "2 outcomes for 1 records"},
+		{`{"type":"result","id":1,"outcomes":[1],"errors":{"1":"x"}}`, 1, "an error for record"},
+		{`{"type":"result","id":1,"outcomes":[1],"errors":{"-1":"x"}}`, 1, "an error for record"},
+		{`{"type":"result","id":1,"outcomes":[1],"errors":{"a":"x"}}`, 1, "an error for record"},
+	} {
+		f, err := parseFrame([]byte(test.line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes, faults, err := f.split(test.n)
+		if test.want != "" {
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s: %v, want %q", test.line, err, test.want)
+			}
+			continue
+		}
+		if err != nil || len(outcomes) != test.n || len(faults) != len(f.errors) {
+			t.Errorf("%s: %q %v %v", test.line, outcomes, faults, err)
+		}
+	}
+}
+
+func TestReadLine(t *testing.T) {
+	const text = "one\n\nfour\nseventeen bytes!!\nlast"
+	r := bufio.NewReaderSize(strings.NewReader(text), 16) // lines are longer than the buffer
+	var got []string
+	for {
+		line, err := readLine(r, 3, 10)
+		if errors.Is(err, errTooLong) {
+			got = append(got, "(too long)")
+			continue
+		}
+		if err != nil {
+			got = append(got, err.Error())
+			break
+		}
+		got = append(got, string(line))
+	}
+	if diff := cmp.Diff([]string{"one", "", "four", "(too long)", "unexpected EOF"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := readLine(bufio.NewReader(strings.NewReader("")), 0, 10); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+}
+
+// Whatever a worker says, it is a frame or nonsense.
+func FuzzFrame(f *testing.F) {
+	f.Add([]byte(`{"type":"result","id":3,"outcomes":[1,{"a":[]}],"errors":{"1":"x"}}`), 2)
+	f.Add([]byte(`{"type":"ready","protocol":1}`), 0)
+	f.Add([]byte(`{"type":"oom","id":-9,"text":"\ud800"}`), 1)
+	f.Fuzz(func(t *testing.T, line []byte, n int) {
+		frame, err := parseFrame(line)
+		if err != nil {
+			return
+		}
+		outcomes, faults, err := frame.split(max(n, 0) % 100)
+		if err != nil {
+			return
+		}
+		for _, o := range outcomes {
+			if !json.Valid(o) {
+				t.Fatalf("outcome %q of %q", o, line)
+			}
+		}
+		for i := range faults {
+			if i < 0 || i >= len(outcomes) {
+				t.Fatalf("an error for %d of %d", i, len(outcomes))
+			}
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/berth-gpu/berth/internal/batch/rawjson"
+)
+
+// csvDecoder makes an object of strings of each row. It is more lenient than
+// encoding/csv (quotes inside a plain field are text), and a quote that is
+// never closed spoils one line and not the rest of the file.
+type csvDecoder struct {
+	lines  *lines
+	comma  byte
+	header [][]byte // the columns, as JSON strings with a colon
+	row    []byte
+	out    []byte
+}
+
+// newCSV reads the header.
+func newCSV(l *lines, comma byte) (*csvDecoder, error) {
+	d := &csvDecoder{lines: l, comma: comma}
+	row, _, err := d.nextRow()
+	if err != nil {
+		return d, err // io.EOF: an empty file has no records
+	}
+	if !utf8.Valid(row) {
+		return d, errors.New("the header is not UTF-8 text")
+	}
+	seen := map[string]bool{}
+	for _, name := range split(row, comma) {
+		if seen[string(name)] {
+			return d, fmt.Errorf("the header has the column %q twice: give it another name", name)
+		}
+		seen[string(name)] = true
+		d.header = append(d.header, append(rawjson.AppendQuote(nil, name), ':'))
+	}
+	return d, nil
+}
+
+func (d *csvDecoder) next(skip bool) ([]byte, int64, int64, error) {
+	row, line, err := d.nextRow()
+	if err != nil || skip {
+		return nil, line, 0, err
+	}
+	if !utf8.Valid(row) {
+		return nil, line, 0, &fault{row, "not UTF-8 text"}
+	}
+	fields := split(row, d.comma)
+	if len(fields) != len(d.header) {
+		return nil, line, 0, &fault{row, fmt.Sprintf("%d fields where the header has %d", len(fields), len(d.header))}
+	}
+	d.out = append(d.out[:0], '{')
+	for i, f := range fields {
+		if i > 0 {
+			d.out = append(d.out, ',')
+		}
+		d.out = append(d.out, d.header[i]...)
+		d.out = rawjson.AppendQuote(d.out, f)
+	}
+	d.out = append(d.out, '}')
+	return d.out, line, int64(len(row)), nil
+}
+
+// nextRow gathers the lines of the next row and tells where it began. Empty
+// lines are not rows.
+func (d *csvDecoder) nextRow() ([]byte, int64, error) {
+	for {
+		line, whole, err := d.lines.next()
+		if err != nil {
+			return nil, d.lines.number, err
+		}
+		if !whole {
+			return nil, d.lines.number, d.lines.check(line, whole)
+		}
+		if len(line) > 0 {
+			d.row = append(d.row[:0], line...)
+			break
+		}
+	}
+	first := len(d.row)
+	start := d.lines.number
+	for open := quoteOpen(d.row, d.comma, false); open; {
+		line, whole, err := d.lines.next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, start, err
+		}
+		if err != nil || !whole || len(d.row)+len(line) >= d.lines.max {
+			if err == nil {
+				d.row = append(append(d.row, '\n'), line...)
+			}
+			if err == nil && !whole {
+				d.row = append(d.row, ' ') // so that it is still too long when it is read again
+			}
+			d.takeBack(first, start)
+			return nil, start, &fault{bytes.Clone(d.row[:first]), "a quote is never closed"}
+		}
+		open = quoteOpen(line, d.comma, true)
+		d.row = append(append(d.row, '\n'), line...)
+	}
+	return d.row, start, nil
+}
+
+// takeBack lets everything after the first line be read again.
+func (d *csvDecoder) takeBack(first int, start int64) {
+	if len(d.row) > first {
+		rest := bytes.Clone(d.row[first+1:])
+		rest = append(rest, '\n')
+		d.lines.again = append(rest, d.lines.again...)
+	}
+	d.lines.number = start
+}
+
+// quoteOpen reports whether a quoted field is open at the end of a line, given
+// whether one was at its beginning.
+func quoteOpen(line []byte, comma byte, open bool) bool {
+	atStart := !open
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case open && c == '"' && i+1 < len(line) && line[i+1] == '"':
+			i++
+		case open && c == '"':
+			open = false
+		case !open && atStart && c == '"':
+			open = true
+		}
+		atStart = !open && c == comma
+	}
+	return open
+}
+
+// split cuts a row into its fields, without quotes.
+func split(row []byte, comma byte) [][]byte {
+	var fields [][]byte
+	for {
+		if len(row) > 0 && row[0] == '"' {
+			field, rest := unquote(row[1:])
+			// Text after the closing quote belongs to the field.
+			tail, after, more := bytes.Cut(rest, []byte{comma})
+			fields = append(fields, append(field, tail...))
+			if !more {
+				return fields
+			}
+			row = after
+			continue
+		}
+		field, after, more := bytes.Cut(row, []byte{comma})
+		fields = append(fields, field)
+		if !more {
+			return fields
+		}
+		row = after
+	}
+}
+
+// unquote reads up to the closing quote; doubled quotes are one.
+func unquote(s []byte) (field, rest []byte) {
+	for {
+		before, after, found := bytes.Cut(s, []byte{'"'})
+		field = append(field, before...)
+		if !found {
+			return field, nil
+		}
+		if len(after) == 0 || after[0] != '"' {
+			return field, after
+		}
+		field = append(field, '"')
+		s = after[1:]
+	}
+}

@@ -1,0 +1,114 @@
+package record
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"time"
+)
+
+// Fingerprint tells whether an input is still the one a run was begun with. It
+// is stored with the run.
+type Fingerprint struct {
+	Format Format     `json:"format"`
+	Stream bool       `json:"stream,omitempty"` // it cannot be read again, so nothing more is known
+	Files  int        `json:"files"`
+	Bytes  int64      `json:"bytes"`
+	Digest string     `json:"digest"`         // over all the files
+	Each   []FileMark `json:"each,omitempty"` // left out where there are many
+}
+
+// FileMark is what is known of one file.
+type FileMark struct {
+	Path   string `json:"path"`
+	Size   int64  `json:"size"`
+	Digest string `json:"digest"`
+}
+
+const (
+	hashWhole = 64 << 20 // files up to this size are read whole
+	hashEnds  = 1 << 20  // of larger ones, this much at each end
+	marksKept = 100
+)
+
+// Fingerprint reads enough of the input to recognise it: small files whole; of
+// large ones the beginning, the end and the time of the last change. Where
+// files are records, their names, sizes and times count, and not what is in
+// them.
+func (s *Source) Fingerprint() (Fingerprint, error) {
+	f := Fingerprint{Format: s.format, Stream: s.stream, Files: len(s.files), Bytes: s.total}
+	if s.stream {
+		return f, nil
+	}
+	whole := sha256.New()
+	for _, file := range s.files {
+		mark := FileMark{Path: file.path, Size: file.stat.Size()}
+		var err error
+		if mark.Digest, err = s.digest(file); err != nil {
+			return f, fmt.Errorf("input: %w", err)
+		}
+		fmt.Fprintf(whole, "%d %s\n", mark.Size, mark.Digest)
+		if len(s.files) <= marksKept && s.format != Files {
+			f.Each = append(f.Each, mark)
+		}
+	}
+	f.Digest = sum(whole)
+	return f, nil
+}
+
+func (s *Source) digest(f file) (string, error) {
+	h := sha256.New()
+	if s.format == Files {
+		fmt.Fprintf(h, "%q %d", f.path, f.stat.ModTime().UnixNano())
+		return sum(h), nil
+	}
+	r, err := os.Open(f.path)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	if f.stat.Size() <= hashWhole {
+		_, err = io.Copy(h, r)
+		return sum(h), err
+	}
+	if _, err = io.CopyN(h, r, hashEnds); err != nil {
+		return "", err
+	}
+	if _, err = r.Seek(-hashEnds, io.SeekEnd); err != nil {
+		return "", err
+	}
+	_, err = io.CopyN(h, r, hashEnds)
+	fmt.Fprintf(h, "%s", f.stat.ModTime().UTC().Format(time.RFC3339Nano))
+	return sum(h), err
+}
+
+func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }
+
+// Difference says how the input differs from the one before, in a few words;
+// empty: it does not. Where a file lies does not matter.
+func (f Fingerprint) Difference(before Fingerprint) string {
+	switch {
+	case f.Stream || before.Stream:
+		return "it is a stream, which cannot be read again"
+	case f.Format != before.Format:
+		return fmt.Sprintf("it was read as %s and is now read as %s", before.Format, f.Format)
+	case f.Files != before.Files:
+		return fmt.Sprintf("it had %d input files and now has %d", before.Files, f.Files)
+	case f.Digest == before.Digest:
+		return ""
+	}
+	for i, mark := range f.Each {
+		if i >= len(before.Each) {
+			break
+		}
+		if old := before.Each[i]; old.Size != mark.Size {
+			return fmt.Sprintf("%s had %d bytes and now has %d", mark.Path, old.Size, mark.Size)
+		} else if old.Digest != mark.Digest {
+			return fmt.Sprintf("%s has other content", mark.Path)
+		}
+	}
+	return "files were changed, renamed or replaced"
+}

@@ -1,0 +1,140 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/berth-gpu/berth/internal/batch/rawjson"
+)
+
+// lines cuts a stream into lines of limited length, without their ends.
+type lines struct {
+	r      *bufio.Reader
+	max    int
+	long   []byte // a line that did not fit into the reader's buffer
+	again  []byte // lines to be read once more, before the rest
+	number int64  // of the line that was read last, from 1
+}
+
+// newLines passes over a byte order mark.
+func newLines(r *bufio.Reader, max int) (*lines, error) {
+	head, err := r.Peek(3)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if string(head) == "\xef\xbb\xbf" {
+		_, _ = r.Discard(3) // they are in the buffer
+	}
+	return &lines{r: r, max: max}, nil
+}
+
+// next is the next line, valid until the next call. whole is false if the line
+// was longer than allowed and only its beginning is returned.
+func (l *lines) next() (line []byte, whole bool, err error) {
+	if len(l.again) > 0 {
+		l.number++
+		line, l.again, _ = bytes.Cut(l.again, []byte("\n"))
+		return line[:min(len(line), l.max)], len(line) <= l.max, nil
+	}
+	line, err = l.r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		line, err = l.gather(line)
+	}
+	if errors.Is(err, io.EOF) && len(line) > 0 {
+		err = nil // the last line need not have an end
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	l.number++
+	line = chomp(line)
+	return line[:min(len(line), l.max)], len(line) <= l.max, nil
+}
+
+// gather reads a line that is longer than the buffer, and keeps no more of it
+// than is allowed, and one byte to tell.
+func (l *lines) gather(part []byte) ([]byte, error) {
+	l.long = l.long[:0]
+	for {
+		l.long = append(l.long, part[:min(len(part), max(l.max+1-len(l.long), 0))]...)
+		var err error
+		part, err = l.r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		l.long = append(l.long, part[:min(len(part), max(l.max+1-len(l.long), 0))]...)
+		return l.long, err
+	}
+}
+
+func chomp(line []byte) []byte {
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r"))
+}
+
+// check finds what makes a line no text that a worker could be given.
+func (l *lines) check(line []byte, whole bool) error {
+	if !whole {
+		return &fault{line, fmt.Sprintf("longer than %d bytes", l.max)}
+	}
+	if !utf8.Valid(line) {
+		return &fault{line, "not UTF-8 text"}
+	}
+	return nil
+}
+
+// textDecoder makes a string of each line.
+type textDecoder struct{ *lines }
+
+func (d *textDecoder) next(skip bool) ([]byte, int64, int64, error) {
+	line, whole, err := d.lines.next()
+	if err != nil || skip {
+		return nil, d.number, 0, err
+	}
+	if err := d.check(line, whole); err != nil {
+		return nil, d.number, 0, err
+	}
+	return rawjson.AppendQuote(nil, line), d.number, int64(len(line)), nil
+}
+
+// jsonDecoder takes lines that are JSON. Empty ones are not records.
+type jsonDecoder struct{ *lines }
+
+func (d *jsonDecoder) next(skip bool) ([]byte, int64, int64, error) {
+	for {
+		line, whole, err := d.lines.next()
+		if err != nil {
+			return nil, d.number, 0, err
+		}
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 && whole {
+			continue
+		}
+		if skip {
+			return nil, d.number, 0, nil
+		}
+		if err := d.check(line, whole); err != nil {
+			return nil, d.number, 0, err
+		}
+		if !rawjson.Valid(line) {
+			return nil, d.number, 0, &fault{line, "not JSON: " + complaint(line)}
+		}
+		return line, d.number, int64(len(line)), nil
+	}
+}
+
+// complaint is what is wrong with JSON, in the words of the decoder.
+func complaint(line []byte) string {
+	var value json.RawMessage
+	err := json.Unmarshal(line, &value)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Sprintf("%v at byte %d", err, syntax.Offset)
+	}
+	return fmt.Sprint(err)
+}

@@ -1,0 +1,175 @@
+package record
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/berth-gpu/berth/internal/batch/rawjson"
+)
+
+// Next is the next record that is wanted, or io.EOF. Its data is not used
+// again. Other errors are about the input as a whole; reading cannot go on.
+func (s *Source) Next() (Record, error) {
+	for {
+		if s.format == Files {
+			return s.nextFile()
+		}
+		if s.current == nil {
+			if err := s.advance(); err != nil {
+				return Record{}, err
+			}
+		}
+		skip := s.spec.Done != nil && s.spec.Done(s.index)
+		data, line, size, err := s.current.next(skip)
+		if errors.Is(err, io.EOF) {
+			s.current = nil
+			if err := s.Close(); err != nil {
+				return Record{}, fmt.Errorf("read %s: %w", s.name, err)
+			}
+			continue
+		}
+		bad, isFault := err.(*fault)
+		if err != nil && !isFault {
+			return Record{}, fmt.Errorf("read %s: line %d: %w", s.name, line, err)
+		}
+		index := s.index
+		s.index++
+		if skip {
+			continue
+		}
+		if isFault {
+			r := bad.spoiled(fmt.Sprintf("%s line %d", s.name, line))
+			r.Index = index
+			return r, nil
+		}
+		return Record{Index: index, Data: slices.Clone(data), Weight: s.spec.Cost.of(data, size)}, nil
+	}
+}
+
+// Count is how many records were passed so far; after io.EOF, how many there
+// are.
+func (s *Source) Count() int64 { return s.index }
+
+// nextFile makes a record of a file.
+func (s *Source) nextFile() (Record, error) {
+	for ; s.next < len(s.files); s.next++ {
+		f := s.files[s.next]
+		index := s.index
+		s.index++
+		s.read.Add(f.stat.Size())
+		if s.spec.Done != nil && s.spec.Done(index) {
+			continue
+		}
+		s.next++
+		data := append([]byte(`{"path":`), rawjson.Quote(f.path)...)
+		data = fmt.Appendf(data, `,"size":%d}`, f.stat.Size())
+		return Record{Index: index, Data: data, Weight: s.spec.Cost.of(data, f.stat.Size())}, nil
+	}
+	return Record{}, io.EOF
+}
+
+// advance opens the next file or stream.
+func (s *Source) advance() error {
+	if s.spec.Stream != nil {
+		if s.next > 0 {
+			return io.EOF
+		}
+		s.next++
+		s.name = "standard input"
+		return s.begin(s.spec.Stream, ',')
+	}
+	if s.next >= len(s.files) {
+		return io.EOF
+	}
+	path := s.files[s.next].path
+	s.next++
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("input: %w", err)
+	}
+	s.name, s.closer = path, f
+	comma := byte(',')
+	if strings.Contains(strings.ToLower(filepath.Base(path)), ".tsv") {
+		comma = '\t'
+	}
+	return s.begin(f, comma)
+}
+
+// Close lets go of the file that is open.
+func (s *Source) Close() error {
+	if s.closer == nil {
+		return nil
+	}
+	c := s.closer
+	s.closer = nil
+	return c.Close()
+}
+
+// begin unpacks what is compressed, whatever it is called, and starts the
+// decoder.
+func (s *Source) begin(r io.Reader, comma byte) error {
+	plain, err := unpack(bufio.NewReaderSize(&counting{r, s}, 256<<10))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.name, err)
+	}
+	lines, err := newLines(plain, s.spec.MaxBytes)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.name, err)
+	}
+	switch s.format {
+	case CSV:
+		s.current, err = newCSV(lines, comma)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read %s: %w", s.name, err)
+		}
+	case Lines:
+		s.current = &textDecoder{lines}
+	default:
+		s.current = &jsonDecoder{lines}
+	}
+	return nil
+}
+
+func unpack(r *bufio.Reader) (*bufio.Reader, error) {
+	head, err := r.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch {
+	case strings.HasPrefix(string(head), "\x1f\x8b"):
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		return bufio.NewReaderSize(z, 256<<10), nil
+	case string(head) == "\x28\xb5\x2f\xfd":
+		// One goroutine and a small window: memory stays flat, and a file that
+		// asks for a window of gigabytes is refused.
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
+		if err != nil {
+			return nil, err
+		}
+		return bufio.NewReaderSize(z.IOReadCloser(), 256<<10), nil
+	}
+	return r, nil
+}
+
+type counting struct {
+	io.Reader
+	source *Source
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.source.read.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,184 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// Spec says what to read, and how.
+type Spec struct {
+	Paths    []string  // files, and patterns of files as in filepath.Match
+	Stream   io.Reader // read instead of Paths
+	Format   Format
+	Cost     Cost
+	MaxBytes int // the longest record; longer ones become errors. 0: 16 MiB
+
+	// Done reports records that are not wanted any more: Next passes over
+	// them. Nil: all are wanted.
+	Done func(index int64) bool
+}
+
+const defaultMaxBytes = 16 << 20
+
+// Source is an open input. It is read by one goroutine; Position may be asked
+// by others.
+type Source struct {
+	spec    Spec
+	format  Format
+	files   []file
+	stream  bool // at least a part cannot be read twice
+	total   int64
+	read    atomic.Int64 // bytes taken from the files
+	next    int          // the file to open next
+	current decoder
+	closer  io.Closer
+	name    string // of the current file
+	index   int64  // of the next record
+}
+
+type file struct {
+	path string
+	stat fs.FileInfo
+}
+
+// decoder cuts one stream into records.
+type decoder interface {
+	// next returns the next record as JSON, valid until the next call, its
+	// line, and its size for the weight. With skip it may leave out the data.
+	// A *fault is about this record alone.
+	next(skip bool) (data []byte, line, size int64, err error)
+}
+
+// Open finds the files and works out the format. Nothing is read yet.
+func Open(spec Spec) (*Source, error) {
+	if spec.MaxBytes <= 0 {
+		spec.MaxBytes = defaultMaxBytes
+	}
+	if spec.Cost.By == ByField && spec.Cost.Field == "" {
+		return nil, errors.New("cost by field: name the field")
+	}
+	s := &Source{spec: spec, format: spec.Format}
+	if spec.Stream != nil {
+		s.stream = true
+		if s.format == Auto {
+			s.format = JSONL
+		}
+		if s.format == Files {
+			return nil, errors.New("a stream holds no files: give a pattern of files, or another format")
+		}
+		return s, nil
+	}
+	if err := s.find(); err != nil {
+		return nil, err
+	}
+	return s, s.settleFormat()
+}
+
+// find expands the patterns. The order is that of the patterns, and
+// alphabetical within each.
+func (s *Source) find() error {
+	if len(s.spec.Paths) == 0 {
+		return errors.New("no input: name a file, or a pattern of files")
+	}
+	seen := map[string]bool{}
+	for _, pattern := range s.spec.Paths {
+		paths := []string{pattern}
+		if isPattern(pattern) {
+			var err error
+			if paths, err = filepath.Glob(pattern); err != nil {
+				return fmt.Errorf("input %q: %w", pattern, err)
+			}
+			if len(paths) == 0 {
+				return fmt.Errorf("input %q: no file matches", pattern)
+			}
+			slices.Sort(paths)
+		}
+		for _, path := range paths {
+			if seen[path] {
+				continue
+			}
+			seen[path] = true
+			stat, err := os.Stat(path)
+			if err != nil {
+				return fmt.Errorf("input: %w", err)
+			}
+			if stat.IsDir() {
+				if isPattern(pattern) {
+					continue
+				}
+				return fmt.Errorf("input %s is a directory: give a pattern, such as %s", path, filepath.Join(path, "*"))
+			}
+			s.stream = s.stream || !stat.Mode().IsRegular()
+			s.total += stat.Size()
+			s.files = append(s.files, file{path, stat})
+		}
+	}
+	return nil
+}
+
+// isPattern: a file that exists under the very name is no pattern, whatever
+// characters it has.
+func isPattern(path string) bool {
+	if !strings.ContainsAny(path, `*?[`) {
+		return false
+	}
+	_, err := os.Lstat(path)
+	return err != nil
+}
+
+func (s *Source) settleFormat() error {
+	switch s.format {
+	case JSONL, CSV, Lines, Files:
+		return nil
+	case Auto:
+	default:
+		return fmt.Errorf("input format %q is not known: jsonl, csv, lines or files", s.format)
+	}
+	for _, pattern := range s.spec.Paths {
+		f := formatOf(pattern)
+		if f == Auto && isPattern(pattern) {
+			f = Files
+		}
+		if f == Auto {
+			return fmt.Errorf("the name of input %s does not tell its format: say jsonl, csv, lines or files", pattern)
+		}
+		if s.format != Auto && s.format != f {
+			return fmt.Errorf("inputs of different formats (%s and %s): say which one to read them all as", s.format, f)
+		}
+		s.format = f
+	}
+	return nil
+}
+
+// formatOf goes by the name, without the ending of a compressed file.
+func formatOf(path string) Format {
+	name := strings.ToLower(filepath.Base(path))
+	for _, packed := range []string{".gz", ".zst"} {
+		name = strings.TrimSuffix(name, packed)
+	}
+	switch filepath.Ext(name) {
+	case ".jsonl", ".ndjson":
+		return JSONL
+	case ".csv", ".tsv":
+		return CSV
+	case ".txt":
+		return Lines
+	}
+	return Auto
+}
+
+// Format is the format that is read.
+func (s *Source) Format() Format { return s.format }
+
+// IsStream reports whether the input, or a part of it, can be read only once.
+func (s *Source) IsStream() bool { return s.stream }
+
+// Position is how many bytes were read, of how many; 0: not known.
+func (s *Source) Position() (read, total int64) { return s.read.Load(), s.total }

@@ -1,0 +1,85 @@
+// Package record reads records: JSON lines, CSV, plain lines, or files that
+// are records themselves, from files, patterns of files and streams, plain or
+// compressed. A record that cannot be read is a record all the same, with an
+// error: none is dropped, and the numbers of the others do not change.
+package record
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/berth-gpu/berth/internal/batch/rawjson"
+)
+
+// Record is one record of the input.
+type Record struct {
+	Index  int64   // its place in the whole input, from 0
+	Data   []byte  // its JSON, on one line
+	Weight float64 // known or presumed cost, in any unit; 0: not known
+
+	// Error says why the record cannot be given to a worker, and where it
+	// stands in the input. Data is then what could be read of it, as a string.
+	Error string
+}
+
+// Format is how the input holds its records.
+type Format string
+
+// The formats.
+const (
+	Auto  Format = ""      // by the name: .jsonl and .ndjson, .csv and .tsv, .txt; another pattern means files
+	JSONL Format = "jsonl" // a JSON value on each line; empty lines are skipped
+	CSV   Format = "csv"   // a header and rows; a record is an object of strings
+	Lines Format = "lines" // a record is the text of a line, as a JSON string
+	Files Format = "files" // a record is a file: {"path": …, "size": …}
+)
+
+// Cost is where the weight of a record comes from.
+type Cost struct {
+	By    Basis
+	Field string // for ByField
+}
+
+// Basis is what a cost is taken from.
+type Basis string
+
+// The bases.
+const (
+	BySize    Basis = ""      // the size of the record, or of the file it names; how much that says is learned
+	ByField   Basis = "field" // a number in the record
+	ByNothing Basis = "none"  // no cost: records keep their order
+)
+
+// of is the weight of a record of so many bytes.
+func (c Cost) of(data []byte, size int64) float64 {
+	switch c.By {
+	case ByNothing:
+		return 0
+	case ByField:
+		w, err := strconv.ParseFloat(rawjson.Text(rawjson.Field(data, c.Field)), 64)
+		if err != nil || math.IsNaN(w) || math.IsInf(w, 0) || w < 0 {
+			return 0
+		}
+		return w
+	}
+	return float64(size)
+}
+
+// fault is what is wrong with a single record; its place is added later.
+type fault struct {
+	raw  []byte // what was found
+	text string
+}
+
+func (f *fault) Error() string { return f.text }
+
+// spoiled turns what was found into a record with an error.
+func (f *fault) spoiled(place string) Record {
+	const keep = 4096
+	raw := f.raw
+	if len(raw) > keep {
+		raw = raw[:keep]
+	}
+	return Record{Data: rawjson.AppendQuote(nil, raw), Error: fmt.Sprintf("%s: %s", place, f.text)}
+}

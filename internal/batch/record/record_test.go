@@ -1,0 +1,371 @@
+package record
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+	"pgregory.net/rapid"
+)
+
+// all reads a source to its end, one line of text per record.
+func all(t testing.TB, spec Spec) []string {
+	t.Helper()
+	s, err := Open(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var out []string
+	last := int64(-1)
+	for {
+		r, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Index <= last || !json.Valid(r.Data) || bytes.ContainsRune(r.Data, '\n') {
+			t.Fatalf("record %d after %d: %q", r.Index, last, r.Data)
+		}
+		last = r.Index
+		line := string(r.Data)
+		if r.Error != "" {
+			line += " ! " + r.Error
+		}
+		out = append(out, line)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	for _, test := range []struct {
+		name   string
+		format Format
+		text   string
+		want   []string
+	}{
+		{"nothing", JSONL, "", nil},
+		{"empty lines only", JSONL, "\n \n\r\n", nil},
+		{"values of every kind", JSONL, "{\"a\": 1}\n[1,2]\n\"s\"\n1.50\nnull\n", []string{`{"a": 1}`, `[1,2]`, `"s"`, `1.50`, `null`}},
+		{"no end of line, byte order mark, carriage returns", JSONL, "\xef\xbb\xbf{\"a\":1}\r\n\r\n 2 ", []string{`{"a":1}`, `2`}},
+		{"what is not JSON is a record with an error", JSONL, "1\n{\"a\":\n3\nNaN\n", []string{
+			`1`, `"{\"a\":" ! standard input line 2: not JSON: unexpected end of JSON input at byte 5`,
+			`3`, `"NaN" ! standard input line 4: not JSON: invalid character 'N' looking for beginning of value at byte 1`}},
+		{"text that is none", JSONL, "1\n\"\xff\"\n", []string{`1`, `"\"\ufffd\"" ! standard input line 2: not UTF-8 text`}},
+		{"too long", JSONL, "1\n\"" + long + "\"\n3\n", []string{`1`, `"\"` + long[:49] + `" ! standard input line 2: longer than 50 bytes`, `3`}},
+		{"too long, at the end", JSONL, long, []string{`"` + long[:50] + `" ! standard input line 1: longer than 50 bytes`}},
+		{"lines", Lines, "a\n\n \"b\"\r\nc", []string{`"a"`, `""`, `" \"b\""`, `"c"`}},
+		{"csv", CSV, "a,b\n1,x\n\n\"2\",\"y,\"\"z\"\"\"\n", []string{`{"a":"1","b":"x"}`, `{"a":"2","b":"y,\"z\""}`}},
+		{"csv without records", CSV, "a,b\n", nil},
+		{"csv without anything", CSV, "", nil},
+		{"csv over lines", CSV, "a,b\r\n1,\"x\r\ny\"\r\n2,z\r\n", []string{`{"a":"1","b":"x\ny"}`, `{"a":"2","b":"z"}`}},
+		{"csv with wrong numbers of fields", CSV, "a,b\n1\n1,2,3\n1,2\n", []string{
+			`"1" ! standard input line 2: 1 fields where the header has 2`,
+			`"1,2,3" ! standard input line 3: 3 fields where the header has 2`, `{"a":"1","b":"2"}`}},
+		{"csv with a quote inside", CSV, "a,b\n5\" pipe,x\n", []string{`{"a":"5\" pipe","b":"x"}`}},
+		{"csv with a quote that is never closed", CSV, "a,b\n1,\"x\n2,y\n3,z\n", []string{
+			`"1,\"x" ! standard input line 2: a quote is never closed`, `{"a":"2","b":"y"}`, `{"a":"3","b":"z"}`}},
+		{"csv with a quote that is not closed soon", CSV, "a,b\n1,\"x\n2," + long[:20] + "\n3," + long[:30] + "\n4,y\n", []string{
+			`"1,\"x" ! standard input line 2: a quote is never closed`, `{"a":"2","b":"` + long[:20] + `"}`, `{"a":"3","b":"` + long[:30] + `"}`, `{"a":"4","b":"y"}`}},
+		{"csv with an open quote before a line that is too long", CSV, "a,b\n1,\"x\n2," + long + "\n4,y\n", []string{
+			`"1,\"x" ! standard input line 2: a quote is never closed`, `"2,` + long[:48] + `" ! standard input line 3: longer than 50 bytes`, `{"a":"4","b":"y"}`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := all(t, Spec{Stream: strings.NewReader(test.text), Format: test.format, MaxBytes: 50})
+			for i := range got { // Quote keeps what it can; both spellings mean the same
+				got[i] = strings.ReplaceAll(got[i], "\ufffd", `\ufffd`)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whatever encoding/csv writes is read back as it was.
+func TestCSVReadsWhatIsWritten(t *testing.T) {
+	field := rapid.StringOf(rapid.SampledFrom([]rune("ab,\"\n ;ü")))
+	rapid.Check(t, func(t *rapid.T) {
+		columns := rapid.IntRange(1, 4).Draw(t, "columns")
+		var text bytes.Buffer
+		w := csv.NewWriter(&text)
+		header := []string{"c0", "c1", "c2", "c3"}[:columns]
+		_ = w.Write(header)
+		var want []map[string]string
+		for range rapid.IntRange(0, 10).Draw(t, "rows") {
+			row, object := []string{}, map[string]string{}
+			for i := range columns {
+				row = append(row, field.Draw(t, "field"))
+				object[header[i]] = row[i]
+			}
+			if columns == 1 && row[0] == "" {
+				continue // written as an empty line, which is no row
+			}
+			_ = w.Write(row)
+			want = append(want, object)
+		}
+		w.Flush()
+		s, err := Open(Spec{Stream: &text, Format: CSV})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range want {
+			r, err := s.Next()
+			if err != nil || r.Error != "" {
+				t.Fatalf("%v %s", err, r.Error)
+			}
+			var got map[string]string
+			if err := json.Unmarshal(r.Data, &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(object, got); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+		if _, err := s.Next(); !errors.Is(err, io.EOF) {
+			t.Fatalf("after the last row: %v", err)
+		}
+	})
+}
+
+func TestLongLines(t *testing.T) {
+	// Longer than the reader's buffer, on both sides of the limit.
+	const limit = 600 << 10
+	fits, over := strings.Repeat("a", limit), strings.Repeat("b", limit+1)
+	got := all(t, Spec{Stream: strings.NewReader(fits + "\n" + over + "\nc\n" + over), Format: Lines, MaxBytes: limit})
+	if len(got) != 4 || got[0] != `"`+fits+`"` || !strings.HasSuffix(got[1], "line 2: longer than 614400 bytes") || got[2] != `"c"` || !strings.Contains(got[3], "line 4") {
+		for i, g := range got {
+			t.Logf("%d: %.20s… (%d bytes)", i, g, len(g))
+		}
+		t.Error("lines longer than the buffer are not what they should be")
+	}
+}
+
+func write(t testing.TB, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "b.jsonl"), "3\n")
+	write(t, filepath.Join(dir, "a.jsonl"), "1\n2") // no end of line
+	write(t, filepath.Join(dir, "c.jsonl"), "")
+	write(t, filepath.Join(dir, "x.tif"), "12345")
+	if err := os.Mkdir(filepath.Join(dir, "d.jsonl"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	pattern := filepath.Join(dir, "*.jsonl")
+	if diff := cmp.Diff([]string{"1", "2", "3"}, all(t, Spec{Paths: []string{pattern}})); diff != "" {
+		t.Errorf("a pattern (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"3", "1", "2"}, all(t, Spec{Paths: []string{filepath.Join(dir, "b.jsonl"), pattern}})); diff != "" {
+		t.Errorf("a file that is named twice (-want +got):\n%s", diff)
+	}
+	want := []string{fmt.Sprintf(`{"path":%q,"size":5}`, filepath.Join(dir, "x.tif"))}
+	if diff := cmp.Diff(want, all(t, Spec{Paths: []string{filepath.Join(dir, "*.tif")}})); diff != "" {
+		t.Errorf("files as records (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"1", "3"}, all(t, Spec{Paths: []string{pattern}, Done: func(i int64) bool { return i == 1 }})); diff != "" {
+		t.Errorf("passing over what is done (-want +got):\n%s", diff)
+	}
+}
+
+func TestCompressed(t *testing.T) {
+	text := strings.Repeat("{\"a\":1}\n", 1000)
+	var zipped, zstded bytes.Buffer
+	g := gzip.NewWriter(&zipped)
+	_, _ = g.Write([]byte(text))
+	_ = g.Close()
+	z, err := zstd.NewWriter(&zstded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = z.Write([]byte(text))
+	_ = z.Close()
+	for name, packed := range map[string]string{
+		"gzip": zipped.String(), "gzip in two members": zipped.String() + zipped.String(),
+		"zstd": zstded.String(), "zstd in two frames": zstded.String() + zstded.String(),
+	} {
+		want := 1000
+		if strings.Contains(name, "two") {
+			want = 2000
+		}
+		if got := all(t, Spec{Stream: strings.NewReader(packed)}); len(got) != want {
+			t.Errorf("%s: %d records, want %d", name, len(got), want)
+		}
+	}
+	s, err := Open(Spec{Stream: bytes.NewReader(zipped.Bytes()[:zipped.Len()-10])})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = s.Next()
+	}
+	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error("a file that was cut off counts as read")
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	data := write(t, filepath.Join(dir, "data.json"), "[]")
+	lines := write(t, filepath.Join(dir, "a.jsonl"), "1\n")
+	table := write(t, filepath.Join(dir, "b.csv"), "x\n1\n")
+	twice := write(t, filepath.Join(dir, "c.csv"), "x,x\n1,2\n")
+	for _, test := range []struct {
+		name string
+		spec Spec
+		want string
+	}{
+		{"nothing to read", Spec{}, "no input"},
+		{"no such file", Spec{Paths: []string{filepath.Join(dir, "none.jsonl")}}, "no such file"},
+		{"no match", Spec{Paths: []string{filepath.Join(dir, "*.none")}}, "no file matches"},
+		{"a bad pattern", Spec{Paths: []string{filepath.Join(dir, "[")}}, "pattern"},
+		{"a directory", Spec{Paths: []string{dir}}, "give a pattern"},
+		{"a name that tells nothing", Spec{Paths: []string{data}}, "does not tell its format"},
+		{"two formats", Spec{Paths: []string{lines, table}}, "different formats"},
+		{"a format nobody knows", Spec{Paths: []string{lines}, Format: "xml"}, "not known"},
+		{"files from a stream", Spec{Stream: strings.NewReader(""), Format: Files}, "holds no files"},
+		{"a cost without a field", Spec{Paths: []string{lines}, Cost: Cost{By: ByField}}, "name the field"},
+	} {
+		if _, err := Open(test.spec); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want something about %q", test.name, err, test.want)
+		}
+	}
+	s, err := Open(Spec{Paths: []string{twice}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Next(); err == nil || !strings.Contains(err.Error(), `column "x" twice`) {
+		t.Errorf("a header with a column twice: %v", err)
+	}
+}
+
+func TestWeight(t *testing.T) {
+	record := `{"n": 7.5, "s": "12", "bad": "x", "neg": -1, "huge": 1e999}`
+	for _, test := range []struct {
+		cost Cost
+		want float64
+	}{
+		{Cost{}, float64(len(record))},
+		{Cost{By: ByNothing}, 0},
+		{Cost{By: ByField, Field: "n"}, 7.5},
+		{Cost{By: ByField, Field: "s"}, 12},
+		{Cost{By: ByField, Field: "bad"}, 0},
+		{Cost{By: ByField, Field: "neg"}, 0},
+		{Cost{By: ByField, Field: "huge"}, 0},
+		{Cost{By: ByField, Field: "none"}, 0},
+	} {
+		s, err := Open(Spec{Stream: strings.NewReader(record), Cost: test.cost})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := s.Next(); err != nil || r.Weight != test.want {
+			t.Errorf("%+v: weight %g (%v), want %g", test.cost, r.Weight, err, test.want)
+		}
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "in.jsonl")
+	mark := func(spec Spec) Fingerprint {
+		t.Helper()
+		s, err := Open(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := s.Fingerprint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	spec := Spec{Paths: []string{path}}
+	write(t, path, "1\n2\n")
+	before := mark(spec)
+	touched := time.Now().Add(time.Hour)
+	if err := os.Chtimes(path, touched, touched); err != nil {
+		t.Fatal(err)
+	}
+	if d := mark(spec).Difference(before); d != "" {
+		t.Errorf("the same content at another time: %s", d)
+	}
+	for text, want := range map[string]string{
+		"1\n3\n":    "has other content",
+		"1\n2\n3\n": "had 4 bytes and now has 6",
+	} {
+		write(t, path, text)
+		if d := mark(spec).Difference(before); !strings.Contains(d, want) {
+			t.Errorf("%q: %q, want %q", text, d, want)
+		}
+	}
+	write(t, path, "1\n2\n")
+	other := spec
+	other.Format = Lines
+	if d := mark(other).Difference(before); !strings.Contains(d, "read as") {
+		t.Errorf("another format: %q", d)
+	}
+	if d := mark(Spec{Stream: strings.NewReader("")}).Difference(before); !strings.Contains(d, "stream") {
+		t.Errorf("a stream: %q", d)
+	}
+	write(t, filepath.Join(dir, "more.jsonl"), "")
+	if d := mark(Spec{Paths: []string{filepath.Join(dir, "*.jsonl")}}).Difference(before); !strings.Contains(d, "1 input files and now has 2") {
+		t.Errorf("one more file: %q", d)
+	}
+}
+
+// Nothing that is read makes a record that is no JSON, and none is lost when
+// some are passed over.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("a,b\n1,\"x\n2,y\n"), 1)
+	f.Add([]byte("{\"a\":1}\n\n[\n"), 0)
+	f.Add([]byte("\xef\xbb\xbfx\r\n\xff"), 2)
+	f.Fuzz(func(t *testing.T, data []byte, kind int) {
+		format := []Format{JSONL, CSV, Lines}[uint(kind)%3]
+		read := func(done func(int64) bool) []Record {
+			s, err := Open(Spec{Stream: bytes.NewReader(data), Format: format, MaxBytes: 64, Done: done})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out []Record
+			for {
+				r, err := s.Next()
+				if err != nil {
+					return out
+				}
+				if !json.Valid(r.Data) {
+					t.Fatalf("%q", r.Data)
+				}
+				out = append(out, r)
+			}
+		}
+		odd := func(i int64) bool { return i%2 == 1 }
+		whole, part := read(nil), read(odd)
+		for i, r := range part {
+			if diff := cmp.Diff(whole[2*i], r); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+		if len(part) != (len(whole)+1)/2 {
+			t.Fatalf("%d records, of which %d are even", len(whole), len(part))
+		}
+	})
+}

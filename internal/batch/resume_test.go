@@ -1,0 +1,198 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/internal/batch/outcome"
+)
+
+// Stopping is clean, and going on ends with the output of a run that was never
+// stopped.
+func TestStopAndResume(t *testing.T) {
+	t.Parallel()
+	jobs := with(3000, "hang") // so that it cannot end before it is stopped
+	b := newBench(t, jobs)
+	b.opt.Batch = 4
+	b.opt.StopGrace = 50 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	b.on(EventCommitted, 0, cancel)
+	s, err := b.run(ctx)
+	if !errors.Is(err, ErrStopped) || s.Stage != StageStopped {
+		t.Fatalf("%v, %+v", err, s)
+	}
+	if s.Records == 0 || s.Records == 3000 {
+		t.Fatalf("stopped after %d records", s.Records)
+	}
+	if _, err := os.Stat(b.opt.Output); err == nil {
+		t.Error("a run that was stopped has an output")
+	}
+	again := b.mustRun()
+	check(t, jobs, b.lines())
+	if again.Before != s.Records || again.Records != 3000 || b.count(EventResumed) != 1 {
+		t.Errorf("stopped with %d, went on with %d", s.Records, again.Before)
+	}
+}
+
+func TestFailuresAreCountedOverRuns(t *testing.T) {
+	t.Parallel()
+	jobs := with(400, "hang")
+	for i := range 10 {
+		jobs[i*40+1].Do = "bad"
+	}
+	b := newBench(t, jobs)
+	b.opt.Batch = 4
+	b.opt.StopGrace = 50 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	b.on(EventCommitted, 0, cancel)
+	if _, err := b.run(ctx); !errors.Is(err, ErrStopped) {
+		t.Fatal(err)
+	}
+	if s := b.mustRun(); s.Failed != 10 || s.Records != 400 {
+		t.Errorf("%+v", s)
+	}
+	check(t, jobs, b.lines())
+}
+
+func TestResumeRefusesAnotherInput(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, with(500, "hang"))
+	b.opt.Batch = 4
+	b.opt.StopGrace = 50 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	b.on(EventCommitted, 0, cancel)
+	if _, err := b.run(ctx); !errors.Is(err, ErrStopped) {
+		t.Fatal(err)
+	}
+	b.write("in.jsonl", plain(501))
+	if _, err := b.run(context.Background()); !errors.Is(err, outcome.ErrChanged) || !strings.Contains(err.Error(), "bytes") {
+		t.Errorf("a longer input: %v", err)
+	}
+	b.write("in.jsonl", with(500, "hang"))
+	b.opt.Shape.Ordered = false
+	if _, err := b.run(context.Background()); !errors.Is(err, outcome.ErrChanged) {
+		t.Errorf("another shape: %v", err)
+	}
+	b.opt.Shape.Ordered = true
+	b.opt.Batch = 8 // how it is done may change
+	b.mustRun()
+	check(t, with(500, "hang"), b.lines())
+}
+
+func TestStream(t *testing.T) {
+	t.Parallel()
+	jobs := with(300, "hang")
+	b := newBench(t, jobs)
+	b.opt.StopGrace = 50 * time.Millisecond
+	text, err := os.ReadFile(b.path("in.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := func() error {
+		b.opt.Input.Paths, b.opt.Input.Stream = nil, strings.NewReader(string(text))
+		b.opt.Batch = 2
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		before := b.opt.Notify
+		b.on(EventCommitted, 0, cancel)
+		_, err := b.run(ctx)
+		b.opt.Notify = before
+		return err
+	}
+	if err := stop(); !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), "cannot be resumed") {
+		t.Fatal(err)
+	}
+	b.opt.Input.Stream = strings.NewReader(string(text))
+	if _, err := b.run(context.Background()); !errors.Is(err, outcome.ErrChanged) || !strings.Contains(err.Error(), "stream") {
+		t.Errorf("a stream was resumed: %v", err)
+	}
+	if err := os.RemoveAll(b.path("marks")); err != nil { // it hangs once more
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(b.path("marks"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.opt.Force = true
+	b.opt.Spool = true
+	if err := stop(); !errors.Is(err, ErrStopped) || strings.Contains(err.Error(), "cannot be resumed") {
+		t.Fatal(err)
+	}
+	b.opt.Force = false
+	b.opt.Input.Stream = strings.NewReader("not read again")
+	b.mustRun()
+	check(t, jobs, b.lines())
+}
+
+// kill -9 of the runner, by a worker in the middle of a batch: its workers die
+// with it, and the next one goes on.
+func TestKilledRunner(t *testing.T) {
+	t.Parallel()
+	jobs := with(600, "runner", "runner", "runner")
+	b := newBench(t, jobs)
+	spec := runnerSpec{Input: b.path("in.jsonl"), Output: b.opt.Output, Marks: b.path("marks"), Shape: b.opt.Shape, GPUs: 2, PerGPU: 1, Batch: 8}
+	kills := 0
+	for {
+		code, story := runRunner(t, spec, nil)
+		if code == runnerDone {
+			break
+		}
+		if kills++; code != -1 || kills > 3 {
+			t.Fatalf("exit code %d\n%s", code, story)
+		}
+	}
+	if kills == 0 {
+		t.Error("the runner was never killed")
+	}
+	check(t, jobs, b.lines())
+}
+
+// A disk that is full ends the run with a word about it; when there is room,
+// the run goes on.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	jobs := plain(2000)
+	for _, ordered := range []bool{false, true} {
+		b := newBench(t, jobs)
+		shape := outcome.Shape{Ordered: ordered}
+		spec := runnerSpec{Input: b.path("in.jsonl"), Output: b.opt.Output, Marks: b.path("marks"), Shape: shape, GPUs: 2, PerGPU: 1, Batch: 8}
+		for _, limit := range []uint64{10, 3000, 20000, 30000} {
+			spec.FileLimit = limit
+			if code, story := runRunner(t, spec, nil); code != runnerFull {
+				t.Fatalf("with files of at most %d bytes: exit code %d\n%s", limit, code, story)
+			}
+			if _, err := os.Stat(b.opt.Output); err == nil {
+				t.Fatal("there is an output")
+			}
+		}
+		spec.FileLimit = 0
+		if code, story := runRunner(t, spec, nil); code != runnerDone {
+			t.Fatalf("exit code %d\n%s", code, story)
+		}
+		if ordered {
+			check(t, jobs, b.lines())
+		} else {
+			checkSet(t, jobs, b.lines())
+		}
+	}
+}
+
+// checkSet compares an output in any order.
+func checkSet(t *testing.T, jobs []job, lines []string) {
+	t.Helper()
+	want, got := map[string]int{}, map[string]int{}
+	for _, j := range jobs {
+		want[answerTo(j)+"\n"]++
+	}
+	for _, l := range lines {
+		got[l]++
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,277 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/batch/chunk"
+	"github.com/berth-gpu/berth/internal/batch/outcome"
+	"github.com/berth-gpu/berth/internal/batch/record"
+)
+
+// Run is one run of a batch, opened.
+type Run struct {
+	opt      Options
+	limits   chunk.Limits
+	learning bool // what a weight means is learned, and not said by the user
+	stream   bool // the input cannot be read again
+	source   *record.Source
+	output   *outcome.Log
+	log      *sharedLog
+	spawner  *spawner
+	sink     *sink
+	hosts    sync.WaitGroup
+	before   int64 // outcomes that were there when the run was opened
+
+	mu      sync.Mutex // guards what follows; nothing that may wait is called under it
+	changed sync.Cond  // something happened that a worker or the supervisor may wait for
+	room    sync.Cond  // the pool has room
+
+	pool      chunk.Pool[record.Record]
+	poolBytes int
+	primed    bool
+	suspects  []*group
+	pending   int // records in suspects
+	inFlight  int // records with workers, or on their way to the sink
+	lastID    int64
+
+	eof        bool
+	total      int64 // records of the input, once eof
+	seen       int64 // records of the input that were read, or passed over
+	readFrom   int64 // bytes of the input before the first record that was wanted
+	readCount  int64 // records that were wanted, and their weight
+	readWeight float64
+
+	cards     map[string]*card // by UUID
+	good      *record.Record   // one that went well; nil: none yet
+	avoid     []string
+	workers   int // that have a place
+	idle      int // that wait for records
+	hired     int
+	everReady bool
+	unready   int // workers that failed before any was ready
+
+	stopping    bool
+	err         error // why the run fails
+	lastFailure string
+	cancel      context.CancelFunc
+
+	started                   time.Time
+	ended                     time.Time
+	stage                     Stage
+	done, failed              int64 // outcomes of this run
+	retries, restarts, marked int64
+	rates                     rates
+}
+
+// Open checks the options, finds the input, and claims the output, for a new
+// run or for one that was stopped. The run has to be ended by Run or by Close.
+func Open(o Options) (*Run, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	r := &Run{
+		opt: o,
+		// Without any cost, a trend in the input (it is sorted, say) looks like
+		// a call that is dear.
+		limits:   chunk.Limits{Min: o.MinBatch, Max: o.Batch, Seconds: o.BatchTime.Seconds(), Singly: o.Input.Cost.By == record.ByNothing},
+		learning: o.Input.Cost.By == record.BySize,
+		log:      &sharedLog{to: o.Log},
+		cards:    map[string]*card{},
+		stage:    StageOpen,
+	}
+	r.changed.L, r.room.L = &r.mu, &r.mu
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Run) open() error {
+	spec := r.opt.Input
+	spec.Done = func(index int64) bool { return r.before > 0 && r.output.Done(index) }
+	source, err := record.Open(spec)
+	if err != nil {
+		return err
+	}
+	place, err := outcome.Claim(r.opt.Output, r.opt.Shape, r.opt.Force)
+	if err != nil {
+		return err
+	}
+	if spec.Stream != nil && r.opt.Spool {
+		spec.Format = source.Format()
+		var path string
+		if path, err = place.Spool(spec.Stream); err == nil {
+			spec.Stream, spec.Paths = nil, []string{path}
+			source, err = record.Open(spec)
+		}
+	}
+	if err == nil {
+		r.source, r.stream = source, source.IsStream()
+		err = r.begin(place)
+	}
+	if err != nil {
+		return errors.Join(err, place.Close())
+	}
+	return nil
+}
+
+// begin starts the output, or goes on with the one of the same input.
+func (r *Run) begin(place *outcome.Place) error {
+	print, err := r.source.Fingerprint()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(print)
+	if err != nil {
+		return err
+	}
+	r.output, err = place.Begin(text, func(before json.RawMessage) error {
+		var old record.Fingerprint
+		if err := json.Unmarshal(before, &old); err != nil {
+			return err
+		}
+		if d := print.Difference(old); d != "" {
+			return errors.New(d)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.before, r.failed = r.output.Counts()
+	return nil
+}
+
+// Close ends a run that was opened and never run.
+func (r *Run) Close() error { return r.output.Close() }
+
+// ErrStopped is a run that was asked to stop before its end.
+var ErrStopped = errors.New("stopped before the end")
+
+// Run does the work. It returns when every record has an outcome and the
+// output has its name, or when ctx ends (ErrStopped) or something fails for
+// good; then the same options go on where it stopped, unless the input was a
+// stream.
+//
+// When ctx ends, workers get the stop grace to finish what they have.
+func (r *Run) Run(ctx context.Context) (Summary, error) {
+	ctx, r.cancel = context.WithCancel(ctx)
+	defer r.cancel()
+	r.begun()
+	if r.before > 0 {
+		r.notify(EventResumed, GPU{}, "", "going on: %d records have their outcomes already", r.before)
+	}
+	err := r.work(ctx)
+	if err == nil {
+		r.setStage(StageFinishing)
+		err = r.output.Finish(r.total)
+	}
+	err = errors.Join(err, r.output.Close())
+	switch {
+	case err == nil:
+		r.setStage(StageDone)
+	case errors.Is(err, ErrStopped):
+		r.setStage(StageStopped)
+	default:
+		r.setStage(StageFailed)
+	}
+	return r.summary(), err
+}
+
+// work runs until every record has an outcome on disk.
+func (r *Run) work(ctx context.Context) error {
+	if r.output.Complete() {
+		r.total = r.before
+		return nil
+	}
+	defer context.AfterFunc(ctx, r.stop)()
+	r.spawner = newSpawner()
+	r.sink = newSink(r.opt.CommitEvery, r.opt.CommitBytes, r.commit)
+	// Where the order will not change, or the rest may be long in coming,
+	// nobody waits for the pool to be full.
+	r.primed = r.stream || r.opt.Input.Cost.By == record.ByNothing
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		r.read()
+	}()
+	var helpers sync.WaitGroup
+	helpers.Go(func() { r.supervise(ctx) })
+	helpers.Go(func() { r.measure(ctx) })
+
+	complete := r.awaitEnd()
+	r.stop()
+	r.cancel()
+	helpers.Wait()
+	r.hosts.Wait()
+	r.spawner.close()
+	err := r.sink.close()
+	if !r.stream || complete {
+		<-reading // a stream may not end for a long time: its reader stays behind
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.err != nil:
+		return r.err
+	case err != nil:
+		return err
+	case complete:
+		return nil
+	case r.stream:
+		return fmt.Errorf("%w: the input is a stream, which cannot be read again, so this run cannot be resumed; spool it next time", ErrStopped)
+	}
+	return fmt.Errorf("%w: run the same command again to go on", ErrStopped)
+}
+
+// awaitEnd waits until the work is done, or is to be stopped.
+func (r *Run) awaitEnd() (complete bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.finished() && !r.stopping {
+		r.changed.Wait()
+	}
+	return r.finished() && r.err == nil
+}
+
+// stop makes everybody take no more.
+func (r *Run) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopping = true
+	r.changed.Broadcast()
+	r.room.Broadcast()
+}
+
+// fail ends the run. The first reason counts.
+func (r *Run) fail(err error) {
+	r.mu.Lock()
+	if r.err == nil {
+		r.err = err
+	}
+	r.mu.Unlock()
+	r.stop()
+	r.cancel()
+}
+
+// commit puts a group on disk.
+func (r *Run) commit(group []outcome.Outcome) error {
+	if err := r.output.Commit(group); err != nil {
+		r.fail(err)
+		return err
+	}
+	if len(group) > 0 {
+		r.notify(EventCommitted, GPU{}, "", "%d outcomes are on disk", len(group))
+	}
+	return nil
+}
+
+func (r *Run) notify(code EventCode, g GPU, worker, format string, args ...any) {
+	r.opt.Notify(Event{Time: time.Now(), Code: code, GPU: g, Worker: worker, Text: fmt.Sprintf(format, args...)})
+}

@@ -1,0 +1,419 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/berth-gpu/berth/internal/batch/outcome"
+	"github.com/berth-gpu/berth/internal/batch/record"
+)
+
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv(envTestWorker) != "":
+		runTestWorker()
+	case os.Getenv(envTestRunner) != "":
+		os.Exit(runTestRunner())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// quickExit keeps the race detector from waiting a second at the end of each
+// worker.
+const quickExit = "GORACE=atexit_sleep_ms=0"
+
+// bench is a folder with an input, and options to run it.
+type bench struct {
+	t       *testing.T
+	dir     string
+	machine *machine
+	opt     Options
+
+	mu     sync.Mutex
+	events []Event
+}
+
+func newBench(t *testing.T, jobs []job) *bench {
+	t.Helper()
+	b := &bench{t: t, dir: t.TempDir(), machine: newMachine(2, 1)}
+	if err := os.Mkdir(b.path("marks"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.write("in.jsonl", jobs)
+	b.opt = Options{
+		Input:   record.Spec{Paths: []string{b.path("in.jsonl")}},
+		Output:  b.path("out.jsonl"),
+		Shape:   outcome.Shape{Ordered: true},
+		Command: []string{os.Args[0]},
+		Env:     []string{envTestWorker + "=1", "BERTH_TEST_MARKS=" + b.path("marks"), quickExit},
+		Leases:  b.machine,
+		Batch:   16, Backoff: time.Millisecond, CommitEvery: time.Millisecond, StopGrace: 20 * time.Second,
+	}
+	b.opt.Notify = func(e Event) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.events = append(b.events, e)
+	}
+	return b
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+func (b *bench) write(name string, jobs []job) {
+	b.t.Helper()
+	var text strings.Builder
+	for _, j := range jobs {
+		line, _ := json.Marshal(j)
+		text.Write(line)
+		text.WriteByte('\n')
+	}
+	if err := os.WriteFile(b.path(name), []byte(text.String()), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) run(ctx context.Context) (Summary, error) {
+	b.t.Helper()
+	r, err := Open(b.opt)
+	if err != nil {
+		return Summary{}, err
+	}
+	s, err := r.Run(ctx)
+	if held := b.machine.held(); held != 0 {
+		b.t.Errorf("%d places were not given back", held)
+	}
+	return s, err
+}
+
+func (b *bench) mustRun() Summary {
+	b.t.Helper()
+	s, err := b.run(context.Background())
+	if err != nil {
+		b.t.Fatalf("%v\n%s", err, b.story())
+	}
+	return s
+}
+
+// on calls do once, at the first event of a kind after skip others.
+func (b *bench) on(code EventCode, skip int, do func()) {
+	before := b.opt.Notify
+	var mu sync.Mutex
+	b.opt.Notify = func(e Event) {
+		before(e)
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Code == code {
+			if skip == 0 {
+				do()
+			}
+			skip--
+		}
+	}
+}
+
+func (b *bench) count(code EventCode) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, e := range b.events {
+		if e.Code == code {
+			n++
+		}
+	}
+	return n
+}
+
+// story is what happened, for a test that failed.
+func (b *bench) story() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var s strings.Builder
+	for _, e := range b.events {
+		if e.Code != EventCommitted {
+			fmt.Fprintf(&s, "%s %s GPU %d: %s\n", e.Code, e.Worker, e.GPU.Index, e.Text)
+		}
+	}
+	return s.String()
+}
+
+func (b *bench) lines() []string {
+	b.t.Helper()
+	data, err := os.ReadFile(b.opt.Output)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return slices.Collect(strings.Lines(string(data)))
+}
+
+// plain makes n jobs in which nothing goes wrong.
+func plain(n int) []job {
+	jobs := make([]job, n)
+	for i := range jobs {
+		jobs[i].ID = i
+	}
+	return jobs
+}
+
+// with puts a fault into the middle.
+func with(n int, do ...string) []job {
+	jobs := plain(n)
+	for i, d := range do {
+		jobs[(i+1)*n/(len(do)+1)].Do = d
+	}
+	return jobs
+}
+
+// check compares an ordered output with what the jobs should give.
+func check(t *testing.T, jobs []job, lines []string) {
+	t.Helper()
+	if len(lines) != len(jobs) {
+		t.Fatalf("%d lines for %d records", len(lines), len(jobs))
+	}
+	for i, j := range jobs {
+		checkLine(t, j, lines[i])
+	}
+}
+
+// guilty are the faults that end in an error.
+var guilty = []string{"bad", "poison", "stuck", "giant", "refuse"}
+
+func checkLine(t *testing.T, j job, line string) {
+	t.Helper()
+	line = strings.TrimSuffix(line, "\n")
+	if !slices.Contains(guilty, j.Do) {
+		if line != answerTo(j) {
+			t.Fatalf("job %+v has the outcome %s", j, line)
+		}
+		return
+	}
+	var got struct {
+		job
+		Error string `json:"_error"`
+	}
+	if err := json.Unmarshal([]byte(line), &got); err != nil || got.job != j || got.Error == "" {
+		t.Fatalf("job %+v has the outcome %s", j, line)
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	jobs := plain(2000)
+	b := newBench(t, jobs)
+	b.machine = newMachine(2, 2)
+	b.opt.Leases = b.machine
+	s := b.mustRun()
+	check(t, jobs, b.lines())
+	if s.Records != 2000 || s.Failed != 0 || s.Retries != 0 || s.Restarts != 0 || s.Stage != StageDone || s.Rate() <= 0 {
+		t.Errorf("%+v", s)
+	}
+	var sum int64
+	for _, g := range s.GPUs {
+		sum += g.Records
+	}
+	if sum != 2000 {
+		t.Errorf("the GPUs did %d records together", sum)
+	}
+	if _, err := os.Stat(outcome.Dir(b.opt.Output)); err == nil {
+		t.Error("the folder beside the output is still there")
+	}
+}
+
+func TestNoRecords(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	s := b.mustRun()
+	if s.Records != 0 || len(b.lines()) != 0 || b.machine.taken != 0 {
+		t.Errorf("%+v, %d places were taken", s, b.machine.taken)
+	}
+}
+
+// Each fault in the middle of a run costs at most the guilty record.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for do := range faults {
+		if do == "runner" { // has a test of its own
+			continue
+		}
+		t.Run(do, func(t *testing.T) {
+			t.Parallel()
+			jobs := with(60, do)
+			b := newBench(t, jobs)
+			b.opt.AnswerBytes = 64 << 10
+			if do == "hang" || do == "stuck" {
+				b.opt.Timeout = 200 * time.Millisecond
+				b.opt.Batch = 4 // so that few time limits have to pass
+				b.opt.Tries = 2
+			}
+			s := b.mustRun()
+			check(t, jobs, b.lines())
+			want := int64(0)
+			if slices.Contains(guilty, do) {
+				want = 1
+			}
+			if s.Records != 60 || s.Failed != want {
+				t.Errorf("%+v\n%s", s, b.story())
+			}
+		})
+	}
+}
+
+func TestErrorsSayWhatHappened(t *testing.T) {
+	t.Parallel()
+	jobs := with(30, "poison", "refuse", "bad")
+	b := newBench(t, jobs)
+	s := b.mustRun()
+	lines := b.lines()
+	check(t, jobs, lines)
+	for i, want := range map[int]string{7: "given up after 3 tries by itself, the last one: died: it ended: signal: killed", 15: `"_error":"ValueError: refused"`, 22: `"_error":"a bad record"`} {
+		if !strings.Contains(lines[i], want) {
+			t.Errorf("line %d: %s does not say %s", i, lines[i], want)
+		}
+	}
+	if s.Failed != 3 || s.Marked != 2 || s.Retries == 0 || s.Restarts == 0 || b.count(EventMarked) != 1 {
+		t.Errorf("%+v\n%s", s, b.story())
+	}
+}
+
+func TestBadInputIsMarked(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	text := `{"id":0}` + "\nnot json\n" + `{"id":2}` + "\n\"" + strings.Repeat("x", 200) + "\"\n{\"id\":4}\n"
+	if err := os.WriteFile(b.path("in.jsonl"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.opt.Input.MaxBytes = 100
+	s := b.mustRun()
+	lines := b.lines()
+	if len(lines) != 5 || s.Failed != 2 || s.Records != 5 {
+		t.Fatalf("%+v\n%s", s, lines)
+	}
+	for i, want := range map[int]string{1: `{"_input":"not json","_error":"` + b.path("in.jsonl") + ` line 2: not JSON`, 3: `line 4: longer than 100 bytes`} {
+		if !strings.Contains(lines[i], want) {
+			t.Errorf("line %d: %s", i, lines[i])
+		}
+	}
+}
+
+// The reference worker, in the language most workers are written in.
+func TestPythonWorker(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3")
+	}
+	b := newBench(t, nil)
+	var text, want strings.Builder
+	for i := range 3000 {
+		if i == 1234 {
+			fmt.Fprintln(&text, `{"m":"ü"}`)
+			fmt.Fprintln(&want, `{"m":"ü","_error":"KeyError: 'n'"}`)
+			continue
+		}
+		fmt.Fprintf(&text, "{\"n\":%d}\n", i)
+		fmt.Fprintf(&want, "{\"n\":%d,\"double\":%d}\n", i, 2*i)
+	}
+	if err := os.WriteFile(b.path("in.jsonl"), []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	b.opt.Log = &log
+	b.opt.Command = []string{python, "testdata/worker.py"}
+	b.opt.Batch = 500
+	s := b.mustRun()
+	if diff := cmp.Diff(want.String(), strings.Join(b.lines(), "")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if s.Failed != 1 || s.Restarts != 0 {
+		t.Errorf("%+v\n%s", s, b.story())
+	}
+	if !strings.Contains(log.String(), "] this goes to the log, not into the protocol\n") {
+		t.Errorf("what a worker prints is not in the log: %q", log.String())
+	}
+}
+
+func TestWorkersThatCannotWork(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ kind, want string }{
+		{"unready", "did not say that it is ready within 50ms"},
+		{"early exit", "No module named 'model'"},
+		{"old", "version 99 of the protocol"},
+		{"impatient", "began with result instead of ready"},
+	} {
+		t.Run(test.kind, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, plain(10))
+			b.opt.Env[0] = envTestWorker + "=" + test.kind
+			b.opt.ReadyTimeout = 20 * time.Second
+			if test.kind == "unready" {
+				b.opt.ReadyTimeout = 50 * time.Millisecond
+			}
+			s, err := b.run(context.Background())
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "no worker can be started") {
+				t.Errorf("%v, want something about %q", err, test.want)
+			}
+			if s.Stage != StageFailed || s.Records != 0 {
+				t.Errorf("%+v", s)
+			}
+			// With a worker that works, the same run goes on.
+			b.opt.Env[0] = envTestWorker + "=1"
+			b.opt.ReadyTimeout = time.Minute
+			b.mustRun()
+			check(t, plain(10), b.lines())
+		})
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain(3))
+	for _, test := range []struct {
+		name   string
+		change func(*Options)
+		want   string
+	}{
+		{"no command", func(o *Options) { o.Command = nil }, "no worker"},
+		{"no such command", func(o *Options) { o.Command = []string{"/no/such/program"} }, "no such file"},
+		{"no output", func(o *Options) { o.Output = "" }, "no output"},
+		{"no input", func(o *Options) { o.Input = record.Spec{} }, "no input"},
+		{"numbers below zero", func(o *Options) { o.Batch, o.Workers, o.Tries, o.Timeout = -1, -1, -1, -1 }, "batch: -1"},
+		{"all of them", func(o *Options) { o.Batch, o.Workers, o.Tries, o.Timeout = -1, -1, -1, -1 }, "timeout: -1ns"},
+		{"a minimum above the maximum", func(o *Options) { o.MinBatch = 99 }, "min batch: 99"},
+	} {
+		o := b.opt
+		test.change(&o)
+		if _, err := Open(o); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want something about %q", test.name, err, test.want)
+		}
+	}
+	if entries, _ := os.ReadDir(b.dir); len(entries) != 2 {
+		t.Errorf("refused runs left something behind: %v", entries)
+	}
+}
+
+func TestOutputThatExists(t *testing.T) {
+	t.Parallel()
+	jobs := plain(5)
+	b := newBench(t, jobs)
+	if err := os.WriteFile(b.opt.Output, []byte("precious\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.run(context.Background()); !errors.Is(err, outcome.ErrExists) {
+		t.Fatalf("%v, want %v", err, outcome.ErrExists)
+	}
+	b.opt.Force = true
+	b.mustRun()
+	check(t, jobs, b.lines())
+}

@@ -1,0 +1,114 @@
+package batch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/batch/chunk"
+	"github.com/berth-gpu/berth/internal/batch/outcome"
+	"github.com/berth-gpu/berth/internal/batch/record"
+)
+
+// settle takes the outcomes of a group: faults are by the place of the record.
+func (r *Run) settle(w *worker, g *group, outcomes [][]byte, faults map[int]string, took time.Duration) {
+	settled := make([]outcome.Outcome, len(g.records))
+	failed := 0
+	var good *record.Record
+	for i, rec := range g.records {
+		if text, bad := faults[i]; bad {
+			settled[i] = outcome.Failure(rec.Index, rec.Data, text)
+		} else {
+			settled[i] = outcome.Success(rec.Index, outcomes[i])
+		}
+		if settled[i].Failed {
+			failed++
+		} else {
+			good = &g.records[i]
+		}
+	}
+	r.mu.Lock()
+	if good != nil {
+		r.keepGood(good)
+	}
+	c := w.card
+	c.learned(g, took, w.batches > 0)
+	c.done += int64(len(settled))
+	c.failed += int64(failed)
+	c.busy += took
+	c.latency.observe(took.Seconds(), len(settled))
+	r.mu.Unlock()
+	w.batches++
+	r.deliver(settled, failed)
+}
+
+// deliver sends outcomes to the disk. Only then are their records off the
+// run's hands.
+func (r *Run) deliver(settled []outcome.Outcome, failed int) {
+	r.sink.put(settled)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inFlight -= len(settled)
+	r.done += int64(len(settled))
+	r.failed += int64(failed)
+	if r.finished() {
+		r.changed.Broadcast()
+	}
+}
+
+// takeBack decides about a group that a worker did not finish. The worker has
+// nothing to do with it any more.
+func (r *Run) takeBack(g *group, cause chunk.Cause, c *card, text string) {
+	if cause != chunk.Withdrawn && len(g.records) == 1 {
+		g.failures++
+	}
+	verdict := chunk.Judge(cause, len(g.records), g.failures, r.opt.Tries)
+	if verdict == chunk.Mark {
+		r.mark(g, cause, c, text)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inFlight -= len(g.records)
+	r.retries += int64(len(g.records))
+	c.retries += int64(len(g.records))
+	switch {
+	case verdict == chunk.Split:
+		r.suspect(g.parts(cause, c.gpu.UUID)...)
+	case verdict == chunk.Alone:
+		g.suspect = true
+		g.triedOn(c.gpu.UUID)
+		r.suspect(g)
+	case g.suspect:
+		r.suspect(g)
+	default:
+		for _, rec := range g.records {
+			r.pool.Put(rec, rec.Weight)
+			r.poolBytes += size(&rec)
+		}
+	}
+	r.changed.Broadcast()
+}
+
+func (r *Run) suspect(groups ...*group) {
+	for _, g := range groups {
+		r.suspects = append(r.suspects, g)
+		r.pending += len(g.records)
+	}
+}
+
+// mark gives up on a single record.
+func (r *Run) mark(g *group, cause chunk.Cause, c *card, text string) {
+	rec := g.records[0]
+	if cause != chunk.Refused {
+		text = fmt.Sprintf("given up after %d tries by itself, the last one: %s: %s", g.failures, cause, text)
+	}
+	r.mu.Lock()
+	r.marked++
+	c.done++
+	c.failed++
+	r.mu.Unlock()
+	if cause != chunk.Refused {
+		r.notify(EventMarked, c.gpu, "", "record %d is marked: %s", rec.Index, text)
+	}
+	r.deliver([]outcome.Outcome{outcome.Failure(rec.Index, rec.Data, text)}, 1)
+}

@@ -1,0 +1,113 @@
+package batch
+
+import (
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/batch/outcome"
+)
+
+// sink gathers outcomes and commits them in groups: many share one wait for
+// the disk. While a group is being written the next one gathers, and when that
+// is full too, whoever brings more waits.
+type sink struct {
+	every time.Duration
+	bytes int
+	write func([]outcome.Outcome) error
+
+	mu      sync.Mutex
+	space   sync.Cond
+	group   []outcome.Outcome
+	size    int
+	closed  bool
+	err     error
+	arrived chan struct{} // something is there
+	full    chan struct{} // there is enough, or no more will come
+	ended   chan struct{}
+}
+
+// mostOutcomes in a group, however small they are.
+const mostOutcomes = 1 << 17
+
+func newSink(every time.Duration, bytes int, write func([]outcome.Outcome) error) *sink {
+	s := &sink{every: every, bytes: bytes, write: write,
+		arrived: make(chan struct{}, 1), full: make(chan struct{}, 1), ended: make(chan struct{})}
+	s.space.L = &s.mu
+	go s.run()
+	return s
+}
+
+// put hands over outcomes. After an error they are dropped: the run has failed
+// and will do their records again.
+func (s *sink) put(outcomes []outcome.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.isFull() && s.err == nil {
+		s.space.Wait()
+	}
+	if s.err != nil {
+		return
+	}
+	s.group = append(s.group, outcomes...)
+	for i := range outcomes {
+		s.size += len(outcomes[i].Data)
+	}
+	poke(s.arrived)
+	if s.isFull() {
+		poke(s.full)
+	}
+}
+
+func (s *sink) isFull() bool { return s.size >= s.bytes || len(s.group) >= mostOutcomes }
+
+// close commits what is left and returns the first error.
+func (s *sink) close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	poke(s.arrived)
+	poke(s.full)
+	<-s.ended
+	return s.err
+}
+
+func (s *sink) run() {
+	defer close(s.ended)
+	var spare []outcome.Outcome
+	for {
+		<-s.arrived
+		timer := time.NewTimer(s.every)
+		select {
+		case <-s.full:
+		case <-timer.C:
+		}
+		timer.Stop()
+		s.mu.Lock()
+		group := s.group
+		s.group, s.size = spare[:0], 0
+		closed := s.closed
+		s.space.Broadcast()
+		s.mu.Unlock()
+		err := s.write(group)
+		clear(group) // lets go of the outcomes
+		spare = group
+		s.mu.Lock()
+		if err != nil && s.err == nil {
+			s.err = err
+			s.space.Broadcast()
+		}
+		failed := s.err != nil
+		s.mu.Unlock()
+		if closed || failed {
+			return
+		}
+	}
+}
+
+// poke leaves a note that need not be read at once.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,58 @@
+package batch
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Summary is what is said at the end of a run.
+type Summary struct {
+	Stage    Stage         `json:"stage"`
+	Records  int64         `json:"records"`     // with an outcome, with those of earlier runs
+	Before   int64         `json:"done_before"` // of which earlier runs did so many
+	Failed   int64         `json:"failed"`      // records whose outcome is an error
+	Marked   int64         `json:"marked"`      // of which so many broke workers in this run
+	Retries  int64         `json:"retries"`
+	Restarts int64         `json:"restarts"`
+	Duration time.Duration `json:"duration"` // of this run
+	GPUs     []GPUSummary  `json:"gpus"`
+}
+
+// GPUSummary is the part of one GPU in this run.
+type GPUSummary struct {
+	GPU
+	Records  int64   `json:"records"`
+	Failed   int64   `json:"failed"`
+	Restarts int64   `json:"restarts"`
+	Rate     float64 `json:"records_per_second"` // over the whole run
+	Busy     float64 `json:"busy_seconds"`       // time that its workers were at work, added up
+}
+
+// Rate is how many records this run did per second.
+func (s Summary) Rate() float64 {
+	if s.Duration <= 0 {
+		return 0
+	}
+	return float64(s.Records-s.Before) / s.Duration.Seconds()
+}
+
+func (r *Run) summary() Summary {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := Summary{
+		Stage: r.stage, Records: r.before + r.done, Before: r.before, Failed: r.failed, Marked: r.marked,
+		Retries: r.retries, Restarts: r.restarts, Duration: r.ended.Sub(r.started),
+	}
+	for _, c := range r.cards {
+		g := GPUSummary{GPU: c.gpu, Records: c.done, Failed: c.failed, Restarts: c.restarts, Busy: c.busy.Seconds()}
+		if s.Duration > 0 {
+			g.Rate = float64(c.done) / s.Duration.Seconds()
+		}
+		s.GPUs = append(s.GPUs, g)
+	}
+	slices.SortFunc(s.GPUs, func(a, b GPUSummary) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
+	})
+	return s
+}

@@ -1,0 +1,177 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/batch/chunk"
+)
+
+// worker is one process at work for a run. It belongs to one goroutine, except
+// where said.
+type worker struct {
+	run   *Run
+	name  string
+	grant *Grant
+	card  *card
+	proc  *process
+
+	flight  []*group  // sent and not answered, oldest first
+	since   time.Time // when the oldest began to be the one at work
+	took    time.Duration
+	batches int // that came back
+	cap     chunk.Cap
+	ooms    int // in a row
+	isReady bool
+	buf     []byte
+
+	leaving   bool          // takes no more; the run's lock guards it
+	left      chan struct{} // closed when leaving
+	leaveOnce sync.Once
+	withdrawn atomic.Bool // the process was killed for reasons of ours
+}
+
+// failure is why a worker ended that should not have.
+type failure struct {
+	cause chunk.Cause
+	text  string
+}
+
+func (f *failure) Error() string { return fmt.Sprintf("%s: %s", f.cause, f.text) }
+
+// errBye is a worker that wants to be replaced, and has done something before.
+var errBye = errors.New("it said bye")
+
+// employ starts a worker and lets it work until it is not needed any more
+// (nil), says bye, or fails. When it returns, the process is gone and its
+// records are in other hands.
+func (r *Run) employ(ctx context.Context, name string, g *Grant, c *card) error {
+	p, err := r.start(name, g)
+	if err != nil {
+		return &failure{chunk.Died, err.Error()}
+	}
+	w := &worker{run: r, name: name, grant: g, card: c, proc: p, left: make(chan struct{})}
+	r.notify(EventStarted, c.gpu, name, "started as process %d", p.cmd.Process.Pid)
+	if g.Started != nil {
+		if err := g.Started(p.cmd.Process.Pid); err != nil {
+			p.destroy(unkillable)
+			return &failure{chunk.Died, fmt.Sprintf("its lease does not take the process: %v", err)}
+		}
+	}
+	stop := w.watch(ctx)
+	err = w.work()
+	if err == nil {
+		p.end(r.opt.StopGrace)
+	} else {
+		p.destroy(unkillable)
+	}
+	stop()
+	return w.conclude(err)
+}
+
+// conclude gives back what the worker did not finish. Batches are done in
+// order, so only the oldest can be to blame.
+func (w *worker) conclude(err error) error {
+	if w.isReady {
+		w.run.mu.Lock()
+		w.card.ready--
+		w.run.mu.Unlock()
+	}
+	cause, text := chunk.Withdrawn, ""
+	var f *failure
+	if errors.As(err, &f) && !w.withdrawn.Load() {
+		if f.cause == chunk.Died {
+			f.text += w.proc.fate()
+		}
+		cause, text = f.cause, f.text
+	}
+	for i, g := range w.flight {
+		if i > 0 {
+			cause = chunk.Withdrawn
+		}
+		w.giveBack(g, cause, text)
+	}
+	w.flight = nil
+	if w.withdrawn.Load() {
+		return nil
+	}
+	return err
+}
+
+func (w *worker) giveBack(g *group, cause chunk.Cause, text string) {
+	if !g.canary {
+		w.run.takeBack(g, cause, w.card, text)
+	}
+}
+
+func (w *worker) work() error {
+	if err := w.awaitReady(); err != nil {
+		return err
+	}
+	for {
+		if err := w.fill(); err != nil {
+			return err
+		}
+		if len(w.flight) == 0 {
+			return nil
+		}
+		if err := w.receive(); err != nil {
+			return err
+		}
+		w.rest()
+	}
+}
+
+func (w *worker) awaitReady() error {
+	started := time.Now()
+	limit := w.run.opt.ReadyTimeout
+	for {
+		select {
+		case a, more := <-w.proc.frames:
+			switch {
+			case !more || a.err != nil && !isNonsense(a.err):
+				return &failure{chunk.Died, "before it was ready "}
+			case a.err != nil:
+				return &failure{chunk.Nonsense, a.err.Error()}
+			case a.kind != frameReady:
+				return &failure{chunk.Nonsense, fmt.Sprintf("it began with %s instead of ready", a.kind)}
+			case a.protocol != ProtocolVersion:
+				return &failure{chunk.Nonsense, fmt.Sprintf("it speaks version %d of the protocol, and this berth version %d: use a berth package of the same version", a.protocol, ProtocolVersion)}
+			}
+			w.ready()
+			return nil
+		case <-w.left:
+			w.withdrawn.Store(true) // it has nothing, and need not finish loading
+			return &failure{chunk.Withdrawn, "not needed any more"}
+		case <-time.After(w.remaining(started, limit)):
+			if w.remaining(started, limit) <= 0 {
+				return &failure{chunk.Hung, fmt.Sprintf("it did not say that it is ready within %s. A worker calls berth.worker(process), or speaks the protocol on file descriptors %d and %d; a wrapper that closes those (such as conda run) has to go", limit, workerIn, workerOut)}
+			}
+		}
+	}
+}
+
+// remaining is how much is left of a time limit that begins anew when the
+// worker reports progress.
+func (w *worker) remaining(since time.Time, limit time.Duration) time.Duration {
+	if heard := time.Unix(0, w.proc.heard.Load()); heard.After(since) {
+		since = heard
+	}
+	return limit - time.Since(since)
+}
+
+func (w *worker) ready() {
+	r := w.run
+	w.isReady = true
+	r.mu.Lock()
+	w.card.ready++
+	w.card.speed = w.grant.speed()
+	r.everReady = true
+	r.mu.Unlock()
+	r.notify(EventReady, w.card.gpu, w.name, "ready")
+	w.rest() // a GPU that may not be worked at all is not
+}
