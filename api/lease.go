@@ -38,6 +38,8 @@ type LeaseRequest struct {
 	TTL      gpu.Opt[float64] `json:"ttl_seconds,omitzero"`
 	Timeout  gpu.Opt[float64] `json:"timeout_seconds,omitzero" doc:"How long to wait for room. Default: allocation_timeout; 0 is not at all."`
 	Priority gpu.Opt[int]     `json:"priority,omitzero"`
+	Learned  bool             `json:"learned_memory,omitempty" doc:"If memory_mb is not given: as much as was measured for this name before, and a margin."`
+	Enforce  string           `json:"enforce,omitempty" enum:"auto,mps,framework,watchdog,none" doc:"Who shall hold the holder to its memory. auto is for a launcher that sets up the environment of the program: the strongest there is. Default: what berth does by itself, the watchdog."`
 }
 
 // Lease is slots and memory that somebody holds.
@@ -54,6 +56,15 @@ type Lease struct {
 	Priority   int         `json:"priority"`
 	EnforcedBy string      `json:"enforced_by" enum:"mps,framework,watchdog,none" doc:"Who makes sure that no more memory is used than was leased."`
 	Note       string      `json:"note,omitempty" doc:"What the holder should know, such as that the request was raised to the minimum of its service."`
+	Launch     *Launch     `json:"launch,omitempty" doc:"What a launcher needs to know beside; only in the answer to a request that says who shall enforce it."`
+}
+
+// Launch is what the environment of a program under a lease is made from,
+// beside the lease itself.
+type Launch struct {
+	Context gpu.MiB      `json:"context_mb" doc:"What a CUDA context takes of the memory of the lease."`
+	Devices []gpu.Device `json:"devices" doc:"The devices of its parts, in their order."`
+	MPS     string       `json:"mps_pipe_directory,omitempty" doc:"Where the MPS daemon for its device listens, if the lease is enforced by it."`
 }
 
 // LeasePart is what a lease holds on one device.
@@ -99,6 +110,19 @@ type Renew struct {
 	TTL   gpu.Opt[float64] `json:"ttl_seconds,omitzero" doc:"Default: as before."`
 }
 
+// Release ends a lease over the lease stream, or withdraws a request that waits.
+type Release struct {
+	ID    string `json:"id" minLength:"1" maxLength:"512"`
+	Fence uint64 `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: whichever it has."`
+}
+
+// Renewal makes a lease last for another while, over the lease stream.
+type Renewal struct {
+	ID    string           `json:"id" minLength:"1" maxLength:"512"`
+	Fence uint64           `json:"fence" doc:"As it came with the lease."`
+	TTL   gpu.Opt[float64] `json:"ttl_seconds,omitzero" doc:"Default: as before."`
+}
+
 // Adopt puts a process that already runs under a lease.
 type Adopt struct {
 	PID     int     `json:"pid" minimum:"1"`
@@ -119,6 +143,7 @@ type Explanation struct {
 	LargestEver gpu.MiB    `json:"largest_ever_mb" doc:"The most that could ever be."`
 	Behind      []string   `json:"behind,omitempty" doc:"Requests that are served first."`
 	Hint        string     `json:"hint,omitempty" doc:"What to do."`
+	Grant       *Lease     `json:"grant,omitempty" doc:"If it fits, what it would get. Nobody holds it."`
 }
 
 // Obstacle is what stands in the way on one device.

@@ -82,6 +82,18 @@ func TestRoutes(t *testing.T) {
 		{"renew", func(ctx context.Context, c *Client) (any, error) {
 			return c.Renew(ctx, "a", api.Renew{Fence: 7, TTL: gpu.Some(60.0)})
 		}, `POST /api/leases/a/renew application/json{"fence":7,"ttl_seconds":60}`, `{"id":"a"}`, api.Lease{ID: "a"}},
+		{"measurements", func(ctx context.Context, c *Client) (any, error) { return c.Measurements(ctx) },
+			"GET /api/measurements ", `{"measurements":[{"name":"x"}]}`, api.Measurements{Measurements: []api.Measured{{Name: "x"}}}},
+		{"measure", func(ctx context.Context, c *Client) (any, error) {
+			return nil, c.Measure(ctx, api.Measurement{Name: "x", Step: "s", Memory: 5, Seconds: 1.5})
+		}, `POST /api/measurements application/json{"name":"x","step":"s","memory_mb":5,"seconds":1.5}`, ``, nil},
+		{"orphans", func(ctx context.Context, c *Client) (any, error) { return c.Orphans(ctx) },
+			"GET /api/orphans ", `{"orphans":[{"pid":5}]}`, api.Strays{Orphans: []api.Stray{{PID: 5}}}},
+		{"batches", func(ctx context.Context, c *Client) (any, error) { return c.Batches(ctx) },
+			"GET /api/batches ", `{"batches":[{"id":"b"}]}`, api.Batches{Batches: []api.Batch{{ID: "b"}}}},
+		{"report", func(ctx context.Context, c *Client) (any, error) { return c.ReportBatch(ctx, api.Batch{ID: "b/1"}) },
+			`PUT /api/batches/b%2F1 application/json{"id":"b/1","output":"","stage":"","total_exact":false,"done":0,"done_before":0,"failed":0,` +
+				`"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":null}`, `{"id":"b/1"}`, api.Batch{ID: "b/1"}},
 		{"adopt", func(ctx context.Context, c *Client) (any, error) { return c.Adopt(ctx, api.Adopt{PID: 5}) },
 			`POST /api/leases/adopt application/json{"pid":5}`, `{"id":"a"}`, api.Lease{ID: "a"}},
 		{"explain", func(ctx context.Context, c *Client) (any, error) {

@@ -19,7 +19,7 @@ type Log struct {
 	ring  []gpu.Event
 	first uint64        // id of the oldest event kept
 	next  uint64        // id of the event to come
-	more  chan struct{} // closed and replaced when an event comes
+	more  chan struct{} // closed when an event comes; nil: nobody has asked
 }
 
 // New keeps the newest size events. Ids begin at the current time in
@@ -27,7 +27,7 @@ type Log struct {
 // daemon publishes a million events a second for its whole life.
 func New(size int, now time.Time) *Log {
 	start := uint64(max(now.UnixMicro(), 1))
-	return &Log{ring: make([]gpu.Event, size), first: start, next: start, more: make(chan struct{})}
+	return &Log{ring: make([]gpu.Event, size), first: start, next: start}
 }
 
 // Publish gives e the next id and keeps it.
@@ -40,8 +40,10 @@ func (l *Log) Publish(e gpu.Event) {
 	if l.next-l.first > uint64(len(l.ring)) {
 		l.first++
 	}
-	close(l.more)
-	l.more = make(chan struct{})
+	if l.more != nil {
+		close(l.more)
+		l.more = nil
+	}
 }
 
 // Kept returns the events after the given id, oldest first, and a channel that
@@ -63,6 +65,9 @@ func (l *Log) Kept(after uint64) ([]gpu.Event, <-chan struct{}) {
 	}
 	for id := from; id < l.next; id++ {
 		found = append(found, l.ring[id%uint64(len(l.ring))])
+	}
+	if l.more == nil {
+		l.more = make(chan struct{})
 	}
 	return found, l.more
 }

@@ -1,0 +1,344 @@
+package api
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Read reads a request that is written the way Append does it, with nothing in
+// it that could be refused for its form. It reports false for everything else,
+// right or wrong, and encoding/json finds out which.
+func (r *LeaseRequest) Read(data []byte) bool {
+	*r = LeaseRequest{}
+	s := scanner{data: data}
+	for key := range s.fields {
+		switch string(key) {
+		case "id":
+			r.ID = s.text(128)
+		case "service":
+			r.Service = s.text(128)
+		case "name":
+			r.Name = s.text(128)
+		case "gpus":
+			r.GPUs = int(s.int(1, 1024))
+		case "memory_mb":
+			r.Memory = gpu.MiB(s.int(0, 1<<40))
+		case "slots":
+			r.Slots = gpu.Some(int(s.int(0, 1<<16)))
+		case "gpu":
+			r.GPU = s.text(128)
+		case "binding":
+			r.Binding = s.oneOf("process", "ttl", "named")
+		case "ttl_seconds":
+			r.TTL = gpu.Some(s.float())
+		case "timeout_seconds":
+			r.Timeout = gpu.Some(s.float())
+		case "pid":
+			r.PID = int(s.int(0, 1<<31))
+		case "priority":
+			r.Priority = gpu.Some(int(s.int(0, 1<<20)))
+		default:
+			return false
+		}
+	}
+	return s.over()
+}
+
+// Read is for a release what it is for a request.
+func (r *Release) Read(data []byte) bool {
+	*r = Release{}
+	s := scanner{data: data}
+	for key := range s.fields {
+		switch string(key) {
+		case "id":
+			r.ID = s.text(512)
+		case "fence":
+			r.Fence = uint64(s.int(0, 1<<62))
+		default:
+			return false
+		}
+	}
+	return s.over() && r.ID != ""
+}
+
+// Read is for a renewal what it is for a request.
+func (r *Renewal) Read(data []byte) bool {
+	*r = Renewal{}
+	s := scanner{data: data}
+	for key := range s.fields {
+		switch string(key) {
+		case "id":
+			r.ID = s.text(512)
+		case "fence":
+			r.Fence = uint64(s.int(1, 1<<62))
+		case "ttl_seconds":
+			r.TTL = gpu.Some(s.float())
+		default:
+			return false
+		}
+	}
+	return s.over() && r.ID != "" && r.Fence != 0
+}
+
+// Read is for a lease what it is for a request.
+func (l *Lease) Read(data []byte) bool {
+	s := scanner{data: data}
+	l.read(&s)
+	return s.over()
+}
+
+func (l *Lease) read(s *scanner) {
+	*l = Lease{}
+	for key := range s.fields {
+		switch string(key) {
+		case "id":
+			l.ID = s.text(512)
+		case "fence":
+			l.Fence = uint64(s.int(0, 1<<62))
+		case "state":
+			l.State = s.text(64)
+		case "holder":
+			l.Holder.read(s)
+		case "binding":
+			l.Binding = s.text(64)
+		case "granted":
+			l.Granted = s.time()
+		case "ttl_seconds":
+			l.TTL = s.float()
+		case "expires":
+			expires := s.time()
+			l.Expires = &expires
+		case "parts":
+			s.bad = s.bad || l.Parts != nil // twice
+			l.Parts = make([]LeasePart, 0, 1)
+			for range s.items {
+				var p LeasePart
+				p.read(s)
+				l.Parts = append(l.Parts, p)
+			}
+		case "priority":
+			l.Priority = int(s.int(-1<<31, 1<<31))
+		case "enforced_by":
+			l.EnforcedBy = s.text(64)
+		case "note":
+			l.Note = s.text(4096)
+		default:
+			s.bad = true
+		}
+	}
+}
+
+// Read is for the end of a lease what it is for a request.
+func (e *Ended) Read(data []byte) bool {
+	*e = Ended{}
+	s := scanner{data: data}
+	for key := range s.fields {
+		switch string(key) {
+		case "id":
+			e.ID = s.text(512)
+		case "lease":
+			s.bad = s.bad || e.Lease != nil // twice
+			e.Lease = new(Lease)
+			e.Lease.read(&s)
+		default:
+			return false
+		}
+	}
+	return s.over()
+}
+
+func (h *Holder) read(s *scanner) {
+	for key := range s.fields {
+		switch string(key) {
+		case "service":
+			h.Service = s.text(512)
+		case "name":
+			h.Name = s.text(512)
+		case "user":
+			h.User = s.text(512)
+		case "uid":
+			h.UID = gpu.Some(int(s.int(0, 1<<32)))
+		case "pid":
+			h.PID = int(s.int(0, 1<<31))
+		default:
+			s.bad = true
+		}
+	}
+}
+
+func (p *LeasePart) read(s *scanner) {
+	for key := range s.fields {
+		switch string(key) {
+		case "gpu":
+			p.GPU = s.text(512)
+		case "memory_mb":
+			p.Memory = gpu.MiB(s.int(0, 1<<50))
+		case "slots":
+			p.Slots = int(s.int(0, 1<<31))
+		case "measured_mb":
+			p.Measured = gpu.Some(gpu.MiB(s.int(0, 1<<50)))
+		default:
+			s.bad = true
+		}
+	}
+}
+
+// scanner reads compact JSON of a simple kind: no spaces, no escapes, no
+// characters beyond ASCII, no null. After the first thing that is not so it
+// reads nothing more.
+type scanner struct {
+	data []byte
+	at   int
+	bad  bool
+}
+
+// over reports whether everything was read, and right.
+func (s *scanner) over() bool { return !s.bad && s.at == len(s.data) }
+
+// take reads one byte if it is c.
+func (s *scanner) take(c byte) bool {
+	if s.bad || s.at >= len(s.data) || s.data[s.at] != c {
+		return false
+	}
+	s.at++
+	return true
+}
+
+// expect reads one byte that must be c.
+func (s *scanner) expect(c byte) {
+	if !s.take(c) {
+		s.bad = true
+	}
+}
+
+// fields goes over an object; whoever ranges over it reads the values.
+func (s *scanner) fields(yield func(key []byte) bool) {
+	s.expect('{')
+	if s.take('}') {
+		return
+	}
+	for !s.bad {
+		key := s.quoted()
+		s.expect(':')
+		if s.bad || !yield(key) || s.take('}') {
+			return
+		}
+		s.expect(',')
+	}
+}
+
+// items goes over a list in the same way.
+func (s *scanner) items(yield func() bool) {
+	s.expect('[')
+	if s.take(']') {
+		return
+	}
+	for !s.bad {
+		if !yield() || s.take(']') {
+			return
+		}
+		s.expect(',')
+	}
+}
+
+// quoted reads a string.
+func (s *scanner) quoted() []byte {
+	s.expect('"')
+	begin := s.at
+	for !s.bad && s.at < len(s.data) {
+		switch c := s.data[s.at]; {
+		case c == '"':
+			s.at++
+			return s.data[begin : s.at-1]
+		case c < ' ', c >= 0x7f, c == '\\':
+			s.bad = true
+		}
+		s.at++
+	}
+	s.bad = true
+	return nil
+}
+
+// text reads a string of at most so many characters.
+func (s *scanner) text(most int) string {
+	text := s.quoted()
+	if len(text) > most {
+		s.bad = true
+	}
+	return string(text)
+}
+
+// oneOf reads a string that is one of these.
+func (s *scanner) oneOf(words ...string) string {
+	text := s.quoted()
+	for _, word := range words {
+		if string(text) == word {
+			return word
+		}
+	}
+	s.bad = true
+	return ""
+}
+
+// digits reads at least one digit, and says where they begin.
+func (s *scanner) digits() (begin int) {
+	begin = s.at
+	for !s.bad && s.at < len(s.data) && s.data[s.at] >= '0' && s.data[s.at] <= '9' {
+		s.at++
+	}
+	if s.at == begin {
+		s.bad = true
+	}
+	return begin
+}
+
+// int reads a whole number within limits.
+func (s *scanner) int(least, most int64) int64 {
+	negative := s.take('-')
+	begin := s.digits()
+	if n := s.at - begin; s.bad || n > 18 || n > 1 && s.data[begin] == '0' {
+		s.bad = true
+		return 0
+	}
+	var value int64
+	for _, c := range s.data[begin:s.at] {
+		value = 10*value + int64(c-'0')
+	}
+	if negative {
+		value = -value
+	}
+	if value < least || value > most {
+		s.bad = true
+	}
+	return value
+}
+
+// float reads a number without an exponent.
+func (s *scanner) float() float64 {
+	from := s.at
+	s.take('-')
+	if begin := s.digits(); !s.bad && s.at-begin > 1 && s.data[begin] == '0' {
+		s.bad = true
+	}
+	if s.take('.') {
+		s.digits()
+	}
+	if s.bad {
+		return 0
+	}
+	value, err := strconv.ParseFloat(string(s.data[from:s.at]), 64)
+	if err != nil {
+		s.bad = true
+	}
+	return value
+}
+
+func (s *scanner) time() time.Time {
+	var t time.Time
+	if err := t.UnmarshalText(s.quoted()); err != nil {
+		s.bad = true
+	}
+	return t
+}

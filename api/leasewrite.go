@@ -1,0 +1,199 @@
+package api
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Append writes the request at the end of dst, as JSON that reads back the same
+// as what encoding/json makes of it, and several times faster: on the lease
+// stream every call goes through here.
+func (r *LeaseRequest) Append(dst []byte) []byte {
+	w := writer{dst: append(dst, '{')}
+	w.textUnlessEmpty("id", r.ID)
+	w.textUnlessEmpty("service", r.Service)
+	w.textUnlessEmpty("name", r.Name)
+	w.intUnlessZero("gpus", int64(r.GPUs))
+	w.intUnlessZero("memory_mb", int64(r.Memory))
+	w.optInt("slots", r.Slots)
+	w.textUnlessEmpty("gpu", r.GPU)
+	w.textUnlessEmpty("policy", r.Policy)
+	w.textUnlessEmpty("where", r.Where)
+	w.textUnlessEmpty("binding", r.Binding)
+	w.intUnlessZero("pid", int64(r.PID))
+	w.optFloat("ttl_seconds", r.TTL)
+	w.optFloat("timeout_seconds", r.Timeout)
+	w.optInt("priority", r.Priority)
+	if r.Learned {
+		w.key("learned_memory")
+		w.dst = append(w.dst, "true"...)
+	}
+	w.textUnlessEmpty("enforce", r.Enforce)
+	return append(w.dst, '}')
+}
+
+// Append is for a release what it is for a request.
+func (r *Release) Append(dst []byte) []byte {
+	w := writer{dst: append(dst, '{')}
+	w.text("id", r.ID)
+	if r.Fence != 0 {
+		w.uint("fence", r.Fence)
+	}
+	return append(w.dst, '}')
+}
+
+// Append is for a renewal what it is for a request.
+func (r *Renewal) Append(dst []byte) []byte {
+	w := writer{dst: append(dst, '{')}
+	w.text("id", r.ID)
+	w.uint("fence", r.Fence)
+	w.optFloat("ttl_seconds", r.TTL)
+	return append(w.dst, '}')
+}
+
+// Append is for a lease what it is for a request.
+func (l *Lease) Append(dst []byte) []byte {
+	w := writer{dst: append(dst, '{')}
+	w.text("id", l.ID)
+	w.uint("fence", l.Fence)
+	w.text("state", l.State)
+	w.key("holder")
+	w.dst = l.Holder.append(w.dst)
+	w.text("binding", l.Binding)
+	w.time("granted", l.Granted)
+	if l.TTL != 0 {
+		w.float("ttl_seconds", l.TTL)
+	}
+	if l.Expires != nil {
+		w.time("expires", *l.Expires)
+	}
+	w.key("parts")
+	w.dst = append(w.dst, '[')
+	for i, p := range l.Parts {
+		if i > 0 {
+			w.dst = append(w.dst, ',')
+		}
+		w.dst = p.append(w.dst)
+	}
+	w.dst = append(w.dst, ']')
+	w.int("priority", int64(l.Priority))
+	w.text("enforced_by", l.EnforcedBy)
+	w.textUnlessEmpty("note", l.Note)
+	if l.Launch != nil { // rare, and long
+		w.key("launch")
+		launch, _ := json.Marshal(l.Launch) // nothing in it can fail
+		w.dst = append(w.dst, launch...)
+	}
+	return append(w.dst, '}')
+}
+
+// Append is for the end of a lease what it is for a request.
+func (e *Ended) Append(dst []byte) []byte {
+	w := writer{dst: append(dst, '{')}
+	w.text("id", e.ID)
+	if e.Lease != nil {
+		w.key("lease")
+		w.dst = e.Lease.Append(w.dst)
+	}
+	return append(w.dst, '}')
+}
+
+func (h *Holder) append(dst []byte) []byte {
+	w := writer{dst: append(dst, '{')}
+	w.textUnlessEmpty("service", h.Service)
+	w.textUnlessEmpty("name", h.Name)
+	w.textUnlessEmpty("user", h.User)
+	w.optInt("uid", h.UID)
+	w.intUnlessZero("pid", int64(h.PID))
+	return append(w.dst, '}')
+}
+
+func (p *LeasePart) append(dst []byte) []byte {
+	w := writer{dst: append(dst, '{')}
+	w.text("gpu", p.GPU)
+	w.int("memory_mb", int64(p.Memory))
+	w.int("slots", int64(p.Slots))
+	if measured, known := p.Measured.Get(); known {
+		w.int("measured_mb", int64(measured))
+	}
+	return append(w.dst, '}')
+}
+
+// writer writes the fields of an object.
+type writer struct{ dst []byte }
+
+func (w *writer) key(name string) {
+	if w.dst[len(w.dst)-1] != '{' {
+		w.dst = append(w.dst, ',')
+	}
+	w.dst = append(append(append(w.dst, '"'), name...), '"', ':')
+}
+
+func (w *writer) text(name, value string) {
+	w.key(name)
+	if isPlain(value) {
+		w.dst = append(append(append(w.dst, '"'), value...), '"')
+		return
+	}
+	quoted, _ := json.Marshal(value) // a string always can be
+	w.dst = append(w.dst, quoted...)
+}
+
+// isPlain reports whether a text stands in JSON as it is.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *writer) textUnlessEmpty(name, value string) {
+	if value != "" {
+		w.text(name, value)
+	}
+}
+
+func (w *writer) int(name string, value int64) {
+	w.key(name)
+	w.dst = strconv.AppendInt(w.dst, value, 10)
+}
+
+func (w *writer) uint(name string, value uint64) {
+	w.key(name)
+	w.dst = strconv.AppendUint(w.dst, value, 10)
+}
+
+func (w *writer) intUnlessZero(name string, value int64) {
+	if value != 0 {
+		w.int(name, value)
+	}
+}
+
+// float writes what is not a number as such: no reader takes that, and neither
+// does encoding/json.
+func (w *writer) float(name string, value float64) {
+	w.key(name)
+	w.dst = strconv.AppendFloat(w.dst, value, 'g', -1, 64)
+}
+
+func (w *writer) optInt(name string, value gpu.Opt[int]) {
+	if v, known := value.Get(); known {
+		w.int(name, int64(v))
+	}
+}
+
+func (w *writer) optFloat(name string, value gpu.Opt[float64]) {
+	if v, known := value.Get(); known {
+		w.float(name, v)
+	}
+}
+
+func (w *writer) time(name string, value time.Time) {
+	w.key(name)
+	w.dst = append(value.AppendFormat(append(w.dst, '"'), time.RFC3339Nano), '"')
+}

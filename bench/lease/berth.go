@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// berth is ours, on eight simulated devices.
+type berth struct {
+	*server
+	socket string
+}
+
+func startBerth(ctx context.Context, program, dir string) (*berth, error) {
+	b := &berth{socket: filepath.Join(dir, "s")}
+	config := filepath.Join(dir, "berth.yaml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, "gpu:\n  max_pipelines: %d\n", slots), 0o600); err != nil {
+		return nil, err
+	}
+	var err error
+	b.server, err = launch(ctx, b.ready, program, "serve", "--devices", "sim:dgx-h200", "--config", config,
+		"--state-dir", filepath.Join(dir, "state"), "--socket", b.socket, "--listen", "")
+	return b, err
+}
+
+func (b *berth) ready(ctx context.Context) error {
+	c, err := client.New(client.Options{Socket: b.socket})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Ready(ctx)
+	return err
+}
+
+// connect makes a client of its own for each: they could share one, and would
+// be quicker, but those who want leases are usually different processes.
+func (b *berth) connect(context.Context) (session, error) {
+	c, err := client.New(client.Options{Socket: b.socket})
+	return &berthSession{client: c}, err
+}
+
+// berthSession uses the Go client, which speaks the lease stream.
+type berthSession struct {
+	client *client.Client
+	fence  uint64 // of the lease that is held
+}
+
+func (s *berthSession) close() error { s.client.Close(); return nil }
+
+func (s *berthSession) acquire(ctx context.Context, id string) error {
+	l, err := s.client.Acquire(ctx, api.LeaseRequest{ID: id, Memory: want, TTL: gpu.Some[float64](lifetime), Timeout: gpu.Some(0.0)})
+	s.fence = l.Fence
+	return err
+}
+
+func (s *berthSession) release(ctx context.Context, id string) error {
+	_, err := s.client.Release(ctx, id, s.fence)
+	return err
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+)
+
+// decisions runs the benchmark of choosing a device, which is part of every
+// acquire: how long one decision takes among 8, 1,000 and 10,000 devices.
+func decisions(ctx context.Context, w io.Writer) error {
+	cmd := exec.CommandContext(ctx, "go", "test", "-C", "../..", "-run", "^$", "-bench", "^BenchmarkChoose$/^devices=[0-9]+$", "-benchtime", "300ms", "./internal/placement")
+	text, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("measure decisions: %w", err)
+	}
+	fmt.Fprint(w, "\n| devices | one decision | garbage |\n|---:|---:|---:|\n")
+	for line := range bytes.Lines(text) {
+		fields := strings.Fields(string(line))
+		if len(fields) < 8 || !strings.HasPrefix(fields[0], "BenchmarkChoose/") {
+			continue
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(fields[0], "BenchmarkChoose/devices="), "-")
+		fmt.Fprintf(w, "| %s | %s %s | %s %s |\n", strings.ReplaceAll(name, "/", ", "), fields[2], fields[3], fields[4], fields[5])
+	}
+	return nil
+}

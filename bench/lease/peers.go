@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+//go:embed peers.sh
+var peersScript string
+
+// install sees to it that the others are there.
+func install(ctx context.Context) error {
+	for _, program := range []string{"redis-server", "postgres", "etcd"} {
+		if _, err := find(program); err == nil {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s is missing: installing what berth is compared with\n", program)
+		cmd := exec.CommandContext(ctx, "sh", "-c", peersScript)
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		return cmd.Run()
+	}
+	return nil
+}
+
+// find looks for a program also where distributions keep those of PostgreSQL:
+// out of the path, one folder for each version.
+func find(program string) (string, error) {
+	path, err := exec.LookPath(program)
+	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program); err != nil && len(found) > 0 {
+		return found[len(found)-1], nil
+	}
+	return path, err
+}
+
+// version is what a program says of itself.
+func version(program string) string {
+	path, err := find(program)
+	if err != nil {
+		return program + ": missing"
+	}
+	text, err := exec.Command(path, "--version").Output()
+	if err != nil {
+		return program + ": " + err.Error()
+	}
+	return firstLine(text)
+}

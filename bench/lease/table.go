@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// table gathers what was measured.
+type table struct {
+	names   []string
+	clients []int
+	cells   map[cell][]measurement
+}
+
+type cell struct {
+	name    string
+	clients int
+}
+
+func newTable(all []running, clients []int) *table {
+	t := &table{clients: clients, cells: map[cell][]measurement{}}
+	for _, c := range all {
+		t.names = append(t.names, c.name)
+	}
+	return t
+}
+
+func (t *table) add(name string, clients int, m measurement) {
+	key := cell{name, clients}
+	t.cells[key] = append(t.cells[key], m)
+}
+
+// best is the round in which most was done: whatever else the machine did while
+// it was measured has only ever made things slower.
+func (t *table) best(name string, clients int) measurement {
+	return slices.MaxFunc(t.cells[cell{name, clients}], func(a, b measurement) int { return cmp.Compare(a.rate(), b.rate()) })
+}
+
+func (t *table) print(w io.Writer) {
+	fmt.Fprintf(w, "\n| clients | | ops/s | p50 | p99 | %s does so many times as much |\n|---:|---|---:|---:|---:|---:|\n", t.names[0])
+	for _, clients := range t.clients {
+		ours := t.best(t.names[0], clients).rate()
+		for i, name := range t.names {
+			m := t.best(name, clients)
+			ratio := ""
+			if i > 0 {
+				ratio = fmt.Sprintf("%.2f", ours/m.rate())
+			}
+			fmt.Fprintf(w, "| %d | %s | %.0f | %s | %s | %s |\n", clients, name, m.rate(),
+				short(quantile(m.times, 0.5)), short(quantile(m.times, 0.99)), ratio)
+		}
+	}
+}
+
+func short(d time.Duration) string {
+	if d < time.Millisecond {
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	}
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}
+
+// describe says where and of what this was measured.
+func describe(w io.Writer, dir string, o options) error {
+	ours, err := exec.Command(o.berth, "version").Output()
+	if err != nil {
+		return fmt.Errorf("%w: run make build first", err)
+	}
+	var kernel unix.Utsname
+	var disk unix.Statfs_t
+	if err := unix.Uname(&kernel); err != nil {
+		return err
+	}
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%s", ours)
+	fmt.Fprintf(w, "%s, %d CPUs (%s), Linux %s, %s, %s\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), cpu(),
+		bytes.TrimRight(kernel.Release[:], "\x00"), fileSystem(disk.Type), runtime.Version())
+	for _, program := range []string{"redis-server", "postgres", "etcd"} {
+		fmt.Fprintln(w, version(program))
+	}
+	fmt.Fprintf(w, "the best of %d rounds of %v; an operation is one acquire or one release\n", o.rounds, o.each)
+	return nil
+}
+
+func firstLine(text []byte) string {
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	return string(line)
+}
+
+func cpu() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, found := strings.CutPrefix(line, "model name"); found {
+			return strings.TrimSpace(strings.TrimLeft(name, "\t :"))
+		}
+	}
+	return runtime.GOARCH
+}
+
+// fileSystem names the usual ones. On one in memory nothing is durable, and a
+// comparison says nothing.
+func fileSystem(kind int64) string {
+	switch kind {
+	case unix.EXT4_SUPER_MAGIC:
+		return "ext4"
+	case unix.XFS_SUPER_MAGIC:
+		return "xfs"
+	case unix.BTRFS_SUPER_MAGIC:
+		return "btrfs"
+	case unix.TMPFS_MAGIC:
+		return "tmpfs (nothing is durable here: choose another folder with -dir)"
+	}
+	return fmt.Sprintf("file system %#x", kind)
+}

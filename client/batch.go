@@ -1,0 +1,30 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+const batchesPath = "/api/batches"
+
+// Batches is where the batches stand that run, and those that ended a moment
+// ago.
+func (c *Client) Batches(ctx context.Context) (api.Batches, error) {
+	return get[api.Batches](ctx, c, batchesPath, nil)
+}
+
+// ReportBatch tells where a batch stands. Its runner does so about once a
+// second.
+func (c *Client) ReportBatch(ctx context.Context, b api.Batch) (api.Batch, error) {
+	path := batchesPath + "/" + url.PathEscape(b.ID)
+	text, err := json.Marshal(b)
+	if err != nil {
+		return api.Batch{}, fmt.Errorf("PUT %s: write the request: %w", path, err)
+	}
+	return call[api.Batch](ctx, c, http.MethodPut, path, nil, text)
+}

@@ -1,0 +1,33 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+const measurementsPath = "/api/measurements"
+
+// Measurements is what earlier runs used, by user and name.
+func (c *Client) Measurements(ctx context.Context) (api.Measurements, error) {
+	return get[api.Measurements](ctx, c, measurementsPath, nil)
+}
+
+// Measure tells what a run used, so that the next one of its name can be given
+// as much.
+func (c *Client) Measure(ctx context.Context, m api.Measurement) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("POST %s: write the request: %w", measurementsPath, err)
+	}
+	return c.exchange(ctx, http.MethodPost, measurementsPath, nil, text, check)
+}
+
+// Orphans is the processes that use devices under no lease: those whose lease
+// has ended, and those that never had one.
+func (c *Client) Orphans(ctx context.Context) (api.Strays, error) {
+	return get[api.Strays](ctx, c, "/api/orphans", nil)
+}

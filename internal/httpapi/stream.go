@@ -1,0 +1,185 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/wire"
+)
+
+const (
+	// maxCalls is how many calls may be under way on one stream.
+	maxCalls = 1024
+	// farewell is how long a stream may take to say its last words when the
+	// daemon stops.
+	farewell = time.Second
+)
+
+func (s *server) registerStream() {
+	op := &huma.Operation{
+		OperationID: "lease-stream", Method: http.MethodPost, Path: wire.Path, Tags: []string{"leases"},
+		Summary: "Acquire, renew and release over one connection, with less around it than HTTP",
+		Description: "Send Connection: Upgrade and Upgrade: " + wire.Protocol + ". After the 101 both sides send frames, as docs/lease-protocol.md " +
+			"specifies them; bodies, answers and problem codes are those of the paths that do the same. What waits is withdrawn when the connection ends.",
+		Parameters: []*huma.Param{{
+			Name: "Upgrade", In: "header", Required: true, Schema: &huma.Schema{Type: "string", Enum: []any{wire.Protocol}},
+		}},
+	}
+	s.raw(op, "application/octet-stream", s.stream)
+	op.Responses["101"] = &huma.Response{Description: "The connection is a lease stream from here on."}
+	delete(op.Responses, "200")
+	s.bodies = bodies{
+		registry: s.api.OpenAPI().Components.Schemas,
+		acquire:  schemaOf[api.LeaseRequest](s.api),
+		release:  schemaOf[api.Release](s.api),
+		renew:    schemaOf[api.Renewal](s.api),
+	}
+}
+
+func (s *server) stream(w http.ResponseWriter, r *http.Request) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), wire.Protocol) {
+		w.Header().Set("Upgrade", wire.Protocol)
+		writeProblem(w, problem(http.StatusUpgradeRequired, "upgrade_required",
+			"This path is for a stream: send Connection: Upgrade and Upgrade: %s. POST /api/leases takes one request at a time.", wire.Protocol))
+		return
+	}
+	s.Streams.Add(1) // while the server still counts it: nobody stops waiting in between
+	defer s.Streams.Done()
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		writeProblem(w, problem(http.StatusNotImplemented, "no_stream", "This connection cannot become a stream. Use POST /api/leases."))
+		return
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + wire.Protocol + "\r\n\r\n")); err != nil {
+		return
+	}
+	newStream(s, r.Context(), conn, buffered.Reader).serve()
+}
+
+// leaseStream is one connection with its calls.
+type leaseStream struct {
+	*server
+	conn   net.Conn
+	in     *wire.Reader
+	ctx    context.Context // ends with the connection, or with the daemon
+	cancel context.CancelFunc
+
+	most    int            // calls that may be under way at once
+	working sync.WaitGroup // goroutines that do calls
+	jobs    chan job       // for those of them that have nothing to do
+	resting chan struct{}  // has room for as many of them as are kept
+
+	// writing guards the sending half of conn, and out.
+	writing sync.Mutex
+	out     []byte
+
+	// mu guards calls: those under way, with how to withdraw each.
+	mu    sync.Mutex
+	calls map[uint32]context.CancelFunc
+}
+
+func newStream(s *server, ctx context.Context, conn net.Conn, in *bufio.Reader) *leaseStream {
+	st := &leaseStream{
+		server: s, conn: conn, in: wire.NewReader(in, wire.MaxRequest), calls: map[uint32]context.CancelFunc{}, most: maxCalls,
+		jobs: make(chan job), resting: make(chan struct{}, maxResting),
+	}
+	st.ctx, st.cancel = context.WithCancel(ctx)
+	return st
+}
+
+// serve takes calls until the connection ends, or the daemon does, or a frame
+// makes no sense; then what waits is withdrawn.
+func (st *leaseStream) serve() {
+	hurry := context.AfterFunc(st.ctx, func() {
+		_ = st.conn.SetReadDeadline(time.Now())
+		_ = st.conn.SetWriteDeadline(time.Now().Add(farewell))
+	})
+	defer hurry()
+	for {
+		frame, err := st.in.Next()
+		if err == nil {
+			err = st.take(frame)
+		}
+		if err == nil {
+			continue
+		}
+		if size := (*wire.SizeError)(nil); errors.As(err, &size) {
+			err = badFrame("%v", size)
+		}
+		if bad := (*api.Problem)(nil); errors.As(err, &bad) {
+			st.refuse(frame.Number, bad)
+		}
+		break
+	}
+	st.cancel()
+	close(st.jobs)
+	st.working.Wait()
+}
+
+// badFrame is a frame after which the stream cannot go on.
+func badFrame(format string, args ...any) *api.Problem {
+	return problem(http.StatusBadRequest, "bad_frame", "%s. The stream ends here; docs/lease-protocol.md says what it takes.",
+		upperFirst(fmt.Sprintf(format, args...)))
+}
+
+// take begins a call. A problem that it returns ends the stream.
+func (st *leaseStream) take(f wire.Frame) error {
+	switch f.Kind {
+	case wire.Acquire:
+		b := new(api.LeaseRequest)
+		return st.begin(f, st.bodies.acquire, b, func(ctx context.Context) (wire.Body, error) {
+			granted, err := st.grant(ctx, *b)
+			return bodyOf(granted, err)
+		})
+	case wire.Release:
+		b := new(api.Release)
+		return st.begin(f, st.bodies.release, b, func(ctx context.Context) (wire.Body, error) {
+			ended, err := st.endLease(ctx, b.ID, b.Fence)
+			return bodyOf(ended, err)
+		})
+	case wire.Renew:
+		b := new(api.Renewal)
+		return st.begin(f, st.bodies.renew, b, func(ctx context.Context) (wire.Body, error) {
+			renewed, err := st.extend(ctx, b.ID, api.Renew{Fence: b.Fence, TTL: b.TTL})
+			return bodyOf(renewed, err)
+		})
+	case wire.Cancel:
+		st.withdraw(f.Number)
+		return nil
+	}
+	return badFrame("there is no kind %d of frame", f.Kind)
+}
+
+// send writes an answer. An error is not looked at: the reading half of the
+// connection ends too, and that is where it is noticed.
+func (st *leaseStream) send(kind wire.Kind, number uint32, body wire.Body) {
+	st.writing.Lock()
+	defer st.writing.Unlock()
+	st.out = wire.Append(st.out[:0], kind, number, body)
+	_, _ = st.conn.Write(st.out)
+}
+
+func (st *leaseStream) refuse(number uint32, err error) { st.send(wire.Refused, number, refusal{err}) }
+
+// refusal is a problem as the body of a frame.
+type refusal struct{ error }
+
+func (r refusal) Append(dst []byte) []byte {
+	text, err := json.Marshal(r.error)
+	if err != nil {
+		panic(err) // cannot happen: problems are made in this package
+	}
+	return append(dst, text...)
+}

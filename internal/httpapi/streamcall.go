@@ -1,0 +1,196 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/wire"
+)
+
+// maxResting is how many goroutines of a stream wait for the next call. One
+// that has done a call has the stack for it, and a new one would have to grow
+// it first.
+const maxResting = 4
+
+// job is a call that is to be done.
+type job struct {
+	number uint32
+	ctx    context.Context
+	cancel context.CancelFunc
+	do     func(context.Context) (wire.Body, error)
+}
+
+// quick is what a frame carries: it can be read the quick way, if it is written
+// the usual way.
+type quick interface{ Read(data []byte) bool }
+
+// begin reads what a call asks for into asked, and has it done in another
+// goroutine. What is wrong with the body is the answer to this call; what is
+// wrong with the frame is returned, and ends the stream.
+func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do func(context.Context) (wire.Body, error)) error {
+	if f.Number == 0 {
+		return badFrame("a call must have a number above 0")
+	}
+	if wrong := st.bodies.read(f.Body, schema, asked); wrong != nil {
+		st.refuse(f.Number, wrong)
+		return nil
+	}
+	wait := mayWait(asked)
+	j := job{number: f.Number, ctx: st.ctx, cancel: func() {}, do: do}
+	if wait {
+		j.ctx, j.cancel = context.WithCancel(st.ctx)
+	}
+	st.mu.Lock()
+	_, twice := st.calls[j.number]
+	full := len(st.calls) >= st.most
+	if !twice && !full {
+		st.calls[j.number] = j.cancel
+	}
+	st.mu.Unlock()
+	switch {
+	case twice:
+		j.cancel()
+		return badFrame("call %d is still under way, and its number is used again", j.number)
+	case full:
+		j.cancel()
+		st.refuse(j.number, problem(http.StatusTooManyRequests, "too_many_calls",
+			"%d calls are under way on this stream. Wait for one of them, or open another stream.", st.most))
+	case !wait && !st.in.More():
+		// Nobody is kept waiting by it for longer than the disk takes, and what
+		// comes meanwhile shares the next write to it.
+		st.finish(j)
+	default:
+		st.hand(j)
+	}
+	return nil
+}
+
+// mayWait reports whether a call may wait for its turn.
+func mayWait(asked any) bool {
+	r, is := asked.(*api.LeaseRequest)
+	return is && r.Timeout != gpu.Some(0.0)
+}
+
+// hand gives a job to a goroutine that rests, or to a new one.
+func (st *leaseStream) hand(j job) {
+	select {
+	case st.jobs <- j:
+	default:
+		st.working.Go(func() { st.work(j) })
+	}
+}
+
+// work does one call after the other, as long as there are some.
+func (st *leaseStream) work(j job) {
+	for more := true; more; {
+		st.finish(j)
+		select {
+		case st.resting <- struct{}{}:
+			j, more = <-st.jobs
+			<-st.resting
+		default:
+			return // enough of them rest already
+		}
+	}
+}
+
+// finish does a call and answers it.
+func (st *leaseStream) finish(j job) {
+	result, err := st.guarded(j)
+	j.cancel()
+	st.mu.Lock()
+	delete(st.calls, j.number) // before the answer: from then on the number may be used again
+	st.mu.Unlock()
+	if err != nil {
+		st.refuse(j.number, err)
+		return
+	}
+	st.send(wire.Done, j.number, result)
+}
+
+// guarded keeps a mistake of ours to the one call that met it.
+func (st *leaseStream) guarded(j job) (result wire.Body, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = st.mistake(cause, "path", wire.Path)
+		}
+	}()
+	return j.do(j.ctx)
+}
+
+// withdraw ends the waiting of a call, which is answered even so. One that has
+// been answered already is none of its business.
+func (st *leaseStream) withdraw(number uint32) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if cancel := st.calls[number]; cancel != nil {
+		cancel()
+	}
+}
+
+// bodyOf takes an answer out of the form that the framework takes.
+func bodyOf[T any, B interface {
+	*T
+	wire.Body
+}](a *answer[T], err error) (wire.Body, error) {
+	if err != nil {
+		return nil, err
+	}
+	return B(&a.Body), nil
+}
+
+// bodies are what the frames of a stream carry: they are held against the same
+// descriptions as the bodies of HTTP requests.
+type bodies struct {
+	registry                huma.Registry
+	acquire, release, renew *huma.Schema
+}
+
+func schemaOf[T any](a huma.API) *huma.Schema {
+	return a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+}
+
+// read reads a body, or says what is wrong with it. What is taken the quick way
+// cannot be wrong.
+func (b *bodies) read(body []byte, schema *huma.Schema, into quick) error {
+	if into.Read(body) {
+		return nil
+	}
+	if len(body) == 0 {
+		return wrongBody(http.StatusBadRequest, "request body is required")
+	}
+	var plain any
+	if err := json.Unmarshal(body, &plain); err != nil {
+		return wrongBody(http.StatusBadRequest, "validation failed", err)
+	}
+	var found huma.ValidateResult
+	path := huma.NewPathBuffer([]byte("body"), len("body"))
+	huma.Validate(b.registry, schema, path, huma.ModeWriteToServer, plain, &found)
+	if len(found.Errors) > 0 {
+		return wrongBody(http.StatusUnprocessableEntity, "validation failed", found.Errors...)
+	}
+	reflect.ValueOf(into).Elem().SetZero() // the quick way may have got somewhere
+	if err := json.Unmarshal(body, into); err != nil {
+		return wrongBody(http.StatusUnprocessableEntity, "validation failed", err)
+	}
+	return nil
+}
+
+// wrongBody is the problem that the same body would be over HTTP.
+func wrongBody(status int, detail string, errs ...error) error {
+	model := &huma.ErrorModel{Status: status, Detail: detail}
+	for _, err := range errs {
+		detail := &huma.ErrorDetail{Location: "body", Message: err.Error()}
+		errors.As(err, &detail)
+		model.Errors = append(model.Errors, detail)
+	}
+	p, _ := asProblem(nil, "", model)
+	return p.(*api.Problem)
+}

@@ -1,0 +1,117 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Limits on the body of a frame.
+const (
+	MaxRequest = 64 << 10 // a request is a few hundred bytes
+	MaxAnswer  = 16 << 20 // a refusal names every device, and there may be many
+)
+
+const (
+	lengthSize = 4
+	headSize   = 5 // kind and number: what the length counts beside the body
+
+	// Overhead is what a frame is longer than its body.
+	Overhead = lengthSize + headSize
+)
+
+// Body is what is sent in a frame: it writes itself, as JSON.
+type Body interface{ Append(dst []byte) []byte }
+
+// Append writes a frame at the end of dst; a nil body is empty.
+func Append(dst []byte, kind Kind, number uint32, body Body) []byte {
+	begin := len(dst)
+	dst = append(dst, 0, 0, 0, 0, byte(kind)) // the length is known when the body is there
+	dst = binary.BigEndian.AppendUint32(dst, number)
+	if body != nil {
+		dst = body.Append(dst)
+	}
+	binary.BigEndian.PutUint32(dst[begin:], uint32(len(dst)-begin-lengthSize))
+	return dst
+}
+
+// Frame is one message that was read. A call and its answer have the same
+// number, which the client chooses; 0 is for what concerns the whole
+// connection.
+type Frame struct {
+	Kind   Kind
+	Number uint32
+	Body   []byte // empty: none
+}
+
+// SizeError is a frame that cannot be right. Nothing that comes after it can
+// be read, because nobody knows where it would begin.
+type SizeError struct {
+	Length uint32 // as the frame says
+	Most   int
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("read a frame: its length is %d, and must be from %d to %d", e.Length, headSize, e.Most)
+}
+
+// Reader reads frames.
+type Reader struct {
+	in   *bufio.Reader
+	most int // of the body
+	body []byte
+}
+
+// NewReader reads frames with bodies of at most so many bytes.
+func NewReader(in *bufio.Reader, most int) *Reader { return &Reader{in: in, most: most} }
+
+// Next reads a frame; its body is good until the next call. At the end of the
+// stream the error is io.EOF, in the middle of a frame io.ErrUnexpectedEOF.
+func (r *Reader) Next() (Frame, error) {
+	head, err := r.in.Peek(lengthSize)
+	if err != nil {
+		return Frame{}, cutOff(err, len(head) > 0)
+	}
+	length := binary.BigEndian.Uint32(head)
+	if length < headSize || int64(length) > int64(headSize+r.most) {
+		return Frame{}, &SizeError{length, headSize + r.most}
+	}
+	if head, err = r.in.Peek(Overhead); err != nil {
+		return Frame{}, cutOff(err, true)
+	}
+	f := Frame{Kind: Kind(head[lengthSize]), Number: binary.BigEndian.Uint32(head[lengthSize+1:])}
+	_, _ = r.in.Discard(len(head)) // they were peeked at, so they are there
+	f.Body, err = r.read(int(length) - headSize)
+	return f, err
+}
+
+// More reports whether another frame, or part of one, has already come.
+func (r *Reader) More() bool { return r.in.Buffered() > 0 }
+
+// cutOff tells an end in the middle of a frame from one between two.
+func cutOff(err error, middle bool) error {
+	if err == io.EOF && middle {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// read takes a body in, in memory that is used again. Memory for a large one
+// is taken as it comes, and not because a length says so.
+func (r *Reader) read(size int) ([]byte, error) {
+	const step = 64 << 10
+	if cap(r.body) > step {
+		r.body = nil // one large body does not keep its memory for ever
+	}
+	r.body = r.body[:0]
+	for len(r.body) < size {
+		part := min(size-len(r.body), step)
+		from := len(r.body)
+		r.body = append(r.body, make([]byte, part)...)
+		if _, err := io.ReadFull(r.in, r.body[from:]); err != nil {
+			return nil, cutOff(err, true)
+		}
+	}
+	return r.body, nil
+}
