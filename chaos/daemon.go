@@ -1,73 +1,168 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
 
-	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 )
 
-// daemon is the program under torment. Only one goroutine starts and kills it.
+const (
+	devices = "sim:4xrtx-4060"
+	slots   = 6
+)
+
+// daemon is berth, started and killed again and again in the same place.
 type daemon struct {
-	path, dir, socket string
-	client            *client.Client
-	log               bytes.Buffer
-	cmd               *exec.Cmd
-	kills             int
-	slowest           time.Duration // from a start to the first answer
+	berth  string
+	dir    string
+	random *rand.Rand
+
+	cmd    *exec.Cmd
+	exited chan error
+	kills  int
+	starts []time.Duration // from the start of the process to its first answer
+	broken error           // it ended by itself
+	over   chan struct{}   // closed then
 }
 
-func newDaemon(path string) (*daemon, error) {
-	dir, err := os.MkdirTemp("", "berth-chaos-")
-	if err != nil {
-		return nil, err
+func (d *daemon) socket() string { return filepath.Join(d.dir, "s") }
+
+func (d *daemon) logName() string { return filepath.Join(d.dir, "log") }
+
+// prepare writes the configuration and starts the daemon for the first time.
+func (d *daemon) prepare() error {
+	text := fmt.Sprintf("gpu: {max_pipelines: %d, monitor_interval: 200ms}\n", slots)
+	if err := os.WriteFile(filepath.Join(d.dir, "berth.yaml"), []byte(text), 0o600); err != nil {
+		return err
 	}
-	d := &daemon{path: path, dir: dir, socket: filepath.Join(dir, "s")}
-	d.client, err = client.New(client.Options{Socket: d.socket})
-	return d, err
+	if err := d.start(); err != nil {
+		return err
+	}
+	return d.wait()
 }
 
-// start runs the daemon and waits for its first answer. Small cards, so that
-// the clients are in each other's way.
 func (d *daemon) start() error {
-	begun := time.Now()
-	d.cmd = exec.Command(d.path, "serve", "--devices", "sim:4xrtx-4060", "--state-dir", filepath.Join(d.dir, "state"), "--socket", d.socket, "--listen", "")
-	d.cmd.Stderr = &d.log
+	log, err := os.OpenFile(d.logName(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	d.cmd = exec.Command(d.berth, "serve", "--config", filepath.Join(d.dir, "berth.yaml"), "--devices", devices,
+		"--state-dir", filepath.Join(d.dir, "state"), "--socket", d.socket(), "--listen", "")
+	d.cmd.Stderr = log
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := d.cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w (run make build first)", d.path, err)
+		return fmt.Errorf("start %s: %w (run make build first)", d.berth, err)
 	}
-	for time.Since(begun) < 30*time.Second {
-		if _, err := d.client.Ready(context.Background()); err == nil {
-			d.slowest = max(d.slowest, time.Since(begun))
-			return nil
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	return fmt.Errorf("the daemon did not come back within 30 s; its last words:\n%s", tail(d.log.Bytes()))
-}
-
-func (d *daemon) kill() error {
-	if err := d.cmd.Process.Kill(); err != nil {
-		return fmt.Errorf("kill the daemon: %w; its last words:\n%s", err, tail(d.log.Bytes()))
-	}
-	_ = d.cmd.Wait() // it was killed: that is the answer
-	d.kills++
+	d.exited = make(chan error, 1)
+	go func(cmd *exec.Cmd, exited chan<- error) { exited <- cmd.Wait() }(d.cmd, d.exited)
 	return nil
 }
 
-// stop ends it the friendly way.
-func (d *daemon) stop() error {
-	err := d.cmd.Process.Signal(syscall.SIGTERM)
-	return errors.Join(err, d.cmd.Wait())
+// wait is over when the daemon takes connections.
+func (d *daemon) wait() error {
+	begun := time.Now()
+	for {
+		if conn, err := net.Dial("unix", d.socket()); err == nil {
+			d.starts = append(d.starts, time.Since(begun))
+			return conn.Close()
+		}
+		select {
+		case err := <-d.exited:
+			return d.endedByItself(err)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
 }
 
-func (d *daemon) remove() { _ = os.RemoveAll(d.dir) }
+// look asks the daemon what there is before anybody holds anything.
+func (d *daemon) look() (map[string]gpu.MiB, error) {
+	var all api.Available
+	c := newClient(-1, d, nil, nil)
+	if status, err := c.call("GET", "/api/gpu/memory/available", nil, &all); err != nil || status != 200 {
+		return nil, fmt.Errorf("ask what is available: %d, %w", status, err)
+	}
+	machine := map[string]gpu.MiB{}
+	for _, g := range all.GPUs {
+		machine[g.GPU] = g.Total - g.Reserve
+	}
+	return machine, nil
+}
 
-func tail(log []byte) []byte { return log[max(0, len(log)-2000):] }
+// killAgainAndAgain kills the daemon at random moments until ctx ends, and on
+// until it was killed often enough or that takes longer than at most.
+func (d *daemon) killAgainAndAgain(ctx context.Context, enough int, most time.Duration) error {
+	begun := time.Now()
+	for ctx.Err() == nil || d.kills < enough && time.Since(begun) < most {
+		// Short lives are as interesting as long ones: some end while the
+		// journal is read back.
+		life := time.Duration(d.random.ExpFloat64() * float64(300*time.Millisecond))
+		select {
+		case err := <-d.exited:
+			return d.endedByItself(err)
+		case <-time.After(min(life, 2*time.Second)):
+		}
+		if err := d.kill(); err != nil {
+			return err
+		}
+		d.kills++
+		if err := d.start(); err != nil {
+			return err
+		}
+		if d.random.IntN(5) > 0 { // else it may be killed before it is up
+			if err := d.wait(); err != nil {
+				return err
+			}
+		}
+	}
+	return d.wait()
+}
+
+func (d *daemon) kill() error {
+	err := d.cmd.Process.Kill()
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-d.exited
+	return nil
+}
+
+func (d *daemon) stop() {
+	if d.broken == nil {
+		_ = d.kill()
+	}
+}
+
+func (d *daemon) endedByItself(err error) error {
+	close(d.over)
+	text, _ := os.ReadFile(d.logName())
+	d.broken = fmt.Errorf("the daemon ended by itself (%v); its last words:\n%s", err, text[max(0, len(text)-1000):])
+	return d.broken
+}
+
+// err says whether the daemon ended by itself.
+func (d *daemon) err() error {
+	select {
+	case err := <-d.exited:
+		_ = d.endedByItself(err)
+	default:
+	}
+	return d.broken
+}
+
+func (d *daemon) enough(kills int) error {
+	if d.kills < kills {
+		return fmt.Errorf("the daemon was killed only %d times, and %d were asked for: give it more -seconds", d.kills, kills)
+	}
+	return nil
+}

@@ -109,10 +109,16 @@ func (b *Book) Delayed(uuid string, later *Request, ahead []*Request, eligible f
 	p.room, p.steps = Load{d.Ceiling(), d.MaxSlots}, maxSteps
 	p.sorted, p.ahead = d.holdings(p.sorted[:0]), p.ahead[:0]
 	for _, r := range ahead {
-		if eligible(r) {
-			p.ahead = append(p.ahead, r)
-			p.sorted = append(p.sorted, r.Load())
+		if !eligible(r) {
+			continue
 		}
+		// The set that is asked about first, and often the last one, is the
+		// empty one: no other needs to be made ready for it.
+		if need := r.Load(); need.within(p.room) && !need.plus(later.Load()).within(p.room) {
+			return r
+		}
+		p.ahead = append(p.ahead, r)
+		p.sorted = append(p.sorted, r.Load())
 	}
 	p.sort()
 	for _, r := range p.ahead {

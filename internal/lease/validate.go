@@ -77,6 +77,9 @@ func textProblem(text string) string {
 		return "begins or ends with a space"
 	}
 	for _, c := range text {
+		if c == utf8.RuneError { // what a reader of JSON makes of broken UTF-8, whatever it was
+			return "contains U+FFFD, which stands for broken text"
+		}
 		if !unicode.IsPrint(c) {
 			return fmt.Sprintf("contains %U, which cannot be printed", c)
 		}

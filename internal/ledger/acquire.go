@@ -46,6 +46,7 @@ func (e *TimeoutError) Error() string {
 
 // waiter is somebody who waits for a request to be decided.
 type waiter struct {
+	request *lease.Request
 	done    chan outcome // has room for it
 	refusal *placement.NoFitError
 }
@@ -82,38 +83,26 @@ func status(err error) string {
 func (l *Ledger) acquire(ctx context.Context, r Request) (*lease.Lease, error) {
 	var granted *lease.Lease
 	var w *waiter
-	var waiting *lease.Request
 	err := l.submit(ctx, func(now time.Time) error {
-		granted, w, waiting = nil, nil, nil // it may be tried twice
+		granted, w = nil, nil // it may be tried twice
 		request, err := l.admit(r, now)
 		if err != nil {
 			return err
 		}
-		if granted, err = l.grantNow(request, now); granted != nil || err != nil {
+		if granted, err = l.decide(request, now); granted != nil || err != nil {
 			return err
 		}
-		if never := placement.Explain(l.snapshot, &wishOf(request).Request); never != nil && !never.Ever {
-			return never
-		}
-		if !request.Deadline.After(now) {
-			return l.whyNot(request)
-		}
-		if _, err := l.apply(lease.Ask{Request: request}, now); err != nil {
-			return err
-		}
-		w, waiting = &waiter{done: make(chan outcome, 1)}, request
+		w = &waiter{request: request, done: make(chan outcome, 1)}
 		l.waiters[r.ID] = w
 		return nil
 	})
+	if err == nil && w != nil {
+		granted, err = l.await(ctx, w)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if w != nil {
-		if granted, err = l.await(ctx, w, waiting); err != nil {
-			return nil, err
-		}
-	}
-	return granted, l.attend(granted)
+	return l.deliver(ctx, granted)
 }
 
 // admit makes a request fit for the book, by the settings of its service. The
@@ -163,156 +152,72 @@ func isLater(err error) bool {
 	return errors.As(err, &refused) && refused.Later
 }
 
-// grantNow grants a request that nobody is ahead of. The caller holds mu.
-func (l *Ledger) grantNow(r *lease.Request, now time.Time) (*lease.Lease, error) {
-	if _, waiting := l.book.Len(); waiting > 0 {
-		return nil, nil // its turn is found out in the queue
+// decide grants a request, refuses it, or puts it into the queue, where its
+// turn is found out: nil and nil. The caller holds mu.
+func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
+	_, waiting := l.book.Len()
+	if waiting == 0 {
+		if granted, err := l.place(r, nil, now); granted != nil || err != nil {
+			return granted, err
+		}
 	}
-	return l.place(r, nil, now)
-}
-
-// place grants a request if it fits, behind those who are ahead of it. It
-// returns nil if it does not. The caller holds mu.
-func (l *Ledger) place(r *lease.Request, ahead []*lease.Request, now time.Time) (*lease.Lease, error) {
-	if l.overQuota(r) != nil {
-		return nil, nil
+	if !l.snapshot.Ever(&wishOf(r).Request) {
+		return nil, placement.Explain(l.snapshot, &wishOf(r).Request)
 	}
-	wish := l.behind(r, ahead)
-	var fits bool
-	if l.chosen, fits = placement.Choose(l.snapshot, &wish, l.chosen[:0]); !fits {
-		return nil, nil
+	patient := r.Deadline.After(now)
+	if waiting == 0 && !patient {
+		return nil, l.whyNot(r)
 	}
-	granted := r.Lease(l.chosen...)
-	granted.EnforcedBy = wishOf(r).enforcedBy
-	_, err := l.apply(lease.Grant{Lease: granted}, now)
-	if err != nil {
+	if _, err := l.apply(lease.Ask{Request: r}, now); err != nil || patient {
 		return nil, err
 	}
-	return granted, nil
-}
-
-// behind is the wish of a request that must not delay those ahead of it. The
-// caller holds mu.
-func (l *Ledger) behind(r *lease.Request, ahead []*lease.Request) placement.Request {
-	wish := wishOf(r).Request
-	if len(ahead) > 0 {
-		wish.Refuse = func(uuid string) string {
-			eligible := func(other *lease.Request) bool { return l.snapshot.Could(uuid, &wishOf(other).Request) }
-			if first := l.book.Delayed(uuid, r, ahead, eligible); first != nil {
-				return "it would delay " + first.ID + ", which is ahead in the queue"
-			}
-			return ""
-		}
+	granted, err := l.place(r, l.lineBefore(r), now)
+	if granted == nil && err == nil {
+		err = l.whyNot(r) // takes it out of the queue again: an errand that fails is undone
 	}
-	return wish
-}
-
-func (l *Ledger) overQuota(r *lease.Request) error {
-	service, known := l.settings.Services[r.Holder.Service]
-	if !known {
-		return nil
-	}
-	return lease.WithinQuota(service.Service, r, l.book.ServiceUsage(r.Holder.Service))
-}
-
-// whyNot is the refusal of a request that does not want to wait. The caller
-// holds mu.
-func (l *Ledger) whyNot(r *lease.Request) error {
-	if err := l.overQuota(r); err != nil {
-		return err
-	}
-	if refusal := l.refusal(r); refusal != nil {
-		return refusal
-	}
-	// It fits by itself, so it is the queue that is in its way.
-	return &QueuedError{Waiting: len(l.book.Waiting())}
-}
-
-// QueuedError refuses a request that would fit, but for those who wait already
-// and do not want to wait itself.
-type QueuedError struct{ Waiting int }
-
-func (e *QueuedError) Error() string {
-	return fmt.Sprintf("%d requests wait already, and it would delay one of them: wait in turn", e.Waiting)
-}
-
-// refusal is what stands in the way of a request now, those ahead of it
-// included; nil if nothing does. The caller holds mu.
-func (l *Ledger) refusal(r *lease.Request) *placement.NoFitError {
-	wish := l.behind(r, l.ahead(r))
-	return placement.Explain(l.snapshot, &wish)
-}
-
-// ahead lists who is before a request in the queue: everybody, if it is not in
-// it. The caller holds mu.
-func (l *Ledger) ahead(r *lease.Request) []*lease.Request {
-	waiting := l.book.Waiting()
-	for i, other := range waiting {
-		if other.ID == r.ID {
-			return waiting[:i]
-		}
-	}
-	return waiting
-}
-
-// serve grants what can be granted to those who wait, in their order. The
-// caller holds mu.
-func (l *Ledger) serve(now time.Time) {
-	if _, waiting := l.book.Len(); waiting == 0 || !l.dirty && !l.asked() {
-		return
-	}
-	l.dirty = false
-	for again := true; again; {
-		again = false
-		// The order changes with every grant, because shares do.
-		for i, r := range l.book.Waiting() {
-			granted, err := l.place(r, l.book.Waiting()[:i], now)
-			if err == nil && granted != nil {
-				again = true
-				break
-			}
-		}
-	}
-}
-
-// asked reports whether this batch put somebody into the queue.
-func (l *Ledger) asked() bool {
-	for i := range l.effects {
-		if l.effects[i].Kind == lease.Asked {
-			return true
-		}
-	}
-	return false
+	return granted, err
 }
 
 // await waits for a request to be decided.
-func (l *Ledger) await(ctx context.Context, w *waiter, r *lease.Request) (*lease.Lease, error) {
+func (l *Ledger) await(ctx context.Context, w *waiter) (*lease.Lease, error) {
 	select {
 	case o := <-w.done:
 		return o.lease, o.err
-	case <-l.finished:
-		return nil, ErrStopped
 	case <-ctx.Done():
+	case <-l.finished:
 	}
-	// Whoever asked has left. The errand runs even so: a lease that nobody
-	// knows of must not stay behind.
-	var late outcome
-	err := l.submit(context.WithoutCancel(ctx), func(now time.Time) error {
-		if l.book.Request(r.ID) == r {
-			_, err := l.apply(lease.Withdraw{ID: r.ID, By: lease.Daemon(), Why: "whoever asked has left"}, now)
-			return err
-		}
-		select {
-		case late = <-w.done:
-		default: // it was taken out at the first try of this errand
-		}
-		if late.lease == nil {
+	// Nobody waits any more. The request is withdrawn whatever happens, or else
+	// it is decided already.
+	stopped := l.insist(func(now time.Time) error {
+		if l.book.Request(w.request.ID) != w.request {
 			return nil
 		}
-		_, err := l.apply(lease.Release{ID: r.ID, Fence: late.lease.Fence, By: lease.Daemon(), Why: "whoever asked has left"}, now)
+		_, err := l.apply(lease.Withdraw{ID: w.request.ID, By: lease.Daemon(), Why: "whoever asked has left"}, now)
 		return err
 	})
-	return nil, errors.Join(fmt.Errorf("wait for %s: %w", r.ID, context.Cause(ctx)), err)
+	select {
+	case o := <-w.done:
+		return o.lease, o.err
+	default:
+		return nil, stopped
+	}
+}
+
+// deliver makes sure that a new lease has somebody who knows of it.
+func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Lease, error) {
+	if err := l.attend(granted); err != nil {
+		return nil, err
+	}
+	if ctx.Err() == nil {
+		return granted, nil
+	}
+	// Whoever asked has left, and a lease that nobody knows of must not stay
+	// behind. Only where the ledger has stopped it does: then the answer may
+	// still get through, and if not, the lease can be found by its id.
+	if errors.Is(l.giveBack(granted, "whoever asked has left"), ErrStopped) {
+		return granted, nil
+	}
+	return nil, fmt.Errorf("wait for %s: %w", granted.ID, context.Cause(ctx))
 }
 
 // attend watches the process that a new lease is bound to. If it has died
@@ -321,10 +226,25 @@ func (l *Ledger) attend(granted *lease.Lease) error {
 	if granted.Binding != lease.ByProcess {
 		return nil
 	}
-	if err := l.watch(granted); err != nil {
-		id := process.ID{PID: granted.Holder.PID, Start: granted.Holder.Start}
-		l.endOf(id)
-		return fmt.Errorf("bind %s to its process: %w", granted.ID, err)
+	err := l.watch(granted)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, process.ErrGone):
+		l.endOf(processOf(granted))
+	default: // its other leases are watched
+		_ = l.giveBack(granted, "its process cannot be watched")
 	}
-	return nil
+	return fmt.Errorf("bind %s to its process: %w", granted.ID, err)
+}
+
+// giveBack ends a lease that must not stay; it may have ended already.
+func (l *Ledger) giveBack(unwanted *lease.Lease, why string) error {
+	return l.insist(func(now time.Time) error {
+		_, err := l.apply(lease.Release{ID: unwanted.ID, Fence: unwanted.Fence, By: lease.Daemon(), Why: why}, now)
+		if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
+			return nil
+		}
+		return err
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -22,7 +23,7 @@ type Adoption struct {
 }
 
 // ErrNotSeen refuses to adopt a process that is on no device.
-var ErrNotSeen = errors.New("the process is not seen on any device")
+var ErrNotSeen = errors.New("the process is not seen on any device, or not without a lease")
 
 // HolderOf makes a process the holder of a lease, if the one who asks may
 // speak for it: it is theirs, or they may do everything.
@@ -51,36 +52,70 @@ func (l *Ledger) HolderOf(pid int, by lease.Actor, about lease.Holder) (lease.Ho
 	return about, nil
 }
 
-// Adopt grants a lease over what a process uses already. It does not take more
-// of the device, so it is granted also where there is no room left.
+// Adopt grants a lease over what a process uses already. That takes no more of
+// the device, so it is granted also where there is no room left. What is asked
+// for beyond it has to be there, and must not delay those who wait.
 func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 	var granted *lease.Lease
 	err := l.submit(ctx, func(now time.Time) error {
-		parts, measured := l.seenOn(processOf(&lease.Lease{Holder: a.Holder}), a)
-		if len(parts) == 0 {
-			return fmt.Errorf("adopt process %d: %w: it is listed once it uses a GPU; name a gpu and the memory to lease them for it", a.Holder.PID, ErrNotSeen)
+		if err := l.mayAdopt(a); err != nil {
+			return err
 		}
-		granted = &lease.Lease{ID: a.ID, Holder: a.Holder, Binding: lease.ByProcess, Parts: parts, EnforcedBy: "none"}
+		parts, measured := l.seenOn(process.ID{PID: a.Holder.PID, Start: a.Holder.Start}, a)
+		if len(parts) == 0 {
+			return fmt.Errorf("adopt process %d: %w: name a gpu and the memory to lease them for it all the same", a.Holder.PID, ErrNotSeen)
+		}
+		for i, p := range parts {
+			if err := l.mayGrow(a, p, p.Memory-measured[i]); err != nil {
+				return err
+			}
+		}
+		granted = &lease.Lease{ID: a.ID, Holder: a.Holder, Binding: lease.ByProcess, Parts: parts, EnforcedBy: "watchdog"}
 		_, err := l.apply(lease.Grant{Lease: granted, Adopted: measured}, now)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return granted, l.attend(granted)
+	return l.deliver(ctx, granted)
 }
 
-// seenOn is what a process and its descendants use, as parts of a lease. The
-// caller holds mu.
+// mayAdopt refuses an id that is in use and a service that is not for
+// everybody. The minimum, maximum and quota of a service are for those who
+// ask first. The caller holds mu.
+func (l *Ledger) mayAdopt(a Adoption) error {
+	if l.book.Lease(a.ID) != nil || l.book.Request(a.ID) != nil {
+		return fmt.Errorf("adopt process %d as %s: %w", a.Holder.PID, a.ID, lease.ErrDuplicate)
+	}
+	service := l.settings.Services[a.Holder.Service]
+	_, err := lease.Admit(lease.Service{Name: a.Holder.Service, Users: service.Users}, lease.Request{Holder: a.Holder}, lease.Usage{})
+	return err
+}
+
+// mayGrow refuses memory beyond what a process uses already, by the rules for
+// a request that does not want to wait. The caller holds mu.
+func (l *Ledger) mayGrow(a Adoption, p lease.Part, more gpu.MiB) error {
+	if more <= 0 {
+		return nil
+	}
+	place := placement.Request{GPUs: 1, Memory: more, Where: placement.Where{GPU: p.GPU}}
+	request := &lease.Request{ID: a.ID, Holder: a.Holder, GPUs: 1, Memory: more, Constraints: &wish{Request: place}}
+	if before := l.lineBefore(request); l.refusal(request, before) == nil && l.overQuota(request, before) == nil {
+		return nil
+	}
+	return l.whyNot(request)
+}
+
+// seenOn is what a process and its descendants use under no lease yet, as parts
+// of a lease. The caller holds mu.
 func (l *Ledger) seenOn(id process.ID, a Adoption) (parts []lease.Part, measured []gpu.MiB) {
 	for _, uuid := range slices.Sorted(maps.Keys(l.devices)) {
-		o := l.devices[uuid]
-		if a.GPU != "" && a.GPU != uuid || o.Sample == nil {
+		if a.GPU != "" && a.GPU != uuid {
 			continue
 		}
 		var used gpu.MiB
-		for _, u := range l.kin.resolve(l.processes, o.Sample.Processes) {
-			if slices.Contains(u.line, id) {
+		for _, u := range l.devices[uuid].used {
+			if slices.Contains(u.line, id) && !l.covered(u, uuid) {
 				used += u.memory
 			}
 		}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -26,31 +25,49 @@ func (l *Ledger) announce(e *lease.Effect) {
 	if code == "" {
 		return
 	}
-	data := map[string]any{"fence": held.Fence, "memory_mb": int64(held.Total().Memory), "slots": held.Total().Slots}
-	text := held.ID + " " + verb
-	if e.Kind == lease.Granted {
-		text += " " + amount(held) + " on " + where(held)
+	total := held.Total()
+	event := gpu.Event{
+		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, Text: sentence(e, held, verb),
+		Data: map[string]any{"fence": held.Fence, "memory_mb": int64(total.Memory), "slots": total.Slots},
 	}
 	if e.Kind != lease.Granted {
-		data["held_seconds"] = e.Time.Sub(held.Granted).Seconds()
+		event.Data["held_seconds"] = e.Time.Sub(held.Granted).Seconds()
 	}
-	if who := whose(held.Holder); who != "" && e.Kind == lease.Granted {
-		text += " for " + who
+	if len(held.Parts) == 1 {
+		event.GPU = held.Parts[0].GPU
+	}
+	l.hooks.Event(event)
+}
+
+// sentence says what happened to a lease. It is on the way of every grant, so
+// it is put together in one piece.
+func sentence(e *lease.Effect, held *lease.Lease, verb string) string {
+	text := append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
+	if e.Kind == lease.Granted {
+		text = append(append(text, ' '), amount(held)...)
+		text = append(text, " on "...)
+		for i, p := range held.Parts {
+			text = append(text, separator(i, "", ", ")...)
+			text = append(text, p.GPU...)
+		}
+		text = appendHolder(text, held.Holder)
 	}
 	if e.Why != "" {
-		text += ": " + e.Why
+		text = append(append(text, ": "...), e.Why...)
 	}
-	uuid := ""
-	if len(held.Parts) == 1 {
-		uuid = held.Parts[0].GPU
-	}
-	l.emit(code, severity, e.Time, held.ID, uuid, data, "%s", text)
+	return string(text)
 }
 
 func (l *Ledger) announceRequest(e *lease.Effect) {
 	r := e.Request
 	data := map[string]any{"memory_mb": int64(r.Memory), "slots": r.Slots, "gpus": r.GPUs}
 	if e.Kind == lease.Asked {
+		l.mu.RLock()
+		waits := l.book.Request(r.ID) == r
+		l.mu.RUnlock()
+		if !waits {
+			return // it was its turn at once
+		}
 		l.emit(gpu.EventWaiting, gpu.Note, e.Time, r.ID, "", data, "%s waits for %s, until %s at the latest", r.ID, r.Memory, r.Deadline.Format(time.TimeOnly))
 		return
 	}
@@ -84,23 +101,26 @@ func amount(l *lease.Lease) string {
 	return part.Memory.String() + " and " + plural(part.Slots, "slot")
 }
 
-func where(l *lease.Lease) string {
-	var names []string
-	for _, p := range l.Parts {
-		names = append(names, p.GPU)
-	}
-	return strings.Join(names, ", ")
-}
-
-// whose is a holder in a word or two.
-func whose(h lease.Holder) string {
-	var parts []string
-	for _, part := range []string{h.Service, h.Name, h.User} {
-		if part != "" {
-			parts = append(parts, part)
+// appendHolder says for whom, in a word or two.
+func appendHolder(text []byte, h lease.Holder) []byte {
+	said := 0
+	for _, word := range [...]string{h.Service, h.Name, h.User} {
+		if word != "" {
+			text = append(text, separator(said, " for ", ", ")...)
+			text = append(text, word...)
+			said++
 		}
 	}
-	return strings.Join(parts, ", ")
+	return text
+}
+
+// separator is what stands before the first of several words, and before every
+// other.
+func separator(i int, first, other string) string {
+	if i == 0 {
+		return first
+	}
+	return other
 }
 
 func plural(n int, noun string) string {

@@ -2,11 +2,10 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -56,37 +55,39 @@ func (l *Ledger) clerk(ctx context.Context) {
 	}
 }
 
-// setAlarm wakes the clerk when something comes due.
+// setAlarm wakes the clerk when something comes due. What the journal refused
+// is due already, and must not keep the clerk spinning.
 func (l *Ledger) setAlarm(alarm *time.Timer) {
-	l.mu.RLock()
-	next, any := l.book.Next()
-	l.mu.RUnlock()
-	wait := time.Hour
-	if any {
-		wait = time.Until(next)
+	wait := retry
+	if !l.restless {
+		wait = time.Hour
+		l.mu.RLock()
+		if next, any := l.book.Next(); any {
+			wait = max(time.Until(next), 0)
+		}
+		l.mu.RUnlock()
 	}
-	if l.restless {
-		wait = min(wait, retry)
-	}
-	alarm.Reset(max(wait, 0))
+	alarm.Reset(wait)
 }
 
 // work does a batch: all of it in one write, or, if the journal does not take
 // that, one errand at a time, so that what frees something still gets through
-// on a full disk.
+// on a full disk, and whoever waited long enough is still told.
 func (l *Ledger) work(batch []*errand) {
 	l.restless = false
-	if l.attempt(batch, true) == nil {
+	if l.attempt(batch, func(now time.Time) { l.due(now, everything); l.serve(now) }) == nil {
 		answer(batch)
 		return
 	}
 	l.restless = true
 	for i, e := range batch {
-		if err := l.attempt(batch[i:i+1], false); err != nil {
+		if err := l.attempt(batch[i:i+1], nil); err != nil {
 			e.err = err
 		}
 		answer(batch[i : i+1])
 	}
+	_ = l.attempt(nil, func(now time.Time) { l.due(now, timeOuts) }) // has nothing to write
+	_ = l.attempt(nil, func(now time.Time) { l.due(now, expiries) }) // what is refused stays due
 }
 
 func answer(batch []*errand) {
@@ -95,10 +96,9 @@ func answer(batch []*errand) {
 	}
 }
 
-// attempt applies errands and writes down what they did. With an error nothing
-// of it happened. With turns, what has come due and who can be served is seen
-// to as well.
-func (l *Ledger) attempt(batch []*errand, turns bool) error {
+// attempt applies errands, and what else is to be done in turn, and writes down
+// what they did. With an error nothing of it happened.
+func (l *Ledger) attempt(batch []*errand, turn func(now time.Time)) error {
 	now := time.Now()
 	l.mu.Lock()
 	l.effects = l.effects[:0]
@@ -108,9 +108,8 @@ func (l *Ledger) attempt(batch []*errand, turns bool) error {
 			l.undo(from)
 		}
 	}
-	if turns {
-		l.due(now)
-		l.serve(now)
+	if turn != nil {
+		turn(now)
 	}
 	effects := l.effects
 	l.mu.Unlock()
@@ -153,37 +152,59 @@ func (l *Ledger) undo(from int) {
 // reflect shows placement what an effect did, or with sign −1 that it was
 // taken back. The caller holds mu.
 func (l *Ledger) reflect(e *lease.Effect, sign int) {
+	// Room, shares or the queue are different from before, unless nothing but a
+	// time changed; and one request more lets in nobody but itself.
+	l.dirty = l.dirty || e.Kind != lease.Renewed && e.Kind != lease.Asked
 	subject := e.Lease()
 	if subject == nil {
 		return
 	}
+	come := 0
+	switch {
+	case e.Before == nil:
+		come = sign
+	case e.After == nil:
+		come = -sign
+	}
 	for _, p := range subject.Parts {
-		switch {
-		case e.Before == nil:
-			l.snapshot.AddLeases(subject.Holder.Service, p.GPU, sign)
-		case e.After == nil:
-			l.snapshot.AddLeases(subject.Holder.Service, p.GPU, -sign)
+		l.snapshot.AddLeases(subject.Holder.Service, p.GPU, come)
+		if o := l.devices[p.GPU]; o != nil && o.concerns(subject) {
+			l.attribute(o)
 		}
 		l.refresh(p.GPU)
 	}
-	if e.After == nil || sign < 0 || e.Kind == lease.WasParked {
-		l.dirty = true
-	}
 }
 
-// due ends what has come to its end. The caller holds mu.
-func (l *Ledger) due(now time.Time) {
+// due ends what has come to its end, as far as it is of this kind. The caller
+// holds mu.
+func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 	if next, any := l.book.Next(); !any || now.Before(next) {
 		return
 	}
-	for _, change := range l.book.Due(now) {
-		if x, is := change.(lease.TimeOut); is && l.waiters[x.ID] != nil {
-			// Said before it leaves: afterwards nobody knows what it waited for.
-			l.waiters[x.ID].refusal = l.refusal(l.book.Request(x.ID))
-		}
-		_, _ = l.apply(change, now) // it is due, so the book takes it
+	changes := slices.DeleteFunc(l.book.Due(now), func(c lease.Change) bool { return !kind(c) })
+	if slices.ContainsFunc(changes, timeOuts) {
+		l.explainTimeOuts(now)
+	}
+	for _, c := range changes {
+		_, _ = l.apply(c, now) // it is due, so the book takes it
 	}
 }
+
+// explainTimeOuts notes what stood in the way of those who waited long enough,
+// before any of them leaves: afterwards nobody knows. The caller holds mu.
+func (l *Ledger) explainTimeOuts(now time.Time) {
+	l.line.clear()
+	for _, r := range l.book.Waiting() {
+		if w := l.waiters[r.ID]; w != nil && !now.Before(r.Deadline) {
+			w.refusal = l.refusal(r, &l.line)
+		}
+		l.join(&l.line, r)
+	}
+}
+
+func everything(lease.Change) bool { return true }
+func timeOuts(c lease.Change) bool { _, is := c.(lease.TimeOut); return is }
+func expiries(c lease.Change) bool { return !timeOuts(c) }
 
 // write puts effects into the journal. Nothing durable means nothing to write.
 func (l *Ledger) write(effects []lease.Effect) error {
@@ -198,7 +219,7 @@ func (l *Ledger) write(effects []lease.Effect) error {
 		l.buffer = record.Append(l.buffer)
 		l.ends = append(l.ends, len(l.buffer))
 		care.Durable = care.Durable || outlivesBoot(e.Lease())
-		care.Reserve = care.Reserve && e.After == nil
+		care.Reserve = care.Reserve && !takes(e)
 	}
 	if len(l.ends) == 0 {
 		return nil
@@ -210,6 +231,11 @@ func (l *Ledger) write(effects []lease.Effect) error {
 	}
 	return l.journal.Append(l.group, care)
 }
+
+// takes reports whether an effect took something of a device. Everything else
+// may use the last room on a disk: what is given back must not be lost, and
+// what stands must go on standing, so renewals are among it.
+func takes(e *lease.Effect) bool { return e.Before == nil || e.Kind == lease.Resumed }
 
 // outlivesBoot reports whether a lease would still stand after the machine was
 // started again. One that is bound to a process would not, so its records need
@@ -226,6 +252,10 @@ func (l *Ledger) settle(effects []lease.Effect) {
 		}
 		if e.After == nil && e.Before != nil {
 			l.holders.ended(e.Before)
+			l.remember(e.Before)
+			if l.hooks.Ended != nil {
+				l.hooks.Ended(e.Before, e.Time)
+			}
 		}
 	}
 }
@@ -237,7 +267,7 @@ func (l *Ledger) dismiss(e *lease.Effect) {
 	delete(l.waiters, e.Request.ID)
 	l.mu.Unlock()
 	if w == nil {
-		return
+		return // it did not want to wait, and was never left alone with the queue
 	}
 	switch e.Kind {
 	case lease.Granted:
@@ -247,40 +277,4 @@ func (l *Ledger) dismiss(e *lease.Effect) {
 	default:
 		w.done <- outcome{err: fmt.Errorf("wait for %s: %w", e.Request.ID, context.Canceled)}
 	}
-}
-
-// Thresholds for making the journal shorter: far more records than leases, and
-// enough of them to be worth it.
-const (
-	compactRecords = 20_000
-	compactFactor  = 4
-)
-
-// compactIfLong replaces a long journal by the leases that stand, in a
-// goroutine of its own; the clerk goes on appending meanwhile.
-func (l *Ledger) compactIfLong() {
-	stats := l.journal.Stats()
-	if stats.LogRecords < compactRecords || stats.LogRecords < compactFactor*stats.SnapshotRecords || !l.compacting.CompareAndSwap(false, true) {
-		return
-	}
-	l.mu.RLock()
-	standing := l.book.Leases() // leases never change, so the list may leave this goroutine
-	fence := l.fenceRecord(l.book.Fence())
-	l.mu.RUnlock()
-	go func() {
-		defer l.compacting.Store(false)
-		err := l.journal.Compact(stats.LastSeq, func(yield func([]byte) bool) {
-			var buffer []byte
-			for _, each := range standing {
-				record := lease.RecordOfLease(each)
-				if buffer = record.Append(buffer[:0]); !yield(buffer) {
-					return
-				}
-			}
-			yield(fence.Append(buffer[:0]))
-		})
-		if err != nil && !errors.Is(err, journal.ErrClosed) {
-			l.emit(gpu.EventJournal, gpu.Warning, time.Now(), "", "", nil, "The journal could not be made shorter, and only grows: %v", err)
-		}
-	}()
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // Release ends a lease, or withdraws a request that waits. A fence of zero
-// means whichever there is.
+// means whichever there is. What the processes of the lease still use does not
+// go away with it: it counts as foreign until the device is measured again.
 func (l *Ledger) Release(ctx context.Context, id string, fence uint64, by lease.Actor) (*lease.Lease, error) {
 	var ended *lease.Lease
 	err := l.submit(ctx, func(now time.Time) error {
@@ -16,30 +17,11 @@ func (l *Ledger) Release(ctx context.Context, id string, fence uint64, by lease.
 			_, err := l.apply(lease.Withdraw{ID: id, By: by, Why: "it was withdrawn"}, now)
 			return err
 		}
-		e, err := l.end(lease.Release{ID: id, Fence: fence, By: by}, now)
+		e, err := l.apply(lease.Release{ID: id, Fence: fence, By: by}, now)
 		ended = e.Before
 		return err
 	})
 	return ended, err
-}
-
-// end applies a change that ends a lease under a holder that may live on. What
-// its processes use does not go away with it: until the device is measured
-// again, it is foreign. The caller holds mu.
-func (l *Ledger) end(c lease.Change, now time.Time) (lease.Effect, error) {
-	e, err := l.apply(c, now)
-	if err != nil || e.Before == nil {
-		return e, err
-	}
-	for _, p := range e.Before.Parts {
-		if o := l.devices[p.GPU]; o != nil && o.owned[e.Before.ID] > 0 {
-			sum, _ := l.book.Sum(p.GPU)
-			l.book.ObserveForeign(p.GPU, sum.Foreign+o.owned[e.Before.ID])
-			delete(o.owned, e.Before.ID)
-			l.refresh(p.GPU)
-		}
-	}
-	return e, nil
 }
 
 // Renew lets a lease with a time to live last from now on.
@@ -53,10 +35,11 @@ func (l *Ledger) Renew(ctx context.Context, id string, fence uint64, ttl time.Du
 	return renewed, err
 }
 
-// Revoke ends a lease against its holder's will.
-func (l *Ledger) Revoke(ctx context.Context, id string, why string) error {
+// Revoke ends a lease against its holder's will. A fence of zero means
+// whichever there is.
+func (l *Ledger) Revoke(ctx context.Context, id string, fence uint64, why string) error {
 	return l.submit(ctx, func(now time.Time) error {
-		_, err := l.end(lease.Revoke{ID: id, Why: why}, now)
+		_, err := l.apply(lease.Revoke{ID: id, Fence: fence, Why: why}, now)
 		return err
 	})
 }

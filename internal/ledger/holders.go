@@ -1,8 +1,8 @@
 package ledger
 
 import (
-	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +13,7 @@ import (
 // holders watches the processes that leases are bound to.
 type holders struct {
 	mu        sync.Mutex
-	byProcess map[process.ID]*holding
+	byProcess map[process.ID]*holding // nil: nobody is watched any more
 }
 
 // holding is a process with leases.
@@ -31,6 +31,9 @@ func (l *Ledger) watch(granted *lease.Lease) error {
 	id := processOf(granted)
 	l.holders.mu.Lock()
 	defer l.holders.mu.Unlock()
+	if l.holders.byProcess == nil {
+		return nil
+	}
 	h := l.holders.byProcess[id]
 	if h == nil {
 		stop, err := l.processes.Watch(id, func() { l.endOf(id) })
@@ -81,69 +84,102 @@ func (h *holders) stopAll() {
 	for _, held := range h.byProcess {
 		held.stop()
 	}
-	clear(h.byProcess)
-}
-
-// endOf releases everything that a dead process held. Its memory is free: the
-// kernel took it back before it told.
-func (l *Ledger) endOf(id process.ID) {
-	for {
-		err := l.submit(context.Background(), func(now time.Time) error {
-			for _, held := range l.book.Leases() {
-				if held.Binding == lease.ByProcess && processOf(held) == id && held.Holder.Boot == l.boot {
-					if _, err := l.apply(lease.Release{ID: held.ID, Fence: held.Fence, By: lease.Daemon(), Why: "its process ended"}, now); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		})
-		if err == nil || errors.Is(err, ErrStopped) {
-			return
-		}
-		// The journal is full to the last byte of its reserve. A lease of a dead
-		// process is worth waiting for, and a restart would find it too.
-		select {
-		case <-time.After(retry):
-		case <-l.finished:
-			return
-		}
-	}
+	h.byProcess = nil
 }
 
 // reviveHolders takes up the watch over the holders that a restart left
-// behind, and releases what those held that have ended meanwhile.
+// behind, and releases what those held that have ended meanwhile. It runs
+// before the clerk takes its first errand.
 func (l *Ledger) reviveHolders() {
 	l.mu.RLock()
 	standing := l.book.Leases()
 	l.mu.RUnlock()
+	var gone []*lease.Lease
 	for _, each := range standing {
 		if each.Binding != lease.ByProcess {
 			continue
 		}
-		if each.Holder.Boot != l.boot || l.watch(each) != nil {
-			go l.release(each)
+		switch err := l.revive(each); {
+		case errors.Is(err, process.ErrGone) && !l.inherited(each):
+			gone = append(gone, each)
+		case errors.Is(err, process.ErrGone):
+		case err != nil:
+			go l.reviveLater(each)
 		}
+	}
+	for some := range slices.Chunk(gone, maxBatch) {
+		l.releaseDead(some)
 	}
 }
 
-// release ends one lease whose holder is gone, after a restart.
-func (l *Ledger) release(gone *lease.Lease) {
+// inherited reports whether heirs of a dead holder use the devices of its
+// lease, and sees to it that the lease ends with them.
+func (l *Ledger) inherited(each *lease.Lease) bool {
+	id := processOf(each)
+	l.mu.Lock()
+	heirs := l.heirs(id)
+	if len(heirs) > 0 && each.Holder.Boot == l.boot {
+		l.bereaved[id] = true
+	}
+	known := l.bereaved[id]
+	l.mu.Unlock()
+	if !known {
+		return false
+	}
+	l.holders.mu.Lock()
+	held := l.holders.byProcess[id]
+	if held == nil {
+		held = &holding{leases: map[string]uint64{}, stop: func() {}}
+		l.holders.byProcess[id] = held
+	}
+	held.leases[each.ID] = each.Fence
+	l.holders.mu.Unlock()
+	l.follow(id, heirs)
+	return true
+}
+
+// revive watches the holder of a lease from before a restart.
+func (l *Ledger) revive(each *lease.Lease) error {
+	if each.Holder.Boot != l.boot {
+		return process.ErrGone
+	}
+	return l.watch(each)
+}
+
+// reviveLater goes on trying where a holder could not be watched for a reason
+// that is not its own, such as too many open files. Its lease stands meanwhile.
+func (l *Ledger) reviveLater(each *lease.Lease) {
 	for {
-		err := l.submit(context.Background(), func(now time.Time) error {
-			_, err := l.apply(lease.Release{ID: gone.ID, Fence: gone.Fence, By: lease.Daemon(), Why: "its process ended while the daemon was away"}, now)
-			if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
-				return nil
-			}
-			return err
-		})
-		if err == nil || errors.Is(err, ErrStopped) {
-			return
-		}
 		select {
 		case <-time.After(retry):
 		case <-l.finished:
 			return
+		}
+		switch err := l.revive(each); {
+		case err == nil:
+			return
+		case errors.Is(err, process.ErrGone):
+			l.endOf(processOf(each))
+			return
+		}
+	}
+}
+
+const awayText = "its process ended while the daemon was away"
+
+// releaseDead ends leases whose holders are gone, in one write.
+func (l *Ledger) releaseDead(gone []*lease.Lease) {
+	batch := make([]*errand, len(gone))
+	for i, each := range gone {
+		batch[i] = &errand{done: make(chan error, 1), do: func(now time.Time) error {
+			_, err := l.apply(lease.Release{ID: each.ID, Fence: each.Fence, By: lease.Daemon(), Why: awayText}, now)
+			return err
+		}}
+	}
+	l.work(batch)
+	for i, e := range batch {
+		if <-e.done != nil { // there was no room in the journal
+			go func() { _ = l.giveBack(gone[i], awayText) }()
 		}
 	}
 }

@@ -55,6 +55,7 @@ type Service struct {
 type Hooks struct {
 	Event   func(gpu.Event)
 	Decided func(status string, took time.Duration) // a request was answered: granted, refused, timeout, …
+	Ended   func(*lease.Lease, time.Time)           // a lease has ended, and when
 }
 
 // Options are what a ledger is made from.
@@ -77,7 +78,7 @@ type Ledger struct {
 	journal   journal.Journal
 	errands   chan *errand
 	wake      chan struct{} // something changed that may let a waiting request in
-	holders   holders
+	holders   holders       // its lock is taken before mu
 	kin       kinship
 
 	// mu guards what follows, and is never held while the disk is waited for,
@@ -91,11 +92,17 @@ type Ledger struct {
 	effects  []lease.Effect // of the batch at hand
 	dirty    bool           // something changed that may let a waiting request in
 
+	bereaved  map[process.ID]bool     // have ended, and left leases to their heirs
+	condemned map[string]condemnation // by lease: what is about to be revoked
+	ended     map[process.ID]string   // lease that a process held last, of those that have ended
+	endings   []process.ID            // keys of ended, oldest first
+
 	// Only the clerk touches these.
 	buffer   []byte
 	ends     []int // of the records in buffer
 	group    [][]byte
 	chosen   []string
+	line     line // of those who wait
 	restless bool // the journal refused something that has to be tried again
 
 	compacting atomic.Bool
@@ -103,7 +110,7 @@ type Ledger struct {
 }
 
 // Open reads the journal and makes the book that it describes. Leases whose
-// holders ended meanwhile end as soon as Run starts.
+// holders ended meanwhile end when Run starts, before anything else happens.
 func Open(o Options) (*Ledger, error) {
 	boot, err := o.Processes.Boot()
 	if err != nil {
@@ -114,6 +121,7 @@ func Open(o Options) (*Ledger, error) {
 		errands: make(chan *errand, maxBatch), wake: make(chan struct{}, 1), finished: make(chan struct{}),
 		settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil),
 		devices: map[string]*observed{}, waiters: map[string]*waiter{},
+		bereaved: map[process.ID]bool{}, condemned: map[string]condemnation{}, ended: map[process.ID]string{},
 	}
 	l.holders.byProcess = map[process.ID]*holding{}
 	l.kin.seen = map[int]ancestry{}
@@ -158,7 +166,8 @@ var ErrStopped = errors.New("the daemon is stopping")
 
 // submit hands an errand to the clerk and waits for its end. An errand that
 // was taken is finished whatever happens to ctx: the answer would otherwise
-// not be known.
+// not be known. The clerk may do it twice, so everything that it does beside
+// applying changes has to bear that.
 func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error {
 	e := &errand{do: do, done: make(chan error, 1)}
 	select {
@@ -181,71 +190,21 @@ func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error
 	}
 }
 
-// Observation is what was last measured on a device.
-type Observation struct {
-	Device gpu.Device
-	Sample *gpu.Sample // nil: it did not answer
-	State  gpu.State
-	Health gpu.Health
-	Stop   bool   // above temp_critical: nothing is granted
-	Reason string // why it is in this state
-}
-
-// observed is a device as the ledger knows it.
-type observed struct {
-	Observation
-	owned map[string]gpu.MiB // measured by lease
-}
-
-// closed says why nothing is granted on a device; empty if it is.
-func (o *observed) closed() string {
-	switch {
-	case o.Stop:
-		return "it is too hot: " + o.Reason
-	case o.State == gpu.Unavailable:
-		return o.Reason
+// insist does what must not be left undone. The journal may be full to the
+// last byte of its reserve; then it is tried again until there is room. It
+// fails only with ErrStopped.
+func (l *Ledger) insist(do func(now time.Time) error) error {
+	for {
+		err := l.submit(context.Background(), do)
+		if err == nil || errors.Is(err, ErrStopped) {
+			return err
+		}
+		select {
+		case <-time.After(retry):
+		case <-l.finished:
+			return ErrStopped
+		}
 	}
-	return ""
-}
-
-// recount works the capacity of every device out again. The caller holds mu.
-func (l *Ledger) recount() {
-	for uuid := range l.devices {
-		l.capacity(uuid)
-	}
-	l.dirty = true
-}
-
-// capacity tells the book what a device has to give. The caller holds mu.
-func (l *Ledger) capacity(uuid string) {
-	o := l.devices[uuid]
-	set := l.settings.Device(uuid)
-	slots := set.MaxPipelines
-	if slots == 0 {
-		// A pipeline needs a CPU to feed its device.
-		slots = max(1, (l.cpus+len(l.devices)-1)/len(l.devices))
-	}
-	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxSlots: slots}
-	if o.closed() == "" {
-		c.Usable = lease.UsableSlots(slots, o.State.Multiplier())
-	}
-	l.book.SetCapacity(uuid, c)
-	l.refresh(uuid)
-}
-
-// refresh shows placement what the book says about a device. The caller holds
-// mu.
-func (l *Ledger) refresh(uuid string) {
-	o := l.devices[uuid]
-	if o == nil {
-		return // a lease from before a restart, on a device that was not seen yet
-	}
-	sum, _ := l.book.Sum(uuid)
-	l.snapshot.Update(uuid, placement.Use{
-		Available: sum.Available(), Ceiling: sum.Ceiling(),
-		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxSlots,
-		State: o.State, Closed: o.closed(),
-	})
 }
 
 // emit tells what happened to a lease or a request.

@@ -1,9 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"maps"
 	"slices"
-	"sync"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -16,23 +17,29 @@ import (
 func (l *Ledger) Observe(o Observation) {
 	var used []usedBy
 	if o.Sample != nil {
-		used = l.kin.resolve(l.processes, o.Sample.Processes)
+		used = l.kin.resolve(l.processes, o.Sample.Processes, time.Now())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := l.devices[o.Device.UUID]
-	if before == nil {
-		l.devices[o.Device.UUID] = &observed{Observation: o, owned: map[string]gpu.MiB{}}
+	d := l.devices[o.Device.UUID]
+	if d == nil {
+		d = &observed{Observation: o}
+		l.devices[o.Device.UUID] = d
 		l.rebuild()
 	} else {
-		facts := before.Device
-		before.Observation = o
+		facts := d.Device
+		d.Observation = o
 		if !sameFacts(&facts, &o.Device) {
 			l.rebuild()
 		}
 	}
 	if o.Sample != nil {
-		l.attribute(l.devices[o.Device.UUID], used)
+		for i := range used {
+			used[i].line = l.withClaim(used[i])
+		}
+		d.used, d.total = used, totalOf(o.Sample, used)
+		l.attribute(d)
+		l.disinherit()
 	}
 	l.capacity(o.Device.UUID)
 	l.dirty = true
@@ -63,161 +70,134 @@ func (l *Ledger) rebuild() {
 	l.recount()
 }
 
-// attribute shares out what was measured on a device: to the leases whose
-// processes use it, and what is left to nobody's. The caller holds mu.
-func (l *Ledger) attribute(o *observed, used []usedBy) {
-	uuid := o.Device.UUID
-	byPID := map[int][]*lease.Lease{}
-	holdings := l.book.Holdings(uuid)
-	slices.SortFunc(holdings, func(a, b lease.Holding) int { return int(a.Lease.Fence) - int(b.Lease.Fence) })
-	for _, h := range holdings {
-		if h.Lease.Holder.PID != 0 && h.Lease.Holder.Boot == l.boot {
-			byPID[h.Lease.Holder.PID] = append(byPID[h.Lease.Holder.PID], h.Lease)
-		}
-	}
-	owned := map[string]gpu.MiB{}
-	var known gpu.MiB
-	for _, u := range used {
-		if owner := ownerOf(u.line, byPID, uuid, owned); owner != nil {
-			owned[owner.ID] += u.memory
-			known += u.memory
-		}
-	}
-	for _, h := range holdings {
-		l.book.Observe(h.Lease.ID, uuid, owned[h.Lease.ID])
-	}
-	o.owned = owned
-	l.book.ObserveForeign(uuid, foreign(o.Sample, used, known))
-}
-
-// foreign is what is used on a device by processes under no lease and by the
-// driver itself.
-func foreign(s *gpu.Sample, used []usedBy, known gpu.MiB) gpu.MiB {
+// totalOf is what is used on a device in all.
+func totalOf(s *gpu.Sample, used []usedBy) gpu.MiB {
 	if total, measured := s.MemoryUsed.Get(); measured {
-		return max(total-known, 0)
+		return total
 	}
 	var sum gpu.MiB
 	for _, u := range used {
 		sum += u.memory
 	}
-	return max(sum-known, 0)
+	return sum
 }
 
-// ownerOf finds the lease that a process belongs to: it, or the nearest of its
-// ancestors, holds it. Of several leases of one holder on a device, the oldest
-// that is not yet used up is charged, and else the newest.
-func ownerOf(line []process.ID, byPID map[int][]*lease.Lease, uuid string, owned map[string]gpu.MiB) *lease.Lease {
-	for _, id := range line {
-		var last *lease.Lease
-		for _, held := range byPID[id.PID] {
-			if held.Holder.Start != id.Start {
-				continue // the pid was used again
-			}
-			last = held
-			at := slices.IndexFunc(held.Parts, func(p lease.Part) bool { return p.GPU == uuid })
-			if at >= 0 && owned[held.ID] < held.Parts[at].Memory {
-				return held
-			}
+// attribute shares out what was last measured on a device: to the leases whose
+// processes use it, and what is left, with what the driver itself takes, to
+// nobody's. It is done again when a lease of such a process comes or goes, so
+// that memory in use is never sold for want of a new measurement. The caller
+// holds mu.
+func (l *Ledger) attribute(o *observed) {
+	uuid := o.Device.UUID
+	byProcess, holdings := l.byProcess(uuid)
+	o.owned = map[string]gpu.MiB{}
+	var known gpu.MiB
+	for _, u := range o.used {
+		if owners := ownersOf(u.line, byProcess); len(owners) > 0 {
+			charge(owners, u.memory, o.owned)
+			known += u.memory
 		}
-		if last != nil {
-			return last
+	}
+	for _, h := range holdings {
+		l.book.Observe(h.Lease.ID, uuid, o.owned[h.Lease.ID])
+	}
+	l.book.ObserveForeign(uuid, max(o.total-known, 0))
+}
+
+// byProcess lists the leases on a device, oldest first, and those of each
+// process. The caller holds mu.
+func (l *Ledger) byProcess(uuid string) (map[process.ID][]lease.Holding, []lease.Holding) {
+	byProcess := map[process.ID][]lease.Holding{}
+	holdings := l.book.Holdings(uuid)
+	slices.SortFunc(holdings, func(a, b lease.Holding) int { return cmp.Compare(a.Lease.Fence, b.Lease.Fence) })
+	for _, h := range holdings {
+		if h.Lease.Holder.Boot == l.boot {
+			id := processOf(h.Lease)
+			byProcess[id] = append(byProcess[id], h)
+		}
+	}
+	return byProcess, holdings
+}
+
+// withClaim is the line of a process, at its end the holder of the lease that
+// it was started under. The caller holds mu.
+func (l *Ledger) withClaim(u usedBy) []process.ID {
+	held := l.book.Lease(u.claim.lease)
+	if held == nil || held.Fence != u.claim.fence || held.Holder.UID != u.claim.uid || slices.Contains(u.line, processOf(held)) {
+		return u.line
+	}
+	return append(slices.Clip(u.line), processOf(held))
+}
+
+// ownersOf finds the leases that a process belongs to: it, or the nearest of
+// its ancestors that has any, holds them.
+func ownersOf(line []process.ID, byProcess map[process.ID][]lease.Holding) []lease.Holding {
+	for _, id := range line {
+		if owners := byProcess[id]; len(owners) > 0 {
+			return owners
 		}
 	}
 	return nil
 }
 
-// usedBy is what one process uses, with its line of descent: itself, its
-// parent, and so on.
-type usedBy struct {
-	line   []process.ID
-	memory gpu.MiB
+// charge puts what a process uses down to the leases of its holder, the oldest
+// first, each as far as it reaches; what is over that goes to the newest.
+func charge(owners []lease.Holding, memory gpu.MiB, owned map[string]gpu.MiB) {
+	for _, h := range owners {
+		part := min(memory, max(h.Part.Memory-owned[h.Lease.ID], 0))
+		owned[h.Lease.ID] += part
+		memory -= part
+	}
+	owned[owners[len(owners)-1].Lease.ID] += memory
 }
 
-// kinship remembers who descends from whom, as it was when first seen: a child
-// whose parent has gone still belongs to the lease of that parent.
-type kinship struct {
-	mu   sync.Mutex
-	seen map[int]ancestry
+// concerns reports whether processes of a lease were measured on the device.
+func (o *observed) concerns(held *lease.Lease) bool {
+	id := processOf(held)
+	return slices.ContainsFunc(o.used, func(u usedBy) bool { return slices.Contains(u.line, id) })
 }
 
-type ancestry struct {
-	line []process.ID
-	age  int // samples since it was last seen
-}
-
-// forgetAfter is for how many samples a process that is not on a device any
-// more is remembered. Devices are sampled in turn, so it must be more than
-// there are devices.
-const forgetAfter = 1000
-
-func (k *kinship) resolve(t process.Table, processes []gpu.Process) []usedBy {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for pid, a := range k.seen {
-		if a.age++; a.age > forgetAfter {
-			delete(k.seen, pid)
-		} else {
-			k.seen[pid] = a
+// bury takes what a dead process used off its devices: the kernel took it back
+// before it told. Descendants that are dead too are buried with it; those that
+// live on keep what they use. The caller holds mu.
+func (l *Ledger) bury(id process.ID) {
+	for uuid, o := range l.devices {
+		before := len(o.used)
+		o.used = slices.DeleteFunc(o.used, func(u usedBy) bool {
+			dead := slices.Contains(u.line, id) && !l.processes.Alive(u.line[0])
+			if dead {
+				o.total -= u.memory
+			}
+			return dead
+		})
+		if len(o.used) < before {
+			l.attribute(o)
+			l.refresh(uuid)
 		}
 	}
-	var used []usedBy
-	for _, p := range processes {
-		id, err := t.Identify(p.PID)
-		if err != nil {
-			continue // it has just ended
-		}
-		known, ok := k.seen[p.PID]
-		if !ok || known.line[0] != id {
-			known = ancestry{line: lineOf(t, id)}
-		}
-		known.age = 0
-		k.seen[p.PID] = known
-		used = append(used, usedBy{known.line, p.Memory.Or(0)})
-	}
-	return used
-}
-
-// lineOf is a process and its ancestors, nearest first.
-func lineOf(t process.Table, id process.ID) []process.ID {
-	line := []process.ID{id}
-	for len(line) < 64 {
-		parent, err := t.Parent(line[len(line)-1].PID)
-		if err != nil || parent <= 1 {
-			break
-		}
-		next, err := t.Identify(parent)
-		if err != nil {
-			break
-		}
-		line = append(line, next)
-	}
-	return line
 }
 
 // Foreign lists the processes under no lease on a device, by pid.
 func (l *Ledger) Foreign(uuid string) []int {
 	l.mu.RLock()
+	defer l.mu.RUnlock()
 	o := l.devices[uuid]
-	l.mu.RUnlock()
-	if o == nil || o.Sample == nil {
+	if o == nil {
 		return nil
 	}
 	pids := map[int]bool{}
-	for _, u := range l.kin.resolve(l.processes, o.Sample.Processes) {
-		l.mu.RLock()
-		held := slices.ContainsFunc(u.line, func(id process.ID) bool { return l.holdsAt(id, uuid) })
-		l.mu.RUnlock()
-		if !held {
+	for _, u := range o.used {
+		if !l.covered(u, uuid) {
 			pids[u.line[0].PID] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(pids))
 }
 
-// holdsAt reports whether a process holds a lease on a device. The caller
-// holds mu.
-func (l *Ledger) holdsAt(id process.ID, uuid string) bool {
+// covered reports whether a process on a device is under a lease there. The
+// caller holds mu.
+func (l *Ledger) covered(u usedBy, uuid string) bool {
 	return slices.ContainsFunc(l.book.Holdings(uuid), func(h lease.Holding) bool {
-		return processOf(h.Lease) == id && h.Lease.Holder.Boot == l.boot
+		return h.Lease.Holder.Boot == l.boot && slices.Contains(u.line, processOf(h.Lease))
 	})
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/berth-gpu/berth/internal/journal"
@@ -23,7 +24,8 @@ func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal,
 			err = l.book.Replay(&record)
 		}
 		if err != nil {
-			return fmt.Errorf("record %d of the journal: %w", r.Seq, err)
+			return fmt.Errorf("record %d of the journal: %w. Nothing was changed. Bring the folder of the journal back from a copy, "+
+				"or put it aside to begin with an empty book", r.Seq, err)
 		}
 		if record.Kind == lease.FenceMark {
 			boot = record.Why
@@ -34,18 +36,26 @@ func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal,
 		return err
 	}
 	l.journal = log
+	if boot == l.boot {
+		return nil
+	}
 	fence := l.book.Fence()
-	if boot != "" && boot != l.boot {
+	if boot != "" {
 		fence += lostFences
 	}
 	mark := l.fenceRecord(fence)
 	if err := l.book.Replay(&mark); err != nil {
-		return err
+		return errors.Join(err, log.Close())
 	}
-	if boot == l.boot {
-		return nil
+	failed := (*journal.WriteError)(nil)
+	err = log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true})
+	if errors.As(err, &failed) {
+		return nil // a disk that takes nothing now is no reason not to start: the next start jumps again
 	}
-	return log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true})
+	if err != nil {
+		return errors.Join(err, log.Close())
+	}
+	return nil
 }
 
 // fenceRecord says how far fences have got, and in which boot.

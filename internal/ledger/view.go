@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -104,17 +105,42 @@ type Explanation struct {
 	Position int                   // in the queue, from 1; 0: it does not wait
 	Ahead    []*lease.Request
 	Holdings map[string][]lease.Holding // by device: who holds it
+	Grant    *lease.Lease               // what it would get now; nil: nothing
 }
 
 // Explain says what would become of a request, by the code that decides.
 func (l *Ledger) Explain(r Request) (Explanation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	request, err := l.admit(r, time.Now())
+	now := time.Now()
+	request, err := l.admit(r, now)
 	if err != nil {
 		return Explanation{}, err
 	}
-	return l.explain(request), nil
+	asked, err := l.book.Apply(lease.Ask{Request: request}, now)
+	if err != nil {
+		return Explanation{}, err
+	}
+	defer l.book.Revert(asked) // it stood in the queue only to find its place
+	e := l.explain(request)
+	e.Position = 0
+	if e.Refusal == nil && e.Quota == nil {
+		e.Grant = l.wouldGrant(request)
+	}
+	return e, nil
+}
+
+// wouldGrant is the lease that place would make of a request. The caller holds
+// mu.
+func (l *Ledger) wouldGrant(r *lease.Request) *lease.Lease {
+	wish := l.behind(r, l.lineBefore(r))
+	chosen, fits := placement.Choose(l.snapshot, &wish, nil)
+	if !fits {
+		return nil
+	}
+	granted := r.Lease(chosen...)
+	granted.EnforcedBy = wishOf(r).enforcedBy
+	return granted
 }
 
 // ExplainWaiting says what a waiting request waits for; false if none with
@@ -129,12 +155,13 @@ func (l *Ledger) ExplainWaiting(id string) (Explanation, *lease.Request, bool) {
 	return l.explain(request), request, true
 }
 
+// explain is about a request in the queue.
 func (l *Ledger) explain(r *lease.Request) Explanation {
-	e := Explanation{Refusal: l.refusal(r), Quota: l.overQuota(r), Holdings: map[string][]lease.Holding{}}
-	e.Ahead = append(e.Ahead, l.ahead(r)...)
-	if l.book.Request(r.ID) == r {
-		e.Position = len(e.Ahead) + 1
-	}
+	before := l.lineBefore(r)
+	e := Explanation{Refusal: l.refusal(r, before), Quota: l.overQuota(r, before), Holdings: map[string][]lease.Holding{}}
+	waiting := l.book.Waiting()
+	e.Position = slices.Index(waiting, r) + 1
+	e.Ahead = slices.Clone(waiting[:e.Position-1])
 	for uuid := range l.devices {
 		e.Holdings[uuid] = l.book.Holdings(uuid)
 	}
@@ -150,3 +177,10 @@ func (l *Ledger) Len() (leases, waiting int) {
 
 // Journal is the numbers of the journal.
 func (l *Ledger) Journal() journal.Stats { return l.journal.Stats() }
+
+// Holdings lists who holds what of a device, and what was measured for them.
+func (l *Ledger) Holdings(uuid string) []lease.Holding {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.book.Holdings(uuid)
+}

@@ -111,6 +111,25 @@ func TestStoppedWatchSaysNothing(t *testing.T) {
 	_ = cmd.Wait()
 }
 
+func TestWatchMayBeStoppedByTheOneWhoIsTold(t *testing.T) {
+	cmd := child(t)
+	id, err := Proc().Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stops, stopped := make(chan func(), 1), make(chan struct{})
+	stop, err := Proc().Watch(id, func() {
+		(<-stops)()
+		close(stopped)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stops <- stop
+	_ = cmd.Process.Kill()
+	<-stopped
+}
+
 func TestGone(t *testing.T) {
 	cmd := child(t)
 	id, err := Proc().Identify(cmd.Process.Pid)

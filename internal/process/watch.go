@@ -4,14 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
 // Watch calls ended once, in a goroutine of its own, as soon as the process
-// has ended, and never after stop. The kernel tells, through a pidfd: nothing
-// is polled, and another process with the same pid is never taken for it.
+// has ended; after stop it is not called any more, but a call that has begun
+// is not waited for, so that ended itself may stop the watch. The kernel tells,
+// through a pidfd: nothing is polled, and another process with the same pid is
+// never taken for it.
 func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
 	fd, err := unix.PidfdOpen(id.PID, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
@@ -29,15 +31,15 @@ func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("watch process %d: %w", id.PID, err), file.Close())
 	}
-	var once sync.Once
+	var over atomic.Bool
 	go func() {
-		if conn.Read(exited) == nil { // an error means that stop closed the file
-			once.Do(ended)
+		if conn.Read(exited) == nil && !over.Swap(true) { // an error means that stop closed the file
+			ended()
 		}
 		_ = file.Close()
 	}()
 	return func() {
-		once.Do(func() {})
+		over.Store(true)
 		_ = file.Close() // twice is harmless: the second finds it closed
 	}, nil
 }

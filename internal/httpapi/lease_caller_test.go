@@ -1,0 +1,160 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// socket serves a door on a Unix socket, and knows its callers.
+func (d *door) socket(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "berth-") // short: a socket's path has 107 bytes at most
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // for other users too
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: d, ConnContext: Identify(process.Proc())}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close(); <-done })
+	return path
+}
+
+// over makes requests over one kind of connection.
+func over(t *testing.T, dial func() (net.Conn, error)) func(method, path, body string) (int, []byte) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() },
+	}}
+	t.Cleanup(client.CloseIdleConnections)
+	return func(method, path, body string) (int, []byte) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://berth"+path, bytes.NewReader([]byte(body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		w, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Body.Close()
+		text, err := io.ReadAll(w.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.StatusCode, text
+	}
+}
+
+// as connects as another user. Credentials belong to a thread, and the kernel
+// notes those of the one that connects; the thread ends with the goroutine.
+func as(uid int, path string) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	results := make(chan result)
+	go func() {
+		runtime.LockOSThread()
+		if _, _, failed := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)); failed != 0 {
+			results <- result{nil, failed}
+			return
+		}
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			results <- result{nil, err}
+			return
+		}
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+		file := os.NewFile(uintptr(fd), path)
+		conn, err2 := net.FileConn(file)
+		results <- result{conn, errors.Join(err, err2, file.Close())}
+	}()
+	r := <-results
+	return r.conn, r.err
+}
+
+// Who holds a lease is what the kernel says of the connection, whatever the
+// caller says of itself.
+func TestLeaseHolderIsThePeer(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	path := d.socket(t)
+	call := over(t, func() (net.Conn, error) { return net.Dial("unix", path) })
+	status, text := call("POST", "/api/leases", `{"id":"mine","binding":"process","name":"training"}`)
+	var l api.Lease
+	if err := json.Unmarshal(text, &l); err != nil || status != http.StatusCreated {
+		t.Fatalf("answer is %d: %s", status, text)
+	}
+	want := api.Holder{Name: "training", User: process.UserName(os.Getuid()), UID: gpu.Some(os.Getuid()), PID: os.Getpid()}
+	if l.Holder != want || l.Binding != "process" {
+		t.Errorf("the holder is %+v, want %+v", l.Holder, want)
+	}
+	status, text = call("POST", "/api/leases", `{"id":"forged","user":"root","uid":0}`)
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("who says who it is was answered with %d: %s", status, text)
+	}
+}
+
+func TestOnlyTheHolderMayTouchALease(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can connect as several users")
+	}
+	d := open(t, "1xrtx-4060")
+	path := d.socket(t)
+	const alice, bob = 64001, 64002
+	for _, who := range []int{alice, bob} {
+		call := over(t, func() (net.Conn, error) { return as(who, path) })
+		if status, text := call("POST", "/api/gpu/memory/allocate", fmt.Sprintf(`{"allocation_id":"of-%d","memory_mb":10,"ttl_seconds":600}`, who)); status != http.StatusCreated {
+			t.Fatalf("answer is %d: %s", status, text)
+		}
+	}
+	asBob := over(t, func() (net.Conn, error) { return as(bob, path) })
+	id := fmt.Sprintf("of-%d", alice)
+	for _, test := range []struct{ method, path, body string }{
+		{"POST", "/api/gpu/memory/deallocate", `{"allocation_id":"` + id + `"}`},
+		{"DELETE", "/api/leases/" + id, ""},
+		{"POST", "/api/leases/" + id + "/renew", `{"fence":0}`},
+		{"POST", "/api/leases/adopt", fmt.Sprintf(`{"pid":%d,"gpu":"0","memory_mb":1}`, os.Getpid())},
+		{"POST", "/api/leases", fmt.Sprintf(`{"pid":%d}`, os.Getpid())},
+	} {
+		var p api.Problem
+		status, text := asBob(test.method, test.path, test.body)
+		if err := json.Unmarshal(text, &p); err != nil || status != http.StatusForbidden || p.Code != "not_yours" {
+			t.Errorf("%s %s of somebody else's was answered with %d: %s", test.method, test.path, status, text)
+		}
+	}
+	if status, text := asBob("DELETE", fmt.Sprintf("/api/leases/of-%d", bob), ""); status != http.StatusOK {
+		t.Errorf("his own: %d %s", status, text)
+	}
+	asRoot := over(t, func() (net.Conn, error) { return net.Dial("unix", path) })
+	if status, text := asRoot("DELETE", "/api/leases/"+id, ""); status != http.StatusOK {
+		t.Errorf("an administrator: %d %s", status, text)
+	}
+}

@@ -1,0 +1,53 @@
+package ledger
+
+import (
+	"errors"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// Thresholds for making the journal shorter: far more records than leases, and
+// enough of them to be worth it.
+const (
+	compactRecords = 20_000
+	compactFactor  = 4
+	compactRetry   = time.Minute // after a failure, on a full disk for example
+)
+
+// compactIfLong replaces a long journal by the leases that stand, in a
+// goroutine of its own; the clerk goes on appending meanwhile. It is called by
+// the clerk when the book and the journal agree.
+func (l *Ledger) compactIfLong() {
+	stats := l.journal.Stats()
+	if stats.LogRecords < compactRecords || stats.LogRecords < compactFactor*stats.SnapshotRecords || !l.compacting.CompareAndSwap(false, true) {
+		return
+	}
+	l.mu.RLock()
+	standing := l.book.Leases() // leases never change, so the list may leave this goroutine
+	fence := l.fenceRecord(l.book.Fence())
+	l.mu.RUnlock()
+	go func() {
+		defer l.compacting.Store(false)
+		err := l.journal.Compact(stats.LastSeq, func(yield func([]byte) bool) {
+			var buffer []byte
+			for _, each := range standing {
+				record := lease.RecordOfLease(each)
+				if buffer = record.Append(buffer[:0]); !yield(buffer) {
+					return
+				}
+			}
+			yield(fence.Append(buffer[:0]))
+		})
+		if err == nil || errors.Is(err, journal.ErrClosed) {
+			return
+		}
+		l.emit(gpu.EventJournal, gpu.Warning, time.Now(), "", "", nil, "The journal could not be made shorter, and only grows: %v", err)
+		select {
+		case <-time.After(compactRetry):
+		case <-l.finished:
+		}
+	}()
+}

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
+)
+
+// Observation is what was last measured on a device.
+type Observation struct {
+	Device gpu.Device
+	Sample *gpu.Sample // nil: it did not answer
+	State  gpu.State
+	Health gpu.Health
+	Stop   bool   // above temp_critical: nothing is granted
+	Reason string // why it is in this state
+}
+
+// observed is a device as the ledger knows it.
+type observed struct {
+	Observation
+	used  []usedBy           // what processes were measured to use
+	total gpu.MiB            // what was measured in all, with the driver's own
+	owned map[string]gpu.MiB // the part of it that is under leases, by lease
+}
+
+// closed says why nothing is granted on a device; empty if it is.
+func (o *observed) closed() string {
+	switch {
+	case o.Stop:
+		return "it is too hot: " + o.Reason
+	case o.State == gpu.Unavailable:
+		return o.Reason
+	}
+	return ""
+}
+
+// recount works the capacity of every device out again. The caller holds mu.
+func (l *Ledger) recount() {
+	for uuid := range l.devices {
+		l.capacity(uuid)
+	}
+	l.dirty = true
+}
+
+// capacity tells the book what a device has to give. The caller holds mu.
+func (l *Ledger) capacity(uuid string) {
+	o := l.devices[uuid]
+	set := l.settings.Device(uuid)
+	slots := set.MaxPipelines
+	if slots == 0 {
+		// A pipeline needs a CPU to feed its device.
+		slots = max(1, (l.cpus+len(l.devices)-1)/len(l.devices))
+	}
+	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxSlots: slots}
+	if o.closed() == "" {
+		c.Usable = lease.UsableSlots(slots, o.State.Multiplier())
+	}
+	l.book.SetCapacity(uuid, c)
+	l.refresh(uuid)
+}
+
+// refresh shows placement what the book says about a device. The caller holds
+// mu.
+func (l *Ledger) refresh(uuid string) {
+	o := l.devices[uuid]
+	if o == nil {
+		return // a lease from before a restart, on a device that was not seen yet
+	}
+	sum, _ := l.book.Sum(uuid)
+	l.snapshot.Update(uuid, placement.Use{
+		Available: sum.Available(), Ceiling: sum.Ceiling(),
+		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxSlots,
+		State: o.State, Closed: o.closed(),
+	})
+}

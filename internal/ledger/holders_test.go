@@ -1,0 +1,207 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+func TestLeaseEndsWithItsProcess(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	holder, other := child(t), child(t)
+	for _, id := range []string{"a1", "a2"} {
+		k.grant(want(id, 40, k.bound(holder.Process.Pid)))
+	}
+	k.grant(want("named", 10, k.held(holder.Process.Pid)))
+	k.grant(want("other", 10, k.bound(other.Process.Pid)))
+	waits := k.queue(t.Context(), want("next", 80, wait(time.Hour), of(2)))
+	kill(t, holder)
+	for _, id := range []string{"a1", "a2"} {
+		if e := k.told(gpu.EventReleased, id); !strings.Contains(e.Text, "its process ended") {
+			t.Errorf("the end was told as %q", e.Text)
+		}
+	}
+	if d := <-waits; d.err != nil {
+		t.Errorf("the one who waited got %v", d.err)
+	}
+	if got, want := k.leases(), []string{"named", "other", "next"}; !slices.Equal(got, want) {
+		t.Errorf("leases are %v, want %v", got, want)
+	}
+	k.give("other", 1)
+	if n := k.watched(); n != 0 {
+		t.Errorf("%d processes are still watched", n)
+	}
+}
+
+// watched is how many processes are watched.
+func (k *keeper) watched() int {
+	k.holders.mu.Lock()
+	defer k.holders.mu.Unlock()
+	return len(k.holders.byProcess)
+}
+
+func TestProcessThatIsDeadAlreadyGetsNothing(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	dead, recycled := child(t), child(t)
+	ofDead := want("dead", 100, k.bound(dead.Process.Pid))
+	kill(t, dead)
+	ofRecycled := want("recycled", 100, k.bound(recycled.Process.Pid))
+	ofRecycled.Holder.Start-- // another process had the pid before
+	for _, r := range []Request{ofDead, ofRecycled} {
+		if err := k.refused(r); !errors.Is(err, process.ErrGone) {
+			t.Errorf("%s was refused with %v", r.ID, err)
+		}
+	}
+	if got := k.leases(); len(got) != 0 || k.watched() != 0 {
+		t.Errorf("%v stand, and %d processes are watched", got, k.watched())
+	}
+	k.grant(want("a", 100))
+}
+
+// A process may die while somebody else waits in its name.
+func TestProcessThatDiesInTheQueueGetsNothing(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	holder := child(t)
+	k.grant(want("a", 100))
+	dead := k.queue(t.Context(), want("dead", 100, k.bound(holder.Process.Pid), wait(time.Hour)))
+	next := k.queue(t.Context(), want("next", 100, wait(time.Hour), of(2)))
+	kill(t, holder)
+	k.give("a", 1)
+	if d := <-dead; !errors.Is(d.err, process.ErrGone) {
+		t.Errorf("dead got %v", d.err)
+	}
+	if d := <-next; d.err != nil {
+		t.Errorf("next got %v", d.err)
+	}
+}
+
+// Releases, grants and deaths of one process at the same time leave nothing
+// behind.
+func TestHolderThatDiesInTheMiddleOfEverything(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 1000)
+	for round := range 20 {
+		holder := child(t)
+		request := want("", 1, k.bound(holder.Process.Pid))
+		done := make(chan struct{})
+		for i := range 4 {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				for n := range 50 {
+					r := request
+					r.ID = fmt.Sprintf("%d-%d-%d", round, i, n)
+					_, err := k.Acquire(t.Context(), r)
+					if errors.Is(err, process.ErrGone) {
+						return
+					}
+					if err == nil && n%2 == 0 {
+						_, err = k.Release(t.Context(), r.ID, 0, by(1))
+					}
+					if err != nil && !errors.Is(err, lease.ErrUnknown) {
+						t.Errorf("%s: %v", r.ID, err)
+					}
+				}
+			}()
+		}
+		kill(t, holder)
+		for range 4 {
+			<-done
+		}
+		// Whatever was granted before the end was noticed ends with it.
+		for _, held := range k.View().Leases {
+			k.told(gpu.EventReleased, held.ID)
+		}
+	}
+	if got := k.leases(); len(got) != 0 || k.watched() != 0 {
+		t.Errorf("%v stand, and %d processes are watched", got, k.watched())
+	}
+}
+
+// A holder that cannot be watched for want of files is not a dead one.
+func TestHolderThatCannotBeWatched(t *testing.T) {
+	w := newWorld()
+	k := w.start(t)
+	k.device(0, 100)
+	first, second := child(t), child(t)
+	k.grant(want("first", 10, k.bound(first.Process.Pid)))
+	request := want("second", 10, k.bound(second.Process.Pid))
+	withoutFiles(t, func() {
+		if err := k.refused(request); !errors.Is(err, unix.EMFILE) {
+			t.Errorf("refused with %v", err)
+		}
+	})
+	if got := k.leases(); !slices.Equal(got, []string{"first"}) {
+		t.Errorf("leases are %v", got)
+	}
+	k.stop()
+
+	// After a restart its lease stands, and is watched as soon as that can be.
+	l, err := Open(Options{Settings: w.settings, Processes: process.Proc(), Open: w.open})
+	if err != nil {
+		t.Fatal(err)
+	}
+	withoutFiles(t, l.reviveHolders)
+	if l.book.Lease("first") == nil {
+		t.Error("the lease of a living holder was ended")
+	}
+	close(l.finished) // ends what goes on trying
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withoutFiles does something while no file can be opened.
+func withoutFiles(t *testing.T, do func()) {
+	t.Helper()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := unix.Rlimit{Cur: 0, Max: limit.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	do()
+}
+
+func TestSpeakingForAProcess(t *testing.T) {
+	k := newWorld().start(t)
+	holder := child(t)
+	pid, uid := holder.Process.Pid, os.Geteuid()
+	owner := lease.Actor{Holder: lease.Holder{UID: uid, User: "me", PID: os.Getpid(), Name: "test"}}
+	h, err := k.HolderOf(pid, owner, owner.Holder)
+	if err != nil || h.PID != pid || h.Start == 0 || h.Boot != k.boot || h.User != "me" || h.Name != "cat" {
+		t.Errorf("its owner speaks for %+v, %v", h, err)
+	}
+	stranger := lease.Actor{Holder: lease.Holder{UID: uid + 1, User: "you"}}
+	if _, err := k.HolderOf(pid, stranger, stranger.Holder); !errors.Is(err, lease.ErrNotYours) {
+		t.Errorf("a stranger: %v", err)
+	}
+	admin := lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "token"}, Any: true}
+	h, err = k.HolderOf(pid, admin, admin.Holder)
+	if err != nil || h.UID != uid || h.User != process.UserName(uid) {
+		t.Errorf("an administrator speaks for %+v, %v", h, err)
+	}
+	kill(t, holder)
+	if _, err := k.HolderOf(pid, owner, owner.Holder); !errors.Is(err, process.ErrGone) {
+		t.Errorf("a dead process: %v", err)
+	}
+}

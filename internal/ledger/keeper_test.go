@@ -1,0 +1,448 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/journal/filelog"
+	"github.com/berth-gpu/berth/internal/journal/filelog/disktest"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is what a ledger lives in: a disk that can fill up and fail, and
+// settings. It outlives the ledgers that are opened in it.
+type world struct {
+	disk     *disktest.Disk
+	real     filelog.Disk // used instead, if it is not nil
+	settings Settings
+	records  func([]byte) []byte                   // changes what is read back; nil: nothing
+	wrap     func(journal.Journal) journal.Journal // puts another one around the journal; nil: none
+
+	mu     sync.Mutex // guards what follows
+	refuse error      // what the journal answers instead of writing; nil: it writes
+	frees  bool       // while it refuses, it still takes what frees something
+	tries  int        // how often it has refused
+}
+
+func newWorld() *world {
+	return &world{disk: disktest.New(), settings: Settings{
+		Device: func(string) DeviceSettings { return DeviceSettings{MaxPipelines: 2} },
+		Wait:   time.Minute,
+	}}
+}
+
+// fail lets the journal refuse from now on; nil lets it go on.
+func (w *world) fail(err error, frees bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuse, w.frees = err, frees
+}
+
+func (w *world) refusals() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tries
+}
+
+// small keeps the files of a journal in memory small.
+var small = filelog.Options{Segment: 64 << 10, Reserve: 4 << 10, Step: 4 << 10, Unsynced: 16 << 10}
+
+func (w *world) where() filelog.Disk {
+	if w.real != nil {
+		return w.real
+	}
+	return w.disk
+}
+
+// open is for Options.
+func (w *world) open(replay func(journal.Record) error) (journal.Journal, error) {
+	log, _, err := filelog.Open(w.where(), small, func(r journal.Record) error {
+		if w.records != nil {
+			r.Data = w.records(r.Data)
+		}
+		return replay(r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if w.wrap != nil {
+		return w.wrap(log), nil
+	}
+	return &fragile{log, w}, nil
+}
+
+// fragile is a journal that fails on command, before anything is written.
+type fragile struct {
+	journal.Journal
+	world *world
+}
+
+func (f *fragile) Append(group [][]byte, care journal.Care) error {
+	f.world.mu.Lock()
+	defer f.world.mu.Unlock()
+	if f.world.refuse != nil && !(f.world.frees && care.Reserve) {
+		f.world.tries++
+		return f.world.refuse
+	}
+	return f.Journal.Append(group, care)
+}
+
+var (
+	errFull   error = &journal.WriteError{Op: "write to", File: "log", Full: true, Err: errors.New("no room")}
+	errBroken error = &journal.WriteError{Op: "write to", File: "log", Err: errors.New("input/output error")}
+)
+
+// tester is a test, a benchmark, or one case of a property.
+type tester interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+	Context() context.Context
+}
+
+// keeper is a ledger at work.
+type keeper struct {
+	*Ledger
+	t    tester
+	stop func()
+	die  func(crash func())
+
+	mu     sync.Mutex           // guards what follows
+	events map[string]gpu.Event // the last of each kind and lease
+	counts map[gpu.EventCode]int
+	heard  chan struct{} // closed and replaced with every event
+	onTold func(gpu.Event)
+}
+
+// start opens a ledger and lets it run until the test is over. Then the book
+// is checked, and must be the one that its journal describes.
+func (w *world) start(t tester) *keeper {
+	t.Helper()
+	k := &keeper{t: t, events: map[string]gpu.Event{}, counts: map[gpu.EventCode]int{}, heard: make(chan struct{})}
+	l, err := Open(Options{
+		Settings: w.settings, Hooks: Hooks{Event: k.hear}, Processes: process.Proc(), CPUs: 4, Open: w.open,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Ledger = l
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	var once sync.Once
+	k.stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("the ledger ended with %v", err)
+			}
+			k.audit(w)
+		})
+	}
+	k.die = func(crash func()) {
+		once.Do(func() {
+			crash() // from here on nothing that it does reaches the disk
+			cancel()
+			<-done
+		})
+	}
+	t.Cleanup(k.stop)
+	return k
+}
+
+// audit is what must hold for a ledger that has stopped.
+func (k *keeper) audit(w *world) {
+	k.t.Helper()
+	if err := k.book.Check(); err != nil {
+		k.t.Error(err)
+	}
+	replayed := w.replay(k.t)
+	if got, want := standing(replayed), k.standing(); got != want || replayed.Fence() > k.book.Fence() {
+		k.t.Errorf("the journal describes\n%s\nand the book was\n%s", got, want)
+	}
+	if len(k.waiters) != len(k.book.Waiting()) {
+		k.t.Errorf("%d are waited for, and %d wait", len(k.waiters), len(k.book.Waiting()))
+	}
+	k.auditSnapshot()
+}
+
+// auditSnapshot holds what placement goes by against the book.
+func (k *keeper) auditSnapshot() {
+	k.t.Helper()
+	for uuid := range k.devices {
+		sum, _ := k.book.Sum(uuid)
+		use, _ := k.snapshot.Use(uuid)
+		if use.Available != sum.Available() || use.Active != sum.Active || use.Usable != sum.Usable {
+			k.t.Errorf("%s: placement sees %+v, and the book has %+v", uuid, use, sum)
+		}
+	}
+}
+
+// replay is the book that the journal describes.
+func (w *world) replay(t tester) *lease.Book {
+	t.Helper()
+	book := lease.New()
+	log, _, err := filelog.Open(w.where(), small, func(r journal.Record) error {
+		record, err := lease.DecodeRecord(r.Data)
+		if err != nil {
+			return err
+		}
+		return book.Replay(&record)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := book.Check(); err != nil {
+		t.Error(err)
+	}
+	return book
+}
+
+func (k *keeper) hear(e gpu.Event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.events[string(e.Code)+e.Lease] = e
+	k.counts[e.Code]++
+	close(k.heard)
+	k.heard = make(chan struct{})
+	if k.onTold != nil {
+		k.onTold(e)
+	}
+}
+
+// told waits for an event about a lease and returns it.
+func (k *keeper) told(code gpu.EventCode, id string) gpu.Event {
+	k.t.Helper()
+	for {
+		k.mu.Lock()
+		e, was := k.events[string(code)+id]
+		heard := k.heard
+		k.mu.Unlock()
+		if was {
+			return e
+		}
+		select {
+		case <-heard:
+		case <-k.t.Context().Done():
+			k.t.Fatalf("%s of %s was never told", code, id)
+		}
+	}
+}
+
+func dev(i int) string { return fmt.Sprintf("GPU-%d", i) }
+
+// device shows the ledger a device with nothing on it, in the best state.
+func (k *keeper) device(i int, total gpu.MiB, change ...func(*Observation)) {
+	o := Observation{
+		Device: gpu.Device{UUID: dev(i), Index: i, Name: "Simulated", Vendor: gpu.Simulated, MemoryTotal: total},
+		Sample: &gpu.Sample{GPU: dev(i), MemoryUsed: gpu.Some(gpu.MiB(0)), Processes: []gpu.Process{}},
+		State:  gpu.Optimal, Health: gpu.Healthy,
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	k.Observe(o)
+}
+
+// used puts memory of a process on an observed device.
+func used(pid int, memory gpu.MiB) func(*Observation) {
+	return func(o *Observation) {
+		o.Sample.MemoryUsed = gpu.Some(o.Sample.MemoryUsed.Or(0) + memory)
+		o.Sample.Processes = append(o.Sample.Processes, gpu.Process{PID: pid, Memory: gpu.Some(memory)})
+	}
+}
+
+func state(s gpu.State) func(*Observation) {
+	return func(o *Observation) { o.State, o.Reason = s, "it is "+string(s) }
+}
+
+// user makes the n-th user a holder.
+func user(n int) lease.Holder { return lease.Holder{User: fmt.Sprintf("user%d", n), UID: n} }
+
+func by(n int) lease.Actor { return lease.Actor{Holder: user(n)} }
+
+// want is a request of the first user for memory on one device, without
+// waiting.
+func want(id string, memory gpu.MiB, change ...func(*Request)) Request {
+	r := Request{
+		ID: id, Holder: user(1), Binding: lease.ByName,
+		Place: placement.Request{Memory: memory}, Wait: gpu.Some(time.Duration(0)), EnforcedBy: "none",
+	}
+	for _, c := range change {
+		c(&r)
+	}
+	return r
+}
+
+func wait(d time.Duration) func(*Request) { return func(r *Request) { r.Wait = gpu.Some(d) } }
+func of(n int) func(*Request) {
+	return func(r *Request) { r.Holder.User, r.Holder.UID = user(n).User, user(n).UID }
+}
+func slots(n int) func(*Request)    { return func(r *Request) { r.Place.Slots = n } }
+func gpus(n int) func(*Request)     { return func(r *Request) { r.Place.GPUs = n } }
+func at(uuid string) func(*Request) { return func(r *Request) { r.Place.Where.GPU = uuid } }
+func priority(n int) func(*Request) { return func(r *Request) { r.Priority = gpu.Some(n) } }
+func service(name string) func(*Request) {
+	return func(r *Request) { r.Holder.Service = name }
+}
+
+func ttl(d time.Duration) func(*Request) {
+	return func(r *Request) { r.Binding, r.TTL = lease.ByTTL, d }
+}
+
+// held makes a process the holder, without binding the lease to it.
+func (k *keeper) held(pid int) func(*Request) {
+	return func(r *Request) {
+		id, err := k.processes.Identify(pid)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		r.Holder.PID, r.Holder.Start, r.Holder.Boot = id.PID, id.Start, k.boot
+	}
+}
+
+// bound binds the lease to a process.
+func (k *keeper) bound(pid int) func(*Request) {
+	return func(r *Request) {
+		k.held(pid)(r)
+		r.Binding = lease.ByProcess
+	}
+}
+
+// grant acquires what must be granted.
+func (k *keeper) grant(r Request) *lease.Lease {
+	k.t.Helper()
+	granted, err := k.Acquire(k.t.Context(), r)
+	if err != nil {
+		k.t.Fatalf("%s was refused: %v", r.ID, err)
+	}
+	return granted
+}
+
+// refused acquires what must not be granted.
+func (k *keeper) refused(r Request) error {
+	k.t.Helper()
+	granted, err := k.Acquire(k.t.Context(), r)
+	if err == nil {
+		k.t.Fatalf("%s was granted on %s", granted.ID, granted.Parts[0].GPU)
+	}
+	return err
+}
+
+func (k *keeper) give(id string, n int) {
+	k.t.Helper()
+	if _, err := k.Release(k.t.Context(), id, 0, by(n)); err != nil {
+		k.t.Fatalf("release %s: %v", id, err)
+	}
+}
+
+// decision is what became of a request that waits.
+type decision struct {
+	lease *lease.Lease
+	err   error
+}
+
+// queue asks for something and returns when the request stands in the queue,
+// or is decided.
+func (k *keeper) queue(ctx context.Context, r Request) <-chan decision {
+	answers := make(chan decision, 1)
+	go func() {
+		l, err := k.Acquire(ctx, r)
+		answers <- decision{l, err}
+	}()
+	k.told(gpu.EventWaiting, r.ID)
+	return answers
+}
+
+// waiting is the ids of those who wait, in order.
+func (k *keeper) waiting() []string {
+	ids := []string{}
+	for _, r := range k.View().Waiting {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+// leases is the ids of those who hold something, oldest first.
+func (k *keeper) leases() []string {
+	ids := []string{}
+	for _, l := range k.View().Leases {
+		ids = append(ids, l.ID)
+	}
+	return ids
+}
+
+// standing is every lease in the book, as text.
+func (k *keeper) standing() string {
+	k.Ledger.mu.RLock()
+	defer k.Ledger.mu.RUnlock()
+	return standing(k.book)
+}
+
+// standing leaves out how far fences have got: those that were used up by
+// grants that could not be written down are not in the journal, and nobody was
+// ever told of them.
+func standing(b *lease.Book) string {
+	text, _, _ := strings.Cut(b.Dump(), `{"v":1,"kind":"fence"`)
+	return text
+}
+
+// child starts a process that lives until it is killed.
+func child(t tester) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// kill ends a process the hard way, and returns when it is gone.
+func kill(t tester, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+}
+
+// anotherBoot makes every record that is read back one of an earlier boot.
+func anotherBoot(t tester) func([]byte) []byte {
+	t.Helper()
+	boot, err := process.Proc().Boot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(record []byte) []byte { return bytes.ReplaceAll(record, []byte(boot), []byte("an-earlier-boot")) }
+}

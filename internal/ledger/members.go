@@ -1,0 +1,157 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Process is a process on a device, and whose it is.
+type Process struct {
+	Line   []process.ID // itself, and its ancestors
+	Name   string
+	Kind   gpu.ProcessKind
+	Memory gpu.MiB
+	Lease  *lease.Lease // that it works under; nil: none. Of several it is the oldest
+	Ended  string       // without one: the lease that it worked under until that ended; empty: none
+}
+
+// Processes lists what was last seen on a device.
+func (l *Ledger) Processes(uuid string) []Process {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	o := l.devices[uuid]
+	if o == nil {
+		return nil
+	}
+	byProcess, _ := l.byProcess(uuid)
+	list := make([]Process, 0, len(o.used))
+	for _, u := range o.used {
+		p := Process{Line: u.line, Name: u.name, Kind: u.kind, Memory: u.memory}
+		if owners := ownersOf(u.line, byProcess); len(owners) > 0 {
+			p.Lease = owners[0].Lease
+		} else {
+			p.Ended = l.endedLeaseOf(u)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// endedLeaseOf is the lease that a process worked under, by its descent or by
+// its environment. The caller holds mu.
+func (l *Ledger) endedLeaseOf(u usedBy) string {
+	for _, id := range u.line {
+		if ended, known := l.ended[id]; known {
+			return ended
+		}
+	}
+	return u.claim.lease
+}
+
+// rememberedEnds is how many ended leases are remembered, for telling who is an
+// orphan. A process that was started with the environment of its lease is
+// known by that for as long as it lives.
+const rememberedEnds = 1024
+
+// remember notes that a lease has ended.
+func (l *Ledger) remember(ended *lease.Lease) {
+	if ended.Holder.PID == 0 || ended.Holder.Boot != l.boot {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.condemned, ended.ID)
+	id := processOf(ended)
+	if _, known := l.ended[id]; !known {
+		l.endings = append(l.endings, id)
+	}
+	l.ended[id] = ended.ID
+	if len(l.endings) > rememberedEnds {
+		delete(l.ended, l.endings[0])
+		l.endings = l.endings[1:]
+	}
+}
+
+// Orphan tells whether a process belongs to a lease that has ended, by its
+// descent as it is now or by its environment, and to which. It is for processes
+// that are on no device's list.
+func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
+	id, err := l.processes.Identify(pid)
+	if err != nil {
+		return "", nil
+	}
+	u := usedBy{line: lineOf(l.processes, id), claim: claimOf(l.processes, pid)}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	u.line = l.withClaim(u)
+	for _, held := range l.book.Leases() {
+		if held.Holder.Boot == l.boot && slices.Contains(u.line, processOf(held)) {
+			return "", u.line
+		}
+	}
+	return l.endedLeaseOf(u), u.line
+}
+
+// Members lists the living processes of a lease: its holder, what was seen on a
+// device under it, and all that descends from them, except what holds a lease
+// of its own. A process may have left its parent; it stays a member for as long
+// as it is on a device.
+func (l *Ledger) Members(id string, fence uint64) []process.ID {
+	l.mu.RLock()
+	held := l.book.Lease(id)
+	if held == nil || held.Fence != fence || held.Holder.Boot != l.boot {
+		l.mu.RUnlock()
+		return nil
+	}
+	holder := processOf(held)
+	roots := []process.ID{holder}
+	for _, p := range held.Parts {
+		byProcess, _ := l.byProcess(p.GPU)
+		if o := l.devices[p.GPU]; o != nil {
+			for _, u := range o.used {
+				if slices.ContainsFunc(ownersOf(u.line, byProcess), func(h lease.Holding) bool { return h.Lease == held }) {
+					roots = append(roots, u.line[0])
+				}
+			}
+		}
+	}
+	var others []process.ID
+	for _, other := range l.book.Leases() {
+		if other.Holder.PID != 0 && other.Holder.Boot == l.boot && processOf(other) != holder {
+			others = append(others, processOf(other))
+		}
+	}
+	l.mu.RUnlock()
+	spared := l.processes.Tree(others)
+	if slices.Contains(spared, holder) {
+		// It was started from inside another lease, whose processes are its
+		// ancestors: only what is below itself counts.
+		spared = l.processes.Tree(slices.DeleteFunc(others, func(id process.ID) bool {
+			return slices.Contains(l.processes.Tree([]process.ID{id}), holder)
+		}))
+	}
+	return slices.DeleteFunc(l.processes.Tree(roots), func(id process.ID) bool { return slices.Contains(spared, id) })
+}
+
+// condemnation is why a lease is about to be revoked.
+type condemnation struct {
+	fence uint64
+	why   string
+}
+
+// Condemn says why a lease is going to be revoked. If its process ends before
+// Revoke, the lease is revoked for that reason, and not released. False: it has
+// ended.
+func (l *Ledger) Condemn(id string, fence uint64, why string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := l.book.Lease(id)
+	if held == nil || held.Fence != fence {
+		return false
+	}
+	l.condemned[id] = condemnation{fence, why}
+	return true
+}

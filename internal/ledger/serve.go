@@ -1,0 +1,217 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
+)
+
+// line is who is before a request in the queue.
+type line struct {
+	// ahead are those whom it must not delay.
+	ahead []*lease.Request
+	// stuck are the first ones of their services that wait for their quota. Room
+	// is of no use to them, so others may have it; but nobody of the same
+	// service may use the quota up that they wait for.
+	stuck map[string]*lease.Request
+	// held remembers, by device, what would have delayed somebody: then so would
+	// everything that is as large and stands further back.
+	held map[string][]heldBack
+}
+
+type heldBack struct {
+	lease.Load
+	why string
+}
+
+func (n *line) clear() {
+	clear(n.ahead)
+	n.ahead = n.ahead[:0]
+	clear(n.stuck)
+	for uuid, all := range n.held {
+		n.held[uuid] = all[:0]
+	}
+}
+
+// why says whom something would delay, if that is known already.
+func (n *line) why(uuid string, l lease.Load) string {
+	for _, h := range n.held[uuid] {
+		if h.Memory <= l.Memory && h.Slots <= l.Slots {
+			return h.why
+		}
+	}
+	return ""
+}
+
+func (n *line) hold(uuid string, h heldBack) {
+	if n.held == nil {
+		n.held = map[string][]heldBack{}
+	}
+	n.held[uuid] = append(n.held[uuid], h)
+}
+
+// join puts a request at the end of the line. The caller holds mu.
+func (l *Ledger) join(n *line, r *lease.Request) {
+	name := r.Holder.Service
+	switch {
+	case l.overQuota(r, n) == nil:
+		n.ahead = append(n.ahead, r)
+	case n.stuck[name] == nil:
+		if n.stuck == nil {
+			n.stuck = map[string]*lease.Request{}
+		}
+		n.stuck[name] = r
+	}
+}
+
+// lineBefore is who is before a request: everybody, if it is not in the queue.
+// It holds until the next change. The caller holds mu.
+func (l *Ledger) lineBefore(r *lease.Request) *line {
+	n := &line{}
+	for _, other := range l.book.Waiting() {
+		if other == r {
+			break
+		}
+		l.join(n, other)
+	}
+	return n
+}
+
+// serve grants what can be granted to those who wait, in their order. The
+// caller holds mu.
+func (l *Ledger) serve(now time.Time) {
+	if _, waiting := l.book.Len(); waiting == 0 || !l.dirty && !l.serveNew(now) {
+		return
+	}
+	for l.serveFirst(now) { // the order changes with every grant, because shares do
+	}
+	l.dirty = false
+}
+
+// serveNew looks after those whom this batch put into the queue, and reports
+// whether it granted one of them. Where nothing else has changed, nobody else
+// can be served.
+func (l *Ledger) serveNew(now time.Time) bool {
+	for _, e := range l.effects { // appended to only where the loop ends
+		if e.Kind == lease.Asked && l.book.Request(e.Request.ID) == e.Request {
+			if granted, err := l.place(e.Request, l.lineBefore(e.Request), now); err == nil && granted != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// serveFirst grants the first request in the queue that can be granted.
+func (l *Ledger) serveFirst(now time.Time) bool {
+	l.line.clear()
+	for _, r := range l.book.Waiting() {
+		if granted, err := l.place(r, &l.line, now); err == nil && granted != nil {
+			return true
+		}
+		l.join(&l.line, r)
+	}
+	return false
+}
+
+// place grants a request if it fits, behind those who are before it; nil: there
+// are none. It returns nil if it does not. The caller holds mu.
+func (l *Ledger) place(r *lease.Request, before *line, now time.Time) (*lease.Lease, error) {
+	if l.overQuota(r, before) != nil {
+		return nil, nil
+	}
+	wish := l.behind(r, before)
+	var fits bool
+	if l.chosen, fits = placement.Choose(l.snapshot, &wish, l.chosen[:0]); !fits {
+		return nil, nil
+	}
+	granted := r.Lease(l.chosen...)
+	granted.EnforcedBy = wishOf(r).enforcedBy
+	if _, err := l.apply(lease.Grant{Lease: granted}, now); err != nil {
+		return nil, err
+	}
+	return granted, nil
+}
+
+// behind is the wish of a request that must not delay those before it. The
+// caller holds mu.
+func (l *Ledger) behind(r *lease.Request, before *line) placement.Request {
+	wish := wishOf(r).Request
+	if before == nil || len(before.ahead) == 0 {
+		return wish
+	}
+	own := wish.Refuse
+	wish.Refuse = func(uuid string) string {
+		if own != nil && own(uuid) != "" {
+			return own(uuid)
+		}
+		if why := before.why(uuid, r.Load()); why != "" {
+			return why
+		}
+		eligible := func(other *lease.Request) bool {
+			wish := &wishOf(other).Request
+			return l.snapshot.Could(uuid, wish) && (wish.Refuse == nil || wish.Refuse(uuid) == "")
+		}
+		first := l.book.Delayed(uuid, r, before.ahead, eligible)
+		if first == nil {
+			return ""
+		}
+		why := "it would delay " + first.ID + ", which is ahead in the queue"
+		before.hold(uuid, heldBack{r.Load(), why})
+		return why
+	}
+	return wish
+}
+
+// overQuota is why the quota of its service keeps a request from being granted;
+// nil if it does not. The caller holds mu.
+func (l *Ledger) overQuota(r *lease.Request, before *line) error {
+	name := r.Holder.Service
+	service, known := l.settings.Services[name]
+	if !known {
+		return nil
+	}
+	if before != nil && before.stuck[name] != nil {
+		return &lease.AdmitError{
+			Service: name, Err: lease.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: l.book.ServiceUsage(name),
+			Text: before.stuck[name].ID + " is ahead and waits for the quota of the service",
+		}
+	}
+	return lease.WithinQuota(service.Service, r, l.book.ServiceUsage(name))
+}
+
+// whyNot is the refusal of a request that does not want to wait. The caller
+// holds mu.
+func (l *Ledger) whyNot(r *lease.Request) error {
+	if err := l.overQuota(r, l.lineBefore(r)); err != nil {
+		return err
+	}
+	if refusal := placement.Explain(l.snapshot, &wishOf(r).Request); refusal != nil {
+		return refusal
+	}
+	_, waiting := l.book.Len()
+	if l.book.Request(r.ID) == r {
+		waiting-- // itself, for this moment
+	}
+	return &QueuedError{Waiting: waiting}
+}
+
+// QueuedError refuses a request that would fit, but for those who wait already,
+// and that does not want to wait itself.
+type QueuedError struct{ Waiting int }
+
+func (e *QueuedError) Error() string {
+	if e.Waiting == 1 {
+		return "a request waits already, and would be delayed: wait in turn"
+	}
+	return fmt.Sprintf("%d requests wait already, and one of them would be delayed: wait in turn", e.Waiting)
+}
+
+// refusal is what stands in the way of a request now, those ahead of it
+// included; nil if nothing does. The caller holds mu.
+func (l *Ledger) refusal(r *lease.Request, before *line) *placement.NoFitError {
+	wish := l.behind(r, before)
+	return placement.Explain(l.snapshot, &wish)
+}

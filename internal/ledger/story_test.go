@@ -1,0 +1,429 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// story is a random history of a ledger, with restarts and a disk that fails,
+// beside the simplest account of it that there could be.
+type story struct {
+	*rapid.T
+	world   *world
+	keeper  *keeper
+	devices [storyDevices]toyDevice
+	asked   map[string]*toyRequest // without an answer yet
+	held    map[string]*lease.Lease
+	fence   uint64 // of the newest grant that was answered
+	trouble bool   // the journal refuses
+	fresh   []*lease.Lease
+
+	after func(*story) // what is to hold after every step
+}
+
+const (
+	storyDevices = 3
+	toyReserve   = 2
+	toySlots     = 3
+	toyQuota     = 10
+)
+
+type toyDevice struct {
+	foreign gpu.MiB
+	state   gpu.State
+}
+
+type toyRequest struct {
+	leave    func()
+	answer   <-chan decision
+	deadline time.Time
+}
+
+// tell runs a property over random histories.
+func tell(t *testing.T, after func(*story)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(undated{t}, func(t *rapid.T) {
+			s := &story{T: t, world: newWorld(), asked: map[string]*toyRequest{}, held: map[string]*lease.Lease{}, after: after}
+			s.world.settings = Settings{
+				Device:   func(string) DeviceSettings { return DeviceSettings{MaxPipelines: toySlots, Reserve: toyReserve} },
+				Services: map[string]Service{"limited": {Service: lease.Service{Name: "limited", Quota: lease.Usage{Memory: toyQuota}}}},
+				Wait:     20 * time.Second,
+			}
+			s.begin()
+			for range 50 - s.draw("shorter", 0, 45) {
+				s.step()
+			}
+			s.finish()
+		})
+	})
+}
+
+// undated hides the deadline of a test, which means nothing where time is not
+// real.
+type undated struct{ rapid.TB }
+
+// begin starts a ledger in the world as it is.
+func (s *story) begin() {
+	s.keeper = s.world.start(s.T)
+	for i := range s.devices {
+		if s.devices[i].state == "" {
+			s.devices[i].state = gpu.Optimal
+		}
+		s.observe(i)
+	}
+	synctest.Wait()
+}
+
+func (s *story) observe(i int) {
+	d := s.devices[i]
+	s.keeper.device(i, 12, state(d.state), func(o *Observation) { o.Sample.MemoryUsed = gpu.Some(d.foreign) })
+}
+
+// draw prefers small numbers; where large ones make more trouble, it draws
+// what is missing from the largest.
+func (s *story) draw(name string, least, most int) int {
+	return rapid.IntRange(least, most).Draw(s.T, name)
+}
+
+func (s *story) step() {
+	s.fresh = nil
+	switch s.draw("step", 0, 15) {
+	default:
+		s.ask()
+	case 6, 7, 8:
+		s.release()
+	case 9:
+		id := s.drawID()
+		_, _ = s.keeper.Renew(s.Context(), id, 0, time.Duration(s.draw("ttl", 1, 20))*time.Second, by(s.draw("user", 1, 2)))
+		if l, stands := s.keeper.Find(id); stands && s.held[id] != nil && l.Fence == s.held[id].Fence {
+			s.held[id] = l.Lease
+		}
+	case 10:
+		time.Sleep(time.Duration(s.draw("seconds", 1, 10)) * time.Second)
+	case 11:
+		i := s.draw("device", 0, storyDevices-1)
+		s.devices[i] = toyDevice{gpu.MiB(s.draw("foreign", 0, 8)), rapid.SampledFrom(gpu.States()).Draw(s.T, "state")}
+		s.observe(i)
+	case 12:
+		if r := s.asked[s.drawID()]; r != nil {
+			r.leave()
+		}
+	case 13:
+		s.trouble = true
+		s.world.fail(errFull, s.draw("frees", 0, 1) == 1)
+	case 14:
+		s.mend()
+	case 15:
+		s.restart()
+	}
+	synctest.Wait()
+	s.hear()
+	s.after(s)
+}
+
+func (s *story) mend() {
+	s.trouble = false
+	s.world.fail(nil, false)
+	time.Sleep(retry)
+	synctest.Wait()
+}
+
+// restart stops the ledger, in an orderly way or not, and opens it again.
+func (s *story) restart() {
+	s.mend()
+	if s.draw("killed", 0, 1) == 1 {
+		s.keeper.die(s.world.disk.Kill)
+	} else {
+		s.keeper.stop()
+	}
+	synctest.Wait()
+	s.hear()
+	s.begin()
+}
+
+func (s *story) drawID() string { return fmt.Sprintf("job-%d", s.draw("id", 0, 9)) }
+
+func (s *story) ask() {
+	r := want(s.drawID(), gpu.MiB(10-s.draw("spare", 0, 10)), slots(s.draw("slots", 0, 2)), gpus(s.draw("gpus", 1, 2)),
+		of(s.draw("user", 1, 2)), priority(s.draw("priority", 0, 1)), wait(time.Duration(60-s.draw("haste", 0, 60))*time.Second))
+	if s.draw("pinned", 0, 3) == 0 {
+		at(dev(s.draw("device", 0, storyDevices-1)))(&r)
+	}
+	if s.draw("service", 0, 2) == 0 {
+		service("limited")(&r)
+	}
+	if s.draw("binding", 0, 2) == 0 {
+		ttl(time.Duration(60-s.draw("short", 0, 59)) * time.Second)(&r)
+	}
+	if s.asked[r.ID] != nil {
+		return // one answer at a time is enough to listen to
+	}
+	ctx, leave := context.WithCancel(s.Context())
+	answers := make(chan decision, 1)
+	go func(k *keeper) {
+		l, err := k.Acquire(ctx, r)
+		answers <- decision{l, err}
+	}(s.keeper)
+	s.asked[r.ID] = &toyRequest{leave, answers, time.Now().Add(r.Wait.Or(0))}
+}
+
+func (s *story) release() {
+	id := s.drawID()
+	if _, err := s.keeper.Release(s.Context(), id, 0, by(s.draw("user", 1, 2))); err == nil {
+		delete(s.held, id)
+	}
+}
+
+// hear takes in what was answered meanwhile.
+func (s *story) hear() {
+	for id, r := range s.asked {
+		select {
+		case d := <-r.answer:
+			r.leave()
+			delete(s.asked, id)
+			if d.err == nil {
+				s.fresh = append(s.fresh, d.lease)
+				s.held[id] = d.lease
+			}
+		default:
+		}
+	}
+	slices.SortFunc(s.fresh, func(a, b *lease.Lease) int { return int(a.Fence) - int(b.Fence) })
+	for id, l := range s.held {
+		if l.Binding == lease.ByTTL && !time.Now().Before(l.Expires) {
+			delete(s.held, id)
+		}
+	}
+}
+
+// finish lets everybody who waits come to an end.
+func (s *story) finish() {
+	s.mend()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	s.hear()
+	s.keeper.stop()
+}
+
+// The sums, worked out anew from nothing but the list of leases.
+
+func (d *toyDevice) usable() int { return lease.UsableSlots(toySlots, d.state.Multiplier()) }
+
+const toyCeiling = gpu.MiB(12 - toyReserve)
+
+// holdings is what takes something of a device.
+func (s *story) holdings(i int, leases []Held) (all []lease.Load, memory gpu.MiB, slots int) {
+	for _, l := range leases {
+		for _, p := range l.Parts {
+			if p.GPU == dev(i) {
+				all = append(all, lease.Load{Memory: p.Memory, Slots: p.Slots})
+				memory += p.Memory
+				slots += p.Slots
+			}
+		}
+	}
+	return all, memory, slots
+}
+
+func (s *story) left(i int, leases []Held) (memory gpu.MiB, slots int) {
+	_, leased, active := s.holdings(i, leases)
+	return toyCeiling - leased - s.devices[i].foreign, s.devices[i].usable() - active
+}
+
+// grantable is whether a request could be granted behind those who are ahead.
+func (s *story) grantable(r *lease.Request, ahead []*lease.Request, leases []Held) bool {
+	for _, other := range append(slices.Clone(ahead), r) {
+		if other.Holder.Service != "limited" || r.Holder.Service != "limited" {
+			continue
+		}
+		if s.serviceUse(leases)+other.Memory*gpu.MiB(other.GPUs) > toyQuota {
+			return false // it, or one of its service before it, waits for the quota
+		}
+	}
+	fit := 0
+	for i := range s.devices {
+		memory, slots := s.left(i, leases)
+		if s.devices[i].state.Multiplier() > 0 && allows(r, i) && memory >= r.Memory && (r.Slots == 0 || slots >= r.Slots) && !s.delaysOn(i, r, ahead, leases) {
+			fit++
+		}
+	}
+	return fit >= r.GPUs
+}
+
+func allows(r *lease.Request, i int) bool {
+	pin := wishOf(r).Where.GPU
+	return (pin == "" || pin == dev(i)) && r.Memory <= toyCeiling && r.Slots <= toySlots
+}
+
+func (s *story) serviceUse(leases []Held) (memory gpu.MiB) {
+	for _, l := range leases {
+		if l.Holder.Service == "limited" {
+			memory += l.Total().Memory
+		}
+	}
+	return memory
+}
+
+// delaysOn tries every set of what may be on the device when the time comes.
+func (s *story) delaysOn(i int, later *lease.Request, ahead []*lease.Request, leases []Held) bool {
+	things, _, _ := s.holdings(i, leases)
+	things = append(things, lease.Load{Memory: s.devices[i].foreign}, lease.Load{Slots: toySlots - s.devices[i].usable()})
+	var before []*lease.Request
+	for _, r := range ahead {
+		stuck := r.Holder.Service == "limited" && !s.withinQuota(r, ahead, leases)
+		if allows(r, i) && !stuck {
+			before = append(before, r)
+		}
+	}
+	for _, first := range before {
+		others := slices.Clone(things)
+		for _, r := range before {
+			if r != first {
+				others = append(others, r.Load())
+			}
+		}
+		for set := range 1 << len(others) {
+			sum := first.Load()
+			for n, one := range others {
+				if set>>n&1 == 1 {
+					sum.Memory, sum.Slots = sum.Memory+one.Memory, sum.Slots+one.Slots
+				}
+			}
+			if sum.Memory <= toyCeiling && sum.Slots <= toySlots &&
+				(sum.Memory+later.Memory > toyCeiling || sum.Slots+later.Slots > toySlots) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// withinQuota is whether neither a request nor one of its service before it
+// waits for the quota.
+func (s *story) withinQuota(r *lease.Request, all []*lease.Request, leases []Held) bool {
+	for _, other := range all {
+		if other.Holder.Service == "limited" && s.serviceUse(leases)+other.Memory*gpu.MiB(other.GPUs) > toyQuota {
+			return false
+		}
+		if other == r {
+			return true
+		}
+	}
+	return true
+}
+
+func TestMemoryIsNeverSoldTwice(t *testing.T) {
+	tell(t, func(s *story) {
+		view := s.keeper.View().Leases
+		for _, l := range s.fresh {
+			for _, p := range l.Parts {
+				for i := range s.devices {
+					if left, _ := s.left(i, view); p.GPU == dev(i) && left < 0 {
+						s.Fatalf("%s of %s were sold to %s, and %s are missing now", p.Memory, p.GPU, l.ID, -left)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestSlotsAreNeverExceeded(t *testing.T) {
+	tell(t, func(s *story) {
+		view := s.keeper.View().Leases
+		for _, l := range s.fresh {
+			for _, p := range l.Parts {
+				for i := range s.devices {
+					if _, left := s.left(i, view); p.GPU == dev(i) && p.Slots > 0 && left < 0 {
+						s.Fatalf("%d slots of %s were sold to %s, and %d are missing now", p.Slots, p.GPU, l.ID, -left)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestFencesOnlyGrow(t *testing.T) {
+	tell(t, func(s *story) {
+		for _, l := range s.fresh {
+			if l.Fence <= s.fence {
+				s.Fatalf("%s got fence %d after %d", l.ID, l.Fence, s.fence)
+			}
+			s.fence = l.Fence
+		}
+	})
+}
+
+func TestNothingAcknowledgedIsLost(t *testing.T) {
+	tell(t, func(s *story) {
+		for id, l := range s.held {
+			if stands, found := s.keeper.Find(id); !found || stands.Fence != l.Fence {
+				s.Fatalf("%s with fence %d was acknowledged, and is gone", id, l.Fence)
+			}
+		}
+	})
+}
+
+// And nothing stands that nobody was told of: whoever did not get an answer
+// did not get a lease either.
+func TestNothingStandsThatNobodyKnowsOf(t *testing.T) {
+	tell(t, func(s *story) {
+		if s.trouble {
+			return // what expired or was left behind may not be written down yet
+		}
+		for _, l := range s.keeper.View().Leases {
+			if s.held[l.ID] == nil || s.held[l.ID].Fence != l.Fence {
+				s.Fatalf("%s with fence %d stands, and nobody knows of it", l.ID, l.Fence)
+			}
+		}
+	})
+}
+
+func TestNothingWaitsThatCouldBeGranted(t *testing.T) {
+	tell(t, func(s *story) {
+		view := s.keeper.View()
+		if s.trouble || len(view.Waiting) > 5 || len(view.Leases) > 8 {
+			return // cannot be granted, or has too many sets to look at all of them
+		}
+		for i, r := range view.Waiting {
+			if s.grantable(r, view.Waiting[:i], view.Leases) {
+				s.Fatalf("%s for %d × %s and %d slots waits, and could be granted", r.ID, r.GPUs, r.Memory, r.Slots)
+			}
+		}
+	})
+}
+
+func TestEveryRequestEnds(t *testing.T) {
+	tell(t, func(s *story) {
+		for id, r := range s.asked {
+			if late := time.Since(r.deadline); late > retry || late > 0 && !s.trouble {
+				s.Fatalf("%s has had no answer for %v", id, late)
+			}
+		}
+	})
+}
+
+func TestReplayGivesTheSameBook(t *testing.T) {
+	tell(t, func(s *story) {
+		if s.draw("look", 0, 9) < 9 {
+			return
+		}
+		s.mend()
+		s.keeper.stop() // holds the book against the journal
+		before := s.keeper.standing()
+		s.hear()
+		s.begin()
+		if after := s.keeper.standing(); after != before {
+			s.Fatalf("the book was\n%s\nand after a restart\n%s", before, after)
+		}
+	})
+}

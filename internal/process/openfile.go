@@ -1,0 +1,44 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Openers finds the processes that have one of these files open, by file.
+// Processes that may not be looked at are left out: only root sees everybody's.
+func (t Table) Openers(files []string) map[string][]int {
+	wanted := map[string]bool{}
+	for _, file := range files {
+		wanted[file] = true
+	}
+	found := map[string][]int{}
+	for _, pid := range t.pids() {
+		seen := map[string]bool{}
+		for _, file := range t.openFiles(pid) {
+			if wanted[file] && !seen[file] {
+				seen[file] = true
+				found[file] = append(found[file], pid)
+			}
+		}
+	}
+	return found
+}
+
+func (t Table) openFiles(pid int) []string {
+	folder := filepath.Join(t.root, strconv.Itoa(pid), "fd")
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var files []string
+	for _, name := range names {
+		if file, err := os.Readlink(filepath.Join(folder, name)); err == nil {
+			files = append(files, file)
+		}
+	}
+	return files
+}

@@ -1,0 +1,31 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Signal sends a signal to that very process, and never to another one that
+// got the same pid: a pidfd is opened first, then it is looked whose it is, and
+// the signal goes through the pidfd. A process that is gone is ErrGone.
+func (t Table) Signal(id ID, signal unix.Signal) error {
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signal process %d: %w", id.PID, ErrGone)
+	}
+	if err != nil {
+		return fmt.Errorf("signal process %d: %w", id.PID, err)
+	}
+	defer unix.Close(fd)
+	if !t.Alive(id) {
+		return fmt.Errorf("signal process %d: %w", id.PID, ErrGone)
+	}
+	if err := unix.PidfdSendSignal(fd, signal, nil, 0); errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signal process %d: %w", id.PID, ErrGone)
+	} else if err != nil {
+		return fmt.Errorf("signal process %d: %w", id.PID, err)
+	}
+	return nil
+}

@@ -1,0 +1,25 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Variable is what a process was given in its environment when its program was
+// started; false if there is no such variable, or the process may not be looked
+// at.
+func (t Table) Variable(pid int, name string) (string, bool) {
+	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return "", false
+	}
+	prefix := []byte(name + "=")
+	for entry := range bytes.SplitSeq(text, []byte{0}) {
+		if value, ok := bytes.CutPrefix(entry, prefix); ok {
+			return string(value), true
+		}
+	}
+	return "", false
+}
