@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"berth": main})
+	testscript.Main(m, map[string]func(){"berth": main, "session": session})
 }
 
 // TestScripts runs the whole binary, daemon and commands, in each script's own
@@ -65,6 +65,12 @@ func setup(env *testscript.Env) error {
 	env.Setenv("BERTH_STATE_DIR", filepath.Join(env.WorkDir, "state"))
 	env.Setenv("BERTH_LISTEN", "127.0.0.1:0")
 	env.Setenv("HOME", env.WorkDir)
+	python, err := filepath.Abs(filepath.Join("..", "..", "python")) // the package, for workers
+	if err != nil {
+		return err
+	}
+	env.Setenv("PYTHONPATH", python)
+	env.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // else every command takes a second under the race detector
 	return nil
 }

@@ -77,6 +77,11 @@ type GPU struct {
 	MonitorInterval  time.Duration    `key:"monitor_interval" default:"1" min:"0.1" max:"3600" doc:"Time from one sample to the next."`
 	HistorySize      int              `key:"history_size" default:"200" min:"1" max:"100000" doc:"How many samples of each device are kept."`
 
+	OverLimit string  `key:"over_limit" default:"warn" oneof:"warn,revoke" doc:"What is done about a lease whose processes use more memory than it holds, unless its service says otherwise."`
+	Foreign   string  `key:"foreign" default:"show" oneof:"show,kill_orphans,kill" doc:"What is done about processes that use a GPU under no lease; orphans are those whose lease has ended."`
+	Context   gpu.MiB `key:"context_mb" default:"500" min:"0" doc:"What a CUDA context takes of the memory of a lease: the limits of libraries are set lower by it."`
+	MPS       string  `key:"mps" default:"off" oneof:"off,on" doc:"Whether leases of memory on one NVIDIA GPU are enforced by the driver, through an MPS daemon per GPU and user; docs/enforcement.md says what that costs."`
+
 	// Devices holds what is different for single devices, by UUID.
 	Devices map[string]DeviceOverride `key:"devices" names:"UUID" check:"uuid" doc:"What is different for single devices."`
 }
@@ -125,6 +130,7 @@ type Service struct {
 	Priority        int              `key:"priority" default:"0" min:"-1000" max:"1000" doc:"Higher goes first among those who wait."`
 	Quota           Quota            `key:"quota" doc:"What all leases of the service may hold together."`
 	Users           []string         `key:"users" check:"user" absent:"everybody" doc:"Who may ask in its name."`
+	OverLimit       string           `key:"over_limit" oneof:"warn,revoke" absent:"that of gpu" doc:"What is done about its leases whose processes use more memory than they hold."`
 }
 
 // Quota is what all leases of a service may hold together; absent is no limit.

@@ -93,7 +93,7 @@ const deviceExample = `devices:
 
 var serviceExample = map[string]string{
 	"min_memory_mb": "2048", "max_memory_mb": "16GiB", "preferred_device": "GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11",
-	"priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]",
+	"priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke",
 }
 
 func exampleOfServices(t *testing.T) string {

@@ -41,7 +41,7 @@ func TestRefusedFile(t *testing.T) {
 		{"unknown section", "gpus:\n  temp_optimal: 60\n",
 			`berth.yaml:1: gpus: is not a setting: did you mean gpu?`},
 		{"nothing like it", "gpu:\n  colour: red\n",
-			`berth.yaml:2: gpu.colour: is not a setting: the nearest known one is devices`},
+			`berth.yaml:2: gpu.colour: is not a setting: the nearest known one is foreign`},
 		{"right key, wrong place", "temp_optimal: 60\ngpu:\n  devices:\n    GPU-1:\n      monitor_interval: 2\n",
 			"berth.yaml:1: temp_optimal: is not a setting here: it belongs under gpu\n" +
 				"berth.yaml:5: gpu.devices.GPU-1.monitor_interval: is not a setting here: it belongs under gpu"},

@@ -35,6 +35,7 @@ func TestDefault(t *testing.T) {
 			Thresholds:       gpu.DefaultThresholds(),
 			ThrottleCooldown: 30 * time.Second, CriticalPause: time.Minute,
 			MemoryReserve: 512, MonitorInterval: time.Second, HistorySize: 200,
+			OverLimit: "warn", Foreign: "show", Context: 500, MPS: "off",
 		},
 		Optimization: config.Optimization{
 			Interval: 5 * time.Minute, MemoryThreshold: 0.85,
@@ -66,6 +67,10 @@ gpu:
   memory_reserve_mb: 0
   max_pipelines: 3
   monitor_interval: 0.1
+  over_limit: revoke
+  foreign: kill_orphans
+  context_mb: 1GiB
+  mps: on
   devices:
     GPU-1:
       temp_critical: 95
@@ -83,6 +88,7 @@ services:
     priority: -3
     quota: {memory_mb: 8192, slots: 2}
     users: [alice, 1000]
+    over_limit: warn
   plain:
 `
 
@@ -96,6 +102,7 @@ func TestEverythingInAFile(t *testing.T) {
 			ThrottleCooldown: 500 * time.Millisecond, CriticalPause: 90 * time.Second,
 			MemoryLimit: gpu.Some[gpu.MiB](4096), MaxPipelines: gpu.Some(3),
 			MonitorInterval: 100 * time.Millisecond, HistorySize: 200,
+			OverLimit: "revoke", Foreign: "kill_orphans", Context: 1024, MPS: "on",
 			Devices: map[string]config.DeviceOverride{
 				"GPU-1": {
 					TempCritical: gpu.Some[gpu.Celsius](95), MemoryOptimal: gpu.Some[gpu.Percent](50),
@@ -112,6 +119,7 @@ func TestEverythingInAFile(t *testing.T) {
 			"embedder": {
 				MinMemory: gpu.Some[gpu.MiB](1024), MaxMemory: gpu.Some[gpu.MiB](1024), PreferredDevice: "GPU-1", Priority: -3,
 				Quota: config.Quota{Memory: gpu.Some[gpu.MiB](8192), Slots: gpu.Some(2)}, Users: []string{"alice", "1000"},
+				OverLimit: "warn",
 			},
 			"plain": {},
 		},

@@ -1,0 +1,19 @@
+package api
+
+import "github.com/berth-gpu/berth/gpu"
+
+// Strays is the processes that use devices under no lease.
+type Strays struct {
+	Orphans []Stray `json:"orphans" doc:"Processes whose lease has ended."`
+	Foreign []Stray `json:"foreign" doc:"Processes that never had one."`
+}
+
+// Stray is a process on a device under no lease.
+type Stray struct {
+	GPU    string           `json:"gpu" doc:"UUID of the device."`
+	PID    int              `json:"pid"`
+	Name   string           `json:"name,omitempty"`
+	User   string           `json:"user,omitempty"`
+	Memory gpu.Opt[gpu.MiB] `json:"memory_mb,omitzero" doc:"What it uses; absent if it only has the device open."`
+	Lease  string           `json:"lease,omitempty" doc:"The lease that it worked under until that ended."`
+}

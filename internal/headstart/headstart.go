@@ -1,0 +1,57 @@
+//go:build cgo
+
+// Package headstart is the part of berth that runs before Go does.
+//
+// A Go program of berth's size needs three milliseconds until main is called,
+// most of them for threads and tables that "berth exec" has no use for: it asks
+// the daemon one question and then is another program. So that command begins
+// in C, as soon as the binary is loaded (headstart.c). It handles the plain
+// case alone, in which the lease is granted at once. Everything else, from a
+// mistyped flag to a queue, it leaves untouched to the command in package cli,
+// which does all of it and does not know that something was tried before.
+//
+// The same moment is the only one to see which signals were ignored and which
+// files closed when the process began, because Go takes them over.
+package headstart
+
+// #include "headstart.h"
+import "C"
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// Ignored lists the signals that were ignored when this process began.
+func Ignored() []syscall.Signal {
+	var list []syscall.Signal
+	for n := 1; n <= 64; n++ {
+		if C.berth_ignored>>(n-1)&1 == 1 {
+			list = append(list, syscall.Signal(n))
+		}
+	}
+	return list
+}
+
+// Closed lists those of the files 0, 1 and 2 that were closed when this process
+// began. Go has put something harmless in their places.
+func Closed() []int {
+	var list []int
+	for fd := range 3 {
+		if C.berth_closed>>fd&1 == 1 {
+			list = append(list, fd)
+		}
+	}
+	return list
+}
+
+// Torch is the version of PyTorch that a program would import, by the look of
+// the folders that belong to it, to the environment of this process, and to the
+// user; empty if there is none.
+func Torch(program string) string {
+	name := C.CString(program)
+	defer C.free(unsafe.Pointer(name))
+	var version [32]C.char
+	C.berth_torch(name, &version[0], C.size_t(len(version)))
+	return C.GoString(&version[0])
+}

@@ -1,0 +1,88 @@
+//go:build cgo
+
+package headstart
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// install puts a PyTorch of this version below a prefix.
+func install(t *testing.T, prefix, packages, version string) {
+	t.Helper()
+	dir := filepath.Join(prefix, packages, "torch")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := "from typing import Optional\n\n__all__ = ['__version__']\n__version__ = '" + version + "'\ndebug = False\n"
+	if err := os.WriteFile(filepath.Join(dir, "version.py"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func program(t *testing.T, path string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTorchIsTheOneThatWouldBeImported(t *testing.T) {
+	root := t.TempDir()
+	own, venv, conda, system, home := root+"/own", root+"/venv", root+"/conda", root+"/system", root+"/home"
+	install(t, own, "lib/python3.12/site-packages", "2.12.0a0+git1234")
+	install(t, venv, "lib/python3.11/site-packages", "2.10.1+cu128")
+	install(t, conda, "lib/python3.10/site-packages", "2.4.1")
+	install(t, system, "lib/python3/dist-packages", "1.13.1")
+	install(t, home+"/.local", "lib/python3.9/site-packages", "2.0.0")
+	train := program(t, own+"/bin/train")
+	plain := program(t, root+"/plain/bin/true")
+	program(t, system+"/bin/python3")
+
+	for name, test := range map[string]struct {
+		program                 string
+		venv, conda, path, home string
+		want                    string
+	}{
+		"beside the program":                {train, venv, conda, system + "/bin", home, "2.12.0a0+git1234"},
+		"of the active virtual environment": {plain, venv, conda, system + "/bin", home, "2.10.1+cu128"},
+		"of the active conda":               {plain, "", conda, system + "/bin", home, "2.4.1"},
+		"of the python in PATH":             {plain, "", "", "/nothing:" + system + "/bin", home, "1.13.1"},
+		"of the user":                       {plain, "", "", "/nothing", home, "2.0.0"},
+		"none":                              {plain, "", "", "/nothing", "/nothing", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("VIRTUAL_ENV", test.venv)
+			t.Setenv("CONDA_PREFIX", test.conda)
+			t.Setenv("PATH", test.path)
+			t.Setenv("HOME", test.home)
+			if got := Torch(test.program); got != test.want {
+				t.Errorf("found %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A version that is not written as it should be, and one that is far too long,
+// do no harm.
+func TestTorchWithoutAVersion(t *testing.T) {
+	root := t.TempDir()
+	t.Setenv("VIRTUAL_ENV", root)
+	t.Setenv("PATH", "/nothing")
+	t.Setenv("HOME", "/nothing")
+	install(t, root, "lib/python3.12/site-packages", "2.9999999999999999999999999999999999999999")
+	if got := Torch("/nothing/bin/true"); got != "2.99999999999999999999999999999" {
+		t.Errorf("a long version is %q", got)
+	}
+	if err := os.WriteFile(root+"/lib/python3.12/site-packages/torch/version.py", []byte("version = 3"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := Torch("/nothing/bin/true"); got != "" {
+		t.Errorf("without a version it is %q", got)
+	}
+}

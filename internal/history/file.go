@@ -1,0 +1,86 @@
+package history
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// document is the file. A field may be added under the same version if a reader
+// that does not know it still makes sense of the rest.
+type document struct {
+	Version int      `json:"version"`
+	Entries []*Entry `json:"entries"`
+}
+
+const version = 1
+
+// New is an empty history that is not kept.
+func New() *History {
+	return &History{
+		dirty: make(chan struct{}, 1), entries: map[Key]*Entry{}, running: map[string]gpu.MiB{},
+	}
+}
+
+// Open reads the history in a file, or begins one there. What cannot be
+// understood is put aside and nothing is known then: a guess is not worth
+// refusing to start. The note says so; empty: all is well.
+func Open(path string) (h *History, note string, err error) {
+	h = New()
+	h.path = path
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, "", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read what was learned: %w", err)
+	}
+	var d document
+	err = json.Unmarshal(text, &d)
+	if err == nil && d.Version != version {
+		err = fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
+	}
+	if err != nil {
+		aside := path + ".unreadable"
+		return h, fmt.Sprintf("What was learned about earlier runs could not be read and is now in %s: %v", aside, err), os.Rename(path, aside)
+	}
+	for _, e := range d.Entries {
+		if e != nil && len(h.entries) < keptEntries {
+			e.Runs = e.Runs[max(len(e.Runs)-keptRuns, 0):]
+			h.entries[e.Key] = e
+		}
+	}
+	return h, "", nil
+}
+
+// write replaces the file, so that after a crash it is the old one or the new
+// one. It is not synced: it would cost the disk more than it is worth.
+func (h *History) write() error {
+	if h.path == "" {
+		return nil
+	}
+	all := h.All()
+	d := document{Version: version, Entries: make([]*Entry, len(all))}
+	for i := range all {
+		d.Entries[i] = &all[i]
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("write what was learned: %w", err)
+	}
+	temp, err := os.CreateTemp(filepath.Dir(h.path), ".new-*")
+	if err != nil {
+		return fmt.Errorf("write what was learned: %w", err)
+	}
+	defer func() { _ = os.Remove(temp.Name()) }() // gone already when all went well
+	_, err = temp.Write(text)
+	if err := errors.Join(err, temp.Close()); err != nil {
+		return fmt.Errorf("write what was learned: %w", err)
+	}
+	return os.Rename(temp.Name(), h.path)
+}

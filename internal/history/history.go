@@ -1,0 +1,216 @@
+// Package history remembers what work used: the most memory and the time of
+// the last runs, by user and name, and by step for pipelines. From that comes
+// what to lease for a run that does not say.
+//
+// It is kept in one small file that is replaced as a whole, a few seconds after
+// something was learned. Losing those seconds to kill -9 costs a guess, not a
+// lease.
+package history
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+const (
+	keptRuns    = 10              // of each piece of work
+	keptEntries = 2000            // pieces of work; beyond that the longest unheard of is forgotten
+	writeAfter  = 3 * time.Second // from something learned to the disk
+)
+
+// Key is a piece of work.
+type Key struct {
+	User string `json:"user"`
+	Name string `json:"name"`
+	Step string `json:"step,omitempty"` // of a pipeline; empty: the whole
+}
+
+// Run is what one run used.
+type Run struct {
+	Peak    gpu.MiB `json:"peak_mb,omitempty"`  // the most on one device; 0: it was never seen there
+	Asked   gpu.MiB `json:"asked_mb,omitempty"` // leased on one device; 0: nothing
+	Seconds float64 `json:"seconds"`
+}
+
+// Entry is what is known about a piece of work.
+type Entry struct {
+	Key
+	Count int       `json:"runs"` // in all
+	Last  time.Time `json:"last"`
+	Runs  []Run     `json:"last_runs"` // oldest first
+}
+
+// Peak is the most that the last runs used.
+func (e *Entry) Peak() gpu.MiB {
+	var most gpu.MiB
+	for _, r := range e.Runs {
+		most = max(most, r.Peak)
+	}
+	return most
+}
+
+// Seconds is how long a run took, on average over the last ones.
+func (e *Entry) Seconds() float64 {
+	var sum float64
+	for _, r := range e.Runs {
+		sum += r.Seconds
+	}
+	return sum / float64(max(len(e.Runs), 1))
+}
+
+// Asked is what the last run leased.
+func (e *Entry) Asked() gpu.MiB {
+	if len(e.Runs) == 0 {
+		return 0
+	}
+	return e.Runs[len(e.Runs)-1].Asked
+}
+
+// Need is what to lease for the next run; 0 if no run was seen to use memory.
+func (e *Entry) Need() gpu.MiB {
+	var most gpu.MiB
+	for _, r := range e.Runs {
+		most = max(most, r.need())
+	}
+	return most
+}
+
+// need is the peak and a margin. A run that stayed within what it had leased
+// needs no more than that: a library that takes all it may have would
+// otherwise be given more with every run.
+func (r Run) need() gpu.MiB {
+	if r.Peak == 0 {
+		return 0
+	}
+	const least, grain = gpu.MiB(256), gpu.MiB(64)
+	need := r.Peak + max(r.Peak/10, least)
+	need = (need + grain - 1) / grain * grain
+	if r.Asked >= r.Peak {
+		need = min(need, r.Asked)
+	}
+	return need
+}
+
+// History is what is known.
+type History struct {
+	path  string        // empty: it is not kept
+	dirty chan struct{} // has room for one
+
+	mu      sync.Mutex // guards what follows
+	entries map[Key]*Entry
+	running map[string]gpu.MiB // peak by lease, see Use
+}
+
+// Add remembers a run.
+func (h *History) Add(key Key, run Run, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.entries[key]
+	if e == nil {
+		h.makeRoom()
+		e = &Entry{Key: key}
+		h.entries[key] = e
+	}
+	e.Count++
+	e.Last = now
+	e.Runs = append(e.Runs, run)
+	if over := len(e.Runs) - keptRuns; over > 0 {
+		e.Runs = slices.Delete(e.Runs, 0, over)
+	}
+	select {
+	case h.dirty <- struct{}{}:
+	default: // it is going to be written anyway
+	}
+}
+
+// makeRoom forgets what was not heard of for longest, if there is too much.
+// The caller holds mu.
+func (h *History) makeRoom() {
+	if len(h.entries) < keptEntries {
+		return
+	}
+	var oldest *Entry
+	for _, e := range h.entries {
+		if oldest == nil || e.Last.Before(oldest.Last) {
+			oldest = e
+		}
+	}
+	delete(h.entries, oldest.Key)
+}
+
+// Find is what is known about a piece of work.
+func (h *History) Find(key Key) (Entry, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.entries[key]
+	if e == nil {
+		return Entry{}, false
+	}
+	return e.clone(), true
+}
+
+// All is everything that is known, by user, name and step.
+func (h *History) All() []Entry {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]Entry, 0, len(h.entries))
+	for _, e := range h.entries {
+		all = append(all, e.clone())
+	}
+	slices.SortFunc(all, func(a, b Entry) int {
+		return cmp.Or(strings.Compare(a.User, b.User), strings.Compare(a.Name, b.Name), strings.Compare(a.Step, b.Step))
+	})
+	return all
+}
+
+func (e *Entry) clone() Entry {
+	c := *e
+	c.Runs = slices.Clone(e.Runs)
+	return c
+}
+
+// Use tells what a lease was measured to use on one of its devices.
+func (h *History) Use(l *lease.Lease, measured gpu.MiB) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running[l.ID] = max(h.running[l.ID], measured)
+}
+
+// Ended tells that a lease has ended: a run of its name is over. A lease
+// without a process is no run.
+func (h *History) Ended(l *lease.Lease, now time.Time) {
+	h.mu.Lock()
+	peak := h.running[l.ID]
+	delete(h.running, l.ID)
+	h.mu.Unlock()
+	name := cmp.Or(l.Holder.Name, l.Holder.Service)
+	if name == "" || l.Holder.PID == 0 || len(l.Parts) == 0 {
+		return
+	}
+	h.Add(Key{User: l.Holder.User, Name: name},
+		Run{Peak: peak, Asked: l.Parts[0].Memory, Seconds: now.Sub(l.Granted).Seconds()}, now)
+}
+
+// Run writes down what was learned until ctx ends, and then once more.
+func (h *History) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return h.write()
+		case <-h.dirty:
+		}
+		select {
+		case <-ctx.Done():
+			return h.write()
+		case <-time.After(writeAfter):
+			_ = h.write() // what is learned next tries again, and so does the end
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+func held(id, name string, memory gpu.MiB) *lease.Lease {
+	return &lease.Lease{
+		ID: id, Granted: noon, Holder: lease.Holder{User: "ada", Name: name, PID: 7},
+		Parts: []lease.Part{{GPU: "GPU-a", Memory: memory}, {GPU: "GPU-b", Memory: memory}},
+	}
+}
+
+func TestLeasesBecomeRuns(t *testing.T) {
+	h := New()
+	l := held("x", "train.py", 4096)
+	for _, used := range []gpu.MiB{100, 3000, 2000} {
+		h.Use(l, used)
+	}
+	h.Ended(l, noon.Add(90*time.Second))
+	h.Ended(held("y", "train.py", 0), noon.Add(30*time.Second)) // never seen on a device
+	h.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{Name: "no process"}, Parts: l.Parts}, noon)
+	h.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{PID: 7}, Parts: l.Parts}, noon) // nameless
+	want := []Entry{{
+		Key: Key{User: "ada", Name: "train.py"}, Count: 2, Last: noon.Add(30 * time.Second),
+		Runs: []Run{{Peak: 3000, Asked: 4096, Seconds: 90}, {Seconds: 30}},
+	}}
+	if diff := cmp.Diff(want, h.All()); diff != "" {
+		t.Error(diff)
+	}
+	e, known := h.Find(Key{User: "ada", Name: "train.py"})
+	if !known || e.Peak() != 3000 || e.Seconds() != 60 || e.Asked() != 0 {
+		t.Errorf("found %+v, %v", e, known)
+	}
+	if e, known := h.Find(Key{User: "bob", Name: "train.py"}); known {
+		t.Errorf("another user sees %+v", e)
+	}
+}
+
+func TestNeed(t *testing.T) {
+	for name, test := range map[string]struct {
+		runs []Run
+		want gpu.MiB
+	}{
+		"nothing seen":             {[]Run{{Seconds: 1}}, 0},
+		"no lease of memory":       {[]Run{{Peak: 10000}}, 11008}, // and 1000, rounded up to 64
+		"a small one":              {[]Run{{Peak: 100}}, 384},     // and 256
+		"well within":              {[]Run{{Peak: 1000, Asked: 8192}}, 1280},
+		"all that it might have":   {[]Run{{Peak: 4000, Asked: 4096}}, 4096},
+		"more than it might have":  {[]Run{{Peak: 5000, Asked: 4096}}, 5504},
+		"the largest of the last":  {[]Run{{Peak: 1000}, {Peak: 3000}, {Peak: 2000}}, 3328},
+		"the last ones, not older": {append(manyRuns(keptRuns, 1000), Run{Peak: 1000}), 1280},
+	} {
+		h := New()
+		h.Add(Key{Name: "x"}, Run{Peak: 90000}, noon) // forgotten, if enough come after it
+		if len(test.runs) <= keptRuns {
+			h = New()
+		}
+		for _, r := range test.runs {
+			h.Add(Key{Name: "x"}, r, noon)
+		}
+		e, _ := h.Find(Key{Name: "x"})
+		if got := e.Need(); got != test.want {
+			t.Errorf("%s: needs %d, want %d", name, int64(got), int64(test.want))
+		}
+	}
+}
+
+func manyRuns(n int, peak gpu.MiB) []Run {
+	runs := make([]Run, n)
+	for i := range runs {
+		runs[i].Peak = peak
+	}
+	return runs
+}
+
+// A library that takes all it may have is not given more with every run.
+func TestNeedDoesNotCreep(t *testing.T) {
+	h := New()
+	key := Key{Name: "jax"}
+	h.Add(key, Run{Peak: 4000, Asked: 4096}, noon)
+	for range 100 {
+		e, _ := h.Find(key)
+		h.Add(key, Run{Peak: e.Need() - 10, Asked: e.Need()}, noon)
+	}
+	if e, _ := h.Find(key); e.Need() != 4096 {
+		t.Errorf("after a hundred runs it needs %v", e.Need())
+	}
+}
+
+func TestKeptAcrossRestarts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	synctest.Test(t, func(t *testing.T) {
+		h, note, err := Open(path)
+		if err != nil || note != "" {
+			t.Fatal(err, note)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Run(ctx) }()
+		h.Add(Key{User: "ada", Name: "a", Step: "s"}, Run{Peak: 5, Seconds: 1.5}, noon)
+		time.Sleep(writeAfter + time.Second) // simulated
+		synctest.Wait()
+		if again, _, err := Open(path); err != nil || len(again.All()) != 1 {
+			t.Errorf("a few seconds later the file has %v, %v", again, err)
+		}
+		h.Add(Key{User: "ada", Name: "b"}, Run{}, noon)
+		cancel() // before it was due
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		again, _, err := Open(path)
+		if diff := cmp.Diff(h.All(), again.All()); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+	})
+}
+
+func TestUnreadableIsPutAside(t *testing.T) {
+	for name, text := range map[string]string{
+		"torn": `{"version":1,"entries":[{"us`, "of a newer berth": `{"version":2,"entries":[]}`, "empty": "",
+	} {
+		path := filepath.Join(t.TempDir(), "history.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h, note, err := Open(path)
+		if err != nil || !strings.Contains(note, path+".unreadable") || len(h.All()) != 0 {
+			t.Errorf("%s: %v, %q", name, err, note)
+		}
+		if kept, err := os.ReadFile(path + ".unreadable"); err != nil || string(kept) != text {
+			t.Errorf("%s: it is not kept: %q, %v", name, kept, err)
+		}
+	}
+	if _, _, err := Open(t.TempDir()); err == nil {
+		t.Error("a folder was read")
+	}
+}
+
+func TestBounded(t *testing.T) {
+	h := New()
+	for i := range keptEntries + 10 {
+		h.Add(Key{Name: fmt.Sprint(i)}, Run{}, noon.Add(time.Duration(i)*time.Second))
+	}
+	if n := len(h.All()); n != keptEntries {
+		t.Errorf("%d entries are kept", n)
+	}
+	if _, known := h.Find(Key{Name: "9"}); known {
+		t.Error("the oldest are still there")
+	}
+	if _, known := h.Find(Key{Name: "10"}); !known {
+		t.Error("a newer one is forgotten")
+	}
+}

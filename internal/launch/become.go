@@ -1,0 +1,40 @@
+package launch
+
+import (
+	"errors"
+	"os/signal"
+	"syscall"
+
+	"github.com/berth-gpu/berth/internal/headstart"
+)
+
+// Become makes this process the program; it returns only if it cannot. The
+// process stays the same to the kernel: execve keeps the pid and the time of
+// its start, so a lease that is bound to it goes on holding, and ends with the
+// program.
+//
+// Nothing of ours is left in it. Every file that Go opens is closed by execve,
+// handlers of signals become defaults, and what limits were raised goes back.
+// What Go changes without being asked needs a hand: signals that were ignored
+// when this process began would be at their defaults, and of the first three
+// files those that were closed would be open.
+func Become(file string, command, environ []string) error {
+	for _, s := range headstart.Ignored() {
+		signal.Ignore(s)
+	}
+	for _, fd := range headstart.Closed() {
+		_ = syscall.Close(fd)
+	}
+	err := syscall.Exec(file, command, environ)
+	if errors.Is(err, syscall.ENOEXEC) {
+		// A script without a first line that names its interpreter: a shell
+		// takes it for its own.
+		err = syscall.Exec("/bin/sh", append([]string{"sh", file}, command[1:]...), environ)
+	}
+	exit := ExitNotExecutable
+	reason := err.Error()
+	if errors.Is(err, syscall.ENOENT) { // the file was there
+		reason, exit = "the interpreter that its first line names, or its loader, is not there", ExitNotFound
+	}
+	return &ProgramError{file, reason, exit}
+}

@@ -1,0 +1,185 @@
+package launch
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// The variables that keep a program to its memory.
+const (
+	cupyLimit   = "CUPY_GPU_MEMORY_LIMIT"
+	xlaOld      = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+	xlaNew      = "XLA_CLIENT_MEM_FRACTION"
+	xlaGreed    = "XLA_PYTHON_CLIENT_PREALLOCATE"
+	torchOld    = "PYTORCH_CUDA_ALLOC_CONF"
+	torchNew    = "PYTORCH_ALLOC_CONF"
+	torchHIP    = "PYTORCH_HIP_ALLOC_CONF"
+	tensorflow  = "TF_FORCE_GPU_ALLOW_GROWTH"
+	mpsPipe     = "CUDA_MPS_PIPE_DIRECTORY"
+	mpsMemory   = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+	mpsThreads  = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+	torchOption = "per_process_memory_fraction"
+)
+
+// stripCaps takes out what a launch sets, and leaves the rest of what PyTorch
+// is told.
+func (e *editor) stripCaps() {
+	for _, name := range []string{cupyLimit, xlaOld, xlaNew, mpsPipe, mpsMemory, mpsThreads} {
+		e.unset(name)
+	}
+	for _, name := range []string{torchOld, torchNew, torchHIP} {
+		conf, there := e.get(name)
+		if rest := withoutOption(conf, torchOption); rest != "" {
+			e.set(name, rest)
+		} else if there {
+			e.unset(name)
+		}
+	}
+}
+
+// capByMPS lets the driver refuse. The libraries are not told a fraction
+// beside it: under MPS a client may be shown its limit as the size of the
+// device, and a fraction of that would be far too little.
+func (e *editor) capByMPS(memory gpu.MiB, ladder Ladder, r *Receipt) {
+	e.set(mpsPipe, ladder.MPS)
+	if memory > 0 {
+		e.set(mpsMemory, fmt.Sprintf("0=%dM", memory))
+		r.hold("every CUDA program: at most %s per process, its context included; the driver refuses more (%s)", memory, mpsMemory)
+	}
+	if ladder.Compute > 0 {
+		e.set(mpsThreads, strconv.Itoa(ladder.Compute))
+		r.hold("at most %d %% of the multiprocessors (%s)", ladder.Compute, mpsThreads)
+	}
+	// Both take most of the device at the start unless they are told not to.
+	e.setDefault(xlaGreed, "false")
+	e.setDefault(tensorflow, "true")
+	r.miss("the limit is per process: several processes of one program may each take it; the watchdog sees their sum")
+	r.miss("MPS has one server for all its clients on a device: a fault of one of them, such as a bad address, ends all of them")
+}
+
+// capByFramework lets the libraries refuse by themselves.
+func (e *editor) capByFramework(devices []gpu.Device, memory gpu.MiB, ladder Ladder, r *Receipt) {
+	pool := poolOf(memory, ladder.Context)
+	largest := gpu.MiB(0)
+	amd := false
+	for _, d := range devices {
+		largest = max(largest, d.MemoryTotal)
+		amd = amd || d.Vendor == gpu.AMD
+	}
+	share := shareOf(pool, largest)
+	e.capCuPy(pool, largest, r)
+	e.capJAX(share, pool, r)
+	e.capTorch(share, pool, ladder.Torch, amd, r)
+	e.setDefault(tensorflow, "true")
+	r.miss("TensorFlow has no variable for it: it is only told to take memory as it needs it; import the berth package, or set memory_limit in the program")
+	r.miss("other programs, and memory that a library takes beside its pool, are measured by the watchdog and not refused")
+	if ladder.Context >= memory {
+		r.miss("the lease is not larger than a CUDA context (%s): what is left for data is a guess", ladder.Context)
+	}
+}
+
+// poolOf is what is left of a lease for data. A lease that is hardly larger
+// than a context is shared out evenly: zero would be taken for no limit.
+func poolOf(memory, context gpu.MiB) gpu.MiB {
+	return max(memory-min(context, memory/2), 1)
+}
+
+// shareOf is a part of a device, rounded down to a millionth. A device whose
+// size is not known gives no share, which is 0.
+func shareOf(part, total gpu.MiB) float64 {
+	if total <= 0 {
+		return 0
+	}
+	return min(math.Floor(1e6*float64(part)/float64(total))/1e6, 1)
+}
+
+func formatShare(share float64) string { return strconv.FormatFloat(share, 'f', -1, 64) }
+
+func (e *editor) capCuPy(pool, total gpu.MiB, r *Receipt) {
+	if own, ok := e.get(cupyLimit); ok && cupyBytes(own, total) > 0 && cupyBytes(own, total) <= int64(pool)<<20 {
+		r.hold("CuPy: %s=%s was set already, and is less", cupyLimit, own)
+		return
+	}
+	e.set(cupyLimit, strconv.FormatInt(int64(pool)<<20, 10))
+	r.hold("CuPy: at most %s in its pool (%s)", pool, cupyLimit)
+}
+
+// cupyBytes reads a limit as CuPy does: bytes, or a percentage of the device.
+// 0 is none, or nonsense.
+func cupyBytes(text string, total gpu.MiB) int64 {
+	if percent, ok := strings.CutSuffix(strings.TrimSpace(text), "%"); ok {
+		share, err := strconv.ParseFloat(percent, 64)
+		if err != nil || !(share > 0 && share <= 100) {
+			return 0
+		}
+		return int64(share / 100 * float64(total) * (1 << 20))
+	}
+	bytes, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return bytes
+}
+
+func (e *editor) capJAX(share float64, pool gpu.MiB, r *Receipt) {
+	if share == 0 {
+		r.miss("JAX: not limited, because the size of the device is not known")
+		return
+	}
+	for _, name := range []string{xlaOld, xlaNew} {
+		e.set(name, formatShare(e.smaller(name, share)))
+	}
+	// Seen with jax 0.11 on an H200: where it takes memory as it needs it, it
+	// takes no notice of the share.
+	if own, there := e.get(xlaGreed); there && own != "true" {
+		e.set(xlaGreed, "true")
+	}
+	r.hold("JAX: at most %s, taken at once (%s)", pool, xlaNew)
+}
+
+// smaller is a share, or what the user set if that is less.
+func (e *editor) smaller(name string, share float64) float64 {
+	own, _ := e.get(name)
+	if v, err := strconv.ParseFloat(own, 64); err == nil && v > 0 && v < share {
+		return v
+	}
+	return share
+}
+
+// capTorch tells PyTorch through both of its names. Where both are set the
+// newer one counts alone, so it takes over what the user said in the older.
+func (e *editor) capTorch(share float64, pool gpu.MiB, version string, amd bool, r *Receipt) {
+	switch {
+	case share == 0:
+		r.miss("PyTorch: not limited, because the size of the device is not known")
+		return
+	case version != "" && !takesFraction(version):
+		r.miss("PyTorch %s: not limited, because it does not start when it is told %s this way; 2.10 and later do", version, torchOption)
+		return
+	}
+	old, _ := e.get(torchOld)
+	latest, chosen := e.get(torchNew)
+	if !chosen {
+		latest = old
+	}
+	e.set(torchOld, withShare(old, share))
+	e.set(torchNew, withShare(latest, share))
+	if hip, chosen := e.get(torchHIP); chosen || amd {
+		e.set(torchHIP, withShare(hip, share))
+	}
+	r.hold("PyTorch: at most %s in its allocator (%s)", pool, torchNew)
+}
+
+// takesFraction reports whether a version of PyTorch knows the option in the
+// environment. Earlier ones refuse to start when they meet it.
+func takesFraction(version string) bool {
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return true // nothing is known about it
+	}
+	return major > 2 || major == 2 && minor >= 10
+}

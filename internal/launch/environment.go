@@ -1,0 +1,186 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// The rungs of the ladder, strongest first, as enforced_by names them.
+const (
+	MPS       = "mps"       // the driver refuses, whatever the program is
+	Framework = "framework" // CuPy, JAX and PyTorch refuse by themselves
+	Watchdog  = "watchdog"  // nobody refuses; what is used is measured
+	None      = "none"
+)
+
+// Ladder is what there is to hold a program to its lease with. Which rung it
+// is on is said by the lease.
+type Ladder struct {
+	Context gpu.MiB // what a CUDA context takes of the lease; libraries do not count it
+	MPS     string  // pipe directory of the MPS daemon, for that rung
+	Compute int     // percent of the multiprocessors, for that rung; 0: all
+	Torch   string  // version of PyTorch that the program would find; empty: not known
+	Socket  string  // where the daemon listens; empty: where the program would look anyway
+}
+
+// Environment is the environment of a program under a lease: what it would
+// have had, changed so that it sees the devices of the lease and no others, as
+// device 0 and so on, and is held to its memory by the rung of the lease. The
+// devices are those of the lease, with what is known about them.
+func Environment(l api.Lease, devices []gpu.Device, ladder Ladder, environ []string) ([]string, Receipt) {
+	e := newEditor(environ)
+	if _, nested := e.get("BERTH_LEASE"); nested {
+		e.stripCaps() // they are of the lease around this one
+	}
+	e.identify(l, ladder.Socket)
+	e.isolate(devices)
+	receipt := Receipt{EnforcedBy: l.EnforcedBy}
+	memory := memoryOf(l)
+	switch {
+	case l.EnforcedBy == MPS:
+		e.capByMPS(memory, ladder, &receipt)
+	case l.EnforcedBy == Framework && memory > 0:
+		e.capByFramework(devices, memory, ladder, &receipt)
+	case l.EnforcedBy == Watchdog:
+		receipt.hold("what its processes use is measured, and held against %s", memory)
+		receipt.miss("nothing refuses memory: more than that is noticed afterwards, and can hurt others until then")
+	case memory == 0:
+		receipt.miss("it is a lease of slots, without memory: nothing to be held to")
+	default:
+		receipt.miss("nothing holds it to %s", memory)
+	}
+	return e.list, receipt
+}
+
+// memoryOf is what a lease has on each of its devices, which is the same on
+// all of them.
+func memoryOf(l api.Lease) gpu.MiB {
+	if len(l.Parts) == 0 {
+		return 0
+	}
+	return l.Parts[0].Memory
+}
+
+// identify tells the program under which lease it runs.
+func (e *editor) identify(l api.Lease, socket string) {
+	e.set("BERTH_LEASE", l.ID)
+	e.set("BERTH_FENCE", strconv.FormatUint(l.Fence, 10))
+	e.set("BERTH_MEMORY_MB", strconv.FormatInt(int64(memoryOf(l)), 10))
+	e.set("BERTH_GPUS", strings.Join(gpusOf(l), ","))
+	if socket != "" {
+		e.set("BERTH_SOCKET", socket)
+	}
+}
+
+// isolate shows the program the devices of the lease and no others. NVIDIA's
+// are named by UUID, so it does not matter how CUDA counts; the order is set
+// for programs that ask for device 1 of several. AMD's runtime takes UUIDs in
+// ROCR_VISIBLE_DEVICES, and HIP counts what that leaves.
+func (e *editor) isolate(devices []gpu.Device) {
+	var amd, count, others []string
+	for _, d := range devices {
+		if d.Vendor == gpu.AMD {
+			count = append(count, strconv.Itoa(len(amd)))
+			amd = append(amd, d.UUID)
+		} else {
+			others = append(others, d.UUID)
+		}
+	}
+	if len(amd) == 0 {
+		e.set("CUDA_VISIBLE_DEVICES", strings.Join(others, ","))
+		e.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+		return
+	}
+	e.set("ROCR_VISIBLE_DEVICES", strings.Join(amd, ","))
+	e.set("HIP_VISIBLE_DEVICES", strings.Join(count, ","))
+	e.unset("CUDA_VISIBLE_DEVICES") // HIP reads it too, and would take a UUID for nothing
+}
+
+func gpusOf(l api.Lease) []string {
+	var list []string
+	for _, p := range l.Parts {
+		list = append(list, p.GPU)
+	}
+	return list
+}
+
+// Receipt says what an environment holds a program to, and what it does not.
+type Receipt struct {
+	EnforcedBy string   `json:"enforced_by"`
+	Held       []string `json:"held,omitempty"` // one sentence each
+	Gaps       []string `json:"gaps,omitempty"`
+}
+
+func (r *Receipt) hold(format string, args ...any) {
+	r.Held = append(r.Held, fmt.Sprintf(format, args...))
+}
+func (r *Receipt) miss(format string, args ...any) {
+	r.Gaps = append(r.Gaps, fmt.Sprintf(format, args...))
+}
+
+// Changes is what makes one environment out of another: NAME=VALUE for what is
+// new or different, NAME for what is gone.
+func Changes(from, to []string) []string {
+	before, after := newEditor(from), newEditor(to)
+	var changes []string
+	for i, entry := range after.list {
+		name, value, _ := strings.Cut(entry, "=")
+		if old, had := before.get(name); after.index(name) == i && (!had || old != value) {
+			changes = append(changes, entry)
+		}
+	}
+	for _, entry := range before.list {
+		name, _, _ := strings.Cut(entry, "=")
+		if _, has := after.get(name); !has {
+			changes = append(changes, name)
+		}
+	}
+	return changes
+}
+
+// editor changes an environment. Of a name that is there twice the first
+// counts, as it does for getenv.
+type editor struct{ list []string }
+
+func newEditor(environ []string) *editor { return &editor{slices.Clone(environ)} }
+
+func (e *editor) index(name string) int {
+	return slices.IndexFunc(e.list, func(entry string) bool {
+		rest, ok := strings.CutPrefix(entry, name)
+		return ok && strings.HasPrefix(rest, "=")
+	})
+}
+
+func (e *editor) get(name string) (string, bool) {
+	if i := e.index(name); i >= 0 {
+		return e.list[i][len(name)+1:], true
+	}
+	return "", false
+}
+
+func (e *editor) set(name, value string) {
+	i := e.index(name)
+	e.unset(name)
+	if i < 0 {
+		i = len(e.list)
+	}
+	e.list = slices.Insert(e.list, i, name+"="+value)
+}
+
+// setDefault leaves what the user chose.
+func (e *editor) setDefault(name, value string) {
+	if _, chosen := e.get(name); !chosen {
+		e.set(name, value)
+	}
+}
+
+func (e *editor) unset(name string) {
+	for i := e.index(name); i >= 0; i = e.index(name) {
+		e.list = slices.Delete(e.list, i, i+1)
+	}
+}

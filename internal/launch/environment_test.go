@@ -1,0 +1,262 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+const h200 = gpu.MiB(143771)
+
+// held is a lease of so much memory on each of some devices.
+type held struct {
+	api.Lease
+	devices []gpu.Device
+}
+
+func leased(enforcedBy string, memory gpu.MiB, devices ...gpu.Device) held {
+	h := held{api.Lease{ID: "train-7", Fence: 42, EnforcedBy: enforcedBy}, devices}
+	for i := range devices {
+		if devices[i].MemoryTotal == 0 {
+			devices[i].MemoryTotal = h200
+		}
+		h.Parts = append(h.Parts, api.LeasePart{GPU: devices[i].UUID, Memory: memory})
+	}
+	return h
+}
+
+func nvidia(uuid string) gpu.Device { return gpu.Device{UUID: uuid, Vendor: gpu.NVIDIA} }
+func amd(uuid string) gpu.Device    { return gpu.Device{UUID: uuid, Vendor: gpu.AMD} }
+
+// identity is what every program is told, for the leases above.
+func identity(memory gpu.MiB, uuids string) []string {
+	return []string{"BERTH_LEASE=train-7", "BERTH_FENCE=42", fmt.Sprintf("BERTH_MEMORY_MB=%d", memory), "BERTH_GPUS=" + uuids}
+}
+
+func TestEnvironment(t *testing.T) {
+	one, two := nvidia("GPU-a"), nvidia("GPU-b")
+	// 4096 MiB less a context of 500: 3596 MiB, of 143771.
+	const share, bytes = "0.025011", "3770679296"
+	framework := []string{
+		"CUPY_GPU_MEMORY_LIMIT=" + bytes,
+		"XLA_PYTHON_CLIENT_MEM_FRACTION=" + share, "XLA_CLIENT_MEM_FRACTION=" + share,
+		"PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:" + share, "PYTORCH_ALLOC_CONF=per_process_memory_fraction:" + share,
+		"TF_FORCE_GPU_ALLOW_GROWTH=true",
+	}
+	visible := func(uuids string) []string {
+		return []string{"CUDA_VISIBLE_DEVICES=" + uuids, "CUDA_DEVICE_ORDER=PCI_BUS_ID"}
+	}
+	for name, test := range map[string]struct {
+		lease   held
+		ladder  Ladder
+		environ []string
+		want    []string // beside what was there
+		gone    []string // names
+	}{
+		"slots only": {
+			lease: leased(None, 0, one),
+			want:  slices.Concat(identity(0, "GPU-a"), visible("GPU-a")),
+		},
+		"watchdog, two devices": {
+			lease: leased(Watchdog, 4096, one, two),
+			want:  slices.Concat(identity(4096, "GPU-a,GPU-b"), visible("GPU-a,GPU-b")),
+		},
+		"an instance of a device": {
+			lease: leased(Watchdog, 4096, nvidia("MIG-17")),
+			want:  slices.Concat(identity(4096, "MIG-17"), visible("MIG-17")),
+		},
+		"what was visible before": {
+			lease:   leased(None, 0, one),
+			environ: []string{"CUDA_VISIBLE_DEVICES=3", "A=b", "CUDA_VISIBLE_DEVICES=4"},
+			want:    slices.Concat(identity(0, "GPU-a"), visible("GPU-a"), []string{"A=b"}),
+		},
+		"where the daemon is": {
+			lease: leased(None, 0, one), ladder: Ladder{Socket: "/run/b.sock"},
+			want: slices.Concat(identity(0, "GPU-a"), visible("GPU-a"), []string{"BERTH_SOCKET=/run/b.sock"}),
+		},
+		"AMD": {
+			lease:   leased(None, 0, amd("GPU-5f"), amd("GPU-6f")),
+			environ: []string{"CUDA_VISIBLE_DEVICES=1"},
+			want:    slices.Concat(identity(0, "GPU-5f,GPU-6f"), []string{"ROCR_VISIBLE_DEVICES=GPU-5f,GPU-6f", "HIP_VISIBLE_DEVICES=0,1"}),
+			gone:    []string{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"},
+		},
+		"framework": {
+			lease: leased(Framework, 4096, one), ladder: Ladder{Context: 500},
+			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework),
+			gone: []string{"PYTORCH_HIP_ALLOC_CONF", "CUDA_MPS_PIPE_DIRECTORY"},
+		},
+		"framework on the larger of two": {
+			lease:  leased(Framework, 4096, gpu.Device{UUID: "GPU-small", Vendor: gpu.NVIDIA, MemoryTotal: 8192}, two),
+			ladder: Ladder{Context: 500},
+			want:   slices.Concat(identity(4096, "GPU-small,GPU-b"), visible("GPU-small,GPU-b"), framework),
+		},
+		"framework on AMD": {
+			lease: leased(Framework, 4096, amd("GPU-5f")), ladder: Ladder{Context: 500},
+			want: slices.Concat(identity(4096, "GPU-5f"), framework,
+				[]string{"ROCR_VISIBLE_DEVICES=GPU-5f", "HIP_VISIBLE_DEVICES=0", "PYTORCH_HIP_ALLOC_CONF=per_process_memory_fraction:" + share}),
+		},
+		"framework beside what the user set": {
+			lease: leased(Framework, 4096, one), ladder: Ladder{Context: 500},
+			environ: []string{
+				"CUPY_GPU_MEMORY_LIMIT=1%", "XLA_CLIENT_MEM_FRACTION=.01", "XLA_PYTHON_CLIENT_MEM_FRACTION=.9",
+				"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "TF_FORCE_GPU_ALLOW_GROWTH=false",
+			},
+			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), []string{
+				"CUPY_GPU_MEMORY_LIMIT=1%", "XLA_CLIENT_MEM_FRACTION=0.01", "XLA_PYTHON_CLIENT_MEM_FRACTION=" + share,
+				"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True,per_process_memory_fraction:" + share,
+				"PYTORCH_ALLOC_CONF=expandable_segments:True,per_process_memory_fraction:" + share,
+				"TF_FORCE_GPU_ALLOW_GROWTH=false",
+			}),
+		},
+		"framework with limits of the user that are no limits": {
+			lease: leased(Framework, 4096, one), ladder: Ladder{Context: 500},
+			environ: []string{"CUPY_GPU_MEMORY_LIMIT=0", "XLA_CLIENT_MEM_FRACTION=much", "PYTORCH_ALLOC_CONF=per_process_memory_fraction:0.5"},
+			want:    slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework),
+		},
+		"framework with an old PyTorch": {
+			lease: leased(Framework, 4096, one), ladder: Ladder{Context: 500, Torch: "2.9.1+cu128"},
+			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework[:3], framework[5:]),
+			gone: []string{"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"},
+		},
+		"framework with a PyTorch that knows": {
+			lease: leased(Framework, 4096, one), ladder: Ladder{Context: 500, Torch: "2.10.0"},
+			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework),
+		},
+		"framework on a device of unknown size": {
+			lease: leased(Framework, 4096, gpu.Device{UUID: "GPU-a", MemoryTotal: -1}), ladder: Ladder{Context: 500},
+			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework[:1], framework[5:]),
+			gone: []string{"XLA_CLIENT_MEM_FRACTION", "PYTORCH_ALLOC_CONF"},
+		},
+		"inside another lease": {
+			lease: leased(Watchdog, 8192, one),
+			environ: []string{
+				"BERTH_LEASE=outer", "CUPY_GPU_MEMORY_LIMIT=1", "XLA_CLIENT_MEM_FRACTION=0.001", "CUDA_MPS_PIPE_DIRECTORY=/x",
+				"PYTORCH_ALLOC_CONF=per_process_memory_fraction:0.001", "PYTORCH_CUDA_ALLOC_CONF=backend:native,per_process_memory_fraction:0.001",
+			},
+			want: slices.Concat(identity(8192, "GPU-a"), visible("GPU-a"), []string{"PYTORCH_CUDA_ALLOC_CONF=backend:native"}),
+			gone: []string{"CUPY_GPU_MEMORY_LIMIT", "XLA_CLIENT_MEM_FRACTION", "CUDA_MPS_PIPE_DIRECTORY", "PYTORCH_ALLOC_CONF"},
+		},
+		"mps": {
+			lease: leased(MPS, 4096, one), ladder: Ladder{Context: 500, MPS: "/state/mps/0/GPU-a/pipe", Compute: 30},
+			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), []string{
+				"CUDA_MPS_PIPE_DIRECTORY=/state/mps/0/GPU-a/pipe", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=4096M",
+				"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30", "XLA_PYTHON_CLIENT_PREALLOCATE=false", "TF_FORCE_GPU_ALLOW_GROWTH=true",
+			}),
+			gone: []string{"XLA_CLIENT_MEM_FRACTION", "PYTORCH_ALLOC_CONF"},
+		},
+		"mps for its share of the multiprocessors": {
+			lease: leased(MPS, 0, one), ladder: Ladder{MPS: "/pipe", Compute: 5},
+			want: slices.Concat(identity(0, "GPU-a"), visible("GPU-a"), []string{
+				"CUDA_MPS_PIPE_DIRECTORY=/pipe", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=5", "XLA_PYTHON_CLIENT_PREALLOCATE=false", "TF_FORCE_GPU_ALLOW_GROWTH=true",
+			}),
+			gone: []string{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := slices.Clone(test.environ)
+			got, receipt := Environment(test.lease.Lease, test.lease.devices, test.ladder, test.environ)
+			if diff := cmp.Diff(slices.Sorted(slices.Values(test.want)), slices.Sorted(slices.Values(got))); diff != "" {
+				t.Error(diff)
+			}
+			for _, name := range test.gone {
+				if slices.ContainsFunc(got, func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
+					t.Errorf("%s is still there", name)
+				}
+			}
+			if !slices.Equal(before, test.environ) {
+				t.Error("the environment that was handed in was changed")
+			}
+			if receipt.EnforcedBy != test.lease.EnforcedBy || len(receipt.Held)+len(receipt.Gaps) == 0 {
+				t.Errorf("the receipt says %+v", receipt)
+			}
+		})
+	}
+}
+
+func TestReceiptSaysWhatIsNotHeld(t *testing.T) {
+	for name, test := range map[string]struct {
+		lease  held
+		ladder Ladder
+		want   []string
+	}{
+		"framework":      {leased(Framework, 4096, nvidia("GPU-a")), Ladder{Context: 500}, []string{"TensorFlow has no variable", "watchdog"}},
+		"old PyTorch":    {leased(Framework, 4096, nvidia("GPU-a")), Ladder{Torch: "2.4.1"}, []string{"PyTorch 2.4.1: not limited"}},
+		"small lease":    {leased(Framework, 400, nvidia("GPU-a")), Ladder{Context: 500}, []string{"not larger than a CUDA context"}},
+		"mps":            {leased(MPS, 4096, nvidia("GPU-a")), Ladder{MPS: "/p"}, []string{"a fault of one of them", "per process"}},
+		"watchdog":       {leased(Watchdog, 4096, nvidia("GPU-a")), Ladder{}, []string{"nothing refuses memory"}},
+		"none":           {leased(None, 4096, nvidia("GPU-a")), Ladder{}, []string{"nothing holds it to 4 GiB"}},
+		"without memory": {leased(None, 0, nvidia("GPU-a")), Ladder{}, []string{"without memory"}},
+	} {
+		_, receipt := Environment(test.lease.Lease, test.lease.devices, test.ladder, nil)
+		for _, want := range test.want {
+			if !strings.Contains(strings.Join(receipt.Gaps, "\n"), want) {
+				t.Errorf("%s: the gaps do not name %q: %q", name, want, receipt.Gaps)
+			}
+		}
+	}
+}
+
+// Whatever the lease and the device are, what the libraries may take stays
+// within the lease, and is something.
+func TestCapsStayWithinTheLease(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := gpu.MiB(rapid.Int64Range(256, 1<<20).Draw(t, "total"))
+		memory := gpu.MiB(rapid.Int64Range(1, int64(total)).Draw(t, "memory"))
+		context := gpu.MiB(rapid.Int64Range(0, 2000).Draw(t, "context"))
+		pool := poolOf(memory, context)
+		if pool < 1 || pool > memory {
+			t.Fatalf("a pool of %d MiB in a lease of %d", pool, memory)
+		}
+		share := shareOf(pool, total)
+		if used := share * float64(total); used > float64(pool) {
+			t.Fatalf("a share of %v of %d MiB is %v, more than %d", share, total, used, pool)
+		}
+	})
+}
+
+func TestTorchOptionsOfTheUserSurvive(t *testing.T) {
+	for conf, want := range map[string]string{
+		"":                           "per_process_memory_fraction:0.5",
+		"expandable_segments:True,,": "expandable_segments:True,per_process_memory_fraction:0.5",
+		"roundup_power2_divisions:[256:1,512:2,>:4],backend:native": "roundup_power2_divisions:[256:1,512:2,>:4],backend:native,per_process_memory_fraction:0.5",
+		"per_process_memory_fraction:0.25,backend:native":           "backend:native,per_process_memory_fraction:0.25",
+		" per_process_memory_fraction : 0.75 ":                      "per_process_memory_fraction:0.5",
+		"per_process_memory_fraction:-1":                            "per_process_memory_fraction:0.5",
+		"][,":                                                       "][,per_process_memory_fraction:0.5",
+	} {
+		if got := withShare(conf, 0.5); got != want {
+			t.Errorf("%q becomes %q, want %q", conf, got, want)
+		}
+	}
+}
+
+// Changes leads from one environment to the other, for any two of them.
+func TestChanges(t *testing.T) {
+	entry := rapid.StringMatching(`[A-C]{1,2}=[xy=]{0,2}`)
+	rapid.Check(t, func(t *rapid.T) {
+		from := rapid.SliceOfN(entry, 0, 6).Draw(t, "from")
+		to := rapid.SliceOfN(entry, 0, 6).Draw(t, "to")
+		e := newEditor(from)
+		for _, change := range Changes(from, to) {
+			if name, value, set := strings.Cut(change, "="); set {
+				e.set(name, value)
+			} else {
+				e.unset(name)
+			}
+		}
+		for _, name := range []string{"A", "B", "C", "AA", "AB", "BC"} {
+			got, had := e.get(name)
+			want, has := newEditor(to).get(name)
+			if got != want || had != has {
+				t.Fatalf("%s is %q (%v), want %q (%v)", name, got, had, want, has)
+			}
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// The exit codes of a shell for a command that it cannot run.
+const (
+	ExitNotExecutable = 126
+	ExitNotFound      = 127
+)
+
+// ProgramError is a command that cannot be run.
+type ProgramError struct {
+	Name   string
+	Reason string
+	Exit   int // what a shell would exit with
+}
+
+func (e *ProgramError) Error() string { return fmt.Sprintf("run %s: %s", e.Name, e.Reason) }
+
+// Program finds the file that a command would run, as a shell would: a name
+// with a slash is a path, any other is looked for in the folders of path.
+func Program(name, path string) (string, error) {
+	if name == "" {
+		return "", &ProgramError{`""`, "there is no name", ExitNotFound}
+	}
+	if strings.Contains(name, "/") {
+		if reason, exit := unfit(name); reason != "" {
+			return "", &ProgramError{name, reason, exit}
+		}
+		return name, nil
+	}
+	refused := &ProgramError{name, "there is no such command in the folders of PATH", ExitNotFound}
+	for dir := range strings.SplitSeq(path, ":") {
+		if dir == "" {
+			dir = "."
+		}
+		file := dir + "/" + name
+		reason, exit := unfit(file)
+		if reason == "" {
+			return file, nil
+		}
+		if exit == ExitNotExecutable && refused.Exit != ExitNotExecutable {
+			refused = &ProgramError{file, reason, exit} // the first of them is what was meant
+		}
+	}
+	return "", refused
+}
+
+// unfit says why a file cannot be run, if it cannot.
+func unfit(file string) (reason string, exit int) {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return "there is no such file", ExitNotFound
+	case err != nil:
+		return rootOf(err).Error(), ExitNotExecutable
+	case info.IsDir():
+		return "it is a folder", ExitNotExecutable
+	case syscall.Access(file, accessExecute) != nil:
+		return "it is not executable; chmod +x makes it so", ExitNotExecutable
+	}
+	return "", 0
+}
+
+const accessExecute = 1 // X_OK
+
+func rootOf(err error) error {
+	if path := (*os.PathError)(nil); errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}

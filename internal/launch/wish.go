@@ -1,0 +1,158 @@
+package launch
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Wish is what berth exec was asked for.
+type Wish struct {
+	api.LeaseRequest
+	Compute int // percent of the multiprocessors; 0: all
+}
+
+// Flag is one flag of berth exec. The command line shows and reads them; the
+// daemon reads them too, for a launch that begins before Go does.
+type Flag struct {
+	Name  string
+	Value string // what stands after it, for the help page
+	Usage string
+	Set   func(*Wish, string) error
+}
+
+// Flags lists the flags that say what to ask for.
+func Flags() []Flag {
+	return []Flag{
+		{"gpus", "N", "how many devices (default 1)", whole(func(w *Wish) *int { return &w.GPUs }, 1, 1024)},
+		{"slots", "N", "slots on each of them (default 1)", setSlots},
+		{"memory", "SIZE", "memory on each of them, as in 8GiB (default: what was\nlearned of this name)", setMemory},
+		{"compute", "PERCENT", "share of the multiprocessors, as in 30%; needs MPS", setCompute},
+		{"gpu", "GPU", "this device and no other (index or UUID)", text(func(w *Wish) *string { return &w.GPU })},
+		{"where", "RULE", "what the device must be like, as in 'name~H200'", text(func(w *Wish) *string { return &w.Where })},
+		{"policy", "POLICY", "how to choose among devices", oneOf(func(w *Wish) *string { return &w.Policy }, "least_loaded", "most_free", "best_fit", "spread", "pack")},
+		{"name", "NAME", "what it is remembered under (default: the program)", text(func(w *Wish) *string { return &w.Name })},
+		{"service", "SERVICE", "the service it is for, whose limits hold", text(func(w *Wish) *string { return &w.Service })},
+		{"priority", "N", "higher goes first among those who wait", setPriority},
+		{"timeout", "TIME", "how long to wait for room, as in 10m; 0: not at all", setTimeout},
+		{"enforce", "RUNG", "what holds it to its memory: auto, mps, framework,\nwatchdog or none", oneOf(func(w *Wish) *string { return &w.Enforce }, "auto", MPS, Framework, Watchdog, None)},
+	}
+}
+
+// Finish fills in what was not said.
+func (w *Wish) Finish(command []string) error {
+	w.Binding = "process"
+	if w.Name == "" {
+		w.Name = NameOf(command)
+	}
+	if w.ID == "" {
+		w.ID = strings.TrimSpace(clipName(w.Name)) + "-" + strings.ToLower(rand.Text()[:6])
+	}
+	w.Learned = w.Memory == 0
+	if w.Enforce == "" {
+		w.Enforce = "auto"
+	}
+	if w.Compute > 0 {
+		if w.Enforce != "auto" && w.Enforce != MPS {
+			return fmt.Errorf("--compute is what MPS limits: it does not go with --enforce %s", w.Enforce)
+		}
+		w.Enforce = MPS
+	}
+	return nil
+}
+
+// ParsePlain reads flags that are written in full, --memory 8GiB or
+// --memory=8GiB. Anything else is not plain: an abbreviation, a flag that does
+// more than ask, a value that is refused.
+func ParsePlain(args []string) (Wish, bool) {
+	var w Wish
+	flags := Flags()
+	for i := 0; i < len(args); i++ {
+		name, long := strings.CutPrefix(args[i], "--")
+		name, value, joined := strings.Cut(name, "=")
+		if !joined {
+			if i++; i == len(args) {
+				return w, false
+			}
+			value = args[i]
+		}
+		at := slices.IndexFunc(flags, func(f Flag) bool { return f.Name == name })
+		switch {
+		case long && name == "socket": // it has been used already
+		case !long || at < 0 || flags[at].Set(&w, value) != nil:
+			return w, false
+		}
+	}
+	return w, true
+}
+
+func text(of func(*Wish) *string) func(*Wish, string) error {
+	return func(w *Wish, value string) error {
+		*of(w) = value
+		return nil
+	}
+}
+
+func oneOf(of func(*Wish) *string, words ...string) func(*Wish, string) error {
+	return func(w *Wish, value string) error {
+		if !slices.Contains(words, value) {
+			return fmt.Errorf("there is no %q: use %s", value, strings.Join(words, ", "))
+		}
+		*of(w) = value
+		return nil
+	}
+}
+
+func whole(of func(*Wish) *int, least, most int) func(*Wish, string) error {
+	return func(w *Wish, value string) error {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("%q is not a number from %d to %d", value, least, most)
+		}
+		*of(w) = n
+		return nil
+	}
+}
+
+func setSlots(w *Wish, value string) error {
+	var n int
+	err := whole(func(*Wish) *int { return &n }, 0, 1<<16)(w, value)
+	w.Slots = gpu.Some(n)
+	return err
+}
+
+func setPriority(w *Wish, value string) error {
+	var n int
+	err := whole(func(*Wish) *int { return &n }, -1_000_000, 1_000_000)(w, value)
+	w.Priority = gpu.Some(n)
+	return err
+}
+
+func setMemory(w *Wish, value string) (err error) {
+	w.Memory, err = gpu.ParseMiB(value)
+	return err
+}
+
+func setCompute(w *Wish, value string) error {
+	return whole(func(w *Wish) *int { return &w.Compute }, 1, 100)(w, strings.TrimSuffix(value, "%"))
+}
+
+// setTimeout takes 90s, 10m, or a plain number of seconds.
+func setTimeout(w *Wish, value string) error {
+	length, err := time.ParseDuration(value)
+	seconds := length.Seconds()
+	if err != nil {
+		seconds, err = strconv.ParseFloat(value, 64)
+	}
+	if err != nil || !(seconds >= 0 && seconds <= 1e9) {
+		return fmt.Errorf("%q is not a length of time: write it like 90s, 10m or 30 (seconds)", value)
+	}
+	w.Timeout = gpu.Some(seconds)
+	return nil
+}

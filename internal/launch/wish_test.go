@@ -1,0 +1,81 @@
+package launch
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+func TestParsePlain(t *testing.T) {
+	opt := cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[float64]{})
+	for name, test := range map[string]struct {
+		args []string
+		want *Wish // nil: it is not plain
+	}{
+		"nothing": {nil, &Wish{}},
+		"everything": {
+			[]string{
+				"--gpus", "2", "--slots=0", "--memory", "8GiB", "--compute=30%", "--gpu", "1", "--where", "name~H200", "--policy", "pack",
+				"--name=my job", "--service", "s", "--priority", "-5", "--timeout", "10m", "--enforce", "mps", "--socket", "/x",
+			},
+			&Wish{
+				Compute: 30,
+				LeaseRequest: api.LeaseRequest{
+					GPUs: 2, Slots: gpu.Some(0), Memory: 8192, GPU: "1", Where: "name~H200", Policy: "pack", Name: "my job", Service: "s",
+					Priority: gpu.Some(-5), Timeout: gpu.Some(600.0), Enforce: "mps",
+				},
+			},
+		},
+		"a time in seconds":     {[]string{"--timeout", "1.5"}, &Wish{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(1.5)}}},
+		"no value":              {[]string{"--memory"}, nil},
+		"an unknown flag":       {[]string{"--dry-run", "x"}, nil},
+		"a short flag":          {[]string{"-h", "x"}, nil},
+		"an argument":           {[]string{"memory", "8GiB"}, nil},
+		"no memory":             {[]string{"--memory", "0"}, nil},
+		"too little compute":    {[]string{"--compute", "0%"}, nil},
+		"too much compute":      {[]string{"--compute", "101"}, nil},
+		"no devices":            {[]string{"--gpus", "0"}, nil},
+		"an unknown policy":     {[]string{"--policy", "best"}, nil},
+		"an unknown rung":       {[]string{"--enforce", "hope"}, nil},
+		"a time that is none":   {[]string{"--timeout", "-1"}, nil},
+		"a time without sense":  {[]string{"--timeout", "NaN"}, nil},
+		"a number that is none": {[]string{"--priority", "high"}, nil},
+	} {
+		got, plain := ParsePlain(test.args)
+		switch {
+		case plain != (test.want != nil):
+			t.Errorf("%s: plain is %v", name, plain)
+		case plain:
+			if diff := cmp.Diff(*test.want, got, opt); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		}
+	}
+}
+
+func TestFinish(t *testing.T) {
+	w := Wish{}
+	if err := w.Finish([]string{"python", "train.py"}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(w.ID, "train.py-") {
+		t.Errorf("its id is %q", w.ID)
+	}
+	w.ID = ""
+	want := api.LeaseRequest{Name: "train.py", Binding: "process", Learned: true, Enforce: "auto"}
+	if diff := cmp.Diff(want, w.LeaseRequest, cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[float64]{})); diff != "" {
+		t.Error(diff)
+	}
+	w = Wish{Compute: 30, LeaseRequest: api.LeaseRequest{Memory: 1, Name: "x"}}
+	if err := w.Finish([]string{"true"}); err != nil || w.Enforce != MPS || w.Learned || w.Name != "x" {
+		t.Errorf("a share of the multiprocessors makes %+v, %v", w, err)
+	}
+	w = Wish{Compute: 30, LeaseRequest: api.LeaseRequest{Enforce: Framework}}
+	if err := w.Finish([]string{"true"}); err == nil {
+		t.Error("a framework was trusted with multiprocessors")
+	}
+}

@@ -1,0 +1,140 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Run does what was decided until ctx ends. What it was in the middle of then
+// is left: the lease stands, and will be noticed again.
+func (w *Watchdog) Run(ctx context.Context) {
+	var group sync.WaitGroup
+	defer group.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.work:
+		}
+		w.mu.Lock()
+		errands := w.errands
+		w.errands = nil
+		w.mu.Unlock()
+		for _, do := range errands {
+			group.Go(func() { do(ctx) })
+		}
+	}
+}
+
+// add hands something to Run. The caller holds mu.
+func (w *Watchdog) add(errand func(context.Context)) {
+	w.errands = append(w.errands, errand)
+	select {
+	case w.work <- struct{}{}:
+	default: // Run is going to look anyway
+	}
+}
+
+func (w *Watchdog) done(what any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.ending, what)
+}
+
+// end begins to revoke a lease, once. The caller holds mu.
+func (w *Watchdog) end(key leaseKey, why string) {
+	if w.ending[key] {
+		return
+	}
+	w.ending[key] = true
+	grace := w.settings.Grace
+	w.add(func(ctx context.Context) {
+		defer w.done(key)
+		if !w.book.Condemn(key.id, key.fence, why) {
+			return
+		}
+		left := w.stop(ctx, func() []process.ID { return w.book.Members(key.id, key.fence) }, grace)
+		if ctx.Err() != nil {
+			return
+		}
+		if len(left) > 0 {
+			w.complain(key.id, left)
+			why += "; some of its processes could not be ended"
+		}
+		if err := w.book.Revoke(ctx, key.id, key.fence, why); err != nil {
+			w.event(gpu.Event{
+				Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Warning, Lease: key.id,
+				Text: fmt.Sprintf("%s could not be revoked, and is tried again: %v", key.id, err),
+			})
+		}
+	})
+}
+
+// How often it is looked whether processes have ended, and how long after
+// SIGKILL: one that is in the driver dies when it comes back from there.
+const (
+	lookEvery = 50 * time.Millisecond
+	dying     = 5 * time.Second
+)
+
+// stop ends processes: SIGTERM, SIGKILL after the grace. Members are asked for
+// again before each, so that what was started meanwhile is not missed. It
+// returns those that it could not end.
+func (w *Watchdog) stop(ctx context.Context, members func() []process.ID, grace time.Duration) []process.ID {
+	known := members()
+	w.signal(known, unix.SIGTERM)
+	w.gone(ctx, known, grace)
+	if ctx.Err() != nil {
+		return nil
+	}
+	known = append(known, members()...) // also a child that has outlived its parents
+	w.signal(known, unix.SIGKILL)
+	w.gone(ctx, known, dying)
+	return slices.DeleteFunc(known, func(id process.ID) bool { return !w.processes.Alive(id) })
+}
+
+func (w *Watchdog) signal(members []process.ID, signal unix.Signal) {
+	for _, id := range members {
+		// A process that has ended is what is wanted; one that may not be
+		// signalled is found alive in the end, and told of.
+		_ = w.processes.Signal(id, signal)
+	}
+}
+
+// gone waits for the end of processes, for so long at most.
+func (w *Watchdog) gone(ctx context.Context, members []process.ID, within time.Duration) {
+	for end := time.Now().Add(within); slices.ContainsFunc(members, w.processes.Alive) && time.Now().Before(end); {
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// complain says that processes go on using what they do not hold any more.
+func (w *Watchdog) complain(id string, left []process.ID) {
+	var pids []string
+	var reason error
+	for _, p := range left {
+		pids = append(pids, fmt.Sprint(p.PID))
+		if err := w.processes.Signal(p, 0); err != nil && !errors.Is(err, process.ErrGone) {
+			reason = err
+		}
+	}
+	text := fmt.Sprintf("Processes of %s could not be ended: %s", id, strings.Join(pids, ", "))
+	if reason != nil {
+		text += fmt.Sprintf(" (%v: the daemon must run as root to end those of others)", reason)
+	}
+	w.event(gpu.Event{Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Serious, Lease: id, Text: text})
+}

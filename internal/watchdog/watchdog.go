@@ -1,0 +1,224 @@
+// Package watchdog holds leases against what their processes are measured to
+// use, and looks for processes that use a device under no lease. It tells, and
+// where the policy says so it ends them: SIGTERM, then SIGKILL, and only the
+// processes of that one lease.
+//
+// What is measured comes in through Look, device by device; who belongs to a
+// lease is known to the Book.
+package watchdog
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Policy is what is done about a lease that uses more than it holds.
+type Policy string
+
+// The policies.
+const (
+	Warn   Policy = "warn"
+	Revoke Policy = "revoke"
+)
+
+// ForeignPolicy is what is done about a process under no lease.
+type ForeignPolicy string
+
+// The policies. An orphan is a process whose lease has ended.
+const (
+	Show        ForeignPolicy = "show"
+	KillOrphans ForeignPolicy = "kill_orphans"
+	Kill        ForeignPolicy = "kill"
+)
+
+// Settings can be changed while the watchdog runs.
+type Settings struct {
+	OverLimit func(service string) Policy
+	Foreign   ForeignPolicy
+	Grace     time.Duration // from SIGTERM to SIGKILL
+}
+
+// Holding is a lease on a device, and what its processes use there.
+type Holding struct {
+	Lease    string
+	Fence    uint64
+	Service  string
+	Leased   gpu.MiB // 0: it holds slots only, and is held to nothing
+	Measured gpu.MiB
+}
+
+// Stranger is a process on a device under no lease.
+type Stranger struct {
+	process.ID
+	Name   string
+	User   string
+	Memory gpu.MiB
+	Ended  string // the lease that it worked under until that ended; empty: none
+}
+
+// Book knows leases and whose processes are whose.
+type Book interface {
+	// Condemn says why a lease is going to be revoked, so that it is revoked
+	// and not released if its processes end before Revoke. False: it has ended.
+	Condemn(id string, fence uint64, why string) bool
+	// Members lists the living processes of a lease.
+	Members(id string, fence uint64) []process.ID
+	// Revoke ends it, if it has not ended.
+	Revoke(ctx context.Context, id string, fence uint64, why string) error
+}
+
+// Processes sends signals.
+type Processes interface {
+	Signal(id process.ID, signal unix.Signal) error
+	Alive(id process.ID) bool
+}
+
+// Options are what a watchdog is made from.
+type Options struct {
+	Settings  Settings
+	Book      Book
+	Processes Processes
+	Event     func(gpu.Event) // must not block
+}
+
+// Watchdog watches.
+type Watchdog struct {
+	book      Book
+	processes Processes
+	event     func(gpu.Event)
+	work      chan struct{} // something was added to errands; has room for one
+
+	mu       sync.Mutex // guards what follows
+	settings Settings
+	devices  map[string]*device
+	ending   map[any]bool // leases and processes that are being ended
+	errands  []func(context.Context)
+}
+
+// device is what was noticed on one device, and is not over yet.
+type device struct {
+	sampled   time.Time
+	over      map[leaseKey]int    // samples in a row
+	strangers map[process.ID]int  // samples in a row
+	told      map[process.ID]bool // strangers that were told of, until they end: some come and go
+}
+
+type leaseKey struct {
+	id    string
+	fence uint64
+}
+
+// New makes a watchdog; what it decides is done by Run.
+func New(o Options) *Watchdog {
+	return &Watchdog{
+		book: o.Book, processes: o.Processes, event: o.Event, settings: o.Settings,
+		work: make(chan struct{}, 1), devices: map[string]*device{}, ending: map[any]bool{},
+	}
+}
+
+// Configure changes the settings; they hold from the next sample on.
+func (w *Watchdog) Configure(s Settings) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settings = s
+}
+
+// patience is how many samples in a row something must be seen in before it is
+// acted on. It is told at once: one reading may have caught a moment between an
+// allocation and the return of another.
+const patience = 2
+
+// Look takes in what was measured on a device at some time. A measurement that
+// it has seen already tells nothing new. It does not block.
+func (w *Watchdog) Look(uuid string, now time.Time, holdings []Holding, strangers []Stranger) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.devices[uuid]
+	if before == nil {
+		before = &device{}
+	}
+	if !now.After(before.sampled) {
+		return
+	}
+	after := &device{sampled: now, over: map[leaseKey]int{}, strangers: map[process.ID]int{}, told: map[process.ID]bool{}}
+	for id := range before.told {
+		if w.processes.Alive(id) {
+			after.told[id] = true
+		}
+	}
+	for _, h := range holdings {
+		if h.Leased == 0 || h.Measured <= h.Leased {
+			continue
+		}
+		key := leaseKey{h.Lease, h.Fence}
+		after.over[key] = before.over[key] + 1
+		w.overLimit(uuid, now, h, after.over[key])
+	}
+	for _, s := range strangers {
+		after.strangers[s.ID] = before.strangers[s.ID] + 1
+		w.foreign(uuid, now, s, after)
+	}
+	w.devices[uuid] = after
+}
+
+// overLimit deals with a lease that is over its limit for so many samples. The
+// caller holds mu.
+func (w *Watchdog) overLimit(uuid string, now time.Time, h Holding, samples int) {
+	policy := w.settings.OverLimit(h.Service)
+	over := h.Measured - h.Leased
+	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", h.Lease, h.Measured, uuid, over, h.Leased)
+	if samples == 1 {
+		if policy == Revoke {
+			text += "; it is revoked if that goes on"
+		}
+		w.event(gpu.Event{
+			Time: now, Code: gpu.EventOverLimit, Severity: gpu.Warning, GPU: uuid, Lease: h.Lease, Text: text,
+			Data: map[string]any{
+				"leased_mb": int64(h.Leased), "measured_mb": int64(h.Measured), "over_mb": int64(over), "policy": string(policy),
+			},
+		})
+	}
+	if policy == Revoke && samples >= patience {
+		w.end(leaseKey{h.Lease, h.Fence}, fmt.Sprintf("it used %s, %s more than the %s it held", h.Measured, over, h.Leased))
+	}
+}
+
+// foreign deals with a process that was seen under no lease. The caller holds
+// mu.
+func (w *Watchdog) foreign(uuid string, now time.Time, s Stranger, d *device) {
+	if !d.told[s.ID] {
+		d.told[s.ID] = true
+		w.event(foreignUse(uuid, now, s))
+	}
+	kill := w.settings.Foreign == Kill || w.settings.Foreign == KillOrphans && s.Ended != ""
+	if kill && d.strangers[s.ID] >= patience && !w.ending[s.ID] {
+		w.ending[s.ID] = true
+		grace := w.settings.Grace
+		w.add(func(ctx context.Context) {
+			w.stop(ctx, func() []process.ID { return []process.ID{s.ID} }, grace)
+			w.done(s.ID)
+		})
+	}
+}
+
+func foreignUse(uuid string, now time.Time, s Stranger) gpu.Event {
+	text := fmt.Sprintf("Process %d (%s", s.PID, s.Name)
+	if s.User != "" {
+		text += ", " + s.User
+	}
+	text += fmt.Sprintf(") uses %s of %s under no lease", s.Memory, uuid)
+	if s.Ended != "" {
+		text += "; that of " + s.Ended + " has ended"
+	}
+	return gpu.Event{
+		Time: now, Code: gpu.EventForeignUse, Severity: gpu.Warning, GPU: uuid, Lease: s.Ended, Text: text,
+		Data: map[string]any{"pid": s.PID, "name": s.Name, "user": s.User, "memory_mb": int64(s.Memory), "orphan": s.Ended != ""},
+	}
+}

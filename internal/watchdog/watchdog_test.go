@@ -1,0 +1,344 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a machine with processes that end a while after SIGTERM, or never,
+// and a book with one lease.
+type world struct {
+	mu        sync.Mutex
+	ends      map[process.ID]time.Duration // after SIGTERM; negative: it does not listen
+	immune    map[process.ID]bool          // nobody may signal it
+	dead      map[process.ID]time.Time
+	signals   []string
+	events    []gpu.Event
+	condemned string
+	revoked   string
+	gone      bool // the lease has ended
+	sampled   time.Time
+}
+
+// next is when the next sample is taken.
+func (w *world) next() time.Time {
+	w.sampled = w.sampled.Add(time.Second)
+	return w.sampled
+}
+
+func newWorld() *world {
+	return &world{ends: map[process.ID]time.Duration{}, dead: map[process.ID]time.Time{}, immune: map[process.ID]bool{}}
+}
+
+func pid(n int) process.ID { return process.ID{PID: n, Start: uint64(n)} }
+
+func (w *world) Signal(id process.ID, s unix.Signal) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.alive(id) {
+		return fmt.Errorf("signal %d: %w", id.PID, process.ErrGone)
+	}
+	if w.immune[id] {
+		return errors.New("operation not permitted")
+	}
+	w.signals = append(w.signals, fmt.Sprintf("%v %d", s, id.PID))
+	switch after := w.ends[id]; {
+	case s == unix.SIGKILL:
+		w.dead[id] = time.Now()
+	case s == unix.SIGTERM && after >= 0:
+		w.dead[id] = time.Now().Add(after)
+	}
+	return nil
+}
+
+func (w *world) Alive(id process.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.alive(id)
+}
+
+func (w *world) alive(id process.ID) bool {
+	_, known := w.ends[id]
+	end, dying := w.dead[id]
+	return known && !(dying && !time.Now().Before(end))
+}
+
+func (w *world) Condemn(_ string, _ uint64, why string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.condemned = why
+	return !w.gone
+}
+
+func (w *world) Members(string, uint64) []process.ID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []process.ID
+	for id := range w.ends {
+		if w.alive(id) {
+			list = append(list, id)
+		}
+	}
+	slices.SortFunc(list, func(a, b process.ID) int { return a.PID - b.PID })
+	return list
+}
+
+func (w *world) Revoke(_ context.Context, _ string, _ uint64, why string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.revoked = why
+	return nil
+}
+
+func (w *world) event(e gpu.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+}
+
+func (w *world) codes() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var codes []string
+	for _, e := range w.events {
+		codes = append(codes, string(e.Code))
+	}
+	return strings.Join(codes, " ")
+}
+
+func (w *world) watchdog(policy Policy, foreign ForeignPolicy) *Watchdog {
+	return New(Options{
+		Book: w, Processes: w, Event: w.event,
+		Settings: Settings{OverLimit: func(string) Policy { return policy }, Foreign: foreign, Grace: 10 * time.Second},
+	})
+}
+
+func over(measured gpu.MiB) []Holding {
+	return []Holding{{Lease: "train", Fence: 3, Leased: 4096, Measured: measured}}
+}
+
+// running runs the watchdog for the time of a test.
+func running(t *testing.T, w *Watchdog) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); w.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func TestOverLimitIsToldOncePerExcursion(t *testing.T) {
+	world := newWorld()
+	w := world.watchdog(Warn, Show)
+	for _, measured := range []gpu.MiB{4096, 5000, 6000, 5000, 4000, 4097, 9000} {
+		w.Look("GPU-a", world.next(), over(measured), nil)
+	}
+	if got := world.codes(); got != "lease_over_limit lease_over_limit" {
+		t.Fatalf("two excursions gave %s", got)
+	}
+	e := world.events[0]
+	if e.Lease != "train" || e.GPU != "GPU-a" || e.Data["over_mb"] != int64(904) || e.Data["measured_mb"] != int64(5000) || !strings.Contains(e.Text, "904 MiB more than the 4 GiB") {
+		t.Errorf("the event is %+v", e)
+	}
+	if world.condemned != "" {
+		t.Error("a lease was condemned under the policy warn")
+	}
+}
+
+func TestWhatIsNotOverTheLimit(t *testing.T) {
+	world := newWorld()
+	w := world.watchdog(Revoke, Show)
+	for range 3 {
+		w.Look("GPU-a", world.next(), []Holding{{Lease: "slots only", Measured: 9000}, {Lease: "full", Leased: 4096, Measured: 4096}}, nil)
+	}
+	if len(world.events) > 0 {
+		t.Errorf("events: %+v", world.events)
+	}
+}
+
+// An excursion of a single sample is told and not acted on, on every device for
+// itself.
+func TestOneSampleRevokesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := newWorld()
+		w := world.watchdog(Revoke, Show)
+		running(t, w)
+		w.Look("GPU-a", world.next(), over(5000), nil)
+		w.Look("GPU-b", world.next(), over(5000), nil)
+		w.Look("GPU-a", world.next(), over(4000), nil)
+		w.Look("GPU-a", world.next(), over(5000), nil)
+		synctest.Wait()
+		if world.condemned != "" {
+			t.Error("it was condemned")
+		}
+	})
+}
+
+func TestRevoke(t *testing.T) {
+	for name, test := range map[string]struct {
+		processes map[process.ID]time.Duration
+		immune    map[process.ID]bool
+		signals   string
+		took      time.Duration
+		complains bool
+	}{
+		"ends when asked":    {map[process.ID]time.Duration{pid(1): time.Second, pid(2): 0}, nil, "terminated 1, terminated 2", time.Second, false},
+		"has to be killed":   {map[process.ID]time.Duration{pid(1): -1, pid(2): time.Second}, nil, "terminated 1, terminated 2, killed 1", 10 * time.Second, false},
+		"may not be touched": {map[process.ID]time.Duration{pid(1): -1}, map[process.ID]bool{pid(1): true}, "", 15 * time.Second, true},
+		"has nobody":         {nil, nil, "", 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				world := newWorld()
+				if test.processes != nil {
+					world.ends = test.processes
+				}
+				world.immune = test.immune
+				w := world.watchdog(Revoke, Show)
+				running(t, w)
+				start := time.Now()
+				for range 5 { // once is enough
+					w.Look("GPU-a", world.next(), over(5000), nil)
+				}
+				for world.why() == "" {
+					time.Sleep(10 * time.Millisecond) // simulated
+				}
+				took := time.Since(start)
+				if got := strings.Join(world.signals, ", "); got != test.signals {
+					t.Errorf("signals: %s, want %s", got, test.signals)
+				}
+				if took < test.took || took > test.took+time.Second {
+					t.Errorf("it took %v of simulated time, want about %v", took, test.took)
+				}
+				if !strings.Contains(world.condemned, "904 MiB more than the 4 GiB it held") {
+					t.Errorf("it was condemned because %q", world.condemned)
+				}
+				if complains := len(world.events) > 1; complains != test.complains {
+					t.Errorf("events: %+v", world.events)
+				}
+			})
+		})
+	}
+}
+
+func (w *world) why() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.revoked
+}
+
+// Whoever has ended by itself needs no signal.
+func TestLeaseThatHasEndedIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := newWorld()
+		world.gone = true
+		world.ends[pid(1)] = 0
+		w := world.watchdog(Revoke, Show)
+		running(t, w)
+		w.Look("GPU-a", world.next(), over(5000), nil)
+		w.Look("GPU-a", world.next(), over(5000), nil)
+		synctest.Wait()
+		if len(world.signals) > 0 || world.revoked != "" {
+			t.Errorf("signals %v, revoked %q", world.signals, world.revoked)
+		}
+	})
+}
+
+// The daemon stops in the middle: nobody is killed before their time.
+func TestStoppingCutsNoGraceShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := newWorld()
+		world.ends[pid(1)] = -1
+		w := world.watchdog(Revoke, Show)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); w.Run(ctx) }()
+		w.Look("GPU-a", world.next(), over(5000), nil)
+		w.Look("GPU-a", world.next(), over(5000), nil)
+		time.Sleep(time.Second) // simulated
+		cancel()
+		<-done
+		if got := strings.Join(world.signals, ", "); got != "terminated 1" {
+			t.Errorf("signals: %s", got)
+		}
+		if world.revoked != "" {
+			t.Error("it was revoked while it lives")
+		}
+	})
+}
+
+// The same measurement twice is not two in a row.
+func TestStaleSampleTellsNothing(t *testing.T) {
+	world := newWorld()
+	w := world.watchdog(Revoke, Show)
+	at := world.next()
+	for range 3 {
+		w.Look("GPU-a", at, over(5000), nil)
+	}
+	if got := world.codes(); got != "lease_over_limit" || len(w.errands) > 0 {
+		t.Errorf("events: %s; %d to be ended", got, len(w.errands))
+	}
+}
+
+// A process that is under a lease now and then is told of once.
+func TestStrangerThatComesAndGoes(t *testing.T) {
+	world := newWorld()
+	world.ends[pid(7)] = 0
+	w := world.watchdog(Warn, Kill)
+	for range 3 {
+		w.Look("GPU-a", world.next(), nil, []Stranger{{ID: pid(7)}})
+		w.Look("GPU-a", world.next(), nil, nil)
+	}
+	if got := world.codes(); got != "foreign_use" || len(w.errands) > 0 {
+		t.Errorf("events: %s; %d to be ended", got, len(w.errands))
+	}
+}
+
+func TestStrangers(t *testing.T) {
+	plain := Stranger{ID: pid(7), Name: "python", User: "bob", Memory: 300}
+	orphan := Stranger{ID: pid(8), Name: "worker", Memory: 500, Ended: "train"}
+	for policy, want := range map[ForeignPolicy]string{
+		Show: "", KillOrphans: "terminated 8", Kill: "terminated 7, terminated 8",
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				world := newWorld()
+				world.ends[pid(7)], world.ends[pid(8)] = 0, 0
+				w := world.watchdog(Warn, policy)
+				running(t, w)
+				w.Look("GPU-a", world.next(), nil, []Stranger{plain, orphan})
+				synctest.Wait()
+				if len(world.signals) > 0 {
+					t.Errorf("at first sight: %v", world.signals)
+				}
+				for range 3 {
+					w.Look("GPU-a", world.next(), nil, []Stranger{plain, orphan})
+				}
+				synctest.Wait()
+				slices.Sort(world.signals)
+				if got := strings.Join(world.signals, ", "); got != want {
+					t.Errorf("signals: %s, want %s", got, want)
+				}
+				if got := world.codes(); got != "foreign_use foreign_use" {
+					t.Errorf("events: %s", got)
+				}
+				if e := world.events[1]; e.Lease != "train" || e.Data["orphan"] != true || !strings.Contains(e.Text, "that of train has ended") {
+					t.Errorf("the event of an orphan is %+v", e)
+				}
+			})
+		})
+	}
+}
