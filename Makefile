@@ -45,6 +45,10 @@ bench-lease: build ## acquire and release, beside Redis, PostgreSQL and etcd
 bench-handover: build ## how soon a dead holder's lease, or a released one, is somebody else's
 	go run ./bench/handover -berth bin/berth
 
+.PHONY: bench-exec
+bench-exec: build ## start a program under a lease, beside fork and exec, task-spooler and GNU parallel
+	go run ./bench/exec -berth bin/berth
+
 .PHONY: bench-journal
 bench-journal: ## the journal beside bbolt
 	cd bench/journal && go run .

@@ -20,10 +20,10 @@ const module = "github.com/berth-gpu/berth"
 var floors = [][]string{
 	0: {"gpu"},
 	1: {"api", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/lease", "internal/pipeline", "internal/placement", "internal/thermal", "internal/wire"},
-	2: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/journal", "internal/process"},
+	2: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/headstart", "internal/journal", "internal/process"},
 	3: {
-		"internal/batch", "internal/events", "internal/ledger", "internal/monitor", // keepers
-		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/libprobe", // adapters
+		"internal/batch", "internal/batches", "internal/events", "internal/history", "internal/ledger", "internal/monitor", "internal/watchdog", // keepers
+		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/launch", "internal/libprobe", "internal/mps", "internal/runner", // adapters
 	},
 	4: {"internal/cli", "internal/httpapi", "internal/promexport"},
 	5: {"internal/daemon"},

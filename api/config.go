@@ -13,6 +13,10 @@ type GPUConfig struct {
 	MaxPipelines     gpu.Opt[int]     `json:"max_pipelines" doc:"Slots of a device; null: CPUs / devices, rounded up."`
 	MonitorInterval  float64          `json:"monitor_interval" doc:"Seconds from one sample to the next."`
 	HistorySize      int              `json:"history_size" doc:"How many samples of each device are kept."`
+	OverLimit        string           `json:"over_limit" enum:"warn,revoke" doc:"What is done about a lease whose processes use more memory than it holds."`
+	Foreign          string           `json:"foreign" enum:"show,kill_orphans,kill" doc:"What is done about processes that use a GPU under no lease."`
+	Context          gpu.MiB          `json:"context_mb" doc:"What a CUDA context takes of the memory of a lease."`
+	MPS              string           `json:"mps" enum:"off,on" doc:"Whether leases of memory are enforced through MPS."`
 
 	Devices map[string]DeviceConfig `json:"devices" doc:"What is different for single devices, by UUID."`
 }
@@ -42,6 +46,10 @@ type GPUChange struct {
 
 	MonitorInterval gpu.Opt[float64]        `json:"monitor_interval,omitzero"`
 	HistorySize     gpu.Opt[int]            `json:"history_size,omitzero"`
+	OverLimit       string                  `json:"over_limit,omitempty" enum:"warn,revoke"`
+	Foreign         string                  `json:"foreign,omitempty" enum:"show,kill_orphans,kill"`
+	Context         gpu.Opt[gpu.MiB]        `json:"context_mb,omitzero"`
+	MPS             string                  `json:"mps,omitempty" enum:"off,on"`
 	Devices         map[string]DeviceConfig `json:"devices,omitempty" doc:"Changes for single devices, by UUID; null for one removes all that was set for it at run time."`
 }
 

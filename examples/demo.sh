@@ -57,4 +57,27 @@ show curl -sS --unix-socket "$BERTH_SOCKET" http://berth/api/gpu/throttle/status
 printf '\n'
 show curl -sS --unix-socket "$BERTH_SOCKET" 'http://berth/api/gpu/temperature/trend?gpu=0&minutes=1'
 printf '\n'
+say "5. A batch over every GPU, with a worker killed on the way: every record comes out once"
+if command -v python3 >/dev/null; then
+  python3 examples/batch/records.py 1200 >"$dir/in.jsonl"
+  ( # the runner tells the daemon who it is; its first child is a worker
+    for _ in $(seq 100); do
+      pause 0.1
+      [ -s "$dir/out.jsonl.berth/outcomes" ] || continue
+      runner=$(curl -sS --unix-socket "$BERTH_SOCKET" http://berth/api/batches | python3 -c 'import json,sys; print(json.load(sys.stdin)["batches"][0]["pid"])')
+      read -r victim _ < <(cat "/proc/$runner"/task/*/children; echo)
+      echo "killing worker process $victim" >&2
+      kill -9 "$victim"
+      break
+    done
+  ) &
+  killer=$!
+  export PYTHONPATH=$PWD/python EMBED_SECONDS=0.01
+  show berth run --input "$dir/in.jsonl" --output "$dir/out.jsonl" -- python3 examples/batch/embed.py
+  wait "$killer"
+  echo "$(python3 -c 'import json,sys; print(len({json.loads(l)["id"] for l in open(sys.argv[1])}))' "$dir/out.jsonl") different records of 1200 are in $(wc -l <"$dir/out.jsonl") lines of output"
+else
+  echo "(left out: there is no python3)"
+fi
+
 say "That was the demo. Start your own: bin/berth serve --devices $([ $devices = nvml ] && echo auto || echo sim:4)"

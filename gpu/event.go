@@ -33,6 +33,7 @@ const (
 	EventConfig          EventCode = "config"
 	EventJournal         EventCode = "journal"
 	EventPlan            EventCode = "plan"
+	EventBatch           EventCode = "batch"
 	EventGap             EventCode = "gap"
 )
 

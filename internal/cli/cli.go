@@ -77,9 +77,9 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: groupDaemon, Title: "The daemon:"},
 	)
 	root.AddCommand(
-		newStatus(a), newEvents(a), newExport(a),
-		newAllocate(a), newDeallocate(a), newLeases(a), newRelease(a), newRenew(a), newExplain(a), newAdopt(a),
-		newPlan(a), newBecome(a),
+		newStatus(a), newEvents(a), newExport(a), newReport(a),
+		newExec(a), newAllocate(a), newDeallocate(a), newLeases(a), newRelease(a), newRenew(a), newExplain(a), newAdopt(a),
+		newPlan(a), newRun(a), newBecome(a),
 		newServe(a), newConfig(a), newDoctor(a), newJournal(a), newVersion(a),
 	)
 	return root

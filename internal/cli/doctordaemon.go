@@ -26,6 +26,9 @@ func (o *doctorOptions) daemonFindings(ctx context.Context) (running bool, found
 		found = append(found, Finding{Topic: "leases", Grade: Fine,
 			Text: fmt.Sprintf("%s, %d waiting", plural(len(held.Leases), "lease"), len(held.Waiting))})
 	}
+	if strays, err := c.Orphans(ctx); err == nil && len(strays.Orphans) > 0 {
+		found = append(found, Finding{"orphans", Notice, plural(len(strays.Orphans), "orphan") + ": processes on a GPU whose lease has ended", "look at them: berth leases --orphans"})
+	}
 	for _, d := range all.GPUs {
 		if !isWell(d) {
 			found = append(found, Finding{"device", Notice, fmt.Sprintf("GPU %d is %s: %s", d.Device.Index, d.State, d.Reason), ""})

@@ -38,6 +38,9 @@ type Env struct {
 	// the default place), the environment, and what was saved at run time.
 	Settings func(file string) (*config.Settings, error)
 
+	// Become makes this process a program; it returns only if it cannot.
+	Become func(file string, command, environ []string) error
+
 	// Probe looks at drivers and their libraries, for doctor.
 	Probe func(ctx context.Context) []Finding
 }

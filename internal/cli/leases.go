@@ -15,6 +15,7 @@ type leasesOptions struct {
 	*app
 	filter leaseFilter
 	gpu    string
+	orphan bool
 	watch  time.Duration // 0: once
 }
 
@@ -30,6 +31,7 @@ more is used. Below are the requests that wait, in the order in which they will
 be served.`,
 		Example: `  berth leases
   berth leases --gpu 0 --watch
+  berth leases --orphans
   berth leases --service embedder --json | jq -r '.leases[].id'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,6 +49,7 @@ be served.`,
 	flags.StringVar(&o.filter.service, "service", "", "only those of this `SERVICE`")
 	flags.StringVar(&o.filter.user, "user", "", "only those of this `USER`")
 	flags.StringVar(&o.gpu, "gpu", "", "only those on this `GPU` (index or UUID)")
+	flags.BoolVar(&o.orphan, "orphans", false, "instead: processes that use a GPU under no lease")
 	_ = cmd.RegisterFlagCompletionFunc("service", func(cmd *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
 		return a.completeService(cmd, nil, part)
 	})
@@ -65,6 +68,14 @@ func (o *leasesOptions) run(ctx context.Context) error {
 }
 
 func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error) {
+	if o.orphan {
+		gpus, err := o.indexes(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		strays, err := c.Orphans(ctx)
+		return &strayList{strays, gpus}, err
+	}
 	filter := o.filter
 	if o.gpu != "" {
 		device, err := c.Status(ctx, o.gpu)

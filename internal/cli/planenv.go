@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/headstart"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/runner"
@@ -22,12 +21,9 @@ func (s *starter) order(run api.PlannedRun, placed api.RunningRun) runner.Order 
 		o.Env = replaced(env, "CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "BERTH_LEASE", "BERTH_FENCE", "BERTH_GPUS", "BERTH_MEMORY_MB")
 		return o
 	}
-	ladder := launch.Ladder{Socket: s.socket, Torch: s.torch(o.Path)}
-	if about := placed.Lease.Launch; about != nil {
-		ladder.Context, ladder.MPS = about.Context, about.MPS
-	}
-	device := s.devices[placed.Lease.Parts[0].GPU]
-	o.Env, _ = launch.Environment(*placed.Lease, []gpu.Device{device}, ladder, env)
+	about := placed.Lease.Launch
+	ladder := launch.Ladder{Context: about.Context, MPS: about.MPS, Torch: s.torch(o.Path), Socket: s.socket}
+	o.Env, _ = launch.Environment(*placed.Lease, about.Devices, ladder, env)
 	return o
 }
 

@@ -47,16 +47,11 @@ func (o *planOptions) runFile(ctx context.Context, file *pipeline.File, text []b
 	if err != nil {
 		return err
 	}
-	all, err := c.StatusAll(ctx)
+	gpus, err := o.indexes(ctx, c)
 	if err != nil {
 		return err
 	}
-	s := &starter{planOptions: o, client: c, plan: plan, commands: commands, devices: map[string]gpu.Device{}}
-	gpus := indexes{}
-	for _, d := range all.GPUs {
-		s.devices[d.Device.UUID], gpus[d.Device.UUID] = d.Device, d.Device.Index
-	}
-	s.progress = newProgress(o.app, plan, gpus)
+	s := &starter{planOptions: o, client: c, plan: plan, commands: commands, progress: newProgress(o.app, plan, gpus)}
 	return s.run(ctx)
 }
 
@@ -94,7 +89,6 @@ type starter struct {
 	plan     api.Plan
 	planFile string // the plan as JSON, for whoever is started
 	commands map[string]runner.Order
-	devices  map[string]gpu.Device
 	progress *progress
 }
 
@@ -155,8 +149,8 @@ func (s *starter) lease(ctx context.Context, p *api.PlannedPipeline, run api.Pla
 	if err != nil {
 		return api.RunningRun{}, err
 	}
-	if len(answer.Runs) != 1 {
-		return api.RunningRun{}, fmt.Errorf("the daemon answered for %s, not for one", plural(len(answer.Runs), "run"))
+	if len(answer.Runs) != 1 || answer.Runs[0].Lease == nil || answer.Runs[0].Lease.Launch == nil {
+		return api.RunningRun{}, &api.Problem{Detail: "The daemon is of another version than this command, and does not say what the run needs: restart it."}
 	}
 	return answer.Runs[0], nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/pipeline"
 )
 
@@ -48,12 +49,15 @@ func (a *app) isUsage(err error) bool {
 }
 
 func (a *app) exitCode(ctx context.Context, err error) int {
+	program := (*launch.ProgramError)(nil)
 	missing, problem, wrong := (*client.NoDaemonError)(nil), (*api.Problem)(nil), (*pipeline.Error)(nil)
 	switch {
 	case err == nil:
 		return exitDone
 	case a.isUsage(err):
 		return exitUsage
+	case errors.As(err, &program):
+		return program.Exit
 	case errors.As(err, &missing):
 		return exitNoDaemon
 	case errors.As(err, &problem) && problem.Status < 500, errors.As(err, &wrong):

@@ -11,20 +11,25 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batches"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/httpapi"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/mps"
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
 // eventsKept is how many events a reader may fall behind: hours on a quiet
@@ -50,7 +55,12 @@ type Daemon struct {
 	events   *events.Log
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
+	batches  *batches.Keeper
+	history  *history.History
+	watchdog *watchdog.Watchdog
+	mps      *mps.Pool
 	handler  http.Handler
+	streams  sync.WaitGroup // lease streams that are open
 
 	note string // why there is no device, if there is none
 }
@@ -72,23 +82,35 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	exporter := promexport.New(promexport.Sources{
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },
+		Batches:  func() []batches.Total { return d.batches.Totals() },
 		Version:  o.Version,
 	})
 	publish := func(e gpu.Event) {
 		d.events.Publish(e)
 		exporter.Event(e)
-		d.log.Log(ctx, level(e), e.Text, "code", e.Code, "gpu", e.GPU)
+		if l := level(e); d.log.Enabled(ctx, l) {
+			d.log.Log(ctx, l, e.Text, "code", e.Code, "gpu", e.GPU)
+		}
 	}
-	d.ledger, err = openLedger(o, ledger.Hooks{Event: publish, Decided: exporter.Decided})
+	d.ledger, err = openLedger(o, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: d.leaseEnded})
 	if err != nil {
 		return nil, errors.Join(err, closeAll(d.backends))
 	}
+	if err := d.openEnforcement(o, publish); err != nil {
+		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
+	}
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
-		Event: publish, Cost: exporter.Cost, Reading: func(r monitor.Reading) { d.ledger.Observe(observation(r)) },
+		Event: publish, Cost: exporter.Cost, Reading: d.observe,
+	})
+	d.batches = batches.New(publish, func(uuid string) bool {
+		r, known := d.monitor.Find(uuid)
+		return known && r.Device.UUID == uuid
 	})
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.handler = httpapi.New(httpapi.Keepers{
-		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Log: o.Log,
+		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Log: o.Log, Streams: &d.streams,
+		Publish: publish, CPUs: runtime.NumCPU(),
+		History: d.history, Peaks: peaks{d.history}, MPS: d.mps, Enforcement: d.enforcement, Socket: c.Daemon.Socket,
 		Metrics: exporter, Host: host, Version: o.Version,
 		Note: d.Note, Ready: func() error { return nil },
 	})
@@ -114,7 +136,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if note := d.Note(); note != "" {
 		d.log.Warn(note)
 	}
+	d.keepMPS(d.settings.load().Config)
 	var running sync.WaitGroup
+	running.Go(func() { _ = d.history.Run(ctx) }) // a history that cannot be kept is only a guess less
+	running.Go(func() { d.watchdog.Run(ctx) })
+	running.Go(func() { d.mps.Run(ctx) })
 	running.Go(func() { _ = d.monitor.Run(ctx) })
 	kept := make(chan error, 1)
 	running.Go(func() { kept <- d.ledger.Run(ctx) })
@@ -126,6 +152,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	_, _ = systemd.SdNotify(false, systemd.SdNotifyReady) // outside systemd there is nobody to tell
 	err = doors.serve()
 	running.Wait()
+	endStreams()
+	d.streams.Wait()
 	d.log.Info("berth is down")
 	return errors.Join(err, <-kept)
 }
@@ -148,6 +176,8 @@ func (d *Daemon) Note() string {
 func (d *Daemon) configure(c config.Config) {
 	d.monitor.Configure(monitoring(c.GPU))
 	d.ledger.Configure(leasing(c))
+	d.watchdog.Configure(watching(c))
+	d.passable(c)
 	d.events.Publish(gpu.Event{Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Note, Text: "The configuration was changed."})
 }
 

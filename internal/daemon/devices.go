@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/device"
@@ -50,7 +51,7 @@ func openBackend(name string, firstIndex int) (device.Backend, error) {
 	case "nvml":
 		return nvml.Open()
 	case "sim":
-		return sim.Open(rest, sim.FirstIndex(firstIndex))
+		return sim.Open(rest, sim.FirstIndex(firstIndex), sim.Guests(os.Getenv("BERTH_SIM_GUESTS")))
 	}
 	return nil, fmt.Errorf("there is no such backend: use auto, nvml, sim:4, sim:MODEL or sim:FILE")
 }

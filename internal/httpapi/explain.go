@@ -23,7 +23,12 @@ func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answ
 	if err != nil {
 		return nil, refused(err)
 	}
-	return ok(explanationOf(e))
+	out := explanationOf(e)
+	if e.Grant != nil {
+		would := s.equipped(e.Grant)
+		out.Grant = &would
+	}
+	return ok(out)
 }
 
 func (s *server) explainWaiting(_ context.Context, in *named) (*answer[api.Explanation], error) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,7 +69,7 @@ func open(t *testing.T, devices string) *door {
 		t.Fatal(err)
 	}
 	d.server = build(Keepers{
-		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Log: slog.New(slog.DiscardHandler),
+		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Publish: d.events.Publish, Log: slog.New(slog.DiscardHandler),
 		Metrics: http.NotFoundHandler(), Host: "here", Version: "test",
 		Note: func() string { return "No GPU was found." }, Ready: func() error { return nil },
 	})

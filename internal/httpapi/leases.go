@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"math"
 	"net/http"
 	"strings"
@@ -58,14 +59,11 @@ func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*answer[
 }
 
 func (s *server) acquire(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Lease], error) {
-	if in.Body.ID == "" {
-		in.Body.ID = "lease-" + strings.ToLower(rand.Text()[:10])
-	}
 	return s.grant(ctx, in.Body)
 }
 
 func (s *server) grant(ctx context.Context, b api.LeaseRequest) (*answer[api.Lease], error) {
-	request, err := s.request(ctx, b)
+	request, err := s.request(ctx, withID(b))
 	if err != nil {
 		return nil, err
 	}
@@ -73,13 +71,32 @@ func (s *server) grant(ctx context.Context, b api.LeaseRequest) (*answer[api.Lea
 	if err != nil {
 		return nil, refused(err)
 	}
-	return ok(leaseOf(ledger.Held{Lease: granted}))
+	if ctx.Err() != nil { // whoever asked left in the very moment: nobody would ever release it
+		_, err := s.Ledger.Release(context.WithoutCancel(ctx), granted.ID, granted.Fence, lease.Daemon())
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	if b.Enforce == "" {
+		return ok(leaseOf(ledger.Held{Lease: granted}))
+	}
+	l, err := s.outfit(ctx, granted)
+	if err != nil {
+		return nil, err
+	}
+	return ok(l)
+}
+
+// withID makes an id up for a request that has none.
+func withID(b api.LeaseRequest) api.LeaseRequest {
+	if b.ID == "" {
+		b.ID = "lease-" + strings.ToLower(rand.Text()[:10])
+	}
+	return b
 }
 
 // request translates what was asked for; who asks comes from the connection.
 func (s *server) request(ctx context.Context, b api.LeaseRequest) (ledger.Request, error) {
 	caller := callerOf(ctx)
-	r := ledger.Request{ID: b.ID, Holder: caller.Holder, Priority: b.Priority, EnforcedBy: "none"}
+	r := ledger.Request{ID: b.ID, Holder: caller.Holder, Priority: b.Priority}
 	r.Holder.Service = b.Service
 	if b.Name != "" {
 		r.Holder.Name = b.Name
@@ -118,13 +135,15 @@ func (s *server) request(ctx context.Context, b api.LeaseRequest) (ledger.Reques
 	if errs != nil {
 		return r, wrongFields(errs)
 	}
+	r.Note = s.learn(&b, r.Holder)
 	r.Place = placement.Request{GPUs: b.GPUs, Memory: b.Memory, Slots: b.Slots.Or(1), Where: where, Policy: policy}
 	if b.PID != 0 {
 		if r.Holder, err = s.Ledger.HolderOf(b.PID, caller, r.Holder); err != nil {
 			return r, refused(err)
 		}
 	}
-	return r, nil
+	r.EnforcedBy, err = s.rung(b, r.Binding == lease.ByProcess)
+	return r, err
 }
 
 // binding is what ends the lease, if the request does not say.
@@ -144,8 +163,10 @@ func (s *server) deallocate(ctx context.Context, in *body[api.Deallocate]) (*ans
 	return s.endLease(ctx, in.Body.ID, 0)
 }
 
+// The id is named again here and below: the framework does not fill in fields
+// of an embedded type that is not exported.
 type releaseQuery struct {
-	named
+	ID    string `path:"id" doc:"Id of the lease." maxLength:"512"`
 	Fence uint64 `query:"fence" doc:"Only if the lease still has this fence."`
 }
 
@@ -167,16 +188,20 @@ func (s *server) endLease(ctx context.Context, id string, fence uint64) (*answer
 }
 
 type renewQuery struct {
-	named
+	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
 	Body api.Renew
 }
 
 func (s *server) renew(ctx context.Context, in *renewQuery) (*answer[api.Lease], error) {
-	ttl, given := in.Body.TTL.Get()
+	return s.extend(ctx, in.ID, in.Body)
+}
+
+func (s *server) extend(ctx context.Context, id string, b api.Renew) (*answer[api.Lease], error) {
+	ttl, given := b.TTL.Get()
 	if given && (math.IsNaN(ttl) || ttl <= 0 || ttl > 1e9) {
 		return nil, wrongFields(lease.FieldErrors{{Field: "ttl_seconds", Detail: "is not a sane number of seconds"}})
 	}
-	renewed, err := s.Ledger.Renew(ctx, in.ID, in.Body.Fence, time.Duration(ttl*float64(time.Second)), callerOf(ctx))
+	renewed, err := s.Ledger.Renew(ctx, id, b.Fence, time.Duration(ttl*float64(time.Second)), callerOf(ctx))
 	if err != nil {
 		return nil, refused(err)
 	}

@@ -67,7 +67,7 @@ func frameworkSentence(model *huma.ErrorModel) string {
 	case http.StatusBadRequest:
 		return "The body is not what this path takes: " + model.Detail + ". Send one whole JSON object; /openapi.json has its shape."
 	case http.StatusRequestEntityTooLarge:
-		return "The body is larger than this path takes. A request is at most one MiB."
+		return "The body is larger than this path takes; no request needs that much."
 	case http.StatusUnsupportedMediaType:
 		return "The body must be JSON: send Content-Type: application/json."
 	case http.StatusUnprocessableEntity:

@@ -9,15 +9,20 @@ import (
 	"net/http"
 	"reflect"
 	"runtime/debug"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batches"
 	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/mps"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // Keepers are the parts of the daemon that the door opens on.
@@ -26,6 +31,22 @@ type Keepers struct {
 	Events   *events.Log
 	Settings Settings
 	Ledger   *ledger.Ledger
+
+	// Streams counts the lease streams that are open. They are no concern of
+	// an http.Server any more: whoever shuts one down waits for them itself.
+	// They end when the context of their requests does.
+	Streams *sync.WaitGroup
+
+	Batches *batches.Keeper  // what runners report
+	History *history.History // what earlier runs used
+	MPS     *mps.Pool        // for leases that the driver enforces
+	Socket  string           // where the daemon listens, for programs that are launched
+	// Enforcement is what holds leases to their memory, as configured now.
+	Enforcement func() Enforcement
+
+	Publish func(gpu.Event) // tells everybody what happened
+	Peaks   Peaks           // of earlier runs, for plans; nil: nothing is known
+	CPUs    int             // of the machine, for plans; 0: not known
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page
@@ -36,6 +57,12 @@ type Keepers struct {
 	Note func() string
 	// Ready is nil when the daemon can do its work, and says why when not.
 	Ready func() error
+}
+
+// Enforcement is what holds leases to their memory.
+type Enforcement struct {
+	Context gpu.MiB // what a CUDA context takes of a lease
+	MPS     bool    // the driver may be asked to, through MPS
 }
 
 // Settings is the configuration as it is in force.
@@ -53,12 +80,25 @@ type server struct {
 	mux    *http.ServeMux
 	api    huma.API
 	routes []string // "METHOD /path", every one that is served
+	bodies bodies   // of the lease stream
 }
 
 // New serves every path of the API.
 func New(k Keepers) http.Handler { return build(k) }
 
 func build(k Keepers) *server {
+	if k.Batches == nil {
+		k.Batches = batches.New(func(gpu.Event) {}, func(string) bool { return false })
+	}
+	if k.History == nil {
+		k.History = history.New()
+	}
+	if k.MPS == nil {
+		k.MPS = mps.New(mps.Options{Processes: process.Proc()})
+	}
+	if k.Enforcement == nil {
+		k.Enforcement = func() Enforcement { return Enforcement{} }
+	}
 	s := &server{Keepers: k, mux: http.NewServeMux()}
 	config := huma.DefaultConfig("berth", k.Version)
 	config.Info.Description = "GPU resource manager: devices, samples, states, leases. " +
@@ -71,6 +111,12 @@ func build(k Keepers) *server {
 
 	s.registerDevices()
 	s.registerLeases()
+	s.registerStream()
+	s.registerPlans()
+	s.registerExec()
+	s.registerBatches()
+	s.registerMeasurements()
+	s.registerOrphans()
 	s.registerSettings()
 	s.registerEvents()
 	s.registerDaemon()
@@ -94,9 +140,14 @@ func (s *server) recover(w http.ResponseWriter, r *http.Request) {
 	case http.ErrAbortHandler:
 		panic(cause)
 	default:
-		s.Log.Error("a request failed inside the daemon", "method", r.Method, "path", r.URL.Path, "cause", cause, "stack", string(debug.Stack()))
-		writeProblem(w, problem(http.StatusInternalServerError, "internal", "This is a mistake in berth, not in the request; the log of the daemon has it. Please report it."))
+		writeProblem(w, s.mistake(cause, "method", r.Method, "path", r.URL.Path))
 	}
+}
+
+// mistake logs a mistake of ours and says so to whoever met it.
+func (s *server) mistake(cause any, where ...any) *api.Problem {
+	s.Log.Error("a request failed inside the daemon", append(where, "cause", cause, "stack", string(debug.Stack()))...)
+	return problem(http.StatusInternalServerError, "internal", "This is a mistake in berth, not in the request; the log of the daemon has it. Please report it.")
 }
 
 // recorder writes down every route on its way to the multiplexer, so that a

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batches"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 )
@@ -20,6 +21,7 @@ import (
 type Sources struct {
 	Readings func() []monitor.Reading
 	Ledger   func() *ledger.Ledger
+	Batches  func() []batches.Total
 	Version  string
 }
 
@@ -62,7 +64,7 @@ func New(from Sources) *Exporter {
 	})
 	build.Set(1)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, build, &devices{from}, &leases{from},
+	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, build, &devices{from}, &leases{from}, &work{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()))
 	e.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})

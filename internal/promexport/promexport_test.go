@@ -11,7 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batches"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
@@ -53,7 +55,10 @@ func exporter(t testing.TB) *Exporter {
 		r.Device.MemoryTotal = 8192
 		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: "of the test"})
 	}
-	return New(Sources{Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }})
+	worked := []batches.Total{{GPU: "GPU-a", Records: 7, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 3.5}}}
+	return New(Sources{
+		Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []batches.Total { return worked },
+	})
 }
 
 func page(e *Exporter) string {

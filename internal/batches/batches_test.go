@@ -1,0 +1,156 @@
+package batches
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// keeper keeps batches on GPU a; told lists what it has published.
+func keeper() (k *Keeper, told func() []string) {
+	var mu sync.Mutex
+	var list []string
+	publish := func(e gpu.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		list = append(list, fmt.Sprintf("%s %s %s", e.Severity, e.Data["what"], e.Text))
+	}
+	told = func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(list)
+	}
+	return New(publish, func(uuid string) bool { return uuid == "a" }), told
+}
+
+func report(t *testing.T, k *Keeper, b api.Batch) {
+	t.Helper()
+	if _, err := k.Report(b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ids(k *Keeper) string {
+	var list []string
+	for _, b := range k.List() {
+		list = append(list, b.ID)
+	}
+	return strings.Join(list, " ")
+}
+
+func TestARunnerThatFallsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, told := keeper()
+		report(t, k, api.Batch{ID: "silent", Output: "/x/out.jsonl", Stage: "running", Started: time.Now().Add(time.Second)})
+		report(t, k, api.Batch{ID: "alive", Stage: "running", Started: time.Now()})
+		time.Sleep(Silence - time.Second)
+		report(t, k, api.Batch{ID: "alive", Stage: "running", Started: time.Now()})
+		if got := ids(k); got != "alive silent" && got != "silent alive" {
+			t.Errorf("before its time is over: %q", got)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := ids(k); got != "alive" {
+			t.Errorf("after it: %q", got)
+		}
+		all := told()
+		if last := all[len(all)-1]; !strings.HasPrefix(last, "warning failed The batch out.jsonl does not report any more") {
+			t.Errorf("it was said: %s", last)
+		}
+		time.Sleep(Silence)
+		synctest.Wait()
+	})
+}
+
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, told := keeper()
+		for _, b := range []api.Batch{
+			{ID: "1", Output: "a", Stage: "running"}, {ID: "1", Output: "a", Stage: "finishing"}, {ID: "1", Output: "a", Stage: "done", Done: 5, Failed: 1},
+			{ID: "1", Output: "a", Stage: "done", Done: 5, Failed: 1},
+			{ID: "2", Output: "b", Stage: "failed", Error: "the disk is full."},
+			{ID: "3", Output: "c", Stage: "stopped", Done: 2},
+		} {
+			report(t, k, b)
+		}
+		time.Sleep(2 * Silence)
+		synctest.Wait()
+		want := []string{
+			"info started The batch a begins with its workers.",
+			"warning finished The batch a is finished: 5 records, 1 of them failed.",
+			"info started The batch b begins with its workers.",
+			"warning failed The batch b failed after 0 records: the disk is full.",
+			"info started The batch c begins with its workers.",
+			"info stopped The batch c was stopped after 2 records; the same command goes on.",
+		}
+		if diff := cmp.Diff(want, told()); diff != "" {
+			t.Error(diff)
+		}
+		if got := ids(k); got != "" {
+			t.Errorf("long after their ends there are %q", got)
+		}
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, _ := keeper()
+		report(t, k, api.Batch{ID: "1", User: "ann"})
+		if _, err := k.Report(api.Batch{ID: "1", User: "bob"}); !errors.Is(err, ErrNotYours) {
+			t.Errorf("somebody else's: %v", err)
+		}
+		if _, err := k.Report(api.Batch{}); !errors.Is(err, ErrID) {
+			t.Errorf("without an id: %v", err)
+		}
+		for i := range most - 1 {
+			report(t, k, api.Batch{ID: fmt.Sprint("more", i)})
+		}
+		if _, err := k.Report(api.Batch{ID: "too many"}); !errors.Is(err, ErrTooMany) {
+			t.Errorf("one too many: %v", err)
+		}
+		report(t, k, api.Batch{ID: "1", User: "ann"})
+		time.Sleep(2 * Silence)
+		synctest.Wait()
+	})
+}
+
+func TestTotals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, _ := keeper()
+		on := func(gpu string, done int64, sum float64, counts ...uint64) api.BatchGPU {
+			return api.BatchGPU{GPU: gpu, Done: done, Latency: api.Latency{Bounds: []float64{1, 2}, Counts: counts, Sum: sum}}
+		}
+		odd := on("a", 3, 1, 1, 1, 1)
+		odd.Latency.Bounds = []float64{2, 1}
+		for _, b := range []api.Batch{
+			{ID: "1", GPUs: []api.BatchGPU{on("a", 2, 1.5, 2, 0, 0), on("unknown", 7, 7, 7, 0, 0)}},
+			{ID: "1", GPUs: []api.BatchGPU{on("a", 5, 6.5, 2, 2, 1)}},
+			{ID: "1", GPUs: []api.BatchGPU{on("a", 1, 0, 0, 0, 0)}}, // goes down: not believed
+			{ID: "2", GPUs: []api.BatchGPU{on("a", 1, 0.5, 1, 0, 0)}},
+			{ID: "3", GPUs: []api.BatchGPU{odd}}, // buckets that make no sense
+		} {
+			report(t, k, b)
+		}
+		want := []Total{{GPU: "a", Records: 9, Latency: api.Latency{Bounds: []float64{1, 2}, Counts: []uint64{3, 2, 1}, Sum: 7}}}
+		got := k.Totals()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		got[0].Latency.Counts[0] = 99
+		if again := k.Totals(); !slices.Equal(again[0].Latency.Counts, want[0].Latency.Counts) {
+			t.Error("the answer is not the caller's own")
+		}
+		time.Sleep(2 * Silence)
+		synctest.Wait()
+	})
+}

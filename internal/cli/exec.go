@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/headstart"
+	"github.com/berth-gpu/berth/internal/launch"
+)
+
+type execOptions struct {
+	*app
+	wish   launch.Wish
+	dryRun bool
+}
+
+func newExec(a *app) *cobra.Command {
+	o := &execOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "exec [flags] -- COMMAND [ARGUMENT]...",
+		Short:   "Run a program under a lease, on its GPU alone",
+		GroupID: groupLeases,
+		Long: `Take a lease, then become the program: it sees the leased GPUs as its only
+ones, is held to its memory as far as that can be enforced here, and its exit
+code and signals are its own. The lease ends with it, also by kill -9.
+
+Without --memory it gets as much as earlier runs of the same name used, and a
+margin; the first time only a slot. If there is no room it waits in the queue;
+Ctrl-C withdraws. Exit code 127: there is no such command, 126: it cannot be
+run; no lease was taken then. docs/enforcement.md says what holds a program to
+its memory, and what does not.`,
+		Example: `  berth exec --memory 8GiB -- python train.py
+  berth exec --gpus 2 --memory 40GiB --timeout 1h -- torchrun fit.py
+  berth exec --memory 8GiB --dry-run -- python train.py`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("say what to run, as in: berth exec --memory 8GiB -- python train.py")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what comes after the command is the command's
+	for _, f := range launch.Flags() {
+		flags.Var(&wishValue{&o.wish, f, ""}, f.Name, f.Usage)
+	}
+	flags.BoolVar(&o.dryRun, "dry-run", false, "show what it would get and be told; take nothing")
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(
+		[]string{"least_loaded", "most_free", "best_fit", "spread", "pack"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("enforce", cobra.FixedCompletions(
+		[]string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None}, cobra.ShellCompDirectiveNoFileComp))
+	gpuCompletion(a, cmd)
+	return cmd
+}
+
+// wishValue is a flag of the launcher as the command line takes it.
+type wishValue struct {
+	wish  *launch.Wish
+	flag  launch.Flag
+	given string
+}
+
+func (v *wishValue) Set(text string) error {
+	v.given = text
+	return v.flag.Set(v.wish, text)
+}
+
+func (v *wishValue) String() string { return v.given }
+func (v *wishValue) Type() string   { return v.flag.Value }
+
+func (o *execOptions) run(ctx context.Context, command []string) error {
+	if o.url != "" {
+		return usage("exec takes no --url: the lease is bound to a process of this machine, so it needs the daemon of this machine")
+	}
+	if err := o.wish.Finish(command); err != nil {
+		return usage("%v", err)
+	}
+	// Before the lease is taken: nobody shall wait for a command that is not
+	// there.
+	file, err := launch.Program(command[0], o.Getenv("PATH"))
+	if err != nil {
+		return err
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if o.dryRun {
+		return o.show(ctx, c, file)
+	}
+	granted, err := o.take(ctx, c)
+	if err != nil {
+		return err
+	}
+	if granted.Note != "" {
+		fmt.Fprintln(o.Err, "berth: "+clean(granted.Note))
+	}
+	environ, _ := launch.Environment(granted, granted.Launch.Devices, o.ladder(granted, file), o.Environ())
+	return o.Become(file, command, environ)
+}
+
+// take asks for the lease and waits for it.
+func (o *execOptions) take(ctx context.Context, c *client.Client) (api.Lease, error) {
+	gpus, err := o.indexes(ctx, c)
+	if err != nil {
+		return api.Lease{}, err
+	}
+	return o.await(ctx, c, o.wish.ID, gpus, func(ctx context.Context) (api.Lease, error) {
+		granted, err := c.Acquire(ctx, o.wish.LeaseRequest)
+		if err == nil && granted.Launch == nil {
+			return granted, errors.New("the daemon is older than this command, and does not say what the program needs: restart it")
+		}
+		return granted, err
+	})
+}
+
+func (o *execOptions) ladder(l api.Lease, file string) launch.Ladder {
+	socket := o.socket
+	if socket == "" {
+		socket = o.Getenv("BERTH_SOCKET")
+	}
+	return launch.Ladder{
+		Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: o.wish.Compute, Torch: headstart.Torch(file), Socket: socket,
+	}
+}
+
+// dryRun is what --dry-run says.
+type dryRun struct {
+	Program     string         `json:"program"`
+	Grant       *api.Lease     `json:"grant"`
+	Environment []string       `json:"environment"` // what is set, and without = what is taken out
+	Receipt     launch.Receipt `json:"receipt"`
+}
+
+// show says what would happen, and takes nothing.
+func (o *execOptions) show(ctx context.Context, c *client.Client, file string) error {
+	e, err := c.Explain(ctx, o.wish.LeaseRequest)
+	if err != nil {
+		return err
+	}
+	gpus, err := o.indexes(ctx, c)
+	if err != nil {
+		return err
+	}
+	if e.Grant == nil {
+		if o.json {
+			return errors.Join(o.printJSON(e), errReported)
+		}
+		fmt.Fprintln(o.Err, strings.Join(gpus.explained(e, o.screen()), "\n"))
+		return errReported
+	}
+	ladder := o.ladder(*e.Grant, file)
+	if e.Grant.EnforcedBy == launch.MPS {
+		ladder.MPS = "(of the MPS daemon that would be started)"
+	}
+	environ, receipt := launch.Environment(*e.Grant, e.Grant.Launch.Devices, ladder, o.Environ())
+	would := dryRun{file, e.Grant, launch.Changes(o.Environ(), environ), receipt}
+	if o.json {
+		return o.printJSON(would)
+	}
+	return o.print(would.lines(gpus, o.screen())...)
+}
+
+func (d *dryRun) lines(gpus indexes, to screen) []string {
+	lines := []string{to.hang(green, "✓ ", clean(d.Program)+" would get "+gpus.had(*d.Grant)+", enforced by "+d.Grant.EnforcedBy)}
+	if d.Grant.Note != "" {
+		lines = append(lines, to.hang(plain, "  ", clean(d.Grant.Note)))
+	}
+	for _, text := range d.Receipt.Held {
+		lines = append(lines, to.hang(green, "  ✓ ", clean(text)))
+	}
+	for _, text := range d.Receipt.Gaps {
+		lines = append(lines, to.hang(yellow, "  ! ", clean(text)))
+	}
+	lines = append(lines, "")
+	for _, change := range d.Environment {
+		if strings.Contains(change, "=") {
+			lines = append(lines, "export "+shellQuoted(clean(change)))
+		} else {
+			lines = append(lines, "unset "+clean(change))
+		}
+	}
+	return lines
+}
+
+// shellQuoted is NAME=value as a shell takes it.
+func shellQuoted(assignment string) string {
+	name, value, _ := strings.Cut(assignment, "=")
+	if strings.ContainsFunc(value, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,%@+=", r)
+	}) {
+		value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+	}
+	return name + "=" + value
+}

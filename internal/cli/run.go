@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/batch/outcome"
+	"github.com/berth-gpu/berth/internal/batch/record"
+)
+
+type runOptions struct {
+	*app
+	inputs        []string
+	output        string
+	inputFormat   string
+	outputFormat  string
+	columns       []string
+	cost          string
+	ordered       bool
+	spool         bool
+	resume, force bool
+	allowFailures bool
+	batch         int
+	perGPU        int
+	workers       int
+	gpus          string
+	memory        memoryValue
+	where         string
+	service       string
+	timeout       secondsValue
+	command       []string
+}
+
+func newRun(a *app) *cobra.Command {
+	o := &runOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "run --input FILE --output FILE [flags] -- COMMAND...",
+		Short:   "Push records through workers on every GPU",
+		GroupID: groupPipelines,
+		Long: `Start COMMAND as a worker on every GPU, each under a lease of its own, and push
+the records of the input through them. Every record has exactly one outcome in
+the output; one that failed carries _error. Workers that die are started again.
+
+The output appears when it is complete. A run that was stopped, or killed, goes
+on when the same command is given again.`,
+		Example: `  berth run --input in.jsonl --output out.jsonl -- python worker.py
+  berth run --input 'scans/*.tif' --output out.csv --memory 8GiB -- ./segment
+  cat ids.txt | berth run --input - --input-format lines \
+    --output out.jsonl.zst --workers-per-gpu 2 -- python worker.py`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
+				return usage("%q is neither a flag nor behind the --: write the worker after it, as in -- python worker.py", args[0])
+			}
+			o.command = args
+			return o.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringArrayVar(&o.inputs, "input", nil, "`FILE` or pattern to read, also several times;\n-: standard input")
+	flags.StringVar(&o.output, "output", "", "`FILE` to write; .csv is CSV, .gz and .zst are\ncompressed")
+	flags.StringVar(&o.inputFormat, "input-format", "", "`FORMAT` of the input: jsonl, csv, lines or files\n(default: by its name)")
+	flags.StringVar(&o.outputFormat, "output-format", "", "`FORMAT` of the output: jsonl or csv\n(default: by its name)")
+	flags.StringSliceVar(&o.columns, "columns", nil, "`NAMES` of the columns of a CSV\n(default: the fields of the first outcome)")
+	flags.BoolVar(&o.ordered, "ordered", false, "write in the order of the input")
+	flags.IntVar(&o.batch, "batch", 128, "records in a batch, at most `N`")
+	flags.IntVar(&o.perGPU, "workers-per-gpu", 1, "workers on each GPU, at most `N`")
+	flags.IntVar(&o.workers, "workers", 0, "workers in all, at most `N`\n(default: as many as fit)")
+	flags.StringVar(&o.gpus, "gpus", "all", "GPUs to use, at most `N`")
+	flags.Var(&o.memory, "memory", "memory `SIZE` of each worker, as in 8GiB\n(default: a slot only)")
+	flags.StringVar(&o.where, "where", "", "what a GPU must be like, a `RULE` as in 'name~H200'")
+	flags.StringVar(&o.service, "service", "", "the `SERVICE` it is for, whose limits hold")
+	flags.StringVar(&o.cost, "cost", "", "`FIELD` that says what a record costs;\nnone: keep the order (default: its size)")
+	flags.Var(&o.timeout, "timeout", "`TIME` that a batch may take (default 300s)")
+	flags.BoolVar(&o.resume, "resume", true, "go on with an unfinished run")
+	flags.BoolVar(&o.force, "force", false, "replace the output, and forget an unfinished run")
+	flags.BoolVar(&o.spool, "spool", false, "keep standard input on disk, so that the run\ncan go on")
+	flags.BoolVar(&o.allowFailures, "allow-failures", false, "exit with 0 also if records failed")
+	_ = cmd.MarkFlagFilename("input") // these fail only for flags that are not there
+	_ = cmd.MarkFlagFilename("output")
+	return cmd
+}
+
+func (o *runOptions) run(ctx context.Context) error {
+	options, most, err := o.options()
+	if err != nil {
+		return err
+	}
+	c, err := o.daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	shown := &runScreen{app: o.app}
+	leases, err := newPlaces(ctx, o, c, most, shown.say)
+	if err != nil {
+		return err
+	}
+	options.Leases, options.Log, options.Notify = leases, shown, shown.notify
+	run, err := batch.Open(options)
+	if err != nil {
+		return o.refused(err)
+	}
+	summary, err := o.watch(ctx, c, run, leases, shown)
+	return o.conclude(ctx, summary, err)
+}
+
+// options says what to run, as far as the command line does.
+func (o *runOptions) options() (batch.Options, int, error) {
+	options := batch.Options{
+		Input: record.Spec{Paths: o.inputs, Format: record.Format(o.inputFormat)},
+		Spool: o.spool, Output: o.output, Force: o.force, Command: o.command, Workers: o.workers,
+		Shape:   outcome.Shape{Format: outcome.Format(o.outputFormat), Ordered: o.ordered, Columns: o.columns},
+		Batch:   o.batch,
+		Timeout: time.Duration(o.timeout.Or(0) * float64(time.Second)),
+	}
+	switch o.cost {
+	case "":
+	case string(record.ByNothing):
+		options.Input.Cost.By = record.ByNothing
+	default:
+		options.Input.Cost = record.Cost{By: record.ByField, Field: o.cost}
+	}
+	if len(o.inputs) == 1 && o.inputs[0] == "-" {
+		options.Input.Paths, options.Input.Stream = nil, o.In
+	}
+	most := 0
+	if o.gpus != "all" {
+		var err error
+		if most, err = strconv.Atoi(o.gpus); err != nil || most < 1 {
+			return options, 0, usage("--gpus %q is neither a number of GPUs nor all", o.gpus)
+		}
+	}
+	return options, most, o.check()
+}
+
+// check refuses what cannot be meant before anything is asked for.
+func (o *runOptions) check() error {
+	switch {
+	case len(o.inputs) == 0:
+		return usage("no input: say --input FILE, or --input - for standard input")
+	case o.output == "":
+		return usage("no output: say --output FILE")
+	case len(o.command) == 0:
+		return usage("no worker: give its command at the end, as in -- python worker.py")
+	case o.batch < 1:
+		return usage("--batch %d is less than one record", o.batch)
+	case o.perGPU < 1:
+		return usage("--workers-per-gpu %d is less than one", o.perGPU)
+	case o.workers < 0:
+		return usage("--workers %d is less than none", o.workers)
+	case o.timeout.Known() && o.timeout.Or(0) == 0:
+		return usage("--timeout 0 leaves no time for a batch")
+	case o.remote():
+		return usage("run needs the daemon of this machine, over its socket: workers are processes here")
+	}
+	if _, err := os.Stat(o.output + ".berth"); !o.resume && !o.force && !errors.Is(err, fs.ErrNotExist) {
+		return usage("%s.berth holds an unfinished run: go on with it (--resume), or forget it (--force)", o.output)
+	}
+	return nil
+}
+
+// refused adds the next step to what the engine says.
+func (o *runOptions) refused(err error) error {
+	switch {
+	case errors.Is(err, outcome.ErrExists):
+		return &hintedError{err, "to replace it: the same command with --force"}
+	case errors.Is(err, outcome.ErrChanged):
+		return &hintedError{err, "to forget the unfinished run and begin again: the same command with --force"}
+	}
+	return err
+}
+
+// watch runs a batch, and shows and reports how it goes.
+func (o *runOptions) watch(ctx context.Context, c *client.Client, run *batch.Run, leases *places, shown *runScreen) (batch.Summary, error) {
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var helpers sync.WaitGroup
+	report := reporter{client: c, run: run, id: "batch-" + strings.ToLower(rand.Text()[:10]), command: strings.Join(o.command, " ")}
+	helpers.Go(func() { leases.look(beside) })
+	helpers.Go(func() { shown.follow(beside, run) })
+	helpers.Go(func() { report.follow(beside) })
+	summary, err := run.Run(ctx)
+	stop()
+	helpers.Wait()
+	report.send(context.WithoutCancel(ctx), err)
+	return summary, err
+}
+
+// conclude sums up and decides how the command ends.
+func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) error {
+	var shownErr error
+	switch {
+	case o.json:
+		shownErr = o.printJSON(s)
+	case err == nil || len(s.GPUs) > 0: // else nothing has happened
+		shownErr = o.print(o.summary(s)...)
+	}
+	switch {
+	case errors.Is(err, batch.ErrStopped) && ctx.Err() != nil:
+		return fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+	case err != nil:
+		return err
+	case shownErr != nil:
+		return shownErr
+	case s.Failed > 0 && !o.allowFailures:
+		return &hintedError{
+			fmt.Errorf("%s failed", counted(s.Failed, "record")),
+			fmt.Sprintf("they are in %s, each with its %s; --allow-failures accepts that", o.output, outcome.ErrorKey),
+		}
+	}
+	return nil
+}
+
+// summary is the table at the end.
+func (o *runOptions) summary(s batch.Summary) []string {
+	to := o.screen()
+	t := table{columns: []column{
+		{title: "GPU"}, {title: "NAME", least: 8}, {title: "RECORDS", right: true}, {title: "FAILED", right: true},
+		{title: "RESTARTS", right: true}, {title: "RECORDS/S", right: true}, {title: "BUSY", right: true},
+	}}
+	for _, g := range s.GPUs {
+		failed := cell{text: thousands(g.Failed)}
+		if g.Failed > 0 {
+			failed.colour = red
+		}
+		t.add(cell{text: strconv.Itoa(g.Index)}, cell{text: clean(g.Name)}, cell{text: thousands(g.Records)}, failed,
+			cell{text: thousands(g.Restarts)}, cell{text: rateText(gpu.Some(g.Rate))}, cell{text: span(time.Duration(g.Busy * float64(time.Second)))})
+	}
+	var lines []string
+	if len(t.rows) > 0 {
+		lines = append(t.lines(to.width, to.painter), "")
+	}
+	text := fmt.Sprintf("%s in %s", counted(s.Records-s.Before, "record"), length(s.Duration))
+	if s.Before > 0 {
+		text += fmt.Sprintf(", and %s before that", thousands(s.Before))
+	}
+	text += fmt.Sprintf(": %s failed", thousands(s.Failed))
+	if s.Marked > 0 {
+		text += fmt.Sprintf(" (%s broke workers)", thousands(s.Marked))
+	}
+	text += fmt.Sprintf(", %s given out again, %s; %s records/s", thousands(s.Retries), counted(s.Restarts, "restart"), rateText(gpu.Some(s.Rate())))
+	return append(lines, wrap(text, max(to.width, 20))...)
+}

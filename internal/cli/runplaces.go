@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/headstart"
+	"github.com/berth-gpu/berth/internal/launch"
+)
+
+// places leases room for workers from the daemon. The leases are bound to this
+// process, which outlives its workers: a worker that dies is followed by another
+// under the same lease, and all of them end when this process does.
+type places struct {
+	client  *client.Client
+	ask     api.LeaseRequest // for one worker
+	perGPU  int
+	most    int // GPUs to use; 0: all
+	environ []string
+	torch   string // version that the workers will find
+	socket  string
+	say     func(format string, args ...any)
+
+	mu      sync.Mutex
+	devices []api.Status
+	held    map[string]int // workers on each GPU
+	waited  bool           // that nobody has a place has been said
+
+	changed chan struct{} // has one when devices or held did
+}
+
+func newPlaces(ctx context.Context, o *runOptions, c *client.Client, most int, say func(string, ...any)) (*places, error) {
+	program, err := launch.Program(o.command[0], o.Getenv("PATH"))
+	if err != nil {
+		return nil, err
+	}
+	p := &places{
+		client: c, perGPU: o.perGPU, most: most, environ: o.Environ(), torch: headstart.Torch(program), socket: o.socket, say: say,
+		ask: api.LeaseRequest{
+			Service: o.service, Name: launch.NameOf(o.command), Memory: gpu.MiB(o.memory), Slots: gpu.Some(1), Where: o.where, Enforce: "auto",
+		},
+		held: map[string]int{}, changed: make(chan struct{}, 1),
+	}
+	all, err := c.StatusAll(ctx)
+	p.devices = all.GPUs
+	return p, err
+}
+
+// look keeps what is known of the devices fresh. While the daemon is away, what
+// it said last counts.
+func (p *places) look(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		all, err := p.client.StatusAll(ctx)
+		if err != nil {
+			continue
+		}
+		p.mu.Lock()
+		same := slices.EqualFunc(p.devices, all.GPUs, func(a, b api.Status) bool { return a.Device.UUID == b.Device.UUID })
+		p.devices = all.GPUs
+		p.mu.Unlock()
+		if !same {
+			p.change()
+		}
+	}
+}
+
+func (p *places) change() {
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Acquire tries the GPUs that may take one more worker, those with the fewest
+// first, and then waits in the queue of each.
+func (p *places) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Grant, error) {
+	for {
+		candidates, full := p.candidates(req.Avoid)
+		lease, err := p.now(ctx, candidates)
+		if lease == nil && err == nil && len(candidates) > 0 {
+			lease, err = p.queue(ctx, candidates)
+		}
+		switch {
+		case lease != nil:
+			return p.grant(lease), nil
+		case ctx.Err() != nil:
+			return batch.Grant{}, ctx.Err()
+		case errors.Is(err, errChanged):
+			continue
+		case err != nil && !isRefusal(err):
+			return batch.Grant{}, err
+		case !full:
+			return batch.Grant{}, refusedPlace(err, req.Avoid)
+		}
+		select { // all that can be had is ours
+		case <-ctx.Done():
+			return batch.Grant{}, ctx.Err()
+		case <-p.changed:
+		}
+	}
+}
+
+func refusedPlace(err error, avoid []string) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", batch.ErrRefused, err)
+	case len(avoid) > 0:
+		return fmt.Errorf("%w: only GPUs on which workers kept failing are left", batch.ErrRefused)
+	}
+	return fmt.Errorf("%w: there is no GPU here; berth doctor says why", batch.ErrRefused)
+}
+
+// candidates are the GPUs that may take one more worker. full: others have all
+// the workers that they may have.
+func (p *places) candidates(avoid []string) (list []gpu.Device, full bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	used := 0
+	for _, n := range p.held {
+		if n > 0 {
+			used++
+		}
+	}
+	for _, d := range p.devices {
+		n := p.held[d.Device.UUID]
+		switch {
+		case slices.Contains(avoid, d.Device.UUID):
+		case n >= p.perGPU, n == 0 && p.most > 0 && used >= p.most:
+			full = true
+		default:
+			list = append(list, d.Device)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b gpu.Device) int { return p.held[a.UUID] - p.held[b.UUID] })
+	return list, full
+}
+
+// now takes what can be had at once, if anything can.
+func (p *places) now(ctx context.Context, candidates []gpu.Device) (*client.Lease, error) {
+	for _, d := range candidates {
+		lease, err := p.hold(ctx, d, 0)
+		if err == nil || !isRefusal(err) {
+			return lease, err
+		}
+	}
+	return nil, nil
+}
+
+func (p *places) hold(ctx context.Context, d gpu.Device, wait time.Duration) (*client.Lease, error) {
+	ask := p.ask
+	ask.GPU, ask.Timeout = d.UUID, gpu.Some(wait.Seconds())
+	return p.client.Hold(ctx, ask)
+}
+
+// errChanged: there may be another place now.
+var errChanged = errors.New("the places have changed")
+
+// queue waits for room on several GPUs at the same time and takes the first.
+func (p *places) queue(ctx context.Context, candidates []gpu.Device) (*client.Lease, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type outcome struct {
+		lease *client.Lease
+		err   error
+	}
+	answers := make(chan outcome, len(candidates))
+	for _, d := range candidates {
+		go func() {
+			lease, err := p.hold(ctx, d, longestWait)
+			answers <- outcome{lease, err}
+		}()
+	}
+	patience := time.NewTimer(2 * time.Second)
+	defer patience.Stop()
+	var got *client.Lease
+	var last, why error
+	for left := len(candidates); left > 0; {
+		select {
+		case a := <-answers:
+			left--
+			switch {
+			case a.lease != nil && got == nil:
+				got = a.lease
+				cancel()
+			case a.lease != nil:
+				_ = a.lease.Close() // it ends with this process at the latest
+			case last == nil || isRefusal(last):
+				last = a.err
+			}
+		case <-p.changed:
+			why = errChanged
+			cancel()
+		case <-patience.C:
+			p.tell()
+		}
+	}
+	switch {
+	case got != nil:
+		return got, nil
+	case why != nil:
+		return nil, why
+	}
+	return nil, last
+}
+
+// tell says once that nothing goes on.
+func (p *places) tell() {
+	p.mu.Lock()
+	idle := !p.waited
+	for _, n := range p.held {
+		idle = idle && n == 0
+	}
+	p.waited = p.waited || idle
+	p.mu.Unlock()
+	if idle {
+		p.say("no GPU has room for a worker now; waiting (berth leases says who is there)")
+	}
+}
+
+// isRefusal reports whether the daemon has answered, and means it.
+func isRefusal(err error) bool {
+	problem := (*api.Problem)(nil)
+	return errors.As(err, &problem) && problem.Status < 500
+}
+
+// grant is what a worker gets with its lease.
+func (p *places) grant(l *client.Lease) batch.Grant {
+	uuid := l.Parts[0].GPU
+	p.mu.Lock()
+	p.held[uuid]++
+	p.waited = false
+	device := gpu.Device{UUID: uuid}
+	if at := slices.IndexFunc(p.devices, func(s api.Status) bool { return s.Device.UUID == uuid }); at >= 0 {
+		device = p.devices[at].Device
+	}
+	p.mu.Unlock()
+	ladder := launch.Ladder{Socket: p.socket, Torch: p.torch}
+	if about := l.Launch; about != nil {
+		ladder.Context, ladder.MPS = about.Context, about.MPS
+	}
+	env, _ := launch.Environment(l.Lease, []gpu.Device{device}, ladder, p.environ)
+	return batch.Grant{
+		GPU:  batch.GPU{UUID: uuid, Index: device.Index, Name: device.Name},
+		Env:  launch.Changes(p.environ, env),
+		Lost: l.Lost(), Speed: func() float64 { return p.speed(uuid) },
+		Release: func() {
+			_ = l.Close() // it ends with this process at the latest
+			p.mu.Lock()
+			p.held[uuid]--
+			p.mu.Unlock()
+			p.change()
+		},
+	}
+}
+
+// speed is what was last heard: it is asked for where nobody may wait.
+func (p *places) speed(uuid string) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range p.devices {
+		if d.Device.UUID == uuid {
+			return d.Multiplier
+		}
+	}
+	return 1
+}

@@ -1,0 +1,163 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/history"
+	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/mps"
+	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/watchdog"
+)
+
+// mpsLinger is how long an MPS daemon waits for the next lease: starting one
+// takes a second.
+const mpsLinger = time.Minute
+
+// openEnforcement makes what holds leases to their memory, and what remembers
+// how much they used.
+func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) error {
+	c := o.Settings.Config
+	d.history = history.New()
+	if !o.ReadOnly {
+		kept, note, err := history.Open(filepath.Join(c.Daemon.StateDir, "history.json"))
+		if err != nil {
+			return err
+		}
+		if d.history = kept; note != "" {
+			o.Log.Warn(note)
+		}
+	}
+	d.mps = mps.New(mps.Options{
+		Dir: filepath.Join(c.Daemon.StateDir, "mps"), Linger: mpsLinger, Processes: process.Proc(),
+		Died: func(uuid string, _ int) {
+			publish(gpu.Event{
+				Time: time.Now(), Code: gpu.EventDeviceFault, Severity: gpu.Serious, GPU: uuid,
+				Text: "An MPS daemon on " + uuid + " has ended by itself; the programs under it fail. The next lease starts another one.",
+			})
+		},
+	})
+	d.watchdog = watchdog.New(watchdog.Options{
+		Settings: watching(c), Book: book{d.ledger}, Processes: process.Proc(), Event: publish,
+	})
+	return nil
+}
+
+// book is the ledger as the watchdog takes it.
+type book struct{ *ledger.Ledger }
+
+// Revoke is content with a lease that has ended already.
+func (b book) Revoke(ctx context.Context, id string, fence uint64, why string) error {
+	err := b.Ledger.Revoke(ctx, id, fence, why)
+	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
+		return nil
+	}
+	return err
+}
+
+// leaseEnded tells those who keep something for a lease.
+func (d *Daemon) leaseEnded(l *lease.Lease, at time.Time) {
+	d.history.Ended(l, at)
+	if l.EnforcedBy == launch.MPS {
+		d.mps.Release(l.ID)
+	}
+}
+
+// keepMPS tells about the leases from before a restart that MPS enforces. Users
+// other than ours must be able to reach their pipes.
+func (d *Daemon) keepMPS(c config.Config) {
+	for _, held := range d.ledger.View().Leases {
+		if held.EnforcedBy == launch.MPS {
+			d.mps.Keep(held.Parts[0].GPU, held.Holder.UID, held.ID)
+		}
+	}
+	d.passable(c)
+}
+
+// passable lets users through the state folder to the pipes of their MPS
+// daemons; what else is in it stays closed to them.
+func (d *Daemon) passable(c config.Config) {
+	if c.GPU.MPS != "on" || os.Geteuid() != 0 {
+		return
+	}
+	if info, err := os.Stat(c.Daemon.StateDir); err == nil && info.Mode().Perm()&0o011 != 0o011 {
+		if err := os.Chmod(c.Daemon.StateDir, info.Mode().Perm()|0o011); err != nil {
+			d.log.Warn("users cannot reach their MPS daemons", "error", err)
+		}
+	}
+}
+
+// observe hands a reading to those who judge what is used.
+func (d *Daemon) observe(r monitor.Reading) {
+	d.ledger.Observe(observation(r))
+	if !r.Sampled {
+		return
+	}
+	uuid := r.Device.UUID
+	var holdings []watchdog.Holding
+	for _, h := range d.ledger.Holdings(uuid) {
+		if h.Measured > 0 {
+			d.history.Use(h.Lease, h.Measured)
+		}
+		holdings = append(holdings, watchdog.Holding{
+			Lease: h.Lease.ID, Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, Leased: h.Part.Memory, Measured: h.Measured,
+		})
+	}
+	var strangers []watchdog.Stranger
+	for _, p := range d.ledger.Processes(uuid) {
+		// A process that draws on a screen has no use for a lease.
+		if p.Lease != nil || p.Kind == gpu.Graphics || d.mps.Serves(p.Line) {
+			continue
+		}
+		strangers = append(strangers, watchdog.Stranger{
+			ID: p.Line[0], Name: p.Name, User: userOf(p.Line[0].PID), Memory: p.Memory, Ended: p.Ended,
+		})
+	}
+	d.watchdog.Look(uuid, r.Sample.Time, holdings, strangers)
+}
+
+func userOf(pid int) string {
+	uid, err := process.Proc().UID(pid)
+	if err != nil {
+		return ""
+	}
+	return process.UserName(uid)
+}
+
+// watching translates the settings that the watchdog goes by.
+func watching(c config.Config) watchdog.Settings {
+	return watchdog.Settings{
+		Foreign: watchdog.ForeignPolicy(c.GPU.Foreign), Grace: c.Optimization.DeallocationTimeout,
+		OverLimit: func(service string) watchdog.Policy {
+			if own := c.Services[service].OverLimit; own != "" {
+				return watchdog.Policy(own)
+			}
+			return watchdog.Policy(c.GPU.OverLimit)
+		},
+	}
+}
+
+// enforcement is what the doors need to know about it.
+func (d *Daemon) enforcement() httpapi.Enforcement {
+	c := d.settings.load().Config.GPU
+	return httpapi.Enforcement{Context: c.Context, MPS: c.MPS == "on"}
+}
+
+// peaks is the history as plans take it.
+type peaks struct{ *history.History }
+
+func (p peaks) Peak(user, name, step string) (pipeline.Peak, bool) {
+	e, known := p.Find(history.Key{User: user, Name: name, Step: step})
+	return pipeline.Peak{Memory: e.Peak(), Seconds: e.Seconds(), Observations: e.Count}, known
+}

@@ -1,0 +1,53 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/batches"
+)
+
+func (s *server) registerBatches() {
+	op := func(id, method, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"batches"}, MaxBodyBytes: maxBody}
+	}
+	huma.Register(s.api, op("batches", http.MethodGet, "/api/batches", "The batches that run, and how far each has got"), s.batches)
+	put := op("report-batch", http.MethodPut, "/api/batches/{id}", "For the runner of a batch: tell how far it has got")
+	huma.Register(s.api, put, s.reportBatch)
+}
+
+func (s *server) batches(context.Context, *struct{}) (*answer[api.Batches], error) {
+	return ok(api.Batches{Batches: s.Batches.List()})
+}
+
+type batchReport struct {
+	ID   string `path:"id" maxLength:"128" doc:"Id of the batch, which its runner has chosen."`
+	Body api.Batch
+}
+
+// reportBatch takes user and process from the connection, whatever the report
+// says.
+func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.Batch], error) {
+	b := in.Body
+	by := callerOf(ctx)
+	if b.ID != in.ID {
+		b.ID = ""
+	}
+	b.User, b.PID = by.User, by.PID
+	taken, err := s.Batches.Report(b)
+	switch {
+	case errors.Is(err, batches.ErrID):
+		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "The id in the body must be the one of the path.")
+	case errors.Is(err, batches.ErrNotYours):
+		return nil, problem(http.StatusForbidden, "not_yours", "Another user reports a batch under this id. Choose another.")
+	case errors.Is(err, batches.ErrTooMany):
+		return nil, problem(http.StatusServiceUnavailable, "too_many_batches", "Too many batches report at the same time; the batch itself is not affected.")
+	case err != nil:
+		return nil, err
+	}
+	return ok(taken)
+}

@@ -1,0 +1,170 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/history"
+	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// self is this process, at the other end of a socket.
+func self(t *testing.T) lease.Actor {
+	t.Helper()
+	id, err := process.Proc().Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, err := process.Proc().Boot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease.Actor{Holder: lease.Holder{
+		UID: os.Geteuid(), User: process.UserName(os.Geteuid()), PID: id.PID, Start: id.Start, Boot: boot, Name: "test",
+	}}
+}
+
+// question is what a launcher sends.
+func question(parts ...string) string { return strings.Join(parts, "\x00") + "\x00" }
+
+func TestExec(t *testing.T) {
+	d := open(t, "2xh200")
+	d.Socket = "/run/b.sock"
+	w := d.askAs(self(t), "POST", "/api/exec", question("f--memory", "f4GiB", "f--gpu=1", "cpython", "ctrain.py", "eCUDA_VISIBLE_DEVICES=7", "t2.4.1"))
+	if w.Code != http.StatusOK || !strings.HasSuffix(w.Body.String(), "\x00.\x00") {
+		t.Fatalf("%d %q", w.Code, w.Body)
+	}
+	got := map[string]string{}
+	for change := range strings.SplitSeq(w.Body.String(), "\x00") {
+		if set, is := strings.CutPrefix(change, "s"); is {
+			name, value, _ := strings.Cut(set, "=")
+			got[name] = value
+		}
+	}
+	held := decode[api.Leases](t, d.ask("GET", "/api/leases", "")).Leases
+	if len(held) != 1 || held[0].Binding != "process" || held[0].Holder.PID != os.Getpid() || held[0].Holder.Name != "train.py" || held[0].EnforcedBy != launch.Framework {
+		t.Fatalf("leases are %+v", held)
+	}
+	for name, want := range map[string]string{
+		"CUDA_VISIBLE_DEVICES": held[0].Parts[0].GPU, "BERTH_LEASE": held[0].ID, "BERTH_FENCE": fmt.Sprint(held[0].Fence),
+		"BERTH_MEMORY_MB": "4096", "BERTH_SOCKET": "/run/b.sock",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if _, capped := got["PYTORCH_ALLOC_CONF"]; capped {
+		t.Error("an old PyTorch was told what it does not understand")
+	}
+}
+
+// What is not plain changes nothing, and is no request that was refused.
+func TestExecThatIsNotPlain(t *testing.T) {
+	d := open(t, "1xh200")
+	for name, text := range map[string]string{
+		"nothing":             "",
+		"no command":          question("f--memory", "f4GiB"),
+		"an unknown flag":     question("f--dry-run", "ctrue"),
+		"too much":            question("f--memory", "f999GiB", "ctrue"),
+		"a device that is no": question("f--gpu", "f5", "ctrue"),
+		"a share":             question("f--compute", "f30", "ctrue"),
+		"MPS":                 question("f--enforce", "fmps", "ctrue"),
+		"far too long":        question("c" + strings.Repeat("x", maxQuestion)),
+	} {
+		if w := d.askAs(self(t), "POST", "/api/exec", text); w.Code != http.StatusConflict || decode[api.Problem](t, w).Code != "not_plain" {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	if w := d.ask("POST", "/api/exec", question("ctrue")); w.Code != http.StatusConflict {
+		t.Errorf("over TCP: %d %s", w.Code, w.Body)
+	}
+	if held := decode[api.Leases](t, d.ask("GET", "/api/leases", "")); len(held.Leases)+len(held.Waiting) > 0 {
+		t.Errorf("left behind: %+v", held)
+	}
+}
+
+func TestEnforce(t *testing.T) {
+	d := open(t, "1xh200")
+	for body, want := range map[string]string{
+		`{"memory_mb":1,"binding":"process"}`:                       launch.Watchdog,
+		`{"memory_mb":1}`:                                           launch.None, // nobody knows who will use it
+		`{"binding":"process"}`:                                     launch.None,
+		`{"memory_mb":1,"binding":"process","enforce":"auto"}`:      launch.Framework,
+		`{"memory_mb":1,"binding":"process","enforce":"framework"}`: launch.Framework,
+		`{"memory_mb":1,"binding":"process","enforce":"watchdog"}`:  launch.Watchdog,
+		`{"memory_mb":1,"binding":"process","enforce":"none"}`:      launch.None,
+		`{"binding":"process","enforce":"auto"}`:                    launch.None,
+	} {
+		w := d.askAs(self(t), "POST", "/api/leases", body)
+		l := decode[api.Lease](t, w)
+		if w.Code != http.StatusCreated || l.EnforcedBy != want {
+			t.Errorf("%s is enforced by %s, want %s", body, l.EnforcedBy, want)
+		}
+		if asked := strings.Contains(body, "enforce"); asked != (l.Launch != nil) {
+			t.Errorf("%s: a launcher is told %+v", body, l.Launch)
+		}
+		if w := d.askAs(self(t), "DELETE", "/api/leases/"+l.ID, ""); w.Code != http.StatusOK {
+			t.Fatal(w.Body)
+		}
+	}
+	d.Enforcement = func() Enforcement { return Enforcement{Context: 500, MPS: true} }
+	for body, why := range map[string]string{
+		`{"memory_mb":1,"binding":"process","enforce":"mps"}`:          "whole NVIDIA devices",
+		`{"memory_mb":1,"binding":"process","enforce":"mps","gpus":2}`: "one device",
+	} {
+		if w := d.askAs(self(t), "POST", "/api/leases", body); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), why) {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+	if l := decode[api.Lease](t, d.askAs(self(t), "POST", "/api/leases", `{"memory_mb":1,"binding":"process","enforce":"auto"}`)); l.EnforcedBy != launch.Framework || l.Launch.Context != 500 {
+		t.Errorf("without MPS on the devices: %+v", l)
+	}
+}
+
+func TestMeasurements(t *testing.T) {
+	d := open(t, "1xh200")
+	me := self(t)
+	if w := d.askAs(me, "POST", "/api/measurements", `{"name":"embed","step":"encode","memory_mb":3000,"seconds":2.5}`); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	d.History.Add(history.Key{User: me.User, Name: "train.py"}, history.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
+	all := decode[api.Measurements](t, d.ask("GET", "/api/measurements", "")).Measurements
+	if len(all) != 2 || all[0].Name != "embed" || all[0].Step != "encode" || all[0].Peak != 3000 || all[0].User != me.User || all[1].Next != 2304 || all[1].Asked != 8192 {
+		t.Errorf("measurements are %+v", all)
+	}
+	if one := decode[api.Measurements](t, d.ask("GET", "/api/measurements?name=train.py", "")).Measurements; len(one) != 1 {
+		t.Errorf("those of one name are %+v", one)
+	}
+	for _, bad := range []string{`{"name":"","memory_mb":1,"seconds":1}`, `{"name":"x","memory_mb":-1,"seconds":1}`, `{"name":"x","memory_mb":1,"seconds":-1}`, `[]`} {
+		if w := d.askAs(me, "POST", "/api/measurements", bad); w.Code < 400 || w.Code >= 500 {
+			t.Errorf("%s: %d %s", bad, w.Code, w.Body)
+		}
+	}
+	// The next run of that name gets as much, if it asks for that and says nothing else.
+	for body, want := range map[string]int{
+		`{"name":"train.py","learned_memory":true}`:                 2304,
+		`{"name":"train.py","learned_memory":true,"memory_mb":100}`: 100,
+		`{"name":"train.py"}`:                                       0,
+		`{"name":"unknown","learned_memory":true}`:                  0,
+	} {
+		e := decode[api.Explanation](t, d.askAs(me, "POST", "/api/leases/explain", body))
+		if e.Grant == nil || int(e.Grant.Parts[0].Memory) != want || (want == 2304) != strings.Contains(e.Grant.Note, "earlier runs used up to 2 GiB") {
+			t.Errorf("%s would get %+v", body, e.Grant)
+		}
+	}
+}
+
+func TestNoOrphans(t *testing.T) {
+	d := open(t, "1xh200")
+	w := d.ask("GET", "/api/orphans", "")
+	if got := strings.TrimSpace(w.Body.String()); w.Code != http.StatusOK || got != `{"orphans":[],"foreign":[]}` {
+		t.Errorf("%d %s", w.Code, got)
+	}
+}

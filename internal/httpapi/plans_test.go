@@ -1,0 +1,385 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// wells is the file of a plate as a request: so many wells, of 1500 MiB each
+// with the context.
+func wells(count int, more string) string {
+	return fmt.Sprintf(`{"pipelines":[{"name":"plate","count":%d,"steps":[
+		{"name":"load","input":"numpy","output":"numpy"},
+		{"name":"denoise","input":"cupy","output":"cupy","memory_mb":1000}]%s}]}`, count, more)
+}
+
+// asUser asks as a process of this user would over the socket: the test itself.
+func (d *door) asUser(t *testing.T, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	return d.asUserIn(t.Context(), t, path, body)
+}
+
+func (d *door) asUserIn(ctx context.Context, t *testing.T, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	id, err := process.Proc().Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, err := process.Proc().Boot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := lease.Actor{Holder: lease.Holder{UID: os.Getuid(), User: "ada", PID: id.PID, Start: id.Start, Boot: boot}}
+	r := httptest.NewRequest("POST", path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, caller)))
+	return w
+}
+
+func runsPerDevice(p api.Plan) []int {
+	var all []int
+	for _, d := range p.Devices {
+		all = append(all, d.Runs)
+	}
+	return all
+}
+
+func TestPlanSpreadsWells(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	w := d.ask("POST", "/api/plans", wells(6, ""))
+	plan := decode[api.Plan](t, w)
+	if w.Code != http.StatusOK || !slices.Equal(runsPerDevice(plan), []int{3, 3}) || plan.SideBySide != 4 || plan.Waves != 2 {
+		t.Fatalf("%d: %d side by side in %d waves, on each device %v", w.Code, plan.SideBySide, plan.Waves, runsPerDevice(plan))
+	}
+	if p := plan.Pipelines[0]; p.Memory != 1500 || len(p.Candidates) != 2 || p.Steps[1].Conversions[0].Cost != "host_copy" {
+		t.Errorf("the pipeline is planned as %+v", p)
+	}
+	if !slices.Contains(plan.Notes, "nobody checked whether the interpreter has the libraries") {
+		t.Errorf("the plan does not say that nobody asked for the libraries: %q", plan.Notes)
+	}
+	events, _ := d.events.Kept(0)
+	last := events[len(events)-1]
+	if last.Code != gpu.EventPlan || last.Text != "Planned pipelines: 6 runs, 4 side by side on GPUs, for tcp" {
+		t.Errorf("the last event is %s: %s", last.Code, last.Text)
+	}
+}
+
+func TestPlanSeesWhatIsLeased(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	first := d.ids(t)[0]
+	if w := d.ask("POST", "/api/leases", `{"gpu":"`+first+`","slots":2}`); w.Code != http.StatusCreated {
+		t.Fatal(w.Body)
+	}
+	plan := decode[api.Plan](t, d.ask("POST", "/api/plans", wells(2, "")))
+	if !slices.Equal(runsPerDevice(plan), []int{0, 2}) {
+		t.Errorf("on each device %v, want all on the second", runsPerDevice(plan))
+	}
+}
+
+func (d *door) ids(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, g := range decode[api.StatusAll](t, d.ask("GET", "/api/gpu/status/all", "")).GPUs {
+		all = append(all, g.Device.UUID)
+	}
+	return all
+}
+
+func TestPlanOfAFile(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	file := "pipelines:\n- name: image\n  steps:\n  - {name: denoise, input: cupy, output: cupy, memory_mb: 900GiB}\n"
+	for name, w := range map[string]*httptest.ResponseRecorder{
+		"yaml": d.ask("POST", "/api/plans", file, "Content-Type", "application/yaml"),
+		"text": d.ask("POST", "/api/plans", `{"name":"pipelines","text":`+quoted(file)+`}`),
+	} {
+		p := decode[api.Problem](t, w)
+		want := api.FieldProblem{Field: "image/denoise", Detail: "line 4: it needs 900 GiB (declared) and 500 MiB for the CUDA context, and the largest GPU " +
+			"it may use is GPU 0 (NVIDIA GeForce RTX 4060 (simulated)) with 7.5 GiB; work on smaller pieces; at most 7 GiB fit"}
+		if w.Code != 422 || p.Code != "plan_refused" || len(p.Fields) != 1 || p.Fields[0] != want {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if p.Detail != "Pipelines cannot be planned: 1 problem. Nothing was started; see fields." {
+			t.Errorf("%s: detail %q", name, p.Detail)
+		}
+		problems, _ := json.Marshal(p.Extra["problems"])
+		if !strings.Contains(string(problems), `"code":"too_much_memory"`) || !strings.Contains(string(problems), `"line":4`) {
+			t.Errorf("%s: problems %s", name, problems)
+		}
+	}
+}
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+func TestPlanChecksLibraries(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	for _, test := range []struct{ name, libraries, want string }{
+		{"all there", `{"numpy":{"version":"2.3.1"},"cupy":{"status":"ok","version":"14.0"}}`, ""},
+		{"missing", `{"numpy":{},"cupy":{"status":"missing"}}`, "cupy is not installed for python3"},
+		{"an error is enough", `{"numpy":{},"cupy":{"error":"no libcudart"}}`, "cupy is installed for python3, but cannot be imported: no libcudart"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			body := strings.TrimSuffix(wells(1, ""), "}") + `,"interpreter":"python3","libraries":` + test.libraries + `}`
+			w := d.ask("POST", "/api/plans", body)
+			if test.want == "" {
+				if plan := decode[api.Plan](t, w); w.Code != 200 || plan.Pipelines[0].Steps[1].Libraries[0].Version != "14.0" {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+				return
+			}
+			p := decode[api.Problem](t, w)
+			if p.Code != "plan_refused" || !strings.HasPrefix(p.Fields[0].Detail, test.want) {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		})
+	}
+}
+
+// kept is what earlier runs measured.
+type kept map[[3]string]pipeline.Peak
+
+func (k kept) Peak(user, name, step string) (pipeline.Peak, bool) {
+	p, known := k[[3]string{user, name, step}]
+	return p, known
+}
+
+func TestPlanUsesWhatWasLearned(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	d.Peaks = kept{
+		{"ada", "plate", "denoise"}:       {Memory: 2000, Seconds: 1.5, Observations: 3},
+		{"ada", "microscopy.denoise", ""}: {Memory: 3000, Observations: 1},
+	}
+	step := decode[api.Plan](t, d.asUser(t, "/api/plans", wells(1, ""))).Pipelines[0].Steps[1]
+	if step.Memory != 2200 || step.MemoryFrom != "learned" || step.Measured != 3 || step.Seconds.Or(0) != 1.5 {
+		t.Errorf("the step is planned as %+v", step)
+	}
+	shared := strings.Replace(wells(1, ""), `"memory_mb":1000`, `"function":"microscopy.denoise"`, 1)
+	if step := decode[api.Plan](t, d.asUser(t, "/api/plans", shared)).Pipelines[0].Steps[1]; step.Memory != 3300 {
+		t.Errorf("a step with a function is planned as %+v", step)
+	}
+	if step := decode[api.Plan](t, d.ask("POST", "/api/plans", wells(1, ""))).Pipelines[0].Steps[1]; step.MemoryFrom != "declared" {
+		t.Errorf("somebody else's step is planned as %+v", step)
+	}
+}
+
+func TestPlanBadInput(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	for _, test := range []struct {
+		name, path, body, media string
+		status                  int
+		code                    string
+	}{
+		{name: "nothing", body: `{}`, status: 422, code: "invalid_request"},
+		{name: "both", body: `{"text":"a","pipelines":[]}`, status: 422, code: "invalid_request"},
+		{name: "no pipelines", body: `{"pipelines":[]}`, status: 422, code: "plan_refused"},
+		{name: "not a list", body: `{"pipelines":7}`, status: 422, code: "plan_refused"},
+		{name: "a word that means nothing", body: `{"pipeline":[]}`, status: 400, code: "malformed_body"},
+		{name: "half an object", body: `{"pipelines":[`, status: 400, code: "malformed_body"},
+		{name: "two objects", body: wells(1, "") + `{}`, status: 400, code: "malformed_body"},
+		{name: "XML", body: `<plan/>`, media: "text/xml", status: 415, code: "unsupported_media_type"},
+		{name: "a file of 10 MB", body: strings.Repeat("\t", 10<<20), media: "application/yaml", status: 413, code: "body_too_large"},
+		{name: "a file of 1.5 MiB", body: strings.Repeat("\t", 3<<19), media: "application/yaml", status: 422, code: "plan_refused"},
+		{name: "cycle", body: `{"pipelines":[{"name":"p","steps":[{"name":"a","input":"numpy","output":"numpy","after":["a"]}]}]}`, status: 422, code: "plan_refused"},
+		{name: "run nothing", path: "/run", body: `{}`, status: 422, code: "invalid_request"},
+		{name: "run a plan and pipelines", path: "/run", body: `{"plan":{},"pipelines":[]}`, status: 422, code: "invalid_request"},
+		{name: "run an empty plan", path: "/run", body: `{"plan":{}}`, status: 422, code: "unknown_run"},
+		{name: "run what is no plan", path: "/run", body: `{"plan":[]}`, status: 400, code: "malformed_body"},
+		{name: "run as YAML", path: "/run", body: `plan: {}`, media: "application/yaml", status: 415, code: "unsupported_media_type"},
+		{name: "run and wait for ever", path: "/run", body: `{"plan":{},"timeout_seconds":1e12}`, status: 422, code: "invalid_request"},
+		{name: "run and wait backwards", path: "/run", body: `{"plan":{},"timeout_seconds":-1}`, status: 422, code: "invalid_request"},
+		{name: "run another run", path: "/run", body: strings.TrimSuffix(wells(1, ""), "}") + `,"runs":["plate[7]"]}`, status: 422, code: "unknown_run"},
+		{name: "run under somebody unknown", path: "/run", body: `{"plan":{},"enforce":"police"}`, status: 422, code: "invalid_request"},
+		{name: "run none of them", path: "/run", body: strings.TrimSuffix(wells(1, ""), "}") + `,"runs":[]}`, status: 422, code: "unknown_run"},
+		{name: "run more than there can be", path: "/run", body: `{"plan":{"pipelines":[{"slots":1,"runs":[{}` + strings.Repeat(",{}", 10_000) + `]}]}}`, status: 422, code: "invalid_request"},
+		{name: "one id for two runs", path: "/run", body: strings.TrimSuffix(wells(2, ""), "}") + `,"id":"a"}`, status: 422, code: "invalid_request"},
+		{name: "a hostile plan", path: "/run", body: `{"plan":{"pipelines":[{"memory_mb":-5,"slots":99999999,"runs":[{"name":"\u0000"}]}]}}`, status: 422, code: "invalid_request"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			media := test.media
+			if media == "" {
+				media = "application/json"
+			}
+			w := d.ask("POST", "/api/plans"+test.path, test.body, "Content-Type", media)
+			if p := decode[api.Problem](t, w); w.Code != test.status || p.Code != test.code || !strings.Contains(p.Detail, " ") {
+				t.Errorf("answer is %d %.300s, want %d %s", w.Code, w.Body, test.status, test.code)
+			}
+		})
+	}
+	if leases, waiting := d.Ledger.Len(); leases+waiting != 0 {
+		t.Errorf("%d leases and %d requests are left behind", leases, waiting)
+	}
+}
+
+func TestRunAsPlanned(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	plan := d.ask("POST", "/api/plans", wells(3, `,"service":"screening"`)).Body.String()
+	w := d.asUser(t, "/api/plans/run", `{"plan":`+plan+`,"runs":["plate[1]"],"id":"well-1"}`)
+	got := decode[api.PlanRunning](t, w)
+	if w.Code != http.StatusCreated || len(got.Runs) != 1 || got.Plan != nil {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	run, planned := got.Runs[0], decodeText[api.Plan](t, plan).Pipelines[0].Runs[1]
+	if run.Placement != "confirmed" || run.Reason != "" || run.Lease.Parts[0] != (api.LeasePart{GPU: planned.GPU, Memory: 1500, Slots: 1}) {
+		t.Errorf("run %+v, lease %+v", run, run.Lease)
+	}
+	if l := run.Lease; l.ID != "well-1" || l.Binding != "process" || l.Holder.PID != os.Getpid() || l.Holder.Name != "plate" || l.Holder.Service != "screening" {
+		t.Errorf("the lease is %+v", l)
+	}
+	events, _ := d.events.Kept(0)
+	last := events[len(events)-1]
+	if last.Code != gpu.EventPlan || last.Lease != run.Lease.ID || last.Text != "plate[1] runs on GPU 1 as planned, for ada" {
+		t.Errorf("the last event is %s: %s", last.Code, last.Text)
+	}
+}
+
+// A launcher is told what the environment of the run is made from.
+func TestRunForALauncher(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	run := decode[api.PlanRunning](t, d.asUser(t, "/api/plans/run", strings.TrimSuffix(wells(1, ""), "}")+`,"enforce":"auto"}`)).Runs[0]
+	if l := run.Lease; l.EnforcedBy != "framework" || l.Launch == nil || len(l.Launch.Devices) != 1 || l.Launch.Devices[0].UUID != l.Parts[0].GPU {
+		t.Errorf("the lease is %+v", l)
+	}
+}
+
+func decodeText[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestRunElsewhereWhenTheWorldHasChanged(t *testing.T) {
+	for _, test := range []struct{ name, taken, want string }{
+		{"no slot", `"slots":2`, "GPU 0: needs 1 slot; 2 of 2 usable are taken"},
+		{"no memory", `"slots":0,"memory_mb":7000`, "GPU 0: needs 1.5 GiB and has 416 MiB"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := open(t, "2xrtx-4060")
+			ids := d.ids(t)
+			plan := d.ask("POST", "/api/plans", wells(1, "")).Body.String()
+			if w := d.ask("POST", "/api/leases", `{"gpu":"`+ids[0]+`",`+test.taken+`}`); w.Code != http.StatusCreated {
+				t.Fatal(w.Body)
+			}
+			run := decode[api.PlanRunning](t, d.asUser(t, "/api/plans/run", `{"plan":`+plan+`}`)).Runs[0]
+			if run.Placement != "remade" || run.Planned != ids[0] || run.Lease.Parts[0].GPU != ids[1] || run.Reason != test.want {
+				t.Errorf("run %+v, lease %+v", run, run.Lease)
+			}
+		})
+	}
+}
+
+// A device that the libraries of a pipeline do not see is no way out.
+func TestRunKeepsToTheCandidates(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	ids := d.ids(t)
+	plan := decode[api.Plan](t, d.ask("POST", "/api/plans", wells(2, "")))
+	plan.Pipelines[0].Candidates = ids[:1]
+	d.ask("POST", "/api/leases", `{"gpu":"`+ids[0]+`","slots":2}`)
+	text, _ := json.Marshal(plan)
+	w := d.asUser(t, "/api/plans/run", `{"plan":`+string(text)+`}`)
+	if p := decode[api.Problem](t, w); w.Code != http.StatusConflict || p.Code != "no_slot" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestRunNoMoreThanThereAreSlots(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	body := strings.TrimSuffix(wells(6, ""), "]}") + `,{"name":"summary","steps":[{"name":"collect","input":"numpy","output":"numpy"}]}]}`
+	w := d.asUser(t, "/api/plans/run", body)
+	got := decode[api.PlanRunning](t, w)
+	var placements []string
+	for _, run := range got.Runs {
+		placements = append(placements, run.Placement)
+		if (run.Lease != nil) != (run.Placement == "confirmed") || (run.Problem != nil) != (run.Placement == "refused") {
+			t.Errorf("%s: %+v", run.Name, run)
+		}
+	}
+	if want := []string{"confirmed", "confirmed", "confirmed", "confirmed", "refused", "refused", "none"}; !slices.Equal(placements, want) {
+		t.Errorf("placements %v, want %v", placements, want)
+	}
+	if got.Plan == nil || got.Plan.Waves != 2 {
+		t.Errorf("the plan that was made is %+v", got.Plan)
+	}
+	// Nothing is left: now the answer is the refusal itself.
+	w = d.asUser(t, "/api/plans/run", wells(1, ""))
+	if p := decode[api.Problem](t, w); w.Code != http.StatusConflict || p.Code != "no_slot" || p.Extra["possible"] != true {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// Two wells have their slot and the third waits when the caller leaves: nobody
+// will ever know of the two.
+func TestRunForSomebodyWhoLeaves(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	ctx, leave := context.WithCancel(t.Context())
+	answered := make(chan *httptest.ResponseRecorder)
+	go func() {
+		answered <- d.asUserIn(ctx, t, "/api/plans/run", strings.TrimSuffix(wells(3, ""), "}")+`,"timeout_seconds":600}`)
+	}()
+	for leases, waiting := 0, 0; leases != 2 || waiting != 1; leases, waiting = d.Ledger.Len() {
+		runtime.Gosched()
+	}
+	leave()
+	<-answered
+	if leases, waiting := d.Ledger.Len(); leases+waiting != 0 {
+		t.Errorf("%d leases and %d requests are left behind", leases, waiting)
+	}
+}
+
+func TestRunOnlyForOwnProcesses(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	w := d.ask("POST", "/api/plans/run", strings.TrimSuffix(wells(1, ""), "}")+fmt.Sprintf(`,"pid":%d}`, os.Getpid()))
+	if p := decode[api.Problem](t, w); w.Code != http.StatusForbidden || p.Code != "not_yours" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// Package api describes what package pipeline makes; neither imports the other,
+// so a field that only one of them has must not go unnoticed.
+func TestPlanShapesAgree(t *testing.T) {
+	var compare func(path string, theirs, ours reflect.Type)
+	compare = func(path string, theirs, ours reflect.Type) {
+		for theirs.Kind() == reflect.Slice && ours.Kind() == reflect.Slice {
+			theirs, ours = theirs.Elem(), ours.Elem()
+		}
+		if theirs == ours || theirs.Kind() != reflect.Struct || ours.Kind() != reflect.Struct {
+			if theirs.Kind() != ours.Kind() {
+				t.Errorf("%s is a %s in pipeline and a %s in api", path, theirs, ours)
+			}
+			return
+		}
+		if theirs.NumField() != ours.NumField() {
+			t.Errorf("%s has %d fields in pipeline and %d in api", path, theirs.NumField(), ours.NumField())
+		}
+		for i := range theirs.NumField() {
+			a := theirs.Field(i)
+			b, found := ours.FieldByName(a.Name)
+			if !found || a.Tag.Get("json") != b.Tag.Get("json") || a.Tag.Get("enum") != b.Tag.Get("enum") {
+				t.Errorf("%s.%s is not the same in api", path, a.Name)
+				continue
+			}
+			compare(path+"."+a.Name, a.Type, b.Type)
+		}
+	}
+	compare("Plan", reflect.TypeFor[pipeline.Plan](), reflect.TypeFor[api.Plan]())
+}
