@@ -265,14 +265,10 @@ func TestConstraintsHoldBehindOthers(t *testing.T) {
 		where := func(name string) func(*Request) { return func(r *Request) { r.Place.Where.Name = name } }
 		k.device(0, 100, named("H200"))
 		k.device(1, 100, named("A100"))
-		k.device(2, 100, named("A100"))
-		for i := range 3 {
-			k.grant(want("a"+dev(i), 10, at(dev(i))))
-		}
-		big := k.queue(t.Context(), want("big", 100, where("A100"), wait(time.Minute), of(2)))
-		small := k.grant(want("small", 10, where("H200"), wait(time.Hour), of(3)))
-		if small.Parts[0].GPU != dev(0) {
-			t.Errorf("small asked for an H200 and is on %s", small.Parts[0].GPU)
+		k.grant(want("a", 10, at(dev(0))))
+		big := k.queue(t.Context(), want("big", 100, at(dev(0)), wait(time.Minute)))
+		if err := k.refused(want("small", 10, where("H200"))); !errors.As(err, new(*QueuedError)) {
+			t.Errorf("small was refused with %v", err)
 		}
 		if d := <-big; d.err == nil {
 			t.Errorf("big is on %s", d.lease.Parts[0].GPU)

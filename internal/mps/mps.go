@@ -150,17 +150,18 @@ func (p *Pool) Serves(line []process.ID) bool {
 }
 
 // Run stops daemons that nobody uses, those of an earlier berth too, until ctx
-// ends. Those that are in use then run on: their leases stand.
+// ends, and then at once. Those that are in use run on: their leases stand.
 func (p *Pool) Run(ctx context.Context) {
 	p.takeOver()
 	for {
-		next := p.stopIdle()
+		next := p.stopIdle(p.Linger)
 		var alarm <-chan time.Time
 		if next > 0 {
 			alarm = time.After(next)
 		}
 		select {
 		case <-ctx.Done():
+			p.stopIdle(0)
 			p.mu.Lock()
 			for _, d := range p.daemons {
 				d.watch()
@@ -186,16 +187,16 @@ func (p *Pool) takeOver() {
 	}
 }
 
-// stopIdle stops what has been unused for long enough, and says when to look
-// again; 0: there is nothing to wait for.
-func (p *Pool) stopIdle() time.Duration {
+// stopIdle stops what has been unused for so long, and says when to look again;
+// 0: there is nothing to wait for.
+func (p *Pool) stopIdle(linger time.Duration) time.Duration {
 	p.starting.Lock()
 	defer p.starting.Unlock()
 	p.mu.Lock()
 	var idle []*daemon
 	next := time.Duration(0)
 	for k, d := range p.daemons {
-		switch left := p.Linger - time.Since(d.idle); {
+		switch left := linger - time.Since(d.idle); {
 		case len(d.uses) > 0:
 		case left <= 0:
 			idle = append(idle, d)

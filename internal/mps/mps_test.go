@@ -55,12 +55,11 @@ func newPool(t *testing.T, linger time.Duration) *Pool {
 	}
 	p := New(Options{Dir: filepath.Join(dir, "m"), Linger: linger, Processes: process.Proc()})
 	t.Cleanup(func() {
-		p.Linger = 0
 		for _, d := range p.daemons {
 			clear(d.uses)
 		}
 		p.takeOver()
-		p.stopIdle()
+		p.stopIdle(0)
 		_ = os.RemoveAll(dir)
 	})
 	return p
@@ -118,11 +117,11 @@ func TestStoppedWhenUnused(t *testing.T) {
 			id := p.idOf(t, uuid)
 			p.Release("x")
 			p.Release("unheard of")
-			if p.stopIdle(); !p.Processes.Alive(id) {
+			if p.stopIdle(0); !p.Processes.Alive(id) {
 				t.Error("it was stopped under a lease")
 			}
 			p.Release("y")
-			if p.stopIdle(); p.Processes.Alive(id) {
+			if p.stopIdle(0); p.Processes.Alive(id) {
 				t.Error("it runs on for nobody")
 			}
 			if _, err := p.Use(t.Context(), uuid, os.Geteuid(), "z"); err != nil || p.idOf(t, uuid) == id {
@@ -151,7 +150,7 @@ func TestTakenOverAfterARestart(t *testing.T) {
 	again.Keep("GPU-used", os.Geteuid(), "lease on GPU-used")
 	again.Keep("GPU-unknown", os.Geteuid(), "a lease whose daemon died too")
 	again.takeOver()
-	again.stopIdle()
+	again.stopIdle(0)
 	if !again.Processes.Alive(used) {
 		t.Error("the one in use was stopped")
 	}
