@@ -33,8 +33,12 @@ event() { "$berth" events --json | grep -E "\"code\":\"$1\".*\"lease\":\"$2-" | 
 has() { [[ $1 == *$2* ]]; }
 gone() { [ -z "$(lease "$1" id)" ]; }
 within() { # within SECONDS command…: sooner or later it holds
-  local end=$((SECONDS + $1)); shift
-  until "$@"; do [ "$SECONDS" -ge "$end" ] && return 1; pause 0.1; done
+  local last=$((SECONDS + $1)); shift
+  until "$@"; do
+    [ "$SECONDS" -ge "$last" ] && return 1
+    pause 0.1
+  done
+  return 0
 }
 
 # take.py LIBRARY GIB takes memory in pieces of 256 MiB until it has as much or
@@ -91,7 +95,10 @@ begin() {
   while [ "$1" != -- ]; do flags+=("$1"); shift; done
   shift
   mkfifo "$dir/$name.in" "$dir/$name.out"
-  "$berth" exec --name "$name" "${flags[@]}" -- python3 "$dir/take.py" "$@" <"$dir/$name.in" >"$dir/$name.out" 2>"$dir/$name.err" &
+  ( # without the pipes of the others, which would not end while it has them
+    for fd in "${ins[@]}" "${outs[@]}"; do eval "exec $fd>&-"; done
+    exec "$berth" exec --name "$name" "${flags[@]}" -- python3 "$dir/take.py" "$@" <"$dir/$name.in" >"$dir/$name.out" 2>"$dir/$name.err"
+  ) &
   pids[$name]=$!
   running+=($!)
   exec {ins[$name]}>"$dir/$name.in" {outs[$name]}<"$dir/$name.out"
@@ -102,12 +109,11 @@ answer() {
   fi
   echo "      $1: $word at $mib MiB ${why:+($why)}"
 }
-end() {
+hang_up() {
   exec {ins[$1]}>&- {outs[$1]}<&-
-  wait "${pids[$1]}"
-  status=$?
-  rm -f "$dir/$1.in" "$dir/$1.out"
+  unset "ins[$1]" "outs[$1]"
 }
+end() { hang_up "$1"; wait "${pids[$1]}"; }
 
 say "machine"
 echo "commit   $($berth version 2>/dev/null | head -1)"
@@ -127,7 +133,8 @@ optimization: {deallocation_timeout: 2}
 YAML
 $berth serve --config "$dir/berth.yaml" --devices nvml --state-dir "$dir/state" --listen '' 2>"$dir/log" &
 daemon=$!
-must "the daemon answers" within 20 "$berth" status >/dev/null
+answers() { "$berth" leases >/dev/null 2>&1; }
+must "the daemon answers" within 20 answers
 uuid=$($berth status --json | value "d['gpus'][0]['device']['uuid']")
 
 say "framework: programs that want 8 GiB under 4 GiB are refused by their library"
@@ -159,12 +166,12 @@ say "watchdog: under the policy revoke it is ended, and its lease with it"
 begin strict --service strict --enforce watchdog --memory 4GiB -- cuda 8
 answer strict
 wait "${pids[strict]}"; status=$?
+hang_up strict
 must "it was ended by SIGTERM (status $status)" [ "$status" = 143 ]
 revoked() { [ -n "$(event lease_revoked strict)" ]; }
 must "its lease was revoked" within 5 revoked
 event lease_revoked strict | value "'      ' + d['text']"
 must "its lease is gone" within 5 gone strict
-exec {ins[strict]}>&- {outs[strict]}<&-
 
 say "two programs of 40 GiB each on one GPU that want more do not hurt each other"
 begin left --memory 40GiB --gpu "$uuid" -- torch 60
@@ -187,12 +194,11 @@ echo "      the lease was gone after $took ms, most of them for asking"
 must "its lease is gone" gone victim
 back() { [ "$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -1)" -le $((before + 512)) ]; }
 must "its memory is back ($before MiB before, $during with it)" within 10 back
-wait "${pids[victim]}" 2>/dev/null
-exec {ins[victim]}>&- {outs[victim]}<&-
+end victim 2>/dev/null
 
 say "MPS: the driver refuses, whatever the program is"
 if command -v nvidia-cuda-mps-control >/dev/null; then
-  $berth config set mps on >/dev/null
+  $berth config set mps=on >/dev/null
   for library in torch jax cupy cuda; do
     begin "mps-$library" --memory 4GiB -- $library 8
     answer "mps-$library"
@@ -208,7 +214,7 @@ if command -v nvidia-cuda-mps-control >/dev/null; then
   end share
 else
   echo "      nvidia-cuda-mps-control is not on this machine: nothing to prove"
-  $berth config set mps on >/dev/null
+  $berth config set mps=on >/dev/null
   $berth exec --enforce mps -- true 2>"$dir/refusal"
   must "and that is said: $(cat "$dir/refusal")" grep -q 'nvidia-cuda-mps-control' "$dir/refusal"
 fi

@@ -55,7 +55,7 @@ func (s *server) rung(b api.LeaseRequest, bound bool) (string, error) {
 func (s *server) whyNoMPS(b api.LeaseRequest) error {
 	no := func(detail string) error { return problem(http.StatusConflict, "mps_unavailable", "%s", detail) }
 	if !s.Enforcement().MPS {
-		return no("MPS is switched off: set gpu.mps to on (berth config set mps on).")
+		return no("MPS is switched off: set gpu.mps to on (berth config set mps=on).")
 	}
 	if b.GPUs > 1 {
 		return no("An MPS daemon serves one device, so a lease over several cannot be enforced by it. Ask for one, or use another --enforce.")
