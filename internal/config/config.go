@@ -79,7 +79,7 @@ type GPU struct {
 
 	OverLimit string  `key:"over_limit" default:"warn" oneof:"warn,revoke" doc:"What is done about a lease whose processes use more memory than it holds, unless its service says otherwise."`
 	Foreign   string  `key:"foreign" default:"show" oneof:"show,kill_orphans,kill" doc:"What is done about processes that use a GPU under no lease; orphans are those whose lease has ended."`
-	Context   gpu.MiB `key:"context_mb" default:"500" min:"0" doc:"What a CUDA context takes of the memory of a lease: the limits of libraries are set lower by it."`
+	Context   gpu.MiB `key:"context_mb" default:"600" min:"0" doc:"What a CUDA context takes of the memory of a lease: the limits of libraries are set lower by it."`
 	MPS       string  `key:"mps" default:"off" oneof:"off,on" doc:"Whether leases of memory on one NVIDIA GPU are enforced by the driver, through an MPS daemon per GPU and user; docs/enforcement.md says what that costs."`
 
 	// Devices holds what is different for single devices, by UUID.

@@ -35,7 +35,7 @@ func TestDefault(t *testing.T) {
 			Thresholds:       gpu.DefaultThresholds(),
 			ThrottleCooldown: 30 * time.Second, CriticalPause: time.Minute,
 			MemoryReserve: 512, MonitorInterval: time.Second, HistorySize: 200,
-			OverLimit: "warn", Foreign: "show", Context: 500, MPS: "off",
+			OverLimit: "warn", Foreign: "show", Context: 600, MPS: "off",
 		},
 		Optimization: config.Optimization{
 			Interval: 5 * time.Minute, MemoryThreshold: 0.85,

@@ -83,6 +83,14 @@ func as(uid int, path string) (net.Conn, error) {
 	results := make(chan result)
 	go func() {
 		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			// In /proc this thread stands for the whole process: another one does
+			// it, while this one is held.
+			conn, err := as(uid, path)
+			runtime.UnlockOSThread()
+			results <- result{conn, err}
+			return
+		}
 		if _, _, failed := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)); failed != 0 {
 			results <- result{nil, failed}
 			return

@@ -130,15 +130,17 @@ func (e *editor) capJAX(share float64, pool gpu.MiB, r *Receipt) {
 		r.miss("JAX: not limited, because the size of the device is not known")
 		return
 	}
-	for _, name := range []string{xlaOld, xlaNew} {
-		e.set(name, formatShare(e.smaller(name, share)))
+	// One name only: a jax that knows the newer one raises an error where both
+	// are set, and then quietly runs on the CPU (seen with 0.11 on an H200). All
+	// know the older one; the newer is for those who use it themselves.
+	name, other := xlaOld, xlaNew
+	if _, newer := e.get(xlaNew); newer {
+		name, other = xlaNew, xlaOld
 	}
-	// Seen with jax 0.11 on an H200: where it takes memory as it needs it, it
-	// takes no notice of the share.
-	if own, there := e.get(xlaGreed); there && own != "true" {
-		e.set(xlaGreed, "true")
-	}
-	r.hold("JAX: at most %s, taken at once (%s)", pool, xlaNew)
+	share = min(e.smaller(name, share), e.smaller(other, share))
+	e.set(name, formatShare(share))
+	e.unset(other)
+	r.hold("JAX: at most %s, taken at once unless %s is false (%s)", pool, xlaGreed, name)
 }
 
 // smaller is a share, or what the user set if that is less.

@@ -46,7 +46,7 @@ func TestEnvironment(t *testing.T) {
 	const share, bytes = "0.025011", "3770679296"
 	framework := []string{
 		"CUPY_GPU_MEMORY_LIMIT=" + bytes,
-		"XLA_PYTHON_CLIENT_MEM_FRACTION=" + share, "XLA_CLIENT_MEM_FRACTION=" + share,
+		"XLA_PYTHON_CLIENT_MEM_FRACTION=" + share,
 		"PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:" + share, "PYTORCH_ALLOC_CONF=per_process_memory_fraction:" + share,
 		"TF_FORCE_GPU_ALLOW_GROWTH=true",
 	}
@@ -109,7 +109,7 @@ func TestEnvironment(t *testing.T) {
 				"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "TF_FORCE_GPU_ALLOW_GROWTH=false",
 			},
 			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), []string{
-				"CUPY_GPU_MEMORY_LIMIT=1%", "XLA_CLIENT_MEM_FRACTION=0.01", "XLA_PYTHON_CLIENT_MEM_FRACTION=" + share,
+				"CUPY_GPU_MEMORY_LIMIT=1%", "XLA_CLIENT_MEM_FRACTION=0.01",
 				"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True,per_process_memory_fraction:" + share,
 				"PYTORCH_ALLOC_CONF=expandable_segments:True,per_process_memory_fraction:" + share,
 				"TF_FORCE_GPU_ALLOW_GROWTH=false",

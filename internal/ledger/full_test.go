@@ -70,7 +70,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// gate holds the clerk up until what follows has gathered in one batch.
+// gate occupies the office until what follows has gathered in one batch.
 func (k *keeper) gate() (open func()) {
 	entered, opened, passed := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -147,7 +147,8 @@ func TestBrokenDisk(t *testing.T) {
 		if d := <-short; status(d.err) != "timeout" {
 			t.Errorf("short got %v", d.err)
 		}
-		time.Sleep(10 * time.Minute)
+		time.Sleep(10*time.Minute + retry/2) // between two tries
+		synctest.Wait()
 		if got := k.leases(); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("leases are %v", got)
 		}
@@ -171,6 +172,7 @@ func TestLeavingWhileTheDiskIsBroken(t *testing.T) {
 		given := make(chan error, 1)
 		go func() { given <- k.giveBack(granted, "for a test") }()
 		time.Sleep(time.Minute)
+		synctest.Wait() // it is tried again at this very moment
 		if got := k.leases(); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("leases are %v", got)
 		}

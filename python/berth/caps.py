@@ -42,17 +42,20 @@ def cap(memory: Amount, libraries: Optional[Iterable[str]] = None) -> Dict[str, 
     return {name: _CAPS[name](LIBRARIES[name].module(), amount) for name in names}
 
 
+def _jax_name() -> str:
+    newer = "XLA_CLIENT_MEM_FRACTION"
+    return newer if newer in os.environ else "XLA_PYTHON_CLIENT_MEM_FRACTION"
+
+
 def environment(memory_mb: int, total_mb: int) -> Dict[str, str]:
     """The variables that limit libraries which start later, on a GPU with
     ``total_mb`` of memory."""
     fraction = "%.6f" % (int(1e6 * memory_mb / total_mb) / 1e6 if 0 < memory_mb < total_mb else 1)
     variables = {
         "CUPY_GPU_MEMORY_LIMIT": str(memory_mb << 20),
-        "XLA_PYTHON_CLIENT_MEM_FRACTION": fraction,  # the older name
-        "XLA_CLIENT_MEM_FRACTION": fraction,
-        # Where jax takes memory as it needs it, it takes no notice of the share
-        # (seen with jax 0.11 on an H200).
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "true",
+        # One name only: where both are set, a jax that knows the newer one raises
+        # an error and then quietly runs on the CPU (seen with 0.11 on an H200).
+        _jax_name(): fraction,
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     }
     if _torch_takes_fraction():

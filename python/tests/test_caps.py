@@ -87,7 +87,7 @@ class Caps(unittest.TestCase):
 class Environment(unittest.TestCase):
     def test_fractions_are_never_too_large(self):
         for memory, total, want in ((4096, 143771, "0.028489"), (1, 3, "0.333333"), (100, 50, "1.000000")):
-            self.assertEqual(caps.environment(memory, total)["XLA_CLIENT_MEM_FRACTION"], want)
+            self.assertEqual(caps.environment(memory, total)["XLA_PYTHON_CLIENT_MEM_FRACTION"], want)
 
     def test_torch_is_told_only_if_it_understands(self):
         for version, told in (("2.9.1", False), ("2.11.0+cu130", True), ("1.13.0a0", False), ("3.0", True)):
