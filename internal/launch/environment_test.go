@@ -118,11 +118,12 @@ func TestEnvironment(t *testing.T) {
 		"framework with limits of the user that are no limits": {
 			lease: leased(Framework, 4096, one), ladder: Ladder{Context: 500},
 			environ: []string{"CUPY_GPU_MEMORY_LIMIT=0", "XLA_CLIENT_MEM_FRACTION=much", "PYTORCH_ALLOC_CONF=per_process_memory_fraction:0.5"},
-			want:    slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework),
+			want:    slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework[:1], []string{"XLA_CLIENT_MEM_FRACTION=" + share}, framework[2:]),
+			gone:    []string{"XLA_PYTHON_CLIENT_MEM_FRACTION"},
 		},
 		"framework with an old PyTorch": {
 			lease: leased(Framework, 4096, one), ladder: Ladder{Context: 500, Torch: "2.9.1+cu128"},
-			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework[:3], framework[5:]),
+			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework[:2], framework[4:]),
 			gone: []string{"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"},
 		},
 		"framework with a PyTorch that knows": {
@@ -131,7 +132,7 @@ func TestEnvironment(t *testing.T) {
 		},
 		"framework on a device of unknown size": {
 			lease: leased(Framework, 4096, gpu.Device{UUID: "GPU-a", MemoryTotal: -1}), ladder: Ladder{Context: 500},
-			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework[:1], framework[5:]),
+			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework[:1], framework[4:]),
 			gone: []string{"XLA_CLIENT_MEM_FRACTION", "PYTORCH_ALLOC_CONF"},
 		},
 		"inside another lease": {
