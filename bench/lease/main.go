@@ -33,8 +33,8 @@ func main() {
 	var o options
 	flag.StringVar(&o.berth, "berth", "../../bin/berth", "the binary to measure")
 	flag.StringVar(&o.dir, "dir", "", "where to write: a folder on the disk to measure (default: the one for temporary files)")
-	flag.IntVar(&o.rounds, "rounds", 4, "how often each is measured; they take turns")
-	flag.DurationVar(&o.each, "each", 1200*time.Millisecond, "how long one measurement takes")
+	flag.IntVar(&o.rounds, "rounds", 5, "how often each is measured; they take turns")
+	flag.DurationVar(&o.each, "each", time.Second, "how long one measurement takes")
 	clients := flag.String("clients", "1,16,64", "how many clients at a time")
 	only := flag.String("only", "", "measure berth and these alone: names, separated by commas")
 	flag.Parse()

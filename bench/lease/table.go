@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -40,24 +39,54 @@ func (t *table) add(name string, clients int, m measurement) {
 	t.cells[key] = append(t.cells[key], m)
 }
 
-// best is the round in which most was done: whatever else the machine did while
-// it was measured has only ever made things slower.
-func (t *table) best(name string, clients int) measurement {
-	return slices.MaxFunc(t.cells[cell{name, clients}], func(a, b measurement) int { return cmp.Compare(a.rate(), b.rate()) })
+// rates of the rounds, in the order in which they were.
+func (t *table) rates(name string, clients int) []float64 {
+	var rates []float64
+	for _, m := range t.cells[cell{name, clients}] {
+		rates = append(rates, m.rate())
+	}
+	return rates
+}
+
+// ratios are taken round by round, between measurements that were made close to
+// each other: what else the machine did then hit both.
+func (t *table) ratios(name string, clients int) []float64 {
+	ours, theirs := t.rates(t.names[0], clients), t.rates(name, clients)
+	for i := range ours {
+		ours[i] /= theirs[i]
+	}
+	return ours
+}
+
+// times of all rounds together.
+func (t *table) times(name string, clients int) []time.Duration {
+	var all []time.Duration
+	for _, m := range t.cells[cell{name, clients}] {
+		all = append(all, m.times...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// spread is the median with the least and the most.
+func spread(values []float64, format string) string {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	middle := (sorted[(n-1)/2] + sorted[n/2]) / 2
+	return fmt.Sprintf(format+" ("+format+" to "+format+")", middle, sorted[0], sorted[n-1])
 }
 
 func (t *table) print(w io.Writer) {
 	fmt.Fprintf(w, "\n| clients | | ops/s | p50 | p99 | %s does so many times as much |\n|---:|---|---:|---:|---:|---:|\n", t.names[0])
 	for _, clients := range t.clients {
-		ours := t.best(t.names[0], clients).rate()
 		for i, name := range t.names {
-			m := t.best(name, clients)
 			ratio := ""
 			if i > 0 {
-				ratio = fmt.Sprintf("%.2f", ours/m.rate())
+				ratio = spread(t.ratios(name, clients), "%.2f")
 			}
-			fmt.Fprintf(w, "| %d | %s | %.0f | %s | %s | %s |\n", clients, name, m.rate(),
-				short(quantile(m.times, 0.5)), short(quantile(m.times, 0.99)), ratio)
+			times := t.times(name, clients)
+			fmt.Fprintf(w, "| %d | %s | %s | %s | %s | %s |\n", clients, name, spread(t.rates(name, clients), "%.0f"),
+				short(quantile(times, 0.5)), short(quantile(times, 0.99)), ratio)
 		}
 	}
 }
@@ -89,7 +118,7 @@ func describe(w io.Writer, dir string, o options) error {
 	for _, program := range []string{"redis-server", "postgres", "etcd"} {
 		fmt.Fprintln(w, version(program))
 	}
-	fmt.Fprintf(w, "the best of %d rounds of %v; an operation is one acquire or one release\n", o.rounds, o.each)
+	fmt.Fprintf(w, "%d rounds of %v: median (least to most), times over all rounds; an operation is one acquire or one release\n", o.rounds, o.each)
 	return nil
 }
 

@@ -70,7 +70,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// gate occupies the office until what follows has gathered in one batch.
+// gate holds the clerk up until what follows has gathered in one batch.
 func (k *keeper) gate() (open func()) {
 	entered, opened, passed := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {

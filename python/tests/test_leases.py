@@ -21,7 +21,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 def child(code):
     """A program that prints a line, holding something, and waits for its end."""
     return subprocess.Popen(
-        [sys.executable, "-c", "import berth, os, sys\n" + code],
+        [sys.executable, "-c", "import berth, os, signal, sys\n"
+                "signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs this may ignore it\n" + code],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env=dict(os.environ, PYTHONPATH=os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])),
     )  # fmt: skip
