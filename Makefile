@@ -53,7 +53,19 @@ bench-exec: build ## start a program under a lease, beside fork and exec, task-s
 bench-journal: ## the journal beside bbolt
 	cd bench/journal && go run .
 
+.PHONY: bench-batch
+bench-batch: build ## a batch beside its lower bound, static chunks, GNU parallel and a process pool
+	go run ./bench/batch
+
+.PHONY: batch-chaos
+batch-chaos: ## hundreds of batches with something killed in each (minutes)
+	go test ./internal/batch -run Chaos -batch.runs=300 -timeout 30m
+
 .PHONY: gpu
 gpu: build ## try and measure it on this machine's NVIDIA GPU
 	$(BUILD) -o bin/samplecost ./bench/gpu/samplecost
 	bench/gpu/foundations.sh
+	bench/gpu/exec.sh
+	bench/gpu/plan.sh
+	bench/gpu/batch.sh
+	PYTHONPATH=python python3 bench/gpu/conversions.py
