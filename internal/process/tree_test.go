@@ -16,7 +16,9 @@ import (
 // family starts a shell with a child that outlives it, and returns both.
 func family(t *testing.T) (shell *exec.Cmd, grandchild ID) {
 	t.Helper()
-	shell = exec.Command("sh", "-c", "cat <&3 & echo $!; read line")
+	// The grandchild says who it is itself: by then it has become what it is,
+	// and its environment with it.
+	shell = exec.Command("sh", "-c", `sh -c 'echo $$; read line <&3' & read line`)
 	keep, stdin, err := os.Pipe() // ends the grandchild when the test does
 	if err != nil {
 		t.Fatal(err)
