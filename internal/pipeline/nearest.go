@@ -3,6 +3,8 @@ package pipeline
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-gpu/berth/internal/spelling"
 )
 
 // nearest is the word that begins like word, or else differs from it in the
@@ -14,7 +16,7 @@ func nearest(word string, words []string) (best string, near bool) {
 		if len(word) >= 3 && strings.HasPrefix(w, word) {
 			return w, true
 		}
-		if d := distance(word, strings.ToLower(w)); d < fewest {
+		if d := spelling.Distance(word, strings.ToLower(w)); d < fewest {
 			best, fewest = w, d
 		}
 	}
@@ -27,30 +29,6 @@ func suggest(word, noun string, words []string) string {
 		return fmt.Sprintf("did you mean %s?", best)
 	}
 	return fmt.Sprintf("%s: %s", noun, listed(words))
-}
-
-// distance counts the letters to insert, remove or replace (Levenshtein). Only
-// the beginning of a very long word counts.
-func distance(a, b string) int {
-	const longest = 64
-	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // listed names things with commas; of many, the first few.

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/spelling"
 )
 
 // reader takes values out of YAML and collects complaints instead of stopping
@@ -119,7 +120,7 @@ func suggest(word, what string, fields []field) string {
 		keys = append(keys, f.key)
 	}
 	nearest := byDistance(word, keys)[0]
-	if distance(clip(word), nearest) <= len(nearest)/2 {
+	if spelling.Distance(clip(word), nearest) <= len(nearest)/2 {
 		return fmt.Sprintf("did you mean %q?", nearest)
 	}
 	return what + " may have " + strings.Join(keys, ", ")

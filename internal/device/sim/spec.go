@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/spelling"
 )
 
 const (
@@ -91,7 +92,7 @@ func unknownModel(known *catalog, name string) error {
 func byDistance(word string, words []string) []string {
 	word = clip(word)
 	sorted := slices.Clone(words)
-	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(distance(word, a), distance(word, b)) })
+	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(spelling.Distance(word, a), spelling.Distance(word, b)) })
 	return sorted
 }
 
@@ -102,25 +103,4 @@ func clip(text string) string {
 		return string(runes[:most]) + "…"
 	}
 	return text
-}
-
-// distance counts the letters to insert, delete or replace to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			changed := diagonal
-			if a[i] != b[j] {
-				changed++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(changed, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
