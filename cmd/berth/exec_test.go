@@ -203,7 +203,7 @@ func TestPipes(t *testing.T) {
 	ways, _ := launchers(t)
 	for name, line := range map[string]string{
 		"in the middle":                 `printf 'b\na\n' | "$@" sort | cat`,
-		"with a reader who has enough":  `{ "$@" yes; echo "yes ended with $?" >&2; } | head -n 2`,
+		"with a reader who has enough":  `"$@" yes | head -n 2; echo "yes ended with ${PIPESTATUS[0]}"`,
 		"with what is written to error": `"$@" sh -c 'echo out; echo err >&2' 2>&1 >/dev/null | cat`,
 		"with nothing to read":          `"$@" cat </dev/null; echo $?`,
 		"with closed outputs":           `"$@" sh -c 'echo x' >&- 2>&-; echo $?`,
