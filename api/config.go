@@ -8,6 +8,9 @@ type GPUConfig struct {
 
 	ThrottleCooldown float64          `json:"throttle_cooldown_seconds" doc:"How long a better state must hold before it counts."`
 	CriticalPause    float64          `json:"critical_pause_seconds" doc:"The same for leaving CRITICAL."`
+	Quarantine       float64          `json:"quarantine_seconds" doc:"How long nothing is granted on a device after a fault of its own."`
+	Probation        float64          `json:"probation_seconds" doc:"How long it has half its slots after that."`
+	SlotReturn       float64          `json:"slot_return_seconds" doc:"How long memory must last before a device has a slot back that it lost because its memory ran out."`
 	MemoryLimit      gpu.Opt[gpu.MiB] `json:"memory_limit_mb" doc:"How much of a device's memory berth may lease; null: all of it."`
 	MemoryReserve    gpu.MiB          `json:"memory_reserve_mb" doc:"How much of that is never leased."`
 	MaxPipelines     gpu.Opt[int]     `json:"max_pipelines" doc:"Slots of a device; null: CPUs / devices, rounded up."`
@@ -44,6 +47,9 @@ type DeviceConfig struct {
 type GPUChange struct {
 	DeviceConfig
 
+	Quarantine      gpu.Opt[float64]        `json:"quarantine_seconds,omitzero"`
+	Probation       gpu.Opt[float64]        `json:"probation_seconds,omitzero"`
+	SlotReturn      gpu.Opt[float64]        `json:"slot_return_seconds,omitzero"`
 	MonitorInterval gpu.Opt[float64]        `json:"monitor_interval,omitzero"`
 	HistorySize     gpu.Opt[int]            `json:"history_size,omitzero"`
 	OverLimit       string                  `json:"over_limit,omitempty" enum:"warn,revoke"`

@@ -16,12 +16,23 @@ type Status struct {
 	Health     gpu.Health  `json:"health" enum:"healthy,unhealthy,unknown"`
 	Sample     *gpu.Sample `json:"sample,omitempty" doc:"The newest sample; absent until the device has answered once."`
 	Slots      Slots       `json:"slots"`
+	Trust      *Trust      `json:"trust,omitempty" doc:"Present while the device is not fully trusted."`
+}
+
+// Trust is how far a device is trusted after something went wrong on it.
+type Trust struct {
+	Phase    string     `json:"phase,omitempty" enum:"quarantine,probation" doc:"Absent if only slots are withheld."`
+	Since    *time.Time `json:"since,omitempty"`
+	Until    *time.Time `json:"until,omitempty" doc:"The earliest end of the phase."`
+	Why      string     `json:"why,omitempty" doc:"What began it."`
+	Withheld int        `json:"slots_withheld" doc:"Slots that the device does not have for a while, because its memory ran out."`
 }
 
 // Slots is how many pipelines a device runs and may run.
 type Slots struct {
 	Active   int `json:"active"`
 	Capacity int `json:"capacity" doc:"max_pipelines of the device."`
+	Usable   int `json:"usable" doc:"How many of them may be in use now, by the state of the device and by trust."`
 }
 
 // StatusAll is every device, and how much of the machine is in use.
@@ -80,7 +91,7 @@ type Throttle struct {
 	State      gpu.State  `json:"state" enum:"OPTIMAL,NORMAL,THROTTLED,CRITICAL,UNAVAILABLE"`
 	Multiplier float64    `json:"multiplier"`
 	Throttle   bool       `json:"should_throttle" doc:"Work should run below full speed."`
-	Stop       bool       `json:"should_stop" doc:"Above temp_critical: stop now."`
+	Stop       bool       `json:"should_stop" doc:"Above temp_critical, or in quarantine: stop now."`
 	Until      *time.Time `json:"until,omitempty" doc:"The earliest time at which a better state is possible, when a cooldown runs."`
 	Reason     string     `json:"reason"`
 }

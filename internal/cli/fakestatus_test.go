@@ -54,6 +54,6 @@ func fakeDevice(index int, name string, state gpu.State, total gpu.MiB, s gpu.Sa
 			PCI: "0000:1b:00.0", MemoryTotal: total, PowerLimit: gpu.Some[gpu.Watts](700), TempSlowdown: gpu.Some[gpu.Celsius](89),
 			NUMANode: gpu.Some(0),
 		},
-		State: state, Multiplier: state.Multiplier(), Health: gpu.Healthy, Sample: &s, Slots: api.Slots{Active: 1, Capacity: 4},
+		State: state, Multiplier: state.Multiplier(), Health: gpu.Healthy, Sample: &s, Slots: api.Slots{Active: 1, Capacity: 4, Usable: 4},
 	}
 }

@@ -52,8 +52,8 @@ func (s *oneDevice) facts(to screen) []fact {
 		{"clocks", join(optionalWord(m.ClockSM, "SM %.0f MHz"), optionalWord(m.ClockMemory, "memory %.0f MHz"))},
 		{"held back by", heldBack(m.Throttle)},
 		{"fan", optionalWord(m.Fan, "%.0f %%")},
-		{"slots", fmt.Sprintf("%d of %d in use", s.Slots.Active, s.Slots.Capacity)},
-		{"health", string(s.Health)},
+		{"slots", s.slots()},
+		{"health", join(string(s.Health), distrust(s.Trust, to))},
 		{"uuid", d.UUID},
 		{"driver", join(d.Driver, "through "+d.Backend)},
 		{"bus", s.bus()},
@@ -84,6 +84,14 @@ func (s *oneDevice) leased() string {
 	}
 	if l.Available == 0 && l.Reason != "" {
 		text += ": " + l.Reason
+	}
+	return text
+}
+
+func (s *oneDevice) slots() string {
+	text := fmt.Sprintf("%d of %d in use", s.Slots.Active, s.Slots.Capacity)
+	if s.Slots.Usable < s.Slots.Capacity {
+		text = join(text, fmt.Sprintf("%d may be, as it is now", s.Slots.Usable))
 	}
 	return text
 }

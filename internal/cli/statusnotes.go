@@ -10,7 +10,7 @@ import (
 
 // isWell reports whether there is nothing to say about a device.
 func isWell(d api.Status) bool {
-	return !d.State.Worse(gpu.Normal) && d.Health != gpu.Unhealthy
+	return !d.State.Worse(gpu.Normal) && d.Health != gpu.Unhealthy && d.Trust == nil
 }
 
 // complaint says what is the matter with a device.
@@ -29,10 +29,33 @@ func complaint(d api.Status, to screen) string {
 	if d.Reason != "" {
 		text += ": " + clean(d.Reason)
 	}
-	if d.State == gpu.Unavailable && d.Sample != nil {
+	if d.State != gpu.Unavailable {
+		if not := distrust(d.Trust, to); not != "" {
+			text += "; " + not
+		}
+	}
+	if d.State == gpu.Unavailable && d.Health == gpu.HealthUnknown && d.Sample != nil {
 		text += fmt.Sprintf(" (last sample %s ago)", span(to.now.Sub(d.Sample.Time)))
 	}
 	return to.hang(stateColour(d.State), mark, text)
+}
+
+// distrust says how far a device is not trusted; empty if it is.
+func distrust(t *api.Trust, to screen) string {
+	if t == nil {
+		return ""
+	}
+	text := ""
+	switch t.Phase {
+	case "quarantine":
+		text = "in quarantine for another " + span(t.Until.Sub(to.now)) + " at least: " + clean(t.Why)
+	case "probation":
+		text = "on probation for another " + span(t.Until.Sub(to.now)) + ", with half its slots: " + clean(t.Why)
+	}
+	if t.Withheld > 0 {
+		text = join(text, plural(t.Withheld, "slot")+" withheld, as its memory ran out")
+	}
+	return text
 }
 
 // totals sums up what is under the table.

@@ -71,6 +71,9 @@ type GPU struct {
 
 	ThrottleCooldown time.Duration    `key:"throttle_cooldown_seconds" default:"30" min:"0" max:"86400" doc:"How long a better state must hold before it counts."`
 	CriticalPause    time.Duration    `key:"critical_pause_seconds" default:"60" min:"0" max:"86400" doc:"The same for leaving CRITICAL."`
+	Quarantine       time.Duration    `key:"quarantine_seconds" default:"60" min:"1" max:"86400" doc:"How long nothing is granted on a device after a fault of its own; twice as long for each further fault within a day."`
+	Probation        time.Duration    `key:"probation_seconds" default:"300" min:"0" max:"86400" doc:"How long a device has half its slots after that."`
+	SlotReturn       time.Duration    `key:"slot_return_seconds" default:"300" min:"1" max:"86400" doc:"How long memory must last before a device has a slot back that it lost because its memory ran out."`
 	MemoryLimit      gpu.Opt[gpu.MiB] `key:"memory_limit_mb" min:"1" absent:"all of it" doc:"How much of a device's memory berth may lease."`
 	MemoryReserve    gpu.MiB          `key:"memory_reserve_mb" default:"512" min:"0" doc:"How much of that is never leased."`
 	MaxPipelines     gpu.Opt[int]     `key:"max_pipelines" min:"1" max:"10000" absent:"CPUs / devices, rounded up" doc:"How many pipelines a device runs at the same time: its slots."`

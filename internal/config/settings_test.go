@@ -34,6 +34,7 @@ func TestDefault(t *testing.T) {
 		GPU: config.GPU{
 			Thresholds:       gpu.DefaultThresholds(),
 			ThrottleCooldown: 30 * time.Second, CriticalPause: time.Minute,
+			Quarantine: time.Minute, Probation: 5 * time.Minute, SlotReturn: 5 * time.Minute,
 			MemoryReserve: 512, MonitorInterval: time.Second, HistorySize: 200,
 			OverLimit: "warn", Foreign: "show", Context: 600, MPS: "off",
 		},
@@ -63,6 +64,9 @@ gpu:
   temp_optimal: 60.5
   throttle_cooldown_seconds: 500ms
   critical_pause_seconds: 1m30s
+  quarantine_seconds: 20
+  probation_seconds: 0
+  slot_return_seconds: 1s
   memory_limit_mb: 4GiB
   memory_reserve_mb: 0
   max_pipelines: 3
@@ -100,6 +104,7 @@ func TestEverythingInAFile(t *testing.T) {
 		GPU: config.GPU{
 			Thresholds:       thresholds,
 			ThrottleCooldown: 500 * time.Millisecond, CriticalPause: 90 * time.Second,
+			Quarantine: 20 * time.Second, Probation: 0, SlotReturn: time.Second,
 			MemoryLimit: gpu.Some[gpu.MiB](4096), MaxPipelines: gpu.Some(3),
 			MonitorInterval: 100 * time.Millisecond, HistorySize: 200,
 			OverLimit: "revoke", Foreign: "kill_orphans", Context: 1024, MPS: "on",

@@ -22,6 +22,7 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/httpapi"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -59,6 +60,7 @@ type Daemon struct {
 	history  *history.History
 	watchdog *watchdog.Watchdog
 	mps      *mps.Pool
+	trust    *standings
 	handler  http.Handler
 	streams  sync.WaitGroup // lease streams that are open
 
@@ -100,8 +102,9 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
-		Event: publish, Cost: exporter.Cost, Reading: d.observe,
+		Event: func(e gpu.Event) { publish(d.charge(e)) }, Cost: exporter.Cost, Reading: d.observe, Standing: d.trust.changed,
 	})
+	d.monitor.Recall(d.trust.copy())
 	d.batches = batches.New(publish, func(uuid string) bool {
 		r, known := d.monitor.Find(uuid)
 		return known && r.Device.UUID == uuid
@@ -139,6 +142,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.keepMPS(d.settings.load().Config)
 	var running sync.WaitGroup
 	running.Go(func() { _ = d.history.Run(ctx) }) // a history that cannot be kept is only a guess less
+	running.Go(func() { d.trust.run(ctx, func(err error) { d.log.Warn(err.Error()) }) })
 	running.Go(func() { d.watchdog.Run(ctx) })
 	running.Go(func() { d.mps.Run(ctx) })
 	running.Go(func() { _ = d.monitor.Run(ctx) })
@@ -184,6 +188,7 @@ func (d *Daemon) configure(c config.Config) {
 func monitoring(c config.GPU) monitor.Settings {
 	return monitor.Settings{
 		Interval: c.MonitorInterval, HistorySize: c.HistorySize,
+		Health: health.Rules{Quarantine: c.Quarantine, Probation: c.Probation, SlotReturn: c.SlotReturn},
 		Rules: func(uuid string) thermal.Rules {
 			d := c.For(uuid)
 			return thermal.Rules{Thresholds: d.Thresholds, Cooldown: d.ThrottleCooldown, CriticalPause: d.CriticalPause}

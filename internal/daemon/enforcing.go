@@ -26,11 +26,13 @@ import (
 const mpsLinger = time.Minute
 
 // openEnforcement makes what holds leases to their memory, and what remembers
-// how much they used.
+// how much they used and which devices are not to be trusted.
 func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) error {
 	c := o.Settings.Config
 	d.history = history.New()
+	remembered := ""
 	if !o.ReadOnly {
+		remembered = filepath.Join(c.Daemon.StateDir, "health.json")
 		kept, note, err := history.Open(filepath.Join(c.Daemon.StateDir, "history.json"))
 		if err != nil {
 			return err
@@ -38,6 +40,10 @@ func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) error {
 		if d.history = kept; note != "" {
 			o.Log.Warn(note)
 		}
+	}
+	var err error
+	if d.trust, err = openStandings(remembered); err != nil {
+		return err
 	}
 	d.mps = mps.New(mps.Options{
 		Dir: filepath.Join(c.Daemon.StateDir, "mps"), Linger: mpsLinger, Processes: process.Proc(),

@@ -63,7 +63,7 @@ func leasing(c config.Config) ledger.Settings {
 
 // observation is a reading as the ledger takes it.
 func observation(r monitor.Reading) ledger.Observation {
-	o := ledger.Observation{Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason}
+	o := ledger.Observation{Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Standing: r.Standing}
 	if r.Sampled {
 		o.Sample = &r.Sample
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/thermal"
@@ -77,11 +78,24 @@ func (s *server) statusOf(r monitor.Reading) api.Status {
 		Multiplier: r.State.Multiplier(), Health: r.Health,
 	}
 	sum := s.Ledger.Sum(r.Device.UUID)
-	status.Slots = api.Slots{Active: sum.Active, Capacity: sum.MaxSlots}
+	status.Slots = api.Slots{Active: sum.Active, Capacity: sum.MaxSlots, Usable: sum.Usable}
+	status.Trust = trustOf(r.Standing)
 	if r.Sampled {
 		status.Sample = &r.Sample
 	}
 	return status
+}
+
+// trustOf is nil for a device that is fully trusted.
+func trustOf(s health.Standing) *api.Trust {
+	if s.Phase == health.Trusted && s.Withheld == 0 {
+		return nil
+	}
+	t := &api.Trust{Phase: string(s.Phase), Why: s.Why, Withheld: s.Withheld}
+	if s.Phase != health.Trusted {
+		t.Since, t.Until = &s.Since, &s.Until
+	}
+	return t
 }
 
 func (s *server) statusAll(context.Context, *struct{}) (*answer[api.StatusAll], error) {

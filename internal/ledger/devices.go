@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
@@ -12,8 +13,10 @@ type Observation struct {
 	Sample *gpu.Sample // nil: it did not answer
 	State  gpu.State
 	Health gpu.Health
-	Stop   bool   // above temp_critical: nothing is granted
+	Stop   bool   // above temp_critical, or in quarantine: nothing is granted
 	Reason string // why it is in this state
+
+	Standing health.Standing
 }
 
 // observed is a device as the ledger knows it.
@@ -27,10 +30,10 @@ type observed struct {
 // closed says why nothing is granted on a device; empty if it is.
 func (o *observed) closed() string {
 	switch {
-	case o.Stop:
-		return "it is too hot: " + o.Reason
 	case o.State == gpu.Unavailable:
 		return o.Reason
+	case o.Stop:
+		return "it is too hot: " + o.Reason
 	}
 	return ""
 }
@@ -54,7 +57,7 @@ func (l *Ledger) capacity(uuid string) {
 	}
 	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxSlots: slots}
 	if o.closed() == "" {
-		c.Usable = lease.UsableSlots(slots, o.State.Multiplier())
+		c.Usable = o.Standing.Slots(lease.UsableSlots(slots, o.State.Multiplier()))
 	}
 	l.book.SetCapacity(uuid, c)
 	l.refresh(uuid)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/monitor"
 )
 
@@ -193,7 +194,10 @@ func TestHealthAfterDeviceFault(t *testing.T) {
 				}
 			}
 		}
-		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Hooks{})
+		var kept []health.Standing // written by the one goroutine that judges the device
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Hooks{
+			Standing: func(_ string, s health.Standing) { kept = append(kept, s) },
+		})
 		stop := start(t, m)
 		want := func(when string, h gpu.Health) {
 			t.Helper()
@@ -206,12 +210,20 @@ func TestHealthAfterDeviceFault(t *testing.T) {
 		want("at the start", gpu.Healthy)
 		faults <- device.Fault{GPU: c.uuid(), Kind: device.FaultXID, Code: 79, Class: device.ClassDevice}
 		want("after a fault", gpu.Unhealthy)
-		settle(9 * 60)
+		settle(59)
+		want("in quarantine", gpu.Unhealthy)
+		settle(2)
+		want("on probation", gpu.HealthUnknown)
 		faults <- device.Fault{GPU: c.uuid(), Kind: device.FaultXID, Code: 79, Class: device.ClassDevice}
-		settle(9 * 60)
-		want("nine minutes after the second", gpu.Unhealthy)
-		settle(61)
-		want("ten minutes after the second", gpu.Healthy)
+		settle(119)
+		want("in quarantine again, for twice as long", gpu.Unhealthy)
+		settle(2)
+		want("on probation again", gpu.HealthUnknown)
+		settle(5 * 60)
+		want("after a good probation", gpu.Healthy)
+		if len(kept) == 0 || kept[len(kept)-1].Relapses != 1 {
+			t.Errorf("kept %+v, want the relapse to be remembered", kept)
+		}
 
 		faults <- device.Fault{GPU: c.uuid(), Kind: device.FaultXID, Code: 79, Class: device.ClassDevice}
 		lost.Store(true)
@@ -219,7 +231,35 @@ func TestHealthAfterDeviceFault(t *testing.T) {
 		want("lost", gpu.HealthUnknown)
 		lost.Store(false)
 		settle(1)
-		want("lost and back", gpu.Healthy)
+		want("lost and back", gpu.HealthUnknown)
+		stop()
+	})
+}
+
+// A device that was in quarantine when the daemon was killed still is when it
+// is back, and its memory running out costs it a slot.
+func TestStandingIsRecalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		c := &card{fast: func(s *gpu.Sample) error {
+			s.MemoryTotal, s.MemoryUsed = gpu.Some(gpu.MiB(1000)), gpu.Some(gpu.MiB(990))
+			return nil
+		}}
+		var before health.Standing
+		before.Fail(health.DefaultRules(), time.Now().Add(-30*time.Second), "XID 48")
+		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
+		m.Recall(map[string]health.Standing{c.uuid(): before})
+		stop := start(t, m)
+		settle(0.5)
+		if r := find(t, m, ""); r.State != gpu.Unavailable || r.Health != gpu.Unhealthy || !r.Until.Equal(before.Until) {
+			t.Errorf("%s and %s until %v, want it in quarantine until %v", r.State, r.Health, r.Until, before.Until)
+		}
+		settle(30)
+		if r := find(t, m, ""); r.State != gpu.Critical || r.Standing.Withheld != 1 {
+			t.Errorf("%s with %d slots withheld", r.State, r.Standing.Withheld)
+		}
+		wantTold(t, &n, c.uuid(), "0 device_found", "0 slots_changed", "30 device_probation",
+			"30 state_change UNAVAILABLE→CRITICAL", "30 throttle", "30 critical")
 		stop()
 	})
 }

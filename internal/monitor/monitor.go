@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/thermal"
 )
 
@@ -25,11 +26,15 @@ type Settings struct {
 	Interval    time.Duration                   // between two samples of a device; zero: 1 s
 	HistorySize int                             // samples kept per device; zero: 200
 	Rules       func(uuid string) thermal.Rules // what a device is judged by; nil: the default for all
+	Health      health.Rules                    // how a device that failed is trusted again; zero: the default
 }
 
 func (s Settings) withDefaults() Settings {
 	s.Interval = cmp.Or(max(s.Interval, 0), time.Second)
 	s.HistorySize = cmp.Or(max(s.HistorySize, 0), 200)
+	if s.Health == (health.Rules{}) {
+		s.Health = health.DefaultRules()
+	}
 	if s.Rules == nil {
 		s.Rules = func(string) thermal.Rules { return thermal.DefaultRules() }
 	}
@@ -59,9 +64,10 @@ func (s Settings) slowPeriod() time.Duration {
 // the monitor anything; only Start and Stop are not for an Event hook that is
 // told about monitoring itself.
 type Hooks struct {
-	Event   func(gpu.Event) // Time is set, ID is not
-	Reading func(Reading)   // after every sample or miss
-	Cost    func(Cost)      // after every call to a device
+	Event    func(gpu.Event)               // Time is set, ID is not
+	Reading  func(Reading)                 // after every sample, miss or fault
+	Cost     func(Cost)                    // after every call to a device
+	Standing func(string, health.Standing) // of a device, by UUID, when it changed
 }
 
 // Cost is what one call to a device took.
@@ -83,6 +89,7 @@ const (
 type Monitor struct {
 	hooks   Hooks
 	sources []*source
+	before  map[string]health.Standing // by UUID, from an earlier life; not written to
 
 	adopting  sync.Mutex // held while the result of a scan is taken over
 	switching sync.Mutex // held by Start and Stop, so that their events come in order
@@ -109,6 +116,10 @@ func New(backends []device.Backend, s Settings, hooks Hooks) *Monitor {
 	}
 	return m
 }
+
+// Recall tells how devices stood in an earlier life, by UUID. It is for before
+// the first Run or Once.
+func (m *Monitor) Recall(standings map[string]health.Standing) { m.before = standings }
 
 // Run looks for devices, samples them and watches for faults until ctx ends.
 // When it returns, no driver is being asked any more, except by calls that

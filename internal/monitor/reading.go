@@ -5,20 +5,22 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/health"
 )
 
 // Reading is one device as it stands. It is a copy that does not change any
 // more; its lists and maps are shared with others and must not be written to.
 type Reading struct {
-	Device  gpu.Device
-	Sample  gpu.Sample // the newest; it stays when the device stops answering
-	Sampled bool       // there is one
-	State   gpu.State
-	Since   time.Time
-	Reason  string
-	Until   time.Time // the earliest time of a better state; zero while no cooldown runs
-	Stop    bool      // above temp_critical: holders must stop now
-	Health  gpu.Health
+	Device   gpu.Device
+	Sample   gpu.Sample // the newest; it stays when the device stops answering
+	Sampled  bool       // there is one
+	State    gpu.State
+	Since    time.Time
+	Reason   string
+	Until    time.Time // the earliest time of a better state; zero while no cooldown runs
+	Stop     bool      // above temp_critical, or in quarantine: holders must stop now
+	Health   gpu.Health
+	Standing health.Standing
 }
 
 // Readings is every device there ever was, by index, then UUID.

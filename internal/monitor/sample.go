@@ -8,6 +8,8 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/thermal"
 )
 
 // sample reads a device once, judges what it read, and tells. The fast metrics
@@ -67,18 +69,36 @@ func (m *Monitor) sampleSlow(ctx context.Context, u *unit, settings Settings) {
 func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sample) {
 	s.GPU, s.Time = u.uuid, now
 	rules := settings.Rules(u.uuid)
-	recovered := u.lost
+	before, recovered := u.standing, u.lost
 	if recovered {
-		u.lost, u.fault = false, time.Time{}
+		u.standing.Return(settings.Health, now)
 	}
-	v := u.tracker.Observe(rules, now, s)
-	u.keep(v, u.healthAt(now), s)
+	u.standing.Answer(settings.Health, now, thermal.Exhausted(rules.Thresholds, s))
+	u.lost, u.silent = false, false
+	v := u.judge(rules, now, s)
+	u.keep(v, s)
 	if recovered {
 		m.tellRecovered(u, now)
 	}
+	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, s)
 	m.tellHeat(u, now, v, rules, s)
 	m.tellReading(u)
+}
+
+// judge is the verdict about a device that answers.
+func (u *unit) judge(rules thermal.Rules, now time.Time, s *gpu.Sample) thermal.Verdict {
+	if u.standing.Phase == health.Quarantined {
+		return u.close(now)
+	}
+	return u.tracker.Observe(rules, now, s)
+}
+
+// close is the verdict about a device in quarantine. The caller holds judging.
+func (u *unit) close(now time.Time) thermal.Verdict {
+	v := u.tracker.Missed(now, u.standing.Reason())
+	v.Until, v.Stop = u.standing.Until, true
+	return v
 }
 
 // missed takes the lack of an answer. The caller holds judging.
@@ -91,9 +111,9 @@ func (m *Monitor) missed(u *unit, now time.Time, err error, deadline time.Durati
 		why = fmt.Sprintf("it does not answer within %v", deadline)
 	}
 	fell := errors.Is(err, device.ErrLost) && !u.lost
-	u.lost = u.lost || fell
+	u.lost, u.silent = u.lost || fell, true
 	v := u.tracker.Missed(now, why)
-	u.keep(v, gpu.HealthUnknown, nil)
+	u.keep(v, nil)
 	if fell {
 		m.tellLost(u, now)
 	}

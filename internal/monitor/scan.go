@@ -118,7 +118,7 @@ func (m *Monitor) adopt(src *source, found []device.Device) {
 		i := slices.IndexFunc(units, func(u *unit) bool { return u.uuid == described.UUID })
 		switch {
 		case i < 0:
-			u := newUnit(src, d, now)
+			u := newUnit(src, d, now, m.before[d.Describe().UUID])
 			u.judging.Lock() // so that device_found is the first thing told about it
 			units, fresh = append(units, u), append(fresh, u)
 		case units[i].source == src:

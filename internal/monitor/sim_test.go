@@ -8,6 +8,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
+	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/monitor"
 )
 
@@ -73,21 +74,27 @@ func TestLostAndFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, n, stop := simulate(t, "lost.yaml")
 		settle(5.4)
-		if r := find(t, m, "1"); r.Health != gpu.Unhealthy || r.State != gpu.Optimal {
-			t.Errorf("after XID 79: %s and %s", r.State, r.Health)
+		if r := find(t, m, "1"); r.Health != gpu.Unhealthy || r.State != gpu.Unavailable || !r.Stop {
+			t.Errorf("after XID 79: %s and %s, stop %v; want it in quarantine", r.State, r.Health, r.Stop)
 		}
 		settle(4)
 		if r := find(t, m, "1"); r.Health != gpu.HealthUnknown || r.State != gpu.Unavailable || !r.Sampled {
 			t.Errorf("lost: %s and %s, sampled %v; want it listed with its last sample", r.State, r.Health, r.Sampled)
 		}
 		settle(11)
-		if r := find(t, m, "1"); r.Health != gpu.Healthy || r.State != gpu.Optimal {
-			t.Errorf("back: %s and %s", r.State, r.Health)
+		if r := find(t, m, "1"); r.Health != gpu.HealthUnknown || r.State != gpu.Optimal || r.Standing.Phase != health.Probation {
+			t.Errorf("back: %s and %s in %q, want it on probation", r.State, r.Health, r.Standing.Phase)
+		}
+		settle(300)
+		if r := find(t, m, "1"); r.Health != gpu.Healthy || r.Standing.Phase != health.Trusted {
+			t.Errorf("five minutes later: %s in %q", r.Health, r.Standing.Phase)
 		}
 		wantTold(t, n, find(t, m, "1").Device.UUID,
 			"0 device_found", "0 state_change UNAVAILABLE→OPTIMAL", "5.2 device_fault",
-			"6 device_lost", "6 state_change OPTIMAL→UNAVAILABLE", "6 throttle",
-			"16 device_recovered", "16 state_change UNAVAILABLE→OPTIMAL", "16 resume")
+			"5.2 device_quarantined", "5.2 state_change OPTIMAL→UNAVAILABLE", "5.2 throttle",
+			"6 device_lost",
+			"16 device_recovered", "16 device_probation", "16 state_change UNAVAILABLE→OPTIMAL", "16 resume",
+			"316 device_recovered")
 		stop()
 	})
 }

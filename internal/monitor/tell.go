@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/thermal"
 )
 
 // The events about one device, in the order in which one observation can cause
-// them: device_lost or device_recovered, state_change, throttle or resume,
-// critical, overheat. The callers hold the judging lock of the unit.
+// them: device_lost or device_recovered, device_quarantined or
+// device_probation, slots_changed, state_change, throttle or resume, critical,
+// overheat. The callers hold the judging lock of the unit.
 
 // tell sends an event about a unit; text continues its name.
 func (m *Monitor) tell(u *unit, now time.Time, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) {
@@ -41,6 +43,38 @@ func (m *Monitor) tellLost(u *unit, now time.Time) {
 
 func (m *Monitor) tellRecovered(u *unit, now time.Time) {
 	m.tell(u, now, gpu.EventDeviceRecovered, gpu.Note, " is back: it answers again", nil)
+}
+
+// tellStanding tells how far a device is trusted, if that has changed.
+func (m *Monitor) tellStanding(u *unit, now time.Time, before health.Standing) {
+	s := u.standing
+	if s == before {
+		return
+	}
+	if m.hooks.Standing != nil {
+		m.hooks.Standing(u.uuid, s)
+	}
+	data := map[string]any{"phase": string(s.Phase)}
+	if !s.Until.IsZero() {
+		data["until"] = s.Until
+	}
+	switch {
+	case s.Phase == before.Phase:
+	case s.Phase == health.Quarantined:
+		m.tell(u, now, gpu.EventDeviceQuarantined, gpu.Serious, " is "+s.Reason()+"; nothing is granted there, and who uses it should stop", data)
+	case s.Phase == health.Probation:
+		m.tell(u, now, gpu.EventDeviceProbation, gpu.Warning, " is "+s.Reason(), data)
+	default:
+		m.tell(u, now, gpu.EventDeviceRecovered, gpu.Note, " is trusted again: it has all its slots", data)
+	}
+	if s.Withheld != before.Withheld {
+		data := map[string]any{"withheld": s.Withheld}
+		if s.Withheld > before.Withheld {
+			m.tell(u, now, gpu.EventSlots, gpu.Warning, fmt.Sprintf(" has %d slots less for a while: its memory ran out", s.Withheld), data)
+		} else {
+			m.tell(u, now, gpu.EventSlots, gpu.Note, fmt.Sprintf(" has a slot back: %d are still withheld", s.Withheld), data)
+		}
+	}
 }
 
 // tellState tells a change of state and what follows from it; s is nil if
@@ -74,6 +108,7 @@ func (m *Monitor) tellState(u *unit, now time.Time, v thermal.Verdict, s *gpu.Sa
 func (m *Monitor) tellHeat(u *unit, now time.Time, v thermal.Verdict, rules thermal.Rules, s *gpu.Sample) {
 	t, limit := s.Temperature.Or(0), rules.TempThrottle
 	switch {
+	case v.State == gpu.Unavailable: // in quarantine, and told to stop for that
 	case t > limit && !u.hot:
 		u.hot = true
 		data := measured(s)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/thermal"
 )
 
@@ -25,21 +26,23 @@ type unit struct {
 	// never while its driver is asked; it makes the hooks come one at a time.
 	judging   sync.Mutex
 	tracker   thermal.Tracker
-	lost      bool      // it fell off, and that was told
-	throttled bool      // work was told to slow down, and not yet to go on
-	hot       bool      // an overheat was told, and is not over
-	fault     time.Time // the newest device fault that still counts; zero: none
+	lost      bool // it fell off, and that was told
+	throttled bool // work was told to slow down, and not yet to go on
+	hot       bool // an overheat was told, and is not over
+	silent    bool // it did not answer when it was last asked
+	standing  health.Standing
 
 	mu      sync.RWMutex // guards what readers copy; nothing is called under it
 	device  gpu.Device
 	verdict thermal.Verdict
 	health  gpu.Health
+	trust   health.Standing // standing again, for readers
 	slow    gpu.Slow
 	history history
 	asked   time.Time // when the newest fast call began
 }
 
-func newUnit(src *source, d device.Device, now time.Time) *unit {
+func newUnit(src *source, d device.Device, now time.Time, before health.Standing) *unit {
 	described := d.Describe()
 	return &unit{
 		source:  src,
@@ -49,6 +52,9 @@ func newUnit(src *source, d device.Device, now time.Time) *unit {
 		device:  described,
 		verdict: thermal.Verdict{State: gpu.Unavailable, Since: now, Reason: "not measured yet"},
 		health:  gpu.HealthUnknown,
+
+		standing: before,
+		trust:    before,
 	}
 }
 
@@ -64,7 +70,7 @@ func (u *unit) reading() Reading {
 	defer u.mu.RUnlock()
 	v := u.verdict
 	r := Reading{
-		Device: u.device, State: v.State, Since: v.Since, Reason: v.Reason, Until: v.Until, Stop: v.Stop, Health: u.health,
+		Device: u.device, State: v.State, Since: v.Since, Reason: v.Reason, Until: v.Until, Stop: v.Stop, Health: u.health, Standing: u.trust,
 	}
 	if s := u.history.newest(); s != nil {
 		r.Sample, r.Sampled = *s, true
@@ -98,11 +104,12 @@ func (u *unit) begin(now time.Time) {
 	u.asked = now
 }
 
-// keep stores a verdict and the sample it is about; nil for a miss.
-func (u *unit) keep(v thermal.Verdict, h gpu.Health, s *gpu.Sample) {
+// keep stores a verdict and the sample it is about; nil if nothing was
+// measured. The caller holds judging.
+func (u *unit) keep(v thermal.Verdict, s *gpu.Sample) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.verdict, u.health = v, h
+	u.verdict, u.health, u.trust = v, u.healthNow(), u.standing
 	if s != nil {
 		s.Slow = u.slow
 		u.history.add(s)
@@ -120,24 +127,14 @@ func (u *unit) keepSlow(slow gpu.Slow) {
 	}
 }
 
-// faultMemory is how long a device is unhealthy after its last device fault,
-// unless it was lost and came back before: a reset is the cure for most.
-const faultMemory = 10 * time.Minute
-
-// healthAt is the health of a device that answers.
-func (u *unit) healthAt(now time.Time) gpu.Health {
-	if !u.fault.IsZero() && now.Sub(u.fault) < faultMemory {
+// healthNow is what can be said about a device: on probation it still has to
+// show that it is well. The caller holds judging.
+func (u *unit) healthNow() gpu.Health {
+	switch {
+	case u.silent || u.standing.Phase == health.Probation:
+		return gpu.HealthUnknown
+	case u.standing.Phase == health.Quarantined:
 		return gpu.Unhealthy
 	}
 	return gpu.Healthy
-}
-
-// markUnhealthy makes a fault show before the next sample. A device that does
-// not answer stays unknown.
-func (u *unit) markUnhealthy() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.health == gpu.Healthy {
-		u.health = gpu.Unhealthy
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/health"
 )
 
 // watchRetry is how long to wait after a watch failed.
@@ -106,13 +107,25 @@ func (m *Monitor) faulted(f device.Fault) {
 		return
 	}
 	e.Text = name(u.description()) + ": " + e.Text
+	settings, _, _ := m.control()
 	u.judging.Lock()
 	defer u.judging.Unlock()
-	if f.Class == device.ClassDevice {
-		u.fault = now
-		u.markUnhealthy()
-	}
 	m.emit(e)
+	if f.Class == device.ClassDevice {
+		m.quarantine(u, settings.Health, now, faultText(f))
+	}
+}
+
+// quarantine closes a device at once, without waiting for the next sample. The
+// caller holds judging.
+func (m *Monitor) quarantine(u *unit, rules health.Rules, now time.Time, why string) {
+	before := u.standing
+	u.standing.Fail(rules, now, why)
+	v := u.close(now)
+	u.keep(v, nil)
+	m.tellStanding(u, now, before)
+	m.tellState(u, now, v, nil)
+	m.tellReading(u)
 }
 
 func faultText(f device.Fault) string {

@@ -54,6 +54,12 @@ func classifyMemory(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	return state, compare("memory use ", float64(v), crossed, " %")
 }
 
+// Exhausted reports that the memory of a device has run out, or as good as.
+func Exhausted(t gpu.Thresholds, s *gpu.Sample) bool {
+	v, ok := s.MemoryPercent().Get()
+	return ok && v > t.MemoryCritical
+}
+
 // tooHot reports a temperature at which holders must stop now.
 func tooHot(t gpu.Thresholds, s *gpu.Sample) bool {
 	v, ok := temperature(s)

@@ -1,0 +1,110 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+const twoFail = `
+devices:
+  - {model: h200, count: 2}
+timeline:
+  - {at: 5s, device: 0, xid: 48}
+  - {at: 6s, device: 1, xid: 31}
+`
+
+// A fault of a device closes it and tells who holds it; a fault of a program
+// is put down to its lease. A daemon that is killed meanwhile knows all of it
+// when it is back.
+func TestFaults(t *testing.T) {
+	scenario := filepath.Join(t.TempDir(), "fail.yaml")
+	if err := os.WriteFile(scenario, []byte(twoFail), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newPlace(t, "sim:"+scenario)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		d := p.open(t, ctx)
+		c, err := client.New(client.Options{Transport: client.Through(d.handler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); _ = d.monitor.Run(ctx) }()
+		go func() { _ = d.ledger.Run(ctx) }()
+		kept := make(chan struct{})
+		go func() { defer close(kept); d.trust.run(ctx, func(err error) { t.Error(err) }) }()
+		for _, ref := range []string{"0", "1"} {
+			if _, err := c.Allocate(ctx, api.Allocate{ID: "work-" + ref, Memory: 1024, GPU: ref}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Second) // simulated
+
+		told := map[gpu.EventCode]gpu.Event{}
+		events, _ := d.events.Kept(0)
+		for _, e := range events {
+			told[e.Code+gpu.EventCode(e.Lease)] = e
+		}
+		if e := told[gpu.EventDeviceQuarantined]; e.Data["leases"] == nil || e.Data["leases"].([]string)[0] != "work-0" {
+			t.Errorf("told of the quarantine: %+v, want who holds the device", e)
+		}
+		if e := told[gpu.EventDeviceFault+"work-1"]; !strings.HasSuffix(e.Text, "it is put down to work-1") {
+			t.Errorf("told of the fault of a program: %+v", e)
+		}
+		s, err := c.Status(ctx, "0")
+		if err != nil || s.State != gpu.Unavailable || s.Health != gpu.Unhealthy || s.Trust == nil || s.Trust.Phase != "quarantine" || s.Slots.Usable != 0 {
+			t.Errorf("status %+v, %v; want it in quarantine", s, err)
+		}
+		_, err = c.Allocate(ctx, api.Allocate{ID: "more", Memory: 1024, GPU: "0"})
+		var refused *api.Problem
+		if !errors.As(err, &refused) || !strings.Contains(fmt.Sprint(refused.Extra["devices"]), "in quarantine until") {
+			t.Errorf("asking for more of it: %+v, want the reason", err)
+		}
+		cancel()
+		<-done
+		<-kept
+	})
+
+	again, err := openStandings(filepath.Join(p.flags["daemon.state_dir"], "health.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, s := range again.copy() {
+		found = found || s.Phase == "quarantine" && strings.Contains(s.Why, "48")
+	}
+	if !found {
+		t.Errorf("remembered %+v, want a quarantine for XID 48", again.copy())
+	}
+}
+
+func TestDamagedStandingsAreNamed(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	path := filepath.Join(p.flags["daemon.state_dir"], "health.json")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), Options{Settings: settings, Version: "test"})
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
+		t.Errorf("opening said %v", err)
+	}
+}

@@ -1,0 +1,87 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"sync"
+
+	"github.com/berth-gpu/berth/internal/health"
+)
+
+// standings keeps across restarts how far devices are trusted: a daemon that
+// is killed does not let a device out of quarantine.
+type standings struct {
+	path  string // empty: they are not kept
+	dirty chan struct{}
+
+	mu  sync.Mutex // guards all
+	all map[string]health.Standing
+}
+
+// openStandings reads them. A file that cannot be understood is an error: to
+// start without it would be to trust what is not to be trusted.
+func openStandings(path string) (*standings, error) {
+	s := &standings{path: path, dirty: make(chan struct{}, 1), all: map[string]health.Standing{}}
+	if path == "" {
+		return s, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &s.all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which devices are in quarantine: %s: %w (remove the file to trust all of them)", path, err)
+	}
+	return s, nil
+}
+
+func (s *standings) copy() map[string]health.Standing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.all)
+}
+
+// changed notes how a device stands now. It does not wait for the disk.
+func (s *standings) changed(uuid string, now health.Standing) {
+	s.mu.Lock()
+	s.all[uuid] = now
+	s.mu.Unlock()
+	select {
+	case s.dirty <- struct{}{}:
+	default: // it is going to be written anyway
+	}
+}
+
+// run writes what changes until ctx ends, and what is left then.
+func (s *standings) run(ctx context.Context, complain func(error)) {
+	write := func() {
+		text, err := json.Marshal(s.copy())
+		if err == nil {
+			err = writeWhole(s.path, text)
+		}
+		if err != nil {
+			complain(fmt.Errorf("write down which devices are in quarantine: %w", err))
+		}
+	}
+	for s.path != "" {
+		select {
+		case <-s.dirty:
+			write()
+		case <-ctx.Done():
+			select {
+			case <-s.dirty:
+				write()
+			default:
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,130 @@
+// Package health decides how far a device is trusted after something went
+// wrong on it. It is rules only: faults, answers and times come in as
+// arguments, a standing goes out.
+//
+// A device whose fault is its own goes into quarantine: nothing is granted
+// there. When it has answered without a new fault for long enough it is on
+// probation with half its slots, and after that it is trusted again. One that
+// fails again within a day is kept in quarantine for twice as long each time.
+//
+// A device whose memory ran out has one slot less, each time, and gets them
+// back one by one while its memory lasts.
+package health
+
+import (
+	"fmt"
+	"time"
+)
+
+// Phase is how far a device is trusted.
+type Phase string
+
+// The phases. A device that was never in trouble has the empty one.
+const (
+	Trusted     Phase = ""
+	Quarantined Phase = "quarantine"
+	Probation   Phase = "probation"
+)
+
+// Rules is how long things take.
+type Rules struct {
+	Quarantine time.Duration // from the last fault to probation
+	Probation  time.Duration // from there to trust
+	SlotReturn time.Duration // from memory running out, to one slot back
+}
+
+// DefaultRules are the rules of a daemon that nobody configured.
+func DefaultRules() Rules {
+	return Rules{Quarantine: time.Minute, Probation: 5 * time.Minute, SlotReturn: 5 * time.Minute}
+}
+
+// Standing is how a device stands, with what has to be remembered of it across
+// restarts. The zero Standing is that of a device that was never in trouble.
+type Standing struct {
+	Phase Phase     `json:"phase,omitempty"`
+	Since time.Time `json:"since,omitzero"` // when the phase began
+	Until time.Time `json:"until,omitzero"` // the earliest end of the phase
+	Why   string    `json:"why,omitempty"`  // the fault that began it
+
+	Relapses int       `json:"relapses,omitempty"` // faults that came within a day after another was dealt with
+	Fault    time.Time `json:"fault,omitzero"`     // the newest one
+
+	Withheld int       `json:"withheld,omitempty"` // slots, after memory ran out
+	Full     bool      `json:"full,omitempty"`     // memory has run out, and still is
+	Counted  time.Time `json:"counted,omitzero"`   // when Withheld or Full last changed
+}
+
+const (
+	memory       = 24 * time.Hour // for which a fault makes the next one worse
+	mostRelapses = 6              // more do not lengthen the quarantine: with the default it is an hour then
+	mostWithheld = 16
+)
+
+// Fail notes a fault of the device itself. Faults that come while it is in
+// quarantine prolong that: one cause is often reported several times.
+func (s *Standing) Fail(r Rules, now time.Time, why string) {
+	if s.Phase != Quarantined {
+		if s.Fault.IsZero() || now.Sub(s.Fault) > memory {
+			s.Relapses = 0
+		} else {
+			s.Relapses = min(s.Relapses+1, mostRelapses)
+		}
+		s.Phase, s.Since, s.Why = Quarantined, now, why
+	}
+	s.Fault = now
+	s.Until = now.Add(r.Quarantine << s.Relapses)
+}
+
+// Return notes that a device is back that had fallen off: it was reset, which
+// is the cure for most faults, and has to show that it works.
+func (s *Standing) Return(r Rules, now time.Time) {
+	if s.Phase == Trusted {
+		s.Why = "it had fallen off the bus"
+	}
+	s.probation(r, now)
+}
+
+func (s *Standing) probation(r Rules, now time.Time) {
+	s.Phase, s.Since, s.Until = Probation, now, now.Add(r.Probation)
+}
+
+// Answer notes that the device answered, and whether its memory has run out.
+// Only a device that answers comes nearer to being trusted.
+func (s *Standing) Answer(r Rules, now time.Time, full bool) {
+	if s.Phase != Trusted && !now.Before(s.Until) {
+		if s.Phase == Quarantined {
+			s.probation(r, now)
+		} else {
+			s.Phase, s.Since, s.Until, s.Why = Trusted, time.Time{}, time.Time{}, ""
+		}
+	}
+	switch {
+	case full && !s.Full:
+		s.Withheld, s.Full, s.Counted = min(s.Withheld+1, mostWithheld), true, now
+	case !full && s.Full:
+		s.Full, s.Counted = false, now
+	case !full && s.Withheld > 0 && now.Sub(s.Counted) >= r.SlotReturn:
+		s.Withheld, s.Counted = s.Withheld-1, now
+	}
+}
+
+// Slots is how many of a device's slots may be used: at least one, as long as
+// anything may be granted at all.
+func (s Standing) Slots(all int) int {
+	left := all - s.Withheld
+	if s.Phase == Probation {
+		left /= 2
+	}
+	return min(max(left, 1), all)
+}
+
+// Reason says why the device is not trusted, to follow a colon; empty if it is.
+func (s Standing) Reason() string {
+	switch s.Phase {
+	case Quarantined:
+		return fmt.Sprintf("in quarantine until %s at least: %s", s.Until.UTC().Format("15:04:05 MST"), s.Why)
+	case Probation:
+		return fmt.Sprintf("on probation until %s, with half its slots: %s", s.Until.UTC().Format("15:04:05 MST"), s.Why)
+	}
+	return ""
+}
