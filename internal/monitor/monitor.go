@@ -47,7 +47,7 @@ func (s Settings) withDefaults() Settings {
 // by a machine that is starved, which must not look like one; the upper bound
 // keeps a long interval from hiding a hang.
 func (s Settings) deadline() time.Duration {
-	return min(max(s.Interval, 100*time.Millisecond), 2*time.Second)
+	return min(max(s.Interval, time.Second), 2*time.Second)
 }
 
 // slowPeriod is how often the costly metrics are read. They take tens of
