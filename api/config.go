@@ -11,13 +11,14 @@ type GPUConfig struct {
 	Quarantine       float64          `json:"quarantine_seconds" doc:"How long nothing is granted on a device after a fault of its own."`
 	Probation        float64          `json:"probation_seconds" doc:"How long it has half its slots after that."`
 	SlotReturn       float64          `json:"slot_return_seconds" doc:"How long memory must last before a device has a slot back that it lost because its memory ran out."`
-	MemoryLimit      gpu.Opt[gpu.MiB] `json:"memory_limit_mb" doc:"How much of a device's memory berth may lease; null: all of it."`
+	MemoryLimit      gpu.Opt[gpu.MiB] `json:"memory_limit_mb" nullable:"true" doc:"How much of a device's memory berth may lease; null: all of it."`
 	MemoryReserve    gpu.MiB          `json:"memory_reserve_mb" doc:"How much of that is never leased."`
-	MaxPipelines     gpu.Opt[int]     `json:"max_pipelines" doc:"Slots of a device; null: CPUs / devices, rounded up."`
+	MaxPipelines     gpu.Opt[int]     `json:"max_pipelines" nullable:"true" doc:"Slots of a device; null: CPUs / devices, rounded up."`
 	MonitorInterval  float64          `json:"monitor_interval" doc:"Seconds from one sample to the next."`
 	HistorySize      int              `json:"history_size" doc:"How many samples of each device are kept."`
 	OverLimit        string           `json:"over_limit" enum:"warn,revoke" doc:"What is done about a lease whose processes use more memory than it holds."`
 	Foreign          string           `json:"foreign" enum:"show,kill_orphans,kill" doc:"What is done about processes that use a GPU under no lease."`
+	Overheat         string           `json:"overheat" enum:"tell,revoke" doc:"What is done about leases on a device above temp_critical."`
 	Context          gpu.MiB          `json:"context_mb" doc:"What a CUDA context takes of the memory of a lease."`
 	MPS              string           `json:"mps" enum:"off,on" doc:"Whether leases of memory are enforced through MPS."`
 
@@ -54,6 +55,7 @@ type GPUChange struct {
 	HistorySize     gpu.Opt[int]            `json:"history_size,omitzero"`
 	OverLimit       string                  `json:"over_limit,omitempty" enum:"warn,revoke"`
 	Foreign         string                  `json:"foreign,omitempty" enum:"show,kill_orphans,kill"`
+	Overheat        string                  `json:"overheat,omitempty" enum:"tell,revoke"`
 	Context         gpu.Opt[gpu.MiB]        `json:"context_mb,omitzero"`
 	MPS             string                  `json:"mps,omitempty" enum:"off,on"`
 	Devices         map[string]DeviceConfig `json:"devices,omitempty" doc:"Changes for single devices, by UUID; null for one removes all that was set for it at run time."`

@@ -9,7 +9,7 @@ import (
 // Allocate asks for memory under an id of the caller's choice.
 type Allocate struct {
 	ID       string           `json:"allocation_id" minLength:"1" maxLength:"128" doc:"A name for the lease, not in use by another." example:"embedder-1"`
-	Memory   gpu.MiB          `json:"memory_mb" minimum:"1" maximum:"1099511627776" doc:"How much, on one device." example:"4096"`
+	Memory   gpu.MiB          `json:"memory_mb" minimum:"1" maximum:"1073741824" doc:"How much, on one device." example:"4096"`
 	GPU      string           `json:"gpu,omitempty" maxLength:"128" doc:"Index or UUID of the device. Default: the one that suits best."`
 	Service  string           `json:"service,omitempty" maxLength:"128" doc:"The service it is for; its limits and preferences hold."`
 	TTL      gpu.Opt[float64] `json:"ttl_seconds,omitzero" doc:"The lease ends this long after the grant unless it is renewed. Default: it stands until it is deallocated."`
@@ -28,10 +28,10 @@ type LeaseRequest struct {
 	Service  string           `json:"service,omitempty" maxLength:"128"`
 	Name     string           `json:"name,omitempty" maxLength:"128" doc:"What it is for, for people."`
 	GPUs     int              `json:"gpus,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"How many devices, all different."`
-	Memory   gpu.MiB          `json:"memory_mb,omitempty" minimum:"0" maximum:"1099511627776" doc:"On each device. 0: a slot only."`
+	Memory   gpu.MiB          `json:"memory_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"On each device. 0: a slot only."`
 	Slots    gpu.Opt[int]     `json:"slots,omitzero" doc:"On each device. Default: 1."`
 	GPU      string           `json:"gpu,omitempty" maxLength:"128" doc:"Index or UUID: this device and no other."`
-	Policy   string           `json:"policy,omitempty" enum:"least_loaded,most_free,best_fit,spread,pack" doc:"How to choose. Default: least_loaded."`
+	Policy   string           `json:"policy,omitempty" doc:"How to choose among the devices that fit. Default: the first of these."`
 	Where    string           `json:"where,omitempty" maxLength:"512" doc:"What the device must be like." example:"name~H200,memory>=40GiB"`
 	Binding  string           `json:"binding,omitempty" enum:"process,ttl,named" doc:"What ends the lease by itself. Default: ttl if ttl_seconds is given, process if pid is, else named."`
 	PID      int              `json:"pid,omitempty" minimum:"0" doc:"For process: the process that holds it. Default: the caller."`
@@ -46,16 +46,18 @@ type LeaseRequest struct {
 type Lease struct {
 	ID         string      `json:"id"`
 	Fence      uint64      `json:"fence" doc:"Grows with every grant; renewals and releases with an old one are refused."`
-	State      string      `json:"state" enum:"active,parked"`
+	State      string      `json:"state" enum:"active,parked,waiting,released" doc:"waiting: nothing is held yet. released: it was, until now."`
 	Holder     Holder      `json:"holder"`
 	Binding    string      `json:"binding" enum:"process,ttl,named"`
-	Granted    time.Time   `json:"granted"`
+	Granted    time.Time   `json:"granted,omitzero" doc:"Absent while it waits."`
 	TTL        float64     `json:"ttl_seconds,omitempty"`
 	Expires    *time.Time  `json:"expires,omitempty"`
 	Parts      []LeasePart `json:"parts" doc:"What is held on each device."`
 	Priority   int         `json:"priority"`
 	EnforcedBy string      `json:"enforced_by" enum:"mps,framework,watchdog,none" doc:"Who makes sure that no more memory is used than was leased."`
 	Note       string      `json:"note,omitempty" doc:"What the holder should know, such as that the request was raised to the minimum of its service."`
+	Waiting    *Waiting    `json:"waiting,omitempty" doc:"Its place in the queue, while it waits."`
+	Heir       int         `json:"heir_pid,omitempty" doc:"The process that it was bound to has ended, and this descendant of it keeps the lease, because it uses a device."`
 	Launch     *Launch     `json:"launch,omitempty" doc:"What a launcher needs to know beside; only in the answer to a request that says who shall enforce it."`
 }
 
@@ -110,6 +112,12 @@ type Renew struct {
 	TTL   gpu.Opt[float64] `json:"ttl_seconds,omitzero" doc:"Default: as before."`
 }
 
+// Bind hands a lease that is bound to a process to another process.
+type Bind struct {
+	PID   int    `json:"pid" minimum:"1" maximum:"2147483647" doc:"The process that holds it from now on: one of the caller's own."`
+	Fence uint64 `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: whichever it has."`
+}
+
 // Release ends a lease over the lease stream, or withdraws a request that waits.
 type Release struct {
 	ID    string `json:"id" minLength:"1" maxLength:"512"`
@@ -129,7 +137,7 @@ type Adopt struct {
 	ID      string  `json:"id,omitempty" maxLength:"128"`
 	Service string  `json:"service,omitempty" maxLength:"128"`
 	GPU     string  `json:"gpu,omitempty" maxLength:"128" doc:"Default: the devices it is seen on."`
-	Memory  gpu.MiB `json:"memory_mb,omitempty" minimum:"0" doc:"Default: what it uses now."`
+	Memory  gpu.MiB `json:"memory_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"Default: what it uses now, and a margin where there is room for it."`
 }
 
 // Explanation says what stands in the way of a request.
@@ -152,6 +160,9 @@ type Obstacle struct {
 	Code    string        `json:"code"`
 	Text    string        `json:"text"`
 	Holders []HolderUntil `json:"holders,omitempty" doc:"Who holds it."`
+
+	Foreign     gpu.MiB `json:"foreign_mb,omitempty" doc:"What processes under no lease use of it, where that is in the way."`
+	ForeignPIDs []int   `json:"foreign_pids,omitempty" doc:"Those processes."`
 }
 
 // HolderUntil is a lease in the way, and when it ends if that is known.

@@ -66,7 +66,7 @@ func anyLease() *rapid.Generator[Lease] {
 			},
 			Binding: anyText().Draw(t, "binding"), Granted: anyTime().Draw(t, "granted"), TTL: anySeconds().Draw(t, "ttl"),
 			Priority: anyInt().Draw(t, "priority"), EnforcedBy: anyText().Draw(t, "by"), Note: anyText().Draw(t, "note"),
-			Parts: []LeasePart{},
+			Heir: anyInt().Draw(t, "heir"), Parts: []LeasePart{},
 		}
 		if rapid.Bool().Draw(t, "launch") {
 			l.Launch = &Launch{Context: gpu.MiB(anyInt().Draw(t, "context")), Devices: []gpu.Device{{UUID: anyText().Draw(t, "uuid")}}, MPS: anyText().Draw(t, "mps")}

@@ -24,7 +24,7 @@ func (r *LeaseRequest) Read(data []byte) bool {
 		case "gpus":
 			r.GPUs = int(s.int(1, 1024))
 		case "memory_mb":
-			r.Memory = gpu.MiB(s.int(0, 1<<40))
+			r.Memory = gpu.MiB(s.int(0, 1<<30))
 		case "slots":
 			r.Slots = gpu.Some(int(s.int(0, 1<<16)))
 		case "gpu":
@@ -124,6 +124,8 @@ func (l *Lease) read(s *scanner) {
 			l.EnforcedBy = s.text(64)
 		case "note":
 			l.Note = s.text(4096)
+		case "heir_pid":
+			l.Heir = int(s.int(1, 1<<31))
 		default:
 			s.bad = true
 		}

@@ -63,7 +63,9 @@ func (l *Lease) Append(dst []byte) []byte {
 	w.key("holder")
 	w.dst = l.Holder.append(w.dst)
 	w.text("binding", l.Binding)
-	w.time("granted", l.Granted)
+	if !l.Granted.IsZero() {
+		w.time("granted", l.Granted)
+	}
 	if l.TTL != 0 {
 		w.float("ttl_seconds", l.TTL)
 	}
@@ -82,7 +84,13 @@ func (l *Lease) Append(dst []byte) []byte {
 	w.int("priority", int64(l.Priority))
 	w.text("enforced_by", l.EnforcedBy)
 	w.textUnlessEmpty("note", l.Note)
-	if l.Launch != nil { // rare, and long
+	w.intUnlessZero("heir_pid", int64(l.Heir))
+	if l.Waiting != nil { // this and the next are rare, and long
+		w.key("waiting")
+		waiting, _ := json.Marshal(l.Waiting) // nothing in it can fail
+		w.dst = append(w.dst, waiting...)
+	}
+	if l.Launch != nil {
 		w.key("launch")
 		launch, _ := json.Marshal(l.Launch) // nothing in it can fail
 		w.dst = append(w.dst, launch...)

@@ -46,6 +46,8 @@ type Plan struct {
 	Waves      int              `json:"waves" doc:"How many times the devices are filled until all runs are done; 0: nothing runs on a GPU, or nothing fits now."`
 	Seconds    gpu.Opt[float64] `json:"expected_seconds,omitzero" doc:"For everything on GPUs, from earlier runs; absent if a step has never been measured or a run has to wait."`
 	Notes      []string         `json:"notes,omitempty" doc:"What somebody should know about the plan as a whole."`
+
+	Table string `json:"table,omitempty" doc:"All of it for people, as berth plan prints it."`
 }
 
 // PlannedPipeline is a pipeline with everything decided but the moment it runs.

@@ -72,7 +72,7 @@ func (c *Client) explain(ctx context.Context, method, path string, err error) er
 		err = inner.Err // the URL of a socket is made up
 	}
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s %s: no answer within %s: %w", method, path, c.timeout, err)
+		return &NoAnswerError{Call: method + " " + path, Within: c.timeout, Err: err}
 	}
 	return fmt.Errorf("%s %s: %w", method, path, err)
 }

@@ -37,8 +37,9 @@ func (c *Client) Leases(ctx context.Context) (api.Leases, error) {
 	return get[api.Leases](ctx, c, leasesPath, nil)
 }
 
-// Lease is one lease as it stands. An id under which nothing is held is an
-// [*api.Problem] with the code unknown_allocation, also where a request waits.
+// Lease is one lease as it stands. Where a request of that name waits, its state
+// is waiting and it has no parts; an id that nobody uses is an [*api.Problem]
+// with the code unknown_allocation.
 func (c *Client) Lease(ctx context.Context, id string) (api.Lease, error) {
 	return get[api.Lease](ctx, c, leasePath(id), nil)
 }
@@ -86,6 +87,13 @@ func (c *Client) Renew(ctx context.Context, id string, r api.Renew) (api.Lease, 
 		return renewed, err
 	}
 	return post[api.Lease](ctx, c, leasePath(id)+"/renew", r)
+}
+
+// Bind hands a lease that is bound to a process to another process of the same
+// user, which holds it from then on: a launcher hands it to what it has started.
+// The lease keeps its fence.
+func (c *Client) Bind(ctx context.Context, id string, b api.Bind) (api.Lease, error) {
+	return post[api.Lease](ctx, c, leasePath(id)+"/bind", b)
 }
 
 // Adopt puts a process that already runs under a lease, which ends with it.

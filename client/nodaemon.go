@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // NoDaemonError means that nobody listens where a daemon was looked for.
@@ -75,3 +76,17 @@ func dialFirst(ctx context.Context, network string, addresses []string) (net.Con
 	}
 	return nil, &failed
 }
+
+// NoAnswerError means that a daemon did not answer within Options.Timeout: it
+// hangs, or is out of reach.
+type NoAnswerError struct {
+	Call   string // method and path
+	Within time.Duration
+	Err    error
+}
+
+func (e *NoAnswerError) Error() string {
+	return fmt.Sprintf("%s: no answer within %s: %v", e.Call, e.Within, e.Err)
+}
+
+func (e *NoAnswerError) Unwrap() error { return e.Err }

@@ -1,6 +1,9 @@
 package gpu
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Event is something that happened.
 type Event struct {
@@ -37,6 +40,7 @@ const (
 	EventJournal           EventCode = "journal"
 	EventPlan              EventCode = "plan"
 	EventBatch             EventCode = "batch"
+	EventHook              EventCode = "hook"
 	EventGap               EventCode = "gap"
 )
 
@@ -45,13 +49,25 @@ const (
 	EventGranted    EventCode = "lease_granted"
 	EventWaiting    EventCode = "lease_waiting"
 	EventRenewed    EventCode = "lease_renewed"
+	EventBound      EventCode = "lease_bound"
 	EventReleased   EventCode = "lease_released"
 	EventExpired    EventCode = "lease_expired"
 	EventRevoked    EventCode = "lease_revoked"
 	EventTimedOut   EventCode = "lease_timeout"
 	EventOverLimit  EventCode = "lease_over_limit"
+	EventStop       EventCode = "lease_stop"
 	EventForeignUse EventCode = "foreign_use"
 )
+
+// EventCodes lists every code, as they stand above.
+func EventCodes() []EventCode {
+	return []EventCode{
+		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,
+		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
+		EventMonitoring, EventConfig, EventJournal, EventPlan, EventBatch, EventHook, EventGap,
+		EventGranted, EventWaiting, EventRenewed, EventBound, EventReleased, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventForeignUse,
+	}
+}
 
 // Severity says how much an event matters.
 type Severity string
@@ -62,3 +78,9 @@ const (
 	Warning Severity = "warning"
 	Serious Severity = "critical"
 )
+
+// AtLeast reports whether s matters as much as other, or more.
+func (s Severity) AtLeast(other Severity) bool {
+	order := []Severity{Note, Warning, Serious}
+	return slices.Index(order, s) >= slices.Index(order, other)
+}

@@ -10,7 +10,7 @@ import (
 
 func TestParseMiB(t *testing.T) {
 	for text, want := range map[string]MiB{
-		"2048": 2048, "4GiB": 4096, "4g": 4096, "4 GB": 4096, "512M": 512, " 1.5GiB ": 1536, "1TiB": 1 << 20, "2048k": 2, "0.5g": 512,
+		"2048": 2048, "4GiB": 4096, "4g": 4096, "4 GB": 4096, "512M": 512, " 1.5GiB ": 1536, "1TiB": 1 << 20, "2048k": 2, "0.5g": 512, "7.3GiB": 7475, "139.75g": 143104,
 	} {
 		if got, err := ParseMiB(text); err != nil || got != want {
 			t.Errorf("ParseMiB(%q) = %d, %v; want %d", text, got, err, want)
@@ -34,6 +34,20 @@ func TestMemoryReadsBackAsItWasWritten(t *testing.T) {
 			t.Fatalf("%d MiB is written %s, and read back as %d, %v", m, m, got, err)
 		}
 	})
+}
+
+func TestExactMemoryCanBeTyped(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := MiB(rapid.Int64Range(1, 1<<30).Draw(t, "amount"))
+		if got, err := ParseMiB(m.Exact()); err != nil || got != m {
+			t.Fatalf("%d MiB is written %s, and read back as %d, %v", int64(m), m.Exact(), int64(got), err)
+		}
+	})
+	for m, want := range map[MiB]string{7676: "7676 MiB", 7680: "7.5 GiB", 4001: "4001 MiB", -100: "-100 MiB", 0: "0 MiB", 1 << 20: "1 TiB"} {
+		if got := m.Exact(); got != want {
+			t.Errorf("%d MiB is written %q, want %q", int64(m), got, want)
+		}
+	}
 }
 
 func TestMiBString(t *testing.T) {

@@ -39,6 +39,16 @@ func (m MiB) String() string {
 	return strconv.FormatInt(int64(m), 10) + " MiB"
 }
 
+// Exact writes a memory amount so that ParseMiB reads the same one back: what
+// somebody is told to ask for must work.
+func (m MiB) Exact() string {
+	text := m.String()
+	if same, err := ParseMiB(text); err == nil && same == m {
+		return text
+	}
+	return strconv.FormatInt(int64(m), 10) + " MiB"
+}
+
 func trimFloat(f float64) string {
 	s := strconv.FormatFloat(f, 'f', 1, 64)
 	return strings.TrimSuffix(s, ".0")
@@ -53,11 +63,14 @@ var memoryUnits = map[string]float64{
 	"k": 1.0 / (1 << 10), "kb": 1.0 / (1 << 10), "kib": 1.0 / (1 << 10),
 }
 
-// maxMemory keeps sums of leases far away from overflow: a million TiB.
-const maxMemory = MiB(1) << 40
+// maxMemory keeps sums of leases far away from overflow: a PiB.
+const maxMemory = MiB(1) << 30
 
 // ParseMiB reads "4GiB", "512M", "1.5g" or a plain number of MiB. The result
 // is a whole, positive number of MiB; anything else is refused with a reason.
+// A fraction of a GiB or of a TiB is rounded down to whole MiB, because nobody
+// is to get more than they wrote. A fraction of a MiB is taken for a mistake in
+// the unit.
 func ParseMiB(s string) (MiB, error) {
 	text := strings.TrimSpace(s)
 	end := strings.LastIndexAny(text, "0123456789.") + 1
@@ -73,8 +86,8 @@ func ParseMiB(s string) (MiB, error) {
 		return 0, fmt.Errorf("%q is not a positive amount of memory", s)
 	case m > float64(maxMemory):
 		return 0, fmt.Errorf("%q is more memory than any machine has", s)
-	case m != math.Trunc(m):
-		return 0, fmt.Errorf("%q is not a whole number of MiB", s)
+	case m < 1 || m != math.Trunc(m) && size <= 1:
+		return 0, fmt.Errorf("%q is not a whole number of MiB: write it like 4GiB, 512M or 2048 (MiB)", s)
 	}
 	return MiB(m), nil
 }

@@ -11,6 +11,9 @@ var (
 	ErrFull = errors.New("disk is full")
 	// ErrTooLarge refuses a group that no journal file could hold.
 	ErrTooLarge = errors.New("group of records is too large for the journal")
+	// ErrContradiction is what a replay answers to a record that is whole and
+	// cannot be true where it stands. Opening treats it as damage.
+	ErrContradiction = errors.New("it contradicts the records before it")
 	// ErrClosed is what a closed journal answers.
 	ErrClosed = errors.New("journal is closed")
 )

@@ -48,8 +48,8 @@ func (e *AdmitError) Unwrap() error { return e.Err }
 // Admit applies the settings of a service to a request that Validate accepts. It
 // returns the request as it is to be placed: raised to the minimum, with the
 // priority of the service, and with a note of both. Used is what the service has
-// in use.
-func Admit(s Service, r Request, used Usage) (Request, error) {
+// in use, and asked is the priority that was asked for; absent: none.
+func Admit(s Service, r Request, asked gpu.Opt[int], used Usage) (Request, error) {
 	if len(s.Users) > 0 && !slices.Contains(s.Users, r.Holder.User) {
 		return r, &AdmitError{
 			Service: s.Name, Err: ErrUser,
@@ -59,20 +59,29 @@ func Admit(s Service, r Request, used Usage) (Request, error) {
 	if s.MaxMemory > 0 && r.Memory > s.MaxMemory {
 		return r, &AdmitError{
 			Service: s.Name, Err: ErrMaxMemory, Asked: Usage{Memory: r.Memory}, Limit: Usage{Memory: s.MaxMemory},
-			Text: fmt.Sprintf("%s is more than its max_memory_mb of %s", r.Memory, s.MaxMemory),
+			Text: fmt.Sprintf("%s is more than its max_memory_mb of %s", r.Memory.Exact(), s.MaxMemory.Exact()),
 		}
 	}
 	if r.Memory < s.MinMemory {
-		r.note("raised from %s to the service's minimum of %s", r.Memory, s.MinMemory)
+		r.note("raised from %s to the service's minimum of %s", r.Memory.Exact(), s.MinMemory.Exact())
 		r.Memory, r.Raised = s.MinMemory, true
 	}
-	if r.Priority > s.Priority {
+	if r.Priority = asked.Or(s.Priority); r.Priority > s.Priority {
 		r.note("priority lowered from %d to the service's %d", r.Priority, s.Priority)
-		r.Priority = s.Priority
-	} else if r.Priority == 0 {
 		r.Priority = s.Priority
 	}
 	return r, WithinQuota(s, &r, used)
+}
+
+// InLine is a request that goes before nobody: its priority is not above zero.
+// It is for those who ask in the name of no service that has settings, because
+// they would otherwise all ask to be first.
+func InLine(r Request) Request {
+	if r.Priority > 0 {
+		r.note("priority lowered from %d to 0: only a configured service or an administrator goes before others", r.Priority)
+		r.Priority = 0
+	}
+	return r
 }
 
 // WithinQuota refuses a request that would take a service over its quota. A
@@ -88,11 +97,11 @@ func WithinQuota(s Service, r *Request, used Usage) error {
 	q := s.Quota
 	switch {
 	case q.Memory > 0 && total.Memory > q.Memory:
-		return refuse(false, "%s is more than its whole quota of %s", total.Memory, q.Memory)
+		return refuse(false, "%s is more than its whole quota of %s", total.Memory.Exact(), q.Memory.Exact())
 	case q.Slots > 0 && total.Slots > q.Slots:
 		return refuse(false, "%d slots are more than its whole quota of %d", total.Slots, q.Slots)
 	case q.Memory > 0 && used.Memory+total.Memory > q.Memory:
-		return refuse(true, "%s of its quota of %s are in use, and %s are asked for", used.Memory, q.Memory, total.Memory)
+		return refuse(true, "%s of its quota of %s are in use, and %s are asked for", used.Memory.Exact(), q.Memory.Exact(), total.Memory.Exact())
 	case q.Slots > 0 && used.Slots+total.Slots > q.Slots:
 		return refuse(true, "%d of its quota of %d slots are in use, and %d are asked for", used.Slots, q.Slots, total.Slots)
 	}

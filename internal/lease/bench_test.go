@@ -128,7 +128,7 @@ func BenchmarkDelayed(b *testing.B) {
 	all := func(*Request) bool { return true }
 	b.ReportAllocs()
 	for b.Loop() {
-		book.Delayed(dev(0), ahead[0], ahead[1:], all)
+		book.Delayed(dev(0), ahead[0].Load(), ahead[1:], all)
 	}
 }
 

@@ -3,7 +3,7 @@ package lease
 import "time"
 
 // Change is something that is to happen to the book: Ask, Withdraw, TimeOut,
-// Grant, Renew, Release, Expire, Revoke, Park or Resume.
+// Grant, Renew, Bind, Release, Expire, Revoke, Park or Resume.
 type Change interface {
 	apply(b *Book, now time.Time) (Effect, error)
 }
@@ -32,6 +32,7 @@ const (
 	TimedOut  Kind = "timeout"
 	Granted   Kind = "grant"
 	Renewed   Kind = "renew"
+	Bound     Kind = "bind"
 	Released  Kind = "release"
 	Expired   Kind = "expire"
 	Revoked   Kind = "revoke"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -115,12 +116,19 @@ func (l *Lease) validate() error {
 	return nil
 }
 
-// clean makes text that comes from outside fit to be written down. A process
-// may call itself anything.
+// clean makes text that comes from outside fit to be written down and shown. A
+// process may call itself anything.
 func (l *Lease) clean() {
 	for _, text := range []*string{&l.Holder.User, &l.Holder.Service, &l.Holder.Name, &l.Holder.Boot, &l.EnforcedBy, &l.Note} {
-		if !utf8.ValidString(*text) {
-			*text = strings.ToValidUTF8(*text, "\uFFFD")
+		if !plain(*text) {
+			*text = strings.Map(printable, *text)
 		}
 	}
+}
+
+func printable(c rune) rune {
+	if unicode.IsPrint(c) {
+		return c
+	}
+	return utf8.RuneError
 }

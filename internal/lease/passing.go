@@ -100,7 +100,7 @@ func (p *passing) tooMuch(i int, taken Load) bool {
 // nobody's way. What throttling or processes under no lease take away from the
 // device counts as holdings: it may be gone when the one ahead is looked at
 // again.
-func (b *Book) Delayed(uuid string, later *Request, ahead []*Request, eligible func(*Request) bool) *Request {
+func (b *Book) Delayed(uuid string, later Load, ahead []*Request, eligible func(*Request) bool) *Request {
 	d := b.devices[uuid]
 	if d == nil || len(ahead) == 0 {
 		return nil
@@ -114,7 +114,7 @@ func (b *Book) Delayed(uuid string, later *Request, ahead []*Request, eligible f
 		}
 		// The set that is asked about first, and often the last one, is the
 		// empty one: no other needs to be made ready for it.
-		if need := r.Load(); need.within(p.room) && !need.plus(later.Load()).within(p.room) {
+		if need := r.Load(); need.within(p.room) && !need.plus(later).within(p.room) {
 			return r
 		}
 		p.ahead = append(p.ahead, r)
@@ -124,7 +124,7 @@ func (b *Book) Delayed(uuid string, later *Request, ahead []*Request, eligible f
 	for _, r := range p.ahead {
 		at := slices.Index(p.sorted, r.Load())
 		p.others = append(append(p.others[:0], p.sorted[:at]...), p.sorted[at+1:]...)
-		if p.delays(r.Load(), later.Load(), p.others) {
+		if p.delays(r.Load(), later, p.others) {
 			return r
 		}
 	}

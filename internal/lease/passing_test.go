@@ -111,7 +111,7 @@ func TestDelayed(t *testing.T) {
 	none := func(*Request) bool { return false }
 	expect := func(what string, want *Request, later *Request, eligible func(*Request) bool, ahead ...*Request) {
 		t.Helper()
-		if got := b.Delayed(dev(0), later, ahead, eligible); got != want {
+		if got := b.Delayed(dev(0), later.Load(), ahead, eligible); got != want {
 			t.Errorf("%s: %v is delayed, want %v", what, got, want)
 		}
 	}
@@ -127,7 +127,7 @@ func TestDelayed(t *testing.T) {
 	b.SetCapacity(dev(0), Capacity{Total: 100, MaxSlots: 4, Usable: 1})
 	expect("the slots that throttling takes may stay away", big, small, all, big)
 	expect("no slot, so throttling does not matter", nil, &Request{ID: "z", Memory: 20}, all, big)
-	if got := b.Delayed("GPU-9", small, []*Request{big}, all); got != nil {
+	if got := b.Delayed("GPU-9", small.Load(), []*Request{big}, all); got != nil {
 		t.Errorf("on an unknown device %v is delayed", got)
 	}
 }

@@ -119,7 +119,7 @@ func TestRevertTakesBack(t *testing.T) {
 		}
 		h.effects = nil
 		for range 10 {
-			switch h.draw("step", 0, 3) {
+			switch h.draw("step", 0, 4) {
 			case 0:
 				h.grant(h.drawRequest(), false)
 			case 1:
@@ -128,6 +128,8 @@ func TestRevertTakesBack(t *testing.T) {
 				h.renew()
 			case 3:
 				h.ask(h.drawRequest())
+			case 4:
+				h.bind()
 			}
 		}
 		// Measurements of a lease that ended are gone until the next one.

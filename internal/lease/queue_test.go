@@ -129,7 +129,7 @@ func places(h *history, r *Request, ahead []*Request) []string {
 		if !allowed(r, dev(i)) || s.Available() < r.Memory || s.FreeSlots() < r.Slots {
 			continue
 		}
-		if h.book.Delayed(dev(i), r, ahead, func(a *Request) bool { return allowed(a, dev(i)) }) == nil {
+		if h.book.Delayed(dev(i), r.Load(), ahead, func(a *Request) bool { return allowed(a, dev(i)) }) == nil {
 			devices = append(devices, dev(i))
 		}
 	}

@@ -8,14 +8,17 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// RecordVersion is the version of the records that this berth writes.
+// RecordVersion is the newest version of a record that this berth knows. Each
+// record has the lowest version that can say what it says: 2 for a bind, 1 for
+// everything else. So an older berth reads a journal in which nothing newer has
+// happened since it was last compacted.
 //
 // The promise on upgrade: a newer berth reads every record that an older one
 // wrote. A field may be added under the same version only if a reader that does
 // not know it still makes the same book without it; everything else raises the
 // version. A berth that meets a version above its own refuses to read on and
 // says so; it never guesses.
-const RecordVersion = 1
+const RecordVersion = 2
 
 // Record is a durable effect as it is stored, one JSON object. It is a type of
 // its own so that the book can change without changing what was written.
@@ -29,7 +32,7 @@ type Record struct {
 	Expires int64        `json:"expires_ns,omitempty"` // renew
 	TTL     int64        `json:"ttl_ns,omitempty"`     // renew
 	Why     string       `json:"why,omitempty"`        // for people
-	Lease   *LeaseRecord `json:"lease,omitempty"`      // grant
+	Lease   *LeaseRecord `json:"lease,omitempty"`      // grant, bind
 }
 
 // FenceMark is the kind of a record that only says how far fences have got. A
@@ -68,10 +71,12 @@ type PartRecord struct {
 // RecordOf is the record of a durable effect.
 func RecordOf(e *Effect) Record {
 	l := e.Lease()
-	r := Record{Version: RecordVersion, Kind: e.Kind, Time: e.Time.UnixNano(), ID: l.ID, Fence: l.Fence, Why: e.Why}
+	r := Record{Version: 1, Kind: e.Kind, Time: e.Time.UnixNano(), ID: l.ID, Fence: l.Fence, Why: e.Why}
 	switch e.Kind {
 	case Granted:
 		r.Lease = storedLease(l)
+	case Bound:
+		r.Version, r.Lease = 2, storedLease(l)
 	case Renewed:
 		r.Expires, r.TTL = l.Expires.UnixNano(), int64(l.TTL)
 	}
@@ -83,14 +88,14 @@ func RecordOf(e *Effect) Record {
 // leases in the order of Book.Leases, and then the FenceRecord.
 func RecordOfLease(l *Lease) Record {
 	return Record{
-		Version: RecordVersion, Kind: Granted, Time: l.Granted.UnixNano(),
+		Version: 1, Kind: Granted, Time: l.Granted.UnixNano(),
 		ID: l.ID, Fence: l.Fence, Lease: storedLease(l),
 	}
 }
 
 // FenceRecord is a record that says how far fences have got.
 func FenceRecord(fence uint64) Record {
-	return Record{Version: RecordVersion, Kind: FenceMark, Fence: fence}
+	return Record{Version: 1, Kind: FenceMark, Fence: fence}
 }
 
 func storedLease(l *Lease) *LeaseRecord {

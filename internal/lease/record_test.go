@@ -76,8 +76,24 @@ const version1 = `{"v":1,"kind":"grant","time_ns":1794744000000000000,"id":"well
 {"v":1,"kind":"revoke","time_ns":1794744035000000000,"id":"c","fence":9}
 `
 
+// TestRecordVersion2 holds what version 2 added, in the same way.
+func TestRecordVersion2(t *testing.T) {
+	b := newBook(t)
+	replayText(t, b, version2)
+	want := `{"v":1,"kind":"grant","time_ns":5,"id":"c","fence":9,"lease":{"uid":1,"user":"ada","name":"berth","pid":43,"start":8,"boot":"y","binding":"process","granted_ns":5,"parts":[{"gpu":"GPU-1","slots":1}],"state":"active"}}
+{"v":1,"kind":"fence","fence":9}
+`
+	if got := b.Dump(); got != want {
+		t.Errorf("read as\n%s\nwant\n%s", got, want)
+	}
+}
+
+const version2 = `{"v":1,"kind":"grant","time_ns":5,"id":"c","fence":9,"lease":{"uid":1,"user":"ada","name":"berth","pid":42,"start":7,"boot":"x","binding":"process","granted_ns":5,"parts":[{"gpu":"GPU-1","slots":1}],"state":"active"}}
+{"v":2,"kind":"bind","time_ns":6,"id":"c","fence":9,"lease":{"uid":1,"user":"ada","name":"berth","pid":43,"start":8,"boot":"y","binding":"process","granted_ns":5,"parts":[{"gpu":"GPU-1","slots":1}],"state":"active"}}
+`
+
 func TestUnknownVersions(t *testing.T) {
-	for _, line := range []string{`{"v":2}`, `{"v":2,"kind":["of","another","shape"],"fence":"x"}`, `{"kind":{},"v":99}`} {
+	for _, line := range []string{`{"v":3}`, `{"v":3,"kind":["of","another","shape"],"fence":"x"}`, `{"kind":{},"v":99}`} {
 		var version *VersionError
 		if _, err := DecodeRecord([]byte(line)); !errors.As(err, &version) || !strings.Contains(err.Error(), "use the berth that wrote it") {
 			t.Errorf("%s: %v", line, err)
@@ -92,7 +108,7 @@ func TestUnknownVersions(t *testing.T) {
 
 // FuzzDecodeRecord: nothing on a disk can make the book panic or go wrong.
 func FuzzDecodeRecord(f *testing.F) {
-	for line := range strings.Lines(version1) {
+	for line := range strings.Lines(version1 + version2) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -37,7 +37,8 @@ func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
 }
 
 // find finds the lease that somebody wants to change, and refuses those who
-// may not. A fence that is not the lease's own belongs to an earlier lease.
+// may not. A fence that is not the lease's own belongs to an earlier lease, or
+// to none at all.
 func (b *Book) find(op, id string, fence uint64, by Actor) (*entry, error) {
 	e := b.leases[id]
 	switch {
@@ -47,6 +48,8 @@ func (b *Book) find(op, id string, fence uint64, by Actor) (*entry, error) {
 		return nil, fmt.Errorf("%s %s: %w", op, id, ErrUnknown)
 	case !by.mayChange(e.lease.Holder):
 		return nil, fmt.Errorf("%s %s: %w: %s", op, id, ErrNotYours, e.lease.Holder.User)
+	case fence > b.fence:
+		return nil, fmt.Errorf("%s %s: %w: %d, and the lease of that name has %d", op, id, ErrNoFence, fence, e.lease.Fence)
 	case fence != 0 && fence != e.lease.Fence:
 		return nil, fmt.Errorf("%s %s: %w: %d, and the lease of that name has %d", op, id, ErrStaleFence, fence, e.lease.Fence)
 	}

@@ -20,6 +20,16 @@ func (b *Book) Replay(r *Record) error {
 	return nil
 }
 
+// Read takes a record back into the book as it was written down. What it refuses
+// cannot be true, unless the error is a *VersionError.
+func (b *Book) Read(data []byte) (Record, error) {
+	r, err := DecodeRecord(data)
+	if err == nil {
+		err = b.Replay(&r)
+	}
+	return r, err
+}
+
 func (b *Book) replay(r *Record) error {
 	switch r.Kind {
 	case FenceMark:
@@ -45,6 +55,11 @@ func (b *Book) replay(r *Record) error {
 			return fmt.Errorf("%w: the lease cannot be renewed by %s", ErrReplay, time.Duration(r.TTL))
 		}
 		l.TTL, l.Expires = time.Duration(r.TTL), time.Unix(0, r.Expires)
+	case Bound:
+		if r.Lease == nil || l.Binding != ByProcess || r.Lease.PID <= 0 || r.Lease.Boot == "" {
+			return fmt.Errorf("%w: the lease cannot be bound to the process in it", ErrReplay)
+		}
+		l.Holder.PID, l.Holder.Start, l.Holder.Boot = r.Lease.PID, r.Lease.Start, r.Lease.Boot
 	case WasParked:
 		l.State = Parked
 	case Resumed:

@@ -47,6 +47,8 @@ func TestReplayRefuses(t *testing.T) {
 		"an unknown kind":         `{"v":1,"kind":"dance","id":"a","fence":3}`,
 		"a request":               `{"v":1,"kind":"ask","id":"a","fence":3}`,
 		"a renewal of a named":    `{"v":1,"kind":"renew","id":"b","fence":5,"ttl_ns":1000000000,"expires_ns":9}`,
+		"a bind of a named":       `{"v":2,"kind":"bind","id":"b","fence":5,"lease":{"uid":1,"binding":"named","pid":4,"boot":"x","parts":[{"gpu":"GPU-0","slots":1}],"state":"parked"}}`,
+		"a bind to nobody":        `{"v":2,"kind":"bind","id":"b","fence":5}`,
 		"a renewal for a century": `{"v":1,"kind":"renew","id":"a","fence":3,"ttl_ns":3155760000000000000,"expires_ns":9}`,
 	} {
 		r, err := DecodeRecord([]byte(line))

@@ -182,7 +182,7 @@ func (h *history) run(steps int) {
 
 func (h *history) step() {
 	uuid := dev(h.draw("device", 0, toyDevices-1))
-	switch h.draw("step", 0, 13) {
+	switch h.draw("step", 0, 14) {
 	case 0, 1:
 		h.ask(h.drawRequest())
 	case 2, 3, 4:
@@ -213,6 +213,8 @@ func (h *history) step() {
 		})
 	case 13:
 		h.withdraw()
+	case 14:
+		h.bind()
 	}
 }
 
@@ -342,6 +344,8 @@ func (h *history) finding(id string, fence uint64, by Actor) (toyLease, error) {
 		return l, ErrUnknown
 	case whose(by, l.Holder) != nil:
 		return l, ErrNotYours
+	case fence > h.toy.fence:
+		return l, ErrNoFence
 	case fence > 0 && fence != l.Fence:
 		return l, ErrStaleFence
 	}
@@ -370,6 +374,23 @@ func (h *history) renew() {
 		want = ErrExpired
 	}
 	h.apply(c, want)
+}
+
+func (h *history) bind() {
+	c := Bind{ID: h.drawID(), By: h.drawActor(), PID: h.draw("pid", 0, 9), Start: uint64(h.draw("start", 0, 9)), Boot: "b"}
+	c.Fence = h.drawFence(c.ID)
+	l, want := h.finding(c.ID, c.Fence, c.By)
+	switch {
+	case want != nil:
+	case l.Binding != ByProcess:
+		want = ErrNotBound
+	case c.PID == 0:
+		want = errFields
+	}
+	e, done := h.apply(c, want)
+	if done && (e.After.Fence != l.Fence || e.After.Holder.PID != c.PID || e.After.Holder.Start != c.Start || !e.After.Holder.Same(l.Holder)) {
+		h.Fatalf("%+v made %+v of %+v", c, e.After, l.Lease)
+	}
 }
 
 func (h *history) end() {

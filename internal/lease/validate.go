@@ -54,6 +54,10 @@ func ValidID(id string) error { return validText("allocation_id", id) }
 // of ValidID.
 func ValidService(name string) error { return validText("service", name) }
 
+// ValidName reports what is wrong with the name that a holder gives itself, by
+// the rules of ValidID.
+func ValidName(name string) error { return validText("name", name) }
+
 func validText(field, text string) error {
 	if detail := textProblem(text); detail != "" {
 		return FieldError{field, detail}
@@ -168,6 +172,14 @@ func bindingProblem(b Binding, ttl time.Duration, h Holder) (field, detail strin
 		return "ttl_seconds", fmt.Sprintf("is set, but a %s lease has no time to live", string(b))
 	}
 	return "", ""
+}
+
+// ValidTTL reports what is wrong with a time to live.
+func ValidTTL(ttl time.Duration) error {
+	if detail := ttlProblem(ttl); detail != "" {
+		return FieldError{"ttl_seconds", detail}
+	}
+	return nil
 }
 
 func ttlProblem(ttl time.Duration) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -22,6 +23,10 @@ type Request struct {
 	Place    placement.Request // where and how much
 	Priority gpu.Opt[int]      // absent: that of the service
 
+	// Administrator is whether whoever asks may do everything. Others go before
+	// nobody, unless a service that they may use does.
+	Administrator bool
+
 	// Wait is how long to wait for room; absent: as configured.
 	Wait gpu.Opt[time.Duration]
 
@@ -34,21 +39,60 @@ type TimeoutError struct {
 	Request *lease.Request
 	Waited  time.Duration
 	Refusal *placement.NoFitError // what stood in its way at the end; nil: it would have fitted
+	Quota   error                 // the service was over its quota at the end; nil: it was not
 }
 
 func (e *TimeoutError) Error() string {
-	text := fmt.Sprintf("waited %v for %s in vain", e.Waited.Round(time.Millisecond), e.Request.ID)
-	if e.Refusal != nil {
-		text += ": " + e.Refusal.Error()
+	text := fmt.Sprintf("waited %s for %s in vain", e.Lasted(), e.Request.ID)
+	if why := e.Why(); why != nil {
+		text += ": " + why.Error()
 	}
 	return text
 }
+
+// Why is what stood in its way at the end; nil: nothing did.
+func (e *TimeoutError) Why() error {
+	switch {
+	case e.Quota != nil:
+		return e.Quota
+	case e.Refusal != nil:
+		return e.Refusal
+	}
+	return nil
+}
+
+// Lasted is how long it waited, as people say it.
+func (e *TimeoutError) Lasted() string { return spell(e.Waited) }
+
+// spell is a length of time as people say it: what is longer is rounded more.
+func spell(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		tenths := max(d.Round(100*time.Millisecond), 100*time.Millisecond)
+		return strconv.FormatFloat(tenths.Seconds(), 'f', -1, 64) + " s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f h", d.Hours())
+}
+
+// ErrWithdrawn is a request that nobody waits for any more. It is a
+// context.Canceled too, in words for people.
+var ErrWithdrawn error = withdrawnError{}
+
+type withdrawnError struct{}
+
+func (withdrawnError) Error() string        { return "the request was withdrawn" }
+func (withdrawnError) Is(target error) bool { return target == context.Canceled }
 
 // waiter is somebody who waits for a request to be decided.
 type waiter struct {
 	request *lease.Request
 	done    chan outcome // has room for it
 	refusal *placement.NoFitError
+	quota   error
 }
 
 type outcome struct {
@@ -124,7 +168,7 @@ func (l *Ledger) admit(r Request, now time.Time) (*lease.Request, error) {
 		return nil, fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
 	}
 	if service, known := l.settings.Services[r.Holder.Service]; known {
-		admitted, err := lease.Admit(service.Service, request, l.book.ServiceUsage(r.Holder.Service))
+		admitted, err := lease.Admit(service.Service, request, r.Priority, l.book.ServiceUsage(r.Holder.Service))
 		if err != nil && !isLater(err) {
 			return nil, err
 		}
@@ -132,6 +176,8 @@ func (l *Ledger) admit(r Request, now time.Time) (*lease.Request, error) {
 		if place.Preferred == "" {
 			place.Preferred = service.Preferred
 		}
+	} else if !r.Administrator {
+		request = lease.InLine(request)
 	}
 	place.Memory, place.Service = request.Memory, r.Holder.Service
 	request.Constraints = &wish{Request: place, enforcedBy: r.EnforcedBy}
@@ -217,7 +263,7 @@ func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Leas
 	if errors.Is(l.giveBack(granted, "whoever asked has left"), ErrStopped) {
 		return granted, nil
 	}
-	return nil, fmt.Errorf("wait for %s: %w", granted.ID, context.Cause(ctx))
+	return nil, fmt.Errorf("wait for %s: %w", granted.ID, ErrWithdrawn)
 }
 
 // attend watches the process that a new lease is bound to. If it has died

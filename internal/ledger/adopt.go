@@ -19,11 +19,14 @@ type Adoption struct {
 	ID     string
 	Holder lease.Holder // the process; see HolderOf
 	GPU    string       // UUID; empty: the devices it is seen on
-	Memory gpu.MiB      // zero: what it uses now
+	Memory gpu.MiB      // zero: what it uses now, and a margin where there is room for it
 }
 
 // ErrNotSeen refuses to adopt a process that is on no device.
-var ErrNotSeen = errors.New("the process is not seen on any device, or not without a lease")
+var ErrNotSeen = errors.New("the process is not seen on any device")
+
+// ErrCovered refuses to adopt a process that uses nothing but what is leased.
+var ErrCovered = errors.New("all that the process uses is under a lease already")
 
 // HolderOf makes a process the holder of a lease, if the one who asks may
 // speak for it: it is theirs, or they may do everything.
@@ -38,6 +41,9 @@ func (l *Ledger) HolderOf(pid int, by lease.Actor, about lease.Holder) (lease.Ho
 	}
 	if !by.Any && uid != by.UID {
 		return about, fmt.Errorf("process %d: %w", pid, lease.ErrNotYours)
+	}
+	if pid == 1 && by.PID != pid { // everything descends from it
+		return about, fmt.Errorf("process %d: %w", pid, ErrNoHolder)
 	}
 	about.PID, about.Start, about.Boot = id.PID, id.Start, l.boot
 	if about.Name == "" || by.PID != pid {
@@ -56,21 +62,30 @@ func (l *Ledger) HolderOf(pid int, by lease.Actor, about lease.Holder) (lease.Ho
 // the device, so it is granted also where there is no room left. What is asked
 // for beyond it has to be there, and must not delay those who wait.
 func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
+	id := process.ID{PID: a.Holder.PID, Start: a.Holder.Start}
+	if slices.Contains(l.ownLine(), id) {
+		return nil, fmt.Errorf("adopt process %d: %w", id.PID, ErrNoHolder)
+	}
 	var granted *lease.Lease
 	err := l.submit(ctx, func(now time.Time) error {
 		if err := l.mayAdopt(a); err != nil {
 			return err
 		}
-		parts, measured := l.seenOn(process.ID{PID: a.Holder.PID, Start: a.Holder.Start}, a)
+		parts, measured := l.seenOn(id, a)
 		if len(parts) == 0 {
-			return fmt.Errorf("adopt process %d: %w: name a gpu and the memory to lease them for it all the same", a.Holder.PID, ErrNotSeen)
+			return l.whyNotSeen(id, a)
 		}
-		for i, p := range parts {
-			if err := l.mayGrow(a, p, p.Memory-measured[i]); err != nil {
-				return err
+		note := ""
+		if a.Memory == 0 {
+			note = l.addMargins(a, parts)
+		} else {
+			for i, p := range parts {
+				if err := l.mayGrow(a, p, p.Memory-measured[i]); err != nil {
+					return err
+				}
 			}
 		}
-		granted = &lease.Lease{ID: a.ID, Holder: a.Holder, Binding: lease.ByProcess, Parts: parts, EnforcedBy: "watchdog"}
+		granted = &lease.Lease{ID: a.ID, Holder: a.Holder, Binding: lease.ByProcess, Parts: parts, EnforcedBy: "watchdog", Note: note}
 		_, err := l.apply(lease.Grant{Lease: granted, Adopted: measured}, now)
 		return err
 	})
@@ -78,6 +93,38 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 		return nil, err
 	}
 	return l.deliver(ctx, granted)
+}
+
+// addMargins lets what a process uses now grow a little, where there is room for
+// that, and says what it did. The caller holds mu.
+func (l *Ledger) addMargins(a Adoption, parts []lease.Part) string {
+	const least = gpu.MiB(256)
+	tight := 0
+	for i, p := range parts {
+		margin := max(p.Memory/10, least)
+		if l.mayGrow(a, p, margin) == nil {
+			parts[i].Memory += margin
+		} else {
+			tight++
+		}
+	}
+	if tight > 0 {
+		return "there is no room for more than it uses now, so it is over its limit as soon as it grows"
+	}
+	return "it may grow by a tenth of what it uses now, and at least by " + least.String()
+}
+
+// whyNotSeen says why nothing of a process can be adopted. The caller holds mu.
+func (l *Ledger) whyNotSeen(id process.ID, a Adoption) error {
+	for _, uuid := range slices.Sorted(maps.Keys(l.devices)) {
+		byProcess, _ := l.byProcess(uuid)
+		for _, u := range l.devices[uuid].used {
+			if owners := ownersOf(u.line, byProcess); (a.GPU == "" || a.GPU == uuid) && slices.Contains(u.line, id) && len(owners) > 0 {
+				return fmt.Errorf("adopt process %d: %w: %s, on %s", id.PID, ErrCovered, owners[0].Lease.ID, uuid)
+			}
+		}
+	}
+	return fmt.Errorf("adopt process %d: %w: name a gpu and the memory to lease them for it all the same", id.PID, ErrNotSeen)
 }
 
 // mayAdopt refuses an id that is in use and a service that is not for
@@ -88,7 +135,7 @@ func (l *Ledger) mayAdopt(a Adoption) error {
 		return fmt.Errorf("adopt process %d as %s: %w", a.Holder.PID, a.ID, lease.ErrDuplicate)
 	}
 	service := l.settings.Services[a.Holder.Service]
-	_, err := lease.Admit(lease.Service{Name: a.Holder.Service, Users: service.Users}, lease.Request{Holder: a.Holder}, lease.Usage{})
+	_, err := lease.Admit(lease.Service{Name: a.Holder.Service, Users: service.Users}, lease.Request{Holder: a.Holder}, gpu.Opt[int]{}, lease.Usage{})
 	return err
 }
 
@@ -115,7 +162,7 @@ func (l *Ledger) seenOn(id process.ID, a Adoption) (parts []lease.Part, measured
 		}
 		var used gpu.MiB
 		for _, u := range l.devices[uuid].used {
-			if slices.Contains(u.line, id) && !l.covered(u, uuid) {
+			if slices.Contains(u.line, id) && !l.holdsAny(u.line, uuid) {
 				used += u.memory
 			}
 		}

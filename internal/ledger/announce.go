@@ -71,7 +71,7 @@ func (l *Ledger) announceRequest(e *lease.Effect) {
 		l.emit(gpu.EventWaiting, gpu.Note, e.Time, r.ID, "", data, "%s waits for %s, until %s at the latest", r.ID, r.Memory, r.Deadline.Format(time.TimeOnly))
 		return
 	}
-	l.emit(gpu.EventTimedOut, gpu.Warning, e.Time, r.ID, "", data, "%s waited %v for %s in vain", r.ID, e.Time.Sub(r.Requested).Round(time.Second), r.Memory)
+	l.emit(gpu.EventTimedOut, gpu.Warning, e.Time, r.ID, "", data, "%s waited %s for %s in vain", r.ID, spell(e.Time.Sub(r.Requested)), r.Memory)
 }
 
 func wording(k lease.Kind) (gpu.EventCode, gpu.Severity, string) {
@@ -80,6 +80,8 @@ func wording(k lease.Kind) (gpu.EventCode, gpu.Severity, string) {
 		return gpu.EventGranted, gpu.Note, "holds"
 	case lease.Renewed:
 		return gpu.EventRenewed, gpu.Note, "was renewed"
+	case lease.Bound:
+		return gpu.EventBound, gpu.Note, "was handed to another process"
 	case lease.Released:
 		return gpu.EventReleased, gpu.Note, "was released"
 	case lease.Expired:

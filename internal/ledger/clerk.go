@@ -56,10 +56,11 @@ func (l *Ledger) clerk(ctx context.Context) {
 }
 
 // setAlarm wakes the clerk when something comes due. What the journal refused
-// is due already, and must not keep the clerk spinning.
+// is due already, and must not keep the clerk spinning; while it refuses, it is
+// looked every now and then whether it still does.
 func (l *Ledger) setAlarm(alarm *time.Timer) {
 	wait := retry
-	if !l.restless {
+	if !l.restless && l.trouble == nil {
 		wait = time.Hour
 		l.mu.RLock()
 		if next, any := l.book.Next(); any {
@@ -77,6 +78,9 @@ func (l *Ledger) work(batch []*errand) {
 	l.restless = false
 	if l.attempt(batch, func(now time.Time) { l.due(now, everything); l.serve(now) }) == nil {
 		answer(batch)
+		if len(batch) == 0 {
+			l.probe()
+		}
 		return
 	}
 	l.restless = true
@@ -168,7 +172,7 @@ func (l *Ledger) reflect(e *lease.Effect, sign int) {
 	}
 	for _, p := range subject.Parts {
 		l.snapshot.AddLeases(subject.Holder.Service, p.GPU, come)
-		if o := l.devices[p.GPU]; o != nil && o.concerns(subject) {
+		if o := l.devices[p.GPU]; o != nil && (o.concerns(subject) || e.Kind == lease.Bound && o.concerns(e.Before)) {
 			l.attribute(o)
 		}
 		l.refresh(p.GPU)
@@ -196,7 +200,7 @@ func (l *Ledger) explainTimeOuts(now time.Time) {
 	l.line.clear()
 	for _, r := range l.book.Waiting() {
 		if w := l.waiters[r.ID]; w != nil && !now.Before(r.Deadline) {
-			w.refusal = l.refusal(r, &l.line)
+			w.refusal, w.quota = l.refusal(r, &l.line), l.overQuota(r, &l.line)
 		}
 		l.join(&l.line, r)
 	}
@@ -229,7 +233,7 @@ func (l *Ledger) write(effects []lease.Effect) error {
 		l.group = append(l.group, l.buffer[from:end])
 		from = end
 	}
-	return l.journal.Append(l.group, care)
+	return l.append(l.group, care)
 }
 
 // takes reports whether an effect took something of a device. Everything else
@@ -250,8 +254,11 @@ func (l *Ledger) settle(effects []lease.Effect) {
 		if e.Request != nil && e.Kind != lease.Asked {
 			l.dismiss(e)
 		}
+		if e.Kind == lease.Bound && processOf(e.Before) != processOf(e.After) {
+			l.holders.left(e.Before)
+		}
 		if e.After == nil && e.Before != nil {
-			l.holders.ended(e.Before)
+			l.holders.left(e.Before)
 			l.remember(e.Before)
 			if l.hooks.Ended != nil {
 				l.hooks.Ended(e.Before, e.Time)
@@ -273,8 +280,8 @@ func (l *Ledger) dismiss(e *lease.Effect) {
 	case lease.Granted:
 		w.done <- outcome{lease: e.After}
 	case lease.TimedOut:
-		w.done <- outcome{err: &TimeoutError{Request: e.Request, Waited: e.Time.Sub(e.Request.Requested), Refusal: w.refusal}}
+		w.done <- outcome{err: &TimeoutError{Request: e.Request, Waited: e.Time.Sub(e.Request.Requested), Refusal: w.refusal, Quota: w.quota}}
 	default:
-		w.done <- outcome{err: fmt.Errorf("wait for %s: %w", e.Request.ID, context.Canceled)}
+		w.done <- outcome{err: fmt.Errorf("wait for %s: %w", e.Request.ID, ErrWithdrawn)}
 	}
 }

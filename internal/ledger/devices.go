@@ -25,6 +25,27 @@ type observed struct {
 	used  []usedBy           // what processes were measured to use
 	total gpu.MiB            // what was measured in all, with the driver's own
 	owned map[string]gpu.MiB // the part of it that is under leases, by lease
+
+	// driver is what the device has in use for itself, which nobody can ever
+	// lease: the least that was ever measured beyond what its processes use.
+	driver gpu.Opt[gpu.MiB]
+}
+
+// mostOwnUse is more than a driver takes for itself. Beyond it there is somebody
+// whom berth cannot see, and who may leave.
+const mostOwnUse = gpu.MiB(1024)
+
+// ownUse learns from a sample what the device takes for itself. Where the memory
+// of a process is not known, nothing can be learned.
+func (o *observed) ownUse(s *gpu.Sample) {
+	rest, measured := s.MemoryUsed.Get()
+	for _, p := range s.Processes {
+		memory, known := p.Memory.Get()
+		rest, measured = rest-memory, measured && known
+	}
+	if measured {
+		o.driver = gpu.Some(min(max(rest, 0), mostOwnUse, o.driver.Or(mostOwnUse)))
+	}
 }
 
 // closed says why nothing is granted on a device; empty if it is.
@@ -72,8 +93,8 @@ func (l *Ledger) refresh(uuid string) {
 	}
 	sum, _ := l.book.Sum(uuid)
 	l.snapshot.Update(uuid, placement.Use{
-		Available: sum.Available(), Ceiling: sum.Ceiling(),
+		Available: sum.Available(), Ceiling: sum.Ceiling() - o.driver.Or(0),
 		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxSlots,
-		State: o.State, Closed: o.closed(),
+		State: o.State, Reason: o.Reason, Closed: o.closed(),
 	})
 }

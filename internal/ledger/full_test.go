@@ -70,6 +70,62 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
+// A journal that takes nothing is told of once, and so is its end, also where
+// nobody asks for anything.
+func TestTroubleIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		k := w.start(t)
+		k.device(0, 100)
+		k.grant(want("a", 10))
+		if err := k.Trouble(); err != nil {
+			t.Fatal(err)
+		}
+		w.fail(errFull, true)
+		for range 3 {
+			k.refused(want("b", 10))
+		}
+		k.give("a", 1) // gets through, and proves nothing
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if e := k.told(gpu.EventJournal, ""); !errors.Is(k.Trouble(), journal.ErrFull) || e.Severity != gpu.Serious || k.count(gpu.EventJournal) != 1 {
+			t.Errorf("trouble is %v, told as %+v, %d times", k.Trouble(), e, k.count(gpu.EventJournal))
+		}
+		w.fail(nil, false)
+		time.Sleep(retry)
+		synctest.Wait()
+		if e := k.told(gpu.EventJournal, ""); k.Trouble() != nil || e.Severity != gpu.Note || k.count(gpu.EventJournal) != 2 {
+			t.Errorf("trouble is %v, told as %+v, %d times", k.Trouble(), e, k.count(gpu.EventJournal))
+		}
+	})
+}
+
+func TestTroubleFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.start(t).stop()
+		w.records = anotherBoot(t) // so that the start has something to write
+		w.fail(errFull, false)
+		k := w.start(t)
+		if !errors.Is(k.Trouble(), journal.ErrFull) {
+			t.Errorf("trouble is %v", k.Trouble())
+		}
+		w.fail(nil, false)
+		time.Sleep(retry)
+		synctest.Wait()
+		if k.Trouble() != nil || k.count(gpu.EventJournal) != 2 {
+			t.Errorf("trouble is %v, told %d times", k.Trouble(), k.count(gpu.EventJournal))
+		}
+	})
+}
+
+// count is how often an event was told.
+func (k *keeper) count(code gpu.EventCode) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.counts[code]
+}
+
 // gate holds the clerk up until what follows has gathered in one batch.
 func (k *keeper) gate() (open func()) {
 	entered, opened, passed := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -152,8 +208,8 @@ func TestBrokenDisk(t *testing.T) {
 		if got := k.leases(); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("leases are %v", got)
 		}
-		if tries := w.refusals(); tries > 2*600 {
-			t.Errorf("the journal was tried %d times in ten minutes", tries)
+		if tries := w.refusals(); tries > 2*640 {
+			t.Errorf("the journal was tried %d times in less than eleven minutes", tries)
 		}
 		w.fail(nil, false)
 		k.told(gpu.EventExpired, "a")

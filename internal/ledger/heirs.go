@@ -17,17 +17,35 @@ import (
 // devices, so it is never kept for a process that merely lingers.
 
 // heirs lists the living descendants of a process that use a device, each once.
-// The caller holds mu.
+// What a descendant uses under a nearer lease is accounted for by that one. The
+// caller holds mu.
 func (l *Ledger) heirs(id process.ID) []process.ID {
 	var list []process.ID
-	for _, o := range l.devices {
+	for uuid, o := range l.devices {
 		for _, u := range o.used {
-			if slices.Contains(u.line[1:], id) && !slices.Contains(list, u.line[0]) && l.processes.Alive(u.line[0]) {
+			depth := slices.Index(u.line, id)
+			if depth > 0 && !slices.Contains(list, u.line[0]) && l.processes.Alive(u.line[0]) && !l.holdsAny(u.line[:depth], uuid) {
 				list = append(list, u.line[0])
 			}
 		}
 	}
 	return list
+}
+
+// heirOf is one of the processes that keep a lease since its own has ended, by
+// pid; 0 if that has not. The caller holds mu.
+func (l *Ledger) heirOf(held *lease.Lease) int {
+	id := processOf(held)
+	if held.Binding != lease.ByProcess || !l.bereaved[id] {
+		return 0
+	}
+	heir := 0
+	for _, each := range l.heirs(id) {
+		if heir == 0 || each.PID < heir {
+			heir = each.PID
+		}
+	}
+	return heir
 }
 
 // bindings lists the leases that are bound to a process. The caller holds mu.

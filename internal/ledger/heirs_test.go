@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -69,12 +70,18 @@ func TestHeirsKeepTheLease(t *testing.T) {
 	id, heir := identify(t, parent.Process.Pid), identify(t, offspring)
 	granted := k.grant(want("a", 80, k.bound(parent.Process.Pid)))
 	k.device(0, 100, used(parent.Process.Pid, 20), used(offspring, 30))
+	if held, _ := k.Find("a"); held.Heir != 0 {
+		t.Errorf("it is kept by process %d while its own runs", held.Heir)
+	}
 	kill(t, parent)
 	until(t, "the inheritance", func() bool { return k.isBereaved(id) })
 	k.expect(20, 80, 0, 0)
 	k.refused(want("b", 60))
 	k.device(0, 100, used(offspring, 90)) // it goes on being held to it
 	k.expect(10, 80, 10, 0)
+	if held, _ := k.Find("a"); held.Heir != heir.PID {
+		t.Errorf("it is kept by process %d, want %d", held.Heir, heir.PID)
+	}
 	if got := k.Members("a", granted.Fence); !slices.Equal(got, []process.ID{heir}) {
 		t.Errorf("its processes are %v, want %v", got, heir)
 	}
@@ -197,6 +204,23 @@ func TestCondemned(t *testing.T) {
 	}
 }
 
+// A lease without a process is not remembered, nor that it was condemned.
+func TestCondemnedWithoutAProcess(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	granted := k.grant(want("a", 40))
+	if !k.Condemn("a", granted.Fence, "for a test") {
+		t.Fatal("it could not be condemned")
+	}
+	k.give("a", 1)
+	k.told(gpu.EventReleased, "a")
+	until(t, "forgetting", func() bool {
+		k.Ledger.mu.RLock()
+		defer k.Ledger.mu.RUnlock()
+		return len(k.condemned) == 0
+	})
+}
+
 // The processes of a lease are its tree, without what holds a lease of its own
 // inside it.
 func TestMembers(t *testing.T) {
@@ -226,6 +250,31 @@ func TestMembers(t *testing.T) {
 	}
 }
 
+// The daemon is not ended for a lease of its own or of those it descends from,
+// nor what it has started: here it is the test.
+func TestMembersAreNeverTheDaemon(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	started := child(t)
+	for _, pid := range []int{os.Getpid(), os.Getppid()} {
+		granted := k.grant(want("a", 40, k.bound(pid)))
+		k.device(0, 100, used(os.Getpid(), 50), used(started.Process.Pid, 10))
+		for _, id := range k.Members("a", granted.Fence) {
+			if id.PID == os.Getpid() || id.PID == os.Getppid() || id.PID == started.Process.Pid {
+				t.Errorf("process %d would be ended for a lease of process %d", id.PID, pid)
+			}
+		}
+		k.give("a", 1)
+	}
+}
+
+// after waits until the clock of processes has gone on, so that what is started
+// from now on is later than what has happened.
+func after(t *testing.T) {
+	now := process.Now()
+	until(t, "the next tick", func() bool { return process.Now() > now })
+}
+
 // A process whose lease has ended is an orphan, by its descent or by its
 // environment.
 func TestOrphans(t *testing.T) {
@@ -233,26 +282,99 @@ func TestOrphans(t *testing.T) {
 	k.device(0, 100)
 	parent, offspring := family(t)
 	k.grant(want("a", 40, k.bound(parent.Process.Pid)))
-	other := k.grant(want("b", 40))
-	late := claimant(t, "b", other.Fence)
+	other := k.grant(want("b", 40, k.bound(child(t).Process.Pid), ours))
+	claims := claimant(t, "b", other.Fence)
+	boasts := claimant(t, "b", other.Fence+1)
+	unknown := claimant(t, "never", 1)
 	stranger := child(t)
-	on := []func(*Observation){used(offspring, 30), used(late.Process.Pid, 10), used(stranger.Process.Pid, 1)}
-	k.device(0, 100, on...)
+	after(t)
 	k.give("a", 1)
-	k.give("b", 1)
+	if _, err := k.Release(t.Context(), "b", 0, lease.Daemon()); err != nil {
+		t.Fatal(err)
+	}
+	after(t)
+	late := claimant(t, "b", other.Fence)
+	want := map[int]string{
+		offspring: "a", claims.Process.Pid: "b",
+		boasts.Process.Pid: "", unknown.Process.Pid: "", stranger.Process.Pid: "", late.Process.Pid: "",
+	}
+	var on []func(*Observation)
+	for pid := range want {
+		on = append(on, used(pid, 1))
+	}
+	k.device(0, 100, on...)
+	k.orphans(want)
+}
+
+// orphans looks which leases processes on the first device worked under until
+// they ended.
+func (k *keeper) orphans(want map[int]string) {
+	k.t.Helper()
 	got := map[int]string{}
 	for _, p := range k.Processes(dev(0)) {
 		if p.Lease != nil {
-			t.Errorf("%+v is under a lease", p)
+			k.t.Errorf("%+v is under a lease", p)
 		}
 		got[p.Line[0].PID] = p.Ended
 	}
-	for pid, want := range map[int]string{offspring: "a", late.Process.Pid: "b", stranger.Process.Pid: ""} {
+	for pid, want := range want {
 		if ended, seen := got[pid]; !seen || ended != want {
-			t.Errorf("process %d worked under %q, want %q", pid, ended, want)
+			k.t.Errorf("process %d worked under %q, want %q", pid, ended, want)
 		}
 		if ended, _ := k.Orphan(pid); ended != want {
-			t.Errorf("process %d is an orphan of %q, want %q", pid, ended, want)
+			k.t.Errorf("process %d is an orphan of %q, want %q", pid, ended, want)
 		}
+	}
+}
+
+// A process that was started after the lease had ended never worked under it,
+// though it descends from its holder: here that is the test.
+func TestLateChildIsNoOrphan(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	k.grant(want("a", 40, k.bound(os.Getpid())))
+	early := child(t).Process.Pid
+	after(t)
+	k.give("a", 1)
+	after(t)
+	late := child(t).Process.Pid
+	k.device(0, 100, used(early, 10), used(late, 10))
+	k.orphans(map[int]string{early: "a", late: ""})
+}
+
+// A process on a device that its lease is not on is no orphan of that lease,
+// which has not ended.
+func TestProcessBesideItsLease(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	k.device(1, 100)
+	granted := k.grant(want("a", 40, k.bound(child(t).Process.Pid), ours, at(dev(1))))
+	pid := claimant(t, "a", granted.Fence).Process.Pid
+	k.device(0, 100, used(pid, 10))
+	for _, p := range k.Processes(dev(0)) {
+		if p.Lease != nil || p.Ended != "" {
+			t.Errorf("it is under %v, and was under %q", p.Lease, p.Ended)
+		}
+	}
+}
+
+// What works under a lease of its own is nobody's heir, as far as that lease
+// reaches.
+func TestNestedLeaseDoesNotKeepTheOuter(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	k.device(1, 100)
+	parent, offspring := family(t)
+	k.grant(want("outer", 80, k.bound(parent.Process.Pid), at(dev(0))))
+	k.grant(want("inner", 10, k.bound(offspring), at(dev(1))))
+	k.device(1, 100, used(offspring, 10))
+	k.device(0, 100, used(offspring, 10)) // that is the outer's
+	id := identify(t, parent.Process.Pid)
+	kill(t, parent)
+	until(t, "the inheritance", func() bool { return k.isBereaved(id) })
+	k.device(0, 100)
+	k.told(gpu.EventReleased, "outer")
+	if got := k.leases(); !slices.Equal(got, []string{"inner"}) {
+		t.Errorf("the leases are %v", got)
 	}
 }

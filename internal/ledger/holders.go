@@ -44,18 +44,19 @@ func (l *Ledger) watch(granted *lease.Lease) error {
 		l.holders.byProcess[id] = h
 	}
 	h.leases[granted.ID] = granted.Fence
-	// It may have ended before it was noted here; nobody would take it out.
+	// It may have ended, or have got another holder, before it was noted here;
+	// nobody would take it out.
 	l.mu.RLock()
 	standing := l.book.Lease(granted.ID)
 	l.mu.RUnlock()
-	if standing == nil || standing.Fence != granted.Fence {
+	if standing == nil || standing.Fence != granted.Fence || processOf(standing) != id {
 		l.holders.drop(id, granted)
 	}
 	return nil
 }
 
-// ended forgets a lease.
-func (h *holders) ended(l *lease.Lease) {
+// left forgets a lease that has ended, or has got another holder.
+func (h *holders) left(l *lease.Lease) {
 	if l.Binding != lease.ByProcess {
 		return
 	}

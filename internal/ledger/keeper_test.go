@@ -277,6 +277,13 @@ func state(s gpu.State) func(*Observation) {
 	return func(o *Observation) { o.State, o.Reason = s, "it is "+string(s) }
 }
 
+// Foreign is the processes under no lease on a device.
+func (k *keeper) Foreign(uuid string) []int {
+	k.Ledger.mu.RLock()
+	defer k.Ledger.mu.RUnlock()
+	return k.foreign(uuid).PIDs
+}
+
 // grant acquires what must be granted.
 func (k *keeper) grant(r Request) *lease.Lease {
 	k.t.Helper()

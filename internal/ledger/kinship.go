@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -70,7 +72,7 @@ func (k *kinship) resolve(t process.Table, processes []gpu.Process, now time.Tim
 		}
 		known, ok := k.seen[p.PID]
 		if !ok || known.line[0] != id {
-			known = ancestry{line: lineOf(t, id), claim: claimOf(t, p.PID)}
+			known = ancestry{line: t.Line(id), claim: claimOf(t, p.PID)}
 		}
 		known.last = now
 		k.seen[p.PID] = known
@@ -92,19 +94,15 @@ func (k *kinship) weed(now time.Time) {
 	}
 }
 
-// lineOf is a process and its ancestors, nearest first.
-func lineOf(t process.Table, id process.ID) []process.ID {
-	line := []process.ID{id}
-	for len(line) < 64 {
-		parent, err := t.Parent(line[len(line)-1].PID)
-		if err != nil || parent <= 1 {
-			break
-		}
-		next, err := t.Identify(parent)
-		if err != nil {
-			break
-		}
-		line = append(line, next)
+// ownLine is the daemon and those it descends from, the first process of the
+// machine among them, as that is now.
+func (l *Ledger) ownLine() []process.ID {
+	var line []process.ID
+	if own, err := l.processes.Identify(os.Getpid()); err == nil {
+		line = l.processes.Line(own)
+	}
+	if first, err := l.processes.Identify(1); err == nil && !slices.Contains(line, first) {
+		line = append(line, first)
 	}
 	return line
 }

@@ -91,10 +91,11 @@ type Ledger struct {
 	waiters  map[string]*waiter
 	effects  []lease.Effect // of the batch at hand
 	dirty    bool           // something changed that may let a waiting request in
+	trouble  error          // why the journal takes no grants; nil: it does
 
 	bereaved  map[process.ID]bool     // have ended, and left leases to their heirs
 	condemned map[string]condemnation // by lease: what is about to be revoked
-	ended     map[process.ID]string   // lease that a process held last, of those that have ended
+	ended     map[process.ID]ending   // of the lease that a process held last
 	endings   []process.ID            // keys of ended, oldest first
 
 	// Only the clerk touches these.
@@ -121,7 +122,7 @@ func Open(o Options) (*Ledger, error) {
 		errands: make(chan *errand, maxBatch), wake: make(chan struct{}, 1), finished: make(chan struct{}),
 		settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil),
 		devices: map[string]*observed{}, waiters: map[string]*waiter{},
-		bereaved: map[process.ID]bool{}, condemned: map[string]condemnation{}, ended: map[process.ID]string{},
+		bereaved: map[process.ID]bool{}, condemned: map[string]condemnation{}, ended: map[process.ID]ending{},
 	}
 	l.holders.byProcess = map[process.ID]*holding{}
 	l.kin.seen = map[int]ancestry{}

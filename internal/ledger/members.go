@@ -40,35 +40,54 @@ func (l *Ledger) Processes(uuid string) []Process {
 	return list
 }
 
-// endedLeaseOf is the lease that a process worked under, by its descent or by
-// its environment. The caller holds mu.
-func (l *Ledger) endedLeaseOf(u usedBy) string {
-	for _, id := range u.line {
-		if ended, known := l.ended[id]; known {
-			return ended
-		}
-	}
-	return u.claim.lease
+// ending is the end of a lease that a process held.
+type ending struct {
+	claim        // what a process would have in its environment that worked under it
+	at    uint64 // see process.Now
 }
 
-// rememberedEnds is how many ended leases are remembered, for telling who is an
-// orphan. A process that was started with the environment of its lease is
-// known by that for as long as it lives.
+// saw reports whether a process was there already when the lease ended. One that
+// was started later never worked under it, whoever its ancestors are.
+func (e ending) saw(id process.ID) bool { return id.Start < e.at }
+
+// endedLeaseOf is the lease that a process worked under, by its descent or by
+// its environment, as far as ends are remembered. A claim that nobody remembers
+// says nothing: anybody can claim anything. The caller holds mu.
+func (l *Ledger) endedLeaseOf(u usedBy) string {
+	for _, id := range u.line {
+		if e, known := l.ended[id]; known && e.saw(u.line[0]) {
+			return e.lease
+		}
+	}
+	if u.claim.lease == "" {
+		return ""
+	}
+	for _, e := range l.ended {
+		if e.claim == u.claim && e.saw(u.line[0]) {
+			return e.lease
+		}
+	}
+	return ""
+}
+
+// rememberedEnds is for how many processes it is remembered which lease of
+// theirs ended last, for telling who is an orphan.
 const rememberedEnds = 1024
 
 // remember notes that a lease has ended.
 func (l *Ledger) remember(ended *lease.Lease) {
-	if ended.Holder.PID == 0 || ended.Holder.Boot != l.boot {
-		return
-	}
+	at := process.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.condemned, ended.ID)
+	if ended.Holder.PID == 0 || ended.Holder.Boot != l.boot {
+		return
+	}
 	id := processOf(ended)
 	if _, known := l.ended[id]; !known {
 		l.endings = append(l.endings, id)
 	}
-	l.ended[id] = ended.ID
+	l.ended[id] = ending{claim{ended.ID, ended.Fence, ended.Holder.UID}, at}
 	if len(l.endings) > rememberedEnds {
 		delete(l.ended, l.endings[0])
 		l.endings = l.endings[1:]
@@ -83,7 +102,7 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 	if err != nil {
 		return "", nil
 	}
-	u := usedBy{line: lineOf(l.processes, id), claim: claimOf(l.processes, pid)}
+	u := usedBy{line: l.processes.Line(id), claim: claimOf(l.processes, pid)}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	u.line = l.withClaim(u)
@@ -98,7 +117,9 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 // Members lists the living processes of a lease: its holder, what was seen on a
 // device under it, and all that descends from them, except what holds a lease
 // of its own. A process may have left its parent; it stays a member for as long
-// as it is on a device.
+// as it is on a device. The daemon and those it descends from are nobody's, and
+// where the holder is one of them, so is what the daemon has started: members
+// may be ended.
 func (l *Ledger) Members(id string, fence uint64) []process.ID {
 	l.mu.RLock()
 	held := l.book.Lease(id)
@@ -132,6 +153,11 @@ func (l *Ledger) Members(id string, fence uint64) []process.ID {
 		spared = l.processes.Tree(slices.DeleteFunc(others, func(id process.ID) bool {
 			return slices.Contains(l.processes.Tree([]process.ID{id}), holder)
 		}))
+	}
+	own := l.ownLine()
+	spared = append(spared, own...)
+	if slices.Contains(own, holder) {
+		spared = append(spared, l.processes.Tree(own[:1])...)
 	}
 	return slices.DeleteFunc(l.processes.Tree(roots), func(id process.ID) bool { return slices.Contains(spared, id) })
 }

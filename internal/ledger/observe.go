@@ -38,6 +38,7 @@ func (l *Ledger) Observe(o Observation) {
 			used[i].line = l.withClaim(used[i])
 		}
 		d.used, d.total = used, totalOf(o.Sample, used)
+		d.ownUse(o.Sample)
 		l.attribute(d)
 		l.disinherit()
 	}
@@ -177,27 +178,25 @@ func (l *Ledger) bury(id process.ID) {
 	}
 }
 
-// Foreign lists the processes under no lease on a device, by pid.
-func (l *Ledger) Foreign(uuid string) []int {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	o := l.devices[uuid]
-	if o == nil {
-		return nil
-	}
+// foreign is what the processes under no lease on a device were measured to
+// use. The caller holds mu.
+func (l *Ledger) foreign(uuid string) ForeignUse {
+	var sum ForeignUse
 	pids := map[int]bool{}
-	for _, u := range o.used {
-		if !l.covered(u, uuid) {
+	for _, u := range l.devices[uuid].used {
+		if !l.holdsAny(u.line, uuid) {
+			sum.Memory += u.memory
 			pids[u.line[0].PID] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(pids))
+	sum.PIDs = slices.Sorted(maps.Keys(pids))
+	return sum
 }
 
-// covered reports whether a process on a device is under a lease there. The
+// holdsAny reports whether one of these processes holds a lease on a device. The
 // caller holds mu.
-func (l *Ledger) covered(u usedBy, uuid string) bool {
+func (l *Ledger) holdsAny(line []process.ID, uuid string) bool {
 	return slices.ContainsFunc(l.book.Holdings(uuid), func(h lease.Holding) bool {
-		return h.Lease.Holder.Boot == l.boot && slices.Contains(u.line, processOf(h.Lease))
+		return h.Lease.Holder.Boot == l.boot && slices.Contains(line, processOf(h.Lease))
 	})
 }

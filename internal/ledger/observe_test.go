@@ -199,7 +199,7 @@ func TestAdopt(t *testing.T) {
 	if _, err := adopt("a", second); !errors.Is(err, lease.ErrDuplicate) {
 		t.Errorf("under an id in use: %v", err)
 	}
-	if _, err := adopt("b", stranger); !errors.Is(err, ErrNotSeen) {
+	if _, err := adopt("b", stranger); !errors.Is(err, ErrCovered) || !strings.Contains(err.Error(), ": a, on "+dev(0)) {
 		t.Errorf("twice: %v", err)
 	}
 	if _, err := adopt("b", second, func(a *Adoption) { a.Holder.Service = "s" }); !errors.Is(err, lease.ErrUser) {
@@ -233,6 +233,45 @@ func TestAdopt(t *testing.T) {
 	k.device(0, 100)
 	if d := <-waits; d.err != nil {
 		t.Error(d.err)
+	}
+}
+
+// What is adopted may grow a little, if there is room for that.
+func TestAdoptLeavesAMargin(t *testing.T) {
+	for name, test := range map[string]struct{ used, leased gpu.MiB }{
+		"a little":        {1000, 1256},
+		"a tenth":         {6000, 6600},
+		"without room":    {9000, 9000},
+		"more than there": {11000, 11000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newWorld().start(t)
+			pid := child(t).Process.Pid
+			k.device(0, 9500, used(pid, test.used))
+			holder, err := k.HolderOf(pid, lease.Daemon(), lease.Holder{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := k.Adopt(t.Context(), Adoption{ID: "a", Holder: holder})
+			if err != nil || l.Parts[0].Memory != test.leased || strings.Contains(l.Note, "no room") != (test.leased == test.used) || l.Note == "" {
+				t.Errorf("Adopt = %+v, %v", l, err)
+			}
+		})
+	}
+}
+
+// Revoking what these hold would end the daemon: here that is the test.
+func TestNeitherTheDaemonNorItsAncestorsAreAdopted(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100, used(os.Getpid(), 10))
+	for _, pid := range []int{os.Getpid(), os.Getppid(), 1} {
+		holder, err := k.HolderOf(pid, lease.Daemon(), lease.Holder{})
+		if err == nil {
+			_, err = k.Adopt(t.Context(), Adoption{ID: "a", Holder: holder, GPU: dev(0), Memory: 5})
+		}
+		if !errors.Is(err, ErrNoHolder) {
+			t.Errorf("process %d: %v", pid, err)
+		}
 	}
 }
 

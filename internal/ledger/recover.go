@@ -19,13 +19,12 @@ const lostFences = 1 << 16
 func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal, error)) error {
 	var boot string
 	log, err := open(func(r journal.Record) error {
-		record, err := lease.DecodeRecord(r.Data)
-		if err == nil {
-			err = l.book.Replay(&record)
+		record, err := l.book.Read(r.Data)
+		if newer := (*lease.VersionError)(nil); err != nil && !errors.As(err, &newer) {
+			err = fmt.Errorf("%w: %w", journal.ErrContradiction, err)
 		}
 		if err != nil {
-			return fmt.Errorf("record %d of the journal: %w. Nothing was changed. Bring the folder of the journal back from a copy, "+
-				"or put it aside to begin with an empty book", r.Seq, err)
+			return err
 		}
 		if record.Kind == lease.FenceMark {
 			boot = record.Why
@@ -50,6 +49,7 @@ func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal,
 	failed := (*journal.WriteError)(nil)
 	err = log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true})
 	if errors.As(err, &failed) {
+		l.noteTrouble(err)
 		return nil // a disk that takes nothing now is no reason not to start: the next start jumps again
 	}
 	if err != nil {

@@ -169,7 +169,8 @@ func TestDamagedJournalIsNotGuessedAt(t *testing.T) {
 	w.records = func(record []byte) []byte {
 		return []byte(strings.ReplaceAll(string(record), `"lease-4"`, `"lease-3"`))
 	}
-	if err := open(); !errors.Is(err, lease.ErrReplay) || !strings.Contains(err.Error(), "record 6 of the journal") || !strings.Contains(err.Error(), "from a copy") {
+	if err := open(); !errors.As(err, &damage) || damage.File != name || damage.Offset < 48 || damage.Seq != 6 || strings.Count(err.Error(), "record 6") != 1 ||
+		!strings.Contains(err.Error(), "the id is in use") || !strings.Contains(err.Error(), "berth journal repair") {
 		t.Errorf("a record that contradicts another: %v", err)
 	}
 	w.records = func(record []byte) []byte { return []byte(strings.Replace(string(record), `{"v":1`, `{"v":9`, 1)) }

@@ -34,7 +34,9 @@ func of(n int) func(*Request) {
 func slots(n int) func(*Request)    { return func(r *Request) { r.Place.Slots = n } }
 func gpus(n int) func(*Request)     { return func(r *Request) { r.Place.GPUs = n } }
 func at(uuid string) func(*Request) { return func(r *Request) { r.Place.Where.GPU = uuid } }
-func priority(n int) func(*Request) { return func(r *Request) { r.Priority = gpu.Some(n) } }
+func priority(n int) func(*Request) {
+	return func(r *Request) { r.Priority, r.Administrator = gpu.Some(n), true }
+}
 func service(name string) func(*Request) {
 	return func(r *Request) { r.Holder.Service = name }
 }

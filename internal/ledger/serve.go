@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
@@ -143,23 +144,24 @@ func (l *Ledger) behind(r *lease.Request, before *line) placement.Request {
 		return wish
 	}
 	own := wish.Refuse
-	wish.Refuse = func(uuid string) string {
-		if own != nil && own(uuid) != "" {
-			return own(uuid)
+	wish.Refuse = func(uuid string, memory gpu.MiB) string {
+		if own != nil && own(uuid, memory) != "" {
+			return own(uuid, memory)
 		}
-		if why := before.why(uuid, r.Load()); why != "" {
+		load := lease.Load{Memory: memory, Slots: r.Slots}
+		if why := before.why(uuid, load); why != "" {
 			return why
 		}
 		eligible := func(other *lease.Request) bool {
 			wish := &wishOf(other).Request
-			return l.snapshot.Could(uuid, wish) && (wish.Refuse == nil || wish.Refuse(uuid) == "")
+			return l.snapshot.Could(uuid, wish) && (wish.Refuse == nil || wish.Refuse(uuid, wish.Memory) == "")
 		}
-		first := l.book.Delayed(uuid, r, before.ahead, eligible)
+		first := l.book.Delayed(uuid, load, before.ahead, eligible)
 		if first == nil {
 			return ""
 		}
 		why := "it would delay " + first.ID + ", which is ahead in the queue"
-		before.hold(uuid, heldBack{r.Load(), why})
+		before.hold(uuid, heldBack{load, why})
 		return why
 	}
 	return wish
@@ -185,28 +187,36 @@ func (l *Ledger) overQuota(r *lease.Request, before *line) error {
 // whyNot is the refusal of a request that does not want to wait. The caller
 // holds mu.
 func (l *Ledger) whyNot(r *lease.Request) error {
-	if err := l.overQuota(r, l.lineBefore(r)); err != nil {
+	before := l.lineBefore(r)
+	if err := l.overQuota(r, before); err != nil {
 		return err
 	}
-	if refusal := placement.Explain(l.snapshot, &wishOf(r).Request); refusal != nil {
-		return refusal
+	if _, fits := placement.Choose(l.snapshot, &wishOf(r).Request, nil); !fits {
+		return l.refusal(r, before) // those ahead included: what it advises must not delay them
 	}
 	_, waiting := l.book.Len()
 	if l.book.Request(r.ID) == r {
 		waiting-- // itself, for this moment
 	}
-	return &QueuedError{Waiting: waiting}
+	return &QueuedError{Waiting: waiting, LargestNow: l.largestNow(r, before)}
 }
 
 // QueuedError refuses a request that would fit, but for those who wait already,
 // and that does not want to wait itself.
-type QueuedError struct{ Waiting int }
+type QueuedError struct {
+	Waiting    int
+	LargestNow gpu.MiB // what would delay nobody; zero: nothing
+}
 
 func (e *QueuedError) Error() string {
+	text := fmt.Sprintf("%d requests wait already, and one of them would be delayed: wait in turn", e.Waiting)
 	if e.Waiting == 1 {
-		return "a request waits already, and would be delayed: wait in turn"
+		text = "a request waits already, and would be delayed: wait in turn"
 	}
-	return fmt.Sprintf("%d requests wait already, and one of them would be delayed: wait in turn", e.Waiting)
+	if e.LargestNow > 0 {
+		text += ", or ask for at most " + e.LargestNow.Exact() + ", which would be granted now"
+	}
+	return text
 }
 
 // refusal is what stands in the way of a request now, those ahead of it

@@ -2,12 +2,10 @@ package ledger
 
 import (
 	"slices"
-	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/placement"
 )
 
 // Held is a lease with what its processes were measured to use, part by part;
@@ -15,6 +13,7 @@ import (
 type Held struct {
 	*lease.Lease
 	Measured []gpu.Opt[gpu.MiB]
+	Heir     int // process that keeps it since its own has ended; 0: that has not
 }
 
 // View is who holds what and who waits, at one moment.
@@ -46,8 +45,17 @@ func (l *Ledger) Find(id string) (Held, bool) {
 	return l.held(found), true
 }
 
+// FindWaiting looks a request up that waits, and its place in the queue, from 1;
+// false if there is none.
+func (l *Ledger) FindWaiting(id string) (r *lease.Request, position int, waits bool) {
+	l.mu.Lock() // not for reading only: the queue is put in order by looking
+	defer l.mu.Unlock()
+	r = l.book.Request(id)
+	return r, slices.Index(l.book.Waiting(), r) + 1, r != nil
+}
+
 func (l *Ledger) held(each *lease.Lease) Held {
-	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts))}
+	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts)), Heir: l.heirOf(each)}
 	for i, p := range each.Parts {
 		if o := l.devices[p.GPU]; o != nil {
 			if m, seen := o.owned[each.ID]; seen {
@@ -96,76 +104,6 @@ func (l *Ledger) sum(uuid string) DeviceSum {
 		closed = o.Reason
 	}
 	return DeviceSum{Sum: sum, Device: o.Device, State: o.State, Health: o.Health, Closed: closed}
-}
-
-// Explanation is what stands in the way of a request.
-type Explanation struct {
-	Refusal  *placement.NoFitError // nil: it would be granted now
-	Quota    error                 // the service is over its quota
-	Position int                   // in the queue, from 1; 0: it does not wait
-	Ahead    []*lease.Request
-	Holdings map[string][]lease.Holding // by device: who holds it
-	Grant    *lease.Lease               // what it would get now; nil: nothing
-}
-
-// Explain says what would become of a request, by the code that decides.
-func (l *Ledger) Explain(r Request) (Explanation, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	request, err := l.admit(r, now)
-	if err != nil {
-		return Explanation{}, err
-	}
-	asked, err := l.book.Apply(lease.Ask{Request: request}, now)
-	if err != nil {
-		return Explanation{}, err
-	}
-	defer l.book.Revert(asked) // it stood in the queue only to find its place
-	e := l.explain(request)
-	e.Position = 0
-	if e.Refusal == nil && e.Quota == nil {
-		e.Grant = l.wouldGrant(request)
-	}
-	return e, nil
-}
-
-// wouldGrant is the lease that place would make of a request. The caller holds
-// mu.
-func (l *Ledger) wouldGrant(r *lease.Request) *lease.Lease {
-	wish := l.behind(r, l.lineBefore(r))
-	chosen, fits := placement.Choose(l.snapshot, &wish, nil)
-	if !fits {
-		return nil
-	}
-	granted := r.Lease(chosen...)
-	granted.EnforcedBy = wishOf(r).enforcedBy
-	return granted
-}
-
-// ExplainWaiting says what a waiting request waits for; false if none with
-// this id waits.
-func (l *Ledger) ExplainWaiting(id string) (Explanation, *lease.Request, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	request := l.book.Request(id)
-	if request == nil {
-		return Explanation{}, nil, false
-	}
-	return l.explain(request), request, true
-}
-
-// explain is about a request in the queue.
-func (l *Ledger) explain(r *lease.Request) Explanation {
-	before := l.lineBefore(r)
-	e := Explanation{Refusal: l.refusal(r, before), Quota: l.overQuota(r, before), Holdings: map[string][]lease.Holding{}}
-	waiting := l.book.Waiting()
-	e.Position = slices.Index(waiting, r) + 1
-	e.Ahead = slices.Clone(waiting[:e.Position-1])
-	for uuid := range l.devices {
-		e.Holdings[uuid] = l.book.Holdings(uuid)
-	}
-	return e
 }
 
 // Len is the number of leases, and of requests that wait.

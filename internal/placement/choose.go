@@ -41,7 +41,7 @@ type need struct {
 	preferred int    // position; -1: none
 	models    []bool // which models meet the constraints; nil: all do
 	runs      presence
-	refuse    func(string) string
+	refuse    func(string, gpu.MiB) string
 }
 
 func (s *Snapshot) needOf(r *Request) need {
@@ -88,7 +88,7 @@ func (s *Snapshot) refusal(n *need, i int) string {
 	if n.refuse == nil {
 		return ""
 	}
-	return n.refuse(s.devices[i].UUID)
+	return n.refuse(s.devices[i].UUID, n.memory)
 }
 
 // takes is the whole of the hard conditions.

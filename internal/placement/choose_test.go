@@ -79,7 +79,7 @@ func TestSlotsOnlyAndMemoryOnly(t *testing.T) {
 func TestRefuse(t *testing.T) {
 	s := machine(idle(), with(active(1)), with(active(2)))
 	asked := 0
-	r := Request{Slots: 1, Refuse: func(uuid string) string {
+	r := Request{Slots: 1, Refuse: func(uuid string, _ gpu.MiB) string {
 		asked++
 		if uuid == uuid0 {
 			return "somebody is ahead"

@@ -82,10 +82,10 @@ func (q *search) extend(rank, have int, now score) {
 		}
 		return
 	}
-	if q.found && !q.hope(rank, have, now).betterThan(q.score) {
-		return
-	}
 	for next := rank; next <= q.size-(q.count-have); next++ {
+		if q.found && !q.hope(next, have, now).betterThan(q.score) {
+			return // and there is less hope for those after it
+		}
 		with := now
 		with.ranks += int32(next)
 		for _, member := range q.set[:have] {

@@ -1,12 +1,6 @@
 package placement
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-
-	"github.com/berth-gpu/berth/gpu"
-)
+import "fmt"
 
 // Explain says why a request does not fit, in the terms and with the code that
 // Choose decides by; nil means that it does fit. It is for answers to people:
@@ -14,8 +8,7 @@ import (
 func Explain(s *Snapshot, r *Request) *NoFitError {
 	n := s.needOf(r)
 	e := &NoFitError{Request: *r}
-	var now, ever []gpu.MiB // what the devices in question have to give
-	ready := 0              // devices that could serve it if they were empty
+	ready := 0 // devices that could serve it if they were empty
 	for i := range s.devices {
 		reasons := s.reasons(&n, r, i)
 		e.Reasons = append(e.Reasons, reasons...)
@@ -25,34 +18,15 @@ func Explain(s *Snapshot, r *Request) *NoFitError {
 		if s.could(&n, i) {
 			ready++
 		}
-		u := &s.use[i]
-		if !s.meets(&n, i) {
-			continue
-		}
-		if u.MaxPipelines >= r.Slots {
-			ever = append(ever, u.Ceiling)
-		}
-		if int(s.free[i]) >= r.Slots && s.refusal(&n, i) == "" {
-			now = append(now, u.Available)
-		}
 	}
 	if e.Fit >= r.count() {
 		return nil
 	}
+	ever := s.ceilings(&n)
 	e.Ever = ready >= r.count()
-	e.LargestNow, e.LargestEver = largest(now, r.count()), largest(ever, r.count())
+	e.LargestNow, e.LargestEver = LargestNow(s, r), largest(ever, r.count())
 	e.Hint = s.hint(e, len(ever))
 	return e
-}
-
-// largest is the most memory that count devices have each; zero if fewer have
-// any.
-func largest(amounts []gpu.MiB, count int) gpu.MiB {
-	if len(amounts) < count {
-		return 0
-	}
-	slices.SortFunc(amounts, func(a, b gpu.MiB) int { return cmp.Compare(b, a) })
-	return max(amounts[count-1], 0)
 }
 
 // reasons is empty exactly where takes says yes.
@@ -74,13 +48,13 @@ func (s *Snapshot) reasons(n *need, r *Request, i int) []Reason {
 	case u.Closed != "":
 		because(Closed, "nothing is granted here: %s", u.Closed)
 	case u.Ceiling < r.Memory:
-		why := because(TooSmall, "needs %s and could never have more than %s", r.Memory, max(u.Ceiling, 0))
+		why := because(TooSmall, "needs %s and could never have more than %s", r.Memory.Exact(), max(u.Ceiling, 0).Exact())
 		why.Needs, why.Has = r.Memory, u.Ceiling
 	case u.MaxPipelines < r.Slots:
 		why := because(TooSmall, "needs %s and has only %d in all", slots(r.Slots), u.MaxPipelines)
 		why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
 	case s.free[i] < 0:
-		because(BadState, "the device is %s", u.State)
+		because(BadState, "%s", stateText(u))
 	case s.hasRoom(n, i):
 		because(HeldBack, "%s", s.refusal(n, i))
 	default:
@@ -89,11 +63,19 @@ func (s *Snapshot) reasons(n *need, r *Request, i int) []Reason {
 			why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
 		}
 		if s.room[i] < r.Memory {
-			why := because(NoMemory, "needs %s and has %s", r.Memory, s.room[i])
+			why := because(NoMemory, "needs %s and has %s", r.Memory.Exact(), s.room[i].Exact())
 			why.Needs, why.Has = r.Memory, s.room[i]
 		}
 	}
 	return all
+}
+
+func stateText(u *Use) string {
+	text := "the device is " + string(u.State)
+	if u.Reason != "" {
+		text += ": " + u.Reason
+	}
+	return text
 }
 
 func unmetText(w *Where, m *model) string {

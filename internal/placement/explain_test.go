@@ -45,7 +45,7 @@ func TestReasons(t *testing.T) {
 	if !e.Ever || e.LargestNow != 12<<10 || e.LargestEver != 80<<10 {
 		t.Errorf("ever %v, largest now %s, ever %s", e.Ever, e.LargestNow, e.LargestEver)
 	}
-	const text = "place 40 GiB and 1 slot: no device fits (wait, or ask for at most 12 GiB, which is free now)"
+	const text = "place 40 GiB and 1 slot: no device fits (wait, or ask for at most 12 GiB, which would be granted now)"
 	if e.Error() != text {
 		t.Errorf("error is %q", e)
 	}
@@ -53,7 +53,7 @@ func TestReasons(t *testing.T) {
 
 func TestHints(t *testing.T) {
 	two := machine(idle(), with(active(4)))
-	held := func(string) string { return "job-3 is ahead and would be delayed" }
+	held := func(string, gpu.MiB) string { return "job-3 is ahead and would be delayed" }
 	cases := []struct {
 		name string
 		s    *Snapshot
@@ -81,7 +81,7 @@ func TestHints(t *testing.T) {
 			}
 		})
 	}
-	if e := Explain(machine(idle()), &Request{Slots: 1, Refuse: held}); e.Reasons[0].Code != HeldBack || e.Reasons[0].Text != held("") {
+	if e := Explain(machine(idle()), &Request{Slots: 1, Refuse: held}); e.Reasons[0].Code != HeldBack || e.Reasons[0].Text != held("", 0) {
 		t.Errorf("reasons %+v", e.Reasons)
 	}
 }

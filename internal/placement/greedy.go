@@ -1,9 +1,6 @@
 package placement
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 // pull is how strongly the members of a set draw a device that is not in it.
 type pull struct {
@@ -88,27 +85,28 @@ func (s *Snapshot) weakestTo(i int) int32 {
 // are at least as many as the devices wanted.
 func (s *Snapshot) bestLinked(n *need) int {
 	c := &s.scratch
-	best, at := candidate{}, -1
-	consider := func(i int) {
-		if c.pull[i].member || !s.takes(n, i) {
-			return
-		}
-		next := s.candidate(n, i)
-		if at < 0 || cmp.Or(
-			cmp.Compare(s.weakestTo(at), s.weakestTo(i)),
-			cmp.Compare(c.pull[at].total, c.pull[i].total),
-			compare(next, best)) < 0 {
-			best, at = next, i
-		}
-	}
+	at := -1
 	for _, first := range c.candidates {
 		if !c.pull[first.position].member {
-			consider(first.position)
+			at = first.position
 			break
 		}
 	}
+	weakest, best := s.weakestTo(at), s.candidate(n, at)
 	for _, i := range c.touched {
-		consider(i)
+		p := &c.pull[i]
+		if p.member || i == at {
+			continue
+		}
+		// Links first: they are at hand, and settle most cases.
+		its := s.weakestTo(i)
+		alike := its == weakest && p.total == c.pull[at].total
+		if !alike && (its < weakest || its == weakest && p.total < c.pull[at].total) || !s.takes(n, i) {
+			continue
+		}
+		if next := s.candidate(n, i); !alike || compare(next, best) < 0 {
+			at, weakest, best = i, its, next
+		}
 	}
 	return at
 }

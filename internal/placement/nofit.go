@@ -80,9 +80,9 @@ func (s *Snapshot) hint(e *NoFitError, able int) string {
 	case !e.Ever && able < r.count():
 		return fmt.Sprintf("%s of this machine could ever serve it; change the constraints, the slots or the number of devices", devices(able))
 	case !e.Ever:
-		return fmt.Sprintf("ask for at most %s: more never fits on this machine", e.LargestEver)
+		return fmt.Sprintf("ask for at most %s: more never fits on this machine", e.LargestEver.Exact())
 	case e.LargestNow > 0 && e.LargestNow < r.Memory:
-		return fmt.Sprintf("wait, or ask for at most %s, which is free now", e.LargestNow)
+		return fmt.Sprintf("wait, or ask for at most %s, which would be granted now", e.LargestNow.Exact())
 	}
 	return "wait until somebody releases, or until the devices are well again"
 }
@@ -90,7 +90,7 @@ func (s *Snapshot) hint(e *NoFitError, able int) string {
 func describe(r *Request) string {
 	var parts []string
 	if r.Memory > 0 {
-		parts = append(parts, r.Memory.String())
+		parts = append(parts, r.Memory.Exact())
 	}
 	if r.Slots > 0 {
 		parts = append(parts, slots(r.Slots))

@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -46,19 +47,24 @@ func Policies() []Policy {
 	return all
 }
 
+// PolicyNames lists the names of all policies, the default first.
+func PolicyNames() []string {
+	names := make([]string, policyCount)
+	for i, p := range policies {
+		names[i] = p.name
+	}
+	return names
+}
+
 // ParsePolicy reads the name of a policy; empty is the default.
 func ParsePolicy(name string) (Policy, error) {
 	if name == "" {
 		return LeastLoaded, nil
 	}
-	names := make([]string, policyCount)
-	for i, p := range policies {
-		if p.name == name {
-			return Policy(i), nil
-		}
-		names[i] = p.name
+	if i := slices.Index(PolicyNames(), name); i >= 0 {
+		return Policy(i), nil
 	}
-	return 0, fmt.Errorf("policy %q is not known: use one of %s", name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("policy %q is not known: use one of %s", name, strings.Join(PolicyNames(), ", "))
 }
 
 func (p Policy) String() string { return policies[p.known()].name }

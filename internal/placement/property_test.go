@@ -93,8 +93,9 @@ func drawRequest(t *rapid.T, w *world, mostGPUs int) Request {
 		r.Where.GPU = uuid(rapid.IntRange(0, len(w.devices)).Draw(t, "pin"))
 	}
 	if rapid.IntRange(0, 3).Draw(t, "refuses") == 0 {
-		r.Refuse = func(uuid string) string {
-			if strings.HasSuffix(uuid, "1") {
+		limit := gpu.MiB(rapid.IntRange(0, 4).Draw(t, "refused above"))
+		r.Refuse = func(uuid string, memory gpu.MiB) string {
+			if strings.HasSuffix(uuid, "1") && memory >= limit {
 				return "somebody is ahead"
 			}
 			return ""
@@ -116,7 +117,7 @@ func (w *world) fits(r *Request, i int) bool {
 	case r.Slots > 0 && u.Active+r.Slots > u.Usable:
 		return false
 	}
-	return r.Refuse == nil || r.Refuse(d.UUID) == ""
+	return r.Refuse == nil || r.Refuse(d.UUID, r.Memory) == ""
 }
 
 // order is the wishes in plain words: negative if device i is to be taken

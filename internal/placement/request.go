@@ -17,9 +17,11 @@ type Request struct {
 
 	// Refuse says why a device that fits is still not to be taken, such as
 	// that somebody ahead in the queue would be delayed; empty means take it.
-	// Choose asks only about devices that it would take otherwise. Nil refuses
-	// nothing.
-	Refuse func(uuid string) string
+	// Memory is how much the request would take there: Explain also asks about
+	// less than was asked for, and who refuses an amount refuses every larger
+	// one too. Choose asks only about devices that it would take otherwise. Nil
+	// refuses nothing.
+	Refuse func(uuid string, memory gpu.MiB) string
 }
 
 func (r *Request) count() int { return max(r.GPUs, 1) }

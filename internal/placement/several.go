@@ -64,9 +64,10 @@ func (s *Snapshot) several(n *need, count int) []int {
 func (s *Snapshot) candidatesFor(n *need, keep int) int {
 	list, fit := s.scratch.candidates[:0], 0
 	wished := len(n.runs) > 0 || n.preferred >= 0
-	worst := noKey // of a full list
-	for i, key := range n.keys {
-		if key >= worst && fit > keep && !wished || !s.takes(n, i) {
+	plain := n.models == nil && n.refuse == nil && !n.pinned
+	limit := noKey // from here on keys are of no interest
+	for i := s.below(n, 0, limit); i >= 0; i = s.below(n, i+1, limit) {
+		if !plain && !s.takes(n, i) {
 			continue
 		}
 		fit++
@@ -77,14 +78,40 @@ func (s *Snapshot) candidatesFor(n *need, keep int) int {
 			}
 			list = list[:keep-1]
 		}
-		at, _ := slices.BinarySearchFunc(list, c, compare)
-		list = slices.Insert(list, at, c)
-		if len(list) == keep {
-			worst = list[keep-1].key
+		list = insert(list, c)
+		if fit > keep && !wished {
+			limit = list[keep-1].key
 		}
 	}
 	s.scratch.candidates = list
 	return fit
+}
+
+// below finds the next device with room whose key is below a limit; -1 means
+// that there is none. It is a function of its own because nearly all the time
+// goes into this loop, and with little around it everything stays in registers.
+func (s *Snapshot) below(n *need, from int, limit Key) int {
+	memory, slots := n.memory, n.slots
+	keys := n.keys[from:]
+	room, free := s.room[from:][:len(keys)], s.free[from:][:len(keys)]
+	for i, key := range keys {
+		if key < limit && room[i] >= memory && int(free[i]) >= slots {
+			return from + i
+		}
+	}
+	return -1
+}
+
+// insert puts a candidate in its place. Lists are short, and what comes later
+// is more often than not worse.
+func insert(list []candidate, c candidate) []candidate {
+	list = append(list, c)
+	at := len(list) - 1
+	for ; at > 0 && compare(c, list[at-1]) < 0; at-- {
+		list[at] = list[at-1]
+	}
+	list[at] = c
+	return list
 }
 
 func (s *Snapshot) candidate(n *need, i int) candidate {

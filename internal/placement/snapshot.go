@@ -18,6 +18,7 @@ type Use struct {
 	MaxPipelines int // slots in the best state
 
 	State  gpu.State
+	Reason string // why it is in this state; empty: not known
 	Closed string // why nothing is granted here, such as a quarantine; empty: open
 }
 

@@ -49,7 +49,7 @@ func TestDirIsLocked(t *testing.T) {
 	if !errors.As(err, &locked) || locked.Dir != path || locked.PID != os.Getpid() {
 		t.Fatalf("a second one: %v", err)
 	}
-	if _, err := filelog.Salvage(filelog.Dir(path)); !errors.As(err, &locked) {
+	if _, err := filelog.Salvage(filelog.Dir(path), anything); !errors.As(err, &locked) {
 		t.Fatalf("salvage: %v", err)
 	}
 	if err := l.Close(); err != nil {

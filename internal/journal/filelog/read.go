@@ -95,7 +95,7 @@ func (h *history) readSnapshot(disk Disk, replay func(journal.Record) error) err
 			return nil
 		}
 		if err := f.each(func(_ int, data []byte) error {
-			return handOver(replay, journal.Record{Seq: base, Snapshot: true, Data: data})
+			return handOver(name, off, replay, journal.Record{Seq: base, Snapshot: true, Data: data})
 		}); err != nil {
 			return err
 		}
@@ -133,16 +133,18 @@ func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journa
 		if f.count > 0 && f.last() > base {
 			h.logBytes += int64(f.size)
 		}
+		fresh := 0
 		if err := f.each(func(i int, data []byte) error {
 			seq := f.seq + uint64(i)
 			if seq <= base {
 				return nil
 			}
-			h.logRecords++
-			return handOver(replay, journal.Record{Seq: seq, Data: data})
+			fresh++
+			return handOver(name, s.off-f.size, replay, journal.Record{Seq: seq, Data: data})
 		}); err != nil {
 			return err
 		}
+		h.logRecords += fresh // a frame is there as a whole or not at all
 	}
 	if limit == math.MaxUint64 {
 		if err := s.judge(disk.Boot()); err != nil {
@@ -157,11 +159,16 @@ func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journa
 	return nil
 }
 
-func handOver(replay func(journal.Record) error, r journal.Record) error {
-	if err := replay(r); err != nil {
-		return fmt.Errorf("journal: replay record %d: %w", r.Seq, err)
+// handOver replays a record of the frame at an offset of a file.
+func handOver(name string, offset int, replay func(journal.Record) error, r journal.Record) error {
+	err := replay(r)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, journal.ErrContradiction):
+		return &journal.CorruptError{File: name, Offset: int64(offset), Seq: r.Seq, Reason: err.Error()}
 	}
-	return nil
+	return fmt.Errorf("journal: %s at byte %d, record %d: %w. Nothing was changed", name, offset, r.Seq, err)
 }
 
 // Read hands every record to replay and changes nothing, not even the end that

@@ -26,22 +26,24 @@ type Salvaged struct {
 // Salvage makes a damaged journal usable again: it keeps the records before
 // the damage and puts the files with the damage, and those after it, aside
 // under names that the journal does not look at. The numbers of the dropped
-// records will be given again.
+// records will be given again. Replay says, as for Open, which records cannot be
+// true (journal.ErrContradiction); those are damage too.
 //
 // Whatever interrupts it, running it again is safe: the damaged file keeps its
 // name until its copy, and then what replaces it, is on disk.
-func Salvage(disk Disk) (Salvaged, error) {
+func Salvage(disk Disk, replay func(journal.Record) error) (Salvaged, error) {
 	unlock, err := disk.Lock()
 	if err != nil {
 		return Salvaged{}, err
 	}
-	s, err := salvage(disk)
+	s, err := salvage(disk, replay)
 	return s, errors.Join(err, unlock())
 }
 
-func salvage(disk Disk) (Salvaged, error) {
+func salvage(disk Disk, replay func(journal.Record) error) (Salvaged, error) {
 	var s Salvaged
-	h, err := load(disk, func(journal.Record) error { s.Kept++; return nil })
+	h, err := load(disk, replay)
+	s.Kept = h.snapshotRecords + h.logRecords
 	if !errors.As(err, &s.Damage) {
 		return s, err
 	}

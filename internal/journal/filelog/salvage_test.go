@@ -12,6 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/journal/filelog/disktest"
 )
 
+// anything is a replay that believes every record.
+func anything(journal.Record) error { return nil }
+
 var reserve = journal.Care{Reserve: true}
 
 // sound makes a journal: a snapshot of records 1 to 10 in three frames, and
@@ -117,7 +120,7 @@ func TestSalvage(t *testing.T) {
 				t.Fatal("refusing to open changed files")
 			}
 
-			s, err := filelog.Salvage(d)
+			s, err := filelog.Salvage(d, anything)
 			if err != nil || s.Damage == nil || *s.Damage != *corrupt {
 				t.Fatalf("salvage: %+v, %v", s, err)
 			}
@@ -150,7 +153,7 @@ func TestSalvage(t *testing.T) {
 func TestSalvageOfASoundJournalChangesNothing(t *testing.T) {
 	d, all := sound(t)
 	ops := d.Ops()
-	s, err := filelog.Salvage(d)
+	s, err := filelog.Salvage(d, anything)
 	if err != nil || s.Damage != nil || s.Kept != len(all) || d.Ops() != ops {
 		t.Fatalf("%+v, %v, and %d changes", s, err, d.Ops()-ops)
 	}
@@ -165,10 +168,10 @@ func TestSalvageCrashPoints(t *testing.T) {
 				d, all := sound(t)
 				c.damage(t, d, segments(t, d))
 				d.CrashAt(d.Ops()+op, 30)
-				first, err := filelog.Salvage(d)
+				first, err := filelog.Salvage(d, anything)
 				done = err == nil
 				d.PowerCut(disktest.Always(kept))
-				second, err := filelog.Salvage(d)
+				second, err := filelog.Salvage(d, anything)
 				if err != nil {
 					t.Fatalf("%s, stopped at %d: %v", c.name, op, err)
 				}
@@ -180,5 +183,34 @@ func TestSalvageCrashPoints(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A record that is whole and cannot be true is damage too, wherever it stands in
+// its group: it is said where, and the groups before it are kept.
+func TestSalvageBeforeAContradiction(t *testing.T) {
+	for _, bad := range []string{"record 14 ", "record 1 ", "record 40 "} {
+		t.Run(bad, func(t *testing.T) {
+			d, all := sound(t)
+			believe := func(r journal.Record) error {
+				if strings.HasPrefix(string(r.Data), bad) {
+					return fmt.Errorf("%w: no such lease", journal.ErrContradiction)
+				}
+				return nil
+			}
+			_, _, err := filelog.Open(d, filelog.Options{}, believe)
+			var corrupt *journal.CorruptError
+			if !errors.As(err, &corrupt) || corrupt.Offset < 48 || !strings.Contains(err.Error(), "no such lease") || !strings.Contains(err.Error(), "berth journal repair") {
+				t.Fatalf("open: %v", err)
+			}
+			s, err := filelog.Salvage(d, believe)
+			if err != nil || s.Damage == nil || *s.Damage != *corrupt {
+				t.Fatalf("salvage: %+v, %v", s, err)
+			}
+			kept := slices.IndexFunc(all, func(r string) bool { return strings.HasPrefix(r, bad) })
+			if _, found, _ := open(t, d); s.Kept != kept || !slices.Equal(found, all[:kept]) {
+				t.Errorf("%d records came back, %d were kept, want %d", len(found), s.Kept, kept)
+			}
+		})
 	}
 }

@@ -1,0 +1,117 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
+)
+
+// Explanation is what stands in the way of a request.
+type Explanation struct {
+	Refusal  *placement.NoFitError // nil: it would be granted now
+	Quota    error                 // the service is over its quota
+	Position int                   // in the queue, from 1; 0: it does not wait
+	Ahead    []*lease.Request
+	Holdings map[string][]lease.Holding // by device: who holds it
+	Foreign  map[string]ForeignUse      // by device: who uses it under no lease
+	Grant    *lease.Lease               // what it would get now; nil: nothing
+
+	// LargestNow and LargestEver are the most memory on each device that the
+	// same request could have, now and on an empty machine; zero: none.
+	LargestNow, LargestEver gpu.MiB
+}
+
+// ForeignUse is what processes under no lease use of a device.
+type ForeignUse struct {
+	Memory gpu.MiB
+	PIDs   []int
+}
+
+// Explain says what would become of a request, by the code that decides. One
+// without an id has one that nobody uses.
+func (l *Ledger) Explain(r Request) (Explanation, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if r.ID == "" {
+		r.ID = l.unusedID()
+	}
+	request, err := l.admit(r, now)
+	if err != nil {
+		return Explanation{}, err
+	}
+	asked, err := l.book.Apply(lease.Ask{Request: request}, now)
+	if err != nil {
+		return Explanation{}, err
+	}
+	defer l.book.Revert(asked) // it stood in the queue only to find its place
+	e := l.explain(request)
+	e.Position = 0
+	if e.Refusal == nil && e.Quota == nil {
+		e.Grant = l.wouldGrant(request)
+	}
+	return e, nil
+}
+
+// unusedID is an id for a request that nobody makes. The caller holds mu.
+func (l *Ledger) unusedID() string {
+	id := "(asked)"
+	for n := 2; l.book.Lease(id) != nil || l.book.Request(id) != nil; n++ {
+		id = fmt.Sprintf("(asked %d)", n)
+	}
+	return id
+}
+
+// wouldGrant is the lease that place would make of a request. The caller holds
+// mu.
+func (l *Ledger) wouldGrant(r *lease.Request) *lease.Lease {
+	wish := l.behind(r, l.lineBefore(r))
+	chosen, fits := placement.Choose(l.snapshot, &wish, nil)
+	if !fits {
+		return nil
+	}
+	granted := r.Lease(chosen...)
+	granted.EnforcedBy, granted.State = wishOf(r).enforcedBy, lease.Active
+	return granted
+}
+
+// ExplainWaiting says what a waiting request waits for; false if none with
+// this id waits.
+func (l *Ledger) ExplainWaiting(id string) (Explanation, *lease.Request, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	request := l.book.Request(id)
+	if request == nil {
+		return Explanation{}, nil, false
+	}
+	return l.explain(request), request, true
+}
+
+// explain is about a request in the queue.
+func (l *Ledger) explain(r *lease.Request) Explanation {
+	before := l.lineBefore(r)
+	e := Explanation{
+		Refusal: l.refusal(r, before), Quota: l.overQuota(r, before),
+		Holdings: map[string][]lease.Holding{}, Foreign: map[string]ForeignUse{},
+		LargestEver: l.largestEver(r),
+	}
+	if e.Refusal != nil { // which has found it out
+		e.LargestNow = l.allowed(r, before, e.Refusal.LargestNow)
+	} else {
+		e.LargestNow = l.largestNow(r, before)
+	}
+	waiting := l.book.Waiting()
+	e.Position = slices.Index(waiting, r) + 1
+	e.Ahead = slices.Clone(waiting[:e.Position-1])
+	for uuid := range l.devices {
+		e.Holdings[uuid] = l.book.Holdings(uuid)
+		if used := l.foreign(uuid); len(used.PIDs) > 0 {
+			e.Foreign[uuid] = used
+		}
+	}
+	return e
+}

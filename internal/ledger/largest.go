@@ -1,0 +1,55 @@
+package ledger
+
+import (
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
+)
+
+// largestNow is the most memory on each device that a request could have now,
+// those ahead of it and the settings of its service considered; zero: none. The
+// caller holds mu.
+func (l *Ledger) largestNow(r *lease.Request, before *line) gpu.MiB {
+	wish := l.behind(r, before)
+	return l.allowed(r, before, placement.LargestNow(l.snapshot, &wish))
+}
+
+// allowed is as much of an amount on each device as the service of a request may
+// have now; zero: none. The caller holds mu.
+func (l *Ledger) allowed(r *lease.Request, before *line, most gpu.MiB) gpu.MiB {
+	service, known := l.settings.Services[r.Holder.Service]
+	if !known {
+		return most
+	}
+	less := *r
+	less.Memory = within(service, r.GPUs, most, l.book.ServiceUsage(service.Name))
+	if less.Memory == 0 || l.overQuota(&less, before) != nil {
+		return 0
+	}
+	return less.Memory
+}
+
+// largestEver is the same where nobody holds anything.
+func (l *Ledger) largestEver(r *lease.Request) gpu.MiB {
+	most := placement.LargestEver(l.snapshot, &wishOf(r).Request)
+	service, known := l.settings.Services[r.Holder.Service]
+	if !known {
+		return most
+	}
+	return within(service, r.GPUs, most, lease.Usage{})
+}
+
+// within is as much of an amount on each device as a service may have that has
+// so much in use; zero: none.
+func within(s Service, gpus int, amount gpu.MiB, used lease.Usage) gpu.MiB {
+	if s.MaxMemory > 0 {
+		amount = min(amount, s.MaxMemory)
+	}
+	if s.Quota.Memory > 0 {
+		amount = min(amount, (s.Quota.Memory-used.Memory)/gpu.MiB(gpus))
+	}
+	if amount < max(s.MinMemory, 1) {
+		return 0
+	}
+	return amount
+}
