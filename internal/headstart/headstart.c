@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -47,15 +48,15 @@ static const char *const told[] = { // what the daemon goes by, of the environme
 	"PYTORCH_", "CUPY_GPU_", "XLA_", "CUDA_", "HIP_VISIBLE_", "ROCR_VISIBLE_", "TF_FORCE_", "BERTH_LEASE=",
 };
 
-// request is what was typed, up to the words that name the command, and what
-// the program would find.
+// request is what was typed, and what the program would find. A command that is
+// too long for it is left to Go.
 static int request(struct message *m, char **flags, char **command, const char *file) {
 	char torch[32];
 	for (; strcmp(*flags, "--") != 0; flags++)
 		if (add(m, 'f', *flags) != 0)
 			return -1;
-	for (int i = 0; command[i] != NULL && i < 6; i++)
-		if (add(m, 'c', command[i]) != 0)
+	for (; *command != NULL; command++)
+		if (add(m, 'c', *command) != 0)
 			return -1;
 	for (char **entry = environ; *entry != NULL; entry++)
 		for (size_t i = 0; i < sizeof told / sizeof *told; i++)
@@ -65,17 +66,39 @@ static int request(struct message *m, char **flags, char **command, const char *
 	return add(m, 't', torch);
 }
 
+// patience is how many seconds the daemon may take to answer. It does so at once
+// unless it hangs.
+static long patience(void) {
+	const char *text = set("BERTH_PATIENCE");
+	long seconds = text != NULL ? atol(text) : 0;
+	return seconds > 0 ? seconds : 10;
+}
+
+// give_up ends this process: the daemon hangs. Go would not get further, and if
+// it asked too, a daemon that wakes up might grant both.
+static void give_up(void) {
+	dprintf(STDERR_FILENO, "berth: POST /api/exec: no answer within %lds\n"
+	        "  the daemon hangs: see its log; BERTH_PATIENCE=60 waits longer\n", patience());
+	_exit(3); // what Go ends with if no daemon answers
+}
+
 static int dial(const char *path) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct timeval limit = {.tv_sec = patience()};
 	if (strlen(path) >= sizeof address.sun_path)
 		return -1;
 	strcpy(address.sun_path, path);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); // for connect too: its queue may be full
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+		return fd;
+	if (errno == EAGAIN)
+		give_up();
+	close(fd);
+	return -1;
 }
 
 // reach connects to the daemon that the command in Go would find.
@@ -108,8 +131,7 @@ static int reach(char **flags) {
 }
 
 // ask sends a request and reads the answer to its end, which is when the daemon
-// closes. It takes its time: the daemon answers at once unless it hangs, and
-// then an interrupt still ends this process as it would any other.
+// closes. Meanwhile an interrupt ends this process as it would any other.
 static int ask(int fd, const struct message *m, struct message *answer) {
 	char head[256];
 	size_t n = snprintf(head, sizeof head,
@@ -125,6 +147,8 @@ static int ask(int fd, const struct message *m, struct message *answer) {
 			return 0;
 		if (got > 0)
 			answer->length += got;
+		else if (errno == EAGAIN)
+			give_up();
 		else if (errno != EINTR)
 			return -1;
 	}
@@ -166,17 +190,27 @@ static void apply(char *change) {
 	}
 }
 
+// run_script lets a shell run a file that names no interpreter, as a shell would.
+static void run_script(const char *file, char **command) {
+	size_t n = 1;
+	while (command[n] != NULL)
+		n++;
+	char **shell = malloc((n + 2) * sizeof *shell); // sh, the file, the arguments, the end
+	if (shell == NULL)
+		return;
+	shell[0] = "sh";
+	shell[1] = (char *)file;
+	memcpy(shell + 2, command + 1, n * sizeof *shell);
+	execve("/bin/sh", shell, environ);
+}
+
 // become is execve as a shell does it. The lease is bound to this process,
 // whose pid and start time stay the same; if it cannot go on it ends, and the
 // lease with it.
 static void become(const char *file, char **command) {
 	execve(file, command, environ);
-	if (errno == ENOEXEC) {
-		char *shell[1024] = {"sh", (char *)file};
-		for (int i = 1; command[i] != NULL && i < 1022; i++)
-			shell[i + 1] = command[i];
-		execve("/bin/sh", shell, environ);
-	}
+	if (errno == ENOEXEC)
+		run_script(file, command);
 	int missing = errno == ENOENT;
 	dprintf(STDERR_FILENO, "berth: run %s: %s\n", file,
 	        missing ? "the interpreter that its first line names, or its loader, is not there" : strerror(errno));

@@ -68,6 +68,68 @@ func TestTorchIsTheOneThatWouldBeImported(t *testing.T) {
 	}
 }
 
+// link makes a link, and the folder that it lies in.
+func link(t *testing.T, target, path string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTorchBehindLinksAndShims(t *testing.T) {
+	root := t.TempDir()
+	packages := "lib/python3.12/site-packages"
+	install(t, root+"/system", "lib/python3/dist-packages", "1.13.1")
+	install(t, root+"/venv", packages, "2.4.1")
+	install(t, root+"/pyenv/versions/3.12.1", packages, "2.9.0")
+	install(t, root+"/pyenv/versions/3.11.2", packages, "2.8.0")
+	install(t, root+"/pyenv/versions/3.10.3", packages, "2.7.0")
+	write(t, root+"/pyenv/version", "3.12.1\nsystem\n")
+	write(t, root+"/project/.python-version", "3.11.2\n")
+	write(t, root+"/bare/pyvenv.cfg", "home = "+root+"/system/bin\n")
+	python := program(t, root+"/system/bin/python3")
+	train := program(t, root+"/venv/bin/train")
+	shim := program(t, root+"/pyenv/shims/python")
+	here := link(t, train, root+"/home/bin/here")
+	for name, test := range map[string]struct{ program, folder, chosen, want string }{
+		"a link to a program":                  {here, root, "", "2.4.1"},
+		"a link to a link, by a relative path": {link(t, "../../home/bin/here", root+"/other/bin/train"), root, "", "2.4.1"},
+		"the python of a virtual environment":  {link(t, train, root+"/bare/bin/python"), root, "", ""},
+		"a link to itself":                     {link(t, "loop", root+"/x/bin/loop"), root, "", ""},
+		"the python of the system":             {python, root, "", "1.13.1"},
+		"a shim":                               {shim, root, "", "2.9.0"},
+		"a shim, in a folder with its version": {shim, root + "/project", "", "2.8.0"},
+		"a shim, in a shell with its version":  {shim, root + "/project", "3.10.3", "2.7.0"},
+		"a shim of a version that is not here": {shim, root + "/project", "2.7", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("VIRTUAL_ENV", "")
+			t.Setenv("CONDA_PREFIX", "")
+			t.Setenv("PATH", "/nothing")
+			t.Setenv("HOME", "/nothing")
+			t.Setenv("PYENV_VERSION", test.chosen)
+			t.Chdir(test.folder)
+			if got := Torch(test.program); got != test.want {
+				t.Errorf("found %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 // A version that is not written as it should be, and one that is far too long,
 // do no harm.
 func TestTorchWithoutAVersion(t *testing.T) {

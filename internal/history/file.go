@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/berth-gpu/berth/gpu"
 )
 
 // document is the file. A field may be added under the same version if a reader
@@ -23,7 +21,7 @@ const version = 1
 // New is an empty history that is not kept.
 func New() *History {
 	return &History{
-		dirty: make(chan struct{}, 1), entries: map[Key]*Entry{}, running: map[string]gpu.MiB{},
+		dirty: make(chan struct{}, 1), entries: map[Key]*Entry{}, running: map[string]use{},
 	}
 }
 
@@ -52,6 +50,9 @@ func Open(path string) (h *History, note string, err error) {
 	for _, e := range d.Entries {
 		if e != nil && len(h.entries) < keptEntries {
 			e.Runs = e.Runs[max(len(e.Runs)-keptRuns, 0):]
+			for _, r := range e.Runs { // a file of before there were ceilings
+				e.raise(r)
+			}
 			h.entries[e.Key] = e
 		}
 	}

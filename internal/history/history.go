@@ -37,14 +37,17 @@ type Run struct {
 	Peak    gpu.MiB `json:"peak_mb,omitempty"`  // the most on one device; 0: it was never seen there
 	Asked   gpu.MiB `json:"asked_mb,omitempty"` // leased on one device; 0: nothing
 	Seconds float64 `json:"seconds"`
+	Learned bool    `json:"learned,omitempty"` // it leased what was learned, and not what somebody asked for
 }
 
 // Entry is what is known about a piece of work.
 type Entry struct {
 	Key
-	Count int       `json:"runs"` // in all
-	Last  time.Time `json:"last"`
-	Runs  []Run     `json:"last_runs"` // oldest first
+	Count   int       `json:"runs"` // in all
+	Last    time.Time `json:"last"`
+	Runs    []Run     `json:"last_runs"`            // oldest first
+	Offered gpu.MiB   `json:"offered_mb,omitempty"` // what the last run got that did not say what it needs
+	Ceiling gpu.MiB   `json:"ceiling_mb,omitempty"` // see raise
 }
 
 // Peak is the most that the last runs used.
@@ -73,31 +76,6 @@ func (e *Entry) Asked() gpu.MiB {
 	return e.Runs[len(e.Runs)-1].Asked
 }
 
-// Need is what to lease for the next run; 0 if no run was seen to use memory.
-func (e *Entry) Need() gpu.MiB {
-	var most gpu.MiB
-	for _, r := range e.Runs {
-		most = max(most, r.need())
-	}
-	return most
-}
-
-// need is the peak and a margin. A run that stayed within what it had leased
-// needs no more than that: a library that takes all it may have would
-// otherwise be given more with every run.
-func (r Run) need() gpu.MiB {
-	if r.Peak == 0 {
-		return 0
-	}
-	const least, grain = gpu.MiB(256), gpu.MiB(64)
-	need := r.Peak + max(r.Peak/10, least)
-	need = (need + grain - 1) / grain * grain
-	if r.Asked >= r.Peak {
-		need = min(need, r.Asked)
-	}
-	return need
-}
-
 // History is what is known.
 type History struct {
 	path  string        // empty: it is not kept
@@ -105,7 +83,13 @@ type History struct {
 
 	mu      sync.Mutex // guards what follows
 	entries map[Key]*Entry
-	running map[string]gpu.MiB // peak by lease, see Use
+	running map[string]use // by lease
+}
+
+// use is what was measured of a lease so far.
+type use struct {
+	peak    gpu.MiB
+	samples int
 }
 
 // Add remembers a run.
@@ -120,6 +104,7 @@ func (h *History) Add(key Key, run Run, now time.Time) {
 	}
 	e.Count++
 	e.Last = now
+	e.raise(run)
 	e.Runs = append(e.Runs, run)
 	if over := len(e.Runs) - keptRuns; over > 0 {
 		e.Runs = slices.Delete(e.Runs, 0, over)
@@ -176,26 +161,45 @@ func (e *Entry) clone() Entry {
 	return c
 }
 
-// Use tells what a lease was measured to use on one of its devices.
+// byMPS is how enforced_by names a lease that MPS enforces.
+const byMPS = "mps"
+
+// Use tells what a lease was measured to use on one of its devices. Under MPS a
+// process is shown with next to nothing, so that tells nothing.
 func (h *History) Use(l *lease.Lease, measured gpu.MiB) {
+	if l.EnforcedBy == byMPS {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.running[l.ID] = max(h.running[l.ID], measured)
+	u := h.running[l.ID]
+	h.running[l.ID] = use{max(u.peak, measured), u.samples + 1}
 }
+
+// fewSamples is how often each device of a run must have been measured before
+// its peak is believed: one that was over by then may have been seen while it
+// still grew.
+const fewSamples = 3
 
 // Ended tells that a lease has ended: a run of its name is over. A lease
 // without a process is no run.
 func (h *History) Ended(l *lease.Lease, now time.Time) {
 	h.mu.Lock()
-	peak := h.running[l.ID]
+	u := h.running[l.ID]
 	delete(h.running, l.ID)
 	h.mu.Unlock()
 	name := cmp.Or(l.Holder.Name, l.Holder.Service)
 	if name == "" || l.Holder.PID == 0 || len(l.Parts) == 0 {
 		return
 	}
-	h.Add(Key{User: l.Holder.User, Name: name},
-		Run{Peak: peak, Asked: l.Parts[0].Memory, Seconds: now.Sub(l.Granted).Seconds()}, now)
+	key := Key{User: l.Holder.User, Name: name}
+	run := Run{Asked: l.Parts[0].Memory, Seconds: now.Sub(l.Granted).Seconds()}
+	if u.samples >= fewSamples*len(l.Parts) {
+		run.Peak = u.peak
+	}
+	e, _ := h.Find(key)
+	run.Learned = run.Asked > 0 && run.Asked == e.Offered
+	h.Add(key, run, now)
 }
 
 // Run writes down what was learned until ctx ends, and then once more.

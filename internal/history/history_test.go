@@ -28,7 +28,7 @@ func held(id, name string, memory gpu.MiB) *lease.Lease {
 func TestLeasesBecomeRuns(t *testing.T) {
 	h := New()
 	l := held("x", "train.py", 4096)
-	for _, used := range []gpu.MiB{100, 3000, 2000} {
+	for _, used := range []gpu.MiB{100, 3000, 2000, 100, 100, 100} { // three times on two devices
 		h.Use(l, used)
 	}
 	h.Ended(l, noon.Add(90*time.Second))
@@ -37,7 +37,7 @@ func TestLeasesBecomeRuns(t *testing.T) {
 	h.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{PID: 7}, Parts: l.Parts}, noon) // nameless
 	want := []Entry{{
 		Key: Key{User: "ada", Name: "train.py"}, Count: 2, Last: noon.Add(30 * time.Second),
-		Runs: []Run{{Peak: 3000, Asked: 4096, Seconds: 90}, {Seconds: 30}},
+		Runs: []Run{{Peak: 3000, Asked: 4096, Seconds: 90}, {Seconds: 30}}, Ceiling: 4096,
 	}}
 	if diff := cmp.Diff(want, h.All()); diff != "" {
 		t.Error(diff)
@@ -56,13 +56,29 @@ func TestNeed(t *testing.T) {
 		runs []Run
 		want gpu.MiB
 	}{
-		"nothing seen":             {[]Run{{Seconds: 1}}, 0},
-		"no lease of memory":       {[]Run{{Peak: 10000}}, 11008}, // and 1000, rounded up to 64
-		"a small one":              {[]Run{{Peak: 100}}, 384},     // and 256
-		"well within":              {[]Run{{Peak: 1000, Asked: 8192}}, 1280},
-		"all that it might have":   {[]Run{{Peak: 4000, Asked: 4096}}, 4096},
-		"more than it might have":  {[]Run{{Peak: 5000, Asked: 4096}}, 5504},
-		"the largest of the last":  {[]Run{{Peak: 1000}, {Peak: 3000}, {Peak: 2000}}, 3328},
+		"nothing seen":            {[]Run{{Seconds: 1}}, 0},
+		"no lease of memory":      {[]Run{{Peak: 10000}}, 11008}, // and 1000, rounded up to 64
+		"a small one":             {[]Run{{Peak: 500}}, 768},     // and 256
+		"less than a context":     {[]Run{{Peak: 14}}, 756},      // 500 and 256
+		"well within":             {[]Run{{Peak: 1000, Asked: 8192}}, 1280},
+		"all that it might have":  {[]Run{{Peak: 4000, Asked: 4096}}, 4096},
+		"more than it might have": {[]Run{{Peak: 5000, Asked: 4096}}, 5504},
+		"the largest of the last": {[]Run{{Peak: 1000}, {Peak: 3000}, {Peak: 2000}}, 3328},
+		"all that was learned": {
+			[]Run{{Peak: 1000, Asked: 8192}, {Peak: 1279, Asked: 1280, Learned: true}}, 1536,
+		},
+		"nearly all that was learned": {
+			[]Run{{Peak: 1000, Asked: 8192}, {Peak: 1216, Asked: 1280, Learned: true}}, 1472,
+		},
+		"some of what was learned": {
+			[]Run{{Peak: 1000, Asked: 8192}, {Peak: 1100, Asked: 1280, Learned: true}}, 1280,
+		},
+		"all that was learned, and anybody ever wanted": {
+			[]Run{{Peak: 1000, Asked: 1400}, {Peak: 1279, Asked: 1280, Learned: true}}, 1400,
+		},
+		"all that was learned of a run without a limit": {
+			[]Run{{Peak: 1000}, {Peak: 1279, Asked: 1280, Learned: true}}, 1536,
+		},
 		"the last ones, not older": {append(manyRuns(keptRuns, 1000), Run{Peak: 1000}), 1280},
 	} {
 		h := New()
@@ -74,7 +90,7 @@ func TestNeed(t *testing.T) {
 			h.Add(Key{Name: "x"}, r, noon)
 		}
 		e, _ := h.Find(Key{Name: "x"})
-		if got := e.Need(); got != test.want {
+		if got := e.Need(500); got != test.want {
 			t.Errorf("%s: needs %d, want %d", name, int64(got), int64(test.want))
 		}
 	}
@@ -94,11 +110,61 @@ func TestNeedDoesNotCreep(t *testing.T) {
 	key := Key{Name: "jax"}
 	h.Add(key, Run{Peak: 4000, Asked: 4096}, noon)
 	for range 100 {
-		e, _ := h.Find(key)
-		h.Add(key, Run{Peak: e.Need() - 10, Asked: e.Need()}, noon)
+		need, _ := h.Offer(key, 500, 100_000)
+		h.Add(key, Run{Peak: need - 10, Asked: need, Learned: true}, noon)
 	}
-	if e, _ := h.Find(key); e.Need() != 4096 {
-		t.Errorf("after a hundred runs it needs %v", e.Need())
+	if e, _ := h.Find(key); e.Need(500) != 4096 {
+		t.Errorf("after a hundred runs it needs %v", e.Need(500))
+	}
+}
+
+// What was learned too low is not kept for ever: runs that fill it get more, up
+// to what was asked for when somebody still asked.
+func TestNeedGrows(t *testing.T) {
+	h := New()
+	run := func(id string, memory, used gpu.MiB) {
+		l := held(id, "grows", memory)
+		for range 2 * fewSamples {
+			h.Use(l, used)
+		}
+		h.Ended(l, noon.Add(time.Minute))
+	}
+	key := Key{User: "ada", Name: "grows"}
+	run("asked", 8192, 1000)
+	for i := range 100 {
+		need, _ := h.Offer(key, 500, 100_000)
+		run(fmt.Sprint(i), need, need)
+	}
+	if need, peak := h.Offer(key, 500, 100_000); need != 8192 || peak != 8192 {
+		t.Errorf("after a hundred full runs it gets %v, and used %v", need, peak)
+	}
+	if need, _ := h.Offer(key, 500, 6000); need != 6000 {
+		t.Errorf("where no more than 6000 MiB fit it gets %v", need)
+	}
+	if need, peak := h.Offer(Key{Name: "nobody"}, 500, 6000); need != 0 || peak != 0 {
+		t.Errorf("nothing is known, and it gets %v of %v", need, peak)
+	}
+}
+
+func TestWhatIsNotBelieved(t *testing.T) {
+	for name, test := range map[string]struct {
+		by      string
+		samples int
+	}{
+		"a short run": {"framework", 2*fewSamples - 1}, // on two devices
+		"under MPS":   {"mps", 100},
+	} {
+		h := New()
+		l := held("x", "train.py", 4096)
+		l.EnforcedBy = test.by
+		for range test.samples {
+			h.Use(l, 14)
+		}
+		h.Ended(l, noon.Add(time.Minute))
+		e, known := h.Find(Key{User: "ada", Name: "train.py"})
+		if !known || e.Peak() != 0 || e.Need(500) != 0 || e.Count != 1 {
+			t.Errorf("%s: %+v, %v", name, e, known)
+		}
 	}
 }
 

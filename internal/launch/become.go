@@ -8,6 +8,15 @@ import (
 	"github.com/berth-gpu/berth/internal/headstart"
 )
 
+// KeepIgnored ignores the signals that were ignored when this process began,
+// whatever has been made of them since: whoever started it did not want them to
+// end anything.
+func KeepIgnored() {
+	for _, s := range headstart.Ignored() {
+		signal.Ignore(s)
+	}
+}
+
 // Become makes this process the program; it returns only if it cannot. The
 // process stays the same to the kernel: execve keeps the pid and the time of
 // its start, so a lease that is bound to it goes on holding, and ends with the
@@ -19,9 +28,7 @@ import (
 // when this process began would be at their defaults, and of the first three
 // files those that were closed would be open.
 func Become(file string, command, environ []string) error {
-	for _, s := range headstart.Ignored() {
-		signal.Ignore(s)
-	}
+	KeepIgnored()
 	for _, fd := range headstart.Closed() {
 		_ = syscall.Close(fd)
 	}

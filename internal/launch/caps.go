@@ -173,7 +173,11 @@ func (e *editor) capTorch(share float64, pool gpu.MiB, version string, amd bool,
 	if hip, chosen := e.get(torchHIP); chosen || amd {
 		e.set(torchHIP, withShare(hip, share))
 	}
-	r.hold("PyTorch: at most %s in its allocator (%s)", pool, torchNew)
+	name := "PyTorch " + version
+	if version == "" {
+		name = "PyTorch, if it is 2.10 or later" // an older one would not start, and the user has to know why
+	}
+	r.hold("%s: at most %s in its allocator (%s)", name, pool, torchNew)
 }
 
 // takesFraction reports whether a version of PyTorch knows the option in the

@@ -37,7 +37,7 @@ func Environment(l api.Lease, devices []gpu.Device, ladder Ladder, environ []str
 	if _, nested := e.get("BERTH_LEASE"); nested {
 		e.stripCaps() // they are of the lease around this one
 	}
-	e.identify(l, ladder.Socket)
+	e.identify(l, ladder)
 	e.isolate(devices)
 	receipt := Receipt{EnforcedBy: l.EnforcedBy}
 	memory := memoryOf(l)
@@ -67,13 +67,14 @@ func memoryOf(l api.Lease) gpu.MiB {
 }
 
 // identify tells the program under which lease it runs.
-func (e *editor) identify(l api.Lease, socket string) {
+func (e *editor) identify(l api.Lease, ladder Ladder) {
 	e.set("BERTH_LEASE", l.ID)
 	e.set("BERTH_FENCE", strconv.FormatUint(l.Fence, 10))
 	e.set("BERTH_MEMORY_MB", strconv.FormatInt(int64(memoryOf(l)), 10))
+	e.set("BERTH_CONTEXT_MB", strconv.FormatInt(int64(ladder.Context), 10))
 	e.set("BERTH_GPUS", strings.Join(gpusOf(l), ","))
-	if socket != "" {
-		e.set("BERTH_SOCKET", socket)
+	if ladder.Socket != "" {
+		e.set("BERTH_SOCKET", ladder.Socket)
 	}
 }
 
@@ -91,14 +92,16 @@ func (e *editor) isolate(devices []gpu.Device) {
 			others = append(others, d.UUID)
 		}
 	}
-	if len(amd) == 0 {
-		e.set("CUDA_VISIBLE_DEVICES", strings.Join(others, ","))
-		e.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+	if len(amd) > 0 {
+		e.set("ROCR_VISIBLE_DEVICES", strings.Join(amd, ","))
+		e.set("HIP_VISIBLE_DEVICES", strings.Join(count, ","))
+	}
+	if len(amd) > 0 && len(others) == 0 {
+		e.unset("CUDA_VISIBLE_DEVICES") // HIP reads it too, and would take a UUID for nothing
 		return
 	}
-	e.set("ROCR_VISIBLE_DEVICES", strings.Join(amd, ","))
-	e.set("HIP_VISIBLE_DEVICES", strings.Join(count, ","))
-	e.unset("CUDA_VISIBLE_DEVICES") // HIP reads it too, and would take a UUID for nothing
+	e.set("CUDA_VISIBLE_DEVICES", strings.Join(others, ","))
+	e.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 }
 
 func gpusOf(l api.Lease) []string {

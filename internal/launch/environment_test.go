@@ -87,6 +87,10 @@ func TestEnvironment(t *testing.T) {
 			want:    slices.Concat(identity(0, "GPU-5f,GPU-6f"), []string{"ROCR_VISIBLE_DEVICES=GPU-5f,GPU-6f", "HIP_VISIBLE_DEVICES=0,1"}),
 			gone:    []string{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"},
 		},
+		"AMD beside NVIDIA": {
+			lease: leased(None, 0, amd("GPU-5f"), one),
+			want:  slices.Concat(identity(0, "GPU-5f,GPU-a"), visible("GPU-a"), []string{"ROCR_VISIBLE_DEVICES=GPU-5f", "HIP_VISIBLE_DEVICES=0"}),
+		},
 		"framework": {
 			lease: leased(Framework, 4096, one), ladder: Ladder{Context: 500},
 			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework),
@@ -162,6 +166,7 @@ func TestEnvironment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := slices.Clone(test.environ)
+			test.want = append(test.want, fmt.Sprintf("BERTH_CONTEXT_MB=%d", test.ladder.Context))
 			got, receipt := Environment(test.lease.Lease, test.lease.devices, test.ladder, test.environ)
 			if diff := cmp.Diff(slices.Sorted(slices.Values(test.want)), slices.Sorted(slices.Values(got))); diff != "" {
 				t.Error(diff)
@@ -200,6 +205,17 @@ func TestReceiptSaysWhatIsNotHeld(t *testing.T) {
 			if !strings.Contains(strings.Join(receipt.Gaps, "\n"), want) {
 				t.Errorf("%s: the gaps do not name %q: %q", name, want, receipt.Gaps)
 			}
+		}
+	}
+}
+
+// A limit of PyTorch is claimed for the versions that know it.
+func TestReceiptSaysWhichPyTorchIsHeld(t *testing.T) {
+	for version, want := range map[string]string{"": "PyTorch, if it is 2.10 or later: at most", "2.11.0": "PyTorch 2.11.0: at most"} {
+		l := leased(Framework, 4096, nvidia("GPU-a"))
+		_, receipt := Environment(l.Lease, l.devices, Ladder{Torch: version}, nil)
+		if !strings.Contains(strings.Join(receipt.Held, "\n"), want) {
+			t.Errorf("with PyTorch %q it holds %q, want %q", version, receipt.Held, want)
 		}
 	}
 }

@@ -23,6 +23,17 @@ type ProgramError struct {
 
 func (e *ProgramError) Error() string { return fmt.Sprintf("run %s: %s", e.Name, e.Reason) }
 
+// usualPath is where a shell looks for commands that was not told where.
+const usualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// PathOf is where commands are looked for, by an environment.
+func PathOf(environ []string) string {
+	if path, set := newEditor(environ).get("PATH"); set {
+		return path
+	}
+	return usualPath
+}
+
 // Program finds the file that a command would run, as a shell would: a name
 // with a slash is a path, any other is looked for in the folders of path.
 func Program(name, path string) (string, error) {

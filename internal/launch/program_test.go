@@ -47,26 +47,12 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-func TestNameOf(t *testing.T) {
-	for want, command := range map[string][]string{
-		"true":        {"/bin/true"},
-		"train.py":    {"python3.12", "-u", "src/train.py", "--epochs", "3"},
-		"demo.train":  {"/opt/venv/bin/python", "-m", "demo.train", "x"},
-		"python":      {"python", "-c", "import torch"},
-		"bash":        {"bash"},
-		"run.sh":      {"bash", "-e", "./run.sh"},
-		"serve.py":    {"env", "A=b", "python", "serve.py"},
-		"fit.py":      {"torchrun", "--nproc-per-node=2", "fit.py"},
-		"app.py":      {"uv", "run", "app.py"},
-		"my ? prog":   {"/opt/my \x07 prog"},
-		"pythonic":    {"pythonic", "x.py"},
-		"":            nil,
-		"julia1.jl":   {"julia", "julia1.jl"},
-		"nvidia-smi":  {"nvidia-smi", "-l"},
-		"python-tool": {"/usr/bin/python-tool"},
+func TestPathOf(t *testing.T) {
+	for want, environ := range map[string][]string{
+		"/a:/b": {"X=y", "PATH=/a:/b", "PATH=/c"}, "": {"PATH="}, usualPath: {"MYPATH=/a"},
 	} {
-		if got := NameOf(command); got != want {
-			t.Errorf("%q is called %q, want %q", command, got, want)
+		if got := PathOf(environ); got != want {
+			t.Errorf("with %q commands are in %q, want %q", environ, got, want)
 		}
 	}
 }

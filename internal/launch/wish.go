@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/placement"
 )
 
 // Wish is what berth exec was asked for.
@@ -36,11 +37,11 @@ func Flags() []Flag {
 		{"compute", "PERCENT", "share of the multiprocessors, as in 30%; needs MPS", setCompute},
 		{"gpu", "GPU", "this device and no other (index or UUID)", text(func(w *Wish) *string { return &w.GPU })},
 		{"where", "RULE", "what the device must be like, as in 'name~H200'", text(func(w *Wish) *string { return &w.Where })},
-		{"policy", "POLICY", "how to choose among devices", oneOf(func(w *Wish) *string { return &w.Policy }, "least_loaded", "most_free", "best_fit", "spread", "pack")},
+		{"policy", "POLICY", "how to choose among devices", oneOf(func(w *Wish) *string { return &w.Policy }, placement.PolicyNames()...)},
 		{"name", "NAME", "what it is remembered under (default: the program)", text(func(w *Wish) *string { return &w.Name })},
 		{"service", "SERVICE", "the service it is for, whose limits hold", text(func(w *Wish) *string { return &w.Service })},
 		{"priority", "N", "higher goes first among those who wait", setPriority},
-		{"timeout", "TIME", "how long to wait for room, as in 10m; 0: not at all", setTimeout},
+		{"timeout", "TIME", "how long to wait for room, as in 10m; 0: not at all\n(default: allocation_timeout, 30s unless set)", setTimeout},
 		{"enforce", "RUNG", "what holds it to its memory: auto, mps, framework,\nwatchdog or none", oneOf(func(w *Wish) *string { return &w.Enforce }, "auto", MPS, Framework, Watchdog, None)},
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrGone means that there is no such process, or none any more.
@@ -21,6 +23,19 @@ var ErrGone = errors.New("the process is gone")
 type ID struct {
 	PID   int
 	Start uint64 // clock ticks since boot, from /proc/PID/stat
+}
+
+// userHz is how many ticks a second has, wherever Linux tells a program of
+// them.
+const userHz = 100
+
+// Now is the time as ID.Start counts it; 0 if the kernel does not tell.
+func Now() uint64 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
+		return 0
+	}
+	return uint64(t.Nano()) / (1e9 / userHz)
 }
 
 // Table reads processes from a proc file system.
@@ -49,6 +64,24 @@ func (t Table) Alive(id ID) bool {
 func (t Table) Parent(pid int) (int, error) {
 	s, err := t.stat(pid)
 	return s.parent, err
+}
+
+// Line is a process and its ancestors, nearest first; without the first process
+// of the machine, which is everybody's.
+func (t Table) Line(id ID) []ID {
+	line := []ID{id}
+	for len(line) < 64 {
+		parent, err := t.Parent(line[len(line)-1].PID)
+		if err != nil || parent <= 1 {
+			break
+		}
+		next, err := t.Identify(parent)
+		if err != nil {
+			break
+		}
+		line = append(line, next)
+	}
+	return line
 }
 
 // Name is the short name of a process; empty if it is gone.

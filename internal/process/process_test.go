@@ -57,6 +57,32 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
+func TestNowIsTheClockOfStart(t *testing.T) {
+	before := Now()
+	id, err := Proc().Identify(child(t).Process.Pid)
+	if after := Now(); err != nil || id.Start < before || id.Start > after {
+		t.Errorf("a process that was started between %d and %d says %d, %v", before, after, id.Start, err)
+	}
+}
+
+func TestLine(t *testing.T) {
+	self, err := Proc().Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := Proc().Identify(child(t).Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := Proc().Line(id); len(line) < 2 || line[0] != id || line[1] != self {
+		t.Errorf("the line of %v is %v, want itself and then %v", id, line, self)
+	}
+	gone := ID{PID: 1 << 30}
+	if line := Proc().Line(gone); len(line) != 1 || line[0] != gone {
+		t.Errorf("the line of nobody is %v", line)
+	}
+}
+
 func TestZombieIsNotAlive(t *testing.T) {
 	cmd := child(t)
 	table := Proc()
@@ -138,8 +164,8 @@ func TestGone(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if _, err := Proc().Identify(id.PID); !errors.Is(err, ErrGone) {
-		t.Errorf("Identify = %v, want %v", err, ErrGone)
+	if now, err := Proc().Identify(id.PID); !errors.Is(err, ErrGone) && (err != nil || now == id) { // another may have the pid by now
+		t.Errorf("Identify = %v, %v, want %v", now, err, ErrGone)
 	}
 	if _, err := Proc().Watch(id, func() {}); !errors.Is(err, ErrGone) {
 		t.Errorf("Watch = %v, want %v", err, ErrGone)

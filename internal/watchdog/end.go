@@ -80,6 +80,28 @@ func (w *Watchdog) end(key leaseKey, why string) {
 	})
 }
 
+// endStranger ends a process under no lease, and tells. One that it cannot end
+// is told of once, and not tried again.
+func (w *Watchdog) endStranger(uuid string, s Stranger, by Settings) func(context.Context) {
+	return func(ctx context.Context) {
+		left := w.stop(ctx, func() []process.ID { return []process.ID{s.ID} }, by.Grace)
+		if ctx.Err() != nil {
+			return
+		}
+		severity := gpu.Warning
+		text := fmt.Sprintf("%s was ended: it used %s of %s under no lease, and gpu.foreign is %s", s, s.Memory, uuid, by.Foreign)
+		if len(left) > 0 {
+			severity = gpu.Serious
+			text = fmt.Sprintf("%s uses %s of %s under no lease, and could not be ended%s", s, s.Memory, uuid, w.whyLeft(left))
+		} else {
+			w.done(s.ID)
+		}
+		told := s.event(uuid, time.Now(), severity, text)
+		told.Data["ended"] = len(left) == 0
+		w.event(told)
+	}
+}
+
 // How often it is looked whether processes have ended, and how long after
 // SIGKILL: one that is in the driver dies when it comes back from there.
 const (
@@ -125,16 +147,22 @@ func (w *Watchdog) gone(ctx context.Context, members []process.ID, within time.D
 // complain says that processes go on using what they do not hold any more.
 func (w *Watchdog) complain(id string, left []process.ID) {
 	var pids []string
-	var reason error
 	for _, p := range left {
 		pids = append(pids, fmt.Sprint(p.PID))
+	}
+	w.event(gpu.Event{
+		Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Serious, Lease: id,
+		Text: fmt.Sprintf("Processes of %s could not be ended: %s%s", id, strings.Join(pids, ", "), w.whyLeft(left)),
+	})
+}
+
+// whyLeft says why processes could not be ended, in brackets; empty if nobody
+// knows.
+func (w *Watchdog) whyLeft(left []process.ID) string {
+	for _, p := range left {
 		if err := w.processes.Signal(p, 0); err != nil && !errors.Is(err, process.ErrGone) {
-			reason = err
+			return fmt.Sprintf(" (%v: the daemon must run as root to end those of others)", err)
 		}
 	}
-	text := fmt.Sprintf("Processes of %s could not be ended: %s", id, strings.Join(pids, ", "))
-	if reason != nil {
-		text += fmt.Sprintf(" (%v: the daemon must run as root to end those of others)", reason)
-	}
-	w.event(gpu.Event{Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Serious, Lease: id, Text: text})
+	return ""
 }

@@ -42,6 +42,7 @@ const (
 type Settings struct {
 	OverLimit func(service string) Policy
 	Foreign   ForeignPolicy
+	Heat      HeatPolicy
 	Grace     time.Duration // from SIGTERM to SIGKILL
 }
 
@@ -98,7 +99,8 @@ type Watchdog struct {
 	mu       sync.Mutex // guards what follows
 	settings Settings
 	devices  map[string]*device
-	ending   map[any]bool // leases and processes that are being ended
+	halts    map[string]map[leaseKey]int // by device that must not be used: leases, and samples in a row
+	ending   map[any]bool                // leases and processes that are being ended
 	errands  []func(context.Context)
 }
 
@@ -119,7 +121,7 @@ type leaseKey struct {
 func New(o Options) *Watchdog {
 	return &Watchdog{
 		book: o.Book, processes: o.Processes, event: o.Event, settings: o.Settings,
-		work: make(chan struct{}, 1), devices: map[string]*device{}, ending: map[any]bool{},
+		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]map[leaseKey]int{}, ending: map[any]bool{},
 	}
 }
 
@@ -162,6 +164,9 @@ func (w *Watchdog) Look(uuid string, now time.Time, holdings []Holding, stranger
 		w.overLimit(uuid, now, h, after.over[key])
 	}
 	for _, s := range strangers {
+		if !w.processes.Alive(s.ID) {
+			continue // it has ended since it was measured
+		}
 		after.strangers[s.ID] = before.strangers[s.ID] + 1
 		w.foreign(uuid, now, s, after)
 	}
@@ -200,25 +205,31 @@ func (w *Watchdog) foreign(uuid string, now time.Time, s Stranger, d *device) {
 	kill := w.settings.Foreign == Kill || w.settings.Foreign == KillOrphans && s.Ended != ""
 	if kill && d.strangers[s.ID] >= patience && !w.ending[s.ID] {
 		w.ending[s.ID] = true
-		grace := w.settings.Grace
-		w.add(func(ctx context.Context) {
-			w.stop(ctx, func() []process.ID { return []process.ID{s.ID} }, grace)
-			w.done(s.ID)
-		})
+		w.add(w.endStranger(uuid, s, w.settings))
 	}
 }
 
 func foreignUse(uuid string, now time.Time, s Stranger) gpu.Event {
+	text := fmt.Sprintf("%s uses %s of %s under no lease", s, s.Memory, uuid)
+	if s.Ended != "" {
+		text += "; that of " + s.Ended + " has ended"
+	}
+	return s.event(uuid, now, gpu.Warning, text)
+}
+
+// String is a process in the words of an event.
+func (s Stranger) String() string {
 	text := fmt.Sprintf("Process %d (%s", s.PID, s.Name)
 	if s.User != "" {
 		text += ", " + s.User
 	}
-	text += fmt.Sprintf(") uses %s of %s under no lease", s.Memory, uuid)
-	if s.Ended != "" {
-		text += "; that of " + s.Ended + " has ended"
-	}
+	return text + ")"
+}
+
+// event is something about a process under no lease.
+func (s Stranger) event(uuid string, now time.Time, severity gpu.Severity, text string) gpu.Event {
 	return gpu.Event{
-		Time: now, Code: gpu.EventForeignUse, Severity: gpu.Warning, GPU: uuid, Lease: s.Ended, Text: text,
+		Time: now, Code: gpu.EventForeignUse, Severity: severity, GPU: uuid, Lease: s.Ended, Text: text,
 		Data: map[string]any{"pid": s.PID, "name": s.Name, "user": s.User, "memory_mb": int64(s.Memory), "orphan": s.Ended != ""},
 	}
 }

@@ -217,6 +217,7 @@ func TestRevoke(t *testing.T) {
 					time.Sleep(10 * time.Millisecond) // simulated
 				}
 				took := time.Since(start)
+				synctest.Wait() // for those who were told once more
 				if got := strings.Join(world.signals, ", "); got != test.signals {
 					t.Errorf("signals: %s, want %s", got, test.signals)
 				}
@@ -310,8 +311,8 @@ func TestStrangerThatComesAndGoes(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	plain := Stranger{ID: pid(7), Name: "python", User: "bob", Memory: 300}
 	orphan := Stranger{ID: pid(8), Name: "worker", Memory: 500, Ended: "train"}
-	for policy, want := range map[ForeignPolicy]string{
-		Show: "", KillOrphans: "terminated 8", Kill: "terminated 7, terminated 8",
+	for policy, want := range map[ForeignPolicy][]process.ID{
+		Show: nil, KillOrphans: {pid(8)}, Kill: {pid(7), pid(8)},
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -328,17 +329,50 @@ func TestStrangers(t *testing.T) {
 					w.Look("GPU-a", world.next(), nil, []Stranger{plain, orphan})
 				}
 				synctest.Wait()
-				slices.Sort(world.signals)
-				if got := strings.Join(world.signals, ", "); got != want {
-					t.Errorf("signals: %s, want %s", got, want)
+				var signals, told []string
+				for _, id := range want {
+					signals = append(signals, fmt.Sprintf("terminated %d", id.PID))
 				}
-				if got := world.codes(); got != "foreign_use foreign_use" {
-					t.Errorf("events: %s", got)
+				slices.Sort(world.signals)
+				if !slices.Equal(world.signals, signals) {
+					t.Errorf("signals: %v, want %v", world.signals, signals)
 				}
 				if e := world.events[1]; e.Lease != "train" || e.Data["orphan"] != true || !strings.Contains(e.Text, "that of train has ended") {
 					t.Errorf("the event of an orphan is %+v", e)
 				}
+				for _, e := range world.events[2:] { // of those that were ended
+					told = append(told, fmt.Sprintf("terminated %d", e.Data["pid"]))
+					if e.Code != gpu.EventForeignUse || e.Severity != gpu.Warning || e.Data["ended"] != true || !strings.HasSuffix(e.Text, "was ended: it used "+
+						map[any]string{7: "300 MiB", 8: "500 MiB"}[e.Data["pid"]]+" of GPU-a under no lease, and gpu.foreign is "+string(policy)) {
+						t.Errorf("the event of an end is %+v", e)
+					}
+				}
+				if slices.Sort(told); !slices.Equal(told, signals) {
+					t.Errorf("told of %v, want %v", told, signals)
+				}
 			})
 		})
 	}
+}
+
+func TestStrangerThatCannotBeEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := newWorld()
+		world.ends[pid(7)], world.immune[pid(7)] = 0, true
+		w := world.watchdog(Warn, Kill)
+		running(t, w)
+		for range 3 * patience { // told once, however often it is seen
+			w.Look("GPU-a", world.next(), nil, []Stranger{{ID: pid(7), Name: "python", User: "bob", Memory: 300}})
+			time.Sleep(time.Minute) // simulated
+			synctest.Wait()
+		}
+		if len(world.events) != 2 {
+			t.Fatalf("events: %+v", world.events)
+		}
+		e := world.events[1]
+		if e.Severity != gpu.Serious || e.Data["ended"] != false || e.Text != "Process 7 (python, bob) uses 300 MiB of GPU-a under no lease, and could not be ended "+
+			"(operation not permitted: the daemon must run as root to end those of others)" {
+			t.Errorf("the event is %+v", e)
+		}
+	})
 }

@@ -1,0 +1,64 @@
+package history
+
+import "github.com/berth-gpu/berth/gpu"
+
+// margin is what is leased beyond what was measured, at least.
+const margin = gpu.MiB(256)
+
+// Need is what to lease for the next run; 0 if no run was seen to use memory.
+// Every program needs a context, and room to breathe beside it.
+func (e *Entry) Need(context gpu.MiB) gpu.MiB {
+	var most gpu.MiB
+	for _, r := range e.Runs {
+		most = max(most, r.need(e.Ceiling))
+	}
+	if most == 0 {
+		return 0
+	}
+	return max(most, context+margin)
+}
+
+// need is the peak and a margin. A run that stayed within what somebody asked
+// for needs no more than that: a library that takes all it may have would
+// otherwise be given more with every run. Whether one that filled what it had
+// learned needs more, nobody can tell, so it gets more, up to the ceiling.
+func (r Run) need(ceiling gpu.MiB) gpu.MiB {
+	if r.Peak == 0 {
+		return 0
+	}
+	const grain = gpu.MiB(64)
+	need := r.Peak + max(r.Peak/10, margin)
+	need = (need + grain - 1) / grain * grain
+	switch {
+	case r.Peak > r.Asked:
+		return need
+	case r.Learned && r.Peak >= r.Asked/100*95:
+		return min(need, max(r.Asked, ceiling))
+	}
+	return min(need, r.Asked)
+}
+
+// raise notes how far it may go up by itself: to the most that somebody asked
+// for, or to twice what a run used that was held to nothing.
+func (e *Entry) raise(r Run) {
+	switch {
+	case r.Learned:
+	case r.Asked > 0:
+		e.Ceiling = max(e.Ceiling, r.Asked)
+	default:
+		e.Ceiling = max(e.Ceiling, 2*r.Peak)
+	}
+}
+
+// Offer is what to lease for a run that does not say, at most so much; 0 if
+// nothing is known. It is remembered, to tell afterwards who leased it.
+func (h *History) Offer(key Key, context, most gpu.MiB) (need, peak gpu.MiB) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.entries[key]
+	if e == nil {
+		return 0, 0
+	}
+	e.Offered = min(e.Need(context), most)
+	return e.Offered, e.Peak()
+}

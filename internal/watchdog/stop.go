@@ -1,0 +1,59 @@
+package watchdog
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// HeatPolicy is what is done about who holds a device that is too hot.
+type HeatPolicy string
+
+// The policies.
+const (
+	Tell         HeatPolicy = "tell"
+	RevokeHeated HeatPolicy = "revoke"
+)
+
+// Halt is a device that must not be used now.
+type Halt struct {
+	Reason string // to follow a colon
+	Heat   bool   // it is above temp_critical; false: it is in quarantine
+}
+
+// Stop tells everybody who holds a part of a device to stop, once for as long
+// as it lasts, and revokes their leases if it is too hot and the policy says
+// so. A nil halt means that the device may be used. It does not block.
+func (w *Watchdog) Stop(uuid string, now time.Time, halt *Halt, holdings []Holding) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if halt == nil {
+		delete(w.halts, uuid)
+		return
+	}
+	before, after := w.halts[uuid], map[leaseKey]int{}
+	for _, h := range holdings {
+		key := leaseKey{h.Lease, h.Fence}
+		after[key] = before[key] + 1
+		revoke := halt.Heat && w.settings.Heat == RevokeHeated
+		if after[key] == 1 {
+			w.event(stopNow(uuid, now, *halt, h, revoke))
+		}
+		if revoke && after[key] >= patience {
+			w.end(key, "its GPU was too hot: "+halt.Reason)
+		}
+	}
+	w.halts[uuid] = after
+}
+
+func stopNow(uuid string, now time.Time, halt Halt, h Holding, revoke bool) gpu.Event {
+	text := fmt.Sprintf("%s should stop using %s now: %s", h.Lease, uuid, halt.Reason)
+	if revoke {
+		text += "; it is revoked if that goes on"
+	}
+	return gpu.Event{
+		Time: now, Code: gpu.EventStop, Severity: gpu.Serious, GPU: uuid, Lease: h.Lease, Text: text,
+		Data: map[string]any{"too_hot": halt.Heat},
+	}
+}

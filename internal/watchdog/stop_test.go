@@ -1,0 +1,75 @@
+package watchdog
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Holders of a device that must not be used are told, once for as long as it
+// lasts; who comes later is told too.
+func TestHoldersAreToldToStop(t *testing.T) {
+	world := newWorld()
+	w := world.watchdog(Warn, Show)
+	hot := &Halt{Reason: "92 °C is above temp_critical 90 °C", Heat: true}
+	first, second := Holding{Lease: "train", Fence: 3}, Holding{Lease: "serve", Fence: 4}
+	for _, step := range []struct {
+		halt     *Halt
+		holdings []Holding
+	}{
+		{nil, []Holding{first}},
+		{hot, []Holding{first}},
+		{hot, []Holding{first, second}},
+		{nil, []Holding{first, second}},
+		{hot, []Holding{second}},
+	} {
+		w.Stop("GPU-a", world.next(), step.halt, step.holdings)
+	}
+	var told []string
+	for _, e := range world.events {
+		told = append(told, string(e.Code)+" "+e.Lease)
+	}
+	if got, want := strings.Join(told, ", "), "lease_stop train, lease_stop serve, lease_stop serve"; got != want {
+		t.Errorf("told %s, want %s", got, want)
+	}
+	if e := world.events[0]; e.Severity != gpu.Serious || e.Text != "train should stop using GPU-a now: 92 °C is above temp_critical 90 °C" {
+		t.Errorf("the event is %+v", e)
+	}
+}
+
+// Heat that goes on costs a lease, if the policy says so; a quarantine never
+// does.
+func TestHeatRevokes(t *testing.T) {
+	for name, test := range map[string]struct {
+		policy HeatPolicy
+		heat   bool
+		want   string
+	}{
+		"told only":      {Tell, true, ""},
+		"revoked":        {RevokeHeated, true, "its GPU was too hot: 92 °C"},
+		"in quarantine":  {RevokeHeated, false, ""},
+		"policy not set": {"", true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				world := newWorld()
+				world.ends = map[process.ID]time.Duration{pid(1): time.Second}
+				w := New(Options{Book: world, Processes: world, Event: world.event, Settings: Settings{Heat: test.policy, Grace: 10 * time.Second}})
+				running(t, w)
+				for range patience {
+					w.Stop("GPU-a", world.next(), &Halt{Reason: "92 °C", Heat: test.heat}, []Holding{{Lease: "train", Fence: 3}})
+				}
+				time.Sleep(time.Minute) // simulated
+				world.mu.Lock()
+				defer world.mu.Unlock()
+				if world.revoked != test.want {
+					t.Errorf("revoked because %q, want %q", world.revoked, test.want)
+				}
+			})
+		})
+	}
+}
