@@ -16,12 +16,16 @@ func (c *compiler) candidates(p *Pipeline, planned *Planned) []int {
 			"run it on a machine with one; to try the plan alone, serve with --devices sim:4")
 		return nil
 	}
+	sights := c.sights(p, planned)
 	wished := c.wished(p)
 	if len(wished) == 0 {
 		c.add(p, "", NoSuchDevice, fmt.Sprintf("no GPU of this machine is %q", p.GPU.Text), "there is ", c.inventory())
+		for i := range c.devices {
+			wished = append(wished, i)
+		}
+		c.hopeless(p, planned, sights, wished) // with any other wish either
 		return nil
 	}
-	sights := c.sights(p, planned)
 	var fitting []int
 	var reasons []string
 	for _, i := range wished {
@@ -76,7 +80,7 @@ func (c *compiler) hopeless(p *Pipeline, planned *Planned, sights []sight, devic
 	found := false
 	if planned.Slots > slots {
 		found = true
-		c.add(p, "", TooManySlots, fmt.Sprintf("it asks for %s, and no GPU it may use has more than %d", plural(planned.Slots, "slot"), slots),
+		c.add(p, "", TooManySlots, fmt.Sprintf("it asks for %s, and no GPU %s has more than %d", plural(planned.Slots, "slot"), scope(p, largest), slots),
 			"lower slots, or raise max_pipelines in the configuration")
 	}
 	if planned.Memory > largest.ceiling() {
@@ -96,20 +100,29 @@ func (c *compiler) hopeless(p *Pipeline, planned *Planned, sights []sight, devic
 	return found
 }
 
+// scope says which devices one is the largest of: where no device is what the
+// pipeline asks for, they are all looked at.
+func scope(p *Pipeline, d *Device) string {
+	if p.GPU.meets(d) {
+		return "it may use"
+	}
+	return "of this machine"
+}
+
 // tooMuch blames each step that is too large by itself, or else what adds up.
 func (c *compiler) tooMuch(p *Pipeline, planned *Planned, largest *Device) {
-	room := fmt.Sprintf("the largest GPU it may use is %s (%s) with %s", largest.label(), largest.Name, largest.ceiling())
+	room := fmt.Sprintf("the largest GPU %s is %s (%s) with %s", scope(p, largest), largest.label(), largest.Name, largest.ceiling())
 	alone := false
 	for i := range planned.Steps {
-		if s := &planned.Steps[i]; s.Memory+ContextMemory > largest.ceiling() {
+		if s := &planned.Steps[i]; s.Memory+planned.Context > largest.ceiling() {
 			alone = true
 			remedy := "work on smaller pieces"
 			if s.MemoryFrom == Default {
 				remedy = "that is a guess: declare memory_mb if it needs less"
 			}
 			c.add(p, s.Name, TooMuchMemory,
-				fmt.Sprintf("it needs %s (%s) and %s for the CUDA context, and %s", s.Memory, s.MemoryFrom, ContextMemory, room),
-				fmt.Sprintf("%s; at most %s fit", remedy, max(largest.ceiling()-ContextMemory, 0)))
+				fmt.Sprintf("it needs %s (%s) and %s for the CUDA context, and %s", s.Memory, s.MemoryFrom, planned.Context, room),
+				fmt.Sprintf("%s; at most %s fit", remedy, max(largest.ceiling()-planned.Context, 0)))
 		}
 	}
 	if alone {
@@ -121,7 +134,7 @@ func (c *compiler) tooMuch(p *Pipeline, planned *Planned, largest *Device) {
 			alive = planned.Steps[i].Alive
 		}
 	}
-	reason := fmt.Sprintf("%s are needed at once (with %s for the CUDA context), and %s", planned.Memory, ContextMemory, room)
+	reason := fmt.Sprintf("%s are needed at once (with %s for the CUDA context), and %s", planned.Memory, planned.Context, room)
 	if len(alive) > 0 {
 		reason += fmt.Sprintf("; outputs still on the GPU: %s", listed(alive))
 	}

@@ -2,16 +2,11 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
 )
-
-// ContextMemory is kept free for the CUDA context of a process, beside what
-// its steps need. Measured contexts take 200 to 500 MiB, depending on the GPU
-// and on how many kernels the libraries load; no pool or limit of a library
-// counts it, so the lease has to. The libraries of one process share it.
-const ContextMemory gpu.MiB = 500
 
 // DefaultMemory is what a step is given that nobody has measured and that does
 // not say what it needs: enough for a stack of microscope images and its
@@ -23,10 +18,13 @@ const DefaultMemory gpu.MiB = 1024
 const headroom = 10
 
 // Compile decides where and how the pipelines of a file run. The error is an
-// *Error with everything that stands in the way for good; what is only busy
-// now is in the plan as a run that waits.
+// *Error with everything that stands in the way for good, and with what Parse
+// found already; what is only busy now is in the plan as a run that waits.
 func Compile(file *File, world World) (*Plan, error) {
-	c := &compiler{file: file, world: &world, devices: world.byIndex()}
+	c := &compiler{file: file, world: &world, devices: world.byIndex(), problems: slices.Clone(file.problems)}
+	if c.problems.full() {
+		return nil, c.problems.err("compile", file.Name)
+	}
 	if world.ProbeError != "" {
 		c.problems.add(Problem{
 			Code:   ProbeFailed,
@@ -62,7 +60,14 @@ func (c *compiler) draft(p *Pipeline) draft {
 	d := draft{source: p, planned: Planned{
 		Name: p.Name, GPU: p.GPU.Text, Policy: p.Policy, Service: p.Service, Priority: p.Priority,
 	}}
-	for _, i := range p.order {
+	order := p.order
+	if p.broken { // there may be none
+		order = nil
+		for i := range p.Steps {
+			order = append(order, i)
+		}
+	}
+	for _, i := range order {
 		d.planned.Steps = append(d.planned.Steps, c.step(p, &p.Steps[i], &d.planned))
 	}
 	d.planned.Seconds = sumSeconds(d.planned.Steps)
@@ -70,9 +75,13 @@ func (c *compiler) draft(p *Pipeline) draft {
 	if !p.UsesGPU() {
 		return d
 	}
-	timeline(p, &d.planned)
-	d.planned.Context, d.planned.Slots = ContextMemory, p.Slots
-	d.planned.Memory = d.planned.Peak + ContextMemory
+	if p.broken {
+		atLeast(&d.planned)
+	} else {
+		timeline(p, &d.planned)
+	}
+	d.planned.Context, d.planned.Slots = c.world.Context, p.Slots
+	d.planned.Memory = d.planned.Peak + d.planned.Context
 	noteGuesses(&d.planned)
 	d.candidates = c.candidates(p, &d.planned)
 	for _, i := range d.candidates {
@@ -95,19 +104,25 @@ func (c *compiler) step(p *Pipeline, s *Step, planned *Planned) PlannedStep {
 		step.Seconds = gpu.Some(peak.Seconds)
 	}
 	if step.OnGPU {
-		step.memory(s.Memory, peak, planned)
+		c.memory(&step, s.Memory, peak, planned)
 	}
 	return step
 }
 
 // memory decides how much GPU memory the step needs by itself. What the file
-// says counts, unless more than that was measured.
-func (s *PlannedStep) memory(declared gpu.MiB, peak Peak, planned *Planned) {
+// says counts, unless more than that was measured. A measurement of more than
+// any device has is none of this machine.
+func (c *compiler) memory(s *PlannedStep, declared gpu.MiB, peak Peak, planned *Planned) {
 	measured := peak.Observations > 0 && peak.Memory > 0
+	total, room := c.largest()
+	if measured && total > 0 && peak.Memory > total {
+		planned.note("step %q was measured to take %s, which no GPU here has: the measurement is left out", s.Name, peak.Memory)
+		measured = false
+	}
 	if measured {
 		s.Measured = peak.Observations
 	}
-	learned := peak.Memory + (peak.Memory*headroom+99)/100
+	learned := max(peak.Memory, min(peak.Memory+(peak.Memory*headroom+99)/100, room-c.world.Context))
 	switch {
 	case declared > 0 && measured && peak.Memory > declared:
 		s.Memory, s.MemoryFrom = learned, Learned
@@ -122,6 +137,25 @@ func (s *PlannedStep) memory(declared gpu.MiB, peak Peak, planned *Planned) {
 		s.Memory, s.MemoryFrom = learned, Learned
 	default:
 		s.Memory, s.MemoryFrom = DefaultMemory, Default
+	}
+}
+
+// largest is the most memory that a device has, and the most that could ever be
+// leased on one.
+func (c *compiler) largest() (total, room gpu.MiB) {
+	for i := range c.devices {
+		total, room = max(total, c.devices[i].MemoryTotal), max(room, c.devices[i].ceiling())
+	}
+	return total, room
+}
+
+// atLeast is what a pipeline needs that was not read whole: the largest of its
+// steps, by what is known of them. However the rest is mended, it is not less.
+func atLeast(p *Planned) {
+	for i := range p.Steps {
+		if s := &p.Steps[i]; s.MemoryFrom != Default && s.Memory > p.Peak {
+			p.Peak, p.PeakStep = s.Memory, s.Name
+		}
 	}
 }
 

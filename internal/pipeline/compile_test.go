@@ -65,7 +65,7 @@ func TestWellsAreSpreadEvenly(t *testing.T) {
 
 // scene is a random machine and a random file.
 func scene(rt *rapid.T) (World, string) {
-	var world World
+	world := World{Context: gpu.MiB(rapid.IntRange(0, 900).Draw(rt, "context"))}
 	for i := range rapid.IntRange(1, 5).Draw(rt, "devices") {
 		total := gpu.MiB(rapid.IntRange(8_000, 80_000).Draw(rt, "total"))
 		slots := rapid.IntRange(1, 6).Draw(rt, "slots")
@@ -149,7 +149,7 @@ func TestPeakCoversEveryStep(t *testing.T) {
 					}
 				}
 			}
-			if onGPU && p.Memory != p.Peak+ContextMemory {
+			if onGPU && p.Memory != p.Peak+world.Context {
 				rt.Errorf("%s leases %v for a peak of %v", p.Name, p.Memory, p.Peak)
 			}
 			if !onGPU && (p.Memory != 0 || p.Slots != 0 || p.Runs[0].GPU != "") {

@@ -49,7 +49,7 @@ func TestDocumentation(t *testing.T) {
 		}
 		return string(text)
 	}
-	world := World{Devices: machine(8), CPUs: 96, Libraries: map[string]Library{}}
+	world := World{Devices: machine(8), Context: 600, CPUs: 96, Libraries: map[string]Library{}}
 	for name, version := range map[string]string{"numpy": "2.3.1", "cupy": "14.0.0", "torch": "2.11.0"} {
 		library := Library{Status: LibraryOK, Version: version}
 		for _, d := range world.Devices {

@@ -13,18 +13,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxDocument is room for more than ten thousand steps. A YAML tree takes a
-// hundred times the memory of its text, so the limit is what keeps a hostile
-// file from costing more than a fraction of a second.
-const maxDocument = 1 << 20
+// MaxFile is how many bytes a pipeline file may have: room for more than ten
+// thousand steps. A YAML tree takes a hundred times the memory of its text, so
+// the limit is what keeps a hostile file from costing more than a fraction of a
+// second.
+const MaxFile = 1 << 20
 
 // document reads the text into one tree, whether it is YAML or JSON. Aliases
 // stay what they are, so however much they would stand for, they cost nothing.
 func document(name string, text []byte) (*yaml.Node, *Problem) {
-	if len(text) > maxDocument {
+	if len(text) > MaxFile {
 		return nil, &Problem{
 			Code:   NotReadable,
-			Reason: fmt.Sprintf("the file has %.1f MiB, and more than %d MiB are not read", float64(len(text))/(1<<20), maxDocument>>20),
+			Reason: fmt.Sprintf("the file is larger than %d MiB, and is not read", MaxFile>>20),
 			Remedy: "use count to repeat a pipeline instead of writing it again, or split the file",
 		}
 	}

@@ -1,14 +1,18 @@
 package pipeline
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,9 +49,15 @@ func scenarios(t *testing.T, folder string) []scenario {
 
 func (s *scenario) name() string { return strings.TrimSuffix(filepath.Base(s.path), ".txtar") }
 
-// file is the pipeline file: the first of the archive.
+// file is the pipeline file: the first of the archive. Where the archive begins
+// with LONG and a number, that word stands for so many letters.
 func (s *scenario) file() (string, []byte) {
-	return s.archive.Files[0].Name, s.archive.Files[0].Data
+	name, text := s.archive.Files[0].Name, s.archive.Files[0].Data
+	var letters int
+	if n, _ := fmt.Sscanf(string(s.archive.Comment), "LONG %d", &letters); n == 1 {
+		text = bytes.ReplaceAll(text, []byte("LONG"), bytes.Repeat([]byte("x"), letters))
+	}
+	return name, text
 }
 
 func (s *scenario) part(name string) (*txtar.File, bool) {
@@ -65,7 +75,7 @@ func (s *scenario) world(t *testing.T) (World, bool) {
 	if !ok {
 		return World{}, false
 	}
-	var w World
+	w := World{Context: 600}
 	decoder := json.NewDecoder(strings.NewReader(string(part.Data)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&w); err != nil {
@@ -95,14 +105,12 @@ func (s *scenario) expect(t *testing.T, name, got string) {
 
 func TestErrorsAsUsersSeeThem(t *testing.T) {
 	covered := map[Code]bool{}
+	var reasons []string
 	for _, s := range scenarios(t, "errors") {
 		t.Run(s.name(), func(t *testing.T) {
 			name, text := s.file()
 			file, err := Parse(name, text)
 			if world, ok := s.world(t); ok {
-				if err != nil {
-					t.Fatalf("it does not even parse: %v", err)
-				}
 				_, err = Compile(file, world)
 			}
 			var all *Error
@@ -111,8 +119,14 @@ func TestErrorsAsUsersSeeThem(t *testing.T) {
 			}
 			for _, p := range all.Problems {
 				covered[p.Code] = true
+				reasons = append(reasons, p.Reason)
 				if p.Reason == "" || p.Remedy == "" {
 					t.Errorf("a problem without reason or remedy: %+v", p)
+				}
+			}
+			for line := range strings.Lines(err.Error()) {
+				if columnsOf(strings.TrimRight(line, "\n")) > lineWidth && len(strings.Fields(line)) > 2 {
+					t.Errorf("a line is too wide:\n%s", line)
 				}
 			}
 			s.expect(t, "error", err.Error()+"\n")
@@ -121,6 +135,11 @@ func TestErrorsAsUsersSeeThem(t *testing.T) {
 	for _, code := range codes(t) {
 		if !covered[code] {
 			t.Errorf("no scenario shows a problem %s", code)
+		}
+	}
+	for _, message := range messages(t) {
+		if !slices.ContainsFunc(reasons, message.MatchString) {
+			t.Errorf("no scenario shows the message %s", message)
 		}
 	}
 }
@@ -147,4 +166,83 @@ func codes(t *testing.T) []Code {
 		t.Fatalf("found only %v", all)
 	}
 	return all
+}
+
+// messages reads from the source what problems say: every text that is given as
+// a reason, or is an error that becomes one.
+func messages(t *testing.T) []*regexp.Regexp {
+	t.Helper()
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*regexp.Regexp
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range spoken(file) {
+			all = append(all, pattern(text))
+		}
+	}
+	if len(all) < 40 {
+		t.Fatalf("found only %v", all)
+	}
+	return all
+}
+
+// spoken is the literal texts of reasons in a file. A reason is what add is
+// called with after the code, a field of that name, or a variable called so.
+func spoken(file *ast.File) []string {
+	var all []string
+	literals := func(in ast.Expr) {
+		ast.Inspect(in, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if text, _ := strconv.Unquote(lit.Value); strings.TrimSpace(text) != "" {
+					all = append(all, text)
+				}
+			}
+			return true
+		})
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			called, _ := n.Fun.(*ast.SelectorExpr)
+			switch {
+			case called == nil:
+			case called.Sel.Name == "Errorf":
+				literals(n.Args[0])
+			case called.Sel.Name == "add" && len(n.Args) >= 4:
+				literals(n.Args[slices.IndexFunc(n.Args, isCode)+1])
+			}
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Reason" {
+				literals(n.Value)
+			}
+		case *ast.AssignStmt:
+			if to, ok := n.Lhs[0].(*ast.Ident); ok && to.Name == "reason" {
+				literals(n.Rhs[0])
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// isCode reports whether an argument is one of the codes, by its capital.
+func isCode(e ast.Expr) bool {
+	name, ok := e.(*ast.Ident)
+	return ok && ast.IsExported(name.Name)
+}
+
+var verb = regexp.MustCompile(`%[.0-9]*[a-z]`)
+
+// pattern is what a format looks like with something in the place of its verbs.
+func pattern(format string) *regexp.Regexp {
+	return regexp.MustCompile("(?s)" + verb.ReplaceAllString(regexp.QuoteMeta(format), ".*"))
 }

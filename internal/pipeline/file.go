@@ -6,11 +6,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// File is a pipeline file that was read without a problem. Only Parse makes
-// one.
+// File is a pipeline file as Parse has read it.
 type File struct {
 	Name      string
 	Pipelines []Pipeline
+
+	problems problems // that reading it found
 }
 
 // Pipeline is steps that run in one process, on one device.
@@ -27,6 +28,7 @@ type Pipeline struct {
 	Priority gpu.Opt[int] // for the lease
 	Command  []string     // what runs it; empty: that is said elsewhere
 
+	broken bool    // it has problems, so some of it is not there
 	order  []int   // positions of the steps in the order they run
 	inputs [][]int // by position: the steps whose outputs it takes
 }
@@ -54,9 +56,9 @@ func (s *Step) UsesGPU() bool {
 // needs lists the Python packages of a step, the ones of its memory types
 // first.
 func (s *Step) needs() []string {
-	all := []string{s.Input.Library()}
-	for _, library := range append([]string{s.Output.Library()}, s.Libraries...) {
-		if !slices.Contains(all, library) {
+	var all []string
+	for _, library := range append([]string{s.Input.Library(), s.Output.Library()}, s.Libraries...) {
+		if library != "" && !slices.Contains(all, library) {
 			all = append(all, library)
 		}
 	}

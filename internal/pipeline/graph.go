@@ -13,9 +13,6 @@ func (r *reader) graph(p *Pipeline) {
 	var names []string
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		if s.Name == "" {
-			continue // there is a problem about that already
-		}
 		if first, again := position[s.Name]; again {
 			r.add(place{s.Line, p.Name, s.Name}, DuplicateName,
 				fmt.Sprintf("the step in line %d has the same name", p.Steps[first].Line), "give it another one")
@@ -31,13 +28,12 @@ func (r *reader) graph(p *Pipeline) {
 				return
 			}
 			before, known := position[name]
-			if !known && name != "" {
+			if !known {
 				r.add(place{p.Steps[i].Line, p.Name, p.Steps[i].Name}, UnknownStep,
 					fmt.Sprintf("after: there is no step %q in this pipeline", name), suggest(name, "there are", names))
+				continue
 			}
-			if known {
-				p.inputs[i] = append(p.inputs[i], before)
-			}
+			p.inputs[i] = append(p.inputs[i], before)
 		}
 	}
 	p.order = runOrder(p.inputs)

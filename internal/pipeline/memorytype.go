@@ -19,8 +19,9 @@ func MemoryTypes() []MemoryType {
 	return []MemoryType{Numpy, Cupy, Torch, Tensorflow, JAX, Pyclesperanto}
 }
 
-// OnGPU reports whether such an array is in GPU memory.
-func (m MemoryType) OnGPU() bool { return m != Numpy }
+// OnGPU reports whether such an array is in GPU memory. Of one that is not known
+// it does not.
+func (m MemoryType) OnGPU() bool { return m != Numpy && m != "" }
 
 // Library is the Python package that has to be importable.
 func (m MemoryType) Library() string { return string(m) }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,7 +32,9 @@ var (
 
 // Parse reads a pipeline file, YAML or JSON. The name is for messages, and a
 // name that ends in .json allows nothing but JSON. The error is an *Error with
-// everything that is wrong.
+// everything that is wrong with the file by itself. Beside an error the file is
+// what could be read, or nil: Compile never makes a plan of it, but says what
+// is wrong with that too.
 func Parse(name string, text []byte) (*File, error) {
 	r := &reader{}
 	file := &File{Name: name}
@@ -47,10 +50,8 @@ func Parse(name string, text []byte) (*File, error) {
 		r.add(place{line: root.Line}, MissingKey, "the file has no pipelines", example)
 	}
 	r.together(file)
-	if err := r.problems.err("read", name); err != nil {
-		return nil, err
-	}
-	return file, nil
+	file.problems = r.problems
+	return file, r.problems.err("read", name)
 }
 
 func (r *reader) pipelines(n *yaml.Node) []Pipeline {
@@ -70,6 +71,7 @@ func (r *reader) pipelines(n *yaml.Node) []Pipeline {
 
 func (r *reader) pipeline(n *yaml.Node, number int) Pipeline {
 	p := Pipeline{Line: n.Line, Slots: 1}
+	before := len(r.problems)
 	at := place{line: n.Line, pipeline: nameOf(n, number)}
 	whole := r.section(n, at, "a pipeline", pipelineKeys, func(key string, value *yaml.Node) {
 		here := at.on(value)
@@ -97,6 +99,8 @@ func (r *reader) pipeline(n *yaml.Node, number int) Pipeline {
 	if whole {
 		r.required(n, at, "a pipeline", "name", "steps")
 	}
+	p.Name = cmp.Or(p.Name, at.pipeline)
+	p.broken = len(r.problems) > before
 	return p
 }
 
@@ -152,6 +156,7 @@ func (r *reader) step(n *yaml.Node, at place, number int, before []Step) Step {
 	if whole {
 		r.required(n, at, "a step", "name", "input", "output")
 	}
+	s.Name = cmp.Or(s.Name, at.step)
 	if s.OutputSize > 0 && s.Memory > 0 && s.OutputSize > s.Memory {
 		r.add(at, BadValue, fmt.Sprintf("its output takes %s and the whole step only %s", s.OutputSize, s.Memory),
 			"memory_mb counts the output too: raise it")
@@ -174,7 +179,8 @@ func (r *reader) wish(n *yaml.Node, at place) Wish {
 	}
 	w, err := parseWish(text)
 	if err != nil {
-		r.add(at, BadValue, fmt.Sprintf("gpu: %v", err), wishForms)
+		r.add(at, BadValue, fmt.Sprintf("gpu: %s", strings.ReplaceAll(err.Error(), "\n", "; ")), wishForms)
+		return Wish{}
 	}
 	return w
 }
@@ -243,7 +249,7 @@ func (r *reader) together(file *File) {
 	for i := range file.Pipelines {
 		p := &file.Pipelines[i]
 		at := place{line: p.Line, pipeline: p.Name}
-		if line, again := first[p.Name]; again && p.Name != "" {
+		if line, again := first[p.Name]; again {
 			r.add(at, DuplicateName, fmt.Sprintf("the pipeline in line %d has the same name", line), "give it another one, or use count to repeat a pipeline")
 		} else {
 			first[p.Name] = p.Line
@@ -251,7 +257,9 @@ func (r *reader) together(file *File) {
 		if runs += p.runs(); runs > maxRuns && runs-p.runs() <= maxRuns {
 			r.add(at, BadValue, fmt.Sprintf("with this one the file has more than %d runs", maxRuns), "lower count, or split the file")
 		}
+		before := len(r.problems)
 		r.graph(p)
+		p.broken = p.broken || len(r.problems) > before
 	}
 	if needs := len(file.Libraries()); needs > maxNeeds {
 		r.add(place{}, BadValue, fmt.Sprintf("the file needs %d libraries, and more than %d are not checked", needs, maxNeeds),
@@ -259,7 +267,8 @@ func (r *reader) together(file *File) {
 	}
 }
 
-// nameOf looks ahead for the name of a pipeline or step, for messages.
+// nameOf looks ahead for the name of a pipeline or step, for messages. One
+// without a name goes by its number.
 func nameOf(n *yaml.Node, number int) string {
 	if n.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(n.Content); i += 2 {

@@ -84,7 +84,7 @@ func TestParse(t *testing.T) {
 			{Name: "only", Line: 24, Input: Numpy, Output: Numpy, Libraries: []string{"skimage"}},
 		}},
 	}}
-	same := cmp.Options{cmpopts.IgnoreUnexported(Pipeline{}), cmp.AllowUnexported(gpu.Opt[int]{})}
+	same := cmp.Options{cmpopts.IgnoreUnexported(File{}, Pipeline{}), cmp.AllowUnexported(gpu.Opt[int]{})}
 	if diff := cmp.Diff(want, got, same); diff != "" {
 		t.Error(diff)
 	}
@@ -136,14 +136,14 @@ func TestOrderOfSteps(t *testing.T) {
 }
 
 func TestLargeFilesAreRefusedUnread(t *testing.T) {
-	for _, size := range []int{maxDocument + 1, 10 << 20} {
+	for _, size := range []int{MaxFile + 1, 10 << 20} {
 		// Text that would be an error in its first line if anybody read it.
 		_, err := Parse("plate.yaml", bytes.Repeat([]byte("\t"), size))
 		var all *Error
 		if !errors.As(err, &all) || len(all.Problems) != 1 {
 			t.Fatalf("err = %v", err)
 		}
-		want := "and more than 1 MiB are not read"
+		want := "the file is larger than 1 MiB, and is not read"
 		if p := all.Problems[0]; p.Code != NotReadable || !strings.HasSuffix(p.Reason, want) || p.Remedy == "" {
 			t.Errorf("problem = %+v, want one that ends in %q", p, want)
 		}
@@ -162,8 +162,8 @@ func TestDeepNestingIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever is read, nothing panics, and what is accepted compiles or is
-// refused with reasons.
+// Whatever is read, nothing panics, what is accepted compiles or is refused with
+// reasons, and what is not accepted never compiles.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(everyKey))
 	f.Add([]byte(everyKeyJSON))
@@ -180,22 +180,25 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		file, err := Parse("fuzz.yaml", text)
-		if err != nil {
-			if all := (*Error)(nil); !errors.As(err, &all) || len(all.Problems) == 0 {
-				t.Fatalf("an error without problems: %v", err)
-			}
+		file, wrong := Parse("fuzz.yaml", text)
+		if file == nil {
+			refused(t, wrong)
 			return
 		}
-		plan, err := Compile(file, World{Devices: machine(3)})
-		if err != nil {
-			if all := (*Error)(nil); !errors.As(err, &all) || len(all.Problems) == 0 {
-				t.Fatalf("an error without problems: %v", err)
-			}
+		plan, err := Compile(file, World{Devices: machine(3), Libraries: map[string]Library{"cupy": {Status: LibraryMissing}}})
+		if wrong != nil || err != nil {
+			refused(t, err)
 			return
 		}
 		if plan.Table() == "" || plan.Mermaid() == "" || plan.DOT() == "" {
 			t.Error("the plan prints as nothing")
 		}
 	})
+}
+
+func refused(t *testing.T, err error) {
+	t.Helper()
+	if all := (*Error)(nil); !errors.As(err, &all) || len(all.Problems) == 0 {
+		t.Fatalf("an error without problems: %v", err)
+	}
 }

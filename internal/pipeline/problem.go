@@ -45,8 +45,8 @@ type Problem struct {
 	Remedy   string `json:"remedy,omitempty" doc:"What to do."`
 }
 
-// String is the problem on one line, the remedy on a second one.
-func (p Problem) String() string {
+// write puts the problem into lines, and the remedy below it.
+func (p *Problem) write(b *strings.Builder) {
 	var where []string
 	if p.Line > 0 {
 		where = append(where, fmt.Sprintf("line %d", p.Line))
@@ -57,11 +57,10 @@ func (p Problem) String() string {
 	case p.Pipeline != "":
 		where = append(where, fmt.Sprintf("pipeline %q", p.Pipeline))
 	}
-	text := strings.Join(append(where, p.Reason), ": ")
+	wrapped(b, "  ", "    ", strings.Join(append(where, p.Reason), ": "))
 	if p.Remedy != "" {
-		text += "\n    " + p.Remedy
+		wrapped(b, "    → ", "      ", p.Remedy)
 	}
-	return text
 }
 
 // Error is everything that is wrong, at once.
@@ -73,11 +72,11 @@ type Error struct {
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s", e.Op, e.File, plural(len(e.Problems), "problem"))
-	for _, p := range e.Problems {
-		b.WriteString("\n  " + p.String())
+	fmt.Fprintf(&b, "%s %s: %s\n", e.Op, e.File, plural(len(e.Problems), "problem"))
+	for i := range e.Problems {
+		e.Problems[i].write(&b)
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // maxProblems is more than anybody reads, and keeps the answer to a hostile

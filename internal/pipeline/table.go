@@ -32,10 +32,10 @@ func (p *Plan) waiting() int {
 }
 
 func (p *Planned) table(b *strings.Builder) {
-	wrapped(b, "", p.headline())
+	wrapped(b, "", "  ", p.headline())
 	t := grid{columns: []column{
-		{title: "STEP", least: 8}, {title: "ON"}, {title: "IN→OUT"}, {title: "CONVERTED FROM"},
-		{title: "MEMORY", right: true}, {title: "FROM"}, {title: "PEAK", right: true},
+		{title: "STEP", least: 8}, {title: "ON"}, {title: "IN→OUT", least: 14}, {title: "CONVERTED FROM", least: 14},
+		{title: "MEMORY", right: true}, {title: "FROM", least: 8}, {title: "PEAK", right: true},
 	}}
 	if p.Memory == 0 {
 		t.columns = t.columns[:3]
@@ -45,7 +45,7 @@ func (p *Planned) table(b *strings.Builder) {
 	}
 	t.write(b)
 	if libraries := p.libraries(); libraries != "" {
-		wrapped(b, "  ", "libraries: "+libraries)
+		wrapped(b, "  ", "    ", "libraries: "+libraries)
 	}
 	writeNotes(b, "not now: ", p.Unsatisfied)
 	writeNotes(b, "note: ", p.Notes)
@@ -129,7 +129,7 @@ func (p *Plan) devices(b *strings.Builder) {
 	if seconds, known := p.Seconds.Get(); known {
 		text += ", about " + span(seconds) + " in all"
 	}
-	wrapped(b, "", text)
+	wrapped(b, "", "  ", text)
 	t := grid{columns: []column{
 		{title: "GPU", right: true}, {title: "NAME", least: 12}, {title: "RUNS", right: true}, {title: "SIDE BY SIDE", right: true},
 		{title: "WAVES", right: true}, {title: "WAITING", right: true}, {title: "LEASED", right: true},
@@ -144,7 +144,7 @@ func (p *Plan) devices(b *strings.Builder) {
 
 func writeNotes(b *strings.Builder, label string, notes []string) {
 	for _, note := range notes {
-		wrapped(b, "  ", label+clean(note))
+		wrapped(b, "  ", "    ", label+clean(note))
 	}
 }
 

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -32,6 +33,7 @@ const wishForms = "write an index (0), a UUID (GPU-…), or conditions such as n
 
 // parseWish reads an index, a UUID, or the conditions that leases take in
 // where: vendor=, name=, name~, cc>=, memory>= and gpu=, with commas between.
+// The error has a line for each condition that is wrong.
 func parseWish(text string) (Wish, error) {
 	text = strings.TrimSpace(text)
 	w := Wish{Text: text}
@@ -48,17 +50,16 @@ func parseWish(text string) (Wish, error) {
 		return w, nil
 	}
 	seen := map[string]bool{}
+	var wrong []error
 	for term := range strings.SplitSeq(text, ",") {
 		field, err := w.add(strings.TrimSpace(term))
-		if err != nil {
-			return w, err
-		}
-		if seen[field] {
-			return w, fmt.Errorf("%s is given twice", field)
+		if err == nil && seen[field] {
+			err = fmt.Errorf("%s is given twice", field)
 		}
 		seen[field] = true
+		wrong = append(wrong, err)
 	}
-	return w, nil
+	return w, errors.Join(wrong...)
 }
 
 // add reads one condition and returns the field that it is about.

@@ -21,7 +21,13 @@ type World struct {
 	Interpreter string             `json:"interpreter,omitempty"` // for messages
 
 	Learned map[string]Peak `json:"learned,omitempty"` // by Pipeline.Signature
-	CPUs    int             `json:"cpus,omitempty"`    // of the machine; 0: not known
+
+	// Context is kept free for the CUDA context of a process, beside what its
+	// steps need. No pool or limit of a library counts it, so the lease has to.
+	// The libraries of one process share it.
+	Context gpu.MiB `json:"context_mb,omitempty"`
+
+	CPUs int `json:"cpus,omitempty"` // of the machine; 0: not known
 }
 
 // Device is a GPU and its load.

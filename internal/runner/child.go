@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // orderFile is the number under which a child that waits has the pipe with its
@@ -23,6 +24,7 @@ type Order struct {
 	Path string   `json:"path"` // of the program
 	Args []string `json:"args"` // its own name first
 	Env  []string `json:"env"`
+	Plan string   `json:"plan,omitempty"` // where its parent has the plan, for BERTH_PLAN; empty: it gets none
 }
 
 // ErrNoOrder is what a child finds when whoever started it has gone.
@@ -43,37 +45,43 @@ func Await() (Order, error) {
 	if err != nil {
 		return Order{}, fmt.Errorf("read what to become: %w", err)
 	}
-	return o, nil
+	return o, o.takePlan()
 }
 
 // child is a process that waits for its order, and then the command.
 type child struct {
 	cmd   *exec.Cmd
 	order *os.File // writing end; nil once the order is given
+	leads bool     // a process group of its own
 	gone  chan struct{}
 }
 
 // hatch starts a child that waits. It leads a process group of its own, so that
 // whatever it starts later can be ended with it, and so that the terminal's
-// interrupt does not reach it before we do.
-func hatch(self []string, stdout, stderr io.Writer) (*child, error) {
+// interrupt does not reach it before we do. One that reads from the terminal
+// stays in ours: the terminal listens to no other, and its keys are for both.
+func hatch(self []string, stdin *os.File, stdout, stderr io.Writer) (*child, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer read.Close()
+	leads := stdin == nil || !term.IsTerminal(int(stdin.Fd()))
 	cmd := &exec.Cmd{
 		// As it runs now, even if the file has been replaced meanwhile.
 		Path: "/proc/self/exe", Args: self,
 		Stdout: stdout, Stderr: stderr, ExtraFiles: []*os.File{read},
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: leads},
 		WaitDelay:   time.Second, // for something that left the group and holds on to the output
+	}
+	if stdin != nil {
+		cmd.Stdin = stdin
 	}
 	if err := cmd.Start(); err != nil {
 		_ = write.Close()
 		return nil, fmt.Errorf("start a process: %w", err)
 	}
-	c := &child{cmd: cmd, order: write, gone: make(chan struct{})}
+	c := &child{cmd: cmd, order: write, leads: leads, gone: make(chan struct{})}
 	go func() {
 		defer close(c.gone)
 		for unix.Waitid(unix.P_PID, c.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
@@ -107,7 +115,8 @@ func (c *child) abort() {
 }
 
 // end waits until the command has ended, or ctx has: then it is asked to stop,
-// and killed after a while. What is left of its process group goes with it.
+// and killed after a while. What is left of its process group goes with it, if
+// that is its own.
 func (c *child) end(ctx context.Context, grace time.Duration) (status int, err error) {
 	select {
 	case <-c.gone:
@@ -138,6 +147,12 @@ func (c *child) end(ctx context.Context, grace time.Duration) (status int, err e
 	return failed.ExitCode(), fmt.Errorf("exit status %d", failed.ExitCode())
 }
 
-// kill sends a signal to the whole group. Until the child is waited for, its
-// number is that of no other process.
-func (c *child) kill(signal syscall.Signal) { _ = unix.Kill(-c.pid(), signal) }
+// kill sends a signal to the child and, if it leads one, to its whole group.
+// Until the child is waited for, its number is that of no other process.
+func (c *child) kill(signal syscall.Signal) {
+	whom := c.pid()
+	if c.leads {
+		whom = -whom
+	}
+	_ = unix.Kill(whom, signal)
+}

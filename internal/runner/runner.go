@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ type Options struct {
 	Order func(run api.PlannedRun, placed api.RunningRun) Order
 	// Output is where a run writes to; done is called when it has ended.
 	Output func(run string) (stdout, stderr io.Writer, done func())
+	// Input is what a run reads that is alone; of several none reads anything.
+	Input *os.File
 
 	// Lease takes the lease for a run and binds it to a process. It may wait as
 	// long as it takes; another may be taken at the same time.
@@ -67,26 +70,31 @@ func Run(ctx context.Context, o Options) []Result {
 	r := &runner{Options: o, results: map[string]Result{}}
 	r.change.L = &r.mu
 	var order []string
-	var inWaves, waiting, without []*task
+	var onGPUs, without []*task
+	lines := map[need]*line{}
 	for i := range o.Plan.Pipelines {
 		p := &o.Plan.Pipelines[i]
 		for _, run := range p.Runs {
 			t := &task{pipeline: p, run: run}
 			order = append(order, run.Name)
-			switch {
-			case p.Memory == 0 && p.Slots == 0:
+			if p.Memory == 0 && p.Slots == 0 {
 				without = append(without, t)
-			case run.Wave == 0:
-				waiting = append(waiting, t)
-			default:
-				inWaves = append(inWaves, t)
+				continue
 			}
+			need := needOf(p, run)
+			if lines[need] == nil {
+				lines[need] = &line{}
+			}
+			t.line = lines[need]
+			onGPUs = append(onGPUs, t)
 		}
 	}
-	slices.SortStableFunc(inWaves, func(a, b *task) int { return a.run.Wave - b.run.Wave })
+	if len(order) > 1 {
+		r.Input = nil
+	}
+	slices.SortStableFunc(onGPUs, func(a, b *task) int { return a.run.Wave - b.run.Wave })
 	var all sync.WaitGroup
-	all.Go(func() { r.onGPUs(ctx, inWaves, r.asPlanned) })
-	all.Go(func() { r.onGPUs(ctx, waiting, first) }) // others are in their way, so they are not in ours
+	all.Go(func() { r.onGPUs(ctx, onGPUs) })
 	all.Go(func() { r.onCPUs(ctx, without) })
 	all.Wait()
 	results := make([]Result, len(order))
@@ -96,19 +104,14 @@ func Run(ctx context.Context, o Options) []Result {
 	return results
 }
 
-// task is a run that is to be done.
-type task struct {
-	pipeline *api.PlannedPipeline
-	run      api.PlannedRun
-}
-
 type runner struct {
 	Options
 
 	mu      sync.Mutex // guards what follows, and is held while somebody is told
 	results map[string]Result
 	running []*Result // on GPUs
-	change  sync.Cond // something has ended, or everything is to
+	asking  []*task   // that have asked for their lease, and not got it yet
+	change  sync.Cond // something was decided or has ended, or everything is to
 }
 
 // onCPUs does what needs no GPU.
@@ -127,77 +130,55 @@ func (r *runner) onCPUs(ctx context.Context, tasks []*task) {
 	under.Wait()
 }
 
-// onGPUs asks for one lease after the other and does what it was for. While the
-// devices are full only that one waits, so others who wait have their turn.
-func (r *runner) onGPUs(ctx context.Context, tasks []*task, next func([]*task) int) {
+// onGPUs asks for one lease after the other and does what each was for, without
+// waiting for those that have to wait.
+func (r *runner) onGPUs(ctx context.Context, tasks []*task) {
 	wake := context.AfterFunc(ctx, r.changed)
 	defer wake()
 	var under sync.WaitGroup
 	for len(tasks) > 0 {
-		at := r.await(ctx, tasks, next)
+		at := r.await(ctx, tasks)
 		t := tasks[at]
 		tasks = slices.Delete(tasks, at, at+1)
-		decided := make(chan struct{})
 		under.Go(func() {
 			lease := func(pid int) (api.RunningRun, error) { return r.Lease(ctx, t.pipeline, t.run, pid) }
-			r.do(ctx, t, lease, sync.OnceFunc(func() { close(decided) }))
+			r.do(ctx, t, lease, sync.OnceFunc(func() { r.decided(t) }))
 		})
-		<-decided
 	}
 	under.Wait()
 }
 
-// await waits until it is the turn of one of the tasks.
-func (r *runner) await(ctx context.Context, tasks []*task, next func([]*task) int) int {
+// await waits until it is the turn of one of the tasks, which asks from then on.
+func (r *runner) await(ctx context.Context, tasks []*task) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
-		if at := next(tasks); at >= 0 || ctx.Err() != nil {
-			return max(at, 0)
+		at := r.next(tasks)
+		if ctx.Err() != nil {
+			at = 0
+		}
+		if at >= 0 {
+			tasks[at].line.asking++
+			r.asking = append(r.asking, tasks[at])
+			return at
 		}
 		r.change.Wait()
 	}
+}
+
+// decided is when a task has its lease, or will not get one.
+func (r *runner) decided(t *task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.line.asking--
+	r.asking = slices.DeleteFunc(r.asking, func(other *task) bool { return other == t })
+	r.change.Broadcast()
 }
 
 func (r *runner) changed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.change.Broadcast()
-}
-
-// first takes tasks as they come.
-func first([]*task) int { return 0 }
-
-// asPlanned chooses a task whose device has fewer runs than the plan puts on it
-// side by side or, where a device has nothing left to do, one from the longest
-// queue. It is below zero while all devices are as full as planned: the next
-// run begins where one ends. The caller holds mu.
-func (r *runner) asPlanned(tasks []*task) int {
-	free, queue := map[string]int{}, map[string]int{}
-	for _, d := range r.Plan.Devices {
-		free[d.GPU] = d.SideBySide
-	}
-	for _, running := range r.running {
-		free[device(running)]--
-	}
-	longest := 0
-	for i, t := range tasks {
-		if free[t.run.GPU] > 0 {
-			return i
-		}
-		if queue[t.run.GPU]++; queue[t.run.GPU] > queue[tasks[longest].run.GPU] {
-			longest = slices.IndexFunc(tasks, func(other *task) bool { return other.run.GPU == t.run.GPU })
-		}
-	}
-	for _, n := range free {
-		if n > 0 {
-			return longest
-		}
-	}
-	if len(r.running) == 0 {
-		return 0
-	}
-	return -1
 }
 
 // device is where a run is.
@@ -237,7 +218,7 @@ func (r *runner) do(ctx context.Context, t *task, lease func(pid int) (api.Runni
 
 // begin makes a child, takes the lease for it and lets it become the command.
 func (r *runner) begin(t *task, result *Result, stdout, stderr io.Writer, lease func(pid int) (api.RunningRun, error)) (*child, error) {
-	c, err := hatch(r.Self, stdout, stderr)
+	c, err := hatch(r.Self, r.Input, stdout, stderr)
 	if err != nil {
 		return nil, err
 	}

@@ -257,29 +257,3 @@ func TestStoppingEndsEverything(t *testing.T) {
 		t.Errorf("runs were started after the stop, or leases kept: %+v", results)
 	}
 }
-
-func TestNextFollowsThePlan(t *testing.T) {
-	planned := func(gpu string) *task { return &task{run: api.PlannedRun{GPU: gpu}} }
-	on := func(gpu string) *Result {
-		return &Result{RunningRun: api.RunningRun{Lease: &api.Lease{Parts: []api.LeasePart{{GPU: gpu}}}}}
-	}
-	plan := api.Plan{Devices: []api.PlannedLoad{{GPU: "A", SideBySide: 1}, {GPU: "B", SideBySide: 1}, {GPU: "C"}, {GPU: "D"}}}
-	for _, c := range []struct {
-		name    string
-		running []*Result
-		tasks   []*task
-		want    int // place in tasks
-	}{
-		{"in order", nil, []*task{planned("A"), planned("B")}, 0},
-		{"where there is room", []*Result{on("A")}, []*task{planned("A"), planned("B")}, 1},
-		{"all as full as planned", []*Result{on("B"), on("A")}, []*task{planned("A"), planned("B")}, -1},
-		{"from the longest queue", []*Result{on("A"), on("C")}, []*task{planned("A"), planned("C"), planned("C")}, 1},
-		{"nothing runs, whatever was planned", nil, []*task{planned("D")}, 0},
-		{"they run elsewhere", []*Result{on("B"), on("B"), on("C")}, []*task{planned("A")}, 0},
-	} {
-		r := &runner{Options: Options{Plan: plan}, running: c.running}
-		if got := r.asPlanned(c.tasks); got != c.want {
-			t.Errorf("%s: task %d is next, want %d", c.name, got, c.want)
-		}
-	}
-}

@@ -1,0 +1,128 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// alone is a plan of one run.
+func alone(t *testing.T, script string) *stage {
+	s := newStage(t, 1, 1, script)
+	s.Plan.Pipelines = s.Plan.Pipelines[:1]
+	return s
+}
+
+// typed is a file with something to read.
+func typed(t *testing.T) *os.File {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = read.Close() })
+	if _, err := write.WriteString("typed\n"); err != nil {
+		t.Fatal(err)
+	}
+	_ = write.Close()
+	return read
+}
+
+func TestOneRunReads(t *testing.T) {
+	s := alone(t, "cat")
+	s.Input = typed(t)
+	if r := Run(t.Context(), s.Options)[0]; r.Err != nil || s.said("plate[0]") != "typed" {
+		t.Errorf("%v, said %q", r.Err, s.said("plate[0]"))
+	}
+}
+
+func TestOfSeveralRunsNoneReads(t *testing.T) {
+	s := newStage(t, 2, 2, "cat")
+	s.Input = typed(t)
+	for _, r := range Run(t.Context(), s.Options) {
+		if r.Err != nil || s.said(r.Name) != "" {
+			t.Errorf("%s: %v, said %q", r.Name, r.Err, s.said(r.Name))
+		}
+	}
+}
+
+// What reads from a terminal is in the process group that the terminal listens
+// to; everything else leads one of its own.
+func TestProcessGroupAtATerminal(t *testing.T) {
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminal can be made here: %v", err)
+	}
+	defer keyboard.Close()
+	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Close()
+	for _, c := range []struct {
+		name  string
+		input *os.File
+		ours  bool
+	}{{"a terminal", screen, true}, {"a pipe", typed(t), false}, {"nothing", nil, false}} {
+		s := alone(t, "cut -d' ' -f5 /proc/$$/stat")
+		s.Input = c.input
+		r := Run(t.Context(), s.Options)[0]
+		want := r.PID
+		if c.ours {
+			want = syscall.Getpgrp()
+		}
+		if r.Err != nil || s.said("plate[0]") != fmt.Sprint(want) {
+			t.Errorf("%s: %v, is in group %q, want %d", c.name, r.Err, s.said("plate[0]"), want)
+		}
+	}
+}
+
+// The plan is open to a run and to what it starts, nobody can change it, and
+// with the run its path is gone.
+func TestPlanFile(t *testing.T) {
+	f, err := NewPlanFile(api.Plan{File: "plate.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte("x"), 0); err == nil {
+		t.Error("the plan can be changed")
+	}
+	s := alone(t, `echo "$BERTH_PLAN"; exec 3<&- 4<&-; (cat "$BERTH_PLAN")`)
+	order := s.Order
+	s.Order = func(run api.PlannedRun, placed api.RunningRun) Order {
+		o := order(run, placed)
+		o.Plan = f.Path()
+		return o
+	}
+	r := Run(t.Context(), s.Options)[0]
+	path, text, _ := strings.Cut(s.said("plate[0]"), "\n")
+	if r.Err != nil || !strings.HasPrefix(text, `{"file":"plate.yaml"`) {
+		t.Errorf("%v, said %q", r.Err, s.said("plate[0]"))
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", path, err)
+	}
+}
+
+// A child whose parent is killed before it could open the plan never becomes
+// anything.
+func TestPlanOfAParentThatIsGone(t *testing.T) {
+	o := Order{Plan: "/proc/0/fd/9"}
+	if err := o.takePlan(); err != ErrNoOrder {
+		t.Error(err)
+	}
+}

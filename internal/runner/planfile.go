@@ -1,0 +1,60 @@
+package runner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// PlanFile is a plan as JSON, for those that run under it. It is in memory and
+// has no name, so it is there as long as somebody has it open, and nobody has to
+// clean up after a process that was killed.
+type PlanFile struct{ *os.File }
+
+// NewPlanFile writes the plan. Nobody can change it afterwards.
+func NewPlanFile(plan api.Plan) (PlanFile, error) {
+	fd, err := unix.MemfdCreate("berth-plan", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return PlanFile{}, fmt.Errorf("write the plan for the runs: %w", err)
+	}
+	f := PlanFile{os.NewFile(uintptr(fd), "berth-plan")}
+	if err = json.NewEncoder(f).Encode(plan); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		return PlanFile{}, errors.Join(fmt.Errorf("write the plan for the runs: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// Path is where children find the plan while this process has it open.
+func (f PlanFile) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
+
+// planNumber is the lowest number under which a run has the plan open: above
+// those that programs and scripts choose for their own files.
+const planNumber = 60
+
+// takePlan opens the plan for this process and what it becomes. The path goes by
+// its process id, so those that it starts can read it too.
+func (o *Order) takePlan() error {
+	if o.Plan == "" {
+		return nil
+	}
+	fd, err := unix.Open(o.Plan, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return ErrNoOrder
+	}
+	if err == nil {
+		fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD, planNumber) // the other is closed on exec
+	}
+	if err != nil {
+		return fmt.Errorf("open the plan %s: %w", o.Plan, err)
+	}
+	o.Env = append(o.Env, fmt.Sprintf("BERTH_PLAN=/proc/%d/fd/%d", os.Getpid(), fd))
+	return nil
+}
