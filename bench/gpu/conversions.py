@@ -3,20 +3,25 @@
 
     PYTHONPATH=python python3 bench/gpu/conversions.py
 
-Every direction between torch, cupy, jax and numpy, every data type that two of
-them share, and every kind of array that is trouble: right against NumPy, and
-zero-copy where it is claimed, by the pointers that the libraries themselves
-give. Then each library in a process of its own with a cap of 4 GiB: 2 GiB must
-be given, 8 GiB refused. Ends with 1 if anything is wrong, and with 2 if there
-is nothing to check.
+Needs bin/berth (make build). Every direction between torch, cupy, jax and numpy,
+every data type that two of them share, and every kind of array that is trouble:
+right against NumPy, and zero-copy where it is claimed, by the pointers that the
+libraries themselves give. Then each library in a process of its own under a
+lease of 4 GiB: 2 GiB must be given, 8 GiB refused, by what the package does when
+it is imported and by nothing else. Ends with 1 if anything is wrong, and with 2
+if there is nothing to check.
 """
 
+import concurrent.futures
+import contextlib
 import importlib
 import importlib.util
 import itertools
 import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 # Before jax starts: 64-bit types, and only the memory that is needed.
@@ -24,8 +29,8 @@ os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import berth
-from berth import caps
 
+BERTH = str(pathlib.Path(__file__).resolve().parents[2] / "bin" / "berth")
 LIBRARIES = ("torch", "cupy", "jax")
 TYPES = (
     "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
@@ -230,19 +235,50 @@ else:
 """
 
 
-def check_caps(found, here, total_mb):
-    """Each library in its own process, with and without a cap."""
-    print("\n8 GiB under a cap of 4 GiB")
-    fraction = {k: v for k, v in caps.environment(4096, total_mb).items() if k.startswith("XLA")}
-    for library in here:
-        leased = {"BERTH_MEMORY_MB": "4096", **(fraction if library == "jax" else {})}
-        ways = {"no cap": ("import berth\n", {}, "granted"), "under a lease": ("import berth\n", leased, "refused")}
-        if library != "jax":
-            ways["berth.cap"] = ("import berth\nberth.cap('4GiB', %r)\n" % library, {}, "refused")
-        for way, (head, variables, want) in ways.items():
-            said = program(head + ALLOCATE[library] + REFUSED, variables)
-            found.check(said == want, library, way + ":", said, "instead of", want)
-            print("  %-6s %-14s %s" % (library, way, said))
+def check_caps(found, here):
+    """Each library in its own process, with and without a limit. The lease comes
+    without the variables that a launcher sets for libraries: the package is to
+    find out and set everything by itself."""
+    print("\n8 GiB under a limit of 4 GiB")
+    programs = []
+    with daemon() as client, berth.lease("4GiB", client=client) as lease:
+        told = {k: v for k, v in lease.env.items() if k.startswith(("BERTH_", "CUDA_"))}
+        told["BERTH_SOCKET"] = client.sockets[0]
+        print("  " + ", ".join("%s=%s" % pair for pair in sorted(told.items()) if "SOCKET" not in pair[0]))
+        for library in here:
+            programs.append((library, "no limit", "", {}, "granted"))
+            programs.append((library, "under a lease", "", told, "refused"))
+            if library != "jax":  # it takes a limit only before it starts
+                programs.append((library, "berth.cap", "berth.cap('4GiB', %r)\n" % library, {}, "refused"))
+        with concurrent.futures.ThreadPoolExecutor(4) as lanes:  # most of their time is the import
+            codes = ["import berth\n" + head + ALLOCATE[library] + REFUSED for library, _, head, _, _ in programs]
+            answers = list(lanes.map(program, codes, [variables for _, _, _, variables, _ in programs]))
+    for (library, way, _, _, want), said in zip(programs, answers):
+        found.check(said == want, library, way + ":", said, "instead of", want)
+        print("  %-6s %-14s %s" % (library, way, said))
+
+
+@contextlib.contextmanager
+def daemon():
+    """A daemon for this machine's GPUs; gives a client of it."""
+    with tempfile.TemporaryDirectory(prefix="berth-") as folder:
+        client = berth.Client(socket=os.path.join(folder, "berth.sock"))
+        command = [BERTH, "serve", "--devices", "nvml", "--state-dir", folder]
+        command += ["--socket", client.sockets[0], "--listen", ""]
+        serving = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        try:
+            while True:
+                try:
+                    client.call("GET", "/readyz")
+                    break
+                except berth.BerthError:
+                    if serving.poll() is not None:
+                        raise
+                    time.sleep(0.05)
+            yield client
+        finally:
+            serving.terminate()
+            serving.wait()
 
 
 def program(code, variables):
@@ -253,20 +289,22 @@ def program(code, variables):
     return lines[-1] if done.returncode == 0 and lines else "failed: " + done.stderr.strip()[-500:]
 
 
-def gpu(here):
-    """Its memory in MiB, None if no library sees one."""
+def machine():
+    """What the result is about."""
+    version = subprocess.run([BERTH, "version"], capture_output=True, text=True).stdout.partition("\n")[0]
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    gpus = subprocess.run(query, capture_output=True, text=True).stdout.strip()
+    return "commit   %s\nkernel   %s, %d CPUs\n%s" % (version, os.uname().release, os.cpu_count(), gpus)
+
+
+def sees_gpu(here):
     for library in here:
         try:
-            x = berth.convert(sys.modules["numpy"].ones(1), to=library, device=0)
+            berth.convert(sys.modules["numpy"].ones(1), to=library, device=0)
+            return True
         except Exception as why:
             print("%s: %s" % (library, why), file=sys.stderr)
-            continue
-        if library == "torch":
-            return sys.modules["torch"].cuda.get_device_properties(0).total_memory >> 20
-        if library == "cupy":
-            return sys.modules["cupy"].cuda.Device(0).mem_info[1] >> 20
-        return int(next(iter(x.devices())).memory_stats()["bytes_limit"] / 0.75) >> 20
-    return None
+    return False
 
 
 def main():
@@ -279,19 +317,19 @@ def main():
         return 2
     import numpy
 
-    total_mb = gpu(here)
-    if total_mb is None:
+    if not sees_gpu(here):
         print("no library sees a GPU", file=sys.stderr)
         return 2
+    print(machine())
     versions = ["%s %s" % (n, importlib.import_module(n).__version__) for n in ["numpy"] + here]
-    print("Python %s, %s, %d MiB of GPU memory" % (sys.version.split()[0], ", ".join(versions), total_mb))
+    print("Python %s, %s" % (sys.version.split()[0], ", ".join(versions)))
     check_types(found, numpy, here)
     check_shapes(found, numpy, here)
     check_views(found, here)
     check_sharing(found, here)
     time_directions(here, numpy)
     print("\ntrimmed %d MiB" % (berth.trim() >> 20))
-    check_caps(found, here, total_mb)
+    check_caps(found, here)
     print("\n%d checks, %d wrong" % (found.checks, len(found.wrong)))
     for wrong in found.wrong:
         print("WRONG: " + wrong)

@@ -63,26 +63,33 @@ sed 's/output: cupy/output: cupy\n        libraries: no_such_library/' examples/
 $berth plan "$dir/missing.yaml"; code=$?
 must "a library that is not there is refused with code 4" [ $code = 4 ]
 
+says() { # says "text" command…: it ends well and says so
+  local text=$1; shift
+  "$@" | tee "$dir/said"; [ "${PIPESTATUS[0]}" = 0 ] && grep -qF -- "$text" "$dir/said"
+}
 say "the image pipeline, by itself: planned, leased, checked against NumPy"
-must "it runs on the GPU, correct and without a copy between cupy and torch" python3 examples/python/image_pipeline.py
+must "it runs on the GPU, correct and without a copy between cupy and torch" \
+  says "planned by itself, ran on $uuid, as planned" python3 examples/python/image_pipeline.py
 must "its lease is given back" none_held
 
 say "the same under berth plan --run"
-must "it runs under the lease that the plan has for it" \
+must "it runs by the plan and under the lease that it was given" \
+  says "planned by examples/pipelines/image.yaml, ran on $uuid, as planned" \
   "$berth" plan examples/pipelines/image.yaml --run -- python3 examples/python/image_pipeline.py
 must "its lease is given back" none_held
 
-say "what was learned"
+say "what was learned: of the functions, by whichever pipeline calls them"
 cat >"$dir/learned.yaml" <<'YAML'
 pipelines:
-- name: image
+- name: another
   steps:
-  - {name: smooth, input: cupy, output: cupy}
-  - {name: segment, input: torch, output: torch}
+  - {name: smooth, input: cupy, output: cupy, function: image_pipeline.denoise}
+  - {name: find, input: torch, output: torch, function: image_pipeline.segment}
 YAML
 $berth plan "$dir/learned.yaml" --no-probe
 $berth plan "$dir/learned.yaml" --no-probe --json >"$dir/learned.json"
-must "the next plan knows what the steps took" is "$dir/learned.json" "d['pipelines'][0]['steps'][0]['memory_from']" learned
+must "the next plan knows what both runs took" is "$dir/learned.json" \
+  "[(s['memory_from'], s['measured']) for s in d['pipelines'][0]['steps']]" "[('learned', 2), ('learned', 2)]"
 
 say "four wells side by side; one asks for more than its lease, one is killed"
 cat >"$dir/well.py" <<'PY'

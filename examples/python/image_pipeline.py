@@ -2,11 +2,12 @@
 
     berth serve &
     python image_pipeline.py
+    berth plan ../pipelines/image.yaml --run -- python image_pipeline.py
 
-It is planned before anything runs, runs under the lease that the plan asks for,
-and is checked against NumPy alone. Between cupy and torch nothing is copied: the
-pointers prove it. On a machine without a GPU, or without the libraries, the plan
-is refused, with the reasons.
+It is planned before anything runs, by itself or by the file with the same steps,
+runs under the lease that the plan asks for, and is checked against NumPy alone.
+Between cupy and torch nothing is copied: the pointers prove it. On a machine
+without a GPU, or without the libraries, the plan is refused, with the reasons.
 """
 
 import sys
@@ -28,17 +29,17 @@ def load(seed):
     return image
 
 
-@berth.memory("cupy", memory_mb=256)
-def smooth(image):
+@berth.memory("cupy", memory_mb="2GiB")
+def denoise(image):
     """The mean over a window, one axis after the other."""
     import cupy
 
     result = box(cupy, box(cupy, image, 0), 1)
-    pointers["smooth gave"] = berth.pointer(result)
+    pointers["denoise gave"] = berth.pointer(result)
     return result
 
 
-@berth.memory("torch", memory_mb=256)
+@berth.memory("torch", memory_mb="4GiB")
 def segment(image):
     """What is clearly brighter than the rest."""
     pointers["segment got"] = berth.pointer(image)
@@ -68,21 +69,23 @@ def expected(seed):
 
 def main():
     try:
-        plan = berth.compile([load, smooth, segment, measure], name="image")
+        plan = berth.compile([load, denoise, segment, measure], name="image")
         print(plan, end="\n\n")
         run = plan.execute(7)
     except berth.BerthError as why:
         return str(why)
-    print("ran on %s%s" % (run.gpu, ", not as planned: " + run.moved if run.moved else ", as planned"))
+    whose = "by %s" % plan.document["file"] if plan.given else "by itself"
+    how = "not as planned: " + run.moved if run.moved else "as planned"
+    print("planned %s, ran on %s, %s" % (whose, run.gpu, how))
     for step in run.steps:
-        print("  %-8s %7.1f ms  %4d MiB" % (step.name, step.seconds * 1e3, step.memory_mb))
+        print("  %-8s %7.1f ms  %4s MiB" % (step.name, step.seconds * 1e3, step.memory_mb))
         for conversion in step.conversions:
             print("           %s" % conversion)
     return check(run)
 
 
 def check(run):
-    if pointers["smooth gave"] != pointers["segment got"]:
+    if pointers["denoise gave"] != pointers["segment got"]:
         return "cupy and torch do not share their memory"
     found, want = run.value["pixels"], expected(7)
     print("%d pixels, NumPy alone finds %d; cupy and torch share 0x%x" % (found, want, pointers["segment got"]))

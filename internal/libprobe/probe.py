@@ -8,6 +8,9 @@ and once without a library, which describes the interpreter. The answer is
 JSON in ANSWER_FILE, so it does not matter what a library prints. It is written
 twice: when the import is done, and again when the GPUs are known, so that a
 library that crashes or hangs in the driver still counts as importable.
+
+The command line (internal/libprobe/probe.py) and the Python package
+(python/berth/probe_child.py) have the same copy.
 """
 
 import json
@@ -205,5 +208,6 @@ ASK = {
     "pyclesperanto": pyclesperanto_devices,
 }
 
-main()
-os._exit(0)  # a library's threads and exit handlers may never end
+if __name__ == "__main__":
+    main()
+    os._exit(0)  # a library's threads and exit handlers may never end

@@ -10,10 +10,11 @@ itself: what is installed and asked for is used.
 from .caps import cap, install_caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .conversions import Conversion, conversion, convert, memory_type, pointer
+from .execution import Run, StepRun
 from .leases import Lease, current, lease
 from .memorytypes import MEMORY_TYPES, Declaration, memory
 from .pacing import Pace, pace, speed
-from .plans import Pipeline, Plan, Run, Step, StepRun, compile, run
+from .plans import Pipeline, Plan, Step, compile, run
 from .trimming import trim, trim_on_request
 from .workers import progress, worker
 

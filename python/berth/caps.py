@@ -6,7 +6,8 @@ in code. A program that berth started under a memory lease gets both when it
 imports this package.
 
 Each library counts its own pool, and none the CUDA context, which takes 200 to
-500 MiB of the lease.
+500 MiB of the lease: what the daemon keeps for it (BERTH_CONTEXT_MB) is taken
+off first.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .client import BerthError, Client
 from .libraries import LIBRARIES
 from .memorytypes import Amount, mib
 
+_MPS = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"  # what the driver refuses more than, under MPS
 CAPPED = ("cupy", "torch", "tensorflow", "jax")
 
 
@@ -114,6 +116,8 @@ def _cap_tensorflow(tf: Any, memory_mb: int) -> str:
 
 
 def _cap_jax(jax: Any, memory_mb: int) -> str:
+    if _MPS in os.environ:
+        return "limited to %s by MPS" % os.environ[_MPS]
     fraction = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION") or os.environ.get("XLA_CLIENT_MEM_FRACTION")
     if fraction:
         return "limited to %s of the GPU by its environment" % fraction
@@ -127,7 +131,7 @@ _CAPS: Dict[str, Callable[[Any, int], str]] = {
 
 def install_caps(memory: Optional[Amount] = None) -> bool:
     """Limits every library from the moment it is imported. Without an amount
-    it is that of the lease that this program was started under, BERTH_MEMORY_MB;
+    it is what the lease that this program was started under has for data;
     False if there is none. A later call changes the amount."""
     amount = mib(memory) if memory is not None else _leased()
     if not amount:
@@ -144,17 +148,29 @@ def install_caps(memory: Optional[Amount] = None) -> bool:
 
 
 def _leased() -> int:
-    text = os.environ.get("BERTH_MEMORY_MB") or "0"
+    memory = _told("BERTH_MEMORY_MB")
+    return pool(memory, _told("BERTH_CONTEXT_MB")) if memory else 0
+
+
+def _told(name: str) -> int:
     try:
-        return mib(text)
+        return mib(os.environ.get(name) or "0")
     except ValueError as why:
-        warnings.warn("berth: BERTH_MEMORY_MB: %s" % why, RuntimeWarning, stacklevel=3)
+        warnings.warn("berth: %s: %s" % (name, why), RuntimeWarning, stacklevel=4)
         return 0
+
+
+def pool(memory_mb: int, context_mb: int) -> int:
+    """What a lease has for data. One that is hardly larger than a context is
+    shared out evenly, as the launcher does: zero would be taken for no limit."""
+    return max(memory_mb - min(context_mb, memory_mb // 2), 1)
 
 
 def _tell_jax(memory_mb: int) -> None:
     """Sets the share that jax reads when it starts. How much memory the GPU of
     the lease has, the daemon knows."""
+    if _MPS in os.environ:
+        return  # jax may be shown that limit as the size of the GPU, and would take a share of it
     gpu = os.environ.get("BERTH_GPUS", "").partition(",")[0]
     if not gpu or "XLA_PYTHON_CLIENT_MEM_FRACTION" in os.environ or "XLA_CLIENT_MEM_FRACTION" in os.environ:
         return

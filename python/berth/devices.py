@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, List, Optional, Union
+from typing import Any, Callable, List, Optional, Union
 
 Device = Union[None, int, str, Any]  # Any: a lease
 
@@ -67,6 +67,15 @@ def _bare(uuid: str) -> str:
 def visible_uuids() -> List[str]:
     """The GPUs that CUDA sees here, in its order; none without a driver. It
     starts the driver in this process, which a fork does not survive."""
+    return _each_visible(_uuid)
+
+
+def visible_names() -> List[str]:
+    """What the driver calls them, in the same order."""
+    return _each_visible(_name)
+
+
+def _each_visible(read: Callable[[Any, int], str]) -> List[str]:
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -74,12 +83,18 @@ def visible_uuids() -> List[str]:
     count = ctypes.c_int()
     if cuda.cuInit(0) != 0 or cuda.cuDeviceGetCount(ctypes.byref(count)) != 0:
         return []
+    return [read(cuda, index) for index in range(count.value)]
+
+
+def _uuid(cuda: Any, index: int) -> str:
     uuid_of = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid
-    found = []
-    for index in range(count.value):
-        text = (ctypes.c_ubyte * 16)()
-        found.append("GPU-" + _dashed(bytes(text)) if uuid_of(text, index) == 0 else "")
-    return found
+    text = (ctypes.c_ubyte * 16)()
+    return "GPU-" + _dashed(bytes(text)) if uuid_of(text, index) == 0 else ""
+
+
+def _name(cuda: Any, index: int) -> str:
+    text = ctypes.create_string_buffer(256)
+    return text.value.decode("utf-8", "replace") if cuda.cuDeviceGetName(text, 256, index) == 0 else ""
 
 
 def _dashed(raw: bytes) -> str:

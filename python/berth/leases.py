@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
 import secrets
 import threading
@@ -86,6 +87,7 @@ class Lease:
         self._unpinned: Dict[str, Optional[str]] = {}  # variables as they were
         self._lost = ""
         self._devices: List[Dict[str, Any]] = []
+        self._context_mb: Optional[int] = None  # not asked yet
 
     # Holding it.
 
@@ -104,7 +106,7 @@ class Lease:
                 raise RuntimeError("lease: pin comes too late, this process uses a GPU already: lease before that")
             client = self._client = self._client or Client()
             self._granted = self._ask(client)
-            self._owner, self._lost, self._devices = os.getpid(), "", []
+            self._owner, self._lost, self._devices, self._context_mb = os.getpid(), "", [], None
             try:
                 self._serve(client)
             except BaseException:
@@ -117,8 +119,7 @@ class Lease:
         the parent of this process holds, are left alone."""
         if self._owner != os.getpid():
             self._granted = None  # a copy from before a fork: its lock may be held for ever
-            if self in _HELD:
-                _HELD.remove(self)
+            self._strike()
             return
         with self._lock:
             self._end()
@@ -159,7 +160,17 @@ class Lease:
             from .trimming import trim_when_asked
 
             self._start(trim_when_asked, client, self._stop, self.id)
+        self._enlist()
+
+    def _enlist(self) -> None:
+        """Makes it the current lease."""
+        take(self)
         _HELD.append(self)
+
+    def _strike(self) -> None:
+        _TAKEN.set(tuple(other for other in _TAKEN.get() if other is not self))
+        if self in _HELD:
+            _HELD.remove(self)
 
     def _start(self, work: Any, *args: Any) -> None:
         threading.Thread(target=work, args=args, name="berth-" + work.__name__.strip("_"), daemon=True).start()
@@ -168,8 +179,7 @@ class Lease:
         granted, self._granted = self._granted, None
         if granted is None:
             return
-        if self in _HELD:
-            _HELD.remove(self)
+        self._strike()
         if self._stop is not None:
             self._stop.set()
         for key, value in self._unpinned.items():
@@ -197,7 +207,7 @@ class Lease:
             self._unpinned[key] = os.environ.get(key)
             os.environ[key] = value
         if self.memory_mb > 0:
-            caps.install_caps(self.memory_mb)
+            caps.install_caps(caps.pool(self.memory_mb, self._context()))
 
     # What is held.
 
@@ -261,7 +271,7 @@ class Lease:
         visible = ",".join(self.uuids)
         variables = {
             "BERTH_LEASE": self.id, "BERTH_FENCE": str(self.fence),
-            "BERTH_GPUS": visible, "BERTH_MEMORY_MB": str(self.memory_mb),
+            "BERTH_GPUS": visible, "BERTH_MEMORY_MB": str(self.memory_mb), "BERTH_CONTEXT_MB": str(self._context()),
         }  # fmt: skip
         if devices[0]["vendor"] == "amd":
             variables["ROCR_VISIBLE_DEVICES"] = visible
@@ -269,7 +279,8 @@ class Lease:
             variables["CUDA_VISIBLE_DEVICES"] = visible
             variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         if self.memory_mb > 0:
-            variables.update(caps.environment(self.memory_mb, max(d["memory_total_mb"] for d in devices)))
+            room = caps.pool(self.memory_mb, self._context())
+            variables.update(caps.environment(room, max(d["memory_total_mb"] for d in devices)))
         return variables
 
     def environ(self, base: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
@@ -284,6 +295,13 @@ class Lease:
             ]
         return self._devices
 
+    def _context(self) -> int:
+        """What a CUDA context takes of the lease, as the daemon is told."""
+        if self._context_mb is None:
+            assert self._client is not None
+            self._context_mb = int(self._client.call("GET", "/api/gpu/config")["context_mb"])
+        return self._context_mb
+
     def __repr__(self) -> str:
         if self._granted is None:
             return "<berth.Lease, not held>"
@@ -297,6 +315,8 @@ class _Inherited(Lease):
         super().__init__({}, None, None, False, False, None)
         self._client = Client()
         memory = int(variables.get("BERTH_MEMORY_MB") or 0)
+        context = variables.get("BERTH_CONTEXT_MB")
+        self._context_mb = int(context) if context else None
         gpus = [g for g in variables.get("BERTH_GPUS", "").split(",") if g]
         self._granted = {
             "id": variables["BERTH_LEASE"], "fence": int(variables.get("BERTH_FENCE") or 0), "binding": "process",
@@ -312,12 +332,33 @@ class _Inherited(Lease):
 
 _HELD: List[Lease] = []  # by this process, the newest last
 
+# By this thread or task, the newest last. Those that another one has given back
+# meanwhile are still among them.
+_TAKEN: "contextvars.ContextVar[Tuple[Lease, ...]]" = contextvars.ContextVar("berth leases", default=())
+
 
 def current() -> Optional[Lease]:
-    """The lease that this process holds, the newest of several, or else the one
-    it was started under; None if there is neither."""
-    if _HELD:
-        return _HELD[-1]
+    """The newest lease that this thread or task took, or else that this process
+    holds, or else the one it was started under; None if there is none."""
+    return _taken() or next(reversed(list(_HELD)), None) or _inherited()
+
+
+def own() -> Optional[Lease]:
+    """Like :func:`current`, without those that other threads took and may give
+    back at any moment."""
+    return _taken() or _inherited()
+
+
+def take(lease: Lease) -> None:
+    """Makes a lease that of this thread or task."""
+    _TAKEN.set(_TAKEN.get() + (lease,))
+
+
+def _taken() -> Optional[Lease]:
+    return next((lease for lease in reversed(_TAKEN.get()) if lease.held), None)
+
+
+def _inherited() -> Optional[Lease]:
     return _Inherited(os.environ) if os.environ.get("BERTH_LEASE") else None
 
 

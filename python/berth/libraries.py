@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from typing import Any, ContextManager, Dict, Optional, Tuple
+from typing import Any, ContextManager, Dict, List, Optional, Tuple
+
+from .devices import visible_names
 
 Index = Optional[int]
 
@@ -51,6 +53,9 @@ class Library:
 
     def size(self, x: Any) -> int:
         return int(x.size)
+
+    def nbytes(self, x: Any) -> int:
+        return int(x.nbytes)
 
     def pointer(self, x: Any) -> int:
         raise NotImplementedError
@@ -212,6 +217,9 @@ class Torch(Library):
     def size(self, x: Any) -> int:
         return int(x.numel())
 
+    def nbytes(self, x: Any) -> int:
+        return int(x.numel() * x.element_size())
+
     def pointer(self, x: Any) -> int:
         return int(x.data_ptr())
 
@@ -337,6 +345,9 @@ class Tensorflow(Library):
     def size(self, x: Any) -> int:
         return int(x.shape.num_elements())
 
+    def nbytes(self, x: Any) -> int:
+        return self.size(x) * int(x.dtype.size)
+
     def pointer(self, x: Any) -> int:
         return capsule_pointer(self.module().experimental.dlpack.to_dlpack(x))
 
@@ -378,13 +389,16 @@ class Tensorflow(Library):
 
 
 class Pyclesperanto(Library):
-    """Keeps its arrays in OpenCL or CUDA buffers of its own, on the one device
-    that it has selected; everything goes through host memory."""
+    """Keeps its arrays in OpenCL or CUDA buffers of its own, on the device that
+    it has selected; everything goes through host memory. Of a device it tells
+    only the name, and counts in its own way: where two have the same name, which
+    is which cannot be known, and is not claimed."""
 
     name, packages, exchanges = "pyclesperanto", ("pyclesperanto",), False
 
     def index(self, x: Any) -> Index:
-        return 0
+        seen = visible_names()
+        return 0 if len(seen) < 2 else self._only(seen, str(x.device.name))
 
     def pointer(self, x: Any) -> int:
         raise TypeError("pyclesperanto does not say where its arrays are")
@@ -395,10 +409,37 @@ class Pyclesperanto(Library):
     def from_host(self, a: Any, index: Index) -> Any:
         if index is None:
             raise TypeError("pyclesperanto has no arrays in host memory: use numpy there")
-        return self.module().push(a)
+        return self.module().push(a, device=self._select(index))
 
     def gpus(self) -> int:
-        return len(self.module().list_available_devices())
+        names = self._names()
+        return max(len(names), len(visible_names())) if names else 0
+
+    def using(self, index: int) -> ContextManager[Any]:
+        self._select(index)
+        return contextlib.nullcontext()
+
+    def _select(self, index: int) -> Any:
+        """Its device for a GPU of this process, which is the current one then."""
+        names, seen = self._names(), visible_names()
+        position = 0
+        if len(names) > 1 or len(seen) > 1:
+            name = seen[index] if index < len(seen) else "number %d" % index
+            self._only(seen, name)
+            position = self._only(names, name)
+        return self.module().select_device(position, "gpu")
+
+    def _names(self) -> List[str]:
+        return [str(name) for name in self.module().list_available_devices("gpu")]
+
+    @staticmethod
+    def _only(names: List[str], name: str) -> int:
+        if names.count(name) != 1:
+            raise TypeError(
+                "pyclesperanto gives only the names of GPUs, and which of them is %s cannot be told (%s): let this "
+                "process see one GPU only, with berth exec or lease(…, pin=True)" % (name, ", ".join(names) or "none")
+            )
+        return names.index(name)
 
 
 class _Exported:

@@ -1,11 +1,13 @@
 """How much GPU memory and time a piece of work took, as the libraries see it:
-the sum of the most that each had in use. The CUDA context is not in it."""
+the sum of the most that each had in use, less what is known to be somebody
+else's. The CUDA context is not in it."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from typing import Any, Dict, Iterable, List, Optional, Type
+from typing import Any, Dict, Iterable, List, Optional, Set, Type
 
 from .libraries import LIBRARIES
 
@@ -89,16 +91,20 @@ _GAUGES: Dict[str, Type[Gauge]] = {
 
 
 class Meter:
-    """Measures what happens inside a with statement."""
+    """Measures what happens inside a with statement, where ``others`` bytes on
+    the GPU belong to somebody else."""
 
-    def __init__(self, libraries: Iterable[str] = (), index: Optional[int] = None):
+    def __init__(self, libraries: Iterable[str] = (), index: Optional[int] = None, others: int = 0):
         self._names = [name for name in libraries if name in _GAUGES] if index is not None else []
-        self._index = index
+        self._index, self._others = index, others
         self._gauges: List[Gauge] = []
+        self._shared = False  # another one ran meanwhile
         self.seconds = 0.0
-        self.memory_mb = 0
+        self.memory_mb: Optional[int] = 0  # None: it cannot be told from that of another thread
 
     def __enter__(self) -> "Meter":
+        if self._names:
+            self._join()
         for name in self._names:
             gauge = _GAUGES[name](LIBRARIES[name].module(), self._index or 0)
             with contextlib.suppress(Exception):  # what cannot be measured can be done all the same
@@ -116,4 +122,18 @@ class Meter:
         for gauge in self._gauges:
             with contextlib.suppress(Exception):
                 most += gauge.stop()
-        self.memory_mb = -(-most >> 20)  # rounded up
+        with _LOCK:
+            _RUNNING.discard(self)
+        self.memory_mb = None if self._shared else -(-max(most - self._others, 0) >> 20)  # rounded up
+
+    def _join(self) -> None:
+        """The libraries count for the whole process: two meters at the same
+        time see the sum."""
+        with _LOCK:
+            for other in _RUNNING:
+                other._shared = self._shared = True
+            _RUNNING.add(self)
+
+
+_RUNNING: Set[Meter] = set()
+_LOCK = threading.Lock()  # guards _RUNNING

@@ -1,24 +1,25 @@
 """Pipelines: steps that are planned before anything runs, and run on one GPU
-with the conversions between them placed there."""
+under the lease that the plan asks for."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import sys
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .client import BerthError, Client
-from .conversions import Conversion, conversion
-from .devices import index_of
-from .leases import Lease, current, lease
-from .libraries import LIBRARIES, library_of
+from .execution import Execution, Run
+from .given import Given, Shape, given
+from .leases import Lease, own
 from .memorytypes import Declaration
-from .peaks import Meter
+from .probing import NoInterpreter
 from .probing import probe as probe_libraries
-from .trimming import empty_pools
+from .runleases import RunLease, under_lease
 
 WAIT = 30.0  # seconds for the lease of a run, unless said otherwise
+LONGEST_NAME = 100  # bytes that the daemon takes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +76,14 @@ class Pipeline:
             found[name] = step
         return found
 
+    def shape(self) -> Shape:
+        """Its steps as a plan describes them."""
+        found: Shape = {}
+        for name, step in self.named().items():
+            after = list(found)[-1:] if step.after is None else list(step.after)
+            found[name] = (step.declaration.input, step.declaration.output, tuple(after))
+        return found
+
     def document(self) -> Dict[str, Any]:
         """The pipeline as the daemon takes it."""
         fields = ("name", "gpu", "count", "slots", "policy", "service", "priority")
@@ -91,8 +100,35 @@ def _step_document(name: str, step: Step) -> Dict[str, Any]:
         "memory_mb": declared.memory_mb or None, "output_mb": declared.output_mb or None,
         "libraries": list(declared.libraries) or None,
         "after": None if step.after is None else list(step.after),
+        "function": _place(step.function),
     }  # fmt: skip
     return {key: value for key, value in wanted.items() if value is not None}
+
+
+def _place(function: Callable[..., Any]) -> Optional[str]:
+    """Where a function is defined: what it took is remembered under that name,
+    for every pipeline that calls it. None for what is made on the fly, which
+    can be something else each time."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if module == "__main__":
+        module = _script()
+    if not module or not name or "<" in name:
+        return None
+    return _fitting("%s.%s" % (module, name)) or None
+
+
+def _script() -> str:
+    """What others would import this program as; empty for one without a file."""
+    main = sys.modules.get("__main__")
+    spec, path = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return _fitting(str(spec.name).replace(".__main__", ""))
+    return _fitting(os.path.splitext(os.path.basename(path))[0]) if path else ""
+
+
+def _fitting(name: str) -> str:
+    """A name, or nothing if the daemon would not take it."""
+    return name if name.isprintable() and len(name.encode("utf-8", "replace")) <= LONGEST_NAME else ""
 
 
 Pipelines = Union[Pipeline, Sequence[Union[Pipeline, StepLike]], Mapping[str, Sequence[StepLike]]]
@@ -101,27 +137,40 @@ Pipelines = Union[Pipeline, Sequence[Union[Pipeline, StepLike]], Mapping[str, Se
 def compile(
     steps: Pipelines,
     *,
-    name: str = "pipeline",
+    name: Optional[str] = None,
     gpu: Optional[str] = None,
     python: Optional[str] = None,
     client: Optional[Client] = None,
 ) -> "Plan":
     """Plans steps, or whole pipelines, before anything runs: which GPU, how
     much memory, what is converted where. ``steps`` is a list of functions, a
-    :class:`Pipeline` or several, or a dictionary of lists by name. What cannot
-    work is refused with a :class:`berth.Problem` that names every reason."""
-    pipelines = _pipelines(steps, name, gpu)
-    python = python or sys.executable
-    libraries = {library for p in pipelines for step in p.named().values() for library in _needs(step)}
-    body = {
-        "pipelines": [p.document() for p in pipelines],
-        "interpreter": python,
-        "libraries": probe_libraries(python, libraries),
-    }
-    client = client or Client()
-    document = client.call("POST", "/api/plans", body)
+    :class:`Pipeline` or several, or a dictionary of lists by name; ``name`` is
+    for a list of functions, and is that of the program unless it is said. What
+    cannot work is refused with a :class:`berth.Problem` that names every reason.
+
+    Under ``berth plan --run`` the plan is there already: steps of the pipeline
+    that was started are held against it, and nothing is planned anew."""
+    already = given()
+    default = already.pipeline if already else _script() or "pipeline"
+    pipelines = _pipelines(steps, name or default, gpu)
     functions = {p.name: {n: step.function for n, step in p.named().items()} for p in pipelines}
-    return Plan(document, functions, client)
+    shapes = {p.name: p.shape() for p in pipelines}
+    client = client or Client()
+    if already and already.has(list(shapes)):
+        for pipeline, shape in shapes.items():
+            already.check(pipeline, shape)
+        return Plan(already.document, functions, client, already)
+    return Plan(client.call("POST", "/api/plans", _request(pipelines, python or sys.executable)), functions, client)
+
+
+def _request(pipelines: List[Pipeline], python: str) -> Dict[str, Any]:
+    libraries = {library for p in pipelines for step in p.named().values() for library in _needs(step)}
+    body: Dict[str, Any] = {"pipelines": [p.document() for p in pipelines], "interpreter": python}
+    try:
+        body["libraries"] = probe_libraries(python, libraries)
+    except NoInterpreter as why:
+        body["probe_error"] = str(why)  # a problem of the plan, beside whatever else is wrong
+    return body
 
 
 def run(steps: Pipelines, data: Any, **options: Any) -> Any:
@@ -151,235 +200,111 @@ def _needs(step: Step) -> Tuple[str, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class StepRun:
-    """What one step took."""
-
-    name: str
-    seconds: float
-    memory_mb: int  # the most GPU memory in its libraries; 0 for a step without a GPU
-    conversions: Tuple[Conversion, ...] = dataclasses.field(default=(), repr=False)
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """What came out of a run, and how it went."""
-
-    value: Any = dataclasses.field(repr=False)
-    pipeline: str
-    gpu: str  # UUID; empty if it needed none
-    moved: str  # why it is not the GPU of the plan; empty if it is
-    steps: Tuple[StepRun, ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class Plan:
-    """What will happen, before anything does. It prints as a table."""
+    """What will happen, before anything does. It prints as ``berth plan`` does."""
 
     document: Mapping[str, Any]  # as the daemon wrote it
     functions: Mapping[str, Mapping[str, Callable[..., Any]]] = dataclasses.field(repr=False)
     client: Client = dataclasses.field(repr=False)
+    given: Optional[Given] = dataclasses.field(default=None, repr=False)  # by berth plan --run
 
     @property
     def pipelines(self) -> List[Mapping[str, Any]]:
         return list(self.document["pipelines"])
 
-    def run(self, data: Any = None, *, pipeline: Optional[str] = None, timeout: float = WAIT) -> Any:
+    def run(
+        self,
+        data: Any = None,
+        *,
+        pipeline: Optional[str] = None,
+        timeout: float = WAIT,
+        under: Optional[Lease] = None,
+    ) -> Any:
         """Runs a pipeline on data and returns its result: that of the last
         step, or a dictionary if several steps end it."""
-        return self.execute(data, pipeline=pipeline, timeout=timeout).value
+        return self.execute(data, pipeline=pipeline, timeout=timeout, under=under).value
 
     def execute(
-        self, data: Any = None, *, pipeline: Optional[str] = None, timeout: float = WAIT, run: int = 0
+        self,
+        data: Any = None,
+        *,
+        pipeline: Optional[str] = None,
+        timeout: float = WAIT,
+        run: Optional[int] = None,
+        under: Optional[Lease] = None,
     ) -> Run:
         """Like :meth:`run`, and says how it went. Steps run in this process,
-        under the lease that it has, or one for this run, which is given back
-        whatever happens; ``timeout`` is for getting it, and ``run`` says for
-        which run of a repeated pipeline. What was measured goes to the daemon,
-        for the next plan of these steps."""
+        under the lease ``under``, or the one that this thread took, or that the
+        program was started under; else under one for this run, which is given
+        back whatever happens. ``timeout`` is for getting that, and ``run`` says
+        for which run of a repeated pipeline. What was measured goes to the
+        daemon, for the next plan of these steps."""
         planned = self._planned(pipeline)
-        with self._lease(planned, run, timeout) as (held, moved):
-            result = _Execution(planned, self.functions[planned["name"]], held, moved).go(data)
-        self._report(result)
+        which = self._run(planned, run)
+        with self._lease(planned, which, timeout, under) as (gpu, moved):
+            result = Execution(planned, self.functions[planned["name"]], gpu, moved).go(data)
+        self._report(planned, result)
         return result
 
     def _planned(self, name: Optional[str]) -> Mapping[str, Any]:
-        names = [p["name"] for p in self.pipelines]
-        if name is None and len(names) != 1:
-            raise ValueError("run: say which pipeline: %s" % ", ".join(names))
-        if name is not None and name not in names:
-            raise ValueError("run: there is no pipeline %r: there are %s" % (name, ", ".join(names)))
-        return self.pipelines[0 if name is None else names.index(name)]
+        here = {p["name"]: p for p in self.pipelines if p["name"] in self.functions}
+        if name is None:
+            started = self.given.pipeline if self.given is not None else ""
+            possible = [started] if started in here else list(here)
+            if len(possible) != 1:
+                raise ValueError("run: say which pipeline: %s" % ", ".join(here))
+            name = possible[0]
+        if name not in here:
+            raise ValueError("run: there is no pipeline %r: there are %s" % (name, ", ".join(here)))
+        return here[name]
+
+    def _run(self, planned: Mapping[str, Any], number: Optional[int]) -> Mapping[str, Any]:
+        runs: Sequence[Mapping[str, Any]] = planned["runs"]
+        if number is None:
+            started = self.given.run if self.given is not None else ""
+            return next((run for run in runs if run["name"] == started), runs[0])
+        if not 0 <= number < len(runs):
+            raise ValueError(
+                "run: pipeline %s has no run %d: its %s" % (planned["name"], number, _numbered(len(runs)))
+            )
+        return runs[number]
 
     @contextlib.contextmanager
-    def _lease(self, planned: Mapping[str, Any], run: int, timeout: float) -> Iterator[Tuple[Optional[Lease], str]]:
-        """The lease for a run, and why it is not on the device of the plan."""
-        here = current()
+    def _lease(
+        self, planned: Mapping[str, Any], run: Mapping[str, Any], timeout: float, under: Optional[Lease]
+    ) -> Iterator[Tuple[str, str]]:
+        """Holds a lease for a run: gives its device, and why that is not the
+        one of the plan."""
+        held = under or own()
         if not planned.get("memory_mb") and not planned.get("slots"):
-            yield None, ""  # it needs nothing and gets nothing
-        elif here is not None:
-            yield here, ""
-        elif self.client.local:
-            with _RunLease(planned, planned["runs"][run], timeout, self.client) as held:
-                yield held, held.reason
+            yield "", ""  # it needs nothing and gets nothing
+        elif held is not None:
+            yield under_lease(held, planned, run)
         else:
-            wanted = {key: planned[key] for key in ("policy", "service", "priority") if planned.get(key) is not None}
-            wanted.update(_wish(planned), name=planned["runs"][run]["name"], client=self.client)
-            with lease(planned["memory_mb"], slots=planned["slots"], timeout=timeout, **wanted) as held:
-                yield held, "" if held.uuid == planned["runs"][run].get("gpu") else "the daemon is far away"
+            with RunLease(planned, run, timeout, self.client) as held:
+                yield held.uuid, held.reason
 
-    def _report(self, run: Run) -> None:
-        for step in run.steps:
-            body = {"name": run.pipeline, "step": step.name, "memory_mb": step.memory_mb, "seconds": step.seconds}
+    def _report(self, planned: Mapping[str, Any], run: Run) -> None:
+        for step, took in zip(planned["steps"], run.steps):
+            if took.memory_mb is None:
+                continue
+            body = {**_remembered(planned, step), "memory_mb": took.memory_mb, "seconds": took.seconds}
             try:
                 self.client.call("POST", "/api/measurements", body, timeout=5.0)
             except BerthError:
                 return  # the work is done; what was learned from it is not worth an error
 
     def __str__(self) -> str:
-        return "\n\n".join(_table(p) for p in self.pipelines)
+        return str(self.document["table"]).rstrip("\n")
 
 
-class _RunLease(Lease):
-    """The lease of a run: on the device of its plan, or on another that will do
-    if the world has changed."""
-
-    def __init__(self, planned: Mapping[str, Any], run: Mapping[str, Any], timeout: float, client: Client):
-        super().__init__({"name": run["name"]}, timeout, None, False, False, client)
-        self._plan = {"pipelines": [dict(planned, steps=[], runs=[run])]}
-        self.reason = ""  # why it is on another device; empty if it is not
-
-    def __enter__(self) -> "_RunLease":
-        self.acquire()
-        return self
-
-    def _post(self, client: Client, body: Dict[str, Any], limit: Optional[float]) -> Dict[str, Any]:
-        asked = {"plan": self._plan, "id": body["id"], "timeout_seconds": body["timeout_seconds"]}
-        (run,) = client.call("POST", "/api/plans/run", asked, timeout=limit)["runs"]
-        self.reason = run.get("reason") or ""
-        granted: Dict[str, Any] = run["lease"]
-        return granted
+def _remembered(planned: Mapping[str, Any], step: Mapping[str, Any]) -> Dict[str, str]:
+    """What measurements of a step are kept under: its function if it has one."""
+    signature, alone = step.get("signature"), "%s/%s" % (planned["name"], step["name"])
+    if not signature or signature == alone:
+        return {"name": planned["name"], "step": step["name"]}
+    return {"name": signature}
 
 
-def _wish(planned: Mapping[str, Any]) -> Dict[str, str]:
-    wish = str(planned.get("gpu") or "")
-    if not wish:
-        return {}
-    return {"where" if any(c in wish for c in "=~<>,") else "gpu": wish}
-
-
-class _Execution:
-    """One run of a pipeline in this process."""
-
-    def __init__(
-        self,
-        planned: Mapping[str, Any],
-        functions: Mapping[str, Callable[..., Any]],
-        held: Optional[Lease],
-        moved: str,
-    ):
-        self.planned, self.functions, self.held, self.moved = planned, functions, held, moved
-        self.steps: List[Mapping[str, Any]] = list(planned["steps"])
-        used = [name for step in self.steps for name in _used(step)]
-        self.libraries = [name for name in dict.fromkeys(used) if name in LIBRARIES and name != "numpy"]
-        self.index = index_of(held) if held is not None and self.libraries else None
-        self.results: Dict[str, Any] = {}  # of steps that others wait for, and of the last ones
-        self.done: List[StepRun] = []
-
-    def go(self, data: Any) -> Run:
-        with contextlib.ExitStack() as devices:
-            if self.index is not None:
-                for name in self.libraries:
-                    devices.enter_context(LIBRARIES[name].using(self.index))
-            for position in range(len(self.steps)):
-                self._step(position, data)
-        ends = {step["name"]: self.results[step["name"]] for step in self.steps if step["name"] in self.results}
-        value = next(iter(ends.values())) if len(ends) == 1 else ends
-        gpu = self.held.uuid if self.held is not None else ""
-        return Run(value, self.planned["name"], gpu, self.moved, tuple(self.done))
-
-    def _step(self, position: int, data: Any) -> None:
-        step = self.steps[position]
-        before = step.get("after") or []
-        made: List[Conversion] = []
-        with Meter(self.libraries, self.index) as meter:
-            inputs = [self._converted(self.results[b], step["input"], made) for b in before]
-            if not before:
-                inputs = [self._converted(data, step["input"], made)]
-            self._drop(before, position)
-            if step.get("on_gpu") and self.index is not None:
-                # What others keep for later is missing in this step's share.
-                empty_pools(set(self.libraries) - set(_used(step)))
-            result = self.functions[step["name"]](*inputs)
-            del inputs
-        self._check(step, result)
-        self.results[step["name"]] = result
-        kept = tuple(dataclasses.replace(c, value=None) for c in made)
-        self.done.append(StepRun(step["name"], meter.seconds, meter.memory_mb, kept))
-
-    def _drop(self, names: Sequence[str], position: int) -> None:
-        """Lets go of results that no later step takes."""
-        later = {name for step in self.steps[position + 1 :] for name in step.get("after") or []}
-        for name in names:
-            if name not in later:
-                self.results.pop(name, None)
-
-    def _converted(self, value: Any, to: str, made: List[Conversion]) -> Any:
-        """Arrays, and arrays in lists, tuples and dictionaries. What is no array
-        stays as it is: a first step may take the name of a file."""
-        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-            return type(value)(self._converted(v, to, made) for v in value)
-        if isinstance(value, dict):
-            return {k: self._converted(v, to, made) for k, v in value.items()}
-        try:
-            library_of(value)
-        except TypeError:
-            return value
-        done = conversion(value, to, None if to == "numpy" else self.index)
-        if done.cost != "none":
-            made.append(done)
-        return done.value
-
-    def _check(self, step: Mapping[str, Any], result: Any) -> None:
-        try:
-            found = library_of(result).name
-        except TypeError:
-            return
-        if found != step["output"]:
-            raise TypeError(
-                "run: step %s says that it gives %s, and gave %s: correct @berth.memory(output=…)"
-                % (step["name"], step["output"], found)
-            )
-
-
-def _used(step: Mapping[str, Any]) -> List[str]:
-    """The libraries of a step as it is planned."""
-    return [step["input"], step["output"]] + [library["name"] for library in step.get("libraries") or []]
-
-
-def _table(planned: Mapping[str, Any]) -> str:
-    """A pipeline for people."""
-    rows = [("STEP", "ON", "IN → OUT", "CONVERTED FROM", "MEMORY", "FROM")]
-    for step in planned["steps"]:
-        came = ", ".join("%s (%s)" % (c["from"], c["cost"].replace("_", " ")) for c in step.get("conversions") or [])
-        on_gpu = step.get("on_gpu")
-        rows.append((
-            step["name"], "GPU" if on_gpu else "CPU", "%s → %s" % (step["input"], step["output"]), came or "-",
-            "%d MiB" % step["memory_mb"] if on_gpu else "-", str(step.get("memory_from") or "-"),
-        ))  # fmt: skip
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-    notes = ["not now: " + text for text in planned.get("unsatisfied") or []]
-    notes += ["note: " + text for text in planned.get("notes") or []]
-    return "\n".join([_headline(planned)] + ["  " + line for line in lines + notes])
-
-
-def _headline(planned: Mapping[str, Any]) -> str:
-    runs = planned.get("runs") or []
-    text = "pipeline %s: %d run%s" % (planned["name"], len(runs), "" if len(runs) == 1 else "s")
-    if not planned.get("memory_mb"):
-        return text + ", no GPU needed"
-    if len(runs) == 1 and runs[0].get("gpu"):
-        text += " on %s" % runs[0]["gpu"]
-    return "%s, %d MiB and %d slot%s each" % (
-        text, planned["memory_mb"], planned["slots"], "" if planned["slots"] == 1 else "s"
-    )  # fmt: skip
+def _numbered(count: int) -> str:
+    return "only run is 0" if count == 1 else "runs are 0 to %d" % (count - 1)

@@ -156,6 +156,9 @@ def torch(gpus=2):
         def numel(self):
             return self.size
 
+        def element_size(self):
+            return _SIZES[self.kind]
+
         def data_ptr(self):
             return self.memory.address
 
@@ -277,9 +280,20 @@ def tensorflow(gpus=2):
 def pyclesperanto():
     module = _module("pyclesperanto", 1)
     _class(module)
-    module.push = lambda a: module.made(Memory(a.memory.values), a.kind.replace("float64", "float32"), 0)
+    module.names, module.selected = ["a GPU"], 0
+
+    def push(a, device):
+        pushed = module.made(Memory(a.memory.values), a.kind.replace("float64", "float32"), module.selected)
+        pushed.device = device
+        return pushed
+
+    def select_device(position, kind):
+        module.selected = position
+        return types.SimpleNamespace(name=module.names[position])
+
+    module.push, module.select_device = push, select_device
     module.pull = lambda x: sys.modules["numpy"].made(Memory(x.memory.values), x.kind)
-    module.list_available_devices = lambda: ["a GPU"]
+    module.list_available_devices = lambda kind: module.names
     return module
 
 

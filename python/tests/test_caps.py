@@ -139,6 +139,11 @@ class OnImport(unittest.TestCase):
         code = "import berth, torch, cupy; print(torch.told, cupy.seen, torch.__spec__.loader is torch.__loader__)"
         self.assertPrints(code, "[0.25] 2147483648 True", BERTH_MEMORY_MB="2048")
 
+    def test_the_context_is_taken_off(self):
+        code = "import berth, torch, cupy; print(torch.told, int(cupy.seen) >> 20)"
+        for memory, context, share, pool in (("2648", "600", 0.25, 2048), ("512", "600", 0.03125, 256)):
+            self.assertPrints(code, "[%s] %d" % (share, pool), BERTH_MEMORY_MB=memory, BERTH_CONTEXT_MB=context)
+
     def test_libraries_that_were_there_before(self):
         self.assertPrints("import torch, berth; print(torch.told)", "[0.25]", BERTH_MEMORY_MB="2048")
 
@@ -177,6 +182,7 @@ class OnImport(unittest.TestCase):
             self.assertPrints(code, "0.250000", **lease)
             self.assertEqual(door.calls[0][1], "/api/gpu/status?gpu=GPU-7")
             self.assertPrints(code, "0.5", **lease, XLA_PYTHON_CLIENT_MEM_FRACTION="0.5")
+            self.assertPrints(code, "None", **lease, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=4096M")
         code = "import warnings; warnings.simplefilter('always')\n" + code
         self.assertIn("berth: jax is not limited", self.program(code, **lease).stderr)
 

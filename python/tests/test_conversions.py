@@ -176,3 +176,24 @@ class Others(unittest.TestCase):
             berth.pointer(x)
         with self.assertRaisesRegex(TypeError, "pyclesperanto has no float64"):
             berth.convert(self.numpy.made(fakes.Memory([1]), "float64"), to="pyclesperanto")
+
+    def test_pyclesperanto_is_placed_by_name_or_not_at_all(self):
+        cle = fakes.pyclesperanto()
+        self.with_library(cle)
+        a = self.numpy.made(fakes.Memory([1]))
+        cle.names = ["NVIDIA L4", "an integrated one", "NVIDIA H200"]
+        with mock.patch("berth.libraries.visible_names", return_value=["NVIDIA H200", "NVIDIA L4"]):
+            for index, position in ((0, 2), (1, 0)):
+                done = berth.conversion(a, to="pyclesperanto", device=index)
+                self.assertEqual((done.value.where, done.device), (position, "gpu:%d" % index))
+                self.assertEqual(berth.conversion(done.value, to="cupy").device, "gpu:%d" % index)
+        cle.names = ["NVIDIA H200"] * 2
+        with mock.patch("berth.libraries.visible_names", return_value=["NVIDIA H200"] * 2):
+            with self.assertRaisesRegex(TypeError, "which of them is NVIDIA H200 cannot be told .* see one GPU only"):
+                berth.conversion(a, to="pyclesperanto", device=1)
+        cle.names = ["an integrated one", "another"]
+        with self.assertRaisesRegex(TypeError, "which of them is number 0 cannot be told"):
+            berth.conversion(a, to="pyclesperanto", device=0)
+        cle.names = []
+        with self.assertRaisesRegex(RuntimeError, "pyclesperanto sees no GPU"):
+            berth.conversion(a, to="pyclesperanto", device=0)

@@ -169,11 +169,14 @@ class Life(DaemonCase):
             self.assertEqual(env["PATH"], "/bin")
             self.assertEqual(env["CUDA_VISIBLE_DEVICES"], ",".join(gpu.uuids))
             self.assertEqual(env["CUDA_DEVICE_ORDER"], "PCI_BUS_ID")
-            self.assertEqual(env["CUPY_GPU_MEMORY_LIMIT"], str(4 << 30))
+            context = self.daemon.client.call("GET", "/api/gpu/config")["context_mb"]
+            self.assertGreater(context, 0)
+            self.assertEqual(env["CUPY_GPU_MEMORY_LIMIT"], str((4096 - context) << 20))
             self.assertAlmostEqual(
-                float(env["XLA_PYTHON_CLIENT_MEM_FRACTION"]), 4096 / total["memory_total_mb"], places=5
+                float(env["XLA_PYTHON_CLIENT_MEM_FRACTION"]), (4096 - context) / total["memory_total_mb"], places=5
             )
             self.assertEqual((env["BERTH_LEASE"], env["BERTH_MEMORY_MB"]), (gpu.id, "4096"))
+            self.assertEqual(env["BERTH_CONTEXT_MB"], str(context))
             code = "g = berth.current(); print(g.id, g.uuid, g.memory_mb)"
             with mock.patch.dict(os.environ, gpu.env):
                 program = child(code)
@@ -219,6 +222,35 @@ class Life(DaemonCase):
         for wrong in ("4 apples", "-1", -1, "1.0001M", True, None):
             with self.subTest(wrong), self.assertRaises(ValueError):
                 berth.lease(memory=wrong)
+
+
+class Threads(DaemonCase):
+    def test_each_has_the_lease_that_it_took(self):
+        seen = {}
+        taken, looked = threading.Barrier(2, timeout=60), threading.Barrier(2, timeout=60)
+
+        def other():
+            with berth.lease(memory=64) as gpu:
+                taken.wait()
+                seen["other"] = berth.current() is gpu
+                looked.wait()
+            seen["after"] = berth.current()
+
+        with berth.lease(memory=64) as gpu:
+            thread = threading.Thread(target=other)
+            thread.start()
+            taken.wait()
+            self.assertIs(berth.current(), gpu)  # although the other is newer
+            looked.wait()
+            thread.join()
+        self.assertEqual(seen, {"other": True, "after": gpu})
+
+    def test_one_that_another_thread_gives_back(self):
+        gpu = berth.lease(memory=64).acquire()
+        thread = threading.Thread(target=gpu.release)
+        thread.start()
+        thread.join()
+        self.assertIsNone(berth.current())
 
 
 class Restart(DaemonCase):
@@ -278,7 +310,7 @@ class Answers(unittest.TestCase):
             self.assertFalse(gpu.held)
 
     def test_amd(self):
-        device = {"device": {"vendor": "amd", "memory_total_mb": 65536}}
+        device = {"device": {"vendor": "amd", "memory_total_mb": 65536}, "context_mb": 600}
         with Door(lambda method, *_: (200, device) if method == "GET" else (201, self.GRANTED)) as door:
             with berth.lease(memory=64, client=berth.Client(socket=door.path)) as gpu:
                 self.assertEqual(gpu.env["ROCR_VISIBLE_DEVICES"], "GPU-1")

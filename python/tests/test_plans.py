@@ -1,17 +1,23 @@
-"""Plans: what is sent, what is run, and that everything is given back."""
+"""Plans: what is sent, and what a live daemon makes of it."""
 
-import gc
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
 import types
 import unittest
-import weakref
 from unittest import mock
 
 import berth
-from berth import plans
+from berth import execution, plans
 
-from . import fakes
 from .daemon import DaemonCase
 from .doors import Door, problem
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 @berth.memory("numpy")
@@ -24,13 +30,9 @@ def work(x):
     return x
 
 
-def step(name, after=None, input="numpy", output="numpy", **more):
-    return {"name": name, "after": after, "input": input, "output": output, "on_gpu": False, "memory_mb": 0, **more}
-
-
-def planned(*steps, name="pipeline", memory_mb=0, slots=0, gpu="", **more):
-    runs = [{"name": name, "gpu": gpu}]
-    return {"name": name, "steps": list(steps), "runs": runs, "memory_mb": memory_mb, "slots": slots, **more}
+@berth.memory("numpy", memory_mb=512)
+def remembered(x):
+    return x
 
 
 def everything_installed(python, names):
@@ -55,7 +57,10 @@ class Sent(unittest.TestCase):
         (pipeline,) = body["pipelines"]
         self.assertEqual((pipeline["name"], pipeline["gpu"]), ("image", "0"))
         self.assertEqual([s["name"] for s in pipeline["steps"]], ["load", "segment", "segment-2"])
-        self.assertEqual(pipeline["steps"][0], {"name": "load", "input": "numpy", "output": "numpy"})
+        self.assertEqual(
+            pipeline["steps"][0],
+            {"name": "load", "input": "numpy", "output": "numpy", "function": "tests.test_plans.load"},
+        )
         self.assertEqual(pipeline["steps"][1], {
             "name": "segment", "input": "torch", "output": "cupy", "memory_mb": 2048, "output_mb": 64,
             "libraries": ["skimage"],
@@ -70,6 +75,45 @@ class Sent(unittest.TestCase):
         self.assertEqual(body["pipelines"][0]["steps"][1]["after"], [])
         _, body = self.compile({"a": [load], "b": [work]})
         self.assertEqual([p["name"] for p in body["pipelines"]], ["a", "b"])
+
+    def test_functions_are_named_where_they_are_found_again(self):
+        class Callable:
+            def __call__(self, x):
+                return x
+
+        made = berth.memory("numpy")
+        _, body = self.compile([load, berth.Step(load, "other"), made(lambda x: x), berth.Step(made(Callable()), "c")])
+        named = [step.get("function") for step in body["pipelines"][0]["steps"]]
+        self.assertEqual(named, ["tests.test_plans.load"] * 2 + [None, None])
+
+    def test_a_program_is_named_as_others_would_import_it(self):
+        code = (
+            "import berth.plans as plans\n"
+            "def step(x): pass\n"
+            "print(plans._script(), plans._place(step))\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "wells.py").write_text(code)
+            for arguments, want in ((["wells.py"], "wells wells.step"), (["-m", "wells"], "wells wells.step"),
+                                    (["-c", code], "None")):  # fmt: skip
+                done = subprocess.run(
+                    [sys.executable] + arguments, cwd=folder, env=dict(os.environ, PYTHONPATH=str(ROOT)),
+                    capture_output=True, text=True, check=True,
+                )  # fmt: skip
+                self.assertEqual(done.stdout.strip(), want)
+
+    def test_unrelated_programs_do_not_share_a_name(self):
+        for script, want in (("wells", "wells"), ("", "pipeline")):
+            with mock.patch.object(plans, "_script", return_value=script):
+                self.assertEqual(self.compile([load])[1]["pipelines"][0]["name"], want)
+
+    def test_an_interpreter_that_cannot_be_asked_is_a_problem_of_the_plan(self):
+        for python in ("/bin/false", "/no/such/python"):
+            with Door(lambda *_: (200, {"pipelines": []})) as door:
+                berth.compile([load], python=python, client=berth.Client(socket=door.path))
+            body = door.calls[0][2]
+            self.assertNotIn("libraries", body)
+            self.assertIn(python, body["probe_error"])
 
     def test_refused(self):
         answer = problem(422, "plan_refused", "compile: 1 problem")
@@ -87,172 +131,6 @@ class Sent(unittest.TestCase):
                 berth.compile(steps, client=berth.Client(socket="/nowhere"))
 
 
-class Executed(unittest.TestCase):
-    """Against a door that plans and leases as it is told."""
-
-    def setUp(self):
-        self.leased, self.measured = [], []
-        self.door = Door(self.answer)
-        self.door.__enter__()
-        self.addCleanup(self.door.__exit__, None, None, None)
-
-    def answer(self, method, path, body):
-        if path == "/api/measurements":
-            self.measured.append(body)
-            return 204, None
-        if method == "DELETE":
-            self.leased.append("released")
-            return 200, {}
-        if path == "/api/plans/run":
-            (pipeline,) = body["plan"]["pipelines"]
-            self.leased.append((pipeline["memory_mb"], body["timeout_seconds"], pipeline["runs"][0]["name"]))
-            return self.grant(body["id"], pipeline["runs"][0]["gpu"], pipeline["memory_mb"])
-        if path == "/api/leases":
-            self.leased.append({key: body.get(key) for key in ("gpu", "where", "memory_mb", "slots", "binding")})
-            return 201, self.lease(body["id"], body.get("gpu") or "GPU-any", body["memory_mb"])
-        return problem(404, "unknown_path")
-
-    def lease(self, id, gpu, memory):
-        part = {"gpu": gpu, "memory_mb": memory, "slots": 1}
-        return {"id": id, "fence": 1, "binding": "process", "parts": [part]}
-
-    def grant(self, id, gpu, memory):
-        return 201, {"runs": [{"placement": "confirmed", "lease": self.lease(id, gpu, memory)}]}
-
-    def plan(self, *pipelines, **functions):
-        named = {p["name"]: functions for p in pipelines}
-        return berth.Plan({"pipelines": list(pipelines)}, named, berth.Client(socket=self.door.path))
-
-    def test_without_a_gpu_nothing_is_leased(self):
-        plan = self.plan(planned(step("a"), step("b", ["a"])), a=lambda x: x + 1, b=lambda x: x * 10)
-        self.assertEqual(plan.run(1), 20)
-        self.assertEqual(self.leased, [])
-        measured = [(m["name"], m["step"], m["memory_mb"]) for m in self.measured]
-        self.assertEqual(measured, [("pipeline", "a", 0), ("pipeline", "b", 0)])
-
-    def test_under_a_lease_on_the_planned_device(self):
-        plan = self.plan(planned(step("a"), memory_mb=1012, slots=1, gpu="GPU-7"), a=lambda x: berth.current().uuid)
-        done = plan.execute(1)
-        self.assertEqual((done.value, done.gpu, done.moved), ("GPU-7", "GPU-7", ""))
-        self.assertEqual(self.leased, [(1012, 30.0, "pipeline"), "released"])
-
-    def test_another_device_when_the_world_has_changed(self):
-        why = "GPU 7: it is full"
-        self.grant = lambda id, *_: (201, {"runs": [{"reason": why, "lease": self.lease(id, "GPU-8", 64)}]})
-        done = self.plan(planned(step("a"), memory_mb=64, slots=1, gpu="GPU-7"), a=lambda x: x).execute(1, timeout=5)
-        self.assertEqual((done.gpu, done.moved), ("GPU-8", why))
-        self.assertEqual(self.leased[0][1], 5)
-
-    def test_no_room_at_all(self):
-        self.grant = lambda *_: problem(409, "insufficient_memory", "No.")
-        with self.assertRaises(berth.Problem):
-            self.plan(planned(step("a"), memory_mb=64, slots=1, gpu="GPU-7"), a=lambda x: x).run(1)
-
-    def test_a_daemon_that_is_far_away(self):
-        pipeline = dict(planned(step("a"), memory_mb=64, slots=1, gpu="GPU-7"), gpu="name~H200,memory>=40GiB")
-        with mock.patch.object(berth.Client, "local", False):
-            self.plan(pipeline, a=lambda x: x).run(1)
-        wanted = {"gpu": None, "where": "name~H200,memory>=40GiB", "memory_mb": 64, "slots": 1, "binding": "ttl"}
-        self.assertEqual(self.leased, [wanted, "released"])
-
-    def test_given_back_whatever_happens(self):
-        plan = self.plan(planned(step("a"), memory_mb=64, slots=1, gpu="GPU-7"), a=lambda x: 1 / 0)
-        with self.assertRaises(ZeroDivisionError):
-            plan.run(1)
-        self.assertEqual(self.leased[-1], "released")
-        self.assertIsNone(berth.current())
-
-    def test_a_lease_that_is_held_is_used(self):
-        plan = self.plan(planned(step("a"), memory_mb=64, slots=1, gpu="GPU-7"), a=lambda x: x)
-        with berth.lease(memory=128, gpu="GPU-3", client=plan.client):
-            self.assertEqual(plan.execute(1).gpu, "GPU-3")
-        self.assertEqual(len(self.leased), 2)
-
-    def test_results_are_let_go_when_nobody_needs_them(self):
-        class Big:
-            pass
-
-        seen = []
-
-        def make(_):
-            made = Big()
-            seen.append(weakref.ref(made))
-            return made
-
-        def last(_):
-            gc.collect()
-            return seen[0]() is None
-
-        plan = self.plan(planned(step("a"), step("b", ["a"]), step("c", ["b"])), a=make, b=lambda x: 1, c=last)
-        self.assertTrue(plan.run(None))
-
-    def test_branches_and_several_ends(self):
-        steps = [step("a"), step("left", ["a"]), step("right", ["a"]), step("both", ["left", "right"])]
-        plan = self.plan(
-            planned(*steps, step("extra", ["a"])), a=lambda x: x, left=lambda x: x + 1, right=lambda x: x + 2,
-            both=lambda x, y: (x, y), extra=lambda x: "e",
-        )  # fmt: skip
-        self.assertEqual(plan.run(10), {"both": (11, 12), "extra": "e"})
-
-    def test_which_pipeline(self):
-        plan = self.plan(planned(step("a"), name="x"), planned(step("a"), name="y"), a=lambda x: x)
-        self.assertEqual(plan.run(3, pipeline="y"), 3)
-        with self.assertRaisesRegex(ValueError, "say which pipeline: x, y"):
-            plan.run(3)
-        with self.assertRaisesRegex(ValueError, "there is no pipeline 'z'"):
-            plan.run(3, pipeline="z")
-
-    def test_conversions_on_the_leased_device(self):
-        numpy, cupy, torch = fakes.numpy(), fakes.cupy(gpus=2), fakes.torch(gpus=2)
-        torch.cuda.is_initialized = lambda: False
-        torch.cuda.synchronize = lambda i: None
-        cupy.cuda.MemoryHook = type("MemoryHook", (), {"__enter__": lambda s: s, "__exit__": lambda *_: None})
-        pool = types.SimpleNamespace(used_bytes=lambda: 3 << 20, total_bytes=lambda: 0)
-        cupy.get_default_memory_pool = lambda: pool
-        cupy.get_default_pinned_memory_pool = mock.Mock()
-        pipeline = planned(
-            step("a", output="cupy", input="cupy", on_gpu=True), step("b", ["a"], "torch", "torch", on_gpu=True),
-            step("c", ["b"]), memory_mb=64, slots=1, gpu="GPU-aaaa1111",
-        )  # fmt: skip
-        plan = self.plan(pipeline, a=lambda x: x, b=lambda x: x, c=lambda x: x)
-        visible = mock.patch.dict("os.environ", CUDA_VISIBLE_DEVICES="GPU-bbbb,GPU-aaaa1111")
-        with fakes.installed(numpy, cupy, torch), visible:
-            done = plan.execute(numpy.made(fakes.Memory([1, 2])))
-        made = [c for s in done.steps for c in s.conversions]
-        self.assertEqual([(c.source, c.target, c.device, c.cost) for c in made], [
-            ("numpy", "cupy", "gpu:1", "host_copy"), ("cupy", "torch", "gpu:1", "zero_copy"),
-            ("torch", "numpy", "cpu", "host_copy"),
-        ])  # fmt: skip
-        self.assertEqual([s.memory_mb for s in done.steps], [3, 3, 3])
-        self.assertEqual(done.value.memory.values, [1, 2])
-
-    def test_a_step_that_does_not_keep_its_word(self):
-        numpy, torch = fakes.numpy(), fakes.torch()
-        with fakes.installed(numpy, torch):
-            plan = self.plan(planned(step("a")), a=lambda x: torch.made(fakes.Memory([1])))
-            with self.assertRaisesRegex(TypeError, "step a says that it gives numpy, and gave torch"):
-                plan.run(1)
-
-    def test_a_daemon_that_takes_no_measurements_is_no_error(self):
-        plan = self.plan(planned(step("a")), a=lambda x: x)
-        with mock.patch.object(plan.client, "call", side_effect=berth.BerthError("away")):
-            self.assertEqual(plan.run(1), 1)
-
-    def test_table(self):
-        pipeline = planned(
-            step("load"), step("denoise", ["load"], "cupy", "cupy", on_gpu=True, memory_from="declared",
-                               conversions=[{"from": "numpy", "cost": "host_copy"}]),
-            name="image", memory_mb=2548, slots=1, gpu="GPU-7", notes=["a guess"],
-        )  # fmt: skip
-        pipeline["steps"][1]["memory_mb"] = 2048
-        self.assertEqual(str(self.plan(pipeline)), """\
-pipeline image: 1 run on GPU-7, 2548 MiB and 1 slot each
-  STEP     ON   IN → OUT       CONVERTED FROM     MEMORY    FROM
-  load     CPU  numpy → numpy  -                  -         -
-  denoise  GPU  cupy → cupy    numpy (host copy)  2048 MiB  declared
-  note: a guess""")
-
-
 class Live(DaemonCase):
     def setUp(self):
         self.served("/api/plans")
@@ -262,7 +140,7 @@ class Live(DaemonCase):
 
     def test_a_pipeline_runs_under_its_plan(self):
         plan = berth.compile([load, work], name="live")
-        self.assertIn("pipeline live: 1 run on SIM-", str(plan))
+        self.assertIn("pipeline live: 1 run on GPU 0, 1 slot and ", str(plan))
         inside = []
         plan.functions["live"]["work"] = lambda x: inside.append(len(self.daemon.leases()["leases"])) or x * 2
         self.assertEqual(plan.run(21), 42)
@@ -275,10 +153,11 @@ class Live(DaemonCase):
         room = self.daemon.client.call("GET", "/api/gpu/memory/available")["gpus"]
         (full,) = [g["available_mb"] for g in room if g["gpu"] == planned_on]
         other = berth.lease(memory=full, gpu=planned_on)
-        other.acquire()
+        thread = threading.Thread(target=other.acquire)  # so that it is not the lease of this one
+        thread.start()
+        thread.join()
         self.addCleanup(other.release)
-        with mock.patch.object(plans, "current", return_value=None):
-            done = plan.execute(1)
+        done = plan.execute(1)
         self.assertNotEqual(done.gpu, planned_on)
         self.assertNotEqual(done.moved, "")
 
@@ -294,7 +173,29 @@ class Live(DaemonCase):
 
     def test_what_was_measured_is_remembered(self):
         self.served("/api/measurements")
-        measured = {"name": "known", "step": "work", "memory_mb": 700, "seconds": 2.0}
-        self.daemon.client.call("POST", "/api/measurements", measured)
-        (pipeline,) = berth.compile([work], name="known").pipelines
-        self.assertEqual(pipeline["steps"][0].get("measured"), 1)
+        first = berth.compile([remembered], name="first")
+        with mock.patch.object(execution, "Meter", lambda *_: Measured(700)):
+            first.run(1)
+        (step,) = berth.compile([remembered], name="second").pipelines[0]["steps"]
+        self.assertEqual((step["memory_from"], step["memory_mb"], step["measured"]), ("learned", 770, 1))
+        lonely = berth.Step(berth.memory("numpy", memory_mb=64)(lambda x: x), "lonely")
+        with mock.patch.object(execution, "Meter", lambda *_: Measured(300)):
+            berth.compile([lonely], name="first").run(1)
+        found = [berth.compile([lonely], name=name).pipelines[0]["steps"][0] for name in ("first", "second")]
+        self.assertEqual([s["memory_from"] for s in found], ["learned", "declared"])
+
+
+class LiveInterpreters(DaemonCase):
+    def test_one_that_is_none(self):
+        for python, why in (("/bin/false", "it ended with status 1"), ("/no/such/python", "cannot be started")):
+            with self.assertRaises(berth.Problem) as caught:
+                berth.compile([load], python=python)
+            self.assertEqual(caught.exception.code, "plan_refused")
+            self.assertIn(why, str(caught.exception))
+            self.assertNotIn("numpy", str(caught.exception))
+
+
+@contextlib.contextmanager
+def Measured(memory_mb):
+    """A meter that says what it is told to."""
+    yield types.SimpleNamespace(seconds=1.0, memory_mb=memory_mb)

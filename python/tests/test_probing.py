@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import select
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -64,9 +66,50 @@ class Probing(unittest.TestCase):
         pathlib.Path(self.folder, "broken.py").write_text("")
         with mock.patch.object(probing, "_ask", wraps=probing._ask) as ask:
             found = self.probe("good", "broken")
-        self.assertEqual([call.args[1] for call in ask.call_args_list], ["broken"])
+        self.assertEqual([call.args[1] for call in ask.call_args_list], ["", "broken"])
         self.assertEqual(found["broken"]["status"], "ok")
 
-    def test_no_interpreter(self):
-        with self.assertRaisesRegex(OSError, "/no/python cannot be started: No such file"):
-            probing.probe("/no/python", ["good"])
+    def test_what_is_no_interpreter_says_nothing_about_libraries(self):
+        for python, why in (
+            ("/no/python", "/no/python cannot be started: No such file"),
+            ("/bin/false", "/bin/false gave no answer: it ended with status 1; name a Python 3"),
+            ("no-such-python", "no-such-python is in no folder of PATH"),
+        ):
+            with self.subTest(python), self.assertRaisesRegex(probing.NoInterpreter, why):
+                probing.probe(python, ["good"])
+
+    def test_an_interpreter_is_found_by_name_and_by_a_relative_path(self):
+        link = pathlib.Path(self.folder, "my-python")
+        link.symlink_to(sys.executable)
+        with mock.patch.dict(os.environ, PATH=self.folder + os.pathsep + os.environ["PATH"]):
+            self.assertEqual(probing.probe("my-python", ["good"])["good"]["status"], "ok")
+        self.assertEqual(probing.probe(os.path.relpath(link), ["good"])["good"]["status"], "ok")
+
+    def test_what_a_library_started_ends_with_it(self):
+        ends = os.pipe()
+        os.set_inheritable(ends[1], True)
+        pathlib.Path(self.folder, "leaves.py").write_text(
+            "import os, subprocess\nsubprocess.Popen(['sleep', '600'], close_fds=False)"
+        )
+        child = subprocess.Popen
+        with mock.patch.object(subprocess, "Popen", lambda *a, **k: child(*a, **dict(k, close_fds=False))):
+            found = self.probe("leaves")
+        os.close(ends[1])
+        with open(ends[0], "rb") as alive:
+            ended, _, _ = select.select([alive], [], [], 60)  # it can be read when nobody holds the other end
+            self.assertTrue(ended)
+        self.assertEqual(found["leaves"]["status"], "ok")
+
+    def test_gpus_are_never_known_by_their_number(self):
+        for name in ("tensorflow", "tensorflow/python", "tensorflow/python/client"):
+            pathlib.Path(self.folder, name).mkdir()
+            pathlib.Path(self.folder, name, "__init__.py").write_text("")
+        pathlib.Path(self.folder, "tensorflow", "__init__.py").write_text(
+            "class config: list_physical_devices = staticmethod(lambda kind: ['one'])"
+        )
+        pathlib.Path(self.folder, "tensorflow", "python", "client", "device_lib.py").write_text(
+            "class GPU: device_type, physical_device_desc = 'GPU', 'name: NVIDIA L4, pci bus id: 0000:1b:00.0'\n"
+            "list_local_devices = lambda: [GPU]"
+        )
+        found = self.probe("tensorflow")["tensorflow"]
+        self.assertEqual(found["devices"], [{"name": "NVIDIA L4", "pci_bus_id": "0000:1b:00.0"}])
