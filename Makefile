@@ -29,6 +29,12 @@ test: build ## run every check a change must pass (minutes)
 	go test -race ./...
 	cd python && BERTH_BIN=$(CURDIR)/bin/berth python3 -m unittest
 
+.PHONY: rules
+rules: ## check and test the alert rules with promtool
+	@deploy/tools.sh promtool
+	PATH="$$PATH:$(CURDIR)/bin" promtool check rules deploy/prometheus/berth.rules.yml
+	PATH="$$PATH:$(CURDIR)/bin" promtool test rules deploy/prometheus/berth.rules.test.yml
+
 .PHONY: chaos
 chaos: build ## kill the daemon and the holders over and over, and count (a minute)
 	go run ./chaos -berth bin/berth
@@ -60,6 +66,7 @@ bench-batch: build ## a batch beside its lower bound, static chunks, GNU paralle
 .PHONY: batch-chaos
 batch-chaos: ## hundreds of batches with something killed in each (minutes)
 	go test ./internal/batch -run Chaos -batch.runs=300 -timeout 30m
+	go test ./cmd/berth -run TestBatchesOutliveTheDaemon -batch.runs=100 -timeout 30m
 
 .PHONY: gpu
 gpu: build ## try and measure it on this machine's NVIDIA GPU

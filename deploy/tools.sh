@@ -1,14 +1,27 @@
 #!/usr/bin/env bash
 # Installs what the build and the demo need and a bare Debian lacks: curl, and a C compiler, because
-# NVIDIA's bindings are C underneath. Does nothing where it is there already.
+# NVIDIA's bindings are C underneath. Does nothing where it is there already. With the word promtool it
+# puts that into bin/ instead: Debian's package prometheus has it, and would start a server if installed.
 set -eu
 missing=()
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 command -v git >/dev/null || missing+=(git)
 command -v curl >/dev/null || missing+=(curl ca-certificates)
+sudo=; [ "$(id -u)" -eq 0 ] || sudo=sudo
+if [ "${1-}" = promtool ]; then
+	command -v promtool >/dev/null || [ -x bin/promtool ] && exit 0
+	echo "Fetching promtool ..." >&2
+	$sudo apt-get update -qq
+	mkdir -p bin
+	folder=$(mktemp -d)
+	trap 'rm -rf "$folder"' EXIT
+	chmod 1777 "$folder" # apt may write it as a user of its own
+	(cd "$folder" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .)
+	cp "$folder/usr/bin/promtool" bin/promtool
+	exit 0
+fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 echo "Installing ${missing[*]} ..." >&2
-sudo=; [ "$(id -u)" -eq 0 ] || sudo=sudo
 export DEBIAN_FRONTEND=noninteractive
 $sudo apt-get update -qq
 $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -103,7 +103,7 @@ func TestChangeRefused(t *testing.T) {
 		{"pinned by a flag", `{"history_size": null}`,
 			`history_size: is set by flag --gpu-history-size, which is stronger: change it there`},
 		{"all at once", `{"temp_normal": 84, "history_size": 1, "nonsense": 1, "memory_normal": 99}`,
-			"nonsense: is not a setting: the nearest known one is foreign\n" +
+			"nonsense: is not a setting: there is none like it; berth config lists all of them\n" +
 				"history_size: is set by flag --gpu-history-size, which is stronger: change it there\n" +
 				"temp_normal: 84 is not below temp_throttle, which is 84 (berth.yaml:2)\n" +
 				"memory_normal: 99 is not below memory_critical, which is 95 (default)"},

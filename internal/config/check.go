@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/berth-gpu/berth/gpu"
 )
 
 // read turns what was written into a value, and refuses one that is
@@ -53,20 +56,20 @@ func (f *field) allowed(v string) error {
 
 // readList reads a list of texts, each following the rule of the field.
 func (f *field) readList(items []node) (any, error) {
-	list := []string{}
+	texts := []string{}
 	for _, item := range items {
 		if item.shape != single || item.refused != "" {
-			return nil, fmt.Errorf("must be a list such as [alice, bob]")
+			return nil, errors.New("must be " + list.wanted())
 		}
 		if err := checkText(f.check, item.scalar.text); err != nil {
 			return nil, err
 		}
-		if slices.Contains(list, item.scalar.text) {
+		if slices.Contains(texts, item.scalar.text) && f.check != "argument" {
 			return nil, fmt.Errorf("names %s twice", item.scalar)
 		}
-		list = append(list, item.scalar.text)
+		texts = append(texts, item.scalar.text)
 	}
-	return list, nil
+	return texts, nil
 }
 
 // Names have no dots: dots take the names of settings apart. They are checked
@@ -90,6 +93,19 @@ func isUserName(v string) bool {
 		!strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(":,/", r) })
 }
 
+func isAddress(v string) bool {
+	u, err := url.Parse(v)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+}
+
+func eventCodes() []string {
+	var codes []string
+	for _, c := range gpu.EventCodes() {
+		codes = append(codes, string(c))
+	}
+	return codes
+}
+
 // alphanumeric reports whether v is letters and digits, at least one.
 func alphanumeric(v string) bool {
 	return v != "" && !strings.ContainsFunc(v, func(r rune) bool {
@@ -101,8 +117,8 @@ func alphanumeric(v string) bool {
 func checkText(rule, v string) error {
 	shown := scalar{text: v}
 	switch {
-	case rule == "service" && !isServiceName(v):
-		return fmt.Errorf("%s is not a name for a service: use up to 64 letters, digits, dashes and underscores, the first a letter or digit", shown)
+	case (rule == "service" || rule == "hook") && !isServiceName(v):
+		return fmt.Errorf("%s is not a name for a "+rule+": use up to 64 letters, digits, dashes and underscores, the first a letter or digit", shown)
 	case rule == "uuid" && isIndex(v):
 		return fmt.Errorf("%s is an index, which may mean another device after the next boot: use the UUID that berth status shows", shown)
 	case rule == "uuid" && !isUUID(v):
@@ -113,6 +129,12 @@ func checkText(rule, v string) error {
 		return fmt.Errorf("is %d bytes long, but the path of a Unix socket has at most 107", len(v))
 	case rule == "token" && strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return errors.New("must be printable ASCII without spaces")
+	case rule == "address" && !isAddress(v): // not shown: it may hold a key
+		return errors.New("must be a web address such as https://example.com/events")
+	case rule == "argument" && strings.ContainsRune(v, 0):
+		return errors.New("must not hold the character 0")
+	case rule == "code" && !slices.Contains(gpu.EventCodes(), gpu.EventCode(v)):
+		return fmt.Errorf("%s is not the code of an event: %s", shown, suggestion(v, eventCodes(), "docs/events.md lists all of them"))
 	case rule == "listen":
 		return checkListen(v)
 	}

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -65,5 +67,16 @@ func (c complaints) err() error {
 	if len(c) == 0 {
 		return nil
 	}
+	// By source, as they were read, and there by line: some are found when a
+	// value is read, others when it is compared.
+	order := map[string]int{}
+	for _, each := range c {
+		if _, known := order[each.Source]; !known {
+			order[each.Source] = len(order)
+		}
+	}
+	slices.SortStableFunc(c, func(a, b Complaint) int {
+		return cmp.Or(cmp.Compare(order[a.Source], order[b.Source]), cmp.Compare(a.Line, b.Line))
+	})
 	return &Error{Complaints: c}
 }

@@ -40,6 +40,7 @@ type Config struct {
 	GPU          GPU                `key:"gpu" doc:"How devices are measured and judged. PUT /api/gpu/config changes it at run time."`
 	Optimization Optimization       `key:"optimization" doc:"When memory is won back, and how long requests may take."`
 	Services     map[string]Service `key:"services" names:"NAME" check:"service" doc:"What single services may have."`
+	Hooks        map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Who is told of events: a web address or a command, one of the two each. Read once, at the start; docs/events.md says more."`
 }
 
 // Daemon is where the daemon lives. It is read once, at the start.
@@ -82,6 +83,7 @@ type GPU struct {
 
 	OverLimit string  `key:"over_limit" default:"warn" oneof:"warn,revoke" doc:"What is done about a lease whose processes use more memory than it holds, unless its service says otherwise."`
 	Foreign   string  `key:"foreign" default:"show" oneof:"show,kill_orphans,kill" doc:"What is done about processes that use a GPU under no lease; orphans are those whose lease has ended."`
+	Overheat  string  `key:"overheat" default:"tell" oneof:"tell,revoke" doc:"What is done about leases on a device above temp_critical: their holders are told to stop, or they are also revoked if it stays that hot."`
 	Context   gpu.MiB `key:"context_mb" default:"600" min:"0" doc:"What a CUDA context takes of the memory of a lease: the limits of libraries are set lower by it."`
 	MPS       string  `key:"mps" default:"off" oneof:"off,on" doc:"Whether leases of memory on one NVIDIA GPU are enforced by the driver, through an MPS daemon per GPU and user; docs/enforcement.md says what that costs."`
 
@@ -128,7 +130,7 @@ type Optimization struct {
 // Service is what one service may have.
 type Service struct {
 	MinMemory       gpu.Opt[gpu.MiB] `key:"min_memory_mb" min:"0" absent:"none" doc:"A request for less is raised to it."`
-	MaxMemory       gpu.Opt[gpu.MiB] `key:"max_memory_mb" min:"0" from:"min_memory_mb" absent:"none" doc:"A request for more is refused."`
+	MaxMemory       gpu.Opt[gpu.MiB] `key:"max_memory_mb" min:"1" from:"min_memory_mb" absent:"none" doc:"A request for more is refused."`
 	PreferredDevice string           `key:"preferred_device" check:"uuid" absent:"none" doc:"UUID of the device to try first."`
 	Priority        int              `key:"priority" default:"0" min:"-1000" max:"1000" doc:"Higher goes first among those who wait."`
 	Quota           Quota            `key:"quota" doc:"What all leases of the service may hold together."`
@@ -138,9 +140,34 @@ type Service struct {
 
 // Quota is what all leases of a service may hold together; absent is no limit.
 type Quota struct {
-	Memory gpu.Opt[gpu.MiB] `key:"memory_mb" min:"0" absent:"no limit" doc:"Memory over all devices."`
-	Slots  gpu.Opt[int]     `key:"slots" min:"0" max:"1000000" absent:"no limit" doc:"Slots over all devices."`
+	Memory gpu.Opt[gpu.MiB] `key:"memory_mb" min:"1" absent:"no limit" doc:"Memory over all devices."`
+	Slots  gpu.Opt[int]     `key:"slots" min:"1" max:"1000000" absent:"no limit" doc:"Slots over all devices."`
 }
+
+// Hook is who is told of events.
+type Hook struct {
+	URL      string        `key:"url" check:"address" secret:"yes" absent:"none" doc:"Where events are sent by POST. It is not shown, because many services put a key into it."`
+	Command  []string      `key:"command" check:"argument" absent:"none" doc:"Program, and its arguments, that is run for every event."`
+	Codes    []string      `key:"codes" check:"code" absent:"all" doc:"Which events."`
+	Severity string        `key:"severity" default:"warning" oneof:"info,warning,critical" doc:"How much an event must matter at least."`
+	Secret   string        `key:"secret" check:"token" secret:"yes" absent:"not signed" doc:"What deliveries to a url are signed with, so that the other side knows who sent them."`
+	Timeout  time.Duration `key:"timeout_seconds" default:"10" min:"0.1" max:"600" doc:"How long one delivery may take."`
+}
+
+// String leaves out what is secret.
+func (h Hook) String() string {
+	if h.URL != "" {
+		h.URL = "set"
+	}
+	if h.Secret != "" {
+		h.Secret = "set"
+	}
+	type plain Hook
+	return fmt.Sprintf("%+v", plain(h))
+}
+
+// GoString is String, for %#v.
+func (h Hook) GoString() string { return h.String() }
 
 // Default is what holds when nobody set anything. The paths are empty: they
 // depend on who runs the daemon, see DefaultPaths.

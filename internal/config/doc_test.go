@@ -83,30 +83,45 @@ func settable(f config.Field) string {
 	return strings.Join(ways, ", ")
 }
 
-// deviceExample and serviceExample show what the defaults cannot: entries of
-// maps that are empty.
+// deviceExample and the examples of maps show what the defaults cannot: entries
+// of maps that are empty.
 const deviceExample = `devices:
   GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11:
     temp_optimal: 60
     memory_limit_mb: 20GiB
 `
 
-var serviceExample = map[string]string{
-	"min_memory_mb": "2048", "max_memory_mb": "16GiB", "preferred_device": "GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11",
-	"priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke",
+// mapExample is an entry of a map: its name, and its settings.
+type mapExample struct {
+	name   string
+	values map[string]string
 }
 
-func exampleOfServices(t *testing.T) string {
+var mapExamples = map[string]mapExample{"services": {"embedder", map[string]string{
+	"min_memory_mb": "2048", "max_memory_mb": "16GiB", "preferred_device": "GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11",
+	"priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke",
+}}, "hooks": {"pager", map[string]string{
+	"url": "https://example.com/events", "command": "", "codes": "[device_lost, device_quarantined, critical]",
+	"severity": "warning", "secret": "something-long-and-random", "timeout_seconds": "10",
+}}}
+
+// exampleOf writes the example of a map. A setting that is not there beside the
+// others is shown as a comment.
+func exampleOf(t *testing.T, section string) string {
 	var b strings.Builder
-	b.WriteString("embedder:\n")
+	b.WriteString(mapExamples[section].name + ":\n")
 	for _, f := range config.Describe() {
-		key, ok := strings.CutPrefix(f.Name, "services.NAME.")
+		key, ok := strings.CutPrefix(f.Name, section+".NAME.")
 		if !ok {
 			continue
 		}
-		value, known := serviceExample[key]
+		value, known := mapExamples[section].values[key]
 		if !known {
-			t.Fatalf("serviceExample shows no %s", key)
+			t.Fatalf("the example of %s shows no %s", section, key)
+		}
+		if value == "" {
+			fmt.Fprintf(&b, "  # or %s: %s\n", key, f.Doc)
+			continue
 		}
 		indent := "  "
 		if inner, nested := strings.CutPrefix(key, "quota."); nested {
@@ -148,12 +163,13 @@ func writeSample(t *testing.T) string {
 	keys, docs := sections()
 	for _, key := range keys {
 		fmt.Fprintf(&b, "\n# %s\n", docs[key])
-		if key == "services" {
-			b.WriteString("# For example:\n" + commented("", exampleOfServices(t)))
+		_, isMap := mapExamples[key]
+		if isMap {
+			b.WriteString("# For example:\n" + commented("", exampleOf(t, key)))
 		}
 		fmt.Fprintf(&b, "%s:\n", key)
 		for _, f := range config.Describe() {
-			if section(f.Name) != key || key == "services" {
+			if section(f.Name) != key || isMap {
 				continue
 			}
 			value := f.Default
@@ -225,9 +241,9 @@ func TestSampleHoldsExactlyTheDefaults(t *testing.T) {
 
 func TestExamplesAreRight(t *testing.T) {
 	indented := func(text string) string { return strings.ReplaceAll("\n"+text, "\n", "\n  ") + "\n" }
-	s, err := merge("gpu:"+indented(deviceExample)+"services:"+indented(exampleOfServices(t)), "", nil, nil)
+	s, err := merge("gpu:"+indented(deviceExample)+"services:"+indented(exampleOf(t, "services"))+"hooks:"+indented(exampleOf(t, "hooks")), "", nil, nil)
 	c := must(t, s, err).Config
-	if len(c.GPU.Devices) != 1 || c.Services["embedder"].Quota.Slots.Or(0) != 4 {
+	if len(c.GPU.Devices) != 1 || c.Services["embedder"].Quota.Slots.Or(0) != 4 || len(c.Hooks["pager"].Codes) != 3 {
 		t.Errorf("the examples were read as %+v", c)
 	}
 }

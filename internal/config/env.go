@@ -24,7 +24,7 @@ func ParseEnv(environ []string) (Layer, error) {
 		f    *field
 	}
 	known := map[string]target{"BERTH_URL": {}} // for clients only
-	sections := []string{"BERTH_SERVICES_"}
+	sections := []string{"BERTH_SERVICES_", "BERTH_HOOKS_"}
 	each(schema(), nil, func(path []string, f *field) {
 		for _, name := range envNames(path, f) {
 			known[name] = target{path, f}
@@ -43,7 +43,7 @@ func ParseEnv(environ []string) (Layer, error) {
 		if !ok {
 			named := slices.ContainsFunc(sections, func(s string) bool { return strings.HasPrefix(name, s) })
 			if _, d := nearest(name, names); named || d <= 2 {
-				layer.complaints.add(Complaint{Source: from.name, Reason: "is not a setting: " + suggestion(name, names)})
+				layer.complaints.add(Complaint{Source: from.name, Reason: "is not a setting: " + suggestion(name, names, allSettings)})
 			}
 			continue
 		}

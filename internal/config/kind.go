@@ -64,7 +64,7 @@ func (k kind) wanted() string {
 	case text:
 		return "text"
 	case list:
-		return "a list such as [alice, bob]"
+		return "a list such as [first, second]"
 	case whole:
 		return "a whole number"
 	case memory:

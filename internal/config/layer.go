@@ -129,7 +129,7 @@ func Flags(flags map[string]string) (Layer, error) {
 		path := strings.Split(name, ".")
 		f := known[name]
 		if f == nil {
-			layer.complain(source{name: "flag"}, path, "is not a setting: "+suggestion(name, slices.Sorted(maps.Keys(known))))
+			layer.complain(source{name: "flag"}, path, "is not a setting: "+suggestion(name, slices.Sorted(maps.Keys(known)), allSettings))
 			continue
 		}
 		layer.take(f, path, flags[name], source{name: "flag --" + flagName(path, f)})

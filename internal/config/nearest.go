@@ -21,11 +21,14 @@ func nearest(word string, words []string) (string, int) {
 // slip is how many letters may differ in a slip of the pen.
 func slip(word string) int { return max(2, len(word)/3) }
 
-// suggestion says which of words was perhaps meant.
-func suggestion(word string, words []string) string {
+// suggestion says which of words was perhaps meant, or else where they all are.
+func suggestion(word string, words []string, list string) string {
 	best, d := nearest(word, words)
 	if d <= slip(word) {
 		return fmt.Sprintf("did you mean %s?", best)
 	}
-	return fmt.Sprintf("the nearest known one is %s", best)
+	return "there is none like it; " + list
 }
+
+// allSettings is where to find what can be set.
+const allSettings = "berth config lists all of them"

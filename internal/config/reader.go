@@ -138,5 +138,5 @@ func (r *reader) unknown(fields []field, e entry, path []string) {
 	for _, f := range fields {
 		keys = append(keys, f.key)
 	}
-	r.complain(e.line, path, "is not a setting: %s", suggestion(e.key, keys))
+	r.complain(e.line, path, "is not a setting: %s", suggestion(e.key, keys, allSettings))
 }

@@ -41,7 +41,7 @@ func TestRefusedFile(t *testing.T) {
 		{"unknown section", "gpus:\n  temp_optimal: 60\n",
 			`berth.yaml:1: gpus: is not a setting: did you mean gpu?`},
 		{"nothing like it", "gpu:\n  colour: red\n",
-			`berth.yaml:2: gpu.colour: is not a setting: the nearest known one is foreign`},
+			`berth.yaml:2: gpu.colour: is not a setting: there is none like it; berth config lists all of them`},
 		{"right key, wrong place", "temp_optimal: 60\ngpu:\n  devices:\n    GPU-1:\n      monitor_interval: 2\n",
 			"berth.yaml:1: temp_optimal: is not a setting here: it belongs under gpu\n" +
 				"berth.yaml:5: gpu.devices.GPU-1.monitor_interval: is not a setting here: it belongs under gpu"},
@@ -136,27 +136,45 @@ func TestRefusedFile(t *testing.T) {
 			"berth.yaml:2: optimization.memory_threshold: must be above 0, at most 1, not 85\n" +
 				"berth.yaml:3: optimization.interval: must be 1 to 86400 s, not 0"},
 		{"service limits", "services:\n  embedder:\n    min_memory_mb: 4GiB\n    max_memory_mb: 2048\n    quota: {slots: -1}\n",
-			"berth.yaml:5: services.embedder.quota.slots: must be 0 to 1000000, not -1\n" +
-				"berth.yaml:4: services.embedder.max_memory_mb: 2048 is not at least min_memory_mb, which is 4096 (berth.yaml:3)"},
+			"berth.yaml:4: services.embedder.max_memory_mb: 2048 is not at least min_memory_mb, which is 4096 (berth.yaml:3)\n" +
+				"berth.yaml:5: services.embedder.quota.slots: must be 1 to 1000000, not -1"},
 		{"service names", "services:\n  -rf: {}\n  a b: {}\n  a.b: {}\n",
 			"berth.yaml:2: services: \"-rf\" is not a name for a service: use up to 64 letters, digits, dashes and underscores, the first a letter or digit\n" +
 				"berth.yaml:3: services: \"a b\" is not a name for a service: use up to 64 letters, digits, dashes and underscores, the first a letter or digit\n" +
 				"berth.yaml:4: services: \"a.b\" is not a name for a service: use up to 64 letters, digits, dashes and underscores, the first a letter or digit"},
 		{"service users", "services:\n  a: {users: alice}\n  b: {users: [alice, alice]}\n  c: {users: [\"al ice\"]}\n  d: {users: [[alice]]}\n  e: {preferred_device: 0}\n",
-			"berth.yaml:2: services.a.users: must be a list such as [alice, bob], not \"alice\"\n" +
+			"berth.yaml:2: services.a.users: must be a list such as [first, second], not \"alice\"\n" +
 				"berth.yaml:3: services.b.users: names \"alice\" twice\n" +
 				"berth.yaml:4: services.c.users: \"al ice\" is not a user name\n" +
-				"berth.yaml:5: services.d.users: must be a list such as [alice, bob]\n" +
+				"berth.yaml:5: services.d.users: must be a list such as [first, second]\n" +
 				"berth.yaml:6: services.e.preferred_device: \"0\" is an index, which may mean another device after the next boot: use the UUID that berth status shows"},
 		{"service key", "services:\n  a:\n    min_memory: 1\n",
 			`berth.yaml:3: services.a.min_memory: is not a setting: did you mean min_memory_mb?`},
 
+		{"a hook that tells nobody", "hooks:\n  pager: {severity: info}\n",
+			`berth.yaml:2: hooks.pager: tells nobody: give it a url or a command`},
+		{"a hook that tells two", "hooks:\n  pager:\n    url: https://example.com\n    command: [mail]\n",
+			`berth.yaml:2: hooks.pager: has a url and a command: make two hooks of it`},
+		{"what hooks are made of", "hooks:\n  a: {url: ftp://hush/hush}\n  b: {url: /hush}\n  c: {command: mail}\n  d: {command: [\"\"]}\n  e: {command: [\"a\\0b\"]}\n  f: {command: [mail], secret: hush}\n",
+			"berth.yaml:2: hooks.a.url: must be a web address such as https://example.com/events\n" +
+				"berth.yaml:3: hooks.b.url: must be a web address such as https://example.com/events\n" +
+				"berth.yaml:4: hooks.c.command: must be a list such as [first, second], not \"mail\"\n" +
+				"berth.yaml:5: hooks.d.command: must begin with the name of a program\n" +
+				"berth.yaml:6: hooks.e.command: must not hold the character 0\n" +
+				"berth.yaml:7: hooks.f.secret: is for a url: what a command is told is not signed"},
+		{"which events a hook is for", "hooks:\n  a:\n    command: [mail, mail]\n    codes: [device_lots]\n    severity: high\n    timeout_seconds: 0\n",
+			"berth.yaml:4: hooks.a.codes: \"device_lots\" is not the code of an event: did you mean device_lost?\n" +
+				"berth.yaml:5: hooks.a.severity: must be one of info, warning, critical, not \"high\"\n" +
+				"berth.yaml:6: hooks.a.timeout_seconds: must be 0.1 to 600 s, not 0"},
+		{"hook names", "hooks:\n  a.b: {}\n",
+			`berth.yaml:2: hooks: "a.b" is not a name for a hook: use up to 64 letters, digits, dashes and underscores, the first a letter or digit`},
+
 		{"alias", "gpu: &a\n  temp_optimal: &t 60\n  temp_normal: *t\n",
 			`berth.yaml:3: gpu.temp_normal: is an alias (*), which is not supported: write the value itself`},
 		{"alias bomb", "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\ngpu: *c\n",
-			"berth.yaml:1: a: is not a setting: the nearest known one is gpu\n" +
-				"berth.yaml:2: b: is not a setting: the nearest known one is gpu\n" +
-				"berth.yaml:3: c: is not a setting: the nearest known one is gpu\n" +
+			"berth.yaml:1: a: is not a setting: there is none like it; berth config lists all of them\n" +
+				"berth.yaml:2: b: is not a setting: there is none like it; berth config lists all of them\n" +
+				"berth.yaml:3: c: is not a setting: there is none like it; berth config lists all of them\n" +
 				"berth.yaml:4: gpu: is an alias (*), which is not supported: write the value itself"},
 		{"alias as a key", "gpu:\n  ? &t temp_optimal\n  : 60\n  *t : 61\n",
 			`berth.yaml:4: gpu.t: has a key that is not a plain word`},
@@ -208,7 +226,7 @@ func TestRefusedSources(t *testing.T) {
 		{name: "a device against a flag", yaml: "gpu: {devices: {GPU-1: {temp_normal: 70}}}", flags: map[string]string{"gpu.temp_optimal": "71"},
 			want: `berth.yaml:1: gpu.devices.GPU-1.temp_normal: 70 is not above gpu.temp_optimal, which is 71 (flag --gpu-temp-optimal)`},
 		{name: "saved is only about gpu", saved: "daemon: {listen: 127.0.0.1:1}",
-			want: `saved.yaml:1: daemon: is not a setting: the nearest known one is gpu`},
+			want: `saved.yaml:1: daemon: is not a setting: there is none like it; berth config lists all of them`},
 
 		{name: "unknown variable of a section", environ: []string{"BERTH_GPU_TEMP_OPTIMUM=60", "BERTH_DAEMON_PROT=1"},
 			want: "environment BERTH_DAEMON_PROT: is not a setting: did you mean BERTH_DAEMON_LISTEN?\n" +
@@ -229,7 +247,7 @@ func TestRefusedSources(t *testing.T) {
 			want: `environment BERTH_TOKEN: daemon.token: must not hold control characters`},
 
 		{name: "unknown flag", flags: map[string]string{"daemon.port": "1"},
-			want: `flag: daemon.port: is not a setting: the nearest known one is daemon.socket`},
+			want: `flag: daemon.port: is not a setting: there is none like it; berth config lists all of them`},
 		{name: "a secret is no flag", flags: map[string]string{"daemon.token": "hush"},
 			want: `flag: daemon.token: is not a setting: did you mean daemon.socket?`},
 		{name: "open door by flag", flags: map[string]string{"daemon.listen": "[::]:8000"},

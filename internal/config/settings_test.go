@@ -36,7 +36,7 @@ func TestDefault(t *testing.T) {
 			ThrottleCooldown: 30 * time.Second, CriticalPause: time.Minute,
 			Quarantine: time.Minute, Probation: 5 * time.Minute, SlotReturn: 5 * time.Minute,
 			MemoryReserve: 512, MonitorInterval: time.Second, HistorySize: 200,
-			OverLimit: "warn", Foreign: "show", Context: 600, MPS: "off",
+			OverLimit: "warn", Foreign: "show", Overheat: "tell", Context: 600, MPS: "off",
 		},
 		Optimization: config.Optimization{
 			Interval: 5 * time.Minute, MemoryThreshold: 0.85,
@@ -73,6 +73,7 @@ gpu:
   monitor_interval: 0.1
   over_limit: revoke
   foreign: kill_orphans
+  overheat: revoke
   context_mb: 1GiB
   mps: on
   devices:
@@ -94,6 +95,15 @@ services:
     users: [alice, 1000]
     over_limit: warn
   plain:
+hooks:
+  pager:
+    url: https://example.com/hush-hush
+    secret: hush-hush
+    codes: [device_lost, critical]
+  mail:
+    command: [mail, -s, "GPU of rack 4", root, root]
+    severity: critical
+    timeout_seconds: 1m
 `
 
 func TestEverythingInAFile(t *testing.T) {
@@ -107,7 +117,7 @@ func TestEverythingInAFile(t *testing.T) {
 			Quarantine: 20 * time.Second, Probation: 0, SlotReturn: time.Second,
 			MemoryLimit: gpu.Some[gpu.MiB](4096), MaxPipelines: gpu.Some(3),
 			MonitorInterval: 100 * time.Millisecond, HistorySize: 200,
-			OverLimit: "revoke", Foreign: "kill_orphans", Context: 1024, MPS: "on",
+			OverLimit: "revoke", Foreign: "kill_orphans", Overheat: "revoke", Context: 1024, MPS: "on",
 			Devices: map[string]config.DeviceOverride{
 				"GPU-1": {
 					TempCritical: gpu.Some[gpu.Celsius](95), MemoryOptimal: gpu.Some[gpu.Percent](50),
@@ -127,6 +137,13 @@ func TestEverythingInAFile(t *testing.T) {
 				OverLimit: "warn",
 			},
 			"plain": {},
+		},
+		Hooks: map[string]config.Hook{
+			"pager": {
+				URL: "https://example.com/hush-hush", Secret: "hush-hush", Codes: []string{"device_lost", "critical"},
+				Severity: "warning", Timeout: 10 * time.Second,
+			},
+			"mail": {Command: []string{"mail", "-s", "GPU of rack 4", "root", "root"}, Severity: "critical", Timeout: time.Minute},
 		},
 	}
 	s, err := merge(everything, "", nil, nil)
@@ -181,15 +198,15 @@ func TestAllListsDevicesAndServices(t *testing.T) {
 	}
 }
 
-func TestTheTokenIsNeverShown(t *testing.T) {
-	s, err := merge("daemon: {token: hush-hush}", "", nil, nil)
+func TestSecretsAreNeverShown(t *testing.T) {
+	s, err := merge(everything, "", nil, nil)
 	c := must(t, s, err).Config
 	for _, text := range []string{fmt.Sprint(s.All()), fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprintf("%+v", &c)} {
 		if strings.Contains(text, "hush") {
-			t.Errorf("the token is in %s", text)
+			t.Errorf("a secret is in %s", text)
 		}
 		if !strings.Contains(text, "set") {
-			t.Errorf("nothing says that a token is set: %s", text)
+			t.Errorf("nothing says that a secret is set: %s", text)
 		}
 	}
 }

@@ -2,16 +2,19 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 )
 
-// check refuses what is impossible only as a whole: settings out of order, and
-// an open door without a token. Settings that were refused already are left
-// out: nobody knows what they were meant to be.
+// check refuses what is impossible only as a whole: settings out of order, an
+// open door without a token, a hook that leads nowhere. Settings that were
+// refused already are left out: nobody knows what they were meant to be.
 func (s *Settings) check(root []field, bad map[string]bool) []Complaint {
 	c := checker{settings: s, bad: bad}
 	c.section(&scope{fields: root, at: reflect.ValueOf(s.Config)})
 	c.exposure()
+	c.hooks()
 	c.paths(root)
 	return c.complaints
 }
@@ -125,6 +128,24 @@ func (c *checker) exposure() {
 	}
 	c.complain(listen, fmt.Sprintf("%s can be reached from other machines, which needs a token: set %s or BERTH_TOKEN, or listen on 127.0.0.1",
 		d.Listen, token))
+}
+
+// hooks refuses those of which nobody knows whom to tell.
+func (c *checker) hooks() {
+	for _, name := range slices.Sorted(maps.Keys(c.settings.Config.Hooks)) {
+		h, path := c.settings.Config.Hooks[name], "hooks."+name
+		switch {
+		case c.bad[path+".url"] || c.bad[path+".command"]:
+		case h.URL == "" && len(h.Command) == 0:
+			c.complain(path, "tells nobody: give it a url or a command")
+		case h.URL != "" && len(h.Command) > 0:
+			c.complain(path, "has a url and a command: make two hooks of it")
+		case h.URL == "" && h.Command[0] == "":
+			c.complain(path+".command", "must begin with the name of a program")
+		case h.URL == "" && h.Secret != "":
+			c.complain(path+".secret", "is for a url: what a command is told is not signed")
+		}
+	}
 }
 
 // paths looks at the defaults that come from Paths, once it is clear that

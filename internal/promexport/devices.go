@@ -23,10 +23,16 @@ func describe(name, help string, more ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, append(deviceLabels[:len(deviceLabels):len(deviceLabels)], more...), nil)
 }
 
+// answers reports whether a sample is fresh: a device in quarantine is
+// UNAVAILABLE and still measured.
+func answers(r *monitor.Reading) bool {
+	return r.State != gpu.Unavailable || r.Health == gpu.Unhealthy
+}
+
 // fromSample is a metric that a sample holds.
 func fromSample[T ~float64 | ~int64](name, help string, kind prometheus.ValueType, of func(*gpu.Sample) gpu.Opt[T]) metric {
 	return metric{describe(name, help), kind, func(r *monitor.Reading) gpu.Opt[float64] {
-		if v, known := of(&r.Sample).Get(); known && r.Sampled && r.State != gpu.Unavailable {
+		if v, known := of(&r.Sample).Get(); known && r.Sampled && answers(r) {
 			return gpu.Some(float64(v))
 		}
 		return gpu.Opt[float64]{}
@@ -87,7 +93,9 @@ func (d *devices) Describe(out chan<- *prometheus.Desc) {
 }
 
 func (d *devices) Collect(out chan<- prometheus.Metric) {
+	watching := d.from.Watching()
 	for _, r := range d.from.Readings() {
+		r.Sampled = r.Sampled && watching // what was measured before monitoring stopped is not repeated either
 		labels := []string{r.Device.UUID, strconv.Itoa(r.Device.Index), r.Device.Name}
 		send := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64, more ...string) {
 			out <- prometheus.MustNewConstMetric(desc, kind, v, append(labels[:len(labels):len(labels)], more...)...)
@@ -100,7 +108,7 @@ func (d *devices) Collect(out chan<- prometheus.Metric) {
 		for _, state := range gpu.States() {
 			send(stateDesc, gauge, truth(state == r.State), string(state))
 		}
-		if r.State != gpu.Unavailable {
+		if answers(&r) {
 			for _, reason := range r.Sample.Throttle {
 				send(throttleDesc, gauge, 1, string(reason))
 			}

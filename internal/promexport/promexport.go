@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batches"
+	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 )
@@ -22,6 +23,8 @@ type Sources struct {
 	Readings func() []monitor.Reading
 	Ledger   func() *ledger.Ledger
 	Batches  func() []batches.Total
+	Hooks    []string    // their names
+	Watching func() bool // whether devices are being sampled
 	Version  string
 }
 
@@ -33,6 +36,7 @@ type Exporter struct {
 	events  *prometheus.CounterVec
 	asked   *prometheus.CounterVec
 	decided prometheus.Histogram
+	hooks   *prometheus.CounterVec
 }
 
 // New makes a page of its own, apart from any other in the process.
@@ -55,16 +59,30 @@ func New(from Sources) *Exporter {
 			Name: "gpu_allocation_duration_seconds", Help: "From a request to its answer, waiting in the queue included.",
 			Buckets: []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 100e-3, 1, 10, 60},
 		}),
+		hooks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "berth_hook_deliveries_total", Help: "Attempts to tell a hook of an event: delivered, retried, or failed for good.",
+		}, []string{"hook", "status"}),
 	}
 	for _, status := range []string{"granted", "refused", "timeout", "withdrawn"} {
 		e.asked.WithLabelValues(status) // there from the start, so that rates are right
+	}
+	for _, code := range gpu.EventCodes() {
+		e.events.WithLabelValues(string(code))
+	}
+	for _, name := range from.Hooks {
+		for _, status := range hooks.Statuses() {
+			e.hooks.WithLabelValues(name, string(status))
+		}
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "berth_build_info", Help: "Always 1; the version is in the label.", ConstLabels: prometheus.Labels{"version": from.Version},
 	})
 	build.Set(1)
+	watching := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "berth_monitoring", Help: "1 while devices are sampled; 0: what is shown grows old.",
+	}, func() float64 { return truth(from.Watching()) })
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, build, &devices{from}, &leases{from}, &work{from},
+	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, e.hooks, build, watching, &devices{from}, &leases{from}, &work{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()))
 	e.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
@@ -88,3 +106,8 @@ func (e *Exporter) Decided(status string, took time.Duration) {
 
 // Event counts one event.
 func (e *Exporter) Event(event gpu.Event) { e.events.WithLabelValues(string(event.Code)).Inc() }
+
+// Delivery counts one attempt to tell a hook of an event.
+func (e *Exporter) Delivery(hook string, status hooks.Status) {
+	e.hooks.WithLabelValues(hook, string(status)).Inc()
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batches"
+	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
@@ -42,7 +43,9 @@ func readings() []monitor.Reading {
 	}
 }
 
-func exporter(t testing.TB) *Exporter {
+func exporter(t testing.TB) *Exporter { return sampling(t, true) }
+
+func sampling(t testing.TB, watching bool) *Exporter {
 	book, err := ledger.Open(ledger.Options{
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512} }},
 		Processes: process.Proc(), CPUs: 8,
@@ -58,6 +61,7 @@ func exporter(t testing.TB) *Exporter {
 	worked := []batches.Total{{GPU: "GPU-a", Records: 7, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 3.5}}}
 	return New(Sources{
 		Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []batches.Total { return worked },
+		Watching: func() bool { return watching }, Hooks: []string{"pager"},
 	})
 }
 
@@ -67,12 +71,21 @@ func page(e *Exporter) string {
 	return w.Body.String()
 }
 
+// What was measured before monitoring stopped is not repeated: an alert would
+// stay quiet on it.
+func TestStoppedMonitoringShowsNoSamples(t *testing.T) {
+	if got := page(sampling(t, false)); strings.Contains(got, "\ngpu_temperature_celsius") || !strings.Contains(got, "\nberth_monitoring 0") {
+		t.Errorf("the page:\n%s", got)
+	}
+}
+
 func TestPage(t *testing.T) {
 	e := exporter(t)
 	e.Cost(monitor.Cost{Backend: "sim", GPU: "GPU-a", Tier: monitor.TierFast, Duration: 20 * time.Microsecond})
 	e.Cost(monitor.Cost{Backend: "sim", GPU: "GPU-b", Tier: monitor.TierFast, Err: errors.New("gone")})
 	e.Event(gpu.Event{Code: gpu.EventStateChange})
 	e.Decided("granted", 400*time.Microsecond)
+	e.Delivery("pager", hooks.Delivered)
 	var ours strings.Builder
 	for line := range strings.Lines(page(e)) {
 		if strings.Contains(line, "gpu_") || strings.Contains(line, "berth_") {

@@ -1,0 +1,125 @@
+// Package hooks tells the outside of events: it sends them to web addresses,
+// signed, and runs commands for them. Every hook reads the log of events at its
+// own pace, in order, and one that does not answer holds up neither the daemon
+// nor the other hooks. One that falls so far behind that events are no longer
+// kept is told so by an event with the code gap, as every reader is.
+//
+// What cannot be delivered is tried again for an hour and then given up, which
+// is told once, by an event with the code hook, until a delivery succeeds.
+// Hooks are not told of such events, so that they cannot keep each other busy.
+package hooks
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Hook is who is told of which events, in one of two ways: URL or Command.
+type Hook struct {
+	Name     string
+	URL      string
+	Secret   string // signs what is sent to URL; empty: not signed
+	Command  []string
+	Codes    []gpu.EventCode // none: all of them
+	Severity gpu.Severity    // at least
+	Timeout  time.Duration   // of one delivery
+}
+
+// wants reports whether a hook is told of an event. A gap may have held
+// anything.
+func (h *Hook) wants(e gpu.Event) bool {
+	switch e.Code {
+	case gpu.EventHook:
+		return false
+	case gpu.EventGap:
+		return true
+	}
+	return e.Severity.AtLeast(h.Severity) && (len(h.Codes) == 0 || slices.Contains(h.Codes, e.Code))
+}
+
+// Log is where events come from.
+type Log interface {
+	// Kept returns the events after an id, oldest first, and a channel that is
+	// closed when there are more.
+	Kept(after uint64) ([]gpu.Event, <-chan struct{})
+}
+
+// Status is how an attempt to deliver an event ended.
+type Status string
+
+// The ways an attempt ends.
+const (
+	Delivered Status = "delivered"
+	Retried   Status = "retried" // it failed, and is made again
+	Failed    Status = "failed"  // the event is not delivered
+)
+
+// Statuses lists them all.
+func Statuses() []Status { return []Status{Delivered, Retried, Failed} }
+
+// Options are what a Keeper is made from.
+type Options struct {
+	Hooks []Hook
+	Log   Log
+
+	Event  func(gpu.Event)                  // tells that a hook does not work
+	Count  func(hook string, s Status)      // counts attempts
+	Output func(hook string, output string) // what a command wrote
+
+	Host    string   // name of this machine, for receivers of several
+	Version string   // of berth
+	Environ []string // of commands
+
+	Transport http.RoundTripper // nil: the network
+}
+
+// Keeper keeps the hooks going.
+type Keeper struct {
+	queues    []*queue
+	transport http.RoundTripper
+}
+
+// New prepares the hooks. Nothing is delivered before Run.
+func New(o Options) *Keeper {
+	k := &Keeper{transport: o.Transport}
+	if k.transport == nil {
+		network := http.DefaultTransport.(*http.Transport).Clone()
+		network.MaxIdleConnsPerHost = 1
+		k.transport = network
+	}
+	for _, h := range o.Hooks {
+		q := &queue{hook: h, log: o.Log, event: o.Event, count: o.Count}
+		if h.URL != "" {
+			q.send = newWebhook(h, o, k.transport).send
+		} else {
+			q.send = (&command{hook: h, environ: o.Environ, output: o.Output}).run
+		}
+		k.queues = append(k.queues, q)
+	}
+	return k
+}
+
+// farewell is how long Run may take to deliver what has happened when it is
+// told to stop.
+const farewell = 3 * time.Second
+
+// Run delivers events until ctx ends, and then what has happened until then,
+// as far as that succeeds at once.
+func (k *Keeper) Run(ctx context.Context) {
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()
+	var running sync.WaitGroup
+	for _, q := range k.queues {
+		running.Go(func() { q.run(ctx, sending) })
+	}
+	running.Wait()
+	if network, ok := k.transport.(*http.Transport); ok {
+		network.CloseIdleConnections()
+	}
+}

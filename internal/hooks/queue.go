@@ -1,0 +1,142 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// How failing deliveries are tried again: after a second, then after twice as
+// long each time up to the longest pause. An event that is older than patience
+// is given up while that goes on, so a receiver that comes back after a weekend
+// hears of the last hour and not of everything.
+const (
+	firstPause   = time.Second
+	longestPause = 5 * time.Minute
+	patience     = time.Hour
+)
+
+// transient is a failure that may pass.
+type transient struct {
+	error
+	after time.Duration // what the receiver asked to wait at least
+}
+
+func (t *transient) Unwrap() error { return t.error }
+
+// queue delivers the events of one hook, one after the other.
+type queue struct {
+	hook  Hook
+	log   Log
+	send  func(ctx context.Context, e gpu.Event, body []byte) error
+	event func(gpu.Event)
+	count func(hook string, s Status)
+
+	failures int       // in a row
+	failure  error     // the last of them
+	resting  time.Time // nothing is sent before
+	told     bool      // that the hook does not work
+}
+
+// run delivers until ctx ends, and then what is left until sending ends.
+func (q *queue) run(ctx, sending context.Context) {
+	var after uint64
+	for {
+		found, more := q.log.Kept(after)
+		for _, e := range found {
+			after = e.ID
+			if q.hook.wants(e) && !q.deliver(ctx, sending, e) {
+				return
+			}
+		}
+		if len(found) == 0 && ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-more:
+		}
+	}
+}
+
+// deliver sends an event until that succeeded or is of no use; false means that
+// the daemon stops.
+func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
+	body, err := json.Marshal(e)
+	if err != nil {
+		q.fail(e, err)
+		return true
+	}
+	for {
+		if q.failures > 0 && !e.Time.IsZero() && time.Since(e.Time) > patience {
+			q.fail(e, q.failure)
+			return true
+		}
+		if !q.rest(ctx) {
+			return false
+		}
+		limited, cancel := context.WithTimeout(sending, q.hook.Timeout)
+		err = q.send(limited, e, body)
+		cancel()
+		passing := (*transient)(nil)
+		switch {
+		case err == nil:
+			q.count(q.hook.Name, Delivered)
+			q.failures, q.told = 0, false
+			return true
+		case sending.Err() != nil:
+			return false
+		case !errors.As(err, &passing):
+			q.failures = 0
+			q.fail(e, err)
+			return true
+		}
+		q.count(q.hook.Name, Retried)
+		q.resting = time.Now().Add(max(pause(q.failures), min(passing.after, patience)))
+		q.failures, q.failure = q.failures+1, err
+	}
+}
+
+// pause is how long to wait after so many failures before. The jitter keeps
+// the machines of a cluster apart that all lost the same receiver.
+func pause(failures int) time.Duration {
+	longest := longestPause
+	if failures < 16 { // before it overflows
+		longest = min(firstPause<<failures, longestPause)
+	}
+	return longest/2 + rand.N(longest/2)
+}
+
+// rest waits out the pause after a failure; false means that the daemon stops.
+func (q *queue) rest(ctx context.Context) bool {
+	if q.failures == 0 {
+		return true
+	}
+	timer := time.NewTimer(time.Until(q.resting))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// fail gives up on an event, and says so unless it was said already.
+func (q *queue) fail(e gpu.Event, err error) {
+	q.count(q.hook.Name, Failed)
+	if q.told {
+		return
+	}
+	q.told = true
+	q.event(gpu.Event{
+		Time: time.Now(), Code: gpu.EventHook, Severity: gpu.Warning,
+		Text: fmt.Sprintf("The hook %s does not work: %s of %s could not be delivered: %v", q.hook.Name, e.Code, e.Time.Format(time.TimeOnly), err),
+		Data: map[string]any{"hook": q.hook.Name, "event": e.ID, "event_code": string(e.Code)},
+	})
+}
