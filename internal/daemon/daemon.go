@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/history"
+	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/httpapi"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
@@ -61,10 +65,10 @@ type Daemon struct {
 	watchdog *watchdog.Watchdog
 	mps      *mps.Pool
 	trust    *standings
+	hooks    *hooks.Keeper
 	handler  http.Handler
+	publish  func(gpu.Event)
 	streams  sync.WaitGroup // lease streams that are open
-
-	note string // why there is no device, if there is none
 }
 
 // Open opens the devices and reads each of them once, so that the first answer
@@ -73,7 +77,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	c := o.Settings.Config
 	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now())}
 	var err error
-	if d.backends, d.note, err = openDevices(c.Daemon.Devices); err != nil {
+	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return nil, err
 	}
 	d.settings = &settings{
@@ -85,15 +89,18 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },
 		Batches:  func() []batches.Total { return d.batches.Totals() },
+		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
+		Watching: func() bool { return d.monitor.Running() },
 		Version:  o.Version,
 	})
-	publish := func(e gpu.Event) {
+	d.publish = func(e gpu.Event) {
 		d.events.Publish(e)
 		exporter.Event(e)
 		if l := level(e); d.log.Enabled(ctx, l) {
 			d.log.Log(ctx, l, e.Text, "code", e.Code, "gpu", e.GPU)
 		}
 	}
+	publish := d.publish
 	d.ledger, err = openLedger(o, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: d.leaseEnded})
 	if err != nil {
 		return nil, errors.Join(err, closeAll(d.backends))
@@ -110,12 +117,13 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return known && r.Device.UUID == uuid
 	})
 	host, _ := os.Hostname() // a machine without a name is still a machine
+	d.openHooks(o, host, publish, exporter.Delivery)
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Log: o.Log, Streams: &d.streams,
 		Publish: publish, CPUs: runtime.NumCPU(),
 		History: d.history, Peaks: peaks{d.history}, MPS: d.mps, Enforcement: d.enforcement, Socket: c.Daemon.Socket,
 		Metrics: exporter, Host: host, Version: o.Version,
-		Note: d.Note, Ready: func() error { return nil },
+		Note: d.Note, Ready: d.ledger.Trouble,
 	})
 	if err := d.monitor.Once(ctx); err != nil {
 		d.log.Warn("some devices did not answer at the start", "error", err)
@@ -145,6 +153,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.Go(func() { d.trust.run(ctx, func(err error) { d.log.Warn(err.Error()) }) })
 	running.Go(func() { d.watchdog.Run(ctx) })
 	running.Go(func() { d.mps.Run(ctx) })
+	running.Go(func() { d.hooks.Run(ctx) })
 	running.Go(func() { _ = d.monitor.Run(ctx) })
 	kept := make(chan error, 1)
 	running.Go(func() { kept <- d.ledger.Run(ctx) })
@@ -170,19 +179,21 @@ func (d *Daemon) Note() string {
 	if len(d.monitor.Readings()) > 0 {
 		return ""
 	}
-	if d.note == "" {
-		return "The driver answers, but there is no GPU on this machine."
-	}
-	return d.note
+	return whyNone(d.backends)
 }
 
 // configure applies changed settings.
-func (d *Daemon) configure(c config.Config) {
+func (d *Daemon) configure(c config.Config, changed []string) {
 	d.monitor.Configure(monitoring(c.GPU))
 	d.ledger.Configure(leasing(c))
 	d.watchdog.Configure(watching(c))
 	d.passable(c)
-	d.events.Publish(gpu.Event{Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Note, Text: "The configuration was changed."})
+	if len(changed) > 0 {
+		d.publish(gpu.Event{
+			Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Note,
+			Text: "The configuration was changed: " + strings.Join(changed, ", "), Data: map[string]any{"changed": changed},
+		})
+	}
 }
 
 func monitoring(c config.GPU) monitor.Settings {

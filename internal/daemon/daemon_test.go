@@ -242,7 +242,7 @@ func TestSocketOfADeadDaemonIsTakenOver(t *testing.T) {
 
 func TestUnknownDevicesAreRefused(t *testing.T) {
 	for _, spec := range []string{"cuda", "sim:rtx-9999", "sim:/nothing/here.yaml"} {
-		if _, _, err := openDevices(spec); err == nil {
+		if _, err := openDevices(spec); err == nil {
 			t.Errorf("devices %q were opened", spec)
 		}
 	}

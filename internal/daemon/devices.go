@@ -12,9 +12,9 @@ import (
 )
 
 // openDevices opens the backends that spec names: auto, nvml, sim:…, or
-// several separated by commas. What auto does not find is said in the note and
-// is no error; what was asked for by name must be there.
-func openDevices(spec string) (backends []device.Backend, note string, err error) {
+// several separated by commas. What auto does not find is no error, and is
+// looked for again; what was asked for by name must be there.
+func openDevices(spec string) (backends []device.Backend, err error) {
 	defer func() {
 		if err != nil {
 			closeAll(backends)
@@ -24,21 +24,26 @@ func openDevices(spec string) (backends []device.Backend, note string, err error
 	for name := range strings.SplitSeq(spec, ",") {
 		name = strings.TrimSpace(name)
 		if name == "auto" {
-			b, err := nvml.Open()
-			if err != nil {
-				note = "No GPU was found: " + err.Error() + ". Try berth doctor, or berth serve --devices sim:4 for simulated ones."
-				continue
-			}
-			backends = append(backends, b)
+			backends = append(backends, device.OpenLate("nvml", func() (device.Backend, error) { return nvml.Open() }))
 			continue
 		}
 		b, err := openBackend(name, len(backends)*indexStride)
 		if err != nil {
-			return backends, "", fmt.Errorf("open devices %q: %w", name, err)
+			return backends, fmt.Errorf("open devices %q: %w", name, err)
 		}
 		backends = append(backends, b)
 	}
-	return backends, note, nil
+	return backends, nil
+}
+
+// whyNone says why there is no device.
+func whyNone(backends []device.Backend) string {
+	for _, b := range backends {
+		if late, is := b.(*device.Late); is && late.Missing() != nil {
+			return "No GPU was found: " + late.Missing().Error() + ". Try berth doctor, or berth serve --devices sim:4 for simulated ones."
+		}
+	}
+	return "The driver answers, but there is no GPU on this machine."
 }
 
 // indexStride keeps the indexes of several simulated machines apart, and with

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/httpapi"
 	"github.com/berth-gpu/berth/internal/launch"
@@ -131,6 +132,15 @@ func (d *Daemon) observe(r monitor.Reading) {
 		})
 	}
 	d.watchdog.Look(uuid, r.Sample.Time, holdings, strangers)
+	d.watchdog.Stop(uuid, r.Sample.Time, halt(r), holdings)
+}
+
+// halt is why a device must not be used; nil if it may.
+func halt(r monitor.Reading) *watchdog.Halt {
+	if !r.Stop {
+		return nil
+	}
+	return &watchdog.Halt{Reason: r.Reason, Heat: r.Standing.Phase != health.Quarantined}
 }
 
 func userOf(pid int) string {
@@ -144,7 +154,7 @@ func userOf(pid int) string {
 // watching translates the settings that the watchdog goes by.
 func watching(c config.Config) watchdog.Settings {
 	return watchdog.Settings{
-		Foreign: watchdog.ForeignPolicy(c.GPU.Foreign), Grace: c.Optimization.DeallocationTimeout,
+		Foreign: watchdog.ForeignPolicy(c.GPU.Foreign), Heat: watchdog.HeatPolicy(c.GPU.Overheat), Grace: c.Optimization.DeallocationTimeout,
 		OverLimit: func(service string) watchdog.Policy {
 			if own := c.Services[service].OverLimit; own != "" {
 				return watchdog.Policy(own)

@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/berth-gpu/berth/api"
@@ -19,7 +21,7 @@ type settings struct {
 	mu      sync.Mutex // guards current, and the saved file
 	current *config.Settings
 	path    string
-	apply   func(config.Config) // tells the keepers
+	apply   func(now config.Config, changed []string) // tells the keepers
 }
 
 func (s *settings) load() *config.Settings {
@@ -61,10 +63,34 @@ func (s *settings) Change(_ context.Context, body []byte) error {
 	if err := writeWhole(s.path, saved); err != nil {
 		return fmt.Errorf("keep the change across restarts: %w", err)
 	}
+	changed := differences(s.current, next)
 	s.current = next
-	s.apply(next.Config)
+	s.apply(next.Config, changed)
 	return nil
 }
+
+// differences lists what is set otherwise, as "gpu.temp_optimal = 61 (was 65)".
+func differences(before, after *config.Settings) []string {
+	was := map[string]string{}
+	for _, f := range before.All() {
+		was[f.Name] = f.Value
+	}
+	var list []string
+	for _, f := range after.All() {
+		old, there := was[f.Name]
+		delete(was, f.Name)
+		if !there || old != f.Value {
+			list = append(list, fmt.Sprintf("%s = %s (was %s)", f.Name, said(f.Value), said(old)))
+		}
+	}
+	for name, old := range was { // of a device that nothing is set for any more
+		list = append(list, fmt.Sprintf("%s is not set (was %s)", name, said(old)))
+	}
+	slices.Sort(list)
+	return list
+}
+
+func said(value string) string { return cmp.Or(value, "not set") }
 
 // writeWhole replaces a file so that after a crash it is the old one or the
 // new one, never half of either.

@@ -258,14 +258,15 @@ func (m *Monitor) Running() bool {
 	return on
 }
 
-// Configure changes the settings. The interval and the size of the history
-// change at once; the rules hold from the next sample on.
+// Configure changes the settings. They hold at once: every device is read, and
+// judged by them, without waiting for its turn.
 func (m *Monitor) Configure(s Settings) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.settings = s.withDefaults()
 	for _, u := range m.units {
 		u.resize(m.settings.HistorySize)
+		u.hurry()
 	}
 	m.wake()
 }

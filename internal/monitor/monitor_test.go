@@ -55,6 +55,9 @@ func TestConfigureWhileRunning(t *testing.T) {
 		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{Interval: time.Minute, HistorySize: 3}, n.hooks())
 		stop := start(t, m)
 		settle(10)
+		if r := find(t, m, "0"); r.State != gpu.Optimal {
+			t.Fatalf("%s at 50 °C", r.State)
+		}
 		if got := c.asked.Load(); got != 1 {
 			t.Fatalf("asked %d times in 10 s, want once a minute", got)
 		}
@@ -64,6 +67,10 @@ func TestConfigureWhileRunning(t *testing.T) {
 			return r
 		}
 		m.Configure(monitor.Settings{Interval: 2 * time.Second, HistorySize: 5, Rules: strict})
+		synctest.Wait()
+		if r := find(t, m, "0"); r.State != gpu.Normal {
+			t.Errorf("%s at 50 °C, want NORMAL at once", r.State)
+		}
 		settle(9)
 		if got := c.asked.Load(); got != 6 {
 			t.Errorf("asked %d times, want 6: the new interval holds at once", got)

@@ -40,6 +40,7 @@ type unit struct {
 	slow    gpu.Slow
 	history history
 	asked   time.Time // when the newest fast call began
+	hurried bool      // the next one is to come soon
 }
 
 func newUnit(src *source, d device.Device, now time.Time, before health.Standing) *unit {
@@ -62,7 +63,20 @@ func newUnit(src *source, d device.Device, now time.Time, before health.Standing
 func (u *unit) due(s Settings) time.Time {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
+	if u.hurried {
+		return u.asked.Add(min(s.Interval, soon))
+	}
 	return u.asked.Add(s.Interval)
+}
+
+// soon is the least time from one sample to the next, however much they hurry.
+const soon = 100 * time.Millisecond
+
+// hurry makes the next sample come soon.
+func (u *unit) hurry() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.hurried = true
 }
 
 func (u *unit) reading() Reading {
@@ -101,7 +115,7 @@ func (u *unit) resize(size int) {
 func (u *unit) begin(now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.asked = now
+	u.asked, u.hurried = now, false
 }
 
 // keep stores a verdict and the sample it is about; nil if nothing was

@@ -112,7 +112,7 @@ func (m *Monitor) faulted(f device.Fault) {
 	defer u.judging.Unlock()
 	m.emit(e)
 	if f.Class == device.ClassDevice {
-		m.quarantine(u, settings.Health, now, faultText(f))
+		m.quarantine(u, settings.Health, now, cause(f))
 	}
 }
 
@@ -136,6 +136,15 @@ func faultText(f device.Fault) string {
 		return fmt.Sprintf("XID %d", f.Code)
 	}
 	return string(f.Kind)
+}
+
+// cause is a fault in a few words.
+func cause(f device.Fault) string {
+	if f.Kind == device.FaultXID {
+		xid := device.DescribeXID(f.Code)
+		return fmt.Sprintf("XID %d, %s", xid.Code, xid.Name)
+	}
+	return faultText(f)
 }
 
 func faultSeverity(c device.FaultClass) gpu.Severity {

@@ -165,13 +165,13 @@ timeline:
 		text  string
 	}
 	want := []seen{
-		{0, "SIM-h200-0", device.FaultXID, 13, 5000001, device.ClassApplication, "XID 13: graphics engine exception"},
-		{5 * time.Second, "SIM-h200-0", device.FaultECCCorrected, 0, 0, device.ClassNote, "3 memory errors were corrected"},
-		{5 * time.Second, "SIM-h200-0", device.FaultECCUncorrected, 0, 0, device.ClassDevice, "1 memory errors could not be corrected"},
-		{5 * time.Second, "SIM-h200-1", device.FaultXID, 79, 0, device.ClassDevice, "XID 79: the GPU has fallen off the bus"},
-		{7 * time.Second, "SIM-h200-0", device.FaultXID, 555, 0, device.ClassNote, "XID 555"},
-		{17 * time.Second, "SIM-h200-0", device.FaultXID, 555, 0, device.ClassNote, "XID 555"},
-		{27 * time.Second, "SIM-h200-0", device.FaultXID, 555, 0, device.ClassNote, "XID 555"},
+		{0, "SIM-h200-0", device.FaultXID, 13, 5000001, device.ClassApplication, device.DescribeXID(13).String()},
+		{5 * time.Second, "SIM-h200-0", device.FaultECCCorrected, 0, 0, device.ClassNote, "3 memory errors corrected"},
+		{5 * time.Second, "SIM-h200-0", device.FaultECCUncorrected, 0, 0, device.ClassDevice, "a memory error that could not be corrected"},
+		{5 * time.Second, "SIM-h200-1", device.FaultXID, 79, 0, device.ClassDevice, device.DescribeXID(79).String()},
+		{7 * time.Second, "SIM-h200-0", device.FaultXID, 555, 0, device.ClassNote, device.DescribeXID(555).String()},
+		{17 * time.Second, "SIM-h200-0", device.FaultXID, 555, 0, device.ClassNote, device.DescribeXID(555).String()},
+		{27 * time.Second, "SIM-h200-0", device.FaultXID, 555, 0, device.ClassNote, device.DescribeXID(555).String()},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

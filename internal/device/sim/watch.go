@@ -53,40 +53,19 @@ func (f fault) report(uuid string, when time.Time) device.Fault {
 	r := device.Fault{GPU: uuid, Time: when, Kind: f.kind, Code: f.code, PID: f.pid}
 	switch f.kind {
 	case device.FaultECCCorrected:
-		r.Class, r.Text = device.ClassNote, fmt.Sprintf("%d memory errors were corrected", f.count)
+		r.Class, r.Text = device.ClassNote, errorsOf(f.count)+" corrected"
 	case device.FaultECCUncorrected:
-		r.Class, r.Text = device.ClassDevice, fmt.Sprintf("%d memory errors could not be corrected", f.count)
+		r.Class, r.Text = device.ClassDevice, errorsOf(f.count)+" that could not be corrected"
 	default:
-		r.Class, r.Text = classify(f.code)
+		xid := device.DescribeXID(f.code)
+		r.Class, r.Text = xid.Class, xid.String()
 	}
 	return r
 }
 
-// classify says whose fault an XID is and what it means. It knows the codes
-// that people are likely to script.
-func classify(xid int) (device.FaultClass, string) {
-	application := map[int]string{
-		13: "graphics engine exception",
-		31: "memory page fault",
-		43: "the application stopped the GPU's processing",
-		45: "the application was ended and its channels cleaned up",
-		68: "video processor exception",
+func errorsOf(count int64) string {
+	if count == 1 {
+		return "a memory error"
 	}
-	dev := map[int]string{
-		48:  "double-bit memory error",
-		62:  "internal micro-controller halt",
-		64:  "a row of memory could not be retired",
-		74:  "NVLink error",
-		79:  "the GPU has fallen off the bus",
-		92:  "high rate of single-bit memory errors",
-		95:  "uncontained memory error",
-		119: "the GPU's system processor did not answer",
-	}
-	if text, ok := application[xid]; ok {
-		return device.ClassApplication, fmt.Sprintf("XID %d: %s", xid, text)
-	}
-	if text, ok := dev[xid]; ok {
-		return device.ClassDevice, fmt.Sprintf("XID %d: %s", xid, text)
-	}
-	return device.ClassNote, fmt.Sprintf("XID %d", xid)
+	return fmt.Sprintf("%d memory errors", count)
 }

@@ -1,0 +1,47 @@
+package daemon
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/hooks"
+)
+
+// openHooks makes what tells the outside of events.
+func (d *Daemon) openHooks(o Options, host string, publish func(gpu.Event), count func(string, hooks.Status)) {
+	d.hooks = hooks.New(hooks.Options{
+		Hooks: hooking(o.Settings.Config), Log: d.events, Event: publish, Count: count,
+		Output: func(hook, output string) { d.log.Info("a hook wrote something", "hook", hook, "output", output) },
+		Host:   host, Version: o.Version, Environ: hookEnviron(os.Environ()),
+	})
+}
+
+// hooking translates the hooks of the configuration, in the order of their
+// names.
+func hooking(c config.Config) []hooks.Hook {
+	var list []hooks.Hook
+	for _, name := range slices.Sorted(maps.Keys(c.Hooks)) {
+		h := c.Hooks[name]
+		hook := hooks.Hook{
+			Name: name, URL: h.URL, Secret: h.Secret, Command: h.Command, Severity: gpu.Severity(h.Severity), Timeout: h.Timeout,
+		}
+		for _, code := range h.Codes {
+			hook.Codes = append(hook.Codes, gpu.EventCode(code))
+		}
+		list = append(list, hook)
+	}
+	return list
+}
+
+// hookEnviron is the environment of commands: ours, without what is secret and
+// without the socket on which systemd listens to us.
+func hookEnviron(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains([]string{"BERTH_TOKEN", "BERTH_DAEMON_TOKEN", "NOTIFY_SOCKET"}, name)
+	})
+}

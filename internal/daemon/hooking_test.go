@@ -1,0 +1,50 @@
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// A daemon with two devices tells a hook of both, from the very start.
+func TestEventsReachAHook(t *testing.T) {
+	told := make(chan gpu.Event, 16)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var e gpu.Event
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+			t.Error(err)
+		}
+		told <- e
+	}))
+	t.Cleanup(receiver.Close)
+	p := newPlace(t, "sim:2")
+	p.file = filepath.Join(p.dir, "berth.yaml")
+	text := fmt.Sprintf("hooks:\n  chat:\n    url: %s\n    codes: [device_found]\n    severity: info\n", receiver.URL)
+	if err := os.WriteFile(p.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stop := p.start(t)
+	for range 2 {
+		if e := <-told; e.Code != gpu.EventDeviceFound || e.GPU == "" || e.ID == 0 {
+			t.Errorf("told of %+v", e)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCommandsDoNotInheritSecrets(t *testing.T) {
+	got := hookEnviron([]string{"PATH=/bin", "BERTH_TOKEN=hush", "BERTH_DAEMON_TOKEN=hush", "NOTIFY_SOCKET=/run/x", "HOME=/root"})
+	if diff := cmp.Diff([]string{"PATH=/bin", "HOME=/root"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
