@@ -35,6 +35,7 @@ type launcher struct {
 // start a program, the bare one first.
 func launchers(t *testing.T) ([]launcher, *client.Client) {
 	t.Helper()
+	heedSignals(t)
 	dir, err := os.MkdirTemp("", "b") // short: the path of a socket is limited
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +84,22 @@ func launchers(t *testing.T) ([]launcher, *client.Client) {
 		{"exec", []string{berth, "exec", "--memory", "1GiB", "--"}, env},
 		{"exec without a head start", []string{berth, "exec", "--memory", "1GiB", "--"}, append(env, "BERTH_NO_HEADSTART=1")},
 	}, c
+}
+
+// heedSignals lets the programs that are started have their signals, also where
+// whoever runs the tests has them ignored: what is handled here is at its default
+// there.
+func heedSignals(t *testing.T) {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} { // Go takes over the others anyway
+		if signal.Ignored(s) {
+			handled := make(chan os.Signal, 1)
+			signal.Notify(handled, s)
+			t.Cleanup(func() {
+				signal.Stop(handled)
+				signal.Ignore(s)
+			})
+		}
+	}
 }
 
 func (l launcher) command(program ...string) *exec.Cmd {
@@ -167,9 +184,6 @@ func TestSignals(t *testing.T) {
 		"a request that it takes its time for": {`trap "echo bye; exit 0" TERM; echo ready; while :; do sleep 0.01; done`, syscall.SIGTERM},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if signal.Ignored(test.signal) {
-				t.Skip("whoever runs this test has it ignored, and so would every program")
-			}
 			sameForAll(t, ways, func(t *testing.T, l launcher) string {
 				cmd := l.command("sh", "-c", test.script)
 				out, err := cmd.StdoutPipe()
@@ -192,11 +206,7 @@ func TestSignals(t *testing.T) {
 		})
 	}
 	// Whatever ended them, their leases are gone.
-	for all, err := c.Leases(t.Context()); len(all.Leases) > 0 || err != nil; all, err = c.Leases(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	look(t, c, "no lease", func(all api.Leases) bool { return len(all.Leases) == 0 })
 }
 
 func TestPipes(t *testing.T) {
@@ -350,7 +360,7 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 			}
 			got := ending(cmd.Wait())
 			if want := map[syscall.Signal]string{
-				syscall.SIGINT: "exit 130", syscall.SIGTERM: "exit 130", syscall.SIGKILL: "killed by killed",
+				syscall.SIGINT: "exit 130", syscall.SIGTERM: "exit 143", syscall.SIGKILL: "killed by killed",
 			}[signal]; got != want {
 				t.Errorf("%s: %v: %s, want %s\n%s", l.name, signal, got, want, told.Bytes())
 			}
@@ -368,15 +378,84 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 // queue waits until so many requests wait.
 func queue(t *testing.T, c *client.Client, n int) {
 	t.Helper()
+	look(t, c, fmt.Sprint(n, " requests"), func(all api.Leases) bool { return len(all.Waiting) == n })
+}
+
+// look waits until leases and requests are as they should be.
+func look(t *testing.T, c *client.Client, what string, good func(api.Leases) bool) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for {
 		all, err := c.Leases(ctx)
 		if err != nil {
+			t.Fatalf("wait for %s: %v", what, err)
+		}
+		if good(all) {
+			return
+		}
+	}
+}
+
+// A signal that is ignored does not end the waiting either.
+func TestIgnoredWhileWaiting(t *testing.T) {
+	ways, c := launchers(t)
+	all, err := c.StatusAll(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range ways[1:] {
+		holder, err := c.Hold(t.Context(), api.LeaseRequest{ID: "all of it", Memory: all.GPUs[0].Device.MemoryTotal - 2048})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if len(all.Waiting) == n {
-			return
+		cmd := exec.Command("sh", "-c", `trap '' INT TERM; exec "$@"`, "sh", l.with[0], "exec", "--memory", "10GiB", "--timeout", "10m", "--", "echo", "ran")
+		cmd.Env = l.env
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		queue(t, c, 1)
+		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+		}
+		holder.Close()
+		if got := ending(cmd.Wait()); got != "exit 0" || !strings.HasSuffix(out.String(), "ran\n") {
+			t.Errorf("%s: %s\n%s", l.name, got, out.Bytes())
+		}
+		look(t, c, "no lease", func(all api.Leases) bool { return len(all.Leases) == 0 })
+	}
+}
+
+// A daemon that is there and does not answer is told of, and not waited for.
+func TestDaemonThatHangs(t *testing.T) {
+	dir, err := os.MkdirTemp("", "b") // short: the path of a socket is limited
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	berth, socket := filepath.Join(dir, "berth"), filepath.Join(dir, "s")
+	if err := os.Symlink(self, berth); err != nil {
+		t.Fatal(err)
+	}
+	hung, err := net.Listen("unix", socket) // connections are made, and nobody takes them
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hung.Close() })
+	for _, name := range []string{"BERTH_SOMETHING", "BERTH_NO_HEADSTART"} {
+		cmd := exec.Command(berth, "exec", "--timeout", "1", "--", "echo", "ran")
+		cmd.Env = append(os.Environ(), "BERTH_SOCKET="+socket, "BERTH_PATIENCE=1", name+"=1")
+		out, err := cmd.CombinedOutput()
+		if got := ending(err); got != "exit 3" || !strings.Contains(string(out), "no answer within 1s") || !strings.Contains(string(out), "BERTH_PATIENCE") {
+			t.Errorf("with %s: %s\n%s", name, got, out)
 		}
 	}
 }

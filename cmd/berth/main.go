@@ -25,10 +25,29 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(os.Interrupt, syscall.SIGTERM)
 	code := cli.Run(ctx, world(), os.Args[1:])
 	stop()
 	os.Exit(code)
+}
+
+// untilSignal is a context that ends with the first of these signals, which is
+// its cause.
+func untilSignal(signals ...os.Signal) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, signals...)
+	go func() {
+		select {
+		case s := <-came:
+			cancel(&cli.SignalError{Signal: s.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(came)
+		cancel(nil)
+	}
 }
 
 // world is this machine, as the commands see it.

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"berth": main, "session": session})
+	testscript.Main(m, map[string]func(){"berth": main, "session": session, "batchworker": batchWorker})
 }
 
 // TestScripts runs the whole binary, daemon and commands, in each script's own

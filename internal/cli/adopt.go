@@ -23,12 +23,16 @@ func newAdopt(a *app) *cobra.Command {
 		GroupID: groupLeases,
 		Long: `Put a process that already uses GPUs under a lease that ends with it. Unless it
 is said otherwise, the lease covers what the process and its children use now,
-on every GPU they are seen on. It takes no more than is taken already, so it is
-granted also where there is no room left.`,
+on every GPU they are seen on, and a margin of a tenth and at least 256 MiB. It
+is granted also where there is no room left, without the margin then. Neither
+the daemon nor a process that it descends from can be adopted.`,
 		Example: `  berth adopt --pid 4711
   berth adopt --pid 4711 --service notebook --memory 8GiB --gpu 0`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("pid") {
+				return usage("say which process: --pid PID")
+			}
 			o.request.Memory = gpu.MiB(o.memory)
 			return o.run(cmd.Context())
 		},
@@ -45,7 +49,7 @@ granted also where there is no room left.`,
 
 func (o *adoptOptions) run(ctx context.Context) error {
 	if o.request.PID <= 0 {
-		return usage("say which process: --pid PID")
+		return usage("there is no process %d: --pid takes a number above 0", o.request.PID)
 	}
 	c, err := o.daemon(ctx)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -46,6 +48,7 @@ SERVICE-3, ... that is free.`,
 	flags.Var(&o.timeout, "timeout", "`TIME` to wait for room, as in 30s")
 	priority := flags.Int("priority", 0, "`NUMBER`; higher goes first among those who wait\n(default that of the service)")
 	gpuCompletion(a, cmd)
+	cmd.SetFlagErrorFunc(negative)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("priority") {
 			o.request.Priority = gpu.Some(*priority)
@@ -124,11 +127,30 @@ func (o *allocateOptions) advise(err error) error {
 	if !errors.As(err, &problem) || problem.Extra["possible"] != true {
 		return err
 	}
-	hint := fmt.Sprintf("see who holds what: berth explain --slots 0 --memory %d", int64(o.request.Memory))
+	hint := fmt.Sprintf("see who holds what: berth explain --slots 0 --memory %d --service %s", int64(o.request.Memory), quoted(o.request.Service))
 	if o.request.GPU != "" {
 		hint += " --gpu " + o.request.GPU
 	}
 	return &hintedError{err, hint}
+}
+
+// quoted is a word as a shell takes it for one.
+func quoted(word string) string {
+	if strings.ContainsFunc(word, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("-_.:/@", c)
+	}) {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}
+
+// negative takes what looks like a flag and is a number below zero for what it
+// is.
+func negative(_ *cobra.Command, err error) error {
+	if _, number, found := strings.Cut(err.Error(), "' in -"); found && number != "" && unicode.IsDigit(rune(number[0])) {
+		return usage("%q is not a positive amount of memory", "-"+number)
+	}
+	return err
 }
 
 // isProblem reports whether the daemon refused with this code.

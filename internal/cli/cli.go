@@ -38,7 +38,7 @@ BERTH_SOCKET, or by --url (BERTH_URL) with BERTH_TOKEN, and else at its usual
 place. With no daemon running, commands that only look still work.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 refused by the
-daemon, 130 interrupted.`
+daemon, 130 interrupted, 143 terminated.`
 
 // The groups of the help page.
 const (

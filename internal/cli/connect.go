@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,12 @@ import (
 )
 
 // patience is how long the daemon may take for one answer.
-const patience = 10 * time.Second
+func (a *app) patience() time.Duration {
+	if seconds, err := strconv.Atoi(a.Getenv("BERTH_PATIENCE")); err == nil && seconds > 0 {
+		return time.Duration(seconds) * time.Second
+	}
+	return 10 * time.Second
+}
 
 // client finds the daemon without asking whether it is there.
 func (a *app) client() (*client.Client, error) {
@@ -21,7 +27,7 @@ func (a *app) client() (*client.Client, error) {
 		return nil, usage("give --socket or --url, not both")
 	}
 	c, err := client.Find(client.Options{
-		Socket: a.socket, URL: a.url, Timeout: patience,
+		Socket: a.socket, URL: a.url, Timeout: a.patience(),
 		Retry: func(error, time.Duration) {
 			a.lost("the connection to the daemon broke")
 		},

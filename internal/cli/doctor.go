@@ -64,11 +64,8 @@ func (o *doctorOptions) findings(ctx context.Context) []Finding {
 	found = append(found, finding)
 	running, daemon := o.daemonFindings(ctx)
 	found = append(found, daemon...)
-	if settings != nil {
-		found = append(found, o.stateDir(settings.Config.Daemon.StateDir, running))
-		if !running {
-			found = append(found, o.leases(settings.Config.Daemon.StateDir))
-		}
+	if settings != nil && !running { // a daemon that runs knows better, and may have its state elsewhere
+		found = append(found, o.stateDir(settings.Config.Daemon.StateDir), o.leases(settings.Config.Daemon.StateDir))
 	}
 	return append(found, o.unit())
 }

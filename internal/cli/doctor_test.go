@@ -109,10 +109,10 @@ func TestDoctorUnit(t *testing.T) {
 func TestDoctorStateDir(t *testing.T) {
 	dir := t.TempDir()
 	o := &doctorOptions{}
-	hold(t, []Finding{o.stateDir(dir, false), o.stateDir(filepath.Join(dir, "a/b"), false)},
+	hold(t, []Finding{o.stateDir(dir), o.stateDir(filepath.Join(dir, "a/b"))},
 		[]string{"ok " + dir + ", ", "ok " + filepath.Join(dir, "a/b") + ", "})
 	file := filepath.Join(tree(t, map[string]string{"f": ""}), "f")
-	hold(t, []Finding{o.stateDir(filepath.Join(file, "below"), false)}, []string{"broken " + file})
+	hold(t, []Finding{o.stateDir(filepath.Join(file, "below"))}, []string{"broken " + file})
 }
 
 func TestDoctorDaemonTrouble(t *testing.T) {

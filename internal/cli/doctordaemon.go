@@ -26,6 +26,7 @@ func (o *doctorOptions) daemonFindings(ctx context.Context) (running bool, found
 		found = append(found, Finding{Topic: "leases", Grade: Fine,
 			Text: fmt.Sprintf("%s, %d waiting", plural(len(held.Leases), "lease"), len(held.Waiting))})
 	}
+	found = append(found, journalOf(ctx, c))
 	if strays, err := c.Orphans(ctx); err == nil && len(strays.Orphans) > 0 {
 		found = append(found, Finding{"orphans", Notice, plural(len(strays.Orphans), "orphan") + ": processes on a GPU whose lease has ended", "look at them: berth leases --orphans"})
 	}
@@ -38,6 +39,15 @@ func (o *doctorOptions) daemonFindings(ctx context.Context) (running bool, found
 		found = append(found, Finding{"monitoring", Notice, "it is stopped, so all numbers are old", "start it: POST /api/gpu/monitoring/start"})
 	}
 	return true, found
+}
+
+// journalOf asks a daemon whether it can write down what it decides: what it has
+// not written down, it does not grant.
+func journalOf(ctx context.Context, c *client.Client) Finding {
+	if _, err := c.Ready(ctx); err != nil {
+		return Finding{"journal", Broken, err.Error(), "make room on the disk of the state folder, or look at the log of the daemon"}
+	}
+	return Finding{Topic: "journal", Grade: Fine, Text: "can be written"}
 }
 
 func (o *doctorOptions) daemonVersion(all api.StatusAll) Finding {

@@ -12,7 +12,7 @@ import (
 // daemon that runs has it open, and has found them.
 func (o *doctorOptions) leases(stateDir string) Finding {
 	f := Finding{Topic: "journal", Grade: Fine}
-	records, _, err := readJournal(journalDir(stateDir))
+	book, rec, err := readBook(journalDir(stateDir))
 	damage := (*journal.CorruptError)(nil)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -26,10 +26,6 @@ func (o *doctorOptions) leases(stateDir string) Finding {
 	case err != nil:
 		return Finding{"journal", Broken, err.Error(), ""}
 	}
-	held, err := standing(records)
-	if err != nil {
-		return Finding{"journal", Broken, err.Error(), ""}
-	}
-	f.Text = fmt.Sprintf("sound, %s in %s", plural(len(held), "lease"), plural(len(records), "record"))
+	f.Text = fmt.Sprintf("sound, %s in %s", plural(len(book.Leases()), "lease"), plural(rec.SnapshotRecords+rec.LogRecords, "record"))
 	return f
 }

@@ -33,15 +33,13 @@ const (
 	diskFull  = gpu.MiB(16)
 )
 
-// stateDir looks at the folder that must survive a restart. A running daemon
-// has shown that it can write there, and may be another user's.
-func (o *doctorOptions) stateDir(dir string, running bool) Finding {
+// stateDir looks at the folder that must survive a restart, before a daemon uses
+// it.
+func (o *doctorOptions) stateDir(dir string) Finding {
 	f := Finding{Topic: "state", Grade: Fine}
 	place, exists := existing(dir)
-	if !running {
-		if err := unix.Access(place, unix.W_OK|unix.X_OK); err != nil {
-			return Finding{"state", Broken, fmt.Sprintf("%s: %v", place, err), "give serve another folder: berth serve --state-dir DIR"}
-		}
+	if err := unix.Access(place, unix.W_OK|unix.X_OK); err != nil {
+		return Finding{"state", Broken, fmt.Sprintf("%s: %v", place, err), "give serve another folder: berth serve --state-dir DIR"}
 	}
 	var disk unix.Statfs_t
 	if err := unix.Statfs(place, &disk); err != nil {

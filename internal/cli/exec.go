@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/headstart"
 	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/placement"
 )
 
 type execOptions struct {
@@ -31,8 +32,9 @@ ones, is held to its memory as far as that can be enforced here, and its exit
 code and signals are its own. The lease ends with it, also by kill -9.
 
 Without --memory it gets as much as earlier runs of the same name used, and a
-margin; the first time only a slot. If there is no room it waits in the queue;
-Ctrl-C withdraws. Exit code 127: there is no such command, 126: it cannot be
+margin; the first time only a slot. If there is no room it waits in the queue,
+30 s unless --timeout or the daemon's allocation_timeout says otherwise; Ctrl-C
+withdraws. Exit code 127: there is no such command, 126: it cannot be
 run; no lease was taken then. docs/enforcement.md says what holds a program to
 its memory, and what does not.`,
 		Example: `  berth exec --memory 8GiB -- python train.py
@@ -52,8 +54,7 @@ its memory, and what does not.`,
 		flags.Var(&wishValue{&o.wish, f, ""}, f.Name, f.Usage)
 	}
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what it would get and be told; take nothing")
-	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(
-		[]string{"least_loaded", "most_free", "best_fit", "spread", "pack"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("enforce", cobra.FixedCompletions(
 		[]string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None}, cobra.ShellCompDirectiveNoFileComp))
 	gpuCompletion(a, cmd)
@@ -76,15 +77,16 @@ func (v *wishValue) String() string { return v.given }
 func (v *wishValue) Type() string   { return v.flag.Value }
 
 func (o *execOptions) run(ctx context.Context, command []string) error {
-	if o.url != "" {
-		return usage("exec takes no --url: the lease is bound to a process of this machine, so it needs the daemon of this machine")
+	if o.remote() {
+		return usage("exec needs the daemon of this machine, over its socket: the lease is bound to a process here; leave out --url and BERTH_URL")
 	}
+	launch.KeepIgnored() // also while it waits
 	if err := o.wish.Finish(command); err != nil {
 		return usage("%v", err)
 	}
 	// Before the lease is taken: nobody shall wait for a command that is not
 	// there.
-	file, err := launch.Program(command[0], o.Getenv("PATH"))
+	file, err := launch.Program(command[0], launch.PathOf(o.Environ()))
 	if err != nil {
 		return err
 	}
@@ -152,10 +154,10 @@ func (o *execOptions) show(ctx context.Context, c *client.Client, file string) e
 	}
 	if e.Grant == nil {
 		if o.json {
-			return errors.Join(o.printJSON(e), errReported)
+			return errors.Join(o.printJSON(e), errRefused)
 		}
 		fmt.Fprintln(o.Err, strings.Join(gpus.explained(e, o.screen()), "\n"))
-		return errReported
+		return errRefused
 	}
 	ladder := o.ladder(*e.Grant, file)
 	if e.Grant.EnforcedBy == launch.MPS {

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/placement"
 )
 
 type explainOptions struct {
@@ -45,11 +46,10 @@ Nothing is asked for.`,
 	slots := flags.Int("slots", 1, "how `MANY` slots on each GPU")
 	flags.StringVar(&o.request.GPU, "gpu", "", "this `GPU` (index or UUID) and no other")
 	flags.StringVar(&o.request.Where, "where", "", "what the GPU must be like: `CONDITIONS` such as\nname~H200,memory>=40GiB,cc>=8.0,vendor=nvidia")
-	flags.StringVar(&o.request.Policy, "policy", "", "how to `CHOOSE`: least_loaded, most_free, best_fit,\nspread or pack")
+	flags.StringVar(&o.request.Policy, "policy", "", "how to `CHOOSE`:\n"+strings.Join(wrap(strings.Join(placement.PolicyNames(), ", "), 52), "\n"))
 	flags.StringVar(&o.request.Service, "service", "", "`SERVICE` it would be for")
 	priority := flags.Int("priority", 0, "`NUMBER`; higher goes first")
-	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(
-		[]string{"least_loaded", "most_free", "best_fit", "spread", "pack"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
 	gpuCompletion(a, cmd)
 	devicesFlag(cmd, &o.devices)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -59,6 +59,8 @@ Nothing is asked for.`,
 			return usage("give the ID of a request that waits, or flags for one that is not made, not both")
 		case len(args) > 0 && args[0] == "" || len(args) == 0 && !given:
 			return usage("give the ID of a request that waits, or say what you would ask for, as in --memory 4GiB")
+		case o.request.GPUs < 1:
+			return usage("--gpus is %d; ask for one GPU at least", o.request.GPUs)
 		case len(args) > 0:
 			o.id = args[0]
 		}
@@ -147,7 +149,7 @@ func atMost(m gpu.MiB) string {
 	if m == 0 {
 		return "nothing"
 	}
-	return "at most " + m.String()
+	return "at most " + m.Exact()
 }
 
 // together is what stands in the way on several devices alike.

@@ -35,6 +35,7 @@ func newFakeDaemon(host string) *fakeDaemon {
 	d := &fakeDaemon{status: fakeStatus(host), settings: settings}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, api.Ready{Ready: true}) })
 	mux.HandleFunc("GET /api/gpu/status", d.one)
 	mux.HandleFunc("GET /api/gpu/status/all", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.status) })
 	mux.HandleFunc("GET /api/gpu/metrics/history", d.history)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -36,7 +37,7 @@ func (v *secondsValue) Set(text string) error {
 	if err != nil {
 		seconds, err = strconv.ParseFloat(text, 64)
 	}
-	if err != nil || !(seconds >= 0 && seconds <= 1e9) {
+	if err != nil || !(seconds >= 0) || math.IsInf(seconds, 0) { // what is too long, the daemon says
 		return fmt.Errorf("%q is not a length of time: write it like 90s, 10m or 30 (seconds)", text)
 	}
 	v.Opt = gpu.Some(seconds)

@@ -64,35 +64,49 @@ func (o *journalOptions) folder() (string, error) {
 func journalDir(stateDir string) string { return filepath.Join(stateDir, "journal") }
 
 // readJournal reads a journal that a daemon may be writing to: what looks
-// damaged while it does is right at the next try, and damage stays. The records
-// before it are returned too.
-func readJournal(dir string) (records []journal.Record, rec journal.Recovery, err error) {
+// damaged while it does is right at the next try, and damage stays. Begin is
+// called for every try, and returns what takes the records.
+func readJournal(dir string, begin func() func(journal.Record) error) (rec journal.Recovery, err error) {
 	for range 3 {
-		records = nil
-		rec, err = filelog.Read(filelog.Dir(dir), func(r journal.Record) error {
-			r.Data = slices.Clone(r.Data) // it is lent for the call only
-			records = append(records, r)
-			return nil
-		})
+		rec, err = filelog.Read(filelog.Dir(dir), begin())
 		damage := (*journal.CorruptError)(nil)
 		if !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}
+	return rec, err
+}
+
+// readRecords is the records of a journal, whether they make sense or not, up to
+// the damage if there is any.
+func readRecords(dir string) (records []journal.Record, rec journal.Recovery, err error) {
+	rec, err = readJournal(dir, func() func(journal.Record) error {
+		records = nil
+		return func(r journal.Record) error {
+			r.Data = slices.Clone(r.Data) // it is lent for the call only
+			records = append(records, r)
+			return nil
+		}
+	})
 	return records, rec, err
 }
 
-// standing is the leases that records leave, oldest first.
-func standing(records []journal.Record) ([]*lease.Lease, error) {
-	book := lease.New()
-	for _, r := range records {
-		record, err := lease.DecodeRecord(r.Data)
-		if err == nil {
-			err = book.Replay(&record)
+// readBook is the book that a journal describes.
+func readBook(dir string) (book *lease.Book, rec journal.Recovery, err error) {
+	rec, err = readJournal(dir, func() func(journal.Record) error {
+		book = lease.New()
+		return believe(book)
+	})
+	return book, rec, err
+}
+
+// believe takes records into a book, and says which cannot be true.
+func believe(book *lease.Book) func(journal.Record) error {
+	return func(r journal.Record) error {
+		_, err := book.Read(r.Data)
+		if newer := (*lease.VersionError)(nil); err != nil && !errors.As(err, &newer) {
+			return fmt.Errorf("%w: %w", journal.ErrContradiction, err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("record %d of the journal: %w", r.Seq, err)
-		}
+		return err
 	}
-	return book.Leases(), nil
 }

@@ -45,7 +45,7 @@ func (o *journalRepairOptions) run() error {
 	if err != nil {
 		return err
 	}
-	salvaged, err := filelog.Salvage(filelog.Dir(dir))
+	salvaged, err := filelog.Salvage(filelog.Dir(dir), believe(lease.New()))
 	if locked := (*journal.LockedError)(nil); errors.As(err, &locked) {
 		who := "a daemon"
 		if locked.PID != 0 {
@@ -89,16 +89,15 @@ func skipFences(dir string) error {
 
 // ids are the leases that a journal leaves standing.
 func ids(dir string) ([]string, error) {
-	records, _, err := readJournal(dir)
+	book, _, err := readBook(dir)
 	if err != nil {
 		return nil, err
 	}
-	all, err := standing(records)
 	found := []string{}
-	for _, l := range all {
+	for _, l := range book.Leases() {
 		found = append(found, l.ID)
 	}
-	return found, err
+	return found, nil
 }
 
 func (o *journalRepairOptions) show(did repaired) error {

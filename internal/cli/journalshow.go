@@ -34,7 +34,7 @@ func (o *journalShowOptions) run() error {
 	if err != nil {
 		return err
 	}
-	records, rec, damage := readJournal(dir)
+	records, rec, damage := readRecords(dir)
 	if err := o.records(records); err != nil {
 		return err
 	}

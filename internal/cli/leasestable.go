@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -92,13 +93,13 @@ func leasedCell(l api.Lease, p api.LeasePart) cell {
 	used, leased := "-", "-"
 	measured, seen := p.Measured.Get()
 	if seen {
-		used = gib(measured)
+		used = some(measured)
 	}
 	if l.State == "parked" {
 		used = "parked"
 	}
 	if p.Memory > 0 {
-		leased = gib(p.Memory)
+		leased = some(p.Memory)
 	}
 	c := cell{text: fmt.Sprintf("%4s/%s", used, leased)}
 	if p.Memory > 0 && measured > p.Memory {
@@ -107,13 +108,21 @@ func leasedCell(l api.Lease, p api.LeasePart) cell {
 	return c
 }
 
+// some is an amount of GiB that is not written as nothing unless it is.
+func some(m gpu.MiB) string {
+	if text := gib(m); text != "0.0" || m == 0 {
+		return text
+	}
+	return "<0.1"
+}
+
 // until is what ends a lease, in a word or two.
 func until(l api.Lease, now time.Time) string {
 	switch {
 	case l.Expires != nil:
 		return "in " + span(l.Expires.Sub(now))
 	case l.Binding == "process":
-		return "pid " + strconv.Itoa(l.Holder.PID)
+		return "pid " + strconv.Itoa(cmp.Or(l.Heir, l.Holder.PID))
 	}
 	return "release"
 }

@@ -65,7 +65,7 @@ func TestFlagValues(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %v", text, v.Or(-1), err, want)
 		}
 	}
-	for _, text := range []string{"", "soon", "-1", "-1s", "NaN", "Inf", "1e10"} {
+	for _, text := range []string{"", "soon", "-1", "-1s", "NaN", "Inf", "1e400"} {
 		if err := new(secondsValue).Set(text); err == nil {
 			t.Errorf("%q was taken for a length of time", text)
 		}
@@ -77,6 +77,31 @@ func TestFlagValues(t *testing.T) {
 	for _, text := range []string{"", "0", "-1", "1.5", "much"} {
 		if err := v.Set(text); err == nil {
 			t.Errorf("%q was taken for memory", text)
+		}
+	}
+}
+
+// A small amount is not written as nothing.
+func TestSmallLeases(t *testing.T) {
+	for memory, want := range map[gpu.MiB]string{20: "   -/<0.1", 51: "   -/<0.1", 300: "   -/0.3", 0: "   -/-"} {
+		if got := leasedCell(api.Lease{}, api.LeasePart{Memory: memory}).text; got != want {
+			t.Errorf("%s is written %q, want %q", memory, got, want)
+		}
+	}
+}
+
+// Whoever waits for a quota is told its place once.
+func TestPlaceIsSaidOnce(t *testing.T) {
+	e := api.Explanation{Position: 2, Text: "The quota is used up. It is number 2 in the queue."}
+	if got := (indexes{}).why(e); got != "The quota is used up." {
+		t.Errorf("said %q", got)
+	}
+}
+
+func TestQuoted(t *testing.T) {
+	for word, want := range map[string]string{"embedder-1": "embedder-1", "a b": "'a b'", "it's": `'it'\''s'`, "größe": "größe"} {
+		if got := quoted(word); got != want {
+			t.Errorf("%s is quoted as %s, want %s", word, got, want)
 		}
 	}
 }

@@ -109,11 +109,13 @@ func (o *planOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	file, err := pipeline.Parse(o.name(), text)
-	if err != nil {
-		return err
-	}
-	if o.start {
+	file, wrong := pipeline.Parse(o.name(), text)
+	switch {
+	case file == nil:
+		return wrong
+	case wrong != nil:
+		return o.refuse(ctx, file, text, wrong)
+	case o.start:
 		return o.runFile(ctx, file, text)
 	}
 	v, err := o.view(ctx, o.devices)
@@ -128,10 +130,22 @@ func (o *planOptions) run(ctx context.Context) error {
 	return o.printPlan(plan)
 }
 
-// maxFile is more than any pipeline file may have; the reader of those says how
-// much that is.
-const maxFile = 64 << 20
+// refuse says what is wrong with a file, and what else would be once that is
+// mended, if there is somebody to ask.
+func (o *planOptions) refuse(ctx context.Context, file *pipeline.File, text []byte, wrong error) error {
+	v, err := o.view(ctx, o.devices)
+	if err != nil {
+		return wrong
+	}
+	defer v.close()
+	_, err = o.compile(ctx, v.Client, file, text)
+	if all := (*pipeline.Error)(nil); errors.As(err, &all) || ctx.Err() != nil {
+		return err
+	}
+	return wrong
+}
 
+// read reads no more than shows that a file is too large.
 func (o *planOptions) read() ([]byte, error) {
 	in := o.In
 	if o.path != "-" {
@@ -142,7 +156,7 @@ func (o *planOptions) read() ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxFile))
+	text, err := io.ReadAll(io.LimitReader(in, pipeline.MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the pipelines: %w", err)
 	}

@@ -47,7 +47,7 @@ func TestProgressInLines(t *testing.T) {
 	p.end([]runner.Result{first, second})
 	want := `berth: plate.yaml: 2 runs, 2 side by side on GPUs, 1 wave
 berth: well[0] starts on GPU 0
-berth: well[1] starts on GPU 1 and not on GPU 0: GPU 0: it is full
+berth: well[1] starts on GPU 1, and not as planned: GPU 0: it is full
 berth: well[0] is done after 12 s
 berth: well[1] failed after 12 s: exit status 3
 berth: 2 runs in 0.0 s: 1 done, 1 failed; 1 on the GPU of the plan, 1 on another
@@ -137,7 +137,7 @@ func TestRefusalInTheWordsOfTheFile(t *testing.T) {
 	o := &planOptions{app: &app{}, path: "a.yaml"}
 	problems := []any{map[string]any{"code": "no_gpu", "line": 4.0, "pipeline": "p", "step": "s", "reason": "it needs a GPU", "remedy": "buy one"}}
 	refused := &api.Problem{Status: 422, Code: "plan_refused", Extra: map[string]any{"problems": problems}}
-	want := "compile a.yaml: 1 problem\n  line 4: pipeline \"p\", step \"s\": it needs a GPU\n    buy one"
+	want := "compile a.yaml: 1 problem\n  line 4: pipeline \"p\", step \"s\": it needs a GPU\n    → buy one"
 	wrong := (*pipeline.Error)(nil)
 	if err := o.asRead(refused); !errors.As(err, &wrong) || err.Error() != want {
 		t.Errorf("refusal is %v", err)

@@ -14,11 +14,11 @@ import (
 // it to its lease and what tells it which run it is.
 func (s *starter) order(run api.PlannedRun, placed api.RunningRun) runner.Order {
 	o := s.commands[placed.Pipeline]
-	own := []string{"BERTH_PIPELINE=" + placed.Pipeline, "BERTH_RUN=" + run.Name, "BERTH_PLAN=" + s.planFile}
-	env := replaced(s.Environ(), own...)
+	o.Plan = s.planFile.Path()
+	env := replaced(s.Environ(), "BERTH_PIPELINE="+placed.Pipeline, "BERTH_RUN="+run.Name, "BERTH_PLAN")
 	if placed.Lease == nil {
 		// It needs no GPU and sees none, and is under no lease either.
-		o.Env = replaced(env, "CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "BERTH_LEASE", "BERTH_FENCE", "BERTH_GPUS", "BERTH_MEMORY_MB")
+		o.Env = replaced(env, "CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "BERTH_LEASE", "BERTH_FENCE", "BERTH_GPUS", "BERTH_MEMORY_MB", "BERTH_CONTEXT_MB")
 		return o
 	}
 	about := placed.Lease.Launch

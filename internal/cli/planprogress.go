@@ -54,7 +54,7 @@ func (p *progress) started(r runner.Result) {
 	case api.PlacedAsPlanned:
 		p.say("%s starts on %s", clean(r.Name), p.where(r))
 	case api.PlacedElsewhere:
-		p.say("%s starts on %s and not on %s: %s", clean(r.Name), p.where(r), p.gpus.of(r.Planned), clean(r.Reason))
+		p.say("%s starts on %s, and not as planned: %s", clean(r.Name), p.where(r), clean(r.Reason))
 	default:
 		p.say("%s starts, without a GPU", clean(r.Name))
 	}

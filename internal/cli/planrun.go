@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -87,20 +86,20 @@ type starter struct {
 	*planOptions
 	client   *client.Client
 	plan     api.Plan
-	planFile string // the plan as JSON, for whoever is started
+	planFile runner.PlanFile // for whoever is started
 	commands map[string]runner.Order
 	progress *progress
 }
 
-func (s *starter) run(ctx context.Context) error {
-	if err := s.writePlan(); err != nil {
+func (s *starter) run(ctx context.Context) (err error) {
+	if s.planFile, err = runner.NewPlanFile(s.plan); err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(s.planFile) }()
+	defer s.planFile.Close()
 	s.progress.begin()
 	results := runner.Run(ctx, runner.Options{
 		Plan: s.plan, Self: []string{"berth", becomeCommand}, Grace: stopGrace, CPUs: s.CPUs,
-		Order: s.order, Output: s.progress.output, Lease: s.lease, Again: s.again,
+		Order: s.order, Input: s.input(), Output: s.progress.output, Lease: s.lease, Again: s.again,
 		Started: s.progress.started, Ended: s.progress.ended,
 	})
 	s.progress.end(results)
@@ -120,19 +119,14 @@ func (s *starter) run(ctx context.Context) error {
 	return nil
 }
 
-// writePlan leaves the plan where the runs can read it.
-func (s *starter) writePlan() error {
-	f, err := os.CreateTemp("", "berth-plan-*.json")
-	if err != nil {
-		return fmt.Errorf("write the plan for the runs: %w", err)
+// input is what a run reads that is alone: our own standard input, unless that
+// was the file with the pipelines.
+func (s *starter) input() *os.File {
+	in, _ := s.In.(*os.File)
+	if s.path == "-" {
+		return nil
 	}
-	s.planFile = f.Name()
-	err = errors.Join(json.NewEncoder(f).Encode(s.plan), f.Close())
-	if err != nil {
-		_ = os.Remove(s.planFile)
-		return fmt.Errorf("write the plan for the runs: %w", err)
-	}
-	return nil
+	return in
 }
 
 // lease takes the lease of one run, bound to its process. The daemon needs no

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
@@ -12,18 +13,29 @@ import (
 	"github.com/berth-gpu/berth/internal/pipeline"
 )
 
-// The exit codes; scripts rely on them.
+// The exit codes; scripts rely on them. Other signals than an interrupt give
+// exitSignal and their number, as in a shell.
 const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
 	exitNoDaemon    = 3
 	exitRefused     = 4
+	exitSignal      = 128
 	exitInterrupted = 130
 )
 
-// errReported is a failure that the command has already shown in full.
-var errReported = errors.New("failed")
+// errReported is a failure that the command has already shown in full;
+// errRefused is one that is a refusal.
+var (
+	errReported = errors.New("failed")
+	errRefused  = fmt.Errorf("refused: %w", errReported)
+)
+
+// SignalError is why a context ended that a signal ends.
+type SignalError struct{ Signal syscall.Signal }
+
+func (e *SignalError) Error() string { return e.Signal.String() + " signal received" }
 
 // usageError is a command line that cannot be meant.
 type usageError struct{ text string }
@@ -49,7 +61,7 @@ func (a *app) isUsage(err error) bool {
 }
 
 func (a *app) exitCode(ctx context.Context, err error) int {
-	program := (*launch.ProgramError)(nil)
+	program, signal := (*launch.ProgramError)(nil), (*SignalError)(nil)
 	missing, problem, wrong := (*client.NoDaemonError)(nil), (*api.Problem)(nil), (*pipeline.Error)(nil)
 	switch {
 	case err == nil:
@@ -58,14 +70,22 @@ func (a *app) exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case errors.As(err, &program):
 		return program.Exit
-	case errors.As(err, &missing):
+	case errors.As(err, &missing), isUnanswered(err):
 		return exitNoDaemon
-	case errors.As(err, &problem) && problem.Status < 500, errors.As(err, &wrong):
+	case errors.As(err, &problem) && problem.Status < 500, errors.As(err, &wrong), errors.Is(err, errRefused):
 		return exitRefused
+	case isInterrupted(ctx, err) && errors.As(context.Cause(ctx), &signal):
+		return exitSignal + int(signal.Signal)
 	case isInterrupted(ctx, err):
 		return exitInterrupted
 	}
 	return exitFailed
+}
+
+// isUnanswered reports whether the daemon did not answer in time.
+func isUnanswered(err error) bool {
+	silent := (*client.NoAnswerError)(nil)
+	return errors.As(err, &silent)
 }
 
 func isInterrupted(ctx context.Context, err error) bool {
@@ -94,6 +114,8 @@ func (a *app) nextStep(err error) string {
 		return hinted.Hint()
 	case a.isUsage(err):
 		return "see: berth --help, or --help after the command"
+	case isUnanswered(err):
+		return "the daemon hangs, or is out of reach: see its log; BERTH_PATIENCE=60 waits longer"
 	}
 	return ""
 }

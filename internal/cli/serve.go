@@ -11,7 +11,7 @@ import (
 func serveFlags() map[string]string {
 	return map[string]string{
 		"devices": "daemon.devices", "state-dir": "daemon.state_dir",
-		"socket": "daemon.socket", "listen": "daemon.listen",
+		"socket": "daemon.socket", "listen": "daemon.listen", "log-level": "daemon.log_level",
 	}
 }
 
@@ -44,6 +44,7 @@ what is in force and where it comes from.`,
 	flags.String("state-dir", "", "`FOLDER` for what must survive a restart")
 	flags.String("socket", "", "`PATH` of the Unix socket to listen on")
 	flags.String("listen", "", "TCP `ADDRESS` to listen on; empty for none")
+	flags.String("log-level", "", "`LEVEL` from which on to say something: debug, info,\nwarn or error")
 	_ = cmd.RegisterFlagCompletionFunc("devices", completeDevices)
 	_ = cmd.MarkFlagDirname("state-dir")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")

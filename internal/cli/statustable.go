@@ -114,7 +114,8 @@ func deviceRow(d api.Status, leasable api.DeviceAvailable, l layout) []cell {
 // measured is what is known about a device now. The last sample of one that
 // does not answer is history.
 func measured(d api.Status) gpu.Sample {
-	if d.Sample == nil || d.State == gpu.Unavailable {
+	answers := d.State != gpu.Unavailable || d.Health == gpu.Unhealthy // in quarantine, and still measured
+	if d.Sample == nil || !answers {
 		return gpu.Sample{MemoryTotal: gpu.Some(d.Device.MemoryTotal)}
 	}
 	return *d.Sample

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -20,8 +21,10 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus index
 		err   error
 	}
 	done := make(chan outcome, 1)
+	asking, leave := context.WithCancel(ctx)
+	defer leave()
 	go func() {
-		granted, err := ask(ctx)
+		granted, err := ask(asking)
 		done <- outcome{granted, err}
 	}()
 	note := notice{app: a, id: id, gpus: gpus, since: a.Now()}
@@ -36,7 +39,12 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus index
 			}
 			return o.lease, o.err
 		case <-tick.C:
-			if e, err := c.ExplainWaiting(ctx, id); err == nil && e.Position > 0 {
+			e, err := c.ExplainWaiting(ctx, id)
+			if isUnanswered(err) { // nor will it answer the request
+				note.wipe()
+				return api.Lease{}, err
+			}
+			if err == nil && e.Position > 0 {
 				note.say(e)
 			}
 		}
@@ -87,8 +95,8 @@ func (x indexes) why(e api.Explanation) string {
 		}
 		able[o.GPU] = true
 	}
-	if len(able) == 0 {
-		return clean(e.Text)
+	if len(able) == 0 { // its place in the queue has been said
+		return clean(strings.TrimSuffix(e.Text, fmt.Sprintf(" It is number %d in the queue.", e.Position)))
 	}
 	text := x.of(first.GPU) + " " + clean(first.Text)
 	if others := len(able) - 1; others > 0 {

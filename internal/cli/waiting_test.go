@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,30 @@ func TestWaitingIsInterrupted(t *testing.T) {
 		a.started = true
 		if code := a.exitCode(ctx, err); code != exitInterrupted {
 			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+// A daemon that hangs will not grant anything either.
+func TestWaitingForADaemonThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, errs, _ := waitingRoom(t, 0, 0)
+		hung := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		c, err := client.New(client.Options{Transport: client.Through(hung), Timeout: a.patience()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := make(chan struct{})
+		_, err = a.await(t.Context(), c, "big", indexes{}, func(ctx context.Context) (api.Lease, error) {
+			<-ctx.Done()
+			close(left)
+			return api.Lease{}, ctx.Err()
+		})
+		<-left
+		a.started = true
+		a.report(err)
+		if code := a.exitCode(t.Context(), err); code != exitNoDaemon || !strings.Contains(errs.String(), "no answer within 10s") || !strings.Contains(errs.String(), "BERTH_PATIENCE") {
+			t.Errorf("exit code %d: %s", code, errs)
 		}
 	})
 }

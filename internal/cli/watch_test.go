@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,6 +134,9 @@ func TestFollowEvents(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
+	terminated, end := context.WithCancelCause(t.Context())
+	end(&SignalError{syscall.SIGTERM})
+	unanswered := fmt.Errorf("x: %w", &client.NoAnswerError{Err: context.DeadlineExceeded})
 	for _, c := range []struct {
 		name    string
 		ctx     context.Context
@@ -148,6 +153,10 @@ func TestExitCodes(t *testing.T) {
 		{"refused", t.Context(), true, &api.Problem{Status: 404}, 4},
 		{"the daemon failed", t.Context(), true, &api.Problem{Status: 500}, 1},
 		{"interrupted", interrupted, true, context.Canceled, 130},
+		{"terminated", terminated, true, context.Cause(terminated), 143},
+		{"refused and shown", t.Context(), true, errRefused, 4},
+		{"the daemon hangs", t.Context(), true, unanswered, 3},
+		{"something else took too long", t.Context(), true, context.DeadlineExceeded, 1},
 		{"canceled by itself", t.Context(), true, context.Canceled, 1},
 	} {
 		a := &app{started: c.started}

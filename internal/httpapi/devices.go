@@ -55,7 +55,7 @@ func (s *server) find(ref string) (monitor.Reading, error) {
 	if len(known) == 0 {
 		return monitor.Reading{}, problem(http.StatusNotFound, "no_device", "There is no GPU here. %s", s.Note())
 	}
-	p := problem(http.StatusNotFound, "unknown_device", "There is no device %q here. Use an index or a UUID from /api/gpu/status/all.", ref)
+	p := problem(http.StatusNotFound, "unknown_device", "There is no device %q here. Use an index or a UUID: berth status and GET /api/gpu/status/all list them.", ref)
 	uuids := make([]string, len(known))
 	for i, r := range known {
 		uuids[i] = r.Device.UUID

@@ -19,12 +19,16 @@ func (s *server) learn(b *api.LeaseRequest, holder lease.Holder) (note string) {
 	if !b.Learned || b.Memory > 0 || b.Name == "" {
 		return ""
 	}
-	e, known := s.History.Find(history.Key{User: holder.User, Name: b.Name})
-	if !known || e.Need() == 0 {
+	var most gpu.MiB // that could ever be leased
+	for _, sum := range s.Ledger.Sums() {
+		most = max(most, sum.Ceiling())
+	}
+	need, peak := s.History.Offer(history.Key{User: holder.User, Name: b.Name}, s.Enforcement().Context, most)
+	if need == 0 {
 		return ""
 	}
-	b.Memory = e.Need()
-	return b.Name + " gets " + b.Memory.String() + ": earlier runs used up to " + e.Peak().String()
+	b.Memory = need
+	return b.Name + " gets " + need.String() + ": earlier runs used up to " + peak.String()
 }
 
 // rung decides who holds a lease to its memory: the strongest that there is, of
@@ -60,15 +64,36 @@ func (s *server) whyNoMPS(b api.LeaseRequest) error {
 	if b.GPUs > 1 {
 		return no("An MPS daemon serves one device, so a lease over several cannot be enforced by it. Ask for one, or use another --enforce.")
 	}
-	for _, r := range s.Monitor.Readings() {
-		if r.Device.Vendor != gpu.NVIDIA || r.Device.Parent != "" || len(r.Device.Instances) > 0 {
-			return no("MPS is for whole NVIDIA devices, and " + r.Device.UUID + " is none.")
-		}
+	if uuid := notForMPS(s.candidates(b.GPU)); uuid != "" {
+		return no("MPS is for whole NVIDIA devices, and " + uuid + " is none. Name another one with --gpu, or use another --enforce.")
 	}
 	if err := mps.Available(); err != nil {
 		return no(upperFirst(err.Error()) + ".")
 	}
 	return nil
+}
+
+// candidates lists the devices that a request may get: the one that it names, or
+// any.
+func (s *server) candidates(named string) []gpu.Device {
+	if r, found := s.Monitor.Find(named); named != "" && found {
+		return []gpu.Device{r.Device}
+	}
+	var all []gpu.Device
+	for _, r := range s.Monitor.Readings() {
+		all = append(all, r.Device)
+	}
+	return all
+}
+
+// notForMPS is the first device that has no MPS; empty if all have.
+func notForMPS(devices []gpu.Device) string {
+	for _, d := range devices {
+		if d.Vendor != gpu.NVIDIA || d.Parent != "" || len(d.Instances) > 0 {
+			return d.UUID
+		}
+	}
+	return ""
 }
 
 // outfit adds to a grant what a launcher needs. If that cannot be had, the

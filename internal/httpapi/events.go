@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,7 +29,7 @@ func (s *server) registerEvents() {
 			"seen in the header Last-Event-ID or in after; where events in between are no longer kept, one with the code gap comes first.",
 		Parameters: []*huma.Param{
 			{Name: "Last-Event-ID", In: "header", Description: "Only events after this id.", Schema: &huma.Schema{Type: "integer"}},
-			{Name: "after", In: "query", Description: "The same, for clients that cannot set headers.", Schema: &huma.Schema{Type: "integer"}},
+			{Name: "after", In: "query", Description: "The same, for clients that cannot set headers; the header goes before it.", Schema: &huma.Schema{Type: "integer"}},
 			{Name: "follow", In: "query", Description: "false: send what is kept and end.", Schema: &huma.Schema{Type: "boolean", Default: true}},
 		},
 	}, "text/event-stream", s.events)
@@ -67,17 +68,22 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 }
 
 func eventQuery(r *http.Request) (after uint64, follow bool, err error) {
-	last := r.Header.Get("Last-Event-ID")
-	if q := r.URL.Query().Get("after"); q != "" {
-		last = q
+	query := r.URL.Query()
+	for name := range query {
+		if name != "after" && name != "follow" {
+			return 0, false, fmt.Errorf("there is no parameter %q here: use after and follow.", name)
+		}
 	}
+	// A browser that opened the stream with after says in the header how far
+	// it has come since.
+	last := cmp.Or(r.Header.Get("Last-Event-ID"), query.Get("after"))
 	if last != "" {
 		if after, err = strconv.ParseUint(last, 10, 64); err != nil {
 			return 0, false, fmt.Errorf("%q is not an event id: it is a whole number, as it came with the event.", last)
 		}
 	}
 	follow = true
-	if q := r.URL.Query().Get("follow"); q != "" {
+	if q := query.Get("follow"); q != "" {
 		if follow, err = strconv.ParseBool(q); err != nil {
 			return 0, false, fmt.Errorf("follow is true or false, not %q.", q)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -116,8 +117,9 @@ func TestEnforce(t *testing.T) {
 	}
 	d.Enforcement = func() Enforcement { return Enforcement{Context: 500, MPS: true} }
 	for body, why := range map[string]string{
-		`{"memory_mb":1,"binding":"process","enforce":"mps"}`:          "whole NVIDIA devices",
-		`{"memory_mb":1,"binding":"process","enforce":"mps","gpus":2}`: "one device",
+		`{"memory_mb":1,"binding":"process","enforce":"mps"}`:           "whole NVIDIA devices",
+		`{"memory_mb":1,"binding":"process","enforce":"mps","gpu":"0"}`: "whole NVIDIA devices",
+		`{"memory_mb":1,"binding":"process","enforce":"mps","gpus":2}`:  "one device",
 	} {
 		if w := d.askAs(self(t), "POST", "/api/leases", body); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), why) {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
@@ -125,6 +127,27 @@ func TestEnforce(t *testing.T) {
 	}
 	if l := decode[api.Lease](t, d.askAs(self(t), "POST", "/api/leases", `{"memory_mb":1,"binding":"process","enforce":"auto"}`)); l.EnforcedBy != launch.Framework || l.Launch.Context != 500 {
 		t.Errorf("without MPS on the devices: %+v", l)
+	}
+}
+
+// A request that names its device does not care what the others are.
+func TestDevicesForMPS(t *testing.T) {
+	d := open(t, "2xh200")
+	if got := d.candidates("1"); len(got) != 1 || got[0].Index != 1 {
+		t.Errorf("by name there are %+v", got)
+	}
+	if got := d.candidates(""); len(got) != 2 {
+		t.Errorf("in all there are %+v", got)
+	}
+	whole := gpu.Device{UUID: "GPU-a", Vendor: gpu.NVIDIA}
+	for want, devices := range map[string][]gpu.Device{
+		"":      {whole, whole},
+		"GPU-b": {whole, {UUID: "GPU-b", Vendor: gpu.AMD}},
+		"MIG-c": {{UUID: "MIG-c", Vendor: gpu.NVIDIA, Parent: "GPU-c"}, whole},
+	} {
+		if got := notForMPS(devices); got != want {
+			t.Errorf("without MPS is %q, want %q", got, want)
+		}
 	}
 }
 

@@ -4,24 +4,23 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/placement"
 )
 
 func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Explanation], error) {
-	if in.Body.ID == "" {
-		in.Body.ID = "(asked)"
-	}
 	request, err := s.request(ctx, in.Body)
 	if err != nil {
 		return nil, err
 	}
 	e, err := s.Ledger.Explain(request)
 	if err != nil {
-		return nil, refused(err)
+		return nil, asID(refused(err))
 	}
 	out := explanationOf(e)
 	if e.Grant != nil {
@@ -45,7 +44,10 @@ func (s *server) explainWaiting(_ context.Context, in *named) (*answer[api.Expla
 }
 
 func explanationOf(e ledger.Explanation) api.Explanation {
-	out := api.Explanation{Fits: e.Refusal == nil && e.Quota == nil, Possible: true, Position: e.Position, Devices: []api.Obstacle{}}
+	out := api.Explanation{
+		Fits: e.Refusal == nil && e.Quota == nil, Possible: true, Position: e.Position, Devices: []api.Obstacle{},
+		LargestNow: e.LargestNow, LargestEver: e.LargestEver,
+	}
 	for _, r := range e.Ahead {
 		out.Behind = append(out.Behind, r.ID)
 	}
@@ -54,10 +56,10 @@ func explanationOf(e ledger.Explanation) api.Explanation {
 		sentences = append(sentences, upperFirst(e.Quota.Error())+".")
 	}
 	if e.Refusal != nil {
-		out.Possible, out.LargestNow, out.LargestEver, out.Hint = e.Refusal.Ever, e.Refusal.LargestNow, e.Refusal.LargestEver, e.Refusal.Hint
+		out.Possible, out.Hint = e.Refusal.Ever, e.Refusal.Hint
 		sentences = append(sentences, upperFirst(e.Refusal.Error())+".")
 		for _, r := range e.Refusal.Reasons {
-			out.Devices = append(out.Devices, api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text, Holders: holdersOf(e.Holdings[r.GPU])})
+			out.Devices = append(out.Devices, obstacleOf(r, e))
 		}
 	}
 	if e.Position > 0 {
@@ -68,6 +70,33 @@ func explanationOf(e ledger.Explanation) api.Explanation {
 	}
 	out.Text = strings.Join(sentences, " ")
 	return out
+}
+
+// obstacleOf is what stands in the way on a device, and who is there.
+func obstacleOf(r placement.Reason, e ledger.Explanation) api.Obstacle {
+	o := api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text, Holders: holdersOf(e.Holdings[r.GPU])}
+	if used, any := e.Foreign[r.GPU]; any && r.Code == placement.NoMemory {
+		o.Foreign, o.ForeignPIDs = used.Memory, used.PIDs
+		o.Text += "; " + used.Memory.Exact() + " of it is used under no lease, by " + processes(used.PIDs)
+	}
+	return o
+}
+
+// processes names some, and counts the others.
+func processes(pids []int) string {
+	const named = 5
+	words := make([]string, 0, named)
+	for _, pid := range pids[:min(named, len(pids))] {
+		words = append(words, strconv.Itoa(pid))
+	}
+	text := "process "
+	if len(pids) > 1 {
+		text = "processes "
+	}
+	if text += strings.Join(words, ", "); len(pids) > named {
+		text += fmt.Sprintf(" and %d more", len(pids)-named)
+	}
+	return text
 }
 
 func holdersOf(all []lease.Holding) []api.HolderUntil {

@@ -79,8 +79,15 @@ func open(t *testing.T, devices string) *door {
 // memorySettings is a configuration that is kept nowhere.
 type memorySettings struct{ *config.Settings }
 
-func (m *memorySettings) GPU() api.GPUConfig {
-	return api.GPUConfig{Thresholds: m.Config.GPU.Thresholds, MonitorInterval: m.Config.GPU.MonitorInterval.Seconds()}
+func (m *memorySettings) GPU() (wire api.GPUConfig) {
+	text, err := json.Marshal(m.Config.GPU)
+	if err == nil {
+		err = json.Unmarshal(text, &wire)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return wire
 }
 func (m *memorySettings) Fields() []api.ConfigField { return nil }
 func (m *memorySettings) Change(_ context.Context, body []byte) error {
@@ -203,6 +210,7 @@ func TestBadInput(t *testing.T) {
 		{name: "limit zero", method: "GET", path: "/api/gpu/metrics/history?limit=0", status: 422, code: "invalid_request"},
 		{name: "bad since", method: "GET", path: "/api/gpu/metrics/history?since=yesterday", status: 422, code: "invalid_request"},
 		{name: "unknown parameter", method: "GET", path: "/api/gpu/status?gpu_id=1", status: 422, code: "invalid_request"},
+		{name: "unknown parameter of events", method: "GET", path: "/api/events?severity=warning", status: 422, code: "invalid_request"},
 		{name: "unknown path", method: "GET", path: "/api/gpu/nothing", status: 404, code: "unknown_path"},
 		{name: "wrong method", method: "DELETE", path: "/api/gpu/status", status: 405, code: "method_not_allowed"},
 		{name: "half an object", method: "PUT", path: "/api/gpu/config", body: `{"temp_optimal": 6`, status: 400, code: "malformed_body"},
@@ -338,6 +346,11 @@ func TestEventsFollowAndResume(t *testing.T) {
 	lines, _ = stream(t, d, "", "1001")
 	if id := nextID(t, lines); id != "1002" {
 		t.Errorf("resumed at %s, want 1002", id)
+	}
+	// A browser repeats the address it began with, and says how far it came.
+	lines, _ = stream(t, d, "?after=999", "1001")
+	if id := nextID(t, lines); id != "1002" {
+		t.Errorf("resumed at %s, want 1002: the header is newer than the address", id)
 	}
 }
 

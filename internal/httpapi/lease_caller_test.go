@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -149,6 +150,7 @@ func TestOnlyTheHolderMayTouchALease(t *testing.T) {
 		{"POST", "/api/gpu/memory/deallocate", `{"allocation_id":"` + id + `"}`},
 		{"DELETE", "/api/leases/" + id, ""},
 		{"POST", "/api/leases/" + id + "/renew", `{"fence":0}`},
+		{"POST", "/api/leases/" + id + "/bind", fmt.Sprintf(`{"pid":%d}`, os.Getpid())},
 		{"POST", "/api/leases/adopt", fmt.Sprintf(`{"pid":%d,"gpu":"0","memory_mb":1}`, os.Getpid())},
 		{"POST", "/api/leases", fmt.Sprintf(`{"pid":%d}`, os.Getpid())},
 	} {
@@ -164,5 +166,51 @@ func TestOnlyTheHolderMayTouchALease(t *testing.T) {
 	asRoot := over(t, func() (net.Conn, error) { return net.Dial("unix", path) })
 	if status, text := asRoot("DELETE", "/api/leases/"+id, ""); status != http.StatusOK {
 		t.Errorf("an administrator: %d %s", status, text)
+	}
+}
+
+func TestLeaseIsHandedToAnotherProcess(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	path := d.socket(t)
+	call := over(t, func() (net.Conn, error) { return net.Dial("unix", path) })
+	program := exec.Command("cat")
+	if _, err := program.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = program.Process.Kill(); _ = program.Wait() })
+	pid := program.Process.Pid
+	for _, body := range []string{`{"id":"mine","binding":"process","name":"training"}`, `{"id":"named"}`} {
+		if status, text := call("POST", "/api/leases", body); status != http.StatusCreated {
+			t.Fatalf("answer is %d: %s", status, text)
+		}
+	}
+	var l api.Lease
+	status, text := call("POST", "/api/leases/mine/bind", fmt.Sprintf(`{"pid":%d,"fence":1}`, pid))
+	if err := json.Unmarshal(text, &l); err != nil || status != http.StatusOK || l.Holder.PID != pid || l.Fence != 1 || l.Holder.Name != "training" {
+		t.Errorf("answer is %d: %s", status, text)
+	}
+	for _, test := range []struct {
+		id     string
+		body   string
+		status int
+		code   string
+	}{
+		{"named", fmt.Sprintf(`{"pid":%d}`, pid), 409, "not_process_bound"},
+		{"other", fmt.Sprintf(`{"pid":%d}`, pid), 404, "unknown_allocation"},
+		{"mine", fmt.Sprintf(`{"pid":%d,"fence":2}`, pid), 409, "stale_fence"},
+		{"mine", `{"pid":2147483647}`, 409, "process_gone"},
+		{"mine", `{"pid":1}`, 403, "process_not_allowed"},
+		{"mine", fmt.Sprintf(`{"pid":%d}`, os.Getpid()), 403, "process_not_allowed"},
+		{"mine", `{"pid":0}`, 422, "invalid_request"},
+		{"mine", `{}`, 422, "invalid_request"},
+	} {
+		var p api.Problem
+		status, text := call("POST", "/api/leases/"+test.id+"/bind", test.body)
+		if err := json.Unmarshal(text, &p); err != nil || status != test.status || p.Code != test.code {
+			t.Errorf("%s %s was answered with %d: %s", test.id, test.body, status, text)
+		}
 	}
 }

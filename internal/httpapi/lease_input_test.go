@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -119,6 +120,8 @@ func TestLeaseBadInput(t *testing.T) {
 		{"id of somebody else's", of(allocate, `"allocation_id":"theirs","memory_mb":1`), 409, "duplicate_allocation", nil},
 		{"a century", of(allocate, `"allocation_id":"x","memory_mb":1,"ttl_seconds":3155760000`), 422, "invalid_request", []string{"ttl_seconds"}},
 		{"no time at all", of(allocate, `"allocation_id":"x","memory_mb":1,"ttl_seconds":0`), 422, "invalid_request", []string{"ttl_seconds"}},
+		{"hardly any time", of(allocate, `"allocation_id":"x","memory_mb":1,"ttl_seconds":1e-12`), 422, "invalid_request", []string{"must be from 1 to 2592000 (30 days)"}},
+		{"a number of seconds beyond all clocks", of(allocate, `"allocation_id":"x","memory_mb":1,"ttl_seconds":1e300`), 422, "invalid_request", []string{"must be from 1 to 2592000 (30 days)"}},
 		{"negative time", of(allocate, `"allocation_id":"x","memory_mb":1,"ttl_seconds":-5`), 422, "invalid_request", []string{"ttl_seconds"}},
 		{"negative wait", of(allocate, `"allocation_id":"x","memory_mb":1,"timeout_seconds":-5`), 422, "invalid_request", []string{"timeout_seconds"}},
 		{"a century of waiting", of(allocate, `"allocation_id":"x","memory_mb":1,"timeout_seconds":3155760000`), 422, "invalid_request", []string{"timeout_seconds"}},
@@ -135,6 +138,12 @@ func TestLeaseBadInput(t *testing.T) {
 		{"half an object", raw("POST", "/api/gpu/memory/allocate", `{"allocation_id":`), 400, "malformed_body", nil},
 		{"a body of 2 MiB", raw("POST", "/api/gpu/memory/allocate", `{"allocation_id":"`+strings.Repeat("x", 2<<20)+`"}`), 413, "body_too_large", nil},
 
+		{"a device that is no text", of(allocate, `"allocation_id":"x","memory_mb":1,"gpu":1`), 422, "invalid_request", []string{"gpu: expected string: write it in quotes"}},
+		{"more memory than any machine has", of(allocate, `"allocation_id":"x","memory_mb":1073741825`), 422, "invalid_request", []string{"1073741824"}},
+
+		{"binary id of another path", of(acquire, `"id":"a\u0000b"`), 422, "invalid_request", []string{"id: contains"}},
+		{"binary name", of(acquire, `"name":"a\u0007b"`), 422, "invalid_request", []string{"name: contains"}},
+		{"binary service", of(acquire, `"service":"a\u001bb"`), 422, "invalid_request", []string{"service: contains"}},
 		{"nothing asked for", of(acquire, `"slots":0`), 422, "invalid_request", []string{"memory_mb"}},
 		{"negative slots", of(acquire, `"slots":-1`), 422, "invalid_request", []string{"slots"}},
 		{"no device", of(acquire, `"gpus":0`), 422, "invalid_request", []string{"gpus"}},
@@ -155,17 +164,20 @@ func TestLeaseBadInput(t *testing.T) {
 		{"deallocating without an id", raw("POST", "/api/gpu/memory/deallocate", `{}`), 422, "invalid_request", []string{"allocation_id"}},
 		{"releasing nothing", raw("DELETE", "/api/leases/x", ""), 404, "unknown_allocation", nil},
 		{"releasing what is not theirs", raw("DELETE", "/api/leases/theirs", ""), 403, "not_yours", nil},
-		{"releasing with an old fence", raw("DELETE", "/api/leases/held?fence=999999", ""), 409, "stale_fence", nil},
+		{"releasing with a fence of another", raw("DELETE", "/api/leases/held?fence=2", ""), 409, "stale_fence", nil},
+		{"releasing with a fence that was never given", raw("DELETE", "/api/leases/held?fence=999999", ""), 409, "unknown_fence", nil},
 		{"releasing with a fence that is none", raw("DELETE", "/api/leases/held?fence=x", ""), 422, "invalid_request", []string{"fence"}},
 		{"releasing a binary id", raw("DELETE", "/api/leases/%00%ff", ""), 404, "unknown_allocation", nil},
 		{"one that is not there", raw("GET", "/api/leases/x", ""), 404, "unknown_allocation", nil},
 		{"renewing nothing", raw("POST", "/api/leases/x/renew", `{"fence":0}`), 404, "unknown_allocation", nil},
 		{"renewing what is not theirs", raw("POST", "/api/leases/theirs/renew", `{"fence":2}`), 403, "not_yours", nil},
 		{"renewing a named lease", raw("POST", "/api/leases/held/renew", `{"fence":1}`), 409, "no_time_to_live", nil},
+		{"renewing for hardly any time", raw("POST", "/api/leases/held/renew", `{"fence":1,"ttl_seconds":1e-12}`), 422, "invalid_request", []string{"ttl_seconds"}},
 		{"renewing for no time", raw("POST", "/api/leases/held/renew", `{"fence":1,"ttl_seconds":0}`), 422, "invalid_request", []string{"ttl_seconds"}},
 		{"explaining what does not wait", raw("GET", "/api/leases/x/explain", ""), 404, "unknown_allocation", nil},
 		{"explaining nonsense", raw("POST", "/api/leases/explain", `{"memory_mb":-1}`), 422, "invalid_request", []string{"memory_mb"}},
 		{"adopting nothing", raw("POST", "/api/leases/adopt", `{"pid":0}`), 422, "invalid_request", []string{"pid"}},
+		{"adopting for a binary service", raw("POST", "/api/leases/adopt", `{"pid":`+stranger+`,"service":"a\u001bb"}`), 422, "invalid_request", []string{"service: contains"}},
 		{"adopting a process of others", raw("POST", "/api/leases/adopt", `{"pid":`+stranger+`}`), 403, "not_yours", nil},
 		{"adopting a process that is gone", raw("POST", "/api/leases/adopt", `{"pid":2147483647}`), 409, "process_gone", nil},
 	} {
@@ -180,7 +192,7 @@ func TestLeaseBadInput(t *testing.T) {
 			} else {
 				expect(t, test.name, w, test.status, test.code, test.fields...)
 			}
-			if strings.Contains(w.Body.String(), "goroutine") {
+			if strings.Contains(w.Body.String(), "goroutine") || strings.Contains(w.Body.String(), "Go struct") {
 				t.Errorf("the answer shows the inside: %s", w.Body)
 			}
 			if diff := cmp.Diff(before, d.askAs(mine, "GET", "/api/leases", "").Body.String()); diff != "" {
@@ -241,6 +253,46 @@ func TestRequestUnderTheMinimumIsRaised(t *testing.T) {
 	}
 }
 
+// A request that waits can be looked at by its id.
+func TestWaitingRequestIsFound(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	expect(t, "all of it", d.ask("POST", "/api/gpu/memory/allocate", `{"allocation_id":"big","memory_mb":7000}`), 201, "")
+	ctx, leave := context.WithCancel(t.Context())
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		r := httptest.NewRequest("POST", "/api/leases", strings.NewReader(`{"id":"w","memory_mb":5000,"timeout_seconds":600}`))
+		r.Header.Set("Content-Type", "application/json")
+		d.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
+	}()
+	var l api.Lease
+	for l.State == "" { // until it stands in the queue
+		if w := d.ask("GET", "/api/leases/w", ""); w.Code == http.StatusOK {
+			l = decode[api.Lease](t, w)
+		}
+		runtime.Gosched()
+	}
+	if l.State != "waiting" || l.Fence != 0 || len(l.Parts) != 0 || l.Waiting == nil || l.Waiting.Position != 1 || l.Waiting.Memory != 5000 {
+		t.Errorf("it is %+v", l)
+	}
+	e := decode[api.Explanation](t, d.ask("POST", "/api/leases/explain", `{"memory_mb":5000,"slots":0}`))
+	now := fmt.Sprintf(`{"allocation_id":"now","memory_mb":%d}`, e.LargestNow)
+	if e.LargestNow <= 0 || e.LargestEver <= e.LargestNow {
+		t.Errorf("it is explained as %+v", e)
+	}
+	expect(t, "what would be granted now", d.ask("POST", "/api/gpu/memory/allocate", now), 201, "")
+	leave()
+	<-answered
+}
+
+func TestExplainOfWhatFits(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	e := decode[api.Explanation](t, d.ask("POST", "/api/leases/explain", `{"memory_mb":1000}`))
+	if !e.Fits || e.LargestNow < 1000 || e.LargestEver < e.LargestNow || e.Grant == nil || e.Grant.State != "active" {
+		t.Errorf("it is explained as %+v", e)
+	}
+}
+
 // The life of a lease over the API, until after its end.
 func TestLeaseLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -270,7 +322,7 @@ func TestLeaseLife(t *testing.T) {
 		}
 		expect(t, "the next one, with the old fence", d.ask("DELETE", fmt.Sprintf("/api/leases/x?fence=%d", l.Fence), ""), 409, "stale_fence")
 		ended := decode[api.Ended](t, d.ask("POST", "/api/gpu/memory/deallocate", `{"allocation_id":"x"}`))
-		if ended.Lease == nil || ended.Lease.Fence != again.Fence {
+		if ended.Lease == nil || ended.Lease.Fence != again.Fence || ended.Lease.State != "released" {
 			t.Errorf("ended was %+v", ended)
 		}
 	})

@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"math"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -38,12 +36,23 @@ func (s *server) registerLeases() {
 	huma.Register(s.api, op("deallocate", http.MethodPost, "/api/gpu/memory/deallocate", "End such a lease"), s.deallocate)
 	huma.Register(s.api, op("leases", http.MethodGet, "/api/leases", "Who holds what, and who waits"), s.leases)
 	huma.Register(s.api, op("acquire", http.MethodPost, "/api/leases", "Ask for slots and memory on one or more devices, and wait for it"), s.acquire)
-	huma.Register(s.api, op("lease", http.MethodGet, "/api/leases/{id}", "One lease"), s.lease)
+	huma.Register(s.api, op("lease", http.MethodGet, "/api/leases/{id}", "One lease, or the request of that name that waits"), s.lease)
 	huma.Register(s.api, op("release", http.MethodDelete, "/api/leases/{id}", "End a lease, or withdraw a request that waits"), s.release)
 	huma.Register(s.api, op("renew", http.MethodPost, "/api/leases/{id}/renew", "Make a lease last for another while"), s.renew)
+	huma.Register(s.api, op("bind", http.MethodPost, "/api/leases/{id}/bind", "Hand a lease that is bound to a process to another process"), s.bind)
 	huma.Register(s.api, op("explain-waiting", http.MethodGet, "/api/leases/{id}/explain", "What a waiting request waits for"), s.explainWaiting)
 	huma.Register(s.api, op("adopt", http.MethodPost, "/api/leases/adopt", "Put a process that already runs under a lease"), s.adopt)
 	huma.Register(s.api, op("explain", http.MethodPost, "/api/leases/explain", "What would become of a request, without making it"), s.explain)
+	s.describePolicies()
+}
+
+// describePolicies says which policies there are, as placement lists them.
+func (s *server) describePolicies() {
+	policy := s.api.OpenAPI().Components.Schemas.Map()["LeaseRequest"].Properties["policy"]
+	for _, name := range placement.PolicyNames() {
+		policy.Enum = append(policy.Enum, name)
+	}
+	policy.PrecomputeMessages()
 }
 
 func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*answer[api.Lease], error) {
@@ -59,7 +68,8 @@ func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*answer[
 }
 
 func (s *server) acquire(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Lease], error) {
-	return s.grant(ctx, in.Body)
+	granted, err := s.grant(ctx, in.Body)
+	return granted, asID(err)
 }
 
 func (s *server) grant(ctx context.Context, b api.LeaseRequest) (*answer[api.Lease], error) {
@@ -96,26 +106,20 @@ func withID(b api.LeaseRequest) api.LeaseRequest {
 // request translates what was asked for; who asks comes from the connection.
 func (s *server) request(ctx context.Context, b api.LeaseRequest) (ledger.Request, error) {
 	caller := callerOf(ctx)
-	r := ledger.Request{ID: b.ID, Holder: caller.Holder, Priority: b.Priority}
+	r := ledger.Request{ID: b.ID, Holder: caller.Holder, Priority: b.Priority, Administrator: caller.Any}
 	r.Holder.Service = b.Service
 	if b.Name != "" {
 		r.Holder.Name = b.Name
 	}
 	var errs lease.FieldErrors
 	wrong := func(field, detail string) { errs = append(errs, lease.FieldError{Field: field, Detail: detail}) }
-	duration := func(field string, seconds gpu.Opt[float64]) gpu.Opt[time.Duration] {
-		v, given := seconds.Get()
-		if !given {
-			return gpu.Opt[time.Duration]{}
-		}
-		if math.IsNaN(v) || math.Abs(v) > 1e9 {
-			wrong(field, "is not a sane number of seconds")
-			return gpu.Opt[time.Duration]{}
-		}
-		return gpu.Some(time.Duration(v * float64(time.Second)))
+	if bad := (lease.FieldError{}); b.Name != "" && errors.As(lease.ValidName(b.Name), &bad) {
+		errs = append(errs, bad)
 	}
-	r.TTL = duration("ttl_seconds", b.TTL).Or(0)
-	r.Wait = duration("timeout_seconds", b.Timeout)
+	r.TTL = lease.Seconds(b.TTL.Or(0))
+	if wait, given := b.Timeout.Get(); given {
+		r.Wait = gpu.Some(lease.Seconds(wait))
+	}
 	r.Binding = binding(b)
 	where, err := placement.ParseWhere(b.Where)
 	if err != nil {
@@ -182,6 +186,7 @@ func (s *server) endLease(ctx context.Context, id string, fence uint64) (*answer
 	result := api.Ended{ID: id}
 	if ended != nil {
 		held := leaseOf(ledger.Held{Lease: ended})
+		held.State = "released"
 		result.Lease = &held
 	}
 	return ok(result)
@@ -197,15 +202,28 @@ func (s *server) renew(ctx context.Context, in *renewQuery) (*answer[api.Lease],
 }
 
 func (s *server) extend(ctx context.Context, id string, b api.Renew) (*answer[api.Lease], error) {
-	ttl, given := b.TTL.Get()
-	if given && (math.IsNaN(ttl) || ttl <= 0 || ttl > 1e9) {
-		return nil, wrongFields(lease.FieldErrors{{Field: "ttl_seconds", Detail: "is not a sane number of seconds"}})
+	ttl := lease.Seconds(b.TTL.Or(0))
+	if bad := (lease.FieldError{}); b.TTL.Known() && errors.As(lease.ValidTTL(ttl), &bad) {
+		return nil, wrongFields(lease.FieldErrors{bad})
 	}
-	renewed, err := s.Ledger.Renew(ctx, id, b.Fence, time.Duration(ttl*float64(time.Second)), callerOf(ctx))
+	renewed, err := s.Ledger.Renew(ctx, id, b.Fence, ttl, callerOf(ctx))
 	if err != nil {
 		return nil, refused(err)
 	}
 	return ok(leaseOf(ledger.Held{Lease: renewed}))
+}
+
+type bindQuery struct {
+	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	Body api.Bind
+}
+
+func (s *server) bind(ctx context.Context, in *bindQuery) (*answer[api.Lease], error) {
+	bound, err := s.Ledger.Bind(ctx, in.ID, in.Body.Fence, in.Body.PID, callerOf(ctx))
+	if err != nil {
+		return nil, refused(err)
+	}
+	return ok(leaseOf(ledger.Held{Lease: bound}))
 }
 
 func (s *server) leases(context.Context, *struct{}) (*answer[api.Leases], error) {
@@ -215,10 +233,7 @@ func (s *server) leases(context.Context, *struct{}) (*answer[api.Leases], error)
 		all.Leases = append(all.Leases, leaseOf(held))
 	}
 	for i, r := range view.Waiting {
-		all.Waiting = append(all.Waiting, api.Waiting{
-			ID: r.ID, Position: i + 1, Since: r.Requested, Deadline: &r.Deadline, Holder: holderOf(r.Holder),
-			GPUs: r.GPUs, Memory: r.Memory, Slots: r.Slots, Priority: r.Priority,
-		})
+		all.Waiting = append(all.Waiting, waitingOf(r, i+1))
 	}
 	return ok(all)
 }
@@ -226,9 +241,32 @@ func (s *server) leases(context.Context, *struct{}) (*answer[api.Leases], error)
 func (s *server) lease(_ context.Context, in *named) (*answer[api.Lease], error) {
 	held, found := s.Ledger.Find(in.ID)
 	if !found {
+		if r, position, waits := s.Ledger.FindWaiting(in.ID); waits {
+			return ok(asked(r, position))
+		}
+		held, found = s.Ledger.Find(in.ID) // it may have been granted between the two looks
+	}
+	if !found {
 		return nil, refused(lease.ErrUnknown)
 	}
 	return ok(leaseOf(held))
+}
+
+// asked is a request in the queue in the form of a lease.
+func asked(r *lease.Request, position int) api.Lease {
+	w := waitingOf(r, position)
+	return api.Lease{
+		ID: r.ID, State: "waiting", Holder: w.Holder, Binding: string(r.Binding), TTL: r.TTL.Seconds(),
+		Parts: []api.LeasePart{}, Priority: r.Priority, EnforcedBy: "none", Note: r.Note, Waiting: &w,
+	}
+}
+
+// waitingOf is a request in the queue as it travels.
+func waitingOf(r *lease.Request, position int) api.Waiting {
+	return api.Waiting{
+		ID: r.ID, Position: position, Since: r.Requested, Deadline: &r.Deadline, Holder: holderOf(r.Holder),
+		GPUs: r.GPUs, Memory: r.Memory, Slots: r.Slots, Priority: r.Priority,
+	}
 }
 
 func (s *server) adopt(ctx context.Context, in *body[api.Adopt]) (*answer[api.Lease], error) {
@@ -244,6 +282,9 @@ func (s *server) adopt(ctx context.Context, in *body[api.Adopt]) (*answer[api.Le
 		}
 		uuid = found.Device.UUID
 	}
+	if bad := (lease.FieldError{}); b.Service != "" && errors.As(lease.ValidService(b.Service), &bad) {
+		return nil, wrongFields(lease.FieldErrors{bad})
+	}
 	caller := callerOf(ctx)
 	holder, err := s.Ledger.HolderOf(b.PID, caller, lease.Holder{Service: b.Service})
 	if err != nil {
@@ -251,7 +292,7 @@ func (s *server) adopt(ctx context.Context, in *body[api.Adopt]) (*answer[api.Le
 	}
 	adopted, err := s.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory})
 	if err != nil {
-		return nil, refused(err)
+		return nil, asID(refused(err))
 	}
 	return ok(leaseOf(ledger.Held{Lease: adopted}))
 }
@@ -261,7 +302,7 @@ func leaseOf(h ledger.Held) api.Lease {
 	l := api.Lease{
 		ID: h.ID, Fence: h.Fence, State: string(h.State), Holder: holderOf(h.Holder), Binding: string(h.Binding),
 		Granted: h.Granted, TTL: h.TTL.Seconds(), Parts: make([]api.LeasePart, len(h.Parts)),
-		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note,
+		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.Heir,
 	}
 	if !h.Expires.IsZero() {
 		l.Expires = &h.Expires

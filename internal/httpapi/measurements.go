@@ -2,13 +2,16 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 func (s *server) registerMeasurements() {
@@ -34,7 +37,7 @@ func (s *server) measurements(_ context.Context, in *measurementQuery) (*answer[
 		}
 		all.Measurements = append(all.Measurements, api.Measured{
 			User: e.User, Name: e.Name, Step: e.Step, Runs: e.Count, Last: e.Last,
-			Asked: e.Asked(), Peak: e.Peak(), Next: e.Need(), Seconds: e.Seconds(),
+			Asked: e.Asked(), Peak: e.Peak(), Next: e.Need(s.Enforcement().Context), Seconds: e.Seconds(),
 		})
 	}
 	return ok(all)
@@ -43,6 +46,13 @@ func (s *server) measurements(_ context.Context, in *measurementQuery) (*answer[
 // measure remembers what somebody measured, under the name of who says so.
 func (s *server) measure(ctx context.Context, in *body[api.Measurement]) (*struct{}, error) {
 	b := in.Body
+	var most gpu.MiB // that a device has
+	for _, sum := range s.Ledger.Sums() {
+		most = max(most, sum.Device.MemoryTotal)
+	}
+	if most > 0 && b.Memory > most {
+		return nil, wrongFields(lease.FieldErrors{{Field: "memory_mb", Detail: fmt.Sprintf("is more than any device of this machine has, which is %d", most)}})
+	}
 	s.History.Add(history.Key{User: callerOf(ctx).User, Name: b.Name, Step: b.Step},
 		history.Run{Peak: b.Memory, Seconds: b.Seconds}, time.Now())
 	return nil, nil

@@ -72,8 +72,12 @@ func (b *planBody) run() (runAsked, error) {
 			return asked, problem(http.StatusBadRequest, "malformed_body", "The plan is not one that /api/plans answered: %v.", err)
 		}
 	}
-	if asked.Plan != nil && (len(asked.Pipelines) > 0 || asked.Text != "") {
+	switch pipelines := len(asked.Pipelines) > 0 || asked.Text != ""; {
+	case asked.Plan != nil && pipelines:
 		return asked, problem(http.StatusUnprocessableEntity, "invalid_request", "Give a plan, or pipelines to make one of, and not both.")
+	case asked.Plan == nil && !pipelines:
+		return asked, problem(http.StatusUnprocessableEntity, "invalid_request",
+			"There is nothing to run: give a plan as /api/plans answered it, or pipelines to make one of.")
 	}
 	if asked.Runs != nil {
 		asked.wanted = map[string]bool{}
@@ -108,11 +112,16 @@ func (a *runAsked) limits() error {
 
 func (a *runAsked) wants(run string) bool { return a.wanted == nil || a.wanted[run] }
 
-// known refuses runs that are not in the plan, and more than can be meant.
+// known refuses runs that are not in the plan or have no name, and more than can
+// be meant.
 func (a *runAsked) known() error {
 	names, wanted := map[string]bool{}, 0
 	for i := range a.Plan.Pipelines {
 		for _, run := range a.Plan.Pipelines[i].Runs {
+			if strings.TrimSpace(run.Name) == "" {
+				return problem(http.StatusUnprocessableEntity, "invalid_request",
+					"A run of pipeline %q has no name. Post the plan as /api/plans answered it. Nothing was started.", a.Plan.Pipelines[i].Name)
+			}
 			names[run.Name] = true
 			if a.wants(run.Name) {
 				wanted++
@@ -215,7 +224,7 @@ func (s *server) runRequest(ctx context.Context, asked *runAsked, p *api.Planned
 	request.Holder.Name = p.Name // and not what its process is called: the next run is like this one
 	request.Place.Preferred = run.Planned
 	if len(p.Candidates) > 0 && len(p.Candidates) < len(s.Monitor.Readings()) {
-		request.Place.Refuse = func(uuid string) string {
+		request.Place.Refuse = func(uuid string, _ gpu.MiB) string {
 			if slices.Contains(p.Candidates, uuid) {
 				return ""
 			}

@@ -6,15 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/pipeline"
 )
 
@@ -26,8 +29,9 @@ type Peaks interface {
 }
 
 // maxPlanBody is room for the largest file with what an interpreter says about
-// its libraries, and for a plan of thousands of runs.
-const maxPlanBody = 2 << 20
+// its libraries, and for a plan of thousands of runs. As JSON a byte of a file
+// takes up to six.
+const maxPlanBody = 6*pipeline.MaxFile + 2<<20
 
 func (s *server) registerPlans() {
 	op := func(id, path, summary, description string, body reflect.Type) huma.Operation {
@@ -102,8 +106,11 @@ func strictly(text []byte, into any) error {
 
 // plan compiles what was asked for and says that it did.
 func (s *server) plan(ctx context.Context, asked api.PlanRequest) (*api.Plan, error) {
+	if err := knownStatuses(asked.Libraries); err != nil {
+		return nil, err
+	}
 	file, err := readPipelines(asked)
-	if err != nil {
+	if file == nil {
 		return nil, err
 	}
 	plan, err := pipeline.Compile(file, s.world(file, asked, callerOf(ctx).User))
@@ -121,20 +128,24 @@ func (s *server) plan(ctx context.Context, asked api.PlanRequest) (*api.Plan, er
 	return planOf(plan), nil
 }
 
-// readPipelines finds the pipelines of a request.
+// readPipelines finds the pipelines of a request. Beside an error there may be
+// some: what could be read, for the compiler to report on all of it.
 func readPipelines(asked api.PlanRequest) (*pipeline.File, error) {
 	name, text := asked.Name, []byte(asked.Text)
 	if name == "" {
 		name = "pipelines"
 	}
-	if given := len(asked.Pipelines) > 0; given == (asked.Text != "") {
+	switch given := len(asked.Pipelines) > 0; {
+	case given && asked.Text != "":
 		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "Give the pipelines in pipelines, or as a file in text, and not both.")
-	} else if given {
+	case given:
 		text = fmt.Appendf(nil, `{"pipelines":%s}`, asked.Pipelines)
+	case asked.Text == "":
+		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "There are no pipelines: give them in pipelines, or as a file in text.")
 	}
 	file, err := pipeline.Parse(name, text)
 	if err != nil {
-		return nil, planRefused(err, asked)
+		return file, planRefused(err, asked)
 	}
 	return file, nil
 }
@@ -143,7 +154,7 @@ func readPipelines(asked api.PlanRequest) (*pipeline.File, error) {
 func (s *server) world(file *pipeline.File, asked api.PlanRequest, user string) pipeline.World {
 	w := pipeline.World{
 		Interpreter: asked.Interpreter, ProbeError: asked.ProbeError, CPUs: s.CPUs,
-		Libraries: librariesOf(asked.Libraries), Learned: s.learned(file, user),
+		Libraries: librariesOf(asked.Libraries), Learned: s.learned(file, user), Context: s.Enforcement().Context,
 	}
 	for _, sum := range s.Ledger.Sums() {
 		d := sum.Device
@@ -176,6 +187,22 @@ func (s *server) learned(file *pipeline.File, user string) map[string]pipeline.P
 		}
 	}
 	return all
+}
+
+// knownStatuses refuses what a library cannot be.
+func knownStatuses(said map[string]api.Library) error {
+	var errs lease.FieldErrors
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		switch status := pipeline.Status(said[name].Status); status {
+		case "", pipeline.LibraryOK, pipeline.LibraryMissing, pipeline.LibraryBroken:
+		default:
+			errs = append(errs, lease.FieldError{Field: "libraries." + name + ".status", Detail: fmt.Sprintf("%q is none of ok, missing, broken", status)})
+		}
+	}
+	if errs != nil {
+		return wrongFields(errs)
+	}
+	return nil
 }
 
 // librariesOf keeps nil apart from empty: nil is that nobody asked.
@@ -253,6 +280,7 @@ func planOf(p *pipeline.Plan) *api.Plan {
 	if err != nil {
 		panic(err) // the shapes are held together by a test
 	}
+	wire.Table = p.Table()
 	return &wire
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,12 +19,20 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// wells is the file of a plate as a request: so many wells, of 1500 MiB each
+// wells is the file of a plate as a request: so many wells, of 1600 MiB each
 // with the context.
 func wells(count int, more string) string {
 	return fmt.Sprintf(`{"pipelines":[{"name":"plate","count":%d,"steps":[
 		{"name":"load","input":"numpy","output":"numpy"},
 		{"name":"denoise","input":"cupy","output":"cupy","memory_mb":1000}]%s}]}`, count, more)
+}
+
+// openPlans is a daemon that keeps 600 MiB of each lease for the context.
+func openPlans(t *testing.T, devices string) *door {
+	t.Helper()
+	d := open(t, devices)
+	d.Enforcement = func() Enforcement { return Enforcement{Context: 600} }
+	return d
 }
 
 // asUser asks as a process of this user would over the socket: the test itself.
@@ -61,13 +68,13 @@ func runsPerDevice(p api.Plan) []int {
 }
 
 func TestPlanSpreadsWells(t *testing.T) {
-	d := open(t, "2xrtx-4060")
+	d := openPlans(t, "2xrtx-4060")
 	w := d.ask("POST", "/api/plans", wells(6, ""))
 	plan := decode[api.Plan](t, w)
 	if w.Code != http.StatusOK || !slices.Equal(runsPerDevice(plan), []int{3, 3}) || plan.SideBySide != 4 || plan.Waves != 2 {
 		t.Fatalf("%d: %d side by side in %d waves, on each device %v", w.Code, plan.SideBySide, plan.Waves, runsPerDevice(plan))
 	}
-	if p := plan.Pipelines[0]; p.Memory != 1500 || len(p.Candidates) != 2 || p.Steps[1].Conversions[0].Cost != "host_copy" {
+	if p := plan.Pipelines[0]; p.Memory != 1600 || p.Context != 600 || len(p.Candidates) != 2 || p.Steps[1].Conversions[0].Cost != "host_copy" {
 		t.Errorf("the pipeline is planned as %+v", p)
 	}
 	if !slices.Contains(plan.Notes, "nobody checked whether the interpreter has the libraries") {
@@ -81,7 +88,7 @@ func TestPlanSpreadsWells(t *testing.T) {
 }
 
 func TestPlanSeesWhatIsLeased(t *testing.T) {
-	d := open(t, "2xrtx-4060")
+	d := openPlans(t, "2xrtx-4060")
 	first := d.ids(t)[0]
 	if w := d.ask("POST", "/api/leases", `{"gpu":"`+first+`","slots":2}`); w.Code != http.StatusCreated {
 		t.Fatal(w.Body)
@@ -102,15 +109,15 @@ func (d *door) ids(t *testing.T) []string {
 }
 
 func TestPlanOfAFile(t *testing.T) {
-	d := open(t, "1xrtx-4060")
+	d := openPlans(t, "1xrtx-4060")
 	file := "pipelines:\n- name: image\n  steps:\n  - {name: denoise, input: cupy, output: cupy, memory_mb: 900GiB}\n"
 	for name, w := range map[string]*httptest.ResponseRecorder{
 		"yaml": d.ask("POST", "/api/plans", file, "Content-Type", "application/yaml"),
 		"text": d.ask("POST", "/api/plans", `{"name":"pipelines","text":`+quoted(file)+`}`),
 	} {
 		p := decode[api.Problem](t, w)
-		want := api.FieldProblem{Field: "image/denoise", Detail: "line 4: it needs 900 GiB (declared) and 500 MiB for the CUDA context, and the largest GPU " +
-			"it may use is GPU 0 (NVIDIA GeForce RTX 4060 (simulated)) with 7.5 GiB; work on smaller pieces; at most 7 GiB fit"}
+		want := api.FieldProblem{Field: "image/denoise", Detail: "line 4: it needs 900 GiB (declared) and 600 MiB for the CUDA context, and the largest GPU " +
+			"it may use is GPU 0 (NVIDIA GeForce RTX 4060 (simulated)) with 7.5 GiB; work on smaller pieces; at most 6.9 GiB fit"}
 		if w.Code != 422 || p.Code != "plan_refused" || len(p.Fields) != 1 || p.Fields[0] != want {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
@@ -124,13 +131,40 @@ func TestPlanOfAFile(t *testing.T) {
 	}
 }
 
+// A typing error hides nothing that is wrong with the rest of the file.
+func TestPlanHasAllProblemsAtOnce(t *testing.T) {
+	d := openPlans(t, "1xrtx-4060")
+	body := `{"pipelines":[{"name":"p","gpu":42,"steps":[
+		{"name":"a","input":"cuppy","output":"cupy"},
+		{"name":"b","input":"torch","output":"torch","memory_mb":"900GiB"}]}],"libraries":{"cupy":{"status":"missing"},"torch":{"devices_unknown":"?"}}}`
+	p := decode[api.Problem](t, d.ask("POST", "/api/plans", body))
+	problems, _ := json.Marshal(p.Extra["problems"])
+	if p.Code != "plan_refused" || len(p.Fields) != 4 {
+		t.Errorf("%+v", p)
+	}
+	for _, code := range []string{"unknown_memory_type", "no_such_device", "too_much_memory", "missing_library"} {
+		if !strings.Contains(string(problems), `"code":"`+code+`"`) {
+			t.Errorf("no problem %s in %s", code, problems)
+		}
+	}
+}
+
+func TestImplausibleMeasurementsAreRefused(t *testing.T) {
+	d := openPlans(t, "1xrtx-4060")
+	for memory, want := range map[int]int{8188: http.StatusNoContent, 8189: http.StatusUnprocessableEntity, 1_000_000_000: http.StatusUnprocessableEntity} {
+		if w := d.asUser(t, "/api/measurements", fmt.Sprintf(`{"name":"p","step":"a","memory_mb":%d,"seconds":1}`, memory)); w.Code != want {
+			t.Errorf("%d MiB: %d %s", memory, w.Code, w.Body)
+		}
+	}
+}
+
 func quoted(s string) string {
 	b, _ := json.Marshal(s)
 	return string(b)
 }
 
 func TestPlanChecksLibraries(t *testing.T) {
-	d := open(t, "1xrtx-4060")
+	d := openPlans(t, "1xrtx-4060")
 	for _, test := range []struct{ name, libraries, want string }{
 		{"all there", `{"numpy":{"version":"2.3.1"},"cupy":{"status":"ok","version":"14.0"}}`, ""},
 		{"missing", `{"numpy":{},"cupy":{"status":"missing"}}`, "cupy is not installed for python3"},
@@ -162,7 +196,7 @@ func (k kept) Peak(user, name, step string) (pipeline.Peak, bool) {
 }
 
 func TestPlanUsesWhatWasLearned(t *testing.T) {
-	d := open(t, "1xrtx-4060")
+	d := openPlans(t, "1xrtx-4060")
 	d.Peaks = kept{
 		{"ada", "plate", "denoise"}:       {Memory: 2000, Seconds: 1.5, Observations: 3},
 		{"ada", "microscopy.denoise", ""}: {Memory: 3000, Observations: 1},
@@ -181,25 +215,31 @@ func TestPlanUsesWhatWasLearned(t *testing.T) {
 }
 
 func TestPlanBadInput(t *testing.T) {
-	d := open(t, "1xrtx-4060")
+	d := openPlans(t, "1xrtx-4060")
 	for _, test := range []struct {
 		name, path, body, media string
 		status                  int
 		code                    string
+		says                    string
 	}{
-		{name: "nothing", body: `{}`, status: 422, code: "invalid_request"},
-		{name: "both", body: `{"text":"a","pipelines":[]}`, status: 422, code: "invalid_request"},
+		{name: "nothing", body: `{}`, status: 422, code: "invalid_request", says: "There are no pipelines: give them in pipelines, or as a file in text."},
+		{name: "both", body: `{"text":"a","pipelines":[]}`, status: 422, code: "invalid_request", says: "not both"},
+		{name: "a library that is neither there nor not", body: `{"pipelines":[],"libraries":{"cupy":{"status":"weird"}}}`, status: 422, code: "invalid_request",
+			says: `"field":"libraries.cupy.status","detail":"\"weird\" is none of ok, missing, broken"`},
 		{name: "no pipelines", body: `{"pipelines":[]}`, status: 422, code: "plan_refused"},
 		{name: "not a list", body: `{"pipelines":7}`, status: 422, code: "plan_refused"},
 		{name: "a word that means nothing", body: `{"pipeline":[]}`, status: 400, code: "malformed_body"},
 		{name: "half an object", body: `{"pipelines":[`, status: 400, code: "malformed_body"},
 		{name: "two objects", body: wells(1, "") + `{}`, status: 400, code: "malformed_body"},
 		{name: "XML", body: `<plan/>`, media: "text/xml", status: 415, code: "unsupported_media_type"},
-		{name: "a file of 10 MB", body: strings.Repeat("\t", 10<<20), media: "application/yaml", status: 413, code: "body_too_large"},
-		{name: "a file of 1.5 MiB", body: strings.Repeat("\t", 3<<19), media: "application/yaml", status: 422, code: "plan_refused"},
+		{name: "a file of 10 MB", body: strings.Repeat("\t", 10<<20), media: "application/yaml", status: 413, code: "body_too_large", says: "larger than this path takes (8388608 bytes)"},
+		{name: "a file of 1.5 MiB", body: strings.Repeat("\t", 3<<19), media: "application/yaml", status: 422, code: "plan_refused", says: "the file is larger than 1 MiB"},
+		{name: "a file of 900 KB that is six times as long as JSON", body: `{"text":"` + strings.Repeat(`\u003c`, 900_000) + `"}`, status: 422, code: "plan_refused", says: "must be a section"},
 		{name: "cycle", body: `{"pipelines":[{"name":"p","steps":[{"name":"a","input":"numpy","output":"numpy","after":["a"]}]}]}`, status: 422, code: "plan_refused"},
-		{name: "run nothing", path: "/run", body: `{}`, status: 422, code: "invalid_request"},
+		{name: "run nothing", path: "/run", body: `{}`, status: 422, code: "invalid_request", says: "There is nothing to run: give a plan"},
 		{name: "run a plan and pipelines", path: "/run", body: `{"plan":{},"pipelines":[]}`, status: 422, code: "invalid_request"},
+		{name: "run without a name", path: "/run", body: `{"plan":{"pipelines":[{"name":"p","slots":1,"runs":[{"name":""}]}]}}`, status: 422, code: "invalid_request",
+			says: "A run of pipeline \\\"p\\\" has no name."},
 		{name: "run an empty plan", path: "/run", body: `{"plan":{}}`, status: 422, code: "unknown_run"},
 		{name: "run what is no plan", path: "/run", body: `{"plan":[]}`, status: 400, code: "malformed_body"},
 		{name: "run as YAML", path: "/run", body: `plan: {}`, media: "application/yaml", status: 415, code: "unsupported_media_type"},
@@ -208,7 +248,7 @@ func TestPlanBadInput(t *testing.T) {
 		{name: "run another run", path: "/run", body: strings.TrimSuffix(wells(1, ""), "}") + `,"runs":["plate[7]"]}`, status: 422, code: "unknown_run"},
 		{name: "run under somebody unknown", path: "/run", body: `{"plan":{},"enforce":"police"}`, status: 422, code: "invalid_request"},
 		{name: "run none of them", path: "/run", body: strings.TrimSuffix(wells(1, ""), "}") + `,"runs":[]}`, status: 422, code: "unknown_run"},
-		{name: "run more than there can be", path: "/run", body: `{"plan":{"pipelines":[{"slots":1,"runs":[{}` + strings.Repeat(",{}", 10_000) + `]}]}}`, status: 422, code: "invalid_request"},
+		{name: "run more than there can be", path: "/run", body: `{"plan":{"pipelines":[{"slots":1,"runs":[{"name":"a"}` + strings.Repeat(`,{"name":"a"}`, 10_000) + `]}]}}`, status: 422, code: "invalid_request"},
 		{name: "one id for two runs", path: "/run", body: strings.TrimSuffix(wells(2, ""), "}") + `,"id":"a"}`, status: 422, code: "invalid_request"},
 		{name: "a hostile plan", path: "/run", body: `{"plan":{"pipelines":[{"memory_mb":-5,"slots":99999999,"runs":[{"name":"\u0000"}]}]}}`, status: 422, code: "invalid_request"},
 	} {
@@ -218,139 +258,13 @@ func TestPlanBadInput(t *testing.T) {
 				media = "application/json"
 			}
 			w := d.ask("POST", "/api/plans"+test.path, test.body, "Content-Type", media)
-			if p := decode[api.Problem](t, w); w.Code != test.status || p.Code != test.code || !strings.Contains(p.Detail, " ") {
+			if p := decode[api.Problem](t, w); w.Code != test.status || p.Code != test.code || !strings.Contains(p.Detail, " ") || !strings.Contains(w.Body.String(), test.says) {
 				t.Errorf("answer is %d %.300s, want %d %s", w.Code, w.Body, test.status, test.code)
 			}
 		})
 	}
 	if leases, waiting := d.Ledger.Len(); leases+waiting != 0 {
 		t.Errorf("%d leases and %d requests are left behind", leases, waiting)
-	}
-}
-
-func TestRunAsPlanned(t *testing.T) {
-	d := open(t, "2xrtx-4060")
-	plan := d.ask("POST", "/api/plans", wells(3, `,"service":"screening"`)).Body.String()
-	w := d.asUser(t, "/api/plans/run", `{"plan":`+plan+`,"runs":["plate[1]"],"id":"well-1"}`)
-	got := decode[api.PlanRunning](t, w)
-	if w.Code != http.StatusCreated || len(got.Runs) != 1 || got.Plan != nil {
-		t.Fatalf("%d %s", w.Code, w.Body)
-	}
-	run, planned := got.Runs[0], decodeText[api.Plan](t, plan).Pipelines[0].Runs[1]
-	if run.Placement != "confirmed" || run.Reason != "" || run.Lease.Parts[0] != (api.LeasePart{GPU: planned.GPU, Memory: 1500, Slots: 1}) {
-		t.Errorf("run %+v, lease %+v", run, run.Lease)
-	}
-	if l := run.Lease; l.ID != "well-1" || l.Binding != "process" || l.Holder.PID != os.Getpid() || l.Holder.Name != "plate" || l.Holder.Service != "screening" {
-		t.Errorf("the lease is %+v", l)
-	}
-	events, _ := d.events.Kept(0)
-	last := events[len(events)-1]
-	if last.Code != gpu.EventPlan || last.Lease != run.Lease.ID || last.Text != "plate[1] runs on GPU 1 as planned, for ada" {
-		t.Errorf("the last event is %s: %s", last.Code, last.Text)
-	}
-}
-
-// A launcher is told what the environment of the run is made from.
-func TestRunForALauncher(t *testing.T) {
-	d := open(t, "1xrtx-4060")
-	run := decode[api.PlanRunning](t, d.asUser(t, "/api/plans/run", strings.TrimSuffix(wells(1, ""), "}")+`,"enforce":"auto"}`)).Runs[0]
-	if l := run.Lease; l.EnforcedBy != "framework" || l.Launch == nil || len(l.Launch.Devices) != 1 || l.Launch.Devices[0].UUID != l.Parts[0].GPU {
-		t.Errorf("the lease is %+v", l)
-	}
-}
-
-func decodeText[T any](t *testing.T, text string) T {
-	t.Helper()
-	var v T
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-func TestRunElsewhereWhenTheWorldHasChanged(t *testing.T) {
-	for _, test := range []struct{ name, taken, want string }{
-		{"no slot", `"slots":2`, "GPU 0: needs 1 slot; 2 of 2 usable are taken"},
-		{"no memory", `"slots":0,"memory_mb":7000`, "GPU 0: needs 1.5 GiB and has 416 MiB"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			d := open(t, "2xrtx-4060")
-			ids := d.ids(t)
-			plan := d.ask("POST", "/api/plans", wells(1, "")).Body.String()
-			if w := d.ask("POST", "/api/leases", `{"gpu":"`+ids[0]+`",`+test.taken+`}`); w.Code != http.StatusCreated {
-				t.Fatal(w.Body)
-			}
-			run := decode[api.PlanRunning](t, d.asUser(t, "/api/plans/run", `{"plan":`+plan+`}`)).Runs[0]
-			if run.Placement != "remade" || run.Planned != ids[0] || run.Lease.Parts[0].GPU != ids[1] || run.Reason != test.want {
-				t.Errorf("run %+v, lease %+v", run, run.Lease)
-			}
-		})
-	}
-}
-
-// A device that the libraries of a pipeline do not see is no way out.
-func TestRunKeepsToTheCandidates(t *testing.T) {
-	d := open(t, "2xrtx-4060")
-	ids := d.ids(t)
-	plan := decode[api.Plan](t, d.ask("POST", "/api/plans", wells(2, "")))
-	plan.Pipelines[0].Candidates = ids[:1]
-	d.ask("POST", "/api/leases", `{"gpu":"`+ids[0]+`","slots":2}`)
-	text, _ := json.Marshal(plan)
-	w := d.asUser(t, "/api/plans/run", `{"plan":`+string(text)+`}`)
-	if p := decode[api.Problem](t, w); w.Code != http.StatusConflict || p.Code != "no_slot" {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
-func TestRunNoMoreThanThereAreSlots(t *testing.T) {
-	d := open(t, "2xrtx-4060")
-	body := strings.TrimSuffix(wells(6, ""), "]}") + `,{"name":"summary","steps":[{"name":"collect","input":"numpy","output":"numpy"}]}]}`
-	w := d.asUser(t, "/api/plans/run", body)
-	got := decode[api.PlanRunning](t, w)
-	var placements []string
-	for _, run := range got.Runs {
-		placements = append(placements, run.Placement)
-		if (run.Lease != nil) != (run.Placement == "confirmed") || (run.Problem != nil) != (run.Placement == "refused") {
-			t.Errorf("%s: %+v", run.Name, run)
-		}
-	}
-	if want := []string{"confirmed", "confirmed", "confirmed", "confirmed", "refused", "refused", "none"}; !slices.Equal(placements, want) {
-		t.Errorf("placements %v, want %v", placements, want)
-	}
-	if got.Plan == nil || got.Plan.Waves != 2 {
-		t.Errorf("the plan that was made is %+v", got.Plan)
-	}
-	// Nothing is left: now the answer is the refusal itself.
-	w = d.asUser(t, "/api/plans/run", wells(1, ""))
-	if p := decode[api.Problem](t, w); w.Code != http.StatusConflict || p.Code != "no_slot" || p.Extra["possible"] != true {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
-// Two wells have their slot and the third waits when the caller leaves: nobody
-// will ever know of the two.
-func TestRunForSomebodyWhoLeaves(t *testing.T) {
-	d := open(t, "1xrtx-4060")
-	ctx, leave := context.WithCancel(t.Context())
-	answered := make(chan *httptest.ResponseRecorder)
-	go func() {
-		answered <- d.asUserIn(ctx, t, "/api/plans/run", strings.TrimSuffix(wells(3, ""), "}")+`,"timeout_seconds":600}`)
-	}()
-	for leases, waiting := 0, 0; leases != 2 || waiting != 1; leases, waiting = d.Ledger.Len() {
-		runtime.Gosched()
-	}
-	leave()
-	<-answered
-	if leases, waiting := d.Ledger.Len(); leases+waiting != 0 {
-		t.Errorf("%d leases and %d requests are left behind", leases, waiting)
-	}
-}
-
-func TestRunOnlyForOwnProcesses(t *testing.T) {
-	d := open(t, "1xrtx-4060")
-	w := d.ask("POST", "/api/plans/run", strings.TrimSuffix(wells(1, ""), "}")+fmt.Sprintf(`,"pid":%d}`, os.Getpid()))
-	if p := decode[api.Problem](t, w); w.Code != http.StatusForbidden || p.Code != "not_yours" {
-		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
@@ -368,7 +282,11 @@ func TestPlanShapesAgree(t *testing.T) {
 			}
 			return
 		}
-		if theirs.NumField() != ours.NumField() {
+		fields := theirs.NumField()
+		if path == "Plan" {
+			fields++ // its table, which is a method there
+		}
+		if fields != ours.NumField() {
 			t.Errorf("%s has %d fields in pipeline and %d in api", path, theirs.NumField(), ours.NumField())
 		}
 		for i := range theirs.NumField() {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -41,9 +42,29 @@ func asProblem(_ huma.Context, _ string, v any) (any, error) {
 	p := problem(model.Status, frameworkCode(model.Status), "%s", frameworkSentence(model))
 	for _, e := range model.Errors {
 		field := strings.TrimPrefix(strings.TrimPrefix(e.Location, "query."), "body.")
-		p.Fields = append(p.Fields, api.FieldProblem{Field: field, Detail: e.Message})
+		p.Fields = append(p.Fields, inWords(field, e.Message))
 	}
 	return p, nil
+}
+
+// inWords says what is wrong with a field in the words of whoever wrote the
+// request, and not in those of the language that this is written in.
+func inWords(field, message string) api.FieldProblem {
+	if value, rest, found := strings.Cut(message, " into Go struct field "); found {
+		path, _, _ := strings.Cut(rest, " of type ")
+		_, field, _ = strings.Cut(path, ".") // the first word is the name of the struct
+		_, value, _ = strings.Cut(value, "cannot unmarshal ")
+		return api.FieldProblem{Field: field, Detail: value + " is not what this field takes"}
+	}
+	if message == "expected string" {
+		message += ": write it in quotes"
+	}
+	if lead, number, found := strings.Cut(message, "= "); found { // of a limit
+		if limit, err := strconv.ParseFloat(number, 64); err == nil {
+			message = lead + "= " + strconv.FormatFloat(limit, 'f', -1, 64)
+		}
+	}
+	return api.FieldProblem{Field: field, Detail: message}
 }
 
 func frameworkCode(status int) string {
@@ -67,7 +88,8 @@ func frameworkSentence(model *huma.ErrorModel) string {
 	case http.StatusBadRequest:
 		return "The body is not what this path takes: " + model.Detail + ". Send one whole JSON object; /openapi.json has its shape."
 	case http.StatusRequestEntityTooLarge:
-		return "The body is larger than this path takes; no request needs that much."
+		_, limit, _ := strings.Cut(model.Detail, "limit=")
+		return "The body is larger than this path takes (" + limit + "); no request needs that much."
 	case http.StatusUnsupportedMediaType:
 		return "The body must be JSON: send Content-Type: application/json."
 	case http.StatusUnprocessableEntity:

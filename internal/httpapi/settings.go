@@ -23,11 +23,12 @@ func (s *server) registerSettings() {
 	change := op("config-change", http.MethodPut, "", "Change the gpu section")
 	change.Description = "Any part of the section; what is absent stays, and null goes back to what the file says. " +
 		"The whole result is validated: it applies at once and survives a restart, or nothing changes."
-	change.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.GPUChange](), true, "")},
-	}}
 	change.SkipValidateBody, change.MaxBodyBytes = true, maxBody
 	huma.Register(s.api, change, s.changeConfig)
+	// The body is taken raw, and would be described so.
+	s.api.OpenAPI().Paths[change.Path].Put.RequestBody.Content = map[string]*huma.MediaType{
+		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.GPUChange](), true, "")},
+	}
 }
 
 func (s *server) config(context.Context, *struct{}) (*answer[api.GPUConfig], error) {

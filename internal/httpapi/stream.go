@@ -141,7 +141,7 @@ func (st *leaseStream) take(f wire.Frame) error {
 		b := new(api.LeaseRequest)
 		return st.begin(f, st.bodies.acquire, b, func(ctx context.Context) (wire.Body, error) {
 			granted, err := st.grant(ctx, *b)
-			return bodyOf(granted, err)
+			return bodyOf(granted, asID(err))
 		})
 	case wire.Release:
 		b := new(api.Release)

@@ -120,7 +120,7 @@ func TestStreamLife(t *testing.T) {
 	if l.receive(wire.Done, 3, &renewed); renewed.TTL != 90 || renewed.Fence != got.Fence {
 		t.Errorf("renewed %+v", renewed)
 	}
-	if p := l.refused(wire.Release, 4, `{"id":"a","fence":999}`); p.Code != "stale_fence" || p.Status != 409 {
+	if p := l.refused(wire.Release, 4, `{"id":"a","fence":999}`); p.Code != "unknown_fence" || p.Status != 409 {
 		t.Errorf("released with a wrong fence: %+v", p)
 	}
 	l.send(wire.Release, 5, `{"id":"a","fence":`+fence(got)+`}`)
