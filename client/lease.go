@@ -96,6 +96,12 @@ func (c *Client) Bind(ctx context.Context, id string, b api.Bind) (api.Lease, er
 	return post[api.Lease](ctx, c, leasePath(id)+"/bind", b)
 }
 
+// Trim asks the holder of a lease to give back what its libraries keep for
+// later. Only programs that listen for it do.
+func (c *Client) Trim(ctx context.Context, id string) (api.Lease, error) {
+	return post[api.Lease](ctx, c, leasePath(id)+"/trim", struct{}{})
+}
+
 // Adopt puts a process that already runs under a lease, which ends with it.
 func (c *Client) Adopt(ctx context.Context, a api.Adopt) (api.Lease, error) {
 	return post[api.Lease](ctx, c, leasesPath+"/adopt", a)

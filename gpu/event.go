@@ -56,6 +56,7 @@ const (
 	EventTimedOut   EventCode = "lease_timeout"
 	EventOverLimit  EventCode = "lease_over_limit"
 	EventStop       EventCode = "lease_stop"
+	EventReclaim    EventCode = "reclaim"
 	EventForeignUse EventCode = "foreign_use"
 )
 
@@ -65,7 +66,7 @@ func EventCodes() []EventCode {
 		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
 		EventMonitoring, EventConfig, EventJournal, EventPlan, EventBatch, EventHook, EventGap,
-		EventGranted, EventWaiting, EventRenewed, EventBound, EventReleased, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventForeignUse,
+		EventGranted, EventWaiting, EventRenewed, EventBound, EventReleased, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventReclaim, EventForeignUse,
 	}
 }
 

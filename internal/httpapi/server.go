@@ -111,6 +111,7 @@ func build(k Keepers) *server {
 
 	s.registerDevices()
 	s.registerLeases()
+	s.registerTrim()
 	s.registerStream()
 	s.registerPlans()
 	s.registerExec()

@@ -76,7 +76,7 @@ type Actor struct {
 // Daemon is the actor for what berth does by itself.
 func Daemon() Actor { return Actor{Holder: Holder{User: "berth", UID: NoUID}, Any: true} }
 
-func (a Actor) mayChange(h Holder) bool { return a.Any || a.Same(h) }
+func (a Actor) MayChange(h Holder) bool { return a.Any || a.Same(h) }
 
 // Binding is what ends a lease by itself.
 type Binding string

@@ -35,7 +35,7 @@ func (x Withdraw) apply(b *Book, now time.Time) (Effect, error) {
 	switch {
 	case w == nil:
 		return Effect{}, fmt.Errorf("withdraw %s: %w", x.ID, ErrUnknown)
-	case !x.By.mayChange(w.request.Holder):
+	case !x.By.MayChange(w.request.Holder):
 		return Effect{}, fmt.Errorf("withdraw %s: %w: %s", x.ID, ErrNotYours, w.request.Holder.User)
 	}
 	b.leave(w)

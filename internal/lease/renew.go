@@ -46,7 +46,7 @@ func (b *Book) find(op, id string, fence uint64, by Actor) (*entry, error) {
 		return nil, fmt.Errorf("%s %s: %w: the lease with fence %d has ended", op, id, ErrStaleFence, fence)
 	case e == nil:
 		return nil, fmt.Errorf("%s %s: %w", op, id, ErrUnknown)
-	case !by.mayChange(e.lease.Holder):
+	case !by.MayChange(e.lease.Holder):
 		return nil, fmt.Errorf("%s %s: %w: %s", op, id, ErrNotYours, e.lease.Holder.User)
 	case fence > b.fence:
 		return nil, fmt.Errorf("%s %s: %w: %d, and the lease of that name has %d", op, id, ErrNoFence, fence, e.lease.Fence)

@@ -15,7 +15,8 @@ from .leases import Lease, current, lease
 from .memorytypes import MEMORY_TYPES, Declaration, memory
 from .pacing import Pace, pace, speed
 from .plans import Pipeline, Plan, Step, compile, run
-from .trimming import trim, trim_on_request
+from .trimming import trim
+from .trimrequests import trim_on_request
 from .workers import progress, worker
 
 __version__ = "0.1.0"

@@ -14,6 +14,7 @@ from . import caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .devices import cuda_started
 from .memorytypes import Amount, mib
+from .trimming import trim_when_asked
 
 LONGEST_WAIT = 30 * 24 * 3600.0  # seconds; the daemon takes no more
 REMOTE_TTL = 30.0  # seconds; for daemons that cannot see this process
@@ -157,8 +158,6 @@ class Lease:
         if self.document["binding"] == "ttl":
             self._start(self._renew, client, self._stop, dict(self.document))
         if self._trims:
-            from .trimming import trim_when_asked
-
             self._start(trim_when_asked, client, self._stop, self.id)
         self._enlist()
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
-from typing import Any, Callable, Dict, Iterable, Optional
+from typing import Any, Callable, Dict, Iterable
 
 from .client import BerthError, Client, Stop
-from .leases import Lease, current
 from .libraries import LIBRARIES
 
 
@@ -49,20 +47,6 @@ def _trim_cupy(cupy: Any) -> int:
 
 
 _CACHES: Dict[str, Callable[[Any], int]] = {"torch": _trim_torch, "cupy": _trim_cupy}
-
-
-def trim_on_request(lease: Optional[Lease] = None) -> Stop:
-    """Trims whenever the daemon asks the holder of the lease to, in the
-    background, until ``set`` of what it returns is called. A lease of one's own
-    does it with ``lease(…, trim_on_request=True)``; this is for a program that
-    was started under one."""
-    lease = lease or current()
-    if lease is None:
-        raise RuntimeError("trim_on_request: this process has no lease")
-    stop = Stop()
-    args = (lease._client or Client(), stop, lease.id)
-    threading.Thread(target=trim_when_asked, args=args, name="berth-trim", daemon=True).start()
-    return stop
 
 
 def trim_when_asked(client: Client, stop: Stop, lease: str) -> None:

@@ -17,7 +17,8 @@ from typing import Any, BinaryIO, Callable, Dict, List, Optional, Tuple
 
 from .client import BerthError
 from .leases import current
-from .trimming import trim, trim_on_request
+from .trimming import trim
+from .trimrequests import trim_on_request
 
 PROTOCOL = 1
 

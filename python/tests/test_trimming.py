@@ -10,6 +10,7 @@ import berth
 from berth import trimming
 
 from . import fakes
+from .daemon import DaemonCase
 from .doors import Door
 
 
@@ -91,3 +92,22 @@ class OnRequest(unittest.TestCase):
     def test_without_a_lease(self):
         with self.assertRaisesRegex(RuntimeError, "no lease"):
             berth.trim_on_request()
+
+
+class Live(DaemonCase):
+    def test_asked_by_the_daemon(self):
+        trims = queue.Queue()
+        client = self.daemon.client
+        with mock.patch.object(trimming, "trim", lambda: trims.put("trimmed")):
+            with berth.lease(memory=64, trim_on_request=True, client=client) as held:
+                while True:  # until it listens
+                    client.call("POST", f"/api/leases/{held.id}/trim", {})
+                    try:
+                        self.assertEqual(trims.get(timeout=0.2), "trimmed")
+                        break
+                    except queue.Empty:
+                        pass
+
+    def test_a_lease_that_is_not_there(self):
+        with self.assertRaisesRegex(berth.Problem, "nothing"):
+            self.daemon.client.call("POST", "/api/leases/nothing/trim", {})

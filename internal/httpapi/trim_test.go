@@ -1,0 +1,50 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// The holder is told, and only its own user or an administrator may ask.
+func TestTrim(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	if w := d.ask("POST", "/api/gpu/memory/allocate", `{"allocation_id":"work","memory_mb":1024}`); w.Code != http.StatusCreated {
+		t.Fatalf("allocate: %d %s", w.Code, w.Body)
+	}
+	for _, test := range []struct {
+		name, id string
+		by       *lease.Actor // nil: who made the lease
+		status   int
+		code     string
+	}{
+		{"unknown", "nothing", nil, 404, "unknown_allocation"},
+		{"another user", "work", &lease.Actor{Holder: lease.Holder{UID: 4711, User: "eve"}}, 403, "not_yours"},
+		{"its own", "work", nil, 200, ""},
+	} {
+		r := httptest.NewRequest("POST", "/api/leases/"+test.id+"/trim", nil)
+		if test.by != nil {
+			r = r.WithContext(context.WithValue(r.Context(), callerKey{}, *test.by))
+		}
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r)
+		if w.Code != test.status || test.code != "" && decode[api.Problem](t, w).Code != test.code {
+			t.Errorf("%s: %d %s, want %d %s", test.name, w.Code, w.Body, test.status, test.code)
+		}
+	}
+	var told []string
+	events, _ := d.events.Kept(0)
+	for _, e := range events {
+		if e.Code == gpu.EventReclaim {
+			told = append(told, e.Lease)
+		}
+	}
+	if len(told) != 1 || told[0] != "work" {
+		t.Errorf("asked %v, want work once", told)
+	}
+}
