@@ -60,12 +60,11 @@ printf '\n'
 say "5. A batch over every GPU, with a worker killed on the way: every record comes out once"
 if command -v python3 >/dev/null; then
   python3 examples/batch/records.py 1200 >"$dir/in.jsonl"
-  ( # the runner tells the daemon who it is; its first child is a worker
+  ( # a lease of the batch is held by the worker under it
     for _ in $(seq 100); do
       pause 0.1
       [ -s "$dir/out.jsonl.berth/outcomes" ] || continue
-      runner=$(curl -sS --unix-socket "$BERTH_SOCKET" http://berth/api/batches | python3 -c 'import json,sys; print(json.load(sys.stdin)["batches"][0]["pid"])')
-      read -r victim _ < <(cat "/proc/$runner"/task/*/children; echo)
+      victim=$(curl -sS --unix-socket "$BERTH_SOCKET" http://berth/api/leases | python3 -c 'import json,sys; print(json.load(sys.stdin)["leases"][0]["holder"]["pid"])')
       echo "killing worker process $victim" >&2
       kill -9 "$victim"
       break

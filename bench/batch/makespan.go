@@ -128,7 +128,7 @@ func berth(l []time.Duration, cost record.Cost) (time.Duration, error) {
 		return 0, err
 	}
 	start := time.Now()
-	run, err := batch.Open(batch.Options{
+	run, err := batch.Open(context.Background(), batch.Options{
 		Input: record.Spec{Paths: []string{in}, Cost: cost}, Output: filepath.Join(dir, "out.jsonl"), Shape: outcome.Shape{Ordered: true},
 		Command: []string{self}, Env: []string{envMode + "=sleeper"}, Leases: make(places, workers),
 	})

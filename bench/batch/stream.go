@@ -114,7 +114,7 @@ func streamRunner() error {
 	if err := os.WriteFile(program, []byte(echoProgram), 0o600); err != nil {
 		return err
 	}
-	run, err := batch.Open(batch.Options{
+	run, err := batch.Open(context.Background(), batch.Options{
 		Input: record.Spec{Stream: newStream(t)}, Output: filepath.Join(dir, "out.jsonl"), Shape: outcome.Shape{Ordered: t.Ordered},
 		Command: []string{"python3", program}, Env: []string{envMode + "="}, Leases: make(places, t.Workers), Batch: t.Batch, Log: os.Stderr,
 	})
@@ -132,7 +132,7 @@ func streamRunner() error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(report{Seconds: s.Duration.Seconds(), Records: s.Records, PeakMB: peak})
+	return json.NewEncoder(os.Stdout).Encode(report{Seconds: s.Seconds, Records: s.Records, PeakMB: peak})
 }
 
 // stream makes records as they are read.

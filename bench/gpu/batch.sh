@@ -91,7 +91,7 @@ run() { # run WORKERS OUTPUT
   timeout 100 $berth run --input "$dir/in.jsonl" --output "$2" --gpus 1 --workers-per-gpu "$1" --workers "$1" --memory 4GiB --batch 1024 \
     --json -- python3 "$dir/worker.py" >"$2.summary" 2>"$2.log"
 }
-rate() { python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print("%.0f" % (s["records"]/(s["duration"]/1e9)), s["restarts"], s["retries"])' "$1"; }
+rate() { python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print("%.0f" % (s["records"]/s["seconds"]), s["restarts"], s["retries"])' "$1"; }
 
 for workers in 1 2 4; do
   say "$workers on the GPU"

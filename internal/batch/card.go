@@ -10,6 +10,7 @@ import (
 type card struct {
 	gpu     GPU
 	workers int     // that have a place there
+	most    int     // that had one at the same time
 	ready   int     // of which take records
 	speed   float64 // multiplier, as it was last seen
 

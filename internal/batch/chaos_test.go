@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -64,7 +65,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	}
 	c.b = newBench(t, c.jobs)
 	c.spec.Input, c.spec.Marks = c.b.path("in.jsonl"), c.b.path("marks")
-	c.spec.Output = c.b.path([]string{"out.jsonl", "out.jsonl.gz", "out.jsonl.zst"}[rng.IntN(3)])
+	c.spec.Output = c.b.path([]string{"out.jsonl", "out.jsonl.gz", "out.jsonl.zst", "out.csv", "out.csv.gz", "out.csv.zst"}[rng.IntN(6)])
 	c.spec.Shape = outcome.Shape{Ordered: rng.IntN(2) == 0}
 	c.spec.Cost = []record.Cost{{}, {By: record.ByNothing}, {By: record.ByField, Field: "id"}}[rng.IntN(3)]
 	c.spec.GPUs, c.spec.PerGPU, c.spec.Batch = 1+rng.IntN(3), 1+rng.IntN(2), 1+rng.IntN(32)
@@ -152,9 +153,57 @@ func (c *chaos) lines() []string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	if strings.Contains(c.spec.Output, ".csv") {
+		return fromCSV(c.t, r)
+	}
 	text, err := io.ReadAll(r)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	return slices.Collect(strings.Lines(string(text)))
+}
+
+// fromCSV puts the rows of a CSV together again: a field is in its column, or
+// with the others in the last but one.
+func fromCSV(t *testing.T, r io.Reader) []string {
+	t.Helper()
+	table, err := csv.NewReader(r).ReadAll()
+	if err != nil || len(table) == 0 {
+		t.Fatalf("%v, %d rows", err, len(table))
+	}
+	var lines []string
+	for _, row := range table[1:] {
+		var all struct {
+			job
+			Twice *int   `json:"twice"`
+			Error string `json:"_error"`
+		}
+		fields := map[string]any{}
+		for i, name := range table[0] {
+			switch {
+			case row[i] == "":
+			case name == "_more":
+				err = json.Unmarshal([]byte(row[i]), &fields)
+			case name == "do" || name == "_error":
+				fields[name] = row[i]
+			default:
+				fields[name] = json.RawMessage(row[i])
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := json.Marshal(fields)
+		if err == nil {
+			err = json.Unmarshal(text, &all)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all.Error == "" && all.Twice != nil {
+			text = []byte(fmt.Sprintf(`{"id":%d,"twice":%d}`, all.ID, *all.Twice))
+		}
+		lines = append(lines, string(text)+"\n")
+	}
+	return lines
 }

@@ -1,6 +1,9 @@
 package batch
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Event is something that happened in a run.
 type Event struct {
@@ -11,11 +14,19 @@ type Event struct {
 	Text   string // one sentence for people
 }
 
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // EventCode names a kind of event.
 type EventCode string
 
 // The codes.
 const (
+	EventKeeping   EventCode = "keeping"   // a stream is read to its end before the run begins
 	EventResumed   EventCode = "resumed"   // a run goes on where it was stopped
 	EventStarted   EventCode = "started"   // the process of a worker was started
 	EventReady     EventCode = "ready"     // a worker takes records

@@ -82,7 +82,7 @@ func (w *worker) receive() error {
 		case <-timer.C:
 			left := w.remaining(w.since, limit)
 			if left <= 0 {
-				return &failure{chunk.Hung, fmt.Sprintf("no answer to %d records within %s", len(w.flight[0].records), limit)}
+				return &failure{chunk.Hung, fmt.Sprintf("no answer to %s within %s", plural(len(w.flight[0].records), "record"), limit)}
 			}
 			timer.Reset(left)
 		}
@@ -99,7 +99,7 @@ func (w *worker) handle(a answer) error {
 	g := w.flight[0]
 	switch {
 	case a.kind == frameBye && w.batches == 0:
-		return &failure{chunk.Died, "it said bye before it had done anything; "}
+		return &failure{chunk.Nonsense, "it said bye before it had done anything"}
 	case a.kind == frameBye:
 		return errBye
 	case a.kind == frameReady:
@@ -144,7 +144,7 @@ func (w *worker) outOfMemory(text string, at time.Time) error {
 	w.landed(at)
 	w.cap = w.cap.Exceeded(len(g.records))
 	w.ooms++
-	w.run.notify(EventMemory, w.card.gpu, w.name, "%d records were too many (%s): at most %d from now on", len(g.records), text, w.cap.Records())
+	w.run.notify(EventMemory, w.card.gpu, w.name, "a batch of %s was too large (%s): at most %d from now on", plural(len(g.records), "record"), text, w.cap.Records())
 	w.giveBack(g, chunk.OutOfMemory, text)
 	return nil
 }

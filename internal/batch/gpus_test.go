@@ -193,7 +193,7 @@ func TestMultiplier(t *testing.T) {
 		while = append(while, asked.Load())
 		return 0
 	}
-	r, err := Open(b.opt)
+	r, err := Open(context.Background(), b.opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestLongestFirst(t *testing.T) {
 		b.opt.Leases = b.machine
 		b.opt.Batch = 1
 		b.opt.Input.Cost = cost
-		r, err := Open(b.opt)
+		r, err := Open(context.Background(), b.opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestProgress(t *testing.T) {
 	var r *Run
 	var during Progress
 	b.on(EventCommitted, 0, func() { during = r.Progress() })
-	r, err := Open(b.opt)
+	r, err := Open(context.Background(), b.opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,6 +332,9 @@ func TestOnlyGPUBreaksForAWhile(t *testing.T) {
 	if s.Failed != 0 || s.Restarts != 9 {
 		t.Errorf("%+v\n%s", s, b.story())
 	}
+	if strings.Contains(b.story(), "worker 2") {
+		t.Errorf("a worker that follows another has another name:\n%s", b.story())
+	}
 }
 
 // A process that does not die of SIGKILL, because it hangs in a driver, is left
@@ -358,8 +361,8 @@ func TestProcessThatCannotBeKilled(t *testing.T) {
 	defer theirOut.Close()
 	p := &process{cmd: cmd, in: in, out: out, frames: make(chan answer, 4), exited: make(chan struct{}), words: &lastWords{to: &sharedLog{to: io.Discard}}}
 	go p.listen(1 << 20)
-	if p.destroy(time.Millisecond) || !strings.Contains(p.fate(), "cannot be killed") {
-		t.Errorf("fate: %s", p.fate())
+	if p.destroy(time.Millisecond) || !strings.Contains(p.fate(nil), "cannot be killed") {
+		t.Errorf("fate: %s", p.fate(nil))
 	}
 	_ = stdin.Close()
 	_ = cmd.Wait()

@@ -3,8 +3,10 @@ package batch
 import (
 	"bytes"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // sharedLog lets several workers print to one writer, line by line.
@@ -32,11 +34,12 @@ const (
 func (w *lastWords) Write(text []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tail = append(w.tail, text...)
-	w.tail = append(w.tail[:0], w.tail[max(0, len(w.tail)-tailBytes):]...)
 	w.line = append(w.line, text...)
 	for {
 		at := bytes.IndexByte(w.line, '\n')
+		if at < 0 {
+			w.line = append(w.line[:0], shown(w.line)...)
+		}
 		if at < 0 && len(w.line) < lineBytes {
 			return len(text), nil
 		}
@@ -46,6 +49,26 @@ func (w *lastWords) Write(text []byte) (int, error) {
 		w.pass(w.line[:at+1])
 		w.line = append(w.line[:0], w.line[at+1:]...)
 	}
+}
+
+// shown is the part of a line that a terminal would show in the end: a bar of
+// progress is written over and over, with a carriage return before or after.
+func shown(line []byte) []byte {
+	end := bytes.TrimRight(line, "\r\n")
+	return line[bytes.LastIndexByte(end, '\r')+1:]
+}
+
+// escape is a command to a terminal: to set a colour, to clear the screen.
+var escape = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -~])`)
+
+// tame takes out of a line what a terminal would obey.
+func tame(line []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if r != '\t' && !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, bytes.ToValidUTF8(escape.ReplaceAll(line, nil), []byte("?")))
 }
 
 // flush prints a line that was begun and will not be ended.
@@ -60,7 +83,10 @@ func (w *lastWords) flush() {
 
 // pass prints a line. If nobody takes it, it is dropped: the run matters more.
 func (w *lastWords) pass(line []byte) {
-	line = append([]byte(w.prefix), bytes.TrimSuffix(line, []byte("\n"))...)
+	line = tame(shown(line))
+	w.tail = append(append(w.tail, line...), '\n')
+	w.tail = append(w.tail[:0], w.tail[max(0, len(w.tail)-tailBytes):]...)
+	line = append([]byte(w.prefix), line...)
 	w.to.mu.Lock()
 	defer w.to.mu.Unlock()
 	_, _ = w.to.to.Write(append(line, '\n'))
@@ -70,6 +96,6 @@ func (w *lastWords) pass(line []byte) {
 func (w *lastWords) last() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lines := strings.Split(strings.TrimSpace(string(w.tail)), "\n")
+	lines := strings.Split(strings.TrimSpace(string(w.tail)+string(tame(shown(w.line)))), "\n")
 	return strings.ToValidUTF8(strings.Join(lines[max(0, len(lines)-3):], " | "), "?")
 }

@@ -23,19 +23,23 @@ var ErrRefused = errors.New("no place for a worker")
 
 // WorkerRequest is what is asked of a Leaser.
 type WorkerRequest struct {
-	Name  string   // of the worker, for people
 	Avoid []string // UUIDs of GPUs on which workers kept failing
 }
 
-// Grant is a place for one worker process at a time. When the process dies the
-// next one is started under the same grant, as long as it is not lost.
+// Grant is a place for one worker process. It ends with the process: the next
+// one needs a place of its own.
 type Grant struct {
 	GPU GPU
 	Env []string // KEY=VALUE, or KEY to take it out: makes the GPU device 0 of the process, and caps its memory
 
-	// Started is told each process that is started, before it gets any work;
-	// an error ends the process. Nil: nobody wants to know.
+	// Started is told the process, before it gets any work; an error ends the
+	// process. Nil: nobody wants to know.
 	Started func(pid int) error
+
+	// Why says what the lease had to do with a signal that ended the process,
+	// as in "it was revoked"; empty: nothing. It may take a moment. Nil: nobody
+	// knows.
+	Why func() string
 
 	// Lost is closed when the lease is not ours any more: the worker is killed
 	// at once. Recall is closed when the place is wanted back: the worker

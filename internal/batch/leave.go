@@ -19,6 +19,9 @@ func (w *worker) watch(ctx context.Context) (stop func()) {
 				return
 			case <-recall:
 				recall = nil
+				if !w.proc.alive() {
+					continue // the lease has ended with it
+				}
 				w.run.notify(EventRecalled, w.card.gpu, w.name, "the place is wanted back: it leaves after its batch")
 				w.leave()
 				continue

@@ -15,6 +15,8 @@ type machine struct {
 	speed func(uuid string) float64
 	taken int
 	err   error // what Acquire answers
+	why   func() string
+	start func(pid int) error
 }
 
 type testGPU struct {
@@ -99,7 +101,7 @@ func (m *machine) find(avoid []string) (*Grant, <-chan struct{}, error) {
 	t := &testGrant{lost: make(chan struct{}), recall: make(chan struct{})}
 	best.grants[t] = true
 	m.taken++
-	grant := &Grant{GPU: best.GPU, Env: []string{"CUDA_VISIBLE_DEVICES=" + best.UUID}, Lost: t.lost, Recall: t.recall}
+	grant := &Grant{GPU: best.GPU, Env: []string{"CUDA_VISIBLE_DEVICES=" + best.UUID}, Lost: t.lost, Recall: t.recall, Why: m.why, Started: m.start}
 	if m.speed != nil {
 		grant.Speed = func() float64 { return m.speed(best.UUID) }
 	}

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +21,7 @@ import (
 // process is one worker process and its pipes.
 type process struct {
 	cmd    *exec.Cmd
+	minder *minder  // leads its group; nil: it leads one of its own
 	in     *os.File // to the worker
 	out    *os.File // from the worker
 	words  *lastWords
@@ -74,8 +76,10 @@ func (r *Run) start(name string, g *Grant) (*process, error) {
 	p.cmd.ExtraFiles = []*os.File{theirIn, theirOut}
 	p.cmd.Stdout, p.cmd.Stderr = p.words, p.words
 	p.cmd.WaitDelay = time.Second // for what a child of the worker may still print
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.minder = startMinder()
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: p.minder.group(), Pdeathsig: syscall.SIGKILL}
 	if err := r.spawner.do(p.cmd.Start); err != nil {
+		p.minder.dismiss()
 		return nil, errors.Join(fmt.Errorf("start the worker: %w", err), in.Close(), out.Close())
 	}
 	go p.reap()
@@ -97,8 +101,8 @@ func environment(base []string, changes ...[]string) []string {
 	return env
 }
 
-// reap waits for the end of the process and takes its group with it. The pid
-// stays taken until then, so the signal can reach nobody else.
+// reap waits for the end of the process and takes its group with it. The name
+// of the group stays taken until then, so the signal can reach nobody else.
 func (p *process) reap() {
 	for {
 		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -111,6 +115,7 @@ func (p *process) reap() {
 	p.reaped = true
 	p.mu.Unlock()
 	_ = p.cmd.Wait() // the status is in ProcessState
+	p.minder.dismiss()
 	p.words.flush()
 	_ = p.in.Close()
 	// A child that has left the group may hold the pipe open: it is not
@@ -165,7 +170,7 @@ func (p *process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
-		_ = syscall.Kill(-p.cmd.Process.Pid, sig) // it may have ended by itself
+		_ = syscall.Kill(-cmp.Or(p.minder.group(), p.cmd.Process.Pid), sig) // it may have ended by itself
 	}
 }
 
@@ -230,12 +235,18 @@ func (p *process) destroy(patience time.Duration) bool {
 	return gone
 }
 
-// fate says how the process ended, with the last that it printed.
-func (p *process) fate() string {
+// fate says how the process ended, with the last that it printed. why is asked
+// about a signal; it may be nil.
+func (p *process) fate(why func() string) string {
 	text := "it cannot be killed: the driver of its GPU may hang"
 	select {
 	case <-p.exited:
 		text = "it ended: " + p.cmd.ProcessState.String()
+		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && why != nil {
+			if reason := why(); reason != "" {
+				text += ", because " + reason
+			}
+		}
 	default:
 	}
 	if words := p.words.last(); words != "" {

@@ -113,7 +113,7 @@ func (f frame) split(n int) (outcomes [][]byte, faults map[int]string, err error
 		outcomes = append(outcomes, o)
 	}
 	if len(outcomes) != n {
-		return nil, nil, fmt.Errorf("%d outcomes for %d records", len(outcomes), n)
+		return nil, nil, fmt.Errorf("%s for %s", plural(len(outcomes), "outcome"), plural(n, "record"))
 	}
 	for key, text := range f.errors {
 		i, err := strconv.Atoi(key)

@@ -65,7 +65,7 @@ func TestSplitResult(t *testing.T) {
 		{`{"type":"result","id":1,"outcomes":[]}`, 0, ""},
 		{`{"type":"result","id":1}`, 2, "0 outcomes for 2 records"},
 		{`{"type":"result","id":1,"outcomes":{"a":1}}`, 1, "0 outcomes"},
-		{`{"type":"result","id":1,"outcomes":[1,2]}`, 1, "2 outcomes for 1 records"},
+		{`{"type":"result","id":1,"outcomes":[1,2]}`, 1, "2 outcomes for 1 record"},
 		{`{"type":"result","id":1,"outcomes":[1],"errors":{"1":"x"}}`, 1, "an error for record"},
 		{`{"type":"result","id":1,"outcomes":[1],"errors":{"-1":"x"}}`, 1, "an error for record"},
 		{`{"type":"result","id":1,"outcomes":[1],"errors":{"a":"x"}}`, 1, "an error for record"},

@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -38,6 +39,26 @@ func TestStopAndResume(t *testing.T) {
 	if again.Before != s.Records || again.Records != 3000 || b.count(EventResumed) != 1 {
 		t.Errorf("stopped with %d, went on with %d", s.Records, again.Before)
 	}
+}
+
+// With --force the same command would begin again.
+func TestStoppedForcedRunSaysHowToGoOn(t *testing.T) {
+	t.Parallel()
+	jobs := with(500, "hang")
+	b := newBench(t, jobs)
+	b.opt.Batch, b.opt.Force = 4, true
+	b.opt.StopGrace = 50 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	b.on(EventCommitted, 0, cancel)
+	s, err := b.run(ctx)
+	if !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), "without --force") || s.Error != err.Error() {
+		t.Fatalf("%v, %+v", err, s)
+	}
+	b.opt.Force = false
+	if s := b.mustRun(); s.Before == 0 {
+		t.Errorf("it began again: %+v", s)
+	}
+	check(t, jobs, b.lines())
 }
 
 func TestFailuresAreCountedOverRuns(t *testing.T) {
@@ -109,7 +130,7 @@ func TestStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.opt.Input.Stream = strings.NewReader(string(text))
-	if _, err := b.run(context.Background()); !errors.Is(err, outcome.ErrChanged) || !strings.Contains(err.Error(), "stream") {
+	if _, err := b.run(context.Background()); !errors.Is(err, outcome.ErrGone) || !strings.Contains(err.Error(), "stream") {
 		t.Errorf("a stream was resumed: %v", err)
 	}
 	if err := os.RemoveAll(b.path("marks")); err != nil { // it hangs once more
@@ -161,13 +182,23 @@ func TestFullDisk(t *testing.T) {
 		b := newBench(t, jobs)
 		shape := outcome.Shape{Ordered: ordered}
 		spec := runnerSpec{Input: b.path("in.jsonl"), Output: b.opt.Output, Marks: b.path("marks"), Shape: shape, GPUs: 2, PerGPU: 1, Batch: 8}
+		counted := 0
 		for _, limit := range []uint64{10, 3000, 20000, 30000} {
 			spec.FileLimit = limit
-			if code, story := runRunner(t, spec, nil); code != runnerFull {
+			code, story := runRunner(t, spec, nil)
+			if code != runnerFull {
 				t.Fatalf("with files of at most %d bytes: exit code %d\n%s", limit, code, story)
 			}
 			if _, err := os.Stat(b.opt.Output); err == nil {
 				t.Fatal("there is an output")
+			}
+			if counted > 0 && !strings.Contains(story, fmt.Sprintf("the outcomes of %d of the records are there", counted)) {
+				t.Errorf("outcomes were counted that are not there: %d\n%s", counted, story)
+			}
+			if _, after, ok := strings.Cut(story, "summary "); ok {
+				if _, err := fmt.Sscan(after, &counted); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		spec.FileLimit = 0

@@ -49,11 +49,10 @@ type Run struct {
 	cards     map[string]*card // by UUID
 	good      *record.Record   // one that went well; nil: none yet
 	avoid     []string
-	workers   int // that have a place
-	idle      int // that wait for records
-	hired     int
+	workers   int          // that have a place
+	idle      int          // that wait for records
+	numbers   map[int]bool // of the workers
 	everReady bool
-	unready   int // workers that failed before any was ready
 
 	stopping    bool
 	err         error // why the run fails
@@ -70,7 +69,8 @@ type Run struct {
 
 // Open checks the options, finds the input, and claims the output, for a new
 // run or for one that was stopped. The run has to be ended by Run or by Close.
-func Open(o Options) (*Run, error) {
+// ctx ends the keeping of a stream, which takes as long as the stream does.
+func Open(ctx context.Context, o Options) (*Run, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -83,21 +83,25 @@ func Open(o Options) (*Run, error) {
 		learning: o.Input.Cost.By == record.BySize,
 		log:      &sharedLog{to: o.Log},
 		cards:    map[string]*card{},
+		numbers:  map[int]bool{},
 		stage:    StageOpen,
 	}
 	r.changed.L, r.room.L = &r.mu, &r.mu
-	if err := r.open(); err != nil {
+	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *Run) open() error {
+func (r *Run) open(ctx context.Context) error {
 	spec := r.opt.Input
 	spec.Done = func(index int64) bool { return r.before > 0 && r.output.Done(index) }
 	source, err := record.Open(spec)
 	if err != nil {
 		return err
+	}
+	if source.Reads(r.opt.Output) {
+		return fmt.Errorf("%w: %s", ErrOwnInput, r.opt.Output)
 	}
 	place, err := outcome.Claim(r.opt.Output, r.opt.Shape, r.opt.Force)
 	if err != nil {
@@ -105,11 +109,7 @@ func (r *Run) open() error {
 	}
 	if spec.Stream != nil && r.opt.Spool {
 		spec.Format = source.Format()
-		var path string
-		if path, err = place.Spool(spec.Stream); err == nil {
-			spec.Stream, spec.Paths = nil, []string{path}
-			source, err = record.Open(spec)
-		}
+		source, err = r.spool(ctx, place, spec)
 	}
 	if err == nil {
 		r.source, r.stream = source, source.IsStream()
@@ -119,6 +119,24 @@ func (r *Run) open() error {
 		return errors.Join(err, place.Close())
 	}
 	return nil
+}
+
+// spool keeps a stream, and opens what was kept in its place.
+func (r *Run) spool(ctx context.Context, place *outcome.Place, spec record.Spec) (*record.Source, error) {
+	if !place.Resuming() {
+		r.notify(EventKeeping, GPU{}, "", "keeping standard input until its end; then the work begins")
+	}
+	path, err := place.Spool(ctx, spec.Stream)
+	switch {
+	case err != nil && ctx.Err() != nil && path != "":
+		return nil, fmt.Errorf("%w: standard input was being kept, and what came of it is in %s", ErrStopped, path)
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: nothing had come from standard input", ErrStopped)
+	case err != nil:
+		return nil, err
+	}
+	spec.Stream, spec.Paths = nil, []string{path}
+	return record.Open(spec)
 }
 
 // begin starts the output, or goes on with the one of the same input.
@@ -136,6 +154,9 @@ func (r *Run) begin(place *outcome.Place) error {
 		if err := json.Unmarshal(before, &old); err != nil {
 			return err
 		}
+		if old.Stream {
+			return fmt.Errorf("%w: it read a stream, which cannot be read again; the outcomes that it had are in %s", outcome.ErrGone, outcome.Dir(r.opt.Output))
+		}
 		if d := print.Difference(old); d != "" {
 			return errors.New(d)
 		}
@@ -151,8 +172,13 @@ func (r *Run) begin(place *outcome.Place) error {
 // Close ends a run that was opened and never run.
 func (r *Run) Close() error { return r.output.Close() }
 
-// ErrStopped is a run that was asked to stop before its end.
-var ErrStopped = errors.New("stopped before the end")
+// Errors that callers decide on.
+var (
+	// ErrStopped is a run that was asked to stop before its end.
+	ErrStopped = errors.New("stopped before the end")
+	// ErrOwnInput: the output would replace, or become, a part of the input.
+	ErrOwnInput = errors.New("the output is among the inputs: give it another name, or put it into another folder")
+)
 
 // Run does the work. It returns when every record has an outcome and the
 // output has its name, or when ctx ends (ErrStopped) or something fails for
@@ -165,14 +191,15 @@ func (r *Run) Run(ctx context.Context) (Summary, error) {
 	defer r.cancel()
 	r.begun()
 	if r.before > 0 {
-		r.notify(EventResumed, GPU{}, "", "going on: %d records have their outcomes already", r.before)
+		r.notify(EventResumed, GPU{}, "", "going on: the outcomes of %d of the records are there already", r.before)
 	}
 	err := r.work(ctx)
 	if err == nil {
 		r.setStage(StageFinishing)
 		err = r.output.Finish(r.total)
 	}
-	err = errors.Join(err, r.output.Close())
+	r.countCommitted()
+	err = errors.Join(r.advise(err), r.output.Close())
 	switch {
 	case err == nil:
 		r.setStage(StageDone)
@@ -181,7 +208,37 @@ func (r *Run) Run(ctx context.Context) (Summary, error) {
 	default:
 		r.setStage(StageFailed)
 	}
-	return r.summary(), err
+	return r.summary(err), err
+}
+
+// countCommitted makes the counts those of the outcomes that are on disk: what
+// a full disk did not take is done again.
+func (r *Run) countCommitted() {
+	done, failed := r.output.Counts()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done, r.failed = done-r.before, failed
+}
+
+// advise adds the next step to what the disk said, if there is one.
+func (r *Run) advise(err error) error {
+	switch {
+	case r.stream:
+		return err
+	case errors.Is(err, outcome.ErrFull):
+		return fmt.Errorf("%w: make room and run %s; it goes on where it stopped", err, r.again())
+	case errors.As(err, new(*outcome.WriteError)):
+		return fmt.Errorf("%w: nothing that was done is lost; when the disk is well, run %s", err, r.again())
+	}
+	return err
+}
+
+// again is how to go on with the run.
+func (r *Run) again() string {
+	if r.opt.Force { // with it, what was done would be forgotten
+		return "the same command again, without --force"
+	}
+	return "the same command again"
 }
 
 // work runs until every record has an outcome on disk.
@@ -227,7 +284,7 @@ func (r *Run) work(ctx context.Context) error {
 	case r.stream:
 		return fmt.Errorf("%w: the input is a stream, which cannot be read again, so this run cannot be resumed; spool it next time", ErrStopped)
 	}
-	return fmt.Errorf("%w: run the same command again to go on", ErrStopped)
+	return fmt.Errorf("%w: run %s to go on", ErrStopped, r.again())
 }
 
 // awaitEnd waits until the work is done, or is to be stopped.

@@ -87,7 +87,7 @@ func (b *bench) write(name string, jobs []job) {
 
 func (b *bench) run(ctx context.Context) (Summary, error) {
 	b.t.Helper()
-	r, err := Open(b.opt)
+	r, err := Open(context.Background(), b.opt)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -282,7 +282,7 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 			t.Errorf("line %d: %s does not say %s", i, lines[i], want)
 		}
 	}
-	if s.Failed != 3 || s.Marked != 2 || s.Retries == 0 || s.Restarts == 0 || b.count(EventMarked) != 1 {
+	if s.Failed != 3 || s.Marked != 1 || s.Retries == 0 || s.Restarts == 0 || b.count(EventMarked) != 1 {
 		t.Errorf("%+v\n%s", s, b.story())
 	}
 }
@@ -390,11 +390,13 @@ func TestOpenRefuses(t *testing.T) {
 		{"no input", func(o *Options) { o.Input = record.Spec{} }, "no input"},
 		{"numbers below zero", func(o *Options) { o.Batch, o.Workers, o.Tries, o.Timeout = -1, -1, -1, -1 }, "batch: -1"},
 		{"all of them", func(o *Options) { o.Batch, o.Workers, o.Tries, o.Timeout = -1, -1, -1, -1 }, "timeout: -1ns"},
+		{"its own input", func(o *Options) { o.Output, o.Force = o.Input.Paths[0], true }, "among the inputs"},
+		{"one of its inputs the next time", func(o *Options) { o.Input.Paths = []string{b.path("*.jsonl")} }, "among the inputs"},
 		{"a minimum above the maximum", func(o *Options) { o.MinBatch = 99 }, "min batch: 99"},
 	} {
 		o := b.opt
 		test.change(&o)
-		if _, err := Open(o); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := Open(context.Background(), o); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want something about %q", test.name, err, test.want)
 		}
 	}

@@ -25,6 +25,7 @@ const envTestRunner = "BERTH_TEST_RUNNER"
 // runnerSpec is what such a runner does, as JSON in the variable.
 type runnerSpec struct {
 	Input, Output, Marks string
+	Command              []string // of the workers; nil: the usual one
 	Shape                outcome.Shape
 	Cost                 record.Cost
 	GPUs, PerGPU         int
@@ -39,7 +40,7 @@ func (s runnerSpec) options(m *machine) Options {
 		Input:   record.Spec{Paths: []string{s.Input}, Cost: s.Cost},
 		Output:  s.Output,
 		Shape:   s.Shape,
-		Command: []string{os.Args[0]},
+		Command: append(s.Command, os.Args[0])[:max(len(s.Command), 1)],
 		Env:     []string{envTestWorker + "=1", envTestRunner + "=", "BERTH_TEST_MARKS=" + s.Marks, quickExit},
 		Leases:  m,
 		Batch:   s.Batch, Timeout: s.Timeout, Tries: 5, Restarts: 100,
@@ -82,9 +83,11 @@ func runTestRunner() int {
 			commits++
 		}
 	}
-	r, err := Open(o)
+	r, err := Open(context.Background(), o)
 	if err == nil {
-		_, err = r.Run(context.Background())
+		var summary Summary
+		summary, err = r.Run(context.Background())
+		fmt.Fprintln(events, "summary", summary.Records)
 	}
 	switch {
 	case err == nil:

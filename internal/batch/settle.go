@@ -103,7 +103,9 @@ func (r *Run) mark(g *group, cause chunk.Cause, c *card, text string) {
 		text = fmt.Sprintf("given up after %d tries by itself, the last one: %s: %s", g.failures, cause, text)
 	}
 	r.mu.Lock()
-	r.marked++
+	if cause != chunk.Refused {
+		r.marked++
+	}
 	c.done++
 	c.failed++
 	r.mu.Unlock()

@@ -3,20 +3,20 @@ package batch
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // Summary is what is said at the end of a run.
 type Summary struct {
-	Stage    Stage         `json:"stage"`
-	Records  int64         `json:"records"`     // with an outcome, with those of earlier runs
-	Before   int64         `json:"done_before"` // of which earlier runs did so many
-	Failed   int64         `json:"failed"`      // records whose outcome is an error
-	Marked   int64         `json:"marked"`      // of which so many broke workers in this run
-	Retries  int64         `json:"retries"`
-	Restarts int64         `json:"restarts"`
-	Duration time.Duration `json:"duration"` // of this run
-	GPUs     []GPUSummary  `json:"gpus"`
+	Stage    Stage        `json:"stage"`
+	Records  int64        `json:"records"`     // with an outcome, with those of earlier runs
+	Before   int64        `json:"done_before"` // of which earlier runs did so many
+	Failed   int64        `json:"failed"`      // records whose outcome is an error
+	Marked   int64        `json:"marked"`      // of which so many broke workers in this run
+	Retries  int64        `json:"retries"`
+	Restarts int64        `json:"restarts"`
+	Seconds  float64      `json:"seconds"`         // that this run took
+	Error    string       `json:"error,omitempty"` // why it did not reach its end
+	GPUs     []GPUSummary `json:"gpus"`
 }
 
 // GPUSummary is the part of one GPU in this run.
@@ -31,23 +31,26 @@ type GPUSummary struct {
 
 // Rate is how many records this run did per second.
 func (s Summary) Rate() float64 {
-	if s.Duration <= 0 {
+	if s.Seconds <= 0 {
 		return 0
 	}
-	return float64(s.Records-s.Before) / s.Duration.Seconds()
+	return float64(s.Records-s.Before) / s.Seconds
 }
 
-func (r *Run) summary() Summary {
+func (r *Run) summary(err error) Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := Summary{
 		Stage: r.stage, Records: r.before + r.done, Before: r.before, Failed: r.failed, Marked: r.marked,
-		Retries: r.retries, Restarts: r.restarts, Duration: r.ended.Sub(r.started),
+		Retries: r.retries, Restarts: r.restarts, Seconds: r.ended.Sub(r.started).Seconds(),
+	}
+	if err != nil {
+		s.Error = err.Error()
 	}
 	for _, c := range r.cards {
 		g := GPUSummary{GPU: c.gpu, Records: c.done, Failed: c.failed, Restarts: c.restarts, Busy: c.busy.Seconds()}
-		if s.Duration > 0 {
-			g.Rate = float64(c.done) / s.Duration.Seconds()
+		if s.Seconds > 0 {
+			g.Rate = float64(c.done) / s.Seconds
 		}
 		s.GPUs = append(s.GPUs, g)
 	}

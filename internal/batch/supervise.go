@@ -16,8 +16,8 @@ func (r *Run) supervise(ctx context.Context) {
 	refusals := 0
 	for r.awaitNeed() {
 		r.mu.Lock()
-		r.hired++
-		req := WorkerRequest{Name: fmt.Sprintf("worker %d", r.hired), Avoid: slices.Clone(r.avoid)}
+		workers := r.workers
+		req := WorkerRequest{Avoid: slices.Clone(r.avoid)}
 		r.mu.Unlock()
 		grant, err := r.opt.Leases.Acquire(ctx, req)
 		if ctx.Err() != nil {
@@ -32,14 +32,24 @@ func (r *Run) supervise(ctx context.Context) {
 		}
 		if err == nil {
 			refusals = 0
-			r.hire(ctx, req.Name, &grant)
+			r.hire(ctx, &grant)
 			continue
 		}
 		refusals++
-		if !r.bearWith(ctx, err, refusals) {
+		if !r.bearWith(ctx, err, refusals, workers) {
 			return
 		}
 	}
+}
+
+// number is the lowest that no worker has: one that follows another is called
+// the same. The lock is held.
+func (r *Run) number() int {
+	n := 1
+	for r.numbers[n] {
+		n++
+	}
+	return n
 }
 
 // awaitNeed waits until one more worker is wanted; false: the run stops.
@@ -69,13 +79,17 @@ func (r *Run) arriving() int {
 	return n
 }
 
-// bearWith waits a while after a place could not be had. Without any worker, a
-// refusal that will not change ends the run.
-func (r *Run) bearWith(ctx context.Context, err error, refusals int) bool {
+// bearWith waits a while after a place could not be had, when there were so
+// many workers. Without any, a refusal that will not change ends the run.
+func (r *Run) bearWith(ctx context.Context, err error, refusals, workers int) bool {
 	if errors.Is(err, ErrRefused) {
 		r.mu.Lock()
-		for r.workers > 0 && !r.stopping {
+		for r.workers >= workers && workers > 0 && !r.stopping {
 			r.changed.Wait()
+		}
+		if workers > 0 {
+			r.mu.Unlock()
+			return true // one has left: its place may be had again
 		}
 		if r.lastFailure != "" {
 			err = fmt.Errorf("%w; the last worker failed: %s", err, r.lastFailure)
@@ -101,18 +115,24 @@ func (r *Run) pause(done <-chan struct{}, d time.Duration) bool {
 }
 
 // hire puts a worker on a place.
-func (r *Run) hire(ctx context.Context, name string, g *Grant) {
+func (r *Run) hire(ctx context.Context, g *Grant) {
 	r.mu.Lock()
+	number := r.number()
+	r.numbers[number] = true
 	c := r.cards[g.GPU.UUID]
 	if c == nil {
 		c = &card{gpu: g.GPU, speed: g.speed(), pace: 1, latency: newHistogram()}
 		r.cards[g.GPU.UUID] = c
 	}
 	c.workers++
+	c.most = max(c.most, c.workers)
 	r.workers++
 	r.mu.Unlock()
 	r.hosts.Go(func() {
-		r.host(ctx, name, g, c)
+		r.host(ctx, fmt.Sprintf("worker %d", number), g, c)
+		r.mu.Lock()
+		delete(r.numbers, number)
+		r.mu.Unlock()
 		r.release(g)
 		r.mu.Lock()
 		c.workers--
@@ -128,33 +148,44 @@ func (r *Run) release(g *Grant) {
 	}
 }
 
-// host keeps a worker on a place: one process after the other, with longer and
-// longer waits while they fail.
+// host lets a worker work on a place. Where it failed, the place is kept for a
+// while, longer and longer while they fail: then it can be asked for again.
 func (r *Run) host(ctx context.Context, name string, g *Grant, c *card) {
-	for {
-		err := r.employ(ctx, name, g, c)
-		if err == nil {
+	err := r.employ(ctx, name, g, c)
+	if err == nil {
+		return
+	}
+	wait := time.Duration(0)
+	if !errors.Is(err, errBye) {
+		if wait = r.workerFailed(name, c, err); wait < 0 {
 			return
 		}
-		wait := time.Duration(0)
-		if !errors.Is(err, errBye) {
-			if wait = r.workerFailed(name, c, err); wait < 0 {
-				return
-			}
-		}
-		if !r.mayRestart(ctx, g, wait) {
-			return
-		}
-		r.mu.Lock()
+	}
+	if !r.pause(ctx.Done(), wait) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stopping && (!r.eof || r.waiting() > 0) {
 		r.restarts++
 		c.restarts++
-		r.mu.Unlock()
 	}
 }
 
-// unreadyLimit is how many workers may fail before any was ever ready: the
-// command is wrong, and no patience will help.
+// unreadyLimit is how often each worker of every GPU may fail before any was
+// ever ready: the command is wrong, and no patience will help.
 const unreadyLimit = 3
+
+// hopeless reports whether no worker was ever ready, and every GPU has had its
+// tries: on one that has not, a worker may be loading. The lock is held.
+func (r *Run) hopeless() bool {
+	for _, c := range r.cards {
+		if c.failures < unreadyLimit*c.most {
+			return false
+		}
+	}
+	return !r.everReady
+}
 
 // workerFailed says how long to wait before the next one is started; below
 // zero: none is.
@@ -163,10 +194,7 @@ func (r *Run) workerFailed(name string, c *card, err error) time.Duration {
 	r.mu.Lock()
 	c.failures++
 	r.lastFailure = err.Error()
-	if !r.everReady {
-		r.unready++
-	}
-	hopeless := !r.everReady && r.unready >= unreadyLimit
+	hopeless := r.hopeless()
 	giveUp := c.failures >= r.opt.Restarts && !c.givenUp
 	if giveUp {
 		c.givenUp = true
@@ -185,22 +213,4 @@ func (r *Run) workerFailed(name string, c *card, err error) time.Duration {
 		r.notify(EventGivenUp, c.gpu, name, "given up after %d workers in a row failed without an outcome", r.opt.Restarts)
 	}
 	return wait
-}
-
-// mayRestart waits, and reports whether the place is still ours and needed.
-func (r *Run) mayRestart(ctx context.Context, g *Grant, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-g.Lost:
-		return false
-	case <-g.Recall:
-		return false
-	case <-timer.C:
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !r.stopping && (!r.eof || r.waiting() > 0)
 }

@@ -43,6 +43,10 @@ type failure struct {
 
 func (f *failure) Error() string { return fmt.Sprintf("%s: %s", f.cause, f.text) }
 
+// lastBreath is how long a worker may take to end after its pipe has: only then
+// is it known how. Python closes its files before it exits.
+const lastBreath = 5 * time.Second
+
 // errBye is a worker that wants to be replaced, and has done something before.
 var errBye = errors.New("it said bye")
 
@@ -57,16 +61,21 @@ func (r *Run) employ(ctx context.Context, name string, g *Grant, c *card) error 
 	w := &worker{run: r, name: name, grant: g, card: c, proc: p, left: make(chan struct{})}
 	r.notify(EventStarted, c.gpu, name, "started as process %d", p.cmd.Process.Pid)
 	if g.Started != nil {
-		if err := g.Started(p.cmd.Process.Pid); err != nil {
+		if err := g.Started(p.cmd.Process.Pid); err != nil && p.alive() {
 			p.destroy(unkillable)
 			return &failure{chunk.Died, fmt.Sprintf("its lease does not take the process: %v", err)}
 		}
 	}
 	stop := w.watch(ctx)
 	err = w.work()
-	if err == nil {
+	var f *failure
+	switch {
+	case err == nil:
 		p.end(r.opt.StopGrace)
-	} else {
+	case errors.As(err, &f) && f.cause == chunk.Died && !p.gone(lastBreath):
+		f.text += "it closed its pipe and went on; "
+		p.destroy(unkillable)
+	default:
 		p.destroy(unkillable)
 	}
 	stop()
@@ -85,7 +94,7 @@ func (w *worker) conclude(err error) error {
 	var f *failure
 	if errors.As(err, &f) && !w.withdrawn.Load() {
 		if f.cause == chunk.Died {
-			f.text += w.proc.fate()
+			f.text += w.proc.fate(w.grant.Why)
 		}
 		cause, text = f.cause, f.text
 	}

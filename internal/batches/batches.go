@@ -80,7 +80,11 @@ func (k *Keeper) take(b *api.Batch) (news []gpu.Event, err error) {
 	case before == nil:
 		before = &entry{expire: time.AfterFunc(Silence, func() { k.forget(id) })}
 		k.running[id] = before
-		news = append(news, event(b, gpu.Note, "started", "begins with its workers"))
+		if b.Started.IsZero() || b.Reported.Sub(b.Started) < Silence {
+			news = append(news, event(b, gpu.Note, "started", "begins with its workers"))
+		} else if !ended(b.Stage) { // this daemon is younger than the batch, or has not heard of it for long
+			news = append(news, event(b, gpu.Note, "seen", "goes on; its runner reports again"))
+		}
 	default:
 		before.expire.Reset(Silence)
 	}
@@ -103,7 +107,7 @@ func (k *Keeper) forget(id string) {
 	delete(k.running, id)
 	k.mu.Unlock()
 	if !ended(e.Stage) {
-		k.publish(event(&e.Batch, gpu.Warning, "failed", "does not report any more: its runner is gone; the same command goes on where it was"))
+		k.publish(event(&e.Batch, gpu.Warning, "failed", "does not report any more: its runner is gone; what it had done is kept"))
 	}
 }
 
@@ -117,13 +121,20 @@ func ending(b *api.Batch) []gpu.Event {
 		if b.Failed > 0 {
 			severity = gpu.Warning
 		}
-		return []gpu.Event{event(b, severity, "finished", "is finished: %d records, %d of them failed", b.Done, b.Failed)}
+		return []gpu.Event{event(b, severity, "finished", "is finished: %s, %d of them failed", records(b.Done), b.Failed)}
 	case "stopped":
-		return []gpu.Event{event(b, gpu.Note, "stopped", "was stopped after %d records; the same command goes on", b.Done)}
+		return []gpu.Event{event(b, gpu.Note, "stopped", "was stopped after %s", records(b.Done))}
 	case "failed":
-		return []gpu.Event{event(b, gpu.Warning, "failed", "failed after %d records: %s", b.Done, strings.TrimRight(b.Error, "."))}
+		return []gpu.Event{event(b, gpu.Warning, "failed", "failed after %s: %s", records(b.Done), strings.TrimRight(b.Error, "."))}
 	}
 	return nil
+}
+
+func records(n int64) string {
+	if n == 1 {
+		return "1 record"
+	}
+	return fmt.Sprintf("%d records", n)
 }
 
 func event(b *api.Batch, severity gpu.Severity, what, format string, args ...any) gpu.Event {

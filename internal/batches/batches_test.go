@@ -79,7 +79,10 @@ func TestEvents(t *testing.T) {
 			{ID: "1", Output: "a", Stage: "running"}, {ID: "1", Output: "a", Stage: "finishing"}, {ID: "1", Output: "a", Stage: "done", Done: 5, Failed: 1},
 			{ID: "1", Output: "a", Stage: "done", Done: 5, Failed: 1},
 			{ID: "2", Output: "b", Stage: "failed", Error: "the disk is full."},
-			{ID: "3", Output: "c", Stage: "stopped", Done: 2},
+			{ID: "3", Output: "c", Stage: "stopped", Done: 1},
+			// It began before this keeper did.
+			{ID: "4", Output: "d", Stage: "running", Started: time.Now().Add(-Silence)},
+			{ID: "4", Output: "d", Stage: "stopped", Done: 7, Started: time.Now().Add(-Silence)},
 		} {
 			report(t, k, b)
 		}
@@ -91,7 +94,9 @@ func TestEvents(t *testing.T) {
 			"info started The batch b begins with its workers.",
 			"warning failed The batch b failed after 0 records: the disk is full.",
 			"info started The batch c begins with its workers.",
-			"info stopped The batch c was stopped after 2 records; the same command goes on.",
+			"info stopped The batch c was stopped after 1 record.",
+			"info seen The batch d goes on; its runner reports again.",
+			"info stopped The batch d was stopped after 7 records.",
 		}
 		if diff := cmp.Diff(want, told()); diff != "" {
 			t.Error(diff)

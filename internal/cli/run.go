@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,6 +42,7 @@ type runOptions struct {
 	where         string
 	service       string
 	timeout       secondsValue
+	ready         secondsValue
 	command       []string
 }
 
@@ -85,6 +87,7 @@ on when the same command is given again.`,
 	flags.StringVar(&o.service, "service", "", "the `SERVICE` it is for, whose limits hold")
 	flags.StringVar(&o.cost, "cost", "", "`FIELD` that says what a record costs;\nnone: keep the order (default: its size)")
 	flags.Var(&o.timeout, "timeout", "`TIME` that a batch may take (default 300s)")
+	flags.Var(&o.ready, "ready-timeout", "`TIME` that a worker may load (default 300s)")
 	flags.BoolVar(&o.resume, "resume", true, "go on with an unfinished run")
 	flags.BoolVar(&o.force, "force", false, "replace the output, and forget an unfinished run")
 	flags.BoolVar(&o.spool, "spool", false, "keep standard input on disk, so that the run\ncan go on")
@@ -99,20 +102,22 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := o.daemon(ctx)
+	shown := &runScreen{app: o.app}
+	above := *o.app
+	above.Err = shown // what is said of the daemon must not fall into the bars
+	c, err := above.daemon(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	shown := &runScreen{app: o.app}
 	leases, err := newPlaces(ctx, o, c, most, shown.say)
 	if err != nil {
 		return err
 	}
 	options.Leases, options.Log, options.Notify = leases, shown, shown.notify
-	run, err := batch.Open(options)
+	run, err := batch.Open(ctx, options)
 	if err != nil {
-		return o.refused(err)
+		return o.refused(ctx, err)
 	}
 	summary, err := o.watch(ctx, c, run, leases, shown)
 	return o.conclude(ctx, summary, err)
@@ -125,7 +130,7 @@ func (o *runOptions) options() (batch.Options, int, error) {
 		Spool: o.spool, Output: o.output, Force: o.force, Command: o.command, Workers: o.workers,
 		Shape:   outcome.Shape{Format: outcome.Format(o.outputFormat), Ordered: o.ordered, Columns: o.columns},
 		Batch:   o.batch,
-		Timeout: time.Duration(o.timeout.Or(0) * float64(time.Second)),
+		Timeout: time.Duration(o.timeout.Or(0) * float64(time.Second)), ReadyTimeout: time.Duration(o.ready.Or(0) * float64(time.Second)),
 	}
 	switch o.cost {
 	case "":
@@ -152,6 +157,8 @@ func (o *runOptions) check() error {
 	switch {
 	case len(o.inputs) == 0:
 		return usage("no input: say --input FILE, or --input - for standard input")
+	case len(o.inputs) > 1 && slices.Contains(o.inputs, "-"):
+		return usage("--input - is standard input, and cannot be read beside others: put it together before, as in cat FILE - | berth run --input -")
 	case o.output == "":
 		return usage("no output: say --output FILE")
 	case len(o.command) == 0:
@@ -164,21 +171,31 @@ func (o *runOptions) check() error {
 		return usage("--workers %d is less than none", o.workers)
 	case o.timeout.Known() && o.timeout.Or(0) == 0:
 		return usage("--timeout 0 leaves no time for a batch")
+	case o.ready.Known() && o.ready.Or(0) == 0:
+		return usage("--ready-timeout 0 leaves no time for a worker to load")
+	case o.spool && !slices.Equal(o.inputs, []string{"-"}):
+		return usage("--spool keeps standard input, and there is none: files can be read again anyway")
 	case o.remote():
 		return usage("run needs the daemon of this machine, over its socket: workers are processes here")
 	}
-	if _, err := os.Stat(o.output + ".berth"); !o.resume && !o.force && !errors.Is(err, fs.ErrNotExist) {
-		return usage("%s.berth holds an unfinished run: go on with it (--resume), or forget it (--force)", o.output)
+	if _, err := os.Stat(outcome.Dir(o.output)); !o.resume && !o.force && !errors.Is(err, fs.ErrNotExist) {
+		return usage("%s holds an unfinished run: go on with it (--resume), or forget it (--force)", outcome.Dir(o.output))
 	}
 	return nil
 }
 
 // refused adds the next step to what the engine says.
-func (o *runOptions) refused(err error) error {
+func (o *runOptions) refused(ctx context.Context, err error) error {
 	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+	case errors.Is(err, record.ErrFormat):
+		return usage("%v: say it with --input-format jsonl, csv, lines or files", err)
+	case errors.Is(err, outcome.ErrShape), errors.Is(err, batch.ErrOwnInput):
+		return usage("%v", err)
 	case errors.Is(err, outcome.ErrExists):
 		return &hintedError{err, "to replace it: the same command with --force"}
-	case errors.Is(err, outcome.ErrChanged):
+	case errors.Is(err, outcome.ErrChanged), errors.Is(err, outcome.ErrGone):
 		return &hintedError{err, "to forget the unfinished run and begin again: the same command with --force"}
 	}
 	return err
@@ -190,6 +207,7 @@ func (o *runOptions) watch(ctx context.Context, c *client.Client, run *batch.Run
 	var helpers sync.WaitGroup
 	report := reporter{client: c, run: run, id: "batch-" + strings.ToLower(rand.Text()[:10]), command: strings.Join(o.command, " ")}
 	helpers.Go(func() { leases.look(beside) })
+	helpers.Go(func() { leases.listen(beside) })
 	helpers.Go(func() { shown.follow(beside, run) })
 	helpers.Go(func() { report.follow(beside) })
 	summary, err := run.Run(ctx)
@@ -216,10 +234,11 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 	case shownErr != nil:
 		return shownErr
 	case s.Failed > 0 && !o.allowFailures:
-		return &hintedError{
-			fmt.Errorf("%s failed", counted(s.Failed, "record")),
-			fmt.Sprintf("they are in %s, each with its %s; --allow-failures accepts that", o.output, outcome.ErrorKey),
+		where := "they are in %s, each with its %s; --allow-failures accepts that"
+		if s.Failed == 1 {
+			where = "it is in %s, with its %s; --allow-failures accepts that"
 		}
+		return &hintedError{fmt.Errorf("%s failed", counted(s.Failed, "record")), fmt.Sprintf(where, o.output, outcome.ErrorKey)}
 	}
 	return nil
 }
@@ -243,7 +262,7 @@ func (o *runOptions) summary(s batch.Summary) []string {
 	if len(t.rows) > 0 {
 		lines = append(t.lines(to.width, to.painter), "")
 	}
-	text := fmt.Sprintf("%s in %s", counted(s.Records-s.Before, "record"), length(s.Duration))
+	text := fmt.Sprintf("%s in %s", counted(s.Records-s.Before, "record"), length(time.Duration(s.Seconds*float64(time.Second))))
 	if s.Before > 0 {
 		text += fmt.Sprintf(", and %s before that", thousands(s.Before))
 	}

@@ -30,11 +30,11 @@ func TestRunBlock(t *testing.T) {
 		"all  █████████████░░░░░░░░░░░░░  100,000      1,234      2/3",
 		"100,000 of 200,000 records (50 %), 1,234 records/s, 1 min left, 2 failed",
 	}
-	if diff := cmp.Diff(want, runBlock(halfway(), 78, false)); diff != "" {
+	if diff := cmp.Diff(want, runBlock(halfway(), 78, 40, false)); diff != "" {
 		t.Error(diff)
 	}
 	for width := range 120 {
-		for _, line := range runBlock(halfway(), width, false) {
+		for _, line := range runBlock(halfway(), width, 40, false) {
 			if columns(line) > width {
 				t.Errorf("%d columns wide, for %d: %s", columns(line), width, line)
 			}
@@ -42,8 +42,25 @@ func TestRunBlock(t *testing.T) {
 	}
 }
 
+// TestRunBlockFitsTheScreen: one that does not cannot be written over.
+func TestRunBlockFitsTheScreen(t *testing.T) {
+	p := halfway()
+	for i := 2; i < 30; i++ {
+		p.GPUs = append(p.GPUs, batch.GPUProgress{GPU: batch.GPU{Index: i}})
+	}
+	for height := 1; height < 40; height++ {
+		if got := len(runBlock(p, 78, height, false)); got > height {
+			t.Errorf("%d lines on a screen of %d", got, height)
+		}
+	}
+	if got := len(runBlock(p, 78, 40, false)); got != mostBars+3 {
+		t.Errorf("%d lines where there is room", got)
+	}
+}
+
 func TestRunLine(t *testing.T) {
 	for want, p := range map[string]batch.Progress{
+		"1 of 1 record (100 %)":                              {Stage: batch.StageRunning, Exact: true, Done: 1, Total: gpu.Some(int64(1)), Workers: 1},
 		"0 records, no worker":                               {Stage: batch.StageRunning},
 		"1,000 of about 3,000 records (33 %)":                {Stage: batch.StageRunning, Done: 1000, Total: gpu.Some(int64(3000)), Workers: 1},
 		"3,001 of about 3,000 records (100 %)":               {Stage: batch.StageRunning, Done: 3001, Total: gpu.Some(int64(3000)), Workers: 1},

@@ -16,9 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/launch"
 )
 
-// places leases room for workers from the daemon. The leases are bound to this
-// process, which outlives its workers: a worker that dies is followed by another
-// under the same lease, and all of them end when this process does.
+// places leases room for workers from the daemon.
 type places struct {
 	client  *client.Client
 	ask     api.LeaseRequest // for one worker
@@ -31,10 +29,12 @@ type places struct {
 
 	mu      sync.Mutex
 	devices []api.Status
-	held    map[string]int // workers on each GPU
-	waited  bool           // that nobody has a place has been said
+	held    map[string]int       // workers on each GPU
+	leases  map[string]*place    // by id
+	left    map[string]time.Time // GPUs that are left alone, since when
+	waited  bool                 // that nobody has a place has been said
 
-	changed chan struct{} // has one when devices or held did
+	changed chan struct{} // has one when there may be another place
 }
 
 func newPlaces(ctx context.Context, o *runOptions, c *client.Client, most int, say func(string, ...any)) (*places, error) {
@@ -47,12 +47,27 @@ func newPlaces(ctx context.Context, o *runOptions, c *client.Client, most int, s
 		ask: api.LeaseRequest{
 			Service: o.service, Name: launch.NameOf(o.command), Memory: gpu.MiB(o.memory), Slots: gpu.Some(1), Where: o.where, Enforce: "auto",
 		},
-		held: map[string]int{}, changed: make(chan struct{}, 1),
+		held: map[string]int{}, leases: map[string]*place{}, left: map[string]time.Time{}, changed: make(chan struct{}, 1),
 	}
 	all, err := c.StatusAll(ctx)
 	p.devices = all.GPUs
+	p.tellOfSlots()
 	return p, err
 }
+
+// tellOfSlots says if fewer workers fit than were asked for.
+func (p *places) tellOfSlots() {
+	for _, d := range p.devices {
+		if most := p.room(d); most < p.perGPU {
+			p.say("GPU %d takes %s at a time, and not %d: it has so many slots (max_pipelines)",
+				d.Device.Index, counted(int64(most), "worker"), p.perGPU)
+			return
+		}
+	}
+}
+
+// room is how many workers a GPU takes when nobody else is there.
+func (p *places) room(d api.Status) int { return min(p.perGPU, max(d.Slots.Capacity, 1)) }
 
 // look keeps what is known of the devices fresh. While the daemon is away, what
 // it said last counts.
@@ -70,16 +85,31 @@ func (p *places) look(ctx context.Context) {
 			continue
 		}
 		p.mu.Lock()
-		same := slices.EqualFunc(p.devices, all.GPUs, func(a, b api.Status) bool { return a.Device.UUID == b.Device.UUID })
+		same := slices.EqualFunc(p.devices, all.GPUs, func(a, b api.Status) bool {
+			return a.Device.UUID == b.Device.UUID && a.Slots.Capacity == b.Slots.Capacity
+		})
 		p.devices = all.GPUs
+		for uuid, since := range p.left {
+			if time.Since(since) >= leaveAlone {
+				delete(p.left, uuid)
+				same = false
+			}
+		}
 		p.mu.Unlock()
 		if !same {
-			p.change()
+			p.wake()
 		}
 	}
 }
 
-func (p *places) change() {
+func (p *places) locked(do func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	do()
+}
+
+// wake lets whoever waits for a place look again.
+func (p *places) wake() {
 	select {
 	case p.changed <- struct{}{}:
 	default:
@@ -105,8 +135,9 @@ func (p *places) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gr
 		case err != nil && !isRefusal(err):
 			return batch.Grant{}, err
 		case !full:
-			return batch.Grant{}, refusedPlace(err, req.Avoid)
+			return batch.Grant{}, p.refused(ctx, err, req.Avoid)
 		}
+		p.tell()
 		select { // all that can be had is ours
 		case <-ctx.Done():
 			return batch.Grant{}, ctx.Err()
@@ -115,8 +146,18 @@ func (p *places) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gr
 	}
 }
 
-func refusedPlace(err error, avoid []string) error {
+// refused is the answer where no GPU takes a worker. What one GPU said is about
+// that one; what the daemon says of all of them tells more.
+func (p *places) refused(ctx context.Context, err error, avoid []string) error {
+	problem := (*api.Problem)(nil)
 	switch {
+	case errors.As(err, &problem):
+		if e, err := p.client.Explain(ctx, p.ask); err == nil && !e.Possible && e.Text != "" {
+			whole := *problem
+			whole.Detail = e.Text
+			problem = &whole
+		}
+		return fmt.Errorf("%w: %w", batch.ErrRefused, problem)
 	case err != nil:
 		return fmt.Errorf("%w: %w", batch.ErrRefused, err)
 	case len(avoid) > 0:
@@ -138,9 +179,10 @@ func (p *places) candidates(avoid []string) (list []gpu.Device, full bool) {
 	}
 	for _, d := range p.devices {
 		n := p.held[d.Device.UUID]
+		_, leave := p.left[d.Device.UUID]
 		switch {
 		case slices.Contains(avoid, d.Device.UUID):
-		case n >= p.perGPU, n == 0 && p.most > 0 && used >= p.most:
+		case leave, n >= p.room(d), n == 0 && p.most > 0 && used >= p.most:
 			full = true
 		default:
 			list = append(list, d.Device)
@@ -236,36 +278,6 @@ func (p *places) tell() {
 func isRefusal(err error) bool {
 	problem := (*api.Problem)(nil)
 	return errors.As(err, &problem) && problem.Status < 500
-}
-
-// grant is what a worker gets with its lease.
-func (p *places) grant(l *client.Lease) batch.Grant {
-	uuid := l.Parts[0].GPU
-	p.mu.Lock()
-	p.held[uuid]++
-	p.waited = false
-	device := gpu.Device{UUID: uuid}
-	if at := slices.IndexFunc(p.devices, func(s api.Status) bool { return s.Device.UUID == uuid }); at >= 0 {
-		device = p.devices[at].Device
-	}
-	p.mu.Unlock()
-	ladder := launch.Ladder{Socket: p.socket, Torch: p.torch}
-	if about := l.Launch; about != nil {
-		ladder.Context, ladder.MPS = about.Context, about.MPS
-	}
-	env, _ := launch.Environment(l.Lease, []gpu.Device{device}, ladder, p.environ)
-	return batch.Grant{
-		GPU:  batch.GPU{UUID: uuid, Index: device.Index, Name: device.Name},
-		Env:  launch.Changes(p.environ, env),
-		Lost: l.Lost(), Speed: func() float64 { return p.speed(uuid) },
-		Release: func() {
-			_ = l.Close() // it ends with this process at the latest
-			p.mu.Lock()
-			p.held[uuid]--
-			p.mu.Unlock()
-			p.change()
-		},
-	}
 }
 
 // speed is what was last heard: it is asked for where nobody may wait.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
@@ -18,6 +21,8 @@ const (
 	drawEvery = 200 * time.Millisecond // on a terminal
 	sayEvery  = 5 * time.Second        // elsewhere
 	mostBars  = 16                     // GPUs with a bar of their own
+
+	usualHeight = 24 // of a terminal that does not say
 )
 
 // runScreen shows how a batch goes on Err: on a terminal a block that is drawn
@@ -46,11 +51,21 @@ func (s *runScreen) follow(ctx context.Context, run *batch.Run) {
 		}
 		p := run.Progress()
 		if width, ok := s.errTerminal(); ok {
-			s.draw(runBlock(p, width-1, painter(s.Getenv("NO_COLOR") == "")))
+			s.draw(runBlock(p, width-1, s.height()-1, painter(s.Getenv("NO_COLOR") == "")))
 		} else {
 			s.say("%s", runLine(p))
 		}
 	}
+}
+
+// height is how many lines the terminal has.
+func (s *runScreen) height() int {
+	if f, ok := s.Err.(*os.File); ok {
+		if _, height, err := term.GetSize(int(f.Fd())); err == nil && height > 0 {
+			return height
+		}
+	}
+	return usualHeight
 }
 
 // notify tells what people want to know at once.
@@ -104,15 +119,16 @@ func (s *runScreen) redraw() string {
 }
 
 // runBlock is a bar for each GPU, which is its share of all records, and one
-// for the whole.
-func runBlock(p batch.Progress, width int, paint painter) []string {
+// for the whole. What is higher than the screen could not be written over.
+func runBlock(p batch.Progress, width, height int, paint painter) []string {
+	const around = 3 // the title, the sum and the last line
 	size := min(max(width-52, 8), 40)
 	t := table{columns: []column{
 		{title: "GPU"}, {title: "DONE", least: 8}, {title: "RECORDS", right: true}, {title: "RECORDS/S", right: true},
 		{title: "WORKERS", right: true}, {title: "BATCH", right: true}, {title: "", least: 1},
 	}}
 	total := p.Total.Or(0)
-	for _, g := range p.GPUs[:min(len(p.GPUs), mostBars)] {
+	for _, g := range p.GPUs[:max(min(len(p.GPUs), mostBars, height-around), 0)] {
 		note := cell{}
 		switch {
 		case g.GivenUp:
@@ -130,7 +146,7 @@ func runBlock(p batch.Progress, width int, paint painter) []string {
 	t.add(cell{"all", bold}, cell{text: shareBar(p.Done, total, size)}, cell{text: thousands(p.Done)},
 		cell{text: rateText(p.Rate)}, cell{text: fmt.Sprintf("%d/%d", ready, p.Workers)}, cell{}, cell{})
 	var lines []string
-	if _, fits := t.widths(width); fits { // a line that runs over would be in the way of the next block
+	if _, fits := t.widths(width); fits && height >= around { // a line that runs over would be in the way of the next block
 		lines = t.lines(width, paint)
 	}
 	foot := cut(runLine(p), width)
@@ -152,15 +168,13 @@ func runLine(p batch.Progress) string {
 	if p.Stage == batch.StageFinishing {
 		return "all records are done; the output is being finished"
 	}
-	parts := []string{thousands(p.Done)}
+	parts := []string{counted(p.Done, "record")}
 	if total, known := p.Total.Get(); known && total > 0 {
 		about := "of about "
 		if p.Exact {
 			about = "of "
 		}
-		parts[0] += fmt.Sprintf(" %s%s records (%d %%)", about, thousands(total), min(100*p.Done/total, 100))
-	} else {
-		parts[0] += " records"
+		parts[0] = fmt.Sprintf("%s %s%s (%d %%)", thousands(p.Done), about, counted(total, "record"), min(100*p.Done/total, 100))
 	}
 	if rate, known := p.Rate.Get(); known {
 		parts = append(parts, rateText(gpu.Some(rate))+" records/s")

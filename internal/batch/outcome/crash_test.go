@@ -189,8 +189,8 @@ func TestDamagedJournal(t *testing.T) {
 
 func TestWriteErrorKnowsAFullDisk(t *testing.T) {
 	for err, full := range map[error]bool{syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EFBIG: true, syscall.EIO: false} {
-		e := writeError("write", "out", &os.PathError{Op: "write", Path: "out", Err: err})
-		if errors.Is(e, ErrFull) != full || !errors.Is(e, err) || !strings.Contains(e.Error(), "same command again") {
+		e := writeError("write", "out.jsonl", &os.PathError{Op: "write", Path: "out.jsonl", Err: err})
+		if errors.Is(e, ErrFull) != full || !errors.Is(e, err) || strings.Count(e.Error(), "out.jsonl") != 1 {
 			t.Errorf("%v: full %t", e, errors.Is(e, ErrFull))
 		}
 	}

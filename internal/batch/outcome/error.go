@@ -3,6 +3,7 @@ package outcome
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 )
 
@@ -12,6 +13,10 @@ var (
 	ErrExists = errors.New("the output exists")
 	// ErrChanged: there is a run to go on with, and it is not this one.
 	ErrChanged = errors.New("the unfinished run is another one")
+	// ErrGone: there is a run that can never go on, because its input is gone.
+	ErrGone = errors.New("the unfinished run cannot go on")
+	// ErrShape: the output cannot be written like that.
+	ErrShape = errors.New("the output cannot be written like that")
 	// ErrBusy: another process works on the same output.
 	ErrBusy = errors.New("another run writes this output")
 	// ErrFull is in a *WriteError when there is no room.
@@ -26,12 +31,7 @@ type WriteError struct {
 	Err  error
 }
 
-func (e *WriteError) Error() string {
-	if errors.Is(e, ErrFull) {
-		return fmt.Sprintf("%s %s: %v: make room and run the same command again; it goes on where it stopped", e.Op, e.File, e.Err)
-	}
-	return fmt.Sprintf("%s %s: %v: nothing that was done is lost; run the same command again when the disk is well", e.Op, e.File, e.Err)
-}
+func (e *WriteError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.File, e.Err) }
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
@@ -44,6 +44,9 @@ func (e *WriteError) Is(target error) bool {
 func writeError(op, file string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		err = path.Err // the rest of it is said here
 	}
 	return &WriteError{Op: op, File: file, Err: err}
 }

@@ -83,6 +83,11 @@ func (p *Place) rename(from string) error {
 	if exists && !p.replace {
 		return fmt.Errorf("%w: %s came into being during the run: move it away and run the same command again", ErrExists, p.output)
 	}
+	if exists { // whoever could not read the old one cannot read the new one
+		if err := os.Chmod(from, p.mode); err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+	}
 	if err := os.Rename(from, p.output); err != nil {
 		return writeError("rename to", p.output, err)
 	}
@@ -114,9 +119,9 @@ const window = 2 << 20
 
 // order writes the outcomes in the order of the input.
 func (l *Log) order(path string, total int64) error {
-	f, err := os.Create(path)
+	f, err := l.place.create(path)
 	if err != nil {
-		return fmt.Errorf("output: %w", err)
+		return err
 	}
 	defer f.Close()
 	buffered := bufio.NewWriterSize(f, 256<<10)

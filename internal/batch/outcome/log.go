@@ -62,7 +62,7 @@ func (p *Place) open() (*Log, error) {
 		}
 	}
 	var err error
-	l.file, err = os.OpenFile(filepath.Join(p.dir, logName), os.O_RDWR|os.O_CREATE, 0o666)
+	l.file, err = os.OpenFile(filepath.Join(p.dir, logName), os.O_RDWR|os.O_CREATE, p.mode|0o600)
 	if err != nil {
 		return nil, fmt.Errorf("output: %w", err)
 	}
@@ -80,7 +80,7 @@ func (p *Place) resume() (*Log, error) {
 		return p.resumeComplete()
 	}
 	if exists, err := p.outputExists(); err != nil || exists && !p.replace {
-		return nil, cmp.Or(err, fmt.Errorf("%w: %s came into being since the run was begun: move it away, or use --force to begin again", ErrExists, p.output))
+		return nil, cmp.Or(err, fmt.Errorf("%w: %s came into being since the run was begun: move it away", ErrExists, p.output))
 	}
 	l, err := p.open()
 	if err != nil {

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type Place struct {
 	dir     string
 	shape   Shape
 	replace bool
+	mode    fs.FileMode // of an output that is replaced, or the usual one
 	journal *journal
 	fresh   bool    // there is nothing here that is worth keeping
 	begun   *header // of the run to go on with; nil: there is none
@@ -33,7 +35,16 @@ const (
 )
 
 // Dir is the folder that belongs to an output.
-func Dir(output string) string { return output + ".berth" }
+func Dir(output string) string { return behindLinks(output) + ".berth" }
+
+// behindLinks is the file that a symbolic link leads to: that one is written,
+// and not the link replaced.
+func behindLinks(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	return path
+}
 
 // Claim takes an output for this process. An output that exists is ErrExists
 // unless force is set, or unless an unfinished run is to replace it. With force
@@ -43,7 +54,8 @@ func Claim(output string, shape Shape, force bool) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Place{output: output, dir: Dir(output), shape: shape, replace: force}
+	output = behindLinks(output)
+	p := &Place{output: output, dir: Dir(output), shape: shape, replace: force, mode: 0o666}
 	exists, err := p.outputExists()
 	if err != nil {
 		return nil, err
@@ -73,7 +85,7 @@ func (p *Place) makeDir() error {
 }
 
 func (p *Place) existsError() error {
-	return fmt.Errorf("%w: %s is there, and no unfinished run belongs to it: remove it, or use --force to replace it", ErrExists, p.output)
+	return fmt.Errorf("%w: %s is there, and no unfinished run belongs to it", ErrExists, p.output)
 }
 
 func (p *Place) outputExists() (bool, error) {
@@ -87,6 +99,7 @@ func (p *Place) outputExists() (bool, error) {
 	if !stat.Mode().IsRegular() {
 		return false, fmt.Errorf("output %s is not a file: name one, because a run is resumed from what it has written", p.output)
 	}
+	p.mode = stat.Mode().Perm()
 	return true, nil
 }
 
@@ -95,7 +108,7 @@ func (p *Place) outputExists() (bool, error) {
 func (p *Place) lock() error {
 	path := filepath.Join(p.dir, journalName)
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, p.mode|0o600)
 		if err != nil {
 			return fmt.Errorf("output: %w", err)
 		}
@@ -149,10 +162,25 @@ func (p *Place) find(exists bool) error {
 	case p.begun == nil && exists:
 		return p.existsError()
 	case p.begun == nil:
+		if err := p.kept(); err != nil {
+			return err
+		}
 		return p.wipe()
 	case p.begun.Version != journalVersion:
-		return fmt.Errorf("%w: %s was written by another version of berth (format %d, this one has %d): go on with that one, or use --force to begin again",
+		return fmt.Errorf("%w: %s was written by another version of berth (format %d, this one has %d): go on with that one",
 			ErrChanged, p.dir, p.begun.Version, journalVersion)
+	}
+	return nil
+}
+
+// kept refuses to wipe what a run has kept of a stream and not begun to work
+// on: it cannot be read again.
+func (p *Place) kept() error {
+	for _, name := range []string{spoolName, spoolName + ".part"} {
+		path := filepath.Join(p.dir, name)
+		if stat, err := os.Stat(path); err == nil && stat.Size() > 0 {
+			return fmt.Errorf("%w: it was stopped while it kept its standard input; what it had of that, %d bytes, is in %s: move the file away if you need it", ErrGone, stat.Size(), path)
+		}
 	}
 	return nil
 }
@@ -176,21 +204,34 @@ func (p *Place) Resuming() bool { return p.begun != nil }
 
 // Spool keeps a stream, so that the run can be resumed, and returns the file
 // that holds it. A run that is resumed has kept it already, and reads nothing.
-func (p *Place) Spool(r io.Reader) (string, error) {
+// When ctx ends, the file holds what came until then, if anything did, and the
+// stream may still be read from once.
+func (p *Place) Spool(ctx context.Context, r io.Reader) (string, error) {
 	path := filepath.Join(p.dir, spoolName)
 	if p.Resuming() {
 		if _, err := os.Stat(path); err != nil {
-			return "", fmt.Errorf("%w: it was begun without keeping its input: use --force to begin again", ErrChanged)
+			return "", fmt.Errorf("%w: it was begun without keeping its standard input", ErrGone)
 		}
 		return path, nil
 	}
-	f, err := os.Create(path + ".part")
+	f, err := p.create(path + ".part")
 	if err != nil {
-		return "", fmt.Errorf("output: %w", err)
+		return "", err
 	}
 	defer f.Close()
-	if _, err := io.Copy(f, r); err != nil {
-		return "", writeError("keep the input in", f.Name(), err)
+	p.fresh = false // what is read from here on is nowhere else
+	copied := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(f, r)
+		copied <- err
+	}()
+	select {
+	case <-ctx.Done(): // the stream may say nothing for a long time: its reader stays behind
+		return p.halfKept(f), ctx.Err()
+	case err := <-copied:
+		if err != nil {
+			return "", writeError("keep the input in", f.Name(), err)
+		}
 	}
 	if err := f.Sync(); err != nil {
 		return "", writeError("sync", f.Name(), err)
@@ -201,6 +242,16 @@ func (p *Place) Spool(r io.Reader) (string, error) {
 	return path, nil
 }
 
+// halfKept is the file with the beginning of a stream; empty: there was none.
+func (p *Place) halfKept(f *os.File) string {
+	if stat, err := f.Stat(); err == nil && stat.Size() == 0 {
+		_ = os.Remove(f.Name())
+		p.fresh = true
+		return ""
+	}
+	return f.Name()
+}
+
 // Begin goes on with the run that is there, if same agrees that it has this
 // input, or begins a new one.
 func (p *Place) Begin(input json.RawMessage, same func(before json.RawMessage) error) (*Log, error) {
@@ -208,10 +259,12 @@ func (p *Place) Begin(input json.RawMessage, same func(before json.RawMessage) e
 		return p.beginNew(input)
 	}
 	if d := p.shape.difference(p.begun.Shape); d != "" {
-		return nil, fmt.Errorf("%w: %s: go on with the same options, or use --force to begin again", ErrChanged, d)
+		return nil, fmt.Errorf("%w: %s: go on with the same options", ErrChanged, d)
 	}
-	if err := same(p.begun.Input); err != nil {
-		return nil, fmt.Errorf("%w: the input has changed since (%w): bring it back, or use --force to begin again", ErrChanged, err)
+	if err := same(p.begun.Input); errors.Is(err, ErrGone) {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("%w: the input has changed since (%w): bring it back", ErrChanged, err)
 	}
 	p.replace = p.begun.Replace
 	return p.resume()
@@ -227,6 +280,15 @@ func (p *Place) Close() error {
 	// closing it would not be enough.
 	_ = syscall.Flock(int(p.journal.file.Fd()), syscall.LOCK_UN)
 	return p.journal.file.Close()
+}
+
+// create makes a file that nobody may read who may not read the output.
+func (p *Place) create(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, p.mode|0o600)
+	if err != nil {
+		return nil, fmt.Errorf("output: %w", err)
+	}
+	return f, nil
 }
 
 // syncDir makes names in a folder survive a power loss.

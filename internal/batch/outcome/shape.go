@@ -3,6 +3,7 @@ package outcome
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -41,6 +42,9 @@ func (s Shape) settled(path string) (Shape, error) {
 	if len(s.Columns) == 0 {
 		s.Columns = nil
 	}
+	if path == "-" {
+		return s, fmt.Errorf("%w: a run goes on from what it has written, so standard output will not do: name a file", ErrShape)
+	}
 	name := strings.ToLower(filepath.Base(path))
 	if s.Packing == ByName {
 		s.Packing = None
@@ -50,22 +54,47 @@ func (s Shape) settled(path string) (Shape, error) {
 			s.Packing = Zstd
 		}
 	}
+	ending := filepath.Ext(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst"))
+	if slices.Contains(unpackable, ending) || s.Format == Auto && slices.Contains(unwritable, ending) {
+		return s, fmt.Errorf("%w: no %s is written, but JSON lines (.jsonl) and .csv, and both with .gz or .zst behind", ErrShape, ending)
+	}
 	if s.Format == Auto {
 		s.Format = JSONL
-		if strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst"), ".csv") {
+		if ending == ".csv" {
 			s.Format = CSV
 		}
 	}
 	switch s.Packing {
 	case None, Gzip, Zstd:
 	default:
-		return s, fmt.Errorf("compression %q is not known: none, gzip or zstd", s.Packing)
+		return s, fmt.Errorf("%w: compression %q is not known: none, gzip or zstd", ErrShape, s.Packing)
 	}
-	switch s.Format {
-	case JSONL, CSV:
-		return s, nil
+	if s.Format != JSONL && s.Format != CSV {
+		return s, fmt.Errorf("%w: format %q is not known: jsonl or csv", ErrShape, s.Format)
 	}
-	return s, fmt.Errorf("output format %q is not known: jsonl or csv", s.Format)
+	return s, s.checkColumns()
+}
+
+// Endings that promise what is not kept: other compressions, and, where the
+// format is taken from the name, other formats.
+var (
+	unpackable = []string{".bz2", ".xz", ".lz4", ".zip", ".7z"}
+	unwritable = []string{".tsv", ".parquet", ".arrow", ".feather", ".xlsx", ".xls", ".tar"}
+)
+
+func (s Shape) checkColumns() error {
+	if s.Columns != nil && s.Format != CSV {
+		return fmt.Errorf("%w: columns are for a CSV, and this is %s", ErrShape, s.Format)
+	}
+	for i, c := range s.Columns {
+		if c == ErrorKey || c == moreKey {
+			return fmt.Errorf("%w: a CSV has a column %s anyway: leave it out", ErrShape, c)
+		}
+		if slices.Contains(s.Columns[:i], c) {
+			return fmt.Errorf("%w: the column %s is named twice", ErrShape, c)
+		}
+	}
+	return nil
 }
 
 // difference says how a shape differs from that of the unfinished run.

@@ -17,13 +17,14 @@ type csvDecoder struct {
 	lines  *lines
 	comma  byte
 	header [][]byte // the columns, as JSON strings with a colon
+	errors int      // the column that is left out; -1: none
 	row    []byte
 	out    []byte
 }
 
 // newCSV reads the header.
 func newCSV(l *lines, comma byte) (*csvDecoder, error) {
-	d := &csvDecoder{lines: l, comma: comma}
+	d := &csvDecoder{lines: l, comma: comma, errors: -1}
 	row, _, err := d.nextRow()
 	if err != nil {
 		return d, err // io.EOF: an empty file has no records
@@ -37,6 +38,9 @@ func newCSV(l *lines, comma byte) (*csvDecoder, error) {
 			return d, fmt.Errorf("the header has the column %q twice: give it another name", name)
 		}
 		seen[string(name)] = true
+		if string(name) == errorKey {
+			d.errors = len(d.header)
+		}
 		d.header = append(d.header, append(rawjson.AppendQuote(nil, name), ':'))
 	}
 	return d, nil
@@ -52,11 +56,14 @@ func (d *csvDecoder) next(skip bool) ([]byte, int64, int64, error) {
 	}
 	fields := split(row, d.comma)
 	if len(fields) != len(d.header) {
-		return nil, line, 0, &fault{row, fmt.Sprintf("%d fields where the header has %d", len(fields), len(d.header))}
+		return nil, line, 0, &fault{row, fmt.Sprintf("%s where the header has %d", plural(len(fields), "field"), len(d.header))}
 	}
 	d.out = append(d.out[:0], '{')
 	for i, f := range fields {
-		if i > 0 {
+		if i == d.errors {
+			continue
+		}
+		if len(d.out) > 1 {
 			d.out = append(d.out, ',')
 		}
 		d.out = append(d.out, d.header[i]...)

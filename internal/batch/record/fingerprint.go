@@ -7,6 +7,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -96,7 +97,7 @@ func (f Fingerprint) Difference(before Fingerprint) string {
 	case f.Format != before.Format:
 		return fmt.Sprintf("it was read as %s and is now read as %s", before.Format, f.Format)
 	case f.Files != before.Files:
-		return fmt.Sprintf("it had %d input files and now has %d", before.Files, f.Files)
+		return fmt.Sprintf("it was %s and now is %s", plural(before.Files, "file"), plural(f.Files, "file"))
 	case f.Digest == before.Digest:
 		return ""
 	}
@@ -104,11 +105,22 @@ func (f Fingerprint) Difference(before Fingerprint) string {
 		if i >= len(before.Each) {
 			break
 		}
-		if old := before.Each[i]; old.Size != mark.Size {
+		old := before.Each[i]
+		switch {
+		case old.Digest != mark.Digest && filepath.Base(old.Path) != filepath.Base(mark.Path):
+			return fmt.Sprintf("it was %s and now is %s, which is another file", old.Path, mark.Path)
+		case old.Size != mark.Size:
 			return fmt.Sprintf("%s had %d bytes and now has %d", mark.Path, old.Size, mark.Size)
-		} else if old.Digest != mark.Digest {
+		case old.Digest != mark.Digest:
 			return fmt.Sprintf("%s has other content", mark.Path)
 		}
 	}
 	return "files were changed, renamed or replaced"
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

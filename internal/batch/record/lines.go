@@ -124,7 +124,7 @@ func (d *jsonDecoder) next(skip bool) ([]byte, int64, int64, error) {
 		if !rawjson.Valid(line) {
 			return nil, d.number, 0, &fault{line, "not JSON: " + complaint(line)}
 		}
-		return line, d.number, int64(len(line)), nil
+		return withoutError(line), d.number, int64(len(line)), nil
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -70,6 +72,12 @@ func (s *Source) nextFile() (Record, error) {
 			continue
 		}
 		s.next++
+		if !utf8.ValidString(f.path) {
+			bad := fault{[]byte(f.path), "the name of the file is not UTF-8 text, so no worker could be told it: rename it"}
+			r := bad.spoiled(strconv.Quote(f.path))
+			r.Index = index
+			return r, nil
+		}
 		data := append([]byte(`{"path":`), rawjson.Quote(f.path)...)
 		data = fmt.Appendf(data, `,"size":%d}`, f.stat.Size())
 		return Record{Index: index, Data: data, Weight: s.spec.Cost.of(data, f.stat.Size())}, nil

@@ -7,14 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 )
 
 // Spec says what to read, and how.
 type Spec struct {
-	Paths    []string  // files, and patterns of files as in filepath.Match
+	Paths    []string  // files, and patterns of files as in filepath.Match, with ** for any folders
 	Stream   io.Reader // read instead of Paths
 	Format   Format
 	Cost     Cost
@@ -24,6 +23,9 @@ type Spec struct {
 	// them. Nil: all are wanted.
 	Done func(index int64) bool
 }
+
+// ErrFormat: nobody can tell how the input is to be read, or not like that.
+var ErrFormat = errors.New("the format of the input is not clear")
 
 const defaultMaxBytes = 16 << 20
 
@@ -71,9 +73,9 @@ func Open(spec Spec) (*Source, error) {
 			s.format = JSONL
 		}
 		if s.format == Files {
-			return nil, errors.New("a stream holds no files: give a pattern of files, or another format")
+			return nil, fmt.Errorf("%w: a stream holds no files; give a pattern of files, or another format", ErrFormat)
 		}
-		return s, nil
+		return s, s.settleFormat()
 	}
 	if err := s.find(); err != nil {
 		return nil, err
@@ -92,13 +94,12 @@ func (s *Source) find() error {
 		paths := []string{pattern}
 		if isPattern(pattern) {
 			var err error
-			if paths, err = filepath.Glob(pattern); err != nil {
+			if paths, err = glob(pattern); err != nil {
 				return fmt.Errorf("input %q: %w", pattern, err)
 			}
 			if len(paths) == 0 {
 				return fmt.Errorf("input %q: no file matches", pattern)
 			}
-			slices.Sort(paths)
 		}
 		for _, path := range paths {
 			if seen[path] {
@@ -123,6 +124,25 @@ func (s *Source) find() error {
 	return nil
 }
 
+// Reads reports whether a file is among the inputs, or would be if it were
+// there.
+func (s *Source) Reads(path string) bool {
+	stat, err := os.Stat(path)
+	for _, f := range s.files {
+		if f.path == path || err == nil && os.SameFile(f.stat, stat) {
+			return true
+		}
+	}
+	for _, pattern := range s.spec.Paths {
+		whole, err1 := filepath.Abs(pattern)
+		file, err2 := filepath.Abs(path)
+		if err1 == nil && err2 == nil && isPattern(pattern) && matches(whole, file) {
+			return true
+		}
+	}
+	return false
+}
+
 // isPattern: a file that exists under the very name is no pattern, whatever
 // characters it has.
 func isPattern(path string) bool {
@@ -139,7 +159,7 @@ func (s *Source) settleFormat() error {
 		return nil
 	case Auto:
 	default:
-		return fmt.Errorf("input format %q is not known: jsonl, csv, lines or files", s.format)
+		return fmt.Errorf("%w: %q is not one of jsonl, csv, lines and files", ErrFormat, s.format)
 	}
 	for _, pattern := range s.spec.Paths {
 		f := formatOf(pattern)
@@ -147,10 +167,10 @@ func (s *Source) settleFormat() error {
 			f = Files
 		}
 		if f == Auto {
-			return fmt.Errorf("the name of input %s does not tell its format: say jsonl, csv, lines or files", pattern)
+			return fmt.Errorf("%w: the name %s does not tell it", ErrFormat, pattern)
 		}
 		if s.format != Auto && s.format != f {
-			return fmt.Errorf("inputs of different formats (%s and %s): say which one to read them all as", s.format, f)
+			return fmt.Errorf("%w: there are inputs of different formats, %s and %s, and all are read as one", ErrFormat, s.format, f)
 		}
 		s.format = f
 	}

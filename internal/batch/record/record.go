@@ -5,6 +5,7 @@
 package record
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strconv"
@@ -64,6 +65,29 @@ func (c Cost) of(data []byte, size int64) float64 {
 		return w
 	}
 	return float64(size)
+}
+
+// errorKey is what a record that failed carries. It is taken out of a record
+// that is read, so that the failed ones can be run again as they are: a worker
+// that passes on what it does not know would have it fail again.
+const errorKey = "_error"
+
+// withoutError is a record without it.
+func withoutError(data []byte) []byte {
+	if !bytes.Contains(data, []byte(`"`+errorKey+`"`)) || rawjson.Field(data, errorKey) == nil {
+		return data
+	}
+	out := []byte{'{'}
+	for key, value := range rawjson.Fields(data) {
+		if rawjson.Is(key, errorKey) {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, key...), ':'), value...)
+	}
+	return append(out, '}')
 }
 
 // fault is what is wrong with a single record; its place is added later.

@@ -73,8 +73,11 @@ func TestFormats(t *testing.T) {
 		{"csv without anything", CSV, "", nil},
 		{"csv over lines", CSV, "a,b\r\n1,\"x\r\ny\"\r\n2,z\r\n", []string{`{"a":"1","b":"x\ny"}`, `{"a":"2","b":"z"}`}},
 		{"csv with wrong numbers of fields", CSV, "a,b\n1\n1,2,3\n1,2\n", []string{
-			`"1" ! standard input line 2: 1 fields where the header has 2`,
+			`"1" ! standard input line 2: 1 field where the header has 2`,
 			`"1,2,3" ! standard input line 3: 3 fields where the header has 2`, `{"a":"1","b":"2"}`}},
+		{"what an earlier run said is taken out", JSONL, `{"a":1,"_error":"x","b":{"_error":2}}` + "\n" + `{"_error":"x"}` + "\n\"_error\"\n", []string{
+			`{"a":1,"b":{"_error":2}}`, `{}`, `"_error"`}},
+		{"in a csv too", CSV, "_error,a,b\nx,1,2\n", []string{`{"a":"1","b":"2"}`}},
 		{"csv with a quote inside", CSV, "a,b\n5\" pipe,x\n", []string{`{"a":"5\" pipe","b":"x"}`}},
 		{"csv with a quote that is never closed", CSV, "a,b\n1,\"x\n2,y\n3,z\n", []string{
 			`"1,\"x" ! standard input line 2: a quote is never closed`, `{"a":"2","b":"y"}`, `{"a":"3","b":"z"}`}},
@@ -239,9 +242,10 @@ func TestOpenRefuses(t *testing.T) {
 		{"no match", Spec{Paths: []string{filepath.Join(dir, "*.none")}}, "no file matches"},
 		{"a bad pattern", Spec{Paths: []string{filepath.Join(dir, "[")}}, "pattern"},
 		{"a directory", Spec{Paths: []string{dir}}, "give a pattern"},
-		{"a name that tells nothing", Spec{Paths: []string{data}}, "does not tell its format"},
+		{"a name that tells nothing", Spec{Paths: []string{data}}, "does not tell it"},
 		{"two formats", Spec{Paths: []string{lines, table}}, "different formats"},
-		{"a format nobody knows", Spec{Paths: []string{lines}, Format: "xml"}, "not known"},
+		{"a format nobody knows", Spec{Paths: []string{lines}, Format: "xml"}, "not one of jsonl"},
+		{"a stream in such a format", Spec{Stream: strings.NewReader(""), Format: "xml"}, "not one of jsonl"},
 		{"files from a stream", Spec{Stream: strings.NewReader(""), Format: Files}, "holds no files"},
 		{"a cost without a field", Spec{Paths: []string{lines}, Cost: Cost{By: ByField}}, "name the field"},
 	} {
@@ -326,8 +330,14 @@ func TestFingerprint(t *testing.T) {
 	if d := mark(Spec{Stream: strings.NewReader("")}).Difference(before); !strings.Contains(d, "stream") {
 		t.Errorf("a stream: %q", d)
 	}
-	write(t, filepath.Join(dir, "more.jsonl"), "")
-	if d := mark(Spec{Paths: []string{filepath.Join(dir, "*.jsonl")}}).Difference(before); !strings.Contains(d, "1 input files and now has 2") {
+	write(t, filepath.Join(dir, "other.jsonl"), "1\n2\n3\n")
+	if d := mark(Spec{Paths: []string{filepath.Join(dir, "other.jsonl")}}).Difference(before); !strings.Contains(d, "another file") {
+		t.Errorf("another file: %q", d)
+	}
+	if err := os.Rename(filepath.Join(dir, "other.jsonl"), filepath.Join(dir, "more.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if d := mark(Spec{Paths: []string{filepath.Join(dir, "*.jsonl")}}).Difference(before); !strings.Contains(d, "was 1 file and now is 2 files") {
 		t.Errorf("one more file: %q", d)
 	}
 }

@@ -1,0 +1,126 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func (b *bench) fifo(name string) string {
+	b.t.Helper()
+	if err := syscall.Mkfifo(b.path(name), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.path(name)
+}
+
+// Workers end at once on one GPU while one loads on the other: the run waits
+// for that one.
+func TestGPUThatStartsNothingWhileAnotherLoads(t *testing.T) {
+	t.Parallel()
+	jobs := plain(100)
+	b := newBench(t, jobs)
+	loaded := b.fifo("loaded")
+	b.opt.Command = []string{"/bin/sh", "-c", `
+		[ "$CUDA_VISIBLE_DEVICES" = GPU-1 ] && { : >"$1"; read line <"$2"; exec "$0"; }
+		until [ -e "$1" ]; do :; done; exit 7`, b.opt.Command[0], b.path("loading"), loaded}
+	b.on(EventFailed, 2*unreadyLimit, func() {
+		go func() { _ = os.WriteFile(loaded, []byte("\n"), 0o600) }()
+	})
+	s := b.mustRun()
+	check(t, jobs, b.lines())
+	if byGPU(s)["GPU-1"] != 100 || b.count(EventFailed) <= 2*unreadyLimit {
+		t.Errorf("%+v\n%s", s, b.story())
+	}
+}
+
+// All workers of a GPU are killed while they load: that is one failure of each.
+func TestAllWorkersKilledWhileLoading(t *testing.T) {
+	t.Parallel()
+	jobs := plain(100)
+	b := newBench(t, jobs)
+	b.machine = newMachine(1, 4)
+	b.opt.Leases = b.machine
+	b.opt.Command = []string{"/bin/sh", "-c", `mkdir "$1/$BERTH_WORKER_NAME" 2>/dev/null && kill -KILL $$; exec "$0"`, b.opt.Command[0], b.path("marks")}
+	b.mustRun()
+	check(t, jobs, b.lines())
+}
+
+// A worker that closes its pipe and then exits has ended by itself, as Python
+// does it when init raises.
+func TestWorkerEndsByItself(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain(10))
+	b.opt.Command = []string{"/bin/sh", "-c", `exec 3<&- 4>&-; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo gone >&2; exit 3`}
+	_, err := b.run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "before it was ready it ended: exit status 3; it last printed: gone") {
+		t.Errorf("%v\n%s", err, b.story())
+	}
+}
+
+// A lease that does not take a process that has ended is not the reason.
+func TestWorkerEndsBeforeItsLeaseIsHandedOver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain(10))
+	b.opt.Command = []string{"/bin/sh", "-c", "exit 3"}
+	b.machine.start = func(pid int) error {
+		_ = unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		return errors.New("there is no such process")
+	}
+	if _, err := b.run(context.Background()); err == nil || !strings.Contains(err.Error(), "it ended: exit status 3") {
+		t.Errorf("%v\n%s", err, b.story())
+	}
+	b.opt.Command = []string{os.Args[0]}
+	b.machine.start = func(int) error { return errors.New("it is gone") }
+	if _, err := b.run(context.Background()); err == nil || !strings.Contains(err.Error(), "its lease does not take the process: it is gone") {
+		t.Errorf("%v\n%s", err, b.story())
+	}
+}
+
+// If the lease was the reason, that is said.
+func TestLeaseThatEndsItsWorkerIsNamed(t *testing.T) {
+	t.Parallel()
+	jobs := with(30, "poison")
+	b := newBench(t, jobs)
+	b.machine.why = func() string { return "its lease was revoked" }
+	b.mustRun()
+	lines := b.lines()
+	check(t, jobs, lines)
+	if !strings.Contains(lines[15], "it ended: signal: killed, because its lease was revoked") {
+		t.Error(lines[15])
+	}
+}
+
+// What a worker has started dies with the runner too. The child holds a pipe
+// open; its end is the end of the child.
+func TestKilledRunnerTakesGrandchildrenWithIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain(10))
+	alive, never := b.fifo("alive"), b.fifo("never")
+	spec := runnerSpec{Input: b.path("in.jsonl"), Output: b.opt.Output, Marks: b.path("marks"), GPUs: 1, PerGPU: 1, Batch: 1,
+		Command: []string{"/bin/sh", "-c", `trap "" TERM; cat "$1" >"$0" & echo '{"type":"ready","protocol":1}' >&4; wait`, alive, never}}
+	var end *os.File
+	code, story := runRunner(t, spec, func(event string) bool {
+		if end != nil || !strings.HasPrefix(event, string(EventReady)) {
+			return false
+		}
+		var err error
+		if end, err = os.Open(alive); err != nil { // waits for the child
+			t.Error(err)
+		}
+		return true
+	})
+	if code != -1 || end == nil {
+		t.Fatalf("exit code %d\n%s", code, story)
+	}
+	defer end.Close()
+	if _, err := io.ReadAll(end); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+const (
+	// leaveAlone is how long a GPU is not asked for again whose lease somebody
+	// has released: whoever did it wants it.
+	leaveAlone = time.Minute
+	// eventPatience is how long it is waited for the daemon to tell why a lease
+	// has ended.
+	eventPatience = 2 * time.Second
+	// bindPatience is how long handing over a lease may take.
+	bindPatience = 5 * time.Second
+)
+
+// place is the lease of one worker. It is granted to this process and handed to
+// the worker when that has started: it ends with the worker, and what is done
+// about the lease is done to the worker alone.
+type place struct {
+	*client.Lease
+	gpu     string
+	process process.ID // of the worker, once it has started
+
+	lost, recall chan struct{} // for the worker, see batch.Grant
+	ended        chan struct{} // the daemon has told of the end
+	why          string        // it was revoked; for people
+}
+
+// grant is what a worker gets with its lease.
+func (p *places) grant(l *client.Lease) batch.Grant {
+	h := &place{Lease: l, gpu: l.Parts[0].GPU, lost: make(chan struct{}), recall: make(chan struct{}), ended: make(chan struct{})}
+	p.mu.Lock()
+	p.held[h.gpu]++
+	p.leases[l.ID] = h
+	p.waited = false
+	device := gpu.Device{UUID: h.gpu}
+	if at := slices.IndexFunc(p.devices, func(s api.Status) bool { return s.Device.UUID == h.gpu }); at >= 0 {
+		device = p.devices[at].Device
+	}
+	p.mu.Unlock()
+	ladder := launch.Ladder{Socket: p.socket, Torch: p.torch}
+	if about := l.Launch; about != nil {
+		ladder.Context, ladder.MPS = about.Context, about.MPS
+	}
+	env, _ := launch.Environment(l.Lease, []gpu.Device{device}, ladder, p.environ)
+	released := make(chan struct{})
+	go func() { // in case the daemon could not tell
+		select {
+		case <-l.Lost():
+			p.locked(func() { shut(h.recall) })
+		case <-released:
+		}
+	}()
+	return batch.Grant{
+		GPU: batch.GPU{UUID: h.gpu, Index: device.Index, Name: device.Name},
+		Env: launch.Changes(p.environ, env),
+		Started: func(pid int) error {
+			id, err := process.Proc().Identify(pid)
+			if err != nil {
+				return nil // it has ended, which others find out
+			}
+			p.locked(func() { h.process = id })
+			return p.bind(h, released)
+		},
+		Why:  func() string { return p.whyEnded(h) },
+		Lost: h.lost, Recall: h.recall, Speed: func() float64 { return p.speed(h.gpu) },
+		Release: func() {
+			close(released)
+			p.locked(func() { delete(p.leases, l.ID) })
+			_ = l.Close() // it ends with the worker, or with this process at the latest
+			p.locked(func() { p.held[h.gpu]-- })
+			p.wake()
+		},
+	}
+}
+
+// bind hands a lease to its worker. While the daemon is away the lease stays
+// with this process, and it is tried again.
+func (p *places) bind(h *place, released <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(context.Background(), bindPatience)
+	defer cancel()
+	_, err := p.client.Bind(ctx, h.ID, api.Bind{PID: h.process.PID, Fence: h.Fence})
+	if err == nil || isRefusal(err) {
+		return err
+	}
+	go func() {
+		select {
+		case <-released:
+		case <-time.After(time.Second):
+			_ = p.bind(h, released) // a refusal is the end of the lease, which others find out
+		}
+	}()
+	return nil
+}
+
+// whyEnded is what the daemon says of the end of a lease, if it was the daemon
+// that ended it.
+func (p *places) whyEnded(h *place) string {
+	patience := time.NewTimer(eventPatience)
+	defer patience.Stop()
+	select {
+	case <-h.ended:
+	case <-patience.C:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return h.why
+}
+
+// listen hears of the end of leases until ctx ends.
+func (p *places) listen(ctx context.Context) {
+	for {
+		for e, err := range p.client.Events(ctx, 0, true) {
+			if err != nil {
+				break
+			}
+			p.hear(e)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// hear takes in an event. Events of long ago come too.
+func (p *places) hear(e gpu.Event) {
+	switch e.Code {
+	case gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked:
+		p.locked(func() { p.endOf(e) })
+	case gpu.EventStop: // it is too hot, or in quarantine
+		p.locked(func() {
+			if h := p.leases[e.Lease]; h != nil {
+				shut(h.recall)
+			}
+		})
+	case gpu.EventDeviceLost:
+		p.locked(func() {
+			for _, h := range p.leases {
+				if h.gpu == e.GPU && e.Time.After(h.Granted) {
+					shut(h.lost)
+				}
+			}
+		})
+	}
+}
+
+// endOf deals with the end of a lease. The caller holds mu.
+func (p *places) endOf(e gpu.Event) {
+	h := p.leases[e.Lease]
+	if h == nil {
+		return
+	}
+	if e.Code == gpu.EventRevoked {
+		h.why = e.Text
+	} else if h.process.PID == 0 || process.Proc().Alive(h.process) {
+		p.left[h.gpu] = time.Now()
+		p.wake()
+	}
+	shut(h.ended)
+	shut(h.recall)
+}
+
+// shut closes a channel, if it is open. The caller sees to it that nobody else
+// does so at the same time.
+func shut(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
