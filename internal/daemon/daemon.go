@@ -150,11 +150,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.keepMPS(d.settings.load().Config)
 	var running sync.WaitGroup
 	running.Go(func() { _ = d.history.Run(ctx) }) // a history that cannot be kept is only a guess less
-	running.Go(func() { d.trust.run(ctx, func(err error) { d.log.Warn(err.Error()) }) })
+	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
+	running.Go(func() { d.trust.run(recording, func(err error) { d.log.Warn(err.Error()) }) })
 	running.Go(func() { d.watchdog.Run(ctx) })
 	running.Go(func() { d.mps.Run(ctx) })
 	running.Go(func() { d.hooks.Run(ctx) })
-	running.Go(func() { _ = d.monitor.Run(ctx) })
+	running.Go(func() { defer recorded(); _ = d.monitor.Run(ctx) })
 	kept := make(chan error, 1)
 	running.Go(func() { kept <- d.ledger.Run(ctx) })
 	running.Go(func() {

@@ -24,7 +24,7 @@ func openDevices(spec string) (backends []device.Backend, err error) {
 	for name := range strings.SplitSeq(spec, ",") {
 		name = strings.TrimSpace(name)
 		if name == "auto" {
-			backends = append(backends, device.OpenLate("nvml", func() (device.Backend, error) { return nvml.Open() }))
+			backends = append(backends, device.OpenLate("nvml", nvml.Opener()))
 			continue
 		}
 		b, err := openBackend(name, len(backends)*indexStride)

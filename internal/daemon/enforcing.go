@@ -9,7 +9,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/httpapi"
 	"github.com/berth-gpu/berth/internal/launch"
@@ -140,7 +139,7 @@ func halt(r monitor.Reading) *watchdog.Halt {
 	if !r.Stop {
 		return nil
 	}
-	return &watchdog.Halt{Reason: r.Reason, Heat: r.Standing.Phase != health.Quarantined}
+	return &watchdog.Halt{Reason: r.Reason, Heat: r.Hot}
 }
 
 func userOf(pid int) string {

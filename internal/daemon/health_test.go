@@ -25,8 +25,8 @@ timeline:
 `
 
 // A fault of a device closes it and tells who holds it; a fault of a program
-// is put down to its lease. A daemon that is killed meanwhile knows all of it
-// when it is back.
+// is put down to its lease. What was learned is in the state folder
+// while the daemon still runs, for the next one.
 func TestFaults(t *testing.T) {
 	scenario := filepath.Join(t.TempDir(), "fail.yaml")
 	if err := os.WriteFile(scenario, []byte(twoFail), 0o600); err != nil {
@@ -72,22 +72,21 @@ func TestFaults(t *testing.T) {
 		if !errors.As(err, &refused) || !strings.Contains(fmt.Sprint(refused.Extra["devices"]), "in quarantine until") {
 			t.Errorf("asking for more of it: %+v, want the reason", err)
 		}
+		again, err := openStandings(filepath.Join(p.flags["daemon.state_dir"], "health.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, s := range again.copy() {
+			found = found || s.Phase == "quarantine" && strings.Contains(s.Why, "48")
+		}
+		if !found {
+			t.Errorf("written down %+v, want a quarantine for XID 48", again.copy())
+		}
 		cancel()
 		<-done
 		<-kept
 	})
-
-	again, err := openStandings(filepath.Join(p.flags["daemon.state_dir"], "health.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := false
-	for _, s := range again.copy() {
-		found = found || s.Phase == "quarantine" && strings.Contains(s.Why, "48")
-	}
-	if !found {
-		t.Errorf("remembered %+v, want a quarantine for XID 48", again.copy())
-	}
 }
 
 func TestDamagedStandingsAreNamed(t *testing.T) {

@@ -2,6 +2,7 @@ package device
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -19,14 +20,12 @@ type Late struct {
 
 var _ Backend = (*Late)(nil)
 
-// OpenLate tries to open a backend, and is content if it cannot.
+// OpenLate makes one. Open is called by every Scan until it succeeds.
 func OpenLate(name string, open func() (Backend, error)) *Late {
-	l := &Late{name: name, open: open, opened: make(chan struct{})}
-	l.try()
-	return l
+	return &Late{name: name, open: open, opened: make(chan struct{})}
 }
 
-// Missing is why there is no driver; nil if there is.
+// Missing is why there is no driver; nil if there is, or nobody has looked.
 func (l *Late) Missing() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,11 +54,14 @@ func (l *Late) try() Backend {
 	return b
 }
 
-// Scan finds nothing while there is no driver. The caller never scans twice at
-// a time.
+// Scan finds nothing while there is no driver; one that is there and hangs is an
+// error. The caller never scans twice at a time.
 func (l *Late) Scan(ctx context.Context) ([]Device, error) {
 	if b := l.try(); b != nil {
 		return b.Scan(ctx)
+	}
+	if missing := l.Missing(); errors.Is(missing, ErrHung) {
+		return nil, missing
 	}
 	return nil, nil
 }

@@ -23,8 +23,12 @@ func (*one) Watch(_ context.Context, found func(device.Fault)) error {
 // and its faults are heard by who listened from the start.
 func TestLate(t *testing.T) {
 	missing := errors.New("the driver is not loaded")
-	driver, err := (*one)(nil), missing
+	driver, err := (*one)(nil), device.ErrHung
 	l := device.OpenLate("one", func() (device.Backend, error) { return driver, err })
+	if _, err := l.Scan(t.Context()); !errors.Is(err, device.ErrHung) {
+		t.Errorf("with a driver that hangs: %v", err)
+	}
+	err = missing
 	if found, err := l.Scan(t.Context()); len(found) != 0 || err != nil || l.Missing() != missing {
 		t.Errorf("without a driver: %d devices, %v, because of %v", len(found), err, l.Missing())
 	}

@@ -57,7 +57,8 @@ type Standing struct {
 const (
 	memory       = 24 * time.Hour // for which a fault makes the next one worse
 	mostRelapses = 6              // more do not lengthen the quarantine: with the default it is an hour then
-	mostWithheld = 16
+	mostWithheld = 4
+	lull         = time.Minute // without which memory that runs out again is the same trouble
 )
 
 // Fail notes a fault of the device itself. Faults that come while it is in
@@ -75,13 +76,13 @@ func (s *Standing) Fail(r Rules, now time.Time, why string) {
 	s.Until = now.Add(r.Quarantine << s.Relapses)
 }
 
-// Return notes that a device is back that had fallen off: it was reset, which
-// is the cure for most faults, and has to show that it works.
+// Return notes that a device is back that had fallen off, which is a fault too:
+// it was reset, the cure for most faults, and is on probation at once. One that
+// comes and goes has to wait like any other.
 func (s *Standing) Return(r Rules, now time.Time) {
-	if s.Phase == Trusted {
-		s.Why = "it had fallen off the bus"
+	if s.Phase == Quarantined && s.Relapses == 0 {
+		s.probation(r, now)
 	}
-	s.probation(r, now)
 }
 
 func (s *Standing) probation(r Rules, now time.Time) {
@@ -100,7 +101,10 @@ func (s *Standing) Answer(r Rules, now time.Time, full bool) {
 	}
 	switch {
 	case full && !s.Full:
-		s.Withheld, s.Full, s.Counted = min(s.Withheld+1, mostWithheld), true, now
+		if s.Withheld == 0 || now.Sub(s.Counted) >= lull {
+			s.Withheld = min(s.Withheld+1, mostWithheld)
+		}
+		s.Full, s.Counted = true, now
 	case !full && s.Full:
 		s.Full, s.Counted = false, now
 	case !full && s.Withheld > 0 && now.Sub(s.Counted) >= r.SlotReturn:
@@ -122,9 +126,11 @@ func (s Standing) Slots(all int) int {
 func (s Standing) Reason() string {
 	switch s.Phase {
 	case Quarantined:
-		return fmt.Sprintf("in quarantine until %s at least: %s", s.Until.UTC().Format("15:04:05 MST"), s.Why)
+		return fmt.Sprintf("in quarantine until %s at least: %s", s.until(), s.Why)
 	case Probation:
-		return fmt.Sprintf("on probation until %s, with half its slots: %s", s.Until.UTC().Format("15:04:05 MST"), s.Why)
+		return fmt.Sprintf("on probation until %s, with half its slots: %s", s.until(), s.Why)
 	}
 	return ""
 }
+
+func (s Standing) until() string { return s.Until.UTC().Format("Jan 2 15:04:05 MST") }

@@ -49,7 +49,7 @@ func TestFaultsInQuarantineProlongIt(t *testing.T) {
 	if s.Phase != health.Quarantined || s.Relapses != 0 {
 		t.Errorf("%q after %d relapses, want the quarantine of one", s.Phase, s.Relapses)
 	}
-	if !strings.Contains(s.Reason(), "03:05:45 UTC") || !strings.Contains(s.Reason(), "XID 48") {
+	if !strings.Contains(s.Reason(), "Jan 2 03:05:45 UTC") || !strings.Contains(s.Reason(), "XID 48") {
 		t.Errorf("reason %q, want the new end and the first fault", s.Reason())
 	}
 	s.Answer(rules, after(100*time.Second), false)
@@ -75,20 +75,17 @@ func TestRelapsesDouble(t *testing.T) {
 	}
 }
 
-// A device that does not answer stays where it is, however long.
-func TestSilenceEarnsNothing(t *testing.T) {
+// A device that was reset is tried at once; one that comes and goes is not.
+func TestReturn(t *testing.T) {
 	var s health.Standing
-	s.Fail(rules, begun, "XID 79")
-	s.Return(rules, after(time.Hour))
-	if s.Phase != health.Probation || s.Why != "XID 79" {
-		t.Errorf("back from the bus: %q because of %q", s.Phase, s.Why)
+	s.Fail(rules, begun, "it fell off the bus")
+	s.Return(rules, after(10*time.Second))
+	if want := "on probation until Jan 2 03:09:15 UTC, with half its slots: it fell off the bus"; s.Reason() != want {
+		t.Errorf("reason %q, want %q", s.Reason(), want)
 	}
-}
-
-func TestReturnWithoutAFault(t *testing.T) {
-	var s health.Standing
-	s.Return(rules, begun)
-	if want := "on probation until 03:09:05 UTC, with half its slots: it had fallen off the bus"; s.Reason() != want {
+	s.Fail(rules, after(20*time.Second), "it fell off the bus")
+	s.Return(rules, after(30*time.Second))
+	if want := "in quarantine until Jan 2 03:06:25 UTC at least: it fell off the bus"; s.Reason() != want {
 		t.Errorf("reason %q, want %q", s.Reason(), want)
 	}
 }
@@ -109,6 +106,10 @@ func TestExhaustion(t *testing.T) {
 		{18 * time.Minute, false, 3},
 		{23 * time.Minute, false, 4},
 		{60 * time.Minute, false, 4},
+		{61 * time.Minute, true, 3},
+		{61*time.Minute + 1, false, 3},
+		{61*time.Minute + 2, true, 3}, // it trembles: the same trouble
+		{61*time.Minute + 3, false, 3},
 	} {
 		if s.Answer(rules, after(step.at), step.full); s.Slots(4) != step.of4 {
 			t.Errorf("after %v: %d of 4 slots, want %d", step.at, s.Slots(4), step.of4)

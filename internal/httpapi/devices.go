@@ -79,19 +79,20 @@ func (s *server) statusOf(r monitor.Reading) api.Status {
 	}
 	sum := s.Ledger.Sum(r.Device.UUID)
 	status.Slots = api.Slots{Active: sum.Active, Capacity: sum.MaxSlots, Usable: sum.Usable}
-	status.Trust = trustOf(r.Standing)
+	status.Trust = trustOf(r.Standing, sum.MaxSlots)
 	if r.Sampled {
 		status.Sample = &r.Sample
 	}
 	return status
 }
 
-// trustOf is nil for a device that is fully trusted.
-func trustOf(s health.Standing) *api.Trust {
-	if s.Phase == health.Trusted && s.Withheld == 0 {
+// trustOf is nil for a device that is fully trusted, or has no slot to lose.
+func trustOf(s health.Standing, slots int) *api.Trust {
+	withheld := min(s.Withheld, max(slots-1, 0))
+	if s.Phase == health.Trusted && withheld == 0 {
 		return nil
 	}
-	t := &api.Trust{Phase: string(s.Phase), Why: s.Why, Withheld: s.Withheld}
+	t := &api.Trust{Phase: string(s.Phase), Why: s.Why, Withheld: withheld}
 	if s.Phase != health.Trusted {
 		t.Since, t.Until = &s.Since, &s.Until
 	}

@@ -231,7 +231,7 @@ func TestHealthAfterDeviceFault(t *testing.T) {
 		want("lost", gpu.HealthUnknown)
 		lost.Store(false)
 		settle(1)
-		want("lost and back", gpu.HealthUnknown)
+		want("lost and back, once too often", gpu.Unhealthy)
 		stop()
 	})
 }
@@ -260,6 +260,58 @@ func TestStandingIsRecalled(t *testing.T) {
 		}
 		wantTold(t, &n, c.uuid(), "0 device_found", "0 slots_changed", "30 device_probation",
 			"30 state_change UNAVAILABLE→CRITICAL", "30 throttle", "30 critical")
+		stop()
+	})
+}
+
+// Quarantine does not hide heat: it is told, holders are told to stop for it,
+// and a device that is silent meanwhile is still in quarantine.
+func TestHeatInQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		//                     0   1   2   3   4   5
+		celsius := script(60, 60, 60, 95, 95, 60)
+		c := &card{fast: func(s *gpu.Sample) error {
+			if n.after() > 6*time.Second && n.after() < 8*time.Second {
+				return errors.New("no answer")
+			}
+			return celsius(s)
+		}}
+		b := with(c)
+		b.watch = func(ctx context.Context, found func(device.Fault)) error {
+			time.Sleep(1500 * time.Millisecond) // simulated
+			found(device.Fault{GPU: c.uuid(), Kind: device.FaultXID, Code: 48, Class: device.ClassDevice})
+			<-ctx.Done()
+			return nil
+		}
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		stop := start(t, m)
+		want := func(when string, hot, halt bool) {
+			t.Helper()
+			r := find(t, m, "")
+			if r.State != gpu.Unavailable || r.Hot != hot || r.Stop != halt || r.Until.IsZero() {
+				t.Errorf("%s: %s, hot %v, stop %v until %v; want UNAVAILABLE, %v, %v", when, r.State, r.Hot, r.Stop, r.Until, hot, halt)
+			}
+		}
+		settle(2.5)
+		want("cool", false, true)
+		settle(2)
+		want("too hot", true, true)
+		settle(3)
+		want("silent", false, true)
+		settle(1)
+		want("answering again", false, true)
+		wantTold(t, &n, c.uuid(), "0 device_found", "0 state_change UNAVAILABLE→OPTIMAL",
+			"1.5 device_fault", "1.5 device_quarantined", "1.5 state_change OPTIMAL→UNAVAILABLE", "1.5 throttle", "3 overheat")
+		for _, step := range []struct {
+			seconds float64
+			want    gpu.State
+		}{{55, gpu.Critical}, {5, gpu.Optimal}} { // its pause began when it was cool again, at 5 s
+			settle(step.seconds)
+			if r := find(t, m, ""); r.State != step.want {
+				t.Errorf("after the quarantine: %s, want %s", r.State, step.want)
+			}
+		}
 		stop()
 	})
 }

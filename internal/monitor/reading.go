@@ -18,6 +18,7 @@ type Reading struct {
 	Since    time.Time
 	Reason   string
 	Until    time.Time // the earliest time of a better state; zero while no cooldown runs
+	Hot      bool      // above temp_critical
 	Stop     bool      // above temp_critical, or in quarantine: holders must stop now
 	Health   gpu.Health
 	Standing health.Standing

@@ -37,7 +37,7 @@ func (m *Monitor) sample(ctx context.Context, u *unit) {
 	u.judging.Lock()
 	m.cost(u, TierFast, now.Sub(begun), err)
 	if err != nil {
-		m.missed(u, now, err, settings.deadline())
+		m.missed(u, settings, now, err)
 	} else {
 		m.observed(u, settings, now, &s)
 	}
@@ -75,48 +75,59 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	}
 	u.standing.Answer(settings.Health, now, thermal.Exhausted(rules.Thresholds, s))
 	u.lost, u.silent = false, false
-	v := u.judge(rules, now, s)
+	heat := u.tracker.Observe(rules, now, s)
+	v := u.show(now, heat)
 	u.keep(v, s)
 	if recovered {
 		m.tellRecovered(u, now)
 	}
 	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, s)
-	m.tellHeat(u, now, v, rules, s)
+	m.tellHeat(u, now, heat, rules, s)
 	m.tellReading(u)
 }
 
-// judge is the verdict about a device that answers.
-func (u *unit) judge(rules thermal.Rules, now time.Time, s *gpu.Sample) thermal.Verdict {
+// show is a verdict as others see it: in quarantine a device is UNAVAILABLE,
+// however well it measures. The caller holds judging.
+func (u *unit) show(now time.Time, v thermal.Verdict) thermal.Verdict {
+	before := u.verdict // only written by who holds judging
 	if u.standing.Phase == health.Quarantined {
-		return u.close(now)
+		if !u.silent {
+			v.State, v.Reason = gpu.Unavailable, u.standing.Reason()
+		}
+		v.Until = u.standing.Until
 	}
-	return u.tracker.Observe(rules, now, s)
-}
-
-// close is the verdict about a device in quarantine. The caller holds judging.
-func (u *unit) close(now time.Time) thermal.Verdict {
-	v := u.tracker.Missed(now, u.standing.Reason())
-	v.Until, v.Stop = u.standing.Until, true
+	v.From, v.Changed, v.Since = before.State, v.State != before.State, before.Since
+	switch {
+	case u.standing.Phase == health.Quarantined && !u.silent:
+		v.Since = u.standing.Since // also if that was before a restart
+	case v.Changed || v.Since.IsZero():
+		v.Since = now
+	}
 	return v
 }
 
 // missed takes the lack of an answer. The caller holds judging.
-func (m *Monitor) missed(u *unit, now time.Time, err error, deadline time.Duration) {
+func (m *Monitor) missed(u *unit, settings Settings, now time.Time, err error) {
 	why := err.Error()
 	switch {
 	case errors.Is(err, device.ErrLost):
 		why = "it is not on the bus any more"
 	case errors.Is(err, device.ErrHung), errors.Is(err, context.DeadlineExceeded):
-		why = fmt.Sprintf("it does not answer within %v", deadline)
+		why = fmt.Sprintf("it does not answer within %v", settings.deadline())
 	}
 	fell := errors.Is(err, device.ErrLost) && !u.lost
 	u.lost, u.silent = u.lost || fell, true
-	v := u.tracker.Missed(now, why)
+	before := u.standing
+	if fell {
+		u.standing.Fail(settings.Health, now, "it fell off the bus")
+	}
+	v := u.show(now, u.tracker.Missed(now, why))
 	u.keep(v, nil)
 	if fell {
 		m.tellLost(u, now)
 	}
+	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, nil)
 	m.tellReading(u)
 }

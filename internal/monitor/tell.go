@@ -60,6 +60,7 @@ func (m *Monitor) tellStanding(u *unit, now time.Time, before health.Standing) {
 	}
 	switch {
 	case s.Phase == before.Phase:
+	case s.Phase == health.Quarantined && u.lost: // which is told
 	case s.Phase == health.Quarantined:
 		m.tell(u, now, gpu.EventDeviceQuarantined, gpu.Serious, " is "+s.Reason()+"; nothing is granted there, and who uses it should stop", data)
 	case s.Phase == health.Probation:
@@ -70,9 +71,9 @@ func (m *Monitor) tellStanding(u *unit, now time.Time, before health.Standing) {
 	if s.Withheld != before.Withheld {
 		data := map[string]any{"withheld": s.Withheld}
 		if s.Withheld > before.Withheld {
-			m.tell(u, now, gpu.EventSlots, gpu.Warning, fmt.Sprintf(" has %d slots less for a while: its memory ran out", s.Withheld), data)
+			m.tell(u, now, gpu.EventSlots, gpu.Warning, " has fewer slots for a while: its memory ran out", data)
 		} else {
-			m.tell(u, now, gpu.EventSlots, gpu.Note, fmt.Sprintf(" has a slot back: %d are still withheld", s.Withheld), data)
+			m.tell(u, now, gpu.EventSlots, gpu.Note, " has a slot back: its memory has lasted", data)
 		}
 	}
 }
@@ -108,7 +109,6 @@ func (m *Monitor) tellState(u *unit, now time.Time, v thermal.Verdict, s *gpu.Sa
 func (m *Monitor) tellHeat(u *unit, now time.Time, v thermal.Verdict, rules thermal.Rules, s *gpu.Sample) {
 	t, limit := s.Temperature.Or(0), rules.TempThrottle
 	switch {
-	case v.State == gpu.Unavailable: // in quarantine, and told to stop for that
 	case t > limit && !u.hot:
 		u.hot = true
 		data := measured(s)

@@ -84,7 +84,8 @@ func (u *unit) reading() Reading {
 	defer u.mu.RUnlock()
 	v := u.verdict
 	r := Reading{
-		Device: u.device, State: v.State, Since: v.Since, Reason: v.Reason, Until: v.Until, Stop: v.Stop, Health: u.health, Standing: u.trust,
+		Device: u.device, State: v.State, Since: v.Since, Reason: v.Reason, Until: v.Until, Health: u.health, Standing: u.trust,
+		Hot: v.Stop, Stop: v.Stop || u.trust.Phase == health.Quarantined,
 	}
 	if s := u.history.newest(); s != nil {
 		r.Sample, r.Sampled = *s, true

@@ -121,7 +121,7 @@ func (m *Monitor) faulted(f device.Fault) {
 func (m *Monitor) quarantine(u *unit, rules health.Rules, now time.Time, why string) {
 	before := u.standing
 	u.standing.Fail(rules, now, why)
-	v := u.close(now)
+	v := u.show(now, u.verdict) // as it was last measured
 	u.keep(v, nil)
 	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, nil)

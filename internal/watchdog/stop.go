@@ -22,9 +22,18 @@ type Halt struct {
 	Heat   bool   // it is above temp_critical; false: it is in quarantine
 }
 
+// halted is a device that must not be used, as it was when it was last
+// measured.
+type halted struct {
+	sampled time.Time
+	heat    bool
+	leases  map[leaseKey]int // told to stop, for so many samples in a row
+}
+
 // Stop tells everybody who holds a part of a device to stop, once for as long
-// as it lasts, and revokes their leases if it is too hot and the policy says
-// so. A nil halt means that the device may be used. It does not block.
+// as it lasts and is for the same reason, and revokes their leases if it stays
+// too hot and the policy says so. A nil halt means that the device may be used.
+// A measurement that it has seen already tells nothing new. It does not block.
 func (w *Watchdog) Stop(uuid string, now time.Time, halt *Halt, holdings []Holding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,15 +41,21 @@ func (w *Watchdog) Stop(uuid string, now time.Time, halt *Halt, holdings []Holdi
 		delete(w.halts, uuid)
 		return
 	}
-	before, after := w.halts[uuid], map[leaseKey]int{}
+	before := w.halts[uuid]
+	if before.heat != halt.Heat {
+		before.leases = nil
+	} else if !now.After(before.sampled) {
+		return
+	}
+	after := halted{sampled: now, heat: halt.Heat, leases: map[leaseKey]int{}}
 	for _, h := range holdings {
 		key := leaseKey{h.Lease, h.Fence}
-		after[key] = before[key] + 1
+		after.leases[key] = before.leases[key] + 1
 		revoke := halt.Heat && w.settings.Heat == RevokeHeated
-		if after[key] == 1 {
+		if after.leases[key] == 1 {
 			w.event(stopNow(uuid, now, *halt, h, revoke))
 		}
-		if revoke && after[key] >= patience {
+		if revoke && after.leases[key] >= patience {
 			w.end(key, "its GPU was too hot: "+halt.Reason)
 		}
 	}

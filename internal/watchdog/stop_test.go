@@ -26,6 +26,7 @@ func TestHoldersAreToldToStop(t *testing.T) {
 		{hot, []Holding{first, second}},
 		{nil, []Holding{first, second}},
 		{hot, []Holding{second}},
+		{&Halt{Reason: "in quarantine"}, []Holding{second}}, // another reason
 	} {
 		w.Stop("GPU-a", world.next(), step.halt, step.holdings)
 	}
@@ -33,7 +34,7 @@ func TestHoldersAreToldToStop(t *testing.T) {
 	for _, e := range world.events {
 		told = append(told, string(e.Code)+" "+e.Lease)
 	}
-	if got, want := strings.Join(told, ", "), "lease_stop train, lease_stop serve, lease_stop serve"; got != want {
+	if got, want := strings.Join(told, ", "), "lease_stop train, lease_stop serve, lease_stop serve, lease_stop serve"; got != want {
 		t.Errorf("told %s, want %s", got, want)
 	}
 	if e := world.events[0]; e.Severity != gpu.Serious || e.Text != "train should stop using GPU-a now: 92 °C is above temp_critical 90 °C" {
@@ -60,9 +61,16 @@ func TestHeatRevokes(t *testing.T) {
 				world.ends = map[process.ID]time.Duration{pid(1): time.Second}
 				w := New(Options{Book: world, Processes: world, Event: world.event, Settings: Settings{Heat: test.policy, Grace: 10 * time.Second}})
 				running(t, w)
-				for range patience {
-					w.Stop("GPU-a", world.next(), &Halt{Reason: "92 °C", Heat: test.heat}, []Holding{{Lease: "train", Fence: 3}})
+				halt, holdings := &Halt{Reason: "92 °C", Heat: test.heat}, []Holding{{Lease: "train", Fence: 3}}
+				first := world.next()
+				for range 10 { // one measurement, however often it is looked at
+					w.Stop("GPU-a", first, halt, holdings)
 				}
+				synctest.Wait()
+				if got := world.why(); got != "" {
+					t.Errorf("revoked at first sight because %q", got)
+				}
+				w.Stop("GPU-a", world.next(), halt, holdings)
 				time.Sleep(time.Minute) // simulated
 				world.mu.Lock()
 				defer world.mu.Unlock()

@@ -69,6 +69,38 @@ func New(lib nvml.Interface, roots Roots) *Backend {
 // *device.Error and say whether the library, the driver or the permission is
 // missing, and what to do.
 func Open() (*Backend, error) {
+	b, err := load()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.ready(); err != nil {
+		_ = b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Opener is Open for trying again and again: a driver that hangs is asked only
+// once at a time, however often that is.
+func Opener() func() (device.Backend, error) {
+	var b *Backend
+	return func() (device.Backend, error) {
+		if b == nil {
+			loaded, err := load()
+			if err != nil {
+				return nil, err
+			}
+			b = loaded
+		}
+		if err := b.ready(); err != nil {
+			return nil, err
+		}
+		return b, nil
+	}
+}
+
+// load loads the library, and asks nothing of the driver.
+func load() (*Backend, error) {
 	// A second reference keeps the library in memory for the life of the
 	// process: a hung call must not return into code that was unloaded by a
 	// restart meanwhile.
@@ -77,14 +109,15 @@ func Open() (*Backend, error) {
 		missing.Err = fmt.Errorf("%w: %v", missing.Err, err)
 		return nil, missing
 	}
-	b := New(nvml.New(nvml.WithLibraryPath(libraryName)), Roots{})
+	return New(nvml.New(nvml.WithLibraryPath(libraryName)), Roots{}), nil
+}
+
+// ready asks the driver whether it is there.
+func (b *Backend) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := b.count(ctx); err != nil {
-		_ = b.Close()
-		return nil, err
-	}
-	return b, nil
+	_, err := b.count(ctx)
+	return err
 }
 
 // Name is "nvml".

@@ -13,7 +13,7 @@ import (
 const (
 	// waitMillis bounds how long Watch takes to end, and a restart to begin.
 	// Events are told at once however long it is, and each wait costs a wake-up.
-	waitMillis = 1000
+	waitMillis = 1800
 	// retryPause is between attempts to watch a device that is not there.
 	retryPause = 5 * time.Second
 	// wantedEvents are those that berth does something about.
