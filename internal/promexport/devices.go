@@ -108,7 +108,7 @@ func (d *devices) Collect(out chan<- prometheus.Metric) {
 		for _, state := range gpu.States() {
 			send(stateDesc, gauge, truth(state == r.State), string(state))
 		}
-		if answers(&r) {
+		if r.Sampled && answers(&r) {
 			for _, reason := range r.Sample.Throttle {
 				send(throttleDesc, gauge, 1, string(reason))
 			}

@@ -79,7 +79,7 @@ func New(from Sources) *Exporter {
 	})
 	build.Set(1)
 	watching := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "berth_monitoring", Help: "1 while devices are sampled; 0: what is shown grows old.",
+		Name: "berth_monitoring", Help: "1 while devices are sampled; 0: nothing is measured, and no measurement shown.",
 	}, func() float64 { return truth(from.Watching()) })
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, e.hooks, build, watching, &devices{from}, &leases{from}, &work{from},

@@ -99,7 +99,7 @@ type Watchdog struct {
 	mu       sync.Mutex // guards what follows
 	settings Settings
 	devices  map[string]*device
-	halts    map[string]map[leaseKey]int // by device that must not be used: leases, and samples in a row
+	halts    map[string]halted // devices that must not be used
 	ending   map[any]bool                // leases and processes that are being ended
 	errands  []func(context.Context)
 }
@@ -121,7 +121,7 @@ type leaseKey struct {
 func New(o Options) *Watchdog {
 	return &Watchdog{
 		book: o.Book, processes: o.Processes, event: o.Event, settings: o.Settings,
-		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]map[leaseKey]int{}, ending: map[any]bool{},
+		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]halted{}, ending: map[any]bool{},
 	}
 }
 
