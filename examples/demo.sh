@@ -52,12 +52,22 @@ kill -9 "$daemon"; wait "$daemon" 2>/dev/null || true
 start
 show berth config get gpu.temp_optimal
 
-say "4. What a program reads"
+say "4. A program under a lease, on its GPU alone; kill -9 it, and the lease is back"
+berth exec --name train --memory 2GiB -- sleep 60 &
+program=$!
+for _ in $(seq 100); do berth leases | grep -q train && break; pause 0.1; done
+echo '$ berth exec --name train --memory 2GiB -- sleep 60 &'
+show berth leases
+kill -9 "$program"; wait "$program" 2>/dev/null || true
+for _ in $(seq 100); do berth leases | grep -q train || break; pause 0.1; done
+show berth leases
+
+say "5. What a program reads"
 show curl -sS --unix-socket "$BERTH_SOCKET" http://berth/api/gpu/throttle/status
 printf '\n'
 show curl -sS --unix-socket "$BERTH_SOCKET" 'http://berth/api/gpu/temperature/trend?gpu=0&minutes=1'
 printf '\n'
-say "5. A batch over every GPU, with a worker killed on the way: every record comes out once"
+say "6. A batch over every GPU, with a worker killed on the way: every record comes out once"
 if command -v python3 >/dev/null; then
   python3 examples/batch/records.py 1200 >"$dir/in.jsonl"
   ( # a lease of the batch is held by the worker under it
