@@ -7,6 +7,7 @@ docs/batch-protocol.md describes them. Standard output is free for printing.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -42,6 +43,7 @@ def worker(process: Callable[..., Any], init: Optional[Callable[[], Any]] = None
     batch has the batch taken apart until the record is found. When memory runs
     out, caches are freed and the next batches are smaller."""
     pipes = _open()
+    _check(process, init, each)
     state = () if init is None else (init(),)
     if each:
         process = _for_each(process)
@@ -108,6 +110,20 @@ def _open() -> _Pipes:
     return pipes
 
 
+def _check(process: Callable[..., Any], init: Optional[Callable[[], Any]], each: bool) -> None:
+    """Refuses a function that cannot be called as it will be, before a model is
+    loaded for it and every record fails."""
+    given = ["record" if each else "records"] + ([] if init is None else ["what init returned"])
+    try:
+        inspect.signature(process).bind(*given)
+    except ValueError:
+        pass  # nobody knows: it is not written in Python
+    except TypeError as why:
+        name = getattr(process, "__name__", "process")
+        hint = "; give init=, which makes the model" if init is None else ""
+        raise BerthError("worker: %s is called with (%s): %s%s" % (name, ", ".join(given), why, hint)) from None
+
+
 _HEAD = re.compile(rb'\{"type":"batch","id":(\d+),')
 
 
@@ -142,8 +158,23 @@ def _work(process: Callable[..., Any], state: Tuple[Any, ...], batch: Dict[str, 
         if broken_device(why):
             raise  # this process cannot use its GPU any more: another one can
         if len(batch.get("records", ())) == 1:
-            traceback.print_exc()  # the record is found; where it failed goes to the log
+            _show(why)  # the record is found; where it failed goes to the log
         return _encode({"type": "error", "id": id, "text": _text(why)})
+
+
+_SHOWN: Dict[Tuple[str, int], int] = {}  # how often a failure was met, by its place in the code
+
+
+def _show(why: BaseException) -> None:
+    """Prints where a record failed, the first times: a mistake in the function
+    fails for every record, and each record says what it failed with."""
+    last = traceback.extract_tb(why.__traceback__)[-1:]
+    place = (last[0].filename, last[0].lineno or 0) if last else ("", 0)
+    met = _SHOWN[place] = _SHOWN.get(place, 0) + 1
+    if met <= 3:
+        traceback.print_exception(type(why), why, why.__traceback__)
+    if met == 3:
+        print("further failures at this place are not shown; their records have them in _error", file=sys.stderr, flush=True)
 
 
 def _result(id: int, outcomes: List[Any]) -> str:

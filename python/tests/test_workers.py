@@ -118,6 +118,24 @@ class Speaking(unittest.TestCase):
         self.assertEqual(worker.batch({}), {"type": "error", "id": 1, "text": "KeyError: 'missing'"})
         self.assertIn("in process", worker.end()[2])
 
+    def test_a_failure_of_every_record_is_shown_a_few_times(self):
+        worker = self.ready("def process(records): return records[0]['missing']\nberth.worker(process)")
+        for i in range(20):
+            self.assertEqual(worker.batch({}, id=i)["text"], "KeyError: 'missing'")
+        log = worker.end()[2]
+        self.assertEqual(log.count("Traceback"), 3)
+        self.assertIn("further failures at this place are not shown", log)
+
+    def test_a_function_that_cannot_be_called(self):
+        for call, text in (
+            ("lambda records, model: records", "is called with (records): missing a required argument: 'model'; give init="),
+            ("lambda records: records, init=int", "is called with (records, what init returned): too many positional arguments"),
+            ("lambda: 1, each=True", "is called with (record): too many positional arguments"),
+        ):
+            worker = self.start("berth.worker(%s)" % call)
+            self.assertIsNone(worker.hears())
+            self.assertIn(text, worker.end()[2])
+
     def test_memory(self):
         worker = self.ready(
             "def process(records):\n    if len(records) > 1: raise MemoryError\n    return records\nberth.worker(process)"
