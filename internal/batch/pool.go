@@ -108,10 +108,10 @@ func (r *Run) secondsLeft() float64 {
 	if !m.Known {
 		return 0
 	}
-	seconds := m.Seconds(r.pool.Len(), r.pool.Weight())
+	seconds := m.Total(r.pool.Len(), r.pool.Weight())
 	if read, total := r.source.Position(); !r.eof && r.readCount > 0 && read > r.readFrom && total > read {
 		share := float64(total-read) / float64(read-r.readFrom)
-		seconds += share * m.Seconds(int(r.readCount), r.readWeight)
+		seconds += share * m.Total(int(r.readCount), r.readWeight)
 	}
 	return seconds
 }

@@ -70,6 +70,8 @@ type Model struct {
 	Each      float64 // seconds per record
 	PerWeight float64 // seconds per unit of weight
 	Falling   bool    // records of more weight surely take less time
+	Usual     float64 // records in a batch, on average
+	Varied    bool    // batches were of different sizes, so that calls and records can be told apart
 }
 
 const (
@@ -101,10 +103,20 @@ func (f Fit) Model() Model {
 			return Model{
 				Known: true, Call: value[call], Each: value[each], PerWeight: value[perWeight],
 				CallSure: max(0, min(value[call]-sure*spread[call], f.shortest)), Falling: value[perWeight] < 0,
+				Usual: f.xx[each][each] / float64(f.count), Varied: f.varied(),
 			}
 		}
 		use[worst] = false
 	}
+}
+
+// varied reports whether the sizes of batches differed by a third of their
+// average or more, typically.
+func (f Fit) varied() bool {
+	// With each batch counting 1/n, the sums are of 1/n, of 1 and of n.
+	inverse, ones, sizes := f.xx[call][call], f.xx[call][each], f.xx[each][each]
+	mean := ones / inverse
+	return sizes/inverse-mean*mean > mean*mean/9
 }
 
 // solve returns the coefficients in use and their standard errors. The columns
@@ -170,6 +182,13 @@ func invert(a, b *[3][3]float64) {
 			}
 		}
 	}
+}
+
+// Total is what many records are expected to take, in batches of the usual
+// size.
+func (m Model) Total(records int, weight float64) float64 {
+	batches := math.Ceil(float64(records) / max(m.Usual, 1))
+	return m.Seconds(records, weight) + m.Call*max(batches-1, 0)
 }
 
 // Seconds is what a batch is expected to take.

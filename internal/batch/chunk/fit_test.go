@@ -116,3 +116,26 @@ func TestSumIsLearningTogether(t *testing.T) {
 		t.Errorf("Sum: %+v, together: %+v", got, want)
 	}
 }
+
+// Where a batch takes the same time whatever is in it, that is found out as
+// soon as batches were of different sizes, and what is left is counted in calls.
+func TestOnlyTheCallCosts(t *testing.T) {
+	var same, varied Fit
+	for i := range 20 {
+		same.Add(8, 0, 0.05)
+		varied.Add(1<<(i%6), 0, 0.05)
+	}
+	if same.Model().Varied {
+		t.Error("batches of one size are said to vary")
+	}
+	m := varied.Model()
+	if !m.Varied || !near(m.Call, 0.05, 0.001) || !near(m.Each, 0, 1e-6) {
+		t.Errorf("model %+v, want all in the call", m)
+	}
+	if got, want := m.Total(1000, 0), 0.05*1000/m.Usual; !near(got, want, 0.1) {
+		t.Errorf("1000 records take %g s, want about %g in batches of %g", got, want, m.Usual)
+	}
+	if b := Plan(Limits{Min: 1, Max: 32, Seconds: 1}, m, Situation{Workers: 4, Pending: 5000, Seconds: m.Total(5000, 0), Largest: 1, Speed: 1}); b.AtLeast != 32 {
+		t.Errorf("the next batch is %+v, want 32 at least", b)
+	}
+}

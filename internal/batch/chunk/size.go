@@ -76,10 +76,13 @@ func (m Model) worthwhile(s Situation) int {
 		return 1
 	}
 	record := m.Each + m.PerWeight*s.Weight/float64(s.Pending)
-	if record <= 0 {
-		return 1
+	switch {
+	case record > 0:
+		return int(min(math.Ceil(worthwhile*m.CallSure/record), 1<<30))
+	case m.Varied: // a batch takes as long with many records as with few
+		return 1 << 30
 	}
-	return int(min(math.Ceil(worthwhile*m.CallSure/record), 1<<30))
+	return 1 // a record and its call could not be told apart yet
 }
 
 // Room reports whether a batch may have this many records of this weight.

@@ -33,6 +33,7 @@ func TestPlan(t *testing.T) {
 		{"where the call is dear, batches stay worthwhile", limits, embedding, with(func(s *Situation) { s.Pending, s.Seconds, s.Ending = 400, 0.5, true }), Budget{27, 27, 0.5 / 16}},
 		{"but every worker gets a part", limits, embedding, with(func(s *Situation) { s.Pending, s.Seconds, s.Ending = 40, 0.05, true }), Budget{10, 10, 0.05 / 16}},
 		{"unless single ones are wanted", Limits{Min: 1, Max: 128, Seconds: 1, Singly: true}, embedding, with(func(s *Situation) { s.Pending, s.Seconds, s.Ending = 40, 0.05, true }), Budget{1, 3, 0.05 / 16}},
+		{"records that cost nothing go all together", limits, Model{Known: true, Call: 1, CallSure: 1, Varied: true}, with(func(s *Situation) { s.Pending, s.Seconds, s.Ending = 40, 1, true }), Budget{10, 10, 1. / 16}},
 		{"a call that costs all says nothing", limits, Model{Known: true, Call: 1, CallSure: 1}, with(func(s *Situation) { s.Pending, s.Seconds, s.Ending = 40, 1, true }), Budget{1, 3, 1. / 16}},
 		{"memory is a limit", limits, slow, with(func(s *Situation) { s.Cap = 20 }), Budget{1, 20, 1}},
 		{"so is the multiplier", limits, slow, with(func(s *Situation) { s.Speed = 0.5 }), Budget{1, 64, 1}},
