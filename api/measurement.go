@@ -29,6 +29,6 @@ type Measured struct {
 	Last    time.Time `json:"last" doc:"When the last one ended."`
 	Asked   gpu.MiB   `json:"asked_mb" doc:"What the last one leased on a device; 0: no memory."`
 	Peak    gpu.MiB   `json:"peak_mb" doc:"The most that one used on a device; 0: none was seen there."`
-	Next    gpu.MiB   `json:"next_mb" doc:"What a run that does not say gets leased: the peak and a margin; 0: nothing is known."`
+	Next    gpu.MiB   `json:"next_mb" doc:"What a run that does not say gets leased: the peak and a margin; 0: nothing is known, or no run was measured often enough."`
 	Seconds float64   `json:"seconds" doc:"How long one takes, on average."`
 }

@@ -236,7 +236,7 @@ func TestTimeout(t *testing.T) {
 		}
 		start := time.Now()
 		err = c.Ping(t.Context())
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 10s") {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.HasSuffix(err.Error(), ": no answer within 10s") {
 			t.Errorf("error %v", err)
 		}
 		if waited := time.Since(start); waited != 10*time.Second {

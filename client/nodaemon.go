@@ -86,7 +86,7 @@ type NoAnswerError struct {
 }
 
 func (e *NoAnswerError) Error() string {
-	return fmt.Sprintf("%s: no answer within %s: %v", e.Call, e.Within, e.Err)
+	return fmt.Sprintf("%s: no answer within %s", e.Call, e.Within)
 }
 
 func (e *NoAnswerError) Unwrap() error { return e.Err }

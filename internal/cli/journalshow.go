@@ -100,7 +100,11 @@ func recorded(r lease.Record, to screen) string {
 		for _, p := range r.Lease.Parts {
 			text = join(text, amount(p.Memory, p.Slots)+" on "+clean(p.GPU))
 		}
-		return join(text, string(r.Lease.Binding), clean(r.Lease.Service), clean(r.Lease.User))
+		binding := string(r.Lease.Binding)
+		if r.Lease.Binding == lease.ByProcess {
+			binding += " " + strconv.Itoa(r.Lease.PID)
+		}
+		return join(text, binding, clean(r.Lease.Service), clean(r.Lease.User))
 	case r.Expires != 0:
 		return "until " + time.Unix(0, r.Expires).In(to.now.Location()).Format("Jan _2 15:04:05")
 	}

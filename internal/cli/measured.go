@@ -23,7 +23,9 @@ func newReport(a *app) *cobra.Command {
 		Long: `Show, for every name that was run under a lease, the memory that the last run
 asked for, the most that one of the last ten used on a GPU, and what the next
 one gets if it does not say (the peak and a margin). Use is measured once every
-monitor_interval, so what is shorter than that may be missed.`,
+monitor_interval, so what is shorter than that may be missed; a run that was
+measured less than three times may have used more, and nothing is offered by it
+alone. Under MPS a GPU does not say what its programs use.`,
 		Example: `  berth report
   berth report --json | jq '.measurements[] | select(.asked_mb > 2 * .peak_mb)'`,
 		Args: cobra.NoArgs,

@@ -78,6 +78,8 @@ func (a *app) exitCode(ctx context.Context, err error) int {
 		return exitSignal + int(signal.Signal)
 	case isInterrupted(ctx, err):
 		return exitInterrupted
+	case errors.As(err, &signal):
+		return exitSignal + int(signal.Signal)
 	}
 	return exitFailed
 }

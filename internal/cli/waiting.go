@@ -12,6 +12,10 @@ import (
 	"github.com/berth-gpu/berth/client"
 )
 
+// manyUnanswered is how many questions in a row the daemon may leave unanswered
+// before a request is given up, and with it its place in the queue.
+const manyUnanswered = 3
+
 // await asks for a lease and says on Err, once it takes longer than a moment,
 // that it waits and for what. Interrupting it withdraws the request.
 func (a *app) await(ctx context.Context, c *client.Client, id string, gpus indexes,
@@ -28,6 +32,7 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus index
 		done <- outcome{granted, err}
 	}()
 	note := notice{app: a, id: id, gpus: gpus, since: a.Now()}
+	unanswered := 0 // questions in a row
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -40,8 +45,11 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus index
 			return o.lease, o.err
 		case <-tick.C:
 			e, err := c.ExplainWaiting(ctx, id)
-			if isUnanswered(err) { // nor will it answer the request
-				note.wipe()
+			if !isUnanswered(err) {
+				unanswered = 0
+			} else if unanswered++; unanswered == 1 {
+				note.unanswered()
+			} else if unanswered == manyUnanswered { // nor will it answer the request
 				return api.Lease{}, err
 			}
 			if err == nil && e.Position > 0 {
@@ -71,6 +79,12 @@ func (n *notice) say(e api.Explanation) {
 		fmt.Fprintf(n.Err, "berth: %s waits, %s\n", clean(n.id), place)
 	}
 	n.position = e.Position
+}
+
+// unanswered tells that the daemon is silent.
+func (n *notice) unanswered() {
+	n.wipe()
+	fmt.Fprintf(n.Err, "berth: the daemon does not answer; %s keeps its place and waits on\n", clean(n.id))
 }
 
 // wipe takes the line off the terminal.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,6 +100,35 @@ func TestWaitingIsInterrupted(t *testing.T) {
 		a.started = true
 		if code := a.exitCode(ctx, err); code != exitInterrupted {
 			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+// A daemon that is slow for a moment costs nobody their place in the queue. It
+// is said once for as long as that goes on.
+func TestWaitingForADaemonThatStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, errs, _ := waitingRoom(t, 0, 0)
+		var asked atomic.Int32
+		stalls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1)%manyUnanswered != 0 {
+				<-r.Context().Done()
+				return
+			}
+			answer(w, api.Explanation{Position: 1, Text: "Somebody holds it."})
+		})
+		c, err := client.New(client.Options{Transport: client.Through(stalls), Timeout: a.patience()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = a.await(t.Context(), c, "big", indexes{}, func(context.Context) (api.Lease, error) {
+			time.Sleep(time.Minute) // simulated
+			return api.Lease{}, nil
+		})
+		stalled := "berth: the daemon does not answer; big keeps its place and waits on\n"
+		waits := "berth: big waits, number 1 in the queue: Somebody holds it.\n"
+		if want := stalled + waits + stalled + stalled; err != nil || errs.String() != want {
+			t.Errorf("error %v, said %q, want %q", err, errs, want)
 		}
 	})
 }

@@ -149,7 +149,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.keepMPS(d.settings.load().Config)
 	var running sync.WaitGroup
-	running.Go(func() { _ = d.history.Run(ctx) }) // a history that cannot be kept is only a guess less
+	running.Go(func() { _ = d.history.Run(ctx) })                         // a history that cannot be kept is only a guess less
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
 	running.Go(func() { d.trust.run(recording, func(err error) { d.log.Warn(err.Error()) }) })
 	running.Go(func() { d.watchdog.Run(ctx) })

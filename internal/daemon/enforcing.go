@@ -114,7 +114,7 @@ func (d *Daemon) observe(r monitor.Reading) {
 	var holdings []watchdog.Holding
 	for _, h := range d.ledger.Holdings(uuid) {
 		if h.Measured > 0 {
-			d.history.Use(h.Lease, h.Measured)
+			d.history.Use(h.Lease, uuid, h.Measured, r.Sample.Time)
 		}
 		holdings = append(holdings, watchdog.Holding{
 			Lease: h.Lease.ID, Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, Leased: h.Part.Memory, Measured: h.Measured,
@@ -174,5 +174,5 @@ type peaks struct{ *history.History }
 
 func (p peaks) Peak(user, name, step string) (pipeline.Peak, bool) {
 	e, known := p.Find(history.Key{User: user, Name: name, Step: step})
-	return pipeline.Peak{Memory: e.Peak(), Seconds: e.Seconds(), Observations: e.Count}, known
+	return pipeline.Peak{Memory: e.Known(), Seconds: e.Seconds(), Observations: e.Count}, known
 }

@@ -67,10 +67,11 @@ static int request(struct message *m, char **flags, char **command, const char *
 }
 
 // patience is how many seconds the daemon may take to answer. It does so at once
-// unless it hangs.
+// unless it hangs. What is not a whole number is as good as nothing, as in Go.
 static long patience(void) {
 	const char *text = set("BERTH_PATIENCE");
-	long seconds = text != NULL ? atol(text) : 0;
+	size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
+	long seconds = digits > 0 && digits < 10 && text[digits] == '\0' ? atol(text) : 0;
 	return seconds > 0 ? seconds : 10;
 }
 

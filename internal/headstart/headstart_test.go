@@ -100,6 +100,9 @@ func TestTorchBehindLinksAndShims(t *testing.T) {
 	install(t, root+"/pyenv/versions/3.10.3", packages, "2.7.0")
 	write(t, root+"/pyenv/version", "3.12.1\nsystem\n")
 	write(t, root+"/project/.python-version", "3.11.2\n")
+	if err := os.MkdirAll(root+"/project/src/deep", 0o755); err != nil {
+		t.Fatal(err)
+	}
 	write(t, root+"/bare/pyvenv.cfg", "home = "+root+"/system/bin\n")
 	python := program(t, root+"/system/bin/python3")
 	train := program(t, root+"/venv/bin/train")
@@ -113,6 +116,7 @@ func TestTorchBehindLinksAndShims(t *testing.T) {
 		"the python of the system":             {python, root, "", "1.13.1"},
 		"a shim":                               {shim, root, "", "2.9.0"},
 		"a shim, in a folder with its version": {shim, root + "/project", "", "2.8.0"},
+		"a shim, below a folder with its own":  {shim, root + "/project/src/deep", "", "2.8.0"},
 		"a shim, in a shell with its version":  {shim, root + "/project", "3.10.3", "2.7.0"},
 		"a shim of a version that is not here": {shim, root + "/project", "2.7", ""},
 	} {

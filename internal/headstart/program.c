@@ -120,6 +120,23 @@ static int first_word(const char *path, char *word, size_t size) {
 	return *word != '\0';
 }
 
+// chosen_here reads which version pyenv uses in this folder: the nearest
+// .python-version says so, here or further up.
+static int chosen_here(char *version, size_t size) {
+	char folder[PATH_MAX], path[PATH_MAX + 16];
+	if (getcwd(folder, sizeof folder) == NULL)
+		return 0;
+	for (;;) {
+		snprintf(path, sizeof path, "%s/.python-version", folder);
+		if (first_word(path, version, size))
+			return 1;
+		char *slash = strrchr(folder, '/');
+		if (slash == NULL)
+			return 0;
+		*slash = '\0'; // at last it is empty, which is the root
+	}
+}
+
 // behind_shim looks where pyenv would: the programs in its folder of shims stand
 // for those of the version that was chosen for this shell, for this folder, or
 // for everything.
@@ -132,7 +149,7 @@ static int behind_shim(const char *program, char *version, size_t size) {
 	snprintf(path, sizeof path, "%s/version", root);
 	if (own != NULL && *own != '\0')
 		snprintf(chosen, sizeof chosen, "%.*s", (int)strcspn(own, ":"), own);
-	else if (!first_word(".python-version", chosen, sizeof chosen) && !first_word(path, chosen, sizeof chosen))
+	else if (!chosen_here(chosen, sizeof chosen) && !first_word(path, chosen, sizeof chosen))
 		return 0;
 	return (size_t)snprintf(path, sizeof path, "%s/versions/%s", root, chosen) < sizeof path && version_below(path, version, size);
 }

@@ -38,6 +38,7 @@ type Run struct {
 	Asked   gpu.MiB `json:"asked_mb,omitempty"` // leased on one device; 0: nothing
 	Seconds float64 `json:"seconds"`
 	Learned bool    `json:"learned,omitempty"` // it leased what was learned, and not what somebody asked for
+	Short   bool    `json:"short,omitempty"`   // it was seen too rarely for Peak to be more than the least it needs
 }
 
 // Entry is what is known about a piece of work.
@@ -50,7 +51,7 @@ type Entry struct {
 	Ceiling gpu.MiB   `json:"ceiling_mb,omitempty"` // see raise
 }
 
-// Peak is the most that the last runs used.
+// Peak is the most that the last runs were measured to use.
 func (e *Entry) Peak() gpu.MiB {
 	var most gpu.MiB
 	for _, r := range e.Runs {
@@ -90,6 +91,7 @@ type History struct {
 type use struct {
 	peak    gpu.MiB
 	samples int
+	last    map[string]time.Time // by device
 }
 
 // Add remembers a run.
@@ -109,6 +111,11 @@ func (h *History) Add(key Key, run Run, now time.Time) {
 	if over := len(e.Runs) - keptRuns; over > 0 {
 		e.Runs = slices.Delete(e.Runs, 0, over)
 	}
+	h.change()
+}
+
+// change lets Run write down what is known.
+func (h *History) change() {
 	select {
 	case h.dirty <- struct{}{}:
 	default: // it is going to be written anyway
@@ -164,21 +171,30 @@ func (e *Entry) clone() Entry {
 // byMPS is how enforced_by names a lease that MPS enforces.
 const byMPS = "mps"
 
-// Use tells what a lease was measured to use on one of its devices. Under MPS a
-// process is shown with next to nothing, so that tells nothing.
-func (h *History) Use(l *lease.Lease, measured gpu.MiB) {
+// Use tells what a lease was measured to use on one of its devices, and when. A
+// measurement that was told already tells nothing new. Under MPS a process is
+// shown with next to nothing, so that tells nothing either.
+func (h *History) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time) {
 	if l.EnforcedBy == byMPS {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	u := h.running[l.ID]
-	h.running[l.ID] = use{max(u.peak, measured), u.samples + 1}
+	if u.last == nil {
+		u.last = map[string]time.Time{}
+	}
+	if !at.After(u.last[uuid]) {
+		return
+	}
+	u.last[uuid] = at
+	u.peak, u.samples = max(u.peak, measured), u.samples+1
+	h.running[l.ID] = u
 }
 
 // fewSamples is how often each device of a run must have been measured before
-// its peak is believed: one that was over by then may have been seen while it
-// still grew.
+// nothing is expected beyond its peak: one that was over by then may have been
+// seen while it still grew.
 const fewSamples = 3
 
 // Ended tells that a lease has ended: a run of its name is over. A lease
@@ -193,9 +209,9 @@ func (h *History) Ended(l *lease.Lease, now time.Time) {
 		return
 	}
 	key := Key{User: l.Holder.User, Name: name}
-	run := Run{Asked: l.Parts[0].Memory, Seconds: now.Sub(l.Granted).Seconds()}
-	if u.samples >= fewSamples*len(l.Parts) {
-		run.Peak = u.peak
+	run := Run{
+		Peak: u.peak, Asked: l.Parts[0].Memory, Seconds: now.Sub(l.Granted).Seconds(),
+		Short: u.peak > 0 && u.samples < fewSamples*len(l.Parts),
 	}
 	e, _ := h.Find(key)
 	run.Learned = run.Asked > 0 && run.Asked == e.Offered

@@ -25,11 +25,24 @@ func held(id, name string, memory gpu.MiB) *lease.Lease {
 	}
 }
 
+// second is when the sample was taken that many seconds after noon.
+func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
+
+// watch measures a lease so often, always the same on each of its devices.
+func watch(h *History, l *lease.Lease, used gpu.MiB, samples int) {
+	for i := range samples {
+		for _, p := range l.Parts {
+			h.Use(l, p.GPU, used, second(i))
+		}
+	}
+}
+
 func TestLeasesBecomeRuns(t *testing.T) {
 	h := New()
 	l := held("x", "train.py", 4096)
-	for _, used := range []gpu.MiB{100, 3000, 2000, 100, 100, 100} { // three times on two devices
-		h.Use(l, used)
+	for i, used := range []gpu.MiB{100, 3000, 2000} {
+		h.Use(l, "GPU-a", used, second(i))
+		h.Use(l, "GPU-b", 100, second(i))
 	}
 	h.Ended(l, noon.Add(90*time.Second))
 	h.Ended(held("y", "train.py", 0), noon.Add(30*time.Second)) // never seen on a device
@@ -124,15 +137,14 @@ func TestNeedGrows(t *testing.T) {
 	h := New()
 	run := func(id string, memory, used gpu.MiB) {
 		l := held(id, "grows", memory)
-		for range 2 * fewSamples {
-			h.Use(l, used)
-		}
+		watch(h, l, used, fewSamples)
 		h.Ended(l, noon.Add(time.Minute))
 	}
 	key := Key{User: "ada", Name: "grows"}
 	run("asked", 8192, 1000)
 	for i := range 100 {
 		need, _ := h.Offer(key, 500, 100_000)
+		h.Took(key, need)
 		run(fmt.Sprint(i), need, need)
 	}
 	if need, peak := h.Offer(key, 500, 100_000); need != 8192 || peak != 8192 {
@@ -146,26 +158,92 @@ func TestNeedGrows(t *testing.T) {
 	}
 }
 
+// What was measured is shown; what is too little to go by is not offered.
 func TestWhatIsNotBelieved(t *testing.T) {
 	for name, test := range map[string]struct {
-		by      string
-		samples int
+		by         string
+		samples    int
+		peak, need gpu.MiB
 	}{
-		"a short run": {"framework", 2*fewSamples - 1}, // on two devices
-		"under MPS":   {"mps", 100},
+		"long enough": {"framework", fewSamples, 3000, 3328},
+		"a short run": {"framework", fewSamples - 1, 3000, 0},
+		"one sample":  {"framework", 1, 3000, 0},
+		"unseen":      {"framework", 0, 0, 0},
+		"under MPS":   {"mps", 100, 0, 0},
 	} {
 		h := New()
 		l := held("x", "train.py", 4096)
 		l.EnforcedBy = test.by
-		for range test.samples {
-			h.Use(l, 14)
-		}
+		watch(h, l, 3000, test.samples)
 		h.Ended(l, noon.Add(time.Minute))
 		e, known := h.Find(Key{User: "ada", Name: "train.py"})
-		if !known || e.Peak() != 0 || e.Need(500) != 0 || e.Count != 1 {
+		if !known || e.Peak() != test.peak || e.Need(500) != test.need || (e.Known() > 0) != (test.need > 0) || e.Count != 1 {
 			t.Errorf("%s: %+v, %v", name, e, known)
 		}
 	}
+}
+
+// Beside longer runs a short one counts: it used that much at least.
+func TestShortRunsRaiseTheNeed(t *testing.T) {
+	h := New()
+	key := Key{Name: "x"}
+	h.Add(key, Run{Peak: 9000, Short: true}, noon)
+	h.Add(key, Run{Peak: 1000}, noon)
+	if e, _ := h.Find(key); e.Known() != 9000 || e.Need(500) != 9920 {
+		t.Errorf("it used %v and needs %v", e.Known(), e.Need(500))
+	}
+}
+
+// A device that does not answer is shown with its last sample again, which does
+// not make a short run a long one.
+func TestSampleThatWasSeenIsNotCounted(t *testing.T) {
+	h := New()
+	l := held("x", "train.py", 4096)
+	for range 10 * fewSamples {
+		watch(h, l, 3000, 1)
+	}
+	h.Ended(l, noon.Add(time.Minute))
+	if e, _ := h.Find(Key{User: "ada", Name: "train.py"}); e.Peak() != 3000 || e.Need(500) != 0 {
+		t.Errorf("used %v, and needs %v", e.Peak(), e.Need(500))
+	}
+}
+
+// Only what was leased is remembered as offered, and it is written down.
+func TestOfferThatWasTaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	synctest.Test(t, func(t *testing.T) {
+		h, _, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Run(ctx) }()
+		key := Key{User: "ada", Name: "a"}
+		h.Add(key, Run{Peak: 1000}, noon)
+		offered := func() gpu.MiB {
+			time.Sleep(2 * writeAfter) // simulated
+			synctest.Wait()
+			kept, _, err := Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, _ := kept.Find(key)
+			return e.Offered
+		}
+		need, _ := h.Offer(key, 500, 100_000)
+		if got := offered(); need != 1280 || got != 0 {
+			t.Errorf("%v was offered, and %v is remembered though nobody took it", need, got)
+		}
+		h.Took(key, need)
+		if got := offered(); got != need {
+			t.Errorf("%v was taken, and %v is remembered", need, got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestKeptAcrossRestarts(t *testing.T) {

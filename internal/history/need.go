@@ -1,21 +1,35 @@
 package history
 
-import "github.com/berth-gpu/berth/gpu"
+import (
+	"slices"
+
+	"github.com/berth-gpu/berth/gpu"
+)
 
 // margin is what is leased beyond what was measured, at least.
 const margin = gpu.MiB(256)
 
-// Need is what to lease for the next run; 0 if no run was seen to use memory.
-// Every program needs a context, and room to breathe beside it.
+// Known is the most that the last runs used; 0 if none of them was watched for
+// long enough to tell. A short one counts beside others: it used that much at
+// least.
+func (e *Entry) Known() gpu.MiB {
+	if !slices.ContainsFunc(e.Runs, func(r Run) bool { return r.Peak > 0 && !r.Short }) {
+		return 0
+	}
+	return e.Peak()
+}
+
+// Need is what to lease for the next run; 0 if that is not known. Every program
+// needs a context, and room to breathe beside it.
 func (e *Entry) Need(context gpu.MiB) gpu.MiB {
-	var most gpu.MiB
+	if e.Known() == 0 {
+		return 0
+	}
+	most := context + margin
 	for _, r := range e.Runs {
 		most = max(most, r.need(e.Ceiling))
 	}
-	if most == 0 {
-		return 0
-	}
-	return max(most, context+margin)
+	return most
 }
 
 // need is the peak and a margin. A run that stayed within what somebody asked
@@ -51,7 +65,7 @@ func (e *Entry) raise(r Run) {
 }
 
 // Offer is what to lease for a run that does not say, at most so much; 0 if
-// nothing is known. It is remembered, to tell afterwards who leased it.
+// nothing is known.
 func (h *History) Offer(key Key, context, most gpu.MiB) (need, peak gpu.MiB) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,6 +73,16 @@ func (h *History) Offer(key Key, context, most gpu.MiB) (need, peak gpu.MiB) {
 	if e == nil {
 		return 0, 0
 	}
-	e.Offered = min(e.Need(context), most)
-	return e.Offered, e.Peak()
+	return min(e.Need(context), most), e.Peak()
+}
+
+// Took tells that a run has leased what was offered, so that this is not taken
+// for what somebody asked for when it ends.
+func (h *History) Took(key Key, offered gpu.MiB) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.entries[key]; e != nil && e.Offered != offered {
+		e.Offered = offered
+		h.change()
+	}
 }

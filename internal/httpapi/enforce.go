@@ -13,22 +13,37 @@ import (
 	"github.com/berth-gpu/berth/internal/mps"
 )
 
+// learns reports whether a request is to get what earlier runs of its name used.
+func learns(b api.LeaseRequest) bool { return b.Learned && b.Memory == 0 && b.Name != "" }
+
 // learn gives a request that says nothing about memory what earlier runs of the
 // same name used, and says so.
 func (s *server) learn(b *api.LeaseRequest, holder lease.Holder) (note string) {
-	if !b.Learned || b.Memory > 0 || b.Name == "" {
+	if !learns(*b) {
 		return ""
 	}
-	var most gpu.MiB // that could ever be leased
-	for _, sum := range s.Ledger.Sums() {
-		most = max(most, sum.Ceiling())
-	}
-	need, peak := s.History.Offer(history.Key{User: holder.User, Name: b.Name}, s.Enforcement().Context, most)
+	need, peak := s.History.Offer(history.Key{User: holder.User, Name: b.Name}, s.Enforcement().Context, s.mostEver())
 	if need == 0 {
 		return ""
 	}
 	b.Memory = need
 	return b.Name + " gets " + need.String() + ": earlier runs used up to " + peak.String()
+}
+
+// mostEver is the most memory that could ever be leased on one device.
+func (s *server) mostEver() gpu.MiB {
+	var most gpu.MiB
+	for _, sum := range s.Ledger.Sums() {
+		most = max(most, sum.Most)
+	}
+	return most
+}
+
+// took tells the history that a request was granted that learn gave something.
+func (s *server) took(b api.LeaseRequest, granted ledger.Request) {
+	if learns(b) && granted.Place.Memory > 0 {
+		s.History.Took(history.Key{User: granted.Holder.User, Name: granted.Holder.Name}, granted.Place.Memory)
+	}
 }
 
 // rung decides who holds a lease to its memory: the strongest that there is, of

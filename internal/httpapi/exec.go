@@ -53,7 +53,7 @@ func (s *server) launchPlain(w http.ResponseWriter, r *http.Request) (changes []
 	if err != nil || request.EnforcedBy == launch.MPS {
 		return nil, false
 	}
-	if e, err := s.Ledger.Explain(request); err != nil || e.Refusal != nil || e.Quota != nil {
+	if !s.Ledger.Fits(request) {
 		return nil, false
 	}
 	request.Wait = gpu.Some(time.Duration(0))
@@ -61,6 +61,7 @@ func (s *server) launchPlain(w http.ResponseWriter, r *http.Request) (changes []
 	if err != nil {
 		return nil, false
 	}
+	s.took(wish.LeaseRequest, request)
 	l, err := s.outfit(r.Context(), granted)
 	if err != nil {
 		return nil, false

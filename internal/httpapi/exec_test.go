@@ -184,6 +184,52 @@ func TestMeasurements(t *testing.T) {
 	}
 }
 
+// What was learned is never more than a device can ever give, what its driver
+// takes included; a plan knows that too.
+func TestLearnedMemoryFits(t *testing.T) {
+	d := open(t, "1xh200")
+	me := self(t)
+	most := d.Ledger.Sum(d.candidates("")[0].UUID).Available() // nobody holds anything
+	if w := d.askAs(me, "POST", "/api/measurements", `{"name":"full","memory_mb":142000,"seconds":10}`); w.Code != http.StatusNoContent {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	e := decode[api.Explanation](t, d.askAs(me, "POST", "/api/leases/explain", `{"name":"full","learned_memory":true}`))
+	if e.Grant == nil || e.Grant.Parts[0].Memory != most {
+		t.Errorf("it would get %+v, want %d: %s", e.Grant, int64(most), e.Text)
+	}
+	if all := decode[api.Measurements](t, d.ask("GET", "/api/measurements", "")).Measurements; len(all) != 1 || all[0].Next != most {
+		t.Errorf("the next run is said to get %+v", all)
+	}
+	w := d.askAs(me, "POST", "/api/plans", fmt.Sprintf(`{"pipelines":[{"name":"p","steps":[{"name":"s","input":"cupy","output":"cupy","memory_mb":%d}]}]}`, most+1))
+	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), most.String()) {
+		t.Errorf("a plan beyond it: %d %s", w.Code, w.Body)
+	}
+}
+
+// Only a run that has leased what was offered makes it the last offer.
+func TestOffersThatAreTaken(t *testing.T) {
+	d := open(t, "1xh200")
+	me := self(t)
+	key := history.Key{User: me.User, Name: "train.py"}
+	d.History.Add(key, history.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
+	for _, test := range []struct {
+		path, body string
+		want       gpu.MiB
+	}{
+		{"/api/leases/explain", `{"name":"train.py","learned_memory":true}`, 0},
+		{"/api/leases", `{"name":"train.py","learned_memory":true,"memory_mb":100,"slots":0}`, 0},
+		{"/api/leases", `{"name":"train.py","learned_memory":true,"id":"a"}`, 2304},
+		{"/api/exec", question("cpython", "cother.py"), 2304},
+	} {
+		if w := d.askAs(me, "POST", test.path, test.body); w.Code >= 300 {
+			t.Fatalf("%s: %d %s", test.path, w.Code, w.Body)
+		}
+		if e, _ := d.History.Find(key); e.Offered != test.want {
+			t.Errorf("after %s %q the last offer is %s, want %s", test.path, test.body, e.Offered, test.want)
+		}
+	}
+}
+
 func TestNoOrphans(t *testing.T) {
 	d := open(t, "1xh200")
 	w := d.ask("GET", "/api/orphans", "")

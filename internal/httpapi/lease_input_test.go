@@ -275,6 +275,7 @@ func TestWaitingRequestIsFound(t *testing.T) {
 	if l.State != "waiting" || l.Fence != 0 || len(l.Parts) != 0 || l.Waiting == nil || l.Waiting.Position != 1 || l.Waiting.Memory != 5000 {
 		t.Errorf("it is %+v", l)
 	}
+	expect(t, "to trim what waits", d.ask("POST", "/api/leases/w/trim", ""), 409, "still_waiting")
 	e := decode[api.Explanation](t, d.ask("POST", "/api/leases/explain", `{"memory_mb":5000,"slots":0}`))
 	now := fmt.Sprintf(`{"allocation_id":"now","memory_mb":%d}`, e.LargestNow)
 	if e.LargestNow <= 0 || e.LargestEver <= e.LargestNow {

@@ -81,6 +81,7 @@ func (s *server) grant(ctx context.Context, b api.LeaseRequest) (*answer[api.Lea
 	if err != nil {
 		return nil, refused(err)
 	}
+	s.took(b, request)
 	if ctx.Err() != nil { // whoever asked left in the very moment: nobody would ever release it
 		_, err := s.Ledger.Release(context.WithoutCancel(ctx), granted.ID, granted.Fence, lease.Daemon())
 		return nil, errors.Join(ctx.Err(), err)

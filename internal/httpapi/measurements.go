@@ -31,13 +31,14 @@ type measurementQuery struct {
 
 func (s *server) measurements(_ context.Context, in *measurementQuery) (*answer[api.Measurements], error) {
 	all := api.Measurements{Measurements: []api.Measured{}}
+	most := s.mostEver()
 	for _, e := range s.History.All() {
 		if in.Name != "" && e.Name != in.Name || in.User != "" && e.User != in.User {
 			continue
 		}
 		all.Measurements = append(all.Measurements, api.Measured{
 			User: e.User, Name: e.Name, Step: e.Step, Runs: e.Count, Last: e.Last,
-			Asked: e.Asked(), Peak: e.Peak(), Next: e.Need(s.Enforcement().Context), Seconds: e.Seconds(),
+			Asked: e.Asked(), Peak: e.Peak(), Next: min(e.Need(s.Enforcement().Context), most), Seconds: e.Seconds(),
 		})
 	}
 	return ok(all)

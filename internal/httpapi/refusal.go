@@ -25,6 +25,7 @@ var plainRefusals = []struct {
 }{
 	{lease.ErrDuplicate, http.StatusConflict, "duplicate_allocation", "Release it first, or use another id."},
 	{lease.ErrUnknown, http.StatusNotFound, "unknown_allocation", "GET /api/leases lists those there are."},
+	{lease.ErrWaiting, http.StatusConflict, "still_waiting", "Try again when it is granted; GET /api/leases/{id}/explain says what it waits for."},
 	{lease.ErrNotYours, http.StatusForbidden, "not_yours", "Only its holder or an administrator may do that."},
 	{lease.ErrStaleFence, http.StatusConflict, "stale_fence", "The lease this fence belonged to has ended: stop using the device and ask for a new one."},
 	{lease.ErrNoFence, http.StatusConflict, "unknown_fence", "Use the one that came with the lease, or none."},

@@ -26,7 +26,11 @@ func (s *server) registerTrim() {
 func (s *server) trim(ctx context.Context, in *named) (*answer[api.Lease], error) {
 	held, found := s.Ledger.Find(in.ID)
 	if !found {
-		return nil, refused(fmt.Errorf("trim %s: %w", in.ID, lease.ErrUnknown))
+		why := lease.ErrUnknown
+		if _, _, waits := s.Ledger.FindWaiting(in.ID); waits {
+			why = lease.ErrWaiting
+		}
+		return nil, refused(fmt.Errorf("trim %s: %w", in.ID, why))
 	}
 	if by := callerOf(ctx); !by.MayChange(held.Holder) {
 		return nil, refused(fmt.Errorf("trim %s: %w", in.ID, lease.ErrNotYours))

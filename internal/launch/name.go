@@ -9,27 +9,76 @@ import (
 	"unicode"
 )
 
-// anyOption marks an interpreter of which nobody can list the options that take
-// a value.
-const anyOption = "*"
+// runner runs a program that is named by one of its arguments.
+type runner struct {
+	command bool     // what it runs is a command with its arguments, and not a file for itself
+	values  string   // short options that take a value: the rest of the word, or else the next one
+	long    []string // long options that take the next word
+	module  bool     // -m takes the name of the program
+	text    string   // short options that take the text of the program
+	before  int      // words that come before the program, such as the time limit of timeout
+	verb    string   // the word that makes it run something; empty: it always does
 
-// interpreters run a program that is named by an argument. With each, the
-// options that take the next word.
-var interpreters = map[string][]string{
-	"python": {"-W", "-X", "--check-hash-based-pycs"}, "pypy": {"-W", "-X"},
-	"bash": {"-o", "+o", "-O", "+O", "--rcfile", "--init-file"}, "sh": {"-o", "+o"}, "dash": {"-o", "+o"}, "zsh": {"-o", "+o"},
-	"node": {"-r", "--require", "--import"}, "perl": {"-I"}, "ruby": {"-I", "-r"}, "julia": {anyOption}, "Rscript": nil,
-	"env": {"-u", "--unset", "-C", "--chdir"}, "nohup": nil, "nice": {"-n"},
-	"torchrun": {anyOption}, "accelerate": {anyOption}, "deepspeed": {anyOption}, "uv": {anyOption}, "conda": {anyOption}, "poetry": {anyOption},
+	// guess is for one with options of all kinds: the word after an option is
+	// its value, unless it looks like what is to be run.
+	guess bool
+}
+
+// runners lists them, without their versions.
+var runners = map[string]runner{
+	"python": {values: "WX", long: []string{"--check-hash-based-pycs"}, module: true, text: "c"},
+	"pypy":   {values: "WX", module: true, text: "c"},
+	"bash":   {values: "oO", long: []string{"--rcfile", "--init-file"}, text: "c"},
+	"sh":     {values: "o", text: "c"}, "dash": {values: "o", text: "c"}, "zsh": {values: "o", text: "c"},
+	"node":    {values: "rC", long: []string{"--require", "--import", "--env-file"}, text: "e"},
+	"perl":    {values: "IMm", text: "eE"},
+	"ruby":    {values: "IrC", text: "e"},
+	"julia":   {guess: true, text: "eE"},
+	"Rscript": {text: "e"},
+
+	"env":     {command: true, values: "uCS", long: []string{"--unset", "--chdir"}},
+	"nohup":   {command: true},
+	"setsid":  {command: true},
+	"nice":    {command: true, values: "n", long: []string{"--adjustment"}},
+	"ionice":  {command: true, values: "cnpPu", long: []string{"--class", "--classdata"}},
+	"time":    {command: true, values: "fo", long: []string{"--format", "--output"}},
+	"timeout": {command: true, values: "ks", long: []string{"--kill-after", "--signal"}, before: 1},
+	"taskset": {command: true, before: 1},
+	"chrt":    {command: true, values: "TPD", before: 1},
+	"stdbuf":  {command: true, values: "ioe", long: []string{"--input", "--output", "--error"}},
+	"numactl": {command: true, values: "iwpPmNC", long: []string{
+		"--interleave", "--weighted-interleave", "--preferred", "--preferred-many", "--membind", "--cpunodebind", "--physcpubind",
+	}},
+	"mpirun": {command: true, guess: true}, "mpiexec": {command: true, guess: true},
+
+	"torchrun":   {guess: true, module: true},
+	"deepspeed":  {guess: true, module: true},
+	"accelerate": {guess: true, module: true, verb: "launch"},
+	"conda":      {command: true, verb: "run", values: "np", long: []string{"--name", "--prefix", "--cwd"}},
+	"poetry":     {command: true, verb: "run", values: "CP", long: []string{"--directory", "--project"}},
+	"uv": {command: true, verb: "run", module: true, values: "pwifPC", long: []string{
+		"--python", "--with", "--with-editable", "--with-requirements", "--extra", "--no-extra", "--group", "--no-group", "--only-group",
+		"--package", "--project", "--directory", "--env-file", "--index", "--default-index", "--index-url", "--extra-index-url", "--find-links",
+		"--index-strategy", "--keyring-provider", "--upgrade-package", "--reinstall-package", "--refresh-package", "--resolution",
+		"--prerelease", "--fork-strategy", "--exclude-newer", "--link-mode", "--config-setting", "--config-file", "--cache-dir",
+		"--no-build-package", "--no-binary-package", "--python-platform", "--python-preference", "--allow-insecure-host", "--color",
+	}},
+}
+
+// launchers are modules that run another program, and what they are as commands.
+var launchers = map[string]string{
+	"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun",
+	"accelerate.commands.launch": "torchrun", "deepspeed.launcher.runner": "deepspeed",
 }
 
 // programEndings are those of files with programs in them.
 var programEndings = []string{".py", ".pyc", ".sh", ".bash", ".jl", ".R", ".r", ".js", ".mjs", ".ts", ".pl", ".rb"}
 
-// NameOf is what a command is remembered under: the program, or for an
-// interpreter what it runs, without the folder. "python3 -u src/train.py" is
-// train.py, "python -m demo.train" is demo.train. A program that is written out
-// in the command gets a name that is made from its text.
+// NameOf is what a command is remembered under: the program, or for one that
+// runs another what it runs, without the folder. "python3 -u src/train.py" is
+// train.py, and so is "timeout 5 python train.py"; "python -m demo.train" is
+// demo.train. A program that is written out in the command gets a name that is
+// made from its text.
 func NameOf(command []string) string {
 	if len(command) == 0 {
 		return ""
@@ -39,44 +88,49 @@ func NameOf(command []string) string {
 
 func nameOf(program string, arguments []string) string {
 	name := path.Base(program)
-	if bare, is := interpreter(name); is {
-		if runs := programOf(bare, arguments); runs != "" {
+	if by, is := runnerOf(name); is {
+		if runs := runners[by].runs(by, arguments); runs != "" {
 			return runs
 		}
 	}
 	return name
 }
 
-// interpreter is the name of an interpreter without its version.
-func interpreter(name string) (bare string, is bool) {
-	bare = strings.TrimRight(path.Base(name), "0123456789.")
-	_, is = interpreters[bare]
+// runnerOf is the name of a runner without its version.
+func runnerOf(program string) (bare string, is bool) {
+	bare = strings.TrimRight(path.Base(program), "0123456789.")
+	_, is = runners[bare]
 	return bare, is
 }
 
-// programOf is what an interpreter runs: the module after -m, or the first
-// argument that is neither an option, nor the value of one, nor a variable.
-func programOf(by string, arguments []string) string {
+// runs is the name of what a runner runs; empty if it runs nothing that has one.
+func (r runner) runs(by string, arguments []string) string {
+	before, verb := r.before, r.verb
 	for i := 0; i < len(arguments); i++ {
-		a, next := arguments[i], ""
-		if i+1 < len(arguments) {
-			next = arguments[i+1]
-		}
-		_, nested := interpreter(a)
+		word, rest := arguments[i], arguments[i+1:]
 		switch {
-		case next != "" && isModule(by, a):
-			return next
-		case next != "" && isText(by, a):
-			return textName(by, next)
-		case strings.HasPrefix(a, "-"), strings.HasPrefix(a, "+"):
-			if takesNext(by, a, next) {
-				i++
+		case word == "-": // what comes in through a pipe
+			return ""
+		case word == "--":
+			continue
+		case isOption(by, word):
+			letter, value, takes := r.option(by, word, rest)
+			switch {
+			case letter == 'm' && r.module && value != "":
+				return moduleName(value, rest[min(takes, len(rest)):])
+			case letter != 0 && strings.ContainsRune(r.text, letter) && value != "":
+				return textName(by, value)
 			}
-		case strings.Contains(a, "="), launches(by) && (a == "run" || a == "launch"):
-		case nested:
-			return nameOf(a, arguments[i+1:])
+			i += takes
+		case by == "env" && strings.Contains(word, "="): // a variable
+		case word == verb:
+			verb = ""
+		case before > 0:
+			before--
+		case r.command:
+			return nameOf(word, rest)
 		default:
-			return path.Base(a)
+			return path.Base(word)
 		}
 	}
 	return ""
@@ -84,31 +138,61 @@ func programOf(by string, arguments []string) string {
 
 func isShell(name string) bool { return strings.HasSuffix(name, "sh") }
 
-// launches reports whether an interpreter is one with options of all kinds.
-func launches(by string) bool { return slices.Contains(interpreters[by], anyOption) }
-
-// isModule reports whether an option says that the next word is a module.
-func isModule(by, option string) bool {
-	return (by == "python" || by == "pypy" || launches(by)) && (option == "-m" || option == "--module")
+func isOption(by, word string) bool {
+	return strings.HasPrefix(word, "-") || isShell(by) && strings.HasPrefix(word, "+")
 }
 
-// isText reports whether an option says that the next word is the program
-// itself. Shells let several options share a dash.
-func isText(by, option string) bool {
-	if isShell(by) {
-		return strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") && strings.HasSuffix(option, "c")
+// option reads an option: the letter of a short one that takes a value, its
+// value, and how many of the words after it belong to it. Short options may
+// share a dash, as in -uc.
+func (r runner) option(by, word string, rest []string) (letter rune, value string, takes int) {
+	next := ""
+	if len(rest) > 0 {
+		next = rest[0]
 	}
-	return option == "-c" || option == "-e"
+	if strings.HasPrefix(word, "--") {
+		switch {
+		case word == "--module" && r.module:
+			return 'm', next, 1
+		case slices.Contains(r.long, word), r.guesses(word, next):
+			return 0, "", 1
+		}
+		return 0, "", 0
+	}
+	valued := r.values + r.text
+	if r.module {
+		valued += "m"
+	}
+	for at, letter := range word[1:] {
+		if !strings.ContainsRune(valued, letter) || r.guess && at > 0 {
+			continue
+		}
+		if attached := word[1+at+len(string(letter)):]; attached != "" && !isShell(by) {
+			return letter, attached, 0
+		}
+		return letter, next, 1
+	}
+	if r.guesses(word, next) {
+		return 0, "", 1
+	}
+	return 0, "", 0
 }
 
-// takesNext reports whether the word after an option is its value. Of an option
-// that is not known it is, unless it looks like what is to be run.
-func takesNext(by, option, next string) bool {
-	if slices.Contains(interpreters[by], option) {
-		return true
+// guesses reports whether the word after an option that nobody knows is taken
+// for its value.
+func (r runner) guesses(option, next string) bool {
+	_, runs := runnerOf(next)
+	return r.guess && !strings.Contains(option, "=") && !strings.HasPrefix(next, "-") && !runs && !isProgramFile(next)
+}
+
+// moduleName is what a module is remembered under: itself, or what it runs.
+func moduleName(module string, arguments []string) string {
+	if by := launchers[module]; by != "" {
+		if runs := runners[by].runs(by, arguments); runs != "" {
+			return runs
+		}
 	}
-	_, nested := interpreter(next)
-	return launches(by) && !strings.Contains(option, "=") && !strings.HasPrefix(next, "-") && !nested && !isProgramFile(next)
+	return module
 }
 
 func isProgramFile(word string) bool { return slices.Contains(programEndings, path.Ext(word)) }

@@ -40,10 +40,48 @@ func TestNameOf(t *testing.T) {
 		"julia --project=. -t 4 fit.jl":     "fit.jl",
 		"julia julia1.jl":                   "julia1.jl",
 		"pythonic x.py":                     "pythonic",
-		"nvidia-smi -l":                     "nvidia-smi",
-		"/usr/bin/python-tool":              "python-tool",
-		"/opt/my\x07prog":                   "my?prog",
-		"/opt/" + strings.Repeat("x", 200):  strings.Repeat("x", 100),
+
+		"timeout 5 sh job.sh":                                       "job.sh",
+		"timeout -k 10 --signal INT 2h python train.py":             "train.py",
+		"timeout -s9 5 ./solver -m mesh":                            "solver",
+		"time -v python train.py":                                   "train.py",
+		"/usr/bin/time -o log -f %e sh job.sh":                      "job.sh",
+		"taskset -c 0-3 python train.py":                            "train.py",
+		"taskset 0xf ./solver":                                      "solver",
+		"numactl --cpunodebind=0 --membind 0 python train.py":       "train.py",
+		"numactl -N 0 -m 0 -l ./solver":                             "solver",
+		"stdbuf -oL -e 0 python train.py":                           "train.py",
+		"nice -5 python train.py":                                   "train.py",
+		"nice --adjustment=5 ./solver":                              "solver",
+		"ionice -c 2 -n7 python train.py":                           "train.py",
+		"setsid -f python train.py":                                 "train.py",
+		"chrt -f 50 ./solver":                                       "solver",
+		"setsid nohup timeout 5 env A=b nice -n 3 python3 train.py": "train.py",
+		"mpirun -np 4 -x PATH python train.py":                      "train.py",
+		"timeout 5":                                                 "timeout",
+
+		"python -m torch.distributed.run --nproc_per_node 2 train.py --lr 3": "train.py",
+		"python -m torch.distributed.launch --nnodes=1 src/fit.py":           "fit.py",
+		"python -m torch.distributed.run -m demo.fit":                        "demo.fit",
+		"python -m torch.distributed.run":                                    "torch.distributed.run",
+		"python -um demo.train":                                              "demo.train",
+		"python -mdemo.train":                                                "demo.train",
+		"python exp/lr=0.1/train.py":                                         "train.py",
+		"./exp/lr=0.1/run":                                                   "run",
+		"python -u -- train.py":                                              "train.py",
+		"python - train.py":                                                  "python",
+		"bash -euo pipefail run":                                             "run",
+		"uv run --frozen mytool":                                             "mytool",
+		"uv run --frozen --extra gpu mytool --fast":                          "mytool",
+		"uv run --project=. -p 3.12 -m demo.train":                           "demo.train",
+		"uv run -- mytool":                                                   "mytool",
+		"uv --directory sub run mytool":                                      "mytool",
+		"conda run -n ml --no-capture-output mytool":                         "mytool",
+		"poetry run python -m demo.train":                                    "demo.train",
+		"nvidia-smi -l":                                                      "nvidia-smi",
+		"/usr/bin/python-tool":                                               "python-tool",
+		"/opt/my\x07prog":                                                    "my?prog",
+		"/opt/" + strings.Repeat("x", 200):                                   strings.Repeat("x", 100),
 	} {
 		if got := NameOf(strings.Fields(command)); got != want {
 			t.Errorf("%q is called %q, want %q", command, got, want)
@@ -60,6 +98,11 @@ func TestNameOfText(t *testing.T) {
 	} {
 		if got := NameOf(command); got != want {
 			t.Errorf("%q is called %q, want %q", command, got, want)
+		}
+	}
+	for _, text := range [][]string{{"python", "-uc", "import torch"}, {"python", "-cimport torch"}, {"timeout", "5", "python3", "-u", "-c", "import torch"}} {
+		if got := NameOf(text); got != NameOf([]string{"python", "-c", "import torch"}) {
+			t.Errorf("%q is called %q", text, got)
 		}
 	}
 	one, other := NameOf([]string{"python", "-c", "import torch"}), NameOf([]string{"python3", "-c", "import jax"})

@@ -125,6 +125,8 @@ func TestRefusals(t *testing.T) {
 		{"renew a named lease", Renew{ID: "named", By: by}, ErrBinding, "it is a named lease and needs no renewal"},
 		{"renew for a century", Renew{ID: "ttl", By: by, TTL: 876000 * time.Hour}, nil, "ttl_seconds: is 3153600000; it must be from 1 to 2592000 (30 days)"},
 		{"release somebody else's", Release{ID: "named", By: bob}, ErrNotYours, "release named"},
+		{"renew what waits", Renew{ID: "waits", By: by}, ErrWaiting, "renew waits: it waits, and is no lease yet"},
+		{"bind what waits", Bind{ID: "waits", By: by}, ErrWaiting, ""},
 		{"release nothing", Release{ID: "x", By: by}, ErrUnknown, ""},
 		{"expire too early", Expire{"ttl"}, ErrNotDue, "it expires at 2026-11-15T12:01:00Z"},
 		{"expire a named lease", Expire{"named"}, ErrBinding, ""},

@@ -12,6 +12,7 @@ import (
 var (
 	ErrDuplicate  = errors.New("the id is in use")
 	ErrUnknown    = errors.New("there is no lease or request with this id")
+	ErrWaiting    = errors.New("it waits, and is no lease yet")
 	ErrNotYours   = errors.New("it belongs to somebody else")
 	ErrStaleFence = errors.New("the fence is old")
 	ErrNoFence    = errors.New("the fence was never given")

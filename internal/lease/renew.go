@@ -44,6 +44,8 @@ func (b *Book) find(op, id string, fence uint64, by Actor) (*entry, error) {
 	switch {
 	case e == nil && fence != 0 && fence <= b.fence:
 		return nil, fmt.Errorf("%s %s: %w: the lease with fence %d has ended", op, id, ErrStaleFence, fence)
+	case e == nil && b.waiting[id] != nil:
+		return nil, fmt.Errorf("%s %s: %w", op, id, ErrWaiting)
 	case e == nil:
 		return nil, fmt.Errorf("%s %s: %w", op, id, ErrUnknown)
 	case !by.MayChange(e.lease.Holder):

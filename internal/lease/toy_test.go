@@ -340,6 +340,8 @@ func (h *history) finding(id string, fence uint64, by Actor) (toyLease, error) {
 	switch {
 	case !ok && fence > 0 && fence <= h.toy.fence:
 		return l, ErrStaleFence
+	case !ok && h.toy.waiting[id] != nil:
+		return l, ErrWaiting
 	case !ok:
 		return l, ErrUnknown
 	case whose(by, l.Holder) != nil:

@@ -75,14 +75,20 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 		if len(parts) == 0 {
 			return l.whyNotSeen(id, a)
 		}
+		var used gpu.MiB
+		for _, m := range measured {
+			used += m
+		}
 		note := ""
 		if a.Memory == 0 {
-			note = l.addMargins(a, parts)
+			note = l.addMargins(a, parts, used)
 		} else {
 			for i, p := range parts {
-				if err := l.mayGrow(a, p, p.Memory-measured[i]); err != nil {
+				more := max(p.Memory-measured[i], 0)
+				if err := l.mayGrow(a, p.GPU, more, used); err != nil {
 					return err
 				}
+				used += more
 			}
 		}
 		granted = &lease.Lease{ID: a.ID, Holder: a.Holder, Binding: lease.ByProcess, Parts: parts, EnforcedBy: "watchdog", Note: note}
@@ -96,14 +102,16 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 }
 
 // addMargins lets what a process uses now grow a little, where there is room for
-// that, and says what it did. The caller holds mu.
-func (l *Ledger) addMargins(a Adoption, parts []lease.Part) string {
+// that, and says what it did. Used is what it uses on all devices. The caller
+// holds mu.
+func (l *Ledger) addMargins(a Adoption, parts []lease.Part, used gpu.MiB) string {
 	const least = gpu.MiB(256)
 	tight := 0
 	for i, p := range parts {
 		margin := max(p.Memory/10, least)
-		if l.mayGrow(a, p, margin) == nil {
+		if l.mayGrow(a, p.GPU, margin, used) == nil {
 			parts[i].Memory += margin
+			used += margin
 		} else {
 			tight++
 		}
@@ -139,14 +147,15 @@ func (l *Ledger) mayAdopt(a Adoption) error {
 	return err
 }
 
-// mayGrow refuses memory beyond what a process uses already, by the rules for
-// a request that does not want to wait. The caller holds mu.
-func (l *Ledger) mayGrow(a Adoption, p lease.Part, more gpu.MiB) error {
-	if more <= 0 {
+// mayGrow refuses memory on a device beyond what a process uses already, by the
+// rules for a request that does not want to wait. The quota of its service is
+// asked about all that it is going to have: so much so far. The caller holds mu.
+func (l *Ledger) mayGrow(a Adoption, uuid string, more, soFar gpu.MiB) error {
+	if more == 0 {
 		return nil
 	}
-	place := placement.Request{GPUs: 1, Memory: more, Where: placement.Where{GPU: p.GPU}}
-	request := &lease.Request{ID: a.ID, Holder: a.Holder, GPUs: 1, Memory: more, Constraints: &wish{Request: place}}
+	place := placement.Request{GPUs: 1, Memory: more, Where: placement.Where{GPU: uuid}}
+	request := &lease.Request{ID: a.ID, Holder: a.Holder, GPUs: 1, Memory: soFar + more, Constraints: &wish{Request: place}}
 	if before := l.lineBefore(request); l.refusal(request, before) == nil && l.overQuota(request, before) == nil {
 		return nil
 	}

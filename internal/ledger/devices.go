@@ -48,6 +48,9 @@ func (o *observed) ownUse(s *gpu.Sample) {
 	}
 }
 
+// most is what could be leased of a device if nobody held anything.
+func (o *observed) most(sum lease.Sum) gpu.MiB { return sum.Ceiling() - o.driver.Or(0) }
+
 // closed says why nothing is granted on a device; empty if it is.
 func (o *observed) closed() string {
 	switch {
@@ -93,7 +96,7 @@ func (l *Ledger) refresh(uuid string) {
 	}
 	sum, _ := l.book.Sum(uuid)
 	l.snapshot.Update(uuid, placement.Use{
-		Available: sum.Available(), Ceiling: sum.Ceiling() - o.driver.Or(0),
+		Available: sum.Available(), Ceiling: o.most(sum),
 		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxSlots,
 		State: o.State, Reason: o.Reason, Closed: o.closed(),
 	})

@@ -34,6 +34,30 @@ type ForeignUse struct {
 // Explain says what would become of a request, by the code that decides. One
 // without an id has one that nobody uses.
 func (l *Ledger) Explain(r Request) (Explanation, error) {
+	var e Explanation
+	err := l.suppose(r, func(request *lease.Request) {
+		e = l.explain(request)
+		e.Position = 0
+		if e.Refusal == nil && e.Quota == nil {
+			e.Grant = l.wouldGrant(request, l.lineBefore(request))
+		}
+	})
+	return e, err
+}
+
+// Fits reports whether a request would be granted now: what Explain says,
+// without the cost of reasons.
+func (l *Ledger) Fits(r Request) bool {
+	fits := false
+	err := l.suppose(r, func(request *lease.Request) {
+		before := l.lineBefore(request)
+		fits = l.overQuota(request, before) == nil && l.wouldGrant(request, before) != nil
+	})
+	return err == nil && fits
+}
+
+// suppose puts a request into the queue for as long as look takes.
+func (l *Ledger) suppose(r Request, look func(*lease.Request)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -42,19 +66,15 @@ func (l *Ledger) Explain(r Request) (Explanation, error) {
 	}
 	request, err := l.admit(r, now)
 	if err != nil {
-		return Explanation{}, err
+		return err
 	}
 	asked, err := l.book.Apply(lease.Ask{Request: request}, now)
 	if err != nil {
-		return Explanation{}, err
+		return err
 	}
 	defer l.book.Revert(asked) // it stood in the queue only to find its place
-	e := l.explain(request)
-	e.Position = 0
-	if e.Refusal == nil && e.Quota == nil {
-		e.Grant = l.wouldGrant(request)
-	}
-	return e, nil
+	look(request)
+	return nil
 }
 
 // unusedID is an id for a request that nobody makes. The caller holds mu.
@@ -68,8 +88,8 @@ func (l *Ledger) unusedID() string {
 
 // wouldGrant is the lease that place would make of a request. The caller holds
 // mu.
-func (l *Ledger) wouldGrant(r *lease.Request) *lease.Lease {
-	wish := l.behind(r, l.lineBefore(r))
+func (l *Ledger) wouldGrant(r *lease.Request, before *line) *lease.Lease {
+	wish := l.behind(r, before)
 	chosen, fits := placement.Choose(l.snapshot, &wish, nil)
 	if !fits {
 		return nil
@@ -100,7 +120,7 @@ func (l *Ledger) explain(r *lease.Request) Explanation {
 		LargestEver: l.largestEver(r),
 	}
 	if e.Refusal != nil { // which has found it out
-		e.LargestNow = l.allowed(r, before, e.Refusal.LargestNow)
+		e.LargestNow = e.Refusal.LargestNow
 	} else {
 		e.LargestNow = l.largestNow(r, before)
 	}

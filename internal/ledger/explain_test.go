@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,7 @@ func TestLargestNowIsWhatIsGranted(t *testing.T) {
 		"the quota":        {set: quota, held: []Request{want("big", 200, service("s"))}, want: 300},
 		"the maximum":      {set: most, want: 300},
 		"under the least":  {set: most, held: []Request{want("big", 960)}, want: 0},
+		"quota and room":   {set: quota, held: []Request{want("big", 300, service("s")), want("other", 450)}, want: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, name := newWorld(), ""
@@ -51,7 +53,7 @@ func TestLargestNowIsWhatIsGranted(t *testing.T) {
 				wait(time.Hour)(&r)
 				k.queue(t.Context(), r)
 			}
-			for _, asked := range []gpu.MiB{50, 300, 2000} {
+			for _, asked := range []gpu.MiB{50, 300, 400, 2000} {
 				e, err := k.Explain(want("", asked, service(name)))
 				if err != nil {
 					if !errors.Is(err, lease.ErrMaxMemory) && !errors.Is(err, lease.ErrQuota) {
@@ -61,6 +63,17 @@ func TestLargestNowIsWhatIsGranted(t *testing.T) {
 				}
 				if e.LargestNow != test.want {
 					t.Errorf("asked for %s: at most %s would be granted now, want %s", asked, e.LargestNow, test.want)
+				}
+				r := want("", asked, service(name))
+				if fits := k.Fits(r); fits != (e.Refusal == nil && e.Quota == nil) {
+					t.Errorf("asked for %s: it fits: %v, and is explained as %v, %v", asked, fits, e.Refusal, e.Quota)
+				}
+				if e.Refusal == nil || !e.Refusal.Ever {
+					continue
+				}
+				advised := strings.Contains(e.Refusal.Hint, "ask for at most "+test.want.Exact()+", which would be granted now")
+				if e.Refusal.LargestNow != test.want || advised != (test.want > 0) {
+					t.Errorf("asked for %s: %s, want %s to be granted now", asked, e.Refusal.Hint, test.want)
 				}
 			}
 			k.refused(want("more", test.want+1, service(name)))
@@ -99,6 +112,9 @@ func TestWhatTheDriverTakesIsNeverWaitedFor(t *testing.T) {
 	noFit := (*placement.NoFitError)(nil)
 	if err := k.refused(want("a", 9386, wait(time.Hour))); !errors.As(err, &noFit) || noFit.Ever || noFit.LargestEver != 9385 {
 		t.Errorf("refused with %v", err)
+	}
+	if sum := k.Sum(dev(0)); sum.Most != 9385 {
+		t.Errorf("the sum says that %s could be leased", sum.Most)
 	}
 	stranger := child(t).Process.Pid
 	k.device(0, 10_000, driver(615), used(stranger, 3000))

@@ -238,7 +238,17 @@ func TestMembers(t *testing.T) {
 	if got := members("outer", outer.Fence); !slices.Equal(got, both) {
 		t.Errorf("the processes are %v, want %v", got, both)
 	}
+	child := identify(t, offspring)
+	if k.Moved("outer", outer.Fence, child) || !k.Moved("another", 1, child) || !k.Leased(dev(0), child) || k.Leased(dev(1), child) {
+		t.Error("a child is not under the lease of its parent")
+	}
 	inner := k.grant(want("inner", 10, k.bound(offspring)))
+	if !k.Moved("outer", outer.Fence, child) || k.Moved("inner", inner.Fence, child) || k.Moved("outer", outer.Fence, identify(t, parent.Process.Pid)) {
+		t.Error("a child with a lease of its own is still under that of its parent")
+	}
+	if stranger := identify(t, os.Getpid()); k.Moved("outer", outer.Fence, stranger) || k.Leased(dev(0), stranger) {
+		t.Error("a process without a lease is under one")
+	}
 	if got := members("outer", outer.Fence); !slices.Equal(got, []process.ID{identify(t, parent.Process.Pid)}) {
 		t.Errorf("the processes around another lease are %v", got)
 	}

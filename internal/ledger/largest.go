@@ -11,22 +11,25 @@ import (
 // caller holds mu.
 func (l *Ledger) largestNow(r *lease.Request, before *line) gpu.MiB {
 	wish := l.behind(r, before)
-	return l.allowed(r, before, placement.LargestNow(l.snapshot, &wish))
+	wish.Allow = l.allowance(r, before)
+	return placement.LargestNow(l.snapshot, &wish)
 }
 
-// allowed is as much of an amount on each device as the service of a request may
-// have now; zero: none. The caller holds mu.
-func (l *Ledger) allowed(r *lease.Request, before *line, most gpu.MiB) gpu.MiB {
+// allowance is what the service of a request may have now; see
+// placement.Request. The caller holds mu, also when it is asked.
+func (l *Ledger) allowance(r *lease.Request, before *line) func(gpu.MiB) gpu.MiB {
 	service, known := l.settings.Services[r.Holder.Service]
 	if !known {
-		return most
+		return nil
 	}
-	less := *r
-	less.Memory = within(service, r.GPUs, most, l.book.ServiceUsage(service.Name))
-	if less.Memory == 0 || l.overQuota(&less, before) != nil {
-		return 0
+	return func(most gpu.MiB) gpu.MiB {
+		less := *r
+		less.Memory = within(service, r.GPUs, most, l.book.ServiceUsage(service.Name))
+		if less.Memory == 0 || l.overQuota(&less, before) != nil {
+			return 0
+		}
+		return less.Memory
 	}
-	return less.Memory
 }
 
 // largestEver is the same where nobody holds anything.

@@ -162,6 +162,36 @@ func (l *Ledger) Members(id string, fence uint64) []process.ID {
 	return slices.DeleteFunc(l.processes.Tree(roots), func(id process.ID) bool { return slices.Contains(spared, id) })
 }
 
+// Moved reports whether a process that was a member of a lease is under another
+// one now: it, or the nearest of its ancestors that has any, holds others only.
+func (l *Ledger) Moved(id string, fence uint64, member process.ID) bool {
+	line := l.processes.Line(member)
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	held := map[process.ID]bool{} // whether this lease is one of those it holds
+	for _, each := range l.book.Leases() {
+		if each.Holder.PID != 0 && each.Holder.Boot == l.boot {
+			holder := processOf(each)
+			held[holder] = held[holder] || each.ID == id && each.Fence == fence
+		}
+	}
+	for _, ancestor := range line {
+		if this, any := held[ancestor]; any {
+			return !this
+		}
+	}
+	return false
+}
+
+// Leased reports whether a process is under a lease on a device: it or an
+// ancestor holds one, or it was started under one, by its environment.
+func (l *Ledger) Leased(uuid string, id process.ID) bool {
+	u := usedBy{line: l.processes.Line(id), claim: claimOf(l.processes, id.PID)}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.holdsAny(l.withClaim(u), uuid)
+}
+
 // condemnation is why a lease is about to be revoked.
 type condemnation struct {
 	fence uint64

@@ -261,6 +261,40 @@ func TestAdoptLeavesAMargin(t *testing.T) {
 }
 
 // Revoking what these hold would end the daemon: here that is the test.
+// The quota of a service is for all devices together.
+func TestAdoptGrowsWithinTheQuota(t *testing.T) {
+	for name, test := range map[string]struct{ quota, asked, first, second gpu.MiB }{
+		"margins for both":      {2512, 0, 1256, 1256},
+		"a margin for one":      {2511, 0, 1256, 1000},
+		"over the quota now":    {1500, 0, 1000, 1000},
+		"as much as is allowed": {3000, 1500, 1500, 1500},
+		"more":                  {2999, 1500, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.settings.Services = map[string]Service{"s": {Service: lease.Service{Name: "s", Quota: lease.Usage{Memory: test.quota}}}}
+			k := w.start(t)
+			pid := child(t).Process.Pid
+			k.device(0, 9500, used(pid, 1000))
+			k.device(1, 9500, used(pid, 1000))
+			holder, err := k.HolderOf(pid, lease.Daemon(), lease.Holder{Service: "s"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := k.Adopt(t.Context(), Adoption{ID: "a", Holder: holder, Memory: test.asked})
+			if test.first == 0 {
+				if !errors.Is(err, lease.ErrQuota) {
+					t.Errorf("Adopt = %+v, %v", l, err)
+				}
+				return
+			}
+			if err != nil || l.Parts[0].Memory != test.first || l.Parts[1].Memory != test.second {
+				t.Errorf("Adopt = %+v, %v", l, err)
+			}
+		})
+	}
+}
+
 func TestNeitherTheDaemonNorItsAncestorsAreAdopted(t *testing.T) {
 	k := newWorld().start(t)
 	k.device(0, 100, used(os.Getpid(), 10))

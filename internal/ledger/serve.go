@@ -223,5 +223,6 @@ func (e *QueuedError) Error() string {
 // included; nil if nothing does. The caller holds mu.
 func (l *Ledger) refusal(r *lease.Request, before *line) *placement.NoFitError {
 	wish := l.behind(r, before)
+	wish.Allow = l.allowance(r, before)
 	return placement.Explain(l.snapshot, &wish)
 }

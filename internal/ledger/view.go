@@ -72,7 +72,8 @@ type DeviceSum struct {
 	Device gpu.Device
 	State  gpu.State
 	Health gpu.Health
-	Closed string // why nothing is granted; empty: it is
+	Closed string  // why nothing is granted; empty: it is
+	Most   gpu.MiB // that could be leased if nobody held anything: the ceiling, without what the driver takes
 }
 
 // Sums is what is left of every device, and how that comes about, by UUID.
@@ -103,7 +104,7 @@ func (l *Ledger) sum(uuid string) DeviceSum {
 	if closed == "" && o.State.Multiplier() == 0 {
 		closed = o.Reason
 	}
-	return DeviceSum{Sum: sum, Device: o.Device, State: o.State, Health: o.Health, Closed: closed}
+	return DeviceSum{Sum: sum, Device: o.Device, State: o.State, Health: o.Health, Closed: closed, Most: o.most(sum)}
 }
 
 // Len is the number of leases, and of requests that wait.

@@ -9,8 +9,8 @@ import (
 )
 
 // LargestNow is the most memory on each device with which a request would be
-// placed now, all else being as it is; zero if it would not be with any. It is
-// found by asking Choose.
+// placed now and that it is allowed, all else being as it is; zero if there is
+// none. It is found by asking Choose.
 func LargestNow(s *Snapshot, r *Request) gpu.MiB {
 	var most gpu.MiB
 	for _, room := range s.room {
@@ -26,7 +26,11 @@ func LargestNow(s *Snapshot, r *Request) gpu.MiB {
 	if tooMuch(0) { // where many wait this is the answer, and each look may be long
 		return 0
 	}
-	return gpu.MiB(sort.Search(int(most), tooMuch))
+	most = gpu.MiB(sort.Search(int(most), tooMuch))
+	if r.Allow != nil {
+		return r.Allow(most)
+	}
+	return most
 }
 
 // LargestEver is the most memory on each device with which a request would be

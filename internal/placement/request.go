@@ -22,6 +22,11 @@ type Request struct {
 	// one too. Choose asks only about devices that it would take otherwise. Nil
 	// refuses nothing.
 	Refuse func(uuid string, memory gpu.MiB) string
+
+	// Allow is as much of an amount on each device as whoever asks may have,
+	// devices aside; zero: none. It is for advice only: what LargestNow finds
+	// goes through it. Nil allows everything.
+	Allow func(gpu.MiB) gpu.MiB
 }
 
 func (r *Request) count() int { return max(r.GPUs, 1) }

@@ -63,7 +63,9 @@ func (w *Watchdog) end(key leaseKey, why string) {
 		if !w.book.Condemn(key.id, key.fence, why) {
 			return
 		}
-		left := w.stop(ctx, func() []process.ID { return w.book.Members(key.id, key.fence) }, grace)
+		left := w.stop(ctx, grace,
+			func() []process.ID { return w.book.Members(key.id, key.fence) },
+			func(id process.ID) bool { return w.book.Moved(key.id, key.fence, id) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -80,12 +82,22 @@ func (w *Watchdog) end(key leaseKey, why string) {
 	})
 }
 
-// endStranger ends a process under no lease, and tells. One that it cannot end
-// is told of once, and not tried again.
+// endStranger ends a process under no lease, and tells. One that is put under a
+// lease meanwhile is left alone from then on. One that it cannot end is told of
+// once, and not tried again.
 func (w *Watchdog) endStranger(uuid string, s Stranger, by Settings) func(context.Context) {
 	return func(ctx context.Context) {
-		left := w.stop(ctx, func() []process.ID { return []process.ID{s.ID} }, by.Grace)
+		spared := false
+		leased := func(id process.ID) bool {
+			spared = spared || w.book.Leased(uuid, id)
+			return spared
+		}
+		left := w.stop(ctx, by.Grace, func() []process.ID { return slices.DeleteFunc([]process.ID{s.ID}, leased) }, leased)
 		if ctx.Err() != nil {
+			return
+		}
+		if spared {
+			w.done(s.ID)
 			return
 		}
 		severity := gpu.Warning
@@ -110,16 +122,17 @@ const (
 )
 
 // stop ends processes: SIGTERM, SIGKILL after the grace. Members are asked for
-// again before each, so that what was started meanwhile is not missed. It
-// returns those that it could not end.
-func (w *Watchdog) stop(ctx context.Context, members func() []process.ID, grace time.Duration) []process.ID {
+// again before each, so that what was started meanwhile is not missed, and those
+// that moved to a lease meanwhile are spared. It returns those that it could not
+// end.
+func (w *Watchdog) stop(ctx context.Context, grace time.Duration, members func() []process.ID, moved func(process.ID) bool) []process.ID {
 	known := members()
 	w.signal(known, unix.SIGTERM)
 	w.gone(ctx, known, grace)
 	if ctx.Err() != nil {
 		return nil
 	}
-	known = append(known, members()...) // also a child that has outlived its parents
+	known = append(slices.DeleteFunc(known, moved), members()...) // also a child that has outlived its parents
 	w.signal(known, unix.SIGKILL)
 	w.gone(ctx, known, dying)
 	return slices.DeleteFunc(known, func(id process.ID) bool { return !w.processes.Alive(id) })

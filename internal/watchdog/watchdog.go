@@ -71,6 +71,11 @@ type Book interface {
 	Condemn(id string, fence uint64, why string) bool
 	// Members lists the living processes of a lease.
 	Members(id string, fence uint64) []process.ID
+	// Moved reports whether a process that was one of them is under another
+	// lease now.
+	Moved(id string, fence uint64, member process.ID) bool
+	// Leased reports whether a process is under a lease on a device.
+	Leased(uuid string, id process.ID) bool
 	// Revoke ends it, if it has not ended.
 	Revoke(ctx context.Context, id string, fence uint64, why string) error
 }
@@ -100,7 +105,7 @@ type Watchdog struct {
 	settings Settings
 	devices  map[string]*device
 	halts    map[string]halted // devices that must not be used
-	ending   map[any]bool                // leases and processes that are being ended
+	ending   map[any]bool      // leases and processes that are being ended
 	errands  []func(context.Context)
 }
 

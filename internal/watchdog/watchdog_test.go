@@ -33,6 +33,7 @@ type world struct {
 	revoked   string
 	gone      bool // the lease has ended
 	sampled   time.Time
+	moved     map[process.ID]bool // under another lease now
 }
 
 // next is when the next sample is taken.
@@ -42,7 +43,7 @@ func (w *world) next() time.Time {
 }
 
 func newWorld() *world {
-	return &world{ends: map[process.ID]time.Duration{}, dead: map[process.ID]time.Time{}, immune: map[process.ID]bool{}}
+	return &world{ends: map[process.ID]time.Duration{}, moved: map[process.ID]bool{}, dead: map[process.ID]time.Time{}, immune: map[process.ID]bool{}}
 }
 
 func pid(n int) process.ID { return process.ID{PID: n, Start: uint64(n)} }
@@ -90,12 +91,27 @@ func (w *world) Members(string, uint64) []process.ID {
 	defer w.mu.Unlock()
 	var list []process.ID
 	for id := range w.ends {
-		if w.alive(id) {
+		if w.alive(id) && !w.moved[id] {
 			list = append(list, id)
 		}
 	}
 	slices.SortFunc(list, func(a, b process.ID) int { return a.PID - b.PID })
 	return list
+}
+
+func (w *world) Moved(_ string, _ uint64, id process.ID) bool { return w.Leased("", id) }
+
+func (w *world) Leased(_ string, id process.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.moved[id]
+}
+
+// adopt puts a process under a lease of its own.
+func (w *world) adopt(id process.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.moved[id] = true
 }
 
 func (w *world) Revoke(_ context.Context, _ string, _ uint64, why string) error {
@@ -349,6 +365,45 @@ func TestStrangers(t *testing.T) {
 				}
 				if slices.Sort(told); !slices.Equal(told, signals) {
 					t.Errorf("told of %v, want %v", told, signals)
+				}
+			})
+		})
+	}
+}
+
+// A process that is put under a lease in the grace is not killed.
+func TestAdoptedInTheGrace(t *testing.T) {
+	for name, test := range map[string]struct {
+		over    []Holding
+		foreign []Stranger
+		adopted process.ID
+		want    string
+	}{
+		"a stranger":          {nil, []Stranger{{ID: pid(7), Name: "python", Memory: 300}}, pid(7), "terminated 7"},
+		"one of two of these": {nil, []Stranger{{ID: pid(7), Name: "python", Memory: 300}, {ID: pid(8), Name: "python", Memory: 300}}, pid(7), "killed 8, terminated 7, terminated 8"},
+		"a member of a lease": {over(5000), nil, pid(7), "killed 8, terminated 7, terminated 8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				world := newWorld()
+				world.ends[pid(7)], world.ends[pid(8)] = -1, -1 // they do not listen
+				w := world.watchdog(Revoke, Kill)
+				running(t, w)
+				for range patience {
+					w.Look("GPU-a", world.next(), test.over, test.foreign)
+				}
+				time.Sleep(time.Second) // simulated
+				world.adopt(test.adopted)
+				time.Sleep(time.Minute) // simulated
+				synctest.Wait()
+				slices.Sort(world.signals)
+				if got := strings.Join(world.signals, ", "); got != test.want {
+					t.Errorf("signals: %s, want %s", got, test.want)
+				}
+				for _, e := range world.events {
+					if e.Data["pid"] == test.adopted.PID && e.Data["ended"] != nil {
+						t.Errorf("told of an end: %+v", e)
+					}
 				}
 			})
 		})
