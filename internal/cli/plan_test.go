@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -130,6 +131,38 @@ func TestOutputOfOneRun(t *testing.T) {
 	done()
 	if out.String() != "" || err.String() != "a" {
 		t.Errorf("standard output has %q, standard error %q", out, err)
+	}
+}
+
+// A run by itself has the terminal: nothing is drawn over what it writes.
+func TestProgressOfOneRunOnATerminal(t *testing.T) {
+	p, _, out := newShown(80)
+	p.total = 1
+	only := on("GPU-a", "well", api.PlacedAsPlanned)
+	p.begin()
+	p.started(only)
+	p.ended(only)
+	p.end([]runner.Result{only})
+	if text := out.String(); strings.ContainsAny(text, "\r\x1b█░") || strings.Count(text, "\n") != 4 {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestFailureOfARun(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		alone bool
+		want  int
+	}{
+		{errors.New("exit status 3"), true, exitFailed},
+		{&runner.KilledError{Signal: syscall.SIGKILL}, true, exitFailed},
+		{&runner.KilledError{Signal: syscall.SIGINT}, true, exitInterrupted},
+		{&runner.KilledError{Signal: syscall.SIGINT}, false, exitFailed}, // not from the keyboard
+	} {
+		a := &app{started: true}
+		if err := failure(c.err, c.alone); a.exitCode(t.Context(), err) != c.want || !errors.Is(err, errReported) {
+			t.Errorf("%v, alone %t: %v, exit code %d", c.err, c.alone, err, a.exitCode(t.Context(), err))
+		}
 	}
 }
 

@@ -116,7 +116,7 @@ func (p *progress) end(results []runner.Result) {
 	p.say("%s", text)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wipe(true)
+	p.wipe(p.total > 1)
 	p.total = 0 // nothing more is counted
 }
 
@@ -157,14 +157,15 @@ func (p *progress) say(format string, args ...any) {
 	p.line(p.Err, []byte("berth: "+fmt.Sprintf(format, args...)+"\n"))
 }
 
-// line writes whole lines above the one that counts.
+// line writes whole lines above the one that counts. There is none for a run by
+// itself, which has the terminal.
 func (p *progress) line(to io.Writer, text []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wipe(true)
+	p.wipe(p.total > 1)
 	_, _ = to.Write(text) // whoever reads may be gone; the runs go on
 	width, ok := p.errTerminal()
-	if !ok || p.total == 0 {
+	if !ok || p.total <= 1 {
 		return
 	}
 	ended := p.done + p.failed + p.stopped

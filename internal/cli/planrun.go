@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -113,10 +114,20 @@ func (s *starter) run(ctx context.Context) (err error) {
 	}
 	for _, r := range results {
 		if r.Err != nil {
-			return errReported
+			return failure(r.Err, len(results) == 1)
 		}
 	}
 	return nil
+}
+
+// failure is what a failed run, which has been told of, makes of the command. One
+// that is alone has the terminal, so its interrupt was meant for both.
+func failure(err error, alone bool) error {
+	killed := (*runner.KilledError)(nil)
+	if alone && errors.As(err, &killed) && (killed.Signal == syscall.SIGINT || killed.Signal == syscall.SIGQUIT) {
+		return fmt.Errorf("%w: %w", errReported, &SignalError{killed.Signal})
+	}
+	return errReported
 }
 
 // input is what a run reads that is alone: our own standard input, unless that

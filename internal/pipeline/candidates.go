@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -11,15 +12,15 @@ import (
 // there, by position. If there is none, the reasons are reported.
 func (c *compiler) candidates(p *Pipeline, planned *Planned) []int {
 	if len(c.devices) == 0 {
-		first := firstOnGPU(planned)
-		c.add(p, first.Name, NoGPU, "it needs a GPU ("+gpuNeed(first)+"), and this machine has none",
+		first := firstOnGPU(p)
+		c.add(p.at(first), NoGPU, "it needs a GPU ("+gpuNeed(first)+"), and this machine has none",
 			"run it on a machine with one; to try the plan alone, serve with --devices sim:4")
 		return nil
 	}
 	sights := c.sights(p, planned)
 	wished := c.wished(p)
 	if len(wished) == 0 {
-		c.add(p, "", NoSuchDevice, fmt.Sprintf("no GPU of this machine is %q", p.GPU.Text), "there is ", c.inventory())
+		c.add(p.place(), NoSuchDevice, fmt.Sprintf("no GPU of this machine is %q", p.GPU.Text), "there is ", c.inventory())
 		for i := range c.devices {
 			wished = append(wished, i)
 		}
@@ -36,7 +37,7 @@ func (c *compiler) candidates(p *Pipeline, planned *Planned) []int {
 		}
 	}
 	if len(fitting) == 0 && !c.hopeless(p, planned, sights, wished) {
-		c.add(p, "", NoFit, "no GPU has everything it needs: "+strings.Join(reasons, "; "), "lower its needs, or make the libraries see the other GPUs")
+		c.add(p.place(), NoFit, "no GPU has everything it needs: "+strings.Join(reasons, "; "), "lower its needs, or make the libraries see the other GPUs")
 	}
 	return fitting
 }
@@ -80,7 +81,7 @@ func (c *compiler) hopeless(p *Pipeline, planned *Planned, sights []sight, devic
 	found := false
 	if planned.Slots > slots {
 		found = true
-		c.add(p, "", TooManySlots, fmt.Sprintf("it asks for %s, and no GPU %s has more than %d", plural(planned.Slots, "slot"), scope(p, largest), slots),
+		c.add(p.place(), TooManySlots, fmt.Sprintf("it asks for %s, and no GPU %s has more than %d", plural(planned.Slots, "slot"), scope(p, largest), slots),
 			"lower slots, or raise max_pipelines in the configuration")
 	}
 	if planned.Memory > largest.ceiling() {
@@ -113,14 +114,14 @@ func scope(p *Pipeline, d *Device) string {
 func (c *compiler) tooMuch(p *Pipeline, planned *Planned, largest *Device) {
 	room := fmt.Sprintf("the largest GPU %s is %s (%s) with %s", scope(p, largest), largest.label(), largest.Name, largest.ceiling())
 	alone := false
-	for i := range planned.Steps {
+	for i, position := range p.sequence() {
 		if s := &planned.Steps[i]; s.Memory+planned.Context > largest.ceiling() {
 			alone = true
 			remedy := "work on smaller pieces"
 			if s.MemoryFrom == Default {
 				remedy = "that is a guess: declare memory_mb if it needs less"
 			}
-			c.add(p, s.Name, TooMuchMemory,
+			c.add(p.at(&p.Steps[position]), TooMuchMemory,
 				fmt.Sprintf("it needs %s (%s) and %s for the CUDA context, and %s", s.Memory, s.MemoryFrom, planned.Context, room),
 				fmt.Sprintf("%s; at most %s fit", remedy, max(largest.ceiling()-planned.Context, 0)))
 		}
@@ -128,31 +129,23 @@ func (c *compiler) tooMuch(p *Pipeline, planned *Planned, largest *Device) {
 	if alone {
 		return
 	}
-	var alive []string
-	for i := range planned.Steps {
-		if planned.Steps[i].Name == planned.PeakStep {
-			alive = planned.Steps[i].Alive
-		}
-	}
+	peak := slices.IndexFunc(planned.Steps, func(s PlannedStep) bool { return s.Name == planned.PeakStep })
 	reason := fmt.Sprintf("%s are needed at once (with %s for the CUDA context), and %s", planned.Memory, planned.Context, room)
-	if len(alive) > 0 {
+	if alive := planned.Steps[peak].Alive; len(alive) > 0 {
 		reason += fmt.Sprintf("; outputs still on the GPU: %s", listed(alive))
 	}
-	c.add(p, planned.PeakStep, TooMuchMemory, reason,
+	c.add(p.at(&p.Steps[p.sequence()[peak]]), TooMuchMemory, reason,
 		"declare output_mb of earlier steps, if their outputs are smaller than assumed, or take them before this step")
 }
 
-func firstOnGPU(p *Planned) *PlannedStep {
-	for i := range p.Steps {
-		if p.Steps[i].OnGPU {
-			return &p.Steps[i]
-		}
-	}
-	return &p.Steps[0]
+func firstOnGPU(p *Pipeline) *Step {
+	all := p.sequence()
+	at := slices.IndexFunc(all, func(i int) bool { return p.Steps[i].UsesGPU() })
+	return &p.Steps[all[at]]
 }
 
 // gpuNeed says why a step needs a GPU.
-func gpuNeed(s *PlannedStep) string {
+func gpuNeed(s *Step) string {
 	switch {
 	case s.Input.OnGPU():
 		return string(s.Input)

@@ -60,14 +60,7 @@ func (c *compiler) draft(p *Pipeline) draft {
 	d := draft{source: p, planned: Planned{
 		Name: p.Name, GPU: p.GPU.Text, Policy: p.Policy, Service: p.Service, Priority: p.Priority,
 	}}
-	order := p.order
-	if p.broken { // there may be none
-		order = nil
-		for i := range p.Steps {
-			order = append(order, i)
-		}
-	}
-	for _, i := range order {
+	for _, i := range p.sequence() {
 		d.planned.Steps = append(d.planned.Steps, c.step(p, &p.Steps[i], &d.planned))
 	}
 	d.planned.Seconds = sumSeconds(d.planned.Steps)
@@ -200,14 +193,6 @@ func (c *compiler) interpreter() string {
 	return c.world.Interpreter
 }
 
-// add reports a problem of a pipeline, and of one of its steps if there is one
-// to name.
-func (c *compiler) add(p *Pipeline, step string, code Code, reason string, remedy ...string) {
-	found := Problem{Code: code, Line: p.Line, Pipeline: p.Name, Step: step, Reason: reason, Remedy: strings.Join(remedy, "")}
-	for i := range p.Steps {
-		if step != "" && p.Steps[i].Name == step {
-			found.Line = p.Steps[i].Line
-		}
-	}
-	c.problems.add(found)
+func (c *compiler) add(at place, code Code, reason string, remedy ...string) {
+	c.problems.add(at.problem(code, reason, strings.Join(remedy, "")))
 }

@@ -45,6 +45,8 @@ type Step struct {
 	Libraries  []string // Python packages it imports, besides those of its memory types
 	After      []string // steps whose outputs it takes; the one before it unless the file says otherwise
 	Function   string   // what it calls, for finding earlier measurements; empty: none given
+
+	unnamed bool // Name is made up, for messages
 }
 
 // UsesGPU reports whether the step needs a device: it takes or gives arrays on
@@ -78,6 +80,23 @@ func (p *Pipeline) Signature(s *Step) string {
 // UsesGPU reports whether any step needs a device.
 func (p *Pipeline) UsesGPU() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.UsesGPU() })
+}
+
+// place is where the pipeline is, and at where one of its steps is.
+func (p *Pipeline) place() place        { return place{line: p.Line, pipeline: p.Name} }
+func (p *Pipeline) at(step *Step) place { return place{step.Line, p.Name, step.Name} }
+
+// sequence is the positions of the steps in the order they run. A broken
+// pipeline may have none, and has them as they are written.
+func (p *Pipeline) sequence() []int {
+	if !p.broken {
+		return p.order
+	}
+	all := make([]int, len(p.Steps))
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // runs is how often it runs.

@@ -10,16 +10,14 @@ import (
 // are written in, except where a step has to wait for a later one.
 func (r *reader) graph(p *Pipeline) {
 	position := map[string]int{}
-	var names []string
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		if first, again := position[s.Name]; again {
-			r.add(place{s.Line, p.Name, s.Name}, DuplicateName,
+			r.add(p.at(s), DuplicateName,
 				fmt.Sprintf("the step in line %d has the same name", p.Steps[first].Line), "give it another one")
 			continue
 		}
 		position[s.Name] = i
-		names = append(names, s.Name)
 	}
 	p.inputs = make([][]int, len(p.Steps))
 	for i := range p.Steps {
@@ -29,8 +27,8 @@ func (r *reader) graph(p *Pipeline) {
 			}
 			before, known := position[name]
 			if !known {
-				r.add(place{p.Steps[i].Line, p.Name, p.Steps[i].Name}, UnknownStep,
-					fmt.Sprintf("after: there is no step %q in this pipeline", name), suggest(name, "there are", names))
+				r.add(p.at(&p.Steps[i]), UnknownStep,
+					fmt.Sprintf("after: there is no step %q in this pipeline", name), othersThan(p, i, name))
 				continue
 			}
 			p.inputs[i] = append(p.inputs[i], before)
@@ -40,6 +38,21 @@ func (r *reader) graph(p *Pipeline) {
 	if len(p.order) < len(p.Steps) {
 		r.cycles(p)
 	}
+}
+
+// othersThan says which steps there are that one could wait for in place of one
+// that there is not.
+func othersThan(p *Pipeline, position int, missing string) string {
+	var names []string
+	for i := range p.Steps {
+		if name := p.Steps[i].Name; !p.Steps[i].unnamed && name != p.Steps[position].Name && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "no other step has a name; after: [] waits for none"
+	}
+	return suggest(missing, "there are", names)
 }
 
 // runOrder puts every step after its inputs, and the earlier written first.
@@ -104,6 +117,6 @@ func (r *reader) circle(p *Pipeline, steps []int) {
 	if len(names) > 1 {
 		text = strings.Join(append(names, names[0]), " waits for ")
 	}
-	r.add(place{first.Line, p.Name, first.Name}, Cycle, "steps run in a circle: "+cut(text, 300),
+	r.add(p.at(first), Cycle, "steps run in a circle: "+cut(text, 300),
 		"change after of one of them; after: [] starts a step without waiting for any")
 }

@@ -21,11 +21,11 @@ func (c *compiler) libraries(p *Pipeline, planned *Planned) {
 		case !asked:
 			unasked = append(unasked, need.library)
 		case library.Status == LibraryMissing:
-			c.add(p, need.steps[0], MissingLibrary,
+			c.add(p.at(need.steps[0]), MissingLibrary,
 				fmt.Sprintf("%s is not installed for %s%s", need.library, c.interpreter(), need.others()),
 				"install it: ", c.install(need.library))
 		case library.Status == LibraryBroken:
-			c.add(p, need.steps[0], BrokenLibrary,
+			c.add(p.at(need.steps[0]), BrokenLibrary,
 				fmt.Sprintf("%s is installed for %s, but cannot be imported%s: %s", need.library, c.interpreter(), need.others(), library.Reason),
 				"try it by hand with ", c.interpreter(), ` -c "import `, need.library, `", or install it again: `, c.install(need.library))
 		}
@@ -38,7 +38,7 @@ func (c *compiler) libraries(p *Pipeline, planned *Planned) {
 // need is a library with the steps of a pipeline that need it.
 type need struct {
 	library string
-	steps   []string
+	steps   []*Step
 	onGPU   bool // it keeps arrays on the GPU for at least one of them
 }
 
@@ -49,7 +49,7 @@ func (n *need) others() string {
 	}
 	var names []string
 	for _, step := range n.steps[1:] {
-		names = append(names, fmt.Sprintf("%q", step))
+		names = append(names, fmt.Sprintf("%q", step.Name))
 	}
 	return " (needed by " + listed(names) + " too)"
 }
@@ -64,7 +64,7 @@ func needsOf(p *Pipeline) []need {
 				at = len(all)
 				all = append(all, need{library: library})
 			}
-			all[at].steps = append(all[at].steps, s.Name)
+			all[at].steps = append(all[at].steps, s)
 			all[at].onGPU = all[at].onGPU || s.UsesGPU() && gpuLibrary(library)
 		}
 	}
@@ -110,7 +110,7 @@ func (c *compiler) blind(p *Pipeline, s *sight, devices []int) {
 		if s.Reason != "" {
 			reason += ": " + s.Reason
 		}
-		c.add(p, s.steps[0], LibrarySeesNoGPU, reason,
+		c.add(p.at(s.steps[0]), LibrarySeesNoGPU, reason,
 			"check CUDA_VISIBLE_DEVICES, or install a build for GPUs: ", c.install(s.library))
 		return
 	}
@@ -126,7 +126,7 @@ func (c *compiler) blind(p *Pipeline, s *sight, devices []int) {
 	if len(seen) == 0 {
 		seen = []string{plural(len(s.Devices), "GPU") + " that berth does not know"}
 	}
-	c.add(p, s.steps[0], LibrarySeesNoGPU,
+	c.add(p.at(s.steps[0]), LibrarySeesNoGPU,
 		fmt.Sprintf("%s does not see %s%s; it sees %s", s.label(), listed(wanted), s.others(), listed(seen)),
 		"check CUDA_VISIBLE_DEVICES, or ask for a GPU that it sees")
 }

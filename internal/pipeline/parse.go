@@ -156,6 +156,7 @@ func (r *reader) step(n *yaml.Node, at place, number int, before []Step) Step {
 	if whole {
 		r.required(n, at, "a step", "name", "input", "output")
 	}
+	s.unnamed = s.Name == ""
 	s.Name = cmp.Or(s.Name, at.step)
 	if s.OutputSize > 0 && s.Memory > 0 && s.OutputSize > s.Memory {
 		r.add(at, BadValue, fmt.Sprintf("its output takes %s and the whole step only %s", s.OutputSize, s.Memory),
@@ -248,7 +249,7 @@ func (r *reader) together(file *File) {
 	runs, first := 0, map[string]int{}
 	for i := range file.Pipelines {
 		p := &file.Pipelines[i]
-		at := place{line: p.Line, pipeline: p.Name}
+		at := p.place()
 		if line, again := first[p.Name]; again {
 			r.add(at, DuplicateName, fmt.Sprintf("the pipeline in line %d has the same name", line), "give it another one, or use count to repeat a pipeline")
 		} else {

@@ -84,7 +84,7 @@ func TestParse(t *testing.T) {
 			{Name: "only", Line: 24, Input: Numpy, Output: Numpy, Libraries: []string{"skimage"}},
 		}},
 	}}
-	same := cmp.Options{cmpopts.IgnoreUnexported(File{}, Pipeline{}), cmp.AllowUnexported(gpu.Opt[int]{})}
+	same := cmp.Options{cmpopts.IgnoreUnexported(File{}, Pipeline{}, Step{}), cmp.AllowUnexported(gpu.Opt[int]{})}
 	if diff := cmp.Diff(want, got, same); diff != "" {
 		t.Error(diff)
 	}

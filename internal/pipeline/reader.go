@@ -28,10 +28,12 @@ func (p place) on(n *yaml.Node) place {
 	return p
 }
 
+func (p place) problem(code Code, reason, remedy string) Problem {
+	return Problem{Code: code, Line: p.line, Pipeline: p.pipeline, Step: p.step, Reason: reason, Remedy: remedy}
+}
+
 func (r *reader) add(at place, code Code, reason, remedy string) {
-	r.problems.add(Problem{
-		Code: code, Line: at.line, Pipeline: at.pipeline, Step: at.step, Reason: reason, Remedy: remedy,
-	})
+	r.problems.add(at.problem(code, reason, remedy))
 }
 
 // usable refuses what the format does not have, wherever it stands.

@@ -16,6 +16,7 @@ var (
 	waitingDesc = prometheus.NewDesc("berth_queue_length", "Requests that wait.", nil, nil)
 	recordsDesc = prometheus.NewDesc("berth_journal_records", "Records in the journal since it was last made shorter.", nil, nil)
 	bytesDesc   = prometheus.NewDesc("berth_journal_bytes", "Size of the journal's files.", nil, nil)
+	troubleDesc = prometheus.NewDesc("berth_journal_trouble", "1 while the journal cannot be written, and no new lease is granted.", nil, nil)
 	syncsDesc   = prometheus.NewDesc("berth_journal_syncs_total", "How often the disk was waited for.", nil, nil)
 )
 
@@ -24,7 +25,7 @@ type leases struct{ from Sources }
 
 func (c *leases) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		slotsDesc, leasedDesc, foreignDesc, availableDesc, leasesDesc, waitingDesc, recordsDesc, bytesDesc, syncsDesc,
+		slotsDesc, leasedDesc, foreignDesc, availableDesc, leasesDesc, waitingDesc, recordsDesc, bytesDesc, troubleDesc, syncsDesc,
 	} {
 		out <- d
 	}
@@ -53,5 +54,6 @@ func (c *leases) Collect(out chan<- prometheus.Metric) {
 	stats := book.Journal()
 	send(recordsDesc, gauge, float64(stats.LogRecords))
 	send(bytesDesc, gauge, float64(stats.DiskBytes))
+	send(troubleDesc, gauge, truth(book.Trouble() != nil))
 	send(syncsDesc, counter, float64(stats.Syncs))
 }

@@ -46,10 +46,14 @@ func readings() []monitor.Reading {
 func exporter(t testing.TB) *Exporter { return sampling(t, true) }
 
 func sampling(t testing.TB, watching bool) *Exporter {
+	return writing(t, watching, journal.Forgetful())
+}
+
+func writing(t testing.TB, watching bool, log journal.Journal) *Exporter {
 	book, err := ledger.Open(ledger.Options{
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512} }},
 		Processes: process.Proc(), CPUs: 8,
-		Open: func(func(journal.Record) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+		Open: func(func(journal.Record) error) (journal.Journal, error) { return log, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +79,19 @@ func page(e *Exporter) string {
 // stay quiet on it.
 func TestStoppedMonitoringShowsNoSamples(t *testing.T) {
 	if got := page(sampling(t, false)); strings.Contains(got, "\ngpu_temperature_celsius") || strings.Contains(got, "\ngpu_throttle_reason") || !strings.Contains(got, "\nberth_monitoring 0") {
+		t.Errorf("the page:\n%s", got)
+	}
+}
+
+// fullDisk is a journal that takes nothing.
+type fullDisk struct{ journal.Journal }
+
+func (fullDisk) Append([][]byte, journal.Care) error {
+	return &journal.WriteError{Op: "write", Full: true, Err: errors.New("no space left")}
+}
+
+func TestTroubleWithTheJournal(t *testing.T) {
+	if got := page(writing(t, true, fullDisk{journal.Forgetful()})); !strings.Contains(got, "\nberth_journal_trouble 1\n") {
 		t.Errorf("the page:\n%s", got)
 	}
 }

@@ -1,13 +1,9 @@
 package runner
 
 import (
-	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/api"
 )
@@ -48,44 +44,6 @@ func TestOfSeveralRunsNoneReads(t *testing.T) {
 	for _, r := range Run(t.Context(), s.Options) {
 		if r.Err != nil || s.said(r.Name) != "" {
 			t.Errorf("%s: %v, said %q", r.Name, r.Err, s.said(r.Name))
-		}
-	}
-}
-
-// What reads from a terminal is in the process group that the terminal listens
-// to; everything else leads one of its own.
-func TestProcessGroupAtATerminal(t *testing.T) {
-	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no terminal can be made here: %v", err)
-	}
-	defer keyboard.Close()
-	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	screen, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer screen.Close()
-	for _, c := range []struct {
-		name  string
-		input *os.File
-		ours  bool
-	}{{"a terminal", screen, true}, {"a pipe", typed(t), false}, {"nothing", nil, false}} {
-		s := alone(t, "cut -d' ' -f5 /proc/$$/stat")
-		s.Input = c.input
-		r := Run(t.Context(), s.Options)[0]
-		want := r.PID
-		if c.ours {
-			want = syscall.Getpgrp()
-		}
-		if r.Err != nil || s.said("plate[0]") != fmt.Sprint(want) {
-			t.Errorf("%s: %v, is in group %q, want %d", c.name, r.Err, s.said("plate[0]"), want)
 		}
 	}
 }

@@ -14,7 +14,10 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/api"
 )
@@ -62,6 +65,11 @@ type Result struct {
 
 // ErrStopped is what ends runs before their time.
 var ErrStopped = errors.New("it was stopped")
+
+// KilledError is a run that a signal has ended.
+type KilledError struct{ Signal syscall.Signal }
+
+func (e *KilledError) Error() string { return "killed by " + unix.SignalName(e.Signal) }
 
 // Run starts every run of the plan and waits for all of them. When ctx ends,
 // nothing more is started, and what runs is asked to stop and then killed. The

@@ -40,10 +40,10 @@ def local_index(uuid: str) -> int:
     """The number under which this process sees a GPU."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     named = [word.strip() for word in visible.split(",")] if visible else []
-    if any(same(word, uuid) for word in named):
-        return [same(word, uuid) for word in named].index(True)
-    seen = visible_uuids()
-    for index, other in enumerate(seen):
+    for index, word in enumerate(named):
+        if same(word, uuid):
+            return index
+    for index, other in enumerate(visible_uuids()):
         if same(other, uuid):
             return index
     raise LookupError(

@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 import urllib.parse
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from . import caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
@@ -27,7 +27,7 @@ def lease(
     slots: int = 1,
     name: Optional[str] = None,
     service: Optional[str] = None,
-    gpu: Optional[str] = None,
+    gpu: Union[int, str, None] = None,
     where: Optional[str] = None,
     policy: Optional[str] = None,
     priority: Optional[int] = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Dict, Generic, Iterable, Iterator, Optional, Tuple, TypeVar
+from typing import Any, Dict, Generic, Iterable, Iterator, Optional, Tuple, TypeVar, Union
 
 from .client import Broken, Client, NoDaemon
 from .leases import Lease, current
@@ -43,7 +43,7 @@ class _Answers:
 _ANSWERS = _Answers()
 
 
-def speed(lease: Optional[Lease] = None, *, gpu: Optional[str] = None) -> float:
+def speed(lease: Optional[Lease] = None, *, gpu: Union[int, str, None] = None) -> float:
     """The share of full speed, 0 to 1, at which to work on the device of the
     lease: that of the slowest if there are several. Without a lease it is the
     one this process has; ``gpu`` asks for any device. The daemon is asked at
@@ -61,7 +61,7 @@ class Pace(Generic[Item]):
     """Keeps work to the speed of its device: after each piece it sleeps for as
     long as the multiplier says, and at 0 it waits until work may go on."""
 
-    def __init__(self, items: Optional[Iterable[Item]], lease: Optional[Lease], gpu: Optional[str]):
+    def __init__(self, items: Optional[Iterable[Item]], lease: Optional[Lease], gpu: Union[int, str, None]):
         self._items, self._lease, self._gpu = items, lease, gpu
         self._began = 0.0
         self.slept = 0.0  # seconds so far
@@ -94,7 +94,7 @@ class Pace(Generic[Item]):
 
 
 def pace(
-    items: Optional[Iterable[Item]] = None, *, lease: Optional[Lease] = None, gpu: Optional[str] = None
+    items: Optional[Iterable[Item]] = None, *, lease: Optional[Lease] = None, gpu: Union[int, str, None] = None
 ) -> Pace[Item]:
     """Keeps a loop or a block to the speed of its device::
 

@@ -56,7 +56,7 @@ class Pipeline:
 
     name: str
     steps: Sequence[StepLike]
-    gpu: Optional[str] = None  # an index, a UUID, or what it must be like
+    gpu: Union[int, str, None] = None  # an index, a UUID, or what it must be like
     count: Optional[int] = None  # how often it runs
     slots: Optional[int] = None
     policy: Optional[str] = None
@@ -138,7 +138,7 @@ def compile(
     steps: Pipelines,
     *,
     name: Optional[str] = None,
-    gpu: Optional[str] = None,
+    gpu: Union[int, str, None] = None,
     python: Optional[str] = None,
     client: Optional[Client] = None,
 ) -> "Plan":
@@ -178,7 +178,7 @@ def run(steps: Pipelines, data: Any, **options: Any) -> Any:
     return compile(steps, **options).run(data)
 
 
-def _pipelines(steps: Pipelines, name: str, gpu: Optional[str]) -> List[Pipeline]:
+def _pipelines(steps: Pipelines, name: str, gpu: Union[int, str, None]) -> List[Pipeline]:
     if isinstance(steps, Pipeline):
         return [steps]
     if isinstance(steps, Mapping):
