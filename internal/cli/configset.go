@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -79,6 +80,9 @@ func changeBody(changes []string) (body []byte, names []string, err error) {
 		name = strings.TrimPrefix(strings.TrimSpace(name), "gpu.")
 		if !found || name == "" {
 			return nil, nil, usage("%q is not FIELD=VALUE", change)
+		}
+		if section, _, _ := strings.Cut(name, "."); slices.Contains([]string{"daemon", "optimization", "services", "hooks"}, section) {
+			return nil, nil, usage("%s cannot be changed while the daemon runs: set it in berth.yaml and start the daemon anew; only what is under gpu can", name)
 		}
 		if err := put(section, strings.Split(name, "."), jsonValue(value)); err != nil {
 			return nil, nil, usage("%q: %v", change, err)

@@ -205,8 +205,8 @@ func (h *History) Ended(l *lease.Lease, now time.Time) {
 	delete(h.running, l.ID)
 	h.mu.Unlock()
 	name := cmp.Or(l.Holder.Name, l.Holder.Service)
-	if name == "" || l.Holder.PID == 0 || len(l.Parts) == 0 {
-		return
+	if name == "" || l.Holder.PID == 0 || l.Binding == lease.ByName || len(l.Parts) == 0 {
+		return // of a lease that outlives its process nobody knows what used it
 	}
 	key := Key{User: l.Holder.User, Name: name}
 	run := Run{

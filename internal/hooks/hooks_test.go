@@ -48,7 +48,7 @@ func TestTriesAgain(t *testing.T) {
 			}
 		}
 		b.stop()
-		if diff := cmp.Diff(map[Status]int{Retried: 5, Delivered: 1}, b.counts); diff != "" || len(b.told) != 0 {
+		if diff := cmp.Diff(map[Status]int{Retried: 5, Delivered: 1}, b.counts); diff != "" || len(b.told) != 1 || b.told[0].Severity != gpu.Warning {
 			t.Errorf("told %v; %s", b.told, diff)
 		}
 	})
@@ -103,8 +103,13 @@ func TestGivesUp(t *testing.T) {
 			t.Errorf("counted %v", b.counts)
 		}
 		told := b.texts()
-		if len(told) != 1 || !strings.Contains(told[0], "pager") || !strings.Contains(told[0], "connection refused") || strings.Contains(told[0], "hush") {
-			t.Errorf("told %q", told)
+		if len(told) != 2 || !strings.Contains(told[0], "tried again") || !strings.Contains(told[1], "does not work") {
+			t.Fatalf("told %q, want it once when it began, and once when it was given up", told)
+		}
+		for _, text := range told {
+			if !strings.Contains(text, "pager") || !strings.Contains(text, "connection refused") || strings.Contains(text, "hush") {
+				t.Errorf("told %q", text)
+			}
 		}
 		if n := len(r.bodies()); n > 100 {
 			t.Errorf("%d attempts in four hours", n)

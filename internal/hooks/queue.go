@@ -97,9 +97,22 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 			return true
 		}
 		q.count(q.hook.Name, Retried)
+		if q.failures == 0 {
+			q.warn(err)
+		}
 		q.resting = time.Now().Add(max(pause(q.failures), min(passing.after, patience)))
 		q.failures, q.failure = q.failures+1, err
 	}
+}
+
+// warn says that a delivery failed and is tried again, once for failures in a
+// row.
+func (q *queue) warn(err error) {
+	q.event(gpu.Event{
+		Time: time.Now(), Code: gpu.EventHook, Severity: gpu.Warning,
+		Text: fmt.Sprintf("The hook %s could not be told of an event, and is tried again for an hour: %v", q.hook.Name, err),
+		Data: map[string]any{"hook": q.hook.Name},
+	})
 }
 
 // pause is how long to wait after so many failures before. The jitter keeps

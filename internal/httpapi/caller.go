@@ -21,6 +21,9 @@ func Identify(processes process.Table) func(context.Context, net.Conn) context.C
 	return func(ctx context.Context, c net.Conn) context.Context {
 		socket, ok := c.(*net.UnixConn)
 		if !ok {
+			if over, tcp := endsOf(c); tcp {
+				ctx = context.WithValue(ctx, endsKey{}, over)
+			}
 			return ctx
 		}
 		peer, err := credentials(socket)
@@ -54,10 +57,16 @@ func credentials(c *net.UnixConn) (*unix.Ucred, error) {
 // callerOf is who makes a request. Over TCP nobody knows; whoever has the
 // token is trusted with everything, and without one all share a name.
 func callerOf(ctx context.Context) lease.Actor {
-	if a, ok := ctx.Value(callerKey{}).(lease.Actor); ok {
+	if a, known := knownCaller(ctx); known {
 		return a
 	}
 	return lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "tcp"}}
+}
+
+// knownCaller is who makes a request, if that is known.
+func knownCaller(ctx context.Context) (by lease.Actor, known bool) {
+	by, known = ctx.Value(callerKey{}).(lease.Actor)
+	return by, known
 }
 
 // withAdministrator marks a request as made by somebody who showed the token.

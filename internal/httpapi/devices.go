@@ -258,11 +258,17 @@ func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], 
 	return ok(t)
 }
 
-func (s *server) startMonitoring(context.Context, *struct{}) (*answer[api.Monitoring], error) {
+func (s *server) startMonitoring(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {
+	if err := administrator(ctx); err != nil {
+		return nil, err
+	}
 	return ok(s.monitoring(s.Monitor.Start()))
 }
 
-func (s *server) stopMonitoring(context.Context, *struct{}) (*answer[api.Monitoring], error) {
+func (s *server) stopMonitoring(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {
+	if err := administrator(ctx); err != nil {
+		return nil, err
+	}
 	return ok(s.monitoring(s.Monitor.Stop()))
 }
 

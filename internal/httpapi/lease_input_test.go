@@ -102,6 +102,7 @@ func TestLeaseBadInput(t *testing.T) {
 		code    string
 		fields  []string
 	}{
+		{"two different devices", of(acquire, `"memory_mb":100,"gpu":"0","where":"gpu=SIM-rtx-4060-1"`), 422, "invalid_request", []string{"where"}},
 		{"zero memory", of(allocate, `"allocation_id":"x","memory_mb":0`), 422, "invalid_request", []string{"memory_mb"}},
 		{"negative memory", of(allocate, `"allocation_id":"x","memory_mb":-1`), 422, "invalid_request", []string{"memory_mb"}},
 		{"fractional memory", of(allocate, `"allocation_id":"x","memory_mb":1.5`), 422, "invalid_request", []string{"memory_mb"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -134,6 +135,9 @@ func (s *server) request(ctx context.Context, b api.LeaseRequest) (ledger.Reques
 		found, err := s.find(b.GPU)
 		if err != nil {
 			return r, err
+		}
+		if where.GPU != "" && where.GPU != found.Device.UUID {
+			wrong("where", fmt.Sprintf("asks for %s, and gpu for %s: no device is both", where.GPU, found.Device.UUID))
 		}
 		where.GPU = found.Device.UUID
 	}

@@ -59,7 +59,7 @@ func (s *Snapshot) reasons(n *need, r *Request, i int) []Reason {
 		because(HeldBack, "%s", s.refusal(n, i))
 	default:
 		if int(s.free[i]) < r.Slots {
-			why := because(NoSlot, "needs %s; %d of %d usable are taken", slots(r.Slots), u.Active, u.Usable)
+			why := because(NoSlot, "needs %s; %d of %d usable are taken%s", slots(r.Slots), u.Active, u.Usable, fewer(u))
 			why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
 		}
 		if s.room[i] < r.Memory {
@@ -68,6 +68,14 @@ func (s *Snapshot) reasons(n *need, r *Request, i int) []Reason {
 		}
 	}
 	return all
+}
+
+// fewer says that a device has more slots than can be used now.
+func fewer(u *Use) string {
+	if u.Usable >= u.MaxPipelines {
+		return ""
+	}
+	return fmt.Sprintf(" (of %d, while it is %s or not fully trusted)", u.MaxPipelines, u.State)
 }
 
 func stateText(u *Use) string {

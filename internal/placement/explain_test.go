@@ -32,7 +32,7 @@ func TestReasons(t *testing.T) {
 		{3, TooSmall, "needs 40 GiB and could never have more than 20 GiB"},
 		{4, BadState, "the device is CRITICAL"},
 		{5, Closed, "nothing is granted here: in quarantine after XID 79"},
-		{6, NoSlot, "needs 1 slot; 2 of 2 usable are taken"},
+		{6, NoSlot, "needs 1 slot; 2 of 2 usable are taken (of 4, while it is THROTTLED or not fully trusted)"},
 	}
 	if len(e.Reasons) != len(want) {
 		t.Fatalf("%d reasons, want %d: %+v", len(e.Reasons), len(want), e.Reasons)

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -83,6 +84,11 @@ func (s *Snapshot) hint(e *NoFitError, able int) string {
 		return fmt.Sprintf("ask for at most %s: more never fits on this machine", e.LargestEver.Exact())
 	case e.LargestNow > 0 && e.LargestNow < r.Memory:
 		return fmt.Sprintf("wait, or ask for at most %s, which would be granted now", e.LargestNow.Exact())
+	}
+	for i := range e.Reasons { // of one given device there is one thing to say
+		if r.Where.GPU != "" && (e.Reasons[i].Code == Closed || e.Reasons[i].Code == BadState) {
+			return "GPU " + strconv.Itoa(e.Reasons[i].Index) + ": " + e.Reasons[i].Text
+		}
 	}
 	return "wait until somebody releases, or until the devices are well again"
 }

@@ -53,7 +53,7 @@ func (w *Watchdog) Stop(uuid string, now time.Time, halt *Halt, holdings []Holdi
 		after.leases[key] = before.leases[key] + 1
 		revoke := halt.Heat && w.settings.Heat == RevokeHeated
 		if after.leases[key] == 1 {
-			w.event(stopNow(uuid, now, *halt, h, revoke))
+			w.event(stopNow(uuid, time.Now(), *halt, h, revoke)) // what was measured may be a moment old
 		}
 		if revoke && after.leases[key] >= patience {
 			w.end(key, "its GPU was too hot: "+halt.Reason)
