@@ -144,7 +144,11 @@ func (w *worker) outOfMemory(text string, at time.Time) error {
 	w.landed(at)
 	w.cap = w.cap.Exceeded(len(g.records))
 	w.ooms++
-	w.run.notify(EventMemory, w.card.gpu, w.name, "a batch of %s was too large (%s): at most %d from now on", plural(len(g.records), "record"), text, w.cap.Records())
+	if len(g.records) == 1 {
+		w.run.notify(EventMemory, w.card.gpu, w.name, "a single record was too large (%s)", text)
+	} else {
+		w.run.notify(EventMemory, w.card.gpu, w.name, "a batch of %d records was too large (%s): at most %d from now on", len(g.records), text, w.cap.Records())
+	}
 	w.giveBack(g, chunk.OutOfMemory, text)
 	return nil
 }

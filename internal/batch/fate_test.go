@@ -3,11 +3,14 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -88,23 +91,82 @@ func TestLeaseThatEndsItsWorkerIsNamed(t *testing.T) {
 	t.Parallel()
 	jobs := with(30, "poison")
 	b := newBench(t, jobs)
-	b.machine.why = func() string { return "its lease was revoked" }
+	b.machine.why = func(signalled bool) string { return fmt.Sprintf("its lease was revoked (%t)", signalled) }
 	b.mustRun()
 	lines := b.lines()
 	check(t, jobs, lines)
-	if !strings.Contains(lines[15], "it ended: signal: killed, because its lease was revoked") {
+	if !strings.Contains(lines[15], "it ended: signal: killed, because its lease was revoked (true)") {
 		t.Error(lines[15])
 	}
 }
 
-// What a worker has started dies with the runner too. The child holds a pipe
-// open; its end is the end of the child.
+// Also if the worker was asked to end and did so by itself.
+func TestLeaseThatEndsItsWorkerInPeaceIsNamed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain(10))
+	b.opt.Command = []string{"/bin/sh", "-c", "exit 1"}
+	b.machine.why = func(signalled bool) string { return fmt.Sprintf("its lease was revoked (%t)", signalled) }
+	_, err := b.run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "it ended: exit status 1, because its lease was revoked (false)") {
+		t.Errorf("%v\n%s", err, b.story())
+	}
+}
+
+// ways for a worker to leave the process group that it was given. Each runs
+// what follows it.
+var waysOut = map[string][]string{
+	"timeout": {"timeout", "1h"},
+	"setsid":  {"setsid"},
+}
+
+// A worker that has left its process group is killed all the same, with what it
+// has started.
+func TestWorkerInAGroupOfItsOwnIsKilled(t *testing.T) {
+	t.Parallel()
+	for name, way := range waysOut {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(way[0]); err != nil {
+				t.Skip(err)
+			}
+			b := newBench(t, plain(1))
+			alive, never := b.fifo("alive"), b.fifo("never")
+			b.opt.Command = append(way, "/bin/sh", "-c", `exec 5>"$0"; cat "$1" & echo '{"type":"ready","protocol":1}' >&4; wait`, alive, never)
+			b.opt.Tries, b.opt.Timeout = 1, time.Millisecond
+			end := make(chan error, 1)
+			go func() {
+				f, err := os.Open(alive) // waits for the worker
+				if err == nil {
+					_, err = io.ReadAll(f)
+				}
+				end <- errors.Join(err, f.Close())
+			}()
+			s := b.mustRun()
+			if err := <-end; err != nil || s.Failed != 1 {
+				t.Errorf("%v, %+v\n%s", err, s, b.story())
+			}
+		})
+	}
+}
+
+// What a worker has started dies with the runner too, also in a group of its
+// own. The child holds a pipe open; its end is the end of the child.
 func TestKilledRunnerTakesGrandchildrenWithIt(t *testing.T) {
 	t.Parallel()
+	for name, way := range waysOut {
+		t.Run(name, func(t *testing.T) { t.Parallel(); killedRunner(t, way) })
+	}
+	t.Run("in its group", func(t *testing.T) { t.Parallel(); killedRunner(t, nil) })
+}
+
+func killedRunner(t *testing.T, way []string) {
+	if _, err := exec.LookPath(append(way, "/bin/sh")[0]); err != nil {
+		t.Skip(err)
+	}
 	b := newBench(t, plain(10))
 	alive, never := b.fifo("alive"), b.fifo("never")
 	spec := runnerSpec{Input: b.path("in.jsonl"), Output: b.opt.Output, Marks: b.path("marks"), GPUs: 1, PerGPU: 1, Batch: 1,
-		Command: []string{"/bin/sh", "-c", `trap "" TERM; cat "$1" >"$0" & echo '{"type":"ready","protocol":1}' >&4; wait`, alive, never}}
+		Command: append(way, "/bin/sh", "-c", `trap "" TERM; cat "$1" >"$0" & echo '{"type":"ready","protocol":1}' >&4; wait`, alive, never)}
 	var end *os.File
 	code, story := runRunner(t, spec, func(event string) bool {
 		if end != nil || !strings.HasPrefix(event, string(EventReady)) {

@@ -136,6 +136,21 @@ func TestBrokenGPUIsGivenUp(t *testing.T) {
 	}
 }
 
+// No worker can start on GPU 0, which is asked for first, and one worker is
+// enough: the other GPU is tried before the run is given up.
+func TestOneWorkerTriesEveryGPU(t *testing.T) {
+	t.Parallel()
+	jobs := plain(20)
+	b := newBench(t, jobs)
+	b.opt.Workers = 1
+	b.opt.Command = []string{"/bin/sh", "-c", `[ "$CUDA_VISIBLE_DEVICES" = GPU-0 ] && exit 7; exec "$0"`, b.opt.Command[0]}
+	s := b.mustRun()
+	check(t, jobs, b.lines())
+	if byGPU(s)["GPU-1"] != 20 || b.count(EventFailed) != 1 {
+		t.Errorf("%+v\n%s", s, b.story())
+	}
+}
+
 func TestEveryGPUBroken(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, plain(50))

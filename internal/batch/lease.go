@@ -23,7 +23,8 @@ var ErrRefused = errors.New("no place for a worker")
 
 // WorkerRequest is what is asked of a Leaser.
 type WorkerRequest struct {
-	Avoid []string // UUIDs of GPUs on which workers kept failing
+	Avoid    []string       // UUIDs of GPUs on which workers kept failing
+	Failures map[string]int // by UUID, workers that failed in a row: of GPUs that are alike otherwise, take the one with the fewest
 }
 
 // Grant is a place for one worker process. It ends with the process: the next
@@ -36,10 +37,10 @@ type Grant struct {
 	// process. Nil: nobody wants to know.
 	Started func(pid int) error
 
-	// Why says what the lease had to do with a signal that ended the process,
-	// as in "it was revoked"; empty: nothing. It may take a moment. Nil: nobody
-	// knows.
-	Why func() string
+	// Why says what the lease had to do with the end of the process, as in "it
+	// was revoked"; empty: nothing, as far as is known. If a signal ended the
+	// process, it takes a moment to find out. Nil: nobody knows.
+	Why func(signalled bool) string
 
 	// Lost is closed when the lease is not ours any more: the worker is killed
 	// at once. Recall is closed when the place is wanted back: the worker

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,7 +16,7 @@ type machine struct {
 	speed func(uuid string) float64
 	taken int
 	err   error // what Acquire answers
-	why   func() string
+	why   func(signalled bool) string
 	start func(pid int) error
 }
 
@@ -55,7 +56,7 @@ func (m *machine) tell() {
 
 func (m *machine) Acquire(ctx context.Context, req WorkerRequest) (Grant, error) {
 	for {
-		g, more, err := m.find(req.Avoid)
+		g, more, err := m.find(req)
 		if err != nil {
 			return Grant{}, err
 		}
@@ -79,19 +80,21 @@ func (m *machine) hopeless(avoid []string) bool {
 	return true
 }
 
-// find takes a place on the GPU with the fewest workers, if there is one now.
-func (m *machine) find(avoid []string) (*Grant, <-chan struct{}, error) {
+// find takes a place on the GPU with the fewest workers, and of those the one
+// with the fewest failures, if there is one now.
+func (m *machine) find(req WorkerRequest) (*Grant, <-chan struct{}, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err != nil {
 		return nil, nil, m.err
 	}
-	if m.hopeless(avoid) {
+	if m.hopeless(req.Avoid) {
 		return nil, nil, fmt.Errorf("%w: every GPU is to be avoided", ErrRefused)
 	}
 	var best *testGPU
 	for _, g := range m.gpus {
-		if !g.gone && len(g.grants) < g.places && !slices.Contains(avoid, g.UUID) && (best == nil || len(g.grants) < len(best.grants)) {
+		if !g.gone && len(g.grants) < g.places && !slices.Contains(req.Avoid, g.UUID) && (best == nil ||
+			cmp.Or(cmp.Compare(len(g.grants), len(best.grants)), cmp.Compare(req.Failures[g.UUID], req.Failures[best.UUID])) < 0) {
 			best = g
 		}
 	}

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -12,7 +13,8 @@ import (
 //
 // It is a shell that leads the group and waits for the end of a pipe, which the
 // kernel closes when the runner is gone. It leads the group before the worker
-// joins it, so that there is no moment without it.
+// joins it, so that there is no moment without it. A worker may lead a group of
+// its own later, as timeout and setsid do, so it is told the pid too.
 type minder struct {
 	cmd  *exec.Cmd
 	rope *os.File // held by the runner and nobody else
@@ -20,7 +22,7 @@ type minder struct {
 
 // mind is what it does. A signal to the group that a worker may survive must
 // not end it.
-const mind = `trap "" HUP INT TERM; read -r line; kill -s KILL 0`
+const mind = `trap "" HUP INT TERM; read -r worker; read -r end; [ "$worker" ] && kill -s KILL -- "-$worker"; kill -s KILL 0`
 
 // startMinder starts one; nil where there is no shell: then workers still die
 // with the runner, but not what they have started.
@@ -47,6 +49,13 @@ func (m *minder) group() int {
 		return 0
 	}
 	return m.cmd.Process.Pid
+}
+
+// watch tells it the worker.
+func (m *minder) watch(pid int) {
+	if m != nil {
+		_, _ = fmt.Fprintln(m.rope, pid) // the pipe takes so little at once
+	}
 }
 
 // dismiss ends it. Its pid, and with it the name of the group, stays taken

@@ -14,7 +14,7 @@ import (
 
 // Options say what to run. Zero means the default.
 type Options struct {
-	Input record.Spec // what to read; Done is not used
+	Input record.Spec // what to read; Done and Skip are not used
 	Spool bool        // keep a stream in a file first, so that the run can be resumed
 
 	Output string        // the file to write

@@ -82,6 +82,7 @@ func (r *Run) start(name string, g *Grant) (*process, error) {
 		p.minder.dismiss()
 		return nil, errors.Join(fmt.Errorf("start the worker: %w", err), in.Close(), out.Close())
 	}
+	p.minder.watch(p.cmd.Process.Pid)
 	go p.reap()
 	go p.listen(r.opt.AnswerBytes)
 	return p, nil
@@ -165,12 +166,23 @@ func (p *process) send(data []byte, timeout time.Duration) error {
 	return err
 }
 
-// signal reaches the worker and all that it started.
+// signal reaches the worker and all that it started, in the group that it was
+// given and, if it has left that, in one that it leads itself.
 func (p *process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.reaped {
-		_ = syscall.Kill(-cmp.Or(p.minder.group(), p.cmd.Process.Pid), sig) // it may have ended by itself
+	if p.reaped {
+		return
+	}
+	pid := p.cmd.Process.Pid
+	given := cmp.Or(p.minder.group(), pid)
+	_ = syscall.Kill(-given, sig) // it may have ended by itself
+	switch group, err := syscall.Getpgid(pid); {
+	case err != nil, group == given:
+	case group == pid:
+		_ = syscall.Kill(-pid, sig)
+	default:
+		_ = syscall.Kill(pid, sig)
 	}
 }
 
@@ -235,22 +247,29 @@ func (p *process) destroy(patience time.Duration) bool {
 	return gone
 }
 
-// fate says how the process ended, with the last that it printed. why is asked
-// about a signal; it may be nil.
-func (p *process) fate(why func() string) string {
+// fate says how the process ended, with the last that it printed. why is that
+// of the grant; it may be nil.
+func (p *process) fate(why func(signalled bool) string) string {
 	text := "it cannot be killed: the driver of its GPU may hang"
 	select {
 	case <-p.exited:
 		text = "it ended: " + p.cmd.ProcessState.String()
-		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && why != nil {
-			if reason := why(); reason != "" {
-				text += ", because " + reason
-			}
+		status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if why == nil {
+			break
+		}
+		if reason := why(status.Signaled()); reason != "" {
+			text += ", because " + reason
 		}
 	default:
 	}
+	return text + p.saying()
+}
+
+// saying is the last that it printed, as the end of a sentence; empty: nothing.
+func (p *process) saying() string {
 	if words := p.words.last(); words != "" {
-		text += "; it last printed: " + words
+		return "; it last printed: " + words
 	}
-	return text
+	return ""
 }

@@ -96,6 +96,7 @@ func Open(ctx context.Context, o Options) (*Run, error) {
 func (r *Run) open(ctx context.Context) error {
 	spec := r.opt.Input
 	spec.Done = func(index int64) bool { return r.before > 0 && r.output.Done(index) }
+	spec.Skip = outcome.Dir(r.opt.Output)
 	source, err := record.Open(spec)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ func (r *Run) supervise(ctx context.Context) {
 	for r.awaitNeed() {
 		r.mu.Lock()
 		workers := r.workers
-		req := WorkerRequest{Avoid: slices.Clone(r.avoid)}
+		req := WorkerRequest{Avoid: slices.Clone(r.avoid), Failures: r.failures()}
 		r.mu.Unlock()
 		grant, err := r.opt.Leases.Acquire(ctx, req)
 		if ctx.Err() != nil {
@@ -50,6 +50,15 @@ func (r *Run) number() int {
 		n++
 	}
 	return n
+}
+
+// failures are the workers that failed in a row, by GPU. The lock is held.
+func (r *Run) failures() map[string]int {
+	counts := make(map[string]int, len(r.cards))
+	for uuid, c := range r.cards {
+		counts[uuid] = c.failures
+	}
+	return counts
 }
 
 // awaitNeed waits until one more worker is wanted; false: the run stops.
@@ -176,8 +185,9 @@ func (r *Run) host(ctx context.Context, name string, g *Grant, c *card) {
 // ever ready: the command is wrong, and no patience will help.
 const unreadyLimit = 3
 
-// hopeless reports whether no worker was ever ready, and every GPU has had its
-// tries: on one that has not, a worker may be loading. The lock is held.
+// hopeless reports whether no worker was ever ready, and every GPU that could
+// be had has had its tries: on one that has not, a worker may be loading. Those
+// with the fewest failures are had first, so none is left out. The lock is held.
 func (r *Run) hopeless() bool {
 	for _, c := range r.cards {
 		if c.failures < unreadyLimit*c.most {

@@ -95,6 +95,8 @@ func (w *worker) conclude(err error) error {
 	if errors.As(err, &f) && !w.withdrawn.Load() {
 		if f.cause == chunk.Died {
 			f.text += w.proc.fate(w.grant.Why)
+		} else {
+			f.text += w.proc.saying()
 		}
 		cause, text = f.cause, f.text
 	}

@@ -20,6 +20,10 @@ const (
 	// eventPatience is how long it is waited for the daemon to tell why a lease
 	// has ended.
 	eventPatience = 2 * time.Second
+	// stopPatience is how long the daemon is waited for once the run is to end:
+	// one that hangs must not hold it up, and what this process has of it ends
+	// with the process anyway.
+	stopPatience = time.Second
 	// bindPatience is how long handing over a lease may take.
 	bindPatience = 5 * time.Second
 )
@@ -37,8 +41,29 @@ type place struct {
 	why          string        // it was revoked; for people
 }
 
-// grant is what a worker gets with its lease.
-func (p *places) grant(l *client.Lease) batch.Grant {
+// patiently calls do and waits for it, also for a moment after ctx has ended. It
+// reports whether it is done.
+func patiently(ctx context.Context, do func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+		return true
+	case <-time.After(stopPatience):
+		return false
+	}
+}
+
+// grant is what a worker gets with its lease. ctx is that of the run.
+func (p *places) grant(ctx context.Context, l *client.Lease) batch.Grant {
 	h := &place{Lease: l, gpu: l.Parts[0].GPU, lost: make(chan struct{}), recall: make(chan struct{}), ended: make(chan struct{})}
 	p.mu.Lock()
 	p.held[h.gpu]++
@@ -71,14 +96,14 @@ func (p *places) grant(l *client.Lease) batch.Grant {
 				return nil // it has ended, which others find out
 			}
 			p.locked(func() { h.process = id })
-			return p.bind(h, released)
+			return p.bind(ctx, h, released)
 		},
-		Why:  func() string { return p.whyEnded(h) },
+		Why:  func(signalled bool) string { return p.whyEnded(h, signalled) },
 		Lost: h.lost, Recall: h.recall, Speed: func() float64 { return p.speed(h.gpu) },
 		Release: func() {
 			close(released)
 			p.locked(func() { delete(p.leases, l.ID) })
-			_ = l.Close() // it ends with the worker, or with this process at the latest
+			patiently(ctx, func() { _ = l.Close() }) // it ends with the worker, or with this process at the latest
 			p.locked(func() { p.held[h.gpu]-- })
 			p.wake()
 		},
@@ -87,10 +112,10 @@ func (p *places) grant(l *client.Lease) batch.Grant {
 
 // bind hands a lease to its worker. While the daemon is away the lease stays
 // with this process, and it is tried again.
-func (p *places) bind(h *place, released <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(context.Background(), bindPatience)
+func (p *places) bind(ctx context.Context, h *place, released <-chan struct{}) error {
+	soon, cancel := context.WithTimeout(ctx, bindPatience)
 	defer cancel()
-	_, err := p.client.Bind(ctx, h.ID, api.Bind{PID: h.process.PID, Fence: h.Fence})
+	_, err := p.client.Bind(soon, h.ID, api.Bind{PID: h.process.PID, Fence: h.Fence})
 	if err == nil || isRefusal(err) {
 		return err
 	}
@@ -98,20 +123,23 @@ func (p *places) bind(h *place, released <-chan struct{}) error {
 		select {
 		case <-released:
 		case <-time.After(time.Second):
-			_ = p.bind(h, released) // a refusal is the end of the lease, which others find out
+			_ = p.bind(ctx, h, released) // a refusal is the end of the lease, which others find out
 		}
 	}()
 	return nil
 }
 
 // whyEnded is what the daemon says of the end of a lease, if it was the daemon
-// that ended it.
-func (p *places) whyEnded(h *place) string {
-	patience := time.NewTimer(eventPatience)
-	defer patience.Stop()
-	select {
-	case <-h.ended:
-	case <-patience.C:
+// that ended it. It says so before it ends a worker that can still do something
+// about it; after a signal, it may be on its way.
+func (p *places) whyEnded(h *place, signalled bool) string {
+	if signalled {
+		patience := time.NewTimer(eventPatience)
+		defer patience.Stop()
+		select {
+		case <-h.ended:
+		case <-patience.C:
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

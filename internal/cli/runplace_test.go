@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -83,23 +86,95 @@ func TestWhatBecomesOfAPlace(t *testing.T) {
 	}
 }
 
+// It is said what is waited for, and once.
+func TestWaitingIsTold(t *testing.T) {
+	const full = "no GPU has room for a worker now; waiting (berth leases says who is there)"
+	for _, test := range []struct {
+		name   string
+		change func(*places)
+		want   []string
+	}{
+		{"a worker is there", func(p *places) { p.held["GPU-0"] = 1 }, nil},
+		{"others are there", func(*places) {}, []string{full}},
+		{"somebody has released it", func(p *places) { p.left["GPU-0"], p.devices = time.Now(), p.devices[:1] },
+			[]string{"the lease on GPU 0 was released by somebody: no worker is started there for a minute"}},
+		{"one is released, and others are on the other", func(p *places) { p.left["GPU-1"] = time.Now() },
+			[]string{"the lease on GPU 1 was released by somebody: no worker is started there for a minute", full}},
+	} {
+		p, _ := onePlace(process.ID{})
+		p.held["GPU-0"] = 0
+		p.devices[1].Device.Index = 1
+		var said []string
+		p.say = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+		test.change(p)
+		p.tell()
+		p.tell()
+		if diff := cmp.Diff(test.want, said); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+// A daemon that hangs is waited for while the run goes on, and only for a
+// moment when it is to end.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if !patiently(ctx, func() { time.Sleep(time.Minute) }) {
+			t.Error("it was not waited for")
+		}
+		hangs := make(chan struct{})
+		defer close(hangs)
+		if patiently(ctx, func() { <-hangs }) {
+			t.Error("it hangs, and is done")
+		}
+		if !patiently(ctx, func() { time.Sleep(stopPatience / 2) }) {
+			t.Error("the moment was not waited for")
+		}
+	})
+}
+
+// What is known of the end of a lease is said at once, and only after a signal
+// it is waited for.
+func TestWhyALeaseEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, h := onePlace(process.ID{})
+		if why := p.whyEnded(h, false); why != "" {
+			t.Errorf("nothing is known, and it says %s", why)
+		}
+		go func() {
+			time.Sleep(eventPatience / 2)
+			p.hear(gpu.Event{Code: gpu.EventRevoked, Lease: "mine", Text: "it was revoked"})
+		}()
+		for _, signalled := range []bool{true, false} {
+			if why := p.whyEnded(h, signalled); why != "it was revoked" {
+				t.Errorf("%t: %q", signalled, why)
+			}
+		}
+	})
+}
+
 // A GPU that somebody wants back is left alone, and one is not asked for more
 // workers than it has slots.
 func TestCandidates(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*places)
+		failed map[string]int
 		want   string
 	}{
-		{"the one with the fewest workers first", func(*places) {}, "[GPU-1 GPU-0] false"},
-		{"as many as were asked for", func(p *places) { p.held["GPU-0"] = 2 }, "[GPU-1] true"},
-		{"no more than there are slots", func(p *places) { p.perGPU, p.held["GPU-0"] = 3, 2 }, "[GPU-1] true"},
-		{"wanted back", func(p *places) { p.left["GPU-1"] = time.Now() }, "[GPU-0] true"},
-		{"as many GPUs as were asked for", func(p *places) { p.most = 1 }, "[GPU-0] true"},
+		{"the one with the fewest workers first", func(*places) {}, nil, "[GPU-1 GPU-0] false"},
+		{"also if one has failed there", func(*places) {}, map[string]int{"GPU-1": 1}, "[GPU-1 GPU-0] false"},
+		{"then the one where the fewest failed", func(p *places) { p.held["GPU-0"] = 0 }, map[string]int{"GPU-0": 1}, "[GPU-1 GPU-0] false"},
+		{"as many as were asked for", func(p *places) { p.held["GPU-0"] = 2 }, nil, "[GPU-1] true"},
+		{"no more than there are slots", func(p *places) { p.perGPU, p.held["GPU-0"] = 3, 2 }, nil, "[GPU-1] true"},
+		{"wanted back", func(p *places) { p.left["GPU-1"] = time.Now() }, nil, "[GPU-0] true"},
+		{"as many GPUs as were asked for", func(p *places) { p.most = 1 }, nil, "[GPU-0] true"},
 	} {
 		p, _ := onePlace(process.ID{})
 		test.change(p)
-		list, full := p.candidates(nil)
+		list, full := p.candidates(batch.WorkerRequest{Failures: test.failed})
 		var names []string
 		for _, d := range list {
 			names = append(names, d.UUID)

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -117,17 +120,27 @@ func (p *places) wake() {
 }
 
 // Acquire tries the GPUs that may take one more worker, those with the fewest
-// first, and then waits in the queue of each.
+// first, and of those the ones where the fewest have failed, and then waits in
+// the queue of each.
 func (p *places) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Grant, error) {
+	var grant batch.Grant
+	var err error
+	if !patiently(ctx, func() { grant, err = p.acquire(ctx, req) }) {
+		return batch.Grant{}, ctx.Err()
+	}
+	return grant, err
+}
+
+func (p *places) acquire(ctx context.Context, req batch.WorkerRequest) (batch.Grant, error) {
 	for {
-		candidates, full := p.candidates(req.Avoid)
+		candidates, full := p.candidates(req)
 		lease, err := p.now(ctx, candidates)
 		if lease == nil && err == nil && len(candidates) > 0 {
 			lease, err = p.queue(ctx, candidates)
 		}
 		switch {
 		case lease != nil:
-			return p.grant(lease), nil
+			return p.grant(ctx, lease), nil
 		case ctx.Err() != nil:
 			return batch.Grant{}, ctx.Err()
 		case errors.Is(err, errChanged):
@@ -168,7 +181,7 @@ func (p *places) refused(ctx context.Context, err error, avoid []string) error {
 
 // candidates are the GPUs that may take one more worker. full: others have all
 // the workers that they may have.
-func (p *places) candidates(avoid []string) (list []gpu.Device, full bool) {
+func (p *places) candidates(req batch.WorkerRequest) (list []gpu.Device, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	used := 0
@@ -181,14 +194,16 @@ func (p *places) candidates(avoid []string) (list []gpu.Device, full bool) {
 		n := p.held[d.Device.UUID]
 		_, leave := p.left[d.Device.UUID]
 		switch {
-		case slices.Contains(avoid, d.Device.UUID):
+		case slices.Contains(req.Avoid, d.Device.UUID):
 		case leave, n >= p.room(d), n == 0 && p.most > 0 && used >= p.most:
 			full = true
 		default:
 			list = append(list, d.Device)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b gpu.Device) int { return p.held[a.UUID] - p.held[b.UUID] })
+	slices.SortStableFunc(list, func(a, b gpu.Device) int {
+		return cmp.Or(p.held[a.UUID]-p.held[b.UUID], req.Failures[a.UUID]-req.Failures[b.UUID])
+	})
 	return list, full
 }
 
@@ -260,7 +275,7 @@ func (p *places) queue(ctx context.Context, candidates []gpu.Device) (*client.Le
 	return nil, last
 }
 
-// tell says once that nothing goes on.
+// tell says once that nothing goes on, and why.
 func (p *places) tell() {
 	p.mu.Lock()
 	idle := !p.waited
@@ -268,8 +283,21 @@ func (p *places) tell() {
 		idle = idle && n == 0
 	}
 	p.waited = p.waited || idle
+	others := len(p.devices) > len(p.left)
+	var left []string
+	for _, d := range p.devices {
+		if _, leave := p.left[d.Device.UUID]; leave {
+			left = append(left, strconv.Itoa(d.Device.Index))
+		}
+	}
 	p.mu.Unlock()
-	if idle {
+	if !idle {
+		return
+	}
+	if len(left) > 0 {
+		p.say("the lease on GPU %s was released by somebody: no worker is started there for a minute", strings.Join(left, " and GPU "))
+	}
+	if others {
 		p.say("no GPU has room for a worker now; waiting (berth leases says who is there)")
 	}
 }

@@ -11,6 +11,9 @@ import (
 var (
 	// ErrExists: the output is there already.
 	ErrExists = errors.New("the output exists")
+	// ErrAppeared: a run cannot have its output, because a file has come into
+	// being there since it was begun. What the run has done stands.
+	ErrAppeared = errors.New("a file has taken the place of the output")
 	// ErrChanged: there is a run to go on with, and it is not this one.
 	ErrChanged = errors.New("the unfinished run is another one")
 	// ErrGone: there is a run that can never go on, because its input is gone.

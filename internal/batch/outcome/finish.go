@@ -81,7 +81,7 @@ func (p *Place) rename(from string) error {
 		return err
 	}
 	if exists && !p.replace {
-		return fmt.Errorf("%w: %s came into being during the run: move it away and run the same command again", ErrExists, p.output)
+		return p.appearedError()
 	}
 	if exists { // whoever could not read the old one cannot read the new one
 		if err := os.Chmod(from, p.mode); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,7 +81,7 @@ func (p *Place) resume() (*Log, error) {
 		return p.resumeComplete()
 	}
 	if exists, err := p.outputExists(); err != nil || exists && !p.replace {
-		return nil, cmp.Or(err, fmt.Errorf("%w: %s came into being since the run was begun: move it away", ErrExists, p.output))
+		return nil, cmp.Or(err, p.appearedError())
 	}
 	l, err := p.open()
 	if err != nil {
@@ -229,12 +230,25 @@ func (l *Log) render(data []byte) {
 	l.buf.WriteByte('\n')
 }
 
-// Close keeps what is committed for another run to go on with.
+// worthless reports whether there is nothing to go on with: whoever has
+// mistyped the command is not to be asked about the run that it began. One that
+// was to replace an output is kept, because going on with it needs no force.
+func (l *Log) worthless() bool {
+	_, err := os.Stat(filepath.Join(l.place.dir, spoolName))
+	return l.done.count == 0 && !l.place.replace && errors.Is(err, fs.ErrNotExist)
+}
+
+// Close keeps what is committed for another run to go on with. A run without
+// any outcome leaves nothing behind, unless it has kept a stream.
 func (l *Log) Close() error {
 	var err error
 	if l.file != nil {
 		err = l.file.Close()
 		l.file = nil
+		if l.worthless() {
+			l.place.begun = nil
+			err = errors.Join(err, l.place.wipe())
+		}
 	}
 	return errors.Join(err, l.place.Close())
 }

@@ -292,8 +292,8 @@ func TestFinishDoesNotOverwriteWhatCameMeanwhile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Finish(5); !errors.Is(err, ErrExists) {
-		t.Fatalf("Finish = %v, want %v", err, ErrExists)
+	if err := l.Finish(5); !errors.Is(err, ErrAppeared) {
+		t.Fatalf("Finish = %v, want %v", err, ErrAppeared)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -322,8 +322,31 @@ func TestResumeRefusesAnOutputThatCameMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if _, err := p.Begin(json.RawMessage(input), same); !errors.Is(err, ErrExists) {
-		t.Errorf("Begin = %v, want %v", err, ErrExists)
+	if _, err := p.Begin(json.RawMessage(input), same); !errors.Is(err, ErrAppeared) || errors.Is(err, ErrExists) {
+		t.Errorf("Begin = %v, want %v", err, ErrAppeared)
+	}
+}
+
+// A run that has no outcome does not stand in the way of another one.
+func TestRunWithoutOutcomesIsForgotten(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		replace bool
+		outcome []Outcome
+		kept    bool
+	}{
+		{"nothing done", false, nil, false},
+		{"one done", false, []Outcome{result(0)}, true},
+		{"nothing done, and another output would be replaced", true, nil, true},
+	} {
+		path := filepath.Join(t.TempDir(), "out.jsonl")
+		l := begin(t, path, Shape{Ordered: true}, test.replace)
+		if err := errors.Join(l.Commit(test.outcome), l.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(Dir(path)); (err == nil) != test.kept {
+			t.Errorf("%s: %v", test.name, err)
+		}
 	}
 }
 

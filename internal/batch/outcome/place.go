@@ -88,6 +88,10 @@ func (p *Place) existsError() error {
 	return fmt.Errorf("%w: %s is there, and no unfinished run belongs to it", ErrExists, p.output)
 }
 
+func (p *Place) appearedError() error {
+	return fmt.Errorf("%w: %s came into being since the run was begun: move it away and run the same command again (--force would forget what is done)", ErrAppeared, p.output)
+}
+
 func (p *Place) outputExists() (bool, error) {
 	stat, err := os.Stat(p.output)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -46,6 +46,40 @@ func TestGlob(t *testing.T) {
 	}
 }
 
+// What a run keeps beside its output is not found by the pattern of its input.
+func TestFolderToSkip(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out.jsonl.berth")
+	for _, path := range []string{filepath.Join(out, "journal"), filepath.Join(dir, "a", "out.jsonl.berth"), filepath.Join(dir, "b", "out.jsonl.berth", "mine")} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, "")
+	}
+	for pattern, want := range map[string]int{"*/*": 1, "**": 2, "out.*/*": 0} {
+		s, err := Open(Spec{Paths: []string{filepath.Join(dir, pattern)}, Format: Files, Skip: out})
+		switch {
+		case want == 0 && (err == nil || !strings.Contains(err.Error(), "no file matches")):
+			t.Errorf("%s: %v", pattern, err)
+		case want > 0 && (err != nil || len(s.files) != want):
+			t.Errorf("%s: %v, want %d files", pattern, err, want)
+		}
+	}
+}
+
+func TestLinkThatLeadsNowhere(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("nowhere", filepath.Join(dir, "a.tif")); err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range []string{"*.tif", "**"} {
+		_, err := Open(Spec{Paths: []string{filepath.Join(dir, pattern)}})
+		if err == nil || !strings.Contains(err.Error(), "a.tif is a link to nowhere, and that is not there: remove the link") {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+}
+
 func TestReads(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, filepath.Join(dir, "in.jsonl"), "1\n")

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -17,7 +18,8 @@ type Spec struct {
 	Stream   io.Reader // read instead of Paths
 	Format   Format
 	Cost     Cost
-	MaxBytes int // the longest record; longer ones become errors. 0: 16 MiB
+	MaxBytes int    // the longest record; longer ones become errors. 0: 16 MiB
+	Skip     string // a folder whose files are not found by patterns
 
 	// Done reports records that are not wanted any more: Next passes over
 	// them. Nil: all are wanted.
@@ -97,6 +99,7 @@ func (s *Source) find() error {
 			if paths, err = glob(pattern); err != nil {
 				return fmt.Errorf("input %q: %w", pattern, err)
 			}
+			paths = slices.DeleteFunc(paths, s.skips)
 			if len(paths) == 0 {
 				return fmt.Errorf("input %q: no file matches", pattern)
 			}
@@ -107,6 +110,9 @@ func (s *Source) find() error {
 			}
 			seen[path] = true
 			stat, err := os.Stat(path)
+			if link, lerr := os.Readlink(path); errors.Is(err, fs.ErrNotExist) && lerr == nil {
+				return fmt.Errorf("input %s is a link to %s, and that is not there: remove the link, or give a pattern without it", path, link)
+			}
 			if err != nil {
 				return fmt.Errorf("input: %w", err)
 			}
@@ -122,6 +128,17 @@ func (s *Source) find() error {
 		}
 	}
 	return nil
+}
+
+// skips reports whether a file that was found is in the folder to skip.
+func (s *Source) skips(path string) bool {
+	dir := filepath.Dir(path)
+	if s.spec.Skip == "" || filepath.Base(dir) != filepath.Base(s.spec.Skip) {
+		return false
+	}
+	found, err1 := os.Stat(dir)
+	skip, err2 := os.Stat(s.spec.Skip)
+	return err1 == nil && err2 == nil && os.SameFile(found, skip)
 }
 
 // Reads reports whether a file is among the inputs, or would be if it were
