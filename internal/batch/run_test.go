@@ -285,6 +285,66 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 	if s.Failed != 3 || s.Marked != 1 || s.Retries == 0 || s.Restarts == 0 || b.count(EventMarked) != 1 {
 		t.Errorf("%+v\n%s", s, b.story())
 	}
+	if want := "the record of " + b.path("in.jsonl") + " line 8 is marked: "; !strings.Contains(b.story(), want) {
+		t.Errorf("it does not say %q:\n%s", want, b.story())
+	}
+}
+
+// A record that is too large by itself cannot get a smaller batch.
+func TestRecordThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	jobs := with(1, "giant")
+	b := newBench(t, jobs)
+	b.mustRun()
+	check(t, jobs, b.lines())
+	if story := b.story(); !strings.Contains(story, "a single record was too large (out of memory)\n") || strings.Contains(story, "from now on") {
+		t.Error(story)
+	}
+}
+
+// What a worker printed before it hung may say why.
+func TestHungWorkerIsQuoted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain(1))
+	b.opt.Command = []string{"/bin/sh", "-c", `echo waiting for the licence >&2; echo '{"type":"ready","protocol":1}' >&4; while read line <&3; do :; done`}
+	b.opt.Tries, b.opt.Timeout = 1, time.Millisecond
+	b.mustRun()
+	if lines := b.lines(); !strings.Contains(lines[0], "; it last printed: waiting for the licence") {
+		t.Error(lines[0])
+	}
+}
+
+// The folder beside the output is not found by the pattern of the input: the
+// run goes on.
+func TestPatternAroundTheOutput(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	for _, name := range []string{"sc", "sc/a", "sc/b"} {
+		if err := os.Mkdir(b.path(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.write("sc/a/1", nil)
+	b.write("sc/b/2", nil)
+	b.opt.Input.Paths = []string{b.path("sc/*/*")}
+	b.opt.Output = b.path("sc/out.jsonl")
+	b.opt.Batch, b.opt.Workers = 1, 1
+	ctx, cancel := context.WithCancel(context.Background())
+	b.on(EventCommitted, 0, cancel)
+	// The second record waits until the first one is on disk and the run stops.
+	b.opt.Command = []string{"/bin/sh", "-c", `
+		echo '{"type":"ready","protocol":1}' >&4
+		read line <&3; echo '{"type":"result","id":1,"outcomes":[1]}' >&4
+		while read line <&3; do case $line in *bye*) exit;; esac; done`}
+	b.opt.StopGrace = time.Millisecond
+	if _, err := b.run(ctx); !errors.Is(err, ErrStopped) {
+		t.Fatalf("%v\n%s", err, b.story())
+	}
+	b.opt.Command = []string{os.Args[0]}
+	b.opt.StopGrace = 20 * time.Second
+	if s := b.mustRun(); s.Before != 1 || s.Records != 2 {
+		t.Errorf("%+v\n%s", s, b.story())
+	}
 }
 
 func TestBadInputIsMarked(t *testing.T) {

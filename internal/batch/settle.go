@@ -110,7 +110,7 @@ func (r *Run) mark(g *group, cause chunk.Cause, c *card, text string) {
 	c.failed++
 	r.mu.Unlock()
 	if cause != chunk.Refused {
-		r.notify(EventMarked, c.gpu, "", "record %d is marked: %s", rec.Index, text)
+		r.notify(EventMarked, c.gpu, "", "the record of %s is marked: %s", rec.Place(), text)
 	}
 	r.deliver([]outcome.Outcome{outcome.Failure(rec.Index, rec.Data, text)}, 1)
 }

@@ -283,13 +283,13 @@ func (p *places) tell() {
 		idle = idle && n == 0
 	}
 	p.waited = p.waited || idle
-	others := len(p.devices) > len(p.left)
 	var left []string
 	for _, d := range p.devices {
 		if _, leave := p.left[d.Device.UUID]; leave {
 			left = append(left, strconv.Itoa(d.Device.Index))
 		}
 	}
+	others := len(left) < len(p.devices)
 	p.mu.Unlock()
 	if !idle {
 		return

@@ -43,17 +43,17 @@ func (s *Source) Next() (Record, error) {
 		if err != nil && !isFault {
 			return Record{}, fmt.Errorf("read %s: line %d: %w", s.name, line, err)
 		}
-		index := s.index
+		r := Record{Index: s.index, File: s.name, Line: line}
 		s.index++
-		if skip {
+		switch {
+		case skip:
 			continue
+		case isFault:
+			bad.spoil(&r)
+		default:
+			r.Data, r.Weight = slices.Clone(data), s.spec.Cost.of(data, size)
 		}
-		if isFault {
-			r := bad.spoiled(fmt.Sprintf("%s line %d", s.name, line))
-			r.Index = index
-			return r, nil
-		}
-		return Record{Index: index, Data: slices.Clone(data), Weight: s.spec.Cost.of(data, size)}, nil
+		return r, nil
 	}
 }
 
@@ -73,14 +73,14 @@ func (s *Source) nextFile() (Record, error) {
 		}
 		s.next++
 		if !utf8.ValidString(f.path) {
+			r := Record{Index: index, File: strconv.Quote(f.path)}
 			bad := fault{[]byte(f.path), "the name of the file is not UTF-8 text, so no worker could be told it: rename it"}
-			r := bad.spoiled(strconv.Quote(f.path))
-			r.Index = index
+			bad.spoil(&r)
 			return r, nil
 		}
 		data := append([]byte(`{"path":`), rawjson.Quote(f.path)...)
 		data = fmt.Appendf(data, `,"size":%d}`, f.stat.Size())
-		return Record{Index: index, Data: data, Weight: s.spec.Cost.of(data, f.stat.Size())}, nil
+		return Record{Index: index, Data: data, Weight: s.spec.Cost.of(data, f.stat.Size()), File: f.path}, nil
 	}
 	return Record{}, io.EOF
 }

@@ -18,10 +18,20 @@ type Record struct {
 	Index  int64   // its place in the whole input, from 0
 	Data   []byte  // its JSON, on one line
 	Weight float64 // known or presumed cost, in any unit; 0: not known
+	File   string  // that it is in, or is
+	Line   int64   // in the file, from 1; 0: it is the file
 
 	// Error says why the record cannot be given to a worker, and where it
 	// stands in the input. Data is then what could be read of it, as a string.
 	Error string
+}
+
+// Place is where a record stands in the input, for people.
+func (r *Record) Place() string {
+	if r.Line == 0 {
+		return r.File
+	}
+	return fmt.Sprintf("%s line %d", r.File, r.Line)
 }
 
 // Format is how the input holds its records.
@@ -98,12 +108,12 @@ type fault struct {
 
 func (f *fault) Error() string { return f.text }
 
-// spoiled turns what was found into a record with an error.
-func (f *fault) spoiled(place string) Record {
+// spoil turns a record into one with an error, and what was found of it.
+func (f *fault) spoil(r *Record) {
 	const keep = 4096
 	raw := f.raw
 	if len(raw) > keep {
 		raw = raw[:keep]
 	}
-	return Record{Data: rawjson.AppendQuote(nil, raw), Error: fmt.Sprintf("%s: %s", place, f.text)}
+	r.Data, r.Error = rawjson.AppendQuote(nil, raw), fmt.Sprintf("%s: %s", r.Place(), f.text)
 }
