@@ -23,6 +23,7 @@ def main():
     answer_file, seconds, library = sys.argv[1:4]
     signal.alarm(int(seconds))  # ends the process even if nobody is left to do it
     without_core_dump()
+    sys.dont_write_bytecode = True  # it would look as if something had been installed
     sys.path[:] = [entry for entry in sys.path if entry]  # not the current folder
     if not library:
         say(answer_file, interpreter())

@@ -51,7 +51,7 @@ func modules(t *testing.T, sources map[string]string) []string {
 			t.Fatal(err)
 		}
 	}
-	return append(os.Environ(), "PYTHONPATH="+folder, "PYTHONDONTWRITEBYTECODE=1")
+	return append(os.Environ(), "PYTHONPATH="+folder, "PYTHONDONTWRITEBYTECODE=") // as for most people
 }
 
 // The modules of one environment: nearly all are bad, and none hides another.

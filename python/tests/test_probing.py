@@ -31,7 +31,7 @@ class Probing(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         for name, text in LIBRARIES.items():
             pathlib.Path(folder.name, name + ".py").write_text(text)
-        patch = mock.patch.dict(os.environ, PYTHONPATH=folder.name)
+        patch = mock.patch.dict(os.environ, PYTHONPATH=folder.name, PYTHONDONTWRITEBYTECODE="")  # as for most people
         patch.start()
         self.addCleanup(patch.stop)
         self.folder = folder.name
