@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/health"
 )
 
 const twoFail = `
@@ -106,4 +107,35 @@ func TestDamagedStandingsAreNamed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("opening said %v", err)
 	}
+}
+
+// What cannot be written is written when there is room again.
+func TestStandingsAreWrittenInTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "later", "health.json")
+	synctest.Test(t, func(t *testing.T) {
+		s, err := openStandings(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var complaints []error
+		done := make(chan struct{})
+		go func() { defer close(done); s.run(ctx, func(err error) { complaints = append(complaints, err) }) }()
+		s.changed("GPU-a", health.Standing{Phase: health.Quarantined})
+		time.Sleep(time.Minute) // simulated
+		synctest.Wait()
+		if len(complaints) != 1 {
+			t.Errorf("complained %v, want once", complaints)
+		}
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(rewrite) // simulated
+		synctest.Wait()
+		if again, err := openStandings(path); err != nil || again.copy()["GPU-a"].Phase != health.Quarantined {
+			t.Errorf("written %+v, %v", again, err)
+		}
+		cancel()
+		<-done
+	})
 }

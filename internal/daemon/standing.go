@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/health"
 )
@@ -60,26 +61,36 @@ func (s *standings) changed(uuid string, now health.Standing) {
 	}
 }
 
-// run writes what changes until ctx ends, and what is left then.
+// rewrite is how long after a failure writing is tried again.
+const rewrite = 10 * time.Second
+
+// run writes what changes until ctx ends, and what is left then. What a full
+// disk does not take is tried again until it does, and complained of once.
 func (s *standings) run(ctx context.Context, complain func(error)) {
+	failed := false
 	write := func() {
 		text, err := json.Marshal(s.copy())
 		if err == nil {
 			err = writeWhole(s.path, text)
 		}
-		if err != nil {
-			complain(fmt.Errorf("write down which devices are in quarantine: %w", err))
+		if err != nil && !failed {
+			complain(fmt.Errorf("write down which devices are in quarantine, which is tried again: %w", err))
 		}
+		failed = err != nil
 	}
 	for s.path != "" {
+		var again <-chan time.Time
+		if failed {
+			again = time.After(rewrite)
+		}
 		select {
 		case <-s.dirty:
 			write()
+		case <-again:
+			write()
 		case <-ctx.Done():
-			select {
-			case <-s.dirty:
+			if failed || len(s.dirty) > 0 {
 				write()
-			default:
 			}
 			return
 		}
