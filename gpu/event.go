@@ -13,7 +13,12 @@ type Event struct {
 	Severity Severity  `json:"severity"`
 	GPU      string    `json:"gpu,omitempty" doc:"UUID of the device it is about."`
 	Lease    string    `json:"lease,omitempty" doc:"Allocation id of the lease it is about."`
+	User     string    `json:"user,omitempty" doc:"Whose lease, batch, plan or process it is about."`
 	Text     string    `json:"text" doc:"One sentence for people."`
+	// Public is the sentence for readers who are neither that user nor an
+	// administrator. It names no program, path or process. Empty: Text names
+	// none either.
+	Public string `json:"-"`
 	// Data holds the numbers behind the sentence.
 	Data map[string]any `json:"data,omitempty"`
 }
