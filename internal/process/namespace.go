@@ -1,0 +1,68 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// InNamespace translates a pid inside a PID namespace, such as a container's,
+// to the pid in this table. The namespace is given as /proc/PID/ns/pid reads,
+// "pid:[4026531836]". InNamespace returns an error that wraps ErrGone unless it
+// finds exactly one living process. It does not find processes whose namespace
+// this process may not read: only root reads those of every user.
+func (t Table) InNamespace(namespace string, pid int) (int, error) {
+	var found []int
+	for _, outer := range t.pids() {
+		if t.isInNamespace(outer, namespace, pid) {
+			found = append(found, outer)
+		}
+	}
+	if len(found) != 1 {
+		return 0, fmt.Errorf("find process %d of the PID namespace %q: %d processes match: %w", pid, namespace, len(found), ErrGone)
+	}
+	return found[0], nil
+}
+
+// isInNamespace reports whether a process of this table has the pid inner in
+// the namespace it runs in. It reads everything through one handle on the
+// folder of the process, so that all of it is about the same process even if
+// the pid is used again meanwhile.
+func (t Table) isInNamespace(outer int, namespace string, inner int) bool {
+	proc, err := os.OpenRoot(filepath.Join(t.root, strconv.Itoa(outer)))
+	if err != nil {
+		return false
+	}
+	defer proc.Close()
+	if link, err := proc.Readlink("ns/pid"); err != nil || link != namespace {
+		return false
+	}
+	status, err := proc.ReadFile("status")
+	if err != nil {
+		return false
+	}
+	pid, living := innermost(string(status))
+	return living && pid == inner
+}
+
+// innermost reads from a status file the pid that a process has in its own
+// namespace, and whether it lives: a zombie does not.
+func innermost(status string) (pid int, living bool) {
+	for line := range strings.Lines(status) {
+		key, rest, _ := strings.Cut(line, ":")
+		fields := strings.Fields(rest)
+		if len(fields) == 0 {
+			continue
+		}
+		switch key {
+		case "State":
+			living = fields[0] != "Z" && fields[0] != "X"
+		case "NSpid":
+			n, err := strconv.Atoi(fields[len(fields)-1])
+			return n, living && err == nil
+		}
+	}
+	return 0, false // a kernel without PID namespaces
+}
