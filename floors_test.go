@@ -19,11 +19,11 @@ const module = "github.com/berth-gpu/berth"
 // its place first.
 var floors = [][]string{
 	0: {"gpu", "internal/spelling"},
-	1: {"api", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/health", "internal/lease", "internal/pipeline", "internal/placement", "internal/thermal", "internal/wire"},
+	1: {"api", "internal/access", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/health", "internal/lease", "internal/pipeline", "internal/placement", "internal/thermal", "internal/wire"},
 	2: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/headstart", "internal/journal", "internal/process"},
 	3: {
 		"internal/batch", "internal/batches", "internal/events", "internal/history", "internal/hooks", "internal/ledger", "internal/monitor", "internal/watchdog", // keepers
-		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/launch", "internal/libprobe", "internal/mps", "internal/runner", // adapters
+		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/launch", "internal/libprobe", "internal/mps", "internal/peer", "internal/runner", // adapters
 	},
 	4: {"internal/cli", "internal/httpapi", "internal/promexport"},
 	5: {"internal/daemon"},

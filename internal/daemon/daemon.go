@@ -139,7 +139,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	streams, endStreams := context.WithCancel(ctx)
 	defer endStreams()
-	doors, err := openDoors(streams, c, d.handler)
+	doors, err := openDoors(streams, c, d.handler, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -24,23 +26,34 @@ type doors struct {
 	listeners []net.Listener
 }
 
+// guestLimits bounds how many connections there are, so that one user can take
+// neither the file descriptors of the daemon nor anybody else's turn. A program
+// needs one or two.
+var guestLimits = peer.Limits{User: 256, Unknown: 64, All: 1536, Admin: 512}
+
 // openDoors listens on the socket and, if configured, on TCP. Requests see a
 // context that ends with ctx, so that streams end when the daemon stops.
-func openDoors(ctx context.Context, c config.Daemon, h http.Handler) (*doors, error) {
+func openDoors(ctx context.Context, c config.Daemon, h http.Handler, names httpapi.Names, turnedAway func(peer.Peer)) (*doors, error) {
 	d := &doors{}
+	kernel, guests := peer.New(process.Proc()), peer.NewGuests(guestLimits, os.Geteuid())
+	keeper := httpapi.Doorkeeper{Kernel: kernel, Processes: process.Proc(), Names: names, Daemon: os.Geteuid()}
 	add := func(l net.Listener, h http.Handler) {
-		d.listeners = append(d.listeners, l)
+		d.listeners = append(d.listeners, &peer.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway})
 		d.servers = append(d.servers, &http.Server{
 			Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
+			// Until a request is read whole; how long it takes to answer is not
+			// limited, and streams may stay open.
+			ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
 			BaseContext: func(net.Listener) context.Context { return ctx },
-			ConnContext: httpapi.Identify(process.Proc()),
+			ConnContext: keeper.ConnContext(),
+			ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of what callers do wrong
 		})
 	}
 	socket, err := listenSocket(c.Socket)
 	if err != nil {
 		return nil, err
 	}
-	add(socket, h)
+	add(socket, httpapi.ForSocket(h, c.Token))
 	if c.Listen == "" {
 		return d, nil
 	}

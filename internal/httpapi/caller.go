@@ -3,73 +3,162 @@ package httpapi
 import (
 	"context"
 	"net"
+	"net/http"
 	"os"
+	"strconv"
+	"sync"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 )
+
+// Doorkeeper turns what the kernel says about a connection into a caller.
+type Doorkeeper struct {
+	Kernel    *peer.Kernel
+	Processes process.Table
+	Names     Names // of users; nil: their numbers
+	Daemon    int   // the user that the daemon runs as
+}
+
+// Names knows what users are called.
+type Names interface {
+	// Of is the name of a user, or the number if no name is found in time.
+	Of(uid int) string
+}
 
 // callerKey is where a connection's caller is kept in the context.
 type callerKey struct{}
 
-// Identify is for http.Server.ConnContext: it notes who is at the other end of
-// a Unix socket, as the kernel says, once for the whole connection.
-func Identify(processes process.Table) func(context.Context, net.Conn) context.Context {
-	boot, _ := processes.Boot() // without one, no lease can be bound to a process, and that is said then
+// ConnContext is for http.Server.ConnContext: it notes who is at the other end
+// of a *peer.Conn. It asks nobody: the server calls it before it accepts the
+// next connection. The user's name is looked up by the first request.
+func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Context {
+	boot, _ := d.Processes.Boot() // without one, no lease can be bound to a process, and that is said then
 	return func(ctx context.Context, c net.Conn) context.Context {
-		socket, ok := c.(*net.UnixConn)
+		known, ok := c.(*peer.Conn)
 		if !ok {
-			if over, tcp := endsOf(c); tcp {
-				ctx = context.WithValue(ctx, endsKey{}, over)
-			}
 			return ctx
 		}
-		peer, err := credentials(socket)
+		return context.WithValue(ctx, callerKey{}, d.caller(known.Peer, boot))
+	}
+}
+
+func (d Doorkeeper) caller(p peer.Peer, boot string) *caller {
+	c := &caller{}
+	c.resolve = sync.OnceValue(func() identity {
+		// Root in a container is not root, so it matters which process it is.
+		if p.Door == access.TCP && p.UID == gpu.Some(0) {
+			p = d.Kernel.Find(p)
+		}
+		return d.identity(p, boot)
+	})
+	c.locate = sync.OnceValue(func() peer.Peer {
+		c.resolve() // p is settled from here on
+		if p.Process == (process.ID{}) {
+			return d.Kernel.Find(p)
+		}
+		return p
+	})
+	return c
+}
+
+// caller is who makes the requests of one connection.
+type caller struct {
+	token   bool
+	resolve func() identity  // who it is; looked up once
+	locate  func() peer.Peer // which process it is and where, as far as that can be found out
+}
+
+// identity is who a caller is and what it may do.
+type identity struct {
+	lease.Actor
+	role access.Role
+}
+
+// identity names a peer. One who may only look is nobody in particular: uid 0
+// in a container is not the user root of this machine.
+func (d Doorkeeper) identity(p peer.Peer, boot string) identity {
+	role := access.Caller{Door: p.Door, UID: p.UID, Place: p.Place}.Role(d.Daemon)
+	if role < access.User {
+		return identity{Actor: nobody(), role: role}
+	}
+	uid := p.UID.Or(lease.NoUID)
+	h := lease.Holder{UID: uid, User: strconv.Itoa(uid)}
+	if d.Names != nil {
+		h.User = d.Names.Of(uid)
+	}
+	if p.Process != (process.ID{}) && p.Door == access.Socket {
+		h.PID, h.Start, h.Boot, h.Name = p.Process.PID, p.Process.Start, boot, p.Name
+	}
+	return identity{Actor: lease.Actor{Holder: h, Any: role == access.Admin}, role: role}
+}
+
+func nobody() lease.Actor {
+	return lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "unknown"}}
+}
+
+// identityOf is who makes a request. A request that came through no door of
+// ours is a stranger's.
+func identityOf(ctx context.Context) identity {
+	c, known := ctx.Value(callerKey{}).(*caller)
+	switch {
+	case !known:
+		return identity{Actor: nobody(), role: access.Stranger}
+	case c.token:
+		return identity{Actor: lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "token"}, Any: true}, role: access.Admin}
+	}
+	return c.resolve()
+}
+
+// callerOf is who makes a request, as the ledger takes it.
+func callerOf(ctx context.Context) lease.Actor { return identityOf(ctx).Actor }
+
+// withToken marks a request as made by somebody who showed the token. Where it
+// came from stays known.
+func withToken(ctx context.Context) context.Context {
+	c := &caller{token: true, locate: func() peer.Peer { return peer.Peer{} }}
+	if came, known := ctx.Value(callerKey{}).(*caller); known {
+		c.locate = came.locate
+	}
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// InProcess serves requests that come from this very process, which may do
+// everything.
+func InProcess(h http.Handler) http.Handler {
+	self := peer.Known(os.Geteuid())
+	c := &caller{
+		resolve: func() identity {
+			return identity{Actor: lease.Actor{Holder: lease.Holder{UID: os.Geteuid(), User: strconv.Itoa(os.Geteuid())}, Any: true}, role: access.Admin}
+		},
+		locate: func() peer.Peer { return self },
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+	})
+}
+
+// pidOf translates the number of a process that a caller wrote down. In a
+// container it means another process than here, so where the caller's PID
+// namespace is not known, the number means nothing.
+func pidOf(ctx context.Context, pid int) (int, error) {
+	var from peer.Peer
+	if c, known := ctx.Value(callerKey{}).(*caller); known {
+		from = c.locate()
+	}
+	switch {
+	case from.Place == access.Here:
+		return pid, nil
+	case from.Namespace != "":
+		here, err := process.Proc().InNamespace(from.Namespace, pid)
 		if err != nil {
-			return ctx
+			return 0, problem(http.StatusConflict, "process_gone", "There is no process %d in the PID namespace of the caller that the daemon can see. Let the process ask for its lease itself, over the Unix socket.", pid)
 		}
-		h := lease.Holder{UID: int(peer.Uid), User: process.UserName(int(peer.Uid))}
-		if id, err := processes.Identify(int(peer.Pid)); err == nil {
-			h.PID, h.Start, h.Boot, h.Name = id.PID, id.Start, boot, processes.Name(id.PID)
-		}
-		own := os.Geteuid()
-		return context.WithValue(ctx, callerKey{}, lease.Actor{Holder: h, Any: h.UID == 0 || h.UID == own})
+		return here, nil
 	}
-}
-
-func credentials(c *net.UnixConn) (*unix.Ucred, error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var peer *unix.Ucred
-	var failed error
-	if err := raw.Control(func(fd uintptr) {
-		peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return nil, err
-	}
-	return peer, failed
-}
-
-// callerOf is who makes a request. Over TCP nobody knows; whoever has the
-// token is trusted with everything, and without one all share a name.
-func callerOf(ctx context.Context) lease.Actor {
-	if a, known := knownCaller(ctx); known {
-		return a
-	}
-	return lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "tcp"}}
-}
-
-// knownCaller is who makes a request, if that is known.
-func knownCaller(ctx context.Context) (by lease.Actor, known bool) {
-	by, known = ctx.Value(callerKey{}).(lease.Actor)
-	return by, known
-}
-
-// withAdministrator marks a request as made by somebody who showed the token.
-func withAdministrator(ctx context.Context) context.Context {
-	return context.WithValue(ctx, callerKey{}, lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "token"}, Any: true})
+	return 0, problem(http.StatusForbidden, "process_not_known",
+		"The daemon cannot tell which process %d is: it does not know the PID namespace of the caller. Ask over the Unix socket, or let the process ask for its lease itself.", pid)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,12 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -41,12 +42,28 @@ func (d *door) socket(t *testing.T) string {
 	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: d, ConnContext: Identify(process.Proc())}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = server.Serve(l) }()
-	t.Cleanup(func() { _ = server.Close(); <-done })
+	d.serve(t, l, os.Geteuid())
 	return path
 }
+
+// serve serves a door for a daemon that runs as a user, and knows its callers.
+func (d *door) serve(t *testing.T, l net.Listener, daemon int) {
+	t.Helper()
+	keeper := Doorkeeper{Kernel: peer.New(process.Proc()), Processes: process.Proc(), Names: names{}, Daemon: daemon}
+	guests := peer.NewGuests(peer.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, daemon)
+	server := &http.Server{Handler: d.server, ConnContext: keeper.ConnContext()}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(&peer.Listener{Listener: l, Kernel: keeper.Kernel, Guests: guests})
+	}()
+	t.Cleanup(func() { _ = server.Close(); <-done })
+}
+
+// names calls everybody by a number.
+type names struct{}
+
+func (names) Of(uid int) string { return "user-" + strconv.Itoa(uid) }
 
 // over makes requests over one kind of connection.
 func over(t *testing.T, dial func() (net.Conn, error)) func(method, path, body string) (int, []byte) {
@@ -76,7 +93,7 @@ func over(t *testing.T, dial func() (net.Conn, error)) func(method, path, body s
 
 // as connects as another user. Credentials belong to a thread, and the kernel
 // notes those of the one that connects; the thread ends with the goroutine.
-func as(uid int, path string) (net.Conn, error) {
+func as(uid int, network, address string) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
 		err  error
@@ -87,7 +104,7 @@ func as(uid int, path string) (net.Conn, error) {
 		if unix.Gettid() == os.Getpid() {
 			// In /proc this thread stands for the whole process: another one does
 			// it, while this one is held.
-			conn, err := as(uid, path)
+			conn, err := as(uid, network, address)
 			runtime.UnlockOSThread()
 			results <- result{conn, err}
 			return
@@ -96,15 +113,8 @@ func as(uid int, path string) (net.Conn, error) {
 			results <- result{nil, failed}
 			return
 		}
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			results <- result{nil, err}
-			return
-		}
-		err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
-		file := os.NewFile(uintptr(fd), path)
-		conn, err2 := net.FileConn(file)
-		results <- result{conn, errors.Join(err, err2, file.Close())}
+		conn, err := net.Dial(network, address) // in this thread: the address needs no looking up
+		results <- result{conn, err}
 	}()
 	r := <-results
 	return r.conn, r.err
@@ -121,7 +131,7 @@ func TestLeaseHolderIsThePeer(t *testing.T) {
 	if err := json.Unmarshal(text, &l); err != nil || status != http.StatusCreated {
 		t.Fatalf("answer is %d: %s", status, text)
 	}
-	want := api.Holder{Name: "training", User: process.UserName(os.Getuid()), UID: gpu.Some(os.Getuid()), PID: os.Getpid()}
+	want := api.Holder{Name: "training", User: names{}.Of(os.Getuid()), UID: gpu.Some(os.Getuid()), PID: os.Getpid()}
 	if l.Holder != want || l.Binding != "process" {
 		t.Errorf("the holder is %+v, want %+v", l.Holder, want)
 	}
@@ -139,12 +149,12 @@ func TestOnlyTheHolderMayTouchALease(t *testing.T) {
 	path := d.socket(t)
 	const alice, bob = 64001, 64002
 	for _, who := range []int{alice, bob} {
-		call := over(t, func() (net.Conn, error) { return as(who, path) })
+		call := over(t, func() (net.Conn, error) { return as(who, "unix", path) })
 		if status, text := call("POST", "/api/gpu/memory/allocate", fmt.Sprintf(`{"allocation_id":"of-%d","memory_mb":10,"ttl_seconds":600}`, who)); status != http.StatusCreated {
 			t.Fatalf("answer is %d: %s", status, text)
 		}
 	}
-	asBob := over(t, func() (net.Conn, error) { return as(bob, path) })
+	asBob := over(t, func() (net.Conn, error) { return as(bob, "unix", path) })
 	id := fmt.Sprintf("of-%d", alice)
 	for _, test := range []struct{ method, path, body string }{
 		{"POST", "/api/gpu/memory/deallocate", `{"allocation_id":"` + id + `"}`},

@@ -22,8 +22,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// caller is somebody on the socket, known by user id.
-func caller(uid int) lease.Actor {
+// user is somebody on the socket, known by user id.
+func user(uid int) lease.Actor {
 	return lease.Actor{Holder: lease.Holder{UID: uid, User: fmt.Sprintf("user%d", uid)}}
 }
 
@@ -37,7 +37,7 @@ func (d *door) askAs(who lease.Actor, method, path, body string, headers ...stri
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	d.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+	d.ServeHTTP(w, r.WithContext(withActor(r.Context(), who)))
 	return w
 }
 
@@ -77,7 +77,7 @@ func TestLeaseBadInput(t *testing.T) {
 			"rations": {Service: lease.Service{Name: "rations", Quota: lease.Usage{Memory: 300}}},
 		},
 	})
-	mine, theirs := caller(1), caller(2)
+	mine, theirs := user(1), user(2)
 	expect(t, "the first lease", d.askAs(mine, "POST", "/api/gpu/memory/allocate", `{"allocation_id":"held","memory_mb":100}`), 201, "")
 	expect(t, "a lease of another user", d.askAs(theirs, "POST", "/api/gpu/memory/allocate", `{"allocation_id":"theirs","memory_mb":100,"ttl_seconds":600}`), 201, "")
 	expect(t, "of the service", d.askAs(mine, "POST", "/api/gpu/memory/allocate", `{"allocation_id":"ration","memory_mb":200,"service":"rations"}`), 201, "")

@@ -147,7 +147,11 @@ func (s *server) request(ctx context.Context, b api.LeaseRequest) (ledger.Reques
 	r.Note = s.learn(&b, r.Holder)
 	r.Place = placement.Request{GPUs: b.GPUs, Memory: b.Memory, Slots: b.Slots.Or(1), Where: where, Policy: policy}
 	if b.PID != 0 {
-		if r.Holder, err = s.Ledger.HolderOf(b.PID, caller, r.Holder); err != nil {
+		pid, err := pidOf(ctx, b.PID)
+		if err != nil {
+			return r, err
+		}
+		if r.Holder, err = s.Ledger.HolderOf(pid, caller, r.Holder); err != nil {
 			return r, refused(err)
 		}
 	}
@@ -224,7 +228,11 @@ type bindQuery struct {
 }
 
 func (s *server) bind(ctx context.Context, in *bindQuery) (*answer[api.Lease], error) {
-	bound, err := s.Ledger.Bind(ctx, in.ID, in.Body.Fence, in.Body.PID, callerOf(ctx))
+	pid, err := pidOf(ctx, in.Body.PID)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := s.Ledger.Bind(ctx, in.ID, in.Body.Fence, pid, callerOf(ctx))
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -290,8 +298,11 @@ func (s *server) adopt(ctx context.Context, in *body[api.Adopt]) (*answer[api.Le
 	if bad := (lease.FieldError{}); b.Service != "" && errors.As(lease.ValidService(b.Service), &bad) {
 		return nil, wrongFields(lease.FieldErrors{bad})
 	}
-	caller := callerOf(ctx)
-	holder, err := s.Ledger.HolderOf(b.PID, caller, lease.Holder{Service: b.Service})
+	pid, err := pidOf(ctx, b.PID)
+	if err != nil {
+		return nil, err
+	}
+	holder, err := s.Ledger.HolderOf(pid, callerOf(ctx), lease.Holder{Service: b.Service})
 	if err != nil {
 		return nil, refused(err)
 	}

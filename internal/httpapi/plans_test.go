@@ -55,7 +55,7 @@ func (d *door) asUserIn(ctx context.Context, t *testing.T, path, body string) *h
 	r := httptest.NewRequest("POST", path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	d.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, caller)))
+	d.ServeHTTP(w, r.WithContext(withActor(ctx, caller)))
 	return w
 }
 
@@ -82,7 +82,7 @@ func TestPlanSpreadsWells(t *testing.T) {
 	}
 	events, _ := d.events.Kept(0)
 	last := events[len(events)-1]
-	if last.Code != gpu.EventPlan || last.Text != "Planned pipelines: 6 runs, 4 side by side on GPUs, for tcp" {
+	if last.Code != gpu.EventPlan || last.Text != "Planned pipelines: 6 runs, 4 side by side on GPUs, for anyone" {
 		t.Errorf("the last event is %s: %s", last.Code, last.Text)
 	}
 }

@@ -127,8 +127,13 @@ func build(k Keepers) *server {
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
-	if answer, pattern := s.mux.Handler(r); pattern == "" {
+	answer, pattern := s.mux.Handler(r)
+	if pattern == "" {
 		notServed(s.mux, w, r, answer)
+		return
+	}
+	if refusal := mayUse(pattern, identityOf(r.Context()).role); refusal != nil {
+		writeProblem(w, refusal)
 		return
 	}
 	s.mux.ServeHTTP(w, r)

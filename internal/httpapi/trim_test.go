@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -29,7 +28,7 @@ func TestTrim(t *testing.T) {
 	} {
 		r := httptest.NewRequest("POST", "/api/leases/"+test.id+"/trim", nil)
 		if test.by != nil {
-			r = r.WithContext(context.WithValue(r.Context(), callerKey{}, *test.by))
+			r = r.WithContext(withActor(r.Context(), *test.by))
 		}
 		w := httptest.NewRecorder()
 		d.ServeHTTP(w, r)

@@ -15,7 +15,7 @@ import (
 // this process may not read: only root reads those of every user.
 func (t Table) InNamespace(namespace string, pid int) (int, error) {
 	var found []int
-	for _, outer := range t.pids() {
+	for _, outer := range t.PIDs() {
 		if t.isInNamespace(outer, namespace, pid) {
 			found = append(found, outer)
 		}

@@ -14,7 +14,7 @@ func (t Table) Openers(files []string) map[string][]int {
 		wanted[file] = true
 	}
 	found := map[string][]int{}
-	for _, pid := range t.pids() {
+	for _, pid := range t.PIDs() {
 		seen := map[string]bool{}
 		for _, file := range t.openFiles(pid) {
 			if wanted[file] && !seen[file] {

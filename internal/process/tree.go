@@ -18,7 +18,7 @@ func (t Table) Tree(roots []ID) []ID {
 		parent int
 	}
 	all := map[int]kin{}
-	for _, pid := range t.pids() {
+	for _, pid := range t.PIDs() {
 		if s, err := t.stat(pid); err == nil && s.state != 'Z' && s.state != 'X' {
 			all[pid] = kin{ID{PID: pid, Start: s.start}, s.parent}
 		}
@@ -45,8 +45,8 @@ func (t Table) Tree(roots []ID) []ID {
 	return tree
 }
 
-// pids lists the processes there are.
-func (t Table) pids() []int {
+// PIDs lists the processes there are.
+func (t Table) PIDs() []int {
 	dir, err := os.Open(t.root)
 	if err != nil {
 		return nil

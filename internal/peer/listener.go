@@ -1,0 +1,174 @@
+package peer
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// Limits bounds how many connections there are. What administrators have does
+// not count against anybody else, and the other way round.
+type Limits struct {
+	User    int // of one user
+	Unknown int // of all callers together whose user is not known
+	All     int // of all users together, administrators excepted
+	Admin   int // of all administrators together
+}
+
+// Guests counts the connections of one daemon, through all its doors.
+type Guests struct {
+	limits Limits
+	daemon int // the user that the daemon runs as
+
+	mu     sync.Mutex // guards what follows
+	byUser map[int]int
+	all    int
+	admins int
+}
+
+// NewGuests counts for a daemon that runs as a user.
+func NewGuests(l Limits, daemon int) *Guests {
+	return &Guests{limits: l, daemon: daemon, byUser: map[int]int{}}
+}
+
+// unknown stands for callers whose user is not known.
+const unknown = -1
+
+// enter lets a connection in, or reports that there are too many.
+func (g *Guests) enter(uid int, admin bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if admin {
+		if g.admins >= g.limits.Admin {
+			return false
+		}
+		g.admins++
+		return true
+	}
+	most := g.limits.User
+	if uid == unknown {
+		most = g.limits.Unknown
+	}
+	if g.byUser[uid] >= most || g.all >= g.limits.All {
+		return false
+	}
+	g.byUser[uid]++
+	g.all++
+	return true
+}
+
+func (g *Guests) leave(uid int, admin bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if admin {
+		g.admins--
+		return
+	}
+	g.all--
+	if g.byUser[uid]--; g.byUser[uid] == 0 {
+		delete(g.byUser, uid)
+	}
+}
+
+// Conn is a connection whose other end is known.
+type Conn struct {
+	net.Conn
+	Peer  Peer
+	leave func()
+	once  sync.Once
+
+	mu    sync.Mutex // guards limit
+	limit time.Time  // that somebody set for writing; zero: none
+}
+
+// Close closes the connection and makes room for another one.
+func (c *Conn) Close() error {
+	c.once.Do(c.leave)
+	return c.Conn.Close()
+}
+
+// SetDeadline sets both deadlines.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.mu.Lock()
+	c.limit = t
+	c.mu.Unlock()
+	return c.Conn.SetDeadline(t)
+}
+
+// SetWriteDeadline sets how long writes may take in all. Each takes no longer
+// than patience in any case.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	c.limit = t
+	c.mu.Unlock()
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// patience is how long a reader may leave an answer in its socket before it is
+// let go. What it does not read would be kept for it.
+const patience = 10 * time.Second
+
+func (c *Conn) Write(b []byte) (int, error) {
+	until := time.Now().Add(patience)
+	c.mu.Lock()
+	if !c.limit.IsZero() && c.limit.Before(until) {
+		until = c.limit
+	}
+	err := c.Conn.SetWriteDeadline(until)
+	c.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+// Listener identifies callers as they come in, and turns them away where there
+// are too many.
+type Listener struct {
+	net.Listener
+	Kernel *Kernel
+	Guests *Guests
+	// TurnedAway is called for each caller that was; it must not block.
+	TurnedAway func(Peer)
+}
+
+// Accept returns the next caller that there is room for, as a *Conn. Nothing
+// was read from it yet.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if c := l.admit(raw); c != nil {
+			return c, nil
+		}
+	}
+}
+
+func (l *Listener) admit(raw net.Conn) *Conn {
+	var p Peer
+	if socket, ok := raw.(*net.UnixConn); ok {
+		p = l.Kernel.Unix(socket)
+	} else {
+		p = l.Kernel.TCP(raw)
+	}
+	uid := p.UID.Or(unknown)
+	admin := access.Caller{Door: p.Door, UID: p.UID, Place: p.Place}.Role(l.Guests.daemon) == access.Admin
+	if !l.Guests.enter(uid, admin) {
+		_ = raw.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = raw.Write(busy) // as a courtesy; it may not get through
+		_ = raw.Close()
+		if l.TurnedAway != nil {
+			l.TurnedAway(p)
+		}
+		return nil
+	}
+	return &Conn{Conn: raw, Peer: p, leave: func() { l.Guests.leave(uid, admin) }}
+}
+
+// busy is the whole answer to a caller that is turned away.
+var busy = []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\nConnection: close\r\n\r\n" +
+	`{"type":"about:blank","title":"Service Unavailable","status":503,"code":"too_many_connections","detail":"You have too many connections to the daemon open. Close some, or use one for several requests."}` + "\n")

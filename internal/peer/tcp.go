@@ -1,0 +1,201 @@
+package peer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// TCP identifies the other end of a TCP connection within this machine: the
+// user whose socket it is. It is to be called when the connection is accepted,
+// before anything is read. Only an established socket says who has it: the
+// kernel lists one that is closing under uid 0.
+func (k *Kernel) TCP(c net.Conn) Peer {
+	p := Peer{Door: access.TCP}
+	local, err := netip.ParseAddrPort(c.LocalAddr().String())
+	remote, err2 := netip.ParseAddrPort(c.RemoteAddr().String())
+	if err != nil || err2 != nil || !remote.Addr().IsLoopback() && remote.Addr().Unmap() != local.Addr().Unmap() {
+		return p // of another machine, whose users mean nothing here
+	}
+	found, err := lookUp(remote, local)
+	if err != nil || found.state != established {
+		return p
+	}
+	p.UID, p.inode = k.user(found.uid), found.inode
+	return p
+}
+
+// Find finds the process of a TCP peer and where it lives. Exactly one process
+// of the same user may have the socket open; otherwise the process stays
+// unknown. It looks through all processes, so it is for callers who need it.
+func (k *Kernel) Find(p Peer) Peer {
+	uid, known := p.UID.Get()
+	if p.Door != access.TCP || p.inode == 0 || !known {
+		return p
+	}
+	target := fmt.Sprintf("socket:[%d]", p.inode)
+	var owner process.ID
+	for _, pid := range k.processes.PIDs() {
+		if theirs, err := k.processes.UID(pid); err != nil || theirs != uid || !k.hasOpen(pid, target) {
+			continue
+		}
+		id, err := k.processes.Identify(pid)
+		if err != nil || owner != (process.ID{}) {
+			return p // several have it, or one that has just ended
+		}
+		owner = id
+	}
+	if owner == (process.ID{}) {
+		return p
+	}
+	found := p
+	found.Process, found.Name = owner, k.processes.Name(owner.PID)
+	k.settle(&found)
+	// It is that process still if it still has the socket.
+	if again, err := k.processes.Identify(owner.PID); err != nil || again != owner || !k.hasOpen(owner.PID, target) {
+		return p
+	}
+	return found
+}
+
+// hasOpen reports whether a process has a file open that its links call target.
+func (k *Kernel) hasOpen(pid int, target string) bool {
+	folder := filepath.Join(k.root, strconv.Itoa(pid), "fd")
+	dir, err := os.Open(folder)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1) // what could be read is better than nothing
+	for _, name := range names {
+		if link, err := os.Readlink(filepath.Join(folder, name)); err == nil && link == target {
+			return true
+		}
+	}
+	return false
+}
+
+// established is the state of a connection that both ends have open, as the
+// kernel counts states.
+const established = 1
+
+// socket is what the kernel says about a TCP socket.
+type socket struct {
+	state byte
+	uid   uint32
+	inode uint32
+}
+
+// lookUp asks the kernel for the socket that is connected from one address to
+// another, and for no other.
+func lookUp(from, to netip.AddrPort) (socket, error) {
+	family := uint8(unix.AF_INET)
+	if from.Addr().Unmap().Is6() {
+		family = unix.AF_INET6
+	}
+	found, err := ask(question(family, from, to))
+	if errors.Is(err, unix.ENOENT) && family == unix.AF_INET {
+		// A program with a socket for both families may have called by IPv4.
+		return ask(question(unix.AF_INET6, from, to))
+	}
+	return found, err
+}
+
+// The layout of linux/inet_diag.h.
+const (
+	headerSize   = 16
+	questionSize = headerSize + 8 + 48
+	answerSize   = 4 + 48 + 20
+)
+
+// question is a request for exactly one socket.
+func question(family uint8, from, to netip.AddrPort) []byte {
+	b := make([]byte, questionSize)
+	native := binary.NativeEndian
+	native.PutUint32(b[0:], questionSize)
+	native.PutUint16(b[4:], unix.SOCK_DIAG_BY_FAMILY)
+	native.PutUint16(b[6:], unix.NLM_F_REQUEST)
+	b[16], b[17] = family, unix.IPPROTO_TCP
+	native.PutUint32(b[20:], 1<<established)
+	binary.BigEndian.PutUint16(b[24:], from.Port())
+	binary.BigEndian.PutUint16(b[26:], to.Port())
+	putAddress(b[28:44], family, from.Addr())
+	putAddress(b[44:60], family, to.Addr())
+	native.PutUint32(b[64:], ^uint32(0)) // whichever cookie it has
+	native.PutUint32(b[68:], ^uint32(0))
+	return b
+}
+
+func putAddress(b []byte, family uint8, a netip.Addr) {
+	if family == unix.AF_INET {
+		four := a.Unmap().As4()
+		copy(b, four[:])
+		return
+	}
+	sixteen := a.As16()
+	copy(b, sixteen[:])
+}
+
+// ask sends a question to the kernel, which answers at once.
+func ask(question []byte) (socket, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return socket{}, fmt.Errorf("ask the kernel whose connection it is: %w", err)
+	}
+	defer unix.Close(fd)
+	limit := unix.NsecToTimeval(int64(time.Second))
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
+		return socket{}, err
+	}
+	if err := unix.Sendto(fd, question, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return socket{}, fmt.Errorf("ask the kernel whose connection it is: %w", err)
+	}
+	answer := make([]byte, 8<<10)
+	for {
+		n, from, err := unix.Recvfrom(fd, answer, 0)
+		switch sender, netlink := from.(*unix.SockaddrNetlink); {
+		case err == unix.EINTR:
+		case err != nil:
+			return socket{}, fmt.Errorf("ask the kernel whose connection it is: %w", err)
+		case netlink && sender.Pid == 0: // the kernel; anybody may write to a netlink socket
+			return readAnswer(answer[:n])
+		}
+	}
+}
+
+var errShort = errors.New("the kernel's answer about a connection is too short")
+
+func readAnswer(b []byte) (socket, error) {
+	native := binary.NativeEndian
+	if len(b) < headerSize+4 {
+		return socket{}, errShort
+	}
+	kind, body := native.Uint16(b[4:]), b[headerSize:]
+	if kind == unix.NLMSG_ERROR {
+		if code := int32(native.Uint32(body)); code < 0 {
+			return socket{}, unix.Errno(-code)
+		}
+	}
+	if kind != unix.SOCK_DIAG_BY_FAMILY || len(body) < answerSize {
+		return socket{}, errShort
+	}
+	return socket{state: body[1], uid: native.Uint32(body[64:]), inode: native.Uint32(body[68:])}, nil
+}
+
+// Known is the peer of a connection whose user is known already, for doors that
+// have no socket.
+func Known(uid int) Peer {
+	return Peer{Door: access.Socket, UID: gpu.Some(uid), Place: access.Here}
+}

@@ -1,0 +1,66 @@
+package peer
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// Unix identifies the other end of a Unix socket: the user and the process that
+// connected. Where the process is gone by now, or another one may have its
+// number, only the user is known.
+func (k *Kernel) Unix(c *net.UnixConn) Peer {
+	p := Peer{Door: access.Socket}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return p
+	}
+	_ = raw.Control(func(fd uintptr) { k.credentials(int(fd), &p) }) // an error leaves p as it is: unknown
+	return p
+}
+
+func (k *Kernel) credentials(fd int, p *Peer) {
+	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return
+	}
+	p.UID = k.user(peer.Uid)
+	if peer.Pid <= 0 { // it is outside of the PID namespace of the daemon
+		return
+	}
+	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+	pinned := err == nil
+	if pinned {
+		defer unix.Close(pidfd)
+	} else if err != unix.ENOPROTOOPT { // a kernel before 6.5 has no such option
+		return
+	}
+	before, err := k.processes.Identify(int(peer.Pid))
+	if err != nil {
+		return
+	}
+	found := *p
+	found.Process, found.Name = before, k.processes.Name(before.PID)
+	k.settle(&found)
+	// What was read is about the process that connected, if that still has its
+	// number: a pidfd is told of its end, and without one the start time is
+	// read again.
+	if pinned && ended(pidfd) {
+		return
+	}
+	if after, err := k.processes.Identify(before.PID); err == nil && after == before {
+		*p = found
+	}
+}
+
+// ended asks a pidfd, without waiting, whether its process has ended.
+func ended(pidfd int) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+		if err != unix.EINTR {
+			return err != nil || n > 0
+		}
+	}
+}
