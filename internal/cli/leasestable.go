@@ -122,7 +122,10 @@ func until(l api.Lease, now time.Time) string {
 	case l.Expires != nil:
 		return "in " + span(l.Expires.Sub(now))
 	case l.Binding == "process":
-		return "pid " + strconv.Itoa(cmp.Or(l.Heir, l.Holder.PID))
+		if pid := cmp.Or(l.Heir, l.Holder.PID); pid != 0 {
+			return "pid " + strconv.Itoa(pid)
+		}
+		return "process"
 	}
 	return "release"
 }

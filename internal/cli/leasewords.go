@@ -75,6 +75,9 @@ func end(l api.Lease, zone *time.Location) string {
 	case l.Expires != nil:
 		return l.Expires.In(zone).Format(time.DateTime) + " unless it is renewed"
 	case l.Binding == "process":
+		if l.Holder.PID == 0 {
+			return "its process ends" // another user's, which the daemon does not show
+		}
 		return fmt.Sprintf("process %d ends", l.Holder.PID)
 	}
 	return "it is released"

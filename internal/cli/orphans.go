@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"strconv"
-
 	"github.com/berth-gpu/berth/api"
 )
 
@@ -27,7 +25,7 @@ func (s *strayList) lines(to screen, _ bool) []string {
 			if m, known := p.Memory.Get(); known {
 				memory = m.String()
 			}
-			t.add(s.gpus.cell(p.GPU), cell{text: strconv.Itoa(p.PID)}, cell{text: clean(p.Name)}, cell{text: clean(p.User)}, cell{text: memory}, cell{text: clean(p.Lease)})
+			t.add(s.gpus.cell(p.GPU), cell{text: pidText(p.PID)}, cell{text: clean(p.Name)}, cell{text: clean(p.User)}, cell{text: memory}, cell{text: clean(p.Lease)})
 		}
 	}
 	summary := plural(len(s.Orphans), "orphan") + ", " + plural(len(s.Foreign), "other") + " that never had a lease"

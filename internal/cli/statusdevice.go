@@ -137,6 +137,15 @@ func join(parts ...string) string {
 	return strings.Join(there, ", ")
 }
 
+// pidText is the number of a process; a dash for one of another user, which the
+// daemon does not show.
+func pidText(pid int) string {
+	if pid == 0 {
+		return "-"
+	}
+	return strconv.Itoa(pid)
+}
+
 func processTable(sample *gpu.Sample) *table {
 	t := &table{columns: []column{
 		{title: "PID", right: true}, {title: "KIND"}, {title: "MEMORY", right: true},
@@ -150,8 +159,11 @@ func processTable(sample *gpu.Sample) *table {
 		if v, ok := sample.ProcessUtilization[p.PID]; ok {
 			load = fmt.Sprintf("%.0f%%", float64(v))
 		}
-		t.add(cell{text: strconv.Itoa(p.PID)}, cell{text: string(p.Kind)}, cell{text: memory},
-			cell{text: load}, cell{text: clean(p.Name)})
+		name := clean(p.Name)
+		if p.PID == 0 {
+			name = "another user's"
+		}
+		t.add(cell{text: pidText(p.PID)}, cell{text: string(p.Kind)}, cell{text: memory}, cell{text: load}, cell{text: name})
 	}
 	return t
 }

@@ -20,8 +20,12 @@ func (s *server) registerBatches() {
 	huma.Register(s.api, put, s.reportBatch)
 }
 
-func (s *server) batches(context.Context, *struct{}) (*answer[api.Batches], error) {
-	return ok(api.Batches{Batches: s.Batches.List()})
+func (s *server) batches(ctx context.Context, _ *struct{}) (*answer[api.Batches], error) {
+	list, sight := s.Batches.List(), sightOf(ctx)
+	for i, b := range list {
+		list[i] = sight.batch(b)
+	}
+	return ok(api.Batches{Batches: list})
 }
 
 type batchReport struct {

@@ -64,15 +64,15 @@ func (s *server) find(ref string) (monitor.Reading, error) {
 	return monitor.Reading{}, p
 }
 
-func (s *server) status(_ context.Context, in *Which) (*answer[api.Status], error) {
+func (s *server) status(ctx context.Context, in *Which) (*answer[api.Status], error) {
 	r, err := s.find(in.GPU)
 	if err != nil {
 		return nil, err
 	}
-	return ok(s.statusOf(r))
+	return ok(s.statusOf(r, sightOf(ctx)))
 }
 
-func (s *server) statusOf(r monitor.Reading) api.Status {
+func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
 	status := api.Status{
 		Device: r.Device, State: r.State, Since: r.Since, Reason: r.Reason,
 		Multiplier: r.State.Multiplier(), Health: r.Health,
@@ -81,7 +81,8 @@ func (s *server) statusOf(r monitor.Reading) api.Status {
 	status.Slots = api.Slots{Active: sum.Active, Capacity: sum.MaxSlots, Usable: sum.Usable}
 	status.Trust = trustOf(r.Standing, sum.MaxSlots)
 	if r.Sampled {
-		status.Sample = &r.Sample
+		seen := by.sample(r.Sample, map[int]bool{})
+		status.Sample = &seen
 	}
 	return status
 }
@@ -99,14 +100,14 @@ func trustOf(s health.Standing, slots int) *api.Trust {
 	return t
 }
 
-func (s *server) statusAll(context.Context, *struct{}) (*answer[api.StatusAll], error) {
-	readings := s.Monitor.Readings()
+func (s *server) statusAll(ctx context.Context, _ *struct{}) (*answer[api.StatusAll], error) {
+	readings, sight := s.Monitor.Readings(), sightOf(ctx)
 	all := api.StatusAll{
 		Host: s.Host, Version: s.Version, Monitoring: s.Monitor.Running(), Note: s.Note(),
 		GPUs: make([]api.Status, len(readings)),
 	}
 	for i, r := range readings {
-		all.GPUs[i] = s.statusOf(r)
+		all.GPUs[i] = s.statusOf(r, sight)
 	}
 	all.Utilization = utilization(all.GPUs)
 	return ok(all)
@@ -136,7 +137,7 @@ type whichOrAll struct {
 	GPU string `query:"gpu" doc:"Index or UUID of the device. Default: all of them." maxLength:"128"`
 }
 
-func (s *server) samples(_ context.Context, in *whichOrAll) (*answer[api.Samples], error) {
+func (s *server) samples(ctx context.Context, in *whichOrAll) (*answer[api.Samples], error) {
 	readings := s.Monitor.Readings()
 	if in.GPU != "" {
 		r, err := s.find(in.GPU)
@@ -146,9 +147,10 @@ func (s *server) samples(_ context.Context, in *whichOrAll) (*answer[api.Samples
 		readings = []monitor.Reading{r}
 	}
 	found := api.Samples{Samples: []gpu.Sample{}}
+	sight, mine := sightOf(ctx), map[int]bool{}
 	for _, r := range readings {
 		if r.Sampled {
-			found.Samples = append(found.Samples, r.Sample)
+			found.Samples = append(found.Samples, sight.sample(r.Sample, mine))
 		}
 	}
 	return ok(found)
@@ -160,7 +162,7 @@ type historyQuery struct {
 	Limit int    `query:"limit" doc:"At most so many, the newest. Default: all that are kept (history_size)." minimum:"1" maximum:"100000"`
 }
 
-func (s *server) history(_ context.Context, in *historyQuery) (*answer[api.Samples], error) {
+func (s *server) history(ctx context.Context, in *historyQuery) (*answer[api.Samples], error) {
 	r, err := s.find(in.GPU)
 	if err != nil {
 		return nil, err
@@ -170,10 +172,12 @@ func (s *server) history(_ context.Context, in *historyQuery) (*answer[api.Sampl
 		return nil, err
 	}
 	samples := s.Monitor.History(r.Device.UUID, since, in.Limit)
-	if samples == nil {
-		samples = []gpu.Sample{}
+	sight, mine := sightOf(ctx), map[int]bool{}
+	seen := make([]gpu.Sample, len(samples))
+	for i, sample := range samples {
+		seen[i] = sight.sample(sample, mine)
 	}
-	return ok(api.Samples{Samples: samples})
+	return ok(api.Samples{Samples: seen})
 }
 
 // moment reads a time, or how long before now it was.

@@ -41,6 +41,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem(http.StatusUnprocessableEntity, "invalid_request", "%v", err))
 		return
 	}
+	sight := sightOf(r.Context())
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	out := &eventWriter{w: w, control: http.NewResponseController(w)}
@@ -50,7 +51,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	for out.err == nil {
 		found, more := s.Events.Kept(after)
 		for _, e := range found {
-			out.event(e)
+			out.event(sight.event(e))
 			after = e.ID
 		}
 		out.flush()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answ
 	if err != nil {
 		return nil, asID(refused(err))
 	}
-	out := explanationOf(e)
+	out := explanationOf(e, sightOf(ctx))
 	if e.Grant != nil {
 		would := s.equipped(e.Grant)
 		out.Grant = &would
@@ -30,9 +31,9 @@ func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answ
 	return ok(out)
 }
 
-func (s *server) explainWaiting(_ context.Context, in *named) (*answer[api.Explanation], error) {
+func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Explanation], error) {
 	if e, _, waits := s.Ledger.ExplainWaiting(in.ID); waits {
-		return ok(explanationOf(e))
+		return ok(explanationOf(e, sightOf(ctx)))
 	}
 	if held, standing := s.Ledger.Find(in.ID); standing {
 		return ok(api.Explanation{
@@ -43,7 +44,7 @@ func (s *server) explainWaiting(_ context.Context, in *named) (*answer[api.Expla
 	return nil, problem(http.StatusNotFound, "unknown_allocation", "Nothing with the id %q waits or is held. To ask about a request without making it, POST it to /api/leases/explain.", in.ID)
 }
 
-func explanationOf(e ledger.Explanation) api.Explanation {
+func explanationOf(e ledger.Explanation, by sight) api.Explanation {
 	out := api.Explanation{
 		Fits: e.Refusal == nil && e.Quota == nil, Possible: true, Position: e.Position, Devices: []api.Obstacle{},
 		LargestNow: e.LargestNow, LargestEver: e.LargestEver,
@@ -59,7 +60,7 @@ func explanationOf(e ledger.Explanation) api.Explanation {
 		out.Possible, out.Hint = e.Refusal.Ever, e.Refusal.Hint
 		sentences = append(sentences, upperFirst(e.Refusal.Error())+".")
 		for _, r := range e.Refusal.Reasons {
-			out.Devices = append(out.Devices, obstacleOf(r, e))
+			out.Devices = append(out.Devices, obstacleOf(r, e, by))
 		}
 	}
 	if e.Position > 0 {
@@ -73,11 +74,18 @@ func explanationOf(e ledger.Explanation) api.Explanation {
 }
 
 // obstacleOf is what stands in the way on a device, and who is there.
-func obstacleOf(r placement.Reason, e ledger.Explanation) api.Obstacle {
-	o := api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text, Holders: holdersOf(e.Holdings[r.GPU])}
+func obstacleOf(r placement.Reason, e ledger.Explanation, by sight) api.Obstacle {
+	o := api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text, Holders: holdersOf(e.Holdings[r.GPU], by)}
 	if used, any := e.Foreign[r.GPU]; any && r.Code == placement.NoMemory {
-		o.Foreign, o.ForeignPIDs = used.Memory, used.PIDs
-		o.Text += "; " + used.Memory.Exact() + " of it is used under no lease, by " + processes(used.PIDs)
+		o.Foreign = used.Memory
+		who := plural(len(used.PIDs), "process")
+		if len(used.PIDs) > 1 {
+			who = fmt.Sprintf("%d processes", len(used.PIDs))
+		}
+		if by.all() || !slices.ContainsFunc(used.PIDs, func(pid int) bool { return !by.runs(pid) }) {
+			o.ForeignPIDs, who = used.PIDs, processes(used.PIDs)
+		}
+		o.Text += "; " + used.Memory.Exact() + " of it is used under no lease, by " + who
 	}
 	return o
 }
@@ -99,10 +107,10 @@ func processes(pids []int) string {
 	return text
 }
 
-func holdersOf(all []lease.Holding) []api.HolderUntil {
+func holdersOf(all []lease.Holding, by sight) []api.HolderUntil {
 	var out []api.HolderUntil
 	for _, h := range all {
-		u := api.HolderUntil{Lease: h.Lease.ID, Holder: holderOf(h.Lease.Holder), Memory: max(h.Part.Memory, h.Measured), Slots: h.Part.Slots}
+		u := api.HolderUntil{Lease: h.Lease.ID, Holder: by.holder(h.Lease.Holder), Memory: max(h.Part.Memory, h.Measured), Slots: h.Part.Slots}
 		if !h.Lease.Expires.IsZero() {
 			u.Until = &h.Lease.Expires
 		}

@@ -239,39 +239,43 @@ func (s *server) bind(ctx context.Context, in *bindQuery) (*answer[api.Lease], e
 	return ok(leaseOf(ledger.Held{Lease: bound}))
 }
 
-func (s *server) leases(context.Context, *struct{}) (*answer[api.Leases], error) {
-	view := s.Ledger.View()
+func (s *server) leases(ctx context.Context, _ *struct{}) (*answer[api.Leases], error) {
+	view, sight := s.Ledger.View(), sightOf(ctx)
 	all := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
 	for _, held := range view.Leases {
-		all.Leases = append(all.Leases, leaseOf(held))
+		all.Leases = append(all.Leases, sight.lease(held))
 	}
 	for i, r := range view.Waiting {
-		all.Waiting = append(all.Waiting, waitingOf(r, i+1))
+		all.Waiting = append(all.Waiting, sight.waiting(r, i+1))
 	}
 	return ok(all)
 }
 
-func (s *server) lease(_ context.Context, in *named) (*answer[api.Lease], error) {
+func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], error) {
+	sight := sightOf(ctx)
 	held, found := s.Ledger.Find(in.ID)
 	if !found {
 		if r, position, waits := s.Ledger.FindWaiting(in.ID); waits {
-			return ok(asked(r, position))
+			return ok(asked(r, sight.waiting(r, position)))
 		}
 		held, found = s.Ledger.Find(in.ID) // it may have been granted between the two looks
 	}
 	if !found {
 		return nil, refused(lease.ErrUnknown)
 	}
-	return ok(leaseOf(held))
+	return ok(sight.lease(held))
 }
 
 // asked is a request in the queue in the form of a lease.
-func asked(r *lease.Request, position int) api.Lease {
-	w := waitingOf(r, position)
-	return api.Lease{
+func asked(r *lease.Request, w api.Waiting) api.Lease {
+	l := api.Lease{
 		ID: r.ID, State: "waiting", Holder: w.Holder, Binding: string(r.Binding), TTL: r.TTL.Seconds(),
-		Parts: []api.LeasePart{}, Priority: r.Priority, EnforcedBy: "none", Note: r.Note, Waiting: &w,
+		Parts: []api.LeasePart{}, Priority: r.Priority, EnforcedBy: "none", Waiting: &w,
 	}
+	if w.Holder == holderOf(r.Holder) { // the caller sees it whole
+		l.Note = r.Note
+	}
+	return l
 }
 
 // waitingOf is a request in the queue as it travels.

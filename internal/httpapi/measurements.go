@@ -29,11 +29,13 @@ type measurementQuery struct {
 	User string `query:"user" maxLength:"128" doc:"Only those of this user."`
 }
 
-func (s *server) measurements(_ context.Context, in *measurementQuery) (*answer[api.Measurements], error) {
+// measurements lists what the caller's own runs used; administrators see
+// everybody's.
+func (s *server) measurements(ctx context.Context, in *measurementQuery) (*answer[api.Measurements], error) {
 	all := api.Measurements{Measurements: []api.Measured{}}
-	most := s.mostEver()
+	most, sight := s.mostEver(), sightOf(ctx)
 	for _, e := range s.History.All() {
-		if in.Name != "" && e.Name != in.Name || in.User != "" && e.User != in.User {
+		if !sight.named(e.User) || in.Name != "" && e.Name != in.Name || in.User != "" && e.User != in.User {
 			continue
 		}
 		all.Measurements = append(all.Measurements, api.Measured{

@@ -21,7 +21,8 @@ func (s *server) registerOrphans() {
 	}, s.orphans)
 }
 
-func (s *server) orphans(context.Context, *struct{}) (*answer[api.Strays], error) {
+func (s *server) orphans(ctx context.Context, _ *struct{}) (*answer[api.Strays], error) {
+	sight := sightOf(ctx)
 	strays := api.Strays{Orphans: []api.Stray{}, Foreign: []api.Stray{}}
 	listed := map[string]map[int]bool{}
 	readings := s.Monitor.Readings()
@@ -36,13 +37,15 @@ func (s *server) orphans(context.Context, *struct{}) (*answer[api.Strays], error
 			}
 			stray := api.Stray{GPU: uuid, PID: pid, Name: p.Name, User: strayUser(pid), Memory: gpu.Some(p.Memory), Lease: p.Ended}
 			if p.Ended != "" {
-				strays.Orphans = append(strays.Orphans, stray)
+				strays.Orphans = append(strays.Orphans, sight.stray(stray))
 			} else {
-				strays.Foreign = append(strays.Foreign, stray)
+				strays.Foreign = append(strays.Foreign, sight.stray(stray))
 			}
 		}
 	}
-	strays.Orphans = append(strays.Orphans, s.openers(readings, listed)...)
+	for _, stray := range s.openers(readings, listed) {
+		strays.Orphans = append(strays.Orphans, sight.stray(stray))
+	}
 	return ok(strays)
 }
 

@@ -6,6 +6,8 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -35,8 +37,17 @@ func (s *server) config(context.Context, *struct{}) (*answer[api.GPUConfig], err
 	return ok(s.Settings.GPU())
 }
 
-func (s *server) sources(context.Context, *struct{}) (*answer[api.ConfigFields], error) {
-	return ok(api.ConfigFields{Fields: s.Settings.Fields()})
+// sources lists every setting. What hooks run is for administrators.
+func (s *server) sources(ctx context.Context, _ *struct{}) (*answer[api.ConfigFields], error) {
+	fields := slices.Clone(s.Settings.Fields())
+	if !sightOf(ctx).all() {
+		for i, f := range fields {
+			if strings.HasPrefix(f.Field, "hooks.") {
+				fields[i].Value = "not shown"
+			}
+		}
+	}
+	return ok(api.ConfigFields{Fields: fields})
 }
 
 // configChange takes the body as it came, because what is absent and what is

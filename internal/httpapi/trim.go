@@ -36,7 +36,7 @@ func (s *server) trim(ctx context.Context, in *named) (*answer[api.Lease], error
 		return nil, refused(fmt.Errorf("trim %s: %w", in.ID, lease.ErrNotYours))
 	}
 	s.Publish(gpu.Event{
-		Time: time.Now(), Code: gpu.EventReclaim, Severity: gpu.Note, Lease: held.ID,
+		Time: time.Now(), Code: gpu.EventReclaim, Severity: gpu.Note, Lease: held.ID, User: held.Holder.User,
 		Text: held.ID + " is asked to give back memory that its libraries keep for later", Data: map[string]any{"pid": held.Holder.PID},
 	})
 	return ok(leaseOf(held))

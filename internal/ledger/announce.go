@@ -26,8 +26,9 @@ func (l *Ledger) announce(e *lease.Effect) {
 		return
 	}
 	total := held.Total()
+	text, public := sentence(e, held, verb)
 	event := gpu.Event{
-		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, Text: sentence(e, held, verb),
+		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, Text: text, Public: public,
 		Data: map[string]any{"fence": held.Fence, "memory_mb": int64(total.Memory), "slots": total.Slots},
 	}
 	if e.Kind != lease.Granted {
@@ -39,10 +40,22 @@ func (l *Ledger) announce(e *lease.Effect) {
 	l.hooks.Event(event)
 }
 
-// sentence says what happened to a lease. It is on the way of every grant, so
-// it is put together in one piece.
-func sentence(e *lease.Effect, held *lease.Lease, verb string) string {
-	text := append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
+// sentence says what happened to a lease, and the same for everybody if it names
+// the program. It is on the way of every grant, so it is put together in one
+// piece.
+func sentence(e *lease.Effect, held *lease.Lease, verb string) (text, public string) {
+	whole, upTo := words(e, held, verb)
+	text = string(whole)
+	if upTo < len(whole) {
+		public = text[:upTo]
+	}
+	return text, public
+}
+
+// words are the sentence, with the name of the program at the end; upTo is where
+// that begins.
+func words(e *lease.Effect, held *lease.Lease, verb string) (text []byte, upTo int) {
+	text = append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
 	if e.Kind == lease.Granted {
 		text = append(append(text, ' '), amount(held)...)
 		text = append(text, " on "...)
@@ -55,7 +68,11 @@ func sentence(e *lease.Effect, held *lease.Lease, verb string) string {
 	if e.Why != "" {
 		text = append(append(text, ": "...), e.Why...)
 	}
-	return string(text)
+	upTo = len(text)
+	if e.Kind == lease.Granted && held.Holder.Name != "" {
+		text = append(append(append(text, " ("...), held.Holder.Name...), ')')
+	}
+	return text, upTo
 }
 
 func (l *Ledger) announceRequest(e *lease.Effect) {
@@ -106,7 +123,7 @@ func amount(l *lease.Lease) string {
 // appendHolder says for whom, in a word or two.
 func appendHolder(text []byte, h lease.Holder) []byte {
 	said := 0
-	for _, word := range [...]string{h.Service, h.Name, h.User} {
+	for _, word := range [...]string{h.Service, h.User} {
 		if word != "" {
 			text = append(text, separator(said, " for ", ", ")...)
 			text = append(text, word...)

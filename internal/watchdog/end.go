@@ -165,7 +165,8 @@ func (w *Watchdog) complain(id string, left []process.ID) {
 	}
 	w.event(gpu.Event{
 		Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Serious, Lease: id,
-		Text: fmt.Sprintf("Processes of %s could not be ended: %s%s", id, strings.Join(pids, ", "), w.whyLeft(left)),
+		Text:   fmt.Sprintf("Processes of %s could not be ended: %s%s", id, strings.Join(pids, ", "), w.whyLeft(left)),
+		Public: fmt.Sprintf("Processes of %s could not be ended", id),
 	})
 }
 

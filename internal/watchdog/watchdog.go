@@ -10,6 +10,7 @@ package watchdog
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -231,10 +232,19 @@ func (s Stranger) String() string {
 	return text + ")"
 }
 
-// event is something about a process under no lease.
+// unnamed is what people read who may not see which process it is.
+func (s Stranger) unnamed() string {
+	if s.User == "" {
+		return "A process"
+	}
+	return "A process of " + s.User
+}
+
+// event is something about a process under no lease; text begins with it.
 func (s Stranger) event(uuid string, now time.Time, severity gpu.Severity, text string) gpu.Event {
 	return gpu.Event{
-		Time: now, Code: gpu.EventForeignUse, Severity: severity, GPU: uuid, Lease: s.Ended, Text: text,
-		Data: map[string]any{"pid": s.PID, "name": s.Name, "user": s.User, "memory_mb": int64(s.Memory), "orphan": s.Ended != ""},
+		Time: now, Code: gpu.EventForeignUse, Severity: severity, GPU: uuid, Lease: s.Ended, User: s.User, Text: text,
+		Public: s.unnamed() + strings.TrimPrefix(text, s.String()),
+		Data:   map[string]any{"pid": s.PID, "name": s.Name, "user": s.User, "memory_mb": int64(s.Memory), "orphan": s.Ended != ""},
 	}
 }

@@ -1,0 +1,148 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// sight is what a caller may see of what belongs to others. Administrators see
+// everything, and everybody sees their own things whole. Of others, users see
+// who holds how much where and since when; programs, paths and processes stay
+// hidden. A caller who is not known does not even see names of users.
+type sight struct{ identity }
+
+func sightOf(ctx context.Context) sight { return sight{identityOf(ctx)} }
+
+func (s sight) all() bool { return s.role == access.Admin }
+
+// owns reports whether something that a holder has may be seen whole.
+func (s sight) owns(h lease.Holder) bool {
+	return s.all() || s.role >= access.User && s.Same(h)
+}
+
+// named reports whether something of the user with that name may be seen whole.
+func (s sight) named(user string) bool {
+	return s.all() || s.role >= access.User && s.UID != lease.NoUID && user != "" && user == s.User
+}
+
+// anotherUser stands for a name that a caller may not see.
+const anotherUser = "another user"
+
+// user is the name of a user.
+func (s sight) user(name string) string {
+	if s.role < access.User && name != "" {
+		return anotherUser
+	}
+	return name
+}
+
+func (s sight) holder(h lease.Holder) api.Holder {
+	out := holderOf(h)
+	if s.owns(h) {
+		return out
+	}
+	out.Name, out.PID = "", 0
+	if s.role < access.User {
+		out = api.Holder{User: anotherUser}
+	}
+	return out
+}
+
+// lease is a lease as this caller sees it.
+func (s sight) lease(h ledger.Held) api.Lease {
+	l := leaseOf(h)
+	if !s.owns(h.Holder) {
+		l.Holder, l.Note, l.Heir = s.holder(h.Holder), "", 0
+	}
+	return l
+}
+
+func (s sight) waiting(r *lease.Request, position int) api.Waiting {
+	w := waitingOf(r, position)
+	w.Holder = s.holder(r.Holder)
+	return w
+}
+
+// sample is a sample without the processes of others, of which only the memory
+// is left.
+func (s sight) sample(sample gpu.Sample, mine map[int]bool) gpu.Sample {
+	if s.all() || len(sample.Processes) == 0 && len(sample.ProcessUtilization) == 0 {
+		return sample
+	}
+	own := func(pid int) bool {
+		known, looked := mine[pid]
+		if !looked {
+			known = s.runs(pid)
+			mine[pid] = known
+		}
+		return known
+	}
+	sample.Processes = slices.Clone(sample.Processes)
+	for i, p := range sample.Processes {
+		if !own(p.PID) {
+			sample.Processes[i].PID, sample.Processes[i].Name = 0, ""
+		}
+	}
+	sample.ProcessUtilization = maps.Clone(sample.ProcessUtilization)
+	maps.DeleteFunc(sample.ProcessUtilization, func(pid int, _ gpu.Percent) bool { return !own(pid) })
+	return sample
+}
+
+// runs reports whether a process is the caller's.
+func (s sight) runs(pid int) bool {
+	if s.role < access.User || s.UID == lease.NoUID {
+		return false
+	}
+	uid, err := process.Proc().UID(pid)
+	return err == nil && uid == s.UID
+}
+
+// stray is a process under no lease as this caller sees it.
+func (s sight) stray(p api.Stray) api.Stray {
+	if !s.named(p.User) {
+		p.PID, p.Name, p.User = 0, "", s.user(p.User)
+	}
+	return p
+}
+
+// batch is a batch as this caller sees it.
+func (s sight) batch(b api.Batch) api.Batch {
+	if !s.named(b.User) {
+		b.Output, b.Command, b.Error, b.PID, b.User = "", "", "", 0, s.user(b.User)
+	}
+	return b
+}
+
+// private are the data of an event that name programs, paths or processes.
+var private = []string{"pid", "name", "output", "run", "batch"}
+
+// event is an event as this caller sees it.
+func (s sight) event(e gpu.Event) gpu.Event {
+	if s.named(e.User) || s.all() {
+		return e
+	}
+	if e.Public != "" {
+		e.Text = e.Public
+	}
+	hidden := slices.Clone(private)
+	if s.role < access.User && e.User != "" {
+		e.Text, e.Lease, e.User = fmt.Sprintf("%s, for %s", e.Code, anotherUser), "", anotherUser
+		hidden = append(hidden, "user", "leases")
+	}
+	if len(e.Data) > 0 {
+		e.Data = maps.Clone(e.Data)
+		for _, key := range hidden {
+			delete(e.Data, key)
+		}
+	}
+	return e
+}

@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/history"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// Nobody but its owner and administrators sees programs, paths and processes:
+// whatever is asked for, no answer holds the secret.
+func TestNobodySeesWhatOthersRun(t *testing.T) {
+	const secret = "s3cret"
+	d := open(t, "1xrtx-4060")
+	owner := user(4711)
+	owner.PID, owner.Start, owner.Boot = os.Getpid(), 1, "boot"
+	put := func(method, path, body string) {
+		t.Helper()
+		if w := d.askAs(owner, method, path, body); w.Code >= 300 {
+			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+	}
+	put("POST", "/api/leases", `{"id":"job","name":"`+secret+`.py","memory_mb":6000,"binding":"named"}`)
+	put("PUT", "/api/batches/b1", `{"id":"b1","output":"/home/`+secret+`/out.jsonl","command":"`+secret+`","stage":"running","total_exact":false,
+		"done":0,"done_before":0,"failed":0,"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":[]}`)
+	put("PUT", "/api/batches/b1", `{"id":"b1","output":"/home/`+secret+`/out.jsonl","command":"`+secret+`","stage":"failed","error":"`+secret+`","total_exact":false,
+		"done":0,"done_before":0,"failed":0,"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":[]}`)
+	d.History.Add(history.Key{User: owner.User, Name: secret}, history.Run{Peak: 100}, time.Now())
+	d.events.Publish(gpu.Event{Code: gpu.EventForeignUse, User: owner.User, Text: "Process 7 (" + secret + ") uses much", Public: "A process uses much", Data: map[string]any{"name": secret, "memory_mb": 7}})
+
+	paths := []struct{ method, path, body string }{
+		{"GET", "/api/leases", ""}, {"GET", "/api/leases/job", ""}, {"GET", "/api/leases/job/explain", ""}, {"GET", "/api/batches", ""},
+		{"GET", "/api/measurements", ""}, {"GET", "/api/orphans", ""}, {"GET", "/api/events?follow=false", ""}, {"GET", "/api/gpu/status/all", ""},
+		{"GET", "/api/gpu/status", ""}, {"GET", "/api/gpu/metrics", ""}, {"GET", "/api/gpu/metrics/history", ""}, {"GET", "/api/gpu/memory/available", ""},
+		{"POST", "/api/leases/explain", `{"memory_mb":7000}`}, {"POST", "/api/leases", `{"id":"too much","memory_mb":7000,"timeout_seconds":0}`},
+	}
+	admin := lease.Actor{Holder: lease.Holder{UID: 0, User: "root"}, Any: true}
+	for name, by := range map[string]identity{
+		"another user": {Actor: user(4712), role: access.User},
+		"nobody":       {Actor: nobody(), role: access.Viewer},
+		"a token":      {Actor: lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: owner.User}}, role: access.Viewer},
+		"the owner":    {Actor: owner, role: access.User},
+		"root":         {Actor: admin, role: access.Admin},
+	} {
+		seen := ""
+		for _, p := range paths {
+			r := httptest.NewRequest(p.method, p.path, strings.NewReader(p.body))
+			if p.body != "" {
+				r.Header.Set("Content-Type", "application/json")
+			}
+			w := httptest.NewRecorder()
+			d.server.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), by)))
+			if strings.Contains(w.Body.String(), secret) {
+				seen += " " + p.path
+			}
+			if by.role == access.Viewer && strings.Contains(w.Body.String(), owner.User) {
+				t.Errorf("%s sees whose it is at %s: %s", name, p.path, w.Body)
+			}
+		}
+		whole := by.role == access.Admin || by.UID == owner.UID
+		if !whole && seen != "" {
+			t.Errorf("%s sees it at%s", name, seen)
+		}
+		if whole && (!strings.Contains(seen, "/api/leases/job ") || !strings.Contains(seen, "/api/batches") || !strings.Contains(seen, "/api/events")) {
+			t.Errorf("%s sees it only at%s", name, seen)
+		}
+	}
+}
+
+func TestProcessesOfOthersAreOnlyMemory(t *testing.T) {
+	sample := gpu.Sample{
+		Processes: []gpu.Process{{PID: os.Getpid(), Name: "mine", Memory: gpu.Some[gpu.MiB](5)}, {PID: 1 << 30, Name: "gone", Memory: gpu.Some[gpu.MiB](7)}},
+		Slow:      gpu.Slow{ProcessUtilization: map[int]gpu.Percent{os.Getpid(): 5, 1 << 30: 7}},
+	}
+	me := sight{identity{Actor: lease.Actor{Holder: lease.Holder{UID: os.Getuid(), User: "me"}}, role: access.User}}
+	seen := me.sample(sample, map[int]bool{})
+	if p := seen.Processes; p[0].Name != "mine" || p[1].PID != 0 || p[1].Name != "" || p[1].Memory != gpu.Some[gpu.MiB](7) || len(seen.ProcessUtilization) != 1 {
+		t.Errorf("seen are %+v", seen)
+	}
+	if sample.Processes[1].Name != "gone" || len(sample.ProcessUtilization) != 2 {
+		t.Error("what is kept was changed")
+	}
+	viewer := sight{identity{Actor: nobody(), role: access.Viewer}}
+	if p := viewer.sample(sample, map[int]bool{}).Processes; p[0].PID != 0 {
+		t.Errorf("somebody unknown sees %+v", p)
+	}
+}
