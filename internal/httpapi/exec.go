@@ -57,6 +57,7 @@ func (s *server) launchPlain(w http.ResponseWriter, r *http.Request) (changes []
 		return nil, false
 	}
 	request.Wait = gpu.Some(time.Duration(0))
+	leaveTurn(r.Context())
 	granted, err := s.Ledger.Acquire(r.Context(), request)
 	if err != nil {
 		return nil, false

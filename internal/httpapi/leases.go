@@ -78,6 +78,7 @@ func (s *server) grant(ctx context.Context, b api.LeaseRequest) (*answer[api.Lea
 	if err != nil {
 		return nil, err
 	}
+	leaveTurn(ctx)
 	granted, err := s.Ledger.Acquire(ctx, request)
 	if err != nil {
 		return nil, refused(err)
@@ -188,6 +189,7 @@ func (s *server) release(ctx context.Context, in *releaseQuery) (*answer[api.End
 }
 
 func (s *server) endLease(ctx context.Context, id string, fence uint64) (*answer[api.Ended], error) {
+	leaveTurn(ctx)
 	ended, err := s.Ledger.Release(ctx, id, fence, callerOf(ctx))
 	if err != nil {
 		return nil, refused(err)
@@ -215,6 +217,7 @@ func (s *server) extend(ctx context.Context, id string, b api.Renew) (*answer[ap
 	if bad := (lease.FieldError{}); b.TTL.Known() && errors.As(lease.ValidTTL(ttl), &bad) {
 		return nil, wrongFields(lease.FieldErrors{bad})
 	}
+	leaveTurn(ctx)
 	renewed, err := s.Ledger.Renew(ctx, id, b.Fence, ttl, callerOf(ctx))
 	if err != nil {
 		return nil, refused(err)
@@ -232,6 +235,7 @@ func (s *server) bind(ctx context.Context, in *bindQuery) (*answer[api.Lease], e
 	if err != nil {
 		return nil, err
 	}
+	leaveTurn(ctx)
 	bound, err := s.Ledger.Bind(ctx, in.ID, in.Body.Fence, pid, callerOf(ctx))
 	if err != nil {
 		return nil, refused(err)
@@ -310,7 +314,8 @@ func (s *server) adopt(ctx context.Context, in *body[api.Adopt]) (*answer[api.Le
 	if err != nil {
 		return nil, refused(err)
 	}
-	adopted, err := s.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory})
+	leaveTurn(ctx)
+	adopted, err := s.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory, By: callerOf(ctx)})
 	if err != nil {
 		return nil, asID(refused(err))
 	}

@@ -33,6 +33,7 @@ var plainRefusals = []struct {
 	{lease.ErrBinding, http.StatusConflict, "no_time_to_live", "Only leases with a ttl are renewed."},
 	{lease.ErrNotBound, http.StatusConflict, "not_process_bound", "Only a lease that is bound to a process can be handed to another one."},
 	{ledger.ErrNoHolder, http.StatusForbidden, "process_not_allowed", "Name a process that you have started."},
+	{lease.ErrCrowded, http.StatusTooManyRequests, "too_many_leases", "Release some of your leases, or wait for your other requests."},
 	{lease.ErrUser, http.StatusForbidden, "user_not_allowed", "Ask whoever runs the daemon to add you to the users of the service."},
 	{lease.ErrMaxMemory, http.StatusConflict, "over_service_maximum", "Ask for less."},
 	{lease.ErrQuota, http.StatusConflict, "over_quota", "Release something of the same service, or wait."},

@@ -81,6 +81,7 @@ type server struct {
 	api    huma.API
 	routes []string // "METHOD /path", every one that is served
 	bodies bodies   // of the lease stream
+	turns  turns    // of those who are not administrators
 }
 
 // New serves every path of the API.
@@ -132,11 +133,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		notServed(s.mux, w, r, answer)
 		return
 	}
-	if refusal := mayUse(pattern, identityOf(r.Context()).role); refusal != nil {
+	who := identityOf(r.Context())
+	if refusal := mayUse(pattern, who.role); refusal != nil {
 		writeProblem(w, refusal)
 		return
 	}
-	s.mux.ServeHTTP(w, r)
+	s.inTurn(w, r, pattern, who)
 }
 
 // recover keeps a mistake of ours to the one request that met it.

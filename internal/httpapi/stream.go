@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/wire"
 )
 
@@ -65,7 +66,13 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	if _, err := conn.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + wire.Protocol + "\r\n\r\n")); err != nil {
 		return
 	}
-	newStream(s, r.Context(), conn, buffered.Reader).serve()
+	st := newStream(s, r.Context(), conn, buffered.Reader)
+	if who := identityOf(r.Context()); who.role < access.Admin {
+		var leave func()
+		st.queue, leave = s.turns.join(who.UID)
+		defer leave()
+	}
+	st.serve()
 }
 
 // leaseStream is one connection with its calls.
@@ -77,6 +84,7 @@ type leaseStream struct {
 	cancel context.CancelFunc
 
 	most    int            // calls that may be under way at once
+	queue   *queue         // of the user; nil: an administrator's, who has none
 	working sync.WaitGroup // goroutines that do calls
 	jobs    chan job       // for those of them that have nothing to do
 	resting chan struct{}  // has room for as many of them as are kept
@@ -162,13 +170,15 @@ func (st *leaseStream) take(f wire.Frame) error {
 	return badFrame("there is no kind %d of frame", f.Kind)
 }
 
-// send writes an answer. An error is not looked at: the reading half of the
-// connection ends too, and that is where it is noticed.
+// send writes an answer. A caller that does not read is let go: closing the
+// connection ends the reading half too, and that is where it is noticed.
 func (st *leaseStream) send(kind wire.Kind, number uint32, body wire.Body) {
 	st.writing.Lock()
 	defer st.writing.Unlock()
 	st.out = wire.Append(st.out[:0], kind, number, body)
-	_, _ = st.conn.Write(st.out)
+	if _, err := st.conn.Write(st.out); err != nil {
+		_ = st.conn.Close()
+	}
 }
 
 func (st *leaseStream) refuse(number uint32, err error) { st.send(wire.Refused, number, refusal{err}) }

@@ -38,7 +38,13 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 	if f.Number == 0 {
 		return badFrame("a call must have a number above 0")
 	}
-	if wrong := st.bodies.read(f.Body, schema, asked); wrong != nil {
+	t := st.turn(st.ctx)
+	if t == nil {
+		return st.ctx.Err()
+	}
+	wrong := st.bodies.read(f.Body, schema, asked)
+	t.leave()
+	if wrong != nil {
 		st.refuse(f.Number, wrong)
 		return nil
 	}
@@ -49,9 +55,10 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 	}
 	st.mu.Lock()
 	_, twice := st.calls[j.number]
-	full := len(st.calls) >= st.most
+	full := len(st.calls) >= st.most || st.queue != nil && st.queue.calls.Load() >= mostCalls
 	if !twice && !full {
 		st.calls[j.number] = j.cancel
+		st.count(1)
 	}
 	st.mu.Unlock()
 	switch {
@@ -61,7 +68,7 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 	case full:
 		j.cancel()
 		st.refuse(j.number, problem(http.StatusTooManyRequests, "too_many_calls",
-			"%d calls are under way on this stream. Wait for one of them, or open another stream.", st.most))
+			"Too many calls are under way: %d on one stream are allowed, and %d of one user. Wait for one of them.", st.most, mostCalls))
 	case !wait && !st.in.More():
 		// Nobody is kept waiting by it for longer than the disk takes, and what
 		// comes meanwhile shares the next write to it.
@@ -107,12 +114,28 @@ func (st *leaseStream) finish(j job) {
 	j.cancel()
 	st.mu.Lock()
 	delete(st.calls, j.number) // before the answer: from then on the number may be used again
+	st.count(-1)
 	st.mu.Unlock()
 	if err != nil {
 		st.refuse(j.number, err)
 		return
 	}
 	st.send(wire.Done, j.number, result)
+}
+
+// turn waits for the turn of the stream's user; nil: the stream ended first.
+func (st *leaseStream) turn(ctx context.Context) *turn {
+	if st.queue == nil {
+		return &turn{}
+	}
+	return st.queue.enter(ctx, light)
+}
+
+// count keeps the number of calls of the stream's user.
+func (st *leaseStream) count(n int64) {
+	if st.queue != nil {
+		st.queue.calls.Add(n)
+	}
 }
 
 // guarded keeps a mistake of ours to the one call that met it.
@@ -122,7 +145,15 @@ func (st *leaseStream) guarded(j job) (result wire.Body, err error) {
 			err = st.mistake(cause, "path", wire.Path)
 		}
 	}()
-	return j.do(j.ctx)
+	if st.queue == nil {
+		return j.do(j.ctx)
+	}
+	t := st.turn(j.ctx)
+	if t == nil {
+		return nil, refused(context.Cause(j.ctx))
+	}
+	defer t.leave()
+	return j.do(context.WithValue(j.ctx, turnKey{}, t))
 }
 
 // withdraw ends the waiting of a call, which is answered even so. One that has

@@ -127,7 +127,8 @@ func status(err error) string {
 func (l *Ledger) acquire(ctx context.Context, r Request) (*lease.Lease, error) {
 	var granted *lease.Lease
 	var w *waiter
-	err := l.submit(ctx, func(now time.Time) error {
+	by := lease.Actor{Holder: r.Holder, Any: r.Administrator}
+	err := l.submitFor(ctx, by, func(now time.Time) error {
 		granted, w = nil, nil // it may be tried twice
 		request, err := l.admit(r, now)
 		if err != nil {
@@ -135,6 +136,11 @@ func (l *Ledger) acquire(ctx context.Context, r Request) (*lease.Lease, error) {
 		}
 		if granted, err = l.decide(request, now); granted != nil || err != nil {
 			return err
+		}
+		if !r.Administrator {
+			if err := l.book.Crowded(r.Holder.User, true); err != nil { // which undoes the asking
+				return fmt.Errorf("wait for %s: %w", r.ID, err)
+			}
 		}
 		w = &waiter{request: request, done: make(chan outcome, 1)}
 		l.waiters[r.ID] = w
@@ -166,6 +172,11 @@ func (l *Ledger) admit(r Request, now time.Time) (*lease.Request, error) {
 	}
 	if l.book.Lease(r.ID) != nil || l.book.Request(r.ID) != nil {
 		return nil, fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
+	}
+	if !r.Administrator {
+		if err := l.book.Crowded(r.Holder.User, false); err != nil {
+			return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
+		}
 	}
 	if service, known := l.settings.Services[r.Holder.Service]; known {
 		admitted, err := lease.Admit(service.Service, request, r.Priority, l.book.ServiceUsage(r.Holder.Service))

@@ -20,6 +20,7 @@ type Adoption struct {
 	Holder lease.Holder // the process; see HolderOf
 	GPU    string       // UUID; empty: the devices it is seen on
 	Memory gpu.MiB      // zero: what it uses now, and a margin where there is room for it
+	By     lease.Actor  // who asks
 }
 
 // ErrNotSeen refuses to adopt a process that is on no device.
@@ -67,7 +68,7 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 		return nil, fmt.Errorf("adopt process %d: %w", id.PID, ErrNoHolder)
 	}
 	var granted *lease.Lease
-	err := l.submit(ctx, func(now time.Time) error {
+	err := l.submitFor(ctx, a.By, func(now time.Time) error {
 		if err := l.mayAdopt(a); err != nil {
 			return err
 		}
@@ -141,6 +142,11 @@ func (l *Ledger) whyNotSeen(id process.ID, a Adoption) error {
 func (l *Ledger) mayAdopt(a Adoption) error {
 	if l.book.Lease(a.ID) != nil || l.book.Request(a.ID) != nil {
 		return fmt.Errorf("adopt process %d as %s: %w", a.Holder.PID, a.ID, lease.ErrDuplicate)
+	}
+	if !a.By.Any {
+		if err := l.book.Crowded(a.Holder.User, false); err != nil {
+			return fmt.Errorf("adopt process %d as %s: %w", a.Holder.PID, a.ID, err)
+		}
 	}
 	service := l.settings.Services[a.Holder.Service]
 	_, err := lease.Admit(lease.Service{Name: a.Holder.Service, Users: service.Users}, lease.Request{Holder: a.Holder}, gpu.Opt[int]{}, lease.Usage{})

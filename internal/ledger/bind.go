@@ -24,7 +24,7 @@ func (l *Ledger) Bind(ctx context.Context, id string, fence uint64, pid int, by 
 		return nil, fmt.Errorf("bind %s: %w", id, err)
 	}
 	var bound *lease.Lease
-	err = l.submit(ctx, func(now time.Time) error {
+	err = l.submitFor(ctx, by, func(now time.Time) error {
 		e, err := l.apply(lease.Bind{ID: id, Fence: fence, By: by, PID: next.PID, Start: next.Start, Boot: l.boot}, now)
 		bound = e.After
 		return err

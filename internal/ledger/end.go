@@ -12,7 +12,7 @@ import (
 // go away with it: it counts as foreign until the device is measured again.
 func (l *Ledger) Release(ctx context.Context, id string, fence uint64, by lease.Actor) (*lease.Lease, error) {
 	var ended *lease.Lease
-	err := l.submit(ctx, func(now time.Time) error {
+	err := l.submitFor(ctx, by, func(now time.Time) error {
 		if fence == 0 && l.book.Request(id) != nil {
 			_, err := l.apply(lease.Withdraw{ID: id, By: by, Why: "it was withdrawn"}, now)
 			return err
@@ -27,7 +27,7 @@ func (l *Ledger) Release(ctx context.Context, id string, fence uint64, by lease.
 // Renew lets a lease with a time to live last from now on.
 func (l *Ledger) Renew(ctx context.Context, id string, fence uint64, ttl time.Duration, by lease.Actor) (*lease.Lease, error) {
 	var renewed *lease.Lease
-	err := l.submit(ctx, func(now time.Time) error {
+	err := l.submitFor(ctx, by, func(now time.Time) error {
 		e, err := l.apply(lease.Renew{ID: id, Fence: fence, TTL: ttl, By: by}, now)
 		renewed = e.After
 		return err

@@ -80,6 +80,7 @@ type Ledger struct {
 	wake      chan struct{} // something changed that may let a waiting request in
 	holders   holders       // its lock is taken before mu
 	kin       kinship
+	turns     turns
 
 	// mu guards what follows, and is never held while the disk is waited for,
 	// so looking is always quick. Leases are changed by the clerk alone.

@@ -1,0 +1,168 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// What one user may have under way at a time, administrators excepted. What is
+// over that waits for its turn, so that a user who asks without end slows down
+// nobody but themselves.
+const (
+	// mostCalls is how many calls of lease streams, those that wait included.
+	mostCalls = 2048
+	// mostFollowers is how many event streams.
+	mostFollowers = 32
+	// smallBody is the largest body of an ordinary request. Larger ones are
+	// read one after the other, so that they do not fill the memory.
+	smallBody = 64 << 10
+)
+
+// weight is how much work a request makes.
+type weight int
+
+const (
+	light    weight = iota
+	heavy           // lists everything, or compiles
+	lasting         // a stream, which limits itself
+	anybodys        // cheaper than counting it
+)
+
+// weightOf is how much work a request on a route makes.
+func weightOf(pattern string, r *http.Request) weight {
+	switch pattern {
+	case "GET /healthz", "GET /readyz":
+		return anybodys
+	case "GET /api/events", "POST /api/leases/stream":
+		return lasting
+	case "GET /api/leases", "GET /api/measurements", "GET /api/orphans", "GET /api/batches", "GET /api/gpu/metrics/history",
+		"GET /metrics", "POST /api/plans", "POST /api/plans/run":
+		return heavy
+	}
+	if r.ContentLength > smallBody || r.ContentLength < 0 {
+		return heavy
+	}
+	return light
+}
+
+// turns lets every user have a turn.
+type turns struct {
+	mu     sync.Mutex
+	byUser map[int]*queue
+}
+
+// queue is one user's place at the daemon. It is forgotten when nobody stands in
+// it.
+type queue struct {
+	light, heavy chan struct{} // hold a token for each that has its turn
+	calls        atomic.Int64
+	followers    int // guarded by turns.mu
+	here         int // who uses it; guarded by turns.mu
+}
+
+// join is the queue of a user. It is to be left again.
+func (t *turns) join(uid int) (q *queue, leave func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if q = t.byUser[uid]; q == nil {
+		// As many as can work at once: the processors are shared with others.
+		q = &queue{light: make(chan struct{}, runtime.GOMAXPROCS(0)), heavy: make(chan struct{}, 1)}
+		if t.byUser == nil {
+			t.byUser = map[int]*queue{}
+		}
+		t.byUser[uid] = q
+	}
+	q.here++
+	return q, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if q.here--; q.here == 0 {
+			delete(t.byUser, uid)
+		}
+	}
+}
+
+// follow counts an event stream, or reports that there are too many.
+func (t *turns) follow(uid int) (leave func(), ok bool) {
+	q, left := t.join(uid)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if q.followers >= mostFollowers {
+		go left() // needs the lock
+		return nil, false
+	}
+	q.followers++
+	return func() {
+		t.mu.Lock()
+		q.followers--
+		t.mu.Unlock()
+		left()
+	}, true
+}
+
+// enter waits for a turn; nil: ctx ended first.
+func (q *queue) enter(ctx context.Context, w weight) *turn {
+	line := q.light
+	if w == heavy {
+		line = q.heavy
+	}
+	select {
+	case line <- struct{}{}:
+		return &turn{line: line}
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// turn is a place that somebody works in. The zero value holds none.
+type turn struct {
+	line chan struct{}
+	over sync.Once
+}
+
+// leave gives the place to the next; it may be called again.
+func (t *turn) leave() {
+	t.over.Do(func() {
+		if t.line != nil {
+			<-t.line
+		}
+	})
+}
+
+// turnKey is where the turn of a request is kept in the context.
+type turnKey struct{}
+
+// leaveTurn ends the turn of a request that is about to wait for the ledger: it
+// does no work meanwhile, and the ledger has turns of its own.
+func leaveTurn(ctx context.Context) {
+	if t, has := ctx.Value(turnKey{}).(*turn); has {
+		t.leave()
+	}
+}
+
+// inTurn serves a request when it is its user's turn.
+func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, who identity) {
+	weight := weightOf(pattern, r)
+	if who.role == access.Admin || weight == lasting || weight == anybodys {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	q, leave := s.turns.join(who.UID)
+	defer leave()
+	t := q.enter(r.Context(), weight)
+	if t == nil {
+		return // nobody is left to be answered
+	}
+	defer t.leave()
+	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), turnKey{}, t)))
+}
+
+func tooManyStreams() *api.Problem {
+	return problem(http.StatusTooManyRequests, "too_many_streams", "You follow the events %d times already. Close some of these streams first.", mostFollowers)
+}

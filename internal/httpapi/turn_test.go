@@ -1,0 +1,123 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// Requests of one user work in turn, those of others are not held up, and
+// somebody who leaves while waiting takes no turn.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all turns
+		q, leave := all.join(7)
+		for range cap(q.light) {
+			if q.enter(t.Context(), light) == nil {
+				t.Fatal("there was no turn")
+			}
+		}
+		heavyOne := q.enter(t.Context(), heavy) // has a line of its own
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if q.enter(gone, light) != nil {
+			t.Error("somebody who has left has a turn")
+		}
+		next := make(chan *turn)
+		go func() { next <- q.enter(context.Background(), heavy) }()
+		synctest.Wait()
+		other, leaveOther := all.join(8)
+		other.enter(t.Context(), light).leave()
+		leaveOther()
+		heavyOne.leave()
+		heavyOne.leave()
+		(<-next).leave()
+		leave()
+		if len(all.byUser) != 0 {
+			t.Errorf("left behind: %v", all.byUser)
+		}
+	})
+}
+
+func TestFollowersAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all turns
+		var leaves []func()
+		for range mostFollowers {
+			leave, ok := all.follow(7)
+			if !ok {
+				t.Fatalf("turned away after %d", len(leaves))
+			}
+			leaves = append(leaves, leave)
+		}
+		if _, ok := all.follow(7); ok {
+			t.Error("one too many was let in")
+		}
+		if leave, ok := all.follow(8); !ok {
+			t.Error("another user was turned away")
+		} else {
+			leave()
+		}
+		for _, leave := range leaves {
+			leave()
+		}
+		synctest.Wait()
+		if len(all.byUser) != 0 {
+			t.Errorf("left behind: %v", all.byUser)
+		}
+	})
+}
+
+// Every route has a weight that fits its body: what may be large is heavy.
+func TestLargeBodiesAreHeavy(t *testing.T) {
+	r := httptest.NewRequest("POST", "/api/leases", strings.NewReader(strings.Repeat(" ", smallBody+1)))
+	if weightOf("POST /api/leases", r) != heavy {
+		t.Error("a large body is light")
+	}
+	r.ContentLength = -1
+	if weightOf("POST /api/leases", r) != heavy {
+		t.Error("a body of unknown length is light")
+	}
+	if weightOf("POST /api/leases", httptest.NewRequest("POST", "/", strings.NewReader("{}"))) != light {
+		t.Error("a small body is heavy")
+	}
+}
+
+// An ordinary user's request that waits for room does not keep the others of
+// that user waiting.
+func TestWaitingTakesNoTurn(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	who := identity{Actor: user(7), role: access.User}
+	ask := func(ctx context.Context, method, path, body string) int {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		w := httptest.NewRecorder()
+		d.server.ServeHTTP(w, r.WithContext(withIdentity(ctx, who)))
+		return w.Code
+	}
+	if status := ask(t.Context(), "POST", "/api/leases", `{"id":"all","slots":2}`); status != http.StatusCreated {
+		t.Fatal(status)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	const many = 16
+	done := make(chan int, many)
+	for range many {
+		go func() { done <- ask(ctx, "POST", "/api/leases", `{"slots":1,"timeout_seconds":3600}`) }()
+	}
+	for len(d.Ledger.View().Waiting) < many {
+		if status := ask(t.Context(), "GET", "/api/gpu/status", ""); status != http.StatusOK {
+			t.Fatal(status)
+		}
+	}
+	cancel()
+	for range many {
+		<-done
+	}
+}

@@ -1,0 +1,37 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+func TestCrowded(t *testing.T) {
+	b := New()
+	b.SetCapacity("GPU-a", Capacity{Total: 1 << 20, MaxSlots: 4, Usable: 4})
+	grant := func(id, user string) {
+		t.Helper()
+		l := &Lease{ID: id, Holder: Holder{User: user, UID: 7}, Binding: ByName, Parts: []Part{{GPU: "GPU-a", Memory: 1}}}
+		if _, err := b.Apply(Grant{Lease: l}, noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range MostLeases {
+		if err := b.Crowded("ada", false); err != nil {
+			t.Fatalf("after %d leases: %v", i, err)
+		}
+		grant(fmt.Sprint(i), "ada")
+	}
+	if err := b.Crowded("ada", false); !errors.Is(err, ErrCrowded) {
+		t.Errorf("after %d leases: %v", MostLeases, err)
+	}
+	if err := b.Crowded("bob", false); err != nil {
+		t.Errorf("another user: %v", err)
+	}
+	if _, err := b.Apply(Release{ID: "0", By: Daemon()}, noon); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Crowded("ada", false); err != nil {
+		t.Errorf("after one was given back: %v", err)
+	}
+}

@@ -1,0 +1,79 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// One user may have only so many requests in the queue, and that is no concern
+// of anybody else's.
+func TestWaitingIsLimitedPerUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		k.grant(want("full", 100, of(9)))
+		for i := range lease.MostWaiting {
+			k.queue(t.Context(), want(fmt.Sprint("w", i), 100, of(2), wait(time.Hour)))
+		}
+		if _, err := k.Acquire(t.Context(), want("over", 100, of(2), wait(time.Hour))); !errors.Is(err, lease.ErrCrowded) {
+			t.Errorf("one more of the same user: %v", err)
+		}
+		if n := len(k.waiting()); n != lease.MostWaiting {
+			t.Errorf("%d wait", n)
+		}
+		k.queue(t.Context(), want("other", 100, of(3), wait(time.Hour)))
+		root := want("root", 100, of(2), wait(time.Hour))
+		root.Administrator = true
+		k.queue(t.Context(), root)
+		if n := len(k.waiting()); n != lease.MostWaiting+2 {
+			t.Errorf("%d wait", n)
+		}
+	})
+}
+
+// A user with more errands than may stand before the clerk waits for a turn of
+// their own, and nobody else does.
+func TestErrandsAreLimitedPerUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		by := func(uid int) lease.Actor { return lease.Actor{Holder: lease.Holder{UID: uid}} }
+		nothing := func(time.Time) error { return nil }
+		u := k.turns.of(2) // who has as many errands under way as one user may
+		for range mostErrands {
+			u.free <- struct{}{}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		left, served := make(chan error, 1), make(chan error, 1)
+		go func() { left <- k.submitFor(ctx, by(2), nothing) }()
+		go func() { served <- k.submitFor(context.Background(), by(2), nothing) }()
+		synctest.Wait()
+		for _, who := range []lease.Actor{by(3), lease.Daemon()} {
+			if err := k.submitFor(t.Context(), who, nothing); err != nil {
+				t.Errorf("%+v: %v", who, err)
+			}
+		}
+		select {
+		case err := <-served:
+			t.Errorf("one too many was served: %v", err)
+		default:
+		}
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("who left without a turn: %v", err)
+		}
+		<-u.free
+		if err := <-served; err != nil {
+			t.Errorf("when it was their turn: %v", err)
+		}
+		k.turns.done(2, u)
+		if len(k.turns.byUser) != 0 {
+			t.Errorf("turns are kept of users who want nothing: %v", k.turns.byUser)
+		}
+	})
+}
