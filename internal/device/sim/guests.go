@@ -3,12 +3,14 @@ package sim
 import (
 	"cmp"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
+	"syscall"
 
 	"github.com/berth-gpu/berth/gpu"
+	processes "github.com/berth-gpu/berth/internal/process"
 )
 
 // guests are real processes that use simulated memory. A process writes the file
@@ -20,19 +22,38 @@ import (
 // time. Load is in percent; start_time is field 22 of /proc/PID/stat. The process
 // counts until the file is gone or the process is. Without start_time the pid is
 // taken to belong to the process that had it at first sight, so that a recycled
-// pid does not count. What cannot be read counts as absent, because a process may
-// be in the middle of writing, or of dying.
+// pid does not count.
+//
+// A process in a container adds "pid_namespace", which is where its
+// /proc/self/ns/pid links to; PID is then its pid inside that namespace.
+//
+// What cannot be read counts as absent, because a process may be in the middle
+// of writing, or of dying. So does a file that does not belong to the user of
+// the process: otherwise one user could charge memory to another.
 type guests struct {
-	dir  string
-	born map[int]int64 // start time of each guest, from when it was first seen
+	dir   string
+	table processes.Table
+	born  map[int]uint64         // start time of each guest, from when it was first seen
+	found map[inner]processes.ID // translated pids
 }
+
+// inner is a pid inside a namespace.
+type inner struct {
+	namespace string
+	pid       int
+}
+
+const (
+	maxGuests    = 1024 // files of one device that are looked at
+	maxGuestFile = 4096 // bytes
+)
 
 // newGuests returns nil, which never has a guest, if there is no directory.
 func newGuests(dir, uuid string) *guests {
 	if dir == "" {
 		return nil
 	}
-	return &guests{dir: filepath.Join(dir, uuid), born: map[int]int64{}}
+	return &guests{dir: filepath.Join(dir, uuid), table: processes.Proc(), born: map[int]uint64{}, found: map[inner]processes.ID{}}
 }
 
 // visiting lists the guests that are there now.
@@ -40,59 +61,115 @@ func (g *guests) visiting() []running {
 	if g == nil {
 		return nil
 	}
-	entries, _ := os.ReadDir(g.dir) // not there yet: nobody is
 	var list []running
-	seen := map[int]int64{}
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || pid <= 0 {
+	seen, found := map[int]uint64{}, map[inner]processes.ID{}
+	for _, named := range g.pids() {
+		file, ok := g.read(named)
+		if !ok {
 			continue
 		}
-		name, born := living(pid)
-		file, ok := g.read(pid)
+		pid := named
+		if file.Namespace != "" {
+			if pid, ok = g.translate(inner{file.Namespace, named}, found); !ok {
+				continue
+			}
+		}
+		if _, twice := seen[pid]; twice {
+			continue
+		}
+		name, born := g.living(pid, file.owner)
 		seen[pid] = born
 		if first, known := g.born[pid]; known {
 			seen[pid] = first
 		}
-		if ok && born != 0 && born == cmp.Or(file.StartTime, seen[pid]) {
+		if born != 0 && born == cmp.Or(file.StartTime, seen[pid]) {
 			list = append(list, running{pid, name, file.Memory, file.Load / 100})
 		}
 	}
-	g.born = seen
+	g.born, g.found = seen, found
 	return list
+}
+
+// pids lists the pids that files are named after.
+func (g *guests) pids() []int {
+	dir, err := os.Open(g.dir)
+	if err != nil {
+		return nil // not there yet: nobody is
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(maxGuests)
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid > 0 && strconv.Itoa(pid) == name {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 type guestFile struct {
 	Memory    gpu.MiB `json:"memory_mb"`
 	Load      float64 `json:"load"`
-	StartTime int64   `json:"start_time"`
+	StartTime uint64  `json:"start_time"`
+	Namespace string  `json:"pid_namespace"`
+
+	owner uint32 // user id
 }
 
-func (g *guests) read(pid int) (guestFile, bool) {
-	var f guestFile
-	text, err := os.ReadFile(filepath.Join(g.dir, strconv.Itoa(pid)))
-	ok := err == nil && json.Unmarshal(text, &f) == nil &&
-		f.Memory >= 0 && f.Memory <= maxMemory && f.Load >= 0 && f.Load <= 100
-	return f, ok
+// read reads a guest file. It does not follow links, does not wait for pipes,
+// and refuses a file with another name beside this one: that may be the file
+// of another user, linked to here.
+func (g *guests) read(pid int) (f guestFile, ok bool) {
+	file, err := os.OpenFile(filepath.Join(g.dir, strconv.Itoa(pid)), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return f, false
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxGuestFile {
+		return f, false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Nlink != 1 {
+		return f, false
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxGuestFile))
+	if err != nil || json.Unmarshal(text, &f) != nil {
+		return f, false
+	}
+	f.owner = stat.Uid
+	return f, f.Memory >= 0 && f.Memory <= maxMemory && f.Load >= 0 && f.Load <= 100
+}
+
+// translate returns the pid that a process in a namespace has here. It looks
+// through all processes only if the one it found last time is gone.
+func (g *guests) translate(in inner, found map[inner]processes.ID) (pid int, ok bool) {
+	id, known := g.found[in]
+	if !known || !g.table.Alive(id) {
+		pid, err := g.table.InNamespace(in.namespace, in.pid)
+		if err != nil {
+			return 0, false
+		}
+		if id, err = g.table.Identify(pid); err != nil {
+			return 0, false
+		}
+	}
+	found[in] = id
+	return id.PID, true
 }
 
 // living returns the name and the start time of a process; zero if it is not
-// there or is a zombie, which holds no memory any more.
-func living(pid int) (name string, born int64) {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+// there, belongs to another user, or is a zombie, which holds no memory any
+// more.
+func (g *guests) living(pid int, owner uint32) (name string, born uint64) {
+	id, err := g.table.Identify(pid)
 	if err != nil {
 		return "", 0
 	}
-	// "PID (NAME) STATE …": the name may hold spaces and parentheses itself.
-	open, end := strings.IndexByte(string(stat), '('), strings.LastIndexByte(string(stat), ')')
-	if open < 0 || end < open {
+	name = g.table.Name(pid)
+	// Alive comes last: then all of it was about this process.
+	if uid, err := g.table.UID(pid); err != nil || uid != int(owner) || !g.table.Alive(id) {
 		return "", 0
 	}
-	fields := strings.Fields(string(stat[end+1:]))
-	const state, startTime = 0, 19 // fields 3 and 22 of proc(5)
-	if len(fields) <= startTime || strings.Contains("ZX", fields[state]) {
-		return "", 0
-	}
-	born, _ = strconv.ParseInt(fields[startTime], 10, 64)
-	return string(stat[open+1 : end]), born
+	return name, id.Start
 }
