@@ -113,16 +113,16 @@ func TestFinishCanBeKilledAnywhere(t *testing.T) {
 		for stop := range steps {
 			t.Run(fmt.Sprintf("ordered=%t, %s", ordered, steps[stop]), func(t *testing.T) {
 				path, l := prepare(t)
-				from := filepath.Join(Dir(path), logName)
+				from := logName
 				if ordered {
-					from = filepath.Join(Dir(path), orderedName)
-					if err := os.WriteFile(from, []byte(`{"id":`), 0o600); err != nil {
+					from = orderedName
+					if err := os.WriteFile(filepath.Join(Dir(path), from), []byte(`{"id":`), 0o600); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if stop >= 1 {
 					if ordered {
-						if err := l.order(from, total); err != nil {
+						if err := l.order(total); err != nil {
 							t.Fatal(err)
 						}
 					}

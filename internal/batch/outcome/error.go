@@ -22,6 +22,9 @@ var (
 	ErrShape = errors.New("the output cannot be written like that")
 	// ErrBusy: another process works on the same output.
 	ErrBusy = errors.New("another run writes this output")
+	// ErrUnsafe: somebody else has prepared the output or its folder, or could
+	// change what is in it.
+	ErrUnsafe = errors.New("somebody else could change what this run writes")
 	// ErrFull is in a *WriteError when there is no room.
 	ErrFull = errors.New("no room on the disk")
 )

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 )
 
@@ -21,17 +20,17 @@ import (
 // the rename and the tidying up are left, and each can be done again too.
 func (l *Log) Finish(total int64) error {
 	p := l.place
-	from := filepath.Join(p.dir, logName)
+	from := logName
 	rewrite := p.shape.Ordered && !(l.tidy && p.shape.Format == JSONL && p.shape.Packing == None)
 	if rewrite {
-		from = filepath.Join(p.dir, orderedName)
+		from = orderedName
 	}
 	if !l.over {
 		if l.done.count != total || l.top > total {
-			return fmt.Errorf("output: %d outcomes for %d records: this is a mistake in berth; the outcomes are in %s", l.done.count, total, p.dir)
+			return fmt.Errorf("output: %d outcomes for %d records: this is a mistake in berth; the outcomes are in %s", l.done.count, total, p.folder.dir.Name())
 		}
 		if rewrite {
-			if err := l.order(from, total); err != nil {
+			if err := l.order(total); err != nil {
 				return err
 			}
 		} else if err := l.headerOfNothing(); err != nil {
@@ -68,14 +67,20 @@ func (l *Log) headerOfNothing() error {
 	return writeError("sync", l.file.Name(), l.file.Sync())
 }
 
-// rename is done if the file is not there any more and the output is.
+// rename moves a file of the folder to the output. It is done if the file is
+// not there any more and the output is.
 func (p *Place) rename(from string) error {
-	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
+	file, err := p.folder.open(from, 0, 0)
+	if errors.Is(err, fs.ErrNotExist) {
 		if exists, err := p.outputExists(); err != nil || exists {
 			return err
 		}
-		return fmt.Errorf("output: %s is gone, and %s was removed: use --force to begin again", from, p.output)
+		return fmt.Errorf("output: %s is gone, and %s was removed: use --force to begin again", p.folder.path(from), p.site.path)
 	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
 	exists, err := p.outputExists()
 	if err != nil {
 		return err
@@ -83,15 +88,30 @@ func (p *Place) rename(from string) error {
 	if exists && !p.replace {
 		return p.appearedError()
 	}
-	if exists { // whoever could not read the old one cannot read the new one
-		if err := os.Chmod(from, p.mode); err != nil {
+	if exists {
+		if err := p.keepMode(file); err != nil {
 			return fmt.Errorf("output: %w", err)
 		}
 	}
-	if err := os.Rename(from, p.output); err != nil {
-		return writeError("rename to", p.output, err)
+	if err := p.site.moveOut(p.folder, from); err != nil {
+		return err
 	}
-	return writeError("sync", filepath.Dir(p.output), syncDir(filepath.Dir(p.output)))
+	return writeError("sync", p.site.dir.Name(), p.site.dir.Sync())
+}
+
+// keepMode gives a file the permissions of the output that it replaces: a user
+// who could not read the old one cannot read the new one. If the old one
+// belongs to somebody else, nobody gets more than this user's mask allows.
+func (p *Place) keepMode(file *os.File) error {
+	mode := p.mode
+	if p.foreign {
+		stat, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		mode &= stat.Mode().Perm()
+	}
+	return file.Chmod(mode)
 }
 
 // tidyUp removes the folder, the journal last: without it nobody would know
@@ -102,12 +122,10 @@ func (l *Log) tidyUp() error {
 		_ = l.file.Close()
 		l.file = nil
 	}
-	for _, name := range []string{logName, orderedName, spoolName, journalName} {
-		if err := os.Remove(filepath.Join(p.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("output: the run is complete, but %w", err)
-		}
+	if err := p.folder.remove(logName, orderedName, spoolName, journalName); err != nil {
+		return fmt.Errorf("output: the run is complete, but %w", err)
 	}
-	if err := os.Remove(p.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := p.site.removeFolder(); err != nil {
 		return fmt.Errorf("output: the run is complete, but %w", err)
 	}
 	return nil
@@ -118,8 +136,8 @@ func (l *Log) tidyUp() error {
 const window = 2 << 20
 
 // order writes the outcomes in the order of the input.
-func (l *Log) order(path string, total int64) error {
-	f, err := l.place.create(path)
+func (l *Log) order(total int64) error {
+	f, err := l.place.create(orderedName, os.O_TRUNC)
 	if err != nil {
 		return err
 	}
@@ -133,7 +151,7 @@ func (l *Log) order(path string, total int64) error {
 		return err
 	}
 	if err := errors.Join(out.Close(), buffered.Flush(), f.Sync()); err != nil {
-		return writeError("write", path, err)
+		return writeError("write", f.Name(), err)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 )
@@ -47,8 +46,8 @@ func (p *Place) beginNew(input json.RawMessage) (*Log, error) {
 		return nil, errors.Join(err, l.file.Close())
 	}
 	p.begun = h
-	if err := errors.Join(syncDir(p.dir), syncDir(filepath.Dir(p.dir))); err != nil {
-		return nil, errors.Join(writeError("sync", p.dir, err), l.file.Close())
+	if err := errors.Join(p.folder.dir.Sync(), p.site.dir.Sync()); err != nil {
+		return nil, errors.Join(writeError("sync", p.folder.dir.Name(), err), l.file.Close())
 	}
 	return l, nil
 }
@@ -63,9 +62,8 @@ func (p *Place) open() (*Log, error) {
 		}
 	}
 	var err error
-	l.file, err = os.OpenFile(filepath.Join(p.dir, logName), os.O_RDWR|os.O_CREATE, p.mode|0o600)
-	if err != nil {
-		return nil, fmt.Errorf("output: %w", err)
+	if l.file, err = p.create(logName, 0); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
@@ -234,7 +232,7 @@ func (l *Log) render(data []byte) {
 // mistyped the command is not to be asked about the run that it began. One that
 // was to replace an output is kept, because going on with it needs no force.
 func (l *Log) worthless() bool {
-	_, err := os.Stat(filepath.Join(l.place.dir, spoolName))
+	_, err := l.place.folder.state(spoolName)
 	return l.done.count == 0 && !l.place.replace && errors.Is(err, fs.ErrNotExist)
 }
 

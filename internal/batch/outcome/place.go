@@ -8,19 +8,19 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"syscall"
-	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Place is where a run puts its outcomes: the output and the folder beside it,
 // locked for this process.
 type Place struct {
-	output  string
-	dir     string
+	site    *site
+	folder  *folder
 	shape   Shape
 	replace bool
 	mode    fs.FileMode // of an output that is replaced, or the usual one
+	foreign bool        // that output belongs to another user
 	journal *journal
 	fresh   bool    // there is nothing here that is worth keeping
 	begun   *header // of the run to go on with; nil: there is none
@@ -32,18 +32,20 @@ const (
 	logName     = "outcomes"
 	orderedName = "ordered"
 	spoolName   = "input"
+	partName    = "input.part" // of a stream that is still being kept
 )
 
-// Dir is the folder that belongs to an output.
-func Dir(output string) string { return behindLinks(output) + ".berth" }
+// folderEnding makes the name of the folder from that of the output.
+const folderEnding = ".berth"
 
-// behindLinks is the file that a symbolic link leads to: that one is written,
-// and not the link replaced.
-func behindLinks(path string) string {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		return target
+// Dir is the folder that belongs to an output.
+func Dir(output string) string {
+	s, err := locate(output)
+	if err != nil {
+		return output + folderEnding
 	}
-	return path
+	defer s.close()
+	return s.path + folderEnding
 }
 
 // Claim takes an output for this process. An output that exists is ErrExists
@@ -54,20 +56,17 @@ func Claim(output string, shape Shape, force bool) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	output = behindLinks(output)
-	p := &Place{output: output, dir: Dir(output), shape: shape, replace: force, mode: 0o666}
-	exists, err := p.outputExists()
+	if stat, err := os.Stat(output); err == nil && !stat.Mode().IsRegular() {
+		return nil, notAFile(output)
+	}
+	s, err := locate(output)
 	if err != nil {
 		return nil, err
 	}
-	_, err = os.Stat(p.dir)
-	if unclaimed := errors.Is(err, fs.ErrNotExist); unclaimed && exists && !force {
-		return nil, p.existsError()
-	}
-	if err := p.makeDir(); err != nil {
-		return nil, err
-	}
-	if err := p.lock(); err != nil {
+	p := &Place{site: s, shape: shape, replace: force, mode: 0o666}
+	exists, err := p.claim(force)
+	if err != nil {
+		s.close()
 		return nil, err
 	}
 	if err := p.find(exists); err != nil {
@@ -76,78 +75,71 @@ func Claim(output string, shape Shape, force bool) (*Place, error) {
 	return p, nil
 }
 
-// makeDir makes the folder, and none above it: those would be a mistyped name.
-func (p *Place) makeDir() error {
-	if err := os.Mkdir(p.dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("output: %w", err)
+// claim looks for the output and locks the folder. After an error nothing of
+// that is open any more.
+func (p *Place) claim(force bool) (exists bool, err error) {
+	if exists, err = p.outputExists(); err != nil {
+		return false, err
 	}
-	return nil
+	var stat unix.Stat_t
+	err = unix.Fstatat(int(p.site.dir.Fd()), p.site.name+folderEnding, &stat, unix.AT_SYMLINK_NOFOLLOW)
+	if unclaimed := errors.Is(err, fs.ErrNotExist); unclaimed && exists && !force {
+		return false, p.existsError()
+	}
+	return exists, p.lock()
 }
 
 func (p *Place) existsError() error {
-	return fmt.Errorf("%w: %s is there, and no unfinished run belongs to it", ErrExists, p.output)
+	return fmt.Errorf("%w: %s is there, and no unfinished run belongs to it", ErrExists, p.site.path)
 }
 
 func (p *Place) appearedError() error {
-	return fmt.Errorf("%w: %s came into being since the run was begun: move it away and run the same command again (--force would forget what is done)", ErrAppeared, p.output)
+	return fmt.Errorf("%w: %s came into being since the run was begun: move it away and run the same command again (--force would forget what is done)", ErrAppeared, p.site.path)
 }
 
+func notAFile(output string) error {
+	return fmt.Errorf("output %s is not a file: name one, because a run is resumed from what it has written", output)
+}
+
+// outputExists reports whether there is a file with the name of the output. A
+// link that has come there since the run was begun is not followed.
 func (p *Place) outputExists() (bool, error) {
-	stat, err := os.Stat(p.output)
+	stat, err := p.site.state()
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("output: %w", err)
 	}
-	if !stat.Mode().IsRegular() {
-		return false, fmt.Errorf("output %s is not a file: name one, because a run is resumed from what it has written", p.output)
+	switch stat.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFLNK:
+		return false, p.appearedError()
+	default:
+		return false, notAFile(p.site.path)
 	}
-	p.mode = stat.Mode().Perm()
+	p.mode = fs.FileMode(stat.Mode & 0o777)
+	p.foreign = stat.Uid != uint32(os.Geteuid())
 	return true, nil
 }
 
 // lock opens the journal for this process alone. The lock goes with the
 // process, however it ends.
 func (p *Place) lock() error {
-	path := filepath.Join(p.dir, journalName)
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, p.mode|0o600)
+		folder, err := p.site.makeFolder()
 		if err != nil {
-			return fmt.Errorf("output: %w", err)
+			return err
 		}
-		if err := flock(f); err != nil {
-			return errors.Join(fmt.Errorf("%w: %s is locked (%w)", ErrBusy, path, err), f.Close())
-		}
-		// Another run may have finished, and removed the file, between the
-		// opening and the locking.
-		mine, err := f.Stat()
-		named, err2 := os.Stat(path)
-		if err == nil && err2 == nil && os.SameFile(mine, named) {
-			p.journal = &journal{file: f}
+		file, err := folder.lock()
+		if err == nil && file != nil {
+			p.folder, p.journal = folder, &journal{file: file}
 			return nil
 		}
-		_ = f.Close()
-		if err2 != nil && !errors.Is(err2, fs.ErrNotExist) {
-			return fmt.Errorf("output: %w", err2)
-		}
-		if err := p.makeDir(); err != nil {
+		folder.close()
+		if err != nil {
 			return err
 		}
-	}
-}
-
-// flock locks a file, or fails after a moment: a runner that was killed while
-// it started a worker leaves a process behind that holds the lock until it has
-// noticed.
-func flock(f *os.File) error {
-	const moment, look = 500 * time.Millisecond, 10 * time.Millisecond
-	for waited := time.Duration(0); ; waited += look {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil || waited >= moment {
-			return err
-		}
-		time.Sleep(look)
 	}
 }
 
@@ -172,7 +164,7 @@ func (p *Place) find(exists bool) error {
 		return p.wipe()
 	case p.begun.Version != journalVersion:
 		return fmt.Errorf("%w: %s was written by another version of berth (format %d, this one has %d): go on with that one",
-			ErrChanged, p.dir, p.begun.Version, journalVersion)
+			ErrChanged, p.folder.dir.Name(), p.begun.Version, journalVersion)
 	}
 	return nil
 }
@@ -180,10 +172,9 @@ func (p *Place) find(exists bool) error {
 // kept refuses to wipe what a run has kept of a stream and not begun to work
 // on: it cannot be read again.
 func (p *Place) kept() error {
-	for _, name := range []string{spoolName, spoolName + ".part"} {
-		path := filepath.Join(p.dir, name)
-		if stat, err := os.Stat(path); err == nil && stat.Size() > 0 {
-			return fmt.Errorf("%w: it was stopped while it kept its standard input; what it had of that, %d bytes, is in %s: move the file away if you need it", ErrGone, stat.Size(), path)
+	for _, name := range []string{spoolName, partName} {
+		if stat, err := p.folder.state(name); err == nil && stat.Size > 0 {
+			return fmt.Errorf("%w: it was stopped while it kept its standard input; what it had of that, %d bytes, is in %s: move the file away if you need it", ErrGone, stat.Size, p.folder.path(name))
 		}
 	}
 	return nil
@@ -194,10 +185,8 @@ func (p *Place) wipe() error {
 	if err := p.journal.cut(0); err != nil {
 		return err
 	}
-	for _, name := range []string{logName, orderedName, spoolName, spoolName + ".part"} {
-		if err := os.Remove(filepath.Join(p.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("output: %w", err)
-		}
+	if err := p.folder.remove(logName, orderedName, spoolName, partName); err != nil {
+		return fmt.Errorf("output: %w", err)
 	}
 	p.fresh = true
 	return nil
@@ -211,14 +200,17 @@ func (p *Place) Resuming() bool { return p.begun != nil }
 // When ctx ends, the file holds what came until then, if anything did, and the
 // stream may still be read from once.
 func (p *Place) Spool(ctx context.Context, r io.Reader) (string, error) {
-	path := filepath.Join(p.dir, spoolName)
 	if p.Resuming() {
-		if _, err := os.Stat(path); err != nil {
+		f, err := p.folder.open(spoolName, 0, 0)
+		if errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("%w: it was begun without keeping its standard input", ErrGone)
 		}
-		return path, nil
+		if err != nil {
+			return "", err
+		}
+		return f.Name(), f.Close()
 	}
-	f, err := p.create(path + ".part")
+	f, err := p.folder.open(partName, os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return "", err
 	}
@@ -240,16 +232,16 @@ func (p *Place) Spool(ctx context.Context, r io.Reader) (string, error) {
 	if err := f.Sync(); err != nil {
 		return "", writeError("sync", f.Name(), err)
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := p.folder.rename(partName, spoolName); err != nil {
 		return "", fmt.Errorf("output: %w", err)
 	}
-	return path, nil
+	return p.folder.path(spoolName), nil
 }
 
 // halfKept is the file with the beginning of a stream; empty: there was none.
 func (p *Place) halfKept(f *os.File) string {
 	if stat, err := f.Stat(); err == nil && stat.Size() == 0 {
-		_ = os.Remove(f.Name())
+		_ = p.folder.remove(partName)
 		p.fresh = true
 		return ""
 	}
@@ -277,29 +269,19 @@ func (p *Place) Begin(input json.RawMessage, same func(before json.RawMessage) e
 // Close lets go of the output; an unfinished run stays to be resumed.
 func (p *Place) Close() error {
 	if p.fresh && p.begun == nil { // an empty folder would only puzzle people
-		_ = os.Remove(filepath.Join(p.dir, journalName))
-		_ = os.Remove(p.dir)
+		_ = p.folder.remove(journalName)
+		_ = p.site.removeFolder()
 	}
 	// A process that is just being started may share the file for a moment, so
 	// closing it would not be enough.
-	_ = syscall.Flock(int(p.journal.file.Fd()), syscall.LOCK_UN)
+	_ = unix.Flock(int(p.journal.file.Fd()), unix.LOCK_UN)
+	p.folder.close()
+	p.site.close()
 	return p.journal.file.Close()
 }
 
-// create makes a file that nobody may read who may not read the output.
-func (p *Place) create(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, p.mode|0o600)
-	if err != nil {
-		return nil, fmt.Errorf("output: %w", err)
-	}
-	return f, nil
-}
-
-// syncDir makes names in a folder survive a power loss.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+// create makes a file that becomes the output: nobody may read it who may not
+// read the output.
+func (p *Place) create(name string, flag int) (*os.File, error) {
+	return p.folder.open(name, os.O_CREATE|flag, p.mode|0o600)
 }
