@@ -1,6 +1,10 @@
 package batch
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/berth-gpu/berth/api"
+)
 
 // Histogram counts records by how long their batch took.
 type Histogram struct {
@@ -10,7 +14,7 @@ type Histogram struct {
 }
 
 func newHistogram() Histogram {
-	bounds := []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250}
+	bounds := api.LatencyBounds()
 	return Histogram{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}
 }
 

@@ -1,6 +1,10 @@
 // Package batches keeps what the runners of batches report about themselves. A
 // runner that says nothing for a while is taken for dead and forgotten; what it
 // had counted until then stays in the totals of its GPUs.
+//
+// Reports come from users and may say anything. So texts are cleaned, each user
+// has a share of the places, and what a report adds to the totals is bounded:
+// see standing.
 package batches
 
 import (
@@ -14,32 +18,40 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/spelling"
 )
 
 // Silence is how long a batch is listed after its last report.
 const Silence = 10 * time.Second
 
-// most is how many batches are listed; nobody runs so many.
-const most = 1024
+// How many batches are listed, in all and of one user: nobody runs so many.
+const (
+	most        = 1024
+	mostPerUser = 64
+)
 
 // Errors that callers decide on.
 var (
 	// ErrNotYours: another user reports under this id.
 	ErrNotYours = errors.New("this batch belongs to another user")
+	// ErrShare: this user has as many batches as one user may.
+	ErrShare = fmt.Errorf("%d batches of this user report at the same time, and no more are listed", mostPerUser)
 	// ErrTooMany: as many batches report as are listed.
 	ErrTooMany = errors.New("too many batches report at the same time")
-	// ErrID: it has no id, or not the one it is reported under.
-	ErrID = errors.New("the id of the batch is missing, or not the one of the path")
+	// ErrID: it has no id that can be shown, or not the one it is reported under.
+	ErrID = errors.New("the id of the batch is missing, has characters that cannot be printed, or is not the one of the path")
 )
 
 // Keeper keeps the batches. Its zero value is not usable.
 type Keeper struct {
 	publish func(gpu.Event)
 	known   func(uuid string) bool
+	holds   func(user, uuid string) bool
 
-	mu      sync.Mutex // guards what follows
-	running map[string]*entry
-	totals  map[string]*Total // by UUID
+	mu        sync.Mutex // guards what follows
+	running   map[string]*entry
+	totals    map[string]*Total // by UUID
+	standings map[party]*standing
 }
 
 type entry struct {
@@ -47,32 +59,77 @@ type entry struct {
 	expire *time.Timer
 }
 
-// New makes a keeper that tells publish what happens, from any goroutine. Only GPUs that are known
-// are counted.
-func New(publish func(gpu.Event), known func(uuid string) bool) *Keeper {
-	return &Keeper{publish: publish, known: known, running: map[string]*entry{}, totals: map[string]*Total{}}
+// New makes a keeper that tells publish what happens, from any goroutine. Only
+// GPUs that are known are kept, and records count only on GPUs on which the
+// user who reports them holds a lease, or held one a moment ago.
+func New(publish func(gpu.Event), known func(uuid string) bool, holds func(user, uuid string) bool) *Keeper {
+	return &Keeper{
+		publish: publish, known: known, holds: holds,
+		running: map[string]*entry{}, totals: map[string]*Total{}, standings: map[party]*standing{},
+	}
 }
 
 // Report takes in where a batch stands; its User is who reports.
 func (k *Keeper) Report(b api.Batch) (api.Batch, error) {
-	if b.ID == "" {
+	if b.ID == "" || spelling.Printable(b.ID) != b.ID {
 		return b, ErrID
 	}
 	b.Reported = time.Now()
-	news, err := k.take(&b)
+	k.clean(&b)
+	// Who holds what is asked before the lock is taken: the ledger tells this
+	// keeper about leases that end, and may hold a lock of its own then.
+	held := map[string]bool{}
+	for i := range b.GPUs {
+		held[b.GPUs[i].GPU] = k.holds(b.User, b.GPUs[i].GPU)
+	}
+	news, err := k.take(&b, held)
 	for _, e := range news {
 		k.publish(e)
 	}
 	return b, err
 }
 
+// clean makes a report fit to be kept: texts can be printed, and each GPU of
+// this machine is there at most once.
+func (k *Keeper) clean(b *api.Batch) {
+	for _, text := range []*string{&b.Output, &b.Command, &b.Stage, &b.Error} {
+		*text = spelling.Printable(*text)
+	}
+	seen := map[string]bool{}
+	b.GPUs = slices.DeleteFunc(slices.Clone(b.GPUs), func(g api.BatchGPU) bool {
+		first := !seen[g.GPU] && k.known(g.GPU)
+		seen[g.GPU] = true
+		return !first
+	})
+	for i := range b.GPUs {
+		g := &b.GPUs[i]
+		g.Name = spelling.Printable(g.Name)
+		if !sound(&g.Latency) {
+			g.Latency = api.Latency{}
+		}
+	}
+}
+
+// share is how many batches of a user are listed. The lock is held.
+func (k *Keeper) share(user string) int {
+	n := 0
+	for _, e := range k.running {
+		if e.User == user {
+			n++
+		}
+	}
+	return n
+}
+
 // take returns what there is to tell, which is done without the lock.
-func (k *Keeper) take(b *api.Batch) (news []gpu.Event, err error) {
+func (k *Keeper) take(b *api.Batch, held map[string]bool) (news []gpu.Event, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	id := b.ID
 	before := k.running[id]
 	switch {
+	case before == nil && k.share(b.User) >= mostPerUser:
+		return nil, ErrShare
 	case before == nil && len(k.running) >= most:
 		return nil, ErrTooMany
 	case before != nil && before.User != b.User:
@@ -81,14 +138,14 @@ func (k *Keeper) take(b *api.Batch) (news []gpu.Event, err error) {
 		before = &entry{expire: time.AfterFunc(Silence, func() { k.forget(id) })}
 		k.running[id] = before
 		if b.Started.IsZero() || b.Reported.Sub(b.Started) < Silence {
-			news = append(news, event(b, gpu.Note, "started", "begins with its workers"))
+			news = append(news, event(b, gpu.Note, "started", "begins with its workers", ""))
 		} else if !ended(b.Stage) { // this daemon is younger than the batch, or has not heard of it for long
-			news = append(news, event(b, gpu.Note, "seen", "goes on; its runner reports again"))
+			news = append(news, event(b, gpu.Note, "seen", "goes on; its runner reports again", ""))
 		}
 	default:
 		before.expire.Reset(Silence)
 	}
-	k.count(&before.Batch, b)
+	k.count(&before.Batch, b, held)
 	if before.Stage != b.Stage {
 		news = append(news, ending(b)...)
 	}
@@ -107,7 +164,7 @@ func (k *Keeper) forget(id string) {
 	delete(k.running, id)
 	k.mu.Unlock()
 	if !ended(e.Stage) {
-		k.publish(event(&e.Batch, gpu.Warning, "failed", "does not report any more: its runner is gone; what it had done is kept"))
+		k.publish(event(&e.Batch, gpu.Warning, "failed", "does not report any more: its runner is gone; what it had done is kept", ""))
 	}
 }
 
@@ -121,11 +178,11 @@ func ending(b *api.Batch) []gpu.Event {
 		if b.Failed > 0 {
 			severity = gpu.Warning
 		}
-		return []gpu.Event{event(b, severity, "finished", "is finished: %s, %d of them failed", records(b.Done), b.Failed)}
+		return []gpu.Event{event(b, severity, "finished", fmt.Sprintf("is finished: %s, %d of them failed", records(b.Done), b.Failed), "")}
 	case "stopped":
-		return []gpu.Event{event(b, gpu.Note, "stopped", "was stopped after %s", records(b.Done))}
+		return []gpu.Event{event(b, gpu.Note, "stopped", "was stopped after "+records(b.Done), "")}
 	case "failed":
-		return []gpu.Event{event(b, gpu.Warning, "failed", "failed after %s: %s", records(b.Done), strings.TrimRight(b.Error, "."))}
+		return []gpu.Event{event(b, gpu.Warning, "failed", "failed after "+records(b.Done), ": "+strings.TrimRight(b.Error, "."))}
 	}
 	return nil
 }
@@ -137,11 +194,14 @@ func records(n int64) string {
 	return fmt.Sprintf("%d records", n)
 }
 
-func event(b *api.Batch, severity gpu.Severity, what, format string, args ...any) gpu.Event {
+// event says what happened to a batch, to its user with the name of the output
+// and the reason, to others without.
+func event(b *api.Batch, severity gpu.Severity, what, happened, reason string) gpu.Event {
 	return gpu.Event{
-		Time: b.Reported, Code: gpu.EventBatch, Severity: severity,
-		Text: fmt.Sprintf("The batch %s ", filepath.Base(b.Output)) + fmt.Sprintf(format, args...) + ".",
-		Data: map[string]any{"batch": b.ID, "what": what, "output": b.Output, "done": b.Done, "failed": b.Failed},
+		Time: b.Reported, Code: gpu.EventBatch, Severity: severity, User: b.User,
+		Text:   fmt.Sprintf("The batch %s %s%s.", filepath.Base(b.Output), happened, reason),
+		Public: fmt.Sprintf("A batch of %s %s.", b.User, happened),
+		Data:   map[string]any{"batch": b.ID, "what": what, "output": b.Output, "done": b.Done, "failed": b.Failed},
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// keeper keeps batches on GPU a; told lists what it has published.
+// keeper keeps batches on GPU a, where everybody but mallory holds a lease; told
+// lists what it has published.
 func keeper() (k *Keeper, told func() []string) {
 	var mu sync.Mutex
 	var list []string
@@ -30,7 +31,7 @@ func keeper() (k *Keeper, told func() []string) {
 		defer mu.Unlock()
 		return slices.Clone(list)
 	}
-	return New(publish, func(uuid string) bool { return uuid == "a" }), told
+	return New(publish, func(uuid string) bool { return uuid == "a" }, func(user, _ string) bool { return user != "mallory" }), told
 }
 
 func report(t *testing.T, k *Keeper, b api.Batch) {
@@ -117,8 +118,11 @@ func TestRefusals(t *testing.T) {
 		if _, err := k.Report(api.Batch{}); !errors.Is(err, ErrID) {
 			t.Errorf("without an id: %v", err)
 		}
+		if _, err := k.Report(api.Batch{ID: "a\nb"}); !errors.Is(err, ErrID) {
+			t.Errorf("with an id of two lines: %v", err)
+		}
 		for i := range most - 1 {
-			report(t, k, api.Batch{ID: fmt.Sprint("more", i)})
+			report(t, k, api.Batch{ID: fmt.Sprint("more", i), User: fmt.Sprint("user", i/mostPerUser)})
 		}
 		if _, err := k.Report(api.Batch{ID: "too many"}); !errors.Is(err, ErrTooMany) {
 			t.Errorf("one too many: %v", err)
@@ -129,14 +133,20 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// on is what a batch did on a GPU, with counts of records that took up to 1, 2.5
+// and 5 seconds.
+func on(gpu string, done int64, sum float64, counts ...uint64) api.BatchGPU {
+	bounds := api.LatencyBounds()
+	all := make([]uint64, len(bounds)+1)
+	copy(all[slices.Index(bounds, 1):], counts)
+	return api.BatchGPU{GPU: gpu, Done: done, Latency: api.Latency{Bounds: bounds, Counts: all, Sum: sum}}
+}
+
 func TestTotals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, _ := keeper()
-		on := func(gpu string, done int64, sum float64, counts ...uint64) api.BatchGPU {
-			return api.BatchGPU{GPU: gpu, Done: done, Latency: api.Latency{Bounds: []float64{1, 2}, Counts: counts, Sum: sum}}
-		}
 		odd := on("a", 3, 1, 1, 1, 1)
-		odd.Latency.Bounds = []float64{2, 1}
+		odd.Latency.Bounds[0] = 0.5
 		for _, b := range []api.Batch{
 			{ID: "1", GPUs: []api.BatchGPU{on("a", 2, 1.5, 2, 0, 0), on("unknown", 7, 7, 7, 0, 0)}},
 			{ID: "1", GPUs: []api.BatchGPU{on("a", 5, 6.5, 2, 2, 1)}},
@@ -146,7 +156,7 @@ func TestTotals(t *testing.T) {
 		} {
 			report(t, k, b)
 		}
-		want := []Total{{GPU: "a", Records: 9, Latency: api.Latency{Bounds: []float64{1, 2}, Counts: []uint64{3, 2, 1}, Sum: 7}}}
+		want := []Total{{GPU: "a", Records: 9, Latency: on("a", 0, 7, 3, 2, 1).Latency}}
 		got := k.Totals()
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)

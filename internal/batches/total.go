@@ -33,64 +33,80 @@ func (k *Keeper) Totals() []Total {
 	return list
 }
 
-// count adds what is new in a report. The lock is held.
-func (k *Keeper) count(before, now *api.Batch) {
+// count adds what is new in a report, on GPUs on which its user holds a lease.
+// The lock is held.
+func (k *Keeper) count(before, now *api.Batch, held map[string]bool) {
 	for i := range now.GPUs {
 		g := &now.GPUs[i]
-		if !k.known(g.GPU) {
+		may := k.standing(now.User, g.GPU, held[g.GPU], now.Reported)
+		if may == nil {
 			continue
+		}
+		var old api.BatchGPU
+		if at := slices.IndexFunc(before.GPUs, func(o api.BatchGPU) bool { return o.GPU == g.GPU }); at >= 0 {
+			old = before.GPUs[at]
 		}
 		t := k.totals[g.GPU]
 		if t == nil {
 			t = &Total{GPU: g.GPU}
 			k.totals[g.GPU] = t
 		}
-		var old api.BatchGPU
-		if at := slices.IndexFunc(before.GPUs, func(o api.BatchGPU) bool { return o.GPU == g.GPU }); at >= 0 {
-			old = before.GPUs[at]
-		}
-		if g.Done > old.Done { // a count that goes down is not believed
-			t.Records += uint64(g.Done - old.Done)
-		}
-		t.observe(&old.Latency, &g.Latency)
+		done, was := max(g.Done, 0), max(old.Done, 0)
+		added := may.take(uint64(max(done-was, 0))) // a count that goes down is not believed
+		t.Records = add(t.Records, added)
+		t.observe(&old.Latency, &g.Latency, added)
 	}
 }
 
-// observe adds what is new in a histogram. One that makes no sense, or has
-// other buckets than those before it, is passed over.
-func (t *Total) observe(before, now *api.Latency) {
+// longest is the longest time that is believed of a record, in seconds: a day.
+const longest = 24 * 60 * 60
+
+// observe adds what is new in a histogram, for at most so many records. The sum
+// is kept within what the counts allow: a record in a bucket took at least the
+// lower end of the bucket, and at most the upper end.
+func (t *Total) observe(before, now *api.Latency, records uint64) {
 	if !sound(now) {
 		return
 	}
 	if t.Latency.Bounds == nil {
-		t.Latency.Bounds = slices.Clone(now.Bounds)
+		t.Latency.Bounds = api.LatencyBounds()
 		t.Latency.Counts = make([]uint64, len(now.Counts))
 	}
-	if !slices.Equal(t.Latency.Bounds, now.Bounds) {
-		return
-	}
-	same := slices.Equal(before.Bounds, now.Bounds) && len(before.Counts) == len(now.Counts)
+	again := sound(before)
+	var least, most, lower float64
 	for i, n := range now.Counts {
-		if same {
+		if again {
 			n -= min(before.Counts[i], n)
 		}
-		t.Latency.Counts[i] += n
+		n = min(n, records)
+		records -= n
+		t.Latency.Counts[i] = add(t.Latency.Counts[i], n)
+		upper := float64(longest)
+		if i < len(now.Bounds) {
+			upper = now.Bounds[i]
+		}
+		least += float64(n) * lower
+		most += float64(n) * upper
+		lower = upper
 	}
 	sum := now.Sum
-	if same {
+	if again {
 		sum -= before.Sum
 	}
-	t.Latency.Sum += max(sum, 0)
+	t.Latency.Sum += min(max(sum, least), most)
 }
 
+// add adds without wrapping round.
+func add(a, b uint64) uint64 {
+	if a > math.MaxUint64-b {
+		return math.MaxUint64
+	}
+	return a + b
+}
+
+// sound reports whether a histogram has the buckets that all runners use, and a
+// sum that is a number.
 func sound(l *api.Latency) bool {
-	if len(l.Bounds) == 0 || len(l.Counts) != len(l.Bounds)+1 || math.IsNaN(l.Sum) || math.IsInf(l.Sum, 0) {
-		return false
-	}
-	for i, b := range l.Bounds {
-		if math.IsNaN(b) || math.IsInf(b, 0) || i > 0 && b <= l.Bounds[i-1] {
-			return false
-		}
-	}
-	return true
+	return slices.Equal(l.Bounds, api.LatencyBounds()) && len(l.Counts) == len(l.Bounds)+1 &&
+		!math.IsNaN(l.Sum) && !math.IsInf(l.Sum, 0)
 }

@@ -115,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.batches = batches.New(publish, func(uuid string) bool {
 		r, known := d.monitor.Find(uuid)
 		return known && r.Device.UUID == uuid
-	})
+	}, d.holds)
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openHooks(o, host, publish, exporter.Delivery)
 	d.handler = httpapi.New(httpapi.Keepers{

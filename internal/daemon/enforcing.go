@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -75,9 +76,15 @@ func (b book) Revoke(ctx context.Context, id string, fence uint64, why string) e
 // leaseEnded tells those who keep something for a lease.
 func (d *Daemon) leaseEnded(l *lease.Lease, at time.Time) {
 	d.history.Ended(l, at)
+	d.batches.Ended(l, at)
 	if l.EnforcedBy == launch.MPS {
 		d.mps.Release(l.ID)
 	}
+}
+
+// holds reports whether a user holds a lease on a device.
+func (d *Daemon) holds(user, uuid string) bool {
+	return slices.ContainsFunc(d.ledger.Holdings(uuid), func(h lease.Holding) bool { return h.Lease.Holder.User == user })
 }
 
 // keepMPS tells about the leases from before a restart that MPS enforces. Users

@@ -45,9 +45,11 @@ func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.
 	taken, err := s.Batches.Report(b)
 	switch {
 	case errors.Is(err, batches.ErrID):
-		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "The id in the body must be the one of the path.")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "The id in the body must be the one of the path, and every character of it printable.")
 	case errors.Is(err, batches.ErrNotYours):
 		return nil, problem(http.StatusForbidden, "not_yours", "Another user reports a batch under this id. Choose another.")
+	case errors.Is(err, batches.ErrShare):
+		return nil, problem(http.StatusTooManyRequests, "too_many_batches", "As many of your batches report as one user may have listed. This one runs, but is not listed or counted until another has ended; wait for that, or ignore it.")
 	case errors.Is(err, batches.ErrTooMany):
 		return nil, problem(http.StatusServiceUnavailable, "too_many_batches", "Too many batches report at the same time; the batch itself is not affected.")
 	case err != nil:

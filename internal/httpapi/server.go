@@ -89,7 +89,7 @@ func New(k Keepers) http.Handler { return build(k) }
 
 func build(k Keepers) *server {
 	if k.Batches == nil {
-		k.Batches = batches.New(func(gpu.Event) {}, func(string) bool { return false })
+		k.Batches = batches.New(func(gpu.Event) {}, func(string) bool { return false }, func(string, string) bool { return false })
 	}
 	if k.History == nil {
 		k.History = history.New()

@@ -2,12 +2,10 @@ package lease
 
 import (
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/spelling"
 )
 
 // Grant makes a lease. If a request with its id waits, this is what it waited
@@ -121,14 +119,7 @@ func (l *Lease) validate() error {
 func (l *Lease) clean() {
 	for _, text := range []*string{&l.Holder.User, &l.Holder.Service, &l.Holder.Name, &l.Holder.Boot, &l.EnforcedBy, &l.Note} {
 		if !plain(*text) {
-			*text = strings.Map(printable, *text)
+			*text = spelling.Printable(*text)
 		}
 	}
-}
-
-func printable(c rune) rune {
-	if unicode.IsPrint(c) {
-		return c
-	}
-	return utf8.RuneError
 }

@@ -1,5 +1,6 @@
-// Package spelling tells how far a word is from another one, for those who
-// name the nearest known word to somebody who mistyped it.
+// Package spelling looks at the letters of words: how far a word is from
+// another one, to name the nearest known word to somebody who mistyped it, and
+// which of its characters can be shown.
 package spelling
 
 // Distance counts the letters to insert, remove or replace (Levenshtein). Only

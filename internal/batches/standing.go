@@ -1,0 +1,76 @@
+package batches
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// party is a user on a GPU.
+type party struct{ user, uuid string }
+
+// standing is what a user may count on a GPU.
+type standing struct {
+	held      time.Time // when the user last held a lease there
+	filled    time.Time // when allowance was last filled up
+	allowance float64   // records that may be counted
+}
+
+// No user does more records on a GPU than this: the fastest runs measured did
+// less than a tenth of it.
+const (
+	recordsPerSecond = 10_000_000
+	firstAllowance   = recordsPerSecond // for a user of whom nothing was counted yet
+	mostAllowance    = 10 * recordsPerSecond
+)
+
+// Ended notes that a lease has ended. A runner gives its leases back before it
+// reports for the last time, so its user may still count for a moment.
+func (k *Keeper) Ended(l *lease.Lease, at time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range l.Parts {
+		k.seen(party{l.Holder.User, p.GPU}, at)
+	}
+}
+
+// seen notes that a user held a lease on a GPU at that time. The lock is held.
+func (k *Keeper) seen(p party, at time.Time) *standing {
+	s := k.standings[p]
+	if s == nil {
+		for other, s := range k.standings { // those that mean nothing any more
+			if at.Sub(s.held) > Silence {
+				delete(k.standings, other)
+			}
+		}
+		s = &standing{filled: at, allowance: firstAllowance}
+		k.standings[p] = s
+	}
+	s.held = at
+	return s
+}
+
+// standing returns what a user may count on a GPU now; nil: nothing, because
+// the user has held no lease there for a while. The lock is held.
+func (k *Keeper) standing(user, uuid string, holds bool, now time.Time) *standing {
+	p := party{user, uuid}
+	if holds {
+		k.seen(p, now)
+	}
+	s := k.standings[p]
+	if s == nil || now.Sub(s.held) > Silence {
+		return nil
+	}
+	s.allowance = min(s.allowance+max(now.Sub(s.filled).Seconds(), 0)*recordsPerSecond, mostAllowance)
+	s.filled = now
+	return s
+}
+
+// take returns how many of so many records count, and takes them from the
+// allowance. The allowance grows with time, up to ten seconds' worth, so that
+// runners may report as often or as rarely as they like.
+func (s *standing) take(records uint64) uint64 {
+	n := min(records, uint64(s.allowance))
+	s.allowance -= float64(n)
+	return n
+}
