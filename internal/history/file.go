@@ -21,7 +21,7 @@ const version = 1
 // New is an empty history that is not kept.
 func New() *History {
 	return &History{
-		dirty: make(chan struct{}, 1), entries: map[Key]*Entry{}, running: map[string]use{},
+		dirty: make(chan struct{}, 1), entries: map[Key]*Entry{}, running: map[grant]use{},
 	}
 }
 

@@ -21,7 +21,9 @@ import (
 
 const (
 	keptRuns    = 10              // of each piece of work
-	keptEntries = 2000            // pieces of work; beyond that the longest unheard of is forgotten
+	keptEntries = 2000            // pieces of work, of all users
+	keptPerUser = 512             // pieces of work of one user
+	keptRunning = 4096            // leases that are measured; far more than a machine has
 	writeAfter  = 3 * time.Second // from something learned to the disk
 )
 
@@ -84,7 +86,13 @@ type History struct {
 
 	mu      sync.Mutex // guards what follows
 	entries map[Key]*Entry
-	running map[string]use // by lease
+	running map[grant]use
+}
+
+// grant is a lease. An id may be used again; a fence is not.
+type grant struct {
+	id    string
+	fence uint64
 }
 
 // use is what was measured of a lease so far.
@@ -92,6 +100,7 @@ type use struct {
 	peak    gpu.MiB
 	samples int
 	last    map[string]time.Time // by device
+	latest  time.Time            // on any device
 }
 
 // Add remembers a run.
@@ -100,7 +109,7 @@ func (h *History) Add(key Key, run Run, now time.Time) {
 	defer h.mu.Unlock()
 	e := h.entries[key]
 	if e == nil {
-		h.makeRoom()
+		h.makeRoom(key.User)
 		e = &Entry{Key: key}
 		h.entries[key] = e
 	}
@@ -122,19 +131,42 @@ func (h *History) change() {
 	}
 }
 
-// makeRoom forgets what was not heard of for longest, if there is too much.
-// The caller holds mu.
-func (h *History) makeRoom() {
-	if len(h.entries) < keptEntries {
-		return
+// makeRoom forgets something, if there is no room for another entry of a user.
+// A user with a full share loses their own oldest entry. If everything is full,
+// the user with the most entries loses theirs, so nobody can make berth forget
+// what it learned for others. The caller holds mu.
+func (h *History) makeRoom(user string) {
+	counts := map[string]int{}
+	for key := range h.entries {
+		counts[key.User]++
 	}
+	for ; counts[user] >= keptPerUser; counts[user]-- {
+		h.forgetOldest(user)
+	}
+	for len(h.entries) >= keptEntries {
+		most := user
+		for other, n := range counts {
+			if n > counts[most] || n == counts[most] && other < most {
+				most = other
+			}
+		}
+		h.forgetOldest(most)
+		counts[most]--
+	}
+}
+
+// forgetOldest forgets what was not heard of for longest of a user's. The caller
+// holds mu.
+func (h *History) forgetOldest(user string) {
 	var oldest *Entry
 	for _, e := range h.entries {
-		if oldest == nil || e.Last.Before(oldest.Last) {
+		if e.User == user && (oldest == nil || e.Last.Before(oldest.Last)) {
 			oldest = e
 		}
 	}
-	delete(h.entries, oldest.Key)
+	if oldest != nil {
+		delete(h.entries, oldest.Key)
+	}
 }
 
 // Find is what is known about a piece of work.
@@ -180,8 +212,10 @@ func (h *History) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Tim
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	u := h.running[l.ID]
-	if u.last == nil {
+	g := grant{l.ID, l.Fence}
+	u, known := h.running[g]
+	if !known {
+		h.dropStale()
 		u.last = map[string]time.Time{}
 	}
 	if !at.After(u.last[uuid]) {
@@ -189,7 +223,25 @@ func (h *History) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Tim
 	}
 	u.last[uuid] = at
 	u.peak, u.samples = max(u.peak, measured), u.samples+1
-	h.running[l.ID] = u
+	u.latest = at
+	h.running[g] = u
+}
+
+// dropStale makes room for another lease: the one that was not measured for
+// longest is dropped. A lease may be measured once more after it has ended, and
+// would otherwise stay for ever. The caller holds mu.
+func (h *History) dropStale() {
+	if len(h.running) < keptRunning {
+		return
+	}
+	var stale grant
+	var since time.Time
+	for g, u := range h.running {
+		if since.IsZero() || u.latest.Before(since) {
+			stale, since = g, u.latest
+		}
+	}
+	delete(h.running, stale)
 }
 
 // fewSamples is how often each device of a run must have been measured before
@@ -201,8 +253,9 @@ const fewSamples = 3
 // without a process is no run.
 func (h *History) Ended(l *lease.Lease, now time.Time) {
 	h.mu.Lock()
-	u := h.running[l.ID]
-	delete(h.running, l.ID)
+	g := grant{l.ID, l.Fence}
+	u := h.running[g]
+	delete(h.running, g)
 	h.mu.Unlock()
 	name := cmp.Or(l.Holder.Name, l.Holder.Service)
 	if name == "" || l.Holder.PID == 0 || l.Binding == lease.ByName || len(l.Parts) == 0 {

@@ -297,10 +297,10 @@ func TestUnreadableIsPutAside(t *testing.T) {
 
 func TestBounded(t *testing.T) {
 	h := New()
-	for i := range keptEntries + 10 {
-		h.Add(Key{Name: fmt.Sprint(i)}, Run{}, noon.Add(time.Duration(i)*time.Second))
+	for i := range keptPerUser + 10 {
+		h.Add(Key{Name: fmt.Sprint(i)}, Run{}, second(i))
 	}
-	if n := len(h.All()); n != keptEntries {
+	if n := len(h.All()); n != keptPerUser {
 		t.Errorf("%d entries are kept", n)
 	}
 	if _, known := h.Find(Key{Name: "9"}); known {
@@ -308,5 +308,48 @@ func TestBounded(t *testing.T) {
 	}
 	if _, known := h.Find(Key{Name: "10"}); !known {
 		t.Error("a newer one is forgotten")
+	}
+}
+
+// One user cannot make berth forget what it learned for others.
+func TestUsersDoNotEvictEachOther(t *testing.T) {
+	h := New()
+	ada := Key{User: "ada", Name: "train.py"}
+	h.Add(ada, Run{Peak: 1000}, noon) // the oldest of all
+	for i := range keptPerUser + 100 {
+		h.Add(Key{User: "mallory", Name: fmt.Sprint(i)}, Run{}, second(i))
+	}
+	if n := len(h.All()); n != 1+keptPerUser {
+		t.Errorf("%d entries are kept, want %d", n, 1+keptPerUser)
+	}
+	users := keptEntries / keptPerUser * 2
+	for i := range keptEntries + 100 { // everything is full
+		h.Add(Key{User: fmt.Sprint("user", i%users), Name: fmt.Sprint(i)}, Run{}, second(i))
+	}
+	if n := len(h.All()); n != keptEntries {
+		t.Errorf("%d entries are kept, want %d", n, keptEntries)
+	}
+	if _, known := h.Find(ada); !known {
+		t.Error("what was learned for ada is forgotten")
+	}
+}
+
+func TestRunningIsBounded(t *testing.T) {
+	h := New()
+	old := held("old", "old.py", 4096)
+	watch(h, old, 1000, fewSamples)
+	for i := range keptRunning + 10 { // leases that never end
+		h.Use(held(fmt.Sprint(i), "x", 0), "GPU-a", 1, second(100+i))
+	}
+	if len(h.running) != keptRunning {
+		t.Errorf("%d leases are remembered, want %d", len(h.running), keptRunning)
+	}
+	// A lease of the same id is another one.
+	first, second := held("again", "again.py", 4096), held("again", "again.py", 4096)
+	first.Fence, second.Fence = 1, 2
+	watch(h, first, 3000, fewSamples)
+	h.Ended(second, noon.Add(time.Minute))
+	if e, _ := h.Find(Key{User: "ada", Name: "again.py"}); e.Peak() != 0 {
+		t.Errorf("it used %v, which is what the one before it did", e.Peak())
 	}
 }
