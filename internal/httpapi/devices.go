@@ -158,7 +158,7 @@ func (s *server) samples(ctx context.Context, in *whichOrAll) (*answer[api.Sampl
 
 type historyQuery struct {
 	Which
-	Since string `query:"since" doc:"Only samples after this: a time as in RFC 3339, or how long ago, as in 90s or 5m." example:"5m"`
+	Since string `query:"since" maxLength:"64" doc:"Only samples after this: a time as in RFC 3339, or how long ago, as in 90s or 5m." example:"5m"`
 	Limit int    `query:"limit" doc:"At most so many, the newest. Default: all that are kept (history_size)." minimum:"1" maximum:"100000"`
 }
 

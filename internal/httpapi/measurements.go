@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/spelling"
 )
 
 func (s *server) registerMeasurements() {
@@ -56,7 +57,7 @@ func (s *server) measure(ctx context.Context, in *body[api.Measurement]) (*struc
 	if most > 0 && b.Memory > most {
 		return nil, wrongFields(lease.FieldErrors{{Field: "memory_mb", Detail: fmt.Sprintf("is more than any device of this machine has, which is %d", most)}})
 	}
-	s.History.Add(history.Key{User: callerOf(ctx).User, Name: b.Name, Step: b.Step},
+	s.History.Add(history.Key{User: callerOf(ctx).User, Name: spelling.Printable(b.Name), Step: spelling.Printable(b.Step)},
 		history.Run{Peak: b.Memory, Seconds: b.Seconds}, time.Now())
 	return nil, nil
 }
