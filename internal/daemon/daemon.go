@@ -6,7 +6,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -134,9 +133,6 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 // Run serves until ctx ends.
 func (d *Daemon) Run(ctx context.Context) error {
 	c := d.settings.load().Config.Daemon
-	if err := os.MkdirAll(c.StateDir, 0o750); err != nil {
-		return fmt.Errorf("make the state folder: %w (choose another with --state-dir)", err)
-	}
 	streams, endStreams := context.WithCancel(ctx)
 	defer endStreams()
 	doors, err := openDoors(streams, c, d.handler, nil, nil)

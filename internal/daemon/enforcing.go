@@ -33,8 +33,8 @@ func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) error {
 	d.history = history.New()
 	remembered := ""
 	if !o.ReadOnly {
-		remembered = filepath.Join(c.Daemon.StateDir, "health.json")
-		kept, note, err := history.Open(filepath.Join(c.Daemon.StateDir, "history.json"))
+		remembered = filepath.Join(c.Daemon.StateDir, healthName)
+		kept, note, err := history.Open(filepath.Join(c.Daemon.StateDir, historyName))
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,6 @@
 package daemon
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 
@@ -24,11 +22,11 @@ func openLedger(o Options, hooks ledger.Hooks) (*ledger.Ledger, error) {
 			if o.ReadOnly {
 				return journal.Forgetful(), nil
 			}
-			dir := filepath.Join(o.Settings.Config.Daemon.StateDir, "journal")
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				return nil, fmt.Errorf("make the state folder: %w (choose another with --state-dir)", err)
+			state := o.Settings.Config.Daemon.StateDir
+			if err := prepareState(state); err != nil {
+				return nil, err
 			}
-			log, recovery, err := filelog.Open(filelog.Dir(dir), filelog.Options{}, replay)
+			log, recovery, err := filelog.Open(filelog.Dir(filepath.Join(state, journalName)), filelog.Options{}, replay)
 			if err != nil {
 				return nil, err
 			}

@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // settings keeps the configuration in force. It is the one place that changes
@@ -60,7 +58,7 @@ func (s *settings) Change(_ context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := writeWhole(s.path, saved); err != nil {
+	if err := wholefile.Write(s.path, saved); err != nil {
 		return fmt.Errorf("keep the change across restarts: %w", err)
 	}
 	changed := differences(s.current, next)
@@ -91,26 +89,3 @@ func differences(before, after *config.Settings) []string {
 }
 
 func said(value string) string { return cmp.Or(value, "not set") }
-
-// writeWhole replaces a file so that after a crash it is the old one or the
-// new one, never half of either.
-func writeWhole(path string, text []byte) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(temp.Name()) }() // gone already when all went well
-	_, err = temp.Write(text)
-	err = errors.Join(err, temp.Sync(), temp.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temp.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}

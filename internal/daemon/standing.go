@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // standings keeps across restarts how far devices are trusted: a daemon that
@@ -71,7 +72,7 @@ func (s *standings) run(ctx context.Context, complain func(error)) {
 	write := func() {
 		text, err := json.Marshal(s.copy())
 		if err == nil {
-			err = writeWhole(s.path, text)
+			err = wholefile.Write(s.path, text)
 		}
 		if err != nil && !failed {
 			complain(fmt.Errorf("write down which devices are in quarantine, which is tried again: %w", err))

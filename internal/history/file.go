@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // document is the file. A field may be added under the same version if a reader
@@ -59,8 +60,8 @@ func Open(path string) (h *History, note string, err error) {
 	return h, "", nil
 }
 
-// write replaces the file, so that after a crash it is the old one or the new
-// one. It is not synced: it would cost the disk more than it is worth.
+// write replaces the file. It is not synced: that would cost the disk more than
+// it is worth.
 func (h *History) write() error {
 	if h.path == "" {
 		return nil
@@ -74,14 +75,8 @@ func (h *History) write() error {
 	if err != nil {
 		return fmt.Errorf("write what was learned: %w", err)
 	}
-	temp, err := os.CreateTemp(filepath.Dir(h.path), ".new-*")
-	if err != nil {
+	if err := wholefile.WriteUnsynced(h.path, text); err != nil {
 		return fmt.Errorf("write what was learned: %w", err)
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // gone already when all went well
-	_, err = temp.Write(text)
-	if err := errors.Join(err, temp.Close()); err != nil {
-		return fmt.Errorf("write what was learned: %w", err)
-	}
-	return os.Rename(temp.Name(), h.path)
+	return nil
 }

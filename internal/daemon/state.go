@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/berth-gpu/berth/internal/wholefile"
+)
+
+// The names in the state folder. Beside them there is the folder of the MPS
+// daemons, which users pass through to theirs.
+const (
+	journalName = "journal"
+	healthName  = "health.json"
+	historyName = "history.json"
+)
+
+// prepareState makes the state folder, or checks that nobody else can change
+// what is in it. It closes to others what an earlier version, or an
+// administrator, left readable: users may pass through the folder to their MPS
+// daemons.
+func prepareState(folder string) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("make the state folder: %w (choose another with --state-dir)", err)
+	}
+	dir, err := os.OpenRoot(folder)
+	if err != nil {
+		return fmt.Errorf("open the state folder: %w (choose another with --state-dir)", err)
+	}
+	defer dir.Close()
+	if err := checkOurs(dir, folder); err != nil {
+		return err
+	}
+	for _, name := range []string{savedName, healthName, historyName, historyName + ".unreadable", journalName} {
+		if err := closeToOthers(dir, name); err != nil {
+			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
+		}
+	}
+	if err := wholefile.RemoveStale(folder); err != nil {
+		return fmt.Errorf("tidy up the state folder: %w", err)
+	}
+	return nil
+}
+
+// checkOurs refuses a state folder that an ordinary user could change under a
+// daemon of root.
+func checkOurs(dir *os.Root, folder string) error {
+	info, err := dir.Stat(".")
+	if err != nil {
+		return fmt.Errorf("look at the state folder: %w", err)
+	}
+	owner, known := info.Sys().(*syscall.Stat_t)
+	if os.Geteuid() != 0 || !known {
+		return nil
+	}
+	switch mode := info.Mode(); {
+	case owner.Uid != 0:
+		return fmt.Errorf("the state folder %s belongs to user %d, and the daemon runs as root: run chown root %s, or choose another folder with --state-dir", folder, owner.Uid, folder)
+	case mode&0o002 != 0, mode&0o020 != 0 && owner.Gid != 0:
+		return fmt.Errorf("other users can write to the state folder %s (mode %#o): run chmod go-w %s, or choose another folder with --state-dir", folder, mode.Perm(), folder)
+	}
+	return nil
+}
+
+// closeToOthers takes the permissions of everybody but the owner from a file or
+// a folder, if there is one with this name.
+func closeToOthers(dir *os.Root, name string) error {
+	info, err := dir.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || !info.Mode().IsRegular() && !info.IsDir() || info.Mode()&0o077 == 0 {
+		return err
+	}
+	return dir.Chmod(name, info.Mode().Perm()&0o700)
+}

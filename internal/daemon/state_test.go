@@ -1,0 +1,87 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// modes maps the names in a folder to what others may do with them.
+func modes(t *testing.T, dir string) map[string]os.FileMode {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]os.FileMode{}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[e.Name()] = info.Mode().Perm() & 0o077
+	}
+	return found
+}
+
+// What a daemon keeps is closed to others, also where it was not before, and
+// what killed daemons left is gone.
+func TestStateFolderIsClosedToOthers(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	state := p.flags["daemon.state_dir"]
+	if err := os.MkdirAll(filepath.Join(state, "journal"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"config.yaml": "gpu:\n  temp_optimal: 61\n", "health.json": "{}", "history.json": `{"version":1}`,
+		".new-123": "half of something", "config.yaml.new": "half of something", "notes.txt": "not ours",
+	} {
+		if err := os.WriteFile(filepath.Join(state, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, stop := p.start(t)
+	if _, err := c.SetConfig(t.Context(), []byte(`{"temp_optimal": 62}`)); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	found := modes(t, state)
+	for _, name := range []string{"config.yaml", "health.json", "history.json", "journal"} {
+		if open, there := found[name]; !there || open != 0 {
+			t.Errorf("%s is there: %v, and others may do %#o", name, there, open)
+		}
+		delete(found, name)
+	}
+	if len(found) != 1 || found["notes.txt"] != 0o044 {
+		t.Errorf("beside that there is %v", found)
+	}
+}
+
+func TestStateFolderOfOthersIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only a daemon of root refuses the folder of another user")
+	}
+	for name, spoil := range map[string]func(string) error{
+		"chown root": func(dir string) error { return os.Chown(dir, 65534, 65534) },
+		"chmod go-w": func(dir string) error { return os.Chmod(dir, 0o777) },
+	} {
+		dir := t.TempDir()
+		if err := spoil(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := prepareState(dir); err == nil || !strings.Contains(err.Error(), name+" "+dir) {
+			t.Errorf("it said %v, want %s", err, name)
+		}
+	}
+	made := filepath.Join(t.TempDir(), "a", "b")
+	if err := prepareState(made); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("a new one has mode %v, %v", info.Mode(), err)
+	}
+}

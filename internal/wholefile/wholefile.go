@@ -1,0 +1,111 @@
+// Package wholefile replaces small files as a whole, in a folder that belongs
+// to the daemon alone: after a crash a file is the old one or the new one,
+// never half of either.
+//
+// The new text is written to a temporary file beside the target, whose name is
+// that of the target with ".new" added. A writer that is killed leaves at most
+// that one file, and the next write replaces it. Two writers of one target must
+// take turns.
+package wholefile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const suffix = ".new"
+
+// Write replaces the file at path by one with this text, which only its owner
+// can read. It returns when the disk has it.
+func Write(path string, text []byte) error { return replace(path, text, true) }
+
+// WriteUnsynced does the same as Write and does not wait for the disk. After a
+// power loss the file may be empty, for texts that are not worth the wait.
+func WriteUnsynced(path string, text []byte) error { return replace(path, text, false) }
+
+func replace(path string, text []byte, durable bool) error {
+	dir, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	name := filepath.Base(path)
+	temp := name + suffix
+	if err := create(dir, temp, text, durable); err != nil {
+		return errors.Join(err, removeIfThere(dir, temp))
+	}
+	if err := dir.Rename(temp, name); err != nil {
+		return errors.Join(err, removeIfThere(dir, temp))
+	}
+	if !durable {
+		return nil
+	}
+	return syncFolder(dir)
+}
+
+// create writes a new file. What an earlier writer left under its name is
+// removed and not opened: it may be a link, a pipe, or readable by others.
+func create(dir *os.Root, name string, text []byte, durable bool) error {
+	if err := removeIfThere(dir, name); err != nil {
+		return err
+	}
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func removeIfThere(dir *os.Root, name string) error {
+	if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func syncFolder(dir *os.Root) error {
+	f, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// RemoveStale removes the temporary files that earlier versions of berth left
+// in a folder when they were killed: regular files called ".new-" and a number.
+// A folder that does not exist has none.
+func RemoveStale(folder string) error {
+	dir, err := os.OpenRoot(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	entries, err := fs.ReadDir(dir.FS(), ".")
+	if err != nil {
+		return fmt.Errorf("list %s: %w", folder, err)
+	}
+	var failed []error
+	for _, e := range entries {
+		if e.Type().IsRegular() && isStale(e.Name()) {
+			failed = append(failed, removeIfThere(dir, e.Name()))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// isStale reports whether os.CreateTemp made a name from the pattern ".new-*".
+func isStale(name string) bool {
+	number, is := strings.CutPrefix(name, ".new-")
+	return is && number != "" && strings.Trim(number, "0123456789") == ""
+}
