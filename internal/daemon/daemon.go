@@ -79,11 +79,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return nil, err
 	}
-	d.settings = &settings{
-		current: o.Settings,
-		path:    filepath.Join(c.Daemon.StateDir, savedName),
-		apply:   d.configure,
-	}
+	d.settings = newSettings(o.Settings, filepath.Join(c.Daemon.StateDir, savedName), d.configure)
 	exporter := promexport.New(promexport.Sources{
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
@@ -14,19 +15,25 @@ import (
 )
 
 // settings keeps the configuration in force. It is the one place that changes
-// it.
+// it. Reading takes no lock: a change that waits for the disk holds nobody up.
 type settings struct {
-	mu      sync.Mutex // guards current, and the saved file
-	current *config.Settings
+	current atomic.Pointer[config.Settings]
 	path    string
+	write   func(path string, text []byte) error
 	apply   func(now config.Config, changed []string) // tells the keepers
+
+	changing sync.Mutex // held by Change: changes happen one after another
 }
 
-func (s *settings) load() *config.Settings {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current
+// newSettings returns the settings that a daemon starts with. Changes are
+// saved at path, and apply is called with each.
+func newSettings(first *config.Settings, path string, apply func(now config.Config, changed []string)) *settings {
+	s := &settings{path: path, write: wholefile.Write, apply: apply}
+	s.current.Store(first)
+	return s
 }
+
+func (s *settings) load() *config.Settings { return s.current.Load() }
 
 // GPU is the section that can be changed.
 func (s *settings) GPU() api.GPUConfig {
@@ -52,18 +59,18 @@ func (s *settings) Fields() []api.ConfigField {
 
 // Change validates the whole, writes it down, and only then lets it hold.
 func (s *settings) Change(_ context.Context, body []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next, saved, err := s.current.Change(body)
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	before := s.load()
+	next, saved, err := before.Change(body)
 	if err != nil {
 		return err
 	}
-	if err := wholefile.Write(s.path, saved); err != nil {
+	if err := s.write(s.path, saved); err != nil {
 		return fmt.Errorf("keep the change across restarts: %w", err)
 	}
-	changed := differences(s.current, next)
-	s.current = next
-	s.apply(next.Config, changed)
+	s.current.Store(next)
+	s.apply(next.Config, differences(before, next))
 	return nil
 }
 

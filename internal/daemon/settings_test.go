@@ -2,11 +2,15 @@ package daemon
 
 import (
 	"encoding/json"
+	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // A change is told with what it changed; one that changes nothing is not told.
@@ -32,5 +36,62 @@ func TestChangeIsTold(t *testing.T) {
 	}
 	if !slices.Equal(told, want) {
 		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A disk that takes its time for a change holds up neither those who read the
+// settings nor what is in force; of two changes at once none is lost.
+func TestChangeWaitsForTheDiskAlone(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	first, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := filepath.Join(t.TempDir(), savedName)
+	var told []string
+	s := newSettings(first, saved, func(_ config.Config, changed []string) { told = append(told, changed...) })
+	writing, written := make(chan struct{}), make(chan error)
+	s.write = func(path string, text []byte) error {
+		writing <- struct{}{}
+		if err := <-written; err != nil {
+			return err
+		}
+		return wholefile.Write(path, text)
+	}
+	answers := make(chan error, 3)
+	change := func(body string) { go func() { answers <- s.Change(t.Context(), []byte(body)) }() }
+
+	change(`{"temp_optimal": 61}`)
+	<-writing
+	if got := s.load().Config.GPU.TempOptimal; got != first.Config.GPU.TempOptimal || len(told) != 0 {
+		t.Errorf("temp_optimal is %v before it is written, and %v was told", got, told)
+	}
+	if s.GPU(); len(s.Fields()) == 0 {
+		t.Error("the settings cannot be read")
+	}
+	change(`{"max_pipelines": 3}`)
+	written <- nil
+	<-writing
+	if got := s.load().Config.GPU.TempOptimal; got != 61 {
+		t.Errorf("temp_optimal is %v after it was written", got)
+	}
+	written <- nil
+	change(`{"temp_optimal": 62}`)
+	<-writing
+	full := errors.New("no room")
+	written <- full
+	if err := errors.Join(<-answers, <-answers, <-answers); !errors.Is(err, full) {
+		t.Errorf("a change that was not written was answered with %v", err)
+	}
+	if want := []string{"gpu.max_pipelines = 3 (was CPUs / devices, rounded up)", "gpu.temp_optimal = 61 (was 65)"}; !slices.Equal(slices.Sorted(slices.Values(told)), want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+	p.flags["daemon.state_dir"] = filepath.Dir(saved)
+	kept, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := kept.Config.GPU; got.TempOptimal != 61 || got.MaxPipelines.Or(0) != 3 {
+		t.Errorf("after a restart temp_optimal is %v and max_pipelines %v", got.TempOptimal, got.MaxPipelines)
 	}
 }
