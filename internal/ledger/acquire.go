@@ -243,9 +243,9 @@ func (l *Ledger) await(ctx context.Context, w *waiter) (*lease.Lease, error) {
 	case <-ctx.Done():
 	case <-l.finished:
 	}
-	// Nobody waits any more. The request is withdrawn whatever happens, or else
-	// it is decided already.
-	stopped := l.insist(func(now time.Time) error {
+	// Nobody waits any more. The request is withdrawn, or else it is decided
+	// already. That needs nothing written down, so the journal cannot refuse it.
+	stopped := l.submit(context.WithoutCancel(ctx), func(now time.Time) error {
 		if l.book.Request(w.request.ID) != w.request {
 			return nil
 		}
@@ -295,13 +295,22 @@ func (l *Ledger) attend(granted *lease.Lease) error {
 	return fmt.Errorf("bind %s to its process: %w", granted.ID, err)
 }
 
-// giveBack ends a lease that must not stay; it may have ended already.
+// giveBack ends a lease that must not stay; it may have ended already. If the
+// journal refuses that now, the clerk goes on trying. It fails only with
+// ErrStopped.
 func (l *Ledger) giveBack(unwanted *lease.Lease, why string) error {
-	return l.insist(func(now time.Time) error {
+	err := l.submit(context.Background(), func(now time.Time) error {
 		_, err := l.apply(lease.Release{ID: unwanted.ID, Fence: unwanted.Fence, By: lease.Daemon(), Why: why}, now)
 		if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
 			return nil
 		}
 		return err
 	})
+	if err == nil || errors.Is(err, ErrStopped) {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.releaseLater(unwanted, why)
+	return nil
 }

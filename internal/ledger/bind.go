@@ -38,7 +38,7 @@ func (l *Ledger) Bind(ctx context.Context, id string, fence uint64, pid int, by 
 		l.endOf(next)
 		return nil, fmt.Errorf("bind %s: %w, and the lease has ended with it", id, err)
 	case err != nil: // too many open files, perhaps
-		go l.reviveLater(bound)
+		l.watchLater(bound)
 	}
 	return bound, nil
 }

@@ -52,6 +52,7 @@ func (l *Ledger) clerk(ctx context.Context) {
 			}
 		}
 		l.work(batch)
+		l.catchUp()
 	}
 }
 

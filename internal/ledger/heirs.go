@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -56,28 +57,39 @@ func (l *Ledger) bindings(id process.ID) []*lease.Lease {
 }
 
 // endOf releases everything that a dead process held, also what was granted to
-// it a moment ago and is not watched yet. Heirs keep it.
+// it a moment ago and is not watched yet. Heirs keep it. If the journal refuses
+// that now, the clerk goes on trying.
 func (l *Ledger) endOf(id process.ID) {
 	var heirs []process.ID
-	err := l.insist(func(now time.Time) error {
-		l.bury(id)
-		bound := l.bindings(id)
-		if heirs = l.heirs(id); len(heirs) > 0 && len(bound) > 0 {
-			l.bereaved[id] = true
-			return nil
-		}
-		delete(l.bereaved, id)
-		heirs = nil
-		for _, held := range bound {
-			if _, err := l.apply(l.farewell(held), now); err != nil {
-				return err
-			}
-		}
+	err := l.submit(context.Background(), func(now time.Time) error {
+		heirs = l.releaseEnded(id, now)
 		return nil
 	})
-	if err == nil && len(heirs) > 0 {
+	switch {
+	case errors.Is(err, ErrStopped): // the next start finds out
+	case err != nil:
+		l.mu.Lock()
+		l.endLater(id)
+		l.mu.Unlock()
+	case len(heirs) > 0:
 		l.follow(id, heirs)
 	}
+}
+
+// releaseEnded releases everything that a dead process held, unless it has
+// heirs, who keep it; those it returns. The caller holds mu.
+func (l *Ledger) releaseEnded(id process.ID, now time.Time) (heirs []process.ID) {
+	l.bury(id)
+	bound := l.bindings(id)
+	if heirs = l.heirs(id); len(heirs) > 0 && len(bound) > 0 {
+		l.bereaved[id] = true
+		return heirs
+	}
+	delete(l.bereaved, id)
+	for _, held := range bound {
+		_, _ = l.apply(l.farewell(held), now) // it stands, so the book takes it
+	}
+	return nil
 }
 
 // farewell is how a lease ends whose process has ended: it is released, or
@@ -100,7 +112,9 @@ func (l *Ledger) follow(id process.ID, heirs []process.ID) {
 	}
 	stop, err := l.processes.Watch(heirs[0], func() { l.endOf(id) })
 	if errors.Is(err, process.ErrGone) {
-		go l.endOf(id)
+		l.mu.Lock()
+		l.endLater(id)
+		l.mu.Unlock()
 		return
 	}
 	if err != nil { // too many open files, perhaps: Observe looks as well
@@ -115,7 +129,7 @@ func (l *Ledger) follow(id process.ID, heirs []process.ID) {
 func (l *Ledger) disinherit() {
 	for id := range l.bereaved {
 		if len(l.heirs(id)) == 0 {
-			go l.endOf(id) // takes errands, which cannot be done from here
+			l.endLater(id)
 		}
 	}
 }

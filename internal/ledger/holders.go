@@ -105,7 +105,7 @@ func (l *Ledger) reviveHolders() {
 			gone = append(gone, each)
 		case errors.Is(err, process.ErrGone):
 		case err != nil:
-			go l.reviveLater(each)
+			l.watchLater(each)
 		}
 	}
 	for some := range slices.Chunk(gone, maxBatch) {
@@ -147,25 +147,6 @@ func (l *Ledger) revive(each *lease.Lease) error {
 	return l.watch(each)
 }
 
-// reviveLater goes on trying where a holder could not be watched for a reason
-// that is not its own, such as too many open files. Its lease stands meanwhile.
-func (l *Ledger) reviveLater(each *lease.Lease) {
-	for {
-		select {
-		case <-time.After(retry):
-		case <-l.finished:
-			return
-		}
-		switch err := l.revive(each); {
-		case err == nil:
-			return
-		case errors.Is(err, process.ErrGone):
-			l.endOf(processOf(each))
-			return
-		}
-	}
-}
-
 const awayText = "its process ended while the daemon was away"
 
 // releaseDead ends leases whose holders are gone, in one write.
@@ -178,9 +159,11 @@ func (l *Ledger) releaseDead(gone []*lease.Lease) {
 		}}
 	}
 	l.work(batch)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for i, e := range batch {
 		if <-e.done != nil { // there was no room in the journal
-			go func() { _ = l.giveBack(gone[i], awayText) }()
+			l.releaseLater(gone[i], awayText)
 		}
 	}
 }

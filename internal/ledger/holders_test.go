@@ -157,7 +157,10 @@ func TestHolderThatCannotBeWatched(t *testing.T) {
 	if l.book.Lease("first") == nil {
 		t.Error("the lease of a living holder was ended")
 	}
-	close(l.finished) // ends what goes on trying
+	if l.catchUp(); len(l.holders.byProcess) != 1 || len(l.backlog.unwatched) != 0 {
+		t.Errorf("%d processes are watched, and %d are to be", len(l.holders.byProcess), len(l.backlog.unwatched))
+	}
+	l.holders.stopAll()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}

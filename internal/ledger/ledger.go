@@ -98,14 +98,16 @@ type Ledger struct {
 	condemned map[string]condemnation // by lease: what is about to be revoked
 	ended     map[process.ID]ending   // of the lease that a process held last
 	endings   []process.ID            // keys of ended, oldest first
+	backlog   backlog
 
 	// Only the clerk touches these.
 	buffer   []byte
 	ends     []int // of the records in buffer
 	group    [][]byte
 	chosen   []string
-	line     line // of those who wait
-	restless bool // the journal refused something that has to be tried again
+	line     line      // of those who wait
+	restless bool      // something has to be tried again soon
+	caughtUp time.Time // when the backlog was last tried
 
 	compacting atomic.Bool
 	finished   chan struct{} // closed when Run is over
@@ -127,6 +129,7 @@ func Open(o Options) (*Ledger, error) {
 	}
 	l.holders.byProcess = map[process.ID]*holding{}
 	l.kin.seen = map[int]ancestry{}
+	l.backlog = backlog{ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}
 	if err := l.recover(o.Open); err != nil {
 		return nil, err
 	}
@@ -187,23 +190,6 @@ func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error
 		case err := <-e.done:
 			return err
 		default:
-			return ErrStopped
-		}
-	}
-}
-
-// insist does what must not be left undone. The journal may be full to the
-// last byte of its reserve; then it is tried again until there is room. It
-// fails only with ErrStopped.
-func (l *Ledger) insist(do func(now time.Time) error) error {
-	for {
-		err := l.submit(context.Background(), do)
-		if err == nil || errors.Is(err, ErrStopped) {
-			return err
-		}
-		select {
-		case <-time.After(retry):
-		case <-l.finished:
 			return ErrStopped
 		}
 	}
