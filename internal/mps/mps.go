@@ -1,12 +1,16 @@
 // Package mps runs MPS control daemons, one per device and user, for leases
-// whose memory the driver shall enforce. A daemon is started for the first
-// lease that needs it, as the user that the lease belongs to, and stopped a
+// whose memory the driver enforces. The pool starts a daemon for the first
+// lease that needs it, as the user that the lease belongs to, and stops it a
 // while after the last.
 //
 // MPS lets several processes share a device as if they were one, and that is
 // its price: the clients of a daemon share a server, and a fault of one of them
 // ends all of them. Hence one per user, so that nobody is hurt by a stranger,
 // and only where the configuration asks for it.
+//
+// Users own the folders that MPS keeps its pipes and logs in, and can put
+// anything there. The pool itself opens nothing in them: NVIDIA's programs, the
+// client too, run as the user.
 package mps
 
 import (
@@ -17,11 +21,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -40,15 +42,19 @@ type Options struct {
 	Died      func(uuid string, uid int) // an MPS daemon ended by itself; must not block
 }
 
-// Pool is the daemons that are there.
+// Pool is the daemons that are there. Each device and user has a turn of its
+// own: a daemon that hangs when it starts or stops delays nobody else.
 type Pool struct {
 	Options
-	wake chan struct{} // a daemon has become unused; has room for one
+	wake     chan struct{} // a daemon has become unused; has room for one
+	ask      func(ctx context.Context, d *daemon, command string) error
+	lookUp   func(uid int) (*syscall.Credential, error)
+	patience time.Duration // for a daemon to answer
 
-	starting sync.Mutex // held while a daemon is started or stopped
-
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards what follows, and the daemons; held for moments only
 	daemons map[key]*daemon
+	turns   map[key]chan struct{} // full while a daemon is looked for, started or stopped
+	lookups map[int]*lookup       // by user: those that are not over
 }
 
 // key is what has a daemon of its own.
@@ -59,17 +65,24 @@ type key struct {
 
 // daemon is one that runs, or did when it was last looked at.
 type daemon struct {
-	dir   string
-	id    process.ID
-	uses  map[string]bool // ids of leases
-	idle  time.Time       // since when nobody uses it
-	watch func()          // stops the watch over it
+	key
+	dir      string
+	id       process.ID
+	as       *syscall.Credential // whom it runs as; nil: ourselves, or not known yet
+	answered bool                // it has answered a client of ours
+	uses     map[string]bool     // ids of leases
+	idle     time.Time           // since when nobody uses it
+	stopping bool
+	watch    func() // stops the watch over it
 }
 
 // New makes a pool. Daemons that an earlier berth left behind are taken over
 // when they are needed, or stopped by Run.
 func New(o Options) *Pool {
-	return &Pool{Options: o, wake: make(chan struct{}, 1), daemons: map[key]*daemon{}}
+	return &Pool{
+		Options: o, wake: make(chan struct{}, 1), ask: runClient, lookUp: lookUpUser, patience: readyWithin,
+		daemons: map[key]*daemon{}, turns: map[key]chan struct{}{}, lookups: map[int]*lookup{},
+	}
 }
 
 // Available says why there is no MPS here; nil: there is.
@@ -83,16 +96,15 @@ func Available() error {
 // Use makes sure that the daemon for a device and a user runs, on behalf of a
 // lease, and returns its pipe directory.
 func (p *Pool) Use(ctx context.Context, uuid string, uid int, lease string) (string, error) {
-	p.starting.Lock()
-	defer p.starting.Unlock()
 	k := key{uuid, uid}
-	d := p.find(k)
-	if d == nil {
-		started, err := p.start(ctx, k)
-		if err != nil {
-			return "", fmt.Errorf("start MPS for %s: %w", uuid, err)
-		}
-		d = started
+	done, err := p.begin(ctx, k)
+	if err != nil {
+		return "", fmt.Errorf("start MPS for %s: the daemon of this user is being started or stopped: %w", uuid, err)
+	}
+	defer done()
+	d, err := p.running(ctx, k)
+	if err != nil {
+		return "", fmt.Errorf("start MPS for %s: %w", uuid, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,11 +112,45 @@ func (p *Pool) Use(ctx context.Context, uuid string, uid int, lease string) (str
 	return pipeOf(d.dir), nil
 }
 
+// running returns the daemon of a device and a user, and starts it if there is
+// none. It is the caller's turn.
+func (p *Pool) running(ctx context.Context, k key) (*daemon, error) {
+	d := p.find(k)
+	if d == nil {
+		return p.start(ctx, k)
+	}
+	if d.answered {
+		return d, nil
+	}
+	// An earlier berth started it, and may have been killed before it answered.
+	as, err := p.credential(ctx, k.uid)
+	if err != nil {
+		return nil, err
+	}
+	d.as = as
+	err = p.ready(ctx, d, nil)
+	if err == nil || ctx.Err() != nil || p.inUse(d) {
+		return d, err
+	}
+	p.end(d)
+	return p.start(ctx, k)
+}
+
+func (p *Pool) inUse(d *daemon) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(d.uses) > 0
+}
+
 // Keep notes that a lease from before a restart uses a daemon.
 func (p *Pool) Keep(uuid string, uid int, lease string) {
-	p.starting.Lock()
-	defer p.starting.Unlock()
-	if d := p.find(key{uuid, uid}); d != nil {
+	k := key{uuid, uid}
+	done, err := p.begin(context.Background(), k)
+	if err != nil {
+		return
+	}
+	defer done()
+	if d := p.find(k); d != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		d.uses[lease] = true
@@ -153,20 +199,18 @@ func (p *Pool) Serves(line []process.ID) bool {
 // ends, and then at once. Those that are in use run on: their leases stand.
 func (p *Pool) Run(ctx context.Context) {
 	p.takeOver()
+	var stops sync.WaitGroup
 	for {
-		next := p.stopIdle(p.Linger)
+		next := p.stopIdle(p.Linger, &stops)
 		var alarm <-chan time.Time
 		if next > 0 {
 			alarm = time.After(next)
 		}
 		select {
 		case <-ctx.Done():
-			p.stopIdle(0)
-			p.mu.Lock()
-			for _, d := range p.daemons {
-				d.watch()
-			}
-			p.mu.Unlock()
+			p.stopIdle(0, &stops)
+			stops.Wait()
+			p.unwatchAll()
 			return
 		case <-alarm:
 		case <-p.wake:
@@ -174,94 +218,41 @@ func (p *Pool) Run(ctx context.Context) {
 	}
 }
 
+func (p *Pool) unwatchAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range p.daemons {
+		d.watch()
+	}
+}
+
 // takeOver finds the daemons that an earlier berth left behind.
 func (p *Pool) takeOver() {
-	p.starting.Lock()
-	defer p.starting.Unlock()
 	files, _ := filepath.Glob(filepath.Join(p.Dir, "*", "*", pidFile))
 	for _, file := range files {
 		dir := filepath.Dir(file)
-		if uid, err := strconv.Atoi(filepath.Base(filepath.Dir(dir))); err == nil {
-			p.find(key{filepath.Base(dir), uid})
+		uid, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
+		if err != nil {
+			continue
 		}
-	}
-}
-
-// stopIdle stops what has been unused for so long, and says when to look again;
-// 0: there is nothing to wait for.
-func (p *Pool) stopIdle(linger time.Duration) time.Duration {
-	p.starting.Lock()
-	defer p.starting.Unlock()
-	p.mu.Lock()
-	var idle []*daemon
-	next := time.Duration(0)
-	for k, d := range p.daemons {
-		switch left := linger - time.Since(d.idle); {
-		case len(d.uses) > 0:
-		case left <= 0:
-			idle = append(idle, d)
-			delete(p.daemons, k)
-		case next == 0 || left < next:
-			next = left
+		k := key{filepath.Base(dir), uid}
+		if done, ours := p.tryBegin(k); ours { // else somebody else looks for it already
+			p.find(k)
+			done()
 		}
-	}
-	p.mu.Unlock()
-	for _, d := range idle {
-		d.watch()
-		p.stop(d)
-	}
-	return next
-}
-
-// stop asks a daemon to quit, and ends it if it does not.
-func (p *Pool) stop(d *daemon) {
-	_ = d.ask(context.Background(), "quit")
-	p.awaitEnd(d.id, time.Second)
-	for signal := range 2 {
-		if p.Processes.Alive(d.id) {
-			_ = p.Processes.Signal(d.id, []unix.Signal{unix.SIGTERM, unix.SIGKILL}[signal])
-			p.awaitEnd(d.id, time.Second)
-		}
-	}
-	_ = os.Remove(filepath.Join(d.dir, pidFile))
-}
-
-func (p *Pool) awaitEnd(id process.ID, within time.Duration) {
-	ended := make(chan struct{})
-	stop, err := p.Processes.Watch(id, func() { close(ended) })
-	if err != nil {
-		return
-	}
-	defer stop()
-	select {
-	case <-ended:
-	case <-time.After(within):
 	}
 }
 
 func pipeOf(dir string) string { return filepath.Join(dir, "pipe") }
 func logOf(dir string) string  { return filepath.Join(dir, "log") }
 
-// environ is what the daemon and its client need. The client of a device talks
-// to the daemon through the pipe directory alone.
+func (p *Pool) dirOf(k key) string { return filepath.Join(p.Dir, strconv.Itoa(k.uid), k.uuid) }
+
+// environ is what the daemon and its client need, and nothing else. The client
+// of a device talks to the daemon through the pipe directory alone.
 func environ(dir, uuid string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "CUDA_VISIBLE_DEVICES=" + uuid,
 		"CUDA_MPS_PIPE_DIRECTORY=" + pipeOf(dir), "CUDA_MPS_LOG_DIRECTORY=" + logOf(dir),
 	}
-}
-
-// ask sends a command to a daemon. It answers at once or not at all.
-func (d *daemon) ask(ctx context.Context, command string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, control)
-	cmd.Env = environ(d.dir, filepath.Base(d.dir))
-	cmd.Stdin = strings.NewReader(command + "\n")
-	cmd.WaitDelay = time.Second
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
 }

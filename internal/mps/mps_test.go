@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
+const nobody = 65534
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // imitation stands in for NVIDIA's program: with -f it is a daemon that takes
@@ -23,16 +26,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const imitation = `#!/bin/sh
 pipe=$CUDA_MPS_PIPE_DIRECTORY/control
 if [ "$1" = -f ]; then
-	case $CUDA_VISIBLE_DEVICES in GPU-broken) echo no such device; exit 1;; esac
+	case $CUDA_VISIBLE_DEVICES in
+	GPU-broken) echo no such device; exit 1;;
+	GPU-hang) echo hangs >"${0%/*}/hang"; exec sleep 3600;;
+	GPU-single) mkdir "$pipe.lock" || { echo "an instance of this daemon is already running"; exit 1; };;
+	esac
 	echo "serving $CUDA_VISIBLE_DEVICES"
 	rm -f "$pipe"
 	mkfifo "$pipe" || exit 1
 	exec 3<>"$pipe"
 	while read -r command <&3; do
-		[ "$command" = quit ] && [ "$CUDA_VISIBLE_DEVICES" != GPU-stubborn ] && rm "$pipe" && exit 0
+		[ "$command" = quit ] && [ "$CUDA_VISIBLE_DEVICES" != GPU-stubborn ] && rm -r "$pipe"* && exit 0
 	done
 fi
 read -r command
+echo "$(id -u) $(pwd) ${SECRET-clean}" >>"$CUDA_MPS_LOG_DIRECTORY/clients"
 [ -p "$pipe" ] || { echo "cannot find MPS control daemon process" >&2; exit 1; }
 echo "$command" >"$pipe"
 `
@@ -42,6 +50,11 @@ func install(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, control), []byte(imitation), 0o755); err != nil {
 		t.Fatal(err)
+	}
+	for _, passed := range []string{dir, filepath.Dir(dir)} { // by other users
+		if err := os.Chmod(passed, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
@@ -53,27 +66,39 @@ func newPool(t *testing.T, linger time.Duration) *Pool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
 	p := New(Options{Dir: filepath.Join(dir, "m"), Linger: linger, Processes: process.Proc()})
 	t.Cleanup(func() {
 		for _, d := range p.daemons {
 			clear(d.uses)
 		}
 		p.takeOver()
-		p.stopIdle(0)
+		p.stopUnused()
 		_ = os.RemoveAll(dir)
 	})
 	return p
+}
+
+// stopUnused stops the daemons that nobody uses, and waits for it.
+func (p *Pool) stopUnused() {
+	var stops sync.WaitGroup
+	p.stopIdle(0, &stops)
+	stops.Wait()
 }
 
 func (p *Pool) idOf(t *testing.T, uuid string) process.ID {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d := p.daemons[key{uuid, os.Geteuid()}]
-	if d == nil {
-		t.Fatalf("there is no daemon for %s", uuid)
+	for k, d := range p.daemons {
+		if k.uuid == uuid {
+			return d.id
+		}
 	}
-	return d.id
+	t.Fatalf("there is no daemon for %s", uuid)
+	return process.ID{}
 }
 
 func TestOneDaemonPerDevice(t *testing.T) {
@@ -117,11 +142,11 @@ func TestStoppedWhenUnused(t *testing.T) {
 			id := p.idOf(t, uuid)
 			p.Release("x")
 			p.Release("unheard of")
-			if p.stopIdle(0); !p.Processes.Alive(id) {
+			if p.stopUnused(); !p.Processes.Alive(id) {
 				t.Error("it was stopped under a lease")
 			}
 			p.Release("y")
-			if p.stopIdle(0); p.Processes.Alive(id) {
+			if p.stopUnused(); p.Processes.Alive(id) {
 				t.Error("it runs on for nobody")
 			}
 			if _, err := p.Use(t.Context(), uuid, os.Geteuid(), "z"); err != nil || p.idOf(t, uuid) == id {
@@ -150,7 +175,7 @@ func TestTakenOverAfterARestart(t *testing.T) {
 	again.Keep("GPU-used", os.Geteuid(), "lease on GPU-used")
 	again.Keep("GPU-unknown", os.Geteuid(), "a lease whose daemon died too")
 	again.takeOver()
-	again.stopIdle(0)
+	again.stopUnused()
 	if !again.Processes.Alive(used) {
 		t.Error("the one in use was stopped")
 	}
@@ -243,25 +268,17 @@ func TestRefusals(t *testing.T) {
 
 // Root starts it as the user, in folders of theirs.
 func TestAsTheUser(t *testing.T) {
-	const nobody = 65534
 	if os.Geteuid() != 0 {
-		t.Skip("only root can")
+		t.Skip("only root can start a daemon as another user")
 	}
 	install(t)
-	if err := os.Chmod(filepath.Dir(strings.Split(os.Getenv("PATH"), ":")[0]), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	t.Setenv("SECRET", "of root")
 	p := newPool(t, 0)
-	if err := os.Chmod(filepath.Dir(p.Dir), 0o711); err != nil {
-		t.Fatal(err)
-	}
 	pipe, err := p.Use(t.Context(), "GPU-a", nobody, "x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.mu.Lock()
-	id := p.daemons[key{"GPU-a", nobody}].id
-	p.mu.Unlock()
+	id := p.idOf(t, "GPU-a")
 	if uid, err := p.Processes.UID(id.PID); err != nil || uid != nobody {
 		t.Errorf("it runs as %d, %v", uid, err)
 	}
@@ -271,5 +288,19 @@ func TestAsTheUser(t *testing.T) {
 	}
 	if err := unix.Stat(filepath.Dir(pipe), &info); err != nil || info.Uid != 0 {
 		t.Errorf("the folder around it belongs to %d, %v", info.Uid, err)
+	}
+	p.Release("x")
+	if p.stopUnused(); p.Processes.Alive(id) {
+		t.Error("it runs on for nobody")
+	}
+	// The client opens what lies in the user's folder, so it must not be root.
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(pipe), "log", "clients"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if line != "65534 / clean\n" {
+			t.Errorf("a client ran as %q", line)
+		}
 	}
 }

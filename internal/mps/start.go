@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // pidFile names the process of a daemon and when it was started, so that the
@@ -28,7 +27,7 @@ const longestPipe = 90
 const readyWithin = 5 * time.Second
 
 // find returns the daemon of a device and a user if it runs: one that is known,
-// or one that an earlier berth left behind. The caller holds starting.
+// or one that an earlier berth left behind. It is the caller's turn.
 func (p *Pool) find(k key) *daemon {
 	p.mu.Lock()
 	d := p.daemons[k]
@@ -36,163 +35,180 @@ func (p *Pool) find(k key) *daemon {
 	if d != nil && p.Processes.Alive(d.id) {
 		return d
 	}
-	dir := p.dirOf(k)
-	text, err := os.ReadFile(filepath.Join(dir, pidFile))
+	dir, err := p.folder(k, false)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	text, err := dir.ReadFile(pidFile)
 	if err != nil {
 		return nil
 	}
 	var id process.ID
-	if _, err := fmt.Sscan(string(text), &id.PID, &id.Start); err != nil || !p.Processes.Alive(id) {
+	if _, err := fmt.Sscan(string(text), &id.PID, &id.Start); err != nil || !p.isControl(id, k.uid) {
 		return nil
 	}
-	d, err = p.attend(k, dir, id)
-	if err != nil {
+	d = newDaemon(k, p.dirOf(k), nil)
+	d.id = id
+	if p.attend(d) != nil {
 		return nil
 	}
 	return d
 }
 
-func (p *Pool) dirOf(k key) string {
-	return filepath.Join(p.Dir, strconv.Itoa(k.uid), strings.ReplaceAll(k.uuid, "/", "_"))
+func newDaemon(k key, dir string, as *syscall.Credential) *daemon {
+	return &daemon{key: k, dir: dir, as: as, uses: map[string]bool{}, idle: time.Now()}
 }
 
-// start starts a daemon as the user it is for. The caller holds starting.
+// isControl reports whether a process is an MPS control daemon of a user. One
+// that is not must never be signalled.
+func (p *Pool) isControl(id process.ID, uid int) bool {
+	const nameKept = 15 // of the name of a process, by the kernel
+	owner, err := p.Processes.UID(id.PID)
+	name := p.Processes.Name(id.PID)
+	return err == nil && owner == uid && name == control[:nameKept] && p.Processes.Alive(id)
+}
+
+// start starts a daemon as the user it is for. It is the caller's turn.
 func (p *Pool) start(ctx context.Context, k key) (*daemon, error) {
 	if err := Available(); err != nil {
 		return nil, err
 	}
-	dir := p.dirOf(k)
-	if len(pipeOf(dir)) > longestPipe {
-		return nil, fmt.Errorf("the path %s is too long for a socket: choose a shorter --state-dir", pipeOf(dir))
+	path := p.dirOf(k)
+	if len(pipeOf(path)) > longestPipe {
+		return nil, fmt.Errorf("the path %s is too long for a socket: choose a shorter --state-dir", pipeOf(path))
 	}
-	as, err := p.prepare(dir, k.uid)
+	as, err := p.credential(ctx, k.uid)
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.OpenFile(filepath.Join(dir, "output"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	dir, err := p.folder(k, true)
 	if err != nil {
 		return nil, err
+	}
+	defer dir.Close()
+	if err := handOver(dir, as); err != nil {
+		return nil, err
+	}
+	d := newDaemon(k, path, as)
+	// Without a note there may be a daemon all the same; a note of one that has
+	// ended goes before the next one starts.
+	switch err := dir.Remove(pidFile); {
+	case errors.Is(err, fs.ErrNotExist):
+		p.quitUnknown(ctx, d)
+	case err != nil:
+		return nil, err
+	}
+	if err := p.launch(ctx, d, dir); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// launch starts the process of a daemon and waits until it answers.
+func (p *Pool) launch(ctx context.Context, d *daemon, dir *os.Root) error {
+	log, err := dir.OpenFile("output", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
 	}
 	defer log.Close()
 	cmd := exec.Command(control, "-f")
-	cmd.Env = environ(dir, k.uuid)
+	cmd.Env = environ(d.dir, d.uuid)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	// A session of its own: an interrupt at berth's terminal is not for it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: as}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: d.as}
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	id, err := p.Processes.Identify(cmd.Process.Pid)
-	if err == nil {
-		err = ready(ctx, dir, ended)
-	} else {
-		err = errEnded
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
+	if err = p.settle(ctx, d, cmd.Process.Pid, ended); err == nil {
+		return nil
 	}
+	_ = cmd.Process.Kill()
+	select {
+	case <-ended:
+	case <-time.After(time.Second):
+	}
+	_ = dir.Remove(pidFile)
+	return fmt.Errorf("%w; see %s and %s", err, log.Name(), logOf(d.dir))
+}
+
+// settle notes the process of a daemon, before anything else: if berth is killed
+// from here on, the next one finds it.
+func (p *Pool) settle(ctx context.Context, d *daemon, pid int, ended <-chan struct{}) error {
+	id, err := p.Processes.Identify(pid)
 	if err != nil {
-		_ = cmd.Process.Kill()
-		return nil, fmt.Errorf("%w; see %s and %s", err, log.Name(), logOf(dir))
+		return errEnded
 	}
+	d.id = id
 	line := fmt.Sprintf("%d %d\n", id.PID, id.Start)
-	if err := os.WriteFile(filepath.Join(dir, pidFile), []byte(line), 0o600); err != nil {
-		_ = cmd.Process.Kill()
-		return nil, err
+	if err := wholefile.WriteUnsynced(filepath.Join(d.dir, pidFile), []byte(line)); err != nil {
+		return err
 	}
-	return p.attend(k, dir, id)
+	if err := p.ready(ctx, d, ended); err != nil {
+		return err
+	}
+	return p.attend(d)
+}
+
+// quitUnknown asks a daemon to quit that nobody knows of, if there is one: berth
+// was killed between starting it and noting it. A second one would not start in
+// the same folder.
+func (p *Pool) quitUnknown(ctx context.Context, d *daemon) {
+	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	defer cancel()
+	if p.ask(ctx, d, "quit") != nil {
+		return
+	}
+	for p.ask(ctx, d, isThere) == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // attend watches over a daemon that runs.
-func (p *Pool) attend(k key, dir string, id process.ID) (*daemon, error) {
-	d := &daemon{dir: dir, id: id, uses: map[string]bool{}, idle: time.Now()}
-	stop, err := p.Processes.Watch(id, func() { p.died(k, d) })
+func (p *Pool) attend(d *daemon) error {
+	stop, err := p.Processes.Watch(d.id, func() { p.died(d) })
 	if err != nil {
-		return nil, err
+		return err
 	}
 	d.watch = stop
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.daemons[k] = d
+	p.daemons[d.key] = d
 	p.nudge() // it is unused until a lease is noted
-	return d, nil
+	return nil
 }
 
-func (p *Pool) died(k key, d *daemon) {
+func (p *Pool) died(d *daemon) {
 	p.mu.Lock()
-	mourned := p.daemons[k] == d
-	if mourned {
-		delete(p.daemons, k)
+	known := p.daemons[d.key] == d
+	if known {
+		delete(p.daemons, d.key)
 	}
 	p.mu.Unlock()
-	if mourned && p.Died != nil {
-		p.Died(k.uuid, k.uid)
+	if known && p.Died != nil {
+		p.Died(d.uuid, d.uid)
 	}
-}
-
-// prepare makes the folders of a daemon, and says whom to run it as: nil is
-// ourselves. Only the innermost belong to its user. What lies above them stays
-// ours, so that nobody can put a link there for root to follow.
-func (p *Pool) prepare(dir string, uid int) (*syscall.Credential, error) {
-	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return nil, err
-	}
-	var as *syscall.Credential
-	if own := os.Geteuid(); uid != own {
-		if own != 0 {
-			return nil, fmt.Errorf("only a daemon of root can start it for user %d", uid)
-		}
-		var err error
-		if as, err = credential(uid); err != nil {
-			return nil, err
-		}
-	}
-	for _, folder := range []string{pipeOf(dir), logOf(dir)} {
-		err := os.Mkdir(folder, 0o700)
-		if err != nil && !errors.Is(err, os.ErrExist) {
-			return nil, err
-		}
-		if as != nil {
-			if err := os.Chown(folder, int(as.Uid), int(as.Gid)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return as, nil
-}
-
-// credential is a user with all groups, which may be what opens the device.
-func credential(uid int) (*syscall.Credential, error) {
-	found, err := user.LookupId(strconv.Itoa(uid))
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(found.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	as := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	groups, err := found.GroupIds()
-	if err != nil {
-		return nil, err
-	}
-	for _, g := range groups {
-		if n, err := strconv.ParseUint(g, 10, 32); err == nil {
-			as.Groups = append(as.Groups, uint32(n))
-		}
-	}
-	return as, nil
 }
 
 var errEnded = errors.New("it ended at once")
 
+// isThere is a command that changes nothing.
+const isThere = "get_default_active_thread_percentage"
+
 // ready waits until a daemon answers.
-func ready(ctx context.Context, dir string, ended <-chan error) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+func (p *Pool) ready(ctx context.Context, d *daemon, ended <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
-	d := daemon{dir: dir}
 	for {
-		err := d.ask(ctx, "get_default_active_thread_percentage")
+		err := p.ask(ctx, d, isThere)
 		if err == nil {
+			d.answered = true
 			return nil
 		}
 		select {

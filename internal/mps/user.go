@@ -1,0 +1,89 @@
+package mps
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// lookedUpWithin is how long the user database of the machine may take. It may
+// be on another machine.
+const lookedUpWithin = 2 * time.Second
+
+// lookup is a question to the user database.
+type lookup struct {
+	done chan struct{} // closed when the rest is known
+	as   *syscall.Credential
+	err  error
+}
+
+// credential returns whom to run a daemon as; nil is ourselves.
+func (p *Pool) credential(ctx context.Context, uid int) (*syscall.Credential, error) {
+	own := os.Geteuid()
+	switch {
+	case uid == own:
+		return nil, nil
+	case own != 0:
+		return nil, fmt.Errorf("only a daemon of root can start it for user %d", uid)
+	case uid < 0:
+		return nil, fmt.Errorf("the lease belongs to no user of this machine: ask for it through the socket, or with --enforce framework")
+	}
+	timeout := time.NewTimer(lookedUpWithin)
+	defer timeout.Stop()
+	l := p.lookUpAside(uid)
+	select {
+	case <-l.done:
+		return l.as, l.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-timeout.C:
+		return nil, fmt.Errorf("the user database did not say within %s who user %d is: see whether `id %d` answers, and try again", lookedUpWithin, uid, uid)
+	}
+}
+
+// lookUpAside asks the user database in a goroutine of its own, because it may
+// hang. There is at most one question about a user at a time.
+func (p *Pool) lookUpAside(uid int) *lookup {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.lookups[uid]
+	if l == nil {
+		l = &lookup{done: make(chan struct{})}
+		p.lookups[uid] = l
+		go func() {
+			l.as, l.err = p.lookUp(uid)
+			p.mu.Lock()
+			delete(p.lookups, uid)
+			p.mu.Unlock()
+			close(l.done)
+		}()
+	}
+	return l
+}
+
+// lookUpUser finds a user with all groups, which may be what opens the device.
+func lookUpUser(uid int) (*syscall.Credential, error) {
+	found, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(found.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	as := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	groups, err := found.GroupIds()
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		if n, err := strconv.ParseUint(g, 10, 32); err == nil {
+			as.Groups = append(as.Groups, uint32(n))
+		}
+	}
+	return as, nil
+}
