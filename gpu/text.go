@@ -1,0 +1,101 @@
+package gpu
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Printable returns text as one line that is safe to show: control characters,
+// characters that change the direction of what follows, and broken UTF-8 are
+// replaced. A text that takes more than most bytes as JSON is cut, and ends
+// with an ellipsis.
+func Printable(text string, most int) string {
+	if _, fits := measure(text, most); fits {
+		return text
+	}
+	var out strings.Builder
+	size, whole := 0, 0 // whole is how much of out leaves room for the ellipsis
+	for _, r := range text {
+		r = shown(r)
+		if size += cost(r); size > most {
+			if most < len(ellipsis) {
+				return ""
+			}
+			return out.String()[:whole] + ellipsis
+		}
+		out.WriteRune(r)
+		if size <= most-len(ellipsis) {
+			whole = out.Len()
+		}
+	}
+	return out.String()
+}
+
+const ellipsis = "…"
+
+// measure returns how many bytes text takes as JSON, without the quotation
+// marks. It reports false if these are more than most, or if Printable would
+// replace something.
+func measure(text string, most int) (size int, fits bool) {
+	if len(text) > most {
+		return 0, false
+	}
+	for i := range len(text) {
+		size += int(byteCost[text[i]])
+	}
+	if size < special {
+		return size, size <= most
+	}
+	return measureRunes(text, most)
+}
+
+// measureRunes does what measure does, for text that is not plain ASCII.
+func measureRunes(text string, most int) (size int, fits bool) {
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) || shown(r) != r {
+			return 0, false
+		}
+		size += cost(r)
+	}
+	return size, size <= most
+}
+
+// special is the cost of a byte that must be looked at as part of a character.
+// It is more than any text that is measured takes.
+const special = 1 << 24
+
+// byteCost holds how many bytes each byte takes in a JSON string.
+var byteCost = func() (costs [256]uint32) {
+	for c := range costs {
+		costs[c] = special
+	}
+	for c := ' '; c < 0x7f; c++ {
+		costs[c] = 1
+	}
+	costs['"'], costs['\\'] = 2, 2
+	costs['<'], costs['>'], costs['&'] = 6, 6, 6
+	return costs
+}()
+
+func cost(r rune) int {
+	if r < utf8.RuneSelf {
+		return int(byteCost[r])
+	}
+	return utf8.RuneLen(r)
+}
+
+// shown returns r, or what stands for it if it must not be shown.
+func shown(r rune) rune {
+	switch {
+	case r >= ' ' && r < 0x7f:
+		return r
+	case r == '\n' || r == '\t' || r == '\r' || r == '\u0085' || r == '\u2028' || r == '\u2029':
+		return ' '
+	case r == '\u200c' || r == '\u200d': // joiners, which some scripts need
+		return r
+	case unicode.In(r, unicode.Cc, unicode.Cf):
+		return utf8.RuneError
+	}
+	return r
+}
