@@ -19,7 +19,7 @@ const module = "github.com/berth-gpu/berth"
 // its place first.
 var floors = [][]string{
 	0: {"gpu", "internal/spelling"},
-	1: {"api", "internal/access", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/health", "internal/lease", "internal/pipeline", "internal/placement", "internal/thermal", "internal/wire"},
+	1: {"api", "internal/access", "internal/backlog", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/health", "internal/lease", "internal/pipeline", "internal/placement", "internal/thermal", "internal/wire"},
 	2: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/headstart", "internal/journal", "internal/process", "internal/wholefile"},
 	3: {
 		"internal/batch", "internal/batches", "internal/events", "internal/history", "internal/hooks", "internal/ledger", "internal/monitor", "internal/watchdog", // keepers

@@ -46,6 +46,7 @@ const (
 	EventPlan              EventCode = "plan"
 	EventBatch             EventCode = "batch"
 	EventHook              EventCode = "hook"
+	EventRationed          EventCode = "rationed"
 	EventGap               EventCode = "gap"
 )
 
@@ -70,7 +71,7 @@ func EventCodes() []EventCode {
 	return []EventCode{
 		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
-		EventMonitoring, EventConfig, EventJournal, EventPlan, EventBatch, EventHook, EventGap,
+		EventMonitoring, EventConfig, EventJournal, EventPlan, EventBatch, EventHook, EventRationed, EventGap,
 		EventGranted, EventWaiting, EventRenewed, EventBound, EventReleased, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventReclaim, EventForeignUse,
 	}
 }

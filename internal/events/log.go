@@ -1,7 +1,7 @@
-// Package events keeps what happened and hands it to whoever asks. The newest
-// events are kept in a ring; readers come and pull from it at their own pace,
-// so a slow one falls behind and is told that it missed something, and never
-// holds up the one that publishes.
+// Package events keeps what happened and hands it to readers. The newest events
+// are kept in memory; readers pull from there at their own pace, so a slow one
+// falls behind, is told that it missed something, and never delays a publisher.
+// A Ration limits how many warnings about one user are published at all.
 package events
 
 import (
@@ -11,90 +11,156 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/backlog"
 )
 
-// Log is the ring of the newest events. Its zero value is not usable.
+const (
+	// share is how many warnings about one user are kept at most.
+	share = 256
+	// memory is how many bytes each of the three parts of a backlog may take:
+	// notes, warnings about devices and the daemon, warnings about users.
+	memory = 4 << 20
+	// early is how old an event is at least when it is displaced without being
+	// counted: a reader that was away for longer cannot expect it.
+	early = 10 * time.Minute
+)
+
+// Hooks are what a Log calls while it publishes. They must return at once, and
+// must not publish.
+type Hooks struct {
+	Kept      func(gpu.Event) // with every event, in the order of the ids
+	Displaced func(gpu.Event) // with an event that newer ones displaced within 10 minutes
+}
+
+// Log holds the newest events. Its zero value is not usable.
 type Log struct {
-	mu    sync.Mutex
-	ring  []gpu.Event
-	first uint64        // id of the oldest event kept
-	next  uint64        // id of the event to come
-	more  chan struct{} // closed when an event comes; nil: nobody has asked
+	mu      sync.Mutex
+	hooks   Hooks
+	kept    *backlog.Backlog[*Entry]
+	next    uint64        // id of the event to come
+	newest  time.Time     // of the newest event
+	waiting chan struct{} // closed when an event comes; nil: nobody has asked
+	recent  [recent]*Entry
 }
 
-// New keeps the newest size events. Ids begin at the current time in
-// microseconds, so that they grow across restarts without being stored: no
-// daemon publishes a million events a second for its whole life.
+// New makes a log that keeps the newest size notes, as many warnings about
+// devices and the daemon, and as many about all users together. Ids begin at
+// the current time in microseconds, so that they grow across restarts without
+// being stored: no daemon publishes a million events a second for its whole
+// life.
 func New(size int, now time.Time) *Log {
-	start := uint64(max(now.UnixMicro(), 1))
-	return &Log{ring: make([]gpu.Event, size), first: start, next: start}
+	return newLog(backlog.Limits{Notes: size, Warnings: size, Share: min(share, size), Bytes: memory}, now)
 }
 
-// Publish gives e the next id and keeps it.
+func newLog(limits backlog.Limits, now time.Time) *Log {
+	l := &Log{next: uint64(max(now.UnixMicro(), 1))}
+	l.kept = backlog.New(limits, l.displaced)
+	return l
+}
+
+// Attach sets the hooks. Call it before the first Publish.
+func (l *Log) Attach(h Hooks) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hooks = h
+}
+
+// Publish gives e the next id and keeps it. The event must be trimmed.
 func (l *Log) Publish(e gpu.Event) {
+	entry := &Entry{Event: e}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.ID = l.next
-	l.ring[e.ID%uint64(len(l.ring))] = e
+	entry.Event.ID = l.next
 	l.next++
-	if l.next-l.first > uint64(len(l.ring)) {
-		l.first++
+	l.newest = e.Time
+	l.age(entry)
+	l.kept.Add(&entry.Event, entry)
+	if l.hooks.Kept != nil {
+		l.hooks.Kept(entry.Event)
 	}
-	if l.more != nil {
-		close(l.more)
-		l.more = nil
+	if l.waiting != nil {
+		close(l.waiting)
+		l.waiting = nil
 	}
 }
 
-// Kept returns the events after the given id, oldest first, and a channel that
-// is closed when there are more. When events after that id existed and are no
-// longer kept, the first event returned is a gap that says so. An id of 0 asks
-// for all that is kept and is never answered with a gap.
-func (l *Log) Kept(after uint64) ([]gpu.Event, <-chan struct{}) {
+// age makes the oldest of the recent entries forget its encodings.
+func (l *Log) age(entry *Entry) {
+	oldest := &l.recent[entry.Event.ID%recent]
+	if *oldest != nil {
+		(*oldest).forget()
+	}
+	*oldest = entry
+}
+
+func (l *Log) displaced(entry *Entry) {
+	if l.hooks.Displaced != nil && l.newest.Sub(entry.Event.Time) < early {
+		l.hooks.Displaced(entry.Event)
+	}
+}
+
+// Entries returns the events after the given id, oldest first, and a channel
+// that is closed when there are more. When an event after that id existed and
+// is no longer kept, the first entry is a gap that says so. An id of 0 asks for
+// all that is kept and is never answered with a gap.
+func (l *Log) Entries(after uint64) ([]*Entry, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var found []gpu.Event
-	from := after + 1
+	if l.waiting == nil {
+		l.waiting = make(chan struct{})
+	}
 	// An id from the future was given by a daemon whose clock was ahead:
 	// nothing is known about what lies between.
-	if missed := from < l.first || from > l.next; missed {
-		from = l.first
-		if after != 0 {
-			found = append(found, l.gap())
-		}
+	future := after >= l.next
+	from := after
+	if future {
+		from = 0
 	}
-	for id := from; id < l.next; id++ {
-		found = append(found, l.ring[id%uint64(len(l.ring))])
+	found := l.kept.After(from)
+	missed := future || uint64(len(found)) < l.next-1-after
+	if missed && after != 0 {
+		found = append([]*Entry{{Event: l.gap(found)}}, found...)
 	}
-	if l.more == nil {
-		l.more = make(chan struct{})
-	}
-	return found, l.more
+	return found, l.waiting
 }
 
-// gap stands just before the oldest event kept, so a reader that resumes from
-// it loses nothing.
-func (l *Log) gap() gpu.Event {
+// gap returns an event that stands just before the oldest one found, so a
+// reader that resumes from it loses nothing that is kept.
+func (l *Log) gap(found []*Entry) gpu.Event {
 	e := gpu.Event{
-		ID: l.first - 1, Code: gpu.EventGap, Severity: gpu.Warning,
-		Text: fmt.Sprintf("Some earlier events are not kept any more, or were before the daemon started; the oldest kept is %d.", l.first),
+		ID: l.next - 1, Time: l.newest, Code: gpu.EventGap, Severity: gpu.Warning,
+		Text: "Some events after the last one you have are not kept any more, or were before the daemon started.",
 	}
-	if l.first < l.next {
-		e.Time = l.ring[l.first%uint64(len(l.ring))].Time
+	if len(found) > 0 {
+		e.ID, e.Time = found[0].Event.ID-1, found[0].Event.Time
+		e.Text = fmt.Sprintf("%s The oldest kept is %d.", e.Text, found[0].Event.ID)
 	}
 	return e
+}
+
+// Kept does what Entries does, for readers that need no encoding.
+func (l *Log) Kept(after uint64) ([]gpu.Event, <-chan struct{}) {
+	entries, more := l.Entries(after)
+	if len(entries) == 0 {
+		return nil, more
+	}
+	found := make([]gpu.Event, len(entries))
+	for i, entry := range entries {
+		found[i] = entry.Event
+	}
+	return found, more
 }
 
 // Each calls f for every event after the given id, in order, until ctx ends or
 // f returns an error, which it returns.
 func (l *Log) Each(ctx context.Context, after uint64, f func(gpu.Event) error) error {
 	for {
-		found, more := l.Kept(after)
-		for _, e := range found {
-			if err := f(e); err != nil {
+		found, more := l.Entries(after)
+		for _, entry := range found {
+			if err := f(entry.Event); err != nil {
 				return err
 			}
-			after = e.ID
+			after = entry.Event.ID
 		}
 		select {
 		case <-ctx.Done():

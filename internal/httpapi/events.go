@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/events"
 )
 
 const (
@@ -49,10 +49,10 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for out.err == nil {
-		found, more := s.Events.Kept(after)
+		found, more := s.Events.Entries(after)
 		for _, e := range found {
-			out.event(sight.event(e))
-			after = e.ID
+			out.event(e, sight.view(e.Event.User))
+			after = e.Event.ID
 		}
 		out.flush()
 		if !follow {
@@ -99,13 +99,13 @@ type eventWriter struct {
 	err     error
 }
 
-func (o *eventWriter) event(e gpu.Event) {
-	data, err := json.Marshal(e)
+func (o *eventWriter) event(e *events.Entry, v events.View) {
+	data, err := e.JSON(v, func(e gpu.Event) gpu.Event { return shown(e, v) })
 	if err != nil {
 		o.err = err
 		return
 	}
-	o.write("id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Code, data)
+	o.write("id: %d\nevent: %s\ndata: %s\n\n", e.Event.ID, e.Event.Code, data)
 }
 
 func (o *eventWriter) comment(text string) {

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/process"
@@ -125,18 +126,36 @@ func (s sight) batch(b api.Batch) api.Batch {
 // private are the data of an event that name programs, paths or processes.
 var private = []string{"pid", "name", "output", "run", "batch"}
 
-// event is an event as this caller sees it.
-func (s sight) event(e gpu.Event) gpu.Event {
-	if s.named(e.User) || s.all() {
+// The views of an event. Each is the same for everybody who has it.
+const (
+	wholeView  events.View = iota // of administrators and of the user that it is about
+	othersView                    // of other users
+	viewerView                    // of callers who are not known
+)
+
+// view is how a caller sees an event about a user.
+func (s sight) view(user string) events.View {
+	switch {
+	case s.all() || s.named(user):
+		return wholeView
+	case s.role >= access.User:
+		return othersView
+	}
+	return viewerView
+}
+
+// shown is an event in a view.
+func shown(e gpu.Event, v events.View) gpu.Event {
+	if v == wholeView {
 		return e
 	}
 	if e.Public != "" {
 		e.Text = e.Public
 	}
-	hidden := slices.Clone(private)
-	if s.role < access.User && e.User != "" {
+	hidden := private
+	if v == viewerView && e.User != "" {
 		e.Text, e.Lease, e.User = fmt.Sprintf("%s, for %s", e.Code, anotherUser), "", anotherUser
-		hidden = append(hidden, "user", "leases")
+		hidden = append(slices.Clone(private), "user", "leases")
 	}
 	if len(e.Data) > 0 {
 		e.Data = maps.Clone(e.Data)

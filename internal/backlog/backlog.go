@@ -1,0 +1,280 @@
+// Package backlog keeps the newest events within bounds, and decides which one
+// has to go when there is no room. A note never displaces a warning, a user
+// displaces only what is that user's own, and nothing that a user does
+// displaces a warning about a device or the daemon.
+//
+// It is a value without a lock: its owner guards it.
+package backlog
+
+import (
+	"container/heap"
+	"slices"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Limits bound a backlog. It has three parts: notes, warnings about devices and
+// the daemon, and warnings about users. Each limit is at least 1.
+type Limits struct {
+	Notes    int // events in the first part
+	Warnings int // events in each of the other two
+	Share    int // events of one user in the third part
+	Bytes    int // memory of each part, as Size estimates it
+}
+
+// Backlog holds a value for each event that is kept.
+type Backlog[T any] struct {
+	limits    Limits
+	displaced func(T)
+
+	slots []slot[T] // ascending by id
+	first int       // slots before it are empty
+	kept  int       // how many slots are not empty
+	spare *item[T]  // to be used again
+
+	notes  *lane[T]
+	daemon *lane[T]
+	users  struct {
+		byName map[string]*lane[T]
+		heap   crowd[T]
+		count  int
+		bytes  int
+	}
+}
+
+// slot is the place of an event. It is empty after the event has gone.
+type slot[T any] struct {
+	id   uint64
+	item *item[T]
+}
+
+// item is an event that is kept.
+type item[T any] struct {
+	value T
+	at    int // index in slots
+	size  int
+	lane  *lane[T]
+	next  *item[T] // the next one in the lane
+}
+
+// lane holds events of which the oldest goes first.
+type lane[T any] struct {
+	user           string
+	place          int // in the heap, for the lane of a user
+	oldest, newest *item[T]
+	count, bytes   int
+}
+
+// New makes an empty backlog. It calls displaced with what has to go.
+func New[T any](limits Limits, displaced func(T)) *Backlog[T] {
+	b := &Backlog[T]{limits: limits, displaced: displaced, notes: &lane[T]{}, daemon: &lane[T]{}}
+	b.users.byName = map[string]*lane[T]{}
+	return b
+}
+
+// Owner returns the user whom an event is about. It reports false if the event
+// is about a device or the daemon. Where the user is not known, all such events
+// have one owner, whose name is empty.
+func Owner(e *gpu.Event) (user string, owned bool) {
+	switch e.Code {
+	case gpu.EventForeignUse, gpu.EventBatch, gpu.EventPlan, gpu.EventRationed:
+		return e.User, true
+	}
+	return e.User, e.User != "" || e.Lease != ""
+}
+
+// Add keeps v for the event e, whose id is larger than that of any event
+// before. It displaces what there is no room for any more.
+func (b *Backlog[T]) Add(e *gpu.Event, v T) {
+	it := b.spare
+	if it == nil {
+		it = &item[T]{}
+	}
+	b.spare = it.next
+	*it = item[T]{value: v, size: Size(e), lane: b.laneOf(e)}
+	b.place(e.ID, it)
+	b.grow(it.lane, it)
+	switch it.lane {
+	case b.notes:
+		b.shrink(b.notes, b.limits.Notes)
+	case b.daemon:
+		b.shrink(b.daemon, b.limits.Warnings)
+	default:
+		b.shrink(it.lane, b.limits.Share)
+		for b.users.count > b.limits.Warnings || b.users.bytes > b.limits.Bytes && b.users.count > 1 {
+			b.displace(b.users.heap[0].oldest)
+		}
+	}
+}
+
+func (b *Backlog[T]) laneOf(e *gpu.Event) *lane[T] {
+	if !e.Severity.AtLeast(gpu.Warning) {
+		return b.notes
+	}
+	user, owned := Owner(e)
+	if !owned {
+		return b.daemon
+	}
+	l := b.users.byName[user]
+	if l == nil {
+		l = &lane[T]{user: user}
+		b.users.byName[user] = l
+		heap.Push(&b.users.heap, l)
+	}
+	return l
+}
+
+// place puts an item into a slot of its own. Now and then the empty ones are
+// removed, which costs each event that was there a constant on average.
+func (b *Backlog[T]) place(id uint64, it *item[T]) {
+	if len(b.slots) >= 2*b.kept+64 {
+		b.slots = slices.DeleteFunc(b.slots, func(s slot[T]) bool { return s.item == nil })
+		b.first = 0
+		for i := range b.slots {
+			b.slots[i].item.at = i
+		}
+	}
+	it.at = len(b.slots)
+	b.slots = append(b.slots, slot[T]{id, it})
+	b.kept++
+}
+
+// grow appends an item to a lane.
+func (b *Backlog[T]) grow(l *lane[T], it *item[T]) {
+	if l.newest == nil {
+		l.oldest = it
+	} else {
+		l.newest.next = it
+	}
+	l.newest = it
+	b.count(l, 1, it.size)
+}
+
+// shrink displaces the oldest of a lane until it is within bounds. An event by
+// itself always is.
+func (b *Backlog[T]) shrink(l *lane[T], most int) {
+	for l.count > most || l.bytes > b.limits.Bytes && l.count > 1 {
+		b.displace(l.oldest)
+	}
+}
+
+func (b *Backlog[T]) displace(it *item[T]) {
+	v := it.value
+	b.remove(it)
+	b.displaced(v)
+}
+
+// remove takes out the oldest item of a lane.
+func (b *Backlog[T]) remove(it *item[T]) {
+	l := it.lane
+	b.slots[it.at].item = nil
+	b.kept--
+	if l.oldest = it.next; l.oldest == nil {
+		l.newest = nil
+	}
+	b.count(l, -1, -it.size)
+	*it = item[T]{next: b.spare}
+	b.spare = it
+}
+
+// count changes the sums of a lane, and forgets a user who has nothing left.
+func (b *Backlog[T]) count(l *lane[T], events, bytes int) {
+	l.count += events
+	l.bytes += bytes
+	if l == b.notes || l == b.daemon {
+		return
+	}
+	b.users.count += events
+	b.users.bytes += bytes
+	if l.count == 0 {
+		heap.Remove(&b.users.heap, l.place)
+		delete(b.users.byName, l.user)
+		return
+	}
+	heap.Fix(&b.users.heap, l.place)
+}
+
+// After returns what is kept of the events after an id, the oldest first.
+func (b *Backlog[T]) After(id uint64) []T {
+	from := len(b.slots)
+	if b.kept > 0 {
+		from, _ = slices.BinarySearchFunc(b.slots, id, func(s slot[T], id uint64) int {
+			if s.id <= id {
+				return -1
+			}
+			return 1
+		})
+	}
+	from = max(from, b.first)
+	var found []T
+	for i := range b.slots[from:] {
+		if it := b.slots[from+i].item; it != nil {
+			if found == nil {
+				found = make([]T, 0, min(b.kept, len(b.slots)-from-i))
+			}
+			found = append(found, it.value)
+		}
+	}
+	return found
+}
+
+// Take removes and returns the oldest; false: there is none.
+func (b *Backlog[T]) Take() (v T, found bool) {
+	it := b.oldest()
+	if it == nil {
+		return v, false
+	}
+	v = it.value
+	b.remove(it)
+	return v, true
+}
+
+// Oldest returns the oldest without taking it; false: there is none.
+func (b *Backlog[T]) Oldest() (v T, found bool) {
+	if it := b.oldest(); it != nil {
+		return it.value, true
+	}
+	return v, false
+}
+
+func (b *Backlog[T]) oldest() *item[T] {
+	for ; b.first < len(b.slots); b.first++ {
+		if it := b.slots[b.first].item; it != nil {
+			return it
+		}
+	}
+	return nil
+}
+
+// crowd is a heap of the lanes of users, with the one that takes most memory on
+// top: it has to give way when all of them together take too much. Of two that
+// take the same, it is the one with the older event.
+type crowd[T any] []*lane[T]
+
+func (c crowd[T]) Len() int { return len(c) }
+func (c crowd[T]) Less(i, j int) bool {
+	if c[i].bytes == c[j].bytes {
+		return c[i].oldest.at < c[j].oldest.at
+	}
+	return c[i].bytes > c[j].bytes
+}
+func (c crowd[T]) Swap(i, j int) {
+	c[i], c[j] = c[j], c[i]
+	c[i].place, c[j].place = i, j
+}
+
+// Push appends a lane, for [container/heap].
+func (c *crowd[T]) Push(l any) {
+	added := l.(*lane[T])
+	added.place = len(*c)
+	*c = append(*c, added)
+}
+
+// Pop removes the last lane, for [container/heap].
+func (c *crowd[T]) Pop() any {
+	last := len(*c) - 1
+	l := (*c)[last]
+	(*c)[last] = nil
+	*c = (*c)[:last]
+	return l
+}

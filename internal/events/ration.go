@@ -1,0 +1,103 @@
+package events
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/backlog"
+)
+
+const (
+	// PerMinute is how many warnings about one user are published in a minute.
+	PerMinute = 60
+	// period is how long a ration is for.
+	period = time.Minute
+	// rationed is how many users have a ration of their own. All others share
+	// one, so that somebody with many user ids gains nothing.
+	rationed = 1024
+)
+
+// Ration limits the warnings that one user can cause. Those about devices and
+// the daemon, and notes, are not limited. Its zero value is not usable.
+type Ration struct {
+	tell func(gpu.Event)
+
+	mu     sync.Mutex
+	used   map[string]int // warnings in this period, by user
+	timer  *time.Timer    // ends the period; nil: none has begun
+	closed bool
+}
+
+// NewRation makes a ration for every user. At the end of a minute in which
+// warnings were not admitted, it calls tell with one event for each user that
+// says how many.
+func NewRation(tell func(gpu.Event)) *Ration {
+	return &Ration{tell: tell, used: map[string]int{}}
+}
+
+// Admit reports whether an event may be published, and counts it.
+func (r *Ration) Admit(e *gpu.Event) bool {
+	if !e.Severity.AtLeast(gpu.Warning) || e.Code == gpu.EventRationed {
+		return true
+	}
+	user, owned := backlog.Owner(e)
+	if !owned {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.used[user]; !known && len(r.used) >= rationed {
+		user = ""
+	}
+	r.used[user]++
+	if r.timer == nil && !r.closed {
+		r.timer = time.AfterFunc(period, r.renew)
+	}
+	return r.used[user] <= PerMinute
+}
+
+// renew begins a new period, and tells what was not admitted in the old one.
+func (r *Ration) renew() {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return
+	}
+	used := r.used
+	r.used, r.timer = map[string]int{}, nil
+	r.mu.Unlock()
+	for user, n := range used {
+		if n > PerMinute {
+			r.tell(summary(user, n-PerMinute))
+		}
+	}
+}
+
+// Close ends the ration. It tells nothing any more.
+func (r *Ration) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+}
+
+func summary(user string, left int) gpu.Event {
+	whose := user
+	if user == "" {
+		whose = "users who are not known"
+	}
+	warnings := "warnings"
+	if left == 1 {
+		warnings = "warning"
+	}
+	text := fmt.Sprintf("%d more %s about %%s within a minute: only %d are published", left, warnings, PerMinute)
+	return gpu.Event{
+		Time: time.Now(), Code: gpu.EventRationed, Severity: gpu.Warning, User: user,
+		Text: fmt.Sprintf(text, whose), Public: fmt.Sprintf(text, "another user"),
+		Data: map[string]any{"left_out": left},
+	}
+}

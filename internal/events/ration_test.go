@@ -1,0 +1,131 @@
+package events
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// told collects what a ration tells.
+type told struct {
+	mu     sync.Mutex
+	events []gpu.Event
+}
+
+func (o *told) add(e gpu.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(o.events, e)
+}
+
+func (o *told) texts() (list []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.events {
+		list = append(list, e.User+": "+e.Text)
+	}
+	return list
+}
+
+func admitted(r *Ration, n int, e gpu.Event) (count int) {
+	for range n {
+		if r.Admit(&e) {
+			count++
+		}
+	}
+	return count
+}
+
+func TestRationIsPerUserAndMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out told
+		r := NewRation(out.add)
+		defer r.Close()
+		eve := gpu.Event{Code: gpu.EventExpired, Severity: gpu.Warning, User: "eve"}
+		for _, c := range []struct {
+			name string
+			e    gpu.Event
+			want int
+		}{
+			{"the user who causes them", eve, PerMinute},
+			{"another user", gpu.Event{Code: gpu.EventExpired, Severity: gpu.Warning, User: "ada"}, PerMinute},
+			{"a user who is not known", gpu.Event{Code: gpu.EventForeignUse, Severity: gpu.Serious}, PerMinute},
+			{"a device", gpu.Event{Code: gpu.EventDeviceLost, Severity: gpu.Serious, GPU: "GPU-a"}, 1000},
+			{"the daemon", gpu.Event{Code: gpu.EventJournal, Severity: gpu.Warning}, 1000},
+			{"notes", gpu.Event{Code: gpu.EventGranted, Severity: gpu.Note, User: "eve"}, 1000},
+		} {
+			if got := admitted(r, 1000, c.e); got != c.want {
+				t.Errorf("%s: %d of 1000 admitted, want %d", c.name, got, c.want)
+			}
+		}
+		time.Sleep(period)
+		synctest.Wait()
+		if len(out.texts()) != 3 {
+			t.Errorf("told %q", out.texts())
+		}
+		for _, e := range out.events {
+			if e.Code != gpu.EventRationed || e.Severity != gpu.Warning || e.Data["left_out"] != 940 || !r.Admit(&e) {
+				t.Errorf("told %+v", e)
+			}
+		}
+		if got := admitted(r, 100, eve); got != PerMinute {
+			t.Errorf("%d admitted in the next minute", got)
+		}
+	})
+}
+
+// The event that says how many comes by itself, and not only with the next
+// warning.
+func TestRationSaysHowManyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out told
+		r := NewRation(out.add)
+		defer r.Close()
+		admitted(r, PerMinute+1, gpu.Event{Code: gpu.EventExpired, Severity: gpu.Warning, User: "eve"})
+		time.Sleep(2 * period)
+		want := []string{"eve: 1 more warning about eve within a minute: only 60 are published"}
+		if diff := cmp.Diff(want, out.texts()); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		admitted(r, PerMinute, gpu.Event{Code: gpu.EventExpired, Severity: gpu.Warning, User: "ada"})
+		time.Sleep(2 * period)
+		if len(out.texts()) != 1 {
+			t.Errorf("told of a user within the ration: %q", out.texts())
+		}
+	})
+}
+
+// A user who can act under thousands of user ids has one ration more, and not
+// thousands.
+func TestManyUsersShareARation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRation(func(gpu.Event) {})
+		defer r.Close()
+		count := 0
+		for i := range 10 * rationed {
+			count += admitted(r, 1, gpu.Event{Severity: gpu.Warning, User: fmt.Sprint(100000 + i)})
+		}
+		if count > rationed+PerMinute {
+			t.Errorf("%d admitted", count)
+		}
+	})
+}
+
+func TestClosedRationTellsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out told
+		r := NewRation(out.add)
+		admitted(r, 1000, gpu.Event{Severity: gpu.Warning, User: "eve"})
+		r.Close()
+		time.Sleep(2 * period)
+		if len(out.texts()) != 0 {
+			t.Errorf("told %q", out.texts())
+		}
+	})
+}
