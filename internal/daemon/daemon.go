@@ -57,6 +57,7 @@ type Daemon struct {
 	settings *settings
 	backends []device.Backend
 	events   *events.Log
+	ration   *events.Ration
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
 	batches  *batches.Keeper
@@ -88,14 +89,10 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Watching: func() bool { return d.monitor.Running() },
 		Version:  o.Version,
 	})
-	d.publish = func(e gpu.Event) {
-		d.events.Publish(e)
-		exporter.Event(e)
-		if l := level(e); d.log.Enabled(ctx, l) {
-			d.log.Log(ctx, l, e.Text, "code", e.Code, "gpu", e.GPU)
-		}
-	}
+	d.publish = d.publisher(ctx, exporter)
 	publish := d.publish
+	host, _ := os.Hostname() // a machine without a name is still a machine
+	d.openEvents(o, host, exporter)
 	d.ledger, err = openLedger(o, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: d.leaseEnded})
 	if err != nil {
 		return nil, errors.Join(err, closeAll(d.backends))
@@ -111,8 +108,6 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		r, known := d.monitor.Find(uuid)
 		return known && r.Device.UUID == uuid
 	}, d.holds)
-	host, _ := os.Hostname() // a machine without a name is still a machine
-	d.openHooks(o, host, publish, exporter.Delivery)
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Log: o.Log, Streams: &d.streams,
 		Publish: publish, CPUs: runtime.NumCPU(),
@@ -165,7 +160,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 }
 
 // Close lets go of the devices and of the journal.
-func (d *Daemon) Close() error { return errors.Join(d.ledger.Close(), closeAll(d.backends)) }
+func (d *Daemon) Close() error {
+	d.ration.Close()
+	return errors.Join(d.ledger.Close(), closeAll(d.backends))
+}
 
 // Note says why there is no device, if there is none.
 func (d *Daemon) Note() string {
@@ -198,18 +196,4 @@ func monitoring(c config.GPU) monitor.Settings {
 			return thermal.Rules{Thresholds: d.Thresholds, Cooldown: d.ThrottleCooldown, CriticalPause: d.CriticalPause}
 		},
 	}
-}
-
-// level is how an event is logged. What leases do in the normal course of
-// things is for the event stream; a busy machine would fill its log with it.
-func level(e gpu.Event) slog.Level {
-	switch {
-	case e.Severity == gpu.Serious:
-		return slog.LevelError
-	case e.Severity == gpu.Warning:
-		return slog.LevelWarn
-	case e.Lease != "":
-		return slog.LevelDebug
-	}
-	return slog.LevelInfo
 }

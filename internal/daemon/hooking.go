@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -10,15 +9,6 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/hooks"
 )
-
-// openHooks makes what tells the outside of events.
-func (d *Daemon) openHooks(o Options, host string, publish func(gpu.Event), count func(string, hooks.Status)) {
-	d.hooks = hooks.New(hooks.Options{
-		Hooks: hooking(o.Settings.Config), Log: d.events, Event: publish, Count: count,
-		Output: func(hook, output string) { d.log.Info("a hook wrote something", "hook", hook, "output", output) },
-		Host:   host, Version: o.Version, Environ: hookEnviron(os.Environ()),
-	})
-}
 
 // hooking translates the hooks of the configuration, in the order of their
 // names.

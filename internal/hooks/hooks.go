@@ -1,8 +1,8 @@
-// Package hooks tells the outside of events: it sends them to web addresses,
-// signed, and runs commands for them. Every hook reads the log of events at its
-// own pace, in order, and one that does not answer holds up neither the daemon
-// nor the other hooks. One that falls so far behind that events are no longer
-// kept is told so by an event with the code gap, as every reader is.
+// Package hooks sends events to web addresses, signed, and runs commands for
+// them. Every hook has a queue of the events that it wants and works through it
+// at its own pace, in order; one that does not answer delays neither the daemon
+// nor the other hooks. What its queue has no room for is dropped and counted,
+// and an event with the code gap tells the hook how many were dropped.
 //
 // What cannot be delivered is tried again for an hour and then given up, which
 // is told once, by an event with the code hook, until a delivery succeeds.
@@ -42,13 +42,6 @@ func (h *Hook) wants(e gpu.Event) bool {
 	return e.Severity.AtLeast(h.Severity) && (len(h.Codes) == 0 || slices.Contains(h.Codes, e.Code))
 }
 
-// Log is where events come from.
-type Log interface {
-	// Kept returns the events after an id, oldest first, and a channel that is
-	// closed when there are more.
-	Kept(after uint64) ([]gpu.Event, <-chan struct{})
-}
-
 // Status is how an attempt to deliver an event ended.
 type Status string
 
@@ -65,11 +58,12 @@ func Statuses() []Status { return []Status{Delivered, Retried, Failed} }
 // Options are what a Keeper is made from.
 type Options struct {
 	Hooks []Hook
-	Log   Log
+	Queue int // how many notes, and how many warnings, wait for one hook at most; 0: 1024
 
-	Event  func(gpu.Event)                  // tells that a hook does not work
-	Count  func(hook string, s Status)      // counts attempts
-	Output func(hook string, output string) // what a command wrote
+	Event   func(gpu.Event)                  // tells that a hook does not work
+	Count   func(hook string, s Status)      // counts attempts
+	Dropped func(hook string)                // counts events that a queue had no room for; must return at once
+	Output  func(hook string, output string) // what a command wrote
 
 	Host    string   // name of this machine, for receivers of several
 	Version string   // of berth
@@ -84,7 +78,8 @@ type Keeper struct {
 	transport http.RoundTripper
 }
 
-// New prepares the hooks. Nothing is delivered before Run.
+// New prepares the hooks. They take events at once; nothing is delivered before
+// Run.
 func New(o Options) *Keeper {
 	k := &Keeper{transport: o.Transport}
 	if k.transport == nil {
@@ -93,7 +88,7 @@ func New(o Options) *Keeper {
 		k.transport = network
 	}
 	for _, h := range o.Hooks {
-		q := &queue{hook: h, log: o.Log, event: o.Event, count: o.Count}
+		q := newQueue(h, o)
 		if h.URL != "" {
 			q.send = newWebhook(h, o, k.transport).send
 		} else {
@@ -102,6 +97,14 @@ func New(o Options) *Keeper {
 		k.queues = append(k.queues, q)
 	}
 	return k
+}
+
+// Offer puts e into the queue of every hook that wants it. It does not wait.
+// Events must be offered in the order of their ids, by one caller at a time.
+func (k *Keeper) Offer(e gpu.Event) {
+	for _, q := range k.queues {
+		q.offer(e)
+	}
 }
 
 // farewell is how long Run may take to deliver what has happened when it is

@@ -3,6 +3,7 @@ package hooks
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -162,6 +163,85 @@ func TestSlowReceiver(t *testing.T) {
 		rest := r.bodies()[seen:]
 		if len(rest) != 5 || !strings.Contains(rest[0], `"code":"gap"`) || !strings.Contains(rest[1], `"text":"q"`) || !strings.Contains(rest[4], `"text":"t"`) {
 			t.Errorf("the slow one was then told %q", rest)
+		}
+		if b.drops != 15 || !strings.Contains(rest[0], `"dropped":15`) {
+			t.Errorf("%d were counted as dropped, and the slow one was told %s", b.drops, rest[0])
+		}
+	})
+}
+
+// A slow hook once lost the loss of a device among thousands of notes, and
+// nothing counted it.
+func TestNotesCostAHookNoWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		r := &receiver{answer: func(int, *http.Request) (int, http.Header, error) {
+			<-release
+			return 200, nil, nil
+		}}
+		b := run(t, 8, r, Hook{Name: "warnings", URL: "http://warnings/", Severity: gpu.Warning}, Hook{Name: "all", URL: "http://all/"})
+		b.publish(gpu.EventDeviceFound, gpu.Note, "first")
+		synctest.Wait() // it is being sent
+		b.log.Publish(gpu.Event{Time: time.Now(), Code: gpu.EventDeviceLost, Severity: gpu.Serious, Text: "lost"})
+		for range 5000 {
+			b.publish(gpu.EventGranted, gpu.Note, "noise")
+		}
+		b.log.Publish(gpu.Event{Time: time.Now(), Code: gpu.EventDeviceLost, Severity: gpu.Serious, Text: "lost too"})
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		b.stop()
+		var got []string
+		for _, body := range r.bodies() {
+			_, text, _ := strings.Cut(body, `"text":"`)
+			text, _, _ = strings.Cut(text, `"`)
+			got = append(got, text)
+		}
+		slices.Sort(got)
+		noise := slices.Repeat([]string{"noise"}, 8)
+		want := append([]string{"4992 events were not sent to this hook, 0 of them warnings or worse: it is too slow, and its queue was full.", "first", "lost", "lost", "lost too", "lost too"}, noise...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("both were told (-want +got):\n%s", diff)
+		}
+		if b.drops != 4992 {
+			t.Errorf("%d counted as dropped", b.drops)
+		}
+	})
+}
+
+// What one user causes costs a hook nothing about devices or another user.
+func TestUsersShareAQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting(8, func() {})
+		for i := range 1000 {
+			e := gpu.Event{ID: uint64(10 + i), Code: gpu.EventExpired, Severity: gpu.Warning, User: "eve"}
+			switch i {
+			case 3:
+				e.User, e.Text = "ada", "of ada"
+			case 4:
+				e.User, e.Code, e.Text = "", gpu.EventDeviceLost, "lost"
+			}
+			w.add(e)
+		}
+		var got []string
+		for last := uint64(0); ; {
+			e, found := w.take()
+			if !found {
+				break
+			}
+			if e.ID <= last {
+				t.Errorf("%d comes after %d", e.ID, last)
+			}
+			last = e.ID
+			got = append(got, string(e.Code)+" "+e.Text)
+		}
+		want := []string{
+			"gap 991 events were not sent to this hook, 991 of them warnings or worse: it is too slow, and its queue was full.",
+			"lease_expired of ada", "device_lost lost",
+		}
+		want = append(want, slices.Repeat([]string{"lease_expired "}, 7)...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("taken (-want +got):\n%s", diff)
 		}
 	})
 }

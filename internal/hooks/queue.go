@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,11 +32,11 @@ func (t *transient) Unwrap() error { return t.error }
 
 // queue delivers the events of one hook, one after the other.
 type queue struct {
-	hook  Hook
-	log   Log
-	send  func(ctx context.Context, e gpu.Event, body []byte) error
-	event func(gpu.Event)
-	count func(hook string, s Status)
+	hook    Hook
+	waiting *waiting
+	send    func(ctx context.Context, e gpu.Event, body []byte) error
+	event   func(gpu.Event)
+	count   func(hook string, s Status)
 
 	failures int       // in a row
 	failure  error     // the last of them
@@ -43,23 +44,35 @@ type queue struct {
 	told     bool      // that the hook does not work
 }
 
+func newQueue(h Hook, o Options) *queue {
+	return &queue{
+		hook: h, event: o.Event, count: o.Count,
+		waiting: newWaiting(cmp.Or(o.Queue, 1024), func() { o.Dropped(h.Name) }),
+	}
+}
+
+func (q *queue) offer(e gpu.Event) {
+	if q.hook.wants(e) {
+		q.waiting.add(e)
+	}
+}
+
 // run delivers until ctx ends, and then what is left until sending ends.
 func (q *queue) run(ctx, sending context.Context) {
-	var after uint64
 	for {
-		found, more := q.log.Kept(after)
-		for _, e := range found {
-			after = e.ID
-			if q.hook.wants(e) && !q.deliver(ctx, sending, e) {
+		e, found := q.waiting.take()
+		switch {
+		case found:
+			if !q.deliver(ctx, sending, e) {
 				return
 			}
-		}
-		if len(found) == 0 && ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-more:
+		default:
+			select {
+			case <-ctx.Done():
+			case <-q.waiting.more:
+			}
 		}
 	}
 }

@@ -22,12 +22,14 @@ type bench struct {
 	mu     sync.Mutex
 	told   []gpu.Event
 	counts map[Status]int
+	drops  int
 	output []string
 }
 
-func run(t *testing.T, kept int, transport http.RoundTripper, list ...Hook) *bench {
+// run starts hooks with queues of the given size.
+func run(t *testing.T, size int, transport http.RoundTripper, list ...Hook) *bench {
 	t.Helper()
-	b := &bench{log: events.New(kept, time.Now()), done: make(chan struct{}, 1024), counts: map[Status]int{}}
+	b := &bench{log: events.New(1024, time.Now()), done: make(chan struct{}, 1024), counts: map[Status]int{}}
 	for i := range list {
 		if list[i].Timeout == 0 {
 			list[i].Timeout = 10 * time.Minute // longer than the slowest machine needs
@@ -37,7 +39,7 @@ func run(t *testing.T, kept int, transport http.RoundTripper, list ...Hook) *ben
 		}
 	}
 	k := New(Options{
-		Hooks: list, Log: b.log, Transport: transport, Host: "node7", Version: "1.2.3", Environ: []string{"PATH=/usr/bin:/bin"},
+		Hooks: list, Queue: size, Transport: transport, Host: "node7", Version: "1.2.3", Environ: []string{"PATH=/usr/bin:/bin"},
 		Event: func(e gpu.Event) {
 			b.mu.Lock()
 			b.told = append(b.told, e)
@@ -52,12 +54,18 @@ func run(t *testing.T, kept int, transport http.RoundTripper, list ...Hook) *ben
 				b.done <- struct{}{}
 			}
 		},
+		Dropped: func(string) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.drops++
+		},
 		Output: func(_, text string) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.output = append(b.output, text)
 		},
 	})
+	b.log.Attach(events.Hooks{Kept: k.Offer})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

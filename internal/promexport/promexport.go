@@ -37,6 +37,8 @@ type Exporter struct {
 	asked   *prometheus.CounterVec
 	decided prometheus.Histogram
 	hooks   *prometheus.CounterVec
+	lost    *prometheus.CounterVec
+	dropped *prometheus.CounterVec
 }
 
 // New makes a page of its own, apart from any other in the process.
@@ -50,7 +52,7 @@ func New(from Sources) *Exporter {
 			Name: "berth_sample_failures_total", Help: "Readings that a device did not answer.",
 		}, []string{"gpu", "tier"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "berth_events_total", Help: "Events published, by code.",
+			Name: "berth_events_total", Help: "Events that happened, by code, those that were rationed included.",
 		}, []string{"code"}),
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gpu_allocation_requests_total", Help: "Requests for a lease that were answered, by how.",
@@ -62,6 +64,12 @@ func New(from Sources) *Exporter {
 		hooks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "berth_hook_deliveries_total", Help: "Attempts to tell a hook of an event: delivered, retried, or failed for good.",
 		}, []string{"hook", "status"}),
+		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "berth_events_dropped_total", Help: "Events that were not published because their user had too many (rationed), or that newer ones displaced within 10 minutes (displaced).",
+		}, []string{"severity", "reason"}),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "berth_hook_dropped_total", Help: "Events that were not sent to a hook because its queue was full.",
+		}, []string{"hook"}),
 	}
 	for _, status := range []string{"granted", "refused", "timeout", "withdrawn"} {
 		e.asked.WithLabelValues(status) // there from the start, so that rates are right
@@ -69,7 +77,14 @@ func New(from Sources) *Exporter {
 	for _, code := range gpu.EventCodes() {
 		e.events.WithLabelValues(string(code))
 	}
+	for _, severity := range []gpu.Severity{gpu.Note, gpu.Warning, gpu.Serious} {
+		e.lost.WithLabelValues(string(severity), Displaced)
+		if severity != gpu.Note {
+			e.lost.WithLabelValues(string(severity), Rationed)
+		}
+	}
 	for _, name := range from.Hooks {
+		e.dropped.WithLabelValues(name)
 		for _, status := range hooks.Statuses() {
 			e.hooks.WithLabelValues(name, string(status))
 		}
@@ -82,7 +97,7 @@ func New(from Sources) *Exporter {
 		Name: "berth_monitoring", Help: "1 while devices are sampled; 0: nothing is measured, and no measurement shown.",
 	}, func() float64 { return truth(from.Watching()) })
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, e.hooks, build, watching, &devices{from}, &leases{from}, &work{from},
+	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, e.hooks, e.lost, e.dropped, build, watching, &devices{from}, &leases{from}, &work{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()))
 	e.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
@@ -111,3 +126,17 @@ func (e *Exporter) Event(event gpu.Event) { e.events.WithLabelValues(string(even
 func (e *Exporter) Delivery(hook string, status hooks.Status) {
 	e.hooks.WithLabelValues(hook, string(status)).Inc()
 }
+
+// The reasons why an event is lost.
+const (
+	Rationed  = "rationed"  // there were too many about its user
+	Displaced = "displaced" // newer ones took its room
+)
+
+// Lost counts one event that readers cannot get.
+func (e *Exporter) Lost(severity gpu.Severity, reason string) {
+	e.lost.WithLabelValues(string(severity), reason).Inc()
+}
+
+// HookDropped counts one event that a hook was not sent.
+func (e *Exporter) HookDropped(hook string) { e.dropped.WithLabelValues(hook).Inc() }

@@ -103,6 +103,8 @@ func TestPage(t *testing.T) {
 	e.Event(gpu.Event{Code: gpu.EventStateChange})
 	e.Decided("granted", 400*time.Microsecond)
 	e.Delivery("pager", hooks.Delivered)
+	e.Lost(gpu.Warning, Rationed)
+	e.HookDropped("pager")
 	var ours strings.Builder
 	for line := range strings.Lines(page(e)) {
 		if strings.Contains(line, "gpu_") || strings.Contains(line, "berth_") {

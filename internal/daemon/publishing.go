@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/backlog"
+	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/hooks"
+	"github.com/berth-gpu/berth/internal/promexport"
+)
+
+// publisher returns the function through which every event goes. It trims the
+// event first, so that nothing larger gets any further, and leaves out what is
+// beyond a user's ration: neither the log, a stream nor a hook gets that.
+func (d *Daemon) publisher(ctx context.Context, exporter *promexport.Exporter) func(gpu.Event) {
+	return func(e gpu.Event) {
+		e = e.Trimmed()
+		exporter.Event(e)
+		if !d.ration.Admit(&e) {
+			exporter.Lost(e.Severity, promexport.Rationed)
+			return
+		}
+		d.events.Publish(e)
+		if l := level(e); d.log.Enabled(ctx, l) {
+			d.log.Log(ctx, l, e.Text, "code", e.Code, "gpu", e.GPU)
+		}
+	}
+}
+
+// openEvents makes the ration of users and the hooks, which get every event
+// from the first one on.
+func (d *Daemon) openEvents(o Options, host string, exporter *promexport.Exporter) {
+	d.ration = events.NewRation(d.publish)
+	d.hooks = hooks.New(hooks.Options{
+		Hooks: hooking(o.Settings.Config), Event: d.publish, Count: exporter.Delivery, Dropped: exporter.HookDropped,
+		Output: func(hook, output string) { d.log.Info("a hook wrote something", "hook", hook, "output", output) },
+		Host:   host, Version: o.Version, Environ: hookEnviron(os.Environ()),
+	})
+	d.events.Attach(events.Hooks{
+		Kept:      d.hooks.Offer,
+		Displaced: func(e gpu.Event) { exporter.Lost(e.Severity, promexport.Displaced) },
+	})
+}
+
+// level returns how an event is logged. What users cause in the normal course
+// of things is for the event stream: it would fill the log of a busy machine,
+// and the disk if somebody wanted that.
+func level(e gpu.Event) slog.Level {
+	switch _, owned := backlog.Owner(&e); {
+	case e.Severity == gpu.Serious:
+		return slog.LevelError
+	case e.Severity == gpu.Warning:
+		return slog.LevelWarn
+	case owned:
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
