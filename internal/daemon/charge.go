@@ -18,6 +18,9 @@ func (d *Daemon) charge(e gpu.Event) gpu.Event {
 		if e.Data["class"] == string(device.ClassApplication) {
 			if e.Lease = d.culprit(e.GPU, e.Data["pid"]); e.Lease != "" {
 				e.Text += "; it is put down to " + e.Lease
+				if held, found := d.ledger.Find(e.Lease); found {
+					e.User = held.Holder.User
+				}
 			}
 		}
 	case gpu.EventDeviceQuarantined, gpu.EventDeviceLost, gpu.EventCritical:

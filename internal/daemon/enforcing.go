@@ -124,7 +124,7 @@ func (d *Daemon) observe(r monitor.Reading) {
 			d.history.Use(h.Lease, uuid, h.Measured, r.Sample.Time)
 		}
 		holdings = append(holdings, watchdog.Holding{
-			Lease: h.Lease.ID, Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, Leased: h.Part.Memory, Measured: h.Measured,
+			Lease: h.Lease.ID, Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Leased: h.Part.Memory, Measured: h.Measured,
 		})
 	}
 	var strangers []watchdog.Stranger

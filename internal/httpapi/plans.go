@@ -291,7 +291,7 @@ func (s *server) tell(ctx context.Context, id, uuid string, data map[string]any,
 		text += ", for " + user
 	}
 	s.Publish(gpu.Event{
-		Time: time.Now(), Code: gpu.EventPlan, Severity: gpu.Note, Lease: id, GPU: uuid, Text: text, Data: data,
+		Time: time.Now(), Code: gpu.EventPlan, Severity: gpu.Note, Lease: id, GPU: uuid, User: callerOf(ctx).User, Text: text, Data: data,
 	})
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -85,10 +86,16 @@ func (l *Ledger) announceRequest(e *lease.Effect) {
 		if !waits {
 			return // it was its turn at once
 		}
-		l.emit(gpu.EventWaiting, gpu.Note, e.Time, r.ID, "", data, "%s waits for %s, until %s at the latest", r.ID, r.Memory, r.Deadline.Format(time.TimeOnly))
+		l.hooks.Event(gpu.Event{
+			Time: e.Time, Code: gpu.EventWaiting, Severity: gpu.Note, Lease: r.ID, User: r.Holder.User, Data: data,
+			Text: fmt.Sprintf("%s waits for %s, until %s at the latest", r.ID, r.Memory, r.Deadline.Format(time.TimeOnly)),
+		})
 		return
 	}
-	l.emit(gpu.EventTimedOut, gpu.Warning, e.Time, r.ID, "", data, "%s waited %s for %s in vain", r.ID, spell(e.Time.Sub(r.Requested)), r.Memory)
+	l.hooks.Event(gpu.Event{
+		Time: e.Time, Code: gpu.EventTimedOut, Severity: gpu.Warning, Lease: r.ID, User: r.Holder.User, Data: data,
+		Text: fmt.Sprintf("%s waited %s for %s in vain", r.ID, spell(e.Time.Sub(r.Requested)), r.Memory),
+	})
 }
 
 func wording(k lease.Kind) (gpu.EventCode, gpu.Severity, string) {

@@ -52,7 +52,8 @@ func (w *Watchdog) done(what any) {
 }
 
 // end begins to revoke a lease, once. The caller holds mu.
-func (w *Watchdog) end(key leaseKey, why string) {
+func (w *Watchdog) end(h Holding, why string) {
+	key := leaseKey{h.Lease, h.Fence}
 	if w.ending[key] {
 		return
 	}
@@ -70,12 +71,12 @@ func (w *Watchdog) end(key leaseKey, why string) {
 			return
 		}
 		if len(left) > 0 {
-			w.complain(key.id, left)
+			w.complain(h, left)
 			why += "; some of its processes could not be ended"
 		}
 		if err := w.book.Revoke(ctx, key.id, key.fence, why); err != nil {
 			w.event(gpu.Event{
-				Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Warning, Lease: key.id,
+				Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Warning, Lease: key.id, User: h.User,
 				Text: fmt.Sprintf("%s could not be revoked, and is tried again: %v", key.id, err),
 			})
 		}
@@ -158,15 +159,15 @@ func (w *Watchdog) gone(ctx context.Context, members []process.ID, within time.D
 }
 
 // complain says that processes go on using what they do not hold any more.
-func (w *Watchdog) complain(id string, left []process.ID) {
+func (w *Watchdog) complain(h Holding, left []process.ID) {
 	var pids []string
 	for _, p := range left {
 		pids = append(pids, fmt.Sprint(p.PID))
 	}
 	w.event(gpu.Event{
-		Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Serious, Lease: id,
-		Text:   fmt.Sprintf("Processes of %s could not be ended: %s%s", id, strings.Join(pids, ", "), w.whyLeft(left)),
-		Public: fmt.Sprintf("Processes of %s could not be ended", id),
+		Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Serious, Lease: h.Lease, User: h.User,
+		Text:   fmt.Sprintf("Processes of %s could not be ended: %s%s", h.Lease, strings.Join(pids, ", "), w.whyLeft(left)),
+		Public: fmt.Sprintf("Processes of %s could not be ended", h.Lease),
 	})
 }
 

@@ -56,7 +56,7 @@ func (w *Watchdog) Stop(uuid string, now time.Time, halt *Halt, holdings []Holdi
 			w.event(stopNow(uuid, time.Now(), *halt, h, revoke)) // what was measured may be a moment old
 		}
 		if revoke && after.leases[key] >= patience {
-			w.end(key, "its GPU was too hot: "+halt.Reason)
+			w.end(h, "its GPU was too hot: "+halt.Reason)
 		}
 	}
 	w.halts[uuid] = after
@@ -68,7 +68,7 @@ func stopNow(uuid string, now time.Time, halt Halt, h Holding, revoke bool) gpu.
 		text += "; it is revoked if that goes on"
 	}
 	return gpu.Event{
-		Time: now, Code: gpu.EventStop, Severity: gpu.Serious, GPU: uuid, Lease: h.Lease, Text: text,
+		Time: now, Code: gpu.EventStop, Severity: gpu.Serious, GPU: uuid, Lease: h.Lease, User: h.User, Text: text,
 		Data: map[string]any{"too_hot": halt.Heat},
 	}
 }

@@ -52,6 +52,7 @@ type Holding struct {
 	Lease    string
 	Fence    uint64
 	Service  string
+	User     string
 	Leased   gpu.MiB // 0: it holds slots only, and is held to nothing
 	Measured gpu.MiB
 }
@@ -190,14 +191,14 @@ func (w *Watchdog) overLimit(uuid string, now time.Time, h Holding, samples int)
 			text += "; it is revoked if that goes on"
 		}
 		w.event(gpu.Event{
-			Time: now, Code: gpu.EventOverLimit, Severity: gpu.Warning, GPU: uuid, Lease: h.Lease, Text: text,
+			Time: now, Code: gpu.EventOverLimit, Severity: gpu.Warning, GPU: uuid, Lease: h.Lease, User: h.User, Text: text,
 			Data: map[string]any{
 				"leased_mb": int64(h.Leased), "measured_mb": int64(h.Measured), "over_mb": int64(over), "policy": string(policy),
 			},
 		})
 	}
 	if policy == Revoke && samples >= patience {
-		w.end(leaseKey{h.Lease, h.Fence}, fmt.Sprintf("it used %s, %s more than the %s it held", h.Measured, over, h.Leased))
+		w.end(h, fmt.Sprintf("it used %s, %s more than the %s it held", h.Measured, over, h.Leased))
 	}
 }
 

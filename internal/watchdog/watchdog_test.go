@@ -145,7 +145,7 @@ func (w *world) watchdog(policy Policy, foreign ForeignPolicy) *Watchdog {
 }
 
 func over(measured gpu.MiB) []Holding {
-	return []Holding{{Lease: "train", Fence: 3, Leased: 4096, Measured: measured}}
+	return []Holding{{Lease: "train", Fence: 3, User: "ada", Leased: 4096, Measured: measured}}
 }
 
 // running runs the watchdog for the time of a test.
@@ -166,7 +166,7 @@ func TestOverLimitIsToldOncePerExcursion(t *testing.T) {
 		t.Fatalf("two excursions gave %s", got)
 	}
 	e := world.events[0]
-	if e.Lease != "train" || e.GPU != "GPU-a" || e.Data["over_mb"] != int64(904) || e.Data["measured_mb"] != int64(5000) || !strings.Contains(e.Text, "904 MiB more than the 4 GiB") {
+	if e.Lease != "train" || e.User != "ada" || e.GPU != "GPU-a" || e.Data["over_mb"] != int64(904) || e.Data["measured_mb"] != int64(5000) || !strings.Contains(e.Text, "904 MiB more than the 4 GiB") {
 		t.Errorf("the event is %+v", e)
 	}
 	if world.condemned != "" {
@@ -425,7 +425,7 @@ func TestStrangerThatCannotBeEnded(t *testing.T) {
 			t.Fatalf("events: %+v", world.events)
 		}
 		e := world.events[1]
-		if e.Severity != gpu.Serious || e.Data["ended"] != false || e.Text != "Process 7 (python, bob) uses 300 MiB of GPU-a under no lease, and could not be ended "+
+		if e.Severity != gpu.Serious || e.User != "bob" || e.Data["ended"] != false || e.Text != "Process 7 (python, bob) uses 300 MiB of GPU-a under no lease, and could not be ended "+
 			"(operation not permitted: the daemon must run as root to end those of others)" {
 			t.Errorf("the event is %+v", e)
 		}
