@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/gpu"
 )
 
 // ErrGone means that there is no such process, or none any more.
@@ -84,13 +86,14 @@ func (t Table) Line(id ID) []ID {
 	return line
 }
 
-// Name is the short name of a process; empty if it is gone.
+// Name returns the short name of a process; empty if it is gone. A process
+// chooses its name itself, so what is not safe to show is replaced.
 func (t Table) Name(pid int) string {
 	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "comm"))
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(text))
+	return gpu.Printable(strings.TrimSpace(string(text)), 128)
 }
 
 // UID is the user that a process runs as.

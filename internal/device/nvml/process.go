@@ -100,7 +100,7 @@ func (c *nameCache) fill(proc string, processes []gpu.Process) {
 			if err != nil {
 				continue
 			}
-			known = processName{born: stat.ModTime(), name: string(bytes.TrimSpace(comm))}
+			known = processName{born: stat.ModTime(), name: gpu.Printable(string(bytes.TrimSpace(comm)), 128)}
 		}
 		p.Name = known.name
 		fresh[p.PID] = known

@@ -77,6 +77,10 @@ func TestProcessNames(t *testing.T) {
 	if got := name(); got != "python" {
 		t.Errorf("name is %q, want it from memory: it is the same process", got)
 	}
+	born("a\x1b[2J\nb", time.Unix(1500, 0))
+	if got := name(); got != "a\ufffd[2J b" {
+		t.Errorf("name is %q, want nothing that a terminal obeys", got)
+	}
 	born("other", second)
 	if got := name(); got != "other" {
 		t.Errorf("name is %q, want other: it is another process with the same number", got)

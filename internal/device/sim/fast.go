@@ -59,7 +59,7 @@ func (c *card) fillMemory(processes []running, into *gpu.Sample) {
 		memory := min(r.memory, free)
 		free -= memory
 		into.Processes = append(into.Processes, gpu.Process{
-			PID: r.pid, Name: r.name, Kind: gpu.Compute, Memory: gpu.Some(memory),
+			PID: r.pid, Name: gpu.Printable(r.name, 128), Kind: gpu.Compute, Memory: gpu.Some(memory),
 		})
 	}
 	into.MemoryTotal = gpu.Some(c.model.Memory)
