@@ -9,23 +9,23 @@ import (
 // PlanRequest is pipelines to compile against the devices as they are now.
 // They are in Pipelines or, as a whole file, in Text.
 type PlanRequest struct {
-	Name      string          `json:"name,omitempty" maxLength:"256" doc:"What the file is called in messages." example:"plate.yaml"`
+	Name      string          `json:"name,omitempty" maxLength:"128" doc:"What the file is called in messages." example:"plate.yaml"`
 	Pipelines json.RawMessage `json:"pipelines,omitempty" doc:"A list, as in a pipeline file."`
 	Text      string          `json:"text,omitempty" doc:"Instead of pipelines: a whole pipeline file, YAML or JSON. Problems name its lines."`
 
 	Interpreter string             `json:"interpreter,omitempty" maxLength:"4096" doc:"The Python that will run the pipelines, for messages."`
 	Libraries   map[string]Library `json:"libraries,omitempty" doc:"What that Python can import, by the name that comes after import. The daemon runs no code of its callers, so the caller finds out. Absent: it is not checked, and the plan says so."`
-	ProbeError  string             `json:"probe_error,omitempty" doc:"Why that could not be found out."`
+	ProbeError  string             `json:"probe_error,omitempty" maxLength:"16384" doc:"Why that could not be found out."`
 }
 
 // Library is what a Python says about one package.
 type Library struct {
 	Status         string       `json:"status,omitempty" enum:"ok,missing,broken" doc:"Default: broken if there is an error, else ok."`
-	Version        string       `json:"version,omitempty"`
-	Reason         string       `json:"reason,omitempty" doc:"Why it is missing or broken, or sees no GPU."`
-	Error          string       `json:"error,omitempty" doc:"The same under another name."`
+	Version        string       `json:"version,omitempty" maxLength:"256"`
+	Reason         string       `json:"reason,omitempty" maxLength:"4096" doc:"Why it is missing or broken, or sees no GPU."`
+	Error          string       `json:"error,omitempty" maxLength:"4096" doc:"The same under another name."`
 	Devices        []VisibleGPU `json:"devices,omitempty" doc:"The GPUs it sees; of a package that does not use GPUs none."`
-	DevicesUnknown string       `json:"devices_unknown,omitempty" doc:"Why it is not known which GPUs it sees; empty: it is known."`
+	DevicesUnknown string       `json:"devices_unknown,omitempty" maxLength:"4096" doc:"Why it is not known which GPUs it sees; empty: it is known."`
 }
 
 // VisibleGPU is a GPU as a library sees it. The index that a library gives it

@@ -173,7 +173,7 @@ func (o *planOptions) name() string {
 
 // compile asks the interpreter for the libraries and the daemon for the plan.
 func (o *planOptions) compile(ctx context.Context, c *client.Client, file *pipeline.File, text []byte) (api.Plan, error) {
-	request := api.PlanRequest{Name: o.name(), Text: string(text), Interpreter: o.python}
+	request := api.PlanRequest{Name: ending(o.name(), 128), Text: string(text), Interpreter: o.python}
 	if !o.noProbe {
 		if err := o.probe(ctx, file, &request); err != nil {
 			return api.Plan{}, err
@@ -181,6 +181,16 @@ func (o *planOptions) compile(ctx context.Context, c *client.Client, file *pipel
 	}
 	plan, err := c.Plan(ctx, request)
 	return plan, o.asRead(err)
+}
+
+// ending returns the last characters of a path that is longer than the daemon
+// takes.
+func ending(path string, most int) string {
+	letters := []rune(path)
+	if len(letters) <= most {
+		return path
+	}
+	return "…" + string(letters[len(letters)-most+1:])
 }
 
 // asRead puts a refusal into the words of the file.

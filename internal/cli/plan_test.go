@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -33,6 +34,17 @@ func on(uuid, name, placement string) runner.Result {
 	return runner.Result{
 		Begun: testNow, Took: 12 * time.Second,
 		RunningRun: api.RunningRun{Name: name, Placement: placement, Planned: "GPU-a", Reason: "GPU 0: it is full", Lease: &api.Lease{Parts: []api.LeasePart{{GPU: uuid}}}},
+	}
+}
+
+// The daemon takes names of 128 characters; paths can be longer.
+func TestEndingOfALongPath(t *testing.T) {
+	long := "/home/" + strings.Repeat("ä", 300) + "/plate.yaml"
+	if got := ending(long, 128); utf8.RuneCountInString(got) != 128 || !strings.HasPrefix(got, "…") || !strings.HasSuffix(got, "/plate.yaml") {
+		t.Errorf("%q", got)
+	}
+	if got := ending("plate.yaml", 128); got != "plate.yaml" {
+		t.Errorf("%q", got)
 	}
 }
 

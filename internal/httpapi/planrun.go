@@ -33,6 +33,9 @@ func (s *server) runPlan(ctx context.Context, in *planBody) (*answer[api.PlanRun
 		}
 		asked.Plan = result.Plan
 	}
+	if err := asked.checkLengths(); err != nil {
+		return nil, err
+	}
 	if err := asked.known(); err != nil {
 		return nil, err
 	}

@@ -106,6 +106,9 @@ func strictly(text []byte, into any) error {
 
 // plan compiles what was asked for and says that it did.
 func (s *server) plan(ctx context.Context, asked api.PlanRequest) (*api.Plan, error) {
+	if err := checkPlanRequest(&asked); err != nil {
+		return nil, err
+	}
 	if err := knownStatuses(asked.Libraries); err != nil {
 		return nil, err
 	}
