@@ -22,7 +22,7 @@ var floors = [][]string{
 	1: {"api", "internal/access", "internal/backlog", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/health", "internal/lease", "internal/pipeline", "internal/placement", "internal/thermal", "internal/wire"},
 	2: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/headstart", "internal/journal", "internal/process", "internal/wholefile"},
 	3: {
-		"internal/batch", "internal/batches", "internal/events", "internal/history", "internal/hooks", "internal/ledger", "internal/monitor", "internal/watchdog", // keepers
+		"internal/batch", "internal/batches", "internal/events", "internal/history", "internal/hooks", "internal/ledger", "internal/monitor", "internal/users", "internal/watchdog", // keepers
 		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/launch", "internal/libprobe", "internal/mps", "internal/peer", "internal/runner", // adapters
 	},
 	4: {"internal/cli", "internal/httpapi", "internal/promexport"},

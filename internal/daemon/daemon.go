@@ -33,12 +33,17 @@ import (
 	"github.com/berth-gpu/berth/internal/mps"
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/users"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
 // eventsKept is how many events a reader may fall behind: hours on a quiet
 // machine, and still minutes while every device changes its state each second.
 const eventsKept = 4096
+
+// nameLimit is how long a request waits for the name of its user. A user
+// database that answers does so in a few milliseconds.
+const nameLimit = 200 * time.Millisecond
 
 // Options are what a daemon is made from.
 type Options struct {
@@ -58,6 +63,7 @@ type Daemon struct {
 	backends []device.Backend
 	events   *events.Log
 	ration   *events.Ration
+	users    *users.Names
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
 	batches  *batches.Keeper
@@ -75,7 +81,7 @@ type Daemon struct {
 // is never empty. Nothing runs yet.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	c := o.Settings.Config
-	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now())}
+	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit)}
 	var err error
 	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return nil, err
@@ -93,7 +99,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	publish := d.publish
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openEvents(o, host, exporter)
-	d.ledger, err = openLedger(o, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: d.leaseEnded})
+	d.ledger, err = openLedger(o, d.users, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: d.leaseEnded})
 	if err != nil {
 		return nil, errors.Join(err, closeAll(d.backends))
 	}
@@ -109,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return known && r.Device.UUID == uuid
 	}, d.holds)
 	d.handler = httpapi.New(httpapi.Keepers{
-		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Log: o.Log, Streams: &d.streams,
+		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Users: d.users, Batches: d.batches, Log: o.Log, Streams: &d.streams,
 		Publish: publish, CPUs: runtime.NumCPU(),
 		History: d.history, Peaks: peaks{d.history}, MPS: d.mps, Enforcement: d.enforcement, Socket: c.Daemon.Socket,
 		Metrics: exporter, Host: host, Version: o.Version,
@@ -126,7 +132,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	c := d.settings.load().Config.Daemon
 	streams, endStreams := context.WithCancel(ctx)
 	defer endStreams()
-	doors, err := openDoors(streams, c, d.handler, nil, nil)
+	doors, err := openDoors(streams, c, d.handler, d.users, nil)
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (d *Daemon) observe(r monitor.Reading) {
 			continue
 		}
 		strangers = append(strangers, watchdog.Stranger{
-			ID: p.Line[0], Name: p.Name, User: userOf(p.Line[0].PID), Memory: p.Memory, Ended: p.Ended,
+			ID: p.Line[0], Name: p.Name, User: d.userOf(p.Line[0].PID), Memory: p.Memory, Ended: p.Ended,
 		})
 	}
 	d.watchdog.Look(uuid, r.Sample.Time, holdings, strangers)
@@ -149,12 +149,14 @@ func halt(r monitor.Reading) *watchdog.Halt {
 	return &watchdog.Halt{Reason: r.Reason, Heat: r.Hot}
 }
 
-func userOf(pid int) string {
+// userOf returns the user of a process; empty if it has gone. It never waits for
+// the user database: a device would not be sampled meanwhile.
+func (d *Daemon) userOf(pid int) string {
 	uid, err := process.Proc().UID(pid)
 	if err != nil {
 		return ""
 	}
-	return process.UserName(uid)
+	return d.users.Now(uid)
 }
 
 // watching translates the settings that the watchdog goes by.

@@ -106,7 +106,7 @@ func (d *door) tcp(t *testing.T, daemon int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.serve(t, l, daemon)
+	d.serve(t, l, daemon, nil)
 	return l.Addr().String()
 }
 

@@ -28,7 +28,7 @@ func self(t *testing.T) lease.Actor {
 		t.Fatal(err)
 	}
 	return lease.Actor{Holder: lease.Holder{
-		UID: os.Geteuid(), User: process.UserName(os.Geteuid()), PID: id.PID, Start: id.Start, Boot: boot, Name: "test",
+		UID: os.Geteuid(), User: loginName(os.Geteuid()), PID: id.PID, Start: id.Start, Boot: boot, Name: "test",
 	}}
 }
 

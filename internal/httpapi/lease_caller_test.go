@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,10 +22,17 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/users"
 )
 
 // socket serves a door on a Unix socket, and knows its callers.
 func (d *door) socket(t *testing.T) string {
+	t.Helper()
+	return d.socketWith(t, users.New(users.Lookup, time.Minute))
+}
+
+// socketWith is socket with a user database of its own.
+func (d *door) socketWith(t *testing.T, names *users.Names) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "berth-") // short: a socket's path has 107 bytes at most
 	if err != nil {
@@ -42,14 +50,14 @@ func (d *door) socket(t *testing.T) string {
 	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	d.serve(t, l, os.Geteuid())
+	d.serve(t, l, os.Geteuid(), names)
 	return path
 }
 
 // serve serves a door for a daemon that runs as a user, and knows its callers.
-func (d *door) serve(t *testing.T, l net.Listener, daemon int) {
+func (d *door) serve(t *testing.T, l net.Listener, daemon int, names Names) {
 	t.Helper()
-	keeper := Doorkeeper{Kernel: peer.New(process.Proc()), Processes: process.Proc(), Names: names{}, Daemon: daemon}
+	keeper := Doorkeeper{Kernel: peer.New(process.Proc()), Processes: process.Proc(), Names: names, Daemon: daemon}
 	guests := peer.NewGuests(peer.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, daemon)
 	server := &http.Server{Handler: d.server, ConnContext: keeper.ConnContext()}
 	done := make(chan struct{})
@@ -59,11 +67,6 @@ func (d *door) serve(t *testing.T, l net.Listener, daemon int) {
 	}()
 	t.Cleanup(func() { _ = server.Close(); <-done })
 }
-
-// names calls everybody by a number.
-type names struct{}
-
-func (names) Of(uid int) string { return "user-" + strconv.Itoa(uid) }
 
 // over makes requests over one kind of connection.
 func over(t *testing.T, dial func() (net.Conn, error)) func(method, path, body string) (int, []byte) {
@@ -120,6 +123,35 @@ func as(uid int, network, address string) (net.Conn, error) {
 	return r.conn, r.err
 }
 
+// loginName asks the user database, however long that takes.
+func loginName(uid int) string { return users.New(users.Lookup, time.Minute).Of(uid) }
+
+// While the user database hangs, everybody gets in, and is known by number.
+// What needs no name does not wait for one at all.
+func TestHungUserDatabase(t *testing.T) {
+	hang := make(chan struct{})
+	defer close(hang)
+	lookup := func(int) (string, error) { <-hang; return "late", nil }
+	d := open(t, "1xrtx-4060")
+
+	patient := d.socketWith(t, users.New(lookup, time.Hour))
+	call := over(t, func() (net.Conn, error) { return net.Dial("unix", patient) })
+	if status, text := call("GET", "/healthz", ""); status != http.StatusOK {
+		t.Errorf("/healthz answers %d: %s", status, text)
+	}
+
+	path := d.socketWith(t, users.New(lookup, time.Millisecond))
+	call = over(t, func() (net.Conn, error) { return net.Dial("unix", path) })
+	status, text := call("POST", "/api/leases", `{"id":"mine","binding":"process"}`)
+	var l api.Lease
+	if err := json.Unmarshal(text, &l); err != nil || status != http.StatusCreated {
+		t.Fatalf("answer is %d: %s", status, text)
+	}
+	if want := strconv.Itoa(os.Getuid()); l.Holder.User != want {
+		t.Errorf("the holder is %+v, want user %s", l.Holder, want)
+	}
+}
+
 // Who holds a lease is what the kernel says of the connection, whatever the
 // caller says of itself.
 func TestLeaseHolderIsThePeer(t *testing.T) {
@@ -131,7 +163,7 @@ func TestLeaseHolderIsThePeer(t *testing.T) {
 	if err := json.Unmarshal(text, &l); err != nil || status != http.StatusCreated {
 		t.Fatalf("answer is %d: %s", status, text)
 	}
-	want := api.Holder{Name: "training", User: names{}.Of(os.Getuid()), UID: gpu.Some(os.Getuid()), PID: os.Getpid()}
+	want := api.Holder{Name: "training", User: loginName(os.Getuid()), UID: gpu.Some(os.Getuid()), PID: os.Getpid()}
 	if l.Holder != want || l.Binding != "process" {
 		t.Errorf("the holder is %+v, want %+v", l.Holder, want)
 	}

@@ -35,7 +35,7 @@ func (s *server) orphans(ctx context.Context, _ *struct{}) (*answer[api.Strays],
 			if p.Lease != nil || s.MPS.Serves(p.Line) {
 				continue
 			}
-			stray := api.Stray{GPU: uuid, PID: pid, Name: p.Name, User: strayUser(pid), Memory: gpu.Some(p.Memory), Lease: p.Ended}
+			stray := api.Stray{GPU: uuid, PID: pid, Name: p.Name, User: s.strayUser(pid), Memory: gpu.Some(p.Memory), Lease: p.Ended}
 			if p.Ended != "" {
 				strays.Orphans = append(strays.Orphans, sight.stray(stray))
 			} else {
@@ -70,7 +70,7 @@ func (s *server) openers(readings []monitor.Reading, listed map[string]map[int]b
 				continue
 			}
 			if ended, line := s.Ledger.Orphan(pid); ended != "" && !s.MPS.Serves(line) {
-				found = append(found, api.Stray{GPU: files[file], PID: pid, Name: process.Proc().Name(pid), User: strayUser(pid), Lease: ended})
+				found = append(found, api.Stray{GPU: files[file], PID: pid, Name: process.Proc().Name(pid), User: s.strayUser(pid), Lease: ended})
 			}
 		}
 	}
@@ -78,10 +78,10 @@ func (s *server) openers(readings []monitor.Reading, listed map[string]map[int]b
 }
 
 // strayUser is the user of a process, for people; empty if it has gone.
-func strayUser(pid int) string {
+func (s *server) strayUser(pid int) string {
 	uid, err := process.Proc().UID(pid)
 	if err != nil {
 		return ""
 	}
-	return process.UserName(uid)
+	return s.Users.Now(uid)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/mps"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/users"
 )
 
 // Keepers are the parts of the daemon that the door opens on.
@@ -37,6 +38,7 @@ type Keepers struct {
 	// They end when the context of their requests does.
 	Streams *sync.WaitGroup
 
+	Users   *users.Names     // by login name
 	Batches *batches.Keeper  // what runners report
 	History *history.History // what earlier runs used
 	MPS     *mps.Pool        // for leases that the driver enforces
@@ -88,6 +90,9 @@ type server struct {
 func New(k Keepers) http.Handler { return build(k) }
 
 func build(k Keepers) *server {
+	if k.Users == nil {
+		k.Users = users.New(users.Lookup, 0)
+	}
 	if k.Batches == nil {
 		k.Batches = batches.New(func(gpu.Event) {}, func(string) bool { return false }, func(string, string) bool { return false })
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -54,9 +55,17 @@ func (l *Ledger) HolderOf(pid int, by lease.Actor, about lease.Holder) (lease.Ho
 		about.UID, about.User = uid, ""
 	}
 	if about.User == "" {
-		about.UID, about.User = uid, process.UserName(uid)
+		about.UID, about.User = uid, l.userName(uid)
 	}
 	return about, nil
+}
+
+// userName returns the login name of a user, or the number in decimal.
+func (l *Ledger) userName(uid int) string {
+	if l.names == nil {
+		return strconv.Itoa(uid)
+	}
+	return l.names.Of(uid)
 }
 
 // Adopt grants a lease over what a process uses already. That takes no more of

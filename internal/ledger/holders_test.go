@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -185,8 +186,14 @@ func withoutFiles(t *testing.T, do func()) {
 	do()
 }
 
+// called knows users by names made from their numbers.
+type called struct{}
+
+func (called) Of(uid int) string { return "user" + strconv.Itoa(uid) }
+
 func TestSpeakingForAProcess(t *testing.T) {
 	k := newWorld().start(t)
+	k.names = called{}
 	holder := child(t)
 	pid, uid := holder.Process.Pid, os.Geteuid()
 	owner := lease.Actor{Holder: lease.Holder{UID: uid, User: "me", PID: os.Getpid(), Name: "test"}}
@@ -200,7 +207,7 @@ func TestSpeakingForAProcess(t *testing.T) {
 	}
 	admin := lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "token"}, Any: true}
 	h, err = k.HolderOf(pid, admin, admin.Holder)
-	if err != nil || h.UID != uid || h.User != process.UserName(uid) {
+	if err != nil || h.UID != uid || h.User != "user"+strconv.Itoa(uid) {
 		t.Errorf("an administrator speaks for %+v, %v", h, err)
 	}
 	kill(t, holder)

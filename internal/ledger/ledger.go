@@ -58,11 +58,19 @@ type Hooks struct {
 	Ended   func(*lease.Lease, time.Time)           // a lease has ended, and when
 }
 
+// Names knows users by login name.
+type Names interface {
+	// Of returns the login name of a user, or the number in decimal. It may
+	// wait, but only for a moment.
+	Of(uid int) string
+}
+
 // Options are what a ledger is made from.
 type Options struct {
 	Settings  Settings
 	Hooks     Hooks
 	Processes process.Table
+	Names     Names // nil: users are known by number
 	CPUs      int
 
 	// Open opens the journal and hands every record in it to replay.
@@ -73,6 +81,7 @@ type Options struct {
 type Ledger struct {
 	hooks     Hooks
 	processes process.Table
+	names     Names // may be nil
 	boot      string
 	cpus      int
 	journal   journal.Journal
@@ -121,7 +130,7 @@ func Open(o Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{
-		hooks: o.Hooks, processes: o.Processes, boot: boot, cpus: max(o.CPUs, 1),
+		hooks: o.Hooks, processes: o.Processes, names: o.Names, boot: boot, cpus: max(o.CPUs, 1),
 		errands: make(chan *errand, maxBatch), wake: make(chan struct{}, 1), finished: make(chan struct{}),
 		settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil),
 		devices: map[string]*observed{}, waiters: map[string]*waiter{},

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -111,14 +110,6 @@ func (t Table) UID(pid int) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("process %d: its status names no user", pid)
-}
-
-// UserName is the login name of a user, or the number where there is none.
-func UserName(uid int) string {
-	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-		return u.Username
-	}
-	return strconv.Itoa(uid)
 }
 
 // Boot tells this boot of the machine from every other.

@@ -1,0 +1,239 @@
+// Package users keeps the login names of users. The user database may be on a
+// server that does not answer (NSS, LDAP): a caller waits for it only for a
+// moment, and a lookup that hangs holds up nothing but itself.
+package users
+
+import (
+	"errors"
+	"os/user"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// goodFor is how long a name is good before it is looked up again.
+	goodFor = 10 * time.Minute
+	// retryAfter is how long after a failure, or after a wait in vain, a user is
+	// looked up or waited for again.
+	retryAfter = 30 * time.Second
+	// maxLookups limits the lookups under way: each may take a thread of the
+	// operating system, for as long as it hangs.
+	maxLookups = 4
+	// maxKnown limits the users that are remembered.
+	maxKnown = 4096
+	// maxLength is the length in bytes of the longest name that is believed.
+	maxLength = 256
+)
+
+// Names knows users by number.
+type Names struct {
+	lookup func(uid int) (string, error)
+	limit  time.Duration
+	slots  chan struct{} // holds a token for each lookup under way
+
+	mu    sync.Mutex // guards known; nothing is waited for under it
+	known map[int]*entry
+}
+
+// entry is what is known about one user.
+type entry struct {
+	name    string        // empty: not known
+	next    time.Time     // the earliest time to look it up, or to wait for it, again
+	pending chan struct{} // closed when the lookup under way ends; nil: there is none
+}
+
+// New makes an empty Names. Lookup asks the user database; Lookup of this
+// package asks that of the system. Limit is how long Of waits for an answer.
+func New(lookup func(uid int) (string, error), limit time.Duration) *Names {
+	return &Names{lookup: lookup, limit: limit, slots: make(chan struct{}, maxLookups), known: map[int]*entry{}}
+}
+
+// Lookup asks the user database of the system. It may take for ever.
+func Lookup(uid int) (string, error) {
+	u, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return "", err
+	}
+	return u.Username, nil
+}
+
+// Of returns the login name of a user, or the number in decimal if there is
+// none. It waits for the first answer of the user database, but never longer
+// than the limit.
+func (n *Names) Of(uid int) string {
+	name, pending := n.look(uid)
+	if name != "" {
+		return name
+	}
+	enough := time.NewTimer(n.limit)
+	defer enough.Stop()
+	if pending == nil { // too many lookups are under way
+		select {
+		case n.slots <- struct{}{}:
+			pending = n.begin(uid)
+		case <-enough.C:
+			n.postpone(uid)
+			return strconv.Itoa(uid)
+		}
+	}
+	select {
+	case <-pending:
+	case <-enough.C:
+		n.postpone(uid)
+	}
+	return n.remembered(uid)
+}
+
+// Now returns the login name of a user as far as it is known, or the number in
+// decimal. It never waits: a name that is not known is looked up aside.
+func (n *Names) Now(uid int) string {
+	if name, _ := n.look(uid); name != "" {
+		return name
+	}
+	return strconv.Itoa(uid)
+}
+
+// look returns what to answer at once: a name, or the number if the user was
+// looked up in vain a moment ago. If that is empty, pending is closed when the
+// lookup under way ends; it is nil if none could be begun. Names that are old
+// are answered, and looked up again aside.
+func (n *Names) look(uid int) (name string, pending <-chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := n.known[uid]
+	if e != nil && time.Now().Before(e.next) {
+		return e.answer(uid), nil
+	}
+	if e == nil || e.pending == nil {
+		select {
+		case n.slots <- struct{}{}:
+			e = n.start(uid)
+		default:
+		}
+	}
+	if e == nil {
+		return "", nil
+	}
+	return e.name, e.pending
+}
+
+// answer returns the name, or the number.
+func (e *entry) answer(uid int) string {
+	if e.name != "" {
+		return e.name
+	}
+	return strconv.Itoa(uid)
+}
+
+// begin looks a user up unless somebody else did meanwhile, or does. The caller
+// holds a slot, which begin passes on or gives back.
+func (n *Names) begin(uid int) <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := n.known[uid]
+	switch {
+	case e != nil && e.pending != nil:
+		<-n.slots
+		return e.pending
+	case e != nil && time.Now().Before(e.next):
+		<-n.slots
+		over := make(chan struct{})
+		close(over)
+		return over
+	}
+	return n.start(uid).pending
+}
+
+// start looks a user up in a goroutine. The caller holds mu and a slot, which
+// is given back when the lookup ends.
+func (n *Names) start(uid int) *entry {
+	e := n.entry(uid)
+	pending := make(chan struct{})
+	e.pending = pending
+	go func() {
+		name, err := n.lookup(uid)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		e.learn(uid, name, err)
+		e.pending = nil
+		close(pending)
+		<-n.slots
+	}()
+	return e
+}
+
+// learn takes in the answer of the user database. A name that was good stays
+// if the database has trouble, and goes if the user is gone.
+func (e *entry) learn(uid int, name string, err error) {
+	unknown := user.UnknownUserIdError(0)
+	switch {
+	case err == nil && believable(uid, name):
+		e.name, e.next = name, time.Now().Add(goodFor)
+		return
+	case err == nil, errors.As(err, &unknown):
+		e.name = ""
+	}
+	e.next = time.Now().Add(retryAfter)
+}
+
+// believable reports whether a name can be shown and compared. A number is only
+// believed for the user who has it: another would pass for that one.
+func believable(uid int, name string) bool {
+	if name == "" || len(name) > maxLength || !utf8.ValidString(name) || strings.TrimSpace(name) != name ||
+		strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return false
+	}
+	number := strings.Trim(name, "0123456789") == ""
+	return !number || name == strconv.Itoa(uid)
+}
+
+// postpone notes that a user was waited for in vain, so that the next who ask
+// do not wait as well.
+func (n *Names) postpone(uid int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e := n.entry(uid); e.name == "" {
+		e.next = time.Now().Add(retryAfter)
+	}
+}
+
+// remembered returns the name of a user who was just waited for.
+func (n *Names) remembered(uid int) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e := n.known[uid]; e != nil {
+		return e.answer(uid)
+	}
+	return strconv.Itoa(uid)
+}
+
+// entry returns the entry of a user, and makes it if there is none. The caller
+// holds mu.
+func (n *Names) entry(uid int) *entry {
+	e := n.known[uid]
+	if e == nil {
+		n.makeRoom()
+		e = &entry{}
+		n.known[uid] = e
+	}
+	return e
+}
+
+// makeRoom forgets the user who is due soonest, if too many are known. Users
+// who are being looked up stay. The caller holds mu.
+func (n *Names) makeRoom() {
+	if len(n.known) < maxKnown {
+		return
+	}
+	first, found := 0, false
+	for uid, e := range n.known {
+		if e.pending == nil && (!found || e.next.Before(n.known[first].next)) {
+			first, found = uid, true
+		}
+	}
+	delete(n.known, first)
+}
