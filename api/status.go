@@ -15,6 +15,7 @@ type Status struct {
 	Multiplier float64     `json:"multiplier" doc:"Share of full speed that work should run at."`
 	Health     gpu.Health  `json:"health" enum:"healthy,unhealthy,unknown"`
 	Sample     *gpu.Sample `json:"sample,omitempty" doc:"The newest sample; absent until the device has answered once."`
+	Stale      bool        `json:"stale,omitempty" doc:"The sample is older than three intervals and than 3 seconds: it says nothing about now."`
 	Slots      Slots       `json:"slots"`
 	Trust      *Trust      `json:"trust,omitempty" doc:"Present while the device is not fully trusted."`
 }

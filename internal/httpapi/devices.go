@@ -75,7 +75,7 @@ func (s *server) status(ctx context.Context, in *Which) (*answer[api.Status], er
 func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
 	status := api.Status{
 		Device: r.Device, State: r.State, Since: r.Since, Reason: r.Reason,
-		Multiplier: r.State.Multiplier(), Health: r.Health,
+		Multiplier: r.State.Multiplier(), Health: r.Health, Stale: r.Stale,
 	}
 	sum := s.Ledger.Sum(r.Device.UUID)
 	status.Slots = api.Slots{Active: sum.Active, Capacity: sum.MaxSlots, Usable: sum.Usable}

@@ -68,6 +68,10 @@ type Hooks struct {
 	Reading  func(Reading)                 // after every sample, miss or fault
 	Cost     func(Cost)                    // after every call to a device
 	Standing func(string, health.Standing) // of a device, by UUID, when it changed
+
+	// Stuck is called again and again while the sampler of a device hangs,
+	// perhaps in one of the other hooks. The reading is UNAVAILABLE.
+	Stuck func(Reading)
 }
 
 // Cost is what one call to a device took.
@@ -98,6 +102,7 @@ type Monitor struct {
 	settings Settings
 	on       bool          // whether drivers may be asked
 	changed  chan struct{} // closed and replaced when settings or on change
+	since    time.Time     // sampling was switched on, or its settings changed
 	units    []*unit       // by index, then UUID; replaced, never changed
 	run      *run          // nil unless Run is at work
 }
@@ -131,9 +136,10 @@ func (m *Monitor) Run(ctx context.Context) error {
 		m.mu.Unlock()
 		return errors.New("run monitor: it runs already")
 	}
-	m.run = r
+	m.run, m.since = r, time.Now()
 	m.startSamplers()
 	m.mu.Unlock()
+	r.group.Go(func() { m.oversee(r) })
 	for _, src := range m.sources {
 		due := func(Settings) time.Time { return m.scanDue(src) }
 		scan := func() { _ = m.scan(ctx, src) } // a failure was told by an event
@@ -244,7 +250,7 @@ func (m *Monitor) turn(on bool, text func(Settings) string) (changed bool) {
 		m.mu.Unlock()
 		return false
 	}
-	m.on = on
+	m.on, m.since = on, time.Now()
 	m.wake()
 	settings := m.settings
 	m.mu.Unlock()
@@ -266,7 +272,7 @@ func (m *Monitor) Running() bool {
 func (m *Monitor) Configure(s Settings) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.settings = s.withDefaults()
+	m.settings, m.since = s.withDefaults(), time.Now()
 	for _, u := range m.units {
 		u.resize(m.settings.HistorySize)
 		u.hurry()

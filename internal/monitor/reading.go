@@ -14,6 +14,7 @@ type Reading struct {
 	Device   gpu.Device
 	Sample   gpu.Sample // the newest; it stays when the device stops answering
 	Sampled  bool       // there is one
+	Stale    bool       // it is older than three intervals, and than 3 s
 	State    gpu.State
 	Since    time.Time
 	Reason   string
@@ -26,10 +27,10 @@ type Reading struct {
 
 // Readings is every device there ever was, by index, then UUID.
 func (m *Monitor) Readings() []Reading {
-	units := m.list()
+	units, now, p := m.list(), time.Now(), m.pace()
 	readings := make([]Reading, len(units))
 	for i, u := range units {
-		readings[i] = u.reading()
+		readings[i] = u.reading(now, p)
 	}
 	return readings
 }
@@ -37,15 +38,15 @@ func (m *Monitor) Readings() []Reading {
 // Find is the device with this UUID or, written as a decimal number, this
 // index; the first one for "".
 func (m *Monitor) Find(ref string) (Reading, bool) {
-	units := m.list()
+	units, now, p := m.list(), time.Now(), m.pace()
 	if ref == "" && len(units) > 0 {
-		return units[0].reading(), true
+		return units[0].reading(now, p), true
 	}
 	if u := m.unit(ref); u != nil {
-		return u.reading(), true
+		return u.reading(now, p), true
 	}
 	for _, u := range units {
-		if r := u.reading(); strconv.Itoa(r.Device.Index) == ref {
+		if r := u.reading(now, p); strconv.Itoa(r.Device.Index) == ref {
 			return r, true
 		}
 	}

@@ -35,6 +35,7 @@ func (m *Monitor) sample(ctx context.Context, u *unit) {
 	now := time.Now()
 
 	u.judging.Lock()
+	u.arrive(now)
 	m.cost(u, TierFast, now.Sub(begun), err)
 	if err != nil {
 		m.missed(u, settings, now, err)
@@ -140,6 +141,6 @@ func (m *Monitor) cost(u *unit, tier string, took time.Duration, err error) {
 
 func (m *Monitor) tellReading(u *unit) {
 	if m.hooks.Reading != nil {
-		m.hooks.Reading(u.reading())
+		m.hooks.Reading(u.reading(time.Now(), m.pace()))
 	}
 }

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -32,6 +33,9 @@ type unit struct {
 	silent    bool // it did not answer when it was last asked
 	standing  health.Standing
 
+	announcing sync.Mutex  // held while it is told that the sampler hangs
+	telling    atomic.Bool // a goroutine tells that, or hangs itself
+
 	mu      sync.RWMutex // guards what readers copy; nothing is called under it
 	device  gpu.Device
 	verdict thermal.Verdict
@@ -40,6 +44,8 @@ type unit struct {
 	slow    gpu.Slow
 	history history
 	asked   time.Time // when the newest fast call began
+	judged  time.Time // when the sampler last took in an answer, or the lack of one
+	hung    time.Time // since when it is told that the sampler hangs; zero: it is not
 	hurried bool      // the next one is to come soon
 }
 
@@ -51,6 +57,7 @@ func newUnit(src *source, d device.Device, now time.Time, before health.Standing
 		asking:  make(chan struct{}, 1),
 		uuid:    described.UUID,
 		device:  described,
+		judged:  now,
 		verdict: thermal.Verdict{State: gpu.Unavailable, Since: now, Reason: "not measured yet"},
 		health:  gpu.HealthUnknown,
 
@@ -79,7 +86,8 @@ func (u *unit) hurry() {
 	u.hurried = true
 }
 
-func (u *unit) reading() Reading {
+// reading copies what is known. If the sampler hangs, that is what is known.
+func (u *unit) reading(now time.Time, p pace) Reading {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	v := u.verdict
@@ -89,6 +97,10 @@ func (u *unit) reading() Reading {
 	}
 	if s := u.history.newest(); s != nil {
 		r.Sample, r.Sampled = *s, true
+		r.Stale = now.Sub(s.Time) > p.limit
+	}
+	if since, stuck := p.overdue(now, u.judged); stuck && r.State != gpu.Unavailable {
+		r.State, r.Since, r.Reason, r.Until, r.Health = gpu.Unavailable, since, p.reason(), time.Time{}, gpu.HealthUnknown
 	}
 	return r
 }

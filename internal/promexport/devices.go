@@ -95,7 +95,7 @@ func (d *devices) Describe(out chan<- *prometheus.Desc) {
 func (d *devices) Collect(out chan<- prometheus.Metric) {
 	watching := d.from.Watching()
 	for _, r := range d.from.Readings() {
-		r.Sampled = r.Sampled && watching // what was measured before monitoring stopped is not repeated either
+		r.Sampled = r.Sampled && watching && !r.Stale // what was measured before monitoring stopped is not repeated either
 		labels := []string{r.Device.UUID, strconv.Itoa(r.Device.Index), r.Device.Name}
 		send := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64, more ...string) {
 			out <- prometheus.MustNewConstMetric(desc, kind, v, append(labels[:len(labels):len(labels)], more...)...)
