@@ -34,6 +34,7 @@ func (l *Ledger) clerk(ctx context.Context) {
 	for {
 		l.setAlarm(alarm)
 		batch = batch[:0]
+		l.turn.end()
 		select {
 		case <-ctx.Done():
 			return
@@ -42,6 +43,7 @@ func (l *Ledger) clerk(ctx context.Context) {
 		case <-l.wake:
 		case <-alarm.C:
 		}
+		l.turn.begin()
 	gather:
 		for len(batch) < maxBatch {
 			select {
@@ -61,7 +63,7 @@ func (l *Ledger) clerk(ctx context.Context) {
 // looked every now and then whether it still does.
 func (l *Ledger) setAlarm(alarm *time.Timer) {
 	wait := retry
-	if !l.restless && l.trouble == nil {
+	if !l.restless && l.Trouble() == nil {
 		wait = time.Hour
 		l.mu.RLock()
 		if next, any := l.book.Next(); any {

@@ -101,7 +101,6 @@ type Ledger struct {
 	waiters  map[string]*waiter
 	effects  []lease.Effect // of the batch at hand
 	dirty    bool           // something changed that may let a waiting request in
-	trouble  error          // why the journal takes no grants; nil: it does
 
 	bereaved  map[process.ID]bool     // have ended, and left leases to their heirs
 	condemned map[string]condemnation // by lease: what is about to be revoked
@@ -117,6 +116,10 @@ type Ledger struct {
 	line     line      // of those who wait
 	restless bool      // something has to be tried again soon
 	caughtUp time.Time // when the backlog was last tried
+
+	// Read without a lock, which may be held for ever when the clerk is stuck.
+	trouble atomic.Pointer[error] // why the journal takes no grants; nil: it does
+	turn    turn
 
 	compacting atomic.Bool
 	finished   chan struct{} // closed when Run is over
@@ -136,6 +139,7 @@ func Open(o Options) (*Ledger, error) {
 		devices: map[string]*observed{}, waiters: map[string]*waiter{},
 		bereaved: map[process.ID]bool{}, condemned: map[string]condemnation{}, ended: map[process.ID]ending{},
 	}
+	l.turn.origin = time.Now()
 	l.holders.byProcess = map[process.ID]*holding{}
 	l.kin.seen = map[int]ancestry{}
 	l.backlog = backlog{ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}
@@ -166,6 +170,8 @@ func (l *Ledger) nudge() {
 // Leases stand and holders run on.
 func (l *Ledger) Run(ctx context.Context) error {
 	defer close(l.finished)
+	defer l.turn.end()
+	l.turn.begin()
 	l.reviveHolders()
 	l.clerk(ctx)
 	l.holders.stopAll()

@@ -10,9 +10,10 @@ import (
 
 // Trouble is why the journal takes no new grants at present; nil: it does.
 func (l *Ledger) Trouble() error {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.trouble
+	if err := l.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // append writes to the journal, and tells when that stops working and when it
@@ -21,20 +22,22 @@ func (l *Ledger) Trouble() error {
 func (l *Ledger) append(group [][]byte, care journal.Care) error {
 	err := l.journal.Append(group, care)
 	failed := (*journal.WriteError)(nil)
-	switch { // only the clerk changes trouble, so it may look without the lock
+	switch {
 	case errors.As(err, &failed):
 		l.noteTrouble(err)
-	case err == nil && !care.Reserve && l.trouble != nil:
+	case err == nil && !care.Reserve && l.Trouble() != nil:
 		l.noteTrouble(nil)
 	}
 	return err
 }
 
 func (l *Ledger) noteTrouble(err error) {
-	l.mu.Lock()
-	before := l.trouble
-	l.trouble = err
-	l.mu.Unlock()
+	before := l.Trouble() // only the clerk changes it
+	if err == nil {
+		l.trouble.Store(nil)
+	} else {
+		l.trouble.Store(&err)
+	}
 	switch {
 	case before == nil && err != nil:
 		l.emit(gpu.EventJournal, gpu.Serious, time.Now(), "", "", nil,
@@ -47,7 +50,7 @@ func (l *Ledger) noteTrouble(err error) {
 // probe finds out whether a journal in trouble takes writes again, with a record
 // that says nothing new. Errands find it out themselves.
 func (l *Ledger) probe() {
-	if l.trouble == nil {
+	if l.Trouble() == nil {
 		return
 	}
 	l.mu.RLock()
