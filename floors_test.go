@@ -23,7 +23,7 @@ var floors = [][]string{
 	2: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/headstart", "internal/journal", "internal/process", "internal/wholefile"},
 	3: {
 		"internal/batch", "internal/batches", "internal/events", "internal/history", "internal/hooks", "internal/ledger", "internal/monitor", "internal/users", "internal/watchdog", // keepers
-		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/launch", "internal/libprobe", "internal/mps", "internal/peer", "internal/runner", // adapters
+		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/launch", "internal/libprobe", "internal/logqueue", "internal/mps", "internal/peer", "internal/runner", // adapters
 	},
 	4: {"internal/cli", "internal/httpapi", "internal/promexport"},
 	5: {"internal/daemon"},

@@ -4,8 +4,6 @@ package main
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -72,40 +70,6 @@ func sources(file string, flags map[string]string) daemon.Sources {
 	return daemon.Sources{
 		File: file, Environ: os.Environ(), Getenv: os.Getenv, Flags: flags, Root: os.Geteuid() == 0,
 	}
-}
-
-// daemonThreads is for a program that sleeps nearly always: more threads find
-// nothing to do and cost a little each time one of them is woken to look.
-const daemonThreads = 4
-
-// serve runs the daemon until ctx ends.
-func serve(ctx context.Context, o cli.ServeOptions) error {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), daemonThreads))
-	}
-	settings, err := daemon.Load(sources(o.Config, o.Flags))
-	if err != nil {
-		return err
-	}
-	d, err := daemon.Open(ctx, daemon.Options{
-		Settings: settings, Version: version, Log: logger(os.Stderr, settings.Config.Daemon.LogLevel, o.JSON),
-	})
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Run(ctx)
-}
-
-func logger(w io.Writer, level string, asJSON bool) *slog.Logger {
-	var l slog.Level
-	if l.UnmarshalText([]byte(level)) != nil {
-		l = slog.LevelInfo
-	}
-	if asJSON {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
-	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
 }
 
 // local looks at the devices of this machine without a daemon.

@@ -49,7 +49,8 @@ const nameLimit = 200 * time.Millisecond
 type Options struct {
 	Settings *config.Settings
 	Version  string
-	Log      *slog.Logger
+	Log      *slog.Logger  // must not block: the ledger and the samplers write to it
+	Unlogged func() uint64 // lines that the log did not take; nil: none
 
 	// ReadOnly keeps the hands off the state folder: for a look at the devices
 	// beside a daemon that may be running.
@@ -93,6 +94,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Batches:  func() []batches.Total { return d.batches.Totals() },
 		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
 		Watching: func() bool { return d.monitor.Running() },
+		Unlogged: o.Unlogged,
 		Version:  o.Version,
 	})
 	d.publish = d.publisher(ctx, exporter)

@@ -23,8 +23,9 @@ type Sources struct {
 	Readings func() []monitor.Reading
 	Ledger   func() *ledger.Ledger
 	Batches  func() []batches.Total
-	Hooks    []string    // their names
-	Watching func() bool // whether devices are being sampled
+	Hooks    []string      // their names
+	Watching func() bool   // whether devices are being sampled
+	Unlogged func() uint64 // lines that the log did not take; nil: none
 	Version  string
 }
 
@@ -96,8 +97,16 @@ func New(from Sources) *Exporter {
 	watching := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "berth_monitoring", Help: "1 while devices are sampled; 0: nothing is measured, and no measurement shown.",
 	}, func() float64 { return truth(from.Watching()) })
+	unlogged := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "berth_log_dropped_total", Help: "Lines that were dropped because the log did not take them in time.",
+	}, func() float64 {
+		if from.Unlogged == nil {
+			return 0
+		}
+		return float64(from.Unlogged())
+	})
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, e.hooks, e.lost, e.dropped, build, watching, &devices{from}, &leases{from}, &work{from},
+	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, e.hooks, e.lost, e.dropped, build, watching, unlogged, &devices{from}, &leases{from}, &work{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()))
 	e.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})

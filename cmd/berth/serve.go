@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/daemon"
+	"github.com/berth-gpu/berth/internal/logqueue"
+)
+
+// daemonThreads is for a program that sleeps nearly always: more threads find
+// nothing to do and cost a little each time one of them is woken to look.
+const daemonThreads = 4
+
+const (
+	// flushLimit is how long the end of the log may take to be written.
+	flushLimit = time.Second
+	// endLimit is how long after a signal the process ends, whatever hangs. It is
+	// more than a daemon needs and less than systemd waits before it kills.
+	endLimit = 9 * time.Second
+	// reportLimit is how long a daemon that has ended may take to say why.
+	reportLimit = 2 * time.Second
+)
+
+// serve runs the daemon until ctx ends.
+func serve(ctx context.Context, o cli.ServeOptions) error {
+	defer insistOnEnd()()
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), daemonThreads))
+	}
+	settings, err := daemon.Load(sources(o.Config, o.Flags))
+	if err != nil {
+		return err
+	}
+	level := settings.Config.Daemon.LogLevel
+	lines := logqueue.New(os.Stderr, func(dropped uint64) []byte {
+		var note bytes.Buffer
+		logger(&note, "warn", o.JSON).Warn("the log was not read in time: lines are missing here", "lines", dropped)
+		return note.Bytes()
+	})
+	defer lines.Close(flushLimit)
+	log := logger(lines, level, o.JSON)
+	slog.SetLogLoggerLevel(slog.LevelWarn)
+	slog.SetDefault(log) // packages such as net/http would write to stderr, and wait for it
+	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: version, Log: log, Unlogged: lines.Dropped})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Run(ctx)
+}
+
+// insistOnEnd ends the process at once at the second signal, and some time
+// after the first one whatever hangs. The function that it returns gives the
+// process a moment to end by itself.
+func insistOnEnd() func() {
+	came := make(chan os.Signal, 2)
+	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-came
+		select {
+		case s := <-came:
+			os.Exit(128 + int(s.(syscall.Signal)))
+		case <-time.After(endLimit):
+			os.Exit(1)
+		}
+	}()
+	return func() { time.AfterFunc(reportLimit, func() { os.Exit(1) }) }
+}
+
+func logger(w io.Writer, level string, asJSON bool) *slog.Logger {
+	var l slog.Level
+	if l.UnmarshalText([]byte(level)) != nil {
+		l = slog.LevelInfo
+	}
+	if asJSON {
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
+}

@@ -1,0 +1,158 @@
+// Package logqueue stands between a logger and the file that it writes to. A
+// file can stall: a pipe that nobody reads, a disk that hangs. Writing to the
+// queue never waits for it; lines that do not fit are dropped and counted.
+package logqueue
+
+import (
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	maxLines = 1024
+	maxBytes = 1 << 20
+)
+
+// Queue is an io.Writer that never waits. One goroutine of its own writes what
+// is queued, a line at a time.
+type Queue struct {
+	to   io.Writer
+	note func(dropped uint64) []byte
+	wake chan struct{} // has room for one
+
+	mu      sync.Mutex // guards what follows; nothing is written under it
+	lines   [][]byte   // the first one may be being written
+	bytes   int        // in lines
+	dropped uint64     // lines, in all
+	untold  uint64     // of them, those that no note has told of
+	closed  bool
+
+	done chan struct{} // closed when the goroutine has ended
+}
+
+// New makes a queue before a file. Note makes the line that says how many lines
+// were dropped at its place in the log.
+func New(to io.Writer, note func(dropped uint64) []byte) *Queue {
+	q := &Queue{to: to, note: note, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go q.run()
+	return q
+}
+
+// Write queues one line, or drops it: if there is no room, or after Close. It
+// never fails, so that a logger does not either.
+func (q *Queue) Write(line []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.room(len(line)) {
+		q.dropped++
+		q.untold++
+		q.signal()
+		return len(line), nil
+	}
+	q.tell()
+	q.push(slices.Clone(line))
+	return len(line), nil
+}
+
+// room reports whether so many bytes may be queued. After a line was dropped,
+// half of the queue has to be empty first: a file that is only too slow would
+// otherwise get a note between any two lines. The caller holds mu.
+func (q *Queue) room(size int) bool {
+	part := 1
+	if q.untold > 0 {
+		part = 2
+	}
+	return !q.closed && len(q.lines) < maxLines/part && q.bytes+size <= maxBytes/part
+}
+
+// tell queues a note about what was dropped, if nothing has told of it yet. The
+// caller holds mu.
+func (q *Queue) tell() {
+	if q.untold > 0 {
+		q.push(q.note(q.untold))
+		q.untold = 0
+	}
+}
+
+// push queues a line. The caller holds mu.
+func (q *Queue) push(line []byte) {
+	q.lines = append(q.lines, line)
+	q.bytes += len(line)
+	q.signal()
+}
+
+func (q *Queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default: // the goroutine is going to look anyway
+	}
+}
+
+// Dropped returns how many lines were dropped so far.
+func (q *Queue) Dropped() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dropped
+}
+
+// Close lets the goroutine write what is queued, waits for that, but never
+// longer than the limit, and reports whether everything was written. What is
+// written to the queue later is dropped.
+func (q *Queue) Close(limit time.Duration) bool {
+	q.mu.Lock()
+	q.closed = true
+	q.signal()
+	q.mu.Unlock()
+	enough := time.NewTimer(limit)
+	defer enough.Stop()
+	select {
+	case <-q.done:
+		return true
+	case <-enough.C:
+		return false
+	}
+}
+
+// run writes lines until the queue is closed and empty.
+func (q *Queue) run() {
+	defer close(q.done)
+	for {
+		line, more := q.first()
+		switch {
+		case line != nil:
+			_, _ = q.to.Write(line) // there is nowhere else to say that it failed
+			q.pop()
+		case more:
+			<-q.wake
+		default:
+			return
+		}
+	}
+}
+
+// first returns the line to write next; nil if there is none, and whether there
+// may be more. If all is written, a note about lines dropped since is next.
+func (q *Queue) first() (line []byte, more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.lines) == 0 {
+		q.tell()
+	}
+	if len(q.lines) == 0 {
+		return nil, !q.closed
+	}
+	return q.lines[0], true
+}
+
+// pop removes the line that was written.
+func (q *Queue) pop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes -= len(q.lines[0])
+	q.lines[0] = nil
+	if q.lines = q.lines[1:]; len(q.lines) == 0 {
+		q.lines = nil
+	}
+}
