@@ -17,8 +17,6 @@ import (
 	"sync"
 	"time"
 
-	systemd "github.com/coreos/go-systemd/v22/daemon"
-
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batches"
 	"github.com/berth-gpu/berth/internal/config"
@@ -76,13 +74,14 @@ type Daemon struct {
 	handler  http.Handler
 	publish  func(gpu.Event)
 	streams  sync.WaitGroup // lease streams that are open
+	patience time.Duration  // see stopLimit
 }
 
 // Open opens the devices and reads each of them once, so that the first answer
 // is never empty. Nothing runs yet.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	c := o.Settings.Config
-	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit)}
+	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), patience: stopLimit}
 	var err error
 	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return nil, err
@@ -109,7 +108,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
-		Event: func(e gpu.Event) { publish(d.charge(e)) }, Cost: exporter.Cost, Reading: d.observe, Standing: d.trust.changed,
+		Event: func(e gpu.Event) { publish(d.charge(e)) }, Cost: exporter.Cost, Reading: d.observe, Stuck: d.unread, Standing: d.trust.changed,
 	})
 	d.monitor.Recall(d.trust.copy())
 	d.batches = batches.New(publish, func(uuid string) bool {
@@ -121,7 +120,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Publish: publish, CPUs: runtime.NumCPU(),
 		History: d.history, Peaks: peaks{d.history}, MPS: d.mps, Enforcement: d.enforcement, Socket: c.Daemon.Socket,
 		Metrics: exporter, Host: host, Version: o.Version,
-		Note: d.Note, Ready: d.ledger.Trouble,
+		Note: d.Note, Ready: d.ready,
 	})
 	if err := d.monitor.Once(ctx); err != nil {
 		d.log.Warn("some devices did not answer at the start", "error", err)
@@ -129,8 +128,11 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	return d, nil
 }
 
-// Run serves until ctx ends.
+// Run serves until ctx ends. Then it returns within seconds, also if a part of
+// the daemon hangs: what did not end is logged.
 func (d *Daemon) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	c := d.settings.load().Config.Daemon
 	streams, endStreams := context.WithCancel(ctx)
 	defer endStreams()
@@ -143,34 +145,50 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.log.Warn(note)
 	}
 	d.keepMPS(d.settings.load().Config)
-	var running sync.WaitGroup
-	running.Go(func() { _ = d.history.Run(ctx) })                         // a history that cannot be kept is only a guess less
+	var running parts
+	running.run("history", func() { _ = d.history.Run(ctx) })             // a history that cannot be kept is only a guess less
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
-	running.Go(func() { d.trust.run(recording, func(err error) { d.log.Warn(err.Error()) }) })
-	running.Go(func() { d.watchdog.Run(ctx) })
-	running.Go(func() { d.mps.Run(ctx) })
-	running.Go(func() { d.hooks.Run(ctx) })
-	running.Go(func() { defer recorded(); _ = d.monitor.Run(ctx) })
+	defer recorded()
+	running.run("quarantine", func() { d.trust.run(recording, func(err error) { d.log.Warn(err.Error()) }) })
+	running.run("watchdog", func() { d.watchdog.Run(ctx) })
+	running.run("mps", func() { d.mps.Run(ctx) })
+	running.run("hooks", func() { d.hooks.Run(ctx) })
+	running.run("monitor", func() { defer recorded(); _ = d.monitor.Run(ctx) })
 	kept := make(chan error, 1)
-	running.Go(func() { kept <- d.ledger.Run(ctx) })
-	running.Go(func() {
-		<-ctx.Done()
-		_, _ = systemd.SdNotify(false, systemd.SdNotifyStopping)
-		doors.close()
-	})
-	_, _ = systemd.SdNotify(false, systemd.SdNotifyReady) // outside systemd there is nobody to tell
+	running.run("ledger", func() { kept <- d.ledger.Run(ctx) })
+	running.run("doors", func() { <-ctx.Done(); doors.close() })
+	running.run("systemd", func() { d.tellSystemd(ctx) })
 	err = doors.serve()
-	running.Wait()
+	cancel() // also if the doors failed
+	running.wait(d.patience)
+	recorded() // whatever the monitor hangs in
 	endStreams()
-	d.streams.Wait()
+	running.run("streams", d.streams.Wait)
+	if left := running.wait(leaveLimit); len(left) > 0 {
+		d.log.Error("parts of the daemon hang, and are left behind", "parts", left)
+	}
+	select {
+	case e := <-kept:
+		err = errors.Join(err, e)
+	default:
+		err = errors.Join(err, errors.New("the journal was not closed: the ledger hangs. Leases stand, and the next start reads them"))
+	}
 	d.log.Info("berth is down")
-	return errors.Join(err, <-kept)
+	return err
 }
 
-// Close lets go of the devices and of the journal.
+// Close lets go of the devices and of the journal. It does not wait for a
+// driver or a disk that hangs.
 func (d *Daemon) Close() error {
 	d.ration.Close()
-	return errors.Join(d.ledger.Close(), closeAll(d.backends))
+	closed := make(chan error, 1)
+	go func() { closed <- errors.Join(d.ledger.Close(), closeAll(d.backends)) }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(closeLimit):
+		return errors.New("close the devices and the journal: one of them hangs")
+	}
 }
 
 // Note says why there is no device, if there is none.

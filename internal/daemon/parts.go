@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// stopLimit is how long the parts of a daemon may take to end. A driver that
+	// hangs is given up after 4 s, hooks and open requests after 3 s.
+	stopLimit = 5 * time.Second
+	// leaveLimit is how long they may take when they are not waited for any more.
+	leaveLimit = 500 * time.Millisecond
+	// closeLimit is how long closing the devices and the journal may take.
+	closeLimit = time.Second
+)
+
+// parts runs the parts of a daemon, and knows which of them have not ended.
+type parts struct {
+	mu      sync.Mutex // guards what follows
+	running map[string]bool
+	idle    chan struct{} // closed when nothing runs; nil: nobody waits
+}
+
+// run runs a part in a goroutine. Each name is for one part at a time.
+func (p *parts) run(name string, do func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil {
+		p.running = map[string]bool{}
+	}
+	p.running[name] = true
+	go func() {
+		defer p.ended(name)
+		do()
+	}()
+}
+
+func (p *parts) ended(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.running, name)
+	if len(p.running) == 0 && p.idle != nil {
+		close(p.idle)
+		p.idle = nil
+	}
+}
+
+// wait waits until all parts have ended, but never longer than the limit, and
+// returns the names of those that have not.
+func (p *parts) wait(limit time.Duration) []string {
+	p.mu.Lock()
+	idle := make(chan struct{})
+	if len(p.running) == 0 {
+		close(idle)
+	} else {
+		p.idle = idle
+	}
+	p.mu.Unlock()
+	enough := time.NewTimer(limit)
+	defer enough.Stop()
+	select {
+	case <-idle:
+	case <-enough.C:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.running))
+}
