@@ -47,29 +47,59 @@ func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Contex
 }
 
 func (d Doorkeeper) caller(p peer.Peer, boot string) *caller {
-	c := &caller{}
-	c.resolve = sync.OnceValue(func() identity {
+	settled := sync.OnceValue(func() peer.Peer {
 		// Root in a container is not root, so it matters which process it is.
 		if p.Door == access.TCP && p.UID == gpu.Some(0) {
-			p = d.Kernel.Find(p)
-		}
-		return d.identity(p, boot)
-	})
-	c.locate = sync.OnceValue(func() peer.Peer {
-		c.resolve() // p is settled from here on
-		if p.Process == (process.ID{}) {
 			return d.Kernel.Find(p)
 		}
 		return p
 	})
-	return c
+	return &caller{
+		standing: func() standing { return d.standing(settled()) },
+		resolve:  sync.OnceValue(func() identity { return d.identity(settled(), boot) }),
+		locate: sync.OnceValue(func() peer.Peer {
+			if p := settled(); p.Process != (process.ID{}) {
+				return p
+			}
+			return d.Kernel.Find(p)
+		}),
+	}
 }
 
 // caller is who makes the requests of one connection.
 type caller struct {
-	token   bool
-	resolve func() identity  // who it is; looked up once
-	locate  func() peer.Peer // which process it is and where, as far as that can be found out
+	token    bool
+	standing func() standing  // what it may do
+	resolve  func() identity  // who it is, with its name; looked up once
+	locate   func() peer.Peer // which process it is and where, as far as that can be found out
+}
+
+// standing is what a caller may do, and the user whose turn it takes. It needs
+// no name, so it waits for no user database.
+type standing struct {
+	role access.Role
+	uid  int
+}
+
+func (d Doorkeeper) standing(p peer.Peer) standing {
+	role := access.Caller{Door: p.Door, UID: p.UID, Place: p.Place}.Role(d.Daemon)
+	if role < access.User {
+		return standing{role, lease.NoUID}
+	}
+	return standing{role, p.UID.Or(lease.NoUID)}
+}
+
+// standingOf is what whoever makes a request may do. A request that came through
+// no door of ours is a stranger's.
+func standingOf(ctx context.Context) standing {
+	c, known := ctx.Value(callerKey{}).(*caller)
+	switch {
+	case !known:
+		return standing{access.Stranger, lease.NoUID}
+	case c.token:
+		return standing{access.Admin, lease.NoUID}
+	}
+	return c.standing()
 }
 
 // identity is who a caller is and what it may do.
@@ -81,27 +111,26 @@ type identity struct {
 // identity names a peer. One who may only look is nobody in particular: uid 0
 // in a container is not the user root of this machine.
 func (d Doorkeeper) identity(p peer.Peer, boot string) identity {
-	role := access.Caller{Door: p.Door, UID: p.UID, Place: p.Place}.Role(d.Daemon)
-	if role < access.User {
-		return identity{Actor: nobody(), role: role}
+	at := d.standing(p)
+	if at.role < access.User {
+		return identity{Actor: nobody(), role: at.role}
 	}
-	uid := p.UID.Or(lease.NoUID)
-	h := lease.Holder{UID: uid, User: strconv.Itoa(uid)}
+	h := lease.Holder{UID: at.uid, User: strconv.Itoa(at.uid)}
 	if d.Names != nil {
-		h.User = d.Names.Of(uid)
+		h.User = d.Names.Of(at.uid)
 	}
 	if p.Process != (process.ID{}) && p.Door == access.Socket {
 		h.PID, h.Start, h.Boot, h.Name = p.Process.PID, p.Process.Start, boot, p.Name
 	}
-	return identity{Actor: lease.Actor{Holder: h, Any: role == access.Admin}, role: role}
+	return identity{Actor: lease.Actor{Holder: h, Any: at.role == access.Admin}, role: at.role}
 }
 
 func nobody() lease.Actor {
 	return lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "unknown"}}
 }
 
-// identityOf is who makes a request. A request that came through no door of
-// ours is a stranger's.
+// identityOf is who makes a request. It may wait a moment for the name of the
+// user.
 func identityOf(ctx context.Context) identity {
 	c, known := ctx.Value(callerKey{}).(*caller)
 	switch {
@@ -119,7 +148,7 @@ func callerOf(ctx context.Context) lease.Actor { return identityOf(ctx).Actor }
 // withToken marks a request as made by somebody who showed the token. Where it
 // came from stays known.
 func withToken(ctx context.Context) context.Context {
-	c := &caller{token: true, locate: func() peer.Peer { return peer.Peer{} }}
+	c := &caller{token: true, locate: func() peer.Peer { return peer.Peer{} }} // nothing else is asked of it
 	if came, known := ctx.Value(callerKey{}).(*caller); known {
 		c.locate = came.locate
 	}
@@ -131,6 +160,7 @@ func withToken(ctx context.Context) context.Context {
 func InProcess(h http.Handler) http.Handler {
 	self := peer.Known(os.Geteuid())
 	c := &caller{
+		standing: func() standing { return standing{access.Admin, os.Geteuid()} },
 		resolve: func() identity {
 			return identity{Actor: lease.Actor{Holder: lease.Holder{UID: os.Geteuid(), User: strconv.Itoa(os.Geteuid())}, Any: true}, role: access.Admin}
 		},

@@ -114,8 +114,9 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // withIdentity is a request by somebody in particular, from this machine.
 func withIdentity(ctx context.Context, who identity) context.Context {
 	return context.WithValue(ctx, callerKey{}, &caller{
-		resolve: func() identity { return who },
-		locate:  func() peer.Peer { return peer.Known(max(who.UID, 0)) },
+		standing: func() standing { return standing{who.role, who.UID} },
+		resolve:  func() identity { return who },
+		locate:   func() peer.Peer { return peer.Known(max(who.UID, 0)) },
 	})
 }
 

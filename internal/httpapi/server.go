@@ -138,7 +138,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		notServed(s.mux, w, r, answer)
 		return
 	}
-	who := identityOf(r.Context())
+	who := standingOf(r.Context())
 	if refusal := mayUse(pattern, who.role); refusal != nil {
 		writeProblem(w, refusal)
 		return

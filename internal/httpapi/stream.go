@@ -67,9 +67,9 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	st := newStream(s, r.Context(), conn, buffered.Reader)
-	if who := identityOf(r.Context()); who.role < access.Admin {
+	if who := standingOf(r.Context()); who.role < access.Admin {
 		var leave func()
-		st.queue, leave = s.turns.join(who.UID)
+		st.queue, leave = s.turns.join(who.uid)
 		defer leave()
 	}
 	st.serve()

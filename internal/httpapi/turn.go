@@ -147,13 +147,13 @@ func leaveTurn(ctx context.Context) {
 }
 
 // inTurn serves a request when it is its user's turn.
-func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, who identity) {
+func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, who standing) {
 	weight := weightOf(pattern, r)
 	if who.role == access.Admin || weight == lasting || weight == anybodys {
 		s.mux.ServeHTTP(w, r)
 		return
 	}
-	q, leave := s.turns.join(who.UID)
+	q, leave := s.turns.join(who.uid)
 	defer leave()
 	t := q.enter(r.Context(), weight)
 	if t == nil {
