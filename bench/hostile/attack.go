@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// attack is one way to gain something.
+type attack struct {
+	name string
+	what string
+	run  func(context.Context, *arena) (verdict, error)
+}
+
+// attacks lists every attack, in the order of play.
+func attacks() []attack {
+	return []attack{
+		{"takeover", "become administrator over TCP by hiding who owns the connection, or from a namespace", takeover},
+		{"strangers", "end, renew, bind or trim leases of another user over TCP", strangers},
+		{"private", "use the daemon that another user runs privately, over its TCP port", private},
+		{"secrets", "read commands, paths and pids of root over both doors", secrets},
+		{"longtexts", "fill memory, events and the log with texts of megabytes", longTexts},
+		{"namespaces", "bind leases to processes outside the own PID namespace", namespaces},
+		{"lookups", "hang the daemon in lookups of user names", lookups},
+		{"folder", "have root's berth run write through links in a prepared OUTPUT.berth", folder},
+		{"stalledlog", "stop the daemon by log lines that nobody reads", stalledLog},
+		{"halfsent", "keep half-sent requests and streams open", halfSent},
+		{"displace", "push root's warning out of the events", displace},
+		{"hooks", "keep a slow hook from root's warning", slowHook},
+		{"throughput", "write the throughput metrics", throughput},
+		{"places", "take every place for batches", places},
+		{"words", "put control characters and long texts into warnings", words},
+		{"learned", "evict what root's runs have taught", learned},
+		{"mps", "have root run MPS commands in a folder of the attacker", mpsClient},
+		{"unwritable", "pile up goroutines while the disk takes no writes", unwritable},
+		{"leftovers", "leave temporary files in the state folder", leftovers},
+	}
+}
+
+// choose picks attacks by name; no names mean all of them.
+func choose(names string) ([]attack, error) {
+	all := attacks()
+	if names == "" {
+		return all, nil
+	}
+	var chosen []attack
+	for name := range strings.SplitSeq(names, ",") {
+		at := slices.IndexFunc(all, func(a attack) bool { return a.name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("there is no attack %q; -list lists them", name)
+		}
+		chosen = append(chosen, all[at])
+	}
+	return chosen, nil
+}
+
+// verdict says how an attack ended. The zero value means that berth held.
+type verdict struct {
+	gained  []string
+	skipped string // why it was not played
+	note    string // what was measured, for people
+}
+
+func (v *verdict) gain(format string, args ...any) {
+	v.gained = append(v.gained, fmt.Sprintf(format, args...))
+}
+
+func (v *verdict) noting(format string, args ...any) { v.note = fmt.Sprintf(format, args...) }
+
+func (v *verdict) print(name string, took time.Duration, err error) {
+	line := func(word, text string) { fmt.Printf("%-12s %5.1f s  %-8s %s\n", name, took.Seconds(), word, text) }
+	switch {
+	case err != nil:
+		line("BROKEN", "the attack could not be played: "+err.Error())
+	case v.skipped != "":
+		line("skipped", v.skipped)
+	case len(v.gained) == 0:
+		line("held", v.note)
+	}
+	for _, each := range v.gained {
+		line("GAINED", each)
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// displace takes and releases leases until a warning about a lease of root's
+// should have been pushed out of the events.
+func displace(ctx context.Context, a *arena) (v verdict, err error) {
+	d, err := a.serve(ctx, setup{config: "gpu: {max_pipelines: 1000}"})
+	if err != nil {
+		return v, err
+	}
+	if err := d.expire(ctx, "roots"); err != nil {
+		return v, err
+	}
+	taken := 0
+	for _, door := range d.doors() {
+		var done int
+		if err := a.do(ctx, attacker, 0, "cycles", askCycles{Door: door, Count: a.size(2200, 25000), Side: 16}, &done); err != nil {
+			return v, err
+		}
+		taken += done
+	}
+	// Warnings, too: requests that wait in vain, leases that expire, and batches
+	// that fail.
+	if _, err := a.calls(ctx, attacker, d.socket,
+		call{Method: "POST", Path: "/api/leases", Body: `{"memory_mb":140000,"gpus":2,"slots":1001,"timeout_seconds":0.001}`, Times: a.size(200, 5000)},
+		call{Method: "PUT", Path: "/api/batches/b-$N", Body: batchBody("b-$N", "failed", "o", "e"), Times: a.size(200, 5000)},
+	); err != nil {
+		return v, err
+	}
+	if err := a.do(ctx, attacker, 0, "batches", askBatches{Door: d.socket, Count: a.size(1600, 10000)}, nil); err != nil {
+		return v, err
+	}
+	kept, err := d.warned(ctx, "roots")
+	if err != nil {
+		return v, err
+	}
+	if !kept {
+		v.gain("the warning about root's lease is gone after %d leases", taken)
+	}
+	v.noting("after %d leases and thousands of warnings", taken)
+	return v, nil
+}
+
+// expire lets a lease of root's expire.
+func (d *daemon) expire(ctx context.Context, id string) error {
+	if err := d.root(ctx, "POST", "/api/leases", fmt.Sprintf(`{"id":%q,"memory_mb":10,"slots":0,"ttl_seconds":1}`, id), nil); err != nil {
+		return err
+	}
+	failed := error(nil)
+	if !eventually(6*time.Second, func() bool {
+		warned, err := d.warned(ctx, id)
+		failed = err
+		return warned || err != nil
+	}) {
+		return fmt.Errorf("the lease %s of root does not expire", id)
+	}
+	return failed
+}
+
+// warned reports whether the events say that a lease has expired.
+func (d *daemon) warned(ctx context.Context, id string) (bool, error) {
+	all, _, err := d.events(ctx)
+	for _, e := range all {
+		if e.Code == gpu.EventExpired && e.Lease == id {
+			return true, err
+		}
+	}
+	return false, err
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// folder prepares OUTPUT.berth in a shared folder, with links to private files
+// of root, and lets root run a batch there.
+func folder(ctx context.Context, a *arena) (v verdict, err error) {
+	d, err := a.serve(ctx, setup{})
+	if err != nil {
+		return v, err
+	}
+	shared, err := a.folder("shared", 0o777|fs.ModeSticky, 0)
+	if err != nil {
+		return v, err
+	}
+	private, err := a.folder("private", 0o700, 0)
+	if err != nil {
+		return v, err
+	}
+	input := filepath.Join(a.dir, "in.jsonl")
+	if err := os.WriteFile(input, []byte("{\"n\":1}\n{\"n\":2}\n"), 0o644); err != nil {
+		return v, err
+	}
+	for i, trap := range traps() {
+		secret := filepath.Join(private, fmt.Sprintf("secret-%d", i))
+		if err := os.WriteFile(secret, []byte(secretText), 0o600); err != nil {
+			return v, err
+		}
+		output := filepath.Join(shared, fmt.Sprintf("out-%d.jsonl", i))
+		if err := a.do(ctx, attacker, 0, "links", askLinks{Output: output, Secret: secret, New: secret + "-new", Trap: trap.name}, nil); err != nil {
+			return v, err
+		}
+		run := append([]string{"run", "--input", input, "--output", output, "--socket", d.socket.Address}, trap.flags...)
+		cmd := exec.CommandContext(ctx, a.berth, append(run, "--", a.self, childCommand, "worker")...)
+		cmd.Stdin = strings.NewReader("{\"n\":1}\n")
+		cmd.Env = append(os.Environ(), "BERTH_SOCKET="+d.socket.Address)
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &said, &said
+		limit := time.AfterFunc(20*time.Second, func() { _ = cmd.Cancel() })
+		err := a.start(cmd)
+		if err != nil {
+			return v, err
+		}
+		_ = cmd.Wait() // refusing the folder is one good answer
+		limit.Stop()
+		if i == 0 && !strings.Contains(said.String(), "record") && !strings.Contains(said.String(), ".berth") {
+			return v, fmt.Errorf("berth run does not work at all: %s", said.String())
+		}
+		if text, err := os.ReadFile(secret); err != nil || string(text) != secretText {
+			v.gain("a private file of root is changed through %s: %q", trap.name, cut(string(text), 60))
+		}
+		if text, err := os.ReadFile(secret + "-new"); err == nil {
+			v.gain("a file is made in a private folder of root through %s: %q", trap.name, cut(string(text), 60))
+		}
+		if about, err := os.Stat(secret); err == nil && (about.Mode().Perm() != 0o600 || about.Sys().(*syscall.Stat_t).Uid != 0) {
+			v.gain("a private file of root has mode %v, through %s", about.Mode(), trap.name)
+		}
+	}
+	return v, nil
+}
+
+const secretText = "root's secret\n"
+
+func cut(text string, n int) string {
+	if len(text) > n {
+		return text[:n] + "…"
+	}
+	return text
+}
+
+// trap is what the attacker prepares, and how root runs its batch.
+type trap struct {
+	name  string
+	flags []string
+}
+
+func traps() []trap {
+	return []trap{
+		{"a link called journal", nil},
+		{"a link called outcomes", nil},
+		{"a link called ordered", []string{"--ordered"}},
+		{"a link called input", []string{"--input", "-", "--spool"}},
+		{"a link called input.part", []string{"--input", "-", "--spool"}},
+		{"a link called lock", nil},
+		{"links to files that do not exist", nil},
+		{"a folder that is a link", nil},
+		{"every link, with --force", []string{"--force"}},
+	}
+}
+
+// askLinks asks for the folder that a run to Output would use, with links to
+// Secret.
+type askLinks struct{ Output, Secret, New, Trap string }
+
+func prepareLinks(_ context.Context, in json.RawMessage, say func(any)) error {
+	var asked askLinks
+	if err := json.Unmarshal(in, &asked); err != nil {
+		return err
+	}
+	dir := asked.Output + ".berth"
+	all := []string{"journal", "outcomes", "ordered", "input", "input.part", "lock"}
+	name, one := strings.CutPrefix(asked.Trap, "a link called ")
+	to := asked.Secret
+	switch {
+	case one:
+		all = []string{name}
+	case strings.Contains(asked.Trap, "do not exist"):
+		to = asked.New
+	case strings.Contains(asked.Trap, "folder"):
+		all = nil
+		if err := os.Symlink(filepath.Dir(asked.Secret), dir); err != nil {
+			return err
+		}
+	}
+	if all != nil {
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			return err
+		}
+		if err := os.Chmod(dir, 0o777); err != nil {
+			return err
+		}
+	}
+	for _, name := range all {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	say("prepared")
+	return nil
+}
+
+// echoRecords is a worker of berth run that returns every record as it came.
+func echoRecords() error {
+	in, out := os.NewFile(3, "in"), os.NewFile(4, "out")
+	if _, err := fmt.Fprintln(out, `{"type":"ready","protocol":1}`); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var frame struct {
+			Type    string            `json:"type"`
+			ID      int64             `json:"id"`
+			Records []json.RawMessage `json:"records"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &frame); err != nil {
+			return err
+		}
+		if frame.Type == "bye" {
+			return nil
+		}
+		if frame.Type != "batch" {
+			continue
+		}
+		text, err := json.Marshal(map[string]any{"type": "result", "id": frame.ID, "outcomes": frame.Records})
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "%s\n", text); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/wire"
+)
+
+// askHold asks for connections that are kept open, so many of each kind.
+type askHold struct {
+	Door    door
+	Halves  int // requests of which only a part is sent
+	Events  int // event streams
+	Streams int // lease streams
+	Waits   int // requests that wait for more than there is now
+	Name    string
+}
+
+// opened counts the connections that an actor got open.
+type opened struct{ Halves, Events, Streams, Waits int }
+
+func (o opened) sum() int { return o.Halves + o.Events + o.Streams + o.Waits }
+
+// holdConnections opens connections, says how many the daemon took, and keeps
+// them open.
+func holdConnections(ctx context.Context, in json.RawMessage, say func(any)) error {
+	var asked askHold
+	if err := json.Unmarshal(in, &asked); err != nil {
+		return err
+	}
+	var got opened
+	h := holder{door: asked.Door}
+	got.Halves = h.open(ctx, asked.Halves, "POST /api/exec HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx", "")
+	got.Events = h.open(ctx, asked.Events, "GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n", "200")
+	got.Streams = h.open(ctx, asked.Streams, "POST "+wire.Path+" HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: "+wire.Protocol+"\r\nContent-Length: 0\r\n\r\n", "101")
+	body := fmt.Sprintf(`{"name":%q,"gpus":2,"memory_mb":100000,"slots":0,"timeout_seconds":300}`, strings.TrimSpace(asked.Name+" "))
+	if asked.Name == "" {
+		body = `{"gpus":2,"memory_mb":100000,"slots":0,"timeout_seconds":300}`
+	}
+	got.Waits = h.open(ctx, asked.Waits, fmt.Sprintf("POST /api/leases HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body), "")
+	say(got)
+	<-ctx.Done()
+	h.close()
+	return nil
+}
+
+// holder keeps connections.
+type holder struct {
+	door door
+	mu   sync.Mutex // guards what follows
+	all  []net.Conn
+}
+
+// open sends a text on so many connections of its own, and counts those that
+// the daemon took: the answer begins with a status that was wanted or, if none
+// is wanted, the connection was not refused.
+func (h *holder) open(ctx context.Context, n int, text, status string) int {
+	var all sync.WaitGroup
+	var taken atomic.Int64
+	turn := make(chan struct{}, 16)
+	for range n {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			if h.openOne(ctx, text, status) {
+				taken.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return int(taken.Load())
+}
+
+func (h *holder) openOne(ctx context.Context, text, status string) bool {
+	conn, err := h.door.dial(ctx)
+	if err != nil {
+		return false
+	}
+	h.mu.Lock()
+	h.all = append(h.all, conn)
+	h.mu.Unlock()
+	if _, err := conn.Write([]byte(text)); err != nil {
+		return false
+	}
+	if status == "" {
+		return true
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second))
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil || !strings.Contains(line, " "+status+" ") {
+		_ = conn.Close()
+		return false
+	}
+	return true
+}
+
+func (h *holder) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, conn := range h.all {
+		_ = conn.Close()
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"golang.org/x/sys/unix"
+)
+
+// lookups runs the daemon with a user database that never answers: in its mount
+// namespace a FIFO that nobody writes to takes the place of /etc/passwd.
+func lookups(ctx context.Context, a *arena) (v verdict, err error) {
+	fifo := filepath.Join(a.dir, "passwd")
+	if err := unix.Mkfifo(fifo, 0o644); err != nil {
+		return v, err
+	}
+	stranger, err := a.act(ctx, victim, 0, "idle", "", nil)
+	if err != nil {
+		return v, err
+	}
+	d, err := a.serve(ctx, setup{guests: true, passwd: fifo, config: "gpu: {monitor_interval: 0.2}"})
+	if err != nil {
+		return v, err
+	}
+	if err := d.guest("SIM-h200-0", stranger.pid(), victim, 1000); err != nil {
+		return v, err
+	}
+	const limit = 2 * time.Second
+	for _, uid := range []int{attacker, victim, 12345} { // each is asked for in the database
+		for _, door := range d.doors() {
+			go a.calls(ctx, uid, door, call{Method: "GET", Path: "/api/gpu/status"})
+		}
+	}
+	time.Sleep(300 * time.Millisecond)
+	var status api.StatusAll
+	if err := d.rootWithin(ctx, limit, "GET", "/api/gpu/status/all", "", &status); err != nil {
+		v.gain("%v", err)
+	}
+	if err := d.rootWithin(ctx, limit, "POST", "/api/leases", `{"id":"roots","memory_mb":10,"slots":0,"timeout_seconds":0}`, nil); err != nil {
+		v.gain("%v", err)
+	}
+	began := time.Now()
+	got, err := a.calls(ctx, 23456, d.socket, call{Method: "GET", Path: "/api/gpu/status"})
+	if took := time.Since(began); err != nil || got[0].Status == 0 || took > limit {
+		v.gain("a new user was not answered within %v (%v)", limit, took.Round(time.Millisecond))
+	}
+	// Devices go on being sampled, also that with the stranger on it.
+	time.Sleep(time.Second)
+	var later api.StatusAll
+	if err := d.rootWithin(ctx, limit, "GET", "/api/gpu/status/all", "", &later); err != nil {
+		v.gain("%v", err)
+		return v, nil
+	}
+	for _, g := range later.GPUs {
+		if g.Sample == nil || time.Since(g.Sample.Time) > time.Second {
+			v.gain("%s is no longer sampled", g.Device.UUID)
+		}
+	}
+	return v, nil
+}
+
+// runMasked becomes a program, in a mount namespace of its own where a file
+// takes the place of /etc/passwd.
+func runMasked(file string, args []string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	if err := unix.Mount(file, "/etc/passwd", "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount over /etc/passwd: %w", err)
+	}
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(path, args, syscall.Environ())
+}

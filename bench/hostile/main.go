@@ -1,0 +1,115 @@
+// Command hostile plays an unprivileged user against a daemon that runs as
+// root, over the socket and over TCP. Each attack is one file. The attacker's
+// part runs in processes of uid 65534; the referee, which is root, starts a
+// daemon for each attack, looks at it from outside, and says what the attacker
+// gained. Nothing is the only good answer: the command exits with status 1 if
+// anything was gained.
+//
+//	make build && go run ./bench/hostile
+//
+// With -fair it measures instead how much slower berth answers an honest user
+// while one hostile user does everything at full speed.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options says what to play.
+type options struct {
+	berth string
+	small bool
+	only  string
+	fair  fairness
+}
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == childCommand {
+		exitWith(child(os.Args[2:]))
+	}
+	var o options
+	flag.StringVar(&o.berth, "berth", "bin/berth", "the binary to attack")
+	flag.BoolVar(&o.small, "small", false, "play the short version (less than half a minute)")
+	flag.StringVar(&o.only, "only", "", "play only the attacks with these `NAMES`, separated by commas")
+	list := flag.Bool("list", false, "list the attacks")
+	fair := flag.Bool("fair", false, "measure what one hostile user costs an honest one")
+	flag.IntVar(&o.fair.rounds, "rounds", 5, "with -fair: how many rounds to measure")
+	flag.DurationVar(&o.fair.length, "length", 12*time.Second, "with -fair: how long each half of a round lasts")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch {
+	case *list:
+		for _, a := range attacks() {
+			fmt.Printf("%-12s %s\n", a.name, a.what)
+		}
+	case os.Geteuid() != 0:
+		fmt.Println("hostile: skipped: only root can start a daemon of root and processes of other users. Run it with sudo.")
+	case *fair:
+		exitWith(measureFairness(ctx, o))
+	default:
+		exitWith(play(ctx, o))
+	}
+}
+
+func exitWith(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "hostile:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// play plays the attacks that were asked for, one after the other.
+func play(ctx context.Context, o options) error {
+	chosen, err := choose(o.only)
+	if err != nil {
+		return err
+	}
+	if err := printMachine(o.berth); err != nil {
+		return err
+	}
+	g, err := newGrounds(o.berth)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	var lost []string
+	began := time.Now()
+	for _, each := range chosen {
+		start := time.Now()
+		v, err := playOne(ctx, g, o.small, each)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		v.print(each.name, time.Since(start), err)
+		if err != nil || len(v.gained) > 0 {
+			lost = append(lost, each.name)
+		}
+	}
+	fmt.Printf("\n%d attacks in %v\n", len(chosen), time.Since(began).Round(100*time.Millisecond))
+	if len(lost) > 0 {
+		return fmt.Errorf("not held: %s", strings.Join(lost, ", "))
+	}
+	return nil
+}
+
+// playOne plays one attack in a folder of its own, and ends every process that
+// it started.
+func playOne(ctx context.Context, g *grounds, small bool, each attack) (v verdict, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	a, err := g.arena(each.name, small)
+	if err != nil {
+		return v, err
+	}
+	defer a.close()
+	return each.run(ctx, a)
+}

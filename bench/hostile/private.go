@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"strings"
+)
+
+// private calls a daemon that another user runs for itself: its socket has mode
+// 0600, and its TCP port is open to the machine.
+func private(ctx context.Context, a *arena) (v verdict, err error) {
+	d, err := a.serve(ctx, setup{uid: victim})
+	if err != nil {
+		return v, err
+	}
+	if err := d.root(ctx, "POST", "/api/leases", `{"id":"zqlease","memory_mb":10,"slots":0,"binding":"named"}`, nil); err != nil {
+		return v, err
+	}
+	for _, door := range d.doors() {
+		got, err := a.calls(ctx, attacker, door,
+			call{Method: "GET", Path: "/api/leases"},
+			call{Method: "GET", Path: "/api/gpu/status/all"},
+			call{Method: "GET", Path: "/metrics"},
+			call{Method: "POST", Path: "/api/leases", Body: `{"id":"attackers","memory_mb":10,"slots":0,"binding":"named"}`},
+			call{Method: "PUT", Path: "/api/gpu/config", Body: `{"foreign":"kill"}`, Times: 10, Finish: reset},
+			call{Method: "DELETE", Path: "/api/leases/zqlease"},
+		)
+		if err != nil {
+			return v, err
+		}
+		all := ""
+		for _, each := range got {
+			all += each.Body
+		}
+		if strings.Contains(all, "zqlease") {
+			v.gain("the owner's leases can be read, over %s", door)
+		}
+		if strings.Contains(all, "SIM-h200-0") {
+			v.gain("the devices can be read, over %s", door)
+		}
+		leases, err := d.leases(ctx)
+		if err != nil {
+			return v, err
+		}
+		if _, there := leases["attackers"]; there {
+			v.gain("a lease of the attacker, over %s", door)
+		}
+		if _, there := leases["zqlease"]; !there {
+			v.gain("the owner's lease is released, over %s", door)
+		}
+		var config struct {
+			Foreign string `json:"foreign"`
+		}
+		if err := d.root(ctx, "GET", "/api/gpu/config", "", &config); err != nil {
+			return v, err
+		}
+		if config.Foreign != "show" {
+			v.gain("foreign is %q, over %s", config.Foreign, door)
+		}
+	}
+	return v, nil
+}

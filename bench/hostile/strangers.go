@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// strangers lets one user take leases over TCP, and another one try to do
+// everything with them that only their holder may.
+func strangers(ctx context.Context, a *arena) (v verdict, err error) {
+	d, err := a.serve(ctx, setup{config: "gpu: {max_pipelines: 100}"})
+	if err != nil {
+		return v, err
+	}
+	var got []reply
+	taking := []call{
+		{Method: "POST", Path: "/api/leases", Body: `{"id":"named","memory_mb":10,"slots":0,"binding":"named"}`},
+		{Method: "POST", Path: "/api/leases", Body: `{"id":"ttl","memory_mb":10,"slots":0,"ttl_seconds":600}`},
+		{Method: "POST", Path: "/api/gpu/memory/allocate", Body: `{"allocation_id":"allocated","memory_mb":10}`},
+		{Method: "POST", Path: "/api/leases", Body: `{"id":"process","memory_mb":10,"slots":0,"binding":"process","pid":$PID}`},
+		{Method: "PUT", Path: "/api/batches/batch", Body: batchBody("batch", "running", "/victims", "")},
+	}
+	holder, err := a.act(ctx, victim, 0, "calls", askCalls{Door: d.tcp, Calls: taking}, &got)
+	if err != nil {
+		return v, err
+	}
+	defer holder.kill()
+	before, err := d.leases(ctx)
+	if err != nil {
+		return v, err
+	}
+	if _, there := before["process"]; !there { // over TCP a process may not be known
+		if _, err := a.act(ctx, victim, 0, "calls", askCalls{Door: d.socket, Calls: taking[3:4]}, &got); err != nil {
+			return v, err
+		}
+		if before, err = d.leases(ctx); err != nil {
+			return v, err
+		}
+	}
+	if len(before) < 2 {
+		return v, fmt.Errorf("another user got no leases to attack: %v", got)
+	}
+	for _, door := range d.doors() {
+		var asked []call
+		for _, l := range before {
+			asked = append(asked,
+				call{Method: "POST", Path: "/api/leases/" + l.ID + "/renew", Body: fmt.Sprintf(`{"fence":%d,"ttl_seconds":80000}`, l.Fence)},
+				call{Method: "POST", Path: "/api/leases/" + l.ID + "/bind", Body: fmt.Sprintf(`{"fence":%d,"pid":$PID}`, l.Fence)},
+				call{Method: "POST", Path: "/api/leases/" + l.ID + "/trim"},
+			)
+		}
+		asked = append(asked, call{Method: "PUT", Path: "/api/batches/batch", Body: batchBody("batch", "failed", "/attackers", "e")})
+		for _, l := range before {
+			asked = append(asked,
+				call{Method: "DELETE", Path: fmt.Sprintf("/api/leases/%s?fence=%d", l.ID, l.Fence)},
+				call{Method: "DELETE", Path: "/api/leases/" + l.ID},
+				call{Method: "POST", Path: "/api/gpu/memory/deallocate", Body: fmt.Sprintf(`{"allocation_id":%q}`, l.ID)},
+			)
+		}
+		// Looked at in the middle too: a lease that is bound to the attacker's
+		// process ends with that process.
+		middle, err := a.act(ctx, attacker, 0, "calls", askCalls{Door: door, Calls: asked}, &got)
+		if err != nil {
+			return v, err
+		}
+		err = compareStrangers(ctx, d, &v, before, door)
+		middle.kill()
+		if err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// compareStrangers finds out what has become of another user's leases.
+func compareStrangers(ctx context.Context, d *daemon, v *verdict, before map[string]api.Lease, door door) error {
+	after, err := d.leases(ctx)
+	if err != nil {
+		return err
+	}
+	events, _, err := d.events(ctx)
+	if err != nil {
+		return err
+	}
+	for id, was := range before {
+		is, stands := after[id]
+		renewed := false
+		for _, e := range events {
+			renewed = renewed || e.Lease == id && e.Code == gpu.EventRenewed
+			if e.Lease == id && (e.Code == gpu.EventReclaim || e.Code == gpu.EventBound) {
+				v.gain("%s for lease %s of another user, over %s", e.Code, id, door)
+			}
+		}
+		switch {
+		case !stands || is.Fence != was.Fence:
+			v.gain("lease %s of another user was ended, over %s", id, door)
+		case renewed || is.Expires != nil && was.Expires != nil && is.Expires.Sub(*was.Expires) > time.Minute:
+			v.gain("lease %s of another user was renewed, over %s", id, door)
+		case is.Holder.PID != was.Holder.PID:
+			v.gain("lease %s of another user was bound to process %d, over %s", id, is.Holder.PID, door)
+		}
+	}
+	var all api.Batches
+	if err := d.root(ctx, "GET", "/api/batches", "", &all); err != nil {
+		return err
+	}
+	for _, b := range all.Batches {
+		if b.Output == "/attackers" {
+			v.gain("the batch of another user was overwritten, over %s", door)
+		}
+	}
+	for id := range before { // gained once is enough
+		if _, stands := after[id]; !stands {
+			delete(before, id)
+		}
+	}
+	return nil
+}

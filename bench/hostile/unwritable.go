@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// unwritable lets processes that hold leases die while the disk takes no writes.
+// A file system on which the journal is open cannot be mounted read-only, so the
+// referee lowers the daemon's limit for the size of files instead: every write
+// fails until it raises the limit again.
+func unwritable(ctx context.Context, a *arena) (v verdict, err error) {
+	d, err := a.serve(ctx, setup{guests: true, config: "gpu: {monitor_interval: 0.1, max_pipelines: 1000}"})
+	if err != nil {
+		return v, err
+	}
+	// Half of the holders have a child that uses a device: the lease goes over
+	// to the child, and ends with it.
+	const holders = 50
+	var pairs []pair
+	brood, err := a.act(ctx, attacker, 0, "brood", askBrood{Door: d.socket, Count: holders}, &pairs)
+	if err != nil {
+		return v, err
+	}
+	leases, err := d.leases(ctx)
+	if err != nil {
+		return v, err
+	}
+	if len(leases) < holders/2 {
+		return v, fmt.Errorf("only %d of %d processes got a lease", len(leases), holders)
+	}
+	for i, p := range pairs {
+		if i%2 == 0 {
+			if err := d.guest("SIM-h200-0", p.Heir, attacker, 10); err != nil {
+				return v, err
+			}
+		}
+	}
+	time.Sleep(500 * time.Millisecond) // until they were sampled
+	for i, p := range pairs {
+		if i%2 == 0 {
+			_ = syscall.Kill(p.Holder, syscall.SIGKILL)
+		}
+	}
+	time.Sleep(500 * time.Millisecond)
+	if leases, err = d.leases(ctx); err != nil {
+		return v, err
+	}
+	heirs := 0
+	for _, l := range leases {
+		if l.Heir != 0 {
+			heirs++
+		}
+	}
+	before, err := d.goroutines(ctx)
+	if err != nil {
+		return v, err
+	}
+	restore, err := d.refuseWrites()
+	if err != nil {
+		return v, err
+	}
+	brood.kill()
+	var most float64
+	began := time.Now()
+	for time.Since(began) < time.Duration(a.size(3, 10))*time.Second {
+		time.Sleep(100 * time.Millisecond)
+		now, err := d.goroutines(ctx)
+		if err != nil {
+			v.gain("%v", err)
+			break
+		}
+		most = max(most, now)
+	}
+	if most > before+2*holders+20 {
+		v.gain("%.0f goroutines after %v without a disk, %.0f before", most, time.Since(began).Round(time.Second), before)
+	}
+	if leases, err = d.leases(ctx); err == nil && len(leases) < holders/2 {
+		return v, fmt.Errorf("the daemon could still write: %d leases are left of %d", len(leases), holders)
+	}
+	if err := restore(); err != nil {
+		return v, err
+	}
+	if !eventually(20*time.Second, func() bool {
+		leases, err = d.leases(ctx)
+		return err == nil && len(leases) == 0
+	}) {
+		v.gain("%d leases of dead processes stand 20 s after the disk is back (%v)", len(leases), err)
+	}
+	v.noting("%d leases, %d of them left to heirs; %.0f goroutines before, at most %.0f while nothing could be written", len(pairs), heirs, before, most)
+	return v, nil
+}
+
+// refuseWrites makes every write of the daemon to a file fail until restore is
+// called.
+func (d *daemon) refuseWrites() (restore func() error, err error) {
+	var old unix.Rlimit
+	if err := unix.Prlimit(d.pid(), unix.RLIMIT_FSIZE, nil, &old); err != nil {
+		return nil, err
+	}
+	none := unix.Rlimit{Cur: 0, Max: old.Max}
+	restore = func() error { return unix.Prlimit(d.pid(), unix.RLIMIT_FSIZE, &old, nil) }
+	return restore, unix.Prlimit(d.pid(), unix.RLIMIT_FSIZE, &none, nil)
+}
+
+var goroutines = regexp.MustCompile(`(?m)^go_goroutines (\S+)$`)
+
+// goroutines is how many goroutines the daemon has.
+func (d *daemon) goroutines(ctx context.Context) (float64, error) {
+	var page string
+	if err := d.root(ctx, "GET", "/metrics", "", &page); err != nil {
+		return 0, err
+	}
+	found := goroutines.FindStringSubmatch(page)
+	if found == nil {
+		return 0, fmt.Errorf("the metrics page does not say how many goroutines there are")
+	}
+	return strconv.ParseFloat(found[1], 64)
+}
+
+// askBrood asks for processes that hold a lease each.
+type askBrood struct {
+	Door  door
+	Count int
+}
+
+// pair is a process that holds a lease, and its child.
+type pair struct{ Holder, Heir int }
+
+// startBrood starts processes with a child each, and leases for them.
+func startBrood(ctx context.Context, in json.RawMessage, say func(any)) error {
+	var asked askBrood
+	if err := json.Unmarshal(in, &asked); err != nil {
+		return err
+	}
+	web := asked.Door.client(10 * time.Second)
+	var pairs []pair
+	for range asked.Count {
+		cmd := exec.Command("sh", "-c", "sleep 600 & echo $!; wait")
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil {
+			return err
+		}
+		heir, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil {
+			return err
+		}
+		c := call{Method: "POST", Path: "/api/leases", Body: fmt.Sprintf(`{"memory_mb":10,"slots":0,"binding":"process","pid":%d}`, cmd.Process.Pid)}
+		if _, err := c.make(ctx, asked.Door, web); err != nil {
+			return err
+		}
+		pairs = append(pairs, pair{cmd.Process.Pid, heir})
+		go func() { _, _ = io.Copy(io.Discard, out); _ = cmd.Wait() }()
+	}
+	say(pairs)
+	<-ctx.Done()
+	return nil
+}
