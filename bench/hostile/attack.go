@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // attack is one way to gain something.
@@ -70,17 +69,17 @@ func (v *verdict) gain(format string, args ...any) {
 
 func (v *verdict) noting(format string, args ...any) { v.note = fmt.Sprintf(format, args...) }
 
-func (v *verdict) print(name string, took time.Duration, err error) {
-	line := func(word, text string) { fmt.Printf("%-12s %5.1f s  %-8s %s\n", name, took.Seconds(), word, text) }
+func (r *result) print(name string) {
+	line := func(word, text string) { fmt.Printf("%-12s %5.1f s  %-8s %s\n", name, r.took.Seconds(), word, text) }
 	switch {
-	case err != nil:
-		line("BROKEN", "the attack could not be played: "+err.Error())
-	case v.skipped != "":
-		line("skipped", v.skipped)
-	case len(v.gained) == 0:
-		line("held", v.note)
+	case r.err != nil:
+		line("BROKEN", "the attack could not be played: "+r.err.Error())
+	case r.skipped != "":
+		line("skipped", r.skipped)
+	case len(r.gained) == 0:
+		line("held", r.note)
 	}
-	for _, each := range v.gained {
+	for _, each := range r.gained {
 		line("GAINED", each)
 	}
 }

@@ -19,17 +19,27 @@ import (
 )
 
 // door is an address of a daemon.
-type door struct{ Network, Address string }
+type door struct {
+	Network, Address string
+	From             string // for TCP: the own address of the caller; empty: as the kernel chooses
+}
 
 func (d door) String() string {
 	if d.Network == "unix" {
 		return "the socket"
 	}
+	if d.From != "" {
+		return "TCP from " + d.From
+	}
 	return "TCP"
 }
 
 func (d door) dial(ctx context.Context) (net.Conn, error) {
-	return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, d.Network, d.Address)
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	if d.From != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(d.From)}
+	}
+	return dialer.DialContext(ctx, d.Network, d.Address)
 }
 
 // client makes calls over a door, each within so long.

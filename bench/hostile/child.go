@@ -45,7 +45,7 @@ func child(args []string) error {
 	case args[0] == "masked" && len(args) > 2:
 		return runMasked(args[1], args[2:])
 	case args[0] == "worker":
-		return echoRecords()
+		return echoRecords(len(args) > 1)
 	}
 	do, known := acts()[args[0]]
 	if !known {

@@ -61,7 +61,7 @@ func (a *arena) serve(ctx context.Context, s setup) (*daemon, error) {
 
 // serveIn starts a daemon in the folder of one that has ended.
 func (a *arena) serveIn(ctx context.Context, dir string, s setup) (*daemon, error) {
-	d := &daemon{arena: a, dir: dir, socket: door{"unix", filepath.Join(dir, "s")}, exited: make(chan struct{})}
+	d := &daemon{arena: a, dir: dir, socket: door{Network: "unix", Address: filepath.Join(dir, "s")}, exited: make(chan struct{})}
 	if s.devices == "" {
 		s.devices = "sim:2"
 	}
@@ -96,7 +96,7 @@ func (a *arena) serveIn(ctx context.Context, dir string, s setup) (*daemon, erro
 	go d.read(reader, up, s.stall)
 	select {
 	case address := <-up:
-		d.tcp = door{"tcp", address}
+		d.tcp = door{Network: "tcp", Address: address}
 		return d, nil
 	case <-d.exited:
 		return nil, fmt.Errorf("the daemon ended at its start:\n%s", d.logText())

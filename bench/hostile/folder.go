@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,7 +33,7 @@ func folder(ctx context.Context, a *arena) (v verdict, err error) {
 		return v, err
 	}
 	input := filepath.Join(a.dir, "in.jsonl")
-	if err := os.WriteFile(input, []byte("{\"n\":1}\n{\"n\":2}\n"), 0o644); err != nil {
+	if err := os.WriteFile(input, []byte(strings.Repeat("{\"n\":1}\n", 8)), 0o644); err != nil {
 		return v, err
 	}
 	for i, trap := range traps() {
@@ -40,10 +42,15 @@ func folder(ctx context.Context, a *arena) (v verdict, err error) {
 			return v, err
 		}
 		output := filepath.Join(shared, fmt.Sprintf("out-%d.jsonl", i))
-		if err := a.do(ctx, attacker, 0, "links", askLinks{Output: output, Secret: secret, New: secret + "-new", Trap: trap.name}, nil); err != nil {
+		if err := a.do(ctx, attacker, 0, "links", askLinks{
+			Output: output, Input: input, Berth: a.berth, Socket: d.socket.Address, Secret: secret, New: secret + "-new", Trap: trap.name,
+		}, nil); err != nil {
 			return v, err
 		}
-		run := append([]string{"run", "--input", input, "--output", output, "--socket", d.socket.Address}, trap.flags...)
+		run := append([]string{"run", "--output", output}, trap.flags...)
+		if !slices.Contains(run, "--input") {
+			run = append(run, "--input", input)
+		}
 		cmd := exec.CommandContext(ctx, a.berth, append(run, "--", a.self, childCommand, "worker")...)
 		cmd.Stdin = strings.NewReader("{\"n\":1}\n")
 		cmd.Env = append(os.Environ(), "BERTH_SOCKET="+d.socket.Address)
@@ -87,6 +94,11 @@ type trap struct {
 	flags []string
 }
 
+const (
+	unfinished   = "an unfinished run of the attacker's, whose outcomes are a link"
+	linkedOutput = "an output that is a link, with --force"
+)
+
 func traps() []trap {
 	return []trap{
 		{"a link called journal", nil},
@@ -98,19 +110,29 @@ func traps() []trap {
 		{"links to files that do not exist", nil},
 		{"a folder that is a link", nil},
 		{"every link, with --force", []string{"--force"}},
+		{unfinished, nil},
+		{linkedOutput, []string{"--force"}},
 	}
 }
 
 // askLinks asks for the folder that a run to Output would use, with links to
 // Secret.
-type askLinks struct{ Output, Secret, New, Trap string }
+type askLinks struct{ Output, Input, Berth, Socket, Secret, New, Trap string }
 
-func prepareLinks(_ context.Context, in json.RawMessage, say func(any)) error {
+func prepareLinks(ctx context.Context, in json.RawMessage, say func(any)) error {
 	var asked askLinks
 	if err := json.Unmarshal(in, &asked); err != nil {
 		return err
 	}
 	dir := asked.Output + ".berth"
+	switch asked.Trap {
+	case unfinished:
+		defer say("prepared")
+		return leaveUnfinished(ctx, asked, dir)
+	case linkedOutput:
+		defer say("prepared")
+		return os.Symlink(asked.Secret, asked.Output)
+	}
 	all := []string{"journal", "outcomes", "ordered", "input", "input.part", "lock"}
 	name, one := strings.CutPrefix(asked.Trap, "a link called ")
 	to := asked.Secret
@@ -142,8 +164,34 @@ func prepareLinks(_ context.Context, in json.RawMessage, say func(any)) error {
 	return nil
 }
 
-// echoRecords is a worker of berth run that returns every record as it came.
-func echoRecords() error {
+// leaveUnfinished begins the run that root will begin, and puts a link in the
+// place of what it has done so far: root would go on there.
+func leaveUnfinished(ctx context.Context, asked askLinks, dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, asked.Berth, "run", "--input", asked.Input, "--output", asked.Output, "--", self, childCommand, "worker", "once")
+	cmd.Env = append(os.Environ(), "BERTH_SOCKET="+asked.Socket)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	begun := eventually(15*time.Second, func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, "journal"))
+		return err == nil && bytes.Count(text, []byte("\n")) > 1
+	})
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if !begun {
+		return errors.New("the attacker's own run does not begin")
+	}
+	outcomes := filepath.Join(dir, "outcomes")
+	return errors.Join(os.Chmod(dir, 0o777), os.Remove(outcomes), os.Symlink(asked.Secret, outcomes))
+}
+
+// echoRecords is a worker of berth run that returns every record as it came. One
+// that is to work once hangs when it has done a batch.
+func echoRecords(once bool) error {
 	in, out := os.NewFile(3, "in"), os.NewFile(4, "out")
 	if _, err := fmt.Fprintln(out, `{"type":"ready","protocol":1}`); err != nil {
 		return err
@@ -171,6 +219,9 @@ func echoRecords() error {
 		}
 		if _, err := fmt.Fprintf(out, "%s\n", text); err != nil {
 			return err
+		}
+		if once {
+			time.Sleep(time.Minute)
 		}
 	}
 	return lines.Err()

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -51,9 +53,15 @@ func halfSent(ctx context.Context, a *arena) (v verdict, err error) {
 	}
 	for _, door := range d.doors() {
 		began := time.Now()
-		got, err := a.calls(ctx, victim, door, call{Method: "POST", Path: "/api/leases", Body: `{"memory_mb":10,"slots":0,"timeout_seconds":0,"binding":"named"}`})
-		if took := time.Since(began); err != nil || got[0].Status != 201 || took > limit {
-			v.gain("another user got no lease over %s: %v after %v (%v)", door, got, took.Round(time.Millisecond), err)
+		id := "victims-" + door.Network
+		got, err := a.calls(ctx, victim, door, call{Method: "POST", Path: "/api/leases", Body: fmt.Sprintf(`{"id":%q,"memory_mb":10,"slots":0,"timeout_seconds":0,"binding":"named"}`, id)})
+		took := time.Since(began)
+		leases, err2 := d.leases(ctx)
+		if err := errors.Join(err, err2); err != nil {
+			return v, err
+		}
+		if _, granted := leases[id]; !granted || took > limit {
+			v.gain("another user got no lease over %s within %v: %v after %v", door, limit, got, took.Round(time.Millisecond))
 		}
 	}
 	peak, err := d.peakMB()

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
-	"github.com/berth-gpu/berth/api"
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/api"
 )
 
 // lookups runs the daemon with a user database that never answers: in its mount
@@ -31,9 +33,14 @@ func lookups(ctx context.Context, a *arena) (v verdict, err error) {
 		return v, err
 	}
 	const limit = 2 * time.Second
+	short, stop := context.WithCancel(ctx)
+	var callers sync.WaitGroup
+	defer func() { stop(); callers.Wait() }()
 	for _, uid := range []int{attacker, victim, 12345} { // each is asked for in the database
 		for _, door := range d.doors() {
-			go a.calls(ctx, uid, door, call{Method: "GET", Path: "/api/gpu/status"})
+			callers.Go(func() {
+				_, _ = a.calls(short, uid, door, call{Method: "GET", Path: "/api/gpu/status"}) // it may hang with the daemon
+			})
 		}
 	}
 	time.Sleep(300 * time.Millisecond)

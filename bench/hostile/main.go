@@ -83,15 +83,14 @@ func play(ctx context.Context, o options) error {
 	defer g.close()
 	var lost []string
 	began := time.Now()
-	for _, each := range chosen {
-		start := time.Now()
-		v, err := playOne(ctx, g, o.small, each)
+	for i, next := range begin(ctx, g, o.small, chosen) {
+		got := <-next
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		v.print(each.name, time.Since(start), err)
-		if err != nil || len(v.gained) > 0 {
-			lost = append(lost, each.name)
+		got.print(chosen[i].name)
+		if got.err != nil || len(got.gained) > 0 {
+			lost = append(lost, chosen[i].name)
 		}
 	}
 	fmt.Printf("\n%d attacks in %v\n", len(chosen), time.Since(began).Round(100*time.Millisecond))
@@ -99,6 +98,40 @@ func play(ctx context.Context, o options) error {
 		return fmt.Errorf("not held: %s", strings.Join(lost, ", "))
 	}
 	return nil
+}
+
+// result is an attack that was played.
+type result struct {
+	verdict
+	took time.Duration
+	err  error
+}
+
+// begin plays attacks and returns where the result of each will come. In the
+// short version, in which they wait more than they work, three are under way at
+// a time.
+func begin(ctx context.Context, g *grounds, small bool, chosen []attack) []chan result {
+	side := 1
+	if small {
+		side = 3
+	}
+	turn := make(chan struct{}, side)
+	results := make([]chan result, len(chosen))
+	for i := range results {
+		results[i] = make(chan result, 1)
+	}
+	go func() {
+		for i, each := range chosen {
+			turn <- struct{}{}
+			go func() {
+				defer func() { <-turn }()
+				start := time.Now()
+				v, err := playOne(ctx, g, small, each)
+				results[i] <- result{v, time.Since(start), err}
+			}()
+		}
+	}()
+	return results
 }
 
 // playOne plays one attack in a folder of its own, and ends every process that

@@ -48,7 +48,7 @@ hooks: {pager: {url: "http://127.0.0.1:1/zqhookurl", secret: zqhooksecret, sever
 	if err := d.settle(ctx); err != nil {
 		return v, err
 	}
-	pids := regexp.MustCompile(fmt.Sprintf(`(pid|pids|process)"?[: ]*\[?[^a-z\]]*\b(%d|%d)\b`, holder.pid(), process.pid()))
+	pids := regexp.MustCompile(fmt.Sprintf(`(pid|pids|[Pp]rocess)"?[: ]*\[?[^a-z\]]*\b(%d|%d)\b`, holder.pid(), process.pid()))
 	word := regexp.MustCompile(`zq[a-z]+`)
 	for _, door := range d.doors() {
 		var asked []call

@@ -35,7 +35,9 @@ func takeover(ctx context.Context, a *arena) (v verdict, err error) {
 		return v, err
 	}
 	times := a.size(20, 200)
-	for _, door := range d.doors() {
+	elsewhere := d.tcp
+	elsewhere.From = "127.7.7.7"
+	for _, door := range append(d.doors(), elsewhere) {
 		for _, leave := range []finish{answered, half, closed, reset} {
 			how := fmt.Sprintf("over %s, leaving by %q", door, leave)
 			for _, asked := range [][]call{administering(leave, times), stopping(leave, times)} {
