@@ -2,17 +2,183 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 )
 
+// fairness says how long to measure.
 type fairness struct {
 	rounds int
-	length time.Duration
+	length time.Duration // of each half of a round
 }
 
-func measureFairness(context.Context, options) error { return errors.New("not yet") }
+const (
+	hostileProcesses = 8
+	ratioLimit       = 3
+)
 
-func loadEverything(context.Context, json.RawMessage, func(any)) error { return nil }
-func measureHonest(context.Context, json.RawMessage, func(any)) error  { return nil }
+// faults is what happens to the machine meanwhile: the driver reports a memory
+// error of the last device every few seconds.
+const faults = `
+devices: 4xh200
+timeline:
+  - {at: 2s, repeat: 4s, device: 3, ecc: {uncorrected: 1}}
+`
+
+// measureFairness measures how long an honest user waits for a lease beside one
+// hostile user that does everything at full speed from 8 processes, and beside 8
+// processes that only compute. The two take turns, and the median of the rounds
+// counts.
+func measureFairness(ctx context.Context, o options) error {
+	if err := printMachine(o.berth); err != nil {
+		return err
+	}
+	g, err := newGrounds(o.berth)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	a, err := g.arena("fair", false)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	scenario := filepath.Join(a.dir, "faults.yaml")
+	if err := os.WriteFile(scenario, []byte(faults), 0o644); err != nil {
+		return err
+	}
+	d, err := a.serve(ctx, setup{devices: "sim:" + scenario, config: "gpu: {max_pipelines: 1000}"})
+	if err != nil {
+		return err
+	}
+	// So that some requests have to wait.
+	if err := d.root(ctx, "POST", "/api/leases", `{"id":"room","memory_mb":50000,"slots":0,"gpu":"0","binding":"named"}`, nil); err != nil {
+		return err
+	}
+	f := &fair{daemon: d, fairness: o.fair}
+	return f.measure(ctx)
+}
+
+// fair is a measurement under way.
+type fair struct {
+	*daemon
+	fairness
+	peak, files int // the most that was seen of the daemon: MB, and open files
+}
+
+func (f *fair) measure(ctx context.Context) error {
+	watch, err := f.watchWarnings(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("Acquire and release by two honest users, one of them root, every 5 ms:")
+	fmt.Println()
+	fmt.Println("| round | n | p50 beside a CPU load | p99 | n | p50 beside a hostile user | p99 | p99 / p99 |\n|---:|---:|---:|---:|---:|---:|---:|---:|")
+	var quiet, loud []summary
+	var ratios []float64
+	for round := range f.rounds {
+		q, err := f.half(ctx, "spin", nil)
+		if err != nil {
+			return err
+		}
+		l, err := f.half(ctx, "load", watch)
+		if err != nil {
+			return err
+		}
+		ratio := float64(l.p99) / float64(q.p99)
+		quiet, loud, ratios = append(quiet, q), append(loud, l), append(ratios, ratio)
+		fmt.Printf("| %d | %d | %v | %v | %d | %v | %v | %.2f |\n", round+1, q.n, q.p50, q.p99, l.n, l.p50, l.p99, ratio)
+	}
+	slices.Sort(ratios)
+	middle := func(all []summary, of func(summary) time.Duration) time.Duration {
+		var times []time.Duration
+		for _, s := range all {
+			times = append(times, of(s))
+		}
+		slices.Sort(times)
+		return times[len(times)/2]
+	}
+	p50 := func(s summary) time.Duration { return s.p50 }
+	p99 := func(s summary) time.Duration { return s.p99 }
+	ratio := ratios[len(ratios)/2]
+	fmt.Printf("| median | | %v | %v | | %v | %v | %.2f |\n\n", middle(quiet, p50), middle(quiet, p99), middle(loud, p50), middle(loud, p99), ratio)
+	missed := watch.finish(ctx)
+	failed := 0
+	for _, s := range loud {
+		failed += s.failed
+	}
+	fmt.Printf("the daemon took at most %d MB and had at most %d files open; %d honest calls failed\n", f.peak, f.files, failed)
+	if ratio > ratioLimit {
+		missed = append(missed, fmt.Errorf("p99 is %.2f times as long, and at most %d is wanted", ratio, ratioLimit))
+	}
+	if f.peak >= memoryLimitMB || f.files >= filesLimit {
+		missed = append(missed, fmt.Errorf("the daemon took %d MB and had %d files open; less than %d and %d are wanted", f.peak, f.files, memoryLimitMB, filesLimit))
+	}
+	if failed > 0 {
+		missed = append(missed, fmt.Errorf("%d calls of honest users failed", failed))
+	}
+	return errors.Join(missed...)
+}
+
+// half measures beside processes of the attacker that do something. While they
+// are hostile, warnings are caused that must not be lost.
+func (f *fair) half(ctx context.Context, what string, watch *warnings) (summary, error) {
+	for n := range hostileProcesses {
+		asked := askLoad{Doors: f.doors(), Number: n}
+		one, err := f.arena.act(ctx, attacker, 0, what, asked, nil)
+		if err != nil {
+			return summary{}, err
+		}
+		defer one.stop()
+	}
+	over, stop := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	defer func() { stop(); others.Wait() }()
+	others.Go(func() { f.sample(over) })
+	if watch != nil {
+		others.Go(func() { watch.cause(over, f.daemon) })
+	}
+	var mu sync.Mutex
+	var all honest
+	var failed error
+	var users sync.WaitGroup
+	for _, uid := range []int{0, victim} {
+		users.Go(func() {
+			var got honest
+			err := f.arena.do(ctx, uid, 0, "honest", askHonest{Door: f.socket, Length: f.length}, &got)
+			mu.Lock()
+			defer mu.Unlock()
+			failed = errors.Join(failed, err)
+			all.Times, all.Failed = append(all.Times, got.Times...), all.Failed+got.Failed
+		})
+	}
+	users.Wait()
+	if failed != nil {
+		return summary{}, failed
+	}
+	return all.summary()
+}
+
+// stop kills an actor and waits for its end.
+func (o *actor) stop() {
+	o.kill()
+	_ = o.cmd.Wait()
+}
+
+// sample notes what the daemon takes until ctx ends.
+func (f *fair) sample(ctx context.Context) {
+	for ctx.Err() == nil {
+		if peak, err := f.peakMB(); err == nil {
+			f.peak = max(f.peak, int(peak))
+		}
+		if files, err := f.daemon.files(); err == nil {
+			f.files = max(f.files, files)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

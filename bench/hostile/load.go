@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// askLoad asks for everything at full speed. Number tells the processes apart.
+type askLoad struct {
+	Doors  []door
+	Number int
+}
+
+// loadEverything does everything that a user without rights can do, as fast as
+// it can: leases, requests that wait, streams, plans, batches, measurements and
+// half-sent requests.
+func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) error {
+	var asked askLoad
+	if err := json.Unmarshal(in, &asked); err != nil {
+		return err
+	}
+	door := asked.Doors[asked.Number%len(asked.Doors)]
+	c, err := door.berth()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var all sync.WaitGroup
+	again := func(do func(n int)) {
+		all.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				do(n)
+			}
+		})
+	}
+	for range 4 {
+		again(func(int) { lease(ctx, c) })
+	}
+	for range 1000 { // on one stream, which takes 1024
+		again(func(int) { wait(ctx, c) })
+	}
+	for range 16 {
+		again(func(int) { follow(ctx, door) })
+	}
+	web := door.client(5 * time.Second)
+	name := strings.Repeat("n", 100)
+	for _, each := range []call{
+		{Method: "POST", Path: "/api/plans", Body: `{"name":"` + name + `","pipelines":[{"name":"p","count":50,"steps":[{"name":"s","input":"numpy","output":"cupy","memory_mb":10}]}]}`},
+		{Method: "PUT", Path: fmt.Sprintf("/api/batches/%d-$N", asked.Number), Body: batchBody(fmt.Sprintf("%d-$N", asked.Number), "failed", "o", name)},
+		{Method: "POST", Path: "/api/measurements", Body: fmt.Sprintf(`{"name":"%d-$N","memory_mb":10,"seconds":1}`, asked.Number)},
+		{Method: "GET", Path: "/api/leases"},
+		{Method: "GET", Path: "/metrics"},
+		{Method: "GET", Path: "/api/events?follow=false"},
+		{Method: "POST", Path: "/api/leases", Body: `{"memory_mb":143000,"gpus":4,"slots":0,"timeout_seconds":0.01}`},
+	} {
+		again(func(n int) {
+			c := each
+			c.Path, c.Body = fill(c.Path, n), fill(c.Body, n)
+			if _, err := c.make(ctx, door, web); err != nil {
+				pause(ctx, time.Millisecond)
+			}
+		})
+	}
+	again(func(int) { halves(ctx, door) })
+	say("at full speed")
+	all.Wait()
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// lease takes and releases a lease.
+func lease(ctx context.Context, c *client.Client) {
+	request := tiny()
+	request.TTL = gpu.Some(10.0)
+	l, err := c.Acquire(ctx, request)
+	if err != nil {
+		pause(ctx, time.Millisecond)
+		return
+	}
+	_, _ = c.Release(ctx, l.ID, l.Fence) // the next one is tried anyway
+}
+
+// wait asks for what there is not now, and waits for a second.
+func wait(ctx context.Context, c *client.Client) {
+	_, err := c.Acquire(ctx, api.LeaseRequest{GPUs: 4, Memory: 100_000, Slots: gpu.Some(0), TTL: gpu.Some(1.0), Timeout: gpu.Some(1.0)})
+	if err != nil && ctx.Err() == nil {
+		pause(ctx, 10*time.Millisecond)
+	}
+}
+
+// follow reads an event stream to its end.
+func follow(ctx context.Context, d door) {
+	conn, err := d.dial(ctx)
+	if err != nil {
+		pause(ctx, 10*time.Millisecond)
+		return
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if _, err := conn.Write([]byte("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")); err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, conn)
+	pause(ctx, 10*time.Millisecond)
+}
+
+// halves opens requests that are never finished, and keeps them for a second.
+func halves(ctx context.Context, d door) {
+	h := holder{door: d}
+	defer h.close()
+	h.open(ctx, 100, "POST /api/exec HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx", "")
+	pause(ctx, time.Second)
+}
