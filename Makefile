@@ -55,6 +55,11 @@ bench-handover: build ## how soon a dead holder's lease, or a released one, is s
 bench-exec: build ## start a program under a lease, beside fork and exec, task-spooler and GNU parallel
 	go run ./bench/exec -berth bin/berth
 
+.PHONY: bench-hostile
+bench-hostile: build ## play a hostile user without rights, and measure what it costs others (minutes; as root)
+	go run ./bench/hostile -berth bin/berth
+	go run ./bench/hostile -berth bin/berth -fair
+
 .PHONY: bench-journal
 bench-journal: ## the journal beside bbolt
 	cd bench/journal && go run .
