@@ -22,17 +22,18 @@ func longTexts(ctx context.Context, a *arena) (v verdict, err error) {
 	long := strings.Repeat("A", 4<<20)
 	mega := long[:1<<20]
 	step := `"steps":[{"name":"s","input":"numpy","output":"numpy"}]`
-	plan := `{"plan":{"pipelines":[{"name":"%s","slots":0,"memory_mb":1,"runs":[{"name":"%s","gpu":"%s"}]}]},"id":"run-$N","pid":$PID}`
+	plan := `{"plan":{"pipelines":[{"name":"%s","slots":0,"memory_mb":1,"runs":[{"name":"%s","gpu":"%s"}]}]},"id":"%d-$N","pid":$PID}`
 	times := a.size(3, 40)
 	asked := []call{
-		{Method: "POST", Path: "/api/plans", Body: `{"name":"` + long + `","pipelines":[{"name":"p",` + step + `}]}`, Times: 40},
+		{Method: "POST", Path: "/api/plans", Body: `{"name":"` + long + `","pipelines":[{"name":"p",` + step + `}]}`, Times: a.size(15, 40)},
 		{Method: "POST", Path: "/api/plans", Body: `{"name":"p","interpreter":"` + mega + `","pipelines":[{"name":"p",` + step + `}]}`, Times: times},
 		{Method: "POST", Path: "/api/plans", Body: `{"name":"p","probe_error":"` + mega + `","pipelines":[{"name":"p",` + step + `}]}`, Times: times},
 		{Method: "POST", Path: "/api/plans", Body: `{"name":"p","libraries":{"` + mega + `":{"status":"` + mega + `"}},"pipelines":[{"name":"p",` + step + `}]}`, Times: times},
 		{Method: "POST", Path: "/api/plans", Body: `{"name":"p","pipelines":[{"name":"` + mega[:60<<10] + `",` + step + `}]}`, Times: times},
-		{Method: "POST", Path: "/api/plans/run", Body: fmt.Sprintf(plan, "p", "r", long), Times: times},
-		{Method: "POST", Path: "/api/plans/run", Body: fmt.Sprintf(plan, "p", long, "SIM-h200-0"), Times: times},
-		{Method: "POST", Path: "/api/plans/run", Body: fmt.Sprintf(plan, long, "r", "SIM-h200-0"), Times: times},
+		{Method: "POST", Path: "/api/plans/run", Body: fmt.Sprintf(plan, "p", "r", long, 1), Times: times},
+		{Method: "POST", Path: "/api/plans/run", Body: fmt.Sprintf(plan, "p", long, "SIM-h200-0", 2), Times: times},
+		{Method: "POST", Path: "/api/plans/run", Body: fmt.Sprintf(plan, long, "r", "SIM-h200-0", 3), Times: times},
+		{Method: "PUT", Path: "/api/batches/a-$N", Body: batchBody("a-$N", "failed", "o", mega[:200]), Times: 40},
 		{Method: "PUT", Path: "/api/batches/b-$N", Body: batchBody("b-$N", "failed", mega[:4000], mega[:4000]), Times: 40},
 		{Method: "PUT", Path: "/api/batches/c-$N", Body: batchBody("c-$N", "failed", "o", mega[:100_000]), Times: 40},
 	}

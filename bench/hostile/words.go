@@ -32,10 +32,11 @@ func words(ctx context.Context, a *arena) (v verdict, err error) {
 		}
 	}
 	dirty := "\x1b]0;owned\x07\nlevel=ERROR msg=\"a line of the attacker's\"\r\u202e\u2066\u0000 " + strings.Repeat("w", 3000)
+	short := "\x1b[31mred\x07\nline\r\u202e\u2066"
 	huge := "\x1b[2J\n" + strings.Repeat("h", 100_000)
 	for i, door := range d.doors() {
 		var asked []call
-		for j, plain := range []string{dirty, huge} {
+		for j, plain := range []string{short, dirty, huge} {
 			text := quoted(plain)
 			id := fmt.Sprintf("w-%d-%d", i, j)
 			batch := func(id, output, failure string) call {
