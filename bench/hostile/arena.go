@@ -28,7 +28,7 @@ type arena struct {
 	small bool
 
 	mu      sync.Mutex // guards what follows
-	started []*exec.Cmd
+	started []started
 }
 
 // grounds is the folder of all arenas, with copies of the programs.
@@ -84,20 +84,28 @@ func (a *arena) folder(name string, mode os.FileMode, uid int) (string, error) {
 	return path, errors.Join(os.MkdirAll(path, 0o755), os.Chown(path, uid, uid), os.Chmod(path, mode))
 }
 
+// started is a process that was started. Anybody may wait for it, and several
+// may.
+type started struct {
+	*exec.Cmd
+	wait func() error
+}
+
 // start starts a process in a group of its own that ends with this one.
-func (a *arena) start(cmd *exec.Cmd) error {
+func (a *arena) start(cmd *exec.Cmd) (wait func() error, err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
+	wait = sync.OnceValue(cmd.Wait)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.started = append(a.started, cmd)
-	return nil
+	a.started = append(a.started, started{cmd, wait})
+	return wait, nil
 }
 
 // as makes a command run as a user; flags are those of clone(2).
@@ -117,7 +125,7 @@ func (a *arena) close() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	for _, cmd := range a.started {
-		_ = cmd.Wait() // an error says that it was killed, or that somebody waited already
+		_ = cmd.wait() // an error says that it was killed
 	}
 	_ = os.RemoveAll(a.dir)
 }

@@ -71,6 +71,8 @@ type actor struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
+
+	wait func() error
 }
 
 // act starts a process of a user and returns when it has said something, which
@@ -89,7 +91,7 @@ func (a *arena) act(ctx context.Context, uid int, flags uintptr, name string, as
 		out, err = one.cmd.StdoutPipe()
 	}
 	if err == nil {
-		err = a.start(one.cmd)
+		one.wait, err = a.start(one.cmd)
 	}
 	if err != nil {
 		return nil, err
@@ -101,7 +103,7 @@ func (a *arena) act(ctx context.Context, uid int, flags uintptr, name string, as
 	answer, err := one.out.ReadBytes('\n')
 	if err != nil {
 		one.kill()
-		return one, fmt.Errorf("the act %s of uid %d: %w", name, uid, errors.Join(err, context.Cause(ctx), one.cmd.Wait()))
+		return one, fmt.Errorf("the act %s of uid %d: %w", name, uid, errors.Join(err, context.Cause(ctx), one.wait()))
 	}
 	if said == nil {
 		return one, nil
@@ -125,7 +127,7 @@ func (o *actor) end() error {
 	late := time.AfterFunc(5*time.Second, o.kill)
 	defer late.Stop()
 	_ = o.in.Close()
-	return o.cmd.Wait()
+	return o.wait()
 }
 
 // kill kills an actor with everything that it started.

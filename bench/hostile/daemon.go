@@ -86,12 +86,12 @@ func (a *arena) serveIn(ctx context.Context, dir string, s setup) (*daemon, erro
 		return nil, err
 	}
 	d.cmd.Stderr = writer
-	err = a.start(d.cmd)
+	wait, err := a.start(d.cmd)
 	_ = writer.Close()
 	if err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
-	go func() { _ = d.cmd.Wait(); close(d.exited) }()
+	go func() { _ = wait(); close(d.exited) }()
 	up := make(chan string, 1)
 	go d.read(reader, up, s.stall)
 	select {

@@ -167,7 +167,7 @@ func (f *fair) half(ctx context.Context, what string, watch *warnings) (summary,
 // stop kills an actor and waits for its end.
 func (o *actor) stop() {
 	o.kill()
-	_ = o.cmd.Wait()
+	_ = o.wait()
 }
 
 // sample notes what the daemon takes until ctx ends.

@@ -57,11 +57,11 @@ func folder(ctx context.Context, a *arena) (v verdict, err error) {
 		var said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &said, &said
 		limit := time.AfterFunc(20*time.Second, func() { _ = cmd.Cancel() })
-		err := a.start(cmd)
+		wait, err := a.start(cmd)
 		if err != nil {
 			return v, err
 		}
-		_ = cmd.Wait() // refusing the folder is one good answer
+		_ = wait() // refusing the folder is one good answer
 		limit.Stop()
 		if i == 0 && !strings.Contains(said.String(), "record") && !strings.Contains(said.String(), ".berth") {
 			return v, fmt.Errorf("berth run does not work at all: %s", said.String())

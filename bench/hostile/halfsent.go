@@ -25,7 +25,7 @@ func halfSent(ctx context.Context, a *arena) (v verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	each := a.size(200, 2000)
+	each := a.size(200, 1000)
 	sum := 0
 	for _, door := range d.doors() {
 		for range 2 { // two processes, so that neither runs out of files itself

@@ -13,6 +13,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -86,12 +87,15 @@ func play(ctx context.Context, o options) error {
 	for i, next := range begin(ctx, g, o.small, chosen) {
 		got := <-next
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			continue // until every attack has ended its processes
 		}
 		got.print(chosen[i].name)
 		if got.err != nil || len(got.gained) > 0 {
 			lost = append(lost, chosen[i].name)
 		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	fmt.Printf("\n%d attacks in %v\n", len(chosen), time.Since(began).Round(100*time.Millisecond))
 	if len(lost) > 0 {
@@ -140,7 +144,7 @@ func playOne(ctx context.Context, g *grounds, small bool, each attack) (v verdic
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	a, err := g.arena(each.name, small)
-	if err != nil {
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return v, err
 	}
 	defer a.close()
