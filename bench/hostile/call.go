@@ -107,7 +107,7 @@ func (c call) send(ctx context.Context, d door) (reply, error) {
 	return reply{status, string(text)}, err
 }
 
-// make makes a call and reads at most a megabyte of its answer.
+// make makes a call and reads its answer, up to 64 MiB of it.
 func (c call) make(ctx context.Context, d door, client *http.Client) (reply, error) {
 	if c.Finish != answered {
 		return c.send(ctx, d)

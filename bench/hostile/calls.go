@@ -20,7 +20,7 @@ type askCalls struct {
 	Door  door
 	Calls []call
 	Side  int  // how many are under way at a time; 0: one
-	Brief bool // only the last answers of each call are wanted
+	Brief bool // only the last answer to each call is wanted
 }
 
 // makeCalls makes calls one after the other and says what they were answered.
@@ -64,7 +64,7 @@ func fill(text string, n int) string {
 	return strings.NewReplacer("$N", strconv.Itoa(n), "$PID", strconv.Itoa(os.Getpid())).Replace(text)
 }
 
-// attack makes calls as the attacker and ends.
+// calls makes calls as a user, from a process of its own, and returns the answers.
 func (a *arena) calls(ctx context.Context, uid int, d door, calls ...call) ([]reply, error) {
 	var got []reply
 	err := a.do(ctx, uid, 0, "calls", askCalls{Door: d, Calls: calls}, &got)

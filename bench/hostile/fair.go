@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -15,6 +16,7 @@ import (
 type fairness struct {
 	rounds int
 	length time.Duration // of each half of a round
+	kinds  string        // what the hostile user does, separated by commas; empty: everything
 }
 
 const (
@@ -130,6 +132,9 @@ func (f *fair) measure(ctx context.Context) error {
 func (f *fair) half(ctx context.Context, what string, watch *warnings) (summary, error) {
 	for n := range hostileProcesses {
 		asked := askLoad{Doors: f.doors(), Number: n}
+		if f.kinds != "" {
+			asked.Kinds = strings.Split(f.kinds, ",")
+		}
 		one, err := f.arena.act(ctx, attacker, 0, what, asked, nil)
 		if err != nil {
 			return summary{}, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +19,10 @@ import (
 type askLoad struct {
 	Doors  []door
 	Number int
+	Kinds  []string // what to do; empty: everything
 }
+
+func (l askLoad) does(kind string) bool { return len(l.Kinds) == 0 || slices.Contains(l.Kinds, kind) }
 
 // loadEverything does everything that a user without rights can do, as fast as
 // it can: leases, requests that wait, streams, plans, batches, measurements and
@@ -35,7 +39,10 @@ func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) erro
 	}
 	defer c.Close()
 	var all sync.WaitGroup
-	again := func(do func(n int)) {
+	again := func(kind string, do func(n int)) {
+		if !asked.does(kind) {
+			return
+		}
 		all.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				do(n)
@@ -43,13 +50,13 @@ func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) erro
 		})
 	}
 	for range 4 {
-		again(func(int) { lease(ctx, c) })
+		again("leases", func(int) { lease(ctx, c) })
 	}
 	for range 1000 { // on one stream, which takes 1024
-		again(func(int) { wait(ctx, c) })
+		again("waits", func(int) { wait(ctx, c) })
 	}
 	for range 16 {
-		again(func(int) { follow(ctx, door) })
+		again("events", func(int) { follow(ctx, door) })
 	}
 	web := door.client(5 * time.Second)
 	name := strings.Repeat("n", 100)
@@ -62,7 +69,7 @@ func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) erro
 		{Method: "GET", Path: "/api/events?follow=false"},
 		{Method: "POST", Path: "/api/leases", Body: `{"memory_mb":143000,"gpus":4,"slots":0,"timeout_seconds":0.01}`},
 	} {
-		again(func(n int) {
+		again("calls", func(n int) {
 			c := each
 			c.Path, c.Body = fill(c.Path, n), fill(c.Body, n)
 			if _, err := c.make(ctx, door, web); err != nil {
@@ -70,9 +77,10 @@ func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) erro
 			}
 		})
 	}
-	again(func(int) { halves(ctx, door) })
+	again("halves", func(int) { halves(ctx, door) })
 	say("at full speed")
 	all.Wait()
+	<-ctx.Done()
 	return nil
 }
 
