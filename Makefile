@@ -28,6 +28,7 @@ test: build ## run every check a change must pass (minutes)
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
 	go test -race ./...
 	cd python && BERTH_BIN=$(CURDIR)/bin/berth python3 -m unittest
+	go run ./bench/hostile -berth bin/berth -small
 
 .PHONY: rules
 rules: ## check and test the alert rules with promtool
