@@ -12,7 +12,9 @@ func private(ctx context.Context, a *arena) (v verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	if err := d.root(ctx, "POST", "/api/leases", `{"id":"zqlease","memory_mb":10,"slots":0,"binding":"named"}`, nil); err != nil {
+	// Root of this machine is a guest there: the daemon cannot see where root's
+	// processes live.
+	if _, err := a.calls(ctx, victim, d.socket, call{Method: "POST", Path: "/api/leases", Body: `{"id":"zqlease","memory_mb":10,"slots":0,"binding":"named"}`}); err != nil {
 		return v, err
 	}
 	for _, door := range d.doors() {

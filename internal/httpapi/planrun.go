@@ -200,8 +200,8 @@ func (s *server) placeRun(ctx context.Context, asked *runAsked, p *api.PlannedPi
 		run.Placement, run.Reason = api.PlacedElsewhere, s.whyElsewhere(request, run.Planned)
 		how = "and not as planned: " + run.Reason
 	}
-	s.tell(ctx, granted.ID, uuid, map[string]any{"run": run.Name, "placement": run.Placement, "planned_gpu": run.Planned},
-		"%s runs on %s %s", run.Name, s.label(uuid), how)
+	data := map[string]any{"run": run.Name, "placement": run.Placement, "planned_gpu": run.Planned}
+	s.tell(ctx, gpu.Event{Lease: granted.ID, GPU: uuid, Data: data}, run.Name, "A run", "%s runs on %s %s", s.label(uuid), how)
 	return nil
 }
 

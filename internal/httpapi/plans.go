@@ -119,15 +119,16 @@ func (s *server) plan(ctx context.Context, asked api.PlanRequest) (*api.Plan, er
 	plan, err := pipeline.Compile(file, s.world(file, asked, callerOf(ctx).User))
 	if err != nil {
 		refusal := planRefused(err, asked)
-		s.tell(ctx, "", "", map[string]any{"problems": len(refusal.Fields)}, "Refused to plan %s: %s", file.Name, plural(len(refusal.Fields), "problem"))
+		data := map[string]any{"problems": len(refusal.Fields)}
+		s.tell(ctx, gpu.Event{Data: data}, file.Name, "pipelines", "Refused to plan %s: %s", plural(len(refusal.Fields), "problem"))
 		return nil, refusal
 	}
 	runs := 0
 	for i := range plan.Pipelines {
 		runs += len(plan.Pipelines[i].Runs)
 	}
-	s.tell(ctx, "", "", map[string]any{"pipelines": len(plan.Pipelines), "runs": runs, "side_by_side": plan.SideBySide, "waves": plan.Waves},
-		"Planned %s: %s, %d side by side on GPUs", file.Name, plural(runs, "run"), plan.SideBySide)
+	data := map[string]any{"pipelines": len(plan.Pipelines), "runs": runs, "side_by_side": plan.SideBySide, "waves": plan.Waves}
+	s.tell(ctx, gpu.Event{Data: data}, file.Name, "pipelines", "Planned %s: %s, %d side by side on GPUs", plural(runs, "run"), plan.SideBySide)
 	return planOf(plan), nil
 }
 
@@ -287,15 +288,16 @@ func planOf(p *pipeline.Plan) *api.Plan {
 	return &wire
 }
 
-// tell publishes what became of a plan or of one of its runs.
-func (s *server) tell(ctx context.Context, id, uuid string, data map[string]any, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if user := callerOf(ctx).User; user != "" {
-		text += ", for " + user
+// tell publishes what became of a plan or of one of its runs. The format begins
+// with its name, which others read as what it is: a plan or a run.
+func (s *server) tell(ctx context.Context, e gpu.Event, name, kind, format string, args ...any) {
+	by := callerOf(ctx)
+	say := func(what string) string {
+		return fmt.Sprintf(format, append([]any{what}, args...)...) + ", for " + by.User
 	}
-	s.Publish(gpu.Event{
-		Time: time.Now(), Code: gpu.EventPlan, Severity: gpu.Note, Lease: id, GPU: uuid, User: callerOf(ctx).User, Text: text, Data: data,
-	})
+	e.Time, e.Code, e.Severity, e.User = time.Now(), gpu.EventPlan, gpu.Note, by.User
+	e.Text, e.Public = say(name), say(kind)
+	s.Publish(e)
 }
 
 // plural writes a number with its noun.
