@@ -52,7 +52,7 @@ func ids(k *Keeper) string {
 func TestEventsSayWhoseBatchItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		users := make(chan string, 2) // it begins, and is not heard of any more
-		k := New(func(e gpu.Event) { users <- e.User }, func(string) bool { return true })
+		k := New(func(e gpu.Event) { users <- e.User }, func(string) bool { return true }, func(string, string) bool { return true })
 		report(t, k, api.Batch{ID: "a", User: "ada", Stage: "running", Started: time.Now()})
 		for range 2 {
 			if user := <-users; user != "ada" {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/events"
 )
 
@@ -17,6 +19,8 @@ const (
 	// heartbeat is how often a silent stream says that it is alive, so that a
 	// reader that went away without a word is noticed.
 	heartbeat = 15 * time.Second
+	// gather is how long a stream waits for more events before it sends them.
+	gather = 10 * time.Millisecond
 	// patience is how long one write to a reader may take before it is let go.
 	patience = 10 * time.Second
 )
@@ -41,18 +45,33 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem(http.StatusUnprocessableEntity, "invalid_request", "%v", err))
 		return
 	}
-	sight := sightOf(r.Context())
+	var mine *queue // of a user's requests; nil: an administrator's, who need not wait
+	if who := standingOf(r.Context()); who.role < access.Admin {
+		q, leave := s.turns.follow(who.uid)
+		if q == nil {
+			writeProblem(w, tooManyStreams())
+			return
+		}
+		defer leave()
+		mine = q
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	out := &eventWriter{w: w, control: http.NewResponseController(w)}
+	out := &eventWriter{w: w, control: http.NewResponseController(w), sight: sightOf(r.Context())}
 	out.flush()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for out.err == nil {
 		found, more := s.Events.Entries(after)
-		for _, e := range found {
-			out.event(e, sight.view(e.Event.User))
-			after = e.Event.ID
+		if len(found) > 0 {
+			t := mine.enter(r.Context(), heavy)
+			if t == nil {
+				return
+			}
+			text := out.encode(found)
+			t.leave()
+			out.write(text)
+			after = found[len(found)-1].Event.ID
 		}
 		out.flush()
 		if !follow {
@@ -62,9 +81,22 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-more:
+			// What comes in the next moment goes out with it, so that many
+			// events do not wake every reader each time.
+			pause(r.Context(), gather)
 		case <-beat.C:
-			out.comment("still here")
+			out.write([]byte(": still here\n\n"))
 		}
+	}
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -96,27 +128,29 @@ func eventQuery(r *http.Request) (after uint64, follow bool, err error) {
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	sight   sight
 	err     error
 }
 
-func (o *eventWriter) event(e *events.Entry, v events.View) {
-	data, err := e.JSON(v, func(e gpu.Event) gpu.Event { return shown(e, v) })
-	if err != nil {
-		o.err = err
-		return
+// encode is events as they travel, each as this reader sees it.
+func (o *eventWriter) encode(found []*events.Entry) []byte {
+	var text []byte
+	for _, e := range found {
+		v := o.sight.view(e.Event.User)
+		data, err := e.JSON(v, func(e gpu.Event) gpu.Event { return shown(e, v) })
+		if err != nil {
+			o.err = err
+			return text
+		}
+		text = fmt.Appendf(text, "id: %d\nevent: %s\ndata: %s\n\n", e.Event.ID, e.Event.Code, data)
 	}
-	o.write("id: %d\nevent: %s\ndata: %s\n\n", e.Event.ID, e.Event.Code, data)
+	return text
 }
 
-func (o *eventWriter) comment(text string) {
-	o.write(": %s\n\n", text)
-	o.flush()
-}
-
-func (o *eventWriter) write(format string, args ...any) {
+func (o *eventWriter) write(text []byte) {
 	if o.err == nil {
 		_ = o.control.SetWriteDeadline(time.Now().Add(patience)) // not every connection has deadlines; those that lack them cannot hang
-		_, o.err = fmt.Fprintf(o.w, format, args...)
+		_, o.err = o.w.Write(text)
 	}
 }
 

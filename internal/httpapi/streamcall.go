@@ -38,7 +38,7 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 	if f.Number == 0 {
 		return badFrame("a call must have a number above 0")
 	}
-	t := st.turn(st.ctx)
+	t := st.queue.enter(st.ctx, light)
 	if t == nil {
 		return st.ctx.Err()
 	}
@@ -123,14 +123,6 @@ func (st *leaseStream) finish(j job) {
 	st.send(wire.Done, j.number, result)
 }
 
-// turn waits for the turn of the stream's user; nil: the stream ended first.
-func (st *leaseStream) turn(ctx context.Context) *turn {
-	if st.queue == nil {
-		return &turn{}
-	}
-	return st.queue.enter(ctx, light)
-}
-
 // count keeps the number of calls of the stream's user.
 func (st *leaseStream) count(n int64) {
 	if st.queue != nil {
@@ -148,7 +140,7 @@ func (st *leaseStream) guarded(j job) (result wire.Body, err error) {
 	if st.queue == nil {
 		return j.do(j.ctx)
 	}
-	t := st.turn(j.ctx)
+	t := st.queue.enter(j.ctx, light)
 	if t == nil {
 		return nil, refused(context.Cause(j.ctx))
 	}

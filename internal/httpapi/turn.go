@@ -62,7 +62,7 @@ type turns struct {
 type queue struct {
 	light, heavy chan struct{} // hold a token for each that has its turn
 	calls        atomic.Int64
-	followers    int // guarded by turns.mu
+	followers    atomic.Int64
 	here         int // who uses it; guarded by turns.mu
 }
 
@@ -88,26 +88,26 @@ func (t *turns) join(uid int) (q *queue, leave func()) {
 	}
 }
 
-// follow counts an event stream, or reports that there are too many.
-func (t *turns) follow(uid int) (leave func(), ok bool) {
+// follow counts an event stream of a user; nil: there are too many.
+func (t *turns) follow(uid int) (q *queue, leave func()) {
 	q, left := t.join(uid)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if q.followers >= mostFollowers {
-		go left() // needs the lock
-		return nil, false
-	}
-	q.followers++
-	return func() {
-		t.mu.Lock()
-		q.followers--
-		t.mu.Unlock()
+	if q.followers.Add(1) > mostFollowers {
+		q.followers.Add(-1)
 		left()
-	}, true
+		return nil, nil
+	}
+	return q, func() {
+		q.followers.Add(-1)
+		left()
+	}
 }
 
-// enter waits for a turn; nil: ctx ended first.
+// enter waits for a turn; nil: ctx ended first. An administrator has no queue,
+// and need not wait.
 func (q *queue) enter(ctx context.Context, w weight) *turn {
+	if q == nil {
+		return &turn{}
+	}
 	line := q.light
 	if w == heavy {
 		line = q.heavy

@@ -49,16 +49,16 @@ func TestFollowersAreLimited(t *testing.T) {
 		var all turns
 		var leaves []func()
 		for range mostFollowers {
-			leave, ok := all.follow(7)
-			if !ok {
+			q, leave := all.follow(7)
+			if q == nil {
 				t.Fatalf("turned away after %d", len(leaves))
 			}
 			leaves = append(leaves, leave)
 		}
-		if _, ok := all.follow(7); ok {
+		if q, _ := all.follow(7); q != nil {
 			t.Error("one too many was let in")
 		}
-		if leave, ok := all.follow(8); !ok {
+		if q, leave := all.follow(8); q == nil {
 			t.Error("another user was turned away")
 		} else {
 			leave()
