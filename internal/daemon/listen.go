@@ -138,7 +138,10 @@ func listenTCP(address, token string) (net.Listener, error) {
 	if token == "" && !loopback(host) {
 		return nil, fmt.Errorf("refusing to listen on %s without a token: anyone who reaches it could take the GPUs. Set daemon.token or BERTH_TOKEN, or listen on 127.0.0.1", address)
 	}
-	l, err := net.Listen("tcp", address)
+	// Callers from this machine end with their processes, so the kernel need not
+	// ask whether they are still there.
+	keepAlive := net.KeepAliveConfig{Enable: !loopback(host)}
+	l, err := (&net.ListenConfig{KeepAlive: -1, KeepAliveConfig: keepAlive}).Listen(context.Background(), "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("listen on %s: another program has that port. Give another with --listen 127.0.0.1:PORT, or none with --listen ''", address)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // maxQuestion is what a launcher sends at most.
@@ -57,8 +58,7 @@ func (s *server) launchPlain(w http.ResponseWriter, r *http.Request) (changes []
 		return nil, false
 	}
 	request.Wait = gpu.Some(time.Duration(0))
-	leaveTurn(r.Context())
-	granted, err := s.Ledger.Acquire(r.Context(), request)
+	granted, err := outOfTurn(r.Context(), func() (*lease.Lease, error) { return s.Ledger.Acquire(r.Context(), request) })
 	if err != nil {
 		return nil, false
 	}

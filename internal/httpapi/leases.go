@@ -78,8 +78,7 @@ func (s *server) grant(ctx context.Context, b api.LeaseRequest) (*answer[api.Lea
 	if err != nil {
 		return nil, err
 	}
-	leaveTurn(ctx)
-	granted, err := s.Ledger.Acquire(ctx, request)
+	granted, err := outOfTurn(ctx, func() (*lease.Lease, error) { return s.Ledger.Acquire(ctx, request) })
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -189,8 +188,7 @@ func (s *server) release(ctx context.Context, in *releaseQuery) (*answer[api.End
 }
 
 func (s *server) endLease(ctx context.Context, id string, fence uint64) (*answer[api.Ended], error) {
-	leaveTurn(ctx)
-	ended, err := s.Ledger.Release(ctx, id, fence, callerOf(ctx))
+	ended, err := outOfTurn(ctx, func() (*lease.Lease, error) { return s.Ledger.Release(ctx, id, fence, callerOf(ctx)) })
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -217,8 +215,7 @@ func (s *server) extend(ctx context.Context, id string, b api.Renew) (*answer[ap
 	if bad := (lease.FieldError{}); b.TTL.Known() && errors.As(lease.ValidTTL(ttl), &bad) {
 		return nil, wrongFields(lease.FieldErrors{bad})
 	}
-	leaveTurn(ctx)
-	renewed, err := s.Ledger.Renew(ctx, id, b.Fence, ttl, callerOf(ctx))
+	renewed, err := outOfTurn(ctx, func() (*lease.Lease, error) { return s.Ledger.Renew(ctx, id, b.Fence, ttl, callerOf(ctx)) })
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -235,8 +232,9 @@ func (s *server) bind(ctx context.Context, in *bindQuery) (*answer[api.Lease], e
 	if err != nil {
 		return nil, err
 	}
-	leaveTurn(ctx)
-	bound, err := s.Ledger.Bind(ctx, in.ID, in.Body.Fence, pid, callerOf(ctx))
+	bound, err := outOfTurn(ctx, func() (*lease.Lease, error) {
+		return s.Ledger.Bind(ctx, in.ID, in.Body.Fence, pid, callerOf(ctx))
+	})
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -314,8 +312,9 @@ func (s *server) adopt(ctx context.Context, in *body[api.Adopt]) (*answer[api.Le
 	if err != nil {
 		return nil, refused(err)
 	}
-	leaveTurn(ctx)
-	adopted, err := s.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory, By: callerOf(ctx)})
+	adopted, err := outOfTurn(ctx, func() (*lease.Lease, error) {
+		return s.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory, By: callerOf(ctx)})
+	})
 	if err != nil {
 		return nil, asID(refused(err))
 	}

@@ -182,8 +182,7 @@ func (s *server) placeRun(ctx context.Context, asked *runAsked, p *api.PlannedPi
 	if err != nil {
 		return asProblemOf(err)
 	}
-	leaveTurn(ctx)
-	granted, err := s.Ledger.Acquire(ctx, request)
+	granted, err := outOfTurn(ctx, func() (*lease.Lease, error) { return s.Ledger.Acquire(ctx, request) })
 	if err != nil {
 		return asProblemOf(refused(err))
 	}

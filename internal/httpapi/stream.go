@@ -67,7 +67,9 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	st := newStream(s, r.Context(), conn, buffered.Reader)
-	if who := standingOf(r.Context()); who.role < access.Admin {
+	who := standingOf(r.Context())
+	st.uid = who.uid
+	if who.role < access.Admin {
 		var leave func()
 		st.queue, leave = s.turns.join(who.uid)
 		defer leave()
@@ -85,6 +87,7 @@ type leaseStream struct {
 
 	most    int            // calls that may be under way at once
 	queue   *queue         // of the user; nil: an administrator's, who has none
+	uid     int            // whose it is
 	working sync.WaitGroup // goroutines that do calls
 	jobs    chan job       // for those of them that have nothing to do
 	resting chan struct{}  // has room for as many of them as are kept

@@ -43,11 +43,14 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 		return st.ctx.Err()
 	}
 	wrong := st.bodies.read(f.Body, schema, asked)
-	t.leave()
 	if wrong != nil {
 		st.refuse(f.Number, wrong)
+	}
+	t.leave()
+	if wrong != nil {
 		return nil
 	}
+	st.turns.note(st.uid)
 	wait := mayWait(asked)
 	j := job{number: f.Number, ctx: st.ctx, cancel: func() {}, do: do}
 	if wait {
@@ -108,9 +111,17 @@ func (st *leaseStream) work(j job) {
 	}
 }
 
-// finish does a call and answers it.
+// finish does a call and answers it, when it is its user's turn.
 func (st *leaseStream) finish(j job) {
-	result, err := st.guarded(j)
+	var result wire.Body
+	err := error(nil)
+	t := st.queue.enter(j.ctx, light)
+	if t == nil {
+		t, err = &turn{}, refused(context.Cause(j.ctx)) // to tell it takes no turn
+	} else {
+		result, err = st.guarded(j, t)
+	}
+	defer t.leave()
 	j.cancel()
 	st.mu.Lock()
 	delete(st.calls, j.number) // before the answer: from then on the number may be used again
@@ -131,7 +142,7 @@ func (st *leaseStream) count(n int64) {
 }
 
 // guarded keeps a mistake of ours to the one call that met it.
-func (st *leaseStream) guarded(j job) (result wire.Body, err error) {
+func (st *leaseStream) guarded(j job, t *turn) (result wire.Body, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = st.mistake(cause, "path", wire.Path)
@@ -140,11 +151,6 @@ func (st *leaseStream) guarded(j job) (result wire.Body, err error) {
 	if st.queue == nil {
 		return j.do(j.ctx)
 	}
-	t := st.queue.enter(j.ctx, light)
-	if t == nil {
-		return nil, refused(context.Cause(j.ctx))
-	}
-	defer t.leave()
 	return j.do(context.WithValue(j.ctx, turnKey{}, t))
 }
 

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
@@ -53,13 +54,34 @@ func weightOf(pattern string, r *http.Request) weight {
 
 // turns lets every user have a turn.
 type turns struct {
+	last    atomic.Int64 // who asked last
+	changed atomic.Int64 // when that was somebody else before, in nanoseconds since 1970
+
 	mu     sync.Mutex
 	byUser map[int]*queue
+}
+
+// recently is for how long somebody who asked counts as being there.
+const recently = 100 * time.Millisecond
+
+// note notes who asks.
+func (t *turns) note(uid int) {
+	if t.last.Load() != int64(uid) {
+		t.last.Store(int64(uid))
+		t.changed.Store(time.Now().UnixNano())
+	}
+}
+
+// shared reports whether several users ask these days. A user who is alone need
+// not make room for anybody.
+func (t *turns) shared(now time.Time) bool {
+	return now.UnixNano()-t.changed.Load() < int64(recently)
 }
 
 // queue is one user's place at the daemon. It is forgotten when nobody stands in
 // it.
 type queue struct {
+	all          *turns
 	light, heavy chan struct{} // hold a token for each that has its turn
 	calls        atomic.Int64
 	followers    atomic.Int64
@@ -68,11 +90,12 @@ type queue struct {
 
 // join is the queue of a user. It is to be left again.
 func (t *turns) join(uid int) (q *queue, leave func()) {
+	t.note(uid)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if q = t.byUser[uid]; q == nil {
 		// As many as can work at once: the processors are shared with others.
-		q = &queue{light: make(chan struct{}, runtime.GOMAXPROCS(0)), heavy: make(chan struct{}, 1)}
+		q = &queue{all: t, light: make(chan struct{}, runtime.GOMAXPROCS(0)), heavy: make(chan struct{}, 1)}
 		if t.byUser == nil {
 			t.byUser = map[int]*queue{}
 		}
@@ -108,48 +131,80 @@ func (q *queue) enter(ctx context.Context, w weight) *turn {
 	if q == nil {
 		return &turn{}
 	}
-	line := q.light
+	t := &turn{all: q.all, line: q.light}
 	if w == heavy {
-		line = q.heavy
+		t.line = q.heavy
+	}
+	if !t.resume(ctx) {
+		return nil
+	}
+	return t
+}
+
+// turn is a place that somebody works in. The zero value is an administrator's,
+// who needs none. It is for one goroutine.
+type turn struct {
+	all   *turns
+	line  chan struct{}
+	begun time.Time // zero: it is not held
+}
+
+// resume waits for the place; false: ctx ended first.
+func (t *turn) resume(ctx context.Context) bool {
+	if t.line == nil || !t.begun.IsZero() {
+		return true
 	}
 	select {
-	case line <- struct{}{}:
-		return &turn{line: line}
+	case t.line <- struct{}{}:
+		t.begun = time.Now()
+		return true
 	case <-ctx.Done():
-		return nil
+		return false
 	}
 }
 
-// turn is a place that somebody works in. The zero value holds none.
-type turn struct {
-	line chan struct{}
-	over sync.Once
-}
+// rest is how many times as long as it was used a place stays empty while
+// others ask too. It leaves them the processors, and they wait for nobody who
+// asks without end.
+const rest = 4
 
 // leave gives the place to the next; it may be called again.
 func (t *turn) leave() {
-	t.over.Do(func() {
-		if t.line != nil {
-			<-t.line
-		}
-	})
+	if t.begun.IsZero() {
+		return
+	}
+	now := time.Now()
+	worked := now.Sub(t.begun)
+	t.begun = time.Time{}
+	line := t.line
+	if !t.all.shared(now) {
+		<-line
+		return
+	}
+	time.AfterFunc(rest*worked, func() { <-line })
 }
 
 // turnKey is where the turn of a request is kept in the context.
 type turnKey struct{}
 
-// leaveTurn ends the turn of a request that is about to wait for the ledger: it
-// does no work meanwhile, and the ledger has turns of its own.
-func leaveTurn(ctx context.Context) {
-	if t, has := ctx.Value(turnKey{}).(*turn); has {
-		t.leave()
+// outOfTurn does what waits for the ledger: the request does no work meanwhile,
+// and the ledger has turns of its own.
+func outOfTurn[T any](ctx context.Context, wait func() (T, error)) (T, error) {
+	t, has := ctx.Value(turnKey{}).(*turn)
+	if !has {
+		return wait()
 	}
+	t.leave()
+	result, err := wait()
+	t.resume(ctx) // who has left needs no turn to be told nothing
+	return result, err
 }
 
 // inTurn serves a request when it is its user's turn.
 func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, who standing) {
 	weight := weightOf(pattern, r)
 	if who.role == access.Admin || weight == lasting || weight == anybodys {
+		s.turns.note(who.uid)
 		s.mux.ServeHTTP(w, r)
 		return
 	}

@@ -26,11 +26,23 @@ type Guests struct {
 	byUser map[int]int
 	all    int
 	admins int
+	told   time.Time // when somebody who was turned away was last told why
 }
 
 // NewGuests counts for a daemon that runs as a user.
 func NewGuests(l Limits, daemon int) *Guests {
 	return &Guests{limits: l, daemon: daemon, byUser: map[int]int{}}
+}
+
+// full reports whether another connection of a user would be too many, whoever
+// of that user it is. It is asked before much is found out about a caller.
+func (g *Guests) full(uid int) bool {
+	if uid == 0 || uid == g.daemon { // it may be an administrator
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.byUser[uid] >= g.limits.User || g.all >= g.limits.All
 }
 
 // unknown stands for callers whose user is not known.
@@ -151,6 +163,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) admit(raw net.Conn) *Conn {
 	var p Peer
 	if socket, ok := raw.(*net.UnixConn); ok {
+		p = l.Kernel.User(socket)
+		if l.Guests.full(p.UID.Or(unknown)) {
+			l.turnAway(raw, p)
+			return nil
+		}
 		p = l.Kernel.Unix(socket)
 	} else {
 		p = l.Kernel.TCP(raw)
@@ -158,15 +175,34 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	uid := p.UID.Or(unknown)
 	admin := access.Caller{Door: p.Door, UID: p.UID, Place: p.Place}.Role(l.Guests.daemon) == access.Admin
 	if !l.Guests.enter(uid, admin) {
-		_ = raw.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		_, _ = raw.Write(busy) // as a courtesy; it may not get through
-		_ = raw.Close()
-		if l.TurnedAway != nil {
-			l.TurnedAway(p)
-		}
+		l.turnAway(raw, p)
 		return nil
 	}
 	return &Conn{Conn: raw, Peer: p, leave: func() { l.Guests.leave(uid, admin) }}
+}
+
+// turnAway closes a connection. Somebody may connect again and again, so it is
+// to cost little, and only now and then one is told why.
+func (l *Listener) turnAway(raw net.Conn, p Peer) {
+	if l.Guests.mayTell(time.Now()) {
+		_ = raw.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = raw.Write(busy) // as a courtesy; it may not get through
+	}
+	_ = raw.Close()
+	if l.TurnedAway != nil {
+		l.TurnedAway(p)
+	}
+}
+
+// mayTell allows a hundred answers a second.
+func (g *Guests) mayTell(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now.Sub(g.told) < 10*time.Millisecond {
+		return false
+	}
+	g.told = now
+	return true
 }
 
 // busy is the whole answer to a caller that is turned away.

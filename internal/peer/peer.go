@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
@@ -38,6 +39,10 @@ type Kernel struct {
 	root      string   // where the proc file system is
 	own       [2]links // of the first process that the daemon sees, and of the daemon
 	mapped    bool     // the daemon sees every user of the machine under an id of its own
+
+	asking    sync.Mutex // guards what follows
+	netlink   int        // a socket on which the kernel answers; 0: none yet
+	questions uint32     // numbers them
 }
 
 // links are the namespaces of a process that count, as /proc names them.

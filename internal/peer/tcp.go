@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ func (k *Kernel) TCP(c net.Conn) Peer {
 	if err != nil || err2 != nil || !remote.Addr().IsLoopback() && remote.Addr().Unmap() != local.Addr().Unmap() {
 		return p // of another machine, whose users mean nothing here
 	}
-	found, err := lookUp(remote, local)
+	found, err := k.lookUp(remote, local)
 	if err != nil || found.state != established {
 		return p
 	}
@@ -100,15 +101,15 @@ type socket struct {
 
 // lookUp asks the kernel for the socket that is connected from one address to
 // another, and for no other.
-func lookUp(from, to netip.AddrPort) (socket, error) {
+func (k *Kernel) lookUp(from, to netip.AddrPort) (socket, error) {
 	family := uint8(unix.AF_INET)
 	if from.Addr().Unmap().Is6() {
 		family = unix.AF_INET6
 	}
-	found, err := ask(question(family, from, to))
+	found, err := k.ask(question(family, from, to))
 	if errors.Is(err, unix.ENOENT) && family == unix.AF_INET {
 		// A program with a socket for both families may have called by IPv4.
-		return ask(question(unix.AF_INET6, from, to))
+		return k.ask(question(unix.AF_INET6, from, to))
 	}
 	return found, err
 }
@@ -148,28 +149,54 @@ func putAddress(b []byte, family uint8, a netip.Addr) {
 	copy(b, sixteen[:])
 }
 
-// ask sends a question to the kernel, which answers at once.
-func ask(question []byte) (socket, error) {
+// ask sends a question to the kernel, which answers at once. The socket for that
+// is made once: every connection is asked about.
+func (k *Kernel) ask(question []byte) (socket, error) {
+	k.asking.Lock()
+	defer k.asking.Unlock()
+	if k.netlink == 0 {
+		fd, err := openNetlink()
+		if err != nil {
+			return socket{}, fmt.Errorf("ask the kernel whose connection it is: %w", err)
+		}
+		k.netlink = fd
+	}
+	k.questions++
+	binary.NativeEndian.PutUint32(question[8:], k.questions)
+	found, err := exchange(k.netlink, question)
+	if err != nil && !errors.Is(err, unix.ENOENT) { // what comes next on it is not known
+		_ = unix.Close(k.netlink)
+		k.netlink = 0
+	}
+	return found, err
+}
+
+func openNetlink() (int, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
-		return socket{}, fmt.Errorf("ask the kernel whose connection it is: %w", err)
+		return 0, err
 	}
-	defer unix.Close(fd)
 	limit := unix.NsecToTimeval(int64(time.Second))
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
-		return socket{}, err
+		return 0, errors.Join(err, unix.Close(fd))
 	}
+	return fd, nil
+}
+
+func exchange(fd int, question []byte) (socket, error) {
 	if err := unix.Sendto(fd, question, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return socket{}, fmt.Errorf("ask the kernel whose connection it is: %w", err)
 	}
-	answer := make([]byte, 8<<10)
+	answer := make([]byte, 2<<10)
 	for {
 		n, from, err := unix.Recvfrom(fd, answer, 0)
 		switch sender, netlink := from.(*unix.SockaddrNetlink); {
 		case err == unix.EINTR:
 		case err != nil:
 			return socket{}, fmt.Errorf("ask the kernel whose connection it is: %w", err)
-		case netlink && sender.Pid == 0: // the kernel; anybody may write to a netlink socket
+		case netlink && sender.Pid == 0 && n >= headerSize && bytes.Equal(answer[8:12], question[8:12]):
+			// From the kernel, and to this question; anybody may write to a
+			// netlink socket.
 			return readAnswer(answer[:n])
 		}
 	}

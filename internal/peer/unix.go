@@ -21,6 +21,22 @@ func (k *Kernel) Unix(c *net.UnixConn) Peer {
 	return p
 }
 
+// User identifies only the user at the other end of a Unix socket, which costs
+// little.
+func (k *Kernel) User(c *net.UnixConn) Peer {
+	p := Peer{Door: access.Socket}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return p
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			p.UID = k.user(peer.Uid)
+		}
+	})
+	return p
+}
+
 func (k *Kernel) credentials(fd int, p *Peer) {
 	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
