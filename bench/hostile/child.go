@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -158,13 +159,22 @@ func idle(ctx context.Context, in json.RawMessage, say func(any)) error {
 	return nil
 }
 
-// spin uses one processor until it is ended.
+// spin uses as many processors as a hostile process does at full speed, until it
+// is ended: a thread for each.
 func spin(ctx context.Context, _ json.RawMessage, say func(any)) error {
-	runtime.GOMAXPROCS(2)
+	threads := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(threads + 1) // one more hears that it is over
 	say("spinning")
-	for n := 0; ; n++ {
-		if n%(1<<20) == 0 && ctx.Err() != nil {
-			return nil
-		}
+	var all sync.WaitGroup
+	for range threads {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				if n%(1<<20) == 0 && ctx.Err() != nil {
+					return
+				}
+			}
+		})
 	}
+	all.Wait()
+	return nil
 }

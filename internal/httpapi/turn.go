@@ -86,6 +86,10 @@ type queue struct {
 	calls        atomic.Int64
 	followers    atomic.Int64
 	here         int // who uses it; guarded by turns.mu
+
+	mu   sync.Mutex    // guards what follows
+	debt time.Duration // work that was done lately
+	paid time.Time     // when debt was last reckoned
 }
 
 // join is the queue of a user. It is to be left again.
@@ -131,7 +135,7 @@ func (q *queue) enter(ctx context.Context, w weight) *turn {
 	if q == nil {
 		return &turn{}
 	}
-	t := &turn{all: q.all, line: q.light}
+	t := &turn{queue: q, line: q.light}
 	if w == heavy {
 		t.line = q.heavy
 	}
@@ -144,7 +148,7 @@ func (q *queue) enter(ctx context.Context, w weight) *turn {
 // turn is a place that somebody works in. The zero value is an administrator's,
 // who needs none. It is for one goroutine.
 type turn struct {
-	all   *turns
+	queue *queue
 	line  chan struct{}
 	begun time.Time // zero: it is not held
 }
@@ -163,10 +167,25 @@ func (t *turn) resume(ctx context.Context) bool {
 	}
 }
 
-// rest is how many times as long as it was used a place stays empty while
-// others ask too. It leaves them the processors, and they wait for nobody who
-// asks without end.
-const rest = 4
+// A user who asks a lot while others ask too leaves room for them: beyond a
+// burst and a fifth of the time of one processor, each place stays empty nine
+// times as long as it was used. Otherwise the daemon would have used up its
+// share of the processors, with the work of one user, when anybody else comes.
+const (
+	burst = 2 * time.Millisecond
+	drain = 5
+	rest  = 9
+)
+
+// spent notes how long a place of a user was used, and reports whether that is
+// more than their share.
+func (q *queue) spent(worked time.Duration, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.debt = max(q.debt-now.Sub(q.paid)/drain, 0) + worked
+	q.paid = now
+	return q.debt > burst
+}
 
 // leave gives the place to the next; it may be called again.
 func (t *turn) leave() {
@@ -177,7 +196,7 @@ func (t *turn) leave() {
 	worked := now.Sub(t.begun)
 	t.begun = time.Time{}
 	line := t.line
-	if !t.all.shared(now) {
+	if over := t.queue.spent(worked, now); !over || !t.queue.all.shared(now) {
 		<-line
 		return
 	}
