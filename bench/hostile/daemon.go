@@ -26,6 +26,7 @@ type setup struct {
 	stall   bool   // its log is read up to the line that says that it is up, and no further
 	guests  bool   // real processes can use its devices, see daemon.guest
 	passwd  string // a file that takes the place of /etc/passwd; empty: none
+	asUnit  bool   // it has the priority that deploy/systemd/berth.service gives it
 }
 
 // daemon is a berth under attack.
@@ -71,6 +72,9 @@ func (a *arena) serveIn(ctx context.Context, dir string, s setup) (*daemon, erro
 	}
 	args := append([]string{a.berth, "serve", "--config", config, "--devices", s.devices, "--state-dir", filepath.Join(dir, "state"),
 		"--socket", d.socket.Address, "--listen", "127.0.0.1:0"}, s.flags...)
+	if s.asUnit {
+		args = append([]string{"nice", "-n", "-5"}, args...)
+	}
 	var flags uintptr
 	if s.passwd != "" {
 		args = append([]string{a.self, childCommand, "masked", s.passwd}, args...)

@@ -54,7 +54,7 @@ func measureFairness(ctx context.Context, o options) error {
 	if err := os.WriteFile(scenario, []byte(faults), 0o644); err != nil {
 		return err
 	}
-	d, err := a.serve(ctx, setup{devices: "sim:" + scenario, config: "gpu: {max_pipelines: 1000}"})
+	d, err := a.serve(ctx, setup{devices: "sim:" + scenario, config: "gpu: {max_pipelines: 1000}", asUnit: true})
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,8 @@ func (f *fair) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("Acquire and release by two honest users, one of them root, every 5 ms:")
+	fmt.Println("Acquire and release by two honest users, one of them root, every 5 ms; the daemon has")
+	fmt.Println("the priority that its systemd unit gives it (nice -5):")
 	fmt.Println()
 	fmt.Println("| round | n | p50 beside a CPU load | p99 | n | p50 beside a hostile user | p99 | p99 / p99 |\n|---:|---:|---:|---:|---:|---:|---:|---:|")
 	var quiet, loud []summary

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // outputKept is how much of what a command writes is passed on.
@@ -51,6 +52,7 @@ func finish(ctx context.Context, cmd *exec.Cmd) error {
 		return err
 	}
 	pid := cmd.Process.Pid
+	process.SetOrdinary(pid)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)

@@ -120,6 +120,7 @@ func (p *Pool) launch(ctx context.Context, d *daemon, dir *os.Root) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	process.SetOrdinary(cmd.Process.Pid)
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
 	if err = p.settle(ctx, d, cmd.Process.Pid, ended); err == nil {
