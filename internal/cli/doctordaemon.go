@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
@@ -26,7 +27,7 @@ func (o *doctorOptions) daemonFindings(ctx context.Context) (running bool, found
 		found = append(found, Finding{Topic: "leases", Grade: Fine,
 			Text: fmt.Sprintf("%s, %d waiting", plural(len(held.Leases), "lease"), len(held.Waiting))})
 	}
-	found = append(found, journalOf(ctx, c))
+	found = append(found, journalOf(ctx, c)...)
 	if strays, err := c.Orphans(ctx); err == nil && len(strays.Orphans) > 0 {
 		found = append(found, Finding{"orphans", Notice, plural(len(strays.Orphans), "orphan") + ": processes on a GPU whose lease has ended", "look at them: berth leases --orphans"})
 	}
@@ -43,11 +44,16 @@ func (o *doctorOptions) daemonFindings(ctx context.Context) (running bool, found
 
 // journalOf asks a daemon whether it can write down what it decides: what it has
 // not written down, it does not grant.
-func journalOf(ctx context.Context, c *client.Client) Finding {
-	if _, err := c.Ready(ctx); err != nil {
-		return Finding{"journal", Broken, err.Error(), "make room on the disk of the state folder, or look at the log of the daemon"}
+func journalOf(ctx context.Context, c *client.Client) []Finding {
+	ready, err := c.Ready(ctx)
+	if err != nil {
+		return []Finding{{"journal", Broken, err.Error(), "make room on the disk of the state folder, or look at the log of the daemon"}}
 	}
-	return Finding{Topic: "journal", Grade: Fine, Text: "can be written"}
+	found := []Finding{{Topic: "journal", Grade: Fine, Text: "can be written"}}
+	if _, limits, contained := strings.Cut(ready.Text, "Ready, with limits. "); contained {
+		found = append(found, Finding{"container", Notice, limits, "docs/access.md says what a daemon in a container can and cannot do"})
+	}
+	return found
 }
 
 func (o *doctorOptions) daemonVersion(all api.StatusAll) Finding {

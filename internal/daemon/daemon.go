@@ -29,6 +29,8 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/mps"
+	"github.com/berth-gpu/berth/internal/peer"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/thermal"
 	"github.com/berth-gpu/berth/internal/users"
@@ -63,6 +65,8 @@ type Daemon struct {
 	events   *events.Log
 	ration   *events.Ration
 	users    *users.Names
+	kernel   *peer.Kernel
+	doorstep func() // counts a caller that there is no room for
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
 	batches  *batches.Keeper
@@ -96,6 +100,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Unlogged: o.Unlogged,
 		Version:  o.Version,
 	})
+	d.kernel, d.doorstep = peer.New(process.Proc()), exporter.TurnedAway
 	d.publish = d.publisher(ctx, exporter)
 	publish := d.publish
 	host, _ := os.Hostname() // a machine without a name is still a machine
@@ -120,7 +125,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Publish: publish, CPUs: runtime.NumCPU(),
 		History: d.history, Peaks: peaks{d.history}, MPS: d.mps, Enforcement: d.enforcement, Socket: c.Daemon.Socket,
 		Metrics: exporter, Host: host, Version: o.Version,
-		Note: d.Note, Ready: d.ready,
+		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
 	})
 	if err := d.monitor.Once(ctx); err != nil {
 		d.log.Warn("some devices did not answer at the start", "error", err)
@@ -136,7 +141,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	c := d.settings.load().Config.Daemon
 	streams, endStreams := context.WithCancel(ctx)
 	defer endStreams()
-	doors, err := openDoors(streams, c, d.handler, d.users, nil)
+	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.doorstep)
 	if err != nil {
 		return err
 	}
@@ -175,6 +180,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.log.Info("berth is down")
 	return err
+}
+
+// doorkeeper knows callers by what the kernel says.
+func (d *Daemon) doorkeeper() httpapi.Doorkeeper {
+	return httpapi.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Daemon: os.Geteuid()}
 }
 
 // Close lets go of the devices and of the journal. It does not wait for a

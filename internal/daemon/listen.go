@@ -17,7 +17,6 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/httpapi"
 	"github.com/berth-gpu/berth/internal/peer"
-	"github.com/berth-gpu/berth/internal/process"
 )
 
 // doors are the listeners of a daemon, each with its own server.
@@ -33,12 +32,11 @@ var guestLimits = peer.Limits{User: 256, Unknown: 64, All: 1536, Admin: 512}
 
 // openDoors listens on the socket and, if configured, on TCP. Requests see a
 // context that ends with ctx, so that streams end when the daemon stops.
-func openDoors(ctx context.Context, c config.Daemon, h http.Handler, names httpapi.Names, turnedAway func(peer.Peer)) (*doors, error) {
+func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper httpapi.Doorkeeper, turnedAway func()) (*doors, error) {
 	d := &doors{}
-	kernel, guests := peer.New(process.Proc()), peer.NewGuests(guestLimits, os.Geteuid())
-	keeper := httpapi.Doorkeeper{Kernel: kernel, Processes: process.Proc(), Names: names, Daemon: os.Geteuid()}
+	guests := peer.NewGuests(guestLimits, keeper.Daemon)
 	add := func(l net.Listener, h http.Handler) {
-		d.listeners = append(d.listeners, &peer.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway})
+		d.listeners = append(d.listeners, &peer.Listener{Listener: l, Kernel: keeper.Kernel, Guests: guests, TurnedAway: turnedAway})
 		d.servers = append(d.servers, &http.Server{
 			Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
 			// Until a request is read whole; how long it takes to answer is not

@@ -49,5 +49,9 @@ func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
 	if err := s.Ready(); err != nil {
 		return nil, problem(http.StatusServiceUnavailable, "not_ready", "%v", err)
 	}
-	return ok(api.Ready{Ready: true, Devices: len(s.Monitor.Readings()), Text: "ready"})
+	text := "ready"
+	if s.Contained != "" {
+		text = "Ready, with limits. " + s.Contained
+	}
+	return ok(api.Ready{Ready: true, Devices: len(s.Monitor.Readings()), Text: text})
 }

@@ -59,6 +59,9 @@ type Keepers struct {
 	Note func() string
 	// Ready is nil when the daemon can do its work, and says why when not.
 	Ready func() error
+	// Contained says what a daemon in a container cannot see; empty: it is in
+	// none.
+	Contained string
 }
 
 // Enforcement is what holds leases to their memory.

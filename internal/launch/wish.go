@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"slices"
@@ -49,11 +50,13 @@ func Flags() []Flag {
 // Finish fills in what was not said.
 func (w *Wish) Finish(command []string) error {
 	w.Binding = "process"
+	if w.ID == "" {
+		// Everybody can read an id, so it does not name the program unless the
+		// user has named it.
+		w.ID = cmp.Or(strings.TrimSpace(clipName(w.Name)), "exec") + "-" + strings.ToLower(rand.Text()[:6])
+	}
 	if w.Name == "" {
 		w.Name = NameOf(command)
-	}
-	if w.ID == "" {
-		w.ID = strings.TrimSpace(clipName(w.Name)) + "-" + strings.ToLower(rand.Text()[:6])
 	}
 	w.Learned = w.Memory == 0
 	if w.Enforce == "" {

@@ -62,7 +62,7 @@ func TestFinish(t *testing.T) {
 	if err := w.Finish([]string{"python", "train.py"}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(w.ID, "train.py-") {
+	if !strings.HasPrefix(w.ID, "exec-") {
 		t.Errorf("its id is %q", w.ID)
 	}
 	w.ID = ""

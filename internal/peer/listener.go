@@ -143,7 +143,7 @@ type Listener struct {
 	Kernel *Kernel
 	Guests *Guests
 	// TurnedAway is called for each caller that was; it must not block.
-	TurnedAway func(Peer)
+	TurnedAway func()
 }
 
 // Accept returns the next caller that there is room for, as a *Conn. Nothing
@@ -165,7 +165,7 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	if socket, ok := raw.(*net.UnixConn); ok {
 		p = l.Kernel.User(socket)
 		if l.Guests.full(p.UID.Or(unknown)) {
-			l.turnAway(raw, p)
+			l.turnAway(raw)
 			return nil
 		}
 		p = l.Kernel.Unix(socket)
@@ -175,7 +175,7 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	uid := p.UID.Or(unknown)
 	admin := access.Caller{Door: p.Door, UID: p.UID, Place: p.Place}.Role(l.Guests.daemon) == access.Admin
 	if !l.Guests.enter(uid, admin) {
-		l.turnAway(raw, p)
+		l.turnAway(raw)
 		return nil
 	}
 	return &Conn{Conn: raw, Peer: p, leave: func() { l.Guests.leave(uid, admin) }}
@@ -183,14 +183,14 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 
 // turnAway closes a connection. Somebody may connect again and again, so it is
 // to cost little, and only now and then one is told why.
-func (l *Listener) turnAway(raw net.Conn, p Peer) {
+func (l *Listener) turnAway(raw net.Conn) {
 	if l.Guests.mayTell(time.Now()) {
 		_ = raw.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		_, _ = raw.Write(busy) // as a courtesy; it may not get through
 	}
 	_ = raw.Close()
 	if l.TurnedAway != nil {
-		l.TurnedAway(p)
+		l.TurnedAway()
 	}
 }
 

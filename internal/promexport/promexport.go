@@ -40,6 +40,8 @@ type Exporter struct {
 	hooks   *prometheus.CounterVec
 	lost    *prometheus.CounterVec
 	dropped *prometheus.CounterVec
+
+	turnedAway prometheus.Counter
 }
 
 // New makes a page of its own, apart from any other in the process.
@@ -68,6 +70,9 @@ func New(from Sources) *Exporter {
 		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "berth_events_dropped_total", Help: "Events that were not published because their user had too many (rationed), or that newer ones displaced within 10 minutes (displaced).",
 		}, []string{"severity", "reason"}),
+		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "berth_connections_refused_total", Help: "Connections that were turned away because their user, or all users together, had too many open.",
+		}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "berth_hook_dropped_total", Help: "Events that were not sent to a hook because its queue was full.",
 		}, []string{"hook"}),
@@ -106,7 +111,7 @@ func New(from Sources) *Exporter {
 		return float64(from.Unlogged())
 	})
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, e.hooks, e.lost, e.dropped, build, watching, unlogged, &devices{from}, &leases{from}, &work{from},
+	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, build, watching, unlogged, &devices{from}, &leases{from}, &work{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()))
 	e.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
@@ -121,6 +126,9 @@ func (e *Exporter) Cost(c monitor.Cost) {
 	}
 	e.sampled.WithLabelValues(c.Backend, c.Tier).Observe(c.Duration.Seconds())
 }
+
+// TurnedAway counts a caller that there was no room for.
+func (e *Exporter) TurnedAway() { e.turnedAway.Inc() }
 
 // Decided counts one answer to a request for a lease.
 func (e *Exporter) Decided(status string, took time.Duration) {
