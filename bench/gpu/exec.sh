@@ -212,6 +212,17 @@ if command -v nvidia-cuda-mps-control >/dev/null; then
   must "its environment says so" has "$(tr '\0' '\n' <"/proc/${pids[share]}/environ")" CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30
   must "berth's MPS daemon is no stranger to it" [ "$($berth leases --orphans --json | value "len(d['foreign'])")" = 0 ]
   end share
+  # For another user nothing of MPS runs as root: the daemon starts as that user,
+  # and so does the client that asks it, in a folder that the user owns.
+  cp "$berth" "$dir/berth" && chmod 711 "$dir"
+  setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/tmp "$dir/berth" exec --name other --memory 4GiB --enforce mps -- sleep 60 &
+  other=$!
+  running+=("$other")
+  must "another user gets a lease that MPS enforces" within 20 eval '[ "$(lease other enforced_by)" = mps ]'
+  must "the MPS daemon runs as that user" eval 'pgrep -u 65534 -f "nvidia-cuda-mps-control -f" >/dev/null'
+  must "and so does nothing of it as root for that folder" eval '! grep -lz "CUDA_MPS_PIPE_DIRECTORY=.*/65534/" /proc/[0-9]*/environ 2>/dev/null | sed "s,/proc/,,;s,/environ,," | xargs -r -n1 ps -o uid= -p | grep -qw 0'
+  kill "$other"
+  must "its lease ends with it" within 10 gone other
 else
   echo "      nvidia-cuda-mps-control is not on this machine: nothing to prove"
   $berth config set mps=on >/dev/null
