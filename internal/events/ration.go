@@ -39,8 +39,8 @@ func NewRation(tell func(gpu.Event)) *Ration {
 
 // Admit reports whether an event may be published, and counts it.
 func (r *Ration) Admit(e *gpu.Event) bool {
-	if !e.Severity.AtLeast(gpu.Warning) || e.Code == gpu.EventRationed {
-		return true
+	if !e.Severity.AtLeast(gpu.Warning) || e.Code == gpu.EventRationed || e.Code == gpu.EventStop {
+		return true // that a holder must stop is its device's doing, and programs wait for it
 	}
 	user, owned := backlog.Owner(e)
 	if !owned {

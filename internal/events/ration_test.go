@@ -58,6 +58,7 @@ func TestRationIsPerUserAndMinute(t *testing.T) {
 			{"a user who is not known", gpu.Event{Code: gpu.EventForeignUse, Severity: gpu.Serious}, PerMinute},
 			{"a device", gpu.Event{Code: gpu.EventDeviceLost, Severity: gpu.Serious, GPU: "GPU-a"}, 1000},
 			{"the daemon", gpu.Event{Code: gpu.EventJournal, Severity: gpu.Warning}, 1000},
+			{"a holder that must stop", gpu.Event{Code: gpu.EventStop, Severity: gpu.Serious, User: "eve"}, 1000},
 			{"notes", gpu.Event{Code: gpu.EventGranted, Severity: gpu.Note, User: "eve"}, 1000},
 		} {
 			if got := admitted(r, 1000, c.e); got != c.want {
