@@ -31,11 +31,31 @@ func (k *Kernel) TCP(c net.Conn) Peer {
 		return p // of another machine, whose users mean nothing here
 	}
 	found, err := k.lookUp(remote, local)
-	if err != nil || found.state != established {
+	if err != nil || found.state != established || !stillOpen(c) {
 		return p
 	}
 	p.UID, p.inode = k.user(found.uid), found.inode
 	return p
+}
+
+// stillOpen reports whether both ends have a connection open. Once the other end
+// has reset it, somebody else may have connected from the same port, and what
+// the kernel was asked is about that one.
+func stillOpen(c net.Conn) bool {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return false
+	}
+	open := false
+	err = raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		open = err == nil && info.State == established
+	})
+	return err == nil && open
 }
 
 // Find finds the process of a TCP peer and where it lives. Exactly one process
@@ -92,6 +112,10 @@ func (k *Kernel) hasOpen(pid int, target string) bool {
 // kernel counts states.
 const established = 1
 
+// loopback is the number of the interface through which a machine calls itself,
+// by whichever of its addresses.
+const loopback = 1
+
 // socket is what the kernel says about a TCP socket.
 type socket struct {
 	state byte
@@ -134,6 +158,7 @@ func question(family uint8, from, to netip.AddrPort) []byte {
 	binary.BigEndian.PutUint16(b[26:], to.Port())
 	putAddress(b[28:44], family, from.Addr())
 	putAddress(b[44:60], family, to.Addr())
+	native.PutUint32(b[60:], loopback)   // a socket that is bound to no interface is found as well
 	native.PutUint32(b[64:], ^uint32(0)) // whichever cookie it has
 	native.PutUint32(b[68:], ^uint32(0))
 	return b
