@@ -175,6 +175,10 @@ const (
 	burst = 2 * time.Millisecond
 	drain = 5
 	rest  = 9
+	// longest is for how long a place stays empty at most. Who used it for long
+	// has mostly waited for a caller that is slow to send or to read, and the
+	// user's other programs are not to wait many times as long for that.
+	longest = time.Second
 )
 
 // spent notes how long a place of a user was used, and reports whether that is
@@ -200,7 +204,7 @@ func (t *turn) leave() {
 		<-line
 		return
 	}
-	time.AfterFunc(rest*worked, func() { <-line })
+	time.AfterFunc(min(rest*worked, longest), func() { <-line })
 }
 
 // turnKey is where the turn of a request is kept in the context.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
 )
@@ -41,6 +42,26 @@ func TestTurns(t *testing.T) {
 		if len(all.byUser) != 0 {
 			t.Errorf("left behind: %v", all.byUser)
 		}
+	})
+}
+
+// A caller that is slow to send or to read keeps its place for as long as that
+// takes, and not many times as long.
+func TestASlowCallerRestsAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all turns
+		q, leave := all.join(7)
+		defer leave()
+		slow := q.enter(t.Context(), heavy)
+		time.Sleep(10 * time.Second)
+		all.note(8) // somebody else asks too
+		slow.leave()
+		begun := time.Now()
+		q.enter(t.Context(), heavy).leave()
+		if waited := time.Since(begun); waited > 2*time.Second {
+			t.Errorf("the next request of the same user waited %v", waited)
+		}
+		synctest.Wait()
 	})
 }
 
