@@ -23,6 +23,9 @@ const (
 	gather = 10 * time.Millisecond
 	// patience is how long one write to a reader may take before it is let go.
 	patience = 10 * time.Second
+	// mostAtOnce is how many events are encoded and sent at a time. What a
+	// reader leaves in its socket is kept for it.
+	mostAtOnce = 64
 )
 
 func (s *server) registerEvents() {
@@ -61,17 +64,23 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	out.flush()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	var last uint64 // that there is, for a reader who does not follow; 0: not looked at yet
 	for out.err == nil {
 		found, more := s.Events.Entries(after)
 		if len(found) > 0 {
+			last = cmp.Or(last, found[len(found)-1].Event.ID)
 			t := mine.enter(r.Context(), heavy)
 			if t == nil {
 				return
 			}
-			text := out.encode(found)
+			some := found[:min(len(found), mostAtOnce)]
+			text := out.encode(some)
 			t.leave()
 			out.write(text)
-			after = found[len(found)-1].Event.ID
+			after = some[len(some)-1].Event.ID
+			if len(some) < len(found) && (follow || after < last) {
+				continue // with what is kept by then: a slow reader holds nothing back
+			}
 		}
 		out.flush()
 		if !follow {
