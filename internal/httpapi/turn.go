@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"runtime"
 	"sync"
@@ -57,8 +58,9 @@ type turns struct {
 	last    atomic.Int64 // who asked last
 	changed atomic.Int64 // when that was somebody else before, in nanoseconds since 1970
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
 	byUser map[int]*queue
+	tidyAt int // how many there are when those are forgotten that nobody needs
 }
 
 // recently is for how long somebody who asked counts as being there.
@@ -78,8 +80,8 @@ func (t *turns) shared(now time.Time) bool {
 	return now.UnixNano()-t.changed.Load() < int64(recently)
 }
 
-// queue is one user's place at the daemon. It is forgotten when nobody stands in
-// it.
+// queue is one user's place at the daemon. It outlives those who stand in it, so
+// that a user who asks for one thing after the other is not new each time.
 type queue struct {
 	all          *turns
 	light, heavy chan struct{} // hold a token for each that has its turn
@@ -103,16 +105,28 @@ func (t *turns) join(uid int) (q *queue, leave func()) {
 		if t.byUser == nil {
 			t.byUser = map[int]*queue{}
 		}
+		t.tidy(time.Now())
 		t.byUser[uid] = q
 	}
 	q.here++
 	return q, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if q.here--; q.here == 0 {
-			delete(t.byUser, uid)
-		}
+		q.here--
 	}
+}
+
+// fewQueues need not be forgotten.
+const fewQueues = 64
+
+// tidy forgets the queues that nobody stands in and whose work was long ago, now
+// and then. The caller holds mu.
+func (t *turns) tidy(now time.Time) {
+	if len(t.byUser) < max(t.tidyAt, fewQueues) {
+		return
+	}
+	maps.DeleteFunc(t.byUser, func(_ int, q *queue) bool { return q.here == 0 && q.rested(now) })
+	t.tidyAt = 2 * len(t.byUser)
 }
 
 // follow counts an event stream of a user; nil: there are too many.
@@ -189,6 +203,13 @@ func (q *queue) spent(worked time.Duration, now time.Time) bool {
 	q.debt = max(q.debt-now.Sub(q.paid)/drain, 0) + worked
 	q.paid = now
 	return q.debt > burst
+}
+
+// rested reports whether what a user has done does not count any more.
+func (q *queue) rested(now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.debt <= now.Sub(q.paid)/drain
 }
 
 // leave gives the place to the next; it may be called again.

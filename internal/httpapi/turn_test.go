@@ -39,8 +39,10 @@ func TestTurns(t *testing.T) {
 		heavyOne.leave()
 		(<-next).leave()
 		leave()
-		if len(all.byUser) != 0 {
-			t.Errorf("left behind: %v", all.byUser)
+		for uid, q := range all.byUser {
+			if q.here != 0 {
+				t.Errorf("%d of user %d are left behind", q.here, uid)
+			}
 		}
 	})
 }
@@ -62,6 +64,41 @@ func TestASlowCallerRestsAMoment(t *testing.T) {
 			t.Errorf("the next request of the same user waited %v", waited)
 		}
 		synctest.Wait()
+	})
+}
+
+// A user who asks for one thing after the other has done all of it.
+func TestOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all turns
+		begun, worked := time.Now(), 100*time.Millisecond
+		for range 10 {
+			q, leave := all.join(7)
+			place := q.enter(t.Context(), heavy)
+			time.Sleep(worked)
+			all.note(8) // somebody else asks too
+			place.leave()
+			leave()
+		}
+		if took, want := time.Since(begun), 9*(1+rest)*worked; took < want {
+			t.Errorf("10 requests of %v took %v beside another user, want %v at least", worked, took, want)
+		}
+	})
+}
+
+func TestQueuesAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all turns
+		for uid := range 100 * fewQueues {
+			q, leave := all.join(uid)
+			place := q.enter(t.Context(), light)
+			time.Sleep(time.Millisecond)
+			place.leave()
+			leave()
+		}
+		if n := len(all.byUser); n > 2*fewQueues {
+			t.Errorf("%d queues are kept", n)
+		}
 	})
 }
 
@@ -88,8 +125,10 @@ func TestFollowersAreLimited(t *testing.T) {
 			leave()
 		}
 		synctest.Wait()
-		if len(all.byUser) != 0 {
-			t.Errorf("left behind: %v", all.byUser)
+		for uid, q := range all.byUser {
+			if q.here != 0 {
+				t.Errorf("%d of user %d are left behind", q.here, uid)
+			}
 		}
 	})
 }
