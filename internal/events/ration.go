@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -14,8 +15,10 @@ const (
 	PerMinute = 60
 	// period is how long a ration is for.
 	period = time.Minute
-	// rationed is how many users have a ration of their own. All others share
-	// one, so that somebody with many user ids gains nothing.
+	// rationed is how many users with a login name have a ration of their own,
+	// and how many without. All others share one. A person may have tens of
+	// thousands of user ids for containers, which have no names: they take no
+	// ration from those who have.
 	rationed = 1024
 )
 
@@ -26,6 +29,7 @@ type Ration struct {
 
 	mu     sync.Mutex
 	used   map[string]int // warnings in this period, by user
+	named  int            // of them have a login name
 	timer  *time.Timer    // ends the period; nil: none has begun
 	closed bool
 }
@@ -48,8 +52,14 @@ func (r *Ration) Admit(e *gpu.Event) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, known := r.used[user]; !known && len(r.used) >= rationed {
-		user = ""
+	if _, known := r.used[user]; !known {
+		switch named := !isNumber(user); {
+		case named && r.named < rationed:
+			r.named++
+		case !named && len(r.used)-r.named < rationed:
+		default:
+			user = ""
+		}
 	}
 	r.used[user]++
 	if r.timer == nil && !r.closed {
@@ -66,13 +76,19 @@ func (r *Ration) renew() {
 		return
 	}
 	used := r.used
-	r.used, r.timer = map[string]int{}, nil
+	r.used, r.named, r.timer = map[string]int{}, 0, nil
 	r.mu.Unlock()
 	for user, n := range used {
 		if n > PerMinute {
 			r.tell(summary(user, n-PerMinute))
 		}
 	}
+}
+
+// isNumber reports whether a user is known by number alone.
+func isNumber(user string) bool {
+	_, err := strconv.Atoi(user)
+	return err == nil || user == ""
 }
 
 // Close ends the ration. It tells nothing any more.

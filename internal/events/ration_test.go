@@ -115,6 +115,9 @@ func TestManyUsersShareARation(t *testing.T) {
 		if count > rationed+PerMinute {
 			t.Errorf("%d admitted", count)
 		}
+		if got := admitted(r, 5, gpu.Event{Severity: gpu.Warning, User: "ada"}); got != 5 {
+			t.Errorf("%d of 5 warnings about a user with a name are admitted beside them", got)
+		}
 	})
 }
 
