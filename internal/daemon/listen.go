@@ -28,7 +28,7 @@ type doors struct {
 // guestLimits bounds how many connections there are, so that one user can take
 // neither the file descriptors of the daemon nor anybody else's turn. A program
 // needs one or two.
-var guestLimits = peer.Limits{User: 256, Unknown: 64, All: 1536, Admin: 512}
+var guestLimits = peer.Limits{User: 256, Unknown: 64, All: 1536, Admin: 512, First: 512, Few: 8}
 
 // openDoors listens on the socket and, if configured, on TCP. Requests see a
 // context that ends with ctx, so that streams end when the daemon stops.

@@ -15,6 +15,17 @@ type Limits struct {
 	Unknown int // of all callers together whose user is not known
 	All     int // of all users together, administrators excepted
 	Admin   int // of all administrators together
+
+	// First is how many connections beyond All are kept for users who have
+	// fewer than Few, so that a person with many user ids, such as a range for
+	// containers, does not lock others out.
+	First, Few int
+}
+
+// room reports whether there is room for another connection of a user who has
+// so many.
+func (l Limits) room(has, most, all int) bool {
+	return has < most && (all < l.All || has < l.Few && all < l.All+l.First)
 }
 
 // Guests counts the connections of one daemon, through all its doors.
@@ -42,7 +53,7 @@ func (g *Guests) full(uid int) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.byUser[uid] >= g.limits.User || g.all >= g.limits.All
+	return !g.limits.room(g.byUser[uid], g.limits.User, g.all)
 }
 
 // unknown stands for callers whose user is not known.
@@ -63,7 +74,7 @@ func (g *Guests) enter(uid int, admin bool) bool {
 	if uid == unknown {
 		most = g.limits.Unknown
 	}
-	if g.byUser[uid] >= most || g.all >= g.limits.All {
+	if !g.limits.room(g.byUser[uid], most, g.all) {
 		return false
 	}
 	g.byUser[uid]++
@@ -207,4 +218,4 @@ func (g *Guests) mayTell(now time.Time) bool {
 
 // busy is the whole answer to a caller that is turned away.
 var busy = []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\nConnection: close\r\n\r\n" +
-	`{"type":"about:blank","title":"Service Unavailable","status":503,"code":"too_many_connections","detail":"You have too many connections to the daemon open. Close some, or use one for several requests."}` + "\n")
+	`{"type":"about:blank","title":"Service Unavailable","status":503,"code":"too_many_connections","detail":"You have too many connections to the daemon open, or all users together have. Close some, or use one for several requests."}` + "\n")

@@ -184,6 +184,11 @@ func TestGuests(t *testing.T) {
 	enter(3, false, false) // as many as all may have
 	enter(0, true, true)   // which is no concern of root's
 	enter(0, true, false)
+	g.limits.First, g.limits.Few = 1, 1
+	enter(2, false, false) // has one already
+	enter(3, false, true)  // a newcomer
+	enter(4, false, false)
+	g.leave(3, false)
 	g.leave(1, false)
 	enter(3, false, true)
 	g.leave(0, true)
