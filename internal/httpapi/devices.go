@@ -81,7 +81,7 @@ func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
 	status.Slots = api.Slots{Active: sum.Active, Capacity: sum.MaxSlots, Usable: sum.Usable}
 	status.Trust = trustOf(r.Standing, sum.MaxSlots)
 	if r.Sampled {
-		seen := by.sample(r.Sample, map[int]bool{})
+		seen := by.sample(r.Sample, map[int]time.Time{})
 		status.Sample = &seen
 	}
 	return status
@@ -147,7 +147,7 @@ func (s *server) samples(ctx context.Context, in *whichOrAll) (*answer[api.Sampl
 		readings = []monitor.Reading{r}
 	}
 	found := api.Samples{Samples: []gpu.Sample{}}
-	sight, mine := sightOf(ctx), map[int]bool{}
+	sight, mine := sightOf(ctx), map[int]time.Time{}
 	for _, r := range readings {
 		if r.Sampled {
 			found.Samples = append(found.Samples, sight.sample(r.Sample, mine))
@@ -172,7 +172,7 @@ func (s *server) history(ctx context.Context, in *historyQuery) (*answer[api.Sam
 		return nil, err
 	}
 	samples := s.Monitor.History(r.Device.UUID, since, in.Limit)
-	sight, mine := sightOf(ctx), map[int]bool{}
+	sight, mine := sightOf(ctx), map[int]time.Time{}
 	seen := make([]gpu.Sample, len(samples))
 	for i, sample := range samples {
 		seen[i] = sight.sample(sample, mine)

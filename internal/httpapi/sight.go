@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -75,17 +76,18 @@ func (s sight) waiting(r *lease.Request, position int) api.Waiting {
 
 // sample is a sample without the processes of others, of which only the memory
 // is left.
-func (s sight) sample(sample gpu.Sample, mine map[int]bool) gpu.Sample {
+func (s sight) sample(sample gpu.Sample, mine map[int]time.Time) gpu.Sample {
 	if s.all() || len(sample.Processes) == 0 && len(sample.ProcessUtilization) == 0 {
 		return sample
 	}
 	own := func(pid int) bool {
-		known, looked := mine[pid]
+		begun, looked := mine[pid]
 		if !looked {
-			known = s.runs(pid)
-			mine[pid] = known
+			begun = s.begun(pid)
+			mine[pid] = begun
 		}
-		return known
+		// A pid is used again: it was somebody else's before the process began.
+		return !begun.IsZero() && !begun.After(sample.Time)
 	}
 	sample.Processes = slices.Clone(sample.Processes)
 	for i, p := range sample.Processes {
@@ -96,6 +98,15 @@ func (s sight) sample(sample gpu.Sample, mine map[int]bool) gpu.Sample {
 	sample.ProcessUtilization = maps.Clone(sample.ProcessUtilization)
 	maps.DeleteFunc(sample.ProcessUtilization, func(pid int, _ gpu.Percent) bool { return !own(pid) })
 	return sample
+}
+
+// begun is when a process of the caller began; zero: it is not the caller's.
+func (s sight) begun(pid int) time.Time {
+	id, err := process.Proc().Identify(pid)
+	if err != nil || !s.runs(pid) {
+		return time.Time{}
+	}
+	return time.Now().Add(-process.Age(id))
 }
 
 // runs reports whether a process is the caller's.

@@ -75,19 +75,25 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 
 func TestProcessesOfOthersAreOnlyMemory(t *testing.T) {
 	sample := gpu.Sample{
+		Time:      time.Now(),
 		Processes: []gpu.Process{{PID: os.Getpid(), Name: "mine", Memory: gpu.Some[gpu.MiB](5)}, {PID: 1 << 30, Name: "gone", Memory: gpu.Some[gpu.MiB](7)}},
 		Slow:      gpu.Slow{ProcessUtilization: map[int]gpu.Percent{os.Getpid(): 5, 1 << 30: 7}},
 	}
 	me := sight{identity{Actor: lease.Actor{Holder: lease.Holder{UID: os.Getuid(), User: "me"}}, role: access.User}}
-	seen := me.sample(sample, map[int]bool{})
+	seen := me.sample(sample, map[int]time.Time{})
 	if p := seen.Processes; p[0].Name != "mine" || p[1].PID != 0 || p[1].Name != "" || p[1].Memory != gpu.Some[gpu.MiB](7) || len(seen.ProcessUtilization) != 1 {
 		t.Errorf("seen are %+v", seen)
 	}
 	if sample.Processes[1].Name != "gone" || len(sample.ProcessUtilization) != 2 {
 		t.Error("what is kept was changed")
 	}
+	before := sample
+	before.Time = time.Now().Add(-24 * time.Hour)
+	if p := me.sample(before, map[int]time.Time{}).Processes; p[0].PID != 0 {
+		t.Errorf("what had the pid before this process began is shown: %+v", p)
+	}
 	viewer := sight{identity{Actor: nobody(), role: access.Viewer}}
-	if p := viewer.sample(sample, map[int]bool{}).Processes; p[0].PID != 0 {
+	if p := viewer.sample(sample, map[int]time.Time{}).Processes; p[0].PID != 0 {
 		t.Errorf("somebody unknown sees %+v", p)
 	}
 }

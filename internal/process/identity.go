@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,6 +38,11 @@ func Now() uint64 {
 		return 0
 	}
 	return uint64(t.Nano()) / (1e9 / userHz)
+}
+
+// Age is for how long a process has run, as far as its start time tells.
+func Age(id ID) time.Duration {
+	return time.Duration(Now()-min(id.Start, Now())) * (time.Second / userHz)
 }
 
 // Table reads processes from a proc file system.
