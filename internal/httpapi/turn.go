@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"maps"
 	"net/http"
 	"runtime"
@@ -189,6 +191,9 @@ const (
 	burst = 2 * time.Millisecond
 	drain = 5
 	rest  = 9
+	// mostDebt is how much work is remembered: a user who was alone for long
+	// does not pay for that when somebody else comes.
+	mostDebt = 100 * time.Millisecond
 	// longest is for how long a place stays empty at most. Who used it for long
 	// has mostly waited for a caller that is slow to send or to read, and the
 	// user's other programs are not to wait many times as long for that.
@@ -200,7 +205,7 @@ const (
 func (q *queue) spent(worked time.Duration, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.debt = max(q.debt-now.Sub(q.paid)/drain, 0) + worked
+	q.debt = min(max(q.debt-now.Sub(q.paid)/drain, 0)+worked, mostDebt)
 	q.paid = now
 	return q.debt > burst
 }
@@ -254,12 +259,30 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 	}
 	q, leave := s.turns.join(who.uid)
 	defer leave()
+	if weight == light && !arrived(r) {
+		writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", "The body did not arrive whole within 10 s. Send the request again."))
+		return
+	}
 	t := q.enter(r.Context(), weight)
 	if t == nil {
 		return // nobody is left to be answered
 	}
 	defer t.leave()
 	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), turnKey{}, t)))
+}
+
+// arrived reads a small body before the request takes a turn, so that a caller
+// that is slow to send it keeps nobody waiting; false: it does not come whole.
+func arrived(r *http.Request) bool {
+	if r.ContentLength <= 0 {
+		return true
+	}
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return true
 }
 
 func tooManyStreams() *api.Problem {

@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,4 +182,40 @@ func TestWaitingTakesNoTurn(t *testing.T) {
 	for range many {
 		<-done
 	}
+}
+
+// A caller that sends its body slowly keeps the other programs of its user
+// waiting for nothing.
+func TestSlowBodyTakesNoTurn(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	who := identity{Actor: user(7), role: access.User}
+	var sending sync.WaitGroup
+	var ends []*io.PipeWriter
+	for range 8 {
+		body, end := io.Pipe()
+		ends = append(ends, end)
+		r := httptest.NewRequest("POST", "/api/leases", body)
+		r.ContentLength = 1000
+		r.Header.Set("Content-Type", "application/json")
+		sending.Go(func() {
+			w := httptest.NewRecorder()
+			d.server.ServeHTTP(w, r.WithContext(withIdentity(t.Context(), who)))
+			if w.Code != http.StatusRequestTimeout {
+				t.Errorf("half a body was answered with %d: %s", w.Code, w.Body)
+			}
+		})
+		if _, err := end.Write([]byte("{")); err != nil { // it is being read
+			t.Fatal(err)
+		}
+	}
+	r := httptest.NewRequest("GET", "/api/gpu/status", nil)
+	w := httptest.NewRecorder()
+	d.server.ServeHTTP(w, r.WithContext(withIdentity(t.Context(), who)))
+	if w.Code != http.StatusOK {
+		t.Errorf("another program was answered with %d", w.Code)
+	}
+	for _, end := range ends {
+		_ = end.CloseWithError(io.ErrUnexpectedEOF)
+	}
+	sending.Wait()
 }
