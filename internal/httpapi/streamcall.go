@@ -117,7 +117,7 @@ func (st *leaseStream) finish(j job) {
 	err := error(nil)
 	t := st.queue.enter(j.ctx, light)
 	if t == nil {
-		t, err = &turn{}, refused(context.Cause(j.ctx)) // to tell it takes no turn
+		t, err = free, refused(context.Cause(j.ctx)) // to tell it takes no turn
 	} else {
 		result, err = st.guarded(j, t)
 	}

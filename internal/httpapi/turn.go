@@ -149,7 +149,7 @@ func (t *turns) follow(uid int) (q *queue, leave func()) {
 // and need not wait.
 func (q *queue) enter(ctx context.Context, w weight) *turn {
 	if q == nil {
-		return &turn{}
+		return free
 	}
 	t := &turn{queue: q, line: q.light}
 	if w == heavy {
@@ -168,6 +168,9 @@ type turn struct {
 	line  chan struct{}
 	begun time.Time // zero: it is not held
 }
+
+// free is the turn of administrators. Nothing about it ever changes.
+var free = &turn{}
 
 // resume waits for the place; false: ctx ended first.
 func (t *turn) resume(ctx context.Context) bool {

@@ -102,8 +102,9 @@ type Conn struct {
 	leave func()
 	once  sync.Once
 
-	mu    sync.Mutex // guards limit
+	mu    sync.Mutex // guards what follows
 	limit time.Time  // that somebody set for writing; zero: none
+	until time.Time  // the deadline that is set now
 }
 
 // Close closes the connection and makes room for another one.
@@ -115,8 +116,8 @@ func (c *Conn) Close() error {
 // SetDeadline sets both deadlines.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.mu.Lock()
-	c.limit = t
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.limit, c.until = t, t
 	return c.Conn.SetDeadline(t)
 }
 
@@ -124,27 +125,32 @@ func (c *Conn) SetDeadline(t time.Time) error {
 // than patience in any case.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
-	c.limit = t
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.limit, c.until = t, t
 	return c.Conn.SetWriteDeadline(t)
 }
 
 // patience is how long a reader may leave an answer in its socket before it is
-// let go. What it does not read would be kept for it.
+// let go, and at least half of it. What it does not read would be kept for it.
 const patience = 10 * time.Second
 
 func (c *Conn) Write(b []byte) (int, error) {
-	until := time.Now().Add(patience)
-	c.mu.Lock()
-	if !c.limit.IsZero() && c.limit.Before(until) {
-		until = c.limit
-	}
-	err := c.Conn.SetWriteDeadline(until)
-	c.mu.Unlock()
-	if err != nil {
+	if err := c.extend(time.Now()); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(b)
+}
+
+// extend puts the deadline off, if it is near: most writes find one that will
+// do.
+func (c *Conn) extend(now time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.limit.IsZero() && c.limit.Before(now.Add(patience)) || c.until.Sub(now) > patience/2 {
+		return nil // somebody has set a nearer one, or it is far enough
+	}
+	c.until = now.Add(patience)
+	return c.Conn.SetWriteDeadline(c.until)
 }
 
 // Listener identifies callers as they come in, and turns them away where there

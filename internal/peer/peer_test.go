@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
@@ -243,4 +246,36 @@ func TestListener(t *testing.T) {
 	if l.Guests.all+l.Guests.admins != 0 || len(l.Guests.byUser) != 0 {
 		t.Errorf("left behind: %+v", l.Guests)
 	}
+}
+
+// A reader that leaves its answers alone is let go; deadlines that somebody set
+// hold.
+func TestConnHasPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		c := &Conn{Conn: near, leave: func() {}}
+		defer c.Close()
+		wrote := func() time.Duration {
+			begun := time.Now()
+			if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("nobody reads, and the error is %v", err)
+			}
+			return time.Since(begun)
+		}
+		if took := wrote(); took < patience/2 || took > patience {
+			t.Errorf("it was waited %v for", took)
+		}
+		if took := wrote(); took < patience/2 || took > patience {
+			t.Errorf("then it was waited %v for", took)
+		}
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		if took := wrote(); took != time.Second {
+			t.Errorf("with a deadline of a second it was waited %v for", took)
+		}
+		_ = c.SetWriteDeadline(time.Time{})
+		if took := wrote(); took < patience/2 || took > patience {
+			t.Errorf("without one it was waited %v for", took)
+		}
+	})
 }
