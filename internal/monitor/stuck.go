@@ -70,17 +70,25 @@ func (u *unit) stuck(now time.Time, p pace) (since time.Time, stuck bool) {
 	return p.overdue(now, u.judged)
 }
 
-// oversee watches over the samplers until the run ends.
+// oversee watches over the samplers until the run ends. It looks when the first
+// of them is overdue, so that it hardly ever wakes up for nothing, and not again
+// before a third of that time has passed.
 func (m *Monitor) oversee(r *run) {
-	var last time.Time
+	var last time.Time // when it looked
 	period := func(s Settings) time.Duration { return s.staleAfter() / 3 }
-	due := func(s Settings) time.Time { return last.Add(period(s)) }
+	due := func(s Settings) time.Time {
+		first, again := m.firstOverdue(), last.Add(period(s))
+		if first.After(again) {
+			return first
+		}
+		return again
+	}
 	m.repeat(r.ctx, due, func() {
 		settings, _, _ := m.control()
 		now := time.Now()
 		// A machine that gave this goroutine no time gave the samplers none
 		// either; they get a period to catch up.
-		starved := now.Sub(last) > 2*period(settings)
+		starved := !last.IsZero() && now.Sub(due(settings)) > period(settings)
 		if last = now; starved {
 			return
 		}
@@ -94,6 +102,22 @@ func (m *Monitor) oversee(r *run) {
 			}
 		}
 	})
+}
+
+// firstOverdue is when the first sampler will be overdue, if none takes anything
+// in until then.
+func (m *Monitor) firstOverdue() time.Time {
+	p := m.pace()
+	first := time.Now().Add(p.limit)
+	for _, u := range m.list() {
+		u.mu.RLock()
+		since, _ := p.overdue(time.Time{}, u.judged)
+		u.mu.RUnlock()
+		if since.Before(first) {
+			first = since
+		}
+	}
+	return first.Add(time.Millisecond) // it is overdue after that time, and not at it
 }
 
 // tellStuck tells that a device is UNAVAILABLE because its sampler hangs: the

@@ -85,7 +85,7 @@ func TestSamplerThatHangs(t *testing.T) {
 		mu.Unlock()
 		stop()
 		wantTold(t, &n, "GPU-0", "0 device_found", "0 state_change UNAVAILABLE→OPTIMAL",
-			"9 state_change OPTIMAL→UNAVAILABLE", "9 throttle",
+			"8.001 state_change OPTIMAL→UNAVAILABLE", "8.001 throttle",
 			"38.1 state_change UNAVAILABLE→OPTIMAL", "38.1 resume")
 		wantTold(t, &n, "GPU-1", "0 device_found", "0 state_change UNAVAILABLE→OPTIMAL")
 		for _, e := range n.events {
