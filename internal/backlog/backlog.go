@@ -194,8 +194,9 @@ func (b *Backlog[T]) count(l *lane[T], events, bytes int) {
 	heap.Fix(&b.users.heap, l.place)
 }
 
-// After returns what is kept of the events after an id, the oldest first.
-func (b *Backlog[T]) After(id uint64) []T {
+// After returns what is kept of the events after an id, the oldest first and at
+// most so many, and how many there are in all.
+func (b *Backlog[T]) After(id uint64, most int) (found []T, all int) {
 	from := len(b.slots)
 	if b.kept > 0 {
 		from, _ = slices.BinarySearchFunc(b.slots, id, func(s slot[T], id uint64) int {
@@ -206,16 +207,19 @@ func (b *Backlog[T]) After(id uint64) []T {
 		})
 	}
 	from = max(from, b.first)
-	var found []T
 	for i := range b.slots[from:] {
-		if it := b.slots[from+i].item; it != nil {
-			if found == nil {
-				found = make([]T, 0, min(b.kept, len(b.slots)-from-i))
-			}
+		it := b.slots[from+i].item
+		if it == nil {
+			continue
+		}
+		if found == nil {
+			found = make([]T, 0, min(b.kept, len(b.slots)-from-i, most))
+		}
+		if all++; all <= most {
 			found = append(found, it.value)
 		}
 	}
-	return found
+	return found, all
 }
 
 // Take removes and returns the oldest; false: there is none.

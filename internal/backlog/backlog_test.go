@@ -3,6 +3,7 @@ package backlog
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -135,7 +136,7 @@ func TestKeepsWhatTheToyKeeps(t *testing.T) {
 			model.add(e)
 			after := uint64(rapid.IntRange(0, int(id)+2).Draw(t, "after"))
 			want := slices.DeleteFunc(ids(model.events), func(id uint64) bool { return id <= after })
-			if diff := gocmp.Diff(want, ids(b.After(after))); diff != "" {
+			if diff := gocmp.Diff(want, ids(all(b, after))); diff != "" {
 				t.Fatalf("after %d (-toy +backlog):\n%s", after, diff)
 			}
 			if diff := gocmp.Diff(model.gone, gone); diff != "" {
@@ -164,7 +165,7 @@ func TestNobodyDisplacesWhatIsNotTheirs(t *testing.T) {
 		add(gpu.Event{Code: gpu.EventForeignUse, Severity: gpu.Warning, User: fmt.Sprintf("eve%d", i%3)})
 	}
 	var kept []string
-	for _, e := range b.After(0) {
+	for _, e := range all(b, 0) {
 		if strings.HasPrefix(e.Text, "of ") || e.Text == "device" {
 			kept = append(kept, e.Text)
 		}
@@ -172,7 +173,7 @@ func TestNobodyDisplacesWhatIsNotTheirs(t *testing.T) {
 	if diff := gocmp.Diff([]string{"device", "of ada", "of nobody known"}, kept); diff != "" {
 		t.Errorf("still kept (-want +got):\n%s", diff)
 	}
-	if n := len(b.After(0)); n > 64+64+64 {
+	if n := len(all(b, 0)); n > 64+64+64 {
 		t.Errorf("%d events are kept", n)
 	}
 	if len(b.slots) > 4*limits.Notes+128+64 {
@@ -200,5 +201,30 @@ func BenchmarkAdd(b *testing.B) {
 	for b.Loop() {
 		e.ID++
 		log.Add(&e, e)
+	}
+}
+
+// all is everything that is kept after an id.
+func all[T any](b *Backlog[T], after uint64) []T {
+	found, _ := b.After(after, math.MaxInt)
+	return found
+}
+
+func TestAfterIsLimited(t *testing.T) {
+	b := New[uint64](Limits{Notes: 8, Warnings: 8, Share: 8, Bytes: 1 << 20}, func(uint64) {})
+	for id := range uint64(20) {
+		b.Add(&gpu.Event{ID: id + 1}, id+1)
+	}
+	for _, c := range []struct {
+		after uint64
+		most  int
+		first uint64
+		found int
+		all   int
+	}{{0, 3, 13, 3, 8}, {15, 3, 16, 3, 5}, {18, 3, 19, 2, 2}, {20, 3, 0, 0, 0}} {
+		found, all := b.After(c.after, c.most)
+		if len(found) != c.found || all != c.all || len(found) > 0 && found[0] != c.first {
+			t.Errorf("after %d: %v of %d", c.after, found, all)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -101,7 +102,7 @@ func TestOnlyEarlyLossesCount(t *testing.T) {
 func TestOneEncodingForAllReaders(t *testing.T) {
 	l := New(4*recent, start)
 	l.Publish(gpu.Event{Severity: gpu.Note, Text: "secret", Public: "public"})
-	entries, _ := l.Entries(0)
+	entries, _ := l.Entries(0, math.MaxInt)
 	first := entries[0]
 	var shown atomic.Int32
 	hide := func(e gpu.Event) gpu.Event {

@@ -7,6 +7,7 @@ package events
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -99,11 +100,11 @@ func (l *Log) displaced(entry *Entry) {
 	}
 }
 
-// Entries returns the events after the given id, oldest first, and a channel
-// that is closed when there are more. When an event after that id existed and
+// Entries returns the events after the given id, oldest first and at most so
+// many, and a channel that is closed when there are more. When an event after that id existed and
 // is no longer kept, the first entry is a gap that says so. An id of 0 asks for
 // all that is kept and is never answered with a gap.
-func (l *Log) Entries(after uint64) ([]*Entry, <-chan struct{}) {
+func (l *Log) Entries(after uint64, most int) ([]*Entry, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waiting == nil {
@@ -116,8 +117,8 @@ func (l *Log) Entries(after uint64) ([]*Entry, <-chan struct{}) {
 	if future {
 		from = 0
 	}
-	found := l.kept.After(from)
-	missed := future || uint64(len(found)) < l.next-1-after
+	found, all := l.kept.After(from, most)
+	missed := future || uint64(all) < l.next-1-after
 	if missed && after != 0 {
 		found = append([]*Entry{{Event: l.gap(found)}}, found...)
 	}
@@ -140,7 +141,7 @@ func (l *Log) gap(found []*Entry) gpu.Event {
 
 // Kept does what Entries does, for readers that need no encoding.
 func (l *Log) Kept(after uint64) ([]gpu.Event, <-chan struct{}) {
-	entries, more := l.Entries(after)
+	entries, more := l.Entries(after, math.MaxInt)
 	if len(entries) == 0 {
 		return nil, more
 	}
@@ -155,7 +156,7 @@ func (l *Log) Kept(after uint64) ([]gpu.Event, <-chan struct{}) {
 // f returns an error, which it returns.
 func (l *Log) Each(ctx context.Context, after uint64, f func(gpu.Event) error) error {
 	for {
-		found, more := l.Entries(after)
+		found, more := l.Entries(after, math.MaxInt)
 		for _, entry := range found {
 			if err := f(entry.Event); err != nil {
 				return err

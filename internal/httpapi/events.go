@@ -25,7 +25,10 @@ const (
 	patience = 10 * time.Second
 	// mostAtOnce is how many events are encoded and sent at a time. What a
 	// reader leaves in its socket is kept for it.
-	mostAtOnce = 64
+	mostAtOnce = 256
+	// mostKept is more than is ever kept: a reader who does not follow has seen
+	// everything by then, however fast new events come.
+	mostKept = 16 << 10
 )
 
 func (s *server) registerEvents() {
@@ -64,21 +67,18 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	out.flush()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	var last uint64 // that there is, for a reader who does not follow; 0: not looked at yet
-	for out.err == nil {
-		found, more := s.Events.Entries(after)
+	for sent := 0; out.err == nil; {
+		found, more := s.Events.Entries(after, mostAtOnce)
 		if len(found) > 0 {
-			last = cmp.Or(last, found[len(found)-1].Event.ID)
 			t := mine.enter(r.Context(), heavy)
 			if t == nil {
 				return
 			}
-			some := found[:min(len(found), mostAtOnce)]
-			text := out.encode(some)
+			text := out.encode(found)
 			t.leave()
 			out.write(text)
-			after = some[len(some)-1].Event.ID
-			if len(some) < len(found) && (follow || after < last) {
+			after, sent = found[len(found)-1].Event.ID, sent+len(found)
+			if len(found) >= mostAtOnce && (follow || sent < mostKept) {
 				continue // with what is kept by then: a slow reader holds nothing back
 			}
 		}

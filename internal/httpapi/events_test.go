@@ -5,9 +5,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/events"
 )
 
 // widest notes how much was written at once.
@@ -25,7 +27,8 @@ func (w *widest) Write(b []byte) (int, error) {
 // time; each of them once, and in order.
 func TestEventsAreSentAFewAtATime(t *testing.T) {
 	d := open(t, "1xrtx-4060")
-	const many = 90 // the log of the test keeps 100
+	const many = 900
+	d.Events = events.New(many, time.UnixMicro(1000))
 	for i := range many {
 		d.Events.Publish(gpu.Event{Code: gpu.EventGranted, Severity: gpu.Note, User: "7", Text: fmt.Sprintf("number %d.%s", i, strings.Repeat("x", 2000))})
 	}
