@@ -78,8 +78,8 @@ func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
 		Multiplier: r.State.Multiplier(), Health: r.Health, Stale: r.Stale,
 	}
 	sum := s.Ledger.Sum(r.Device.UUID)
-	status.Slots = api.Slots{Active: sum.Active, Capacity: sum.MaxSlots, Usable: sum.Usable}
-	status.Trust = trustOf(r.Standing, sum.MaxSlots)
+	status.Slots = api.Slots{Active: sum.Active, Capacity: sum.MaxPipelines, Usable: sum.Usable}
+	status.Trust = trustOf(r.Standing, sum.MaxPipelines)
 	if r.Sampled {
 		seen := by.sample(r.Sample, map[int]time.Time{})
 		status.Sample = &seen

@@ -40,9 +40,9 @@ func (s *server) mostEver() gpu.MiB {
 }
 
 // took tells the history that a request was granted that learn gave something.
-func (s *server) took(b api.LeaseRequest, granted ledger.Request) {
-	if learns(b) && granted.Place.Memory > 0 {
-		s.History.Took(history.Key{User: granted.Holder.User, Name: granted.Holder.Name}, granted.Place.Memory)
+func (s *server) took(b api.LeaseRequest, granted lease.Request) {
+	if learns(b) && granted.Memory > 0 {
+		s.History.Took(history.Key{User: granted.Holder.User, Name: granted.Holder.Name}, granted.Memory)
 	}
 }
 

@@ -106,9 +106,9 @@ func withID(b api.LeaseRequest) api.LeaseRequest {
 }
 
 // request translates what was asked for; who asks comes from the connection.
-func (s *server) request(ctx context.Context, b api.LeaseRequest) (ledger.Request, error) {
+func (s *server) request(ctx context.Context, b api.LeaseRequest) (lease.Request, error) {
 	caller := callerOf(ctx)
-	r := ledger.Request{ID: b.ID, Holder: caller.Holder, Priority: b.Priority, Administrator: caller.Any}
+	r := lease.Request{ID: b.ID, Holder: caller.Holder, AskedPriority: b.Priority, Administrator: caller.Any}
 	r.Holder.Service = b.Service
 	if b.Name != "" {
 		r.Holder.Name = b.Name
@@ -123,12 +123,11 @@ func (s *server) request(ctx context.Context, b api.LeaseRequest) (ledger.Reques
 		r.Wait = gpu.Some(lease.Seconds(wait))
 	}
 	r.Binding = binding(b)
-	where, err := placement.ParseWhere(b.Where)
+	where, err := gpu.ParseWhere(b.Where)
 	if err != nil {
 		wrong("where", err.Error())
 	}
-	policy, err := placement.ParsePolicy(b.Policy)
-	if b.Policy != "" && err != nil {
+	if err := placement.CheckPolicy(b.Policy); err != nil {
 		wrong("policy", err.Error())
 	}
 	if b.GPU != "" {
@@ -136,7 +135,7 @@ func (s *server) request(ctx context.Context, b api.LeaseRequest) (ledger.Reques
 		if err != nil {
 			return r, err
 		}
-		if where.GPU != "" && where.GPU != found.Device.UUID {
+		if !where.Allows(found.Device.UUID, found.Device.Index) {
 			wrong("where", fmt.Sprintf("asks for %s, and gpu for %s: no device is both", where.GPU, found.Device.UUID))
 		}
 		where.GPU = found.Device.UUID
@@ -145,7 +144,7 @@ func (s *server) request(ctx context.Context, b api.LeaseRequest) (ledger.Reques
 		return r, wrongFields(errs)
 	}
 	r.Note = s.learn(&b, r.Holder)
-	r.Place = placement.Request{GPUs: b.GPUs, Memory: b.Memory, Slots: b.Slots.Or(1), Where: where, Policy: policy}
+	r.GPUs, r.Memory, r.Slots, r.Where, r.Policy = b.GPUs, b.Memory, b.Slots.Or(1), where, b.Policy
 	if b.PID != 0 {
 		pid, err := pidOf(ctx, b.PID)
 		if err != nil {

@@ -205,7 +205,7 @@ func (s *server) placeRun(ctx context.Context, asked *runAsked, p *api.PlannedPi
 }
 
 // runRequest is the request for the lease of a run.
-func (s *server) runRequest(ctx context.Context, asked *runAsked, p *api.PlannedPipeline, run *api.RunningRun) (ledger.Request, error) {
+func (s *server) runRequest(ctx context.Context, asked *runAsked, p *api.PlannedPipeline, run *api.RunningRun) (lease.Request, error) {
 	id := asked.ID
 	if id == "" {
 		id = strings.TrimSpace(run.Name) + "-" + strings.ToLower(rand.Text()[:8])
@@ -215,7 +215,7 @@ func (s *server) runRequest(ctx context.Context, asked *runAsked, p *api.Planned
 		GPUs: 1, Memory: p.Memory, Slots: gpu.Some(p.Slots), Policy: p.Policy, Priority: p.Priority,
 		Binding: "process", PID: asked.PID, Enforce: asked.Enforce, Timeout: gpu.Some(max(time.Until(asked.until).Seconds(), 0)),
 	}
-	if strings.ContainsAny(p.GPU, "=~<>,") {
+	if strings.ContainsAny(p.GPU, "=~<>!,") {
 		b.Where = p.GPU
 	} else {
 		b.GPU = p.GPU
@@ -225,21 +225,16 @@ func (s *server) runRequest(ctx context.Context, asked *runAsked, p *api.Planned
 		return request, err
 	}
 	request.Holder.Name = p.Name // and not what its process is called: the next run is like this one
-	request.Place.Preferred = run.Planned
+	request.Preferred = run.Planned
 	if len(p.Candidates) > 0 && len(p.Candidates) < len(s.Monitor.Readings()) {
-		request.Place.Refuse = func(uuid string, _ gpu.MiB) string {
-			if slices.Contains(p.Candidates, uuid) {
-				return ""
-			}
-			return "the pipeline cannot run there: the plan names the devices that it can use"
-		}
+		request.Only = p.Candidates
 	}
 	return request, nil
 }
 
 // whyElsewhere says why the device of the plan was not taken. It is found out
 // after the grant, so it may be over by now.
-func (s *server) whyElsewhere(request ledger.Request, planned string) string {
+func (s *server) whyElsewhere(request lease.Request, planned string) string {
 	switch {
 	case planned == "":
 		return "the plan names no device"
@@ -247,7 +242,7 @@ func (s *server) whyElsewhere(request ledger.Request, planned string) string {
 		return fmt.Sprintf("device %s is not there any more", planned)
 	}
 	request.ID += "-there"
-	request.Place.Where.GPU, request.Place.Refuse = planned, nil
+	request.Where.GPU, request.Only = planned, nil
 	if e, err := s.Ledger.Explain(request); err == nil && e.Refusal != nil {
 		for _, reason := range e.Refusal.Reasons {
 			if reason.GPU == planned {

@@ -165,7 +165,7 @@ func (s *server) world(file *pipeline.File, asked api.PlanRequest, user string) 
 		w.Devices = append(w.Devices, pipeline.Device{
 			UUID: d.UUID, Index: d.Index, Name: d.Name, Vendor: d.Vendor, PCI: d.PCI, ComputeCapability: d.ComputeCapability,
 			MemoryTotal: d.MemoryTotal, Ceiling: max(sum.Most, 1), Available: sum.Available(),
-			Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxSlots, State: sum.State, Closed: sum.Closed,
+			Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines, State: sum.State, Closed: sum.Closed,
 		})
 	}
 	return w

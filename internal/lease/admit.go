@@ -48,8 +48,8 @@ func (e *AdmitError) Unwrap() error { return e.Err }
 // Admit applies the settings of a service to a request that Validate accepts. It
 // returns the request as it is to be placed: raised to the minimum, with the
 // priority of the service, and with a note of both. Used is what the service has
-// in use, and asked is the priority that was asked for; absent: none.
-func Admit(s Service, r Request, asked gpu.Opt[int], used Usage) (Request, error) {
+// in use.
+func Admit(s Service, r Request, used Usage) (Request, error) {
 	if len(s.Users) > 0 && !slices.Contains(s.Users, r.Holder.User) {
 		return r, &AdmitError{
 			Service: s.Name, Err: ErrUser,
@@ -66,7 +66,7 @@ func Admit(s Service, r Request, asked gpu.Opt[int], used Usage) (Request, error
 		r.note("raised from %s to the service's minimum of %s", r.Memory.Exact(), s.MinMemory.Exact())
 		r.Memory, r.Raised = s.MinMemory, true
 	}
-	if r.Priority = asked.Or(s.Priority); r.Priority > s.Priority {
+	if r.Priority = r.AskedPriority.Or(s.Priority); r.Priority > s.Priority {
 		r.note("priority lowered from %d to the service's %d", r.Priority, s.Priority)
 		r.Priority = s.Priority
 	}

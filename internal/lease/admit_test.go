@@ -2,6 +2,7 @@ package lease
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -39,11 +40,10 @@ func TestAdmit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := base
 			c.edit(&r)
-			asked := gpu.Opt[int]{}
 			if r.Priority != 0 {
-				asked = gpu.Some(r.Priority)
+				r.AskedPriority = gpu.Some(r.Priority)
 			}
-			got, err := Admit(render, r, asked, c.used)
+			got, err := Admit(render, r, c.used)
 			if !errors.Is(err, c.err) {
 				t.Fatalf("%v, want %v", err, c.err)
 			}
@@ -59,10 +59,10 @@ func TestAdmit(t *testing.T) {
 			}
 		})
 	}
-	if got, _ := Admit(render, base, gpu.Opt[int]{}, Usage{}); got.Priority != 3 || got.Raised {
+	if got, _ := Admit(render, base, Usage{}); got.Priority != 3 || got.Raised {
 		t.Errorf("priority %d, raised %v", got.Priority, got.Raised)
 	}
-	if got, err := Admit(Service{}, base, gpu.Opt[int]{}, Usage{1 << 40, 99}); err != nil || got != base {
+	if got, err := Admit(Service{}, base, Usage{1 << 40, 99}); err != nil || !reflect.DeepEqual(got, base) {
 		t.Errorf("without settings: %+v, %v", got, err)
 	}
 }
@@ -79,7 +79,7 @@ func TestPriority(t *testing.T) {
 		{-5, gpu.Opt[int]{}, -5, ""},
 		{-5, gpu.Some(0), -5, "priority lowered from 0 to the service's -5"},
 	} {
-		got, err := Admit(Service{Priority: test.service}, Request{}, test.asked, Usage{})
+		got, err := Admit(Service{Priority: test.service}, Request{AskedPriority: test.asked}, Usage{})
 		if err != nil || got.Priority != test.want || got.Note != test.note {
 			t.Errorf("asked for %v of %d: got %d, %q, %v", test.asked, test.service, got.Priority, got.Note, err)
 		}
@@ -99,7 +99,7 @@ func TestAdmittedIsWithinSettings(t *testing.T) {
 		low, high, quota := drawLoad(t, "min", 4, 4), drawLoad(t, "max", 9, 4), drawLoad(t, "quota", 30, 9)
 		s := Service{MinMemory: low.Memory, MaxMemory: high.Memory + low.Memory, Priority: low.Slots, Quota: Usage(quota)}
 		asked, used := drawLoad(t, "asked", 12, 3), Usage(drawLoad(t, "used", 20, 6))
-		r, err := Admit(s, Request{GPUs: rapid.IntRange(1, 3).Draw(t, "gpus"), Memory: asked.Memory, Slots: asked.Slots}, gpu.Opt[int]{}, used)
+		r, err := Admit(s, Request{GPUs: rapid.IntRange(1, 3).Draw(t, "gpus"), Memory: asked.Memory, Slots: asked.Slots}, used)
 		if err != nil {
 			return
 		}
@@ -111,7 +111,8 @@ func TestAdmittedIsWithinSettings(t *testing.T) {
 		if r.Raised != (r.Memory != asked.Memory) {
 			t.Fatalf("raised is %v", r.Raised)
 		}
-		if again, err := Admit(s, r, gpu.Some(r.Priority), used); err != nil || again != r {
+		r.AskedPriority = gpu.Some(r.Priority)
+		if again, err := Admit(s, r, used); err != nil || !reflect.DeepEqual(again, r) {
 			t.Fatalf("admitted %+v and then %+v, %v", r, again, err)
 		}
 	})

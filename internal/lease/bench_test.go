@@ -11,7 +11,7 @@ import (
 func full(leases int) *Book {
 	b := New()
 	for i := range 8 {
-		b.SetCapacity(dev(i), Capacity{Total: 80 << 10, MaxSlots: 1 << 15, Usable: 1 << 15})
+		b.SetCapacity(dev(i), Capacity{Total: 80 << 10, MaxPipelines: 1 << 15, Usable: 1 << 15})
 	}
 	for i := range leases {
 		r := ask("old-" + strconv.Itoa(i))
@@ -125,10 +125,9 @@ func BenchmarkDelayed(b *testing.B) {
 		r.Memory += 1 << (i % 12)
 		ahead = append(ahead, r)
 	}
-	all := func(*Request) bool { return true }
 	b.ReportAllocs()
 	for b.Loop() {
-		book.Delayed(dev(0), ahead[0].Load(), ahead[1:], all)
+		book.Delayed(dev(0), ahead[0].Load(), ahead[1:], everyDevice)
 	}
 }
 

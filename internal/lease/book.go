@@ -19,8 +19,8 @@ type Book struct {
 	alarms   alarms // when leases expire and requests time out
 
 	// The machine as a whole, for shares.
-	ceiling  gpu.MiB
-	maxSlots int
+	ceiling      gpu.MiB
+	maxPipelines int
 
 	queue   queue
 	passing passing
@@ -41,7 +41,7 @@ func New() *Book {
 func (b *Book) SetCapacity(uuid string, c Capacity) {
 	d := b.device(uuid)
 	b.ceiling += max(c.Ceiling(), 0) - max(d.Ceiling(), 0)
-	b.maxSlots += c.MaxSlots - d.MaxSlots
+	b.maxPipelines += c.MaxPipelines - d.MaxPipelines
 	d.Capacity, d.known = c, true
 	b.queue.stale = true
 }

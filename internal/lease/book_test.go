@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-var roomy = Capacity{Total: 100, MaxSlots: 8, Usable: 8}
+var roomy = Capacity{Total: 100, MaxPipelines: 8, Usable: 8}
 
 // grant grants a request on devices at noon.
 func grant(t testing.TB, b *Book, r *Request, devices ...string) *Lease {
@@ -181,7 +181,7 @@ func TestGrantsThatAreNone(t *testing.T) {
 }
 
 func TestTheSum(t *testing.T) {
-	b := newBook(t, Capacity{Total: 100, Limit: 90, Reserve: 5, MaxSlots: 4, Usable: 2})
+	b := newBook(t, Capacity{Total: 100, Limit: 90, Reserve: 5, MaxPipelines: 4, Usable: 2})
 	grant(t, b, &Request{ID: "a", Memory: 20, Slots: 1, Binding: ByName}, dev(0))
 	grant(t, b, &Request{ID: "b", Memory: 10, Binding: ByName}, dev(0))
 	b.Observe("a", dev(0), 25) // five too many
@@ -232,7 +232,7 @@ func TestUsableSlots(t *testing.T) {
 // Adopted memory moves from foreign to the lease; the device has no less left
 // than before, even where it has too little.
 func TestAdoption(t *testing.T) {
-	b := newBook(t, Capacity{Total: 100, MaxSlots: 1, Usable: 1})
+	b := newBook(t, Capacity{Total: 100, MaxPipelines: 1, Usable: 1})
 	b.ObserveForeign(dev(0), 110)
 	r := &Request{ID: "found", Holder: alice(), Memory: 60, Slots: 1, Binding: ByProcess}
 	if err := refused(t, b, Grant{Lease: r.Lease(dev(0))}, noon); !errors.Is(err, ErrOverSold) {

@@ -9,11 +9,11 @@ import (
 // Capacity is what a device has to give. It may change at any time; leases that
 // no longer fit stand, and nothing new is granted until there is room.
 type Capacity struct {
-	Total    gpu.MiB
-	Limit    gpu.MiB // memory_limit_mb; zero: all of it
-	Reserve  gpu.MiB // memory_reserve_mb
-	MaxSlots int     // max_pipelines
-	Usable   int     // slots in the present state: UsableSlots, or 0 while nothing is to be granted
+	Total        gpu.MiB
+	Limit        gpu.MiB // memory_limit_mb; zero: all of it
+	Reserve      gpu.MiB // memory_reserve_mb
+	MaxPipelines int     // slots in the best state
+	Usable       int     // slots in the present state: UsableSlots, or 0 while nothing is to be granted
 }
 
 // Ceiling is what can be leased when nobody holds anything.

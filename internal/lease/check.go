@@ -46,7 +46,7 @@ func (b *Book) checkDevices() error {
 	slots := 0
 	for uuid, d := range b.devices {
 		ceiling += max(d.Ceiling(), 0)
-		slots += d.MaxSlots
+		slots += d.MaxPipelines
 		want := Sum{Capacity: d.Capacity, Foreign: d.Foreign}
 		for _, s := range d.spots {
 			l := s.entry.lease
@@ -63,8 +63,8 @@ func (b *Book) checkDevices() error {
 			errs = append(errs, fmt.Errorf("device %s: the sum is %+v and should be %+v", uuid, d.Sum, want))
 		}
 	}
-	if ceiling != b.ceiling || slots != b.maxSlots {
-		errs = append(errs, fmt.Errorf("the machine has %s and %d slots, and should have %s and %d", b.ceiling, b.maxSlots, ceiling, slots))
+	if ceiling != b.ceiling || slots != b.maxPipelines {
+		errs = append(errs, fmt.Errorf("the machine has %s and %d slots, and should have %s and %d", b.ceiling, b.maxPipelines, ceiling, slots))
 	}
 	return errors.Join(errs...)
 }

@@ -8,7 +8,7 @@ import (
 
 func TestCrowded(t *testing.T) {
 	b := New()
-	b.SetCapacity("GPU-a", Capacity{Total: 1 << 20, MaxSlots: 4, Usable: 4})
+	b.SetCapacity("GPU-a", Capacity{Total: 1 << 20, MaxPipelines: 4, Usable: 4})
 	grant := func(id, user string) {
 		t.Helper()
 		l := &Lease{ID: id, Holder: Holder{User: user, UID: 7}, Binding: ByName, Parts: []Part{{GPU: "GPU-a", Memory: 1}}}

@@ -94,22 +94,28 @@ func (p *passing) tooMuch(i int, taken Load) bool {
 	return false
 }
 
+// Devices knows what devices are good for.
+type Devices interface {
+	// Could reports whether a device would do for one of the devices of a
+	// request if nobody held anything and it were well.
+	Could(uuid string, r *Request) bool
+}
+
 // Delayed returns the first request ahead that would be delayed if a later one
-// were let in on a device, or nil if it may pass there. Eligible says which of
-// the requests ahead could ever be placed on this device; the others are in
-// nobody's way. What throttling or processes under no lease take away from the
+// were let in on a device, or nil if it may pass there. Requests ahead that could
+// never be placed on this device are in nobody's way. What throttling or processes under no lease take away from the
 // device counts as holdings: it may be gone when the one ahead is looked at
 // again.
-func (b *Book) Delayed(uuid string, later Load, ahead []*Request, eligible func(*Request) bool) *Request {
+func (b *Book) Delayed(uuid string, later Load, ahead []*Request, devices Devices) *Request {
 	d := b.devices[uuid]
 	if d == nil || len(ahead) == 0 {
 		return nil
 	}
 	p := &b.passing
-	p.room, p.steps = Load{d.Ceiling(), d.MaxSlots}, maxSteps
+	p.room, p.steps = Load{d.Ceiling(), d.MaxPipelines}, maxSteps
 	p.sorted, p.ahead = d.holdings(p.sorted[:0]), p.ahead[:0]
 	for _, r := range ahead {
-		if !eligible(r) {
+		if !devices.Could(uuid, r) {
 			continue
 		}
 		// The set that is asked about first, and often the last one, is the
@@ -143,6 +149,6 @@ func (d *device) holdings(list []Load) []Load {
 		add(Load{leased + overuse, slots})
 	}
 	add(Load{Memory: d.Foreign})
-	add(Load{Slots: max(d.MaxSlots-d.Usable, 0)})
+	add(Load{Slots: max(d.MaxPipelines-d.Usable, 0)})
 	return list
 }

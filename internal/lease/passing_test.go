@@ -101,33 +101,41 @@ func TestDelaysGivesUp(t *testing.T) {
 	}
 }
 
+// devicesFor is Devices by a rule.
+type devicesFor func(uuid string, r *Request) bool
+
+func (could devicesFor) Could(uuid string, r *Request) bool { return could(uuid, r) }
+
+var (
+	everyDevice = devicesFor(func(string, *Request) bool { return true })
+	noDevice    = devicesFor(func(string, *Request) bool { return false })
+)
+
 func TestDelayed(t *testing.T) {
-	b := newBook(t, Capacity{Total: 100, MaxSlots: 4, Usable: 4}, roomy)
+	b := newBook(t, Capacity{Total: 100, MaxPipelines: 4, Usable: 4}, roomy)
 	big := &Request{ID: "big", GPUs: 1, Memory: 80, Slots: 1}
 	small := &Request{ID: "small", GPUs: 1, Memory: 20, Slots: 1}
 	medium := &Request{ID: "medium", GPUs: 1, Memory: 30, Slots: 1}
 	grant(t, b, &Request{ID: "l", Memory: 30, Slots: 1, Binding: ByTTL, TTL: time.Minute}, dev(0))
-	all := func(*Request) bool { return true }
-	none := func(*Request) bool { return false }
-	expect := func(what string, want *Request, later *Request, eligible func(*Request) bool, ahead ...*Request) {
+	expect := func(what string, want *Request, later *Request, devices Devices, ahead ...*Request) {
 		t.Helper()
-		if got := b.Delayed(dev(0), later.Load(), ahead, eligible); got != want {
+		if got := b.Delayed(dev(0), later.Load(), ahead, devices); got != want {
 			t.Errorf("%s: %v is delayed, want %v", what, got, want)
 		}
 	}
-	expect("nobody ahead", nil, medium, all)
-	expect("exactly beside the big one", nil, small, all, big)
-	expect("too much beside the big one", big, medium, all, big)
-	expect("the big one cannot come here", nil, medium, none, big)
-	expect("first the medium one, which counts as a holding", medium, small, all, &Request{ID: "x", Memory: 100, Slots: 9}, medium, &Request{ID: "y", Memory: 60})
+	expect("nobody ahead", nil, medium, everyDevice)
+	expect("exactly beside the big one", nil, small, everyDevice, big)
+	expect("too much beside the big one", big, medium, everyDevice, big)
+	expect("the big one cannot come here", nil, medium, noDevice, big)
+	expect("first the medium one, which counts as a holding", medium, small, everyDevice, &Request{ID: "x", Memory: 100, Slots: 9}, medium, &Request{ID: "y", Memory: 60})
 	b.Observe("l", dev(0), 50)
 	b.ObserveForeign(dev(0), 10)
-	expect("foreign memory may stay: 10 + 80 + 20", big, small, all, big)
+	expect("foreign memory may stay: 10 + 80 + 20", big, small, everyDevice, big)
 	b.ObserveForeign(dev(0), 0)
-	b.SetCapacity(dev(0), Capacity{Total: 100, MaxSlots: 4, Usable: 1})
-	expect("the slots that throttling takes may stay away", big, small, all, big)
-	expect("no slot, so throttling does not matter", nil, &Request{ID: "z", Memory: 20}, all, big)
-	if got := b.Delayed("GPU-9", small.Load(), []*Request{big}, all); got != nil {
+	b.SetCapacity(dev(0), Capacity{Total: 100, MaxPipelines: 4, Usable: 1})
+	expect("the slots that throttling takes may stay away", big, small, everyDevice, big)
+	expect("no slot, so throttling does not matter", nil, &Request{ID: "z", Memory: 20}, everyDevice, big)
+	if got := b.Delayed("GPU-9", small.Load(), []*Request{big}, everyDevice); got != nil {
 		t.Errorf("on an unknown device %v is delayed", got)
 	}
 }

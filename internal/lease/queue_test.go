@@ -33,7 +33,7 @@ func asks(t *testing.T, b *Book, requests ...string) {
 }
 
 func TestOrderOfTheQueue(t *testing.T) {
-	machine := Capacity{Total: 100, MaxSlots: 10, Usable: 10}
+	machine := Capacity{Total: 100, MaxPipelines: 10, Usable: 10}
 	hold := func(b *Book, id, user, service string, memory gpu.MiB, slots int) {
 		grant(t, b, &Request{ID: id, Holder: Holder{User: user, Service: service}, Memory: memory, Slots: slots, Binding: ByName}, dev(0))
 	}
@@ -73,7 +73,7 @@ func TestOrderOfTheQueue(t *testing.T) {
 		hold(b, "l2", "v", "s", 10, 3)
 		asks(t, b, "ru u s 0", "rv v s 0")
 		expectQueue(t, b, "rv ru") // 0.4 of the memory, 0.3 of the slots
-		b.SetCapacity(dev(0), Capacity{Total: 100, MaxSlots: 5, Usable: 5})
+		b.SetCapacity(dev(0), Capacity{Total: 100, MaxPipelines: 5, Usable: 5})
 		expectQueue(t, b, "ru rv") // 0.6 of the slots
 	})
 	t.Run("those who leave leave no gap", func(t *testing.T) {
@@ -99,11 +99,8 @@ func expectQueue(t *testing.T, b *Book, want string) {
 	}
 }
 
-// allowed says on which of the toy devices a request may be: its constraints
-// are a set of devices.
-func allowed(r *Request, uuid string) bool {
-	return r.Constraints == nil || slices.Contains(r.Constraints.([]string), uuid)
-}
+// allowed says on which of the toy devices a request may be.
+func allowed(uuid string, r *Request) bool { return r.Only == nil || slices.Contains(r.Only, uuid) }
 
 // schedule is a small scheduler: it goes through the queue in order and gives
 // everybody the first devices that have room and where nobody ahead is delayed,
@@ -126,10 +123,10 @@ func places(h *history, r *Request, ahead []*Request) []string {
 	var devices []string
 	for i := range toyDevices {
 		s, _ := h.book.Sum(dev(i))
-		if !allowed(r, dev(i)) || s.Available() < r.Memory || s.FreeSlots() < r.Slots {
+		if !allowed(dev(i), r) || s.Available() < r.Memory || s.FreeSlots() < r.Slots {
 			continue
 		}
-		if h.book.Delayed(dev(i), r.Load(), ahead, func(a *Request) bool { return allowed(a, dev(i)) }) == nil {
+		if h.book.Delayed(dev(i), r.Load(), ahead, devicesFor(allowed)) == nil {
 			devices = append(devices, dev(i))
 		}
 	}
@@ -147,7 +144,7 @@ func TestNothingWaitsWhileItCouldBeGranted(t *testing.T) {
 			case 0, 1, 2:
 				r := h.drawRequest()
 				if h.draw("constrained", 0, 2) == 0 {
-					r.Constraints = []string{dev(h.draw("allowed", 0, 2)), dev(h.draw("allowed", 0, 2))}
+					r.Only = []string{dev(h.draw("allowed", 0, 2)), dev(h.draw("allowed", 0, 2))}
 				}
 				h.ask(r)
 			case 3:
@@ -174,7 +171,7 @@ func (h *history) couldHave(r *Request, ahead []*Request) int {
 	n := 0
 	for i := range toyDevices {
 		uuid := dev(i)
-		if !allowed(r, uuid) || !h.toy.fits([]Part{{uuid, r.Memory, r.Slots}}, nil) {
+		if !allowed(uuid, r) || !h.toy.fits([]Part{{uuid, r.Memory, r.Slots}}, nil) {
 			continue
 		}
 		var others []Load
@@ -189,16 +186,16 @@ func (h *history) couldHave(r *Request, ahead []*Request) int {
 		c := h.toy.capacity[uuid]
 		delays := false
 		for at, a := range ahead {
-			if !allowed(a, uuid) {
+			if !allowed(uuid, a) {
 				continue
 			}
 			holdings := slices.Clone(others)
 			for other, o := range ahead {
-				if other != at && allowed(o, uuid) {
+				if other != at && allowed(uuid, o) {
 					holdings = append(holdings, o.Load())
 				}
 			}
-			delays = delays || delaysSlowly(Load{c.Ceiling(), c.MaxSlots}, a.Load(), r.Load(), holdings)
+			delays = delays || delaysSlowly(Load{c.Ceiling(), c.MaxPipelines}, a.Load(), r.Load(), holdings)
 		}
 		if !delays {
 			n++

@@ -66,14 +66,14 @@ func TestReplayRefuses(t *testing.T) {
 
 // A lease stands although its device is gone, and counts as soon as it is back.
 func TestReplayBeforeTheDeviceIsSeen(t *testing.T) {
-	b := newBook(t, Capacity{Total: 10, MaxSlots: 2, Usable: 2})
+	b := newBook(t, Capacity{Total: 10, MaxPipelines: 2, Usable: 2})
 	grant(t, b, &Request{ID: "a", Memory: 6, Slots: 1, GPUs: 1, Binding: ByName}, dev(0))
 	again := newBook(t)
 	replayText(t, again, b.Dump())
 	if s, ok := again.Sum(dev(0)); !ok || s.Available() != -6 || s.FreeSlots() != 0 {
 		t.Errorf("without its device: %+v", s)
 	}
-	again.SetCapacity(dev(0), Capacity{Total: 10, MaxSlots: 2, Usable: 2})
+	again.SetCapacity(dev(0), Capacity{Total: 10, MaxPipelines: 2, Usable: 2})
 	if s, _ := again.Sum(dev(0)); s.Available() != 4 || s.FreeSlots() != 1 {
 		t.Errorf("with its device: %+v", s)
 	}

@@ -6,28 +6,43 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Request is what somebody asks for and, while it waits, what stands in the
-// queue. Once it is in a book it does not change.
+// Request is what somebody asks for: one plain value from the door to the book.
+// It can be logged, stored, replayed and sent to another machine. Once it is in
+// a book it does not change.
 type Request struct {
-	ID       string
-	Holder   Holder
-	Binding  Binding
-	TTL      time.Duration
-	GPUs     int     // how many devices, all different
-	Memory   gpu.MiB // on each device
-	Slots    int     // on each device
-	Priority int     // higher goes first
+	ID      string
+	Holder  Holder // who asks; the door has found it out, it was not told
+	Binding Binding
+	TTL     time.Duration
 
+	GPUs   int     // how many devices, all different; zero: one
+	Memory gpu.MiB // on each device
+	Slots  int     // on each device
+
+	Where     gpu.Where // what the devices must be
+	Only      []string  // UUIDs of the devices that will do; empty: all will
+	Preferred string    // UUID of the device to take if it fits; empty: none
+	Policy    string    // the name of the policy that chooses; empty: the default
+
+	AskedPriority gpu.Opt[int]           // absent: that of the service
+	Wait          gpu.Opt[time.Duration] // how long to wait for room; absent: as configured
+
+	// Administrator is whether the asker may do everything. Others go before
+	// nobody, unless a service that they may use does.
+	Administrator bool
+
+	EnforcedBy string // see Lease
+	Note       string // see Lease
+
+	// Admission settles these.
+	Priority  int       // higher goes first
 	Requested time.Time // since when it waits; its age counts from here
 	Deadline  time.Time // when it stops waiting; every request has one
-
-	Raised bool   // see Lease
-	Note   string // see Lease
-
-	// Constraints is whatever the keeper of the book needs to place the
-	// request. The book carries it and never looks at it.
-	Constraints any
+	Raised    bool      // see Lease
 }
+
+// Devices returns how many devices the request is for.
+func (r *Request) Devices() int { return max(r.GPUs, 1) }
 
 // Load is what the request takes on each of its devices.
 func (r *Request) Load() Load { return Load{r.Memory, r.Slots} }
@@ -42,7 +57,7 @@ func (r *Request) Total() Usage {
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
 		ID: r.ID, Holder: r.Holder, Binding: r.Binding, TTL: r.TTL, Priority: r.Priority,
-		Raised: r.Raised, Note: r.Note, Parts: make([]Part, len(devices)),
+		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {
 		l.Parts[i] = Part{GPU: d, Memory: r.Memory, Slots: r.Slots}

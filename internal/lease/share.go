@@ -66,7 +66,7 @@ func (b *Book) UserShare(user string) float64 { return b.share(b.UserUsage(user)
 // machine, whichever is larger. Somebody who takes all slots with little memory
 // has the machine as much as somebody who takes all memory with few slots.
 func (b *Book) share(u Usage) float64 {
-	return max(ratio(float64(u.Memory), float64(b.ceiling)), ratio(float64(u.Slots), float64(b.maxSlots)))
+	return max(ratio(float64(u.Memory), float64(b.ceiling)), ratio(float64(u.Slots), float64(b.maxPipelines)))
 }
 
 func ratio(part, whole float64) float64 {

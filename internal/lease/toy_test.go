@@ -117,7 +117,7 @@ func newHistory(t *rapid.T) *history {
 	h := &history{T: t, book: New(), now: noon, ended: map[*Request]Kind{}}
 	h.toy = toy{map[string]Capacity{}, map[string]gpu.MiB{}, map[string]toyLease{}, map[string]*Request{}, 0}
 	for i := range toyDevices {
-		h.setCapacity(dev(i), Capacity{Total: 10, MaxSlots: 3, Usable: 3})
+		h.setCapacity(dev(i), Capacity{Total: 10, MaxPipelines: 3, Usable: 3})
 	}
 	return h
 }
@@ -209,7 +209,7 @@ func (h *history) step() {
 	case 12:
 		h.setCapacity(uuid, Capacity{
 			Total: gpu.MiB(h.draw("total", 5, 12)), Limit: gpu.MiB(h.draw("limit", 0, 12)), Reserve: gpu.MiB(h.draw("reserve", 0, 2)),
-			MaxSlots: 3, Usable: h.draw("usable", 0, 3),
+			MaxPipelines: 3, Usable: h.draw("usable", 0, 3),
 		})
 	case 13:
 		h.withdraw()

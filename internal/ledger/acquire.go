@@ -7,32 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
 )
-
-// Request is what somebody asks for.
-type Request struct {
-	ID      string
-	Holder  lease.Holder // who asks; the door has found out, it was not told
-	Binding lease.Binding
-	TTL     time.Duration
-
-	Place    placement.Request // where and how much
-	Priority gpu.Opt[int]      // absent: that of the service
-
-	// Administrator is whether whoever asks may do everything. Others go before
-	// nobody, unless a service that they may use does.
-	Administrator bool
-
-	// Wait is how long to wait for room; absent: as configured.
-	Wait gpu.Opt[time.Duration]
-
-	EnforcedBy string
-	Note       string
-}
 
 // TimeoutError is a request that waited as long as it wanted to.
 type TimeoutError struct {
@@ -104,7 +82,7 @@ type outcome struct {
 // if it can never be granted here, and after its wait if there is no room
 // until then. When ctx ends while it waits, the request is withdrawn; a lease
 // that was granted in the same moment is given back.
-func (l *Ledger) Acquire(ctx context.Context, r Request) (*lease.Lease, error) {
+func (l *Ledger) Acquire(ctx context.Context, r lease.Request) (*lease.Lease, error) {
 	asked := time.Now()
 	granted, err := l.acquire(ctx, r)
 	l.decided(status(err), time.Since(asked))
@@ -124,7 +102,7 @@ func status(err error) string {
 	return "refused"
 }
 
-func (l *Ledger) acquire(ctx context.Context, r Request) (*lease.Lease, error) {
+func (l *Ledger) acquire(ctx context.Context, r lease.Request) (*lease.Lease, error) {
 	var granted *lease.Lease
 	var w *waiter
 	by := lease.Actor{Holder: r.Holder, Any: r.Administrator}
@@ -134,6 +112,7 @@ func (l *Ledger) acquire(ctx context.Context, r Request) (*lease.Lease, error) {
 		if err != nil {
 			return err
 		}
+		l.usual.Add(request)
 		if granted, err = l.decide(request, now); granted != nil || err != nil {
 			return err
 		}
@@ -157,16 +136,13 @@ func (l *Ledger) acquire(ctx context.Context, r Request) (*lease.Lease, error) {
 
 // admit makes a request fit for the book, by the settings of its service. The
 // caller holds mu.
-func (l *Ledger) admit(r Request, now time.Time) (*lease.Request, error) {
-	place := r.Place
-	if place.GPUs == 0 {
-		place.GPUs = 1
+func (l *Ledger) admit(r lease.Request, now time.Time) (*lease.Request, error) {
+	request := r
+	if request.GPUs == 0 {
+		request.GPUs = 1
 	}
-	request := lease.Request{
-		ID: r.ID, Holder: r.Holder, Binding: r.Binding, TTL: r.TTL,
-		GPUs: place.GPUs, Memory: place.Memory, Slots: place.Slots, Priority: r.Priority.Or(0),
-		Requested: now, Deadline: now.Add(r.Wait.Or(l.settings.Wait)), Note: r.Note,
-	}
+	request.Priority = r.AskedPriority.Or(0)
+	request.Requested, request.Deadline = now, now.Add(r.Wait.Or(l.settings.Wait))
 	if err := request.Validate(); err != nil {
 		return nil, err
 	}
@@ -179,29 +155,19 @@ func (l *Ledger) admit(r Request, now time.Time) (*lease.Request, error) {
 		}
 	}
 	if service, known := l.settings.Services[r.Holder.Service]; known {
-		admitted, err := lease.Admit(service.Service, request, r.Priority, l.book.ServiceUsage(r.Holder.Service))
+		admitted, err := lease.Admit(service.Service, request, l.book.ServiceUsage(r.Holder.Service))
 		if err != nil && !isLater(err) {
 			return nil, err
 		}
 		request = admitted
-		if place.Preferred == "" {
-			place.Preferred = service.Preferred
+		if request.Preferred == "" {
+			request.Preferred = service.Preferred
 		}
 	} else if !r.Administrator {
 		request = lease.InLine(request)
 	}
-	place.Memory, place.Service = request.Memory, r.Holder.Service
-	request.Constraints = &wish{Request: place, enforcedBy: r.EnforcedBy}
 	return &request, nil
 }
-
-// wish is what the book carries along for the ledger.
-type wish struct {
-	placement.Request
-	enforcedBy string
-}
-
-func wishOf(r *lease.Request) *wish { return r.Constraints.(*wish) }
 
 // isLater reports whether a refusal may be over once something is given back.
 func isLater(err error) bool {
@@ -218,8 +184,8 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
 			return granted, err
 		}
 	}
-	if !l.snapshot.Ever(&wishOf(r).Request) {
-		return nil, placement.Explain(l.snapshot, &wishOf(r).Request)
+	if !l.snapshot.Ever(r) {
+		return nil, placement.Explain(l.snapshot, r, nil)
 	}
 	patient := r.Deadline.After(now)
 	if waiting == 0 && !patient {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -158,7 +157,7 @@ func (l *Ledger) mayAdopt(a Adoption) error {
 		}
 	}
 	service := l.settings.Services[a.Holder.Service]
-	_, err := lease.Admit(lease.Service{Name: a.Holder.Service, Users: service.Users}, lease.Request{Holder: a.Holder}, gpu.Opt[int]{}, lease.Usage{})
+	_, err := lease.Admit(lease.Service{Name: a.Holder.Service, Users: service.Users}, lease.Request{Holder: a.Holder}, lease.Usage{})
 	return err
 }
 
@@ -169,12 +168,16 @@ func (l *Ledger) mayGrow(a Adoption, uuid string, more, soFar gpu.MiB) error {
 	if more == 0 {
 		return nil
 	}
-	place := placement.Request{GPUs: 1, Memory: more, Where: placement.Where{GPU: uuid}}
-	request := &lease.Request{ID: a.ID, Holder: a.Holder, GPUs: 1, Memory: soFar + more, Constraints: &wish{Request: place}}
-	if before := l.lineBefore(request); l.refusal(request, before) == nil && l.overQuota(request, before) == nil {
+	growth := &lease.Request{ID: a.ID, Holder: a.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: uuid}}
+	before, whole := l.lineBefore(growth), *growth
+	whole.Memory += soFar
+	if err := l.overQuota(&whole, before); err != nil {
+		return err
+	}
+	if l.refusal(growth, before) == nil {
 		return nil
 	}
-	return l.whyNot(request)
+	return l.whyNot(growth)
 }
 
 // seenOn is what a process and its descendants use under no lease yet, as parts

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"github.com/berth-gpu/berth/internal/lease"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,9 +14,9 @@ func TestEventsSayWhoseLeaseItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newWorld().start(t)
 		k.device(0, 100)
-		of := func(user string) func(*Request) { return func(r *Request) { r.Holder.User = user } }
+		of := func(user string) func(*lease.Request) { return func(r *lease.Request) { r.Holder.User = user } }
 		k.grant(want("a", 60, of("ada")))
-		<-k.queue(t.Context(), want("b", 60, of("bob"), func(r *Request) { r.Wait = gpu.Some(time.Second) }))
+		<-k.queue(t.Context(), want("b", 60, of("bob"), func(r *lease.Request) { r.Wait = gpu.Some(time.Second) }))
 		for _, c := range []struct {
 			code     gpu.EventCode
 			id, user string

@@ -115,7 +115,7 @@ func BenchmarkGrantAndRelease(b *testing.B) {
 			for i := range 8 {
 				k.device(i, 1<<20)
 			}
-			hold := func(*Request) {}
+			hold := func(*lease.Request) {}
 			if binding == "process" {
 				hold = k.bound(os.Getpid())
 			}

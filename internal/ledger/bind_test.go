@@ -17,7 +17,7 @@ func self() lease.Actor {
 	return lease.Actor{Holder: lease.Holder{User: "self", UID: os.Getuid()}}
 }
 
-func ofSelf(r *Request) { r.Holder = self().Holder }
+func ofSelf(r *lease.Request) { r.Holder = self().Holder }
 
 func TestBoundLeaseEndsWithItsNewProcessOnly(t *testing.T) {
 	w := newWorld()

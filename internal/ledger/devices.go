@@ -79,7 +79,7 @@ func (l *Ledger) capacity(uuid string) {
 		// A pipeline needs a CPU to feed its device.
 		slots = max(1, (l.cpus+len(l.devices)-1)/len(l.devices))
 	}
-	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxSlots: slots}
+	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxPipelines: slots}
 	if o.closed() == "" {
 		c.Usable = o.Standing.Slots(lease.UsableSlots(slots, o.State.Multiplier()))
 	}
@@ -97,7 +97,7 @@ func (l *Ledger) refresh(uuid string) {
 	sum, _ := l.book.Sum(uuid)
 	l.snapshot.Update(uuid, placement.Use{
 		Available: sum.Available(), Ceiling: o.most(sum),
-		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxSlots,
+		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines,
 		State: o.State, Reason: o.Reason, Closed: o.closed(),
 	})
 }

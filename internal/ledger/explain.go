@@ -33,7 +33,7 @@ type ForeignUse struct {
 
 // Explain says what would become of a request, by the code that decides. One
 // without an id has one that nobody uses.
-func (l *Ledger) Explain(r Request) (Explanation, error) {
+func (l *Ledger) Explain(r lease.Request) (Explanation, error) {
 	var e Explanation
 	err := l.suppose(r, func(request *lease.Request) {
 		e = l.explain(request)
@@ -47,7 +47,7 @@ func (l *Ledger) Explain(r Request) (Explanation, error) {
 
 // Fits reports whether a request would be granted now: what Explain says,
 // without the cost of reasons.
-func (l *Ledger) Fits(r Request) bool {
+func (l *Ledger) Fits(r lease.Request) bool {
 	fits := false
 	err := l.suppose(r, func(request *lease.Request) {
 		before := l.lineBefore(request)
@@ -57,7 +57,7 @@ func (l *Ledger) Fits(r Request) bool {
 }
 
 // suppose puts a request into the queue for as long as look takes.
-func (l *Ledger) suppose(r Request, look func(*lease.Request)) error {
+func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -89,13 +89,12 @@ func (l *Ledger) unusedID() string {
 // wouldGrant is the lease that place would make of a request. The caller holds
 // mu.
 func (l *Ledger) wouldGrant(r *lease.Request, before *line) *lease.Lease {
-	wish := l.behind(r, before)
-	chosen, fits := placement.Choose(l.snapshot, &wish, nil)
+	chosen, fits := placement.Choose(l.snapshot, r, l.behind(r, before), nil)
 	if !fits {
 		return nil
 	}
 	granted := r.Lease(chosen...)
-	granted.EnforcedBy, granted.State = wishOf(r).enforcedBy, lease.Active
+	granted.State = lease.Active
 	return granted
 }
 

@@ -24,19 +24,19 @@ func TestLargestNowIsWhatIsGranted(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		set  func(*world)
-		held []Request
-		wait []Request
+		held []lease.Request
+		wait []lease.Request
 		want gpu.MiB
 	}{
 		"nobody":           {want: 1000},
-		"somebody":         {held: []Request{want("big", 700)}, want: 300},
-		"one who waits":    {held: []Request{want("big", 700)}, wait: []Request{want("w", 500)}, want: 300},
-		"one who is large": {held: []Request{want("big", 700)}, wait: []Request{want("w", 900)}, want: 100},
-		"one for all":      {held: []Request{want("big", 700)}, wait: []Request{want("w", 1000)}, want: 0},
-		"the quota":        {set: quota, held: []Request{want("big", 200, service("s"))}, want: 300},
+		"somebody":         {held: []lease.Request{want("big", 700)}, want: 300},
+		"one who waits":    {held: []lease.Request{want("big", 700)}, wait: []lease.Request{want("w", 500)}, want: 300},
+		"one who is large": {held: []lease.Request{want("big", 700)}, wait: []lease.Request{want("w", 900)}, want: 100},
+		"one for all":      {held: []lease.Request{want("big", 700)}, wait: []lease.Request{want("w", 1000)}, want: 0},
+		"the quota":        {set: quota, held: []lease.Request{want("big", 200, service("s"))}, want: 300},
 		"the maximum":      {set: most, want: 300},
-		"under the least":  {set: most, held: []Request{want("big", 960)}, want: 0},
-		"quota and room":   {set: quota, held: []Request{want("big", 300, service("s")), want("other", 450)}, want: 200},
+		"under the least":  {set: most, held: []lease.Request{want("big", 960)}, want: 0},
+		"quota and room":   {set: quota, held: []lease.Request{want("big", 300, service("s")), want("other", 450)}, want: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, name := newWorld(), ""
@@ -153,7 +153,7 @@ func TestOnlyAdministratorsGoFirst(t *testing.T) {
 	k := newWorld().start(t)
 	k.device(0, 1000)
 	pushing := want("pushing", 1)
-	pushing.Priority = gpu.Some(1_000_000)
+	pushing.AskedPriority = gpu.Some(1_000_000)
 	if l := k.grant(pushing); l.Priority != 0 || l.Note == "" {
 		t.Errorf("somebody got %+v", l)
 	}

@@ -140,7 +140,7 @@ func TestWhatNeverFitsIsRefusedAtOnce(t *testing.T) {
 		begun := time.Now()
 		for _, test := range []struct {
 			name    string
-			request Request
+			request lease.Request
 			hint    string
 		}{
 			{"more memory than any device has", want("x", 91, wait(time.Hour)), "ask for at most 90 MiB"},
@@ -169,11 +169,11 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 		k.device(1, 100)
 		k.grant(want("a", 60, at(dev(0))))
 		before := k.standing()
-		for _, r := range []Request{
+		for _, r := range []lease.Request{
 			want("", 1), want("x", -1), want("x", 0), want("x", 1, slots(-1)), want("x", 1, gpus(-1)),
 			want("x", lease.MaxMemory+1), want("x", 1, wait(-1)), want("x", 1, ttl(0)), want("x", 1, ttl(100*365*24*time.Hour)),
 			want("\x00", 1), want(strings.Repeat("x", 129), 1), want("x", 1, priority(lease.MaxPriority+1)),
-			want("x", 1, func(r *Request) { r.Binding = lease.ByProcess }), want("x", 1, func(r *Request) { r.Binding = "for ever" }),
+			want("x", 1, func(r *lease.Request) { r.Binding = lease.ByProcess }), want("x", 1, func(r *lease.Request) { r.Binding = "for ever" }),
 		} {
 			if err := k.refused(r); !errors.As(err, new(lease.FieldErrors)) {
 				t.Errorf("%+v was refused with %v", r, err)

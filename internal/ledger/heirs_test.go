@@ -58,7 +58,7 @@ func claimant(t *testing.T, id string, fence uint64) *exec.Cmd {
 }
 
 // ours makes the holder the user that runs the test.
-func ours(r *Request) { r.Holder.UID = os.Geteuid() }
+func ours(r *lease.Request) { r.Holder.UID = os.Geteuid() }
 
 // What the holder itself used is free when it ends. What its children go on
 // using is still the lease's, with all that the lease may have, until the last

@@ -60,7 +60,7 @@ func TestProcessThatIsDeadAlreadyGetsNothing(t *testing.T) {
 	kill(t, dead)
 	ofRecycled := want("recycled", 100, k.bound(recycled.Process.Pid))
 	ofRecycled.Holder.Start-- // another process had the pid before
-	for _, r := range []Request{ofDead, ofRecycled} {
+	for _, r := range []lease.Request{ofDead, ofRecycled} {
 		if err := k.refused(r); !errors.Is(err, process.ErrGone) {
 			t.Errorf("%s was refused with %v", r.ID, err)
 		}

@@ -285,7 +285,7 @@ func (k *keeper) Foreign(uuid string) []int {
 }
 
 // grant acquires what must be granted.
-func (k *keeper) grant(r Request) *lease.Lease {
+func (k *keeper) grant(r lease.Request) *lease.Lease {
 	k.t.Helper()
 	granted, err := k.Acquire(k.t.Context(), r)
 	if err != nil {
@@ -295,7 +295,7 @@ func (k *keeper) grant(r Request) *lease.Lease {
 }
 
 // refused acquires what must not be granted.
-func (k *keeper) refused(r Request) error {
+func (k *keeper) refused(r lease.Request) error {
 	k.t.Helper()
 	granted, err := k.Acquire(k.t.Context(), r)
 	if err == nil {
@@ -319,7 +319,7 @@ type decision struct {
 
 // queue asks for something and returns when the request stands in the queue,
 // or is decided.
-func (k *keeper) queue(ctx context.Context, r Request) <-chan decision {
+func (k *keeper) queue(ctx context.Context, r lease.Request) <-chan decision {
 	answers := make(chan decision, 1)
 	go func() {
 		l, err := k.Acquire(ctx, r)

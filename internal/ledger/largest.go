@@ -10,31 +10,12 @@ import (
 // those ahead of it and the settings of its service considered; zero: none. The
 // caller holds mu.
 func (l *Ledger) largestNow(r *lease.Request, before *line) gpu.MiB {
-	wish := l.behind(r, before)
-	wish.Allow = l.allowance(r, before)
-	return placement.LargestNow(l.snapshot, &wish)
-}
-
-// allowance is what the service of a request may have now; see
-// placement.Request. The caller holds mu, also when it is asked.
-func (l *Ledger) allowance(r *lease.Request, before *line) func(gpu.MiB) gpu.MiB {
-	service, known := l.settings.Services[r.Holder.Service]
-	if !known {
-		return nil
-	}
-	return func(most gpu.MiB) gpu.MiB {
-		less := *r
-		less.Memory = within(service, r.GPUs, most, l.book.ServiceUsage(service.Name))
-		if less.Memory == 0 || l.overQuota(&less, before) != nil {
-			return 0
-		}
-		return less.Memory
-	}
+	return placement.LargestNow(l.snapshot, r, l.advice(r, before))
 }
 
 // largestEver is the same where nobody holds anything.
 func (l *Ledger) largestEver(r *lease.Request) gpu.MiB {
-	most := placement.LargestEver(l.snapshot, &wishOf(r).Request)
+	most := placement.LargestEver(l.snapshot, r)
 	service, known := l.settings.Services[r.Holder.Service]
 	if !known {
 		return most

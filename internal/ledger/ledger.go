@@ -97,6 +97,7 @@ type Ledger struct {
 	settings Settings
 	book     *lease.Book
 	snapshot *placement.Snapshot
+	usual    placement.Requests
 	devices  map[string]*observed
 	waiters  map[string]*waiter
 	effects  []lease.Effect // of the batch at hand
@@ -114,6 +115,7 @@ type Ledger struct {
 	group    [][]byte
 	chosen   []string
 	line     line      // of those who wait
+	gate     gate      // see behind
 	restless bool      // something has to be tried again soon
 	caughtUp time.Time // when the backlog was last tried
 
@@ -135,7 +137,7 @@ func Open(o Options) (*Ledger, error) {
 	l := &Ledger{
 		hooks: o.Hooks, processes: o.Processes, names: o.Names, boot: boot, cpus: max(o.CPUs, 1),
 		errands: make(chan *errand, maxBatch), wake: make(chan struct{}, 1), finished: make(chan struct{}),
-		settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil),
+		settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil, nil, nil),
 		devices: map[string]*observed{}, waiters: map[string]*waiter{},
 		bereaved: map[process.ID]bool{}, condemned: map[string]condemnation{}, ended: map[process.ID]ending{},
 	}

@@ -62,7 +62,7 @@ func (l *Ledger) rebuild() {
 	for _, o := range l.devices {
 		all = append(all, o.Device)
 	}
-	l.snapshot = placement.NewSnapshot(all)
+	l.snapshot = placement.NewSnapshot(all, l.book, &l.usual)
 	for _, held := range l.book.Leases() {
 		for _, p := range held.Parts {
 			l.snapshot.AddLeases(held.Holder.Service, p.GPU, 1)

@@ -334,7 +334,7 @@ func TestStatesOfADevice(t *testing.T) {
 			if sum := k.Sum(dev(0)); sum.Usable != test.usable || sum.Active != 3 || (sum.Closed == "") != test.memory {
 				t.Errorf("%s: %d slots are usable, %d in use, closed %q", test.name, sum.Usable, sum.Active, sum.Closed)
 			}
-			for id, r := range map[string]Request{"slot": want("slot", 0, slots(1)), "memory": want("memory", 1)} {
+			for id, r := range map[string]lease.Request{"slot": want("slot", 0, slots(1)), "memory": want("memory", 1)} {
 				granted, err := k.Acquire(t.Context(), r)
 				if fits := id == "memory" && test.memory || test.usable > 3; fits != (err == nil) {
 					t.Errorf("%s: %s was answered with %v", test.name, id, err)

@@ -23,7 +23,7 @@ func TestOrderOfTheQueue(t *testing.T) {
 		k.grant(want("share", 50, at(dev(1)), of(2))) // user 2 has something already
 		long := wait(time.Hour)
 		answers := map[string]<-chan decision{}
-		for _, r := range []Request{
+		for _, r := range []lease.Request{
 			want("greedy", 100, at(dev(0)), of(2), long),
 			want("old", 100, at(dev(0)), of(3), long),
 			want("young", 100, at(dev(0)), of(3), long),
@@ -150,7 +150,7 @@ func TestTimeoutSaysWhatStoodInTheWay(t *testing.T) {
 		k.grant(want("a", 60))
 		k.device(1, 100, state(gpu.Critical))
 		asked := time.Now()
-		answer := k.queue(t.Context(), want("b", 50, func(r *Request) { r.Wait = gpu.Opt[time.Duration]{} }))
+		answer := k.queue(t.Context(), want("b", 50, func(r *lease.Request) { r.Wait = gpu.Opt[time.Duration]{} }))
 		d := <-answer
 		late := (*TimeoutError)(nil)
 		if !errors.As(d.err, &late) || late.Waited != 30*time.Second || time.Since(asked) != 30*time.Second || late.Refusal == nil {
@@ -262,7 +262,7 @@ func TestConstraintsHoldBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newWorld().start(t)
 		named := func(name string) func(*Observation) { return func(o *Observation) { o.Device.Name = name } }
-		where := func(name string) func(*Request) { return func(r *Request) { r.Place.Where.Name = name } }
+		where := func(name string) func(*lease.Request) { return func(r *lease.Request) { r.Where.Name = name } }
 		k.device(0, 100, named("H200"))
 		k.device(1, 100, named("A100"))
 		k.grant(want("a", 10, at(dev(0))))
@@ -283,7 +283,7 @@ func TestExplainIsWhatWouldHappen(t *testing.T) {
 		k.grant(want("a", 60))
 		waits := k.queue(t.Context(), want("big", 90, wait(time.Minute)))
 		for _, test := range []struct {
-			request Request
+			request lease.Request
 			fits    bool
 		}{
 			{want("x", 10), true},
@@ -294,11 +294,11 @@ func TestExplainIsWhatWouldHappen(t *testing.T) {
 		} {
 			e, err := k.Explain(test.request)
 			if err != nil || (e.Refusal == nil) != test.fits || e.Position != 0 {
-				t.Errorf("%+v: %+v, %v", test.request.Place, e.Refusal, err)
+				t.Errorf("%+v: %+v, %v", &test.request, e.Refusal, err)
 			}
 			granted, err := k.Acquire(t.Context(), test.request)
 			if (err == nil) != test.fits {
-				t.Errorf("%+v was explained to fit (%v), and then: %v", test.request.Place, test.fits, err)
+				t.Errorf("%+v was explained to fit (%v), and then: %v", test.request, test.fits, err)
 			}
 			if granted != nil {
 				k.give("x", 1)

@@ -123,48 +123,74 @@ func (l *Ledger) place(r *lease.Request, before *line, now time.Time) (*lease.Le
 	if l.overQuota(r, before) != nil {
 		return nil, nil
 	}
-	wish := l.behind(r, before)
 	var fits bool
-	if l.chosen, fits = placement.Choose(l.snapshot, &wish, l.chosen[:0]); !fits {
+	if l.chosen, fits = placement.Choose(l.snapshot, r, l.behind(r, before), l.chosen[:0]); !fits {
 		return nil, nil
 	}
 	granted := r.Lease(l.chosen...)
-	granted.EnforcedBy = wishOf(r).enforcedBy
 	if _, err := l.apply(lease.Grant{Lease: granted}, now); err != nil {
 		return nil, err
 	}
 	return granted, nil
 }
 
-// behind is the wish of a request that must not delay those before it. The
-// caller holds mu.
-func (l *Ledger) behind(r *lease.Request, before *line) placement.Request {
-	wish := wishOf(r).Request
+// gate keeps a request from delaying those before it in the queue. It is the
+// Gate that placement asks.
+type gate struct {
+	ledger  *Ledger
+	request *lease.Request
+	before  *line
+}
+
+// behind returns the gate for a request behind others; nil if there are none.
+// The gate holds until the next call of behind or advice. The caller holds mu.
+func (l *Ledger) behind(r *lease.Request, before *line) placement.Gate {
 	if before == nil || len(before.ahead) == 0 {
-		return wish
+		return nil
 	}
-	own := wish.Refuse
-	wish.Refuse = func(uuid string, memory gpu.MiB) string {
-		if own != nil && own(uuid, memory) != "" {
-			return own(uuid, memory)
-		}
-		load := lease.Load{Memory: memory, Slots: r.Slots}
-		if why := before.why(uuid, load); why != "" {
-			return why
-		}
-		eligible := func(other *lease.Request) bool {
-			wish := &wishOf(other).Request
-			return l.snapshot.Could(uuid, wish) && (wish.Refuse == nil || wish.Refuse(uuid, wish.Memory) == "")
-		}
-		first := l.book.Delayed(uuid, load, before.ahead, eligible)
-		if first == nil {
-			return ""
-		}
-		why := "it would delay " + first.ID + ", which is ahead in the queue"
-		before.hold(uuid, heldBack{load, why})
+	return l.advice(r, before)
+}
+
+// advice returns the gate for a question what a request could have: it also
+// knows the limits of its service. The caller holds mu.
+func (l *Ledger) advice(r *lease.Request, before *line) placement.Gate {
+	l.gate = gate{ledger: l, request: r, before: before}
+	return &l.gate
+}
+
+// Refuse returns whom the request would delay on a device, in words; "" if
+// nobody.
+func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
+	if g.before == nil || len(g.before.ahead) == 0 {
+		return ""
+	}
+	load := lease.Load{Memory: memory, Slots: g.request.Slots}
+	if why := g.before.why(uuid, load); why != "" {
 		return why
 	}
-	return wish
+	first := g.ledger.book.Delayed(uuid, load, g.before.ahead, g.ledger.snapshot)
+	if first == nil {
+		return ""
+	}
+	why := "it would delay " + first.ID + ", which is ahead in the queue"
+	g.before.hold(uuid, heldBack{load, why})
+	return why
+}
+
+// Allow returns as much of an amount on each device as the service of the
+// request may have now; zero: none.
+func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
+	l, name := g.ledger, g.request.Holder.Service
+	service, known := l.settings.Services[name]
+	if !known {
+		return memory
+	}
+	less := *g.request
+	less.Memory = within(service, less.Devices(), memory, l.book.ServiceUsage(name))
+	if less.Memory == 0 || l.overQuota(&less, g.before) != nil {
+		return 0
+	}
+	return less.Memory
 }
 
 // overQuota is why the quota of its service keeps a request from being granted;
@@ -191,7 +217,7 @@ func (l *Ledger) whyNot(r *lease.Request) error {
 	if err := l.overQuota(r, before); err != nil {
 		return err
 	}
-	if _, fits := placement.Choose(l.snapshot, &wishOf(r).Request, nil); !fits {
+	if _, fits := placement.Choose(l.snapshot, r, nil, nil); !fits {
 		return l.refusal(r, before) // those ahead included: what it advises must not delay them
 	}
 	_, waiting := l.book.Len()
@@ -222,7 +248,5 @@ func (e *QueuedError) Error() string {
 // refusal is what stands in the way of a request now, those ahead of it
 // included; nil if nothing does. The caller holds mu.
 func (l *Ledger) refusal(r *lease.Request, before *line) *placement.NoFitError {
-	wish := l.behind(r, before)
-	wish.Allow = l.allowance(r, before)
-	return placement.Explain(l.snapshot, &wish)
+	return placement.Explain(l.snapshot, r, l.advice(r, before))
 }

@@ -32,7 +32,7 @@ func TestServices(t *testing.T) {
 		}
 		for _, test := range []struct {
 			name    string
-			request Request
+			request lease.Request
 			want    error
 		}{
 			{"over the maximum", want("x", 41, service("s"), wait(time.Hour)), lease.ErrMaxMemory},
@@ -88,14 +88,14 @@ func TestConfigureHoldsAtOnce(t *testing.T) {
 			t.Errorf("refused with %v", err)
 		}
 		// Without a number of its own, a device gets its share of the CPUs.
-		if sum := k.Sum(dev(0)); sum.MaxSlots != 4 {
-			t.Errorf("it has %d slots, want 4", sum.MaxSlots)
+		if sum := k.Sum(dev(0)); sum.MaxPipelines != 4 {
+			t.Errorf("it has %d slots, want 4", sum.MaxPipelines)
 		}
 		k.device(1, 100)
 		k.device(2, 100)
 		for i := range 3 {
-			if sum := k.Sum(dev(i)); sum.MaxSlots != 2 {
-				t.Errorf("%s has %d slots, want 2", dev(i), sum.MaxSlots)
+			if sum := k.Sum(dev(i)); sum.MaxPipelines != 2 {
+				t.Errorf("%s has %d slots, want 2", dev(i), sum.MaxPipelines)
 			}
 		}
 	})

@@ -261,7 +261,7 @@ func (s *story) grantable(r *lease.Request, ahead []*lease.Request, leases []Hel
 }
 
 func allows(r *lease.Request, i int) bool {
-	pin := wishOf(r).Where.GPU
+	pin := r.Where.GPU
 	return (pin == "" || pin == dev(i)) && r.Memory <= toyCeiling && r.Slots <= toySlots
 }
 

@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -45,8 +44,9 @@ func (m *Monitor) Find(ref string) (Reading, bool) {
 	if u := m.unit(ref); u != nil {
 		return u.reading(now, p), true
 	}
+	where := gpu.Where{GPU: ref}
 	for _, u := range units {
-		if r := u.reading(now, p); strconv.Itoa(r.Device.Index) == ref {
+		if r := u.reading(now, p); where.Allows(r.Device.UUID, r.Device.Index) {
 			return r, true
 		}
 	}

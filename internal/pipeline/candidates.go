@@ -20,7 +20,7 @@ func (c *compiler) candidates(p *Pipeline, planned *Planned) []int {
 	sights := c.sights(p, planned)
 	wished := c.wished(p)
 	if len(wished) == 0 {
-		c.add(p.place(), NoSuchDevice, fmt.Sprintf("no GPU of this machine is %q", p.GPU.Text), "there is ", c.inventory())
+		c.add(p.place(), NoSuchDevice, fmt.Sprintf("no GPU of this machine is %q", p.GPU), "there is ", c.inventory())
 		for i := range c.devices {
 			wished = append(wished, i)
 		}
@@ -45,7 +45,7 @@ func (c *compiler) candidates(p *Pipeline, planned *Planned) []int {
 func (c *compiler) wished(p *Pipeline) []int {
 	var found []int
 	for i := range c.devices {
-		if p.GPU.meets(&c.devices[i]) {
+		if c.devices[i].meets(&p.Where) {
 			found = append(found, i)
 		}
 	}
@@ -104,7 +104,7 @@ func (c *compiler) hopeless(p *Pipeline, planned *Planned, sights []sight, devic
 // scope says which devices one is the largest of: where no device is what the
 // pipeline asks for, they are all looked at.
 func scope(p *Pipeline, d *Device) string {
-	if p.GPU.meets(d) {
+	if d.meets(&p.Where) {
 		return "it may use"
 	}
 	return "of this machine"

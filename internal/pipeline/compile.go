@@ -58,7 +58,7 @@ type draft struct {
 
 func (c *compiler) draft(p *Pipeline) draft {
 	d := draft{source: p, planned: Planned{
-		Name: p.Name, GPU: p.GPU.Text, Policy: p.Policy, Service: p.Service, Priority: p.Priority,
+		Name: p.Name, GPU: p.GPU, Policy: p.Policy, Service: p.Service, Priority: p.Priority,
 	}}
 	for _, i := range p.sequence() {
 		d.planned.Steps = append(d.planned.Steps, c.step(p, &p.Steps[i], &d.planned))

@@ -20,7 +20,8 @@ type Pipeline struct {
 	Line  int    // in the file
 	Steps []Step // in the order they are written
 
-	GPU      Wish         // the zero value takes any device
+	GPU      string       // which devices it accepts, as it is written; empty: any
+	Where    gpu.Where    // the same, read
 	Count    int          // how often it runs, as name[0], name[1], …; 0: once, under its own name
 	Slots    int          // on its device
 	Policy   string       // for the lease; empty: the default

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/placement"
 )
 
 // Limits on a file. They are far above what is useful, and keep a plan small
@@ -27,7 +28,7 @@ var (
 	fileKeys     = []string{"pipelines"}
 	pipelineKeys = []string{"name", "steps", "gpu", "count", "slots", "policy", "service", "priority", "command"}
 	stepKeys     = []string{"name", "input", "output", "memory_mb", "output_mb", "libraries", "after", "function"}
-	policyNames  = []string{"least_loaded", "most_free", "best_fit", "spread", "pack"}
+	policyNames  = placement.PolicyNames()
 )
 
 // Parse reads a pipeline file, YAML or JSON. The name is for messages, and a
@@ -81,7 +82,7 @@ func (r *reader) pipeline(n *yaml.Node, number int) Pipeline {
 		case "steps":
 			p.Steps = r.steps(value, at)
 		case "gpu":
-			p.GPU = r.wish(value, here)
+			p.GPU, p.Where = r.devices(value, here)
 		case "count":
 			p.Count = r.whole(value, here, key, 1, maxRuns)
 		case "slots":
@@ -173,17 +174,15 @@ func (r *reader) policy(n *yaml.Node, at place) string {
 	return word
 }
 
-func (r *reader) wish(n *yaml.Node, at place) Wish {
-	text := r.text(n, at, "gpu")
-	if text == "" {
-		return Wish{}
-	}
-	w, err := parseWish(text)
+// devices reads which devices a pipeline accepts, with the text as it stands.
+func (r *reader) devices(n *yaml.Node, at place) (string, gpu.Where) {
+	text := strings.TrimSpace(r.text(n, at, "gpu"))
+	where, err := gpu.ParseDevices(text)
 	if err != nil {
-		r.add(at, BadValue, fmt.Sprintf("gpu: %s", strings.ReplaceAll(err.Error(), "\n", "; ")), wishForms)
-		return Wish{}
+		r.add(at, BadValue, fmt.Sprintf("gpu: %v", err), "write an index (0), a UUID (GPU-…), or constraints such as name~H200,memory>=40GiB")
+		return "", gpu.Where{}
 	}
-	return w
+	return text, where
 }
 
 func (r *reader) memoryType(n *yaml.Node, at place, key string) MemoryType {

@@ -69,7 +69,8 @@ func TestParse(t *testing.T) {
 		{
 			Name: "plate", Line: 3, Count: 96, Slots: 2, Policy: "most_free", Service: "reader", Priority: gpu.Some(-3),
 			Command: []string{"python3", "analyse.py", "--", "", "--"},
-			GPU:     Wish{Text: "name~H200,memory>=40GiB", Name: "H200", Like: true, MinMemory: 40 << 10},
+			GPU:     "name~H200,memory>=40GiB",
+			Where:   gpu.Where{Name: "H200", Like: true, MinMemory: 40 << 10},
 			Steps: []Step{
 				{Name: "load", Line: 12, Input: Numpy, Output: Numpy},
 				{

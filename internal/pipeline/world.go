@@ -51,6 +51,14 @@ type Device struct {
 	Closed string    `json:"closed,omitempty"` // why nothing is granted here; empty: open
 }
 
+// meets reports whether the device is one that a pipeline accepts.
+func (d *Device) meets(w *gpu.Where) bool {
+	facts := gpu.Device{
+		UUID: d.UUID, Index: d.Index, Name: d.Name, Vendor: d.Vendor, ComputeCapability: d.ComputeCapability, MemoryTotal: d.MemoryTotal,
+	}
+	return w.Meets(&facts)
+}
+
 // Library is what an interpreter says about one Python package.
 type Library struct {
 	Status  Status `json:"status" enum:"ok,missing,broken"`

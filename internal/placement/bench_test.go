@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // busy is a machine of many devices, all of them somewhere between idle and
@@ -24,7 +25,7 @@ func busy(n int) *Snapshot {
 			}
 		}
 	}
-	s := NewSnapshot(devices)
+	s := NewSnapshot(devices, nil, nil)
 	for i := range devices {
 		s.Update(uuid(i), Use{
 			Available: gpu.MiB(random.IntN(80 << 10)), Ceiling: 80 << 10,
@@ -42,21 +43,21 @@ func BenchmarkChoose(b *testing.B) {
 		s := busy(n)
 		cases := []struct {
 			name string
-			r    Request
+			r    lease.Request
 		}{
-			{"", Request{Memory: 4 << 10, Slots: 1}},
-			{"/best_fit", Request{Memory: 4 << 10, Slots: 1, Policy: BestFit}},
-			{"/spread", Request{Memory: 4 << 10, Slots: 1, Policy: Spread, Service: "render"}},
-			{"/where", Request{Memory: 4 << 10, Slots: 1, Where: Where{Name: "A100", Like: true, CC: Capability{8, 0}}}},
-			{"/nothing_fits", Request{Memory: 100 << 10, Slots: 1}},
-			{"/gpus=4", Request{Memory: 4 << 10, Slots: 1, GPUs: 4}},
+			{"", lease.Request{Memory: 4 << 10, Slots: 1}},
+			{"/best_fit", lease.Request{Memory: 4 << 10, Slots: 1, Policy: BestFit}},
+			{"/spread", lease.Request{Memory: 4 << 10, Slots: 1, Policy: Spread, Holder: lease.Holder{Service: "render"}}},
+			{"/where", lease.Request{Memory: 4 << 10, Slots: 1, Where: gpu.Where{Name: "A100", Like: true, CC: gpu.Capability{Major: 8}}}},
+			{"/nothing_fits", lease.Request{Memory: 100 << 10, Slots: 1}},
+			{"/gpus=4", lease.Request{Memory: 4 << 10, Slots: 1, GPUs: 4}},
 		}
 		for _, c := range cases {
 			b.Run(fmt.Sprintf("devices=%d%s", n, c.name), func(b *testing.B) {
 				chosen := make([]string, 0, 8)
 				b.ReportAllocs()
 				for b.Loop() {
-					chosen, _ = Choose(s, &c.r, chosen[:0])
+					chosen, _ = Choose(s, &c.r, nil, chosen[:0])
 				}
 			})
 		}

@@ -4,14 +4,16 @@ import (
 	"math"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // Choose picks the devices for a request and appends their UUIDs to chosen, in
 // the order of their index. It reports false, with chosen as it was, when the
-// request does not fit; Explain then says why.
-func Choose(s *Snapshot, r *Request, chosen []string) ([]string, bool) {
-	n := s.needOf(r)
-	if r.count() == 1 {
+// request does not fit; Explain then says why. The caller has checked the
+// numbers of the request: none is negative.
+func Choose(s *Snapshot, r *lease.Request, gate Gate, chosen []string) ([]string, bool) {
+	n := s.needOf(r, gate)
+	if r.Devices() == 1 {
 		at := s.one(&n)
 		if at < 0 {
 			return chosen, false
@@ -40,27 +42,36 @@ type need struct {
 	pin       int    // position of the only device allowed; -1: not on this machine
 	preferred int    // position; -1: none
 	models    []bool // which models meet the constraints; nil: all do
+	only      []bool // by position: which devices will do; nil: all will
 	runs      presence
-	refuse    func(string, gpu.MiB) string
+	gate      Gate
+
+	request *lease.Request
+	score   func(*View, *lease.Request) float64 // nil: the keys decide
+	places  []int32                             // by position: from one, the place by score; nil: see score
 }
 
-func (s *Snapshot) needOf(r *Request) need {
-	policy := r.Policy.known()
+func (s *Snapshot) needOf(r *lease.Request, gate Gate) need {
+	at := indexOf(s.policies, r.Policy)
+	policy := &s.policies[at]
 	n := need{
 		memory: r.Memory, slots: r.Slots,
-		keys: s.keys[policy], apart: policies[policy].apart,
-		pin: -1, preferred: -1, refuse: r.Refuse,
+		keys: s.keys[at], apart: policy.apart, score: policy.score,
+		pin: -1, preferred: -1, request: r, gate: gate,
 	}
 	if r.Preferred != "" {
 		n.preferred = s.lookup(r.Preferred)
 	}
-	if r.Service != "" {
-		n.runs = s.services[r.Service]
+	if service := r.Holder.Service; service != "" {
+		n.runs = s.services[service]
 	}
-	if r.Where != (Where{}) {
+	if len(r.Only) > 0 {
+		n.only = s.among(r.Only)
+	}
+	if r.Where != (gpu.Where{}) {
 		n.models = s.judge(&r.Where)
 		if n.pinned = r.Where.GPU != ""; n.pinned {
-			n.pin = s.lookup(r.Where.GPU)
+			n.pin = s.pinned(&r.Where)
 		}
 	}
 	return n
@@ -73,6 +84,31 @@ func (s *Snapshot) lookup(uuid string) int {
 	return -1
 }
 
+// pinned finds the one device that constraints allow; -1 if it is not here.
+func (s *Snapshot) pinned(w *gpu.Where) int {
+	if i, ok := s.position[w.GPU]; ok { // nearly always
+		return i
+	}
+	for i := range s.devices {
+		if w.Allows(s.devices[i].UUID, s.devices[i].Index) {
+			return i
+		}
+	}
+	return -1
+}
+
+// among marks devices by position. The answer lies in scratch space and holds
+// until the next call.
+func (s *Snapshot) among(uuids []string) []bool {
+	clear(s.scratch.only)
+	for _, uuid := range uuids {
+		if i, ok := s.position[uuid]; ok {
+			s.scratch.only[i] = true
+		}
+	}
+	return s.scratch.only
+}
+
 // hasRoom is the part of the decision that the scan asks about every device.
 func (s *Snapshot) hasRoom(n *need, i int) bool {
 	return s.room[i] >= n.memory && int(s.free[i]) >= n.slots
@@ -80,15 +116,15 @@ func (s *Snapshot) hasRoom(n *need, i int) bool {
 
 // meets is whether the device is one that the request allows.
 func (s *Snapshot) meets(n *need, i int) bool {
-	return (n.models == nil || n.models[s.model[i]]) && (!n.pinned || i == n.pin)
+	return (n.models == nil || n.models[s.model[i]]) && (!n.pinned || i == n.pin) && (n.only == nil || n.only[i])
 }
 
 // refusal is why the caller does not want a device that fits.
 func (s *Snapshot) refusal(n *need, i int) string {
-	if n.refuse == nil {
+	if n.gate == nil {
 		return ""
 	}
-	return n.refuse(s.devices[i].UUID, n.memory)
+	return n.gate.Refuse(s.devices[i].UUID, n.memory)
 }
 
 // takes is the whole of the hard conditions.
@@ -107,12 +143,32 @@ func (s *Snapshot) one(n *need) int {
 	if n.preferred >= 0 && s.takes(n, n.preferred) {
 		return n.preferred
 	}
+	if n.score != nil {
+		return s.first(n)
+	}
 	if !n.apart {
 		if at := s.beside(n); at >= 0 {
 			return at
 		}
 	}
 	return s.scan(n)
+}
+
+// first takes the device with the best score; -1 means that none fits.
+func (s *Snapshot) first(n *need) int {
+	if s.candidatesFor(n, scored) == 0 {
+		return -1
+	}
+	best := candidate{tier: math.MaxInt32}
+	for _, c := range s.scratch.candidates {
+		if c.tier > best.tier {
+			break // they are in the order of their tiers
+		}
+		if c.score = s.score(n, c.position); c.tier < best.tier || c.score > best.score {
+			best = c
+		}
+	}
+	return best.position
 }
 
 // scan takes the device with the smallest key. The key is compared first: a
@@ -122,7 +178,7 @@ func (s *Snapshot) scan(n *need) int {
 	best, at := noKey, -1
 	memory, slots := n.memory, n.slots
 	room, free := s.room[:len(n.keys)], s.free[:len(n.keys)]
-	plain := n.models == nil && n.refuse == nil && !(n.apart && len(n.runs) > 0)
+	plain := n.models == nil && n.gate == nil && n.only == nil && !(n.apart && len(n.runs) > 0)
 	for i, key := range n.keys {
 		if key >= best || room[i] < memory || int(free[i]) < slots {
 			continue

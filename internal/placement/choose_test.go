@@ -1,9 +1,11 @@
 package placement
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 func TestWishes(t *testing.T) {
@@ -12,31 +14,31 @@ func TestWishes(t *testing.T) {
 		name string
 		uses []Use
 		runs []int // devices with a lease of the service, once for each lease
-		r    Request
+		r    lease.Request
 		want int
 	}{
-		{"preferred before policy", []Use{idle(), with(active(3))}, nil, Request{Preferred: uuid(1)}, 1},
-		{"preferred before affinity", []Use{idle(), idle(), idle()}, []int{2}, Request{Preferred: uuid(1)}, 1},
-		{"preferred is full", []Use{idle(), with(active(4))}, nil, Request{Preferred: uuid(1)}, 0},
-		{"preferred is not here", []Use{idle(), idle()}, nil, Request{Preferred: "GPU-elsewhere"}, 0},
-		{"preferred does not meet the constraints", []Use{idle(), idle()}, nil, Request{Preferred: uuid(1), Where: Where{GPU: uuid(0)}}, 0},
-		{"affinity before policy", []Use{idle(), with(active(3))}, []int{1}, Request{}, 1},
-		{"affinity: the best of several by policy", []Use{idle(), with(active(3)), with(active(2))}, []int{1, 2}, Request{}, 2},
-		{"affinity: full, so by policy", []Use{with(active(1)), with(active(4)), idle()}, []int{1}, Request{}, 2},
-		{"another service's leases do not count", []Use{idle(), with(active(3))}, []int{1}, Request{Service: "other"}, 0},
-		{"spread goes where the service is not", []Use{with(active(1)), with(active(3)), with(active(1))}, []int{0, 2}, Request{Policy: Spread}, 1},
-		{"spread goes where the service is least", []Use{with(active(2)), with(active(3))}, []int{0, 0, 1}, Request{Policy: Spread}, 1},
-		{"spread without a free place apart", []Use{with(active(2)), with(active(4))}, []int{0}, Request{Policy: Spread}, 0},
-		{"pinned", []Use{idle(), with(active(3))}, nil, Request{Where: Where{GPU: uuid(1)}}, 1},
-		{"pinned and full", []Use{idle(), with(active(4))}, nil, Request{Where: Where{GPU: uuid(1)}}, none},
-		{"pinned elsewhere", []Use{idle()}, nil, Request{Where: Where{GPU: "GPU-elsewhere"}}, none},
-		{"throttled to fewer slots", []Use{with(usable(1), active(1), state(gpu.Throttled)), idle()}, nil, Request{}, 1},
-		{"critical", []Use{with(state(gpu.Critical))}, nil, Request{}, none},
-		{"unavailable", []Use{with(state(gpu.Unavailable))}, nil, Request{}, none},
-		{"closed", []Use{with(closed("in quarantine")), with(active(3))}, nil, Request{}, 1},
-		{"never measured", []Use{{}}, nil, Request{}, none},
-		{"over-used", []Use{with(available(-1))}, nil, Request{}, none},
-		{"no device at all", nil, nil, Request{}, none},
+		{"preferred before policy", []Use{idle(), with(active(3))}, nil, lease.Request{Preferred: uuid(1)}, 1},
+		{"preferred before affinity", []Use{idle(), idle(), idle()}, []int{2}, lease.Request{Preferred: uuid(1)}, 1},
+		{"preferred is full", []Use{idle(), with(active(4))}, nil, lease.Request{Preferred: uuid(1)}, 0},
+		{"preferred is not here", []Use{idle(), idle()}, nil, lease.Request{Preferred: "GPU-elsewhere"}, 0},
+		{"preferred does not meet the constraints", []Use{idle(), idle()}, nil, lease.Request{Preferred: uuid(1), Where: gpu.Where{GPU: uuid(0)}}, 0},
+		{"affinity before policy", []Use{idle(), with(active(3))}, []int{1}, lease.Request{}, 1},
+		{"affinity: the best of several by policy", []Use{idle(), with(active(3)), with(active(2))}, []int{1, 2}, lease.Request{}, 2},
+		{"affinity: full, so by policy", []Use{with(active(1)), with(active(4)), idle()}, []int{1}, lease.Request{}, 2},
+		{"another service's leases do not count", []Use{idle(), with(active(3))}, []int{1}, lease.Request{Holder: lease.Holder{Service: "other"}}, 0},
+		{"spread goes where the service is not", []Use{with(active(1)), with(active(3)), with(active(1))}, []int{0, 2}, lease.Request{Policy: Spread}, 1},
+		{"spread goes where the service is least", []Use{with(active(2)), with(active(3))}, []int{0, 0, 1}, lease.Request{Policy: Spread}, 1},
+		{"spread without a free place apart", []Use{with(active(2)), with(active(4))}, []int{0}, lease.Request{Policy: Spread}, 0},
+		{"pinned", []Use{idle(), with(active(3))}, nil, lease.Request{Where: gpu.Where{GPU: uuid(1)}}, 1},
+		{"pinned and full", []Use{idle(), with(active(4))}, nil, lease.Request{Where: gpu.Where{GPU: uuid(1)}}, none},
+		{"pinned elsewhere", []Use{idle()}, nil, lease.Request{Where: gpu.Where{GPU: "GPU-elsewhere"}}, none},
+		{"throttled to fewer slots", []Use{with(usable(1), active(1), state(gpu.Throttled)), idle()}, nil, lease.Request{}, 1},
+		{"critical", []Use{with(state(gpu.Critical))}, nil, lease.Request{}, none},
+		{"unavailable", []Use{with(state(gpu.Unavailable))}, nil, lease.Request{}, none},
+		{"closed", []Use{with(closed("in quarantine")), with(active(3))}, nil, lease.Request{}, 1},
+		{"never measured", []Use{{}}, nil, lease.Request{}, none},
+		{"over-used", []Use{with(available(-1))}, nil, lease.Request{}, none},
+		{"no device at all", nil, nil, lease.Request{}, none},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -46,8 +48,8 @@ func TestWishes(t *testing.T) {
 			}
 			r := c.r
 			r.Memory, r.Slots = 1<<10, 1
-			if r.Service == "" {
-				r.Service = "render"
+			if r.Holder.Service == "" {
+				r.Holder.Service = "render"
 			}
 			want := ""
 			if c.want != none {
@@ -64,29 +66,29 @@ func TestWishes(t *testing.T) {
 // does not matter, but a device that grants nothing grants neither.
 func TestSlotsOnlyAndMemoryOnly(t *testing.T) {
 	s := machine(with(active(5)), with(available(0)), with(state(gpu.Critical)), with(closed("broken")))
-	if got := chosen(t, s, &Request{Memory: 1}); got != uuid(0) {
+	if got := chosen(t, s, &lease.Request{Memory: 1}); got != uuid(0) {
 		t.Errorf("memory only: %q", got)
 	}
-	if got := chosen(t, s, &Request{Slots: 1}); got != uuid(1) {
+	if got := chosen(t, s, &lease.Request{Slots: 1}); got != uuid(1) {
 		t.Errorf("slots only: %q", got)
 	}
 	s = machine(with(state(gpu.Critical)), with(closed("broken")))
-	if got := chosen(t, s, &Request{Memory: 1}); got != "" {
+	if got := chosen(t, s, &lease.Request{Memory: 1}); got != "" {
 		t.Errorf("memory of a device that grants nothing: %q", got)
 	}
 }
 
-func TestRefuse(t *testing.T) {
+func TestGate(t *testing.T) {
 	s := machine(idle(), with(active(1)), with(active(2)))
 	asked := 0
-	r := Request{Slots: 1, Refuse: func(uuid string, _ gpu.MiB) string {
+	gate := gateFunc(func(uuid string, _ gpu.MiB) string {
 		asked++
 		if uuid == uuid0 {
 			return "somebody is ahead"
 		}
 		return ""
-	}}
-	if got := chosen(t, s, &r); got != uuid(1) {
+	})
+	if got, _ := Choose(s, &lease.Request{Slots: 1}, gate, nil); !slices.Equal(got, []string{uuid(1)}) {
 		t.Errorf("chose %s", got)
 	}
 	if asked != 2 {
@@ -113,7 +115,7 @@ func TestSnapshotOfOddDevices(t *testing.T) {
 	twice := a
 	twice.Index = 1
 	b.Links = []gpu.Link{{To: b.UUID, Kind: gpu.LinkNVLink}, {To: "GPU-gone", Kind: gpu.LinkNVLink}}
-	s := NewSnapshot([]gpu.Device{a, b, twice})
+	s := NewSnapshot([]gpu.Device{a, b, twice}, nil, nil)
 	if s.Len() != 2 || s.devices[0].Index != 3 || len(s.links[0]) != 0 {
 		t.Errorf("devices %v, links %v", s.devices, s.links)
 	}
@@ -134,21 +136,21 @@ func TestSnapshotOfOddDevices(t *testing.T) {
 // The hot path must leave no garbage behind.
 func TestChooseAllocatesNothing(t *testing.T) {
 	s := busy(200)
-	where, err := ParseWhere("name~a100,cc>=8.0,memory>=40GiB,vendor=nvidia")
+	where, err := gpu.ParseWhere("name~a100,cc>=8.0,memory>=40GiB,vendor=nvidia")
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests := []Request{
+	requests := []lease.Request{
 		{Memory: 1 << 10, Slots: 1},
 		{Memory: 1 << 10, Slots: 1, Where: where, Policy: BestFit},
-		{Memory: 1 << 10, Slots: 1, Service: "render", Preferred: uuid(3), Policy: Spread},
+		{Memory: 1 << 10, Slots: 1, Holder: lease.Holder{Service: "render"}, Preferred: uuid(3), Policy: Spread},
 		{Memory: 500 << 10, Slots: 1},
 		{Memory: 1 << 10, Slots: 1, GPUs: 4},
 		{Memory: 60 << 10, Slots: 1, GPUs: 8},
 	}
 	into := make([]string, 0, 16)
 	for _, r := range requests {
-		if n := testing.AllocsPerRun(20, func() { Choose(s, &r, into) }); n != 0 {
+		if n := testing.AllocsPerRun(20, func() { Choose(s, &r, nil, into) }); n != 0 {
 			t.Errorf("%+v: %v allocations", r, n)
 		}
 	}

@@ -1,12 +1,17 @@
 package placement
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+)
 
 // Explain says why a request does not fit, in the terms and with the code that
 // Choose decides by; nil means that it does fit. It is for answers to people:
 // it costs far more than Choose.
-func Explain(s *Snapshot, r *Request) *NoFitError {
-	n := s.needOf(r)
+func Explain(s *Snapshot, r *lease.Request, gate Gate) *NoFitError {
+	n := s.needOf(r, gate)
 	e := &NoFitError{Request: *r}
 	ready := 0 // devices that could serve it if they were empty
 	for i := range s.devices {
@@ -19,18 +24,18 @@ func Explain(s *Snapshot, r *Request) *NoFitError {
 			ready++
 		}
 	}
-	if e.Fit >= r.count() {
+	if e.Fit >= r.Devices() {
 		return nil
 	}
 	ever := s.ceilings(&n)
-	e.Ever = ready >= r.count()
-	e.LargestNow, e.LargestEver = LargestNow(s, r), largest(ever, r.count())
+	e.Ever = ready >= r.Devices()
+	e.LargestNow, e.LargestEver = LargestNow(s, r, gate), largest(ever, r.Devices())
 	e.Hint = s.hint(e, len(ever))
 	return e
 }
 
 // reasons is empty exactly where takes says yes.
-func (s *Snapshot) reasons(n *need, r *Request, i int) []Reason {
+func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 	if s.takes(n, i) {
 		return nil
 	}
@@ -43,6 +48,8 @@ func (s *Snapshot) reasons(n *need, r *Request, i int) []Reason {
 	switch {
 	case n.pinned && i != n.pin:
 		because(OtherDevice, "the request is for %s", r.Where.GPU)
+	case n.only != nil && !n.only[i]:
+		because(Unmet, "the request names the devices that will do, and this is none of them")
 	case !s.meets(n, i):
 		because(Unmet, "%s", unmetText(&r.Where, &s.models[s.model[i]]))
 	case u.Closed != "":
@@ -86,20 +93,20 @@ func stateText(u *Use) string {
 	return text
 }
 
-func unmetText(w *Where, m *model) string {
-	switch w.unmet(m) {
+func unmetText(w *gpu.Where, m *gpu.Model) string {
+	switch w.Unmet(m) {
 	case "vendor":
-		return fmt.Sprintf("it is made by %s, not by %s", m.vendor, w.Vendor)
+		return fmt.Sprintf("it is made by %s, not by %s", m.Vendor, w.Vendor)
 	case "name":
 		if w.Like {
-			return fmt.Sprintf("its name is %s, which is not like %s", m.name, w.Name)
+			return fmt.Sprintf("its name is %s, which is not like %s", m.Name, w.Name)
 		}
-		return fmt.Sprintf("its name is %s, not %s", m.name, w.Name)
+		return fmt.Sprintf("its name is %s, not %s", m.Name, w.Name)
 	case "cc":
-		if !m.hasCC {
+		if m.CC == (gpu.Capability{}) {
 			return fmt.Sprintf("it has no compute capability, and %s or more is asked for", w.CC)
 		}
-		return fmt.Sprintf("its compute capability is %s, below %s", m.cc, w.CC)
+		return fmt.Sprintf("its compute capability is %s, below %s", m.CC, w.CC)
 	}
-	return fmt.Sprintf("it has %s of memory, less than %s", m.memory, w.MinMemory)
+	return fmt.Sprintf("it has %s of memory, less than %s", m.Memory, w.MinMemory)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 func TestReasons(t *testing.T) {
@@ -19,7 +20,7 @@ func TestReasons(t *testing.T) {
 		with(closed("in quarantine after XID 79")),
 		with(usable(2), active(2), state(gpu.Throttled)),
 	)
-	e := Explain(s, &Request{Memory: 40 << 10, Slots: 1})
+	e := Explain(s, &lease.Request{Memory: 40 << 10, Slots: 1}, nil)
 	want := []struct {
 		index int
 		code  Code
@@ -53,26 +54,27 @@ func TestReasons(t *testing.T) {
 
 func TestHints(t *testing.T) {
 	two := machine(idle(), with(active(4)))
-	held := func(string, gpu.MiB) string { return "job-3 is ahead and would be delayed" }
+	held := gateFunc(func(string, gpu.MiB) string { return "job-3 is ahead and would be delayed" })
 	cases := []struct {
 		name string
 		s    *Snapshot
-		r    Request
+		r    lease.Request
 		want string
+		gate Gate
 	}{
-		{"no GPU", machine(), Request{Slots: 1}, "there is no GPU on this machine"},
-		{"more than exist", two, Request{GPUs: 3, Slots: 1}, "this machine has 2 devices; ask for no more"},
-		{"some fit", two, Request{GPUs: 2, Slots: 1}, "only 1 of 2 devices fit"},
-		{"an unknown pin", two, Request{Slots: 1, Where: Where{GPU: "GPU-x"}}, "there is no device GPU-x"},
-		{"two of one", two, Request{GPUs: 2, Where: Where{GPU: uuid0}}, "one given device cannot be for 2"},
-		{"constraints", two, Request{Slots: 1, Where: Where{Vendor: gpu.AMD}}, "no device of this machine could ever serve it"},
-		{"slots", two, Request{Slots: 9}, "no device of this machine could ever serve it"},
-		{"memory", two, Request{Memory: 1 << 20}, "ask for at most 80 GiB: more never fits"},
-		{"held back", machine(idle()), Request{Slots: 1, Refuse: held}, "wait until somebody releases"},
+		{"no GPU", machine(), lease.Request{Slots: 1}, "there is no GPU on this machine", nil},
+		{"more than exist", two, lease.Request{GPUs: 3, Slots: 1}, "this machine has 2 devices; ask for no more", nil},
+		{"some fit", two, lease.Request{GPUs: 2, Slots: 1}, "only 1 of 2 devices fit", nil},
+		{"an unknown pin", two, lease.Request{Slots: 1, Where: gpu.Where{GPU: "GPU-x"}}, "there is no device GPU-x", nil},
+		{"two of one", two, lease.Request{GPUs: 2, Where: gpu.Where{GPU: uuid0}}, "one given device cannot be for 2", nil},
+		{"constraints", two, lease.Request{Slots: 1, Where: gpu.Where{Vendor: gpu.AMD}}, "no device of this machine could ever serve it", nil},
+		{"slots", two, lease.Request{Slots: 9}, "no device of this machine could ever serve it", nil},
+		{"memory", two, lease.Request{Memory: 1 << 20}, "ask for at most 80 GiB: more never fits", nil},
+		{"held back", machine(idle()), lease.Request{Slots: 1}, "wait until somebody releases", held},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			e := Explain(c.s, &c.r)
+			e := Explain(c.s, &c.r, c.gate)
 			if e == nil {
 				t.Fatal("it fits")
 			}
@@ -81,7 +83,7 @@ func TestHints(t *testing.T) {
 			}
 		})
 	}
-	if e := Explain(machine(idle()), &Request{Slots: 1, Refuse: held}); e.Reasons[0].Code != HeldBack || e.Reasons[0].Text != held("", 0) {
+	if e := Explain(machine(idle()), &lease.Request{Slots: 1}, held); e.Reasons[0].Code != HeldBack || e.Reasons[0].Text != held.Refuse("", 0) {
 		t.Errorf("reasons %+v", e.Reasons)
 	}
 }
@@ -89,7 +91,7 @@ func TestHints(t *testing.T) {
 func TestUnmetConstraints(t *testing.T) {
 	radeon := testDevice(1)
 	radeon.Vendor, radeon.Name, radeon.ComputeCapability = gpu.AMD, "Radeon", ""
-	s := NewSnapshot([]gpu.Device{testDevice(0), radeon})
+	s := NewSnapshot([]gpu.Device{testDevice(0), radeon}, nil, nil)
 	for where, want := range map[string]string{
 		"vendor=intel":    "it is made by nvidia, not by intel",
 		"name~MI300":      "its name is NVIDIA H200, which is not like MI300",
@@ -98,15 +100,15 @@ func TestUnmetConstraints(t *testing.T) {
 		"memory>=100GiB":  "it has 81 GiB of memory, less than 100 GiB",
 		"gpu=" + uuid(99): "the request is for GPU-00099",
 	} {
-		w, err := ParseWhere(where)
+		w, err := gpu.ParseWhere(where)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Explain(s, &Request{Slots: 1, Where: w}).Reasons[0].Text; got != want {
+		if got := Explain(s, &lease.Request{Slots: 1, Where: w}, nil).Reasons[0].Text; got != want {
 			t.Errorf("%s: %q, want %q", where, got, want)
 		}
 	}
-	got := Explain(s, &Request{Slots: 1, Where: Where{CC: Capability{9, 0}}}).Reasons[1].Text
+	got := Explain(s, &lease.Request{Slots: 1, Where: gpu.Where{CC: gpu.Capability{Major: 9}}}, nil).Reasons[1].Text
 	if want := "it has no compute capability, and 9.0 or more is asked for"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -6,29 +6,30 @@ import (
 	"sort"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // LargestNow is the most memory on each device with which a request would be
 // placed now and that it is allowed, all else being as it is; zero if there is
 // none. It is found by asking Choose.
-func LargestNow(s *Snapshot, r *Request) gpu.MiB {
+func LargestNow(s *Snapshot, r *lease.Request, gate Gate) gpu.MiB {
 	var most gpu.MiB
 	for _, room := range s.room {
 		most = max(most, room)
 	}
 	ask := *r
-	chosen := make([]string, 0, r.count())
+	chosen := make([]string, 0, r.Devices())
 	tooMuch := func(less int) bool {
 		ask.Memory = gpu.MiB(less + 1)
-		_, fits := Choose(s, &ask, chosen)
+		_, fits := Choose(s, &ask, gate, chosen)
 		return !fits
 	}
 	if tooMuch(0) { // where many wait this is the answer, and each look may be long
 		return 0
 	}
 	most = gpu.MiB(sort.Search(int(most), tooMuch))
-	if r.Allow != nil {
-		return r.Allow(most)
+	if gate != nil {
+		return gate.Allow(most)
 	}
 	return most
 }
@@ -36,9 +37,9 @@ func LargestNow(s *Snapshot, r *Request) gpu.MiB {
 // LargestEver is the most memory on each device with which a request would be
 // placed if nobody held anything and every device were well; zero if it would
 // not be with any.
-func LargestEver(s *Snapshot, r *Request) gpu.MiB {
-	n := s.needOf(r)
-	return largest(s.ceilings(&n), r.count())
+func LargestEver(s *Snapshot, r *lease.Request) gpu.MiB {
+	n := s.needOf(r, nil)
+	return largest(s.ceilings(&n), r.Devices())
 }
 
 // ceilings is what the devices could ever give that are what a request asks for

@@ -28,7 +28,7 @@ func machine(uses ...Use) *Snapshot {
 	for i := range devices {
 		devices[i] = testDevice(i)
 	}
-	s := NewSnapshot(devices)
+	s := NewSnapshot(devices, nil, nil)
 	for i, u := range uses {
 		s.Update(uuid(i), u)
 	}
@@ -50,3 +50,9 @@ func maxSlots(n int) func(*Use)      { return func(u *Use) { u.MaxPipelines, u.U
 func usable(n int) func(*Use)        { return func(u *Use) { u.Usable = n } }
 func state(s gpu.State) func(*Use)   { return func(u *Use) { u.State = s } }
 func closed(why string) func(*Use)   { return func(u *Use) { u.Closed = why } }
+
+// gateFunc is a Gate that refuses by a rule and allows everything.
+type gateFunc func(uuid string, memory gpu.MiB) string
+
+func (g gateFunc) Refuse(uuid string, memory gpu.MiB) string { return g(uuid, memory) }
+func (g gateFunc) Allow(memory gpu.MiB) gpu.MiB              { return memory }

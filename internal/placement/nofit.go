@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // Code names a kind of reason; codes are stable.
@@ -21,7 +22,7 @@ const (
 	BadState    Code = "state"        // the device is CRITICAL or UNAVAILABLE
 	NoSlot      Code = "no_slot"      // too few slots are free
 	NoMemory    Code = "no_memory"    // too little memory can be leased
-	HeldBack    Code = "held_back"    // it fits, but Request.Refuse says no
+	HeldBack    Code = "held_back"    // it fits, but the Gate refuses it
 )
 
 // Reason is why one device is not taken.
@@ -38,7 +39,7 @@ type Reason struct {
 
 // NoFitError is the answer to a request that does not fit.
 type NoFitError struct {
-	Request Request
+	Request lease.Request
 	Reasons []Reason // by device, in order of index; a device that fits has none
 	Fit     int      // how many devices do fit; fewer than were asked for
 
@@ -59,7 +60,7 @@ func (e *NoFitError) Error() string {
 	if e.Fit == 0 {
 		b.WriteString("no device fits")
 	} else {
-		fmt.Fprintf(&b, "only %d of %d devices fit", e.Fit, e.Request.count())
+		fmt.Fprintf(&b, "only %d of %d devices fit", e.Fit, e.Request.Devices())
 	}
 	fmt.Fprintf(&b, " (%s)", e.Hint)
 	return b.String()
@@ -72,13 +73,13 @@ func (s *Snapshot) hint(e *NoFitError, able int) string {
 	switch {
 	case len(s.devices) == 0:
 		return "there is no GPU on this machine"
-	case r.count() > len(s.devices):
+	case r.Devices() > len(s.devices):
 		return fmt.Sprintf("this machine has %s; ask for no more", devices(len(s.devices)))
-	case r.Where.GPU != "" && s.lookup(r.Where.GPU) < 0:
+	case r.Where.GPU != "" && s.pinned(&r.Where) < 0:
 		return fmt.Sprintf("there is no device %s on this machine", r.Where.GPU)
-	case r.Where.GPU != "" && r.count() > 1:
-		return fmt.Sprintf("a request for one given device cannot be for %d", r.count())
-	case !e.Ever && able < r.count():
+	case r.Where.GPU != "" && r.Devices() > 1:
+		return fmt.Sprintf("a request for one given device cannot be for %d", r.Devices())
+	case !e.Ever && able < r.Devices():
 		return fmt.Sprintf("%s of this machine could ever serve it; change the constraints, the slots or the number of devices", devices(able))
 	case !e.Ever:
 		return fmt.Sprintf("ask for at most %s: more never fits on this machine", e.LargestEver.Exact())
@@ -93,7 +94,7 @@ func (s *Snapshot) hint(e *NoFitError, able int) string {
 	return "wait until somebody releases, or until the devices are well again"
 }
 
-func describe(r *Request) string {
+func describe(r *lease.Request) string {
 	var parts []string
 	if r.Memory > 0 {
 		parts = append(parts, r.Memory.Exact())
@@ -102,8 +103,8 @@ func describe(r *Request) string {
 		parts = append(parts, slots(r.Slots))
 	}
 	text := strings.Join(parts, " and ")
-	if r.count() > 1 {
-		text += fmt.Sprintf(" on each of %d devices", r.count())
+	if r.Devices() > 1 {
+		text += fmt.Sprintf(" on each of %d devices", r.Devices())
 	}
 	if where := r.Where.String(); where != "" {
 		text += " where " + where

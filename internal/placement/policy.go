@@ -7,77 +7,68 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Policy says which of the devices that fit is taken.
-type Policy uint8
-
-// The policies. Each has its own file. The zero value is the default.
+// The policies, by name. Each has its own file. LeastLoaded is the default.
 const (
-	LeastLoaded Policy = iota
-	MostFree
-	BestFit
-	Spread
-	Pack
-
-	policyCount = iota
+	LeastLoaded = "least_loaded"
+	MostFree    = "most_free"
+	BestFit     = "best_fit"
+	Spread      = "spread"
+	Pack        = "pack"
 )
 
-// policies describes each policy. A policy is one number per device: its key,
-// computed from what is known about the device alone whenever that changes.
-var policies = [policyCount]struct {
+// policies lists the policies, the default first. To add one, write its file
+// and add its line here; docs/adding-a-policy.md shows how.
+var policies = []policy{
+	{name: LeastLoaded, about: "the device with the smallest share of its slots in use", key: leastLoaded},
+	{name: MostFree, about: "the device with the most memory to lease", key: mostFree},
+	{name: BestFit, about: "the device with the least memory left over", key: bestFit},
+	{name: Spread, about: "the device with the fewest slots in use, away from the same service", key: spread, apart: true},
+	{name: Pack, about: "the fullest device, so that others stay empty", key: pack},
+}
+
+// policy says which of the devices that fit is taken. It orders them by key,
+// which is one number per device, computed from what is known about the device
+// alone whenever that changes. A policy with a score looks at the request too:
+// it scores the first scored devices in the order of its key.
+type policy struct {
 	name  string
 	about string
 	key   func(*Use) Key
-	apart bool // keep the leases of a service on different devices
-}{
-	LeastLoaded: {name: "least_loaded", about: "the device with the smallest share of its slots in use", key: leastLoaded},
-	MostFree:    {name: "most_free", about: "the device with the most memory to lease", key: mostFree},
-	BestFit:     {name: "best_fit", about: "the device with the least memory left over", key: bestFit},
-	Spread:      {name: "spread", about: "the device with the fewest slots in use, away from the same service", key: spread, apart: true},
-	Pack:        {name: "pack", about: "the fullest device, so that others stay empty", key: pack},
-}
-
-// Policies lists all policies, the default first.
-func Policies() []Policy {
-	all := make([]Policy, policyCount)
-	for i := range all {
-		all[i] = Policy(i)
-	}
-	return all
+	score func(*View, *lease.Request) float64 // the largest is taken; nil: the key decides alone
+	apart bool                                // keep the leases of a service on different devices
 }
 
 // PolicyNames lists the names of all policies, the default first.
 func PolicyNames() []string {
-	names := make([]string, policyCount)
-	for i, p := range policies {
-		names[i] = p.name
+	names := make([]string, len(policies))
+	for i := range policies {
+		names[i] = policies[i].name
 	}
 	return names
 }
 
-// ParsePolicy reads the name of a policy; empty is the default.
-func ParsePolicy(name string) (Policy, error) {
-	if name == "" {
-		return LeastLoaded, nil
+// CheckPolicy reports a name that no policy has. The empty name is the default.
+func CheckPolicy(name string) error {
+	if name == "" || slices.Contains(PolicyNames(), name) {
+		return nil
 	}
-	if i := slices.Index(PolicyNames(), name); i >= 0 {
-		return Policy(i), nil
-	}
-	return 0, fmt.Errorf("policy %q is not known: use one of %s", name, strings.Join(PolicyNames(), ", "))
+	return fmt.Errorf("policy %q is not known: use one of %s", name, strings.Join(PolicyNames(), ", "))
 }
 
-func (p Policy) String() string { return policies[p.known()].name }
+// AboutPolicy says in a few words which device a policy takes.
+func AboutPolicy(name string) string { return policies[indexOf(policies, name)].about }
 
-// About says in a few words which device the policy takes.
-func (p Policy) About() string { return policies[p.known()].about }
-
-// known turns a number that is no policy into the default.
-func (p Policy) known() Policy {
-	if p >= policyCount {
-		return LeastLoaded
+// indexOf finds a policy by its name; the default if none has it.
+func indexOf(list []policy, name string) int {
+	for i := range list {
+		if list[i].name == name {
+			return i
+		}
 	}
-	return p
+	return 0
 }
 
 // Key orders devices under a policy: the smallest is taken. It holds a share or

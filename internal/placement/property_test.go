@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 	"pgregory.net/rapid"
 )
 
@@ -17,6 +18,7 @@ type world struct {
 	uses    []Use
 	runs    [][]int // service → leases by device
 	s       *Snapshot
+	gate    Gate // of the request that was drawn last; nil: it has none
 }
 
 var services = []string{"", "render", "train"}
@@ -39,7 +41,7 @@ func drawWorld(t *rapid.T, most int) *world {
 		w.devices = append(w.devices, d)
 		w.uses = append(w.uses, drawUse(t))
 	}
-	w.s = NewSnapshot(w.devices)
+	w.s = NewSnapshot(w.devices, nil, nil)
 	for i, u := range w.uses {
 		w.s.Update(uuid(i), u)
 	}
@@ -73,13 +75,13 @@ func drawUse(t *rapid.T) Use {
 	return u
 }
 
-func drawRequest(t *rapid.T, w *world, mostGPUs int) Request {
-	r := Request{
-		GPUs:    rapid.IntRange(1, mostGPUs).Draw(t, "gpus"),
-		Memory:  gpu.MiB(rapid.IntRange(0, 4).Draw(t, "memory")),
-		Slots:   rapid.IntRange(0, 2).Draw(t, "slots"),
-		Policy:  rapid.SampledFrom(Policies()).Draw(t, "policy"),
-		Service: rapid.SampledFrom(services).Draw(t, "service"),
+func drawRequest(t *rapid.T, w *world, mostGPUs int) lease.Request {
+	r := lease.Request{
+		GPUs:   rapid.IntRange(1, mostGPUs).Draw(t, "gpus"),
+		Memory: gpu.MiB(rapid.IntRange(0, 4).Draw(t, "memory")),
+		Slots:  rapid.IntRange(0, 2).Draw(t, "slots"),
+		Policy: rapid.SampledFrom(PolicyNames()).Draw(t, "policy"),
+		Holder: lease.Holder{Service: rapid.SampledFrom(services).Draw(t, "service")},
 	}
 	if rapid.Bool().Draw(t, "prefers") {
 		r.Preferred = uuid(rapid.IntRange(0, len(w.devices)).Draw(t, "preferred"))
@@ -88,24 +90,32 @@ func drawRequest(t *rapid.T, w *world, mostGPUs int) Request {
 	case 0:
 		r.Where.Vendor = gpu.NVIDIA
 	case 1:
-		r.Where = Where{Name: "h2?0", Like: true}
+		r.Where = gpu.Where{Name: "h2?0", Like: true}
 	case 2:
 		r.Where.GPU = uuid(rapid.IntRange(0, len(w.devices)).Draw(t, "pin"))
 	}
+	w.gate = nil
 	if rapid.IntRange(0, 3).Draw(t, "refuses") == 0 {
 		limit := gpu.MiB(rapid.IntRange(0, 4).Draw(t, "refused above"))
-		r.Refuse = func(uuid string, memory gpu.MiB) string {
+		w.gate = gateFunc(func(uuid string, memory gpu.MiB) string {
 			if strings.HasSuffix(uuid, "1") && memory >= limit {
 				return "somebody is ahead"
 			}
 			return ""
+		})
+	}
+	if rapid.IntRange(0, 3).Draw(t, "only some") == 0 {
+		for i := range w.devices {
+			if rapid.Bool().Draw(t, "only") {
+				r.Only = append(r.Only, uuid(i))
+			}
 		}
 	}
 	return r
 }
 
 // fits is the hard conditions in plain words.
-func (w *world) fits(r *Request, i int) bool {
+func (w *world) fits(r *lease.Request, i int) bool {
 	u, d := w.uses[i], w.devices[i]
 	switch {
 	case r.Where.GPU != "" && r.Where.GPU != d.UUID,
@@ -117,14 +127,17 @@ func (w *world) fits(r *Request, i int) bool {
 	case r.Slots > 0 && u.Active+r.Slots > u.Usable:
 		return false
 	}
-	return r.Refuse == nil || r.Refuse(d.UUID, r.Memory) == ""
+	if len(r.Only) > 0 && !slices.Contains(r.Only, d.UUID) {
+		return false
+	}
+	return w.gate == nil || w.gate.Refuse(d.UUID, r.Memory) == ""
 }
 
 // order is the wishes in plain words: negative if device i is to be taken
 // before device j.
-func (w *world) order(r *Request, i, j int) int {
+func (w *world) order(r *lease.Request, i, j int) int {
 	a, b := w.uses[i], w.uses[j]
-	leases := w.runs[slices.Index(services, r.Service)]
+	leases := w.runs[slices.Index(services, r.Holder.Service)]
 	first := func(yes, other bool) int {
 		switch {
 		case yes == other:
@@ -155,7 +168,7 @@ func (w *world) order(r *Request, i, j int) int {
 }
 
 // ranked lists the devices that fit, the one to take first in front.
-func (w *world) ranked(r *Request) []int {
+func (w *world) ranked(r *lease.Request) []int {
 	var fit []int
 	for i := range w.devices {
 		if w.fits(r, i) {
@@ -176,7 +189,7 @@ func (w *world) link(i, j int) int32 {
 }
 
 // bestSet goes through every set of devices that fit.
-func (w *world) bestSet(r *Request) []string {
+func (w *world) bestSet(r *lease.Request) []string {
 	fit := w.ranked(r)
 	var best []int
 	var kept score
@@ -233,7 +246,7 @@ func TestTheFirstInOrderIsChosen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 8)
 		r := drawRequest(t, w, 1)
-		got, ok := Choose(w.s, &r, nil)
+		got, ok := Choose(w.s, &r, w.gate, nil)
 		want := w.ranked(&r)
 		switch {
 		case ok != (len(want) > 0):
@@ -249,13 +262,13 @@ func TestTheBestLinkedSetIsChosen(t *testing.T) {
 		w := drawWorld(t, 7)
 		r := drawRequest(t, w, 4)
 		if rapid.IntRange(0, 3).Draw(t, "hard") > 0 { // else few devices fit, and there is little to choose
-			r.Memory, r.Slots, r.Where, r.Refuse = 0, 0, Where{}, nil
+			r.Memory, r.Slots, r.Where, r.Only, w.gate = 0, 0, gpu.Where{}, nil, nil
 			for i := range w.uses {
 				w.uses[i].Available, w.uses[i].State, w.uses[i].Closed = w.uses[i].Ceiling, gpu.Optimal, ""
 				w.s.Update(uuid(i), w.uses[i])
 			}
 		}
-		got, ok := Choose(w.s, &r, nil)
+		got, ok := Choose(w.s, &r, w.gate, nil)
 		want := w.bestSet(&r)
 		if ok != (want != nil) || !slices.Equal(got, want) {
 			t.Fatalf("chose %v, want %v", got, want)
@@ -268,8 +281,8 @@ func TestExplainAgreesWithChoose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 6)
 		r := drawRequest(t, w, 3)
-		_, ok := Choose(w.s, &r, nil)
-		e := Explain(w.s, &r)
+		_, ok := Choose(w.s, &r, w.gate, nil)
+		e := Explain(w.s, &r, w.gate)
 		if ok != (e == nil) {
 			t.Fatalf("Choose says %v, Explain %v", ok, e)
 		}
@@ -314,25 +327,25 @@ func TestExplainAgreesWithChoose(t *testing.T) {
 }
 
 // checkLargest: the amount fits, and one more does not.
-func (w *world) checkLargest(t *rapid.T, r Request, largest gpu.MiB) {
+func (w *world) checkLargest(t *rapid.T, r lease.Request, largest gpu.MiB) {
 	r.Memory = largest
-	if _, ok := Choose(w.s, &r, nil); largest > 0 && !ok {
+	if _, ok := Choose(w.s, &r, w.gate, nil); largest > 0 && !ok {
 		t.Fatalf("%s would not fit now", largest)
 	}
 	r.Memory++
-	if _, ok := Choose(w.s, &r, nil); ok {
+	if _, ok := Choose(w.s, &r, w.gate, nil); ok {
 		t.Fatalf("more than %s fits now", largest)
 	}
 }
 
 // fitsEmpty is whether a request fits on the same devices, empty and well.
-func (w *world) fitsEmpty(r Request) bool {
+func (w *world) fitsEmpty(r lease.Request) bool {
 	empty := *w
 	empty.uses = slices.Clone(w.uses)
 	for i := range empty.uses {
 		u := &empty.uses[i]
 		*u = Use{Available: u.Ceiling, Ceiling: u.Ceiling, Usable: u.MaxPipelines, MaxPipelines: u.MaxPipelines, State: gpu.Optimal}
 	}
-	r.Refuse = nil
+	empty.gate = nil
 	return len(empty.ranked(&r)) >= r.GPUs
 }

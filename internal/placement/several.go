@@ -1,6 +1,10 @@
 package placement
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/berth-gpu/berth/internal/lease"
+)
 
 // few is up to how many candidates the best set is searched for exactly. It
 // covers every machine sold as one piece; beyond it the search is greedy.
@@ -12,6 +16,7 @@ type candidate struct {
 	tier     int32
 	key      Key
 	position int
+	score    float64 // where the policy has one
 }
 
 func compare(a, b candidate) int {
@@ -35,6 +40,10 @@ type scratch struct {
 	rank       []int8 // by position, from one; zero between decisions
 	pull       []pull // by position; zero between decisions
 	touched    []int
+	only       []bool  // by position
+	places     []int32 // by position; zero between decisions
+	view       View
+	holdings   []lease.Holding
 }
 
 // several chooses count devices, all or nothing. The set is the one with the
@@ -44,9 +53,17 @@ type scratch struct {
 // come first in affinity and policy. The answer is in order of position, lies
 // in scratch space, and is nil if fewer than count devices fit.
 func (s *Snapshot) several(n *need, count int) []int {
-	fit := s.candidatesFor(n, max(count, few))
+	keep := max(count, few)
+	if n.score != nil {
+		keep = max(count, scored)
+	}
+	fit := s.candidatesFor(n, keep)
 	if fit < count {
 		return nil
+	}
+	if n.score != nil {
+		s.rank(n)
+		defer s.unrank(n)
 	}
 	if fit <= few {
 		s.exact(n, count)
@@ -64,7 +81,7 @@ func (s *Snapshot) several(n *need, count int) []int {
 func (s *Snapshot) candidatesFor(n *need, keep int) int {
 	list, fit := s.scratch.candidates[:0], 0
 	wished := len(n.runs) > 0 || n.preferred >= 0
-	plain := n.models == nil && n.refuse == nil && !n.pinned
+	plain := n.models == nil && n.gate == nil && n.only == nil && !n.pinned
 	limit := noKey // from here on keys are of no interest
 	for i := s.below(n, 0, limit); i >= 0; i = s.below(n, i+1, limit) {
 		if !plain && !s.takes(n, i) {
@@ -116,6 +133,11 @@ func insert(list []candidate, c candidate) []candidate {
 
 func (s *Snapshot) candidate(n *need, i int) candidate {
 	c := candidate{key: n.keys[i], position: i}
+	if n.places != nil {
+		if c.key = noKey; n.places[i] > 0 {
+			c.key = Key(n.places[i] - 1)
+		}
+	}
 	leases := n.runs.leases(i)
 	switch {
 	case i == n.preferred:

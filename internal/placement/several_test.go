@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // islands is a machine whose devices are linked by NVLink within islands of
@@ -24,7 +25,7 @@ func islands(n, size int) *Snapshot {
 			}
 		}
 	}
-	s := NewSnapshot(devices)
+	s := NewSnapshot(devices, nil, nil)
 	for i := range devices {
 		s.Update(uuid(i), idle())
 	}
@@ -35,7 +36,7 @@ func TestSetsStayWithinIslands(t *testing.T) {
 	for _, n := range []int{8, 16, 64} { // 64: greedy
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			s := islands(n, 4)
-			r := Request{GPUs: 3, Memory: 1 << 10, Slots: 1}
+			r := lease.Request{GPUs: 3, Memory: 1 << 10, Slots: 1}
 			s.Update(uuid(1), with(active(4))) // the first island has three left
 			expect(t, s, &r, 0, 2, 3)
 			s.Update(uuid(0), with(active(4))) // now two: the next one
@@ -53,10 +54,10 @@ func TestEqualLinksLeaveItToThePolicy(t *testing.T) {
 		for i := range n {
 			s.Update(uuid(i), with(active((n-i)%4)))
 		}
-		r := Request{GPUs: 2, Slots: 1}
+		r := lease.Request{GPUs: 2, Slots: 1}
 		expect(t, s, &r, 0, 4)
 		s.AddLeases("render", uuid(3), 1)
-		r.Service = "render"
+		r.Holder.Service = "render"
 		expect(t, s, &r, 0, 3)
 		r.Policy = Spread
 		expect(t, s, &r, 0, 4)
@@ -65,14 +66,14 @@ func TestEqualLinksLeaveItToThePolicy(t *testing.T) {
 
 func TestManyDevices(t *testing.T) {
 	s := islands(64, 4)
-	got, ok := Choose(s, &Request{GPUs: 40, Slots: 1}, nil)
+	got, ok := Choose(s, &lease.Request{GPUs: 40, Slots: 1}, nil, nil)
 	if slices.Sort(got); !ok || len(slices.Compact(got)) != 40 {
 		t.Errorf("got %d different devices, %v", len(got), ok)
 	}
-	if _, ok := Choose(s, &Request{GPUs: 65, Slots: 1}, nil); ok {
+	if _, ok := Choose(s, &lease.Request{GPUs: 65, Slots: 1}, nil, nil); ok {
 		t.Error("65 of 64 devices were found")
 	}
-	if got, ok := Choose(s, &Request{GPUs: 64, Slots: 1}, []string{"before"}); !ok || len(got) != 65 || got[0] != "before" {
+	if got, ok := Choose(s, &lease.Request{GPUs: 64, Slots: 1}, nil, []string{"before"}); !ok || len(got) != 65 || got[0] != "before" {
 		t.Errorf("all devices: %d, %v", len(got), ok)
 	}
 }
@@ -88,7 +89,7 @@ func sparse(n int, links map[[2]int]gpu.LinkKind) *Snapshot {
 			}
 		}
 	}
-	s := NewSnapshot(devices)
+	s := NewSnapshot(devices, nil, nil)
 	for i := range devices {
 		s.Update(uuid(i), idle())
 	}
@@ -99,13 +100,13 @@ func sparse(n int, links map[[2]int]gpu.LinkKind) *Snapshot {
 // though it comes later in the search.
 func TestEqualSetsByRank(t *testing.T) {
 	s := sparse(8, map[[2]int]gpu.LinkKind{{0, 4}: gpu.LinkNVLink, {1, 2}: gpu.LinkNVLink})
-	expect(t, s, &Request{GPUs: 2, Slots: 1}, 1, 2)
+	expect(t, s, &lease.Request{GPUs: 2, Slots: 1}, 1, 2)
 }
 
 func TestGreedySets(t *testing.T) {
 	// The partner is not among the first candidates.
 	s := sparse(2*few, map[[2]int]gpu.LinkKind{{30, 3}: gpu.LinkNVLink})
-	expect(t, s, &Request{GPUs: 2, Slots: 1}, 3, 30)
+	expect(t, s, &lease.Request{GPUs: 2, Slots: 1}, 3, 30)
 	// Of two that are linked to both members and equally weakly at worst, the
 	// one with the better link.
 	s = sparse(2*few, map[[2]int]gpu.LinkKind{
@@ -113,27 +114,27 @@ func TestGreedySets(t *testing.T) {
 		{4, 0}: gpu.LinkNode, {4, 1}: gpu.LinkNode,
 		{5, 0}: gpu.LinkNVLink, {5, 1}: gpu.LinkNode,
 	})
-	expect(t, s, &Request{GPUs: 3, Slots: 1, Preferred: uuid(0)}, 0, 1, 5)
+	expect(t, s, &lease.Request{GPUs: 3, Slots: 1, Preferred: uuid(0)}, 0, 1, 5)
 	// Nothing is linked: the first by policy.
 	s.Update(uuid(1), with(active(1)))
 	s.Update(uuid(0), with(active(4)))
-	expect(t, s, &Request{GPUs: 3, Slots: 1, Where: Where{Vendor: gpu.NVIDIA}, Preferred: uuid(20)}, 2, 3, 20)
+	expect(t, s, &lease.Request{GPUs: 3, Slots: 1, Where: gpu.Where{Vendor: gpu.NVIDIA}, Preferred: uuid(20)}, 2, 3, 20)
 }
 
 func TestADecisionLeavesNothingBehind(t *testing.T) {
 	s := islands(64, 4)
-	r := Request{GPUs: 6, Slots: 1}
-	first, _ := Choose(s, &r, nil)
+	r := lease.Request{GPUs: 6, Slots: 1}
+	first, _ := Choose(s, &r, nil, nil)
 	for range 3 {
-		if again, _ := Choose(s, &r, nil); !slices.Equal(first, again) {
+		if again, _ := Choose(s, &r, nil, nil); !slices.Equal(first, again) {
 			t.Fatalf("chose %v and then %v", first, again)
 		}
 	}
 }
 
-func expect(t *testing.T, s *Snapshot, r *Request, want ...int) {
+func expect(t *testing.T, s *Snapshot, r *lease.Request, want ...int) {
 	t.Helper()
-	got, _ := Choose(s, r, nil)
+	got, _ := Choose(s, r, nil, nil)
 	uuids := []string{}
 	for _, i := range want {
 		uuids = append(uuids, uuid(i))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // Use is what changes on a device from one decision to the next.
@@ -38,7 +39,7 @@ func (u *Use) free() int32 {
 type Snapshot struct {
 	devices  []gpu.Device
 	position map[string]int // by UUID
-	models   []model        // what constraints look at, each combination once
+	models   []gpu.Model    // what constraints look at, each combination once
 	model    []int32        // by position
 
 	links     [][]link // by position, sorted by the other end
@@ -47,17 +48,29 @@ type Snapshot struct {
 	use  []Use
 	room []gpu.MiB // Use.Available again, for the scan
 	free []int32   // Use.free
-	keys [policyCount][]Key
+	keys [][]Key   // by policy
 
+	policies []policy
 	services map[string]presence
+	book     *lease.Book // nil: nobody holds anything
+	usual    *Requests   // nil: nothing is usual
 
 	scratch scratch
 }
 
 // NewSnapshot makes a snapshot of these devices. Until its first Update a
 // device is closed. When a device appears or its facts change, make a new one.
-func NewSnapshot(devices []gpu.Device) *Snapshot {
-	s := &Snapshot{position: make(map[string]int), services: make(map[string]presence)}
+// Policies with a score look into the book and at what is usually asked for;
+// either may be nil.
+func NewSnapshot(devices []gpu.Device, book *lease.Book, usual *Requests) *Snapshot {
+	return newSnapshot(devices, book, usual, policies)
+}
+
+func newSnapshot(devices []gpu.Device, book *lease.Book, usual *Requests, list []policy) *Snapshot {
+	s := &Snapshot{
+		position: make(map[string]int), services: make(map[string]presence),
+		policies: list, keys: make([][]Key, len(list)), book: book, usual: usual,
+	}
 	for _, d := range devices {
 		if _, twice := s.position[d.UUID]; !twice {
 			s.position[d.UUID] = 0
@@ -76,7 +89,8 @@ func NewSnapshot(devices []gpu.Device) *Snapshot {
 		s.keys[p] = make([]Key, n)
 	}
 	s.scratch.rank, s.scratch.pull = make([]int8, n), make([]pull, n)
-	known := make(map[model]int32)
+	s.scratch.only, s.scratch.places = make([]bool, n), make([]int32, n)
+	known := make(map[gpu.Model]int32)
 	for i := range s.devices {
 		s.position[s.devices[i].UUID] = i
 		s.model[i] = s.modelOf(&s.devices[i], known)
@@ -116,6 +130,6 @@ func (s *Snapshot) Use(uuid string) (Use, bool) {
 func (s *Snapshot) set(i int, u Use) {
 	s.use[i], s.room[i], s.free[i] = u, u.Available, u.free()
 	for p := range s.keys {
-		s.keys[p][i] = policies[p].key(&s.use[i])
+		s.keys[p][i] = s.policies[p].key(&s.use[i])
 	}
 }

@@ -39,7 +39,7 @@ func (c *leases) Collect(out chan<- prometheus.Metric) {
 	for uuid, sum := range book.Sums() {
 		index, name := strconv.Itoa(sum.Device.Index), sum.Device.Name
 		send(slotsDesc, gauge, float64(sum.Active), uuid, index, name, "active")
-		send(slotsDesc, gauge, float64(sum.MaxSlots), uuid, index, name, "capacity")
+		send(slotsDesc, gauge, float64(sum.MaxPipelines), uuid, index, name, "capacity")
 		send(leasedDesc, gauge, float64(sum.Leased+sum.Overuse), uuid, index, name)
 		send(foreignDesc, gauge, float64(sum.Foreign), uuid, index, name)
 		available := max(sum.Available(), 0)

@@ -1,24 +1,24 @@
-package placement
+package gpu
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/berth-gpu/berth/gpu"
+	"pgregory.net/rapid"
 )
 
 func TestParseWhere(t *testing.T) {
 	good := map[string]Where{
 		"":                                  {},
 		"  ":                                {},
-		"vendor=NVIDIA":                     {Vendor: gpu.NVIDIA},
+		"vendor=NVIDIA":                     {Vendor: NVIDIA},
 		"name~H200":                         {Name: "H200", Like: true},
 		"name = NVIDIA H200 , cc >= 9":      {Name: "NVIDIA H200", CC: Capability{9, 0}},
 		"memory>=40GiB":                     {MinMemory: 40 << 10},
 		"gpu=GPU-5f,cc>=12.10":              {GPU: "GPU-5f", CC: Capability{12, 10}},
-		"name~H*,vendor=amd,memory>=1024":   {Name: "H*", Like: true, Vendor: gpu.AMD, MinMemory: 1024},
+		"name~H*,vendor=amd,memory>=1024":   {Name: "H*", Like: true, Vendor: AMD, MinMemory: 1024},
 		"name~a=b":                          {Name: "a=b", Like: true},
-		"vendor=nvidia,cc>=8.0,memory>=40g": {Vendor: gpu.NVIDIA, CC: Capability{8, 0}, MinMemory: 40 << 10},
+		"vendor=nvidia,cc>=8.0,memory>=40g": {Vendor: NVIDIA, CC: Capability{8, 0}, MinMemory: 40 << 10},
 	}
 	for text, want := range good {
 		got, err := ParseWhere(text)
@@ -41,6 +41,9 @@ func TestParseWhere(t *testing.T) {
 		"memory>=-4":         "amount of memory",
 		"cc>=eight":          `"eight" is not a compute capability: write it like 8.0`,
 		"cc>=-1.0":           "is not a compute capability",
+		"cc>=0":              "is not a compute capability",
+		"cc>=x,memory>=y":    `constraint "cc>=x": "x" is not a compute capability: write it like 8.0; constraint "memory>=y": `,
+		"gpu=-1":             "-1 is not the index of a device",
 		"name~a,,cc>=8":      `"" cannot be asked for`,
 		"name~a, name=b":     `constraint "name=b": name is given twice`,
 		"name~\xff":          "not valid UTF-8",
@@ -114,6 +117,81 @@ func FuzzParseWhere(f *testing.F) {
 		if again, err := ParseWhere(w.String()); err != nil || again != w {
 			t.Errorf("%q was read as %+v, written as %q and read as %+v, %v", text, w, w, again, err)
 		}
-		w.unmet(&model{name: text})
+		w.Unmet(&Model{Name: text})
+	})
+}
+
+func TestDevicesThatMeet(t *testing.T) {
+	h200 := Device{
+		UUID: "GPU-5f12ab", Index: 3, Name: "NVIDIA H200", Vendor: NVIDIA,
+		ComputeCapability: "9.0", MemoryTotal: 143771,
+	}
+	unknown := Device{UUID: "x", Index: 3, Name: "?", Vendor: AMD, MemoryTotal: 1}
+	for _, c := range []struct {
+		where         string
+		h200, unknown bool
+	}{
+		{"3", true, true},
+		{" 3 ", true, true},
+		{"2", false, false},
+		{"gpu=3", true, true},
+		{"", true, true},
+		{"GPU-5f12ab", true, false},
+		{"gpu-5F12AB", true, false},
+		{"gpu=GPU-5f12ab", true, false},
+		{"GPU-5f12", false, false},
+		{"name~h200", true, false},
+		{"name~*H2?0", true, false},
+		{"name~NVIDIA*", true, false},
+		{"name~H2?0", false, false},
+		{"name=nvidia h200", true, false},
+		{"name=H200", false, false},
+		{"vendor=NVIDIA", true, false},
+		{"cc>=9", true, false},
+		{"cc>=8.9", true, false},
+		{"cc>=9.1", false, false},
+		{"memory>=100GiB", true, false},
+		{"memory>=200GiB", false, false},
+		{"name~H200, memory>=100GiB,cc>=9.0", true, false},
+		{"name~H200,memory>=200GiB", false, false},
+	} {
+		w, err := ParseDevices(c.where)
+		if err != nil {
+			t.Errorf("%q: %v", c.where, err)
+			continue
+		}
+		if got := w.Meets(&h200); got != c.h200 {
+			t.Errorf("%q meets an H200: %v", c.where, got)
+		}
+		if got := w.Meets(&unknown); got != c.unknown {
+			t.Errorf("%q meets a device of which little is known: %v", c.where, got)
+		}
+	}
+}
+
+// A pattern made from a name by blanking parts of it matches that name.
+func TestPatternsMatchWhatTheyAreMadeFrom(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		name := rapid.StringMatching(`[a-dé]{0,12}`).Draw(rt, "name")
+		var pattern strings.Builder
+		for _, c := range name {
+			switch rapid.IntRange(0, 3).Draw(rt, "blank") {
+			case 0:
+				pattern.WriteByte('?')
+			case 1:
+				pattern.WriteByte('*')
+			default:
+				pattern.WriteRune(c)
+			}
+			if rapid.IntRange(0, 3).Draw(rt, "more") == 0 {
+				pattern.WriteByte('*')
+			}
+		}
+		if !like("*"+pattern.String(), name) {
+			rt.Errorf("%q does not match %q", pattern.String(), name)
+		}
+		if like("*"+pattern.String()+"z", name) {
+			rt.Errorf("%qz matches %q", pattern.String(), name)
+		}
 	})
 }

@@ -1,23 +1,23 @@
-package placement
+package gpu
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/berth-gpu/berth/gpu"
 )
 
-// Where is what a device must be. The zero value allows every device.
+// Where describes the devices that somebody accepts. The zero value accepts
+// every device.
 type Where struct {
-	GPU       string     // UUID: this device and no other
-	Vendor    gpu.Vendor // empty: any
-	Name      string     // the whole name, or a part or pattern of it where Like is set; empty: any
-	Like      bool       // Name is looked for inside the name; with * or ? it is a pattern for all of it
-	CC        Capability // at least; zero: any
-	MinMemory gpu.MiB    // at least, of the device as a whole; zero: any
+	GPU       string     `json:"gpu,omitempty"`       // this device and no other, by UUID or index
+	Vendor    Vendor     `json:"vendor,omitempty"`    // empty: any
+	Name      string     `json:"name,omitempty"`      // the whole name, or a part or pattern of it where Like is set; empty: any
+	Like      bool       `json:"like,omitempty"`      // Name is looked for inside the name; with * or ? it is a pattern for all of it
+	CC        Capability `json:"cc,omitzero"`         // at least; zero: any
+	MinMemory MiB        `json:"memory_mb,omitempty"` // at least, of the device as a whole; zero: any
 }
 
 // ParseWhere reads constraints separated by commas, all of which must hold:
@@ -27,7 +27,9 @@ type Where struct {
 //	name~H200          has this in its name; with * and ? a pattern for the whole name
 //	cc>=8.0            has at least this compute capability
 //	memory>=40GiB      has at least this much memory in all
-//	gpu=GPU-5f…        is this device, by UUID
+//	gpu=GPU-5f…        is this device, by UUID (upper and lower case are the same) or index
+//
+// The error names every constraint that is wrong.
 func ParseWhere(text string) (Where, error) {
 	var w Where
 	if strings.TrimSpace(text) == "" {
@@ -37,17 +39,35 @@ func ParseWhere(text string) (Where, error) {
 		return Where{}, fmt.Errorf("constraint %q is not valid UTF-8", text)
 	}
 	seen := make(map[string]bool)
+	var wrong []string
 	for term := range strings.SplitSeq(text, ",") {
 		field, operator, value := splitTerm(term)
-		if seen[field] {
-			return Where{}, fmt.Errorf("constraint %q: %s is given twice", strings.TrimSpace(term), field)
+		err := w.add(field, operator, value)
+		if err == nil && seen[field] {
+			err = fmt.Errorf("%s is given twice", field)
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Sprintf("constraint %q: %v", strings.TrimSpace(term), err))
 		}
 		seen[field] = true
-		if err := w.add(field, operator, value); err != nil {
-			return Where{}, fmt.Errorf("constraint %q: %w", strings.TrimSpace(term), err)
-		}
+	}
+	if wrong != nil {
+		return Where{}, errors.New(strings.Join(wrong, "; "))
 	}
 	return w, nil
+}
+
+// ParseDevices reads what a person writes to name devices: an index such as 0,
+// a UUID, or constraints as ParseWhere reads them.
+func ParseDevices(text string) (Where, error) {
+	text = strings.TrimSpace(text)
+	if strings.ContainsAny(text, "=~<>!,") {
+		return ParseWhere(text)
+	}
+	if text == "" {
+		return Where{}, nil
+	}
+	return ParseWhere("gpu=" + text)
 }
 
 func splitTerm(term string) (field, operator, value string) {
@@ -78,14 +98,17 @@ func (w *Where) add(field, operator, value string) error {
 	var err error
 	switch field {
 	case "vendor":
-		w.Vendor = gpu.Vendor(strings.ToLower(value))
+		w.Vendor = Vendor(strings.ToLower(value))
 	case "name":
 		w.Name, w.Like = value, operator == "~"
 	case "cc":
 		w.CC, err = ParseCapability(value)
 	case "memory":
-		w.MinMemory, err = gpu.ParseMiB(value)
+		w.MinMemory, err = ParseMiB(value)
 	case "gpu":
+		if index, number := strconv.Atoi(value); number == nil && index < 0 {
+			return fmt.Errorf("%d is not the index of a device", index)
+		}
 		w.GPU = value
 	}
 	return err
@@ -116,20 +139,50 @@ func (w Where) String() string {
 	return strings.Join(terms, ",")
 }
 
-// unmet says which constraint a model does not meet; empty if it meets all.
-// The pin to one device is not about models and is judged elsewhere.
-func (w *Where) unmet(m *model) string {
+// Model is everything about a device that constraints look at, the pin to one
+// device aside. A machine has few models however many devices it has.
+type Model struct {
+	Vendor Vendor
+	Name   string
+	CC     Capability // zero: it has none
+	Memory MiB
+}
+
+// Model returns the model of the device.
+func (d *Device) Model() Model {
+	m := Model{Vendor: d.Vendor, Name: d.Name, Memory: d.MemoryTotal}
+	if cc, err := ParseCapability(d.ComputeCapability); err == nil {
+		m.CC = cc
+	}
+	return m
+}
+
+// Unmet returns the name of the first constraint that a model does not meet;
+// empty if it meets all. Allows judges the pin to one device.
+func (w *Where) Unmet(m *Model) string {
 	switch {
-	case w.Vendor != "" && w.Vendor != m.vendor:
+	case w.Vendor != "" && w.Vendor != m.Vendor:
 		return "vendor"
-	case w.Name != "" && !w.named(m.name):
+	case w.Name != "" && !w.named(m.Name):
 		return "name"
-	case w.CC != (Capability{}) && (!m.hasCC || m.cc.Less(w.CC)):
+	case w.CC != (Capability{}) && (m.CC == Capability{} || m.CC.Less(w.CC)):
 		return "cc"
-	case m.memory < w.MinMemory:
+	case m.Memory < w.MinMemory:
 		return "memory"
 	}
 	return ""
+}
+
+// Allows reports whether the pin to one device, if there is one, is to the
+// device with this UUID and index.
+func (w *Where) Allows(uuid string, index int) bool {
+	return w.GPU == "" || strings.EqualFold(w.GPU, uuid) || w.GPU == strconv.Itoa(index)
+}
+
+// Meets reports whether a device meets all constraints.
+func (w *Where) Meets(d *Device) bool {
+	m := d.Model()
+	return w.Allows(d.UUID, d.Index) && w.Unmet(&m) == ""
 }
 
 func (w *Where) named(name string) bool {
