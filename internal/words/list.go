@@ -1,0 +1,24 @@
+package words
+
+import (
+	"strconv"
+	"strings"
+)
+
+// And returns a list as people say it: "a", "a and b", "a, b and c".
+func And(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " and " + list[last]
+}
+
+// Few returns a list with commas. Of one with more than most entries it names
+// the first ones and counts the others: "a, b and 3 more".
+func Few(list []string, most int) string {
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return strings.Join(list[:most], ", ") + " and " + strconv.Itoa(len(list)-most) + " more"
+}
