@@ -166,9 +166,19 @@ func TestPrintable(t *testing.T) {
 		{"äöü", 5, "ä…"},
 		{"<<<", 12, "<…"},
 		{"abc", 2, ""},
+		{"", Whole, ""},
+		{"out.jsonl", Whole, "out.jsonl"},
+		{"größe 大 ✓", Whole, "größe 大 ✓"},
+		{"a\nb\tc\x1b[31m", Whole, "a b c\uFFFD[31m"},
+		{"a\r\v\f\u0085\u2028\u2029b", Whole, "a      b"},
+		{"\xff\xfe.", Whole, "\uFFFD\uFFFD."},
+		{"\u202e\u200b\u00a0\u3000", Whole, "\uFFFD\uFFFD  "},
+		{"\ue000\ufeff\U0010ffff", Whole, "\uFFFD\uFFFD\uFFFD"}, // private use, byte order mark, unassigned
+		{"क्\u200dष", Whole, "क्\u200dष"},
+		{strings.Repeat("x", special+1), Whole, strings.Repeat("x", special+1)},
 	} {
 		if got := Printable(c.text, c.most); got != c.want {
-			t.Errorf("Printable(%q, %d) = %q, want %q", c.text, c.most, got, c.want)
+			t.Errorf("Printable(%.40q, %d) = %.40q, want %.40q", c.text, c.most, got, c.want)
 		}
 	}
 }

@@ -1,15 +1,20 @@
 package gpu
 
 import (
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// Printable returns text as one line that is safe to show: control characters,
-// characters that change the direction of what follows, and broken UTF-8 are
-// replaced. A text that takes more than most bytes as JSON is cut, and ends
-// with an ellipsis.
+// Whole is the bound with which Printable cuts nothing.
+const Whole = math.MaxInt
+
+// Printable returns text as one line that is safe to keep, list and show. A
+// blank replaces every other kind of white space, line breaks included. U+FFFD
+// replaces every other character that cannot be printed, such as one that
+// changes the direction of what follows, and broken UTF-8. Printable cuts a text
+// that takes more than most bytes as JSON, and ends it with an ellipsis.
 func Printable(text string, most int) string {
 	if _, fits := measure(text, most); fits {
 		return text
@@ -90,12 +95,12 @@ func shown(r rune) rune {
 	switch {
 	case r >= ' ' && r < 0x7f:
 		return r
-	case r == '\n' || r == '\t' || r == '\r' || r == '\u0085' || r == '\u2028' || r == '\u2029':
-		return ' '
 	case r == '\u200c' || r == '\u200d': // joiners, which some scripts need
 		return r
-	case unicode.In(r, unicode.Cc, unicode.Cf):
-		return utf8.RuneError
+	case unicode.IsPrint(r):
+		return r
+	case unicode.IsSpace(r):
+		return ' '
 	}
-	return r
+	return utf8.RuneError
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/spelling"
 )
 
 // Silence is how long a batch is listed after its last report.
@@ -71,7 +70,7 @@ func New(publish func(gpu.Event), known func(uuid string) bool, holds func(user,
 
 // Report takes in where a batch stands; its User is who reports.
 func (k *Keeper) Report(b api.Batch) (api.Batch, error) {
-	if b.ID == "" || spelling.Printable(b.ID) != b.ID {
+	if b.ID == "" || gpu.Printable(b.ID, gpu.Whole) != b.ID {
 		return b, ErrID
 	}
 	b.Reported = time.Now()
@@ -93,7 +92,7 @@ func (k *Keeper) Report(b api.Batch) (api.Batch, error) {
 // this machine is there at most once.
 func (k *Keeper) clean(b *api.Batch) {
 	for _, text := range []*string{&b.Output, &b.Command, &b.Stage, &b.Error} {
-		*text = spelling.Printable(*text)
+		*text = gpu.Printable(*text, gpu.Whole)
 	}
 	seen := map[string]bool{}
 	b.GPUs = slices.DeleteFunc(slices.Clone(b.GPUs), func(g api.BatchGPU) bool {
@@ -103,7 +102,7 @@ func (k *Keeper) clean(b *api.Batch) {
 	})
 	for i := range b.GPUs {
 		g := &b.GPUs[i]
-		g.Name = spelling.Printable(g.Name)
+		g.Name = gpu.Printable(g.Name, gpu.Whole)
 		if !sound(&g.Latency) {
 			g.Latency = api.Latency{}
 		}

@@ -151,10 +151,10 @@ func TestTextsAreCleaned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if taken.Output != "/secret/o\uFFFD[2Jut.jsonl" || taken.Command != "a\uFFFDb" || taken.Error != "no\uFFFD luck\uFFFD." {
+		if taken.Output != "/secret/o\uFFFD[2Jut.jsonl" || taken.Command != "a b" || taken.Error != "no\uFFFD luck\uFFFD." {
 			t.Errorf("it is kept as %+v", taken)
 		}
-		if len(taken.GPUs) != 1 || taken.GPUs[0].Name != "H\uFFFD200" {
+		if len(taken.GPUs) != 1 || taken.GPUs[0].Name != "H 200" {
 			t.Errorf("its GPUs are kept as %+v", taken.GPUs)
 		}
 		last := events[len(events)-1]

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/spelling"
 )
 
 func (s *server) registerMeasurements() {
@@ -57,7 +56,7 @@ func (s *server) measure(ctx context.Context, in *body[api.Measurement]) (*struc
 	if most > 0 && b.Memory > most {
 		return nil, wrongFields(lease.FieldErrors{{Field: "memory_mb", Detail: fmt.Sprintf("is more than any device of this machine has, which is %d", most)}})
 	}
-	s.History.Add(history.Key{User: callerOf(ctx).User, Name: spelling.Printable(b.Name), Step: spelling.Printable(b.Step)},
+	s.History.Add(history.Key{User: callerOf(ctx).User, Name: gpu.Printable(b.Name, gpu.Whole), Step: gpu.Printable(b.Step, gpu.Whole)},
 		history.Run{Peak: b.Memory, Seconds: b.Seconds}, time.Now())
 	return nil, nil
 }

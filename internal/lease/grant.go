@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/spelling"
 )
 
 // Grant makes a lease. If a request with its id waits, this is what it waited
@@ -119,7 +118,7 @@ func (l *Lease) validate() error {
 func (l *Lease) clean() {
 	for _, text := range []*string{&l.Holder.User, &l.Holder.Service, &l.Holder.Name, &l.Holder.Boot, &l.EnforcedBy, &l.Note} {
 		if !plain(*text) {
-			*text = spelling.Printable(*text)
+			*text = gpu.Printable(*text, gpu.Whole)
 		}
 	}
 }
