@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // read turns what was written into a value, and refuses one that is
@@ -134,7 +135,7 @@ func checkText(rule, v string) error {
 	case rule == "argument" && strings.ContainsRune(v, 0):
 		return errors.New("must not hold the character 0")
 	case rule == "code" && !slices.Contains(gpu.EventCodes(), gpu.EventCode(v)):
-		return fmt.Errorf("%s is not the code of an event: %s", shown, suggestion(v, eventCodes(), "docs/events.md lists all of them"))
+		return fmt.Errorf("%s is not the code of an event: %s", shown, words.Suggest(v, eventCodes(), "there is none like it; docs/events.md lists all of them"))
 	case rule == "listen":
 		return checkListen(v)
 	}

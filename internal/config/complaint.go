@@ -47,6 +47,9 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// allSettings says where to find what can be set, if nothing similar can.
+const allSettings = "there is none like it; berth config lists all of them"
+
 // maxComplaints is more than anybody reads, and keeps the answer to a hostile
 // document small.
 const maxComplaints = 100

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // kubernetesService matches the variables that Kubernetes sets in every
@@ -42,8 +44,8 @@ func ParseEnv(environ []string) (Layer, error) {
 		t, ok := known[name]
 		if !ok {
 			named := slices.ContainsFunc(sections, func(s string) bool { return strings.HasPrefix(name, s) })
-			if _, d := nearest(name, names); named || d <= 2 {
-				layer.complaints.add(Complaint{Source: from.name, Reason: "is not a setting: " + suggestion(name, names, allSettings)})
+			if near, _ := words.Nearest(name, names); named || words.Distance(name, near) <= 2 {
+				layer.complaints.add(Complaint{Source: from.name, Reason: "is not a setting: " + words.Suggest(name, names, allSettings)})
 			}
 			continue
 		}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Layer is what one source sets, and what is wrong with it. The zero Layer
@@ -129,7 +131,7 @@ func Flags(flags map[string]string) (Layer, error) {
 		path := strings.Split(name, ".")
 		f := known[name]
 		if f == nil {
-			layer.complain(source{name: "flag"}, path, "is not a setting: "+suggestion(name, slices.Sorted(maps.Keys(known)), allSettings))
+			layer.complain(source{name: "flag"}, path, "is not a setting: "+words.Suggest(name, slices.Sorted(maps.Keys(known)), allSettings))
 			continue
 		}
 		layer.take(f, path, flags[name], source{name: "flag --" + flagName(path, f)})

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"slices"
+
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // reader takes a document apart along the fields that are known.
@@ -138,5 +140,5 @@ func (r *reader) unknown(fields []field, e entry, path []string) {
 	for _, f := range fields {
 		keys = append(keys, f.key)
 	}
-	r.complain(e.line, path, "is not a setting: %s", suggestion(e.key, keys, allSettings))
+	r.complain(e.line, path, "is not a setting: %s", words.Suggest(e.key, keys, allSettings))
 }

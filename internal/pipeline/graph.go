@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // graph finds the order in which the steps of a pipeline run: the order they
@@ -117,6 +119,6 @@ func (r *reader) circle(p *Pipeline, steps []int) {
 	if len(names) > 1 {
 		text = strings.Join(append(names, names[0]), " waits for ")
 	}
-	r.add(p.at(first), Cycle, "steps run in a circle: "+cut(text, 300),
+	r.add(p.at(first), Cycle, "steps run in a circle: "+words.Cut(text, 300),
 		"change after of one of them; after: [] starts a step without waiting for any")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Limits on a file. They are far above what is useful, and keep a plan small
@@ -273,7 +274,7 @@ func nameOf(n *yaml.Node, number int) string {
 	if n.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if v := n.Content[i+1]; n.Content[i].Value == "name" && v.Kind == yaml.ScalarNode && v.Value != "" {
-				return cut(v.Value, maxName)
+				return words.Cut(v.Value, maxName)
 			}
 		}
 	}

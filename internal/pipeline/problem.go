@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Code names a kind of problem; codes are stable.
@@ -107,9 +109,4 @@ func (p problems) err(op, file string) error {
 }
 
 // plural writes a number with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func plural(n int, noun string) string { return words.Count(n, noun) }

@@ -6,9 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // reader takes a tree apart and collects what is wrong with it.
@@ -80,7 +81,7 @@ func (r *reader) section(n *yaml.Node, at place, what string, keys []string, vis
 
 // unknown names the key that is nearest, or the place where it belongs.
 func (r *reader) unknown(key *yaml.Node, at place, what string, keys []string) {
-	word := cut(key.Value, maxName)
+	word := words.Cut(key.Value, maxName)
 	remedy := suggest(word, "it can have", keys)
 	for _, other := range []struct {
 		owner string
@@ -212,15 +213,4 @@ func (r *reader) words(n *yaml.Node, at place, key string) []string {
 		}
 	}
 	return all
-}
-
-// cut shortens a text to so many bytes without breaking a character.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
 }

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/spelling"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // reader takes values out of YAML and collects complaints instead of stopping
@@ -119,9 +119,8 @@ func suggest(word, what string, fields []field) string {
 	for _, f := range fields {
 		keys = append(keys, f.key)
 	}
-	nearest := byDistance(word, keys)[0]
-	if spelling.Distance(clip(word), nearest) <= len(nearest)/2 {
-		return fmt.Sprintf("did you mean %q?", nearest)
+	if near, found := words.Nearest(word, keys); found {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return what + " may have " + strings.Join(keys, ", ")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // scenario is a machine and what happens to it: one script per model.
@@ -221,8 +222,8 @@ func (t timelineReader) which(n *yaml.Node) []int {
 	case len(all) == 0:
 		t.complain(n, "device: there is no %q, because there are no devices", clip(word))
 	default:
-		t.complain(n, "device: there is no %q; expected 0 to %d, all, or a UUID such as %s",
-			clip(word), len(all)-1, byDistance(word, uuids)[0])
+		near, _ := words.Nearest(word, uuids)
+		t.complain(n, "device: there is no %q; expected 0 to %d, all, or a UUID such as %s", clip(word), len(all)-1, near)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/spelling"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 func scriptOf(t *testing.T, timeline string) script {
@@ -122,7 +122,7 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "", 0}, {"", "abc", 3}, {"load", "laod", 2}, {"h20", "h200", 1}, {"kitten", "sitting", 3}} {
-		if got := spelling.Distance(c.a, c.b); got != c.want {
+		if got := words.Distance(c.a, c.b); got != c.want {
 			t.Errorf("distance(%q, %q) = %d; want %d", c.a, c.b, got, c.want)
 		}
 	}

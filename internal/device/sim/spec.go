@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/spelling"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 const (
@@ -88,19 +88,12 @@ func unknownModel(known *catalog, name string) error {
 	return fmt.Errorf("no model is called %q; there are %s", clip(name), strings.Join(names, ", "))
 }
 
-// byDistance sorts words by how little they differ from one.
-func byDistance(word string, words []string) []string {
-	word = clip(word)
-	sorted := slices.Clone(words)
-	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(spelling.Distance(word, a), spelling.Distance(word, b)) })
+// byDistance sorts names by how little they differ from a word.
+func byDistance(word string, names []string) []string {
+	sorted := slices.Clone(names)
+	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(words.Distance(word, a), words.Distance(word, b)) })
 	return sorted
 }
 
-// clip keeps what is shown or compared of bad input short.
-func clip(text string) string {
-	const most = 60
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return text
-}
+// clip keeps what is shown of bad input short.
+func clip(text string) string { return words.Cut(text, 60) }
