@@ -7,7 +7,10 @@ import (
 
 // Count returns a number with its noun: "1 run", "2 runs", "0 processes".
 func Count[N ~int | ~int64](n N, noun string) string {
-	return strconv.FormatInt(int64(n), 10) + " " + Form(n, noun, plural(noun))
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.FormatInt(int64(n), 10) + " " + plural(noun)
 }
 
 // Form returns one for the number 1, and many for every other number. It is for
