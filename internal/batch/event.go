@@ -1,9 +1,6 @@
 package batch
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Event is something that happened in a run.
 type Event struct {
@@ -12,13 +9,6 @@ type Event struct {
 	GPU    GPU    // zero: it is about no GPU
 	Worker string // empty: it is about no worker
 	Text   string // one sentence for people
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // EventCode names a kind of event.

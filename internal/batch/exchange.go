@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/batch/chunk"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // fill hands the worker what it should have: one batch, and if batches are
@@ -82,7 +83,7 @@ func (w *worker) receive() error {
 		case <-timer.C:
 			left := w.remaining(w.since, limit)
 			if left <= 0 {
-				return &failure{chunk.Hung, fmt.Sprintf("no answer to %s within %s", plural(len(w.flight[0].records), "record"), limit)}
+				return &failure{chunk.Hung, fmt.Sprintf("no answer to %s within %s", words.Count(len(w.flight[0].records), "record"), limit)}
 			}
 			timer.Reset(left)
 		}

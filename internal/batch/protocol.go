@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/batch/rawjson"
 	"github.com/berth-gpu/berth/internal/batch/record"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // The protocol is lines of JSON on two pipes; docs/batch-protocol.md is its
@@ -113,7 +114,7 @@ func (f frame) split(n int) (outcomes [][]byte, faults map[int]string, err error
 		outcomes = append(outcomes, o)
 	}
 	if len(outcomes) != n {
-		return nil, nil, fmt.Errorf("%s for %s", plural(len(outcomes), "outcome"), plural(n, "record"))
+		return nil, nil, fmt.Errorf("%s for %s", words.Count(len(outcomes), "outcome"), words.Count(n, "record"))
 	}
 	for key, text := range f.errors {
 		i, err := strconv.Atoi(key)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Silence is how long a batch is listed after its last report.
@@ -177,20 +178,13 @@ func ending(b *api.Batch) []gpu.Event {
 		if b.Failed > 0 {
 			severity = gpu.Warning
 		}
-		return []gpu.Event{event(b, severity, "finished", fmt.Sprintf("is finished: %s, %d of them failed", records(b.Done), b.Failed), "")}
+		return []gpu.Event{event(b, severity, "finished", fmt.Sprintf("is finished: %s, %d of them failed", words.Count(b.Done, "record"), b.Failed), "")}
 	case "stopped":
-		return []gpu.Event{event(b, gpu.Note, "stopped", "was stopped after "+records(b.Done), "")}
+		return []gpu.Event{event(b, gpu.Note, "stopped", "was stopped after "+words.Count(b.Done, "record"), "")}
 	case "failed":
-		return []gpu.Event{event(b, gpu.Warning, "failed", "failed after "+records(b.Done), ": "+strings.TrimRight(b.Error, "."))}
+		return []gpu.Event{event(b, gpu.Warning, "failed", "failed after "+words.Count(b.Done, "record"), ": "+strings.TrimRight(b.Error, "."))}
 	}
 	return nil
-}
-
-func records(n int64) string {
-	if n == 1 {
-		return "1 record"
-	}
-	return fmt.Sprintf("%d records", n)
 }
 
 // event says what happened to a batch, to its user with the name of the output

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/backlog"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 const (
@@ -106,11 +107,7 @@ func summary(user string, left int) gpu.Event {
 	if user == "" {
 		whose = "users who are not known"
 	}
-	warnings := "warnings"
-	if left == 1 {
-		warnings = "warning"
-	}
-	text := fmt.Sprintf("%d more %s about %%s within a minute: only %d are published", left, warnings, PerMinute)
+	text := fmt.Sprintf("%s about %%s within a minute: only %d are published", words.Count(left, "more warning"), PerMinute)
 	return gpu.Event{
 		Time: time.Now(), Code: gpu.EventRationed, Severity: gpu.Warning, User: user,
 		Text: fmt.Sprintf(text, whose), Public: fmt.Sprintf(text, "another user"),

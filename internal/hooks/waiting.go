@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/backlog"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // queueMemory is how many bytes each part of a queue may take.
@@ -73,13 +74,9 @@ func (w *waiting) take() (gpu.Event, bool) {
 }
 
 func (l loss) event(now time.Time) gpu.Event {
-	events := "events were"
-	if l.events == 1 {
-		events = "event was"
-	}
 	return gpu.Event{
 		ID: l.first, Time: now, Code: gpu.EventGap, Severity: gpu.Warning,
-		Text: fmt.Sprintf("%d %s not sent to this hook, %d of them warnings or worse: it is too slow, and its queue was full.", l.events, events, l.warnings),
+		Text: fmt.Sprintf("%d %s not sent to this hook, %d of them warnings or worse: it is too slow, and its queue was full.", l.events, words.Form(l.events, "event was", "events were"), l.warnings),
 		Data: map[string]any{"dropped": l.events, "dropped_warnings": l.warnings},
 	}
 }

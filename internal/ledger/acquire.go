@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // TimeoutError is a request that waited as long as it wanted to.
@@ -39,22 +39,8 @@ func (e *TimeoutError) Why() error {
 	return nil
 }
 
-// Lasted is how long it waited, as people say it.
-func (e *TimeoutError) Lasted() string { return spell(e.Waited) }
-
-// spell is a length of time as people say it: what is longer is rounded more.
-func spell(d time.Duration) string {
-	switch {
-	case d < 10*time.Second:
-		tenths := max(d.Round(100*time.Millisecond), 100*time.Millisecond)
-		return strconv.FormatFloat(tenths.Seconds(), 'f', -1, 64) + " s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	}
-	return fmt.Sprintf("%.0f h", d.Hours())
-}
+// Lasted returns how long the request waited, as people say it.
+func (e *TimeoutError) Lasted() string { return words.Duration(e.Waited) }
 
 // ErrWithdrawn is a request that nobody waits for any more. It is a
 // context.Canceled too, in words for people.

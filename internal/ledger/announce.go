@@ -2,11 +2,11 @@ package ledger
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // announce tells the world what an effect was.
@@ -45,7 +45,7 @@ func (l *Ledger) announce(e *lease.Effect) {
 // the program. It is on the way of every grant, so it is put together in one
 // piece.
 func sentence(e *lease.Effect, held *lease.Lease, verb string) (text, public string) {
-	whole, upTo := words(e, held, verb)
+	whole, upTo := compose(e, held, verb)
 	text = string(whole)
 	if upTo < len(whole) {
 		public = text[:upTo]
@@ -53,9 +53,9 @@ func sentence(e *lease.Effect, held *lease.Lease, verb string) (text, public str
 	return text, public
 }
 
-// words are the sentence, with the name of the program at the end; upTo is where
-// that begins.
-func words(e *lease.Effect, held *lease.Lease, verb string) (text []byte, upTo int) {
+// compose returns the sentence, with the name of the program at its end, and
+// where that begins.
+func compose(e *lease.Effect, held *lease.Lease, verb string) (text []byte, upTo int) {
 	text = append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
 	if e.Kind == lease.Granted {
 		text = append(append(text, ' '), amount(held)...)
@@ -94,7 +94,7 @@ func (l *Ledger) announceRequest(e *lease.Effect) {
 	}
 	l.hooks.Event(gpu.Event{
 		Time: e.Time, Code: gpu.EventTimedOut, Severity: gpu.Warning, Lease: r.ID, User: r.Holder.User, Data: data,
-		Text: fmt.Sprintf("%s waited %s for %s in vain", r.ID, spell(e.Time.Sub(r.Requested)), r.Memory),
+		Text: fmt.Sprintf("%s waited %s for %s in vain", r.ID, words.Duration(e.Time.Sub(r.Requested)), r.Memory),
 	})
 }
 
@@ -120,11 +120,11 @@ func amount(l *lease.Lease) string {
 	part := l.Parts[0]
 	switch {
 	case part.Memory == 0:
-		return plural(part.Slots, "slot")
+		return words.Count(part.Slots, "slot")
 	case part.Slots == 0:
 		return part.Memory.String()
 	}
-	return part.Memory.String() + " and " + plural(part.Slots, "slot")
+	return part.Memory.String() + " and " + words.Count(part.Slots, "slot")
 }
 
 // appendHolder says for whom, in a word or two.
@@ -147,11 +147,4 @@ func separator(i int, first, other string) string {
 		return first
 	}
 	return other
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Explain says why a request does not fit, in the terms and with the code that
@@ -58,7 +59,7 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 		why := because(TooSmall, "needs %s and could never have more than %s", r.Memory.Exact(), max(u.Ceiling, 0).Exact())
 		why.Needs, why.Has = r.Memory, u.Ceiling
 	case u.MaxPipelines < r.Slots:
-		why := because(TooSmall, "needs %s and has only %d in all", slots(r.Slots), u.MaxPipelines)
+		why := because(TooSmall, "needs %s and has only %d in all", words.Count(r.Slots, "slot"), u.MaxPipelines)
 		why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
 	case s.free[i] < 0:
 		because(BadState, "%s", stateText(u))
@@ -66,7 +67,7 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 		because(HeldBack, "%s", s.refusal(n, i))
 	default:
 		if int(s.free[i]) < r.Slots {
-			why := because(NoSlot, "needs %s; %d of %d usable are taken%s", slots(r.Slots), u.Active, u.Usable, fewer(u))
+			why := because(NoSlot, "needs %s; %d of %d usable are taken%s", words.Count(r.Slots, "slot"), u.Active, u.Usable, fewer(u))
 			why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
 		}
 		if s.room[i] < r.Memory {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Code names a kind of reason; codes are stable.
@@ -100,7 +101,7 @@ func describe(r *lease.Request) string {
 		parts = append(parts, r.Memory.Exact())
 	}
 	if r.Slots > 0 {
-		parts = append(parts, slots(r.Slots))
+		parts = append(parts, words.Count(r.Slots, "slot"))
 	}
 	text := strings.Join(parts, " and ")
 	if r.Devices() > 1 {
@@ -112,19 +113,9 @@ func describe(r *lease.Request) string {
 	return text
 }
 
-func slots(n int) string {
-	if n == 1 {
-		return "1 slot"
-	}
-	return fmt.Sprintf("%d slots", n)
-}
-
 func devices(n int) string {
-	switch n {
-	case 0:
+	if n == 0 {
 		return "no device"
-	case 1:
-		return "1 device"
 	}
-	return fmt.Sprintf("%d devices", n)
+	return words.Count(n, "device")
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/internal/batch/rawjson"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // csvDecoder makes an object of strings of each row. It is more lenient than
@@ -56,7 +57,7 @@ func (d *csvDecoder) next(skip bool) ([]byte, int64, int64, error) {
 	}
 	fields := split(row, d.comma)
 	if len(fields) != len(d.header) {
-		return nil, line, 0, &fault{row, fmt.Sprintf("%s where the header has %d", plural(len(fields), "field"), len(d.header))}
+		return nil, line, 0, &fault{row, fmt.Sprintf("%s where the header has %d", words.Count(len(fields), "field"), len(d.header))}
 	}
 	d.out = append(d.out[:0], '{')
 	for i, f := range fields {

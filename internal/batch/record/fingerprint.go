@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Fingerprint tells whether an input is still the one a run was begun with. It
@@ -97,7 +99,7 @@ func (f Fingerprint) Difference(before Fingerprint) string {
 	case f.Format != before.Format:
 		return fmt.Sprintf("it was read as %s and is now read as %s", before.Format, f.Format)
 	case f.Files != before.Files:
-		return fmt.Sprintf("it was %s and now is %s", plural(before.Files, "file"), plural(f.Files, "file"))
+		return fmt.Sprintf("it was %s and now is %s", words.Count(before.Files, "file"), words.Count(f.Files, "file"))
 	case f.Digest == before.Digest:
 		return ""
 	}
@@ -116,11 +118,4 @@ func (f Fingerprint) Difference(before Fingerprint) string {
 		}
 	}
 	return "files were changed, renamed or replaced"
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
