@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/mps"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // learns reports whether a request is to get what earlier runs of its name used.
@@ -83,7 +84,7 @@ func (s *server) whyNoMPS(b api.LeaseRequest) error {
 		return no("MPS is for whole NVIDIA devices, and " + uuid + " is none. Name another one with --gpu, or use another --enforce.")
 	}
 	if err := mps.Available(); err != nil {
-		return no(upperFirst(err.Error()) + ".")
+		return no(words.UpperFirst(err.Error()) + ".")
 	}
 	return nil
 }
@@ -122,7 +123,7 @@ func (s *server) outfit(ctx context.Context, granted *lease.Lease) (api.Lease, e
 	if err != nil {
 		_, _ = s.Ledger.Release(context.WithoutCancel(ctx), granted.ID, granted.Fence, lease.Daemon())
 		s.MPS.Release(granted.ID)
-		return l, problem(http.StatusConflict, "mps_failed", "%s. Try again, or with --enforce framework.", upperFirst(err.Error()))
+		return l, problem(http.StatusConflict, "mps_failed", "%s. Try again, or with --enforce framework.", words.UpperFirst(err.Error()))
 	}
 	l.Launch.MPS = pipe
 	return l, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Explanation], error) {
@@ -54,11 +55,11 @@ func explanationOf(e ledger.Explanation, by sight) api.Explanation {
 	}
 	var sentences []string
 	if e.Quota != nil {
-		sentences = append(sentences, upperFirst(e.Quota.Error())+".")
+		sentences = append(sentences, words.UpperFirst(e.Quota.Error())+".")
 	}
 	if e.Refusal != nil {
 		out.Possible, out.Hint = e.Refusal.Ever, e.Refusal.Hint
-		sentences = append(sentences, upperFirst(e.Refusal.Error())+".")
+		sentences = append(sentences, words.UpperFirst(e.Refusal.Error())+".")
 		for _, r := range e.Refusal.Reasons {
 			out.Devices = append(out.Devices, obstacleOf(r, e, by))
 		}
@@ -78,10 +79,7 @@ func obstacleOf(r placement.Reason, e ledger.Explanation, by sight) api.Obstacle
 	o := api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text, Holders: holdersOf(e.Holdings[r.GPU], by)}
 	if used, any := e.Foreign[r.GPU]; any && r.Code == placement.NoMemory {
 		o.Foreign = used.Memory
-		who := plural(len(used.PIDs), "process")
-		if len(used.PIDs) > 1 {
-			who = fmt.Sprintf("%d processes", len(used.PIDs))
-		}
+		who := words.Count(len(used.PIDs), "process")
 		if by.all() || !slices.ContainsFunc(used.PIDs, func(pid int) bool { return !by.runs(pid) }) {
 			o.ForeignPIDs, who = used.PIDs, processes(used.PIDs)
 		}
@@ -92,19 +90,11 @@ func obstacleOf(r placement.Reason, e ledger.Explanation, by sight) api.Obstacle
 
 // processes names some, and counts the others.
 func processes(pids []int) string {
-	const named = 5
-	words := make([]string, 0, named)
-	for _, pid := range pids[:min(named, len(pids))] {
-		words = append(words, strconv.Itoa(pid))
+	names := make([]string, len(pids))
+	for i, pid := range pids {
+		names[i] = strconv.Itoa(pid)
 	}
-	text := "process "
-	if len(pids) > 1 {
-		text = "processes "
-	}
-	if text += strings.Join(words, ", "); len(pids) > named {
-		text += fmt.Sprintf(" and %d more", len(pids)-named)
-	}
-	return text
+	return words.Form(len(pids), "process ", "processes ") + words.Few(names, 5)
 }
 
 func holdersOf(all []lease.Holding, by sight) []api.HolderUntil {

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Peaks remembers what the steps of pipelines were measured to take.
@@ -120,7 +121,7 @@ func (s *server) plan(ctx context.Context, asked api.PlanRequest) (*api.Plan, er
 	if err != nil {
 		refusal := planRefused(err, asked)
 		data := map[string]any{"problems": len(refusal.Fields)}
-		s.tell(ctx, gpu.Event{Data: data}, file.Name, "pipelines", "Refused to plan %s: %s", plural(len(refusal.Fields), "problem"))
+		s.tell(ctx, gpu.Event{Data: data}, file.Name, "pipelines", "Refused to plan %s: %s", words.Count(len(refusal.Fields), "problem"))
 		return nil, refusal
 	}
 	runs := 0
@@ -128,7 +129,7 @@ func (s *server) plan(ctx context.Context, asked api.PlanRequest) (*api.Plan, er
 		runs += len(plan.Pipelines[i].Runs)
 	}
 	data := map[string]any{"pipelines": len(plan.Pipelines), "runs": runs, "side_by_side": plan.SideBySide, "waves": plan.Waves}
-	s.tell(ctx, gpu.Event{Data: data}, file.Name, "pipelines", "Planned %s: %s, %d side by side on GPUs", plural(runs, "run"), plan.SideBySide)
+	s.tell(ctx, gpu.Event{Data: data}, file.Name, "pipelines", "Planned %s: %s, %d side by side on GPUs", words.Count(runs, "run"), plan.SideBySide)
 	return planOf(plan), nil
 }
 
@@ -245,7 +246,7 @@ func planRefused(err error, asked api.PlanRequest) *api.Problem {
 		return problem(http.StatusInternalServerError, "internal", "The daemon could not do this: %v.", err)
 	}
 	p := problem(http.StatusUnprocessableEntity, "plan_refused", "%s cannot be planned: %s. Nothing was started; see fields.",
-		upperFirst(all.File), plural(len(all.Problems), "problem"))
+		words.UpperFirst(all.File), words.Count(len(all.Problems), "problem"))
 	for i := range all.Problems {
 		found := &all.Problems[i]
 		if asked.Text == "" {
@@ -298,12 +299,4 @@ func (s *server) tell(ctx context.Context, e gpu.Event, name, kind, format strin
 	e.Time, e.Code, e.Severity, e.User = time.Now(), gpu.EventPlan, gpu.Note, by.User
 	e.Text, e.Public = say(name), say(kind)
 	s.Publish(e)
-}
-
-// plural writes a number with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // plainRefusals are those that need nothing beside their own words.
@@ -66,21 +67,21 @@ func refused(err error) error {
 		}
 		return p
 	case errors.As(err, &noFit):
-		p := problem(http.StatusConflict, noFitCode(noFit), "%s.", upperFirst(noFit.Error()))
+		p := problem(http.StatusConflict, noFitCode(noFit), "%s.", words.UpperFirst(noFit.Error()))
 		explainRefusal(p, noFit)
 		return p
 	case errors.As(err, &queued):
-		p := problem(http.StatusConflict, "others_wait", "%s.", upperFirst(queued.Error()))
+		p := problem(http.StatusConflict, "others_wait", "%s.", words.UpperFirst(queued.Error()))
 		p.Extra = map[string]any{"available_mb": queued.LargestNow, "possible": true}
 		return p
 	}
 	for _, plain := range plainRefusals {
 		if errors.Is(err, plain.cause) {
-			return problem(plain.status, plain.code, "%s. %s", upperFirst(err.Error()), plain.advice)
+			return problem(plain.status, plain.code, "%s. %s", words.UpperFirst(err.Error()), plain.advice)
 		}
 	}
 	if errors.As(err, &failed) {
-		return problem(http.StatusServiceUnavailable, "journal_failed", "%s.", upperFirst(err.Error()))
+		return problem(http.StatusServiceUnavailable, "journal_failed", "%s.", words.UpperFirst(err.Error()))
 	}
 	return problem(http.StatusInternalServerError, "internal", "The daemon could not do this: %v.", err)
 }
@@ -107,7 +108,7 @@ func obstacle(e *placement.NoFitError) string {
 	}
 	text := fmt.Sprintf(": GPU %d %s", first.Index, first.Text)
 	if others := len(able) - 1; others > 0 {
-		text += "; no room on " + plural(others, "other GPU") + " either"
+		text += "; no room on " + words.Count(others, "other GPU") + " either"
 	}
 	return text
 }
@@ -159,11 +160,4 @@ func explainRefusal(p *api.Problem, e *placement.NoFitError) {
 		"requested_mb": e.Request.Memory, "available_mb": max(e.LargestNow, gpu.MiB(0)), "largest_ever_mb": e.LargestEver,
 		"possible": e.Ever, "devices": reasons, "hint": e.Hint,
 	}
-}
-
-func upperFirst(text string) string {
-	if text != "" && text[0] >= 'a' && text[0] <= 'z' {
-		return string(text[0]-'a'+'A') + text[1:]
-	}
-	return text
 }

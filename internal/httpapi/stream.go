@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/wire"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 const (
@@ -142,7 +143,7 @@ func (st *leaseStream) serve() {
 // badFrame is a frame after which the stream cannot go on.
 func badFrame(format string, args ...any) *api.Problem {
 	return problem(http.StatusBadRequest, "bad_frame", "%s. The stream ends here; docs/lease-protocol.md says what it takes.",
-		upperFirst(fmt.Sprintf(format, args...)))
+		words.UpperFirst(fmt.Sprintf(format, args...)))
 }
 
 // take begins a call. A problem that it returns ends the stream.
