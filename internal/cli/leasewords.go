@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // indexes are what people call the devices, by UUID.
@@ -104,13 +104,7 @@ func who(h api.Holder) string {
 }
 
 // list puts commas between words, and an "and" before the last.
-func list(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last]
-}
+func list(all []string) string { return words.And(all) }
 
 // showLease prints a lease that was just granted or changed.
 func (a *app) showLease(l api.Lease, gpus indexes) error {

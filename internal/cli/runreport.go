@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 const (
@@ -51,13 +52,7 @@ func (r *reporter) send(ctx context.Context, failure error) {
 }
 
 // clip keeps a text to what the daemon takes.
-func clip(text string) string {
-	const most = 1000
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return text
-}
+func clip(text string) string { return words.Cut(text, 1000) }
 
 // batchOf is the progress of a run in the words of the API.
 func batchOf(p batch.Progress) api.Batch {

@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // columns counts how many columns a text takes on a terminal. The condition is
@@ -67,7 +68,7 @@ func wrap(text string, width int) []string {
 func wrapOne(text string, width int) []string {
 	var lines []string
 	line := ""
-	for _, word := range words(text) {
+	for _, word := range unbroken(text) {
 		switch {
 		case line == "":
 			line = word
@@ -81,8 +82,8 @@ func wrapOne(text string, width int) []string {
 	return append(lines, line)
 }
 
-// words are the parts of a text that may stand at the end of a line.
-func words(text string) []string {
+// unbroken returns the parts of a text that may stand at the end of a line.
+func unbroken(text string) []string {
 	const longestUnit = 4
 	var list []string
 	for _, word := range strings.Fields(text) {
@@ -100,25 +101,8 @@ func endsInDigit(s string) bool {
 	return '0' <= last && last <= '9'
 }
 
-// span says how long something took, in the words of a person.
-func span(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0 s"
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
-}
+// span says how long something has lasted so far.
+func span(d time.Duration) string { return words.Age(d) }
 
 // plural writes a number with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func plural(n int, noun string) string { return words.Count(n, noun) }
