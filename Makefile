@@ -28,6 +28,8 @@ test: build ## run every check a change must pass (minutes)
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
 	go test -race ./...
 	cd python && BERTH_BIN=$(CURDIR)/bin/berth python3 -m unittest
+	@deploy/tools.sh arrays
+	cd python && BERTH_BIN=$(CURDIR)/bin/berth /usr/bin/python3 -m unittest tests.test_real_arrays
 	go run ./bench/hostile -berth bin/berth -small
 
 .PHONY: rules

@@ -2,6 +2,7 @@
 # Installs what the build and the demo need and a bare Debian lacks: curl, and a C compiler, because
 # NVIDIA's bindings are C underneath. Does nothing where it is there already. With the word promtool it
 # puts that into bin/ instead: Debian's package prometheus has it, and would start a server if installed.
+# With the word arrays it installs Debian's NumPy and PyTorch, for Debian's own Python.
 set -eu
 missing=()
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
@@ -19,6 +20,12 @@ if [ "${1-}" = promtool ]; then
 	(cd "$folder" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .)
 	cp "$folder/usr/bin/promtool" bin/promtool
 	exit 0
+fi
+if [ "${1-}" = arrays ]; then
+	missing=()
+	for library in numpy torch; do
+		[ -d "/usr/lib/python3/dist-packages/$library" ] || missing+=("python3-$library")
+	done
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 echo "Installing ${missing[*]} ..." >&2
