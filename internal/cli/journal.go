@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/record"
 )
 
 // journalOptions is what the commands about the journal share. They work on the
@@ -104,7 +105,7 @@ func readBook(dir string) (book *lease.Book, rec journal.Recovery, err error) {
 func believe(book *lease.Book) func(journal.Record) error {
 	return func(r journal.Record) error {
 		_, err := book.Read(r.Data)
-		if newer := (*lease.VersionError)(nil); err != nil && !errors.As(err, &newer) {
+		if newer := (*record.VersionError)(nil); err != nil && !errors.As(err, &newer) {
 			return fmt.Errorf("%w: %w", journal.ErrContradiction, err)
 		}
 		return err

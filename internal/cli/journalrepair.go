@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/record"
 )
 
 type journalRepairOptions struct{ journalOptions }
@@ -75,15 +76,14 @@ func (o *journalRepairOptions) run() error {
 func skipFences(dir string) error {
 	var fence uint64
 	log, _, err := filelog.Open(filelog.Dir(dir), filelog.Options{}, func(r journal.Record) error {
-		record, err := lease.DecodeRecord(r.Data)
-		fence = max(fence, record.Fence)
+		read, err := record.Decode(r.Data)
+		fence = max(fence, read.Fence)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	mark := lease.FenceRecord(fence)
-	mark.Why = "repaired"
+	mark := record.NewFence(fence, "repaired")
 	return errors.Join(log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true}), log.Close())
 }
 

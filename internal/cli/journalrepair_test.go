@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/record"
 )
 
 // A record that is whole and cannot be true is shown, is found by doctor, and
@@ -25,9 +26,9 @@ func TestRepairOfAContradiction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []lease.Record{
+	for _, r := range []record.Record{
 		lease.RecordOfLease(&lease.Lease{ID: "kept", Fence: 1, Binding: lease.ByName, State: lease.Active, Granted: testNow, Parts: []lease.Part{{GPU: "G", Memory: 1}}}),
-		{Version: 1, Kind: lease.Released, ID: "nobody", Fence: 7, Time: testNow.UnixNano()},
+		{Version: 1, Kind: record.Release, ID: "nobody", Fence: 7, Time: testNow.UnixNano()},
 	} {
 		if err := log.Append([][]byte{r.Append(nil)}, journal.Care{Durable: true}); err != nil {
 			t.Fatal(err)

@@ -8,8 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/record"
 )
 
 func newJournalShow(a *app) *cobra.Command {
@@ -77,31 +79,31 @@ func recordTable(records []journal.Record, to screen) *table {
 	}}
 	for _, r := range records {
 		seq := strconv.FormatUint(r.Seq, 10)
-		record, err := lease.DecodeRecord(r.Data)
+		read, err := record.Decode(r.Data)
 		if err != nil {
 			t.add(cell{text: seq}, cell{}, cell{"unreadable", red}, cell{}, cell{}, cell{text: clean(err.Error())})
 			continue
 		}
 		at := ""
-		if record.Time != 0 {
-			at = time.Unix(0, record.Time).In(to.now.Location()).Format("Jan _2 15:04:05")
+		if read.Time != 0 {
+			at = time.Unix(0, read.Time).In(to.now.Location()).Format("Jan _2 15:04:05")
 		}
-		t.add(cell{text: seq}, cell{text: at}, cell{text: clean(string(record.Kind))},
-			cell{text: strconv.FormatUint(record.Fence, 10)}, cell{text: clean(record.ID)}, cell{text: recorded(record, to)})
+		t.add(cell{text: seq}, cell{text: at}, cell{text: clean(string(read.Kind))},
+			cell{text: strconv.FormatUint(read.Fence, 10)}, cell{text: clean(read.ID)}, cell{text: recorded(read, to)})
 	}
 	return t
 }
 
 // recorded is what a record says beside its kind and its lease.
-func recorded(r lease.Record, to screen) string {
+func recorded(r record.Record, to screen) string {
 	switch {
 	case r.Lease != nil:
 		text := ""
 		for _, p := range r.Lease.Parts {
-			text = join(text, amount(p.Memory, p.Slots)+" on "+clean(p.GPU))
+			text = join(text, amount(gpu.MiB(p.Memory), p.Slots)+" on "+clean(p.GPU))
 		}
-		binding := string(r.Lease.Binding)
-		if r.Lease.Binding == lease.ByProcess {
+		binding := r.Lease.Binding
+		if binding == string(lease.ByProcess) {
 			binding += " " + strconv.Itoa(r.Lease.PID)
 		}
 		return join(text, binding, clean(r.Lease.Service), clean(r.Lease.User))

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/record"
 )
 
 // full is a book with this many leases on eight devices.
@@ -46,13 +48,13 @@ func BenchmarkGrantRelease(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				record := RecordOf(&e)
-				line = record.Append(line[:0])
+				written := RecordOf(&e)
+				line = written.Append(line[:0])
 				if e, err = book.Apply(Release{ID: "new", By: by}, now); err != nil {
 					b.Fatal(err)
 				}
-				record = RecordOf(&e)
-				line = record.Append(line)
+				written = RecordOf(&e)
+				line = written.Append(line)
 			}
 		})
 	}
@@ -141,7 +143,7 @@ func BenchmarkDecodeRecord(b *testing.B) {
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := DecodeRecord(line); err != nil {
+		if _, err := record.Decode(line); err != nil {
 			b.Fatal(err)
 		}
 	}

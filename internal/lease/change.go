@@ -1,6 +1,10 @@
 package lease
 
-import "time"
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/internal/record"
+)
 
 // Change is something that is to happen to the book: Ask, Withdraw, TimeOut,
 // Grant, Renew, Bind, Release, Expire, Revoke, Park or Resume.
@@ -25,19 +29,19 @@ type Effect struct {
 // Kind says what happened.
 type Kind string
 
-// The kinds of effect.
+// The kinds of effect. Those that are durable have the names of their records.
 const (
 	Asked     Kind = "ask"
 	Withdrawn Kind = "withdraw"
 	TimedOut  Kind = "timeout"
-	Granted   Kind = "grant"
-	Renewed   Kind = "renew"
-	Bound     Kind = "bind"
-	Released  Kind = "release"
-	Expired   Kind = "expire"
-	Revoked   Kind = "revoke"
-	WasParked Kind = "park"
-	Resumed   Kind = "resume"
+	Granted   Kind = Kind(record.Grant)
+	Renewed   Kind = Kind(record.Renew)
+	Bound     Kind = Kind(record.Bind)
+	Released  Kind = Kind(record.Release)
+	Expired   Kind = Kind(record.Expire)
+	Revoked   Kind = Kind(record.Revoke)
+	WasParked Kind = Kind(record.Park)
+	Resumed   Kind = Kind(record.Resume)
 )
 
 // Durable reports whether the effect must be written down before anybody is

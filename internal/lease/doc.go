@@ -17,7 +17,7 @@
 //	(nobody) ─────────────────┘ Grant without waiting; Renew moves the end
 //
 // What happens to leases is durable: every Effect that is not about waiting
-// becomes a Record, and replaying the records gives an equal book. Requests,
+// becomes a record.Record, and replaying the records gives an equal book. Requests,
 // measurements and the capacities of devices are not; after a restart clients
 // ask again, and the machine is measured again.
 //

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/record"
 	"pgregory.net/rapid"
 )
 
@@ -85,7 +86,7 @@ func TestReplayGivesTheSameBook(t *testing.T) {
 		h.run(60)
 		again := New()
 		for _, line := range h.journal {
-			r, err := DecodeRecord(line)
+			r, err := record.Decode(line)
 			if err != nil {
 				h.Fatal(err)
 			}

@@ -4,41 +4,44 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/record"
 )
 
-// ErrReplay is a record that cannot follow those before it: some are missing,
-// or it is not from this journal.
+// ErrReplay refuses a record that cannot follow those before it: some are
+// missing, or it is from another journal.
 var ErrReplay = errors.New("the record does not follow from those before it")
 
-// Replay takes a record back into the book. Records are facts: whether there is
-// room is not asked, and devices need not be known. But a record that
-// contradicts the book is refused, and nothing changes.
-func (b *Book) Replay(r *Record) error {
+// Replay takes a record back into the book. Records are facts: Replay does not
+// ask whether there is room, and devices need not be known. But it refuses a
+// record that contradicts the book, and then changes nothing.
+func (b *Book) Replay(r *record.Record) error {
 	if err := b.replay(r); err != nil {
 		return fmt.Errorf("replay %s %s (fence %d): %w", string(r.Kind), r.ID, r.Fence, err)
 	}
 	return nil
 }
 
-// Read takes a record back into the book as it was written down. What it refuses
-// cannot be true, unless the error is a *VersionError.
-func (b *Book) Read(data []byte) (Record, error) {
-	r, err := DecodeRecord(data)
+// Read decodes a record from the journal and takes it back into the book. A
+// record that Read refuses cannot be true, unless the error is a
+// *record.VersionError.
+func (b *Book) Read(data []byte) (record.Record, error) {
+	r, err := record.Decode(data)
 	if err == nil {
 		err = b.Replay(&r)
 	}
 	return r, err
 }
 
-func (b *Book) replay(r *Record) error {
+func (b *Book) replay(r *record.Record) error {
 	switch r.Kind {
-	case FenceMark:
+	case record.Fence:
 		if r.Fence < b.fence {
 			return fmt.Errorf("%w: a lease already has fence %d", ErrReplay, b.fence)
 		}
 		b.fence = r.Fence
 		return nil
-	case Granted:
+	case record.Grant:
 		return b.replayGrant(r)
 	}
 	e := b.leases[r.ID]
@@ -47,22 +50,22 @@ func (b *Book) replay(r *Record) error {
 	}
 	l := *e.lease
 	switch r.Kind {
-	case Released, Expired, Revoked:
+	case record.Release, record.Expire, record.Revoke:
 		b.remove(e)
 		return nil
-	case Renewed:
+	case record.Renew:
 		if ttlProblem(time.Duration(r.TTL)) != "" || l.Binding != ByTTL {
 			return fmt.Errorf("%w: the lease cannot be renewed by %s", ErrReplay, time.Duration(r.TTL))
 		}
 		l.TTL, l.Expires = time.Duration(r.TTL), time.Unix(0, r.Expires)
-	case Bound:
+	case record.Bind:
 		if r.Lease == nil || l.Binding != ByProcess || r.Lease.PID <= 0 || r.Lease.Boot == "" {
 			return fmt.Errorf("%w: the lease cannot be bound to the process in it", ErrReplay)
 		}
 		l.Holder.PID, l.Holder.Start, l.Holder.Boot = r.Lease.PID, r.Lease.Start, r.Lease.Boot
-	case WasParked:
+	case record.Park:
 		l.State = Parked
-	case Resumed:
+	case record.Resume:
 		l.State = Active
 	default:
 		return fmt.Errorf("%w: kind %q is not known", ErrReplay, string(r.Kind))
@@ -71,7 +74,7 @@ func (b *Book) replay(r *Record) error {
 	return nil
 }
 
-func (b *Book) replayGrant(r *Record) error {
+func (b *Book) replayGrant(r *record.Record) error {
 	switch {
 	case r.Lease == nil:
 		return fmt.Errorf("%w: it has no lease in it", ErrReplay)
@@ -80,7 +83,7 @@ func (b *Book) replayGrant(r *Record) error {
 	case b.leases[r.ID] != nil:
 		return fmt.Errorf("%w: %w", ErrReplay, ErrDuplicate)
 	}
-	l := r.lease()
+	l := restored(r)
 	if err := l.validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrReplay, err)
 	}
@@ -92,14 +95,14 @@ func (b *Book) replayGrant(r *Record) error {
 	return nil
 }
 
-// Dump writes everything durable in the book as text, one record a line, the
-// same text for equal books. It is also what a compacted journal holds.
+// Dump returns everything durable in the book as text, one record a line, the
+// same text for equal books. A compacted journal holds the same records.
 func (b *Book) Dump() string {
 	var text []byte
 	for _, l := range b.Leases() {
 		r := RecordOfLease(l)
 		text = append(r.Append(text), '\n')
 	}
-	r := FenceRecord(b.fence)
+	r := record.NewFence(b.fence, "")
 	return string(append(r.Append(text), '\n'))
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/record"
 )
 
 type failer interface {
@@ -15,7 +17,7 @@ type failer interface {
 func replayText(t failer, b *Book, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
-		r, err := DecodeRecord([]byte(line))
+		r, err := record.Decode([]byte(line))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +53,7 @@ func TestReplayRefuses(t *testing.T) {
 		"a bind to nobody":        `{"v":2,"kind":"bind","id":"b","fence":5}`,
 		"a renewal for a century": `{"v":1,"kind":"renew","id":"a","fence":3,"ttl_ns":3155760000000000000,"expires_ns":9}`,
 	} {
-		r, err := DecodeRecord([]byte(line))
+		r, err := record.Decode([]byte(line))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/record"
 )
 
 // Thresholds for making the journal shorter: far more records than leases, and
@@ -27,15 +28,15 @@ func (l *Ledger) compactIfLong() {
 	}
 	l.mu.RLock()
 	standing := l.book.Leases() // leases never change, so the list may leave this goroutine
-	fence := l.fenceRecord(l.book.Fence())
+	fence := record.NewFence(l.book.Fence(), l.boot)
 	l.mu.RUnlock()
 	go func() {
 		defer l.compacting.Store(false)
 		err := l.journal.Compact(stats.LastSeq, func(yield func([]byte) bool) {
 			var buffer []byte
 			for _, each := range standing {
-				record := lease.RecordOfLease(each)
-				if buffer = record.Append(buffer[:0]); !yield(buffer) {
+				stored := lease.RecordOfLease(each)
+				if buffer = stored.Append(buffer[:0]); !yield(buffer) {
 					return
 				}
 			}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/record"
 )
 
 // lostFences is more than the grants that a machine can forget when it loses
@@ -19,15 +19,15 @@ const lostFences = 1 << 16
 func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal, error)) error {
 	var boot string
 	log, err := open(func(r journal.Record) error {
-		record, err := l.book.Read(r.Data)
-		if newer := (*lease.VersionError)(nil); err != nil && !errors.As(err, &newer) {
+		read, err := l.book.Read(r.Data)
+		if newer := (*record.VersionError)(nil); err != nil && !errors.As(err, &newer) {
 			err = fmt.Errorf("%w: %w", journal.ErrContradiction, err)
 		}
 		if err != nil {
 			return err
 		}
-		if record.Kind == lease.FenceMark {
-			boot = record.Why
+		if read.Kind == record.Fence {
+			boot = read.Why
 		}
 		return nil
 	})
@@ -42,7 +42,7 @@ func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal,
 	if boot != "" {
 		fence += lostFences
 	}
-	mark := l.fenceRecord(fence)
+	mark := record.NewFence(fence, l.boot)
 	if err := l.book.Replay(&mark); err != nil {
 		return errors.Join(err, log.Close())
 	}
@@ -56,11 +56,4 @@ func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal,
 		return errors.Join(err, log.Close())
 	}
 	return nil
-}
-
-// fenceRecord says how far fences have got, and in which boot.
-func (l *Ledger) fenceRecord(fence uint64) lease.Record {
-	mark := lease.FenceRecord(fence)
-	mark.Why = l.boot
-	return mark
 }

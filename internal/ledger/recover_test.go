@@ -15,8 +15,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/journal/filelog/disktest"
-	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/record"
 )
 
 func TestRestartKeepsTheLivingAndReleasesTheDead(t *testing.T) {
@@ -174,7 +174,7 @@ func TestDamagedJournalIsNotGuessedAt(t *testing.T) {
 		t.Errorf("a record that contradicts another: %v", err)
 	}
 	w.records = func(record []byte) []byte { return []byte(strings.Replace(string(record), `{"v":1`, `{"v":9`, 1)) }
-	if err := open(); !errors.As(err, new(*lease.VersionError)) {
+	if err := open(); !errors.As(err, new(*record.VersionError)) {
 		t.Errorf("a record of a later berth: %v", err)
 	}
 	w.records = nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/record"
 )
 
 // Trouble is why the journal takes no new grants at present; nil: it does.
@@ -54,7 +55,7 @@ func (l *Ledger) probe() {
 		return
 	}
 	l.mu.RLock()
-	mark := l.fenceRecord(l.book.Fence())
+	mark := record.NewFence(l.book.Fence(), l.boot)
 	l.mu.RUnlock()
 	_ = l.append([][]byte{mark.Append(nil)}, journal.Care{}) // what comes of it is noted
 }

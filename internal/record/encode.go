@@ -1,13 +1,12 @@
-package lease
+package record
 
 import (
 	"strconv"
 	"unicode/utf8"
 )
 
-// Append writes the record at the end of dst, as the same JSON that
-// encoding/json would make of it but several times faster: this is on the way
-// of every grant. There is no newline in it.
+// Append appends r to dst as the JSON that encoding/json would write, several
+// times faster: every grant waits for it. The JSON contains no newline.
 func (r *Record) Append(dst []byte) []byte {
 	dst = append(dst, `{"v":`...)
 	dst = strconv.AppendInt(dst, int64(r.Version), 10)
@@ -26,7 +25,7 @@ func (r *Record) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-func (l *LeaseRecord) append(dst []byte) []byte {
+func (l *Lease) append(dst []byte) []byte {
 	dst = append(dst, `"uid":`...)
 	dst = strconv.AppendInt(dst, int64(l.UID), 10)
 	dst = appendOptional(dst, `,"user":`, l.User)
@@ -37,7 +36,7 @@ func (l *LeaseRecord) append(dst []byte) []byte {
 		dst = strconv.AppendUint(append(dst, `,"start":`...), l.Start, 10)
 	}
 	dst = appendOptional(dst, `,"boot":`, l.Boot)
-	dst = appendText(dst, `,"binding":`, string(l.Binding))
+	dst = appendText(dst, `,"binding":`, l.Binding)
 	dst = appendInt(dst, `,"ttl_ns":`, l.TTL)
 	dst = strconv.AppendInt(append(dst, `,"granted_ns":`...), l.Granted, 10)
 	dst = appendInt(dst, `,"expires_ns":`, l.Expires)
@@ -47,13 +46,13 @@ func (l *LeaseRecord) append(dst []byte) []byte {
 			dst = append(dst, ',')
 		}
 		dst = appendText(dst, `{"gpu":`, p.GPU)
-		dst = appendInt(dst, `,"memory_mb":`, int64(p.Memory))
+		dst = appendInt(dst, `,"memory_mb":`, p.Memory)
 		dst = appendInt(dst, `,"slots":`, int64(p.Slots))
 		dst = append(dst, '}')
 	}
 	dst = append(dst, ']')
 	dst = appendInt(dst, `,"priority":`, int64(l.Priority))
-	dst = appendText(dst, `,"state":`, string(l.State))
+	dst = appendText(dst, `,"state":`, l.State)
 	dst = appendOptional(dst, `,"enforced_by":`, l.EnforcedBy)
 	if l.Raised {
 		dst = append(dst, `,"raised":true`...)
@@ -61,7 +60,7 @@ func (l *LeaseRecord) append(dst []byte) []byte {
 	return appendOptional(dst, `,"note":`, l.Note)
 }
 
-// appendInt writes a field unless it is zero.
+// appendInt appends a field unless it is zero.
 func appendInt(dst []byte, field string, n int64) []byte {
 	if n == 0 {
 		return dst
@@ -69,7 +68,7 @@ func appendInt(dst []byte, field string, n int64) []byte {
 	return strconv.AppendInt(append(dst, field...), n, 10)
 }
 
-// appendOptional writes a field unless it is empty.
+// appendOptional appends a field unless it is empty.
 func appendOptional(dst []byte, field, text string) []byte {
 	if text == "" {
 		return dst
@@ -77,6 +76,7 @@ func appendOptional(dst []byte, field, text string) []byte {
 	return appendText(dst, field, text)
 }
 
+// appendText appends a field with a JSON string.
 func appendText(dst []byte, field, text string) []byte {
 	dst = append(append(dst, field...), '"')
 	begin := 0
@@ -100,8 +100,8 @@ func appendText(dst []byte, field, text string) []byte {
 	return append(append(dst, text[begin:]...), '"')
 }
 
-// appendEscaped writes a byte that cannot stand in a JSON string as it is. A
-// byte of broken UTF-8 becomes the character that stands for such.
+// appendEscaped appends a byte that JSON does not allow in a string as it is.
+// A byte of broken UTF-8 becomes U+FFFD, the replacement character.
 func appendEscaped(dst []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
 	switch {

@@ -1,0 +1,146 @@
+// Package record holds what the ledger writes into the journal: plain structs
+// with a version, and the codec that turns them into JSON and back. Package
+// lease converts between its leases and these records, so that the rules can
+// change without changing what is on people's disks.
+//
+// # The promise
+//
+// Upgrade: a newer berth reads every record that any earlier berth wrote. The
+// folder testdata holds journals of earlier releases; tests read them, and the
+// files there never change.
+//
+// Downgrade: each record carries the lowest version that can say what it says
+// (see New). An older berth therefore reads a journal in which nothing newer
+// has happened since the journal was last compacted. A berth that meets a
+// version above its own refuses to read on and says so (VersionError). It
+// never guesses.
+//
+// # Adding to a record
+//
+// A field may be added under the same version if a reader that does not know
+// the field still makes the same book. Everything else raises Version:
+//
+//  1. Add the field to Record, Lease or Part, with omitempty, and to Append.
+//     TestRecordsAreTheJSONTheySeem fails until both agree.
+//  2. If the version rises, raise Version and let New, or whoever sets the
+//     field, give the new version to the records that need it.
+//  3. Fill the field in package lease (RecordOf) and read it (Book.Replay).
+//     The zero value means "written by an earlier berth".
+//  4. Add a journal of the new release to testdata, and the version to
+//     docs/journal.md.
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Version is the newest version of a record that this berth reads and writes.
+//
+//	1  everything but a bind
+//	2  Bind
+const Version = 2
+
+// Record is one entry of the journal: what happened to a lease, as one JSON
+// object. Times are nanoseconds since 1970, durations are nanoseconds.
+type Record struct {
+	Version int    `json:"v"`
+	Kind    Kind   `json:"kind"`
+	Time    int64  `json:"time_ns,omitempty"`
+	ID      string `json:"id,omitempty"`
+	Fence   uint64 `json:"fence"`
+	Expires int64  `json:"expires_ns,omitempty"` // Renew
+	TTL     int64  `json:"ttl_ns,omitempty"`     // Renew
+	Why     string `json:"why,omitempty"`        // for people; in a Fence record, the boot id
+	Lease   *Lease `json:"lease,omitempty"`      // Grant, Bind
+}
+
+// Kind says what a record reports.
+type Kind string
+
+// The kinds of record.
+const (
+	Grant   Kind = "grant"
+	Renew   Kind = "renew"
+	Bind    Kind = "bind"
+	Release Kind = "release"
+	Expire  Kind = "expire"
+	Revoke  Kind = "revoke"
+	Park    Kind = "park"
+	Resume  Kind = "resume"
+	// Fence only reports how far fences have got. A compacted journal needs
+	// it, because the newest grant may have ended.
+	Fence Kind = "fence"
+)
+
+// Lease is a lease as the journal keeps it. Its id and its fence are those of
+// the record.
+type Lease struct {
+	User       string `json:"user,omitempty"`
+	UID        int    `json:"uid"`
+	Service    string `json:"service,omitempty"`
+	Name       string `json:"name,omitempty"`
+	PID        int    `json:"pid,omitempty"`
+	Start      uint64 `json:"start,omitempty"`
+	Boot       string `json:"boot,omitempty"`
+	Binding    string `json:"binding"`
+	TTL        int64  `json:"ttl_ns,omitempty"`
+	Granted    int64  `json:"granted_ns"`
+	Expires    int64  `json:"expires_ns,omitempty"`
+	Parts      []Part `json:"parts"`
+	Priority   int    `json:"priority,omitempty"`
+	State      string `json:"state"`
+	EnforcedBy string `json:"enforced_by,omitempty"`
+	Raised     bool   `json:"raised,omitempty"`
+	Note       string `json:"note,omitempty"`
+}
+
+// Part is what a lease has of one device.
+type Part struct {
+	GPU    string `json:"gpu"`
+	Memory int64  `json:"memory_mb,omitempty"` // MiB
+	Slots  int    `json:"slots,omitempty"`
+}
+
+// New returns a record of a kind, with the lowest version that has this kind.
+func New(kind Kind) Record {
+	r := Record{Version: 1, Kind: kind}
+	if kind == Bind {
+		r.Version = 2
+	}
+	return r
+}
+
+// NewFence returns a record that says how far fences have got, and in which
+// boot of the machine. The daemon lets the fences jump when it starts and the
+// last such record is of another boot.
+func NewFence(fence uint64, boot string) Record {
+	r := New(Fence)
+	r.Fence, r.Why = fence, boot
+	return r
+}
+
+// VersionError refuses a record that a newer berth wrote.
+type VersionError struct{ Version int }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("read record: it has version %d and this berth knows versions up to %d; use the berth that wrote it, or a newer one",
+		e.Version, Version)
+}
+
+// Decode reads a record that Append wrote. The record is well formed, but it
+// may still be false: lease.Book.Replay reports whether it follows from the
+// records before it.
+func Decode(data []byte) (Record, error) {
+	var r Record
+	err := json.Unmarshal(data, &r)
+	switch {
+	case r.Version > Version: // whatever else is in it
+		return Record{}, &VersionError{r.Version}
+	case err != nil:
+		return Record{}, fmt.Errorf("read record: %w", err)
+	case r.Version < 1:
+		return Record{}, fmt.Errorf("read record: version %d does not exist", r.Version)
+	}
+	return r, nil
+}
