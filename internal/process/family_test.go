@@ -65,13 +65,13 @@ func TestTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tree := table.Tree([]ID{root}); len(tree) != 2 || !slices.Contains(tree, root) || !slices.Contains(tree, grandchild) {
+	if tree := table.Family().Tree([]ID{root}); len(tree) != 2 || !slices.Contains(tree, root) || !slices.Contains(tree, grandchild) {
 		t.Errorf("the tree of %v is %v, want it and %v", root, tree, grandchild)
 	}
-	if tree := table.Tree([]ID{{root.PID, root.Start + 1}}); len(tree) != 0 {
+	if tree := table.Family().Tree([]ID{{PID: root.PID, Start: root.Start + 1}}); len(tree) != 0 {
 		t.Errorf("the tree of a process with another start time is %v", tree)
 	}
-	if tree := table.Tree(nil); len(tree) != 0 {
+	if tree := table.Family().Tree(nil); len(tree) != 0 {
 		t.Errorf("the tree of nobody is %v", tree)
 	}
 }
@@ -83,7 +83,7 @@ func TestSignalIsForThatVeryProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := table.Signal(ID{id.PID, id.Start + 1}, syscall.SIGKILL); !errors.Is(err, ErrGone) {
+	if err := table.Signal(ID{PID: id.PID, Start: id.Start + 1}, syscall.SIGKILL); !errors.Is(err, ErrGone) {
 		t.Errorf("a signal to an earlier owner of the pid: %v", err)
 	}
 	if !table.Alive(id) {

@@ -16,16 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/kin"
 )
 
 // ErrGone means that there is no such process, or none any more.
 var ErrGone = errors.New("the process is gone")
 
 // ID is one process, and never another one that got the same pid later.
-type ID struct {
-	PID   int
-	Start uint64 // clock ticks since boot, from /proc/PID/stat
-}
+type ID = kin.ID
 
 // userHz is how many ticks a second has, wherever Linux tells a program of
 // them.
