@@ -325,7 +325,7 @@ func leaseOf(h ledger.Held) api.Lease {
 	l := api.Lease{
 		ID: h.ID, Fence: h.Fence, State: string(h.State), Holder: holderOf(h.Holder), Binding: string(h.Binding),
 		Granted: h.Granted, TTL: h.TTL.Seconds(), Parts: make([]api.LeasePart, len(h.Parts)),
-		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.Heir,
+		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.KeptBy,
 	}
 	if !h.Expires.IsZero() {
 		l.Expires = &h.Expires

@@ -71,7 +71,7 @@ type outcome struct {
 func (l *Ledger) Acquire(ctx context.Context, r lease.Request) (*lease.Lease, error) {
 	asked := time.Now()
 	granted, err := l.acquire(ctx, r)
-	l.decided(status(err), time.Since(asked))
+	l.hooks.decided(status(err), time.Since(asked))
 	return granted, err
 }
 
@@ -235,12 +235,12 @@ func (l *Ledger) attend(granted *lease.Lease) error {
 	if granted.Binding != lease.ByProcess {
 		return nil
 	}
-	err := l.watch(granted)
+	err := l.holders.watch(granted)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, process.ErrGone):
-		l.endOf(processOf(granted))
+		l.holders.exited(processOf(granted))
 	default: // its other leases are watched
 		_ = l.giveBack(granted, "its process cannot be watched")
 	}
@@ -263,6 +263,6 @@ func (l *Ledger) giveBack(unwanted *lease.Lease, why string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.releaseLater(unwanted, why)
+	l.holders.backlog.unwanted(unwanted, why)
 	return nil
 }

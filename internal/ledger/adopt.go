@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -14,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// Adoption puts a process that already runs under a lease.
+// Adoption asks to put a process that already runs under a lease.
 type Adoption struct {
 	ID     string
 	Holder lease.Holder // the process; see HolderOf
@@ -29,42 +28,11 @@ var ErrNotSeen = errors.New("the process is not seen on any device")
 // ErrCovered refuses to adopt a process that uses nothing but what is leased.
 var ErrCovered = errors.New("all that the process uses is under a lease already")
 
-// HolderOf makes a process the holder of a lease, if the one who asks may
-// speak for it: it is theirs, or they may do everything.
+// HolderOf makes a process the holder of a lease. It refuses unless the one who
+// asks may speak for the process: it runs as their user, or they may do
+// everything.
 func (l *Ledger) HolderOf(pid int, by lease.Actor, about lease.Holder) (lease.Holder, error) {
-	id, err := l.processes.Identify(pid)
-	if err != nil {
-		return about, err
-	}
-	uid, err := l.processes.UID(pid)
-	if err != nil {
-		return about, err
-	}
-	if !by.Any && uid != by.UID {
-		return about, fmt.Errorf("process %d: %w", pid, lease.ErrNotYours)
-	}
-	if pid == 1 && by.PID != pid { // everything descends from it
-		return about, fmt.Errorf("process %d: %w", pid, ErrNoHolder)
-	}
-	about.PID, about.Start, about.Boot = id.PID, id.Start, l.boot
-	if about.Name == "" || by.PID != pid {
-		about.Name = l.processes.Name(pid)
-	}
-	if by.PID != pid && by.UID != uid { // an administrator speaks for somebody
-		about.UID, about.User = uid, ""
-	}
-	if about.User == "" {
-		about.UID, about.User = uid, l.userName(uid)
-	}
-	return about, nil
-}
-
-// userName returns the login name of a user, or the number in decimal.
-func (l *Ledger) userName(uid int) string {
-	if l.names == nil {
-		return strconv.Itoa(uid)
-	}
-	return l.names.Of(uid)
+	return l.census.holder(pid, by, about)
 }
 
 // Adopt grants a lease over what a process uses already. That takes no more of
@@ -72,36 +40,18 @@ func (l *Ledger) userName(uid int) string {
 // for beyond it has to be there, and must not delay those who wait.
 func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 	id := process.ID{PID: a.Holder.PID, Start: a.Holder.Start}
-	if slices.Contains(l.ownLine(), id) {
+	if slices.Contains(l.census.ownLine(), id) {
 		return nil, fmt.Errorf("adopt process %d: %w", id.PID, ErrNoHolder)
 	}
 	var granted *lease.Lease
 	err := l.submitFor(ctx, a.By, func(now time.Time) error {
-		if err := l.mayAdopt(a); err != nil {
+		x := adopting{Adoption: a, l: l, process: id}
+		note, err := x.decide()
+		if err != nil {
 			return err
 		}
-		parts, measured := l.seenOn(id, a)
-		if len(parts) == 0 {
-			return l.whyNotSeen(id, a)
-		}
-		var used gpu.MiB
-		for _, m := range measured {
-			used += m
-		}
-		note := ""
-		if a.Memory == 0 {
-			note = l.addMargins(a, parts, used)
-		} else {
-			for i, p := range parts {
-				more := max(p.Memory-measured[i], 0)
-				if err := l.mayGrow(a, p.GPU, more, used); err != nil {
-					return err
-				}
-				used += more
-			}
-		}
-		granted = &lease.Lease{ID: a.ID, Holder: a.Holder, Binding: lease.ByProcess, Parts: parts, EnforcedBy: "watchdog", Note: note}
-		_, err := l.apply(lease.Grant{Lease: granted, Adopted: measured}, now)
+		granted = &lease.Lease{ID: a.ID, Holder: a.Holder, Binding: lease.ByProcess, Parts: x.parts, EnforcedBy: "watchdog", Note: note}
+		_, err = l.apply(lease.Grant{Lease: granted, Adopted: x.measured}, now)
 		return err
 	})
 	if err != nil {
@@ -110,17 +60,104 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 	return l.deliver(ctx, granted)
 }
 
-// addMargins lets what a process uses now grow a little, where there is room for
-// that, and says what it did. Used is what it uses on all devices. The caller
-// holds mu.
-func (l *Ledger) addMargins(a Adoption, parts []lease.Part, used gpu.MiB) string {
+// adopting is an adoption that is being decided. The clerk calls its methods,
+// with the lock of the ledger.
+type adopting struct {
+	Adoption
+	l       *Ledger
+	process process.ID
+
+	parts    []lease.Part
+	measured []gpu.MiB // by part: what the process uses there
+	total    gpu.MiB   // on all devices: what it uses, and may use beyond that so far
+}
+
+// decide finds the parts of the lease, and returns a note for people, or refuses.
+func (x *adopting) decide() (note string, err error) {
+	if err := x.admit(); err != nil {
+		return "", err
+	}
+	if x.see(); len(x.parts) == 0 {
+		return "", x.whyNotSeen()
+	}
+	for _, m := range x.measured {
+		x.total += m
+	}
+	if x.Memory == 0 {
+		return x.addMargins(), nil
+	}
+	for i, p := range x.parts {
+		if err := x.grow(p.GPU, max(p.Memory-x.measured[i], 0)); err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// admit refuses an id that is in use and a service that is not for everybody.
+// The minimum, maximum and quota of a service are for those who ask first.
+func (x *adopting) admit() error {
+	if x.l.book.Lease(x.ID) != nil || x.l.book.Request(x.ID) != nil {
+		return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, lease.ErrDuplicate)
+	}
+	if !x.By.Any {
+		if err := x.l.book.Crowded(x.Holder.User, false); err != nil {
+			return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
+		}
+	}
+	service := x.l.settings.Services[x.Holder.Service]
+	_, err := lease.Admit(lease.Service{Name: x.Holder.Service, Users: service.Users}, lease.Request{Holder: x.Holder}, lease.Usage{})
+	return err
+}
+
+// see finds what the process and its descendants use under no lease yet.
+func (x *adopting) see() {
+	for _, uuid := range slices.Sorted(maps.Keys(x.l.devices)) {
+		if x.GPU != "" && x.GPU != uuid {
+			continue
+		}
+		here := x.l.holdings(uuid)
+		var used gpu.MiB
+		for _, u := range x.l.devices[uuid].used {
+			if here.Tied(u.Process, x.process) && here.of(u.Process) == nil {
+				used += u.memory
+			}
+		}
+		memory := x.Memory
+		if memory == 0 {
+			memory = used
+		}
+		if memory > 0 && (used > 0 || x.GPU != "") {
+			x.parts, x.measured = append(x.parts, lease.Part{GPU: uuid, Memory: memory}), append(x.measured, used)
+		}
+	}
+}
+
+// whyNotSeen returns why nothing of the process can be adopted.
+func (x *adopting) whyNotSeen() error {
+	for _, uuid := range slices.Sorted(maps.Keys(x.l.devices)) {
+		if x.GPU != "" && x.GPU != uuid {
+			continue
+		}
+		here := x.l.holdings(uuid)
+		for _, u := range x.l.devices[uuid].used {
+			if owners := here.of(u.Process); len(owners) > 0 && here.Tied(u.Process, x.process) {
+				return fmt.Errorf("adopt process %d: %w: %s, on %s", x.process.PID, ErrCovered, owners[0].Lease.ID, uuid)
+			}
+		}
+	}
+	return fmt.Errorf("adopt process %d: %w: name a gpu and the memory to lease them for it all the same", x.process.PID, ErrNotSeen)
+}
+
+// addMargins lets what the process uses now grow a little, where there is room
+// for that, and says what it did.
+func (x *adopting) addMargins() (note string) {
 	const least = gpu.MiB(256)
 	tight := 0
-	for i, p := range parts {
+	for i, p := range x.parts {
 		margin := max(p.Memory/10, least)
-		if l.mayGrow(a, p.GPU, margin, used) == nil {
-			parts[i].Memory += margin
-			used += margin
+		if x.grow(p.GPU, margin) == nil {
+			x.parts[i].Memory += margin
 		} else {
 			tight++
 		}
@@ -131,75 +168,22 @@ func (l *Ledger) addMargins(a Adoption, parts []lease.Part, used gpu.MiB) string
 	return "it may grow by a tenth of what it uses now, and at least by " + least.String()
 }
 
-// whyNotSeen says why nothing of a process can be adopted. The caller holds mu.
-func (l *Ledger) whyNotSeen(id process.ID, a Adoption) error {
-	for _, uuid := range slices.Sorted(maps.Keys(l.devices)) {
-		byProcess, _ := l.byProcess(uuid)
-		for _, u := range l.devices[uuid].used {
-			if owners := ownersOf(u.line, byProcess); (a.GPU == "" || a.GPU == uuid) && slices.Contains(u.line, id) && len(owners) > 0 {
-				return fmt.Errorf("adopt process %d: %w: %s, on %s", id.PID, ErrCovered, owners[0].Lease.ID, uuid)
-			}
-		}
-	}
-	return fmt.Errorf("adopt process %d: %w: name a gpu and the memory to lease them for it all the same", id.PID, ErrNotSeen)
-}
-
-// mayAdopt refuses an id that is in use and a service that is not for
-// everybody. The minimum, maximum and quota of a service are for those who
-// ask first. The caller holds mu.
-func (l *Ledger) mayAdopt(a Adoption) error {
-	if l.book.Lease(a.ID) != nil || l.book.Request(a.ID) != nil {
-		return fmt.Errorf("adopt process %d as %s: %w", a.Holder.PID, a.ID, lease.ErrDuplicate)
-	}
-	if !a.By.Any {
-		if err := l.book.Crowded(a.Holder.User, false); err != nil {
-			return fmt.Errorf("adopt process %d as %s: %w", a.Holder.PID, a.ID, err)
-		}
-	}
-	service := l.settings.Services[a.Holder.Service]
-	_, err := lease.Admit(lease.Service{Name: a.Holder.Service, Users: service.Users}, lease.Request{Holder: a.Holder}, lease.Usage{})
-	return err
-}
-
-// mayGrow refuses memory on a device beyond what a process uses already, by the
-// rules for a request that does not want to wait. The quota of its service is
-// asked about all that it is going to have: so much so far. The caller holds mu.
-func (l *Ledger) mayGrow(a Adoption, uuid string, more, soFar gpu.MiB) error {
+// grow adds memory on a device beyond what the process uses already, or refuses
+// it by the rules for a request that does not want to wait. The quota of the
+// service is asked about all that the process is going to have.
+func (x *adopting) grow(uuid string, more gpu.MiB) error {
 	if more == 0 {
 		return nil
 	}
-	growth := &lease.Request{ID: a.ID, Holder: a.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: uuid}}
-	before, whole := l.lineBefore(growth), *growth
-	whole.Memory += soFar
-	if err := l.overQuota(&whole, before); err != nil {
+	growth := &lease.Request{ID: x.ID, Holder: x.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: uuid}}
+	before, whole := x.l.lineBefore(growth), *growth
+	whole.Memory += x.total
+	if err := x.l.overQuota(&whole, before); err != nil {
 		return err
 	}
-	if l.refusal(growth, before) == nil {
-		return nil
+	if x.l.refusal(growth, before) != nil {
+		return x.l.whyNot(growth)
 	}
-	return l.whyNot(growth)
-}
-
-// seenOn is what a process and its descendants use under no lease yet, as parts
-// of a lease. The caller holds mu.
-func (l *Ledger) seenOn(id process.ID, a Adoption) (parts []lease.Part, measured []gpu.MiB) {
-	for _, uuid := range slices.Sorted(maps.Keys(l.devices)) {
-		if a.GPU != "" && a.GPU != uuid {
-			continue
-		}
-		var used gpu.MiB
-		for _, u := range l.devices[uuid].used {
-			if slices.Contains(u.line, id) && !l.holdsAny(u.line, uuid) {
-				used += u.memory
-			}
-		}
-		memory := a.Memory
-		if memory == 0 {
-			memory = used
-		}
-		if memory > 0 && (used > 0 || a.GPU != "") {
-			parts, measured = append(parts, lease.Part{GPU: uuid, Memory: memory}), append(measured, used)
-		}
-	}
-	return parts, measured
+	x.total += more
+	return nil
 }

@@ -15,7 +15,11 @@ func (l *Ledger) announce(e *lease.Effect) {
 		return
 	}
 	if e.Kind == lease.Asked || e.Kind == lease.TimedOut {
-		l.announceRequest(e)
+		l.hooks.announceRequest(e, func() bool {
+			l.mu.RLock()
+			defer l.mu.RUnlock()
+			return l.book.Request(e.Request.ID) == e.Request
+		})
 		return
 	}
 	held := e.Lease()
@@ -76,23 +80,22 @@ func compose(e *lease.Effect, held *lease.Lease, verb string) (text []byte, upTo
 	return text, upTo
 }
 
-func (l *Ledger) announceRequest(e *lease.Effect) {
+// announceRequest tells that a request waits, unless it was its turn at once, or
+// that it waited in vain.
+func (h *Hooks) announceRequest(e *lease.Effect, waits func() bool) {
 	r := e.Request
 	data := map[string]any{"memory_mb": int64(r.Memory), "slots": r.Slots, "gpus": r.GPUs}
 	if e.Kind == lease.Asked {
-		l.mu.RLock()
-		waits := l.book.Request(r.ID) == r
-		l.mu.RUnlock()
-		if !waits {
-			return // it was its turn at once
+		if !waits() {
+			return
 		}
-		l.hooks.Event(gpu.Event{
+		h.Event(gpu.Event{
 			Time: e.Time, Code: gpu.EventWaiting, Severity: gpu.Note, Lease: r.ID, User: r.Holder.User, Data: data,
 			Text: fmt.Sprintf("%s waits for %s, until %s at the latest", r.ID, r.Memory, r.Deadline.Format(time.TimeOnly)),
 		})
 		return
 	}
-	l.hooks.Event(gpu.Event{
+	h.Event(gpu.Event{
 		Time: e.Time, Code: gpu.EventTimedOut, Severity: gpu.Warning, Lease: r.ID, User: r.Holder.User, Data: data,
 		Text: fmt.Sprintf("%s waited %s for %s in vain", r.ID, words.Duration(e.Time.Sub(r.Requested)), r.Memory),
 	})

@@ -10,14 +10,19 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// backlog holds what must not be left undone and could not be done at once: the
-// journal refused it, or a process could not be watched. The clerk tries it
-// again until it is done. Each process and each lease is in it at most once, so
-// it does not grow however long that takes. The lock of the ledger guards it.
+// backlog holds what must be done and could not be done at once: the journal
+// refused it, or a process could not be watched. The clerk tries again until it
+// is done. Each process and each lease is in it at most once, so the backlog
+// does not grow however long that takes. The lock of the ledger guards it.
 type backlog struct {
+	wake      func() // wakes the clerk
 	ends      map[overdue]bool
 	unwatched map[uint64]*lease.Lease // by fence: its process is to be watched
 	fresh     bool                    // the clerk has not tried all of it yet
+}
+
+func newBacklog(wake func()) backlog {
+	return backlog{wake: wake, ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}
 }
 
 // overdue is an end that is not written down yet: of all leases of a process
@@ -29,83 +34,90 @@ type overdue struct {
 	why     string
 }
 
-// endLater has the clerk end the leases of a dead process. The caller holds mu.
-func (l *Ledger) endLater(id process.ID) { l.note(overdue{process: id}) }
+// exited has the clerk release the leases of a process that has ended.
+func (b *backlog) exited(id process.ID) { b.add(overdue{process: id}) }
 
-// releaseLater has the clerk end a lease. The caller holds mu.
-func (l *Ledger) releaseLater(unwanted *lease.Lease, why string) {
-	l.note(overdue{lease: unwanted.ID, fence: unwanted.Fence, why: why})
+// unwanted has the clerk release a lease that must not stay.
+func (b *backlog) unwanted(l *lease.Lease, why string) {
+	b.add(overdue{lease: l.ID, fence: l.Fence, why: why})
 }
 
-// note adds an end and wakes the clerk, unless the clerk knows of it already.
-func (l *Ledger) note(o overdue) {
-	if !l.backlog.ends[o] {
-		l.backlog.ends[o] = true
-		l.backlog.fresh = true
-		l.nudge()
+// add notes an end and wakes the clerk, unless the clerk knows of it already.
+func (b *backlog) add(o overdue) {
+	if !b.ends[o] {
+		b.ends[o] = true
+		b.fresh = true
+		b.wake()
 	}
+}
+
+// releaseLater has the clerk release the leases of a process that has ended.
+func (h *holders) releaseLater(id process.ID) {
+	h.l.mu.Lock()
+	defer h.l.mu.Unlock()
+	h.backlog.exited(id)
 }
 
 // watchLater has the clerk watch the process of a lease that could not be
 // watched for a reason that is not its own, such as too many open files. The
 // lease stands meanwhile.
-func (l *Ledger) watchLater(each *lease.Lease) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.backlog.unwatched[each.Fence] = each
-	l.nudge()
+func (h *holders) watchLater(each *lease.Lease) {
+	h.l.mu.Lock()
+	defer h.l.mu.Unlock()
+	h.backlog.unwatched[each.Fence] = each
+	h.backlog.wake()
 }
 
 // catchUp works on the backlog: at once on what is new, and every now and then
 // on what was tried before. Only the clerk calls it.
-func (l *Ledger) catchUp() {
-	l.mu.Lock()
-	fresh := l.backlog.fresh
-	l.backlog.fresh = false
-	ends := slices.Collect(maps.Keys(l.backlog.ends))
-	unwatched := slices.Collect(maps.Values(l.backlog.unwatched))
-	l.mu.Unlock()
+func (h *holders) catchUp() {
+	h.l.mu.Lock()
+	fresh := h.backlog.fresh
+	h.backlog.fresh = false
+	ends := slices.Collect(maps.Keys(h.backlog.ends))
+	unwatched := slices.Collect(maps.Values(h.backlog.unwatched))
+	h.l.mu.Unlock()
 	if len(ends)+len(unwatched) == 0 {
 		return
 	}
-	if now := time.Now(); fresh || now.Sub(l.caughtUp) >= retry {
-		l.caughtUp = now
-		l.watchAgain(unwatched)
-		l.endAll(ends)
+	if now := time.Now(); fresh || now.Sub(h.caughtUp) >= retry {
+		h.caughtUp = now
+		h.watchUnwatched(unwatched)
+		h.endAll(ends)
 	}
-	l.mu.RLock()
-	left := len(l.backlog.ends) + len(l.backlog.unwatched)
-	l.mu.RUnlock()
-	l.restless = l.restless || left > 0
+	h.l.mu.RLock()
+	left := len(h.backlog.ends) + len(h.backlog.unwatched)
+	h.l.mu.RUnlock()
+	h.l.restless = h.l.restless || left > 0
 }
 
-func (l *Ledger) watchAgain(leases []*lease.Lease) {
+func (h *holders) watchUnwatched(leases []*lease.Lease) {
 	for _, each := range leases {
-		err := l.revive(each)
+		err := h.watchAgain(each)
 		gone := errors.Is(err, process.ErrGone)
 		if err != nil && !gone {
 			continue
 		}
-		l.mu.Lock()
-		if l.backlog.unwatched[each.Fence] == each { // it may have got another holder meanwhile
-			delete(l.backlog.unwatched, each.Fence)
+		h.l.mu.Lock()
+		if h.backlog.unwatched[each.Fence] == each { // it may have got another holder meanwhile
+			delete(h.backlog.unwatched, each.Fence)
 		}
 		if gone {
-			l.endLater(processOf(each))
+			h.backlog.exited(processOf(each))
 		}
-		l.mu.Unlock()
+		h.l.mu.Unlock()
 	}
 }
 
 // endAll ends what is overdue, many at a time. When the journal refuses, it goes
 // on one by one for as long as there is room, and leaves the rest for later.
-func (l *Ledger) endAll(all []overdue) {
+func (h *holders) endAll(all []overdue) {
 	for n := maxBatch; len(all) > 0; {
 		some := all[:min(n, len(all))]
-		switch err := l.endSome(some); {
+		switch err := h.endSome(some); {
 		case err == nil:
 			all = all[len(some):]
-			l.nudge() // somebody may have waited for that
+			h.l.nudge() // somebody may have waited for that
 		case n == 1:
 			return
 		default:
@@ -116,32 +128,32 @@ func (l *Ledger) endAll(all []overdue) {
 
 // endSome ends what is overdue in one write. With an error all of it stays in
 // the backlog.
-func (l *Ledger) endSome(some []overdue) error {
-	heirs := map[process.ID][]process.ID{}
-	err := l.attempt(nil, func(now time.Time) {
+func (h *holders) endSome(some []overdue) error {
+	remaining := map[process.ID][]process.ID{}
+	err := h.l.attempt(nil, func(now time.Time) {
 		for _, o := range some {
 			if o.lease != "" {
-				_, _ = l.apply(lease.Release{ID: o.lease, Fence: o.fence, By: lease.Daemon(), Why: o.why}, now) // it may have ended already
+				_, _ = h.l.apply(lease.Release{ID: o.lease, Fence: o.fence, By: lease.Daemon(), Why: o.why}, now) // it may have ended already
 				continue
 			}
-			if left := l.releaseEnded(o.process, now); len(left) > 0 {
-				heirs[o.process] = left
-				delete(l.backlog.ends, o) // from here on Observe may find that they have gone
+			if left := h.releaseIfUnused(o.process, now); len(left) > 0 {
+				remaining[o.process] = left
+				delete(h.backlog.ends, o) // from here on Observe may find that they have left
 			}
 		}
 	})
-	l.mu.Lock()
+	h.l.mu.Lock()
 	for _, o := range some {
 		if err != nil {
-			l.backlog.ends[o] = true
-		} else if heirs[o.process] == nil {
-			delete(l.backlog.ends, o)
+			h.backlog.ends[o] = true
+		} else if remaining[o.process] == nil {
+			delete(h.backlog.ends, o)
 		}
 	}
-	l.mu.Unlock()
+	h.l.mu.Unlock()
 	if err == nil {
-		for id, left := range heirs {
-			l.follow(id, left)
+		for id, left := range remaining {
+			h.follow(id, left)
 		}
 	}
 	return err

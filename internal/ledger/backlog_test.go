@@ -59,9 +59,9 @@ func TestDeadHoldersOnABrokenDisk(t *testing.T) {
 	})
 }
 
-// A lease whose heirs have left the devices is noted once for the clerk, and not
-// at every sample.
-func TestHeirThatLeavesTheDeviceOnABrokenDisk(t *testing.T) {
+// A lease whose remaining processes have left the devices is noted once for the
+// clerk, and not at every sample.
+func TestRemainingProcessThatLeavesTheDeviceOnABrokenDisk(t *testing.T) {
 	w := newWorld()
 	k := w.start(t)
 	k.device(0, 100)
@@ -70,7 +70,7 @@ func TestHeirThatLeavesTheDeviceOnABrokenDisk(t *testing.T) {
 	k.grant(want("a", 80, k.bound(parent.Process.Pid)))
 	k.device(0, 100, used(offspring, 30))
 	kill(t, parent)
-	until(t, "the inheritance", func() bool { return k.isBereaved(id) })
+	until(t, "the end of the holder", func() bool { return k.isOutlived(id) })
 	w.fail(errBroken, false)
 	before := runtime.NumGoroutine()
 	most := 0
@@ -78,7 +78,7 @@ func TestHeirThatLeavesTheDeviceOnABrokenDisk(t *testing.T) {
 		k.device(0, 100)
 		most = max(most, runtime.NumGoroutine())
 	}
-	if most > before+10 { // the watch over the heir may begin meanwhile
+	if most > before+10 { // the watch over the child may begin meanwhile
 		t.Errorf("there were up to %d goroutines, and %d before", most, before)
 	}
 	waits := k.queue(t.Context(), want("next", 100, wait(time.Hour), of(2)))

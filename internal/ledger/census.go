@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -8,101 +10,128 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// usedBy is what one process uses, with its line of descent: itself, its
-// parent, and so on.
+// ErrNoHolder refuses a process that must not hold a lease, because what ends a
+// lease may end its processes.
+var ErrNoHolder = errors.New("the process is the daemon, or one that the daemon descends from")
+
+// census knows the processes of the machine: who they are, which users they run
+// as, and whom they descend from. Package kin decides what follows from that.
+type census struct {
+	process.Table
+	names Names // may be nil
+	boot  string
+
+	mu     sync.Mutex // guards memory
+	memory kin.Memory
+}
+
+// usedBy is what one process uses of a device.
 type usedBy struct {
-	line   []process.ID
+	kin.Process
 	memory gpu.MiB
 	name   string
 	kind   gpu.ProcessKind
-	claim  claim
 }
 
-// claim is the lease that a process was started under, by its environment. It
-// tells whose a process is whose ancestors have all gone, also after a restart
-// of the daemon. Anybody can claim anything, so it counts only between a
-// process and a lease of the same user.
-type claim struct {
-	lease string // empty: none
-	fence uint64
-	uid   int
-}
-
-func claimOf(t process.Table, pid int) claim {
-	id, named := t.Variable(pid, "BERTH_LEASE")
-	text, _ := t.Variable(pid, "BERTH_FENCE")
-	fence, err := strconv.ParseUint(text, 10, 64)
-	uid, err2 := t.UID(pid)
-	if !named || err != nil || err2 != nil {
-		return claim{}
-	}
-	return claim{id, fence, uid}
-}
-
-// kinship remembers who descends from whom, as it was when first seen: a child
-// whose parent has gone still belongs to the lease of that parent.
-type kinship struct {
-	mu     sync.Mutex
-	seen   map[int]ancestry
-	weeded time.Time // when those were last forgotten who are gone
-}
-
-type ancestry struct {
-	line  []process.ID
-	claim claim
-	last  time.Time // when it was on a device
-}
-
-// forgetAfter is for how long a process that is not on a device any more is
-// remembered.
-const forgetAfter = 5 * time.Minute
-
-func (k *kinship) resolve(t process.Table, processes []gpu.Process, now time.Time) []usedBy {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	defer k.weed(now)
+// used returns the processes of a sample with what is known about them. It
+// leaves out those that have just ended.
+func (c *census) used(processes []gpu.Process, now time.Time) []usedBy {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.memory.Weed(now)
 	var used []usedBy
 	for _, p := range processes {
-		id, err := t.Identify(p.PID)
-		if err != nil {
-			continue // it has just ended
+		if id, err := c.Identify(p.PID); err == nil {
+			used = append(used, usedBy{c.memory.See(id, now, c.read), p.Memory.Or(0), p.Name, p.Kind})
 		}
-		known, ok := k.seen[p.PID]
-		if !ok || known.line[0] != id {
-			known = ancestry{line: t.Line(id), claim: claimOf(t, p.PID)}
-		}
-		known.last = now
-		k.seen[p.PID] = known
-		used = append(used, usedBy{known.line, p.Memory.Or(0), p.Name, p.Kind, known.claim})
 	}
 	return used
 }
 
-// weed forgets those who have not been seen for long. The caller holds mu.
-func (k *kinship) weed(now time.Time) {
-	if now.Sub(k.weeded) < forgetAfter {
-		return
-	}
-	k.weeded = now
-	for pid, a := range k.seen {
-		if now.Sub(a.last) > forgetAfter {
-			delete(k.seen, pid)
-		}
-	}
+// read returns what the process table says about a process now.
+func (c *census) read(id process.ID) kin.Process {
+	return kin.Process{Line: c.Line(id), Claim: c.claim(id.PID)}
 }
 
-// ownLine is the daemon and those it descends from, the first process of the
-// machine among them, as that is now.
-func (l *Ledger) ownLine() []process.ID {
-	var line []process.ID
-	if own, err := l.processes.Identify(os.Getpid()); err == nil {
-		line = l.processes.Line(own)
+// claim returns the lease that a process was started under, by its environment.
+func (c *census) claim(pid int) kin.Claim {
+	id, _ := c.Variable(pid, "BERTH_LEASE")
+	fence, _ := c.Variable(pid, "BERTH_FENCE")
+	uid, err := c.UID(pid)
+	if err != nil {
+		return kin.Claim{}
 	}
-	if first, err := l.processes.Identify(1); err == nil && !slices.Contains(line, first) {
+	return kin.ParseClaim(id, fence, uid)
+}
+
+// ownLine returns the daemon and its ancestors as they are now, with the first
+// process of the machine.
+func (c *census) ownLine() []process.ID {
+	var line []process.ID
+	if own, err := c.Identify(os.Getpid()); err == nil {
+		line = c.Line(own)
+	}
+	if first, err := c.Identify(1); err == nil && !slices.Contains(line, first) {
 		line = append(line, first)
 	}
 	return line
+}
+
+// speakFor identifies a process, and refuses unless the one who asks may speak
+// for it: it runs as their user, or they may do everything.
+func (c *census) speakFor(pid int, by lease.Actor) (id process.ID, uid int, err error) {
+	if id, err = c.Identify(pid); err != nil {
+		return id, 0, err
+	}
+	if uid, err = c.UID(pid); err != nil {
+		return id, 0, err
+	}
+	if !by.Any && uid != by.UID {
+		return id, uid, fmt.Errorf("process %d: %w", pid, lease.ErrNotYours)
+	}
+	return id, uid, nil
+}
+
+// successor identifies a process that somebody may hand a lease to.
+func (c *census) successor(pid int, by lease.Actor) (process.ID, error) {
+	id, _, err := c.speakFor(pid, by)
+	if err == nil && slices.Contains(c.ownLine(), id) {
+		err = fmt.Errorf("process %d: %w", pid, ErrNoHolder)
+	}
+	return id, err
+}
+
+// holder makes a process the holder that about describes.
+func (c *census) holder(pid int, by lease.Actor, about lease.Holder) (lease.Holder, error) {
+	id, uid, err := c.speakFor(pid, by)
+	if err != nil {
+		return about, err
+	}
+	if pid == 1 && by.PID != pid { // everything descends from it
+		return about, fmt.Errorf("process %d: %w", pid, ErrNoHolder)
+	}
+	about.PID, about.Start, about.Boot = id.PID, id.Start, c.boot
+	if about.Name == "" || by.PID != pid {
+		about.Name = c.Name(pid)
+	}
+	if by.PID != pid && by.UID != uid { // an administrator speaks for somebody
+		about.UID, about.User = uid, ""
+	}
+	if about.User == "" {
+		about.UID, about.User = uid, c.userName(uid)
+	}
+	return about, nil
+}
+
+// userName returns the login name of a user, or the number in decimal.
+func (c *census) userName(uid int) string {
+	if c.names == nil {
+		return strconv.Itoa(uid)
+	}
+	return c.names.Of(uid)
 }

@@ -54,7 +54,7 @@ func (l *Ledger) clerk(ctx context.Context) {
 			}
 		}
 		l.work(batch)
-		l.catchUp()
+		l.holders.catchUp()
 	}
 }
 
@@ -175,7 +175,7 @@ func (l *Ledger) reflect(e *lease.Effect, sign int) {
 	}
 	for _, p := range subject.Parts {
 		l.snapshot.AddLeases(subject.Holder.Service, p.GPU, come)
-		if o := l.devices[p.GPU]; o != nil && (o.concerns(subject) || e.Kind == lease.Bound && o.concerns(e.Before)) {
+		if o := l.devices[p.GPU]; o != nil && (l.concerns(o, subject) || e.Kind == lease.Bound && l.concerns(o, e.Before)) {
 			l.attribute(o)
 		}
 		l.refresh(p.GPU)
@@ -236,7 +236,7 @@ func (l *Ledger) write(effects []lease.Effect) error {
 		l.group = append(l.group, l.buffer[from:end])
 		from = end
 	}
-	return l.append(l.group, care)
+	return l.journal.append(l.group, care)
 }
 
 // takes reports whether an effect took something of a device. Everything else
@@ -261,8 +261,7 @@ func (l *Ledger) settle(effects []lease.Effect) {
 			l.holders.left(e.Before)
 		}
 		if e.After == nil && e.Before != nil {
-			l.holders.left(e.Before)
-			l.remember(e.Before)
+			l.holders.ended(e.Before)
 			if l.hooks.Ended != nil {
 				l.hooks.Ended(e.Before, e.Time)
 			}

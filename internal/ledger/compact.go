@@ -45,7 +45,7 @@ func (l *Ledger) compactIfLong() {
 		if err == nil || errors.Is(err, journal.ErrClosed) {
 			return
 		}
-		l.emit(gpu.EventJournal, gpu.Warning, time.Now(), "", "", nil, "The journal could not be made shorter, and only grows: %v", err)
+		l.hooks.journal(gpu.Warning, "The journal could not be made shorter, and only grows: %v", err)
 		select {
 		case <-time.After(compactRetry):
 		case <-l.finished:

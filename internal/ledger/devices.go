@@ -62,40 +62,39 @@ func (o *observed) closed() string {
 	return ""
 }
 
-// recount works the capacity of every device out again. The caller holds mu.
-func (l *Ledger) recount() {
-	for uuid := range l.devices {
-		l.capacity(uuid)
+// recount works the capacity of every device out again.
+func (m *machine) recount() {
+	for uuid := range m.devices {
+		m.capacity(uuid)
 	}
-	l.dirty = true
+	m.dirty = true
 }
 
-// capacity tells the book what a device has to give. The caller holds mu.
-func (l *Ledger) capacity(uuid string) {
-	o := l.devices[uuid]
-	set := l.settings.Device(uuid)
+// capacity tells the book what a device has to give.
+func (m *machine) capacity(uuid string) {
+	o := m.devices[uuid]
+	set := m.settings.Device(uuid)
 	slots := set.MaxPipelines
 	if slots == 0 {
 		// A pipeline needs a CPU to feed its device.
-		slots = max(1, (l.cpus+len(l.devices)-1)/len(l.devices))
+		slots = max(1, (m.cpus+len(m.devices)-1)/len(m.devices))
 	}
 	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxPipelines: slots}
 	if o.closed() == "" {
 		c.Usable = o.Standing.Slots(lease.UsableSlots(slots, o.State.Multiplier()))
 	}
-	l.book.SetCapacity(uuid, c)
-	l.refresh(uuid)
+	m.book.SetCapacity(uuid, c)
+	m.refresh(uuid)
 }
 
-// refresh shows placement what the book says about a device. The caller holds
-// mu.
-func (l *Ledger) refresh(uuid string) {
-	o := l.devices[uuid]
+// refresh shows placement what the book says about a device.
+func (m *machine) refresh(uuid string) {
+	o := m.devices[uuid]
 	if o == nil {
 		return // a lease from before a restart, on a device that was not seen yet
 	}
-	sum, _ := l.book.Sum(uuid)
-	l.snapshot.Update(uuid, placement.Use{
+	sum, _ := m.book.Sum(uuid)
+	m.snapshot.Update(uuid, placement.Use{
 		Available: sum.Available(), Ceiling: o.most(sum),
 		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines,
 		State: o.State, Reason: o.Reason, Closed: o.closed(),

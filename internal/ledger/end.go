@@ -43,3 +43,23 @@ func (l *Ledger) Revoke(ctx context.Context, id string, fence uint64, why string
 		return err
 	})
 }
+
+// revocation is why a lease is about to be revoked.
+type revocation struct {
+	fence uint64
+	why   string
+}
+
+// BeginRevoke says why a lease is going to be revoked. If its process ends
+// before Revoke, the lease is revoked for that reason, and not released.
+// BeginRevoke returns false if the lease has ended.
+func (l *Ledger) BeginRevoke(id string, fence uint64, why string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := l.book.Lease(id)
+	if held == nil || held.Fence != fence {
+		return false
+	}
+	l.revoking[id] = revocation{fence, why}
+	return true
+}

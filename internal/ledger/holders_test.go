@@ -46,11 +46,7 @@ func TestLeaseEndsWithItsProcess(t *testing.T) {
 }
 
 // watched is how many processes are watched.
-func (k *keeper) watched() int {
-	k.holders.mu.Lock()
-	defer k.holders.mu.Unlock()
-	return len(k.holders.byProcess)
-}
+func (k *keeper) watched() int { return k.holders.watches.Len() }
 
 func TestProcessThatIsDeadAlreadyGetsNothing(t *testing.T) {
 	k := newWorld().start(t)
@@ -154,14 +150,14 @@ func TestHolderThatCannotBeWatched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	withoutFiles(t, l.reviveHolders)
+	withoutFiles(t, l.holders.resume)
 	if l.book.Lease("first") == nil {
 		t.Error("the lease of a living holder was ended")
 	}
-	if l.catchUp(); len(l.holders.byProcess) != 1 || len(l.backlog.unwatched) != 0 {
-		t.Errorf("%d processes are watched, and %d are to be", len(l.holders.byProcess), len(l.backlog.unwatched))
+	if l.holders.catchUp(); l.holders.watches.Len() != 1 || len(l.holders.backlog.unwatched) != 0 {
+		t.Errorf("%d processes are watched, and %d are to be", l.holders.watches.Len(), len(l.holders.backlog.unwatched))
 	}
-	l.holders.stopAll()
+	l.holders.watches.Close()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +189,7 @@ func (called) Of(uid int) string { return "user" + strconv.Itoa(uid) }
 
 func TestSpeakingForAProcess(t *testing.T) {
 	k := newWorld().start(t)
-	k.names = called{}
+	k.census.names = called{}
 	holder := child(t)
 	pid, uid := holder.Process.Pid, os.Geteuid()
 	owner := lease.Actor{Holder: lease.Holder{UID: uid, User: "me", PID: os.Getpid(), Name: "test"}}

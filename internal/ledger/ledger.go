@@ -79,50 +79,31 @@ type Options struct {
 
 // Ledger is the book with everything that keeps it true.
 type Ledger struct {
-	hooks     Hooks
-	processes process.Table
-	names     Names // may be nil
-	boot      string
-	cpus      int
-	journal   journal.Journal
-	errands   chan *errand
-	wake      chan struct{} // something changed that may let a waiting request in
-	holders   holders       // its lock is taken before mu
-	kin       kinship
-	turns     turns
+	hooks   Hooks
+	census  census
+	journal writer
+	errands chan *errand
+	wake    chan struct{} // something changed that may let a waiting request in
+	holders holders
+	turns   turns
 
 	// mu guards what follows, and is never held while the disk is waited for,
 	// so looking is always quick. Leases are changed by the clerk alone.
-	mu       sync.RWMutex
-	settings Settings
-	book     *lease.Book
-	snapshot *placement.Snapshot
-	usual    placement.Requests
-	devices  map[string]*observed
-	waiters  map[string]*waiter
-	effects  []lease.Effect // of the batch at hand
-	dirty    bool           // something changed that may let a waiting request in
-
-	bereaved  map[process.ID]bool     // have ended, and left leases to their heirs
-	condemned map[string]condemnation // by lease: what is about to be revoked
-	ended     map[process.ID]ending   // of the lease that a process held last
-	endings   []process.ID            // keys of ended, oldest first
-	backlog   backlog
+	mu sync.RWMutex
+	machine
+	waiters map[string]*waiter
+	effects []lease.Effect // of the batch at hand
 
 	// Only the clerk touches these.
 	buffer   []byte
 	ends     []int // of the records in buffer
 	group    [][]byte
 	chosen   []string
-	line     line      // of those who wait
-	gate     gate      // see behind
-	restless bool      // something has to be tried again soon
-	caughtUp time.Time // when the backlog was last tried
+	line     line // of those who wait
+	gate     gate // see behind
+	restless bool // something has to be tried again soon
 
-	// Read without a lock, which may be held for ever when the clerk is stuck.
-	trouble atomic.Pointer[error] // why the journal takes no grants; nil: it does
-	turn    turn
-
+	turn       turn // read without a lock, which may be held for ever when the clerk is stuck
 	compacting atomic.Bool
 	finished   chan struct{} // closed when Run is over
 }
@@ -135,16 +116,18 @@ func Open(o Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{
-		hooks: o.Hooks, processes: o.Processes, names: o.Names, boot: boot, cpus: max(o.CPUs, 1),
+		hooks: o.Hooks, census: census{Table: o.Processes, names: o.Names, boot: boot},
 		errands: make(chan *errand, maxBatch), wake: make(chan struct{}, 1), finished: make(chan struct{}),
-		settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil, nil, nil),
-		devices: map[string]*observed{}, waiters: map[string]*waiter{},
-		bereaved: map[process.ID]bool{}, condemned: map[string]condemnation{}, ended: map[process.ID]ending{},
+		machine: machine{
+			boot: boot, cpus: max(o.CPUs, 1), alive: o.Processes.Alive,
+			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil, nil, nil),
+			devices: map[string]*observed{}, revoking: map[string]revocation{},
+		},
+		waiters: map[string]*waiter{},
 	}
 	l.turn.origin = time.Now()
-	l.holders.byProcess = map[process.ID]*holding{}
-	l.kin.seen = map[int]ancestry{}
-	l.backlog = backlog{ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}
+	l.journal.hooks = &l.hooks
+	l.holders = newHolders(l, o.Processes)
 	if err := l.recover(o.Open); err != nil {
 		return nil, err
 	}
@@ -174,9 +157,9 @@ func (l *Ledger) Run(ctx context.Context) error {
 	defer close(l.finished)
 	defer l.turn.end()
 	l.turn.begin()
-	l.reviveHolders()
+	l.holders.resume()
 	l.clerk(ctx)
-	l.holders.stopAll()
+	l.holders.watches.Close()
 	return l.journal.Close()
 }
 
@@ -212,18 +195,16 @@ func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error
 	}
 }
 
-// emit tells what happened to a lease or a request.
-func (l *Ledger) emit(code gpu.EventCode, severity gpu.Severity, now time.Time, id, uuid string, data map[string]any, format string, args ...any) {
-	if l.hooks.Event != nil {
-		l.hooks.Event(gpu.Event{
-			Time: now, Code: code, Severity: severity, Lease: id, GPU: uuid,
-			Text: fmt.Sprintf(format, args...), Data: data,
-		})
+// journal tells how the journal fares.
+func (h *Hooks) journal(severity gpu.Severity, format string, args ...any) {
+	if h.Event != nil {
+		h.Event(gpu.Event{Time: time.Now(), Code: gpu.EventJournal, Severity: severity, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
-func (l *Ledger) decided(status string, took time.Duration) {
-	if l.hooks.Decided != nil {
-		l.hooks.Decided(cmp.Or(status, "granted"), took)
+// decided tells how a request was answered.
+func (h *Hooks) decided(status string, took time.Duration) {
+	if h.Decided != nil {
+		h.Decided(cmp.Or(status, "granted"), took)
 	}
 }

@@ -157,19 +157,18 @@ func family(t *testing.T) (parent *exec.Cmd, offspring int) {
 // A child that is seen again after its parent has gone is still the lease's.
 func TestKinshipIsRemembered(t *testing.T) {
 	parent, offspring := family(t)
-	table, now := process.Proc(), time.Now()
+	now := time.Now()
 	on := []gpu.Process{{PID: offspring, Memory: gpu.Some(gpu.MiB(1))}}
-	var k kinship
-	k.seen = map[int]ancestry{}
-	before := k.resolve(table, on, now)
+	c := census{Table: process.Proc()}
+	before := c.used(on, now)
 	kill(t, parent)
-	after := k.resolve(table, on, now.Add(time.Hour)) // seen at last
-	if len(before) != 1 || len(after) != 1 || !slices.Equal(before[0].line, after[0].line) || after[0].line[1].PID != parent.Process.Pid {
+	after := c.used(on, now.Add(time.Hour)) // seen at last
+	if len(before) != 1 || len(after) != 1 || !slices.Equal(before[0].Line, after[0].Line) || after[0].Line[1].PID != parent.Process.Pid {
 		t.Errorf("its line was %v and is %v", before, after)
 	}
-	k.resolve(table, nil, now.Add(2*time.Hour))
-	if len(k.seen) != 0 {
-		t.Errorf("%d processes are remembered that have been gone for long", len(k.seen))
+	c.used(nil, now.Add(2*time.Hour))
+	if n := c.memory.Len(); n != 0 {
+		t.Errorf("%d processes are remembered that have been gone for long", n)
 	}
 }
 
@@ -180,7 +179,7 @@ func TestAdopt(t *testing.T) {
 	stranger, second := child(t), child(t)
 	k.device(0, 100, used(stranger.Process.Pid, 70), used(second.Process.Pid, 40)) // more than there is
 	adopt := func(id string, cmd *exec.Cmd, change ...func(*Adoption)) (*lease.Lease, error) {
-		id2, err := k.processes.Identify(cmd.Process.Pid)
+		id2, err := k.census.Identify(cmd.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal,
 	if err != nil {
 		return err
 	}
-	l.journal = log
+	l.journal.Journal = log
 	if boot == l.boot {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal,
 	failed := (*journal.WriteError)(nil)
 	err = log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true})
 	if errors.As(err, &failed) {
-		l.noteTrouble(err)
+		l.journal.noteTrouble(err)
 		return nil // a disk that takes nothing now is no reason not to start: the next start jumps again
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -25,10 +26,11 @@ func until(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-func (k *keeper) isBereaved(id process.ID) bool {
+// isOutlived reports whether remaining processes keep the leases of a holder.
+func (k *keeper) isOutlived(id process.ID) bool {
 	k.Ledger.mu.RLock()
 	defer k.Ledger.mu.RUnlock()
-	return k.bereaved[id]
+	return k.holders.outlived[id]
 }
 
 func identify(t *testing.T, pid int) process.ID {
@@ -63,38 +65,38 @@ func ours(r *lease.Request) { r.Holder.UID = os.Geteuid() }
 // What the holder itself used is free when it ends. What its children go on
 // using is still the lease's, with all that the lease may have, until the last
 // of them ends.
-func TestHeirsKeepTheLease(t *testing.T) {
+func TestRemainingProcessesKeepTheLease(t *testing.T) {
 	k := newWorld().start(t)
 	k.device(0, 100)
 	parent, offspring := family(t)
-	id, heir := identify(t, parent.Process.Pid), identify(t, offspring)
+	id, worker := identify(t, parent.Process.Pid), identify(t, offspring)
 	granted := k.grant(want("a", 80, k.bound(parent.Process.Pid)))
 	k.device(0, 100, used(parent.Process.Pid, 20), used(offspring, 30))
-	if held, _ := k.Find("a"); held.Heir != 0 {
-		t.Errorf("it is kept by process %d while its own runs", held.Heir)
+	if held, _ := k.Find("a"); held.KeptBy != 0 {
+		t.Errorf("it is kept by process %d while its own runs", held.KeptBy)
 	}
 	kill(t, parent)
-	until(t, "the inheritance", func() bool { return k.isBereaved(id) })
+	until(t, "the end of the holder", func() bool { return k.isOutlived(id) })
 	k.expect(20, 80, 0, 0)
 	k.refused(want("b", 60))
 	k.device(0, 100, used(offspring, 90)) // it goes on being held to it
 	k.expect(10, 80, 10, 0)
-	if held, _ := k.Find("a"); held.Heir != heir.PID {
-		t.Errorf("it is kept by process %d, want %d", held.Heir, heir.PID)
+	if held, _ := k.Find("a"); held.KeptBy != worker.PID {
+		t.Errorf("it is kept by process %d, want %d", held.KeptBy, worker.PID)
 	}
-	if got := k.Members("a", granted.Fence); !slices.Equal(got, []process.ID{heir}) {
-		t.Errorf("its processes are %v, want %v", got, heir)
+	if got := k.Members("a", granted.Fence); !slices.Equal(got, []process.ID{worker}) {
+		t.Errorf("its processes are %v, want %v", got, worker)
 	}
-	if err := process.Proc().Signal(heir, 9); err != nil {
+	if err := process.Proc().Signal(worker, 9); err != nil {
 		t.Fatal(err)
 	}
 	k.told(gpu.EventReleased, "a")
-	until(t, "the end", func() bool { return !k.isBereaved(id) })
+	until(t, "the end", func() bool { return !k.isOutlived(id) })
 	k.expect(100, 0, 0, 0)
 }
 
 // A child that lives on without using a device keeps nothing.
-func TestHeirThatLeavesTheDevice(t *testing.T) {
+func TestRemainingProcessThatLeavesTheDevice(t *testing.T) {
 	k := newWorld().start(t)
 	k.device(0, 100)
 	k.device(1, 100)
@@ -103,17 +105,17 @@ func TestHeirThatLeavesTheDevice(t *testing.T) {
 	k.grant(want("a", 80, k.bound(parent.Process.Pid)))
 	k.device(0, 100, used(offspring, 30))
 	kill(t, parent)
-	until(t, "the inheritance", func() bool { return k.isBereaved(id) })
+	until(t, "the end of the holder", func() bool { return k.isOutlived(id) })
 	k.device(1, 100) // another device says nothing about it
-	if !k.isBereaved(id) {
+	if !k.isOutlived(id) {
 		t.Fatal("the lease ended while the child is on its device")
 	}
 	k.device(0, 100)
 	k.told(gpu.EventReleased, "a")
 }
 
-// A child that never used a device is nobody's heir.
-func TestNoHeirWithoutADevice(t *testing.T) {
+// A child that never used a device keeps nothing.
+func TestNothingRemainsWithoutADevice(t *testing.T) {
 	k := newWorld().start(t)
 	k.device(0, 100)
 	parent, _ := family(t)
@@ -137,24 +139,24 @@ func TestClaims(t *testing.T) {
 	if got := k.Foreign(dev(0)); !slices.Equal(got, []int{late.Process.Pid}) {
 		t.Errorf("processes %v are foreign, want %d", got, late.Process.Pid)
 	}
-	u := usedBy{line: []process.ID{{PID: 1}}, claim: claim{"a", granted.Fence, granted.Holder.UID + 1}}
+	claims := kin.Process{Line: []process.ID{{PID: 1}}, Claim: kin.Claim{Lease: "a", Fence: granted.Fence, UID: granted.Holder.UID + 1}}
 	k.Ledger.mu.RLock()
 	defer k.Ledger.mu.RUnlock()
-	if line := k.withClaim(u); len(line) != 1 {
-		t.Errorf("another user's process counts: %v", line)
+	if tie, found := k.on(dev(0)).Owner(claims); found {
+		t.Errorf("another user's process counts: %v", tie)
 	}
 }
 
 // After a restart nobody remembers who descended from whom, but the processes
 // still know what they were started under.
-func TestHeirsKeepTheLeaseAcrossARestart(t *testing.T) {
+func TestRemainingProcessesKeepTheLeaseAcrossARestart(t *testing.T) {
 	w := newWorld()
 	k := w.start(t)
 	k.device(0, 100)
 	holder, idle := child(t), child(t)
 	granted := k.grant(want("a", 80, k.bound(holder.Process.Pid), ours))
 	k.grant(want("b", 10, k.bound(idle.Process.Pid)))
-	heir := claimant(t, "a", granted.Fence)
+	worker := claimant(t, "a", granted.Fence)
 	k.die(w.disk.Kill)
 	kill(t, holder)
 	kill(t, idle)
@@ -165,13 +167,13 @@ func TestHeirsKeepTheLeaseAcrossARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.Ledger = l
-	again.device(0, 100, used(heir.Process.Pid, 30)) // as the daemon does: it looks before it begins
+	again.device(0, 100, used(worker.Process.Pid, 30)) // as the daemon does: it looks before it begins
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.Run(ctx) }()
 	again.told(gpu.EventReleased, "b")
 	again.expect(20, 80, 0, 0)
-	kill(t, heir)
+	kill(t, worker)
 	again.told(gpu.EventReleased, "a")
 	cancel()
 	if err := <-done; err != nil {
@@ -179,18 +181,18 @@ func TestHeirsKeepTheLeaseAcrossARestart(t *testing.T) {
 	}
 }
 
-// A lease that was condemned is revoked when its process ends, and not
+// A lease that is about to be revoked is revoked when its process ends, and not
 // released.
-func TestCondemned(t *testing.T) {
+func TestBeginRevoke(t *testing.T) {
 	k := newWorld().start(t)
 	k.device(0, 100)
 	holder := child(t)
 	granted := k.grant(want("a", 80, k.bound(holder.Process.Pid)))
-	if k.Condemn("a", granted.Fence+1, "for another") || k.Condemn("b", 1, "for nothing") {
-		t.Error("what does not stand was condemned")
+	if k.BeginRevoke("a", granted.Fence+1, "for another") || k.BeginRevoke("b", 1, "for nothing") {
+		t.Error("a lease that does not stand is about to be revoked")
 	}
-	if !k.Condemn("a", granted.Fence, "it used too much") {
-		t.Fatal("it could not be condemned")
+	if !k.BeginRevoke("a", granted.Fence, "it used too much") {
+		t.Fatal("it has ended")
 	}
 	kill(t, holder)
 	if e := k.told(gpu.EventRevoked, "a"); e.Text != "a was revoked: it used too much" {
@@ -199,25 +201,26 @@ func TestCondemned(t *testing.T) {
 	k.grant(want("a", 80, k.bound(child(t).Process.Pid)))
 	k.Ledger.mu.RLock()
 	defer k.Ledger.mu.RUnlock()
-	if len(k.condemned) != 0 {
-		t.Errorf("still condemned: %v", k.condemned)
+	if len(k.revoking) != 0 {
+		t.Errorf("still about to be revoked: %v", k.revoking)
 	}
 }
 
-// A lease without a process is not remembered, nor that it was condemned.
-func TestCondemnedWithoutAProcess(t *testing.T) {
+// A lease without a process is not remembered, nor that it was about to be
+// revoked.
+func TestBeginRevokeWithoutAProcess(t *testing.T) {
 	k := newWorld().start(t)
 	k.device(0, 100)
 	granted := k.grant(want("a", 40))
-	if !k.Condemn("a", granted.Fence, "for a test") {
-		t.Fatal("it could not be condemned")
+	if !k.BeginRevoke("a", granted.Fence, "for a test") {
+		t.Fatal("it has ended")
 	}
 	k.give("a", 1)
 	k.told(gpu.EventReleased, "a")
 	until(t, "forgetting", func() bool {
 		k.Ledger.mu.RLock()
 		defer k.Ledger.mu.RUnlock()
-		return len(k.condemned) == 0
+		return len(k.revoking) == 0
 	})
 }
 
@@ -368,8 +371,7 @@ func TestProcessBesideItsLease(t *testing.T) {
 	}
 }
 
-// What works under a lease of its own is nobody's heir, as far as that lease
-// reaches.
+// What works under a lease of its own keeps no other, as far as its own reaches.
 func TestNestedLeaseDoesNotKeepTheOuter(t *testing.T) {
 	k := newWorld().start(t)
 	k.device(0, 100)
@@ -381,7 +383,7 @@ func TestNestedLeaseDoesNotKeepTheOuter(t *testing.T) {
 	k.device(0, 100, used(offspring, 10)) // that is the outer's
 	id := identify(t, parent.Process.Pid)
 	kill(t, parent)
-	until(t, "the inheritance", func() bool { return k.isBereaved(id) })
+	until(t, "the end of the holder", func() bool { return k.isOutlived(id) })
 	k.device(0, 100)
 	k.told(gpu.EventReleased, "outer")
 	if got := k.leases(); !slices.Equal(got, []string{"inner"}) {

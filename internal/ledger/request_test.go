@@ -49,7 +49,7 @@ func ttl(d time.Duration) func(*lease.Request) {
 // held makes a process the holder, without binding the lease to it.
 func (k *keeper) held(pid int) func(*lease.Request) {
 	return func(r *lease.Request) {
-		id, err := k.processes.Identify(pid)
+		id, err := k.census.Identify(pid)
 		if err != nil {
 			k.t.Fatal(err)
 		}

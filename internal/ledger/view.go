@@ -13,7 +13,9 @@ import (
 type Held struct {
 	*lease.Lease
 	Measured []gpu.Opt[gpu.MiB]
-	Heir     int // process that keeps it since its own has ended; 0: that has not
+	// KeptBy is the pid of one of the processes that keep the lease since its
+	// own has ended; 0: its own has not ended. The API calls it heir_pid.
+	KeptBy int
 }
 
 // View is who holds what and who waits, at one moment.
@@ -55,7 +57,7 @@ func (l *Ledger) FindWaiting(id string) (r *lease.Request, position int, waits b
 }
 
 func (l *Ledger) held(each *lease.Lease) Held {
-	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts)), Heir: l.heirOf(each)}
+	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts)), KeptBy: l.holders.keptBy(each)}
 	for i, p := range each.Parts {
 		if o := l.devices[p.GPU]; o != nil {
 			if m, seen := o.owned[each.ID]; seen {
@@ -97,9 +99,9 @@ func (l *Ledger) Sum(uuid string) DeviceSum {
 	return l.sum(uuid)
 }
 
-func (l *Ledger) sum(uuid string) DeviceSum {
-	o := l.devices[uuid]
-	sum, _ := l.book.Sum(uuid)
+func (m *machine) sum(uuid string) DeviceSum {
+	o := m.devices[uuid]
+	sum, _ := m.book.Sum(uuid)
 	closed := o.closed()
 	if closed == "" && o.State.Multiplier() == 0 {
 		closed = o.Reason

@@ -35,7 +35,3 @@ func (t Table) PIDs() []int {
 	}
 	return pids
 }
-
-// Tree lists the living processes among roots, and all that descend from one of
-// them now.
-func (t Table) Tree(roots []ID) []ID { return t.Family().Tree(roots) }

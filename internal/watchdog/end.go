@@ -61,7 +61,7 @@ func (w *Watchdog) end(h Holding, why string) {
 	grace := w.settings.Grace
 	w.add(func(ctx context.Context) {
 		defer w.done(key)
-		if !w.book.Condemn(key.id, key.fence, why) {
+		if !w.book.BeginRevoke(key.id, key.fence, why) {
 			return
 		}
 		left := w.stop(ctx, grace,

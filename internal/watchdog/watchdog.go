@@ -68,9 +68,10 @@ type Stranger struct {
 
 // Book knows leases and whose processes are whose.
 type Book interface {
-	// Condemn says why a lease is going to be revoked, so that it is revoked
-	// and not released if its processes end before Revoke. False: it has ended.
-	Condemn(id string, fence uint64, why string) bool
+	// BeginRevoke says why a lease is going to be revoked, so that it is
+	// revoked and not released if its processes end before Revoke. It returns
+	// false if the lease has ended.
+	BeginRevoke(id string, fence uint64, why string) bool
 	// Members lists the living processes of a lease.
 	Members(id string, fence uint64) []process.ID
 	// Moved reports whether a process that was one of them is under another

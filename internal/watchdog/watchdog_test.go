@@ -23,17 +23,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is a machine with processes that end a while after SIGTERM, or never,
 // and a book with one lease.
 type world struct {
-	mu        sync.Mutex
-	ends      map[process.ID]time.Duration // after SIGTERM; negative: it does not listen
-	immune    map[process.ID]bool          // nobody may signal it
-	dead      map[process.ID]time.Time
-	signals   []string
-	events    []gpu.Event
-	condemned string
-	revoked   string
-	gone      bool // the lease has ended
-	sampled   time.Time
-	moved     map[process.ID]bool // under another lease now
+	mu       sync.Mutex
+	ends     map[process.ID]time.Duration // after SIGTERM; negative: it does not listen
+	immune   map[process.ID]bool          // nobody may signal it
+	dead     map[process.ID]time.Time
+	signals  []string
+	events   []gpu.Event
+	revoking string
+	revoked  string
+	gone     bool // the lease has ended
+	sampled  time.Time
+	moved    map[process.ID]bool // under another lease now
 }
 
 // next is when the next sample is taken.
@@ -79,10 +79,10 @@ func (w *world) alive(id process.ID) bool {
 	return known && !(dying && !time.Now().Before(end))
 }
 
-func (w *world) Condemn(_ string, _ uint64, why string) bool {
+func (w *world) BeginRevoke(_ string, _ uint64, why string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.condemned = why
+	w.revoking = why
 	return !w.gone
 }
 
@@ -169,8 +169,8 @@ func TestOverLimitIsToldOncePerExcursion(t *testing.T) {
 	if e.Lease != "train" || e.User != "ada" || e.GPU != "GPU-a" || e.Data["over_mb"] != int64(904) || e.Data["measured_mb"] != int64(5000) || !strings.Contains(e.Text, "904 MiB more than the 4 GiB") {
 		t.Errorf("the event is %+v", e)
 	}
-	if world.condemned != "" {
-		t.Error("a lease was condemned under the policy warn")
+	if world.revoking != "" {
+		t.Error("a lease was about to be revoked under the policy warn")
 	}
 }
 
@@ -197,8 +197,8 @@ func TestOneSampleRevokesNothing(t *testing.T) {
 		w.Look("GPU-a", world.next(), over(4000), nil)
 		w.Look("GPU-a", world.next(), over(5000), nil)
 		synctest.Wait()
-		if world.condemned != "" {
-			t.Error("it was condemned")
+		if world.revoking != "" {
+			t.Error("it was about to be revoked")
 		}
 	})
 }
@@ -240,8 +240,8 @@ func TestRevoke(t *testing.T) {
 				if took < test.took || took > test.took+time.Second {
 					t.Errorf("it took %v of simulated time, want about %v", took, test.took)
 				}
-				if !strings.Contains(world.condemned, "904 MiB more than the 4 GiB it held") {
-					t.Errorf("it was condemned because %q", world.condemned)
+				if !strings.Contains(world.revoking, "904 MiB more than the 4 GiB it held") {
+					t.Errorf("it was about to be revoked because %q", world.revoking)
 				}
 				if complains := len(world.events) > 1; complains != test.complains {
 					t.Errorf("events: %+v", world.events)

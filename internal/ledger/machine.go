@@ -1,0 +1,154 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// machine is what the ledger knows at one moment: the book, the devices with
+// what was measured on them, and what placement goes by. It has no lock: the
+// callers of its methods hold that of the ledger.
+type machine struct {
+	boot  string
+	cpus  int
+	alive func(process.ID) bool
+
+	settings Settings
+	book     *lease.Book
+	snapshot *placement.Snapshot
+	usual    placement.Requests
+	devices  map[string]*observed
+	dirty    bool // something changed that may let a waiting request in
+
+	revoking map[string]revocation // by lease: what is about to be revoked
+	past     kin.Past              // which leases have ended
+}
+
+// processOf returns the process that holds a lease.
+func processOf(l *lease.Lease) process.ID {
+	return process.ID{PID: l.Holder.PID, Start: l.Holder.Start}
+}
+
+// kinOf returns what package kin goes by of a lease.
+func kinOf(l *lease.Lease) kin.Lease {
+	return kin.Lease{ID: l.ID, Fence: l.Fence, UID: l.Holder.UID, Holder: processOf(l)}
+}
+
+// standing finds a lease whose holder is of this boot, for package kin.
+func (m *machine) standing(id string) (kin.Lease, bool) {
+	held := m.book.Lease(id)
+	if held == nil || held.Holder.Boot != m.boot {
+		return kin.Lease{}, false
+	}
+	return kinOf(held), true
+}
+
+// register answers whose process is whose, where holds says which processes
+// hold something that counts.
+func (m *machine) register(holds func(process.ID) bool) kin.Register {
+	return kin.Register{Holds: holds, Lease: m.standing}
+}
+
+// on is the register of the leases on a device. It is for a few questions; for
+// many, holdings is quicker.
+func (m *machine) on(uuid string) kin.Register {
+	var here []lease.Holding // once somebody asks
+	return m.register(func(id process.ID) bool {
+		if here == nil {
+			here = m.book.Holdings(uuid)
+		}
+		return slices.ContainsFunc(here, func(h lease.Holding) bool {
+			return h.Lease.Holder.Boot == m.boot && processOf(h.Lease) == id
+		})
+	})
+}
+
+// holdings is the leases on a device at one moment.
+type holdings struct {
+	kin.Register
+	all      []lease.Holding // oldest first
+	byHolder map[process.ID][]lease.Holding
+}
+
+// holdings collects the leases on a device.
+func (m *machine) holdings(uuid string) holdings {
+	h := holdings{all: m.book.Holdings(uuid), byHolder: map[process.ID][]lease.Holding{}}
+	slices.SortFunc(h.all, func(a, b lease.Holding) int { return cmp.Compare(a.Lease.Fence, b.Lease.Fence) })
+	for _, each := range h.all {
+		if each.Lease.Holder.Boot == m.boot {
+			id := processOf(each.Lease)
+			h.byHolder[id] = append(h.byHolder[id], each)
+		}
+	}
+	h.Register = m.register(func(id process.ID) bool { return len(h.byHolder[id]) > 0 })
+	return h
+}
+
+// of returns the leases that a process is charged to: all that its owner holds
+// on the device, oldest first.
+func (h *holdings) of(p kin.Process) []lease.Holding {
+	owner, found := h.Owner(p)
+	if !found {
+		return nil
+	}
+	return h.byHolder[owner.Holder]
+}
+
+// attribute shares out what was last measured on a device: to the leases whose
+// processes use it, and the rest, with what the driver itself takes, to nobody.
+// It is done again when a lease of such a process comes or goes, so that memory
+// in use is never leased again before the next measurement.
+func (m *machine) attribute(o *observed) {
+	uuid := o.Device.UUID
+	here := m.holdings(uuid)
+	o.owned = map[string]gpu.MiB{}
+	var known gpu.MiB
+	for _, u := range o.used {
+		if owners := here.of(u.Process); len(owners) > 0 {
+			charge(owners, u.memory, o.owned)
+			known += u.memory
+		}
+	}
+	for _, h := range here.all {
+		m.book.Observe(h.Lease.ID, uuid, o.owned[h.Lease.ID])
+	}
+	m.book.ObserveForeign(uuid, max(o.total-known, 0))
+}
+
+// charge puts what a process uses down to the leases of its holder, the oldest
+// first, each as far as it reaches; what is over that goes to the newest.
+func charge(owners []lease.Holding, memory gpu.MiB, owned map[string]gpu.MiB) {
+	for _, h := range owners {
+		part := min(memory, max(h.Part.Memory-owned[h.Lease.ID], 0))
+		owned[h.Lease.ID] += part
+		memory -= part
+	}
+	owned[owners[len(owners)-1].Lease.ID] += memory
+}
+
+// concerns reports whether processes of a lease were measured on a device.
+func (m *machine) concerns(o *observed, held *lease.Lease) bool {
+	r, l := m.register(nil), kinOf(held)
+	return slices.ContainsFunc(o.used, func(u usedBy) bool { return r.Concerns(u.Process, l) })
+}
+
+// foreign returns what the processes under no lease use of a device.
+func (m *machine) foreign(uuid string) ForeignUse {
+	var sum ForeignUse
+	here := m.holdings(uuid)
+	for _, u := range m.devices[uuid].used {
+		if here.of(u.Process) == nil {
+			sum.Memory += u.memory
+			sum.PIDs = append(sum.PIDs, u.ID().PID)
+		}
+	}
+	slices.Sort(sum.PIDs)
+	sum.PIDs = slices.Compact(sum.PIDs)
+	return sum
+}
