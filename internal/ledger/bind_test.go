@@ -148,3 +148,23 @@ func TestBindWhileBothDie(t *testing.T) {
 		t.Errorf("%d processes are still watched", n)
 	}
 }
+
+// A process that was started under a lease belongs to whoever holds the lease
+// now, also before the device is measured again.
+func TestClaimsFollowABind(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	launcher, program := child(t), child(t)
+	granted := k.grant(want("a", 80, ofSelf, k.bound(launcher.Process.Pid)))
+	worker := claimant(t, "a", granted.Fence)
+	k.device(0, 100, used(worker.Process.Pid, 30))
+	k.expect(20, 80, 0, 0)
+	if _, err := k.Bind(t.Context(), "a", granted.Fence, program.Process.Pid, self()); err != nil {
+		t.Fatal(err)
+	}
+	k.expect(20, 80, 0, 0)
+	if _, err := k.Release(t.Context(), "a", 0, self()); err != nil {
+		t.Fatal(err)
+	}
+	k.expect(70, 0, 0, 30)
+}
