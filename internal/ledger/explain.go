@@ -78,9 +78,9 @@ func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 }
 
 // unusedID is an id for a request that nobody makes. The caller holds mu.
-func (l *Ledger) unusedID() string {
+func (m *machine) unusedID() string {
 	id := "(asked)"
-	for n := 2; l.book.Lease(id) != nil || l.book.Request(id) != nil; n++ {
+	for n := 2; m.book.Lease(id) != nil || m.book.Request(id) != nil; n++ {
 		id = fmt.Sprintf("(asked %d)", n)
 	}
 	return id
@@ -88,8 +88,8 @@ func (l *Ledger) unusedID() string {
 
 // wouldGrant is the lease that place would make of a request. The caller holds
 // mu.
-func (l *Ledger) wouldGrant(r *lease.Request, before *line) *lease.Lease {
-	chosen, fits := placement.Choose(l.snapshot, r, l.behind(r, before), nil)
+func (m *machine) wouldGrant(r *lease.Request, before *line) *lease.Lease {
+	chosen, fits := placement.Choose(m.snapshot, r, m.behind(r, before), nil)
 	if !fits {
 		return nil
 	}
@@ -111,24 +111,24 @@ func (l *Ledger) ExplainWaiting(id string) (Explanation, *lease.Request, bool) {
 }
 
 // explain is about a request in the queue.
-func (l *Ledger) explain(r *lease.Request) Explanation {
-	before := l.lineBefore(r)
+func (m *machine) explain(r *lease.Request) Explanation {
+	before := m.lineBefore(r)
 	e := Explanation{
-		Refusal: l.refusal(r, before), Quota: l.overQuota(r, before),
+		Refusal: m.refusal(r, before), Quota: m.overQuota(r, before),
 		Holdings: map[string][]lease.Holding{}, Foreign: map[string]ForeignUse{},
-		LargestEver: l.largestEver(r),
+		LargestEver: m.largestEver(r),
 	}
 	if e.Refusal != nil { // which has found it out
 		e.LargestNow = e.Refusal.LargestNow
 	} else {
-		e.LargestNow = l.largestNow(r, before)
+		e.LargestNow = m.largestNow(r, before)
 	}
-	waiting := l.book.Waiting()
+	waiting := m.book.Waiting()
 	e.Position = slices.Index(waiting, r) + 1
 	e.Ahead = slices.Clone(waiting[:e.Position-1])
-	for uuid := range l.devices {
-		e.Holdings[uuid] = l.book.Holdings(uuid)
-		if used := l.foreign(uuid); len(used.PIDs) > 0 {
+	for uuid := range m.devices {
+		e.Holdings[uuid] = m.book.Holdings(uuid)
+		if used := m.foreign(uuid); len(used.PIDs) > 0 {
 			e.Foreign[uuid] = used
 		}
 	}

@@ -9,14 +9,14 @@ import (
 // largestNow is the most memory on each device that a request could have now,
 // those ahead of it and the settings of its service considered; zero: none. The
 // caller holds mu.
-func (l *Ledger) largestNow(r *lease.Request, before *line) gpu.MiB {
-	return placement.LargestNow(l.snapshot, r, l.advice(r, before))
+func (m *machine) largestNow(r *lease.Request, before *line) gpu.MiB {
+	return placement.LargestNow(m.snapshot, r, m.advice(r, before))
 }
 
 // largestEver is the same where nobody holds anything.
-func (l *Ledger) largestEver(r *lease.Request) gpu.MiB {
-	most := placement.LargestEver(l.snapshot, r)
-	service, known := l.settings.Services[r.Holder.Service]
+func (m *machine) largestEver(r *lease.Request) gpu.MiB {
+	most := placement.LargestEver(m.snapshot, r)
+	service, known := m.settings.Services[r.Holder.Service]
 	if !known {
 		return most
 	}

@@ -100,7 +100,6 @@ type Ledger struct {
 	group    [][]byte
 	chosen   []string
 	line     line // of those who wait
-	gate     gate // see behind
 	restless bool // something has to be tried again soon
 
 	turn       turn // read without a lock, which may be held for ever when the clerk is stuck

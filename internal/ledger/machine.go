@@ -23,6 +23,7 @@ type machine struct {
 	book     *lease.Book
 	snapshot *placement.Snapshot
 	usual    placement.Requests
+	gate     gate // see behind
 	devices  map[string]*observed
 	dirty    bool // something changed that may let a waiting request in
 

@@ -54,10 +54,10 @@ func (n *line) hold(uuid string, h heldBack) {
 }
 
 // join puts a request at the end of the line. The caller holds mu.
-func (l *Ledger) join(n *line, r *lease.Request) {
+func (m *machine) join(n *line, r *lease.Request) {
 	name := r.Holder.Service
 	switch {
-	case l.overQuota(r, n) == nil:
+	case m.overQuota(r, n) == nil:
 		n.ahead = append(n.ahead, r)
 	case n.stuck[name] == nil:
 		if n.stuck == nil {
@@ -69,13 +69,13 @@ func (l *Ledger) join(n *line, r *lease.Request) {
 
 // lineBefore is who is before a request: everybody, if it is not in the queue.
 // It holds until the next change. The caller holds mu.
-func (l *Ledger) lineBefore(r *lease.Request) *line {
+func (m *machine) lineBefore(r *lease.Request) *line {
 	n := &line{}
-	for _, other := range l.book.Waiting() {
+	for _, other := range m.book.Waiting() {
 		if other == r {
 			break
 		}
-		l.join(n, other)
+		m.join(n, other)
 	}
 	return n
 }
@@ -137,25 +137,25 @@ func (l *Ledger) place(r *lease.Request, before *line, now time.Time) (*lease.Le
 // gate keeps a request from delaying those before it in the queue. It is the
 // Gate that placement asks.
 type gate struct {
-	ledger  *Ledger
+	machine *machine
 	request *lease.Request
 	before  *line
 }
 
 // behind returns the gate for a request behind others; nil if there are none.
 // The gate holds until the next call of behind or advice. The caller holds mu.
-func (l *Ledger) behind(r *lease.Request, before *line) placement.Gate {
+func (m *machine) behind(r *lease.Request, before *line) placement.Gate {
 	if before == nil || len(before.ahead) == 0 {
 		return nil
 	}
-	return l.advice(r, before)
+	return m.advice(r, before)
 }
 
 // advice returns the gate for a question what a request could have: it also
 // knows the limits of its service. The caller holds mu.
-func (l *Ledger) advice(r *lease.Request, before *line) placement.Gate {
-	l.gate = gate{ledger: l, request: r, before: before}
-	return &l.gate
+func (m *machine) advice(r *lease.Request, before *line) placement.Gate {
+	m.gate = gate{machine: m, request: r, before: before}
+	return &m.gate
 }
 
 // Refuse returns whom the request would delay on a device, in words; "" if
@@ -168,7 +168,7 @@ func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
 	if why := g.before.why(uuid, load); why != "" {
 		return why
 	}
-	first := g.ledger.book.Delayed(uuid, load, g.before.ahead, g.ledger.snapshot)
+	first := g.machine.book.Delayed(uuid, load, g.before.ahead, g.machine.snapshot)
 	if first == nil {
 		return ""
 	}
@@ -180,14 +180,14 @@ func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
 // Allow returns as much of an amount on each device as the service of the
 // request may have now; zero: none.
 func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
-	l, name := g.ledger, g.request.Holder.Service
-	service, known := l.settings.Services[name]
+	m, name := g.machine, g.request.Holder.Service
+	service, known := m.settings.Services[name]
 	if !known {
 		return memory
 	}
 	less := *g.request
-	less.Memory = within(service, less.Devices(), memory, l.book.ServiceUsage(name))
-	if less.Memory == 0 || l.overQuota(&less, g.before) != nil {
+	less.Memory = within(service, less.Devices(), memory, m.book.ServiceUsage(name))
+	if less.Memory == 0 || m.overQuota(&less, g.before) != nil {
 		return 0
 	}
 	return less.Memory
@@ -195,36 +195,36 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 
 // overQuota is why the quota of its service keeps a request from being granted;
 // nil if it does not. The caller holds mu.
-func (l *Ledger) overQuota(r *lease.Request, before *line) error {
+func (m *machine) overQuota(r *lease.Request, before *line) error {
 	name := r.Holder.Service
-	service, known := l.settings.Services[name]
+	service, known := m.settings.Services[name]
 	if !known {
 		return nil
 	}
 	if before != nil && before.stuck[name] != nil {
 		return &lease.AdmitError{
-			Service: name, Err: lease.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: l.book.ServiceUsage(name),
+			Service: name, Err: lease.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: m.book.ServiceUsage(name),
 			Text: before.stuck[name].ID + " is ahead and waits for the quota of the service",
 		}
 	}
-	return lease.WithinQuota(service.Service, r, l.book.ServiceUsage(name))
+	return lease.WithinQuota(service.Service, r, m.book.ServiceUsage(name))
 }
 
 // whyNot is the refusal of a request that does not want to wait. The caller
 // holds mu.
-func (l *Ledger) whyNot(r *lease.Request) error {
-	before := l.lineBefore(r)
-	if err := l.overQuota(r, before); err != nil {
+func (m *machine) whyNot(r *lease.Request) error {
+	before := m.lineBefore(r)
+	if err := m.overQuota(r, before); err != nil {
 		return err
 	}
-	if _, fits := placement.Choose(l.snapshot, r, nil, nil); !fits {
-		return l.refusal(r, before) // those ahead included: what it advises must not delay them
+	if _, fits := placement.Choose(m.snapshot, r, nil, nil); !fits {
+		return m.refusal(r, before) // those ahead included: what it advises must not delay them
 	}
-	_, waiting := l.book.Len()
-	if l.book.Request(r.ID) == r {
+	_, waiting := m.book.Len()
+	if m.book.Request(r.ID) == r {
 		waiting-- // itself, for this moment
 	}
-	return &QueuedError{Waiting: waiting, LargestNow: l.largestNow(r, before)}
+	return &QueuedError{Waiting: waiting, LargestNow: m.largestNow(r, before)}
 }
 
 // QueuedError refuses a request that would fit, but for those who wait already,
@@ -247,6 +247,6 @@ func (e *QueuedError) Error() string {
 
 // refusal is what stands in the way of a request now, those ahead of it
 // included; nil if nothing does. The caller holds mu.
-func (l *Ledger) refusal(r *lease.Request, before *line) *placement.NoFitError {
-	return placement.Explain(l.snapshot, r, l.advice(r, before))
+func (m *machine) refusal(r *lease.Request, before *line) *placement.NoFitError {
+	return placement.Explain(m.snapshot, r, m.advice(r, before))
 }
