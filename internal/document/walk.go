@@ -1,0 +1,121 @@
+package document
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Keys says what a section may hold.
+type Keys struct {
+	What      string                  // what each entry is: "a setting", "a key of a step"
+	Known     []string                // nil: every key is one
+	Otherwise string                  // what to do about an unknown key that resembles none; empty: choose from Known
+	Elsewhere func(key string) string // where an unknown key belongs, or empty; nil: nowhere
+}
+
+// Entries visits the entries of a section that have known keys, each key once.
+// It reports what is wrong with the section and its keys, and ends early if
+// report takes no more.
+func (n *Node) Entries(keys Keys, report Report) iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		if !n.is(Section, keys.shapes(), report) {
+			return
+		}
+		first := make(map[string]int, len(n.Items))
+		for _, e := range n.Items {
+			line, again := first[e.Key]
+			switch {
+			case e.fault.ofKey():
+				if _, more := e.usable(report); !more {
+					return
+				}
+				continue
+			case keys.Known != nil && !slices.Contains(keys.Known, e.Key):
+				if !report(keys.unknown(e)) {
+					return
+				}
+				continue
+			case again:
+				if !report(twice(e, line)) {
+					return
+				}
+				continue
+			}
+			first[e.Key] = e.KeyLine
+			if usable, more := e.usable(report); !more || usable && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// All visits the items of a list. It reports a node that is no list, and items
+// that cannot be used; form says how to write the list.
+func (n *Node) All(form string, report Report) iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		if !n.is(List, form, report) {
+			return
+		}
+		for _, item := range n.Items {
+			if usable, more := item.usable(report); !more || usable && !yield(item) {
+				return
+			}
+		}
+	}
+}
+
+// is reports a node that has another shape than it must have. Only the root has
+// not been looked at by the one who visits it.
+func (n *Node) is(shape Shape, remedy string, report Report) bool {
+	if n.Parent == nil {
+		if usable, more := n.usable(report); !usable || !more {
+			return false
+		}
+	}
+	if n.Shape == shape {
+		return true
+	}
+	must := "must be " + shape.String()
+	if shape == Section {
+		must += " (key: value)"
+	}
+	report(Problem{Code: WrongShape, Line: n.Line, Node: n, Reason: must + ", not " + n.Shape.String(), Remedy: remedy})
+	return false
+}
+
+// shapes says how to write the section, where its keys are known.
+func (k Keys) shapes() string {
+	if k.Known == nil || k.Otherwise != "" {
+		return ""
+	}
+	return "it can have " + words.Few(k.Known, 20)
+}
+
+// unknown says where a key belongs that is in the wrong place, or which one it
+// resembles.
+func (k Keys) unknown(e *Node) Problem {
+	p := Problem{Code: UnknownKey, Line: e.KeyLine, Node: e, Reason: "is not " + k.What}
+	if k.Elsewhere != nil {
+		if belongs := k.Elsewhere(e.Key); belongs != "" {
+			p.Reason, p.Remedy = "is in the wrong place", belongs
+			return p
+		}
+	}
+	otherwise := k.Otherwise
+	if otherwise == "" {
+		otherwise = k.shapes()
+	}
+	p.Remedy = words.Suggest(e.Key, k.Known, otherwise)
+	return p
+}
+
+func twice(e *Node, first int) Problem {
+	reason := "is set twice"
+	if first != e.KeyLine {
+		reason += fmt.Sprintf(", the first time in line %d", first)
+	}
+	return Problem{Code: SetTwice, Line: e.KeyLine, Node: e, Reason: reason, Remedy: "remove one of them"}
+}
