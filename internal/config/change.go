@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-gpu/berth/internal/document"
 )
 
 // Change applies a change of the gpu section at run time. The body is a JSON
@@ -65,13 +67,16 @@ func (s *Settings) Change(body []byte) (*Settings, []byte, error) {
 // readChange reads the body; cleared lists what is null.
 func readChange(body []byte) (request Layer, cleared [][]string) {
 	root := schema()
-	r := reader{layer: newLayer(inRequest), schema: root}
+	r := reader{layer: newLayer(inRequest), prefix: []string{"gpu"}, schema: root}
 	r.cleared = func(path []string) { cleared = append(cleared, path) }
-	n, complaint := parseJSON(body)
-	if complaint != nil {
-		r.layer.complaints.add(*complaint)
-	} else {
-		r.section(find(root, "gpu").fields, n, []string{"gpu"})
+	n, problem := document.Parse(body, document.Format{Noun: "the body", Bytes: maxDocument, JSON: true})
+	switch {
+	case problem != nil:
+		r.report(*problem)
+	case n.Shape != document.Section:
+		r.layer.complaints.add(Complaint{Reason: `the body must be a JSON object such as {"temp_optimal": 60}`})
+	default:
+		r.section(find(root, "gpu").fields, n)
 	}
 	return r.layer, cleared
 }

@@ -67,23 +67,23 @@ func TestChangeRefused(t *testing.T) {
 	environ := []string{"BERTH_GPU_TEMP_CRITICAL=88"}
 	flags := map[string]string{"gpu.history_size": "50"}
 	for _, c := range []struct{ name, body, want string }{
-		{"no body", ``, `the body is not JSON: unexpected end of JSON input`},
-		{"half an object", `{"temp_optimal": 60`, `the body is not JSON: unexpected end of JSON input`},
-		{"more than an object", `{} {}`, `the body is not JSON: invalid character '{' after top-level value`},
+		{"no body", ``, `the body is not JSON: unexpected end of JSON input: look for a missing comma, quote or bracket here or just before`},
+		{"half an object", `{"temp_optimal": 60`, `the body is not JSON: unexpected end of JSON input: look for a missing comma, quote or bracket here or just before`},
+		{"more than an object", `{} {}`, `the body is not JSON: invalid character '{' after top-level value: look for a missing comma, quote or bracket here or just before`},
 		{"null", `null`, `the body must be a JSON object such as {"temp_optimal": 60}`},
 		{"list", `[]`, `the body must be a JSON object such as {"temp_optimal": 60}`},
-		{"too deep", strings.Repeat("[", 20_000), `the body is not JSON: invalid character '[' exceeded max depth`},
-		{"huge", `{"temp_optimal": ` + strings.Repeat(" ", 1<<20) + `60}`, `the body is larger than 1024 KiB`},
-		{"YAML", "temp_optimal: 60", `the body is not JSON: invalid character 'e' in literal true (expecting 'r')`},
+		{"too deep", strings.Repeat("[", 20_000), `the body is not JSON: invalid character '[' exceeded max depth: look for a missing comma, quote or bracket here or just before`},
+		{"huge", `{"temp_optimal": ` + strings.Repeat(" ", 1<<20) + `60}`, `the body is larger than 1 MiB, and is not read: split it, or leave out what is not needed`},
+		{"YAML", "temp_optimal: 60", `the body is not JSON: invalid character 'e' in literal true (expecting 'r'): look for a missing comma, quote or bracket here or just before`},
 
 		{"unknown", `{"temp_optimum": 60}`, `temp_optimum: is not a setting: did you mean temp_optimal?`},
-		{"other section", `{"listen": ":1"}`, `listen: is not a setting here: it belongs under daemon`},
-		{"unknown in a device", `{"devices": {"GPU-1": {"history_size": 3}}}`, `devices.GPU-1.history_size: is not a setting here: it belongs under gpu`},
-		{"twice", `{"temp_optimal": 60, "temp_optimal": 61}`, `temp_optimal: is set twice`},
+		{"other section", `{"listen": ":1"}`, `listen: is in the wrong place: it belongs under daemon`},
+		{"unknown in a device", `{"devices": {"GPU-1": {"history_size": 3}}}`, `devices.GPU-1.history_size: is in the wrong place: it belongs under gpu`},
+		{"twice", `{"temp_optimal": 60, "temp_optimal": 61}`, `temp_optimal: is set twice: remove one of them`},
 		{"wrong types", `{"temp_optimal": "60", "temp_normal": true, "monitor_interval": [], "devices": 4, "memory_limit_mb": {}}`,
 			"temp_optimal: must be a number, not \"60\"\ntemp_normal: must be a number, not true\n" +
 				"monitor_interval: must be a number of seconds such as 30, or text such as 500ms, not a list\n" +
-				"devices: must be a section of settings (key: value), not a value\n" +
+				"devices: must be a section (key: value), not a single value\n" +
 				"memory_limit_mb: must be a number of MiB such as 2048, or text such as 4GiB, not a section"},
 		{"out of range", `{"monitor_interval": 1e9, "max_pipelines": -1, "temp_optimal": 1e300}`,
 			"monitor_interval: must be 0.1 to 3600 s, not 1e9\nmax_pipelines: must be 1 to 10000, not -1\ntemp_optimal: must be a number, not 1e300"},

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/document"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -56,19 +57,19 @@ func (f *field) allowed(v string) error {
 }
 
 // readList reads a list of texts, each following the rule of the field.
-func (f *field) readList(items []node) (any, error) {
+func (f *field) readList(items []*document.Node) (any, error) {
 	texts := []string{}
 	for _, item := range items {
-		if item.shape != single || item.refused != "" {
+		if item.Shape != document.Single {
 			return nil, errors.New("must be " + list.wanted())
 		}
-		if err := checkText(f.check, item.scalar.text); err != nil {
+		if err := checkText(f.check, item.Text); err != nil {
 			return nil, err
 		}
-		if slices.Contains(texts, item.scalar.text) && f.check != "argument" {
-			return nil, fmt.Errorf("names %s twice", item.scalar)
+		if slices.Contains(texts, item.Text) && f.check != "argument" {
+			return nil, fmt.Errorf("names %s twice", written(item))
 		}
-		texts = append(texts, item.scalar.text)
+		texts = append(texts, item.Text)
 	}
 	return texts, nil
 }

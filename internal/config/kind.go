@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // kind is how a setting is written. A value that was read is a string, a
@@ -106,11 +107,7 @@ const (
 )
 
 func (s scalar) String() string {
-	const longest = 40
-	shown := s.text
-	if len(shown) > longest {
-		shown = strings.ToValidUTF8(shown[:longest], "") + "…"
-	}
+	shown := words.Cut(s.text, 40)
 	if s.tag == digits || s.tag == other {
 		return shown
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/document"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -109,12 +110,12 @@ func ParseSaved(name string, text []byte) (Layer, error) {
 
 func parseFile(r rank, name string, text []byte, fields []field) (Layer, error) {
 	reader := reader{layer: newLayer(r), name: name, schema: fields}
-	n, complaint := parseYAML(text)
-	if complaint != nil {
-		complaint.Source = name
-		reader.layer.complaints.add(*complaint)
+	root, problem := document.Parse(text, document.Format{Noun: "the file", Bytes: maxDocument})
+	if problem != nil {
+		reader.report(*problem)
+	} else {
+		reader.section(fields, root)
 	}
-	reader.section(fields, n, nil)
 	return reader.layer, reader.layer.complaints.err()
 }
 

@@ -1,144 +1,143 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/document"
 )
+
+// maxDocument is far more than settings for every device of a large machine
+// need.
+const maxDocument = 1 << 20
 
 // reader takes a document apart along the fields that are known.
 type reader struct {
 	layer  Layer
-	name   string // of the file
+	name   string   // of the file; empty for a body
+	prefix []string // the path of the root
 	schema []field
 
 	// cleared is called for what is null; nil where null means "not set".
 	cleared func(path []string)
 }
 
-func (r *reader) at(line int) source { return source{name: r.name, line: line} }
-
-func (r *reader) complain(line int, path []string, reason string, args ...any) {
-	r.layer.complain(r.at(line), path, fmt.Sprintf(reason, args...))
-}
-
-// usable reports whether n is an object, and complains if it is neither that
-// nor null.
-func (r *reader) usable(n node, path []string) bool {
-	switch {
-	case n.refused != "":
-		r.complain(n.line, path, "%s", n.refused)
-	case n.shape == null:
-		if r.cleared != nil {
-			r.cleared(path)
-		}
-	case n.shape != object:
-		r.complain(n.line, path, "must be a section of settings (key: value), not %s", n.shape)
-	default:
-		return true
+// at returns the source of a line. A body has no lines for people.
+func (r *reader) at(line int) source {
+	if r.name == "" {
+		return source{}
 	}
-	return false
+	return source{name: r.name, line: line}
 }
 
-// unique visits the entries of an object once each, and complains about the
-// ones that come again.
-func (r *reader) unique(n node, path []string, visit func(e entry, at []string)) {
-	first := map[string]int{}
-	for _, e := range n.entries {
-		if r.layer.complaints.full() {
-			return
-		}
-		at := append(slices.Clip(path), e.key)
-		line, again := first[e.key]
-		switch {
-		case again && line > 0:
-			r.complain(e.line, at, "is set twice; the first time in line %d", line)
-		case again:
-			r.complain(e.line, at, "is set twice")
-		default:
-			first[e.key] = e.line
-			visit(e, at)
-		}
+func (r *reader) path(n *document.Node) []string {
+	return append(slices.Clip(r.prefix), n.Path()...)
+}
+
+func (r *reader) complain(e *document.Node, reason string) {
+	r.layer.complain(r.at(e.KeyLine), r.path(e), reason)
+}
+
+// report takes what the document says is wrong with it.
+func (r *reader) report(p document.Problem) (more bool) {
+	reason := p.Reason
+	if p.Remedy != "" {
+		reason += ": " + p.Remedy
 	}
+	var path []string
+	if p.Node != nil {
+		path = r.path(p.Node)
+	}
+	r.layer.complain(r.at(p.Line), path, reason)
+	return !r.layer.complaints.full()
 }
 
-func (r *reader) section(fields []field, n node, path []string) {
-	if !r.usable(n, path) {
+// null reports whether n is null, and clears what it stands for.
+func (r *reader) null(n *document.Node) bool {
+	if n.Shape == document.Nothing && r.cleared != nil {
+		r.cleared(r.path(n))
+	}
+	return n.Shape == document.Nothing
+}
+
+func (r *reader) section(fields []field, n *document.Node) {
+	if r.null(n) {
 		return
 	}
-	r.unique(n, path, func(e entry, at []string) {
-		switch f := find(fields, e.key); {
-		case e.value.refused != "":
-			r.complain(e.line, at, "%s", e.value.refused)
-		case f == nil:
-			r.unknown(fields, e, at)
+	for e := range n.Entries(r.keys(fields), r.report) {
+		switch f := find(fields, e.Key); {
 		case f.isSetting():
-			r.setting(f, e, at)
+			r.setting(f, e)
 		case f.names != "":
-			r.named(f, e.value, at)
+			r.named(f, e)
 		default:
-			r.section(f.fields, e.value, at)
+			r.section(f.fields, e)
+		}
+	}
+}
+
+func (r *reader) keys(fields []field) document.Keys {
+	known := []string{}
+	for _, f := range fields {
+		known = append(known, f.key)
+	}
+	return document.Keys{What: "a setting", Known: known, Otherwise: allSettings, Elsewhere: r.elsewhere}
+}
+
+// elsewhere says in which section there is a setting with this key.
+func (r *reader) elsewhere(key string) string {
+	var section string
+	each(r.schema, nil, func(known []string, _ *field) {
+		if known[len(known)-1] == key && section == "" {
+			section = dotted(known[:len(known)-1])
 		}
 	})
+	if section == "" {
+		return ""
+	}
+	return "it belongs under " + section
 }
 
 // named reads a map of sections.
-func (r *reader) named(f *field, n node, path []string) {
-	if !r.usable(n, path) {
+func (r *reader) named(f *field, n *document.Node) {
+	if r.null(n) {
 		return
 	}
-	r.unique(n, path, func(e entry, at []string) {
-		if err := checkText(f.check, e.key); err != nil {
-			r.complain(e.line, path, "%v", err)
-			return
+	for e := range n.Entries(document.Keys{}, r.report) {
+		if err := checkText(f.check, e.Key); err != nil {
+			r.layer.complain(r.at(e.KeyLine), r.path(n), err.Error())
+			continue
 		}
-		r.layer.set(at, nil, r.at(e.line))
-		r.section(f.fields, e.value, at)
-	})
+		r.layer.set(r.path(e), nil, r.at(e.KeyLine))
+		r.section(f.fields, e)
+	}
 }
 
-func (r *reader) setting(f *field, e entry, path []string) {
+func (r *reader) setting(f *field, e *document.Node) {
 	var v any
 	var err error
-	switch n := e.value; {
-	case n.shape == null && r.cleared != nil:
-		r.cleared(path)
+	switch {
+	case e.Shape == document.Nothing && (r.cleared != nil || f.optional):
+		r.null(e)
 		return
-	case n.shape == null && f.optional:
-		return
-	case n.shape == null:
-		err = fmt.Errorf("has no value: give it one, or remove the line")
-	case n.shape == listed && f.kind == list:
-		v, err = f.readList(n.items)
-	case n.shape != single:
-		err = fmt.Errorf("must be %s, not %s", f.kind.wanted(), n.shape)
+	case e.Shape == document.Nothing:
+		err = errors.New("has no value: give it one, or remove the line")
+	case e.Shape == document.List && f.kind == list:
+		v, err = f.readList(slices.Collect(e.All("", r.report)))
+	case e.Shape != document.Single:
+		err = fmt.Errorf("must be %s, not %s", f.kind.wanted(), e.Shape)
 	default:
-		v, err = f.read(n.scalar)
+		v, err = f.read(written(e))
 	}
 	if err != nil {
-		r.complain(e.line, path, "%v", err)
+		r.complain(e, err.Error())
 		return
 	}
-	r.layer.set(path, v, r.at(e.line))
+	r.layer.set(r.path(e), v, r.at(e.KeyLine))
 }
 
-// unknown says where a key belongs that is in the wrong place, or which one it
-// resembles.
-func (r *reader) unknown(fields []field, e entry, path []string) {
-	var elsewhere string
-	each(r.schema, nil, func(known []string, _ *field) {
-		if known[len(known)-1] == e.key && elsewhere == "" {
-			elsewhere = dotted(known[:len(known)-1])
-		}
-	})
-	if elsewhere != "" {
-		r.complain(e.line, path, "is not a setting here: it belongs under %s", elsewhere)
-		return
-	}
-	var keys []string
-	for _, f := range fields {
-		keys = append(keys, f.key)
-	}
-	r.complain(e.line, path, "is not a setting: %s", words.Suggest(e.key, keys, allSettings))
+// written returns a single value as it was written.
+func written(n *document.Node) scalar {
+	return scalar{n.Text, map[document.Type]tag{document.Text: quoted, document.Number: digits, document.Other: other}[n.Type]}
 }

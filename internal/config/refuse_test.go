@@ -43,12 +43,12 @@ func TestRefusedFile(t *testing.T) {
 		{"nothing like it", "gpu:\n  colour: red\n",
 			`berth.yaml:2: gpu.colour: is not a setting: there is none like it; berth config lists all of them`},
 		{"right key, wrong place", "temp_optimal: 60\ngpu:\n  devices:\n    GPU-1:\n      monitor_interval: 2\n",
-			"berth.yaml:1: temp_optimal: is not a setting here: it belongs under gpu\n" +
-				"berth.yaml:5: gpu.devices.GPU-1.monitor_interval: is not a setting here: it belongs under gpu"},
+			"berth.yaml:1: temp_optimal: is in the wrong place: it belongs under gpu\n" +
+				"berth.yaml:5: gpu.devices.GPU-1.monitor_interval: is in the wrong place: it belongs under gpu"},
 		{"duplicate", "gpu:\n  temp_optimal: 60\n  history_size: 5\n  temp_optimal: 61\n",
-			`berth.yaml:4: gpu.temp_optimal: is set twice; the first time in line 2`},
+			`berth.yaml:4: gpu.temp_optimal: is set twice, the first time in line 2: remove one of them`},
 		{"duplicate device", "gpu:\n  devices:\n    GPU-1: {}\n    GPU-1: {}\n",
-			`berth.yaml:4: gpu.devices.GPU-1: is set twice; the first time in line 3`},
+			`berth.yaml:4: gpu.devices.GPU-1: is set twice, the first time in line 3: remove one of them`},
 
 		{"text for a number", "gpu:\n  temp_optimal: hot\n",
 			`berth.yaml:2: gpu.temp_optimal: must be a number, not "hot"`},
@@ -63,13 +63,13 @@ func TestRefusedFile(t *testing.T) {
 		{"no value", "gpu:\n  temp_optimal:\n",
 			`berth.yaml:2: gpu.temp_optimal: has no value: give it one, or remove the line`},
 		{"list for a section", "gpu: [1, 2]\n",
-			`berth.yaml:1: gpu: must be a section of settings (key: value), not a list`},
+			`berth.yaml:1: gpu: must be a section (key: value), not a list`},
 		{"list for everything", "- 1\n",
-			`berth.yaml:1: must be a section of settings (key: value), not a list`},
+			`berth.yaml:1: must be a section (key: value), not a list`},
 		{"text for everything", "hello\n",
-			`berth.yaml:1: must be a section of settings (key: value), not a value`},
+			`berth.yaml:1: must be a section (key: value), not a single value`},
 		{"text for devices", "gpu:\n  devices: all\n",
-			`berth.yaml:2: gpu.devices: must be a section of settings (key: value), not a value`},
+			`berth.yaml:2: gpu.devices: must be a section (key: value), not a single value`},
 		{"fraction", "gpu:\n  history_size: 1.5\n",
 			`berth.yaml:2: gpu.history_size: must be a whole number, not 1.5`},
 		{"fraction of a MiB", "gpu:\n  memory_reserve_mb: 0.5\n",
@@ -170,32 +170,35 @@ func TestRefusedFile(t *testing.T) {
 			`berth.yaml:2: hooks: "a.b" is not a name for a hook: use up to 64 letters, digits, dashes and underscores, the first a letter or digit`},
 
 		{"alias", "gpu: &a\n  temp_optimal: &t 60\n  temp_normal: *t\n",
-			`berth.yaml:3: gpu.temp_normal: is an alias (*), which is not supported: write the value itself`},
+			"berth.yaml:1: gpu: has an anchor (&), which is not supported: remove it\n" +
+				"berth.yaml:2: gpu.temp_optimal: has an anchor (&), which is not supported: remove it\n" +
+				"berth.yaml:3: gpu.temp_normal: is an alias (*), which is not supported: write the value itself"},
 		{"alias bomb", "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\ngpu: *c\n",
 			"berth.yaml:1: a: is not a setting: there is none like it; berth config lists all of them\n" +
 				"berth.yaml:2: b: is not a setting: there is none like it; berth config lists all of them\n" +
 				"berth.yaml:3: c: is not a setting: there is none like it; berth config lists all of them\n" +
 				"berth.yaml:4: gpu: is an alias (*), which is not supported: write the value itself"},
 		{"alias as a key", "gpu:\n  ? &t temp_optimal\n  : 60\n  *t : 61\n",
-			`berth.yaml:4: gpu.t: has a key that is not a plain word`},
+			"berth.yaml:3: gpu.temp_optimal: has an anchor (&), which is not supported: remove it\n" +
+				"berth.yaml:4: gpu: has a key that is not a plain word: write one word before the colon"},
 		{"tag", "gpu:\n  temp_optimal: !!float \"60\"\n",
 			`berth.yaml:2: gpu.temp_optimal: has a tag (!), which is not supported: write the plain value`},
 		{"two documents", "gpu: {}\n---\ngpu: {}\n",
-			`berth.yaml:2: a second document begins here, but there can be only one`},
+			`berth.yaml:2: a second document begins here: remove the line --- and put everything into one document`},
 		{"broken", "gpu:\n  temp_optimal: 60\n temp_normal: 70\n",
-			`berth.yaml:2: is not YAML, here or in the lines below: did not find expected key`},
+			`berth.yaml:2: the file is not YAML: did not find expected key: look for a missing colon, quote or bracket here and in the lines around it, and for tabs: YAML is indented with blanks`},
 		{"broken text", "gpu: \"\n",
-			`berth.yaml:2: is not YAML, here or in the lines below: found unexpected end of stream`},
+			`berth.yaml:2: the file is not YAML: found unexpected end of stream: look for a missing colon, quote or bracket here and in the lines around it, and for tabs: YAML is indented with blanks`},
 		{"tabs", "gpu:\n\ttemp_optimal: 60\n",
-			`berth.yaml:2: is not YAML, here or in the lines below: found character that cannot start any token`},
+			`berth.yaml:2: the file is not YAML: found character that cannot start any token: look for a missing colon, quote or bracket here and in the lines around it, and for tabs: YAML is indented with blanks`},
 		{"broken in the first line", "gpu: temp_optimal: 60\n",
-			`berth.yaml:1: is not YAML, here or in the lines below: mapping values are not allowed in this context`},
+			`berth.yaml:1: the file is not YAML: mapping values are not allowed in this context: look for a missing colon, quote or bracket here and in the lines around it, and for tabs: YAML is indented with blanks`},
 		{"control character", "gpu:\n  temp_optimal: 6\x000\n",
-			`berth.yaml:2: is not text: bytes that are not UTF-8, or control characters`},
+			`berth.yaml:2: the file has bytes that are not UTF-8, or control characters: write plain text`},
 		{"binary", "gpu: \x80\x81\n",
-			`berth.yaml:1: is not text: bytes that are not UTF-8, or control characters`},
+			`berth.yaml:1: the file has bytes that are not UTF-8, or control characters: write plain text`},
 		{"huge", strings.Repeat("# comment\n", 1<<17),
-			`berth.yaml: is larger than 1024 KiB, which no configuration needs`},
+			`berth.yaml: the file is larger than 1 MiB, and is not read: split it, or leave out what is not needed`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			settings, err := merge(c.yaml, "", nil, nil)
