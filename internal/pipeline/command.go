@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/berth-gpu/berth/internal/document"
 )
 
 // Limits on a command, far below those of the system.
@@ -13,33 +13,25 @@ const (
 	maxWords   = 500
 )
 
-// command reads what runs a pipeline: a list of words, or one text for a
-// shell. Whoever compiles the file has no use for it.
-func (r *reader) command(n *yaml.Node, at place) []string {
-	if !r.usable(n, at) {
-		return nil
-	}
-	if n.Kind == yaml.ScalarNode {
-		if isNull(n) || strings.TrimSpace(n.Value) == "" {
-			r.add(at, BadValue, "command is empty", commandForms)
-			return nil
-		}
-		return []string{"sh", "-c", r.word(n, at)}
-	}
-	items, ok := r.list(n, at, "command", "the words of the command, or one text for a shell")
+// command reads what runs a pipeline: a list of words, or one text for a shell.
+// Compile has no use for it.
+func (r *reader) command(n *document.Node) []string {
 	switch {
-	case !ok:
+	case n.Shape == document.Nothing, n.Shape == document.Single && strings.TrimSpace(n.Text) == "":
+		r.add(placeOf(n), BadValue, "command is empty", commandForms)
 		return nil
-	case len(items) > maxWords:
-		r.add(at, BadValue, fmt.Sprintf("command has %d words, and more than %d are not taken", len(items), maxWords), "put it into a script")
+	case n.Shape == document.Single:
+		return []string{"sh", "-c", r.word(n)}
+	case n.Shape == document.List && len(n.Items) > maxWords:
+		r.add(placeOf(n), BadValue, fmt.Sprintf("command has %d words, and more than %d are not taken", len(n.Items), maxWords), "put it into a script")
 		return nil
 	}
 	var words []string
-	for _, item := range items {
-		words = append(words, r.word(item, at.on(item)))
+	for item := range n.All("write the words of the command, or one text for a shell", r.report) {
+		words = append(words, r.word(item))
 	}
-	if len(words) == 0 || words[0] == "" {
-		r.add(at, BadValue, "command names no program", commandForms)
+	if n.Shape == document.List && (len(words) == 0 || words[0] == "") {
+		r.add(placeOf(n), BadValue, "command names no program", commandForms)
 		return nil
 	}
 	return words
@@ -48,17 +40,16 @@ func (r *reader) command(n *yaml.Node, at place) []string {
 const commandForms = "write command: [python3, analyse.py], or one text for a shell"
 
 // word reads one word of a command: any text that a program can be given.
-func (r *reader) word(n *yaml.Node, at place) string {
+func (r *reader) word(n *document.Node) string {
 	switch {
-	case !r.usable(n, at):
-	case n.Kind != yaml.ScalarNode || isNull(n):
-		r.add(at, BadValue, fmt.Sprintf("a word of command must be a single value, not %s", shape(n)), "put it in quotes, if it is meant as a text")
-	case len(n.Value) > maxCommand:
-		r.add(at, BadValue, fmt.Sprintf("command has a text of %d bytes, and more than %d are not taken", len(n.Value), maxCommand), "put it into a script")
-	case strings.ContainsRune(n.Value, 0):
-		r.add(at, BadValue, "command has a zero byte", "leave it out: no program can be given one")
+	case n.Shape != document.Single:
+		r.add(placeOf(n), BadValue, fmt.Sprintf("a word of command must be a single value, not %s", n.Shape), "put it in quotes, if it is meant as a text")
+	case len(n.Text) > maxCommand:
+		r.add(placeOf(n), BadValue, fmt.Sprintf("command has a text of %d bytes, and more than %d are not taken", len(n.Text), maxCommand), "put it into a script")
+	case strings.ContainsRune(n.Text, 0):
+		r.add(placeOf(n), BadValue, "command has a zero byte", "leave it out: no program can be given one")
 	default:
-		return n.Value
+		return n.Text
 	}
 	return ""
 }

@@ -7,11 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/document"
 	"github.com/berth-gpu/berth/internal/placement"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Limits on a file. They are far above what is useful, and keep a plan small
@@ -40,154 +38,151 @@ var (
 func Parse(name string, text []byte) (*File, error) {
 	r := &reader{}
 	file := &File{Name: name}
-	root, problem := document(name, text)
-	if problem != nil {
-		r.problems.add(*problem)
+	root := r.document(name, text)
+	if root == nil {
 		return nil, r.problems.err("read", name)
 	}
-	r.section(root, place{}, "the file", fileKeys, func(_ string, value *yaml.Node) {
-		file.Pipelines = r.pipelines(value)
-	})
+	for e := range root.Entries(keysOf("the file", fileKeys), r.report) {
+		file.Pipelines = r.pipelines(e)
+	}
 	if len(file.Pipelines) == 0 && len(r.problems) == 0 {
-		r.add(place{line: root.Line}, MissingKey, "the file has no pipelines", example)
+		r.add(placeOf(root), MissingKey, "the file has no pipelines", example)
 	}
 	r.together(file)
 	file.problems = r.problems
 	return file, r.problems.err("read", name)
 }
 
-func (r *reader) pipelines(n *yaml.Node) []Pipeline {
-	items, ok := r.list(n, place{}, "pipelines", "a list with an entry for every pipeline, each beginning with -")
-	if !ok {
-		return nil
-	}
+func (r *reader) pipelines(n *document.Node) []Pipeline {
 	var all []Pipeline
-	for i, item := range items {
+	for item := range n.All("write a list with an entry for every pipeline, each beginning with -", r.report) {
 		if r.problems.full() {
 			break
 		}
-		all = append(all, r.pipeline(item, i+1))
+		all = append(all, r.pipeline(item))
 	}
 	return all
 }
 
-func (r *reader) pipeline(n *yaml.Node, number int) Pipeline {
+func (r *reader) pipeline(n *document.Node) Pipeline {
 	p := Pipeline{Line: n.Line, Slots: 1}
 	before := len(r.problems)
-	at := place{line: n.Line, pipeline: nameOf(n, number)}
-	whole := r.section(n, at, "a pipeline", pipelineKeys, func(key string, value *yaml.Node) {
-		here := at.on(value)
-		switch key {
+	for e := range n.Entries(keysOf("a pipeline", pipelineKeys), r.report) {
+		switch e.Key {
 		case "name":
-			p.Name = r.name(value, here)
+			p.Name = r.pipelineName(e)
 		case "steps":
-			p.Steps = r.steps(value, at)
+			p.Steps = r.steps(e)
 		case "gpu":
-			p.GPU, p.Where = r.devices(value, here)
+			p.GPU, p.Where = r.devices(e)
 		case "count":
-			p.Count = r.whole(value, here, key, 1, maxRuns)
+			p.Count = r.whole(e, e.Key, 1, maxRuns)
 		case "slots":
-			p.Slots = r.whole(value, here, key, 1, maxSlots)
+			p.Slots = r.whole(e, e.Key, 1, maxSlots)
 		case "policy":
-			p.Policy = r.policy(value, here)
+			p.Policy = r.policy(e)
 		case "service":
-			p.Service = r.text(value, here, key)
+			p.Service = r.text(e, e.Key)
 		case "priority":
-			p.Priority = gpu.Some(r.whole(value, here, key, -1_000_000, 1_000_000))
+			p.Priority = gpu.Some(r.whole(e, e.Key, -1_000_000, 1_000_000))
 		case "command":
-			p.Command = r.command(value, here)
+			p.Command = r.command(e)
 		}
-	})
-	if whole {
-		r.required(n, at, "a pipeline", "name", "steps")
 	}
-	p.Name = cmp.Or(p.Name, at.pipeline)
+	r.required(n, "a pipeline", "name", "steps")
+	p.Name = cmp.Or(p.Name, nameOf(n))
 	p.broken = len(r.problems) > before
 	return p
 }
 
-func (r *reader) steps(n *yaml.Node, at place) []Step {
-	items, ok := r.list(n, at, "steps", "a list with an entry for every step, each beginning with -")
-	if !ok {
-		return nil
+// pipelineName reads the name of a pipeline. The runs of a repeated pipeline are
+// called name[3], so no name may look like that.
+func (r *reader) pipelineName(n *document.Node) string {
+	name := r.text(n, n.Key)
+	if !strings.HasSuffix(name, "]") {
+		return name
 	}
-	switch {
-	case len(items) == 0:
-		r.add(at.on(n), MissingKey, "it has no steps", "add at least one, such as {name: load, input: numpy, output: numpy}")
-	case len(items) > maxSteps:
-		r.add(at.on(n), BadValue, fmt.Sprintf("it has %d steps, and more than %d are not planned", len(items), maxSteps), "split it into several pipelines")
+	open := strings.LastIndexByte(name, '[')
+	if _, err := strconv.Atoi(name[open+1 : len(name)-1]); open >= 0 && err == nil {
+		r.add(placeOf(n), BadValue, fmt.Sprintf("the name ends in %s", name[open:]), "leave that out: the runs of a pipeline with count are named so")
+	}
+	return name
+}
+
+func (r *reader) steps(n *document.Node) []Step {
+	switch items := len(n.Items); {
+	case n.Shape == document.List && items == 0:
+		r.add(placeOf(n), MissingKey, "it has no steps", "add at least one, such as {name: load, input: numpy, output: numpy}")
+	case n.Shape == document.List && items > maxSteps:
+		r.add(placeOf(n), BadValue, fmt.Sprintf("it has %d steps, and more than %d are not planned", items, maxSteps), "split it into several pipelines")
 		return nil
 	}
 	var all []Step
-	for i, item := range items {
+	for item := range n.All("write a list with an entry for every step, each beginning with -", r.report) {
 		if r.problems.full() {
 			break
 		}
-		all = append(all, r.step(item, at, i+1, all))
+		all = append(all, r.step(item, all))
 	}
 	return all
 }
 
-func (r *reader) step(n *yaml.Node, at place, number int, before []Step) Step {
+func (r *reader) step(n *document.Node, before []Step) Step {
 	s := Step{Line: n.Line}
 	if len(before) > 0 {
 		s.After = []string{before[len(before)-1].Name}
 	}
-	at = place{line: n.Line, pipeline: at.pipeline, step: nameOf(n, number)}
-	whole := r.section(n, at, "a step", stepKeys, func(key string, value *yaml.Node) {
-		here := at.on(value)
-		switch key {
+	for e := range n.Entries(keysOf("a step", stepKeys), r.report) {
+		switch e.Key {
 		case "name":
-			s.Name = r.name(value, here)
+			s.Name = r.text(e, e.Key)
 		case "input":
-			s.Input = r.memoryType(value, here, key)
+			s.Input = r.memoryType(e)
 		case "output":
-			s.Output = r.memoryType(value, here, key)
+			s.Output = r.memoryType(e)
 		case "memory_mb":
-			s.Memory = r.memory(value, here, key)
+			s.Memory = r.memory(e)
 		case "output_mb":
-			s.OutputSize = r.memory(value, here, key)
+			s.OutputSize = r.memory(e)
 		case "libraries":
-			s.Libraries = r.libraries(value, here)
+			s.Libraries = r.libraries(e)
 		case "after":
-			s.After = r.words(value, here, key)
+			s.After = r.words(e, e.Key)
 		case "function":
-			s.Function = r.text(value, here, key)
+			s.Function = r.text(e, e.Key)
 		}
-	})
-	if whole {
-		r.required(n, at, "a step", "name", "input", "output")
 	}
+	r.required(n, "a step", "name", "input", "output")
 	s.unnamed = s.Name == ""
-	s.Name = cmp.Or(s.Name, at.step)
+	s.Name = cmp.Or(s.Name, nameOf(n))
 	if s.OutputSize > 0 && s.Memory > 0 && s.OutputSize > s.Memory {
-		r.add(at, BadValue, fmt.Sprintf("its output takes %s and the whole step only %s", s.OutputSize, s.Memory),
+		r.add(placeOf(n), BadValue, fmt.Sprintf("its output takes %s and the whole step only %s", s.OutputSize, s.Memory),
 			"memory_mb counts the output too: raise it")
 	}
 	return s
 }
 
-func (r *reader) policy(n *yaml.Node, at place) string {
-	word := r.text(n, at, "policy")
+func (r *reader) policy(n *document.Node) string {
+	word := r.text(n, n.Key)
 	if word != "" && !slices.Contains(policyNames, word) {
-		r.add(at, BadValue, fmt.Sprintf("%q is not a policy", word), suggest(word, "there are", policyNames))
+		r.add(placeOf(n), BadValue, fmt.Sprintf("%q is not a policy", word), suggest(word, "there are", policyNames))
 	}
 	return word
 }
 
 // devices reads which devices a pipeline accepts, with the text as it stands.
-func (r *reader) devices(n *yaml.Node, at place) (string, gpu.Where) {
-	text := strings.TrimSpace(r.text(n, at, "gpu"))
+func (r *reader) devices(n *document.Node) (string, gpu.Where) {
+	text := strings.TrimSpace(r.text(n, n.Key))
 	where, err := gpu.ParseDevices(text)
 	if err != nil {
-		r.add(at, BadValue, fmt.Sprintf("gpu: %v", err), "write an index (0), a UUID (GPU-…), or constraints such as name~H200,memory>=40GiB")
+		r.add(placeOf(n), BadValue, fmt.Sprintf("gpu: %v", err), "write an index (0), a UUID (GPU-…), or constraints such as name~H200,memory>=40GiB")
 		return "", gpu.Where{}
 	}
 	return text, where
 }
 
-func (r *reader) memoryType(n *yaml.Node, at place, key string) MemoryType {
-	word := r.text(n, at, key)
+func (r *reader) memoryType(n *document.Node) MemoryType {
+	word := r.text(n, n.Key)
 	if word == "" || slices.Contains(MemoryTypes(), MemoryType(word)) {
 		return MemoryType(word)
 	}
@@ -195,27 +190,27 @@ func (r *reader) memoryType(n *yaml.Node, at place, key string) MemoryType {
 	if meant, ok := nicknames[strings.ToLower(word)]; ok {
 		remedy = fmt.Sprintf("did you mean %s?", meant)
 	}
-	r.add(at, UnknownMemoryType, fmt.Sprintf("%s: %q is not a memory type", key, word), remedy)
+	r.add(placeOf(n), UnknownMemoryType, fmt.Sprintf("%s: %q is not a memory type", n.Key, word), remedy)
 	return ""
 }
 
-func (r *reader) memory(n *yaml.Node, at place, key string) gpu.MiB {
-	text := r.text(n, at, key)
+func (r *reader) memory(n *document.Node) gpu.MiB {
+	text := r.text(n, n.Key)
 	if text == "" {
 		return 0
 	}
 	m, err := gpu.ParseMiB(text)
 	if err != nil {
-		r.add(at, BadValue, fmt.Sprintf("%s: %v", key, err), "write a number of MiB, or an amount such as 4GiB")
+		r.add(placeOf(n), BadValue, fmt.Sprintf("%s: %v", n.Key, err), "write a number of MiB, or an amount such as 4GiB")
 	}
 	return m
 }
 
-func (r *reader) libraries(n *yaml.Node, at place) []string {
+func (r *reader) libraries(n *document.Node) []string {
 	var all []string
-	for _, word := range r.words(n, at, "libraries") {
+	for _, word := range r.words(n, n.Key) {
 		if !importable(word) {
-			r.add(at, BadValue, fmt.Sprintf("libraries: %q is not the name of a Python module", word),
+			r.add(placeOf(n), BadValue, fmt.Sprintf("libraries: %q is not the name of a Python module", word),
 				"write the name that comes after import, without a version: torch, skimage, cucim.skimage")
 			continue
 		}
@@ -266,17 +261,4 @@ func (r *reader) together(file *File) {
 		r.add(place{}, BadValue, fmt.Sprintf("the file needs %d libraries, and more than %d are not checked", needs, maxNeeds),
 			"leave out those that others import by themselves, or split the file")
 	}
-}
-
-// nameOf looks ahead for the name of a pipeline or step, for messages. One
-// without a name goes by its number.
-func nameOf(n *yaml.Node, number int) string {
-	if n.Kind == yaml.MappingNode {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if v := n.Content[i+1]; n.Content[i].Value == "name" && v.Kind == yaml.ScalarNode && v.Value != "" {
-				return words.Cut(v.Value, maxName)
-			}
-		}
-	}
-	return "#" + strconv.Itoa(number)
 }

@@ -1,18 +1,25 @@
 package pipeline
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/berth-gpu/berth/internal/document"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// reader takes a tree apart and collects what is wrong with it.
+// MaxFile is how many bytes a pipeline file may have: room for more than ten
+// thousand steps. A YAML tree takes a hundred times the memory of its text, so
+// the limit keeps a hostile file from costing more than a fraction of a second.
+const MaxFile = 1 << 20
+
+const example = "a file begins with pipelines: and a list; each entry has a name and steps"
+
+// reader takes a file apart and collects what is wrong with it.
 type reader struct {
 	problems problems
 }
@@ -23,10 +30,29 @@ type place struct {
 	pipeline, step string
 }
 
-// on is the same place in the line of a node.
-func (p place) on(n *yaml.Node) place {
-	p.line = n.Line
-	return p
+// placeOf returns where a node is. Its pipeline and its step are the nodes above
+// it that stand in a list of such.
+func placeOf(n *document.Node) place {
+	at := place{line: n.Line}
+	for ; n.Parent != nil; n = n.Parent {
+		switch {
+		case n.Parent.Shape != document.List:
+		case n.Parent.Key == "pipelines":
+			at.pipeline = nameOf(n)
+		case n.Parent.Key == "steps":
+			at.step = nameOf(n)
+		}
+	}
+	return at
+}
+
+// nameOf returns the name of a pipeline or step, for messages. One without a
+// name goes by its number.
+func nameOf(n *document.Node) string {
+	if name := n.Entry("name"); name != nil && name.Text != "" {
+		return words.Cut(name.Text, maxName)
+	}
+	return "#" + strconv.Itoa(1+n.Index)
 }
 
 func (p place) problem(code Code, reason, remedy string) Problem {
@@ -37,73 +63,88 @@ func (r *reader) add(at place, code Code, reason, remedy string) {
 	r.problems.add(at.problem(code, reason, remedy))
 }
 
-// usable refuses what the format does not have, wherever it stands.
-func (r *reader) usable(n *yaml.Node, at place) bool {
+// document reads the text into one tree. It returns nil if that cannot be done.
+func (r *reader) document(name string, text []byte) *document.Node {
+	isJSON := strings.HasSuffix(strings.ToLower(name), ".json")
+	if isJSON && len(bytes.TrimSpace(text)) == 0 {
+		isJSON = false // an empty file is no JSON, and has a better message
+	}
+	root, problem := document.Parse(text, document.Format{Noun: "the file", Bytes: MaxFile, JSON: isJSON})
 	switch {
-	case n.Kind == yaml.AliasNode:
-		r.add(at.on(n), NotReadable, "an alias (*) stands here", "write the value itself; to repeat a pipeline use count")
-	case n.Style&yaml.TaggedStyle != 0:
-		r.add(at.on(n), NotReadable, "a tag (!) stands here", "write the plain value")
+	case problem != nil:
+		r.report(*problem)
+		return nil
+	case root.Shape == document.Nothing:
+		r.add(place{}, MissingKey, "the file is empty", example)
+		return nil
+	}
+	return root
+}
+
+// report takes what the document says is wrong with it, and returns whether
+// there is room for more.
+func (r *reader) report(p document.Problem) (more bool) {
+	at := place{}
+	if p.Node != nil {
+		at = placeOf(p.Node)
+		p.Reason = subject(p) + " " + p.Reason
+	}
+	at.line = p.Line
+	code := map[document.Code]Code{
+		document.UnknownKey: UnknownKey, document.SetTwice: DuplicateName, document.WrongShape: BadValue,
+	}[p.Code]
+	switch p.Code {
+	case document.TooLarge:
+		p.Remedy = "use count to repeat a pipeline instead of writing it again, or split the file"
+	case document.Repeated:
+		p.Remedy += "; to repeat a pipeline use count"
+	}
+	if code == "" {
+		code = NotReadable
+	}
+	r.problems.add(at.problem(code, p.Reason, p.Remedy))
+	return !r.problems.full()
+}
+
+// subject returns what a message calls the node of a problem.
+func subject(p document.Problem) string {
+	switch n := p.Node; {
+	case p.Code == document.UnknownKey:
+		return strconv.Quote(words.Cut(n.Key, maxName))
+	case n.Parent == nil:
+		return "the file"
+	case n.Parent.Shape == document.Section:
+		return n.Key
+	case n.Parent.Key == "pipelines":
+		return "a pipeline"
+	case n.Parent.Key == "steps":
+		return "a step"
 	default:
-		return true
+		return "an entry of " + n.Parent.Key
 	}
-	return false
 }
 
-// section visits the entries of a node that has to be a mapping, each key
-// once. It reports whether the node is one.
-func (r *reader) section(n *yaml.Node, at place, what string, keys []string, visit func(key string, value *yaml.Node)) bool {
-	if !r.usable(n, at) {
-		return false
-	}
-	if n.Kind != yaml.MappingNode {
-		r.add(at.on(n), BadValue, fmt.Sprintf("%s must be a section (key: value), not %s", what, shape(n)), "it can have "+listed(keys))
-		return false
-	}
-	first := map[string]int{}
-	for i := 0; i+1 < len(n.Content) && !r.problems.full(); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		line, again := first[key.Value]
-		switch {
-		case key.Value == "<<":
-			r.add(at.on(key), NotReadable, "a merge (<<) stands here", "write the values themselves; to repeat a pipeline use count")
-		case key.Kind != yaml.ScalarNode || !slices.Contains(keys, key.Value):
-			r.unknown(key, at, what, keys)
-		case again:
-			r.add(at.on(key), DuplicateName, fmt.Sprintf("%s is given twice, the first time in line %d", key.Value, line), "remove one of them")
-		default:
-			first[key.Value] = key.Line
-			visit(key.Value, value)
+// keysOf returns the keys of a part of the file. A key that another part has is
+// perhaps indented wrongly.
+func keysOf(what string, known []string) document.Keys {
+	return document.Keys{What: "a key of " + what, Known: known, Elsewhere: func(key string) string {
+		for _, other := range []struct {
+			owner string
+			keys  []string
+		}{{"the file", fileKeys}, {"a pipeline", pipelineKeys}, {"a step", stepKeys}} {
+			if slices.Contains(other.keys, key) {
+				return "it belongs to " + other.owner + ": check how far it is indented"
+			}
 		}
-	}
-	return true
+		return ""
+	}}
 }
 
-// unknown names the key that is nearest, or the place where it belongs.
-func (r *reader) unknown(key *yaml.Node, at place, what string, keys []string) {
-	word := words.Cut(key.Value, maxName)
-	remedy := suggest(word, "it can have", keys)
-	for _, other := range []struct {
-		owner string
-		keys  []string
-	}{{"the file", fileKeys}, {"a pipeline", pipelineKeys}, {"a step", stepKeys}} {
-		if slices.Contains(other.keys, word) {
-			remedy = "it belongs to " + other.owner + ": check how far it is indented"
-			break
-		}
-	}
-	r.add(at.on(key), UnknownKey, fmt.Sprintf("%s has no key %q", what, word), remedy)
-}
-
-// required complains about keys that are not there.
-func (r *reader) required(n *yaml.Node, at place, what string, keys ...string) {
+// required complains about keys that a section has not.
+func (r *reader) required(n *document.Node, what string, keys ...string) {
 	for _, key := range keys {
-		there := false
-		for i := 0; i < len(n.Content); i += 2 {
-			there = there || n.Content[i].Value == key
-		}
-		if !there {
-			r.add(at, MissingKey, what+" has no "+key, remedies[key])
+		if n.Shape == document.Section && n.Entry(key) == nil {
+			r.add(placeOf(n), MissingKey, what+" has no "+key, remedies[key])
 		}
 	}
 }
@@ -116,39 +157,21 @@ var remedies = map[string]string{
 	"output": "add the memory type that it gives, such as output: numpy",
 }
 
-// list returns the entries of a node that has to be a list.
-func (r *reader) list(n *yaml.Node, at place, key, form string) ([]*yaml.Node, bool) {
-	if !r.usable(n, at) {
-		return nil, false
-	}
-	if n.Kind != yaml.SequenceNode {
-		r.add(at.on(n), BadValue, fmt.Sprintf("%s must be a list, not %s", key, shape(n)), "write "+form)
-		return nil, false
-	}
-	return n.Content, true
-}
-
-// text reads a single value; it is empty if there was a problem.
-func (r *reader) text(n *yaml.Node, at place, key string) string {
-	if !r.usable(n, at) {
+// text reads a single value. It returns nothing if there is a problem.
+func (r *reader) text(n *document.Node, key string) string {
+	if n.Shape != document.Single || strings.TrimSpace(n.Text) == "" {
+		found := n.Shape.String()
+		if n.Shape == document.Single {
+			found = "an empty one"
+		}
+		r.add(placeOf(n), BadValue, fmt.Sprintf("%s must be a single value, not %s", key, found), "write "+key+": and the value")
 		return ""
 	}
-	if n.Kind != yaml.ScalarNode || isNull(n) || strings.TrimSpace(n.Value) == "" {
-		r.add(at, BadValue, fmt.Sprintf("%s must be a single value, not %s", key, emptyOr(shape(n))), "write "+key+": and the value")
+	if reason := unprintable(n.Text); reason != "" {
+		r.add(placeOf(n), BadValue, fmt.Sprintf("%s %s", key, reason), fmt.Sprintf("use at most %d bytes of printable text", maxName))
 		return ""
 	}
-	if reason := unprintable(n.Value); reason != "" {
-		r.add(at, BadValue, fmt.Sprintf("%s %s", key, reason), fmt.Sprintf("use at most %d bytes of printable text", maxName))
-		return ""
-	}
-	return n.Value
-}
-
-func emptyOr(shape string) string {
-	if shape == "a single value" {
-		return "an empty one"
-	}
-	return shape
+	return n.Text
 }
 
 // unprintable says what is wrong with a text; empty if nothing is.
@@ -162,52 +185,35 @@ func unprintable(s string) string {
 	return ""
 }
 
-// name reads the name of a pipeline or step. name[3] is how the runs of a
-// repeated pipeline are called, so no name may look like that.
-func (r *reader) name(n *yaml.Node, at place) string {
-	name := r.text(n, at, "name")
-	if at.step != "" || !strings.HasSuffix(name, "]") {
-		return name
-	}
-	open := strings.LastIndexByte(name, '[')
-	if _, err := strconv.Atoi(name[open+1 : len(name)-1]); open >= 0 && err == nil {
-		r.add(at, BadValue, fmt.Sprintf("the name ends in %s", name[open:]), "leave that out: the runs of a pipeline with count are named so")
-	}
-	return name
-}
-
-// whole reads a whole number; it is zero if there was a problem.
-func (r *reader) whole(n *yaml.Node, at place, key string, least, most int) int {
-	text := r.text(n, at, key)
+// whole reads a whole number. It returns zero if there is a problem.
+func (r *reader) whole(n *document.Node, key string, least, most int) int {
+	text := r.text(n, key)
 	if text == "" {
 		return 0
 	}
 	value, err := strconv.Atoi(text)
 	if err != nil || value < least || value > most {
-		r.add(at, BadValue, fmt.Sprintf("%s: %q is not a whole number from %d to %d", key, text, least, most), "write such a number")
+		r.add(placeOf(n), BadValue, fmt.Sprintf("%s: %q is not a whole number from %d to %d", key, text, least, most), "write such a number")
 		return 0
 	}
 	return value
 }
 
 // words reads a list of single values, or just one.
-func (r *reader) words(n *yaml.Node, at place, key string) []string {
-	if n.Kind != yaml.SequenceNode {
-		if word := r.text(n, at, key); word != "" {
+func (r *reader) words(n *document.Node, key string) []string {
+	switch {
+	case n.Shape != document.List:
+		if word := r.text(n, key); word != "" {
 			return []string{word}
 		}
 		return nil
-	}
-	if !r.usable(n, at) {
-		return nil
-	}
-	if len(n.Content) > maxSteps {
-		r.add(at, BadValue, fmt.Sprintf("%s has %d entries, and more than %d are not read", key, len(n.Content), maxSteps), "name only those that are needed")
+	case len(n.Items) > maxSteps:
+		r.add(placeOf(n), BadValue, fmt.Sprintf("%s has %d entries, and more than %d are not read", key, len(n.Items), maxSteps), "name only those that are needed")
 		return nil
 	}
 	var all []string
-	for _, item := range n.Content {
-		word := r.text(item, at.on(item), key)
+	for item := range n.All("", r.report) {
+		word := r.text(item, key)
 		if word != "" && !slices.Contains(all, word) {
 			all = append(all, word)
 		}
