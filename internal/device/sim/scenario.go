@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/document"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -46,38 +45,44 @@ func readScenario(known *catalog, path string, firstIndex int) (*scenario, error
 // parseScenario reads a scenario. Its error lists every mistake, each with the
 // line it is on.
 func parseScenario(known *catalog, name string, text []byte, firstIndex int) (*scenario, error) {
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("read the scenario %s: more than %d KiB", name, maxFile>>10)
-	}
+	root, problem := document.Parse(text, document.Format{Noun: "the file", Bytes: maxFile})
 	r := &reader{file: name}
-	root := r.document(text)
-	if root == nil {
+	switch {
+	case problem != nil && problem.Code == document.TooLarge:
+		return nil, fmt.Errorf("read the scenario %s: more than %d KiB", name, maxFile>>10)
+	case problem != nil:
+		r.report(*problem)
+		return nil, r.err()
+	case root.Shape == document.Nothing:
+		r.complain(root, `the file is empty; the shortest scenario is "devices: 4"`)
 		return nil, r.err()
 	}
 	s := &scenario{speed: 1}
 	var repeat time.Duration
-	var timeline *yaml.Node
-	devices := &yaml.Node{Kind: yaml.ScalarNode, Line: root.Line}
-	r.mapping(root, "a scenario", []field{
-		{"devices", func(n *yaml.Node) { devices = n }},
-		{"speed", func(n *yaml.Node) { s.speed = r.number(n, "speed", 0.001, maxSpeed, "simulated seconds per second") }},
-		{"repeat", func(n *yaml.Node) { repeat = r.duration(n, "repeat", minRepeat) }},
-		{"timeline", func(n *yaml.Node) { timeline = n }},
+	var timeline *document.Node
+	devices := &document.Node{Line: root.Line, Shape: document.Single} // the default, unless the file names some
+	r.section(root, "a scenario", []field{
+		{"devices", func(n *document.Node) { devices = n }},
+		{"speed", func(n *document.Node) {
+			s.speed = r.number(n, "speed", 0.001, maxSpeed, "simulated seconds per second")
+		}},
+		{"repeat", func(n *document.Node) { repeat = r.duration(n, "repeat", minRepeat) }},
+		{"timeline", func(n *document.Node) { timeline = n }},
 	})
 	before := len(r.complaints)
 	s.models = r.devices(known, devices)
 	s.scripts = make([]script, len(s.models))
 	t := timelineReader{
 		reader: r, scenario: s, repeat: repeat, firstIndex: firstIndex,
-		blind: len(r.complaints) > before,
+		blind: len(r.complaints) > before || root.Entry("devices") != nil && devices.Key == "",
 	}
 	t.read(timeline)
 	return s, r.err()
 }
 
 // devices reads either the text that stands after "sim:" or a list of models.
-func (r *reader) devices(known *catalog, n *yaml.Node) []*model {
-	if n.Kind != yaml.SequenceNode {
+func (r *reader) devices(known *catalog, n *document.Node) []*model {
+	if n.Shape != document.List {
 		models, err := parseModels(known, r.text(n, "devices", "a number, a model, or a list of models"))
 		if err != nil {
 			r.complain(n, "devices: %v", err)
@@ -85,7 +90,7 @@ func (r *reader) devices(known *catalog, n *yaml.Node) []*model {
 		return models
 	}
 	var models []*model
-	for _, item := range n.Content {
+	for item := range n.All("", r.report) {
 		group, count := r.deviceGroup(known, item)
 		if len(models)+count*len(group) > maxDevices {
 			r.complain(item, "devices: more than %d devices", maxDevices)
@@ -98,18 +103,18 @@ func (r *reader) devices(known *catalog, n *yaml.Node) []*model {
 	return models
 }
 
-func (r *reader) deviceGroup(known *catalog, item *yaml.Node) (group []*model, count int) {
+func (r *reader) deviceGroup(known *catalog, item *document.Node) (group []*model, count int) {
 	count = 1
-	r.mapping(item, "a device", []field{
-		{"model", func(n *yaml.Node) {
+	r.section(item, "a device", []field{
+		{"model", func(n *document.Node) {
 			name := r.text(n, "model", "the name of a model")
 			if group = known.expand(name); group == nil {
 				r.complain(n, "model: %v", unknownModel(known, name))
 			}
 		}},
-		{"count", func(n *yaml.Node) { count = r.whole(n, "count", 0, maxDevices, "devices") }},
+		{"count", func(n *document.Node) { count = r.whole(n, "count", 0, maxDevices, "devices") }},
 	})
-	if !has(item, "model") {
+	if item.Entry("model") == nil {
 		r.complain(item, "model: say which model this is")
 	}
 	return group, count
@@ -125,18 +130,18 @@ type timelineReader struct {
 	blind      bool // the devices could not be read, so no reference to one can be judged
 }
 
-func (t timelineReader) read(n *yaml.Node) {
+func (t timelineReader) read(n *document.Node) {
 	switch {
-	case n == nil || n.Tag == "!!null":
+	case n == nil || n.Shape == document.Nothing:
 		return
-	case n.Kind != yaml.SequenceNode:
+	case n.Shape != document.List:
 		t.complain(n, "timeline: expected a list of entries, got %s", show(n))
 		return
-	case len(n.Content) > maxEntries:
-		t.complain(n, "timeline: %d entries are more than the %d that are allowed", len(n.Content), maxEntries)
+	case len(n.Items) > maxEntries:
+		t.complain(n, "timeline: %d entries are more than the %d that are allowed", len(n.Items), maxEntries)
 		return
 	}
-	for _, item := range n.Content {
+	for item := range n.All("", t.report) {
 		e, devices := t.entry(item)
 		for _, i := range devices {
 			t.scenario.scripts[i] = append(t.scenario.scripts[i], e)
@@ -145,43 +150,45 @@ func (t timelineReader) read(n *yaml.Node) {
 }
 
 // entry reads one entry and the positions of its devices.
-func (t timelineReader) entry(item *yaml.Node) (*entry, []int) {
+func (t timelineReader) entry(item *document.Node) (*entry, []int) {
 	e := &entry{every: t.repeat}
 	var devices []int
 	before := len(t.complaints)
-	ok := t.mapping(item, "an entry of the timeline", []field{
-		{"at", func(n *yaml.Node) { e.at = t.duration(n, "at", 0) }},
-		{"for", func(n *yaml.Node) { e.lasts = t.duration(n, "for", time.Millisecond) }},
-		{"repeat", func(n *yaml.Node) { e.every = t.duration(n, "repeat", minRepeat) }},
-		{"device", func(n *yaml.Node) { devices = t.which(n) }},
-		{"load", func(n *yaml.Node) { e.load = gpu.Some(t.number(n, "load", 0, 100, "percent") / 100) }},
-		{"ramp", func(n *yaml.Node) { e.ramp = t.duration(n, "ramp", 0) }},
-		{"ambient_celsius", func(n *yaml.Node) { e.ambient = gpu.Some(t.number(n, "ambient_celsius", -20, 90, "degrees")) }},
-		{"cooling", func(n *yaml.Node) { e.cooling = gpu.Some(t.number(n, "cooling", 0.05, 2, "times the usual air flow")) }},
-		{"process", func(n *yaml.Node) { e.process = t.process(n) }},
-		{"hang", func(n *yaml.Node) { e.hang = t.yes(n, "hang") }},
-		{"lost", func(n *yaml.Node) { e.lost = t.yes(n, "lost") }},
-		{"xid", func(n *yaml.Node) { e.faults = append(e.faults, t.xid(n)) }},
-		{"ecc", func(n *yaml.Node) { e.faults = append(e.faults, t.memoryErrors(n)...) }},
+	ok := t.section(item, "an entry of the timeline", []field{
+		{"at", func(n *document.Node) { e.at = t.duration(n, "at", 0) }},
+		{"for", func(n *document.Node) { e.lasts = t.duration(n, "for", time.Millisecond) }},
+		{"repeat", func(n *document.Node) { e.every = t.duration(n, "repeat", minRepeat) }},
+		{"device", func(n *document.Node) { devices = t.which(n) }},
+		{"load", func(n *document.Node) { e.load = gpu.Some(t.number(n, "load", 0, 100, "percent") / 100) }},
+		{"ramp", func(n *document.Node) { e.ramp = t.duration(n, "ramp", 0) }},
+		{"ambient_celsius", func(n *document.Node) { e.ambient = gpu.Some(t.number(n, "ambient_celsius", -20, 90, "degrees")) }},
+		{"cooling", func(n *document.Node) {
+			e.cooling = gpu.Some(t.number(n, "cooling", 0.05, 2, "times the usual air flow"))
+		}},
+		{"process", func(n *document.Node) { e.process = t.process(n) }},
+		{"hang", func(n *document.Node) { e.hang = t.yes(n, "hang") }},
+		{"lost", func(n *document.Node) { e.lost = t.yes(n, "lost") }},
+		{"xid", func(n *document.Node) { e.faults = append(e.faults, t.xid(n)) }},
+		{"ecc", func(n *document.Node) { e.faults = append(e.faults, t.memoryErrors(n)...) }},
 	})
 	if len(t.complaints) == before {
 		t.check(item, e)
 	}
-	if ok && !has(item, "device") {
+	if ok && item.Entry("device") == nil {
 		t.complain(item, "device: say which one: an index, a UUID or all")
 	}
 	return e, devices
 }
 
 // check refuses what is well-formed and makes no sense.
-func (t timelineReader) check(item *yaml.Node, e *entry) {
+func (t timelineReader) check(item *document.Node, e *entry) {
 	lasting := e.load.Known() || e.ambient.Known() || e.cooling.Known() || e.process != nil || e.hang || e.lost
 	switch {
 	case !lasting && len(e.faults) == 0:
 		t.complain(item, "the entry does nothing: give it load, ambient_celsius, cooling, process, hang, lost, xid or ecc")
 	case !lasting && e.lasts > 0:
 		t.complain(item, "for: xid and ecc happen at one moment and cannot last")
-	case has(item, "ramp") && !e.load.Known():
+	case item.Entry("ramp") != nil && !e.load.Known():
 		t.complain(item, "ramp: only load can ramp")
 	case e.every > 0 && e.lasts > e.every:
 		t.complain(item, "for: %v is longer than repeat (%v)", e.lasts, e.every)
@@ -193,11 +200,11 @@ func (t timelineReader) check(item *yaml.Node, e *entry) {
 }
 
 // which reads an index, a UUID, "all", or a list of these.
-func (t timelineReader) which(n *yaml.Node) []int {
-	if n.Kind == yaml.SequenceNode {
+func (t timelineReader) which(n *document.Node) []int {
+	if n.Shape == document.List {
 		var list []int
-		for _, item := range n.Content {
-			if item.Kind == yaml.SequenceNode {
+		for item := range n.All("", t.report) {
+			if item.Shape == document.List {
 				t.complain(item, "device: expected an index or a UUID, got %s", show(item))
 				continue
 			}
@@ -228,52 +235,52 @@ func (t timelineReader) which(n *yaml.Node) []int {
 	return nil
 }
 
-func (t timelineReader) process(n *yaml.Node) *process {
+func (t timelineReader) process(n *document.Node) *process {
 	p := &process{}
-	ok := t.mapping(n, "a process", []field{
-		{"pid", func(n *yaml.Node) {
+	ok := t.section(n, "a process", []field{
+		{"pid", func(n *document.Node) {
 			p.pid = t.whole(n, "pid", 1, 1<<31-1, "above 4194304 it is never that of a real process")
 		}},
-		{"name", func(n *yaml.Node) { p.name = t.text(n, "name", "a name") }},
-		{"memory_mb", func(n *yaml.Node) { p.memory = t.memory(n, "memory_mb") }},
-		{"grow_mb_per_second", func(n *yaml.Node) { p.growth = t.number(n, "grow_mb_per_second", 0, 1e6, "MiB per second") }},
-		{"load", func(n *yaml.Node) { p.load = t.number(n, "load", 0, 100, "percent") / 100 }},
+		{"name", func(n *document.Node) { p.name = t.text(n, "name", "a name") }},
+		{"memory_mb", func(n *document.Node) { p.memory = t.memory(n, "memory_mb") }},
+		{"grow_mb_per_second", func(n *document.Node) { p.growth = t.number(n, "grow_mb_per_second", 0, 1e6, "MiB per second") }},
+		{"load", func(n *document.Node) { p.load = t.number(n, "load", 0, 100, "percent") / 100 }},
 	})
-	if ok && !has(n, "pid") {
+	if ok && n.Entry("pid") == nil {
 		t.complain(n, "pid: a process needs one")
 	}
 	return p
 }
 
-func (t timelineReader) pid(n *yaml.Node) int {
+func (t timelineReader) pid(n *document.Node) int {
 	return t.whole(n, "pid", 1, 1<<31-1, "above 4194304 it is never that of a real process")
 }
 
 // xid reads the number of an XID, or that and the process it is charged to.
-func (t timelineReader) xid(n *yaml.Node) fault {
+func (t timelineReader) xid(n *document.Node) fault {
 	f := fault{kind: device.FaultXID}
-	code := func(n *yaml.Node) { f.code = t.whole(n, "xid", 1, 999, "as the driver numbers them") }
-	if n.Kind != yaml.MappingNode {
+	code := func(n *document.Node) { f.code = t.whole(n, "xid", 1, 999, "as the driver numbers them") }
+	if n.Shape != document.Section {
 		code(n)
 		return f
 	}
-	t.mapping(n, "xid", []field{
+	t.section(n, "xid", []field{
 		{"code", code},
-		{"pid", func(n *yaml.Node) { f.pid = t.pid(n) }},
+		{"pid", func(n *document.Node) { f.pid = t.pid(n) }},
 	})
-	if !has(n, "code") {
+	if n.Entry("code") == nil {
 		t.complain(n, "xid: it needs a code")
 	}
 	return f
 }
 
-func (t timelineReader) memoryErrors(n *yaml.Node) (list []fault) {
+func (t timelineReader) memoryErrors(n *document.Node) (list []fault) {
 	count := func(kind device.FaultKind, key string) field {
-		return field{key, func(n *yaml.Node) {
+		return field{key, func(n *document.Node) {
 			list = append(list, fault{kind: kind, count: int64(t.whole(n, key, 1, 1e6, "errors"))})
 		}}
 	}
-	ok := t.mapping(n, "ecc", []field{
+	ok := t.section(n, "ecc", []field{
 		count(device.FaultECCCorrected, "corrected"),
 		count(device.FaultECCUncorrected, "uncorrected"),
 	})
