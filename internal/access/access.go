@@ -32,6 +32,24 @@ type Caller struct {
 	Place Place
 }
 
+// Peer is what the kernel says about the other end of a connection. The zero
+// value knows nothing.
+type Peer struct {
+	Caller
+	PID   int    // of its process; 0: not known for certain
+	Start uint64 // when that process started, in clock ticks since boot
+	Name  string // of the process
+
+	// Namespace names the PID namespace of the process, as its link in /proc
+	// does; empty: not known. A pid that the caller writes down is a number in
+	// that namespace.
+	Namespace string
+
+	// Inode identifies the socket of a TCP caller, by which its process can be
+	// found; 0: not known.
+	Inode uint32
+}
+
 // Role is what a caller may do. A greater role may do all that a lesser one may.
 type Role int
 

@@ -141,7 +141,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	c := d.settings.load().Config.Daemon
 	streams, endStreams := context.WithCancel(ctx)
 	defer endStreams()
-	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.doorstep)
+	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, d.doorstep)
 	if err != nil {
 		return err
 	}

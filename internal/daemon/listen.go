@@ -32,11 +32,11 @@ var guestLimits = peer.Limits{User: 256, Unknown: 64, All: 1536, Admin: 512, Fir
 
 // openDoors listens on the socket and, if configured, on TCP. Requests see a
 // context that ends with ctx, so that streams end when the daemon stops.
-func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper httpapi.Doorkeeper, turnedAway func()) (*doors, error) {
+func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper httpapi.Doorkeeper, kernel *peer.Kernel, turnedAway func()) (*doors, error) {
 	d := &doors{}
 	guests := peer.NewGuests(guestLimits, keeper.Daemon)
 	add := func(l net.Listener, h http.Handler) {
-		d.listeners = append(d.listeners, &peer.Listener{Listener: l, Kernel: keeper.Kernel, Guests: guests, TurnedAway: turnedAway})
+		d.listeners = append(d.listeners, &peer.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway})
 		d.servers = append(d.servers, &http.Server{
 			Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
 			// Until a request is read whole; how long it takes to answer is not

@@ -11,17 +11,27 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
 // Doorkeeper turns what the kernel says about a connection into a caller.
 type Doorkeeper struct {
-	Kernel    *peer.Kernel
+	Kernel    Kernel
 	Processes process.Table
 	Names     Names // of users; nil: their numbers
 	Daemon    int   // the user that the daemon runs as
 }
+
+// Kernel finds the processes of callers.
+type Kernel interface {
+	// Find adds to a peer on TCP which process it is, and where that lives. It
+	// returns the peer as it is where that is not certain. It looks through all
+	// processes, so it is asked only for callers who need it.
+	Find(access.Peer) access.Peer
+}
+
+// identified is a connection whose other end is known.
+type identified interface{ Peer() access.Peer }
 
 // Names knows what users are called.
 type Names interface {
@@ -33,21 +43,22 @@ type Names interface {
 type callerKey struct{}
 
 // ConnContext is for http.Server.ConnContext: it notes who is at the other end
-// of a *peer.Conn. It asks nobody: the server calls it before it accepts the
-// next connection. The user's name is looked up by the first request.
+// of a connection that has a method Peer. It asks nobody: the server calls it
+// before it accepts the next connection. The first request looks up the name of
+// the user.
 func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Context {
 	boot, _ := d.Processes.Boot() // without one, no lease can be bound to a process, and that is said then
 	return func(ctx context.Context, c net.Conn) context.Context {
-		known, ok := c.(*peer.Conn)
+		known, ok := c.(identified)
 		if !ok {
 			return ctx
 		}
-		return context.WithValue(ctx, callerKey{}, d.caller(known.Peer, boot))
+		return context.WithValue(ctx, callerKey{}, d.caller(known.Peer(), boot))
 	}
 }
 
-func (d Doorkeeper) caller(p peer.Peer, boot string) *caller {
-	settled := sync.OnceValue(func() peer.Peer {
+func (d Doorkeeper) caller(p access.Peer, boot string) *caller {
+	settled := sync.OnceValue(func() access.Peer {
 		// Root in a container is not root, so it matters which process it is.
 		if p.Door == access.TCP && p.UID == gpu.Some(0) {
 			return d.Kernel.Find(p)
@@ -57,8 +68,8 @@ func (d Doorkeeper) caller(p peer.Peer, boot string) *caller {
 	return &caller{
 		standing: func() standing { return d.standing(settled()) },
 		resolve:  sync.OnceValue(func() identity { return d.identity(settled(), boot) }),
-		locate: sync.OnceValue(func() peer.Peer {
-			if p := settled(); p.Process != (process.ID{}) {
+		locate: sync.OnceValue(func() access.Peer {
+			if p := settled(); p.PID != 0 {
 				return p
 			}
 			return d.Kernel.Find(p)
@@ -69,9 +80,9 @@ func (d Doorkeeper) caller(p peer.Peer, boot string) *caller {
 // caller is who makes the requests of one connection.
 type caller struct {
 	token    bool
-	standing func() standing  // what it may do
-	resolve  func() identity  // who it is, with its name; looked up once
-	locate   func() peer.Peer // which process it is and where, as far as that can be found out
+	standing func() standing    // what it may do
+	resolve  func() identity    // who it is, with its name; looked up once
+	locate   func() access.Peer // which process it is and where, as far as that can be found out
 }
 
 // standing is what a caller may do, and the user whose turn it takes. It needs
@@ -81,8 +92,8 @@ type standing struct {
 	uid  int
 }
 
-func (d Doorkeeper) standing(p peer.Peer) standing {
-	role := access.Caller{Door: p.Door, UID: p.UID, Place: p.Place}.Role(d.Daemon)
+func (d Doorkeeper) standing(p access.Peer) standing {
+	role := p.Role(d.Daemon)
 	if role < access.User {
 		return standing{role, lease.NoUID}
 	}
@@ -110,7 +121,7 @@ type identity struct {
 
 // identity names a peer. One who may only look is nobody in particular: uid 0
 // in a container is not the user root of this machine.
-func (d Doorkeeper) identity(p peer.Peer, boot string) identity {
+func (d Doorkeeper) identity(p access.Peer, boot string) identity {
 	at := d.standing(p)
 	if at.role < access.User {
 		return identity{Actor: nobody(), role: at.role}
@@ -119,8 +130,8 @@ func (d Doorkeeper) identity(p peer.Peer, boot string) identity {
 	if d.Names != nil {
 		h.User = d.Names.Of(at.uid)
 	}
-	if p.Process != (process.ID{}) && p.Door == access.Socket {
-		h.PID, h.Start, h.Boot, h.Name = p.Process.PID, p.Process.Start, boot, p.Name
+	if p.PID != 0 && p.Door == access.Socket {
+		h.PID, h.Start, h.Boot, h.Name = p.PID, p.Start, boot, p.Name
 	}
 	return identity{Actor: lease.Actor{Holder: h, Any: at.role == access.Admin}, role: at.role}
 }
@@ -148,23 +159,28 @@ func callerOf(ctx context.Context) lease.Actor { return identityOf(ctx).Actor }
 // withToken marks a request as made by somebody who showed the token. Where it
 // came from stays known.
 func withToken(ctx context.Context) context.Context {
-	c := &caller{token: true, locate: func() peer.Peer { return peer.Peer{} }} // nothing else is asked of it
+	c := &caller{token: true, locate: func() access.Peer { return access.Peer{} }} // nothing else is asked of it
 	if came, known := ctx.Value(callerKey{}).(*caller); known {
 		c.locate = came.locate
 	}
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
+// fromHere returns a user of this machine as its socket would know them.
+func fromHere(uid int) access.Peer {
+	return access.Peer{Caller: access.Caller{Door: access.Socket, UID: gpu.Some(uid), Place: access.Here}}
+}
+
 // InProcess serves requests that come from this very process, which may do
 // everything.
 func InProcess(h http.Handler) http.Handler {
-	self := peer.Known(os.Geteuid())
+	self := fromHere(os.Geteuid())
 	c := &caller{
 		standing: func() standing { return standing{access.Admin, os.Geteuid()} },
 		resolve: func() identity {
 			return identity{Actor: lease.Actor{Holder: lease.Holder{UID: os.Geteuid(), User: strconv.Itoa(os.Geteuid())}, Any: true}, role: access.Admin}
 		},
-		locate: func() peer.Peer { return self },
+		locate: func() access.Peer { return self },
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
@@ -175,7 +191,7 @@ func InProcess(h http.Handler) http.Handler {
 // container it means another process than here, so where the caller's PID
 // namespace is not known, the number means nothing.
 func pidOf(ctx context.Context, pid int) (int, error) {
-	var from peer.Peer
+	var from access.Peer
 	if c, known := ctx.Value(callerKey{}).(*caller); known {
 		from = c.locate()
 	}

@@ -27,7 +27,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
-	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -120,7 +119,7 @@ func withIdentity(ctx context.Context, who identity) context.Context {
 	return context.WithValue(ctx, callerKey{}, &caller{
 		standing: func() standing { return standing{who.role, who.UID} },
 		resolve:  func() identity { return who },
-		locate:   func() peer.Peer { return peer.Known(max(who.UID, 0)) },
+		locate:   func() access.Peer { return fromHere(max(who.UID, 0)) },
 	})
 }
 

@@ -57,13 +57,14 @@ func (d *door) socketWith(t *testing.T, names *users.Names) string {
 // serve serves a door for a daemon that runs as a user, and knows its callers.
 func (d *door) serve(t *testing.T, l net.Listener, daemon int, names Names) {
 	t.Helper()
-	keeper := Doorkeeper{Kernel: peer.New(process.Proc()), Processes: process.Proc(), Names: names, Daemon: daemon}
+	kernel := peer.New(process.Proc())
+	keeper := Doorkeeper{Kernel: kernel, Processes: process.Proc(), Names: names, Daemon: daemon}
 	guests := peer.NewGuests(peer.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, daemon)
 	server := &http.Server{Handler: d.server, ConnContext: keeper.ConnContext()}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(&peer.Listener{Listener: l, Kernel: keeper.Kernel, Guests: guests})
+		_ = server.Serve(&peer.Listener{Listener: l, Kernel: kernel, Guests: guests})
 	}()
 	t.Cleanup(func() { _ = server.Close(); <-done })
 }

@@ -98,7 +98,7 @@ func (g *Guests) leave(uid int, admin bool) {
 // Conn is a connection whose other end is known.
 type Conn struct {
 	net.Conn
-	Peer  Peer
+	peer  access.Peer
 	leave func()
 	once  sync.Once
 
@@ -106,6 +106,9 @@ type Conn struct {
 	limit time.Time  // that somebody set for writing; zero: none
 	until time.Time  // the deadline that is set now
 }
+
+// Peer returns what the kernel says about the other end.
+func (c *Conn) Peer() access.Peer { return c.peer }
 
 // Close closes the connection and makes room for another one.
 func (c *Conn) Close() error {
@@ -178,7 +181,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 func (l *Listener) admit(raw net.Conn) *Conn {
-	var p Peer
+	var p access.Peer
 	if socket, ok := raw.(*net.UnixConn); ok {
 		p = l.Kernel.User(socket)
 		if l.Guests.full(p.UID.Or(unknown)) {
@@ -190,12 +193,12 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 		p = l.Kernel.TCP(raw)
 	}
 	uid := p.UID.Or(unknown)
-	admin := access.Caller{Door: p.Door, UID: p.UID, Place: p.Place}.Role(l.Guests.daemon) == access.Admin
+	admin := p.Role(l.Guests.daemon) == access.Admin
 	if !l.Guests.enter(uid, admin) {
 		l.turnAway(raw)
 		return nil
 	}
-	return &Conn{Conn: raw, Peer: p, leave: func() { l.Guests.leave(uid, admin) }}
+	return &Conn{Conn: raw, peer: p, leave: func() { l.Guests.leave(uid, admin) }}
 }
 
 // turnAway closes a connection. Somebody may connect again and again, so it is

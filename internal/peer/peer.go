@@ -16,23 +16,6 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// Peer is the other end of a connection. The zero value is that nothing is
-// known.
-type Peer struct {
-	Door    access.Door
-	UID     gpu.Opt[int]
-	Place   access.Place
-	Process process.ID // zero: not known for certain
-	Name    string     // of the process
-
-	// Namespace names the PID namespace of the process, as its link in /proc
-	// does; empty: not known. A pid that the caller writes down is a number in
-	// that namespace.
-	Namespace string
-
-	inode uint32 // of a TCP socket, by which its process can be found
-}
-
 // Kernel asks the kernel of this machine.
 type Kernel struct {
 	processes process.Table
@@ -44,6 +27,9 @@ type Kernel struct {
 	netlink   int        // a socket on which the kernel answers; 0: none yet
 	questions uint32     // numbers them
 }
+
+// at returns a peer of whom only the door is known.
+func at(door access.Door) access.Peer { return access.Peer{Caller: access.Caller{Door: door}} }
 
 // links are the namespaces of a process that count, as /proc names them.
 type links struct{ pid, user string }
@@ -86,9 +72,10 @@ func (k *Kernel) links(who string) (links, error) {
 	return links{pid, user}, err
 }
 
-// settle fills in where the process of a peer lives. Its pid is known.
-func (k *Kernel) settle(p *Peer) {
-	found, err := k.links(strconv.Itoa(p.Process.PID))
+// settle fills in which process a peer is, and where that lives.
+func (k *Kernel) settle(p *access.Peer, id process.ID) {
+	p.PID, p.Start, p.Name = id.PID, id.Start, k.processes.Name(id.PID)
+	found, err := k.links(strconv.Itoa(id.PID))
 	if err != nil {
 		return
 	}

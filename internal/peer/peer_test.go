@@ -45,6 +45,8 @@ func self(t *testing.T) process.ID {
 	return id
 }
 
+func processOf(p access.Peer) process.ID { return process.ID{PID: p.PID, Start: p.Start} }
+
 func TestUnix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, accept := listen(t, "unix", path)
@@ -54,7 +56,7 @@ func TestUnix(t *testing.T) {
 	}
 	defer c.Close()
 	p := New(process.Proc()).Unix(accept().(*net.UnixConn))
-	if p.Door != access.Socket || p.UID != gpu.Some(os.Getuid()) || p.Process != self(t) || p.Place != access.Here || p.Name == "" {
+	if p.Door != access.Socket || p.UID != gpu.Some(os.Getuid()) || processOf(p) != self(t) || p.Place != access.Here || p.Name == "" {
 		t.Errorf("it is %+v", p)
 	}
 }
@@ -69,7 +71,7 @@ func TestUnixPeerThatHasEnded(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	p := New(process.Proc()).Unix(accept().(*net.UnixConn))
-	if p.UID != gpu.Some(os.Getuid()) || p.Process != (process.ID{}) || p.Place != access.Unknown {
+	if p.UID != gpu.Some(os.Getuid()) || processOf(p) != (process.ID{}) || p.Place != access.Unknown {
 		t.Errorf("it is %+v", p)
 	}
 }
@@ -90,10 +92,10 @@ func TestTCP(t *testing.T) {
 			defer c.Close()
 			k := New(process.Proc())
 			p := k.TCP(accept())
-			if p.UID != gpu.Some(os.Getuid()) || p.Process != (process.ID{}) {
+			if p.UID != gpu.Some(os.Getuid()) || processOf(p) != (process.ID{}) {
 				t.Errorf("it is %+v", p)
 			}
-			if p = k.Find(p); p.Process != self(t) || p.Place != access.Here {
+			if p = k.Find(p); processOf(p) != self(t) || p.Place != access.Here {
 				t.Errorf("its process is %+v", p)
 			}
 		})
@@ -123,7 +125,7 @@ func TestTCPThatIsNotEstablished(t *testing.T) {
 			}
 			k := New(process.Proc())
 			p := k.TCP(accept())
-			if p.UID.Known() || k.Find(p).Process != (process.ID{}) {
+			if p.UID.Known() || processOf(k.Find(p)) != (process.ID{}) {
 				t.Errorf("it is %+v", p)
 			}
 		})
@@ -154,7 +156,7 @@ func TestUnixFromAContainer(t *testing.T) {
 	n, _ := out.Read(line)
 	inside, _ := strconv.Atoi(strings.TrimSpace(string(line[:n])))
 	p := New(process.Proc()).Unix(c.(*net.UnixConn))
-	if p.UID != gpu.Some(0) || p.Place != access.Elsewhere || p.Namespace == "" || p.Process.PID == inside {
+	if p.UID != gpu.Some(0) || p.Place != access.Elsewhere || p.Namespace == "" || p.PID == inside {
 		t.Errorf("process %d of the namespace is %+v", inside, p)
 	}
 	role := access.Caller{Door: p.Door, UID: p.UID, Place: p.Place}.Role(0)
@@ -239,7 +241,7 @@ func TestListener(t *testing.T) {
 	_, _ = first.Close(), first.Close()
 	dial()
 	c := <-accepted
-	if c == nil || c.(*Conn).Peer.Process != self(t) {
+	if c == nil || processOf(c.(*Conn).Peer()) != self(t) {
 		t.Errorf("the next one is %+v", c)
 	}
 	_ = c.Close()

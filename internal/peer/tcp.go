@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -23,8 +22,8 @@ import (
 // user whose socket it is. It is to be called when the connection is accepted,
 // before anything is read. Only an established socket says who has it: the
 // kernel lists one that is closing under uid 0.
-func (k *Kernel) TCP(c net.Conn) Peer {
-	p := Peer{Door: access.TCP}
+func (k *Kernel) TCP(c net.Conn) access.Peer {
+	p := at(access.TCP)
 	local, err := netip.ParseAddrPort(c.LocalAddr().String())
 	remote, err2 := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil || err2 != nil || !remote.Addr().IsLoopback() && remote.Addr().Unmap() != local.Addr().Unmap() {
@@ -34,7 +33,7 @@ func (k *Kernel) TCP(c net.Conn) Peer {
 	if err != nil || found.state != established || !stillOpen(c) {
 		return p
 	}
-	p.UID, p.inode = k.user(found.uid), found.inode
+	p.UID, p.Inode = k.user(found.uid), found.inode
 	return p
 }
 
@@ -61,12 +60,12 @@ func stillOpen(c net.Conn) bool {
 // Find finds the process of a TCP peer and where it lives. Exactly one process
 // of the same user may have the socket open; otherwise the process stays
 // unknown. It looks through all processes, so it is for callers who need it.
-func (k *Kernel) Find(p Peer) Peer {
+func (k *Kernel) Find(p access.Peer) access.Peer {
 	uid, known := p.UID.Get()
-	if p.Door != access.TCP || p.inode == 0 || !known {
+	if p.Door != access.TCP || p.Inode == 0 || !known {
 		return p
 	}
-	target := fmt.Sprintf("socket:[%d]", p.inode)
+	target := fmt.Sprintf("socket:[%d]", p.Inode)
 	var owner process.ID
 	for _, pid := range k.processes.PIDs() {
 		if theirs, err := k.processes.UID(pid); err != nil || theirs != uid || !k.hasOpen(pid, target) {
@@ -82,8 +81,7 @@ func (k *Kernel) Find(p Peer) Peer {
 		return p
 	}
 	found := p
-	found.Process, found.Name = owner, k.processes.Name(owner.PID)
-	k.settle(&found)
+	k.settle(&found, owner)
 	// It is that process still if it still has the socket.
 	if again, err := k.processes.Identify(owner.PID); err != nil || again != owner || !k.hasOpen(owner.PID, target) {
 		return p
@@ -244,10 +242,4 @@ func readAnswer(b []byte) (socket, error) {
 		return socket{}, errShort
 	}
 	return socket{state: body[1], uid: native.Uint32(body[64:]), inode: native.Uint32(body[68:])}, nil
-}
-
-// Known is the peer of a connection whose user is known already, for doors that
-// have no socket.
-func Known(uid int) Peer {
-	return Peer{Door: access.Socket, UID: gpu.Some(uid), Place: access.Here}
 }

@@ -11,8 +11,8 @@ import (
 // Unix identifies the other end of a Unix socket: the user and the process that
 // connected. Where the process is gone by now, or another one may have its
 // number, only the user is known.
-func (k *Kernel) Unix(c *net.UnixConn) Peer {
-	p := Peer{Door: access.Socket}
+func (k *Kernel) Unix(c *net.UnixConn) access.Peer {
+	p := at(access.Socket)
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return p
@@ -23,8 +23,8 @@ func (k *Kernel) Unix(c *net.UnixConn) Peer {
 
 // User identifies only the user at the other end of a Unix socket, which costs
 // little.
-func (k *Kernel) User(c *net.UnixConn) Peer {
-	p := Peer{Door: access.Socket}
+func (k *Kernel) User(c *net.UnixConn) access.Peer {
+	p := at(access.Socket)
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return p
@@ -37,7 +37,7 @@ func (k *Kernel) User(c *net.UnixConn) Peer {
 	return p
 }
 
-func (k *Kernel) credentials(fd int, p *Peer) {
+func (k *Kernel) credentials(fd int, p *access.Peer) {
 	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
 		return
@@ -58,8 +58,7 @@ func (k *Kernel) credentials(fd int, p *Peer) {
 		return
 	}
 	found := *p
-	found.Process, found.Name = before, k.processes.Name(before.PID)
-	k.settle(&found)
+	k.settle(&found, before)
 	// What was read is about the process that connected, if that still has its
 	// number: a pidfd is told of its end, and without one the start time is
 	// read again.
