@@ -18,7 +18,7 @@ const module = "github.com/berth-gpu/berth"
 // own. A package that is not listed fails the test, so a new one has to find
 // its place first.
 var floors = [][]string{
-	0: {"gpu", "internal/spelling"},
+	0: {"gpu", "internal/spelling", "internal/words"},
 	1: {"api", "internal/access", "internal/backlog", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/health", "internal/lease", "internal/thermal", "internal/wire"},
 	2: {"internal/placement"},
 	3: {"internal/pipeline"},
@@ -27,9 +27,10 @@ var floors = [][]string{
 		"internal/batch", "internal/batches", "internal/events", "internal/history", "internal/hooks", "internal/ledger", "internal/monitor", "internal/users", "internal/watchdog", // keepers
 		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/launch", "internal/libprobe", "internal/logqueue", "internal/mps", "internal/peer", "internal/runner", // adapters
 	},
-	6: {"internal/cli", "internal/httpapi", "internal/promexport"},
-	7: {"internal/daemon"},
-	8: {"cmd/berth"},
+	6: {"internal/desk"}, // services
+	7: {"internal/cli", "internal/httpapi", "internal/promexport"},
+	8: {"internal/daemon"},
+	9: {"cmd/berth"},
 }
 
 // beside reports whether a package stands beside the building: programs that

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batches"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/health"
@@ -121,9 +122,12 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return known && r.Device.UUID == uuid
 	}, d.holds)
 	d.handler = httpapi.New(httpapi.Keepers{
-		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Users: d.users, Batches: d.batches, Log: o.Log, Streams: &d.streams,
-		Publish: publish, CPUs: runtime.NumCPU(),
-		History: d.history, Peaks: peaks{d.history}, MPS: d.mps, Enforcement: d.enforcement, Socket: c.Daemon.Socket,
+		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Log: o.Log, Streams: &d.streams,
+		Desk: desk.New(desk.Keepers{
+			Monitor: d.monitor, Ledger: d.ledger, History: d.history, Processes: process.Proc(), Users: d.users,
+			MPS: d.mps, Enforcement: d.enforcement, Peaks: peaks{d.history}, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
+			Publish: publish, Note: d.Note,
+		}),
 		Metrics: exporter, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
 	})

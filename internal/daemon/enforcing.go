@@ -10,8 +10,8 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/history"
-	"github.com/berth-gpu/berth/internal/httpapi"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -172,10 +172,10 @@ func watching(c config.Config) watchdog.Settings {
 	}
 }
 
-// enforcement is what the doors need to know about it.
-func (d *Daemon) enforcement() httpapi.Enforcement {
+// enforcement is what the desk needs to know about it.
+func (d *Daemon) enforcement() desk.Enforcement {
 	c := d.settings.load().Config.GPU
-	return httpapi.Enforcement{Context: c.Context, MPS: c.MPS == "on"}
+	return desk.Enforcement{Context: c.Context, MPS: c.MPS == "on"}
 }
 
 // peaks is the history as plans take it.

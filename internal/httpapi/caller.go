@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -140,12 +141,17 @@ func nobody() lease.Actor {
 	return lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "unknown"}}
 }
 
-// identityOf is who makes a request. It may wait a moment for the name of the
-// user.
+// identityOf returns who makes a request. It may wait a moment for the name of
+// the user.
 func identityOf(ctx context.Context) identity {
-	c, known := ctx.Value(callerKey{}).(*caller)
+	c, _ := ctx.Value(callerKey{}).(*caller)
+	return c.identity()
+}
+
+// identity returns who a caller is; nil is nobody.
+func (c *caller) identity() identity {
 	switch {
-	case !known:
+	case c == nil:
 		return identity{Actor: nobody(), role: access.Stranger}
 	case c.token:
 		return identity{Actor: lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "token"}, Any: true}, role: access.Admin}
@@ -187,12 +193,22 @@ func InProcess(h http.Handler) http.Handler {
 	})
 }
 
-// pidOf translates the number of a process that a caller wrote down. In a
+// askerOf returns who makes a request, as the desk takes it.
+func askerOf(ctx context.Context) desk.Caller {
+	c, _ := ctx.Value(callerKey{}).(*caller)
+	by := desk.Caller{Actor: c.identity().Actor, PIDs: c}
+	if t, has := ctx.Value(turnKey{}).(*turn); has {
+		by.Turn = t
+	}
+	return by
+}
+
+// Here translates the number of a process that the caller wrote down. In a
 // container it means another process than here, so where the caller's PID
 // namespace is not known, the number means nothing.
-func pidOf(ctx context.Context, pid int) (int, error) {
+func (c *caller) Here(pid int) (int, error) {
 	var from access.Peer
-	if c, known := ctx.Value(callerKey{}).(*caller); known {
+	if c != nil {
 		from = c.locate()
 	}
 	switch {
@@ -201,10 +217,10 @@ func pidOf(ctx context.Context, pid int) (int, error) {
 	case from.Namespace != "":
 		here, err := process.Proc().InNamespace(from.Namespace, pid)
 		if err != nil {
-			return 0, problem(http.StatusConflict, "process_gone", "There is no process %d in the PID namespace of the caller that the daemon can see. Let the process ask for its lease itself, over the Unix socket.", pid)
+			return 0, desk.Refuse(desk.Conflict, "process_gone", "There is no process %d in the PID namespace of the caller that the daemon can see. Let the process ask for its lease itself, over the Unix socket.", pid)
 		}
 		return here, nil
 	}
-	return 0, problem(http.StatusForbidden, "process_not_known",
+	return 0, desk.Refuse(desk.Forbidden, "process_not_known",
 		"The daemon cannot tell which process %d is: it does not know the PID namespace of the caller. Ask over the Unix socket, or let the process ask for its lease itself.", pid)
 }

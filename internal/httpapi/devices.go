@@ -46,22 +46,13 @@ func (s *server) registerDevices() {
 	huma.Register(s.api, post("monitoring-stop", "/monitoring/stop", "Stop the sampling loop; what was measured stays and grows old"), s.stopMonitoring)
 }
 
-// find resolves the device a question is about, or says which there are.
-func (s *server) find(ref string) (monitor.Reading, error) {
-	if r, ok := s.Monitor.Find(ref); ok {
-		return r, nil
+// find returns the device that a question is about, or says which there are.
+func (s *server) find(name string) (monitor.Reading, error) {
+	r, err := s.Desk.Device(name)
+	if err != nil {
+		return r, problemOf(err)
 	}
-	known := s.Monitor.Readings()
-	if len(known) == 0 {
-		return monitor.Reading{}, problem(http.StatusNotFound, "no_device", "There is no GPU here. %s", s.Note())
-	}
-	p := problem(http.StatusNotFound, "unknown_device", "There is no device %q here. Use an index or a UUID: berth status and GET /api/gpu/status/all list them.", ref)
-	uuids := make([]string, len(known))
-	for i, r := range known {
-		uuids[i] = r.Device.UUID
-	}
-	p.Extra = map[string]any{"known": uuids}
-	return monitor.Reading{}, p
+	return r, nil
 }
 
 func (s *server) status(ctx context.Context, in *Which) (*answer[api.Status], error) {

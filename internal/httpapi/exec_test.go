@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -37,7 +38,7 @@ func question(parts ...string) string { return strings.Join(parts, "\x00") + "\x
 
 func TestExec(t *testing.T) {
 	d := open(t, "2xh200")
-	d.Socket = "/run/b.sock"
+	d.Desk.Socket = "/run/b.sock"
 	w := d.askAs(self(t), "POST", "/api/exec", question("f--memory", "f4GiB", "f--gpu=1", "cpython", "ctrain.py", "eCUDA_VISIBLE_DEVICES=7", "t2.4.1"))
 	if w.Code != http.StatusOK || !strings.HasSuffix(w.Body.String(), "\x00.\x00") {
 		t.Fatalf("%d %q", w.Code, w.Body)
@@ -115,7 +116,7 @@ func TestEnforce(t *testing.T) {
 			t.Fatal(w.Body)
 		}
 	}
-	d.Enforcement = func() Enforcement { return Enforcement{Context: 500, MPS: true} }
+	d.Desk.Enforcement = func() desk.Enforcement { return desk.Enforcement{Context: 500, MPS: true} }
 	for body, why := range map[string]string{
 		`{"memory_mb":1,"binding":"process","enforce":"mps"}`:           "whole NVIDIA devices",
 		`{"memory_mb":1,"binding":"process","enforce":"mps","gpu":"0"}`: "whole NVIDIA devices",
@@ -130,34 +131,13 @@ func TestEnforce(t *testing.T) {
 	}
 }
 
-// A request that names its device does not care what the others are.
-func TestDevicesForMPS(t *testing.T) {
-	d := open(t, "2xh200")
-	if got := d.candidates("1"); len(got) != 1 || got[0].Index != 1 {
-		t.Errorf("by name there are %+v", got)
-	}
-	if got := d.candidates(""); len(got) != 2 {
-		t.Errorf("in all there are %+v", got)
-	}
-	whole := gpu.Device{UUID: "GPU-a", Vendor: gpu.NVIDIA}
-	for want, devices := range map[string][]gpu.Device{
-		"":      {whole, whole},
-		"GPU-b": {whole, {UUID: "GPU-b", Vendor: gpu.AMD}},
-		"MIG-c": {{UUID: "MIG-c", Vendor: gpu.NVIDIA, Parent: "GPU-c"}, whole},
-	} {
-		if got := notForMPS(devices); got != want {
-			t.Errorf("without MPS is %q, want %q", got, want)
-		}
-	}
-}
-
 func TestMeasurements(t *testing.T) {
 	d := open(t, "1xh200")
 	me := self(t)
 	if w := d.askAs(me, "POST", "/api/measurements", `{"name":"embed","step":"encode","memory_mb":3000,"seconds":2.5}`); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	d.History.Add(history.Key{User: me.User, Name: "train.py"}, history.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
+	d.Desk.History.Add(history.Key{User: me.User, Name: "train.py"}, history.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
 	all := decode[api.Measurements](t, d.ask("GET", "/api/measurements", "")).Measurements
 	if len(all) != 2 || all[0].Name != "embed" || all[0].Step != "encode" || all[0].Peak != 3000 || all[0].User != me.User || all[1].Next != 2304 || all[1].Asked != 8192 {
 		t.Errorf("measurements are %+v", all)
@@ -189,7 +169,7 @@ func TestMeasurements(t *testing.T) {
 func TestLearnedMemoryFits(t *testing.T) {
 	d := open(t, "1xh200")
 	me := self(t)
-	most := d.Ledger.Sum(d.candidates("")[0].UUID).Available() // nobody holds anything
+	most := d.Ledger.Sum(d.Monitor.Readings()[0].Device.UUID).Available() // nobody holds anything
 	if w := d.askAs(me, "POST", "/api/measurements", `{"name":"full","memory_mb":142000,"seconds":10}`); w.Code != http.StatusNoContent {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
@@ -211,7 +191,7 @@ func TestOffersThatAreTaken(t *testing.T) {
 	d := open(t, "1xh200")
 	me := self(t)
 	key := history.Key{User: me.User, Name: "train.py"}
-	d.History.Add(key, history.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
+	d.Desk.History.Add(key, history.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
 	for _, test := range []struct {
 		path, body string
 		want       gpu.MiB
@@ -224,7 +204,7 @@ func TestOffersThatAreTaken(t *testing.T) {
 		if w := d.askAs(me, "POST", test.path, test.body); w.Code >= 300 {
 			t.Fatalf("%s: %d %s", test.path, w.Code, w.Body)
 		}
-		if e, _ := d.History.Find(key); e.Offered != test.want {
+		if e, _ := d.Desk.History.Find(key); e.Offered != test.want {
 			t.Errorf("after %s %q the last offer is %s, want %s", test.path, test.body, e.Offered, test.want)
 		}
 	}

@@ -16,19 +16,12 @@ import (
 )
 
 func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Explanation], error) {
-	request, err := s.request(ctx, in.Body)
+	e, grant, err := s.Desk.Explain(askerOf(ctx), in.Body)
 	if err != nil {
-		return nil, err
-	}
-	e, err := s.Ledger.Explain(request)
-	if err != nil {
-		return nil, asID(refused(err))
+		return nil, problemOf(asID(err))
 	}
 	out := explanationOf(e, sightOf(ctx))
-	if e.Grant != nil {
-		would := s.equipped(e.Grant)
-		out.Grant = &would
-	}
+	out.Grant = grant
 	return ok(out)
 }
 

@@ -20,14 +20,17 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/users"
 )
 
 // door is the whole API over simulated devices, each read once.
@@ -74,10 +77,15 @@ func open(t *testing.T, devices string) *door {
 		}
 		read = !slices.ContainsFunc(m.Readings(), func(r monitor.Reading) bool { return !r.Sampled })
 	}
+	note := func() string { return "No GPU was found." }
 	d.server = build(Keepers{
-		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Publish: d.events.Publish, Log: slog.New(slog.DiscardHandler),
+		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Log: slog.New(slog.DiscardHandler),
+		Desk: desk.New(desk.Keepers{
+			Monitor: m, Ledger: book, History: history.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0),
+			Enforcement: func() desk.Enforcement { return desk.Enforcement{} }, Publish: d.events.Publish, Note: note,
+		}),
 		Metrics: http.NotFoundHandler(), Host: "here", Version: "test",
-		Note: func() string { return "No GPU was found." }, Ready: func() error { return nil },
+		Note: note, Ready: func() error { return nil },
 	})
 	return d
 }

@@ -59,7 +59,7 @@ func TestOverlongFieldsOfPlansAreRefused(t *testing.T) {
 
 func TestOverlongListsOfPlansAreRefused(t *testing.T) {
 	d := openPlans(t, "1xrtx-4060")
-	runs := strings.TrimSuffix(strings.Repeat(`"plate",`, maxPlanRuns+1), ",")
+	runs := strings.TrimSuffix(strings.Repeat(`"plate",`, 10_000+1), ",")
 	w := d.asUser(t, "/api/plans/run", `{"runs":[`+runs+`],`+strings.TrimPrefix(wells(1, ""), "{"))
 	if p := decode[api.Problem](t, w); w.Code != http.StatusUnprocessableEntity || len(p.Fields) != 1 || p.Fields[0].Field != "runs" {
 		t.Errorf("%d %.300s", w.Code, w.Body)

@@ -11,12 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/ledger"
-	"github.com/berth-gpu/berth/internal/placement"
 )
 
 func TestRunAsPlanned(t *testing.T) {
@@ -142,29 +139,5 @@ func TestRunOnlyForOwnProcesses(t *testing.T) {
 	w := d.ask("POST", "/api/plans/run", strings.TrimSuffix(wells(1, ""), "}")+fmt.Sprintf(`,"pid":%d}`, os.Getpid()))
 	if p := decode[api.Problem](t, w); w.Code != http.StatusForbidden || p.Code != "not_yours" {
 		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
-// What waited in vain says what was in its way.
-func TestNoRoomInTime(t *testing.T) {
-	full := func(index int) placement.Reason {
-		return placement.Reason{GPU: fmt.Sprint("GPU-", index), Index: index, Code: placement.NoSlot, Text: "needs 1 slot; 2 of 2 usable are taken"}
-	}
-	other := placement.Reason{GPU: "GPU-0", Code: placement.OtherDevice, Text: "the request is for GPU-1"}
-	for _, c := range []struct {
-		reasons []placement.Reason
-		want    string
-	}{
-		{[]placement.Reason{other, full(1)}, "There was no room within 1 s: GPU 1 needs 1 slot; 2 of 2 usable are taken."},
-		{[]placement.Reason{full(0), full(1), full(2)}, "There was no room within 1 s: GPU 0 needs 1 slot; 2 of 2 usable are taken; no room on 2 other GPUs either."},
-		{[]placement.Reason{other}, "There was no room within 1 s: wait."},
-	} {
-		late := &ledger.TimeoutError{Waited: 1006 * time.Millisecond, Refusal: &placement.NoFitError{Reasons: c.reasons, Hint: "wait"}}
-		if p := asProblemOf(refused(late)); p.Code != "allocation_timeout" || p.Detail != c.want {
-			t.Errorf("%s: %s, want %s", p.Code, p.Detail, c.want)
-		}
-	}
-	if p := asProblemOf(refused(&ledger.TimeoutError{Waited: time.Second})); p.Detail != "There was no room within 1 s." {
-		t.Error(p.Detail)
 	}
 }

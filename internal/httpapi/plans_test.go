@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/process"
@@ -31,7 +32,7 @@ func wells(count int, more string) string {
 func openPlans(t *testing.T, devices string) *door {
 	t.Helper()
 	d := open(t, devices)
-	d.Enforcement = func() Enforcement { return Enforcement{Context: 600} }
+	d.Desk.Enforcement = func() desk.Enforcement { return desk.Enforcement{Context: 600} }
 	return d
 }
 
@@ -197,7 +198,7 @@ func (k kept) Peak(user, name, step string) (pipeline.Peak, bool) {
 
 func TestPlanUsesWhatWasLearned(t *testing.T) {
 	d := openPlans(t, "1xrtx-4060")
-	d.Peaks = kept{
+	d.Desk.Peaks = kept{
 		{"ada", "plate", "denoise"}:       {Memory: 2000, Seconds: 1.5, Observations: 3},
 		{"ada", "microscopy.denoise", ""}: {Memory: 3000, Observations: 1},
 	}

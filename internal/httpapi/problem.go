@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/desk"
 )
 
 const problemType = "application/problem+json"
@@ -24,6 +26,51 @@ func problem(status int, code, format string, args ...any) *api.Problem {
 		Type: "about:blank", Title: http.StatusText(status), Status: status,
 		Code: code, Detail: fmt.Sprintf(format, args...),
 	}
+}
+
+// statuses are those of the kinds of refusals.
+var statuses = map[desk.Kind]int{
+	desk.Failed:      http.StatusInternalServerError,
+	desk.Invalid:     http.StatusUnprocessableEntity,
+	desk.Unknown:     http.StatusNotFound,
+	desk.Forbidden:   http.StatusForbidden,
+	desk.Conflict:    http.StatusConflict,
+	desk.Crowded:     http.StatusTooManyRequests,
+	desk.DiskFull:    http.StatusInsufficientStorage,
+	desk.Unavailable: http.StatusServiceUnavailable,
+	desk.Withdrawn:   http.StatusRequestTimeout,
+}
+
+// problemOf returns the problem that an error is over HTTP.
+func problemOf(err error) *api.Problem {
+	if p := (*api.Problem)(nil); errors.As(err, &p) {
+		return p
+	}
+	r := desk.Refused(err)
+	p := problem(statuses[r.Kind], r.Code, "%s", r.Detail)
+	p.Fields, p.Extra = r.Fields, r.Extra
+	return p
+}
+
+// answered returns what the desk answered, in the form the framework takes.
+func answered[T any](body T, err error) (*answer[T], error) {
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	return ok(body)
+}
+
+// asID lets a refusal speak of id, for paths where that is what the field is
+// called.
+func asID(err error) error {
+	if r := (*desk.Refusal)(nil); errors.As(err, &r) {
+		for i, f := range r.Fields {
+			if f.Field == "allocation_id" {
+				r.Fields[i].Field = "id"
+			}
+		}
+	}
+	return err
 }
 
 func writeProblem(w http.ResponseWriter, p *api.Problem) {

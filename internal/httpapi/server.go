@@ -1,6 +1,6 @@
-// Package httpapi is the REST door. It translates between HTTP and the
-// keepers, and decides nothing: what a refusal means is said by whoever
-// refused.
+// Package httpapi is the REST door. It finds out who calls, translates between
+// HTTP and the desk, and shows each caller what they may see. It decides
+// nothing about leases: the desk does.
 package httpapi
 
 import (
@@ -17,13 +17,10 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batches"
+	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/events"
-	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
-	"github.com/berth-gpu/berth/internal/mps"
-	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/users"
 )
 
 // Keepers are the parts of the daemon that the door opens on.
@@ -31,24 +28,15 @@ type Keepers struct {
 	Monitor  *monitor.Monitor
 	Events   *events.Log
 	Settings Settings
-	Ledger   *ledger.Ledger
+	Ledger   *ledger.Ledger // to look at
+	Desk     *desk.Desk     // to ask
 
 	// Streams counts the lease streams that are open. They are no concern of
 	// an http.Server any more: whoever shuts one down waits for them itself.
 	// They end when the context of their requests does.
 	Streams *sync.WaitGroup
 
-	Users   *users.Names     // by login name
-	Batches *batches.Keeper  // what runners report
-	History *history.History // what earlier runs used
-	MPS     *mps.Pool        // for leases that the driver enforces
-	Socket  string           // where the daemon listens, for programs that are launched
-	// Enforcement is what holds leases to their memory, as configured now.
-	Enforcement func() Enforcement
-
-	Publish func(gpu.Event) // tells everybody what happened
-	Peaks   Peaks           // of earlier runs, for plans; nil: nothing is known
-	CPUs    int             // of the machine, for plans; 0: not known
+	Batches *batches.Keeper // what runners report
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page
@@ -62,12 +50,6 @@ type Keepers struct {
 	// Contained says what a daemon in a container cannot see; empty: it is in
 	// none.
 	Contained string
-}
-
-// Enforcement is what holds leases to their memory.
-type Enforcement struct {
-	Context gpu.MiB // what a CUDA context takes of a lease
-	MPS     bool    // the driver may be asked to, through MPS
 }
 
 // Settings is the configuration as it is in force.
@@ -93,20 +75,8 @@ type server struct {
 func New(k Keepers) http.Handler { return build(k) }
 
 func build(k Keepers) *server {
-	if k.Users == nil {
-		k.Users = users.New(users.Lookup, 0)
-	}
 	if k.Batches == nil {
 		k.Batches = batches.New(func(gpu.Event) {}, func(string) bool { return false }, func(string, string) bool { return false })
-	}
-	if k.History == nil {
-		k.History = history.New()
-	}
-	if k.MPS == nil {
-		k.MPS = mps.New(mps.Options{Processes: process.Proc()})
-	}
-	if k.Enforcement == nil {
-		k.Enforcement = func() Enforcement { return Enforcement{} }
 	}
 	s := &server{Keepers: k, mux: http.NewServeMux()}
 	config := huma.DefaultConfig("berth", k.Version)

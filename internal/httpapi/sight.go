@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -48,7 +49,7 @@ func (s sight) user(name string) string {
 }
 
 func (s sight) holder(h lease.Holder) api.Holder {
-	out := holderOf(h)
+	out := desk.HolderOf(h)
 	if s.owns(h) {
 		return out
 	}
@@ -61,7 +62,7 @@ func (s sight) holder(h lease.Holder) api.Holder {
 
 // lease is a lease as this caller sees it.
 func (s sight) lease(h ledger.Held) api.Lease {
-	l := leaseOf(h)
+	l := desk.LeaseOf(h)
 	if !s.owns(h.Holder) {
 		l.Holder, l.Note, l.Heir = s.holder(h.Holder), "", 0
 	}

@@ -152,20 +152,18 @@ func (st *leaseStream) take(f wire.Frame) error {
 	case wire.Acquire:
 		b := new(api.LeaseRequest)
 		return st.begin(f, st.bodies.acquire, b, func(ctx context.Context) (wire.Body, error) {
-			granted, err := st.grant(ctx, *b)
+			granted, err := st.Desk.Acquire(ctx, askerOf(ctx), *b)
 			return bodyOf(granted, asID(err))
 		})
 	case wire.Release:
 		b := new(api.Release)
 		return st.begin(f, st.bodies.release, b, func(ctx context.Context) (wire.Body, error) {
-			ended, err := st.endLease(ctx, b.ID, b.Fence)
-			return bodyOf(ended, err)
+			return bodyOf(st.Desk.Release(ctx, askerOf(ctx), b.ID, b.Fence))
 		})
 	case wire.Renew:
 		b := new(api.Renewal)
 		return st.begin(f, st.bodies.renew, b, func(ctx context.Context) (wire.Body, error) {
-			renewed, err := st.extend(ctx, b.ID, api.Renew{Fence: b.Fence, TTL: b.TTL})
-			return bodyOf(renewed, err)
+			return bodyOf(st.Desk.Renew(ctx, askerOf(ctx), b.ID, api.Renew{Fence: b.Fence, TTL: b.TTL}))
 		})
 	case wire.Cancel:
 		st.withdraw(f.Number)

@@ -330,13 +330,13 @@ func TestStreamHasItsLimit(t *testing.T) {
 
 func TestStreamMistakeOfOursIsOneProblem(t *testing.T) {
 	d := open(t, "1xrtx-4060")
-	book := d.Ledger
-	d.Ledger = nil // a mistake
+	book := d.Desk.Ledger
+	d.Desk.Ledger = nil // a mistake
 	l := d.dial(t)
 	if p := l.refused(wire.Release, 1, `{"id":"a"}`); p.Code != "internal" || p.Status != 500 {
 		t.Errorf("answered with %+v", p)
 	}
-	d.Ledger = book
+	d.Desk.Ledger = book
 	if p := l.refused(wire.Release, 2, `{"id":"a"}`); p.Code != "unknown_allocation" {
 		t.Errorf("the next call is answered with %+v", p)
 	}

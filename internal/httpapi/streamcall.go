@@ -117,7 +117,7 @@ func (st *leaseStream) finish(j job) {
 	err := error(nil)
 	t := st.queue.enter(j.ctx, light)
 	if t == nil {
-		t, err = free, refused(context.Cause(j.ctx)) // to tell it takes no turn
+		t, err = free, problemOf(context.Cause(j.ctx)) // to tell it takes no turn
 	} else {
 		result, err = st.guarded(j, t)
 	}
@@ -164,15 +164,15 @@ func (st *leaseStream) withdraw(number uint32) {
 	}
 }
 
-// bodyOf takes an answer out of the form that the framework takes.
+// bodyOf returns what the desk answered as the body of a frame.
 func bodyOf[T any, B interface {
 	*T
 	wire.Body
-}](a *answer[T], err error) (wire.Body, error) {
+}](answer T, err error) (wire.Body, error) {
 	if err != nil {
-		return nil, err
+		return nil, problemOf(err)
 	}
-	return B(&a.Body), nil
+	return B(&answer), nil
 }
 
 // bodies are what the frames of a stream carry: they are held against the same

@@ -2,15 +2,11 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/lease"
 )
 
 func (s *server) registerTrim() {
@@ -22,22 +18,6 @@ func (s *server) registerTrim() {
 	}, s.trim)
 }
 
-// trim asks; nothing is taken away.
 func (s *server) trim(ctx context.Context, in *named) (*answer[api.Lease], error) {
-	held, found := s.Ledger.Find(in.ID)
-	if !found {
-		why := lease.ErrUnknown
-		if _, _, waits := s.Ledger.FindWaiting(in.ID); waits {
-			why = lease.ErrWaiting
-		}
-		return nil, refused(fmt.Errorf("trim %s: %w", in.ID, why))
-	}
-	if by := callerOf(ctx); !by.MayChange(held.Holder) {
-		return nil, refused(fmt.Errorf("trim %s: %w", in.ID, lease.ErrNotYours))
-	}
-	s.Publish(gpu.Event{
-		Time: time.Now(), Code: gpu.EventReclaim, Severity: gpu.Note, Lease: held.ID, User: held.Holder.User,
-		Text: held.ID + " is asked to give back memory that its libraries keep for later", Data: map[string]any{"pid": held.Holder.PID},
-	})
-	return ok(leaseOf(held))
+	return answered(s.Desk.Trim(askerOf(ctx), in.ID))
 }

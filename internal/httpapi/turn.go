@@ -239,18 +239,12 @@ func (t *turn) leave() {
 // turnKey is where the turn of a request is kept in the context.
 type turnKey struct{}
 
-// outOfTurn does what waits for the ledger: the request does no work meanwhile,
-// and the ledger has turns of its own.
-func outOfTurn[T any](ctx context.Context, wait func() (T, error)) (T, error) {
-	t, has := ctx.Value(turnKey{}).(*turn)
-	if !has {
-		return wait()
-	}
-	t.leave()
-	result, err := wait()
-	t.resume(ctx) // who has left needs no turn to be told nothing
-	return result, err
-}
+// Aside gives the place to the next while the desk waits for the ledger: the
+// request does no work meanwhile, and the ledger has turns of its own.
+func (t *turn) Aside() { t.leave() }
+
+// Back waits for the place again. A caller who has left needs none.
+func (t *turn) Back(ctx context.Context) { t.resume(ctx) }
 
 // inTurn serves a request when it is its user's turn.
 func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, who standing) {

@@ -85,8 +85,8 @@ func New(o Options) *Pool {
 	}
 }
 
-// Available says why there is no MPS here; nil: there is.
-func Available() error {
+// Available says why this machine has no MPS; nil: it has.
+func (p *Pool) Available() error {
 	if _, err := exec.LookPath(control); err != nil {
 		return ErrMissing
 	}

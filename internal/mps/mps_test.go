@@ -235,7 +235,7 @@ func TestRun(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Run("no MPS", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		if err := Available(); !errors.Is(err, ErrMissing) {
+		if err := newPool(t, 0).Available(); !errors.Is(err, ErrMissing) {
 			t.Errorf("available: %v", err)
 		}
 		if _, err := newPool(t, 0).Use(t.Context(), "GPU-a", os.Geteuid(), "x"); !errors.Is(err, ErrMissing) {

@@ -71,7 +71,7 @@ func (p *Pool) isControl(id process.ID, uid int) bool {
 
 // start starts a daemon as the user it is for. It is the caller's turn.
 func (p *Pool) start(ctx context.Context, k key) (*daemon, error) {
-	if err := Available(); err != nil {
+	if err := p.Available(); err != nil {
 		return nil, err
 	}
 	path := p.dirOf(k)

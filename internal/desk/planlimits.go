@@ -1,4 +1,4 @@
-package httpapi
+package desk
 
 import (
 	"fmt"
@@ -46,6 +46,7 @@ func (l *lengths) wrong(detail, format string, args ...any) {
 	}
 }
 
+// err refuses the fields that are too long; nil: none is.
 func (l *lengths) err() error {
 	if l.errs == nil {
 		return nil
@@ -53,8 +54,8 @@ func (l *lengths) err() error {
 	return wrongFields(l.errs)
 }
 
-// checkPlanRequest refuses what is too long in a request for a plan. The body
-// is not held against the schema, because a pipeline file has its own reader.
+// checkPlanRequest refuses what is too long in a request for a plan. No door
+// checks that: a pipeline file has its own reader.
 func checkPlanRequest(asked *api.PlanRequest) error {
 	var l lengths
 	l.text(asked.Name, maxPlanName, "name")
@@ -84,7 +85,7 @@ func checkPlanRequest(asked *api.PlanRequest) error {
 
 // checkLengths refuses what is too long in a plan that came from the caller, and
 // in the names of the runs.
-func (a *runAsked) checkLengths() error {
+func (a *planOrder) checkLengths() error {
 	var l lengths
 	l.text(a.ID, maxPlanName, "id")
 	l.list(len(a.Runs), maxPlanRuns, "runs")

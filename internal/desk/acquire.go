@@ -1,0 +1,135 @@
+package desk
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history"
+	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+)
+
+// Acquire grants a lease, now or when there is room. A caller who leaves
+// meanwhile leaves nothing behind.
+func (d *Desk) Acquire(ctx context.Context, by Caller, b api.LeaseRequest) (api.Lease, error) {
+	if b.ID == "" {
+		b.ID = madeUp("lease", 10)
+	}
+	return d.acquire(ctx, &by, &order{LeaseRequest: b})
+}
+
+// Launch grants what somebody typed who launches a program, and returns what to
+// tell them and what to change in the environment of the program. It grants at
+// once or not at all, and what it refuses does not count as asked.
+func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say string, changes []string, err error) {
+	notPlain := Refuse(Conflict, "not_plain", "This launch is not plain. Ask for the lease with POST /api/leases.")
+	wish, plain := launch.ParsePlain(q.Flags)
+	if !plain || wish.Compute > 0 || wish.Finish(q.Command) != nil || by.PID == 0 {
+		return "", nil, notPlain
+	}
+	wish.Timeout = gpu.Some(0.0)
+	l, err := d.acquire(ctx, &by, &order{LeaseRequest: wish.LeaseRequest, atOnce: true})
+	if err != nil {
+		notPlain.cause = err
+		return "", nil, notPlain
+	}
+	environ, _ := launch.Environment(l, l.Launch.Devices, launch.Ladder{
+		Context: l.Launch.Context, Torch: q.Torch, Socket: d.Socket,
+	}, q.Environ)
+	return l.Note, launch.Changes(q.Environ, environ), nil
+}
+
+// acquire is the one way to a lease, for every door and for the runs of plans:
+// translate the order, ask the ledger outside of the caller's turn, remember,
+// equip. Whatever fails after the grant gives the lease back, and so does a
+// caller who has left by then.
+func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, error) {
+	request, err := d.request(by, o)
+	if err != nil {
+		return api.Lease{}, err
+	}
+	if o.atOnce && (request.EnforcedBy == launch.MPS || !d.Ledger.Fits(request)) {
+		return api.Lease{}, errNotAtOnce
+	}
+	by.aside()
+	granted, err := d.Ledger.Acquire(ctx, request)
+	by.back(ctx)
+	if err != nil {
+		return api.Lease{}, Refused(err)
+	}
+	if o.learned {
+		d.History.Took(history.Key{User: granted.Holder.User, Name: granted.Holder.Name}, o.Memory)
+	}
+	l := LeaseOf(ledger.Held{Lease: granted})
+	if o.Enforce != "" {
+		l.Launch = d.equipment(granted)
+		if err := d.startMPS(ctx, granted, l.Launch); err != nil {
+			_ = d.giveBack(&l) // it may have ended by itself
+			return api.Lease{}, err
+		}
+	}
+	if ctx.Err() != nil {
+		if err := d.abandon(&l); err != nil {
+			return api.Lease{}, err
+		}
+	}
+	return l, nil
+}
+
+// errNotAtOnce refuses an order that cannot be granted at once.
+var errNotAtOnce = Refuse(Conflict, "not_at_once", "This cannot be granted at once. Ask for it with the time that it may wait.")
+
+// abandon gives back a lease whose caller has left: nobody would ever release
+// it. It returns the refusal, or nil where the ledger has stopped: then the
+// lease stands, and the answer may still get through.
+func (d *Desk) abandon(l *api.Lease) error {
+	if errors.Is(d.giveBack(l), ledger.ErrStopped) {
+		return nil
+	}
+	return Refused(fmt.Errorf("wait for %s: %w", l.ID, ledger.ErrWithdrawn))
+}
+
+// giveBack ends a lease that nobody is going to use.
+func (d *Desk) giveBack(l *api.Lease) error {
+	_, err := d.Ledger.Release(context.Background(), l.ID, l.Fence, lease.Daemon())
+	if l.EnforcedBy == launch.MPS {
+		d.MPS.Release(l.ID) // also if the lease had ended before MPS knew of it
+	}
+	return err
+}
+
+// equipment returns what a launcher needs to know about the devices of a lease.
+func (d *Desk) equipment(granted *lease.Lease) *api.Launch {
+	e := &api.Launch{Context: d.Enforcement().Context}
+	for _, p := range granted.Parts {
+		device := d.Ledger.Sum(p.GPU).Device
+		device.UUID = p.GPU // also if the device has just gone
+		e.Devices = append(e.Devices, device)
+	}
+	return e
+}
+
+// startMPS starts what a lease that MPS enforces needs. Where it fails, the
+// lease must not stand: it would claim what does not hold.
+func (d *Desk) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch) error {
+	if granted.EnforcedBy != launch.MPS {
+		return nil
+	}
+	pipe, err := d.MPS.Use(ctx, granted.Parts[0].GPU, granted.Holder.UID, granted.ID)
+	if err != nil {
+		return because(err, Conflict, "mps_failed", "Try again, or with --enforce framework.")
+	}
+	e.MPS = pipe
+	return nil
+}
+
+// madeUp returns an id for what came without one.
+func madeUp(kind string, letters int) string {
+	return kind + "-" + strings.ToLower(rand.Text()[:letters])
+}

@@ -1,0 +1,285 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history"
+	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// want is what somebody asks for, whichever way.
+type want struct {
+	memory  gpu.MiB
+	gpu     string
+	where   string
+	enforce string
+	learned bool // no memory, but what earlier runs used
+	wait    float64
+}
+
+// way is a way to a lease. Requests over REST and over a lease stream go the
+// first one, and differ in nothing but their codec.
+type way struct {
+	name string
+	ask  func(context.Context, *office, Caller, want) error
+	// plain ways take no MPS, do not wait, and say only that they refuse.
+	plain bool
+}
+
+var ways = []way{
+	{name: "acquire", ask: func(ctx context.Context, o *office, by Caller, w want) error {
+		_, err := o.Acquire(ctx, by, api.LeaseRequest{
+			Name: "job", Binding: "process", Memory: w.memory, GPU: w.gpu, Where: w.where, Enforce: w.enforce, Learned: w.learned, Timeout: gpu.Some(w.wait),
+		})
+		return err
+	}},
+	{name: "launch", plain: true, ask: func(ctx context.Context, o *office, by Caller, w want) error {
+		flags := []string{"--name=job", "--enforce=" + w.enforce, "--gpu=" + w.gpu, "--where=" + w.where}
+		if w.memory > 0 {
+			flags = append(flags, fmt.Sprintf("--memory=%dMiB", int64(w.memory)))
+		}
+		_, _, err := o.Launch(ctx, by, launch.Question{Flags: flags, Command: []string{"true"}})
+		return err
+	}},
+	{name: "plan", ask: func(ctx context.Context, o *office, by Caller, w want) error {
+		wish := w.where
+		if wish == "" {
+			wish = w.gpu
+		}
+		p := api.PlannedPipeline{Name: "job", Memory: w.memory, Slots: 1, GPU: wish, Runs: []api.PlannedRun{{Name: "job"}}}
+		_, err := o.Run(ctx, by, api.PlanRun{
+			Plan: &api.Plan{Pipelines: []api.PlannedPipeline{p}}, Enforce: w.enforce, Timeout: gpu.Some(w.wait),
+		})
+		return err
+	}},
+}
+
+// codeOf returns the code of a refusal: of what it was made from, if that was
+// another refusal.
+func codeOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	r := Refused(err)
+	if inner := (*Refusal)(nil); errors.As(r.cause, &inner) {
+		return inner.Code
+	}
+	return r.Code
+}
+
+// held lists the leases.
+func (o *office) held() []lease.Lease {
+	var all []lease.Lease
+	for _, h := range o.Ledger.View().Leases {
+		all = append(all, *h.Lease)
+	}
+	return all
+}
+
+// nothingLeft checks that nobody holds, waits for or uses anything.
+func (o *office) nothingLeft(t *testing.T) {
+	t.Helper()
+	if leases, waiting := o.Ledger.Len(); leases+waiting+o.mps.used() != 0 {
+		t.Errorf("%d leases, %d requests and %d uses of MPS are left behind", leases, waiting, o.mps.used())
+	}
+}
+
+// Whichever way somebody comes, they get the same lease, or the same refusal and
+// nothing else.
+func TestEveryWayGivesTheSameAnswer(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		ask     want
+		rung    string
+		code    string
+		plainly string // the code where the way is plain; empty: the same
+	}{
+		{name: "what fits", ask: want{memory: 1000, enforce: "framework"}, rung: launch.Framework},
+		{name: "on a device", ask: want{memory: 1000, enforce: "watchdog", gpu: "1"}, rung: launch.Watchdog},
+		{name: "where it is like that", ask: want{memory: 1000, enforce: "none", where: "name~H200"}, rung: launch.None},
+		{name: "with MPS", ask: want{memory: 1000, enforce: "auto"}, rung: launch.MPS, plainly: "not_at_once"},
+		{name: "too much", ask: want{memory: 1 << 30, enforce: "none"}, code: "insufficient_memory", plainly: "not_at_once"},
+		{name: "a device that is none", ask: want{memory: 1000, enforce: "none", gpu: "7"}, code: "unknown_device"},
+		{name: "a rule that is none", ask: want{memory: 1000, enforce: "none", where: "colour=red"}, code: "invalid_request"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := open(t, "2xh200")
+			var first []lease.Lease
+			for _, way := range ways {
+				code := test.code
+				if way.plain && test.plainly != "" {
+					code = test.plainly
+				}
+				by := self(t)
+				turn := &place{}
+				by.Turn = turn
+				err := way.ask(t.Context(), o, by, test.ask)
+				if codeOf(err) != code {
+					t.Errorf("%s: %v, want code %q", way.name, err, code)
+				}
+				if code != "" {
+					o.nothingLeft(t)
+					continue
+				}
+				if want := []string{"aside", "back"}; !slices.Equal(turn.steps, want) {
+					t.Errorf("%s: the caller steps %v, want %v", way.name, turn.steps, want)
+				}
+				got := o.held()
+				if len(got) != 1 || got[0].EnforcedBy != test.rung || got[0].Holder.Name != "job" {
+					t.Fatalf("%s: the leases are %+v", way.name, got)
+				}
+				if first == nil {
+					first = got
+				}
+				if diff := cmp.Diff(first, got, cmpopts.IgnoreFields(lease.Lease{}, "ID", "Fence", "Granted")); diff != "" {
+					t.Errorf("%s gives another lease than %s (-want +got):\n%s", way.name, ways[0].name, diff)
+				}
+				if _, err := o.Release(t.Context(), by, got[0].ID, 0); err != nil {
+					t.Fatal(err)
+				}
+				o.mps.Release(got[0].ID) // as the daemon does when a lease ends
+			}
+		})
+	}
+}
+
+// place is a turn that remembers its steps.
+type place struct {
+	steps  []string
+	onBack func()
+}
+
+func (p *place) Aside() { p.steps = append(p.steps, "aside") }
+func (p *place) Back(context.Context) {
+	p.steps = append(p.steps, "back")
+	if p.onBack != nil {
+		p.onBack()
+	}
+}
+
+var errMPS = errors.New("the daemon does not answer")
+
+// A caller who leaves, at whatever step, leaves nothing behind, and neither does
+// one who cannot be equipped.
+func TestCallersWhoLeave(t *testing.T) {
+	for _, step := range []struct {
+		name    string
+		prepare func(o *office, turn *place, leave func())
+		ask     want
+		code    string
+		full    bool // the devices are
+		plain   bool // also for plain ways
+	}{
+		{name: "before it is asked", prepare: func(_ *office, _ *place, leave func()) { leave() },
+			ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
+		{name: "while it waits", prepare: func(o *office, _ *place, leave func()) {
+			o.listen(func(e gpu.Event) {
+				if e.Code == gpu.EventWaiting {
+					leave()
+				}
+			})
+		}, ask: want{memory: 1000, enforce: "framework", wait: 600}, code: "withdrawn", full: true},
+		{name: "at the grant", prepare: func(o *office, _ *place, leave func()) {
+			o.listen(func(e gpu.Event) {
+				if e.Code == gpu.EventGranted {
+					leave()
+				}
+			})
+		}, ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
+		{name: "before its turn comes again", prepare: func(_ *office, turn *place, leave func()) { turn.onBack = leave },
+			ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
+		{name: "while it is equipped", prepare: func(o *office, _ *place, leave func()) {
+			o.Enforcement = func() Enforcement {
+				if leases, _ := o.Ledger.Len(); leases > 0 {
+					leave()
+				}
+				return Enforcement{Context: 500}
+			}
+		}, ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
+		{name: "while MPS starts", prepare: func(o *office, _ *place, leave func()) { o.mps.start = func() error { leave(); return nil } },
+			ask: want{memory: 1000, enforce: "mps"}, code: "withdrawn"},
+		{name: "while MPS fails", prepare: func(o *office, _ *place, leave func()) { o.mps.start = func() error { leave(); return errMPS } },
+			ask: want{memory: 1000, enforce: "mps"}, code: "mps_failed"},
+		{name: "never, but MPS fails", prepare: func(o *office, _ *place, _ func()) { o.mps.start = func() error { return errMPS } },
+			ask: want{memory: 1000, enforce: "mps"}, code: "mps_failed"},
+	} {
+		for _, way := range ways {
+			if way.plain && !step.plain {
+				continue
+			}
+			t.Run(way.name+" "+step.name, func(t *testing.T) {
+				o := open(t, "1xh200")
+				by := self(t)
+				filler := api.LeaseRequest{ID: "filler", Memory: o.mostEver(), Slots: gpu.Some(0)}
+				if step.full {
+					if _, err := o.Acquire(t.Context(), by, filler); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				turn := &place{}
+				by.Turn = turn
+				step.prepare(o, turn, leave)
+				if err := way.ask(ctx, o, by, step.ask); codeOf(err) != step.code {
+					t.Errorf("the answer is %v, want code %q", err, step.code)
+				}
+				if step.full {
+					if _, err := o.Release(t.Context(), self(t), filler.ID, 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				o.nothingLeft(t)
+				o.listen(nil)
+				if err := way.ask(t.Context(), o, self(t), want{memory: 1000, enforce: "none"}); err != nil {
+					t.Errorf("the next one is answered with %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A lease that can be given back no more is answered: the caller may still hear
+// of it.
+func TestLeaseThatOutlivesTheLedger(t *testing.T) {
+	o := open(t, "1xh200")
+	ctx, leave := context.WithCancel(t.Context())
+	by := self(t)
+	by.Turn = &place{onBack: func() { o.stop(); leave() }}
+	l, err := o.Acquire(ctx, by, api.LeaseRequest{ID: "a", Memory: 1000})
+	if err != nil || l.ID != "a" {
+		t.Errorf("the answer is %+v, %v", l, err)
+	}
+	if leases, _ := o.Ledger.Len(); leases != 1 {
+		t.Errorf("%d leases stand", leases)
+	}
+}
+
+// A lease that got what was offered makes that the last offer.
+func TestOfferIsRemembered(t *testing.T) {
+	for _, way := range ways {
+		if way.name == "plan" {
+			continue // the compiler has learned before
+		}
+		o := open(t, "1xh200")
+		key := history.Key{User: "ada", Name: "job"}
+		o.History.Add(key, history.Run{Peak: 2000, Asked: 8192, Seconds: 60}, o.Monitor.Readings()[0].Since)
+		if err := way.ask(t.Context(), o, self(t), want{enforce: "framework", learned: true}); err != nil {
+			t.Fatal(err)
+		}
+		got := o.held()[0]
+		if e, _ := o.History.Find(key); e.Offered == 0 || e.Offered != got.Parts[0].Memory || got.Note == "" {
+			t.Errorf("%s: %s were offered, and the lease is %+v", way.name, e.Offered, got)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// Package desk decides what becomes of a question: who asks, for what, and
+// what they get. Every door brings its callers here, so that a lease is asked
+// for, equipped and given back in one way, whichever way the question came.
+//
+// The desk takes and returns the types of the API, and refuses with a *Refusal,
+// whose code never changes. It knows neither HTTP nor any other protocol.
+package desk
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Keepers are the parts of the daemon that the desk asks. All but MPS and Peaks
+// must be there.
+type Keepers struct {
+	Monitor   *monitor.Monitor
+	Ledger    *ledger.Ledger
+	History   *history.History // what earlier runs used
+	Processes process.Table
+	Users     Users
+
+	MPS         MPS                // nil: this machine has none
+	Enforcement func() Enforcement // as configured now
+	Peaks       Peaks              // of earlier runs, for plans; nil: nothing is known
+	CPUs        int                // of the machine, for plans; 0: not known
+	Socket      string             // where the daemon listens, for programs that are launched
+
+	Publish func(gpu.Event) // tells everybody what happened
+	Note    func() string   // says why there are no devices
+}
+
+// Enforcement is what holds leases to their memory.
+type Enforcement struct {
+	Context gpu.MiB // what a CUDA context takes of a lease
+	MPS     bool    // the driver may be asked to, through MPS
+}
+
+// MPS lets the driver hold processes to their memory.
+type MPS interface {
+	// Available says why this machine has no MPS; nil: it has.
+	Available() error
+	// Use starts what a lease of a user on a device needs, and returns the
+	// directory of its pipes.
+	Use(ctx context.Context, uuid string, uid int, lease string) (pipe string, err error)
+	// Release notes that a lease has ended; it need not have used any.
+	Release(lease string)
+	// Serves reports whether a process, given with its ancestors, belongs to
+	// MPS itself.
+	Serves(line []process.ID) bool
+}
+
+// Peaks remembers what the steps of pipelines were measured to take.
+type Peaks interface {
+	// Peak returns what is known about a step of a user's pipeline or, without
+	// a step, about a function; false: nothing is.
+	Peak(user, name, step string) (pipeline.Peak, bool)
+}
+
+// Users knows users by login name.
+type Users interface {
+	// Now returns the name of a user, or the number, without waiting for it.
+	Now(uid int) string
+}
+
+// Desk answers those who ask.
+type Desk struct{ Keepers }
+
+// New returns a desk that asks these keepers.
+func New(k Keepers) *Desk {
+	if k.MPS == nil {
+		k.MPS = noMPS{}
+	}
+	return &Desk{k}
+}
+
+// Caller is somebody who asks. The door has found out who that is; the caller
+// was not asked.
+type Caller struct {
+	lease.Actor
+	PIDs PIDs // nil: their numbers of processes are ours
+	Turn Turn // nil: they need none
+}
+
+// PIDs translates the numbers of processes that a caller writes down.
+type PIDs interface {
+	// Here returns the number that a process has where the daemon runs. In a
+	// container it has another one.
+	Here(pid int) (int, error)
+}
+
+// Turn is the place of a caller among those who ask at the same time.
+type Turn interface {
+	Aside()                   // gives the place to others while the ledger is waited for
+	Back(ctx context.Context) // takes it again, unless ctx ends first
+}
+
+func (c *Caller) here(pid int) (int, error) {
+	if c.PIDs == nil {
+		return pid, nil
+	}
+	return c.PIDs.Here(pid)
+}
+
+func (c *Caller) aside() {
+	if c.Turn != nil {
+		c.Turn.Aside()
+	}
+}
+
+func (c *Caller) back(ctx context.Context) {
+	if c.Turn != nil {
+		c.Turn.Back(ctx)
+	}
+}
+
+// Device returns the device that somebody names by index or UUID, or refuses
+// and says which there are. An empty name is the first device.
+func (d *Desk) Device(name string) (monitor.Reading, error) {
+	if r, found := d.Monitor.Find(name); found {
+		return r, nil
+	}
+	known := d.Monitor.Readings()
+	if len(known) == 0 {
+		return monitor.Reading{}, Refuse(Unknown, "no_device", "There is no GPU here. %s", d.Note())
+	}
+	refusal := Refuse(Unknown, "unknown_device", "There is no device %q here. Use an index or a UUID: berth status and GET /api/gpu/status/all list them.", name)
+	uuids := make([]string, len(known))
+	for i, r := range known {
+		uuids[i] = r.Device.UUID
+	}
+	refusal.Extra = map[string]any{"known": uuids}
+	return monitor.Reading{}, refusal
+}
+
+// label returns the name of a device for people.
+func (d *Desk) label(uuid string) string {
+	if r, known := d.Monitor.Find(uuid); known {
+		return fmt.Sprintf("GPU %d", r.Device.Index)
+	}
+	return uuid
+}

@@ -1,0 +1,161 @@
+package desk
+
+import (
+	"context"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/sim"
+	"github.com/berth-gpu/berth/internal/history"
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/users"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// office is a desk over simulated devices, each read once, with the real ledger
+// and an MPS that does what the test says.
+type office struct {
+	*Desk
+	mps  *pool
+	stop func() // stops the ledger
+
+	mu      sync.Mutex // guards what follows
+	onEvent func(gpu.Event)
+}
+
+// open makes an office. MPS takes its devices for whole ones of NVIDIA.
+func open(t *testing.T, devices string) *office {
+	t.Helper()
+	backend, err := sim.Open(devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = backend.Close() })
+	o := &office{mps: &pool{uses: map[string]bool{}}}
+	book, err := ledger.Open(ledger.Options{
+		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 2} }},
+		Hooks:     ledger.Hooks{Event: o.tell},
+		Processes: process.Proc(),
+		Open:      func(func(journal.Record) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = book.Run(ctx) }()
+	o.stop = func() { cancel(); <-done }
+	t.Cleanup(o.stop)
+	m := monitor.New([]device.Backend{nvidia{backend}}, monitor.Settings{}, monitor.Hooks{Reading: func(r monitor.Reading) {
+		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: r.Reason})
+	}})
+	for read := false; !read; { // a starved machine may miss the deadline of a reading
+		if err := m.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		read = !slices.ContainsFunc(m.Readings(), func(r monitor.Reading) bool { return !r.Sampled })
+	}
+	o.Desk = New(Keepers{
+		Monitor: m, Ledger: book, History: history.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), MPS: o.mps,
+		Enforcement: func() Enforcement { return Enforcement{Context: 500, MPS: true} },
+		Publish:     func(gpu.Event) {}, Note: func() string { return "No GPU was found." },
+	})
+	return o
+}
+
+func (o *office) tell(e gpu.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.onEvent != nil {
+		o.onEvent(e)
+	}
+}
+
+// listen calls found for what the ledger tells from now on; nil: nobody listens.
+func (o *office) listen(found func(gpu.Event)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.onEvent = found
+}
+
+// nvidia lets simulated devices be whole ones of NVIDIA.
+type nvidia struct{ device.Backend }
+
+func (n nvidia) Scan(ctx context.Context) ([]device.Device, error) {
+	all, err := n.Backend.Scan(ctx)
+	for i, d := range all {
+		all[i] = whole{d}
+	}
+	return all, err
+}
+
+type whole struct{ device.Device }
+
+func (w whole) Describe() gpu.Device {
+	d := w.Device.Describe()
+	d.Vendor = gpu.NVIDIA
+	return d
+}
+
+// pool is an MPS that knows who uses it.
+type pool struct {
+	missing error        // why there is none; nil: there is
+	start   func() error // is called for every use; nil: it succeeds
+
+	mu   sync.Mutex // guards what follows
+	uses map[string]bool
+}
+
+func (p *pool) Available() error         { return p.missing }
+func (p *pool) Serves([]process.ID) bool { return false }
+
+func (p *pool) Use(_ context.Context, uuid string, _ int, lease string) (string, error) {
+	p.mu.Lock()
+	p.uses[lease] = true
+	p.mu.Unlock()
+	if p.start != nil {
+		if err := p.start(); err != nil {
+			return "", err
+		}
+	}
+	return "/pipe/" + uuid, nil
+}
+
+func (p *pool) Release(lease string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.uses, lease)
+}
+
+func (p *pool) used() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.uses)
+}
+
+// self is this process as a caller.
+func self(t *testing.T) Caller {
+	t.Helper()
+	id, err := process.Proc().Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, err := process.Proc().Boot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Caller{Actor: lease.Actor{Holder: lease.Holder{
+		UID: os.Geteuid(), User: "ada", PID: id.PID, Start: id.Start, Boot: boot, Name: "test",
+	}}}
+}

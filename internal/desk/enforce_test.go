@@ -1,0 +1,63 @@
+package desk
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/launch"
+)
+
+// A request that names its device does not care what the others are.
+func TestDevicesForMPS(t *testing.T) {
+	o := open(t, "2xh200")
+	if got := o.candidates("1"); len(got) != 1 || got[0].Index != 1 {
+		t.Errorf("by name there are %+v", got)
+	}
+	if got := o.candidates(""); len(got) != 2 {
+		t.Errorf("in all there are %+v", got)
+	}
+	whole := gpu.Device{UUID: "GPU-a", Vendor: gpu.NVIDIA}
+	for want, devices := range map[string][]gpu.Device{
+		"":      {whole, whole},
+		"GPU-b": {whole, {UUID: "GPU-b", Vendor: gpu.AMD}},
+		"MIG-c": {{UUID: "MIG-c", Vendor: gpu.NVIDIA, Parent: "GPU-c"}, whole},
+	} {
+		if got := notForMPS(devices); got != want {
+			t.Errorf("without MPS is %q, want %q", got, want)
+		}
+	}
+}
+
+// MPS enforces what it can, and whatever asks for the best gets the next best
+// where it cannot.
+func TestRung(t *testing.T) {
+	o := open(t, "2xh200")
+	missing := errors.New("there is none")
+	for _, test := range []struct {
+		name    string
+		request api.LeaseRequest
+		missing error
+		want    string
+		code    string
+	}{
+		{name: "the best that there is", request: api.LeaseRequest{Memory: 1, Enforce: "auto"}, want: launch.MPS},
+		{name: "the best without MPS", request: api.LeaseRequest{Memory: 1, Enforce: "auto"}, missing: missing, want: launch.Framework},
+		{name: "MPS", request: api.LeaseRequest{Memory: 1, Enforce: "mps"}, want: launch.MPS},
+		{name: "MPS that is missing", request: api.LeaseRequest{Memory: 1, Enforce: "mps"}, missing: missing, code: "mps_unavailable"},
+		{name: "MPS on two devices", request: api.LeaseRequest{Memory: 1, Enforce: "mps", GPUs: 2}, code: "mps_unavailable"},
+		{name: "the best on two devices", request: api.LeaseRequest{Memory: 1, Enforce: "auto", GPUs: 2}, want: launch.Framework},
+		{name: "nothing to hold to", request: api.LeaseRequest{Enforce: "auto"}, want: launch.None},
+		{name: "no wish", request: api.LeaseRequest{Memory: 1}, want: launch.Watchdog},
+	} {
+		o.mps.missing = test.missing
+		got, err := o.rung(&test.request, true)
+		if got != test.want || codeOf(err) != test.code {
+			t.Errorf("%s: %q, %v, want %q, %q", test.name, got, err, test.want, test.code)
+		}
+	}
+	if got, _ := o.rung(&api.LeaseRequest{Memory: 1}, false); got != launch.None {
+		t.Errorf("a lease that is bound to no process is held by %q", got)
+	}
+}

@@ -1,0 +1,61 @@
+package desk
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// learn gives an order that says nothing about memory what earlier runs of the
+// same name used, and returns the sentence that says so.
+func (d *Desk) learn(o *order, user string) (note string) {
+	if !o.Learned || o.Memory != 0 || o.Name == "" {
+		return ""
+	}
+	need, peak := d.History.Offer(history.Key{User: user, Name: o.Name}, d.Enforcement().Context, d.mostEver())
+	if need == 0 {
+		return ""
+	}
+	o.Memory, o.learned = need, true
+	return o.Name + " gets " + need.String() + ": earlier runs used up to " + peak.String()
+}
+
+// mostEver returns the most memory that could ever be leased on one device.
+func (d *Desk) mostEver() gpu.MiB {
+	var most gpu.MiB
+	for _, sum := range d.Ledger.Sums() {
+		most = max(most, sum.Most)
+	}
+	return most
+}
+
+// Measured lists what earlier runs used, those of everybody.
+func (d *Desk) Measured() []api.Measured {
+	most, context := d.mostEver(), d.Enforcement().Context
+	var all []api.Measured
+	for _, e := range d.History.All() {
+		all = append(all, api.Measured{
+			User: e.User, Name: e.Name, Step: e.Step, Runs: e.Count, Last: e.Last,
+			Asked: e.Asked(), Peak: e.Peak(), Next: min(e.Need(context), most), Seconds: e.Seconds(),
+		})
+	}
+	return all
+}
+
+// Measure remembers what somebody measured, under the name of the caller.
+func (d *Desk) Measure(by Caller, b api.Measurement) error {
+	var most gpu.MiB // that a device has
+	for _, sum := range d.Ledger.Sums() {
+		most = max(most, sum.Device.MemoryTotal)
+	}
+	if most > 0 && b.Memory > most {
+		return wrongFields(lease.FieldErrors{{Field: "memory_mb", Detail: fmt.Sprintf("is more than any device of this machine has, which is %d", most)}})
+	}
+	d.History.Add(history.Key{User: by.User, Name: gpu.Printable(b.Name, gpu.Whole), Step: gpu.Printable(b.Step, gpu.Whole)},
+		history.Run{Peak: b.Memory, Seconds: b.Seconds}, time.Now())
+	return nil
+}

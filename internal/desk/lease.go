@@ -1,0 +1,161 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+)
+
+// Release ends a lease, or withdraws a request that waits. A fence of zero
+// means whichever there is.
+func (d *Desk) Release(ctx context.Context, by Caller, id string, fence uint64) (api.Ended, error) {
+	by.aside()
+	ended, err := d.Ledger.Release(ctx, id, fence, by.Actor)
+	by.back(ctx)
+	if err != nil {
+		return api.Ended{}, Refused(err)
+	}
+	result := api.Ended{ID: id}
+	if ended != nil {
+		held := LeaseOf(ledger.Held{Lease: ended})
+		held.State = "released"
+		result.Lease = &held
+	}
+	return result, nil
+}
+
+// Renew makes a lease last for another while.
+func (d *Desk) Renew(ctx context.Context, by Caller, id string, b api.Renew) (api.Lease, error) {
+	ttl := lease.Seconds(b.TTL.Or(0))
+	if bad := (lease.FieldError{}); b.TTL.Known() && errors.As(lease.ValidTTL(ttl), &bad) {
+		return api.Lease{}, wrongFields(lease.FieldErrors{bad})
+	}
+	by.aside()
+	renewed, err := d.Ledger.Renew(ctx, id, b.Fence, ttl, by.Actor)
+	by.back(ctx)
+	return leaseOr(renewed, err)
+}
+
+// Bind hands a lease that is bound to a process to another process.
+func (d *Desk) Bind(ctx context.Context, by Caller, id string, b api.Bind) (api.Lease, error) {
+	pid, err := by.here(b.PID)
+	if err != nil {
+		return api.Lease{}, Refused(err)
+	}
+	by.aside()
+	bound, err := d.Ledger.Bind(ctx, id, b.Fence, pid, by.Actor)
+	by.back(ctx)
+	return leaseOr(bound, err)
+}
+
+// Adopt puts a process that already runs under a lease.
+func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, error) {
+	if b.ID == "" {
+		b.ID = madeUp("adopted", 10)
+	}
+	uuid := ""
+	if b.GPU != "" {
+		found, err := d.Device(b.GPU)
+		if err != nil {
+			return api.Lease{}, err
+		}
+		uuid = found.Device.UUID
+	}
+	if bad := (lease.FieldError{}); b.Service != "" && errors.As(lease.ValidService(b.Service), &bad) {
+		return api.Lease{}, wrongFields(lease.FieldErrors{bad})
+	}
+	pid, err := by.here(b.PID)
+	if err != nil {
+		return api.Lease{}, Refused(err)
+	}
+	holder, err := d.Ledger.HolderOf(pid, by.Actor, lease.Holder{Service: b.Service})
+	if err != nil {
+		return api.Lease{}, Refused(err)
+	}
+	by.aside()
+	adopted, err := d.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory, By: by.Actor})
+	by.back(ctx)
+	return leaseOr(adopted, err)
+}
+
+// Trim asks the holder of a lease to give back what its libraries keep for
+// later. Nothing is taken away.
+func (d *Desk) Trim(by Caller, id string) (api.Lease, error) {
+	held, found := d.Ledger.Find(id)
+	if !found {
+		why := lease.ErrUnknown
+		if _, _, waits := d.Ledger.FindWaiting(id); waits {
+			why = lease.ErrWaiting
+		}
+		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", id, why))
+	}
+	if !by.MayChange(held.Holder) {
+		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", id, lease.ErrNotYours))
+	}
+	d.Publish(gpu.Event{
+		Time: time.Now(), Code: gpu.EventReclaim, Severity: gpu.Note, Lease: held.ID, User: held.Holder.User,
+		Text: held.ID + " is asked to give back memory that its libraries keep for later", Data: map[string]any{"pid": held.Holder.PID},
+	})
+	return LeaseOf(held), nil
+}
+
+// Explain says what would become of a request, without making it, and what a
+// launcher would get of the lease; nil: there would be none.
+func (d *Desk) Explain(by Caller, b api.LeaseRequest) (ledger.Explanation, *api.Lease, error) {
+	request, err := d.request(&by, &order{LeaseRequest: b})
+	if err != nil {
+		return ledger.Explanation{}, nil, err
+	}
+	e, err := d.Ledger.Explain(request)
+	if err != nil {
+		return ledger.Explanation{}, nil, Refused(err)
+	}
+	if e.Grant == nil {
+		return e, nil, nil
+	}
+	would := LeaseOf(ledger.Held{Lease: e.Grant})
+	would.Launch = d.equipment(e.Grant)
+	return e, &would, nil
+}
+
+// leaseOr returns a lease as the API shows it, or the refusal.
+func leaseOr(l *lease.Lease, err error) (api.Lease, error) {
+	if err != nil {
+		return api.Lease{}, Refused(err)
+	}
+	return LeaseOf(ledger.Held{Lease: l}), nil
+}
+
+// LeaseOf returns a lease as the API shows it.
+func LeaseOf(h ledger.Held) api.Lease {
+	l := api.Lease{
+		ID: h.ID, Fence: h.Fence, State: string(h.State), Holder: HolderOf(h.Holder), Binding: string(h.Binding),
+		Granted: h.Granted, TTL: h.TTL.Seconds(), Parts: make([]api.LeasePart, len(h.Parts)),
+		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.KeptBy,
+	}
+	if !h.Expires.IsZero() {
+		l.Expires = &h.Expires
+	}
+	for i, p := range h.Parts {
+		l.Parts[i] = api.LeasePart{GPU: p.GPU, Memory: p.Memory, Slots: p.Slots}
+		if h.Measured != nil {
+			l.Parts[i].Measured = h.Measured[i]
+		}
+	}
+	return l
+}
+
+// HolderOf returns a holder as the API shows it.
+func HolderOf(h lease.Holder) api.Holder {
+	out := api.Holder{Service: h.Service, Name: h.Name, User: h.User, PID: h.PID}
+	if h.UID != lease.NoUID {
+		out.UID = gpu.Some(h.UID)
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package desk
+
+import (
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/monitor"
+)
+
+// Orphans lists the processes that use devices under no lease: those whose
+// lease has ended, and those that never had one.
+func (d *Desk) Orphans() api.Strays {
+	strays := api.Strays{Orphans: []api.Stray{}, Foreign: []api.Stray{}}
+	listed := map[string]map[int]bool{}
+	readings := d.Monitor.Readings()
+	for _, r := range readings {
+		uuid := r.Device.UUID
+		listed[uuid] = map[int]bool{}
+		for _, p := range d.Ledger.Processes(uuid) {
+			pid := p.Line[0].PID
+			listed[uuid][pid] = true
+			if p.Lease != nil || d.MPS.Serves(p.Line) {
+				continue
+			}
+			stray := api.Stray{GPU: uuid, PID: pid, Name: p.Name, User: d.userOf(pid), Memory: gpu.Some(p.Memory), Lease: p.Ended}
+			if p.Ended != "" {
+				strays.Orphans = append(strays.Orphans, stray)
+			} else {
+				strays.Foreign = append(strays.Foreign, stray)
+			}
+		}
+	}
+	strays.Orphans = append(strays.Orphans, d.openers(readings, listed)...)
+	return strays
+}
+
+// openers finds processes of ended leases that have a device open and are not
+// on its list. Others who have it open may only be looking at it.
+func (d *Desk) openers(readings []monitor.Reading, listed map[string]map[int]bool) []api.Stray {
+	files := map[string]string{} // device file to UUID
+	var names []string
+	for _, r := range readings {
+		if r.Device.Path != "" && r.Device.Parent == "" {
+			files[r.Device.Path] = r.Device.UUID
+			names = append(names, r.Device.Path)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	var found []api.Stray
+	for file, pids := range d.Processes.Openers(names) {
+		for _, pid := range pids {
+			if listed[files[file]][pid] {
+				continue
+			}
+			if ended, line := d.Ledger.Orphan(pid); ended != "" && !d.MPS.Serves(line) {
+				found = append(found, api.Stray{GPU: files[file], PID: pid, Name: d.Processes.Name(pid), User: d.userOf(pid), Lease: ended})
+			}
+		}
+	}
+	return found
+}
+
+// userOf returns the user of a process, for people; empty: it has gone.
+func (d *Desk) userOf(pid int) string {
+	uid, err := d.Processes.UID(pid)
+	if err != nil {
+		return ""
+	}
+	return d.Users.Now(uid)
+}

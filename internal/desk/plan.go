@@ -1,0 +1,213 @@
+package desk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Plan compiles pipelines against the devices as they are now, and tells
+// everybody that it did. It starts nothing and leases nothing.
+func (d *Desk) Plan(by Caller, asked api.PlanRequest) (*api.Plan, error) {
+	if err := checkPlanRequest(&asked); err != nil {
+		return nil, err
+	}
+	if err := knownStatuses(asked.Libraries); err != nil {
+		return nil, err
+	}
+	file, err := readPipelines(asked)
+	if file == nil {
+		return nil, err
+	}
+	plan, err := pipeline.Compile(file, d.world(file, asked, by.User))
+	if err != nil {
+		refusal := planRefused(err, asked)
+		data := map[string]any{"problems": len(refusal.Fields)}
+		d.tell(&by, gpu.Event{Data: data}, file.Name, "pipelines", "Refused to plan %s: %s", words.Count(len(refusal.Fields), "problem"))
+		return nil, refusal
+	}
+	runs := 0
+	for i := range plan.Pipelines {
+		runs += len(plan.Pipelines[i].Runs)
+	}
+	data := map[string]any{"pipelines": len(plan.Pipelines), "runs": runs, "side_by_side": plan.SideBySide, "waves": plan.Waves}
+	d.tell(&by, gpu.Event{Data: data}, file.Name, "pipelines", "Planned %s: %s, %d side by side on GPUs", words.Count(runs, "run"), plan.SideBySide)
+	return planOf(plan), nil
+}
+
+// readPipelines finds the pipelines of a request. Beside an error there may be
+// some: what could be read, for the compiler to report on all of it.
+func readPipelines(asked api.PlanRequest) (*pipeline.File, error) {
+	name, text := asked.Name, []byte(asked.Text)
+	if name == "" {
+		name = "pipelines"
+	}
+	switch given := len(asked.Pipelines) > 0; {
+	case given && asked.Text != "":
+		return nil, Refuse(Invalid, "invalid_request", "Give the pipelines in pipelines, or as a file in text, and not both.")
+	case given:
+		text = fmt.Appendf(nil, `{"pipelines":%s}`, asked.Pipelines)
+	case asked.Text == "":
+		return nil, Refuse(Invalid, "invalid_request", "There are no pipelines: give them in pipelines, or as a file in text.")
+	}
+	file, err := pipeline.Parse(name, text)
+	if err != nil {
+		return file, planRefused(err, asked)
+	}
+	return file, nil
+}
+
+// world returns what a file is compiled for.
+func (d *Desk) world(file *pipeline.File, asked api.PlanRequest, user string) pipeline.World {
+	w := pipeline.World{
+		Interpreter: asked.Interpreter, ProbeError: asked.ProbeError, CPUs: d.CPUs,
+		Libraries: librariesOf(asked.Libraries), Learned: d.learned(file, user), Context: d.Enforcement().Context,
+	}
+	for _, sum := range d.Ledger.Sums() {
+		on := sum.Device
+		w.Devices = append(w.Devices, pipeline.Device{
+			UUID: on.UUID, Index: on.Index, Name: on.Name, Vendor: on.Vendor, PCI: on.PCI, ComputeCapability: on.ComputeCapability,
+			MemoryTotal: on.MemoryTotal, Ceiling: max(sum.Most, 1), Available: sum.Available(),
+			Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines, State: sum.State, Closed: sum.Closed,
+		})
+	}
+	return w
+}
+
+// learned returns what is known about the steps of a file, by signature.
+func (d *Desk) learned(file *pipeline.File, user string) map[string]pipeline.Peak {
+	if d.Peaks == nil {
+		return nil
+	}
+	all := map[string]pipeline.Peak{}
+	for i := range file.Pipelines {
+		p := &file.Pipelines[i]
+		for j := range p.Steps {
+			step := &p.Steps[j]
+			name, of := p.Name, step.Name
+			if step.Function != "" {
+				name, of = step.Function, ""
+			}
+			if peak, known := d.Peaks.Peak(user, name, of); known {
+				all[p.Signature(step)] = peak
+			}
+		}
+	}
+	return all
+}
+
+// knownStatuses refuses a status that no library has.
+func knownStatuses(said map[string]api.Library) error {
+	var errs lease.FieldErrors
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		switch status := pipeline.Status(said[name].Status); status {
+		case "", pipeline.LibraryOK, pipeline.LibraryMissing, pipeline.LibraryBroken:
+		default:
+			errs = append(errs, lease.FieldError{Field: "libraries." + name + ".status", Detail: fmt.Sprintf("%q is none of ok, missing, broken", status)})
+		}
+	}
+	if errs != nil {
+		return wrongFields(errs)
+	}
+	return nil
+}
+
+// librariesOf translates what an interpreter says about its libraries. It keeps
+// nil apart from empty: nil means that nobody asked.
+func librariesOf(said map[string]api.Library) map[string]pipeline.Library {
+	if said == nil {
+		return nil
+	}
+	all := make(map[string]pipeline.Library, len(said))
+	for name, l := range said {
+		library := pipeline.Library{
+			Status: pipeline.Status(l.Status), Version: l.Version, Reason: l.Reason, DevicesUnknown: l.DevicesUnknown,
+		}
+		if library.Reason == "" {
+			library.Reason = l.Error
+		}
+		switch {
+		case library.Status != "":
+		case l.Error != "":
+			library.Status = pipeline.LibraryBroken
+		default:
+			library.Status = pipeline.LibraryOK
+		}
+		for _, v := range l.Devices {
+			library.Devices = append(library.Devices, pipeline.Visible(v))
+		}
+		all[name] = library
+	}
+	return all
+}
+
+// planRefused refuses a file with everything that is wrong with it. Lines are those of a
+// file; pipelines that came as JSON have none worth naming.
+func planRefused(err error, asked api.PlanRequest) *Refusal {
+	all := (*pipeline.Error)(nil)
+	if !errors.As(err, &all) {
+		return Refuse(Failed, "internal", "The daemon could not do this: %v.", err)
+	}
+	r := Refuse(Invalid, "plan_refused", "%s cannot be planned: %s. Nothing was started; see fields.",
+		words.UpperFirst(all.File), words.Count(len(all.Problems), "problem"))
+	for i := range all.Problems {
+		found := &all.Problems[i]
+		if asked.Text == "" {
+			found.Line = 0
+		}
+		detail := found.Reason
+		if found.Remedy != "" {
+			detail += "; " + found.Remedy
+		}
+		if found.Line > 0 {
+			detail = fmt.Sprintf("line %d: %s", found.Line, detail)
+		}
+		r.Fields = append(r.Fields, api.FieldProblem{Field: whereInFile(found), Detail: detail})
+	}
+	r.Extra = map[string]any{"problems": all.Problems}
+	return r
+}
+
+func whereInFile(p *pipeline.Problem) string {
+	switch {
+	case p.Step != "":
+		return p.Pipeline + "/" + p.Step
+	case p.Pipeline != "":
+		return p.Pipeline
+	}
+	return "file"
+}
+
+// planOf returns a plan as the API shows it.
+func planOf(p *pipeline.Plan) *api.Plan {
+	var wire api.Plan
+	text, err := json.Marshal(p)
+	if err == nil {
+		err = json.Unmarshal(text, &wire)
+	}
+	if err != nil {
+		panic(err) // the shapes are held together by a test
+	}
+	wire.Table = p.Table()
+	return &wire
+}
+
+// tell publishes what became of a plan or of one of its runs. The format begins
+// with its name, which others read as what it is: a plan or a run.
+func (d *Desk) tell(by *Caller, e gpu.Event, name, kind, format string, args ...any) {
+	say := func(what string) string {
+		return fmt.Sprintf(format, append([]any{what}, args...)...) + ", for " + by.User
+	}
+	e.Time, e.Code, e.Severity, e.User = time.Now(), gpu.EventPlan, gpu.Note, by.User
+	e.Text, e.Public = say(name), say(kind)
+	d.Publish(e)
+}

@@ -1,0 +1,209 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Kind says what sort of refusal it is. Programs go by the code; the kind is for
+// doors, which have their own words for it.
+type Kind int
+
+// The kinds.
+const (
+	Failed      Kind = iota // the daemon could not do it
+	Invalid                 // the question makes no sense
+	Unknown                 // it names something that is not there
+	Forbidden               // the caller may not do that
+	Conflict                // it does not go with how things are now
+	Crowded                 // the caller has too much under way
+	DiskFull                // the disk has no room for it
+	Unavailable             // the daemon cannot do it now
+	Withdrawn               // nobody waits for the answer any more
+)
+
+// Refusal is the answer to what is not done. Its code is stable.
+type Refusal struct {
+	Kind   Kind
+	Code   string
+	Detail string // what failed, why, and what to do about it, for people
+	Fields []api.FieldProblem
+	Extra  map[string]any // numbers behind the sentence
+	cause  error
+}
+
+func (r *Refusal) Error() string { return r.Detail }
+
+// Unwrap returns what the refusal was made from; nil: it stands for itself.
+func (r *Refusal) Unwrap() error { return r.cause }
+
+// Refuse makes a refusal.
+func Refuse(kind Kind, code, format string, args ...any) *Refusal {
+	return &Refusal{Kind: kind, Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// because makes a refusal of an error, with advice if there is any.
+func because(err error, kind Kind, code, advice string) *Refusal {
+	detail := words.UpperFirst(err.Error()) + "."
+	if advice != "" {
+		detail += " " + advice
+	}
+	return &Refusal{Kind: kind, Code: code, Detail: detail, cause: err}
+}
+
+// plainRefusals are those that need nothing beside their own words.
+var plainRefusals = []struct {
+	cause  error
+	kind   Kind
+	code   string
+	advice string
+}{
+	{lease.ErrDuplicate, Conflict, "duplicate_allocation", "Release it first, or use another id."},
+	{lease.ErrUnknown, Unknown, "unknown_allocation", "GET /api/leases lists those there are."},
+	{lease.ErrWaiting, Conflict, "still_waiting", "Try again when it is granted; GET /api/leases/{id}/explain says what it waits for."},
+	{lease.ErrNotYours, Forbidden, "not_yours", "Only its holder or an administrator may do that."},
+	{lease.ErrStaleFence, Conflict, "stale_fence", "The lease this fence belonged to has ended: stop using the device and ask for a new one."},
+	{lease.ErrNoFence, Conflict, "unknown_fence", "Use the one that came with the lease, or none."},
+	{lease.ErrExpired, Conflict, "lease_expired", "Stop using the device and ask for a new one."},
+	{lease.ErrBinding, Conflict, "no_time_to_live", "Only leases with a ttl are renewed."},
+	{lease.ErrNotBound, Conflict, "not_process_bound", "Only a lease that is bound to a process can be handed to another one."},
+	{ledger.ErrNoHolder, Forbidden, "process_not_allowed", "Name a process that you have started."},
+	{lease.ErrCrowded, Crowded, "too_many_leases", "Release some of your leases, or wait for your other requests."},
+	{lease.ErrUser, Forbidden, "user_not_allowed", "Ask whoever runs the daemon to add you to the users of the service."},
+	{lease.ErrMaxMemory, Conflict, "over_service_maximum", "Ask for less."},
+	{lease.ErrQuota, Conflict, "over_quota", "Release something of the same service, or wait."},
+	{ledger.ErrNotSeen, Conflict, "not_seen", "Wait for the next sample if it has just started."},
+	{ledger.ErrCovered, Conflict, "already_leased", "Release that lease first, if it shall have another one."},
+	{process.ErrGone, Conflict, "process_gone", "A lease is bound to a process that runs."},
+	{journal.ErrFull, DiskFull, "journal_full", "Leases that stand are not affected. Free some room on the disk of the state folder; then ask again."},
+	{ledger.ErrStopped, Unavailable, "stopping", "Ask again when the daemon is back."},
+	{context.Canceled, Withdrawn, "withdrawn", "Whoever asked has left, or somebody released it."},
+}
+
+// Refused returns the refusal that an error of a keeper stands for. It returns a
+// refusal as it is.
+func Refused(err error) *Refusal {
+	if already := (*Refusal)(nil); errors.As(err, &already) {
+		return already
+	}
+	r := refusalOf(err)
+	r.cause = err
+	return r
+}
+
+func refusalOf(err error) *Refusal {
+	var fields lease.FieldErrors
+	noFit := (*placement.NoFitError)(nil)
+	late := (*ledger.TimeoutError)(nil)
+	queued := (*ledger.QueuedError)(nil)
+	failed := (*journal.WriteError)(nil)
+	switch {
+	case errors.As(err, &fields):
+		return wrongFields(fields)
+	case errors.As(err, &late):
+		why := obstacle(late.Refusal)
+		if late.Quota != nil {
+			why = ": " + late.Quota.Error()
+		}
+		r := Refuse(Conflict, "allocation_timeout", "There was no room within %s%s.", late.Lasted(), why)
+		if late.Refusal != nil {
+			r.Extra = numbersOf(late.Refusal)
+		}
+		return r
+	case errors.As(err, &noFit):
+		r := because(noFit, Conflict, noFitCode(noFit), "")
+		r.Extra = numbersOf(noFit)
+		return r
+	case errors.As(err, &queued):
+		r := because(queued, Conflict, "others_wait", "")
+		r.Extra = map[string]any{"available_mb": queued.LargestNow, "possible": true}
+		return r
+	}
+	for _, plain := range plainRefusals {
+		if errors.Is(err, plain.cause) {
+			return because(err, plain.kind, plain.code, plain.advice)
+		}
+	}
+	if errors.As(err, &failed) {
+		return because(err, Unavailable, "journal_failed", "")
+	}
+	return Refuse(Failed, "internal", "The daemon could not do this: %v.", err)
+}
+
+// obstacle names the first device that could serve a request one day and what
+// is in the way there, and how many more such devices there are.
+func obstacle(e *placement.NoFitError) string {
+	if e == nil {
+		return ""
+	}
+	never := []placement.Code{placement.OtherDevice, placement.Unmet, placement.TooSmall}
+	first, able := placement.Reason{}, map[string]bool{}
+	for _, r := range e.Reasons {
+		if slices.Contains(never, r.Code) {
+			continue
+		}
+		if len(able) == 0 {
+			first = r
+		}
+		able[r.GPU] = true
+	}
+	if len(able) == 0 {
+		return ": " + e.Hint
+	}
+	text := fmt.Sprintf(": GPU %d %s", first.Index, first.Text)
+	if others := len(able) - 1; others > 0 {
+		text += "; no room on " + words.Count(others, "other GPU") + " either"
+	}
+	return text
+}
+
+// wrongFields refuses a request for what is wrong with its fields.
+func wrongFields(fields lease.FieldErrors) *Refusal {
+	r := Refuse(Invalid, "invalid_request", "The request was understood, but some of it is out of range. Nothing was changed; see fields.")
+	for _, f := range fields {
+		r.Fields = append(r.Fields, api.FieldProblem{Field: f.Field, Detail: f.Detail})
+	}
+	r.cause = fields
+	return r
+}
+
+// noFitCode returns the stable name of what is mainly missing.
+func noFitCode(e *placement.NoFitError) string {
+	code := "no_fitting_device"
+	for _, r := range e.Reasons {
+		switch {
+		case r.Code == placement.NoMemory, r.Code == placement.TooSmall && r.Needs > 0:
+			return "insufficient_memory"
+		case r.Code == placement.NoSlot:
+			code = "no_slot"
+		}
+	}
+	if len(e.Reasons) == 0 && e.Fit == 0 {
+		return "no_device"
+	}
+	return code
+}
+
+// numbersOf returns the numbers behind a refusal, and what is in the way on each
+// device.
+func numbersOf(e *placement.NoFitError) map[string]any {
+	reasons := make([]api.Obstacle, 0, len(e.Reasons))
+	for _, r := range e.Reasons {
+		reasons = append(reasons, api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text})
+	}
+	return map[string]any{
+		"requested_mb": e.Request.Memory, "available_mb": max(e.LargestNow, gpu.MiB(0)), "largest_ever_mb": e.LargestEver,
+		"possible": e.Ever, "devices": reasons, "hint": e.Hint,
+	}
+}

@@ -1,0 +1,34 @@
+package desk
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/placement"
+)
+
+// What waited in vain says what was in its way.
+func TestNoRoomInTime(t *testing.T) {
+	full := func(index int) placement.Reason {
+		return placement.Reason{GPU: fmt.Sprint("GPU-", index), Index: index, Code: placement.NoSlot, Text: "needs 1 slot; 2 of 2 usable are taken"}
+	}
+	other := placement.Reason{GPU: "GPU-0", Code: placement.OtherDevice, Text: "the request is for GPU-1"}
+	for _, c := range []struct {
+		reasons []placement.Reason
+		want    string
+	}{
+		{[]placement.Reason{other, full(1)}, "There was no room within 1 s: GPU 1 needs 1 slot; 2 of 2 usable are taken."},
+		{[]placement.Reason{full(0), full(1), full(2)}, "There was no room within 1 s: GPU 0 needs 1 slot; 2 of 2 usable are taken; no room on 2 other GPUs either."},
+		{[]placement.Reason{other}, "There was no room within 1 s: wait."},
+	} {
+		late := &ledger.TimeoutError{Waited: 1006 * time.Millisecond, Refusal: &placement.NoFitError{Reasons: c.reasons, Hint: "wait"}}
+		if p := Refused(late); p.Code != "allocation_timeout" || p.Detail != c.want {
+			t.Errorf("%s: %s, want %s", p.Code, p.Detail, c.want)
+		}
+	}
+	if p := Refused(&ledger.TimeoutError{Waited: time.Second}); p.Detail != "There was no room within 1 s." {
+		t.Error(p.Detail)
+	}
+}

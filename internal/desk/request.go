@@ -1,0 +1,102 @@
+package desk
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
+)
+
+// order is one request on its way over the desk.
+type order struct {
+	api.LeaseRequest
+	atOnce    bool     // to be granted now and without MPS, or else not to count as asked
+	as        string   // name of the holder, whatever its process is called; empty: that of the process
+	preferred string   // UUID of the device to try first; empty: none
+	only      []string // UUIDs of the devices that will do; empty: any
+
+	learned bool // Desk.request has filled in the memory
+}
+
+// request translates an order for the ledger: what was asked for, by whom, what
+// earlier runs used, and who enforces it.
+func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
+	r := lease.Request{
+		ID: o.ID, Holder: by.Holder, Binding: binding(&o.LeaseRequest), TTL: lease.Seconds(o.TTL.Or(0)),
+		AskedPriority: o.Priority, Administrator: by.Any, Only: o.only, Preferred: o.preferred,
+	}
+	r.Holder.Service = o.Service
+	if o.Name != "" {
+		r.Holder.Name = o.Name
+	}
+	if wait, given := o.Timeout.Get(); given {
+		r.Wait = gpu.Some(lease.Seconds(wait))
+	}
+	var err error
+	if r.Where, err = d.where(o); err != nil {
+		return r, err
+	}
+	r.Note = d.learn(o, by.User)
+	r.GPUs, r.Memory, r.Slots, r.Policy = o.GPUs, o.Memory, o.Slots.Or(1), o.Policy
+	if o.PID != 0 {
+		pid, err := by.here(o.PID)
+		if err != nil {
+			return r, Refused(err)
+		}
+		if r.Holder, err = d.Ledger.HolderOf(pid, by.Actor, r.Holder); err != nil {
+			return r, Refused(err)
+		}
+	}
+	if o.as != "" {
+		r.Holder.Name = o.as
+	}
+	r.EnforcedBy, err = d.rung(&o.LeaseRequest, r.Binding == lease.ByProcess)
+	return r, err
+}
+
+// where returns what the devices of an order must be. It refuses everything at
+// once that is wrong with the words of the order.
+func (d *Desk) where(o *order) (gpu.Where, error) {
+	var errs lease.FieldErrors
+	wrong := func(field, detail string) { errs = append(errs, lease.FieldError{Field: field, Detail: detail}) }
+	if bad := (lease.FieldError{}); o.Name != "" && errors.As(lease.ValidName(o.Name), &bad) {
+		errs = append(errs, bad)
+	}
+	where, err := gpu.ParseWhere(o.Where)
+	if err != nil {
+		wrong("where", err.Error())
+	}
+	if err := placement.CheckPolicy(o.Policy); err != nil {
+		wrong("policy", err.Error())
+	}
+	if o.GPU != "" {
+		found, err := d.Device(o.GPU)
+		if err != nil {
+			return where, err
+		}
+		if !where.Allows(found.Device.UUID, found.Device.Index) {
+			wrong("where", fmt.Sprintf("asks for %s, and gpu for %s: no device is both", where.GPU, found.Device.UUID))
+		}
+		where.GPU = found.Device.UUID
+	}
+	if errs != nil {
+		return where, wrongFields(errs)
+	}
+	return where, nil
+}
+
+// binding returns what ends the lease, also for a request that does not say.
+func binding(b *api.LeaseRequest) lease.Binding {
+	switch {
+	case b.Binding != "":
+		return lease.Binding(b.Binding)
+	case b.TTL.Known():
+		return lease.ByTTL
+	case b.PID != 0:
+		return lease.ByProcess
+	}
+	return lease.ByName
+}
