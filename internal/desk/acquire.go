@@ -28,21 +28,26 @@ func (d *Desk) Acquire(ctx context.Context, by Caller, b api.LeaseRequest) (api.
 // tell them and what to change in the environment of the program. It grants at
 // once or not at all, and what it refuses does not count as asked.
 func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say string, changes []string, err error) {
-	notPlain := Refuse(Conflict, "not_plain", "This launch is not plain. Ask for the lease with POST /api/leases.")
 	wish, plain := launch.ParsePlain(q.Flags)
-	if !plain || wish.Compute > 0 || wish.Finish(q.Command) != nil || by.PID == 0 {
-		return "", nil, notPlain
+	if len(q.Command) == 0 || !plain || wish.Compute > 0 || wish.Finish(q.Command) != nil || by.PID == 0 {
+		return "", nil, notPlain(nil)
 	}
 	wish.Timeout = gpu.Some(0.0)
 	l, err := d.acquire(ctx, &by, &order{LeaseRequest: wish.LeaseRequest, atOnce: true})
 	if err != nil {
-		notPlain.cause = err
-		return "", nil, notPlain
+		return "", nil, notPlain(err)
 	}
 	environ, _ := launch.Environment(l, l.Launch.Devices, launch.Ladder{
 		Context: l.Launch.Context, Torch: q.Torch, Socket: d.Socket,
 	}, q.Environ)
 	return l.Note, launch.Changes(q.Environ, environ), nil
+}
+
+// notPlain refuses a launch that needs more than one question and one answer.
+func notPlain(cause error) *Refusal {
+	r := Refuse(Conflict, "not_plain", "This launch is not plain. Ask for the lease with POST /api/leases.")
+	r.cause = cause
+	return r
 }
 
 // acquire is the one way to a lease, for every door and for the runs of plans:

@@ -21,30 +21,19 @@ func (s *server) registerExec() {
 	}, "application/octet-stream", s.exec)
 }
 
-// exec serves a launch in one question and one answer. The launcher that is
-// refused goes on to make a proper request, so it is told no more than that.
+// exec serves a launch in one question and one answer. A launcher that is
+// refused goes on to make a proper request.
 func (s *server) exec(w http.ResponseWriter, r *http.Request) {
-	answer, ok := s.launch(w, r)
-	if !ok {
-		writeProblem(w, problem(http.StatusConflict, "not_plain", "This launch is not plain. Ask for the lease with POST /api/leases."))
-		return
-	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write(answer)
-}
-
-func (s *server) launch(w http.ResponseWriter, r *http.Request) (answer []byte, ok bool) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
-	if err != nil {
-		return nil, false
-	}
-	question, ok := launch.ReadQuestion(text)
-	if !ok {
-		return nil, false
+	question, plain := launch.ReadQuestion(text)
+	if err != nil || !plain {
+		question = launch.Question{} // which is refused
 	}
 	say, changes, err := s.Desk.Launch(r.Context(), askerOf(r.Context()), question)
 	if err != nil {
-		return nil, false
+		writeProblem(w, problemOf(err))
+		return
 	}
-	return launch.Answer(say, changes), true
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = w.Write(launch.Answer(say, changes))
 }
