@@ -45,6 +45,12 @@ func (d *door) dial(t *testing.T) *line {
 		d.Streams.Wait()
 		_ = conn.Close()
 	})
+	return upgrade(t, conn)
+}
+
+// upgrade makes a lease stream of a connection.
+func upgrade(t *testing.T, conn net.Conn) *line {
+	t.Helper()
 	in := bufio.NewReader(conn)
 	r, _ := http.NewRequest(http.MethodPost, "http://localhost"+wire.Path, nil)
 	r.Header.Set("Connection", "Upgrade")
