@@ -1,0 +1,179 @@
+// Package child starts programs and makes sure that nothing of them is left.
+//
+// Every child leads a process group of its own, so that an interrupt at the
+// terminal does not reach it before we do, and so that a signal reaches what
+// it has started too. When the child ends, the rest of its group is killed
+// before the child is reaped: until then its number, which is the name of the
+// group, belongs to no other process.
+//
+// A child of Start or Run may outlive this process if this process is killed.
+// A child of a Launcher does not.
+package child
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// How says how a child lives. The zero value is right for most.
+type How struct {
+	Session  bool                // the child leads a session of its own, away from our terminal
+	User     *syscall.Credential // the child runs as this user; nil: as we do
+	Ordinary bool                // the child has the ordinary priority, even where ours is higher
+	Daemon   bool                // the child's group may live on when the child has ended
+}
+
+// outputDelay is how long Wait reads on after the end of a child: a process
+// that has left the group may hold the output open.
+const outputDelay = time.Second
+
+// Child is a program that was started.
+type Child struct {
+	cmd    *exec.Cmd
+	how    How
+	minder *minder       // leads the group; nil: the child does
+	ended  chan struct{} // closed when the child has ended
+	stops  chan struct{} // receives when the child was stopped
+	gone   chan struct{} // closed when the child is reaped and its output read
+	err    error         // of cmd.Wait; valid when gone is closed
+
+	mu     sync.Mutex
+	reaped bool // the process id may belong to another process
+}
+
+// Start starts cmd. It sets the SysProcAttr of cmd, and its WaitDelay unless
+// the caller did.
+func Start(cmd *exec.Cmd, how How) (*Child, error) {
+	return start(cmd, how, nil, &syscall.SysProcAttr{Setpgid: !how.Session, Setsid: how.Session}, (*exec.Cmd).Start)
+}
+
+func start(cmd *exec.Cmd, how How, m *minder, attr *syscall.SysProcAttr, begin func(*exec.Cmd) error) (*Child, error) {
+	attr.Credential = how.User
+	cmd.SysProcAttr = attr
+	cmd.WaitDelay = cmp.Or(cmd.WaitDelay, outputDelay)
+	if err := begin(cmd); err != nil {
+		return nil, err
+	}
+	c := &Child{cmd: cmd, how: how, minder: m, ended: make(chan struct{}), stops: make(chan struct{}, 1), gone: make(chan struct{})}
+	if how.Ordinary {
+		// This fails only for a child that has ended, or has no higher priority.
+		_ = unix.Setpriority(unix.PRIO_PROCESS, c.PID(), 0)
+	}
+	go c.attend()
+	return c, nil
+}
+
+// Run starts cmd and waits for its end. If ctx ends first, Run stops the child
+// with the grace and returns the error of ctx; otherwise Run returns what Wait
+// returns.
+func Run(ctx context.Context, cmd *exec.Cmd, how How, grace time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c, err := Start(cmd, how)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-c.Ended():
+		return c.Wait()
+	case <-ctx.Done():
+		c.Stop(grace)
+		_ = c.Wait()
+		return ctx.Err()
+	}
+}
+
+// attend waits for the end of the child, kills what is left of its group, and
+// reaps the child.
+func (c *Child) attend() {
+	c.awaitEnd()
+	if !c.how.Daemon {
+		c.Kill()
+	}
+	close(c.ended)
+	c.mu.Lock()
+	c.reaped = true
+	c.mu.Unlock()
+	c.err = c.cmd.Wait()
+	c.minder.dismiss()
+	close(c.gone)
+}
+
+// cldStopped is the code of the kernel for a child that was stopped and has
+// not ended.
+const cldStopped = 5
+
+// awaitEnd waits until the child has ended, and leaves it to be reaped.
+func (c *Child) awaitEnd() {
+	for {
+		var news unix.Siginfo
+		err := unix.Waitid(unix.P_PID, c.PID(), &news, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil || news.Code != cldStopped:
+			return
+		default:
+			_ = unix.Waitid(unix.P_PID, c.PID(), nil, unix.WSTOPPED|unix.WNOHANG, nil) // so that it is told once
+			select {
+			case c.stops <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// PID returns the process id of the child.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
+// Ended is closed when the child has ended and the rest of its group has been
+// killed. What it wrote may still be on its way.
+func (c *Child) Ended() <-chan struct{} { return c.ended }
+
+// Stops receives when a signal has stopped the child, as Ctrl-Z does.
+func (c *Child) Stops() <-chan struct{} { return c.stops }
+
+// Gone is closed when the child has ended and its output has been read.
+func (c *Child) Gone() <-chan struct{} { return c.gone }
+
+// Wait waits until the child is gone. Its error is nil if the child exited
+// with status 0, and an *exec.ExitError if the child ended in another way.
+func (c *Child) Wait() error {
+	<-c.gone
+	if errors.Is(c.err, exec.ErrWaitDelay) {
+		return nil
+	}
+	return c.err
+}
+
+// State returns how the child ended. It is nil until the child is gone.
+func (c *Child) State() *os.ProcessState {
+	select {
+	case <-c.gone:
+		return c.cmd.ProcessState
+	default:
+		return nil
+	}
+}
+
+// KilledBy returns the signal that ended a child, from an error of Wait or Run;
+// 0: the child exited by itself.
+func KilledBy(err error) syscall.Signal {
+	exit := (*exec.ExitError)(nil)
+	if !errors.As(err, &exit) {
+		return 0
+	}
+	status, _ := exit.Sys().(syscall.WaitStatus)
+	if !status.Signaled() {
+		return 0
+	}
+	return status.Signal()
+}

@@ -1,0 +1,71 @@
+package child
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// minder kills the process group of a child when this process dies. The signal
+// that the kernel sends at the death of a parent reaches the child alone, and
+// not what the child has started: a wrapper would leave its program behind.
+//
+// A minder is a shell that leads the group and reads from a pipe. The kernel
+// closes the pipe when this process is gone. The minder leads the group before
+// the child joins it, so there is no moment without it. A child may lead a
+// group of its own later, as timeout and setsid do, so the minder is told the
+// process id of the child too.
+type minder struct {
+	cmd  *exec.Cmd
+	rope *os.File // writing end of the pipe; no other process has it
+}
+
+// mind is the script of a minder. It ignores signals to the group that a child
+// may survive.
+const mind = `trap "" HUP INT TERM; read -r child; read -r end; [ "$child" ] && kill -s KILL -- "-$child"; kill -s KILL 0`
+
+// startMinder returns nil where there is no shell. Then children still die with
+// this process, but what they have started does not.
+func startMinder() *minder {
+	theirs, rope, err := os.Pipe()
+	if err != nil {
+		return nil
+	}
+	defer theirs.Close()
+	m := &minder{cmd: exec.Command("/bin/sh", "-c", mind, "berth-minder"), rope: rope}
+	m.cmd.Env = []string{}
+	m.cmd.Stdin = theirs
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := m.cmd.Start(); err != nil {
+		_ = rope.Close()
+		return nil
+	}
+	return m
+}
+
+// group returns the process group that the child has to join; 0: a new one.
+func (m *minder) group() int {
+	if m == nil {
+		return 0
+	}
+	return m.cmd.Process.Pid
+}
+
+// watch tells the minder the process id of the child.
+func (m *minder) watch(pid int) {
+	if m != nil {
+		_, _ = fmt.Fprintln(m.rope, pid) // a pipe takes so little at once
+	}
+}
+
+// dismiss ends the minder. Its process id, which is the name of the group, is
+// taken until then.
+func (m *minder) dismiss() {
+	if m == nil {
+		return
+	}
+	_ = m.cmd.Process.Kill()
+	_ = m.cmd.Wait() // how it ended tells nothing
+	_ = m.rope.Close()
+}
