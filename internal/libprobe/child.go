@@ -13,10 +13,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/child"
 )
 
 //go:embed probe.py
@@ -46,16 +47,15 @@ func (q question) ask(ctx context.Context, library string, answer any) error {
 	said := filepath.Join(folder, "answer.json")
 
 	limit := cmp.Or(q.prober.Limit, DefaultLimit)
-	var last tail
+	last := &child.Tail{Limit: 4 << 10}
 	cmd := exec.Command(q.interpreter, "-c", script, said, strconv.Itoa(int(limit.Seconds())+5), library)
-	cmd.Env, cmd.Dir, cmd.Stderr = q.env, folder, &last
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second // for a grandchild that left the group and holds stderr
-	if err := cmd.Start(); err != nil {
+	cmd.Env, cmd.Dir, cmd.Stderr = q.env, folder, last
+	c, err := child.Start(cmd, child.How{})
+	if err != nil {
 		return fail(ErrNoInterpreter, err.Error())
 	}
-	late := q.await(ctx, cmd.Process.Pid, library, limit)
-	ended := cmd.Wait()
+	late := q.await(ctx, c, library, limit)
+	ended := c.Wait()
 	answered := read(said, answer)
 	switch {
 	case ctx.Err() != nil:
@@ -64,28 +64,17 @@ func (q question) ask(ctx context.Context, library string, answer any) error {
 		return fail(ErrTimeLimit, "the limit is "+limit.String())
 	case answered == nil && ended == nil:
 		return nil
-	case signalled(ended):
-		return fail(ErrCrashed, fate(ended)+last.words())
-	case ended != nil && !errors.Is(ended, exec.ErrWaitDelay):
-		return fail(ErrNoAnswer, fate(ended)+last.words())
-	case answered != nil:
-		return fail(ErrNoAnswer, answered.Error()+last.words())
+	case child.KilledBy(ended) != 0:
+		return fail(ErrCrashed, fate(ended)+words(last))
+	case ended != nil:
+		return fail(ErrNoAnswer, fate(ended)+words(last))
 	}
-	return nil
+	return fail(ErrNoAnswer, answered.Error()+words(last))
 }
 
-// await waits until the child has ended or its time is over, and then kills
-// whatever is left of its process group. The child is not reaped before that,
-// so its number cannot belong to anybody else. It reports whether the time was
-// over.
-func (q question) await(ctx context.Context, pid int, library string, limit time.Duration) (late bool) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-			continue
-		}
-	}()
+// await waits until the child has ended or its time is over, and kills it then.
+// It reports whether the time was over.
+func (q question) await(ctx context.Context, c *child.Child, library string, limit time.Duration) (late bool) {
 	var over <-chan time.Time
 	if q.prober.expiry != nil {
 		over = q.prober.expiry(library)
@@ -95,13 +84,12 @@ func (q question) await(ctx context.Context, pid int, library string, limit time
 		over = timer.C
 	}
 	select {
-	case <-ended:
+	case <-c.Ended():
 	case <-over:
 		late = true
 	case <-ctx.Done():
 	}
-	_ = unix.Kill(-pid, unix.SIGKILL) // there may be nobody left
-	<-ended
+	c.Kill()
 	return late
 }
 
@@ -125,39 +113,24 @@ func read(path string, answer any) error {
 	return nil
 }
 
-func signalled(err error) bool {
-	var exit *exec.ExitError
-	return errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signaled()
-}
-
-// fate is how a child ended, in words.
+// fate says how a child ended.
 func fate(err error) string {
+	if signal := child.KilledBy(err); signal != 0 {
+		return "killed by " + unix.SignalName(signal)
+	}
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return err.Error()
 	}
-	if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
-		return "killed by " + unix.SignalName(status.Signal())
-	}
 	return "it ended with status " + strconv.Itoa(exit.ExitCode())
 }
 
-// tail keeps the end of what is written to it.
-type tail struct{ text []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	const keep = 4 << 10
-	t.text = append(t.text, p[max(0, len(p)-keep):]...)
-	t.text = t.text[max(0, len(t.text)-keep):]
-	return len(p), nil
-}
-
-// words is the last line, as the end of a sentence.
-func (t *tail) words() string {
-	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(t.text), "?")), "\n")
-	line := strings.TrimSpace(lines[len(lines)-1])
-	if line == "" {
+// words returns the last line that a child wrote, as the end of a sentence.
+func words(said *child.Tail) string {
+	lines := said.Lines(1)
+	if len(lines) == 0 {
 		return ""
 	}
+	line := strings.TrimSpace(lines[0])
 	return "; its last words: " + line[max(0, len(line)-300):]
 }
