@@ -27,6 +27,19 @@ func TestHead(t *testing.T) {
 	}
 }
 
+func TestHeadIsBounded(t *testing.T) {
+	const most = 4 << 10
+	h := child.Head{Limit: most}
+	for range 10 {
+		if n, err := h.Write([]byte(strings.Repeat("x", most-1))); n != most-1 || err != nil {
+			t.Fatalf("it took %d, %v", n, err)
+		}
+	}
+	if kept := strings.Count(h.String(), "x"); kept != most {
+		t.Errorf("it kept %d bytes", kept)
+	}
+}
+
 func TestTail(t *testing.T) {
 	for want, written := range map[string][]string{
 		"":         nil,

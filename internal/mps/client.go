@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/child"
 )
 
 const (
@@ -14,28 +15,18 @@ const (
 	mostOutput    = 4 << 10     // of a client; the rest is dropped
 )
 
-// runClient sends a command to a daemon through NVIDIA's client. It answers at
-// once or not at all. The client opens what it finds in the user's folder, so
-// it runs as the user too.
+// runClient sends a command to a daemon through NVIDIA's client. The client
+// answers at once or not at all. It opens what it finds in the user's folder,
+// so it runs as the user too.
 func runClient(ctx context.Context, d *daemon, command string) error {
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()
-	var out head
-	cmd := exec.CommandContext(ctx, control)
+	out := &child.Head{Limit: mostOutput}
+	cmd := exec.Command(control)
 	cmd.Env, cmd.Dir = environ(d.dir, d.uuid), "/"
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(command+"\n"), &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: d.as}
-	cmd.WaitDelay = time.Second // what it has started may keep its output open
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(command+"\n"), out, out
+	if err := child.Run(ctx, cmd, child.How{User: d.as}, 0); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
 	}
 	return nil
-}
-
-// head keeps the beginning of what is written to it.
-type head []byte
-
-func (h *head) Write(b []byte) (int, error) {
-	*h = append(*h, b[:min(len(b), mostOutput-len(*h))]...)
-	return len(b), nil
 }

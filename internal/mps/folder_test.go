@@ -89,15 +89,3 @@ func TestUsersPassThrough(t *testing.T) {
 		}
 	}
 }
-
-func TestHeadIsBounded(t *testing.T) {
-	var h head
-	for range 10 {
-		if n, err := h.Write(make([]byte, mostOutput-1)); n != mostOutput-1 || err != nil {
-			t.Fatalf("it took %d, %v", n, err)
-		}
-	}
-	if len(h) != mostOutput {
-		t.Errorf("it kept %d bytes", len(h))
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
@@ -115,20 +116,18 @@ func (p *Pool) launch(ctx context.Context, d *daemon, dir *os.Root) error {
 	cmd := exec.Command(control, "-f")
 	cmd.Env = environ(d.dir, d.uuid)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
-	// A session of its own: an interrupt at berth's terminal is not for it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: d.as}
-	if err := cmd.Start(); err != nil {
+	// A session of its own: an interrupt at berth's terminal is not for it. What
+	// it has started ends when it likes: programs may still use it.
+	c, err := child.Start(cmd, child.How{Session: true, User: d.as, Ordinary: true, Daemon: true})
+	if err != nil {
 		return err
 	}
-	process.SetOrdinary(cmd.Process.Pid)
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = cmd.Wait() }()
-	if err = p.settle(ctx, d, cmd.Process.Pid, ended); err == nil {
+	if err = p.settle(ctx, d, c.PID(), c.Gone()); err == nil {
 		return nil
 	}
-	_ = cmd.Process.Kill()
+	c.Kill()
 	select {
-	case <-ended:
+	case <-c.Gone():
 	case <-time.After(time.Second):
 	}
 	_ = dir.Remove(pidFile)
