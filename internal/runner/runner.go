@@ -203,7 +203,7 @@ func (r *runner) do(ctx context.Context, t *task, lease func(pid int) (api.Runni
 	defer decided()
 	result := &Result{RunningRun: api.RunningRun{Name: t.run.Name, Pipeline: t.pipeline.Name, Placement: api.PlaceRefused, Planned: t.run.GPU}, Status: -1}
 	stdout, stderr, done := r.Output(t.run.Name)
-	var c *child
+	var c *recruit
 	for tries := 1; c == nil; tries++ {
 		if ctx.Err() != nil {
 			result.Err = ErrStopped
@@ -225,12 +225,12 @@ func (r *runner) do(ctx context.Context, t *task, lease func(pid int) (api.Runni
 }
 
 // begin makes a child, takes the lease for it and lets it become the command.
-func (r *runner) begin(t *task, result *Result, stdout, stderr io.Writer, lease func(pid int) (api.RunningRun, error)) (*child, error) {
+func (r *runner) begin(t *task, result *Result, stdout, stderr io.Writer, lease func(pid int) (api.RunningRun, error)) (*recruit, error) {
 	c, err := hatch(r.Self, r.Input, stdout, stderr)
 	if err != nil {
 		return nil, err
 	}
-	placed, err := lease(c.pid())
+	placed, err := lease(c.PID())
 	if err == nil {
 		err = c.become(r.Order(t.run, placed))
 	}
@@ -238,7 +238,7 @@ func (r *runner) begin(t *task, result *Result, stdout, stderr io.Writer, lease 
 		c.abort()
 		return nil, err
 	}
-	result.RunningRun, result.PID, result.Begun = placed, c.pid(), time.Now()
+	result.RunningRun, result.PID, result.Begun = placed, c.PID(), time.Now()
 	return c, nil
 }
 
