@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/batches"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
@@ -32,6 +31,7 @@ import (
 	"github.com/berth-gpu/berth/internal/mps"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/thermal"
 	"github.com/berth-gpu/berth/internal/users"
@@ -70,7 +70,7 @@ type Daemon struct {
 	doorstep func() // counts a caller that there is no room for
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
-	batches  *batches.Keeper
+	batches  *progress.Keeper
 	history  *history.History
 	watchdog *watchdog.Watchdog
 	mps      *mps.Pool
@@ -95,7 +95,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	exporter := promexport.New(promexport.Sources{
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },
-		Batches:  func() []batches.Total { return d.batches.Totals() },
+		Batches:  func() []progress.Total { return d.batches.Totals() },
 		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
 		Watching: func() bool { return d.monitor.Running() },
 		Unlogged: o.Unlogged,
@@ -117,7 +117,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Event: func(e gpu.Event) { publish(d.charge(e)) }, Cost: exporter.Cost, Reading: d.observe, Stuck: d.unread, Standing: d.trust.changed,
 	})
 	d.monitor.Recall(d.trust.copy())
-	d.batches = batches.New(publish, func(uuid string) bool {
+	d.batches = progress.New(publish, func(uuid string) bool {
 		r, known := d.monitor.Find(uuid)
 		return known && r.Device.UUID == uuid
 	}, d.holds)

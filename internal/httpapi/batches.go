@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/batches"
+	"github.com/berth-gpu/berth/internal/progress"
 )
 
 func (s *server) registerBatches() {
@@ -44,13 +44,13 @@ func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.
 	b.User, b.PID = by.User, by.PID
 	taken, err := s.Batches.Report(b)
 	switch {
-	case errors.Is(err, batches.ErrID):
+	case errors.Is(err, progress.ErrID):
 		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "The id in the body must be the one of the path, and every character of it printable.")
-	case errors.Is(err, batches.ErrNotYours):
+	case errors.Is(err, progress.ErrNotYours):
 		return nil, problem(http.StatusForbidden, "not_yours", "Another user reports a batch under this id. Choose another.")
-	case errors.Is(err, batches.ErrShare):
+	case errors.Is(err, progress.ErrShare):
 		return nil, problem(http.StatusTooManyRequests, "too_many_batches", "As many of your batches report as one user may have listed. This one runs, but is not listed or counted until another has ended; wait for that, or ignore it.")
-	case errors.Is(err, batches.ErrTooMany):
+	case errors.Is(err, progress.ErrTooMany):
 		return nil, problem(http.StatusServiceUnavailable, "too_many_batches", "Too many batches report at the same time; the batch itself is not affected.")
 	case err != nil:
 		return nil, err

@@ -16,11 +16,11 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/batches"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/progress"
 )
 
 // Keepers are the parts of the daemon that the door opens on.
@@ -36,7 +36,7 @@ type Keepers struct {
 	// They end when the context of their requests does.
 	Streams *sync.WaitGroup
 
-	Batches *batches.Keeper // what runners report
+	Batches *progress.Keeper // what runners report
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page
@@ -76,7 +76,7 @@ func New(k Keepers) http.Handler { return build(k) }
 
 func build(k Keepers) *server {
 	if k.Batches == nil {
-		k.Batches = batches.New(func(gpu.Event) {}, func(string) bool { return false }, func(string, string) bool { return false })
+		k.Batches = progress.New(func(gpu.Event) {}, func(string) bool { return false }, func(string, string) bool { return false })
 	}
 	s := &server{Keepers: k, mux: http.NewServeMux()}
 	config := huma.DefaultConfig("berth", k.Version)

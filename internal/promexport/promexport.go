@@ -12,17 +12,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/batches"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/progress"
 )
 
 // Sources are where the numbers come from.
 type Sources struct {
 	Readings func() []monitor.Reading
 	Ledger   func() *ledger.Ledger
-	Batches  func() []batches.Total
+	Batches  func() []progress.Total
 	Hooks    []string      // their names
 	Watching func() bool   // whether devices are being sampled
 	Unlogged func() uint64 // lines that the log did not take; nil: none

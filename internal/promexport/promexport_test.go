@@ -13,12 +13,12 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/batches"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/progress"
 )
 
 var update = flag.Bool("update", false, "write the golden page anew")
@@ -62,9 +62,9 @@ func writing(t testing.TB, watching bool, log journal.Journal) *Exporter {
 		r.Device.MemoryTotal = 8192
 		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: "of the test"})
 	}
-	worked := []batches.Total{{GPU: "GPU-a", Records: 7, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 3.5}}}
+	worked := []progress.Total{{GPU: "GPU-a", Records: 7, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 3.5}}}
 	return New(Sources{
-		Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []batches.Total { return worked },
+		Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
 		Watching: func() bool { return watching }, Hooks: []string{"pager"},
 	})
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/berth-gpu/berth/internal/batches"
+	"github.com/berth-gpu/berth/internal/progress"
 )
 
 var (
@@ -23,7 +23,7 @@ func (c *work) Describe(out chan<- *prometheus.Desc) {
 }
 
 func (c *work) Collect(out chan<- prometheus.Metric) {
-	done := map[string]batches.Total{}
+	done := map[string]progress.Total{}
 	for _, t := range c.from.Batches() {
 		done[t.GPU] = t
 	}

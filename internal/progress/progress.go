@@ -1,11 +1,11 @@
-// Package batches keeps what the runners of batches report about themselves. A
+// Package progress keeps what the runners of batches report about themselves. A
 // runner that says nothing for a while is taken for dead and forgotten; what it
 // had counted until then stays in the totals of its GPUs.
 //
 // Reports come from users and may say anything. So texts are cleaned, each user
 // has a share of the places, and what a report adds to the totals is bounded:
 // see standing.
-package batches
+package progress
 
 import (
 	"errors"
