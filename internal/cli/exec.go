@@ -17,7 +17,7 @@ import (
 
 type execOptions struct {
 	*app
-	wish   launch.Wish
+	wish   launch.Request
 	dryRun bool
 }
 
@@ -63,7 +63,7 @@ its memory, and what does not.`,
 
 // wishValue is a flag of the launcher as the command line takes it.
 type wishValue struct {
-	wish  *launch.Wish
+	wish  *launch.Request
 	flag  launch.Flag
 	given string
 }

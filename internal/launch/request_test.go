@@ -14,15 +14,15 @@ func TestParsePlain(t *testing.T) {
 	opt := cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[float64]{})
 	for name, test := range map[string]struct {
 		args []string
-		want *Wish // nil: it is not plain
+		want *Request // nil: it is not plain
 	}{
-		"nothing": {nil, &Wish{}},
+		"nothing": {nil, &Request{}},
 		"everything": {
 			[]string{
 				"--gpus", "2", "--slots=0", "--memory", "8GiB", "--compute=30%", "--gpu", "1", "--where", "name~H200", "--policy", "pack",
 				"--name=my job", "--service", "s", "--priority", "-5", "--timeout", "10m", "--enforce", "mps", "--socket", "/x",
 			},
-			&Wish{
+			&Request{
 				Compute: 30,
 				LeaseRequest: api.LeaseRequest{
 					GPUs: 2, Slots: gpu.Some(0), Memory: 8192, GPU: "1", Where: "name~H200", Policy: "pack", Name: "my job", Service: "s",
@@ -30,7 +30,7 @@ func TestParsePlain(t *testing.T) {
 				},
 			},
 		},
-		"a time in seconds":     {[]string{"--timeout", "1.5"}, &Wish{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(1.5)}}},
+		"a time in seconds":     {[]string{"--timeout", "1.5"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(1.5)}}},
 		"no value":              {[]string{"--memory"}, nil},
 		"an unknown flag":       {[]string{"--dry-run", "x"}, nil},
 		"a short flag":          {[]string{"-h", "x"}, nil},
@@ -58,7 +58,7 @@ func TestParsePlain(t *testing.T) {
 }
 
 func TestFinish(t *testing.T) {
-	w := Wish{}
+	w := Request{}
 	if err := w.Finish([]string{"python", "train.py"}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +70,11 @@ func TestFinish(t *testing.T) {
 	if diff := cmp.Diff(want, w.LeaseRequest, cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[float64]{})); diff != "" {
 		t.Error(diff)
 	}
-	w = Wish{Compute: 30, LeaseRequest: api.LeaseRequest{Memory: 1, Name: "x"}}
+	w = Request{Compute: 30, LeaseRequest: api.LeaseRequest{Memory: 1, Name: "x"}}
 	if err := w.Finish([]string{"true"}); err != nil || w.Enforce != MPS || w.Learned || w.Name != "x" {
 		t.Errorf("a share of the multiprocessors makes %+v, %v", w, err)
 	}
-	w = Wish{Compute: 30, LeaseRequest: api.LeaseRequest{Enforce: Framework}}
+	w = Request{Compute: 30, LeaseRequest: api.LeaseRequest{Enforce: Framework}}
 	if err := w.Finish([]string{"true"}); err == nil {
 		t.Error("a framework was trusted with multiprocessors")
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
-// Wish is what berth exec was asked for.
-type Wish struct {
+// Request is what a user asks of berth exec.
+type Request struct {
 	api.LeaseRequest
 	Compute int // percent of the multiprocessors; 0: all
 }
@@ -26,29 +26,29 @@ type Flag struct {
 	Name  string
 	Value string // what stands after it, for the help page
 	Usage string
-	Set   func(*Wish, string) error
+	Set   func(*Request, string) error
 }
 
 // Flags lists the flags that say what to ask for.
 func Flags() []Flag {
 	return []Flag{
-		{"gpus", "N", "how many devices (default 1)", whole(func(w *Wish) *int { return &w.GPUs }, 1, 1024)},
+		{"gpus", "N", "how many devices (default 1)", whole(func(w *Request) *int { return &w.GPUs }, 1, 1024)},
 		{"slots", "N", "slots on each of them (default 1)", setSlots},
 		{"memory", "SIZE", "memory on each of them, as in 8GiB (default: what was\nlearned of this name)", setMemory},
 		{"compute", "PERCENT", "share of the multiprocessors, as in 30%; needs MPS", setCompute},
-		{"gpu", "GPU", "this device and no other (index or UUID)", text(func(w *Wish) *string { return &w.GPU })},
-		{"where", "RULE", "what the device must be like, as in 'name~H200'", text(func(w *Wish) *string { return &w.Where })},
-		{"policy", "POLICY", "how to choose among devices", oneOf(func(w *Wish) *string { return &w.Policy }, placement.PolicyNames()...)},
-		{"name", "NAME", "what it is remembered under (default: the program)", text(func(w *Wish) *string { return &w.Name })},
-		{"service", "SERVICE", "the service it is for, whose limits hold", text(func(w *Wish) *string { return &w.Service })},
+		{"gpu", "GPU", "this device and no other (index or UUID)", text(func(w *Request) *string { return &w.GPU })},
+		{"where", "RULE", "what the device must be like, as in 'name~H200'", text(func(w *Request) *string { return &w.Where })},
+		{"policy", "POLICY", "how to choose among devices", oneOf(func(w *Request) *string { return &w.Policy }, placement.PolicyNames()...)},
+		{"name", "NAME", "what it is remembered under (default: the program)", text(func(w *Request) *string { return &w.Name })},
+		{"service", "SERVICE", "the service it is for, whose limits hold", text(func(w *Request) *string { return &w.Service })},
 		{"priority", "N", "higher goes first among those who wait", setPriority},
 		{"timeout", "TIME", "how long to wait for room, as in 10m; 0: not at all\n(default: allocation_timeout, 30s unless set)", setTimeout},
-		{"enforce", "RUNG", "what holds it to its memory: auto, mps, framework,\nwatchdog or none", oneOf(func(w *Wish) *string { return &w.Enforce }, "auto", MPS, Framework, Watchdog, None)},
+		{"enforce", "RUNG", "what holds it to its memory: auto, mps, framework,\nwatchdog or none", oneOf(func(w *Request) *string { return &w.Enforce }, "auto", MPS, Framework, Watchdog, None)},
 	}
 }
 
 // Finish fills in what was not said.
-func (w *Wish) Finish(command []string) error {
+func (w *Request) Finish(command []string) error {
 	w.Binding = "process"
 	if w.ID == "" {
 		// Everybody can read an id, so it does not name the program unless the
@@ -74,8 +74,8 @@ func (w *Wish) Finish(command []string) error {
 // ParsePlain reads flags that are written in full, --memory 8GiB or
 // --memory=8GiB. Anything else is not plain: an abbreviation, a flag that does
 // more than ask, a value that is refused.
-func ParsePlain(args []string) (Wish, bool) {
-	var w Wish
+func ParsePlain(args []string) (Request, bool) {
+	var w Request
 	flags := Flags()
 	for i := 0; i < len(args); i++ {
 		name, long := strings.CutPrefix(args[i], "--")
@@ -96,15 +96,15 @@ func ParsePlain(args []string) (Wish, bool) {
 	return w, true
 }
 
-func text(of func(*Wish) *string) func(*Wish, string) error {
-	return func(w *Wish, value string) error {
+func text(of func(*Request) *string) func(*Request, string) error {
+	return func(w *Request, value string) error {
 		*of(w) = value
 		return nil
 	}
 }
 
-func oneOf(of func(*Wish) *string, words ...string) func(*Wish, string) error {
-	return func(w *Wish, value string) error {
+func oneOf(of func(*Request) *string, words ...string) func(*Request, string) error {
+	return func(w *Request, value string) error {
 		if !slices.Contains(words, value) {
 			return fmt.Errorf("there is no %q: use %s", value, strings.Join(words, ", "))
 		}
@@ -113,8 +113,8 @@ func oneOf(of func(*Wish) *string, words ...string) func(*Wish, string) error {
 	}
 }
 
-func whole(of func(*Wish) *int, least, most int) func(*Wish, string) error {
-	return func(w *Wish, value string) error {
+func whole(of func(*Request) *int, least, most int) func(*Request, string) error {
+	return func(w *Request, value string) error {
 		n, err := strconv.Atoi(value)
 		if err != nil || n < least || n > most {
 			return fmt.Errorf("%q is not a number from %d to %d", value, least, most)
@@ -124,31 +124,31 @@ func whole(of func(*Wish) *int, least, most int) func(*Wish, string) error {
 	}
 }
 
-func setSlots(w *Wish, value string) error {
+func setSlots(w *Request, value string) error {
 	var n int
-	err := whole(func(*Wish) *int { return &n }, 0, 1<<16)(w, value)
+	err := whole(func(*Request) *int { return &n }, 0, 1<<16)(w, value)
 	w.Slots = gpu.Some(n)
 	return err
 }
 
-func setPriority(w *Wish, value string) error {
+func setPriority(w *Request, value string) error {
 	var n int
-	err := whole(func(*Wish) *int { return &n }, -1_000_000, 1_000_000)(w, value)
+	err := whole(func(*Request) *int { return &n }, -1_000_000, 1_000_000)(w, value)
 	w.Priority = gpu.Some(n)
 	return err
 }
 
-func setMemory(w *Wish, value string) (err error) {
+func setMemory(w *Request, value string) (err error) {
 	w.Memory, err = gpu.ParseMiB(value)
 	return err
 }
 
-func setCompute(w *Wish, value string) error {
-	return whole(func(w *Wish) *int { return &w.Compute }, 1, 100)(w, strings.TrimSuffix(value, "%"))
+func setCompute(w *Request, value string) error {
+	return whole(func(w *Request) *int { return &w.Compute }, 1, 100)(w, strings.TrimSuffix(value, "%"))
 }
 
 // setTimeout takes 90s, 10m, or a plain number of seconds.
-func setTimeout(w *Wish, value string) error {
+func setTimeout(w *Request, value string) error {
 	length, err := time.ParseDuration(value)
 	seconds := length.Seconds()
 	if err != nil {
