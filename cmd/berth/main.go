@@ -15,8 +15,8 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/daemon"
-	"github.com/berth-gpu/berth/internal/launch"
 )
 
 // version is set when the binary is built.
@@ -53,7 +53,7 @@ func world() cli.Env {
 	return cli.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, CPUs: runtime.NumCPU(), Now: time.Now, Version: version,
-		Terminal: terminal(os.Stdout), ErrTerminal: terminal(os.Stderr), Serve: serve, Local: local, Probe: daemon.Probe, Become: launch.Become,
+		Terminal: terminal(os.Stdout), ErrTerminal: terminal(os.Stderr), Serve: serve, Local: local, Probe: daemon.Probe, Become: crew.Become,
 		Settings: func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) },
 	}
 }

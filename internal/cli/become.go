@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/runner"
 )
 
@@ -32,5 +32,5 @@ func become() error {
 	case err != nil:
 		return err
 	}
-	return launch.Become(order.Path, order.Args, order.Env)
+	return crew.Become(order.Path, order.Args, order.Env)
 }

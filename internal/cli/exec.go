@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/child"
+	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/headstart"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/placement"
@@ -50,7 +53,7 @@ its memory, and what does not.`,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what comes after the command is the command's
-	for _, f := range launch.Flags() {
+	for _, f := range launch.Flags(placement.PolicyNames()) {
 		flags.Var(&wishValue{&o.wish, f, ""}, f.Name, f.Usage)
 	}
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what it would get and be told; take nothing")
@@ -80,13 +83,13 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 	if o.remote() {
 		return usage("exec needs the daemon of this machine, over its socket: the lease is bound to a process here; leave out --url and BERTH_URL")
 	}
-	launch.KeepIgnored() // also while it waits
-	if err := o.wish.Finish(command); err != nil {
+	crew.KeepIgnored() // also while it waits
+	if err := o.wish.Finish(command, rand.Text()); err != nil {
 		return usage("%v", err)
 	}
 	// Before the lease is taken: nobody shall wait for a command that is not
 	// there.
-	file, err := launch.Program(command[0], launch.PathOf(o.Environ()))
+	file, err := child.Program(command[0], child.PathOf(o.Environ()))
 	if err != nil {
 		return err
 	}

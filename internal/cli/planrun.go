@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/runner"
 )
@@ -73,7 +73,7 @@ func (o *planOptions) commands(file *pipeline.File) (map[string]runner.Order, er
 		if len(words) == 0 {
 			return nil, usage("pipeline %q has no command: add command: to the file, or give one after --run --", p.Name)
 		}
-		path, err := launch.Program(words[0], o.Getenv("PATH"))
+		path, err := child.Program(words[0], o.Getenv("PATH"))
 		if err != nil {
 			return nil, fmt.Errorf("pipeline %q: %w", p.Name, err)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/pipeline"
 )
 
@@ -61,7 +61,7 @@ func (a *app) isUsage(err error) bool {
 }
 
 func (a *app) exitCode(ctx context.Context, err error) int {
-	program, signal := (*launch.ProgramError)(nil), (*SignalError)(nil)
+	program, signal := (*child.ProgramError)(nil), (*SignalError)(nil)
 	missing, problem, wrong := (*client.NoDaemonError)(nil), (*api.Problem)(nil), (*pipeline.Error)(nil)
 	switch {
 	case err == nil:

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/headstart"
 	"github.com/berth-gpu/berth/internal/launch"
 )
@@ -41,7 +42,7 @@ type places struct {
 }
 
 func newPlaces(ctx context.Context, o *runOptions, c *client.Client, most int, say func(string, ...any)) (*places, error) {
-	program, err := launch.Program(o.command[0], o.Getenv("PATH"))
+	program, err := child.Program(o.command[0], o.Getenv("PATH"))
 	if err != nil {
 		return nil, err
 	}

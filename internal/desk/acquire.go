@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/placement"
 )
 
 // Acquire grants a lease, now or when there is room. A caller who leaves
@@ -28,8 +29,8 @@ func (d *Desk) Acquire(ctx context.Context, by Caller, b api.LeaseRequest) (api.
 // tell them and what to change in the environment of the program. It grants at
 // once or not at all, and what it refuses does not count as asked.
 func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say string, changes []string, err error) {
-	wish, plain := launch.ParsePlain(q.Flags)
-	if len(q.Command) == 0 || !plain || wish.Compute > 0 || wish.Finish(q.Command) != nil || by.PID == 0 {
+	wish, plain := launch.ParsePlain(q.Flags, placement.PolicyNames())
+	if len(q.Command) == 0 || !plain || wish.Compute > 0 || wish.Finish(q.Command, rand.Text()) != nil || by.PID == 0 {
 		return "", nil, notPlain(nil)
 	}
 	wish.Timeout = gpu.Some(0.0)

@@ -1,8 +1,8 @@
-// Package launch turns a lease into the environment of a program, and this
-// process into that program.
+// Package launch works out what a program under a lease is told.
 //
-// The environment is worked out by pure functions (environment.go, caps.go,
-// merge.go): which devices the program sees, who it is under, and what keeps it
-// to its memory, together with a receipt that says what that holds and what it
-// does not. The rest finds programs and becomes them.
+// Everything here is a pure function: what the flags of berth exec ask for
+// (request.go), the name that a program is remembered under (name.go), and the
+// environment of a program (environment.go, caps.go, merge.go): which devices it
+// sees, which lease it is under, and what keeps it to its memory, together with
+// a receipt that says what that holds and what it does not.
 package launch

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"cmp"
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/placement"
 )
 
 // Request is what a user asks of berth exec.
@@ -29,44 +27,46 @@ type Flag struct {
 	Set   func(*Request, string) error
 }
 
-// Flags lists the flags that say what to ask for.
-func Flags() []Flag {
+// Flags lists the flags that say what to ask for. A policy has to be one of
+// policies.
+func Flags(policies []string) []Flag {
 	return []Flag{
-		{"gpus", "N", "how many devices (default 1)", whole(func(w *Request) *int { return &w.GPUs }, 1, 1024)},
+		{"gpus", "N", "how many devices (default 1)", whole(func(r *Request) *int { return &r.GPUs }, 1, 1024)},
 		{"slots", "N", "slots on each of them (default 1)", setSlots},
 		{"memory", "SIZE", "memory on each of them, as in 8GiB (default: what was\nlearned of this name)", setMemory},
 		{"compute", "PERCENT", "share of the multiprocessors, as in 30%; needs MPS", setCompute},
-		{"gpu", "GPU", "this device and no other (index or UUID)", text(func(w *Request) *string { return &w.GPU })},
-		{"where", "RULE", "what the device must be like, as in 'name~H200'", text(func(w *Request) *string { return &w.Where })},
-		{"policy", "POLICY", "how to choose among devices", oneOf(func(w *Request) *string { return &w.Policy }, placement.PolicyNames()...)},
-		{"name", "NAME", "what it is remembered under (default: the program)", text(func(w *Request) *string { return &w.Name })},
-		{"service", "SERVICE", "the service it is for, whose limits hold", text(func(w *Request) *string { return &w.Service })},
+		{"gpu", "GPU", "this device and no other (index or UUID)", text(func(r *Request) *string { return &r.GPU })},
+		{"where", "RULE", "what the device must be like, as in 'name~H200'", text(func(r *Request) *string { return &r.Where })},
+		{"policy", "POLICY", "how to choose among devices", oneOf(func(r *Request) *string { return &r.Policy }, policies...)},
+		{"name", "NAME", "what it is remembered under (default: the program)", text(func(r *Request) *string { return &r.Name })},
+		{"service", "SERVICE", "the service it is for, whose limits hold", text(func(r *Request) *string { return &r.Service })},
 		{"priority", "N", "higher goes first among those who wait", setPriority},
 		{"timeout", "TIME", "how long to wait for room, as in 10m; 0: not at all\n(default: allocation_timeout, 30s unless set)", setTimeout},
-		{"enforce", "RUNG", "what holds it to its memory: auto, mps, framework,\nwatchdog or none", oneOf(func(w *Request) *string { return &w.Enforce }, "auto", MPS, Framework, Watchdog, None)},
+		{"enforce", "RUNG", "what holds it to its memory: auto, mps, framework,\nwatchdog or none", oneOf(func(r *Request) *string { return &r.Enforce }, "auto", MPS, Framework, Watchdog, None)},
 	}
 }
 
-// Finish fills in what was not said.
-func (w *Request) Finish(command []string) error {
-	w.Binding = "process"
-	if w.ID == "" {
+// Finish fills in what the user did not say. The random text makes the id of
+// the lease unlike any other.
+func (r *Request) Finish(command []string, random string) error {
+	r.Binding = "process"
+	if r.ID == "" {
 		// Everybody can read an id, so it does not name the program unless the
 		// user has named it.
-		w.ID = cmp.Or(strings.TrimSpace(clipName(w.Name)), "exec") + "-" + strings.ToLower(rand.Text()[:6])
+		r.ID = cmp.Or(strings.TrimSpace(clipName(r.Name)), "exec") + "-" + strings.ToLower(random[:min(len(random), 6)])
 	}
-	if w.Name == "" {
-		w.Name = NameOf(command)
+	if r.Name == "" {
+		r.Name = NameOf(command)
 	}
-	w.Learned = w.Memory == 0
-	if w.Enforce == "" {
-		w.Enforce = "auto"
+	r.Learned = r.Memory == 0
+	if r.Enforce == "" {
+		r.Enforce = "auto"
 	}
-	if w.Compute > 0 {
-		if w.Enforce != "auto" && w.Enforce != MPS {
-			return fmt.Errorf("--compute is what MPS limits: it does not go with --enforce %s", w.Enforce)
+	if r.Compute > 0 {
+		if r.Enforce != "auto" && r.Enforce != MPS {
+			return fmt.Errorf("--compute is what MPS limits: it does not go with --enforce %s", r.Enforce)
 		}
-		w.Enforce = MPS
+		r.Enforce = MPS
 	}
 	return nil
 }
@@ -74,81 +74,81 @@ func (w *Request) Finish(command []string) error {
 // ParsePlain reads flags that are written in full, --memory 8GiB or
 // --memory=8GiB. Anything else is not plain: an abbreviation, a flag that does
 // more than ask, a value that is refused.
-func ParsePlain(args []string) (Request, bool) {
-	var w Request
-	flags := Flags()
+func ParsePlain(args, policies []string) (Request, bool) {
+	var r Request
+	flags := Flags(policies)
 	for i := 0; i < len(args); i++ {
 		name, long := strings.CutPrefix(args[i], "--")
 		name, value, joined := strings.Cut(name, "=")
 		if !joined {
 			if i++; i == len(args) {
-				return w, false
+				return r, false
 			}
 			value = args[i]
 		}
 		at := slices.IndexFunc(flags, func(f Flag) bool { return f.Name == name })
 		switch {
 		case long && name == "socket": // it has been used already
-		case !long || at < 0 || flags[at].Set(&w, value) != nil:
-			return w, false
+		case !long || at < 0 || flags[at].Set(&r, value) != nil:
+			return r, false
 		}
 	}
-	return w, true
+	return r, true
 }
 
 func text(of func(*Request) *string) func(*Request, string) error {
-	return func(w *Request, value string) error {
-		*of(w) = value
+	return func(r *Request, value string) error {
+		*of(r) = value
 		return nil
 	}
 }
 
 func oneOf(of func(*Request) *string, words ...string) func(*Request, string) error {
-	return func(w *Request, value string) error {
+	return func(r *Request, value string) error {
 		if !slices.Contains(words, value) {
 			return fmt.Errorf("there is no %q: use %s", value, strings.Join(words, ", "))
 		}
-		*of(w) = value
+		*of(r) = value
 		return nil
 	}
 }
 
 func whole(of func(*Request) *int, least, most int) func(*Request, string) error {
-	return func(w *Request, value string) error {
+	return func(r *Request, value string) error {
 		n, err := strconv.Atoi(value)
 		if err != nil || n < least || n > most {
 			return fmt.Errorf("%q is not a number from %d to %d", value, least, most)
 		}
-		*of(w) = n
+		*of(r) = n
 		return nil
 	}
 }
 
-func setSlots(w *Request, value string) error {
+func setSlots(r *Request, value string) error {
 	var n int
-	err := whole(func(*Request) *int { return &n }, 0, 1<<16)(w, value)
-	w.Slots = gpu.Some(n)
+	err := whole(func(*Request) *int { return &n }, 0, 1<<16)(r, value)
+	r.Slots = gpu.Some(n)
 	return err
 }
 
-func setPriority(w *Request, value string) error {
+func setPriority(r *Request, value string) error {
 	var n int
-	err := whole(func(*Request) *int { return &n }, -1_000_000, 1_000_000)(w, value)
-	w.Priority = gpu.Some(n)
+	err := whole(func(*Request) *int { return &n }, -1_000_000, 1_000_000)(r, value)
+	r.Priority = gpu.Some(n)
 	return err
 }
 
-func setMemory(w *Request, value string) (err error) {
-	w.Memory, err = gpu.ParseMiB(value)
+func setMemory(r *Request, value string) (err error) {
+	r.Memory, err = gpu.ParseMiB(value)
 	return err
 }
 
-func setCompute(w *Request, value string) error {
-	return whole(func(w *Request) *int { return &w.Compute }, 1, 100)(w, strings.TrimSuffix(value, "%"))
+func setCompute(r *Request, value string) error {
+	return whole(func(r *Request) *int { return &r.Compute }, 1, 100)(r, strings.TrimSuffix(value, "%"))
 }
 
 // setTimeout takes 90s, 10m, or a plain number of seconds.
-func setTimeout(w *Request, value string) error {
+func setTimeout(r *Request, value string) error {
 	length, err := time.ParseDuration(value)
 	seconds := length.Seconds()
 	if err != nil {
@@ -157,6 +157,6 @@ func setTimeout(w *Request, value string) error {
 	if err != nil || !(seconds >= 0 && seconds <= 1e9) {
 		return fmt.Errorf("%q is not a length of time: write it like 90s, 10m or 30 (seconds)", value)
 	}
-	w.Timeout = gpu.Some(seconds)
+	r.Timeout = gpu.Some(seconds)
 	return nil
 }

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,7 +44,7 @@ func TestParsePlain(t *testing.T) {
 		"a time without sense":  {[]string{"--timeout", "NaN"}, nil},
 		"a number that is none": {[]string{"--priority", "high"}, nil},
 	} {
-		got, plain := ParsePlain(test.args)
+		got, plain := ParsePlain(test.args, []string{"best_fit", "pack"})
 		switch {
 		case plain != (test.want != nil):
 			t.Errorf("%s: plain is %v", name, plain)
@@ -58,24 +57,24 @@ func TestParsePlain(t *testing.T) {
 }
 
 func TestFinish(t *testing.T) {
-	w := Request{}
-	if err := w.Finish([]string{"python", "train.py"}); err != nil {
+	r := Request{}
+	if err := r.Finish([]string{"python", "train.py"}, "ABCDEFGHIJ"); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(w.ID, "exec-") {
-		t.Errorf("its id is %q", w.ID)
+	if r.ID != "exec-abcdef" {
+		t.Errorf("its id is %q", r.ID)
 	}
-	w.ID = ""
+	r.ID = ""
 	want := api.LeaseRequest{Name: "train.py", Binding: "process", Learned: true, Enforce: "auto"}
-	if diff := cmp.Diff(want, w.LeaseRequest, cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[float64]{})); diff != "" {
+	if diff := cmp.Diff(want, r.LeaseRequest, cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[float64]{})); diff != "" {
 		t.Error(diff)
 	}
-	w = Request{Compute: 30, LeaseRequest: api.LeaseRequest{Memory: 1, Name: "x"}}
-	if err := w.Finish([]string{"true"}); err != nil || w.Enforce != MPS || w.Learned || w.Name != "x" {
-		t.Errorf("a share of the multiprocessors makes %+v, %v", w, err)
+	r = Request{Compute: 30, LeaseRequest: api.LeaseRequest{Memory: 1, Name: "x"}}
+	if err := r.Finish([]string{"true"}, "ABCDEFGHIJ"); err != nil || r.Enforce != MPS || r.Learned || r.Name != "x" {
+		t.Errorf("a share of the multiprocessors makes %+v, %v", r, err)
 	}
-	w = Request{Compute: 30, LeaseRequest: api.LeaseRequest{Enforce: Framework}}
-	if err := w.Finish([]string{"true"}); err == nil {
+	r = Request{Compute: 30, LeaseRequest: api.LeaseRequest{Enforce: Framework}}
+	if err := r.Finish([]string{"true"}, "ABCDEFGHIJ"); err == nil {
 		t.Error("a framework was trusted with multiprocessors")
 	}
 }

@@ -1,4 +1,4 @@
-package launch
+package child
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ const (
 	ExitNotFound      = 127
 )
 
-// ProgramError is a command that cannot be run.
+// ProgramError says why a command cannot be run.
 type ProgramError struct {
 	Name   string
 	Reason string
@@ -23,19 +23,23 @@ type ProgramError struct {
 
 func (e *ProgramError) Error() string { return fmt.Sprintf("run %s: %s", e.Name, e.Reason) }
 
-// usualPath is where a shell looks for commands that was not told where.
+// usualPath is where a shell looks for commands if there is no PATH.
 const usualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// PathOf is where commands are looked for, by an environment.
+// PathOf returns the folders that a command with this environment is looked for
+// in.
 func PathOf(environ []string) string {
-	if path, set := newEditor(environ).get("PATH"); set {
-		return path
+	for _, entry := range environ {
+		if path, is := strings.CutPrefix(entry, "PATH="); is {
+			return path
+		}
 	}
 	return usualPath
 }
 
-// Program finds the file that a command would run, as a shell would: a name
-// with a slash is a path, any other is looked for in the folders of path.
+// Program returns the file that a command would run, as a shell finds it: a name
+// with a slash is a path, any other is looked for in the folders of path. Its
+// error is a *ProgramError.
 func Program(name, path string) (string, error) {
 	if name == "" {
 		return "", &ProgramError{`""`, "there is no name", ExitNotFound}
@@ -63,7 +67,7 @@ func Program(name, path string) (string, error) {
 	return "", refused
 }
 
-// unfit says why a file cannot be run, if it cannot.
+// unfit returns why a file cannot be run; empty: it can.
 func unfit(file string) (reason string, exit int) {
 	info, err := os.Stat(file)
 	switch {

@@ -1,16 +1,16 @@
-package launch
+package crew
 
 import (
 	"errors"
 	"os/signal"
 	"syscall"
 
+	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/headstart"
 )
 
 // KeepIgnored ignores the signals that were ignored when this process began,
-// whatever has been made of them since: whoever started it did not want them to
-// end anything.
+// whatever was done with them since: the user did not want them to end anything.
 func KeepIgnored() {
 	for _, s := range headstart.Ignored() {
 		signal.Ignore(s)
@@ -23,10 +23,10 @@ func KeepIgnored() {
 // program.
 //
 // Nothing of ours is left in it. Every file that Go opens is closed by execve,
-// handlers of signals become defaults, and what limits were raised goes back.
-// What Go changes without being asked needs a hand: signals that were ignored
-// when this process began would be at their defaults, and of the first three
-// files those that were closed would be open.
+// handlers of signals become defaults, and limits that Go raised go back. Become
+// undoes the rest of what Go changes by itself: signals that were ignored when
+// this process began would be at their defaults, and those of the first three
+// files that were closed would be open.
 func Become(file string, command, environ []string) error {
 	KeepIgnored()
 	for _, fd := range headstart.Closed() {
@@ -38,10 +38,10 @@ func Become(file string, command, environ []string) error {
 		// takes it for its own.
 		err = syscall.Exec("/bin/sh", append([]string{"sh", file}, command[1:]...), environ)
 	}
-	exit := ExitNotExecutable
+	exit := child.ExitNotExecutable
 	reason := err.Error()
 	if errors.Is(err, syscall.ENOENT) { // the file was there
-		reason, exit = "the interpreter that its first line names, or its loader, is not there", ExitNotFound
+		reason, exit = "the interpreter that its first line names, or its loader, is not there", child.ExitNotFound
 	}
-	return &ProgramError{file, reason, exit}
+	return &child.ProgramError{Name: file, Reason: reason, Exit: exit}
 }
