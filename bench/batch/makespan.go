@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
+	"github.com/berth-gpu/berth/internal/batch/worker"
 )
 
 const (
@@ -128,18 +129,29 @@ func berth(l []time.Duration, cost record.Cost) (time.Duration, error) {
 		return 0, err
 	}
 	start := time.Now()
-	run, err := batch.Open(context.Background(), batch.Options{
+	s, err := work(worker.Command{Args: []string{self}, Env: []string{envMode + "=sleeper"}}, batch.Options{
 		Input: record.Spec{Paths: []string{in}, Cost: cost}, Output: filepath.Join(dir, "out.jsonl"), Shape: outcome.Shape{Ordered: true},
-		Command: []string{self}, Env: []string{envMode + "=sleeper"}, Leases: make(places, workers),
+		Leases: make(places, workers),
 	})
-	if err != nil {
-		return 0, err
-	}
-	s, err := run.Run(context.Background())
 	if err == nil && (s.Records != records || s.Failed != 0) {
 		err = fmt.Errorf("%d records, %d failed", s.Records, s.Failed)
 	}
 	return time.Since(start), err
+}
+
+// work runs the engine with workers of a command.
+func work(command worker.Command, o batch.Options) (batch.Summary, error) {
+	starter, err := worker.NewStarter(command)
+	if err != nil {
+		return batch.Summary{}, err
+	}
+	defer starter.Close()
+	o.Start = func(prefix string, env []string) (batch.Process, error) { return starter.Start(prefix, env) }
+	run, err := batch.Open(context.Background(), o)
+	if err != nil {
+		return batch.Summary{}, err
+	}
+	return run.Run(context.Background())
 }
 
 // sleeper is a worker that sleeps for as long as a record says.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
+	"github.com/berth-gpu/berth/internal/batch/worker"
 )
 
 //go:embed echo.py
@@ -114,14 +114,10 @@ func streamRunner() error {
 	if err := os.WriteFile(program, []byte(echoProgram), 0o600); err != nil {
 		return err
 	}
-	run, err := batch.Open(context.Background(), batch.Options{
+	s, err := work(worker.Command{Args: []string{"python3", program}, Env: []string{envMode + "="}, Log: os.Stderr}, batch.Options{
 		Input: record.Spec{Stream: newStream(t)}, Output: filepath.Join(dir, "out.jsonl"), Shape: outcome.Shape{Ordered: t.Ordered},
-		Command: []string{"python3", program}, Env: []string{envMode + "="}, Leases: make(places, t.Workers), Batch: t.Batch, Log: os.Stderr,
+		Leases: make(places, t.Workers), Batch: t.Batch,
 	})
-	if err != nil {
-		return err
-	}
-	s, err := run.Run(context.Background())
 	if err != nil {
 		return err
 	}

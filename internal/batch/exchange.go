@@ -21,7 +21,7 @@ func (w *worker) fill() error {
 		if g == nil {
 			return nil
 		}
-		if !w.proc.alive() {
+		if !w.proc.Alive() {
 			// Whoever killed it: these records were never there.
 			w.giveBack(g, chunk.Withdrawn, "")
 			return &failure{chunk.Died, ""}
@@ -31,7 +31,7 @@ func (w *worker) fill() error {
 		}
 		w.flight = append(w.flight, g)
 		w.buf = appendBatch(w.buf[:0], g.id, g.records)
-		err := w.proc.send(w.buf, w.run.opt.Timeout)
+		err := w.proc.Send(w.buf, w.run.opt.Timeout)
 		if cap(w.buf) > 8<<20 {
 			w.buf = nil // one huge record is no reason to keep so much
 		}

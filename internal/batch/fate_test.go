@@ -30,9 +30,9 @@ func TestGPUThatStartsNothingWhileAnotherLoads(t *testing.T) {
 	jobs := plain(100)
 	b := newBench(t, jobs)
 	loaded := b.fifo("loaded")
-	b.opt.Command = []string{"/bin/sh", "-c", `
+	b.command.Args = []string{"/bin/sh", "-c", `
 		[ "$CUDA_VISIBLE_DEVICES" = GPU-1 ] && { : >"$1"; read line <"$2"; exec "$0"; }
-		until [ -e "$1" ]; do :; done; exit 7`, b.opt.Command[0], b.path("loading"), loaded}
+		until [ -e "$1" ]; do :; done; exit 7`, b.command.Args[0], b.path("loading"), loaded}
 	b.on(EventFailed, 2*unreadyLimit, func() {
 		go func() { _ = os.WriteFile(loaded, []byte("\n"), 0o600) }()
 	})
@@ -50,7 +50,7 @@ func TestAllWorkersKilledWhileLoading(t *testing.T) {
 	b := newBench(t, jobs)
 	b.machine = newMachine(1, 4)
 	b.opt.Leases = b.machine
-	b.opt.Command = []string{"/bin/sh", "-c", `mkdir "$1/$BERTH_WORKER_NAME" 2>/dev/null && kill -KILL $$; exec "$0"`, b.opt.Command[0], b.path("marks")}
+	b.command.Args = []string{"/bin/sh", "-c", `mkdir "$1/$BERTH_WORKER_NAME" 2>/dev/null && kill -KILL $$; exec "$0"`, b.command.Args[0], b.path("marks")}
 	b.mustRun()
 	check(t, jobs, b.lines())
 }
@@ -60,7 +60,7 @@ func TestAllWorkersKilledWhileLoading(t *testing.T) {
 func TestWorkerEndsByItself(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, plain(10))
-	b.opt.Command = []string{"/bin/sh", "-c", `exec 3<&- 4>&-; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo gone >&2; exit 3`}
+	b.command.Args = []string{"/bin/sh", "-c", `exec 3<&- 4>&-; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo gone >&2; exit 3`}
 	_, err := b.run(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "before it was ready it ended: exit status 3; it last printed: gone") {
 		t.Errorf("%v\n%s", err, b.story())
@@ -71,7 +71,7 @@ func TestWorkerEndsByItself(t *testing.T) {
 func TestWorkerEndsBeforeItsLeaseIsHandedOver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, plain(10))
-	b.opt.Command = []string{"/bin/sh", "-c", "exit 3"}
+	b.command.Args = []string{"/bin/sh", "-c", "exit 3"}
 	b.machine.start = func(pid int) error {
 		_ = unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		return errors.New("there is no such process")
@@ -79,7 +79,7 @@ func TestWorkerEndsBeforeItsLeaseIsHandedOver(t *testing.T) {
 	if _, err := b.run(context.Background()); err == nil || !strings.Contains(err.Error(), "it ended: exit status 3") {
 		t.Errorf("%v\n%s", err, b.story())
 	}
-	b.opt.Command = []string{os.Args[0]}
+	b.command.Args = []string{os.Args[0]}
 	b.machine.start = func(int) error { return errors.New("it is gone") }
 	if _, err := b.run(context.Background()); err == nil || !strings.Contains(err.Error(), "its lease does not take the process: it is gone") {
 		t.Errorf("%v\n%s", err, b.story())
@@ -104,7 +104,7 @@ func TestLeaseThatEndsItsWorkerIsNamed(t *testing.T) {
 func TestLeaseThatEndsItsWorkerInPeaceIsNamed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, plain(10))
-	b.opt.Command = []string{"/bin/sh", "-c", "exit 1"}
+	b.command.Args = []string{"/bin/sh", "-c", "exit 1"}
 	b.machine.why = func(signalled bool) string { return fmt.Sprintf("its lease was revoked (%t)", signalled) }
 	_, err := b.run(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "it ended: exit status 1, because its lease was revoked (false)") {
@@ -131,7 +131,7 @@ func TestWorkerInAGroupOfItsOwnIsKilled(t *testing.T) {
 			}
 			b := newBench(t, plain(1))
 			alive, never := b.fifo("alive"), b.fifo("never")
-			b.opt.Command = append(way, "/bin/sh", "-c", `exec 5>"$0"; cat "$1" & echo '{"type":"ready","protocol":1}' >&4; wait`, alive, never)
+			b.command.Args = append(way, "/bin/sh", "-c", `exec 5>"$0"; cat "$1" & echo '{"type":"ready","protocol":1}' >&4; wait`, alive, never)
 			b.opt.Tries, b.opt.Timeout = 1, time.Millisecond
 			end := make(chan error, 1)
 			go func() {

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -113,7 +111,7 @@ func TestBrokenGPUIsGivenUp(t *testing.T) {
 	t.Parallel()
 	jobs := plain(200)
 	b := newBench(t, jobs)
-	b.opt.Command = []string{"/bin/sh", "-c", `[ "$CUDA_VISIBLE_DEVICES" = GPU-0 ] && { echo '{"type":"ready","protocol":1}' >&4; read line <&3; exit 7; }; exec "$0"`, b.opt.Command[0]}
+	b.command.Args = []string{"/bin/sh", "-c", `[ "$CUDA_VISIBLE_DEVICES" = GPU-0 ] && { echo '{"type":"ready","protocol":1}' >&4; read line <&3; exit 7; }; exec "$0"`, b.command.Args[0]}
 	b.opt.Batch = 2
 	b.opt.Restarts = 4
 	// GPU 1 waits until GPU 0 is given up, or it would do everything before.
@@ -143,7 +141,7 @@ func TestOneWorkerTriesEveryGPU(t *testing.T) {
 	jobs := plain(20)
 	b := newBench(t, jobs)
 	b.opt.Workers = 1
-	b.opt.Command = []string{"/bin/sh", "-c", `[ "$CUDA_VISIBLE_DEVICES" = GPU-0 ] && exit 7; exec "$0"`, b.opt.Command[0]}
+	b.command.Args = []string{"/bin/sh", "-c", `[ "$CUDA_VISIBLE_DEVICES" = GPU-0 ] && exit 7; exec "$0"`, b.command.Args[0]}
 	s := b.mustRun()
 	check(t, jobs, b.lines())
 	if byGPU(s)["GPU-1"] != 20 || b.count(EventFailed) != 1 {
@@ -154,7 +152,7 @@ func TestOneWorkerTriesEveryGPU(t *testing.T) {
 func TestEveryGPUBroken(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, plain(50))
-	b.opt.Command = []string{"/bin/sh", "-c", `echo '{"type":"ready","protocol":1}' >&4; read line <&3; echo CUDA error >&2; exit 7`}
+	b.command.Args = []string{"/bin/sh", "-c", `echo '{"type":"ready","protocol":1}' >&4; read line <&3; echo CUDA error >&2; exit 7`}
 	b.opt.Restarts = 3
 	b.opt.Tries = 10
 	_, err := b.run(context.Background())
@@ -208,7 +206,7 @@ func TestMultiplier(t *testing.T) {
 		while = append(while, asked.Load())
 		return 0
 	}
-	r, err := Open(context.Background(), b.opt)
+	r, err := b.open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +240,7 @@ func TestLongestFirst(t *testing.T) {
 		b.opt.Leases = b.machine
 		b.opt.Batch = 1
 		b.opt.Input.Cost = cost
-		r, err := Open(context.Background(), b.opt)
+		r, err := b.open()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +295,7 @@ func TestProgress(t *testing.T) {
 	var r *Run
 	var during Progress
 	b.on(EventCommitted, 0, func() { during = r.Progress() })
-	r, err := Open(context.Background(), b.opt)
+	r, err := b.open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +334,7 @@ func TestOnlyGPUBreaksForAWhile(t *testing.T) {
 	b.opt.Leases = b.machine
 	b.opt.Batch = 1
 	broken := b.path("broken")
-	b.opt.Command = []string{"/bin/sh", "-c", `[ -e "$1" ] && { echo '{"type":"ready","protocol":1}' >&4; read line <&3; exit 7; }; exec "$0"`, b.opt.Command[0], broken}
+	b.command.Args = []string{"/bin/sh", "-c", `[ -e "$1" ] && { echo '{"type":"ready","protocol":1}' >&4; read line <&3; exit 7; }; exec "$0"`, b.command.Args[0], broken}
 	// A worker dies of job 150, and from then on all do, until eight have.
 	jobs[150].Do = "die"
 	b.write("in.jsonl", jobs)
@@ -352,33 +350,22 @@ func TestOnlyGPUBreaksForAWhile(t *testing.T) {
 	}
 }
 
-// A process that does not die of SIGKILL, because it hangs in a driver, is left
-// behind. Here it is one whose end nobody notices.
+// unkillable is a process that does not die of SIGKILL, because it hangs in a
+// driver.
+type unkillable struct{ Process }
+
+func (unkillable) Gone() <-chan struct{}      { return nil }
+func (unkillable) LastWords() string          { return "" }
+func (unkillable) Read(p []byte) (int, error) { return 0, os.ErrClosed }
+func (unkillable) Destroy()                   {}
+
+// A process that cannot be killed is left behind, and that is said.
 func TestProcessThatCannotBeKilled(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("cat")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	theirIn, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, theirOut, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer theirIn.Close()
-	defer theirOut.Close()
-	p := &process{cmd: cmd, in: in, out: out, frames: make(chan answer, 4), exited: make(chan struct{}), words: &lastWords{to: &sharedLog{to: io.Discard}}}
+	p := &process{Process: unkillable{}, frames: make(chan answer)}
 	go p.listen(1 << 20)
-	if p.destroy(time.Millisecond) || !strings.Contains(p.fate(nil), "cannot be killed") {
+	p.destroy()
+	if !strings.Contains(p.fate(nil), "cannot be killed") {
 		t.Errorf("fate: %s", p.fate(nil))
 	}
-	_ = stdin.Close()
-	_ = cmd.Wait()
 }

@@ -19,7 +19,7 @@ func (w *worker) watch(ctx context.Context) (stop func()) {
 				return
 			case <-recall:
 				recall = nil
-				if !w.proc.alive() {
+				if !w.proc.Alive() {
 					continue // the lease has ended with it
 				}
 				w.run.notify(EventRecalled, w.card.gpu, w.name, "the place is wanted back: it leaves after its batch")
@@ -38,7 +38,7 @@ func (w *worker) watch(ctx context.Context) (stop func()) {
 			}
 			w.withdrawn.Store(true)
 			w.leave()
-			w.proc.kill()
+			w.proc.Kill()
 			return
 		}
 	}()

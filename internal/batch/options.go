@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os/exec"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/batch/outcome"
@@ -21,10 +19,11 @@ type Options struct {
 	Shape  outcome.Shape // how to write it
 	Force  bool          // replace an output, and forget an unfinished run
 
-	Command []string // of a worker, and its arguments
-	Dir     string   // where it runs; empty: here
-	Env     []string // KEY=VALUE for it, beside the environment of this process
-	Leases  Leaser
+	// Start starts the process of a worker. Each line that the worker prints gets
+	// the prefix in the log. Of the environment, KEY=VALUE sets a variable of the
+	// worker, and KEY takes it out.
+	Start  func(prefix string, env []string) (Process, error)
+	Leases Leaser
 
 	Workers      int           // at most this many at a time; 0: as many as there are places
 	Batch        int           // records in a batch, at most; 128
@@ -43,7 +42,6 @@ type Options struct {
 	CommitEvery  time.Duration // outcomes wait for the disk at most this long; 500 ms
 	CommitBytes  int           // or until they are this many; 4 MiB
 
-	Log    io.Writer   // gets what workers print; nil: nobody does
 	Notify func(Event) // is told what happens; it must not block. Nil: nobody is
 }
 
@@ -63,9 +61,6 @@ func (o Options) withDefaults() Options {
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
 	o.CommitEvery = cmp.Or(o.CommitEvery, 500*time.Millisecond)
 	o.CommitBytes = cmp.Or(o.CommitBytes, 4<<20)
-	if o.Log == nil {
-		o.Log = io.Discard
-	}
 	if o.Notify == nil {
 		o.Notify = func(Event) {}
 	}
@@ -81,6 +76,7 @@ func (o Options) validate() error {
 		}
 	}
 	complain(o.Output == "", "no output: name a file")
+	complain(o.Start == nil, "nothing starts workers: this is a mistake in berth")
 	complain(o.Leases == nil, "no leases: this is a mistake in berth")
 	complain(o.Workers < 0, "workers: %d is less than none", o.Workers)
 	complain(o.Batch < 1, "batch: %d is less than one record", o.Batch)
@@ -102,11 +98,6 @@ func (o Options) validate() error {
 		{"tries", o.Tries}, {"restarts", o.Restarts},
 	} {
 		complain(n.value < 1, "%s: %d is less than one", n.name, n.value)
-	}
-	if len(o.Command) == 0 {
-		errs = append(errs, errors.New("no worker: give its command, such as -- python worker.py"))
-	} else if _, err := exec.LookPath(o.Command[0]); err != nil && o.Dir == "" {
-		errs = append(errs, fmt.Errorf("worker: %w", err))
 	}
 	return errors.Join(errs...)
 }

@@ -21,8 +21,11 @@ import (
 // ProtocolVersion is spoken by this berth.
 const ProtocolVersion = 1
 
-// What the environment of a worker says: the numbers of the pipes, and the
-// version of the protocol.
+// The file descriptors of the pipes in the worker.
+const workerIn, workerOut = 3, 4
+
+// The variables of a worker: the numbers of the pipes, the version of the
+// protocol, and its name.
 const (
 	envIn       = "BERTH_WORKER_IN"
 	envOut      = "BERTH_WORKER_OUT"

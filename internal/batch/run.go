@@ -21,8 +21,6 @@ type Run struct {
 	stream   bool // the input cannot be read again
 	source   *record.Source
 	output   *outcome.Log
-	log      *sharedLog
-	spawner  *spawner
 	sink     *sink
 	hosts    sync.WaitGroup
 	before   int64 // outcomes that were there when the run was opened
@@ -81,7 +79,6 @@ func Open(ctx context.Context, o Options) (*Run, error) {
 		// a call that is dear.
 		limits:   chunk.Limits{Min: o.MinBatch, Max: o.Batch, Seconds: o.BatchTime.Seconds(), Singly: o.Input.Cost.By == record.ByNothing},
 		learning: o.Input.Cost.By == record.BySize,
-		log:      &sharedLog{to: o.Log},
 		cards:    map[string]*card{},
 		numbers:  map[int]bool{},
 		stage:    StageOpen,
@@ -249,7 +246,6 @@ func (r *Run) work(ctx context.Context) error {
 		return nil
 	}
 	defer context.AfterFunc(ctx, r.stop)()
-	r.spawner = newSpawner()
 	r.sink = newSink(r.opt.CommitEvery, r.opt.CommitBytes, r.commit)
 	// Where the order will not change, or the rest may be long in coming,
 	// nobody waits for the pool to be full.
@@ -268,7 +264,6 @@ func (r *Run) work(ctx context.Context) error {
 	r.cancel()
 	helpers.Wait()
 	r.hosts.Wait()
-	r.spawner.close()
 	err := r.sink.close()
 	if !r.stream || complete {
 		<-reading // a stream may not end for a long time: its reader stays behind

@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
+	workers "github.com/berth-gpu/berth/internal/batch/worker"
 )
 
 func TestMain(m *testing.M) {
@@ -41,6 +42,8 @@ type bench struct {
 	dir     string
 	machine *machine
 	opt     Options
+	command workers.Command
+	starter *workers.Starter
 
 	mu     sync.Mutex
 	events []Event
@@ -54,13 +57,16 @@ func newBench(t *testing.T, jobs []job) *bench {
 	}
 	b.write("in.jsonl", jobs)
 	b.opt = Options{
-		Input:   record.Spec{Paths: []string{b.path("in.jsonl")}},
-		Output:  b.path("out.jsonl"),
-		Shape:   outcome.Shape{Ordered: true},
-		Command: []string{os.Args[0]},
-		Env:     []string{envTestWorker + "=1", "BERTH_TEST_MARKS=" + b.path("marks"), quickExit},
-		Leases:  b.machine,
-		Batch:   16, Backoff: time.Millisecond, CommitEvery: time.Millisecond, StopGrace: 20 * time.Second,
+		Input:  record.Spec{Paths: []string{b.path("in.jsonl")}},
+		Output: b.path("out.jsonl"),
+		Shape:  outcome.Shape{Ordered: true},
+		Start:  func(prefix string, env []string) (Process, error) { return b.starter.Start(prefix, env) },
+		Leases: b.machine,
+		Batch:  16, Backoff: time.Millisecond, CommitEvery: time.Millisecond, StopGrace: 20 * time.Second,
+	}
+	b.command = workers.Command{
+		Args: []string{os.Args[0]},
+		Env:  []string{envTestWorker + "=1", "BERTH_TEST_MARKS=" + b.path("marks"), quickExit},
 	}
 	b.opt.Notify = func(e Event) {
 		b.mu.Lock()
@@ -85,9 +91,21 @@ func (b *bench) write(name string, jobs []job) {
 	}
 }
 
+// open opens a run with workers of the command.
+func (b *bench) open() (*Run, error) {
+	b.t.Helper()
+	starter, err := workers.NewStarter(b.command)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(starter.Close)
+	b.starter = starter
+	return Open(context.Background(), b.opt)
+}
+
 func (b *bench) run(ctx context.Context) (Summary, error) {
 	b.t.Helper()
-	r, err := Open(context.Background(), b.opt)
+	r, err := b.open()
 	if err != nil {
 		return Summary{}, err
 	}
@@ -306,7 +324,7 @@ func TestRecordThatIsTooLarge(t *testing.T) {
 func TestHungWorkerIsQuoted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, plain(1))
-	b.opt.Command = []string{"/bin/sh", "-c", `echo waiting for the licence >&2; echo '{"type":"ready","protocol":1}' >&4; while read line <&3; do :; done`}
+	b.command.Args = []string{"/bin/sh", "-c", `echo waiting for the licence >&2; echo '{"type":"ready","protocol":1}' >&4; while read line <&3; do :; done`}
 	b.opt.Tries, b.opt.Timeout = 1, time.Millisecond
 	b.mustRun()
 	if lines := b.lines(); !strings.Contains(lines[0], "; it last printed: waiting for the licence") {
@@ -332,7 +350,7 @@ func TestPatternAroundTheOutput(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b.on(EventCommitted, 0, cancel)
 	// The second record waits until the first one is on disk and the run stops.
-	b.opt.Command = []string{"/bin/sh", "-c", `
+	b.command.Args = []string{"/bin/sh", "-c", `
 		echo '{"type":"ready","protocol":1}' >&4
 		read line <&3; echo '{"type":"result","id":1,"outcomes":[1]}' >&4
 		while read line <&3; do case $line in *bye*) exit;; esac; done`}
@@ -340,7 +358,7 @@ func TestPatternAroundTheOutput(t *testing.T) {
 	if _, err := b.run(ctx); !errors.Is(err, ErrStopped) {
 		t.Fatalf("%v\n%s", err, b.story())
 	}
-	b.opt.Command = []string{os.Args[0]}
+	b.command.Args = []string{os.Args[0]}
 	b.opt.StopGrace = 20 * time.Second
 	if s := b.mustRun(); s.Before != 1 || s.Records != 2 {
 		t.Errorf("%+v\n%s", s, b.story())
@@ -389,8 +407,8 @@ func TestPythonWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	b.opt.Log = &log
-	b.opt.Command = []string{python, "testdata/worker.py"}
+	b.command.Log = &log
+	b.command.Args = []string{python, "testdata/worker.py"}
 	b.opt.Batch = 500
 	s := b.mustRun()
 	if diff := cmp.Diff(want.String(), strings.Join(b.lines(), "")); diff != "" {
@@ -415,7 +433,7 @@ func TestWorkersThatCannotWork(t *testing.T) {
 		t.Run(test.kind, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, plain(10))
-			b.opt.Env[0] = envTestWorker + "=" + test.kind
+			b.command.Env[0] = envTestWorker + "=" + test.kind
 			b.opt.ReadyTimeout = 20 * time.Second
 			if test.kind == "unready" {
 				b.opt.ReadyTimeout = 50 * time.Millisecond
@@ -428,7 +446,7 @@ func TestWorkersThatCannotWork(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 			// With a worker that works, the same run goes on.
-			b.opt.Env[0] = envTestWorker + "=1"
+			b.command.Env[0] = envTestWorker + "=1"
 			b.opt.ReadyTimeout = time.Minute
 			b.mustRun()
 			check(t, plain(10), b.lines())
@@ -444,8 +462,7 @@ func TestOpenRefuses(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		{"no command", func(o *Options) { o.Command = nil }, "no worker"},
-		{"no such command", func(o *Options) { o.Command = []string{"/no/such/program"} }, "no such file"},
+		{"nothing that starts workers", func(o *Options) { o.Start = nil }, "nothing starts workers"},
 		{"no output", func(o *Options) { o.Output = "" }, "no output"},
 		{"no input", func(o *Options) { o.Input = record.Spec{} }, "no input"},
 		{"numbers below zero", func(o *Options) { o.Batch, o.Workers, o.Tries, o.Timeout = -1, -1, -1, -1 }, "batch: -1"},

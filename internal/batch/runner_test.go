@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
+	workers "github.com/berth-gpu/berth/internal/batch/worker"
 )
 
 // The test binary, started again with this variable, is a runner: the process
@@ -35,15 +36,21 @@ type runnerSpec struct {
 	Lose                 map[int]int // GPUs that lose their leases, by how many groups were committed before
 }
 
-func (s runnerSpec) options(m *machine) Options {
+func (s runnerSpec) command() workers.Command {
+	return workers.Command{
+		Args: append(s.Command, os.Args[0])[:max(len(s.Command), 1)],
+		Env:  []string{envTestWorker + "=1", envTestRunner + "=", "BERTH_TEST_MARKS=" + s.Marks, quickExit},
+	}
+}
+
+func (s runnerSpec) options(m *machine, starter *workers.Starter) Options {
 	return Options{
-		Input:   record.Spec{Paths: []string{s.Input}, Cost: s.Cost},
-		Output:  s.Output,
-		Shape:   s.Shape,
-		Command: append(s.Command, os.Args[0])[:max(len(s.Command), 1)],
-		Env:     []string{envTestWorker + "=1", envTestRunner + "=", "BERTH_TEST_MARKS=" + s.Marks, quickExit},
-		Leases:  m,
-		Batch:   s.Batch, Timeout: s.Timeout, Tries: 5, Restarts: 100,
+		Input:  record.Spec{Paths: []string{s.Input}, Cost: s.Cost},
+		Output: s.Output,
+		Shape:  s.Shape,
+		Start:  func(prefix string, env []string) (Process, error) { return starter.Start(prefix, env) },
+		Leases: m,
+		Batch:  s.Batch, Timeout: s.Timeout, Tries: 5, Restarts: 100,
 		Backoff: time.Millisecond, CommitEvery: time.Millisecond, StopGrace: 20 * time.Second,
 	}
 }
@@ -71,7 +78,13 @@ func runTestRunner() int {
 		}
 	}
 	m := newMachine(s.GPUs, s.PerGPU)
-	o := s.options(m)
+	starter, err := workers.NewStarter(s.command())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return runnerFailed
+	}
+	defer starter.Close()
+	o := s.options(m, starter)
 	events := os.NewFile(3, "events")
 	commits := 0
 	o.Notify = func(e Event) {

@@ -59,10 +59,10 @@ func (r *Run) employ(ctx context.Context, name string, g *Grant, c *card) error 
 		return &failure{chunk.Died, err.Error()}
 	}
 	w := &worker{run: r, name: name, grant: g, card: c, proc: p, left: make(chan struct{})}
-	r.notify(EventStarted, c.gpu, name, "started as process %d", p.cmd.Process.Pid)
+	r.notify(EventStarted, c.gpu, name, "started as process %d", p.PID())
 	if g.Started != nil {
-		if err := g.Started(p.cmd.Process.Pid); err != nil && p.alive() {
-			p.destroy(unkillable)
+		if err := g.Started(p.PID()); err != nil && p.Alive() {
+			p.destroy()
 			return &failure{chunk.Died, fmt.Sprintf("its lease does not take the process: %v", err)}
 		}
 	}
@@ -72,11 +72,11 @@ func (r *Run) employ(ctx context.Context, name string, g *Grant, c *card) error 
 	switch {
 	case err == nil:
 		p.end(r.opt.StopGrace)
-	case errors.As(err, &f) && f.cause == chunk.Died && !p.gone(lastBreath):
+	case errors.As(err, &f) && f.cause == chunk.Died && !p.isGone(lastBreath):
 		f.text += "it closed its pipe and went on; "
-		p.destroy(unkillable)
+		p.destroy()
 	default:
-		p.destroy(unkillable)
+		p.destroy()
 	}
 	stop()
 	return w.conclude(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
+	"github.com/berth-gpu/berth/internal/batch/worker"
 )
 
 type runOptions struct {
@@ -114,7 +115,13 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options.Leases, options.Log, options.Notify = leases, shown, shown.notify
+	workers, err := worker.NewStarter(worker.Command{Args: o.command, Log: shown})
+	if err != nil {
+		return err
+	}
+	defer workers.Close()
+	options.Start = func(prefix string, env []string) (batch.Process, error) { return workers.Start(prefix, env) }
+	options.Leases, options.Notify = leases, shown.notify
 	run, err := batch.Open(ctx, options)
 	if err != nil {
 		return o.refused(ctx, err)
@@ -127,7 +134,7 @@ func (o *runOptions) run(ctx context.Context) error {
 func (o *runOptions) options() (batch.Options, int, error) {
 	options := batch.Options{
 		Input: record.Spec{Paths: o.inputs, Format: record.Format(o.inputFormat)},
-		Spool: o.spool, Output: o.output, Force: o.force, Command: o.command, Workers: o.workers,
+		Spool: o.spool, Output: o.output, Force: o.force, Workers: o.workers,
 		Shape:   outcome.Shape{Format: outcome.Format(o.outputFormat), Ordered: o.ordered, Columns: o.columns},
 		Batch:   o.batch,
 		Timeout: time.Duration(o.timeout.Or(0) * float64(time.Second)), ReadyTimeout: time.Duration(o.ready.Or(0) * float64(time.Second)),

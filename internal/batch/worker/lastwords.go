@@ -1,4 +1,4 @@
-package batch
+package worker
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/berth-gpu/berth/internal/child"
 )
 
 // sharedLog lets several workers print to one writer, line by line.
@@ -15,15 +17,19 @@ type sharedLog struct {
 	to io.Writer
 }
 
-// lastWords passes on what a worker prints and remembers the end of it: there
-// a traceback says what was wrong.
+// lastWords passes on what a worker prints, and keeps the end of it: there a
+// traceback says what was wrong.
 type lastWords struct {
 	prefix string
 	to     *sharedLog
 
 	mu   sync.Mutex
 	line []byte // begun and not ended
-	tail []byte
+	tail child.Tail
+}
+
+func newLastWords(prefix string, to *sharedLog) *lastWords {
+	return &lastWords{prefix: prefix, to: to, tail: child.Tail{Limit: tailBytes}}
 }
 
 const (
@@ -51,8 +57,8 @@ func (w *lastWords) Write(text []byte) (int, error) {
 	}
 }
 
-// shown is the part of a line that a terminal would show in the end: a bar of
-// progress is written over and over, with a carriage return before or after.
+// shown returns the part of a line that a terminal would show in the end: a bar
+// of progress is written over and over, with a carriage return before or after.
 func shown(line []byte) []byte {
 	end := bytes.TrimRight(line, "\r\n")
 	return line[bytes.LastIndexByte(end, '\r')+1:]
@@ -61,7 +67,7 @@ func shown(line []byte) []byte {
 // escape is a command to a terminal: to set a colour, to clear the screen.
 var escape = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -~])`)
 
-// tame takes out of a line what a terminal would obey.
+// tame returns a line without what a terminal would obey.
 func tame(line []byte) []byte {
 	return bytes.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {
@@ -84,18 +90,21 @@ func (w *lastWords) flush() {
 // pass prints a line. If nobody takes it, it is dropped: the run matters more.
 func (w *lastWords) pass(line []byte) {
 	line = tame(shown(line))
-	w.tail = append(append(w.tail, line...), '\n')
-	w.tail = append(w.tail[:0], w.tail[max(0, len(w.tail)-tailBytes):]...)
-	line = append([]byte(w.prefix), line...)
+	line = append(line, '\n')
+	_, _ = w.tail.Write(line) // cannot fail
 	w.to.mu.Lock()
 	defer w.to.mu.Unlock()
-	_, _ = w.to.to.Write(append(line, '\n'))
+	_, _ = w.to.to.Write(append([]byte(w.prefix), line...))
 }
 
-// last is the last few lines on one.
+// last returns the last few lines on one.
 func (w *lastWords) last() string {
+	const most = 3
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lines := strings.Split(strings.TrimSpace(string(w.tail)+string(tame(shown(w.line)))), "\n")
-	return strings.ToValidUTF8(strings.Join(lines[max(0, len(lines)-3):], " | "), "?")
+	lines := w.tail.Lines(most)
+	if begun := strings.TrimSpace(string(tame(shown(w.line)))); begun != "" {
+		lines = append(lines, begun)
+	}
+	return strings.Join(lines[max(0, len(lines)-most):], " | ")
 }

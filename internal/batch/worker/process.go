@@ -1,0 +1,98 @@
+package worker
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/child"
+)
+
+// Process is a worker that was started.
+type Process struct {
+	*child.Child
+	in    *os.File // to the worker
+	out   *os.File // from the worker
+	words *lastWords
+	gone  chan struct{} // closed when the process and its group are gone
+}
+
+// attend closes the pipes when the worker is gone.
+func (p *Process) attend() {
+	<-p.Child.Gone()
+	p.words.flush()
+	_ = p.in.Close()
+	// A process that has left the group may hold the pipe open: nobody waits
+	// for it.
+	_ = p.out.SetReadDeadline(time.Now().Add(time.Second))
+	close(p.gone)
+}
+
+// Gone is closed when the worker and its group are gone.
+func (p *Process) Gone() <-chan struct{} { return p.gone }
+
+// Send writes to the worker. The error is os.ErrDeadlineExceeded if the worker
+// does not take all of it in time.
+func (p *Process) Send(data []byte, timeout time.Duration) error {
+	if err := p.in.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	_, err := p.in.Write(data)
+	return err
+}
+
+// Read reads what the worker writes on its pipe. It fails soon after the worker
+// is gone.
+func (p *Process) Read(to []byte) (int, error) { return p.out.Read(to) }
+
+// End sends the last words to the worker and closes its input. A worker that
+// lives on after the grace is told to end, and then killed. End returns when
+// the worker is gone, or cannot be killed.
+func (p *Process) End(last []byte, grace time.Duration) {
+	_ = p.Send(last, grace)
+	_ = p.in.Close()
+	if !p.within(grace) {
+		p.Signal(unix.SIGTERM)
+		p.within(min(grace, time.Second))
+	}
+	p.Destroy()
+}
+
+// unkillable is how long a process may take to die of SIGKILL. One that hangs
+// in a driver does not die at all, and must not hold up the run.
+const unkillable = 10 * time.Second
+
+// Destroy kills the worker, waits until it is gone, and closes the pipes. It
+// gives up on a process that cannot be killed; nobody hears that one any more.
+func (p *Process) Destroy() { p.destroy(unkillable) }
+
+func (p *Process) destroy(patience time.Duration) {
+	p.Kill()
+	p.within(patience)
+	_ = p.in.Close()
+	_ = p.out.Close()
+}
+
+// within waits for the worker to be gone, and reports whether it is.
+func (p *Process) within(patience time.Duration) bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-p.gone:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// Fate says how a worker that is gone has ended, and whether a signal ended it.
+func (p *Process) Fate() (text string, signalled bool) {
+	state := p.State()
+	status, _ := state.Sys().(syscall.WaitStatus)
+	return state.String(), status.Signaled()
+}
+
+// LastWords returns the last lines that the worker printed, on one line.
+func (p *Process) LastWords() string { return p.words.last() }

@@ -1,0 +1,101 @@
+// Package worker starts the processes of a batch's workers and holds the other
+// ends of their pipes. A worker reads from file descriptor 3 and writes to 4;
+// its standard input is empty, and what it prints goes to the log. It dies with
+// this process, and everything that it has started dies with it.
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/child"
+)
+
+// Command says what a worker runs.
+type Command struct {
+	Args []string  // the program and its arguments
+	Dir  string    // where it runs; empty: here
+	Env  []string  // KEY=VALUE for it, beside the environment of this process
+	Log  io.Writer // gets what workers print; nil: it is dropped
+}
+
+// Starter starts workers.
+type Starter struct {
+	command  Command
+	log      *sharedLog
+	launcher *child.Launcher
+}
+
+// NewStarter returns a Starter for a command that can be started. The caller
+// has to close it.
+func NewStarter(c Command) (*Starter, error) {
+	if len(c.Args) == 0 {
+		return nil, errors.New("no worker: give its command, such as -- python worker.py")
+	}
+	if _, err := exec.LookPath(c.Args[0]); err != nil && c.Dir == "" {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	if c.Log == nil {
+		c.Log = io.Discard
+	}
+	return &Starter{command: c, log: &sharedLog{to: c.Log}, launcher: child.NewLauncher()}, nil
+}
+
+// Close ends the Starter, and every worker that is still alive.
+func (s *Starter) Close() { s.launcher.Close() }
+
+// pipeBytes is the size of a pipe: the larger, the fewer switches between this
+// process and the worker.
+const pipeBytes = 1 << 20
+
+// Start starts a worker. Each line that the worker prints gets the prefix in
+// the log. Of the environment, KEY=VALUE sets a variable, and KEY takes it out.
+func (s *Starter) Start(prefix string, env []string) (*Process, error) {
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, theirIn.Close(), in.Close())
+	}
+	defer theirIn.Close()
+	defer theirOut.Close()
+	for _, p := range []*os.File{theirIn, theirOut} {
+		_, _ = unix.FcntlInt(p.Fd(), unix.F_SETPIPE_SZ, pipeBytes) // or what the system allows
+	}
+	words := newLastWords(prefix, s.log)
+	cmd := exec.Command(s.command.Args[0], s.command.Args[1:]...)
+	cmd.Dir = s.command.Dir
+	cmd.Env = environment(os.Environ(), s.command.Env, env)
+	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	cmd.Stdout, cmd.Stderr = words, words
+	c, err := s.launcher.Start(cmd, child.How{})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the worker: %w", err), in.Close(), out.Close())
+	}
+	p := &Process{Child: c, in: in, out: out, words: words, gone: make(chan struct{})}
+	go p.attend()
+	return p, nil
+}
+
+// environment returns an environment with changes. Of a name that is there
+// twice the last counts, and an entry without a value takes the name out.
+func environment(base []string, changes ...[]string) []string {
+	env := slices.Clone(base)
+	for _, entry := range slices.Concat(changes...) {
+		if name := entry + "="; !strings.Contains(entry, "=") {
+			env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name) })
+			continue
+		}
+		env = append(env, entry)
+	}
+	return env
+}
