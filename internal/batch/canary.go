@@ -17,10 +17,10 @@ func (w *worker) canary() *group {
 	r := w.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w.batches > 0 || len(w.flight) > 0 || w.card.failures < canaryAfter || r.good == nil {
+	if w.batches > 0 || len(w.flight) > 0 || w.card.failures < canaryAfter || r.stock.good == nil {
 		return nil
 	}
-	return r.numbered(&group{records: []record.Record{*r.good}, canary: true})
+	return r.stock.numbered(&group{records: []record.Record{*r.stock.good}, canary: true})
 }
 
 // sang is a worker that has proved itself: it lives, whatever it answered.
@@ -31,9 +31,9 @@ func (w *worker) sang() {
 	w.card.failures = 0
 }
 
-// keepGood remembers the first record that went well. The lock is held.
-func (r *Run) keepGood(rec *record.Record) {
-	if r.good == nil && len(rec.Data) <= canaryBytes {
-		r.good = rec
+// keepGood remembers the first record that went well.
+func (s *stock) keepGood(rec *record.Record) {
+	if s.good == nil && len(rec.Data) <= canaryBytes {
+		s.good = rec
 	}
 }

@@ -47,21 +47,3 @@ func (c *card) learned(g *group, took time.Duration, warm bool) {
 	}
 	c.fit.Add(n, g.weight, seconds)
 }
-
-// model is what a batch costs on this GPU, or on all of them if this one is
-// too new to tell.
-func (r *Run) model(c *card) chunk.Model {
-	if m := c.fit.Model(); m.Known {
-		return m
-	}
-	return r.pooled()
-}
-
-// pooled is what a batch costs on the GPUs taken together.
-func (r *Run) pooled() chunk.Model {
-	fits := make([]chunk.Fit, 0, len(r.cards))
-	for _, c := range r.cards {
-		fits = append(fits, c.fit)
-	}
-	return chunk.Sum(fits...).Model()
-}

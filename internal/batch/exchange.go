@@ -55,7 +55,7 @@ func (w *worker) depth() int {
 	defer r.mu.Unlock()
 	long := w.card.quick > max(shortBatch, shortRecord*float64(w.card.batch))
 	if w.batches < 2 || long || w.card.speed < 1 || w.cap.Records() > 0 ||
-		len(r.suspects) > 0 || r.pool.Len() < 2*r.workers*w.card.largest {
+		len(r.stock.suspects) > 0 || r.stock.pool.Len() < 2*r.staff.workers*w.card.largest {
 		return 1
 	}
 	return 2

@@ -66,21 +66,21 @@ func (r *Run) Progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := Progress{
-		Output: r.opt.Output, Stage: r.stage, Started: r.started, Exact: r.eof,
-		Done: r.before + r.done, Before: r.before, Failed: r.failed, Marked: r.marked,
-		Retries: r.retries, Restarts: r.restarts, Workers: r.workers,
-		Rate: r.rates.of(func(s rateSample) int64 { return s.done }),
+		Output: r.opt.Output, Stage: r.tally.stage, Started: r.tally.started, Exact: r.input.eof,
+		Done: r.before + r.tally.done, Before: r.before, Failed: r.tally.failed, Marked: r.tally.marked,
+		Retries: r.tally.retries, Restarts: r.tally.restarts, Workers: r.staff.workers,
+		Rate: r.tally.rates.of(func(s rateSample) int64 { return s.done }),
 	}
-	if total, ok := r.totalRecords(); ok {
+	if total, ok := r.input.records(r.source); ok {
 		p.Total = gpu.Some(total)
 	}
-	if left := r.secondsLeft(); left > 0 && r.stage == StageRunning {
-		if hands := r.hands(); hands > 0 {
+	if left := r.secondsLeft(); left > 0 && r.tally.stage == StageRunning {
+		if hands := r.staff.hands(); hands > 0 {
 			p.Left = gpu.Some(left / hands)
 		}
 	}
-	for _, c := range r.cards {
-		p.GPUs = append(p.GPUs, c.progress(r.rates.of(func(s rateSample) int64 { return s.gpus[c.gpu.UUID] })))
+	for _, c := range r.staff.cards {
+		p.GPUs = append(p.GPUs, c.progress(r.tally.rates.of(func(s rateSample) int64 { return s.gpus[c.gpu.UUID] })))
 	}
 	slices.SortFunc(p.GPUs, func(a, b GPUProgress) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
@@ -96,26 +96,13 @@ func (c *card) progress(rate gpu.Opt[float64]) GPUProgress {
 	}
 }
 
-// totalRecords is exact at the end of the input, and before that judged by how
-// much of it was read. The lock is held.
-func (r *Run) totalRecords() (int64, bool) {
-	if r.eof {
-		return r.total, true
-	}
-	if read, total := r.source.Position(); read > 0 && total > 0 && r.seen > 0 {
-		return int64(float64(r.seen) * max(1, float64(total)/float64(read))), true
-	}
-	return 0, false
-}
-
-// hands is how many workers are at it, as if all ran at full speed. The lock is
-// held.
-func (r *Run) hands() float64 {
-	sum := 0.0
-	for _, c := range r.cards {
-		sum += float64(c.ready) * c.speed / c.pace
-	}
-	return sum
+// tally is what a run counts, and how far it has got. The run's lock guards it.
+type tally struct {
+	stage                     Stage
+	started, ended            time.Time
+	done, failed              int64 // outcomes of this run
+	retries, restarts, marked int64
+	rates                     rates
 }
 
 // rates remembers the counts of the last seconds.
@@ -129,7 +116,14 @@ type rateSample struct {
 
 const rateWindow = 10 // samples, one a second
 
-// of is how fast a count has grown.
+func (r *rates) add(s rateSample) {
+	r.samples = append(r.samples, s)
+	if n := len(r.samples); n > rateWindow+1 {
+		r.samples = slices.Delete(r.samples, 0, n-rateWindow-1)
+	}
+}
+
+// of returns how fast a count has grown.
 func (r *rates) of(count func(rateSample) int64) gpu.Opt[float64] {
 	if len(r.samples) < 2 {
 		return gpu.Opt[float64]{}
@@ -144,14 +138,11 @@ func (r *Run) measure(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		r.mu.Lock()
-		s := rateSample{at: time.Now(), done: r.done, gpus: map[string]int64{}}
-		for uuid, c := range r.cards {
+		s := rateSample{at: time.Now(), done: r.tally.done, gpus: map[string]int64{}}
+		for uuid, c := range r.staff.cards {
 			s.gpus[uuid] = c.done
 		}
-		r.rates.samples = append(r.rates.samples, s)
-		if n := len(r.rates.samples); n > rateWindow+1 {
-			r.rates.samples = slices.Delete(r.rates.samples, 0, n-rateWindow-1)
-		}
+		r.tally.rates.add(s)
 		r.mu.Unlock()
 		select {
 		case <-ctx.Done():
@@ -164,13 +155,13 @@ func (r *Run) measure(ctx context.Context) {
 func (r *Run) begun() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stage = StageRunning
-	r.started = time.Now()
+	r.tally.stage = StageRunning
+	r.tally.started = time.Now()
 }
 
 func (r *Run) setStage(s Stage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stage = s
-	r.ended = time.Now()
+	r.tally.stage = s
+	r.tally.ended = time.Now()
 }

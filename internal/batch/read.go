@@ -15,10 +15,8 @@ func (r *Run) read() {
 		rec, err := r.source.Next()
 		if errors.Is(err, io.EOF) {
 			r.mu.Lock()
-			r.eof = true
-			r.total = r.source.Count()
-			r.seen = r.total
-			r.primed = true
+			r.input.end(r.source.Count())
+			r.stock.primed = true
 			r.mu.Unlock()
 			r.changed.Broadcast()
 			return
@@ -44,8 +42,8 @@ func (r *Run) reject(rec record.Record) bool {
 		r.mu.Unlock()
 		return false
 	}
-	r.noteRead(rec)
-	r.inFlight++
+	r.input.saw(rec, r.source)
+	r.stock.inFlight++
 	r.mu.Unlock()
 	r.deliver([]outcome.Outcome{outcome.Failure(rec.Index, rec.Data, rec.Error)}, 1)
 	return true
@@ -56,37 +54,28 @@ func (r *Run) reject(rec record.Record) bool {
 func (r *Run) put(rec record.Record) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.poolBytes >= r.opt.Window && !r.stopping {
+	for r.stock.bytes >= r.opt.Window && !r.stopping {
 		r.prime()
 		r.room.Wait()
 	}
 	if r.stopping {
 		return false
 	}
-	r.noteRead(rec)
-	r.pool.Put(rec, rec.Weight)
-	r.poolBytes += size(&rec)
-	r.readCount++
-	r.readWeight += rec.Weight
-	if r.pool.Len() == 1 {
+	r.input.saw(rec, r.source)
+	r.input.count++
+	r.input.weight += rec.Weight
+	r.stock.put(rec)
+	if r.stock.pool.Len() == 1 {
 		r.changed.Broadcast()
 	}
 	return true
 }
 
-// noteRead follows how far the input was read.
-func (r *Run) noteRead(rec record.Record) {
-	if r.readCount == 0 {
-		r.readFrom, _ = r.source.Position()
-	}
-	r.seen = rec.Index + 1
-}
-
 // prime lets workers begin. Before, the pool is filled, so that the longest
 // records of the whole window, or of a whole small input, can go first.
 func (r *Run) prime() {
-	if !r.primed {
-		r.primed = true
+	if !r.stock.primed {
+		r.stock.primed = true
 		r.changed.Broadcast()
 	}
 }

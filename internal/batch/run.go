@@ -8,61 +8,32 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/batch/chunk"
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
 // Run is one run of a batch, opened.
 type Run struct {
-	opt      Options
-	limits   chunk.Limits
-	learning bool // what a weight means is learned, and not said by the user
-	stream   bool // the input cannot be read again
-	source   *record.Source
-	output   *outcome.Log
-	sink     *sink
-	hosts    sync.WaitGroup
-	before   int64 // outcomes that were there when the run was opened
+	opt    Options
+	source *record.Source
+	stream bool // the input cannot be read again
+	output *outcome.Log
+	before int64 // outcomes that were there when the run was opened
+	sink   *sink
+	hosts  sync.WaitGroup
+	cancel context.CancelFunc
 
 	mu      sync.Mutex // guards what follows; nothing that may wait is called under it
 	changed sync.Cond  // something happened that a worker or the supervisor may wait for
 	room    sync.Cond  // the pool has room
 
-	pool      chunk.Pool[record.Record]
-	poolBytes int
-	primed    bool
-	suspects  []*group
-	pending   int // records in suspects
-	inFlight  int // records with workers, or on their way to the sink
-	lastID    int64
+	input intake
+	stock stock
+	staff staff
+	tally tally
 
-	eof        bool
-	total      int64 // records of the input, once eof
-	seen       int64 // records of the input that were read, or passed over
-	readFrom   int64 // bytes of the input before the first record that was wanted
-	readCount  int64 // records that were wanted, and their weight
-	readWeight float64
-
-	cards     map[string]*card // by UUID
-	good      *record.Record   // one that went well; nil: none yet
-	avoid     []string
-	workers   int          // that have a place
-	idle      int          // that wait for records
-	numbers   map[int]bool // of the workers
-	everReady bool
-
-	stopping    bool
-	err         error // why the run fails
-	lastFailure string
-	cancel      context.CancelFunc
-
-	started                   time.Time
-	ended                     time.Time
-	stage                     Stage
-	done, failed              int64 // outcomes of this run
-	retries, restarts, marked int64
-	rates                     rates
+	stopping bool
+	err      error // why the run fails
 }
 
 // Open checks the options, finds the input, and claims the output, for a new
@@ -73,16 +44,7 @@ func Open(ctx context.Context, o Options) (*Run, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	r := &Run{
-		opt: o,
-		// Without any cost, a trend in the input (it is sorted, say) looks like
-		// a call that is dear.
-		limits:   chunk.Limits{Min: o.MinBatch, Max: o.Batch, Seconds: o.BatchTime.Seconds(), Singly: o.Input.Cost.By == record.ByNothing},
-		learning: o.Input.Cost.By == record.BySize,
-		cards:    map[string]*card{},
-		numbers:  map[int]bool{},
-		stage:    StageOpen,
-	}
+	r := &Run{opt: o, stock: newStock(o), staff: newStaff(), tally: tally{stage: StageOpen}}
 	r.changed.L, r.room.L = &r.mu, &r.mu
 	if err := r.open(ctx); err != nil {
 		return nil, err
@@ -163,7 +125,7 @@ func (r *Run) begin(place *outcome.Place) error {
 	if err != nil {
 		return err
 	}
-	r.before, r.failed = r.output.Counts()
+	r.before, r.tally.failed = r.output.Counts()
 	return nil
 }
 
@@ -194,7 +156,7 @@ func (r *Run) Run(ctx context.Context) (Summary, error) {
 	err := r.work(ctx)
 	if err == nil {
 		r.setStage(StageFinishing)
-		err = r.output.Finish(r.total)
+		err = r.output.Finish(r.input.total)
 	}
 	r.countCommitted()
 	err = errors.Join(r.advise(err), r.output.Close())
@@ -215,7 +177,7 @@ func (r *Run) countCommitted() {
 	done, failed := r.output.Counts()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.done, r.failed = done-r.before, failed
+	r.tally.done, r.tally.failed = done-r.before, failed
 }
 
 // advise adds the next step to what the disk said, if there is one.
@@ -242,14 +204,14 @@ func (r *Run) again() string {
 // work runs until every record has an outcome on disk.
 func (r *Run) work(ctx context.Context) error {
 	if r.output.Complete() {
-		r.total = r.before
+		r.input.total = r.before
 		return nil
 	}
 	defer context.AfterFunc(ctx, r.stop)()
 	r.sink = newSink(r.opt.CommitEvery, r.opt.CommitBytes, r.commit)
 	// Where the order will not change, or the rest may be long in coming,
 	// nobody waits for the pool to be full.
-	r.primed = r.stream || r.opt.Input.Cost.By == record.ByNothing
+	r.stock.primed = r.stream || r.opt.Input.Cost.By == record.ByNothing
 	reading := make(chan struct{})
 	go func() {
 		defer close(reading)

@@ -28,7 +28,7 @@ func (r *Run) settle(w *worker, g *group, outcomes [][]byte, faults map[int]stri
 	}
 	r.mu.Lock()
 	if good != nil {
-		r.keepGood(good)
+		r.stock.keepGood(good)
 	}
 	c := w.card
 	c.learned(g, took, w.batches > 0)
@@ -47,9 +47,9 @@ func (r *Run) deliver(settled []outcome.Outcome, failed int) {
 	r.sink.put(settled)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.inFlight -= len(settled)
-	r.done += int64(len(settled))
-	r.failed += int64(failed)
+	r.stock.inFlight -= len(settled)
+	r.tally.done += int64(len(settled))
+	r.tally.failed += int64(failed)
 	if r.finished() {
 		r.changed.Broadcast()
 	}
@@ -68,32 +68,24 @@ func (r *Run) takeBack(g *group, cause chunk.Cause, c *card, text string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.inFlight -= len(g.records)
-	r.retries += int64(len(g.records))
+	r.stock.inFlight -= len(g.records)
+	r.tally.retries += int64(len(g.records))
 	c.retries += int64(len(g.records))
 	switch {
 	case verdict == chunk.Split:
-		r.suspect(g.parts(cause, c.gpu.UUID)...)
+		r.stock.suspect(g.parts(cause, c.gpu.UUID)...)
 	case verdict == chunk.Alone:
 		g.suspect = true
 		g.triedOn(c.gpu.UUID)
-		r.suspect(g)
+		r.stock.suspect(g)
 	case g.suspect:
-		r.suspect(g)
+		r.stock.suspect(g)
 	default:
 		for _, rec := range g.records {
-			r.pool.Put(rec, rec.Weight)
-			r.poolBytes += size(&rec)
+			r.stock.put(rec)
 		}
 	}
 	r.changed.Broadcast()
-}
-
-func (r *Run) suspect(groups ...*group) {
-	for _, g := range groups {
-		r.suspects = append(r.suspects, g)
-		r.pending += len(g.records)
-	}
 }
 
 // mark gives up on a single record.
@@ -104,7 +96,7 @@ func (r *Run) mark(g *group, cause chunk.Cause, c *card, text string) {
 	}
 	r.mu.Lock()
 	if cause != chunk.Refused {
-		r.marked++
+		r.tally.marked++
 	}
 	c.done++
 	c.failed++

@@ -41,13 +41,13 @@ func (r *Run) summary(err error) Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := Summary{
-		Stage: r.stage, Records: r.before + r.done, Before: r.before, Failed: r.failed, Marked: r.marked,
-		Retries: r.retries, Restarts: r.restarts, Seconds: r.ended.Sub(r.started).Seconds(),
+		Stage: r.tally.stage, Records: r.before + r.tally.done, Before: r.before, Failed: r.tally.failed, Marked: r.tally.marked,
+		Retries: r.tally.retries, Restarts: r.tally.restarts, Seconds: r.tally.ended.Sub(r.tally.started).Seconds(),
 	}
 	if err != nil {
 		s.Error = err.Error()
 	}
-	for _, c := range r.cards {
+	for _, c := range r.staff.cards {
 		g := GPUSummary{GPU: c.gpu, Records: c.done, Failed: c.failed, Restarts: c.restarts, Busy: c.busy.Seconds()}
 		if s.Seconds > 0 {
 			g.Rate = float64(c.done) / s.Seconds

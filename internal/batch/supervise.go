@@ -16,8 +16,8 @@ func (r *Run) supervise(ctx context.Context) {
 	refusals := 0
 	for r.awaitNeed() {
 		r.mu.Lock()
-		workers := r.workers
-		req := WorkerRequest{Avoid: slices.Clone(r.avoid), Failures: r.failures()}
+		workers := r.staff.workers
+		req := WorkerRequest{Avoid: slices.Clone(r.staff.avoid), Failures: r.staff.failures()}
 		r.mu.Unlock()
 		grant, err := r.opt.Leases.Acquire(ctx, req)
 		if ctx.Err() != nil {
@@ -42,25 +42,6 @@ func (r *Run) supervise(ctx context.Context) {
 	}
 }
 
-// number is the lowest that no worker has: one that follows another is called
-// the same. The lock is held.
-func (r *Run) number() int {
-	n := 1
-	for r.numbers[n] {
-		n++
-	}
-	return n
-}
-
-// failures are the workers that failed in a row, by GPU. The lock is held.
-func (r *Run) failures() map[string]int {
-	counts := make(map[string]int, len(r.cards))
-	for uuid, c := range r.cards {
-		counts[uuid] = c.failures
-	}
-	return counts
-}
-
 // awaitNeed waits until one more worker is wanted; false: the run stops.
 func (r *Run) awaitNeed() bool {
 	r.mu.Lock()
@@ -71,21 +52,11 @@ func (r *Run) awaitNeed() bool {
 		}
 		// Workers on their way count as takers: nobody is asked for more of
 		// them than there are records.
-		if r.primed && r.idle == 0 && (r.opt.Workers == 0 || r.workers < r.opt.Workers) && r.waiting() > r.arriving() {
+		if r.stock.primed && r.staff.idle == 0 && (r.opt.Workers == 0 || r.staff.workers < r.opt.Workers) && r.stock.waiting() > r.staff.arriving() {
 			return true
 		}
 		r.changed.Wait()
 	}
-}
-
-// arriving is how many workers have a place and are not ready yet. The lock is
-// held.
-func (r *Run) arriving() int {
-	n := r.workers
-	for _, c := range r.cards {
-		n -= c.ready
-	}
-	return n
 }
 
 // bearWith waits a while after a place could not be had, when there were so
@@ -93,15 +64,15 @@ func (r *Run) arriving() int {
 func (r *Run) bearWith(ctx context.Context, err error, refusals, workers int) bool {
 	if errors.Is(err, ErrRefused) {
 		r.mu.Lock()
-		for r.workers >= workers && workers > 0 && !r.stopping {
+		for r.staff.workers >= workers && workers > 0 && !r.stopping {
 			r.changed.Wait()
 		}
 		if workers > 0 {
 			r.mu.Unlock()
 			return true // one has left: its place may be had again
 		}
-		if r.lastFailure != "" {
-			err = fmt.Errorf("%w; the last worker failed: %s", err, r.lastFailure)
+		if r.staff.lastFailure != "" {
+			err = fmt.Errorf("%w; the last worker failed: %s", err, r.staff.lastFailure)
 		}
 		r.mu.Unlock()
 		r.fail(err)
@@ -126,26 +97,16 @@ func (r *Run) pause(done <-chan struct{}, d time.Duration) bool {
 // hire puts a worker on a place.
 func (r *Run) hire(ctx context.Context, g *Grant) {
 	r.mu.Lock()
-	number := r.number()
-	r.numbers[number] = true
-	c := r.cards[g.GPU.UUID]
-	if c == nil {
-		c = &card{gpu: g.GPU, speed: g.speed(), pace: 1, latency: newHistogram()}
-		r.cards[g.GPU.UUID] = c
-	}
-	c.workers++
-	c.most = max(c.most, c.workers)
-	r.workers++
+	number, c := r.staff.add(g)
 	r.mu.Unlock()
 	r.hosts.Go(func() {
 		r.host(ctx, fmt.Sprintf("worker %d", number), g, c)
 		r.mu.Lock()
-		delete(r.numbers, number)
+		delete(r.staff.numbers, number)
 		r.mu.Unlock()
 		r.release(g)
 		r.mu.Lock()
-		c.workers--
-		r.workers--
+		r.staff.remove(c)
 		r.mu.Unlock()
 		r.changed.Broadcast()
 	})
@@ -175,26 +136,10 @@ func (r *Run) host(ctx context.Context, name string, g *Grant, c *card) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.stopping && (!r.eof || r.waiting() > 0) {
-		r.restarts++
+	if !r.stopping && (!r.input.eof || r.stock.waiting() > 0) {
+		r.tally.restarts++
 		c.restarts++
 	}
-}
-
-// unreadyLimit is how often each worker of every GPU may fail before any was
-// ever ready: the command is wrong, and no patience will help.
-const unreadyLimit = 3
-
-// hopeless reports whether no worker was ever ready, and every GPU that could
-// be had has had its tries: on one that has not, a worker may be loading. Those
-// with the fewest failures are had first, so none is left out. The lock is held.
-func (r *Run) hopeless() bool {
-	for _, c := range r.cards {
-		if c.failures < unreadyLimit*c.most {
-			return false
-		}
-	}
-	return !r.everReady
 }
 
 // workerFailed says how long to wait before the next one is started; below
@@ -202,14 +147,8 @@ func (r *Run) hopeless() bool {
 func (r *Run) workerFailed(name string, c *card, err error) time.Duration {
 	r.notify(EventFailed, c.gpu, name, "%v", err)
 	r.mu.Lock()
-	c.failures++
-	r.lastFailure = err.Error()
-	hopeless := r.hopeless()
-	giveUp := c.failures >= r.opt.Restarts && !c.givenUp
-	if giveUp {
-		c.givenUp = true
-		r.avoid = append(r.avoid, c.gpu.UUID)
-	}
+	giveUp := r.staff.failed(c, err, r.opt.Restarts)
+	hopeless := r.staff.hopeless()
 	wait := chunk.Backoff(r.opt.Backoff, c.failures)
 	if c.givenUp {
 		wait = -1

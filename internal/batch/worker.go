@@ -181,7 +181,7 @@ func (w *worker) ready() {
 	r.mu.Lock()
 	w.card.ready++
 	w.card.speed = w.grant.speed()
-	r.everReady = true
+	r.staff.everReady = true
 	r.mu.Unlock()
 	r.notify(EventReady, w.card.gpu, w.name, "ready")
 	w.rest() // a GPU that may not be worked at all is not

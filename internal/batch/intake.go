@@ -1,0 +1,46 @@
+package batch
+
+import "github.com/berth-gpu/berth/internal/batch/record"
+
+// intake is how far the input was read. The run's lock guards it.
+type intake struct {
+	eof    bool
+	total  int64 // records of the input, once eof
+	seen   int64 // records of the input that were read, or passed over
+	from   int64 // bytes of the input before the first record that was wanted
+	count  int64 // records that were wanted, and their weight
+	weight float64
+}
+
+// saw notes a record that was read.
+func (i *intake) saw(rec record.Record, source *record.Source) {
+	if i.count == 0 {
+		i.from, _ = source.Position()
+	}
+	i.seen = rec.Index + 1
+}
+
+// end notes that there are no more records.
+func (i *intake) end(total int64) { i.eof, i.total, i.seen = true, total, total }
+
+// rest returns how much of the input is not read yet, as a multiple of what was
+// read; 0: nothing, or nobody knows.
+func (i *intake) rest(source *record.Source) float64 {
+	read, total := source.Position()
+	if i.eof || i.count == 0 || read <= i.from || total <= read {
+		return 0
+	}
+	return float64(total-read) / float64(read-i.from)
+}
+
+// records returns how many records the input has. The number is exact at the
+// end of the input; until then it is judged by how much of it was read.
+func (i *intake) records(source *record.Source) (n int64, known bool) {
+	if i.eof {
+		return i.total, true
+	}
+	if read, total := source.Position(); read > 0 && total > 0 && i.seen > 0 {
+		return int64(float64(i.seen) * max(1, float64(total)/float64(read))), true
+	}
+	return 0, false
+}

@@ -1,0 +1,132 @@
+package batch
+
+import (
+	"slices"
+
+	"github.com/berth-gpu/berth/internal/batch/chunk"
+)
+
+// staff is the workers of a run and the GPUs that they are on. The run's lock
+// guards it.
+type staff struct {
+	cards       map[string]*card // by UUID
+	avoid       []string         // UUIDs of GPUs that were given up
+	workers     int              // that have a place
+	idle        int              // that wait for records
+	numbers     map[int]bool     // of the workers
+	everReady   bool             // some worker was ready once
+	lastFailure string
+}
+
+func newStaff() staff { return staff{cards: map[string]*card{}, numbers: map[int]bool{}} }
+
+// add takes in a worker for a place. A worker that follows another has the same
+// number: the lowest that is free.
+func (s *staff) add(g *Grant) (number int, c *card) {
+	for number = 1; s.numbers[number]; number++ {
+	}
+	s.numbers[number] = true
+	c = s.cards[g.GPU.UUID]
+	if c == nil {
+		c = &card{gpu: g.GPU, speed: g.speed(), pace: 1, latency: newHistogram()}
+		s.cards[g.GPU.UUID] = c
+	}
+	c.workers++
+	c.most = max(c.most, c.workers)
+	s.workers++
+	return number, c
+}
+
+// remove forgets a worker whose place was given back.
+func (s *staff) remove(c *card) {
+	c.workers--
+	s.workers--
+}
+
+// failed counts a worker that failed. It reports whether its GPU is given up
+// now: so many have failed there in a row.
+func (s *staff) failed(c *card, err error, most int) (giveUp bool) {
+	c.failures++
+	s.lastFailure = err.Error()
+	if c.givenUp || c.failures < most {
+		return false
+	}
+	c.givenUp = true
+	s.avoid = append(s.avoid, c.gpu.UUID)
+	return true
+}
+
+// failures returns how many workers failed in a row, by GPU.
+func (s *staff) failures() map[string]int {
+	counts := make(map[string]int, len(s.cards))
+	for uuid, c := range s.cards {
+		counts[uuid] = c.failures
+	}
+	return counts
+}
+
+// arriving returns how many workers have a place and are not ready yet.
+func (s *staff) arriving() int {
+	n := s.workers
+	for _, c := range s.cards {
+		n -= c.ready
+	}
+	return n
+}
+
+// hands returns how many workers are at it, as if all ran at full speed.
+func (s *staff) hands() float64 {
+	sum := 0.0
+	for _, c := range s.cards {
+		sum += float64(c.ready) * c.speed / c.pace
+	}
+	return sum
+}
+
+// unreadyLimit is how often each worker of every GPU may fail before any was
+// ever ready: the command is wrong, and no patience will help.
+const unreadyLimit = 3
+
+// hopeless reports whether no worker was ever ready, and every GPU that could
+// be had has had its tries: on one that has not, a worker may be loading. The
+// GPUs with the fewest failures are had first, so none is left out.
+func (s *staff) hopeless() bool {
+	for _, c := range s.cards {
+		if c.failures < unreadyLimit*c.most {
+			return false
+		}
+	}
+	return !s.everReady
+}
+
+// mayTry keeps a suspect away from a GPU where it has failed, as long as there
+// is another one to try it on: it may be the GPU that is broken.
+func (s *staff) mayTry(g *group, on *card) bool {
+	if !slices.Contains(g.tried, on.gpu.UUID) {
+		return true
+	}
+	for _, c := range s.cards {
+		if c.workers > 0 && !c.givenUp && !slices.Contains(g.tried, c.gpu.UUID) {
+			return false
+		}
+	}
+	return true
+}
+
+// model returns what a batch costs on a GPU, or on all of them if this one is
+// too new to tell.
+func (s *staff) model(c *card) chunk.Model {
+	if m := c.fit.Model(); m.Known {
+		return m
+	}
+	return s.pooled()
+}
+
+// pooled returns what a batch costs on the GPUs taken together.
+func (s *staff) pooled() chunk.Model {
+	fits := make([]chunk.Fit, 0, len(s.cards))
+	for _, c := range s.cards {
+		fits = append(fits, c.fit)
+	}
+	return chunk.Sum(fits...).Model()
+}
