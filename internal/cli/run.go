@@ -15,12 +15,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
-	"github.com/berth-gpu/berth/internal/batch/worker"
+	"github.com/berth-gpu/berth/internal/crew"
 )
 
 type runOptions struct {
@@ -111,22 +112,16 @@ func (o *runOptions) run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	leases, err := newPlaces(ctx, o, c, most, shown.say)
-	if err != nil {
-		return err
-	}
-	workers, err := worker.NewStarter(worker.Command{Args: o.command, Log: shown})
-	if err != nil {
-		return err
-	}
-	defer workers.Close()
-	options.Start = func(prefix string, env []string) (batch.Process, error) { return workers.Start(prefix, env) }
-	options.Leases, options.Notify = leases, shown.notify
-	run, err := batch.Open(ctx, options)
+	options.Notify = shown.notify
+	work, err := crew.OpenBatch(ctx, crew.OverClient(c), crew.BatchOptions{
+		Options: options, Command: o.command, Environ: o.Environ(), Log: shown, Say: shown.say,
+		Request: api.LeaseRequest{Service: o.service, Memory: gpu.MiB(o.memory), Where: o.where},
+		PerGPU:  o.perGPU, GPUs: most, Socket: o.socket,
+	})
 	if err != nil {
 		return o.refused(ctx, err)
 	}
-	summary, err := o.watch(ctx, c, run, leases, shown)
+	summary, err := o.watch(ctx, c, work, shown)
 	return o.conclude(ctx, summary, err)
 }
 
@@ -209,15 +204,13 @@ func (o *runOptions) refused(ctx context.Context, err error) error {
 }
 
 // watch runs a batch, and shows and reports how it goes.
-func (o *runOptions) watch(ctx context.Context, c *client.Client, run *batch.Run, leases *places, shown *runScreen) (batch.Summary, error) {
+func (o *runOptions) watch(ctx context.Context, c *client.Client, work *crew.Batch, shown *runScreen) (batch.Summary, error) {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var helpers sync.WaitGroup
-	report := reporter{client: c, run: run, id: "batch-" + strings.ToLower(rand.Text()[:10]), command: strings.Join(o.command, " ")}
-	helpers.Go(func() { leases.look(beside) })
-	helpers.Go(func() { leases.listen(beside) })
-	helpers.Go(func() { shown.follow(beside, run) })
+	report := reporter{client: c, run: work.Run, id: "batch-" + strings.ToLower(rand.Text()[:10]), command: strings.Join(o.command, " ")}
+	helpers.Go(func() { shown.follow(beside, work.Run) })
 	helpers.Go(func() { report.follow(beside) })
-	summary, err := run.Run(ctx)
+	summary, err := work.Work(ctx)
 	stop()
 	helpers.Wait()
 	report.send(context.WithoutCancel(ctx), err)

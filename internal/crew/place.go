@@ -1,4 +1,4 @@
-package cli
+package crew
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/launch"
@@ -14,25 +13,24 @@ import (
 )
 
 const (
-	// leaveAlone is how long a GPU is not asked for again whose lease somebody
-	// has released: whoever did it wants it.
+	// leaveAlone is how long crew does not ask for a GPU again after somebody
+	// has released a lease there: they want the GPU.
 	leaveAlone = time.Minute
-	// eventPatience is how long it is waited for the daemon to tell why a lease
-	// has ended.
+	// eventPatience is how long the daemon may take to say why a lease has ended.
 	eventPatience = 2 * time.Second
-	// stopPatience is how long the daemon is waited for once the run is to end:
-	// one that hangs must not hold it up, and what this process has of it ends
-	// with the process anyway.
+	// stopPatience is how long the daemon may take once the run is to end. A
+	// daemon that hangs must not hold up the run, and the leases of this process
+	// end with the process anyway.
 	stopPatience = time.Second
-	// bindPatience is how long handing over a lease may take.
+	// bindPatience is how long the daemon may take to hand over a lease.
 	bindPatience = 5 * time.Second
 )
 
-// place is the lease of one worker. It is granted to this process and handed to
-// the worker when that has started: it ends with the worker, and what is done
-// about the lease is done to the worker alone.
+// place is the lease of one worker. The daemon grants it to this process, which
+// hands it to the worker when that has started: it ends with the worker, and
+// what is done about the lease is done to the worker alone.
 type place struct {
-	*client.Lease
+	Held
 	gpu     string
 	process process.ID // of the worker, once it has started
 
@@ -42,7 +40,7 @@ type place struct {
 }
 
 // patiently calls do and waits for it, also for a moment after ctx has ended. It
-// reports whether it is done.
+// reports whether do has returned.
 func patiently(ctx context.Context, do func()) bool {
 	done := make(chan struct{})
 	go func() {
@@ -62,9 +60,9 @@ func patiently(ctx context.Context, do func()) bool {
 	}
 }
 
-// grant is what a worker gets with its lease. ctx is that of the run.
-func (p *places) grant(ctx context.Context, l *client.Lease) batch.Grant {
-	h := &place{Lease: l, gpu: l.Parts[0].GPU, lost: make(chan struct{}), recall: make(chan struct{}), ended: make(chan struct{})}
+// grant returns what a worker gets with its lease. ctx is that of the run.
+func (p *places) grant(ctx context.Context, l Held) batch.Grant {
+	h := &place{Held: l, gpu: l.Parts[0].GPU, lost: make(chan struct{}), recall: make(chan struct{}), ended: make(chan struct{})}
 	p.mu.Lock()
 	p.held[h.gpu]++
 	p.leases[l.ID] = h
@@ -82,7 +80,7 @@ func (p *places) grant(ctx context.Context, l *client.Lease) batch.Grant {
 	released := make(chan struct{})
 	go func() { // in case the daemon could not tell
 		select {
-		case <-l.Lost():
+		case <-l.Lost:
 			p.locked(func() { shut(h.recall) })
 		case <-released:
 		}
@@ -111,11 +109,11 @@ func (p *places) grant(ctx context.Context, l *client.Lease) batch.Grant {
 }
 
 // bind hands a lease to its worker. While the daemon is away the lease stays
-// with this process, and it is tried again.
+// with this process, and bind tries again.
 func (p *places) bind(ctx context.Context, h *place, released <-chan struct{}) error {
 	soon, cancel := context.WithTimeout(ctx, bindPatience)
 	defer cancel()
-	_, err := p.client.Bind(soon, h.ID, api.Bind{PID: h.process.PID, Fence: h.Fence})
+	_, err := p.daemon.Bind(soon, h.ID, api.Bind{PID: h.process.PID, Fence: h.Fence})
 	if err == nil || isRefusal(err) {
 		return err
 	}
@@ -129,9 +127,9 @@ func (p *places) bind(ctx context.Context, h *place, released <-chan struct{}) e
 	return nil
 }
 
-// whyEnded is what the daemon says of the end of a lease, if it was the daemon
-// that ended it. It says so before it ends a worker that can still do something
-// about it; after a signal, it may be on its way.
+// whyEnded returns what the daemon says of the end of a lease, if the daemon
+// ended it. The daemon says so before it ends a worker that can still do
+// something about it; after a signal, the event may be on its way.
 func (p *places) whyEnded(h *place, signalled bool) string {
 	if signalled {
 		patience := time.NewTimer(eventPatience)
@@ -149,7 +147,7 @@ func (p *places) whyEnded(h *place, signalled bool) string {
 // listen hears of the end of leases until ctx ends.
 func (p *places) listen(ctx context.Context) {
 	for {
-		for e, err := range p.client.Events(ctx, 0, true) {
+		for e, err := range p.daemon.Events(ctx, 0, true) {
 			if err != nil {
 				break
 			}
@@ -201,8 +199,8 @@ func (p *places) endOf(e gpu.Event) {
 	shut(h.recall)
 }
 
-// shut closes a channel, if it is open. The caller sees to it that nobody else
-// does so at the same time.
+// shut closes a channel, if it is open. No other goroutine may close it at the
+// same time.
 func shut(c chan struct{}) {
 	select {
 	case <-c:

@@ -1,4 +1,4 @@
-package cli
+package crew
 
 import (
 	"cmp"
@@ -12,17 +12,14 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
-	"github.com/berth-gpu/berth/internal/child"
-	"github.com/berth-gpu/berth/internal/headstart"
 	"github.com/berth-gpu/berth/internal/launch"
 )
 
 // places leases room for workers from the daemon.
 type places struct {
-	client  *client.Client
+	daemon  Daemon
 	ask     api.LeaseRequest // for one worker
 	perGPU  int
 	most    int // GPUs to use; 0: all
@@ -41,22 +38,21 @@ type places struct {
 	changed chan struct{} // has one when there may be another place
 }
 
-func newPlaces(ctx context.Context, o *runOptions, c *client.Client, most int, say func(string, ...any)) (*places, error) {
-	program, err := child.Program(o.command[0], o.Getenv("PATH"))
+// newPlaces asks the daemon for its devices.
+func newPlaces(ctx context.Context, d Daemon, o BatchOptions, torch string) (*places, error) {
+	ask := o.Request
+	ask.Name, ask.Slots, ask.Enforce = launch.NameOf(o.Command), gpu.Some(1), "auto"
+	p := &places{
+		daemon: d, ask: ask, perGPU: o.PerGPU, most: o.GPUs, environ: o.Environ, torch: torch, socket: o.Socket, say: o.Say,
+		held: map[string]int{}, leases: map[string]*place{}, left: map[string]time.Time{}, changed: make(chan struct{}, 1),
+	}
+	all, err := d.StatusAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &places{
-		client: c, perGPU: o.perGPU, most: most, environ: o.Environ(), torch: headstart.Torch(program), socket: o.socket, say: say,
-		ask: api.LeaseRequest{
-			Service: o.service, Name: launch.NameOf(o.command), Memory: gpu.MiB(o.memory), Slots: gpu.Some(1), Where: o.where, Enforce: "auto",
-		},
-		held: map[string]int{}, leases: map[string]*place{}, left: map[string]time.Time{}, changed: make(chan struct{}, 1),
-	}
-	all, err := c.StatusAll(ctx)
 	p.devices = all.GPUs
 	p.tellOfSlots()
-	return p, err
+	return p, nil
 }
 
 // tellOfSlots says if fewer workers fit than were asked for.
@@ -64,17 +60,17 @@ func (p *places) tellOfSlots() {
 	for _, d := range p.devices {
 		if most := p.room(d); most < p.perGPU {
 			p.say("GPU %d takes %s at a time, and not %d: it has so many slots (max_pipelines)",
-				d.Device.Index, counted(int64(most), "worker"), p.perGPU)
+				d.Device.Index, plural(most, "worker"), p.perGPU)
 			return
 		}
 	}
 }
 
-// room is how many workers a GPU takes when nobody else is there.
+// room returns how many workers a GPU takes when nobody else is there.
 func (p *places) room(d api.Status) int { return min(p.perGPU, max(d.Slots.Capacity, 1)) }
 
-// look keeps what is known of the devices fresh. While the daemon is away, what
-// it said last counts.
+// look asks for the state of the devices every second, until ctx ends. While the
+// daemon is away, its last answer counts.
 func (p *places) look(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -84,7 +80,7 @@ func (p *places) look(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		all, err := p.client.StatusAll(ctx)
+		all, err := p.daemon.StatusAll(ctx)
 		if err != nil {
 			continue
 		}
@@ -141,7 +137,7 @@ func (p *places) acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gr
 		}
 		switch {
 		case lease != nil:
-			return p.grant(ctx, lease), nil
+			return p.grant(ctx, *lease), nil
 		case ctx.Err() != nil:
 			return batch.Grant{}, ctx.Err()
 		case errors.Is(err, errChanged):
@@ -160,13 +156,13 @@ func (p *places) acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gr
 	}
 }
 
-// refused is the answer where no GPU takes a worker. What one GPU said is about
-// that one; what the daemon says of all of them tells more.
+// refused returns the error where no GPU takes a worker. What the daemon says of
+// all GPUs tells more than its refusal for one of them.
 func (p *places) refused(ctx context.Context, err error, avoid []string) error {
 	problem := (*api.Problem)(nil)
 	switch {
 	case errors.As(err, &problem):
-		if e, err := p.client.Explain(ctx, p.ask); err == nil && !e.Possible && e.Text != "" {
+		if e, err := p.daemon.Explain(ctx, p.ask); err == nil && !e.Possible && e.Text != "" {
 			whole := *problem
 			whole.Detail = e.Text
 			problem = &whole
@@ -180,8 +176,8 @@ func (p *places) refused(ctx context.Context, err error, avoid []string) error {
 	return fmt.Errorf("%w: there is no GPU here; berth doctor says why", batch.ErrRefused)
 }
 
-// candidates are the GPUs that may take one more worker. full: others have all
-// the workers that they may have.
+// candidates returns the GPUs that may take one more worker. full: others have
+// all the workers that they may have.
 func (p *places) candidates(req batch.WorkerRequest) (list []gpu.Device, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,32 +204,35 @@ func (p *places) candidates(req batch.WorkerRequest) (list []gpu.Device, full bo
 	return list, full
 }
 
-// now takes what can be had at once, if anything can.
-func (p *places) now(ctx context.Context, candidates []gpu.Device) (*client.Lease, error) {
+// now takes what can be had at once; nil: nothing can.
+func (p *places) now(ctx context.Context, candidates []gpu.Device) (*Held, error) {
 	for _, d := range candidates {
 		lease, err := p.hold(ctx, d, 0)
-		if err == nil || !isRefusal(err) {
-			return lease, err
+		if err == nil {
+			return &lease, nil
+		}
+		if !isRefusal(err) {
+			return nil, err
 		}
 	}
 	return nil, nil
 }
 
-func (p *places) hold(ctx context.Context, d gpu.Device, wait time.Duration) (*client.Lease, error) {
+func (p *places) hold(ctx context.Context, d gpu.Device, wait time.Duration) (Held, error) {
 	ask := p.ask
 	ask.GPU, ask.Timeout = d.UUID, gpu.Some(wait.Seconds())
-	return p.client.Hold(ctx, ask)
+	return p.daemon.Hold(ctx, ask)
 }
 
 // errChanged: there may be another place now.
 var errChanged = errors.New("the places have changed")
 
 // queue waits for room on several GPUs at the same time and takes the first.
-func (p *places) queue(ctx context.Context, candidates []gpu.Device) (*client.Lease, error) {
+func (p *places) queue(ctx context.Context, candidates []gpu.Device) (*Held, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type outcome struct {
-		lease *client.Lease
+		lease Held
 		err   error
 	}
 	answers := make(chan outcome, len(candidates))
@@ -245,17 +244,17 @@ func (p *places) queue(ctx context.Context, candidates []gpu.Device) (*client.Le
 	}
 	patience := time.NewTimer(2 * time.Second)
 	defer patience.Stop()
-	var got *client.Lease
+	var got *Held
 	var last, why error
 	for left := len(candidates); left > 0; {
 		select {
 		case a := <-answers:
 			left--
 			switch {
-			case a.lease != nil && got == nil:
-				got = a.lease
+			case a.err == nil && got == nil:
+				got = &a.lease
 				cancel()
-			case a.lease != nil:
+			case a.err == nil:
 				_ = a.lease.Close() // it ends with this process at the latest
 			case last == nil || isRefusal(last):
 				last = a.err
@@ -276,7 +275,7 @@ func (p *places) queue(ctx context.Context, candidates []gpu.Device) (*client.Le
 	return nil, last
 }
 
-// tell says once that nothing goes on, and why.
+// tell says once that no worker has a place, and why.
 func (p *places) tell() {
 	p.mu.Lock()
 	idle := !p.waited
@@ -303,13 +302,15 @@ func (p *places) tell() {
 	}
 }
 
-// isRefusal reports whether the daemon has answered, and means it.
+// isRefusal reports whether an error is an answer of the daemon that will not
+// change by asking again.
 func isRefusal(err error) bool {
 	problem := (*api.Problem)(nil)
 	return errors.As(err, &problem) && problem.Status < 500
 }
 
-// speed is what was last heard: it is asked for where nobody may wait.
+// speed returns the multiplier of a GPU as look has heard it: callers cannot
+// wait for the daemon.
 func (p *places) speed(uuid string) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,4 +1,4 @@
-package cli
+package crew
 
 import (
 	"context"
@@ -12,16 +12,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
+var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
 // onePlace is the lease "mine" on GPU-0, held by a process.
 func onePlace(worker process.ID) (*places, *place) {
 	h := &place{
-		Lease: &client.Lease{Lease: api.Lease{ID: "mine", Granted: testNow}}, gpu: "GPU-0", process: worker,
+		Held: Held{Lease: api.Lease{ID: "mine", Granted: testNow}}, gpu: "GPU-0", process: worker,
 		lost: make(chan struct{}), recall: make(chan struct{}), ended: make(chan struct{}),
 	}
 	status := func(uuid string) api.Status {

@@ -1,0 +1,112 @@
+package crew
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/batch/worker"
+	"github.com/berth-gpu/berth/internal/child"
+	"github.com/berth-gpu/berth/internal/headstart"
+)
+
+// longestWait is how long the daemon lets a request wait, at most.
+const longestWait = 30 * 24 * time.Hour
+
+// Daemon is what a batch asks of the daemon; OverClient returns the real one.
+type Daemon interface {
+	StatusAll(ctx context.Context) (api.StatusAll, error)
+	Explain(ctx context.Context, r api.LeaseRequest) (api.Explanation, error)
+	Events(ctx context.Context, after uint64, follow bool) iter.Seq2[gpu.Event, error]
+	Hold(ctx context.Context, r api.LeaseRequest) (Held, error)
+	Bind(ctx context.Context, id string, b api.Bind) (api.Lease, error)
+}
+
+// Held is a lease that this process holds.
+type Held struct {
+	api.Lease
+	Lost  <-chan struct{} // closed when the lease is gone
+	Close func() error    // releases the lease
+}
+
+// OverClient returns the daemon that a client reaches.
+func OverClient(c *client.Client) Daemon { return overClient{c} }
+
+type overClient struct{ *client.Client }
+
+func (c overClient) Hold(ctx context.Context, r api.LeaseRequest) (Held, error) {
+	l, err := c.Client.Hold(ctx, r)
+	if err != nil {
+		return Held{}, err
+	}
+	return Held{Lease: l.Lease, Lost: l.Lost(), Close: l.Close}, nil
+}
+
+// BatchOptions say what to run, with which workers, and where.
+type BatchOptions struct {
+	batch.Options // OpenBatch sets Start and Leases
+
+	Command []string         // of a worker
+	Environ []string         // of this process; workers inherit it, changed by their lease
+	Log     io.Writer        // gets what workers print
+	Request api.LeaseRequest // service, memory and rule of each worker
+	PerGPU  int              // workers on each GPU, at most
+	GPUs    int              // GPUs to use, at most; 0: all
+	Socket  string           // of the daemon; empty: where workers look anyway
+	Say     func(format string, args ...any)
+}
+
+// Batch is a run of a batch whose workers are under leases of the daemon.
+type Batch struct {
+	Run     *batch.Run
+	places  *places
+	workers *worker.Starter
+}
+
+// OpenBatch opens a run. The run has to be ended by Work.
+func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
+	program, err := child.Program(o.Command[0], child.PathOf(o.Environ))
+	if err != nil {
+		return nil, err
+	}
+	b := &Batch{}
+	if b.places, err = newPlaces(ctx, d, o, headstart.Torch(program)); err != nil {
+		return nil, err
+	}
+	if b.workers, err = worker.NewStarter(worker.Command{Args: o.Command, Log: o.Log}); err != nil {
+		return nil, err
+	}
+	o.Options.Leases = b.places
+	o.Options.Start = func(prefix string, env []string) (batch.Process, error) { return b.workers.Start(prefix, env) }
+	if b.Run, err = batch.Open(ctx, o.Options); err != nil {
+		b.workers.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Work runs the batch, and watches over the devices and leases meanwhile.
+func (b *Batch) Work(ctx context.Context) (batch.Summary, error) {
+	defer b.workers.Close()
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var watching sync.WaitGroup
+	watching.Go(func() { b.places.look(beside) })
+	watching.Go(func() { b.places.listen(beside) })
+	defer watching.Wait()
+	defer stop()
+	return b.Run.Run(ctx)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
