@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/crew"
-	"github.com/berth-gpu/berth/internal/runner"
 )
 
 // becomeCommand is what this program is called with to wait until it is told
@@ -25,12 +24,9 @@ func newBecome(*app) *cobra.Command {
 }
 
 func become() error {
-	order, err := runner.Await()
-	switch {
-	case errors.Is(err, runner.ErrNoOrder):
+	err := crew.Obey()
+	if errors.Is(err, crew.ErrNoOrder) {
 		return errReported // nobody is left who would want to know
-	case err != nil:
-		return err
 	}
-	return crew.Become(order.Path, order.Args, order.Env)
+	return err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/pipeline"
-	"github.com/berth-gpu/berth/internal/runner"
 )
 
 // newShown is a plan of two wells, and what is shown of it.
@@ -30,8 +30,8 @@ func newShown(terminal int) (p *progress, out, err *bytes.Buffer) {
 	return newProgress(a, plan, indexes{"GPU-a": 0, "GPU-b": 1}), out, err
 }
 
-func on(uuid, name, placement string) runner.Result {
-	return runner.Result{
+func on(uuid, name, placement string) crew.Result {
+	return crew.Result{
 		Begun: testNow, Took: 12 * time.Second,
 		RunningRun: api.RunningRun{Name: name, Placement: placement, Planned: "GPU-a", Reason: "GPU 0: it is full", Lease: &api.Lease{Parts: []api.LeasePart{{GPU: uuid}}}},
 	}
@@ -57,7 +57,7 @@ func TestProgressInLines(t *testing.T) {
 	p.ended(first)
 	second.Err = errors.New("exit status 3")
 	p.ended(second)
-	p.end([]runner.Result{first, second})
+	p.end([]crew.Result{first, second})
 	want := `berth: plate.yaml: 2 runs, 2 side by side on GPUs, 1 wave
 berth: well[0] starts on GPU 0
 berth: well[1] starts on GPU 1, and not as planned: GPU 0: it is full
@@ -77,7 +77,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	p.begin()
 	p.started(first)
 	p.ended(first)
-	p.end([]runner.Result{first})
+	p.end([]crew.Result{first})
 	counted := "██████████░░░░░░░░░░ 1 of 2 done, 0 running, 0 s"
 	if !strings.Contains(out.String(), "\r\x1b[Kberth: well[0] is done after 12 s\n"+counted) {
 		t.Errorf("%q does not count %q", out, counted)
@@ -89,8 +89,8 @@ func TestProgressOnATerminal(t *testing.T) {
 
 func TestRunsAreStoppedWithOneLine(t *testing.T) {
 	p, _, out := newShown(0)
-	for _, r := range []runner.Result{on("GPU-a", "well[0]", api.PlacedAsPlanned), {RunningRun: api.RunningRun{Name: "well[1]"}}} {
-		r.Err = fmt.Errorf("run: %w", runner.ErrStopped)
+	for _, r := range []crew.Result{on("GPU-a", "well[0]", api.PlacedAsPlanned), {RunningRun: api.RunningRun{Name: "well[1]"}}} {
+		r.Err = fmt.Errorf("run: %w", crew.ErrStopped)
 		p.ended(r)
 	}
 	p.end(nil)
@@ -154,7 +154,7 @@ func TestProgressOfOneRunOnATerminal(t *testing.T) {
 	p.begin()
 	p.started(only)
 	p.ended(only)
-	p.end([]runner.Result{only})
+	p.end([]crew.Result{only})
 	if text := out.String(); strings.ContainsAny(text, "\r\x1b█░") || strings.Count(text, "\n") != 4 {
 		t.Errorf("%q", text)
 	}
@@ -167,9 +167,9 @@ func TestFailureOfARun(t *testing.T) {
 		want  int
 	}{
 		{errors.New("exit status 3"), true, exitFailed},
-		{&runner.KilledError{Signal: syscall.SIGKILL}, true, exitFailed},
-		{&runner.KilledError{Signal: syscall.SIGINT}, true, exitInterrupted},
-		{&runner.KilledError{Signal: syscall.SIGINT}, false, exitFailed}, // not from the keyboard
+		{&crew.KilledError{Signal: syscall.SIGKILL}, true, exitFailed},
+		{&crew.KilledError{Signal: syscall.SIGINT}, true, exitInterrupted},
+		{&crew.KilledError{Signal: syscall.SIGINT}, false, exitFailed}, // not from the keyboard
 	} {
 		a := &app{started: true}
 		if err := failure(c.err, c.alone); a.exitCode(t.Context(), err) != c.want || !errors.Is(err, errReported) {
@@ -191,12 +191,5 @@ func TestRefusalInTheWordsOfTheFile(t *testing.T) {
 		if got := o.asRead(other); got != other {
 			t.Errorf("%v became %v", other, got)
 		}
-	}
-}
-
-func TestReplaced(t *testing.T) {
-	got := replaced([]string{"A=1", "AB=2", "C=3", "D=4"}, "A=x", "C", "E=5")
-	if diff := cmp.Diff([]string{"AB=2", "D=4", "A=x", "E=5"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

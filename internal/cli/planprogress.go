@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/runner"
+	"github.com/berth-gpu/berth/internal/crew"
 )
 
 // progress shows how the runs of a plan go: what they write, who begins and who
@@ -48,7 +48,7 @@ func (p *progress) begin() {
 	p.say("%s: %s", clean(p.plan.File), text)
 }
 
-func (p *progress) started(r runner.Result) {
+func (p *progress) started(r crew.Result) {
 	p.count(func() { p.running++ })
 	switch r.Placement {
 	case api.PlacedAsPlanned:
@@ -60,9 +60,9 @@ func (p *progress) started(r runner.Result) {
 	}
 }
 
-func (p *progress) where(r runner.Result) string { return p.gpus.of(r.Lease.Parts[0].GPU) }
+func (p *progress) where(r crew.Result) string { return p.gpus.of(r.Lease.Parts[0].GPU) }
 
-func (p *progress) ended(r runner.Result) {
+func (p *progress) ended(r crew.Result) {
 	p.count(func() {
 		if !r.Begun.IsZero() {
 			p.running--
@@ -70,14 +70,14 @@ func (p *progress) ended(r runner.Result) {
 		switch {
 		case r.Err == nil:
 			p.done++
-		case errors.Is(r.Err, runner.ErrStopped):
+		case errors.Is(r.Err, crew.ErrStopped):
 			p.stopped++
 		default:
 			p.failed++
 		}
 	})
 	switch {
-	case errors.Is(r.Err, runner.ErrStopped): // all are, and that is said once
+	case errors.Is(r.Err, crew.ErrStopped): // all are, and that is said once
 	case r.Err == nil:
 		p.say("%s is done after %s", clean(r.Name), length(r.Took))
 	case r.Begun.IsZero():
@@ -96,7 +96,7 @@ func length(d time.Duration) string {
 }
 
 // end sums up.
-func (p *progress) end(results []runner.Result) {
+func (p *progress) end(results []crew.Result) {
 	planned, elsewhere := 0, 0
 	for _, r := range results {
 		switch r.Placement {

@@ -2,30 +2,16 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/child"
+	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/pipeline"
-	"github.com/berth-gpu/berth/internal/runner"
-)
-
-const (
-	// stopGrace is what a run gets to end by itself when all are stopped.
-	stopGrace = 10 * time.Second
-	// longestWait is as long as the daemon lets anybody wait.
-	longestWait = 30 * 24 * time.Hour
-	// daemonTries is how often a lease is asked for again, a second apart, when
-	// the daemon does not answer.
-	daemonTries = 60
 )
 
 // runFile plans a file and runs it. Everything that can be wrong with the
@@ -62,8 +48,8 @@ func (a *app) remote() bool {
 }
 
 // commands is what every pipeline becomes, but for its environment.
-func (o *planOptions) commands(file *pipeline.File) (map[string]runner.Order, error) {
-	all := map[string]runner.Order{}
+func (o *planOptions) commands(file *pipeline.File) (map[string]crew.Command, error) {
+	all := map[string]crew.Command{}
 	for i := range file.Pipelines {
 		p := &file.Pipelines[i]
 		words := o.command
@@ -77,7 +63,7 @@ func (o *planOptions) commands(file *pipeline.File) (map[string]runner.Order, er
 		if err != nil {
 			return nil, fmt.Errorf("pipeline %q: %w", p.Name, err)
 		}
-		all[p.Name] = runner.Order{Path: path, Args: words}
+		all[p.Name] = crew.Command{Path: path, Args: words}
 	}
 	return all, nil
 }
@@ -87,22 +73,21 @@ type starter struct {
 	*planOptions
 	client   *client.Client
 	plan     api.Plan
-	planFile runner.PlanFile // for whoever is started
-	commands map[string]runner.Order
+	commands map[string]crew.Command
 	progress *progress
 }
 
-func (s *starter) run(ctx context.Context) (err error) {
-	if s.planFile, err = runner.NewPlanFile(s.plan); err != nil {
+func (s *starter) run(ctx context.Context) error {
+	s.progress.begin()
+	results, err := crew.RunPlan(ctx, s.client, crew.PlanOptions{
+		Plan: s.plan, Commands: s.commands, Self: []string{"berth", becomeCommand}, Environ: s.Environ(), Socket: s.socket,
+		Timeout: s.timeout.Opt, CPUs: s.CPUs, Input: s.input(), Output: s.progress.output,
+		Started: s.progress.started, Ended: s.progress.ended, Say: s.progress.say,
+		Waits: func(ctx context.Context, run, id string) func() { return s.progress.waits(ctx, s.client, run, id) },
+	})
+	if err != nil {
 		return err
 	}
-	defer s.planFile.Close()
-	s.progress.begin()
-	results := runner.Run(ctx, runner.Options{
-		Plan: s.plan, Self: []string{"berth", becomeCommand}, Grace: stopGrace, CPUs: s.CPUs,
-		Order: s.order, Input: s.input(), Output: s.progress.output, Lease: s.lease, Again: s.again,
-		Started: s.progress.started, Ended: s.progress.ended,
-	})
 	s.progress.end(results)
 	if s.json {
 		if err := s.printJSON(runReport(s.plan, results)); err != nil {
@@ -123,7 +108,7 @@ func (s *starter) run(ctx context.Context) (err error) {
 // failure is what a failed run, which has been told of, makes of the command. One
 // that is alone has the terminal, so its interrupt was meant for both.
 func failure(err error, alone bool) error {
-	killed := (*runner.KilledError)(nil)
+	killed := (*crew.KilledError)(nil)
 	if alone && errors.As(err, &killed) && (killed.Signal == syscall.SIGINT || killed.Signal == syscall.SIGQUIT) {
 		return fmt.Errorf("%w: %w", errReported, &SignalError{killed.Signal})
 	}
@@ -140,46 +125,6 @@ func (s *starter) input() *os.File {
 	return in
 }
 
-// lease takes the lease of one run, bound to its process. The daemon needs no
-// more of the plan than what is about that run.
-func (s *starter) lease(ctx context.Context, p *api.PlannedPipeline, run api.PlannedRun, pid int) (api.RunningRun, error) {
-	only := *p
-	only.Steps, only.Runs = nil, []api.PlannedRun{run}
-	id := strings.TrimSpace(run.Name) + "-" + strings.ToLower(rand.Text()[:8])
-	defer s.progress.waits(ctx, s.client, run.Name, id)()
-	answer, err := s.client.RunPlan(ctx, api.PlanRun{
-		Plan: &api.Plan{Pipelines: []api.PlannedPipeline{only}}, ID: id, PID: pid, Enforce: "auto",
-		Timeout: gpu.Some(s.timeout.Or(longestWait.Seconds())),
-	})
-	if err != nil {
-		return api.RunningRun{}, err
-	}
-	if len(answer.Runs) != 1 || answer.Runs[0].Lease == nil || answer.Runs[0].Lease.Launch == nil {
-		return api.RunningRun{}, &api.Problem{Detail: "The daemon is of another version than this command, and does not say what the run needs: restart it."}
-	}
-	return answer.Runs[0], nil
-}
-
-// again waits a while for a daemon that does not answer: it may be restarted
-// under us, and that stops nobody.
-func (s *starter) again(ctx context.Context, tries int, err error) bool {
-	if refusal := (*api.Problem)(nil); errors.As(err, &refusal) && refusal.Code != "stopping" {
-		return false
-	}
-	if tries > daemonTries {
-		return false
-	}
-	if tries == 1 {
-		s.progress.say("the daemon does not answer (%v); waiting for it to come back", err)
-	}
-	select {
-	case <-time.After(time.Second):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // ran is a run as JSON has it.
 type ran struct {
 	api.RunningRun
@@ -194,7 +139,7 @@ type ranPlan struct {
 	Runs []ran    `json:"runs"`
 }
 
-func runReport(plan api.Plan, results []runner.Result) ranPlan {
+func runReport(plan api.Plan, results []crew.Result) ranPlan {
 	report := ranPlan{Plan: plan, Runs: []ran{}}
 	for _, r := range results {
 		one := ran{RunningRun: r.RunningRun, PID: r.PID, Status: r.Status, Seconds: r.Took.Seconds()}

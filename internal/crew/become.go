@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/headstart"
+	"github.com/berth-gpu/berth/internal/runner"
 )
 
 // KeepIgnored ignores the signals that were ignored when this process began,
@@ -44,4 +45,18 @@ func Become(file string, command, environ []string) error {
 		reason, exit = "the interpreter that its first line names, or its loader, is not there", child.ExitNotFound
 	}
 	return &child.ProgramError{Name: file, Reason: reason, Exit: exit}
+}
+
+// ErrNoOrder means that the parent of this process ended before it said what to
+// become.
+var ErrNoOrder = runner.ErrNoOrder
+
+// Obey waits for the order that RunPlan gives to a process of its own, and
+// becomes that command. It returns only if it cannot.
+func Obey() error {
+	order, err := runner.Await()
+	if err != nil {
+		return err
+	}
+	return Become(order.Path, order.Args, order.Env)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// PlanFile is a plan as JSON, for those that run under it. It is in memory and
-// has no name, so it is there as long as somebody has it open, and nobody has to
-// clean up after a process that was killed.
+// PlanFile is a plan as JSON, for the runs of the plan. It is in memory and has
+// no name: it lasts as long as a process has it open, and nobody has to clean up
+// after a process that was killed.
 type PlanFile struct{ *os.File }
 
 // NewPlanFile writes the plan. Nobody can change it afterwards.
@@ -32,7 +32,7 @@ func NewPlanFile(plan api.Plan) (PlanFile, error) {
 	return f, nil
 }
 
-// Path is where children find the plan while this process has it open.
+// Path returns where children find the plan while this process has it open.
 func (f PlanFile) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
 
 // planNumber is the lowest number under which a run has the plan open: above

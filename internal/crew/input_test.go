@@ -1,4 +1,4 @@
-package runner
+package crew
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/runner"
 )
 
 // alone is a plan of one run.
@@ -33,7 +34,7 @@ func typed(t *testing.T) *os.File {
 func TestOneRunReads(t *testing.T) {
 	s := alone(t, "cat")
 	s.Input = typed(t)
-	if r := Run(t.Context(), s.Options)[0]; r.Err != nil || s.said("plate[0]") != "typed" {
+	if r := doRuns(t.Context(), s.runOptions)[0]; r.Err != nil || s.said("plate[0]") != "typed" {
 		t.Errorf("%v, said %q", r.Err, s.said("plate[0]"))
 	}
 }
@@ -41,7 +42,7 @@ func TestOneRunReads(t *testing.T) {
 func TestOfSeveralRunsNoneReads(t *testing.T) {
 	s := newStage(t, 2, 2, "cat")
 	s.Input = typed(t)
-	for _, r := range Run(t.Context(), s.Options) {
+	for _, r := range doRuns(t.Context(), s.runOptions) {
 		if r.Err != nil || s.said(r.Name) != "" {
 			t.Errorf("%s: %v, said %q", r.Name, r.Err, s.said(r.Name))
 		}
@@ -51,7 +52,7 @@ func TestOfSeveralRunsNoneReads(t *testing.T) {
 // The plan is open to a run and to what it starts, nobody can change it, and
 // with the run its path is gone.
 func TestPlanFile(t *testing.T) {
-	f, err := NewPlanFile(api.Plan{File: "plate.yaml"})
+	f, err := runner.NewPlanFile(api.Plan{File: "plate.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,26 +62,17 @@ func TestPlanFile(t *testing.T) {
 	}
 	s := alone(t, `echo "$BERTH_PLAN"; exec 3<&- 4<&-; (cat "$BERTH_PLAN")`)
 	order := s.Order
-	s.Order = func(run api.PlannedRun, placed api.RunningRun) Order {
+	s.Order = func(run api.PlannedRun, placed api.RunningRun) runner.Order {
 		o := order(run, placed)
 		o.Plan = f.Path()
 		return o
 	}
-	r := Run(t.Context(), s.Options)[0]
+	r := doRuns(t.Context(), s.runOptions)[0]
 	path, text, _ := strings.Cut(s.said("plate[0]"), "\n")
 	if r.Err != nil || !strings.HasPrefix(text, `{"file":"plate.yaml"`) {
 		t.Errorf("%v, said %q", r.Err, s.said("plate[0]"))
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("%s is left: %v", path, err)
-	}
-}
-
-// A child whose parent is killed before it could open the plan never becomes
-// anything.
-func TestPlanOfAParentThatIsGone(t *testing.T) {
-	o := Order{Plan: "/proc/0/fd/9"}
-	if err := o.takePlan(); err != ErrNoOrder {
-		t.Error(err)
 	}
 }

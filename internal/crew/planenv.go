@@ -1,4 +1,4 @@
-package cli
+package crew
 
 import (
 	"slices"
@@ -10,28 +10,28 @@ import (
 	"github.com/berth-gpu/berth/internal/runner"
 )
 
-// order is what a run becomes: its command, in our environment with what keeps
-// it to its lease and what tells it which run it is.
-func (s *starter) order(run api.PlannedRun, placed api.RunningRun) runner.Order {
-	o := s.commands[placed.Pipeline]
-	o.Plan = s.planFile.Path()
-	env := replaced(s.Environ(), "BERTH_PIPELINE="+placed.Pipeline, "BERTH_RUN="+run.Name, "BERTH_PLAN")
+// order returns what a run becomes: its command, in our environment with what
+// keeps it to its lease and what tells it which run it is.
+func (s *planStarter) order(run api.PlannedRun, placed api.RunningRun) runner.Order {
+	command := s.Commands[placed.Pipeline]
+	o := runner.Order{Path: command.Path, Args: command.Args, Plan: s.file.Path()}
+	env := replaced(s.Environ, "BERTH_PIPELINE="+placed.Pipeline, "BERTH_RUN="+run.Name, "BERTH_PLAN")
 	if placed.Lease == nil {
 		// It needs no GPU and sees none, and is under no lease either.
 		o.Env = replaced(env, "CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "BERTH_LEASE", "BERTH_FENCE", "BERTH_GPUS", "BERTH_MEMORY_MB", "BERTH_CONTEXT_MB")
 		return o
 	}
 	about := placed.Lease.Launch
-	ladder := launch.Ladder{Context: about.Context, MPS: about.MPS, Torch: s.torch(o.Path), Socket: s.socket}
+	ladder := launch.Ladder{Context: about.Context, MPS: about.MPS, Torch: s.torch(o.Path), Socket: s.Socket}
 	o.Env, _ = launch.Environment(*placed.Lease, about.Devices, ladder, env)
 	return o
 }
 
-// torch is the version of PyTorch that a run would find: as the interpreter
+// torch returns the version of PyTorch that a run would find: as the interpreter
 // said, or by the look of the folders around the program.
-func (s *starter) torch(program string) string {
-	for i := range s.plan.Pipelines {
-		for _, step := range s.plan.Pipelines[i].Steps {
+func (s *planStarter) torch(program string) string {
+	for i := range s.Plan.Pipelines {
+		for _, step := range s.Plan.Pipelines[i].Steps {
 			for _, l := range step.Libraries {
 				if l.Name == "torch" && l.Version != "" {
 					return l.Version
@@ -42,8 +42,8 @@ func (s *starter) torch(program string) string {
 	return headstart.Torch(program)
 }
 
-// replaced is an environment with entries in place of those of the same name. An
-// entry without a value only takes the other out.
+// replaced returns an environment with entries in place of those of the same
+// name. An entry without a value only takes the other out.
 func replaced(env []string, entries ...string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(old string) bool {
 		name, _, _ := strings.Cut(old, "=")

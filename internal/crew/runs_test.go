@@ -1,4 +1,4 @@
-package runner
+package crew
 
 import (
 	"bytes"
@@ -22,11 +22,12 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/runner"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "become" {
-		o, err := Await()
+		o, err := runner.Await()
 		if err == nil {
 			err = syscall.Exec(o.Path, o.Args, o.Env)
 		}
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 
 // stage is a machine of two devices that grants leases, and hears everything.
 type stage struct {
-	Options
+	runOptions
 	slots chan struct{} // full: nothing is granted before something ends
 
 	mu      sync.Mutex
@@ -62,18 +63,18 @@ func newStage(t *testing.T, wells, slots int, script string) *stage {
 		plate.Runs = append(plate.Runs, api.PlannedRun{Name: fmt.Sprintf("plate[%d]", i), GPU: fmt.Sprintf("GPU-%d", i%2), Wave: 1 + i/slots})
 	}
 	s := &stage{slots: make(chan struct{}, slots), output: map[string]*bytes.Buffer{}, asked: map[string]int{}}
-	s.Options = Options{
+	s.runOptions = runOptions{
 		Plan: api.Plan{
 			Pipelines: []api.PlannedPipeline{plate, {Name: "summary", Runs: []api.PlannedRun{{Name: "summary"}}}},
 			Devices:   []api.PlannedLoad{{GPU: "GPU-0", SideBySide: (slots + 1) / 2}, {GPU: "GPU-1", SideBySide: slots / 2}},
 		},
 		Self: []string{"berth", "become"},
-		Order: func(run api.PlannedRun, placed api.RunningRun) Order {
+		Order: func(run api.PlannedRun, placed api.RunningRun) runner.Order {
 			env := append(os.Environ(), "RUN="+run.Name)
 			if placed.Lease != nil {
 				env = append(env, "GPU="+placed.Lease.Parts[0].GPU)
 			}
-			return Order{Path: shell, Args: []string{"sh", "-c", script}, Env: env}
+			return runner.Order{Path: shell, Args: []string{"sh", "-c", script}, Env: env}
 		},
 		Output: func(run string) (io.Writer, io.Writer, func()) {
 			s.mu.Lock()
@@ -129,7 +130,7 @@ func (s *stage) said(run string) string { return strings.TrimSpace(s.output[run]
 func TestEveryRunIsDone(t *testing.T) {
 	s := newStage(t, 7, 3, `echo "$RUN on $GPU as $$"`)
 	s.Plan.Pipelines[0].Runs[6].Wave = 0 // others were in its way when it was planned
-	results := Run(t.Context(), s.Options)
+	results := doRuns(t.Context(), s.runOptions)
 	if len(results) != 8 {
 		t.Fatalf("%d results", len(results))
 	}
@@ -163,7 +164,7 @@ func TestFailuresAreTold(t *testing.T) {
 		}
 		return nil
 	}
-	results := Run(t.Context(), s.Options)
+	results := doRuns(t.Context(), s.runOptions)
 	for i, want := range []struct {
 		status int
 		text   string
@@ -194,8 +195,10 @@ func ends(t *testing.T, said string) {
 
 func TestACommandThatCannotBeStarted(t *testing.T) {
 	s := newStage(t, 1, 1, "")
-	s.Order = func(api.PlannedRun, api.RunningRun) Order { return Order{Path: "/dev/null", Args: []string{"x"}} }
-	results := Run(t.Context(), s.Options)
+	s.Order = func(api.PlannedRun, api.RunningRun) runner.Order {
+		return runner.Order{Path: "/dev/null", Args: []string{"x"}}
+	}
+	results := doRuns(t.Context(), s.runOptions)
 	if r := results[0]; r.Status != 127 || !strings.Contains(s.said("plate[0]"), "permission denied") {
 		t.Errorf("%+v, said %q", r, s.said("plate[0]"))
 	}
@@ -221,7 +224,7 @@ func TestAgain(t *testing.T) {
 		}
 		return true
 	}
-	if r := Run(t.Context(), s.Options)[0]; r.Err != nil || slices.Contains(before, r.PID) {
+	if r := doRuns(t.Context(), s.runOptions)[0]; r.Err != nil || slices.Contains(before, r.PID) {
 		t.Errorf("%+v after %v", r, before)
 	}
 }
@@ -244,7 +247,7 @@ func TestStoppingEndsEverything(t *testing.T) {
 			stop()
 		}
 	}
-	results := Run(ctx, s.Options)
+	results := doRuns(ctx, s.runOptions)
 	for _, r := range results[:2] {
 		ends(t, cmp.Or(s.said(r.Name), fmt.Sprint(r.PID))) // it may not have got as far as starting something
 	}

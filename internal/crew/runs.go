@@ -1,17 +1,12 @@
-// Package runner starts the runs of a plan, each as a process of its own under
-// a lease of its own, as many side by side as leases are granted.
-//
-// A lease is bound to the process that uses it, and the process must know its
-// devices before it starts. So a run begins as a child that waits: the lease is
-// taken for it, then it is told what to become. From there on it is the command,
-// with the same process id; the lease ends with it, whoever else is killed.
-package runner
+package crew
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"syscall"
@@ -20,18 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/child"
+	"github.com/berth-gpu/berth/internal/runner"
 )
 
-// Options are what the runs of a plan are started with.
-type Options struct {
+// runOptions are what the runs of a plan are started with.
+type runOptions struct {
 	Plan api.Plan
 
-	// Self is the command line that makes this program call Await, and then be
-	// what it is told.
+	// Self is the command line that makes this program call Obey.
 	Self []string
-	// Order is what a run is to become, now that it is known where it is placed.
-	Order func(run api.PlannedRun, placed api.RunningRun) Order
-	// Output is where a run writes to; done is called when it has ended.
+	// Order returns what a run becomes, now that its place is known.
+	Order func(run api.PlannedRun, placed api.RunningRun) runner.Order
+	// Output returns where a run writes to; done is called when it has ended.
 	Output func(run string) (stdout, stderr io.Writer, done func())
 	// Input is what a run reads that is alone; of several none reads anything.
 	Input *os.File
@@ -39,10 +35,10 @@ type Options struct {
 	// Lease takes the lease for a run and binds it to a process. It may wait as
 	// long as it takes; another may be taken at the same time.
 	Lease func(ctx context.Context, pipeline *api.PlannedPipeline, run api.PlannedRun, pid int) (api.RunningRun, error)
-	// Again waits, and reports whether a lease that could not be taken is to be
-	// tried again, after so many tries. After an error nobody knows whether the
-	// lease was granted; the child that it was for is gone by then, and the lease
-	// with it.
+	// Again waits, and reports whether to ask again for a lease that could not be
+	// taken, after so many tries. After an error nobody knows whether the lease
+	// was granted; the process that it was for is gone by then, and the lease with
+	// it.
 	Again func(ctx context.Context, tries int, err error) bool
 
 	// Started and Ended are told about every run, one at a time; Ended also
@@ -53,29 +49,30 @@ type Options struct {
 	Grace time.Duration // from being asked to stop to being killed
 }
 
-// Result is what became of a run.
+// Result says what became of a run.
 type Result struct {
 	api.RunningRun
 	PID    int
 	Begun  time.Time // zero: it never started
 	Took   time.Duration
 	Status int   // exit status; -1: it was killed, or never started
-	Err    error // nil: it ended well; ErrStopped: it was not let
+	Err    error // nil: it ended well; ErrStopped: it was stopped, or not started
 }
 
-// ErrStopped is what ends runs before their time.
+// ErrStopped is the error of a run that was stopped before its end.
 var ErrStopped = errors.New("it was stopped")
 
-// KilledError is a run that a signal has ended.
+// KilledError is the error of a run that a signal has ended.
 type KilledError struct{ Signal syscall.Signal }
 
 func (e *KilledError) Error() string { return "killed by " + unix.SignalName(e.Signal) }
 
-// Run starts every run of the plan and waits for all of them. When ctx ends,
-// nothing more is started, and what runs is asked to stop and then killed. The
-// results are in the order of the plan.
-func Run(ctx context.Context, o Options) []Result {
-	r := &runner{Options: o, results: map[string]Result{}}
+// doRuns starts every run of the plan, as many side by side as leases are
+// granted, and waits for all of them. When ctx ends, nothing more is started,
+// and what runs is asked to stop and then killed. The results are in the order
+// of the plan.
+func doRuns(ctx context.Context, o runOptions) []Result {
+	r := &planRuns{runOptions: o, results: map[string]Result{}}
 	r.change.L = &r.mu
 	var order []string
 	var onGPUs, without []*task
@@ -112,8 +109,9 @@ func Run(ctx context.Context, o Options) []Result {
 	return results
 }
 
-type runner struct {
-	Options
+// planRuns is the runs of a plan, under way.
+type planRuns struct {
+	runOptions
 
 	mu      sync.Mutex // guards what follows, and is held while somebody is told
 	results map[string]Result
@@ -123,7 +121,7 @@ type runner struct {
 }
 
 // onCPUs does what needs no GPU.
-func (r *runner) onCPUs(ctx context.Context, tasks []*task) {
+func (r *planRuns) onCPUs(ctx context.Context, tasks []*task) {
 	var under sync.WaitGroup
 	lane := make(chan struct{}, max(r.CPUs, 1))
 	for _, t := range tasks {
@@ -140,7 +138,7 @@ func (r *runner) onCPUs(ctx context.Context, tasks []*task) {
 
 // onGPUs asks for one lease after the other and does what each was for, without
 // waiting for those that have to wait.
-func (r *runner) onGPUs(ctx context.Context, tasks []*task) {
+func (r *planRuns) onGPUs(ctx context.Context, tasks []*task) {
 	wake := context.AfterFunc(ctx, r.changed)
 	defer wake()
 	var under sync.WaitGroup
@@ -157,7 +155,7 @@ func (r *runner) onGPUs(ctx context.Context, tasks []*task) {
 }
 
 // await waits until it is the turn of one of the tasks, which asks from then on.
-func (r *runner) await(ctx context.Context, tasks []*task) int {
+func (r *planRuns) await(ctx context.Context, tasks []*task) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
@@ -174,8 +172,8 @@ func (r *runner) await(ctx context.Context, tasks []*task) int {
 	}
 }
 
-// decided is when a task has its lease, or will not get one.
-func (r *runner) decided(t *task) {
+// decided notes that a task has its lease, or will not get one.
+func (r *planRuns) decided(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t.line.asking--
@@ -183,13 +181,13 @@ func (r *runner) decided(t *task) {
 	r.change.Broadcast()
 }
 
-func (r *runner) changed() {
+func (r *planRuns) changed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.change.Broadcast()
 }
 
-// device is where a run is.
+// device returns the UUID of the device that a run is on.
 func device(r *Result) string {
 	if r.Lease == nil || len(r.Lease.Parts) == 0 {
 		return ""
@@ -199,50 +197,67 @@ func device(r *Result) string {
 
 // do does one run from its beginning to its end. It calls decided as soon as
 // the run has its lease, or will not get one.
-func (r *runner) do(ctx context.Context, t *task, lease func(pid int) (api.RunningRun, error), decided func()) {
+func (r *planRuns) do(ctx context.Context, t *task, lease func(pid int) (api.RunningRun, error), decided func()) {
 	defer decided()
 	result := &Result{RunningRun: api.RunningRun{Name: t.run.Name, Pipeline: t.pipeline.Name, Placement: api.PlaceRefused, Planned: t.run.GPU}, Status: -1}
 	stdout, stderr, done := r.Output(t.run.Name)
-	var c *recruit
-	for tries := 1; c == nil; tries++ {
+	var p *runner.Process
+	for tries := 1; p == nil; tries++ {
 		if ctx.Err() != nil {
 			result.Err = ErrStopped
 			break
 		}
-		c, result.Err = r.begin(t, result, stdout, stderr, lease)
+		p, result.Err = r.begin(t, result, stdout, stderr, lease)
 		if result.Err != nil && ctx.Err() == nil && !r.Again(ctx, tries, result.Err) {
 			break
 		}
 	}
-	if c != nil {
+	if p != nil {
 		r.started(result)
 		decided()
-		result.Status, result.Err = c.end(ctx, r.Grace)
+		result.Status, result.Err = outcomeOf(ctx, p.End(ctx, r.Grace))
 		result.Took = time.Since(result.Begun)
 	}
 	done()
 	r.ended(result)
 }
 
-// begin makes a child, takes the lease for it and lets it become the command.
-func (r *runner) begin(t *task, result *Result, stdout, stderr io.Writer, lease func(pid int) (api.RunningRun, error)) (*recruit, error) {
-	c, err := hatch(r.Self, r.Input, stdout, stderr)
-	if err != nil {
-		return nil, err
+// outcomeOf turns the end of a process into a status and an error.
+func outcomeOf(ctx context.Context, end error) (status int, err error) {
+	failed := (*exec.ExitError)(nil)
+	switch {
+	case end == nil:
+		return 0, nil
+	case !errors.As(end, &failed):
+		return -1, end
+	case ctx.Err() != nil:
+		return failed.ExitCode(), ErrStopped
 	}
-	placed, err := lease(c.PID())
-	if err == nil {
-		err = c.become(r.Order(t.run, placed))
+	if signal := child.KilledBy(end); signal != 0 {
+		return -1, &KilledError{signal}
 	}
-	if err != nil {
-		c.abort()
-		return nil, err
-	}
-	result.RunningRun, result.PID, result.Begun = placed, c.PID(), time.Now()
-	return c, nil
+	return failed.ExitCode(), fmt.Errorf("exit status %d", failed.ExitCode())
 }
 
-func (r *runner) started(result *Result) {
+// begin starts a process, takes the lease for it and lets it become the command.
+func (r *planRuns) begin(t *task, result *Result, stdout, stderr io.Writer, lease func(pid int) (api.RunningRun, error)) (*runner.Process, error) {
+	p, err := runner.Start(r.Self, r.Input, stdout, stderr)
+	if err != nil {
+		return nil, err
+	}
+	placed, err := lease(p.PID())
+	if err == nil {
+		err = p.Become(r.Order(t.run, placed))
+	}
+	if err != nil {
+		p.Abort()
+		return nil, err
+	}
+	result.RunningRun, result.PID, result.Begun = placed, p.PID(), time.Now()
+	return p, nil
+}
+
+func (r *planRuns) started(result *Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if result.Lease != nil {
@@ -251,7 +266,7 @@ func (r *runner) started(result *Result) {
 	r.Started(*result)
 }
 
-func (r *runner) ended(result *Result) {
+func (r *planRuns) ended(result *Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = slices.DeleteFunc(r.running, func(other *Result) bool { return other == result })

@@ -1,4 +1,4 @@
-package runner
+package crew
 
 import (
 	"slices"
@@ -21,7 +21,7 @@ type task struct {
 // meanwhile, and do not wait behind it.
 type line struct{ asking int }
 
-// need is what a lease is asked for.
+// need is what a run asks a lease for.
 type need struct {
 	candidates      string
 	memory          gpu.MiB
@@ -51,7 +51,7 @@ const mostUnplanned = 64
 // device has nothing left to do, one from the longest queue. It is below zero
 // while all devices are as full as planned, or others of the same line ask: the
 // next run begins where one ends. The caller holds mu.
-func (r *runner) next(tasks []*task) int {
+func (r *planRuns) next(tasks []*task) int {
 	free, unplannedAsk := r.room()
 	queue := map[string]int{}
 	for i, t := range tasks {
@@ -87,9 +87,9 @@ func (r *runner) next(tasks []*task) int {
 	return -1
 }
 
-// room is how many more runs each device takes as planned, and how many of those
-// without a plan are asking.
-func (r *runner) room() (free map[string]int, unplannedAsk int) {
+// room returns how many more runs each device takes as planned, and how many of
+// those without a plan are asking.
+func (r *planRuns) room() (free map[string]int, unplannedAsk int) {
 	free = map[string]int{}
 	for _, d := range r.Plan.Devices {
 		free[d.GPU] = d.SideBySide

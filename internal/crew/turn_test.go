@@ -1,4 +1,4 @@
-package runner
+package crew
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func TestNextFollowsThePlan(t *testing.T) {
 			t.aim = t.run.GPU
 			t.line.asking++
 		}
-		r := &runner{Options: Options{Plan: plan}, running: c.running, asking: c.asking}
+		r := &planRuns{runOptions: runOptions{Plan: plan}, running: c.running, asking: c.asking}
 		if got := r.next(c.tasks); got != c.want {
 			t.Errorf("%s: task %d is next, want %d", c.name, got, c.want)
 		}
@@ -86,7 +86,7 @@ func TestWaitingHoldsUpNobodyElse(t *testing.T) {
 					close(done)
 				}
 			}
-			Run(t.Context(), s.Options)
+			doRuns(t.Context(), s.runOptions)
 			if want := []string{"second", "first[0]", "first[1]"}; !slices.Equal(s.begun, want) {
 				t.Errorf("%s: began %v, want %v", name, s.begun, want)
 			}
