@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,17 +12,15 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/crew"
-	"github.com/berth-gpu/berth/internal/headstart"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
 type execOptions struct {
 	*app
-	wish   launch.Request
-	dryRun bool
+	request launch.Request
+	dryRun  bool
 }
 
 func newExec(a *app) *cobra.Command {
@@ -54,7 +53,7 @@ its memory, and what does not.`,
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what comes after the command is the command's
 	for _, f := range launch.Flags(placement.PolicyNames()) {
-		flags.Var(&wishValue{&o.wish, f, ""}, f.Name, f.Usage)
+		flags.Var(&requestValue{&o.request, f, ""}, f.Name, f.Usage)
 	}
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what it would get and be told; take nothing")
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -64,32 +63,29 @@ its memory, and what does not.`,
 	return cmd
 }
 
-// wishValue is a flag of the launcher as the command line takes it.
-type wishValue struct {
-	wish  *launch.Request
-	flag  launch.Flag
-	given string
+// requestValue is a flag of the launcher as the command line takes it.
+type requestValue struct {
+	request *launch.Request
+	flag    launch.Flag
+	given   string
 }
 
-func (v *wishValue) Set(text string) error {
+func (v *requestValue) Set(text string) error {
 	v.given = text
-	return v.flag.Set(v.wish, text)
+	return v.flag.Set(v.request, text)
 }
 
-func (v *wishValue) String() string { return v.given }
-func (v *wishValue) Type() string   { return v.flag.Value }
+func (v *requestValue) String() string { return v.given }
+func (v *requestValue) Type() string   { return v.flag.Value }
 
 func (o *execOptions) run(ctx context.Context, command []string) error {
 	if o.remote() {
 		return usage("exec needs the daemon of this machine, over its socket: the lease is bound to a process here; leave out --url and BERTH_URL")
 	}
-	crew.KeepIgnored() // also while it waits
-	if err := o.wish.Finish(command, rand.Text()); err != nil {
+	if err := o.request.Finish(command, rand.Text()); err != nil {
 		return usage("%v", err)
 	}
-	// Before the lease is taken: nobody shall wait for a command that is not
-	// there.
-	file, err := child.Program(command[0], child.PathOf(o.Environ()))
+	program, err := crew.NewExec(o.request, command, o.Environ(), cmp.Or(o.socket, o.Getenv("BERTH_SOCKET")))
 	if err != nil {
 		return err
 	}
@@ -99,42 +95,25 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 	}
 	defer c.Close()
 	if o.dryRun {
-		return o.show(ctx, c, file)
+		return o.show(ctx, c, program)
 	}
-	granted, err := o.take(ctx, c)
+	granted, err := o.take(ctx, c, program)
 	if err != nil {
 		return err
 	}
 	if granted.Note != "" {
 		fmt.Fprintln(o.Err, "berth: "+clean(granted.Note))
 	}
-	environ, _ := launch.Environment(granted, granted.Launch.Devices, o.ladder(granted, file), o.Environ())
-	return o.Become(file, command, environ)
+	return o.Become(program.File, command, program.Environment(granted))
 }
 
 // take asks for the lease and waits for it.
-func (o *execOptions) take(ctx context.Context, c *client.Client) (api.Lease, error) {
+func (o *execOptions) take(ctx context.Context, c *client.Client, program *crew.Exec) (api.Lease, error) {
 	gpus, err := o.indexes(ctx, c)
 	if err != nil {
 		return api.Lease{}, err
 	}
-	return o.await(ctx, c, o.wish.ID, gpus, func(ctx context.Context) (api.Lease, error) {
-		granted, err := c.Acquire(ctx, o.wish.LeaseRequest)
-		if err == nil && granted.Launch == nil {
-			return granted, errors.New("the daemon is older than this command, and does not say what the program needs: restart it")
-		}
-		return granted, err
-	})
-}
-
-func (o *execOptions) ladder(l api.Lease, file string) launch.Ladder {
-	socket := o.socket
-	if socket == "" {
-		socket = o.Getenv("BERTH_SOCKET")
-	}
-	return launch.Ladder{
-		Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: o.wish.Compute, Torch: headstart.Torch(file), Socket: socket,
-	}
+	return o.await(ctx, c, o.request.ID, gpus, func(ctx context.Context) (api.Lease, error) { return program.Acquire(ctx, c) })
 }
 
 // dryRun is what --dry-run says.
@@ -146,8 +125,8 @@ type dryRun struct {
 }
 
 // show says what would happen, and takes nothing.
-func (o *execOptions) show(ctx context.Context, c *client.Client, file string) error {
-	e, err := c.Explain(ctx, o.wish.LeaseRequest)
+func (o *execOptions) show(ctx context.Context, c *client.Client, program *crew.Exec) error {
+	e, err := c.Explain(ctx, o.request.LeaseRequest)
 	if err != nil {
 		return err
 	}
@@ -162,12 +141,8 @@ func (o *execOptions) show(ctx context.Context, c *client.Client, file string) e
 		fmt.Fprintln(o.Err, strings.Join(gpus.explained(e, o.screen()), "\n"))
 		return errRefused
 	}
-	ladder := o.ladder(*e.Grant, file)
-	if e.Grant.EnforcedBy == launch.MPS {
-		ladder.MPS = "(of the MPS daemon that would be started)"
-	}
-	environ, receipt := launch.Environment(*e.Grant, e.Grant.Launch.Devices, ladder, o.Environ())
-	would := dryRun{file, e.Grant, launch.Changes(o.Environ(), environ), receipt}
+	changes, receipt := program.Preview(*e.Grant)
+	would := dryRun{program.File, e.Grant, changes, receipt}
 	if o.json {
 		return o.printJSON(would)
 	}

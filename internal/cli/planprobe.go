@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -10,37 +9,15 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/libprobe"
+	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/pipeline"
 )
 
-// probe finds out what the interpreter can import. That runs code of whoever
-// installed the libraries, so it is done here, as the user who asks, and not in
-// the daemon. An interpreter that cannot be asked is a problem of the plan.
+// probe asks the interpreter which libraries it can import.
 func (o *planOptions) probe(ctx context.Context, file *pipeline.File, request *api.PlanRequest) error {
 	libraries := file.Libraries()
-	done := o.slowly(fmt.Sprintf("asking %s for %s", clean(o.python), strings.Join(libraries, ", ")))
-	report, err := libprobe.Prober{Cache: o.cacheFolder()}.Probe(ctx, o.python, o.Environ(), libraries)
-	done()
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("ask %s for its libraries: %w", o.python, context.Cause(ctx))
-	case err != nil:
-		request.ProbeError = err.Error()
-		if e := (*libprobe.Error)(nil); errors.As(err, &e) {
-			request.ProbeError = e.Reason() // the plan says who was asked
-		}
-		return nil
-	}
-	request.Libraries = make(map[string]api.Library, len(report.Libraries))
-	for name, l := range report.Libraries {
-		said := api.Library{Status: string(l.Status), Version: l.Version, Reason: l.Reason, DevicesUnknown: l.DevicesUnknown}
-		for _, v := range l.Devices {
-			said.Devices = append(said.Devices, api.VisibleGPU(v))
-		}
-		request.Libraries[name] = said
-	}
-	return nil
+	defer o.slowly(fmt.Sprintf("asking %s for %s", clean(o.python), strings.Join(libraries, ", ")))()
+	return crew.Probe(ctx, o.python, o.Environ(), o.cacheFolder(), libraries, request)
 }
 
 // cacheFolder is where answers are kept; empty if the user has no such place.

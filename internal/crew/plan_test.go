@@ -27,7 +27,10 @@ func TestLeaseOfARun(t *testing.T) {
 	d := &planDaemon{answer: api.PlanRunning{Runs: []api.RunningRun{{Name: "well[1]", Lease: &api.Lease{Launch: &api.Launch{}}}}}}
 	waits := ""
 	s := &planStarter{daemon: d, PlanOptions: PlanOptions{
-		Waits: func(_ context.Context, run, id string) func() { waits += run + " " + id; return func() { waits += " done" } },
+		Waits: func(_ context.Context, run, id string) func() {
+			waits += run + " " + id
+			return func() { waits += " done" }
+		},
 	}}
 	p := &api.PlannedPipeline{Name: "well", Memory: 1, Steps: []api.PlannedStep{{}}, Runs: []api.PlannedRun{{Name: "well[0]"}, {Name: "well[1]"}}}
 	placed, err := s.lease(t.Context(), p, p.Runs[1], 42)
