@@ -24,7 +24,7 @@ var floors = [][]string{
 	3: {"internal/pipeline"},
 	4: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/headstart", "internal/journal", "internal/process", "internal/wholefile"},
 	5: {
-		"internal/batch", "internal/batches", "internal/events", "internal/history", "internal/hooks", "internal/ledger", "internal/monitor", "internal/users", "internal/watchdog", // keepers
+		"internal/batch", "internal/batches", "internal/events", "internal/peaks", "internal/hooks", "internal/ledger", "internal/monitor", "internal/users", "internal/watchdog", // keepers
 		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/launch", "internal/libprobe", "internal/logqueue", "internal/mps", "internal/peer", "internal/runner", // adapters
 	},
 	6: {"internal/desk"}, // services

@@ -23,12 +23,12 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/health"
-	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/httpapi"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/mps"
+	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/progress"
@@ -71,7 +71,7 @@ type Daemon struct {
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
 	batches  *progress.Keeper
-	history  *history.History
+	history  *peaks.History
 	watchdog *watchdog.Watchdog
 	mps      *mps.Pool
 	trust    *standings
@@ -125,7 +125,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, History: d.history, Processes: process.Proc(), Users: d.users,
-			MPS: d.mps, Enforcement: d.enforcement, Peaks: peaks{d.history}, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
+			MPS: d.mps, Enforcement: d.enforcement, Peaks: learned{d.history}, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Publish: publish, Note: d.Note,
 		}),
 		Metrics: exporter, Host: host, Version: o.Version,

@@ -11,12 +11,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
-	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/mps"
+	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/watchdog"
@@ -30,11 +30,11 @@ const mpsLinger = time.Minute
 // how much they used and which devices are not to be trusted.
 func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) error {
 	c := o.Settings.Config
-	d.history = history.New()
+	d.history = peaks.New()
 	remembered := ""
 	if !o.ReadOnly {
 		remembered = filepath.Join(c.Daemon.StateDir, healthName)
-		kept, note, err := history.Open(filepath.Join(c.Daemon.StateDir, historyName))
+		kept, note, err := peaks.Open(filepath.Join(c.Daemon.StateDir, historyName))
 		if err != nil {
 			return err
 		}
@@ -178,10 +178,10 @@ func (d *Daemon) enforcement() desk.Enforcement {
 	return desk.Enforcement{Context: c.Context, MPS: c.MPS == "on"}
 }
 
-// peaks is the history as plans take it.
-type peaks struct{ *history.History }
+// learned is the history as plans take it.
+type learned struct{ *peaks.History }
 
-func (p peaks) Peak(user, name, step string) (pipeline.Peak, bool) {
-	e, known := p.Find(history.Key{User: user, Name: name, Step: step})
+func (p learned) Peak(user, name, step string) (pipeline.Peak, bool) {
+	e, known := p.Find(peaks.Key{User: user, Name: name, Step: step})
 	return pipeline.Peak{Memory: e.Known(), Seconds: e.Seconds(), Observations: e.Count}, known
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
@@ -70,7 +70,7 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 		return api.Lease{}, Refused(err)
 	}
 	if o.learned {
-		d.History.Took(history.Key{User: granted.Holder.User, Name: granted.Holder.Name}, o.Memory)
+		d.History.Took(peaks.Key{User: granted.Holder.User, Name: granted.Holder.Name}, o.Memory)
 	}
 	l := LeaseOf(ledger.Held{Lease: granted})
 	if o.Enforce != "" {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/peaks"
 )
 
 // want is what somebody asks for, whichever way.
@@ -272,8 +272,8 @@ func TestOfferIsRemembered(t *testing.T) {
 			continue // the compiler has learned before
 		}
 		o := open(t, "1xh200")
-		key := history.Key{User: "ada", Name: "job"}
-		o.History.Add(key, history.Run{Peak: 2000, Asked: 8192, Seconds: 60}, o.Monitor.Readings()[0].Since)
+		key := peaks.Key{User: "ada", Name: "job"}
+		o.History.Add(key, peaks.Run{Peak: 2000, Asked: 8192, Seconds: 60}, o.Monitor.Readings()[0].Since)
 		if err := way.ask(t.Context(), o, self(t), want{enforce: "framework", learned: true}); err != nil {
 			t.Fatal(err)
 		}

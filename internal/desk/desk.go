@@ -11,10 +11,10 @@ import (
 	"fmt"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -24,7 +24,7 @@ import (
 type Keepers struct {
 	Monitor   *monitor.Monitor
 	Ledger    *ledger.Ledger
-	History   *history.History // what earlier runs used
+	History   *peaks.History // what earlier runs used
 	Processes process.Table
 	Users     Users
 

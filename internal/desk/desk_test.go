@@ -12,11 +12,11 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
-	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/users"
 )
@@ -67,7 +67,7 @@ func open(t *testing.T, devices string) *office {
 		read = !slices.ContainsFunc(m.Readings(), func(r monitor.Reading) bool { return !r.Sampled })
 	}
 	o.Desk = New(Keepers{
-		Monitor: m, Ledger: book, History: history.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), MPS: o.mps,
+		Monitor: m, Ledger: book, History: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), MPS: o.mps,
 		Enforcement: func() Enforcement { return Enforcement{Context: 500, MPS: true} },
 		Publish:     func(gpu.Event) {}, Note: func() string { return "No GPU was found." },
 	})

@@ -6,8 +6,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/peaks"
 )
 
 // learn gives an order that says nothing about memory what earlier runs of the
@@ -16,7 +16,7 @@ func (d *Desk) learn(o *order, user string) (note string) {
 	if !o.Learned || o.Memory != 0 || o.Name == "" {
 		return ""
 	}
-	need, peak := d.History.Offer(history.Key{User: user, Name: o.Name}, d.Enforcement().Context, d.mostEver())
+	need, peak := d.History.Offer(peaks.Key{User: user, Name: o.Name}, d.Enforcement().Context, d.mostEver())
 	if need == 0 {
 		return ""
 	}
@@ -55,7 +55,7 @@ func (d *Desk) Measure(by Caller, b api.Measurement) error {
 	if most > 0 && b.Memory > most {
 		return wrongFields(lease.FieldErrors{{Field: "memory_mb", Detail: fmt.Sprintf("is more than any device of this machine has, which is %d", most)}})
 	}
-	d.History.Add(history.Key{User: by.User, Name: gpu.Printable(b.Name, gpu.Whole), Step: gpu.Printable(b.Step, gpu.Whole)},
-		history.Run{Peak: b.Memory, Seconds: b.Seconds}, time.Now())
+	d.History.Add(peaks.Key{User: by.User, Name: gpu.Printable(b.Name, gpu.Whole), Step: gpu.Printable(b.Step, gpu.Whole)},
+		peaks.Run{Peak: b.Memory, Seconds: b.Seconds}, time.Now())
 	return nil
 }

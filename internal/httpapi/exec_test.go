@@ -11,9 +11,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/desk"
-	"github.com/berth-gpu/berth/internal/history"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -137,7 +137,7 @@ func TestMeasurements(t *testing.T) {
 	if w := d.askAs(me, "POST", "/api/measurements", `{"name":"embed","step":"encode","memory_mb":3000,"seconds":2.5}`); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	d.Desk.History.Add(history.Key{User: me.User, Name: "train.py"}, history.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
+	d.Desk.History.Add(peaks.Key{User: me.User, Name: "train.py"}, peaks.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
 	all := decode[api.Measurements](t, d.ask("GET", "/api/measurements", "")).Measurements
 	if len(all) != 2 || all[0].Name != "embed" || all[0].Step != "encode" || all[0].Peak != 3000 || all[0].User != me.User || all[1].Next != 2304 || all[1].Asked != 8192 {
 		t.Errorf("measurements are %+v", all)
@@ -190,8 +190,8 @@ func TestLearnedMemoryFits(t *testing.T) {
 func TestOffersThatAreTaken(t *testing.T) {
 	d := open(t, "1xh200")
 	me := self(t)
-	key := history.Key{User: me.User, Name: "train.py"}
-	d.Desk.History.Add(key, history.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
+	key := peaks.Key{User: me.User, Name: "train.py"}
+	d.Desk.History.Add(key, peaks.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
 	for _, test := range []struct {
 		path, body string
 		want       gpu.MiB

@@ -1,11 +1,11 @@
-// Package history remembers what work used: the most memory and the time of
+// Package peaks remembers what work used: the most memory and the time of
 // the last runs, by user and name, and by step for pipelines. From that comes
 // what to lease for a run that does not say.
 //
 // It is kept in one small file that is replaced as a whole, a few seconds after
 // something was learned. Losing those seconds to kill -9 costs a guess, not a
 // lease.
-package history
+package peaks
 
 import (
 	"cmp"
