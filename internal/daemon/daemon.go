@@ -71,7 +71,7 @@ type Daemon struct {
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
 	batches  *progress.Keeper
-	history  *peaks.History
+	peaks    *peaks.Peaks
 	watchdog *watchdog.Watchdog
 	mps      *mps.Pool
 	trust    *standings
@@ -124,8 +124,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
-			Monitor: d.monitor, Ledger: d.ledger, History: d.history, Processes: process.Proc(), Users: d.users,
-			MPS: d.mps, Enforcement: d.enforcement, Peaks: learned{d.history}, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
+			Monitor: d.monitor, Ledger: d.ledger, History: d.peaks, Processes: process.Proc(), Users: d.users,
+			MPS: d.mps, Enforcement: d.enforcement, Peaks: d.peaks, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Publish: publish, Note: d.Note,
 		}),
 		Metrics: exporter, Host: host, Version: o.Version,
@@ -155,7 +155,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.keepMPS(d.settings.load().Config)
 	var running parts
-	running.run("history", func() { _ = d.history.Run(ctx) })             // a history that cannot be kept is only a guess less
+	running.run("peaks", func() { _ = d.peaks.Run(ctx) })                 // peaks that cannot be kept cost only a guess
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
 	defer recorded()
 	running.run("quarantine", func() { d.trust.run(recording, func(err error) { d.log.Warn(err.Error()) }) })

@@ -17,7 +17,6 @@ import (
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/mps"
 	"github.com/berth-gpu/berth/internal/peaks"
-	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
@@ -30,15 +29,15 @@ const mpsLinger = time.Minute
 // how much they used and which devices are not to be trusted.
 func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) error {
 	c := o.Settings.Config
-	d.history = peaks.New()
+	d.peaks = peaks.New()
 	remembered := ""
 	if !o.ReadOnly {
 		remembered = filepath.Join(c.Daemon.StateDir, healthName)
-		kept, note, err := peaks.Open(filepath.Join(c.Daemon.StateDir, historyName))
+		kept, note, err := peaks.Open(filepath.Join(c.Daemon.StateDir, peaksName))
 		if err != nil {
 			return err
 		}
-		if d.history = kept; note != "" {
+		if d.peaks = kept; note != "" {
 			o.Log.Warn(note)
 		}
 	}
@@ -75,7 +74,7 @@ func (b book) Revoke(ctx context.Context, id string, fence uint64, why string) e
 
 // leaseEnded tells those who keep something for a lease.
 func (d *Daemon) leaseEnded(l *lease.Lease, at time.Time) {
-	d.history.Ended(l, at)
+	d.peaks.Ended(l, at)
 	d.batches.Ended(l, at)
 	if l.EnforcedBy == launch.MPS {
 		d.mps.Release(l.ID)
@@ -121,7 +120,7 @@ func (d *Daemon) observe(r monitor.Reading) {
 	var holdings []watchdog.Holding
 	for _, h := range d.ledger.Holdings(uuid) {
 		if h.Measured > 0 {
-			d.history.Use(h.Lease, uuid, h.Measured, r.Sample.Time)
+			d.peaks.Use(h.Lease, uuid, h.Measured, r.Sample.Time)
 		}
 		holdings = append(holdings, watchdog.Holding{
 			Lease: h.Lease.ID, Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Leased: h.Part.Memory, Measured: h.Measured,
@@ -176,12 +175,4 @@ func watching(c config.Config) watchdog.Settings {
 func (d *Daemon) enforcement() desk.Enforcement {
 	c := d.settings.load().Config.GPU
 	return desk.Enforcement{Context: c.Context, MPS: c.MPS == "on"}
-}
-
-// learned is the history as plans take it.
-type learned struct{ *peaks.History }
-
-func (p learned) Peak(user, name, step string) (pipeline.Peak, bool) {
-	e, known := p.Find(peaks.Key{User: user, Name: name, Step: step})
-	return pipeline.Peak{Memory: e.Known(), Seconds: e.Seconds(), Observations: e.Count}, known
 }

@@ -16,7 +16,7 @@ import (
 const (
 	journalName = "journal"
 	healthName  = "health.json"
-	historyName = "history.json"
+	peaksName   = "history.json" // its name in every version
 )
 
 // prepareState makes the state folder, or checks that nobody else can change
@@ -35,7 +35,7 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range []string{savedName, healthName, historyName, historyName + ".unreadable", journalName} {
+	for _, name := range []string{savedName, healthName, peaksName, peaksName + ".unreadable", journalName} {
 		if err := closeToOthers(dir, name); err != nil {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
 		}

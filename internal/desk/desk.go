@@ -24,7 +24,7 @@ import (
 type Keepers struct {
 	Monitor   *monitor.Monitor
 	Ledger    *ledger.Ledger
-	History   *peaks.History // what earlier runs used
+	History   *peaks.Peaks // what earlier runs used
 	Processes process.Table
 	Users     Users
 

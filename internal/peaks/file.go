@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
-// document is the file. A field may be added under the same version if a reader
+// document is the content of the file. A field may be added under the same version if a reader
 // that does not know it still makes sense of the rest.
 type document struct {
 	Version int      `json:"version"`
@@ -19,22 +19,22 @@ type document struct {
 
 const version = 1
 
-// New is an empty history that is not kept.
-func New() *History {
-	return &History{
+// New returns Peaks that know nothing and are kept in no file.
+func New() *Peaks {
+	return &Peaks{
 		dirty: make(chan struct{}, 1), entries: map[Key]*Entry{}, running: map[grant]use{},
 	}
 }
 
-// Open reads the history in a file, or begins one there. What cannot be
-// understood is put aside and nothing is known then: a guess is not worth
-// refusing to start. The note says so; empty: all is well.
-func Open(path string) (h *History, note string, err error) {
-	h = New()
-	h.path = path
+// Open reads the file at path, or begins one there. It renames a file that it
+// cannot understand and begins anew: a guess is not worth refusing to start. The
+// note says so; it is empty if all is well.
+func Open(path string) (p *Peaks, note string, err error) {
+	p = New()
+	p.path = path
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return h, "", nil
+		return p, "", nil
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("read what was learned: %w", err)
@@ -46,27 +46,27 @@ func Open(path string) (h *History, note string, err error) {
 	}
 	if err != nil {
 		aside := path + ".unreadable"
-		return h, fmt.Sprintf("What was learned about earlier runs could not be read and is now in %s: %v", aside, err), os.Rename(path, aside)
+		return p, fmt.Sprintf("What was learned about earlier runs could not be read and is now in %s: %v", aside, err), os.Rename(path, aside)
 	}
 	for _, e := range d.Entries {
-		if e != nil && len(h.entries) < keptEntries {
+		if e != nil && len(p.entries) < keptEntries {
 			e.Runs = e.Runs[max(len(e.Runs)-keptRuns, 0):]
 			for _, r := range e.Runs { // a file of before there were ceilings
 				e.raise(r)
 			}
-			h.entries[e.Key] = e
+			p.entries[e.Key] = e
 		}
 	}
-	return h, "", nil
+	return p, "", nil
 }
 
 // write replaces the file. It is not synced: that would cost the disk more than
 // it is worth.
-func (h *History) write() error {
-	if h.path == "" {
+func (p *Peaks) write() error {
+	if p.path == "" {
 		return nil
 	}
-	all := h.All()
+	all := p.All()
 	d := document{Version: version, Entries: make([]*Entry, len(all))}
 	for i := range all {
 		d.Entries[i] = &all[i]
@@ -75,7 +75,7 @@ func (h *History) write() error {
 	if err != nil {
 		return fmt.Errorf("write what was learned: %w", err)
 	}
-	if err := wholefile.WriteUnsynced(h.path, text); err != nil {
+	if err := wholefile.WriteUnsynced(p.path, text); err != nil {
 		return fmt.Errorf("write what was learned: %w", err)
 	}
 	return nil

@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/pipeline"
 )
 
 // margin is what is leased beyond what was measured, at least.
 const margin = gpu.MiB(256)
 
-// Known is the most that the last runs used; 0 if none of them was watched for
+// Known returns the most memory that the last runs used; 0 if none of them was watched for
 // long enough to tell. A short one counts beside others: it used that much at
 // least.
 func (e *Entry) Known() gpu.MiB {
@@ -19,7 +20,7 @@ func (e *Entry) Known() gpu.MiB {
 	return e.Peak()
 }
 
-// Need is what to lease for the next run; 0 if that is not known. Every program
+// Need returns how much to lease for the next run; 0 if that is not known. Every program
 // needs a context, and room to breathe beside it.
 func (e *Entry) Need(context gpu.MiB) gpu.MiB {
 	if e.Known() == 0 {
@@ -32,7 +33,7 @@ func (e *Entry) Need(context gpu.MiB) gpu.MiB {
 	return most
 }
 
-// need is the peak and a margin. A run that stayed within what somebody asked
+// need returns the peak and a margin. A run that stayed within what somebody asked
 // for needs no more than that: a library that takes all it may have would
 // otherwise be given more with every run. Whether one that filled what it had
 // learned needs more, nobody can tell, so it gets more, up to the ceiling.
@@ -52,7 +53,7 @@ func (r Run) need(ceiling gpu.MiB) gpu.MiB {
 	return min(need, r.Asked)
 }
 
-// raise notes how far it may go up by itself: to the most that somebody asked
+// raise notes how far Need may go up by itself: to the most that somebody asked
 // for, or to twice what a run used that was held to nothing.
 func (e *Entry) raise(r Run) {
 	switch {
@@ -64,25 +65,32 @@ func (e *Entry) raise(r Run) {
 	}
 }
 
-// Offer is what to lease for a run that does not say, at most so much; 0 if
-// nothing is known.
-func (h *History) Offer(key Key, context, most gpu.MiB) (need, peak gpu.MiB) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.entries[key]
+// Offer returns how much to lease for a run that does not say, never more than
+// most, and the peak that this comes from; both are 0 if nothing is known.
+func (p *Peaks) Offer(key Key, context, most gpu.MiB) (need, peak gpu.MiB) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entries[key]
 	if e == nil {
 		return 0, 0
 	}
 	return min(e.Need(context), most), e.Peak()
 }
 
-// Took tells that a run has leased what was offered, so that this is not taken
-// for what somebody asked for when it ends.
-func (h *History) Took(key Key, offered gpu.MiB) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if e := h.entries[key]; e != nil && e.Offered != offered {
+// Took notes that a run has leased what Offer returned. Without it, Ended would
+// take that for an amount that somebody asked for.
+func (p *Peaks) Took(key Key, offered gpu.MiB) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.entries[key]; e != nil && e.Offered != offered {
 		e.Offered = offered
-		h.change()
+		p.change()
 	}
+}
+
+// Peak returns what a plan may expect of a step of a pipeline, as the earlier
+// runs of the same user took it.
+func (p *Peaks) Peak(user, name, step string) (pipeline.Peak, bool) {
+	e, known := p.Find(Key{User: user, Name: name, Step: step})
+	return pipeline.Peak{Memory: e.Known(), Seconds: e.Seconds(), Observations: e.Count}, known
 }

@@ -1,10 +1,10 @@
-// Package peaks remembers what work used: the most memory and the time of
-// the last runs, by user and name, and by step for pipelines. From that comes
-// what to lease for a run that does not say.
+// Package peaks remembers how much memory and time the last runs of each piece
+// of work took, by user and name, and by step for pipelines. It decides from
+// that how much to lease for a run that does not say.
 //
-// It is kept in one small file that is replaced as a whole, a few seconds after
-// something was learned. Losing those seconds to kill -9 costs a guess, not a
-// lease.
+// It keeps all this in one small file, which it replaces as a whole a few
+// seconds after it has learned something. A daemon that is killed with -9 loses
+// these seconds: that costs a guess, and no lease.
 package peaks
 
 import (
@@ -27,14 +27,14 @@ const (
 	writeAfter  = 3 * time.Second // from something learned to the disk
 )
 
-// Key is a piece of work.
+// Key names a piece of work.
 type Key struct {
 	User string `json:"user"`
 	Name string `json:"name"`
 	Step string `json:"step,omitempty"` // of a pipeline; empty: the whole
 }
 
-// Run is what one run used.
+// Run holds what one run used.
 type Run struct {
 	Peak    gpu.MiB `json:"peak_mb,omitempty"`  // the most on one device; 0: it was never seen there
 	Asked   gpu.MiB `json:"asked_mb,omitempty"` // leased on one device; 0: nothing
@@ -43,7 +43,7 @@ type Run struct {
 	Short   bool    `json:"short,omitempty"`   // it was seen too rarely for Peak to be more than the least it needs
 }
 
-// Entry is what is known about a piece of work.
+// Entry holds what is known about a piece of work.
 type Entry struct {
 	Key
 	Count   int       `json:"runs"` // in all
@@ -53,7 +53,7 @@ type Entry struct {
 	Ceiling gpu.MiB   `json:"ceiling_mb,omitempty"` // see raise
 }
 
-// Peak is the most that the last runs were measured to use.
+// Peak returns the most memory that the last runs were measured to use.
 func (e *Entry) Peak() gpu.MiB {
 	var most gpu.MiB
 	for _, r := range e.Runs {
@@ -62,7 +62,7 @@ func (e *Entry) Peak() gpu.MiB {
 	return most
 }
 
-// Seconds is how long a run took, on average over the last ones.
+// Seconds returns how long the last runs took on average.
 func (e *Entry) Seconds() float64 {
 	var sum float64
 	for _, r := range e.Runs {
@@ -71,7 +71,7 @@ func (e *Entry) Seconds() float64 {
 	return sum / float64(max(len(e.Runs), 1))
 }
 
-// Asked is what the last run leased.
+// Asked returns how much the last run leased.
 func (e *Entry) Asked() gpu.MiB {
 	if len(e.Runs) == 0 {
 		return 0
@@ -79,8 +79,8 @@ func (e *Entry) Asked() gpu.MiB {
 	return e.Runs[len(e.Runs)-1].Asked
 }
 
-// History is what is known.
-type History struct {
+// Peaks remembers runs. Use New or Open to make one.
+type Peaks struct {
 	path  string        // empty: it is not kept
 	dirty chan struct{} // has room for one
 
@@ -89,13 +89,13 @@ type History struct {
 	running map[grant]use
 }
 
-// grant is a lease. An id may be used again; a fence is not.
+// grant names a lease. An id may be used again; a fence is not.
 type grant struct {
 	id    string
 	fence uint64
 }
 
-// use is what was measured of a lease so far.
+// use holds what was measured of a lease so far.
 type use struct {
 	peak    gpu.MiB
 	samples int
@@ -104,14 +104,14 @@ type use struct {
 }
 
 // Add remembers a run.
-func (h *History) Add(key Key, run Run, now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.entries[key]
+func (p *Peaks) Add(key Key, run Run, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entries[key]
 	if e == nil {
-		h.makeRoom(key.User)
+		p.makeRoom(key.User)
 		e = &Entry{Key: key}
-		h.entries[key] = e
+		p.entries[key] = e
 	}
 	e.Count++
 	e.Last = now
@@ -120,13 +120,13 @@ func (h *History) Add(key Key, run Run, now time.Time) {
 	if over := len(e.Runs) - keptRuns; over > 0 {
 		e.Runs = slices.Delete(e.Runs, 0, over)
 	}
-	h.change()
+	p.change()
 }
 
-// change lets Run write down what is known.
-func (h *History) change() {
+// change makes Run write the file soon.
+func (p *Peaks) change() {
 	select {
-	case h.dirty <- struct{}{}:
+	case p.dirty <- struct{}{}:
 	default: // it is going to be written anyway
 	}
 }
@@ -135,57 +135,57 @@ func (h *History) change() {
 // A user with a full share loses their own oldest entry. If everything is full,
 // the user with the most entries loses theirs, so nobody can make berth forget
 // what it learned for others. The caller holds mu.
-func (h *History) makeRoom(user string) {
+func (p *Peaks) makeRoom(user string) {
 	counts := map[string]int{}
-	for key := range h.entries {
+	for key := range p.entries {
 		counts[key.User]++
 	}
 	for ; counts[user] >= keptPerUser; counts[user]-- {
-		h.forgetOldest(user)
+		p.forgetOldest(user)
 	}
-	for len(h.entries) >= keptEntries {
+	for len(p.entries) >= keptEntries {
 		most := user
 		for other, n := range counts {
 			if n > counts[most] || n == counts[most] && other < most {
 				most = other
 			}
 		}
-		h.forgetOldest(most)
+		p.forgetOldest(most)
 		counts[most]--
 	}
 }
 
 // forgetOldest forgets what was not heard of for longest of a user's. The caller
 // holds mu.
-func (h *History) forgetOldest(user string) {
+func (p *Peaks) forgetOldest(user string) {
 	var oldest *Entry
-	for _, e := range h.entries {
+	for _, e := range p.entries {
 		if e.User == user && (oldest == nil || e.Last.Before(oldest.Last)) {
 			oldest = e
 		}
 	}
 	if oldest != nil {
-		delete(h.entries, oldest.Key)
+		delete(p.entries, oldest.Key)
 	}
 }
 
-// Find is what is known about a piece of work.
-func (h *History) Find(key Key) (Entry, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.entries[key]
+// Find returns what is known about a piece of work.
+func (p *Peaks) Find(key Key) (Entry, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entries[key]
 	if e == nil {
 		return Entry{}, false
 	}
 	return e.clone(), true
 }
 
-// All is everything that is known, by user, name and step.
-func (h *History) All() []Entry {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := make([]Entry, 0, len(h.entries))
-	for _, e := range h.entries {
+// All returns everything that is known, ordered by user, name and step.
+func (p *Peaks) All() []Entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]Entry, 0, len(p.entries))
+	for _, e := range p.entries {
 		all = append(all, e.clone())
 	}
 	slices.SortFunc(all, func(a, b Entry) int {
@@ -203,19 +203,19 @@ func (e *Entry) clone() Entry {
 // byMPS is how enforced_by names a lease that MPS enforces.
 const byMPS = "mps"
 
-// Use tells what a lease was measured to use on one of its devices, and when. A
-// measurement that was told already tells nothing new. Under MPS a process is
-// shown with next to nothing, so that tells nothing either.
-func (h *History) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time) {
+// Use takes in how much memory a lease was measured to use on one of its
+// devices, and when. It ignores a measurement that it has seen already, and
+// leases under MPS: the driver shows their processes with next to nothing.
+func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time) {
 	if l.EnforcedBy == byMPS {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	g := grant{l.ID, l.Fence}
-	u, known := h.running[g]
+	u, known := p.running[g]
 	if !known {
-		h.dropStale()
+		p.dropStale()
 		u.last = map[string]time.Time{}
 	}
 	if !at.After(u.last[uuid]) {
@@ -224,24 +224,24 @@ func (h *History) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Tim
 	u.last[uuid] = at
 	u.peak, u.samples = max(u.peak, measured), u.samples+1
 	u.latest = at
-	h.running[g] = u
+	p.running[g] = u
 }
 
 // dropStale makes room for another lease: the one that was not measured for
 // longest is dropped. A lease may be measured once more after it has ended, and
 // would otherwise stay for ever. The caller holds mu.
-func (h *History) dropStale() {
-	if len(h.running) < keptRunning {
+func (p *Peaks) dropStale() {
+	if len(p.running) < keptRunning {
 		return
 	}
 	var stale grant
 	var since time.Time
-	for g, u := range h.running {
+	for g, u := range p.running {
 		if since.IsZero() || u.latest.Before(since) {
 			stale, since = g, u.latest
 		}
 	}
-	delete(h.running, stale)
+	delete(p.running, stale)
 }
 
 // fewSamples is how often each device of a run must have been measured before
@@ -249,14 +249,14 @@ func (h *History) dropStale() {
 // seen while it still grew.
 const fewSamples = 3
 
-// Ended tells that a lease has ended: a run of its name is over. A lease
-// without a process is no run.
-func (h *History) Ended(l *lease.Lease, now time.Time) {
-	h.mu.Lock()
+// Ended takes in that a lease has ended, and remembers that as a run of its
+// name. A lease without a process is no run.
+func (p *Peaks) Ended(l *lease.Lease, now time.Time) {
+	p.mu.Lock()
 	g := grant{l.ID, l.Fence}
-	u := h.running[g]
-	delete(h.running, g)
-	h.mu.Unlock()
+	u := p.running[g]
+	delete(p.running, g)
+	p.mu.Unlock()
 	name := cmp.Or(l.Holder.Name, l.Holder.Service)
 	if name == "" || l.Holder.PID == 0 || l.Binding == lease.ByName || len(l.Parts) == 0 {
 		return // of a lease that outlives its process nobody knows what used it
@@ -266,24 +266,24 @@ func (h *History) Ended(l *lease.Lease, now time.Time) {
 		Peak: u.peak, Asked: l.Parts[0].Memory, Seconds: now.Sub(l.Granted).Seconds(),
 		Short: u.peak > 0 && u.samples < fewSamples*len(l.Parts),
 	}
-	e, _ := h.Find(key)
+	e, _ := p.Find(key)
 	run.Learned = run.Asked > 0 && run.Asked == e.Offered
-	h.Add(key, run, now)
+	p.Add(key, run, now)
 }
 
-// Run writes down what was learned until ctx ends, and then once more.
-func (h *History) Run(ctx context.Context) error {
+// Run writes what was learned to the file until ctx ends, and then once more.
+func (p *Peaks) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return h.write()
-		case <-h.dirty:
+			return p.write()
+		case <-p.dirty:
 		}
 		select {
 		case <-ctx.Done():
-			return h.write()
+			return p.write()
 		case <-time.After(writeAfter):
-			_ = h.write() // what is learned next tries again, and so does the end
+			_ = p.write() // what is learned next tries again, and so does the end
 		}
 	}
 }

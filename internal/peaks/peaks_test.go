@@ -29,37 +29,37 @@ func held(id, name string, memory gpu.MiB) *lease.Lease {
 func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
 
 // watch measures a lease so often, always the same on each of its devices.
-func watch(h *History, l *lease.Lease, used gpu.MiB, samples int) {
+func watch(p *Peaks, l *lease.Lease, used gpu.MiB, samples int) {
 	for i := range samples {
-		for _, p := range l.Parts {
-			h.Use(l, p.GPU, used, second(i))
+		for _, part := range l.Parts {
+			p.Use(l, part.GPU, used, second(i))
 		}
 	}
 }
 
 func TestLeasesBecomeRuns(t *testing.T) {
-	h := New()
+	p := New()
 	l := held("x", "train.py", 4096)
 	for i, used := range []gpu.MiB{100, 3000, 2000} {
-		h.Use(l, "GPU-a", used, second(i))
-		h.Use(l, "GPU-b", 100, second(i))
+		p.Use(l, "GPU-a", used, second(i))
+		p.Use(l, "GPU-b", 100, second(i))
 	}
-	h.Ended(l, noon.Add(90*time.Second))
-	h.Ended(held("y", "train.py", 0), noon.Add(30*time.Second)) // never seen on a device
-	h.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{Name: "no process"}, Parts: l.Parts}, noon)
-	h.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{PID: 7}, Parts: l.Parts}, noon) // nameless
+	p.Ended(l, noon.Add(90*time.Second))
+	p.Ended(held("y", "train.py", 0), noon.Add(30*time.Second)) // never seen on a device
+	p.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{Name: "no process"}, Parts: l.Parts}, noon)
+	p.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{PID: 7}, Parts: l.Parts}, noon) // nameless
 	want := []Entry{{
 		Key: Key{User: "ada", Name: "train.py"}, Count: 2, Last: noon.Add(30 * time.Second),
 		Runs: []Run{{Peak: 3000, Asked: 4096, Seconds: 90}, {Seconds: 30}}, Ceiling: 4096,
 	}}
-	if diff := cmp.Diff(want, h.All()); diff != "" {
+	if diff := cmp.Diff(want, p.All()); diff != "" {
 		t.Error(diff)
 	}
-	e, known := h.Find(Key{User: "ada", Name: "train.py"})
+	e, known := p.Find(Key{User: "ada", Name: "train.py"})
 	if !known || e.Peak() != 3000 || e.Seconds() != 60 || e.Asked() != 0 {
 		t.Errorf("found %+v, %v", e, known)
 	}
-	if e, known := h.Find(Key{User: "bob", Name: "train.py"}); known {
+	if e, known := p.Find(Key{User: "bob", Name: "train.py"}); known {
 		t.Errorf("another user sees %+v", e)
 	}
 }
@@ -94,15 +94,15 @@ func TestNeed(t *testing.T) {
 		},
 		"the last ones, not older": {append(manyRuns(keptRuns, 1000), Run{Peak: 1000}), 1280},
 	} {
-		h := New()
-		h.Add(Key{Name: "x"}, Run{Peak: 90000}, noon) // forgotten, if enough come after it
+		p := New()
+		p.Add(Key{Name: "x"}, Run{Peak: 90000}, noon) // forgotten, if enough come after it
 		if len(test.runs) <= keptRuns {
-			h = New()
+			p = New()
 		}
 		for _, r := range test.runs {
-			h.Add(Key{Name: "x"}, r, noon)
+			p.Add(Key{Name: "x"}, r, noon)
 		}
-		e, _ := h.Find(Key{Name: "x"})
+		e, _ := p.Find(Key{Name: "x"})
 		if got := e.Need(500); got != test.want {
 			t.Errorf("%s: needs %d, want %d", name, int64(got), int64(test.want))
 		}
@@ -119,14 +119,14 @@ func manyRuns(n int, peak gpu.MiB) []Run {
 
 // A library that takes all it may have is not given more with every run.
 func TestNeedDoesNotCreep(t *testing.T) {
-	h := New()
+	p := New()
 	key := Key{Name: "jax"}
-	h.Add(key, Run{Peak: 4000, Asked: 4096}, noon)
+	p.Add(key, Run{Peak: 4000, Asked: 4096}, noon)
 	for range 100 {
-		need, _ := h.Offer(key, 500, 100_000)
-		h.Add(key, Run{Peak: need - 10, Asked: need, Learned: true}, noon)
+		need, _ := p.Offer(key, 500, 100_000)
+		p.Add(key, Run{Peak: need - 10, Asked: need, Learned: true}, noon)
 	}
-	if e, _ := h.Find(key); e.Need(500) != 4096 {
+	if e, _ := p.Find(key); e.Need(500) != 4096 {
 		t.Errorf("after a hundred runs it needs %v", e.Need(500))
 	}
 }
@@ -134,26 +134,26 @@ func TestNeedDoesNotCreep(t *testing.T) {
 // What was learned too low is not kept for ever: runs that fill it get more, up
 // to what was asked for when somebody still asked.
 func TestNeedGrows(t *testing.T) {
-	h := New()
+	p := New()
 	run := func(id string, memory, used gpu.MiB) {
 		l := held(id, "grows", memory)
-		watch(h, l, used, fewSamples)
-		h.Ended(l, noon.Add(time.Minute))
+		watch(p, l, used, fewSamples)
+		p.Ended(l, noon.Add(time.Minute))
 	}
 	key := Key{User: "ada", Name: "grows"}
 	run("asked", 8192, 1000)
 	for i := range 100 {
-		need, _ := h.Offer(key, 500, 100_000)
-		h.Took(key, need)
+		need, _ := p.Offer(key, 500, 100_000)
+		p.Took(key, need)
 		run(fmt.Sprint(i), need, need)
 	}
-	if need, peak := h.Offer(key, 500, 100_000); need != 8192 || peak != 8192 {
+	if need, peak := p.Offer(key, 500, 100_000); need != 8192 || peak != 8192 {
 		t.Errorf("after a hundred full runs it gets %v, and used %v", need, peak)
 	}
-	if need, _ := h.Offer(key, 500, 6000); need != 6000 {
+	if need, _ := p.Offer(key, 500, 6000); need != 6000 {
 		t.Errorf("where no more than 6000 MiB fit it gets %v", need)
 	}
-	if need, peak := h.Offer(Key{Name: "nobody"}, 500, 6000); need != 0 || peak != 0 {
+	if need, peak := p.Offer(Key{Name: "nobody"}, 500, 6000); need != 0 || peak != 0 {
 		t.Errorf("nothing is known, and it gets %v of %v", need, peak)
 	}
 }
@@ -171,12 +171,12 @@ func TestWhatIsNotBelieved(t *testing.T) {
 		"unseen":      {"framework", 0, 0, 0},
 		"under MPS":   {"mps", 100, 0, 0},
 	} {
-		h := New()
+		p := New()
 		l := held("x", "train.py", 4096)
 		l.EnforcedBy = test.by
-		watch(h, l, 3000, test.samples)
-		h.Ended(l, noon.Add(time.Minute))
-		e, known := h.Find(Key{User: "ada", Name: "train.py"})
+		watch(p, l, 3000, test.samples)
+		p.Ended(l, noon.Add(time.Minute))
+		e, known := p.Find(Key{User: "ada", Name: "train.py"})
 		if !known || e.Peak() != test.peak || e.Need(500) != test.need || (e.Known() > 0) != (test.need > 0) || e.Count != 1 {
 			t.Errorf("%s: %+v, %v", name, e, known)
 		}
@@ -185,11 +185,11 @@ func TestWhatIsNotBelieved(t *testing.T) {
 
 // Beside longer runs a short one counts: it used that much at least.
 func TestShortRunsRaiseTheNeed(t *testing.T) {
-	h := New()
+	p := New()
 	key := Key{Name: "x"}
-	h.Add(key, Run{Peak: 9000, Short: true}, noon)
-	h.Add(key, Run{Peak: 1000}, noon)
-	if e, _ := h.Find(key); e.Known() != 9000 || e.Need(500) != 9920 {
+	p.Add(key, Run{Peak: 9000, Short: true}, noon)
+	p.Add(key, Run{Peak: 1000}, noon)
+	if e, _ := p.Find(key); e.Known() != 9000 || e.Need(500) != 9920 {
 		t.Errorf("it used %v and needs %v", e.Known(), e.Need(500))
 	}
 }
@@ -197,13 +197,13 @@ func TestShortRunsRaiseTheNeed(t *testing.T) {
 // A device that does not answer is shown with its last sample again, which does
 // not make a short run a long one.
 func TestSampleThatWasSeenIsNotCounted(t *testing.T) {
-	h := New()
+	p := New()
 	l := held("x", "train.py", 4096)
 	for range 10 * fewSamples {
-		watch(h, l, 3000, 1)
+		watch(p, l, 3000, 1)
 	}
-	h.Ended(l, noon.Add(time.Minute))
-	if e, _ := h.Find(Key{User: "ada", Name: "train.py"}); e.Peak() != 3000 || e.Need(500) != 0 {
+	p.Ended(l, noon.Add(time.Minute))
+	if e, _ := p.Find(Key{User: "ada", Name: "train.py"}); e.Peak() != 3000 || e.Need(500) != 0 {
 		t.Errorf("used %v, and needs %v", e.Peak(), e.Need(500))
 	}
 }
@@ -212,15 +212,15 @@ func TestSampleThatWasSeenIsNotCounted(t *testing.T) {
 func TestOfferThatWasTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	synctest.Test(t, func(t *testing.T) {
-		h, _, err := Open(path)
+		p, _, err := Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- h.Run(ctx) }()
+		go func() { done <- p.Run(ctx) }()
 		key := Key{User: "ada", Name: "a"}
-		h.Add(key, Run{Peak: 1000}, noon)
+		p.Add(key, Run{Peak: 1000}, noon)
 		offered := func() gpu.MiB {
 			time.Sleep(2 * writeAfter) // simulated
 			synctest.Wait()
@@ -231,11 +231,11 @@ func TestOfferThatWasTaken(t *testing.T) {
 			e, _ := kept.Find(key)
 			return e.Offered
 		}
-		need, _ := h.Offer(key, 500, 100_000)
+		need, _ := p.Offer(key, 500, 100_000)
 		if got := offered(); need != 1280 || got != 0 {
 			t.Errorf("%v was offered, and %v is remembered though nobody took it", need, got)
 		}
-		h.Took(key, need)
+		p.Took(key, need)
 		if got := offered(); got != need {
 			t.Errorf("%v was taken, and %v is remembered", need, got)
 		}
@@ -249,26 +249,26 @@ func TestOfferThatWasTaken(t *testing.T) {
 func TestKeptAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	synctest.Test(t, func(t *testing.T) {
-		h, note, err := Open(path)
+		p, note, err := Open(path)
 		if err != nil || note != "" {
 			t.Fatal(err, note)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- h.Run(ctx) }()
-		h.Add(Key{User: "ada", Name: "a", Step: "s"}, Run{Peak: 5, Seconds: 1.5}, noon)
+		go func() { done <- p.Run(ctx) }()
+		p.Add(Key{User: "ada", Name: "a", Step: "s"}, Run{Peak: 5, Seconds: 1.5}, noon)
 		time.Sleep(writeAfter + time.Second) // simulated
 		synctest.Wait()
 		if again, _, err := Open(path); err != nil || len(again.All()) != 1 {
 			t.Errorf("a few seconds later the file has %v, %v", again, err)
 		}
-		h.Add(Key{User: "ada", Name: "b"}, Run{}, noon)
+		p.Add(Key{User: "ada", Name: "b"}, Run{}, noon)
 		cancel() // before it was due
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 		again, _, err := Open(path)
-		if diff := cmp.Diff(h.All(), again.All()); diff != "" || err != nil {
+		if diff := cmp.Diff(p.All(), again.All()); diff != "" || err != nil {
 			t.Error(diff, err)
 		}
 	})
@@ -282,8 +282,8 @@ func TestUnreadableIsPutAside(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h, note, err := Open(path)
-		if err != nil || !strings.Contains(note, path+".unreadable") || len(h.All()) != 0 {
+		p, note, err := Open(path)
+		if err != nil || !strings.Contains(note, path+".unreadable") || len(p.All()) != 0 {
 			t.Errorf("%s: %v, %q", name, err, note)
 		}
 		if kept, err := os.ReadFile(path + ".unreadable"); err != nil || string(kept) != text {
@@ -296,60 +296,60 @@ func TestUnreadableIsPutAside(t *testing.T) {
 }
 
 func TestBounded(t *testing.T) {
-	h := New()
+	p := New()
 	for i := range keptPerUser + 10 {
-		h.Add(Key{Name: fmt.Sprint(i)}, Run{}, second(i))
+		p.Add(Key{Name: fmt.Sprint(i)}, Run{}, second(i))
 	}
-	if n := len(h.All()); n != keptPerUser {
+	if n := len(p.All()); n != keptPerUser {
 		t.Errorf("%d entries are kept", n)
 	}
-	if _, known := h.Find(Key{Name: "9"}); known {
+	if _, known := p.Find(Key{Name: "9"}); known {
 		t.Error("the oldest are still there")
 	}
-	if _, known := h.Find(Key{Name: "10"}); !known {
+	if _, known := p.Find(Key{Name: "10"}); !known {
 		t.Error("a newer one is forgotten")
 	}
 }
 
 // One user cannot make berth forget what it learned for others.
 func TestUsersDoNotEvictEachOther(t *testing.T) {
-	h := New()
+	p := New()
 	ada := Key{User: "ada", Name: "train.py"}
-	h.Add(ada, Run{Peak: 1000}, noon) // the oldest of all
+	p.Add(ada, Run{Peak: 1000}, noon) // the oldest of all
 	for i := range keptPerUser + 100 {
-		h.Add(Key{User: "mallory", Name: fmt.Sprint(i)}, Run{}, second(i))
+		p.Add(Key{User: "mallory", Name: fmt.Sprint(i)}, Run{}, second(i))
 	}
-	if n := len(h.All()); n != 1+keptPerUser {
+	if n := len(p.All()); n != 1+keptPerUser {
 		t.Errorf("%d entries are kept, want %d", n, 1+keptPerUser)
 	}
 	users := keptEntries / keptPerUser * 2
 	for i := range keptEntries + 100 { // everything is full
-		h.Add(Key{User: fmt.Sprint("user", i%users), Name: fmt.Sprint(i)}, Run{}, second(i))
+		p.Add(Key{User: fmt.Sprint("user", i%users), Name: fmt.Sprint(i)}, Run{}, second(i))
 	}
-	if n := len(h.All()); n != keptEntries {
+	if n := len(p.All()); n != keptEntries {
 		t.Errorf("%d entries are kept, want %d", n, keptEntries)
 	}
-	if _, known := h.Find(ada); !known {
+	if _, known := p.Find(ada); !known {
 		t.Error("what was learned for ada is forgotten")
 	}
 }
 
 func TestRunningIsBounded(t *testing.T) {
-	h := New()
+	p := New()
 	old := held("old", "old.py", 4096)
-	watch(h, old, 1000, fewSamples)
+	watch(p, old, 1000, fewSamples)
 	for i := range keptRunning + 10 { // leases that never end
-		h.Use(held(fmt.Sprint(i), "x", 0), "GPU-a", 1, second(100+i))
+		p.Use(held(fmt.Sprint(i), "x", 0), "GPU-a", 1, second(100+i))
 	}
-	if len(h.running) != keptRunning {
-		t.Errorf("%d leases are remembered, want %d", len(h.running), keptRunning)
+	if len(p.running) != keptRunning {
+		t.Errorf("%d leases are remembered, want %d", len(p.running), keptRunning)
 	}
 	// A lease of the same id is another one.
 	first, second := held("again", "again.py", 4096), held("again", "again.py", 4096)
 	first.Fence, second.Fence = 1, 2
-	watch(h, first, 3000, fewSamples)
-	h.Ended(second, noon.Add(time.Minute))
-	if e, _ := h.Find(Key{User: "ada", Name: "again.py"}); e.Peak() != 0 {
+	watch(p, first, 3000, fewSamples)
+	p.Ended(second, noon.Add(time.Minute))
+	if e, _ := p.Find(Key{User: "ada", Name: "again.py"}); e.Peak() != 0 {
 		t.Errorf("it used %v, which is what the one before it did", e.Peak())
 	}
 }
