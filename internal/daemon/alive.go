@@ -6,8 +6,6 @@ import (
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
-
-	"github.com/berth-gpu/berth/internal/monitor"
 )
 
 // stuck returns an error if a goroutine that everything depends on hangs: the
@@ -20,14 +18,6 @@ func (d *Daemon) stuck() error {
 // ready returns an error that says why the daemon cannot do its work; nil if it
 // can.
 func (d *Daemon) ready() error { return errors.Join(d.stuck(), d.ledger.Trouble()) }
-
-// unread closes a device whose sampler hangs. What was last measured on it is
-// not taken in again: finding out whose it is may be what hangs.
-func (d *Daemon) unread(r monitor.Reading) {
-	o := observation(r)
-	o.Sample = nil
-	d.ledger.Observe(o)
-}
 
 // tellSystemd tells systemd that the daemon is up, is alive, and stops. Outside
 // systemd there is nobody to tell.

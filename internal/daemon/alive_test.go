@@ -67,11 +67,11 @@ func TestNothingIsGrantedOnAnUnreadDevice(t *testing.T) {
 	before, _ := d.monitor.Find("0")
 	r := before
 	r.State, r.Reason = gpu.Unavailable, "it was not read"
-	d.unread(r)
+	d.oversight.Unread(r)
 	if sum := d.ledger.Sum(r.Device.UUID); sum.Closed != "it was not read" || sum.State != gpu.Unavailable {
 		t.Errorf("the ledger says %q, %s", sum.Closed, sum.State)
 	}
-	d.observe(before)
+	d.oversight.Observe(before)
 	if sum := d.ledger.Sum(r.Device.UUID); sum.Closed != "" || sum.State != gpu.Optimal {
 		t.Errorf("after the next sample the ledger says %q, %s", sum.Closed, sum.State)
 	}
@@ -85,9 +85,9 @@ func TestStuckSamplerIsShown(t *testing.T) {
 		d := p.open(t, ctx)
 		free, hang := make(chan struct{}), atomic.Bool{}
 		d.monitor = monitor.New(d.backends, monitor.Settings{}, monitor.Hooks{
-			Event: d.publish, Stuck: d.unread,
+			Event: d.publish, Stuck: d.oversight.Unread,
 			Reading: func(r monitor.Reading) {
-				d.observe(r)
+				d.oversight.Observe(r)
 				if hang.Load() {
 					<-free
 				}
@@ -164,6 +164,11 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
+// hungDisk stands for standings on a disk that hangs until it is closed.
+type hungDisk chan struct{}
+
+func (d hungDisk) Run(context.Context, func(error)) { <-d }
+
 // A part that hangs does not keep the daemon from ending: the journal is
 // closed, and the log says which part it was.
 func TestStopsAlthoughAPartHangs(t *testing.T) {
@@ -174,8 +179,8 @@ func TestStopsAlthoughAPartHangs(t *testing.T) {
 	d.log = slog.New(slog.NewTextHandler(&log, nil))
 	d.patience = 2 * time.Second // enough for the parts that do not hang
 	d.streams.Add(1)
-	d.trust.mu.Lock() // as a disk that hangs would
-	d.trust.dirty <- struct{}{}
+	disk := make(hungDisk)
+	d.standings = disk
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 	cancel()
@@ -187,7 +192,7 @@ func TestStopsAlthoughAPartHangs(t *testing.T) {
 	if strings.Contains(text, "ledger") {
 		t.Errorf("the ledger did not end, with %v:\n%s", err, text)
 	}
-	d.trust.mu.Unlock()
+	close(disk)
 	d.streams.Done()
 	if err := d.Close(); err != nil {
 		t.Error(err)

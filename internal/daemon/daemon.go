@@ -25,9 +25,11 @@ import (
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/mps"
+	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
@@ -74,8 +76,13 @@ type Daemon struct {
 	peaks    *peaks.Peaks
 	watchdog *watchdog.Watchdog
 	mps      *mps.Pool
-	trust    *standings
 	hooks    *hooks.Keeper
+
+	oversight *oversight.Oversight
+	standings interface { // *oversight.Standings
+		Run(ctx context.Context, complain func(error))
+	}
+
 	handler  http.Handler
 	publish  func(gpu.Event)
 	streams  sync.WaitGroup // lease streams that are open
@@ -106,21 +113,26 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	publish := d.publish
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openEvents(o, host, exporter)
-	d.ledger, err = openLedger(o, d.users, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: d.leaseEnded})
+	d.ledger, err = openLedger(o, d.users, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: func(l *lease.Lease, at time.Time) { d.oversight.LeaseEnded(l, at) }})
 	if err != nil {
 		return nil, errors.Join(err, closeAll(d.backends))
 	}
-	if err := d.openEnforcement(o, publish); err != nil {
+	standings, err := d.openEnforcement(o, publish)
+	if err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
-	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
-		Event: func(e gpu.Event) { publish(d.charge(e)) }, Cost: exporter.Cost, Reading: d.observe, Stuck: d.unread, Standing: d.trust.changed,
-	})
-	d.monitor.Recall(d.trust.copy())
 	d.batches = progress.New(publish, func(uuid string) bool {
 		r, known := d.monitor.Find(uuid)
 		return known && r.Device.UUID == uuid
-	}, d.holds)
+	}, func(user, uuid string) bool { return d.oversight.Holds(user, uuid) })
+	d.oversight = oversight.New(oversight.Options{
+		Book: d.ledger, Peaks: d.peaks, Watchdog: d.watchdog, MPS: d.mps, Batches: d.batches, Processes: process.Proc(), Names: d.users,
+	})
+	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
+		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
+		Reading: d.oversight.Observe, Stuck: d.oversight.Unread, Standing: standings.Changed,
+	})
+	d.monitor.Recall(standings.All())
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
@@ -158,7 +170,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("peaks", func() { _ = d.peaks.Run(ctx) })                 // peaks that cannot be kept cost only a guess
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
 	defer recorded()
-	running.run("quarantine", func() { d.trust.run(recording, func(err error) { d.log.Warn(err.Error()) }) })
+	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
 	running.run("watchdog", func() { d.watchdog.Run(ctx) })
 	running.run("mps", func() { d.mps.Run(ctx) })
 	running.run("hooks", func() { d.hooks.Run(ctx) })

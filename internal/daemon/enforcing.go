@@ -1,21 +1,16 @@
 package daemon
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/launch"
-	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/ledger"
-	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/mps"
+	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/watchdog"
@@ -25,9 +20,10 @@ import (
 // takes a second.
 const mpsLinger = time.Minute
 
-// openEnforcement makes what holds leases to their memory, and what remembers
-// how much they used and which devices are not to be trusted.
-func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) error {
+// openEnforcement opens the keepers that hold leases to their memory, that
+// remember how much leases used, and that remember which devices are in
+// quarantine.
+func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) (*oversight.Standings, error) {
 	c := o.Settings.Config
 	d.peaks = peaks.New()
 	remembered := ""
@@ -35,15 +31,15 @@ func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) error {
 		remembered = filepath.Join(c.Daemon.StateDir, healthName)
 		kept, note, err := peaks.Open(filepath.Join(c.Daemon.StateDir, peaksName))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if d.peaks = kept; note != "" {
 			o.Log.Warn(note)
 		}
 	}
-	var err error
-	if d.trust, err = openStandings(remembered); err != nil {
-		return err
+	standings, err := oversight.OpenStandings(remembered)
+	if err != nil {
+		return nil, err
 	}
 	d.mps = mps.New(mps.Options{
 		Dir: filepath.Join(c.Daemon.StateDir, "mps"), Linger: mpsLinger, Processes: process.Proc(),
@@ -55,35 +51,10 @@ func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) error {
 		},
 	})
 	d.watchdog = watchdog.New(watchdog.Options{
-		Settings: watching(c), Book: book{d.ledger}, Processes: process.Proc(), Event: publish,
+		Settings: watching(c), Book: oversight.Revoker{Ledger: d.ledger}, Processes: process.Proc(), Event: publish,
 	})
-	return nil
-}
-
-// book is the ledger as the watchdog takes it.
-type book struct{ *ledger.Ledger }
-
-// Revoke is content with a lease that has ended already.
-func (b book) Revoke(ctx context.Context, id string, fence uint64, why string) error {
-	err := b.Ledger.Revoke(ctx, id, fence, why)
-	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
-		return nil
-	}
-	return err
-}
-
-// leaseEnded tells those who keep something for a lease.
-func (d *Daemon) leaseEnded(l *lease.Lease, at time.Time) {
-	d.peaks.Ended(l, at)
-	d.batches.Ended(l, at)
-	if l.EnforcedBy == launch.MPS {
-		d.mps.Release(l.ID)
-	}
-}
-
-// holds reports whether a user holds a lease on a device.
-func (d *Daemon) holds(user, uuid string) bool {
-	return slices.ContainsFunc(d.ledger.Holdings(uuid), func(h lease.Holding) bool { return h.Lease.Holder.User == user })
+	d.standings = standings
+	return standings, nil
 }
 
 // keepMPS tells about the leases from before a restart that MPS enforces. Users
@@ -108,54 +79,6 @@ func (d *Daemon) passable(c config.Config) {
 			d.log.Warn("users cannot reach their MPS daemons", "error", err)
 		}
 	}
-}
-
-// observe hands a reading to those who judge what is used.
-func (d *Daemon) observe(r monitor.Reading) {
-	d.ledger.Observe(observation(r))
-	if !r.Sampled {
-		return
-	}
-	uuid := r.Device.UUID
-	var holdings []watchdog.Holding
-	for _, h := range d.ledger.Holdings(uuid) {
-		if h.Measured > 0 {
-			d.peaks.Use(h.Lease, uuid, h.Measured, r.Sample.Time)
-		}
-		holdings = append(holdings, watchdog.Holding{
-			Lease: h.Lease.ID, Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Leased: h.Part.Memory, Measured: h.Measured,
-		})
-	}
-	var strangers []watchdog.Stranger
-	for _, p := range d.ledger.Processes(uuid) {
-		// A process that draws on a screen has no use for a lease.
-		if p.Lease != nil || p.Kind == gpu.Graphics || d.mps.Serves(p.Line) {
-			continue
-		}
-		strangers = append(strangers, watchdog.Stranger{
-			ID: p.Line[0], Name: p.Name, User: d.userOf(p.Line[0].PID), Memory: p.Memory, Ended: p.Ended,
-		})
-	}
-	d.watchdog.Look(uuid, r.Sample.Time, holdings, strangers)
-	d.watchdog.Stop(uuid, r.Sample.Time, halt(r), holdings)
-}
-
-// halt is why a device must not be used; nil if it may.
-func halt(r monitor.Reading) *watchdog.Halt {
-	if !r.Stop {
-		return nil
-	}
-	return &watchdog.Halt{Reason: r.Reason, Heat: r.Hot}
-}
-
-// userOf returns the user of a process; empty if it has gone. It never waits for
-// the user database: a device would not be sampled meanwhile.
-func (d *Daemon) userOf(pid int) string {
-	uid, err := process.Proc().UID(pid)
-	if err != nil {
-		return ""
-	}
-	return d.users.Now(uid)
 }
 
 // watching translates the settings that the watchdog goes by.

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/oversight"
 )
 
 const twoFail = `
@@ -46,7 +46,7 @@ func TestFaults(t *testing.T) {
 		go func() { defer close(done); _ = d.monitor.Run(ctx) }()
 		go func() { _ = d.ledger.Run(ctx) }()
 		kept := make(chan struct{})
-		go func() { defer close(kept); d.trust.run(ctx, func(err error) { t.Error(err) }) }()
+		go func() { defer close(kept); d.standings.Run(ctx, func(err error) { t.Error(err) }) }()
 		for _, ref := range []string{"0", "1"} {
 			if _, err := c.Allocate(ctx, api.Allocate{ID: "work-" + ref, Memory: 1024, GPU: ref}); err != nil {
 				t.Fatal(err)
@@ -74,16 +74,16 @@ func TestFaults(t *testing.T) {
 		if !errors.As(err, &refused) || !strings.Contains(fmt.Sprint(refused.Extra["devices"]), "in quarantine until") {
 			t.Errorf("asking for more of it: %+v, want the reason", err)
 		}
-		again, err := openStandings(filepath.Join(p.flags["daemon.state_dir"], "health.json"))
+		again, err := oversight.OpenStandings(filepath.Join(p.flags["daemon.state_dir"], "health.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		found := false
-		for _, s := range again.copy() {
+		for _, s := range again.All() {
 			found = found || s.Phase == "quarantine" && strings.Contains(s.Why, "48")
 		}
 		if !found {
-			t.Errorf("written down %+v, want a quarantine for XID 48", again.copy())
+			t.Errorf("written down %+v, want a quarantine for XID 48", again.All())
 		}
 		cancel()
 		<-done
@@ -108,35 +108,4 @@ func TestDamagedStandingsAreNamed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("opening said %v", err)
 	}
-}
-
-// What cannot be written is written when there is room again.
-func TestStandingsAreWrittenInTheEnd(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "later", "health.json")
-	synctest.Test(t, func(t *testing.T) {
-		s, err := openStandings(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var complaints []error
-		done := make(chan struct{})
-		go func() { defer close(done); s.run(ctx, func(err error) { complaints = append(complaints, err) }) }()
-		s.changed("GPU-a", health.Standing{Phase: health.Quarantined})
-		time.Sleep(time.Minute) // simulated
-		synctest.Wait()
-		if len(complaints) != 1 {
-			t.Errorf("complained %v, want once", complaints)
-		}
-		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(rewrite) // simulated
-		synctest.Wait()
-		if again, err := openStandings(path); err != nil || again.copy()["GPU-a"].Phase != health.Quarantined {
-			t.Errorf("written %+v, %v", again, err)
-		}
-		cancel()
-		<-done
-	})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/berth-gpu/berth/internal/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
-	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -57,13 +56,4 @@ func leasing(c config.Config) ledger.Settings {
 			return ledger.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}
 		},
 	}
-}
-
-// observation is a reading as the ledger takes it.
-func observation(r monitor.Reading) ledger.Observation {
-	o := ledger.Observation{Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Standing: r.Standing}
-	if r.Sampled {
-		o.Sample = &r.Sample
-	}
-	return o
 }

@@ -1,4 +1,4 @@
-package daemon
+package oversight
 
 import (
 	"os"
@@ -6,20 +6,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/users"
 )
 
 // The user of a stranger on a device is looked up aside: while the user
 // database hangs, the device is sampled all the same.
 func TestSamplingDoesNotWaitForUserNames(t *testing.T) {
-	d := newPlace(t, "sim:1").open(t, t.Context())
 	hang := make(chan struct{})
 	defer close(hang)
-	d.users = users.New(func(int) (string, error) { <-hang; return "late", nil }, time.Hour)
-	if got, want := d.userOf(os.Getpid()), strconv.Itoa(os.Geteuid()); got != want {
+	names := users.New(func(int) (string, error) { <-hang; return "late", nil }, time.Hour)
+	o := New(Options{Processes: process.Proc(), Names: names})
+	if got, want := o.userOf(os.Getpid()), strconv.Itoa(os.Geteuid()); got != want {
 		t.Errorf("the user is %q, want %q", got, want)
 	}
-	if got := d.userOf(-1); got != "" {
+	if got := o.userOf(-1); got != "" {
 		t.Errorf("the user of no process is %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package oversight
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
-// standings keeps across restarts how far devices are trusted: a daemon that
+// Standings keeps in a file how far devices are trusted, so that a daemon that
 // is killed does not let a device out of quarantine.
-type standings struct {
+type Standings struct {
 	path  string // empty: they are not kept
 	dirty chan struct{}
 
@@ -25,10 +25,11 @@ type standings struct {
 	all map[string]health.Standing
 }
 
-// openStandings reads them. A file that cannot be understood is an error: to
-// start without it would be to trust what is not to be trusted.
-func openStandings(path string) (*standings, error) {
-	s := &standings{path: path, dirty: make(chan struct{}, 1), all: map[string]health.Standing{}}
+// OpenStandings reads the file at path; an empty path keeps nothing. A file that
+// it cannot understand is an error: starting without it would trust devices that
+// are in quarantine.
+func OpenStandings(path string) (*Standings, error) {
+	s := &Standings{path: path, dirty: make(chan struct{}, 1), all: map[string]health.Standing{}}
 	if path == "" {
 		return s, nil
 	}
@@ -45,14 +46,15 @@ func openStandings(path string) (*standings, error) {
 	return s, nil
 }
 
-func (s *standings) copy() map[string]health.Standing {
+// All returns the standing of every device that ever was in trouble, by UUID.
+func (s *Standings) All() map[string]health.Standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.all)
 }
 
-// changed notes how a device stands now. It does not wait for the disk.
-func (s *standings) changed(uuid string, now health.Standing) {
+// Changed notes how a device stands now. It does not wait for the disk.
+func (s *Standings) Changed(uuid string, now health.Standing) {
 	s.mu.Lock()
 	s.all[uuid] = now
 	s.mu.Unlock()
@@ -62,20 +64,21 @@ func (s *standings) changed(uuid string, now health.Standing) {
 	}
 }
 
-// rewrite is how long after a failure writing is tried again.
+// rewrite is how long Run waits after a failure before it writes again.
 const rewrite = 10 * time.Second
 
-// run writes what changes until ctx ends, and what is left then. What a full
-// disk does not take is tried again until it does, and complained of once.
-func (s *standings) run(ctx context.Context, complain func(error)) {
+// Run writes the file when something has changed, until ctx ends, and then once
+// more if something is left. If the disk refuses, Run calls complain once and
+// tries again until it succeeds.
+func (s *Standings) Run(ctx context.Context, complain func(error)) {
 	failed := false
 	write := func() {
-		text, err := json.Marshal(s.copy())
+		text, err := json.Marshal(s.All())
 		if err == nil {
 			err = wholefile.Write(s.path, text)
 		}
 		if err != nil && !failed {
-			complain(fmt.Errorf("write down which devices are in quarantine, which is tried again: %w", err))
+			complain(fmt.Errorf("cannot write which devices are in quarantine: %w; trying again every 10 s", err))
 		}
 		failed = err != nil
 	}

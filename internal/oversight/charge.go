@@ -1,4 +1,4 @@
-package daemon
+package oversight
 
 import (
 	"slices"
@@ -8,24 +8,24 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 )
 
-// charge adds to an event about a device whose leases it concerns: a fault of
-// a program is put down to the lease that it runs under, and of a device that
-// is not to be used any more all who hold a part are named, so that each of
-// them can find out.
-func (d *Daemon) charge(e gpu.Event) gpu.Event {
+// Charge adds to an event about a device whose leases it concerns. It puts a
+// fault of a program down to the lease that the program runs under. To an event
+// about a device that must not be used any more, it adds the ids of all leases
+// there, so that each holder can find out.
+func (o *Oversight) Charge(e gpu.Event) gpu.Event {
 	switch e.Code {
 	case gpu.EventDeviceFault:
 		if e.Data["class"] == string(device.ClassApplication) {
-			if e.Lease = d.culprit(e.GPU, e.Data["pid"]); e.Lease != "" {
+			if e.Lease = o.culprit(e.GPU, e.Data["pid"]); e.Lease != "" {
 				e.Text += "; it is put down to " + e.Lease
-				if held, found := d.ledger.Find(e.Lease); found {
+				if held, found := o.Book.Find(e.Lease); found {
 					e.User = held.Holder.User
 				}
 			}
 		}
 	case gpu.EventDeviceQuarantined, gpu.EventDeviceLost, gpu.EventCritical:
 		var leases []string
-		for _, h := range d.ledger.Holdings(e.GPU) {
+		for _, h := range o.Book.Holdings(e.GPU) {
 			leases = append(leases, h.Lease.ID)
 		}
 		if len(leases) > 0 {
@@ -38,11 +38,11 @@ func (d *Daemon) charge(e gpu.Event) gpu.Event {
 	return e
 }
 
-// culprit is the lease of the process that the driver named. Often it names
-// none: then it can only be said if there is one lease on the device, and
-// nobody else.
-func (d *Daemon) culprit(uuid string, pid any) string {
-	processes := d.ledger.Processes(uuid)
+// culprit returns the id of the lease of the process that the driver named. The
+// driver often names none: then culprit returns the only lease on the device, if
+// nobody else runs there, and nothing otherwise.
+func (o *Oversight) culprit(uuid string, pid any) string {
+	processes := o.Book.Processes(uuid)
 	if pid, named := pid.(int); named {
 		i := slices.IndexFunc(processes, func(p ledger.Process) bool { return p.Line[0].PID == pid })
 		if i < 0 || processes[i].Lease == nil {
@@ -50,7 +50,7 @@ func (d *Daemon) culprit(uuid string, pid any) string {
 		}
 		return processes[i].Lease.ID
 	}
-	holdings := d.ledger.Holdings(uuid)
+	holdings := o.Book.Holdings(uuid)
 	foreign := slices.ContainsFunc(processes, func(p ledger.Process) bool { return p.Lease == nil })
 	if len(holdings) != 1 || foreign {
 		return ""

@@ -1,0 +1,172 @@
+// Package oversight says what a sample means: it hands every reading of a
+// device to the book, to the peaks and to the watchdog, says whose fault a fault
+// was, and keeps in mind which devices are in quarantine.
+//
+// It decides on what others keep. The monitor calls it with readings, faults
+// and standings; the ledger calls it when a lease ends.
+package oversight
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/watchdog"
+)
+
+// Book knows who holds what, and whose processes run where.
+type Book interface {
+	Observe(o ledger.Observation)
+	Find(id string) (ledger.Held, bool)
+	Holdings(uuid string) []lease.Holding
+	Processes(uuid string) []ledger.Process
+}
+
+// Peaks remembers how much memory leases were measured to use.
+type Peaks interface {
+	Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time)
+	Ended(l *lease.Lease, at time.Time)
+}
+
+// Watchdog acts on leases and processes that use what they do not hold.
+type Watchdog interface {
+	Look(uuid string, now time.Time, holdings []watchdog.Holding, strangers []watchdog.Stranger)
+	Stop(uuid string, now time.Time, halt *watchdog.Halt, holdings []watchdog.Holding)
+}
+
+// MPS knows the daemons that enforce leases in the driver.
+type MPS interface {
+	// Serves reports whether a process, given with its ancestors, is one of
+	// these daemons.
+	Serves(line []process.ID) bool
+	Release(lease string)
+}
+
+// Batches hears when a lease ends.
+type Batches interface {
+	Ended(l *lease.Lease, at time.Time)
+}
+
+// Processes finds the user id of a process.
+type Processes interface {
+	UID(pid int) (int, error)
+}
+
+// Names finds the login name of a user. It never waits for the user database:
+// a device would not be sampled meanwhile.
+type Names interface {
+	Now(uid int) string
+}
+
+// Options holds the keepers that oversight works with.
+type Options struct {
+	Book      Book
+	Peaks     Peaks
+	Watchdog  Watchdog
+	MPS       MPS
+	Batches   Batches
+	Processes Processes
+	Names     Names
+}
+
+// Oversight says what samples, faults and ended leases mean.
+type Oversight struct{ Options }
+
+// New returns an Oversight over these keepers.
+func New(o Options) *Oversight { return &Oversight{o} }
+
+// Observe hands a reading to the book. If it has a sample, Observe also tells
+// the peaks and the watchdog what each lease and each stranger uses.
+func (o *Oversight) Observe(r monitor.Reading) {
+	o.Book.Observe(observation(r))
+	if !r.Sampled {
+		return
+	}
+	uuid := r.Device.UUID
+	holdings := o.holdings(uuid, r.Sample.Time)
+	o.Watchdog.Look(uuid, r.Sample.Time, holdings, o.strangers(uuid))
+	o.Watchdog.Stop(uuid, r.Sample.Time, halt(r), holdings)
+}
+
+// Unread closes a device whose sampler hangs. It does not take in the last
+// sample again: finding out whose it is may be what hangs.
+func (o *Oversight) Unread(r monitor.Reading) {
+	closed := observation(r)
+	closed.Sample = nil
+	o.Book.Observe(closed)
+}
+
+// LeaseEnded tells those who keep something for a lease that it has ended.
+func (o *Oversight) LeaseEnded(l *lease.Lease, at time.Time) {
+	o.Peaks.Ended(l, at)
+	o.Batches.Ended(l, at)
+	if l.EnforcedBy == launch.MPS {
+		o.MPS.Release(l.ID)
+	}
+}
+
+// Holds reports whether a user holds a lease on a device.
+func (o *Oversight) Holds(user, uuid string) bool {
+	return slices.ContainsFunc(o.Book.Holdings(uuid), func(h lease.Holding) bool { return h.Lease.Holder.User == user })
+}
+
+// holdings returns the leases on a device as the watchdog takes them, and tells
+// the peaks what was measured of each.
+func (o *Oversight) holdings(uuid string, at time.Time) []watchdog.Holding {
+	var list []watchdog.Holding
+	for _, h := range o.Book.Holdings(uuid) {
+		if h.Measured > 0 {
+			o.Peaks.Use(h.Lease, uuid, h.Measured, at)
+		}
+		list = append(list, watchdog.Holding{
+			Lease: h.Lease.ID, Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Leased: h.Part.Memory, Measured: h.Measured,
+		})
+	}
+	return list
+}
+
+// strangers returns the processes on a device that run under no lease and
+// should. A process that only draws on a screen has no use for a lease.
+func (o *Oversight) strangers(uuid string) []watchdog.Stranger {
+	var list []watchdog.Stranger
+	for _, p := range o.Book.Processes(uuid) {
+		if p.Lease != nil || p.Kind == gpu.Graphics || o.MPS.Serves(p.Line) {
+			continue
+		}
+		list = append(list, watchdog.Stranger{
+			ID: p.Line[0], Name: p.Name, User: o.userOf(p.Line[0].PID), Memory: p.Memory, Ended: p.Ended,
+		})
+	}
+	return list
+}
+
+// userOf returns the user of a process; empty if the process has ended.
+func (o *Oversight) userOf(pid int) string {
+	uid, err := o.Processes.UID(pid)
+	if err != nil {
+		return ""
+	}
+	return o.Names.Now(uid)
+}
+
+// halt returns why a device must not be used; nil if it may.
+func halt(r monitor.Reading) *watchdog.Halt {
+	if !r.Stop {
+		return nil
+	}
+	return &watchdog.Halt{Reason: r.Reason, Heat: r.Hot}
+}
+
+// observation returns a reading as the book takes it.
+func observation(r monitor.Reading) ledger.Observation {
+	o := ledger.Observation{Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Standing: r.Standing}
+	if r.Sampled {
+		o.Sample = &r.Sample
+	}
+	return o
+}

@@ -1,0 +1,210 @@
+package oversight
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/watchdog"
+)
+
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+// world is every keeper that oversight works with. It answers from lists and
+// notes what it is told.
+type world struct {
+	holdings  []lease.Holding
+	processes []ledger.Process
+
+	observed  []ledger.Observation
+	told      []string
+	strangers []watchdog.Stranger
+	halt      *watchdog.Halt
+}
+
+func (w *world) oversight() *Oversight {
+	return New(Options{Book: w, Peaks: peaks{w}, Watchdog: w, MPS: w, Batches: batches{w}, Processes: w, Names: w})
+}
+
+func (w *world) note(format string, args ...any) {
+	w.told = append(w.told, fmt.Sprintf(format, args...))
+}
+
+func (w *world) Observe(o ledger.Observation)      { w.observed = append(w.observed, o) }
+func (w *world) Holdings(string) []lease.Holding   { return w.holdings }
+func (w *world) Processes(string) []ledger.Process { return w.processes }
+func (w *world) Serves(line []process.ID) bool     { return line[0].PID == 99 }
+func (w *world) Release(id string)                 { w.note("mps: %s ended", id) }
+func (w *world) Now(uid int) string                { return fmt.Sprintf("user%d", uid) }
+func (w *world) Find(id string) (ledger.Held, bool) {
+	for _, h := range w.holdings {
+		if h.Lease.ID == id {
+			return ledger.Held{Lease: h.Lease}, true
+		}
+	}
+	return ledger.Held{}, false
+}
+
+func (w *world) UID(pid int) (int, error) {
+	if pid < 0 {
+		return 0, errors.New("there is no such process")
+	}
+	return 1000 + pid, nil
+}
+
+func (w *world) Look(uuid string, now time.Time, holdings []watchdog.Holding, strangers []watchdog.Stranger) {
+	w.note("watchdog: look at %s, %d holdings", uuid, len(holdings))
+	w.strangers = strangers
+}
+
+func (w *world) Stop(uuid string, now time.Time, halt *watchdog.Halt, holdings []watchdog.Holding) {
+	w.note("watchdog: stop %s is %v, %d holdings", uuid, halt != nil, len(holdings))
+	w.halt = halt
+}
+
+type peaks struct{ *world }
+
+func (p peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time) {
+	p.note("peaks: %s uses %v of %s", l.ID, measured, uuid)
+}
+func (p peaks) Ended(l *lease.Lease, at time.Time) { p.note("peaks: %s ended", l.ID) }
+
+type batches struct{ *world }
+
+func (b batches) Ended(l *lease.Lease, at time.Time) { b.note("batches: %s ended", l.ID) }
+
+func held(id, user string, measured gpu.MiB) lease.Holding {
+	return lease.Holding{Lease: &lease.Lease{ID: id, Fence: 3, Holder: lease.Holder{User: user}}, Part: lease.Part{GPU: "GPU-a", Memory: 1024}, Measured: measured}
+}
+
+func at(pid int) []process.ID { return []process.ID{{PID: pid, Start: 1}} }
+
+func reading() monitor.Reading {
+	return monitor.Reading{Device: gpu.Device{UUID: "GPU-a"}, State: gpu.Optimal, Sample: gpu.Sample{Time: noon}, Sampled: true}
+}
+
+// A sample reaches everybody who judges what is used; processes that need no
+// lease are no strangers.
+func TestObserve(t *testing.T) {
+	l := held("train", "ada", 500)
+	w := &world{
+		holdings: []lease.Holding{l, held("idle", "bob", 0)},
+		processes: []ledger.Process{
+			{Line: at(1), Lease: l.Lease, Kind: gpu.Compute},
+			{Line: at(2), Name: "stray", Kind: gpu.Compute, Memory: 7, Ended: "old"},
+			{Line: at(3), Name: "screen", Kind: gpu.Graphics},
+			{Line: at(99), Name: "mps", Kind: gpu.Compute},
+			{Line: at(-1), Name: "gone", Kind: gpu.Compute},
+		},
+	}
+	r := reading()
+	r.Stop, r.Hot, r.Reason = true, true, "92 °C"
+	w.oversight().Observe(r)
+	if diff := cmp.Diff([]string{
+		"peaks: train uses 500 MiB of GPU-a", "watchdog: look at GPU-a, 2 holdings", "watchdog: stop GPU-a is true, 2 holdings",
+	}, w.told); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]watchdog.Stranger{
+		{ID: at(2)[0], Name: "stray", User: "user1002", Memory: 7, Ended: "old"}, {ID: at(-1)[0], Name: "gone"},
+	}, w.strangers); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(&watchdog.Halt{Reason: "92 °C", Heat: true}, w.halt); diff != "" {
+		t.Error(diff)
+	}
+	if len(w.observed) != 1 || w.observed[0].Sample == nil || w.observed[0].Reason != "92 °C" {
+		t.Errorf("the book was told %+v", w.observed)
+	}
+}
+
+// A device that was not sampled, or whose sampler hangs, is told to the book
+// alone.
+func TestUnread(t *testing.T) {
+	w := &world{holdings: []lease.Holding{held("train", "ada", 500)}}
+	silent := reading()
+	silent.Sampled = false
+	w.oversight().Observe(silent)
+	w.oversight().Unread(reading())
+	if len(w.told) != 0 || len(w.observed) != 2 || w.observed[0].Sample != nil || w.observed[1].Sample != nil {
+		t.Errorf("told %q, and the book %+v", w.told, w.observed)
+	}
+}
+
+func TestLeaseEnded(t *testing.T) {
+	w := &world{}
+	w.oversight().LeaseEnded(&lease.Lease{ID: "a"}, noon)
+	w.oversight().LeaseEnded(&lease.Lease{ID: "b", EnforcedBy: launch.MPS}, noon)
+	want := []string{"peaks: a ended", "batches: a ended", "peaks: b ended", "batches: b ended", "mps: b ended"}
+	if diff := cmp.Diff(want, w.told); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestHolds(t *testing.T) {
+	w := &world{holdings: []lease.Holding{held("train", "ada", 500)}}
+	if o := w.oversight(); !o.Holds("ada", "GPU-a") || o.Holds("bob", "GPU-a") {
+		t.Error("ada holds a lease on the device, and bob does not")
+	}
+}
+
+// A fault of a program is put down to its lease only where that is certain.
+func TestCharge(t *testing.T) {
+	train, serve := held("train", "ada", 1), held("serve", "bob", 1)
+	ours := ledger.Process{Line: at(7), Lease: train.Lease}
+	foreign := ledger.Process{Line: at(8)}
+	for name, test := range map[string]struct {
+		class     device.FaultClass
+		pid       any
+		holdings  []lease.Holding
+		processes []ledger.Process
+		want      string
+	}{
+		"the process is named":            {device.ClassApplication, 7, []lease.Holding{train, serve}, []ledger.Process{ours, foreign}, "train"},
+		"it runs under no lease":          {device.ClassApplication, 8, []lease.Holding{train}, []ledger.Process{ours, foreign}, ""},
+		"it is not on the device":         {device.ClassApplication, 9, []lease.Holding{train}, []ledger.Process{ours}, ""},
+		"only one lease is there":         {device.ClassApplication, nil, []lease.Holding{train}, []ledger.Process{ours}, "train"},
+		"two leases are there":            {device.ClassApplication, nil, []lease.Holding{train, serve}, []ledger.Process{ours}, ""},
+		"a stranger is there":             {device.ClassApplication, nil, []lease.Holding{train}, []ledger.Process{ours, foreign}, ""},
+		"the fault is that of the device": {device.ClassDevice, 7, []lease.Holding{train}, []ledger.Process{ours}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{holdings: test.holdings, processes: test.processes}
+			e := gpu.Event{Code: gpu.EventDeviceFault, GPU: "GPU-a", Text: "A fault", Data: map[string]any{"class": string(test.class)}}
+			if test.pid != nil {
+				e.Data["pid"] = test.pid
+			}
+			got := w.oversight().Charge(e)
+			text, user := "A fault", ""
+			if test.want != "" {
+				text, user = "A fault; it is put down to "+test.want, "ada"
+			}
+			if got.Lease != test.want || got.Text != text || got.User != user {
+				t.Errorf("charged %q of %q: %s", got.Lease, got.User, got.Text)
+			}
+		})
+	}
+}
+
+func TestChargeNamesHolders(t *testing.T) {
+	w := &world{holdings: []lease.Holding{held("train", "ada", 1), held("serve", "bob", 1)}}
+	for _, code := range []gpu.EventCode{gpu.EventDeviceQuarantined, gpu.EventDeviceLost, gpu.EventCritical} {
+		got := w.oversight().Charge(gpu.Event{Code: code, GPU: "GPU-a"})
+		if diff := cmp.Diff(map[string]any{"leases": []string{"train", "serve"}}, got.Data); diff != "" {
+			t.Errorf("%s: %s", code, diff)
+		}
+	}
+	if got := (&world{}).oversight().Charge(gpu.Event{Code: gpu.EventCritical}); got.Data != nil {
+		t.Errorf("a device without leases has %v", got.Data)
+	}
+}

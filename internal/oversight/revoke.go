@@ -1,0 +1,24 @@
+package oversight
+
+import (
+	"context"
+	"errors"
+
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/watchdog"
+)
+
+// Revoker is the ledger as the watchdog takes it.
+type Revoker struct{ *ledger.Ledger }
+
+var _ watchdog.Book = Revoker{}
+
+// Revoke ends a lease. A lease that has ended already is no error.
+func (r Revoker) Revoke(ctx context.Context, id string, fence uint64, why string) error {
+	err := r.Ledger.Revoke(ctx, id, fence, why)
+	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
+		return nil
+	}
+	return err
+}

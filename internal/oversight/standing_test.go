@@ -1,0 +1,43 @@
+package oversight
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/health"
+)
+
+// What cannot be written is written when there is room again.
+func TestStandingsAreWrittenInTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "later", "health.json")
+	synctest.Test(t, func(t *testing.T) {
+		s, err := OpenStandings(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var complaints []error
+		done := make(chan struct{})
+		go func() { defer close(done); s.Run(ctx, func(err error) { complaints = append(complaints, err) }) }()
+		s.Changed("GPU-a", health.Standing{Phase: health.Quarantined})
+		time.Sleep(time.Minute) // simulated
+		synctest.Wait()
+		if len(complaints) != 1 {
+			t.Errorf("complained %v, want once", complaints)
+		}
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(rewrite) // simulated
+		synctest.Wait()
+		if again, err := OpenStandings(path); err != nil || again.All()["GPU-a"].Phase != health.Quarantined {
+			t.Errorf("written %+v, %v", again, err)
+		}
+		cancel()
+		<-done
+	})
+}
