@@ -51,33 +51,11 @@ type Device interface {
 	Slow(ctx context.Context, into *gpu.Slow) error
 }
 
-// Fault is something the driver reported about a device by itself.
+// Fault is a fault that the driver reported by itself.
 type Fault struct {
-	GPU   string // UUID; empty if the driver did not say which
-	Time  time.Time
-	Kind  FaultKind
-	Code  int // the XID, where there is one
-	PID   int // the process it is charged to, where known
-	Class FaultClass
-	Text  string // one sentence
+	gpu.Fault
+	GPU    string // UUID; empty if the driver did not say which
+	Time   time.Time
+	PID    int            // the process that caused it; 0 if not known
+	Detail map[string]any // what the vendor adds for programs, in the data of the event; nothing is decided by it
 }
-
-// FaultKind is the way a fault was reported.
-type FaultKind string
-
-// The kinds of fault.
-const (
-	FaultXID            FaultKind = "xid"
-	FaultECCCorrected   FaultKind = "ecc_corrected"
-	FaultECCUncorrected FaultKind = "ecc_uncorrected"
-)
-
-// FaultClass says whose fault it is, which decides what is done about it.
-type FaultClass string
-
-// The classes of fault.
-const (
-	ClassApplication FaultClass = "application" // the process did something wrong; the device is fine
-	ClassDevice      FaultClass = "device"      // the device is not to be trusted
-	ClassNote        FaultClass = "note"        // worth writing down
-)

@@ -15,7 +15,7 @@ func (*one) Name() string                                  { return "one" }
 func (*one) Scan(context.Context) ([]device.Device, error) { return make([]device.Device, 1), nil }
 func (o *one) Close() error                                { o.closed = true; return nil }
 func (*one) Watch(_ context.Context, found func(device.Fault)) error {
-	found(device.Fault{Code: 79})
+	found(device.Fault{PID: 79})
 	return nil
 }
 
@@ -39,7 +39,7 @@ func TestLate(t *testing.T) {
 	if found, err := l.Scan(t.Context()); len(found) != 1 || err != nil || l.Missing() != nil {
 		t.Errorf("with one: %d devices, %v, because of %v", len(found), err, l.Missing())
 	}
-	if f := <-heard; f.Code != 79 {
+	if f := <-heard; f.PID != 79 {
 		t.Errorf("heard %+v", f)
 	}
 	if err := l.Close(); err != nil || !driver.closed {

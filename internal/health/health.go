@@ -14,6 +14,8 @@ package health
 import (
 	"fmt"
 	"time"
+
+	"github.com/berth-gpu/berth/gpu"
 )
 
 // Phase is how far a device is trusted.
@@ -60,6 +62,12 @@ const (
 	mostWithheld = 4
 	lull         = time.Minute // without which memory that runs out again is the same trouble
 )
+
+// Quarantines reports whether a fault puts its device in quarantine. A program's
+// fault never does: the device is well.
+func Quarantines(f gpu.Fault) bool {
+	return f.Severity == gpu.Serious && f.Class != gpu.FaultProgram
+}
 
 // Fail notes a fault of the device itself. Faults that come while it is in
 // quarantine prolong that: one cause is often reported several times.

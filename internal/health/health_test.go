@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/health"
 )
 
@@ -149,4 +150,22 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("three hours of good answers: %+v", s)
 		}
 	})
+}
+
+func TestQuarantines(t *testing.T) {
+	for _, c := range []struct {
+		fault gpu.Fault
+		want  bool
+	}{
+		{gpu.Fault{Class: gpu.FaultDevice, Severity: gpu.Serious}, true},
+		{gpu.Fault{Class: gpu.FaultLink, Severity: gpu.Serious}, true},
+		{gpu.Fault{Class: gpu.FaultDriver, Severity: gpu.Serious}, true},
+		{gpu.Fault{Class: gpu.FaultProgram, Severity: gpu.Serious}, false},
+		{gpu.Fault{Class: gpu.FaultDevice, Severity: gpu.Warning}, false},
+		{gpu.Fault{}, false},
+	} {
+		if got := health.Quarantines(c.fault); got != c.want {
+			t.Errorf("%+v: %v", c.fault, got)
+		}
+	}
 }

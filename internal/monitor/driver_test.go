@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/nvml/xid"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/monitor"
 )
@@ -125,7 +126,7 @@ func TestWatchThatFails(t *testing.T) {
 			if tries++; tries <= 3 {
 				return errors.New("register events: no memory")
 			}
-			found(device.Fault{GPU: "GPU-0", Kind: device.FaultXID, Code: 31, PID: 4711, Class: device.ClassApplication})
+			found(device.Fault{GPU: "GPU-0", PID: 4711, Fault: xid.Describe(31), Detail: xid.Detail(31)})
 			<-ctx.Done()
 			return nil
 		}
@@ -136,7 +137,7 @@ func TestWatchThatFails(t *testing.T) {
 		wantTold(t, &n, "", "0 monitoring")
 		wantTold(t, &n, "GPU-0", "0 device_found", "0 state_change UNAVAILABLE→OPTIMAL", "30 device_fault")
 		if e := n.events[len(n.events)-1]; !strings.HasPrefix(e.Text, "GPU 0 (NVIDIA H200): XID 31") || e.Severity != gpu.Warning ||
-			e.Data["xid"] != 31 || e.Data["pid"] != 4711 || e.Data["class"] != "application" || e.Data["kind"] != "xid" {
+			e.Data["xid"] != 31 || e.Data["pid"] != 4711 || e.Data["class"] != "program" || e.Data["kind"] != "xid" {
 			t.Errorf("fault %+v", e)
 		}
 		if r := find(t, m, ""); r.Health != gpu.Healthy {
@@ -208,13 +209,13 @@ func TestHealthAfterDeviceFault(t *testing.T) {
 		}
 		settle(0.5)
 		want("at the start", gpu.Healthy)
-		faults <- device.Fault{GPU: c.uuid(), Kind: device.FaultXID, Code: 79, Class: device.ClassDevice}
+		faults <- device.Fault{GPU: c.uuid(), Fault: xid.Describe(79)}
 		want("after a fault", gpu.Unhealthy)
 		settle(59)
 		want("in quarantine", gpu.Unhealthy)
 		settle(2)
 		want("on probation", gpu.HealthUnknown)
-		faults <- device.Fault{GPU: c.uuid(), Kind: device.FaultXID, Code: 79, Class: device.ClassDevice}
+		faults <- device.Fault{GPU: c.uuid(), Fault: xid.Describe(79)}
 		settle(119)
 		want("in quarantine again, for twice as long", gpu.Unhealthy)
 		settle(2)
@@ -225,7 +226,7 @@ func TestHealthAfterDeviceFault(t *testing.T) {
 			t.Errorf("kept %+v, want the relapse to be remembered", kept)
 		}
 
-		faults <- device.Fault{GPU: c.uuid(), Kind: device.FaultXID, Code: 79, Class: device.ClassDevice}
+		faults <- device.Fault{GPU: c.uuid(), Fault: xid.Describe(79)}
 		lost.Store(true)
 		settle(1)
 		want("lost", gpu.HealthUnknown)
@@ -280,7 +281,7 @@ func TestHeatInQuarantine(t *testing.T) {
 		b := with(c)
 		b.watch = func(ctx context.Context, found func(device.Fault)) error {
 			time.Sleep(1500 * time.Millisecond) // simulated
-			found(device.Fault{GPU: c.uuid(), Kind: device.FaultXID, Code: 48, Class: device.ClassDevice})
+			found(device.Fault{GPU: c.uuid(), Fault: xid.Describe(48)})
 			<-ctx.Done()
 			return nil
 		}
@@ -322,14 +323,14 @@ func TestFaultOfNobody(t *testing.T) {
 		var n notes
 		b := with()
 		b.watch = func(ctx context.Context, found func(device.Fault)) error {
-			found(device.Fault{Kind: device.FaultECCUncorrected, Class: device.ClassDevice})
+			found(device.Fault{Fault: gpu.Fault{Name: "a memory error", Class: gpu.FaultDevice, Severity: gpu.Serious}})
 			<-ctx.Done()
 			return nil
 		}
 		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		synctest.Wait()
-		if len(n.events) != 1 || n.events[0].Text != "ecc_uncorrected" || n.events[0].Severity != gpu.Serious {
+		if len(n.events) != 1 || n.events[0].Text != "The driver reported a fault, and not on which GPU: a memory error" || n.events[0].Severity != gpu.Serious {
 			t.Errorf("told %+v", n.events)
 		}
 		stop()

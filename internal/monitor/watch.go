@@ -1,9 +1,11 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -88,21 +90,23 @@ func (m *Monitor) askWatch(ctx context.Context, src *source) error {
 	}
 }
 
-// faulted takes a fault that a driver reported.
+// faulted takes in a fault that a driver reported.
 func (m *Monitor) faulted(f device.Fault) {
 	now := time.Now()
-	e := gpu.Event{
-		Time: now, Code: gpu.EventDeviceFault, Severity: faultSeverity(f.Class), GPU: f.GPU, Text: faultText(f),
-		Data: map[string]any{"kind": string(f.Kind), "class": string(f.Class)},
-	}
-	if f.Kind == device.FaultXID {
-		e.Data["xid"] = f.Code
+	data := map[string]any{"class": string(f.Class)}
+	maps.Copy(data, f.Detail)
+	if f.Name != "" {
+		data["fault"] = f.Name
 	}
 	if f.PID > 0 {
-		e.Data["pid"] = f.PID
+		data["pid"] = f.PID
+	}
+	e := gpu.Event{
+		Time: now, Code: gpu.EventDeviceFault, Severity: cmp.Or(f.Severity, gpu.Note), GPU: f.GPU, Text: f.String(), Data: data,
 	}
 	u := m.unit(f.GPU)
 	if u == nil {
+		e.Text = "The driver reported a fault, and not on which GPU: " + e.Text
 		m.emit(e)
 		return
 	}
@@ -111,8 +115,8 @@ func (m *Monitor) faulted(f device.Fault) {
 	u.judging.Lock()
 	defer u.judging.Unlock()
 	m.emit(e)
-	if f.Class == device.ClassDevice {
-		m.quarantine(u, settings.Health, now, cause(f))
+	if health.Quarantines(f.Fault) {
+		m.quarantine(u, settings.Health, now, f.Cause())
 	}
 }
 
@@ -126,33 +130,4 @@ func (m *Monitor) quarantine(u *unit, rules health.Rules, now time.Time, why str
 	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, nil)
 	m.tellReading(u)
-}
-
-func faultText(f device.Fault) string {
-	switch {
-	case f.Text != "":
-		return f.Text
-	case f.Kind == device.FaultXID:
-		return fmt.Sprintf("XID %d", f.Code)
-	}
-	return string(f.Kind)
-}
-
-// cause is a fault in a few words.
-func cause(f device.Fault) string {
-	if f.Kind == device.FaultXID {
-		xid := device.DescribeXID(f.Code)
-		return fmt.Sprintf("XID %d, %s", xid.Code, xid.Name)
-	}
-	return faultText(f)
-}
-
-func faultSeverity(c device.FaultClass) gpu.Severity {
-	switch c {
-	case device.ClassDevice:
-		return gpu.Serious
-	case device.ClassApplication:
-		return gpu.Warning
-	}
-	return gpu.Note
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/ledger"
 )
 
@@ -15,7 +14,7 @@ import (
 func (o *Oversight) Charge(e gpu.Event) gpu.Event {
 	switch e.Code {
 	case gpu.EventDeviceFault:
-		if e.Data["class"] == string(device.ClassApplication) {
+		if e.Data["class"] == string(gpu.FaultProgram) {
 			if e.Lease = o.culprit(e.GPU, e.Data["pid"]); e.Lease != "" {
 				e.Text += "; it is put down to " + e.Lease
 				if held, found := o.Book.Find(e.Lease); found {

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -164,19 +163,19 @@ func TestCharge(t *testing.T) {
 	ours := ledger.Process{Line: at(7), Lease: train.Lease}
 	foreign := ledger.Process{Line: at(8)}
 	for name, test := range map[string]struct {
-		class     device.FaultClass
+		class     gpu.FaultClass
 		pid       any
 		holdings  []lease.Holding
 		processes []ledger.Process
 		want      string
 	}{
-		"the process is named":            {device.ClassApplication, 7, []lease.Holding{train, serve}, []ledger.Process{ours, foreign}, "train"},
-		"it runs under no lease":          {device.ClassApplication, 8, []lease.Holding{train}, []ledger.Process{ours, foreign}, ""},
-		"it is not on the device":         {device.ClassApplication, 9, []lease.Holding{train}, []ledger.Process{ours}, ""},
-		"only one lease is there":         {device.ClassApplication, nil, []lease.Holding{train}, []ledger.Process{ours}, "train"},
-		"two leases are there":            {device.ClassApplication, nil, []lease.Holding{train, serve}, []ledger.Process{ours}, ""},
-		"a stranger is there":             {device.ClassApplication, nil, []lease.Holding{train}, []ledger.Process{ours, foreign}, ""},
-		"the fault is that of the device": {device.ClassDevice, 7, []lease.Holding{train}, []ledger.Process{ours}, ""},
+		"the process is named":            {gpu.FaultProgram, 7, []lease.Holding{train, serve}, []ledger.Process{ours, foreign}, "train"},
+		"it runs under no lease":          {gpu.FaultProgram, 8, []lease.Holding{train}, []ledger.Process{ours, foreign}, ""},
+		"it is not on the device":         {gpu.FaultProgram, 9, []lease.Holding{train}, []ledger.Process{ours}, ""},
+		"only one lease is there":         {gpu.FaultProgram, nil, []lease.Holding{train}, []ledger.Process{ours}, "train"},
+		"two leases are there":            {gpu.FaultProgram, nil, []lease.Holding{train, serve}, []ledger.Process{ours}, ""},
+		"a stranger is there":             {gpu.FaultProgram, nil, []lease.Holding{train}, []ledger.Process{ours, foreign}, ""},
+		"the fault is that of the device": {gpu.FaultDevice, 7, []lease.Holding{train}, []ledger.Process{ours}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{holdings: test.holdings, processes: test.processes}

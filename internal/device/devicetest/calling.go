@@ -3,6 +3,7 @@ package devicetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -86,8 +87,8 @@ func checkWatch(t *testing.T, b device.Backend) {
 			if over.Load() {
 				t.Errorf("Watch must report nothing after it returned, but reported %+v", f)
 			}
-			if f.Kind == "" || f.Class == "" || f.Time.IsZero() {
-				t.Errorf("a fault must say its kind, class and time, got %+v", f)
+			if f.Name == "" || !slices.Contains(gpu.FaultClasses(), f.Class) || f.Severity == "" || f.Time.IsZero() {
+				t.Errorf("a fault must say its name, class, severity and time, got %+v", f)
 			}
 		})
 		over.Store(true)

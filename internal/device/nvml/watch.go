@@ -7,7 +7,9 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/nvml/xid"
 )
 
 const (
@@ -133,7 +135,7 @@ func (b *Backend) hear(ctx context.Context, s *session, c *card, faults chan<- d
 	return nvml.SUCCESS
 }
 
-// fault puts an event in berth's words. NVML does not say which process it is
+// fault returns an event in berth's words. NVML does not say which process it is
 // about.
 func (b *Backend) fault(c *card, event nvml.EventData) device.Fault {
 	f := device.Fault{GPU: c.uuid, Time: time.Now()}
@@ -142,14 +144,16 @@ func (b *Backend) fault(c *card, event nvml.EventData) device.Fault {
 	}
 	switch event.EventType {
 	case nvml.EventTypeSingleBitEccError:
-		f.Kind, f.Class = device.FaultECCCorrected, device.ClassNote
-		f.Text = "A memory error was corrected."
+		f.Fault = gpu.Fault{Name: "a memory error was corrected", Class: gpu.FaultDevice, Severity: gpu.Note}
+		f.Detail = map[string]any{"kind": "ecc_corrected"}
 	case nvml.EventTypeDoubleBitEccError:
-		f.Kind, f.Class = device.FaultECCUncorrected, device.ClassDevice
-		f.Text = "A memory error could not be corrected: stop the work on this GPU and reset it."
+		f.Fault = gpu.Fault{
+			Name: "a memory error could not be corrected", Class: gpu.FaultDevice, Severity: gpu.Serious,
+			Remedy: "stop the work on this GPU and reset it.",
+		}
+		f.Detail = map[string]any{"kind": "ecc_uncorrected"}
 	default:
-		xid := device.DescribeXID(int(event.EventData))
-		f.Kind, f.Class, f.Code, f.Text = device.FaultXID, xid.Class, xid.Code, xid.String()
+		f.Fault, f.Detail = xid.Describe(int(event.EventData)), xid.Detail(int(event.EventData))
 	}
 	return f
 }

@@ -81,7 +81,7 @@ func TestHangAndLost(t *testing.T) {
 		for _, dev := range scan(t, b) {
 			guards = append(guards, device.NewGuard(dev))
 		}
-		var faults []int
+		var faults []string
 		watched := make(chan error)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { watched <- b.Watch(ctx, func(f device.Fault) { faults = append(faults, f.Code) }) }()
@@ -108,7 +108,7 @@ func TestHangAndLost(t *testing.T) {
 		if err := <-watched; err != nil {
 			t.Errorf("Watch: %v", err)
 		}
-		if want := []int{79, 31, 0}; !slices.Equal(faults, want) {
+		if want := []string{"XID 79", "XID 31", ""}; !slices.Equal(faults, want) {
 			t.Errorf("faults with codes %v were reported; want %v", faults, want)
 		}
 	})

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/nvml/xid"
 	"github.com/berth-gpu/berth/internal/document"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -168,6 +171,7 @@ func (t timelineReader) entry(item *document.Node) (*entry, []int) {
 		{"process", func(n *document.Node) { e.process = t.process(n) }},
 		{"hang", func(n *document.Node) { e.hang = t.yes(n, "hang") }},
 		{"lost", func(n *document.Node) { e.lost = t.yes(n, "lost") }},
+		{"fault", func(n *document.Node) { e.faults = append(e.faults, t.fault(n)) }},
 		{"xid", func(n *document.Node) { e.faults = append(e.faults, t.xid(n)) }},
 		{"ecc", func(n *document.Node) { e.faults = append(e.faults, t.memoryErrors(n)...) }},
 	})
@@ -185,9 +189,9 @@ func (t timelineReader) check(item *document.Node, e *entry) {
 	lasting := e.load.Known() || e.ambient.Known() || e.cooling.Known() || e.process != nil || e.hang || e.lost
 	switch {
 	case !lasting && len(e.faults) == 0:
-		t.complain(item, "the entry does nothing: give it load, ambient_celsius, cooling, process, hang, lost, xid or ecc")
+		t.complain(item, "the entry does nothing: give it load, ambient_celsius, cooling, process, hang, lost, fault, xid or ecc")
 	case !lasting && e.lasts > 0:
-		t.complain(item, "for: xid and ecc happen at one moment and cannot last")
+		t.complain(item, "for: fault, xid and ecc happen at one moment and cannot last")
 	case item.Entry("ramp") != nil && !e.load.Known():
 		t.complain(item, "ramp: only load can ramp")
 	case e.every > 0 && e.lasts > e.every:
@@ -256,10 +260,54 @@ func (t timelineReader) pid(n *document.Node) int {
 	return t.whole(n, "pid", 1, 1<<31-1, "above 4194304 it is never that of a real process")
 }
 
+// fault reads a fault in words of no vendor: a class and, if given, a name, a
+// severity, a remedy, a code and the process that caused it. A program's fault is
+// a warning unless the script says otherwise; any other is serious, and puts the
+// device in quarantine.
+func (t timelineReader) fault(n *document.Node) fault {
+	f := fault{Fault: gpu.Fault{Name: "a simulated fault"}}
+	ok := t.section(n, "fault", []field{
+		{"class", func(n *document.Node) { f.Class = oneOf(t, n, "class", gpu.FaultClasses()) }},
+		{"severity", func(n *document.Node) {
+			f.Severity = oneOf(t, n, "severity", []gpu.Severity{gpu.Note, gpu.Warning, gpu.Serious})
+		}},
+		{"name", func(n *document.Node) { f.Name = t.text(n, "name", "what happened, in a few words") }},
+		{"remedy", func(n *document.Node) { f.Remedy = t.text(n, "remedy", "what to do about it") }},
+		{"code", func(n *document.Node) { f.Code = t.text(n, "code", "what the vendor calls it") }},
+		{"pid", func(n *document.Node) { f.pid = t.pid(n) }},
+	})
+	if ok && n.Entry("class") == nil {
+		t.complain(n, "fault: say whose it is: {class: program}, device, link or driver")
+	}
+	if f.Severity == "" {
+		f.Severity = gpu.Serious
+		if f.Class == gpu.FaultProgram {
+			f.Severity = gpu.Warning
+		}
+	}
+	return f
+}
+
+// oneOf reads one of a few words.
+func oneOf[T ~string](t timelineReader, n *document.Node, key string, words []T) T {
+	var list []string
+	for _, w := range words {
+		list = append(list, string(w))
+	}
+	word := t.text(n, key, "one of "+strings.Join(list, ", "))
+	if word != "" && !slices.Contains(list, word) {
+		t.complain(n, "%s: expected one of %s, got %q", key, strings.Join(list, ", "), clip(word))
+	}
+	return T(word)
+}
+
 // xid reads the number of an XID, or that and the process it is charged to.
 func (t timelineReader) xid(n *document.Node) fault {
-	f := fault{kind: device.FaultXID}
-	code := func(n *document.Node) { f.code = t.whole(n, "xid", 1, 999, "as the driver numbers them") }
+	var f fault
+	code := func(n *document.Node) {
+		code := t.whole(n, "xid", 1, 999, "as the driver numbers them")
+		f.Fault, f.detail = xid.Describe(code), xid.Detail(code)
+	}
 	if n.Shape != document.Section {
 		code(n)
 		return f
@@ -275,15 +323,12 @@ func (t timelineReader) xid(n *document.Node) fault {
 }
 
 func (t timelineReader) memoryErrors(n *document.Node) (list []fault) {
-	count := func(kind device.FaultKind, key string) field {
-		return field{key, func(n *document.Node) {
-			list = append(list, fault{kind: kind, count: int64(t.whole(n, key, 1, 1e6, "errors"))})
+	count := func(kind memoryKind) field {
+		return field{string(kind), func(n *document.Node) {
+			list = append(list, memoryFault(kind, int64(t.whole(n, string(kind), 1, 1e6, "errors"))))
 		}}
 	}
-	ok := t.section(n, "ecc", []field{
-		count(device.FaultECCCorrected, "corrected"),
-		count(device.FaultECCUncorrected, "uncorrected"),
-	})
+	ok := t.section(n, "ecc", []field{count(corrected), count(uncorrected)})
 	if ok && len(list) == 0 {
 		t.complain(n, "ecc: say how many errors: {corrected: 3} or {uncorrected: 1}")
 	}

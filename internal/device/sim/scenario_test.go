@@ -25,7 +25,7 @@ func parse(t testing.TB, text string) (*scenario, error) {
 
 // Mistakes, as the person who made them sees them.
 func TestScenarioMistakes(t *testing.T) {
-	const entryKeys = "at, for, repeat, device, load, ramp, ambient_celsius, cooling, process, hang, lost, xid, ecc"
+	const entryKeys = "at, for, repeat, device, load, ramp, ambient_celsius, cooling, process, hang, lost, fault, xid, ecc"
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", `s.yaml:1: the file is empty; the shortest scenario is "devices: 4"`},
 		{"comment only", "# nothing\n", `s.yaml:1: the file is empty; the shortest scenario is "devices: 4"`},
@@ -49,7 +49,7 @@ func TestScenarioMistakes(t *testing.T) {
 		{"timeline", "timeline: 5", `s.yaml:1: timeline: expected a list of entries, got "5"`},
 		{"entry", "timeline: [5]", `s.yaml:1: timeline[0]: must be a section (key: value), not a single value: it can have ` + entryKeys},
 		{"entry key", "timeline: [{device: 0, laod: 5}]", `s.yaml:1: timeline[0].laod: is not a key of an entry of the timeline: did you mean load?`},
-		{"entry without effect", "timeline: [{device: 0, at: 5s}]", `s.yaml:1: the entry does nothing: give it load, ambient_celsius, cooling, process, hang, lost, xid or ecc`},
+		{"entry without effect", "timeline: [{device: 0, at: 5s}]", `s.yaml:1: the entry does nothing: give it load, ambient_celsius, cooling, process, hang, lost, fault, xid or ecc`},
 		{"entry far off key", "timeline: [{device: 0, load: 1, temperature: 5}]", `s.yaml:1: timeline[0].temperature: is not a key of an entry of the timeline: it can have ` + entryKeys},
 		{"no device", "timeline: [{load: 5}]", `s.yaml:1: device: say which one: an index, a UUID or all`},
 		{"device out of range", "timeline: [{device: 4, load: 5}]", `s.yaml:1: device: there is no "4"; expected 0 to 3, all, or a UUID such as SIM-h200-0`},
@@ -62,13 +62,16 @@ func TestScenarioMistakes(t *testing.T) {
 		{"at", "timeline: [{at: soon, device: 0, load: 1}]", `s.yaml:1: at: expected a duration such as 90s or 2m30s, at least 0s and at most a year, got "soon"`},
 		{"negative at", "timeline: [{at: -5s, device: 0, load: 1}]", `s.yaml:1: at: expected a duration such as 90s or 2m30s, at least 0s and at most a year, got "-5s"`},
 		{"huge at", "timeline: [{at: 1e300, device: 0, load: 1}]", `s.yaml:1: at: expected a duration such as 90s or 2m30s, at least 0s and at most a year, got "1e300"`},
-		{"for of a moment", "timeline: [{device: 0, xid: 79, for: 5s}]", `s.yaml:1: for: xid and ecc happen at one moment and cannot last`},
+		{"for of a moment", "timeline: [{device: 0, xid: 79, for: 5s}]", `s.yaml:1: for: fault, xid and ecc happen at one moment and cannot last`},
 		{"for and repeat", "timeline: [{device: 0, load: 5, for: 10s, repeat: 5s}]", `s.yaml:1: for: 10s is longer than repeat (5s)`},
 		{"ramp and for", "timeline: [{device: 0, load: 5, for: 10s, ramp: 15s}]", `s.yaml:1: ramp: 15s is longer than for (10s)`},
 		{"ramp and repeat", "repeat: 5s\ntimeline: [{device: 0, load: 5, ramp: 15s}]", `s.yaml:2: ramp: 15s is longer than repeat (5s)`},
 		{"ramp of nothing", "timeline: [{device: 0, hang: true, ramp: 15s}]", `s.yaml:1: ramp: only load can ramp`},
 		{"cooling", "timeline: [{device: 0, cooling: 0}]", `s.yaml:1: cooling: expected a number from 0.05 to 2 (times the usual air flow), got "0"`},
 		{"hang", "timeline: [{device: 0, hang: 30s}]", `s.yaml:1: hang: expected true, got "30s" (say how long with for)`},
+		{"fault without class", "timeline: [{device: 0, fault: {pid: 7}}]", `s.yaml:1: fault: say whose it is: {class: program}, device, link or driver`},
+		{"fault class", "timeline: [{device: 0, fault: {class: user}}]", `s.yaml:1: class: expected one of program, device, link, driver, got "user"`},
+		{"fault severity", "timeline: [{device: 0, fault: {class: link, severity: bad}}]", `s.yaml:1: severity: expected one of info, warning, critical, got "bad"`},
 		{"xid", "timeline: [{device: 0, xid: many}]", `s.yaml:1: xid: expected a number from 1 to 999 (as the driver numbers them), got "many"`},
 		{"xid without code", "timeline: [{device: 0, xid: {pid: 7}}]", `s.yaml:1: xid: it needs a code`},
 		{"xid key", "timeline: [{device: 0, xid: {code: 13, pids: 7}}]", `s.yaml:1: timeline[0].xid.pids: is not a key of xid: did you mean pid?`},

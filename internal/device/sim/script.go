@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device"
 )
 
 // never is later than anything.
@@ -45,11 +44,20 @@ type process struct {
 
 // fault is something the driver will report.
 type fault struct {
-	kind  device.FaultKind
-	code  int   // of an XID
-	pid   int   // it is charged to; zero: none
-	count int64 // of memory errors
+	gpu.Fault
+	pid    int // of the process that caused it; zero: none
+	detail map[string]any
+	ecc    memoryKind // empty: it is no memory error
+	count  int64      // of memory errors
 }
+
+// memoryKind says what became of a memory error.
+type memoryKind string
+
+const (
+	corrected   memoryKind = "corrected"
+	uncorrected memoryKind = "uncorrected"
+)
 
 // began returns when the entry last began, and whether it still holds at t.
 func (e *entry) began(t time.Duration) (time.Duration, bool) {
@@ -230,11 +238,11 @@ func (s script) lost(t time.Duration) bool {
 }
 
 // memoryErrors counts those of one kind that have happened by t.
-func (s script) memoryErrors(t time.Duration, kind device.FaultKind) int64 {
+func (s script) memoryErrors(t time.Duration, kind memoryKind) int64 {
 	var total int64
 	for _, e := range s {
 		for _, f := range e.faults {
-			if f.kind == kind {
+			if f.ecc == kind {
 				total += f.count * e.times(t)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device"
 )
 
 // Slow fills energy, fan, memory errors and load per process. There is no PCIe
@@ -24,8 +23,8 @@ func (c *card) Slow(_ context.Context, into *gpu.Slow) error {
 		into.Fan = gpu.Some(gpu.Percent(math.Round(c.model.Fan.speed(c.plant.celsius()))))
 	}
 	if c.model.ECC {
-		into.ECCCorrected = gpu.Some(c.script.memoryErrors(now, device.FaultECCCorrected))
-		into.ECCUncorrected = gpu.Some(c.script.memoryErrors(now, device.FaultECCUncorrected))
+		into.ECCCorrected = gpu.Some(c.script.memoryErrors(now, corrected))
+		into.ECCUncorrected = gpu.Some(c.script.memoryErrors(now, uncorrected))
 	}
 	into.ProcessUtilization = shares(r.processes)
 	return nil

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/nvml/xid"
 	"github.com/berth-gpu/berth/internal/device/sim"
 )
 
@@ -154,24 +156,29 @@ timeline:
   - {at: 5s, device: 1, xid: 79, lost: true, for: 5s}
   - {at: 5s, device: 0, ecc: {corrected: 3, uncorrected: 1}}
   - {at: 7s, device: 0, xid: 555, repeat: 10s}
+  - {at: 8s, device: 1, fault: {class: link}}
+  - {at: 9s, device: 1, fault: {class: program, severity: info, name: bad luck, remedy: try again., code: E7, pid: 7}}
 `)
 	type seen struct {
-		at    time.Duration
-		gpu   string
-		kind  device.FaultKind
-		code  int
-		pid   int
-		class device.FaultClass
-		text  string
+		at     time.Duration
+		gpu    string
+		pid    int
+		fault  gpu.Fault
+		detail string
+	}
+	ecc := func(name string, severity gpu.Severity) gpu.Fault {
+		return gpu.Fault{Name: name, Class: gpu.FaultDevice, Severity: severity}
 	}
 	want := []seen{
-		{0, "SIM-h200-0", device.FaultXID, 13, 5000001, device.ClassApplication, device.DescribeXID(13).String()},
-		{5 * time.Second, "SIM-h200-0", device.FaultECCCorrected, 0, 0, device.ClassNote, "3 memory errors corrected"},
-		{5 * time.Second, "SIM-h200-0", device.FaultECCUncorrected, 0, 0, device.ClassDevice, "a memory error that could not be corrected"},
-		{5 * time.Second, "SIM-h200-1", device.FaultXID, 79, 0, device.ClassDevice, device.DescribeXID(79).String()},
-		{7 * time.Second, "SIM-h200-0", device.FaultXID, 555, 0, device.ClassNote, device.DescribeXID(555).String()},
-		{17 * time.Second, "SIM-h200-0", device.FaultXID, 555, 0, device.ClassNote, device.DescribeXID(555).String()},
-		{27 * time.Second, "SIM-h200-0", device.FaultXID, 555, 0, device.ClassNote, device.DescribeXID(555).String()},
+		{0, "SIM-h200-0", 5000001, xid.Describe(13), "map[kind:xid xid:13]"},
+		{5 * time.Second, "SIM-h200-0", 0, ecc("3 memory errors corrected", gpu.Note), "map[kind:ecc_corrected]"},
+		{5 * time.Second, "SIM-h200-0", 0, ecc("a memory error that could not be corrected", gpu.Serious), "map[kind:ecc_uncorrected]"},
+		{5 * time.Second, "SIM-h200-1", 0, xid.Describe(79), "map[kind:xid xid:79]"},
+		{7 * time.Second, "SIM-h200-0", 0, xid.Describe(555), "map[kind:xid xid:555]"},
+		{8 * time.Second, "SIM-h200-1", 0, gpu.Fault{Name: "a simulated fault", Class: gpu.FaultLink, Severity: gpu.Serious}, "map[]"},
+		{9 * time.Second, "SIM-h200-1", 7, gpu.Fault{Name: "bad luck", Class: gpu.FaultProgram, Severity: gpu.Note, Remedy: "try again.", Code: "E7"}, "map[]"},
+		{17 * time.Second, "SIM-h200-0", 0, xid.Describe(555), "map[kind:xid xid:555]"},
+		{27 * time.Second, "SIM-h200-0", 0, xid.Describe(555), "map[kind:xid xid:555]"},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -182,7 +189,7 @@ timeline:
 			if now := time.Now(); f.Time.After(now) {
 				t.Errorf("%+v was reported %v too early", f, f.Time.Sub(now))
 			}
-			got = append(got, seen{f.Time.Sub(start), f.GPU, f.Kind, f.Code, f.PID, f.Class, f.Text})
+			got = append(got, seen{f.Time.Sub(start), f.GPU, f.PID, f.Fault, fmt.Sprint(f.Detail)})
 		}
 		for _, until := range []time.Duration{6 * time.Second, 30 * time.Second} {
 			ctx, cancel := context.WithDeadline(t.Context(), start.Add(until))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 )
 
@@ -50,17 +51,18 @@ func (b *Backend) take(t time.Duration) []device.Fault {
 }
 
 func (f fault) report(uuid string, when time.Time) device.Fault {
-	r := device.Fault{GPU: uuid, Time: when, Kind: f.kind, Code: f.code, PID: f.pid}
-	switch f.kind {
-	case device.FaultECCCorrected:
-		r.Class, r.Text = device.ClassNote, errorsOf(f.count)+" corrected"
-	case device.FaultECCUncorrected:
-		r.Class, r.Text = device.ClassDevice, errorsOf(f.count)+" that could not be corrected"
-	default:
-		xid := device.DescribeXID(f.code)
-		r.Class, r.Text = xid.Class, xid.String()
+	return device.Fault{Fault: f.Fault, GPU: uuid, Time: when, PID: f.pid, Detail: f.detail}
+}
+
+// memoryFault returns what the driver reports of so many memory errors.
+func memoryFault(kind memoryKind, count int64) fault {
+	f := fault{ecc: kind, count: count, detail: map[string]any{"kind": "ecc_" + string(kind)}}
+	if kind == corrected {
+		f.Fault = gpu.Fault{Name: errorsOf(count) + " corrected", Class: gpu.FaultDevice, Severity: gpu.Note}
+	} else {
+		f.Fault = gpu.Fault{Name: errorsOf(count) + " that could not be corrected", Class: gpu.FaultDevice, Severity: gpu.Serious}
 	}
-	return r
+	return f
 }
 
 func errorsOf(count int64) string {

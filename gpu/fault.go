@@ -1,0 +1,47 @@
+package gpu
+
+// Fault is something that went wrong on a device, in words that every vendor's
+// devices share. The vendor's own code is there for people; nothing is decided
+// by it.
+type Fault struct {
+	Name     string     // what happened, in a few words
+	Class    FaultClass // whose fault it is
+	Severity Severity   // Serious: the device must not be used until something was done about it
+	Remedy   string     // what to do, one sentence; empty: nothing
+	Code     string     // what the vendor calls it, such as "XID 79"; empty: nothing
+}
+
+// FaultClass says whose fault a fault is.
+type FaultClass string
+
+// The classes of faults.
+const (
+	FaultProgram FaultClass = "program" // a process did something wrong; the device is well
+	FaultDevice  FaultClass = "device"  // the device itself
+	FaultLink    FaultClass = "link"    // the connection to another device, or to the CPU
+	FaultDriver  FaultClass = "driver"  // the driver or the firmware
+)
+
+// FaultClasses lists every class.
+func FaultClasses() []FaultClass {
+	return []FaultClass{FaultProgram, FaultDevice, FaultLink, FaultDriver}
+}
+
+// Cause returns what happened, with the vendor's code.
+func (f Fault) Cause() string {
+	switch {
+	case f.Name == "":
+		return "a fault that the driver does not describe"
+	case f.Code != "":
+		return f.Code + ", " + f.Name
+	}
+	return f.Name
+}
+
+// String returns what happened and what to do about it.
+func (f Fault) String() string {
+	if f.Remedy == "" {
+		return f.Cause()
+	}
+	return f.Cause() + ": " + f.Remedy
+}
