@@ -1,5 +1,7 @@
 package gpu
 
+import "strconv"
+
 // Device is what is known about one GPU and does not change from one sample
 // to the next.
 type Device struct {
@@ -26,6 +28,10 @@ type Device struct {
 	Parent    string   `json:"parent,omitempty" doc:"For a MIG instance: the UUID of the device it is part of."`
 	Instances []string `json:"instances,omitempty" doc:"For a device in MIG mode: the UUIDs of its instances."`
 }
+
+// Label returns what people call the device: "GPU 0". It is the only name for a
+// device in the texts of events; their field GPU has the UUID.
+func (d Device) Label() string { return "GPU " + strconv.Itoa(d.Index) }
 
 // Vendor is the maker of a device.
 type Vendor string

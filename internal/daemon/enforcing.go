@@ -43,12 +43,8 @@ func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) (*oversight
 	}
 	d.mps = mps.New(mps.Options{
 		Dir: filepath.Join(c.Daemon.StateDir, "mps"), Linger: mpsLinger, Processes: process.Proc(),
-		Died: func(uuid string, _ int) {
-			publish(gpu.Event{
-				Time: time.Now(), Code: gpu.EventDeviceFault, Severity: gpu.Serious, GPU: uuid,
-				Text: "An MPS daemon on " + uuid + " has ended by itself; the programs under it fail. The next lease starts another one.",
-			})
-		},
+		Died:  func(uuid string, _ int) { publish(d.oversight.MPSDied(uuid, time.Now())) },
+		Label: func(uuid string) string { return d.oversight.Label(uuid) },
 	})
 	d.watchdog = watchdog.New(watchdog.Options{
 		Settings: watching(c), Book: oversight.Revoker{Ledger: d.ledger}, Processes: process.Proc(), Event: publish,

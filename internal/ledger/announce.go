@@ -31,7 +31,7 @@ func (l *Ledger) announce(e *lease.Effect) {
 		return
 	}
 	total := held.Total()
-	text, public := sentence(e, held, verb)
+	text, public := l.sentence(e, held, verb)
 	event := gpu.Event{
 		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, Text: text, Public: public,
 		Data: map[string]any{"fence": held.Fence, "memory_mb": int64(total.Memory), "slots": total.Slots},
@@ -48,8 +48,8 @@ func (l *Ledger) announce(e *lease.Effect) {
 // sentence says what happened to a lease, and the same for everybody if it names
 // the program. It is on the way of every grant, so it is put together in one
 // piece.
-func sentence(e *lease.Effect, held *lease.Lease, verb string) (text, public string) {
-	whole, upTo := compose(e, held, verb)
+func (l *Ledger) sentence(e *lease.Effect, held *lease.Lease, verb string) (text, public string) {
+	whole, upTo := l.compose(e, held, verb)
 	text = string(whole)
 	if upTo < len(whole) {
 		public = text[:upTo]
@@ -59,15 +59,12 @@ func sentence(e *lease.Effect, held *lease.Lease, verb string) (text, public str
 
 // compose returns the sentence, with the name of the program at its end, and
 // where that begins.
-func compose(e *lease.Effect, held *lease.Lease, verb string) (text []byte, upTo int) {
+func (l *Ledger) compose(e *lease.Effect, held *lease.Lease, verb string) (text []byte, upTo int) {
 	text = append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
 	if e.Kind == lease.Granted {
 		text = append(append(text, ' '), amount(held)...)
 		text = append(text, " on "...)
-		for i, p := range held.Parts {
-			text = append(text, separator(i, "", ", ")...)
-			text = append(text, p.GPU...)
-		}
+		text = l.appendLabels(text, held.Parts)
 		text = appendHolder(text, held.Holder)
 	}
 	if e.Why != "" {
@@ -78,6 +75,22 @@ func compose(e *lease.Effect, held *lease.Lease, verb string) (text []byte, upTo
 		text = append(append(append(text, " ("...), held.Holder.Name...), ')')
 	}
 	return text, upTo
+}
+
+// appendLabels appends what people call the devices of a lease: the UUID of a
+// device that was not seen yet.
+func (l *Ledger) appendLabels(text []byte, parts []lease.Part) []byte {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for i, p := range parts {
+		text = append(text, separator(i, "", ", ")...)
+		if d := l.devices[p.GPU]; d != nil {
+			text = append(text, d.Device.Label()...)
+		} else {
+			text = append(text, p.GPU...)
+		}
+	}
+	return text
 }
 
 // announceRequest tells that a request waits, unless it was its turn at once, or

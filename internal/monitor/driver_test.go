@@ -136,7 +136,7 @@ func TestWatchThatFails(t *testing.T) {
 		stop()
 		wantTold(t, &n, "", "0 monitoring")
 		wantTold(t, &n, "GPU-0", "0 device_found", "0 state_change UNAVAILABLE→OPTIMAL", "30 device_fault")
-		if e := n.events[len(n.events)-1]; !strings.HasPrefix(e.Text, "GPU 0 (NVIDIA H200): XID 31") || e.Severity != gpu.Warning ||
+		if e := n.events[len(n.events)-1]; !strings.HasPrefix(e.Text, "GPU 0: XID 31") || e.Severity != gpu.Warning ||
 			e.Data["xid"] != 31 || e.Data["pid"] != 4711 || e.Data["class"] != "program" || e.Data["kind"] != "xid" {
 			t.Errorf("fault %+v", e)
 		}

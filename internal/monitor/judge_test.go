@@ -58,15 +58,15 @@ func TestSentences(t *testing.T) {
 		settle(7.5)
 		stop()
 		want := []string{
-			"info: GPU 0 (NVIDIA H200) was found: 140.4 GiB of memory",
-			"info: GPU 0 (NVIDIA H200) is OPTIMAL: 60 °C is below temp_optimal 65 °C",
-			"warning: GPU 0 (NVIDIA H200) is THROTTLED: 81 °C is above temp_normal 75 °C",
-			"warning: GPU 0 (NVIDIA H200) should run at 50 % of full speed: 81 °C is above temp_normal 75 °C",
-			"critical: GPU 0 (NVIDIA H200) is CRITICAL: 92 °C is above temp_critical 90 °C",
-			"critical: GPU 0 (NVIDIA H200) must rest: 92 °C is above temp_critical 90 °C",
-			"critical: GPU 0 (NVIDIA H200) is too hot: 92 °C is above temp_critical 90 °C",
-			"info: GPU 0 (NVIDIA H200) is OPTIMAL: 40 °C is below temp_optimal 65 °C",
-			"info: GPU 0 (NVIDIA H200) may run at full speed again",
+			"info: GPU 0 was found: NVIDIA H200 with 140.4 GiB of memory",
+			"info: GPU 0 is OPTIMAL: 60 °C is below temp_optimal 65 °C",
+			"warning: GPU 0 is THROTTLED: 81 °C is above temp_normal 75 °C",
+			"warning: GPU 0 should run at 50 % of full speed: 81 °C is above temp_normal 75 °C",
+			"critical: GPU 0 is CRITICAL: 92 °C is above temp_critical 90 °C",
+			"critical: GPU 0 must rest: 92 °C is above temp_critical 90 °C",
+			"critical: GPU 0 is too hot: 92 °C is above temp_critical 90 °C",
+			"info: GPU 0 is OPTIMAL: 40 °C is below temp_optimal 65 °C",
+			"info: GPU 0 may run at full speed again",
 		}
 		for i, e := range n.events {
 			if got := string(e.Severity) + ": " + e.Text; i >= len(want) || got != want[i] {

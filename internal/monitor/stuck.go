@@ -55,7 +55,7 @@ func (m *Monitor) Stuck(now time.Time) error {
 	var names []string
 	for _, u := range m.list() {
 		if _, stuck := u.stuck(now, p); stuck {
-			names = append(names, name(u.description()))
+			names = append(names, u.description().Label())
 		}
 	}
 	if len(names) == 0 {

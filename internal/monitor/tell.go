@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -18,21 +19,13 @@ import (
 // tell sends an event about a unit; text continues its name.
 func (m *Monitor) tell(u *unit, now time.Time, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) {
 	m.emit(gpu.Event{
-		Time: now, Code: code, Severity: severity, GPU: u.uuid, Text: name(u.description()) + text, Data: data,
+		Time: now, Code: code, Severity: severity, GPU: u.uuid, Text: u.description().Label() + text, Data: data,
 	})
-}
-
-// name is what people call a device.
-func name(d gpu.Device) string {
-	if d.Name == "" {
-		return fmt.Sprintf("GPU %d", d.Index)
-	}
-	return fmt.Sprintf("GPU %d (%s)", d.Index, d.Name)
 }
 
 func (m *Monitor) tellFound(u *unit, now time.Time) {
 	d := u.description()
-	m.tell(u, now, gpu.EventDeviceFound, gpu.Note, fmt.Sprintf(" was found: %v of memory", d.MemoryTotal), map[string]any{
+	m.tell(u, now, gpu.EventDeviceFound, gpu.Note, fmt.Sprintf(" was found: %s with %v of memory", cmp.Or(d.Name, "a device without a name"), d.MemoryTotal), map[string]any{
 		"index": d.Index, "name": d.Name, "backend": d.Backend, "memory_total_mb": d.MemoryTotal,
 	})
 }

@@ -110,7 +110,7 @@ func (m *Monitor) faulted(f device.Fault) {
 		m.emit(e)
 		return
 	}
-	e.Text = name(u.description()) + ": " + e.Text
+	e.Text = u.description().Label() + ": " + e.Text
 	settings, _, _ := m.control()
 	u.judging.Lock()
 	defer u.judging.Unlock()

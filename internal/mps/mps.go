@@ -40,6 +40,7 @@ type Options struct {
 	Linger    time.Duration // from the end of the last lease to the end of its daemon
 	Processes process.Table
 	Died      func(uuid string, uid int) // an MPS daemon ended by itself; must not block
+	Label     func(uuid string) string   // returns what people call a device; nil: its UUID
 }
 
 // Pool is the daemons that are there. Each device and user has a turn of its
@@ -93,18 +94,25 @@ func (p *Pool) Available() error {
 	return nil
 }
 
+func (p *Pool) label(uuid string) string {
+	if p.Label == nil {
+		return uuid
+	}
+	return p.Label(uuid)
+}
+
 // Use makes sure that the daemon for a device and a user runs, on behalf of a
 // lease, and returns its pipe directory.
 func (p *Pool) Use(ctx context.Context, uuid string, uid int, lease string) (string, error) {
 	k := key{uuid, uid}
 	done, err := p.begin(ctx, k)
 	if err != nil {
-		return "", fmt.Errorf("start MPS for %s: the daemon of this user is being started or stopped: %w", uuid, err)
+		return "", fmt.Errorf("start MPS for %s: the daemon of this user is being started or stopped: %w", p.label(uuid), err)
 	}
 	defer done()
 	d, err := p.running(ctx, k)
 	if err != nil {
-		return "", fmt.Errorf("start MPS for %s: %w", uuid, err)
+		return "", fmt.Errorf("start MPS for %s: %w", p.label(uuid), err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,6 +25,7 @@ type Book interface {
 	Find(id string) (ledger.Held, bool)
 	Holdings(uuid string) []lease.Holding
 	Processes(uuid string) []ledger.Process
+	Sum(uuid string) ledger.DeviceSum
 }
 
 // Peaks remembers how much memory leases were measured to use.
@@ -35,8 +36,8 @@ type Peaks interface {
 
 // Watchdog acts on leases and processes that use what they do not hold.
 type Watchdog interface {
-	Look(uuid string, now time.Time, holdings []watchdog.Holding, strangers []watchdog.Stranger)
-	Stop(uuid string, now time.Time, halt *watchdog.Halt, holdings []watchdog.Holding)
+	Look(on gpu.Device, now time.Time, holdings []watchdog.Holding, strangers []watchdog.Stranger)
+	Stop(on gpu.Device, now time.Time, halt *watchdog.Halt, holdings []watchdog.Holding)
 }
 
 // MPS knows the daemons that enforce leases in the driver.
@@ -89,8 +90,8 @@ func (o *Oversight) Observe(r monitor.Reading) {
 	}
 	uuid := r.Device.UUID
 	holdings := o.holdings(uuid, r.Sample.Time)
-	o.Watchdog.Look(uuid, r.Sample.Time, holdings, o.strangers(uuid))
-	o.Watchdog.Stop(uuid, r.Sample.Time, halt(r), holdings)
+	o.Watchdog.Look(r.Device, r.Sample.Time, holdings, o.strangers(uuid))
+	o.Watchdog.Stop(r.Device, r.Sample.Time, halt(r), holdings)
 }
 
 // Unread closes a device whose sampler hangs. It does not take in the last
@@ -107,6 +108,22 @@ func (o *Oversight) LeaseEnded(l *lease.Lease, at time.Time) {
 	o.Batches.Ended(l, at)
 	if l.EnforcedBy == launch.MPS {
 		o.MPS.Release(l.ID)
+	}
+}
+
+// Label returns what people call a device; its UUID if nobody has seen it.
+func (o *Oversight) Label(uuid string) string {
+	if d := o.Book.Sum(uuid).Device; d.UUID != "" {
+		return d.Label()
+	}
+	return uuid
+}
+
+// MPSDied returns the event that tells that an MPS daemon has ended by itself.
+func (o *Oversight) MPSDied(uuid string, now time.Time) gpu.Event {
+	return gpu.Event{
+		Time: now, Code: gpu.EventDeviceFault, Severity: gpu.Serious, GPU: uuid,
+		Text: "An MPS daemon on " + o.Label(uuid) + " has ended by itself; the programs under it fail. The next lease starts another one.",
 	}
 }
 

@@ -3,6 +3,7 @@ package oversight
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,12 @@ func (w *world) Processes(string) []ledger.Process { return w.processes }
 func (w *world) Serves(line []process.ID) bool     { return line[0].PID == 99 }
 func (w *world) Release(id string)                 { w.note("mps: %s ended", id) }
 func (w *world) Now(uid int) string                { return fmt.Sprintf("user%d", uid) }
+func (w *world) Sum(uuid string) ledger.DeviceSum {
+	if uuid != "GPU-a" {
+		return ledger.DeviceSum{}
+	}
+	return ledger.DeviceSum{Device: gpu.Device{UUID: uuid, Index: 2}}
+}
 func (w *world) Find(id string) (ledger.Held, bool) {
 	for _, h := range w.holdings {
 		if h.Lease.ID == id {
@@ -61,13 +68,13 @@ func (w *world) UID(pid int) (int, error) {
 	return 1000 + pid, nil
 }
 
-func (w *world) Look(uuid string, now time.Time, holdings []watchdog.Holding, strangers []watchdog.Stranger) {
-	w.note("watchdog: look at %s, %d holdings", uuid, len(holdings))
+func (w *world) Look(on gpu.Device, now time.Time, holdings []watchdog.Holding, strangers []watchdog.Stranger) {
+	w.note("watchdog: look at %s, %d holdings", on.UUID, len(holdings))
 	w.strangers = strangers
 }
 
-func (w *world) Stop(uuid string, now time.Time, halt *watchdog.Halt, holdings []watchdog.Holding) {
-	w.note("watchdog: stop %s is %v, %d holdings", uuid, halt != nil, len(holdings))
+func (w *world) Stop(on gpu.Device, now time.Time, halt *watchdog.Halt, holdings []watchdog.Holding) {
+	w.note("watchdog: stop %s is %v, %d holdings", on.UUID, halt != nil, len(holdings))
 	w.halt = halt
 }
 
@@ -147,6 +154,17 @@ func TestLeaseEnded(t *testing.T) {
 	want := []string{"peaks: a ended", "batches: a ended", "peaks: b ended", "batches: b ended", "mps: b ended"}
 	if diff := cmp.Diff(want, w.told); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// People read the index of a device, and the UUID only of one that nobody has
+// seen.
+func TestMPSDied(t *testing.T) {
+	for uuid, label := range map[string]string{"GPU-a": "GPU 2", "GPU-b": "GPU-b"} {
+		e := (&world{}).oversight().MPSDied(uuid, noon)
+		if e.GPU != uuid || !strings.HasPrefix(e.Text, "An MPS daemon on "+label+" has ended") {
+			t.Errorf("%s: told %+v", uuid, e)
+		}
 	}
 }
 

@@ -86,11 +86,11 @@ func (w *Watchdog) end(h Holding, why string) {
 // endStranger ends a process under no lease, and tells. One that is put under a
 // lease meanwhile is left alone from then on. One that it cannot end is told of
 // once, and not tried again.
-func (w *Watchdog) endStranger(uuid string, s Stranger, by Settings) func(context.Context) {
+func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(context.Context) {
 	return func(ctx context.Context) {
 		spared := false
 		leased := func(id process.ID) bool {
-			spared = spared || w.book.Leased(uuid, id)
+			spared = spared || w.book.Leased(on.UUID, id)
 			return spared
 		}
 		left := w.stop(ctx, by.Grace, func() []process.ID { return slices.DeleteFunc([]process.ID{s.ID}, leased) }, leased)
@@ -102,14 +102,14 @@ func (w *Watchdog) endStranger(uuid string, s Stranger, by Settings) func(contex
 			return
 		}
 		severity := gpu.Warning
-		text := fmt.Sprintf("%s was ended: it used %s of %s under no lease, and gpu.foreign is %s", s, s.Memory, uuid, by.Foreign)
+		text := fmt.Sprintf("%s was ended: it used %s of %s under no lease, and gpu.foreign is %s", s, s.Memory, on.Label(), by.Foreign)
 		if len(left) > 0 {
 			severity = gpu.Serious
-			text = fmt.Sprintf("%s uses %s of %s under no lease, and could not be ended%s", s, s.Memory, uuid, w.whyLeft(left))
+			text = fmt.Sprintf("%s uses %s of %s under no lease, and could not be ended%s", s, s.Memory, on.Label(), w.whyLeft(left))
 		} else {
 			w.done(s.ID)
 		}
-		told := s.event(uuid, time.Now(), severity, text)
+		told := s.event(on, time.Now(), severity, text)
 		told.Data["ended"] = len(left) == 0
 		w.event(told)
 	}

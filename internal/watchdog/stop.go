@@ -34,14 +34,14 @@ type halted struct {
 // as it lasts and is for the same reason, and revokes their leases if it stays
 // too hot and the policy says so. A nil halt means that the device may be used.
 // A measurement that it has seen already tells nothing new. It does not block.
-func (w *Watchdog) Stop(uuid string, now time.Time, halt *Halt, holdings []Holding) {
+func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Holding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if halt == nil {
-		delete(w.halts, uuid)
+		delete(w.halts, on.UUID)
 		return
 	}
-	before := w.halts[uuid]
+	before := w.halts[on.UUID]
 	if before.heat != halt.Heat {
 		before.leases = nil
 	} else if !now.After(before.sampled) {
@@ -53,22 +53,22 @@ func (w *Watchdog) Stop(uuid string, now time.Time, halt *Halt, holdings []Holdi
 		after.leases[key] = before.leases[key] + 1
 		revoke := halt.Heat && w.settings.Heat == RevokeHeated
 		if after.leases[key] == 1 {
-			w.event(stopNow(uuid, time.Now(), *halt, h, revoke)) // what was measured may be a moment old
+			w.event(stopNow(on, time.Now(), *halt, h, revoke)) // what was measured may be a moment old
 		}
 		if revoke && after.leases[key] >= patience {
 			w.end(h, "its GPU was too hot: "+halt.Reason)
 		}
 	}
-	w.halts[uuid] = after
+	w.halts[on.UUID] = after
 }
 
-func stopNow(uuid string, now time.Time, halt Halt, h Holding, revoke bool) gpu.Event {
-	text := fmt.Sprintf("%s should stop using %s now: %s", h.Lease, uuid, halt.Reason)
+func stopNow(on gpu.Device, now time.Time, halt Halt, h Holding, revoke bool) gpu.Event {
+	text := fmt.Sprintf("%s should stop using %s now: %s", h.Lease, on.Label(), halt.Reason)
 	if revoke {
 		text += "; it is revoked if that goes on"
 	}
 	return gpu.Event{
-		Time: now, Code: gpu.EventStop, Severity: gpu.Serious, GPU: uuid, Lease: h.Lease, User: h.User, Text: text,
+		Time: now, Code: gpu.EventStop, Severity: gpu.Serious, GPU: on.UUID, Lease: h.Lease, User: h.User, Text: text,
 		Data: map[string]any{"too_hot": halt.Heat},
 	}
 }

@@ -28,7 +28,7 @@ func TestHoldersAreToldToStop(t *testing.T) {
 		{hot, []Holding{second}},
 		{&Halt{Reason: "in quarantine"}, []Holding{second}}, // another reason
 	} {
-		w.Stop("GPU-a", world.next(), step.halt, step.holdings)
+		w.Stop(gpuA, world.next(), step.halt, step.holdings)
 	}
 	var told []string
 	for _, e := range world.events {
@@ -37,7 +37,7 @@ func TestHoldersAreToldToStop(t *testing.T) {
 	if got, want := strings.Join(told, ", "), "lease_stop train, lease_stop serve, lease_stop serve, lease_stop serve"; got != want {
 		t.Errorf("told %s, want %s", got, want)
 	}
-	if e := world.events[0]; e.Severity != gpu.Serious || e.Text != "train should stop using GPU-a now: 92 °C is above temp_critical 90 °C" {
+	if e := world.events[0]; e.Severity != gpu.Serious || e.Text != "train should stop using GPU 3 now: 92 °C is above temp_critical 90 °C" {
 		t.Errorf("the event is %+v", e)
 	}
 }
@@ -64,13 +64,13 @@ func TestHeatRevokes(t *testing.T) {
 				halt, holdings := &Halt{Reason: "92 °C", Heat: test.heat}, []Holding{{Lease: "train", Fence: 3}}
 				first := world.next()
 				for range 10 { // one measurement, however often it is looked at
-					w.Stop("GPU-a", first, halt, holdings)
+					w.Stop(gpuA, first, halt, holdings)
 				}
 				synctest.Wait()
 				if got := world.why(); got != "" {
 					t.Errorf("revoked at first sight because %q", got)
 				}
-				w.Stop("GPU-a", world.next(), halt, holdings)
+				w.Stop(gpuA, world.next(), halt, holdings)
 				time.Sleep(time.Minute) // simulated
 				world.mu.Lock()
 				defer world.mu.Unlock()

@@ -147,10 +147,10 @@ const patience = 2
 
 // Look takes in what was measured on a device at some time. A measurement that
 // it has seen already tells nothing new. It does not block.
-func (w *Watchdog) Look(uuid string, now time.Time, holdings []Holding, strangers []Stranger) {
+func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strangers []Stranger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.devices[uuid]
+	before := w.devices[on.UUID]
 	if before == nil {
 		before = &device{}
 	}
@@ -169,30 +169,30 @@ func (w *Watchdog) Look(uuid string, now time.Time, holdings []Holding, stranger
 		}
 		key := leaseKey{h.Lease, h.Fence}
 		after.over[key] = before.over[key] + 1
-		w.overLimit(uuid, now, h, after.over[key])
+		w.overLimit(on, now, h, after.over[key])
 	}
 	for _, s := range strangers {
 		if !w.processes.Alive(s.ID) {
 			continue // it has ended since it was measured
 		}
 		after.strangers[s.ID] = before.strangers[s.ID] + 1
-		w.foreign(uuid, now, s, after)
+		w.foreign(on, now, s, after)
 	}
-	w.devices[uuid] = after
+	w.devices[on.UUID] = after
 }
 
 // overLimit deals with a lease that is over its limit for so many samples. The
 // caller holds mu.
-func (w *Watchdog) overLimit(uuid string, now time.Time, h Holding, samples int) {
+func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h Holding, samples int) {
 	policy := w.settings.OverLimit(h.Service)
 	over := h.Measured - h.Leased
-	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", h.Lease, h.Measured, uuid, over, h.Leased)
+	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", h.Lease, h.Measured, on.Label(), over, h.Leased)
 	if samples == 1 {
 		if policy == Revoke {
 			text += "; it is revoked if that goes on"
 		}
 		w.event(gpu.Event{
-			Time: now, Code: gpu.EventOverLimit, Severity: gpu.Warning, GPU: uuid, Lease: h.Lease, User: h.User, Text: text,
+			Time: now, Code: gpu.EventOverLimit, Severity: gpu.Warning, GPU: on.UUID, Lease: h.Lease, User: h.User, Text: text,
 			Data: map[string]any{
 				"leased_mb": int64(h.Leased), "measured_mb": int64(h.Measured), "over_mb": int64(over), "policy": string(policy),
 			},
@@ -205,24 +205,24 @@ func (w *Watchdog) overLimit(uuid string, now time.Time, h Holding, samples int)
 
 // foreign deals with a process that was seen under no lease. The caller holds
 // mu.
-func (w *Watchdog) foreign(uuid string, now time.Time, s Stranger, d *device) {
+func (w *Watchdog) foreign(on gpu.Device, now time.Time, s Stranger, d *device) {
 	if !d.told[s.ID] {
 		d.told[s.ID] = true
-		w.event(foreignUse(uuid, now, s))
+		w.event(foreignUse(on, now, s))
 	}
 	kill := w.settings.Foreign == Kill || w.settings.Foreign == KillOrphans && s.Ended != ""
 	if kill && d.strangers[s.ID] >= patience && !w.ending[s.ID] {
 		w.ending[s.ID] = true
-		w.add(w.endStranger(uuid, s, w.settings))
+		w.add(w.endStranger(on, s, w.settings))
 	}
 }
 
-func foreignUse(uuid string, now time.Time, s Stranger) gpu.Event {
-	text := fmt.Sprintf("%s uses %s of %s under no lease", s, s.Memory, uuid)
+func foreignUse(on gpu.Device, now time.Time, s Stranger) gpu.Event {
+	text := fmt.Sprintf("%s uses %s of %s under no lease", s, s.Memory, on.Label())
 	if s.Ended != "" {
 		text += "; that of " + s.Ended + " has ended"
 	}
-	return s.event(uuid, now, gpu.Warning, text)
+	return s.event(on, now, gpu.Warning, text)
 }
 
 // String is a process in the words of an event.
@@ -243,9 +243,9 @@ func (s Stranger) unnamed() string {
 }
 
 // event is something about a process under no lease; text begins with it.
-func (s Stranger) event(uuid string, now time.Time, severity gpu.Severity, text string) gpu.Event {
+func (s Stranger) event(on gpu.Device, now time.Time, severity gpu.Severity, text string) gpu.Event {
 	return gpu.Event{
-		Time: now, Code: gpu.EventForeignUse, Severity: severity, GPU: uuid, Lease: s.Ended, User: s.User, Text: text,
+		Time: now, Code: gpu.EventForeignUse, Severity: severity, GPU: on.UUID, Lease: s.Ended, User: s.User, Text: text,
 		Public: s.unnamed() + strings.TrimPrefix(text, s.String()),
 		Data:   map[string]any{"pid": s.PID, "name": s.Name, "user": s.User, "memory_mb": int64(s.Memory), "orphan": s.Ended != ""},
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
+var gpuA, gpuB = gpu.Device{UUID: "GPU-a", Index: 3}, gpu.Device{UUID: "GPU-b", Index: 4}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a machine with processes that end a while after SIGTERM, or never,
@@ -160,7 +162,7 @@ func TestOverLimitIsToldOncePerExcursion(t *testing.T) {
 	world := newWorld()
 	w := world.watchdog(Warn, Show)
 	for _, measured := range []gpu.MiB{4096, 5000, 6000, 5000, 4000, 4097, 9000} {
-		w.Look("GPU-a", world.next(), over(measured), nil)
+		w.Look(gpuA, world.next(), over(measured), nil)
 	}
 	if got := world.codes(); got != "lease_over_limit lease_over_limit" {
 		t.Fatalf("two excursions gave %s", got)
@@ -178,7 +180,7 @@ func TestWhatIsNotOverTheLimit(t *testing.T) {
 	world := newWorld()
 	w := world.watchdog(Revoke, Show)
 	for range 3 {
-		w.Look("GPU-a", world.next(), []Holding{{Lease: "slots only", Measured: 9000}, {Lease: "full", Leased: 4096, Measured: 4096}}, nil)
+		w.Look(gpuA, world.next(), []Holding{{Lease: "slots only", Measured: 9000}, {Lease: "full", Leased: 4096, Measured: 4096}}, nil)
 	}
 	if len(world.events) > 0 {
 		t.Errorf("events: %+v", world.events)
@@ -192,10 +194,10 @@ func TestOneSampleRevokesNothing(t *testing.T) {
 		world := newWorld()
 		w := world.watchdog(Revoke, Show)
 		running(t, w)
-		w.Look("GPU-a", world.next(), over(5000), nil)
-		w.Look("GPU-b", world.next(), over(5000), nil)
-		w.Look("GPU-a", world.next(), over(4000), nil)
-		w.Look("GPU-a", world.next(), over(5000), nil)
+		w.Look(gpuA, world.next(), over(5000), nil)
+		w.Look(gpuB, world.next(), over(5000), nil)
+		w.Look(gpuA, world.next(), over(4000), nil)
+		w.Look(gpuA, world.next(), over(5000), nil)
 		synctest.Wait()
 		if world.revoking != "" {
 			t.Error("it was about to be revoked")
@@ -227,7 +229,7 @@ func TestRevoke(t *testing.T) {
 				running(t, w)
 				start := time.Now()
 				for range 5 { // once is enough
-					w.Look("GPU-a", world.next(), over(5000), nil)
+					w.Look(gpuA, world.next(), over(5000), nil)
 				}
 				for world.why() == "" {
 					time.Sleep(10 * time.Millisecond) // simulated
@@ -265,8 +267,8 @@ func TestLeaseThatHasEndedIsLeftAlone(t *testing.T) {
 		world.ends[pid(1)] = 0
 		w := world.watchdog(Revoke, Show)
 		running(t, w)
-		w.Look("GPU-a", world.next(), over(5000), nil)
-		w.Look("GPU-a", world.next(), over(5000), nil)
+		w.Look(gpuA, world.next(), over(5000), nil)
+		w.Look(gpuA, world.next(), over(5000), nil)
 		synctest.Wait()
 		if len(world.signals) > 0 || world.revoked != "" {
 			t.Errorf("signals %v, revoked %q", world.signals, world.revoked)
@@ -283,8 +285,8 @@ func TestStoppingCutsNoGraceShort(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); w.Run(ctx) }()
-		w.Look("GPU-a", world.next(), over(5000), nil)
-		w.Look("GPU-a", world.next(), over(5000), nil)
+		w.Look(gpuA, world.next(), over(5000), nil)
+		w.Look(gpuA, world.next(), over(5000), nil)
 		time.Sleep(time.Second) // simulated
 		cancel()
 		<-done
@@ -303,7 +305,7 @@ func TestStaleSampleTellsNothing(t *testing.T) {
 	w := world.watchdog(Revoke, Show)
 	at := world.next()
 	for range 3 {
-		w.Look("GPU-a", at, over(5000), nil)
+		w.Look(gpuA, at, over(5000), nil)
 	}
 	if got := world.codes(); got != "lease_over_limit" || len(w.errands) > 0 {
 		t.Errorf("events: %s; %d to be ended", got, len(w.errands))
@@ -316,8 +318,8 @@ func TestStrangerThatComesAndGoes(t *testing.T) {
 	world.ends[pid(7)] = 0
 	w := world.watchdog(Warn, Kill)
 	for range 3 {
-		w.Look("GPU-a", world.next(), nil, []Stranger{{ID: pid(7)}})
-		w.Look("GPU-a", world.next(), nil, nil)
+		w.Look(gpuA, world.next(), nil, []Stranger{{ID: pid(7)}})
+		w.Look(gpuA, world.next(), nil, nil)
 	}
 	if got := world.codes(); got != "foreign_use" || len(w.errands) > 0 {
 		t.Errorf("events: %s; %d to be ended", got, len(w.errands))
@@ -336,13 +338,13 @@ func TestStrangers(t *testing.T) {
 				world.ends[pid(7)], world.ends[pid(8)] = 0, 0
 				w := world.watchdog(Warn, policy)
 				running(t, w)
-				w.Look("GPU-a", world.next(), nil, []Stranger{plain, orphan})
+				w.Look(gpuA, world.next(), nil, []Stranger{plain, orphan})
 				synctest.Wait()
 				if len(world.signals) > 0 {
 					t.Errorf("at first sight: %v", world.signals)
 				}
 				for range 3 {
-					w.Look("GPU-a", world.next(), nil, []Stranger{plain, orphan})
+					w.Look(gpuA, world.next(), nil, []Stranger{plain, orphan})
 				}
 				synctest.Wait()
 				var signals, told []string
@@ -359,7 +361,7 @@ func TestStrangers(t *testing.T) {
 				for _, e := range world.events[2:] { // of those that were ended
 					told = append(told, fmt.Sprintf("terminated %d", e.Data["pid"]))
 					if e.Code != gpu.EventForeignUse || e.Severity != gpu.Warning || e.Data["ended"] != true || !strings.HasSuffix(e.Text, "was ended: it used "+
-						map[any]string{7: "300 MiB", 8: "500 MiB"}[e.Data["pid"]]+" of GPU-a under no lease, and gpu.foreign is "+string(policy)) {
+						map[any]string{7: "300 MiB", 8: "500 MiB"}[e.Data["pid"]]+" of GPU 3 under no lease, and gpu.foreign is "+string(policy)) {
 						t.Errorf("the event of an end is %+v", e)
 					}
 				}
@@ -390,7 +392,7 @@ func TestAdoptedInTheGrace(t *testing.T) {
 				w := world.watchdog(Revoke, Kill)
 				running(t, w)
 				for range patience {
-					w.Look("GPU-a", world.next(), test.over, test.foreign)
+					w.Look(gpuA, world.next(), test.over, test.foreign)
 				}
 				time.Sleep(time.Second) // simulated
 				world.adopt(test.adopted)
@@ -417,7 +419,7 @@ func TestStrangerThatCannotBeEnded(t *testing.T) {
 		w := world.watchdog(Warn, Kill)
 		running(t, w)
 		for range 3 * patience { // told once, however often it is seen
-			w.Look("GPU-a", world.next(), nil, []Stranger{{ID: pid(7), Name: "python", User: "bob", Memory: 300}})
+			w.Look(gpuA, world.next(), nil, []Stranger{{ID: pid(7), Name: "python", User: "bob", Memory: 300}})
 			time.Sleep(time.Minute) // simulated
 			synctest.Wait()
 		}
@@ -425,7 +427,7 @@ func TestStrangerThatCannotBeEnded(t *testing.T) {
 			t.Fatalf("events: %+v", world.events)
 		}
 		e := world.events[1]
-		if e.Severity != gpu.Serious || e.User != "bob" || e.Data["ended"] != false || e.Text != "Process 7 (python, bob) uses 300 MiB of GPU-a under no lease, and could not be ended "+
+		if e.Severity != gpu.Serious || e.User != "bob" || e.Data["ended"] != false || e.Text != "Process 7 (python, bob) uses 300 MiB of GPU 3 under no lease, and could not be ended "+
 			"(operation not permitted: the daemon must run as root to end those of others)" {
 			t.Errorf("the event is %+v", e)
 		}
