@@ -98,6 +98,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return nil, err
 	}
+	processes := processTable(d.backends)
 	d.settings = newSettings(o.Settings, filepath.Join(c.Daemon.StateDir, savedName), d.configure)
 	exporter := promexport.New(promexport.Sources{
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
@@ -113,11 +114,11 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	publish := d.publish
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openEvents(o, host, exporter)
-	d.ledger, err = openLedger(o, d.users, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: func(l *lease.Lease, at time.Time) { d.oversight.LeaseEnded(l, at) }})
+	d.ledger, err = openLedger(o, processes, d.users, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: func(l *lease.Lease, at time.Time) { d.oversight.LeaseEnded(l, at) }})
 	if err != nil {
 		return nil, errors.Join(err, closeAll(d.backends))
 	}
-	standings, err := d.openEnforcement(o, publish)
+	standings, err := d.openEnforcement(o, processes, publish)
 	if err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
@@ -126,7 +127,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return known && r.Device.UUID == uuid
 	}, func(user, uuid string) bool { return d.oversight.Holds(user, uuid) })
 	d.oversight = oversight.New(oversight.Options{
-		Book: d.ledger, Peaks: d.peaks, Watchdog: d.watchdog, MPS: d.mps, Batches: d.batches, Processes: process.Proc(), Names: d.users,
+		Book: d.ledger, Peaks: d.peaks, Watchdog: d.watchdog, MPS: d.mps, Batches: d.batches, Processes: processes, Names: d.users,
 	})
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/nvml"
 	"github.com/berth-gpu/berth/internal/device/sim"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // openDevices opens the backends that spec names: auto, nvml, sim:…, or
@@ -59,6 +60,18 @@ func openBackend(name string, firstIndex int) (device.Backend, error) {
 		return sim.Open(rest, sim.FirstIndex(firstIndex), sim.Guests(os.Getenv("BERTH_SIM_GUESTS")))
 	}
 	return nil, fmt.Errorf("there is no such backend: use auto, nvml, sim:4, sim:MODEL or sim:FILE")
+}
+
+// processTable returns the processes of this machine, and with them those that
+// a backend simulates.
+func processTable(backends []device.Backend) process.Table {
+	table := process.Proc()
+	for _, b := range backends {
+		if s, simulates := b.(process.Simulated); simulates {
+			table = table.With(s)
+		}
+	}
+	return table
 }
 
 func closeAll(backends []device.Backend) error {

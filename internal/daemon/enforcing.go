@@ -23,7 +23,7 @@ const mpsLinger = time.Minute
 // openEnforcement opens the keepers that hold leases to their memory, that
 // remember how much leases used, and that remember which devices are in
 // quarantine.
-func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) (*oversight.Standings, error) {
+func (d *Daemon) openEnforcement(o Options, processes process.Table, publish func(gpu.Event)) (*oversight.Standings, error) {
 	c := o.Settings.Config
 	d.peaks = peaks.New()
 	remembered := ""
@@ -47,7 +47,7 @@ func (d *Daemon) openEnforcement(o Options, publish func(gpu.Event)) (*oversight
 		Label: func(uuid string) string { return d.oversight.Label(uuid) },
 	})
 	d.watchdog = watchdog.New(watchdog.Options{
-		Settings: watching(c), Book: oversight.Revoker{Ledger: d.ledger}, Processes: process.Proc(), Event: publish,
+		Settings: watching(c), Book: oversight.Revoker{Ledger: d.ledger}, Processes: processes, Event: publish,
 	})
 	d.standings = standings
 	return standings, nil

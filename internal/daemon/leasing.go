@@ -13,10 +13,10 @@ import (
 )
 
 // openLedger opens the book in the state folder.
-func openLedger(o Options, names ledger.Names, hooks ledger.Hooks) (*ledger.Ledger, error) {
+func openLedger(o Options, processes process.Table, names ledger.Names, hooks ledger.Hooks) (*ledger.Ledger, error) {
 	return ledger.Open(ledger.Options{
 		Settings: leasing(o.Settings.Config), Hooks: hooks,
-		Processes: process.Proc(), Names: names, CPUs: runtime.NumCPU(),
+		Processes: processes, Names: names, CPUs: runtime.NumCPU(),
 		Open: func(replay func(journal.Record) error) (journal.Journal, error) {
 			if o.ReadOnly {
 				return journal.Forgetful(), nil

@@ -43,11 +43,14 @@ func Age(id ID) time.Duration {
 	return time.Duration(Now()-min(id.Start, Now())) * (time.Second / userHz)
 }
 
-// Table reads processes from a proc file system.
-type Table struct{ root string }
+// Table reads processes from a proc file system, and from simulations.
+type Table struct {
+	root      string
+	simulated *simulations // nil: none
+}
 
 // Proc is the table of this machine.
-func Proc() Table { return Table{"/proc"} }
+func Proc() Table { return Table{root: "/proc"} }
 
 // Identify finds out who has a pid now.
 func (t Table) Identify(pid int) (ID, error) {
@@ -132,6 +135,9 @@ type stat struct {
 }
 
 func (t Table) stat(pid int) (stat, error) {
+	if in, start := t.simulated.of(pid); in != nil {
+		return stat{state: 'R', start: start}, nil
+	}
 	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return stat{}, gone(pid, err)

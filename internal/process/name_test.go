@@ -9,7 +9,7 @@ import (
 // A process may call itself anything, and its name goes into events, the log
 // and terminals.
 func TestNameIsSafeToShow(t *testing.T) {
-	table := Table{t.TempDir()}
+	table := Table{root: t.TempDir()}
 	if err := os.Mkdir(filepath.Join(table.root, "7"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func TestInNamespaceWantsExactlyOneLivingProcess(t *testing.T) {
 	process(70, "", "S (sleeping)", "70\t1")
 	process(80, "pid:[8]", "S (sleeping)", "80\tx")
 
-	table := Table{root}
+	table := Table{root: root}
 	for _, test := range []struct {
 		namespace string
 		inner     int

@@ -206,13 +206,13 @@ func TestBoot(t *testing.T) {
 		t.Errorf("Boot = %q, %v", id, err)
 	}
 	root := t.TempDir()
-	if _, err := (Table{root}).Boot(); err == nil {
+	if _, err := (Table{root: root}).Boot(); err == nil {
 		t.Error("Boot of an empty proc found no fault")
 	}
 	if err := os.MkdirAll(filepath.Join(root, strconv.Itoa(1)), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Table{root}).Identify(1); !errors.Is(err, ErrGone) {
+	if _, err := (Table{root: root}).Identify(1); !errors.Is(err, ErrGone) {
 		t.Errorf("Identify of a process without stat = %v, want %v", err, ErrGone)
 	}
 }

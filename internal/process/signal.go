@@ -9,8 +9,15 @@ import (
 
 // Signal sends a signal to that very process, and never to another one that
 // got the same pid: a pidfd is opened first, then it is looked whose it is, and
-// the signal goes through the pidfd. A process that is gone is ErrGone.
+// the signal goes through the pidfd. A process that is gone is ErrGone. A
+// simulated process ends with the first signal.
 func (t Table) Signal(id ID, signal unix.Signal) error {
+	if in, start := t.simulated.of(id.PID); in != nil && start == id.Start {
+		if signal != 0 {
+			in.End(id.PID)
+		}
+		return nil
+	}
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("signal process %d: %w", id.PID, ErrGone)

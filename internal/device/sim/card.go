@@ -17,8 +17,9 @@ type card struct {
 	script  script
 
 	mu     sync.Mutex
-	plant  *plant  // guarded by mu
-	guests *guests // guarded by mu; nil if there can be none
+	plant  *plant                // guarded by mu
+	guests *guests               // guarded by mu; nil if there can be none
+	ended  map[int]time.Duration // guarded by mu: when scripted processes were ended, by pid
 }
 
 var errClosed = errors.New("the simulation is closed")
@@ -53,12 +54,12 @@ type reading struct {
 func (c *card) advance(now time.Duration) reading {
 	visiting := c.guests.visiting()
 	for {
-		d, until := c.script.drive(c.plant.now, c.model)
+		d, until := c.script.drive(c.plant.now, c.model, c.ended)
 		for _, r := range visiting {
 			d.load = min(1, d.load+r.load)
 		}
 		if c.plant.now >= now {
-			return reading{d.load, byPID(append(visiting, c.script.processes(now)...))}
+			return reading{d.load, byPID(append(visiting, c.script.processes(now, c.ended)...))}
 		}
 		c.plant.advance(min(now, until), d)
 	}

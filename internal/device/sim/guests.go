@@ -83,7 +83,7 @@ func (g *guests) visiting() []running {
 			seen[pid] = first
 		}
 		if born != 0 && born == cmp.Or(file.StartTime, seen[pid]) {
-			list = append(list, running{pid, name, file.Memory, file.Load / 100})
+			list = append(list, running{pid: pid, name: name, memory: file.Memory, load: file.Load / 100})
 		}
 	}
 	g.born, g.found = seen, found

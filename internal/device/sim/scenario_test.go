@@ -259,7 +259,7 @@ func FuzzScenario(f *testing.F) {
 		for i, m := range s.models {
 			p := newPlant(m)
 			for range 20 {
-				d, until := s.scripts[i].drive(p.now, m)
+				d, until := s.scripts[i].drive(p.now, m, nil)
 				if !(d.load >= 0 && d.load <= 1) || until <= p.now {
 					t.Fatalf("at %v: drive %+v until %v", p.now, d, until)
 				}

@@ -130,7 +130,7 @@ func setsHang(e *entry) bool    { return e.hang }
 func setsLost(e *entry) bool    { return e.lost }
 
 // drive returns what acts on the device from t on, and until when that holds.
-func (s script) drive(t time.Duration, m *model) (drive, time.Duration) {
+func (s script) drive(t time.Duration, m *model, ended map[int]time.Duration) (drive, time.Duration) {
 	d := drive{ambient: m.Ambient, cooling: 1}
 	if e, _ := s.latest(t, setsAmbient); e != nil {
 		d.ambient = e.ambient.Or(0)
@@ -149,7 +149,7 @@ func (s script) drive(t time.Duration, m *model) (drive, time.Duration) {
 	if ramping {
 		until = min(until, t-t%tick+tick)
 	}
-	for _, r := range s.processes(t) {
+	for _, r := range s.processes(t, ended) {
 		load += r.load
 	}
 	d.load = min(1, load)
@@ -181,10 +181,11 @@ type running struct {
 	name   string
 	memory gpu.MiB
 	load   float64
+	start  time.Duration // of a scripted one, in simulated time
 }
 
-// processes lists those in force at t, by pid.
-func (s script) processes(t time.Duration) []running {
+// processes lists those in force at t, by pid, without those that were ended.
+func (s script) processes(t time.Duration, ended map[int]time.Duration) []running {
 	type begun struct {
 		*process
 		start time.Duration
@@ -204,8 +205,11 @@ func (s script) processes(t time.Duration) []running {
 	}
 	var list []running
 	for _, p := range latest {
+		if end, was := ended[p.pid]; was && p.start <= end && end <= t {
+			continue
+		}
 		memory := p.memory + p.growth*(t-p.start).Seconds()
-		list = append(list, running{p.pid, p.name, gpu.MiB(min(memory, maxMemory)), p.load})
+		list = append(list, running{p.pid, p.name, gpu.MiB(min(memory, maxMemory)), p.load, p.start})
 	}
 	return byPID(list)
 }

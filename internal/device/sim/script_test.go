@@ -68,7 +68,7 @@ func TestLoadInForce(t *testing.T) {
 			s := scriptOf(t, c.timeline)
 			for seconds, want := range c.want {
 				at := time.Duration(seconds * float64(time.Second))
-				d, until := s.drive(at, m)
+				d, until := s.drive(at, m, nil)
 				if math.Abs(100*d.load-want) > 1e-6 {
 					t.Errorf("at %gs: %g %%; want %g", seconds, 100*d.load, want)
 				}
@@ -90,9 +90,9 @@ func TestDriveHoldsUntilItSays(t *testing.T) {
   - {at: 20s, for: 10s, device: 0, ambient_celsius: 50}
   - {at: 25s, device: 0, cooling: 0.5}`)
 	const step = 10 * time.Millisecond
-	held, until := s.drive(0, m)
+	held, until := s.drive(0, m, nil)
 	for at := step; at < time.Minute; at += step {
-		now, next := s.drive(at, m)
+		now, next := s.drive(at, m, nil)
 		if at < until && now != held {
 			t.Fatalf("at %v: %+v; %+v was to hold until %v", at, now, held, until)
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/device"
+	processes "github.com/berth-gpu/berth/internal/process"
 )
 
 // Backend is a machine with simulated GPUs.
@@ -23,6 +24,7 @@ type Backend struct {
 	clock  func() time.Time
 	poll   time.Duration // longest wait between two looks at the clock
 	start  time.Time
+	booted uint64  // the start in clock ticks since the boot of this machine
 	speed  float64 // simulated seconds per second
 	closed chan struct{}
 	close  sync.Once
@@ -98,7 +100,7 @@ func newBackend(world *scenario, o options) *Backend {
 	if o.clock != nil {
 		b.clock, b.poll = o.clock, pollClock
 	}
-	b.start = b.clock()
+	b.start, b.booted = b.clock(), processes.Now()
 	for i, about := range describe(world.models, o.firstIndex) {
 		b.cards = append(b.cards, &card{
 			backend: b, about: about, model: world.models[i], script: world.scripts[i],

@@ -1,0 +1,55 @@
+package sim
+
+import (
+	"time"
+
+	processes "github.com/berth-gpu/berth/internal/process"
+)
+
+var _ processes.Simulated = (*Backend)(nil)
+
+// Started returns when a scripted process was started, in clock ticks since the
+// boot of this machine, and false if it does not run now.
+func (b *Backend) Started(pid int) (start uint64, runs bool) {
+	now := b.elapsed()
+	for _, c := range b.cards {
+		if since, runs := c.since(pid, now); runs {
+			return b.booted + uint64(b.wall(since).Sub(b.start)/tickLength), true
+		}
+	}
+	return 0, false
+}
+
+// tickLength is the unit in which Linux tells when a process was started.
+const tickLength = 10 * time.Millisecond
+
+// since returns when a scripted process was started on a card, in simulated time.
+func (c *card) since(pid int, now time.Duration) (time.Duration, bool) {
+	if c.script.lost(now) {
+		return 0, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.script.processes(now, c.ended) {
+		if r.pid == pid {
+			return r.start, true
+		}
+	}
+	return 0, false
+}
+
+// End ends a scripted process on all devices, until the script starts it again.
+func (b *Backend) End(pid int) {
+	now := b.elapsed()
+	for _, c := range b.cards {
+		c.mu.Lock()
+		if !c.script.lost(now) {
+			c.advance(now) // it has worked until now
+		}
+		if c.ended == nil {
+			c.ended = map[int]time.Duration{}
+		}
+		c.ended[pid] = now
+		c.mu.Unlock()
+	}
+}

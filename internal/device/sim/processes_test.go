@@ -1,0 +1,53 @@
+package sim_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/device/sim"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// A scripted process is one in the table of processes while it runs, a new one
+// each time it starts, and ends with a signal.
+func TestScriptedProcessesAreInTheTable(t *testing.T) {
+	clock := newHand()
+	b := open(t, scenario(t, `
+devices: 2
+timeline:
+  - {at: 10s, for: 20s, repeat: 1m, device: 1, process: {pid: 5000001, memory_mb: 300, load: 50}}
+`), sim.Clock(clock.Now))
+	table := process.Proc().With(b)
+	if id, err := table.Identify(5000001); !errors.Is(err, process.ErrGone) {
+		t.Errorf("before it starts it is %v, %v", id, err)
+	}
+	clock.pass(15 * time.Second)
+	first, err := table.Identify(5000001)
+	if err != nil || !table.Alive(first) || len(table.Line(first)) != 1 {
+		t.Fatalf("it is %v, %v", first, err)
+	}
+	if err := table.Signal(first, 0); err != nil || !table.Alive(first) {
+		t.Errorf("asked whether it is there: %v", err)
+	}
+	if err := table.Signal(process.ID{PID: first.PID, Start: first.Start + 1}, unix.SIGKILL); !errors.Is(err, process.ErrGone) || !table.Alive(first) {
+		t.Errorf("a signal to another one with its pid: %v", err)
+	}
+	dev := scan(t, b)[1]
+	if load := fast(t, dev).Utilization.Or(0); load != 50 {
+		t.Errorf("the load is %v", load)
+	}
+	if err := table.Signal(first, unix.SIGTERM); err != nil || table.Alive(first) {
+		t.Errorf("signalled: %v, alive %v", err, table.Alive(first))
+	}
+	if s := fast(t, dev); s.Utilization.Or(1) != 0 || len(s.Processes) != 0 {
+		t.Errorf("after its end the load is %v, of %v", s.Utilization, s.Processes)
+	}
+	clock.pass(time.Minute)
+	second, err := table.Identify(5000001)
+	if err != nil || second.Start != first.Start+6000 || !table.Alive(second) || table.Alive(first) {
+		t.Errorf("started again it is %v after %v, %v", second, first, err)
+	}
+}
