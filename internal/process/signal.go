@@ -7,13 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Signal is what can be sent to a process.
+type Signal = unix.Signal
+
+// The signals that berth sends.
+const (
+	Probe     = Signal(0)    // only asks whether the process may be signalled
+	Terminate = unix.SIGTERM // asks the process to end
+	Kill      = unix.SIGKILL // ends the process
+)
+
 // Signal sends a signal to that very process, and never to another one that
 // got the same pid: a pidfd is opened first, then it is looked whose it is, and
 // the signal goes through the pidfd. A process that is gone is ErrGone. A
 // simulated process ends with the first signal.
-func (t Table) Signal(id ID, signal unix.Signal) error {
+func (t Table) Signal(id ID, signal Signal) error {
 	if in, start := t.simulated.of(id.PID); in != nil && start == id.Start {
-		if signal != 0 {
+		if signal != Probe {
 			in.End(id.PID)
 		}
 		return nil

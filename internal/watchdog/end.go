@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -128,18 +126,18 @@ const (
 // end.
 func (w *Watchdog) stop(ctx context.Context, grace time.Duration, members func() []process.ID, moved func(process.ID) bool) []process.ID {
 	known := members()
-	w.signal(known, unix.SIGTERM)
+	w.signal(known, process.Terminate)
 	w.gone(ctx, known, grace)
 	if ctx.Err() != nil {
 		return nil
 	}
 	known = append(slices.DeleteFunc(known, moved), members()...) // also a child that has outlived its parents
-	w.signal(known, unix.SIGKILL)
+	w.signal(known, process.Kill)
 	w.gone(ctx, known, dying)
 	return slices.DeleteFunc(known, func(id process.ID) bool { return !w.processes.Alive(id) })
 }
 
-func (w *Watchdog) signal(members []process.ID, signal unix.Signal) {
+func (w *Watchdog) signal(members []process.ID, signal process.Signal) {
 	for _, id := range members {
 		// A process that has ended is what is wanted; one that may not be
 		// signalled is found alive in the end, and told of.
@@ -175,7 +173,7 @@ func (w *Watchdog) complain(h Holding, left []process.ID) {
 // knows.
 func (w *Watchdog) whyLeft(left []process.ID) string {
 	for _, p := range left {
-		if err := w.processes.Signal(p, 0); err != nil && !errors.Is(err, process.ErrGone) {
+		if err := w.processes.Signal(p, process.Probe); err != nil && !errors.Is(err, process.ErrGone) {
 			return fmt.Sprintf(" (%v: the daemon must run as root to end those of others)", err)
 		}
 	}

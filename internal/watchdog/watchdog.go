@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -85,7 +83,7 @@ type Book interface {
 
 // Processes sends signals.
 type Processes interface {
-	Signal(id process.ID, signal unix.Signal) error
+	Signal(id process.ID, signal process.Signal) error
 	Alive(id process.ID) bool
 }
 
