@@ -77,6 +77,7 @@ type Daemon struct {
 	watchdog *watchdog.Watchdog
 	mps      *mps.Pool
 	hooks    *hooks.Keeper
+	closeWeb func() // closes the connections of hooks that are not in use
 
 	oversight *oversight.Oversight
 	standings interface { // *oversight.Standings
@@ -174,7 +175,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
 	running.run("watchdog", func() { d.watchdog.Run(ctx) })
 	running.run("mps", func() { d.mps.Run(ctx) })
-	running.run("hooks", func() { d.hooks.Run(ctx) })
+	running.run("hooks", func() { d.hooks.Run(ctx); d.closeWeb() })
 	running.run("monitor", func() { defer recorded(); _ = d.monitor.Run(ctx) })
 	kept := make(chan error, 1)
 	running.run("ledger", func() { kept <- d.ledger.Run(ctx) })

@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/hookcall"
 	"github.com/berth-gpu/berth/internal/hooks"
 )
 
@@ -25,6 +27,22 @@ func hooking(c config.Config) []hooks.Hook {
 		list = append(list, hook)
 	}
 	return list
+}
+
+// hookCalls returns how a hook is called.
+func (d *Daemon) hookCalls(host, version string) func(hooks.Hook) hooks.Call {
+	web := hookcall.NewWeb(host, version, nil)
+	commands := hookcall.Commands{
+		Environ: hookEnviron(os.Environ()),
+		Output:  func(hook, output string) { d.log.Info("a hook wrote something", "hook", hook, "output", output) },
+	}
+	d.closeWeb = web.Close
+	return func(h hooks.Hook) hooks.Call {
+		if h.URL != "" {
+			return web.Call(h.URL, h.Secret)
+		}
+		return commands.Call(h.Name, h.Command)
+	}
 }
 
 // hookEnviron is the environment of commands: ours, without what is secret and

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"log/slog"
-	"os"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/backlog"
@@ -35,9 +34,7 @@ func (d *Daemon) publisher(ctx context.Context, exporter *promexport.Exporter) f
 func (d *Daemon) openEvents(o Options, host string, exporter *promexport.Exporter) {
 	d.ration = events.NewRation(d.publish)
 	d.hooks = hooks.New(hooks.Options{
-		Hooks: hooking(o.Settings.Config), Event: d.publish, Count: exporter.Delivery, Dropped: exporter.HookDropped,
-		Output: func(hook, output string) { d.log.Info("a hook wrote something", "hook", hook, "output", output) },
-		Host:   host, Version: o.Version, Environ: hookEnviron(os.Environ()),
+		Hooks: hooking(o.Settings.Config), Call: d.hookCalls(host, o.Version), Event: d.publish, Count: exporter.Delivery, Dropped: exporter.HookDropped,
 	})
 	d.events.Attach(events.Hooks{
 		Kept:      d.hooks.Offer,

@@ -1,17 +1,19 @@
-// Package hooks sends events to web addresses, signed, and runs commands for
-// them. Every hook has a queue of the events that it wants and works through it
-// at its own pace, in order; one that does not answer delays neither the daemon
-// nor the other hooks. What its queue has no room for is dropped and counted,
-// and an event with the code gap tells the hook how many were dropped.
+// Package hooks decides which events each hook gets, in which order and how
+// often it is tried. Every hook has a queue of the events that it wants and works
+// through it at its own pace, in order; one that does not answer delays neither
+// the daemon nor the other hooks. Events that the queue has no room for are
+// dropped and counted, and an event with the code gap tells the hook how many
+// were dropped.
 //
-// What cannot be delivered is tried again for an hour and then given up, which
-// is told once, by an event with the code hook, until a delivery succeeds.
-// Hooks are not told of such events, so that they cannot keep each other busy.
+// What cannot be delivered is tried again for an hour and then given up. An
+// event with the code hook tells that once, until a delivery succeeds. Hooks do
+// not get such events, so that they cannot keep each other busy.
+//
+// How an event gets to a web address or a command is for package hookcall.
 package hooks
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -19,7 +21,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Hook is who is told of which events, in one of two ways: URL or Command.
+// Hook says which events go where: to URL or to Command.
 type Hook struct {
 	Name     string
 	URL      string
@@ -30,8 +32,11 @@ type Hook struct {
 	Timeout  time.Duration   // of one delivery
 }
 
-// wants reports whether a hook is told of an event. A gap may have held
-// anything.
+// Call makes one attempt to deliver an event, which body is as JSON. An error
+// with the method RetryAfter may pass; any other is final.
+type Call func(ctx context.Context, e gpu.Event, body []byte) error
+
+// wants reports whether a hook gets an event. A gap may have held anything.
 func (h *Hook) wants(e gpu.Event) bool {
 	switch e.Code {
 	case gpu.EventHook:
@@ -60,41 +65,23 @@ type Options struct {
 	Hooks []Hook
 	Queue int // how many notes, and how many warnings, wait for one hook at most; 0: 1024
 
-	Event   func(gpu.Event)                  // tells that a hook does not work
-	Count   func(hook string, s Status)      // counts attempts
-	Dropped func(hook string)                // counts events that a queue had no room for; must return at once
-	Output  func(hook string, output string) // what a command wrote
-
-	Host    string   // name of this machine, for receivers of several
-	Version string   // of berth
-	Environ []string // of commands
-
-	Transport http.RoundTripper // nil: the network
+	Call    func(Hook) Call             // returns how a hook is called
+	Event   func(gpu.Event)             // tells that a hook does not work
+	Count   func(hook string, s Status) // counts attempts
+	Dropped func(hook string)           // counts events that a queue had no room for; must return at once
 }
 
-// Keeper keeps the hooks going.
+// Keeper keeps the queues of all hooks.
 type Keeper struct {
-	queues    []*queue
-	transport http.RoundTripper
+	queues []*queue
 }
 
 // New prepares the hooks. They take events at once; nothing is delivered before
 // Run.
 func New(o Options) *Keeper {
-	k := &Keeper{transport: o.Transport}
-	if k.transport == nil {
-		network := http.DefaultTransport.(*http.Transport).Clone()
-		network.MaxIdleConnsPerHost = 1
-		k.transport = network
-	}
+	k := &Keeper{}
 	for _, h := range o.Hooks {
-		q := newQueue(h, o)
-		if h.URL != "" {
-			q.send = newWebhook(h, o, k.transport).send
-		} else {
-			q.send = (&command{hook: h, environ: o.Environ, output: o.Output}).run
-		}
-		k.queues = append(k.queues, q)
+		k.queues = append(k.queues, newQueue(h, o))
 	}
 	return k
 }
@@ -122,7 +109,4 @@ func (k *Keeper) Run(ctx context.Context) {
 		running.Go(func() { q.run(ctx, sending) })
 	}
 	running.Wait()
-	if network, ok := k.transport.(*http.Transport); ok {
-		network.CloseIdleConnections()
-	}
 }

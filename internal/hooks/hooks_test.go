@@ -3,6 +3,8 @@ package hooks
 import (
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -60,18 +62,6 @@ func TestPause(t *testing.T) {
 		n := rapid.IntRange(0, 1<<20).Draw(t, "failures")
 		if p := pause(n); p < firstPause/2 || p > longestPause {
 			t.Errorf("%v after %d failures", p, n)
-		}
-	})
-}
-
-func TestRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for header, want := range map[string]time.Duration{
-			"": 0, "soon": 0, "-5": 0, "7": 7 * time.Second, time.Now().Add(time.Minute).UTC().Format(http.TimeFormat): time.Minute,
-		} {
-			if got := retryAfter(header); got != want {
-				t.Errorf("%q: %v", header, got)
-			}
 		}
 	})
 }
@@ -364,4 +354,38 @@ func TestEveryEventOnceInOrder(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestCommandsRunOneAfterTheOther(t *testing.T) {
+	dir := t.TempDir()
+	b := run(t, 16, nil, Hook{Name: "mail", Command: []string{"sh", "-c", `echo "begin $BERTH_EVENT_TEXT" >> "$1/got"; echo "end $BERTH_EVENT_TEXT" >> "$1/got"`, "sh", dir}})
+	want := ""
+	for _, text := range []string{"a", "b", "c", "d"} {
+		b.publish(gpu.EventCritical, gpu.Serious, text)
+		want += "begin " + text + "\nend " + text + "\n"
+	}
+	b.settle(4)
+	b.stop()
+	got, err := os.ReadFile(filepath.Join(dir, "got"))
+	if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+	if b.counts[Delivered] != 4 {
+		t.Errorf("counted %v", b.counts)
+	}
+}
+
+// That a command fails is told once; it is not run again.
+func TestCommandThatFails(t *testing.T) {
+	b := run(t, 16, nil, Hook{Name: "mail", Command: []string{"sh", "-c", "echo no mail today >&2; exit 3"}})
+	b.publish(gpu.EventCritical, gpu.Serious, "hot")
+	b.publish(gpu.EventCritical, gpu.Serious, "hot")
+	b.settle(2)
+	b.stop()
+	if told := b.texts(); len(told) != 1 || !strings.Contains(told[0], "exit status 3") {
+		t.Errorf("told %q", told)
+	}
+	if b.counts[Failed] != 2 || len(b.output) != 2 {
+		t.Errorf("counted %v, wrote %q", b.counts, b.output)
+	}
 }

@@ -22,19 +22,17 @@ const (
 	patience     = time.Hour
 )
 
-// transient is a failure that may pass.
-type transient struct {
+// passing is a failure that may pass.
+type passing interface {
 	error
-	after time.Duration // what the receiver asked to wait at least
+	RetryAfter() time.Duration // how long the receiver asked to wait at least; 0: it did not say
 }
-
-func (t *transient) Unwrap() error { return t.error }
 
 // queue delivers the events of one hook, one after the other.
 type queue struct {
 	hook    Hook
 	waiting *waiting
-	send    func(ctx context.Context, e gpu.Event, body []byte) error
+	send    Call
 	event   func(gpu.Event)
 	count   func(hook string, s Status)
 
@@ -46,7 +44,7 @@ type queue struct {
 
 func newQueue(h Hook, o Options) *queue {
 	return &queue{
-		hook: h, event: o.Event, count: o.Count,
+		hook: h, send: o.Call(h), event: o.Event, count: o.Count,
 		waiting: newWaiting(cmp.Or(o.Queue, 1024), func() { o.Dropped(h.Name) }),
 	}
 }
@@ -77,7 +75,7 @@ func (q *queue) run(ctx, sending context.Context) {
 	}
 }
 
-// deliver sends an event until that succeeded or is of no use; false means that
+// deliver sends an event until that succeeds or is of no use; false means that
 // the daemon stops.
 func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 	body, err := json.Marshal(e)
@@ -96,7 +94,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 		limited, cancel := context.WithTimeout(sending, q.hook.Timeout)
 		err = q.send(limited, e, body)
 		cancel()
-		passing := (*transient)(nil)
+		var may passing
 		switch {
 		case err == nil:
 			q.count(q.hook.Name, Delivered)
@@ -104,7 +102,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 			return true
 		case sending.Err() != nil:
 			return false
-		case !errors.As(err, &passing):
+		case !errors.As(err, &may):
 			q.failures = 0
 			q.fail(e, err)
 			return true
@@ -113,23 +111,24 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 		if q.failures == 0 {
 			q.warn(err)
 		}
-		q.resting = time.Now().Add(max(pause(q.failures), min(passing.after, patience)))
+		q.resting = time.Now().Add(max(pause(q.failures), min(may.RetryAfter(), patience)))
 		q.failures, q.failure = q.failures+1, err
 	}
 }
 
-// warn says that a delivery failed and is tried again, once for failures in a
+// warn tells that a delivery failed and is tried again, once for failures in a
 // row.
 func (q *queue) warn(err error) {
 	q.event(gpu.Event{
 		Time: time.Now(), Code: gpu.EventHook, Severity: gpu.Warning,
-		Text: fmt.Sprintf("The hook %s could not be told of an event, and is tried again for an hour: %v", q.hook.Name, err),
+		Text: fmt.Sprintf("The hook %s did not get an event, and is tried again for an hour: %v", q.hook.Name, err),
 		Data: map[string]any{"hook": q.hook.Name},
 	})
 }
 
-// pause is how long to wait after so many failures before. The jitter keeps
-// the machines of a cluster apart that all lost the same receiver.
+// pause returns how long to wait after so many earlier failures. It is partly
+// random, so that the machines of a cluster that lost the same receiver do not
+// all call it at once.
 func pause(failures int) time.Duration {
 	longest := longestPause
 	if failures < 16 { // before it overflows
@@ -153,7 +152,7 @@ func (q *queue) rest(ctx context.Context) bool {
 	}
 }
 
-// fail gives up on an event, and says so unless it was said already.
+// fail gives up on an event, and tells that unless it was told already.
 func (q *queue) fail(e gpu.Event, err error) {
 	q.count(q.hook.Name, Failed)
 	if q.told {

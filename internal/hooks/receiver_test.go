@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/hookcall"
 )
 
 // bench is a Keeper and everything it does to the world.
@@ -39,7 +40,7 @@ func run(t *testing.T, size int, transport http.RoundTripper, list ...Hook) *ben
 		}
 	}
 	k := New(Options{
-		Hooks: list, Queue: size, Transport: transport, Host: "node7", Version: "1.2.3", Environ: []string{"PATH=/usr/bin:/bin"},
+		Hooks: list, Queue: size, Call: b.call(transport),
 		Event: func(e gpu.Event) {
 			b.mu.Lock()
 			b.told = append(b.told, e)
@@ -59,11 +60,6 @@ func run(t *testing.T, size int, transport http.RoundTripper, list ...Hook) *ben
 			defer b.mu.Unlock()
 			b.drops++
 		},
-		Output: func(_, text string) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.output = append(b.output, text)
-		},
 	})
 	b.log.Attach(events.Hooks{Kept: k.Offer})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -78,6 +74,22 @@ func run(t *testing.T, size int, transport http.RoundTripper, list ...Hook) *ben
 	}
 	t.Cleanup(b.stop)
 	return b
+}
+
+// call returns how hooks are called: by the real calls.
+func (b *bench) call(transport http.RoundTripper) func(Hook) Call {
+	web := hookcall.NewWeb("node7", "1.2.3", transport)
+	commands := hookcall.Commands{Environ: []string{"PATH=/usr/bin:/bin"}, Output: func(_, text string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.output = append(b.output, text)
+	}}
+	return func(h Hook) Call {
+		if h.URL != "" {
+			return web.Call(h.URL, h.Secret)
+		}
+		return commands.Call(h.Name, h.Command)
+	}
 }
 
 func (b *bench) publish(code gpu.EventCode, severity gpu.Severity, text string) {

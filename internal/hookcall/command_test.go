@@ -1,4 +1,4 @@
-package hooks
+package hookcall
 
 import (
 	"bufio"
@@ -16,10 +16,22 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// shell is a hook that runs a script; it finds a folder of the test's in $1.
-func shell(t *testing.T, script string) (Hook, string) {
+// shell returns a command that runs a script; it finds a folder of the test's in
+// $1.
+func shell(t *testing.T, script string) ([]string, string) {
 	dir := t.TempDir()
-	return Hook{Name: "mail", Command: []string{"sh", "-c", script, "sh", dir}}, dir
+	return []string{"sh", "-c", script, "sh", dir}, dir
+}
+
+// runCommand runs a command for an event, and returns what it wrote.
+func runCommand(ctx context.Context, command []string, e gpu.Event) (output []string, err error) {
+	c := Commands{Environ: []string{"PATH=/usr/bin:/bin"}, Output: func(_, text string) { output = append(output, text) }}
+	body, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	err = c.Call("mail", command)(ctx, e, body)
+	return output, err
 }
 
 // pipe makes a named pipe and opens it when the function it returns is called,
@@ -43,50 +55,35 @@ func pipe(t *testing.T, dir string) func() *bufio.Reader {
 }
 
 func TestCommand(t *testing.T) {
-	hook, dir := shell(t, `{ cat; echo "$BERTH_EVENT_CODE $BERTH_EVENT_SEVERITY $BERTH_EVENT_GPU $BERTH_EVENT_LEASE $BERTH_EVENT_TEXT"; } > "$1/new"; mv "$1/new" "$1/got"; echo done`)
-	b := run(t, 16, nil, hook)
-	b.publish(gpu.EventCritical, gpu.Serious, `hot; rm -rf "$1"`)
-	b.settle(1)
-	b.stop()
+	command, dir := shell(t, `{ cat; echo "$BERTH_EVENT_CODE $BERTH_EVENT_SEVERITY $BERTH_EVENT_GPU $BERTH_EVENT_LEASE $BERTH_EVENT_TEXT"; } > "$1/new"; mv "$1/new" "$1/got"; echo done`)
+	e := event(7, gpu.EventCritical, `hot; rm -rf "$1"`)
+	output, err := runCommand(t.Context(), command, e)
+	if err != nil {
+		t.Fatal(err)
+	}
 	got, err := os.ReadFile(filepath.Join(dir, "got"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, _ := b.log.Kept(0)
-	want, _ := json.Marshal(kept[0])
+	want, _ := json.Marshal(e)
 	if diff := cmp.Diff(string(want)+"\ncritical critical GPU-a job hot; rm -rf \"$1\"\n", string(got)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"done"}, b.output); diff != "" || b.counts[Delivered] != 1 {
-		t.Errorf("counted %v; %s", b.counts, diff)
-	}
-}
-
-func TestCommandsRunOneAfterTheOther(t *testing.T) {
-	hook, dir := shell(t, `echo "begin $BERTH_EVENT_TEXT" >> "$1/got"; echo "end $BERTH_EVENT_TEXT" >> "$1/got"`)
-	b := run(t, 16, nil, hook)
-	want := ""
-	for _, text := range []string{"a", "b", "c", "d"} {
-		b.publish(gpu.EventCritical, gpu.Serious, text)
-		want += "begin " + text + "\nend " + text + "\n"
-	}
-	b.settle(4)
-	b.stop()
-	got, err := os.ReadFile(filepath.Join(dir, "got"))
-	if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
-		t.Errorf("%v %s", err, diff)
+	if diff := cmp.Diff([]string{"done"}, output); diff != "" {
+		t.Error(diff)
 	}
 }
 
 // A command that hangs is killed with all that it started.
 func TestCommandThatHangs(t *testing.T) {
-	hook, dir := shell(t, `exec > "$1/pipe"; sh -c 'echo child; sleep 1000; echo late' & wait; echo late`)
+	command, dir := shell(t, `exec > "$1/pipe"; sh -c 'echo child; sleep 1000; echo late' & wait; echo late`)
 	open := pipe(t, dir)
 	ctx, limit := context.WithCancel(t.Context())
 	defer limit()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- (&command{hook: hook, environ: []string{"PATH=/usr/bin:/bin"}}).run(ctx, gpu.Event{}, nil)
+		_, err := runCommand(ctx, command, gpu.Event{})
+		ended <- err
 	}()
 	said := open()
 	if got, err := said.ReadString('\n'); got != "child\n" || err != nil {
@@ -103,17 +100,18 @@ func TestCommandThatHangs(t *testing.T) {
 
 // What a command leaves behind does not outlive it, and what it did counts.
 func TestCommandThatLeavesSomethingBehind(t *testing.T) {
-	hook, dir := shell(t, `exec > "$1/pipe"; echo begun; sleep 1000 & exit 0`)
+	command, dir := shell(t, `exec > "$1/pipe"; echo begun; sleep 1000 & exit 0`)
 	open := pipe(t, dir)
-	b := run(t, 16, nil, hook)
-	b.publish(gpu.EventCritical, gpu.Serious, "hot")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := runCommand(t.Context(), command, gpu.Event{})
+		ended <- err
+	}()
 	if got, err := io.ReadAll(open()); string(got) != "begun\n" || err != nil {
 		t.Errorf("the command wrote %q (%v)", got, err)
 	}
-	b.settle(1)
-	b.stop()
-	if b.counts[Delivered] != 1 {
-		t.Errorf("counted %v", b.counts)
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -128,27 +126,17 @@ func TestCommandThatFails(t *testing.T) {
 		"killed":          {[]string{"sh", "-c", "kill -9 $$"}, "killed", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := run(t, 16, nil, Hook{Name: "mail", Command: c.command})
-			b.publish(gpu.EventCritical, gpu.Serious, "hot")
-			b.publish(gpu.EventCritical, gpu.Serious, "hot")
-			b.settle(2)
-			b.stop()
-			if told := b.texts(); len(told) != 1 || !strings.Contains(told[0], c.told) {
-				t.Errorf("told %q", told)
-			}
-			if b.counts[Failed] != 2 || !strings.HasPrefix(strings.Join(b.output, ""), c.output) {
-				t.Errorf("counted %v, wrote %q", b.counts, b.output)
+			output, err := runCommand(t.Context(), c.command, gpu.Event{})
+			if err == nil || !strings.Contains(err.Error(), c.told) || strings.Join(output, "") != c.output {
+				t.Errorf("%v, and it wrote %q", err, output)
 			}
 		})
 	}
 }
 
 func TestMuchOutputIsCut(t *testing.T) {
-	b := run(t, 16, nil, Hook{Name: "mail", Command: []string{"sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x"}})
-	b.publish(gpu.EventCritical, gpu.Serious, "hot")
-	b.settle(1)
-	b.stop()
-	if want := strings.Repeat("x", outputKept) + " … and more"; len(b.output) != 1 || b.output[0] != want {
-		t.Errorf("%d bytes were passed on", len(strings.Join(b.output, "")))
+	output, err := runCommand(t.Context(), []string{"sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x"}, gpu.Event{})
+	if want := strings.Repeat("x", outputKept) + " … and more"; err != nil || len(output) != 1 || output[0] != want {
+		t.Errorf("%v, and %d bytes were passed on", err, len(strings.Join(output, "")))
 	}
 }

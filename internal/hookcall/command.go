@@ -1,0 +1,71 @@
+package hookcall
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/child"
+)
+
+// outputKept is how much of what a command writes is passed on.
+const outputKept = 4 << 10
+
+// Commands runs programs for events.
+type Commands struct {
+	Environ []string                         // of the programs
+	Output  func(hook string, output string) // hears what a program wrote
+}
+
+// Call returns the function that runs a program for one event, with the event on
+// its standard input, and waits for the end of the program. What the program has
+// started is killed with it. A failure is final: nobody knows what the program
+// has done by then.
+func (c Commands) Call(hook string, command []string) func(ctx context.Context, e gpu.Event, body []byte) error {
+	return func(ctx context.Context, e gpu.Event, body []byte) error {
+		output := &beginning{}
+		cmd := exec.Command(command[0], command[1:]...)
+		cmd.Env = append(c.Environ[:len(c.Environ):len(c.Environ)],
+			"BERTH_EVENT_CODE="+string(e.Code), "BERTH_EVENT_SEVERITY="+string(e.Severity),
+			"BERTH_EVENT_GPU="+e.GPU, "BERTH_EVENT_LEASE="+e.Lease, "BERTH_EVENT_TEXT="+strings.ReplaceAll(e.Text, "\x00", ""))
+		cmd.Stdin = bytes.NewReader(append(body, '\n'))
+		cmd.Stdout, cmd.Stderr = output, output
+		err := child.Run(ctx, cmd, child.How{Ordinary: true}, 0)
+		if text := output.String(); text != "" {
+			c.Output(hook, text)
+		}
+		exit := (*exec.ExitError)(nil)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return errors.New("the command took longer than timeout_seconds and was killed")
+		case errors.As(err, &exit):
+			return fmt.Errorf("the command failed: %w", err)
+		}
+		return err
+	}
+}
+
+// beginning keeps the beginning of what is written to it.
+type beginning struct {
+	kept []byte
+	more bool
+}
+
+func (b *beginning) Write(p []byte) (int, error) {
+	room := outputKept - len(b.kept)
+	b.kept = append(b.kept, p[:min(room, len(p))]...)
+	b.more = b.more || len(p) > room
+	return len(p), nil
+}
+
+func (b *beginning) String() string {
+	text := strings.ToValidUTF8(strings.TrimSpace(string(b.kept)), "\uFFFD")
+	if b.more {
+		text += " … and more"
+	}
+	return text
+}
