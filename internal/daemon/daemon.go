@@ -100,6 +100,11 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return nil, err
 	}
 	processes := processTable(d.backends)
+	if !o.ReadOnly {
+		if err := prepareState(c.Daemon.StateDir); err != nil {
+			return nil, errors.Join(err, closeAll(d.backends))
+		}
+	}
 	d.settings = newSettings(o.Settings, filepath.Join(c.Daemon.StateDir, savedName), d.configure)
 	exporter := promexport.New(promexport.Sources{
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,47 @@ func TestEventsReachAHook(t *testing.T) {
 		if e := <-told; e.Code != gpu.EventDeviceFound || e.GPU == "" || e.ID == 0 {
 			t.Errorf("told of %+v", e)
 		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a hook has not got when the daemon stops, it gets from the next one.
+func TestUndeliveredEventsSurviveARestart(t *testing.T) {
+	var away atomic.Bool
+	away.Store(true)
+	tried := make(chan gpu.Event, 64)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var e gpu.Event
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+			t.Error(err)
+		}
+		if away.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		tried <- e
+	}))
+	t.Cleanup(receiver.Close)
+	p := newPlace(t, "sim:1")
+	p.file = filepath.Join(p.dir, "berth.yaml")
+	text := fmt.Sprintf("hooks:\n  chat:\n    url: %s\n    codes: [device_found]\n    severity: info\n", receiver.URL)
+	if err := os.WriteFile(p.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stop := p.start(t)
+	first := <-tried
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	for len(tried) > 0 {
+		<-tried // tried again, in vain
+	}
+	away.Store(false)
+	_, stop = p.start(t)
+	again, second := <-tried, <-tried
+	if diff := cmp.Diff(first, again); diff != "" || second.ID <= first.ID {
+		t.Errorf("the next daemon sent %+v and %+v: %s", again, second, diff)
 	}
 	if err := stop(); err != nil {
 		t.Error(err)

@@ -22,9 +22,6 @@ func openLedger(o Options, processes process.Table, names ledger.Names, hooks le
 				return journal.Forgetful(), nil
 			}
 			state := o.Settings.Config.Daemon.StateDir
-			if err := prepareState(state); err != nil {
-				return nil, err
-			}
 			log, recovery, err := filelog.Open(filelog.Dir(filepath.Join(state, journalName)), filelog.Options{}, replay)
 			if err != nil {
 				return nil, err

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/backlog"
@@ -33,9 +34,17 @@ func (d *Daemon) publisher(ctx context.Context, exporter *promexport.Exporter) f
 // from the first one on.
 func (d *Daemon) openEvents(o Options, host string, exporter *promexport.Exporter) {
 	d.ration = events.NewRation(d.publish)
+	file := ""
+	if !o.ReadOnly {
+		file = filepath.Join(o.Settings.Config.Daemon.StateDir, hooksName)
+	}
 	d.hooks = hooks.New(hooks.Options{
+		File: file, Complain: func(err error) { d.log.Warn(err.Error()) },
 		Hooks: hooking(o.Settings.Config), Call: d.hookCalls(host, o.Version), Event: d.publish, Count: exporter.Delivery, Dropped: exporter.HookDropped,
 	})
+	if note := d.hooks.Recall(); note != "" {
+		d.log.Warn(note)
+	}
 	d.events.Attach(events.Hooks{
 		Kept:      d.hooks.Offer,
 		Displaced: func(e gpu.Event) { exporter.Lost(e.Severity, promexport.Displaced) },

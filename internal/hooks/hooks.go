@@ -9,6 +9,10 @@
 // event with the code hook tells that once, until a delivery succeeds. Hooks do
 // not get such events, so that they cannot keep each other busy.
 //
+// What was not delivered is kept in a file, for the next start of the daemon. A
+// daemon that is killed with -9 loses the last second of that, or a little more
+// where much is waiting.
+//
 // How an event gets to a web address or a command is for package hookcall.
 package hooks
 
@@ -63,25 +67,31 @@ func Statuses() []Status { return []Status{Delivered, Retried, Failed} }
 // Options are what a Keeper is made from.
 type Options struct {
 	Hooks []Hook
-	Queue int // how many notes, and how many warnings, wait for one hook at most; 0: 1024
+	Queue int    // how many notes, and how many warnings, wait for one hook at most; 0: 1024
+	File  string // keeps what was not delivered across restarts; empty: nothing is kept
 
 	Call    func(Hook) Call             // returns how a hook is called
 	Event   func(gpu.Event)             // tells that a hook does not work
 	Count   func(hook string, s Status) // counts attempts
 	Dropped func(hook string)           // counts events that a queue had no room for; must return at once
+	// Complain hears that File cannot be written, once until it can.
+	Complain func(error)
 }
 
 // Keeper keeps the queues of all hooks.
 type Keeper struct {
-	queues []*queue
+	Options
+	queues  []*queue
+	dirty   chan struct{} // has one after something changed
+	written []byte        // what the file holds; for Recall, and then for keep alone
 }
 
 // New prepares the hooks. They take events at once; nothing is delivered before
 // Run.
 func New(o Options) *Keeper {
-	k := &Keeper{}
+	k := &Keeper{Options: o, dirty: make(chan struct{}, 1), written: nothing}
 	for _, h := range o.Hooks {
-		k.queues = append(k.queues, newQueue(h, o))
+		k.queues = append(k.queues, newQueue(h, k))
 	}
 	return k
 }
@@ -98,15 +108,21 @@ func (k *Keeper) Offer(e gpu.Event) {
 // told to stop.
 const farewell = 3 * time.Second
 
-// Run delivers events until ctx ends, and then what has happened until then,
-// as far as that succeeds at once.
+// Run delivers events until ctx ends, and then what has happened until then, as
+// far as that succeeds at once. What is left then is in the file.
 func (k *Keeper) Run(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()
+	keeping, delivered := context.WithCancel(context.WithoutCancel(ctx))
+	defer delivered()
+	kept := make(chan struct{})
+	go func() { defer close(kept); k.keep(keeping) }()
 	var running sync.WaitGroup
 	for _, q := range k.queues {
 		running.Go(func() { q.run(ctx, sending) })
 	}
 	running.Wait()
+	delivered()
+	<-kept
 }

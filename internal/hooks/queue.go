@@ -42,10 +42,10 @@ type queue struct {
 	told     bool      // that the hook does not work
 }
 
-func newQueue(h Hook, o Options) *queue {
+func newQueue(h Hook, k *Keeper) *queue {
 	return &queue{
-		hook: h, send: o.Call(h), event: o.Event, count: o.Count,
-		waiting: newWaiting(cmp.Or(o.Queue, 1024), func() { o.Dropped(h.Name) }),
+		hook: h, send: k.Call(h), event: k.Event, count: k.Count,
+		waiting: newWaiting(cmp.Or(k.Queue, 1024), func() { k.Dropped(h.Name) }, k.change),
 	}
 }
 
@@ -64,6 +64,7 @@ func (q *queue) run(ctx, sending context.Context) {
 			if !q.deliver(ctx, sending, e) {
 				return
 			}
+			q.waiting.settle()
 		case ctx.Err() != nil:
 			return
 		default:
@@ -90,6 +91,9 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 		}
 		if !q.rest(ctx) {
 			return false
+		}
+		if q.hook.URL == "" {
+			q.waiting.settle() // a command that was begun is not run again
 		}
 		limited, cancel := context.WithTimeout(sending, q.hook.Timeout)
 		err = q.send(limited, e, body)

@@ -20,27 +20,35 @@ type bench struct {
 	stop func()        // ends Run and waits for it
 	done chan struct{} // gets one for every event that was delivered or given up
 
+	keeper *Keeper
+	note   string // of Recall
+
 	mu     sync.Mutex
 	told   []gpu.Event
+	wrong  []error // complaints about the file
 	counts map[Status]int
 	drops  int
 	output []string
 }
 
-// run starts hooks with queues of the given size.
+// run starts hooks with queues of the given size, which are not kept.
 func run(t *testing.T, size int, transport http.RoundTripper, list ...Hook) *bench {
 	t.Helper()
+	return runFile(t, "", size, transport, list...)
+}
+
+// runFile starts hooks with queues of the given size, which are kept in a file.
+func runFile(t *testing.T, file string, size int, transport http.RoundTripper, list ...Hook) *bench {
+	t.Helper()
 	b := &bench{log: events.New(1024, time.Now()), done: make(chan struct{}, 1024), counts: map[Status]int{}}
-	for i := range list {
-		if list[i].Timeout == 0 {
-			list[i].Timeout = 10 * time.Minute // longer than the slowest machine needs
-		}
-		if list[i].Severity == "" {
-			list[i].Severity = gpu.Note
-		}
-	}
+	complete(list)
 	k := New(Options{
-		Hooks: list, Queue: size, Call: b.call(transport),
+		Hooks: list, Queue: size, File: file, Call: b.call(transport),
+		Complain: func(err error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.wrong = append(b.wrong, err)
+		},
 		Event: func(e gpu.Event) {
 			b.mu.Lock()
 			b.told = append(b.told, e)
@@ -61,6 +69,7 @@ func run(t *testing.T, size int, transport http.RoundTripper, list ...Hook) *ben
 			b.drops++
 		},
 	})
+	b.keeper, b.note = k, k.Recall()
 	b.log.Attach(events.Hooks{Kept: k.Offer})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -74,6 +83,18 @@ func run(t *testing.T, size int, transport http.RoundTripper, list ...Hook) *ben
 	}
 	t.Cleanup(b.stop)
 	return b
+}
+
+// complete sets what a test leaves out.
+func complete(list []Hook) {
+	for i := range list {
+		if list[i].Timeout == 0 {
+			list[i].Timeout = 10 * time.Minute // longer than the slowest machine needs
+		}
+		if list[i].Severity == "" {
+			list[i].Severity = gpu.Note
+		}
+	}
 }
 
 // call returns how hooks are called: by the real calls.

@@ -1,0 +1,169 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/wholefile"
+)
+
+const (
+	writeAfter = time.Second // from a change to the disk
+	writeRate  = 256 << 10   // bytes that are written in a second at most, on average
+	retryWrite = 10 * time.Second
+	maxFile    = 64 << 20 // bytes of a file that is read
+)
+
+// document is the content of the file. A field may be added under the same
+// version if a reader that does not know it still makes sense of the rest.
+type document struct {
+	Version int             `json:"version"`
+	Hooks   map[string]left `json:"hooks"` // by name; only those for which something is left
+}
+
+const version = 1
+
+// nothing is the content of the file if all was delivered.
+var nothing, _ = json.Marshal(document{Version: version})
+
+// left is what a hook has not got yet.
+type left struct {
+	Current *gpu.Event  `json:"current,omitempty"` // the one that is being tried
+	Events  []gpu.Event `json:"events,omitempty"`  // those that follow, oldest first
+	Lost    *loss       `json:"lost,omitempty"`
+}
+
+// empty reports whether a hook has got everything.
+func (l left) empty() bool { return l.Current == nil && len(l.Events) == 0 && l.Lost == nil }
+
+// Recall puts back what the file says that was not delivered before a restart.
+// It must be called before the first Offer. It renames a file that it cannot
+// understand and goes on without it: that is no reason not to start. The note
+// says so; it is empty if all is well.
+func (k *Keeper) Recall() (note string) {
+	if k.File == "" {
+		return ""
+	}
+	text, err := readFile(k.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	d, err2 := parse(text)
+	if err = errors.Join(err, err2); err != nil {
+		aside := k.File + ".unreadable"
+		return fmt.Sprintf("Events that were not delivered to hooks before the restart are lost: cannot read %s, which is now %s: %v",
+			k.File, aside, errors.Join(err, os.Rename(k.File, aside)))
+	}
+	k.written = text
+	for _, q := range k.queues {
+		l := d.Hooks[q.hook.Name]
+		l.Events = slices.DeleteFunc(l.Events, func(e gpu.Event) bool { return !q.hook.wants(e) })
+		if l.Current != nil && !q.hook.wants(*l.Current) {
+			l.Current = nil
+		}
+		q.waiting.recall(l)
+	}
+	return ""
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("it is larger than %d MiB", maxFile>>20)
+	}
+	return text, err
+}
+
+// parse reads the content of the file. Numbers in the data of events stay as
+// they were written.
+func parse(text []byte) (d document, err error) {
+	from := json.NewDecoder(bytes.NewReader(text))
+	from.UseNumber()
+	if err := from.Decode(&d); err != nil {
+		return d, err
+	}
+	if d.Version != version {
+		return d, fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
+	}
+	return d, nil
+}
+
+// change makes keep write the file soon.
+func (k *Keeper) change() {
+	select {
+	case k.dirty <- struct{}{}:
+	default: // it is going to be written anyway
+	}
+}
+
+// keep writes to the file what was not delivered, until ctx ends, and then once
+// more. Nobody waits for it: a disk that hangs or is full costs what is written
+// there, and nothing else.
+func (k *Keeper) keep(ctx context.Context) {
+	if k.File == "" {
+		return
+	}
+	failed := false
+	write := func() {
+		err := k.write()
+		if err != nil && !failed {
+			k.Complain(fmt.Errorf("cannot write which events were not delivered to hooks: %w; trying again every %v", err, retryWrite))
+		}
+		if failed = err != nil; failed {
+			k.change()
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			write()
+			return
+		case <-k.dirty:
+		}
+		pause := writeAfter + time.Duration(len(k.written))*time.Second/writeRate
+		if failed {
+			pause = retryWrite
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+			write()
+		}
+	}
+}
+
+// write replaces the file, unless it says the same already.
+func (k *Keeper) write() error {
+	d := document{Version: version}
+	for _, q := range k.queues {
+		if l := q.waiting.left(); !l.empty() {
+			if d.Hooks == nil {
+				d.Hooks = map[string]left{}
+			}
+			d.Hooks[q.hook.Name] = l
+		}
+	}
+	text, err := json.Marshal(d)
+	if err != nil || bytes.Equal(text, k.written) {
+		return err
+	}
+	if err := wholefile.Write(k.File, text); err != nil {
+		return err
+	}
+	k.written = text
+	return nil
+}
