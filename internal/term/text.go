@@ -1,0 +1,52 @@
+package term
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// Columns returns how many columns a text takes on a terminal. The condition is
+// fixed, so that a table looks the same under every locale.
+func Columns(s string) int { return plainWidth().StringWidth(s) }
+
+// Cut shortens a text to at most width columns.
+func Cut(s string, width int) string {
+	if Columns(s) <= width {
+		return s
+	}
+	if width <= 0 {
+		return ""
+	}
+	return plainWidth().Truncate(s, width, "…")
+}
+
+func plainWidth() *runewidth.Condition {
+	return &runewidth.Condition{StrictEmojiNeutral: true}
+}
+
+// Clean replaces what a terminal would act on: names of devices and processes
+// come from outside and may hold anything. It fences off a text that would melt
+// into the blanks around it, as one that begins with an accent does.
+func Clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+	if Columns(" "+s+" ") != Columns(s)+2 {
+		return "?" + s + "?"
+	}
+	return s
+}
+
+// CleanLines cleans a text of several lines.
+func CleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = Clean(strings.ReplaceAll(line, "\t", "  "))
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,78 @@
+package term
+
+import "strings"
+
+// Wrap breaks a text into lines of at most width columns. A word that is longer
+// than a line stays whole, so that it can be copied, and so do a number and its
+// unit.
+func Wrap(text string, width int) []string { return hang("", "", text, width) }
+
+// hang wraps a text: lead stands before its first line, and indent before every
+// other.
+func hang(lead, indent, text string, width int) []string {
+	var lines []string
+	for paragraph := range strings.SplitSeq(text, "\n") {
+		lines = fill(lines, lead, indent, pieces(paragraph), width)
+		lead = indent
+	}
+	return lines
+}
+
+// Paragraph wraps a text that is one paragraph, whatever lines it has: lead
+// stands before its first line, and indent before every other. It may break
+// after every word.
+func Paragraph(lead, indent, text string, width int) []string {
+	return fill(nil, lead, indent, strings.Fields(text), width)
+}
+
+// fill appends lines that hold as many words as fit, and one at least.
+func fill(lines []string, lead, indent string, words []string, width int) []string {
+	line, empty := lead, true
+	for _, word := range words {
+		if !empty && Columns(line)+1+Columns(word) > width {
+			lines = append(lines, line)
+			line, empty = indent, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	return append(lines, line)
+}
+
+// pieces returns the parts of a text that may stand at the end of a line.
+func pieces(text string) []string {
+	const longestUnit = 4
+	var list []string
+	for _, word := range strings.Fields(text) {
+		if n := len(list); n > 0 && endsInDigit(list[n-1]) && Columns(word) <= longestUnit {
+			list[n-1] += " " + word
+			continue
+		}
+		list = append(list, word)
+	}
+	return list
+}
+
+func endsInDigit(s string) bool {
+	last := s[len(s)-1]
+	return '0' <= last && last <= '9'
+}
+
+// fold breaks a text into lines of at most width columns: after blanks, arrows
+// and underscores, and a word that is longer than a line anywhere.
+func fold(text string, width int) []string {
+	var lines []string
+	line := ""
+	for piece := range strings.SplitSeq(strings.NewReplacer(" ", " \n", "→", "→\n", "_", "_\n").Replace(text), "\n") {
+		if line != "" && Columns(line+strings.TrimRight(piece, " ")) > width {
+			lines, line = append(lines, strings.TrimRight(line, " ")), ""
+		}
+		for line += piece; Columns(strings.TrimRight(line, " ")) > width; {
+			head := plainWidth().Truncate(line, width, "")
+			lines, line = append(lines, head), line[len(head):]
+		}
+	}
+	return append(lines, strings.TrimRight(line, " "))
+}
