@@ -28,6 +28,14 @@ type Library struct {
 	DevicesUnknown string       `json:"devices_unknown,omitempty" maxLength:"4096" doc:"Why it is not known which GPUs it sees; empty: it is known."`
 }
 
+// The statuses of a library: importable, not installed, installed but failing on
+// import.
+const (
+	LibraryOK      = "ok"
+	LibraryMissing = "missing"
+	LibraryBroken  = "broken"
+)
+
 // VisibleGPU is a GPU as a library sees it. The index that a library gives it
 // says nothing, so there is none.
 type VisibleGPU struct {
@@ -105,6 +113,13 @@ type PlannedStep struct {
 	Seconds   gpu.Opt[float64] `json:"expected_seconds,omitzero"`
 }
 
+// The sources of an amount of memory.
+const (
+	MemoryDeclared = "declared" // the file says so
+	MemoryLearned  = "learned"  // earlier runs measured it
+	MemoryDefault  = "default"  // nobody knows
+)
+
 // Conversion turns the output of an earlier step into the input of a later one.
 type Conversion struct {
 	Step string `json:"step" doc:"The step whose output is converted."`
@@ -112,6 +127,12 @@ type Conversion struct {
 	To   string `json:"to"`
 	Cost string `json:"cost" enum:"zero_copy,host_copy"`
 }
+
+// The costs of a conversion.
+const (
+	CostZeroCopy = "zero_copy" // DLPack on the same device: a new name for the same memory
+	CostHostCopy = "host_copy" // the data crosses between device and host memory
+)
 
 // PlannedLibrary is a Python package that a step imports.
 type PlannedLibrary struct {

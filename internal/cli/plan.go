@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/planview"
 )
 
 type planOptions struct {
@@ -212,29 +213,12 @@ func (o *planOptions) printPlan(plan api.Plan) error {
 	if o.json {
 		return o.printJSON(plan)
 	}
-	picture, err := planned(plan)
-	if err != nil {
-		return err
-	}
-	text := picture.Table()
+	text := planview.Table(&plan, planview.Width)
 	switch {
 	case o.mermaid:
-		text = picture.Mermaid()
+		text = planview.Mermaid(&plan)
 	case o.dot:
-		text = picture.DOT()
+		text = planview.DOT(&plan)
 	}
 	return o.print(strings.TrimRight(text, "\n"))
-}
-
-// planned is a plan that can print itself.
-func planned(plan api.Plan) (*pipeline.Plan, error) {
-	var p pipeline.Plan
-	text, err := json.Marshal(plan)
-	if err == nil {
-		err = json.Unmarshal(text, &p)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the plan: %w", err)
-	}
-	return &p, nil
 }

@@ -28,13 +28,6 @@ func Probe(ctx context.Context, python string, environ []string, cache string, l
 		}
 		return nil
 	}
-	request.Libraries = make(map[string]api.Library, len(report.Libraries))
-	for name, l := range report.Libraries {
-		said := api.Library{Status: string(l.Status), Version: l.Version, Reason: l.Reason, DevicesUnknown: l.DevicesUnknown}
-		for _, v := range l.Devices {
-			said.Devices = append(said.Devices, api.VisibleGPU(v))
-		}
-		request.Libraries[name] = said
-	}
+	request.Libraries = report.Libraries
 	return nil
 }

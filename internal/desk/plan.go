@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/planview"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -41,7 +41,8 @@ func (d *Desk) Plan(by Caller, asked api.PlanRequest) (*api.Plan, error) {
 	}
 	data := map[string]any{"pipelines": len(plan.Pipelines), "runs": runs, "side_by_side": plan.SideBySide, "waves": plan.Waves}
 	d.tell(&by, gpu.Event{Data: data}, file.Name, "pipelines", "Planned %s: %s, %d side by side on GPUs", words.Count(runs, "run"), plan.SideBySide)
-	return planOf(plan), nil
+	plan.Table = planview.Table(plan, planview.Width)
+	return plan, nil
 }
 
 // readPipelines finds the pipelines of a request. Beside an error there may be
@@ -70,7 +71,7 @@ func readPipelines(asked api.PlanRequest) (*pipeline.File, error) {
 func (d *Desk) world(file *pipeline.File, asked api.PlanRequest, user string) pipeline.World {
 	w := pipeline.World{
 		Interpreter: asked.Interpreter, ProbeError: asked.ProbeError, CPUs: d.CPUs,
-		Libraries: librariesOf(asked.Libraries), Learned: d.learned(file, user), Context: d.Enforcement().Context,
+		Libraries: asked.Libraries, Learned: d.learned(file, user), Context: d.Enforcement().Context,
 	}
 	for _, sum := range d.Ledger.Sums() {
 		on := sum.Device
@@ -109,8 +110,8 @@ func (d *Desk) learned(file *pipeline.File, user string) map[string]pipeline.Pea
 func knownStatuses(said map[string]api.Library) error {
 	var errs lease.FieldErrors
 	for _, name := range slices.Sorted(maps.Keys(said)) {
-		switch status := pipeline.Status(said[name].Status); status {
-		case "", pipeline.LibraryOK, pipeline.LibraryMissing, pipeline.LibraryBroken:
+		switch status := said[name].Status; status {
+		case "", api.LibraryOK, api.LibraryMissing, api.LibraryBroken:
 		default:
 			errs = append(errs, lease.FieldError{Field: "libraries." + name + ".status", Detail: fmt.Sprintf("%q is none of ok, missing, broken", status)})
 		}
@@ -119,35 +120,6 @@ func knownStatuses(said map[string]api.Library) error {
 		return wrongFields(errs)
 	}
 	return nil
-}
-
-// librariesOf translates what an interpreter says about its libraries. It keeps
-// nil apart from empty: nil means that nobody asked.
-func librariesOf(said map[string]api.Library) map[string]pipeline.Library {
-	if said == nil {
-		return nil
-	}
-	all := make(map[string]pipeline.Library, len(said))
-	for name, l := range said {
-		library := pipeline.Library{
-			Status: pipeline.Status(l.Status), Version: l.Version, Reason: l.Reason, DevicesUnknown: l.DevicesUnknown,
-		}
-		if library.Reason == "" {
-			library.Reason = l.Error
-		}
-		switch {
-		case library.Status != "":
-		case l.Error != "":
-			library.Status = pipeline.LibraryBroken
-		default:
-			library.Status = pipeline.LibraryOK
-		}
-		for _, v := range l.Devices {
-			library.Devices = append(library.Devices, pipeline.Visible(v))
-		}
-		all[name] = library
-	}
-	return all
 }
 
 // planRefused refuses a file with everything that is wrong with it. Lines are those of a
@@ -185,20 +157,6 @@ func whereInFile(p *pipeline.Problem) string {
 		return p.Pipeline
 	}
 	return "file"
-}
-
-// planOf returns a plan as the API shows it.
-func planOf(p *pipeline.Plan) *api.Plan {
-	var wire api.Plan
-	text, err := json.Marshal(p)
-	if err == nil {
-		err = json.Unmarshal(text, &wire)
-	}
-	if err != nil {
-		panic(err) // the shapes are held together by a test
-	}
-	wire.Table = p.Table()
-	return &wire
 }
 
 // tell publishes what became of a plan or of one of its runs. The format begins

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -267,38 +266,4 @@ func TestPlanBadInput(t *testing.T) {
 	if leases, waiting := d.Ledger.Len(); leases+waiting != 0 {
 		t.Errorf("%d leases and %d requests are left behind", leases, waiting)
 	}
-}
-
-// Package api describes what package pipeline makes; neither imports the other,
-// so a field that only one of them has must not go unnoticed.
-func TestPlanShapesAgree(t *testing.T) {
-	var compare func(path string, theirs, ours reflect.Type)
-	compare = func(path string, theirs, ours reflect.Type) {
-		for theirs.Kind() == reflect.Slice && ours.Kind() == reflect.Slice {
-			theirs, ours = theirs.Elem(), ours.Elem()
-		}
-		if theirs == ours || theirs.Kind() != reflect.Struct || ours.Kind() != reflect.Struct {
-			if theirs.Kind() != ours.Kind() {
-				t.Errorf("%s is a %s in pipeline and a %s in api", path, theirs, ours)
-			}
-			return
-		}
-		fields := theirs.NumField()
-		if path == "Plan" {
-			fields++ // its table, which is a method there
-		}
-		if fields != ours.NumField() {
-			t.Errorf("%s has %d fields in pipeline and %d in api", path, theirs.NumField(), ours.NumField())
-		}
-		for i := range theirs.NumField() {
-			a := theirs.Field(i)
-			b, found := ours.FieldByName(a.Name)
-			if !found || a.Tag.Get("json") != b.Tag.Get("json") || a.Tag.Get("enum") != b.Tag.Get("enum") {
-				t.Errorf("%s.%s is not the same in api", path, a.Name)
-				continue
-			}
-			compare(path+"."+a.Name, a.Type, b.Type)
-		}
-	}
-	compare("Plan", reflect.TypeFor[pipeline.Plan](), reflect.TypeFor[api.Plan]())
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/api"
 )
 
 // Libraries that look like the real ones where the probe touches them.
@@ -99,62 +99,62 @@ func TestDevices(t *testing.T) {
 	for _, c := range []struct {
 		name, library string
 		sources       map[string]string
-		want          pipeline.Library
+		want          api.Library
 	}{
-		{"torch", "torch", map[string]string{"torch.py": fakeTorch}, pipeline.Library{
-			Version: "2.11.0+cu130", Devices: []pipeline.Visible{
+		{"torch", "torch", map[string]string{"torch.py": fakeTorch}, api.Library{
+			Version: "2.11.0+cu130", Devices: []api.VisibleGPU{
 				{UUID: "5f12ab00-0000-0000-0000-000000000000", Name: "NVIDIA H200"},
 				{UUID: "5f12ab00-0000-0000-0000-000000000001", Name: "NVIDIA H200"},
 			},
 		}},
-		{"torch on ROCm", "torch", map[string]string{"torch.py": fakeTorchROCm}, pipeline.Library{
-			Version: "2.4.0+rocm6.1", Devices: []pipeline.Visible{{PCI: "0:1b:2.0", Name: "MI300X"}},
+		{"torch on ROCm", "torch", map[string]string{"torch.py": fakeTorchROCm}, api.Library{
+			Version: "2.4.0+rocm6.1", Devices: []api.VisibleGPU{{PCI: "0:1b:2.0", Name: "MI300X"}},
 		}},
-		{"torch for the CPU", "torch", map[string]string{"torch.py": fakeTorchCPU}, pipeline.Library{
-			Version: "2.4.0+cpu", Devices: []pipeline.Visible{}, Reason: "it was built without CUDA",
+		{"torch for the CPU", "torch", map[string]string{"torch.py": fakeTorchCPU}, api.Library{
+			Version: "2.4.0+cpu", Devices: []api.VisibleGPU{}, Reason: "it was built without CUDA",
 		}},
-		{"torch without a driver", "torch", map[string]string{"torch.py": fakeTorchNoDriver}, pipeline.Library{
-			Version: "2.4.0", Devices: []pipeline.Visible{}, Reason: "torch.cuda.is_available() says no",
+		{"torch without a driver", "torch", map[string]string{"torch.py": fakeTorchNoDriver}, api.Library{
+			Version: "2.4.0", Devices: []api.VisibleGPU{}, Reason: "torch.cuda.is_available() says no",
 		}},
-		{"torch that crashes in the driver", "torch", map[string]string{"torch.py": fakeCrash}, pipeline.Library{
+		{"torch that crashes in the driver", "torch", map[string]string{"torch.py": fakeCrash}, api.Library{
 			Version: "2.11.0+cu130", DevicesUnknown: "asked for its GPUs, it crashed: killed by SIGABRT",
 		}},
-		{"torch that leaves in the driver", "torch", map[string]string{"torch.py": fakeExit}, pipeline.Library{
+		{"torch that leaves in the driver", "torch", map[string]string{"torch.py": fakeExit}, api.Library{
 			Version: "2.11.0+cu130", DevicesUnknown: "asked for its GPUs, it gave no answer: it ended with status 4",
 		}},
-		{"cupy", "cupy", map[string]string{"cupy.py": fakeCupy}, pipeline.Library{
-			Version: "14.0.0", Devices: []pipeline.Visible{{PCI: "0000:1B:00.0"}},
+		{"cupy", "cupy", map[string]string{"cupy.py": fakeCupy}, api.Library{
+			Version: "14.0.0", Devices: []api.VisibleGPU{{PCI: "0000:1B:00.0"}},
 		}},
-		{"cupy without a GPU", "cupy", map[string]string{"cupy.py": fakeCupyNoDevice}, pipeline.Library{
-			Version: "14.0.0", Devices: []pipeline.Visible{},
+		{"cupy without a GPU", "cupy", map[string]string{"cupy.py": fakeCupyNoDevice}, api.Library{
+			Version: "14.0.0", Devices: []api.VisibleGPU{},
 			Reason: "CUDARuntimeError: cudaErrorNoDevice: no CUDA-capable device is detected",
 		}},
-		{"cupy with an ill driver", "cupy", map[string]string{"cupy.py": fakeCupyIll}, pipeline.Library{
+		{"cupy with an ill driver", "cupy", map[string]string{"cupy.py": fakeCupyIll}, api.Library{
 			Version: "14.0.0", DevicesUnknown: "CUDARuntimeError: cudaErrorUnknown: unknown error",
 			Reason: "CUDARuntimeError: cudaErrorUnknown: unknown error",
 		}},
-		{"jax where the driver does not know the device", "jax", map[string]string{"jax.py": fakeJAX}, pipeline.Library{
+		{"jax where the driver does not know the device", "jax", map[string]string{"jax.py": fakeJAX}, api.Library{
 			Version: "0.11.0", DevicesUnknown: "it gives no UUID and no PCI address, only names: NVIDIA H200",
 		}},
-		{"jax for the CPU", "jax", map[string]string{"jax.py": fakeJAXCPU}, pipeline.Library{
-			Version: "0.11.0", Devices: []pipeline.Visible{}, Reason: "its devices are cpu",
+		{"jax for the CPU", "jax", map[string]string{"jax.py": fakeJAXCPU}, api.Library{
+			Version: "0.11.0", Devices: []api.VisibleGPU{}, Reason: "its devices are cpu",
 		}},
 		{"tensorflow", "tensorflow", map[string]string{
 			"tensorflow/__init__.py": fakeTensorflow, "tensorflow/python/__init__.py": "",
 			"tensorflow/python/client/__init__.py": "", "tensorflow/python/client/device_lib.py": fakeDeviceLib,
-		}, pipeline.Library{
-			Version: "2.17.0", Devices: []pipeline.Visible{{PCI: "0000:1b:00.0", Name: "NVIDIA H200"}},
+		}, api.Library{
+			Version: "2.17.0", Devices: []api.VisibleGPU{{PCI: "0000:1b:00.0", Name: "NVIDIA H200"}},
 		}},
-		{"tensorflow without a GPU", "tensorflow", map[string]string{"tensorflow.py": fakeTensorflowNone}, pipeline.Library{
-			Version: "2.17.0", Devices: []pipeline.Visible{}, Reason: "tensorflow lists no GPU",
+		{"tensorflow without a GPU", "tensorflow", map[string]string{"tensorflow.py": fakeTensorflowNone}, api.Library{
+			Version: "2.17.0", Devices: []api.VisibleGPU{}, Reason: "tensorflow lists no GPU",
 		}},
-		{"pyclesperanto", "pyclesperanto", map[string]string{"pyclesperanto.py": fakeCle}, pipeline.Library{
+		{"pyclesperanto", "pyclesperanto", map[string]string{"pyclesperanto.py": fakeCle}, api.Library{
 			Version: "0.17", DevicesUnknown: "it gives no UUID and no PCI address, only names: NVIDIA H200",
 		}},
-		{"pyclesperanto without a GPU", "pyclesperanto", map[string]string{"pyclesperanto.py": fakeCleNone}, pipeline.Library{
-			Version: "0.17", Devices: []pipeline.Visible{}, Reason: "pyclesperanto lists no device",
+		{"pyclesperanto without a GPU", "pyclesperanto", map[string]string{"pyclesperanto.py": fakeCleNone}, api.Library{
+			Version: "0.17", Devices: []api.VisibleGPU{}, Reason: "pyclesperanto lists no device",
 		}},
-		{"torch that changed beyond recognition", "torch", map[string]string{"torch.py": "__version__ = '9'"}, pipeline.Library{
+		{"torch that changed beyond recognition", "torch", map[string]string{"torch.py": "__version__ = '9'"}, api.Library{
 			Version: "9", DevicesUnknown: "AttributeError: module 'torch' has no attribute 'cuda'",
 			Reason: "AttributeError: module 'torch' has no attribute 'cuda'",
 		}},
@@ -164,7 +164,7 @@ func TestDevices(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.want.Status = pipeline.LibraryOK
+			c.want.Status = api.LibraryOK
 			if diff := cmp.Diff(c.want, report.Libraries[c.library]); diff != "" {
 				t.Error(diff)
 			}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/api"
 )
 
 // DefaultLimit is what a child gets. Importing the largest library takes a few
@@ -39,10 +39,10 @@ type Prober struct {
 
 // Report is what an interpreter can do.
 type Report struct {
-	Interpreter string                      `json:"interpreter"` // the path that was started
-	Version     string                      `json:"version"`     // of Python
-	Libraries   map[string]pipeline.Library `json:"libraries"`   // by the name that comes after import
-	Cached      bool                        `json:"-"`           // it is an earlier answer
+	Interpreter string                 `json:"interpreter"` // the path that was started
+	Version     string                 `json:"version"`     // of Python
+	Libraries   map[string]api.Library `json:"libraries"`   // by the name that comes after import
+	Cached      bool                   `json:"-"`           // it is an earlier answer
 
 	// Failed has an *Error for every library whose child crashed, hung or gave
 	// no answer. In Libraries those are broken, with the same reason.
@@ -87,9 +87,9 @@ func (p Prober) Probe(ctx context.Context, interpreter string, env, libraries []
 }
 
 // each asks about every library, a few at a time.
-func (q question) each(ctx context.Context, libraries []string) (map[string]pipeline.Library, map[string]error) {
+func (q question) each(ctx context.Context, libraries []string) (map[string]api.Library, map[string]error) {
 	var mu sync.Mutex // guards answers and failed
-	answers, failed := map[string]pipeline.Library{}, map[string]error{}
+	answers, failed := map[string]api.Library{}, map[string]error{}
 	var all sync.WaitGroup
 	lane := make(chan struct{}, lanes)
 	for _, name := range libraries {
@@ -111,14 +111,14 @@ func (q question) each(ctx context.Context, libraries []string) (map[string]pipe
 
 // library asks about one. A child that fell while it was asked for its GPUs
 // had imported the library before.
-func (q question) library(ctx context.Context, name string) (pipeline.Library, error) {
-	var answer pipeline.Library
+func (q question) library(ctx context.Context, name string) (api.Library, error) {
+	var answer api.Library
 	err := q.ask(ctx, name, &answer)
 	e := (*Error)(nil)
 	switch {
 	case err == nil:
 		err = plausible(&answer)
-	case answer.Status == pipeline.LibraryOK && errors.As(err, &e):
+	case answer.Status == api.LibraryOK && errors.As(err, &e):
 		answer.Devices, answer.DevicesUnknown = nil, "asked for its GPUs, "+e.Reason()
 		return answer, err
 	}
@@ -128,12 +128,12 @@ func (q question) library(ctx context.Context, name string) (pipeline.Library, e
 	if !errors.As(err, &e) {
 		e = &Error{Interpreter: q.interpreter, Library: name, Err: ErrNoAnswer, Detail: err.Error()}
 	}
-	return pipeline.Library{Status: pipeline.LibraryBroken, Reason: e.Reason()}, e
+	return api.Library{Status: api.LibraryBroken, Reason: e.Reason()}, e
 }
 
-func plausible(answer *pipeline.Library) error {
+func plausible(answer *api.Library) error {
 	switch answer.Status {
-	case pipeline.LibraryOK, pipeline.LibraryMissing, pipeline.LibraryBroken:
+	case api.LibraryOK, api.LibraryMissing, api.LibraryBroken:
 		return nil
 	}
 	return fmt.Errorf("%q is no status", answer.Status)
@@ -166,7 +166,7 @@ func (q question) identify(ctx context.Context) (identity, error) {
 // imported, and none had a reason to give.
 func (r *Report) healthy() bool {
 	for library := range maps.Values(r.Libraries) {
-		if library.Status != pipeline.LibraryOK || library.Reason != "" {
+		if library.Status != api.LibraryOK || library.Reason != "" {
 			return false
 		}
 	}

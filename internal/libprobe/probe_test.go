@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/api"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -73,13 +73,13 @@ var badCompany = map[string]string{
 }
 
 func TestProbe(t *testing.T) {
-	ok := func(version string) pipeline.Library {
-		return pipeline.Library{Status: pipeline.LibraryOK, Version: version}
+	ok := func(version string) api.Library {
+		return api.Library{Status: api.LibraryOK, Version: version}
 	}
-	broken := func(reason string) pipeline.Library {
-		return pipeline.Library{Status: pipeline.LibraryBroken, Reason: reason}
+	broken := func(reason string) api.Library {
+		return api.Library{Status: api.LibraryBroken, Reason: reason}
 	}
-	want := map[string]pipeline.Library{
+	want := map[string]api.Library{
 		"fine":          ok("1.2.3"),
 		"silent":        ok(""),
 		"noisy":         ok("0.1"),
@@ -93,8 +93,8 @@ func TestProbe(t *testing.T) {
 		"needy":         broken("ModuleNotFoundError: No module named 'not_there'"),
 		"forger":        broken("it gave no answer: what it wrote is rubbish (unexpected end of JSON input)"),
 		"liar":          broken(`it gave no answer: "great" is no status`),
-		"absent":        {Status: pipeline.LibraryMissing, Reason: "ModuleNotFoundError: No module named 'absent'"},
-		"absent.inside": {Status: pipeline.LibraryMissing, Reason: "ModuleNotFoundError: No module named 'absent'"},
+		"absent":        {Status: api.LibraryMissing, Reason: "ModuleNotFoundError: No module named 'absent'"},
+		"absent.inside": {Status: api.LibraryMissing, Reason: "ModuleNotFoundError: No module named 'absent'"},
 	}
 	names := []string{"fine"} // twice: it is asked once
 	for name := range want {
@@ -171,11 +171,11 @@ time.sleep(1000)
 	if !errors.Is(report.Failed["hangs"], ErrTimeLimit) {
 		t.Errorf("it failed with %v, want %v", report.Failed["hangs"], ErrTimeLimit)
 	}
-	want := pipeline.Library{Status: pipeline.LibraryBroken, Reason: "it did not end in time: the limit is 1m0s"}
+	want := api.Library{Status: api.LibraryBroken, Reason: "it did not end in time: the limit is 1m0s"}
 	if diff := cmp.Diff(want, report.Libraries["hangs"]); diff != "" {
 		t.Error(diff)
 	}
-	if report.Libraries["fine"].Status != pipeline.LibraryOK {
+	if report.Libraries["fine"].Status != api.LibraryOK {
 		t.Errorf("the other library: %+v", report.Libraries["fine"])
 	}
 }
@@ -260,7 +260,7 @@ func TestInterpreterIsFoundOnTheGivenPath(t *testing.T) {
 	if want := filepath.Join(folder, "my-python"); report.Interpreter != want {
 		t.Errorf("interpreter = %s, want %s", report.Interpreter, want)
 	}
-	if report.Libraries["json"].Status != pipeline.LibraryOK {
+	if report.Libraries["json"].Status != api.LibraryOK {
 		t.Errorf("json: %+v", report.Libraries["json"])
 	}
 }

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
 // candidates are the devices that a pipeline could run on if nobody else were
 // there, by position. If there is none, the reasons are reported.
-func (c *compiler) candidates(p *Pipeline, planned *Planned) []int {
+func (c *compiler) candidates(p *Pipeline, planned *api.PlannedPipeline) []int {
 	if len(c.devices) == 0 {
 		first := firstOnGPU(p)
 		c.add(p.at(first), NoGPU, "it needs a GPU ("+gpuNeed(first)+"), and this machine has none",
@@ -53,7 +54,7 @@ func (c *compiler) wished(p *Pipeline) []int {
 }
 
 // unfit says what a device lacks for good; empty if nothing.
-func unfit(d *Device, planned *Planned, sights []sight) string {
+func unfit(d *Device, planned *api.PlannedPipeline, sights []sight) string {
 	switch {
 	case planned.Slots > d.MaxPipelines:
 		return "has only " + plural(d.MaxPipelines, "slot")
@@ -70,7 +71,7 @@ func unfit(d *Device, planned *Planned, sights []sight) string {
 
 // hopeless reports what none of the devices has, each by itself, and whether
 // there is any such thing.
-func (c *compiler) hopeless(p *Pipeline, planned *Planned, sights []sight, devices []int) bool {
+func (c *compiler) hopeless(p *Pipeline, planned *api.PlannedPipeline, sights []sight, devices []int) bool {
 	slots, largest := 0, &c.devices[devices[0]]
 	for _, i := range devices {
 		slots = max(slots, c.devices[i].MaxPipelines)
@@ -111,14 +112,14 @@ func scope(p *Pipeline, d *Device) string {
 }
 
 // tooMuch blames each step that is too large by itself, or else what adds up.
-func (c *compiler) tooMuch(p *Pipeline, planned *Planned, largest *Device) {
+func (c *compiler) tooMuch(p *Pipeline, planned *api.PlannedPipeline, largest *Device) {
 	room := fmt.Sprintf("the largest GPU %s is %s (%s) with %s", scope(p, largest), largest.label(), largest.Name, largest.ceiling())
 	alone := false
 	for i, position := range p.sequence() {
 		if s := &planned.Steps[i]; s.Memory+planned.Context > largest.ceiling() {
 			alone = true
 			remedy := "work on smaller pieces"
-			if s.MemoryFrom == Default {
+			if s.MemoryFrom == api.MemoryDefault {
 				remedy = "that is a guess: declare memory_mb if it needs less"
 			}
 			c.add(p.at(&p.Steps[position]), TooMuchMemory,
@@ -129,7 +130,7 @@ func (c *compiler) tooMuch(p *Pipeline, planned *Planned, largest *Device) {
 	if alone {
 		return
 	}
-	peak := slices.IndexFunc(planned.Steps, func(s PlannedStep) bool { return s.Name == planned.PeakStep })
+	peak := slices.IndexFunc(planned.Steps, func(s api.PlannedStep) bool { return s.Name == planned.PeakStep })
 	reason := fmt.Sprintf("%s are needed at once (with %s for the CUDA context), and %s", planned.Memory, planned.Context, room)
 	if alive := planned.Steps[peak].Alive; len(alive) > 0 {
 		reason += fmt.Sprintf("; outputs still on the GPU: %s", listed(alive))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
@@ -20,7 +21,8 @@ const headroom = 10
 // Compile decides where and how the pipelines of a file run. The error is an
 // *Error with everything that stands in the way for good, and with what Parse
 // found already; what is only busy now is in the plan as a run that waits.
-func Compile(file *File, world World) (*Plan, error) {
+func Compile(file *File, world World) (*api.Plan, error) {
+	world.Libraries = settled(world.Libraries)
 	c := &compiler{file: file, world: &world, devices: world.byIndex(), problems: slices.Clone(file.problems)}
 	if c.problems.full() {
 		return nil, c.problems.err("compile", file.Name)
@@ -52,12 +54,12 @@ type compiler struct {
 // draft is a pipeline whose needs are known and whose devices are not.
 type draft struct {
 	source     *Pipeline
-	planned    Planned
+	planned    api.PlannedPipeline
 	candidates []int // positions of the devices it can ever run on
 }
 
 func (c *compiler) draft(p *Pipeline) draft {
-	d := draft{source: p, planned: Planned{
+	d := draft{source: p, planned: api.PlannedPipeline{
 		Name: p.Name, GPU: p.GPU, Policy: p.Policy, Service: p.Service, Priority: p.Priority,
 	}}
 	for _, i := range p.sequence() {
@@ -84,13 +86,13 @@ func (c *compiler) draft(p *Pipeline) draft {
 }
 
 // step decides everything about a step that does not depend on others.
-func (c *compiler) step(p *Pipeline, s *Step, planned *Planned) PlannedStep {
-	step := PlannedStep{
+func (c *compiler) step(p *Pipeline, s *Step, planned *api.PlannedPipeline) api.PlannedStep {
+	step := api.PlannedStep{
 		Name: s.Name, After: s.After, Signature: p.Signature(s),
-		Input: s.Input, Output: s.Output, OnGPU: s.UsesGPU(),
+		Input: string(s.Input), Output: string(s.Output), OnGPU: s.UsesGPU(),
 	}
 	for _, name := range s.needs() {
-		step.Libraries = append(step.Libraries, Needed{Name: name, Version: c.world.Libraries[name].Version})
+		step.Libraries = append(step.Libraries, api.PlannedLibrary{Name: name, Version: c.world.Libraries[name].Version})
 	}
 	peak := c.world.Learned[step.Signature]
 	if peak.Observations > 0 && peak.Seconds > 0 {
@@ -105,11 +107,11 @@ func (c *compiler) step(p *Pipeline, s *Step, planned *Planned) PlannedStep {
 // memory decides how much GPU memory the step needs by itself. What the file
 // says counts, unless more than that was measured. A measurement of more than
 // any device has is none of this machine.
-func (c *compiler) memory(s *PlannedStep, declared gpu.MiB, peak Peak, planned *Planned) {
+func (c *compiler) memory(s *api.PlannedStep, declared gpu.MiB, peak Peak, planned *api.PlannedPipeline) {
 	measured := peak.Observations > 0 && peak.Memory > 0
 	total, room := c.largest()
 	if measured && total > 0 && peak.Memory > total {
-		planned.note("step %q was measured to take %s, which no GPU here has: the measurement is left out", s.Name, peak.Memory)
+		note(planned, "step %q was measured to take %s, which no GPU here has: the measurement is left out", s.Name, peak.Memory)
 		measured = false
 	}
 	if measured {
@@ -118,18 +120,18 @@ func (c *compiler) memory(s *PlannedStep, declared gpu.MiB, peak Peak, planned *
 	learned := max(peak.Memory, min(peak.Memory+(peak.Memory*headroom+99)/100, room-c.world.Context))
 	switch {
 	case declared > 0 && measured && peak.Memory > declared:
-		s.Memory, s.MemoryFrom = learned, Learned
-		planned.note("step %q declares %s, but %s was measured: the measurement counts", s.Name, declared, peak.Memory)
+		s.Memory, s.MemoryFrom = learned, api.MemoryLearned
+		note(planned, "step %q declares %s, but %s was measured: the measurement counts", s.Name, declared, peak.Memory)
 	case declared > 0:
-		s.Memory, s.MemoryFrom = declared, Declared
+		s.Memory, s.MemoryFrom = declared, api.MemoryDeclared
 		if measured && declared > 2*learned {
-			planned.note("step %q declares %s, but in %s it never took more than %s: declare less and more runs fit side by side",
+			note(planned, "step %q declares %s, but in %s it never took more than %s: declare less and more runs fit side by side",
 				s.Name, declared, plural(peak.Observations, "run"), peak.Memory)
 		}
 	case measured:
-		s.Memory, s.MemoryFrom = learned, Learned
+		s.Memory, s.MemoryFrom = learned, api.MemoryLearned
 	default:
-		s.Memory, s.MemoryFrom = DefaultMemory, Default
+		s.Memory, s.MemoryFrom = DefaultMemory, api.MemoryDefault
 	}
 }
 
@@ -144,23 +146,24 @@ func (c *compiler) largest() (total, room gpu.MiB) {
 
 // atLeast is what a pipeline needs that was not read whole: the largest of its
 // steps, by what is known of them. However the rest is mended, it is not less.
-func atLeast(p *Planned) {
+func atLeast(p *api.PlannedPipeline) {
 	for i := range p.Steps {
-		if s := &p.Steps[i]; s.MemoryFrom != Default && s.Memory > p.Peak {
+		if s := &p.Steps[i]; s.MemoryFrom != api.MemoryDefault && s.Memory > p.Peak {
 			p.Peak, p.PeakStep = s.Memory, s.Name
 		}
 	}
 }
 
-func (p *Planned) note(format string, args ...any) {
+// note adds what somebody should know about a pipeline.
+func note(p *api.PlannedPipeline, format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
 // noteGuesses says which amounts nobody knows.
-func noteGuesses(p *Planned) {
+func noteGuesses(p *api.PlannedPipeline) {
 	var names []string
 	for i := range p.Steps {
-		if p.Steps[i].MemoryFrom == Default {
+		if p.Steps[i].MemoryFrom == api.MemoryDefault {
 			names = append(names, fmt.Sprintf("%q", p.Steps[i].Name))
 		}
 	}
@@ -171,10 +174,10 @@ func noteGuesses(p *Planned) {
 	if len(names) > 1 {
 		noun = "steps"
 	}
-	p.note("the memory of %s %s is a guess of %s: declare memory_mb, or let one run be measured", noun, listed(names), DefaultMemory)
+	note(p, "the memory of %s %s is a guess of %s: declare memory_mb, or let one run be measured", noun, listed(names), DefaultMemory)
 }
 
-func sumSeconds(steps []PlannedStep) gpu.Opt[float64] {
+func sumSeconds(steps []api.PlannedStep) gpu.Opt[float64] {
 	sum := 0.0
 	for i := range steps {
 		seconds, known := steps[i].Seconds.Get()

@@ -10,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/planview"
 )
 
 // machine is n empty devices.
@@ -40,7 +42,7 @@ pipelines:
 `, count)
 }
 
-func mustCompile(t testing.TB, text string, world World) *Plan {
+func mustCompile(t testing.TB, text string, world World) *api.Plan {
 	t.Helper()
 	plan, err := Compile(mustParse(t, "plate.yaml", text), world)
 	if err != nil {
@@ -144,7 +146,7 @@ func TestPeakCoversEveryStep(t *testing.T) {
 					rt.Errorf("step %s: memory %v, held %v, peak %v of %v", s.Name, s.Memory, s.Held, s.Peak, p.Peak)
 				}
 				for _, c := range s.Conversions {
-					if c.Cost != ConversionCost(c.From, c.To) || c.To != s.Input || c.Cost == NoCost {
+					if cost := ConversionCost(MemoryType(c.From), MemoryType(c.To)); c.Cost != string(cost) || c.To != s.Input || cost == NoCost {
 						rt.Errorf("step %s: conversion %+v", s.Name, c)
 					}
 				}
@@ -185,11 +187,11 @@ func TestPlanSurvivesJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back Plan
+	var back api.Plan
 	if err := json.Unmarshal(text, &back); err != nil {
 		t.Fatal(err)
 	}
-	if back.Table() != plan.Table() || back.Mermaid() != plan.Mermaid() || back.DOT() != plan.DOT() {
+	if planview.Table(&back, 80) != planview.Table(plan, 80) || planview.Mermaid(&back) != planview.Mermaid(plan) || planview.DOT(&back) != planview.DOT(plan) {
 		t.Error("a plan that was stored prints differently")
 	}
 }

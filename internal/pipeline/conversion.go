@@ -1,25 +1,16 @@
 package pipeline
 
-import "strings"
+import "github.com/berth-gpu/berth/api"
 
 // Cost is what it costs to turn one memory type into another.
 type Cost string
 
 // The costs, from least to most.
 const (
-	NoCost   Cost = "none"      // the same type: the array is handed on
-	ZeroCopy Cost = "zero_copy" // DLPack on the same device: a new name for the same memory
-	HostCopy Cost = "host_copy" // the data crosses between device and host memory
+	NoCost   Cost = "none" // the same type: the array is handed on
+	ZeroCopy Cost = api.CostZeroCopy
+	HostCopy Cost = api.CostHostCopy
 )
-
-// Conversion turns the output of an earlier step into the input of a later
-// one, just before that runs.
-type Conversion struct {
-	Step string     `json:"step" doc:"The step whose output is converted."`
-	From MemoryType `json:"from"`
-	To   MemoryType `json:"to"`
-	Cost Cost       `json:"cost" enum:"zero_copy,host_copy"`
-}
 
 // conversionCosts says for every pair what it costs, on one device: a plan
 // keeps all GPU steps of a pipeline on the same one. CuPy, PyTorch, TensorFlow
@@ -55,6 +46,3 @@ var conversionCosts = map[MemoryType]map[MemoryType]Cost{
 
 // ConversionCost is what it costs to turn from into to on one device.
 func ConversionCost(from, to MemoryType) Cost { return conversionCosts[from][to] }
-
-// words is the cost for people.
-func (c Cost) words() string { return strings.ReplaceAll(string(c), "_", " ") }

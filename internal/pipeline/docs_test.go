@@ -5,6 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/planview"
+	"github.com/berth-gpu/berth/internal/term"
 )
 
 const examples = "../../examples/pipelines"
@@ -20,8 +24,8 @@ func TestExamplesCompile(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := mustCompile(t, string(text), World{Devices: machine(8)})
-		for line := range strings.Lines(plan.Table()) {
-			if columnsOf(strings.TrimRight(line, "\n")) > lineWidth {
+		for line := range strings.Lines(planview.Table(plan, planview.Width)) {
+			if term.Columns(strings.TrimRight(line, "\n")) > planview.Width {
 				t.Errorf("%s: a line of the plan is too wide:\n%s", path, line)
 			}
 		}
@@ -49,11 +53,11 @@ func TestDocumentation(t *testing.T) {
 		}
 		return string(text)
 	}
-	world := World{Devices: machine(8), Context: 600, CPUs: 96, Libraries: map[string]Library{}}
+	world := World{Devices: machine(8), Context: 600, CPUs: 96, Libraries: map[string]api.Library{}}
 	for name, version := range map[string]string{"numpy": "2.3.1", "cupy": "14.0.0", "torch": "2.11.0"} {
-		library := Library{Status: LibraryOK, Version: version}
+		library := api.Library{Status: api.LibraryOK, Version: version}
 		for _, d := range world.Devices {
-			library.Devices = append(library.Devices, Visible{UUID: d.UUID})
+			library.Devices = append(library.Devices, api.VisibleGPU{UUID: d.UUID})
 		}
 		world.Libraries[name] = library
 	}
@@ -63,9 +67,9 @@ func TestDocumentation(t *testing.T) {
 	_, steps, _ := strings.Cut(example("image.yaml"), "pipelines:\n")
 	shown("the example", "pipelines:\n"+steps)
 	image, plate := mustCompile(t, example("image.yaml"), one), mustCompile(t, example("plate.yaml"), world)
-	shown("the plan of the image", image.Table())
-	shown("the picture of the image", image.Mermaid())
-	shown("the plan of the plate", plate.Table())
+	shown("the plan of the image", planview.Table(image, planview.Width))
+	shown("the picture of the image", planview.Mermaid(image))
+	shown("the plan of the plate", planview.Table(plate, planview.Width))
 	_, err = Compile(mustParse(t, "image.yaml", example("image.yaml")), World{})
 	shown("the refusal without a GPU", err.Error())
 	shown("the conversions", conversionTable())

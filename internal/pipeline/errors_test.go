@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/berth-gpu/berth/internal/term"
 )
 
 var update = flag.Bool("update", false, "rewrite what testdata expects")
@@ -125,7 +127,7 @@ func TestErrorsAsUsersSeeThem(t *testing.T) {
 				}
 			}
 			for line := range strings.Lines(err.Error()) {
-				if columnsOf(strings.TrimRight(line, "\n")) > lineWidth && len(strings.Fields(line)) > 2 {
+				if term.Columns(strings.TrimRight(line, "\n")) > lineWidth && len(strings.Fields(line)) > 2 {
 					t.Errorf("a line is too wide:\n%s", line)
 				}
 			}

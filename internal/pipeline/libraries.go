@@ -1,16 +1,18 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
 // libraries checks that every library of a pipeline can be imported. Which GPUs
 // a library sees is another question, asked by candidates.
-func (c *compiler) libraries(p *Pipeline, planned *Planned) {
+func (c *compiler) libraries(p *Pipeline, planned *api.PlannedPipeline) {
 	if c.world.ProbeError != "" || c.world.Libraries == nil {
 		return // said once, for the whole file
 	}
@@ -20,19 +22,40 @@ func (c *compiler) libraries(p *Pipeline, planned *Planned) {
 		switch {
 		case !asked:
 			unasked = append(unasked, need.library)
-		case library.Status == LibraryMissing:
+		case library.Status == api.LibraryMissing:
 			c.add(p.at(need.steps[0]), MissingLibrary,
 				fmt.Sprintf("%s is not installed for %s%s", need.library, c.interpreter(), need.others()),
 				"install it: ", c.install(need.library))
-		case library.Status == LibraryBroken:
+		case library.Status == api.LibraryBroken:
 			c.add(p.at(need.steps[0]), BrokenLibrary,
 				fmt.Sprintf("%s is installed for %s, but cannot be imported%s: %s", need.library, c.interpreter(), need.others(), library.Reason),
 				"try it by hand with ", c.interpreter(), ` -c "import `, need.library, `", or install it again: `, c.install(need.library))
 		}
 	}
 	if len(unasked) > 0 {
-		planned.note("nobody checked whether the interpreter has %s", listed(unasked))
+		note(planned, "nobody checked whether the interpreter has %s", listed(unasked))
 	}
+}
+
+// settled returns the libraries with what their interpreter left out: a library
+// without a status is broken if it has an error, and else importable. It keeps
+// nil, which means that nobody asked, apart from empty.
+func settled(said map[string]api.Library) map[string]api.Library {
+	if said == nil {
+		return nil
+	}
+	all := make(map[string]api.Library, len(said))
+	for name, l := range said {
+		l.Reason = cmp.Or(l.Reason, l.Error)
+		if l.Status == "" {
+			l.Status = api.LibraryOK
+			if l.Error != "" {
+				l.Status = api.LibraryBroken
+			}
+		}
+		all[name] = l
+	}
+	return all
 }
 
 // need is a library with the steps of a pipeline that need it.
@@ -74,19 +97,19 @@ func needsOf(p *Pipeline) []need {
 // sight is a library that a pipeline uses on the GPU, with the GPUs it sees.
 type sight struct {
 	need
-	Library
+	api.Library
 }
 
 // sights returns the libraries for which it is known what they see. What is
 // not known is noted, and stops nothing.
-func (c *compiler) sights(p *Pipeline, planned *Planned) []sight {
+func (c *compiler) sights(p *Pipeline, planned *api.PlannedPipeline) []sight {
 	var all []sight
 	for _, n := range needsOf(p) {
 		library, asked := c.world.Libraries[n.library]
 		switch {
-		case !n.onGPU || !asked || library.Status != LibraryOK:
+		case !n.onGPU || !asked || library.Status != api.LibraryOK:
 		case library.DevicesUnknown != "":
-			planned.note("it is not known which GPUs %s sees: %s", n.library, library.DevicesUnknown)
+			note(planned, "it is not known which GPUs %s sees: %s", n.library, library.DevicesUnknown)
 		default:
 			all = append(all, sight{n, library})
 		}
@@ -97,7 +120,7 @@ func (c *compiler) sights(p *Pipeline, planned *Planned) []sight {
 // sees reports whether the library can use a device. A simulated one is seen
 // by nobody, and is there to try things out.
 func (s *sight) sees(d *Device) bool {
-	return d.Vendor == gpu.Simulated || slices.ContainsFunc(s.Devices, func(v Visible) bool { return v.same(d) })
+	return d.Vendor == gpu.Simulated || slices.ContainsFunc(s.Devices, func(v api.VisibleGPU) bool { return same(v, d) })
 }
 
 // label is the library with its version.

@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/planview"
 )
 
 const everyKey = `
@@ -186,12 +188,12 @@ func FuzzParse(f *testing.F) {
 			refused(t, wrong)
 			return
 		}
-		plan, err := Compile(file, World{Devices: machine(3), Libraries: map[string]Library{"cupy": {Status: LibraryMissing}}})
+		plan, err := Compile(file, World{Devices: machine(3), Libraries: map[string]api.Library{"cupy": {Status: api.LibraryMissing}}})
 		if wrong != nil || err != nil {
 			refused(t, err)
 			return
 		}
-		if plan.Table() == "" || plan.Mermaid() == "" || plan.DOT() == "" {
+		if planview.Table(plan, planview.Width) == "" || planview.Mermaid(plan) == "" || planview.DOT(plan) == "" {
 			t.Error("the plan prints as nothing")
 		}
 	})

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/berth-gpu/berth/internal/planview"
 )
 
 func TestPlans(t *testing.T) {
@@ -23,7 +25,7 @@ func TestPlans(t *testing.T) {
 				t.Fatal(err)
 			}
 			for part, got := range map[string]string{
-				"table": plan.Table(), "mermaid": plan.Mermaid(), "dot": plan.DOT(), "json": string(data) + "\n",
+				"table": planview.Table(plan, planview.Width), "mermaid": planview.Mermaid(plan), "dot": planview.DOT(plan), "json": string(data) + "\n",
 			} {
 				if _, asked := s.part(part); asked {
 					s.expect(t, part, got)

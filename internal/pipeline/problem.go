@@ -6,8 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/words"
 )
+
+// lineWidth is how many columns the lines of an error take at most.
+const lineWidth = 80
 
 // Code names a kind of problem; codes are stable.
 type Code string
@@ -59,10 +63,11 @@ func (p *Problem) write(b *strings.Builder) {
 	case p.Pipeline != "":
 		where = append(where, fmt.Sprintf("pipeline %q", p.Pipeline))
 	}
-	wrapped(b, "  ", "    ", strings.Join(append(where, p.Reason), ": "))
+	lines := term.Paragraph("  ", "    ", strings.Join(append(where, p.Reason), ": "), lineWidth)
 	if p.Remedy != "" {
-		wrapped(b, "    → ", "      ", p.Remedy)
+		lines = append(lines, term.Paragraph("    → ", "      ", p.Remedy, lineWidth)...)
 	}
+	b.WriteString(strings.Join(lines, "\n") + "\n")
 }
 
 // Error is everything that is wrong, at once.

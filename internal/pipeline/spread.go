@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
@@ -12,7 +13,7 @@ import (
 // placed first, then large ones, so that they are not in the way of
 // themselves; each run goes where it starts soonest, and of those devices to
 // the one with the least load.
-func (c *compiler) plan(drafts []draft) *Plan {
+func (c *compiler) plan(drafts []draft) *api.Plan {
 	seats := make([]seat, len(c.devices))
 	for i := range seats {
 		seats[i] = seat{device: &c.devices[i], from: make([]int, len(drafts))}
@@ -20,7 +21,7 @@ func (c *compiler) plan(drafts []draft) *Plan {
 	for _, i := range placingOrder(drafts) {
 		d := &drafts[i]
 		for n := range d.source.runs() {
-			run := Run{Name: d.planned.Name}
+			run := api.PlannedRun{Name: d.planned.Name}
 			if d.source.Count > 0 {
 				run.Name = fmt.Sprintf("%s[%d]", d.planned.Name, n)
 			}
@@ -91,7 +92,7 @@ func choose(seats []seat, d *draft, number int) *seat {
 // wave is the first wave with room for one more run of a pipeline, from 0. The
 // runs of a pipeline are all alike, so a wave that has no room for one has none
 // for the next: the search goes on where it ended.
-func (s *seat) wave(p *Planned, number int) int {
+func (s *seat) wave(p *api.PlannedPipeline, number int) int {
 	free, room := s.device.Usable-s.device.Active, s.device.Available
 	switch {
 	case s.device.shut() != "":
@@ -108,7 +109,7 @@ func (s *seat) wave(p *Planned, number int) int {
 }
 
 // obstacle says why a run cannot start on the device now.
-func (s *seat) obstacle(p *Planned) string {
+func (s *seat) obstacle(p *api.PlannedPipeline) string {
 	d := s.device
 	free := max(d.Usable-d.Active, 0)
 	switch {
@@ -122,7 +123,7 @@ func (s *seat) obstacle(p *Planned) string {
 
 // load is the share of the device that would be taken with one more run: of its
 // slots or of its memory, whichever is larger. Above one it takes turns.
-func (s *seat) load(p *Planned) float64 {
+func (s *seat) load(p *api.PlannedPipeline) float64 {
 	d := s.device
 	usable := d.Usable
 	if usable <= 0 {
@@ -134,7 +135,7 @@ func (s *seat) load(p *Planned) float64 {
 }
 
 // take puts a run on the device.
-func (s *seat) take(p *Planned, number int, run *Run) {
+func (s *seat) take(p *api.PlannedPipeline, number int, run *api.PlannedRun) {
 	run.GPU, run.Index = s.device.UUID, gpu.Some(s.device.Index)
 	s.runs++
 	s.slots += p.Slots
@@ -157,7 +158,7 @@ func (s *seat) take(p *Planned, number int, run *Run) {
 }
 
 // unsatisfied says once for each obstacle how many runs it stops.
-func unsatisfied(runs []Run) []string {
+func unsatisfied(runs []api.PlannedRun) []string {
 	var texts []string
 	count := map[string]int{}
 	for i := range runs {

@@ -3,12 +3,13 @@ package pipeline
 import (
 	"fmt"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
 // summary puts the plan together.
-func (c *compiler) summary(drafts []draft, seats []seat) *Plan {
-	plan := &Plan{File: c.file.Name, Devices: []Load{}}
+func (c *compiler) summary(drafts []draft, seats []seat) *api.Plan {
+	plan := &api.Plan{File: c.file.Name, Devices: []api.PlannedLoad{}}
 	for i := range drafts {
 		plan.Pipelines = append(plan.Pipelines, drafts[i].planned)
 	}
@@ -28,8 +29,8 @@ func (c *compiler) summary(drafts []draft, seats []seat) *Plan {
 	return plan
 }
 
-func (s *seat) summary() Load {
-	load := Load{
+func (s *seat) summary() api.PlannedLoad {
+	load := api.PlannedLoad{
 		GPU: s.device.UUID, Index: s.device.Index, Name: s.device.Name,
 		Runs: s.runs, Waves: len(s.waves), Waiting: s.waiting,
 	}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"slices"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
@@ -15,11 +16,11 @@ import (
 // An output lives until the last step that takes it is done; one that nobody
 // takes is a result, and lives to the end. Where the size of an output is not
 // declared, it is taken to be as large as the step that makes it.
-func timeline(p *Pipeline, planned *Planned) {
+func timeline(p *Pipeline, planned *api.PlannedPipeline) {
 	outputs := outputsOf(p, planned.Steps)
 	for at := range planned.Steps {
 		step := &planned.Steps[at]
-		m := moment{step: step, inputs: p.inputs[p.order[at]]}
+		m := moment{step: step, input: p.Steps[p.order[at]].Input, inputs: p.inputs[p.order[at]]}
 		for k := range at {
 			m.see(&outputs[k], at)
 		}
@@ -40,7 +41,7 @@ type output struct {
 	lastUse  int     // place in the order of the last step that takes it; past the end for a result
 }
 
-func outputsOf(p *Pipeline, steps []PlannedStep) []output {
+func outputsOf(p *Pipeline, steps []api.PlannedStep) []output {
 	outputs := make([]output, len(p.order))
 	for at, position := range p.order {
 		source := &p.Steps[position]
@@ -64,8 +65,9 @@ func outputsOf(p *Pipeline, steps []PlannedStep) []output {
 
 // moment is what is on the GPU around one step.
 type moment struct {
-	step   *PlannedStep
-	inputs []int // positions of the steps whose outputs it takes
+	step   *api.PlannedStep
+	input  MemoryType // that the step takes
+	inputs []int      // positions of the steps whose outputs it takes
 
 	held    gpu.MiB // kept for later steps while it runs
 	sources gpu.MiB // copied from, and let go when the copies are made
@@ -78,8 +80,8 @@ func (m *moment) see(o *output, at int) {
 	taken := slices.Contains(m.inputs, o.position)
 	cost := NoCost
 	if taken {
-		if cost = ConversionCost(o.kind, m.step.Input); cost != NoCost {
-			m.step.Conversions = append(m.step.Conversions, Conversion{Step: o.name, From: o.kind, To: m.step.Input, Cost: cost})
+		if cost = ConversionCost(o.kind, m.input); cost != NoCost {
+			m.step.Conversions = append(m.step.Conversions, api.Conversion{Step: o.name, From: string(o.kind), To: m.step.Input, Cost: string(cost)})
 		}
 	}
 	if o.size == 0 || o.lastUse < at {
@@ -100,7 +102,7 @@ func (m *moment) see(o *output, at int) {
 		} else {
 			m.sources += o.size
 		}
-		if m.step.Input.OnGPU() {
+		if m.input.OnGPU() {
 			m.own += o.size
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
@@ -16,9 +17,9 @@ type World struct {
 	// Libraries is what the interpreter can import, by the name that comes
 	// after import. Nil means that nobody asked; a library that is not in it
 	// was not asked for.
-	Libraries   map[string]Library `json:"libraries,omitempty"`
-	ProbeError  string             `json:"probe_error,omitempty"` // why the interpreter could not be asked; empty: it could
-	Interpreter string             `json:"interpreter,omitempty"` // for messages
+	Libraries   map[string]api.Library `json:"libraries,omitempty"`
+	ProbeError  string                 `json:"probe_error,omitempty"` // why the interpreter could not be asked; empty: it could
+	Interpreter string                 `json:"interpreter,omitempty"` // for messages
 
 	Learned map[string]Peak `json:"learned,omitempty"` // by Pipeline.Signature
 
@@ -57,34 +58,6 @@ func (d *Device) meets(w *gpu.Where) bool {
 		UUID: d.UUID, Index: d.Index, Name: d.Name, Vendor: d.Vendor, ComputeCapability: d.ComputeCapability, MemoryTotal: d.MemoryTotal,
 	}
 	return w.Meets(&facts)
-}
-
-// Library is what an interpreter says about one Python package.
-type Library struct {
-	Status  Status `json:"status" enum:"ok,missing,broken"`
-	Version string `json:"version,omitempty"`
-	Reason  string `json:"reason,omitempty" doc:"Why it is missing or broken, or sees no GPU."`
-
-	Devices        []Visible `json:"devices,omitempty" doc:"The GPUs it sees; of a package that does not use GPUs none."`
-	DevicesUnknown string    `json:"devices_unknown,omitempty" doc:"Why it is not known which GPUs it sees; empty: it is known."`
-}
-
-// Status is whether a package can be imported.
-type Status string
-
-// The answers: importable, not installed, installed but failing on import.
-const (
-	LibraryOK      Status = "ok"
-	LibraryMissing Status = "missing"
-	LibraryBroken  Status = "broken"
-)
-
-// Visible is a GPU as a library sees it. The index that a library gives it is
-// left out on purpose: it says nothing about which physical GPU it is.
-type Visible struct {
-	UUID string `json:"uuid,omitempty"`
-	PCI  string `json:"pci_bus_id,omitempty"`
-	Name string `json:"name,omitempty"`
 }
 
 // Peak is what earlier runs of a step measured.
@@ -127,7 +100,7 @@ func (d *Device) shut() string {
 func (d *Device) label() string { return "GPU " + strconv.Itoa(d.Index) }
 
 // same reports whether a library and berth mean the same physical GPU.
-func (v *Visible) same(d *Device) bool {
+func same(v api.VisibleGPU, d *Device) bool {
 	if v.UUID != "" && d.UUID != "" {
 		return bareUUID(v.UUID) == bareUUID(d.UUID)
 	}

@@ -1,19 +1,24 @@
-package pipeline
+package planview
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Mermaid draws the plan as a Mermaid flowchart, which many pages render where
 // it stands.
-func (p *Plan) Mermaid() string {
+func Mermaid(p *api.Plan) string {
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")
-	p.draw(func(i int, planned *Planned) {
+	draw(p, func(i int, planned *api.PlannedPipeline) {
 		fmt.Fprintf(&b, "  subgraph p%d[\"%s\"]\n", i, mermaidText(caption(planned)))
-	}, func(id string, s *PlannedStep) {
+	}, func(id string, s *api.PlannedStep) {
 		class := "cpu"
 		if s.OnGPU {
 			class = "gpu"
@@ -32,12 +37,12 @@ func (p *Plan) Mermaid() string {
 }
 
 // DOT draws the plan for Graphviz.
-func (p *Plan) DOT() string {
+func DOT(p *api.Plan) string {
 	var b strings.Builder
 	b.WriteString("digraph plan {\n  rankdir=LR;\n  node [shape=box, style=filled];\n")
-	p.draw(func(i int, planned *Planned) {
+	draw(p, func(i int, planned *api.PlannedPipeline) {
 		fmt.Fprintf(&b, "  subgraph cluster_p%d {\n    label=%s;\n", i, dotText(caption(planned)))
-	}, func(id string, s *PlannedStep) {
+	}, func(id string, s *api.PlannedStep) {
 		colour := "#eeeeee"
 		if s.OnGPU {
 			colour = "#d9f2d9"
@@ -56,41 +61,41 @@ func (p *Plan) DOT() string {
 
 // draw walks through the plan the way both pictures do. Nodes get ids of their
 // own, because the names of steps may hold anything.
-func (p *Plan) draw(begin func(int, *Planned), node func(id string, s *PlannedStep), edge func(from, to, label string, copied bool), end func()) {
+func draw(p *api.Plan, begin func(int, *api.PlannedPipeline), node func(id string, s *api.PlannedStep), edge func(from, to, label string, copied bool), end func()) {
 	for i := range p.Pipelines {
 		planned := &p.Pipelines[i]
 		begin(i, planned)
-		ids, kinds := map[string]string{}, map[string]MemoryType{}
+		ids, outputs := map[string]string{}, map[string]string{}
 		for j := range planned.Steps {
 			s := &planned.Steps[j]
-			ids[s.Name], kinds[s.Name] = fmt.Sprintf("p%ds%d", i, j), s.Output
+			ids[s.Name], outputs[s.Name] = fmt.Sprintf("p%ds%d", i, j), s.Output
 			node(ids[s.Name], s)
 		}
 		for j := range planned.Steps {
 			s := &planned.Steps[j]
 			for _, before := range s.After {
-				from, cost := kinds[before], ConversionCost(kinds[before], s.Input)
-				label := string(from)
-				if cost != NoCost {
-					label = fmt.Sprintf("%s → %s, %s", from, s.Input, cost.words())
+				label, copied := outputs[before], false
+				if at := slices.IndexFunc(s.Conversions, func(c api.Conversion) bool { return c.Step == before }); at >= 0 {
+					c := s.Conversions[at]
+					label, copied = fmt.Sprintf("%s → %s, %s", c.From, c.To, cost(c)), c.Cost == api.CostHostCopy
 				}
-				edge(ids[before], ids[s.Name], label, cost == HostCopy)
+				edge(ids[before], ids[s.Name], label, copied)
 			}
 		}
 		end()
 	}
 }
 
-func caption(p *Planned) string {
+func caption(p *api.PlannedPipeline) string {
 	text := p.Name
 	if len(p.Runs) > 1 {
 		text = fmt.Sprintf("%s × %d", text, len(p.Runs))
 	}
-	return text + " on " + p.onDevices()
+	return text + " on " + onDevices(p)
 }
 
 // onDevices says where the runs of a pipeline are.
-func (p *Planned) onDevices() string {
+func onDevices(p *api.PlannedPipeline) string {
 	if p.Memory == 0 {
 		return "CPU"
 	}
@@ -103,13 +108,13 @@ func (p *Planned) onDevices() string {
 		}
 	}
 	if len(all) > 4 {
-		return plural(len(all), "GPU")
+		return words.Count(len(all), "GPU")
 	}
-	return "GPU " + listed(all)
+	return "GPU " + strings.Join(all, ", ")
 }
 
 // memoryOf is the memory of a step for a picture.
-func memoryOf(s *PlannedStep) string {
+func memoryOf(s *api.PlannedStep) string {
 	if !s.OnGPU {
 		return "CPU"
 	}
@@ -120,7 +125,7 @@ func memoryOf(s *PlannedStep) string {
 // a meaning there, or would in the HTML that is made of it, becomes an entity.
 func mermaidText(s string) string {
 	var b strings.Builder
-	for _, c := range clean(s) {
+	for _, c := range term.Clean(s) {
 		if strings.ContainsRune("\"#&<>`'\\;{}|%*_~$", c) {
 			fmt.Fprintf(&b, "#%d;", c)
 		} else {
@@ -133,7 +138,7 @@ func mermaidText(s string) string {
 // dotText writes lines as one quoted string.
 func dotText(lines ...string) string {
 	for i, line := range lines {
-		lines[i] = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean(line))
+		lines[i] = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(term.Clean(line))
 	}
 	return `"` + strings.Join(lines, `\n`) + `"`
 }
