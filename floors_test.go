@@ -21,7 +21,7 @@ var floors = [][]string{
 	0: {"gpu", "internal/spelling", "internal/words"},
 	1: {"api", "internal/access", "internal/backlog", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/health", "internal/lease", "internal/thermal", "internal/wire"},
 	2: {"internal/placement"},
-	3: {"internal/pipeline", "internal/planview"},
+	3: {"internal/pipeline", "internal/planview", "internal/view"},
 	4: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/headstart", "internal/journal", "internal/process", "internal/wholefile"},
 	5: {
 		"internal/batch", "internal/batches", "internal/events", "internal/peaks", "internal/hooks", "internal/ledger", "internal/monitor", "internal/users", "internal/watchdog", // keepers

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type allocateOptions struct {
@@ -83,7 +84,7 @@ func (o *allocateOptions) run(ctx context.Context) error {
 
 // allocate asks under the id that was given, or under one that is free. Another
 // may take that one in between; then the next is tried.
-func (o *allocateOptions) allocate(ctx context.Context, c *client.Client, gpus indexes) (api.Lease, error) {
+func (o *allocateOptions) allocate(ctx context.Context, c *client.Client, gpus view.GPUs) (api.Lease, error) {
 	ask := func(request api.Allocate) (api.Lease, error) {
 		return o.await(ctx, c, request.ID, gpus, func(ctx context.Context) (api.Lease, error) { return c.Allocate(ctx, request) })
 	}

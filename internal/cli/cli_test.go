@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/term"
 )
 
 var update = flag.Bool("update", false, "write what the commands print into the scripts")
@@ -147,7 +148,7 @@ func TestHelp(t *testing.T) {
 				t.Fatal(err)
 			}
 			for line := range strings.Lines(b.String()) {
-				if columns(strings.TrimRight(line, "\n")) > 80 {
+				if term.Columns(strings.TrimRight(line, "\n")) > 80 {
 					t.Errorf("more than 80 columns: %s", line)
 				}
 			}

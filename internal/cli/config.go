@@ -3,12 +3,13 @@ package cli
 import (
 	"context"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type configOptions struct {
@@ -40,7 +41,7 @@ default, berth.yaml, environment, flag, or set at run time.`,
 }
 
 func (o *configOptions) run(ctx context.Context) error {
-	v, err := o.view(ctx, o.devices)
+	v, err := o.look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
@@ -54,42 +55,13 @@ func (o *configOptions) run(ctx context.Context) error {
 	}
 	to := o.screen()
 	if !o.isTerminal() {
-		to.width = math.MaxInt // a value that is cut is no use to a program
+		to.Width = math.MaxInt // a value that is cut is no use to a program
 	}
-	lines := configTable(fields.Fields).lines(to.width, to.painter)
+	lines := view.ConfigFields(fields.Fields, to.Width, to.Painter)
 	if o.docs {
-		lines = withDocs(lines, fields.Fields, o.screen())
+		lines = view.ConfigDocs(lines, fields.Fields, o.screen())
 	}
 	return o.print(lines...)
-}
-
-func configTable(fields []api.ConfigField) *table {
-	t := &table{columns: []column{{title: "FIELD"}, {title: "VALUE", least: 12}, {title: "FROM"}}}
-	for _, f := range fields {
-		from := cell{text: clean(f.Source)}
-		if f.Source == "default" {
-			from.colour = dim
-		}
-		t.add(cell{text: clean(f.Field)}, cell{text: withUnit(f)}, from)
-	}
-	return t
-}
-
-// withUnit is a value for people. Words such as "all of it" need no unit.
-func withUnit(f api.ConfigField) string {
-	if _, err := strconv.ParseFloat(f.Value, 64); err != nil || f.Unit == "" {
-		return clean(f.Value)
-	}
-	return f.Value + " " + clean(f.Unit)
-}
-
-// withDocs puts under the line of each field what it does.
-func withDocs(lines []string, fields []api.ConfigField, to screen) []string {
-	out := lines[:1:1]
-	for i, f := range fields {
-		out = append(out, lines[i+1], to.hang(plain, "    ", clean(f.Doc)))
-	}
-	return out
 }
 
 // findField finds a field by its name, or by its name without "gpu." in front.
@@ -123,7 +95,7 @@ func (a *app) completeField(cmd *cobra.Command, suffix string) []string {
 	}
 	var offers []string
 	for _, f := range fields.Fields {
-		offers = append(offers, strings.TrimPrefix(f.Field, "gpu.")+suffix+"\t"+clean(f.Doc))
+		offers = append(offers, strings.TrimPrefix(f.Field, "gpu.")+suffix+"\t"+term.Clean(f.Doc))
 	}
 	return offers
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/term"
 )
 
 type configCheckOptions struct {
@@ -43,7 +44,7 @@ func (o *configCheckOptions) run() error {
 	if o.json {
 		return o.printJSON(map[string]any{"file": name, "valid": true})
 	}
-	return o.print(clean(name) + " is valid")
+	return o.print(term.Clean(name) + " is valid")
 }
 
 func (o *configCheckOptions) read() (name string, text []byte, err error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/term"
 )
 
 type configGetOptions struct {
@@ -36,7 +38,7 @@ func newConfigGet(a *app) *cobra.Command {
 }
 
 func (o *configGetOptions) run(ctx context.Context) error {
-	v, err := o.view(ctx, o.devices)
+	v, err := o.look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
@@ -52,5 +54,5 @@ func (o *configGetOptions) run(ctx context.Context) error {
 	if o.json {
 		return o.printJSON(f)
 	}
-	return o.print(clean(f.Value))
+	return o.print(term.Clean(f.Value))
 }

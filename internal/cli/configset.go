@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/term"
 )
 
 type configSetOptions struct {
@@ -63,7 +65,7 @@ func (o *configSetOptions) run(ctx context.Context) error {
 	for _, name := range names {
 		line := name + " is back to what the configuration says"
 		if f, err := findField(fields.Fields, name); err == nil {
-			line = fmt.Sprintf("%s = %s (%s)", clean(f.Field), clean(f.Value), clean(f.Source))
+			line = fmt.Sprintf("%s = %s (%s)", term.Clean(f.Field), term.Clean(f.Value), term.Clean(f.Source))
 		}
 		if err := o.print(line); err != nil {
 			return err

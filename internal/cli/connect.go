@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/term"
 )
 
 // patience is how long the daemon may take for one answer.
@@ -53,25 +54,25 @@ func (a *app) daemon(ctx context.Context) (*client.Client, error) {
 // lost says once per outage that the daemon went away; back ends the outage.
 func (a *app) lost(what string) {
 	if !a.outage {
-		fmt.Fprintln(a.Err, "berth: "+cleanLines(what)+"; waiting for it to come back")
+		fmt.Fprintln(a.Err, "berth: "+term.CleanLines(what)+"; waiting for it to come back")
 	}
 	a.outage = true
 }
 
 func (a *app) back() { a.outage = false }
 
-// view is what a command that only looks sees. Close lets go of it.
-type view struct {
+// source answers a command that only looks. Close lets go of it.
+type source struct {
 	*client.Client
 	close func()
 	local bool // there is no daemon: these are the devices as this process sees them
 }
 
-// view opens the daemon's view or, with no daemon running, the local one.
+// look opens the daemon or, with no daemon running, the devices themselves.
 // Naming devices means looking at them without a daemon.
-func (a *app) view(ctx context.Context, devices string) (*view, error) {
+func (a *app) look(ctx context.Context, devices string) (*source, error) {
 	if devices != "" {
-		return a.localView(ctx, devices)
+		return a.lookLocally(ctx, devices)
 	}
 	c, err := a.client()
 	if err != nil {
@@ -79,21 +80,21 @@ func (a *app) view(ctx context.Context, devices string) (*view, error) {
 	}
 	err = c.Ping(ctx)
 	if err == nil {
-		return &view{Client: c, close: c.Close}, nil
+		return &source{Client: c, close: c.Close}, nil
 	}
 	if !isLocalMiss(err) {
 		return nil, err
 	}
 	fmt.Fprintln(a.Err, "berth: no daemon runs; this is the local view (start one: berth serve)")
-	return a.localView(ctx, "")
+	return a.lookLocally(ctx, "")
 }
 
-func (a *app) localView(ctx context.Context, devices string) (*view, error) {
+func (a *app) lookLocally(ctx context.Context, devices string) (*source, error) {
 	c, closeLocal, err := a.Local(ctx, devices)
 	if err != nil {
 		return nil, err
 	}
-	return &view{Client: c, close: closeLocal, local: true}, nil
+	return &source{Client: c, close: closeLocal, local: true}, nil
 }
 
 // isLocalMiss reports whether err says that there is no daemon on this machine.
@@ -139,7 +140,7 @@ func (a *app) completeGPU(cmd *cobra.Command, args []string, _ string) ([]string
 	}
 	var offers []string
 	for _, d := range all.GPUs {
-		offers = append(offers, fmt.Sprintf("%d\t%s", d.Device.Index, clean(d.Device.Name)))
+		offers = append(offers, fmt.Sprintf("%d\t%s", d.Device.Index, term.Clean(d.Device.Name)))
 	}
 	return offers, none
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 type doctorOptions struct {
@@ -86,17 +88,17 @@ func (o *doctorOptions) show(findings []Finding, broken, notes int) error {
 	var lines []string
 	for _, f := range findings {
 		mark, c := f.Grade.mark()
-		lines = append(lines, to.hang(c, mark+fmt.Sprintf(" %-11s", clean(f.Topic)), cleanLines(f.Text)))
+		lines = append(lines, to.Hang(c, mark+fmt.Sprintf(" %-11s", term.Clean(f.Topic)), term.CleanLines(f.Text)))
 		if f.Next != "" {
-			lines = append(lines, to.hang(plain, "             → ", clean(f.Next)))
+			lines = append(lines, to.Hang(term.Plain, "             → ", term.Clean(f.Next)))
 		}
 	}
 	summary := "Nothing is broken"
 	if broken > 0 {
-		summary = plural(broken, "thing") + " broken"
+		summary = words.Count(broken, "thing") + " broken"
 	}
 	if notes > 0 {
-		summary += ", " + plural(notes, "note")
+		summary += ", " + words.Count(notes, "note")
 	}
 	return o.print(append(lines, "", summary+".")...)
 }

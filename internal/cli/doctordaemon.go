@@ -9,6 +9,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // daemonFindings looks for a running daemon and asks it how it is.
@@ -25,14 +27,14 @@ func (o *doctorOptions) daemonFindings(ctx context.Context) (running bool, found
 	found = []Finding{o.daemonVersion(all)}
 	if held, err := c.Leases(ctx); err == nil {
 		found = append(found, Finding{Topic: "leases", Grade: Fine,
-			Text: fmt.Sprintf("%s, %d waiting", plural(len(held.Leases), "lease"), len(held.Waiting))})
+			Text: fmt.Sprintf("%s, %d waiting", words.Count(len(held.Leases), "lease"), len(held.Waiting))})
 	}
 	found = append(found, journalOf(ctx, c)...)
 	if strays, err := c.Orphans(ctx); err == nil && len(strays.Orphans) > 0 {
-		found = append(found, Finding{"orphans", Notice, plural(len(strays.Orphans), "orphan") + ": processes on a GPU whose lease has ended", "look at them: berth leases --orphans"})
+		found = append(found, Finding{"orphans", Notice, words.Count(len(strays.Orphans), "orphan") + ": processes on a GPU whose lease has ended", "look at them: berth leases --orphans"})
 	}
 	for _, d := range all.GPUs {
-		if !isWell(d) {
+		if !view.IsWell(d) {
 			found = append(found, Finding{"device", Notice, fmt.Sprintf("GPU %d is %s: %s", d.Device.Index, d.State, d.Reason), ""})
 		}
 	}
@@ -57,7 +59,7 @@ func journalOf(ctx context.Context, c *client.Client) []Finding {
 }
 
 func (o *doctorOptions) daemonVersion(all api.StatusAll) Finding {
-	f := Finding{Topic: "daemon", Grade: Fine, Text: fmt.Sprintf("runs, version %s, %s", all.Version, plural(len(all.GPUs), "GPU"))}
+	f := Finding{Topic: "daemon", Grade: Fine, Text: fmt.Sprintf("runs, version %s, %s", all.Version, words.Count(len(all.GPUs), "GPU"))}
 	if all.Version != o.Version {
 		f.Grade = Notice
 		f.Text += fmt.Sprintf("; this command is version %s", o.Version)

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // maker is how the GPUs of a vendor show themselves to the system.
@@ -44,7 +46,7 @@ func (o *doctorOptions) hardware() []Finding {
 		if onBus[m.pci] == 0 && !loaded {
 			continue
 		}
-		text := fmt.Sprintf("%s by %s", plural(onBus[m.pci], "GPU"), m.name)
+		text := fmt.Sprintf("%s by %s", words.Count(onBus[m.pci], "GPU"), m.name)
 		if !loaded {
 			found = append(found, Finding{"hardware", Broken, text + ", but the driver is not loaded", o.withNouveau(m)})
 			continue

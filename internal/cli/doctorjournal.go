@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // leases looks whether the next start would find the leases in the journal. A
@@ -26,6 +27,6 @@ func (o *doctorOptions) leases(stateDir string) Finding {
 	case err != nil:
 		return Finding{"journal", Broken, err.Error(), ""}
 	}
-	f.Text = fmt.Sprintf("sound, %s in %s", plural(len(book.Leases()), "lease"), plural(rec.SnapshotRecords+rec.LogRecords, "record"))
+	f.Text = fmt.Sprintf("sound, %s in %s", words.Count(len(book.Leases()), "lease"), words.Count(rec.SnapshotRecords+rec.LogRecords, "record"))
 	return f
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type eventsOptions struct {
@@ -56,7 +57,7 @@ func (o *eventsOptions) run(ctx context.Context) error {
 	if least < 0 {
 		return usage("--severity is info, warning or critical, not %q", o.severity)
 	}
-	v, err := o.view(ctx, o.devices)
+	v, err := o.look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
@@ -85,26 +86,9 @@ func (o *eventsOptions) show(e gpu.Event) error {
 	}
 	to := o.screen()
 	if !o.isTerminal() {
-		to.width = math.MaxInt // one line each, for whoever searches in them
+		to.Width = math.MaxInt // one line each, for whoever searches in them
 	}
-	return o.print(to.event(e))
-}
-
-// event is one line, which goes on below where it is too long. The sentence
-// names the device itself.
-func (s screen) event(e gpu.Event) string {
-	mark, c := "  ", plain
-	switch e.Severity {
-	case gpu.Warning:
-		mark, c = "! ", yellow
-	case gpu.Serious:
-		mark, c = "✗ ", red
-	}
-	text := string(e.Code) + ": " + clean(e.Text)
-	if e.Lease != "" {
-		text += " (lease " + clean(e.Lease) + ")"
-	}
-	return s.hang(c, e.Time.In(s.now.Location()).Format("Jan _2 15:04:05 ")+mark, text)
+	return o.print(view.Event(e, to))
 }
 
 // moment reads a time, or how long before now it was; empty is the beginning

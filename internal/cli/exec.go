@@ -15,6 +15,8 @@ import (
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type execOptions struct {
@@ -102,7 +104,7 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 		return err
 	}
 	if granted.Note != "" {
-		fmt.Fprintln(o.Err, "berth: "+clean(granted.Note))
+		fmt.Fprintln(o.Err, "berth: "+term.Clean(granted.Note))
 	}
 	return o.Become(program.File, command, program.Environment(granted))
 }
@@ -138,7 +140,7 @@ func (o *execOptions) show(ctx context.Context, c *client.Client, program *crew.
 		if o.json {
 			return errors.Join(o.printJSON(e), errRefused)
 		}
-		fmt.Fprintln(o.Err, strings.Join(gpus.explained(e, o.screen()), "\n"))
+		fmt.Fprintln(o.Err, strings.Join(gpus.Explained(e, o.screen()), "\n"))
 		return errRefused
 	}
 	changes, receipt := program.Preview(*e.Grant)
@@ -149,23 +151,23 @@ func (o *execOptions) show(ctx context.Context, c *client.Client, program *crew.
 	return o.print(would.lines(gpus, o.screen())...)
 }
 
-func (d *dryRun) lines(gpus indexes, to screen) []string {
-	lines := []string{to.hang(green, "✓ ", clean(d.Program)+" would get "+gpus.had(*d.Grant)+", enforced by "+d.Grant.EnforcedBy)}
+func (d *dryRun) lines(gpus view.GPUs, to term.Screen) []string {
+	lines := []string{to.Hang(term.Green, "✓ ", term.Clean(d.Program)+" would get "+gpus.Had(*d.Grant)+", enforced by "+d.Grant.EnforcedBy)}
 	if d.Grant.Note != "" {
-		lines = append(lines, to.hang(plain, "  ", clean(d.Grant.Note)))
+		lines = append(lines, to.Hang(term.Plain, "  ", term.Clean(d.Grant.Note)))
 	}
 	for _, text := range d.Receipt.Held {
-		lines = append(lines, to.hang(green, "  ✓ ", clean(text)))
+		lines = append(lines, to.Hang(term.Green, "  ✓ ", term.Clean(text)))
 	}
 	for _, text := range d.Receipt.Gaps {
-		lines = append(lines, to.hang(yellow, "  ! ", clean(text)))
+		lines = append(lines, to.Hang(term.Yellow, "  ! ", term.Clean(text)))
 	}
 	lines = append(lines, "")
 	for _, change := range d.Environment {
 		if strings.Contains(change, "=") {
-			lines = append(lines, "export "+shellQuoted(clean(change)))
+			lines = append(lines, "export "+shellQuoted(term.Clean(change)))
 		} else {
-			lines = append(lines, "unset "+clean(change))
+			lines = append(lines, "unset "+term.Clean(change))
 		}
 	}
 	return lines

@@ -13,6 +13,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 type exportOptions struct {
@@ -74,7 +77,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v, err := o.view(ctx, o.devices)
+	v, err := o.look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
@@ -93,7 +96,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 }
 
 // collect asks for everything.
-func (o *exportOptions) collect(ctx context.Context, v *view, since time.Time) (*exported, error) {
+func (o *exportOptions) collect(ctx context.Context, v *source, since time.Time) (*exported, error) {
 	all := &exported{Format: 1, Exported: o.Now(), History: []gpu.Sample{}, Events: []gpu.Event{}}
 	var err error
 	if all.Status, err = v.StatusAll(ctx); err != nil {
@@ -130,7 +133,7 @@ func (o *exportOptions) collect(ctx context.Context, v *view, since time.Time) (
 
 func (o *exportOptions) write(w io.Writer, all *exported) error {
 	if o.format == "csv" {
-		return writeSamples(w, all.History)
+		return view.WriteSamples(w, all.History)
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
@@ -145,9 +148,9 @@ func (o *exportOptions) sumUp(all *exported) error {
 			"gpus": len(all.Status.GPUs), "samples": len(all.History), "events": len(all.Events),
 		})
 	}
-	text := fmt.Sprintf("%s: %s of %s", clean(o.file), plural(len(all.History), "sample"), plural(len(all.Status.GPUs), "GPU"))
+	text := fmt.Sprintf("%s: %s of %s", term.Clean(o.file), words.Count(len(all.History), "sample"), words.Count(len(all.Status.GPUs), "GPU"))
 	if o.format == "json" {
-		text += ", " + plural(len(all.Events), "event")
+		text += ", " + words.Count(len(all.Events), "event")
 	}
 	return o.print(text)
 }

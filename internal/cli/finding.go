@@ -1,5 +1,7 @@
 package cli
 
+import "github.com/berth-gpu/berth/internal/term"
+
 // Finding is one thing that doctor looked at.
 type Finding struct {
 	Topic string `json:"topic"` // a word or two, as in "driver"
@@ -18,12 +20,12 @@ const (
 	Broken Grade = "broken"
 )
 
-func (g Grade) mark() (string, colour) {
+func (g Grade) mark() (string, term.Colour) {
 	switch g {
 	case Fine:
-		return "✓", green
+		return "✓", term.Green
 	case Notice:
-		return "!", yellow
+		return "!", term.Yellow
 	}
-	return "✗", red
+	return "✗", term.Red
 }

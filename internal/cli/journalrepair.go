@@ -10,6 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 type journalRepairOptions struct{ journalOptions }
@@ -107,17 +109,17 @@ func (o *journalRepairOptions) show(did repaired) error {
 	to := o.screen()
 	stand := "No lease stands."
 	if n := len(did.Leases); n > 0 {
-		stand = fmt.Sprintf("%s: %s.", plural(n, "lease"), cleanLines(list(did.Leases)))
+		stand = fmt.Sprintf("%s: %s.", words.Count(n, "lease"), term.CleanLines(words.And(did.Leases)))
 	}
 	if did.Damage == "" {
-		return o.print(to.hang(green, "✓ ", "The journal is sound, and nothing was changed: "+plural(did.Kept, "record")+". "+stand))
+		return o.print(to.Hang(term.Green, "✓ ", "The journal is sound, and nothing was changed: "+words.Count(did.Kept, "record")+". "+stand))
 	}
 	lines := []string{
-		to.hang(yellow, "! ", "Damaged: "+cleanLines(did.Damage)),
-		to.hang(plain, "  ", fmt.Sprintf("%s before it kept, %d after it dropped.", plural(did.Kept, "record"), did.Dropped)),
-		to.hang(plain, "  ", "Put aside in "+did.Folder+": "+list(did.Aside)),
-		to.hang(plain, "  ", stand+" Others are forgotten; their holders run on."),
-		to.hang(plain, "→ ", "start the daemon: berth serve; then see who is there under no lease: berth status GPU, berth adopt --pid PID"),
+		to.Hang(term.Yellow, "! ", "Damaged: "+term.CleanLines(did.Damage)),
+		to.Hang(term.Plain, "  ", fmt.Sprintf("%s before it kept, %d after it dropped.", words.Count(did.Kept, "record"), did.Dropped)),
+		to.Hang(term.Plain, "  ", "Put aside in "+did.Folder+": "+words.And(did.Aside)),
+		to.Hang(term.Plain, "  ", stand+" Others are forgotten; their holders run on."),
+		to.Hang(term.Plain, "→ ", "start the daemon: berth serve; then see who is there under no lease: berth status GPU, berth adopt --pid PID"),
 	}
 	return o.print(lines...)
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 func newJournalShow(a *app) *cobra.Command {
@@ -60,9 +62,9 @@ func (o *journalShowOptions) records(records []journal.Record) error {
 	}
 	to := o.screen()
 	if !o.isTerminal() {
-		to.width = math.MaxInt // one line each, for whoever searches in them
+		to.Width = math.MaxInt // one line each, for whoever searches in them
 	}
-	return o.print(recordTable(records, to).lines(to.width, to.painter)...)
+	return o.print(recordTable(records, to).Lines(to.Width, to.Painter)...)
 }
 
 // recordLine is a record for programs; one that is not JSON is shown as text.
@@ -72,43 +74,43 @@ type recordLine struct {
 	Record   any    `json:"record"`
 }
 
-func recordTable(records []journal.Record, to screen) *table {
-	t := &table{columns: []column{
-		{title: "SEQ", right: true}, {title: "TIME"}, {title: "KIND"}, {title: "FENCE", right: true},
-		{title: "ID", least: 8}, {title: "WHAT", least: 10},
+func recordTable(records []journal.Record, to term.Screen) *term.Table {
+	t := &term.Table{Columns: []term.Column{
+		{Title: "SEQ", Right: true}, {Title: "TIME"}, {Title: "KIND"}, {Title: "FENCE", Right: true},
+		{Title: "ID", Least: 8}, {Title: "WHAT", Least: 10},
 	}}
 	for _, r := range records {
 		seq := strconv.FormatUint(r.Seq, 10)
 		read, err := record.Decode(r.Data)
 		if err != nil {
-			t.add(cell{text: seq}, cell{}, cell{"unreadable", red}, cell{}, cell{}, cell{text: clean(err.Error())})
+			t.Add(term.Text(seq), term.Cell{}, term.Painted("unreadable", term.Red), term.Cell{}, term.Cell{}, term.Text(term.Clean(err.Error())))
 			continue
 		}
 		at := ""
 		if read.Time != 0 {
-			at = time.Unix(0, read.Time).In(to.now.Location()).Format("Jan _2 15:04:05")
+			at = time.Unix(0, read.Time).In(to.Now.Location()).Format("Jan _2 15:04:05")
 		}
-		t.add(cell{text: seq}, cell{text: at}, cell{text: clean(string(read.Kind))},
-			cell{text: strconv.FormatUint(read.Fence, 10)}, cell{text: clean(read.ID)}, cell{text: recorded(read, to)})
+		t.Add(term.Text(seq), term.Text(at), term.Text(term.Clean(string(read.Kind))),
+			term.Text(strconv.FormatUint(read.Fence, 10)), term.Text(term.Clean(read.ID)), term.Text(recorded(read, to)))
 	}
 	return t
 }
 
 // recorded is what a record says beside its kind and its lease.
-func recorded(r record.Record, to screen) string {
+func recorded(r record.Record, to term.Screen) string {
 	switch {
 	case r.Lease != nil:
 		text := ""
 		for _, p := range r.Lease.Parts {
-			text = join(text, amount(gpu.MiB(p.Memory), p.Slots)+" on "+clean(p.GPU))
+			text = view.Join(text, view.Amount(gpu.MiB(p.Memory), p.Slots)+" on "+term.Clean(p.GPU))
 		}
 		binding := r.Lease.Binding
 		if binding == string(lease.ByProcess) {
 			binding += " " + strconv.Itoa(r.Lease.PID)
 		}
-		return join(text, binding, clean(r.Lease.Service), clean(r.Lease.User))
+		return view.Join(text, binding, term.Clean(r.Lease.Service), term.Clean(r.Lease.User))
 	case r.Expires != 0:
-		return "until " + time.Unix(0, r.Expires).In(to.now.Location()).Format("Jan _2 15:04:05")
+		return "until " + time.Unix(0, r.Expires).In(to.Now.Location()).Format("Jan _2 15:04:05")
 	}
-	return clean(r.Why)
+	return term.Clean(r.Why)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/term"
 )
 
 // What a record says beside its kind and its lease: for one that is bound to a
@@ -18,7 +19,7 @@ func TestRecorded(t *testing.T) {
 		"until Nov 15 12:00:00":                    {Kind: record.Renew, Expires: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC).UnixNano()},
 		"it was not renewed":                       {Kind: record.Expire, Why: "it was not renewed"},
 	} {
-		if got := recorded(r, screen{now: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)}); got != want {
+		if got := recorded(r, term.Screen{Now: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)}); got != want {
 			t.Errorf("%s says %q, want %q", r.Kind, got, want)
 		}
 	}

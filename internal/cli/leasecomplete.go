@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 // known is the leases and the requests that the daemon knows; none if it cannot
@@ -28,10 +30,10 @@ func (a *app) completeLease(cmd *cobra.Command, args []string, _ string) ([]stri
 	var offers []string
 	all := a.known(cmd)
 	for _, l := range all.Leases {
-		offers = append(offers, clean(l.ID)+"\t"+who(l.Holder))
+		offers = append(offers, term.Clean(l.ID)+"\t"+view.Holder(l.Holder))
 	}
 	for _, w := range all.Waiting {
-		offers = append(offers, clean(w.ID)+"\twaits, "+who(w.Holder))
+		offers = append(offers, term.Clean(w.ID)+"\twaits, "+view.Holder(w.Holder))
 	}
 	return offers, cobra.ShellCompDirectiveNoFileComp
 }
@@ -44,10 +46,10 @@ func (a *app) completeService(cmd *cobra.Command, args []string, _ string) ([]st
 	all := a.known(cmd)
 	var offers []string
 	for _, l := range all.Leases {
-		offers = append(offers, clean(l.Holder.Service))
+		offers = append(offers, term.Clean(l.Holder.Service))
 	}
 	for _, w := range all.Waiting {
-		offers = append(offers, clean(w.Holder.Service))
+		offers = append(offers, term.Clean(w.Holder.Service))
 	}
 	slices.Sort(offers)
 	offers = slices.DeleteFunc(slices.Compact(offers), func(s string) bool { return s == "" })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type leasesOptions struct {
@@ -64,7 +65,7 @@ func (o *leasesOptions) run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	return o.tell(ctx, o.watch, false, func(ctx context.Context) (shown, error) { return o.ask(ctx, c) })
+	return o.tell(ctx, o.watch, func(ctx context.Context) (shown, error) { return o.ask(ctx, c) })
 }
 
 func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error) {
@@ -74,7 +75,7 @@ func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error
 			return nil, err
 		}
 		strays, err := c.Orphans(ctx)
-		return &strayList{strays, gpus}, err
+		return &view.Strays{Strays: strays, GPUs: gpus}, err
 	}
 	filter := o.filter
 	if o.gpu != "" {
@@ -89,7 +90,29 @@ func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error
 		return nil, err
 	}
 	all, err := c.Leases(ctx)
-	return &leaseList{filter.apply(all), gpus, filter != leaseFilter{}}, err
+	return &view.Leases{Leases: filter.apply(all), GPUs: gpus, Filtered: filter != leaseFilter{}}, err
+}
+
+// indexes asks for what people call the devices.
+func (a *app) indexes(ctx context.Context, c *client.Client) (view.GPUs, error) {
+	all, err := c.StatusAll(ctx)
+	return view.GPUsOf(all), err
+}
+
+// showLease prints a lease that was just granted or changed.
+func (a *app) showLease(l api.Lease, gpus view.GPUs) error {
+	if a.json {
+		return a.printJSON(l)
+	}
+	return a.print(gpus.Granted(l, a.screen())...)
+}
+
+// showEnded prints a lease or a request that is over.
+func (a *app) showEnded(ended api.Ended, gpus view.GPUs) error {
+	if a.json {
+		return a.printJSON(ended)
+	}
+	return a.print(gpus.Ended(ended, a.screen()))
 }
 
 // leaseFilter chooses leases; what is empty does not count.

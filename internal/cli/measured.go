@@ -2,14 +2,10 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type reportOptions struct{ *app }
@@ -46,57 +42,5 @@ func (o *reportOptions) run(ctx context.Context) error {
 	if o.json {
 		return o.printJSON(all)
 	}
-	if len(all.Measurements) == 0 {
-		return o.print("Nothing has run under a lease yet.")
-	}
-	to := o.screen()
-	return o.print(measuredTable(all, to.now).lines(to.width, to.painter)...)
-}
-
-func measuredTable(all api.Measurements, now time.Time) *table {
-	t := &table{columns: []column{
-		{title: "NAME", least: 10}, {title: "USER", least: 4}, {title: "RUNS", right: true}, {title: "ASKED", right: true}, {title: "USED", right: true},
-		{title: "OF IT", right: true}, {title: "NEXT", right: true}, {title: "TAKES", right: true}, {title: "LAST", right: true},
-	}}
-	for _, m := range all.Measurements {
-		name := m.Name
-		if m.Step != "" {
-			name += " / " + m.Step
-		}
-		t.add(cell{text: clean(name)}, cell{text: clean(m.User)}, cell{text: strconv.Itoa(m.Runs)}, cell{text: orDash(m.Asked)}, cell{text: orDash(m.Peak)},
-			shareCell(m), cell{text: orDash(m.Next)}, cell{text: takes(m.Seconds)}, cell{text: span(now.Sub(m.Last)) + " ago"})
-	}
-	return t
-}
-
-func orDash(m gpu.MiB) string {
-	if m == 0 {
-		return "-"
-	}
-	return m.String()
-}
-
-// shareCell is how much of what was asked for was used: too much is a mistake,
-// and little is waste.
-func shareCell(m api.Measured) cell {
-	if m.Asked == 0 || m.Peak == 0 {
-		return cell{text: "-"}
-	}
-	percent := float64(m.Peak) * 100 / float64(m.Asked)
-	c := cell{text: fmt.Sprintf("%.0f %%", percent)}
-	switch {
-	case percent > 100:
-		c.colour = red
-	case percent < 50:
-		c.colour = yellow
-	}
-	return c
-}
-
-// takes is how long a run takes; fractions matter only for short ones.
-func takes(seconds float64) string {
-	if seconds < 10 {
-		return strconv.FormatFloat(seconds, 'f', 1, 64) + " s"
-	}
-	return span(time.Duration(seconds * float64(time.Second)))
+	return o.print(view.Measurements(all, o.screen())...)
 }

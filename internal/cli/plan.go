@@ -119,7 +119,7 @@ func (o *planOptions) run(ctx context.Context) error {
 	case o.start:
 		return o.runFile(ctx, file, text)
 	}
-	v, err := o.view(ctx, o.devices)
+	v, err := o.look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (o *planOptions) run(ctx context.Context) error {
 // refuse says what is wrong with a file, and what else would be once that is
 // mended, if there is somebody to ask.
 func (o *planOptions) refuse(ctx context.Context, file *pipeline.File, text []byte, wrong error) error {
-	v, err := o.view(ctx, o.devices)
+	v, err := o.look(ctx, o.devices)
 	if err != nil {
 		return wrong
 	}

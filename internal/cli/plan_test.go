@@ -15,6 +15,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 // newShown is a plan of two wells, and what is shown of it.
@@ -27,7 +29,7 @@ func newShown(terminal int) (p *progress, out, err *bytes.Buffer) {
 	plan := api.Plan{File: "plate.yaml", SideBySide: 2, Waves: 1, Pipelines: []api.PlannedPipeline{
 		{Name: "well", Memory: 1, Runs: []api.PlannedRun{{Name: "well[0]"}, {Name: "well[1]"}}},
 	}}
-	return newProgress(a, plan, indexes{"GPU-a": 0, "GPU-b": 1}), out, err
+	return newProgress(a, plan, view.GPUs{"GPU-a": 0, "GPU-b": 1}), out, err
 }
 
 func on(uuid, name, placement string) crew.Result {
@@ -100,7 +102,7 @@ func TestRunsAreStoppedWithOneLine(t *testing.T) {
 }
 
 func TestLinesSayWhoseTheyAre(t *testing.T) {
-	long := strings.Repeat("x", longestLine)
+	long := strings.Repeat("x", term.LongestLine)
 	for _, c := range []struct {
 		name    string
 		written []string

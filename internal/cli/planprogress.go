@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,19 +10,22 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
-// progress shows how the runs of a plan go: what they write, who begins and who
-// ends and, on a terminal, a line below that counts.
+// progress shows how the runs of a plan go: what they write, which one begins
+// and which one ends and, on a terminal, a line below that counts.
 type progress struct {
 	*app
 	plan  api.Plan
-	gpus  indexes
+	gpus  view.GPUs
 	total int
 
 	mu      sync.Mutex // guards what follows, and everything that is written
+	live    *term.Live
 	begun   time.Time
 	running int
 	done    int // and ended well
@@ -31,8 +33,8 @@ type progress struct {
 	stopped int // before the end, or before the beginning
 }
 
-func newProgress(a *app, plan api.Plan, gpus indexes) *progress {
-	p := &progress{app: a, plan: plan, gpus: gpus}
+func newProgress(a *app, plan api.Plan, gpus view.GPUs) *progress {
+	p := &progress{app: a, plan: plan, gpus: gpus, live: term.NewLive(a.Err)}
 	for i := range plan.Pipelines {
 		p.total += len(plan.Pipelines[i].Runs)
 	}
@@ -41,26 +43,26 @@ func newProgress(a *app, plan api.Plan, gpus indexes) *progress {
 
 func (p *progress) begin() {
 	p.begun = p.Now()
-	text := plural(p.total, "run")
+	text := words.Count(p.total, "run")
 	if p.plan.SideBySide > 0 {
-		text += fmt.Sprintf(", %d side by side on GPUs, %s", p.plan.SideBySide, plural(p.plan.Waves, "wave"))
+		text += fmt.Sprintf(", %d side by side on GPUs, %s", p.plan.SideBySide, words.Count(p.plan.Waves, "wave"))
 	}
-	p.say("%s: %s", clean(p.plan.File), text)
+	p.say("%s: %s", term.Clean(p.plan.File), text)
 }
 
 func (p *progress) started(r crew.Result) {
 	p.count(func() { p.running++ })
 	switch r.Placement {
 	case api.PlacedAsPlanned:
-		p.say("%s starts on %s", clean(r.Name), p.where(r))
+		p.say("%s starts on %s", term.Clean(r.Name), p.where(r))
 	case api.PlacedElsewhere:
-		p.say("%s starts on %s, and not as planned: %s", clean(r.Name), p.where(r), clean(r.Reason))
+		p.say("%s starts on %s, and not as planned: %s", term.Clean(r.Name), p.where(r), term.Clean(r.Reason))
 	default:
-		p.say("%s starts, without a GPU", clean(r.Name))
+		p.say("%s starts, without a GPU", term.Clean(r.Name))
 	}
 }
 
-func (p *progress) where(r crew.Result) string { return p.gpus.of(r.Lease.Parts[0].GPU) }
+func (p *progress) where(r crew.Result) string { return p.gpus.Name(r.Lease.Parts[0].GPU) }
 
 func (p *progress) ended(r crew.Result) {
 	p.count(func() {
@@ -79,20 +81,12 @@ func (p *progress) ended(r crew.Result) {
 	switch {
 	case errors.Is(r.Err, crew.ErrStopped): // all are, and that is said once
 	case r.Err == nil:
-		p.say("%s is done after %s", clean(r.Name), length(r.Took))
+		p.say("%s is done after %s", term.Clean(r.Name), view.Took(r.Took))
 	case r.Begun.IsZero():
-		p.say("%s did not start: %s", clean(r.Name), cleanLines(r.Err.Error()))
+		p.say("%s did not start: %s", term.Clean(r.Name), term.CleanLines(r.Err.Error()))
 	default:
-		p.say("%s failed after %s: %s", clean(r.Name), length(r.Took), clean(r.Err.Error()))
+		p.say("%s failed after %s: %s", term.Clean(r.Name), view.Took(r.Took), term.Clean(r.Err.Error()))
 	}
-}
-
-// length says how long a run took.
-func length(d time.Duration) string {
-	if d < 10*time.Second {
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-	return span(d)
 }
 
 // end sums up.
@@ -106,7 +100,7 @@ func (p *progress) end(results []crew.Result) {
 			elsewhere++
 		}
 	}
-	text := fmt.Sprintf("%s in %s: %d done, %d failed", plural(p.total, "run"), length(p.Now().Sub(p.begun)), p.done, p.failed)
+	text := fmt.Sprintf("%s in %s: %d done, %d failed", words.Count(p.total, "run"), view.Took(p.Now().Sub(p.begun)), p.done, p.failed)
 	if planned+elsewhere > 0 {
 		text += fmt.Sprintf("; %d on the GPU of the plan, %d on another", planned, elsewhere)
 	}
@@ -116,7 +110,7 @@ func (p *progress) end(results []crew.Result) {
 	p.say("%s", text)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wipe(p.total > 1)
+	p.live.Draw()
 	p.total = 0 // nothing more is counted
 }
 
@@ -133,7 +127,7 @@ func (p *progress) waits(ctx context.Context, c *client.Client, run, id string) 
 		}
 		if p.idle() {
 			if e, err := c.ExplainWaiting(ctx, id); err == nil && e.Position > 0 {
-				p.say("%s waits: %s", clean(run), p.gpus.why(e))
+				p.say("%s waits: %s", term.Clean(run), p.gpus.Why(e))
 			}
 		}
 	})
@@ -157,29 +151,32 @@ func (p *progress) say(format string, args ...any) {
 	p.line(p.Err, []byte("berth: "+fmt.Sprintf(format, args...)+"\n"))
 }
 
-// line writes whole lines above the one that counts. There is none for a run by
-// itself, which has the terminal.
+// line writes whole lines above the one that counts.
 func (p *progress) line(to io.Writer, text []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wipe(p.total > 1)
-	_, _ = to.Write(text) // whoever reads may be gone; the runs go on
-	width, ok := p.errTerminal()
-	if !ok || p.total <= 1 {
-		return
-	}
-	ended := p.done + p.failed + p.stopped
-	share := gpu.Some(gpu.Percent(100 * float64(ended) / float64(p.total)))
-	counted := fmt.Sprintf("%s %d of %d done, %d running, %s", bar(share, 20), p.done, p.total, p.running, span(p.Now().Sub(p.begun)))
-	if p.failed > 0 {
-		counted += fmt.Sprintf(", %d failed", p.failed)
-	}
-	_, _ = io.WriteString(p.Err, cut(counted, width-1))
+	_ = p.live.Above(to, text, p.counting()...) // whoever reads may be gone; the runs go on
 }
 
-// output is where a run writes to. A run by itself has the terminal as it is;
-// of several, every line says whose it is. With --json standard output is for
-// the answer.
+// counting returns the line that counts. There is none for a run by itself, which
+// has the terminal.
+func (p *progress) counting() []string {
+	width, ok := p.errTerminal()
+	if !ok || p.total <= 1 {
+		return nil
+	}
+	ended := p.done + p.failed + p.stopped
+	text := fmt.Sprintf("%s %d of %d done, %d running, %s", term.Bar(100*float64(ended)/float64(p.total), 20),
+		p.done, p.total, p.running, words.Age(p.Now().Sub(p.begun)))
+	if p.failed > 0 {
+		text += fmt.Sprintf(", %d failed", p.failed)
+	}
+	return []string{term.Cut(text, width-1)}
+}
+
+// output returns where a run writes to. A run by itself has the terminal as it
+// is; of several, every line says whose it is. With --json standard output is
+// for the answer.
 func (p *progress) output(run string) (stdout, stderr io.Writer, done func()) {
 	out := p.Out
 	if p.json {
@@ -188,44 +185,10 @@ func (p *progress) output(run string) (stdout, stderr io.Writer, done func()) {
 	if p.total == 1 {
 		return out, p.Err, func() {}
 	}
-	first, second := &lines{p: p, to: out, name: run}, &lines{p: p, to: p.Err, name: run}
-	return first, second, func() { first.flush(); second.flush() }
-}
-
-// lines gathers what a run writes until there is a line to pass on.
-type lines struct {
-	p    *progress
-	to   io.Writer
-	name string
-	rest []byte // of a line that is not complete
-}
-
-// longestLine is passed on even if it is not complete.
-const longestLine = 64 << 10
-
-func (l *lines) Write(text []byte) (int, error) {
-	l.rest = append(l.rest, text...)
-	for {
-		end := bytes.IndexByte(l.rest, '\n') + 1
-		if end == 0 && len(l.rest) < longestLine {
-			return len(text), nil
-		}
-		if end == 0 {
-			end = len(l.rest)
-		}
-		l.pass(l.rest[:end])
-		l.rest = l.rest[end:]
+	lead := term.Clean(run) + ": "
+	lines := func(to io.Writer) *term.LineWriter {
+		return term.NewLineWriter(func(line []byte) { p.line(to, fmt.Appendf(nil, "%s%s\n", lead, line)) })
 	}
-}
-
-func (l *lines) flush() {
-	if len(l.rest) > 0 {
-		l.pass(l.rest)
-		l.rest = nil
-	}
-}
-
-func (l *lines) pass(line []byte) {
-	text := append([]byte(clean(l.name)+": "), bytes.TrimRight(line, "\r\n")...)
-	l.p.line(l.to, append(text, '\n'))
+	first, second := lines(out), lines(p.Err)
+	return first, second, func() { first.Flush(); second.Flush() }
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-
-	"github.com/berth-gpu/berth/api"
 )
 
 type releaseOptions struct {
@@ -50,17 +48,4 @@ func (o *releaseOptions) run(ctx context.Context) error {
 		return err
 	}
 	return o.showEnded(ended, gpus)
-}
-
-// showEnded prints what is over.
-func (a *app) showEnded(ended api.Ended, gpus indexes) error {
-	if a.json {
-		return a.printJSON(ended)
-	}
-	to := a.screen()
-	if ended.Lease == nil {
-		return a.print(to.hang(plain, "", clean(ended.ID)+" does not wait any more."))
-	}
-	held := span(to.now.Sub(ended.Lease.Granted))
-	return a.print(to.hang(plain, "", clean(ended.ID)+" is released: "+gpus.had(*ended.Lease)+", held for "+held+"."))
 }

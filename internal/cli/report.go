@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/term"
 )
 
 // The exit codes; scripts rely on them. Other signals than an interrupt give
@@ -101,11 +102,11 @@ func (a *app) report(err error) {
 	}
 	// The framework puts its guess at a mistyped command into the error.
 	text, guess, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
-	fmt.Fprintln(a.Err, "berth: "+cleanLines(strings.TrimSpace(text)))
+	fmt.Fprintln(a.Err, "berth: "+term.CleanLines(strings.TrimSpace(text)))
 	if guess != "" {
 		fmt.Fprintln(a.Err, "  did you mean: "+strings.Join(strings.Fields(guess), ", "))
 	} else if next := a.nextStep(err); next != "" {
-		fmt.Fprintln(a.Err, "  "+cleanLines(next))
+		fmt.Fprintln(a.Err, "  "+term.CleanLines(next))
 	}
 }
 

@@ -22,6 +22,9 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
 	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 type runOptions struct {
@@ -104,7 +107,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shown := &runScreen{app: o.app}
+	shown := newRunScreen(o.app)
 	above := *o.app
 	above.Err = shown // what is said of the daemon must not fall into the bars
 	c, err := above.daemon(ctx)
@@ -238,7 +241,7 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 		if s.Failed == 1 {
 			where = "it is in %s, with its %s; --allow-failures accepts that"
 		}
-		return &hintedError{fmt.Errorf("%s failed", counted(s.Failed, "record")), fmt.Sprintf(where, o.output, outcome.ErrorKey)}
+		return &hintedError{fmt.Errorf("%s failed", words.CountThousands(s.Failed, "record")), fmt.Sprintf(where, o.output, outcome.ErrorKey)}
 	}
 	return nil
 }
@@ -246,30 +249,30 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 // summary is the table at the end.
 func (o *runOptions) summary(s batch.Summary) []string {
 	to := o.screen()
-	t := table{columns: []column{
-		{title: "GPU"}, {title: "NAME", least: 8}, {title: "RECORDS", right: true}, {title: "FAILED", right: true},
-		{title: "RESTARTS", right: true}, {title: "RECORDS/S", right: true}, {title: "BUSY", right: true},
+	t := term.Table{Columns: []term.Column{
+		{Title: "GPU"}, {Title: "NAME", Least: 8}, {Title: "RECORDS", Right: true}, {Title: "FAILED", Right: true},
+		{Title: "RESTARTS", Right: true}, {Title: "RECORDS/S", Right: true}, {Title: "BUSY", Right: true},
 	}}
 	for _, g := range s.GPUs {
-		failed := cell{text: thousands(g.Failed)}
+		failed := term.Text(words.Thousands(g.Failed))
 		if g.Failed > 0 {
-			failed.colour = red
+			failed.Colour = term.Red
 		}
-		t.add(cell{text: strconv.Itoa(g.Index)}, cell{text: clean(g.Name)}, cell{text: thousands(g.Records)}, failed,
-			cell{text: thousands(g.Restarts)}, cell{text: rateText(gpu.Some(g.Rate))}, cell{text: span(time.Duration(g.Busy * float64(time.Second)))})
+		t.Add(term.Text(strconv.Itoa(g.Index)), term.Text(term.Clean(g.Name)), term.Text(words.Thousands(g.Records)), failed,
+			term.Text(words.Thousands(g.Restarts)), term.Text(view.Rate(gpu.Some(g.Rate))), term.Text(words.Age(time.Duration(g.Busy*float64(time.Second)))))
 	}
 	var lines []string
-	if len(t.rows) > 0 {
-		lines = append(t.lines(to.width, to.painter), "")
+	if len(t.Rows) > 0 {
+		lines = append(t.Lines(to.Width, to.Painter), "")
 	}
-	text := fmt.Sprintf("%s in %s", counted(s.Records-s.Before, "record"), length(time.Duration(s.Seconds*float64(time.Second))))
+	text := fmt.Sprintf("%s in %s", words.CountThousands(s.Records-s.Before, "record"), view.Took(time.Duration(s.Seconds*float64(time.Second))))
 	if s.Before > 0 {
-		text += fmt.Sprintf(", and %s before that", thousands(s.Before))
+		text += fmt.Sprintf(", and %s before that", words.Thousands(s.Before))
 	}
-	text += fmt.Sprintf(": %s failed", thousands(s.Failed))
+	text += fmt.Sprintf(": %s failed", words.Thousands(s.Failed))
 	if s.Marked > 0 {
-		text += fmt.Sprintf(" (%s broke workers)", thousands(s.Marked))
+		text += fmt.Sprintf(" (%s broke workers)", words.Thousands(s.Marked))
 	}
-	text += fmt.Sprintf(", %s given out again, %s; %s records/s", thousands(s.Retries), counted(s.Restarts, "restart"), rateText(gpu.Some(s.Rate())))
-	return append(lines, wrap(text, max(to.width, 20))...)
+	text += fmt.Sprintf(", %s given out again, %s; %s records/s", words.Thousands(s.Retries), words.CountThousands(s.Restarts, "restart"), view.Rate(gpu.Some(s.Rate())))
+	return append(lines, term.Wrap(text, max(to.Width, 20))...)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type statusOptions struct {
@@ -61,39 +61,28 @@ func (o *statusOptions) take(args []string) error {
 }
 
 func (o *statusOptions) run(ctx context.Context) error {
-	v, err := o.view(ctx, o.devices)
+	v, err := o.look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
 	defer v.close()
-	return o.tell(ctx, o.watch, v.local, func(ctx context.Context) (shown, error) { return o.ask(ctx, v) })
+	return o.tell(ctx, o.watch, func(ctx context.Context) (shown, error) { return o.ask(ctx, v) })
 }
 
 // ask gets what is to be shown.
-func (o *statusOptions) ask(ctx context.Context, v *view) (shown, error) {
+func (o *statusOptions) ask(ctx context.Context, v *source) (shown, error) {
 	if o.gpu != "" {
 		one, err := v.Status(ctx, o.gpu)
 		if err != nil {
 			return nil, err
 		}
 		leasable, err := v.Available(ctx)
-		return &oneDevice{one, leasableOf(leasable, one.Device.UUID)}, err
+		return &view.Device{Status: one, Leasable: view.LeasableOf(leasable, one.Device.UUID)}, err
 	}
 	all, err := v.StatusAll(ctx)
 	if err != nil {
 		return nil, err
 	}
 	leasable, err := v.Available(ctx)
-	return &allDevices{all, leasable}, err
-}
-
-// leasableOf is what can be leased on one device; the zero value if that is not
-// known.
-func leasableOf(all api.Available, uuid string) api.DeviceAvailable {
-	for _, d := range all.GPUs {
-		if d.GPU == uuid {
-			return d
-		}
-	}
-	return api.DeviceAvailable{}
+	return &view.Status{StatusAll: all, Leasable: leasable, Local: v.local}, err
 }

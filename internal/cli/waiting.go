@@ -3,13 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // manyUnanswered is how many questions in a row the daemon may leave unanswered
@@ -18,7 +18,7 @@ const manyUnanswered = 3
 
 // await asks for a lease and says on Err, once it takes longer than a moment,
 // that it waits and for what. Interrupting it withdraws the request.
-func (a *app) await(ctx context.Context, c *client.Client, id string, gpus indexes,
+func (a *app) await(ctx context.Context, c *client.Client, id string, gpus view.GPUs,
 	ask func(context.Context) (api.Lease, error)) (api.Lease, error) {
 	type outcome struct {
 		lease api.Lease
@@ -31,14 +31,14 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus index
 		granted, err := ask(asking)
 		done <- outcome{granted, err}
 	}()
-	note := notice{app: a, id: id, gpus: gpus, since: a.Now()}
+	note := notice{app: a, live: term.NewLive(a.Err), id: id, gpus: gpus, since: a.Now()}
 	unanswered := 0 // questions in a row
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		select {
 		case o := <-done:
-			note.wipe()
+			note.live.Draw()
 			if isInterrupted(ctx, o.err) {
 				return api.Lease{}, fmt.Errorf("the request for %s was withdrawn: %w", id, context.Cause(ctx))
 			}
@@ -63,58 +63,27 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus index
 // elsewhere in a line whenever the place in the queue does.
 type notice struct {
 	*app
+	live     *term.Live
 	id       string
-	gpus     indexes
+	gpus     view.GPUs
 	since    time.Time
 	position int // that was said last; 0: nothing was said yet
 }
 
 func (n *notice) say(e api.Explanation) {
-	place := fmt.Sprintf("number %d in the queue: %s", e.Position, n.gpus.why(e))
+	place := fmt.Sprintf("number %d in the queue: %s", e.Position, n.gpus.Why(e))
 	if width, ok := n.errTerminal(); ok {
 		const interrupt = 3 // the terminal writes ^C after it, and must not begin a new line for that
-		line := fmt.Sprintf("%s waits %s, %s", clean(n.id), span(n.Now().Sub(n.since)), place)
-		_, _ = io.WriteString(n.Err, "\r"+cut(line, width-interrupt)+"\x1b[K")
+		line := fmt.Sprintf("%s waits %s, %s", term.Clean(n.id), words.Age(n.Now().Sub(n.since)), place)
+		n.live.Draw(term.Cut(line, width-interrupt))
 	} else if e.Position != n.position {
-		fmt.Fprintf(n.Err, "berth: %s waits, %s\n", clean(n.id), place)
+		fmt.Fprintf(n.Err, "berth: %s waits, %s\n", term.Clean(n.id), place)
 	}
 	n.position = e.Position
 }
 
 // unanswered tells that the daemon is silent.
 func (n *notice) unanswered() {
-	n.wipe()
-	fmt.Fprintf(n.Err, "berth: the daemon does not answer; %s keeps its place and waits on\n", clean(n.id))
-}
-
-// wipe takes the line off the terminal.
-func (n *notice) wipe() {
-	if _, ok := n.errTerminal(); ok && n.position > 0 {
-		_, _ = io.WriteString(n.Err, "\r\x1b[K")
-	}
-}
-
-// why says in a few words what a request waits for: the first device that could
-// serve it one day, and how many more there are.
-func (x indexes) why(e api.Explanation) string {
-	hopeless := []string{"other_device", "constraint", "too_small"}
-	var first api.Obstacle
-	able := map[string]bool{}
-	for _, o := range e.Devices {
-		if slices.Contains(hopeless, o.Code) {
-			continue
-		}
-		if len(able) == 0 {
-			first = o
-		}
-		able[o.GPU] = true
-	}
-	if len(able) == 0 { // its place in the queue has been said
-		return clean(strings.TrimSuffix(e.Text, fmt.Sprintf(" It is number %d in the queue.", e.Position)))
-	}
-	text := x.of(first.GPU) + " " + clean(first.Text)
-	if others := len(able) - 1; others > 0 {
-		text += "; no room on " + plural(others, "other GPU") + " either"
-	}
-	return text
+	n.live.Draw()
+	fmt.Fprintf(n.Err, "berth: the daemon does not answer; %s keeps its place and waits on\n", term.Clean(n.id))
 }

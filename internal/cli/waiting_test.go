@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 // waitingRoom is a command that waits for a lease in a bubble. The queue ahead
@@ -38,7 +39,7 @@ func waitingRoom(t *testing.T, terminal int, granted time.Duration) (a *app, err
 		ErrTerminal: func() (int, bool) { return terminal, terminal > 0 },
 	}}
 	return a, errs, func(ctx context.Context) error {
-		_, err := a.await(ctx, c, "big", indexes{"GPU-1": 1}, func(ctx context.Context) (api.Lease, error) {
+		_, err := a.await(ctx, c, "big", view.GPUs{"GPU-1": 1}, func(ctx context.Context) (api.Lease, error) {
 			select {
 			case <-time.After(granted):
 				return api.Lease{}, nil
@@ -121,7 +122,7 @@ func TestWaitingForADaemonThatStalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = a.await(t.Context(), c, "big", indexes{}, func(context.Context) (api.Lease, error) {
+		_, err = a.await(t.Context(), c, "big", view.GPUs{}, func(context.Context) (api.Lease, error) {
 			time.Sleep(time.Minute) // simulated
 			return api.Lease{}, nil
 		})
@@ -143,7 +144,7 @@ func TestWaitingForADaemonThatHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := make(chan struct{})
-		_, err = a.await(t.Context(), c, "big", indexes{}, func(ctx context.Context) (api.Lease, error) {
+		_, err = a.await(t.Context(), c, "big", view.GPUs{}, func(ctx context.Context) (api.Lease, error) {
 			<-ctx.Done()
 			close(left)
 			return api.Lease{}, ctx.Err()

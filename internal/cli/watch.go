@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/term"
 )
 
 // shortestWatch keeps a typing error from turning into a busy loop.
@@ -42,8 +43,8 @@ func takeInterval(args []string, watch *time.Duration) (others []string, err err
 
 // shown is an answer and how it looks.
 type shown interface {
-	answer() any
-	lines(to screen, local bool) []string
+	Answer() any
+	Lines(to term.Screen) []string
 }
 
 // question gets what is to be shown.
@@ -51,26 +52,26 @@ type question func(context.Context) (shown, error)
 
 // tell asks and shows once, or with an interval again and again until it is
 // interrupted, which is no failure.
-func (a *app) tell(ctx context.Context, every time.Duration, local bool, ask question) error {
+func (a *app) tell(ctx context.Context, every time.Duration, ask question) error {
 	if every != 0 {
-		return a.repeat(ctx, every, local, ask)
+		return a.repeat(ctx, every, ask)
 	}
 	found, err := ask(ctx)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.printJSON(found.answer())
+		return a.printJSON(found.Answer())
 	}
-	return a.print(found.lines(a.screen(), local)...)
+	return a.print(found.Lines(a.screen())...)
 }
 
 // repeat waits for a daemon that goes away; not for one that refuses.
-func (a *app) repeat(ctx context.Context, every time.Duration, local bool, ask question) error {
+func (a *app) repeat(ctx context.Context, every time.Duration, ask question) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for first := true; ; first = false {
-		if err := a.showAgain(ctx, first, local, ask); err != nil {
+		if err := a.showAgain(ctx, first, ask); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -84,7 +85,7 @@ func (a *app) repeat(ctx context.Context, every time.Duration, local bool, ask q
 	}
 }
 
-func (a *app) showAgain(ctx context.Context, first, local bool, ask question) error {
+func (a *app) showAgain(ctx context.Context, first bool, ask question) error {
 	found, err := ask(ctx)
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
 		return err
@@ -98,27 +99,17 @@ func (a *app) showAgain(ctx context.Context, first, local bool, ask question) er
 	}
 	a.back()
 	if a.json {
-		return a.printJSONLine(found.answer())
+		return a.printJSONLine(found.Answer())
 	}
-	return a.draw(found.lines(a.screen(), local), first)
+	return a.draw(found.Lines(a.screen()), first)
 }
 
-// draw puts a block in place of the last one on a terminal, line over line so
-// that nothing flickers, and after it elsewhere.
+// draw puts lines in the place of the last ones on a terminal, and after them
+// elsewhere.
 func (a *app) draw(lines []string, first bool) error {
 	if !a.isTerminal() {
 		return a.print(append([]string{a.Now().Format(time.RFC3339)}, append(lines, "")...)...)
 	}
-	const home, clear, clearLine, clearBelow = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
-	var b strings.Builder
-	if first {
-		b.WriteString(clear)
-	}
-	b.WriteString(home)
-	for _, line := range strings.Split(strings.Join(lines, "\n"), "\n") {
-		b.WriteString(line + clearLine + "\n")
-	}
-	b.WriteString(clearBelow)
-	_, err := io.WriteString(a.Out, b.String())
+	_, err := io.WriteString(a.Out, term.Page(lines, first))
 	return err
 }

@@ -76,6 +76,22 @@ func block(lines []string) string {
 	return b.String()
 }
 
+// Page returns what shows lines from the top of a terminal, line over line so
+// that nothing flickers. The first page clears the terminal.
+func Page(lines []string, first bool) string {
+	const home, clear, clearLine, clearBelow = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
+	var b strings.Builder
+	if first {
+		b.WriteString(clear)
+	}
+	b.WriteString(home)
+	for _, line := range strings.Split(strings.Join(lines, "\n"), "\n") {
+		b.WriteString(line + clearLine + "\n")
+	}
+	b.WriteString(clearBelow)
+	return b.String()
+}
+
 // LineWriter gathers what is written and passes it on line by line.
 type LineWriter struct {
 	pass func(line []byte) // without its end

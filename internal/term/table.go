@@ -14,6 +14,9 @@ type Cell struct {
 // Text returns a cell without a colour.
 func Text(text string) Cell { return Cell{Text: text} }
 
+// Painted returns a cell with a colour.
+func Painted(text string, c Colour) Cell { return Cell{text, c} }
+
 // Column says how one column of a table looks.
 type Column struct {
 	Title string

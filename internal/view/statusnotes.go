@@ -1,4 +1,4 @@
-package cli
+package view
 
 import (
 	"fmt"
@@ -6,28 +6,30 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
-// isWell reports whether there is nothing to say about a device.
-func isWell(d api.Status) bool {
+// IsWell reports whether there is nothing to say about a device.
+func IsWell(d api.Status) bool {
 	return !d.State.Worse(gpu.Normal) && d.Health != gpu.Unhealthy && d.Trust == nil
 }
 
 // complaint says what is the matter with a device.
-func complaint(d api.Status, to screen) string {
+func complaint(d api.Status, to term.Screen) string {
 	mark := "! "
 	if d.State.Worse(gpu.Throttled) || d.Health == gpu.Unhealthy {
 		mark = "✗ "
 	}
 	text := fmt.Sprintf("GPU %d %s", d.Device.Index, d.State)
 	if !d.Since.IsZero() {
-		text += " for " + span(to.now.Sub(d.Since))
+		text += " for " + words.Age(to.Now.Sub(d.Since))
 	}
 	if d.Health == gpu.Unhealthy && d.State != gpu.Unavailable {
 		text += ", unhealthy"
 	}
 	if d.Reason != "" {
-		text += ": " + clean(d.Reason)
+		text += ": " + term.Clean(d.Reason)
 	}
 	if d.State != gpu.Unavailable {
 		if not := distrust(d.Trust, to); not != "" {
@@ -35,31 +37,31 @@ func complaint(d api.Status, to screen) string {
 		}
 	}
 	if d.State == gpu.Unavailable && d.Health == gpu.HealthUnknown && d.Sample != nil {
-		text += fmt.Sprintf(" (last sample %s ago)", span(to.now.Sub(d.Sample.Time)))
+		text += fmt.Sprintf(" (last sample %s ago)", words.Age(to.Now.Sub(d.Sample.Time)))
 	}
-	return to.hang(stateColour(d.State), mark, text)
+	return to.Hang(stateColour(d.State), mark, text)
 }
 
-// distrust says how far a device is not trusted; empty if it is.
-func distrust(t *api.Trust, to screen) string {
+// distrust says how far a device is not trusted, and nothing of one that is.
+func distrust(t *api.Trust, to term.Screen) string {
 	if t == nil {
 		return ""
 	}
 	text := ""
 	switch t.Phase {
 	case "quarantine":
-		text = "in quarantine for another " + span(t.Until.Sub(to.now)) + " at least: " + clean(t.Why)
+		text = "in quarantine for another " + words.Age(t.Until.Sub(to.Now)) + " at least: " + term.Clean(t.Why)
 	case "probation":
-		text = "on probation for another " + span(t.Until.Sub(to.now)) + ", with half its slots: " + clean(t.Why)
+		text = "on probation for another " + words.Age(t.Until.Sub(to.Now)) + ", with half its slots: " + term.Clean(t.Why)
 	}
 	if t.Withheld > 0 {
-		text = join(text, plural(t.Withheld, "slot")+" withheld, as its memory ran out")
+		text = Join(text, words.Count(t.Withheld, "slot")+" withheld, as its memory ran out")
 	}
 	return text
 }
 
-// totals sums up what is under the table.
-func (s *allDevices) totals() string {
+// totals sums up what the table shows.
+func (s *Status) totals() string {
 	var used, total gpu.MiB
 	var power gpu.Watts
 	states := map[gpu.State]int{}
@@ -77,7 +79,7 @@ func (s *allDevices) totals() string {
 		}
 	}
 	var leased gpu.MiB
-	for _, d := range s.leasable.GPUs {
+	for _, d := range s.Leasable.GPUs {
 		leased += d.Leased
 	}
 	u := s.Utilization
@@ -86,13 +88,13 @@ func (s *allDevices) totals() string {
 		memory += ", " + gib(leased) + " leased"
 	}
 	parts := []string{
-		plural(len(s.GPUs), "GPU") + ": " + strings.Join(counts, ", "),
+		words.Count(len(s.GPUs), "GPU") + ": " + strings.Join(counts, ", "),
 		memory,
 		fmt.Sprintf("%.0f W", float64(power)),
-		fmt.Sprintf("%d of %s in use", u.TotalActive, plural(u.TotalCapacity, "slot")),
+		fmt.Sprintf("%d of %s in use", u.TotalActive, words.Count(u.TotalCapacity, "slot")),
 	}
 	if s.Host != "" {
-		parts = append(parts, "on "+clean(s.Host))
+		parts = append(parts, "on "+term.Clean(s.Host))
 	}
 	return strings.Join(parts, " · ")
 }

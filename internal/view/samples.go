@@ -1,4 +1,4 @@
-package cli
+package view
 
 import (
 	"encoding/csv"
@@ -38,8 +38,9 @@ func sampleColumns() []sampleColumn {
 	}
 }
 
-// writeSamples writes one line per sample. What was not measured is empty.
-func writeSamples(w io.Writer, samples []gpu.Sample) error {
+// WriteSamples writes samples as CSV, one line for each. What was not measured is
+// empty.
+func WriteSamples(w io.Writer, samples []gpu.Sample) error {
 	columns := sampleColumns()
 	line := make([]string, len(columns))
 	for i, c := range columns {

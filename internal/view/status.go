@@ -1,4 +1,4 @@
-package cli
+package view
 
 import (
 	"cmp"
@@ -9,36 +9,41 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
 )
 
-// allDevices is the table of every device.
-type allDevices struct {
+// Status shows every device in a table, and says below what is the matter with
+// those that are not well.
+type Status struct {
 	api.StatusAll
-	leasable api.Available
+	Leasable api.Available
+	Local    bool // no daemon measures: these are the devices as the caller sees them
 }
 
-func (s *allDevices) answer() any { return s.StatusAll }
+// Answer returns what the daemon said.
+func (s *Status) Answer() any { return s.StatusAll }
 
-func (s *allDevices) lines(to screen, local bool) []string {
+// Lines writes the table for a screen.
+func (s *Status) Lines(to term.Screen) []string {
 	if len(s.GPUs) == 0 {
-		return []string{to.hang(plain, "", cmp.Or(clean(s.Note), "No GPU on this machine."))}
+		return []string{to.Hang(term.Plain, "", cmp.Or(term.Clean(s.Note), "No GPU on this machine."))}
 	}
-	lines := append(s.fit(to.width).lines(to.width, to.painter), "")
+	lines := append(s.fit(to.Width).Lines(to.Width, to.Painter), "")
 	for _, d := range s.GPUs {
-		if !isWell(d) {
+		if !IsWell(d) {
 			lines = append(lines, complaint(d, to))
 		}
 	}
-	if !s.Monitoring && !local {
-		lines = append(lines, to.hang(yellow, "! ", "Monitoring is stopped, so these numbers are old. Start it: POST /api/gpu/monitoring/start"))
+	if !s.Monitoring && !s.Local {
+		lines = append(lines, to.Hang(term.Yellow, "! ", "Monitoring is stopped, so these numbers are old. Start it: POST /api/gpu/monitoring/start"))
 	}
 	if s.Note != "" {
-		lines = append(lines, to.hang(yellow, "! ", clean(s.Note)))
+		lines = append(lines, to.Hang(term.Yellow, "! ", term.Clean(s.Note)))
 	}
-	return append(lines, to.hang(plain, "", s.totals()))
+	return append(lines, to.Hang(term.Plain, "", s.totals()))
 }
 
-// layout is how much of the table there is room for.
+// layout says how much of the table there is room for.
 type layout struct {
 	bar         int // columns of a bar; 0: none
 	least       int // columns the name may be cut to; 0: never
@@ -46,7 +51,7 @@ type layout struct {
 	slots       bool
 }
 
-// layouts go from rich to poor.
+// layouts returns the layouts from rich to poor.
 func layouts() []layout {
 	var list []layout
 	for bar := 12; bar >= 5; bar-- {
@@ -62,56 +67,67 @@ func layouts() []layout {
 	)
 }
 
-// fit makes the richest table that the width has room for.
-func (s *allDevices) fit(width int) *table {
-	var t *table
+// fit returns the richest table that the width has room for.
+func (s *Status) fit(width int) *term.Table {
+	var t *term.Table
 	for _, l := range layouts() {
 		t = s.table(l)
-		if _, fits := t.widths(width); fits {
+		if t.Fits(width) {
 			break
 		}
 	}
 	return t
 }
 
-func (s *allDevices) table(l layout) *table {
-	t := &table{columns: []column{{title: "GPU", right: true}}}
+func (s *Status) table(l layout) *term.Table {
+	t := &term.Table{Columns: []term.Column{{Title: "GPU", Right: true}}}
 	if l.name {
-		t.columns = append(t.columns, column{title: "NAME", least: l.least})
+		t.Columns = append(t.Columns, term.Column{Title: "NAME", Least: l.least})
 	}
-	t.columns = append(t.columns, column{title: "STATE"}, column{title: "LOAD"},
-		column{title: "MEMORY GiB"}, column{title: "TEMP", right: true})
+	t.Columns = append(t.Columns, term.Column{Title: "STATE"}, term.Column{Title: "LOAD"},
+		term.Column{Title: "MEMORY GiB"}, term.Column{Title: "TEMP", Right: true})
 	if l.power {
-		t.columns = append(t.columns, column{title: "POWER", right: true})
+		t.Columns = append(t.Columns, term.Column{Title: "POWER", Right: true})
 	}
 	if l.slots {
-		t.columns = append(t.columns, column{title: "SLOTS", right: true})
+		t.Columns = append(t.Columns, term.Column{Title: "SLOTS", Right: true})
 	}
 	for _, d := range s.GPUs {
-		t.add(deviceRow(d, leasableOf(s.leasable, d.Device.UUID), l)...)
+		t.Add(deviceRow(d, LeasableOf(s.Leasable, d.Device.UUID), l)...)
 	}
 	return t
 }
 
-func deviceRow(d api.Status, leasable api.DeviceAvailable, l layout) []cell {
+func deviceRow(d api.Status, leasable api.DeviceAvailable, l layout) []term.Cell {
 	m := measured(d)
-	row := []cell{{text: strconv.Itoa(d.Device.Index)}}
+	row := []term.Cell{term.Text(strconv.Itoa(d.Device.Index))}
 	if l.name {
-		row = append(row, cell{text: shortName(d.Device.Name)})
+		row = append(row, term.Text(shortName(d.Device.Name)))
 	}
-	row = append(row, cell{string(d.State), stateColour(d.State)},
-		cell{text: loadCell(m, l.bar)}, cell{text: memoryCell(m, leasable, l.bar)},
-		cell{text: optional(m.Temperature, "%.0f°C")})
+	row = append(row, term.Painted(string(d.State), stateColour(d.State)),
+		term.Text(loadCell(m, l.bar)), term.Text(memoryCell(m, leasable, l.bar)),
+		term.Text(optional(m.Temperature, "%.0f°C")))
 	if l.power {
-		row = append(row, cell{text: optional(m.Power, "%.0f W")})
+		row = append(row, term.Text(optional(m.Power, "%.0f W")))
 	}
 	if l.slots {
-		row = append(row, cell{text: fmt.Sprintf("%d/%d", d.Slots.Active, d.Slots.Capacity)})
+		row = append(row, term.Text(fmt.Sprintf("%d/%d", d.Slots.Active, d.Slots.Capacity)))
 	}
 	return row
 }
 
-// measured is what is known about a device now. The last sample of one that
+// LeasableOf returns what can be leased on one device; the zero value if that is
+// not known.
+func LeasableOf(all api.Available, uuid string) api.DeviceAvailable {
+	for _, d := range all.GPUs {
+		if d.GPU == uuid {
+			return d
+		}
+	}
+	return api.DeviceAvailable{}
+}
+
+// measured returns what is known about a device now. The last sample of one that
 // does not answer is history.
 func measured(d api.Status) gpu.Sample {
 	answers := d.State != gpu.Unavailable || d.Health == gpu.Unhealthy // in quarantine, and still measured
@@ -123,7 +139,7 @@ func measured(d api.Status) gpu.Sample {
 
 // shortName leaves out the maker, whom everybody knows by the model.
 func shortName(name string) string {
-	return strings.TrimPrefix(clean(name), "NVIDIA ")
+	return strings.TrimPrefix(term.Clean(name), "NVIDIA ")
 }
 
 func loadCell(m gpu.Sample, size int) string {
@@ -167,7 +183,7 @@ func beside(bar, text string) string {
 	return bar + " " + text
 }
 
-// gib is an amount in GiB with three digits.
+// gib writes an amount in GiB with three digits.
 func gib(m gpu.MiB) string {
 	v := float64(m) / 1024
 	if v >= 99.95 {
@@ -176,20 +192,12 @@ func gib(m gpu.MiB) string {
 	return strconv.FormatFloat(v, 'f', 1, 64)
 }
 
-// bar draws a share. What is not known is not drawn empty.
+// bar draws a share, and blanks for one that is not known.
 func bar(share gpu.Opt[gpu.Percent], size int) string {
-	v, ok := share.Get()
-	if !ok || math.IsNaN(float64(v)) {
-		return strings.Repeat(" ", size)
-	}
-	full := int(math.Round(float64(min(max(v, 0), 100)) / 100 * float64(size)))
-	if v > 0 && full == 0 && size > 0 {
-		full = 1 // a little is not nothing
-	}
-	return strings.Repeat("█", full) + strings.Repeat("░", size-full)
+	return term.Bar(float64(share.Or(gpu.Percent(math.NaN()))), size)
 }
 
-// optional writes a number, or a dash for one that is not there.
+// optional writes a number, or a dash if there is none.
 func optional[T ~float64](v gpu.Opt[T], format string) string {
 	if n, ok := v.Get(); ok {
 		return fmt.Sprintf(format, float64(n))
@@ -197,12 +205,12 @@ func optional[T ~float64](v gpu.Opt[T], format string) string {
 	return "-"
 }
 
-func stateColour(s gpu.State) colour {
+func stateColour(s gpu.State) term.Colour {
 	switch s {
 	case gpu.Optimal, gpu.Normal:
-		return green
+		return term.Green
 	case gpu.Throttled:
-		return yellow
+		return term.Yellow
 	}
-	return red
+	return term.Red
 }

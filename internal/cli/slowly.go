@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// slowly says on Err what is being done, once that takes longer than a second,
+// and then every ten seconds that it still is. The function that it returns
+// ends it.
+func (a *app) slowly(what string) (done func()) {
+	finished := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		begun, live := time.Now(), term.NewLive(a.Err)
+		next := time.NewTimer(time.Second)
+		defer next.Stop()
+		for said := false; ; said = true {
+			select {
+			case <-finished:
+				live.Draw()
+				return
+			case <-next.C:
+			}
+			if width, ok := a.errTerminal(); ok {
+				live.Draw(term.Cut(fmt.Sprintf("%s, %s …", what, words.Age(time.Since(begun))), width-1))
+				next.Reset(time.Second)
+				continue
+			}
+			if said {
+				fmt.Fprintf(a.Err, "berth: still %s (%s)\n", what, words.Age(time.Since(begun)))
+			} else {
+				fmt.Fprintf(a.Err, "berth: %s\n", what)
+			}
+			next.Reset(10 * time.Second)
+		}
+	})
+	return func() { close(finished); telling.Wait() }
+}

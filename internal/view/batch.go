@@ -1,0 +1,100 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// mostBars is how many GPUs of a batch get a bar of their own.
+const mostBars = 16
+
+// Batch draws a bar for each GPU, which is its share of all records, and one for
+// the whole. It takes at most height lines and width columns.
+func Batch(b api.Batch, width, height int, paint term.Painter) []string {
+	const around = 3 // the title, the sum and the last line
+	size := min(max(width-52, 8), 40)
+	t := term.Table{Columns: []term.Column{
+		{Title: "GPU"}, {Title: "DONE", Least: 8}, {Title: "RECORDS", Right: true}, {Title: "RECORDS/S", Right: true},
+		{Title: "WORKERS", Right: true}, {Title: "BATCH", Right: true}, {Title: "", Least: 1},
+	}}
+	total := b.Total.Or(0)
+	for _, g := range b.GPUs[:max(min(len(b.GPUs), mostBars, height-around), 0)] {
+		note := term.Cell{}
+		switch {
+		case g.GivenUp:
+			note = term.Painted("given up", term.Red)
+		case g.Speed < 1:
+			note = term.Painted(fmt.Sprintf("×%.1f", g.Speed), term.Yellow)
+		}
+		t.Add(term.Text(strconv.Itoa(g.Index)), term.Text(shareBar(g.Done, total, size)), term.Text(words.Thousands(g.Done)),
+			term.Text(Rate(g.Rate)), term.Text(fmt.Sprintf("%d/%d", g.Ready, g.Workers)), term.Text(strconv.Itoa(g.Batch)), note)
+	}
+	ready := 0
+	for _, g := range b.GPUs {
+		ready += g.Ready
+	}
+	t.Add(term.Painted("all", term.Bold), term.Text(shareBar(b.Done, total, size)), term.Text(words.Thousands(b.Done)),
+		term.Text(Rate(b.Rate)), term.Text(fmt.Sprintf("%d/%d", ready, b.Workers)))
+	var lines []string
+	if t.Fits(width) && height >= around { // a line that runs over would be in the way of the next block
+		lines = t.Lines(width, paint)
+	}
+	foot := term.Cut(BatchLine(b), width)
+	if b.Failed > 0 {
+		foot = paint.Paint(term.Red, foot)
+	}
+	return append(lines, foot)
+}
+
+func shareBar(done, total int64, size int) string {
+	if total <= 0 {
+		return strings.Repeat("░", size)
+	}
+	return term.Bar(100*float64(done)/float64(total), size)
+}
+
+// BatchLine says in one line where a batch stands.
+func BatchLine(b api.Batch) string {
+	if b.Stage == "finishing" {
+		return "all records are done; the output is being finished"
+	}
+	parts := []string{words.CountThousands(b.Done, "record")}
+	if total, known := b.Total.Get(); known && total > 0 {
+		about := "of about "
+		if b.Exact {
+			about = "of "
+		}
+		parts[0] = fmt.Sprintf("%s %s%s (%d %%)", words.Thousands(b.Done), about, words.CountThousands(total, "record"), min(100*b.Done/total, 100))
+	}
+	if b.Rate.Known() {
+		parts = append(parts, Rate(b.Rate)+" records/s")
+	}
+	if left, known := b.Left.Get(); known {
+		parts = append(parts, words.Age(seconds(left))+" left")
+	}
+	if b.Failed > 0 {
+		parts = append(parts, words.Thousands(b.Failed)+" failed")
+	}
+	if b.Workers == 0 && b.Stage == "running" {
+		parts = append(parts, "no worker")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Rate writes how many records a second are done, or a dash if that is not known.
+func Rate(rate gpu.Opt[float64]) string {
+	r, known := rate.Get()
+	switch {
+	case !known:
+		return "-"
+	case r < 10:
+		return fmt.Sprintf("%.1f", r)
+	}
+	return words.Thousands(int64(r))
+}

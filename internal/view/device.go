@@ -1,0 +1,174 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Device shows all that is known about one device.
+type Device struct {
+	api.Status
+	Leasable api.DeviceAvailable
+}
+
+// Answer returns what the daemon said.
+func (s *Device) Answer() any { return s.Status }
+
+// Lines writes the device for a screen.
+func (s *Device) Lines(to term.Screen) []string {
+	title := fmt.Sprintf("GPU %d  %s  ", s.Device.Index, term.Clean(s.Device.Name))
+	state := string(s.State)
+	if !s.Since.IsZero() {
+		state += " for " + words.Age(to.Now.Sub(s.Since))
+	}
+	lines := []string{to.Paint(term.Bold, title) + to.Paint(stateColour(s.State), state)}
+	for _, f := range s.facts(to) {
+		if f.text != "" {
+			lines = append(lines, to.Hang(term.Dim, fmt.Sprintf("  %-13s", f.name), term.Clean(f.text)))
+		}
+	}
+	if s.Sample != nil && len(s.Sample.Processes) > 0 {
+		lines = append(lines, "")
+		lines = append(lines, processes(s.Sample).Lines(to.Width, to.Painter)...)
+	}
+	return lines
+}
+
+// fact is one line about a device. It is left out if its text is empty.
+type fact struct{ name, text string }
+
+func (s *Device) facts(to term.Screen) []fact {
+	d, m := s.Device, measured(s.Status)
+	facts := []fact{
+		{"why", s.Reason},
+		{"advice", fmt.Sprintf("work at %.0f %% of full speed", s.Multiplier*100)},
+		{"load", withBar(m.Utilization)},
+		{"memory", s.memory(m)},
+		{"leased", s.leased()},
+		{"temperature", Join(optionalWord(m.Temperature, "%.0f °C"), optionalWord(d.TempSlowdown, "slows itself down at %.0f °C"))},
+		{"power", Join(optionalWord(m.Power, "%.0f W"), optionalWord(d.PowerLimit, "limit %.0f W"))},
+		{"clocks", Join(optionalWord(m.ClockSM, "SM %.0f MHz"), optionalWord(m.ClockMemory, "memory %.0f MHz"))},
+		{"held back by", heldBack(m.Throttle)},
+		{"fan", optionalWord(m.Fan, "%.0f %%")},
+		{"slots", s.slots()},
+		{"health", Join(string(s.Health), distrust(s.Trust, to))},
+		{"uuid", d.UUID},
+		{"driver", Join(d.Driver, "through "+d.Backend)},
+		{"bus", s.bus()},
+	}
+	if s.Sample != nil {
+		facts = append(facts, fact{"sampled", words.Age(to.Now.Sub(s.Sample.Time)) + " ago"})
+	}
+	return facts
+}
+
+func (s *Device) memory(m gpu.Sample) string {
+	used, ok := m.MemoryUsed.Get()
+	if !ok {
+		return s.Device.MemoryTotal.String()
+	}
+	return Join(fmt.Sprintf("%s of %s", used, m.MemoryTotal.Or(s.Device.MemoryTotal)), withBar(m.MemoryPercent()))
+}
+
+// leased says how much of the memory is promised, and how much is left.
+func (s *Device) leased() string {
+	l := s.Leasable
+	if l.GPU == "" {
+		return ""
+	}
+	text := Join(l.Leased.String(), l.Available.String()+" more can be leased")
+	if l.Foreign > 0 {
+		text = Join(text, l.Foreign.String()+" is used under no lease")
+	}
+	if l.Available == 0 && l.Reason != "" {
+		text += ": " + l.Reason
+	}
+	return text
+}
+
+func (s *Device) slots() string {
+	text := fmt.Sprintf("%d of %d in use", s.Slots.Active, s.Slots.Capacity)
+	if s.Slots.Usable < s.Slots.Capacity {
+		text = Join(text, fmt.Sprintf("%d may be, as it is now", s.Slots.Usable))
+	}
+	return text
+}
+
+func (s *Device) bus() string {
+	text := s.Device.PCI
+	if node, ok := s.Device.NUMANode.Get(); ok {
+		text = Join(text, "NUMA node "+strconv.Itoa(node))
+	}
+	return text
+}
+
+func withBar(share gpu.Opt[gpu.Percent]) string {
+	if !share.Known() {
+		return ""
+	}
+	return bar(share, 10) + " " + optional(share, "%.0f %%")
+}
+
+func optionalWord[T ~float64](v gpu.Opt[T], format string) string {
+	if !v.Known() {
+		return ""
+	}
+	return optional(v, format)
+}
+
+func heldBack(reasons []gpu.ThrottleReason) string {
+	var words []string
+	for _, r := range reasons {
+		words = append(words, strings.ReplaceAll(string(r), "_", " "))
+	}
+	return strings.Join(words, ", ")
+}
+
+// Join puts commas between the parts that are not empty.
+func Join(parts ...string) string {
+	var there []string
+	for _, part := range parts {
+		if part != "" {
+			there = append(there, part)
+		}
+	}
+	return strings.Join(there, ", ")
+}
+
+// pidText writes the number of a process, and a dash for one of another user,
+// which the daemon does not show.
+func pidText(pid int) string {
+	if pid == 0 {
+		return "-"
+	}
+	return strconv.Itoa(pid)
+}
+
+// processes returns the table of the processes on a device.
+func processes(sample *gpu.Sample) *term.Table {
+	t := &term.Table{Columns: []term.Column{
+		{Title: "PID", Right: true}, {Title: "KIND"}, {Title: "MEMORY", Right: true},
+		{Title: "LOAD", Right: true}, {Title: "PROCESS", Least: 10},
+	}}
+	for _, p := range sample.Processes {
+		memory, load := "-", "-"
+		if v, ok := p.Memory.Get(); ok {
+			memory = v.String()
+		}
+		if v, ok := sample.ProcessUtilization[p.PID]; ok {
+			load = fmt.Sprintf("%.0f%%", float64(v))
+		}
+		name := term.Clean(p.Name)
+		if p.PID == 0 {
+			name = "another user's"
+		}
+		t.Add(term.Text(pidText(p.PID)), term.Text(string(p.Kind)), term.Text(memory), term.Text(load), term.Text(name))
+	}
+	return t
+}

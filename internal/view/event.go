@@ -1,0 +1,23 @@
+package view
+
+import (
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+)
+
+// Event writes one line, which goes on below where it is too long. The sentence
+// names the device itself.
+func Event(e gpu.Event, to term.Screen) string {
+	mark, c := "  ", term.Plain
+	switch e.Severity {
+	case gpu.Warning:
+		mark, c = "! ", term.Yellow
+	case gpu.Serious:
+		mark, c = "✗ ", term.Red
+	}
+	text := string(e.Code) + ": " + term.Clean(e.Text)
+	if e.Lease != "" {
+		text += " (lease " + term.Clean(e.Lease) + ")"
+	}
+	return to.Hang(c, e.Time.In(to.Now.Location()).Format("Jan _2 15:04:05 ")+mark, text)
+}

@@ -1,0 +1,192 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Leases shows who holds what and who waits.
+type Leases struct {
+	api.Leases
+	GPUs     GPUs
+	Filtered bool // somebody asked for some of them only
+}
+
+// Answer returns what the daemon said.
+func (s *Leases) Answer() any { return s.Leases }
+
+// Lines writes the tables for a screen.
+func (s *Leases) Lines(to term.Screen) []string {
+	var lines []string
+	if len(s.Leases.Leases) > 0 {
+		lines = append(s.held(to).Lines(to.Width, to.Painter), "")
+	}
+	if len(s.Waiting) > 0 {
+		lines = append(lines, "Waiting, next first:")
+		lines = append(append(lines, s.queue(to).Lines(to.Width, to.Painter)...), "")
+	}
+	return append(lines, to.Hang(term.Plain, "", s.totals()))
+}
+
+// leaseLayout says how much of the table there is room for.
+type leaseLayout struct {
+	id, holder            int // columns they may be cut to; 0: never
+	noHolder, noAge, noBy bool
+}
+
+// held returns the richest table of the leases that there is room for. It cuts
+// an id last: other commands take it.
+func (s *Leases) held(to term.Screen) *term.Table {
+	var t *term.Table
+	for _, l := range []leaseLayout{
+		{}, {holder: 8}, {holder: 8, noBy: true}, {holder: 8, noBy: true, noAge: true},
+		{id: 8, noBy: true, noAge: true, noHolder: true},
+	} {
+		t = s.table(l, to.Now)
+		if t.Fits(to.Width) {
+			break
+		}
+	}
+	return t
+}
+
+// table returns one row for every device of a lease. What belongs to the lease as
+// a whole is in the first.
+func (s *Leases) table(l leaseLayout, now time.Time) *term.Table {
+	t := &term.Table{Columns: kept(l, []term.Column{
+		{Title: "ID", Least: l.id}, {Title: "HOLDER", Least: l.holder}, {Title: "GPU", Right: true}, {Title: "MEMORY GiB"},
+		{Title: "SLOTS", Right: true}, {Title: "UNTIL"}, {Title: "AGE", Right: true}, {Title: "ENFORCED"},
+	})}
+	for _, lease := range s.Leases.Leases {
+		for i, p := range lease.Parts {
+			row := make([]term.Cell, 8)
+			if i == 0 {
+				row[0], row[1], row[5] = term.Text(term.Clean(lease.ID)), term.Text(Holder(lease.Holder)), term.Text(until(lease, now))
+				row[6], row[7] = term.Text(words.Age(now.Sub(lease.Granted))), term.Text(term.Clean(lease.EnforcedBy))
+			}
+			row[2], row[3], row[4] = s.GPUs.cell(p.GPU), leasedCell(lease, p), term.Text(strconv.Itoa(p.Slots))
+			t.Add(kept(l, row)...)
+		}
+	}
+	return t
+}
+
+// kept leaves out the columns that there is no room for.
+func kept[T any](l leaseLayout, all []T) []T {
+	var some []T
+	for i, each := range all {
+		if !(i == 1 && l.noHolder || i == 6 && l.noAge || i == 7 && l.noBy) {
+			some = append(some, each)
+		}
+	}
+	return some
+}
+
+// leasedCell writes what is used and what is leased. It marks a holder that uses
+// more than it leased.
+func leasedCell(l api.Lease, p api.LeasePart) term.Cell {
+	used, leased := "-", "-"
+	measured, seen := p.Measured.Get()
+	if seen {
+		used = some(measured)
+	}
+	if l.State == "parked" {
+		used = "parked"
+	}
+	if p.Memory > 0 {
+		leased = some(p.Memory)
+	}
+	c := term.Text(fmt.Sprintf("%4s/%s", used, leased))
+	if p.Memory > 0 && measured > p.Memory {
+		c.Colour = term.Red
+	}
+	return c
+}
+
+// some writes an amount in GiB, but never writes a little as nothing.
+func some(m gpu.MiB) string {
+	if text := gib(m); text != "0.0" || m == 0 {
+		return text
+	}
+	return "<0.1"
+}
+
+// until says in a word or two what ends a lease.
+func until(l api.Lease, now time.Time) string {
+	switch {
+	case l.Expires != nil:
+		return "in " + words.Age(l.Expires.Sub(now))
+	case l.Binding == "process":
+		if pid := cmp.Or(l.Heir, l.Holder.PID); pid != 0 {
+			return "pid " + strconv.Itoa(pid)
+		}
+		return "process"
+	}
+	return "release"
+}
+
+// queue returns the table of those who wait. It has a column for priorities
+// where there are any.
+func (s *Leases) queue(to term.Screen) *term.Table {
+	t := &term.Table{Columns: []term.Column{
+		{Title: "#", Right: true}, {Title: "ID"}, {Title: "HOLDER", Least: 8}, {Title: "ASKS FOR", Least: 12},
+		{Title: "WAITS", Right: true}, {Title: "UNTIL"},
+	}}
+	ranked := slices.ContainsFunc(s.Waiting, func(w api.Waiting) bool { return w.Priority != 0 })
+	if ranked {
+		t.Columns = append(t.Columns, term.Column{Title: "PRIORITY", Right: true})
+	}
+	for _, w := range s.Waiting {
+		asks, deadline := Amount(w.Memory, w.Slots), "-"
+		if w.GPUs > 1 {
+			asks = fmt.Sprintf("%d × %s", w.GPUs, asks)
+		}
+		if w.Deadline != nil {
+			deadline = "in " + words.Age(w.Deadline.Sub(to.Now))
+		}
+		row := []term.Cell{term.Text(strconv.Itoa(w.Position)), term.Text(term.Clean(w.ID)), term.Text(Holder(w.Holder)), term.Text(asks),
+			term.Text(words.Age(to.Now.Sub(w.Since))), term.Text(deadline)}
+		if ranked {
+			row = append(row, term.Text(strconv.Itoa(w.Priority)))
+		}
+		t.Add(row...)
+	}
+	return t
+}
+
+func (s *Leases) totals() string {
+	if len(s.Leases.Leases) == 0 && len(s.Waiting) == 0 {
+		if s.Filtered {
+			return "No lease and no request matches."
+		}
+		return "Nobody holds a lease, and nobody waits for one."
+	}
+	var memory gpu.MiB
+	slots := 0
+	for _, l := range s.Leases.Leases {
+		for _, p := range l.Parts {
+			memory += p.Memory
+			slots += p.Slots
+		}
+	}
+	parts := []string{words.Count(len(s.Leases.Leases), "lease")}
+	if memory > 0 {
+		parts = append(parts, gib(memory)+" GiB")
+	}
+	if slots > 0 {
+		parts = append(parts, words.Count(slots, "slot"))
+	}
+	if n := len(s.Waiting); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d waiting", n))
+	}
+	return strings.Join(parts, " · ")
+}

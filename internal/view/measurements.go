@@ -1,0 +1,67 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Measurements shows what programs asked for, and what they used.
+func Measurements(all api.Measurements, to term.Screen) []string {
+	if len(all.Measurements) == 0 {
+		return []string{"Nothing has run under a lease yet."}
+	}
+	t := &term.Table{Columns: []term.Column{
+		{Title: "NAME", Least: 10}, {Title: "USER", Least: 4}, {Title: "RUNS", Right: true}, {Title: "ASKED", Right: true}, {Title: "USED", Right: true},
+		{Title: "OF IT", Right: true}, {Title: "NEXT", Right: true}, {Title: "TAKES", Right: true}, {Title: "LAST", Right: true},
+	}}
+	for _, m := range all.Measurements {
+		name := m.Name
+		if m.Step != "" {
+			name += " / " + m.Step
+		}
+		t.Add(term.Text(term.Clean(name)), term.Text(term.Clean(m.User)), term.Text(strconv.Itoa(m.Runs)), term.Text(orDash(m.Asked)), term.Text(orDash(m.Peak)),
+			shareCell(m), term.Text(orDash(m.Next)), term.Text(Took(seconds(m.Seconds))), term.Text(words.Age(to.Now.Sub(m.Last))+" ago"))
+	}
+	return t.Lines(to.Width, to.Painter)
+}
+
+func orDash(m gpu.MiB) string {
+	if m == 0 {
+		return "-"
+	}
+	return m.String()
+}
+
+// shareCell writes how much of what was asked for was used: too much is a
+// mistake, and little is waste.
+func shareCell(m api.Measured) term.Cell {
+	if m.Asked == 0 || m.Peak == 0 {
+		return term.Text("-")
+	}
+	percent := float64(m.Peak) * 100 / float64(m.Asked)
+	c := term.Text(fmt.Sprintf("%.0f %%", percent))
+	switch {
+	case percent > 100:
+		c.Colour = term.Red
+	case percent < 50:
+		c.Colour = term.Yellow
+	}
+	return c
+}
+
+// Took says how long a run took. Fractions of a second matter only for short
+// runs.
+func Took(d time.Duration) string {
+	if d < 10*time.Second {
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	}
+	return words.Age(d)
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

@@ -1,0 +1,37 @@
+package view
+
+import (
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Strays shows the processes that use devices under no lease.
+type Strays struct {
+	api.Strays
+	GPUs GPUs
+}
+
+// Answer returns what the daemon said.
+func (s *Strays) Answer() any { return s.Strays }
+
+// Lines writes the table for a screen.
+func (s *Strays) Lines(to term.Screen) []string {
+	if len(s.Orphans)+len(s.Foreign) == 0 {
+		return []string{"No process uses a GPU without a lease."}
+	}
+	t := &term.Table{Columns: []term.Column{
+		{Title: "GPU"}, {Title: "PID", Right: true}, {Title: "PROCESS", Least: 8}, {Title: "USER", Least: 6}, {Title: "MEMORY", Right: true}, {Title: "LEASE THAT HAS ENDED", Least: 8},
+	}}
+	for _, list := range [][]api.Stray{s.Orphans, s.Foreign} {
+		for _, p := range list {
+			memory := "open only"
+			if m, known := p.Memory.Get(); known {
+				memory = m.String()
+			}
+			t.Add(s.GPUs.cell(p.GPU), term.Text(pidText(p.PID)), term.Text(term.Clean(p.Name)), term.Text(term.Clean(p.User)), term.Text(memory), term.Text(term.Clean(p.Lease)))
+		}
+	}
+	summary := words.Count(len(s.Orphans), "orphan") + ", " + words.Count(len(s.Foreign), "other") + " that never had a lease"
+	return append(t.Lines(to.Width, to.Painter), "", to.Hang(term.Plain, "", summary+". berth adopt puts one under a lease."))
+}

@@ -1,0 +1,103 @@
+package view
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+)
+
+var update = flag.Bool("update", false, "rewrite what testdata expects")
+
+// Every view of an odd machine looks as testdata says, on screens of all widths.
+func TestViews(t *testing.T) {
+	gpus, soon := GPUsOf(someStatus()), now.Add(time.Minute)
+	failing := someStatus()
+	failing.Monitoring, failing.Note = false, "A device is gone."
+	failing.GPUs[1].Trust = &api.Trust{Phase: "probation", Until: &soon, Why: "it failed twice", Withheld: 2}
+	failing.GPUs[2].Health = gpu.Unhealthy
+	wait := someExplanation(api.LeaseRequest{Memory: 100 << 10})
+	wait.Behind = []string{"first"}
+	for name, view := range map[string]func(to term.Screen) []string{
+		"status":        (&Status{StatusAll: someStatus(), Leasable: someAvailable()}).Lines,
+		"status-ill":    (&Status{StatusAll: failing, Leasable: someAvailable()}).Lines,
+		"status-no-gpu": (&Status{}).Lines,
+		"device":        (&Device{Status: someStatus().GPUs[0], Leasable: someAvailable().GPUs[0]}).Lines,
+		"leases":        (&Leases{Leases: someLeases(), GPUs: gpus}).Lines,
+		"leases-none":   (&Leases{Filtered: true}).Lines,
+		"strays":        (&Strays{Strays: someStrays(), GPUs: gpus}).Lines,
+		"explained":     func(to term.Screen) []string { return gpus.Explained(wait, to) },
+		"granted": func(to term.Screen) []string {
+			l := someLeases().Leases[2]
+			l.Note = "It was raised to the minimum of its service."
+			return append(gpus.Granted(l, to), gpus.Granted(someLeases().Leases[1], to)...)
+		},
+		"ended": func(to term.Screen) []string {
+			l := someLeases().Leases[1]
+			return []string{gpus.Ended(api.Ended{ID: l.ID, Lease: &l}, to), gpus.Ended(api.Ended{ID: "big"}, to)}
+		},
+		"events": func(to term.Screen) []string {
+			var lines []string
+			for _, severity := range []gpu.Severity{gpu.Note, gpu.Warning, gpu.Serious} {
+				e := gpu.Event{Time: now, Code: gpu.EventCritical, Severity: severity, Lease: "train-7", Text: "GPU 2 must rest: \x1b[2Jmemory is at 99 %"}
+				lines = append(lines, Event(e, to))
+			}
+			return lines
+		},
+		"measurements": func(to term.Screen) []string {
+			return Measurements(api.Measurements{Measurements: []api.Measured{
+				{Name: "train\x1b[31m", User: "ann", Runs: 10, Asked: 8192, Peak: 9000, Next: 9900, Seconds: 4000, Last: now.Add(-time.Hour)},
+				{Name: "plate", Step: "denoise", User: "bob", Runs: 1, Asked: 4096, Peak: 512, Seconds: 1.25, Last: now.Add(-50 * time.Hour)},
+				{Name: "new", Last: now},
+			}}, to)
+		},
+		"config": func(to term.Screen) []string {
+			fields := []api.ConfigField{
+				{Field: "gpu.temp_optimal", Value: "60", Unit: "°C", Source: "berth.yaml", Doc: "Below this temperature a device is OPTIMAL, and all of its slots may be in use."},
+				{Field: "daemon.socket", Value: "/run/berth/berth.sock", Source: "default", Doc: "The socket."},
+			}
+			return ConfigDocs(ConfigFields(fields, to.Width, to.Painter), fields, to)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			for _, to := range []term.Screen{{Width: 100, Now: now}, {Width: 60, Now: now, Painter: true}} {
+				b.WriteString(strings.ReplaceAll(strings.Join(view(to), "\n"), "\x1b", "␛") + "\n\n")
+			}
+			compare(t, filepath.Join("testdata", name+".txt"), b.String())
+		})
+	}
+}
+
+func compare(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (run with -update if it is right now, -want +got):\n%s", path, diff)
+	}
+}
+
+func TestWriteSamples(t *testing.T) {
+	var b strings.Builder
+	s := *someStatus().GPUs[0].Sample
+	if err := WriteSamples(&b, []gpu.Sample{s, {GPU: "GPU-1", Time: now}}); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, filepath.Join("testdata", "samples.csv"), b.String())
+}
