@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/wholefile"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -89,7 +90,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 	if o.file == "-" {
 		return o.write(o.Out, all)
 	}
-	if err := writeFile(o.file, func(w io.Writer) error { return o.write(w, all) }); err != nil {
+	if err := wholefile.Save(o.file, func(w io.Writer) error { return o.write(w, all) }); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return o.sumUp(all)

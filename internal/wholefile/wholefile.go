@@ -6,6 +6,9 @@
 // that of the target with ".new" added. A writer that is killed leaves at most
 // that one file, and the next write replaces it. Two writers of one target must
 // take turns.
+//
+// Save is for files of users, which may be anywhere: it takes no name that
+// somebody could foresee.
 package wholefile
 
 import (

@@ -1,4 +1,4 @@
-package cli
+package wholefile
 
 import (
 	"errors"
@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-func TestWriteFileLeavesTheOldOneWhenItFails(t *testing.T) {
+func TestSaveLeavesTheOldOneWhenItFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("broken")
-	err := writeFile(path, func(w io.Writer) error {
+	err := Save(path, func(w io.Writer) error {
 		_, _ = io.WriteString(w, "half of it")
 		return broken
 	})
@@ -30,9 +30,9 @@ func TestWriteFileLeavesTheOldOneWhenItFails(t *testing.T) {
 	}
 }
 
-func TestWriteFileMakesOne(t *testing.T) {
+func TestSaveMakesOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	err := writeFile(path, func(w io.Writer) error {
+	err := Save(path, func(w io.Writer) error {
 		_, err := io.WriteString(w, "new")
 		return err
 	})

@@ -1,4 +1,4 @@
-package cli
+package wholefile
 
 import (
 	"bufio"
@@ -11,10 +11,11 @@ import (
 	"path/filepath"
 )
 
-// writeFile makes a file whole or not at all: it is written beside its place
-// and moved there. What is no regular file, such as a pipe or /dev/null, is
-// written to and not replaced.
-func writeFile(path string, write func(io.Writer) error) error {
+// Save writes a file that a user named, in a folder that others may share: whole
+// or not at all. It writes beside the place of the file and moves the result
+// there. What is no regular file, such as a pipe or /dev/null, it does not
+// replace but writes to.
+func Save(path string, write func(io.Writer) error) error {
 	path, mode, err := target(path)
 	if err != nil {
 		return err
@@ -41,8 +42,8 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return os.Rename(f.Name(), path)
 }
 
-// target follows links, so that a link to a file stays one, and says what is
-// there now. A file to be made is as readable as the user's mask makes it.
+// target follows links, so that a link to a file stays one, and returns the mode
+// of what is there now. A new file is as readable as the user's mask makes it.
 func target(path string) (string, fs.FileMode, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -60,7 +61,7 @@ func target(path string) (string, fs.FileMode, error) {
 }
 
 // createBeside makes an empty file in the folder of path, under a name that
-// nobody can have put a trap under.
+// nobody can guess and put a trap under.
 func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 	name := fmt.Sprintf(".%s.%x", filepath.Base(path), rand.Uint64())
 	return os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode.Perm())
