@@ -19,7 +19,7 @@ const module = "github.com/berth-gpu/berth"
 // its place first.
 var floors = [][]string{
 	0: {"gpu", "internal/spelling", "internal/words"},
-	1: {"api", "internal/access", "internal/backlog", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/health", "internal/lease", "internal/thermal", "internal/wire"},
+	1: {"api", "internal/term", "internal/access", "internal/backlog", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/health", "internal/lease", "internal/thermal", "internal/wire"},
 	2: {"internal/placement"},
 	3: {"internal/pipeline", "internal/planview", "internal/view"},
 	4: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/headstart", "internal/journal", "internal/process", "internal/wholefile"},
