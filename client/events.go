@@ -28,8 +28,24 @@ const eventsPath = "/api/events"
 // is one; a daemon that goes away later is waited for. Where events are no
 // longer kept, an event with the code [gpu.EventGap] stands in their place.
 func (c *Client) Events(ctx context.Context, after uint64, follow bool) iter.Seq2[gpu.Event, error] {
+	return c.EventsWhere(ctx, EventQuery{After: after, Follow: follow})
+}
+
+// EventQuery says which events a reader wants.
+type EventQuery struct {
+	After  uint64 // only events after this id; 0: from the oldest that is kept
+	Follow bool   // go on until the context ends
+
+	// Filter chooses among them. Its GPUs are indexes or UUIDs. A gap always
+	// comes through.
+	Filter gpu.EventFilter
+}
+
+// EventsWhere does what Events does, for the events that a query chooses. The
+// daemon filters them, so that what is not wanted does not travel.
+func (c *Client) EventsWhere(ctx context.Context, q EventQuery) iter.Seq2[gpu.Event, error] {
 	return func(yield func(gpu.Event, error) bool) {
-		r := &reader{client: c, last: after, follow: follow, yield: yield}
+		r := &reader{client: c, last: q.After, follow: q.Follow, filter: q.Filter, yield: yield}
 		if err := r.read(ctx); err != nil {
 			yield(gpu.Event{}, err)
 		}
@@ -40,8 +56,9 @@ func (c *Client) Events(ctx context.Context, after uint64, follow bool) iter.Seq
 type reader struct {
 	client    *Client
 	follow    bool
+	filter    gpu.EventFilter
 	yield     func(gpu.Event, error) bool
-	last      uint64 // id of the newest event given
+	last      uint64 // id of the newest event given or passed over
 	connected bool   // has been, at least once
 	failures  int    // breaks since the last event
 }
@@ -73,7 +90,13 @@ func (r *reader) read(ctx context.Context) error {
 // connection reads one connection to its end, which is nil where the daemon
 // ended it in good order.
 func (r *reader) connection(ctx context.Context) error {
-	query := url.Values{"follow": {strconv.FormatBool(r.follow)}}
+	query := url.Values{"follow": {strconv.FormatBool(r.follow)}, "gpu": r.filter.GPUs, "lease": r.filter.Leases}
+	for _, code := range r.filter.Codes {
+		query.Add("code", string(code))
+	}
+	if r.filter.Severity != "" {
+		query.Set("severity", string(r.filter.Severity))
+	}
 	req, err := r.client.request(ctx, http.MethodGet, eventsPath, query, nil)
 	if err != nil {
 		return err
@@ -96,12 +119,16 @@ func (r *reader) connection(ctx context.Context) error {
 
 // give hands on what is new in a stream.
 func (r *reader) give(body io.Reader) error {
-	for data, err := range frames(body) {
+	for f, err := range frames(body) {
 		if err != nil {
 			return err
 		}
+		if len(f.data) == 0 { // the events up to this one were not asked for
+			r.last, r.failures = f.id, 0
+			continue
+		}
 		var e gpu.Event
-		if err := json.Unmarshal(data, &e); err != nil {
+		if err := json.Unmarshal(f.data, &e); err != nil {
 			return &badEventError{err}
 		}
 		// After a gap the ids may begin again lower, so a gap is never old.

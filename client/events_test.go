@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 )
 
 // script answers the first connection with the first handler, the second with
@@ -249,4 +250,36 @@ func TestPermanent(t *testing.T) {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
+}
+
+// A filter travels with every connection, and what the daemon passed over is not
+// asked for again.
+func TestFilteredEventsResumeAfterWhatWasPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asks := func(f http.HandlerFunc) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				want := "code=throttle&code=resume&follow=true&gpu=0&lease=a&lease=b&severity=warning"
+				if r.URL.RawQuery != want {
+					t.Errorf("asked for %s, want %s", r.URL.RawQuery, want)
+				}
+				f(w, r)
+			}
+		}
+		passed := func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "id: 9\n\n") }
+		c := scripted(t, asks(then(events(5), passed)), asks(resumes(t, "9", then(events(12), hold))))
+		var got []uint64
+		for e, err := range c.EventsWhere(t.Context(), EventQuery{Follow: true, Filter: gpu.EventFilter{
+			Codes: []gpu.EventCode{gpu.EventThrottle, gpu.EventResume}, GPUs: []string{"0"}, Leases: []string{"a", "b"}, Severity: gpu.Warning,
+		}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got = append(got, e.ID); len(got) == 2 {
+				break
+			}
+		}
+		if !slices.Equal(got, []uint64{5, 12}) {
+			t.Errorf("got events %v, want 5 and 12", got)
+		}
+	})
 }

@@ -6,50 +6,61 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"strconv"
 )
 
 // maxLine is far above what an event takes.
 const maxLine = 1 << 20
 
-// frames reads a stream of server-sent events and gives the data of each; id
-// and event lines only repeat what is in it. An event counts once the blank
-// line after it is there: what a broken connection cut off is not given. A
-// stream that breaks ends with the error, one that ends in good order without.
-func frames(r io.Reader) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
+// frame is one message of a stream. One without data only says how far the
+// stream has come; in one with data, the id repeats what is in the data.
+type frame struct {
+	id   uint64 // 0: none
+	data []byte
+}
+
+// frames reads a stream of server-sent events and gives each message. A message
+// counts once the blank line after it is there: what a broken connection cut
+// off is not given. A stream that breaks ends with the error, one that ends in
+// good order without.
+func frames(r io.Reader) iter.Seq2[frame, error] {
+	return func(yield func(frame, error) bool) {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, maxLine)
-		var data []byte
+		var next frame
 		for lines.Scan() {
 			line := lines.Bytes()
 			if len(line) > 0 {
-				data = appendData(data, line)
+				next.add(line)
 				continue
 			}
-			if len(data) > 0 && !yield(data, nil) {
+			if (len(next.data) > 0 || next.id != 0) && !yield(next, nil) {
 				return
 			}
-			data = nil
+			next = frame{}
 		}
 		err := lines.Err()
 		if errors.Is(err, bufio.ErrTooLong) {
 			err = &badEventError{err}
 		}
 		if err != nil {
-			yield(nil, err)
+			yield(frame{}, err)
 		}
 	}
 }
 
-// appendData takes one line: name, colon, an optional space, value. Lines that
-// begin with a colon are comments that keep the connection alive.
-func appendData(data, line []byte) []byte {
+// add takes one line: name, colon, an optional space, value. Lines that begin
+// with a colon are comments that keep the connection alive.
+func (f *frame) add(line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
-	if string(name) != "data" {
-		return data
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "id":
+		f.id, _ = strconv.ParseUint(string(value), 10, 64)
+	case "data":
+		if len(f.data) > 0 {
+			f.data = append(f.data, '\n')
+		}
+		f.data = append(f.data, value...)
 	}
-	if len(data) > 0 {
-		data = append(data, '\n')
-	}
-	return append(data, bytes.TrimPrefix(value, []byte(" "))...)
 }

@@ -25,15 +25,29 @@ func TestFrames(t *testing.T) {
 		{"cut off", "data: a\n\ndata: b\n", "a"},
 	} {
 		var got []string
-		for data, err := range frames(strings.NewReader(c.stream)) {
+		for f, err := range frames(strings.NewReader(c.stream)) {
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
-			got = append(got, string(data))
+			got = append(got, string(f.data))
 		}
 		if text := strings.Join(got, "|"); text != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, text, c.want)
 		}
+	}
+}
+
+// A message without data says how far the stream has come.
+func TestFramesHaveIDs(t *testing.T) {
+	var got []uint64
+	for f, err := range frames(strings.NewReader("id: 7\ndata: a\n\nid: 9\n\nid: x\n\n: here\n\n")) {
+		if err != nil {
+			t.Error(err)
+		}
+		got = append(got, f.id)
+	}
+	if want := []uint64{7, 9}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -53,9 +67,9 @@ func TestFramesOfABrokenStream(t *testing.T) {
 		broken := io.MultiReader(strings.NewReader(stream.String()[:cut]), failing{reset})
 		var got []string
 		var last error
-		for data, err := range frames(broken) {
+		for f, err := range frames(broken) {
 			if last = err; err == nil {
-				got = append(got, string(data))
+				got = append(got, string(f.data))
 			}
 		}
 		if !slices.Equal(got, events[:whole]) || !errors.Is(last, reset) {

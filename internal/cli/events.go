@@ -1,14 +1,15 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/view"
 )
@@ -18,6 +19,9 @@ type eventsOptions struct {
 	devices  string
 	follow   bool
 	since    string
+	codes    []string
+	gpus     []string
+	leases   []string
 	severity string
 }
 
@@ -27,20 +31,34 @@ func newEvents(a *app) *cobra.Command {
 		Use:     "events",
 		Short:   "Show what happened",
 		GroupID: groupLook,
-		Long: `Show the events that the daemon keeps, oldest first, and with --follow those to
-come. A connection that breaks is made again, without losing an event.`,
+		Long: `Show the events that the daemon keeps, oldest first. With --follow, go on with
+new ones until you interrupt it; a connection that breaks is made again, and no
+event is lost.
+
+--code, --gpu and --lease may be given several times: an event must match one of
+each. Whatever you choose, an event with the code gap tells you where events are
+missing. docs/events.md lists the codes.`,
 		Example: `  berth events --since 1h
   berth events --follow --severity warning
+  berth events --gpu 0 --code throttle --code resume
+  berth events --lease train-7 --follow
   berth events --follow --json | jq -r .code`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.follow, "follow", "f", false, "wait for more until interrupted")
-	flags.StringVar(&o.since, "since", "", "only those after this `TIME`, or for the last 10m")
-	flags.StringVar(&o.severity, "severity", "", "at least this `LEVEL`: info, warning, critical")
-	_ = cmd.RegisterFlagCompletionFunc("severity", cobra.FixedCompletions(
-		[]string{string(gpu.Note), string(gpu.Warning), string(gpu.Serious)}, cobra.ShellCompDirectiveNoFileComp))
+	flags.BoolVarP(&o.follow, "follow", "f", false, "wait for new events until interrupted")
+	flags.StringVar(&o.since, "since", "", "show events after this `TIME`, or of the last 10m")
+	flags.StringSliceVar(&o.codes, "code", nil, "show events with this `CODE`, as in lease_expired")
+	flags.StringSliceVar(&o.gpus, "gpu", nil, "show events about this `GPU` (index or UUID)")
+	flags.StringArrayVar(&o.leases, "lease", nil, "show events about the lease with this `ID`")
+	flags.StringVar(&o.severity, "severity", "", "show events of at least this `LEVEL`: info, warning,\ncritical")
+	_ = cmd.RegisterFlagCompletionFunc("severity", cobra.FixedCompletions(texts(severities()), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("code", cobra.FixedCompletions(texts(gpu.EventCodes()), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("lease", func(cmd *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
+		return a.completeLease(cmd, nil, part)
+	})
+	gpuCompletion(a, cmd)
 	devicesFlag(cmd, &o.devices)
 	return cmd
 }
@@ -48,21 +66,29 @@ come. A connection that breaks is made again, without losing an event.`,
 // severities go from least to most.
 func severities() []gpu.Severity { return []gpu.Severity{gpu.Note, gpu.Warning, gpu.Serious} }
 
+func texts[T ~string](words []T) []string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w)
+	}
+	return list
+}
+
 func (o *eventsOptions) run(ctx context.Context) error {
 	since, err := moment("--since", o.since, o.Now())
 	if err != nil {
 		return err
 	}
-	least := slices.Index(severities(), cmp.Or(gpu.Severity(o.severity), gpu.Note))
-	if least < 0 {
-		return usage("--severity is info, warning or critical, not %q", o.severity)
+	filter, err := o.filter()
+	if err != nil {
+		return err
 	}
 	v, err := o.look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
 	defer v.close()
-	for e, err := range v.Events(ctx, 0, o.follow) {
+	for e, err := range v.EventsWhere(ctx, client.EventQuery{Follow: o.follow, Filter: filter}) {
 		if err != nil {
 			if o.follow && ctx.Err() != nil {
 				return nil // interrupted, which is how following ends
@@ -70,7 +96,7 @@ func (o *eventsOptions) run(ctx context.Context) error {
 			return err
 		}
 		o.back()
-		if e.Time.Before(since) || slices.Index(severities(), e.Severity) < least {
+		if e.Time.Before(since) {
 			continue
 		}
 		if err := o.show(e); err != nil {
@@ -78,6 +104,21 @@ func (o *eventsOptions) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// filter returns what the flags choose.
+func (o *eventsOptions) filter() (gpu.EventFilter, error) {
+	f := gpu.EventFilter{GPUs: o.gpus, Leases: o.leases, Severity: gpu.Severity(o.severity)}
+	if o.severity != "" && !slices.Contains(severities(), f.Severity) {
+		return f, usage("--severity is info, warning or critical, not %q", o.severity)
+	}
+	for _, code := range o.codes {
+		if !slices.Contains(gpu.EventCodes(), gpu.EventCode(code)) {
+			return f, &hintedError{usage("there is no event code %q", code), "the codes are: " + strings.Join(texts(gpu.EventCodes()), ", ")}
+		}
+		f.Codes = append(f.Codes, gpu.EventCode(code))
+	}
+	return f, nil
 }
 
 func (o *eventsOptions) show(e gpu.Event) error {

@@ -133,7 +133,7 @@ func fakeEvents(w http.ResponseWriter, r *http.Request) {
 		{ID: 42, Time: testNow.Add(-time.Minute), Code: gpu.EventThrottle, Severity: gpu.Warning, GPU: "GPU-1", Text: "GPU 1 (NVIDIA RTX 6000 Ada Generation) should run at 50 % of full speed: 81 °C is above temp_normal"},
 		{ID: 43, Time: testNow.Add(-30 * time.Second), Code: gpu.EventCritical, Severity: gpu.Serious, GPU: "GPU-2", Lease: "train-7", Text: "GPU 2 must rest: \x1b[2Jmemory is at 99 %"},
 	} {
-		if e.ID > last {
+		if e.ID > last && (gpu.EventFilter{Severity: gpu.Severity(r.URL.Query().Get("severity"))}).Matches(e) {
 			data, _ := json.Marshal(e)
 			fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Code, data)
 		}

@@ -3,13 +3,16 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/events"
@@ -29,6 +32,8 @@ const (
 	// mostKept is more than is ever kept: a reader who does not follow has seen
 	// everything by then, however fast new events come.
 	mostKept = 16 << 10
+	// mostChosen is how many values each parameter of a filter may have.
+	mostChosen = 64
 )
 
 func (s *server) registerEvents() {
@@ -36,54 +41,73 @@ func (s *server) registerEvents() {
 		OperationID: "events", Method: http.MethodGet, Path: "/api/events", Tags: []string{"events"},
 		Summary: "Events as they happen, as server-sent events",
 		Description: "Each event has an id, its code as the event name and the event as JSON data. To go on after a break, send the last id " +
-			"seen in the header Last-Event-ID or in after; where events in between are no longer kept, one with the code gap comes first.",
+			"seen in the header Last-Event-ID or in after; where events in between are no longer kept, one with the code gap comes first. " +
+			"The parameters code, gpu, lease and severity choose events; code, gpu and lease may be given several times. Where all events for a while " +
+			"were of no interest, an id without data says how far the stream has come.",
 		Parameters: []*huma.Param{
 			{Name: "Last-Event-ID", In: "header", Description: "Only events after this id.", Schema: &huma.Schema{Type: "integer"}},
 			{Name: "after", In: "query", Description: "The same, for clients that cannot set headers; the header goes before it.", Schema: &huma.Schema{Type: "integer"}},
 			{Name: "follow", In: "query", Description: "false: send what is kept and end.", Schema: &huma.Schema{Type: "boolean", Default: true}},
+			severalParam("code", "Only events with one of these codes."),
+			severalParam("gpu", "Only events about one of these devices, by index or UUID."),
+			severalParam("lease", "Only events about one of these leases, by allocation id."),
+			{Name: "severity", In: "query", Description: "Only events that matter at least as much.",
+				Schema: &huma.Schema{Type: "string", Enum: []any{string(gpu.Note), string(gpu.Warning), string(gpu.Serious)}}},
 		},
 	}, "text/event-stream", s.events)
 }
 
+// severalParam describes a parameter that may be given several times.
+func severalParam(name, description string) *huma.Param {
+	explode := true
+	return &huma.Param{Name: name, In: "query", Description: description, Explode: &explode,
+		Schema: &huma.Schema{Type: "array", Items: &huma.Schema{Type: "string"}}}
+}
+
 func (s *server) events(w http.ResponseWriter, r *http.Request) {
-	after, follow, err := eventQuery(r)
-	if err != nil {
-		writeProblem(w, problem(http.StatusUnprocessableEntity, "invalid_request", "%v", err))
+	q, refused := s.eventQuery(r)
+	if refused != nil {
+		writeProblem(w, refused)
 		return
 	}
 	var mine *queue // of a user's requests; nil: an administrator's, who need not wait
 	if who := standingOf(r.Context()); who.role < access.Admin {
-		q, leave := s.turns.follow(who.uid)
-		if q == nil {
+		turns, leave := s.turns.follow(who.uid)
+		if turns == nil {
 			writeProblem(w, tooManyStreams())
 			return
 		}
 		defer leave()
-		mine = q
+		mine = turns
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	out := &eventWriter{w: w, control: http.NewResponseController(w), sight: sightOf(r.Context())}
+	out := &eventWriter{w: w, control: http.NewResponseController(w), sight: sightOf(r.Context()), filter: q.filter}
 	out.flush()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	after, said := q.after, q.after // the last event looked at, and the last id that the reader has
 	for sent := 0; out.err == nil; {
 		found, more := s.Events.Entries(after, mostAtOnce)
 		if len(found) > 0 {
-			t := mine.enter(r.Context(), heavy)
-			if t == nil {
-				return
-			}
-			text := out.encode(found)
-			t.leave()
-			out.write(text)
 			after, sent = found[len(found)-1].Event.ID, sent+len(found)
-			if len(found) >= mostAtOnce && (follow || sent < mostKept) {
+			whole := len(found) >= mostAtOnce
+			if found = out.choose(found); len(found) > 0 {
+				t := mine.enter(r.Context(), heavy)
+				if t == nil {
+					return
+				}
+				text := out.encode(found)
+				t.leave()
+				out.write(text)
+				said = found[len(found)-1].Event.ID
+			}
+			if whole && (q.follow || sent < mostKept) {
 				continue // with what is kept by then: a slow reader holds nothing back
 			}
 		}
 		out.flush()
-		if !follow {
+		if !q.follow {
 			return
 		}
 		select {
@@ -94,7 +118,14 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 			// events do not wake every reader each time.
 			pause(r.Context(), gather)
 		case <-beat.C:
-			out.write([]byte(": still here\n\n"))
+			if said == after {
+				out.write([]byte(": still here\n\n"))
+				continue
+			}
+			// A reader that resumes from here is not told of a gap for events
+			// that it did not ask for.
+			out.write(fmt.Appendf(nil, "id: %d\n\n", after))
+			said = after
 		}
 	}
 }
@@ -109,28 +140,67 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func eventQuery(r *http.Request) (after uint64, follow bool, err error) {
+// eventQuery is what a reader asks for.
+type eventQuery struct {
+	after  uint64
+	follow bool
+	filter gpu.EventFilter
+}
+
+// eventQuery reads the parameters of a request, or says what is wrong with
+// them.
+func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem) {
+	wrong := func(format string, args ...any) (eventQuery, *api.Problem) {
+		return eventQuery{}, problem(http.StatusUnprocessableEntity, "invalid_request", format, args...)
+	}
 	query := r.URL.Query()
-	for name := range query {
-		if name != "after" && name != "follow" {
-			return 0, false, fmt.Errorf("there is no parameter %q here: use after and follow.", name)
+	for name, values := range query {
+		switch name {
+		case "after", "follow", "severity":
+		case "code", "gpu", "lease":
+			if len(values) > mostChosen {
+				return wrong("%s is given %d times: at most %d are allowed.", name, len(values), mostChosen)
+			}
+		default:
+			return wrong("There is no parameter %q here: use after, follow, code, gpu, lease and severity.", name)
 		}
 	}
 	// A browser that opened the stream with after says in the header how far
 	// it has come since.
 	last := cmp.Or(r.Header.Get("Last-Event-ID"), query.Get("after"))
+	var err error
 	if last != "" {
-		if after, err = strconv.ParseUint(last, 10, 64); err != nil {
-			return 0, false, fmt.Errorf("%q is not an event id: it is a whole number, as it came with the event.", last)
+		if q.after, err = strconv.ParseUint(last, 10, 64); err != nil {
+			return wrong("%q is not an event id: it is a whole number, as it came with the event.", last)
 		}
 	}
-	follow = true
-	if q := query.Get("follow"); q != "" {
-		if follow, err = strconv.ParseBool(q); err != nil {
-			return 0, false, fmt.Errorf("follow is true or false, not %q.", q)
+	q.follow = true
+	if text := query.Get("follow"); text != "" {
+		if q.follow, err = strconv.ParseBool(text); err != nil {
+			return wrong("follow is true or false, not %q.", text)
 		}
 	}
-	return after, follow, nil
+	for _, code := range query["code"] {
+		if !slices.Contains(gpu.EventCodes(), gpu.EventCode(code)) {
+			return wrong("There is no event code %q: docs/events.md lists the codes.", code)
+		}
+		q.filter.Codes = append(q.filter.Codes, gpu.EventCode(code))
+	}
+	switch severity := gpu.Severity(query.Get("severity")); severity {
+	case "", gpu.Note, gpu.Warning, gpu.Serious:
+		q.filter.Severity = severity
+	default:
+		return wrong("severity is %s, %s or %s, not %q.", gpu.Note, gpu.Warning, gpu.Serious, severity)
+	}
+	q.filter.Leases = query["lease"]
+	for _, ref := range query["gpu"] {
+		device, err := s.find(ref)
+		if unknown := (*api.Problem)(nil); errors.As(err, &unknown) {
+			return eventQuery{}, unknown
+		}
+		q.filter.GPUs = append(q.filter.GPUs, device.Device.UUID)
+	}
+	return q, nil
 }
 
 // eventWriter writes a stream until the first error, which it keeps.
@@ -138,7 +208,19 @@ type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	sight   sight
+	filter  gpu.EventFilter
 	err     error
+}
+
+// choose returns the events that this reader asked for. It looks at each as the
+// reader sees it, so that a filter tells nobody what a view hides.
+func (o *eventWriter) choose(found []*events.Entry) []*events.Entry {
+	if o.filter.IsZero() {
+		return found
+	}
+	return slices.DeleteFunc(found, func(e *events.Entry) bool {
+		return !o.filter.Matches(shown(e.Event, o.sight.view(e.Event.User)))
+	})
 }
 
 // encode is events as they travel, each as this reader sees it.

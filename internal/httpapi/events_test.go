@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -49,4 +51,77 @@ func TestEventsAreSentAFewAtATime(t *testing.T) {
 	if w.most > len(text)*3/4 {
 		t.Errorf("%d of %d bytes were written at once", w.most, len(text))
 	}
+}
+
+// The daemon filters events, by what the reader may see of them.
+func TestEventsAreFiltered(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	uuid := d.Monitor.Readings()[1].Device.UUID
+	d.Events = events.New(100, time.UnixMicro(1000))
+	for _, e := range []gpu.Event{
+		{Code: gpu.EventGranted, Severity: gpu.Note, Lease: "a", User: "7", Text: "granted"},
+		{Code: gpu.EventThrottle, Severity: gpu.Warning, GPU: uuid, Text: "hot"},
+		{Code: gpu.EventCritical, Severity: gpu.Serious, GPU: uuid, Text: "hotter"},
+		{Code: gpu.EventExpired, Severity: gpu.Warning, Lease: "b", User: "7", Text: "expired"},
+	} {
+		d.Events.Publish(e)
+	}
+	admin, viewer := identity{Actor: user(0), role: access.Admin}, identity{Actor: user(8), role: access.Viewer}
+	for _, c := range []struct {
+		query string
+		by    identity
+		want  string
+	}{
+		{"", admin, "1000 1001 1002 1003"},
+		{"&code=throttle&code=lease_expired", admin, "1001 1003"},
+		{"&gpu=1", admin, "1001 1002"},
+		{"&gpu=" + uuid, admin, "1001 1002"},
+		{"&gpu=0", admin, ""},
+		{"&lease=a&lease=b", admin, "1000 1003"},
+		{"&lease=a&lease=b", viewer, ""}, // who does not see whose lease it is
+		{"&severity=warning", viewer, "1001 1002 1003"},
+		{"&severity=critical", admin, "1002"},
+		{"&severity=warning&lease=b&after=1001", admin, "1003"},
+		{"&code=throttle&after=5", admin, "999 1001"}, // a gap comes through
+	} {
+		r := httptest.NewRequest("GET", "/api/events?follow=false"+c.query, nil)
+		w := httptest.NewRecorder()
+		d.server.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), c.by)))
+		var ids []string
+		for line := range strings.Lines(w.Body.String()) {
+			if id, found := strings.CutPrefix(line, "id: "); found {
+				ids = append(ids, strings.TrimSpace(id))
+			}
+		}
+		if got := strings.Join(ids, " "); got != c.want {
+			t.Errorf("%q gives %q, want %q", c.query, got, c.want)
+		}
+	}
+}
+
+// Readers who are told of nothing learn how far the stream has come, so that
+// they can go on from there.
+func TestFilteredStreamSaysHowFarItIs(t *testing.T) {
+	d := open(t, "")
+	synctest.Test(t, func(t *testing.T) {
+		d.Events = events.New(100, time.UnixMicro(1000))
+		ctx, stop := context.WithCancel(t.Context())
+		r := httptest.NewRequestWithContext(ctx, "GET", "/api/events?code=batch", nil)
+		w := httptest.NewRecorder()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			d.server.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), identity{Actor: user(0), role: access.Admin})))
+		}()
+		time.Sleep(time.Second) // simulated
+		for range 3 {
+			d.Events.Publish(gpu.Event{Code: gpu.EventGranted, Severity: gpu.Note, Text: "granted"})
+		}
+		time.Sleep(2 * heartbeat) // simulated
+		stop()
+		<-done
+		if want := "id: 1002\n\n: still here\n\n"; w.Body.String() != want {
+			t.Errorf("stream is %q, want %q", w.Body, want)
+		}
+	})
 }

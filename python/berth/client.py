@@ -14,7 +14,7 @@ import random
 import socket
 import threading
 import urllib.parse
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 CALL_TIMEOUT = 30.0  # seconds for a call that does not wait for anything
 SILENCE = 45.0  # seconds; the daemon says something on an event stream every 15
@@ -97,18 +97,35 @@ class Client:
             connection.close()
 
     def events(
-        self, after: int = 0, follow: bool = True, stop: Optional["Stop"] = None
+        self,
+        after: int = 0,
+        follow: bool = True,
+        stop: Optional["Stop"] = None,
+        *,
+        code: Sequence[str] = (),
+        gpu: Union[int, Sequence[Union[int, str]]] = (),
+        lease: Sequence[str] = (),
+        severity: str = "",
     ) -> Iterator[Dict[str, Any]]:
         """Gives the events after an id, oldest first. With ``follow`` it goes on
         until ``stop`` is set: a connection that breaks is made again and goes on
-        after the last event seen."""
+        after the last event seen.
+
+        ``code``, ``gpu`` (indexes or UUIDs) and ``lease`` choose events: each is
+        one value or a list of them. ``severity`` is the least that an event must
+        have. The daemon filters the events; one with the code ``gap`` always
+        comes through."""
         stop = stop or Stop()
+        chosen: Dict[str, List[str]] = {"code": _several(code), "gpu": _several(gpu), "lease": _several(lease)}
+        if severity:
+            chosen["severity"] = [severity]
         connected, wait = False, 0.1
         while not stop.is_set():
             try:
-                for event in self._stream(after, follow, stop):
+                for event in self._stream(after, follow, stop, chosen):
                     connected, wait = True, 0.1
-                    if event is None:
+                    if isinstance(event, int):
+                        after = event
                         continue
                     # After a gap ids may begin again lower, so a gap is never old.
                     if event.get("id", 0) > after or event.get("code") == "gap":
@@ -127,8 +144,11 @@ class Client:
             stop.wait(wait + random.random() * wait / 2)
             wait = min(2 * wait, 5.0)
 
-    def _stream(self, after: int, follow: bool, stop: "Stop") -> Iterator[Optional[Dict[str, Any]]]:
-        """One connection's events; None once it stands."""
+    def _stream(
+        self, after: int, follow: bool, stop: "Stop", chosen: Mapping[str, Any]
+    ) -> Iterator[Union[int, Dict[str, Any]]]:
+        """Gives the events of one connection, and an id where the daemon says
+        only how far the stream has come: first the one it goes on from."""
         connection = self._connect(SILENCE)
         try:
             if not stop.watch(connection.sock):
@@ -136,17 +156,23 @@ class Client:
             headers = {"Accept": "text/event-stream"}
             if after:
                 headers["Last-Event-ID"] = str(after)
-            query = {"follow": "true" if follow else "false"}
+            query = {"follow": "true" if follow else "false", **chosen}
             response = self._send(connection, "GET", "/api/events", None, query, headers)
-            yield None
+            yield after
             data: List[str] = []
+            last = ""
             for raw in response:
                 line = raw.decode("utf-8").rstrip("\r\n")
                 if line.startswith("data:"):
                     data.append(line[5:].lstrip(" "))
-                elif not line and data:
-                    yield json.loads("\n".join(data))
-                    data = []
+                elif line.startswith("id:"):
+                    last = line[3:].strip()
+                elif not line:
+                    if data:
+                        yield json.loads("\n".join(data))
+                    elif last.isdigit():
+                        yield int(last)
+                    data, last = [], ""
         finally:
             stop.watch(None)
             connection.close()
@@ -161,7 +187,7 @@ class Client:
         headers: Dict[str, str],
     ) -> http.client.HTTPResponse:
         if query:
-            path += "?" + urllib.parse.urlencode(query)
+            path += "?" + urllib.parse.urlencode(query, doseq=True)
         if self._url:
             path = self._url.path.rstrip("/") + path
             if self.token:
@@ -264,6 +290,13 @@ def default_sockets() -> List[str]:
     if os.path.isabs(runtime):
         own = os.path.join(runtime, "berth", "berth.sock")
     return [own, machine] if own else [machine]
+
+
+def _several(values: Union[int, Sequence[Union[int, str]]]) -> List[str]:
+    """Gives the values of a parameter that may be given several times."""
+    if isinstance(values, (str, int)):
+        values = [values]
+    return [str(value) for value in values]
 
 
 def _parse(url: str) -> urllib.parse.ParseResult:

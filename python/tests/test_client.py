@@ -156,6 +156,25 @@ class Events(unittest.TestCase):
             self.assertEqual([e["id"] for e in events], [7, 8])
             self.assertIn("follow=false", door.calls[0][1])
 
+    def test_the_daemon_filters(self):
+        streams = [b'id: 5\ndata: {"id": 5, "code": "batch"}\n\nid: 9\n\n', b'data: {"id": 12, "code": "batch"}\n\n']
+
+        def answer(*_):
+            text = streams.pop(0) if streams else b""
+            return 200, lambda out: out.write(text)
+
+        stop, seen = berth.Stop(), []
+        with Door(answer) as door:
+            client = berth.Client(socket=door.path)
+            for event in client.events(stop=stop, code="batch", gpu=[0, "GPU-1"], lease=["a", "b"], severity="warning"):
+                seen.append(event["id"])
+                if len(seen) == 2:
+                    stop.set()
+            for call in door.calls[:2]:
+                self.assertIn("follow=true&code=batch&gpu=0&gpu=GPU-1&lease=a&lease=b&severity=warning", call[1])
+            self.assertEqual(door.calls[1][3].get("Last-Event-ID"), "9")
+        self.assertEqual(seen, [5, 12])
+
     def test_refusals_and_absence_are_errors(self):
         with Door(lambda *_: problem(401, "unauthorized", "Show the token.")) as door:
             with self.assertRaises(berth.Problem):
