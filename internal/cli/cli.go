@@ -12,8 +12,10 @@ type app struct {
 	Env
 	socket, url string
 	json        bool
-	started     bool // a command runs: what goes wrong now is not the usage
+	started     bool // a command runs: see isUsage
 	outage      bool // the daemon went away, and that has been said
+
+	devicesGiven bool // by --devices
 }
 
 // New is the berth command with everything below it.
@@ -24,6 +26,7 @@ func New(env Env) *cobra.Command { return (&app{Env: env}).root() }
 func Run(ctx context.Context, env Env, args []string) int {
 	a := &app{Env: env}
 	root := a.root()
+	refuseStrayWords(root)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	a.report(err)
@@ -58,8 +61,8 @@ func (a *app) root() *cobra.Command {
 		Version:       a.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRun: func(*cobra.Command, []string) {
-			a.started = true
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			a.started, a.devicesGiven = true, cmd.Flags().Changed("devices")
 		},
 	}
 	root.SetIn(a.In)

@@ -38,13 +38,6 @@ type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string { return e.Signal.String() + " signal received" }
 
-// usageError is a command line that cannot be meant.
-type usageError struct{ text string }
-
-func (e *usageError) Error() string { return e.text }
-
-func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
-
 // hintedError is an error with a next step.
 type hintedError struct {
 	error
@@ -55,11 +48,6 @@ func (e *hintedError) Unwrap() error { return e.error }
 
 // Hint is the next step.
 func (e *hintedError) Hint() string { return e.hint }
-
-func (a *app) isUsage(err error) bool {
-	wrong := (*usageError)(nil)
-	return !a.started || errors.As(err, &wrong)
-}
 
 func (a *app) exitCode(ctx context.Context, err error) int {
 	program, signal := (*child.ProgramError)(nil), (*SignalError)(nil)
@@ -112,9 +100,12 @@ func (a *app) report(err error) {
 
 func (a *app) nextStep(err error) string {
 	var hinted interface{ Hint() string }
+	problem := (*api.Problem)(nil)
 	switch {
 	case errors.As(err, &hinted):
 		return hinted.Hint()
+	case errors.As(err, &problem):
+		return "" // the daemon has said what to do
 	case a.isUsage(err):
 		return "see: berth --help, or --help after the command"
 	case isUnanswered(err):

@@ -59,7 +59,7 @@ func openBackend(name string, firstIndex int) (device.Backend, error) {
 	case "sim":
 		return sim.Open(rest, sim.FirstIndex(firstIndex), sim.Guests(os.Getenv("BERTH_SIM_GUESTS")))
 	}
-	return nil, fmt.Errorf("there is no such backend: use auto, nvml, sim:4, sim:MODEL or sim:FILE")
+	return nil, &device.SpecError{Err: errors.New("there is no such backend: use auto, nvml, sim:4, sim:MODEL or sim:FILE")}
 }
 
 // processTable returns the processes of this machine, and with them those that

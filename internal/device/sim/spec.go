@@ -30,7 +30,7 @@ func unscripted(known *catalog, spec string, firstIndex int) (*scenario, error) 
 	models, err := parseModels(known, spec)
 	if err != nil {
 		return nil, &device.Error{
-			Op: fmt.Sprintf("simulate %q", clip(spec)), Err: err,
+			Op: fmt.Sprintf("simulate %q", clip(spec)), Err: &device.SpecError{Err: err},
 			Hint: "give a number, a model, several of one like 4xrtx-4060, or the path of a scenario file ending in .yaml",
 		}
 	}
