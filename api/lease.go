@@ -72,6 +72,7 @@ type Launch struct {
 // LeasePart is what a lease holds on one device.
 type LeasePart struct {
 	GPU      string           `json:"gpu"`
+	Index    gpu.Opt[int]     `json:"index,omitzero" doc:"Index of the device, which is what people call it; only in the answer to /api/gpu/memory/allocate."`
 	Memory   gpu.MiB          `json:"memory_mb"`
 	Slots    int              `json:"slots"`
 	Measured gpu.Opt[gpu.MiB] `json:"measured_mb,omitzero" doc:"What its processes really use there; absent before they were seen."`

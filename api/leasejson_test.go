@@ -78,7 +78,7 @@ func anyLease() *rapid.Generator[Lease] {
 		for range rapid.IntRange(0, 3).Draw(t, "parts") {
 			l.Parts = append(l.Parts, LeasePart{
 				GPU: anyText().Draw(t, "gpu"), Memory: gpu.MiB(anyInt().Draw(t, "memory")), Slots: anyInt().Draw(t, "slots"),
-				Measured: opt(rapid.Map(anyInt(), func(n int) gpu.MiB { return gpu.MiB(n) })).Draw(t, "measured"),
+				Index: opt(anyInt()).Draw(t, "index"), Measured: opt(rapid.Map(anyInt(), func(n int) gpu.MiB { return gpu.MiB(n) })).Draw(t, "measured"),
 			})
 		}
 		return l

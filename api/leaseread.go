@@ -175,6 +175,8 @@ func (p *LeasePart) read(s *scanner) {
 		switch string(key) {
 		case "gpu":
 			p.GPU = s.text(512)
+		case "index":
+			p.Index = gpu.Some(int(s.int(0, 1<<31)))
 		case "memory_mb":
 			p.Memory = gpu.MiB(s.int(0, 1<<50))
 		case "slots":

@@ -122,6 +122,7 @@ func (h *Holder) append(dst []byte) []byte {
 func (p *LeasePart) append(dst []byte) []byte {
 	w := writer{dst: append(dst, '{')}
 	w.text("gpu", p.GPU)
+	w.optInt("index", p.Index)
 	w.int("memory_mb", int64(p.Memory))
 	w.int("slots", int64(p.Slots))
 	if measured, known := p.Measured.Get(); known {

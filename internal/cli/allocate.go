@@ -66,44 +66,56 @@ SERVICE-3, ... that is free.`,
 }
 
 func (o *allocateOptions) run(ctx context.Context) error {
-	c, err := o.daemon(ctx)
+	c, err := o.client()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	gpus, err := o.indexes(ctx, c)
-	if err != nil {
-		return err
-	}
-	granted, err := o.allocate(ctx, c, gpus)
+	granted, err := o.allocate(ctx, c)
 	if err != nil {
 		return o.advise(err)
+	}
+	gpus, err := o.indexesOf(ctx, c, granted)
+	if err != nil {
+		return err
 	}
 	return o.showLease(granted, gpus)
 }
 
-// allocate asks under the id that was given, or under one that is free. Another
-// may take that one in between; then the next is tried.
-func (o *allocateOptions) allocate(ctx context.Context, c *client.Client, gpus view.GPUs) (api.Lease, error) {
-	ask := func(request api.Allocate) (api.Lease, error) {
-		return o.await(ctx, c, request.ID, gpus, func(ctx context.Context) (api.Lease, error) { return c.Allocate(ctx, request) })
-	}
-	if o.request.ID != "" {
-		return ask(o.request)
-	}
+// allocate asks under the id that was given, or else under the name of the
+// service. If that is taken it looks for an id that is free; another may take
+// that one in between, and then it tries the next.
+func (o *allocateOptions) allocate(ctx context.Context, c *client.Client) (api.Lease, error) {
 	const tries = 10
+	request := o.request
+	if request.ID == "" {
+		request.ID = request.Service
+	}
 	for try := 1; ; try++ {
+		granted, err := o.await(ctx, c, request.ID, nil, func(ctx context.Context) (api.Lease, error) { return c.Allocate(ctx, request) })
+		if o.request.ID != "" || try == tries || !isProblem(err, "duplicate_allocation") {
+			return granted, err
+		}
 		leases, err := c.Leases(ctx)
 		if err != nil {
 			return api.Lease{}, err
 		}
-		request := o.request
 		request.ID = freeID(request.Service, leases)
-		granted, err := ask(request)
-		if try == tries || !isProblem(err, "duplicate_allocation") {
-			return granted, err
+	}
+}
+
+// indexesOf returns the indexes of the devices of a lease. It asks a daemon that
+// does not send them with the lease.
+func (o *allocateOptions) indexesOf(ctx context.Context, c *client.Client, l api.Lease) (view.GPUs, error) {
+	gpus := view.GPUs{}
+	for _, p := range l.Parts {
+		if index, sent := p.Index.Get(); sent {
+			gpus[p.GPU] = index
+		} else if !o.json {
+			return o.indexes(ctx, c)
 		}
 	}
+	return gpus, nil
 }
 
 // freeID is the name of a service, with a number if that is taken.

@@ -14,6 +14,7 @@ type app struct {
 	json        bool
 	started     bool // a command runs: see isUsage
 	outage      bool // the daemon went away, and that has been said
+	answered    bool // the daemon has answered once
 
 	devicesGiven bool // by --devices
 }

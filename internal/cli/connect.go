@@ -48,6 +48,7 @@ func (a *app) daemon(ctx context.Context) (*client.Client, error) {
 	if err := c.Ping(ctx); err != nil {
 		return nil, err
 	}
+	a.answered = true
 	return c, nil
 }
 

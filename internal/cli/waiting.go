@@ -17,7 +17,9 @@ import (
 const manyUnanswered = 3
 
 // await asks for a lease and says on Err, once it takes longer than a moment,
-// that it waits and for what. Interrupting it withdraws the request.
+// that it waits and for what. Interrupting it withdraws the request. It asks the
+// daemon for the indexes if gpus is nil. A daemon that has never answered is not
+// waited for.
 func (a *app) await(ctx context.Context, c *client.Client, id string, gpus view.GPUs,
 	ask func(context.Context) (api.Lease, error)) (api.Lease, error) {
 	type outcome struct {
@@ -45,14 +47,20 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus view.
 			return o.lease, o.err
 		case <-tick.C:
 			e, err := c.ExplainWaiting(ctx, id)
-			if !isUnanswered(err) {
-				unanswered = 0
-			} else if unanswered++; unanswered == 1 {
-				note.unanswered()
-			} else if unanswered == manyUnanswered { // nor will it answer the request
+			switch {
+			case !isUnanswered(err):
+				unanswered, a.answered = 0, true
+			case !a.answered, unanswered == manyUnanswered-1: // nor will it answer the request
 				return api.Lease{}, err
+			default:
+				if unanswered++; unanswered == 1 {
+					note.unanswered()
+				}
 			}
 			if err == nil && e.Position > 0 {
+				if note.gpus == nil {
+					note.gpus, _ = a.indexes(ctx, c) // without them, devices are called by their UUIDs
+				}
 				note.say(e)
 			}
 		}

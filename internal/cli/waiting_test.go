@@ -34,7 +34,7 @@ func waitingRoom(t *testing.T, terminal int, granted time.Duration) (a *app, err
 		t.Fatal(err)
 	}
 	errs = new(bytes.Buffer)
-	a = &app{Env: Env{
+	a = &app{answered: true, Env: Env{
 		Err: errs, Getenv: func(string) string { return "" }, Now: time.Now,
 		ErrTerminal: func() (int, bool) { return terminal, terminal > 0 },
 	}}

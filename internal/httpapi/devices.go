@@ -55,6 +55,16 @@ func (s *server) find(name string) (monitor.Reading, error) {
 	return r, nil
 }
 
+// index adds to the parts of a lease what people call their devices, so that
+// whoever shows the lease need not ask for that.
+func (s *server) index(parts []api.LeasePart) {
+	for i := range parts {
+		if r, known := s.Monitor.Find(parts[i].GPU); known {
+			parts[i].Index = gpu.Some(r.Device.Index)
+		}
+	}
+}
+
 func (s *server) status(ctx context.Context, in *Which) (*answer[api.Status], error) {
 	r, err := s.find(in.GPU)
 	if err != nil {

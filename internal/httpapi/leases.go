@@ -58,10 +58,14 @@ func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*answer[
 	if !wait.Known() {
 		wait = gpu.Some(0.0)
 	}
-	return answered(s.Desk.Acquire(ctx, askerOf(ctx), api.LeaseRequest{
+	granted, err := s.Desk.Acquire(ctx, askerOf(ctx), api.LeaseRequest{
 		ID: b.ID, Service: b.Service, Memory: b.Memory, Slots: gpu.Some(0), GPU: b.GPU,
 		TTL: b.TTL, Timeout: wait, Priority: b.Priority,
-	}))
+	})
+	if err == nil {
+		s.index(granted.Parts)
+	}
+	return answered(granted, err)
 }
 
 func (s *server) acquire(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Lease], error) {
