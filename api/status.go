@@ -20,6 +20,12 @@ type Status struct {
 	Trust      *Trust      `json:"trust,omitempty" doc:"Present while the device is not fully trusted."`
 }
 
+// Well reports whether there is nothing to say about a device: it is OPTIMAL or
+// NORMAL, healthy, and fully trusted.
+func (s Status) Well() bool {
+	return !s.State.Worse(gpu.Normal) && s.Health != gpu.Unhealthy && s.Trust == nil
+}
+
 // Trust is how far a device is trusted after something went wrong on it.
 type Trust struct {
 	Phase    string     `json:"phase,omitempty" enum:"quarantine,probation" doc:"Absent if only slots are withheld."`

@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/doctor"
 	"github.com/berth-gpu/berth/internal/term"
 )
 
@@ -64,8 +65,8 @@ func scriptEnv() Env {
 			layer, _ := config.ParseYAML(file, text)
 			return config.Merge(config.Paths(filepath.Join(os.Getenv("WORK"), "state"), "/run/berth/berth.sock"), layer)
 		},
-		Probe: func(context.Context) []Finding {
-			return []Finding{{Topic: "nvml", Grade: Notice, Text: "libnvidia-ml.so.1 was not found", Next: "install the driver"}}
+		Probe: func(context.Context) []doctor.Finding {
+			return []doctor.Finding{{Topic: "nvml", Grade: doctor.Notice, Text: "libnvidia-ml.so.1 was not found", Next: "install the driver"}}
 		},
 	}
 }

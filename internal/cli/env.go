@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/doctor"
 )
 
 // Env is the world as a command sees it.
@@ -42,7 +43,7 @@ type Env struct {
 	Become func(file string, command, environ []string) error
 
 	// Probe looks at drivers and their libraries, for doctor.
-	Probe func(ctx context.Context) []Finding
+	Probe func(ctx context.Context) []doctor.Finding
 }
 
 // ServeOptions is what was asked of the daemon on the command line.

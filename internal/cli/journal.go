@@ -1,23 +1,13 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/journal/filelog"
-	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/doctor"
 )
 
-// journalOptions is what the commands about the journal share. They work on the
-// files themselves, without a daemon.
+// journalOptions are the flags that the commands about the journal share. They
+// work on the files themselves, without a daemon.
 type journalOptions struct {
 	*app
 	stateDir string
@@ -26,11 +16,11 @@ type journalOptions struct {
 func newJournal(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "journal",
-		Short:   "Look at the journal of leases, and mend it",
+		Short:   "Show the journal of leases, or repair it",
 		GroupID: groupDaemon,
-		Long: `The journal, in the state folder of the daemon, is what leases survive a restart
-by. A daemon that finds it damaged does not start, because going on would forget
-leases that somebody holds.`,
+		Long: `Show the journal of leases, or repair it. The daemon keeps the journal in its
+state folder, so that leases survive a restart. It does not start with a damaged
+journal, because it would forget leases that somebody holds.`,
 		Example: "  berth journal show\n  berth journal repair",
 	}
 	cmd.AddCommand(newJournalShow(a), newJournalRepair(a))
@@ -42,72 +32,15 @@ func (o *journalOptions) flag(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("state-dir")
 }
 
-// folder is where the journal lies.
-func (o *journalOptions) folder() (string, error) {
+// open finds the journal.
+func (o *journalOptions) open() (*doctor.Journal, error) {
 	state := o.stateDir
 	if state == "" {
 		settings, err := o.Settings("")
 		if err != nil {
-			return "", &hintedError{err, "or name the folder: --state-dir DIR"}
+			return nil, &hintedError{err, "or name the folder: --state-dir DIR"}
 		}
 		state = settings.Config.Daemon.StateDir
 	}
-	dir := journalDir(state)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return "", &hintedError{fmt.Errorf("there is no journal in %s", state), "name the state folder of the daemon: --state-dir DIR"}
-	} else if err != nil {
-		return "", err
-	}
-	return dir, nil
-}
-
-// journalDir is where a daemon with this state folder keeps its journal.
-func journalDir(stateDir string) string { return filepath.Join(stateDir, "journal") }
-
-// readJournal reads a journal that a daemon may be writing to: what looks
-// damaged while it does is right at the next try, and damage stays. Begin is
-// called for every try, and returns what takes the records.
-func readJournal(dir string, begin func() func(journal.Record) error) (rec journal.Recovery, err error) {
-	for range 3 {
-		rec, err = filelog.Read(filelog.Dir(dir), begin())
-		damage := (*journal.CorruptError)(nil)
-		if !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	return rec, err
-}
-
-// readRecords is the records of a journal, whether they make sense or not, up to
-// the damage if there is any.
-func readRecords(dir string) (records []journal.Record, rec journal.Recovery, err error) {
-	rec, err = readJournal(dir, func() func(journal.Record) error {
-		records = nil
-		return func(r journal.Record) error {
-			r.Data = slices.Clone(r.Data) // it is lent for the call only
-			records = append(records, r)
-			return nil
-		}
-	})
-	return records, rec, err
-}
-
-// readBook is the book that a journal describes.
-func readBook(dir string) (book *lease.Book, rec journal.Recovery, err error) {
-	rec, err = readJournal(dir, func() func(journal.Record) error {
-		book = lease.New()
-		return believe(book)
-	})
-	return book, rec, err
-}
-
-// believe takes records into a book, and says which cannot be true.
-func believe(book *lease.Book) func(journal.Record) error {
-	return func(r journal.Record) error {
-		_, err := book.Read(r.Data)
-		if newer := (*record.VersionError)(nil); err != nil && !errors.As(err, &newer) {
-			return fmt.Errorf("%w: %w", journal.ErrContradiction, err)
-		}
-		return err
-	}
+	return doctor.OpenJournal(state)
 }

@@ -1,15 +1,11 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/journal/filelog"
-	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/doctor"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -22,9 +18,9 @@ func newJournalRepair(a *app) *cobra.Command {
 		Use:   "repair",
 		Short: "Make a damaged journal usable again",
 		Long: `Keep the records before the damage, and put the damaged files aside in the same
-folder. Leases that were granted after that are forgotten: their holders run on,
-and what they use counts as foreign until they end or are adopted. The daemon
-must not run. A journal that is sound is left as it is.`,
+folder. The daemon then forgets leases that were granted after the damage: their
+holders run on, and what they use counts as foreign until they end or you adopt
+them. Stop the daemon first. A sound journal is not changed.`,
 		Example: "  berth journal repair\n  berth journal repair --state-dir /var/lib/berth",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return o.run() },
@@ -33,76 +29,19 @@ must not run. A journal that is sound is left as it is.`,
 	return cmd
 }
 
-// repaired is what repair did.
-type repaired struct {
-	Folder  string   `json:"folder"`
-	Damage  string   `json:"damage,omitempty"` // empty: there was none
-	Kept    int      `json:"kept_records"`
-	Dropped int      `json:"dropped_records"`
-	Aside   []string `json:"put_aside"`
-	Leases  []string `json:"leases"` // that stand
-}
-
 func (o *journalRepairOptions) run() error {
-	dir, err := o.folder()
+	j, err := o.open()
 	if err != nil {
 		return err
 	}
-	salvaged, err := filelog.Salvage(filelog.Dir(dir), believe(lease.New()))
-	if locked := (*journal.LockedError)(nil); errors.As(err, &locked) {
-		who := "a daemon"
-		if locked.PID != 0 {
-			who = fmt.Sprintf("a daemon, process %d,", locked.PID)
-		}
-		return &hintedError{fmt.Errorf("%s has this journal open", who), "stop it first; nothing was changed"}
-	}
+	did, err := j.Repair()
 	if err != nil {
-		return err
-	}
-	did := repaired{Folder: dir, Kept: salvaged.Kept, Dropped: salvaged.Dropped, Aside: append([]string{}, salvaged.Aside...)}
-	if d := salvaged.Damage; d != nil {
-		did.Damage = fmt.Sprintf("%s at byte %d, record %d: %s", d.File, d.Offset, d.Seq, d.Reason)
-		if err := skipFences(dir); err != nil {
-			return err
-		}
-	}
-	if did.Leases, err = ids(dir); err != nil {
 		return err
 	}
 	return o.show(did)
 }
 
-// skipFences makes the next start give out fences that are higher than any that
-// may have been lost: it does so wherever the last mark is not from its own
-// boot.
-func skipFences(dir string) error {
-	var fence uint64
-	log, _, err := filelog.Open(filelog.Dir(dir), filelog.Options{}, func(r journal.Record) error {
-		read, err := record.Decode(r.Data)
-		fence = max(fence, read.Fence)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	mark := record.NewFence(fence, "repaired")
-	return errors.Join(log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true}), log.Close())
-}
-
-// ids are the leases that a journal leaves standing.
-func ids(dir string) ([]string, error) {
-	book, _, err := readBook(dir)
-	if err != nil {
-		return nil, err
-	}
-	found := []string{}
-	for _, l := range book.Leases() {
-		found = append(found, l.ID)
-	}
-	return found, nil
-}
-
-func (o *journalRepairOptions) show(did repaired) error {
+func (o *journalRepairOptions) show(did doctor.Repair) error {
 	if o.json {
 		return o.printJSON(did)
 	}

@@ -21,8 +21,8 @@ func newJournalShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Print the records of the journal",
-		Long: `Print every record that the journal holds, oldest first, up to the damage if
-there is any. Nothing is changed, and the daemon may run.`,
+		Long: `Print every record of the journal, oldest first, up to the damage if there is
+any. The command changes nothing, and the daemon may run.`,
 		Example: "  berth journal show\n  berth journal show --json | jq .record.kind",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return o.run() },
@@ -34,16 +34,16 @@ there is any. Nothing is changed, and the daemon may run.`,
 type journalShowOptions struct{ journalOptions }
 
 func (o *journalShowOptions) run() error {
-	dir, err := o.folder()
+	j, err := o.open()
 	if err != nil {
 		return err
 	}
-	records, rec, damage := readRecords(dir)
+	records, rec, damage := j.Records()
 	if err := o.records(records); err != nil {
 		return err
 	}
 	if rec.Torn != nil && !o.json {
-		fmt.Fprintf(o.Err, "berth: %s ends in the middle of a record, which the next start cuts off: nobody was told of it\n", rec.Torn.File)
+		fmt.Fprintf(o.Err, "berth: %s ends in the middle of a record that the daemon never confirmed; the next start cuts it off\n", rec.Torn.File)
 	}
 	return damage
 }

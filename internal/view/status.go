@@ -30,7 +30,7 @@ func (s *Status) Lines(to term.Screen) []string {
 	}
 	lines := append(s.fit(to.Width).Lines(to.Width, to.Painter), "")
 	for _, d := range s.GPUs {
-		if !IsWell(d) {
+		if !d.Well() {
 			lines = append(lines, complaint(d, to))
 		}
 	}

@@ -10,11 +10,6 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// IsWell reports whether there is nothing to say about a device.
-func IsWell(d api.Status) bool {
-	return !d.State.Worse(gpu.Normal) && d.Health != gpu.Unhealthy && d.Trust == nil
-}
-
 // complaint says what is the matter with a device.
 func complaint(d api.Status, to term.Screen) string {
 	mark := "! "

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// system looks at the kernel and at /proc.
-func (o *doctorOptions) system() []Finding {
+// system examines the kernel and /proc.
+func (d *Doctor) system() []Finding {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return []Finding{{"system", Broken, "the kernel does not say what it is: " + err.Error(), ""}}
@@ -20,22 +20,21 @@ func (o *doctorOptions) system() []Finding {
 	kernel := Finding{Topic: "system", Grade: Fine, Text: fmt.Sprintf("%s %s (%s)",
 		unix.ByteSliceToString(name.Sysname[:]), unix.ByteSliceToString(name.Release[:]), unix.ByteSliceToString(name.Machine[:]))}
 	proc := Finding{Topic: "processes", Grade: Fine, Text: "/proc can be read"}
-	if _, err := os.Stat(filepath.Join(o.root, "proc/self/stat")); err != nil {
+	if _, err := os.Stat(filepath.Join(d.Root, "proc/self/stat")); err != nil {
 		proc = Finding{"processes", Broken, "/proc cannot be read, so nobody can tell which process uses a GPU", "mount it: mount -t proc proc /proc"}
 	}
 	return []Finding{kernel, proc}
 }
 
-// Where the disk begins to be small, and where it is full: a journal that
-// cannot be written stops every grant.
+// A disk with less room than diskSmall is worth a note, and one with less than
+// diskFull is broken: a journal that cannot be written stops every grant.
 const (
 	diskSmall = gpu.MiB(1 << 10)
 	diskFull  = gpu.MiB(16)
 )
 
-// stateDir looks at the folder that must survive a restart, before a daemon uses
-// it.
-func (o *doctorOptions) stateDir(dir string) Finding {
+// stateDir examines the state folder before a daemon uses it.
+func stateDir(dir string) Finding {
 	f := Finding{Topic: "state", Grade: Fine}
 	place, exists := existing(dir)
 	if err := unix.Access(place, unix.W_OK|unix.X_OK); err != nil {
@@ -59,7 +58,7 @@ func (o *doctorOptions) stateDir(dir string) Finding {
 	return f
 }
 
-// existing is the folder, or the nearest one above it that is there.
+// existing returns the folder, or the nearest one above it that exists.
 func existing(dir string) (place string, exists bool) {
 	for place = filepath.Clean(dir); ; place = filepath.Dir(place) {
 		if _, err := os.Stat(place); !errors.Is(err, os.ErrNotExist) || place == filepath.Dir(place) {
@@ -69,17 +68,17 @@ func existing(dir string) (place string, exists bool) {
 }
 
 // unit looks for the systemd unit.
-func (o *doctorOptions) unit() Finding {
-	if _, err := os.Stat(filepath.Join(o.root, "run/systemd/system")); err != nil {
+func (d *Doctor) unit() Finding {
+	if _, err := os.Stat(filepath.Join(d.Root, "run/systemd/system")); err != nil {
 		return Finding{Topic: "systemd", Grade: Fine, Text: "not running here, and not needed"}
 	}
 	for _, dir := range []string{"etc/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"} {
-		path := filepath.Join(o.root, dir, "berth.service")
+		path := filepath.Join(d.Root, dir, "berth.service")
 		if _, err := os.Stat(path); err != nil {
 			continue
 		}
 		shown := "/" + filepath.Join(dir, "berth.service")
-		wanted, _ := filepath.Glob(filepath.Join(o.root, "etc/systemd/system/*.wants/berth.service"))
+		wanted, _ := filepath.Glob(filepath.Join(d.Root, "etc/systemd/system/*.wants/berth.service"))
 		if len(wanted) == 0 {
 			return Finding{"systemd", Notice, shown + " is not enabled, so berth does not start with the machine", "enable it: sudo systemctl enable --now berth"}
 		}

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// leases looks whether the next start would find the leases in the journal. A
-// daemon that runs has it open, and has found them.
-func (o *doctorOptions) leases(stateDir string) Finding {
+// leases examines whether the next daemon could read the leases in the journal.
+// A daemon that runs has read them.
+func leases(stateDir string) Finding {
 	f := Finding{Topic: "journal", Grade: Fine}
-	book, rec, err := readBook(journalDir(stateDir))
+	book, rec, err := (&Journal{journalDir(stateDir)}).book()
 	damage := (*journal.CorruptError)(nil)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -9,22 +9,21 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/view"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// daemonFindings looks for a running daemon and asks it how it is.
-func (o *doctorOptions) daemonFindings(ctx context.Context) (running bool, found []Finding) {
-	c, err := o.client()
+// daemon looks for a running daemon and asks it how it is.
+func (d *Doctor) daemon(ctx context.Context) (running bool, found []Finding) {
+	c, err := d.Daemon()
 	if err != nil {
 		return false, []Finding{{"daemon", Broken, err.Error(), ""}}
 	}
 	defer c.Close()
 	all, err := c.StatusAll(ctx)
 	if err != nil {
-		return false, []Finding{daemonTrouble(err)}
+		return false, []Finding{trouble(err)}
 	}
-	found = []Finding{o.daemonVersion(all)}
+	found = []Finding{d.version(all)}
 	if held, err := c.Leases(ctx); err == nil {
 		found = append(found, Finding{Topic: "leases", Grade: Fine,
 			Text: fmt.Sprintf("%s, %d waiting", words.Count(len(held.Leases), "lease"), len(held.Waiting))})
@@ -33,9 +32,9 @@ func (o *doctorOptions) daemonFindings(ctx context.Context) (running bool, found
 	if strays, err := c.Orphans(ctx); err == nil && len(strays.Orphans) > 0 {
 		found = append(found, Finding{"orphans", Notice, words.Count(len(strays.Orphans), "orphan") + ": processes on a GPU whose lease has ended", "look at them: berth leases --orphans"})
 	}
-	for _, d := range all.GPUs {
-		if !view.IsWell(d) {
-			found = append(found, Finding{"device", Notice, fmt.Sprintf("GPU %d is %s: %s", d.Device.Index, d.State, d.Reason), ""})
+	for _, g := range all.GPUs {
+		if !g.Well() {
+			found = append(found, Finding{"device", Notice, fmt.Sprintf("GPU %d is %s: %s", g.Device.Index, g.State, g.Reason), ""})
 		}
 	}
 	if !all.Monitoring {
@@ -44,9 +43,9 @@ func (o *doctorOptions) daemonFindings(ctx context.Context) (running bool, found
 	return true, found
 }
 
-// journalOf asks a daemon whether it can write down what it decides: what it has
-// not written down, it does not grant.
-func journalOf(ctx context.Context, c *client.Client) []Finding {
+// journalOf asks a daemon whether it can write its journal. One that cannot
+// grants nothing.
+func journalOf(ctx context.Context, c Daemon) []Finding {
 	ready, err := c.Ready(ctx)
 	if err != nil {
 		return []Finding{{"journal", Broken, err.Error(), "make room on the disk of the state folder, or look at the log of the daemon"}}
@@ -58,17 +57,19 @@ func journalOf(ctx context.Context, c *client.Client) []Finding {
 	return found
 }
 
-func (o *doctorOptions) daemonVersion(all api.StatusAll) Finding {
+// version compares the daemon with the program that asks.
+func (d *Doctor) version(all api.StatusAll) Finding {
 	f := Finding{Topic: "daemon", Grade: Fine, Text: fmt.Sprintf("runs, version %s, %s", all.Version, words.Count(len(all.GPUs), "GPU"))}
-	if all.Version != o.Version {
+	if all.Version != d.Version {
 		f.Grade = Notice
-		f.Text += fmt.Sprintf("; this command is version %s", o.Version)
+		f.Text += fmt.Sprintf("; this command is version %s", d.Version)
 		f.Next = "restart the daemon after an update"
 	}
 	return f
 }
 
-func daemonTrouble(err error) Finding {
+// trouble says why a daemon cannot be asked.
+func trouble(err error) Finding {
 	missing := (*client.NoDaemonError)(nil)
 	switch {
 	case !errors.As(err, &missing):

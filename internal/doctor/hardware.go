@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// maker is how the GPUs of a vendor show themselves to the system.
+// maker describes how the GPUs of a vendor show themselves to the system.
 type maker struct {
 	name    string
 	pci     string   // vendor id on the bus
@@ -38,20 +38,20 @@ func makers() []maker {
 }
 
 // hardware compares what is on the bus with what the drivers offer.
-func (o *doctorOptions) hardware() []Finding {
-	onBus := o.bus()
+func (d *Doctor) hardware() []Finding {
+	onBus := d.bus()
 	var found []Finding
 	for _, m := range makers() {
-		driver, loaded := o.driver(m)
+		driver, loaded := d.driver(m)
 		if onBus[m.pci] == 0 && !loaded {
 			continue
 		}
 		text := fmt.Sprintf("%s by %s", words.Count(onBus[m.pci], "GPU"), m.name)
 		if !loaded {
-			found = append(found, Finding{"hardware", Broken, text + ", but the driver is not loaded", o.withNouveau(m)})
+			found = append(found, Finding{"hardware", Broken, text + ", but the driver is not loaded", d.withNouveau(m)})
 			continue
 		}
-		found = append(found, Finding{Topic: "hardware", Grade: Fine, Text: text + ", driver " + driver}, o.access(m))
+		found = append(found, Finding{Topic: "hardware", Grade: Fine, Text: text + ", driver " + driver}, d.access(m))
 	}
 	if len(found) == 0 {
 		return []Finding{{"hardware", Notice, "there is no GPU on the PCI bus", "berth runs without one; to try it: berth serve --devices sim:4"}}
@@ -61,9 +61,9 @@ func (o *doctorOptions) hardware() []Finding {
 
 // bus counts the graphics devices on the PCI bus by vendor. A device of class
 // 03 is a display controller, which on servers drives no display.
-func (o *doctorOptions) bus() map[string]int {
+func (d *Doctor) bus() map[string]int {
 	counts := map[string]int{}
-	devices, _ := filepath.Glob(filepath.Join(o.root, "sys/bus/pci/devices/*"))
+	devices, _ := filepath.Glob(filepath.Join(d.Root, "sys/bus/pci/devices/*"))
 	for _, device := range devices {
 		if strings.HasPrefix(oneLine(filepath.Join(device, "class")), "0x03") {
 			counts[oneLine(filepath.Join(device, "vendor"))]++
@@ -76,9 +76,9 @@ var versionNumber = regexp.MustCompile(`\b\d+\.\d+(\.\d+)*\b`)
 
 // driver reports whether the kernel driver is loaded, and its version. A driver
 // that is part of the kernel has the kernel's.
-func (o *doctorOptions) driver(m maker) (version string, loaded bool) {
-	_, err := os.Stat(filepath.Join(o.root, m.module))
-	text := oneLine(filepath.Join(o.root, m.version))
+func (d *Doctor) driver(m maker) (version string, loaded bool) {
+	_, err := os.Stat(filepath.Join(d.Root, m.module))
+	text := oneLine(filepath.Join(d.Root, m.version))
 	if err != nil && text == "" {
 		return "", false
 	}
@@ -89,22 +89,22 @@ func (o *doctorOptions) driver(m maker) (version string, loaded bool) {
 }
 
 // withNouveau adds the usual reason why the driver does not load.
-func (o *doctorOptions) withNouveau(m maker) string {
-	if _, err := os.Stat(filepath.Join(o.root, "sys/module/nouveau")); err == nil && m.name == "NVIDIA" {
+func (d *Doctor) withNouveau(m maker) string {
+	if _, err := os.Stat(filepath.Join(d.Root, "sys/module/nouveau")); err == nil && m.name == "NVIDIA" {
 		return "nouveau has the GPU: block it (blacklist nouveau in /etc/modprobe.d), then " + m.install
 	}
 	return m.install
 }
 
-// access looks at who may open the device files.
-func (o *doctorOptions) access(m maker) Finding {
+// access examines whether the device files can be opened.
+func (d *Doctor) access(m maker) Finding {
 	there := 0
 	for _, pattern := range m.files {
-		paths, _ := filepath.Glob(filepath.Join(o.root, pattern))
+		paths, _ := filepath.Glob(filepath.Join(d.Root, pattern))
 		for _, path := range paths {
 			there++
 			if err := unix.Access(path, unix.R_OK|unix.W_OK); err != nil {
-				return Finding{"access", Broken, fmt.Sprintf("your user may not open %s: %v", strings.TrimPrefix(path, strings.TrimSuffix(o.root, "/")), err),
+				return Finding{"access", Broken, fmt.Sprintf("your user may not open %s: %v", strings.TrimPrefix(path, strings.TrimSuffix(d.Root, "/")), err),
 					"join the group that owns it (video or render), and log in again"}
 			}
 		}
@@ -116,7 +116,7 @@ func (o *doctorOptions) access(m maker) Finding {
 	return Finding{Topic: "access", Grade: Fine, Text: "the device files can be opened"}
 }
 
-// oneLine is the first line of a small file, empty if there is none.
+// oneLine returns the first line of a small file; empty if there is none.
 func oneLine(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,8 +1,6 @@
-package cli
+package doctor
 
-import "github.com/berth-gpu/berth/internal/term"
-
-// Finding is one thing that doctor looked at.
+// Finding is one thing that was examined.
 type Finding struct {
 	Topic string `json:"topic"` // a word or two, as in "driver"
 	Grade Grade  `json:"grade"`
@@ -10,7 +8,7 @@ type Finding struct {
 	Next  string `json:"next,omitempty"` // what to do about it
 }
 
-// Grade is how a finding is to be taken.
+// Grade says how bad a finding is.
 type Grade string
 
 // The grades. A machine without a GPU gets a note: berth runs there too.
@@ -20,12 +18,13 @@ const (
 	Broken Grade = "broken"
 )
 
-func (g Grade) mark() (string, term.Colour) {
-	switch g {
-	case Fine:
-		return "✓", term.Green
-	case Notice:
-		return "!", term.Yellow
+// Count returns how many of the findings have a grade.
+func Count(findings []Finding, g Grade) int {
+	n := 0
+	for _, f := range findings {
+		if f.Grade == g {
+			n++
+		}
 	}
-	return "✗", term.Red
+	return n
 }

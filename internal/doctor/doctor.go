@@ -1,0 +1,58 @@
+// Package doctor finds out what is wrong with a machine, with its configuration
+// and with its daemon, and mends a damaged journal. It reports findings as data;
+// the command line prints them.
+package doctor
+
+import (
+	"context"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+// Doctor examines one machine.
+type Doctor struct {
+	Root    string // folder with the files of the system; "/" but in tests
+	Version string // of the program that asks
+
+	// Settings reads the configuration as a daemon would.
+	Settings func() (*config.Settings, error)
+	// Daemon finds the daemon, without asking whether it is there.
+	Daemon func() (Daemon, error)
+	// Probe opens the libraries of the vendors; nil: there are none to open.
+	Probe func(context.Context) []Finding
+}
+
+// Daemon answers the questions of a doctor. A client does.
+type Daemon interface {
+	StatusAll(context.Context) (api.StatusAll, error)
+	Leases(context.Context) (api.Leases, error)
+	Ready(context.Context) (api.Ready, error)
+	Orphans(context.Context) (api.Strays, error)
+	Close()
+}
+
+// Examine looks at everything, in the order in which it depends on each other.
+func (d *Doctor) Examine(ctx context.Context) []Finding {
+	found := append(d.system(), d.hardware()...)
+	if d.Probe != nil {
+		found = append(found, d.Probe(ctx)...)
+	}
+	settings, finding := d.configuration()
+	found = append(found, finding)
+	running, daemon := d.daemon(ctx)
+	found = append(found, daemon...)
+	if settings != nil && !running { // a daemon that runs knows better, and may have its state elsewhere
+		state := settings.Config.Daemon.StateDir
+		found = append(found, stateDir(state), leases(state))
+	}
+	return append(found, d.unit())
+}
+
+func (d *Doctor) configuration() (*config.Settings, Finding) {
+	settings, err := d.Settings()
+	if err != nil {
+		return nil, Finding{"config", Broken, err.Error(), "mend it, and check it with: berth config check FILE"}
+	}
+	return settings, Finding{Topic: "config", Grade: Fine, Text: "valid"}
+}

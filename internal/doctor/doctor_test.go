@@ -1,0 +1,210 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+// tree makes a small system: files with their content, folders where there is
+// none.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+const (
+	bus0      = "sys/bus/pci/devices/0000:01:00.0/"
+	bus1      = "sys/bus/pci/devices/0000:02:00.0/"
+	driver580 = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC version: 12.2.0\n"
+)
+
+func TestHardware(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  []string // grade, and the beginning of the text or of the next step
+	}{
+		{"nothing", nil, []string{"note there is no GPU on the PCI bus"}},
+		{"only a display of the board", map[string]string{bus0 + "vendor": "0x1a03\n", bus0 + "class": "0x030000\n"},
+			[]string{"note there is no GPU on the PCI bus"}},
+		{"no driver", map[string]string{bus0 + "vendor": "0x10de\n", bus0 + "class": "0x030200\n"},
+			[]string{"broken 1 GPU by NVIDIA, but the driver is not loaded → install the NVIDIA driver"}},
+		{"nouveau", map[string]string{bus0 + "vendor": "0x10de\n", bus0 + "class": "0x030000\n", "sys/module/nouveau/x": ""},
+			[]string{"broken 1 GPU by NVIDIA, but the driver is not loaded → nouveau has the GPU"}},
+		{"all there", map[string]string{
+			bus0 + "vendor": "0x10de\n", bus0 + "class": "0x030200\n", bus1 + "vendor": "0x10de\n", bus1 + "class": "0x030200\n",
+			"proc/driver/nvidia/version": driver580, "dev/nvidiactl": "", "dev/nvidia0": "", "dev/nvidia1": "",
+		}, []string{"ok 2 GPUs by NVIDIA, driver 580.65.06", "ok the device files can be opened"}},
+		{"not passed into the container", map[string]string{
+			bus0 + "vendor": "0x10de\n", bus0 + "class": "0x030200\n", "proc/driver/nvidia/version": driver580,
+		}, []string{"ok 1 GPU by NVIDIA, driver 580.65.06", "note there are no device files for NVIDIA → in a container"}},
+		{"AMD", map[string]string{
+			bus0 + "vendor": "0x1002\n", bus0 + "class": "0x038000\n", "sys/module/amdgpu/x": "", "dev/kfd": "",
+		}, []string{"ok 1 GPU by AMD, driver of the kernel", "ok the device files can be opened"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := &Doctor{Root: tree(t, c.files)}
+			hold(t, d.hardware(), c.want)
+		})
+	}
+}
+
+func hold(t *testing.T, found []Finding, want []string) {
+	t.Helper()
+	var got []string
+	for _, f := range found {
+		text := string(f.Grade) + " " + f.Text
+		if f.Next != "" {
+			text += " → " + f.Next
+		}
+		got = append(got, text)
+	}
+	if !slices.EqualFunc(got, want, strings.HasPrefix) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+func TestSystem(t *testing.T) {
+	d := &Doctor{Root: t.TempDir()}
+	hold(t, d.system(), []string{"ok Linux ", "broken /proc cannot be read"})
+}
+
+func TestUnit(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"no systemd", nil, "ok not running here"},
+		{"no unit", map[string]string{"run/systemd/system/x": ""}, "note there is no berth.service"},
+		{"not enabled", map[string]string{"run/systemd/system/x": "", "usr/lib/systemd/system/berth.service": ""},
+			"note /usr/lib/systemd/system/berth.service is not enabled"},
+		{"enabled", map[string]string{"run/systemd/system/x": "", "etc/systemd/system/berth.service": "",
+			"etc/systemd/system/multi-user.target.wants/berth.service": ""}, "ok /etc/systemd/system/berth.service is enabled"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := &Doctor{Root: tree(t, c.files)}
+			hold(t, []Finding{d.unit()}, []string{c.want})
+		})
+	}
+}
+
+func TestStateDir(t *testing.T) {
+	dir := t.TempDir()
+	hold(t, []Finding{stateDir(dir), stateDir(filepath.Join(dir, "a/b"))},
+		[]string{"ok " + dir + ", ", "ok " + filepath.Join(dir, "a/b") + ", "})
+	file := filepath.Join(tree(t, map[string]string{"f": ""}), "f")
+	hold(t, []Finding{stateDir(filepath.Join(file, "below"))}, []string{"broken " + file})
+}
+
+func TestTrouble(t *testing.T) {
+	at := func(err error) error {
+		return &client.NoDaemonError{Attempts: []client.Attempt{{Network: "unix", Address: "/s", Err: err}}}
+	}
+	hold(t, []Finding{trouble(at(syscall.ENOENT)), trouble(at(syscall.EACCES)), trouble(errors.New("EOF"))},
+		[]string{"note no daemon answers (/s: no such file or directory) → start one", "broken no daemon answers (/s: permission denied) → your user may not open /s",
+			"broken it is there, but answers wrongly: EOF"})
+}
+
+// answers is a daemon that answers as a test wants.
+type answers struct {
+	status  api.StatusAll
+	leases  api.Leases
+	strays  api.Strays
+	ready   api.Ready
+	missing error // for every question
+	unready error
+	closed  int
+}
+
+func (a *answers) StatusAll(context.Context) (api.StatusAll, error) { return a.status, a.missing }
+func (a *answers) Leases(context.Context) (api.Leases, error)       { return a.leases, a.missing }
+func (a *answers) Orphans(context.Context) (api.Strays, error)      { return a.strays, a.missing }
+func (a *answers) Ready(context.Context) (api.Ready, error) {
+	return a.ready, errors.Join(a.missing, a.unready)
+}
+func (a *answers) Close() { a.closed++ }
+
+func TestDaemon(t *testing.T) {
+	hot := api.Status{Device: gpu.Device{Index: 1}, State: gpu.Throttled, Reason: "81 °C is above temp_normal"}
+	shut := api.Status{Device: gpu.Device{Index: 2}, State: gpu.Unavailable, Health: gpu.Unhealthy, Reason: "it is in quarantine", Trust: &api.Trust{Phase: "quarantine"}}
+	for _, c := range []struct {
+		name   string
+		daemon answers
+		want   []string
+	}{
+		{"all well", answers{status: api.StatusAll{Version: "1", Monitoring: true, GPUs: []api.Status{{State: gpu.Optimal}}}, leases: api.Leases{Leases: make([]api.Lease, 2)}},
+			[]string{"ok runs, version 1, 1 GPU", "ok 2 leases, 0 waiting", "ok can be written"}},
+		{"another version", answers{status: api.StatusAll{Version: "0", Monitoring: true}},
+			[]string{"note runs, version 0, 0 GPUs; this command is version 1 → restart the daemon", "ok 0 leases", "ok can be written"}},
+		{"devices that are not well", answers{status: api.StatusAll{Version: "1", Monitoring: true, GPUs: []api.Status{hot, shut}}},
+			[]string{"ok runs", "ok 0 leases", "ok can be written", "note GPU 1 is THROTTLED: 81 °C", "note GPU 2 is UNAVAILABLE: it is in quarantine"}},
+		{"orphans, and monitoring stopped", answers{status: api.StatusAll{Version: "1"}, strays: api.Strays{Orphans: make([]api.Stray, 1)}},
+			[]string{"ok runs", "ok 0 leases", "ok can be written", "note 1 orphan: ", "note it is stopped"}},
+		{"a journal that cannot be written", answers{status: api.StatusAll{Version: "1", Monitoring: true}, unready: errors.New("the disk is full")},
+			[]string{"ok runs", "ok 0 leases", "broken the disk is full → make room"}},
+		{"in a container", answers{status: api.StatusAll{Version: "1", Monitoring: true}, ready: api.Ready{Text: "Ready, with limits. Processes of the host are not seen."}},
+			[]string{"ok runs", "ok 0 leases", "ok can be written", "note Processes of the host are not seen. → docs/access.md"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := &Doctor{Version: "1", Daemon: func() (Daemon, error) { return &c.daemon, nil }}
+			running, found := d.daemon(t.Context())
+			if hold(t, found, c.want); !running || c.daemon.closed != 1 {
+				t.Errorf("running is %v, and the daemon was let go %d times", running, c.daemon.closed)
+			}
+		})
+	}
+}
+
+// A daemon that runs knows its state folder better than the configuration here.
+func TestExamine(t *testing.T) {
+	daemon := &answers{status: api.StatusAll{Version: "1", Monitoring: true}}
+	d := &Doctor{
+		Root: t.TempDir(), Version: "1",
+		Daemon:   func() (Daemon, error) { return daemon, nil },
+		Probe:    func(context.Context) []Finding { return []Finding{{Topic: "nvml", Grade: Notice}} },
+		Settings: func() (*config.Settings, error) { return config.Merge(config.Paths(t.TempDir(), "/run/berth.sock")) },
+	}
+	topics := func() string {
+		var list []string
+		for _, f := range d.Examine(t.Context()) {
+			list = append(list, f.Topic)
+		}
+		return strings.Join(list, " ")
+	}
+	if got, want := topics(), "system processes hardware nvml config daemon leases journal systemd"; got != want {
+		t.Errorf("with a daemon it examines %s, want %s", got, want)
+	}
+	daemon.missing = &client.NoDaemonError{}
+	if got, want := topics(), "system processes hardware nvml config daemon state journal systemd"; got != want {
+		t.Errorf("without a daemon it examines %s, want %s", got, want)
+	}
+	d.Settings = func() (*config.Settings, error) { return nil, errors.New("berth.yaml:1: no") }
+	if got, want := topics(), "system processes hardware nvml config daemon systemd"; got != want {
+		t.Errorf("without a configuration it examines %s, want %s", got, want)
+	}
+	if found := d.Examine(t.Context()); Count(found, Broken) != 2 || Count(found, Notice) != 3 { // /proc and config; hardware, nvml and daemon
+		t.Errorf("%d broken and %d notes: %+v", Count(found, Broken), Count(found, Notice), found)
+	}
+}

@@ -1,0 +1,95 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/journal/filelog"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/record"
+)
+
+// Journal is the journal of a daemon, as files. It is read and mended without
+// the daemon.
+type Journal struct{ dir string }
+
+// OpenJournal finds the journal in the state folder of a daemon. It opens no
+// file yet.
+func OpenJournal(stateDir string) (*Journal, error) {
+	dir := journalDir(stateDir)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, &Error{fmt.Errorf("there is no journal in %s", stateDir), "name the state folder of the daemon: --state-dir DIR"}
+	} else if err != nil {
+		return nil, err
+	}
+	return &Journal{dir}, nil
+}
+
+// journalDir returns the folder where a daemon with this state folder keeps its
+// journal.
+func journalDir(stateDir string) string { return filepath.Join(stateDir, "journal") }
+
+// Error is a failure with a next step.
+type Error struct {
+	error
+	next string
+}
+
+func (e *Error) Unwrap() error { return e.error }
+
+// Hint returns the next step.
+func (e *Error) Hint() string { return e.next }
+
+// Records returns the records of the journal, whether they make sense or not, up
+// to the damage if there is any. A daemon may be writing to it.
+func (j *Journal) Records() (records []journal.Record, rec journal.Recovery, err error) {
+	rec, err = j.read(func() func(journal.Record) error {
+		records = nil
+		return func(r journal.Record) error {
+			r.Data = slices.Clone(r.Data) // it is lent for the call only
+			records = append(records, r)
+			return nil
+		}
+	})
+	return records, rec, err
+}
+
+// book returns the book that the journal describes.
+func (j *Journal) book() (book *lease.Book, rec journal.Recovery, err error) {
+	rec, err = j.read(func() func(journal.Record) error {
+		book = lease.New()
+		return believe(book)
+	})
+	return book, rec, err
+}
+
+// read reads the files. What looks damaged while a daemon writes to them is
+// right at the next try, and damage stays. Read calls begin for every try; begin
+// returns the function that takes the records.
+func (j *Journal) read(begin func() func(journal.Record) error) (rec journal.Recovery, err error) {
+	for range 3 {
+		rec, err = filelog.Read(filelog.Dir(j.dir), begin())
+		damage := (*journal.CorruptError)(nil)
+		if !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return rec, err
+}
+
+// believe returns a function that takes records into a book, and says which of
+// them contradict those before.
+func believe(book *lease.Book) func(journal.Record) error {
+	return func(r journal.Record) error {
+		_, err := book.Read(r.Data)
+		if newer := (*record.VersionError)(nil); err != nil && !errors.As(err, &newer) {
+			return fmt.Errorf("%w: %w", journal.ErrContradiction, err)
+		}
+		return err
+	}
+}

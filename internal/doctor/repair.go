@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/journal/filelog"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/record"
+)
+
+// Repair is what was done to a journal.
+type Repair struct {
+	Folder  string   `json:"folder"`
+	Damage  string   `json:"damage,omitempty"` // empty: there was none
+	Kept    int      `json:"kept_records"`
+	Dropped int      `json:"dropped_records"`
+	Aside   []string `json:"put_aside"`
+	Leases  []string `json:"leases"` // that still stand
+}
+
+// Repair keeps the records before the damage and puts the damaged files aside.
+// It changes nothing in a journal that is sound, and none that a daemon has
+// open.
+func (j *Journal) Repair() (Repair, error) {
+	salvaged, err := filelog.Salvage(filelog.Dir(j.dir), believe(lease.New()))
+	if locked := (*journal.LockedError)(nil); errors.As(err, &locked) {
+		who := "a daemon"
+		if locked.PID != 0 {
+			who = fmt.Sprintf("a daemon, process %d,", locked.PID)
+		}
+		return Repair{}, &Error{fmt.Errorf("%s has this journal open", who), "stop it first; nothing was changed"}
+	}
+	if err != nil {
+		return Repair{}, err
+	}
+	did := Repair{Folder: j.dir, Kept: salvaged.Kept, Dropped: salvaged.Dropped, Aside: append([]string{}, salvaged.Aside...)}
+	if d := salvaged.Damage; d != nil {
+		did.Damage = fmt.Sprintf("%s at byte %d, record %d: %s", d.File, d.Offset, d.Seq, d.Reason)
+		if err := j.skipFences(); err != nil {
+			return Repair{}, err
+		}
+	}
+	did.Leases, err = j.ids()
+	return did, err
+}
+
+// skipFences makes the next daemon give out fences that are higher than any that
+// may have been lost. A daemon skips fences wherever the last mark is not from
+// its own boot.
+func (j *Journal) skipFences() error {
+	var fence uint64
+	log, _, err := filelog.Open(filelog.Dir(j.dir), filelog.Options{}, func(r journal.Record) error {
+		read, err := record.Decode(r.Data)
+		fence = max(fence, read.Fence)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	mark := record.NewFence(fence, "repaired")
+	return errors.Join(log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true}), log.Close())
+}
+
+// ids returns the leases that still stand.
+func (j *Journal) ids() ([]string, error) {
+	book, _, err := j.book()
+	if err != nil {
+		return nil, err
+	}
+	found := []string{}
+	for _, l := range book.Leases() {
+		found = append(found, l.ID)
+	}
+	return found, nil
+}

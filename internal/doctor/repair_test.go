@@ -1,0 +1,92 @@
+package doctor
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/journal/filelog"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/record"
+)
+
+var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+// A record that is whole and contradicts those before it can be read and is
+// reported, and a repair keeps what is before it.
+func TestRepairOfAContradiction(t *testing.T) {
+	state := t.TempDir()
+	dir := filelog.Dir(journalDir(state))
+	if err := os.Mkdir(journalDir(state), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log, _, err := filelog.Open(dir, filelog.Options{}, func(journal.Record) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []record.Record{
+		lease.RecordOfLease(&lease.Lease{ID: "kept", Fence: 1, Binding: lease.ByName, State: lease.Active, Granted: now, Parts: []lease.Part{{GPU: "G", Memory: 1}}}),
+		{Version: 1, Kind: record.Release, ID: "nobody", Fence: 7, Time: now.UnixNano()},
+	} {
+		if err := log.Append([][]byte{r.Append(nil)}, journal.Care{Durable: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	j, err := OpenJournal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if records, _, err := j.Records(); err != nil || len(records) != 2 || !strings.Contains(string(records[1].Data), "nobody") {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+	f := leases(state)
+	if f.Grade != Broken || !strings.Contains(f.Text, "at byte") || !strings.Contains(f.Text, "there is no such lease") || !strings.Contains(f.Next, "berth journal repair") {
+		t.Errorf("doctor found %+v", f)
+	}
+	did, err := j.Repair()
+	if err != nil || did.Kept != 1 || did.Dropped != 1 || did.Damage == "" || len(did.Aside) == 0 || !slices.Equal(did.Leases, []string{"kept"}) {
+		t.Errorf("repaired as %+v, %v", did, err)
+	}
+	if again, err := j.Repair(); err != nil || again.Damage != "" || len(again.Aside) != 0 {
+		t.Errorf("repaired again as %+v, %v", again, err)
+	}
+	book, _, err := j.book()
+	if damage := (*journal.CorruptError)(nil); errors.As(err, &damage) || book.Lease("kept") == nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestRepairLeavesAnOpenJournalAlone(t *testing.T) {
+	state := t.TempDir()
+	if err := os.Mkdir(journalDir(state), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log, _, err := filelog.Open(filelog.Dir(journalDir(state)), filelog.Options{}, func(journal.Record) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	j, err := OpenJournal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = j.Repair()
+	if refused := (*Error)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), "has this journal open") || !strings.Contains(refused.Hint(), "stop it first") {
+		t.Errorf("repairing said %v", err)
+	}
+}
+
+func TestNoJournal(t *testing.T) {
+	_, err := OpenJournal(t.TempDir())
+	if refused := (*Error)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), "there is no journal in") || !strings.Contains(refused.Hint(), "--state-dir") {
+		t.Errorf("opening said %v", err)
+	}
+}
