@@ -1,24 +1,90 @@
-package cli
+package cli_test
 
 import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
-	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/daemon/daemontest"
 )
 
-func TestFreeID(t *testing.T) {
-	taken := api.Leases{Leases: []api.Lease{{ID: "a"}, {ID: "b"}, {ID: "b-2"}}, Waiting: []api.Waiting{{ID: "b-3"}}}
-	for service, want := range map[string]string{"a": "a-2", "b": "b-4", "c": "c"} {
-		if got := freeID(service, taken); got != want {
-			t.Errorf("%s: %s, want %s", service, got, want)
-		}
-	}
+// counter stands between a command and the daemon, and notes the calls.
+type counter struct {
+	socket string
+	mu     sync.Mutex
+	calls  []string
 }
 
-func TestQuoted(t *testing.T) {
-	for word, want := range map[string]string{"embedder-1": "embedder-1", "a b": "'a b'", "it's": `'it'\''s'`, "größe": "größe"} {
-		if got := quoted(word); got != want {
-			t.Errorf("%s is quoted as %s, want %s", word, got, want)
+func countCalls(t *testing.T, socket string) *counter {
+	t.Helper()
+	c := &counter{socket: filepath.Join(t.TempDir(), "s")}
+	listener, err := net.Listen("unix", c.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "berth"})
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	proxy.Transport = transport
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		c.calls = append(c.calls, r.Method+" "+r.URL.Path)
+		c.mu.Unlock()
+		proxy.ServeHTTP(w, r)
+	})}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close(); transport.CloseIdleConnections() })
+	return c
+}
+
+// take returns the calls since the last time.
+func (c *counter) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := c.calls
+	c.calls = nil
+	return calls
+}
+
+// An allocation is one call, unless the name of the service is taken.
+func TestAllocateMakesOneCall(t *testing.T) {
+	d, err := daemontest.Start(daemontest.Options{Devices: "sim:2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Stop() })
+	calls := countCalls(t, d.Socket)
+	const allocate, leases = "POST /api/gpu/memory/allocate", "GET /api/leases"
+	for _, c := range []struct {
+		args, said string
+		want       []string
+	}{
+		{"embedder 4GiB --gpu 1", "embedder holds 4 GiB on GPU 1, ", []string{allocate}},
+		{"other 4GiB --timeout 1m", "other holds 4 GiB on GPU ", []string{allocate}},
+		{"other 4GiB --id mine --json", `"id": "mine"`, []string{allocate}},
+		{"embedder 4GiB --gpu 0", "embedder-2 holds 4 GiB on GPU 0, ", []string{allocate, leases, allocate}},
+	} {
+		var out, errs bytes.Buffer
+		code := cli.Run(t.Context(), cli.Env{
+			Out: &out, Err: &errs, Now: time.Now, Terminal: func() (int, bool) { return 0, false },
+			Getenv: func(name string) string { return map[string]string{"BERTH_SOCKET": calls.socket}[name] },
+		}, append([]string{"allocate"}, strings.Fields(c.args)...))
+		if code != 0 || !strings.Contains(out.String(), c.said) {
+			t.Errorf("allocate %s: exit code %d, said %s%s", c.args, code, &out, &errs)
+		}
+		if got := calls.take(); !slices.Equal(got, c.want) {
+			t.Errorf("allocate %s makes the calls %q, want %q", c.args, got, c.want)
 		}
 	}
 }

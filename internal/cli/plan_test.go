@@ -19,6 +19,9 @@ import (
 	"github.com/berth-gpu/berth/internal/view"
 )
 
+// testNow is when these tests look at the clock.
+var testNow = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
 // newShown is a plan of two wells, and what is shown of it.
 func newShown(terminal int) (p *progress, out, err *bytes.Buffer) {
 	out, err = &bytes.Buffer{}, &bytes.Buffer{}

@@ -14,16 +14,23 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/daemon"
+	"github.com/berth-gpu/berth/internal/daemon/daemontest"
 )
 
-// bubble is a world with its own clock, whose local devices h answers for.
-func bubble(out, errs *bytes.Buffer, width int, h http.Handler) Env {
+// bubble returns a world with its own clock, in which commands look at simulated
+// devices through a real daemon.
+func bubble(t *testing.T, out, errs *bytes.Buffer, width int) Env {
 	return Env{
 		Out: out, Err: errs, Getenv: func(string) string { return "" }, Now: time.Now,
 		Terminal: func() (int, bool) { return width, width > 0 },
-		Local: func(context.Context, string) (*client.Client, func(), error) {
-			c, err := client.New(client.Options{Transport: client.Through(h)})
-			return c, func() {}, err
+		Local: func(ctx context.Context, devices string) (*client.Client, func(), error) {
+			settings, err := daemontest.Settings(t.TempDir(), daemontest.Options{Devices: devices})
+			if err != nil {
+				return nil, nil, err
+			}
+			return daemon.Local(context.WithoutCancel(ctx), settings, daemontest.Version)
 		},
 	}
 }
@@ -39,7 +46,7 @@ func run(t *testing.T, env Env, length time.Duration, args ...string) int {
 func TestWatchElsewhereRepeatsBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
-		env := bubble(&out, &errs, 0, newFakeDaemon("h"))
+		env := bubble(t, &out, &errs, 0)
 		if code := run(t, env, 4500*time.Millisecond, "status", "--devices", "sim:4", "--watch", "2s"); code != 0 {
 			t.Errorf("exit code %d: %s", code, errs.String())
 		}
@@ -58,7 +65,7 @@ func TestWatchElsewhereRepeatsBlocks(t *testing.T) {
 func TestWatchOnATerminalRedraws(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
-		env := bubble(&out, &errs, 80, newFakeDaemon("h"))
+		env := bubble(t, &out, &errs, 80)
 		if code := run(t, env, 1500*time.Millisecond, "status", "--devices", "sim:4", "--watch"); code != 0 {
 			t.Errorf("exit code %d: %s", code, errs.String())
 		}
@@ -71,10 +78,10 @@ func TestWatchOnATerminalRedraws(t *testing.T) {
 func TestWatchJSONIsOneObjectPerLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
-		env := bubble(&out, &errs, 0, newFakeDaemon("h"))
+		env := bubble(t, &out, &errs, 0)
 		run(t, env, 2500*time.Millisecond, "status", "--devices", "sim:4", "--watch=1s", "--json", "0")
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		if len(lines) != 3 || !strings.HasPrefix(lines[2], `{"device":{"uuid":"GPU-0"`) {
+		if len(lines) != 3 || !strings.HasPrefix(lines[2], `{"device":{"uuid":"SIM-h200-0"`) {
 			t.Errorf("lines %q", lines)
 		}
 	})
@@ -84,17 +91,21 @@ func TestWatchJSONIsOneObjectPerLine(t *testing.T) {
 func TestWatchWaitsForTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
-		daemon, asked := newFakeDaemon("h"), 0
-		env := bubble(&out, &errs, 0, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/api/gpu/status/all" {
-				asked++
-			}
-			if asked == 2 || asked == 3 || asked == 5 {
-				http.Error(w, "restarting", http.StatusBadGateway)
-				return
-			}
-			daemon.ServeHTTP(w, r)
-		}))
+		asked := 0
+		env := bubble(t, &out, &errs, 0)
+		env.Local = func(context.Context, string) (*client.Client, func(), error) {
+			c, err := client.New(client.Options{Transport: client.Through(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/api/gpu/status/all" {
+					asked++
+				}
+				if asked == 2 || asked == 3 || asked == 5 {
+					http.Error(w, "restarting", http.StatusBadGateway)
+					return
+				}
+				answer(w, api.StatusAll{GPUs: []api.Status{{State: gpu.Optimal}}})
+			}))})
+			return c, func() {}, err
+		}
 		if code := run(t, env, 5500*time.Millisecond, "status", "--devices", "sim:4", "--watch"); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
@@ -110,22 +121,22 @@ func TestWatchWaitsForTheDaemon(t *testing.T) {
 func TestWatchStopsAtAProblem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
-		env := bubble(&out, &errs, 0, newFakeDaemon("h"))
+		env := bubble(t, &out, &errs, 0)
 		if code := run(t, env, time.Hour, "status", "--devices", "sim:4", "--watch", "9"); code != exitRefused {
 			t.Errorf("exit code %d", code)
 		}
 	})
 }
 
-// The fake daemon ends every stream, so following means coming back for more.
+// Following ends when it is interrupted, and shows each event once.
 func TestFollowEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
-		env := bubble(&out, &errs, 0, newFakeDaemon("h"))
-		if code := run(t, env, time.Minute, "events", "--devices", "sim:4", "--follow"); code != 0 {
+		env := bubble(t, &out, &errs, 0)
+		if code := run(t, env, time.Minute, "events", "--devices", "sim:2", "--follow", "--code", "device_found"); code != 0 {
 			t.Errorf("exit code %d: %s", code, errs.String())
 		}
-		if n := strings.Count(out.String(), "\n"); n != 3 {
+		if n := strings.Count(out.String(), "\n"); n != 2 {
 			t.Errorf("%d events, want each once:\n%s", n, out.String())
 		}
 	})

@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+func TestFreeID(t *testing.T) {
+	taken := api.Leases{Leases: []api.Lease{{ID: "a"}, {ID: "b"}, {ID: "b-2"}}, Waiting: []api.Waiting{{ID: "b-3"}}}
+	for service, want := range map[string]string{"a": "a-2", "b": "b-4", "c": "c"} {
+		if got := freeID(service, taken); got != want {
+			t.Errorf("%s: %s, want %s", service, got, want)
+		}
+	}
+}
+
+func TestQuoted(t *testing.T) {
+	for word, want := range map[string]string{"embedder-1": "embedder-1", "a b": "'a b'", "it's": `'it'\''s'`, "größe": "größe"} {
+		if got := quoted(word); got != want {
+			t.Errorf("%s is quoted as %s, want %s", word, got, want)
+		}
+	}
+}
