@@ -29,13 +29,14 @@ func newAllocate(a *app) *cobra.Command {
 		Use:     "allocate SERVICE MEMORY",
 		Short:   "Lease memory for a service",
 		GroupID: groupLeases,
-		Long: `Lease memory on one GPU for a service. It is refused at once if there is no
-room, unless --timeout says how long to wait; interrupting it then withdraws the
-request. The lease stands until it is released, or with --ttl until it was not
-renewed for so long.
+		Long: `Lease memory on one GPU for a service. The lease lasts until you release it.
+With --ttl, it expires if it is not renewed in time.
 
-Without --id it has the name of the service, or the first of SERVICE-2,
-SERVICE-3, ... that is free.`,
+If there is no room, the daemon refuses the request at once. With --timeout, the
+request waits; interrupt the command to withdraw it.
+
+Without --id, the lease is named after the service: SERVICE, or SERVICE-2,
+SERVICE-3, ... if that name is taken.`,
 		Example: `  berth allocate embedder 4GiB
   berth allocate embedder 4096 --gpu 1 --ttl 10m
   berth allocate trainer 80GiB --timeout 5m --priority 10`,
@@ -44,10 +45,10 @@ SERVICE-3, ... that is free.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.request.ID, "id", "", "`NAME` of the lease")
-	flags.StringVar(&o.request.GPU, "gpu", "", "this `GPU` (index or UUID) and no other")
-	flags.Var(&o.ttl, "ttl", "`TIME` after which it ends unless renewed, as in 10m")
-	flags.Var(&o.timeout, "timeout", "`TIME` to wait for room, as in 30s")
-	priority := flags.Int("priority", 0, "`NUMBER`; higher goes first among those who wait\n(default that of the service)")
+	flags.StringVar(&o.request.GPU, "gpu", "", "lease on this `GPU` only (index or UUID)")
+	flags.Var(&o.ttl, "ttl", "the lease expires after this `TIME` unless renewed,\nas in 10m")
+	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s")
+	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
 	gpuCompletion(a, cmd)
 	cmd.SetFlagErrorFunc(negative)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -118,7 +119,7 @@ func (o *allocateOptions) indexesOf(ctx context.Context, c *client.Client, l api
 	return gpus, nil
 }
 
-// freeID is the name of a service, with a number if that is taken.
+// freeID returns the name of a service, with a number if that is taken.
 func freeID(service string, leases api.Leases) string {
 	taken := map[string]bool{}
 	for _, l := range leases.Leases {
@@ -134,7 +135,7 @@ func freeID(service string, leases api.Leases) string {
 	return id
 }
 
-// advise says how to find out who is in the way, where somebody is.
+// advise adds how to find out who is in the way, where somebody is.
 func (o *allocateOptions) advise(err error) error {
 	problem := (*api.Problem)(nil)
 	if !errors.As(err, &problem) || problem.Extra["possible"] != true {
@@ -147,7 +148,7 @@ func (o *allocateOptions) advise(err error) error {
 	return &hintedError{err, hint}
 }
 
-// quoted is a word as a shell takes it for one.
+// quoted returns a text as a shell reads it as one word.
 func quoted(word string) string {
 	if strings.ContainsFunc(word, func(c rune) bool {
 		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("-_.:/@", c)
@@ -157,11 +158,11 @@ func quoted(word string) string {
 	return word
 }
 
-// negative takes what looks like a flag and is a number below zero for what it
-// is.
+// negative reports a negative number as an amount of memory that is too small.
+// The framework takes it for a flag.
 func negative(_ *cobra.Command, err error) error {
 	if _, number, found := strings.Cut(err.Error(), "' in -"); found && number != "" && unicode.IsDigit(rune(number[0])) {
-		return usage("%q is not a positive amount of memory", "-"+number)
+		return usage("%q is not an amount of memory: it must be above 0", "-"+number)
 	}
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is what the commands share: the world, and the flags that every command
+// app holds what the commands share: the world, and the flags that every command
 // takes.
 type app struct {
 	Env
@@ -19,10 +19,10 @@ type app struct {
 	devicesGiven bool // by --devices
 }
 
-// New is the berth command with everything below it.
+// New returns the berth command with everything below it.
 func New(env Env) *cobra.Command { return (&app{Env: env}).root() }
 
-// Run runs one command line, says on Err what went wrong, and returns the exit
+// Run runs one command line, reports on Err what went wrong, and returns the exit
 // code.
 func Run(ctx context.Context, env Env, args []string) int {
 	a := &app{Env: env}
@@ -34,12 +34,12 @@ func Run(ctx context.Context, env Env, args []string) int {
 	return a.exitCode(ctx, err)
 }
 
-const longHelp = `berth knows every GPU of this machine, measures it, and decides who may use
-which one.
+const longHelp = `berth manages the GPUs of this machine. It measures each one, and decides who
+may use it.
 
-The daemon is "berth serve". The other commands find it by --socket or
-BERTH_SOCKET, or by --url (BERTH_URL) with BERTH_TOKEN, and else at its usual
-place. With no daemon running, commands that only look still work.
+"berth serve" runs the daemon. The other commands find the daemon by --socket or
+BERTH_SOCKET, by --url or BERTH_URL (with BERTH_TOKEN), or else at its usual
+place. Commands that only look work without a daemon too.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 refused by the
 daemon, 130 interrupted, 143 terminated.`
@@ -71,7 +71,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.Err)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.socket, "socket", "", "`PATH` of the daemon's Unix socket")
-	flags.StringVar(&a.url, "url", "", "`ADDRESS` of a daemon elsewhere, as in http://host:8000")
+	flags.StringVar(&a.url, "url", "", "`ADDRESS` of a daemon on another machine, as in\nhttp://host:8000")
 	flags.BoolVar(&a.json, "json", false, "write JSON")
 
 	root.AddGroup(

@@ -22,10 +22,10 @@ func newConfig(a *app) *cobra.Command {
 	o := &configOptions{app: a}
 	cmd := &cobra.Command{
 		Use:     "config",
-		Short:   "Show the configuration, and change it at run time",
+		Short:   "Show the configuration, or change it at run time",
 		GroupID: groupDaemon,
-		Long: `Show every field of the configuration, its value and where it comes from:
-default, berth.yaml, environment, flag, or set at run time.`,
+		Long: `Show every field of the configuration, its value, and where the value comes
+from: the default, berth.yaml, the environment, a flag, or a change at run time.`,
 		Example: `  berth config
   berth config --docs
   berth config get temp_optimal
@@ -34,7 +34,7 @@ default, berth.yaml, environment, flag, or set at run time.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	cmd.Flags().BoolVar(&o.docs, "docs", false, "say what each field does")
+	cmd.Flags().BoolVar(&o.docs, "docs", false, "explain each field")
 	devicesFlag(cmd, &o.devices)
 	cmd.AddCommand(newConfigGet(a), newConfigSet(a), newConfigCheck(a))
 	return cmd
@@ -75,11 +75,11 @@ func findField(fields []api.ConfigField, name string) (api.ConfigField, error) {
 			near = append(near, f.Field)
 		}
 	}
-	hint := "berth config lists every field"
+	hint := "berth config lists all fields"
 	if len(near) > 0 && name != "" {
 		hint = "did you mean " + strings.Join(near, ", ") + "?"
 	}
-	return api.ConfigField{}, &hintedError{usage("there is no field %q in the configuration", name), hint}
+	return api.ConfigField{}, &hintedError{usage("the configuration has no field %q", name), hint}
 }
 
 // completeField offers the fields of the configuration in force.

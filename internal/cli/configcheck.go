@@ -21,8 +21,8 @@ func newConfigCheck(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a configuration file without a daemon",
-		Long: `Check a configuration file without a daemon, and report everything that is wrong
-with it, line by line. "-" reads standard input.`,
+		Long: `Check a configuration file without a daemon, and report every mistake with its
+line. "-" reads standard input.`,
 		Example: "  berth config check berth.yaml\n  berth config check - < berth.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -19,7 +19,7 @@ func newConfigGet(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get FIELD",
 		Short:   "Show the value of one field",
-		Long:    `Show the value of one field and nothing else. "gpu." in front may be left out.`,
+		Long:    `Show the value of one field and nothing else. You may leave out "gpu." in front.`,
 		Example: "  berth config get temp_optimal\n  berth config get daemon.socket --json",
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -22,10 +22,12 @@ func newConfigSet(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set FIELD=VALUE...",
 		Short: "Change fields of the gpu section",
-		Long: `Change fields of the gpu section in the running daemon. All of them are taken or
-none; they hold at once and after a restart. "gpu." in front may be left out, a
-field of one device is devices.UUID.FIELD, and FIELD=null takes back what was
-set, so that the configuration file decides again.`,
+		Long: `Change fields of the gpu section in the running daemon. The daemon takes all the
+changes or none. They hold at once, and after a restart.
+
+You may leave out "gpu." in front. devices.UUID.FIELD sets a field of one
+device. FIELD=null takes a change back, so that the configuration file decides
+again.`,
 		Example: `  berth config set temp_optimal=60
   berth config set memory_reserve_mb=1GiB monitor_interval=500ms
   berth config set devices.GPU-5a9c.temp_critical=88
@@ -63,7 +65,7 @@ func (o *configSetOptions) run(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		line := name + " is back to what the configuration says"
+		line := name + " is no longer set at run time"
 		if f, err := findField(fields.Fields, name); err == nil {
 			line = fmt.Sprintf("%s = %s (%s)", term.Clean(f.Field), term.Clean(f.Value), term.Clean(f.Source))
 		}
@@ -84,7 +86,7 @@ func changeBody(changes []string) (body []byte, names []string, err error) {
 			return nil, nil, usage("%q is not FIELD=VALUE", change)
 		}
 		if section, _, _ := strings.Cut(name, "."); slices.Contains([]string{"daemon", "optimization", "services", "hooks"}, section) {
-			return nil, nil, usage("%s cannot be changed while the daemon runs: set it in berth.yaml and start the daemon anew; only what is under gpu can", name)
+			return nil, nil, usage("%s cannot be changed while the daemon runs: set it in berth.yaml and restart the daemon", name)
 		}
 		if err := put(section, strings.Split(name, "."), jsonValue(value)); err != nil {
 			return nil, nil, usage("%q: %v", change, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/term"
 )
 
-// patience is how long the daemon may take for one answer.
+// patience returns how long the daemon may take for one answer.
 func (a *app) patience() time.Duration {
 	if seconds, err := strconv.Atoi(a.Getenv("BERTH_PATIENCE")); err == nil && seconds > 0 {
 		return time.Duration(seconds) * time.Second
@@ -22,7 +22,7 @@ func (a *app) patience() time.Duration {
 	return 10 * time.Second
 }
 
-// client finds the daemon without asking whether it is there.
+// client returns a client of the daemon, without asking whether it is there.
 func (a *app) client() (*client.Client, error) {
 	if a.socket != "" && a.url != "" {
 		return nil, usage("give --socket or --url, not both")
@@ -39,7 +39,7 @@ func (a *app) client() (*client.Client, error) {
 	return c, nil
 }
 
-// daemon is for commands that need one.
+// daemon returns a client of a daemon that answers, for commands that need one.
 func (a *app) daemon(ctx context.Context) (*client.Client, error) {
 	c, err := a.client()
 	if err != nil {
@@ -52,7 +52,7 @@ func (a *app) daemon(ctx context.Context) (*client.Client, error) {
 	return c, nil
 }
 
-// lost says once per outage that the daemon went away; back ends the outage.
+// lost reports once per outage that the daemon went away; back ends the outage.
 func (a *app) lost(what string) {
 	if !a.outage {
 		fmt.Fprintln(a.Err, "berth: "+term.CleanLines(what)+"; waiting for it to come back")
@@ -116,7 +116,7 @@ func isLocalMiss(err error) bool {
 
 // devicesFlag lets a command that only looks do so without a daemon.
 func devicesFlag(cmd *cobra.Command, devices *string) {
-	cmd.Flags().StringVar(devices, "devices", "", "look at these `DEVICES` directly, as in sim:4")
+	cmd.Flags().StringVar(devices, "devices", "", "show these `DEVICES` without a daemon, as in sim:4")
 	_ = cmd.RegisterFlagCompletionFunc("devices", completeDevices) // fails only for a flag that is not there
 }
 

@@ -22,8 +22,9 @@ func newDeallocate(a *app) *cobra.Command {
 		Use:     "deallocate SERVICE GPU",
 		Short:   "End the lease of a service on a GPU",
 		GroupID: groupLeases,
-		Long: `End the lease that a service has on a GPU (index or UUID). Where it has several
-there, --id says which. A lease over several GPUs ends on all of them.`,
+		Long: `End the lease that a service has on a GPU (index or UUID). If the service has
+several leases there, name one with --id. A lease over several GPUs ends on all
+of them.`,
 		Example: "  berth deallocate embedder 1\n  berth deallocate embedder 1 --id embedder-2",
 		Args:    cobra.ExactArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
@@ -37,7 +38,7 @@ there, --id says which. A lease over several GPUs ends on all of them.`,
 			return o.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&o.id, "id", "", "`NAME` of the lease, where there are several")
+	cmd.Flags().StringVar(&o.id, "id", "", "`NAME` of the lease, if the service has several")
 	return cmd
 }
 
@@ -84,9 +85,9 @@ func (o *deallocateOptions) noneFound(all api.Leases) error {
 	}
 	problem := &api.Problem{Status: 404, Code: "unknown_allocation", Detail: fmt.Sprintf("%s has no lease on GPU %s.", what, o.gpu)}
 	if len(leaseFilter{service: o.service}.apply(all).Leases) > 0 {
-		return &hintedError{problem, "see where it has: berth leases --service " + o.service}
+		return &hintedError{problem, "find its leases: berth leases --service " + o.service}
 	}
-	return &hintedError{problem, "berth leases lists those there are"}
+	return &hintedError{problem, "berth leases lists all leases"}
 }
 
 func (o *deallocateOptions) severalFound(found []api.Lease) error {
@@ -95,5 +96,5 @@ func (o *deallocateOptions) severalFound(found []api.Lease) error {
 		ids = append(ids, l.ID)
 	}
 	return &hintedError{usage("%s has %d leases on GPU %s", o.service, len(found), o.gpu),
-		"say which: --id " + strings.Join(ids, " or --id ")}
+		"name one: --id " + strings.Join(ids, " or --id ")}
 }

@@ -21,7 +21,7 @@ func newDoctor(a *app) *cobra.Command {
 	o := &doctorOptions{app: a}
 	cmd := &cobra.Command{
 		Use:     "doctor",
-		Short:   "Find out what is missing, and what to do about it",
+		Short:   "Find out what is wrong, and what to do about it",
 		GroupID: groupDaemon,
 		Long: `Examine the system, the GPUs and their drivers, the configuration and the
 daemon. Report what is there, what is missing, and what to do about it. The exit
@@ -30,7 +30,7 @@ code is 1 if something is broken. A machine without a GPU is not broken.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	cmd.Flags().StringVar(&o.file, "config", "", "configuration `FILE` to check instead of the usual one")
+	cmd.Flags().StringVar(&o.file, "config", "", "check this configuration `FILE` instead of the usual one")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }

@@ -31,11 +31,11 @@ func newEvents(a *app) *cobra.Command {
 		Use:     "events",
 		Short:   "Show what happened",
 		GroupID: groupLook,
-		Long: `Show the events that the daemon keeps, oldest first. With --follow, go on with
-new ones until you interrupt it; a connection that breaks is made again, and no
-event is lost.
+		Long: `Show the events that the daemon keeps, oldest first. With --follow, show
+new ones too until you interrupt the command. It makes a broken connection again
+and loses no event.
 
---code, --gpu and --lease may be given several times: an event must match one of
+You may give --code, --gpu and --lease several times: an event must match one of
 each. Whatever you choose, an event with the code gap tells you where events are
 missing. docs/events.md lists the codes.`,
 		Example: `  berth events --since 1h
@@ -110,7 +110,7 @@ func (o *eventsOptions) run(ctx context.Context) error {
 func (o *eventsOptions) filter() (gpu.EventFilter, error) {
 	f := gpu.EventFilter{GPUs: o.gpus, Leases: o.leases, Severity: gpu.Severity(o.severity)}
 	if o.severity != "" && !slices.Contains(severities(), f.Severity) {
-		return f, usage("--severity is info, warning or critical, not %q", o.severity)
+		return f, usage("--severity must be info, warning or critical, not %q", o.severity)
 	}
 	for _, code := range o.codes {
 		if !slices.Contains(gpu.EventCodes(), gpu.EventCode(code)) {
@@ -132,8 +132,8 @@ func (o *eventsOptions) show(e gpu.Event) error {
 	return o.print(view.Event(e, to))
 }
 
-// moment reads a time, or how long before now it was; empty is the beginning
-// of time.
+// moment reads a time, or how long ago it was. An empty text is the beginning of
+// time.
 func moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -146,5 +146,5 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, usage("%s %q is neither how long ago, as in 10m, nor a time, as in %s", flag, text, now.Format(time.RFC3339))
+	return time.Time{}, usage("%s takes a length of time such as 10m, or a time such as %s, not %q", flag, now.Format(time.RFC3339), text)
 }

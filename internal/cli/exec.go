@@ -31,22 +31,22 @@ func newExec(a *app) *cobra.Command {
 		Use:     "exec [flags] -- COMMAND [ARGUMENT]...",
 		Short:   "Run a program under a lease, on its GPU alone",
 		GroupID: groupLeases,
-		Long: `Take a lease, then become the program: it sees the leased GPUs as its only
-ones, is held to its memory as far as that can be enforced here, and its exit
-code and signals are its own. The lease ends with it, also by kill -9.
+		Long: `Take a lease, then become the program. The program sees only the leased GPUs,
+and berth holds it to its memory as far as this machine can. Its exit code and
+its signals are its own. The lease ends with the program, also by kill -9.
 
-Without --memory it gets as much as earlier runs of the same name used, and a
-margin; the first time only a slot. If there is no room it waits in the queue,
-30 s unless --timeout or the daemon's allocation_timeout says otherwise; Ctrl-C
-withdraws. Exit code 127: there is no such command, 126: it cannot be
-run; no lease was taken then. docs/enforcement.md says what holds a program to
-its memory, and what does not.`,
+Without --memory, the program gets as much as earlier runs of the same name used
+and a margin; the first run gets a slot only. If there is no room, the request
+waits for --timeout, or for the allocation_timeout of the daemon (30 s unless
+set). Ctrl-C withdraws it. berth takes no lease and exits with 127 if there is
+no such command, and with 126 if it cannot run it. docs/enforcement.md explains
+what holds a program to its memory.`,
 		Example: `  berth exec --memory 8GiB -- python train.py
   berth exec --gpus 2 --memory 40GiB --timeout 1h -- torchrun fit.py
   berth exec --memory 8GiB --dry-run -- python train.py`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("say what to run, as in: berth exec --memory 8GiB -- python train.py")
+				return usage("the command is missing: give it after --, as in berth exec --memory 8GiB -- python train.py")
 			}
 			return nil
 		},
@@ -57,7 +57,7 @@ its memory, and what does not.`,
 	for _, f := range launch.Flags(placement.PolicyNames()) {
 		flags.Var(&requestValue{&o.request, f, ""}, f.Name, f.Usage)
 	}
-	flags.BoolVar(&o.dryRun, "dry-run", false, "show what it would get and be told; take nothing")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "show the lease and the environment; take no lease")
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("enforce", cobra.FixedCompletions(
 		[]string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None}, cobra.ShellCompDirectiveNoFileComp))
@@ -82,7 +82,7 @@ func (v *requestValue) Type() string   { return v.flag.Value }
 
 func (o *execOptions) run(ctx context.Context, command []string) error {
 	if o.remote() {
-		return usage("exec needs the daemon of this machine, over its socket: the lease is bound to a process here; leave out --url and BERTH_URL")
+		return usage("exec needs the daemon of this machine, because it binds the lease to a process here: leave out --url and BERTH_URL")
 	}
 	if err := o.request.Finish(command, rand.Text()); err != nil {
 		return usage("%v", err)

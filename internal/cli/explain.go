@@ -26,12 +26,13 @@ func newExplain(a *app) *cobra.Command {
 	o := &explainOptions{app: a}
 	cmd := &cobra.Command{
 		Use:     "explain [ID]",
-		Short:   "Say what stands in the way of a request",
+		Short:   "Explain what stands in the way of a request",
 		GroupID: groupLeases,
-		Long: `Say what a waiting request waits for or, without an ID, what would become of a
-request with these flags if it were made: what stands in its way on each GPU,
-who holds it and until when if that is known, and what would be granted now.
-Nothing is asked for.`,
+		Long: `Explain what a waiting request waits for. Without an ID, explain what the daemon
+would do with a request that has these flags, without making it.
+
+The answer tells what stands in the way on each GPU, who holds it, until when if
+that is known, and how much memory the daemon would grant now.`,
 		Example: `  berth explain trainer
   berth explain --memory 40GiB --gpus 2
   berth explain --memory 8GiB --where 'name~H200,cc>=9.0'`,
@@ -41,13 +42,13 @@ Nothing is asked for.`,
 	flags := cmd.Flags()
 	asked := []string{"memory", "gpus", "slots", "gpu", "where", "policy", "service", "priority"}
 	flags.Var(&o.memory, "memory", "`MEMORY` on each GPU, as in 4GiB")
-	flags.IntVar(&o.request.GPUs, "gpus", 1, "how `MANY` GPUs, all different")
-	slots := flags.Int("slots", 1, "how `MANY` slots on each GPU")
-	flags.StringVar(&o.request.GPU, "gpu", "", "this `GPU` (index or UUID) and no other")
-	flags.StringVar(&o.request.Where, "where", "", "what the GPU must be like: `CONDITIONS` such as\nname~H200,memory>=40GiB,cc>=8.0,vendor=nvidia")
-	flags.StringVar(&o.request.Policy, "policy", "", "how to `CHOOSE`:\n"+strings.Join(term.Wrap(strings.Join(placement.PolicyNames(), ", "), 52), "\n"))
-	flags.StringVar(&o.request.Service, "service", "", "`SERVICE` it would be for")
-	priority := flags.Int("priority", 0, "`NUMBER`; higher goes first")
+	flags.IntVar(&o.request.GPUs, "gpus", 1, "`NUMBER` of different GPUs")
+	slots := flags.Int("slots", 1, "`NUMBER` of slots on each GPU")
+	flags.StringVar(&o.request.GPU, "gpu", "", "on this `GPU` only (index or UUID)")
+	flags.StringVar(&o.request.Where, "where", "", "on GPUs that meet these `CONDITIONS`, as in\nname~H200,memory>=40GiB,cc>=8.0,vendor=nvidia")
+	flags.StringVar(&o.request.Policy, "policy", "", "choose the GPU by this `POLICY`:\n"+strings.Join(term.Wrap(strings.Join(placement.PolicyNames(), ", "), 52), "\n"))
+	flags.StringVar(&o.request.Service, "service", "", "for this `SERVICE`")
+	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first")
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
 	gpuCompletion(a, cmd)
 	devicesFlag(cmd, &o.devices)
@@ -55,11 +56,11 @@ Nothing is asked for.`,
 		given := slices.ContainsFunc(asked, flags.Changed)
 		switch {
 		case len(args) > 0 && given:
-			return usage("give the ID of a request that waits, or flags for one that is not made, not both")
+			return usage("give the ID of a waiting request, or flags such as --memory, not both")
 		case len(args) > 0 && args[0] == "" || len(args) == 0 && !given:
-			return usage("give the ID of a request that waits, or say what you would ask for, as in --memory 4GiB")
+			return usage("give the ID of a waiting request, or say what you would ask for, as in --memory 4GiB")
 		case o.request.GPUs < 1:
-			return usage("--gpus is %d; ask for one GPU at least", o.request.GPUs)
+			return usage("--gpus must be 1 or more, not %d", o.request.GPUs)
 		case len(args) > 0:
 			o.id = args[0]
 		}

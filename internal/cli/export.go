@@ -31,11 +31,11 @@ func newExport(a *app) *cobra.Command {
 	o := &exportOptions{app: a}
 	cmd := &cobra.Command{
 		Use:     "export FILE",
-		Short:   "Write down all that is known",
+		Short:   "Write everything the daemon knows to a file",
 		GroupID: groupLook,
-		Long: `Write status, history, configuration and events to a JSON file, or the samples
-to a CSV file if its name ends in .csv. "-" is standard output. A file is
-written whole or not at all.`,
+		Long: `Write status, history, configuration and events to a JSON file. If the name of
+the file ends in .csv, write the samples as CSV instead. "-" writes to standard
+output. The command writes a file whole or not at all.`,
 		Example: `  berth export machine.json
   berth export samples.csv --since 10m
   berth export - --format csv | head`,
@@ -45,8 +45,8 @@ written whole or not at all.`,
 			return o.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&o.format, "format", "", "`FORMAT`: json or csv; default: by the name of the file")
-	cmd.Flags().StringVar(&o.since, "since", "", "only what is after this `TIME`, or of the last 10m")
+	cmd.Flags().StringVar(&o.format, "format", "", "write this `FORMAT`: json or csv\n(default: by the name of the file)")
+	cmd.Flags().StringVar(&o.since, "since", "", "write what is after this `TIME`, or of the last 10m")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"json", "csv"}, cobra.ShellCompDirectiveNoFileComp))
 	devicesFlag(cmd, &o.devices)
 	return cmd
@@ -72,7 +72,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 		}
 	}
 	if o.format != "json" && o.format != "csv" {
-		return usage("--format is json or csv, not %q", o.format)
+		return usage("--format must be json or csv, not %q", o.format)
 	}
 	since, err := moment("--since", o.since, o.Now())
 	if err != nil {

@@ -38,7 +38,7 @@ func (v *secondsValue) Set(text string) error {
 		seconds, err = strconv.ParseFloat(text, 64)
 	}
 	if err != nil || !(seconds >= 0) || math.IsInf(seconds, 0) { // what is too long, the daemon says
-		return fmt.Errorf("%q is not a length of time: write it like 90s, 10m or 30 (seconds)", text)
+		return fmt.Errorf("%q is not a length of time: write 90s, 10m, or 30 for seconds", text)
 	}
 	v.Opt = gpu.Some(seconds)
 	return nil

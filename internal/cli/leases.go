@@ -26,10 +26,10 @@ func newLeases(a *app) *cobra.Command {
 		Use:     "leases",
 		Short:   "Show who holds what, and who waits",
 		GroupID: groupLeases,
-		Long: `Show every lease, oldest first: who holds it, where, how much memory its
-processes use and how much is leased, what ends it, and who makes sure that no
-more is used. Below are the requests that wait, in the order in which they will
-be served.`,
+		Long: `Show every lease, oldest first: who holds it, on which GPU, how much memory its
+processes use of what they lease, what ends it, and what keeps the processes
+within it. Below, show the waiting requests in the order in which the daemon
+will serve them.`,
 		Example: `  berth leases
   berth leases --gpu 0 --watch
   berth leases --orphans
@@ -41,16 +41,16 @@ be served.`,
 				return err
 			}
 			if len(others) > 0 {
-				return usage("leases takes no argument %q: --service, --user and --gpu choose", others[0])
+				return usage("leases takes no argument %q: choose with --service, --user or --gpu", others[0])
 			}
 			return o.run(cmd.Context())
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.filter.service, "service", "", "only those of this `SERVICE`")
-	flags.StringVar(&o.filter.user, "user", "", "only those of this `USER`")
-	flags.StringVar(&o.gpu, "gpu", "", "only those on this `GPU` (index or UUID)")
-	flags.BoolVar(&o.orphan, "orphans", false, "instead: processes that use a GPU under no lease")
+	flags.StringVar(&o.filter.service, "service", "", "show leases of this `SERVICE`")
+	flags.StringVar(&o.filter.user, "user", "", "show leases of this `USER`")
+	flags.StringVar(&o.gpu, "gpu", "", "show leases on this `GPU` (index or UUID)")
+	flags.BoolVar(&o.orphan, "orphans", false, "show processes that use a GPU without a lease")
 	_ = cmd.RegisterFlagCompletionFunc("service", func(cmd *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
 		return a.completeService(cmd, nil, part)
 	})

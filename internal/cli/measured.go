@@ -14,14 +14,15 @@ func newReport(a *app) *cobra.Command {
 	o := &reportOptions{a}
 	return &cobra.Command{
 		Use:     "report",
-		Short:   "Show what programs asked for, and what they used",
+		Short:   "Show how much memory programs asked for and used",
 		GroupID: groupLook,
-		Long: `Show, for every name that was run under a lease, the memory that the last run
-asked for, the most that one of the last ten used on a GPU, and what the next
-one gets if it does not say (the peak and a margin). Use is measured once every
-monitor_interval, so what is shorter than that may be missed; a run that was
-measured less than three times may have used more, and nothing is offered by it
-alone. Under MPS a GPU does not say what its programs use.`,
+		Long: `Show, for every name that ran under a lease, the memory that the last run asked
+for, the most that one of the last ten runs used on a GPU, and what the next run
+gets if it does not ask for an amount (the peak and a margin).
+
+berth measures once every monitor_interval and may miss shorter peaks. It offers
+nothing for a name with a single run that it measured less than three times.
+Under MPS, a GPU does not report what its programs use.`,
 		Example: `  berth report
   berth report --json | jq '.measurements[] | select(.asked_mb > 2 * .peak_mb)'`,
 		Args: cobra.NoArgs,

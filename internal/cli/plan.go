@@ -34,18 +34,18 @@ func newPlan(a *app) *cobra.Command {
 	o := &planOptions{app: a}
 	cmd := &cobra.Command{
 		Use:     "plan FILE [--run [-- COMMAND...]]",
-		Short:   "Plan pipelines before anything runs, and run them",
+		Short:   "Plan pipelines before anything runs, or run them",
 		GroupID: groupPipelines,
-		Long: `Compile a pipeline file: which GPU each pipeline gets, what is converted between
-its steps, how much memory it needs at every moment, and how many runs fit side
-by side. The libraries of the pipelines are imported by the Python that will run
-them, each in a process of its own, to see whether they are there and which GPUs
-they see. A file that cannot work is refused with all its problems at once.
+		Long: `Compile a pipeline file, and show which GPU each pipeline gets, what is
+converted between its steps, how much memory it needs at every step, and how
+many runs fit side by side. berth asks the Python that will run the pipelines to
+import their libraries, each in its own process, and checks which GPUs they see.
+It reports all problems of a file at once.
 
-With --run, every run takes its lease and COMMAND is started under it, as many
-side by side as there are slots. Without COMMAND it is the one that the file has
-for the pipeline. BERTH_PIPELINE, BERTH_RUN and BERTH_PLAN tell it what it is.
-The lease ends with the process, whatever happens. Interrupting stops all runs.`,
+With --run, start COMMAND for every run, each under its own lease, as many side
+by side as there are slots. Without COMMAND, start the command that the file has
+for the pipeline. BERTH_PIPELINE, BERTH_RUN and BERTH_PLAN tell the command what
+to run. The lease ends with its process. Interrupt berth to stop all runs.`,
 		Example: `  berth plan image.yaml
   berth plan plate.yaml --devices sim:8 --no-probe
   berth plan image.yaml --mermaid
@@ -58,12 +58,12 @@ The lease ends with the process, whatever happens. Interrupting stops all runs.`
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.mermaid, "mermaid", false, "draw it as a Mermaid flowchart")
-	flags.BoolVar(&o.dot, "dot", false, "draw it for Graphviz")
+	flags.BoolVar(&o.mermaid, "mermaid", false, "draw the plan as a Mermaid flowchart")
+	flags.BoolVar(&o.dot, "dot", false, "draw the plan for Graphviz")
 	flags.StringVar(&o.python, "python", "python3", "`PYTHON` that will run the pipelines")
-	flags.BoolVar(&o.noProbe, "no-probe", false, "do not ask it for the libraries")
-	flags.BoolVar(&o.start, "run", false, "run it")
-	flags.Var(&o.timeout, "timeout", "`TIME` that a run waits for room, as in 10m\n(default: as long as it takes)")
+	flags.BoolVar(&o.noProbe, "no-probe", false, "do not ask Python for its libraries")
+	flags.BoolVar(&o.start, "run", false, "run the plan")
+	flags.Var(&o.timeout, "timeout", "each run waits this `TIME` for room, as in 10m\n(default: as long as it takes)")
 	_ = cmd.MarkFlagFilename("python")
 	devicesFlag(cmd, &o.devices)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -95,11 +95,11 @@ func (o *planOptions) take(args []string, dash int) error {
 	case formats > 1:
 		return usage("give one of --json, --mermaid and --dot")
 	case !o.start && (dash >= 0 || o.timeout.Known()):
-		return usage("a command and --timeout are for --run")
+		return usage("a command and --timeout need --run")
 	case o.start && (o.mermaid || o.dot || o.devices != ""):
 		return usage("--run takes no --mermaid, --dot or --devices")
 	case o.start && dash >= 0 && len(o.command) == 0:
-		return usage("no command comes after --")
+		return usage("the command after -- is missing")
 	}
 	o.path = before[0]
 	return nil

@@ -16,11 +16,11 @@ func newRelease(a *app) *cobra.Command {
 	o := &releaseOptions{app: a}
 	cmd := &cobra.Command{
 		Use:     "release ID",
-		Short:   "End a lease, or withdraw a request that waits",
+		Short:   "End a lease, or withdraw a waiting request",
 		GroupID: groupLeases,
-		Long: `End a lease, or withdraw a request that waits. With --fence, only the grant that
-came with it is ended, and not a later one of the same name. The processes of
-the holder go on; what they use counts as foreign from then on.`,
+		Long: `End a lease, or withdraw a waiting request. With --fence, end only the lease
+that came with this number, and not a later one of the same name. The processes
+of the holder run on; what they use counts as foreign from then on.`,
 		Example:           "  berth release embedder\n  berth release embedder --fence 12",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeLease,

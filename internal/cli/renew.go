@@ -19,11 +19,11 @@ func newRenew(a *app) *cobra.Command {
 	o := &renewOptions{app: a}
 	cmd := &cobra.Command{
 		Use:     "renew ID",
-		Short:   "Make a lease last for another while",
+		Short:   "Renew a lease that has a time to live",
 		GroupID: groupLeases,
-		Long: `Make a lease that has a time to live last for as long again from now on. With
---fence, that is refused if the lease of this name is not the one the fence came
-with: a holder that was away learns so that it has lost its lease.`,
+		Long: `Renew a lease: its time to live starts again now. With --fence, the daemon
+refuses if the lease that came with this number has ended, so that a holder that
+was away learns that it lost its lease.`,
 		Example:           "  berth renew embedder\n  berth renew embedder --fence 12 --ttl 1h",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeLease,
@@ -33,7 +33,7 @@ with: a holder that was away learns so that it has lost its lease.`,
 		},
 	}
 	cmd.Flags().Uint64Var(&o.fence, "fence", 0, "`NUMBER` that came with the lease")
-	cmd.Flags().Var(&o.ttl, "ttl", "`TIME` it lasts from now on (default as before)")
+	cmd.Flags().Var(&o.ttl, "ttl", "the lease expires this `TIME` from now\n(default: its time to live)")
 	return cmd
 }
 

@@ -26,14 +26,14 @@ const (
 	exitInterrupted = 130
 )
 
-// errReported is a failure that the command has already shown in full;
-// errRefused is one that is a refusal.
+// errReported is a failure that the command has already shown in full, and
+// errRefused a refusal of that kind.
 var (
 	errReported = errors.New("failed")
 	errRefused  = fmt.Errorf("refused: %w", errReported)
 )
 
-// SignalError is why a context ended that a signal ends.
+// SignalError says which signal ended a context.
 type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string { return e.Signal.String() + " signal received" }
@@ -83,7 +83,7 @@ func isInterrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))
 }
 
-// report writes one sentence, the lines that belong to it, and the next step.
+// report writes what went wrong, the lines that belong to it, and the next step.
 func (a *app) report(err error) {
 	if err == nil || errors.Is(err, errReported) {
 		return
@@ -107,9 +107,9 @@ func (a *app) nextStep(err error) string {
 	case errors.As(err, &problem):
 		return "" // the daemon has said what to do
 	case a.isUsage(err):
-		return "see: berth --help, or --help after the command"
+		return "see berth --help, or add --help to the command"
 	case isUnanswered(err):
-		return "the daemon hangs, or is out of reach: see its log; BERTH_PATIENCE=60 waits longer"
+		return "the daemon hangs, or cannot be reached: look at its log, or wait longer with BERTH_PATIENCE=60"
 	}
 	return ""
 }

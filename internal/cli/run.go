@@ -57,19 +57,20 @@ func newRun(a *app) *cobra.Command {
 		Use:     "run --input FILE --output FILE [flags] -- COMMAND...",
 		Short:   "Push records through workers on every GPU",
 		GroupID: groupPipelines,
-		Long: `Start COMMAND as a worker on every GPU, each under a lease of its own, and push
-the records of the input through them. Every record has exactly one outcome in
-the output; one that failed carries _error. Workers that die are started again.
+		Long: `Start COMMAND as a worker on every GPU, each under its own lease, and push the
+records of the input through the workers. The output has exactly one outcome for
+every record; a record that failed has the field _error. berth restarts workers
+that die.
 
-The output appears when it is complete. A run that was stopped, or killed, goes
-on when the same command is given again.`,
+The output appears when it is complete. If a run is stopped or killed, give the
+same command again to go on with it.`,
 		Example: `  berth run --input in.jsonl --output out.jsonl -- python worker.py
   berth run --input 'scans/*.tif' --output out.csv --memory 8GiB -- ./segment
   cat ids.txt | berth run --input - --input-format lines \
     --output out.jsonl.zst --workers-per-gpu 2 -- python worker.py`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
-				return usage("%q is neither a flag nor behind the --: write the worker after it, as in -- python worker.py", args[0])
+				return usage("%q is not a flag: give the worker after --, as in -- python worker.py", args[0])
 			}
 			o.command = args
 			return o.run(cmd.Context())
@@ -77,22 +78,22 @@ on when the same command is given again.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringArrayVar(&o.inputs, "input", nil, "`FILE` or pattern to read, also several times;\n-: standard input")
-	flags.StringVar(&o.output, "output", "", "`FILE` to write; .csv is CSV, .gz and .zst are\ncompressed")
+	flags.StringArrayVar(&o.inputs, "input", nil, "read this `FILE` or pattern, also several times;\n-: standard input")
+	flags.StringVar(&o.output, "output", "", "write this `FILE`; .csv is CSV, .gz and .zst are\ncompressed")
 	flags.StringVar(&o.inputFormat, "input-format", "", "`FORMAT` of the input: jsonl, csv, lines or files\n(default: by its name)")
 	flags.StringVar(&o.outputFormat, "output-format", "", "`FORMAT` of the output: jsonl or csv\n(default: by its name)")
 	flags.StringSliceVar(&o.columns, "columns", nil, "`NAMES` of the columns of a CSV\n(default: the fields of the first outcome)")
 	flags.BoolVar(&o.ordered, "ordered", false, "write in the order of the input")
-	flags.IntVar(&o.batch, "batch", 128, "records in a batch, at most `N`")
-	flags.IntVar(&o.perGPU, "workers-per-gpu", 1, "workers on each GPU, at most `N`")
-	flags.IntVar(&o.workers, "workers", 0, "workers in all, at most `N`\n(default: as many as fit)")
-	flags.StringVar(&o.gpus, "gpus", "all", "GPUs to use, at most `N`")
-	flags.Var(&o.memory, "memory", "memory `SIZE` of each worker, as in 8GiB\n(default: a slot only)")
-	flags.StringVar(&o.where, "where", "", "what a GPU must be like, a `RULE` as in 'name~H200'")
-	flags.StringVar(&o.service, "service", "", "the `SERVICE` it is for, whose limits hold")
-	flags.StringVar(&o.cost, "cost", "", "`FIELD` that says what a record costs;\nnone: keep the order (default: its size)")
-	flags.Var(&o.timeout, "timeout", "`TIME` that a batch may take (default 300s)")
-	flags.Var(&o.ready, "ready-timeout", "`TIME` that a worker may load (default 300s)")
+	flags.IntVar(&o.batch, "batch", 128, "send at most `N` records at a time")
+	flags.IntVar(&o.perGPU, "workers-per-gpu", 1, "start at most `N` workers on each GPU")
+	flags.IntVar(&o.workers, "workers", 0, "start at most `N` workers in all\n(default: as many as fit)")
+	flags.StringVar(&o.gpus, "gpus", "all", "use at most `N` GPUs")
+	flags.Var(&o.memory, "memory", "lease memory of this `SIZE` for each worker, as in\n8GiB (default: a slot only)")
+	flags.StringVar(&o.where, "where", "", "use GPUs that meet this `RULE`, as in 'name~H200'")
+	flags.StringVar(&o.service, "service", "", "keep to the limits of this `SERVICE`")
+	flags.StringVar(&o.cost, "cost", "", "this `FIELD` tells what a record costs;\nnone: keep the order (default: its size)")
+	flags.Var(&o.timeout, "timeout", "a batch may take this `TIME` (default 300s)")
+	flags.Var(&o.ready, "ready-timeout", "a worker may load for this `TIME` (default 300s)")
 	flags.BoolVar(&o.resume, "resume", true, "go on with an unfinished run")
 	flags.BoolVar(&o.force, "force", false, "replace the output, and forget an unfinished run")
 	flags.BoolVar(&o.spool, "spool", false, "keep standard input on disk, so that the run\ncan go on")
@@ -151,7 +152,7 @@ func (o *runOptions) options() (batch.Options, int, error) {
 	if o.gpus != "all" {
 		var err error
 		if most, err = strconv.Atoi(o.gpus); err != nil || most < 1 {
-			return options, 0, usage("--gpus %q is neither a number of GPUs nor all", o.gpus)
+			return options, 0, usage("--gpus must be a number or all, not %q", o.gpus)
 		}
 	}
 	return options, most, o.check()
@@ -161,25 +162,25 @@ func (o *runOptions) options() (batch.Options, int, error) {
 func (o *runOptions) check() error {
 	switch {
 	case len(o.inputs) == 0:
-		return usage("no input: say --input FILE, or --input - for standard input")
+		return usage("--input is missing: give --input FILE, or --input - for standard input")
 	case len(o.inputs) > 1 && slices.Contains(o.inputs, "-"):
 		return usage("--input - is standard input, and cannot be read beside others: put it together before, as in cat FILE - | berth run --input -")
 	case o.output == "":
-		return usage("no output: say --output FILE")
+		return usage("--output is missing: give --output FILE")
 	case len(o.command) == 0:
-		return usage("no worker: give its command at the end, as in -- python worker.py")
+		return usage("the worker is missing: give its command at the end, as in -- python worker.py")
 	case o.batch < 1:
-		return usage("--batch %d is less than one record", o.batch)
+		return usage("--batch must be 1 or more, not %d", o.batch)
 	case o.perGPU < 1:
-		return usage("--workers-per-gpu %d is less than one", o.perGPU)
+		return usage("--workers-per-gpu must be 1 or more, not %d", o.perGPU)
 	case o.workers < 0:
-		return usage("--workers %d is less than none", o.workers)
+		return usage("--workers must be 1 or more, not %d", o.workers)
 	case o.timeout.Known() && o.timeout.Or(0) == 0:
-		return usage("--timeout 0 leaves no time for a batch")
+		return usage("--timeout must be above 0")
 	case o.ready.Known() && o.ready.Or(0) == 0:
-		return usage("--ready-timeout 0 leaves no time for a worker to load")
+		return usage("--ready-timeout must be above 0")
 	case o.spool && !slices.Equal(o.inputs, []string{"-"}):
-		return usage("--spool keeps standard input, and there is none: files can be read again anyway")
+		return usage("--spool needs --input -: berth can read files again anyway")
 	case o.remote():
 		return usage("run needs the daemon of this machine, over its socket: workers are processes here")
 	}

@@ -27,24 +27,24 @@ func newServe(a *app) *cobra.Command {
 		Use:     "serve",
 		Short:   "Run the daemon",
 		GroupID: groupDaemon,
-		Long: `Run the daemon in the foreground until it is interrupted.
+		Long: `Run the daemon in the foreground until you interrupt it.
 
-It listens on a Unix socket and on 127.0.0.1:8000. Any other address is refused
-unless a token is set (daemon.token in the configuration, or BERTH_TOKEN).
-Flags win over the environment, and that over berth.yaml; "berth config" shows
-what is in force and where it comes from.`,
+The daemon listens on a Unix socket and on 127.0.0.1:8000. It refuses any other
+address unless you set a token (daemon.token in the configuration, or
+BERTH_TOKEN). Flags override the environment, and the environment overrides
+berth.yaml. "berth config" shows every setting and where it comes from.`,
 		Example: `  berth serve
   berth serve --devices sim:4
   berth serve --config berth.yaml --listen ''`,
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.config, "config", "", "configuration `FILE`")
-	flags.String("devices", "", "`DEVICES` to manage: auto, nvml, sim:4, sim:MODEL,\nsim:FILE, or several separated by commas")
-	flags.String("state-dir", "", "`FOLDER` for what must survive a restart")
-	flags.String("socket", "", "`PATH` of the Unix socket to listen on")
-	flags.String("listen", "", "TCP `ADDRESS` to listen on; empty for none")
-	flags.String("log-level", "", "`LEVEL` from which on to say something: debug, info,\nwarn or error")
+	flags.StringVar(&o.config, "config", "", "read this configuration `FILE`")
+	flags.String("devices", "", "manage these `DEVICES`: auto, nvml, sim:4, sim:MODEL,\nsim:FILE, or several separated by commas")
+	flags.String("state-dir", "", "keep what must survive a restart in this `FOLDER`")
+	flags.String("socket", "", "listen on the Unix socket at this `PATH`")
+	flags.String("listen", "", "listen on this TCP `ADDRESS`; empty: on none")
+	flags.String("log-level", "", "log messages of at least this `LEVEL`: debug, info,\nwarn or error")
 	_ = cmd.RegisterFlagCompletionFunc("devices", completeDevices)
 	_ = cmd.MarkFlagDirname("state-dir")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
@@ -61,7 +61,7 @@ what is in force and where it comes from.`,
 
 func (o *serveOptions) run(ctx context.Context) error {
 	if o.url != "" {
-		return usage("serve takes no --url: it is the daemon")
+		return usage("serve takes no --url: it runs a daemon here")
 	}
 	return o.Serve(ctx, ServeOptions{Config: o.config, Flags: o.flags, JSON: o.json})
 }

@@ -22,10 +22,9 @@ func newStatus(a *app) *cobra.Command {
 		Use:     "status [GPU]",
 		Short:   "Show every GPU, or one in detail",
 		GroupID: groupLook,
-		Long: `Show every GPU with its state, load, memory, temperature, power and slots, and
-for those that are not well the reason. The bar of the memory shows what is
-used, and lighter what is leased beyond that. With a GPU (index or UUID), show
-all that is known about it.`,
+		Long: `Show the state, load, memory, temperature, power and slots of every GPU, and why
+a GPU is not well. The memory bar shows used memory, and lighter the memory that
+is leased beyond that. With a GPU (index or UUID), show everything about it.`,
 		Example: `  berth status
   berth status 0
   berth status --watch

@@ -13,7 +13,7 @@ func newVersion(a *app) *cobra.Command {
 	o := &versionOptions{a}
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Show which berth this is",
+		Short:   "Show the version of berth",
 		GroupID: groupDaemon,
 		Example: "  berth version\n  berth version --json",
 		Args:    cobra.NoArgs,

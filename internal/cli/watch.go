@@ -19,7 +19,7 @@ const shortestWatch = 100 * time.Millisecond
 
 // watchFlag lets a command show its answer again and again.
 func watchFlag(cmd *cobra.Command, watch *time.Duration) {
-	cmd.Flags().DurationVar(watch, "watch", 0, "show it again every `INTERVAL`")
+	cmd.Flags().DurationVar(watch, "watch", 0, "repeat every `INTERVAL`")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "1s"
 }
 
@@ -36,7 +36,7 @@ func takeInterval(args []string, watch *time.Duration) (others []string, err err
 		return true
 	})
 	if *watch != 0 && *watch < shortestWatch {
-		return nil, usage("--watch %s is too short: at least %s", *watch, shortestWatch)
+		return nil, usage("--watch must be at least %s, not %s", shortestWatch, *watch)
 	}
 	return others, nil
 }

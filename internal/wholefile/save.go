@@ -55,7 +55,7 @@ func target(path string) (string, fs.FileMode, error) {
 	case err != nil:
 		return "", 0, err
 	case info.IsDir():
-		return "", 0, fmt.Errorf("%s is a folder: name a file in it", path)
+		return "", 0, fmt.Errorf("%s is a folder: name a file", path)
 	}
 	return path, info.Mode(), nil
 }
