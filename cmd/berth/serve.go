@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/daemon"
 	"github.com/berth-gpu/berth/internal/logqueue"
 )
@@ -50,12 +51,34 @@ func serve(ctx context.Context, o cli.ServeOptions) error {
 	log := logger(lines, level, o.JSON)
 	slog.SetLogLoggerLevel(slog.LevelWarn)
 	slog.SetDefault(log) // packages such as net/http would write to stderr, and wait for it
-	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: version, Log: log, Unlogged: lines.Dropped})
+	load := func() (*config.Settings, error) { return daemon.Load(sources(o.Config, o.Flags)) }
+	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: version, Log: log, Unlogged: lines.Dropped, Load: load})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
+	defer reloadOnHangup(d)()
 	return d.Run(ctx)
+}
+
+// reloadOnHangup makes SIGHUP read the configuration again, until the function
+// that it returns is called. A daemon in a terminal still ends with its terminal.
+func reloadOnHangup(d *daemon.Daemon) func() {
+	if terminal, err := os.Open("/dev/tty"); err == nil {
+		_ = terminal.Close()
+		return func() {}
+	}
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, syscall.SIGHUP)
+	go func() {
+		for range came {
+			d.Reload()
+		}
+	}()
+	return func() {
+		signal.Stop(came)
+		close(came)
+	}
 }
 
 // insistOnEnd ends the process at once at the second signal, and some time

@@ -40,7 +40,7 @@ type Config struct {
 	GPU          GPU                `key:"gpu" doc:"How devices are measured and judged. PUT /api/gpu/config changes it at run time."`
 	Optimization Optimization       `key:"optimization" doc:"When memory is won back, and how long requests may take."`
 	Services     map[string]Service `key:"services" names:"NAME" check:"service" doc:"What single services may have."`
-	Hooks        map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Who is told of events: a web address or a command, one of the two each. Read once, at the start; docs/events.md says more."`
+	Hooks        map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. docs/events.md says more."`
 }
 
 // Daemon is where the daemon lives. It is read once, at the start.

@@ -6,6 +6,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -55,6 +56,10 @@ type Options struct {
 	Log      *slog.Logger  // must not block: the ledger and the samplers write to it
 	Unlogged func() uint64 // lines that the log did not take; nil: none
 
+	// Load reads the settings again from where they came; nil: Reload changes
+	// nothing.
+	Load func() (*config.Settings, error)
+
 	// ReadOnly keeps the hands off the state folder: for a look at the devices
 	// beside a daemon that may be running.
 	ReadOnly bool
@@ -64,6 +69,7 @@ type Options struct {
 type Daemon struct {
 	log      *slog.Logger
 	settings *settings
+	reload   func() (*config.Settings, error) // see Options.Load
 	backends []device.Backend
 	events   *events.Log
 	ration   *events.Ration
@@ -94,7 +100,7 @@ type Daemon struct {
 // is never empty. Nothing runs yet.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	c := o.Settings.Config
-	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), patience: stopLimit}
+	d := &Daemon{log: o.Log, reload: o.Load, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), patience: stopLimit}
 	var err error
 	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return nil, err
@@ -232,11 +238,27 @@ func (d *Daemon) Note() string {
 	return whyNone(d.backends)
 }
 
+// Reload reads the settings again, and applies what has changed. If something is
+// wrong with them, an event says so and nothing changes.
+func (d *Daemon) Reload() {
+	if d.reload == nil {
+		return
+	}
+	if err := d.settings.Reload(d.reload); err != nil {
+		d.publish(gpu.Event{
+			Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Warning, Text: fmt.Sprintf("The configuration was not read again: %v", err),
+		})
+		return
+	}
+	d.log.Info("the configuration was read again")
+}
+
 // configure applies changed settings.
 func (d *Daemon) configure(c config.Config, changed []string) {
 	d.monitor.Configure(monitoring(c.GPU))
 	d.ledger.Configure(leasing(c))
 	d.watchdog.Configure(watching(c))
+	d.hooks.Configure(hooking(c))
 	d.passable(c)
 	if len(changed) > 0 {
 		d.publish(gpu.Event{

@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -81,6 +83,63 @@ func TestUndeliveredEventsSurviveARestart(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A hook that is added to the file gets events from the next reload on; a file
+// with a mistake changes nothing.
+func TestReload(t *testing.T) {
+	told := make(chan gpu.Event, 16)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var e gpu.Event
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+			t.Error(err)
+		}
+		told <- e
+	}))
+	t.Cleanup(receiver.Close)
+	p := newPlace(t, "sim:1")
+	p.file = filepath.Join(p.dir, "berth.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(p.file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("gpu: {temp_optimal: 61}\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	d := p.open(t, ctx)
+	d.reload = p.load
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+
+	hook := fmt.Sprintf("hooks: {chat: {url: %s, codes: [config], severity: info}}\n", receiver.URL)
+	write("gpu: {temp_optimal: 62}\n" + hook)
+	d.Reload()
+	if e := <-told; !strings.Contains(e.Text, "gpu.temp_optimal = 62 (was 61)") || !strings.Contains(e.Text, "hooks.chat") {
+		t.Errorf("told %q", e.Text)
+	}
+	for text, want := range map[string]string{
+		"gpu: {temp_optimal: many}\n" + hook:                          "temp_optimal",
+		"gpu: {temp_optimal: 63}\ndaemon: {log_level: warn}\n" + hook: "daemon.log_level = warn (was info) needs a restart",
+	} {
+		write(text)
+		d.Reload()
+		if e := <-told; e.Severity != gpu.Warning || !strings.Contains(e.Text, "was not read again") || !strings.Contains(e.Text, want) {
+			t.Errorf("told %q, want %q", e.Text, want)
+		}
+	}
+	if got := d.settings.load().Config.GPU.TempOptimal; got != 62 {
+		t.Errorf("temp_optimal is %v", got)
+	}
+	write("gpu: {temp_optimal: 64}\n") // and no hook
+	d.Reload()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if len(told) != 0 {
+		t.Errorf("a hook that is gone was told %+v", <-told)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -71,6 +72,27 @@ func (s *settings) Change(_ context.Context, body []byte) error {
 	}
 	s.current.Store(next)
 	s.apply(next.Config, differences(before, next))
+	return nil
+}
+
+// Reload takes over what load reads from the sources now, wholly or not at all.
+// The section daemon cannot change while the daemon runs: if it differs, Reload
+// changes nothing and says which settings they are.
+func (s *settings) Reload(load func() (*config.Settings, error)) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	next, err := load()
+	if err != nil {
+		return err
+	}
+	before := s.load()
+	changed := differences(before, next)
+	if before.Config.Daemon != next.Config.Daemon {
+		own := slices.DeleteFunc(changed, func(text string) bool { return !strings.HasPrefix(text, "daemon.") })
+		return fmt.Errorf("nothing was changed, because %s needs a restart of the daemon", cmp.Or(strings.Join(own, ", "), "daemon.token"))
+	}
+	s.current.Store(next)
+	s.apply(next.Config, changed)
 	return nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -64,13 +63,8 @@ func (k *Keeper) Recall() (note string) {
 			k.File, aside, errors.Join(err, os.Rename(k.File, aside)))
 	}
 	k.written = text
-	for _, q := range k.queues {
-		l := d.Hooks[q.hook.Name]
-		l.Events = slices.DeleteFunc(l.Events, func(e gpu.Event) bool { return !q.hook.wants(e) })
-		if l.Current != nil && !q.hook.wants(*l.Current) {
-			l.Current = nil
-		}
-		q.waiting.recall(l)
+	for _, q := range k.list() {
+		q.waiting.recall(d.Hooks[q.name])
 	}
 	return ""
 }
@@ -149,12 +143,12 @@ func (k *Keeper) keep(ctx context.Context) {
 // write replaces the file, unless it says the same already.
 func (k *Keeper) write() error {
 	d := document{Version: version}
-	for _, q := range k.queues {
+	for _, q := range k.list() {
 		if l := q.waiting.left(); !l.empty() {
 			if d.Hooks == nil {
 				d.Hooks = map[string]left{}
 			}
-			d.Hooks[q.hook.Name] = l
+			d.Hooks[q.name] = l
 		}
 	}
 	text, err := json.Marshal(d)

@@ -81,24 +81,74 @@ type Options struct {
 // Keeper keeps the queues of all hooks.
 type Keeper struct {
 	Options
-	queues  []*queue
 	dirty   chan struct{} // has one after something changed
 	written []byte        // what the file holds; for Recall, and then for keep alone
+
+	mu     sync.RWMutex // guards what follows; held for moments only
+	queues []*queue
+	at     *delivering // nil: Run is not at work
+}
+
+// delivering is one call of Run.
+type delivering struct {
+	ctx     context.Context // ends when the daemon stops
+	sending context.Context // ends a moment later
+	group   sync.WaitGroup
 }
 
 // New prepares the hooks. They take events at once; nothing is delivered before
 // Run.
 func New(o Options) *Keeper {
 	k := &Keeper{Options: o, dirty: make(chan struct{}, 1), written: nothing}
-	for _, h := range o.Hooks {
-		k.queues = append(k.queues, newQueue(h, k))
-	}
+	k.Configure(o.Hooks)
 	return k
+}
+
+// Configure replaces the hooks. A hook that stays keeps what it has not got yet,
+// also if it is called differently from now on. A hook that goes gets nothing
+// any more.
+func (k *Keeper) Configure(list []Hook) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.queues
+	k.queues = nil
+	for _, h := range list {
+		i := slices.IndexFunc(before, func(q *queue) bool { return q.name == h.Name })
+		if i < 0 {
+			q := newQueue(h, k)
+			k.queues = append(k.queues, q)
+			k.start(q)
+			continue
+		}
+		before[i].configure(h, k.Call(h))
+		k.queues = append(k.queues, before[i])
+		before = slices.Delete(before, i, i+1)
+	}
+	for _, q := range before {
+		q.remove()
+	}
+	k.change()
+}
+
+// start lets a queue deliver, if Run is at work. The caller holds mu.
+func (k *Keeper) start(q *queue) {
+	if r := k.at; r != nil && r.ctx.Err() == nil {
+		r.group.Go(func() { q.run(r.ctx, r.sending) })
+	}
+}
+
+// list returns the queues there are now.
+func (k *Keeper) list() []*queue {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return slices.Clone(k.queues)
 }
 
 // Offer puts e into the queue of every hook that wants it. It does not wait.
 // Events must be offered in the order of their ids, by one caller at a time.
 func (k *Keeper) Offer(e gpu.Event) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
 	for _, q := range k.queues {
 		q.offer(e)
 	}
@@ -118,11 +168,18 @@ func (k *Keeper) Run(ctx context.Context) {
 	defer delivered()
 	kept := make(chan struct{})
 	go func() { defer close(kept); k.keep(keeping) }()
-	var running sync.WaitGroup
+	r := &delivering{ctx: ctx, sending: sending}
+	k.mu.Lock()
+	k.at = r
 	for _, q := range k.queues {
-		running.Go(func() { q.run(ctx, sending) })
+		k.start(q)
 	}
-	running.Wait()
+	k.mu.Unlock()
+	<-ctx.Done()
+	k.mu.Lock()
+	k.at = nil // no new queues from here on
+	k.mu.Unlock()
+	r.group.Wait()
 	delivered()
 	<-kept
 }

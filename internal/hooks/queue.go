@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
+	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -30,12 +32,18 @@ type passing interface {
 
 // queue delivers the events of one hook, one after the other.
 type queue struct {
-	hook    Hook
+	name    string
 	waiting *waiting
-	send    Call
 	event   func(gpu.Event)
 	count   func(hook string, s Status)
+	changed chan struct{} // has one after the hook was changed
+	removed chan struct{} // closed when there is no such hook any more
 
+	mu   sync.Mutex // guards what follows
+	hook Hook
+	send Call
+
+	// for run alone
 	failures int       // in a row
 	failure  error     // the last of them
 	resting  time.Time // nothing is sent before
@@ -44,19 +52,62 @@ type queue struct {
 
 func newQueue(h Hook, k *Keeper) *queue {
 	return &queue{
-		hook: h, send: k.Call(h), event: k.Event, count: k.Count,
+		name: h.Name, hook: h, send: k.Call(h), event: k.Event, count: k.Count,
+		changed: make(chan struct{}, 1), removed: make(chan struct{}),
 		waiting: newWaiting(cmp.Or(k.Queue, 1024), func() { k.Dropped(h.Name) }, k.change),
 	}
 }
 
+// configure changes what the hook wants and how it is called. An attempt that is
+// under way is not broken off; the next one is made at once.
+func (q *queue) configure(h Hook, send Call) {
+	q.mu.Lock()
+	same := reflect.DeepEqual(h, q.hook)
+	q.hook, q.send = h, send
+	q.mu.Unlock()
+	if same {
+		return
+	}
+	select {
+	case q.changed <- struct{}{}:
+	default:
+	}
+}
+
+// remove ends the queue. It does not wait.
+func (q *queue) remove() { close(q.removed) }
+
+// current returns the hook as it is configured now.
+func (q *queue) current() (Hook, Call) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.hook, q.send
+}
+
 func (q *queue) offer(e gpu.Event) {
-	if q.hook.wants(e) {
+	q.mu.Lock()
+	wanted := q.hook.wants(e)
+	q.mu.Unlock()
+	if wanted {
 		q.waiting.add(e)
 	}
 }
 
-// run delivers until ctx ends, and then what is left until sending ends.
+// run delivers until ctx ends, and then what is left until sending ends; it also
+// ends if the hook is removed.
 func (q *queue) run(ctx, sending context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	sending, cancel := context.WithCancel(sending)
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-q.removed:
+		case <-over:
+		}
+		stop()
+		cancel()
+	}()
 	for {
 		e, found := q.waiting.take()
 		switch {
@@ -85,23 +136,30 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 		return true
 	}
 	for {
+		hook, send := q.current()
+		if !hook.wants(e) {
+			return true // it did when the event came
+		}
 		if q.failures > 0 && !e.Time.IsZero() && time.Since(e.Time) > patience {
 			q.fail(e, q.failure)
 			return true
 		}
-		if !q.rest(ctx) {
+		switch rested, again := q.rest(ctx); {
+		case !rested:
 			return false
+		case again:
+			continue
 		}
-		if q.hook.URL == "" {
+		if hook.URL == "" {
 			q.waiting.settle() // a command that was begun is not run again
 		}
-		limited, cancel := context.WithTimeout(sending, q.hook.Timeout)
-		err = q.send(limited, e, body)
+		limited, cancel := context.WithTimeout(sending, hook.Timeout)
+		err = send(limited, e, body)
 		cancel()
 		var may passing
 		switch {
 		case err == nil:
-			q.count(q.hook.Name, Delivered)
+			q.count(q.name, Delivered)
 			q.failures, q.told = 0, false
 			return true
 		case sending.Err() != nil:
@@ -111,7 +169,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 			q.fail(e, err)
 			return true
 		}
-		q.count(q.hook.Name, Retried)
+		q.count(q.name, Retried)
 		if q.failures == 0 {
 			q.warn(err)
 		}
@@ -125,8 +183,8 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 func (q *queue) warn(err error) {
 	q.event(gpu.Event{
 		Time: time.Now(), Code: gpu.EventHook, Severity: gpu.Warning,
-		Text: fmt.Sprintf("The hook %s did not get an event, and is tried again for an hour: %v", q.hook.Name, err),
-		Data: map[string]any{"hook": q.hook.Name},
+		Text: fmt.Sprintf("The hook %s did not get an event, and is tried again for an hour: %v", q.name, err),
+		Data: map[string]any{"hook": q.name},
 	})
 }
 
@@ -141,31 +199,40 @@ func pause(failures int) time.Duration {
 	return longest/2 + rand.N(longest/2)
 }
 
-// rest waits out the pause after a failure; false means that the daemon stops.
-func (q *queue) rest(ctx context.Context) bool {
+// rest waits out the pause after a failure. If the hook was changed meanwhile,
+// rest forgets the failure and reports that too. It returns false if the daemon
+// stops.
+func (q *queue) rest(ctx context.Context) (rested, changed bool) {
 	if q.failures == 0 {
-		return true
+		select {
+		case <-q.changed: // current has returned it
+		default:
+		}
+		return true, false
 	}
 	timer := time.NewTimer(time.Until(q.resting))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return false
+		return false, false
+	case <-q.changed:
+		q.failures, q.told = 0, false
+		return true, true
 	case <-timer.C:
-		return true
+		return true, false
 	}
 }
 
 // fail gives up on an event, and tells that unless it was told already.
 func (q *queue) fail(e gpu.Event, err error) {
-	q.count(q.hook.Name, Failed)
+	q.count(q.name, Failed)
 	if q.told {
 		return
 	}
 	q.told = true
 	q.event(gpu.Event{
 		Time: time.Now(), Code: gpu.EventHook, Severity: gpu.Warning,
-		Text: fmt.Sprintf("The hook %s does not work: %s of %s could not be delivered: %v", q.hook.Name, e.Code, e.Time.Format(time.TimeOnly), err),
-		Data: map[string]any{"hook": q.hook.Name, "event": e.ID, "event_code": string(e.Code)},
+		Text: fmt.Sprintf("The hook %s does not work: %s of %s could not be delivered: %v", q.name, e.Code, e.Time.Format(time.TimeOnly), err),
+		Data: map[string]any{"hook": q.name, "event": e.ID, "event_code": string(e.Code)},
 	})
 }
