@@ -246,7 +246,8 @@ func (d *Daemon) Reload() {
 	}
 	if err := d.settings.Reload(d.reload); err != nil {
 		d.publish(gpu.Event{
-			Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Warning, Text: fmt.Sprintf("The configuration was not read again: %v", err),
+			Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Warning,
+			Text: fmt.Sprintf("The configuration was not read again: %v", err), Public: "The configuration was not read again",
 		})
 		return
 	}

@@ -116,7 +116,7 @@ func TestReload(t *testing.T) {
 	hook := fmt.Sprintf("hooks: {chat: {url: %s, codes: [config], severity: info}}\n", receiver.URL)
 	write("gpu: {temp_optimal: 62}\n" + hook)
 	d.Reload()
-	if e := <-told; !strings.Contains(e.Text, "gpu.temp_optimal = 62 (was 61)") || !strings.Contains(e.Text, "hooks.chat") {
+	if e := <-told; !strings.Contains(e.Text, "gpu.temp_optimal = 62 (was 61)") || !strings.Contains(e.Text, "hooks.chat is new") || strings.Contains(e.Text, receiver.URL) {
 		t.Errorf("told %q", e.Text)
 	}
 	for text, want := range map[string]string{

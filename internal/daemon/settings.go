@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -97,13 +98,19 @@ func (s *settings) Reload(load func() (*config.Settings, error)) error {
 }
 
 // differences lists what is set otherwise, as "gpu.temp_optimal = 61 (was 65)".
+// Everybody may read that, so of hooks it lists the names alone.
 func differences(before, after *config.Settings) []string {
 	was := map[string]string{}
 	for _, f := range before.All() {
-		was[f.Name] = f.Value
+		if !ofHook(f) {
+			was[f.Name] = f.Value
+		}
 	}
-	var list []string
+	list := hookDifferences(before.Config.Hooks, after.Config.Hooks)
 	for _, f := range after.All() {
+		if ofHook(f) {
+			continue
+		}
 		old, there := was[f.Name]
 		delete(was, f.Name)
 		if !there || old != f.Value {
@@ -114,6 +121,27 @@ func differences(before, after *config.Settings) []string {
 		list = append(list, fmt.Sprintf("%s is not set (was %s)", name, said(old)))
 	}
 	slices.Sort(list)
+	return list
+}
+
+func ofHook(s config.Setting) bool { return strings.HasPrefix(s.Name, "hooks.") }
+
+// hookDifferences lists the hooks that came, went or changed.
+func hookDifferences(before, after map[string]config.Hook) []string {
+	var list []string
+	for name, h := range after {
+		switch old, there := before[name]; {
+		case !there:
+			list = append(list, "hooks."+name+" is new")
+		case !reflect.DeepEqual(old, h):
+			list = append(list, "hooks."+name+" is changed")
+		}
+	}
+	for name := range before {
+		if _, there := after[name]; !there {
+			list = append(list, "hooks."+name+" is removed")
+		}
+	}
 	return list
 }
 
