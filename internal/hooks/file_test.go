@@ -118,9 +118,12 @@ func TestDiskThatRefuses(t *testing.T) {
 			b.publish(gpu.EventCritical, gpu.Serious, "hot")
 			time.Sleep(5 * time.Second)
 		}
+		synctest.Wait()
+		b.mu.Lock()
 		if b.counts[Delivered] != 20 || len(b.wrong) != 1 {
 			t.Errorf("counted %v, complained %v", b.counts, b.wrong)
 		}
+		b.mu.Unlock()
 		if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
 		}
