@@ -29,7 +29,8 @@ test: build ## run every check a change must pass (minutes)
 	go test -race ./...
 	cd python && BERTH_BIN=$(CURDIR)/bin/berth python3 -m unittest
 	@deploy/tools.sh arrays
-	cd python && BERTH_BIN=$(CURDIR)/bin/berth /usr/bin/python3 -m unittest tests.test_real_arrays
+	cd python && PYTHONPATH=$(CURDIR)/bin/arrays/usr/lib/python3/dist-packages BERTH_BIN=$(CURDIR)/bin/berth \
+		/usr/bin/python3 -m unittest tests.test_real_arrays
 	go run ./bench/hostile -berth bin/berth -small
 
 .PHONY: rules

@@ -2,7 +2,8 @@
 # Installs what the build and the demo need and a bare Debian lacks: curl, and a C compiler, because
 # NVIDIA's bindings are C underneath. Does nothing where it is there already. With the word promtool it
 # puts that into bin/ instead: Debian's package prometheus has it, and would start a server if installed.
-# With the word arrays it installs Debian's NumPy and PyTorch, for Debian's own Python.
+# With the word arrays it installs Debian's NumPy, and puts Debian's PyTorch into bin/arrays: berth looks
+# for the PyTorch of the system when it starts a program, so the tests do not install one there.
 set -eu
 missing=()
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
@@ -22,10 +23,20 @@ if [ "${1-}" = promtool ]; then
 	exit 0
 fi
 if [ "${1-}" = arrays ]; then
-	missing=()
-	for library in numpy torch; do
-		[ -d "/usr/lib/python3/dist-packages/$library" ] || missing+=("python3-$library")
-	done
+	[ -d bin/arrays/usr/lib/python3/dist-packages/torch ] && [ -d /usr/lib/python3/dist-packages/numpy ] && exit 0
+	echo "Installing NumPy and what PyTorch needs ..." >&2
+	export DEBIAN_FRONTEND=noninteractive
+	$sudo apt-get update -qq
+	needs=$(apt-cache depends python3-torch | sed -n 's/^ *Depends: \([^<].*\)/\1/p')
+	$sudo apt-get install -y -qq --no-install-recommends python3-numpy $needs >/dev/null
+	folder=$(mktemp -d)
+	trap 'rm -rf "$folder"' EXIT
+	chmod 1777 "$folder" # apt may write it as a user of its own
+	(cd "$folder" && apt-get download -qq python3-torch)
+	mkdir -p bin/arrays
+	dpkg-deb -x "$folder"/python3-torch_*.deb bin/arrays
+	ln -sfn "/usr/lib/$(gcc -print-multiarch)" "bin/arrays/usr/lib/$(gcc -print-multiarch)" # its own libraries are links to there
+	exit 0
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 echo "Installing ${missing[*]} ..." >&2
