@@ -43,19 +43,34 @@ func (b *berth) ready(ctx context.Context) error {
 // be quicker, but those who want leases are usually different processes.
 func (b *berth) connect(context.Context) (session, error) {
 	c, err := client.New(client.Options{Socket: b.socket})
-	return &berthSession{client: c}, err
+	return &berthSession{client: c, ending: api.LeaseRequest{TTL: gpu.Some[float64](lifetime)}}, err
+}
+
+// berthProcess is the same daemon with leases that are bound to the process of
+// the client. They end with the process, and so with the machine: berth writes
+// them to the journal before it answers, and does not wait for the disk.
+type berthProcess struct{ *berth }
+
+func (b *berthProcess) stop() error { return nil } // startBerth's contender stops the daemon
+
+func (b *berthProcess) connect(context.Context) (session, error) {
+	c, err := client.New(client.Options{Socket: b.socket})
+	return &berthSession{client: c, ending: api.LeaseRequest{Binding: "process"}}, err
 }
 
 // berthSession uses the Go client, which speaks the lease stream.
 type berthSession struct {
 	client *client.Client
-	fence  uint64 // of the lease that is held
+	ending api.LeaseRequest // what ends a lease; nothing else is set
+	fence  uint64           // of the lease that is held
 }
 
 func (s *berthSession) close() error { s.client.Close(); return nil }
 
 func (s *berthSession) acquire(ctx context.Context, id string) error {
-	l, err := s.client.Acquire(ctx, api.LeaseRequest{ID: id, Memory: want, TTL: gpu.Some[float64](lifetime), Timeout: gpu.Some(0.0)})
+	r := s.ending
+	r.ID, r.Memory, r.Timeout = id, want, gpu.Some(0.0)
+	l, err := s.client.Acquire(ctx, r)
 	s.fence = l.Fence
 	return err
 }

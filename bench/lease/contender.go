@@ -36,6 +36,13 @@ type session interface {
 // than clients.
 var errNoRoom = errors.New("no device has room")
 
+// Both survive a kill of the server, and neither waits for the disk: they are
+// compared with each other.
+const (
+	processBound = "berth-process"
+	everySecond  = "redis-everysec"
+)
+
 // running is a contender that has been started.
 type running struct {
 	name string
@@ -55,8 +62,9 @@ func start(ctx context.Context, dir string, o options) ([]running, error) {
 			return ours, err
 		}},
 		{"berth-http", func(context.Context, string) (contender, error) { return &berthHTTP{ours}, nil }},
+		{processBound, func(context.Context, string) (contender, error) { return &berthProcess{ours}, nil }},
 		{"redis-always", func(ctx context.Context, dir string) (contender, error) { return startRedis(ctx, dir, "always") }},
-		{"redis-everysec", func(ctx context.Context, dir string) (contender, error) { return startRedis(ctx, dir, "everysec") }},
+		{everySecond, func(ctx context.Context, dir string) (contender, error) { return startRedis(ctx, dir, "everysec") }},
 		{"postgres", startPostgres},
 		{"etcd", startEtcd},
 	}

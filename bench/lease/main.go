@@ -10,7 +10,9 @@
 // lease, takes the least loaded device that has the memory, and lives for a
 // minute unless it is released; then comes the release. Each of the two is one
 // operation, and each is on disk before it is answered, where the contender
-// promises that.
+// promises that. berth-process and redis-everysec promise less: what they
+// answered survives a kill of the server, and not a loss of power; they are
+// compared with each other.
 //
 // It is a module of its own, so that berth does not depend on what it is
 // compared with.
@@ -113,6 +115,7 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	table.print(os.Stdout)
+	table.printPair(os.Stdout, processBound, everySecond)
 	stopAll(all)
 	all = nil // what follows has the machine for itself
 	return decisions(ctx, os.Stdout)

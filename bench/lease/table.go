@@ -50,8 +50,8 @@ func (t *table) rates(name string, clients int) []float64 {
 
 // ratios are taken round by round, between measurements that were made close to
 // each other: what else the machine did then hit both.
-func (t *table) ratios(name string, clients int) []float64 {
-	ours, theirs := t.rates(t.names[0], clients), t.rates(name, clients)
+func (t *table) ratios(our, name string, clients int) []float64 {
+	ours, theirs := t.rates(our, clients), t.rates(name, clients)
 	for i := range ours {
 		ours[i] /= theirs[i]
 	}
@@ -82,12 +82,24 @@ func (t *table) print(w io.Writer) {
 		for i, name := range t.names {
 			ratio := ""
 			if i > 0 {
-				ratio = spread(t.ratios(name, clients), "%.2f")
+				ratio = spread(t.ratios(t.names[0], name, clients), "%.2f")
 			}
 			times := t.times(name, clients)
 			fmt.Fprintf(w, "| %d | %s | %s | %s | %s | %s |\n", clients, name, spread(t.rates(name, clients), "%.0f"),
 				short(quantile(times, 0.5)), short(quantile(times, 0.99)), ratio)
 		}
+	}
+}
+
+// printPair prints how many times as much one contender does as another, if
+// both took part.
+func (t *table) printPair(w io.Writer, our, other string) {
+	if !slices.Contains(t.names, our) || !slices.Contains(t.names, other) {
+		return
+	}
+	fmt.Fprintf(w, "\n| clients | %s over %s |\n|---:|---:|\n", our, other)
+	for _, clients := range t.clients {
+		fmt.Fprintf(w, "| %d | %s |\n", clients, spread(t.ratios(our, other, clients), "%.2f"))
 	}
 }
 
