@@ -1,9 +1,12 @@
 // Package watch notices the end of the processes that leases are bound to. It
-// keeps one watch for each process, however many leases the process holds, and
-// lets the watch go with the last of them.
+// keeps one watch for each process, however many leases the process holds. It goes
+// on watching a process for a while after its last lease: a program that takes
+// one lease after the other is without one in between, and to begin a watch
+// costs more than the rest of a grant.
 package watch
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/berth-gpu/berth/internal/kin"
@@ -29,15 +32,21 @@ type Holders struct {
 	table  Table
 	exited func(kin.ID)
 
-	mu     sync.Mutex
-	byID   map[kin.ID]*holder
-	closed bool
+	mu      sync.Mutex
+	byID    map[kin.ID]*holder
+	resting []kin.ID // those that have released their last lease, oldest first
+	closed  bool
 }
 
-// holder is a process with leases.
+// maxResting is how many processes without leases are watched.
+const maxResting = 64
+
+// holder is a process with leases, or one that had some a while ago.
 type holder struct {
 	leases map[Lease]bool
 	stop   func()
+	rests  bool // it is listed in resting, where it may have got leases again
+	ended  bool // the process has ended: a watch over it tells nothing more
 }
 
 // New returns Holders that call exited, in a goroutine of its own, when a
@@ -56,12 +65,16 @@ func (h *Holders) Add(id kin.ID, l Lease, stands func() bool) error {
 	if h.closed {
 		return nil
 	}
-	if h.byID[id] == nil {
-		stop, err := h.table.Watch(id, func() { h.exited(id) })
-		if err != nil {
-			return err
+	if held := h.byID[id]; held == nil || held.ended {
+		stop, err := h.table.Watch(id, func() { h.end(id) })
+		switch {
+		case err != nil:
+			return err // also for one that has ended
+		case held != nil:
+			stop()
+		default:
+			h.byID[id] = &holder{leases: map[Lease]bool{}, stop: stop}
 		}
-		h.byID[id] = &holder{leases: map[Lease]bool{}, stop: stop}
 	}
 	h.byID[id].leases[l] = true
 	if !stands() {
@@ -79,7 +92,7 @@ func (h *Holders) AddExited(id kin.ID, l Lease) {
 		return
 	}
 	if h.byID[id] == nil {
-		h.byID[id] = &holder{leases: map[Lease]bool{}, stop: func() {}}
+		h.byID[id] = &holder{leases: map[Lease]bool{}, stop: func() {}, ended: true}
 	}
 	h.byID[id].leases[l] = true
 }
@@ -99,12 +112,35 @@ func (h *Holders) Follow(id, other kin.ID) error {
 		return err
 	}
 	held.stop()
-	held.stop = stop
+	held.stop, held.ended = stop, true
 	return nil
 }
 
+// end notes that a process has ended, and tells so if it has leases. One that is
+// granted to it from now on needs a watch of its own, which finds that out.
+func (h *Holders) end(id kin.ID) {
+	h.mu.Lock()
+	held := h.byID[id]
+	holds := held != nil && len(held.leases) > 0
+	if held != nil {
+		held.ended = true
+		if held.rests {
+			held.rests = false
+			h.resting = slices.DeleteFunc(h.resting, func(other kin.ID) bool { return other == id })
+		}
+		if !holds {
+			h.forget(id)
+		}
+	}
+	h.mu.Unlock()
+	if holds {
+		h.exited(id)
+	}
+}
+
 // Remove forgets a lease that has ended, or is bound to another process now. A
-// process without leases is not watched any more.
+// process without leases is watched until it ends, or until many others have
+// released their last lease.
 func (h *Holders) Remove(id kin.ID, l Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,17 +153,46 @@ func (h *Holders) remove(id kin.ID, l Lease) {
 		return
 	}
 	delete(held.leases, l)
-	if len(held.leases) == 0 {
-		delete(h.byID, id)
-		held.stop()
+	switch {
+	case len(held.leases) > 0:
+	case held.ended:
+		h.forget(id)
+	case !held.rests:
+		held.rests = true
+		if h.resting = append(h.resting, id); len(h.resting) > maxResting {
+			h.wakeOldest()
+		}
 	}
+}
+
+// wakeOldest takes the process off the list that rests longest, and forgets it
+// unless it has got leases again.
+func (h *Holders) wakeOldest() {
+	oldest := h.resting[0]
+	h.resting = slices.Delete(h.resting, 0, 1)
+	held := h.byID[oldest]
+	if held.rests = false; len(held.leases) == 0 {
+		h.forget(oldest)
+	}
+}
+
+// forget ends the watch over a process.
+func (h *Holders) forget(id kin.ID) {
+	h.byID[id].stop()
+	delete(h.byID, id)
 }
 
 // Len returns the number of processes that have leases.
 func (h *Holders) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.byID)
+	n := 0
+	for _, held := range h.byID {
+		if len(held.leases) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Close stops all watches for good.
@@ -137,5 +202,5 @@ func (h *Holders) Close() {
 	for _, held := range h.byID {
 		held.stop()
 	}
-	h.byID, h.closed = nil, true
+	h.byID, h.resting, h.closed = nil, nil, true
 }

@@ -70,7 +70,39 @@ func TestLeaseThatEndedBeforeItWasAdded(t *testing.T) {
 	if err := h.Add(kin.ID{PID: 1}, Lease{"a", 1}, func() bool { return false }); err != nil {
 		t.Fatal(err)
 	}
-	world.expect(t, h, 0)
+	world.expect(t, h, 0, 1) // the process rests
+}
+
+// A process that has released everything stays watched, for its next lease, and
+// is forgotten when it ends or when many others have done the same.
+func TestProcessRestsBetweenLeases(t *testing.T) {
+	world := &table{ended: map[kin.ID]func(){}}
+	h := New(world, func(id kin.ID) { t.Errorf("process %d without leases is told of", id.PID) })
+	once := func(pid int) {
+		t.Helper()
+		if err := h.Add(kin.ID{PID: pid}, Lease{"a", 1}, always); err != nil {
+			t.Fatal(err)
+		}
+		h.Remove(kin.ID{PID: pid}, Lease{"a", 1})
+	}
+	once(1)
+	once(2)
+	world.err = errors.New("it is watched already")
+	once(1)
+	world.err = nil
+	world.expect(t, h, 0, 1, 2)
+	world.ended[kin.ID{PID: 1}]()
+	world.expect(t, h, 0, 2)
+	for pid := range maxResting {
+		once(10 + pid)
+	}
+	if pids := world.watched(); len(pids) != maxResting || pids[0] != 10 {
+		t.Errorf("%v rest", pids)
+	}
+	world.err = errors.New("it has ended")
+	if err := h.Add(kin.ID{PID: 1}, Lease{"b", 2}, always); !errors.Is(err, world.err) {
+		t.Errorf("a lease for a process that ended while it rested: %v", err)
+	}
 }
 
 func TestProcessThatCannotBeWatched(t *testing.T) {
