@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -22,28 +23,35 @@ const (
 // errand is something to do to the book, and where to say how it went.
 type errand struct {
 	do   func(now time.Time) error
-	done chan error // has room for the answer: the clerk never waits
+	done chan error // has room for the answer: the clerk never waits; nil: nobody waits for it there
 	err  error
 }
 
 // clerk takes errands until ctx ends. Its loop: gather, apply, write, answer.
+// From the moment it begins, others may take the seat; when it ends, nobody can
+// any more.
 func (l *Ledger) clerk(ctx context.Context) {
-	alarm := time.NewTimer(0)
-	defer alarm.Stop()
+	l.alarm = time.NewTimer(0)
+	defer l.alarm.Stop()
+	l.leaveSeat()
 	batch := make([]*errand, 0, maxBatch)
 	for {
-		l.setAlarm(alarm)
 		batch = batch[:0]
-		l.turn.end()
+		rang := false
 		select {
 		case <-ctx.Done():
+			l.seat <- struct{}{}
 			return
 		case e := <-l.errands:
 			batch = append(batch, e)
 		case <-l.wake:
-		case <-alarm.C:
+		case <-l.alarm.C:
+			rang = true
 		}
-		l.turn.begin()
+		l.seat <- struct{}{}
+		if rang {
+			l.alarmAt = time.Time{}
+		}
 	gather:
 		for len(batch) < maxBatch {
 			select {
@@ -53,25 +61,77 @@ func (l *Ledger) clerk(ctx context.Context) {
 				break gather
 			}
 		}
-		l.work(batch)
-		l.holders.catchUp()
+		l.serveAll(batch)
+		l.leaveSeat()
 	}
+}
+
+// here does an errand in the goroutine that brings it, if nobody is at the book
+// and nobody waits to be. The clerk would have to be woken for it, and would
+// have to wake the one who waits, which takes longer than most errands do.
+func (l *Ledger) here(do func(now time.Time) error) (done bool, err error) {
+	if len(l.errands) > 0 {
+		return false, nil
+	}
+	select {
+	case l.seat <- struct{}{}:
+	default:
+		return false, nil
+	}
+	defer crashOnPanic()
+	l.own = errand{do: do}
+	l.serveAll([]*errand{&l.own})
+	err = l.own.err
+	l.leaveSeat()
+	return true, err
+}
+
+// crashOnPanic ends the daemon if an errand panicked: the book may be changed
+// in part, and whoever brought the errand might go on as if nothing was.
+func crashOnPanic() {
+	if cause := recover(); cause != nil {
+		text := fmt.Sprintf("%v\n\n%s", cause, debug.Stack())
+		go func() { panic(text) }()
+		select {} // it does not get any further
+	}
+}
+
+// serveAll works on a batch, on what has come due and on what is overdue. The
+// caller has the seat.
+func (l *Ledger) serveAll(batch []*errand) {
+	l.turn.begin()
+	l.work(batch)
+	l.holders.catchUp()
+	l.setAlarm()
+}
+
+// leaveSeat lets the next one work on the book.
+func (l *Ledger) leaveSeat() {
+	l.turn.end()
+	<-l.seat
 }
 
 // setAlarm wakes the clerk when something comes due. What the journal refused
 // is due already, and must not keep the clerk spinning; while it refuses, it is
-// looked every now and then whether it still does.
-func (l *Ledger) setAlarm(alarm *time.Timer) {
-	wait := retry
-	if !l.restless && l.Trouble() == nil {
-		wait = time.Hour
+// looked every now and then whether it still does. An alarm that comes too early
+// is left as it is: to set it costs more than to be woken in vain once.
+func (l *Ledger) setAlarm() {
+	var at time.Time
+	if l.restless || l.Trouble() != nil {
+		at = time.Now().Add(retry)
+	} else {
 		l.mu.RLock()
-		if next, any := l.book.Next(); any {
-			wait = max(time.Until(next), 0)
-		}
+		next, any := l.book.Next()
 		l.mu.RUnlock()
+		if !any {
+			return
+		}
+		at = next
 	}
-	alarm.Reset(wait)
+	if l.alarmAt.IsZero() || at.Before(l.alarmAt) {
+		l.alarmAt = at
+		l.alarm.Reset(max(time.Until(at), 0))
+	}
 }
 
 // work does a batch: all of it in one write, or, if the journal does not take
@@ -99,7 +159,9 @@ func (l *Ledger) work(batch []*errand) {
 
 func answer(batch []*errand) {
 	for _, e := range batch {
-		e.done <- e.err
+		if e.done != nil {
+			e.done <- e.err
+		}
 	}
 }
 

@@ -1,11 +1,13 @@
 // Package ledger keeps the book of leases: it is the only one that writes it.
 //
-// One goroutine, the clerk, takes errands in turn. It applies a whole batch of
-// them to the book, writes what happened to the journal in one go, and only
-// then answers. While the disk is waited for, the next batch gathers, so the
-// cost of a write is shared by everybody who came meanwhile. If the journal
-// does not take a batch, the book is put back to where it was and everybody in
-// it is told: nothing is ever granted that is not written down.
+// One goroutine at a time works on the book. Usually it is the clerk, who takes
+// errands in turn: it applies a whole batch of them to the book, writes what
+// happened to the journal in one go, and only then answers. While the disk is
+// waited for, the next batch gathers, so the cost of a write is shared by
+// everybody who came meanwhile. An errand that finds the book free is done in
+// the same way by the goroutine that brings it. If the journal does not take a
+// batch, the book is put back to where it was and everybody in it is told:
+// nothing is ever granted that is not written down.
 //
 // The rules are in package lease, the choosing in package placement; what
 // holders really use comes in through Observe.
@@ -83,6 +85,7 @@ type Ledger struct {
 	census  census
 	journal writer
 	errands chan *errand
+	seat    chan struct{} // has room for one: whoever is in it works on the book
 	wake    chan struct{} // something changed that may let a waiting request in
 	holders holders
 	turns   turns
@@ -94,7 +97,10 @@ type Ledger struct {
 	waiters map[string]*waiter
 	effects []lease.Effect // of the batch at hand
 
-	// Only the clerk touches these.
+	// Only whoever has the seat touches these.
+	own      errand // what is done by the one who brought it
+	alarm    *time.Timer
+	alarmAt  time.Time // when it rings; zero: not yet known
 	buffer   []byte
 	ends     []int // of the records in buffer
 	group    [][]byte
@@ -116,7 +122,7 @@ func Open(o Options) (*Ledger, error) {
 	}
 	l := &Ledger{
 		hooks: o.Hooks, census: census{Table: o.Processes, names: o.Names, boot: boot},
-		errands: make(chan *errand, maxBatch), wake: make(chan struct{}, 1), finished: make(chan struct{}),
+		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), finished: make(chan struct{}),
 		machine: machine{
 			boot: boot, cpus: max(o.CPUs, 1), alive: o.Processes.Alive,
 			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil, nil, nil),
@@ -125,6 +131,7 @@ func Open(o Options) (*Ledger, error) {
 		waiters: map[string]*waiter{},
 	}
 	l.turn.origin = time.Now()
+	l.seat <- struct{}{} // nobody works on the book before Run
 	l.journal.hooks = &l.hooks
 	l.holders = newHolders(l, o.Processes)
 	if err := l.recover(o.Open); err != nil {
@@ -168,11 +175,14 @@ func (l *Ledger) Close() error { return l.journal.Close() }
 // ErrStopped is what a ledger answers that does not run any more.
 var ErrStopped = errors.New("the daemon is stopping")
 
-// submit hands an errand to the clerk and waits for its end. An errand that
-// was taken is finished whatever happens to ctx: the answer would otherwise
-// not be known. The clerk may do it twice, so everything that it does beside
-// applying changes has to bear that.
+// submit does an errand at once, or hands it to the clerk and waits for its
+// end. An errand that was taken is finished whatever happens to ctx: the answer
+// would otherwise not be known. It may be done twice, so everything that it does
+// beside applying changes has to bear that.
 func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error {
+	if done, err := l.here(do); done {
+		return err
+	}
 	e := &errand{do: do, done: make(chan error, 1)}
 	select {
 	case l.errands <- e:
