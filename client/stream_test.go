@@ -191,6 +191,56 @@ func TestStreamGivesBackWhatComesLate(t *testing.T) {
 }
 
 // The same when the client is closed in between: the stream ends after that.
+// A caller that leaves while it reads for others lets them go on, also in the
+// middle of an answer.
+func TestStreamReaderLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		half, whole := make(chan struct{}), make(chan struct{})
+		c := streaming(t, func(f *far) {
+			first, _ := f.next()
+			second, _ := f.next()
+			answer := wire.Append(nil, wire.Done, second.Number, text(`{"id":"b","fence":8}`))
+			if _, err := f.conn.Write(answer[:20]); err != nil {
+				t.Error(err)
+			}
+			close(half)
+			if left, _ := f.next(); left.Kind != wire.Cancel || left.Number != first.Number {
+				t.Errorf("the first caller left with %+v", left)
+			}
+			if _, err := f.conn.Write(answer[20:]); err != nil {
+				t.Error(err)
+			}
+			<-whole
+			f.answer(wire.Refused, first.Number, `{"status":409,"code":"withdrawn"}`)
+			until(f)
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := c.Acquire(ctx, api.LeaseRequest{ID: "a"})
+			first <- err
+		}()
+		synctest.Wait()
+		go func() {
+			granted, err := c.Acquire(t.Context(), api.LeaseRequest{ID: "b"})
+			if granted.Fence != 8 {
+				err = errors.Join(err, fmt.Errorf("fence %d", granted.Fence))
+			}
+			second <- err
+		}()
+		<-half
+		synctest.Wait()
+		leave()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("who left got %v", err)
+		}
+		if err := <-second; err != nil {
+			t.Errorf("who stayed got %v", err)
+		}
+		close(whole)
+	})
+}
+
 func TestStreamCloseWaitsForCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan struct{})

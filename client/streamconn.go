@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -17,10 +18,16 @@ import (
 // streamIdle is for how long a stream that nobody uses is kept.
 const streamIdle = 90 * time.Second
 
-// stream is one connection with the calls that are under way on it.
+// stream is one connection with the calls that are under way on it. Nobody
+// reads it but those who wait for an answer: one of them at a time reads, and
+// hands the others theirs. A goroutine that only reads would have to be woken for
+// every answer, and would have to wake the caller.
 type stream struct {
 	conn net.Conn
 	idle *time.Timer
+
+	reading chan struct{} // has room for one: whoever is in it reads from in
+	in      *wire.Reader
 
 	// writing guards the sending half of conn, and out.
 	writing sync.Mutex
@@ -53,9 +60,10 @@ func (e *unsentError) Error() string { return fmt.Sprintf("the connection broke:
 func (e *unsentError) Unwrap() error { return e.cause }
 
 func newStream(conn net.Conn, in *bufio.Reader) *stream {
-	s := &stream{conn: conn, calls: map[uint32]*pending{}}
+	s := &stream{
+		conn: conn, reading: make(chan struct{}, 1), in: wire.NewReader(in, wire.MaxAnswer), calls: map[uint32]*pending{},
+	}
 	s.idle = time.AfterFunc(streamIdle, s.rest)
-	go s.read(wire.NewReader(in, wire.MaxAnswer))
 	return s
 }
 
@@ -75,15 +83,51 @@ func (s *stream) call(ctx context.Context, kind wire.Kind, asked wire.Body, answ
 	if err := s.send(kind, number, asked); err != nil {
 		return s.unsent(number, err)
 	}
-	select {
-	case err := <-p.done:
+	if came, err := s.await(ctx, p); came {
 		return err
-	case <-ctx.Done():
 	}
 	if s.leave(number) {
 		return context.Cause(ctx)
 	}
 	return <-p.done // it has just come
+}
+
+// await waits for the answer of a call until ctx ends: it reads answers itself
+// where nobody else does.
+func (s *stream) await(ctx context.Context, p *pending) (came bool, err error) {
+	select {
+	case err := <-p.done:
+		return true, err
+	case <-ctx.Done():
+		return false, nil
+	case s.reading <- struct{}{}:
+	}
+	defer func() { <-s.reading }() // which lets the next one read
+	interrupt := context.AfterFunc(ctx, func() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer interrupt()
+	for {
+		select {
+		case err := <-p.done:
+			return true, err
+		default:
+		}
+		f, err := s.in.Next()
+		switch {
+		case err == nil && f.Number == 0: // about the whole connection, which ends with it
+			s.fail(read(wire.Frame{Kind: wire.Refused, Body: f.Body}, nil))
+		case err == nil:
+			s.deliver(f)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			// It was set for this call, or for one that read before and had its
+			// answer in the same moment.
+			_ = s.conn.SetReadDeadline(time.Time{})
+			if ctx.Err() != nil {
+				return false, nil
+			}
+		default:
+			s.fail(err)
+		}
+	}
 }
 
 // add gives a call its number.
@@ -124,12 +168,14 @@ func (s *stream) unsent(number uint32, err error) error {
 	return &unsentError{err}
 }
 
-// tell is for what nobody waits for: not even for a daemon that hangs.
-func (s *stream) tell(kind wire.Kind, number uint32, body wire.Body) {
+// tell sends what the caller does not wait for, not even for a daemon that
+// hangs, and reads until the answer of a call is there.
+func (s *stream) tell(kind wire.Kind, number uint32, body wire.Body, until *pending) {
 	go func() {
 		if err := s.send(kind, number, body); err != nil {
 			s.fail(err)
 		}
+		_, _ = s.await(context.Background(), until)
 	}()
 }
 
@@ -143,23 +189,8 @@ func (s *stream) leave(number uint32) bool {
 		return false
 	}
 	p.left = true
-	s.tell(wire.Cancel, number, nil)
+	s.tell(wire.Cancel, number, nil, p)
 	return true
-}
-
-// read hands out answers until the connection ends.
-func (s *stream) read(in *wire.Reader) {
-	for {
-		f, err := in.Next()
-		if err == nil && f.Number == 0 { // about the whole connection, which ends with it
-			err = read(wire.Frame{Kind: wire.Refused, Body: f.Body}, nil)
-		}
-		if err != nil {
-			s.fail(err)
-			return
-		}
-		s.deliver(f)
-	}
 }
 
 // deliver hands out one answer. A number that is not known belongs to a call
@@ -173,8 +204,11 @@ func (s *stream) deliver(f wire.Frame) {
 	switch {
 	case p != nil && !left:
 		p.done <- read(f, p.answer)
-	case left && p.kind == wire.Acquire && f.Kind == wire.Done:
-		s.giveBack(f)
+	case left:
+		if p.kind == wire.Acquire && f.Kind == wire.Done {
+			s.giveBack(f)
+		}
+		p.done <- nil
 	}
 	s.endIfOver()
 }
@@ -185,8 +219,9 @@ func (s *stream) giveBack(f wire.Frame) {
 	if read(f, &l) != nil {
 		return // it is no lease, so there is nothing to give back
 	}
-	if number, err := s.add(&pending{kind: wire.Release, left: true}); err == nil {
-		s.tell(wire.Release, number, &api.Release{ID: l.ID, Fence: l.Fence})
+	p := &pending{kind: wire.Release, left: true, done: make(chan error, 1)}
+	if number, err := s.add(p); err == nil {
+		s.tell(wire.Release, number, &api.Release{ID: l.ID, Fence: l.Fence}, p)
 	}
 }
 
@@ -207,9 +242,7 @@ func (s *stream) end(cause error) {
 	}
 	s.broken = cause
 	for _, p := range s.calls {
-		if !p.left {
-			p.done <- fmt.Errorf("no answer came, and what became of the call is not known: %w", cause)
-		}
+		p.done <- fmt.Errorf("no answer came, and what became of the call is not known: %w", cause)
 	}
 	clear(s.calls)
 	s.idle.Stop()

@@ -60,30 +60,55 @@ func (e *SizeError) Error() string {
 type Reader struct {
 	in   *bufio.Reader
 	most int // of the body
-	body []byte
+
+	frame   Frame // what was read of it so far
+	missing int   // bytes of its body that have not come yet
+	begun   bool  // its head was read
+	body    []byte
 }
 
 // NewReader reads frames with bodies of at most so many bytes.
 func NewReader(in *bufio.Reader, most int) *Reader { return &Reader{in: in, most: most} }
 
 // Next reads a frame; its body is good until the next call. At the end of the
-// stream the error is io.EOF, in the middle of a frame io.ErrUnexpectedEOF.
+// stream the error is io.EOF, in the middle of a frame io.ErrUnexpectedEOF. After
+// an error that passes, such as a deadline, the next call goes on where this one
+// stopped.
 func (r *Reader) Next() (Frame, error) {
+	if !r.begun {
+		if err := r.head(); err != nil {
+			return Frame{}, err
+		}
+	}
+	if err := r.read(); err != nil {
+		return Frame{}, err
+	}
+	r.begun = false
+	r.frame.Body = r.body
+	return r.frame, nil
+}
+
+// head reads everything of a frame but its body.
+func (r *Reader) head() error {
 	head, err := r.in.Peek(lengthSize)
 	if err != nil {
-		return Frame{}, cutOff(err, len(head) > 0)
+		return cutOff(err, len(head) > 0)
 	}
 	length := binary.BigEndian.Uint32(head)
 	if length < headSize || int64(length) > int64(headSize+r.most) {
-		return Frame{}, &SizeError{length, headSize + r.most}
+		return &SizeError{length, headSize + r.most}
 	}
 	if head, err = r.in.Peek(Overhead); err != nil {
-		return Frame{}, cutOff(err, true)
+		return cutOff(err, true)
 	}
-	f := Frame{Kind: Kind(head[lengthSize]), Number: binary.BigEndian.Uint32(head[lengthSize+1:])}
+	r.frame = Frame{Kind: Kind(head[lengthSize]), Number: binary.BigEndian.Uint32(head[lengthSize+1:])}
 	_, _ = r.in.Discard(len(head)) // they were peeked at, so they are there
-	f.Body, err = r.read(int(length) - headSize)
-	return f, err
+	r.missing, r.begun = int(length)-headSize, true
+	if cap(r.body) > bodyStep {
+		r.body = nil // one large body does not keep its memory for ever
+	}
+	r.body = r.body[:0]
+	return nil
 }
 
 // More reports whether another frame, or part of one, has already come.
@@ -97,21 +122,21 @@ func cutOff(err error, middle bool) error {
 	return err
 }
 
-// read takes a body in, in memory that is used again. Memory for a large one
-// is taken as it comes, and not because a length says so.
-func (r *Reader) read(size int) ([]byte, error) {
-	const step = 64 << 10
-	if cap(r.body) > step {
-		r.body = nil // one large body does not keep its memory for ever
-	}
-	r.body = r.body[:0]
-	for len(r.body) < size {
-		part := min(size-len(r.body), step)
+// bodyStep is how much memory is taken for a body at a time: as it comes, and
+// not because a length says so.
+const bodyStep = 64 << 10
+
+// read takes a body in, in memory that is used again.
+func (r *Reader) read() error {
+	for r.missing > 0 {
 		from := len(r.body)
-		r.body = append(r.body, make([]byte, part)...)
-		if _, err := io.ReadFull(r.in, r.body[from:]); err != nil {
-			return nil, cutOff(err, true)
+		r.body = append(r.body, make([]byte, min(r.missing, bodyStep))...)
+		n, err := io.ReadFull(r.in, r.body[from:])
+		r.missing -= n
+		r.body = r.body[:from+n]
+		if err != nil {
+			return cutOff(err, true)
 		}
 	}
-	return r.body, nil
+	return nil
 }

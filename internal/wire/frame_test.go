@@ -88,6 +88,37 @@ func TestEndInTheMiddle(t *testing.T) {
 	}
 }
 
+// halting is a stream that stops with an error after every byte.
+type halting struct {
+	data  []byte
+	stops bool
+}
+
+func (h *halting) Read(b []byte) (int, error) {
+	if h.stops = !h.stops; h.stops {
+		return 0, os.ErrDeadlineExceeded
+	}
+	if len(h.data) == 0 {
+		return 0, io.EOF
+	}
+	b[0], h.data = h.data[0], h.data[1:]
+	return 1, nil
+}
+
+// Reading goes on after a deadline, wherever in a frame that came.
+func TestReadingGoesOnAfterADeadline(t *testing.T) {
+	in := NewReader(bufio.NewReaderSize(&halting{data: Append(Append(nil, Acquire, 1, text("{}")), Cancel, 2, nil)}, 16), 100)
+	for _, want := range []Frame{{Acquire, 1, []byte("{}")}, {Cancel, 2, nil}} {
+		got, err := in.Next()
+		for errors.Is(err, os.ErrDeadlineExceeded) {
+			got, err = in.Next()
+		}
+		if err != nil || got.Kind != want.Kind || got.Number != want.Number || !bytes.Equal(got.Body, want.Body) {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
+}
+
 func TestSizesThatCannotBe(t *testing.T) {
 	for _, length := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x04", "\x00\x00\x00\x6a", "\xff\xff\xff\xff"} {
 		_, err := reader([]byte(length), 100).Next() // said at once, whatever follows
