@@ -16,7 +16,7 @@ tools:
 
 .PHONY: build
 build: tools ## build bin/berth
-	$(BUILD) -o bin/berth ./cmd/berth
+	$(BUILD) -o bin/berth ./cmd/berth-serve
 
 .PHONY: demo
 demo: build ## show the main job, on real GPUs or on four simulated ones
@@ -75,7 +75,7 @@ bench-batch: build ## a batch beside its lower bound, static chunks, GNU paralle
 .PHONY: batch-chaos
 batch-chaos: ## hundreds of batches with something killed in each (minutes)
 	go test ./internal/batch -run Chaos -batch.runs=300 -timeout 30m
-	go test ./cmd/berth -run TestBatchesOutliveTheDaemon -batch.runs=100 -timeout 30m
+	go test ./cmd/berth-serve -run TestBatchesOutliveTheDaemon -batch.runs=100 -timeout 30m
 
 .PHONY: gpu
 gpu: build ## try and measure it on this machine's NVIDIA GPU
