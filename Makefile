@@ -15,8 +15,8 @@ tools:
 	@deploy/tools.sh
 
 .PHONY: build
-build: tools ## build bin/berth
-	$(BUILD) -o bin/berth ./cmd/berth-serve
+build: tools ## build bin/berth and bin/berth-serve
+	$(BUILD) -o bin/ ./cmd/berth ./cmd/berth-serve
 
 .PHONY: demo
 demo: build ## show the main job, on real GPUs or on four simulated ones
@@ -58,6 +58,10 @@ bench-handover: build ## how soon a dead holder's lease, or a released one, is s
 .PHONY: bench-exec
 bench-exec: build ## start a program under a lease, beside fork and exec, task-spooler and GNU parallel
 	go run ./bench/exec -berth bin/berth
+
+.PHONY: bench-startup
+bench-startup: build ## how soon berth status says something, beside a Go hello-world
+	go run ./bench/startup -berth bin/berth
 
 .PHONY: bench-hostile
 bench-hostile: build ## play a hostile user without rights, and measure what it costs others (minutes; as root)

@@ -1,16 +1,13 @@
-// Command berth is the GPU resource manager: the daemon and everything that
-// talks to it, in one binary.
+// Command berth-serve is the whole GPU resource manager: the daemon, and every
+// command. People type berth, a program that starts in less time because the
+// daemon is not in it, and that becomes this one where a command needs the
+// daemon's code.
 package main
 
 import (
 	"context"
 	"os"
-	"os/signal"
-	"runtime"
 	"syscall"
-	"time"
-
-	"golang.org/x/term"
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
@@ -23,47 +20,14 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, stop := untilSignal(os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, world(), os.Args[1:])
+	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
+	env := cli.ThisMachine(version)
+	env.Become = crew.Become
+	env.Serve, env.Local, env.Probe = serve, local, daemon.Probe
+	env.Settings = func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) }
+	code := cli.Run(ctx, env, os.Args[1:])
 	stop()
 	os.Exit(code)
-}
-
-// untilSignal is a context that ends with the first of these signals, which is
-// its cause.
-func untilSignal(signals ...os.Signal) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	came := make(chan os.Signal, 1)
-	signal.Notify(came, signals...)
-	go func() {
-		select {
-		case s := <-came:
-			cancel(&cli.SignalError{Signal: s.(syscall.Signal)})
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(came)
-		cancel(nil)
-	}
-}
-
-// world is this machine, as the commands see it.
-func world() cli.Env {
-	return cli.Env{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Getenv: os.Getenv, Environ: os.Environ, CPUs: runtime.NumCPU(), Now: time.Now, Version: version,
-		Terminal: terminal(os.Stdout), ErrTerminal: terminal(os.Stderr), Serve: serve, Local: local, Probe: daemon.Probe, Become: crew.Become,
-		Settings: func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) },
-	}
-}
-
-// terminal asks for the width of the terminal that a file is, if it is one.
-func terminal(f *os.File) func() (width int, ok bool) {
-	return func() (width int, ok bool) {
-		width, _, err := term.GetSize(int(f.Fd()))
-		return width, err == nil
-	}
 }
 
 func sources(file string, flags map[string]string) daemon.Sources {

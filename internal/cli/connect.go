@@ -86,8 +86,9 @@ func (a *app) look(ctx context.Context, devices string) (*source, error) {
 	if !isLocalMiss(err) {
 		return nil, err
 	}
+	v, err := a.lookLocally(ctx, "") // which may become another program, and that one says the same
 	fmt.Fprintln(a.Err, "berth: no daemon runs; this is the local view (start one: berth serve)")
-	return a.lookLocally(ctx, "")
+	return v, err
 }
 
 func (a *app) lookLocally(ctx context.Context, devices string) (*source, error) {

@@ -9,7 +9,14 @@ import (
 
 // Columns returns how many columns a text takes on a terminal. The condition is
 // fixed, so that a table looks the same under every locale.
-func Columns(s string) int { return plainWidth().StringWidth(s) }
+func Columns(s string) int {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return plainWidth().StringWidth(s)
+		}
+	}
+	return len(s)
+}
 
 // Cut shortens a text to at most width columns.
 func Cut(s string, width int) string {

@@ -1,0 +1,78 @@
+// Command berth is what people and programs type: every command of the GPU
+// resource manager. The daemon is in another program, berth-serve, which stands
+// beside this one or in the PATH: linking it would make each command wait for
+// packages to set themselves up that it never uses. Where a command needs the
+// daemon's code, as "berth serve" does, this process becomes that program, with
+// the same arguments.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/doctor"
+)
+
+// version is set when the binary is built.
+var version = "dev"
+
+func main() {
+	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
+	env := cli.ThisMachine(version)
+	env.Become = crew.Become
+	env.Serve = func(context.Context, cli.ServeOptions) error { return becomeWhole() }
+	env.Local = func(context.Context, string) (*client.Client, func(), error) { return nil, nil, becomeWhole() }
+	env.Settings = func(string) (*config.Settings, error) { return nil, becomeWhole() }
+	env.Probe = func(context.Context) []doctor.Finding {
+		return []doctor.Finding{{Topic: "programs", Grade: doctor.Broken, Text: becomeWhole().Error(), Next: "install berth-serve beside berth"}}
+	}
+	code := cli.Run(ctx, env, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// whole is the program with the daemon in it.
+const whole = "berth-serve"
+
+// becomeWhole makes this process the program with the daemon in it; it returns
+// only if it cannot.
+func becomeWhole() error {
+	file, err := findWhole()
+	if err != nil {
+		return err
+	}
+	return crew.Become(file, os.Args, os.Environ())
+}
+
+// findWhole looks beside this program first: the two are built together.
+func findWhole() (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		if beside := filepath.Join(filepath.Dir(self), whole); isAnother(beside, self) {
+			return beside, nil
+		}
+	}
+	if found, err := exec.LookPath(whole); err == nil && isAnother(found, self) {
+		return found, nil
+	}
+	return "", fmt.Errorf("cannot find the program %s, which holds the daemon: it is neither beside %s nor in the PATH; install it there", whole, self)
+}
+
+// isAnother reports whether a path is a program, and not this one under another
+// name.
+func isAnother(path, self string) bool {
+	there, err := os.Stat(path)
+	if err != nil || !there.Mode().IsRegular() || there.Mode()&0o111 == 0 {
+		return false
+	}
+	here, err := os.Stat(self)
+	return err != nil || !os.SameFile(here, there)
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// ThisMachine returns the world of a process on this machine. What needs other
+// packages (Serve, Local, Settings, Become and Probe) is left to the caller.
+func ThisMachine(version string) Env {
+	return Env{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Getenv: os.Getenv, Environ: os.Environ, CPUs: runtime.NumCPU(), Now: time.Now, Version: version,
+		Terminal: terminal(os.Stdout), ErrTerminal: terminal(os.Stderr),
+	}
+}
+
+// terminal returns a function that asks for the width of the terminal that a
+// file is, if it is one.
+func terminal(f *os.File) func() (width int, ok bool) {
+	return func() (width int, ok bool) {
+		width, _, err := term.GetSize(int(f.Fd()))
+		return width, err == nil
+	}
+}
+
+// UntilSignal returns a context that ends with the first of these signals, which
+// is its cause.
+func UntilSignal(signals ...os.Signal) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, signals...)
+	go func() {
+		select {
+		case s := <-came:
+			cancel(&SignalError{Signal: s.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(came)
+		cancel(nil)
+	}
+}
