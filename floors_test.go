@@ -22,7 +22,7 @@ var floors = [][]string{
 	1: {"api", "internal/term", "internal/access", "internal/backlog", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/health", "internal/lease", "internal/thermal", "internal/wire"},
 	2: {"internal/placement"},
 	3: {"internal/pipeline", "internal/planview", "internal/view"},
-	4: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/headstart", "internal/journal", "internal/process", "internal/wholefile"},
+	4: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/cexec", "internal/journal", "internal/process", "internal/wholefile"},
 	5: {
 		"internal/batch", "internal/batches", "internal/events", "internal/peaks", "internal/hooks", "internal/ledger", "internal/monitor", "internal/users", "internal/watchdog", // keepers
 		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/launch", "internal/libprobe", "internal/logqueue", "internal/mps", "internal/peer", "internal/runner", // adapters

@@ -81,7 +81,7 @@ func (d *daemon) contenders(berth string) []*contender {
 	list := []*contender{
 		{name: "fork and exec", words: []string{"/bin/true"}, env: env, jobs: 1, every: 1},
 		{name: "berth exec", words: exec, env: env, jobs: 1, every: 1},
-		{name: "berth exec, no head start", words: exec, env: append(slices.Clip(env), "BERTH_NO_HEADSTART=1"), jobs: 1, every: 1},
+		{name: "berth exec, all in Go", words: exec, env: append(slices.Clip(env), "BERTH_EXEC_IN_GO=1"), jobs: 1, every: 1},
 	}
 	const manyJobs = 50 // parallel itself takes long to start, which is not what a job costs
 	for _, other := range []contender{

@@ -82,7 +82,7 @@ func launchers(t *testing.T) ([]launcher, *client.Client) {
 	return []launcher{
 		{"bare", nil, env},
 		{"exec", []string{berth, "exec", "--memory", "1GiB", "--"}, env},
-		{"exec without a head start", []string{berth, "exec", "--memory", "1GiB", "--"}, append(env, "BERTH_NO_HEADSTART=1")},
+		{"exec all in Go", []string{berth, "exec", "--memory", "1GiB", "--"}, append(env, "BERTH_EXEC_IN_GO=1")},
 	}, c
 }
 
@@ -450,7 +450,7 @@ func TestDaemonThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hung.Close() })
-	for _, name := range []string{"BERTH_SOMETHING", "BERTH_NO_HEADSTART"} {
+	for _, name := range []string{"BERTH_SOMETHING", "BERTH_EXEC_IN_GO", "BERTH_NO_HEADSTART"} {
 		cmd := exec.Command(berth, "exec", "--timeout", "1", "--", "echo", "ran")
 		cmd.Env = append(os.Environ(), "BERTH_SOCKET="+socket, "BERTH_PATIENCE=1", name+"=1")
 		out, err := cmd.CombinedOutput()

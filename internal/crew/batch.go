@@ -13,8 +13,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/batch/worker"
+	"github.com/berth-gpu/berth/internal/cexec"
 	"github.com/berth-gpu/berth/internal/child"
-	"github.com/berth-gpu/berth/internal/headstart"
 )
 
 // longestWait is how long the daemon lets a request wait, at most.
@@ -77,7 +77,7 @@ func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
 		return nil, err
 	}
 	b := &Batch{}
-	if b.places, err = newPlaces(ctx, d, o, headstart.Torch(program)); err != nil {
+	if b.places, err = newPlaces(ctx, d, o, cexec.Torch(program)); err != nil {
 		return nil, err
 	}
 	if b.workers, err = worker.NewStarter(worker.Command{Args: o.Command, Log: o.Log}); err != nil {

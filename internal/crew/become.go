@@ -5,15 +5,15 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/berth-gpu/berth/internal/cexec"
 	"github.com/berth-gpu/berth/internal/child"
-	"github.com/berth-gpu/berth/internal/headstart"
 	"github.com/berth-gpu/berth/internal/runner"
 )
 
 // KeepIgnored ignores the signals that were ignored when this process began,
 // whatever was done with them since: the user did not want them to end anything.
 func KeepIgnored() {
-	for _, s := range headstart.Ignored() {
+	for _, s := range cexec.Ignored() {
 		signal.Ignore(s)
 	}
 }
@@ -30,7 +30,7 @@ func KeepIgnored() {
 // files that were closed would be open.
 func Become(file string, command, environ []string) error {
 	KeepIgnored()
-	for _, fd := range headstart.Closed() {
+	for _, fd := range cexec.Closed() {
 		_ = syscall.Close(fd)
 	}
 	err := syscall.Exec(file, command, environ)

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/cexec"
 	"github.com/berth-gpu/berth/internal/child"
-	"github.com/berth-gpu/berth/internal/headstart"
 	"github.com/berth-gpu/berth/internal/launch"
 )
 
@@ -64,6 +64,6 @@ func (e *Exec) Preview(l api.Lease) (changes []string, receipt launch.Receipt) {
 
 func (e *Exec) ladder(l api.Lease) launch.Ladder {
 	return launch.Ladder{
-		Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: e.request.Compute, Torch: headstart.Torch(e.File), Socket: e.socket,
+		Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: e.request.Compute, Torch: cexec.Torch(e.File), Socket: e.socket,
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/headstart"
+	"github.com/berth-gpu/berth/internal/cexec"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/runner"
 )
@@ -39,7 +39,7 @@ func (s *planStarter) torch(program string) string {
 			}
 		}
 	}
-	return headstart.Torch(program)
+	return cexec.Torch(program)
 }
 
 // replaced returns an environment with entries in place of those of the same

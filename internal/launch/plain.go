@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// A launch that begins before Go does (package headstart) sends the daemon what
+// A launch that begins before Go does (package cexec) sends the daemon what
 // was typed, and gets back what to change in the environment. Both are lists of
 // texts, each with a letter before it that says what it is and a zero byte after
 // it. The answer ends with a dot, so that one that was cut off is not taken for

@@ -1,9 +1,9 @@
-// berth exec, before Go: see headstart.go for why. The daemon does the thinking
+// berth exec, before Go: see cexec.go for why. The daemon does the thinking
 // (internal/httpapi/exec.go); this sends it what was typed, and gets back what
 // to change in the environment. Whatever is not plain is left to Go, with
 // nothing changed.
 #define _GNU_SOURCE
-#include "headstart.h"
+#include "cexec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -248,7 +248,8 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
 	for (int fd = 0; fd < 3; fd++)
 		if (fcntl(fd, F_GETFD) < 0)
 			berth_closed |= 1u << fd;
-	if (argc < 4 || strcmp(argv[1], "exec") != 0 || set("BERTH_NO_HEADSTART") != NULL)
+	if (argc < 4 || strcmp(argv[1], "exec") != 0 || set("BERTH_EXEC_IN_GO") != NULL ||
+	    set("BERTH_NO_HEADSTART") != NULL) // what it was called in earlier versions
 		return;
 	const char *slash = strrchr(argv[0], '/');
 	if (strcmp(slash ? slash + 1 : argv[0], "berth") == 0)

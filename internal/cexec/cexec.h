@@ -1,5 +1,5 @@
-#ifndef BERTH_HEADSTART_H
-#define BERTH_HEADSTART_H
+#ifndef BERTH_CEXEC_H
+#define BERTH_CEXEC_H
 
 #include <stddef.h>
 #include <stdlib.h>

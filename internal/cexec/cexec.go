@@ -1,20 +1,25 @@
 //go:build cgo
 
-// Package headstart is the part of berth that runs before Go does.
+// Package cexec is "berth exec" in C, which runs before Go does.
 //
-// A Go program of berth's size needs three milliseconds until main is called,
-// most of them for threads and tables that "berth exec" has no use for: it asks
-// the daemon one question and then is another program. So that command begins
-// in C, as soon as the binary is loaded (headstart.c). It handles the plain
+// A Go program of berth's size needs milliseconds until it has asked its first
+// question, most of them for threads and tables that "berth exec" has no use
+// for: it asks the daemon once and then is another program. So that command
+// begins in C, as soon as the binary is loaded (exec.c). It handles the plain
 // case alone, in which the lease is granted at once. Everything else, from a
 // mistyped flag to a queue, it leaves untouched to the command in package cli,
 // which does all of it and does not know that something was tried before.
 //
+// It pays: /bin/true, 200 times each in turns on a busy machine with two
+// processors, takes 0.77 ms by itself, 2.00 ms under "berth exec" and 8.62 ms
+// where the same program does it in Go (BERTH_EXEC_IN_GO=1); "make bench-exec"
+// repeats that.
+//
 // The same moment is the only one to see which signals were ignored and which
 // files closed when the process began, because Go takes them over.
-package headstart
+package cexec
 
-// #include "headstart.h"
+// #include "cexec.h"
 import "C"
 
 import (

@@ -1,6 +1,6 @@
 // Finding programs, and the libraries that they would import.
 #define _GNU_SOURCE
-#include "headstart.h"
+#include "cexec.h"
 
 #include <glob.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package headstart
+package cexec
 
 import (
 	"os"

@@ -1,8 +1,8 @@
 //go:build !cgo
 
-// Package headstart is the part of berth that runs before Go does; without C
+// Package cexec is "berth exec" in C, which runs before Go does; without C
 // there is none.
-package headstart
+package cexec
 
 import "syscall"
 
