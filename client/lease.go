@@ -57,7 +57,7 @@ func (c *Client) Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, er
 		patient.timeout = 0 // only the daemon knows how long it will wait
 	}
 	var granted api.Lease
-	if used, err := overStream(ctx, patient, wire.Acquire, http.MethodPost, leasesPath, &r, &granted); used {
+	if used, err := overStream(ctx, patient, wire.Acquire, http.MethodPost, leasesPath, (*wire.RequestBody)(&r), (*wire.LeaseBody)(&granted)); used {
 		return granted, err
 	}
 	return post[api.Lease](ctx, patient, leasesPath, r)
@@ -69,7 +69,7 @@ func (c *Client) Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, er
 // is.
 func (c *Client) Release(ctx context.Context, id string, fence uint64) (api.Ended, error) {
 	var ended api.Ended
-	if used, err := overStream(ctx, c, wire.Release, http.MethodDelete, leasePath(id), &api.Release{ID: id, Fence: fence}, &ended); used {
+	if used, err := overStream(ctx, c, wire.Release, http.MethodDelete, leasePath(id), &wire.ReleaseBody{ID: id, Fence: fence}, (*wire.EndedBody)(&ended)); used {
 		return ended, err
 	}
 	query := url.Values{}
@@ -82,8 +82,8 @@ func (c *Client) Release(ctx context.Context, id string, fence uint64) (api.Ende
 // Renew makes a lease with a time to live last for another while.
 func (c *Client) Renew(ctx context.Context, id string, r api.Renew) (api.Lease, error) {
 	var renewed api.Lease
-	renewal := &api.Renewal{ID: id, Fence: r.Fence, TTL: r.TTL}
-	if used, err := overStream(ctx, c, wire.Renew, http.MethodPost, leasePath(id)+"/renew", renewal, &renewed); used {
+	renewal := &wire.RenewalBody{ID: id, Fence: r.Fence, TTL: r.TTL}
+	if used, err := overStream(ctx, c, wire.Renew, http.MethodPost, leasePath(id)+"/renew", renewal, (*wire.LeaseBody)(&renewed)); used {
 		return renewed, err
 	}
 	return post[api.Lease](ctx, c, leasePath(id)+"/renew", r)

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/wire"
 )
 
@@ -215,13 +214,13 @@ func (s *stream) deliver(f wire.Frame) {
 
 // giveBack releases a lease that came after whoever asked had left.
 func (s *stream) giveBack(f wire.Frame) {
-	var l api.Lease
+	var l wire.LeaseBody
 	if read(f, &l) != nil {
 		return // it is no lease, so there is nothing to give back
 	}
 	p := &pending{kind: wire.Release, left: true, done: make(chan error, 1)}
 	if number, err := s.add(p); err == nil {
-		s.tell(wire.Release, number, &api.Release{ID: l.ID, Fence: l.Fence}, p)
+		s.tell(wire.Release, number, &wire.ReleaseBody{ID: l.ID, Fence: l.Fence}, p)
 	}
 }
 

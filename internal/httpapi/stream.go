@@ -151,19 +151,30 @@ func (st *leaseStream) take(f wire.Frame) error {
 	switch f.Kind {
 	case wire.Acquire:
 		b := new(api.LeaseRequest)
-		return st.begin(f, st.bodies.acquire, b, func(ctx context.Context) (wire.Body, error) {
+		return st.begin(f, st.bodies.acquire, (*wire.RequestBody)(b), func(ctx context.Context) (wire.Body, error) {
 			granted, err := st.Desk.Acquire(ctx, askerOf(ctx), *b)
-			return bodyOf(granted, asID(err))
+			if err != nil {
+				return nil, problemOf(asID(err))
+			}
+			return (*wire.LeaseBody)(&granted), nil
 		})
 	case wire.Release:
-		b := new(api.Release)
+		b := new(wire.ReleaseBody)
 		return st.begin(f, st.bodies.release, b, func(ctx context.Context) (wire.Body, error) {
-			return bodyOf(st.Desk.Release(ctx, askerOf(ctx), b.ID, b.Fence))
+			ended, err := st.Desk.Release(ctx, askerOf(ctx), b.ID, b.Fence)
+			if err != nil {
+				return nil, problemOf(err)
+			}
+			return (*wire.EndedBody)(&ended), nil
 		})
 	case wire.Renew:
-		b := new(api.Renewal)
+		b := new(wire.RenewalBody)
 		return st.begin(f, st.bodies.renew, b, func(ctx context.Context) (wire.Body, error) {
-			return bodyOf(st.Desk.Renew(ctx, askerOf(ctx), b.ID, api.Renew{Fence: b.Fence, TTL: b.TTL}))
+			renewed, err := st.Desk.Renew(ctx, askerOf(ctx), b.ID, api.Renew{Fence: b.Fence, TTL: b.TTL})
+			if err != nil {
+				return nil, problemOf(err)
+			}
+			return (*wire.LeaseBody)(&renewed), nil
 		})
 	case wire.Cancel:
 		st.withdraw(f.Number)

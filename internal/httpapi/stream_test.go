@@ -161,7 +161,7 @@ func TestStreamAnswersLikeHTTP(t *testing.T) {
 		`{"id":"x","memory_mb":1,"gpu":"7"}`, `{"id":"x","memory_mb":1,"policy":"best"}`, `{"id":"x","memory_mb":1,"where":"name~"}`,
 		`{"id":"x","memory_mb":1,"binding":"forever"}`, `{"id":"x","memory_mb":1,"binding":"ttl"}`, `{"id":"x","memory_mb":1,"binding":"process"}`,
 		`{"id":"x","memory_mb":1,"pid":-1}`, `{"id":"x","memory_mb":1,"priority":2000000}`, `{"id":"x","memory_mb":1,"timeout_seconds":-1}`,
-		`{"id":"x","memory_mb":1,"colour":"red"}`, `{"id":"x","memory_mb":1,"slots":-3}`, `{"id":7,"memory_mb":1}`,
+		`{"id":"x","memory_mb":1,"enforce":"maybe"}`, `{"id":"x","memory_mb":1,"learned_memory":"yes"}`, `{"id":"x","memory_mb":1,"colour":"red"}`, `{"id":"x","memory_mb":1,"slots":-3}`, `{"id":7,"memory_mb":1}`,
 		`{"id":"x","memory_mb":1`, `[]`, `"x"`, `null`, `{"id":"x"}{}`, ``,
 	} {
 		w := d.ask("POST", "/api/leases", body, "Content-Type", "application/json")

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/wire"
 )
 
@@ -84,7 +86,7 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 
 // mayWait reports whether a call may wait for its turn.
 func mayWait(asked any) bool {
-	r, is := asked.(*api.LeaseRequest)
+	r, is := asked.(*wire.RequestBody)
 	return is && r.Timeout != gpu.Some(0.0)
 }
 
@@ -164,17 +166,6 @@ func (st *leaseStream) withdraw(number uint32) {
 	}
 }
 
-// bodyOf returns what the desk answered as the body of a frame.
-func bodyOf[T any, B interface {
-	*T
-	wire.Body
-}](answer T, err error) (wire.Body, error) {
-	if err != nil {
-		return nil, problemOf(err)
-	}
-	return B(&answer), nil
-}
-
 // bodies are what the frames of a stream carry: they are held against the same
 // descriptions as the bodies of HTTP requests.
 type bodies struct {
@@ -187,9 +178,9 @@ func schemaOf[T any](a huma.API) *huma.Schema {
 }
 
 // read reads a body, or says what is wrong with it. What is taken the quick way
-// cannot be wrong.
+// cannot be wrong, except for a policy that does not exist.
 func (b *bodies) read(body []byte, schema *huma.Schema, into quick) error {
-	if into.Read(body) {
+	if into.Read(body) && knownPolicy(into) {
 		return nil
 	}
 	if len(body) == 0 {
@@ -210,6 +201,12 @@ func (b *bodies) read(body []byte, schema *huma.Schema, into quick) error {
 		return wrongBody(http.StatusUnprocessableEntity, "validation failed", err)
 	}
 	return nil
+}
+
+// knownPolicy reports whether a body names no policy, or one that exists.
+func knownPolicy(asked any) bool {
+	r, is := asked.(*wire.RequestBody)
+	return !is || r.Policy == "" || slices.Contains(placement.PolicyNames(), r.Policy)
 }
 
 // wrongBody is the problem that the same body would be over HTTP.

@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
@@ -43,9 +44,9 @@ func anyTime() *rapid.Generator[time.Time] {
 	})
 }
 
-func anyRequest() *rapid.Generator[LeaseRequest] {
-	return rapid.Custom(func(t *rapid.T) LeaseRequest {
-		return LeaseRequest{
+func anyRequest() *rapid.Generator[RequestBody] {
+	return rapid.Custom(func(t *rapid.T) RequestBody {
+		return RequestBody{
 			ID: anyText().Draw(t, "id"), Service: anyText().Draw(t, "service"), Name: anyText().Draw(t, "name"),
 			GPUs: anyInt().Draw(t, "gpus"), Memory: gpu.MiB(anyInt().Draw(t, "memory")), Slots: opt(anyInt()).Draw(t, "slots"),
 			GPU: anyText().Draw(t, "gpu"), Policy: anyText().Draw(t, "policy"), Where: anyText().Draw(t, "where"),
@@ -56,27 +57,27 @@ func anyRequest() *rapid.Generator[LeaseRequest] {
 	})
 }
 
-func anyLease() *rapid.Generator[Lease] {
-	return rapid.Custom(func(t *rapid.T) Lease {
-		l := Lease{
+func anyLease() *rapid.Generator[LeaseBody] {
+	return rapid.Custom(func(t *rapid.T) LeaseBody {
+		l := LeaseBody{
 			ID: anyText().Draw(t, "id"), Fence: rapid.Uint64().Draw(t, "fence"), State: anyText().Draw(t, "state"),
-			Holder: Holder{
+			Holder: api.Holder{
 				Service: anyText().Draw(t, "service"), Name: anyText().Draw(t, "name"), User: anyText().Draw(t, "user"),
 				UID: opt(anyInt()).Draw(t, "uid"), PID: anyInt().Draw(t, "pid"),
 			},
 			Binding: anyText().Draw(t, "binding"), Granted: anyTime().Draw(t, "granted"), TTL: anySeconds().Draw(t, "ttl"),
 			Priority: anyInt().Draw(t, "priority"), EnforcedBy: anyText().Draw(t, "by"), Note: anyText().Draw(t, "note"),
-			Heir: anyInt().Draw(t, "heir"), Parts: []LeasePart{},
+			Heir: anyInt().Draw(t, "heir"), Parts: []api.LeasePart{},
 		}
 		if rapid.Bool().Draw(t, "launch") {
-			l.Launch = &Launch{Context: gpu.MiB(anyInt().Draw(t, "context")), Devices: []gpu.Device{{UUID: anyText().Draw(t, "uuid")}}, MPS: anyText().Draw(t, "mps")}
+			l.Launch = &api.Launch{Context: gpu.MiB(anyInt().Draw(t, "context")), Devices: []gpu.Device{{UUID: anyText().Draw(t, "uuid")}}, MPS: anyText().Draw(t, "mps")}
 		}
 		if rapid.Bool().Draw(t, "expires") {
 			expires := anyTime().Draw(t, "at")
 			l.Expires = &expires
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "parts") {
-			l.Parts = append(l.Parts, LeasePart{
+			l.Parts = append(l.Parts, api.LeasePart{
 				GPU: anyText().Draw(t, "gpu"), Memory: gpu.MiB(anyInt().Draw(t, "memory")), Slots: anyInt().Draw(t, "slots"),
 				Index: opt(anyInt()).Draw(t, "index"), Measured: opt(rapid.Map(anyInt(), func(n int) gpu.MiB { return gpu.MiB(n) })).Draw(t, "measured"),
 			})
@@ -116,57 +117,58 @@ func same[T any](t *rapid.T, v T, written []byte, read func(*T, []byte) bool) {
 func TestAppendIsTheSameJSON(t *testing.T) {
 	t.Run("request", rapid.MakeCheck(func(t *rapid.T) {
 		v := anyRequest().Draw(t, "request")
-		same(t, v, v.Append(nil), (*LeaseRequest).Read)
+		same(t, v, v.Append(nil), (*RequestBody).Read)
 	}))
 	t.Run("release", rapid.MakeCheck(func(t *rapid.T) {
-		v := Release{ID: anyText().Draw(t, "id"), Fence: rapid.Uint64().Draw(t, "fence")}
-		same(t, v, v.Append(nil), (*Release).Read)
+		v := ReleaseBody{ID: anyText().Draw(t, "id"), Fence: rapid.Uint64().Draw(t, "fence")}
+		same(t, v, v.Append(nil), (*ReleaseBody).Read)
 	}))
 	t.Run("renewal", rapid.MakeCheck(func(t *rapid.T) {
-		v := Renewal{ID: anyText().Draw(t, "id"), Fence: rapid.Uint64().Draw(t, "fence"), TTL: opt(anySeconds()).Draw(t, "ttl")}
-		same(t, v, v.Append(nil), (*Renewal).Read)
+		v := RenewalBody{ID: anyText().Draw(t, "id"), Fence: rapid.Uint64().Draw(t, "fence"), TTL: opt(anySeconds()).Draw(t, "ttl")}
+		same(t, v, v.Append(nil), (*RenewalBody).Read)
 	}))
 	t.Run("lease", rapid.MakeCheck(func(t *rapid.T) {
 		v := anyLease().Draw(t, "lease")
-		same(t, v, v.Append(nil), (*Lease).Read)
+		same(t, v, v.Append(nil), (*LeaseBody).Read)
 	}))
 	t.Run("ended", rapid.MakeCheck(func(t *rapid.T) {
-		v := Ended{ID: anyText().Draw(t, "id")}
+		v := EndedBody{ID: anyText().Draw(t, "id")}
 		if rapid.Bool().Draw(t, "held") {
 			l := anyLease().Draw(t, "lease")
-			v.Lease = &l
+			v.Lease = (*api.Lease)(&l)
 		}
-		same(t, v, v.Append(nil), (*Ended).Read)
+		same(t, v, v.Append(nil), (*EndedBody).Read)
 	}))
 }
 
 // The ordinary is read the quick way: else there would be no point in it.
 func TestReadTakesTheOrdinary(t *testing.T) {
 	expires := time.Date(2030, 1, 2, 3, 4, 5, 678, time.UTC)
-	l := Lease{
-		ID: "embedder-1", Fence: 7, State: "active", Holder: Holder{Service: "s", Name: "python", User: "root", UID: gpu.Some(0), PID: 4711},
+	l := LeaseBody{
+		ID: "embedder-1", Fence: 7, State: "active", Holder: api.Holder{Service: "s", Name: "python", User: "root", UID: gpu.Some(0), PID: 4711},
 		Binding: "ttl", Granted: expires.Add(-time.Minute), TTL: 60.5, Expires: &expires, Priority: -3, EnforcedBy: "none", Note: "raised",
-		Parts: []LeasePart{{GPU: "GPU-1", Memory: 4096, Slots: 1, Measured: gpu.Some(gpu.MiB(17))}, {GPU: "GPU-2"}},
+		Parts: []api.LeasePart{{GPU: "GPU-1", Memory: 4096, Slots: 1, Measured: gpu.Some(gpu.MiB(17))}, {GPU: "GPU-2"}},
 	}
-	var lease Lease
+	var lease LeaseBody
 	if !lease.Read(l.Append(nil)) || !reflect.DeepEqual(lease, l) {
 		t.Errorf("read %+v", lease)
 	}
-	e := Ended{ID: "embedder-1", Lease: &l}
-	var ended Ended
+	e := EndedBody{ID: "embedder-1", Lease: (*api.Lease)(&l)}
+	var ended EndedBody
 	if !ended.Read(e.Append(nil)) || !reflect.DeepEqual(ended, e) {
 		t.Errorf("read %+v", ended)
 	}
-	release := Release{ID: "embedder-1", Fence: 7}
-	if got := (Release{}); !got.Read(release.Append(nil)) || got != release {
+	release := ReleaseBody{ID: "embedder-1", Fence: 7}
+	if got := (ReleaseBody{}); !got.Read(release.Append(nil)) || got != release {
 		t.Errorf("read %+v", got)
 	}
-	renewal := Renewal{ID: "embedder-1", Fence: 7, TTL: gpu.Some(60.0)}
-	if got := (Renewal{}); !got.Read(renewal.Append(nil)) || got != renewal {
+	renewal := RenewalBody{ID: "embedder-1", Fence: 7, TTL: gpu.Some(60.0)}
+	if got := (RenewalBody{}); !got.Read(renewal.Append(nil)) || got != renewal {
 		t.Errorf("read %+v", got)
 	}
-	r := LeaseRequest{Binding: "ttl", ID: "embedder-1", Memory: 4096, TTL: gpu.Some(60.0), Timeout: gpu.Some(0.0), Slots: gpu.Some(1), GPUs: 2, PID: 3, Priority: gpu.Some(5)}
-	var request LeaseRequest
+	r := RequestBody{Binding: "ttl", ID: "embedder-1", Memory: 4096, TTL: gpu.Some(60.0), Timeout: gpu.Some(0.0), Slots: gpu.Some(1), GPUs: 2, PID: 3, Priority: gpu.Some(5),
+		Policy: "pack", Where: "memory>=40GiB,name~H200", Learned: true, Enforce: "auto"}
+	var request RequestBody
 	if !request.Read(r.Append(nil)) || request != r {
 		t.Errorf("read %+v", request)
 	}
@@ -180,15 +182,16 @@ func FuzzRead(f *testing.F) {
 		`{"memory_mb":01}`, `{"memory_mb":-0}`, `{"ttl_seconds":1.}`, `{"ttl_seconds":.5}`, `{"ttl_seconds":-}`, `{"ttl_seconds":1e3}`,
 		`{"id":"a","id":"b"}`, `{"parts":[]}`, `{"parts":[{}]}`, `{"parts":[{},]}`, `{"holder":{}}`, `{"granted":"2020-01-01T00:00:00Z"}`,
 		`{"lease":{"id":"x"}}`, `{"id":"a" }`, `{"gpus":1.5}`, `null`, `{"id":null}`, `{"ID":"a"}`,
+		`{"learned_memory":true}`, `{"learned_memory":false,"id":"a"}`, `{"learned_memory":tru}`, `{"learned_memory":truee}`, `{"enforce":"auto","policy":"x","where":"a<b"}`,
 	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		agree(t, text, (*LeaseRequest).Read)
-		agree(t, text, (*Release).Read)
-		agree(t, text, (*Renewal).Read)
-		agree(t, text, (*Lease).Read)
-		agree(t, text, (*Ended).Read)
+		agree(t, text, (*RequestBody).Read)
+		agree(t, text, (*ReleaseBody).Read)
+		agree(t, text, (*RenewalBody).Read)
+		agree(t, text, (*LeaseBody).Read)
+		agree(t, text, (*EndedBody).Read)
 	})
 }
 
@@ -215,9 +218,9 @@ func mustJSON(t *testing.T, v any) string {
 
 func BenchmarkLeaseJSON(b *testing.B) {
 	expires := time.Now()
-	l := Lease{
-		ID: "embedder-1", Fence: 7, State: "active", Holder: Holder{Name: "python", User: "root", UID: gpu.Some(0), PID: 4711},
-		Binding: "ttl", Granted: expires, TTL: 60, Expires: &expires, EnforcedBy: "none", Parts: []LeasePart{{GPU: "GPU-1", Memory: 4096, Slots: 1}},
+	l := LeaseBody{
+		ID: "embedder-1", Fence: 7, State: "active", Holder: api.Holder{Name: "python", User: "root", UID: gpu.Some(0), PID: 4711},
+		Binding: "ttl", Granted: expires, TTL: 60, Expires: &expires, EnforcedBy: "none", Parts: []api.LeasePart{{GPU: "GPU-1", Memory: 4096, Slots: 1}},
 	}
 	text := l.Append(nil)
 	b.Run("append", func(b *testing.B) {
@@ -228,7 +231,7 @@ func BenchmarkLeaseJSON(b *testing.B) {
 	})
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
-			var got Lease
+			var got LeaseBody
 			got.Read(text)
 		}
 	})
@@ -239,7 +242,7 @@ func BenchmarkLeaseJSON(b *testing.B) {
 	})
 	b.Run("unmarshal", func(b *testing.B) {
 		for b.Loop() {
-			var got Lease
+			var got LeaseBody
 			_ = json.Unmarshal(text, &got)
 		}
 	})
@@ -247,11 +250,11 @@ func BenchmarkLeaseJSON(b *testing.B) {
 
 // A field that is added to one of these types is not forgotten here.
 func TestAppendKnowsEveryField(t *testing.T) {
-	everyField(t, (*LeaseRequest).Append)
-	everyField(t, (*Release).Append)
-	everyField(t, (*Renewal).Append)
-	everyField(t, (*Lease).Append)
-	everyField(t, (*Ended).Append)
+	everyField(t, (*RequestBody).Append)
+	everyField(t, (*ReleaseBody).Append)
+	everyField(t, (*RenewalBody).Append)
+	everyField(t, (*LeaseBody).Append)
+	everyField(t, (*EndedBody).Append)
 }
 
 func everyField[T any](t *testing.T, write func(*T, []byte) []byte) {

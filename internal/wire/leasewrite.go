@@ -1,17 +1,29 @@
-package api
+package wire
 
 import (
 	"encoding/json"
 	"strconv"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Append writes the request at the end of dst, as JSON that reads back the same
-// as what encoding/json makes of it, and several times faster: on the lease
-// stream every call goes through here.
-func (r *LeaseRequest) Append(dst []byte) []byte {
+// What frames carry. They are the types of package api with a form of their own:
+// Append writes JSON that reads back the same as what encoding/json makes of
+// them, and Read reads what Append wrote. Both take a fraction of the time, and
+// on the lease stream every call goes through them: with encoding/json and the
+// checks that go with it, an acquire and a release take 1.3 to 1.9 times as long.
+type (
+	RequestBody api.LeaseRequest
+	ReleaseBody api.Release
+	RenewalBody api.Renewal
+	LeaseBody   api.Lease
+	EndedBody   api.Ended
+)
+
+// Append appends the request to dst.
+func (r *RequestBody) Append(dst []byte) []byte {
 	w := writer{dst: append(dst, '{')}
 	w.textUnlessEmpty("id", r.ID)
 	w.textUnlessEmpty("service", r.Service)
@@ -35,8 +47,8 @@ func (r *LeaseRequest) Append(dst []byte) []byte {
 	return append(w.dst, '}')
 }
 
-// Append is for a release what it is for a request.
-func (r *Release) Append(dst []byte) []byte {
+// Append appends the release to dst.
+func (r *ReleaseBody) Append(dst []byte) []byte {
 	w := writer{dst: append(dst, '{')}
 	w.text("id", r.ID)
 	if r.Fence != 0 {
@@ -45,8 +57,8 @@ func (r *Release) Append(dst []byte) []byte {
 	return append(w.dst, '}')
 }
 
-// Append is for a renewal what it is for a request.
-func (r *Renewal) Append(dst []byte) []byte {
+// Append appends the renewal to dst.
+func (r *RenewalBody) Append(dst []byte) []byte {
 	w := writer{dst: append(dst, '{')}
 	w.text("id", r.ID)
 	w.uint("fence", r.Fence)
@@ -54,14 +66,14 @@ func (r *Renewal) Append(dst []byte) []byte {
 	return append(w.dst, '}')
 }
 
-// Append is for a lease what it is for a request.
-func (l *Lease) Append(dst []byte) []byte {
+// Append appends the lease to dst.
+func (l *LeaseBody) Append(dst []byte) []byte {
 	w := writer{dst: append(dst, '{')}
 	w.text("id", l.ID)
 	w.uint("fence", l.Fence)
 	w.text("state", l.State)
 	w.key("holder")
-	w.dst = l.Holder.append(w.dst)
+	w.dst = appendHolder(w.dst, &l.Holder)
 	w.text("binding", l.Binding)
 	if !l.Granted.IsZero() {
 		w.time("granted", l.Granted)
@@ -78,7 +90,7 @@ func (l *Lease) Append(dst []byte) []byte {
 		if i > 0 {
 			w.dst = append(w.dst, ',')
 		}
-		w.dst = p.append(w.dst)
+		w.dst = appendPart(w.dst, &p)
 	}
 	w.dst = append(w.dst, ']')
 	w.int("priority", int64(l.Priority))
@@ -98,18 +110,18 @@ func (l *Lease) Append(dst []byte) []byte {
 	return append(w.dst, '}')
 }
 
-// Append is for the end of a lease what it is for a request.
-func (e *Ended) Append(dst []byte) []byte {
+// Append appends the end of a lease to dst.
+func (e *EndedBody) Append(dst []byte) []byte {
 	w := writer{dst: append(dst, '{')}
 	w.text("id", e.ID)
 	if e.Lease != nil {
 		w.key("lease")
-		w.dst = e.Lease.Append(w.dst)
+		w.dst = (*LeaseBody)(e.Lease).Append(w.dst)
 	}
 	return append(w.dst, '}')
 }
 
-func (h *Holder) append(dst []byte) []byte {
+func appendHolder(dst []byte, h *api.Holder) []byte {
 	w := writer{dst: append(dst, '{')}
 	w.textUnlessEmpty("service", h.Service)
 	w.textUnlessEmpty("name", h.Name)
@@ -119,7 +131,7 @@ func (h *Holder) append(dst []byte) []byte {
 	return append(w.dst, '}')
 }
 
-func (p *LeasePart) append(dst []byte) []byte {
+func appendPart(dst []byte, p *api.LeasePart) []byte {
 	w := writer{dst: append(dst, '{')}
 	w.text("gpu", p.GPU)
 	w.optInt("index", p.Index)

@@ -1,17 +1,20 @@
-package api
+package wire
 
 import (
+	"bytes"
 	"strconv"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
 // Read reads a request that is written the way Append does it, with nothing in
-// it that could be refused for its form. It reports false for everything else,
-// right or wrong, and encoding/json finds out which.
-func (r *LeaseRequest) Read(data []byte) bool {
-	*r = LeaseRequest{}
+// it that could be refused for its form, except that the policy may be one that
+// does not exist. It reports false for everything else, right or wrong, and
+// encoding/json finds out which.
+func (r *RequestBody) Read(data []byte) bool {
+	*r = RequestBody{}
 	s := scanner{data: data}
 	for key := range s.fields {
 		switch string(key) {
@@ -29,6 +32,10 @@ func (r *LeaseRequest) Read(data []byte) bool {
 			r.Slots = gpu.Some(int(s.int(0, 1<<16)))
 		case "gpu":
 			r.GPU = s.text(128)
+		case "policy":
+			r.Policy = s.text(128)
+		case "where":
+			r.Where = s.text(512)
 		case "binding":
 			r.Binding = s.oneOf("process", "ttl", "named")
 		case "ttl_seconds":
@@ -39,6 +46,10 @@ func (r *LeaseRequest) Read(data []byte) bool {
 			r.PID = int(s.int(0, 1<<31))
 		case "priority":
 			r.Priority = gpu.Some(int(s.int(0, 1<<20)))
+		case "learned_memory":
+			r.Learned = s.bool()
+		case "enforce":
+			r.Enforce = s.oneOf("auto", "mps", "framework", "watchdog", "none")
 		default:
 			return false
 		}
@@ -46,9 +57,9 @@ func (r *LeaseRequest) Read(data []byte) bool {
 	return s.over()
 }
 
-// Read is for a release what it is for a request.
-func (r *Release) Read(data []byte) bool {
-	*r = Release{}
+// Read reads a release as RequestBody.Read reads a request.
+func (r *ReleaseBody) Read(data []byte) bool {
+	*r = ReleaseBody{}
 	s := scanner{data: data}
 	for key := range s.fields {
 		switch string(key) {
@@ -63,9 +74,9 @@ func (r *Release) Read(data []byte) bool {
 	return s.over() && r.ID != ""
 }
 
-// Read is for a renewal what it is for a request.
-func (r *Renewal) Read(data []byte) bool {
-	*r = Renewal{}
+// Read reads a renewal as RequestBody.Read reads a request.
+func (r *RenewalBody) Read(data []byte) bool {
+	*r = RenewalBody{}
 	s := scanner{data: data}
 	for key := range s.fields {
 		switch string(key) {
@@ -82,15 +93,15 @@ func (r *Renewal) Read(data []byte) bool {
 	return s.over() && r.ID != "" && r.Fence != 0
 }
 
-// Read is for a lease what it is for a request.
-func (l *Lease) Read(data []byte) bool {
+// Read reads a lease as RequestBody.Read reads a request.
+func (l *LeaseBody) Read(data []byte) bool {
 	s := scanner{data: data}
 	l.read(&s)
 	return s.over()
 }
 
-func (l *Lease) read(s *scanner) {
-	*l = Lease{}
+func (l *LeaseBody) read(s *scanner) {
+	*l = LeaseBody{}
 	for key := range s.fields {
 		switch string(key) {
 		case "id":
@@ -100,7 +111,7 @@ func (l *Lease) read(s *scanner) {
 		case "state":
 			l.State = s.text(64)
 		case "holder":
-			l.Holder.read(s)
+			readHolder(&l.Holder, s)
 		case "binding":
 			l.Binding = s.text(64)
 		case "granted":
@@ -112,10 +123,10 @@ func (l *Lease) read(s *scanner) {
 			l.Expires = &expires
 		case "parts":
 			s.bad = s.bad || l.Parts != nil // twice
-			l.Parts = make([]LeasePart, 0, 1)
+			l.Parts = make([]api.LeasePart, 0, 1)
 			for range s.items {
-				var p LeasePart
-				p.read(s)
+				var p api.LeasePart
+				readPart(&p, s)
 				l.Parts = append(l.Parts, p)
 			}
 		case "priority":
@@ -132,9 +143,9 @@ func (l *Lease) read(s *scanner) {
 	}
 }
 
-// Read is for the end of a lease what it is for a request.
-func (e *Ended) Read(data []byte) bool {
-	*e = Ended{}
+// Read reads the end of a lease as RequestBody.Read reads a request.
+func (e *EndedBody) Read(data []byte) bool {
+	*e = EndedBody{}
 	s := scanner{data: data}
 	for key := range s.fields {
 		switch string(key) {
@@ -142,8 +153,8 @@ func (e *Ended) Read(data []byte) bool {
 			e.ID = s.text(512)
 		case "lease":
 			s.bad = s.bad || e.Lease != nil // twice
-			e.Lease = new(Lease)
-			e.Lease.read(&s)
+			e.Lease = new(api.Lease)
+			(*LeaseBody)(e.Lease).read(&s)
 		default:
 			return false
 		}
@@ -151,7 +162,7 @@ func (e *Ended) Read(data []byte) bool {
 	return s.over()
 }
 
-func (h *Holder) read(s *scanner) {
+func readHolder(h *api.Holder, s *scanner) {
 	for key := range s.fields {
 		switch string(key) {
 		case "service":
@@ -170,7 +181,7 @@ func (h *Holder) read(s *scanner) {
 	}
 }
 
-func (p *LeasePart) read(s *scanner) {
+func readPart(p *api.LeasePart, s *scanner) {
 	for key := range s.fields {
 		switch string(key) {
 		case "gpu":
@@ -284,6 +295,18 @@ func (s *scanner) oneOf(words ...string) string {
 	}
 	s.bad = true
 	return ""
+}
+
+// bool reads true or false.
+func (s *scanner) bool() bool {
+	for _, word := range [...]string{"true", "false"} {
+		if !s.bad && bytes.HasPrefix(s.data[s.at:], []byte(word)) {
+			s.at += len(word)
+			return word == "true"
+		}
+	}
+	s.bad = true
+	return false
 }
 
 // digits reads at least one digit, and says where they begin.
