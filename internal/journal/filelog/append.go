@@ -30,12 +30,12 @@ func (l *Log) Append(group [][]byte, care journal.Care) error {
 		}
 		return nil
 	}
-	need := int64(frameSize(payload))
+	need := int64(packetSize(payload))
 	if err := l.makeRoom(need, care.Reserve); err != nil {
 		return err
 	}
 	start := len(l.tail)
-	l.tail = appendFrame(l.tail, kindRecords, l.last+1, l.durable, group)
+	l.tail = appendPacket(l.tail, kindRecords, l.last+1, l.durable, group)
 	if err := l.write(start); err != nil {
 		return l.takeBack(start, "write to", err)
 	}
@@ -101,7 +101,7 @@ func (l *Log) settle() error {
 // only makes the judgement of later damage sharper, so it neither takes from
 // the reserve nor does it matter when it fails.
 func (l *Log) mark() {
-	need := int64(frameSize(len(BootID{})))
+	need := int64(packetSize(len(BootID{})))
 	if l.end()+need+l.opt.Reserve > l.alloc {
 		return
 	}
@@ -112,7 +112,7 @@ func (l *Log) mark() {
 	}
 }
 
-// end is the offset after the last frame.
+// end is the offset after the last packet.
 func (l *Log) end() int64 { return l.synced + int64(len(l.tail)) }
 
 // blame makes the error for a write to the last segment; the stats show it

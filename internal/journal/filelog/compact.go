@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/journal"
 )
 
-// snapshotFrame is how many bytes of records go into one frame of a snapshot.
-const snapshotFrame = 64 << 10
+// snapshotPacket is how many bytes of records go into one packet of a snapshot.
+const snapshotPacket = 64 << 10
 
 // Compact is in journal.Journal. It holds up appends for one sync at the
 // beginning and for nothing else.
@@ -87,7 +87,7 @@ func (l *Log) writeSnapshot(name string, upTo uint64, snapshot iter.Seq[[]byte])
 	defer file.Close()
 	w := snapshotWriter{file: file, upTo: upTo}
 	w.buf = appendHeader(nil, snapshotMagic, header{seq: upTo, boot: l.boot})
-	w.frame = len(w.buf)
+	w.packet = len(w.buf)
 	for r := range snapshot {
 		if err := w.add(r); err != nil {
 			return 0, 0, err
@@ -99,12 +99,12 @@ func (l *Log) writeSnapshot(name string, upTo uint64, snapshot iter.Seq[[]byte])
 	return w.records, w.size, file.Sync()
 }
 
-// snapshotWriter gathers records into frames.
+// snapshotWriter gathers records into packets.
 type snapshotWriter struct {
 	file    File
 	upTo    uint64
 	buf     []byte // not yet written
-	frame   int    // where in buf the frame begins that records are added to
+	packet  int    // where in buf the packet begins that records are added to
 	records int
 	size    int64 // written
 }
@@ -113,13 +113,13 @@ func (w *snapshotWriter) add(r []byte) error {
 	if 4+len(r) > maxPayload {
 		return journal.ErrTooLarge
 	}
-	if len(w.buf)+len(r) > snapshotFrame {
+	if len(w.buf)+len(r) > snapshotPacket {
 		if err := w.flush(); err != nil {
 			return err
 		}
 	}
-	if len(w.buf) == w.frame {
-		w.buf = append(w.buf, make([]byte, frameHeader)...)
+	if len(w.buf) == w.packet {
+		w.buf = append(w.buf, make([]byte, packetHeader)...)
 	}
 	w.buf = binary.LittleEndian.AppendUint32(w.buf, uint32(len(r)))
 	w.buf = append(w.buf, r...)
@@ -128,12 +128,12 @@ func (w *snapshotWriter) add(r []byte) error {
 }
 
 func (w *snapshotWriter) flush() error {
-	if len(w.buf) > w.frame {
-		w.buf = finishFrame(w.buf, w.frame, kindRecords, w.upTo, 0)
+	if len(w.buf) > w.packet {
+		w.buf = finishPacket(w.buf, w.packet, kindRecords, w.upTo, 0)
 	}
 	n, err := w.file.WriteAt(w.buf, w.size)
 	w.size += int64(n)
-	w.buf, w.frame = w.buf[:0], 0
+	w.buf, w.packet = w.buf[:0], 0
 	return err
 }
 
@@ -141,7 +141,7 @@ func (w *snapshotWriter) end() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	end := finishFrame(make([]byte, frameHeader), 0, kindEnd, w.upTo, uint64(w.records))
+	end := finishPacket(make([]byte, packetHeader), 0, kindEnd, w.upTo, uint64(w.records))
 	n, err := w.file.WriteAt(end, w.size)
 	w.size += int64(n)
 	return err

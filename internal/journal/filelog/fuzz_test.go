@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/journal/filelog/disktest"
 )
 
-// covered reports whether a frame whose checksum holds contains the record. It
+// covered reports whether a packet whose checksum holds contains the record. It
 // knows the format from the documentation, not from the reader.
 func covered(data, record []byte) bool {
 	for off := 48; off+32 <= len(data); off += 8 {
@@ -20,11 +20,11 @@ func covered(data, record []byte) bool {
 		if string(data[off:off+4]) != "bfrm" || length > len(data)-off-32 {
 			continue
 		}
-		frame := data[off : off+32+length]
-		if crc32.Checksum(frame[8:], crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(frame[4:]) {
+		packet := data[off : off+32+length]
+		if crc32.Checksum(packet[8:], crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(packet[4:]) {
 			continue
 		}
-		for rest := frame[32:]; len(rest) >= 4; {
+		for rest := packet[32:]; len(rest) >= 4; {
 			n := int(binary.LittleEndian.Uint32(rest))
 			if n > len(rest)-4 {
 				break

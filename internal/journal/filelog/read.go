@@ -16,7 +16,7 @@ type history struct {
 	snapshotRecords int
 	snapshotBytes   int64
 	logRecords      int
-	logBytes        int64   // of the frames that hold them
+	logBytes        int64   // of the packets that hold them
 	segmentBytes    []int64 // sizes, as contents.segments
 	next            uint64  // the number the next record will have
 	last            ending  // how the last segment ends; zero if there is none
@@ -24,16 +24,16 @@ type history struct {
 
 // ending is how the last segment ends.
 type ending struct {
-	end      int    // where its frames end
+	end      int    // where its packets end
 	size     int    // where the file ends; all zero between dirty and here
 	dirty    int    // where what is not zero ends: behind end, after a torn write
 	next     uint64 // the number the next record in this segment would have
 	durable  uint64 // up to here records are known to be on disk
 	boot     BootID // the boot that wrote last
-	unproven []byte // the frames after durable: read from the cache, so perhaps not on disk
+	unproven []byte // the packets after durable: read from the cache, so perhaps not on disk
 }
 
-// torn describes what is between the frames and the zeros, if anything.
+// torn describes what is between the packets and the zeros, if anything.
 func (e ending) torn(name string) *journal.Torn {
 	if e.dirty <= e.end {
 		return nil
@@ -79,12 +79,12 @@ func (h *history) readSnapshot(disk Disk, replay func(journal.Record) error) err
 	}
 	h.snapshotBytes = int64(len(data))
 	for off := fileHeader; ; {
-		f, err := parseFrame(data[off:])
+		f, err := parsePacket(data[off:])
 		end := err == nil && f.kind == kindEnd
 		switch {
 		case err != nil:
 		case f.seq != base || f.kind == kindMark:
-			err = errors.New("a frame of another file is in it")
+			err = errors.New("a packet of another file is in it")
 		case end && (f.durable != uint64(h.snapshotRecords) || off+f.size != len(data)):
 			err = errors.New("it does not end where it says")
 		}
@@ -144,7 +144,7 @@ func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journa
 		}); err != nil {
 			return err
 		}
-		h.logRecords += fresh // a frame is there as a whole or not at all
+		h.logRecords += fresh // a packet is there as a whole or not at all
 	}
 	if limit == math.MaxUint64 {
 		if err := s.judge(disk.Boot()); err != nil {
@@ -159,7 +159,7 @@ func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journa
 	return nil
 }
 
-// handOver replays a record of the frame at an offset of a file.
+// handOver replays a record of the packet at an offset of a file.
 func handOver(name string, offset int, replay func(journal.Record) error, r journal.Record) error {
 	err := replay(r)
 	switch {

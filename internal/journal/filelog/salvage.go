@@ -97,7 +97,7 @@ func (h history) beginning(data []byte, d *journal.CorruptError) []byte {
 	}
 	b := slices.Clone(data[:d.Offset])
 	if d.File == snapshotName(h.base()) {
-		b = append(b, finishFrame(make([]byte, frameHeader), 0, kindEnd, h.base(), uint64(h.snapshotRecords))...)
+		b = append(b, finishPacket(make([]byte, packetHeader), 0, kindEnd, h.base(), uint64(h.snapshotRecords))...)
 	}
 	return b
 }
@@ -154,7 +154,7 @@ func writeFile(disk Disk, name string, data []byte) error {
 // that the snapshot stands for.
 func countRecords(data []byte, off int, base uint64) (n int) {
 	for {
-		f, at, found := findFrame(data, off)
+		f, at, found := findPacket(data, off)
 		if !found {
 			return n
 		}

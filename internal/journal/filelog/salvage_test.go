@@ -17,7 +17,7 @@ func anything(journal.Record) error { return nil }
 
 var reserve = journal.Care{Reserve: true}
 
-// sound makes a journal: a snapshot of records 1 to 10 in three frames, and
+// sound makes a journal: a snapshot of records 1 to 10 in three packets, and
 // records 11 to 40 in several segments.
 func sound(t *testing.T) (d *disktest.Disk, all []string) {
 	t.Helper()

@@ -6,27 +6,27 @@ import (
 	"github.com/berth-gpu/berth/internal/journal"
 )
 
-// scanner walks over the frames of a segment.
+// scanner walks over the packets of a segment.
 type scanner struct {
 	name    string
 	data    []byte
 	off     int
 	next    uint64 // the number the next record must have
-	durable uint64 // up to here, a frame or the header has said that it was on disk
+	durable uint64 // up to here, a packet or the header has said that it was on disk
 	boot    BootID // the boot that wrote from here on
 }
 
-// scan reads the next frame. It is not ok where the sound frames end, for
+// scan reads the next packet. It is not ok where the sound packets end, for
 // whatever reason: judge looks into that.
-func (s *scanner) scan() (f frame, ok bool, err error) {
-	f, err = parseFrame(s.data[s.off:])
+func (s *scanner) scan() (f packet, ok bool, err error) {
+	f, err = parsePacket(s.data[s.off:])
 	switch {
 	case err == errNonsense:
-		return frame{}, false, s.corrupt(err.Error())
+		return packet{}, false, s.corrupt(err.Error())
 	case err != nil:
-		return frame{}, false, nil
+		return packet{}, false, nil
 	case f.kind == kindEnd || f.seq != s.next || f.durable >= s.next:
-		return frame{}, false, s.corrupt(fmt.Sprintf("a frame stands there that belongs elsewhere (it has number %d)", f.seq))
+		return packet{}, false, s.corrupt(fmt.Sprintf("a packet stands there that belongs elsewhere (it has number %d)", f.seq))
 	}
 	if f.kind == kindMark {
 		s.boot = BootID(f.payload)
@@ -37,14 +37,14 @@ func (s *scanner) scan() (f frame, ok bool, err error) {
 	return f, true, nil
 }
 
-// judge decides what stands at the place where the sound frames of the last
+// judge decides what stands at the place where the sound packets of the last
 // segment end. Zeros are room that was allocated ahead. Anything else is a
 // write that a crash cut off, and may go, unless there is proof that the
 // record it belonged to had been whole:
 //
-//   - A sound frame further on that was written when this record was already
-//     on disk. Every frame says how far that was at its time.
-//   - Any sound frame further on, if the machine has not been restarted since.
+//   - A sound packet further on that was written when this record was already
+//     on disk. Every packet says how far that was at its time.
+//   - Any sound packet further on, if the machine has not been restarted since.
 //     Without a power loss writes are seen in the order they were made, so only
 //     the very last can be cut off. (A power loss may keep the later of two
 //     writes that nobody had waited for, and lose the earlier.)
@@ -53,13 +53,13 @@ func (s *scanner) judge(now BootID) error {
 		return nil
 	}
 	sameBoot := s.boot == now && now != BootID{}
-	for off := s.off + frameAlign; ; {
-		f, at, found := findFrame(s.data, off)
+	for off := s.off + packetAlign; ; {
+		f, at, found := findPacket(s.data, off)
 		if !found {
 			return nil
 		}
 		if f.durable >= s.next {
-			return s.corrupt(fmt.Sprintf("checksum does not match, and a later frame, at byte %d, says that it was safely on disk", at))
+			return s.corrupt(fmt.Sprintf("checksum does not match, and a later packet, at byte %d, says that it was safely on disk", at))
 		}
 		if sameBoot && f.seq >= s.next {
 			return s.corrupt(fmt.Sprintf("checksum does not match, and what was written after it, at byte %d, is intact", at))
@@ -68,7 +68,7 @@ func (s *scanner) judge(now BootID) error {
 	}
 }
 
-// ending describes the end of the segment, once all its frames are read.
+// ending describes the end of the segment, once all its packets are read.
 func (s *scanner) ending() ending {
 	dirty := len(s.data)
 	for dirty > s.off && s.data[dirty-1] == 0 {
@@ -76,7 +76,7 @@ func (s *scanner) ending() ending {
 	}
 	proven := fileHeader
 	for proven < s.off {
-		f, err := parseFrame(s.data[proven:])
+		f, err := parsePacket(s.data[proven:])
 		if err != nil || f.provenBy() > s.durable {
 			break
 		}

@@ -17,7 +17,7 @@ func twoGroups(t *testing.T) (data []byte, from, to int) {
 	d := disktest.New()
 	l, _, _ := open(t, d)
 	add(t, l, durably, "first")
-	from = 48 + 48 // a header, and a frame of 32 + 4 + 5 bytes, padded
+	from = 48 + 48 // a header, and a packet of 32 + 4 + 5 bytes, padded
 	add(t, l, durably, "second", "and third")
 	data = read(t, d, firstSegment)
 	return data, from, len(bytes.TrimRight(data, "\x00"))
