@@ -119,7 +119,7 @@ func (r *reader) connection(ctx context.Context) error {
 
 // give hands on what is new in a stream.
 func (r *reader) give(body io.Reader) error {
-	for f, err := range frames(body) {
+	for f, err := range messages(body) {
 		if err != nil {
 			return err
 		}

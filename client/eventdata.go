@@ -12,22 +12,22 @@ import (
 // maxLine is far above what an event takes.
 const maxLine = 1 << 20
 
-// frame is one message of a stream. One without data only says how far the
+// message is one message of a stream. One without data only says how far the
 // stream has come; in one with data, the id repeats what is in the data.
-type frame struct {
+type message struct {
 	id   uint64 // 0: none
 	data []byte
 }
 
-// frames reads a stream of server-sent events and gives each message. A message
+// messages reads a stream of server-sent events and gives each message. A message
 // counts once the blank line after it is there: what a broken connection cut
 // off is not given. A stream that breaks ends with the error, one that ends in
 // good order without.
-func frames(r io.Reader) iter.Seq2[frame, error] {
-	return func(yield func(frame, error) bool) {
+func messages(r io.Reader) iter.Seq2[message, error] {
+	return func(yield func(message, error) bool) {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, maxLine)
-		var next frame
+		var next message
 		for lines.Scan() {
 			line := lines.Bytes()
 			if len(line) > 0 {
@@ -37,21 +37,21 @@ func frames(r io.Reader) iter.Seq2[frame, error] {
 			if (len(next.data) > 0 || next.id != 0) && !yield(next, nil) {
 				return
 			}
-			next = frame{}
+			next = message{}
 		}
 		err := lines.Err()
 		if errors.Is(err, bufio.ErrTooLong) {
 			err = &badEventError{err}
 		}
 		if err != nil {
-			yield(frame{}, err)
+			yield(message{}, err)
 		}
 	}
 }
 
 // add takes one line: name, colon, an optional space, value. Lines that begin
 // with a colon are comments that keep the connection alive.
-func (f *frame) add(line []byte) {
+func (f *message) add(line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {

@@ -25,7 +25,7 @@ func TestFrames(t *testing.T) {
 		{"cut off", "data: a\n\ndata: b\n", "a"},
 	} {
 		var got []string
-		for f, err := range frames(strings.NewReader(c.stream)) {
+		for f, err := range messages(strings.NewReader(c.stream)) {
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
@@ -40,7 +40,7 @@ func TestFrames(t *testing.T) {
 // A message without data says how far the stream has come.
 func TestFramesHaveIDs(t *testing.T) {
 	var got []uint64
-	for f, err := range frames(strings.NewReader("id: 7\ndata: a\n\nid: 9\n\nid: x\n\n: here\n\n")) {
+	for f, err := range messages(strings.NewReader("id: 7\ndata: a\n\nid: 9\n\nid: x\n\n: here\n\n")) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -67,7 +67,7 @@ func TestFramesOfABrokenStream(t *testing.T) {
 		broken := io.MultiReader(strings.NewReader(stream.String()[:cut]), failing{reset})
 		var got []string
 		var last error
-		for f, err := range frames(broken) {
+		for f, err := range messages(broken) {
 			if last = err; err == nil {
 				got = append(got, string(f.data))
 			}
