@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestFrames(t *testing.T) {
+func TestEventData(t *testing.T) {
 	for _, c := range []struct{ name, stream, want string }{
 		{"one", "id: 1\nevent: e\ndata: a\n\n", "a"},
 		{"two", "data: a\n\ndata: b\n\n", "a|b"},
@@ -52,7 +52,7 @@ func TestFramesHaveIDs(t *testing.T) {
 }
 
 // Wherever a connection breaks, whole events are given and none that is cut.
-func TestFramesOfABrokenStream(t *testing.T) {
+func TestEventDataOfABrokenStream(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := rapid.SliceOf(rapid.StringMatching(`\{[a-z:" ]{0,9}\}`)).Draw(t, "events")
 		var stream strings.Builder
