@@ -2,21 +2,18 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/batch/outcome"
@@ -125,7 +122,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err != nil {
 		return o.refused(ctx, err)
 	}
-	summary, err := o.watch(ctx, c, work, shown)
+	summary, err := o.watch(ctx, work, shown)
 	return o.conclude(ctx, summary, err)
 }
 
@@ -207,18 +204,14 @@ func (o *runOptions) refused(ctx context.Context, err error) error {
 	return err
 }
 
-// watch runs a batch, and shows and reports how it goes.
-func (o *runOptions) watch(ctx context.Context, c *client.Client, work *crew.Batch, shown *runScreen) (batch.Summary, error) {
+// watch runs a batch, and shows how it goes.
+func (o *runOptions) watch(ctx context.Context, work *crew.Batch, shown *runScreen) (batch.Summary, error) {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var helpers sync.WaitGroup
-	report := reporter{client: c, run: work.Run, id: "batch-" + strings.ToLower(rand.Text()[:10]), command: strings.Join(o.command, " ")}
-	helpers.Go(func() { shown.follow(beside, work.Run) })
-	helpers.Go(func() { report.follow(beside) })
-	summary, err := work.Work(ctx)
-	stop()
-	helpers.Wait()
-	report.send(context.WithoutCancel(ctx), err)
-	return summary, err
+	var showing sync.WaitGroup
+	showing.Go(func() { shown.follow(beside, work) })
+	defer showing.Wait()
+	defer stop()
+	return work.Work(ctx)
 }
 
 // conclude sums up and decides how the command ends.

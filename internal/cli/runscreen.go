@@ -11,6 +11,7 @@ import (
 	xterm "golang.org/x/term"
 
 	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
 )
@@ -33,8 +34,8 @@ type runScreen struct {
 
 func newRunScreen(a *app) *runScreen { return &runScreen{app: a, live: term.NewLive(a.Err)} }
 
-// follow shows where the run stands until ctx ends.
-func (s *runScreen) follow(ctx context.Context, run *batch.Run) {
+// follow shows where the batch stands until ctx ends.
+func (s *runScreen) follow(ctx context.Context, work *crew.Batch) {
 	every := sayEvery
 	if _, ok := s.errTerminal(); ok {
 		every = drawEvery
@@ -48,7 +49,7 @@ func (s *runScreen) follow(ctx context.Context, run *batch.Run) {
 			return
 		case <-tick.C:
 		}
-		b := batchOf(run.Progress())
+		b := work.Standing()
 		if width, ok := s.errTerminal(); ok {
 			s.draw(view.Batch(b, width-1, s.height()-1, term.Painter(s.Getenv("NO_COLOR") == "")))
 		} else {

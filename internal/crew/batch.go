@@ -2,9 +2,10 @@ package crew
 
 import (
 	"context"
-	"fmt"
+	"crypto/rand"
 	"io"
 	"iter"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type Daemon interface {
 	Events(ctx context.Context, after uint64, follow bool) iter.Seq2[gpu.Event, error]
 	Hold(ctx context.Context, r api.LeaseRequest) (Held, error)
 	Bind(ctx context.Context, id string, b api.Bind) (api.Lease, error)
+	ReportBatch(ctx context.Context, b api.Batch) (api.Batch, error)
 }
 
 // Held is a lease that this process holds.
@@ -68,6 +70,7 @@ type Batch struct {
 	Run     *batch.Run
 	places  *places
 	workers *worker.Starter
+	report  reporter
 }
 
 // OpenBatch opens a run. The run has to be ended by Work.
@@ -89,24 +92,22 @@ func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
 		b.workers.Close()
 		return nil, err
 	}
+	b.report = reporter{daemon: d, standing: b.Standing, id: "batch-" + strings.ToLower(rand.Text()[:10]), command: strings.Join(o.Command, " ")}
 	return b, nil
 }
 
-// Work runs the batch, and watches over the devices and leases meanwhile.
+// Work runs the batch. Meanwhile it watches over the devices and leases, and
+// tells the daemon how the batch goes.
 func (b *Batch) Work(ctx context.Context) (batch.Summary, error) {
 	defer b.workers.Close()
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var watching sync.WaitGroup
 	watching.Go(func() { b.places.look(beside) })
 	watching.Go(func() { b.places.listen(beside) })
-	defer watching.Wait()
-	defer stop()
-	return b.Run.Run(ctx)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	watching.Go(func() { b.report.follow(beside) })
+	summary, err := b.Run.Run(ctx)
+	stop()
+	watching.Wait()
+	b.report.send(context.WithoutCancel(ctx), err)
+	return summary, err
 }

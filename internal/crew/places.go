@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // places leases room for workers from the daemon.
@@ -60,7 +61,7 @@ func (p *places) tellOfSlots() {
 	for _, d := range p.devices {
 		if most := p.room(d); most < p.perGPU {
 			p.say("GPU %d takes %s at a time, and not %d: it has so many slots (max_pipelines)",
-				d.Device.Index, plural(most, "worker"), p.perGPU)
+				d.Device.Index, words.Count(most, "worker"), p.perGPU)
 			return
 		}
 	}

@@ -30,6 +30,7 @@ type fakeDaemon struct {
 	unbound error // of Bind
 	text    string
 	events  chan gpu.Event
+	reports []api.Batch
 }
 
 func newFakeDaemon(gpus int) *fakeDaemon {
@@ -109,6 +110,13 @@ func (d *fakeDaemon) release(uuid string) {
 	d.free[uuid] = true
 	close(d.freed)
 	d.freed = make(chan struct{})
+}
+
+func (d *fakeDaemon) ReportBatch(ctx context.Context, b api.Batch) (api.Batch, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reports = append(d.reports, b)
+	return b, ctx.Err()
 }
 
 func (d *fakeDaemon) Bind(context.Context, string, api.Bind) (api.Lease, error) {

@@ -1,4 +1,4 @@
-package cli
+package crew
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -21,12 +20,13 @@ const (
 
 // reporter tells the daemon how a batch goes. A daemon that is away misses it.
 type reporter struct {
-	client  *client.Client
-	run     *batch.Run
-	id      string
-	command string
+	daemon   Daemon
+	standing func() api.Batch
+	id       string
+	command  string
 }
 
+// follow reports every second until ctx ends.
 func (r *reporter) follow(ctx context.Context) {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
@@ -40,22 +40,25 @@ func (r *reporter) follow(ctx context.Context) {
 	}
 }
 
+// send reports once, with what the batch failed of.
 func (r *reporter) send(ctx context.Context, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, reportPatience)
 	defer cancel()
-	b := batchOf(r.run.Progress())
+	b := r.standing()
 	b.ID, b.Command = r.id, clip(r.command)
 	if failure != nil && !errors.Is(failure, batch.ErrStopped) {
 		b.Error = clip(failure.Error())
 	}
-	_, _ = r.client.ReportBatch(ctx, b)
+	_, _ = r.daemon.ReportBatch(ctx, b)
 }
 
 // clip keeps a text to what the daemon takes.
 func clip(text string) string { return words.Cut(text, 1000) }
 
-// batchOf is the progress of a run in the words of the API.
-func batchOf(p batch.Progress) api.Batch {
+// Standing returns where the batch stands, as the daemon is told.
+func (b *Batch) Standing() api.Batch { return standing(b.Run.Progress()) }
+
+func standing(p batch.Progress) api.Batch {
 	b := api.Batch{
 		Output: p.Output, Stage: string(p.Stage), Started: p.Started,
 		Total: p.Total, Exact: p.Exact, Done: p.Done, Before: p.Before, Failed: p.Failed, Marked: p.Marked,
