@@ -118,7 +118,7 @@ func (o *execOptions) take(ctx context.Context, c *client.Client, program *crew.
 	return o.await(ctx, c, o.request.ID, gpus, func(ctx context.Context) (api.Lease, error) { return program.Acquire(ctx, c) })
 }
 
-// dryRun is what --dry-run says.
+// dryRun is what --dry-run says with --json.
 type dryRun struct {
 	Program     string         `json:"program"`
 	Grant       *api.Lease     `json:"grant"`
@@ -144,42 +144,9 @@ func (o *execOptions) show(ctx context.Context, c *client.Client, program *crew.
 		return errRefused
 	}
 	changes, receipt := program.Preview(*e.Grant)
-	would := dryRun{program.File, e.Grant, changes, receipt}
 	if o.json {
-		return o.printJSON(would)
+		return o.printJSON(dryRun{program.File, e.Grant, changes, receipt})
 	}
-	return o.print(would.lines(gpus, o.screen())...)
-}
-
-func (d *dryRun) lines(gpus view.GPUs, to term.Screen) []string {
-	lines := []string{to.Hang(term.Green, "✓ ", term.Clean(d.Program)+" would get "+gpus.Had(*d.Grant)+", enforced by "+d.Grant.EnforcedBy)}
-	if d.Grant.Note != "" {
-		lines = append(lines, to.Hang(term.Plain, "  ", term.Clean(d.Grant.Note)))
-	}
-	for _, text := range d.Receipt.Held {
-		lines = append(lines, to.Hang(term.Green, "  ✓ ", term.Clean(text)))
-	}
-	for _, text := range d.Receipt.Gaps {
-		lines = append(lines, to.Hang(term.Yellow, "  ! ", term.Clean(text)))
-	}
-	lines = append(lines, "")
-	for _, change := range d.Environment {
-		if strings.Contains(change, "=") {
-			lines = append(lines, "export "+shellQuoted(term.Clean(change)))
-		} else {
-			lines = append(lines, "unset "+term.Clean(change))
-		}
-	}
-	return lines
-}
-
-// shellQuoted is NAME=value as a shell takes it.
-func shellQuoted(assignment string) string {
-	name, value, _ := strings.Cut(assignment, "=")
-	if strings.ContainsFunc(value, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,%@+=", r)
-	}) {
-		value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-	}
-	return name + "=" + value
+	would := view.DryRun{Program: program.File, Grant: *e.Grant, Environment: changes, Held: receipt.Held, Gaps: receipt.Gaps}
+	return o.print(gpus.Would(would, o.screen())...)
 }

@@ -44,6 +44,12 @@ func TestViews(t *testing.T) {
 			l := someLeases().Leases[1]
 			return []string{gpus.Ended(api.Ended{ID: l.ID, Lease: &l}, to), gpus.Ended(api.Ended{ID: "big"}, to)}
 		},
+		"would": func(to term.Screen) []string {
+			return gpus.Would(DryRun{
+				Program: "/usr/bin/python3\x1b[31m", Grant: someLeases().Leases[1], Environment: []string{"A=1", "B=it's so", "C"},
+				Held: []string{"CUPY_GPU_MEMORY_LIMIT keeps CuPy to 80 GiB"}, Gaps: []string{"nothing keeps other libraries to their share"},
+			}, to)
+		},
 		"events": func(to term.Screen) []string {
 			var lines []string
 			for _, severity := range []gpu.Severity{gpu.Note, gpu.Warning, gpu.Serious} {

@@ -1,0 +1,52 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/term"
+)
+
+// DryRun is what a program would be started with.
+type DryRun struct {
+	Program     string
+	Grant       api.Lease
+	Environment []string // what is set, and without = what is taken out
+	Held        []string // what keeps the program to its lease
+	Gaps        []string // what does not
+}
+
+// Would says what a program would get, and writes its environment as a shell
+// takes it.
+func (x GPUs) Would(d DryRun, to term.Screen) []string {
+	lines := []string{to.Hang(term.Green, "✓ ", term.Clean(d.Program)+" would get "+x.Had(d.Grant)+", enforced by "+d.Grant.EnforcedBy)}
+	if d.Grant.Note != "" {
+		lines = append(lines, to.Hang(term.Plain, "  ", term.Clean(d.Grant.Note)))
+	}
+	for _, text := range d.Held {
+		lines = append(lines, to.Hang(term.Green, "  ✓ ", term.Clean(text)))
+	}
+	for _, text := range d.Gaps {
+		lines = append(lines, to.Hang(term.Yellow, "  ! ", term.Clean(text)))
+	}
+	lines = append(lines, "")
+	for _, change := range d.Environment {
+		if strings.Contains(change, "=") {
+			lines = append(lines, "export "+shellQuoted(term.Clean(change)))
+		} else {
+			lines = append(lines, "unset "+term.Clean(change))
+		}
+	}
+	return lines
+}
+
+// shellQuoted returns NAME=value as a shell takes it.
+func shellQuoted(assignment string) string {
+	name, value, _ := strings.Cut(assignment, "=")
+	if strings.ContainsFunc(value, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,%@+=", r)
+	}) {
+		value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+	}
+	return name + "=" + value
+}
