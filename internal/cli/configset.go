@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/term"
 )
 
@@ -44,9 +42,9 @@ again.`,
 }
 
 func (o *configSetOptions) run(ctx context.Context) error {
-	body, names, err := changeBody(o.changes)
+	body, names, err := config.Assignments(o.changes)
 	if err != nil {
-		return err
+		return usage("%v", err)
 	}
 	c, err := o.daemon(ctx)
 	if err != nil {
@@ -74,54 +72,4 @@ func (o *configSetOptions) run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// changeBody turns FIELD=VALUE into the JSON object that the daemon takes.
-func changeBody(changes []string) (body []byte, names []string, err error) {
-	section := map[string]any{}
-	for _, change := range changes {
-		name, value, found := strings.Cut(change, "=")
-		name = strings.TrimPrefix(strings.TrimSpace(name), "gpu.")
-		if !found || name == "" {
-			return nil, nil, usage("%q is not FIELD=VALUE", change)
-		}
-		if section, _, _ := strings.Cut(name, "."); slices.Contains([]string{"daemon", "optimization", "services", "hooks"}, section) {
-			return nil, nil, usage("%s cannot be changed while the daemon runs: set it in berth.yaml and restart the daemon", name)
-		}
-		if err := put(section, strings.Split(name, "."), jsonValue(value)); err != nil {
-			return nil, nil, usage("%q: %v", change, err)
-		}
-		names = append(names, name)
-	}
-	body, err = json.Marshal(section)
-	return body, names, err
-}
-
-// put sets a value in nested objects, making those that are not there yet.
-func put(section map[string]any, path []string, value any) error {
-	for _, name := range path[:len(path)-1] {
-		if _, there := section[name]; !there {
-			section[name] = map[string]any{}
-		}
-		below, ok := section[name].(map[string]any)
-		if !ok {
-			return fmt.Errorf("%s has a value already", name)
-		}
-		section = below
-	}
-	last := path[len(path)-1]
-	if _, there := section[last]; there {
-		return fmt.Errorf("%s is set twice", last)
-	}
-	section[last] = value
-	return nil
-}
-
-// jsonValue is a number, true, false, null or an object where the text is one,
-// and else the text: the daemon knows which fields take "1GiB" or "500ms".
-func jsonValue(text string) any {
-	if json.Valid([]byte(text)) {
-		return json.RawMessage(text)
-	}
-	return text
 }

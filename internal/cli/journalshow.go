@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -51,7 +52,7 @@ func (o *journalShowOptions) run() error {
 func (o *journalShowOptions) records(records []journal.Record) error {
 	if o.json {
 		for _, r := range records {
-			if err := o.printJSONLine(recordLine{r.Seq, r.Snapshot, jsonValue(string(r.Data))}); err != nil {
+			if err := o.printJSONLine(recordLine{r.Seq, r.Snapshot, jsonOrText(r.Data)}); err != nil {
 				return err
 			}
 		}
@@ -72,6 +73,14 @@ type recordLine struct {
 	Seq      uint64 `json:"seq"`
 	Snapshot bool   `json:"snapshot,omitempty"`
 	Record   any    `json:"record"`
+}
+
+// jsonOrText returns data as JSON where it is JSON, and else as a text.
+func jsonOrText(data []byte) any {
+	if json.Valid(data) {
+		return json.RawMessage(data)
+	}
+	return string(data)
 }
 
 func recordTable(records []journal.Record, to term.Screen) *term.Table {

@@ -1,0 +1,60 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Assignments turns words such as temp_optimal=60 into the JSON object that
+// changes the gpu section at run time, and returns the names of the fields.
+// Callers may leave out "gpu." in front of a field.
+func Assignments(changes []string) (body []byte, names []string, err error) {
+	section := map[string]any{}
+	for _, change := range changes {
+		name, value, found := strings.Cut(change, "=")
+		name = strings.TrimPrefix(strings.TrimSpace(name), "gpu.")
+		if !found || name == "" {
+			return nil, nil, fmt.Errorf("%q is not FIELD=VALUE", change)
+		}
+		if section, _, _ := strings.Cut(name, "."); slices.Contains([]string{"daemon", "optimization", "services", "hooks"}, section) {
+			return nil, nil, fmt.Errorf("%s cannot be changed while the daemon runs: set it in berth.yaml and restart the daemon", name)
+		}
+		if err := assign(section, strings.Split(name, "."), jsonValue(value)); err != nil {
+			return nil, nil, fmt.Errorf("%q: %w", change, err)
+		}
+		names = append(names, name)
+	}
+	body, err = json.Marshal(section)
+	return body, names, err
+}
+
+// assign sets a value in nested objects, and makes those that are not there yet.
+func assign(section map[string]any, path []string, value any) error {
+	for _, name := range path[:len(path)-1] {
+		if _, there := section[name]; !there {
+			section[name] = map[string]any{}
+		}
+		below, ok := section[name].(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s has a value already", name)
+		}
+		section = below
+	}
+	last := path[len(path)-1]
+	if _, there := section[last]; there {
+		return fmt.Errorf("%s is set twice", last)
+	}
+	section[last] = value
+	return nil
+}
+
+// jsonValue returns a number, true, false, null or an object where the text is
+// one, and else the text: each field knows whether it takes "1GiB" or "500ms".
+func jsonValue(text string) any {
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	return text
+}

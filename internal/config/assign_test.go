@@ -1,0 +1,25 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAssignments(t *testing.T) {
+	body, names, err := Assignments([]string{"gpu.temp_optimal=60", "memory_reserve_mb=1GiB", "devices.GPU-5a.temp_critical=null"})
+	want := `{"devices":{"GPU-5a":{"temp_critical":null}},"memory_reserve_mb":"1GiB","temp_optimal":60}`
+	if err != nil || string(body) != want || strings.Join(names, " ") != "temp_optimal memory_reserve_mb devices.GPU-5a.temp_critical" {
+		t.Errorf("%s, %q, %v", body, names, err)
+	}
+	for change, want := range map[string]string{
+		"temp_optimal":   "is not FIELD=VALUE",
+		"=1":             "is not FIELD=VALUE",
+		"daemon.listen=": "daemon.listen",
+		"a=1 a=2":        "a is set twice",
+		"a=1 a.b=2":      "a has a value already",
+	} {
+		if _, _, err := Assignments(strings.Fields(change)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", change, err, want)
+		}
+	}
+}
