@@ -1,9 +1,8 @@
-// Package access decides what a caller may do, from what the kernel says about
-// the other end of its connection. Whatever is not known counts against the
-// caller.
+// Package access decides who may do what. A Caller is what the kernel says about
+// the other end of a connection; it makes an Actor with a Role, and May returns
+// whether that actor may do something to an object. Whatever is not known counts
+// against the caller.
 package access
-
-import "github.com/berth-gpu/berth/gpu"
 
 // Door is the way a caller came in.
 type Door string
@@ -12,6 +11,8 @@ type Door string
 const (
 	Socket Door = "socket" // the Unix socket
 	TCP    Door = "tcp"
+	Inside Door = "process" // a command that runs the daemon in its own process
+	Itself Door = "daemon"  // none: the daemon does it by itself
 )
 
 // Place is where the process of a caller lives, seen from the daemon.
@@ -27,10 +28,34 @@ const (
 // Caller is what is known about the other end of a connection.
 type Caller struct {
 	Door  Door
-	Token bool         // it showed the token of the daemon
-	UID   gpu.Opt[int] // absent: the kernel does not say for certain
+	Token bool // it showed the token of the daemon
+	UID   UID
 	Place Place
 }
+
+// UID is a user id as far as it is known. The zero value is not known: user 0 is
+// root, whom nobody is taken for by mistake.
+type UID struct {
+	id    int
+	known bool
+}
+
+// KnownUID returns the id of a user that the kernel named for certain.
+func KnownUID(id int) UID { return UID{id, true} }
+
+// Get returns the id; false: it is not known.
+func (u UID) Get() (id int, known bool) { return u.id, u.known }
+
+// Or returns the id, or another number where it is not known.
+func (u UID) Or(otherwise int) int {
+	if !u.known {
+		return otherwise
+	}
+	return u.id
+}
+
+// Known reports whether the id is known.
+func (u UID) Known() bool { return u.known }
 
 // Peer is what the kernel says about the other end of a connection. The zero
 // value knows nothing.
@@ -89,4 +114,21 @@ func (c Caller) Role(daemon int) Role {
 		return User
 	}
 	return Stranger // through a door that nobody thought of
+}
+
+// Actor returns who c is in a daemon that runs as the user with the id daemon,
+// without a name. One who may only look is nobody in particular: uid 0 in a
+// container is not the user root of this machine. Nor is one who shows a token:
+// it may be anybody's.
+func (c Caller) Actor(daemon int) Actor {
+	a := Actor{UID: NoUID, Door: c.Door, Role: c.Role(daemon)}
+	switch {
+	case c.Token:
+		a.User, a.Token = "token", DaemonToken
+	case a.Role < User:
+		a.User = "unknown"
+	default:
+		a.UID = c.UID.Or(NoUID)
+	}
+	return a
 }

@@ -3,8 +3,6 @@ package access
 import (
 	"fmt"
 	"testing"
-
-	"github.com/berth-gpu/berth/gpu"
 )
 
 // Every combination of caller, door, place and failed lookup, for a daemon of
@@ -19,8 +17,8 @@ func TestRole(t *testing.T) {
 		uid    string
 		place  Place
 	}
-	uids := map[string]gpu.Opt[int]{
-		"root": gpu.Some(0), "daemon": gpu.Some(daemonUser), "other": gpu.Some(other), "unknown": {},
+	uids := map[string]UID{
+		"root": KnownUID(0), "daemon": KnownUID(daemonUser), "other": KnownUID(other), "unknown": {},
 	}
 	want := func(r row) Role {
 		switch {
@@ -79,7 +77,7 @@ func TestRole(t *testing.T) {
 }
 
 func TestUnknownDoorIsNobodys(t *testing.T) {
-	for _, uid := range []gpu.Opt[int]{{}, gpu.Some(0), gpu.Some(7)} {
+	for _, uid := range []UID{{}, KnownUID(0), KnownUID(7)} {
 		if got := (Caller{UID: uid, Place: Here}).Role(0); got > Viewer {
 			t.Errorf("%v through no door is %v", uid, got)
 		}

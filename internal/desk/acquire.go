@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -30,7 +31,7 @@ func (d *Desk) Acquire(ctx context.Context, by Caller, b api.LeaseRequest) (api.
 // once or not at all, and what it refuses does not count as asked.
 func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say string, changes []string, err error) {
 	wish, plain := launch.ParsePlain(q.Flags, placement.PolicyNames())
-	if len(q.Command) == 0 || !plain || wish.Compute > 0 || wish.Finish(q.Command, rand.Text()) != nil || by.PID == 0 {
+	if len(q.Command) == 0 || !plain || wish.Compute > 0 || wish.Finish(q.Command, rand.Text()) != nil || by.Holder.PID == 0 {
 		return "", nil, notPlain(nil)
 	}
 	wish.Timeout = gpu.Some(0.0)
@@ -103,7 +104,7 @@ func (d *Desk) abandon(l *api.Lease) error {
 
 // giveBack ends a lease that nobody is going to use.
 func (d *Desk) giveBack(l *api.Lease) error {
-	_, err := d.Ledger.Release(context.Background(), l.ID, l.Fence, lease.Daemon())
+	_, err := d.Ledger.Release(context.Background(), l.ID, l.Fence, access.Daemon())
 	if l.EnforcedBy == launch.MPS {
 		d.MPS.Release(l.ID) // also if the lease had ended before MPS knew of it
 	}

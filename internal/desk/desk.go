@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
@@ -85,9 +86,10 @@ func New(k Keepers) *Desk {
 // Caller is somebody who asks. The door has found out who that is; the caller
 // was not asked.
 type Caller struct {
-	lease.Actor
-	PIDs PIDs // nil: their numbers of processes are ours
-	Turn Turn // nil: they need none
+	access.Actor
+	Holder lease.Holder // the caller as the holder of a lease; its process, where that is known
+	PIDs   PIDs         // nil: their numbers of processes are ours
+	Turn   Turn         // nil: they need none
 }
 
 // PIDs translates the numbers of processes that a caller writes down.

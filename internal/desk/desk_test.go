@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/journal"
@@ -155,7 +156,8 @@ func self(t *testing.T) Caller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Caller{Actor: lease.Actor{Holder: lease.Holder{
-		UID: os.Geteuid(), User: "ada", PID: id.PID, Start: id.Start, Boot: boot, Name: "test",
-	}}}
+	return Caller{
+		Actor:  access.Actor{UID: os.Geteuid(), User: "ada", Door: access.Socket, Role: access.User},
+		Holder: lease.Holder{UID: os.Geteuid(), User: "ada", PID: id.PID, Start: id.Start, Boot: boot, Name: "test"},
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 )
@@ -74,7 +75,7 @@ func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, er
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
-	holder, err := d.Ledger.HolderOf(pid, by.Actor, lease.Holder{Service: b.Service})
+	holder, err := d.Ledger.HolderOf(pid, by.Actor, lease.Holder{Service: b.Service, PID: by.Holder.PID})
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
@@ -95,8 +96,8 @@ func (d *Desk) Trim(by Caller, id string) (api.Lease, error) {
 		}
 		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", id, why))
 	}
-	if !by.MayChange(held.Holder) {
-		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", id, lease.ErrNotYours))
+	if err := access.May(by.Actor, access.Trim, held.Object()); err != nil {
+		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", id, err))
 	}
 	d.Publish(gpu.Event{
 		Time: time.Now(), Code: gpu.EventReclaim, Severity: gpu.Note, Lease: held.ID, User: held.Holder.User,

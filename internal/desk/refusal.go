@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -134,6 +135,9 @@ func refusalOf(err error) *Refusal {
 		if errors.Is(err, plain.cause) {
 			return because(err, plain.kind, plain.code, plain.advice)
 		}
+	}
+	if mayNot := (*access.Refusal)(nil); errors.As(err, &mayNot) {
+		return because(err, Forbidden, "not_allowed", "")
 	}
 	if errors.As(err, &failed) {
 		return because(err, Unavailable, "journal_failed", "")

@@ -26,7 +26,7 @@ type order struct {
 func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 	r := lease.Request{
 		ID: o.ID, Holder: by.Holder, Binding: binding(&o.LeaseRequest), TTL: lease.Seconds(o.TTL.Or(0)),
-		AskedPriority: o.Priority, Administrator: by.Any, Only: o.only, Preferred: o.preferred,
+		AskedPriority: o.Priority, By: by.Actor, Only: o.only, Preferred: o.preferred,
 	}
 	r.Holder.Service = o.Service
 	if o.Name != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // ForTCP is the door as it stands on a TCP port: with a token, callers must show
@@ -98,70 +99,66 @@ func isLoopback(hostport string) bool {
 	return err == nil && address.IsLoopback()
 }
 
-// mayUse refuses a caller whose role does not reach for a route. A route that is
-// not listed is nobody's.
-func mayUse(pattern string, role access.Role) *api.Problem {
-	least, listed := leastRole[pattern]
-	switch {
-	case listed && role >= least:
-		return nil
-	case !listed:
+// mayUse refuses a caller who may not use a route. A route that is not listed is
+// nobody's.
+func mayUse(pattern string, who access.Actor) *api.Problem {
+	verb, listed := verbs[pattern]
+	if !listed {
 		return problem(http.StatusForbidden, "not_allowed", "Nobody may do this: the daemon has no rule for %s.", pattern)
-	case role == access.Stranger:
-		return problem(http.StatusForbidden, "not_allowed",
-			"This daemon is private to the user who runs it, and it cannot see that you are that user. Run a daemon of your own, or ask for the token.")
-	case least == access.Admin:
-		return problem(http.StatusForbidden, "not_allowed",
-			"Only root, or the user that the daemon runs as, may change this for everybody: over the Unix socket, or with the token. Nothing was changed.")
 	}
-	return problem(http.StatusForbidden, "not_allowed",
-		"The daemon cannot tell who you are, so you may only look. Call over its Unix socket from outside of a container, or with the token. Nothing was changed.")
+	if err := access.May(who, verb, access.Object{}); err != nil {
+		return problem(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
+	}
+	return nil
 }
 
-// leastRole is the least role that may use a route. Reading is for everybody
-// who is let in at all; what a caller sees of others is decided where it is
+// verbs says what a caller does who uses a route. Whose thing it is done to is
+// asked where that is known; what a caller sees of others is decided where it is
 // shown.
-var leastRole = map[string]access.Role{
-	"GET /healthz":      access.Stranger, // probes ask without saying who they are
-	"GET /readyz":       access.Stranger,
-	"GET /metrics":      access.Viewer,
-	"GET /openapi.json": access.Viewer,
-	"GET /docs":         access.Viewer,
+var verbs = map[string]access.Verb{
+	"GET /healthz":      access.Probe, // probes ask without saying who they are
+	"GET /readyz":       access.Probe,
+	"GET /metrics":      access.Look,
+	"GET /openapi.json": access.Look,
+	"GET /docs":         access.Look,
 
-	"GET /api/gpu/status":            access.Viewer,
-	"GET /api/gpu/status/all":        access.Viewer,
-	"GET /api/gpu/metrics":           access.Viewer,
-	"GET /api/gpu/metrics/history":   access.Viewer,
-	"GET /api/gpu/temperature/trend": access.Viewer,
-	"GET /api/gpu/memory/available":  access.Viewer,
-	"GET /api/gpu/throttle/status":   access.Viewer,
-	"GET /api/gpu/config":            access.Viewer,
-	"GET /api/gpu/config/sources":    access.Viewer,
-	"GET /api/leases":                access.Viewer,
-	"GET /api/leases/{id}":           access.Viewer,
-	"GET /api/leases/{id}/explain":   access.Viewer,
-	"GET /api/batches":               access.Viewer,
-	"GET /api/measurements":          access.Viewer,
-	"GET /api/orphans":               access.Viewer,
-	"GET /api/events":                access.Viewer,
+	"GET /api/gpu/status":            access.Look,
+	"GET /api/gpu/status/all":        access.Look,
+	"GET /api/gpu/metrics":           access.Look,
+	"GET /api/gpu/metrics/history":   access.Look,
+	"GET /api/gpu/temperature/trend": access.Look,
+	"GET /api/gpu/memory/available":  access.Look,
+	"GET /api/gpu/throttle/status":   access.Look,
+	"GET /api/gpu/config":            access.Look,
+	"GET /api/gpu/config/sources":    access.Look,
+	"GET /api/leases":                access.Look,
+	"GET /api/leases/{id}":           access.Look,
+	"GET /api/leases/{id}/explain":   access.Look,
+	"GET /api/batches":               access.Look,
+	"GET /api/measurements":          access.Look,
+	"GET /api/orphans":               access.Look,
+	"GET /api/events":                access.Look,
 
-	"POST /api/gpu/memory/allocate":   access.User,
-	"POST /api/gpu/memory/deallocate": access.User,
-	"POST /api/leases":                access.User,
-	"POST /api/leases/stream":         access.User,
-	"POST /api/leases/explain":        access.User,
-	"POST /api/leases/adopt":          access.User,
-	"POST /api/leases/{id}/renew":     access.User,
-	"POST /api/leases/{id}/bind":      access.User,
-	"POST /api/leases/{id}/trim":      access.User,
-	"DELETE /api/leases/{id}":         access.User,
-	"POST /api/exec":                  access.User,
-	"POST /api/plans":                 access.User,
-	"POST /api/plans/run":             access.User,
-	"PUT /api/batches/{id}":           access.User,
-	"POST /api/measurements":          access.User,
+	"POST /api/gpu/memory/allocate":   access.Lease,
+	"POST /api/gpu/memory/deallocate": access.Release,
+	"POST /api/leases":                access.Lease,
+	"POST /api/leases/stream":         access.Lease,
+	"POST /api/leases/explain":        access.Lease,
+	"POST /api/leases/adopt":          access.Adopt,
+	"POST /api/leases/{id}/renew":     access.Renew,
+	"POST /api/leases/{id}/bind":      access.Bind,
+	"POST /api/leases/{id}/trim":      access.Trim,
+	"DELETE /api/leases/{id}":         access.Release,
+	"POST /api/exec":                  access.Lease,
+	"POST /api/plans":                 access.Lease,
+	"POST /api/plans/run":             access.Lease,
+	"PUT /api/batches/{id}":           access.Report,
+	"POST /api/measurements":          access.Report,
 
-	"PUT /api/gpu/config":            access.Admin,
-	"POST /api/gpu/monitoring/start": access.Admin,
-	"POST /api/gpu/monitoring/stop":  access.Admin,
+	"PUT /api/gpu/config":            access.Configure,
+	"POST /api/gpu/monitoring/start": access.Monitor,
+	"POST /api/gpu/monitoring/stop":  access.Monitor,
 }
+
+// exceeds reports whether the limits of a user do not hold for a caller.
+func exceeds(who access.Actor) bool { return access.May(who, access.Exceed, access.Object{}) == nil }

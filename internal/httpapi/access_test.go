@@ -20,16 +20,16 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// Every route has a least role, and nothing else has one.
-func TestEveryRouteHasALeastRole(t *testing.T) {
+// Every route has a verb, and nothing else has one.
+func TestEveryRouteHasAVerb(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	for _, route := range d.routes {
-		if _, listed := leastRole[route]; !listed {
-			t.Errorf("%s has no entry in leastRole, so nobody may use it", route)
+		if _, listed := verbs[route]; !listed {
+			t.Errorf("%s has no entry in verbs, so nobody may use it", route)
 		}
 	}
-	if len(leastRole) != len(d.routes) {
-		t.Errorf("%d routes have a role, and there are %d", len(leastRole), len(d.routes))
+	if len(verbs) != len(d.routes) {
+		t.Errorf("%d routes have a verb, and there are %d", len(verbs), len(d.routes))
 	}
 }
 
@@ -38,7 +38,7 @@ func TestEveryRouteHasALeastRole(t *testing.T) {
 func TestRolesAndRoutes(t *testing.T) {
 	forAll := []string{"GET /healthz", "GET /readyz"}
 	forAdmins := []string{"PUT /api/gpu/config", "POST /api/gpu/monitoring/start", "POST /api/gpu/monitoring/stop"}
-	for route := range leastRole {
+	for route := range verbs {
 		for role := access.Stranger; role <= access.Admin; role++ {
 			want := false
 			switch {
@@ -50,12 +50,12 @@ func TestRolesAndRoutes(t *testing.T) {
 			default:
 				want = role >= access.User
 			}
-			if got := mayUse(route, role) == nil; got != want {
+			if got := mayUse(route, access.Actor{Role: role}) == nil; got != want {
 				t.Errorf("%s by a %v: %v, want %v", route, role, got, want)
 			}
 		}
 	}
-	if mayUse("POST /api/new", access.Admin) == nil {
+	if mayUse("POST /api/new", access.Actor{Role: access.Admin}) == nil {
 		t.Error("a route without a rule is open")
 	}
 }
@@ -79,16 +79,16 @@ func TestAdministrators(t *testing.T) {
 		{"POST", "/api/gpu/monitoring/start", ""},
 	} {
 		for name, test := range map[string]struct {
-			by     lease.Actor
+			by     identity
 			status int
 		}{
-			"somebody": {lease.Actor{Holder: lease.Holder{UID: 4711, User: "eve"}}, http.StatusForbidden},
-			"root":     {lease.Actor{Holder: lease.Holder{UID: 0, User: "root"}, Any: true}, http.StatusOK},
+			"somebody": {holding(lease.Holder{UID: 4711, User: "eve"}, access.User), http.StatusForbidden},
+			"root":     {holding(lease.Holder{UID: 0, User: "root"}, access.Admin), http.StatusOK},
 		} {
 			r := httptest.NewRequest(route.method, route.path, strings.NewReader(route.body))
 			r.Header.Set("Content-Type", "application/json")
 			w := httptest.NewRecorder()
-			d.ServeHTTP(w, r.WithContext(withActor(r.Context(), test.by)))
+			d.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), test.by)))
 			if w.Code != test.status {
 				t.Errorf("%s %s by %s: %d %s, want %d", route.method, route.path, name, w.Code, w.Body, test.status)
 			}
@@ -202,7 +202,7 @@ func TestTokenOnTheSocket(t *testing.T) {
 	for given, want := range map[string]int{"": http.StatusForbidden, "Bearer secret": http.StatusOK, "Bearer wrong": http.StatusUnauthorized} {
 		r := httptest.NewRequest("POST", "/api/gpu/monitoring/stop", nil)
 		r.Header.Set("Authorization", given)
-		r = r.WithContext(withIdentity(r.Context(), identity{Actor: nobody(), role: access.Viewer})) // root in a container
+		r = r.WithContext(withIdentity(r.Context(), identityFor(viewer()))) // root in a container
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != want {

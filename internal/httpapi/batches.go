@@ -37,11 +37,11 @@ type batchReport struct {
 // says.
 func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.Batch], error) {
 	b := in.Body
-	by := callerOf(ctx)
+	who := identityOf(ctx)
 	if b.ID != in.ID {
 		b.ID = ""
 	}
-	b.User, b.PID = by.User, by.PID
+	b.User, b.PID = who.User, who.holder.PID
 	taken, err := s.Batches.Report(b)
 	switch {
 	case errors.Is(err, progress.ErrID):

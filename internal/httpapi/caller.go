@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -61,13 +60,14 @@ func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Contex
 func (d Doorkeeper) caller(p access.Peer, boot string) *caller {
 	settled := sync.OnceValue(func() access.Peer {
 		// Root in a container is not root, so it matters which process it is.
-		if p.Door == access.TCP && p.UID == gpu.Some(0) {
+		if p.Door == access.TCP && p.UID == access.KnownUID(0) {
 			return d.Kernel.Find(p)
 		}
 		return p
 	})
 	return &caller{
-		standing: func() standing { return d.standing(settled()) },
+		door:     p.Door,
+		standing: func() access.Actor { return settled().Actor(d.Daemon) },
 		resolve:  sync.OnceValue(func() identity { return d.identity(settled(), boot) }),
 		locate: sync.OnceValue(func() access.Peer {
 			if p := settled(); p.PID != 0 {
@@ -80,66 +80,52 @@ func (d Doorkeeper) caller(p access.Peer, boot string) *caller {
 
 // caller is who makes the requests of one connection.
 type caller struct {
-	token    bool
-	standing func() standing    // what it may do
-	resolve  func() identity    // who it is, with its name; looked up once
-	locate   func() access.Peer // which process it is and where, as far as that can be found out
+	door     access.Door
+	standing func() access.Actor // what it may do, and the user whose turn it takes; it may lack the name
+	resolve  func() identity     // who it is, with its name; looked up once
+	locate   func() access.Peer  // which process it is and where, as far as that can be found out
 }
 
-// standing is what a caller may do, and the user whose turn it takes. It needs
-// no name, so it waits for no user database.
-type standing struct {
-	role access.Role
-	uid  int
-}
-
-func (d Doorkeeper) standing(p access.Peer) standing {
-	role := p.Role(d.Daemon)
-	if role < access.User {
-		return standing{role, lease.NoUID}
-	}
-	return standing{role, p.UID.Or(lease.NoUID)}
-}
-
-// standingOf is what whoever makes a request may do. A request that came through
-// no door of ours is a stranger's.
-func standingOf(ctx context.Context) standing {
+// standingOf returns who makes a request, without waiting for a name. A request
+// that came through no door of ours is a stranger's.
+func standingOf(ctx context.Context) access.Actor {
 	c, known := ctx.Value(callerKey{}).(*caller)
-	switch {
-	case !known:
-		return standing{access.Stranger, lease.NoUID}
-	case c.token:
-		return standing{access.Admin, lease.NoUID}
+	if !known {
+		return stranger()
 	}
 	return c.standing()
 }
 
-// identity is who a caller is and what it may do.
+// identity is who a caller is, and the caller as the holder of a lease.
 type identity struct {
-	lease.Actor
-	role access.Role
+	access.Actor
+	holder lease.Holder
 }
 
-// identity names a peer. One who may only look is nobody in particular: uid 0
-// in a container is not the user root of this machine.
+// identityFor returns the identity of an actor whose process is not known.
+func identityFor(a access.Actor) identity {
+	return identity{a, lease.Holder{UID: a.UID, User: a.User}}
+}
+
+// identity names a peer.
 func (d Doorkeeper) identity(p access.Peer, boot string) identity {
-	at := d.standing(p)
-	if at.role < access.User {
-		return identity{Actor: nobody(), role: at.role}
+	a := p.Actor(d.Daemon)
+	if a.User == "" {
+		a.User = strconv.Itoa(a.UID)
+		if d.Names != nil {
+			a.User = d.Names.Of(a.UID)
+		}
 	}
-	h := lease.Holder{UID: at.uid, User: strconv.Itoa(at.uid)}
-	if d.Names != nil {
-		h.User = d.Names.Of(at.uid)
-	}
-	if p.PID != 0 && p.Door == access.Socket {
+	who := identityFor(a)
+	if p.PID != 0 && p.Door == access.Socket && a.Role >= access.User {
+		h := &who.holder
 		h.PID, h.Start, h.Boot, h.Name = p.PID, p.Start, boot, p.Name
 	}
-	return identity{Actor: lease.Actor{Holder: h, Any: at.role == access.Admin}, role: at.role}
+	return who
 }
 
-func nobody() lease.Actor {
-	return lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "unknown"}}
-}
+// stranger returns the actor that nothing is known about.
+func stranger() access.Actor { return access.Actor{UID: access.NoUID, User: "unknown"} }
 
 // identityOf returns who makes a request. It may wait a moment for the name of
 // the user.
@@ -150,43 +136,40 @@ func identityOf(ctx context.Context) identity {
 
 // identity returns who a caller is; nil is nobody.
 func (c *caller) identity() identity {
-	switch {
-	case c == nil:
-		return identity{Actor: nobody(), role: access.Stranger}
-	case c.token:
-		return identity{Actor: lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "token"}, Any: true}, role: access.Admin}
+	if c == nil {
+		return identityFor(stranger())
 	}
 	return c.resolve()
 }
 
-// callerOf is who makes a request, as the ledger takes it.
-func callerOf(ctx context.Context) lease.Actor { return identityOf(ctx).Actor }
-
 // withToken marks a request as made by somebody who showed the token. Where it
 // came from stays known.
 func withToken(ctx context.Context) context.Context {
-	c := &caller{token: true, locate: func() access.Peer { return access.Peer{} }} // nothing else is asked of it
+	from := access.Caller{Token: true}
+	c := &caller{locate: func() access.Peer { return access.Peer{} }}
 	if came, known := ctx.Value(callerKey{}).(*caller); known {
-		c.locate = came.locate
+		from.Door, c.door, c.locate = came.door, came.door, came.locate
 	}
+	a := from.Actor(0) // a token counts for the same, whoever the daemon runs as
+	c.standing = func() access.Actor { return a }
+	c.resolve = func() identity { return identityFor(a) }
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
 // fromHere returns a user of this machine as its socket would know them.
 func fromHere(uid int) access.Peer {
-	return access.Peer{Caller: access.Caller{Door: access.Socket, UID: gpu.Some(uid), Place: access.Here}}
+	return access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(uid), Place: access.Here}}
 }
 
 // InProcess serves requests that come from this very process, which may do
 // everything.
 func InProcess(h http.Handler) http.Handler {
-	self := fromHere(os.Geteuid())
+	self := access.Actor{UID: os.Geteuid(), User: strconv.Itoa(os.Geteuid()), Door: access.Inside, Role: access.Admin}
 	c := &caller{
-		standing: func() standing { return standing{access.Admin, os.Geteuid()} },
-		resolve: func() identity {
-			return identity{Actor: lease.Actor{Holder: lease.Holder{UID: os.Geteuid(), User: strconv.Itoa(os.Geteuid())}, Any: true}, role: access.Admin}
-		},
-		locate: func() access.Peer { return self },
+		door:     self.Door,
+		standing: func() access.Actor { return self },
+		resolve:  func() identity { return identityFor(self) },
+		locate:   func() access.Peer { return fromHere(self.UID) },
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
@@ -196,7 +179,8 @@ func InProcess(h http.Handler) http.Handler {
 // askerOf returns who makes a request, as the desk takes it.
 func askerOf(ctx context.Context) desk.Caller {
 	c, _ := ctx.Value(callerKey{}).(*caller)
-	by := desk.Caller{Actor: c.identity().Actor, PIDs: c}
+	who := c.identity()
+	by := desk.Caller{Actor: who.Actor, Holder: who.holder, PIDs: c}
 	if t, has := ctx.Value(turnKey{}).(*turn); has {
 		by.Turn = t
 	}

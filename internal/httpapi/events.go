@@ -14,7 +14,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/events"
 )
 
@@ -71,8 +70,8 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var mine *queue // of a user's requests; nil: an administrator's, who need not wait
-	if who := standingOf(r.Context()); who.role < access.Admin {
-		turns, leave := s.turns.follow(who.uid)
+	if who := standingOf(r.Context()); !exceeds(who) {
+		turns, leave := s.turns.follow(who.UID)
 		if turns == nil {
 			writeProblem(w, tooManyStreams())
 			return

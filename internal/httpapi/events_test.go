@@ -36,7 +36,7 @@ func TestEventsAreSentAFewAtATime(t *testing.T) {
 	}
 	r := httptest.NewRequest("GET", "/api/events?follow=false", nil)
 	w := &widest{ResponseRecorder: httptest.NewRecorder()}
-	d.server.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), identity{Actor: user(7), role: access.User})))
+	d.server.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), user(7))))
 	text, at := w.Body.String(), 0
 	for i := range many {
 		next := strings.Index(text[at:], fmt.Sprintf("number %d.", i))
@@ -66,7 +66,7 @@ func TestEventsAreFiltered(t *testing.T) {
 	} {
 		d.Events.Publish(e)
 	}
-	admin, viewer := identity{Actor: user(0), role: access.Admin}, identity{Actor: user(8), role: access.Viewer}
+	admin, viewer := holding(user(0).holder, access.Admin), holding(user(8).holder, access.Viewer)
 	for _, c := range []struct {
 		query string
 		by    identity
@@ -111,7 +111,7 @@ func TestFilteredStreamSaysHowFarItIs(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			d.server.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), identity{Actor: user(0), role: access.Admin})))
+			d.server.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), holding(user(0).holder, access.Admin))))
 		}()
 		time.Sleep(time.Second) // simulated
 		for range 3 {

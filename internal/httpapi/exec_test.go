@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -18,7 +19,7 @@ import (
 )
 
 // self is this process, at the other end of a socket.
-func self(t *testing.T) lease.Actor {
+func self(t *testing.T) identity {
 	t.Helper()
 	id, err := process.Proc().Identify(os.Getpid())
 	if err != nil {
@@ -28,9 +29,9 @@ func self(t *testing.T) lease.Actor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lease.Actor{Holder: lease.Holder{
+	return holding(lease.Holder{
 		UID: os.Geteuid(), User: loginName(os.Geteuid()), PID: id.PID, Start: id.Start, Boot: boot, Name: "test",
-	}}
+	}, access.User)
 }
 
 // question is what a launcher sends.

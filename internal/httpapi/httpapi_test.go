@@ -113,11 +113,11 @@ func (m *memorySettings) Change(_ context.Context, body []byte) error {
 }
 
 // ServeHTTP lets requests in that say nothing about where they come from, as
-// somebody who may use every route and change nothing of others.
+// an administrator.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Value(callerKey{}) == nil {
-		anyone := lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "anyone"}}
-		r = r.WithContext(withIdentity(r.Context(), identity{Actor: anyone, role: access.Admin}))
+		anyone := holding(lease.Holder{UID: lease.NoUID, User: "anyone"}, access.Admin)
+		r = r.WithContext(withIdentity(r.Context(), anyone))
 	}
 	d.server.ServeHTTP(w, r)
 }
@@ -125,19 +125,20 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // withIdentity is a request by somebody in particular, from this machine.
 func withIdentity(ctx context.Context, who identity) context.Context {
 	return context.WithValue(ctx, callerKey{}, &caller{
-		standing: func() standing { return standing{who.role, who.UID} },
+		standing: func() access.Actor { return who.Actor },
 		resolve:  func() identity { return who },
 		locate:   func() access.Peer { return fromHere(max(who.UID, 0)) },
 	})
 }
 
-// withActor is a request by an administrator, or else by an ordinary user.
-func withActor(ctx context.Context, by lease.Actor) context.Context {
-	role := access.User
-	if by.Any {
-		role = access.Admin
-	}
-	return withIdentity(ctx, identity{Actor: by, role: role})
+// holding returns somebody with a role, who holds leases as h.
+func holding(h lease.Holder, role access.Role) identity {
+	return identity{access.Actor{User: h.User, UID: h.UID, Door: access.Socket, Role: role}, h}
+}
+
+// viewer returns somebody who may only look.
+func viewer() access.Actor {
+	return access.Actor{UID: access.NoUID, User: "unknown", Door: access.Socket, Role: access.Viewer}
 }
 
 func (d *door) ask(method, path, body string, headers ...string) *httptest.ResponseRecorder {

@@ -17,18 +17,19 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
 // user is somebody on the socket, known by user id.
-func user(uid int) lease.Actor {
-	return lease.Actor{Holder: lease.Holder{UID: uid, User: fmt.Sprintf("user%d", uid)}}
+func user(uid int) identity {
+	return holding(lease.Holder{UID: uid, User: fmt.Sprintf("user%d", uid)}, access.User)
 }
 
 // askAs makes a request on behalf of somebody.
-func (d *door) askAs(who lease.Actor, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+func (d *door) askAs(who identity, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -37,7 +38,7 @@ func (d *door) askAs(who lease.Actor, method, path, body string, headers ...stri
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	d.ServeHTTP(w, r.WithContext(withActor(r.Context(), who)))
+	d.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), who)))
 	return w
 }
 

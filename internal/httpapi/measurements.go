@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 func (s *server) registerMeasurements() {
@@ -29,7 +30,7 @@ type measurementQuery struct {
 func (s *server) measurements(ctx context.Context, in *measurementQuery) (*answer[api.Measurements], error) {
 	all, sight := api.Measurements{Measurements: []api.Measured{}}, sightOf(ctx)
 	for _, m := range s.Desk.Measured() {
-		if sight.named(m.User) && (in.Name == "" || m.Name == in.Name) && (in.User == "" || m.User == in.User) {
+		if sight.named(access.Measured, m.User) && (in.Name == "" || m.Name == in.Name) && (in.User == "" || m.User == in.User) {
 			all.Measurements = append(all.Measurements, m)
 		}
 	}

@@ -136,7 +136,7 @@ func TestRunForSomebodyWhoLeaves(t *testing.T) {
 
 func TestRunOnlyForOwnProcesses(t *testing.T) {
 	d := openPlans(t, "1xrtx-4060")
-	w := d.ask("POST", "/api/plans/run", strings.TrimSuffix(wells(1, ""), "}")+fmt.Sprintf(`,"pid":%d}`, os.Getpid()))
+	w := d.askAs(user(os.Getuid()+1), "POST", "/api/plans/run", strings.TrimSuffix(wells(1, ""), "}")+fmt.Sprintf(`,"pid":%d}`, os.Getpid()))
 	if p := decode[api.Problem](t, w); w.Code != http.StatusForbidden || p.Code != "not_yours" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

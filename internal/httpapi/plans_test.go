@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/pipeline"
@@ -51,11 +52,11 @@ func (d *door) asUserIn(ctx context.Context, t *testing.T, path, body string) *h
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller := lease.Actor{Holder: lease.Holder{UID: os.Getuid(), User: "ada", PID: id.PID, Start: id.Start, Boot: boot}}
+	caller := holding(lease.Holder{UID: os.Getuid(), User: "ada", PID: id.PID, Start: id.Start, Boot: boot}, access.User)
 	r := httptest.NewRequest("POST", path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	d.ServeHTTP(w, r.WithContext(withActor(ctx, caller)))
+	d.ServeHTTP(w, r.WithContext(withIdentity(ctx, caller)))
 	return w
 }
 

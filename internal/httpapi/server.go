@@ -112,7 +112,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who := standingOf(r.Context())
-	if refusal := mayUse(pattern, who.role); refusal != nil {
+	if refusal := mayUse(pattern, who); refusal != nil {
 		writeProblem(w, refusal)
 		return
 	}

@@ -25,24 +25,28 @@ type sight struct{ identity }
 
 func sightOf(ctx context.Context) sight { return sight{identityOf(ctx)} }
 
-func (s sight) all() bool { return s.role == access.Admin }
+// all reports whether the caller may see everything whole.
+func (s sight) all() bool { return s.whole(access.Everything()) }
 
-// owns reports whether something that a holder has may be seen whole.
-func (s sight) owns(h lease.Holder) bool {
-	return s.all() || s.role >= access.User && s.Same(h)
-}
+// whole reports whether the caller may see an object whole.
+func (s sight) whole(o access.Object) bool { return access.May(s.Actor, access.Inspect, o) == nil }
 
-// named reports whether something of the user with that name may be seen whole.
-func (s sight) named(user string) bool {
-	return s.all() || s.role >= access.User && s.UID != lease.NoUID && user != "" && user == s.User
-}
+// owns reports whether the caller may see whole what a holder has.
+func (s sight) owns(h lease.Holder) bool { return s.whole(access.Of(access.Held, h.UID, h.User)) }
+
+// named reports whether the caller may see something of the user with that name
+// whole.
+func (s sight) named(kind access.Kind, user string) bool { return s.whole(access.Named(kind, user)) }
+
+// names reports whether the caller may see which users others are.
+func (s sight) names() bool { return access.May(s.Actor, access.Name, access.Object{}) == nil }
 
 // anotherUser stands for a name that a caller may not see.
 const anotherUser = "another user"
 
 // user is the name of a user.
 func (s sight) user(name string) string {
-	if s.role < access.User && name != "" {
+	if name != "" && !s.names() {
 		return anotherUser
 	}
 	return name
@@ -54,7 +58,7 @@ func (s sight) holder(h lease.Holder) api.Holder {
 		return out
 	}
 	out.Name, out.PID = "", 0
-	if s.role < access.User {
+	if !s.names() {
 		out = api.Holder{User: anotherUser}
 	}
 	return out
@@ -110,18 +114,15 @@ func (s sight) begun(pid int) time.Time {
 	return time.Now().Add(-process.Age(id))
 }
 
-// runs reports whether a process is the caller's.
+// runs reports whether a process is the caller's, or an administrator asks.
 func (s sight) runs(pid int) bool {
-	if s.role < access.User || s.UID == lease.NoUID {
-		return false
-	}
 	uid, err := process.Proc().UID(pid)
-	return err == nil && uid == s.UID
+	return err == nil && s.whole(access.Of(access.Process, uid, ""))
 }
 
 // stray is a process under no lease as this caller sees it.
 func (s sight) stray(p api.Stray) api.Stray {
-	if !s.named(p.User) {
+	if !s.named(access.Process, p.User) {
 		p.PID, p.Name, p.User = 0, "", s.user(p.User)
 	}
 	return p
@@ -129,7 +130,7 @@ func (s sight) stray(p api.Stray) api.Stray {
 
 // batch is a batch as this caller sees it.
 func (s sight) batch(b api.Batch) api.Batch {
-	if !s.named(b.User) {
+	if !s.named(access.Batch, b.User) {
 		b.Output, b.Command, b.Error, b.PID, b.User = "", "", "", 0, s.user(b.User)
 	}
 	return b
@@ -148,9 +149,9 @@ const (
 // view is how a caller sees an event about a user.
 func (s sight) view(user string) events.View {
 	switch {
-	case s.all() || s.named(user):
+	case s.named(access.Happening, user):
 		return wholeView
-	case s.role >= access.User:
+	case s.names():
 		return othersView
 	}
 	return viewerView

@@ -19,7 +19,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 	const secret = "s3cret"
 	d := open(t, "1xrtx-4060")
 	owner := user(4711)
-	owner.PID, owner.Start, owner.Boot = os.Getpid(), 1, "boot"
+	owner.holder.PID, owner.holder.Start, owner.holder.Boot = os.Getpid(), 1, "boot"
 	put := func(method, path, body string) {
 		t.Helper()
 		if w := d.askAs(owner, method, path, body); w.Code >= 300 {
@@ -40,13 +40,13 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 		{"GET", "/api/gpu/status", ""}, {"GET", "/api/gpu/metrics", ""}, {"GET", "/api/gpu/metrics/history", ""}, {"GET", "/api/gpu/memory/available", ""},
 		{"POST", "/api/leases/explain", `{"memory_mb":7000}`}, {"POST", "/api/leases", `{"id":"too much","memory_mb":7000,"timeout_seconds":0}`},
 	}
-	admin := lease.Actor{Holder: lease.Holder{UID: 0, User: "root"}, Any: true}
+	admin := holding(lease.Holder{UID: 0, User: "root"}, access.Admin)
 	for name, by := range map[string]identity{
-		"another user": {Actor: user(4712), role: access.User},
-		"nobody":       {Actor: nobody(), role: access.Viewer},
-		"a token":      {Actor: lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: owner.User}}, role: access.Viewer},
-		"the owner":    {Actor: owner, role: access.User},
-		"root":         {Actor: admin, role: access.Admin},
+		"another user": user(4712),
+		"nobody":       identityFor(viewer()),
+		"a token":      identityFor(access.Actor{UID: lease.NoUID, User: owner.User, Role: access.Viewer}),
+		"the owner":    owner,
+		"root":         admin,
 	} {
 		seen := ""
 		for _, p := range paths {
@@ -59,11 +59,11 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 			if strings.Contains(w.Body.String(), secret) {
 				seen += " " + p.path
 			}
-			if by.role == access.Viewer && strings.Contains(w.Body.String(), owner.User) {
+			if by.Role == access.Viewer && strings.Contains(w.Body.String(), owner.User) {
 				t.Errorf("%s sees whose it is at %s: %s", name, p.path, w.Body)
 			}
 		}
-		whole := by.role == access.Admin || by.UID == owner.UID
+		whole := by.Role == access.Admin || by.UID == owner.UID
 		if !whole && seen != "" {
 			t.Errorf("%s sees it at%s", name, seen)
 		}
@@ -79,7 +79,7 @@ func TestProcessesOfOthersAreOnlyMemory(t *testing.T) {
 		Processes: []gpu.Process{{PID: os.Getpid(), Name: "mine", Memory: gpu.Some[gpu.MiB](5)}, {PID: 1 << 30, Name: "gone", Memory: gpu.Some[gpu.MiB](7)}},
 		Slow:      gpu.Slow{ProcessUtilization: map[int]gpu.Percent{os.Getpid(): 5, 1 << 30: 7}},
 	}
-	me := sight{identity{Actor: lease.Actor{Holder: lease.Holder{UID: os.Getuid(), User: "me"}}, role: access.User}}
+	me := sight{holding(lease.Holder{UID: os.Getuid(), User: "me"}, access.User)}
 	seen := me.sample(sample, map[int]time.Time{})
 	if p := seen.Processes; p[0].Name != "mine" || p[1].PID != 0 || p[1].Name != "" || p[1].Memory != gpu.Some[gpu.MiB](7) || len(seen.ProcessUtilization) != 1 {
 		t.Errorf("seen are %+v", seen)
@@ -92,7 +92,7 @@ func TestProcessesOfOthersAreOnlyMemory(t *testing.T) {
 	if p := me.sample(before, map[int]time.Time{}).Processes; p[0].PID != 0 {
 		t.Errorf("what had the pid before this process began is shown: %+v", p)
 	}
-	viewer := sight{identity{Actor: nobody(), role: access.Viewer}}
+	viewer := sight{identityFor(viewer())}
 	if p := viewer.sample(sample, map[int]time.Time{}).Processes; p[0].PID != 0 {
 		t.Errorf("somebody unknown sees %+v", p)
 	}

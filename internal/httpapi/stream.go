@@ -15,7 +15,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/wire"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -69,10 +68,10 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	st := newStream(s, r.Context(), conn, buffered.Reader)
 	who := standingOf(r.Context())
-	st.uid = who.uid
-	if who.role < access.Admin {
+	st.uid = who.UID
+	if !exceeds(who) {
 		var leave func()
-		st.queue, leave = s.turns.join(who.uid)
+		st.queue, leave = s.turns.join(who.UID)
 		defer leave()
 	}
 	st.serve()

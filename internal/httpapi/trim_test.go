@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -18,17 +19,17 @@ func TestTrim(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, id string
-		by       *lease.Actor // nil: who made the lease
+		by       *identity // nil: who made the lease
 		status   int
 		code     string
 	}{
 		{"unknown", "nothing", nil, 404, "unknown_allocation"},
-		{"another user", "work", &lease.Actor{Holder: lease.Holder{UID: 4711, User: "eve"}}, 403, "not_yours"},
+		{"another user", "work", new(holding(lease.Holder{UID: 4711, User: "eve"}, access.User)), 403, "not_yours"},
 		{"its own", "work", nil, 200, ""},
 	} {
 		r := httptest.NewRequest("POST", "/api/leases/"+test.id+"/trim", nil)
 		if test.by != nil {
-			r = r.WithContext(withActor(r.Context(), *test.by))
+			r = r.WithContext(withIdentity(r.Context(), *test.by))
 		}
 		w := httptest.NewRecorder()
 		d.ServeHTTP(w, r)

@@ -247,14 +247,14 @@ func (t *turn) Aside() { t.leave() }
 func (t *turn) Back(ctx context.Context) { t.resume(ctx) }
 
 // inTurn serves a request when it is its user's turn.
-func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, who standing) {
+func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, who access.Actor) {
 	weight := weightOf(pattern, r)
-	if who.role == access.Admin || weight == lasting || weight == anybodys {
-		s.turns.note(who.uid)
+	if exceeds(who) || weight == lasting || weight == anybodys {
+		s.turns.note(who.UID)
 		s.mux.ServeHTTP(w, r)
 		return
 	}
-	q, leave := s.turns.join(who.uid)
+	q, leave := s.turns.join(who.UID)
 	defer leave()
 	if weight == light && !arrived(r) {
 		writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", "The body did not arrive whole within 10 s. Send the request again."))

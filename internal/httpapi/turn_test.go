@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/access"
 )
 
 // Requests of one user work in turn, those of others are not held up, and
@@ -154,7 +153,7 @@ func TestLargeBodiesAreHeavy(t *testing.T) {
 // that user waiting.
 func TestWaitingTakesNoTurn(t *testing.T) {
 	d := open(t, "1xrtx-4060")
-	who := identity{Actor: user(7), role: access.User}
+	who := user(7)
 	ask := func(ctx context.Context, method, path, body string) int {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		if body != "" {
@@ -188,7 +187,7 @@ func TestWaitingTakesNoTurn(t *testing.T) {
 // waiting for nothing.
 func TestSlowBodyTakesNoTurn(t *testing.T) {
 	d := open(t, "1xrtx-4060")
-	who := identity{Actor: user(7), role: access.User}
+	who := user(7)
 	var sending sync.WaitGroup
 	var ends []*io.PipeWriter
 	for range 8 {

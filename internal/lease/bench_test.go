@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/record"
 )
 
@@ -38,7 +39,7 @@ func BenchmarkGrantRelease(b *testing.B) {
 	for _, leases := range []int{0, 1000, 100000} {
 		b.Run(fmt.Sprintf("leases=%d", leases), func(b *testing.B) {
 			book, r := full(leases), ask("new")
-			by := Actor{Holder: r.Holder}
+			by := actor(r.Holder)
 			var line []byte
 			now := noon
 			b.ReportAllocs()
@@ -62,7 +63,7 @@ func BenchmarkGrantRelease(b *testing.B) {
 
 func BenchmarkApply(b *testing.B) {
 	book, r := full(1000), ask("new")
-	by := Actor{Holder: r.Holder}
+	by := actor(r.Holder)
 	b.Run("grant+release", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -79,7 +80,7 @@ func BenchmarkApply(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			now = now.Add(time.Millisecond)
-			if _, err := book.Apply(Renew{ID: "old-7", By: Daemon()}, now); err != nil {
+			if _, err := book.Apply(Renew{ID: "old-7", By: access.Daemon()}, now); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -111,7 +112,7 @@ func BenchmarkQueue(b *testing.B) {
 					b.Fatal(err)
 				}
 				book.Waiting()
-				if _, err := book.Apply(Withdraw{ID: "new", By: Daemon()}, noon); err != nil {
+				if _, err := book.Apply(Withdraw{ID: "new", By: access.Daemon()}, noon); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -3,6 +3,8 @@ package lease
 import (
 	"fmt"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 // Bind hands a lease that is bound to a process to another process, for example
@@ -11,7 +13,7 @@ import (
 type Bind struct {
 	ID    string
 	Fence uint64 // zero: whichever there is
-	By    Actor
+	By    access.Actor
 
 	// The process that has it from now on. Whoever applies this has seen to it
 	// that By may speak for it.
@@ -21,7 +23,7 @@ type Bind struct {
 }
 
 func (x Bind) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find("bind", x.ID, x.Fence, x.By)
+	e, err := b.find(access.Bind, x.ID, x.Fence, &x.By)
 	if err != nil {
 		return Effect{}, err
 	}

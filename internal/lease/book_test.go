@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 var roomy = Capacity{Total: 100, MaxPipelines: 8, Usable: 8}
@@ -42,6 +43,11 @@ func refused(t testing.TB, b *Book, c Change, now time.Time) error {
 	return err
 }
 
+// actor returns the user of a holder, as they ask for changes.
+func actor(h Holder) access.Actor {
+	return access.Actor{User: h.User, UID: h.UID, Door: access.Socket, Role: access.User}
+}
+
 func alice() Holder { return Holder{User: "alice", UID: 1000, PID: 42, Start: 7, Boot: "b1"} }
 
 func TestLifeOfALease(t *testing.T) {
@@ -61,15 +67,15 @@ func TestLifeOfALease(t *testing.T) {
 	if l.Fence != 1 || l.State != Active || !l.Expires.Equal(noon.Add(61*time.Second)) || l.Note != "raised" {
 		t.Errorf("the lease is %+v", l)
 	}
-	e = apply(t, b, Renew{ID: "job", Fence: 1, By: Actor{Holder: alice()}}, noon.Add(30*time.Second))
+	e = apply(t, b, Renew{ID: "job", Fence: 1, By: actor(alice())}, noon.Add(30*time.Second))
 	if !e.After.Expires.Equal(noon.Add(90*time.Second)) || !l.Expires.Equal(noon.Add(61*time.Second)) {
 		t.Errorf("renewed until %s, and the old lease ends %s", e.After.Expires, l.Expires)
 	}
-	apply(t, b, Park{ID: "job", By: Daemon()}, noon.Add(40*time.Second))
+	apply(t, b, Park{ID: "job", By: access.Daemon()}, noon.Add(40*time.Second))
 	if s, _ := b.Sum(dev(0)); s.Available() != 100 || s.Active != 0 || b.UserShare("alice") != 0 {
 		t.Errorf("parked, and the sum is %+v", s)
 	}
-	apply(t, b, Resume{ID: "job", By: Daemon()}, noon.Add(50*time.Second))
+	apply(t, b, Resume{ID: "job", By: access.Daemon()}, noon.Add(50*time.Second))
 	if s, _ := b.Sum(dev(0)); s.Available() != 60 || s.Active != 2 || b.UserShare("alice") != 0.4 {
 		t.Errorf("resumed, and the sum is %+v", s)
 	}
@@ -91,7 +97,7 @@ func TestLifeOfALease(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	b := newBook(t, roomy, roomy)
-	by, bob := Actor{Holder: alice()}, Actor{Holder: Holder{User: "bob", UID: 1001}}
+	by, bob := actor(alice()), actor(Holder{User: "bob", UID: 1001})
 	ttl := &Request{ID: "ttl", Holder: alice(), GPUs: 1, Memory: 10, Binding: ByTTL, TTL: time.Minute, Deadline: noon, Requested: noon}
 	named := &Request{ID: "named", Holder: alice(), Memory: 10, Binding: ByName}
 	grant(t, b, ttl, dev(0))
@@ -100,7 +106,7 @@ func TestRefusals(t *testing.T) {
 	waits.ID, waits.Deadline = "waits", noon.Add(time.Hour)
 	apply(t, b, Ask{&waits}, noon)
 	theirs := waits
-	theirs.Holder = bob.Holder
+	theirs.Holder = Holder{User: "bob", UID: 1001}
 
 	cases := []struct {
 		name string
@@ -130,7 +136,7 @@ func TestRefusals(t *testing.T) {
 		{"release nothing", Release{ID: "x", By: by}, ErrUnknown, ""},
 		{"expire too early", Expire{"ttl"}, ErrNotDue, "it expires at 2026-11-15T12:01:00Z"},
 		{"expire a named lease", Expire{"named"}, ErrBinding, ""},
-		{"revoke an older lease", Revoke{ID: "named", Fence: 1}, ErrStaleFence, ""},
+		{"revoke an older lease", Revoke{ID: "named", By: access.Daemon(), Fence: 1}, ErrStaleFence, ""},
 		{"park somebody else's", Park{ID: "named", By: bob}, ErrNotYours, ""},
 		{"resume what is not parked", Resume{ID: "named", By: by}, ErrState, "it is active"},
 		{"withdraw a lease", Withdraw{ID: "named", By: by}, ErrUnknown, ""},
@@ -256,16 +262,16 @@ func TestAdoption(t *testing.T) {
 func TestParkingFreesAndResumingNeedsRoom(t *testing.T) {
 	b := newBook(t, roomy)
 	grant(t, b, &Request{ID: "a", Memory: 80, Slots: 5, Binding: ByName}, dev(0))
-	apply(t, b, Park{ID: "a", By: Daemon()}, noon)
+	apply(t, b, Park{ID: "a", By: access.Daemon()}, noon)
 	b.Observe("a", dev(0), 4)
 	grant(t, b, &Request{ID: "b", Memory: 30, Slots: 1, Binding: ByName}, dev(0))
 	var over *OverSoldError
-	if err := refused(t, b, Resume{ID: "a", By: Daemon()}, noon); !errors.As(err, &over) || over.Needs != 76 || over.Sum.Available() != 66 {
+	if err := refused(t, b, Resume{ID: "a", By: access.Daemon()}, noon); !errors.As(err, &over) || over.Needs != 76 || over.Sum.Available() != 66 {
 		t.Errorf("resume: %v", err)
 	}
-	apply(t, b, Release{ID: "b", By: Daemon()}, noon)
-	apply(t, b, Resume{ID: "a", By: Daemon()}, noon)
-	if err := refused(t, b, Resume{ID: "a", By: Daemon()}, noon); !errors.Is(err, ErrState) {
+	apply(t, b, Release{ID: "b", By: access.Daemon()}, noon)
+	apply(t, b, Resume{ID: "a", By: access.Daemon()}, noon)
+	if err := refused(t, b, Resume{ID: "a", By: access.Daemon()}, noon); !errors.Is(err, ErrState) {
 		t.Errorf("resume twice: %v", err)
 	}
 }

@@ -3,6 +3,8 @@ package lease
 import (
 	"fmt"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 // Release ends a lease because its holder wants it to, or because the holder is
@@ -10,12 +12,12 @@ import (
 type Release struct {
 	ID    string
 	Fence uint64 // zero: whichever there is
-	By    Actor
+	By    access.Actor
 	Why   string
 }
 
 func (r Release) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find("release", r.ID, r.Fence, r.By)
+	e, err := b.find(access.Release, r.ID, r.Fence, &r.By)
 	if err != nil {
 		return Effect{}, err
 	}
@@ -26,10 +28,12 @@ func (r Release) apply(b *Book, now time.Time) (Effect, error) {
 type Expire struct{ ID string }
 
 func (x Expire) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find("expire", x.ID, 0, Daemon())
+	e := b.leases[x.ID]
 	switch {
-	case err != nil:
-		return Effect{}, err
+	case e == nil && b.waiting[x.ID] != nil:
+		return Effect{}, fmt.Errorf("expire %s: %w", x.ID, ErrWaiting)
+	case e == nil:
+		return Effect{}, fmt.Errorf("expire %s: %w", x.ID, ErrUnknown)
 	case e.lease.Binding != ByTTL:
 		return Effect{}, fmt.Errorf("expire %s: %w", x.ID, ErrBinding)
 	case now.Before(e.lease.Expires):
@@ -42,11 +46,12 @@ func (x Expire) apply(b *Book, now time.Time) (Effect, error) {
 type Revoke struct {
 	ID    string
 	Fence uint64 // zero: whichever there is
+	By    access.Actor
 	Why   string
 }
 
 func (r Revoke) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find("revoke", r.ID, r.Fence, Daemon())
+	e, err := b.find(access.Revoke, r.ID, r.Fence, &r.By)
 	if err != nil {
 		return Effect{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 // Lease is slots and memory on one or more devices, held by somebody until it
@@ -59,24 +60,15 @@ type Holder struct {
 }
 
 // NoUID stands for a holder that is not known by a user id.
-const NoUID = -1
+const NoUID = access.NoUID
 
 // Same reports whether two holders are the same user.
 func (h Holder) Same(other Holder) bool {
 	return h.UID == other.UID && (h.UID != NoUID || h.User == other.User)
 }
 
-// Actor is who asks for a change. The zero value is nobody in particular (and
-// user id 0), so it is always filled in.
-type Actor struct {
-	Holder
-	Any bool // may change every lease: the daemon itself, or an administrator
-}
-
-// Daemon is the actor for what berth does by itself.
-func Daemon() Actor { return Actor{Holder: Holder{User: "berth", UID: NoUID}, Any: true} }
-
-func (a Actor) MayChange(h Holder) bool { return a.Any || a.Same(h) }
+// Object returns the lease as access decides about it.
+func (l *Lease) Object() access.Object { return access.Of(access.Held, l.Holder.UID, l.Holder.User) }
 
 // Binding is what ends a lease by itself.
 type Binding string

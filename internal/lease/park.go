@@ -3,6 +3,8 @@ package lease
 import (
 	"fmt"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 // Park marks a lease whose memory was moved off its devices. From here on it
@@ -10,12 +12,12 @@ import (
 type Park struct {
 	ID    string
 	Fence uint64 // zero: whichever there is
-	By    Actor
+	By    access.Actor
 	Why   string
 }
 
 func (p Park) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find("park", p.ID, p.Fence, p.By)
+	e, err := b.find(access.Park, p.ID, p.Fence, &p.By)
 	switch {
 	case err != nil:
 		return Effect{}, err
@@ -31,12 +33,12 @@ func (p Park) apply(b *Book, now time.Time) (Effect, error) {
 type Resume struct {
 	ID    string
 	Fence uint64 // zero: whichever there is
-	By    Actor
+	By    access.Actor
 	Why   string
 }
 
 func (r Resume) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find("resume", r.ID, r.Fence, r.By)
+	e, err := b.find(access.Resume, r.ID, r.Fence, &r.By)
 	switch {
 	case err != nil:
 		return Effect{}, err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 // Ask puts a request into the queue. The book keeps the request: it must not be
@@ -26,17 +28,17 @@ func (a Ask) apply(b *Book, now time.Time) (Effect, error) {
 // Withdraw takes a request out of the queue.
 type Withdraw struct {
 	ID  string
-	By  Actor
+	By  access.Actor
 	Why string
 }
 
 func (x Withdraw) apply(b *Book, now time.Time) (Effect, error) {
 	w := b.waiting[x.ID]
-	switch {
-	case w == nil:
+	if w == nil {
 		return Effect{}, fmt.Errorf("withdraw %s: %w", x.ID, ErrUnknown)
-	case !x.By.MayChange(w.request.Holder):
-		return Effect{}, fmt.Errorf("withdraw %s: %w: %s", x.ID, ErrNotYours, w.request.Holder.User)
+	}
+	if err := access.May(x.By, access.Withdraw, w.request.Object()); err != nil {
+		return Effect{}, fmt.Errorf("withdraw %s: %w", x.ID, err)
 	}
 	b.leave(w)
 	return Effect{Kind: Withdrawn, Time: now, Request: w.request, Why: x.Why}, nil

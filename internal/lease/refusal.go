@@ -5,15 +5,16 @@ import (
 	"fmt"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 // Why a change is refused. Errors of Apply wrap one of these, or are
-// FieldErrors, or a *OverSoldError.
+// FieldErrors, an *access.Refusal, or a *OverSoldError.
 var (
 	ErrDuplicate  = errors.New("the id is in use")
 	ErrUnknown    = errors.New("there is no lease or request with this id")
 	ErrWaiting    = errors.New("it waits, and is no lease yet")
-	ErrNotYours   = errors.New("it belongs to somebody else")
+	ErrNotYours   = access.ErrNotYours
 	ErrStaleFence = errors.New("the fence is old")
 	ErrNoFence    = errors.New("the fence was never given")
 	ErrExpired    = errors.New("the lease has expired")

@@ -3,6 +3,8 @@ package lease
 import (
 	"fmt"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 // Renew moves the end of a lease with a time to live to now + TTL.
@@ -10,11 +12,11 @@ type Renew struct {
 	ID    string
 	Fence uint64        // of the lease the holder believes to have; zero: whichever there is
 	TTL   time.Duration // from now on; zero: as before
-	By    Actor
+	By    access.Actor
 }
 
 func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find("renew", r.ID, r.Fence, r.By)
+	e, err := b.find(access.Renew, r.ID, r.Fence, &r.By)
 	if err != nil {
 		return Effect{}, err
 	}
@@ -36,11 +38,15 @@ func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
 	return Effect{Kind: Renewed, Time: now, Before: old, After: &l}, nil
 }
 
-// find finds the lease that somebody wants to change, and refuses those who
+// find returns the lease that somebody wants to change, and refuses those who
 // may not. A fence that is not the lease's own belongs to an earlier lease, or
 // to none at all.
-func (b *Book) find(op, id string, fence uint64, by Actor) (*entry, error) {
+func (b *Book) find(op access.Verb, id string, fence uint64, by *access.Actor) (*entry, error) {
 	e := b.leases[id]
+	var refusal error
+	if e != nil {
+		refusal = access.May(*by, op, e.lease.Object())
+	}
 	switch {
 	case e == nil && fence != 0 && fence <= b.fence:
 		return nil, fmt.Errorf("%s %s: %w: the lease with fence %d has ended", op, id, ErrStaleFence, fence)
@@ -48,8 +54,8 @@ func (b *Book) find(op, id string, fence uint64, by Actor) (*entry, error) {
 		return nil, fmt.Errorf("%s %s: %w", op, id, ErrWaiting)
 	case e == nil:
 		return nil, fmt.Errorf("%s %s: %w", op, id, ErrUnknown)
-	case !by.MayChange(e.lease.Holder):
-		return nil, fmt.Errorf("%s %s: %w: %s", op, id, ErrNotYours, e.lease.Holder.User)
+	case refusal != nil:
+		return nil, fmt.Errorf("%s %s: %w", op, id, refusal)
 	case fence > b.fence:
 		return nil, fmt.Errorf("%s %s: %w: %d, and the lease of that name has %d", op, id, ErrNoFence, fence, e.lease.Fence)
 	case fence != 0 && fence != e.lease.Fence:

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 // Request is what somebody asks for: one plain value from the door to the book.
@@ -11,7 +12,7 @@ import (
 // a book it does not change.
 type Request struct {
 	ID      string
-	Holder  Holder // who asks; the door has found it out, it was not told
+	Holder  Holder // who is going to have it; the door has found it out, it was not told
 	Binding Binding
 	TTL     time.Duration
 
@@ -27,9 +28,7 @@ type Request struct {
 	AskedPriority gpu.Opt[int]           // absent: that of the service
 	Wait          gpu.Opt[time.Duration] // how long to wait for room; absent: as configured
 
-	// Administrator is whether the asker may do everything. Others go before
-	// nobody, unless a service that they may use does.
-	Administrator bool
+	By access.Actor // who asks; an administrator may ask for a process of somebody else
 
 	EnforcedBy string // see Lease
 	Note       string // see Lease
@@ -39,6 +38,11 @@ type Request struct {
 	Requested time.Time // since when it waits; its age counts from here
 	Deadline  time.Time // when it stops waiting; every request has one
 	Raised    bool      // see Lease
+}
+
+// Object returns the request as access decides about it.
+func (r *Request) Object() access.Object {
+	return access.Of(access.Asked, r.Holder.UID, r.Holder.User)
 }
 
 // Devices returns how many devices the request is for.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"pgregory.net/rapid"
 )
 
@@ -128,11 +129,11 @@ func (h *history) draw(name string, least, most int) int {
 
 func (h *history) drawID() string { return fmt.Sprintf("job-%d", h.draw("id", 0, 7)) }
 
-func (h *history) drawActor() Actor {
+func (h *history) drawActor() access.Actor {
 	if h.draw("actor", 0, 5) == 0 {
-		return Daemon()
+		return access.Daemon()
 	}
-	return Actor{Holder: h.drawHolder()}
+	return actor(h.drawHolder())
 }
 
 func (h *history) drawHolder() Holder {
@@ -327,15 +328,15 @@ func (h *history) adopt(g Grant) {
 }
 
 // whose is the error for changing a lease or request of somebody.
-func whose(a Actor, h Holder) error {
-	if !a.Any && a.UID != h.UID {
+func whose(a access.Actor, h Holder) error {
+	if a.Role < access.Admin && a.UID != h.UID {
 		return ErrNotYours
 	}
 	return nil
 }
 
 // finding is the error for changing a lease by its id and a fence.
-func (h *history) finding(id string, fence uint64, by Actor) (toyLease, error) {
+func (h *history) finding(id string, fence uint64, by access.Actor) (toyLease, error) {
 	l, ok := h.toy.leases[id]
 	switch {
 	case !ok && fence > 0 && fence <= h.toy.fence:
@@ -400,10 +401,10 @@ func (h *history) end() {
 	fence := h.drawFence(id)
 	switch h.draw("how", 0, 3) {
 	case 0:
-		_, want := h.finding(id, fence, Daemon())
-		h.apply(Revoke{id, fence, "it used too much"}, want)
+		_, want := h.finding(id, fence, access.Daemon())
+		h.apply(Revoke{id, fence, access.Daemon(), "it used too much"}, want)
 	case 1:
-		l, want := h.finding(id, 0, Daemon())
+		l, want := h.finding(id, 0, access.Daemon())
 		if want == nil && l.Binding != ByTTL {
 			want = ErrBinding
 		} else if want == nil && h.now.Before(l.Expires) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
@@ -91,8 +92,8 @@ func status(err error) string {
 func (l *Ledger) acquire(ctx context.Context, r lease.Request) (*lease.Lease, error) {
 	var granted *lease.Lease
 	var w *waiter
-	by := lease.Actor{Holder: r.Holder, Any: r.Administrator}
-	err := l.submitFor(ctx, by, func(now time.Time) error {
+	limited := access.May(r.By, access.Exceed, access.Object{}) != nil
+	err := l.submitFor(ctx, r.By, func(now time.Time) error {
 		granted, w = nil, nil // it may be tried twice
 		request, err := l.admit(r, now)
 		if err != nil {
@@ -102,7 +103,7 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request) (*lease.Lease, er
 		if granted, err = l.decide(request, now); granted != nil || err != nil {
 			return err
 		}
-		if !r.Administrator {
+		if limited {
 			if err := l.book.Crowded(r.Holder.User, true); err != nil { // which undoes the asking
 				return fmt.Errorf("wait for %s: %w", r.ID, err)
 			}
@@ -135,7 +136,7 @@ func (l *Ledger) admit(r lease.Request, now time.Time) (*lease.Request, error) {
 	if l.book.Lease(r.ID) != nil || l.book.Request(r.ID) != nil {
 		return nil, fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
 	}
-	if !r.Administrator {
+	if access.May(r.By, access.Exceed, access.Object{}) != nil {
 		if err := l.book.Crowded(r.Holder.User, false); err != nil {
 			return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
 		}
@@ -149,7 +150,7 @@ func (l *Ledger) admit(r lease.Request, now time.Time) (*lease.Request, error) {
 		if request.Preferred == "" {
 			request.Preferred = service.Preferred
 		}
-	} else if !r.Administrator {
+	} else if access.May(r.By, access.Precede, access.Object{}) != nil {
 		request = lease.InLine(request)
 	}
 	return &request, nil
@@ -201,7 +202,7 @@ func (l *Ledger) await(ctx context.Context, w *waiter) (*lease.Lease, error) {
 		if l.book.Request(w.request.ID) != w.request {
 			return nil
 		}
-		_, err := l.apply(lease.Withdraw{ID: w.request.ID, By: lease.Daemon(), Why: "whoever asked has left"}, now)
+		_, err := l.apply(lease.Withdraw{ID: w.request.ID, By: access.Daemon(), Why: "whoever asked has left"}, now)
 		return err
 	})
 	select {
@@ -252,7 +253,7 @@ func (l *Ledger) attend(granted *lease.Lease) error {
 // ErrStopped.
 func (l *Ledger) giveBack(unwanted *lease.Lease, why string) error {
 	err := l.submit(context.Background(), func(now time.Time) error {
-		_, err := l.apply(lease.Release{ID: unwanted.ID, Fence: unwanted.Fence, By: lease.Daemon(), Why: why}, now)
+		_, err := l.apply(lease.Release{ID: unwanted.ID, Fence: unwanted.Fence, By: access.Daemon(), Why: why}, now)
 		if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
 			return nil
 		}

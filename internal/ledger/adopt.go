@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -19,7 +20,7 @@ type Adoption struct {
 	Holder lease.Holder // the process; see HolderOf
 	GPU    string       // UUID; empty: the devices it is seen on
 	Memory gpu.MiB      // zero: what it uses now, and a margin where there is room for it
-	By     lease.Actor  // who asks
+	By     access.Actor // who asks
 }
 
 // ErrNotSeen refuses to adopt a process that is on no device.
@@ -28,10 +29,10 @@ var ErrNotSeen = errors.New("the process is not seen on any device")
 // ErrCovered refuses to adopt a process that uses nothing but what is leased.
 var ErrCovered = errors.New("all that the process uses is under a lease already")
 
-// HolderOf makes a process the holder of a lease. It refuses unless the one who
-// asks may speak for the process: it runs as their user, or they may do
-// everything.
-func (l *Ledger) HolderOf(pid int, by lease.Actor, about lease.Holder) (lease.Holder, error) {
+// HolderOf makes a process the holder of a lease, and refuses those who may not
+// speak for the process. About says more of the holder, and the number of the
+// process that asks, where that is known.
+func (l *Ledger) HolderOf(pid int, by access.Actor, about lease.Holder) (lease.Holder, error) {
 	return l.census.holder(pid, by, about)
 }
 
@@ -100,7 +101,7 @@ func (x *adopting) admit() error {
 	if x.l.book.Lease(x.ID) != nil || x.l.book.Request(x.ID) != nil {
 		return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, lease.ErrDuplicate)
 	}
-	if !x.By.Any {
+	if access.May(x.By, access.Exceed, access.Object{}) != nil {
 		if err := x.l.book.Crowded(x.Holder.User, false); err != nil {
 			return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 		}

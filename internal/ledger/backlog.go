@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -133,7 +134,7 @@ func (h *holders) endSome(some []overdue) error {
 	err := h.l.attempt(nil, func(now time.Time) {
 		for _, o := range some {
 			if o.lease != "" {
-				_, _ = h.l.apply(lease.Release{ID: o.lease, Fence: o.fence, By: lease.Daemon(), Why: o.why}, now) // it may have ended already
+				_, _ = h.l.apply(lease.Release{ID: o.lease, Fence: o.fence, By: access.Daemon(), Why: o.why}, now) // it may have ended already
 				continue
 			}
 			if left := h.releaseIfUnused(o.process, now); len(left) > 0 {

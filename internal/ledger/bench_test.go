@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -67,7 +68,7 @@ func BenchmarkHandOver(b *testing.B) {
 			holder, n := "first", waiting
 			for b.Loop() {
 				begun := time.Now()
-				if _, err := k.Release(ctx, holder, 0, lease.Daemon()); err != nil {
+				if _, err := k.Release(ctx, holder, 0, access.Daemon()); err != nil {
 					b.Fatal(err)
 				}
 				holder = <-granted

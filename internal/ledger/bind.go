@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -13,7 +14,7 @@ import (
 // Bind hands a lease that is bound to a process to another one, which must be of
 // the same user as whoever asks. From then on the lease ends with that process,
 // and no longer with the one before. A fence of zero means whichever there is.
-func (l *Ledger) Bind(ctx context.Context, id string, fence uint64, pid int, by lease.Actor) (*lease.Lease, error) {
+func (l *Ledger) Bind(ctx context.Context, id string, fence uint64, pid int, by access.Actor) (*lease.Lease, error) {
 	next, err := l.census.successor(pid, by)
 	if err != nil {
 		return nil, fmt.Errorf("bind %s: %w", id, err)

@@ -8,16 +8,17 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
 // self is the user who runs the tests, and may do only what that user may.
-func self() lease.Actor {
-	return lease.Actor{Holder: lease.Holder{User: "self", UID: os.Getuid()}}
+func self() access.Actor {
+	return actor(lease.Holder{User: "self", UID: os.Getuid()})
 }
 
-func ofSelf(r *lease.Request) { r.Holder = self().Holder }
+func ofSelf(r *lease.Request) { r.Holder, r.By = lease.Holder{User: "self", UID: os.Getuid()}, self() }
 
 func TestBoundLeaseEndsWithItsNewProcessOnly(t *testing.T) {
 	w := newWorld()
@@ -77,18 +78,18 @@ func TestBindRefuses(t *testing.T) {
 	k.grant(want("a", 10, ofSelf, k.bound(launcher.Process.Pid)))
 	k.grant(want("named", 10, ofSelf, k.held(launcher.Process.Pid)))
 	before := k.standing()
-	daemon := lease.Daemon()
+	daemon := access.Daemon()
 	for name, test := range map[string]struct {
 		id    string
 		fence uint64
 		pid   int
-		by    lease.Actor
+		by    access.Actor
 		want  error
 	}{
 		"a lease that is not bound": {"named", 0, program.Process.Pid, self(), lease.ErrNotBound},
 		"no such lease":             {"b", 0, program.Process.Pid, self(), lease.ErrUnknown},
 		"an old fence":              {"a", 2, program.Process.Pid, self(), lease.ErrStaleFence},
-		"somebody else's lease":     {"a", 0, program.Process.Pid, lease.Actor{Holder: lease.Holder{UID: os.Getuid() + 1}}, lease.ErrNotYours},
+		"somebody else's lease":     {"a", 0, program.Process.Pid, actor(lease.Holder{UID: os.Getuid() + 1}), lease.ErrNotYours},
 		"somebody else's process":   {"a", 0, program.Process.Pid, by(77), lease.ErrNotYours},
 		"a dead process":            {"a", 0, dead.Process.Pid, self(), process.ErrGone},
 		"the first process":         {"a", 0, 1, daemon, ErrNoHolder},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
@@ -82,23 +83,22 @@ func (c *census) ownLine() []process.ID {
 	return line
 }
 
-// speakFor identifies a process, and refuses unless the one who asks may speak
-// for it: it runs as their user, or they may do everything.
-func (c *census) speakFor(pid int, by lease.Actor) (id process.ID, uid int, err error) {
+// speakFor identifies a process, and refuses those who may not speak for it.
+func (c *census) speakFor(pid int, by access.Actor) (id process.ID, uid int, err error) {
 	if id, err = c.Identify(pid); err != nil {
 		return id, 0, err
 	}
 	if uid, err = c.UID(pid); err != nil {
 		return id, 0, err
 	}
-	if !by.Any && uid != by.UID {
-		return id, uid, fmt.Errorf("process %d: %w", pid, lease.ErrNotYours)
+	if err := access.May(by, access.Speak, access.Of(access.Process, uid, "")); err != nil {
+		return id, uid, fmt.Errorf("process %d: %w", pid, err)
 	}
 	return id, uid, nil
 }
 
 // successor identifies a process that somebody may hand a lease to.
-func (c *census) successor(pid int, by lease.Actor) (process.ID, error) {
+func (c *census) successor(pid int, by access.Actor) (process.ID, error) {
 	id, _, err := c.speakFor(pid, by)
 	if err == nil && slices.Contains(c.ownLine(), id) {
 		err = fmt.Errorf("process %d: %w", pid, ErrNoHolder)
@@ -106,20 +106,22 @@ func (c *census) successor(pid int, by lease.Actor) (process.ID, error) {
 	return id, err
 }
 
-// holder makes a process the holder that about describes.
-func (c *census) holder(pid int, by lease.Actor, about lease.Holder) (lease.Holder, error) {
+// holder makes a process the holder that about describes. The process in about
+// is the one that asks.
+func (c *census) holder(pid int, by access.Actor, about lease.Holder) (lease.Holder, error) {
+	itself := about.PID == pid
 	id, uid, err := c.speakFor(pid, by)
 	if err != nil {
 		return about, err
 	}
-	if pid == 1 && by.PID != pid { // everything descends from it
+	if pid == 1 && !itself { // everything descends from it
 		return about, fmt.Errorf("process %d: %w", pid, ErrNoHolder)
 	}
 	about.PID, about.Start, about.Boot = id.PID, id.Start, c.boot
-	if about.Name == "" || by.PID != pid {
+	if about.Name == "" || !itself {
 		about.Name = c.Name(pid)
 	}
-	if by.PID != pid && by.UID != uid { // an administrator speaks for somebody
+	if !itself && by.UID != uid { // an administrator speaks for somebody
 		about.UID, about.User = uid, ""
 	}
 	if about.User == "" {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // Release ends a lease, or withdraws a request that waits. A fence of zero
 // means whichever there is. What the processes of the lease still use does not
 // go away with it: it counts as foreign until the device is measured again.
-func (l *Ledger) Release(ctx context.Context, id string, fence uint64, by lease.Actor) (*lease.Lease, error) {
+func (l *Ledger) Release(ctx context.Context, id string, fence uint64, by access.Actor) (*lease.Lease, error) {
 	var ended *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
 		if fence == 0 && l.book.Request(id) != nil {
@@ -25,7 +26,7 @@ func (l *Ledger) Release(ctx context.Context, id string, fence uint64, by lease.
 }
 
 // Renew lets a lease with a time to live last from now on.
-func (l *Ledger) Renew(ctx context.Context, id string, fence uint64, ttl time.Duration, by lease.Actor) (*lease.Lease, error) {
+func (l *Ledger) Renew(ctx context.Context, id string, fence uint64, ttl time.Duration, by access.Actor) (*lease.Lease, error) {
 	var renewed *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
 		e, err := l.apply(lease.Renew{ID: id, Fence: fence, TTL: ttl, By: by}, now)
@@ -39,7 +40,7 @@ func (l *Ledger) Renew(ctx context.Context, id string, fence uint64, ttl time.Du
 // whichever there is.
 func (l *Ledger) Revoke(ctx context.Context, id string, fence uint64, why string) error {
 	return l.submit(ctx, func(now time.Time) error {
-		_, err := l.apply(lease.Revoke{ID: id, Fence: fence, Why: why}, now)
+		_, err := l.apply(lease.Revoke{ID: id, Fence: fence, By: access.Daemon(), Why: why}, now)
 		return err
 	})
 }

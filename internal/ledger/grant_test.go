@@ -81,7 +81,7 @@ func TestOnlyTheHolderMayEndALease(t *testing.T) {
 		if got := k.leases(); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("leases are %v", got)
 		}
-		admin := lease.Actor{Holder: user(0), Any: true}
+		admin := admin(0)
 		if _, err := k.Release(t.Context(), "b", 0, admin); err != nil {
 			t.Errorf("an administrator's withdrawal: %v", err)
 		}

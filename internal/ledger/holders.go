@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/watch"
@@ -195,7 +196,7 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 	batch := make([]*errand, len(leases))
 	for i, each := range leases {
 		batch[i] = &errand{done: make(chan error, 1), do: func(now time.Time) error {
-			_, err := h.l.apply(lease.Release{ID: each.ID, Fence: each.Fence, By: lease.Daemon(), Why: awayText}, now)
+			_, err := h.l.apply(lease.Release{ID: each.ID, Fence: each.Fence, By: access.Daemon(), Why: awayText}, now)
 			return err
 		}}
 	}

@@ -192,22 +192,22 @@ func TestSpeakingForAProcess(t *testing.T) {
 	k.census.names = called{}
 	holder := child(t)
 	pid, uid := holder.Process.Pid, os.Geteuid()
-	owner := lease.Actor{Holder: lease.Holder{UID: uid, User: "me", PID: os.Getpid(), Name: "test"}}
-	h, err := k.HolderOf(pid, owner, owner.Holder)
+	self := lease.Holder{UID: uid, User: "me", PID: os.Getpid(), Name: "test"}
+	owner := actor(self)
+	h, err := k.HolderOf(pid, owner, self)
 	if err != nil || h.PID != pid || h.Start == 0 || h.Boot != k.boot || h.User != "me" || h.Name != "cat" {
 		t.Errorf("its owner speaks for %+v, %v", h, err)
 	}
-	stranger := lease.Actor{Holder: lease.Holder{UID: uid + 1, User: "you"}}
-	if _, err := k.HolderOf(pid, stranger, stranger.Holder); !errors.Is(err, lease.ErrNotYours) {
+	stranger := lease.Holder{UID: uid + 1, User: "you"}
+	if _, err := k.HolderOf(pid, actor(stranger), stranger); !errors.Is(err, lease.ErrNotYours) {
 		t.Errorf("a stranger: %v", err)
 	}
-	admin := lease.Actor{Holder: lease.Holder{UID: lease.NoUID, User: "token"}, Any: true}
-	h, err = k.HolderOf(pid, admin, admin.Holder)
+	h, err = k.HolderOf(pid, admin(lease.NoUID), lease.Holder{UID: lease.NoUID, User: "token"})
 	if err != nil || h.UID != uid || h.User != "user"+strconv.Itoa(uid) {
 		t.Errorf("an administrator speaks for %+v, %v", h, err)
 	}
 	kill(t, holder)
-	if _, err := k.HolderOf(pid, owner, owner.Holder); !errors.Is(err, process.ErrGone) {
+	if _, err := k.HolderOf(pid, owner, self); !errors.Is(err, process.ErrGone) {
 		t.Errorf("a dead process: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
@@ -247,7 +248,7 @@ func TestAdoptLeavesAMargin(t *testing.T) {
 			k := newWorld().start(t)
 			pid := child(t).Process.Pid
 			k.device(0, 9500, used(pid, test.used))
-			holder, err := k.HolderOf(pid, lease.Daemon(), lease.Holder{})
+			holder, err := k.HolderOf(pid, access.Daemon(), lease.Holder{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,7 +277,7 @@ func TestAdoptGrowsWithinTheQuota(t *testing.T) {
 			pid := child(t).Process.Pid
 			k.device(0, 9500, used(pid, 1000))
 			k.device(1, 9500, used(pid, 1000))
-			holder, err := k.HolderOf(pid, lease.Daemon(), lease.Holder{Service: "s"})
+			holder, err := k.HolderOf(pid, access.Daemon(), lease.Holder{Service: "s"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -298,7 +299,7 @@ func TestNeitherTheDaemonNorItsAncestorsAreAdopted(t *testing.T) {
 	k := newWorld().start(t)
 	k.device(0, 100, used(os.Getpid(), 10))
 	for _, pid := range []int{os.Getpid(), os.Getppid(), 1} {
-		holder, err := k.HolderOf(pid, lease.Daemon(), lease.Holder{})
+		holder, err := k.HolderOf(pid, access.Daemon(), lease.Holder{})
 		if err == nil {
 			_, err = k.Adopt(t.Context(), Adoption{ID: "a", Holder: holder, GPU: dev(0), Memory: 5})
 		}

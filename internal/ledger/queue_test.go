@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
@@ -40,7 +41,7 @@ func TestOrderOfTheQueue(t *testing.T) {
 		var served []string
 		for range order {
 			released := time.Now()
-			if _, err := k.Release(t.Context(), holder, 0, lease.Daemon()); err != nil {
+			if _, err := k.Release(t.Context(), holder, 0, access.Daemon()); err != nil {
 				t.Fatal(err)
 			}
 			holder = k.View().Leases[1].ID

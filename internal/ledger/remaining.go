@@ -3,6 +3,7 @@ package ledger
 import (
 	"slices"
 
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -62,7 +63,7 @@ func (m *machine) forgetExited(id process.ID) {
 // release, or a revocation if one was about to happen.
 func (m *machine) endOfHolder(held *lease.Lease) lease.Change {
 	if r, revoking := m.revoking[held.ID]; revoking && r.fence == held.Fence {
-		return lease.Revoke{ID: held.ID, Fence: held.Fence, Why: r.why}
+		return lease.Revoke{ID: held.ID, Fence: held.Fence, By: access.Daemon(), Why: r.why}
 	}
-	return lease.Release{ID: held.ID, Fence: held.Fence, By: lease.Daemon(), Why: "its process ended"}
+	return lease.Release{ID: held.ID, Fence: held.Fence, By: access.Daemon(), Why: "its process ended"}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
@@ -302,7 +303,7 @@ func TestOrphans(t *testing.T) {
 	stranger := child(t)
 	after(t)
 	k.give("a", 1)
-	if _, err := k.Release(t.Context(), "b", 0, lease.Daemon()); err != nil {
+	if _, err := k.Release(t.Context(), "b", 0, access.Daemon()); err != nil {
 		t.Fatal(err)
 	}
 	after(t)

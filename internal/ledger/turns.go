@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 // mostErrands is how many errands of one user stand before the clerk at a time.
@@ -49,9 +49,9 @@ func (t *turns) done(uid int, u *userTurns) {
 }
 
 // submitFor hands an errand of somebody to the clerk when it is their turn.
-// Administrators need not wait for one.
-func (l *Ledger) submitFor(ctx context.Context, by lease.Actor, do func(now time.Time) error) error {
-	if by.Any {
+// Those who may exceed the limits of a user need not wait for one.
+func (l *Ledger) submitFor(ctx context.Context, by access.Actor, do func(now time.Time) error) error {
+	if access.May(by, access.Exceed, access.Object{}) == nil {
 		return l.submit(ctx, do)
 	}
 	u := l.turns.of(by.UID)

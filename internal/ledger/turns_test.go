@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -29,7 +30,7 @@ func TestWaitingIsLimitedPerUser(t *testing.T) {
 		}
 		k.queue(t.Context(), want("other", 100, of(3), wait(time.Hour)))
 		root := want("root", 100, of(2), wait(time.Hour))
-		root.Administrator = true
+		root.By.Role = access.Admin
 		k.queue(t.Context(), root)
 		if n := len(k.waiting()); n != lease.MostWaiting+2 {
 			t.Errorf("%d wait", n)
@@ -42,7 +43,7 @@ func TestWaitingIsLimitedPerUser(t *testing.T) {
 func TestErrandsAreLimitedPerUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newWorld().start(t)
-		by := func(uid int) lease.Actor { return lease.Actor{Holder: lease.Holder{UID: uid}} }
+		by := func(uid int) access.Actor { return actor(lease.Holder{UID: uid}) }
 		nothing := func(time.Time) error { return nil }
 		u := k.turns.of(2) // who has as many errands under way as one user may
 		for range mostErrands {
@@ -53,7 +54,7 @@ func TestErrandsAreLimitedPerUser(t *testing.T) {
 		go func() { left <- k.submitFor(ctx, by(2), nothing) }()
 		go func() { served <- k.submitFor(context.Background(), by(2), nothing) }()
 		synctest.Wait()
-		for _, who := range []lease.Actor{by(3), lease.Daemon()} {
+		for _, who := range []access.Actor{by(3), access.Daemon()} {
 			if err := k.submitFor(t.Context(), who, nothing); err != nil {
 				t.Errorf("%+v: %v", who, err)
 			}

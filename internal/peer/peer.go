@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -56,11 +55,11 @@ func wholeMap(path string) bool {
 const overflowUID = 65534
 
 // user is an id that the kernel named, if it stands for one user.
-func (k *Kernel) user(uid uint32) gpu.Opt[int] {
+func (k *Kernel) user(uid uint32) access.UID {
 	if uid == overflowUID && !k.mapped || uid == ^uint32(0) {
-		return gpu.Opt[int]{}
+		return access.UID{}
 	}
-	return gpu.Some(int(uid))
+	return access.KnownUID(int(uid))
 }
 
 func (k *Kernel) links(who string) (links, error) {

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -56,7 +55,7 @@ func TestUnix(t *testing.T) {
 	}
 	defer c.Close()
 	p := New(process.Proc()).Unix(accept().(*net.UnixConn))
-	if p.Door != access.Socket || p.UID != gpu.Some(os.Getuid()) || processOf(p) != self(t) || p.Place != access.Here || p.Name == "" {
+	if p.Door != access.Socket || p.UID != access.KnownUID(os.Getuid()) || processOf(p) != self(t) || p.Place != access.Here || p.Name == "" {
 		t.Errorf("it is %+v", p)
 	}
 }
@@ -71,7 +70,7 @@ func TestUnixPeerThatHasEnded(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	p := New(process.Proc()).Unix(accept().(*net.UnixConn))
-	if p.UID != gpu.Some(os.Getuid()) || processOf(p) != (process.ID{}) || p.Place != access.Unknown {
+	if p.UID != access.KnownUID(os.Getuid()) || processOf(p) != (process.ID{}) || p.Place != access.Unknown {
 		t.Errorf("it is %+v", p)
 	}
 }
@@ -92,7 +91,7 @@ func TestTCP(t *testing.T) {
 			defer c.Close()
 			k := New(process.Proc())
 			p := k.TCP(accept())
-			if p.UID != gpu.Some(os.Getuid()) || processOf(p) != (process.ID{}) {
+			if p.UID != access.KnownUID(os.Getuid()) || processOf(p) != (process.ID{}) {
 				t.Errorf("it is %+v", p)
 			}
 			if p = k.Find(p); processOf(p) != self(t) || p.Place != access.Here {
@@ -156,7 +155,7 @@ func TestUnixFromAContainer(t *testing.T) {
 	n, _ := out.Read(line)
 	inside, _ := strconv.Atoi(strings.TrimSpace(string(line[:n])))
 	p := New(process.Proc()).Unix(c.(*net.UnixConn))
-	if p.UID != gpu.Some(0) || p.Place != access.Elsewhere || p.Namespace == "" || p.PID == inside {
+	if p.UID != access.KnownUID(0) || p.Place != access.Elsewhere || p.Namespace == "" || p.PID == inside {
 		t.Errorf("process %d of the namespace is %+v", inside, p)
 	}
 	role := access.Caller{Door: p.Door, UID: p.UID, Place: p.Place}.Role(0)
@@ -167,7 +166,7 @@ func TestUnixFromAContainer(t *testing.T) {
 
 func TestUnmappedUsersAreUnknown(t *testing.T) {
 	mapped, unmapped := &Kernel{mapped: true}, &Kernel{}
-	if mapped.user(overflowUID) != gpu.Some(overflowUID) || unmapped.user(overflowUID).Known() || unmapped.user(7) != gpu.Some(7) || mapped.user(^uint32(0)).Known() {
+	if mapped.user(overflowUID) != access.KnownUID(overflowUID) || unmapped.user(overflowUID).Known() || unmapped.user(7) != access.KnownUID(7) || mapped.user(^uint32(0)).Known() {
 		t.Error("the id for users that are not mapped is taken for a user, or another one is not")
 	}
 }

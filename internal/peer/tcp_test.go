@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -35,7 +35,7 @@ func TestTCPPortThatIsUsedAgain(t *testing.T) {
 	if p := k.TCP(accept()); p.UID.Known() {
 		t.Errorf("the one that was reset is %+v", p)
 	}
-	if p := k.TCP(accept()); p.UID != gpu.Some(unix.Getuid()) {
+	if p := k.TCP(accept()); p.UID != access.KnownUID(unix.Getuid()) {
 		t.Errorf("the one that came after it is %+v", p)
 	}
 }
@@ -54,7 +54,7 @@ func TestTCPBoundToAnInterface(t *testing.T) {
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: l.Addr().(*net.TCPAddr).Port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if p := New(process.Proc()).TCP(accept()); p.UID != gpu.Some(unix.Getuid()) {
+	if p := New(process.Proc()).TCP(accept()); p.UID != access.KnownUID(unix.Getuid()) {
 		t.Errorf("it is %+v", p)
 	}
 }

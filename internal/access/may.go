@@ -1,0 +1,221 @@
+package access
+
+import "errors"
+
+// Actor is who does something. It is plain data: it travels with a request,
+// and the journal and the events name it. The zero value is nobody, who may do
+// nothing.
+type Actor struct {
+	User  string // login name, or the number as text
+	UID   int    // NoUID: the kernel did not say
+	Token string // name of the token that the actor showed; empty: none
+	Door  Door   // empty: not known
+	Role  Role
+}
+
+// NoUID stands for a user who is not known by a user id.
+const NoUID = -1
+
+// DaemonToken is the name of the token that the daemon is started with.
+const DaemonToken = "daemon"
+
+// Daemon returns the actor for what berth does by itself.
+func Daemon() Actor { return Actor{UID: NoUID, Door: Itself, Role: Admin} }
+
+// Verb is something that an actor does.
+type Verb int
+
+// The verbs. The zero value is none: nobody may do it.
+const (
+	_         Verb = iota
+	Probe          // ask whether the daemon lives
+	Look           // look at devices, sums, leases and batches, without what is private
+	Name           // see which users others are
+	Inspect        // see a thing whole: its programs, paths and processes
+	Lease          // ask for a lease, and plan
+	Adopt          // put a running process under a lease
+	Speak          // speak for a process: lease for it, hand a lease to it
+	Renew          // make a lease last longer
+	Bind           // hand a lease to another process
+	Release        // end a lease
+	Trim           // ask the holder of a lease for unused memory
+	Park           // move the memory of a lease off its devices
+	Resume         // move it back
+	Withdraw       // take a request out of the queue
+	Report         // report how far a batch is, and what a run used
+	Revoke         // end a lease against the will of its holder
+	Precede        // go before others in the queue
+	Exceed         // go beyond the limits of a user
+	Configure      // change the configuration
+	Monitor        // switch monitoring on and off
+)
+
+// rule says who may do a verb.
+type rule struct {
+	name   string
+	least  Role // the least role for what is the actor's own, or nobody's
+	others Role // the least role for what is somebody else's
+}
+
+var rules = [...]rule{
+	Probe:     {"probe", Stranger, Stranger},
+	Look:      {"look", Viewer, Viewer},
+	Name:      {"name", User, User},
+	Inspect:   {"inspect", User, Admin},
+	Lease:     {"lease", User, User},
+	Adopt:     {"adopt", User, Admin},
+	Speak:     {"speak", User, Admin},
+	Renew:     {"renew", User, Admin},
+	Bind:      {"bind", User, Admin},
+	Release:   {"release", User, Admin},
+	Trim:      {"trim", User, Admin},
+	Park:      {"park", User, Admin},
+	Resume:    {"resume", User, Admin},
+	Withdraw:  {"withdraw", User, Admin},
+	Report:    {"report", User, User},
+	Revoke:    {"revoke", Admin, Admin},
+	Precede:   {"precede", Admin, Admin},
+	Exceed:    {"exceed", Admin, Admin},
+	Configure: {"configure", Admin, Admin},
+	Monitor:   {"monitor", Admin, Admin},
+}
+
+// Verbs returns every verb, in the order above.
+func Verbs() []Verb {
+	var all []Verb
+	for v := Probe; int(v) < len(rules); v++ {
+		all = append(all, v)
+	}
+	return all
+}
+
+// String returns the verb in one word.
+func (v Verb) String() string {
+	if v < Probe || int(v) >= len(rules) {
+		return "none"
+	}
+	return rules[v].name
+}
+
+// Kind is the kind of an object.
+type Kind int
+
+// The kinds. The zero value is what belongs to nobody in particular.
+const (
+	Machine   Kind = iota // the devices, the daemon and its settings
+	Held                  // a lease
+	Asked                 // a request that waits
+	Process               // a process of the machine
+	Batch                 // a batch that reports
+	Happening             // an event about a user
+	Measured              // what a run of a user used
+	All                   // the things of all users together
+)
+
+// Object is something that a verb is done to.
+type Object struct {
+	Kind   Kind
+	UID    int    // of the owner; NoUID: the owner has none
+	User   string // login name of the owner; empty: not known
+	ByName bool   // the owner is known by name alone; UID says nothing
+}
+
+// Everything returns the object that stands for the things of all users.
+func Everything() Object { return Object{Kind: All, UID: NoUID} }
+
+// Of returns an object with an owner. An owner without a uid is known by name,
+// among those who have no uid either.
+func Of(kind Kind, uid int, user string) Object { return Object{Kind: kind, UID: uid, User: user} }
+
+// Named returns an object of which only the login name of its owner is known.
+func Named(kind Kind, user string) Object {
+	return Object{Kind: kind, UID: NoUID, User: user, ByName: true}
+}
+
+// belongsTo reports whether the object is a's own, or nobody's.
+func (o *Object) belongsTo(a *Actor) bool {
+	switch {
+	case o.Kind == Machine:
+		return true
+	case o.Kind == All:
+		return false
+	case o.ByName:
+		return a.UID != NoUID && o.User != "" && o.User == a.User
+	}
+	return o.UID == a.UID && (o.UID != NoUID || o.User == a.User)
+}
+
+// May returns nil if an actor may do something to an object, or a *Refusal that
+// says why not.
+func May(a Actor, v Verb, o Object) error {
+	if v < Probe || int(v) >= len(rules) {
+		return noRule
+	}
+	switch r := &rules[v]; {
+	case a.Role < r.least && a.Role == Stranger:
+		return private
+	case a.Role < r.least && r.least == Admin:
+		return adminsOnly
+	case a.Role < r.least:
+		return notKnown
+	case a.Role < r.others && !o.belongsTo(&a):
+		return &Refusal{Reason: NotYours, Owner: o.User}
+	}
+	return nil
+}
+
+// Refusal says why an actor may not do something.
+type Refusal struct {
+	Reason Reason
+	Owner  string // of the object, for NotYours; empty: not known
+}
+
+// Reason is why an actor may not do something.
+type Reason int
+
+// The reasons.
+const (
+	NoRule     Reason = iota // nobody may: there is no rule for it
+	Private                  // the daemon is another user's
+	NotKnown                 // the daemon cannot tell who the actor is
+	AdminsOnly               // it changes something for everybody
+	NotYours                 // the object is somebody else's
+)
+
+// These refusals are the same for everybody, so that asking costs no memory:
+// May is asked several times for every lease.
+var (
+	noRule     = &Refusal{Reason: NoRule}
+	private    = &Refusal{Reason: Private}
+	notKnown   = &Refusal{Reason: NotKnown}
+	adminsOnly = &Refusal{Reason: AdminsOnly}
+)
+
+// ErrNotYours is wrapped by every refusal because of the owner.
+var ErrNotYours = errors.New("it belongs to somebody else")
+
+// Error returns the reason in words for people.
+func (r *Refusal) Error() string {
+	switch r.Reason {
+	case Private:
+		return "this daemon is private to the user who runs it, and it cannot see that you are that user. Run a daemon of your own, or ask for the token"
+	case NotKnown:
+		return "the daemon cannot tell who you are, so you may only look. Call over its Unix socket from outside of a container, or with the token. Nothing was changed"
+	case AdminsOnly:
+		return "only root, or the user that the daemon runs as, may change this for everybody: over the Unix socket, or with the token. Nothing was changed"
+	case NotYours:
+		if r.Owner != "" {
+			return ErrNotYours.Error() + ": " + r.Owner
+		}
+		return ErrNotYours.Error()
+	}
+	return "nobody may do this: the daemon has no rule for it"
+}
+
+// Unwrap returns ErrNotYours where that is the reason.
+func (r *Refusal) Unwrap() error {
+	if r.Reason == NotYours {
+		return ErrNotYours
+	}
+	return nil
+}
