@@ -14,6 +14,7 @@ type Event struct {
 	GPU      string    `json:"gpu,omitempty" doc:"UUID of the device it is about."`
 	Lease    string    `json:"lease,omitempty" doc:"Allocation id of the lease it is about."`
 	User     string    `json:"user,omitempty" doc:"Whose lease, batch, plan or process it is about."`
+	By       By        `json:"by,omitzero" doc:"Who did it. Absent: the daemon did it by itself."`
 	Text     string    `json:"text" doc:"One sentence for people."`
 	// Public is the sentence for readers who are neither that user nor an
 	// administrator. It names no program, path or process. Empty: Text names
@@ -21,6 +22,30 @@ type Event struct {
 	Public string `json:"-"`
 	// Data holds the numbers behind the sentence.
 	Data map[string]any `json:"data,omitempty"`
+}
+
+// By says who did something. The zero value is the daemon itself.
+type By struct {
+	User  string   `json:"user,omitempty" doc:"Login name; token for one who showed a token."`
+	UID   Opt[int] `json:"uid,omitzero" doc:"Absent: the kernel did not say."`
+	Token string   `json:"token,omitempty" doc:"Name of the token that was shown."`
+	Door  string   `json:"door,omitempty" enum:"socket,tcp,process" doc:"The way it was asked for: over the Unix socket, over TCP, or within the process of the daemon."`
+}
+
+// Equal reports whether two say the same.
+func (b By) Equal(other By) bool { return b == other }
+
+// String returns who it is in a few words for people.
+func (b By) String() string {
+	switch {
+	case b == By{}:
+		return "berth"
+	case b.Token != "":
+		return "token " + b.Token
+	case b.User == "":
+		return "somebody"
+	}
+	return b.User
 }
 
 // EventCode names a kind of event; codes are stable.

@@ -24,7 +24,8 @@ const (
 	maxValue = 256  // a string in Data
 	maxItems = 64   // elements of a list or a map
 	maxDepth = 3    // how many maps and lists are inside each other
-	maxFrame = 256  // everything else: names of fields, punctuation, id and time
+	maxName  = 128  // the user in By
+	maxFrame = 288  // everything else: names of fields, punctuation, id, time and uid
 )
 
 const (
@@ -47,6 +48,7 @@ func (e Event) Trimmed() Event {
 	e.Code = EventCode(Printable(string(e.Code), maxWord))
 	e.Severity = Severity(Printable(string(e.Severity), maxWord))
 	e.GPU, e.Lease, e.User = Printable(e.GPU, maxID), Printable(e.Lease, maxID), Printable(e.User, maxID)
+	e.By.User, e.By.Token, e.By.Door = Printable(e.By.User, maxName), Printable(e.By.Token, maxWord), Printable(e.By.Door, maxWord)
 	e.Text, e.Public = Printable(e.Text, maxText), Printable(e.Public, maxText)
 	size, _ := e.measure()
 	if _, fits := measureValue(e.Data, 0, MaxEventJSON-size); !fits {
@@ -72,7 +74,8 @@ func (e *Event) measure() (size int, fits bool) {
 	for _, part := range [...]struct {
 		text string
 		most int
-	}{{string(e.Code), maxWord}, {string(e.Severity), maxWord}, {e.GPU, maxID}, {e.Lease, maxID}, {e.User, maxID}, {e.Text, maxText}} {
+	}{{string(e.Code), maxWord}, {string(e.Severity), maxWord}, {e.GPU, maxID}, {e.Lease, maxID}, {e.User, maxID}, {e.Text, maxText},
+		{e.By.User, maxName}, {e.By.Token, maxWord}, {e.By.Door, maxWord}} {
 		n, within := measure(part.text, part.most)
 		size += n
 		fits = fits && within

@@ -16,7 +16,7 @@ import (
 func ordinary() Event {
 	return Event{
 		ID: 1763190000000042, Time: time.Date(2026, 11, 15, 7, 0, 1, 0, time.UTC), Code: EventGranted, Severity: Note,
-		GPU: "GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11", Lease: "train-7", User: "ada",
+		GPU: "GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11", Lease: "train-7", User: "ada", By: By{User: "ada", UID: Some(1000), Door: "socket"},
 		Text: "train-7 holds 8192 MiB and 1 slot on GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11 for trainer, python3, ada",
 		Data: map[string]any{"fence": uint64(17), "memory_mb": int64(8192), "slots": 1},
 	}
@@ -131,7 +131,11 @@ func TestTrimmedIsSmallWhateverGoesIn(t *testing.T) {
 			Code: EventCode(nasty("code").Draw(t, "code")), Severity: Severity(nasty("severity").Draw(t, "severity")),
 			GPU: nasty("gpu").Draw(t, "gpu"), Lease: nasty("lease").Draw(t, "lease"), User: nasty("user").Draw(t, "user"),
 			Text: nasty("text").Draw(t, "text"), Public: nasty("public").Draw(t, "public"),
+			By:   By{User: nasty("by").Draw(t, "by"), Token: nasty("token").Draw(t, "token"), Door: nasty("door").Draw(t, "door")},
 			Data: rapid.MapOf(nasty("key"), anything(4)).Draw(t, "data"),
+		}
+		if rapid.Bool().Draw(t, "uid is known") {
+			e.By.UID = Some(rapid.Int().Draw(t, "uid"))
 		}
 		trimmed := e.Trimmed()
 		text, err := json.Marshal(trimmed)
@@ -141,7 +145,7 @@ func TestTrimmedIsSmallWhateverGoesIn(t *testing.T) {
 		if len(text) > MaxEventJSON {
 			t.Fatalf("%d bytes of JSON", len(text))
 		}
-		for _, s := range []string{trimmed.Text, trimmed.Public, trimmed.GPU, trimmed.Lease, trimmed.User, string(text)} {
+		for _, s := range []string{trimmed.Text, trimmed.Public, trimmed.GPU, trimmed.Lease, trimmed.User, trimmed.By.User, trimmed.By.Token, trimmed.By.Door, string(text)} {
 			if !utf8.ValidString(s) || strings.ContainsAny(s, "\n\r\x1b\u202e\u2066\x00") {
 				t.Fatalf("it is not safe to show: %q", s)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/record"
@@ -100,9 +101,21 @@ func recordTable(records []journal.Record, to term.Screen) *term.Table {
 			at = time.Unix(0, read.Time).In(to.Now.Location()).Format("Jan _2 15:04:05")
 		}
 		t.Add(term.Text(seq), term.Text(at), term.Text(term.Clean(string(read.Kind))),
-			term.Text(strconv.FormatUint(read.Fence, 10)), term.Text(term.Clean(read.ID)), term.Text(recorded(read, to)))
+			term.Text(strconv.FormatUint(read.Fence, 10)), term.Text(term.Clean(read.ID)), term.Text(view.Join(recorded(read, to), recordedBy(read.By))))
 	}
 	return t
+}
+
+// recordedBy says who did what a record reports; empty: the record does not say.
+func recordedBy(b record.By) string {
+	switch by := (gpu.By{User: term.Clean(b.User), Token: term.Clean(b.Token)}); b.Door {
+	case "":
+		return ""
+	case string(access.Itself):
+		return "by berth"
+	default:
+		return "by " + by.String() + " over " + term.Clean(b.Door)
+	}
 }
 
 // recorded is what a record says beside its kind and its lease.

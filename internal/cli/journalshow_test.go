@@ -8,6 +8,20 @@ import (
 	"github.com/berth-gpu/berth/internal/term"
 )
 
+// A record says who did it, if it was written by a berth that knew.
+func TestRecordedBy(t *testing.T) {
+	for want, by := range map[string]record.By{
+		"":                         {},
+		"by berth":                 {UID: -1, Door: "daemon"},
+		"by ada over socket":       {UID: 1000, User: "ada", Door: "socket"},
+		"by token daemon over tcp": {UID: -1, User: "token", Token: "daemon", Door: "tcp"},
+	} {
+		if got := recordedBy(by); got != want {
+			t.Errorf("%+v says %q, want %q", by, got, want)
+		}
+	}
+}
+
 // What a record says beside its kind and its lease: for one that is bound to a
 // process, which that is.
 func TestRecorded(t *testing.T) {

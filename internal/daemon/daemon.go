@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
@@ -255,7 +256,7 @@ func (d *Daemon) Reload() {
 }
 
 // configure applies changed settings.
-func (d *Daemon) configure(c config.Config, changed []string) {
+func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.monitor.Configure(monitoring(c.GPU))
 	d.ledger.Configure(leasing(c))
 	d.watchdog.Configure(watching(c))
@@ -263,7 +264,7 @@ func (d *Daemon) configure(c config.Config, changed []string) {
 	d.passable(c)
 	if len(changed) > 0 {
 		d.publish(gpu.Event{
-			Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Note,
+			Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Note, By: lease.ByOf(by),
 			Text: "The configuration was changed: " + strings.Join(changed, ", "), Data: map[string]any{"changed": changed},
 		})
 	}

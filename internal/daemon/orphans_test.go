@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/httpapi"
 )
 
@@ -54,7 +55,7 @@ func TestSimulatedProcessesAreStrays(t *testing.T) {
 		if diff := cmp.Diff(want, strays(), cmp.AllowUnexported(gpu.Opt[gpu.MiB]{})); diff != "" {
 			t.Error(diff)
 		}
-		if err := d.settings.Change(ctx, []byte(`{"foreign": "kill"}`)); err != nil {
+		if err := d.settings.Change(ctx, access.Daemon(), []byte(`{"foreign": "kill"}`)); err != nil {
 			t.Fatal(err)
 		}
 		if left := strays(); len(left.Foreign) != 0 {

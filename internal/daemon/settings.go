@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
@@ -22,14 +23,14 @@ type settings struct {
 	current atomic.Pointer[config.Settings]
 	path    string
 	write   func(path string, text []byte) error
-	apply   func(now config.Config, changed []string) // tells the keepers
+	apply   func(now config.Config, by access.Actor, changed []string) // tells the keepers
 
 	changing sync.Mutex // held by Change: changes happen one after another
 }
 
 // newSettings returns the settings that a daemon starts with. Changes are
 // saved at path, and apply is called with each.
-func newSettings(first *config.Settings, path string, apply func(now config.Config, changed []string)) *settings {
+func newSettings(first *config.Settings, path string, apply func(now config.Config, by access.Actor, changed []string)) *settings {
 	s := &settings{path: path, write: wholefile.Write, apply: apply}
 	s.current.Store(first)
 	return s
@@ -60,7 +61,7 @@ func (s *settings) Fields() []api.ConfigField {
 }
 
 // Change validates the whole, writes it down, and only then lets it hold.
-func (s *settings) Change(_ context.Context, body []byte) error {
+func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	before := s.load()
@@ -72,7 +73,7 @@ func (s *settings) Change(_ context.Context, body []byte) error {
 		return fmt.Errorf("keep the change across restarts: %w", err)
 	}
 	s.current.Store(next)
-	s.apply(next.Config, differences(before, next))
+	s.apply(next.Config, by, differences(before, next))
 	return nil
 }
 

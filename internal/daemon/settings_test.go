@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
@@ -49,7 +50,7 @@ func TestChangeWaitsForTheDiskAlone(t *testing.T) {
 	}
 	saved := filepath.Join(t.TempDir(), savedName)
 	var told []string
-	s := newSettings(first, saved, func(_ config.Config, changed []string) { told = append(told, changed...) })
+	s := newSettings(first, saved, func(_ config.Config, _ access.Actor, changed []string) { told = append(told, changed...) })
 	writing, written := make(chan struct{}), make(chan error)
 	s.write = func(path string, text []byte) error {
 		writing <- struct{}{}
@@ -59,7 +60,7 @@ func TestChangeWaitsForTheDiskAlone(t *testing.T) {
 		return wholefile.Write(path, text)
 	}
 	answers := make(chan error, 3)
-	change := func(body string) { go func() { answers <- s.Change(t.Context(), []byte(body)) }() }
+	change := func(body string) { go func() { answers <- s.Change(t.Context(), access.Daemon(), []byte(body)) }() }
 
 	change(`{"temp_optimal": 61}`)
 	<-writing

@@ -100,7 +100,7 @@ func (d *Desk) Trim(by Caller, id string) (api.Lease, error) {
 		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", id, err))
 	}
 	d.Publish(gpu.Event{
-		Time: time.Now(), Code: gpu.EventReclaim, Severity: gpu.Note, Lease: held.ID, User: held.Holder.User,
+		Time: time.Now(), Code: gpu.EventReclaim, Severity: gpu.Note, Lease: held.ID, User: held.Holder.User, By: lease.ByOf(by.Actor),
 		Text: held.ID + " is asked to give back memory that its libraries keep for later", Data: map[string]any{"pid": held.Holder.PID},
 	})
 	return LeaseOf(held), nil

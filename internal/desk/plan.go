@@ -165,7 +165,7 @@ func (d *Desk) tell(by *Caller, e gpu.Event, name, kind, format string, args ...
 	say := func(what string) string {
 		return fmt.Sprintf(format, append([]any{what}, args...)...) + ", for " + by.User
 	}
-	e.Time, e.Code, e.Severity, e.User = time.Now(), gpu.EventPlan, gpu.Note, by.User
+	e.Time, e.Code, e.Severity, e.User, e.By = time.Now(), gpu.EventPlan, gpu.Note, by.User, lease.ByOf(by.Actor)
 	e.Text, e.Public = say(name), say(kind)
 	d.Publish(e)
 }

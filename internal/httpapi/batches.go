@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/progress"
 )
 
@@ -42,7 +43,7 @@ func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.
 		b.ID = ""
 	}
 	b.User, b.PID = who.User, who.holder.PID
-	taken, err := s.Batches.Report(b)
+	taken, err := s.Batches.Report(b, lease.ByOf(who.Actor))
 	switch {
 	case errors.Is(err, progress.ErrID):
 		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "The id in the body must be the one of the path, and every character of it printable.")

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/thermal"
@@ -263,12 +264,12 @@ func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], 
 	return ok(t)
 }
 
-func (s *server) startMonitoring(context.Context, *struct{}) (*answer[api.Monitoring], error) {
-	return ok(s.monitoring(s.Monitor.Start()))
+func (s *server) startMonitoring(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {
+	return ok(s.monitoring(s.Monitor.Start(lease.ByOf(identityOf(ctx).Actor))))
 }
 
-func (s *server) stopMonitoring(context.Context, *struct{}) (*answer[api.Monitoring], error) {
-	return ok(s.monitoring(s.Monitor.Stop()))
+func (s *server) stopMonitoring(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {
+	return ok(s.monitoring(s.Monitor.Stop(lease.ByOf(identityOf(ctx).Actor))))
 }
 
 func (s *server) monitoring(changed bool) api.Monitoring {

@@ -104,7 +104,7 @@ func (m *memorySettings) GPU() (wire api.GPUConfig) {
 	return wire
 }
 func (m *memorySettings) Fields() []api.ConfigField { return nil }
-func (m *memorySettings) Change(_ context.Context, body []byte) error {
+func (m *memorySettings) Change(_ context.Context, _ access.Actor, body []byte) error {
 	next, _, err := m.Settings.Change(body)
 	if err == nil {
 		m.Settings = next
@@ -125,6 +125,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // withIdentity is a request by somebody in particular, from this machine.
 func withIdentity(ctx context.Context, who identity) context.Context {
 	return context.WithValue(ctx, callerKey{}, &caller{
+		door:     who.Door,
 		standing: func() access.Actor { return who.Actor },
 		resolve:  func() identity { return who },
 		locate:   func() access.Peer { return fromHere(max(who.UID, 0)) },

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -56,9 +57,9 @@ type Keepers struct {
 type Settings interface {
 	GPU() api.GPUConfig
 	Fields() []api.ConfigField
-	// Change applies a JSON object with any part of the gpu section, wholly or
-	// not at all.
-	Change(ctx context.Context, body []byte) error
+	// Change applies a JSON object with any part of the gpu section for
+	// somebody, wholly or not at all.
+	Change(ctx context.Context, by access.Actor, body []byte) error
 }
 
 // server carries the keepers to the operations.

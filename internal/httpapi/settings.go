@@ -62,7 +62,7 @@ func (s *server) changeConfig(ctx context.Context, in *configChange) (*answer[ap
 	if media, _, err := mime.ParseMediaType(in.ContentType); err != nil || media != "application/json" {
 		return nil, problem(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be JSON: send Content-Type: application/json.")
 	}
-	if err := s.Settings.Change(ctx, in.RawBody); err != nil {
+	if err := s.Settings.Change(ctx, identityOf(ctx).Actor, in.RawBody); err != nil {
 		return nil, refusedChange(err)
 	}
 	return ok(s.Settings.GPU())

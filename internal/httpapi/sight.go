@@ -165,6 +165,12 @@ func shown(e gpu.Event, v events.View) gpu.Event {
 	if e.Public != "" {
 		e.Text = e.Public
 	}
+	if e.By != (gpu.By{}) {
+		e.By = gpu.By{User: e.By.User}
+		if v == viewerView {
+			e.By.User = anotherUser
+		}
+	}
 	hidden := private
 	if v == viewerView && e.User != "" {
 		e.Text, e.Lease, e.User = fmt.Sprintf("%s, for %s", e.Code, anotherUser), "", anotherUser

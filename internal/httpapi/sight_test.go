@@ -73,6 +73,35 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 	}
 }
 
+// Token names and user ids in events are for administrators and for the owner of
+// the thing; others see the user, and callers who are not known not even that.
+func TestWhoSeesWhoDidIt(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	ada := user(4711)
+	token := identityOf(withToken(withIdentity(t.Context(), user(4713))))
+	d.events.Publish(gpu.Event{Code: gpu.EventGranted, User: ada.User, By: lease.ByOf(ada.Actor)})
+	d.events.Publish(gpu.Event{Code: gpu.EventReleased, User: ada.User, By: lease.ByOf(token.Actor)})
+	const whole = `"by":{"user":"token","token":"daemon","door":"socket"}`
+	for name, c := range map[string]struct {
+		by   identity
+		want string
+	}{
+		"another user": {user(4712), `"by":{"user":"token"}`},
+		"nobody":       {identityFor(viewer()), `"by":{"user":"another user"}`},
+		"the owner":    {ada, whole},
+		"root":         {holding(lease.Holder{UID: 0, User: "root"}, access.Admin), whole},
+	} {
+		text := d.askAs(c.by, "GET", "/api/events?follow=false", "").Body.String()
+		_, released, _ := strings.Cut(text, "event: lease_released")
+		if !strings.Contains(released, c.want) {
+			t.Errorf("%s sees %s, want %s", name, released, c.want)
+		}
+		if seen := strings.Contains(text, `"uid":4711`); seen != (c.want == whole) {
+			t.Errorf("%s sees the user id of the owner: %v in %s", name, seen, text)
+		}
+	}
+}
+
 func TestProcessesOfOthersAreOnlyMemory(t *testing.T) {
 	sample := gpu.Sample{
 		Time:      time.Now(),

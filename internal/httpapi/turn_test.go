@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
 )
 
 // Requests of one user work in turn, those of others are not held up, and

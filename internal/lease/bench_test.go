@@ -29,6 +29,7 @@ func full(leases int) *Book {
 func ask(id string) *Request {
 	return &Request{
 		ID: id, Holder: Holder{User: "alice", UID: 1000, Service: "render", Name: "python", PID: 4711, Start: 123456, Boot: "0b8a8c1e"},
+		By:   access.Actor{User: "alice", UID: 1000, Door: access.Socket, Role: access.User},
 		GPUs: 1, Memory: 1, Slots: 1, Binding: ByTTL, TTL: time.Minute, Requested: noon, Deadline: noon.Add(time.Minute),
 	}
 }

@@ -36,5 +36,5 @@ func (x Bind) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, FieldErrors{{field, detail}}
 	}
 	b.replace(e, &l)
-	return Effect{Kind: Bound, Time: now, Before: old, After: &l}, nil
+	return Effect{Kind: Bound, Time: now, Before: old, After: &l, By: x.By}, nil
 }

@@ -3,6 +3,7 @@ package lease
 import (
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/record"
 )
 
@@ -23,7 +24,8 @@ type Effect struct {
 	After  *Lease // as it is; nil: there is none any more
 	// Request is the one that began to wait or stopped waiting, if any did.
 	Request *Request
-	Why     string // for people; empty: nothing to add
+	By      access.Actor // who did it
+	Why     string       // for people; empty: nothing to add
 }
 
 // Kind says what happened.

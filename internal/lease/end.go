@@ -21,7 +21,7 @@ func (r Release) apply(b *Book, now time.Time) (Effect, error) {
 	if err != nil {
 		return Effect{}, err
 	}
-	return b.end(e, Released, r.Why, now), nil
+	return b.end(e, Released, r.By, r.Why, now), nil
 }
 
 // Expire ends a lease that was not renewed in time. See Due.
@@ -39,7 +39,7 @@ func (x Expire) apply(b *Book, now time.Time) (Effect, error) {
 	case now.Before(e.lease.Expires):
 		return Effect{}, fmt.Errorf("expire %s: %w: it expires at %s", x.ID, ErrNotDue, e.lease.Expires.Format(time.RFC3339))
 	}
-	return b.end(e, Expired, "it was not renewed", now), nil
+	return b.end(e, Expired, access.Daemon(), "it was not renewed", now), nil
 }
 
 // Revoke ends a lease against its holder's will.
@@ -55,10 +55,10 @@ func (r Revoke) apply(b *Book, now time.Time) (Effect, error) {
 	if err != nil {
 		return Effect{}, err
 	}
-	return b.end(e, Revoked, r.Why, now), nil
+	return b.end(e, Revoked, r.By, r.Why, now), nil
 }
 
-func (b *Book) end(e *entry, kind Kind, why string, now time.Time) Effect {
+func (b *Book) end(e *entry, kind Kind, by access.Actor, why string, now time.Time) Effect {
 	b.remove(e)
-	return Effect{Kind: kind, Time: now, Before: e.lease, Why: why}
+	return Effect{Kind: kind, Time: now, Before: e.lease, By: by, Why: why}
 }

@@ -42,7 +42,7 @@ func (g Grant) apply(b *Book, now time.Time) (Effect, error) {
 	}
 	l.clean()
 	b.insert(l, g.Adopted)
-	return Effect{Kind: Granted, Time: now, After: l, Request: from}, nil
+	return Effect{Kind: Granted, Time: now, After: l, Request: from, By: l.By}, nil
 }
 
 func (b *Book) verifyGrant(g Grant, w *waiter) error {
@@ -116,7 +116,7 @@ func (l *Lease) validate() error {
 // clean makes text that comes from outside fit to be written down and shown. A
 // process may call itself anything.
 func (l *Lease) clean() {
-	for _, text := range []*string{&l.Holder.User, &l.Holder.Service, &l.Holder.Name, &l.Holder.Boot, &l.EnforcedBy, &l.Note} {
+	for _, text := range []*string{&l.Holder.User, &l.Holder.Service, &l.Holder.Name, &l.Holder.Boot, &l.EnforcedBy, &l.Note, &l.By.User} {
 		if !plain(*text) {
 			*text = gpu.Printable(*text, gpu.Whole)
 		}

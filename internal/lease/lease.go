@@ -24,6 +24,8 @@ type Lease struct {
 	EnforcedBy string // who holds the holder to the memory: mps, framework, watchdog or none
 	Raised     bool   // the service's minimum made it larger than what was asked for
 	Note       string // what is different from what was asked for, one sentence; empty: nothing
+
+	By access.Actor // who asked for it; without a door: not known
 }
 
 // Part is what a lease has on one device.

@@ -24,7 +24,7 @@ func (p Park) apply(b *Book, now time.Time) (Effect, error) {
 	case e.lease.State != Active:
 		return Effect{}, fmt.Errorf("park %s: %w: it is %s", p.ID, ErrState, string(e.lease.State))
 	}
-	return b.become(e, Parked, WasParked, p.Why, now), nil
+	return b.become(e, Parked, WasParked, p.By, p.Why, now), nil
 }
 
 // Resume takes back what a parked lease gave up, if there is room. The caller
@@ -52,12 +52,12 @@ func (r Resume) apply(b *Book, now time.Time) (Effect, error) {
 			return Effect{}, &OverSoldError{ID: r.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs, NeedsSlots: p.Slots}
 		}
 	}
-	return b.become(e, Active, Resumed, r.Why, now), nil
+	return b.become(e, Active, Resumed, r.By, r.Why, now), nil
 }
 
-func (b *Book) become(e *entry, s State, kind Kind, why string, now time.Time) Effect {
+func (b *Book) become(e *entry, s State, kind Kind, by access.Actor, why string, now time.Time) Effect {
 	old, l := e.lease, *e.lease
 	l.State = s
 	b.replace(e, &l)
-	return Effect{Kind: kind, Time: now, Before: old, After: &l, Why: why}
+	return Effect{Kind: kind, Time: now, Before: old, After: &l, By: by, Why: why}
 }

@@ -22,7 +22,7 @@ func (a Ask) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, fmt.Errorf("ask for %s: %w; release it first or take another id", r.ID, ErrDuplicate)
 	}
 	b.enqueue(r)
-	return Effect{Kind: Asked, Time: now, Request: r}, nil
+	return Effect{Kind: Asked, Time: now, Request: r, By: r.By}, nil
 }
 
 // Withdraw takes a request out of the queue.
@@ -41,7 +41,7 @@ func (x Withdraw) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, fmt.Errorf("withdraw %s: %w", x.ID, err)
 	}
 	b.leave(w)
-	return Effect{Kind: Withdrawn, Time: now, Request: w.request, Why: x.Why}, nil
+	return Effect{Kind: Withdrawn, Time: now, Request: w.request, By: x.By, Why: x.Why}, nil
 }
 
 // TimeOut takes a request out of the queue that waited until its deadline. See
@@ -57,7 +57,7 @@ func (x TimeOut) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, fmt.Errorf("time out %s: %w: it waits until %s", x.ID, ErrNotDue, w.request.Deadline.Format(time.RFC3339))
 	}
 	b.leave(w)
-	return Effect{Kind: TimedOut, Time: now, Request: w.request, Why: "it waited as long as it wanted to"}, nil
+	return Effect{Kind: TimedOut, Time: now, Request: w.request, By: access.Daemon(), Why: "it waited as long as it wanted to"}, nil
 }
 
 // waiter is a request in the queue.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/record"
 )
 
@@ -11,7 +12,7 @@ import (
 func RecordOf(e *Effect) record.Record {
 	l := e.Lease()
 	r := record.New(record.Kind(e.Kind))
-	r.Time, r.ID, r.Fence, r.Why = e.Time.UnixNano(), l.ID, l.Fence, e.Why
+	r.Time, r.ID, r.Fence, r.Why, r.By = e.Time.UnixNano(), l.ID, l.Fence, e.Why, storedBy(&e.By)
 	switch e.Kind {
 	case Granted, Bound:
 		r.Lease = stored(l)
@@ -27,8 +28,34 @@ func RecordOf(e *Effect) record.Record {
 // record.Fence follows them.
 func RecordOfLease(l *Lease) record.Record {
 	r := record.New(record.Grant)
-	r.Time, r.ID, r.Fence, r.Lease = l.Granted.UnixNano(), l.ID, l.Fence, stored(l)
+	r.Time, r.ID, r.Fence, r.Lease, r.By = l.Granted.UnixNano(), l.ID, l.Fence, stored(l), storedBy(&l.By)
 	return r
+}
+
+// storedBy converts an actor to the form that the journal keeps. The journal
+// does not keep the role: it holds for the moment alone.
+func storedBy(a *access.Actor) record.By {
+	if a.Door == "" {
+		return record.By{}
+	}
+	return record.By{UID: a.UID, User: a.User, Token: a.Token, Door: string(a.Door)}
+}
+
+// restoredBy converts it back.
+func restoredBy(b *record.By) access.Actor {
+	return access.Actor{UID: b.UID, User: b.User, Token: b.Token, Door: access.Door(b.Door)}
+}
+
+// ByOf returns an actor as events name it.
+func ByOf(a access.Actor) gpu.By {
+	if a.Door == access.Itself || a.Door == "" {
+		return gpu.By{}
+	}
+	by := gpu.By{User: a.User, Token: a.Token, Door: string(a.Door)}
+	if a.UID != NoUID {
+		by.UID = gpu.Some(a.UID)
+	}
+	return by
 }
 
 // stored converts a lease to the form that the journal keeps.
@@ -57,7 +84,7 @@ func restored(r *record.Record) *Lease {
 		Holder:  Holder{User: s.User, UID: s.UID, Service: s.Service, Name: s.Name, PID: s.PID, Start: s.Start, Boot: s.Boot},
 		Binding: Binding(s.Binding), TTL: time.Duration(s.TTL), Granted: time.Unix(0, s.Granted),
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),
-		EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note,
+		EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, By: restoredBy(&r.By),
 	}
 	if l.Binding == ByTTL {
 		l.Expires = time.Unix(0, s.Expires)

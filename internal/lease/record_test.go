@@ -3,7 +3,9 @@ package lease
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/record"
 )
 
@@ -47,9 +49,52 @@ const version2 = `{"v":1,"kind":"grant","time_ns":5,"id":"c","fence":9,"lease":{
 {"v":2,"kind":"bind","time_ns":6,"id":"c","fence":9,"lease":{"uid":1,"user":"ada","name":"berth","pid":43,"start":8,"boot":"y","binding":"process","granted_ns":5,"parts":[{"gpu":"GPU-1","slots":1}],"state":"active"}}
 `
 
+// TestRecordsSayWhoDidIt: each record names who made the change, and the book
+// keeps who asked for a lease, also through a compacted journal. An older berth
+// makes the same book of it.
+func TestRecordsSayWhoDidIt(t *testing.T) {
+	b := newBook(t, roomy)
+	r := &Request{ID: "job", Holder: alice(), By: actor(alice()), GPUs: 1, Memory: 4, Binding: ByTTL, TTL: time.Minute, Requested: noon, Deadline: noon}
+	token := access.Actor{User: "token", UID: NoUID, Token: access.DaemonToken, Door: access.TCP, Role: access.Admin}
+	const ada, byToken = `"by":{"uid":1000,"user":"alice","door":"socket"}`, `"by":{"uid":-1,"user":"token","token":"daemon","door":"tcp"}`
+	kept := ""
+	for _, c := range []struct {
+		change Change
+		want   string
+	}{
+		{Grant{Lease: r.Lease(dev(0))}, ada},
+		{Renew{ID: "job", By: actor(alice())}, ada},
+		{Park{ID: "job", By: access.Daemon()}, `"by":{"uid":-1,"door":"daemon"}`},
+		{Resume{ID: "job", By: token}, byToken},
+		{Release{ID: "job", By: token}, byToken},
+	} {
+		e := apply(t, b, c.change, noon)
+		written := RecordOf(&e)
+		if got := string(written.Append(nil)); !strings.Contains(got, c.want) || written.Version != 1 {
+			t.Errorf("%T is written as %s, want %s", c.change, got, c.want)
+		}
+		if e.After != nil {
+			kept = b.Dump()
+		}
+	}
+	if !strings.Contains(kept, ada) {
+		t.Errorf("the book keeps\n%s", kept)
+	}
+	again := newBook(t)
+	replayText(t, again, kept)
+	if got := again.Dump(); got != kept {
+		t.Errorf("read as\n%s\nwant\n%s", got, kept)
+	}
+	old := newBook(t)
+	replayText(t, old, strings.ReplaceAll(kept, ada+",", ""))
+	if got := old.Dump(); got != strings.ReplaceAll(kept, ada+",", "") {
+		t.Errorf("without it read as\n%s", got)
+	}
+}
+
 // FuzzDecodeRecord: nothing on a disk can make the book panic or go wrong.
 func FuzzDecodeRecord(f *testing.F) {
-	for line := range strings.Lines(version1 + version2) {
+	for line := range strings.Lines(version1 + version2 + `{"v":1,"kind":"grant","id":"c","fence":9,"by":{"uid":1,"user":"ada","token":"t","door":"tcp"},"lease":{"uid":1,"binding":"named","granted_ns":5,"parts":[{"gpu":"GPU-1","slots":1}],"state":"active"}}`) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -35,7 +35,7 @@ func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
 	}
 	l.Expires = now.Add(l.TTL)
 	b.replace(e, &l)
-	return Effect{Kind: Renewed, Time: now, Before: old, After: &l}, nil
+	return Effect{Kind: Renewed, Time: now, Before: old, After: &l, By: r.By}, nil
 }
 
 // find returns the lease that somebody wants to change, and refuses those who

@@ -61,7 +61,7 @@ func (r *Request) Total() Usage {
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
 		ID: r.ID, Holder: r.Holder, Binding: r.Binding, TTL: r.TTL, Priority: r.Priority,
-		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, Parts: make([]Part, len(devices)),
+		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {
 		l.Parts[i] = Part{GPU: d, Memory: r.Memory, Slots: r.Slots}

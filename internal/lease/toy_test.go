@@ -146,7 +146,7 @@ func (h *history) drawHolder() Holder {
 
 func (h *history) drawRequest() *Request {
 	r := &Request{
-		ID: h.drawID(), Holder: h.drawHolder(), GPUs: h.draw("gpus", 1, 2),
+		ID: h.drawID(), Holder: h.drawHolder(), By: h.drawActor(), GPUs: h.draw("gpus", 1, 2),
 		Memory: gpu.MiB(h.draw("memory", 0, 6)), Slots: h.draw("slots", 0, 2), Priority: h.draw("priority", -1, 1),
 		Binding:   []Binding{ByProcess, ByTTL, ByName}[h.draw("binding", 0, 2)],
 		Requested: h.now, Deadline: h.now.Add(time.Duration(h.draw("wait", 0, 50)) * time.Second),

@@ -51,7 +51,7 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 		if err != nil {
 			return err
 		}
-		granted = &lease.Lease{ID: a.ID, Holder: a.Holder, Binding: lease.ByProcess, Parts: x.parts, EnforcedBy: "watchdog", Note: note}
+		granted = &lease.Lease{ID: a.ID, Holder: a.Holder, Binding: lease.ByProcess, Parts: x.parts, EnforcedBy: "watchdog", Note: note, By: a.By}
 		_, err = l.apply(lease.Grant{Lease: granted, Adopted: x.measured}, now)
 		return err
 	})

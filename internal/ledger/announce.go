@@ -33,7 +33,7 @@ func (l *Ledger) announce(e *lease.Effect) {
 	total := held.Total()
 	text, public := l.sentence(e, held, verb)
 	event := gpu.Event{
-		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, Text: text, Public: public,
+		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, By: lease.ByOf(e.By), Text: text, Public: public,
 		Data: map[string]any{"fence": held.Fence, "memory_mb": int64(total.Memory), "slots": total.Slots},
 	}
 	if e.Kind != lease.Granted {
@@ -103,7 +103,7 @@ func (h *Hooks) announceRequest(e *lease.Effect, waits func() bool) {
 			return
 		}
 		h.Event(gpu.Event{
-			Time: e.Time, Code: gpu.EventWaiting, Severity: gpu.Note, Lease: r.ID, User: r.Holder.User, Data: data,
+			Time: e.Time, Code: gpu.EventWaiting, Severity: gpu.Note, Lease: r.ID, User: r.Holder.User, By: lease.ByOf(e.By), Data: data,
 			Text: fmt.Sprintf("%s waits for %s, until %s at the latest", r.ID, r.Memory, r.Deadline.Format(time.TimeOnly)),
 		})
 		return

@@ -27,3 +27,26 @@ func TestEventsSayWhoseLeaseItIs(t *testing.T) {
 		}
 	})
 }
+
+// Events say who did it, and nothing where the ledger did it by itself.
+func TestEventsSayWhoDidIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		user1, root := gpu.By{User: "user1", UID: gpu.Some(1), Door: "socket"}, gpu.By{User: "root", UID: gpu.Some(0), Door: "socket"}
+		k.grant(want("a", 60))
+		<-k.queue(t.Context(), want("b", 60, func(r *lease.Request) { r.Wait = gpu.Some(time.Second) }))
+		if _, err := k.Release(t.Context(), "a", 0, admin(0)); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			code gpu.EventCode
+			id   string
+			by   gpu.By
+		}{{gpu.EventGranted, "a", user1}, {gpu.EventWaiting, "b", user1}, {gpu.EventTimedOut, "b", gpu.By{}}, {gpu.EventReleased, "a", root}} {
+			if e := k.told(c.code, c.id); e.By != c.by {
+				t.Errorf("%s of %s is by %+v, want %+v", c.code, c.id, e.By, c.by)
+			}
+		}
+	})
+}

@@ -165,8 +165,8 @@ func TestWatchFollowsTheSwitch(t *testing.T) {
 			if got := listening.Load(); got != want {
 				t.Errorf("%d listening, want %d", got, want)
 			}
-			if !m.Stop() {
-				m.Start()
+			if !m.Stop(gpu.By{}) {
+				m.Start(gpu.By{})
 			}
 		}
 		stop()

@@ -227,22 +227,22 @@ func (m *Monitor) control() (s Settings, on bool, changed <-chan struct{}) {
 	return m.settings, m.on, m.changed
 }
 
-// Start switches the monitor on.
-func (m *Monitor) Start() (changed bool) {
-	return m.turn(true, func(s Settings) string {
+// Start switches the monitor on, for somebody.
+func (m *Monitor) Start(by gpu.By) (changed bool) {
+	return m.turn(true, by, func(s Settings) string {
 		return fmt.Sprintf("Monitoring started: every device is read every %v", s.Interval)
 	})
 }
 
 // Stop switches it off: what was read stays and ages, and no driver is asked
 // for anything until Start. A call that is under way is finished.
-func (m *Monitor) Stop() (changed bool) {
-	return m.turn(false, func(Settings) string {
+func (m *Monitor) Stop(by gpu.By) (changed bool) {
+	return m.turn(false, by, func(Settings) string {
 		return "Monitoring stopped: no device is read until it is started again"
 	})
 }
 
-func (m *Monitor) turn(on bool, text func(Settings) string) (changed bool) {
+func (m *Monitor) turn(on bool, by gpu.By, text func(Settings) string) (changed bool) {
 	m.switching.Lock()
 	defer m.switching.Unlock()
 	m.mu.Lock()
@@ -255,7 +255,7 @@ func (m *Monitor) turn(on bool, text func(Settings) string) (changed bool) {
 	settings := m.settings
 	m.mu.Unlock()
 	m.emit(gpu.Event{
-		Time: time.Now(), Code: gpu.EventMonitoring, Severity: gpu.Note, Text: text(settings),
+		Time: time.Now(), Code: gpu.EventMonitoring, Severity: gpu.Note, By: by, Text: text(settings),
 		Data: map[string]any{"running": on},
 	})
 	return true

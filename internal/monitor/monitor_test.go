@@ -21,10 +21,10 @@ func TestStartAndStop(t *testing.T) {
 		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		settle(2.5)
-		if m.Start() || !m.Running() {
+		if m.Start(gpu.By{}) || !m.Running() {
 			t.Error("it is on from the beginning, but Start changed something")
 		}
-		if !m.Stop() || m.Stop() || m.Running() {
+		if !m.Stop(gpu.By{}) || m.Stop(gpu.By{}) || m.Running() {
 			t.Error("Stop must change something the first time only")
 		}
 		settle(100)
@@ -35,7 +35,7 @@ func TestStartAndStop(t *testing.T) {
 		if age := time.Since(r.Sample.Time); r.State != gpu.Optimal || age != 100500*time.Millisecond {
 			t.Errorf("%s, sample %v old; want what was read before the stop", r.State, age)
 		}
-		if !m.Start() {
+		if !m.Start(gpu.By{}) {
 			t.Error("Start after Stop changed nothing")
 		}
 		settle(1.5)
@@ -257,8 +257,8 @@ func TestSlowHooks(t *testing.T) {
 					t.Errorf("%s about a device that is not there", e.Code)
 				}
 				if e.Code == gpu.EventThrottle {
-					m.Stop()
-					m.Start()
+					m.Stop(gpu.By{})
+					m.Start(gpu.By{})
 				}
 			},
 			Reading: func(r monitor.Reading) {

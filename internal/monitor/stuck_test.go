@@ -165,12 +165,12 @@ func TestStoppedMonitoringIsStale(t *testing.T) {
 		if r := find(t, m, "0"); r.State != gpu.Optimal || r.Stale {
 			t.Errorf("%s, stale %v", r.State, r.Stale)
 		}
-		m.Stop()
+		m.Stop(gpu.By{})
 		settle(3600)
 		if r := find(t, m, "0"); r.State != gpu.Optimal || !r.Stale || m.Stuck(time.Now()) != nil {
 			t.Errorf("while stopped: %s, stale %v, %v", r.State, r.Stale, m.Stuck(time.Now()))
 		}
-		m.Start()
+		m.Start(gpu.By{})
 		if r := find(t, m, "0"); r.State != gpu.Optimal {
 			t.Errorf("just started again: %s", r.State)
 		}

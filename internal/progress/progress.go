@@ -69,8 +69,9 @@ func New(publish func(gpu.Event), known func(uuid string) bool, holds func(user,
 	}
 }
 
-// Report takes in where a batch stands; its User is who reports.
-func (k *Keeper) Report(b api.Batch) (api.Batch, error) {
+// Report takes in where a batch stands; its User is who reports, and by says
+// more about them.
+func (k *Keeper) Report(b api.Batch, by gpu.By) (api.Batch, error) {
 	if b.ID == "" || gpu.Printable(b.ID, gpu.Whole) != b.ID {
 		return b, ErrID
 	}
@@ -84,6 +85,7 @@ func (k *Keeper) Report(b api.Batch) (api.Batch, error) {
 	}
 	news, err := k.take(&b, held)
 	for _, e := range news {
+		e.By = by
 		k.publish(e)
 	}
 	return b, err

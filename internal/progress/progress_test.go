@@ -36,7 +36,7 @@ func keeper() (k *Keeper, told func() []string) {
 
 func report(t *testing.T, k *Keeper, b api.Batch) {
 	t.Helper()
-	if _, err := k.Report(b); err != nil {
+	if _, err := k.Report(b, gpu.By{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -125,19 +125,19 @@ func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, _ := keeper()
 		report(t, k, api.Batch{ID: "1", User: "ann"})
-		if _, err := k.Report(api.Batch{ID: "1", User: "bob"}); !errors.Is(err, ErrNotYours) {
+		if _, err := k.Report(api.Batch{ID: "1", User: "bob"}, gpu.By{}); !errors.Is(err, ErrNotYours) {
 			t.Errorf("somebody else's: %v", err)
 		}
-		if _, err := k.Report(api.Batch{}); !errors.Is(err, ErrID) {
+		if _, err := k.Report(api.Batch{}, gpu.By{}); !errors.Is(err, ErrID) {
 			t.Errorf("without an id: %v", err)
 		}
-		if _, err := k.Report(api.Batch{ID: "a\nb"}); !errors.Is(err, ErrID) {
+		if _, err := k.Report(api.Batch{ID: "a\nb"}, gpu.By{}); !errors.Is(err, ErrID) {
 			t.Errorf("with an id of two lines: %v", err)
 		}
 		for i := range most - 1 {
 			report(t, k, api.Batch{ID: fmt.Sprint("more", i), User: fmt.Sprint("user", i/mostPerUser)})
 		}
-		if _, err := k.Report(api.Batch{ID: "too many"}); !errors.Is(err, ErrTooMany) {
+		if _, err := k.Report(api.Batch{ID: "too many"}, gpu.By{}); !errors.Is(err, ErrTooMany) {
 			t.Errorf("one too many: %v", err)
 		}
 		report(t, k, api.Batch{ID: "1", User: "ann"})

@@ -27,7 +27,7 @@ func TestOneUserCannotTakeEveryPlace(t *testing.T) {
 		for i := range mostPerUser {
 			report(t, k, api.Batch{ID: fmt.Sprint(i), User: "mallory"})
 		}
-		if _, err := k.Report(api.Batch{ID: "more", User: "mallory"}); !errors.Is(err, ErrShare) {
+		if _, err := k.Report(api.Batch{ID: "more", User: "mallory"}, gpu.By{}); !errors.Is(err, ErrShare) {
 			t.Errorf("one more than a user may have: %v, want %v", err, ErrShare)
 		}
 		report(t, k, api.Batch{ID: "0", User: "mallory"}) // what is there may go on
@@ -147,7 +147,7 @@ func TestTextsAreCleaned(t *testing.T) {
 		taken, err := k.Report(api.Batch{
 			ID: "1", User: "ada", Output: "/secret/o\x1b[2Jut.jsonl", Command: "a\nb", Stage: "failed", Error: "no\x00 luck\xff.", Done: 12,
 			GPUs: []api.BatchGPU{{GPU: "a", Name: "H\t200"}, {GPU: "a"}, {GPU: "b"}},
-		})
+		}, gpu.By{})
 		if err != nil {
 			t.Fatal(err)
 		}

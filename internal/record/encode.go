@@ -18,10 +18,21 @@ func (r *Record) Append(dst []byte) []byte {
 	dst = appendInt(dst, `,"expires_ns":`, r.Expires)
 	dst = appendInt(dst, `,"ttl_ns":`, r.TTL)
 	dst = appendOptional(dst, `,"why":`, r.Why)
+	if r.By != (By{}) {
+		dst = r.By.append(append(dst, `,"by":`...))
+	}
 	if r.Lease != nil {
 		dst = append(dst, `,"lease":{`...)
 		dst = append(r.Lease.append(dst), '}')
 	}
+	return append(dst, '}')
+}
+
+func (b *By) append(dst []byte) []byte {
+	dst = strconv.AppendInt(append(dst, `{"uid":`...), int64(b.UID), 10)
+	dst = appendOptional(dst, `,"user":`, b.User)
+	dst = appendOptional(dst, `,"token":`, b.Token)
+	dst = appendOptional(dst, `,"door":`, b.Door)
 	return append(dst, '}')
 }
 

@@ -39,6 +39,9 @@ import (
 //
 //	1  everything but a bind
 //	2  Bind
+//
+// Added later under the same versions, because the book is the same without it:
+// Record.By. An older berth ignores it.
 const Version = 2
 
 // Record is one entry of the journal: what happened to a lease, as one JSON
@@ -52,7 +55,17 @@ type Record struct {
 	Expires int64  `json:"expires_ns,omitempty"` // Renew
 	TTL     int64  `json:"ttl_ns,omitempty"`     // Renew
 	Why     string `json:"why,omitempty"`        // for people; in a Fence record, the boot id
+	By      By     `json:"by,omitzero"`          // zero: an earlier berth wrote it, or it is a Fence record
 	Lease   *Lease `json:"lease,omitempty"`      // Grant, Bind
+}
+
+// By says who did it. In the record of a lease in a compacted journal, that is
+// who asked for the lease.
+type By struct {
+	UID   int    `json:"uid"` // -1: not known
+	User  string `json:"user,omitempty"`
+	Token string `json:"token,omitempty"` // name of the token that was shown
+	Door  string `json:"door,omitempty"`  // socket, tcp, process, or daemon for what berth did by itself
 }
 
 // Kind says what a record reports.

@@ -27,6 +27,9 @@ func TestRecordsAreTheJSONTheySeem(t *testing.T) {
 			Time: rapid.Int64().Draw(t, "time"), Fence: rapid.Uint64().Draw(t, "fence"),
 			Expires: rapid.Int64().Draw(t, "expires"), TTL: rapid.Int64().Draw(t, "ttl"),
 		}
+		if rapid.Bool().Draw(t, "says who") {
+			r.By = By{User: text.Draw(t, "by"), UID: rapid.IntRange(-1, 1<<31).Draw(t, "uid"), Token: text.Draw(t, "token"), Door: text.Draw(t, "door")}
+		}
 		if rapid.Bool().Draw(t, "has a lease") {
 			r.Lease = lease.Draw(t, "lease")
 		}

@@ -16,8 +16,15 @@ func Event(e gpu.Event, to term.Screen) string {
 		mark, c = "✗ ", term.Red
 	}
 	text := string(e.Code) + ": " + term.Clean(e.Text)
+	lease, by := "", ""
 	if e.Lease != "" {
-		text += " (lease " + term.Clean(e.Lease) + ")"
+		lease = "lease " + term.Clean(e.Lease)
+	}
+	if e.By != (gpu.By{}) {
+		by = "by " + term.Clean(e.By.String())
+	}
+	if about := Join(lease, by); about != "" {
+		text += " (" + about + ")"
 	}
 	return to.Hang(c, e.Time.In(to.Now.Location()).Format("Jan _2 15:04:05 ")+mark, text)
 }
