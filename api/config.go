@@ -6,23 +6,23 @@ import "github.com/berth-gpu/berth/gpu"
 type GPUConfig struct {
 	gpu.Thresholds
 
-	ThrottleCooldown float64          `json:"throttle_cooldown_seconds" doc:"How long a better state must hold before it counts."`
-	CriticalPause    float64          `json:"critical_pause_seconds" doc:"The same for leaving CRITICAL."`
-	Quarantine       float64          `json:"quarantine_seconds" doc:"How long nothing is granted on a device after a fault of its own."`
-	Probation        float64          `json:"probation_seconds" doc:"How long it has half its slots after that."`
-	SlotReturn       float64          `json:"slot_return_seconds" doc:"How long memory must last before a device has a slot back that it lost because its memory ran out."`
+	ThrottleCooldown float64          `json:"throttle_cooldown_seconds" doc:"How long the readings of a device must be better before it enters a better state."`
+	CriticalPause    float64          `json:"critical_pause_seconds" doc:"How long the readings of a device must be better before it leaves CRITICAL."`
+	Quarantine       float64          `json:"quarantine_seconds" doc:"How long berth grants nothing on a device after a fault of its own."`
+	Probation        float64          `json:"probation_seconds" doc:"How long a device has half its slots after its quarantine."`
+	SlotReturn       float64          `json:"slot_return_seconds" doc:"How long memory must not run out before a device gets back a slot that it lost because its memory ran out."`
 	MemoryLimit      gpu.Opt[gpu.MiB] `json:"memory_limit_mb" nullable:"true" doc:"How much of a device's memory berth may lease; null: all of it."`
-	MemoryReserve    gpu.MiB          `json:"memory_reserve_mb" doc:"How much of that is never leased."`
+	MemoryReserve    gpu.MiB          `json:"memory_reserve_mb" doc:"How much of that memory berth never leases."`
 	MaxPipelines     gpu.Opt[int]     `json:"max_pipelines" nullable:"true" doc:"Slots of a device; null: CPUs / devices, rounded up."`
 	MonitorInterval  float64          `json:"monitor_interval" doc:"Seconds from one sample to the next."`
-	HistorySize      int              `json:"history_size" doc:"How many samples of each device are kept."`
-	OverLimit        string           `json:"over_limit" enum:"warn,revoke" doc:"What is done about a lease whose processes use more memory than it holds."`
-	Foreign          string           `json:"foreign" enum:"show,kill_orphans,kill" doc:"What is done about processes that use a GPU under no lease."`
-	Overheat         string           `json:"overheat" enum:"tell,revoke" doc:"What is done about leases on a device above temp_critical."`
-	Context          gpu.MiB          `json:"context_mb" doc:"What a CUDA context takes of the memory of a lease."`
-	MPS              string           `json:"mps" enum:"off,on" doc:"Whether leases of memory are enforced through MPS."`
+	HistorySize      int              `json:"history_size" doc:"How many samples of each device berth keeps."`
+	OverLimit        string           `json:"over_limit" enum:"warn,revoke" doc:"What berth does about a lease whose processes use more memory than it holds."`
+	Foreign          string           `json:"foreign" enum:"show,kill_orphans,kill" doc:"What berth does about processes that use a GPU under no lease."`
+	Overheat         string           `json:"overheat" enum:"tell,revoke" doc:"What berth does about leases on a device above temp_critical."`
+	Context          gpu.MiB          `json:"context_mb" doc:"How much memory of a lease a CUDA context takes."`
+	MPS              string           `json:"mps" enum:"off,on" doc:"Whether the driver enforces leases of memory, through MPS."`
 
-	Devices map[string]DeviceConfig `json:"devices" doc:"What is different for single devices, by UUID."`
+	Devices map[string]DeviceConfig `json:"devices" doc:"Settings that differ for single devices, by UUID."`
 }
 
 // DeviceConfig is what is different for one device; what is absent follows the

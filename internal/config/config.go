@@ -36,21 +36,21 @@ import (
 
 // Config is everything that can be set.
 type Config struct {
-	Daemon       Daemon             `key:"daemon" doc:"Where the daemon lives. Read once, at the start."`
-	GPU          GPU                `key:"gpu" doc:"How devices are measured and judged. PUT /api/gpu/config changes it at run time."`
-	Optimization Optimization       `key:"optimization" doc:"When memory is won back, and how long requests may take."`
-	Services     map[string]Service `key:"services" names:"NAME" check:"service" doc:"What single services may have."`
+	Daemon       Daemon             `key:"daemon" doc:"Where the daemon listens and keeps its files. The daemon reads this section once, when it starts."`
+	GPU          GPU                `key:"gpu" doc:"How berth measures and judges devices. PUT /api/gpu/config changes this section at run time."`
+	Optimization Optimization       `key:"optimization" doc:"When berth wins memory back, and how long requests may take."`
+	Services     map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services."`
 	Hooks        map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. docs/events.md says more."`
 }
 
 // Daemon is where the daemon lives. It is read once, at the start.
 type Daemon struct {
 	Devices  string `key:"devices" default:"auto" env:"BERTH_DEVICES" empty:"no" doc:"Which devices to manage: auto, nvml, sim:4, sim:rtx-4060, sim:dgx-h200, sim:FILE, or several separated by commas."`
-	StateDir string `key:"state_dir" env:"BERTH_STATE_DIR" empty:"no" absent:"/var/lib/berth as root, else $XDG_STATE_HOME/berth or ~/.local/state/berth" doc:"Where the daemon keeps what must survive a restart."`
-	Socket   string `key:"socket" env:"BERTH_SOCKET" empty:"no" check:"socket" absent:"/run/berth/berth.sock as root, else $XDG_RUNTIME_DIR/berth/berth.sock or berth.sock in the state directory" doc:"Unix socket the daemon listens on."`
-	Listen   string `key:"listen" default:"127.0.0.1:8000" env:"BERTH_LISTEN" check:"listen" absent:"none" doc:"TCP address for HTTP. Empty: none. Anything but loopback needs a token."`
-	Token    string `key:"token" env:"BERTH_TOKEN" check:"token" secret:"yes" absent:"not set" doc:"Secret that HTTP clients over TCP must send as a bearer token. Empty: loopback only, without one."`
-	LogLevel string `key:"log_level" default:"info" oneof:"debug,info,warn,error" doc:"How much the daemon says about itself."`
+	StateDir string `key:"state_dir" env:"BERTH_STATE_DIR" empty:"no" absent:"/var/lib/berth as root, else $XDG_STATE_HOME/berth or ~/.local/state/berth" doc:"Folder in which the daemon keeps what must survive a restart."`
+	Socket   string `key:"socket" env:"BERTH_SOCKET" empty:"no" check:"socket" absent:"/run/berth/berth.sock as root, else $XDG_RUNTIME_DIR/berth/berth.sock or berth.sock in the state directory" doc:"Unix socket that the daemon listens on."`
+	Listen   string `key:"listen" default:"127.0.0.1:8000" env:"BERTH_LISTEN" check:"listen" absent:"none" doc:"TCP address that the daemon listens on for HTTP. Empty: none. Any address but loopback needs a token."`
+	Token    string `key:"token" env:"BERTH_TOKEN" check:"token" secret:"yes" absent:"not set" doc:"Secret that HTTP clients over TCP must send as a bearer token. Empty: the daemon listens on loopback only, and asks for no token."`
+	LogLevel string `key:"log_level" default:"info" oneof:"debug,info,warn,error" doc:"Least level of the messages that the daemon logs."`
 }
 
 // String leaves the token out, so that a printed or logged configuration never
@@ -70,25 +70,25 @@ func (d Daemon) GoString() string { return d.String() }
 type GPU struct {
 	gpu.Thresholds
 
-	ThrottleCooldown time.Duration    `key:"throttle_cooldown_seconds" default:"30" min:"0" max:"86400" doc:"How long a better state must hold before it counts."`
-	CriticalPause    time.Duration    `key:"critical_pause_seconds" default:"60" min:"0" max:"86400" doc:"The same for leaving CRITICAL."`
-	Quarantine       time.Duration    `key:"quarantine_seconds" default:"60" min:"1" max:"86400" doc:"How long nothing is granted on a device after a fault of its own; twice as long for each further fault within a day."`
-	Probation        time.Duration    `key:"probation_seconds" default:"300" min:"0" max:"86400" doc:"How long a device has half its slots after that."`
-	SlotReturn       time.Duration    `key:"slot_return_seconds" default:"300" min:"1" max:"86400" doc:"How long memory must last before a device has a slot back that it lost because its memory ran out."`
+	ThrottleCooldown time.Duration    `key:"throttle_cooldown_seconds" default:"30" min:"0" max:"86400" doc:"How long the readings of a device must be better before it enters a better state."`
+	CriticalPause    time.Duration    `key:"critical_pause_seconds" default:"60" min:"0" max:"86400" doc:"How long the readings of a device must be better before it leaves CRITICAL."`
+	Quarantine       time.Duration    `key:"quarantine_seconds" default:"60" min:"1" max:"86400" doc:"How long berth grants nothing on a device after a fault of its own; twice as long for each further fault within a day."`
+	Probation        time.Duration    `key:"probation_seconds" default:"300" min:"0" max:"86400" doc:"How long a device has half its slots after its quarantine."`
+	SlotReturn       time.Duration    `key:"slot_return_seconds" default:"300" min:"1" max:"86400" doc:"How long memory must not run out before a device gets back a slot that it lost because its memory ran out."`
 	MemoryLimit      gpu.Opt[gpu.MiB] `key:"memory_limit_mb" min:"1" absent:"all of it" doc:"How much of a device's memory berth may lease."`
-	MemoryReserve    gpu.MiB          `key:"memory_reserve_mb" default:"512" min:"0" doc:"How much of that is never leased."`
+	MemoryReserve    gpu.MiB          `key:"memory_reserve_mb" default:"512" min:"0" doc:"How much of that memory berth never leases."`
 	MaxPipelines     gpu.Opt[int]     `key:"max_pipelines" min:"1" max:"10000" absent:"CPUs / devices, rounded up" doc:"How many pipelines a device runs at the same time: its slots."`
 	MonitorInterval  time.Duration    `key:"monitor_interval" default:"1" min:"0.1" max:"3600" doc:"Time from one sample to the next."`
-	HistorySize      int              `key:"history_size" default:"200" min:"1" max:"100000" doc:"How many samples of each device are kept."`
+	HistorySize      int              `key:"history_size" default:"200" min:"1" max:"100000" doc:"How many samples of each device berth keeps."`
 
-	OverLimit string  `key:"over_limit" default:"warn" oneof:"warn,revoke" doc:"What is done about a lease whose processes use more memory than it holds, unless its service says otherwise."`
-	Foreign   string  `key:"foreign" default:"show" oneof:"show,kill_orphans,kill" doc:"What is done about processes that use a GPU under no lease; orphans are those whose lease has ended."`
-	Overheat  string  `key:"overheat" default:"tell" oneof:"tell,revoke" doc:"What is done about leases on a device above temp_critical: their holders are told to stop, or they are also revoked if it stays that hot."`
-	Context   gpu.MiB `key:"context_mb" default:"600" min:"0" doc:"What a CUDA context takes of the memory of a lease: the limits of libraries are set lower by it."`
-	MPS       string  `key:"mps" default:"off" oneof:"off,on" doc:"Whether leases of memory on one NVIDIA GPU are enforced by the driver, through an MPS daemon per GPU and user; docs/enforcement.md says what that costs."`
+	OverLimit string  `key:"over_limit" default:"warn" oneof:"warn,revoke" doc:"What berth does about a lease whose processes use more memory than it holds. A service can have its own over_limit."`
+	Foreign   string  `key:"foreign" default:"show" oneof:"show,kill_orphans,kill" doc:"What berth does about processes that use a GPU under no lease: it shows them, or ends them. Orphans are processes whose lease has ended."`
+	Overheat  string  `key:"overheat" default:"tell" oneof:"tell,revoke" doc:"What berth does about leases on a device above temp_critical: it tells their holders to stop; with revoke, it also revokes the leases if the device stays that hot."`
+	Context   gpu.MiB `key:"context_mb" default:"600" min:"0" doc:"How much memory of a lease a CUDA context takes. berth sets the limits of libraries lower by this amount."`
+	MPS       string  `key:"mps" default:"off" oneof:"off,on" doc:"Whether the driver enforces leases of memory on one NVIDIA GPU, through an MPS daemon per GPU and user. docs/enforcement.md says what that costs."`
 
 	// Devices holds what is different for single devices, by UUID.
-	Devices map[string]DeviceOverride `key:"devices" names:"UUID" check:"uuid" doc:"What is different for single devices."`
+	Devices map[string]DeviceOverride `key:"devices" names:"UUID" check:"uuid" doc:"Settings that differ for single devices."`
 }
 
 // DeviceOverride is what is different for one device; absent fields follow the
@@ -122,20 +122,20 @@ type Device struct {
 // Optimization is when memory is won back, and how long requests may take.
 type Optimization struct {
 	Interval            time.Duration `key:"interval" default:"300" min:"1" max:"86400" doc:"Time from one optimization to the next."`
-	MemoryThreshold     float64       `key:"memory_threshold" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which memory is won back."`
+	MemoryThreshold     float64       `key:"memory_threshold" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which berth wins memory back."`
 	AllocationTimeout   time.Duration `key:"allocation_timeout" default:"30" min:"0" max:"86400" doc:"How long a request waits unless it says otherwise."`
-	DeallocationTimeout time.Duration `key:"deallocation_timeout" default:"10" min:"0" max:"86400" doc:"How long the end of a lease may take before it is forced."`
+	DeallocationTimeout time.Duration `key:"deallocation_timeout" default:"10" min:"0" max:"86400" doc:"How long the processes of a lease may take to end before berth kills them."`
 }
 
 // Service is what one service may have.
 type Service struct {
-	MinMemory       gpu.Opt[gpu.MiB] `key:"min_memory_mb" min:"0" absent:"none" doc:"A request for less is raised to it."`
-	MaxMemory       gpu.Opt[gpu.MiB] `key:"max_memory_mb" min:"1" from:"min_memory_mb" absent:"none" doc:"A request for more is refused."`
-	PreferredDevice string           `key:"preferred_device" check:"uuid" absent:"none" doc:"UUID of the device to try first."`
-	Priority        int              `key:"priority" default:"0" min:"-1000" max:"1000" doc:"Higher goes first among those who wait."`
+	MinMemory       gpu.Opt[gpu.MiB] `key:"min_memory_mb" min:"0" absent:"none" doc:"Least memory of a request. berth raises a request for less."`
+	MaxMemory       gpu.Opt[gpu.MiB] `key:"max_memory_mb" min:"1" from:"min_memory_mb" absent:"none" doc:"Most memory of a request. berth refuses a request for more."`
+	PreferredDevice string           `key:"preferred_device" check:"uuid" absent:"none" doc:"UUID of the device that berth tries first."`
+	Priority        int              `key:"priority" default:"0" min:"-1000" max:"1000" doc:"Priority among requests that wait. The highest goes first."`
 	Quota           Quota            `key:"quota" doc:"What all leases of the service may hold together."`
-	Users           []string         `key:"users" check:"user" absent:"everybody" doc:"Who may ask in its name."`
-	OverLimit       string           `key:"over_limit" oneof:"warn,revoke" absent:"that of gpu" doc:"What is done about its leases whose processes use more memory than they hold."`
+	Users           []string         `key:"users" check:"user" absent:"everybody" doc:"Users who may ask in the name of the service."`
+	OverLimit       string           `key:"over_limit" oneof:"warn,revoke" absent:"that of gpu" doc:"What berth does about a lease of the service whose processes use more memory than it holds."`
 }
 
 // Quota is what all leases of a service may hold together; absent is no limit.
@@ -146,12 +146,12 @@ type Quota struct {
 
 // Hook is who is told of events.
 type Hook struct {
-	URL      string        `key:"url" check:"address" secret:"yes" absent:"none" doc:"Where events are sent by POST. It is not shown, because many services put a key into it."`
-	Command  []string      `key:"command" check:"argument" absent:"none" doc:"Program, and its arguments, that is run for every event."`
-	Codes    []string      `key:"codes" check:"code" absent:"all" doc:"Which events."`
-	Severity string        `key:"severity" default:"warning" oneof:"info,warning,critical" doc:"How much an event must matter at least."`
-	Secret   string        `key:"secret" check:"token" secret:"yes" absent:"not signed" doc:"What deliveries to a url are signed with, so that the other side knows who sent them."`
-	Timeout  time.Duration `key:"timeout_seconds" default:"10" min:"0.1" max:"600" doc:"How long one delivery may take."`
+	URL      string        `key:"url" check:"address" secret:"yes" absent:"none" doc:"Address that berth sends events to, by POST. berth does not show it, because many services put a key into it."`
+	Command  []string      `key:"command" check:"argument" absent:"none" doc:"Program, and its arguments, that berth runs for each event."`
+	Codes    []string      `key:"codes" check:"code" absent:"all" doc:"Codes of the events that the hook gets."`
+	Severity string        `key:"severity" default:"warning" oneof:"info,warning,critical" doc:"Least severity of the events that the hook gets."`
+	Secret   string        `key:"secret" check:"token" secret:"yes" absent:"not signed" doc:"Secret with which berth signs deliveries to a url, so that the other side knows who sent them."`
+	Timeout  time.Duration `key:"timeout_seconds" default:"10" min:"0.1" max:"600" doc:"How long one delivery to the hook may take."`
 }
 
 // String leaves out what is secret.
