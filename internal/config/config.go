@@ -38,7 +38,7 @@ import (
 type Config struct {
 	Daemon       Daemon             `key:"daemon" doc:"Where the daemon listens and keeps its files. The daemon reads this section once, when it starts."`
 	GPU          GPU                `key:"gpu" doc:"How berth measures and judges devices. PUT /api/gpu/config changes this section at run time."`
-	Optimization Optimization       `key:"optimization" doc:"When berth wins memory back, and how long requests may take."`
+	Optimization Optimization       `key:"optimization" doc:"How long requests may take, and when berth wins memory back."`
 	Services     map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services."`
 	Hooks        map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. docs/events.md says more."`
 }
@@ -121,8 +121,8 @@ type Device struct {
 
 // Optimization is when memory is won back, and how long requests may take.
 type Optimization struct {
-	Interval            time.Duration `key:"interval" default:"300" min:"1" max:"86400" doc:"Time from one optimization to the next."`
-	MemoryThreshold     float64       `key:"memory_threshold" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which berth wins memory back."`
+	Interval            time.Duration `key:"interval" default:"300" min:"1" max:"86400" doc:"Time from one optimization to the next. Not used yet: berth does not optimize by itself."`
+	MemoryThreshold     float64       `key:"memory_threshold" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which berth wins memory back. Not used yet."`
 	AllocationTimeout   time.Duration `key:"allocation_timeout" default:"30" min:"0" max:"86400" doc:"How long a request waits unless it says otherwise."`
 	DeallocationTimeout time.Duration `key:"deallocation_timeout" default:"10" min:"0" max:"86400" doc:"How long the processes of a lease may take to end before berth kills them."`
 }
