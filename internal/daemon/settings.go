@@ -94,7 +94,7 @@ func (s *settings) Reload(load func() (*config.Settings, error)) error {
 		return fmt.Errorf("nothing was changed, because %s needs a restart of the daemon", cmp.Or(strings.Join(own, ", "), "daemon.token"))
 	}
 	s.current.Store(next)
-	s.apply(next.Config, changed)
+	s.apply(next.Config, access.Daemon(), changed)
 	return nil
 }
 
