@@ -1,62 +1,112 @@
 package berth_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
 const module = "github.com/berth-gpu/berth"
 
-// floors is the architecture: each package imports only from floors below its
-// own. A package that is not listed fails the test, so a new one has to find
-// its place first.
-var floors = [][]string{
-	0: {"gpu", "internal/spelling", "internal/words"},
-	1: {"api", "internal/term", "internal/access", "internal/backlog", "internal/batch/chunk", "internal/batch/rawjson", "internal/config", "internal/health", "internal/lease", "internal/thermal", "internal/wire"},
-	2: {"internal/placement"},
-	3: {"internal/pipeline", "internal/planview", "internal/view"},
-	4: {"client", "internal/batch/outcome", "internal/batch/record", "internal/device", "internal/cexec", "internal/journal", "internal/process", "internal/wholefile"},
-	5: {
-		"internal/batch", "internal/batches", "internal/events", "internal/peaks", "internal/hooks", "internal/ledger", "internal/monitor", "internal/users", "internal/watchdog", // keepers
-		"internal/device/nvml", "internal/device/sim", "internal/journal/filelog", "internal/launch", "internal/libprobe", "internal/logqueue", "internal/mps", "internal/peer", "internal/runner", // adapters
-	},
-	6: {"internal/desk"}, // services
-	7: {"internal/cli", "internal/httpapi", "internal/promexport"},
-	8: {"internal/daemon"},
-	9: {"cmd/berth"},
+// picture is the architecture. Each package imports only from floors below its
+// own, so packages of one floor do not import each other. Names are those of
+// folders in internal/, except for the public packages and the binary. The
+// README and docs/architecture.md show this picture; the test compares them.
+const picture = `
+10  BINARIES   cmd/berth  cmd/berth-serve
+ 9  WIRING     daemon
+ 8  DOORS      httpapi  promexport  cli
+ 7  SERVICES   desk  oversight  crew  doctor
+ 6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  progress  users  watchdog
+    ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall
+ 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  batch/outcome  batch/record
+ 4  DECISIONS  pipeline  planview  view
+ 3  DECISIONS  placement  launch  wire
+ 2  DECISIONS  lease  config  thermal  health  backlog  kin  batch/chunk  batch/rawjson
+ 1  GROUND     api  document  term  access  record  device/nvml/xid
+ 0  WORDS      gpu  words
+`
+
+// public are the packages outside of internal/ that have a floor.
+var public = []string{"api", "client", "cmd/berth", "cmd/berth-serve", "gpu"}
+
+// beside are the packages beside the building: programs that measure it and
+// suites that test it. They may use it, and only tests use them.
+var beside = []string{
+	"bench/batch", "bench/exec", "bench/foundations", "bench/startup", "bench/gpu/samplecost", "bench/handover", "bench/hostile",
+	"chaos", "internal/daemon/daemontest", "internal/device/devicetest", "internal/journal/filelog/disktest", "internal/journal/journaltest",
 }
 
-// beside reports whether a package stands beside the building: programs that
-// measure it and suites that test it. They may use it, and only tests use them.
-func beside(dir string) bool {
-	return strings.HasPrefix(dir, "bench/") || strings.HasPrefix(dir, "chaos") || strings.HasSuffix(dir, "test")
-}
+// The limits that keep the building readable.
+const (
+	mostMethods = 80   // of one type
+	mostLines   = 4000 // of one package, tests aside
+	mostLinks   = 8    // packages in the longest chain of imports
+)
 
-// impure lists what a pure package (floors 0 to 3) must not touch: a decision
-// that reads a file or asks the time cannot be replayed.
+// impure lists what a pure package must not import: a decision that reads a
+// file or asks the time cannot be replayed.
 var impure = []string{"os", "os/exec", "net", "net/http", "syscall", "io/ioutil", "log", "log/slog", "sync", "context", "embed"}
 
-func TestFloors(t *testing.T) {
-	floorOf := map[string]int{}
-	for floor, packages := range floors {
-		for _, p := range packages {
-			floorOf[p] = floor
+// worldly lists what a keeper must not import: it reaches the world through
+// seams.
+var worldly = []string{"os/exec", "net/http", "syscall", "golang.org/x/sys/unix"}
+
+// place is where a package stands.
+type place struct {
+	floor int
+	kind  string
+}
+
+func (p place) pure() bool {
+	return p.kind == "WORDS" || p.kind == "GROUND" || p.kind == "DECISIONS"
+}
+
+// places reads the picture.
+func places(t *testing.T) map[string]place {
+	all := map[string]place{}
+	floor := 0
+	for line := range strings.Lines(strings.TrimPrefix(picture, "\n")) {
+		words := strings.Fields(line)
+		if n, err := strconv.Atoi(words[0]); err == nil {
+			floor, words = n, words[1:]
+		}
+		for _, name := range words[1:] {
+			if !slices.Contains(public, name) {
+				name = "internal/" + name
+			}
+			if _, twice := all[name]; twice {
+				t.Errorf("%s stands in the picture twice", name)
+			}
+			all[name] = place{floor, words[0]}
 		}
 	}
-	for dir, files := range parsePackages(t) {
-		if beside(dir) {
+	return all
+}
+
+func TestFloors(t *testing.T) {
+	standing, packages := places(t), parsePackages(t)
+	for name := range standing {
+		if packages[name] == nil {
+			t.Errorf("%s stands in the picture, and there is no such package", name)
+		}
+	}
+	for dir, files := range packages {
+		if slices.Contains(beside, dir) {
 			continue
 		}
-		floor, listed := floorOf[dir]
+		here, listed := standing[dir]
 		if !listed {
-			t.Errorf("package %s has no floor: add it to floors in this file", dir)
+			t.Errorf("package %s has no floor: give it a place in the picture", dir)
 			continue
 		}
 		for name, file := range files {
@@ -64,22 +114,34 @@ func TestFloors(t *testing.T) {
 				continue
 			}
 			for _, path := range imports(file) {
-				below, ours := strings.CutPrefix(path, module+"/")
-				if ours && beside(below) {
-					t.Errorf("%s imports %s, which is for tests", name, below)
-				}
-				if ours && floorOf[below] >= floor {
-					t.Errorf("%s (floor %d) imports %s (floor %d): imports go strictly down", name, floor, below, floorOf[below])
-				}
-				if floor <= 3 && slices.Contains(impure, path) {
-					t.Errorf("%s imports %s: packages of floor %d are pure", name, path, floor)
+				if why := forbidden(here, path, standing); why != "" {
+					t.Errorf("%s (%s) imports %s: %s", name, here.kind, path, why)
 				}
 			}
-			if floor <= 3 {
+			if here.pure() {
 				forbidTime(t, name, file)
 			}
 		}
 	}
+}
+
+// forbidden says why a package must not import another; empty if it may.
+func forbidden(here place, path string, standing map[string]place) string {
+	below, ours := strings.CutPrefix(path, module+"/")
+	there := standing[below]
+	switch {
+	case ours && slices.Contains(beside, below):
+		return "that is for tests"
+	case ours && there.floor >= here.floor:
+		return "imports go strictly down"
+	case here.kind == "DOORS" && there.kind == "ADAPTERS":
+		return "a door asks a service, and touches nothing itself"
+	case here.kind == "KEEPERS" && slices.Contains(worldly, path):
+		return "a keeper reaches the world through a seam"
+	case here.pure() && slices.Contains(impure, path):
+		return "decisions and what is below them are pure"
+	}
+	return ""
 }
 
 // forbidTime refuses the functions that ask what time it is, or wait for it.
@@ -97,6 +159,81 @@ func forbidTime(t *testing.T, name string, file *ast.File) {
 	})
 }
 
+func TestTheLongestChainIsShort(t *testing.T) {
+	packages := parsePackages(t)
+	longest := map[string][]string{}
+	var chain func(dir string) []string
+	chain = func(dir string) []string {
+		if known, done := longest[dir]; done {
+			return known
+		}
+		var below []string
+		for name, file := range packages[dir] {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			for _, path := range imports(file) {
+				if next, ours := strings.CutPrefix(path, module+"/"); ours {
+					if links := chain(next); len(links) > len(below) {
+						below = links
+					}
+				}
+			}
+		}
+		longest[dir] = append([]string{dir}, below...)
+		return longest[dir]
+	}
+	if links := chain("cmd/berth-serve"); len(links) > mostLinks {
+		t.Errorf("%d packages import each other in a chain, and %d are allowed: %s", len(links), mostLinks, strings.Join(links, " → "))
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for dir, files := range parsePackages(t) {
+		lines, methods := 0, map[string]int{}
+		for name, file := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines += strings.Count(string(text), "\n")
+			for _, d := range file.Decls {
+				if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+					methods[receiver(f)]++
+				}
+			}
+		}
+		if lines > mostLines {
+			t.Errorf("package %s has %d lines, and %d are allowed", dir, lines, mostLines)
+		}
+		for name, n := range methods {
+			if n > mostMethods {
+				t.Errorf("%s.%s has %d methods, and %d are allowed", dir, name, n, mostMethods)
+			}
+		}
+	}
+}
+
+// receiver names the type that a method belongs to.
+func receiver(f *ast.FuncDecl) string {
+	kind := f.Recv.List[0].Type
+	for {
+		switch k := kind.(type) {
+		case *ast.StarExpr:
+			kind = k.X
+		case *ast.IndexExpr:
+			kind = k.X
+		case *ast.IndexListExpr:
+			kind = k.X
+		default:
+			return fmt.Sprint(kind)
+		}
+	}
+}
+
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	for dir, files := range parsePackages(t) {
 		documented := false
@@ -109,9 +246,30 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// parsePackages reads every package of the module, by folder.
+func TestThePictureIsShown(t *testing.T) {
+	for _, page := range []string{"README.md", "docs/architecture.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "```"+picture+"```") {
+			t.Errorf("%s does not show the picture as it stands in this test:%s", page, picture)
+		}
+	}
+}
+
+// parsePackages returns every package of the module, by folder.
 func parsePackages(t *testing.T) map[string]map[string]*ast.File {
 	t.Helper()
+	packages, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages
+}
+
+// parsed reads them once for all tests.
+var parsed = sync.OnceValues(func() (map[string]map[string]*ast.File, error) {
 	packages := map[string]map[string]*ast.File{}
 	set := token.NewFileSet()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -138,11 +296,8 @@ func parsePackages(t *testing.T) map[string]map[string]*ast.File {
 		packages[dir][path] = file
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return packages
-}
+	return packages, err
+})
 
 // isModule reports whether a folder is a module of its own.
 func isModule(path string) bool {

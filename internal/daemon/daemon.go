@@ -150,8 +150,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
-			Monitor: d.monitor, Ledger: d.ledger, History: d.peaks, Processes: process.Proc(), Users: d.users,
-			MPS: d.mps, Enforcement: d.enforcement, Peaks: d.peaks, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
+			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users,
+			MPS: d.mps, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Publish: publish, Note: d.Note,
 		}),
 		Metrics: exporter, Host: host, Version: o.Version,

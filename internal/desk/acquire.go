@@ -71,7 +71,7 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 		return api.Lease{}, Refused(err)
 	}
 	if o.learned {
-		d.History.Took(peaks.Key{User: granted.Holder.User, Name: granted.Holder.Name}, o.Memory)
+		d.Peaks.Took(peaks.Key{User: granted.Holder.User, Name: granted.Holder.Name}, o.Memory)
 	}
 	l := LeaseOf(ledger.Held{Lease: granted})
 	if o.Enforce != "" {

@@ -273,12 +273,12 @@ func TestOfferIsRemembered(t *testing.T) {
 		}
 		o := open(t, "1xh200")
 		key := peaks.Key{User: "ada", Name: "job"}
-		o.History.Add(key, peaks.Run{Peak: 2000, Asked: 8192, Seconds: 60}, o.Monitor.Readings()[0].Since)
+		o.Peaks.Add(key, peaks.Run{Peak: 2000, Asked: 8192, Seconds: 60}, o.Monitor.Readings()[0].Since)
 		if err := way.ask(t.Context(), o, self(t), want{enforce: "framework", learned: true}); err != nil {
 			t.Fatal(err)
 		}
 		got := o.held()[0]
-		if e, _ := o.History.Find(key); e.Offered == 0 || e.Offered != got.Parts[0].Memory || got.Note == "" {
+		if e, _ := o.Peaks.Find(key); e.Offered == 0 || e.Offered != got.Parts[0].Memory || got.Note == "" {
 			t.Errorf("%s: %s were offered, and the lease is %+v", way.name, e.Offered, got)
 		}
 	}

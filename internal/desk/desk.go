@@ -16,22 +16,20 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/peaks"
-	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// Keepers are the parts of the daemon that the desk asks. All but MPS and Peaks
-// must be there.
+// Keepers are the parts of the daemon that the desk asks. All but MPS must
+// be there.
 type Keepers struct {
 	Monitor   *monitor.Monitor
 	Ledger    *ledger.Ledger
-	History   *peaks.Peaks // what earlier runs used
+	Peaks     *peaks.Peaks // what earlier runs used
 	Processes process.Table
 	Users     Users
 
 	MPS         MPS                // nil: this machine has none
 	Enforcement func() Enforcement // as configured now
-	Peaks       Peaks              // of earlier runs, for plans; nil: nothing is known
 	CPUs        int                // of the machine, for plans; 0: not known
 	Socket      string             // where the daemon listens, for programs that are launched
 
@@ -57,13 +55,6 @@ type MPS interface {
 	// Serves reports whether a process, given with its ancestors, belongs to
 	// MPS itself.
 	Serves(line []process.ID) bool
-}
-
-// Peaks remembers what the steps of pipelines were measured to take.
-type Peaks interface {
-	// Peak returns what is known about a step of a user's pipeline or, without
-	// a step, about a function; false: nothing is.
-	Peak(user, name, step string) (pipeline.Peak, bool)
 }
 
 // Users knows users by login name.

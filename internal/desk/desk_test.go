@@ -68,7 +68,7 @@ func open(t *testing.T, devices string) *office {
 		read = !slices.ContainsFunc(m.Readings(), func(r monitor.Reading) bool { return !r.Sampled })
 	}
 	o.Desk = New(Keepers{
-		Monitor: m, Ledger: book, History: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), MPS: o.mps,
+		Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), MPS: o.mps,
 		Enforcement: func() Enforcement { return Enforcement{Context: 500, MPS: true} },
 		Publish:     func(gpu.Event) {}, Note: func() string { return "No GPU was found." },
 	})

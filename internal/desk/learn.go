@@ -16,7 +16,7 @@ func (d *Desk) learn(o *order, user string) (note string) {
 	if !o.Learned || o.Memory != 0 || o.Name == "" {
 		return ""
 	}
-	need, peak := d.History.Offer(peaks.Key{User: user, Name: o.Name}, d.Enforcement().Context, d.mostEver())
+	need, peak := d.Peaks.Offer(peaks.Key{User: user, Name: o.Name}, d.Enforcement().Context, d.mostEver())
 	if need == 0 {
 		return ""
 	}
@@ -37,7 +37,7 @@ func (d *Desk) mostEver() gpu.MiB {
 func (d *Desk) Measured() []api.Measured {
 	most, context := d.mostEver(), d.Enforcement().Context
 	var all []api.Measured
-	for _, e := range d.History.All() {
+	for _, e := range d.Peaks.All() {
 		all = append(all, api.Measured{
 			User: e.User, Name: e.Name, Step: e.Step, Runs: e.Count, Last: e.Last,
 			Asked: e.Asked(), Peak: e.Peak(), Next: min(e.Need(context), most), Seconds: e.Seconds(),
@@ -55,7 +55,7 @@ func (d *Desk) Measure(by Caller, b api.Measurement) error {
 	if most > 0 && b.Memory > most {
 		return wrongFields(lease.FieldErrors{{Field: "memory_mb", Detail: fmt.Sprintf("is more than any device of this machine has, which is %d", most)}})
 	}
-	d.History.Add(peaks.Key{User: by.User, Name: gpu.Printable(b.Name, gpu.Whole), Step: gpu.Printable(b.Step, gpu.Whole)},
+	d.Peaks.Add(peaks.Key{User: by.User, Name: gpu.Printable(b.Name, gpu.Whole), Step: gpu.Printable(b.Step, gpu.Whole)},
 		peaks.Run{Peak: b.Memory, Seconds: b.Seconds}, time.Now())
 	return nil
 }

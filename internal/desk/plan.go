@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/planview"
 	"github.com/berth-gpu/berth/internal/words"
@@ -86,9 +87,6 @@ func (d *Desk) world(file *pipeline.File, asked api.PlanRequest, user string) pi
 
 // learned returns what is known about the steps of a file, by signature.
 func (d *Desk) learned(file *pipeline.File, user string) map[string]pipeline.Peak {
-	if d.Peaks == nil {
-		return nil
-	}
 	all := map[string]pipeline.Peak{}
 	for i := range file.Pipelines {
 		p := &file.Pipelines[i]
@@ -98,8 +96,8 @@ func (d *Desk) learned(file *pipeline.File, user string) map[string]pipeline.Pea
 			if step.Function != "" {
 				name, of = step.Function, ""
 			}
-			if peak, known := d.Peaks.Peak(user, name, of); known {
-				all[p.Signature(step)] = peak
+			if e, known := d.Peaks.Find(peaks.Key{User: user, Name: name, Step: of}); known {
+				all[p.Signature(step)] = pipeline.Peak{Memory: e.Known(), Seconds: e.Seconds(), Observations: e.Count}
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func open(t *testing.T, devices string) *door {
 	d.server = build(Keepers{
 		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Log: slog.New(slog.DiscardHandler),
 		Desk: desk.New(desk.Keepers{
-			Monitor: m, Ledger: book, History: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0),
+			Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0),
 			Enforcement: func() desk.Enforcement { return desk.Enforcement{} }, Publish: d.events.Publish, Note: note,
 		}),
 		Metrics: http.NotFoundHandler(), Host: "here", Version: "test",

@@ -10,13 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -188,20 +189,12 @@ func TestPlanChecksLibraries(t *testing.T) {
 	}
 }
 
-// kept is what earlier runs measured.
-type kept map[[3]string]pipeline.Peak
-
-func (k kept) Peak(user, name, step string) (pipeline.Peak, bool) {
-	p, known := k[[3]string{user, name, step}]
-	return p, known
-}
-
 func TestPlanUsesWhatWasLearned(t *testing.T) {
 	d := openPlans(t, "1xrtx-4060")
-	d.Desk.Peaks = kept{
-		{"ada", "plate", "denoise"}:       {Memory: 2000, Seconds: 1.5, Observations: 3},
-		{"ada", "microscopy.denoise", ""}: {Memory: 3000, Observations: 1},
+	for range 3 {
+		d.Desk.Peaks.Add(peaks.Key{User: "ada", Name: "plate", Step: "denoise"}, peaks.Run{Peak: 2000, Seconds: 1.5}, time.Now())
 	}
+	d.Desk.Peaks.Add(peaks.Key{User: "ada", Name: "microscopy.denoise"}, peaks.Run{Peak: 3000}, time.Now())
 	step := decode[api.Plan](t, d.asUser(t, "/api/plans", wells(1, ""))).Pipelines[0].Steps[1]
 	if step.Memory != 2200 || step.MemoryFrom != "learned" || step.Measured != 3 || step.Seconds.Or(0) != 1.5 {
 		t.Errorf("the step is planned as %+v", step)

@@ -31,7 +31,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 		"done":0,"done_before":0,"failed":0,"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":[]}`)
 	put("PUT", "/api/batches/b1", `{"id":"b1","output":"/home/`+secret+`/out.jsonl","command":"`+secret+`","stage":"failed","error":"`+secret+`","total_exact":false,
 		"done":0,"done_before":0,"failed":0,"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":[]}`)
-	d.Desk.History.Add(peaks.Key{User: owner.User, Name: secret}, peaks.Run{Peak: 100}, time.Now())
+	d.Desk.Peaks.Add(peaks.Key{User: owner.User, Name: secret}, peaks.Run{Peak: 100}, time.Now())
 	d.events.Publish(gpu.Event{Code: gpu.EventForeignUse, User: owner.User, Text: "Process 7 (" + secret + ") uses much", Public: "A process uses much", Data: map[string]any{"name": secret, "memory_mb": 7}})
 
 	paths := []struct{ method, path, body string }{

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/pipeline"
 )
 
 // margin is what is leased beyond what was measured, at least.
@@ -86,11 +85,4 @@ func (p *Peaks) Took(key Key, offered gpu.MiB) {
 		e.Offered = offered
 		p.change()
 	}
-}
-
-// Peak returns what a plan may expect of a step of a pipeline, as the earlier
-// runs of the same user took it.
-func (p *Peaks) Peak(user, name, step string) (pipeline.Peak, bool) {
-	e, known := p.Find(Key{User: user, Name: name, Step: step})
-	return pipeline.Peak{Memory: e.Known(), Seconds: e.Seconds(), Observations: e.Count}, known
 }
