@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 type allocateOptions struct {
@@ -141,21 +142,11 @@ func (o *allocateOptions) advise(err error) error {
 	if !errors.As(err, &problem) || problem.Extra["possible"] != true {
 		return err
 	}
-	hint := fmt.Sprintf("see who holds what: berth explain --slots 0 --memory %d --service %s", int64(o.request.Memory), quoted(o.request.Service))
+	hint := fmt.Sprintf("see who holds what: berth explain --slots 0 --memory %d --service %s", int64(o.request.Memory), words.Shell(o.request.Service))
 	if o.request.GPU != "" {
 		hint += " --gpu " + o.request.GPU
 	}
 	return &hintedError{err, hint}
-}
-
-// quoted returns a text as a shell reads it as one word.
-func quoted(word string) string {
-	if strings.ContainsFunc(word, func(c rune) bool {
-		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("-_.:/@", c)
-	}) {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return word
 }
 
 // negative reports a negative number as an amount of memory that is too small.

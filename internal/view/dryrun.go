@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // DryRun is what a program would be started with.
@@ -32,21 +33,11 @@ func (x GPUs) Would(d DryRun, to term.Screen) []string {
 	lines = append(lines, "")
 	for _, change := range d.Environment {
 		if strings.Contains(change, "=") {
-			lines = append(lines, "export "+shellQuoted(term.Clean(change)))
+			name, value, _ := strings.Cut(term.Clean(change), "=")
+			lines = append(lines, "export "+name+"="+words.Shell(value))
 		} else {
 			lines = append(lines, "unset "+term.Clean(change))
 		}
 	}
 	return lines
-}
-
-// shellQuoted returns NAME=value as a shell takes it.
-func shellQuoted(assignment string) string {
-	name, value, _ := strings.Cut(assignment, "=")
-	if strings.ContainsFunc(value, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,%@+=", r)
-	}) {
-		value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-	}
-	return name + "=" + value
 }
