@@ -68,7 +68,7 @@ func (w *worker) receive() error {
 	defer timer.Stop()
 	for {
 		select {
-		case a, more := <-w.proc.frames:
+		case a, more := <-w.proc.messages:
 			switch {
 			case !more:
 				return &failure{chunk.Died, ""}
@@ -95,15 +95,15 @@ func isNonsense(err error) bool {
 	return errors.As(err, &n)
 }
 
-// handle does what a frame says.
+// handle does what a message says.
 func (w *worker) handle(a answer) error {
 	g := w.flight[0]
 	switch {
-	case a.kind == frameBye && w.batches == 0:
+	case a.kind == messageBye && w.batches == 0:
 		return &failure{chunk.Nonsense, "it said bye before it had done anything"}
-	case a.kind == frameBye:
+	case a.kind == messageBye:
 		return errBye
-	case a.kind == frameReady:
+	case a.kind == messageReady:
 		return &failure{chunk.Nonsense, "it said twice that it is ready"}
 	case a.id != g.id:
 		return &failure{chunk.Nonsense, fmt.Sprintf("it answered batch %d, and batch %d is to be answered", a.id, g.id)}
@@ -113,9 +113,9 @@ func (w *worker) handle(a answer) error {
 		w.landed(a.at)
 		w.sang()
 		return nil
-	case a.kind == frameOOM:
+	case a.kind == messageOOM:
 		return w.outOfMemory(a.text, a.at)
-	case a.kind == frameError:
+	case a.kind == messageError:
 		w.landed(a.at)
 		w.giveBack(g, chunk.Refused, a.text)
 		return nil

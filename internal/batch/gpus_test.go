@@ -362,7 +362,7 @@ func (unkillable) Destroy()                   {}
 // A process that cannot be killed is left behind, and that is said.
 func TestProcessThatCannotBeKilled(t *testing.T) {
 	t.Parallel()
-	p := &process{Process: unkillable{}, frames: make(chan answer)}
+	p := &process{Process: unkillable{}, messages: make(chan answer)}
 	go p.listen(1 << 20)
 	p.destroy()
 	if !strings.Contains(p.fate(nil), "cannot be killed") {

@@ -45,13 +45,13 @@ type Process interface {
 // process is a worker process and what it says.
 type process struct {
 	Process
-	frames chan answer  // what it says; closed at the end
-	heard  atomic.Int64 // when it last reported progress, in nanoseconds
+	messages chan answer  // what it says; closed at the end
+	heard    atomic.Int64 // when it last reported progress, in nanoseconds
 }
 
-// answer is a frame, or why there will be no more.
+// answer is a message, or why there will be no more.
 type answer struct {
-	frame
+	message
 	err error
 	at  time.Time
 }
@@ -65,31 +65,31 @@ func (r *Run) start(name string, g *Grant) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{Process: started, frames: make(chan answer, 4)}
+	p := &process{Process: started, messages: make(chan answer, 4)}
 	go p.listen(r.opt.AnswerBytes)
 	return p, nil
 }
 
 // listen reads what the worker says until it ends or talks nonsense.
 func (p *process) listen(most int) {
-	defer close(p.frames)
+	defer close(p.messages)
 	r := bufio.NewReaderSize(p, 256<<10)
 	likely := 0
 	for {
 		line, err := readLine(r, likely, most)
 		likely = len(line) + len(line)/8
-		var f frame
+		var m message
 		if err == nil {
-			f, err = parseFrame(line)
+			m, err = parseMessage(line)
 			if err != nil {
 				err = &nonsenseError{err.Error()}
 			}
 		}
-		if f.kind == frameProgress {
+		if m.kind == messageProgress {
 			p.heard.Store(time.Now().UnixNano())
 			continue
 		}
-		p.frames <- answer{f, err, time.Now()}
+		p.messages <- answer{m, err, time.Now()}
 		if err != nil && !errors.Is(err, errTooLong) {
 			return
 		}
@@ -104,7 +104,7 @@ func (e *nonsenseError) Error() string { return "it answered " + e.text }
 // end lets the worker end by itself, and passes over what it still says.
 func (p *process) end(grace time.Duration) {
 	listened := p.ignore()
-	p.End([]byte(byeFrame), grace)
+	p.End([]byte(byeMessage), grace)
 	<-listened
 }
 
@@ -121,7 +121,7 @@ func (p *process) ignore() <-chan struct{} {
 	listened := make(chan struct{})
 	go func() {
 		defer close(listened)
-		for range p.frames {
+		for range p.messages {
 		}
 	}()
 	return listened

@@ -33,18 +33,18 @@ const (
 	envName     = "BERTH_WORKER_NAME"
 )
 
-// The types of frames that a worker sends.
+// The types of messages that a worker sends.
 const (
-	frameReady    = "ready"
-	frameResult   = "result"
-	frameError    = "error"
-	frameOOM      = "oom"
-	frameProgress = "progress"
-	frameBye      = "bye"
+	messageReady    = "ready"
+	messageResult   = "result"
+	messageError    = "error"
+	messageOOM      = "oom"
+	messageProgress = "progress"
+	messageBye      = "bye"
 )
 
-// frame is a line from a worker.
-type frame struct {
+// message is a line from a worker.
+type message struct {
 	kind     string
 	id       int64
 	protocol int64
@@ -53,7 +53,7 @@ type frame struct {
 	text     string            // of error and oom
 }
 
-// appendBatch writes the frame that hands records to a worker.
+// appendBatch writes the message that hands records to a worker.
 func appendBatch(to []byte, id int64, records []record.Record) []byte {
 	to = append(to, `{"type":"batch","id":`...)
 	to = strconv.AppendInt(to, id, 10)
@@ -67,59 +67,59 @@ func appendBatch(to []byte, id int64, records []record.Record) []byte {
 	return append(to, "]}\n"...)
 }
 
-// byeFrame asks a worker to end.
-const byeFrame = `{"type":"bye"}` + "\n"
+// byeMessage asks a worker to end.
+const byeMessage = `{"type":"bye"}` + "\n"
 
-// parseFrame refuses everything that is not one of the frames.
-func parseFrame(line []byte) (frame, error) {
+// parseMessage refuses everything that is not one of the messages.
+func parseMessage(line []byte) (message, error) {
 	line = bytes.TrimSpace(line)
 	switch {
 	case !utf8.Valid(line):
-		return frame{}, fmt.Errorf("not UTF-8 text: %.60q", line)
+		return message{}, fmt.Errorf("not UTF-8 text: %.60q", line)
 	case !rawjson.Valid(line):
-		return frame{}, fmt.Errorf("not JSON: %.60q", line)
+		return message{}, fmt.Errorf("not JSON: %.60q", line)
 	case !rawjson.IsObject(line):
-		return frame{}, fmt.Errorf("not an object: %.60q", line)
+		return message{}, fmt.Errorf("not an object: %.60q", line)
 	}
-	f := frame{id: -1}
+	m := message{id: -1}
 	for key, value := range rawjson.Fields(line) {
 		var err error
 		switch string(key) {
 		case `"type"`:
-			f.kind = rawjson.Text(value)
+			m.kind = rawjson.Text(value)
 		case `"id"`:
-			f.id, err = strconv.ParseInt(string(value), 10, 64)
+			m.id, err = strconv.ParseInt(string(value), 10, 64)
 		case `"protocol"`:
-			f.protocol, err = strconv.ParseInt(string(value), 10, 64)
+			m.protocol, err = strconv.ParseInt(string(value), 10, 64)
 		case `"outcomes"`:
-			f.outcomes = value
+			m.outcomes = value
 		case `"errors"`:
-			err = json.Unmarshal(value, &f.errors)
+			err = json.Unmarshal(value, &m.errors)
 		case `"text"`:
-			f.text = rawjson.Text(value)
+			m.text = rawjson.Text(value)
 		}
 		if err != nil {
-			return frame{}, fmt.Errorf("%s cannot be %.60s", key, value)
+			return message{}, fmt.Errorf("%s cannot be %.60s", key, value)
 		}
 	}
-	switch f.kind {
-	case frameReady, frameResult, frameError, frameOOM, frameProgress, frameBye:
-		return f, nil
+	switch m.kind {
+	case messageReady, messageResult, messageError, messageOOM, messageProgress, messageBye:
+		return m, nil
 	}
-	return frame{}, fmt.Errorf("a frame of type %.40q, which nobody knows", f.kind)
+	return message{}, fmt.Errorf("a message of unknown type %.40q", m.kind)
 }
 
 // split takes a result apart: the outcome of each of n records, or its error.
 // The slices point into the line.
-func (f frame) split(n int) (outcomes [][]byte, faults map[int]string, err error) {
+func (m message) split(n int) (outcomes [][]byte, faults map[int]string, err error) {
 	outcomes = make([][]byte, 0, n)
-	for o := range rawjson.Elements(f.outcomes) {
+	for o := range rawjson.Elements(m.outcomes) {
 		outcomes = append(outcomes, o)
 	}
 	if len(outcomes) != n {
 		return nil, nil, fmt.Errorf("%s for %s", words.Count(len(outcomes), "outcome"), words.Count(n, "record"))
 	}
-	for key, text := range f.errors {
+	for key, text := range m.errors {
 		i, err := strconv.Atoi(key)
 		if err != nil || i < 0 || i >= n {
 			return nil, nil, fmt.Errorf("an error for record %.20q of %d", key, n)

@@ -21,7 +21,7 @@ func TestAppendBatch(t *testing.T) {
 	}
 }
 
-func TestParseFrame(t *testing.T) {
+func TestParseMessage(t *testing.T) {
 	for _, test := range []struct {
 		line string
 		want string // what is wrong; empty: nothing
@@ -48,7 +48,7 @@ func TestParseFrame(t *testing.T) {
 		{`{"type":"result","id":3,"errors":{"0":5}}`, `"errors" cannot be`},
 		{`{"type":"ready","protocol":"1"}`, `"protocol" cannot be`},
 	} {
-		_, err := parseFrame([]byte(test.line))
+		_, err := parseMessage([]byte(test.line))
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, want %q", test.line, err, test.want)
 		}
@@ -70,7 +70,7 @@ func TestSplitResult(t *testing.T) {
 		{`{"type":"result","id":1,"outcomes":[1],"errors":{"-1":"x"}}`, 1, "an error for record"},
 		{`{"type":"result","id":1,"outcomes":[1],"errors":{"a":"x"}}`, 1, "an error for record"},
 	} {
-		f, err := parseFrame([]byte(test.line))
+		f, err := parseMessage([]byte(test.line))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,17 +111,17 @@ func TestReadLine(t *testing.T) {
 	}
 }
 
-// Whatever a worker says, it is a frame or nonsense.
-func FuzzFrame(f *testing.F) {
+// Whatever a worker says, it is a message or nonsense.
+func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"type":"result","id":3,"outcomes":[1,{"a":[]}],"errors":{"1":"x"}}`), 2)
 	f.Add([]byte(`{"type":"ready","protocol":1}`), 0)
 	f.Add([]byte(`{"type":"oom","id":-9,"text":"\ud800"}`), 1)
 	f.Fuzz(func(t *testing.T, line []byte, n int) {
-		frame, err := parseFrame(line)
+		message, err := parseMessage(line)
 		if err != nil {
 			return
 		}
-		outcomes, faults, err := frame.split(max(n, 0) % 100)
+		outcomes, faults, err := message.split(max(n, 0) % 100)
 		if err != nil {
 			return
 		}

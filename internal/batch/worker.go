@@ -142,13 +142,13 @@ func (w *worker) awaitReady() error {
 	limit := w.run.opt.ReadyTimeout
 	for {
 		select {
-		case a, more := <-w.proc.frames:
+		case a, more := <-w.proc.messages:
 			switch {
 			case !more || a.err != nil && !isNonsense(a.err):
 				return &failure{chunk.Died, "before it was ready "}
 			case a.err != nil:
 				return &failure{chunk.Nonsense, a.err.Error()}
-			case a.kind != frameReady:
+			case a.kind != messageReady:
 				return &failure{chunk.Nonsense, fmt.Sprintf("it began with %s instead of ready", a.kind)}
 			case a.protocol != ProtocolVersion:
 				return &failure{chunk.Nonsense, fmt.Sprintf("it speaks version %d of the protocol, and this berth version %d: use a berth package of the same version", a.protocol, ProtocolVersion)}

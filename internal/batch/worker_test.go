@@ -50,18 +50,18 @@ func runTestWorker() {
 		if err != nil {
 			os.Exit(0)
 		}
-		var frame struct {
+		var message struct {
 			Type    string
 			ID      int64
 			Records []json.RawMessage
 		}
-		if err := json.Unmarshal(line, &frame); err != nil {
+		if err := json.Unmarshal(line, &message); err != nil {
 			os.Exit(9)
 		}
-		if frame.Type == "bye" {
+		if message.Type == "bye" {
 			os.Exit(0)
 		}
-		w.batch(frame.ID, frame.Records)
+		w.batch(message.ID, message.Records)
 	}
 }
 

@@ -131,8 +131,8 @@ func (l *Log) tidyUp() error {
 	return nil
 }
 
-// window is how many records are put in order at a time: their frames are held
-// in memory, 24 bytes each.
+// window is how many records are put in order at a time: their stretches
+// are held in memory, 24 bytes each.
 const window = 2 << 20
 
 // order writes the outcomes in the order of the input.
@@ -186,7 +186,7 @@ func (l *Log) copyInOrder(out io.Writer, total int64) error {
 	return l.inOrder(total, write)
 }
 
-// inOrder hands over the frames in the order of the input.
+// inOrder hands over the stretches in the order of the input.
 func (l *Log) inOrder(total int64, each func([]byte) error) error {
 	type piece struct{ first, offset, bytes int64 }
 	var pieces []piece
@@ -196,11 +196,11 @@ func (l *Log) inOrder(total int64, each func([]byte) error) error {
 		offset := int64(0)
 		_, err := l.place.journal.replay(func(e entry) error {
 			if e.Commit != nil {
-				for f := range e.Commit.each {
-					if f.first >= low && f.first < low+window {
-						pieces = append(pieces, piece{f.first, offset, f.bytes})
+				for s := range e.Commit.each {
+					if s.first >= low && s.first < low+window {
+						pieces = append(pieces, piece{s.first, offset, s.bytes})
 					}
-					offset += f.bytes
+					offset += s.bytes
 				}
 			}
 			return nil

@@ -38,20 +38,23 @@ type header struct {
 
 // commit is a group of outcomes that is in the file.
 type commit struct {
-	Bytes  int64   `json:"bytes"`            // length of the file with it
-	Failed int64   `json:"failed,omitempty"` // of the records
-	Frames []int64 `json:"frames"`           // triples: first record, records, bytes before compression
+	Bytes  int64 `json:"bytes"`            // length of the file with it
+	Failed int64 `json:"failed,omitempty"` // of the records
+	// Stretches are triples of numbers: see stretch.
+	Stretches []int64 `json:"frames"`
 
 	// Columns of a CSV output, in the commit that settled them; there may be none.
 	Columns []string `json:"columns,omitzero"`
 }
 
-// frame is a row of neighbouring records in the file.
-type frame struct{ first, count, bytes int64 }
+// stretch is a run of records that are neighbours in the input and in the
+// file: the first, their count, and their bytes before compression.
+type stretch struct{ first, count, bytes int64 }
 
-func (c *commit) each(yield func(frame) bool) {
-	for i := 0; i+2 < len(c.Frames); i += 3 {
-		if !yield(frame{c.Frames[i], c.Frames[i+1], c.Frames[i+2]}) {
+// each yields the stretches of the commit in the order of the file.
+func (c *commit) each(yield func(stretch) bool) {
+	for i := 0; i+2 < len(c.Stretches); i += 3 {
+		if !yield(stretch{c.Stretches[i], c.Stretches[i+1], c.Stretches[i+2]}) {
 			return
 		}
 	}

@@ -32,9 +32,9 @@ type Log struct {
 	buf   bytes.Buffer
 }
 
-// frameBytes is how long a frame gets before another one is begun; ordering
-// holds one of them in memory.
-const frameBytes = 1 << 20
+// stretchBytes is the length at which a stretch is full and the next record
+// begins a new one. Ordering holds one stretch in memory.
+const stretchBytes = 1 << 20
 
 func (p *Place) beginNew(input json.RawMessage) (*Log, error) {
 	h := &header{Version: journalVersion, Input: input, Shape: p.shape, Replace: p.replace}
@@ -206,17 +206,18 @@ func (l *Log) Commit(group []Outcome) error {
 	return l.learn(c)
 }
 
-// extend adds a record to the last frame, if it follows on it, or to a new one.
+// extend adds a record to the last stretch if it is its next record, else to a
+// new one.
 func (c *commit) extend(index, bytes int64) {
-	if n := len(c.Frames); n > 0 {
-		first, count, size := &c.Frames[n-3], &c.Frames[n-2], &c.Frames[n-1]
-		if *first+*count == index && *size+bytes <= frameBytes {
+	if n := len(c.Stretches); n > 0 {
+		first, count, size := &c.Stretches[n-3], &c.Stretches[n-2], &c.Stretches[n-1]
+		if *first+*count == index && *size+bytes <= stretchBytes {
 			*count++
 			*size += bytes
 			return
 		}
 	}
-	c.Frames = append(c.Frames, index, 1, bytes)
+	c.Stretches = append(c.Stretches, index, 1, bytes)
 }
 
 func (l *Log) render(data []byte) {
