@@ -2,17 +2,18 @@ package batch
 
 import "github.com/berth-gpu/berth/internal/batch/record"
 
-// Records that break workers and GPUs that break workers look alike. Where
-// several workers in a row have failed on a GPU, the next one first gets a
-// record that has gone well before: if it breaks on that one too, it is the
-// GPU, and no record is blamed.
+// Records that break workers and GPUs that break workers look alike. If several
+// workers in a row failed on a GPU, the next one first gets a record that
+// succeeded before. If the worker fails on that one too, the GPU is at fault,
+// and no record is blamed.
 
 const (
 	canaryAfter = 2        // failures in a row on a GPU
-	canaryBytes = 64 << 10 // of a record that is kept for this
+	canaryBytes = 64 << 10 // at most, of the record that is kept for this
 )
 
-// canary is the record that has gone well, if this worker should prove itself.
+// canary returns the record that succeeded before, if this worker must prove
+// itself on it.
 func (w *worker) canary() *group {
 	r := w.run
 	r.mu.Lock()
@@ -23,7 +24,8 @@ func (w *worker) canary() *group {
 	return r.stock.numbered(&group{records: []record.Record{*r.stock.good}, canary: true})
 }
 
-// sang is a worker that has proved itself: it lives, whatever it answered.
+// sang notes that the worker has proved itself: it is alive, whatever it
+// answered.
 func (w *worker) sang() {
 	w.run.mu.Lock()
 	defer w.run.mu.Unlock()
@@ -31,7 +33,7 @@ func (w *worker) sang() {
 	w.card.failures = 0
 }
 
-// keepGood remembers the first record that went well.
+// keepGood keeps the first record that succeeded.
 func (s *stock) keepGood(rec *record.Record) {
 	if s.good == nil && len(rec.Data) <= canaryBytes {
 		s.good = rec

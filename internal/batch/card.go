@@ -6,12 +6,12 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
-// card is what a run knows of one GPU. The run's lock guards it.
+// card is what a run knows about one GPU. The run's lock guards it.
 type card struct {
 	gpu     GPU
-	workers int     // that have a place there
-	most    int     // that had one at the same time
-	ready   int     // of which take records
+	workers int     // with a place there
+	most    int     // the highest number of workers so far
+	ready   int     // workers that take records
 	speed   float64 // multiplier, as it was last seen
 
 	fit     chunk.Fit
@@ -29,8 +29,9 @@ type card struct {
 	batch             int // records in the last batch
 }
 
-// learned takes in a batch that came back. The first batch of a process warms
-// it up (kernels are loaded, memory is allocated), so it teaches nothing.
+// learned updates the costs with a batch that came back. The first batch of a
+// process warms it up (it loads kernels and allocates memory), so it does not
+// count.
 func (c *card) learned(g *group, took time.Duration, warm bool) {
 	n := len(g.records)
 	c.largest = max(c.largest, n)

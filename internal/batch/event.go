@@ -23,9 +23,9 @@ const (
 	EventFailed    EventCode = "failed"    // a worker died, hung or answered nonsense
 	EventMemory    EventCode = "memory"    // a worker ran out of memory; its batches get smaller
 	EventLost      EventCode = "lost"      // a lease ended under a worker
-	EventRecalled  EventCode = "recalled"  // a place was wanted back
+	EventRecalled  EventCode = "recalled"  // somebody else wants a place
 	EventGivenUp   EventCode = "given_up"  // workers kept failing on a GPU
 	EventMarked    EventCode = "marked"    // a record was found to break workers
-	EventWaiting   EventCode = "waiting"   // no place for a worker could be had
+	EventWaiting   EventCode = "waiting"   // there is no place for a worker
 	EventCommitted EventCode = "committed" // outcomes are on disk
 )

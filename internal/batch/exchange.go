@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// fill hands the worker what it should have: one batch, and if batches are
-// short another one, so that it need not wait for the pipe.
+// fill hands the worker its next batch, and another one if batches are short,
+// so that it need not wait for the pipe.
 func (w *worker) fill() error {
 	for len(w.flight) < w.depth() {
 		g := w.canary()
@@ -22,7 +22,7 @@ func (w *worker) fill() error {
 			return nil
 		}
 		if !w.proc.Alive() {
-			// Whoever killed it: these records were never there.
+			// The worker never had these records, whatever killed it.
 			w.giveBack(g, chunk.Withdrawn, "")
 			return &failure{chunk.Died, ""}
 		}
@@ -33,7 +33,7 @@ func (w *worker) fill() error {
 		w.buf = appendBatch(w.buf[:0], g.id, g.records)
 		err := w.proc.Send(w.buf, w.run.opt.Timeout)
 		if cap(w.buf) > 8<<20 {
-			w.buf = nil // one huge record is no reason to keep so much
+			w.buf = nil // do not keep the memory of one huge record
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return &failure{chunk.Hung, fmt.Sprintf("it took no records for %s", w.run.opt.Timeout)}
@@ -45,9 +45,9 @@ func (w *worker) fill() error {
 	return nil
 }
 
-// depth is how many batches the worker should have. A second one is only worth
-// it where batches or records are short; behind a long one it would be kept
-// from others who could do it sooner, and so it would towards the end.
+// depth returns how many batches the worker should have. A second one pays only
+// if batches or records are short. Behind a long batch, or near the end,
+// another worker could do it sooner.
 func (w *worker) depth() int {
 	const shortBatch, shortRecord = 0.05, 0.001 // seconds
 	r := w.run
@@ -95,7 +95,7 @@ func isNonsense(err error) bool {
 	return errors.As(err, &n)
 }
 
-// handle does what a message says.
+// handle acts on a message.
 func (w *worker) handle(a answer) error {
 	g := w.flight[0]
 	switch {
@@ -104,9 +104,9 @@ func (w *worker) handle(a answer) error {
 	case a.kind == messageBye:
 		return errBye
 	case a.kind == messageReady:
-		return &failure{chunk.Nonsense, "it said twice that it is ready"}
+		return &failure{chunk.Nonsense, "it said ready twice"}
 	case a.id != g.id:
-		return &failure{chunk.Nonsense, fmt.Sprintf("it answered batch %d, and batch %d is to be answered", a.id, g.id)}
+		return &failure{chunk.Nonsense, fmt.Sprintf("it answered batch %d instead of batch %d", a.id, g.id)}
 	}
 	switch {
 	case g.canary:
@@ -131,14 +131,14 @@ func (w *worker) handle(a answer) error {
 	return nil
 }
 
-// landed takes the oldest batch out of the air.
+// landed removes the oldest batch from those in flight.
 func (w *worker) landed(at time.Time) {
 	w.took = at.Sub(w.since)
 	w.since = at
 	w.flight = append(w.flight[:0], w.flight[1:]...)
 }
 
-// outOfMemory makes the batches of this worker smaller, and the next one wait
+// outOfMemory makes the batches of this worker smaller, and delays the next one
 // a little.
 func (w *worker) outOfMemory(text string, at time.Time) error {
 	g := w.flight[0]

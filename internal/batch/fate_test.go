@@ -81,7 +81,7 @@ func TestWorkerEndsBeforeItsLeaseIsHandedOver(t *testing.T) {
 	}
 	b.command.Args = []string{os.Args[0]}
 	b.machine.start = func(int) error { return errors.New("it is gone") }
-	if _, err := b.run(context.Background()); err == nil || !strings.Contains(err.Error(), "its lease does not take the process: it is gone") {
+	if _, err := b.run(context.Background()); err == nil || !strings.Contains(err.Error(), "its lease does not accept the process: it is gone") {
 		t.Errorf("%v\n%s", err, b.story())
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
-// group is records that are with one worker, or, as suspects, wait to be tried
-// by themselves.
+// group is a set of records that one worker has, or that wait as suspects to be
+// tried by themselves.
 type group struct {
 	id       int64
 	records  []record.Record
@@ -16,10 +16,10 @@ type group struct {
 	suspect  bool     // a part of a batch that failed: not to be mixed with others
 	failures int      // of a single record
 	tried    []string // UUIDs of the GPUs where it failed
-	canary   bool     // a record that has its outcome, to try a worker on
+	canary   bool     // a record that has its outcome already, to try a worker on
 }
 
-// parts cuts a group that failed on a GPU.
+// parts cuts a group that failed on a GPU into smaller ones.
 func (g *group) parts(cause chunk.Cause, gpu string) []*group {
 	var out []*group
 	from := 0
@@ -41,7 +41,7 @@ func (g *group) triedOn(gpu string) {
 	}
 }
 
-// overhead is what a record takes in memory beside its bytes.
+// overhead is how much memory a record takes beside its bytes.
 const overhead = 128
 
 func size(r *record.Record) int { return len(r.Data) + overhead }

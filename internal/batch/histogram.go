@@ -18,7 +18,7 @@ func newHistogram() Histogram {
 	return Histogram{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}
 }
 
-// observe counts n records whose batch took so long.
+// observe counts n records whose batch took this many seconds.
 func (h *Histogram) observe(seconds float64, n int) {
 	at, _ := slices.BinarySearch(h.Bounds, seconds)
 	h.Counts[at] += uint64(n)

@@ -2,7 +2,7 @@ package batch
 
 import "github.com/berth-gpu/berth/internal/batch/record"
 
-// intake is how far the input was read. The run's lock guards it.
+// intake counts how much of the input was read. The run's lock guards it.
 type intake struct {
 	eof    bool
 	total  int64 // records of the input, once eof
@@ -12,7 +12,7 @@ type intake struct {
 	weight float64
 }
 
-// saw notes a record that was read.
+// saw counts a record that was read.
 func (i *intake) saw(rec record.Record, source *record.Source) {
 	if i.count == 0 {
 		i.from, _ = source.Position()
@@ -24,7 +24,7 @@ func (i *intake) saw(rec record.Record, source *record.Source) {
 func (i *intake) end(total int64) { i.eof, i.total, i.seen = true, total, total }
 
 // rest returns how much of the input is not read yet, as a multiple of what was
-// read; 0: nothing, or nobody knows.
+// read. It returns 0 if nothing is left or the amount is unknown.
 func (i *intake) rest(source *record.Source) float64 {
 	read, total := source.Position()
 	if i.eof || i.count == 0 || read <= i.from || total <= read {
@@ -34,7 +34,7 @@ func (i *intake) rest(source *record.Source) float64 {
 }
 
 // records returns how many records the input has. The number is exact at the
-// end of the input; until then it is judged by how much of it was read.
+// end of the input; before, it is an estimate from how much was read.
 func (i *intake) records(source *record.Source) (n int64, known bool) {
 	if i.eof {
 		return i.total, true

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// watch ends the worker when its lease is lost, its place is wanted back or
-// the run stops. The returned function ends the watching.
+// watch ends the worker when its lease is lost, when somebody else wants its
+// place, or when the run stops. The returned function ends the watching.
 func (w *worker) watch(ctx context.Context) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -20,7 +20,7 @@ func (w *worker) watch(ctx context.Context) (stop func()) {
 			case <-recall:
 				recall = nil
 				if !w.proc.Alive() {
-					continue // the lease has ended with it
+					continue // the lease ended with the process
 				}
 				w.run.notify(EventRecalled, w.card.gpu, w.name, "the place is wanted back: it leaves after its batch")
 				w.leave()
@@ -33,7 +33,7 @@ func (w *worker) watch(ctx context.Context) (stop func()) {
 				w.leave()
 				continue
 			case <-w.grant.Lost:
-				w.run.notify(EventLost, w.card.gpu, w.name, "the lease is lost: its records go to others")
+				w.run.notify(EventLost, w.card.gpu, w.name, "the lease is lost: other workers take its records")
 			case <-grace:
 			}
 			w.withdrawn.Store(true)
@@ -48,7 +48,7 @@ func (w *worker) watch(ctx context.Context) (stop func()) {
 	}
 }
 
-// leave makes the worker take no more. Any goroutine may call it.
+// leave keeps the worker from taking more records. Any goroutine may call it.
 func (w *worker) leave() {
 	w.leaveOnce.Do(func() {
 		w.run.mu.Lock()

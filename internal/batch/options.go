@@ -19,16 +19,16 @@ type Options struct {
 	Shape  outcome.Shape // how to write it
 	Force  bool          // replace an output, and forget an unfinished run
 
-	// Start starts the process of a worker. Each line that the worker prints gets
-	// the prefix in the log. Of the environment, KEY=VALUE sets a variable of the
-	// worker, and KEY takes it out.
+	// Start starts the process of a worker. Each line that the worker prints
+	// gets the prefix in the log. In env, KEY=VALUE sets a variable of the
+	// worker, and KEY removes it.
 	Start  func(prefix string, env []string) (Process, error)
 	Leases Leaser
 
 	Workers      int           // at most this many at a time; 0: as many as there are places
 	Batch        int           // records in a batch, at most; 128
-	MinBatch     int           // records in a batch, at least, where there are so many; 1
-	BatchTime    time.Duration // that a batch should take, about; 1 s
+	MinBatch     int           // records in a batch, at least, unless fewer are left; 1
+	BatchTime    time.Duration // how long a batch should take, about; 1 s
 	BatchBytes   int           // of records in a batch, at most, unless it is a single one; 4 MiB
 	Window       int           // bytes of records that are read ahead and put in order of cost; 16 MiB
 	AnswerBytes  int           // the longest answer to a batch; 64 MiB
@@ -36,13 +36,13 @@ type Options struct {
 	ReadyTimeout time.Duration // for a worker to say that it is ready; 300 s
 	StopGrace    time.Duration // for a worker to end by itself; 5 s
 	IdleGrace    time.Duration // after which a worker without work gives its place back; 5 s
-	Tries        int           // failures of a single record before it is marked, where its worker did not live; 3
+	Tries        int           // failures of a single record before it is marked, if its workers died; 3
 	Restarts     int           // of workers on one GPU, in a row and without an outcome, before it is given up; 16
 	Backoff      time.Duration // before a worker is started again after a failure; it doubles; 100 ms
 	CommitEvery  time.Duration // outcomes wait for the disk at most this long; 500 ms
 	CommitBytes  int           // or until they are this many; 4 MiB
 
-	Notify func(Event) // is told what happens; it must not block. Nil: nobody is
+	Notify func(Event) // is called for each event; it must not block. It may be nil
 }
 
 func (o Options) withDefaults() Options {
@@ -67,7 +67,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate returns every complaint at once.
+// validate returns all complaints at once.
 func (o Options) validate() error {
 	var errs []error
 	complain := func(bad bool, format string, args ...any) {
@@ -78,9 +78,9 @@ func (o Options) validate() error {
 	complain(o.Output == "", "no output: name a file")
 	complain(o.Start == nil, "nothing starts workers: this is a mistake in berth")
 	complain(o.Leases == nil, "no leases: this is a mistake in berth")
-	complain(o.Workers < 0, "workers: %d is less than none", o.Workers)
-	complain(o.Batch < 1, "batch: %d is less than one record", o.Batch)
-	complain(o.MinBatch < 1 || o.MinBatch > o.Batch, "min batch: %d is not from 1 to batch (%d)", o.MinBatch, o.Batch)
+	complain(o.Workers < 0, "workers: %d must be 0 or more", o.Workers)
+	complain(o.Batch < 1, "batch: %d must be 1 or more", o.Batch)
+	complain(o.MinBatch < 1 || o.MinBatch > o.Batch, "min batch: %d must be from 1 to batch (%d)", o.MinBatch, o.Batch)
 	for _, d := range []struct {
 		name string
 		time.Duration
@@ -88,7 +88,7 @@ func (o Options) validate() error {
 		{"batch time", o.BatchTime}, {"timeout", o.Timeout}, {"ready timeout", o.ReadyTimeout}, {"stop grace", o.StopGrace},
 		{"idle grace", o.IdleGrace}, {"backoff", o.Backoff}, {"commit interval", o.CommitEvery},
 	} {
-		complain(d.Duration <= 0, "%s: %s is not a time to wait", d.name, d.Duration)
+		complain(d.Duration <= 0, "%s: %s must be more than 0", d.name, d.Duration)
 	}
 	for _, n := range []struct {
 		name  string
@@ -97,7 +97,7 @@ func (o Options) validate() error {
 		{"batch bytes", o.BatchBytes}, {"window", o.Window}, {"answer bytes", o.AnswerBytes}, {"commit bytes", o.CommitBytes},
 		{"tries", o.Tries}, {"restarts", o.Restarts},
 	} {
-		complain(n.value < 1, "%s: %d is less than one", n.name, n.value)
+		complain(n.value < 1, "%s: %d must be 1 or more", n.name, n.value)
 	}
 	return errors.Join(errs...)
 }

@@ -12,44 +12,44 @@ import (
 )
 
 // Process is the process of a worker, with a pipe in each direction. Package
-// worker has real ones.
+// worker starts real ones.
 type Process interface {
 	PID() int
-	// Alive reports whether the process has not ended, even if nobody has
-	// noticed its end yet.
+	// Alive reports whether the process has not ended, even if Gone is not
+	// closed yet.
 	Alive() bool
-	// Send writes to the worker. The error is os.ErrDeadlineExceeded if the
+	// Send writes to the worker. It returns os.ErrDeadlineExceeded if the
 	// worker does not take all of it in time.
 	Send(data []byte, timeout time.Duration) error
-	// Read reads what the worker says. It fails soon after the process is gone.
+	// Read reads what the worker writes. It fails soon after the process is gone.
 	io.Reader
 
-	// End asks the worker to end: it sends the last words, and kills the process
-	// if it lives on after the grace. End returns when the process is gone, or
+	// End asks the worker to end: it sends last, and kills the process if it is
+	// still alive after the grace. End returns when the process is gone, or
 	// cannot be killed.
 	End(last []byte, grace time.Duration)
-	// Kill kills the process and what it has started, without waiting.
+	// Kill kills the process and all that it started, and does not wait.
 	Kill()
 	// Destroy kills the process and returns when it is gone, or cannot be killed.
 	Destroy()
 	// Gone is closed when the process is gone.
 	Gone() <-chan struct{}
 
-	// Fate says how a process that is gone has ended, and whether a signal
-	// ended it.
+	// Fate says how the process ended, and whether a signal ended it. The
+	// process must be gone.
 	Fate() (text string, signalled bool)
-	// LastWords returns the last that the worker printed; empty: nothing.
+	// LastWords returns the last lines that the worker printed, or "".
 	LastWords() string
 }
 
-// process is a worker process and what it says.
+// process is a worker process and the messages that it sends.
 type process struct {
 	Process
-	messages chan answer  // what it says; closed at the end
+	messages chan answer  // from the worker; closed at the end
 	heard    atomic.Int64 // when it last reported progress, in nanoseconds
 }
 
-// answer is a message, or why there will be no more.
+// answer is a message, or the reason why there are no more.
 type answer struct {
 	message
 	err error
@@ -70,7 +70,7 @@ func (r *Run) start(name string, g *Grant) (*process, error) {
 	return p, nil
 }
 
-// listen reads what the worker says until it ends or talks nonsense.
+// listen reads messages until the worker ends or sends nonsense.
 func (p *process) listen(most int) {
 	defer close(p.messages)
 	r := bufio.NewReaderSize(p, 256<<10)
@@ -96,26 +96,26 @@ func (p *process) listen(most int) {
 	}
 }
 
-// nonsenseError is an answer that is none.
+// nonsenseError says what a worker sent instead of a message.
 type nonsenseError struct{ text string }
 
 func (e *nonsenseError) Error() string { return "it answered " + e.text }
 
-// end lets the worker end by itself, and passes over what it still says.
+// end lets the worker end by itself, and ignores what it still sends.
 func (p *process) end(grace time.Duration) {
 	listened := p.ignore()
 	p.End([]byte(byeMessage), grace)
 	<-listened
 }
 
-// destroy kills the worker, and passes over what it still says.
+// destroy kills the worker, and ignores what it still sends.
 func (p *process) destroy() {
 	listened := p.ignore()
 	p.Destroy()
 	<-listened
 }
 
-// ignore passes over what the worker says, so that listen can end. It returns a
+// ignore drops the messages of the worker, so that listen can end. It returns a
 // channel that is closed when listen has ended.
 func (p *process) ignore() <-chan struct{} {
 	listened := make(chan struct{})
@@ -127,7 +127,8 @@ func (p *process) ignore() <-chan struct{} {
 	return listened
 }
 
-// isGone waits for the end of the process, and reports whether it came.
+// isGone waits for the end of the process, and reports whether it has ended in
+// time.
 func (p *process) isGone(within time.Duration) bool {
 	p.ignore()
 	timer := time.NewTimer(within)
@@ -140,8 +141,8 @@ func (p *process) isGone(within time.Duration) bool {
 	}
 }
 
-// fate says how the process ended, with the last that it printed. why is that
-// of the grant; it may be nil.
+// fate says how the process ended, and what it last printed. why is that of the
+// grant; it may be nil.
 func (p *process) fate(why func(signalled bool) string) string {
 	text := "it cannot be killed: the driver of its GPU may hang"
 	select {
@@ -159,7 +160,8 @@ func (p *process) fate(why func(signalled bool) string) string {
 	return text + p.saying()
 }
 
-// saying is the last that the worker printed, as the end of a sentence.
+// saying returns the last lines that the worker printed, as the end of a
+// sentence.
 func (p *process) saying() string {
 	if words := p.LastWords(); words != "" {
 		return "; it last printed: " + words

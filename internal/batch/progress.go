@@ -16,7 +16,7 @@ type Stage string
 const (
 	StageOpen      Stage = "open"      // not begun
 	StageRunning   Stage = "running"   // records are worked on
-	StageFinishing Stage = "finishing" // all have outcomes; the output is put in order and gets its name
+	StageFinishing Stage = "finishing" // all records have outcomes; the run orders and renames the output
 	StageDone      Stage = "done"
 	StageStopped   Stage = "stopped" // can be resumed
 	StageFailed    Stage = "failed"  // can be resumed when the reason is gone
@@ -61,7 +61,7 @@ type GPUProgress struct {
 	Latency  Histogram        `json:"latency" doc:"How long the batch took that a record was in."`
 }
 
-// Progress may be asked at any time, from any goroutine.
+// Progress returns where the run stands. Any goroutine may call it at any time.
 func (r *Run) Progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (c *card) progress(rate gpu.Opt[float64]) GPUProgress {
 	}
 }
 
-// tally is what a run counts, and how far it has got. The run's lock guards it.
+// tally holds what a run counts, and its stage. The run's lock guards it.
 type tally struct {
 	stage                     Stage
 	started, ended            time.Time
@@ -105,7 +105,7 @@ type tally struct {
 	rates                     rates
 }
 
-// rates remembers the counts of the last seconds.
+// rates keeps the counts of the last seconds.
 type rates struct{ samples []rateSample }
 
 type rateSample struct {

@@ -15,10 +15,10 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// The protocol is lines of JSON on two pipes; docs/batch-protocol.md is its
-// text.
+// The protocol is lines of JSON on two pipes; docs/batch-protocol.md specifies
+// it.
 
-// ProtocolVersion is spoken by this berth.
+// ProtocolVersion is the version that this berth speaks.
 const ProtocolVersion = 1
 
 // The file descriptors of the pipes in the worker.
@@ -53,7 +53,7 @@ type message struct {
 	text     string            // of error and oom
 }
 
-// appendBatch writes the message that hands records to a worker.
+// appendBatch appends the message that hands records to a worker.
 func appendBatch(to []byte, id int64, records []record.Record) []byte {
 	to = append(to, `{"type":"batch","id":`...)
 	to = strconv.AppendInt(to, id, 10)
@@ -70,7 +70,7 @@ func appendBatch(to []byte, id int64, records []record.Record) []byte {
 // byeMessage asks a worker to end.
 const byeMessage = `{"type":"bye"}` + "\n"
 
-// parseMessage refuses everything that is not one of the messages.
+// parseMessage returns the message of a line, or an error if the line is none.
 func parseMessage(line []byte) (message, error) {
 	line = bytes.TrimSpace(line)
 	switch {
@@ -109,8 +109,8 @@ func parseMessage(line []byte) (message, error) {
 	return message{}, fmt.Errorf("a message of unknown type %.40q", m.kind)
 }
 
-// split takes a result apart: the outcome of each of n records, or its error.
-// The slices point into the line.
+// split returns the outcome of each of n records of a result, and the errors by
+// record. The slices point into the line.
 func (m message) split(n int) (outcomes [][]byte, faults map[int]string, err error) {
 	outcomes = make([][]byte, 0, n)
 	for o := range rawjson.Elements(m.outcomes) {
@@ -132,12 +132,12 @@ func (m message) split(n int) (outcomes [][]byte, faults map[int]string, err err
 	return outcomes, faults, nil
 }
 
-// errTooLong is a line that was longer than allowed; the rest of it was passed
-// over.
+// errTooLong means that a line was longer than allowed. readLine skips the rest
+// of such a line.
 var errTooLong = errors.New("an answer that is too long")
 
-// readLine reads a line into memory of its own, without its end; likely is
-// about how long it will be.
+// readLine returns the next line, in memory of its own and without its end.
+// likely is about how long it will be.
 func readLine(r *bufio.Reader, likely, most int) ([]byte, error) {
 	var line []byte
 	long := false
@@ -158,7 +158,7 @@ func readLine(r *bufio.Reader, likely, most int) ([]byte, error) {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case errors.Is(err, io.EOF) && (len(line) > 0 || long):
-			return nil, io.ErrUnexpectedEOF // it died in the middle of a word
+			return nil, io.ErrUnexpectedEOF // it died in the middle of a line
 		case err != nil:
 			return nil, err
 		case long:

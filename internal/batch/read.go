@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
-// read fills the pool.
+// read fills the pool with records of the input.
 func (r *Run) read() {
 	defer r.source.Close()
 	for {
@@ -35,7 +35,8 @@ func (r *Run) read() {
 	}
 }
 
-// reject gives a record that cannot be handed to a worker its outcome.
+// reject gives an outcome to a record that no worker can take. It reports
+// whether the run still wants records.
 func (r *Run) reject(rec record.Record) bool {
 	r.mu.Lock()
 	if r.stopping {
@@ -49,8 +50,8 @@ func (r *Run) reject(rec record.Record) bool {
 	return true
 }
 
-// put adds a record that was read, when there is room for it. It reports
-// whether the run still wants records.
+// put waits for room and adds a record to the pool. It reports whether the run
+// still wants records.
 func (r *Run) put(rec record.Record) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,8 +72,8 @@ func (r *Run) put(rec record.Record) bool {
 	return true
 }
 
-// prime lets workers begin. Before, the pool is filled, so that the longest
-// records of the whole window, or of a whole small input, can go first.
+// prime lets workers begin. Until then the pool fills up, so that the longest
+// records of the whole window, or of a whole small input, go first.
 func (r *Run) prime() {
 	if !r.stock.primed {
 		r.stock.primed = true

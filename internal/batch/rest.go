@@ -6,9 +6,9 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
-// rest lets a GPU that should not be worked at full speed cool down: for each
-// second at work, the time that brings the share down to its multiplier. After
-// memory ran out it waits too.
+// rest lets a GPU cool down if it should not work at full speed: after each
+// second of work it waits until the share of work is the multiplier of the GPU.
+// It also waits after memory ran out.
 func (w *worker) rest() {
 	const look = 250 * time.Millisecond
 	var rested time.Duration

@@ -18,7 +18,7 @@ type Run struct {
 	source *record.Source
 	stream bool // the input cannot be read again
 	output *outcome.Log
-	before int64 // outcomes that were there when the run was opened
+	before int64 // outcomes that existed when the run was opened
 	sink   *sink
 	hosts  sync.WaitGroup
 	cancel context.CancelFunc
@@ -37,8 +37,9 @@ type Run struct {
 }
 
 // Open checks the options, finds the input, and claims the output, for a new
-// run or for one that was stopped. The run has to be ended by Run or by Close.
-// ctx ends the keeping of a stream, which takes as long as the stream does.
+// run or for one that was stopped. The caller has to end the run with Run or
+// Close. If Open spools a stream, it reads the whole stream first; ctx ends
+// that.
 func Open(ctx context.Context, o Options) (*Run, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -81,7 +82,7 @@ func (r *Run) open(ctx context.Context) error {
 	return nil
 }
 
-// spool keeps a stream, and opens what was kept in its place.
+// spool copies a stream to a file and opens the file in its place.
 func (r *Run) spool(ctx context.Context, place *outcome.Place, spec record.Spec) (*record.Source, error) {
 	if !place.Resuming() {
 		r.notify(EventKeeping, GPU{}, "", "keeping standard input until its end; then the work begins")
@@ -89,9 +90,9 @@ func (r *Run) spool(ctx context.Context, place *outcome.Place, spec record.Spec)
 	path, err := place.Spool(ctx, spec.Stream)
 	switch {
 	case err != nil && ctx.Err() != nil && path != "":
-		return nil, fmt.Errorf("%w: standard input was being kept, and what came of it is in %s", ErrStopped, path)
+		return nil, fmt.Errorf("%w: standard input was not read to its end; the part that was read is in %s", ErrStopped, path)
 	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("%w: nothing had come from standard input", ErrStopped)
+		return nil, fmt.Errorf("%w: nothing was read from standard input", ErrStopped)
 	case err != nil:
 		return nil, err
 	}
@@ -99,7 +100,8 @@ func (r *Run) spool(ctx context.Context, place *outcome.Place, spec record.Spec)
 	return record.Open(spec)
 }
 
-// begin starts the output, or goes on with the one of the same input.
+// begin starts the output, or continues the unfinished output of the same
+// input.
 func (r *Run) begin(place *outcome.Place) error {
 	print, err := r.source.Fingerprint()
 	if err != nil {
@@ -115,7 +117,7 @@ func (r *Run) begin(place *outcome.Place) error {
 			return err
 		}
 		if old.Stream {
-			return fmt.Errorf("%w: it read a stream, which cannot be read again; the outcomes that it had are in %s", outcome.ErrGone, outcome.Dir(r.opt.Output))
+			return fmt.Errorf("%w: it read a stream, which cannot be read again; its outcomes are in %s", outcome.ErrGone, outcome.Dir(r.opt.Output))
 		}
 		if d := print.Difference(old); d != "" {
 			return errors.New(d)
@@ -129,23 +131,24 @@ func (r *Run) begin(place *outcome.Place) error {
 	return nil
 }
 
-// Close ends a run that was opened and never run.
+// Close ends a run that was opened and is not run.
 func (r *Run) Close() error { return r.output.Close() }
 
 // Errors that callers decide on.
 var (
-	// ErrStopped is a run that was asked to stop before its end.
+	// ErrStopped means that the run was stopped before its end.
 	ErrStopped = errors.New("stopped before the end")
-	// ErrOwnInput: the output would replace, or become, a part of the input.
+	// ErrOwnInput means that the output would replace, or become, a part of the
+	// input.
 	ErrOwnInput = errors.New("the output is among the inputs: give it another name, or put it into another folder")
 )
 
-// Run does the work. It returns when every record has an outcome and the
-// output has its name, or when ctx ends (ErrStopped) or something fails for
-// good; then the same options go on where it stopped, unless the input was a
-// stream.
+// Run does the work. It returns when every record has an outcome and the output
+// has its name, when ctx ends (ErrStopped), or when something fails for good.
+// After a stop or a failure, a run with the same options continues where this
+// one stopped, unless the input was a stream.
 //
-// When ctx ends, workers get the stop grace to finish what they have.
+// When ctx ends, workers get the stop grace to finish their batches.
 func (r *Run) Run(ctx context.Context) (Summary, error) {
 	ctx, r.cancel = context.WithCancel(ctx)
 	defer r.cancel()
@@ -171,8 +174,8 @@ func (r *Run) Run(ctx context.Context) (Summary, error) {
 	return r.summary(err), err
 }
 
-// countCommitted makes the counts those of the outcomes that are on disk: what
-// a full disk did not take is done again.
+// countCommitted sets the counts to the outcomes that are on disk: the next run
+// does again what a full disk did not take.
 func (r *Run) countCommitted() {
 	done, failed := r.output.Counts()
 	r.mu.Lock()
@@ -180,22 +183,22 @@ func (r *Run) countCommitted() {
 	r.tally.done, r.tally.failed = done-r.before, failed
 }
 
-// advise adds the next step to what the disk said, if there is one.
+// advise adds the next step to an error of the disk, if there is one.
 func (r *Run) advise(err error) error {
 	switch {
 	case r.stream:
 		return err
 	case errors.Is(err, outcome.ErrFull):
-		return fmt.Errorf("%w: make room and run %s; it goes on where it stopped", err, r.again())
+		return fmt.Errorf("%w: make room and run %s; it continues where it stopped", err, r.again())
 	case errors.As(err, new(*outcome.WriteError)):
-		return fmt.Errorf("%w: nothing that was done is lost; when the disk is well, run %s", err, r.again())
+		return fmt.Errorf("%w: no finished work is lost; repair the disk and run %s", err, r.again())
 	}
 	return err
 }
 
-// again is how to go on with the run.
+// again says how to continue the run.
 func (r *Run) again() string {
-	if r.opt.Force { // with it, what was done would be forgotten
+	if r.opt.Force { // with --force, berth would discard the outcomes
 		return "the same command again, without --force"
 	}
 	return "the same command again"
@@ -209,8 +212,8 @@ func (r *Run) work(ctx context.Context) error {
 	}
 	defer context.AfterFunc(ctx, r.stop)()
 	r.sink = newSink(r.opt.CommitEvery, r.opt.CommitBytes, r.commit)
-	// Where the order will not change, or the rest may be long in coming,
-	// nobody waits for the pool to be full.
+	// If the order cannot change, or the rest may take long to come, workers do
+	// not wait for a full pool.
 	r.stock.primed = r.stream || r.opt.Input.Cost.By == record.ByNothing
 	reading := make(chan struct{})
 	go func() {
@@ -240,12 +243,13 @@ func (r *Run) work(ctx context.Context) error {
 	case complete:
 		return nil
 	case r.stream:
-		return fmt.Errorf("%w: the input is a stream, which cannot be read again, so this run cannot be resumed; spool it next time", ErrStopped)
+		return fmt.Errorf("%w: the input is a stream, which cannot be read again, so this run cannot be resumed; next time, use --spool", ErrStopped)
 	}
 	return fmt.Errorf("%w: run %s to go on", ErrStopped, r.again())
 }
 
-// awaitEnd waits until the work is done, or is to be stopped.
+// awaitEnd waits until the work is done or the run stops. It reports whether
+// the work is done.
 func (r *Run) awaitEnd() (complete bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -255,7 +259,7 @@ func (r *Run) awaitEnd() (complete bool) {
 	return r.finished() && r.err == nil
 }
 
-// stop makes everybody take no more.
+// stop keeps all workers from taking more records.
 func (r *Run) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -275,7 +279,7 @@ func (r *Run) fail(err error) {
 	r.cancel()
 }
 
-// commit puts a group on disk.
+// commit writes a group of outcomes to the disk.
 func (r *Run) commit(group []outcome.Outcome) error {
 	if err := r.output.Commit(group); err != nil {
 		r.fail(err)

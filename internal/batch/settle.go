@@ -9,7 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
-// settle takes the outcomes of a group: faults are by the place of the record.
+// settle records the outcomes of a group. faults maps the position of a record
+// in the group to its error.
 func (r *Run) settle(w *worker, g *group, outcomes [][]byte, faults map[int]string, took time.Duration) {
 	settled := make([]outcome.Outcome, len(g.records))
 	failed := 0
@@ -41,8 +42,8 @@ func (r *Run) settle(w *worker, g *group, outcomes [][]byte, faults map[int]stri
 	r.deliver(settled, failed)
 }
 
-// deliver sends outcomes to the disk. Only then are their records off the
-// run's hands.
+// deliver sends outcomes to the disk. Their records stay in flight until the
+// disk has them.
 func (r *Run) deliver(settled []outcome.Outcome, failed int) {
 	r.sink.put(settled)
 	r.mu.Lock()
@@ -55,8 +56,8 @@ func (r *Run) deliver(settled []outcome.Outcome, failed int) {
 	}
 }
 
-// takeBack decides about a group that a worker did not finish. The worker has
-// nothing to do with it any more.
+// takeBack decides what happens to a group that a worker did not finish. The
+// worker no longer holds it.
 func (r *Run) takeBack(g *group, cause chunk.Cause, c *card, text string) {
 	if cause != chunk.Withdrawn && len(g.records) == 1 {
 		g.failures++

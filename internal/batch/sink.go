@@ -7,9 +7,9 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 )
 
-// sink gathers outcomes and commits them in groups: many share one wait for
-// the disk. While a group is being written the next one gathers, and when that
-// is full too, whoever brings more waits.
+// sink gathers outcomes and commits them in groups, so that many share one wait
+// for the disk. While it writes one group, it gathers the next. When that is
+// full too, put waits.
 type sink struct {
 	every time.Duration
 	bytes int
@@ -26,7 +26,7 @@ type sink struct {
 	ended   chan struct{}
 }
 
-// mostOutcomes in a group, however small they are.
+// mostOutcomes is the most outcomes of a group, however small they are.
 const mostOutcomes = 1 << 17
 
 func newSink(every time.Duration, bytes int, write func([]outcome.Outcome) error) *sink {
@@ -37,8 +37,8 @@ func newSink(every time.Duration, bytes int, write func([]outcome.Outcome) error
 	return s
 }
 
-// put hands over outcomes. After an error they are dropped: the run has failed
-// and will do their records again.
+// put hands over outcomes. After an error, put drops them: the run has failed,
+// and the next one does their records again.
 func (s *sink) put(outcomes []outcome.Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *sink) run() {
 	}
 }
 
-// poke leaves a note that need not be read at once.
+// poke sends a signal and does not wait for a reader.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

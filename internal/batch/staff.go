@@ -6,7 +6,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
-// staff is the workers of a run and the GPUs that they are on. The run's lock
+// staff holds the workers of a run and the GPUs they are on. The run's lock
 // guards it.
 type staff struct {
 	cards       map[string]*card // by UUID
@@ -20,8 +20,8 @@ type staff struct {
 
 func newStaff() staff { return staff{cards: map[string]*card{}, numbers: map[int]bool{}} }
 
-// add takes in a worker for a place. A worker that follows another has the same
-// number: the lowest that is free.
+// add adds a worker for a place. A worker gets the lowest free number, so one
+// that replaces another has the same number.
 func (s *staff) add(g *Grant) (number int, c *card) {
 	for number = 1; s.numbers[number]; number++ {
 	}
@@ -43,8 +43,8 @@ func (s *staff) remove(c *card) {
 	s.workers--
 }
 
-// failed counts a worker that failed. It reports whether its GPU is given up
-// now: so many have failed there in a row.
+// failed counts a worker that failed. It reports whether the run gives up on
+// its GPU now: it does after a number of most failures in a row.
 func (s *staff) failed(c *card, err error, most int) (giveUp bool) {
 	c.failures++
 	s.lastFailure = err.Error()
@@ -74,7 +74,8 @@ func (s *staff) arriving() int {
 	return n
 }
 
-// hands returns how many workers are at it, as if all ran at full speed.
+// hands returns how many workers are at work, counted as if all ran at full
+// speed.
 func (s *staff) hands() float64 {
 	sum := 0.0
 	for _, c := range s.cards {
@@ -84,12 +85,12 @@ func (s *staff) hands() float64 {
 }
 
 // unreadyLimit is how often each worker of every GPU may fail before any was
-// ever ready: the command is wrong, and no patience will help.
+// ever ready. After that the command itself is wrong.
 const unreadyLimit = 3
 
-// hopeless reports whether no worker was ever ready, and every GPU that could
-// be had has had its tries: on one that has not, a worker may be loading. The
-// GPUs with the fewest failures are had first, so none is left out.
+// hopeless reports whether no worker was ever ready and every available GPU has
+// had its tries. The GPUs with the fewest failures go first, so each gets its
+// tries; on a GPU that has tries left, a worker may still be loading.
 func (s *staff) hopeless() bool {
 	for _, c := range s.cards {
 		if c.failures < unreadyLimit*c.most {
@@ -99,8 +100,9 @@ func (s *staff) hopeless() bool {
 	return !s.everReady
 }
 
-// mayTry keeps a suspect away from a GPU where it has failed, as long as there
-// is another one to try it on: it may be the GPU that is broken.
+// mayTry reports whether a suspect may be tried on a GPU. It may not where it
+// has failed, as long as there is another GPU to try: the GPU may be the broken
+// part.
 func (s *staff) mayTry(g *group, on *card) bool {
 	if !slices.Contains(g.tried, on.gpu.UUID) {
 		return true
@@ -113,8 +115,8 @@ func (s *staff) mayTry(g *group, on *card) bool {
 	return true
 }
 
-// model returns what a batch costs on a GPU, or on all of them if this one is
-// too new to tell.
+// model returns what a batch costs on a GPU, or on all of them together if this
+// one is too new.
 func (s *staff) model(c *card) chunk.Model {
 	if m := c.fit.Model(); m.Known {
 		return m

@@ -7,11 +7,11 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
-// stock is the records that were read and have no outcome yet. The run's lock
-// guards it.
+// stock holds the records that were read and have no outcome yet. The run's
+// lock guards it.
 type stock struct {
 	limits   chunk.Limits
-	learning bool // what a weight means is learned, and not said by the user
+	learning bool // the run learns what a weight means; the user did not say it
 
 	pool     chunk.Pool[record.Record]
 	bytes    int  // of the records in the pool
@@ -20,13 +20,13 @@ type stock struct {
 	pending  int            // records in suspects
 	inFlight int            // records with workers, or on their way to the sink
 	lastID   int64          // of a group
-	good     *record.Record // one that went well; nil: none yet
+	good     *record.Record // one that succeeded; nil: none yet
 }
 
 func newStock(o Options) stock {
 	return stock{
-		// Without any cost, a trend in the input (it is sorted, say) looks like
-		// a call that is dear.
+		// Without any cost, a trend in the input (it may be sorted) looks like
+		// an expensive call.
 		limits:   chunk.Limits{Min: o.MinBatch, Max: o.Batch, Seconds: o.BatchTime.Seconds(), Singly: o.Input.Cost.By == record.ByNothing},
 		learning: o.Input.Cost.By == record.BySize,
 	}
@@ -38,8 +38,8 @@ func (s *stock) put(rec record.Record) {
 	s.bytes += size(&rec)
 }
 
-// take takes a group from the pool, of at most so many bytes unless it is a
-// single record.
+// take takes a group from the pool: one record, or several whose bytes
+// are at most most.
 func (s *stock) take(model chunk.Model, budget chunk.Budget, most int) *group {
 	bytes := 0
 	records, weight := s.pool.Take(model.Falling && s.learning, func(count int, rec record.Record, weight float64) bool {
@@ -52,7 +52,7 @@ func (s *stock) take(model chunk.Model, budget chunk.Budget, most int) *group {
 	return s.numbered(&group{records: records, weight: weight})
 }
 
-// suspect keeps groups that are to be tried by themselves.
+// suspect keeps groups to be tried by themselves.
 func (s *stock) suspect(groups ...*group) {
 	for _, g := range groups {
 		s.suspects = append(s.suspects, g)
@@ -60,7 +60,7 @@ func (s *stock) suspect(groups ...*group) {
 	}
 }
 
-// takeSuspect takes the first suspect that may be tried; nil: there is none.
+// takeSuspect takes the first suspect that may be tried, or returns nil.
 func (s *stock) takeSuspect(mayTry func(*group) bool) *group {
 	at := slices.IndexFunc(s.suspects, mayTry)
 	if at < 0 {

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Summary is what is said at the end of a run.
+// Summary describes a run at its end.
 type Summary struct {
 	Stage    Stage        `json:"stage"`
-	Records  int64        `json:"records"`     // with an outcome, with those of earlier runs
-	Before   int64        `json:"done_before"` // of which earlier runs did so many
+	Records  int64        `json:"records"`     // records with an outcome, earlier runs included
+	Before   int64        `json:"done_before"` // of which earlier runs did this many
 	Failed   int64        `json:"failed"`      // records whose outcome is an error
-	Marked   int64        `json:"marked"`      // of which so many broke workers in this run
+	Marked   int64        `json:"marked"`      // records that broke workers in this run
 	Retries  int64        `json:"retries"`
 	Restarts int64        `json:"restarts"`
-	Seconds  float64      `json:"seconds"`         // that this run took
+	Seconds  float64      `json:"seconds"`         // how long this run took
 	Error    string       `json:"error,omitempty"` // why it did not reach its end
 	GPUs     []GPUSummary `json:"gpus"`
 }
 
-// GPUSummary is the part of one GPU in this run.
+// GPUSummary describes the part of one GPU in a run.
 type GPUSummary struct {
 	GPU
 	Records  int64   `json:"records"`
@@ -29,7 +29,7 @@ type GPUSummary struct {
 	Busy     float64 `json:"busy_seconds"`       // time that its workers were at work, added up
 }
 
-// Rate is how many records this run did per second.
+// Rate returns how many records this run did per second.
 func (s Summary) Rate() float64 {
 	if s.Seconds <= 0 {
 		return 0

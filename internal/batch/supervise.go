@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
-// supervise asks for places and puts workers on them, as long as there is work
-// that nobody takes. It returns when the run stops.
+// supervise asks for places and puts workers on them, as long as records wait
+// and no worker takes them. It returns when the run stops.
 func (r *Run) supervise(ctx context.Context) {
 	refusals := 0
 	for r.awaitNeed() {
@@ -42,7 +42,8 @@ func (r *Run) supervise(ctx context.Context) {
 	}
 }
 
-// awaitNeed waits until one more worker is wanted; false: the run stops.
+// awaitNeed waits until the run wants one more worker. It returns false when
+// the run stops.
 func (r *Run) awaitNeed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,8 +51,8 @@ func (r *Run) awaitNeed() bool {
 		if r.stopping {
 			return false
 		}
-		// Workers on their way count as takers: nobody is asked for more of
-		// them than there are records.
+		// Workers that are still loading count too: the run wants no more
+		// workers than there are records.
 		if r.stock.primed && r.staff.idle == 0 && (r.opt.Workers == 0 || r.staff.workers < r.opt.Workers) && r.stock.waiting() > r.staff.arriving() {
 			return true
 		}
@@ -59,8 +60,8 @@ func (r *Run) awaitNeed() bool {
 	}
 }
 
-// bearWith waits a while after a place could not be had, when there were so
-// many workers. Without any, a refusal that will not change ends the run.
+// bearWith waits a while after a request for a place failed; workers is how
+// many there were then. Without any worker, ErrRefused ends the run.
 func (r *Run) bearWith(ctx context.Context, err error, refusals, workers int) bool {
 	if errors.Is(err, ErrRefused) {
 		r.mu.Lock()
@@ -69,7 +70,7 @@ func (r *Run) bearWith(ctx context.Context, err error, refusals, workers int) bo
 		}
 		if workers > 0 {
 			r.mu.Unlock()
-			return true // one has left: its place may be had again
+			return true // a worker left: its place may be free
 		}
 		if r.staff.lastFailure != "" {
 			err = fmt.Errorf("%w; the last worker failed: %s", err, r.staff.lastFailure)
@@ -118,8 +119,9 @@ func (r *Run) release(g *Grant) {
 	}
 }
 
-// host lets a worker work on a place. Where it failed, the place is kept for a
-// while, longer and longer while they fail: then it can be asked for again.
+// host runs a worker on a place. After a failure it keeps the place for a
+// while, longer with each failure, and then gives it back so that the run can
+// ask for it again.
 func (r *Run) host(ctx context.Context, name string, g *Grant, c *card) {
 	err := r.employ(ctx, name, g, c)
 	if err == nil {
@@ -142,8 +144,8 @@ func (r *Run) host(ctx context.Context, name string, g *Grant, c *card) {
 	}
 }
 
-// workerFailed says how long to wait before the next one is started; below
-// zero: none is.
+// workerFailed returns how long to wait before the next worker starts. Below
+// zero means that none starts.
 func (r *Run) workerFailed(name string, c *card, err error) time.Duration {
 	r.notify(EventFailed, c.gpu, name, "%v", err)
 	r.mu.Lock()

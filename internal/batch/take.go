@@ -6,8 +6,8 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
-// take is the next group for a worker; nil: it gets none. With wait, it waits
-// until there is one or the worker is not needed any more.
+// take returns the next group for a worker, or nil. With wait, it waits until
+// there is a group or the run no longer needs the worker.
 func (r *Run) take(w *worker, wait bool) *group {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -33,12 +33,12 @@ func (r *Run) take(w *worker, wait bool) *group {
 	}
 }
 
-// next chooses a group: suspects first, because what they hold has waited
-// longest, then what the pool gives. The lock is held.
+// next chooses a group: suspects first, because their records have waited
+// longest, then records of the pool. The caller holds the lock.
 func (r *Run) next(w *worker) *group {
 	s := &r.stock
-	// While nothing has gone well yet, what has not failed is tried first: it
-	// may not be the records that are wrong.
+	// As long as no record has succeeded, records that have not failed go
+	// first: the fault may not be in the records.
 	if s.good != nil || s.pool.Len() == 0 {
 		if g := s.takeSuspect(func(g *group) bool { return r.staff.mayTry(g, w.card) }); g != nil {
 			return g
@@ -62,8 +62,8 @@ func (r *Run) situation(w *worker) chunk.Situation {
 	}
 }
 
-// secondsLeft is what everything that waits, and what is not read yet, would
-// take on one worker. 0: not known.
+// secondsLeft returns how long one worker would take for all records that wait
+// or are not read yet. 0 means unknown.
 func (r *Run) secondsLeft() float64 {
 	m := r.staff.pooled()
 	if !m.Known {
@@ -76,5 +76,6 @@ func (r *Run) secondsLeft() float64 {
 	return seconds
 }
 
-// finished reports whether every record has an outcome. The lock is held.
+// finished reports whether every record has an outcome. The caller holds the
+// lock.
 func (r *Run) finished() bool { return r.input.eof && r.stock.isEmpty() }

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
-// worker is one process at work for a run. It belongs to one goroutine, except
-// where said.
+// worker is one process that works for a run. It belongs to one goroutine,
+// except for the fields that say otherwise.
 type worker struct {
 	run   *Run
 	name  string
@@ -23,7 +23,7 @@ type worker struct {
 	flight  []*group  // sent and not answered, oldest first
 	since   time.Time // when the oldest began to be the one at work
 	took    time.Duration
-	batches int // that came back
+	batches int // answered
 	cap     chunk.Cap
 	ooms    int // in a row
 	isReady bool
@@ -32,10 +32,10 @@ type worker struct {
 	leaving   bool          // takes no more; the run's lock guards it
 	left      chan struct{} // closed when leaving
 	leaveOnce sync.Once
-	withdrawn atomic.Bool // the process was killed for reasons of ours
+	withdrawn atomic.Bool // the run killed the process, for a reason of its own
 }
 
-// failure is why a worker ended that should not have.
+// failure says why a worker ended before it should.
 type failure struct {
 	cause chunk.Cause
 	text  string
@@ -43,16 +43,17 @@ type failure struct {
 
 func (f *failure) Error() string { return fmt.Sprintf("%s: %s", f.cause, f.text) }
 
-// lastBreath is how long a worker may take to end after its pipe has: only then
-// is it known how. Python closes its files before it exits.
+// lastBreath is how long a worker may take to end after it closed its pipe. Its
+// exit status is known only then, and Python closes its files before it exits.
 const lastBreath = 5 * time.Second
 
-// errBye is a worker that wants to be replaced, and has done something before.
+// errBye means that a worker wants to be replaced and has done some work
+// before.
 var errBye = errors.New("it said bye")
 
-// employ starts a worker and lets it work until it is not needed any more
-// (nil), says bye, or fails. When it returns, the process is gone and its
-// records are in other hands.
+// employ starts a worker and lets it work until the run no longer needs it
+// (nil), it says bye, or it fails. When employ returns, the process is gone and
+// the worker holds no records.
 func (r *Run) employ(ctx context.Context, name string, g *Grant, c *card) error {
 	p, err := r.start(name, g)
 	if err != nil {
@@ -63,7 +64,7 @@ func (r *Run) employ(ctx context.Context, name string, g *Grant, c *card) error 
 	if g.Started != nil {
 		if err := g.Started(p.PID()); err != nil && p.Alive() {
 			p.destroy()
-			return &failure{chunk.Died, fmt.Sprintf("its lease does not take the process: %v", err)}
+			return &failure{chunk.Died, fmt.Sprintf("its lease does not accept the process: %v", err)}
 		}
 	}
 	stop := w.watch(ctx)
@@ -73,7 +74,7 @@ func (r *Run) employ(ctx context.Context, name string, g *Grant, c *card) error 
 	case err == nil:
 		p.end(r.opt.StopGrace)
 	case errors.As(err, &f) && f.cause == chunk.Died && !p.isGone(lastBreath):
-		f.text += "it closed its pipe and went on; "
+		f.text += "it closed its pipe and kept running; "
 		p.destroy()
 	default:
 		p.destroy()
@@ -82,7 +83,7 @@ func (r *Run) employ(ctx context.Context, name string, g *Grant, c *card) error 
 	return w.conclude(err)
 }
 
-// conclude gives back what the worker did not finish. Batches are done in
+// conclude gives back what the worker did not finish. Workers answer batches in
 // order, so only the oldest can be to blame.
 func (w *worker) conclude(err error) error {
 	if w.isReady {
@@ -151,7 +152,7 @@ func (w *worker) awaitReady() error {
 			case a.kind != messageReady:
 				return &failure{chunk.Nonsense, fmt.Sprintf("it began with %s instead of ready", a.kind)}
 			case a.protocol != ProtocolVersion:
-				return &failure{chunk.Nonsense, fmt.Sprintf("it speaks version %d of the protocol, and this berth version %d: use a berth package of the same version", a.protocol, ProtocolVersion)}
+				return &failure{chunk.Nonsense, fmt.Sprintf("it speaks version %d of the protocol, and this berth speaks version %d: install the berth package of the same version", a.protocol, ProtocolVersion)}
 			}
 			w.ready()
 			return nil
@@ -160,14 +161,14 @@ func (w *worker) awaitReady() error {
 			return &failure{chunk.Withdrawn, "not needed any more"}
 		case <-time.After(w.remaining(started, limit)):
 			if w.remaining(started, limit) <= 0 {
-				return &failure{chunk.Hung, fmt.Sprintf("it did not say that it is ready within %s. A worker calls berth.worker(process), or speaks the protocol on file descriptors %d and %d; a wrapper that closes those (such as conda run) has to go", limit, workerIn, workerOut)}
+				return &failure{chunk.Hung, fmt.Sprintf("it did not say that it is ready within %s. A worker must call berth.worker(process), or speak the protocol on file descriptors %d and %d; do not use a wrapper that closes those, such as conda run", limit, workerIn, workerOut)}
 			}
 		}
 	}
 }
 
-// remaining is how much is left of a time limit that begins anew when the
-// worker reports progress.
+// remaining returns how much is left of a time limit. The limit begins anew
+// each time the worker reports progress.
 func (w *worker) remaining(since time.Time, limit time.Duration) time.Duration {
 	if heard := time.Unix(0, w.proc.heard.Load()); heard.After(since) {
 		since = heard
@@ -184,5 +185,5 @@ func (w *worker) ready() {
 	r.staff.everReady = true
 	r.mu.Unlock()
 	r.notify(EventReady, w.card.gpu, w.name, "ready")
-	w.rest() // a GPU that may not be worked at all is not
+	w.rest() // waits as long as the GPU may not work at all
 }

@@ -1,5 +1,5 @@
-// Package chunk decides how records are handed to workers: what a batch will
-// cost, which records go first, how many go together, and what becomes of a
-// batch that a worker did not finish. It holds numbers, not records, and does
-// nothing by itself; package batch does what it says.
+// Package chunk decides how to hand records to workers: what a batch will cost,
+// which records go first, how many go together, and what to do with a batch
+// that a worker did not finish. It holds numbers, not records, and has no
+// effects; package batch carries out its decisions.
 package chunk

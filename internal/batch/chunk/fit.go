@@ -43,7 +43,7 @@ func (f *Fit) learnShortest(seconds float64) {
 	}
 }
 
-// Sum is what several fits know together.
+// Sum returns what several fits know together.
 func Sum(fits ...Fit) Fit {
 	var sum Fit
 	for _, f := range fits {
@@ -62,11 +62,11 @@ func Sum(fits ...Fit) Fit {
 	return sum
 }
 
-// Model is what a Fit knows, ready for use.
+// Model holds the costs that a Fit has learned.
 type Model struct {
 	Known     bool    // enough batches were seen to trust the rest
 	Call      float64 // seconds that a batch takes however small it is
-	CallSure  float64 // seconds that Call is at least, as far as the scatter allows to say
+	CallSure  float64 // seconds that Call is at least, given the scatter
 	Each      float64 // seconds per record
 	PerWeight float64 // seconds per unit of weight
 	Falling   bool    // records of more weight surely take less time
@@ -110,8 +110,8 @@ func (f Fit) Model() Model {
 	}
 }
 
-// varied reports whether the sizes of batches differed by a third of their
-// average or more, typically.
+// varied reports whether the sizes of batches typically differed by a third of
+// their average or more.
 func (f Fit) varied() bool {
 	// With each batch counting 1/n, the sums are of 1/n, of 1 and of n.
 	inverse, ones, sizes := f.xx[call][call], f.xx[call][each], f.xx[each][each]
@@ -184,14 +184,14 @@ func invert(a, b *[3][3]float64) {
 	}
 }
 
-// Total is what many records are expected to take, in batches of the usual
+// Total returns how long many records should take, in batches of the usual
 // size.
 func (m Model) Total(records int, weight float64) float64 {
 	batches := math.Ceil(float64(records) / max(m.Usual, 1))
 	return m.Seconds(records, weight) + m.Call*max(batches-1, 0)
 }
 
-// Seconds is what a batch is expected to take.
+// Seconds returns how long a batch should take.
 func (m Model) Seconds(records int, weight float64) float64 {
 	return max(m.Call+m.Each*float64(records)+m.PerWeight*weight, 1e-7*float64(records))
 }

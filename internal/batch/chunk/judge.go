@@ -2,12 +2,12 @@ package chunk
 
 import "time"
 
-// Cause is why a worker did not finish a batch.
+// Cause says why a worker did not finish a batch.
 type Cause string
 
 // The causes.
 const (
-	Withdrawn   Cause = "withdrawn"     // the worker was stopped for reasons of ours: not the fault of the batch
+	Withdrawn   Cause = "withdrawn"     // the run stopped the worker: the batch is not at fault
 	Died        Cause = "died"          // its process ended
 	Hung        Cause = "hung"          // it did not answer in time
 	Nonsense    Cause = "nonsense"      // it answered something that is no answer
@@ -15,7 +15,7 @@ const (
 	Refused     Cause = "refused"       // it said that it cannot do the batch, and lives
 )
 
-// Verdict is what becomes of a batch that was not finished.
+// Verdict says what to do with a batch that was not finished.
 type Verdict int
 
 // The verdicts.
@@ -26,10 +26,10 @@ const (
 	Mark                 // the single record is the culprit and is marked with an error
 )
 
-// Judge decides about a batch of so many records. failures counts how often
-// the batch, being a single record, has failed, this time included. A record
-// is found guilty only by itself, and where its worker did not live to tell,
-// only after several tries: a worker may have been killed by somebody else.
+// Judge decides about a batch of this many records. failures counts how often
+// the batch, as a single record, has failed, this time included. Judge blames a
+// record only if it was alone. If its worker died, it does so only after
+// several tries, because somebody else may have killed the worker.
 func Judge(cause Cause, records, failures, tries int) Verdict {
 	switch {
 	case cause == Withdrawn:
@@ -42,9 +42,9 @@ func Judge(cause Cause, records, failures, tries int) Verdict {
 	return Alone
 }
 
-// Parts cuts a batch of n records into parts to be tried one by one, as the
-// ends of each. Halves find a culprit in the fewest runs. Where each run costs
-// a whole time limit, eighths find it in fewer of those, one after the other.
+// Parts cuts a batch of n records into parts to be tried one by one, and
+// returns where each ends. Halves find a culprit in the fewest runs. If each
+// run costs a whole time limit, eighths need fewer of those in a row.
 func Parts(cause Cause, n int) []int {
 	parts := 2
 	if cause == Hung {
@@ -58,8 +58,9 @@ func Parts(cause Cause, n int) []int {
 	return ends
 }
 
-// Backoff is how long to wait before a worker is started again after so many
-// failures in a row: twice as long each time, up to a hundred times the first.
+// Backoff returns how long to wait before a worker starts again after a number
+// of failures in a row: twice as long each time, up to a hundred times the
+// first.
 func Backoff(first time.Duration, failures int) time.Duration {
 	if failures < 1 {
 		return 0

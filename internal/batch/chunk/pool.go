@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Pool holds what waits, so that the heaviest can go first: a long record that
-// comes last keeps every other worker waiting. Items whose weights differ by
-// less than a few percent count as equal and keep the order in which they
-// came: that is as good for the makespan, and neighbours stay together. Items
-// without weight all do, so a pool of them is a queue. The zero value is empty.
+// Pool holds waiting items, so that the heaviest can go first: a long record
+// that comes last keeps every other worker waiting. Items whose weights differ
+// by less than a few percent count as equal and keep their order: that is as
+// good for the makespan, and neighbours stay together. Items without weight are
+// all equal, so a pool of them is a queue. The zero value is empty.
 type Pool[T any] struct {
 	keys   []int // of the classes that hold something, in order
 	class  map[int]*line[T]
@@ -29,13 +29,13 @@ func keyOf(weight float64) int {
 	return int(math.Floor(classes * math.Log2(weight)))
 }
 
-// Len is how many items wait.
+// Len returns how many items wait.
 func (p *Pool[T]) Len() int { return p.count }
 
-// Weight is the sum of their weights.
+// Weight returns the sum of the weights of the waiting items.
 func (p *Pool[T]) Weight() float64 { return p.weight }
 
-// Put adds an item behind its equals. What is no weight (NaN, below zero)
+// Put adds an item behind its equals. An invalid weight (NaN, or below zero)
 // counts as none.
 func (p *Pool[T]) Put(item T, weight float64) {
 	if !(weight > 0) {
@@ -83,7 +83,7 @@ func (p *Pool[T]) Take(lightest bool, room func(count int, item T, weight float6
 		}
 	}
 	if p.count == 0 {
-		p.weight = 0 // no rounding errors are carried along
+		p.weight = 0 // drops the rounding errors
 	}
 	return items, weight
 }

@@ -2,19 +2,19 @@ package chunk
 
 import "math"
 
-// Limits are what the user allows.
+// Limits holds what the user allows.
 type Limits struct {
 	Min, Max int     // records in a batch
-	Seconds  float64 // that a batch may take, about
-	Singly   bool    // share out singly in the end, whatever the call costs
+	Seconds  float64 // how long a batch may take, about
+	Singly   bool    // share out single records in the end, whatever the call costs
 }
 
-// Situation is where a run stands when a worker asks for a batch.
+// Situation describes a run at the moment when a worker asks for a batch.
 type Situation struct {
 	Workers int     // that share what is left
 	Pending int     // records that wait
 	Weight  float64 // of those records
-	Seconds float64 // that everything left would take on one worker, with what was not read yet
+	Seconds float64 // how long one worker would take for all that is left, unread records included
 	Ending  bool    // nothing more will be read
 
 	Largest int     // records in the largest batch that came back on this GPU; 0: none yet
@@ -22,15 +22,15 @@ type Situation struct {
 	Speed   float64 // multiplier of the GPU, from 0 to 1
 }
 
-// Budget is how much to put into the next batch.
+// Budget says how much to put into the next batch.
 type Budget struct {
 	AtLeast int     // records to take even if they take longer
 	Records int     // records to take at most
-	Seconds float64 // what they may take together; not known: 0
+	Seconds float64 // how long they may take together; 0: unknown
 }
 
 const (
-	// shares is into how many batches each worker's part of the rest is cut:
+	// shares is how many batches each worker's part of the rest is cut into:
 	// batches get smaller towards the end, so that all workers end together.
 	shares = 4
 	// worthwhile is how much longer the records of a batch should take than
@@ -68,9 +68,9 @@ func Plan(l Limits, m Model, s Situation) Budget {
 	return b
 }
 
-// worthwhile is the smallest batch that is not mostly the call that carries
-// it. Only a cost that is certain counts, beside records that cost something
-// too: single records share out best.
+// worthwhile returns the smallest batch whose time is not mostly the call that
+// carries it. Only a certain cost of the call counts, and only if records cost
+// something too: single records share out best.
 func (m Model) worthwhile(s Situation) int {
 	if !m.Known || s.Pending == 0 || m.CallSure == 0 {
 		return 1
@@ -101,14 +101,15 @@ type Cap struct {
 	good    int // batches of that size that went well since
 }
 
-// Records is the most that should go together; 0: no limit is known.
+// Records returns how many records may go together; 0 means that no limit is
+// known.
 func (c Cap) Records() int { return c.records }
 
-// Exceeded is the cap after a batch of n records ran out of memory.
+// Exceeded returns the cap after a batch of n records ran out of memory.
 func (c Cap) Exceeded(n int) Cap { return Cap{records: max(1, n/2)} }
 
-// Held is the cap after a batch of n records went well: after every few full
-// batches it grows by an eighth, until it is no limit any more.
+// Held returns the cap after a batch of n records succeeded: after every few
+// full batches it grows by an eighth, until it is no limit any more.
 func (c Cap) Held(n, most int) Cap {
 	if c.records == 0 || n < c.records {
 		return c

@@ -1,8 +1,7 @@
 package outcome
 
-// set holds record numbers. They come nearly in order, so whole pages fill up
-// and need no memory any more; what stays is a bit for each record of a page
-// that has gaps.
+// set holds record numbers. They arrive nearly in order, so whole pages fill up
+// and then need no memory. A page with gaps keeps a bit for each record.
 type set struct {
 	full  int64           // all pages below this one are full
 	pages map[int64]*page // pages with gaps
@@ -28,7 +27,7 @@ func (s *set) has(i int64) bool {
 	return p != nil && p.bits[i%pageBits/64]>>(i%64)&1 == 1
 }
 
-// add reports whether the record was not there before.
+// add adds a record, and reports whether it was not there before.
 func (s *set) add(i int64) bool {
 	if s.has(i) {
 		return false

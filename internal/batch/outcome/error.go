@@ -9,28 +9,30 @@ import (
 
 // Errors that callers decide on.
 var (
-	// ErrExists: the output is there already.
+	// ErrExists means that the output exists already.
 	ErrExists = errors.New("the output exists")
-	// ErrAppeared: a run cannot have its output, because a file has come into
-	// being there since it was begun. What the run has done stands.
+	// ErrAppeared means that a file with the name of the output appeared after
+	// the run began. The outcomes of the run are kept.
 	ErrAppeared = errors.New("a file has taken the place of the output")
-	// ErrChanged: there is a run to go on with, and it is not this one.
+	// ErrChanged means that the unfinished run has other options or another
+	// input.
 	ErrChanged = errors.New("the unfinished run is another one")
-	// ErrGone: there is a run that can never go on, because its input is gone.
+	// ErrGone means that the unfinished run can never continue, because its
+	// input is gone.
 	ErrGone = errors.New("the unfinished run cannot go on")
-	// ErrShape: the output cannot be written like that.
+	// ErrShape means that the output cannot be written in this shape.
 	ErrShape = errors.New("the output cannot be written like that")
-	// ErrBusy: another process works on the same output.
+	// ErrBusy means that another process works on the same output.
 	ErrBusy = errors.New("another run writes this output")
-	// ErrUnsafe: somebody else has prepared the output or its folder, or could
-	// change what is in it.
+	// ErrUnsafe means that another user prepared the output or its folder, or
+	// could change what is in it.
 	ErrUnsafe = errors.New("somebody else could change what this run writes")
-	// ErrFull is in a *WriteError when there is no room.
+	// ErrFull is in a *WriteError when the disk has no room.
 	ErrFull = errors.New("no room on the disk")
 )
 
-// WriteError is a disk that did not take what it was given. What was committed
-// before stands, and the run can go on from there.
+// WriteError reports that the disk did not take data. Outcomes committed before
+// are kept, and a run can continue from there.
 type WriteError struct {
 	Op   string
 	File string
@@ -41,8 +43,8 @@ func (e *WriteError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Fi
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// Is makes a full disk, a used up quota and a limit on the size of files
-// recognisable as the same.
+// Is makes a full disk, a used-up quota and a limit on file size all match
+// ErrFull.
 func (e *WriteError) Is(target error) bool {
 	return target == ErrFull && (errors.Is(e.Err, syscall.ENOSPC) || errors.Is(e.Err, syscall.EDQUOT) || errors.Is(e.Err, syscall.EFBIG))
 }
@@ -52,7 +54,7 @@ func writeError(op, file string, err error) error {
 		return nil
 	}
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
-		err = path.Err // the rest of it is said here
+		err = path.Err // WriteError says the rest
 	}
 	return &WriteError{Op: op, File: file, Err: err}
 }

@@ -12,12 +12,12 @@ import (
 	"slices"
 )
 
-// Finish gives the output its name, in order if that was asked for, and
-// removes the folder. total is how many records the input has.
+// Finish gives the output its name, in order if the shape says so, and removes
+// the folder. total is how many records the input has.
 //
-// It may be killed at any point. Until the journal says that the run is
-// complete, everything can be done again from the outcomes; after that, only
-// the rename and the tidying up are left, and each can be done again too.
+// The process may be killed at any point. Until the journal says that the run
+// is complete, the next run can do everything again from the outcomes. After
+// that, only the rename and the cleanup are left, and both can be repeated too.
 func (l *Log) Finish(total int64) error {
 	p := l.place
 	from := logName
@@ -47,7 +47,7 @@ func (l *Log) Finish(total int64) error {
 	return l.tidyUp()
 }
 
-// headerOfNothing: a CSV without records still has the header that was asked for.
+// headerOfNothing writes the header of a CSV without records.
 func (l *Log) headerOfNothing() error {
 	if l.table == nil || !l.table.settled() || l.bytes > 0 {
 		return nil
@@ -67,8 +67,8 @@ func (l *Log) headerOfNothing() error {
 	return writeError("sync", l.file.Name(), l.file.Sync())
 }
 
-// rename moves a file of the folder to the output. It is done if the file is
-// not there any more and the output is.
+// rename moves a file of the folder to the output. If the file is gone and the
+// output exists, rename has nothing left to do.
 func (p *Place) rename(from string) error {
 	file, err := p.folder.open(from, 0, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,8 +114,8 @@ func (p *Place) keepMode(file *os.File) error {
 	return file.Chmod(mode)
 }
 
-// tidyUp removes the folder, the journal last: without it nobody would know
-// what the rest is.
+// tidyUp removes the folder, and the journal last: the journal says what the
+// other files are.
 func (l *Log) tidyUp() error {
 	p := l.place
 	if l.file != nil {
@@ -131,8 +131,8 @@ func (l *Log) tidyUp() error {
 	return nil
 }
 
-// window is how many records are put in order at a time: their stretches
-// are held in memory, 24 bytes each.
+// window is how many records are ordered at a time. Their stretches are held in
+// memory, 24 bytes each.
 const window = 2 << 20
 
 // order writes the outcomes in the order of the input.
@@ -186,7 +186,7 @@ func (l *Log) copyInOrder(out io.Writer, total int64) error {
 	return l.inOrder(total, write)
 }
 
-// inOrder hands over the stretches in the order of the input.
+// inOrder passes the bytes of each stretch to each, in the order of the input.
 func (l *Log) inOrder(total int64, each func([]byte) error) error {
 	type piece struct{ first, offset, bytes int64 }
 	var pieces []piece
@@ -223,7 +223,7 @@ func (l *Log) inOrder(total int64, each func([]byte) error) error {
 }
 
 // settleColumns finds the columns of an ordered CSV, so that they do not depend
-// on which outcome happened to come first.
+// on which outcome came first.
 func (l *Log) settleColumns(total int64) ([]string, error) {
 	if columns := l.place.shape.Columns; columns != nil {
 		return columns, nil

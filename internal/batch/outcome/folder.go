@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is the folder beside an output, opened. It belongs to this user, and
-// nobody else can write into it. All its files are reached through the open
-// folder, by names without slashes, and no link is followed.
+// folder is the open folder beside an output. It belongs to this user, and
+// nobody else can write into it. All its files are opened through it, by names
+// without slashes, and without following links.
 type folder struct {
 	dir *os.File
 }
 
-// makeFolder opens the folder beside an output, or makes it, and none above it:
-// those would be a mistyped name.
+// makeFolder opens the folder beside an output, or creates it. It creates no
+// folder above it: that name is probably mistyped.
 //
-// One that is there is used only if it is a folder of this user. What is asked
-// about it is asked through the open folder: a name may stand for something
-// else a moment later.
+// It uses an existing folder only if that belongs to this user. It checks the
+// open folder and not the name: the name may stand for something else a moment
+// later.
 func (s *site) makeFolder() (*folder, error) {
 	name, path := s.name+folderEnding, s.path+folderEnding
 	fd := -1
@@ -34,9 +34,9 @@ func (s *site) makeFolder() (*folder, error) {
 		var err error
 		fd, err = unix.Openat(int(s.dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		switch {
-		case err == nil, errors.Is(err, fs.ErrNotExist): // another run has removed it since
+		case err == nil, errors.Is(err, fs.ErrNotExist): // another run has removed it
 		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
-			return nil, fmt.Errorf("%w: %s is in the place of the folder for unfinished work, and is no folder: remove it, or choose an output elsewhere", ErrUnsafe, path)
+			return nil, fmt.Errorf("%w: %s is not a folder, and berth needs a folder of that name for unfinished work: remove it, or choose an output elsewhere", ErrUnsafe, path)
 		default:
 			return nil, fmt.Errorf("output: %w", &fs.PathError{Op: "open", Path: path, Err: err})
 		}
@@ -49,16 +49,16 @@ func (s *site) makeFolder() (*folder, error) {
 	return f, nil
 }
 
-// check refuses a folder of another user, and takes away the right of others to
-// write into it: older versions of berth made folders with the user's mask, and
-// that may let a group write.
+// check refuses a folder of another user, and removes the right of others to
+// write into it: older versions of berth created folders with the user's mask,
+// which may let a group write.
 func (f *folder) check() error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(f.dir.Fd()), &stat); err != nil {
 		return fmt.Errorf("output: %w", err)
 	}
 	if stat.Uid != uint32(os.Geteuid()) {
-		return fmt.Errorf("%w: %s belongs to user %d, and you are user %d: remove it, choose an output elsewhere, or go on as that user", ErrUnsafe, f.dir.Name(), stat.Uid, os.Geteuid())
+		return fmt.Errorf("%w: %s belongs to user %d, and you are user %d: remove it, choose an output elsewhere, or run berth as that user", ErrUnsafe, f.dir.Name(), stat.Uid, os.Geteuid())
 	}
 	const writable = 0o022
 	if stat.Mode&writable == 0 {
@@ -73,13 +73,13 @@ func (f *folder) check() error {
 	return nil
 }
 
-// path is the path of a file in the folder, for messages and for readers.
+// path returns the path of a file in the folder, for messages and for readers.
 func (f *folder) path(name string) string { return filepath.Join(f.dir.Name(), name) }
 
-// open opens a file in the folder for reading and writing, and makes it with
-// this mode if flag has O_CREATE. Nothing is written or cut off before it is
-// clear that this is a file of this user, and that it has no other name: a link
-// that somebody put there may lead to any file.
+// open opens a file in the folder for reading and writing, and creates it with
+// this mode if flag has O_CREATE. Before it writes or cuts anything, it makes
+// sure that the file belongs to this user and has no other name: a link that
+// somebody put there may lead to any file.
 func (f *folder) open(name string, flag int, mode fs.FileMode) (*os.File, error) {
 	path := f.path(name)
 	fd, err := unix.Openat(int(f.dir.Fd()), name, flag&os.O_CREATE|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, uint32(mode.Perm()))
@@ -109,7 +109,7 @@ func strangeFile(path string) error {
 	return fmt.Errorf("%w: %s is a link, or not a file of yours, and berth did not make it: remove it, or choose an output elsewhere", ErrUnsafe, path)
 }
 
-// state says what has a name in the folder; a link is not followed.
+// state returns what has a name in the folder. It does not follow a link.
 func (f *folder) state(name string) (unix.Stat_t, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstatat(int(f.dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -118,7 +118,7 @@ func (f *folder) state(name string) (unix.Stat_t, error) {
 	return stat, nil
 }
 
-// remove removes files of the folder, as far as they are there.
+// remove removes files of the folder, if they exist.
 func (f *folder) remove(names ...string) error {
 	for _, name := range names {
 		if err := unix.Unlinkat(int(f.dir.Fd()), name, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -139,7 +139,7 @@ func (f *folder) rename(from, to string) error {
 func (f *folder) close() { _ = f.dir.Close() }
 
 // moveOut gives a file of the folder the name of the output. If a link has that
-// name, the link is replaced, and not what it leads to.
+// name, moveOut replaces the link, and not the file it leads to.
 func (s *site) moveOut(f *folder, name string) error {
 	err := unix.Renameat(int(f.dir.Fd()), name, int(s.dir.Fd()), s.name)
 	return writeError("rename to", s.path, err)
@@ -180,8 +180,8 @@ func (f *folder) lock() (*os.File, error) {
 }
 
 // flock locks a file, or fails after a moment: a runner that was killed while
-// it started a worker leaves a process behind that holds the lock until it has
-// noticed.
+// it started a worker leaves behind a process that holds the lock a little
+// longer.
 func flock(f *os.File) error {
 	const moment, look = 500 * time.Millisecond, 10 * time.Millisecond
 	for waited := time.Duration(0); ; waited += look {

@@ -12,38 +12,39 @@ import (
 	"strconv"
 )
 
-// The journal is a text file of lines, each a checksum and a JSON object. The
-// first has the header, the following ones a commit each, and the last of a
-// finished run says so. A line that is not whole, and all that follows, counts
-// as never written: to forget a commit only means to do its records again, so
-// no damage to this file can make an output wrong.
+// The journal is a text file. Each line is a checksum and a JSON object. The
+// first line has the header, each following one a commit, and the last line of
+// a finished run says that it is complete. A line that is not whole, and all
+// that follow it, count as never written: a run that forgets a commit only does
+// its records again, so no damage to this file can make an output wrong.
 
-// entry is a line; one of its fields is set.
+// entry is a line. One of its fields is set.
 type entry struct {
 	Header   *header `json:"header,omitempty"`
 	Commit   *commit `json:"commit,omitempty"`
 	Complete bool    `json:"complete,omitempty"`
 }
 
-// journalVersion grows when an older berth could not read the file any more.
+// journalVersion grows when an older berth can no longer read the file.
 const journalVersion = 1
 
-// header is what a run was begun with, and has to go on with.
+// header says how a run began. The run has to continue in the same way.
 type header struct {
 	Version int             `json:"berth_batch"`
-	Input   json.RawMessage `json:"input"` // a fingerprint; means nothing here
+	Input   json.RawMessage `json:"input"` // a fingerprint; only the caller understands it
 	Shape
-	Replace bool `json:"replace,omitempty"` // an output that exists is replaced at the end
+	Replace bool `json:"replace,omitempty"` // the run replaces an existing output at the end
 }
 
-// commit is a group of outcomes that is in the file.
+// commit describes a group of outcomes that is in the file.
 type commit struct {
 	Bytes  int64 `json:"bytes"`            // length of the file with it
 	Failed int64 `json:"failed,omitempty"` // of the records
 	// Stretches are triples of numbers: see stretch.
 	Stretches []int64 `json:"frames"`
 
-	// Columns of a CSV output, in the commit that settled them; there may be none.
+	// Columns are those of a CSV output, in the commit that settled them. They
+	// may be empty.
 	Columns []string `json:"columns,omitzero"`
 }
 
@@ -62,7 +63,7 @@ func (c *commit) each(yield func(stretch) bool) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// journal is the file, open and locked.
+// journal is the open and locked file.
 type journal struct {
 	file *os.File
 	end  int64 // where the next line goes
@@ -85,10 +86,12 @@ func (j *journal) append(e entry) error {
 	return nil
 }
 
-// errStop ends a replay early; the line that caused it is cut off with the rest.
+// errStop ends a replay early. The line that caused it is cut off with the
+// rest.
 var errStop = errors.New("stop")
 
-// replay hands over every whole line from the beginning.
+// replay passes every whole line to each, from the beginning. It returns where
+// the last one ends.
 func (j *journal) replay(each func(entry) error) (end int64, err error) {
 	r := bufio.NewReaderSize(io.NewSectionReader(j.file, 0, 1<<62), 64<<10)
 	for {
@@ -136,8 +139,7 @@ func (j *journal) complete() (bool, error) {
 	return complete, err
 }
 
-// cut drops everything after end, so that a line that was torn is never
-// followed by a whole one.
+// cut drops everything after end, so that no whole line follows a torn one.
 func (j *journal) cut(end int64) error {
 	j.end = end
 	return writeError("shorten", j.file.Name(), j.file.Truncate(end))

@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// Log takes the outcomes of one run. It is for one goroutine, except Done.
+// Log writes the outcomes of one run. Only one goroutine may use it, except for
+// Done.
 type Log struct {
 	place *Place
 	file  *os.File
@@ -68,8 +69,8 @@ func (p *Place) open() (*Log, error) {
 	return l, nil
 }
 
-// resume reads the journal and cuts the files back to what it says. Commits
-// whose bytes are not there (a disk may lose what it promised) are forgotten.
+// resume reads the journal and cuts the files back to what it says. It forgets
+// commits whose bytes are missing, because a disk may lose what it promised.
 func (p *Place) resume() (*Log, error) {
 	complete, err := p.journal.complete()
 	if err != nil {
@@ -111,16 +112,16 @@ func (l *Log) recover() error {
 	return writeError("shorten", l.file.Name(), l.file.Truncate(l.bytes))
 }
 
-// resumeComplete is for a run that had all its outcomes and was killed while
-// it gave the output its name: the file may have its final name already, so it
-// is not opened.
+// resumeComplete resumes a run that had all its outcomes and was killed while
+// it renamed the output. The file may have its final name already, so
+// resumeComplete does not open it.
 func (p *Place) resumeComplete() (*Log, error) {
 	l := &Log{place: p, done: newSet(), tidy: true, over: true}
 	_, err := p.journal.replay(func(e entry) error { return l.learn(e.Commit) })
 	return l, err
 }
 
-// learn takes over what a commit says.
+// learn takes over the contents of a commit.
 func (l *Log) learn(c *commit) error {
 	if c == nil {
 		return nil
@@ -152,15 +153,15 @@ func (l *Log) Done(index int64) bool {
 	return l.done.has(index)
 }
 
-// Counts is how many outcomes are committed, and how many of them failed.
+// Counts returns how many outcomes are committed, and how many of them failed.
 func (l *Log) Counts() (done, failed int64) { return l.done.count, l.fails }
 
-// Complete reports whether the run was complete when it was resumed: only
-// Finish is left to do.
+// Complete reports whether the run was complete when it was resumed: then only
+// Finish is left.
 func (l *Log) Complete() bool { return l.over }
 
-// Commit writes a group of outcomes and waits until the disk has them. After
-// an error the group is not committed, and the log can only be closed.
+// Commit writes a group of outcomes and waits until the disk has them. After an
+// error the group is not committed, and the caller can only close the log.
 func (l *Log) Commit(group []Outcome) error {
 	if len(group) == 0 {
 		return nil
@@ -206,8 +207,8 @@ func (l *Log) Commit(group []Outcome) error {
 	return l.learn(c)
 }
 
-// extend adds a record to the last stretch if it is its next record, else to a
-// new one.
+// extend adds a record to the last stretch, or begins a new one if the record
+// does not follow or the stretch is full.
 func (c *commit) extend(index, bytes int64) {
 	if n := len(c.Stretches); n > 0 {
 		first, count, size := &c.Stretches[n-3], &c.Stretches[n-2], &c.Stretches[n-1]
@@ -229,16 +230,16 @@ func (l *Log) render(data []byte) {
 	l.buf.WriteByte('\n')
 }
 
-// worthless reports whether there is nothing to go on with: whoever has
-// mistyped the command is not to be asked about the run that it began. One that
-// was to replace an output is kept, because going on with it needs no force.
+// worthless reports whether the run has nothing to continue from: a user who
+// mistyped the command need not decide about the run it began. A run that
+// replaces an output is kept, because continuing it needs no --force.
 func (l *Log) worthless() bool {
 	_, err := l.place.folder.state(spoolName)
 	return l.done.count == 0 && !l.place.replace && errors.Is(err, fs.ErrNotExist)
 }
 
-// Close keeps what is committed for another run to go on with. A run without
-// any outcome leaves nothing behind, unless it has kept a stream.
+// Close keeps what is committed, so that another run can continue. A run
+// without any outcome leaves nothing behind, unless it has kept a stream.
 func (l *Log) Close() error {
 	var err error
 	if l.file != nil {

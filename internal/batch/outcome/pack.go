@@ -8,14 +8,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// packer compresses groups of outcomes one by one. Both formats may be put end
-// to end, so a file can be cut after any group.
+// packer compresses groups of outcomes one by one. Both formats allow
+// compressed groups end to end, so a file can be cut after any group.
 type packer interface {
-	// member is data compressed by itself, valid until the next call.
+	// member returns data compressed by itself, valid until the next call.
 	member(data []byte) ([]byte, error)
 }
 
-// newPacker returns nil where nothing is to be compressed.
+// newPacker returns nil if the packing is none.
 func newPacker(p Packing) packer {
 	switch p {
 	case Gzip:
@@ -61,12 +61,12 @@ func (p *zstdPacker) member(data []byte) ([]byte, error) {
 	return p.out, nil
 }
 
-// zstdOptions keep memory flat.
+// zstdOptions keeps memory use flat.
 func zstdOptions() []zstd.EOption {
 	return []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1 << 20), zstd.WithLowerEncoderMem(true)}
 }
 
-// newStream compresses everything into one stream.
+// newStream returns a writer that compresses everything into one stream.
 func newStream(p Packing, to io.Writer) (io.WriteCloser, error) {
 	switch p {
 	case Gzip:

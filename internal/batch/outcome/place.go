@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is where a run puts its outcomes: the output and the folder beside it,
-// locked for this process.
+// Place is the output of a run and the folder beside it, locked for this
+// process.
 type Place struct {
 	site    *site
 	folder  *folder
@@ -22,7 +22,7 @@ type Place struct {
 	mode    fs.FileMode // of an output that is replaced, or the usual one
 	foreign bool        // that output belongs to another user
 	journal *journal
-	fresh   bool    // there is nothing here that is worth keeping
+	fresh   bool    // nothing here is worth keeping
 	begun   *header // of the run to go on with; nil: there is none
 }
 
@@ -35,10 +35,10 @@ const (
 	partName    = "input.part" // of a stream that is still being kept
 )
 
-// folderEnding makes the name of the folder from that of the output.
+// folderEnding is appended to the name of the output to name the folder.
 const folderEnding = ".berth"
 
-// Dir is the folder that belongs to an output.
+// Dir returns the folder that belongs to an output.
 func Dir(output string) string {
 	s, err := locate(output)
 	if err != nil {
@@ -48,9 +48,9 @@ func Dir(output string) string {
 	return s.path + folderEnding
 }
 
-// Claim takes an output for this process. An output that exists is ErrExists
-// unless force is set, or unless an unfinished run is to replace it. With force
-// an unfinished run is forgotten.
+// Claim locks an output for this process. If the output exists, Claim returns
+// ErrExists, unless force is set or an unfinished run replaces it. With force,
+// Claim forgets an unfinished run.
 func Claim(output string, shape Shape, force bool) (*Place, error) {
 	shape, err := shape.settled(output)
 	if err != nil {
@@ -75,8 +75,8 @@ func Claim(output string, shape Shape, force bool) (*Place, error) {
 	return p, nil
 }
 
-// claim looks for the output and locks the folder. After an error nothing of
-// that is open any more.
+// claim finds the output and locks the folder. After an error, nothing stays
+// open.
 func (p *Place) claim(force bool) (exists bool, err error) {
 	if exists, err = p.outputExists(); err != nil {
 		return false, err
@@ -90,19 +90,19 @@ func (p *Place) claim(force bool) (exists bool, err error) {
 }
 
 func (p *Place) existsError() error {
-	return fmt.Errorf("%w: %s is there, and no unfinished run belongs to it", ErrExists, p.site.path)
+	return fmt.Errorf("%w: %s exists, and no unfinished run belongs to it", ErrExists, p.site.path)
 }
 
 func (p *Place) appearedError() error {
-	return fmt.Errorf("%w: %s came into being since the run was begun: move it away and run the same command again (--force would forget what is done)", ErrAppeared, p.site.path)
+	return fmt.Errorf("%w: %s appeared after the run began: move it away and run the same command again (--force would discard the outcomes)", ErrAppeared, p.site.path)
 }
 
 func notAFile(output string) error {
 	return fmt.Errorf("output %s is not a file: name one, because a run is resumed from what it has written", output)
 }
 
-// outputExists reports whether there is a file with the name of the output. A
-// link that has come there since the run was begun is not followed.
+// outputExists reports whether a file has the name of the output. It does not
+// follow a link that appeared there after the run began.
 func (p *Place) outputExists() (bool, error) {
 	stat, err := p.site.state()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,8 +123,8 @@ func (p *Place) outputExists() (bool, error) {
 	return true, nil
 }
 
-// lock opens the journal for this process alone. The lock goes with the
-// process, however it ends.
+// lock opens the journal for this process alone. The lock ends with the
+// process, however that ends.
 func (p *Place) lock() error {
 	for {
 		folder, err := p.site.makeFolder()
@@ -143,7 +143,7 @@ func (p *Place) lock() error {
 	}
 }
 
-// find looks for a run to go on with.
+// find looks for a run to continue.
 func (p *Place) find(exists bool) error {
 	if p.replace {
 		return p.wipe()
@@ -169,18 +169,18 @@ func (p *Place) find(exists bool) error {
 	return nil
 }
 
-// kept refuses to wipe what a run has kept of a stream and not begun to work
-// on: it cannot be read again.
+// kept returns an error if a run has kept a stream and not begun to work on it:
+// the stream cannot be read again, so it must not be wiped.
 func (p *Place) kept() error {
 	for _, name := range []string{spoolName, partName} {
 		if stat, err := p.folder.state(name); err == nil && stat.Size > 0 {
-			return fmt.Errorf("%w: it was stopped while it kept its standard input; what it had of that, %d bytes, is in %s: move the file away if you need it", ErrGone, stat.Size, p.folder.path(name))
+			return fmt.Errorf("%w: it was stopped while it read standard input; the %d bytes that it read are in %s: move the file away if you need it", ErrGone, stat.Size, p.folder.path(name))
 		}
 	}
 	return nil
 }
 
-// wipe forgets the run that was here.
+// wipe removes the run that was here.
 func (p *Place) wipe() error {
 	if err := p.journal.cut(0); err != nil {
 		return err
@@ -192,18 +192,18 @@ func (p *Place) wipe() error {
 	return nil
 }
 
-// Resuming reports whether there is a run to go on with.
+// Resuming reports whether there is a run to continue.
 func (p *Place) Resuming() bool { return p.begun != nil }
 
-// Spool keeps a stream, so that the run can be resumed, and returns the file
-// that holds it. A run that is resumed has kept it already, and reads nothing.
-// When ctx ends, the file holds what came until then, if anything did, and the
-// stream may still be read from once.
+// Spool keeps a stream in a file, so that the run can be resumed, and returns
+// the path of the file. A resumed run has the file already and reads nothing.
+// When ctx ends, the file holds what came until then, and one more read from
+// the stream may be under way.
 func (p *Place) Spool(ctx context.Context, r io.Reader) (string, error) {
 	if p.Resuming() {
 		f, err := p.folder.open(spoolName, 0, 0)
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("%w: it was begun without keeping its standard input", ErrGone)
+			return "", fmt.Errorf("%w: it did not keep its standard input", ErrGone)
 		}
 		if err != nil {
 			return "", err
@@ -215,14 +215,14 @@ func (p *Place) Spool(ctx context.Context, r io.Reader) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	p.fresh = false // what is read from here on is nowhere else
+	p.fresh = false // from here on, only this folder has what is read
 	copied := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(f, r)
 		copied <- err
 	}()
 	select {
-	case <-ctx.Done(): // the stream may say nothing for a long time: its reader stays behind
+	case <-ctx.Done(): // the stream may be silent for a long time: do not wait for its reader
 		return p.halfKept(f), ctx.Err()
 	case err := <-copied:
 		if err != nil {
@@ -238,7 +238,7 @@ func (p *Place) Spool(ctx context.Context, r io.Reader) (string, error) {
 	return p.folder.path(spoolName), nil
 }
 
-// halfKept is the file with the beginning of a stream; empty: there was none.
+// halfKept returns the path of the file with the beginning of a stream, or "".
 func (p *Place) halfKept(f *os.File) string {
 	if stat, err := f.Stat(); err == nil && stat.Size() == 0 {
 		_ = p.folder.remove(partName)
@@ -248,40 +248,40 @@ func (p *Place) halfKept(f *os.File) string {
 	return f.Name()
 }
 
-// Begin goes on with the run that is there, if same agrees that it has this
-// input, or begins a new one.
+// Begin continues the unfinished run if same accepts its input, or begins a new
+// run.
 func (p *Place) Begin(input json.RawMessage, same func(before json.RawMessage) error) (*Log, error) {
 	if p.begun == nil {
 		return p.beginNew(input)
 	}
 	if d := p.shape.difference(p.begun.Shape); d != "" {
-		return nil, fmt.Errorf("%w: %s: go on with the same options", ErrChanged, d)
+		return nil, fmt.Errorf("%w: %s: use the same options", ErrChanged, d)
 	}
 	if err := same(p.begun.Input); errors.Is(err, ErrGone) {
 		return nil, err
 	} else if err != nil {
-		return nil, fmt.Errorf("%w: the input has changed since (%w): bring it back", ErrChanged, err)
+		return nil, fmt.Errorf("%w: the input has changed (%w): restore it", ErrChanged, err)
 	}
 	p.replace = p.begun.Replace
 	return p.resume()
 }
 
-// Close lets go of the output; an unfinished run stays to be resumed.
+// Close unlocks the output. An unfinished run stays, to be resumed.
 func (p *Place) Close() error {
 	if p.fresh && p.begun == nil { // an empty folder would only puzzle people
 		_ = p.folder.remove(journalName)
 		_ = p.site.removeFolder()
 	}
-	// A process that is just being started may share the file for a moment, so
-	// closing it would not be enough.
+	// A process that is starting right now may share the file for a moment, so
+	// closing it is not enough.
 	_ = unix.Flock(int(p.journal.file.Fd()), unix.LOCK_UN)
 	p.folder.close()
 	p.site.close()
 	return p.journal.file.Close()
 }
 
-// create makes a file that becomes the output: nobody may read it who may not
-// read the output.
+// create creates a file that becomes the output. Only those who may read the
+// output may read the file.
 func (p *Place) create(name string, flag int) (*os.File, error) {
 	return p.folder.open(name, os.O_CREATE|flag, p.mode|0o600)
 }

@@ -18,10 +18,10 @@ func TestShapeRefuses(t *testing.T) {
 		want  string
 	}{
 		{"-", Shape{}, "name a file"},
-		{"out.parquet", Shape{}, "no .parquet is written"},
-		{"out.TSV.gz", Shape{}, "no .tsv is written"},
-		{"out.jsonl.bz2", Shape{Format: JSONL}, "no .bz2 is written"},
-		{"out.jsonl", Shape{Columns: []string{"a"}}, "columns are for a CSV"},
+		{"out.parquet", Shape{}, "cannot write .parquet"},
+		{"out.TSV.gz", Shape{}, "cannot write .tsv"},
+		{"out.jsonl.bz2", Shape{Format: JSONL}, "cannot write .bz2"},
+		{"out.jsonl", Shape{Columns: []string{"a"}}, "only a CSV has columns"},
 		{"out.csv", Shape{Columns: []string{"a", "b", "a"}}, "the column a is named twice"},
 		{"out.csv", Shape{Columns: []string{"a", "_error"}}, "leave it out"},
 	} {

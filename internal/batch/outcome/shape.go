@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Format is how outcomes are written.
+// Format says how outcomes are written.
 type Format string
 
 // The formats.
@@ -17,19 +17,18 @@ const (
 	CSV   Format = "csv"   // a header and rows
 )
 
-// Packing is how the output is compressed.
+// Packing says how the output is compressed.
 type Packing string
 
 // The packings.
 const (
-	ByName Packing = ""     // .gz and .zst are, everything else is not
+	ByName Packing = ""     // .gz and .zst are compressed, everything else is not
 	None   Packing = "none" // not at all
 	Gzip   Packing = "gzip"
 	Zstd   Packing = "zstd"
 )
 
-// Shape is what an output looks like. A run goes on in the shape it was begun
-// with.
+// Shape says what an output looks like. A run keeps the shape it began with.
 type Shape struct {
 	Format  Format   `json:"format"`
 	Packing Packing  `json:"packing"`
@@ -37,13 +36,13 @@ type Shape struct {
 	Columns []string `json:"columns,omitempty"` // of a CSV; nil: the fields of the first outcome
 }
 
-// settled is the shape with everything decided that the name decides.
+// settled returns the shape with what the name of the output decides.
 func (s Shape) settled(path string) (Shape, error) {
 	if len(s.Columns) == 0 {
 		s.Columns = nil
 	}
 	if path == "-" {
-		return s, fmt.Errorf("%w: a run goes on from what it has written, so standard output will not do: name a file", ErrShape)
+		return s, fmt.Errorf("%w: a run resumes from what it has written, so it cannot write to standard output: name a file", ErrShape)
 	}
 	name := strings.ToLower(filepath.Base(path))
 	if s.Packing == ByName {
@@ -56,7 +55,7 @@ func (s Shape) settled(path string) (Shape, error) {
 	}
 	ending := filepath.Ext(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst"))
 	if slices.Contains(unpackable, ending) || s.Format == Auto && slices.Contains(unwritable, ending) {
-		return s, fmt.Errorf("%w: no %s is written, but JSON lines (.jsonl) and .csv, and both with .gz or .zst behind", ErrShape, ending)
+		return s, fmt.Errorf("%w: berth cannot write %s; it writes .jsonl and .csv, and both with .gz or .zst appended", ErrShape, ending)
 	}
 	if s.Format == Auto {
 		s.Format = JSONL
@@ -67,16 +66,16 @@ func (s Shape) settled(path string) (Shape, error) {
 	switch s.Packing {
 	case None, Gzip, Zstd:
 	default:
-		return s, fmt.Errorf("%w: compression %q is not known: none, gzip or zstd", ErrShape, s.Packing)
+		return s, fmt.Errorf("%w: unknown compression %q: use none, gzip or zstd", ErrShape, s.Packing)
 	}
 	if s.Format != JSONL && s.Format != CSV {
-		return s, fmt.Errorf("%w: format %q is not known: jsonl or csv", ErrShape, s.Format)
+		return s, fmt.Errorf("%w: unknown format %q: use jsonl or csv", ErrShape, s.Format)
 	}
 	return s, s.checkColumns()
 }
 
-// Endings that promise what is not kept: other compressions, and, where the
-// format is taken from the name, other formats.
+// These endings promise what berth does not write: other compressions, and, if
+// the name decides the format, other formats.
 var (
 	unpackable = []string{".bz2", ".xz", ".lz4", ".zip", ".7z"}
 	unwritable = []string{".tsv", ".parquet", ".arrow", ".feather", ".xlsx", ".xls", ".tar"}
@@ -84,11 +83,11 @@ var (
 
 func (s Shape) checkColumns() error {
 	if s.Columns != nil && s.Format != CSV {
-		return fmt.Errorf("%w: columns are for a CSV, and this is %s", ErrShape, s.Format)
+		return fmt.Errorf("%w: only a CSV has columns, and this is %s", ErrShape, s.Format)
 	}
 	for i, c := range s.Columns {
 		if c == ErrorKey || c == moreKey {
-			return fmt.Errorf("%w: a CSV has a column %s anyway: leave it out", ErrShape, c)
+			return fmt.Errorf("%w: every CSV has a column %s: leave it out", ErrShape, c)
 		}
 		if slices.Contains(s.Columns[:i], c) {
 			return fmt.Errorf("%w: the column %s is named twice", ErrShape, c)

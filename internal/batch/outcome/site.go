@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// site is the place of an output in the file system: the folder that the output
-// is in, opened, and its name there. The folder stays the same one, whatever
-// is renamed or linked after it was opened.
+// site is the place of an output in the file system: the open folder of the
+// output, and the name of the output there. The folder stays the same, whatever
+// is renamed or linked later.
 type site struct {
 	dir  *os.File
 	path string // of the output, without links
@@ -25,8 +25,8 @@ type site struct {
 const maxLinks = 40
 
 // locate walks to an output, one name at a time, and follows the symbolic links
-// on the way: the file that a link leads to is written, and not the link
-// replaced.
+// on the way. So a run writes the file that a link leads to, and does not
+// replace the link.
 //
 // It follows a link only if the link belongs to this user, to root, or to the
 // owner of the folder that it is in. Anybody may put a link into a folder such
@@ -68,7 +68,7 @@ func locate(output string) (*site, error) {
 			return nil, fault(&fs.PathError{Op: "open", Path: here, Err: err})
 		case kind == unix.S_IFLNK:
 			if links++; links > maxLinks {
-				return nil, fault(errors.New("the symbolic links on its way lead in a circle: name the file itself"))
+				return nil, fault(errors.New("its symbolic links lead in a circle: name the file itself"))
 			}
 			rest = append(strings.Split(target, "/"), rest...)
 			if !strings.HasPrefix(target, "/") {
@@ -86,8 +86,8 @@ func locate(output string) (*site, error) {
 	return nil, fault(errors.New("this is a folder: name a file in it"))
 }
 
-// look says what a name in a folder is, and where it leads if it is a link that
-// may be followed.
+// look says what a name in a folder is. For a link that may be followed, target
+// is where it leads.
 func look(at int, name string) (target string, kind uint32, err error) {
 	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -116,12 +116,12 @@ func look(at int, name string) (target string, kind uint32, err error) {
 	return string(text[:n]), kind, nil
 }
 
-// openFolder opens a folder to look names up in.
+// openFolder opens a folder for looking up names.
 func openFolder(at int, name string) (int, error) {
 	return unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 }
 
-// readableFolder opens a folder once more, so that it can be synced too.
+// readableFolder opens a folder once more, so that it can be synced.
 func readableFolder(at int, path string) (*os.File, error) {
 	fd, err := unix.Openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -136,8 +136,8 @@ func closeFolder(fd int) {
 	}
 }
 
-// state says what has the name of the output now; a symbolic link is not
-// followed.
+// state returns what has the name of the output now. It does not follow a
+// symbolic link.
 func (s *site) state() (unix.Stat_t, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstatat(int(s.dir.Fd()), s.name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {

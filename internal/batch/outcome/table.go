@@ -7,16 +7,16 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/rawjson"
 )
 
-// table writes outcomes as CSV. The header has to stand before the first row,
-// when nobody knows what fields will come, so there is a column for the rest:
-// nothing that a worker returns is lost.
+// table writes outcomes as CSV. The header comes before the first row, when
+// nobody knows what fields later outcomes have, so there is a column for the
+// rest: nothing that a worker returns is lost.
 type table struct {
 	columns []string
 	place   map[string]int
 	cells   []string
 }
 
-// moreKey is the column of fields that have none of their own.
+// moreKey is the column for fields that have no column of their own.
 const moreKey = "_more"
 
 // settle sets the columns; nil leaves them open.
@@ -68,15 +68,15 @@ func (t *table) row(to *bytes.Buffer, data []byte) {
 	t.write(to)
 }
 
-// write cannot fail: a buffer takes everything.
+// write writes a row. It cannot fail, because a buffer takes everything.
 func (t *table) write(to *bytes.Buffer) {
 	w := csv.NewWriter(to)
 	_ = w.Write(t.cells)
 	w.Flush()
 }
 
-// cell is a value as text: strings without quotes, null as nothing, everything
-// else as JSON.
+// cell returns a value as text: a string without quotes, null as "", and
+// everything else as JSON.
 func cell(value []byte) string {
 	if string(value) == "null" {
 		return ""
@@ -84,8 +84,8 @@ func cell(value []byte) string {
 	return rawjson.Text(value)
 }
 
-// columnsOf are the fields of the first outcome that did not fail, or of the
-// first one if all did.
+// columnsOf returns the fields of the first outcome that did not fail, or of
+// the first one if all failed.
 func columnsOf(group []Outcome) []string {
 	from := group[0]
 	for _, o := range group {

@@ -15,7 +15,7 @@ import (
 // IsObject reports whether a value is an object.
 func IsObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 
-// Elements goes through the elements of an array. What is not an array has
+// Elements yields the elements of an array. A value that is not an array has
 // none.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
@@ -32,8 +32,8 @@ func Elements(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Fields goes through the fields of an object: the key as it is written, in
-// quotes, and the value. What is not an object has none.
+// Fields yields the fields of an object: the key as it is written, in quotes,
+// and the value. A value that is not an object has none.
 func Fields(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		if !IsObject(object) {
@@ -51,8 +51,8 @@ func Fields(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Field finds the value of a key; nil: there is none. If a key is there twice,
-// the last one counts, as it does for most decoders.
+// Field returns the value of a key, or nil if there is none. If a key is there
+// twice, the last one counts, as in most decoders.
 func Field(object []byte, key string) []byte {
 	var found []byte
 	for k, v := range Fields(object) {
@@ -63,7 +63,7 @@ func Field(object []byte, key string) []byte {
 	return found
 }
 
-// Is compares a key as it is written with one as it is meant.
+// Is reports whether a key as it is written, in quotes, stands for key.
 func Is(written []byte, key string) bool {
 	if bytes.IndexByte(written, '\\') < 0 {
 		return string(written[1:len(written)-1]) == key
@@ -71,7 +71,8 @@ func Is(written []byte, key string) bool {
 	return Text(written) == key
 }
 
-// Text decodes a string; what is not a string is returned as it is written.
+// Text returns the text of a JSON string. It returns another value as it is
+// written.
 func Text(value []byte) string {
 	var s string
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
@@ -80,7 +81,7 @@ func Text(value []byte) string {
 	return s
 }
 
-// Quote writes a string as JSON, without the escapes that are only for HTML.
+// Quote returns a string as JSON, without the escapes that only HTML needs.
 func Quote(s string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -107,7 +108,7 @@ func comma(data []byte, i int) int {
 	return i
 }
 
-// valueEnd is where the value that begins at i ends.
+// valueEnd returns where the value that begins at i ends.
 func valueEnd(data []byte, i int) int {
 	switch data[i] {
 	case '"':
@@ -144,7 +145,8 @@ func containerEnd(data []byte, i int) int {
 	}
 }
 
-// stringEnd is just after the closing quote of the string that begins at i.
+// stringEnd returns the index after the closing quote of the string that begins
+// at i.
 func stringEnd(data []byte, i int) int {
 	i++
 	for {
@@ -160,8 +162,8 @@ func stringEnd(data []byte, i int) int {
 	}
 }
 
-// AppendQuote appends a string as JSON. Plain text, the common case, is only
-// copied.
+// AppendQuote appends a string as JSON. It only copies plain text, the common
+// case.
 func AppendQuote(to, s []byte) []byte {
 	for _, c := range s {
 		if c < ' ' || c == '"' || c == '\\' || c >= 0x80 {

@@ -1,13 +1,14 @@
 package rawjson
 
-// Valid reports whether data is one JSON value. It is json.Valid, several
-// times as fast: every byte of every record passes through here twice.
+// Valid reports whether data is one JSON value. It agrees with json.Valid and
+// is several times as fast: every byte of every record passes through here
+// twice.
 func Valid(data []byte) bool {
 	i, ok := value(data, skipSpace(data, 0), 0)
 	return ok && skipSpace(data, i) == len(data)
 }
 
-// deepest is how far values may be nested, as in encoding/json.
+// deepest is how deep values may be nested, as in encoding/json.
 const deepest = 10000
 
 func skipSpace(data []byte, i int) int {
@@ -154,7 +155,7 @@ func number(data []byte, i int) (int, bool) {
 	return i, true
 }
 
-// digits reads at least one.
+// digits reads one or more digits.
 func digits(data []byte, i int) (int, bool) {
 	from := i
 	for i < len(data) && data[i] >= '0' && data[i] <= '9' {

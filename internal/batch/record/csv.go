@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// csvDecoder makes an object of strings of each row. It is more lenient than
+// csvDecoder turns each row into an object of strings. It is more lenient than
 // encoding/csv (quotes inside a plain field are text), and a quote that is
 // never closed spoils one line and not the rest of the file.
 type csvDecoder struct {
@@ -74,8 +74,8 @@ func (d *csvDecoder) next(skip bool) ([]byte, int64, int64, error) {
 	return d.out, line, int64(len(row)), nil
 }
 
-// nextRow gathers the lines of the next row and tells where it began. Empty
-// lines are not rows.
+// nextRow returns the next row, from one or several lines, and the line where
+// it begins. Empty lines are not rows.
 func (d *csvDecoder) nextRow() ([]byte, int64, error) {
 	for {
 		line, whole, err := d.lines.next()
@@ -102,7 +102,7 @@ func (d *csvDecoder) nextRow() ([]byte, int64, error) {
 				d.row = append(append(d.row, '\n'), line...)
 			}
 			if err == nil && !whole {
-				d.row = append(d.row, ' ') // so that it is still too long when it is read again
+				d.row = append(d.row, ' ') // so that the line is still too long when it is read again
 			}
 			d.takeBack(first, start)
 			return nil, start, &fault{bytes.Clone(d.row[:first]), "a quote is never closed"}
@@ -113,7 +113,7 @@ func (d *csvDecoder) nextRow() ([]byte, int64, error) {
 	return d.row, start, nil
 }
 
-// takeBack lets everything after the first line be read again.
+// takeBack puts back everything after the first line, to be read again.
 func (d *csvDecoder) takeBack(first int, start int64) {
 	if len(d.row) > first {
 		rest := bytes.Clone(d.row[first+1:])

@@ -13,18 +13,18 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// Fingerprint tells whether an input is still the one a run was begun with. It
-// is stored with the run.
+// Fingerprint identifies an input, so that a run can tell whether its input is
+// still the same. It is stored with the run.
 type Fingerprint struct {
 	Format Format     `json:"format"`
 	Stream bool       `json:"stream,omitempty"` // it cannot be read again, so nothing more is known
 	Files  int        `json:"files"`
 	Bytes  int64      `json:"bytes"`
 	Digest string     `json:"digest"`         // over all the files
-	Each   []FileMark `json:"each,omitempty"` // left out where there are many
+	Each   []FileMark `json:"each,omitempty"` // empty if there are many files
 }
 
-// FileMark is what is known of one file.
+// FileMark identifies one file.
 type FileMark struct {
 	Path   string `json:"path"`
 	Size   int64  `json:"size"`
@@ -37,10 +37,10 @@ const (
 	marksKept = 100
 )
 
-// Fingerprint reads enough of the input to recognise it: small files whole; of
-// large ones the beginning, the end and the time of the last change. Where
-// files are records, their names, sizes and times count, and not what is in
-// them.
+// Fingerprint reads enough of the input to recognise it: small files whole, and
+// of large ones the beginning, the end and the time of the last change. If
+// files are records, their names, sizes and times count, and their contents do
+// not.
 func (s *Source) Fingerprint() (Fingerprint, error) {
 	f := Fingerprint{Format: s.format, Stream: s.stream, Files: len(s.files), Bytes: s.total}
 	if s.stream {
@@ -90,12 +90,12 @@ func (s *Source) digest(f file) (string, error) {
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }
 
-// Difference says how the input differs from the one before, in a few words;
-// empty: it does not. Where a file lies does not matter.
+// Difference says in a few words how the input differs from the one before. It
+// returns "" if they are the same. The folder of a file does not matter.
 func (f Fingerprint) Difference(before Fingerprint) string {
 	switch {
 	case f.Stream || before.Stream:
-		return "it is a stream, which cannot be read again"
+		return "it is a stream, and berth cannot read it again"
 	case f.Format != before.Format:
 		return fmt.Sprintf("it was read as %s and is now read as %s", before.Format, f.Format)
 	case f.Files != before.Files:

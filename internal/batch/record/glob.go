@@ -8,13 +8,14 @@ import (
 )
 
 // anyFolders between the slashes of a pattern stands for any number of folders,
-// also none.
+// or none.
 const anyFolders = "**"
 
-// glob lists the files of a pattern, which is as in filepath.Match and may have
-// anyFolders in it, alphabetically. Links to folders are not followed.
+// glob returns the files that match a pattern, alphabetically. A pattern is as
+// in filepath.Match and may contain anyFolders. glob does not follow links to
+// folders.
 func glob(pattern string) ([]string, error) {
-	pattern = filepath.Clean(pattern) // as paths are that are found below
+	pattern = filepath.Clean(pattern) // like the paths found below
 	parts := strings.Split(pattern, "/")
 	at := slices.Index(parts, anyFolders)
 	if at < 0 {
@@ -29,7 +30,7 @@ func glob(pattern string) ([]string, error) {
 	}
 	roots := []string{"."}
 	if root != "" {
-		roots, _ = filepath.Glob(root) // a part of a pattern that is right
+		roots, _ = filepath.Glob(root) // a part of a valid pattern is valid
 	}
 	var found []string
 	for _, root := range roots {
@@ -47,7 +48,7 @@ func glob(pattern string) ([]string, error) {
 	return slices.Compact(found), nil
 }
 
-// matches reports whether a path is one of a pattern's.
+// matches reports whether a path matches a pattern.
 func matches(pattern, path string) bool {
 	return matchParts(strings.Split(pattern, "/"), strings.Split(path, "/"))
 }
@@ -57,7 +58,7 @@ func matchParts(pattern, path []string) bool {
 		return len(pattern) == len(path)
 	}
 	if pattern[0] != anyFolders {
-		match, _ := filepath.Match(pattern[0], path[0]) // a pattern that is wrong matches nothing
+		match, _ := filepath.Match(pattern[0], path[0]) // an invalid pattern matches nothing
 		return match && matchParts(pattern[1:], path[1:])
 	}
 	for skip := range len(path) + 1 {

@@ -17,11 +17,11 @@ type lines struct {
 	r      *bufio.Reader
 	max    int
 	long   []byte // a line that did not fit into the reader's buffer
-	again  []byte // lines to be read once more, before the rest
+	again  []byte // lines to read once more, before the rest
 	number int64  // of the line that was read last, from 1
 }
 
-// newLines passes over a byte order mark.
+// newLines skips a byte order mark.
 func newLines(r *bufio.Reader, max int) (*lines, error) {
 	head, err := r.Peek(3)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -33,8 +33,8 @@ func newLines(r *bufio.Reader, max int) (*lines, error) {
 	return &lines{r: r, max: max}, nil
 }
 
-// next is the next line, valid until the next call. whole is false if the line
-// was longer than allowed and only its beginning is returned.
+// next returns the next line, valid until the next call. whole is false if the
+// line was longer than allowed; then next returns only its beginning.
 func (l *lines) next() (line []byte, whole bool, err error) {
 	if len(l.again) > 0 {
 		l.number++
@@ -56,8 +56,8 @@ func (l *lines) next() (line []byte, whole bool, err error) {
 	return line[:min(len(line), l.max)], len(line) <= l.max, nil
 }
 
-// gather reads a line that is longer than the buffer, and keeps no more of it
-// than is allowed, and one byte to tell.
+// gather reads a line that is longer than the buffer. It keeps as much as is
+// allowed, and one byte more to tell that the line is too long.
 func (l *lines) gather(part []byte) ([]byte, error) {
 	l.long = l.long[:0]
 	for {
@@ -77,7 +77,7 @@ func chomp(line []byte) []byte {
 	return bytes.TrimSuffix(line, []byte("\r"))
 }
 
-// check finds what makes a line no text that a worker could be given.
+// check returns a fault if a line is not text that a worker can take.
 func (l *lines) check(line []byte, whole bool) error {
 	if !whole {
 		return &fault{line, fmt.Sprintf("longer than %d bytes", l.max)}
@@ -128,7 +128,8 @@ func (d *jsonDecoder) next(skip bool) ([]byte, int64, int64, error) {
 	}
 }
 
-// complaint is what is wrong with JSON, in the words of the decoder.
+// complaint says what is wrong with a line of JSON, in the words of the
+// decoder.
 func complaint(line []byte) string {
 	var value json.RawMessage
 	err := json.Unmarshal(line, &value)

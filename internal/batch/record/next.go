@@ -18,8 +18,8 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/rawjson"
 )
 
-// Next is the next record that is wanted, or io.EOF. Its data is not used
-// again. Other errors are about the input as a whole; reading cannot go on.
+// Next returns the next wanted record, or io.EOF. The caller may keep its data.
+// Other errors are about the input as a whole; reading cannot go on.
 func (s *Source) Next() (Record, error) {
 	for {
 		if s.format == Files {
@@ -57,11 +57,11 @@ func (s *Source) Next() (Record, error) {
 	}
 }
 
-// Count is how many records were passed so far; after io.EOF, how many there
-// are.
+// Count returns how many records were passed so far. After io.EOF, that is how
+// many there are.
 func (s *Source) Count() int64 { return s.index }
 
-// nextFile makes a record of a file.
+// nextFile returns the record of the next file.
 func (s *Source) nextFile() (Record, error) {
 	for ; s.next < len(s.files); s.next++ {
 		f := s.files[s.next]
@@ -74,7 +74,7 @@ func (s *Source) nextFile() (Record, error) {
 		s.next++
 		if !utf8.ValidString(f.path) {
 			r := Record{Index: index, File: strconv.Quote(f.path)}
-			bad := fault{[]byte(f.path), "the name of the file is not UTF-8 text, so no worker could be told it: rename it"}
+			bad := fault{[]byte(f.path), "the name of the file is not UTF-8 text, so a message to a worker cannot hold it: rename the file"}
 			bad.spoil(&r)
 			return r, nil
 		}
@@ -112,7 +112,7 @@ func (s *Source) advance() error {
 	return s.begin(f, comma)
 }
 
-// Close lets go of the file that is open.
+// Close closes the file that is open.
 func (s *Source) Close() error {
 	if s.closer == nil {
 		return nil
@@ -122,7 +122,7 @@ func (s *Source) Close() error {
 	return c.Close()
 }
 
-// begin unpacks what is compressed, whatever it is called, and starts the
+// begin unpacks compressed data, whatever the name of the file, and starts the
 // decoder.
 func (s *Source) begin(r io.Reader, comma byte) error {
 	plain, err := unpack(bufio.NewReaderSize(&counting{r, s}, 256<<10))

@@ -21,18 +21,19 @@ type Spec struct {
 	MaxBytes int    // the longest record; longer ones become errors. 0: 16 MiB
 	Skip     string // a folder whose files are not found by patterns
 
-	// Done reports records that are not wanted any more: Next passes over
-	// them. Nil: all are wanted.
+	// Done reports whether a record is not wanted any more; Next skips it. Nil
+	// means that all are wanted.
 	Done func(index int64) bool
 }
 
-// ErrFormat: nobody can tell how the input is to be read, or not like that.
+// ErrFormat means that the format of the input is unknown, or cannot be used
+// for it.
 var ErrFormat = errors.New("the format of the input is not clear")
 
 const defaultMaxBytes = 16 << 20
 
-// Source is an open input. It is read by one goroutine; Position may be asked
-// by others.
+// Source is an open input. One goroutine reads it; any goroutine may call
+// Position.
 type Source struct {
 	spec    Spec
 	format  Format
@@ -60,7 +61,7 @@ type decoder interface {
 	next(skip bool) (data []byte, line, size int64, err error)
 }
 
-// Open finds the files and works out the format. Nothing is read yet.
+// Open finds the files and works out the format. It reads no records.
 func Open(spec Spec) (*Source, error) {
 	if spec.MaxBytes <= 0 {
 		spec.MaxBytes = defaultMaxBytes
@@ -85,7 +86,7 @@ func Open(spec Spec) (*Source, error) {
 	return s, s.settleFormat()
 }
 
-// find expands the patterns. The order is that of the patterns, and
+// find expands the patterns. The files are in the order of the patterns, and
 // alphabetical within each.
 func (s *Source) find() error {
 	if len(s.spec.Paths) == 0 {
@@ -141,8 +142,7 @@ func (s *Source) skips(path string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(found, skip)
 }
 
-// Reads reports whether a file is among the inputs, or would be if it were
-// there.
+// Reads reports whether a file is among the inputs, or would be if it existed.
 func (s *Source) Reads(path string) bool {
 	stat, err := os.Stat(path)
 	for _, f := range s.files {
@@ -160,8 +160,8 @@ func (s *Source) Reads(path string) bool {
 	return false
 }
 
-// isPattern: a file that exists under the very name is no pattern, whatever
-// characters it has.
+// isPattern reports whether a path is a pattern. The name of an existing file
+// is none, whatever characters it has.
 func isPattern(path string) bool {
 	if !strings.ContainsAny(path, `*?[`) {
 		return false
@@ -184,17 +184,18 @@ func (s *Source) settleFormat() error {
 			f = Files
 		}
 		if f == Auto {
-			return fmt.Errorf("%w: the name %s does not tell it", ErrFormat, pattern)
+			return fmt.Errorf("%w: the name %s does not say it", ErrFormat, pattern)
 		}
 		if s.format != Auto && s.format != f {
-			return fmt.Errorf("%w: there are inputs of different formats, %s and %s, and all are read as one", ErrFormat, s.format, f)
+			return fmt.Errorf("%w: some inputs are %s and some are %s, and a run reads one format", ErrFormat, s.format, f)
 		}
 		s.format = f
 	}
 	return nil
 }
 
-// formatOf goes by the name, without the ending of a compressed file.
+// formatOf returns the format that a name stands for, without the ending of a
+// compressed file.
 func formatOf(path string) Format {
 	name := strings.ToLower(filepath.Base(path))
 	for _, packed := range []string{".gz", ".zst"} {
@@ -211,11 +212,12 @@ func formatOf(path string) Format {
 	return Auto
 }
 
-// Format is the format that is read.
+// Format returns the format of the input.
 func (s *Source) Format() Format { return s.format }
 
 // IsStream reports whether the input, or a part of it, can be read only once.
 func (s *Source) IsStream() bool { return s.stream }
 
-// Position is how many bytes were read, of how many; 0: not known.
+// Position returns how many bytes were read, and how many there are; 0 means
+// unknown.
 func (s *Source) Position() (read, total int64) { return s.read.Load(), s.total }

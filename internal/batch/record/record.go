@@ -18,15 +18,15 @@ type Record struct {
 	Index  int64   // its place in the whole input, from 0
 	Data   []byte  // its JSON, on one line
 	Weight float64 // known or presumed cost, in any unit; 0: not known
-	File   string  // that it is in, or is
+	File   string  // the file that the record is in, or is
 	Line   int64   // in the file, from 1; 0: it is the file
 
-	// Error says why the record cannot be given to a worker, and where it
-	// stands in the input. Data is then what could be read of it, as a string.
+	// Error says why no worker can take the record, and where it is in the
+	// input. Data is then what could be read of it, as a string.
 	Error string
 }
 
-// Place is where a record stands in the input, for people.
+// Place says where a record is in the input, for people.
 func (r *Record) Place() string {
 	if r.Line == 0 {
 		return r.File
@@ -34,7 +34,7 @@ func (r *Record) Place() string {
 	return fmt.Sprintf("%s line %d", r.File, r.Line)
 }
 
-// Format is how the input holds its records.
+// Format says how the input holds its records.
 type Format string
 
 // The formats.
@@ -46,7 +46,7 @@ const (
 	Files Format = "files" // a record is a file: {"path": …, "size": …}
 )
 
-// Cost is where the weight of a record comes from.
+// Cost says where the weight of a record comes from.
 type Cost struct {
 	By    Basis
 	Field string // for ByField
@@ -57,12 +57,12 @@ type Basis string
 
 // The bases.
 const (
-	BySize    Basis = ""      // the size of the record, or of the file it names; how much that says is learned
+	BySize    Basis = ""      // the size of the record, or of the file it names; the run learns what that means
 	ByField   Basis = "field" // a number in the record
 	ByNothing Basis = "none"  // no cost: records keep their order
 )
 
-// of is the weight of a record of so many bytes.
+// of returns the weight of a record, given its size in bytes.
 func (c Cost) of(data []byte, size int64) float64 {
 	switch c.By {
 	case ByNothing:
@@ -77,12 +77,12 @@ func (c Cost) of(data []byte, size int64) float64 {
 	return float64(size)
 }
 
-// errorKey is what a record that failed carries. It is taken out of a record
-// that is read, so that the failed ones can be run again as they are: a worker
-// that passes on what it does not know would have it fail again.
+// errorKey is the field that a failed record carries. berth removes it from the
+// records it reads, so that failed ones can be run again as they are: a worker
+// that passes on unknown fields would make them fail again.
 const errorKey = "_error"
 
-// withoutError is a record without it.
+// withoutError returns a record without errorKey.
 func withoutError(data []byte) []byte {
 	if !bytes.Contains(data, []byte(`"`+errorKey+`"`)) || rawjson.Field(data, errorKey) == nil {
 		return data
@@ -100,7 +100,7 @@ func withoutError(data []byte) []byte {
 	return append(out, '}')
 }
 
-// fault is what is wrong with a single record; its place is added later.
+// fault says what is wrong with a single record. spoil adds its place.
 type fault struct {
 	raw  []byte // what was found
 	text string
@@ -108,7 +108,7 @@ type fault struct {
 
 func (f *fault) Error() string { return f.text }
 
-// spoil turns a record into one with an error, and what was found of it.
+// spoil turns a record into one with an error, and with what was found of it.
 func (f *fault) spoil(r *Record) {
 	const keep = 4096
 	raw := f.raw

@@ -17,8 +17,8 @@ type sharedLog struct {
 	to io.Writer
 }
 
-// lastWords passes on what a worker prints, and keeps the end of it: there a
-// traceback says what was wrong.
+// lastWords passes on what a worker prints, and keeps the last lines: a
+// traceback ends with what was wrong.
 type lastWords struct {
 	prefix string
 	to     *sharedLog
@@ -57,17 +57,18 @@ func (w *lastWords) Write(text []byte) (int, error) {
 	}
 }
 
-// shown returns the part of a line that a terminal would show in the end: a bar
-// of progress is written over and over, with a carriage return before or after.
+// shown returns the part of a line that a terminal shows in the end: a progress
+// bar overwrites itself, with a carriage return before or after.
 func shown(line []byte) []byte {
 	end := bytes.TrimRight(line, "\r\n")
 	return line[bytes.LastIndexByte(end, '\r')+1:]
 }
 
-// escape is a command to a terminal: to set a colour, to clear the screen.
+// escape matches a command to a terminal, such as one that sets a colour or
+// clears the screen.
 var escape = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -~])`)
 
-// tame returns a line without what a terminal would obey.
+// tame returns a line without the commands that a terminal would obey.
 func tame(line []byte) []byte {
 	return bytes.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {
@@ -77,7 +78,7 @@ func tame(line []byte) []byte {
 	}, bytes.ToValidUTF8(escape.ReplaceAll(line, nil), []byte("?")))
 }
 
-// flush prints a line that was begun and will not be ended.
+// flush prints a line that has no end yet.
 func (w *lastWords) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +88,8 @@ func (w *lastWords) flush() {
 	}
 }
 
-// pass prints a line. If nobody takes it, it is dropped: the run matters more.
+// pass prints a line. It drops a line that the log does not take: the run
+// matters more.
 func (w *lastWords) pass(line []byte) {
 	line = tame(shown(line))
 	line = append(line, '\n')
@@ -97,7 +99,7 @@ func (w *lastWords) pass(line []byte) {
 	_, _ = w.to.to.Write(append([]byte(w.prefix), line...))
 }
 
-// last returns the last few lines on one.
+// last returns the last few lines as one line.
 func (w *lastWords) last() string {
 	const most = 3
 	w.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/child"
 )
 
-// Process is a worker that was started.
+// Process is a worker that Start has started.
 type Process struct {
 	*child.Child
 	in    *os.File // to the worker
@@ -24,8 +24,7 @@ func (p *Process) attend() {
 	<-p.Child.Gone()
 	p.words.flush()
 	_ = p.in.Close()
-	// A process that has left the group may hold the pipe open: nobody waits
-	// for it.
+	// A process that left the group may hold the pipe open: do not wait for it.
 	_ = p.out.SetReadDeadline(time.Now().Add(time.Second))
 	close(p.gone)
 }
@@ -33,7 +32,7 @@ func (p *Process) attend() {
 // Gone is closed when the worker and its group are gone.
 func (p *Process) Gone() <-chan struct{} { return p.gone }
 
-// Send writes to the worker. The error is os.ErrDeadlineExceeded if the worker
+// Send writes to the worker. It returns os.ErrDeadlineExceeded if the worker
 // does not take all of it in time.
 func (p *Process) Send(data []byte, timeout time.Duration) error {
 	if err := p.in.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
@@ -47,9 +46,9 @@ func (p *Process) Send(data []byte, timeout time.Duration) error {
 // is gone.
 func (p *Process) Read(to []byte) (int, error) { return p.out.Read(to) }
 
-// End sends the last words to the worker and closes its input. A worker that
-// lives on after the grace is told to end, and then killed. End returns when
-// the worker is gone, or cannot be killed.
+// End sends last to the worker and closes its input. If the worker is still
+// alive after the grace, End tells it to end, and then kills it. End returns
+// when the worker is gone, or cannot be killed.
 func (p *Process) End(last []byte, grace time.Duration) {
 	_ = p.Send(last, grace)
 	_ = p.in.Close()
@@ -60,12 +59,12 @@ func (p *Process) End(last []byte, grace time.Duration) {
 	p.Destroy()
 }
 
-// unkillable is how long a process may take to die of SIGKILL. One that hangs
-// in a driver does not die at all, and must not hold up the run.
+// unkillable is how long a process may take to die of SIGKILL. A process that
+// hangs in a driver does not die at all, and must not hold up the run.
 const unkillable = 10 * time.Second
 
 // Destroy kills the worker, waits until it is gone, and closes the pipes. It
-// gives up on a process that cannot be killed; nobody hears that one any more.
+// gives up on a process that cannot be killed, and reads nothing more from it.
 func (p *Process) Destroy() { p.destroy(unkillable) }
 
 func (p *Process) destroy(patience time.Duration) {
@@ -75,7 +74,7 @@ func (p *Process) destroy(patience time.Duration) {
 	_ = p.out.Close()
 }
 
-// within waits for the worker to be gone, and reports whether it is.
+// within waits until the worker is gone, and reports whether it is.
 func (p *Process) within(patience time.Duration) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -87,7 +86,8 @@ func (p *Process) within(patience time.Duration) bool {
 	}
 }
 
-// Fate says how a worker that is gone has ended, and whether a signal ended it.
+// Fate says how the worker ended, and whether a signal ended it. The worker
+// must be gone.
 func (p *Process) Fate() (text string, signalled bool) {
 	state := p.State()
 	status, _ := state.Sys().(syscall.WaitStatus)

@@ -22,8 +22,8 @@ import (
 type Command struct {
 	Args []string  // the program and its arguments
 	Dir  string    // where it runs; empty: here
-	Env  []string  // KEY=VALUE for it, beside the environment of this process
-	Log  io.Writer // gets what workers print; nil: it is dropped
+	Env  []string  // KEY=VALUE, added to the environment of this process
+	Log  io.Writer // gets what workers print; nil drops it
 }
 
 // Starter starts workers.
@@ -33,8 +33,8 @@ type Starter struct {
 	launcher *child.Launcher
 }
 
-// NewStarter returns a Starter for a command that can be started. The caller
-// has to close it.
+// NewStarter returns a Starter for a command, or an error if the command cannot
+// be started. The caller has to close the Starter.
 func NewStarter(c Command) (*Starter, error) {
 	if len(c.Args) == 0 {
 		return nil, errors.New("no worker: give its command, such as -- python worker.py")
@@ -51,12 +51,12 @@ func NewStarter(c Command) (*Starter, error) {
 // Close ends the Starter, and every worker that is still alive.
 func (s *Starter) Close() { s.launcher.Close() }
 
-// pipeBytes is the size of a pipe: the larger, the fewer switches between this
-// process and the worker.
+// pipeBytes is the size of a pipe. A larger pipe means fewer switches between
+// this process and the worker.
 const pipeBytes = 1 << 20
 
 // Start starts a worker. Each line that the worker prints gets the prefix in
-// the log. Of the environment, KEY=VALUE sets a variable, and KEY takes it out.
+// the log. In env, KEY=VALUE sets a variable, and KEY removes it.
 func (s *Starter) Start(prefix string, env []string) (*Process, error) {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -86,8 +86,8 @@ func (s *Starter) Start(prefix string, env []string) (*Process, error) {
 	return p, nil
 }
 
-// environment returns an environment with changes. Of a name that is there
-// twice the last counts, and an entry without a value takes the name out.
+// environment returns base with changes. If a name is there twice, the last
+// counts; an entry without a value removes the name.
 func environment(base []string, changes ...[]string) []string {
 	env := slices.Clone(base)
 	for _, entry := range slices.Concat(changes...) {
