@@ -18,10 +18,11 @@ import (
 	"github.com/berth-gpu/berth/internal/child"
 )
 
-// longestWait is how long the daemon lets a request wait, at most.
+// longestWait is the longest time that the daemon lets a request wait.
 const longestWait = 30 * 24 * time.Hour
 
-// Daemon is what a batch asks of the daemon; OverClient returns the real one.
+// Daemon grants leases to a batch and tells it about devices. OverClient
+// returns the real one.
 type Daemon interface {
 	StatusAll(ctx context.Context) (api.StatusAll, error)
 	Explain(ctx context.Context, r api.LeaseRequest) (api.Explanation, error)
@@ -73,7 +74,7 @@ type Batch struct {
 	report  reporter
 }
 
-// OpenBatch opens a run. The run has to be ended by Work.
+// OpenBatch opens a run. The caller has to end it with Work.
 func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
 	program, err := child.Program(o.Command[0], child.PathOf(o.Environ))
 	if err != nil {

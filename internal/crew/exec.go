@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/launch"
 )
 
-// Exec is a program that this process becomes, once it has the lease.
+// Exec is a program that this process becomes when it has the lease.
 type Exec struct {
 	File    string // of the program
 	request launch.Request
@@ -18,10 +18,11 @@ type Exec struct {
 	socket  string
 }
 
-// NewExec finds the file of a program before its lease is taken: nobody has to
-// wait for a command that is not there. From now on this process ignores the
-// signals that were ignored when it began, also while it waits for the lease.
-// An empty socket is where the program looks for the daemon anyway.
+// NewExec finds the file of a program before the lease is taken, so that nobody
+// waits for a command that does not exist. From then on this process ignores
+// the signals that were ignored when it began, also while it waits for the
+// lease. With an empty socket, the program looks for the daemon in the usual
+// place.
 func NewExec(r launch.Request, command, environ []string, socket string) (*Exec, error) {
 	KeepIgnored()
 	file, err := child.Program(command[0], child.PathOf(environ))
@@ -31,7 +32,7 @@ func NewExec(r launch.Request, command, environ []string, socket string) (*Exec,
 	return &Exec{File: file, request: r, environ: environ, socket: socket}, nil
 }
 
-// ExecDaemon is what a program asks of the daemon; a client is one.
+// ExecDaemon grants the lease of a program. A client is one.
 type ExecDaemon interface {
 	Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, error)
 }
@@ -40,7 +41,7 @@ type ExecDaemon interface {
 func (e *Exec) Acquire(ctx context.Context, d ExecDaemon) (api.Lease, error) {
 	granted, err := d.Acquire(ctx, e.request.LeaseRequest)
 	if err == nil && granted.Launch == nil {
-		return granted, errors.New("the daemon is older than this command, and does not say what the program needs: restart it")
+		return granted, errors.New("the daemon is older than this command and does not send what the program needs: restart the daemon")
 	}
 	return granted, err
 }
@@ -52,7 +53,7 @@ func (e *Exec) Environment(l api.Lease) []string {
 }
 
 // Preview returns how a lease would change the environment of the program, and
-// what that would hold the program to.
+// which limits those changes set.
 func (e *Exec) Preview(l api.Lease) (changes []string, receipt launch.Receipt) {
 	ladder := e.ladder(l)
 	if l.EnforcedBy == launch.MPS {

@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// leaveAlone is how long crew does not ask for a GPU again after somebody
-	// has released a lease there: they want the GPU.
+	// leaveAlone is how long crew does not ask for a GPU after somebody
+	// released a lease there: that user wants the GPU.
 	leaveAlone = time.Minute
-	// eventPatience is how long the daemon may take to say why a lease has ended.
+	// eventPatience is how long the daemon may take to say why a lease ended.
 	eventPatience = 2 * time.Second
-	// stopPatience is how long the daemon may take once the run is to end. A
-	// daemon that hangs must not hold up the run, and the leases of this process
-	// end with the process anyway.
+	// stopPatience is how long the daemon may take once the run ends. A daemon
+	// that hangs must not hold up the run, and the leases of this process end
+	// with the process anyway.
 	stopPatience = time.Second
 	// bindPatience is how long the daemon may take to hand over a lease.
 	bindPatience = 5 * time.Second
 )
 
 // place is the lease of one worker. The daemon grants it to this process, which
-// hands it to the worker when that has started: it ends with the worker, and
-// what is done about the lease is done to the worker alone.
+// hands it to the worker once that has started. Then the lease ends with the
+// worker, and a revoked lease stops only the worker.
 type place struct {
 	Held
 	gpu     string
 	process process.ID // of the worker, once it has started
 
 	lost, recall chan struct{} // for the worker, see batch.Grant
-	ended        chan struct{} // the daemon has told of the end
+	ended        chan struct{} // closed when the daemon reports the end
 	why          string        // it was revoked; for people
 }
 
-// patiently calls do and waits for it, also for a moment after ctx has ended. It
-// reports whether do has returned.
+// patiently calls do and waits for it, also for a moment after ctx has ended.
+// It reports whether do returned.
 func patiently(ctx context.Context, do func()) bool {
 	done := make(chan struct{})
 	go func() {
@@ -60,7 +60,7 @@ func patiently(ctx context.Context, do func()) bool {
 	}
 }
 
-// grant returns what a worker gets with its lease. ctx is that of the run.
+// grant returns the place for a worker under a lease. ctx is that of the run.
 func (p *places) grant(ctx context.Context, l Held) batch.Grant {
 	h := &place{Held: l, gpu: l.Parts[0].GPU, lost: make(chan struct{}), recall: make(chan struct{}), ended: make(chan struct{})}
 	p.mu.Lock()
@@ -78,7 +78,7 @@ func (p *places) grant(ctx context.Context, l Held) batch.Grant {
 	}
 	env, _ := launch.Environment(l.Lease, []gpu.Device{device}, ladder, p.environ)
 	released := make(chan struct{})
-	go func() { // in case the daemon could not tell
+	go func() { // in case the event of the daemon is missed
 		select {
 		case <-l.Lost:
 			p.locked(func() { shut(h.recall) })
@@ -91,7 +91,7 @@ func (p *places) grant(ctx context.Context, l Held) batch.Grant {
 		Started: func(pid int) error {
 			id, err := process.Proc().Identify(pid)
 			if err != nil {
-				return nil // it has ended, which others find out
+				return nil // the worker has ended; batch notices
 			}
 			p.locked(func() { h.process = id })
 			return p.bind(ctx, h, released)
@@ -121,15 +121,15 @@ func (p *places) bind(ctx context.Context, h *place, released <-chan struct{}) e
 		select {
 		case <-released:
 		case <-time.After(time.Second):
-			_ = p.bind(ctx, h, released) // a refusal is the end of the lease, which others find out
+			_ = p.bind(ctx, h, released) // after a refusal the lease ends, and listen notices
 		}
 	}()
 	return nil
 }
 
-// whyEnded returns what the daemon says of the end of a lease, if the daemon
-// ended it. The daemon says so before it ends a worker that can still do
-// something about it; after a signal, the event may be on its way.
+// whyEnded returns the reason that the daemon gives for the end of a lease, if
+// the daemon ended it. The daemon reports it before it ends a worker that can
+// still act on it; after a signal, the event may be on its way.
 func (p *places) whyEnded(h *place, signalled bool) string {
 	if signalled {
 		patience := time.NewTimer(eventPatience)
@@ -144,7 +144,7 @@ func (p *places) whyEnded(h *place, signalled bool) string {
 	return h.why
 }
 
-// listen hears of the end of leases until ctx ends.
+// listen follows the events about leases until ctx ends.
 func (p *places) listen(ctx context.Context) {
 	for {
 		for e, err := range p.daemon.Events(ctx, 0, true) {
@@ -161,7 +161,7 @@ func (p *places) listen(ctx context.Context) {
 	}
 }
 
-// hear takes in an event. Events of long ago come too.
+// hear handles an event. Events of long ago come too.
 func (p *places) hear(e gpu.Event) {
 	switch e.Code {
 	case gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked:
@@ -183,7 +183,7 @@ func (p *places) hear(e gpu.Event) {
 	}
 }
 
-// endOf deals with the end of a lease. The caller holds mu.
+// endOf handles the end of a lease. The caller holds mu.
 func (p *places) endOf(e gpu.Event) {
 	h := p.leases[e.Lease]
 	if h == nil {
@@ -199,7 +199,7 @@ func (p *places) endOf(e gpu.Event) {
 	shut(h.recall)
 }
 
-// shut closes a channel, if it is open. No other goroutine may close it at the
+// shut closes a channel if it is open. No other goroutine may close it at the
 // same time.
 func shut(c chan struct{}) {
 	select {

@@ -89,7 +89,7 @@ func TestWhatBecomesOfAPlace(t *testing.T) {
 
 // It is said what is waited for, and once.
 func TestWaitingIsTold(t *testing.T) {
-	const full = "no GPU has room for a worker now; waiting (berth leases says who is there)"
+	const full = "no GPU has room for a worker now; waiting (berth leases shows who uses them)"
 	for _, test := range []struct {
 		name   string
 		change func(*places)
@@ -98,9 +98,9 @@ func TestWaitingIsTold(t *testing.T) {
 		{"a worker is there", func(p *places) { p.held["GPU-0"] = 1 }, nil},
 		{"others are there", func(*places) {}, []string{full}},
 		{"somebody has released it", func(p *places) { p.left["GPU-0"], p.devices = time.Now(), p.devices[:1] },
-			[]string{"the lease on GPU 0 was released by somebody: no worker is started there for a minute"}},
+			[]string{"somebody released the lease on GPU 0: no worker starts there for a minute"}},
 		{"one is released, and others are on the other", func(p *places) { p.left["GPU-1"] = time.Now() },
-			[]string{"the lease on GPU 1 was released by somebody: no worker is started there for a minute", full}},
+			[]string{"somebody released the lease on GPU 1: no worker starts there for a minute", full}},
 	} {
 		p, _ := onePlace(process.ID{})
 		p.held["GPU-0"] = 0

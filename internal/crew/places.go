@@ -34,9 +34,9 @@ type places struct {
 	held    map[string]int       // workers on each GPU
 	leases  map[string]*place    // by id
 	left    map[string]time.Time // GPUs that are left alone, since when
-	waited  bool                 // that nobody has a place has been said
+	waited  bool                 // tell has said that no worker has a place
 
-	changed chan struct{} // has one when there may be another place
+	changed chan struct{} // receives when there may be another place
 }
 
 // newPlaces asks the daemon for its devices.
@@ -56,22 +56,22 @@ func newPlaces(ctx context.Context, d Daemon, o BatchOptions, torch string) (*pl
 	return p, nil
 }
 
-// tellOfSlots says if fewer workers fit than were asked for.
+// tellOfSlots tells the user if a GPU takes fewer workers than asked for.
 func (p *places) tellOfSlots() {
 	for _, d := range p.devices {
 		if most := p.room(d); most < p.perGPU {
-			p.say("GPU %d takes %s at a time, and not %d: it has so many slots (max_pipelines)",
+			p.say("GPU %d takes %s at a time, and not %d: that is its number of slots (max_pipelines)",
 				d.Device.Index, words.Count(most, "worker"), p.perGPU)
 			return
 		}
 	}
 }
 
-// room returns how many workers a GPU takes when nobody else is there.
+// room returns how many workers an otherwise unused GPU takes.
 func (p *places) room(d api.Status) int { return min(p.perGPU, max(d.Slots.Capacity, 1)) }
 
-// look asks for the state of the devices every second, until ctx ends. While the
-// daemon is away, its last answer counts.
+// look asks for the state of the devices every second, until ctx ends. While
+// the daemon does not answer, its last answer counts.
 func (p *places) look(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -109,7 +109,7 @@ func (p *places) locked(do func()) {
 	do()
 }
 
-// wake lets whoever waits for a place look again.
+// wake makes Acquire look for a place again.
 func (p *places) wake() {
 	select {
 	case p.changed <- struct{}{}:
@@ -117,9 +117,9 @@ func (p *places) wake() {
 	}
 }
 
-// Acquire tries the GPUs that may take one more worker, those with the fewest
-// first, and of those the ones where the fewest have failed, and then waits in
-// the queue of each.
+// Acquire tries the GPUs that may take one more worker, and then waits in the
+// queue of each. It begins with the GPUs that have the fewest workers, and
+// among those with the fewest failures.
 func (p *places) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Grant, error) {
 	var grant batch.Grant
 	var err error
@@ -149,7 +149,7 @@ func (p *places) acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gr
 			return batch.Grant{}, p.refused(ctx, err, req.Avoid)
 		}
 		p.tell()
-		select { // all that can be had is ours
+		select { // this run has every place that it may have
 		case <-ctx.Done():
 			return batch.Grant{}, ctx.Err()
 		case <-p.changed:
@@ -157,8 +157,8 @@ func (p *places) acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gr
 	}
 }
 
-// refused returns the error where no GPU takes a worker. What the daemon says of
-// all GPUs tells more than its refusal for one of them.
+// refused returns the error for a worker that no GPU takes. What the daemon
+// says about all GPUs tells more than its refusal for one of them.
 func (p *places) refused(ctx context.Context, err error, avoid []string) error {
 	problem := (*api.Problem)(nil)
 	switch {
@@ -174,11 +174,11 @@ func (p *places) refused(ctx context.Context, err error, avoid []string) error {
 	case len(avoid) > 0:
 		return fmt.Errorf("%w: only GPUs on which workers kept failing are left", batch.ErrRefused)
 	}
-	return fmt.Errorf("%w: there is no GPU here; berth doctor says why", batch.ErrRefused)
+	return fmt.Errorf("%w: this machine has no GPU; run berth doctor to see why", batch.ErrRefused)
 }
 
-// candidates returns the GPUs that may take one more worker. full: others have
-// all the workers that they may have.
+// candidates returns the GPUs that may take one more worker. full reports
+// whether other GPUs have all the workers that they may have.
 func (p *places) candidates(req batch.WorkerRequest) (list []gpu.Device, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +205,7 @@ func (p *places) candidates(req batch.WorkerRequest) (list []gpu.Device, full bo
 	return list, full
 }
 
-// now takes what can be had at once; nil: nothing can.
+// now takes a lease that needs no waiting, or returns nil.
 func (p *places) now(ctx context.Context, candidates []gpu.Device) (*Held, error) {
 	for _, d := range candidates {
 		lease, err := p.hold(ctx, d, 0)
@@ -225,7 +225,7 @@ func (p *places) hold(ctx context.Context, d gpu.Device, wait time.Duration) (He
 	return p.daemon.Hold(ctx, ask)
 }
 
-// errChanged: there may be another place now.
+// errChanged means that there may be another place now.
 var errChanged = errors.New("the places have changed")
 
 // queue waits for room on several GPUs at the same time and takes the first.
@@ -276,7 +276,7 @@ func (p *places) queue(ctx context.Context, candidates []gpu.Device) (*Held, err
 	return nil, last
 }
 
-// tell says once that no worker has a place, and why.
+// tell tells the user once that no worker has a place, and why.
 func (p *places) tell() {
 	p.mu.Lock()
 	idle := !p.waited
@@ -296,21 +296,21 @@ func (p *places) tell() {
 		return
 	}
 	if len(left) > 0 {
-		p.say("the lease on GPU %s was released by somebody: no worker is started there for a minute", strings.Join(left, " and GPU "))
+		p.say("somebody released the lease on GPU %s: no worker starts there for a minute", strings.Join(left, " and GPU "))
 	}
 	if others {
-		p.say("no GPU has room for a worker now; waiting (berth leases says who is there)")
+		p.say("no GPU has room for a worker now; waiting (berth leases shows who uses them)")
 	}
 }
 
-// isRefusal reports whether an error is an answer of the daemon that will not
-// change by asking again.
+// isRefusal reports whether an error is an answer of the daemon that stays the
+// same if asked again.
 func isRefusal(err error) bool {
 	problem := (*api.Problem)(nil)
 	return errors.As(err, &problem) && problem.Status < 500
 }
 
-// speed returns the multiplier of a GPU as look has heard it: callers cannot
+// speed returns the multiplier of a GPU as look last saw it: callers cannot
 // wait for the daemon.
 func (p *places) speed(uuid string) float64 {
 	p.mu.Lock()

@@ -219,7 +219,7 @@ func TestAcquireIsRefused(t *testing.T) {
 		text  string
 		want  string
 	}{
-		{"no GPU", 0, nil, "", "there is no GPU here"},
+		{"no GPU", 0, nil, "", "this machine has no GPU"},
 		{"only GPUs that break workers", 1, []string{"GPU-0"}, "", "on which workers kept failing"},
 		{"a daemon that says why", 1, nil, "No device is large enough.", "No device is large enough."},
 		{"a daemon that does not", 1, nil, "", "it is too small"},

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// stopGrace is how long a run may take to end by itself when all are stopped.
+	// stopGrace is how long a run may take to end by itself when all runs stop.
 	stopGrace = 10 * time.Second
 	// daemonTries is how often a run asks again for its lease, a second apart,
 	// when the daemon does not answer.
 	daemonTries = 60
 )
 
-// PlanDaemon is what a plan asks of the daemon; a client is one.
+// PlanDaemon grants the leases of a plan. A client is one.
 type PlanDaemon interface {
 	RunPlan(ctx context.Context, r api.PlanRun) (api.PlanRunning, error)
 }
@@ -32,21 +32,22 @@ type PlanOptions struct {
 	Plan     api.Plan
 	Commands map[string]Command // by pipeline
 	Self     []string           // the command line that makes this program call Obey
-	Environ  []string           // of every run, but for what its lease adds
+	Environ  []string           // of every run; its lease adds to it
 	Socket   string             // of the daemon; empty: where runs look anyway
 	Timeout  gpu.Opt[float64]   // seconds that a run waits for room; unknown: as long as it takes
 	CPUs     int                // runs without a GPU that are under way at a time
 	Input    *os.File           // for a run that is alone; nil: it reads nothing
 
-	// Output returns where a run writes to; done is called when it has ended.
+	// Output returns where a run writes to. RunPlan calls done when the run has
+	// ended.
 	Output func(run string) (stdout, stderr io.Writer, done func())
-	// Started and Ended are told about every run, one at a time; Ended also
-	// about a run that never started.
+	// Started and Ended are called for every run, one at a time. Ended is also
+	// called for a run that never started.
 	Started, Ended func(Result)
-	// Waits is told that a run asks for a lease of this id; done is called when
-	// the lease is decided.
+	// Waits is called when a run asks for the lease with this id. RunPlan calls
+	// done when the lease is granted or refused.
 	Waits func(ctx context.Context, run, id string) (done func())
-	// Say takes a line for people.
+	// Say shows a line to the user.
 	Say func(format string, args ...any)
 }
 
@@ -81,8 +82,8 @@ type planStarter struct {
 	file   runner.PlanFile // the plan, for the runs
 }
 
-// lease takes the lease of one run, bound to its process. The daemon needs no
-// more of the plan than what is about that run.
+// lease takes the lease of one run and binds it to its process. The daemon
+// needs only the part of the plan that is about that run.
 func (s *planStarter) lease(ctx context.Context, p *api.PlannedPipeline, run api.PlannedRun, pid int) (api.RunningRun, error) {
 	only := *p
 	only.Steps, only.Runs = nil, []api.PlannedRun{run}
@@ -96,7 +97,7 @@ func (s *planStarter) lease(ctx context.Context, p *api.PlannedPipeline, run api
 		return api.RunningRun{}, err
 	}
 	if len(answer.Runs) != 1 || answer.Runs[0].Lease == nil || answer.Runs[0].Lease.Launch == nil {
-		return api.RunningRun{}, &api.Problem{Detail: "The daemon is of another version than this command, and does not say what the run needs: restart it."}
+		return api.RunningRun{}, &api.Problem{Detail: "The daemon has another version than this command and does not send what the run needs: restart the daemon."}
 	}
 	return answer.Runs[0], nil
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/berth-gpu/berth/internal/runner"
 )
 
-// order returns what a run becomes: its command, in our environment with what
-// keeps it to its lease and what tells it which run it is.
+// order returns what a run becomes: its command, in the environment of this
+// process, with the variables that keep it to its lease and name the run.
 func (s *planStarter) order(run api.PlannedRun, placed api.RunningRun) runner.Order {
 	command := s.Commands[placed.Pipeline]
 	o := runner.Order{Path: command.Path, Args: command.Args, Plan: s.file.Path()}
 	env := replaced(s.Environ, "BERTH_PIPELINE="+placed.Pipeline, "BERTH_RUN="+run.Name, "BERTH_PLAN")
 	if placed.Lease == nil {
-		// It needs no GPU and sees none, and is under no lease either.
+		// The run needs no GPU and sees none, and it has no lease either.
 		o.Env = replaced(env, "CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "BERTH_LEASE", "BERTH_FENCE", "BERTH_GPUS", "BERTH_MEMORY_MB", "BERTH_CONTEXT_MB")
 		return o
 	}
@@ -27,8 +27,8 @@ func (s *planStarter) order(run api.PlannedRun, placed api.RunningRun) runner.Or
 	return o
 }
 
-// torch returns the version of PyTorch that a run would find: as the interpreter
-// said, or by the look of the folders around the program.
+// torch returns the version of PyTorch that a run would find: the one that the
+// interpreter reported, or the one in the folders around the program.
 func (s *planStarter) torch(program string) string {
 	for i := range s.Plan.Pipelines {
 		for _, step := range s.Plan.Pipelines[i].Steps {
@@ -43,7 +43,7 @@ func (s *planStarter) torch(program string) string {
 }
 
 // replaced returns an environment with entries in place of those of the same
-// name. An entry without a value only takes the other out.
+// name. An entry without a value only removes the other.
 func replaced(env []string, entries ...string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(old string) bool {
 		name, _, _ := strings.Cut(old, "=")

@@ -10,12 +10,12 @@ import (
 )
 
 // Probe asks a Python interpreter which libraries it can import, and puts the
-// answer into the request for a plan. An interpreter that cannot be asked is a
-// problem of the plan, and no error. cache is the folder where answers are
-// kept; empty: they are not.
+// answer into the request for a plan. If the interpreter does not answer, that
+// is a problem of the plan, and not an error. cache is the folder where answers
+// are kept; "" keeps none.
 //
-// Asking runs code of the user who installed the libraries. So this process
-// asks, as the user who plans, and not the daemon.
+// The interpreter runs code of the user who installed the libraries. So this
+// process asks, as the user who plans, and not the daemon.
 func Probe(ctx context.Context, python string, environ []string, cache string, libraries []string, request *api.PlanRequest) error {
 	report, err := libprobe.Prober{Cache: cache}.Probe(ctx, python, environ, libraries)
 	switch {

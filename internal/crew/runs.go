@@ -19,7 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/runner"
 )
 
-// runOptions are what the runs of a plan are started with.
+// runOptions says how to start the runs of a plan.
 type runOptions struct {
 	Plan api.Plan
 
@@ -27,29 +27,30 @@ type runOptions struct {
 	Self []string
 	// Order returns what a run becomes, now that its place is known.
 	Order func(run api.PlannedRun, placed api.RunningRun) runner.Order
-	// Output returns where a run writes to; done is called when it has ended.
+	// Output returns where a run writes to. The caller calls done when the run
+	// has ended.
 	Output func(run string) (stdout, stderr io.Writer, done func())
-	// Input is what a run reads that is alone; of several none reads anything.
+	// Input is the standard input of a run that is alone. If there are several
+	// runs, none reads anything.
 	Input *os.File
 
 	// Lease takes the lease for a run and binds it to a process. It may wait as
-	// long as it takes; another may be taken at the same time.
+	// long as it takes. Several calls may wait at the same time.
 	Lease func(ctx context.Context, pipeline *api.PlannedPipeline, run api.PlannedRun, pid int) (api.RunningRun, error)
-	// Again waits, and reports whether to ask again for a lease that could not be
-	// taken, after so many tries. After an error nobody knows whether the lease
-	// was granted; the process that it was for is gone by then, and the lease with
-	// it.
+	// Again waits, and reports whether to ask again for a lease after this many
+	// failed tries. After an error nobody knows whether the daemon granted the
+	// lease; the process of that lease is gone by then, and the lease with it.
 	Again func(ctx context.Context, tries int, err error) bool
 
-	// Started and Ended are told about every run, one at a time; Ended also
-	// about a run that never started.
+	// Started and Ended are called for every run, one at a time. Ended is also
+	// called for a run that never started.
 	Started, Ended func(Result)
 
 	CPUs  int           // runs without a GPU that are under way at a time; at least one
 	Grace time.Duration // from being asked to stop to being killed
 }
 
-// Result says what became of a run.
+// Result says how a run ended.
 type Result struct {
 	api.RunningRun
 	PID    int
@@ -62,15 +63,15 @@ type Result struct {
 // ErrStopped is the error of a run that was stopped before its end.
 var ErrStopped = errors.New("it was stopped")
 
-// KilledError is the error of a run that a signal has ended.
+// KilledError is the error of a run that a signal ended.
 type KilledError struct{ Signal syscall.Signal }
 
 func (e *KilledError) Error() string { return "killed by " + unix.SignalName(e.Signal) }
 
 // doRuns starts every run of the plan, as many side by side as leases are
-// granted, and waits for all of them. When ctx ends, nothing more is started,
-// and what runs is asked to stop and then killed. The results are in the order
-// of the plan.
+// granted, and waits for all of them. When ctx ends, it starts no more, asks
+// those that run to stop, and then kills them. The results are in the order of
+// the plan.
 func doRuns(ctx context.Context, o runOptions) []Result {
 	r := &planRuns{runOptions: o, results: map[string]Result{}}
 	r.change.L = &r.mu
@@ -109,18 +110,18 @@ func doRuns(ctx context.Context, o runOptions) []Result {
 	return results
 }
 
-// planRuns is the runs of a plan, under way.
+// planRuns keeps track of the runs of a plan while they are under way.
 type planRuns struct {
 	runOptions
 
-	mu      sync.Mutex // guards what follows, and is held while somebody is told
+	mu      sync.Mutex // guards what follows, and is held during Started and Ended
 	results map[string]Result
 	running []*Result // on GPUs
-	asking  []*task   // that have asked for their lease, and not got it yet
-	change  sync.Cond // something was decided or has ended, or everything is to
+	asking  []*task   // waiting for their lease
+	change  sync.Cond // a lease was decided, a run has ended, or all should stop
 }
 
-// onCPUs does what needs no GPU.
+// onCPUs does the runs that need no GPU.
 func (r *planRuns) onCPUs(ctx context.Context, tasks []*task) {
 	var under sync.WaitGroup
 	lane := make(chan struct{}, max(r.CPUs, 1))
@@ -136,8 +137,8 @@ func (r *planRuns) onCPUs(ctx context.Context, tasks []*task) {
 	under.Wait()
 }
 
-// onGPUs asks for one lease after the other and does what each was for, without
-// waiting for those that have to wait.
+// onGPUs asks for one lease after the other and does the run of each. A lease
+// that has to wait does not hold up the others.
 func (r *planRuns) onGPUs(ctx context.Context, tasks []*task) {
 	wake := context.AfterFunc(ctx, r.changed)
 	defer wake()
@@ -154,7 +155,8 @@ func (r *planRuns) onGPUs(ctx context.Context, tasks []*task) {
 	under.Wait()
 }
 
-// await waits until it is the turn of one of the tasks, which asks from then on.
+// await waits until one of the tasks may ask, counts it as asking, and returns
+// its index.
 func (r *planRuns) await(ctx context.Context, tasks []*task) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -239,7 +241,8 @@ func outcomeOf(ctx context.Context, end error) (status int, err error) {
 	return failed.ExitCode(), fmt.Errorf("exit status %d", failed.ExitCode())
 }
 
-// begin starts a process, takes the lease for it and lets it become the command.
+// begin starts a process, takes the lease for it, and sends it the command to
+// become.
 func (r *planRuns) begin(t *task, result *Result, stdout, stderr io.Writer, lease func(pid int) (api.RunningRun, error)) (*runner.Process, error) {
 	p, err := runner.Start(r.Self, r.Input, stdout, stderr)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// task is a run that is to be done.
+// task is a run of the plan that is still to do.
 type task struct {
 	pipeline *api.PlannedPipeline
 	run      api.PlannedRun
@@ -16,12 +16,11 @@ type task struct {
 	aim      string // UUID of the device whose room, as planned, it asks for
 }
 
-// line is tasks of the same need. They are granted it one after the other, so
-// only the first of them asks; those of another line may be granted theirs
-// meanwhile, and do not wait behind it.
+// line is the tasks with the same need. The daemon grants them one after the
+// other, so only the first asks. Tasks of another line do not wait behind it.
 type line struct{ asking int }
 
-// need is what a run asks a lease for.
+// need says what lease a run asks for.
 type need struct {
 	candidates      string
 	memory          gpu.MiB
@@ -38,19 +37,19 @@ func needOf(p *api.PlannedPipeline, run api.PlannedRun) need {
 	}
 }
 
-// unplanned reports whether the plan found no room for a run: others are in its
-// way, so it is not in the way of ours, nor they in its.
+// unplanned reports whether the plan found no room for a run. Such a run waits
+// for leases of others, so it and the planned runs are not in each other's way.
 func unplanned(run api.PlannedRun) bool { return run.Wave == 0 }
 
-// mostUnplanned is how many of those ask at a time: each is a process that
-// waits.
+// mostUnplanned is how many unplanned runs ask at a time: each is a process
+// that waits.
 const mostUnplanned = 64
 
-// next chooses the task that asks next: one that the plan found no room for, one
-// whose device has fewer runs than the plan puts on it side by side or, where a
-// device has nothing left to do, one from the longest queue. It is below zero
+// next returns the task that asks next: one that the plan found no room for,
+// one whose device has fewer runs than planned side by side, or, if a device
+// has nothing left to do, one from the longest queue. It returns less than zero
 // while all devices are as full as planned, or others of the same line ask: the
-// next run begins where one ends. The caller holds mu.
+// next run begins when one ends. The caller holds mu.
 func (r *planRuns) next(tasks []*task) int {
 	free, unplannedAsk := r.room()
 	queue := map[string]int{}
@@ -87,8 +86,8 @@ func (r *planRuns) next(tasks []*task) int {
 	return -1
 }
 
-// room returns how many more runs each device takes as planned, and how many of
-// those without a plan are asking.
+// room returns how many more runs each device takes as planned, and how many
+// unplanned runs are asking.
 func (r *planRuns) room() (free map[string]int, unplannedAsk int) {
 	free = map[string]int{}
 	for _, d := range r.Plan.Devices {
