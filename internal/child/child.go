@@ -1,13 +1,13 @@
 // Package child starts programs and makes sure that nothing of them is left.
 //
 // Every child leads a process group of its own, so that an interrupt at the
-// terminal does not reach it before we do, and so that a signal reaches what
-// it has started too. When the child ends, the rest of its group is killed
-// before the child is reaped: until then its number, which is the name of the
-// group, belongs to no other process.
+// terminal does not reach it before this process does, and so that a signal
+// also reaches what the child started. When the child ends, this package kills
+// the rest of its group before it reaps the child: until then no other process
+// can have its number, which is also the name of the group.
 //
-// A child of Start or Run may outlive this process if this process is killed.
-// A child of a Launcher does not.
+// A child of Start or Run may outlive this process if this process is killed. A
+// child of a Launcher does not.
 package child
 
 import (
@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How says how a child lives. The zero value is right for most.
+// How says how a child runs. The zero value is right for most.
 type How struct {
 	Session  bool                // the child leads a session of its own, away from our terminal
 	User     *syscall.Credential // the child runs as this user; nil: as we do
@@ -122,7 +122,7 @@ func (c *Child) awaitEnd() {
 		case err != nil || news.Code != cldStopped:
 			return
 		default:
-			_ = unix.Waitid(unix.P_PID, c.PID(), nil, unix.WSTOPPED|unix.WNOHANG, nil) // so that it is told once
+			_ = unix.Waitid(unix.P_PID, c.PID(), nil, unix.WSTOPPED|unix.WNOHANG, nil) // so that the kernel reports it once
 			select {
 			case c.stops <- struct{}{}:
 			default:
@@ -135,7 +135,7 @@ func (c *Child) awaitEnd() {
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
 // Ended is closed when the child has ended and the rest of its group has been
-// killed. What it wrote may still be on its way.
+// killed. Some of its output may still be unread.
 func (c *Child) Ended() <-chan struct{} { return c.ended }
 
 // Stops receives when a signal has stopped the child, as Ctrl-Z does.
@@ -164,8 +164,8 @@ func (c *Child) State() *os.ProcessState {
 	}
 }
 
-// KilledBy returns the signal that ended a child, from an error of Wait or Run;
-// 0: the child exited by itself.
+// KilledBy returns the signal that ended a child, from an error of Wait or Run.
+// It returns 0 if the child exited by itself.
 func KilledBy(err error) syscall.Signal {
 	exit := (*exec.ExitError)(nil)
 	if !errors.As(err, &exit) {

@@ -9,9 +9,9 @@ import (
 // Launcher starts children that die with this process, however it dies: the
 // kernel kills the child, and a minder kills the rest of its group.
 //
-// The kernel sends that signal when the thread ends that started the child, and
-// the Go runtime ends threads as it likes, except one that a goroutine is
-// locked to. So a Launcher has a thread of its own.
+// The kernel kills the child when the thread that started it ends. The Go
+// runtime ends threads as it likes, except one that a goroutine is locked to.
+// So a Launcher has a thread of its own.
 type Launcher struct {
 	starts chan func()
 	ended  chan struct{}

@@ -25,7 +25,7 @@ type minder struct {
 // may survive.
 const mind = `trap "" HUP INT TERM; read -r child; read -r end; [ "$child" ] && kill -s KILL -- "-$child"; kill -s KILL 0`
 
-// startMinder returns nil where there is no shell. Then children still die with
+// startMinder returns nil if there is no shell. Then children still die with
 // this process, but what they have started does not.
 func startMinder() *minder {
 	theirs, rope, err := os.Pipe()
@@ -55,17 +55,17 @@ func (m *minder) group() int {
 // watch tells the minder the process id of the child.
 func (m *minder) watch(pid int) {
 	if m != nil {
-		_, _ = fmt.Fprintln(m.rope, pid) // a pipe takes so little at once
+		_, _ = fmt.Fprintln(m.rope, pid) // so few bytes never block a pipe
 	}
 }
 
-// dismiss ends the minder. Its process id, which is the name of the group, is
-// taken until then.
+// dismiss ends the minder. Until then, its process id keeps the name of the
+// group taken.
 func (m *minder) dismiss() {
 	if m == nil {
 		return
 	}
 	_ = m.cmd.Process.Kill()
-	_ = m.cmd.Wait() // how it ended tells nothing
+	_ = m.cmd.Wait() // how it ended does not matter
 	_ = m.rope.Close()
 }

@@ -10,7 +10,7 @@ type Head struct {
 	more  bool
 }
 
-// Write never fails: a child must not be held up by what it has to say.
+// Write never fails: its output must not hold up a child.
 func (h *Head) Write(p []byte) (int, error) {
 	room := h.Limit - len(h.kept)
 	h.kept = append(h.kept, p[:min(room, len(p))]...)
@@ -27,14 +27,14 @@ func (h *Head) String() string {
 	return text
 }
 
-// Tail is a writer that keeps the end of what a child writes: there a
-// traceback says what was wrong.
+// Tail is a writer that keeps the end of what a child writes: a traceback ends
+// with what was wrong.
 type Tail struct {
 	Limit int // bytes
 	kept  []byte
 }
 
-// Write never fails: a child must not be held up by what it has to say.
+// Write never fails: its output must not hold up a child.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p[max(0, len(p)-t.Limit):]...)
 	t.kept = append(t.kept[:0], t.kept[max(0, len(t.kept)-t.Limit):]...)

@@ -26,8 +26,8 @@ func (e *ProgramError) Error() string { return fmt.Sprintf("run %s: %s", e.Name,
 // usualPath is where a shell looks for commands if there is no PATH.
 const usualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// PathOf returns the folders that a command with this environment is looked for
-// in.
+// PathOf returns the folders in which a command with this environment is
+// searched.
 func PathOf(environ []string) string {
 	for _, entry := range environ {
 		if path, is := strings.CutPrefix(entry, "PATH="); is {
@@ -61,13 +61,13 @@ func Program(name, path string) (string, error) {
 			return file, nil
 		}
 		if exit == ExitNotExecutable && refused.Exit != ExitNotExecutable {
-			refused = &ProgramError{file, reason, exit} // the first of them is what was meant
+			refused = &ProgramError{file, reason, exit} // the first match is the one that was meant
 		}
 	}
 	return "", refused
 }
 
-// unfit returns why a file cannot be run; empty: it can.
+// unfit returns why a file cannot be run, or "" if it can.
 func unfit(file string) (reason string, exit int) {
 	info, err := os.Stat(file)
 	switch {

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// PlanFile is a plan as JSON, for the runs of the plan. It is in memory and has
-// no name: it lasts as long as a process has it open, and nobody has to clean up
-// after a process that was killed.
+// PlanFile holds a plan as JSON, for the runs of the plan. It is in memory and
+// has no name: it lasts as long as a process has it open, so a process that is
+// killed leaves nothing behind.
 type PlanFile struct{ *os.File }
 
 // NewPlanFile writes the plan. Nobody can change it afterwards.
@@ -39,8 +39,9 @@ func (f PlanFile) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid
 // those that programs and scripts choose for their own files.
 const planNumber = 60
 
-// takePlan opens the plan for this process and what it becomes. The path goes by
-// its process id, so those that it starts can read it too.
+// takePlan opens the plan for this process and the command it becomes. The path
+// contains the process id, so that processes which the command starts can read
+// the plan too.
 func (o *Order) takePlan() error {
 	if o.Plan == "" {
 		return nil

@@ -2,9 +2,9 @@
 //
 // A lease is bound to the process that uses it, and the process must know its
 // devices before it starts. So a run begins as a process of this program that
-// waits: the lease is taken for it, then it is told what to become. From there
-// on it is the command, with the same process id; the lease ends with it,
-// whoever else is killed.
+// waits: its parent takes the lease for it, and then sends it the command to
+// become. From there on it is the command, with the same process id; the lease
+// ends with it, whatever other process is killed.
 package runner
 
 import (
@@ -27,12 +27,12 @@ import (
 // from.
 const orderFile = 3
 
-// Order says what a process has to become.
+// Order says which command a process becomes.
 type Order struct {
 	Path string   `json:"path"` // of the program
 	Args []string `json:"args"` // its own name first
 	Env  []string `json:"env"`
-	Plan string   `json:"plan,omitempty"` // where its parent has the plan, for BERTH_PLAN; empty: it gets none
+	Plan string   `json:"plan,omitempty"` // path of the parent's plan, for BERTH_PLAN; empty: none
 }
 
 // ErrNoOrder means that the parent ended before it sent the order.
@@ -57,15 +57,15 @@ func Await() (Order, error) {
 	return o, o.takePlan()
 }
 
-// Process is a process that waits for its order, and then the command.
+// Process is a process that waits for its order and then becomes the command.
 type Process struct {
 	*child.Child
 	order    *os.File  // writing end; nil once the order is given
-	terminal *terminal // that it reads from; nil: none
+	terminal *terminal // the one that it reads from; nil: none
 }
 
 // Start starts a process of this program. self is the command line that makes
-// this program call Await and then be what it is told.
+// this program call Await and become the command of the order.
 func Start(self []string, stdin *os.File, stdout, stderr io.Writer) (*Process, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -73,7 +73,7 @@ func Start(self []string, stdin *os.File, stdout, stderr io.Writer) (*Process, e
 	}
 	defer read.Close()
 	cmd := &exec.Cmd{
-		// As it runs now, even if the file has been replaced meanwhile.
+		// This is the running program, even if its file was replaced.
 		Path: "/proc/self/exe", Args: self,
 		Stdout: stdout, Stderr: stderr, ExtraFiles: []*os.File{read},
 	}
@@ -88,19 +88,19 @@ func Start(self []string, stdin *os.File, stdout, stderr io.Writer) (*Process, e
 	return &Process{Child: c, order: write, terminal: terminalOf(stdin)}, nil
 }
 
-// Become gives the order, and the terminal with it.
+// Become sends the order, and lends the terminal to the command.
 func (p *Process) Become(o Order) error {
 	p.terminal.lend(p.PID())
 	err := json.NewEncoder(p.order).Encode(o)
 	err = errors.Join(err, p.order.Close())
 	p.order = nil
 	if err != nil {
-		return fmt.Errorf("tell process %d what to become: %w", p.PID(), err)
+		return fmt.Errorf("send process %d the command to run: %w", p.PID(), err)
 	}
 	return nil
 }
 
-// Abort ends a process that did not become anything.
+// Abort ends a process that has not become a command.
 func (p *Process) Abort() {
 	if p.order != nil {
 		_ = p.order.Close()
@@ -110,8 +110,8 @@ func (p *Process) Abort() {
 	_ = p.Wait()
 }
 
-// End waits until the command has ended, and returns the error of its end. When
-// ctx ends first, the command is asked to stop, and killed after the grace.
+// End waits until the command has ended, and returns the error of its end. If
+// ctx ends first, End asks the command to stop, and kills it after the grace.
 func (p *Process) End(ctx context.Context, grace time.Duration) error {
 	p.await(ctx, grace)
 	p.terminal.takeBack()
@@ -132,13 +132,13 @@ func (p *Process) await(ctx context.Context, grace time.Duration) {
 	}
 }
 
-// stopped lets the shell have its turn when a run at a terminal was stopped,
-// from the keyboard or because it reads in the background: this process stops
-// too. If the terminal is ours by now, the run was stopped only for not having
-// it.
+// stopped handles a run at a terminal that was stopped, by the keyboard or
+// because it read in the background: this process stops too, so that the shell
+// takes over. If the terminal is ours by now, the run was stopped only because
+// it did not have the terminal, and continues.
 func (p *Process) stopped() {
 	if p.terminal == nil {
-		return // whoever stopped it lets it go on
+		return // who stopped it continues it
 	}
 	if !p.terminal.ours() {
 		p.terminal.takeBack()

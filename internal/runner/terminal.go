@@ -9,15 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the one that a run reads from. It listens to one process group at
-// a time, so it is lent to the run and taken back, as a shell does.
+// terminal is the terminal that a run reads from. It listens to one process
+// group at a time, so this process lends it to the run and takes it back, as a
+// shell does.
 type terminal struct {
 	fd   int
 	lent bool
 }
 
-// terminalOf is the terminal that a file is, or nil: it is none, or not the one
-// that we were started at.
+// terminalOf returns the terminal that a file is, or nil if it is none or not
+// the one that started this process.
 func terminalOf(f *os.File) *terminal {
 	if f == nil {
 		return nil
@@ -29,7 +30,7 @@ func terminalOf(f *os.File) *terminal {
 	return t
 }
 
-// group is the process group that it listens to.
+// group returns the process group that the terminal listens to.
 func (t *terminal) group() int {
 	group, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
 	if err != nil {
@@ -38,27 +39,29 @@ func (t *terminal) group() int {
 	return group
 }
 
-// ours reports whether it listens to us; it does not while we are in the
-// background.
+// ours reports whether the terminal listens to this process. It does not while
+// this process is in the background.
 func (t *terminal) ours() bool { return t.group() == unix.Getpgrp() }
 
-// lend lets it listen to another process group, if it is ours to lend.
+// lend makes the terminal listen to another process group, if it listens to
+// this process now.
 func (t *terminal) lend(group int) {
 	if t != nil && t.ours() {
 		t.lent = t.listen(group) == nil
 	}
 }
 
-// takeBack ends the lending.
+// takeBack makes the terminal listen to this process again.
 func (t *terminal) takeBack() {
 	if t != nil && t.lent {
-		_ = t.listen(unix.Getpgrp()) // it may have been hung up
+		_ = t.listen(unix.Getpgrp()) // the terminal may be gone
 		t.lent = false
 	}
 }
 
-// listen changes the group. Whoever does that from the background is stopped,
-// unless the thread that does it has the signal blocked.
+// listen changes the group that the terminal listens to. The kernel stops a
+// background process that does this, unless the calling thread blocks the
+// signal.
 func (t *terminal) listen(group int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -74,10 +77,10 @@ func (t *terminal) listen(group int) error {
 	return err
 }
 
-// pause stops us and everybody in our process group, until the shell lets us go
-// on. Where there is no shell that could, the kernel does not stop us, and the
-// run goes on after a moment.
+// pause stops this process and its process group until the shell continues
+// them. Without such a shell, the kernel does not stop them, and the run
+// continues after a moment.
 func pause() {
 	_ = unix.Kill(0, syscall.SIGTSTP)
-	time.Sleep(50 * time.Millisecond) // it stops us somewhere in here
+	time.Sleep(50 * time.Millisecond) // the kernel stops this process in here
 }
