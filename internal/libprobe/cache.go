@@ -26,15 +26,15 @@ type store struct {
 	maxAge time.Duration
 }
 
-// entry is a file of the cache. The key is in it too, so that a file that was
-// renamed or cut short is not taken for an answer.
+// entry is a file of the cache. It contains the key, so that a file that was
+// renamed or cut short does not pass for an answer.
 type entry struct {
 	Key    string `json:"key"`
 	Report Report `json:"report"`
 }
 
-// open finds the place. The key holds everything that the answer depends on,
-// this package's own script included.
+// open returns the place for a question. The key holds everything that the
+// answer depends on, this package's own script included.
 func (p Prober) open(q question, who identity, libraries []string) store {
 	s := store{folder: p.Cache, maxAge: cmp.Or(p.MaxAge, DefaultMaxAge)}
 	about, err := os.Stat(q.interpreter)
@@ -56,8 +56,8 @@ func (p Prober) open(q question, who identity, libraries []string) store {
 
 func (s store) path() string { return filepath.Join(s.folder, "probe-"+s.key+".json") }
 
-// load returns an answer that is young enough. A file that cannot be used is
-// as good as none.
+// load returns an answer that is young enough. It ignores a file that it cannot
+// use.
 func (s store) load() (Report, bool) {
 	if s.folder == "" {
 		return Report{}, false
@@ -78,15 +78,16 @@ func (s store) load() (Report, bool) {
 	return e.Report, true
 }
 
-// fresh refuses files from the future too: the clock was set.
+// fresh reports whether a file is young enough. A file from the future is not:
+// the clock was set.
 func (s store) fresh(about os.FileInfo) bool {
 	age := time.Since(about.ModTime())
 	return age >= 0 && age <= s.maxAge
 }
 
-// save keeps an answer in which nothing is wrong. Anything else is asked again
-// the next time, because somebody is about to mend it. A cache that cannot be
-// written is no reason to fail.
+// save keeps an answer in which nothing is wrong. Any other answer is asked for
+// again the next time, because somebody may be about to fix it. If the cache
+// cannot be written, save does nothing.
 func (s store) save(report Report) {
 	if s.folder == "" || !report.healthy() {
 		return
@@ -106,7 +107,7 @@ func (s store) save(report Report) {
 	}
 }
 
-// prune removes what is too old to be of use, and what a killed process left.
+// prune removes files that are too old, and those that a killed process left.
 func (s store) prune() {
 	files, _ := os.ReadDir(s.folder)
 	for _, file := range files {

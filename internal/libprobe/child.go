@@ -23,18 +23,18 @@ import (
 //go:embed probe.py
 var script string
 
-// maxAnswer is far more than a library has to say.
+// maxAnswer is the largest answer, in bytes: far more than a library needs.
 const maxAnswer = 1 << 20
 
-// question is whom to ask, and how.
+// question says which interpreter to ask, and how.
 type question struct {
 	prober      Prober
 	interpreter string // path
 	env         []string
 }
 
-// ask runs one child and reads its answer into answer. When the child fails
-// after it has said something, answer is filled and there is an error too.
+// ask runs one child and reads its answer into answer. If the child fails after
+// it wrote something, ask fills answer and returns an error too.
 func (q question) ask(ctx context.Context, library string, answer any) error {
 	fail := func(err error, detail string) error {
 		return &Error{Interpreter: q.interpreter, Library: library, Err: err, Detail: detail}
@@ -72,8 +72,8 @@ func (q question) ask(ctx context.Context, library string, answer any) error {
 	return fail(ErrNoAnswer, answered.Error()+words(last))
 }
 
-// await waits until the child has ended or its time is over, and kills it then.
-// It reports whether the time was over.
+// await waits until the child has ended, and kills it when its time is over. It
+// reports whether the time was over.
 func (q question) await(ctx context.Context, c *child.Child, library string, limit time.Duration) (late bool) {
 	var over <-chan time.Time
 	if q.prober.expiry != nil {
@@ -93,7 +93,7 @@ func (q question) await(ctx context.Context, c *child.Child, library string, lim
 	return late
 }
 
-// read takes the answer that a child left.
+// read reads the answer that a child wrote.
 func read(path string, answer any) error {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -108,7 +108,7 @@ func read(path string, answer any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return fmt.Errorf("what it wrote is rubbish (%w)", err)
+		return fmt.Errorf("its answer is not valid (%w)", err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ var (
 	ErrCrashed       = errors.New("it crashed")
 )
 
-// Error is a child process that did not answer.
+// Error reports a child process that did not answer.
 type Error struct {
 	Interpreter string
 	Library     string // the one it was asked about; empty: the interpreter itself
@@ -33,7 +33,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Reason is the error without who was asked.
+// Reason returns the error without the name of the interpreter and the library.
 func (e *Error) Reason() string {
 	if e.Detail == "" {
 		return e.Err.Error()

@@ -15,16 +15,17 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// DefaultLimit is what a child gets. Importing the largest library takes a few
-// seconds from a warm disk, and many times that from a cold network drive.
+// DefaultLimit is how long a child may take. An import of the largest library
+// takes a few seconds from a warm disk, and many times that from a cold network
+// drive.
 const DefaultLimit = 60 * time.Second
 
-// DefaultMaxAge is how long an answer is believed. What changes an answer and
-// cannot be noticed, such as a new driver, is rare.
+// DefaultMaxAge is how long an answer stays valid. Changes that the cache
+// cannot notice, such as a new driver, are rare.
 const DefaultMaxAge = time.Hour
 
-// Children that run at the same time: an import is mostly waiting for the disk
-// and takes up to a gigabyte of memory.
+// lanes is how many children run at the same time: an import mostly waits for
+// the disk and takes up to a gigabyte of memory.
 const lanes = 4
 
 // Prober asks interpreters. The zero value is ready, and keeps nothing.
@@ -37,12 +38,12 @@ type Prober struct {
 	expiry func(library string) <-chan time.Time
 }
 
-// Report is what an interpreter can do.
+// Report says what an interpreter can import.
 type Report struct {
 	Interpreter string                 `json:"interpreter"` // the path that was started
 	Version     string                 `json:"version"`     // of Python
 	Libraries   map[string]api.Library `json:"libraries"`   // by the name that comes after import
-	Cached      bool                   `json:"-"`           // it is an earlier answer
+	Cached      bool                   `json:"-"`           // the answer is from the cache
 
 	// Failed has an *Error for every library whose child crashed, hung or gave
 	// no answer. In Libraries those are broken, with the same reason.
@@ -109,8 +110,8 @@ func (q question) each(ctx context.Context, libraries []string) (map[string]api.
 	return answers, failed
 }
 
-// library asks about one. A child that fell while it was asked for its GPUs
-// had imported the library before.
+// library asks about one library. A child that failed while it listed its GPUs
+// has imported the library before.
 func (q question) library(ctx context.Context, name string) (api.Library, error) {
 	var answer api.Library
 	err := q.ask(ctx, name, &answer)
@@ -139,7 +140,7 @@ func plausible(answer *api.Library) error {
 	return fmt.Errorf("%q is no status", answer.Status)
 }
 
-// identity is what the answers of an interpreter depend on.
+// identity is all that the answers of an interpreter depend on.
 type identity struct {
 	Version    string     `json:"version"`
 	Executable string     `json:"executable"`
@@ -147,7 +148,7 @@ type identity struct {
 }
 
 // identify starts the interpreter without importing anything. That takes
-// milliseconds, so it is done for every probe: it finds what is behind a
+// milliseconds, so every probe does it: it finds the interpreter behind a
 // wrapper, and notices when something is installed.
 func (q question) identify(ctx context.Context) (identity, error) {
 	var who identity
@@ -163,7 +164,7 @@ func (q question) identify(ctx context.Context) (identity, error) {
 }
 
 // healthy reports whether nothing is wrong with any library: all can be
-// imported, and none had a reason to give.
+// imported, and none gives a reason.
 func (r *Report) healthy() bool {
 	for library := range maps.Values(r.Libraries) {
 		if library.Status != api.LibraryOK || library.Reason != "" {

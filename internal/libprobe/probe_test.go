@@ -91,7 +91,7 @@ func TestProbe(t *testing.T) {
 		"quits":         broken("it gave no answer: it ended without one"),
 		"broken":        broken("ImportError: libfoo.so.3: cannot open shared object file"),
 		"needy":         broken("ModuleNotFoundError: No module named 'not_there'"),
-		"forger":        broken("it gave no answer: what it wrote is rubbish (unexpected end of JSON input)"),
+		"forger":        broken("it gave no answer: its answer is not valid (unexpected end of JSON input)"),
 		"liar":          broken(`it gave no answer: "great" is no status`),
 		"absent":        {Status: api.LibraryMissing, Reason: "ModuleNotFoundError: No module named 'absent'"},
 		"absent.inside": {Status: api.LibraryMissing, Reason: "ModuleNotFoundError: No module named 'absent'"},
