@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	answersWithin = time.Second // or the client is killed
+	answersWithin = time.Second // then the client is killed
 	mostOutput    = 4 << 10     // of a client; the rest is dropped
 )
 

@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// folder opens the folder of a daemon, and makes it on request. It goes down
-// from the folder around Dir, one by one: each must be ours, no link, and
-// closed to the writes of others, so that nobody can have put anything there.
+// folder opens the folder of a daemon, and creates it if create is set. It goes
+// down from the folder around Dir, one by one: each must be ours, not a link,
+// and not writable for others, so that nobody else can have put anything there.
 func (p *Pool) folder(k key, create bool) (*os.Root, error) {
 	if !filepath.IsLocal(k.uuid) || filepath.Base(k.uuid) != k.uuid || k.uuid == "." {
-		return nil, fmt.Errorf("%q is no name of a device", k.uuid)
+		return nil, fmt.Errorf("%q is not the name of a device", k.uuid)
 	}
 	around := filepath.Dir(p.Dir)
 	if create {
@@ -40,8 +40,8 @@ func (p *Pool) folder(k key, create bool) (*os.Root, error) {
 	return dir, nil
 }
 
-// descend opens a folder in one of ours, which must be ours too, and makes it
-// on request. Users can pass through it.
+// descend opens a folder in one of ours, which must be ours too, and creates it
+// if create is set. Users can pass through it.
 func descend(dir *os.Root, name string, create bool) (*os.Root, error) {
 	if create {
 		if err := dir.Mkdir(name, 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -68,7 +68,7 @@ func descend(dir *os.Root, name string, create bool) (*os.Root, error) {
 	return inner, nil
 }
 
-// checkOurs refuses a folder that somebody else can change.
+// checkOurs returns an error for a folder that somebody else can change.
 func checkOurs(dir *os.Root) error {
 	info, err := dir.Stat(".")
 	if err != nil {
@@ -84,8 +84,8 @@ func checkOurs(dir *os.Root) error {
 	return nil
 }
 
-// handOver makes the folders of a daemon that belong to its user: nil is
-// ourselves. What lies around them stays ours.
+// handOver creates the folders of a daemon that belong to its user; nil means
+// the user of this process. The folders around them stay ours.
 func handOver(dir *os.Root, as *syscall.Credential) error {
 	uid, gid := os.Geteuid(), os.Getegid()
 	if as != nil {
@@ -115,8 +115,8 @@ func handOver(dir *os.Root, as *syscall.Credential) error {
 	return nil
 }
 
-// ownerOf returns the user and the group that a file belongs to; -1: they are
-// not known.
+// ownerOf returns the user and the group that a file belongs to, or -1 if they
+// are unknown.
 func ownerOf(info fs.FileInfo) (uid, gid int) {
 	if s, known := info.Sys().(*syscall.Stat_t); known {
 		return int(s.Uid), int(s.Gid)

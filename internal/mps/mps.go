@@ -3,10 +3,10 @@
 // lease that needs it, as the user that the lease belongs to, and stops it a
 // while after the last.
 //
-// MPS lets several processes share a device as if they were one, and that is
-// its price: the clients of a daemon share a server, and a fault of one of them
-// ends all of them. Hence one per user, so that nobody is hurt by a stranger,
-// and only where the configuration asks for it.
+// MPS lets several processes share a device as if they were one. That has a
+// price: the clients of a daemon share a server, and a fault of one of them
+// ends all of them. So each user gets a daemon of their own, no user is hurt by
+// another, and MPS is used only if the configuration asks for it.
 //
 // Users own the folders that MPS keeps its pipes and logs in, and can put
 // anything there. The pool itself opens nothing in them: NVIDIA's programs, the
@@ -28,13 +28,14 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// control is NVIDIA's program: the daemon itself with -f, and else its client.
+// control is the name of NVIDIA's program: with -f it is the daemon, otherwise
+// its client.
 const control = "nvidia-cuda-mps-control"
 
 // ErrMissing means that this machine has no MPS.
 var ErrMissing = errors.New("there is no " + control + " on this machine: it comes with the NVIDIA driver (package nvidia-cuda-mps or nvidia-compute-utils)")
 
-// Options are what a pool is made from.
+// Options says how a pool works.
 type Options struct {
 	Dir       string        // where pipes and logs lie; owned by the daemon, passable for users
 	Linger    time.Duration // from the end of the last lease to the end of its daemon
@@ -43,8 +44,8 @@ type Options struct {
 	Label     func(uuid string) string   // returns what people call a device; nil: its UUID
 }
 
-// Pool is the daemons that are there. Each device and user has a turn of its
-// own: a daemon that hangs when it starts or stops delays nobody else.
+// Pool keeps the daemons that run. Each device and user has a turn of its own:
+// a daemon that hangs when it starts or stops delays no other.
 type Pool struct {
 	Options
 	wake     chan struct{} // a daemon has become unused; has room for one
@@ -58,18 +59,18 @@ type Pool struct {
 	lookups map[int]*lookup       // by user: those that are not over
 }
 
-// key is what has a daemon of its own.
+// key identifies a daemon.
 type key struct {
 	uuid string
 	uid  int
 }
 
-// daemon is one that runs, or did when it was last looked at.
+// daemon is a daemon that runs, or ran when the pool last checked.
 type daemon struct {
 	key
 	dir      string
 	id       process.ID
-	as       *syscall.Credential // whom it runs as; nil: ourselves, or not known yet
+	as       *syscall.Credential // the user it runs as; nil: this process's user, or not known yet
 	answered bool                // it has answered a client of ours
 	uses     map[string]bool     // ids of leases
 	idle     time.Time           // since when nobody uses it
@@ -77,8 +78,8 @@ type daemon struct {
 	watch    func() // stops the watch over it
 }
 
-// New makes a pool. Daemons that an earlier berth left behind are taken over
-// when they are needed, or stopped by Run.
+// New returns a pool. The pool takes over daemons that an earlier berth left
+// behind when they are needed; Run stops the others.
 func New(o Options) *Pool {
 	return &Pool{
 		Options: o, wake: make(chan struct{}, 1), ask: runClient, lookUp: lookUpUser, patience: readyWithin,
@@ -86,7 +87,7 @@ func New(o Options) *Pool {
 	}
 }
 
-// Available says why this machine has no MPS; nil: it has.
+// Available returns nil if this machine has MPS, or an error that says why not.
 func (p *Pool) Available() error {
 	if _, err := exec.LookPath(control); err != nil {
 		return ErrMissing
@@ -121,7 +122,7 @@ func (p *Pool) Use(ctx context.Context, uuid string, uid int, lease string) (str
 }
 
 // running returns the daemon of a device and a user, and starts it if there is
-// none. It is the caller's turn.
+// none. The caller has the turn.
 func (p *Pool) running(ctx context.Context, k key) (*daemon, error) {
 	d := p.find(k)
 	if d == nil {
@@ -130,7 +131,8 @@ func (p *Pool) running(ctx context.Context, k key) (*daemon, error) {
 	if d.answered {
 		return d, nil
 	}
-	// An earlier berth started it, and may have been killed before it answered.
+	// An earlier berth started this daemon, and may have been killed before the
+	// daemon answered.
 	as, err := p.credential(ctx, k.uid)
 	if err != nil {
 		return nil, err
@@ -150,7 +152,7 @@ func (p *Pool) inUse(d *daemon) bool {
 	return len(d.uses) > 0
 }
 
-// Keep notes that a lease from before a restart uses a daemon.
+// Keep records that a lease from before a restart uses a daemon.
 func (p *Pool) Keep(uuid string, uid int, lease string) {
 	k := key{uuid, uid}
 	done, err := p.begin(context.Background(), k)
@@ -165,7 +167,8 @@ func (p *Pool) Keep(uuid string, uid int, lease string) {
 	}
 }
 
-// Release notes that a lease has ended; it need not have used any.
+// Release records that a lease has ended. The lease need not have used a
+// daemon.
 func (p *Pool) Release(lease string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,8 +206,9 @@ func (p *Pool) Serves(line []process.ID) bool {
 	return false
 }
 
-// Run stops daemons that nobody uses, those of an earlier berth too, until ctx
-// ends, and then at once. Those that are in use run on: their leases stand.
+// Run stops unused daemons, those of an earlier berth too, until ctx ends, and
+// then stops them at once. Daemons in use keep running, because their leases
+// continue.
 func (p *Pool) Run(ctx context.Context) {
 	p.takeOver()
 	var stops sync.WaitGroup
@@ -244,7 +248,7 @@ func (p *Pool) takeOver() {
 			continue
 		}
 		k := key{filepath.Base(dir), uid}
-		if done, ours := p.tryBegin(k); ours { // else somebody else looks for it already
+		if done, ours := p.tryBegin(k); ours { // otherwise another goroutine looks for it already
 			p.find(k)
 			done()
 		}
@@ -256,8 +260,8 @@ func logOf(dir string) string  { return filepath.Join(dir, "log") }
 
 func (p *Pool) dirOf(k key) string { return filepath.Join(p.Dir, strconv.Itoa(k.uid), k.uuid) }
 
-// environ is what the daemon and its client need, and nothing else. The client
-// of a device talks to the daemon through the pipe directory alone.
+// environ returns the environment of the daemon and its client. The client of a
+// device reaches the daemon through the pipe directory alone.
 func environ(dir, uuid string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "CUDA_VISIBLE_DEVICES=" + uuid,

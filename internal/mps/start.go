@@ -16,19 +16,19 @@ import (
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
-// pidFile names the process of a daemon and when it was started, so that the
-// next berth knows it again.
+// pidFile holds the process of a daemon and its start time, so that the next
+// berth recognises it.
 const pidFile = "daemon"
 
-// longestPipe is what is left of the path of a Unix socket for the name that
-// MPS gives its own.
+// longestPipe is how long the pipe directory may be, so that the path of a Unix
+// socket has room for the names that MPS adds.
 const longestPipe = 90
 
 // readyWithin is how long a daemon may take until it answers.
 const readyWithin = 5 * time.Second
 
 // find returns the daemon of a device and a user if it runs: one that is known,
-// or one that an earlier berth left behind. It is the caller's turn.
+// or one that an earlier berth left behind. The caller has the turn.
 func (p *Pool) find(k key) *daemon {
 	p.mu.Lock()
 	d := p.daemons[k]
@@ -61,8 +61,8 @@ func newDaemon(k key, dir string, as *syscall.Credential) *daemon {
 	return &daemon{key: k, dir: dir, as: as, uses: map[string]bool{}, idle: time.Now()}
 }
 
-// isControl reports whether a process is an MPS control daemon of a user. One
-// that is not must never be signalled.
+// isControl reports whether a process is an MPS control daemon of a user. berth
+// must never signal any other process.
 func (p *Pool) isControl(id process.ID, uid int) bool {
 	const nameKept = 15 // of the name of a process, by the kernel
 	owner, err := p.Processes.UID(id.PID)
@@ -70,7 +70,7 @@ func (p *Pool) isControl(id process.ID, uid int) bool {
 	return err == nil && owner == uid && name == control[:nameKept] && p.Processes.Alive(id)
 }
 
-// start starts a daemon as the user it is for. It is the caller's turn.
+// start starts a daemon as its user. The caller has the turn.
 func (p *Pool) start(ctx context.Context, k key) (*daemon, error) {
 	if err := p.Available(); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func (p *Pool) start(ctx context.Context, k key) (*daemon, error) {
 		return nil, err
 	}
 	d := newDaemon(k, path, as)
-	// Without a note there may be a daemon all the same; a note of one that has
-	// ended goes before the next one starts.
+	// A daemon may run even without a note. Remove the note of one that has
+	// ended before the next one starts.
 	switch err := dir.Remove(pidFile); {
 	case errors.Is(err, fs.ErrNotExist):
 		p.quitUnknown(ctx, d)
@@ -116,8 +116,9 @@ func (p *Pool) launch(ctx context.Context, d *daemon, dir *os.Root) error {
 	cmd := exec.Command(control, "-f")
 	cmd.Env = environ(d.dir, d.uuid)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
-	// A session of its own: an interrupt at berth's terminal is not for it. What
-	// it has started ends when it likes: programs may still use it.
+	// The daemon gets a session of its own, so that an interrupt at berth's
+	// terminal does not reach it. Its group may outlive it: programs may still
+	// use it.
 	c, err := child.Start(cmd, child.How{Session: true, User: d.as, Ordinary: true, Daemon: true})
 	if err != nil {
 		return err
@@ -134,8 +135,8 @@ func (p *Pool) launch(ctx context.Context, d *daemon, dir *os.Root) error {
 	return fmt.Errorf("%w; see %s and %s", err, log.Name(), logOf(d.dir))
 }
 
-// settle notes the process of a daemon, before anything else: if berth is killed
-// from here on, the next one finds it.
+// settle writes down the process of a daemon before anything else: if berth is
+// killed from here on, the next one finds it.
 func (p *Pool) settle(ctx context.Context, d *daemon, pid int, ended <-chan struct{}) error {
 	id, err := p.Processes.Identify(pid)
 	if err != nil {
@@ -152,9 +153,9 @@ func (p *Pool) settle(ctx context.Context, d *daemon, pid int, ended <-chan stru
 	return p.attend(d)
 }
 
-// quitUnknown asks a daemon to quit that nobody knows of, if there is one: berth
-// was killed between starting it and noting it. A second one would not start in
-// the same folder.
+// quitUnknown asks a daemon without a note to quit, if there is one: berth was
+// killed after it started the daemon and before it wrote the note. A second
+// daemon would not start in the same folder.
 func (p *Pool) quitUnknown(ctx context.Context, d *daemon) {
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
@@ -180,7 +181,7 @@ func (p *Pool) attend(d *daemon) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.daemons[d.key] = d
-	p.nudge() // it is unused until a lease is noted
+	p.nudge() // the daemon is unused until a lease is added
 	return nil
 }
 

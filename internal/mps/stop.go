@@ -12,9 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// stopIdle stops what has been unused for so long, each in a goroutine of its
-// own that stops counts, and returns when to look again; 0: there is nothing to
-// wait for.
+// stopIdle stops the daemons that have been unused for linger, each in a
+// goroutine that stops counts. It returns when to look again; 0 means that
+// there is nothing to wait for.
 func (p *Pool) stopIdle(linger time.Duration, stops *sync.WaitGroup) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,8 +31,8 @@ func (p *Pool) stopIdle(linger time.Duration, stops *sync.WaitGroup) time.Durati
 	return next
 }
 
-// retire stops a daemon that nobody uses. If it is somebody's turn, it is about
-// to be used, and the end of that turn lets Run look again.
+// retire stops an unused daemon. If another goroutine has the turn, the daemon
+// is about to be used, and the end of that turn makes Run look again.
 func (p *Pool) retire(k key) {
 	done, ours := p.tryBegin(k)
 	if !ours {
@@ -48,7 +48,7 @@ func (p *Pool) retire(k key) {
 	}
 }
 
-// end stops a daemon and forgets it. It is the caller's turn.
+// end stops a daemon and forgets it. The caller has the turn.
 func (p *Pool) end(d *daemon) {
 	p.mu.Lock()
 	d.stopping = true
@@ -62,7 +62,7 @@ func (p *Pool) end(d *daemon) {
 	}
 }
 
-// stop asks a daemon to quit, and ends it if it does not. That takes a few
+// stop asks a daemon to quit, and kills it if it does not. That takes a few
 // seconds at most, whatever the daemon does.
 func (p *Pool) stop(d *daemon) {
 	ctx := context.Background()
@@ -70,7 +70,7 @@ func (p *Pool) stop(d *daemon) {
 	if d.as == nil {
 		d.as, err = p.credential(ctx, d.uid)
 	}
-	if err == nil { // else the client would not run as the user
+	if err == nil { // otherwise the client would not run as the user
 		_ = p.ask(ctx, d, "quit")
 		p.awaitEnd(d.id, time.Second)
 	}

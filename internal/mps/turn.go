@@ -2,7 +2,8 @@ package mps
 
 import "context"
 
-// begin waits for the turn of a device and a user, and returns what ends it.
+// begin waits for the turn of a device and a user. The caller ends the turn
+// with done.
 func (p *Pool) begin(ctx context.Context, k key) (done func(), err error) {
 	turn := p.turnOf(k)
 	select {
@@ -13,7 +14,7 @@ func (p *Pool) begin(ctx context.Context, k key) (done func(), err error) {
 	}
 }
 
-// tryBegin does the same as begin if it need not wait.
+// tryBegin does the same as begin, but does not wait.
 func (p *Pool) tryBegin(k key) (done func(), ours bool) {
 	turn := p.turnOf(k)
 	select {

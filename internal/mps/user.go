@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// lookedUpWithin is how long the user database of the machine may take. It may
-// be on another machine.
+// lookedUpWithin is how long the user database may take to answer. It may be on
+// another machine.
 const lookedUpWithin = 2 * time.Second
 
 // lookup is a question to the user database.
@@ -21,14 +21,15 @@ type lookup struct {
 	err  error
 }
 
-// credential returns whom to run a daemon as; nil is ourselves.
+// credential returns the user to run a daemon as; nil means the user of this
+// process.
 func (p *Pool) credential(ctx context.Context, uid int) (*syscall.Credential, error) {
 	own := os.Geteuid()
 	switch {
 	case uid == own:
 		return nil, nil
 	case own != 0:
-		return nil, fmt.Errorf("only a daemon of root can start it for user %d", uid)
+		return nil, fmt.Errorf("only a daemon that runs as root can start MPS for user %d", uid)
 	case uid < 0:
 		return nil, fmt.Errorf("the lease belongs to no user of this machine: ask for it through the socket, or with --enforce framework")
 	}
@@ -45,8 +46,8 @@ func (p *Pool) credential(ctx context.Context, uid int) (*syscall.Credential, er
 	}
 }
 
-// lookUpAside asks the user database in a goroutine of its own, because it may
-// hang. There is at most one question about a user at a time.
+// lookUpAside asks the user database in a goroutine of its own, because the
+// database may hang. There is at most one question about a user at a time.
 func (p *Pool) lookUpAside(uid int) *lookup {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +66,8 @@ func (p *Pool) lookUpAside(uid int) *lookup {
 	return l
 }
 
-// lookUpUser finds a user with all groups, which may be what opens the device.
+// lookUpUser finds a user with all groups: one of them may be the group that
+// opens the device.
 func lookUpUser(uid int) (*syscall.Credential, error) {
 	found, err := user.LookupId(strconv.Itoa(uid))
 	if err != nil {
