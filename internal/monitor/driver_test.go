@@ -84,7 +84,7 @@ func TestScanThatFails(t *testing.T) {
 		if err := m.Once(t.Context()); !errors.Is(err, device.ErrNoPermission) {
 			t.Errorf("Once: %v, want the reason", err)
 		}
-		const text = "Cannot look for devices (scripted): list devices: no permission (join the group video); trying again every 10s"
+		const text = "Cannot look for devices (scripted): list devices: no permission (join the group video); berth tries again every 10s"
 		if n.events[0].Text != text {
 			t.Errorf("told %q, want %q", n.events[0].Text, text)
 		}
@@ -330,7 +330,7 @@ func TestFaultOfNobody(t *testing.T) {
 		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		synctest.Wait()
-		if len(n.events) != 1 || n.events[0].Text != "The driver reported a fault, and not on which GPU: a memory error" || n.events[0].Severity != gpu.Serious {
+		if len(n.events) != 1 || n.events[0].Text != "The driver reported a fault without saying on which GPU: a memory error" || n.events[0].Severity != gpu.Serious {
 			t.Errorf("told %+v", n.events)
 		}
 		stop()

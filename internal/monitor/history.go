@@ -23,12 +23,12 @@ func (h *history) add(s *gpu.Sample) {
 	h.oldest = (h.oldest + 1) % h.size
 }
 
-// back is the sample n before the newest.
+// back returns the sample n before the newest.
 func (h *history) back(n int) *gpu.Sample {
 	return &h.samples[(h.oldest+len(h.samples)-1-n)%len(h.samples)]
 }
 
-// newest is nil before the first sample.
+// newest returns the newest sample, or nil before the first.
 func (h *history) newest() *gpu.Sample {
 	if len(h.samples) == 0 {
 		return nil
@@ -36,8 +36,8 @@ func (h *history) newest() *gpu.Sample {
 	return h.back(0)
 }
 
-// last copies the newest samples that are not older than since, at most limit
-// of them unless that is 0, oldest first.
+// last copies the newest samples that are not older than since, oldest first.
+// It copies at most limit of them, unless limit is 0.
 func (h *history) last(since time.Time, limit int) []gpu.Sample {
 	most := len(h.samples)
 	if limit > 0 {
@@ -54,7 +54,7 @@ func (h *history) last(since time.Time, limit int) []gpu.Sample {
 	return found
 }
 
-// resize keeps the newest.
+// resize changes the size, and keeps the newest samples.
 func (h *history) resize(size int) {
 	if size != h.size {
 		*h = history{size: size, samples: h.last(time.Time{}, size)}

@@ -1,10 +1,10 @@
 // Package monitor reads every device again and again, keeps what it read,
-// judges it, and tells what changed.
+// judges it, and reports what changed.
 //
 // Each device has a goroutine and a pace of its own, and every call into a
-// driver has a deadline, so a device that hangs is UNAVAILABLE and the others
-// do not notice. Nobody who asks the monitor ever waits for a driver: answers
-// come from memory. The judging itself is in package thermal.
+// driver has a deadline. So a device that hangs becomes UNAVAILABLE, and the
+// others do not notice. No caller of the monitor ever waits for a driver:
+// answers come from memory. Package thermal does the judging.
 package monitor
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/berth-gpu/berth/internal/thermal"
 )
 
-// Settings can be changed while the monitor runs.
+// Settings can change while the monitor runs.
 type Settings struct {
 	Interval    time.Duration                   // between two samples of a device; zero: 1 s
 	HistorySize int                             // samples kept per device; zero: 200
 	Rules       func(uuid string) thermal.Rules // what a device is judged by; nil: the default for all
-	Health      health.Rules                    // how a device that failed is trusted again; zero: the default
+	Health      health.Rules                    // when to trust a device again that failed; zero: the default
 }
 
 func (s Settings) withDefaults() Settings {
@@ -41,28 +41,27 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// deadline is the time a device has for an answer: one interval, so that a
-// hang shows within two (one until the next call, one until it is given up).
-// Calls take microseconds, so even the lower bound is only passed by a hang or
-// by a machine that is starved, which must not look like one; the upper bound
-// keeps a long interval from hiding a hang.
+// deadline returns how long a device may take to answer: one interval, so that
+// a hang shows within two (one until the next call, one until the monitor gives
+// it up). Calls take microseconds, so only a hang or a starved machine passes
+// the lower bound; the upper bound keeps a long interval from hiding a hang.
 func (s Settings) deadline() time.Duration {
 	return min(max(s.Interval, time.Second), 2*time.Second)
 }
 
-// slowPeriod is how often the costly metrics are read. They take tens of
-// milliseconds, a thousand times a fast sample: once in a minute they
-// stay below a thousandth of the time, and they never come more often than
-// with every tenth sample.
+// slowPeriod returns how often to read the costly metrics. They take tens of
+// milliseconds, a thousand times a fast sample: once a minute they take less
+// than a thousandth of the time, and they never come more often than with every
+// tenth sample.
 func (s Settings) slowPeriod() time.Duration {
 	return max(time.Minute, 10*s.Interval)
 }
 
-// Hooks is who is told. Each may be nil. The calls about one device come in
-// order and one at a time, those about different devices possibly at once. A
-// hook must not block: the device it is told about waits for it. It may ask
-// the monitor anything; only Start and Stop are not for an Event hook that is
-// told about monitoring itself.
+// Hooks are the functions that the monitor calls to report. Each may be nil.
+// The calls about one device come in order and one at a time; calls about
+// different devices may come at once. A hook must not block: its device waits
+// for it. It may ask the monitor anything, but an Event hook must not call
+// Start or Stop for an event about monitoring itself.
 type Hooks struct {
 	Event    func(gpu.Event)               // Time is set, ID is not
 	Reading  func(Reading)                 // after every sample, miss or fault
@@ -74,7 +73,7 @@ type Hooks struct {
 	Stuck func(Reading)
 }
 
-// Cost is what one call to a device took.
+// Cost says how long one call to a device took.
 type Cost struct {
 	Backend  string
 	GPU      string // UUID
@@ -93,10 +92,10 @@ const (
 type Monitor struct {
 	hooks   Hooks
 	sources []*source
-	before  map[string]health.Standing // by UUID, from an earlier life; not written to
+	before  map[string]health.Standing // by UUID, from before a restart; read only
 
 	adopting  sync.Mutex // held while the result of a scan is taken over
-	switching sync.Mutex // held by Start and Stop, so that their events come in order
+	switching sync.Mutex // Start and Stop hold it, so that their events come in order
 
 	mu       sync.RWMutex // guards what follows; nothing is called under it
 	settings Settings
@@ -104,7 +103,7 @@ type Monitor struct {
 	changed  chan struct{} // closed and replaced when settings or on change
 	since    time.Time     // sampling was switched on, or its settings changed
 	units    []*unit       // by index, then UUID; replaced, never changed
-	run      *run          // nil unless Run is at work
+	run      *run          // nil unless Run runs
 }
 
 // run is one call of Run.
@@ -113,7 +112,8 @@ type run struct {
 	group sync.WaitGroup
 }
 
-// New makes a monitor that is switched on and asks nothing until Run or Once.
+// New returns a monitor that is switched on and asks no driver until Run or
+// Once.
 func New(backends []device.Backend, s Settings, hooks Hooks) *Monitor {
 	m := &Monitor{hooks: hooks, settings: s.withDefaults(), on: true, changed: make(chan struct{})}
 	for _, b := range backends {
@@ -122,19 +122,19 @@ func New(backends []device.Backend, s Settings, hooks Hooks) *Monitor {
 	return m
 }
 
-// Recall tells how devices stood in an earlier life, by UUID. It is for before
-// the first Run or Once.
+// Recall sets the standings of devices from before a restart, by UUID. Call it
+// before the first Run or Once.
 func (m *Monitor) Recall(standings map[string]health.Standing) { m.before = standings }
 
 // Run looks for devices, samples them and watches for faults until ctx ends.
-// When it returns, no driver is being asked any more, except by calls that
-// hang and were given up.
+// When it returns, no call is in a driver any more, except those that hang and
+// were given up.
 func (m *Monitor) Run(ctx context.Context) error {
 	r := &run{ctx: ctx}
 	m.mu.Lock()
 	if m.run != nil {
 		m.mu.Unlock()
-		return errors.New("run monitor: it runs already")
+		return errors.New("run the monitor: it runs already")
 	}
 	m.run, m.since = r, time.Now()
 	m.startSamplers()
@@ -142,7 +142,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 	r.group.Go(func() { m.oversee(r) })
 	for _, src := range m.sources {
 		due := func(Settings) time.Time { return m.scanDue(src) }
-		scan := func() { _ = m.scan(ctx, src) } // a failure was told by an event
+		scan := func() { _ = m.scan(ctx, src) } // an event reports a failure
 		r.group.Go(func() { m.repeat(ctx, due, scan) })
 		r.group.Go(func() { m.watch(ctx, src) })
 	}
@@ -161,8 +161,8 @@ func (m *Monitor) Run(ctx context.Context) error {
 	return nil
 }
 
-// leaveDrivers waits until scans and watches are back from the drivers, for a
-// moment: they were told to return, and those that do not hang.
+// leaveDrivers waits a moment for scans and watches to return from the drivers:
+// their context has ended, and only one that hangs does not return.
 func (m *Monitor) leaveDrivers() {
 	patience := time.NewTimer(2 * time.Second)
 	defer patience.Stop()
@@ -178,7 +178,7 @@ func (m *Monitor) leaveDrivers() {
 	}
 }
 
-// startSamplers gives every unit that has none a goroutine, if Run is at work.
+// startSamplers starts a goroutine for every unit that has none, if Run runs.
 // The caller holds mu.
 func (m *Monitor) startSamplers() {
 	if m.run == nil {
@@ -204,7 +204,7 @@ func (m *Monitor) repeat(ctx context.Context, due func(Settings) time.Time, do f
 		if on {
 			wait := time.Until(due(settings))
 			if wait <= 0 {
-				// Without a timer that is due already: several of those at once
+				// No timer here that is due already: several of those at once
 				// crash Go's race detector inside a synctest bubble.
 				do()
 				continue
@@ -220,7 +220,8 @@ func (m *Monitor) repeat(ctx context.Context, due func(Settings) time.Time, do f
 	}
 }
 
-// control is what the loops go by; changed is closed when any of it changes.
+// control returns what the loops depend on; changed is closed when any of it
+// changes.
 func (m *Monitor) control() (s Settings, on bool, changed <-chan struct{}) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -230,15 +231,15 @@ func (m *Monitor) control() (s Settings, on bool, changed <-chan struct{}) {
 // Start switches the monitor on, for somebody.
 func (m *Monitor) Start(by gpu.By) (changed bool) {
 	return m.turn(true, by, func(s Settings) string {
-		return fmt.Sprintf("Monitoring started: every device is read every %v", s.Interval)
+		return fmt.Sprintf("Monitoring started: berth reads every device every %v", s.Interval)
 	})
 }
 
-// Stop switches it off: what was read stays and ages, and no driver is asked
-// for anything until Start. A call that is under way is finished.
+// Stop switches the monitor off, for somebody. Readings stay and age, and the
+// monitor asks no driver for anything until Start. A call under way is finished.
 func (m *Monitor) Stop(by gpu.By) (changed bool) {
 	return m.turn(false, by, func(Settings) string {
-		return "Monitoring stopped: no device is read until it is started again"
+		return "Monitoring stopped: berth reads no device until monitoring is started again"
 	})
 }
 
@@ -267,8 +268,8 @@ func (m *Monitor) Running() bool {
 	return on
 }
 
-// Configure changes the settings. They hold at once: every device is read, and
-// judged by them, without waiting for its turn.
+// Configure changes the settings. They take effect at once: the monitor reads
+// and judges every device without waiting for its turn.
 func (m *Monitor) Configure(s Settings) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -286,10 +287,10 @@ func (m *Monitor) wake() {
 	m.changed = make(chan struct{})
 }
 
-// Once looks for devices and samples all of them, and is back when that is
-// done, or ctx has ended and the calls under way are back or past their
-// deadline. A device that does not answer is not an error but a
-// reading; a backend that cannot look for devices is one.
+// Once looks for devices and samples all of them. It returns when that is done,
+// or when ctx has ended and the calls under way have returned or passed their
+// deadline. A device that does not answer is a reading and not an error; a
+// backend that cannot look for devices is an error.
 func (m *Monitor) Once(ctx context.Context) error {
 	failed := make([]error, len(m.sources))
 	var group sync.WaitGroup

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/health"
 )
 
-// Reading is one device as it stands. It is a copy that does not change any
-// more; its lists and maps are shared with others and must not be written to.
+// Reading is one device at a moment. It is a copy that does not change; its
+// lists and maps are shared and must not be written to.
 type Reading struct {
 	Device   gpu.Device
 	Sample   gpu.Sample // the newest; it stays when the device stops answering
@@ -24,7 +24,7 @@ type Reading struct {
 	Standing health.Standing
 }
 
-// Readings is every device there ever was, by index, then UUID.
+// Readings returns every device that was ever found, by index, then UUID.
 func (m *Monitor) Readings() []Reading {
 	units, now, p := m.list(), time.Now(), m.pace()
 	readings := make([]Reading, len(units))
@@ -34,8 +34,8 @@ func (m *Monitor) Readings() []Reading {
 	return readings
 }
 
-// Find is the device with this UUID or, written as a decimal number, this
-// index; the first one for "".
+// Find returns the device with this UUID or, written as a decimal number, this
+// index. For "" it returns the first one.
 func (m *Monitor) Find(ref string) (Reading, bool) {
 	units, now, p := m.list(), time.Now(), m.pace()
 	if ref == "" && len(units) > 0 {
@@ -53,8 +53,8 @@ func (m *Monitor) Find(ref string) (Reading, bool) {
 	return Reading{}, false
 }
 
-// History is the newest samples of a device that are not older than since, at
-// most limit of them unless that is 0, oldest first.
+// History returns the newest samples of a device that are not older than since,
+// oldest first. It returns at most limit of them, unless limit is 0.
 func (m *Monitor) History(uuid string, since time.Time, limit int) []gpu.Sample {
 	u := m.unit(uuid)
 	if u == nil {
@@ -71,7 +71,7 @@ func (m *Monitor) list() []*unit {
 	return m.units
 }
 
-// unit finds a device by UUID; nil if there is none.
+// unit returns the unit of a device by UUID, or nil.
 func (m *Monitor) unit(uuid string) *unit {
 	for _, u := range m.list() {
 		if u.uuid == uuid {

@@ -12,13 +12,14 @@ import (
 	"github.com/berth-gpu/berth/internal/thermal"
 )
 
-// sample reads a device once, judges what it read, and tells. The fast metrics
-// come first; the slow ones, when they are due, delay nothing but the next
-// sample of the same device, and only if they take longer than the interval.
+// sample reads a device once, judges what it read, and sends the events. The
+// fast metrics come first. The slow ones, when they are due, delay only the
+// next sample of the same device, and only if they take longer than the
+// interval.
 //
-// When ctx ends, nothing more is begun, but a call under way is not given up
-// before its own deadline, which is short: to leave a driver alone while it
-// works would look like a hang to the next who asks.
+// When ctx ends, sample begins nothing more. It still waits for a call under
+// way until the deadline of that call, which is short: if it left a driver
+// alone while the driver works, the next caller would see a hang.
 func (m *Monitor) sample(ctx context.Context, u *unit) {
 	select {
 	case u.asking <- struct{}{}:
@@ -50,8 +51,8 @@ func (m *Monitor) sample(ctx context.Context, u *unit) {
 	}
 }
 
-// sampleSlow reads the costly metrics; the caller is asking. A failure is
-// only counted: if the device hangs, the next fast call shows it.
+// sampleSlow reads the costly metrics; the caller holds the asking token. It
+// only counts a failure: if the device hangs, the next fast call shows it.
 func (m *Monitor) sampleSlow(ctx context.Context, u *unit, settings Settings) {
 	begun := time.Now()
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), settings.deadline())
@@ -66,7 +67,7 @@ func (m *Monitor) sampleSlow(ctx context.Context, u *unit, settings Settings) {
 	}
 }
 
-// observed takes an answer. The caller holds judging.
+// observed takes in an answer. The caller holds judging.
 func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sample) {
 	s.GPU, s.Time = u.uuid, now
 	rules := settings.Rules(u.uuid)
@@ -88,10 +89,10 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	m.tellReading(u)
 }
 
-// show is a verdict as others see it: in quarantine a device is UNAVAILABLE,
-// however well it measures. The caller holds judging.
+// show returns a verdict as readers see it: a device in quarantine is
+// UNAVAILABLE, however well it measures. The caller holds judging.
 func (u *unit) show(now time.Time, v thermal.Verdict) thermal.Verdict {
-	before := u.verdict // only written by who holds judging
+	before := u.verdict // only the holder of judging writes it
 	if u.standing.Phase == health.Quarantined {
 		if !u.silent {
 			v.State, v.Reason = gpu.Unavailable, u.standing.Reason()
@@ -108,7 +109,7 @@ func (u *unit) show(now time.Time, v thermal.Verdict) thermal.Verdict {
 	return v
 }
 
-// missed takes the lack of an answer. The caller holds judging.
+// missed takes in that there was no answer. The caller holds judging.
 func (m *Monitor) missed(u *unit, settings Settings, now time.Time, err error) {
 	why := err.Error()
 	switch {

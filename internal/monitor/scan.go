@@ -11,25 +11,26 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// How often to look for new devices. They are rare, and one that comes back is
-// noticed by its own sampler; after a failure it is worth trying sooner.
+// scanPeriod and scanRetry are how often to look for new devices. New devices
+// are rare, and the sampler of a device notices when it comes back; after a
+// failure it pays to try sooner.
 const (
 	scanPeriod   = time.Minute
 	scanRetry    = 10 * time.Second
-	scanDeadline = 10 * time.Second // waking up eight sleeping devices takes seconds
+	scanDeadline = 10 * time.Second // eight sleeping devices take seconds to wake up
 )
 
-// source is one backend and where the monitor stands with it.
+// source is one backend and what the monitor knows about it.
 type source struct {
 	backend device.Backend
 
-	// Each holds a token while such a call is in the driver, so that there is
-	// never a second one behind one that hangs.
+	// Each channel holds a token while its call is in the driver, so that no
+	// second call queues up behind one that hangs.
 	scanning, watching chan struct{}
 
 	// guarded by Monitor.mu
 	scanDue time.Time
-	failing bool // the last scan failed, and that was told
+	failing bool // the last scan failed, and an event said so
 }
 
 func newSource(b device.Backend) *source {
@@ -42,7 +43,7 @@ func (m *Monitor) scanDue(src *source) time.Time {
 	return src.scanDue
 }
 
-// scan looks for devices and takes the new ones over.
+// scan looks for devices and adopts the new ones.
 func (m *Monitor) scan(ctx context.Context, src *source) error {
 	err := m.askScan(ctx, src)
 	if ctx.Err() != nil {
@@ -70,14 +71,14 @@ func (m *Monitor) tellScan(src *source, now time.Time, err error) {
 	e.Text = fmt.Sprintf("Looking for devices (%s) works again", src.backend.Name())
 	if err != nil {
 		e.Severity = gpu.Warning
-		e.Text = fmt.Sprintf("Cannot %v; trying again every %v", err, scanRetry)
+		e.Text = fmt.Sprintf("Cannot %v; berth tries again every %v", err, scanRetry)
 	}
 	m.emit(e)
 }
 
-// askScan asks the driver. A scan that is back too late is still taken over,
-// unless nobody runs the monitor any more: it may take long once, while the
-// devices wake up.
+// askScan asks the driver. The result of a scan that comes back too late still
+// counts while the monitor runs: a scan may take long once, while the devices
+// wake up.
 func (m *Monitor) askScan(ctx context.Context, src *source) error {
 	limited, cancel := context.WithTimeout(ctx, scanDeadline)
 	defer cancel()
@@ -105,8 +106,8 @@ func (m *Monitor) askScan(ctx context.Context, src *source) error {
 
 // adopt takes over what a scan found: new devices get a unit, known ones a
 // fresh description. A device that is not found any more keeps its unit, which
-// finds out by itself. Of two backends that know the same device, the first
-// one has it.
+// finds out by itself. If two backends know the same device, the first one gets
+// it.
 func (m *Monitor) adopt(src *source, found []device.Device) {
 	m.adopting.Lock()
 	defer m.adopting.Unlock()
@@ -119,7 +120,7 @@ func (m *Monitor) adopt(src *source, found []device.Device) {
 		switch {
 		case i < 0:
 			u := newUnit(src, d, now, m.before[d.Describe().UUID])
-			u.judging.Lock() // so that device_found is the first thing told about it
+			u.judging.Lock() // so that device_found is its first event
 			units, fresh = append(units, u), append(fresh, u)
 		case units[i].source == src:
 			units[i].describe(described)

@@ -10,17 +10,16 @@ import (
 )
 
 // A sampler can hang inside the daemon: in a hook, or waiting for one that
-// hangs elsewhere. It cannot say so itself, so those who read its device find
-// out, by the age of what it last took in, and so does a goroutine that watches
-// over the samplers. Neither takes a lock that a sampler holds while it calls
-// something.
+// hangs elsewhere. It cannot report that itself. So those who read its device
+// check the age of the last sample, and so does a goroutine that watches the
+// samplers. Neither takes a lock that a sampler holds while it calls something.
 
-// staleAfter is the age from which a sample says nothing about the present. A
-// sampler that is alive takes something in at least every two deadlines, one
-// for the fast and one for the slow metrics, which is less.
+// staleAfter returns the age from which a sample says nothing about the
+// present. A sampler that works takes something in at least every two
+// deadlines, one for the fast and one for the slow metrics, and that is less.
 func (s Settings) staleAfter() time.Duration { return max(3*s.Interval, 3*time.Second) }
 
-// pace is what the age of a sample is judged by.
+// pace says how old a sample may be.
 type pace struct {
 	limit time.Duration // see staleAfter
 	since time.Time     // sampling began, or its settings changed
@@ -33,8 +32,8 @@ func (m *Monitor) pace() pace {
 	return pace{limit: m.settings.staleAfter(), since: m.since, on: m.on && m.run != nil}
 }
 
-// overdue reports whether something that was last done at some time has not
-// been done for too long, and since when.
+// overdue reports whether more than the limit has passed since last, and since
+// when.
 func (p pace) overdue(now, last time.Time) (since time.Time, over bool) {
 	if last.Before(p.since) {
 		last = p.since
@@ -44,12 +43,12 @@ func (p pace) overdue(now, last time.Time) (since time.Time, over bool) {
 }
 
 func (p pace) reason() string {
-	return fmt.Sprintf("it was not read for %v: something in the daemon hangs", p.limit)
+	return fmt.Sprintf("the daemon has not read it for %v: something in the daemon hangs", p.limit)
 }
 
 // Stuck returns an error that names the devices whose samplers hang inside the
-// daemon; nil if none does. A driver that hangs is no such case: its sampler
-// gives the call up and is alive.
+// daemon, or nil. A driver that hangs does not count: its sampler gives up the
+// call and goes on.
 func (m *Monitor) Stuck(now time.Time) error {
 	p := m.pace()
 	var names []string
@@ -70,9 +69,9 @@ func (u *unit) stuck(now time.Time, p pace) (since time.Time, stuck bool) {
 	return p.overdue(now, u.judged)
 }
 
-// oversee watches over the samplers until the run ends. It looks when the first
-// of them is overdue, so that it hardly ever wakes up for nothing, and not again
-// before a third of that time has passed.
+// oversee watches the samplers until the run ends. It checks them when the
+// first of them is overdue, so that it hardly ever wakes up in vain, and not
+// again before a third of that time has passed.
 func (m *Monitor) oversee(r *run) {
 	var last time.Time // when it looked
 	period := func(s Settings) time.Duration { return s.staleAfter() / 3 }
@@ -86,7 +85,7 @@ func (m *Monitor) oversee(r *run) {
 	m.repeat(r.ctx, due, func() {
 		settings, _, _ := m.control()
 		now := time.Now()
-		// A machine that gave this goroutine no time gave the samplers none
+		// If the machine gave this goroutine no time, it gave the samplers none
 		// either; they get a period to catch up.
 		starved := !last.IsZero() && now.Sub(due(settings)) > period(settings)
 		if last = now; starved {
@@ -104,8 +103,8 @@ func (m *Monitor) oversee(r *run) {
 	})
 }
 
-// firstOverdue is when the first sampler will be overdue, if none takes anything
-// in until then.
+// firstOverdue returns when the first sampler will be overdue if none takes
+// anything in before.
 func (m *Monitor) firstOverdue() time.Time {
 	p := m.pace()
 	first := time.Now().Add(p.limit)
@@ -117,12 +116,12 @@ func (m *Monitor) firstOverdue() time.Time {
 			first = since
 		}
 	}
-	return first.Add(time.Millisecond) // it is overdue after that time, and not at it
+	return first.Add(time.Millisecond) // it is overdue only after that time
 }
 
-// tellStuck tells that a device is UNAVAILABLE because its sampler hangs: the
-// Event hook once, the Stuck hook again and again, because the sampler may be
-// about to tell what it read long ago.
+// tellStuck reports that a device is UNAVAILABLE because its sampler hangs. It
+// calls the Event hook once, and the Stuck hook again and again, because the
+// sampler may be about to report what it read long ago.
 func (m *Monitor) tellStuck(u *unit, p pace) {
 	m.announceStuck(u, p)
 	if m.hooks.Stuck == nil {
@@ -130,7 +129,7 @@ func (m *Monitor) tellStuck(u *unit, p pace) {
 	}
 	m.hooks.Stuck(u.reading(time.Now(), p))
 	if _, still := u.stuck(time.Now(), p); !still {
-		// The sampler was quicker: what it told last must not be this.
+		// The sampler was quicker: this must not be the last report.
 		u.hurry()
 		m.mu.Lock()
 		m.wake()
@@ -154,9 +153,10 @@ func (m *Monitor) announceStuck(u *unit, p pace) {
 	}
 }
 
-// noteStuck notes that it is told that the sampler hangs. It returns the state
-// from before, and whether there is something to tell: not if the sampler has
-// returned, if it was told already, or if the device was UNAVAILABLE anyway.
+// noteStuck records that the sampler hangs. It returns the state before, and
+// whether there is something to report. There is nothing if the sampler has
+// returned, if it was reported already, or if the device was UNAVAILABLE
+// anyway.
 func (u *unit) noteStuck(now time.Time, p pace) (from gpu.State, first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -168,11 +168,11 @@ func (u *unit) noteStuck(now time.Time, p pace) (from gpu.State, first bool) {
 	return u.verdict.State, true
 }
 
-// arrive notes that the sampler takes something in, before it judges it. If it
-// was told that it hung, the device comes from UNAVAILABLE. The caller holds
-// judging.
+// arrive records that the sampler takes something in, before it judges it. If
+// the sampler was reported as hanging, the device comes from UNAVAILABLE. The
+// caller holds judging.
 func (u *unit) arrive(now time.Time) {
-	u.announcing.Lock() // not before that is told to the end
+	u.announcing.Lock() // waits until tellStuck is done
 	defer u.announcing.Unlock()
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -181,7 +181,7 @@ func (u *unit) arrive(now time.Time) {
 		return
 	}
 	if !u.verdict.State.Worse(gpu.Normal) {
-		u.throttled = true // that was told too
+		u.throttled = true // tellStuck reported that too
 	}
 	u.verdict.State, u.verdict.Since = gpu.Unavailable, u.hung
 	u.hung = time.Time{}

@@ -51,7 +51,7 @@ func TestSamplerThatHangs(t *testing.T) {
 		}
 		settle(0.2)
 		r := find(t, m, "0")
-		if r.State != gpu.Unavailable || !r.Stale || r.Health != gpu.HealthUnknown || !strings.Contains(r.Reason, "not read for 3s") {
+		if r.State != gpu.Unavailable || !r.Stale || r.Health != gpu.HealthUnknown || !strings.Contains(r.Reason, "not read it for 3s") {
 			t.Errorf("after 3.1 s without a sample: %s (%s), %s, stale %v", r.State, r.Reason, r.Health, r.Stale)
 		}
 		if at := r.Since.Sub(n.begun); at != 8*time.Second {

@@ -16,7 +16,8 @@ import (
 // device_probation, slots_changed, state_change, throttle or resume, critical,
 // overheat. The callers hold the judging lock of the unit.
 
-// tell sends an event about a unit; text continues its name.
+// tell sends an event about a unit. Its text is the name of the unit, followed
+// by text.
 func (m *Monitor) tell(u *unit, now time.Time, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) {
 	m.emit(gpu.Event{
 		Time: now, Code: code, Severity: severity, GPU: u.uuid, Text: u.description().Label() + text, Data: data,
@@ -38,7 +39,7 @@ func (m *Monitor) tellRecovered(u *unit, now time.Time) {
 	m.tell(u, now, gpu.EventDeviceRecovered, gpu.Note, " is back: it answers again", nil)
 }
 
-// tellStanding tells how far a device is trusted, if that has changed.
+// tellStanding sends an event if the standing of a device has changed.
 func (m *Monitor) tellStanding(u *unit, now time.Time, before health.Standing) {
 	s := u.standing
 	if s == before {
@@ -53,9 +54,9 @@ func (m *Monitor) tellStanding(u *unit, now time.Time, before health.Standing) {
 	}
 	switch {
 	case s.Phase == before.Phase:
-	case s.Phase == health.Quarantined && u.lost: // which is told
+	case s.Phase == health.Quarantined && u.lost: // tellLost has sent an event for that
 	case s.Phase == health.Quarantined:
-		m.tell(u, now, gpu.EventDeviceQuarantined, gpu.Serious, " is "+s.Reason()+"; nothing is granted there, and who uses it should stop", data)
+		m.tell(u, now, gpu.EventDeviceQuarantined, gpu.Serious, " is "+s.Reason()+"; berth grants nothing there, and programs that use it should stop", data)
 	case s.Phase == health.Probation:
 		m.tell(u, now, gpu.EventDeviceProbation, gpu.Warning, " is "+s.Reason(), data)
 	default:
@@ -71,9 +72,9 @@ func (m *Monitor) tellStanding(u *unit, now time.Time, before health.Standing) {
 	}
 }
 
-// tellState tells a change of state and what follows from it; s is nil if
-// nothing was measured. Throttle and resume come in pairs: between them work
-// has to slow down or wait, for whatever reason.
+// tellState sends the events of a change of state; s is nil if nothing was
+// measured. Throttle and resume come in pairs: between them work has to slow
+// down or wait, whatever the reason.
 func (m *Monitor) tellState(u *unit, now time.Time, v thermal.Verdict, s *gpu.Sample) {
 	if !v.Changed {
 		return
@@ -96,9 +97,9 @@ func (m *Monitor) tellState(u *unit, now time.Time, v thermal.Verdict, s *gpu.Sa
 	}
 }
 
-// tellHeat tells once that the temperature passed temp_throttle. The excursion
-// is over when the state that came of it is, so a temperature that trembles
-// around the threshold is one.
+// tellHeat sends one event when the temperature passes temp_throttle. The
+// excursion ends with the state it caused, so a temperature that flickers
+// around the threshold counts as one.
 func (m *Monitor) tellHeat(u *unit, now time.Time, v thermal.Verdict, rules thermal.Rules, s *gpu.Sample) {
 	t, limit := s.Temperature.Or(0), rules.TempThrottle
 	switch {
@@ -112,7 +113,7 @@ func (m *Monitor) tellHeat(u *unit, now time.Time, v thermal.Verdict, rules ther
 	}
 }
 
-// measured is the numbers behind a judgement.
+// measured returns the numbers behind a judgement.
 func measured(s *gpu.Sample) map[string]any {
 	data := map[string]any{}
 	if s == nil {
@@ -127,7 +128,7 @@ func measured(s *gpu.Sample) map[string]any {
 	return data
 }
 
-// severity is how much it matters that a device is in a state.
+// severity returns how much it matters that a device is in a state.
 func severity(s gpu.State) gpu.Severity {
 	switch s {
 	case gpu.Optimal, gpu.Normal:

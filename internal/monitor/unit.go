@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/internal/thermal"
 )
 
-// unit is one device and all that is known about it. Its locks are taken in
-// the order in which they stand here, and after those of Monitor.
+// unit is one device and all that is known about it. Its locks are taken in the
+// order of the fields here, and after those of Monitor.
 type unit struct {
 	source *source
 	guard  *device.Guard
@@ -23,18 +23,19 @@ type unit struct {
 	asking  chan struct{} // holds a token while the driver is asked
 	slowDue time.Time     // guarded by asking
 
-	// judging is held while something about the device is worked out and told,
-	// never while its driver is asked; it makes the hooks come one at a time.
+	// judging is held while the monitor works out and reports something about
+	// the device, and never while it asks the driver. It makes the hooks come
+	// one at a time.
 	judging   sync.Mutex
 	tracker   thermal.Tracker
-	lost      bool // it fell off, and that was told
-	throttled bool // work was told to slow down, and not yet to go on
-	hot       bool // an overheat was told, and is not over
+	lost      bool // it fell off the bus, and an event said so
+	throttled bool // a throttle event was sent, and no resume event yet
+	hot       bool // an overheat event was sent, and it is not over
 	silent    bool // it did not answer when it was last asked
 	standing  health.Standing
 
-	announcing sync.Mutex  // held while it is told that the sampler hangs
-	telling    atomic.Bool // a goroutine tells that, or hangs itself
+	announcing sync.Mutex  // held while tellStuck reports that the sampler hangs
+	telling    atomic.Bool // a goroutine is in tellStuck, or hangs there
 
 	mu      sync.RWMutex // guards what readers copy; nothing is called under it
 	device  gpu.Device
@@ -45,8 +46,8 @@ type unit struct {
 	history history
 	asked   time.Time // when the newest fast call began
 	judged  time.Time // when the sampler last took in an answer, or the lack of one
-	hung    time.Time // since when it is told that the sampler hangs; zero: it is not
-	hurried bool      // the next one is to come soon
+	hung    time.Time // since when the sampler is reported as hanging; zero: it is not
+	hurried bool      // the next sample should come soon
 }
 
 func newUnit(src *source, d device.Device, now time.Time, before health.Standing) *unit {
@@ -66,7 +67,7 @@ func newUnit(src *source, d device.Device, now time.Time, before health.Standing
 	}
 }
 
-// due is when the next sample is.
+// due returns when the next sample is due.
 func (u *unit) due(s Settings) time.Time {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -76,7 +77,8 @@ func (u *unit) due(s Settings) time.Time {
 	return u.asked.Add(s.Interval)
 }
 
-// soon is the least time from one sample to the next, however much they hurry.
+// soon is the shortest time from one sample to the next, however much they
+// hurry.
 const soon = 100 * time.Millisecond
 
 // hurry makes the next sample come soon.
@@ -86,7 +88,7 @@ func (u *unit) hurry() {
 	u.hurried = true
 }
 
-// reading copies what is known. If the sampler hangs, that is what is known.
+// reading returns a copy of what is known, or UNAVAILABLE if the sampler hangs.
 func (u *unit) reading(now time.Time, p pace) Reading {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -124,14 +126,14 @@ func (u *unit) resize(size int) {
 	u.history.resize(size)
 }
 
-// begin notes the start of a fast call.
+// begin records the start of a fast call.
 func (u *unit) begin(now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.asked, u.hurried = now, false
 }
 
-// keep stores a verdict and the sample it is about; nil if nothing was
+// keep stores a verdict and the sample it is about, which is nil if nothing was
 // measured. The caller holds judging.
 func (u *unit) keep(v thermal.Verdict, s *gpu.Sample) {
 	u.mu.Lock()
@@ -154,7 +156,7 @@ func (u *unit) keepSlow(slow gpu.Slow) {
 	}
 }
 
-// healthNow is what can be said about a device: on probation it still has to
+// healthNow returns the health of a device. A device on probation still has to
 // show that it is well. The caller holds judging.
 func (u *unit) healthNow() gpu.Health {
 	switch {

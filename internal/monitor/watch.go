@@ -31,7 +31,7 @@ func (m *Monitor) watch(ctx context.Context, src *source) {
 		case err != nil:
 			now := time.Now()
 			next = now.Add(watchRetry)
-			if !told || now.Sub(begun) > watchRetry { // once for failures in a row
+			if !told || now.Sub(begun) > watchRetry { // one event for failures in a row
 				m.tellWatch(src, now, err)
 			}
 			told = true
@@ -42,15 +42,15 @@ func (m *Monitor) watch(ctx context.Context, src *source) {
 func (m *Monitor) tellWatch(src *source, now time.Time, err error) {
 	m.emit(gpu.Event{
 		Time: now, Code: gpu.EventMonitoring, Severity: gpu.Warning,
-		Text: fmt.Sprintf("Cannot watch for faults (%s): %v; trying again every %v", src.backend.Name(), err, watchRetry),
+		Text: fmt.Sprintf("Cannot watch for faults (%s): %v; berth tries again every %v", src.backend.Name(), err, watchRetry),
 	})
 }
 
 var errWatchEnded = errors.New("the driver stopped reporting")
 
-// askWatch listens until the monitor is switched off or ctx ends, and is nil
-// then. A watch that does not return when it is told to keeps this backend
-// waiting, and nobody else.
+// askWatch listens until the monitor is switched off or ctx ends, and then
+// returns nil. A watch that does not return when its context ends holds up this
+// backend, and no other.
 func (m *Monitor) askWatch(ctx context.Context, src *source) error {
 	listening, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -106,7 +106,7 @@ func (m *Monitor) faulted(f device.Fault) {
 	}
 	u := m.unit(f.GPU)
 	if u == nil {
-		e.Text = "The driver reported a fault, and not on which GPU: " + e.Text
+		e.Text = "The driver reported a fault without saying on which GPU: " + e.Text
 		m.emit(e)
 		return
 	}
@@ -120,8 +120,8 @@ func (m *Monitor) faulted(f device.Fault) {
 	}
 }
 
-// quarantine closes a device at once, without waiting for the next sample. The
-// caller holds judging.
+// quarantine puts a device in quarantine at once, without waiting for the next
+// sample. The caller holds judging.
 func (m *Monitor) quarantine(u *unit, rules health.Rules, now time.Time, why string) {
 	before := u.standing
 	u.standing.Fail(rules, now, why)
