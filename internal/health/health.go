@@ -1,14 +1,14 @@
-// Package health decides how far a device is trusted after something went
-// wrong on it. It is rules only: faults, answers and times come in as
-// arguments, a standing goes out.
+// Package health decides how far to trust a device after something went wrong
+// on it. It is rules only: faults, answers and times come in as arguments, a
+// standing goes out.
 //
-// A device whose fault is its own goes into quarantine: nothing is granted
-// there. When it has answered without a new fault for long enough it is on
-// probation with half its slots, and after that it is trusted again. One that
-// fails again within a day is kept in quarantine for twice as long each time.
+// A device with a fault of its own goes into quarantine: berth grants nothing
+// there. When it has answered without a new fault for long enough, it is on
+// probation with half its slots, and after that it is trusted again. If it
+// fails again within a day, its quarantine lasts twice as long each time.
 //
-// A device whose memory ran out has one slot less, each time, and gets them
-// back one by one while its memory lasts.
+// A device whose memory ran out loses one slot, each time, and gets them back
+// one by one while its memory lasts.
 package health
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Phase is how far a device is trusted.
+// Phase says how far a device is trusted.
 type Phase string
 
 // The phases. A device that was never in trouble has the empty one.
@@ -28,20 +28,20 @@ const (
 	Probation   Phase = "probation"
 )
 
-// Rules is how long things take.
+// Rules says how long the phases take.
 type Rules struct {
 	Quarantine time.Duration // from the last fault to probation
 	Probation  time.Duration // from there to trust
-	SlotReturn time.Duration // from memory running out, to one slot back
+	SlotReturn time.Duration // from memory running out to the return of one slot
 }
 
-// DefaultRules are the rules of a daemon that nobody configured.
+// DefaultRules returns the rules of a daemon that nobody configured.
 func DefaultRules() Rules {
 	return Rules{Quarantine: time.Minute, Probation: 5 * time.Minute, SlotReturn: 5 * time.Minute}
 }
 
-// Standing is how a device stands, with what has to be remembered of it across
-// restarts. The zero Standing is that of a device that was never in trouble.
+// Standing says how far a device is trusted, with all that must survive a
+// restart. The zero Standing is that of a device that was never in trouble.
 type Standing struct {
 	Phase Phase     `json:"phase,omitempty"`
 	Since time.Time `json:"since,omitzero"` // when the phase began
@@ -52,25 +52,25 @@ type Standing struct {
 	Fault    time.Time `json:"fault,omitzero"`     // the newest one
 
 	Withheld int       `json:"withheld,omitempty"` // slots, after memory ran out
-	Full     bool      `json:"full,omitempty"`     // memory has run out, and still is
+	Full     bool      `json:"full,omitempty"`     // memory has run out, and still is out
 	Counted  time.Time `json:"counted,omitzero"`   // when Withheld or Full last changed
 }
 
 const (
-	memory       = 24 * time.Hour // for which a fault makes the next one worse
+	memory       = 24 * time.Hour // how long a fault makes the next one worse
 	mostRelapses = 6              // more do not lengthen the quarantine: with the default it is an hour then
 	mostWithheld = 4
-	lull         = time.Minute // without which memory that runs out again is the same trouble
+	lull         = time.Minute // memory that runs out again sooner is the same trouble
 )
 
-// Quarantines reports whether a fault puts its device in quarantine. A program's
-// fault never does: the device is well.
+// Quarantines reports whether a fault puts its device in quarantine. A fault of
+// a program never does: the device is well.
 func Quarantines(f gpu.Fault) bool {
 	return f.Severity == gpu.Serious && f.Class != gpu.FaultProgram
 }
 
-// Fail notes a fault of the device itself. Faults that come while it is in
-// quarantine prolong that: one cause is often reported several times.
+// Fail records a fault of the device itself. Faults during a quarantine prolong
+// it: one cause is often reported several times.
 func (s *Standing) Fail(r Rules, now time.Time, why string) {
 	if s.Phase != Quarantined {
 		if s.Fault.IsZero() || now.Sub(s.Fault) > memory {
@@ -84,9 +84,9 @@ func (s *Standing) Fail(r Rules, now time.Time, why string) {
 	s.Until = now.Add(r.Quarantine << s.Relapses)
 }
 
-// Return notes that a device is back that had fallen off, which is a fault too:
-// it was reset, the cure for most faults, and is on probation at once. One that
-// comes and goes has to wait like any other.
+// Return records that a device which fell off the bus is back. It was reset,
+// which cures most faults, so it is on probation at once. A device that comes
+// and goes has to wait like any other.
 func (s *Standing) Return(r Rules, now time.Time) {
 	if s.Phase == Quarantined && s.Relapses == 0 {
 		s.probation(r, now)
@@ -97,7 +97,7 @@ func (s *Standing) probation(r Rules, now time.Time) {
 	s.Phase, s.Since, s.Until = Probation, now, now.Add(r.Probation)
 }
 
-// Answer notes that the device answered, and whether its memory has run out.
+// Answer records that the device answered, and whether its memory has run out.
 // Only a device that answers comes nearer to being trusted.
 func (s *Standing) Answer(r Rules, now time.Time, full bool) {
 	if s.Phase != Trusted && !now.Before(s.Until) {
@@ -120,8 +120,8 @@ func (s *Standing) Answer(r Rules, now time.Time, full bool) {
 	}
 }
 
-// Slots is how many of a device's slots may be used: at least one, as long as
-// anything may be granted at all.
+// Slots returns how many of a device's slots may be used: at least one, as long
+// as anything may be granted at all.
 func (s Standing) Slots(all int) int {
 	left := all - s.Withheld
 	if s.Phase == Probation {
@@ -130,7 +130,8 @@ func (s Standing) Slots(all int) int {
 	return min(max(left, 1), all)
 }
 
-// Reason says why the device is not trusted, to follow a colon; empty if it is.
+// Reason says why the device is not trusted, to follow a colon. It returns ""
+// if the device is trusted.
 func (s Standing) Reason() string {
 	switch s.Phase {
 	case Quarantined:

@@ -8,9 +8,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Classify says which state a sample means by itself, without memory of
-// earlier ones, and why. The worse of temperature and memory counts; one that
-// was not measured is left out, and with neither the device is UNAVAILABLE.
+// Classify returns the state that a sample means by itself, without memory of
+// earlier ones, and why. The worse of temperature and memory counts. Classify
+// skips one that was not measured; with neither, the device is UNAVAILABLE.
 func Classify(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	heat, heatWhy := classifyTemperature(t, s)
 	memory, memoryWhy := classifyMemory(t, s)
@@ -25,7 +25,8 @@ func Classify(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	return heat, heatWhy + " and " + memoryWhy
 }
 
-// classifyTemperature judges the temperature alone; no state if there is none.
+// classifyTemperature judges the temperature alone. It returns no state if
+// there is none.
 func classifyTemperature(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	v, ok := temperature(s)
 	if !ok {
@@ -41,7 +42,8 @@ func classifyTemperature(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	return state, compare("", float64(v), crossed, " °C")
 }
 
-// classifyMemory judges the memory alone; no state if it was not measured.
+// classifyMemory judges the memory alone. It returns no state if it was not
+// measured.
 func classifyMemory(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	v, ok := s.MemoryPercent().Get()
 	if !ok {
@@ -54,19 +56,20 @@ func classifyMemory(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	return state, compare("memory use ", float64(v), crossed, " %")
 }
 
-// Exhausted reports that the memory of a device has run out, or as good as.
+// Exhausted reports whether the memory of a device has run out, or nearly.
 func Exhausted(t gpu.Thresholds, s *gpu.Sample) bool {
 	v, ok := s.MemoryPercent().Get()
 	return ok && v > t.MemoryCritical
 }
 
-// tooHot reports a temperature at which holders must stop now.
+// tooHot reports whether the temperature is so high that holders must stop now.
 func tooHot(t gpu.Thresholds, s *gpu.Sample) bool {
 	v, ok := temperature(s)
 	return ok && v > t.TempCritical
 }
 
-// temperature is the measured temperature; NaN and infinity were not measured.
+// temperature returns the measured temperature. NaN and infinity count as not
+// measured.
 func temperature(s *gpu.Sample) (gpu.Celsius, bool) {
 	v, ok := s.Temperature.Get()
 	return v, ok && !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0)
@@ -78,8 +81,8 @@ type limit struct {
 	at   float64
 }
 
-// place finds the state of a value, and the limit that decided it. A value at
-// one of the first two limits is in the state above it, a value at the last
+// place returns the state of a value, and the limit that decided it. A value at
+// one of the first two limits is in the state above it, a value at the last is
 // still below.
 func place(v float64, optimal, normal, throttled limit) (gpu.State, limit) {
 	switch {
@@ -93,8 +96,8 @@ func place(v float64, optimal, normal, throttled limit) (gpu.State, limit) {
 	return gpu.Critical, throttled
 }
 
-// compare writes "81 °C is above temp_normal 75 °C". A difference too small to
-// be seen in the digits is said in words.
+// compare returns a text such as "81 °C is above temp_normal 75 °C". If the
+// digits do not show the difference, compare says "just".
 func compare(what string, v float64, l limit, unit string) string {
 	value, threshold := digits(v), digits(l.at)
 	relation := " is at "

@@ -43,7 +43,7 @@ func forecast(xs, ys []float64) func(ahead float64) float64 {
 
 // recent fits the longest of the stretches all, half, a quarter, … up to the
 // newest point whose best curve passes every point within one degree, the
-// resolution of the sensors; not ok, if none does.
+// resolution of the sensors. ok is false if there is none.
 func recent(xs, ys []float64) (c curve, ok bool) {
 	for xs[0] < 0 {
 		if c = best(xs, ys); c.farthest <= 1 {
@@ -58,7 +58,7 @@ func recent(xs, ys []float64) (c curve, ok bool) {
 	return c, false
 }
 
-// best is the approach that fits best, or the line unless the approach is
+// best returns the approach that fits best, or the line unless the approach is
 // clearly better: rounded readings fit some curve a little better by chance.
 func best(xs, ys []float64) curve {
 	const clearly = 0.8
@@ -101,7 +101,7 @@ func fit(xs, ys []float64, tau float64) curve {
 	return c
 }
 
-// at is the value at x seconds after the newest point.
+// at returns the value at x seconds after the newest point.
 func (c curve) at(x float64) float64 { return c.a + c.b*c.basis(x) }
 
 func (c curve) basis(x float64) float64 {

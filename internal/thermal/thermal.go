@@ -1,7 +1,7 @@
-// Package thermal judges devices: which state a sample means, how long a
-// device stays in a state after its readings got better, and where its
-// temperature is going. It is mathematics only: samples and times come in as
-// arguments, verdicts go out.
+// Package thermal judges devices: which state a sample means, how long a device
+// stays in a state after its readings got better, and where its temperature
+// goes. It only computes: samples and times come in as arguments, verdicts go
+// out.
 package thermal
 
 import (
@@ -10,14 +10,14 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Rules is what one device is judged by.
+// Rules says how to judge one device.
 type Rules struct {
 	gpu.Thresholds
 	Cooldown      time.Duration // how long readings must stay better before the state follows
 	CriticalPause time.Duration // the same for leaving CRITICAL; Cooldown if that is longer
 }
 
-// DefaultRules are the rules of a device nobody configured.
+// DefaultRules returns the rules of a device that nobody configured.
 func DefaultRules() Rules {
 	return Rules{
 		Thresholds:    gpu.DefaultThresholds(),
@@ -26,9 +26,9 @@ func DefaultRules() Rules {
 	}
 }
 
-// hold is how long readings must have been better before state s is left.
-// CRITICAL is never easier to leave than the states below it, whatever was
-// configured.
+// hold returns how long readings must have been better before a device leaves
+// state s. CRITICAL is never easier to leave than the states below it, whatever
+// was configured.
 func (r Rules) hold(s gpu.State) time.Duration {
 	if s == gpu.Critical {
 		return max(r.CriticalPause, r.Cooldown)

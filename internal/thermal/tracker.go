@@ -8,20 +8,21 @@ import (
 )
 
 // Tracker follows the state of one device. The zero Tracker has measured
-// nothing yet and is UNAVAILABLE. It is a plain value: a copy goes its own way.
+// nothing yet and is UNAVAILABLE. It is a plain value: a copy is independent.
 //
-// A worse reading is taken at once. A better one opens a window: when every
+// A worse reading counts at once. A better one opens a window: when every
 // reading has been better than the state for its hold time (Cooldown, or
-// CriticalPause for CRITICAL), the state becomes the worst that the readings
-// in the window showed. One reading as bad as the state closes the window, and
-// the next better one opens a new one. After an improvement the window starts
-// anew, so each step to a better state is earned by itself.
+// CriticalPause for CRITICAL), the state becomes the worst that the readings in
+// the window showed. One reading as bad as the state closes the window, and the
+// next better one opens a new one. After an improvement the window starts anew,
+// so a device earns each step to a better state by itself.
 //
 // A device that does not answer is UNAVAILABLE at once, and the first answer
-// ends that at once. Underneath, windows run on while it is away, and open if
-// none was: who comes back before the hold time is over goes on where it was,
-// so a device cannot get out of CRITICAL early by falling off the bus; who
-// comes back later is judged by what it measures then.
+// ends that at once. Underneath, windows keep running while the device is away,
+// and one opens if none was open. A device that comes back before the hold time
+// is over continues where it was, so it cannot leave CRITICAL early by falling
+// off the bus. A device that comes back later is judged by what it measures
+// then.
 type Tracker struct {
 	level  gpu.State // by readings and windows; empty before the first reading, kept while away
 	away   bool      // the last observation was a miss
@@ -31,7 +32,7 @@ type Tracker struct {
 	last   time.Time // newest time seen
 }
 
-// Verdict is how a device stands after an observation.
+// Verdict says how a device stands after an observation.
 type Verdict struct {
 	State   gpu.State
 	From    gpu.State // the state before this observation
@@ -42,8 +43,8 @@ type Verdict struct {
 	Stop    bool      // the temperature is above temp_critical: holders must stop now
 }
 
-// Observe judges a sample. A time before the newest one seen counts as that
-// one: a clock that is set back makes cooldowns longer, never shorter.
+// Observe judges a sample. A time before the newest one counts as the newest: a
+// clock that is set back makes cooldowns longer, never shorter.
 func (t *Tracker) Observe(r Rules, now time.Time, s *gpu.Sample) Verdict {
 	raw, why := Classify(r.Thresholds, s)
 	if raw == gpu.Unavailable {
@@ -66,7 +67,7 @@ func (t *Tracker) Observe(r Rules, now time.Time, s *gpu.Sample) Verdict {
 	return v
 }
 
-// Missed notes that the device did not answer.
+// Missed records that the device did not answer.
 func (t *Tracker) Missed(now time.Time, why string) Verdict {
 	now, from := t.pass(now), t.state()
 	t.away = true

@@ -13,8 +13,7 @@ type Point struct {
 	Temperature gpu.Celsius
 }
 
-// Points picks the temperatures out of samples; samples without one are left
-// out.
+// Points returns the temperatures of samples. It skips samples without one.
 func Points(samples []gpu.Sample) []Point {
 	points := make([]Point, 0, len(samples))
 	for i := range samples {
@@ -25,7 +24,7 @@ func Points(samples []gpu.Sample) []Point {
 	return points
 }
 
-// Course is what a temperature has been doing, and where it goes if nothing
+// Course says how a temperature has changed, and where it goes if nothing
 // changes.
 type Course struct {
 	Samples           int
@@ -86,14 +85,15 @@ func Trend(points []Point, ahead ...time.Duration) Course {
 	return c
 }
 
-// flicker is the largest change over a window that a single flip of the last
-// digit can feign. Sensors report whole degrees; the least-squares line
-// through evenly spaced points that step from one value to the next half-way
-// rises by 1.5 times the step, and every other pattern of two values by less.
+// flicker is the largest change over a window that one flip of the last digit
+// can cause. Sensors report whole degrees; the least-squares line through
+// evenly spaced points that step from one value to the next half-way rises by
+// 1.5 times the step, and every other pattern of two values by less.
 const flicker = 1.5
 
-// direction of a line over points that differ by spread at most. Two adjacent
-// whole values are never a direction, however the points are spaced.
+// direction returns the direction of a line over points that differ by spread
+// at most. Two adjacent whole values are never a direction, however the points
+// are spaced.
 func (c curve) direction(spread float64) Direction {
 	change := c.b * c.span
 	switch {
@@ -105,8 +105,8 @@ func (c curve) direction(spread float64) Direction {
 	return Falling
 }
 
-// axes turns points into seconds (the newest is 0, all others before it) and
-// degrees.
+// axes returns the times of points in seconds (the newest is 0, all others
+// before it) and their degrees.
 func axes(points []Point) (xs, ys []float64) {
 	newest := points[len(points)-1].Time
 	xs, ys = make([]float64, len(points)), make([]float64, len(points))
