@@ -1,6 +1,6 @@
-// Package device is the seam between berth and the things that know GPUs. A
-// backend (package nvml, sim, …) implements it; the monitor and the daemon use
-// it; devicetest holds the suite that every backend passes.
+// Package device is the seam between berth and GPU drivers. A backend (package
+// nvml, sim, …) implements it; the monitor and the daemon use it; devicetest
+// holds the suite that every backend passes.
 package device
 
 import (
@@ -18,7 +18,8 @@ import (
 // call is back. A backend must therefore hold no lock while it is in the
 // driver that a call for another device needs.
 type Backend interface {
-	// Name is the word for it in configuration and answers: "nvml", "sim".
+	// Name returns the name of the backend in configuration and answers:
+	// "nvml", "sim".
 	Name() string
 
 	// Scan lists the devices that are there now, in index order. A device
@@ -32,13 +33,13 @@ type Backend interface {
 	// at once.
 	Watch(ctx context.Context, found func(Fault)) error
 
-	// Close lets go of the driver. Nothing is called after it.
+	// Close closes the connection to the driver. Nothing is called after it.
 	Close() error
 }
 
 // Device is one GPU.
 type Device interface {
-	// Describe answers from memory, without asking the driver.
+	// Describe returns the description from memory, without asking the driver.
 	Describe() gpu.Device
 
 	// Fast fills everything in a sample but Slow, GPU and Time, in

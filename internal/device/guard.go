@@ -15,20 +15,20 @@ type Guard struct {
 	busy chan struct{} // holds a token while a call is in the driver
 }
 
-// NewGuard guards dev. All calls to dev must go through the one guard.
+// NewGuard returns a guard for dev. All calls to dev must go through it.
 func NewGuard(dev Device) *Guard {
 	return &Guard{dev: dev, busy: make(chan struct{}, 1)}
 }
 
-// Describe answers from memory.
+// Describe returns the description from memory.
 func (g *Guard) Describe() gpu.Device { return g.dev.Describe() }
 
-// Fast is Device.Fast, back no later than ctx.
+// Fast calls Device.Fast and returns no later than ctx.
 func (g *Guard) Fast(ctx context.Context) (gpu.Sample, error) {
 	return guarded(ctx, g, g.dev.Fast)
 }
 
-// Slow is Device.Slow, back no later than ctx.
+// Slow calls Device.Slow and returns no later than ctx.
 func (g *Guard) Slow(ctx context.Context) (gpu.Slow, error) {
 	return guarded(ctx, g, g.dev.Slow)
 }

@@ -20,22 +20,23 @@ type Late struct {
 
 var _ Backend = (*Late)(nil)
 
-// OpenLate makes one. Open is called by every Scan until it succeeds.
+// OpenLate returns a Late. Every Scan calls open until it succeeds.
 func OpenLate(name string, open func() (Backend, error)) *Late {
 	return &Late{name: name, open: open, opened: make(chan struct{})}
 }
 
-// Missing is why there is no driver; nil if there is, or nobody has looked.
+// Missing returns why there is no driver. It returns nil if there is one, or no
+// Scan was made.
 func (l *Late) Missing() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.missing
 }
 
-// Name is that of the backend to come.
+// Name returns the name of the backend, also before it is open.
 func (l *Late) Name() string { return l.name }
 
-// try opens the backend unless that was done. Only one caller at a time.
+// try opens the backend if it is not open. The caller makes one call at a time.
 func (l *Late) try() Backend {
 	l.mu.Lock()
 	b := l.backend
@@ -54,8 +55,8 @@ func (l *Late) try() Backend {
 	return b
 }
 
-// Scan finds nothing while there is no driver; one that is there and hangs is an
-// error. The caller never scans twice at a time.
+// Scan returns no devices while there is no driver; a driver that hangs is an
+// error. The caller makes one call at a time.
 func (l *Late) Scan(ctx context.Context) ([]Device, error) {
 	if b := l.try(); b != nil {
 		return b.Scan(ctx)

@@ -12,11 +12,11 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// rounds is how often calls are repeated that only the race detector judges.
+// rounds is how often to repeat calls that only the race detector judges.
 const rounds = 20
 
-// checkCancelled: a context that has ended may make a call fail, but it comes
-// back, and the device is none the worse for it.
+// checkCancelled checks that a call returns, perhaps with an error, when its
+// context has ended, and that the device stays usable.
 func checkCancelled(t *testing.T, b device.Backend) {
 	devices := scan(t, b)
 	dead := cancelled()

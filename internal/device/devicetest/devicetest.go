@@ -47,8 +47,8 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend) {
 	}
 }
 
-// patience is how long a call that must come back may take before the suite
-// says which one did not, instead of leaving that to the test binary's panic.
+// patience is how long a call may take before the suite names the call that did
+// not return, instead of leaving that to the test binary's panic.
 const patience = time.Minute
 
 // returns runs call and fails the test with the promise if it does not return.
@@ -76,7 +76,7 @@ func scan(t *testing.T, b device.Backend) []device.Device {
 	return devices
 }
 
-// cancelled is a context that has ended already.
+// cancelled returns a context that has ended already.
 func cancelled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

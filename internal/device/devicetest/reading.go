@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// Generous ends of the physical world: a reading beyond them is a wrong unit
-// or a special value of the driver that was taken for a number.
+// These are generous limits of the physical world: a reading beyond them is a
+// wrong unit, or a special value of the driver that passed for a number.
 const (
 	coldest  = -50
 	hottest  = 200

@@ -22,7 +22,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// libraryName is what the driver installs; it is found by the dynamic loader.
+// libraryName is the file that the driver installs. The dynamic loader finds
+// it.
 const libraryName = "libnvidia-ml.so.1"
 
 // Backend knows the NVIDIA GPUs of this machine.
@@ -49,7 +50,7 @@ type Roots struct {
 	Proc string
 }
 
-// New makes a backend on lib, which it initialises when it is first used.
+// New returns a backend on lib, which it initialises when it is first used.
 func New(lib nvml.Interface, roots Roots) *Backend {
 	if roots.Sys == "" {
 		roots.Sys = "/sys"
@@ -80,8 +81,8 @@ func Open() (*Backend, error) {
 	return b, nil
 }
 
-// Opener is Open for trying again and again: a driver that hangs is asked only
-// once at a time, however often that is.
+// Opener returns Open for repeated tries: however often it is called, only one
+// call at a time is in a driver that hangs.
 func Opener() func() (device.Backend, error) {
 	var b *Backend
 	return func() (device.Backend, error) {
@@ -102,8 +103,8 @@ func Opener() func() (device.Backend, error) {
 // load loads the library, and asks nothing of the driver.
 func load() (*Backend, error) {
 	// A second reference keeps the library in memory for the life of the
-	// process: a hung call must not return into code that was unloaded by a
-	// restart meanwhile.
+	// process: a hung call must not return into code that a restart has
+	// unloaded.
 	if err := dl.New(libraryName, dl.RTLD_LAZY|dl.RTLD_GLOBAL|dl.RTLD_NODELETE).Open(); err != nil {
 		missing := failure("load NVML", nvml.ERROR_LIBRARY_NOT_FOUND)
 		missing.Err = fmt.Errorf("%w: %v", missing.Err, err)
@@ -112,7 +113,7 @@ func load() (*Backend, error) {
 	return New(nvml.New(nvml.WithLibraryPath(libraryName)), Roots{}), nil
 }
 
-// ready asks the driver whether it is there.
+// ready asks the driver whether it answers.
 func (b *Backend) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -120,10 +121,10 @@ func (b *Backend) ready() error {
 	return err
 }
 
-// Name is "nvml".
+// Name returns "nvml".
 func (b *Backend) Name() string { return "nvml" }
 
-// Close lets go of the driver.
+// Close closes the connection to the driver.
 func (b *Backend) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -134,7 +135,7 @@ func (b *Backend) Close() error {
 	return err
 }
 
-// adopt returns the card with this UUID, and makes it if it is new.
+// adopt returns the card with this UUID, and creates it if it is new.
 func (b *Backend) adopt(uuid string, identify func() *card) *card {
 	b.mu.Lock()
 	known := b.cards[uuid]

@@ -29,7 +29,7 @@ type card struct {
 
 	recut atomic.Bool // MIG instances have changed, and with them what the device can be asked
 
-	// What follows belongs to whoever reads the device, one at a time.
+	// The goroutine that reads the device owns what follows, one at a time.
 	session *session    // the one that handle is from
 	handle  nvml.Device // nil: has to be found again
 	lost    bool        // the last reading found it gone
@@ -50,15 +50,15 @@ func (c *card) Describe() gpu.Device {
 	return d
 }
 
-// revise changes the description; change must not ask the driver.
+// revise changes the description. change must not ask the driver.
 func (c *card) revise(change func(*gpu.Device)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.desc)
 }
 
-// read runs one reading. A device that is lost for the second time in a row is
-// perhaps back on the bus and unseen by NVML, so then the library is restarted
+// read runs one reading. A device that is lost for the second time in a row may
+// be back on the bus without NVML seeing it, so read then restarts the library
 // if that may help.
 func (c *card) read(ctx context.Context, reading func(*session, nvml.Device) error) error {
 	err := c.try(ctx, reading)
@@ -93,9 +93,9 @@ func (c *card) try(ctx context.Context, reading func(*session, nvml.Device) erro
 	return reading(s, c.handle)
 }
 
-// find looks a device up. It goes by the PCI address, where the same device is
-// nearly always: to find a UUID, NVML may have to wake other GPUs up, and one
-// of those may hang.
+// find looks a device up by its PCI address, where the same device nearly
+// always is: to find a UUID, NVML may have to wake up other GPUs, and one of
+// those may hang.
 func (s *session) find(c *card) (nvml.Device, nvml.Return) {
 	if c.slice == nil && c.pci != "" {
 		h, ret := s.api.DeviceGetHandleByPciBusId(c.pci)
@@ -115,8 +115,8 @@ func (s *session) find(c *card) (nvml.Device, nvml.Return) {
 	return h, ret
 }
 
-// failed is the error of a device that did not answer as a whole; its handle
-// has to be found again.
+// failed returns the error of a device that did not answer as a whole. The next
+// reading looks its handle up again.
 func (c *card) failed(s *session, ret nvml.Return) error {
 	c.handle = nil
 	if ret == nvml.ERROR_UNINITIALIZED {
@@ -125,10 +125,10 @@ func (c *card) failed(s *session, ret nvml.Return) error {
 	return failure("read "+c.uuid, ret)
 }
 
-// onBus reports whether the device answers on the PCI bus, as far as can be
-// told. The first two bytes of its configuration space are the vendor; they
-// read as ones when nobody is there. This spares the other devices a restart
-// that cannot help.
+// onBus reports whether the device answers on the PCI bus, as far as berth can
+// tell. The first two bytes of its configuration space are the vendor, and read
+// as ones if no device is there. This spares the other devices a restart that
+// cannot help.
 func (c *card) onBus() bool {
 	devices := filepath.Join(c.roots.Sys, "bus/pci/devices")
 	if _, err := os.Stat(devices); err != nil || c.pci == "" {

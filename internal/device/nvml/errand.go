@@ -13,9 +13,9 @@ import (
 const patience = 10 * time.Second
 
 // errand is a driver call that may never come back. It runs in a goroutine of
-// its own, one at a time; who comes while it is under way shares its answer.
-// One that has outlived its patience is waited for no longer, so a hung driver
-// costs one goroutine and delays its callers once.
+// its own, one at a time; callers that come meanwhile share its answer. Nobody
+// waits for a call longer than the patience, so a hung driver costs one
+// goroutine and delays its callers once.
 type errand[T any] struct {
 	mu     sync.Mutex
 	flight *flight[T]

@@ -28,8 +28,8 @@ func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 }
 
 // readMemory counts what the driver keeps for itself as used, so that used and
-// free add up to total: the driver's part cannot be had by anybody. NVML's
-// older call already sees it so; its newer one sets that part aside.
+// free add up to total: no program can get the driver's part. NVML's older call
+// counts it so too; its newer one sets that part aside.
 func readMemory(r *round, h nvml.Device, into *gpu.Sample) {
 	if m, ok := ask(r, memory, h.GetMemoryInfo); ok {
 		total, free := gpu.MiBOf(m.Total), gpu.MiBOf(m.Free)
@@ -62,8 +62,8 @@ func readHeat(r *round, h nvml.Device, into *gpu.Sample) {
 	}
 }
 
-// field reads one field value that is an unsigned number. A zero is how some
-// cards say that they have no sensor.
+// field reads one field value that is an unsigned number. Some cards return
+// zero if they have no sensor.
 func field(h nvml.Device, id uint32) (uint32, nvml.Return) {
 	values := []nvml.FieldValue{{FieldId: id}}
 	if ret := h.GetFieldValues(values); ret != nvml.SUCCESS {
@@ -100,7 +100,7 @@ func readClocks(r *round, s *session, h nvml.Device, into *gpu.Sample) {
 	}
 }
 
-// throttleWords gives NVML's bits in berth's words.
+// throttleWords maps NVML's bits to berth's words.
 var throttleWords = []struct {
 	bit    uint64
 	reason gpu.ThrottleReason
@@ -116,7 +116,7 @@ var throttleWords = []struct {
 	{nvml.ClocksEventReasonDisplayClockSetting, gpu.ThrottleDisplayClocks},
 }
 
-// throttleReasons is never nil: the device could tell.
+// throttleReasons never returns nil: the device could tell.
 func throttleReasons(bits uint64) []gpu.ThrottleReason {
 	reasons := []gpu.ThrottleReason{}
 	for _, w := range throttleWords {

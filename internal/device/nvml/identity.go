@@ -40,8 +40,8 @@ func (b *Backend) identify(s *session, h nvml.Device, uuid string) *card {
 	}
 }
 
-// powerLimit is the cap in force, the lowest of what the board, the user and
-// the system allow.
+// powerLimit returns the cap in force, the lowest of what the board, the user
+// and the system allow.
 func powerLimit(h nvml.Device) gpu.Opt[gpu.Watts] {
 	mw, ret := h.GetEnforcedPowerLimit()
 	if ret != nvml.SUCCESS || mw == 0 {
@@ -58,9 +58,9 @@ func threshold(h nvml.Device, which nvml.TemperatureThresholds) gpu.Opt[gpu.Cels
 	return gpu.Some(gpu.Celsius(t))
 }
 
-// busID writes a PCI address the way the kernel does in /sys and lspci shows
-// it, 0000:18:00.0; NVML has eight digits for the domain. It is empty where
-// NVML has none.
+// busID returns a PCI address as the kernel writes it in /sys and lspci shows
+// it, 0000:18:00.0; NVML has eight digits for the domain. It returns "" if NVML
+// has none.
 func busID(pci nvml.PciInfo) string {
 	var text strings.Builder
 	for _, c := range pci.BusId {
@@ -77,7 +77,8 @@ func busID(pci nvml.PciInfo) string {
 	return fmt.Sprintf("%04x:%s", number, rest)
 }
 
-// numaNode is absent on machines with one node, where the kernel says -1.
+// numaNode returns the NUMA node of a device. It is absent on machines with one
+// node, where the kernel says -1.
 func numaNode(sys, pci string) gpu.Opt[int] {
 	text, err := os.ReadFile(filepath.Join(sys, "bus/pci/devices", pci, "numa_node"))
 	if err != nil {

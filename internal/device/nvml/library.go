@@ -10,15 +10,16 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// How long after a restart the next one may come: it disturbs every device, so
-// for a device that stays away they become rare.
+// firstPause and longestPause bound the time from one restart to the next: a
+// restart disturbs every device, so restarts become rare for a device that
+// stays away.
 const (
 	firstPause   = 10 * time.Second
 	longestPause = 10 * time.Minute
 )
 
-// quietPause is how long a restart waits for those inside to leave: the
-// slowest reading that is well takes half of it.
+// quietPause is how long a restart waits for calls to leave the library: the
+// slowest healthy reading takes half of it.
 const quietPause = 100 * time.Millisecond
 
 // session is one initialisation of the library. What was found out in it, and
@@ -26,13 +27,13 @@ const quietPause = 100 * time.Millisecond
 type session struct {
 	api    nvml.Interface
 	driver string
-	// NVML calls a driver may be too old for. Calling one that is not there
+	// A driver may be too old for these NVML calls. A call of a missing one
 	// ends the process, so they are looked up first.
 	hasEventReasons, hasMIG, hasMPSProcesses, hasRemoteType bool
 }
 
-// library is the one way into NVML. It knows who is inside, and keeps everybody
-// out while it is initialised.
+// library is the only way into NVML. It counts the calls inside, and keeps all
+// calls out while it is initialised.
 type library struct {
 	api nvml.Interface
 
@@ -47,8 +48,8 @@ type library struct {
 	next       time.Time     // no restart before
 }
 
-// enter lets a call into the library, initialising it if need be. While it is
-// being initialised enter waits no longer than ctx.
+// enter lets a call into the library, and initialises it if needed. While
+// another call initialises it, enter waits no longer than ctx.
 func (l *library) enter(ctx context.Context) (*session, error) {
 	return l.admit(ctx, &l.inside)
 }
@@ -96,7 +97,8 @@ func (l *library) leave() {
 	}
 }
 
-// initialise is called with turning set, which it clears.
+// initialise initialises the library. The caller has set turning, and
+// initialise clears it.
 func (l *library) initialise() error {
 	var s *session
 	ret := l.api.Init()
@@ -127,8 +129,8 @@ func (l *library) explore() *session {
 	}
 }
 
-// invalidate notes that the library says it is not initialised, so that the
-// next to enter does that.
+// invalidate records that the library says it is not initialised, so that the
+// next call to enter initialises it.
 func (l *library) invalidate(s *session) {
 	l.mu.Lock()
 	if l.current == s {
@@ -138,9 +140,9 @@ func (l *library) invalidate(s *session) {
 }
 
 // restart shuts the library down and initialises it again, and reports whether
-// it did. It does not while somebody is inside: a hung call would come back
-// into a library that is gone. Watchers are inside nearly always, so they are
-// asked to leave, and the last to go restarts.
+// it did. It does not while a call is inside: a hung call would return into a
+// library that is gone. Watchers are inside nearly always, so restart asks them
+// to leave, and the last to go restarts.
 func (l *library) restart(ctx context.Context) bool {
 	l.mu.Lock()
 	if l.turning != nil || l.current == nil || time.Now().Before(l.next) {
@@ -177,23 +179,23 @@ func (l *library) restart(ctx context.Context) bool {
 	return l.initialise() == nil
 }
 
-// recovered is told when a lost device answers again.
+// recovered is called when a lost device answers again.
 func (l *library) recovered() {
 	l.mu.Lock()
 	l.pause = 0
 	l.mu.Unlock()
 }
 
-// unwelcome reports whether watchers are asked to leave.
+// unwelcome reports whether watchers should leave.
 func (l *library) unwelcome() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.evacuation != nil
 }
 
-// leaveWatch takes a watcher out. If they were asked to leave it comes back
-// when the watcher may enter again: after the restart, or when that failed to
-// come because another one did not leave.
+// leaveWatch takes a watcher out. If watchers were asked to leave, it returns
+// when the watcher may enter again: after the restart, or when there is none
+// because another watcher did not leave.
 func (l *library) leaveWatch(ctx context.Context) {
 	l.mu.Lock()
 	l.watchers--
@@ -220,7 +222,7 @@ func (l *library) leaveWatch(ctx context.Context) {
 	l.mu.Unlock()
 }
 
-// close shuts the library down, unless somebody is still inside it.
+// close shuts the library down, unless a call is still inside.
 func (l *library) close() error {
 	l.mu.Lock()
 	busy := l.turning != nil || l.inside+l.watchers > 0

@@ -11,8 +11,8 @@ import (
 )
 
 // wiring is what one GPU knows about its connections. The NVLink part is read
-// once, when the GPU is found, because it takes long on machines with many;
-// the rest grows as other GPUs are found.
+// once, when the GPU is found, because it takes long on machines with many
+// GPUs; the rest grows as other GPUs are found.
 type wiring struct {
 	direct   map[string]int          // NVLinks to other GPUs, by their PCI address
 	switched int                     // NVLinks to switches, which reach every other GPU on them
@@ -43,7 +43,7 @@ func readWiring(s *session, h nvml.Device) wiring {
 	return w
 }
 
-// pciKinds gives NVML's levels of PCI topology in berth's words.
+// pciKinds maps NVML's levels of PCI topology to berth's words.
 var pciKinds = map[nvml.GpuTopologyLevel]gpu.LinkKind{
 	nvml.TOPOLOGY_INTERNAL:   gpu.LinkSwitch, // two GPUs on one board
 	nvml.TOPOLOGY_SINGLE:     gpu.LinkSwitch,
@@ -53,7 +53,7 @@ var pciKinds = map[nvml.GpuTopologyLevel]gpu.LinkKind{
 	nvml.TOPOLOGY_SYSTEM:     gpu.LinkSystem,
 }
 
-// link asks for the PCI topology of every pair that it was not asked for yet.
+// link asks for the PCI topology of every pair that is not known yet.
 func (b *Backend) link(ctx context.Context, cards []*card) error {
 	for i, one := range cards {
 		for _, two := range cards[i+1:] {
@@ -68,8 +68,8 @@ func (b *Backend) link(ctx context.Context, cards []*card) error {
 	return nil
 }
 
-// linkPair looks its handles up itself: those in the cards belong to whoever
-// reads them.
+// linkPair looks up its own handles: those in the cards belong to the goroutine
+// that reads them.
 func (b *Backend) linkPair(ctx context.Context, one, two *card) error {
 	s, err := b.lib.enter(ctx)
 	if err != nil {
@@ -110,8 +110,8 @@ func (c *card) note(other *card, kind gpu.LinkKind) {
 	c.wires.nearest[other.uuid] = kind
 }
 
-// connect writes the links between the GPUs that are there into their
-// descriptions, from what is known.
+// connect writes the known links between the present GPUs into their
+// descriptions.
 func (b *Backend) connect(cards []*card) {
 	cards = slices.DeleteFunc(slices.Clone(cards), func(c *card) bool { return c.slice != nil })
 	switched := map[*card]int{} // does not change after a card is made

@@ -2,8 +2,8 @@ package nvml
 
 import "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// metric is one thing a device can be asked, for remembering that it has it
-// not.
+// metric is one value that a device may have. A card remembers the metrics that
+// its device does not have.
 type metric uint
 
 const (
@@ -27,7 +27,7 @@ const (
 	processUtilization
 )
 
-// metrics is a set of them.
+// metrics is a set of metric values.
 type metrics uint32
 
 func (s metrics) has(m metric) bool { return s&(1<<m) != 0 }
@@ -42,7 +42,7 @@ type round struct {
 	failed  nvml.Return // the last answer that explains nothing; SUCCESS if none did
 }
 
-// ask puts one question, unless the device is known to have no answer or was
+// ask asks for one metric, unless the device is known not to have it or was
 // found gone in this round.
 func ask[T any](r *round, m metric, call func() (T, nvml.Return)) (T, bool) {
 	var none T
@@ -66,8 +66,8 @@ func ask[T any](r *round, m metric, call func() (T, nvml.Return)) (T, bool) {
 	return none, false
 }
 
-// verdict is SUCCESS when the device answered. A handle that has become stale
-// is refused by every call; if only some refuse, those are not supported.
+// verdict returns SUCCESS if the device answered. Every call refuses a stale
+// handle; if only some refuse, those metrics are not supported.
 func (r *round) verdict() nvml.Return {
 	switch {
 	case r.gone != nvml.SUCCESS:

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// slice says which part of a GPU a MIG instance is; the driver's events name
-// it so.
+// slice says which part of a GPU a MIG instance is, in the numbers that the
+// driver's events use.
 type slice struct {
 	parent            string
 	instance, compute int

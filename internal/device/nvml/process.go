@@ -14,11 +14,11 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// unknownMemory is what NVML reports where it does not know how much memory a
+// unknownMemory is what NVML reports if it does not know how much memory a
 // process uses.
 const unknownMemory = ^uint64(0)
 
-// readProcesses merges the driver's lists by process. It is nil when the
+// readProcesses merges the driver's lists by process. It returns nil if the
 // driver has none of the lists.
 func (c *card) readProcesses(r *round, s *session, h nvml.Device) []gpu.Process {
 	var found []gpu.Process

@@ -14,9 +14,9 @@ import (
 )
 
 // Scan lists the GPUs, then the MIG instances, which are numbered after them.
-// A device that hangs while it is looked at is listed if it was there before.
-// A device that is there but may not be used is left out, unless that is true
-// of all of them.
+// It lists a device that hangs during the scan if the device was there before.
+// It leaves out a device that may not be used, unless that is true of all of
+// them.
 func (b *Backend) Scan(ctx context.Context) ([]device.Device, error) {
 	count, err := b.count(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (b *Backend) Scan(ctx context.Context) ([]device.Device, error) {
 	return list, nil
 }
 
-// rank puts GPUs before instances.
+// rank sorts GPUs before instances.
 func rank(c *card) int {
 	if c.slice != nil {
 		return 1
@@ -73,8 +73,8 @@ func (b *Backend) count(ctx context.Context) (int, error) {
 	})
 }
 
-// probeAll looks at every index at the same time. The error is that of the
-// devices, if there are some and none can be used.
+// probeAll looks at every index at the same time. It returns the error of the
+// devices if there are some and none can be used.
 func (b *Backend) probeAll(ctx context.Context, count int) ([]*card, error) {
 	b.mu.Lock()
 	for len(b.probes) < count {
@@ -113,8 +113,8 @@ func (b *Backend) probeAll(ctx context.Context, count int) ([]*card, error) {
 	return nil, nil
 }
 
-// probe looks at what is at an index of the driver's list: a GPU and the
-// instances in it. What is known already is not read again.
+// probe looks at one index of the driver's list: a GPU and the instances in it.
+// It does not read again what is known.
 func (b *Backend) probe(ctx context.Context, index int) ([]*card, error) {
 	s, err := b.lib.enter(ctx)
 	if err != nil {
@@ -146,7 +146,7 @@ func (b *Backend) probe(ctx context.Context, index int) ([]*card, error) {
 	return cards, b.saw(index, cards, nil)
 }
 
-// saw remembers what is at an index, and returns err.
+// saw stores what is at an index, and returns err.
 func (b *Backend) saw(index int, cards []*card, err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Slow reads what costs milliseconds. That nothing is supported is no failure
-// here, as it is in Fast: a MIG instance has none of these.
+// Slow reads what costs milliseconds. Unlike Fast, it does not fail if nothing
+// is supported: a MIG instance has none of these.
 func (c *card) Slow(ctx context.Context, into *gpu.Slow) error {
 	return c.read(ctx, func(s *session, h nvml.Device) error {
 		r := round{absent: &c.absent}
@@ -18,7 +18,7 @@ func (c *card) Slow(ctx context.Context, into *gpu.Slow) error {
 			got.Energy = gpu.Some(float64(mj) / 1000)
 		}
 		if percent, ok := ask(&r, fan, h.GetFanSpeed); ok {
-			// A fan may be driven above what its maker rates as full.
+			// A fan may run faster than its maker rates as full.
 			got.Fan = gpu.Some(gpu.Percent(min(percent, 100)))
 		}
 		got.PCIeTx = throughput(&r, h, pcieTx, nvml.PCIE_UTIL_TX_BYTES)
@@ -35,7 +35,7 @@ func (c *card) Slow(ctx context.Context, into *gpu.Slow) error {
 	})
 }
 
-// throughput is in MiB per second; NVML measures it over 20 ms.
+// throughput returns MiB per second; NVML measures it over 20 ms.
 func throughput(r *round, h nvml.Device, m metric, counter nvml.PcieUtilCounter) gpu.Opt[float64] {
 	kib, ok := ask(r, m, func() (uint32, nvml.Return) { return h.GetPcieThroughput(counter) })
 	if !ok {
@@ -45,7 +45,7 @@ func throughput(r *round, h nvml.Device, m metric, counter nvml.PcieUtilCounter)
 }
 
 // errorsTotal counts over the life of the device: a count since the driver was
-// loaded would hide an old wound.
+// loaded would hide old errors.
 func errorsTotal(r *round, h nvml.Device, m metric, kind nvml.MemoryErrorType) gpu.Opt[int64] {
 	count, ok := ask(r, m, func() (uint64, nvml.Return) {
 		return h.GetTotalEccErrors(kind, nvml.AGGREGATE_ECC)
@@ -56,7 +56,7 @@ func errorsTotal(r *round, h nvml.Device, m metric, kind nvml.MemoryErrorType) g
 	return gpu.Some(int64(count))
 }
 
-// readProcessUtilization takes the newest sample of each process since the
+// readProcessUtilization returns the newest sample of each process since the
 // last reading; a process without one was idle. The driver pads the list with
 // empty samples.
 func (c *card) readProcessUtilization(r *round, h nvml.Device) map[int]gpu.Percent {

@@ -14,17 +14,17 @@ import (
 
 const (
 	// waitMillis bounds how long Watch takes to end, and a restart to begin.
-	// Events are told at once however long it is, and each wait costs a wake-up.
+	// Events arrive at once however long it is, and each wait costs a wake-up.
 	waitMillis = 1800
 	// retryPause is between attempts to watch a device that is not there.
 	retryPause = 5 * time.Second
-	// wantedEvents are those that berth does something about.
+	// wantedEvents are the events that berth acts on.
 	wantedEvents = uint64(nvml.EventTypeXidCriticalError | nvml.EventTypeSingleBitEccError | nvml.EventTypeDoubleBitEccError)
 )
 
-// Watch listens to every GPU in a goroutine of its own, so that one that hangs
-// or is lost does not silence the others. GPUs that a later Scan finds are
-// listened to as well.
+// Watch listens to every GPU in a goroutine of its own, so that a GPU that
+// hangs or is lost does not silence the others. It also listens to GPUs that a
+// later Scan finds.
 func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	faults := make(chan device.Fault)
@@ -97,8 +97,8 @@ func (b *Backend) listen(ctx context.Context, c *card, faults chan<- device.Faul
 	}
 }
 
-// hear waits for events until ctx ends or the library has to be left, and
-// returns SUCCESS then, or until the driver refuses.
+// hear waits for events. It returns SUCCESS when ctx ends or the library has to
+// be left, or the code with which the driver refuses.
 func (b *Backend) hear(ctx context.Context, s *session, c *card, faults chan<- device.Fault) nvml.Return {
 	h, ret := s.find(c)
 	if ret != nvml.SUCCESS {
@@ -135,8 +135,8 @@ func (b *Backend) hear(ctx context.Context, s *session, c *card, faults chan<- d
 	return nvml.SUCCESS
 }
 
-// fault returns an event in berth's words. NVML does not say which process it is
-// about.
+// fault returns an event in berth's words. NVML does not say which process
+// caused it.
 func (b *Backend) fault(c *card, event nvml.EventData) device.Fault {
 	f := device.Fault{GPU: c.uuid, Time: time.Now()}
 	if uuid, ok := b.instanceOf(c.uuid, event.GpuInstanceId, event.ComputeInstanceId); ok {

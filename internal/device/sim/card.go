@@ -24,8 +24,8 @@ type card struct {
 
 var errClosed = errors.New("the simulation is closed")
 
-// answer waits out a hang, whatever the caller's deadline, as a driver call
-// does, and returns the simulated time at which the device answers.
+// answer waits until a hang is over, whatever the caller's deadline, as a
+// driver call does, and returns the simulated time at which the device answers.
 func (c *card) answer() (time.Duration, error) {
 	now := c.backend.elapsed()
 	for {
@@ -44,13 +44,13 @@ func (c *card) answer() (time.Duration, error) {
 	return now, nil
 }
 
-// reading is what a card is doing at a moment.
+// reading says what a card does at a moment.
 type reading struct {
 	load      float64
 	processes []running
 }
 
-// advance brings the plant to now. It needs mu.
+// advance brings the plant to now. The caller holds mu.
 func (c *card) advance(now time.Duration) reading {
 	visiting := c.guests.visiting()
 	for {

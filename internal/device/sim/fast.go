@@ -30,7 +30,7 @@ func (c *card) Fast(_ context.Context, into *gpu.Sample) error {
 	return nil
 }
 
-// fillClocks needs mu.
+// fillClocks fills the clocks of a sample. The caller holds mu.
 func (c *card) fillClocks(load float64, into *gpu.Sample) {
 	p, m := c.plant, c.model
 	into.Throttle = []gpu.ThrottleReason{}
@@ -50,8 +50,8 @@ func (c *card) fillClocks(load float64, into *gpu.Sample) {
 	}
 }
 
-// fillMemory shares out the memory; a process that wants more than there is
-// gets what is left.
+// fillMemory divides the memory among processes; a process that wants more than
+// there is gets what is left.
 func (c *card) fillMemory(processes []running, into *gpu.Sample) {
 	free := c.model.Memory - c.model.DriverMemory
 	into.Processes = make([]gpu.Process, 0, len(processes))

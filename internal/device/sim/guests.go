@@ -48,7 +48,8 @@ const (
 	maxGuestFile = 4096 // bytes
 )
 
-// newGuests returns nil, which never has a guest, if there is no directory.
+// newGuests returns nil if there is no directory. A nil guests never has a
+// guest.
 func newGuests(dir, uuid string) *guests {
 	if dir == "" {
 		return nil
@@ -56,7 +57,7 @@ func newGuests(dir, uuid string) *guests {
 	return &guests{dir: filepath.Join(dir, uuid), table: processes.Proc(), born: map[int]uint64{}, found: map[inner]processes.ID{}}
 }
 
-// visiting lists the guests that are there now.
+// visiting returns the guests that are there now.
 func (g *guests) visiting() []running {
 	if g == nil {
 		return nil
@@ -90,7 +91,7 @@ func (g *guests) visiting() []running {
 	return list
 }
 
-// pids lists the pids that files are named after.
+// pids returns the pids that files are named after.
 func (g *guests) pids() []int {
 	dir, err := os.Open(g.dir)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Describe answers from memory.
+// Describe returns the description from memory.
 func (c *card) Describe() gpu.Device {
 	d := c.about
 	d.Links = slices.Clone(d.Links)
@@ -46,7 +46,8 @@ func describe(models []*model, firstIndex int) []gpu.Device {
 	return devices
 }
 
-// uuid is readable, and unique on the machine by its index.
+// uuid returns a readable UUID that is unique on the machine because of its
+// index.
 func uuid(m *model, index int) string { return fmt.Sprintf("SIM-%s-%d", m.Name, index) }
 
 // busID spreads devices over buses, 28 to a PCI domain, the way large machines do.

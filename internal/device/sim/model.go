@@ -21,7 +21,7 @@ type catalog struct {
 	Machines []machine `yaml:"machines"`
 }
 
-// machine is a name for so many of a model.
+// machine is a name for a number of GPUs of one model.
 type machine struct {
 	Name  string `yaml:"name"`
 	Model string `yaml:"model"`
@@ -68,7 +68,7 @@ type fanModel struct {
 	Full  float64 `yaml:"full"`
 }
 
-// speed is in percent.
+// speed returns the speed in percent.
 func (f *fanModel) speed(celsius float64) float64 {
 	if celsius < f.Start {
 		return 0
@@ -86,7 +86,7 @@ func readCatalog() (*catalog, error) {
 	return c, nil
 }
 
-// model finds a model by name; nil if there is none.
+// model returns the model with a name, or nil.
 func (c *catalog) model(name string) *model {
 	for _, m := range c.Models {
 		if m.Name == name {
@@ -96,7 +96,8 @@ func (c *catalog) model(name string) *model {
 	return nil
 }
 
-// expand returns the models that a name stands for; none if it is unknown.
+// expand returns the models that a name stands for, or none if the name is
+// unknown.
 func (c *catalog) expand(name string) []*model {
 	if m := c.model(name); m != nil {
 		return []*model{m}
@@ -113,7 +114,7 @@ func (c *catalog) expand(name string) []*model {
 	return nil
 }
 
-// names lists every name that can be asked for.
+// names returns every name that a spec can use.
 func (c *catalog) names() []string {
 	var names []string
 	for _, m := range c.Models {

@@ -31,7 +31,7 @@ func relax(value, target, dt, tau float64) float64 {
 // warmth is the rise of temperature over the air, mode by mode.
 type warmth []float64
 
-// restingAt is the state after a long time at constant power.
+// restingAt returns the state after a long time at constant power.
 func restingAt(modes []mode, watts float64) warmth {
 	w := make(warmth, len(modes))
 	for i, m := range modes {
@@ -58,7 +58,7 @@ func (m mode) cooled(cooling float64, last bool) mode {
 	return m
 }
 
-// sum is the whole rise.
+// sum returns the whole rise.
 func (w warmth) sum() float64 {
 	total := 0.0
 	for _, v := range w {
@@ -67,8 +67,8 @@ func (w warmth) sum() float64 {
 	return total
 }
 
-// highest is a rise that cannot be passed while the power stays as it is: each
-// mode moves straight from where it is to where it will rest.
+// highest returns a rise that cannot be passed while the power stays as it is:
+// each mode moves straight from where it is to where it will rest.
 func (w warmth) highest(modes []mode, watts, cooling float64) float64 {
 	total := 0.0
 	for i, m := range modes {
@@ -78,7 +78,7 @@ func (w warmth) highest(modes []mode, watts, cooling float64) float64 {
 	return total
 }
 
-// powerModel is how a GPU turns load into watts.
+// powerModel says how a GPU turns load into watts.
 type powerModel struct {
 	Idle   float64 `yaml:"idle"`   // asleep
 	Awake  float64 `yaml:"awake"`  // at full clock, without work
@@ -93,9 +93,9 @@ type powerModel struct {
 // record shows 691.5 W under a cap of 700.
 const capShare = 0.988
 
-// capped is the share of full clock at which load (0 to 1) just keeps to the cap,
-// at most 1. The record holds idle and full load only, so what lies between is
-// chosen, not measured: power in proportion to the clock.
+// capped returns the share of full clock at which load (0 to 1) just keeps to
+// the cap, at most 1. The record holds idle and full load only, so the values
+// between are chosen, not measured: power in proportion to the clock.
 func (p powerModel) capped(load float64) float64 {
 	want := load * (p.Demand - p.Awake)
 	room := p.Cap*capShare - p.Awake
@@ -105,7 +105,7 @@ func (p powerModel) capped(load float64) float64 {
 	return room / want
 }
 
-// watts is what a GPU draws that is awake, at a load (0 to 1) and a share of its
+// watts returns what an awake GPU draws, at a load (0 to 1) and a share of its
 // full clock.
 func (p powerModel) watts(load, clock float64) float64 {
 	return p.Awake + load*clock*(p.Demand-p.Awake)

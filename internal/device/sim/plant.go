@@ -2,9 +2,9 @@ package sim
 
 import "time"
 
-// tick is the grid in simulated time on which everything happens that has no
-// exact solution: the governor's looks, and ramps of load. It is fixed, so that
-// the state at a moment does not depend on when somebody asked before.
+// tick is the grid in simulated time for everything that has no exact solution:
+// the steps of the governor, and ramps of load. It is fixed, so that the state
+// at a moment does not depend on earlier readings.
 const tick = 100 * time.Millisecond
 
 // plant is the physical state of one GPU at one moment of simulated time.
@@ -27,7 +27,7 @@ type drive struct {
 	cooling float64 // 1 is as designed
 }
 
-// newPlant is a GPU that has been idle for a long time.
+// newPlant returns a GPU that has been idle for a long time.
 func newPlant(m *model) *plant {
 	return &plant{
 		model:    m,
@@ -57,8 +57,8 @@ func (p *plant) advance(until time.Duration, d drive) {
 	}
 }
 
-// governed reports whether the governor has, or may get, something to do under
-// this drive. Where it has not, any stretch of time is one step.
+// governed reports whether the governor may have to act under this drive. If
+// not, any stretch of time is one step.
 func (p *plant) governed(d drive) bool {
 	highest := max(p.air, d.ambient) + p.die.highest(p.model.Die, p.watts(d.load), d.cooling)
 	return p.governor < 1 || highest >= float64(p.model.Limits.Slowdown)
@@ -69,7 +69,7 @@ func (p *plant) pass(until time.Duration, d drive) {
 	watts, dt := p.watts(d.load), (until - p.now).Seconds()
 	p.die.advance(p.model.Die, watts, d.cooling, dt)
 	p.memory.advance(p.model.MemoryModes, watts, d.cooling, dt)
-	// A new ambient temperature gets through as slowly as the heat sink warms.
+	// A new ambient temperature arrives as slowly as the heat sink warms up.
 	p.air = relax(p.air, d.ambient, dt, p.model.Die[len(p.model.Die)-1].Seconds)
 	p.sensor = relax(p.sensor, watts, dt, p.model.Power.SensorSeconds)
 	p.joules += watts * dt
@@ -81,12 +81,12 @@ func (p *plant) pass(until time.Duration, d drive) {
 
 func (p *plant) asleep(load float64) bool { return load == 0 && p.now >= p.awakeUntil }
 
-// clock is the share of full clock the GPU runs at while it is awake.
+// clock returns the share of full clock that the GPU runs at while it is awake.
 func (p *plant) clock(load float64) float64 {
 	return min(p.governor, p.model.Power.capped(load))
 }
 
-// watts is the power it draws now.
+// watts returns the power that the GPU draws now.
 func (p *plant) watts(load float64) float64 {
 	if p.asleep(load) {
 		return p.model.Power.Idle
@@ -94,8 +94,8 @@ func (p *plant) watts(load float64) float64 {
 	return p.model.Power.watts(load, p.clock(load))
 }
 
-// celsius is the temperature of the die.
+// celsius returns the temperature of the die.
 func (p *plant) celsius() float64 { return p.air + p.die.sum() }
 
-// memoryCelsius is the temperature of the memory, where there is a sensor.
+// memoryCelsius returns the temperature of the memory, if there is a sensor.
 func (p *plant) memoryCelsius() float64 { return p.air + p.model.MemoryOffset + p.memory.sum() }

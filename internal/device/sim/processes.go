@@ -20,7 +20,7 @@ func (b *Backend) Started(pid int) (start uint64, runs bool) {
 	return 0, false
 }
 
-// tickLength is the unit in which Linux tells when a process was started.
+// tickLength is the unit of process start times in Linux.
 const tickLength = 10 * time.Millisecond
 
 // since returns when a scripted process was started on a card, in simulated time.

@@ -34,7 +34,7 @@ func (r *reader) complain(n *document.Node, format string, args ...any) {
 	r.complaints = append(r.complaints, complaint{n.Line, fmt.Sprintf(format, args...)})
 }
 
-// report takes what the document says is wrong with it.
+// report takes in a problem of the document.
 func (r *reader) report(p document.Problem) (more bool) {
 	text := p.Reason
 	if p.Node != nil && p.Node.Parent != nil {
@@ -47,7 +47,7 @@ func (r *reader) report(p document.Problem) (more bool) {
 	return true
 }
 
-// err returns every complaint, in the order of the lines; nil if there is none.
+// err returns every complaint, in the order of the lines, or nil.
 func (r *reader) err() error {
 	const most = 20
 	slices.SortStableFunc(r.complaints, func(a, b complaint) int { return a.line - b.line })
@@ -85,7 +85,7 @@ func (r *reader) number(n *document.Node, key string, low, high float64, unit st
 	return v
 }
 
-// whole is number without fractions.
+// whole reads a whole number between two ends.
 func (r *reader) whole(n *document.Node, key string, low, high int, unit string) int {
 	v := r.number(n, key, float64(low), float64(high), unit)
 	if v != math.Trunc(v) {

@@ -23,7 +23,7 @@ type scenario struct {
 	speed   float64
 }
 
-// Bounds that keep a scenario from costing more than it shows.
+// These bounds keep a scenario from costing more than it shows.
 const (
 	maxFile    = 256 << 10 // bytes
 	maxEntries = 1000
@@ -184,7 +184,7 @@ func (t timelineReader) entry(item *document.Node) (*entry, []int) {
 	return e, devices
 }
 
-// check refuses what is well-formed and makes no sense.
+// check complains about entries that are well-formed and make no sense.
 func (t timelineReader) check(item *document.Node, e *entry) {
 	lasting := e.load.Known() || e.ambient.Known() || e.cooling.Known() || e.process != nil || e.hang || e.lost
 	switch {

@@ -12,9 +12,9 @@ import (
 // never is later than anything.
 const never = time.Duration(math.MaxInt64)
 
-// script is what happens to one device. What is in force at a moment follows
-// from the moment alone, so there is nothing to replay and nothing to forget:
-// of the entries that set the same thing, the one that began last counts.
+// script says what happens to one device. What is in force at a moment depends
+// on the moment alone, so there is nothing to replay and nothing to forget: of
+// the entries that set the same thing, the one that began last counts.
 type script []*entry
 
 // entry is one line of a script. It may set several things.
@@ -51,7 +51,7 @@ type fault struct {
 	count  int64      // of memory errors
 }
 
-// memoryKind says what became of a memory error.
+// memoryKind says how a memory error ended.
 type memoryKind string
 
 const (
@@ -82,7 +82,7 @@ func (e *entry) times(t time.Duration) int64 {
 	return int64((t-e.at)/e.every) + 1
 }
 
-// nextStart is the first time after t that the entry begins.
+// nextStart returns the first time after t at which the entry begins.
 func (e *entry) nextStart(t time.Duration) time.Duration {
 	switch {
 	case t < e.at:
@@ -93,8 +93,8 @@ func (e *entry) nextStart(t time.Duration) time.Duration {
 	return t - (t-e.at)%e.every + e.every
 }
 
-// nextChange is the first moment after t at which the entry begins or ends, or
-// its ramp does.
+// nextChange returns the first moment after t at which the entry or its ramp
+// begins or ends.
 func (e *entry) nextChange(t time.Duration) time.Duration {
 	next := e.nextStart(t)
 	start, active := e.began(t)
@@ -107,8 +107,8 @@ func (e *entry) nextChange(t time.Duration) time.Duration {
 	return next
 }
 
-// latest returns the entry in force at t among those that concern something, and
-// when it began; nil if there is none.
+// latest returns the entry in force at t among those that concern something,
+// and when it began. It returns nil if there is none.
 func (s script) latest(t time.Duration, concerns func(*entry) bool) (*entry, time.Duration) {
 	var found *entry
 	var since time.Duration
@@ -156,8 +156,9 @@ func (s script) drive(t time.Duration, m *model, ended map[int]time.Duration) (d
 	return d, until
 }
 
-// load is the load without processes. On a ramp it is the one of the middle of
-// the tick around t. A ramp begins where the entry before it was heading.
+// load returns the load without processes. On a ramp it is the load in the
+// middle of the tick around t. A ramp begins where the entry before it was
+// heading.
 func (s script) load(t time.Duration) (load float64, ramping bool) {
 	e, start := s.latest(t, setsLoad)
 	if e == nil {
@@ -175,7 +176,7 @@ func (s script) load(t time.Duration) (load float64, ramping bool) {
 	return from + (target-from)*min(1, max(0, done)), true
 }
 
-// running is a process that is there now.
+// running is a process that runs now.
 type running struct {
 	pid    int
 	name   string
@@ -184,7 +185,8 @@ type running struct {
 	start  time.Duration // of a scripted one, in simulated time
 }
 
-// processes lists those in force at t, by pid, without those that were ended.
+// processes returns the processes in force at t, by pid, without those that
+// were ended.
 func (s script) processes(t time.Duration, ended map[int]time.Duration) []running {
 	type begun struct {
 		*process
@@ -220,7 +222,7 @@ func byPID(list []running) []running {
 	return slices.CompactFunc(list, func(a, b running) bool { return a.pid == b.pid })
 }
 
-// maxMemory keeps growth that goes on for years away from overflow.
+// maxMemory keeps growth over years from overflowing.
 const maxMemory = 1 << 40
 
 // hungUntil returns when a hang that is in force at t ends.
@@ -254,7 +256,8 @@ func (s script) memoryErrors(t time.Duration, kind memoryKind) int64 {
 	return total
 }
 
-// nextFault is the first moment after t at which the driver reports something.
+// nextFault returns the first moment after t at which the driver reports
+// something.
 func (s script) nextFault(t time.Duration) time.Duration {
 	next := never
 	for _, e := range s {
@@ -265,7 +268,7 @@ func (s script) nextFault(t time.Duration) time.Duration {
 	return next
 }
 
-// faultsAt lists what is reported at exactly t.
+// faultsAt returns the faults that are reported at exactly t.
 func (s script) faultsAt(t time.Duration) []fault {
 	var list []fault
 	for _, e := range s {

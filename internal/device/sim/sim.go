@@ -86,7 +86,7 @@ func Open(spec string, opts ...Option) (*Backend, error) {
 }
 
 // longWait is the longest wait between two looks at a clock that is time.Now:
-// any timer would do. Another clock has to be polled.
+// any timer works there. Another clock has to be polled.
 const (
 	longWait  = time.Hour
 	pollClock = 20 * time.Millisecond
@@ -110,7 +110,7 @@ func newBackend(world *scenario, o options) *Backend {
 	return b
 }
 
-// Name is "sim".
+// Name returns "sim".
 func (b *Backend) Name() string { return backendName }
 
 const backendName = "sim"
@@ -134,7 +134,7 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// elapsed is simulated time.
+// elapsed returns the simulated time.
 func (b *Backend) elapsed() time.Duration {
 	past := max(0, b.clock().Sub(b.start))
 	if b.speed == 1 {
@@ -143,7 +143,7 @@ func (b *Backend) elapsed() time.Duration {
 	return time.Duration(min(float64(past)*b.speed, float64(never/2)))
 }
 
-// wall is when a moment of simulated time comes on the clock.
+// wall returns when a moment of simulated time comes on the clock.
 func (b *Backend) wall(t time.Duration) time.Time {
 	return b.start.Add(time.Duration(float64(t) / b.speed))
 }

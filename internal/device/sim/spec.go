@@ -19,13 +19,14 @@ const (
 	maxDevices   = 256 // every device lists its links to all others
 )
 
-// isPath tells a scenario file from a list of models.
+// isPath reports whether a spec is the path of a scenario file, and not a list
+// of models.
 func isPath(spec string) bool {
 	ext := filepath.Ext(spec)
 	return strings.Contains(spec, "/") || ext == ".yaml" || ext == ".yml"
 }
 
-// unscripted is a machine that is described by its models alone.
+// unscripted returns a machine described by its models alone.
 func unscripted(known *catalog, spec string, firstIndex int) (*scenario, error) {
 	models, err := parseModels(known, spec)
 	if err != nil {
@@ -95,5 +96,5 @@ func byDistance(word string, names []string) []string {
 	return sorted
 }
 
-// clip keeps what is shown of bad input short.
+// clip shortens bad input for a message.
 func clip(text string) string { return words.Cut(text, 60) }

@@ -54,7 +54,8 @@ func (f fault) report(uuid string, when time.Time) device.Fault {
 	return device.Fault{Fault: f.Fault, GPU: uuid, Time: when, PID: f.pid, Detail: f.detail}
 }
 
-// memoryFault returns what the driver reports of so many memory errors.
+// memoryFault returns the fault that the driver reports for a number of memory
+// errors.
 func memoryFault(kind memoryKind, count int64) fault {
 	f := fault{ecc: kind, count: count, detail: map[string]any{"kind": "ecc_" + string(kind)}}
 	if kind == corrected {

@@ -1,6 +1,6 @@
-// Package xid knows the numbered errors that NVIDIA's driver reports, and says
-// each of them in words that all vendors share. It is a catalogue only: package
-// nvml reads the numbers from the driver, and package sim from a script.
+// Package xid describes the numbered errors of NVIDIA's driver in words that
+// all vendors share. It is a catalogue only: package nvml reads the numbers
+// from the driver, and package sim from a script.
 package xid
 
 import (
