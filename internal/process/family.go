@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/kin"
 )
 
-// Family reads all living processes, each with its parent. Processes whose
-// ancestors have ended belong to whoever took them over.
+// Family reads all living processes, each with its parent. A process whose
+// parent has ended belongs to the process that took it over.
 func (t Table) Family() kin.Family {
 	all := kin.Family{}
 	for _, pid := range t.PIDs() {
@@ -19,7 +19,7 @@ func (t Table) Family() kin.Family {
 	return all
 }
 
-// PIDs lists the processes there are.
+// PIDs returns the processes that exist.
 func (t Table) PIDs() []int {
 	dir, err := os.Open(t.root)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package process knows operating-system processes: who one is, who its
-// ancestors are, and when it ends. A pid alone is never trusted, because pids
-// are used again; a process is its pid together with the time it was started.
+// Package process knows operating-system processes: their identity, their
+// ancestors, and when they end. It never trusts a pid alone, because pids are
+// used again; a process is its pid together with its start time.
 package process
 
 import (
@@ -25,11 +25,11 @@ var ErrGone = errors.New("the process is gone")
 // ID is one process, and never another one that got the same pid later.
 type ID = kin.ID
 
-// userHz is how many ticks a second has, wherever Linux tells a program of
-// them.
+// userHz is how many ticks a second has in the numbers that Linux shows to
+// programs.
 const userHz = 100
 
-// Now is the time as ID.Start counts it; 0 if the kernel does not tell.
+// Now returns the time as ID.Start counts it, or 0 if the kernel does not say.
 func Now() uint64 {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
@@ -38,7 +38,7 @@ func Now() uint64 {
 	return uint64(t.Nano()) / (1e9 / userHz)
 }
 
-// Age is for how long a process has run, as far as its start time tells.
+// Age returns how long a process has run, judging by its start time.
 func Age(id ID) time.Duration {
 	return time.Duration(Now()-min(id.Start, Now())) * (time.Second / userHz)
 }
@@ -49,10 +49,10 @@ type Table struct {
 	simulated *simulations // nil: none
 }
 
-// Proc is the table of this machine.
+// Proc returns the table of this machine.
 func Proc() Table { return Table{root: "/proc"} }
 
-// Identify finds out who has a pid now.
+// Identify returns the process that has a pid now.
 func (t Table) Identify(pid int) (ID, error) {
 	s, err := t.stat(pid)
 	if err != nil {
@@ -61,21 +61,21 @@ func (t Table) Identify(pid int) (ID, error) {
 	return ID{PID: pid, Start: s.start}, nil
 }
 
-// Alive reports whether that very process still runs. A zombie does not: it
-// holds nothing but its exit status.
+// Alive reports whether this very process still runs. A zombie does not: it
+// holds only its exit status.
 func (t Table) Alive(id ID) bool {
 	s, err := t.stat(id.PID)
 	return err == nil && s.start == id.Start && s.state != 'Z' && s.state != 'X'
 }
 
-// Parent is the process that started pid, or took it over; 0 at the root.
+// Parent returns the process that started pid, or took it over; 0 at the root.
 func (t Table) Parent(pid int) (int, error) {
 	s, err := t.stat(pid)
 	return s.parent, err
 }
 
-// Line is a process and its ancestors, nearest first; without the first process
-// of the machine, which is everybody's.
+// Line returns a process and its ancestors, nearest first, without the first
+// process of the machine, which is an ancestor of all.
 func (t Table) Line(id ID) []ID {
 	line := []ID{id}
 	for len(line) < 64 {
@@ -102,7 +102,7 @@ func (t Table) Name(pid int) string {
 	return gpu.Printable(strings.TrimSpace(string(text)), 128)
 }
 
-// UID is the user that a process runs as.
+// UID returns the user that a process runs as.
 func (t Table) UID(pid int) (int, error) {
 	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -110,7 +110,8 @@ func (t Table) UID(pid int) (int, error) {
 	}
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, "Uid:"); ok {
-			// Real, effective, saved, file system: the effective one may do things.
+			// The fields are real, effective, saved and file system: the
+			// effective one decides what the process may do.
 			if fields := strings.Fields(rest); len(fields) > 1 {
 				return strconv.Atoi(fields[1])
 			}
@@ -119,7 +120,7 @@ func (t Table) UID(pid int) (int, error) {
 	return 0, fmt.Errorf("process %d: its status names no user", pid)
 }
 
-// Boot tells this boot of the machine from every other.
+// Boot returns an id that differs for every boot of the machine.
 func (t Table) Boot() (string, error) {
 	text, err := os.ReadFile(filepath.Join(t.root, "sys/kernel/random/boot_id"))
 	if err != nil {

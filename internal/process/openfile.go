@@ -6,8 +6,9 @@ import (
 	"strconv"
 )
 
-// Openers finds the processes that have one of these files open, by file.
-// Processes that may not be looked at are left out: only root sees everybody's.
+// Openers returns the processes that have one of these files open, by file. It
+// leaves out processes that this one may not inspect: only root sees those of
+// every user.
 func (t Table) Openers(files []string) map[string][]int {
 	wanted := map[string]bool{}
 	for _, file := range files {

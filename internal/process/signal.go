@@ -17,9 +17,9 @@ const (
 	Kill      = unix.SIGKILL // ends the process
 )
 
-// Signal sends a signal to that very process, and never to another one that
-// got the same pid: a pidfd is opened first, then it is looked whose it is, and
-// the signal goes through the pidfd. A process that is gone is ErrGone. A
+// Signal sends a signal to this very process, and never to another one that got
+// the same pid: it opens a pidfd, checks which process that is, and sends the
+// signal through the pidfd. It returns ErrGone if the process is gone. A
 // simulated process ends with the first signal.
 func (t Table) Signal(id ID, signal Signal) error {
 	if in, start := t.simulated.of(id.PID); in != nil && start == id.Start {

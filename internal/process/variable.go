@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// Variable is what a process was given in its environment when its program was
-// started; false if there is no such variable, or the process may not be looked
-// at.
+// Variable returns a variable of the environment that a process started with.
+// It returns false if there is no such variable, or this process may not
+// inspect the other.
 func (t Table) Variable(pid int, name string) (string, bool) {
 	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "environ"))
 	if err != nil {

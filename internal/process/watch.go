@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch calls ended once, in a goroutine of its own, as soon as the process
-// has ended; after stop it is not called any more, but a call that has begun
-// is not waited for, so that ended itself may stop the watch. The kernel tells,
-// through a pidfd: nothing is polled, and another process with the same pid is
-// never taken for it.
+// Watch calls ended once, in a goroutine of its own, as soon as the process has
+// ended. After stop, Watch does not call it any more; stop does not wait for a
+// call that has begun, so ended itself may stop the watch. The kernel reports
+// the end through a pidfd: Watch polls nothing, and never confuses the process
+// with another one of the same pid.
 func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
 	fd, err := unix.PidfdOpen(id.PID, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
@@ -23,7 +23,8 @@ func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
 		return nil, fmt.Errorf("watch process %d: %w (berth needs Linux 5.10 or later)", id.PID, err)
 	}
 	file := os.NewFile(uintptr(fd), "pidfd")
-	// The pid may have changed hands before it was opened, but not since.
+	// The pid may have gone to another process before it was opened, but not
+	// since.
 	if !t.Alive(id) {
 		return nil, errors.Join(fmt.Errorf("watch process %d: %w", id.PID, ErrGone), file.Close())
 	}
