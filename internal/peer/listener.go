@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// Limits bounds how many connections there are. What administrators have does
-// not count against anybody else, and the other way round.
+// Limits bounds how many connections there are. Connections of administrators
+// and of others are counted apart.
 type Limits struct {
 	User    int // of one user
 	Unknown int // of all callers together whose user is not known
@@ -23,7 +23,7 @@ type Limits struct {
 }
 
 // room reports whether there is room for another connection of a user who has
-// so many.
+// this many.
 func (l Limits) room(has, most, all int) bool {
 	return has < most && (all < l.All || has < l.Few && all < l.All+l.First)
 }
@@ -40,13 +40,13 @@ type Guests struct {
 	told   time.Time // when somebody who was turned away was last told why
 }
 
-// NewGuests counts for a daemon that runs as a user.
+// NewGuests returns a counter for a daemon that runs as this user.
 func NewGuests(l Limits, daemon int) *Guests {
 	return &Guests{limits: l, daemon: daemon, byUser: map[int]int{}}
 }
 
-// full reports whether another connection of a user would be too many, whoever
-// of that user it is. It is asked before much is found out about a caller.
+// full reports whether another connection of a user would be too many,
+// administrator or not. It is called before much is known about a caller.
 func (g *Guests) full(uid int) bool {
 	if uid == 0 || uid == g.daemon { // it may be an administrator
 		return false
@@ -133,8 +133,9 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// patience is how long a reader may leave an answer in its socket before it is
-// let go, and at least half of it. What it does not read would be kept for it.
+// patience is how long a reader may leave an answer in its socket, at least
+// half of it, before the daemon closes the connection. Unread data takes
+// memory.
 const patience = 10 * time.Second
 
 func (c *Conn) Write(b []byte) (int, error) {
@@ -144,8 +145,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// extend puts the deadline off, if it is near: most writes find one that will
-// do.
+// extend postpones the deadline if it is near. Most writes need no change.
 func (c *Conn) extend(now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,13 +156,14 @@ func (c *Conn) extend(now time.Time) error {
 	return c.Conn.SetWriteDeadline(c.until)
 }
 
-// Listener identifies callers as they come in, and turns them away where there
-// are too many.
+// Listener identifies callers as they connect, and turns them away if there are
+// too many.
 type Listener struct {
 	net.Listener
 	Kernel *Kernel
 	Guests *Guests
-	// TurnedAway is called for each caller that was; it must not block.
+	// TurnedAway is called for each caller that is turned away; it must not
+	// block.
 	TurnedAway func()
 }
 
@@ -201,8 +202,8 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	return &Conn{Conn: raw, peer: p, leave: func() { l.Guests.leave(uid, admin) }}
 }
 
-// turnAway closes a connection. Somebody may connect again and again, so it is
-// to cost little, and only now and then one is told why.
+// turnAway closes a connection. A caller may connect again and again, so this
+// must cost little, and only some of them get an answer that says why.
 func (l *Listener) turnAway(raw net.Conn) {
 	if l.Guests.mayTell(time.Now()) {
 		_ = raw.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))

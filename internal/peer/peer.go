@@ -27,13 +27,13 @@ type Kernel struct {
 	questions uint32     // numbers them
 }
 
-// at returns a peer of whom only the door is known.
+// at returns a peer of which only the door is known.
 func at(door access.Door) access.Peer { return access.Peer{Caller: access.Caller{Door: door}} }
 
 // links are the namespaces of a process that count, as /proc names them.
 type links struct{ pid, user string }
 
-// New prepares a Kernel for the daemon that calls it.
+// New returns a Kernel for the daemon that calls it.
 func New(processes process.Table) *Kernel {
 	k := &Kernel{processes: processes, root: "/proc"}
 	for i, who := range []string{"1", "self"} {
@@ -54,7 +54,7 @@ func wholeMap(path string) bool {
 // map.
 const overflowUID = 65534
 
-// user is an id that the kernel named, if it stands for one user.
+// user returns an id that the kernel named, if it stands for one user.
 func (k *Kernel) user(uid uint32) access.UID {
 	if uid == overflowUID && !k.mapped || uid == ^uint32(0) {
 		return access.UID{}
@@ -71,7 +71,7 @@ func (k *Kernel) links(who string) (links, error) {
 	return links{pid, user}, err
 }
 
-// settle fills in which process a peer is, and where that lives.
+// settle fills in which process a peer is, and in which namespaces it lives.
 func (k *Kernel) settle(p *access.Peer, id process.ID) {
 	p.PID, p.Start, p.Name = id.PID, id.Start, k.processes.Name(id.PID)
 	found, err := k.links(strconv.Itoa(id.PID))
@@ -84,7 +84,7 @@ func (k *Kernel) settle(p *access.Peer, id process.ID) {
 		home = k.own[1]
 	}
 	switch {
-	case home == (links{}): // the daemon does not know where it is itself
+	case home == (links{}): // the daemon cannot read its own namespaces
 	case found == home:
 		p.Place = access.Here
 	default:
@@ -92,9 +92,9 @@ func (k *Kernel) settle(p *access.Peer, id process.ID) {
 	}
 }
 
-// Contained says in a sentence what a daemon in a container cannot see; empty:
-// it is in none. The kernel gives the first namespaces of a machine numbers
-// that do not change.
+// Contained says in a sentence what a daemon in a container cannot see, or
+// returns "" if it is in none. The kernel gives the first namespaces of a
+// machine fixed numbers.
 func (k *Kernel) Contained() string {
 	switch own := k.own[1]; {
 	case own.pid == "":

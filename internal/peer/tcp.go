@@ -19,9 +19,9 @@ import (
 )
 
 // TCP identifies the other end of a TCP connection within this machine: the
-// user whose socket it is. It is to be called when the connection is accepted,
-// before anything is read. Only an established socket says who has it: the
-// kernel lists one that is closing under uid 0.
+// user whose socket it is. Call it when the connection is accepted, before
+// reading anything. Only an established socket names its user: the kernel lists
+// one that is closing under uid 0.
 func (k *Kernel) TCP(c net.Conn) access.Peer {
 	p := at(access.TCP)
 	local, err := netip.ParseAddrPort(c.LocalAddr().String())
@@ -37,9 +37,9 @@ func (k *Kernel) TCP(c net.Conn) access.Peer {
 	return p
 }
 
-// stillOpen reports whether both ends have a connection open. Once the other end
-// has reset it, somebody else may have connected from the same port, and what
-// the kernel was asked is about that one.
+// stillOpen reports whether both ends have a connection open. After the other
+// end resets it, another process may connect from the same port, and the
+// kernel's answer is about that one.
 func stillOpen(c net.Conn) bool {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -57,9 +57,9 @@ func stillOpen(c net.Conn) bool {
 	return err == nil && open
 }
 
-// Find finds the process of a TCP peer and where it lives. Exactly one process
+// Find finds the process of a TCP peer and its namespaces. Exactly one process
 // of the same user may have the socket open; otherwise the process stays
-// unknown. It looks through all processes, so it is for callers who need it.
+// unknown. Find searches all processes, so call it only if needed.
 func (k *Kernel) Find(p access.Peer) access.Peer {
 	uid, known := p.UID.Get()
 	if p.Door != access.TCP || p.Inode == 0 || !known {
@@ -82,7 +82,7 @@ func (k *Kernel) Find(p access.Peer) access.Peer {
 	}
 	found := p
 	k.settle(&found, owner)
-	// It is that process still if it still has the socket.
+	// It is still that process if it still has the socket.
 	if again, err := k.processes.Identify(owner.PID); err != nil || again != owner || !k.hasOpen(owner.PID, target) {
 		return p
 	}
@@ -143,7 +143,7 @@ const (
 	answerSize   = 4 + 48 + 20
 )
 
-// question is a request for exactly one socket.
+// question returns a request for exactly one socket.
 func question(family uint8, from, to netip.AddrPort) []byte {
 	b := make([]byte, questionSize)
 	native := binary.NativeEndian
@@ -172,8 +172,8 @@ func putAddress(b []byte, family uint8, a netip.Addr) {
 	copy(b, sixteen[:])
 }
 
-// ask sends a question to the kernel, which answers at once. The socket for that
-// is made once: every connection is asked about.
+// ask sends a question to the kernel, which answers at once. It opens its
+// socket only once, because it asks about every connection.
 func (k *Kernel) ask(question []byte) (socket, error) {
 	k.asking.Lock()
 	defer k.asking.Unlock()

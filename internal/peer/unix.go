@@ -9,8 +9,8 @@ import (
 )
 
 // Unix identifies the other end of a Unix socket: the user and the process that
-// connected. Where the process is gone by now, or another one may have its
-// number, only the user is known.
+// connected. If the process is gone, or another one may have its number, only
+// the user is known.
 func (k *Kernel) Unix(c *net.UnixConn) access.Peer {
 	p := at(access.Socket)
 	raw, err := c.SyscallConn()
@@ -21,7 +21,7 @@ func (k *Kernel) Unix(c *net.UnixConn) access.Peer {
 	return p
 }
 
-// User identifies only the user at the other end of a Unix socket, which costs
+// User identifies only the user at the other end of a Unix socket. That costs
 // little.
 func (k *Kernel) User(c *net.UnixConn) access.Peer {
 	p := at(access.Socket)
@@ -59,9 +59,9 @@ func (k *Kernel) credentials(fd int, p *access.Peer) {
 	}
 	found := *p
 	k.settle(&found, before)
-	// What was read is about the process that connected, if that still has its
-	// number: a pidfd is told of its end, and without one the start time is
-	// read again.
+	// What was read is about the process that connected only if that still has
+	// its number: a pidfd shows its end, and without one the start time is read
+	// again.
 	if pinned && ended(pidfd) {
 		return
 	}
