@@ -26,22 +26,22 @@ type Queue struct {
 	lines   [][]byte   // the first one may be being written
 	bytes   int        // in lines
 	dropped uint64     // lines, in all
-	untold  uint64     // of them, those that no note has told of
+	untold  uint64     // dropped lines that no note has counted yet
 	closed  bool
 
 	done chan struct{} // closed when the goroutine has ended
 }
 
-// New makes a queue before a file. Note makes the line that says how many lines
-// were dropped at its place in the log.
+// New returns a queue before a file. note returns the line that says, at its
+// place in the log, how many lines were dropped.
 func New(to io.Writer, note func(dropped uint64) []byte) *Queue {
 	q := &Queue{to: to, note: note, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go q.run()
 	return q
 }
 
-// Write queues one line, or drops it: if there is no room, or after Close. It
-// never fails, so that a logger does not either.
+// Write queues one line. It drops the line if there is no room, or after Close.
+// It never fails, so that a logger does not either.
 func (q *Queue) Write(line []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -56,9 +56,9 @@ func (q *Queue) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// room reports whether so many bytes may be queued. After a line was dropped,
-// half of the queue has to be empty first: a file that is only too slow would
-// otherwise get a note between any two lines. The caller holds mu.
+// room reports whether a line of this size may be queued. After a line was
+// dropped, half of the queue has to be empty first: otherwise a slow file would
+// get a note between any two lines. The caller holds mu.
 func (q *Queue) room(size int) bool {
 	part := 1
 	if q.untold > 0 {
@@ -67,7 +67,7 @@ func (q *Queue) room(size int) bool {
 	return !q.closed && len(q.lines) < maxLines/part && q.bytes+size <= maxBytes/part
 }
 
-// tell queues a note about what was dropped, if nothing has told of it yet. The
+// tell queues a note about dropped lines, if there are any without a note. The
 // caller holds mu.
 func (q *Queue) tell() {
 	if q.untold > 0 {
@@ -97,9 +97,8 @@ func (q *Queue) Dropped() uint64 {
 	return q.dropped
 }
 
-// Close lets the goroutine write what is queued, waits for that, but never
-// longer than the limit, and reports whether everything was written. What is
-// written to the queue later is dropped.
+// Close writes what is queued, but takes no longer than the limit, and reports
+// whether everything was written. Later writes to the queue are dropped.
 func (q *Queue) Close(limit time.Duration) bool {
 	q.mu.Lock()
 	q.closed = true
@@ -132,8 +131,8 @@ func (q *Queue) run() {
 	}
 }
 
-// first returns the line to write next; nil if there is none, and whether there
-// may be more. If all is written, a note about lines dropped since is next.
+// first returns the line to write next, or nil, and whether there may be more.
+// If all is written, a note about dropped lines is next.
 func (q *Queue) first() (line []byte, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

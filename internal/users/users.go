@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// goodFor is how long a name is good before it is looked up again.
+	// goodFor is how long a name is valid before it is looked up again.
 	goodFor = 10 * time.Minute
-	// retryAfter is how long after a failure, or after a wait in vain, a user is
-	// looked up or waited for again.
+	// retryAfter is how long after a failure, or a wait without an answer, a
+	// user is looked up or waited for again.
 	retryAfter = 30 * time.Second
 	// maxLookups limits the lookups under way: each may take a thread of the
 	// operating system, for as long as it hangs.
 	maxLookups = 4
-	// maxKnown limits the users that are remembered.
+	// maxKnown limits how many users are kept.
 	maxKnown = 4096
-	// maxLength is the length in bytes of the longest name that is believed.
+	// maxLength is the length in bytes of the longest valid name.
 	maxLength = 256
 )
 
@@ -46,13 +46,13 @@ type entry struct {
 	pending chan struct{} // closed when the lookup under way ends; nil: there is none
 }
 
-// New makes an empty Names. Lookup asks the user database; Lookup of this
-// package asks that of the system. Limit is how long Of waits for an answer.
+// New returns an empty Names. lookup asks the user database; Lookup of this
+// package asks that of the system. limit is how long Of waits for an answer.
 func New(lookup func(uid int) (string, error), limit time.Duration) *Names {
 	return &Names{lookup: lookup, limit: limit, slots: make(chan struct{}, maxLookups), known: map[int]*entry{}}
 }
 
-// Lookup asks the user database of the system. It may take for ever.
+// Lookup asks the user database of the system. It may take forever.
 func Lookup(uid int) (string, error) {
 	u, err := user.LookupId(strconv.Itoa(uid))
 	if err != nil {
@@ -88,8 +88,8 @@ func (n *Names) Of(uid int) string {
 	return n.remembered(uid)
 }
 
-// Now returns the login name of a user as far as it is known, or the number in
-// decimal. It never waits: a name that is not known is looked up aside.
+// Now returns the login name of a user if it is known, or the number in
+// decimal. It never waits: it looks an unknown name up in the background.
 func (n *Names) Now(uid int) string {
 	if name, _ := n.look(uid); name != "" {
 		return name
@@ -97,10 +97,10 @@ func (n *Names) Now(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// look returns what to answer at once: a name, or the number if the user was
-// looked up in vain a moment ago. If that is empty, pending is closed when the
-// lookup under way ends; it is nil if none could be begun. Names that are old
-// are answered, and looked up again aside.
+// look returns what to answer at once: a name, or the number if a lookup failed
+// a moment ago. If that is empty, pending is closed when the lookup under way
+// ends, or is nil if none could begin. look returns an old name and looks it up
+// again in the background.
 func (n *Names) look(uid int) (name string, pending <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,8 +129,8 @@ func (e *entry) answer(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// begin looks a user up unless somebody else did meanwhile, or does. The caller
-// holds a slot, which begin passes on or gives back.
+// begin looks a user up unless another goroutine did or does. The caller holds
+// a slot, which begin passes on or gives back.
 func (n *Names) begin(uid int) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,8 +166,8 @@ func (n *Names) start(uid int) *entry {
 	return e
 }
 
-// learn takes in the answer of the user database. A name that was good stays
-// if the database has trouble, and goes if the user is gone.
+// learn takes in the answer of the user database. A known name stays if the
+// database fails, and goes if the user is gone.
 func (e *entry) learn(uid int, name string, err error) {
 	unknown := user.UnknownUserIdError(0)
 	switch {
@@ -180,8 +180,9 @@ func (e *entry) learn(uid int, name string, err error) {
 	e.next = time.Now().Add(retryAfter)
 }
 
-// believable reports whether a name can be shown and compared. A number is only
-// believed for the user who has it: another would pass for that one.
+// believable reports whether a name can be shown and compared. A number is
+// valid only as the name of the user who has it: another user would pass for
+// that one.
 func believable(uid int, name string) bool {
 	if name == "" || len(name) > maxLength || !utf8.ValidString(name) || strings.TrimSpace(name) != name ||
 		strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -191,7 +192,7 @@ func believable(uid int, name string) bool {
 	return !number || name == strconv.Itoa(uid)
 }
 
-// postpone notes that a user was waited for in vain, so that the next who ask
+// postpone records that a wait for a user was in vain, so that the next callers
 // do not wait as well.
 func (n *Names) postpone(uid int) {
 	n.mu.Lock()
@@ -201,7 +202,7 @@ func (n *Names) postpone(uid int) {
 	}
 }
 
-// remembered returns the name of a user who was just waited for.
+// remembered returns the name of a user after a wait.
 func (n *Names) remembered(uid int) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
