@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 )
 
-// Charge adds to an event about a device whose leases it concerns. It puts a
-// fault of a program down to the lease that the program runs under. To an event
+// Charge adds to an event about a device the leases that it concerns. It blames
+// a fault of a program on the lease that the program runs under. To an event
 // about a device that must not be used any more, it adds the ids of all leases
 // there, so that each holder can find out.
 func (o *Oversight) Charge(e gpu.Event) gpu.Event {

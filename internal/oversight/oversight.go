@@ -1,9 +1,6 @@
-// Package oversight says what a sample means: it hands every reading of a
-// device to the book, to the peaks and to the watchdog, says whose fault a fault
-// was, and keeps in mind which devices are in quarantine.
-//
-// It decides on what others keep. The monitor calls it with readings, faults
-// and standings; the ledger calls it when a lease ends.
+// Package oversight decides what a sample means: it hands every reading of a
+// device to the book, the peaks and the watchdog, says which lease caused a
+// fault, and keeps which devices are in quarantine.
 package oversight
 
 import (
@@ -48,7 +45,7 @@ type MPS interface {
 	Release(lease string)
 }
 
-// Batches hears when a lease ends.
+// Batches is told when a lease ends.
 type Batches interface {
 	Ended(l *lease.Lease, at time.Time)
 }
@@ -75,7 +72,7 @@ type Options struct {
 	Names     Names
 }
 
-// Oversight says what samples, faults and ended leases mean.
+// Oversight decides what samples, faults and ended leases mean.
 type Oversight struct{ Options }
 
 // New returns an Oversight over these keepers.
@@ -94,8 +91,8 @@ func (o *Oversight) Observe(r monitor.Reading) {
 	o.Watchdog.Stop(r.Device, r.Sample.Time, halt(r), holdings)
 }
 
-// Unread closes a device whose sampler hangs. It does not take in the last
-// sample again: finding out whose it is may be what hangs.
+// Unread closes a device whose sampler hangs. It does not use the last sample
+// again: the hang may be in the search for its owner.
 func (o *Oversight) Unread(r monitor.Reading) {
 	closed := observation(r)
 	closed.Sample = nil
@@ -111,7 +108,7 @@ func (o *Oversight) LeaseEnded(l *lease.Lease, at time.Time) {
 	}
 }
 
-// Label returns what people call a device; its UUID if nobody has seen it.
+// Label returns what people call a device, or its UUID if no device is known.
 func (o *Oversight) Label(uuid string) string {
 	if d := o.Book.Sum(uuid).Device; d.UUID != "" {
 		return d.Label()
@@ -119,7 +116,7 @@ func (o *Oversight) Label(uuid string) string {
 	return uuid
 }
 
-// MPSDied returns the event that tells that an MPS daemon has ended by itself.
+// MPSDied returns the event for an MPS daemon that ended by itself.
 func (o *Oversight) MPSDied(uuid string, now time.Time) gpu.Event {
 	return gpu.Event{
 		Time: now, Code: gpu.EventDeviceFault, Severity: gpu.Serious, GPU: uuid,
@@ -132,8 +129,8 @@ func (o *Oversight) Holds(user, uuid string) bool {
 	return slices.ContainsFunc(o.Book.Holdings(uuid), func(h lease.Holding) bool { return h.Lease.Holder.User == user })
 }
 
-// holdings returns the leases on a device as the watchdog takes them, and tells
-// the peaks what was measured of each.
+// holdings returns the leases on a device for the watchdog, and passes each
+// measurement to the peaks.
 func (o *Oversight) holdings(uuid string, at time.Time) []watchdog.Holding {
 	var list []watchdog.Holding
 	for _, h := range o.Book.Holdings(uuid) {

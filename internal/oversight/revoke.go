@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
-// Revoker is the ledger as the watchdog takes it.
+// Revoker is the ledger in the form that the watchdog needs.
 type Revoker struct{ *ledger.Ledger }
 
 var _ watchdog.Book = Revoker{}

@@ -53,7 +53,7 @@ func (s *Standings) All() map[string]health.Standing {
 	return maps.Clone(s.all)
 }
 
-// Changed notes how a device stands now. It does not wait for the disk.
+// Changed records the standing of a device. It does not wait for the disk.
 func (s *Standings) Changed(uuid string, now health.Standing) {
 	s.mu.Lock()
 	s.all[uuid] = now
@@ -78,7 +78,7 @@ func (s *Standings) Run(ctx context.Context, complain func(error)) {
 			err = wholefile.Write(s.path, text)
 		}
 		if err != nil && !failed {
-			complain(fmt.Errorf("cannot write which devices are in quarantine: %w; trying again every 10 s", err))
+			complain(fmt.Errorf("cannot write which devices are in quarantine: %w; berth tries again every 10 s", err))
 		}
 		failed = err != nil
 	}

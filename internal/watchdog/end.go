@@ -13,8 +13,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// Run does what was decided until ctx ends. What it was in the middle of then
-// is left: the lease stands, and will be noticed again.
+// Run carries out the decisions until ctx ends. It leaves what is not finished
+// then: the lease continues, and the next daemon notices it again.
 func (w *Watchdog) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -34,7 +34,7 @@ func (w *Watchdog) Run(ctx context.Context) {
 	}
 }
 
-// add hands something to Run. The caller holds mu.
+// add hands an errand to Run. The caller holds mu.
 func (w *Watchdog) add(errand func(context.Context)) {
 	w.errands = append(w.errands, errand)
 	select {
@@ -75,15 +75,15 @@ func (w *Watchdog) end(h Holding, why string) {
 		if err := w.book.Revoke(ctx, key.id, key.fence, why); err != nil {
 			w.event(gpu.Event{
 				Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Warning, Lease: key.id, User: h.User,
-				Text: fmt.Sprintf("%s could not be revoked, and is tried again: %v", key.id, err),
+				Text: fmt.Sprintf("berth could not revoke %s and tries again: %v", key.id, err),
 			})
 		}
 	})
 }
 
-// endStranger ends a process under no lease, and tells. One that is put under a
-// lease meanwhile is left alone from then on. One that it cannot end is told of
-// once, and not tried again.
+// endStranger ends a process under no lease, and sends an event. It leaves
+// alone a process that gets a lease meanwhile. If it cannot end a process, it
+// says so once and does not try again.
 func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(context.Context) {
 	return func(ctx context.Context) {
 		spared := false
@@ -113,17 +113,18 @@ func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(cont
 	}
 }
 
-// How often it is looked whether processes have ended, and how long after
-// SIGKILL: one that is in the driver dies when it comes back from there.
+// lookEvery is how often stop checks whether processes have ended, and
+// dying is how long after SIGKILL it does: a process in the driver dies
+// when it returns from there.
 const (
 	lookEvery = 50 * time.Millisecond
 	dying     = 5 * time.Second
 )
 
-// stop ends processes: SIGTERM, SIGKILL after the grace. Members are asked for
-// again before each, so that what was started meanwhile is not missed, and those
-// that moved to a lease meanwhile are spared. It returns those that it could not
-// end.
+// stop ends processes: SIGTERM, and SIGKILL after the grace. It asks for the
+// members again before each signal, so that it finds processes started
+// meanwhile, and spares those that moved to another lease. It returns those
+// that it could not end.
 func (w *Watchdog) stop(ctx context.Context, grace time.Duration, members func() []process.ID, moved func(process.ID) bool) []process.ID {
 	known := members()
 	w.signal(known, process.Terminate)
@@ -139,13 +140,13 @@ func (w *Watchdog) stop(ctx context.Context, grace time.Duration, members func()
 
 func (w *Watchdog) signal(members []process.ID, signal process.Signal) {
 	for _, id := range members {
-		// A process that has ended is what is wanted; one that may not be
-		// signalled is found alive in the end, and told of.
+		// If the process has ended, all is well. One that may not be signalled
+		// is found alive in the end, and reported.
 		_ = w.processes.Signal(id, signal)
 	}
 }
 
-// gone waits for the end of processes, for so long at most.
+// gone waits for the end of processes, but no longer than within.
 func (w *Watchdog) gone(ctx context.Context, members []process.ID, within time.Duration) {
 	for end := time.Now().Add(within); slices.ContainsFunc(members, w.processes.Alive) && time.Now().Before(end); {
 		select {
@@ -156,7 +157,7 @@ func (w *Watchdog) gone(ctx context.Context, members []process.ID, within time.D
 	}
 }
 
-// complain says that processes go on using what they do not hold any more.
+// complain reports that processes still use what they no longer hold.
 func (w *Watchdog) complain(h Holding, left []process.ID) {
 	var pids []string
 	for _, p := range left {
@@ -169,8 +170,8 @@ func (w *Watchdog) complain(h Holding, left []process.ID) {
 	})
 }
 
-// whyLeft says why processes could not be ended, in brackets; empty if nobody
-// knows.
+// whyLeft says in brackets why processes could not be ended, or returns "" if
+// the reason is unknown.
 func (w *Watchdog) whyLeft(left []process.ID) string {
 	for _, p := range left {
 		if err := w.processes.Signal(p, process.Probe); err != nil && !errors.Is(err, process.ErrGone) {

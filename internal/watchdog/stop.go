@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// HeatPolicy is what is done about who holds a device that is too hot.
+// HeatPolicy says what to do about the holders of a device that is too hot.
 type HeatPolicy string
 
 // The policies.
@@ -16,7 +16,7 @@ const (
 	RevokeHeated HeatPolicy = "revoke"
 )
 
-// Halt is a device that must not be used now.
+// Halt says why a device must not be used now.
 type Halt struct {
 	Reason string // to follow a colon
 	Heat   bool   // it is above temp_critical; false: it is in quarantine
@@ -27,13 +27,13 @@ type Halt struct {
 type halted struct {
 	sampled time.Time
 	heat    bool
-	leases  map[leaseKey]int // told to stop, for so many samples in a row
+	leases  map[leaseKey]int // leases told to stop, and for how many samples in a row
 }
 
-// Stop tells everybody who holds a part of a device to stop, once for as long
-// as it lasts and is for the same reason, and revokes their leases if it stays
-// too hot and the policy says so. A nil halt means that the device may be used.
-// A measurement that it has seen already tells nothing new. It does not block.
+// Stop tells the holders of a device to stop, once per reason for as long as it
+// lasts, and revokes their leases if the device stays too hot and the policy
+// says so. A nil halt means that the device may be used. Stop ignores a
+// measurement that it has seen already. It does not block.
 func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Holding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +65,7 @@ func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Hol
 func stopNow(on gpu.Device, now time.Time, halt Halt, h Holding, revoke bool) gpu.Event {
 	text := fmt.Sprintf("%s should stop using %s now: %s", h.Lease, on.Label(), halt.Reason)
 	if revoke {
-		text += "; it is revoked if that goes on"
+		text += "; berth revokes it if that continues"
 	}
 	return gpu.Event{
 		Time: now, Code: gpu.EventStop, Severity: gpu.Serious, GPU: on.UUID, Lease: h.Lease, User: h.User, Text: text,

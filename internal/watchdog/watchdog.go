@@ -1,10 +1,10 @@
-// Package watchdog holds leases against what their processes are measured to
-// use, and looks for processes that use a device under no lease. It tells, and
-// where the policy says so it ends them: SIGTERM, then SIGKILL, and only the
+// Package watchdog compares leases with the memory that their processes use,
+// and looks for processes that use a device under no lease. It reports them,
+// and ends them if the policy says so: SIGTERM, then SIGKILL, and only the
 // processes of that one lease.
 //
-// What is measured comes in through Look, device by device; who belongs to a
-// lease is known to the Book.
+// Measurements come in through Look, device by device; the Book knows which
+// processes belong to a lease.
 package watchdog
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// Policy is what is done about a lease that uses more than it holds.
+// Policy says what to do about a lease that uses more than it holds.
 type Policy string
 
 // The policies.
@@ -27,7 +27,7 @@ const (
 	Revoke Policy = "revoke"
 )
 
-// ForeignPolicy is what is done about a process under no lease.
+// ForeignPolicy says what to do about a process under no lease.
 type ForeignPolicy string
 
 // The policies. An orphan is a process whose lease has ended.
@@ -51,7 +51,7 @@ type Holding struct {
 	Fence    uint64
 	Service  string
 	User     string
-	Leased   gpu.MiB // 0: it holds slots only, and is held to nothing
+	Leased   gpu.MiB // 0: it holds slots only, without a limit
 	Measured gpu.MiB
 }
 
@@ -64,20 +64,20 @@ type Stranger struct {
 	Ended  string // the lease that it worked under until that ended; empty: none
 }
 
-// Book knows leases and whose processes are whose.
+// Book knows leases and their processes.
 type Book interface {
 	// BeginRevoke says why a lease is going to be revoked, so that it is
 	// revoked and not released if its processes end before Revoke. It returns
 	// false if the lease has ended.
 	BeginRevoke(id string, fence uint64, why string) bool
-	// Members lists the living processes of a lease.
+	// Members returns the living processes of a lease.
 	Members(id string, fence uint64) []process.ID
-	// Moved reports whether a process that was one of them is under another
-	// lease now.
+	// Moved reports whether a process that was a member is under another lease
+	// now.
 	Moved(id string, fence uint64, member process.ID) bool
 	// Leased reports whether a process is under a lease on a device.
 	Leased(uuid string, id process.ID) bool
-	// Revoke ends it, if it has not ended.
+	// Revoke ends a lease, if it has not ended.
 	Revoke(ctx context.Context, id string, fence uint64, why string) error
 }
 
@@ -115,7 +115,7 @@ type device struct {
 	sampled   time.Time
 	over      map[leaseKey]int    // samples in a row
 	strangers map[process.ID]int  // samples in a row
-	told      map[process.ID]bool // strangers that were told of, until they end: some come and go
+	told      map[process.ID]bool // strangers with an event, until they end: some come and go
 }
 
 type leaseKey struct {
@@ -123,7 +123,7 @@ type leaseKey struct {
 	fence uint64
 }
 
-// New makes a watchdog; what it decides is done by Run.
+// New returns a watchdog. Run carries out its decisions.
 func New(o Options) *Watchdog {
 	return &Watchdog{
 		book: o.Book, processes: o.Processes, event: o.Event, settings: o.Settings,
@@ -131,20 +131,20 @@ func New(o Options) *Watchdog {
 	}
 }
 
-// Configure changes the settings; they hold from the next sample on.
+// Configure changes the settings. They apply from the next sample on.
 func (w *Watchdog) Configure(s Settings) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.settings = s
 }
 
-// patience is how many samples in a row something must be seen in before it is
-// acted on. It is told at once: one reading may have caught a moment between an
+// patience is how many samples in a row must show something before the watchdog
+// acts on it. It reports at once: one reading may catch a moment between an
 // allocation and the return of another.
 const patience = 2
 
-// Look takes in what was measured on a device at some time. A measurement that
-// it has seen already tells nothing new. It does not block.
+// Look takes in a measurement of a device. It ignores one that it has seen
+// already. It does not block.
 func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strangers []Stranger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,15 +179,15 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strang
 	w.devices[on.UUID] = after
 }
 
-// overLimit deals with a lease that is over its limit for so many samples. The
-// caller holds mu.
+// overLimit handles a lease that has been over its limit for this many samples.
+// The caller holds mu.
 func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h Holding, samples int) {
 	policy := w.settings.OverLimit(h.Service)
 	over := h.Measured - h.Leased
 	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", h.Lease, h.Measured, on.Label(), over, h.Leased)
 	if samples == 1 {
 		if policy == Revoke {
-			text += "; it is revoked if that goes on"
+			text += "; berth revokes it if that continues"
 		}
 		w.event(gpu.Event{
 			Time: now, Code: gpu.EventOverLimit, Severity: gpu.Warning, GPU: on.UUID, Lease: h.Lease, User: h.User, Text: text,
@@ -201,8 +201,7 @@ func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h Holding, samples in
 	}
 }
 
-// foreign deals with a process that was seen under no lease. The caller holds
-// mu.
+// foreign handles a process that runs under no lease. The caller holds mu.
 func (w *Watchdog) foreign(on gpu.Device, now time.Time, s Stranger, d *device) {
 	if !d.told[s.ID] {
 		d.told[s.ID] = true
@@ -223,7 +222,7 @@ func foreignUse(on gpu.Device, now time.Time, s Stranger) gpu.Event {
 	return s.event(on, now, gpu.Warning, text)
 }
 
-// String is a process in the words of an event.
+// String returns the process in the words of an event.
 func (s Stranger) String() string {
 	text := fmt.Sprintf("Process %d (%s", s.PID, s.Name)
 	if s.User != "" {
@@ -232,7 +231,7 @@ func (s Stranger) String() string {
 	return text + ")"
 }
 
-// unnamed is what people read who may not see which process it is.
+// unnamed returns the words for readers who may not see which process it is.
 func (s Stranger) unnamed() string {
 	if s.User == "" {
 		return "A process"
@@ -240,7 +239,8 @@ func (s Stranger) unnamed() string {
 	return "A process of " + s.User
 }
 
-// event is something about a process under no lease; text begins with it.
+// event returns an event about a process under no lease; text begins with the
+// process.
 func (s Stranger) event(on gpu.Device, now time.Time, severity gpu.Severity, text string) gpu.Event {
 	return gpu.Event{
 		Time: now, Code: gpu.EventForeignUse, Severity: severity, GPU: on.UUID, Lease: s.Ended, User: s.User, Text: text,
