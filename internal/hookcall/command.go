@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/child"
 )
 
-// outputKept is how much of what a command writes is passed on.
+// outputKept is how many bytes of a command's output are passed on.
 const outputKept = 4 << 10
 
 // Commands runs programs for events.
@@ -21,10 +21,10 @@ type Commands struct {
 	Output  func(hook string, output string) // hears what a program wrote
 }
 
-// Call returns the function that runs a program for one event, with the event on
-// its standard input, and waits for the end of the program. What the program has
-// started is killed with it. A failure is final: nobody knows what the program
-// has done by then.
+// Call returns the function that runs a program for one event, with the event
+// on its standard input, and waits for the end of the program. It kills what
+// the program started. A failure is final: nobody knows what the program has
+// done by then.
 func (c Commands) Call(hook string, command []string) func(ctx context.Context, e gpu.Event, body []byte) error {
 	return func(ctx context.Context, e gpu.Event, body []byte) error {
 		output := &beginning{}
@@ -49,7 +49,7 @@ func (c Commands) Call(hook string, command []string) func(ctx context.Context, 
 	}
 }
 
-// beginning keeps the beginning of what is written to it.
+// beginning is a writer that keeps the beginning.
 type beginning struct {
 	kept []byte
 	more bool

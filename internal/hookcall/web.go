@@ -42,8 +42,8 @@ func NewWeb(host, version string, transport http.RoundTripper) *Web {
 func (w *Web) Close() { w.client.CloseIdleConnections() }
 
 // nearby follows a redirect only if the same host gets the same request.
-// Otherwise the answer is taken as it is: events are only for the host that the
-// configuration names.
+// Otherwise it returns the answer as it is: events are only for the host that
+// the configuration names.
 func nearby(r *http.Request, via []*http.Request) error {
 	first := via[0]
 	if len(via) > 3 || r.Method != first.Method || r.URL.Host != first.URL.Host || r.URL.Scheme != first.URL.Scheme {
@@ -101,7 +101,8 @@ func sign(secret, timestamp string, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// judge returns what an answer means; nil: the event was delivered.
+// judge returns nil if the answer means that the event was delivered, or an
+// error.
 func judge(answer *http.Response) error {
 	code := answer.StatusCode
 	switch {
@@ -110,7 +111,7 @@ func judge(answer *http.Response) error {
 	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500:
 		return &passing{fmt.Errorf("the answer was %s", answer.Status), retryAfter(answer.Header.Get("Retry-After"))}
 	case code >= 300 && code < 400:
-		return fmt.Errorf("the answer was %s, and leads elsewhere: set the url to where it leads", answer.Status)
+		return fmt.Errorf("the answer was %s, a redirect: set url to the address that it redirects to", answer.Status)
 	}
 	return fmt.Errorf("the answer was %s", answer.Status)
 }

@@ -121,7 +121,7 @@ func TestRedirects(t *testing.T) {
 	}
 	err := send(t, url+"/far", "", event(8, gpu.EventCritical, "hot"))
 	<-deliveries
-	if len(strays) != 0 || err == nil || !strings.Contains(err.Error(), "set the url to where it leads") || strings.Contains(err.Error(), "hush") {
+	if len(strays) != 0 || err == nil || !strings.Contains(err.Error(), "set url to the address that it redirects to") || strings.Contains(err.Error(), "hush") {
 		t.Errorf("%d went elsewhere, with %v", len(strays), err)
 	}
 }

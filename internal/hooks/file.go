@@ -34,20 +34,19 @@ const version = 1
 // nothing is the content of the file if all was delivered.
 var nothing, _ = json.Marshal(document{Version: version})
 
-// left is what a hook has not got yet.
+// left holds what a hook has not received yet.
 type left struct {
 	Current *gpu.Event  `json:"current,omitempty"` // the one that is being tried
 	Events  []gpu.Event `json:"events,omitempty"`  // those that follow, oldest first
 	Lost    *loss       `json:"lost,omitempty"`
 }
 
-// empty reports whether a hook has got everything.
+// empty reports whether a hook has received everything.
 func (l left) empty() bool { return l.Current == nil && len(l.Events) == 0 && l.Lost == nil }
 
-// Recall puts back what the file says that was not delivered before a restart.
-// It must be called before the first Offer. It renames a file that it cannot
-// understand and goes on without it: that is no reason not to start. The note
-// says so; it is empty if all is well.
+// Recall restores from the file what was not delivered before a restart. Call
+// it before the first Offer. It renames a file that it cannot understand and
+// continues without it. The note says so; it is empty if all is well.
 func (k *Keeper) Recall() (note string) {
 	if k.File == "" {
 		return ""
@@ -105,8 +104,8 @@ func (k *Keeper) change() {
 }
 
 // keep writes to the file what was not delivered, until ctx ends, and then once
-// more. Nobody waits for it: a disk that hangs or is full costs what is written
-// there, and nothing else.
+// more. Nobody waits for it: a disk that hangs or is full costs only what is
+// written there.
 func (k *Keeper) keep(ctx context.Context) {
 	if k.File == "" {
 		return
@@ -115,7 +114,7 @@ func (k *Keeper) keep(ctx context.Context) {
 	write := func() {
 		err := k.write()
 		if err != nil && !failed {
-			k.Complain(fmt.Errorf("cannot write which events were not delivered to hooks: %w; trying again every %v", err, retryWrite))
+			k.Complain(fmt.Errorf("cannot write which events were not delivered to hooks: %w; berth tries again every %v", err, retryWrite))
 		}
 		if failed = err != nil; failed {
 			k.change()

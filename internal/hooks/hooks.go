@@ -74,7 +74,7 @@ type Options struct {
 	Event   func(gpu.Event)             // tells that a hook does not work
 	Count   func(hook string, s Status) // counts attempts
 	Dropped func(hook string)           // counts events that a queue had no room for; must return at once
-	// Complain hears that File cannot be written, once until it can.
+	// Complain is called when File cannot be written, once until it can.
 	Complain func(error)
 }
 
@@ -104,9 +104,8 @@ func New(o Options) *Keeper {
 	return k
 }
 
-// Configure replaces the hooks. A hook that stays keeps what it has not got yet,
-// also if it is called differently from now on. A hook that goes gets nothing
-// any more.
+// Configure replaces the hooks. A hook that stays keeps its queue, even if its
+// way of delivery changes. A hook that is gone gets nothing more.
 func (k *Keeper) Configure(list []Hook) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,14 +129,14 @@ func (k *Keeper) Configure(list []Hook) {
 	k.change()
 }
 
-// start lets a queue deliver, if Run is at work. The caller holds mu.
+// start lets a queue deliver, if Run runs. The caller holds mu.
 func (k *Keeper) start(q *queue) {
 	if r := k.at; r != nil && r.ctx.Err() == nil {
 		r.group.Go(func() { q.run(r.ctx, r.sending) })
 	}
 }
 
-// list returns the queues there are now.
+// list returns the current queues.
 func (k *Keeper) list() []*queue {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -154,12 +153,11 @@ func (k *Keeper) Offer(e gpu.Event) {
 	}
 }
 
-// farewell is how long Run may take to deliver what has happened when it is
-// told to stop.
+// farewell is how long Run may take to deliver the last events after ctx ends.
 const farewell = 3 * time.Second
 
-// Run delivers events until ctx ends, and then what has happened until then, as
-// far as that succeeds at once. What is left then is in the file.
+// Run delivers events until ctx ends, and then tries the remaining ones once.
+// The file keeps what is left.
 func (k *Keeper) Run(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

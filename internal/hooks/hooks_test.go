@@ -94,7 +94,7 @@ func TestGivesUp(t *testing.T) {
 			t.Errorf("counted %v", b.counts)
 		}
 		told := b.texts()
-		if len(told) != 2 || !strings.Contains(told[0], "tried again") || !strings.Contains(told[1], "does not work") {
+		if len(told) != 2 || !strings.Contains(told[0], "tries again") || !strings.Contains(told[1], "does not work") {
 			t.Fatalf("told %q, want it once when it began, and once when it was given up", told)
 		}
 		for _, text := range told {

@@ -24,7 +24,7 @@ const (
 	patience     = time.Hour
 )
 
-// passing is a failure that may pass.
+// passing is a failure that another attempt may not have.
 type passing interface {
 	error
 	RetryAfter() time.Duration // how long the receiver asked to wait at least; 0: it did not say
@@ -58,8 +58,8 @@ func newQueue(h Hook, k *Keeper) *queue {
 	}
 }
 
-// configure changes what the hook wants and how it is called. An attempt that is
-// under way is not broken off; the next one is made at once.
+// configure changes what the hook wants and how it is called. It does not
+// interrupt an attempt under way; the next attempt follows at once.
 func (q *queue) configure(h Hook, send Call) {
 	q.mu.Lock()
 	same := reflect.DeepEqual(h, q.hook)
@@ -93,8 +93,8 @@ func (q *queue) offer(e gpu.Event) {
 	}
 }
 
-// run delivers until ctx ends, and then what is left until sending ends; it also
-// ends if the hook is removed.
+// run delivers until ctx ends, and then what is left until sending ends. It
+// also ends when the hook is removed.
 func (q *queue) run(ctx, sending context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	sending, cancel := context.WithCancel(sending)
@@ -127,8 +127,8 @@ func (q *queue) run(ctx, sending context.Context) {
 	}
 }
 
-// deliver sends an event until that succeeds or is of no use; false means that
-// the daemon stops.
+// deliver sends an event until that succeeds or is of no use. It returns false
+// when the daemon stops.
 func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -178,17 +178,17 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 	}
 }
 
-// warn tells that a delivery failed and is tried again, once for failures in a
+// warn reports a failed delivery that is tried again, once for failures in a
 // row.
 func (q *queue) warn(err error) {
 	q.event(gpu.Event{
 		Time: time.Now(), Code: gpu.EventHook, Severity: gpu.Warning,
-		Text: fmt.Sprintf("The hook %s did not get an event, and is tried again for an hour: %v", q.name, err),
+		Text: fmt.Sprintf("The hook %s did not receive an event; berth tries again for an hour: %v", q.name, err),
 		Data: map[string]any{"hook": q.name},
 	})
 }
 
-// pause returns how long to wait after so many earlier failures. It is partly
+// pause returns how long to wait after this many earlier failures. It is partly
 // random, so that the machines of a cluster that lost the same receiver do not
 // all call it at once.
 func pause(failures int) time.Duration {
@@ -223,7 +223,7 @@ func (q *queue) rest(ctx context.Context) (rested, changed bool) {
 	}
 }
 
-// fail gives up on an event, and tells that unless it was told already.
+// fail gives up on an event, and reports that unless it has done so already.
 func (q *queue) fail(e gpu.Event, err error) {
 	q.count(q.name, Failed)
 	if q.told {

@@ -27,7 +27,7 @@ type waiting struct {
 	lost    loss
 }
 
-// loss counts the events that were dropped since the hook was last told.
+// loss counts the events dropped since the last gap event to the hook.
 type loss struct {
 	Events   int    `json:"events"`
 	Warnings int    `json:"warnings"`
@@ -65,9 +65,9 @@ func (w *waiting) drop(e gpu.Event) {
 	w.dropped()
 }
 
-// take returns the next event to deliver; false: there is none. Where events
-// were dropped, it is one that says so, and has the id of the first of them. The
-// event stays in left until settle is called.
+// take returns the next event to deliver, or false. If events were dropped,
+// that is one that says so, with the id of the first of them. The event stays
+// in left until settle is called.
 func (w *waiting) take() (gpu.Event, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +88,7 @@ func (w *waiting) take() (gpu.Event, bool) {
 	return next, found
 }
 
-// settle notes that the event that was taken must not be delivered again.
+// settle records that the event of take must not be delivered again.
 func (w *waiting) settle() {
 	w.mu.Lock()
 	w.current, w.again = nil, false
@@ -96,7 +96,7 @@ func (w *waiting) settle() {
 	w.changed()
 }
 
-// left returns what a hook has not got yet, oldest first.
+// left returns what the hook has not received yet, oldest first.
 func (w *waiting) left() left {
 	w.mu.Lock()
 	defer w.mu.Unlock()
