@@ -65,16 +65,17 @@ type lane[T any] struct {
 	count, bytes   int
 }
 
-// New makes an empty backlog. It calls displaced with what has to go.
+// New returns an empty backlog. It calls displaced with each value that has to
+// go.
 func New[T any](limits Limits, displaced func(T)) *Backlog[T] {
 	b := &Backlog[T]{limits: limits, displaced: displaced, notes: &lane[T]{}, daemon: &lane[T]{}}
 	b.users.byName = map[string]*lane[T]{}
 	return b
 }
 
-// Owner returns the user whom an event is about. It reports false if the event
-// is about a device or the daemon. Where the user is not known, all such events
-// have one owner, whose name is empty.
+// Owner returns the user that an event is about. It reports false if the event
+// is about a device or the daemon. All events about unknown users have one
+// owner, whose name is empty.
 func Owner(e *gpu.Event) (user string, owned bool) {
 	switch e.Code {
 	case gpu.EventForeignUse, gpu.EventBatch, gpu.EventPlan, gpu.EventRationed:
@@ -84,7 +85,7 @@ func Owner(e *gpu.Event) (user string, owned bool) {
 }
 
 // Add keeps v for the event e, whose id is larger than that of any event
-// before. It displaces what there is no room for any more.
+// before. It displaces events that no longer have room.
 func (b *Backlog[T]) Add(e *gpu.Event, v T) {
 	it := b.spare
 	if it == nil {
@@ -124,8 +125,8 @@ func (b *Backlog[T]) laneOf(e *gpu.Event) *lane[T] {
 	return l
 }
 
-// place puts an item into a slot of its own. Now and then the empty ones are
-// removed, which costs each event that was there a constant on average.
+// place puts an item into a slot of its own. Now and then it removes the empty
+// ones, which costs each event a constant on average.
 func (b *Backlog[T]) place(id uint64, it *item[T]) {
 	if len(b.slots) >= 2*b.kept+64 {
 		b.slots = slices.DeleteFunc(b.slots, func(s slot[T]) bool { return s.item == nil })
@@ -195,7 +196,7 @@ func (b *Backlog[T]) count(l *lane[T], events, bytes int) {
 }
 
 // After returns what is kept of the events after an id, the oldest first and at
-// most so many, and how many there are in all.
+// most most, and how many there are in all.
 func (b *Backlog[T]) After(id uint64, most int) (found []T, all int) {
 	from := len(b.slots)
 	if b.kept > 0 {
@@ -222,7 +223,7 @@ func (b *Backlog[T]) After(id uint64, most int) (found []T, all int) {
 	return found, all
 }
 
-// Take removes and returns the oldest; false: there is none.
+// Take removes and returns the oldest. found is false if there is none.
 func (b *Backlog[T]) Take() (v T, found bool) {
 	it := b.oldest()
 	if it == nil {
@@ -233,7 +234,7 @@ func (b *Backlog[T]) Take() (v T, found bool) {
 	return v, true
 }
 
-// Oldest returns the oldest without taking it; false: there is none.
+// Oldest returns the oldest without taking it. found is false if there is none.
 func (b *Backlog[T]) Oldest() (v T, found bool) {
 	if it := b.oldest(); it != nil {
 		return it.value, true

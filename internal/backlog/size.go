@@ -6,7 +6,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// What an event takes in memory besides its texts, about.
+// These are estimates of what an event takes in memory besides its texts.
 const (
 	eventSize = 320 // the event itself and what points to it
 	dataSize  = 320 // a map of up to eight keys

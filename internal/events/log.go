@@ -1,7 +1,7 @@
-// Package events keeps what happened and hands it to readers. The newest events
-// are kept in memory; readers pull from there at their own pace, so a slow one
-// falls behind, is told that it missed something, and never delays a publisher.
-// A Ration limits how many warnings about one user are published at all.
+// Package events keeps events and hands them to readers. It keeps the newest in
+// memory; readers pull from there at their own pace, so a slow reader falls
+// behind, gets a gap event, and never delays a publisher. A Ration limits how
+// many warnings about one user are published at all.
 package events
 
 import (
@@ -21,8 +21,8 @@ const (
 	// memory is how many bytes each of the three parts of a backlog may take:
 	// notes, warnings about devices and the daemon, warnings about users.
 	memory = 4 << 20
-	// early is how old an event is at least when it is displaced without being
-	// counted: a reader that was away for longer cannot expect it.
+	// early is the age below which a displaced event is counted: a reader that
+	// was away for longer cannot expect it.
 	early = 10 * time.Minute
 )
 
@@ -44,7 +44,7 @@ type Log struct {
 	recent  [recent]*Entry
 }
 
-// New makes a log that keeps the newest size notes, as many warnings about
+// New returns a log that keeps the newest size notes, as many warnings about
 // devices and the daemon, and as many about all users together. Ids begin at
 // the current time in microseconds, so that they grow across restarts without
 // being stored: no daemon publishes a million events a second for its whole
@@ -100,18 +100,18 @@ func (l *Log) displaced(entry *Entry) {
 	}
 }
 
-// Entries returns the events after the given id, oldest first and at most so
-// many, and a channel that is closed when there are more. When an event after that id existed and
-// is no longer kept, the first entry is a gap that says so. An id of 0 asks for
-// all that is kept and is never answered with a gap.
+// Entries returns the events after an id, oldest first and at most most, and a
+// channel that is closed when there are more. If an event after that id existed
+// and is no longer kept, the first entry is a gap that says so. An id of 0 asks
+// for all that is kept and never returns a gap.
 func (l *Log) Entries(after uint64, most int) ([]*Entry, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waiting == nil {
 		l.waiting = make(chan struct{})
 	}
-	// An id from the future was given by a daemon whose clock was ahead:
-	// nothing is known about what lies between.
+	// A daemon whose clock was ahead gave this id from the future: nothing is
+	// known about the events between.
 	future := after >= l.next
 	from := after
 	if future {

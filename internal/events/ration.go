@@ -35,9 +35,9 @@ type Ration struct {
 	closed bool
 }
 
-// NewRation makes a ration for every user. At the end of a minute in which
-// warnings were not admitted, it calls tell with one event for each user that
-// says how many.
+// NewRation returns a ration for every user. At the end of a minute in which it
+// did not admit warnings, it calls tell with one event for each user that says
+// how many.
 func NewRation(tell func(gpu.Event)) *Ration {
 	return &Ration{tell: tell, used: map[string]int{}}
 }
@@ -69,7 +69,7 @@ func (r *Ration) Admit(e *gpu.Event) bool {
 	return r.used[user] <= PerMinute
 }
 
-// renew begins a new period, and tells what was not admitted in the old one.
+// renew begins a new period, and reports what was not admitted in the old one.
 func (r *Ration) renew() {
 	r.mu.Lock()
 	if r.closed {
@@ -92,7 +92,7 @@ func isNumber(user string) bool {
 	return err == nil || user == ""
 }
 
-// Close ends the ration. It tells nothing any more.
+// Close ends the ration. It reports nothing any more.
 func (r *Ration) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// margin is what is leased beyond what was measured, at least.
+// margin is the least that is leased beyond what was measured.
 const margin = gpu.MiB(256)
 
 // Known returns the most memory that the last runs used; 0 if none of them was watched for
@@ -19,8 +19,8 @@ func (e *Entry) Known() gpu.MiB {
 	return e.Peak()
 }
 
-// Need returns how much to lease for the next run; 0 if that is not known. Every program
-// needs a context, and room to breathe beside it.
+// Need returns how much to lease for the next run, or 0 if that is unknown.
+// Every program needs a context and some room beside it.
 func (e *Entry) Need(context gpu.MiB) gpu.MiB {
 	if e.Known() == 0 {
 		return 0
@@ -32,10 +32,10 @@ func (e *Entry) Need(context gpu.MiB) gpu.MiB {
 	return most
 }
 
-// need returns the peak and a margin. A run that stayed within what somebody asked
-// for needs no more than that: a library that takes all it may have would
-// otherwise be given more with every run. Whether one that filled what it had
-// learned needs more, nobody can tell, so it gets more, up to the ceiling.
+// need returns the peak and a margin. A run that stayed within what somebody
+// asked for needs no more than that: a library that takes all it may have would
+// otherwise get more with every run. If a run filled what berth had learned,
+// nobody can tell whether it needs more, so it gets more, up to the ceiling.
 func (r Run) need(ceiling gpu.MiB) gpu.MiB {
 	if r.Peak == 0 {
 		return 0
@@ -52,8 +52,8 @@ func (r Run) need(ceiling gpu.MiB) gpu.MiB {
 	return min(need, r.Asked)
 }
 
-// raise notes how far Need may go up by itself: to the most that somebody asked
-// for, or to twice what a run used that was held to nothing.
+// raise sets how far Need may grow by itself: to the most that somebody asked
+// for, or to twice what a run without a limit used.
 func (e *Entry) raise(r Run) {
 	switch {
 	case r.Learned:
@@ -76,8 +76,8 @@ func (p *Peaks) Offer(key Key, context, most gpu.MiB) (need, peak gpu.MiB) {
 	return min(e.Need(context), most), e.Peak()
 }
 
-// Took notes that a run has leased what Offer returned. Without it, Ended would
-// take that for an amount that somebody asked for.
+// Took records that a run has leased what Offer returned. Without it, Ended
+// would count that as an amount that somebody asked for.
 func (p *Peaks) Took(key Key, offered gpu.MiB) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

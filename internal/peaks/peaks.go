@@ -155,8 +155,8 @@ func (p *Peaks) makeRoom(user string) {
 	}
 }
 
-// forgetOldest forgets what was not heard of for longest of a user's. The caller
-// holds mu.
+// forgetOldest forgets the entry of a user that was unused for longest. The
+// caller holds mu.
 func (p *Peaks) forgetOldest(user string) {
 	var oldest *Entry
 	for _, e := range p.entries {
@@ -227,9 +227,9 @@ func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time)
 	p.running[g] = u
 }
 
-// dropStale makes room for another lease: the one that was not measured for
-// longest is dropped. A lease may be measured once more after it has ended, and
-// would otherwise stay for ever. The caller holds mu.
+// dropStale makes room for another lease: it drops the one that was not
+// measured for longest. A lease may be measured once more after it has ended,
+// and would otherwise stay forever. The caller holds mu.
 func (p *Peaks) dropStale() {
 	if len(p.running) < keptRunning {
 		return
@@ -249,8 +249,8 @@ func (p *Peaks) dropStale() {
 // seen while it still grew.
 const fewSamples = 3
 
-// Ended takes in that a lease has ended, and remembers that as a run of its
-// name. A lease without a process is no run.
+// Ended takes in that a lease has ended, and records it as a run of its name. A
+// lease without a process is no run.
 func (p *Peaks) Ended(l *lease.Lease, now time.Time) {
 	p.mu.Lock()
 	g := grant{l.ID, l.Fence}

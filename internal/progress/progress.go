@@ -1,6 +1,6 @@
-// Package progress keeps what the runners of batches report about themselves. A
-// runner that says nothing for a while is taken for dead and forgotten; what it
-// had counted until then stays in the totals of its GPUs.
+// Package progress keeps what the runners of batches report about themselves.
+// It forgets a runner that reports nothing for a while, because that is
+// probably dead; its records stay in the totals of its GPUs.
 //
 // Reports come from users and may say anything. So texts are cleaned, each user
 // has a share of the places, and what a report adds to the totals is bounded:
@@ -32,13 +32,14 @@ const (
 
 // Errors that callers decide on.
 var (
-	// ErrNotYours: another user reports under this id.
+	// ErrNotYours means that another user reports under this id.
 	ErrNotYours = errors.New("this batch belongs to another user")
-	// ErrShare: this user has as many batches as one user may.
+	// ErrShare means that this user has as many batches as one user may.
 	ErrShare = fmt.Errorf("%d batches of this user report at the same time, and no more are listed", mostPerUser)
-	// ErrTooMany: as many batches report as are listed.
+	// ErrTooMany means that as many batches report as are listed.
 	ErrTooMany = errors.New("too many batches report at the same time")
-	// ErrID: it has no id that can be shown, or not the one it is reported under.
+	// ErrID means that a batch has no id that can be shown, or another one than
+	// it is reported under.
 	ErrID = errors.New("the id of the batch is missing, has characters that cannot be printed, or is not the one of the path")
 )
 
@@ -59,9 +60,9 @@ type entry struct {
 	expire *time.Timer
 }
 
-// New makes a keeper that tells publish what happens, from any goroutine. Only
-// GPUs that are known are kept, and records count only on GPUs on which the
-// user who reports them holds a lease, or held one a moment ago.
+// New returns a keeper that calls publish with events, from any goroutine. It
+// keeps only known GPUs, and counts records only on GPUs on which the user who
+// reports them holds a lease, or held one a moment ago.
 func New(publish func(gpu.Event), known func(uuid string) bool, holds func(user, uuid string) bool) *Keeper {
 	return &Keeper{
 		publish: publish, known: known, holds: holds,
@@ -69,16 +70,16 @@ func New(publish func(gpu.Event), known func(uuid string) bool, holds func(user,
 	}
 }
 
-// Report takes in where a batch stands; its User is who reports, and by says
-// more about them.
+// Report takes in a report of a batch. Its User is the one who reports, and by
+// says more about them.
 func (k *Keeper) Report(b api.Batch, by gpu.By) (api.Batch, error) {
 	if b.ID == "" || gpu.Printable(b.ID, gpu.Whole) != b.ID {
 		return b, ErrID
 	}
 	b.Reported = time.Now()
 	k.clean(&b)
-	// Who holds what is asked before the lock is taken: the ledger tells this
-	// keeper about leases that end, and may hold a lock of its own then.
+	// Ask who holds what before taking the lock: the ledger calls this keeper
+	// when leases end, and may hold a lock of its own then.
 	held := map[string]bool{}
 	for i := range b.GPUs {
 		held[b.GPUs[i].GPU] = k.holds(b.User, b.GPUs[i].GPU)
@@ -112,7 +113,8 @@ func (k *Keeper) clean(b *api.Batch) {
 	}
 }
 
-// share is how many batches of a user are listed. The lock is held.
+// share returns how many batches of a user are listed. The caller holds the
+// lock.
 func (k *Keeper) share(user string) int {
 	n := 0
 	for _, e := range k.running {
@@ -123,7 +125,7 @@ func (k *Keeper) share(user string) int {
 	return n
 }
 
-// take returns what there is to tell, which is done without the lock.
+// take takes in a report and returns the events to publish without the lock.
 func (k *Keeper) take(b *api.Batch, held map[string]bool) (news []gpu.Event, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -155,7 +157,7 @@ func (k *Keeper) take(b *api.Batch, held map[string]bool) (news []gpu.Event, err
 	return news, nil
 }
 
-// forget takes a batch off the list that has not reported for a while.
+// forget removes a batch that has not reported for a while.
 func (k *Keeper) forget(id string) {
 	k.mu.Lock()
 	e := k.running[id]
@@ -172,7 +174,7 @@ func (k *Keeper) forget(id string) {
 
 func ended(stage string) bool { return slices.Contains([]string{"done", "stopped", "failed"}, stage) }
 
-// ending is what there is to tell when a stage is reached.
+// ending returns the events for the last stage of a batch.
 func ending(b *api.Batch) []gpu.Event {
 	switch b.Stage {
 	case "done":
@@ -189,8 +191,8 @@ func ending(b *api.Batch) []gpu.Event {
 	return nil
 }
 
-// event says what happened to a batch, to its user with the name of the output
-// and the reason, to others without.
+// event returns an event about a batch. Its user sees the name of the output
+// and the reason; others do not.
 func event(b *api.Batch, severity gpu.Severity, what, happened, reason string) gpu.Event {
 	return gpu.Event{
 		Time: b.Reported, Code: gpu.EventBatch, Severity: severity, User: b.User,
@@ -200,7 +202,7 @@ func event(b *api.Batch, severity gpu.Severity, what, happened, reason string) g
 	}
 }
 
-// List is every batch that is there, the oldest first.
+// List returns every listed batch, the oldest first.
 func (k *Keeper) List() []api.Batch {
 	k.mu.Lock()
 	defer k.mu.Unlock()

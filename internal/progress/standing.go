@@ -9,7 +9,7 @@ import (
 // party is a user on a GPU.
 type party struct{ user, uuid string }
 
-// standing is what a user may count on a GPU.
+// standing says how many records a user may count on a GPU.
 type standing struct {
 	held      time.Time // when the user last held a lease there
 	filled    time.Time // when allowance was last filled up
@@ -24,8 +24,8 @@ const (
 	mostAllowance    = 10 * recordsPerSecond
 )
 
-// Ended notes that a lease has ended. A runner gives its leases back before it
-// reports for the last time, so its user may still count for a moment.
+// Ended records that a lease has ended. A runner gives its leases back before
+// its last report, so its user may still count for a moment.
 func (k *Keeper) Ended(l *lease.Lease, at time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -34,7 +34,8 @@ func (k *Keeper) Ended(l *lease.Lease, at time.Time) {
 	}
 }
 
-// seen notes that a user held a lease on a GPU at that time. The lock is held.
+// seen records that a user held a lease on a GPU at that time. The caller holds
+// the lock.
 func (k *Keeper) seen(p party, at time.Time) *standing {
 	s := k.standings[p]
 	if s == nil {
@@ -50,8 +51,8 @@ func (k *Keeper) seen(p party, at time.Time) *standing {
 	return s
 }
 
-// standing returns what a user may count on a GPU now; nil: nothing, because
-// the user has held no lease there for a while. The lock is held.
+// standing returns what a user may count on a GPU now, or nil if the user has
+// held no lease there for a while. The caller holds the lock.
 func (k *Keeper) standing(user, uuid string, holds bool, now time.Time) *standing {
 	p := party{user, uuid}
 	if holds {
@@ -66,7 +67,7 @@ func (k *Keeper) standing(user, uuid string, holds bool, now time.Time) *standin
 	return s
 }
 
-// take returns how many of so many records count, and takes them from the
+// take returns how many of the records count, and takes them from the
 // allowance. The allowance grows with time, up to ten seconds' worth, so that
 // runners may report as often or as rarely as they like.
 func (s *standing) take(records uint64) uint64 {

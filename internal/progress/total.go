@@ -14,7 +14,7 @@ type Total struct {
 	Latency api.Latency // how long the batch took that a record was in
 }
 
-// Totals lists the GPUs that batches have worked on.
+// Totals returns the totals of the GPUs that batches have worked on.
 func (k *Keeper) Totals() []Total {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -34,7 +34,7 @@ func (k *Keeper) Totals() []Total {
 }
 
 // count adds what is new in a report, on GPUs on which its user holds a lease.
-// The lock is held.
+// The caller holds the lock.
 func (k *Keeper) count(before, now *api.Batch, held map[string]bool) {
 	for i := range now.GPUs {
 		g := &now.GPUs[i]
@@ -58,12 +58,12 @@ func (k *Keeper) count(before, now *api.Batch, held map[string]bool) {
 	}
 }
 
-// longest is the longest time that is believed of a record, in seconds: a day.
+// longest is the longest valid time of a record, in seconds: a day.
 const longest = 24 * 60 * 60
 
-// observe adds what is new in a histogram, for at most so many records. The sum
-// is kept within what the counts allow: a record in a bucket took at least the
-// lower end of the bucket, and at most the upper end.
+// observe adds what is new in a histogram, for at most this many records. It
+// keeps the sum within what the counts allow: a record in a bucket took at
+// least the lower end of the bucket, and at most the upper end.
 func (t *Total) observe(before, now *api.Latency, records uint64) {
 	if !sound(now) {
 		return
@@ -96,7 +96,7 @@ func (t *Total) observe(before, now *api.Latency, records uint64) {
 	t.Latency.Sum += min(max(sum, least), most)
 }
 
-// add adds without wrapping round.
+// add returns a+b, or the largest number if that overflows.
 func add(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {
 		return math.MaxUint64
