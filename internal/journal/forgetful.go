@@ -2,8 +2,8 @@ package journal
 
 import "iter"
 
-// Forgetful is a journal that keeps nothing, for a ledger that lives only for
-// one look.
+// Forgetful returns a journal that keeps nothing, for a ledger that is used
+// only once.
 func Forgetful() Journal { return forgetful{} }
 
 type forgetful struct{}

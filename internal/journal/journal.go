@@ -1,5 +1,5 @@
-// Package journal is the seam between the ledger and what remembers for it.
-// An implementation (package filelog) keeps records in order through kill -9,
+// Package journal is the seam between the ledger and its storage. An
+// implementation (package filelog) keeps records in order through kill -9,
 // power loss and a full disk; the ledger writes to it before it answers and
 // reads it back when it starts; journaltest holds the suite that every
 // implementation passes.
@@ -17,12 +17,11 @@ type Record struct {
 	Data     []byte
 }
 
-// Journal is an open journal. Opening one is the implementation's own affair;
-// it hands every record that is there to the opener, in order, the snapshot
-// first.
+// Journal is an open journal. Each implementation has its own way to open one,
+// and passes every record to the opener, in order, the snapshot first.
 //
-// There is one writer: Append is not called from two goroutines at once.
-// Compact and Stats may be called from others meanwhile.
+// There is one writer: Append is not called from two goroutines at once. Other
+// goroutines may call Compact and Stats meanwhile.
 type Journal interface {
 	// Append adds a group of records. They are there together or not at all,
 	// after any crash. When it returns nil, the group survives kill -9, and
@@ -49,22 +48,22 @@ type Journal interface {
 	// A slice that snapshot yields is not kept.
 	Compact(upTo uint64, snapshot iter.Seq[[]byte]) error
 
-	// Stats answers from memory, and also while a call is stuck in the disk.
+	// Stats answers from memory, also while another call is stuck in the disk.
 	Stats() Stats
 
-	// Close makes everything durable and lets go of the files. Appending to a
-	// closed journal is ErrClosed; closing it again does nothing.
+	// Close makes everything durable and closes the files. Append returns
+	// ErrClosed after that; a second Close does nothing.
 	Close() error
 }
 
-// Care says how a group is to be written. The zero value asks for the least:
-// it survives the end of the process, and not that of the machine.
+// Care says how to write a group. The zero value asks for the least: the group
+// survives the end of the process, and not that of the machine.
 type Care struct {
-	// Durable: on disk before Append returns.
+	// Durable means that the group is on disk before Append returns.
 	Durable bool
 
-	// Reserve: may use the room that is kept back for records that free
-	// something, so that a full disk does not make releases impossible.
+	// Reserve lets the group use the room that is kept back for records that
+	// free something, so that releases succeed on a full disk.
 	Reserve bool
 }
 
@@ -83,8 +82,8 @@ type Stats struct {
 
 	Syncs uint64 // how often the disk was waited for, since the start
 
-	// Fault is why the journal does not trust its last bytes and refuses to
-	// append until it has written them again. Nil: all is well.
+	// Fault says why the journal does not trust its last bytes and refuses to
+	// append until it has written them again. Nil means that all is well.
 	Fault error
 }
 
@@ -100,7 +99,7 @@ type Recovery struct {
 	Torn *Torn
 }
 
-// Torn is where a journal was cut.
+// Torn says where a journal was cut.
 type Torn struct {
 	File   string
 	Offset int64

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/journal"
 )
 
-// Dir is a directory of the operating system.
+// Dir returns a directory of the operating system.
 func Dir(path string) Disk { return dir(path) }
 
 type dir string
@@ -23,8 +23,9 @@ const lockFile = "lock"
 
 func (d dir) path(name string) string { return filepath.Join(string(d), name) }
 
-// Lock uses flock, which the kernel gives back when the process is gone, however
-// it went. The pid in the file is only for the message to the next one.
+// Lock uses flock: the kernel releases the lock when the process is gone,
+// however it ended. The pid in the file is only for the error message of the
+// next process.
 func (d dir) Lock() (unlock func() error, err error) {
 	if err := d.make(); err != nil {
 		return nil, fmt.Errorf("journal: make directory: %w", err)
@@ -40,7 +41,8 @@ func (d dir) Lock() (unlock func() error, err error) {
 		}
 		return nil, fmt.Errorf("journal: lock %s: %w (the state directory must be on a file system with locks)", f.Name(), err)
 	}
-	// On a full disk this leaves an empty file, which reads as "not known".
+	// On a full disk this leaves an empty file, which means that the pid is
+	// unknown.
 	f.Truncate(0)
 	f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	return f.Close, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/journal"
 )
 
-// Options are sizes in bytes; zero means the default.
+// Options holds sizes in bytes; zero means the default.
 type Options struct {
 	Segment  int64 // from this size on a new file is begun; default 4 MiB
 	Reserve  int64 // room kept for records that free something; default 256 KiB
@@ -42,7 +42,7 @@ type Log struct {
 	// compacting is held by Compact, and taken before mu.
 	compacting sync.Mutex
 
-	// mu guards what follows. It is held while the disk is waited for.
+	// mu guards what follows. It is held during waits for the disk.
 	mu       sync.Mutex
 	closed   bool
 	contents         // the files; the last segment is the one written to
@@ -79,7 +79,7 @@ type Log struct {
 
 var _ journal.Journal = (*Log)(nil)
 
-// Close is in journal.Journal.
+// Close implements journal.Journal.
 func (l *Log) Close() error {
 	l.compacting.Lock()
 	defer l.compacting.Unlock()
@@ -91,8 +91,8 @@ func (l *Log) Close() error {
 	l.closed = true
 	err := l.settle()
 	if err == nil {
-		// With a mark at the end, damage to the very last records cannot be
-		// taken for a write that was cut off.
+		// With a mark at the end, damage to the very last records does not look
+		// like a write that was cut off.
 		l.mark()
 		err = l.settle()
 	}
@@ -100,8 +100,8 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.file.Close(), l.unlock())
 }
 
-// removeFiles tidies up. What cannot be removed now is found again when the
-// journal is next opened, so errors do not matter.
+// removeFiles removes old files. The next Open finds again what cannot be
+// removed now, so errors do not matter.
 func (l *Log) removeFiles(names []string, segments, snapshots []uint64) {
 	for _, name := range names {
 		l.disk.Remove(name)

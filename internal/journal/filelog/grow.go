@@ -6,8 +6,8 @@ package filelog
 // unit in the cache, and every later write inside walks over all of it.
 const zeroChunk = 64 << 10
 
-// makeRoom sees to it that need bytes fit, and the reserve after them. On a
-// full disk the reserve itself is what is left, for those who may use it.
+// makeRoom makes sure that need bytes fit, and the reserve after them. On a
+// full disk only the reserve is left, for those who may use it.
 func (l *Log) makeRoom(need int64, reserve bool) error {
 	end := l.end()
 	if end+need+l.opt.Reserve <= l.alloc {
@@ -45,13 +45,13 @@ func (l *Log) extend(target int64) error {
 }
 
 // rotate begins a new segment and carries over the tail, so that the old one
-// need not be synced, or, if syncing it failed, need not be trusted. The new
-// file gets its name when it is whole: there is never a segment without a
-// header. From then on the old file counts only up to the first record of the
-// new one, whatever else it holds.
+// need not be synced or, if its sync failed, trusted. The new file gets its
+// name when it is whole: there is never a segment without a header. From then
+// on the old file counts only up to the first record of the new one, whatever
+// else it holds.
 //
-// If an error comes before the renaming, the old segment goes on. An error
-// after it leaves the new one in use, but unnamed.
+// After an error before the renaming, the old segment stays in use. After a
+// later error the new one is in use, but unnamed.
 func (l *Log) rotate(need int64) error {
 	first := l.durable + 1
 	name := segmentName(first)
@@ -82,8 +82,8 @@ func (l *Log) rotate(need int64) error {
 	return nil
 }
 
-// adopt adds a segment to the list; it takes the place of the last one if that
-// had nothing on disk yet.
+// adopt adds a segment to the list. It replaces the last one if that had
+// nothing on disk yet.
 func (l *Log) adopt(first uint64) {
 	n := len(l.segments)
 	if n > 0 && l.segments[n-1] == first {

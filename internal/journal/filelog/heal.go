@@ -12,18 +12,18 @@ func (l *Log) takeBack(start int, op string, cause error) error {
 	return err
 }
 
-// heal brings the file and the log's idea of it together again after a failed
-// write or sync, and when a journal is opened that ended in a crash.
+// heal makes the file and the log's view of it agree again after a failed write
+// or sync, and after opening a journal that ended in a crash.
 //
-// The bytes that are not known to be on disk are all in the tail. Writing them
-// again, and zeros over what comes after, marks their pages as changed, so that
-// the sync that follows is about all of them: if it succeeds they are on disk,
-// whatever failed before. This needs no new room, so it works on a full disk.
-// If this part of the disk is broken, a new segment takes the tail.
+// All bytes that may not be on disk are in the tail. heal writes them again,
+// and zeros over what follows. That marks their pages as changed, so the next
+// sync covers all of them: if it succeeds they are on disk, whatever failed
+// before. This needs no new room, so it works on a full disk. If this part of
+// the disk is broken, a new segment takes the tail.
 //
-// For names there is nothing to write again: directories go through the file
-// system's journal, and a file system that failed there takes no more writes,
-// so a later sync that succeeds can be believed.
+// Names need no second write: directories go through the file system's journal,
+// and a file system that failed there takes no more writes, so a later sync
+// that succeeds can be trusted.
 func (l *Log) heal() error {
 	if l.unnamed {
 		if err := l.disk.Sync(); err != nil {

@@ -33,9 +33,9 @@ func (l *Log) open(replay func(journal.Record) error) (journal.Recovery, error) 
 	if err != nil {
 		return journal.Recovery{}, err
 	}
-	// The last life may have been killed between a rename and the sync of the
-	// directory. What was read must have its name on disk before anything is
-	// appended to it, and before anything it replaces is removed.
+	// The last process may have been killed between a rename and the sync of
+	// the directory. What was read must have its name on disk before anything
+	// is appended to it, and before anything it replaces is removed.
 	if err := l.disk.Sync(); err != nil {
 		return journal.Recovery{}, writeError("sync directory of", "the journal", err)
 	}
@@ -64,9 +64,9 @@ func (l *Log) open(replay func(journal.Record) error) (journal.Recovery, error) 
 	return rec, nil
 }
 
-// resume goes on in the last segment. A disk that takes no writes now does not
-// keep a journal from opening: what is known stands, and Append says why it
-// cannot.
+// resume continues in the last segment. A disk that takes no writes now does
+// not keep a journal from opening: what is known stays, and Append says why it
+// cannot write.
 func (l *Log) resume(h history) error {
 	name := segmentName(h.segments[len(h.segments)-1])
 	file, err := l.disk.Open(name)

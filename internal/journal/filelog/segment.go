@@ -76,7 +76,7 @@ func parseHeader(name, magic string, seq uint64, b []byte) (header, error) {
 func segmentName(first uint64) string { return fmt.Sprintf("%s%020d", segmentPrefix, first) }
 func snapshotName(upTo uint64) string { return fmt.Sprintf("%s%020d", snapshotPrefix, upTo) }
 
-// contents is what a directory holds, by name.
+// contents lists the files of a directory by name.
 type contents struct {
 	segments  []uint64 // first numbers, ascending
 	snapshots []uint64 // ascending; the last one counts
@@ -112,7 +112,7 @@ func number(name, prefix string) (uint64, bool) {
 	return n, err == nil
 }
 
-// base is the number of the last record the snapshot stands for.
+// base returns the number of the last record that the snapshot stands for.
 func (c contents) base() uint64 {
 	if len(c.snapshots) == 0 {
 		return 0
@@ -120,8 +120,8 @@ func (c contents) base() uint64 {
 	return c.snapshots[len(c.snapshots)-1]
 }
 
-// obsolete takes out the segments that hold nothing after base: those whose
-// successor begins no later than the record after it.
+// obsolete removes the segments that hold nothing after base, and returns them:
+// those whose successor begins no later than the record after it.
 func (c *contents) obsolete(base uint64) (gone []uint64) {
 	n := 0
 	for n+1 < len(c.segments) && c.segments[n+1] <= base+1 {

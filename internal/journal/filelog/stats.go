@@ -2,14 +2,14 @@ package filelog
 
 import "github.com/berth-gpu/berth/internal/journal"
 
-// Stats is in journal.Journal.
+// Stats implements journal.Journal.
 func (l *Log) Stats() journal.Stats {
 	l.statsMu.Lock()
 	defer l.statsMu.Unlock()
 	return l.stats
 }
 
-// publish brings the stats up to date. The caller holds mu, or is opening.
+// publish updates the stats. The caller holds mu, or is opening.
 func (l *Log) publish() {
 	disk := l.alloc + l.snapshotBytes
 	for _, n := range l.sizes {

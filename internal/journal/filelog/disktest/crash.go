@@ -15,14 +15,15 @@ func Always(pick int) Chance { return func(n int) int { return min(pick, n-1) } 
 // Fault is an operation that fails.
 type Fault struct {
 	Err error
-	// Partial: how many bytes of a write get there all the same.
+	// Partial is how many bytes of a write succeed anyway.
 	Partial int
-	// Keep decides what a failed sync has brought to the disk. Nil: nothing.
+	// Keep decides what a failed sync has brought to the disk. Nil means
+	// nothing.
 	Keep Chance
-	// Revert: after a failed sync, reading gives what is on disk, and not
-	// what was written. Some file systems do this, others do not.
+	// Revert means that after a failed sync, reads return what is on disk and
+	// not what was written. Some file systems do this, others do not.
 	Revert bool
-	// Stay: the operations after it fail too, until Mend.
+	// Stay means that the operations after it fail too, until Mend.
 	Stay bool
 }
 
@@ -33,7 +34,7 @@ func (d *Disk) Ops() int {
 	return d.ops
 }
 
-// FailAt lets one operation fail, counted as Ops does from 0.
+// FailAt makes one operation fail, counted as Ops does from 0.
 func (d *Disk) FailAt(op int, f Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +47,7 @@ func (d *Disk) CrashAt(op, partial int) {
 	d.FailAt(op, Fault{Err: ErrDown, Partial: partial, Stay: true})
 }
 
-// Mend takes back every fault and every limit.
+// Mend removes every fault and every limit.
 func (d *Disk) Mend() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +62,7 @@ func (d *Disk) Fill() {
 	d.limit = d.used()
 }
 
-// step counts an operation and says whether it fails.
+// step counts an operation and reports whether it fails.
 func (d *Disk) step() (Fault, bool) {
 	f, failed := d.faults[d.ops]
 	d.ops++
@@ -115,8 +116,8 @@ func (d *Disk) restart() {
 	d.faults = map[int]Fault{}
 }
 
-// sector is the smallest piece that is written or not. Real ones are larger;
-// small ones tear more.
+// sector is the smallest piece that is written as a whole. Real ones are
+// larger; small ones tear more.
 const sector = 64
 
 // lose applies to b what chance keeps of the writes: each is lost, kept, torn
@@ -153,8 +154,8 @@ func (d *Disk) used() (n int64) {
 	return n
 }
 
-// room is how many bytes can be written at off: where the file has bytes
-// already, writing needs none.
+// room returns how many bytes can be written at off: bytes that the file
+// already has need no room.
 func (d *Disk) room(f *inode, off int64) int64 {
 	if d.limit < 0 {
 		return 1 << 62

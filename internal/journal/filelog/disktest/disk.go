@@ -1,6 +1,6 @@
-// Package disktest is a disk in memory that can crash: what was not synced is
-// lost, kept or torn, as chance or a script has it. It also fills up, and fails
-// at any operation it is told to.
+// Package disktest is a disk in memory that can crash: data that was not synced
+// is lost, kept or torn, as chance or a script decides. It can also fill up,
+// and fail at any chosen operation.
 package disktest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/journal/filelog"
 )
 
-// ErrDown is what every operation answers after the crash.
+// ErrDown is the error of every operation after the crash.
 var ErrDown = errors.New("the machine is down")
 
 // Disk is one directory. The zero value is not usable: see New.
@@ -51,7 +51,7 @@ type write struct {
 	data []byte
 }
 
-// New makes an empty disk without limit.
+// New returns an empty disk without limit.
 func New() *Disk {
 	return &Disk{names: map[string]*inode{}, stable: map[string]*inode{}, faults: map[int]Fault{}, limit: -1, boot: 1}
 }
@@ -98,7 +98,7 @@ func (d *Disk) ReadFile(name string) ([]byte, error) {
 	return slices.Clone(f.live), nil
 }
 
-// WriteFile puts a file there, durably, behind the back of everybody.
+// WriteFile puts a file on the disk, durably, without counting as an operation.
 func (d *Disk) WriteFile(name string, data []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,8 +208,8 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// Sync is in filelog.File. After a failed one nothing that was waiting will
-// be written any more, unless it is written again: the cache counts it as clean.
+// Sync is in filelog.File. After a failed Sync, waiting data is written only if
+// it is written again: the cache counts it as clean.
 func (h *handle) Sync() error {
 	d := h.disk
 	d.mu.Lock()
