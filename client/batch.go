@@ -12,13 +12,13 @@ import (
 
 const batchesPath = "/api/batches"
 
-// Batches is where the batches stand that run, and those that ended a moment
-// ago.
+// Batches returns the progress of the batches that run, and of those that ended
+// a moment ago.
 func (c *Client) Batches(ctx context.Context) (api.Batches, error) {
 	return get[api.Batches](ctx, c, batchesPath, nil)
 }
 
-// ReportBatch tells where a batch stands. Its runner does so about once a
+// ReportBatch reports the progress of a batch. Its runner calls it about once a
 // second.
 func (c *Client) ReportBatch(ctx context.Context, b api.Batch) (api.Batch, error) {
 	path := batchesPath + "/" + url.PathEscape(b.ID)

@@ -40,15 +40,15 @@ func (c *Client) exchange(ctx context.Context, method, path string, query url.Va
 	resp, err := c.send(limited, method, path, query, body)
 	if err == nil {
 		err = read(resp)
-		// What is left is read too, within reason: only then is the
-		// connection used again.
+		// Read the rest too, up to a limit: only then does the transport
+		// use the connection again.
 		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
 		_ = resp.Body.Close()
 	}
 	return c.explain(ctx, method, path, err)
 }
 
-// limit is ctx with the client's time limit, if there is one.
+// limit returns ctx with the client's time limit, if there is one.
 func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.timeout > 0 {
 		return context.WithTimeout(ctx, c.timeout)
@@ -107,7 +107,7 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return req, nil
 }
 
-// check turns an answer that is an error into one.
+// check returns the error that an answer reports.
 func check(resp *http.Response) error {
 	if resp.StatusCode < 300 {
 		return nil
@@ -120,7 +120,7 @@ func check(resp *http.Response) error {
 		problem.Status = resp.StatusCode
 		return problem
 	}
-	return fmt.Errorf("answered %s, and not as a berth daemon would: is something else listening there?", resp.Status)
+	return fmt.Errorf("the answer %s is not from a berth daemon: check which program listens there", resp.Status)
 }
 
 func mediaType(resp *http.Response) string {

@@ -21,24 +21,24 @@ type Options struct {
 	// http://127.0.0.1:8000. A missing scheme means http.
 	URL string
 
-	// Token is sent as a bearer token, and only to URL: a socket is guarded by
-	// its file permissions.
+	// Token is the bearer token for URL. The client does not send it to a
+	// socket, which its file permissions protect.
 	Token string
 
 	// Transport carries the requests instead of the network; see [Through].
 	Transport http.RoundTripper
 
 	// Timeout limits every call but Events, and does not count while a request
-	// for a lease waits. Zero: only the context does.
+	// for a lease waits. Zero means that only the context limits calls.
 	Timeout time.Duration
 
-	// Retry, if set, is told before Events connects again: why, and how long
-	// it waits first.
+	// Events calls Retry, if set, before it connects again, with the reason
+	// and with how long it waits first.
 	Retry func(err error, wait time.Duration)
 }
 
-// Client is a connection to a daemon. It holds no state of the daemon's and
-// may be used by several goroutines.
+// Client talks to a daemon. It keeps no state of the daemon, and several
+// goroutines may use it.
 type Client struct {
 	http    *http.Client
 	base    string // scheme and host, and the path in front of the routes, without a slash at the end
@@ -49,7 +49,7 @@ type Client struct {
 	streams *streams // for calls about leases; nil: over HTTP like all others
 }
 
-// New makes a client. It does not connect: the first call does.
+// New returns a client. It does not connect: the first call does.
 func New(o Options) (*Client, error) {
 	places := 0
 	for _, set := range []bool{o.Socket != "", o.URL != "", o.Transport != nil} {
@@ -69,7 +69,7 @@ func New(o Options) (*Client, error) {
 	return o.client("http://localhost", o.Transport), nil
 }
 
-// Close lets go of idle connections. Calls made later open new ones.
+// Close closes idle connections. Later calls open new ones.
 func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 	if c.streams != nil {
@@ -84,8 +84,8 @@ func (o Options) client(base string, transport http.RoundTripper) *Client {
 	}
 }
 
-// overSockets connects to the first of the sockets that somebody listens on.
-// It looks again at every new connection, so a daemon may come and go.
+// overSockets returns a client that connects to the first socket with a daemon
+// behind it. It looks again for every new connection, so a daemon may restart.
 func overSockets(o Options, paths []string) *Client {
 	dial := func(ctx context.Context) (net.Conn, error) { return dialFirst(ctx, "unix", paths) }
 	transport := &http.Transport{

@@ -152,7 +152,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		{"problem with parameters", "application/problem+json; charset=utf-8", 404, `{"detail":"Not there."}`, "Not there."},
 		{"half a problem", "application/problem+json", 500, `{"detail":"It`, "GET /api/gpu/status/all: read the answer: unexpected EOF"},
 		{"another server", "text/html", 404, `<html>`,
-			"GET /api/gpu/status/all: answered 404 Not Found, and not as a berth daemon would: is something else listening there?"},
+			"GET /api/gpu/status/all: the answer 404 Not Found is not from a berth daemon: check which program listens there"},
 		{"half an answer", "application/json", 200, `{"host":`, "GET /api/gpu/status/all: read the answer: unexpected EOF"},
 		{"no answer", "application/json", 200, ``, "GET /api/gpu/status/all: read the answer: EOF"},
 		{"not JSON", "text/html", 200, `<html>`,

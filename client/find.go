@@ -6,11 +6,10 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 )
 
-// Find makes a client for the daemon that o names or else the environment does;
-// env is [os.Getenv]. In this order: o.Transport, o.Socket, o.URL; BERTH_SOCKET;
-// BERTH_URL; the socket of the user's own daemon, and when nobody listens there,
-// that of the machine's. BERTH_TOKEN is the token for a URL that comes without
-// one.
+// Find returns a client for the daemon that o names, or else the environment;
+// env is [os.Getenv]. It looks in this order: o.Transport, o.Socket, o.URL;
+// BERTH_SOCKET; BERTH_URL; the socket of the user's own daemon; the socket of
+// the machine's daemon. BERTH_TOKEN is the token for a URL without one.
 func Find(o Options, env func(string) string) (*Client, error) {
 	o = o.withEnv(env)
 	if o.Transport != nil || o.Socket != "" || o.URL != "" {
@@ -31,8 +30,8 @@ func (o Options) withEnv(env func(string) string) Options {
 	return o
 }
 
-// defaultSockets is where daemons listen that were not told otherwise. A user
-// without so much as a home has only the machine's.
+// defaultSockets returns where daemons listen by default. For a user without a
+// home directory, that is only the socket of the machine's daemon.
 func defaultSockets(root bool, env func(string) string) []string {
 	_, own := config.DefaultPaths(root, env)
 	_, machine := config.DefaultPaths(true, env)

@@ -14,18 +14,18 @@ func (c *Client) Ping(ctx context.Context) error {
 	return c.exchange(ctx, http.MethodGet, "/healthz", nil, nil, check)
 }
 
-// Ready says how much the daemon has to work with. One that cannot do its work
-// yet answers with an [*api.Problem] that says why.
+// Ready reports whether the daemon can do its work. If it cannot, the error is
+// an [*api.Problem] that says why.
 func (c *Client) Ready(ctx context.Context) (api.Ready, error) {
 	return get[api.Ready](ctx, c, "/readyz", nil)
 }
 
-// OpenAPI is the daemon's description of its own routes.
+// OpenAPI returns the daemon's description of its routes.
 func (c *Client) OpenAPI(ctx context.Context) (json.RawMessage, error) {
 	return get[json.RawMessage](ctx, c, "/openapi.json", nil)
 }
 
-// Prometheus is the page that Prometheus scrapes.
+// Prometheus returns the page that Prometheus scrapes.
 func (c *Client) Prometheus(ctx context.Context) ([]byte, error) {
 	var page []byte
 	err := c.exchange(ctx, http.MethodGet, "/metrics", nil, nil, func(resp *http.Response) error {

@@ -17,38 +17,39 @@ const (
 	// heldTTL is the time to live of a held lease that cannot be bound to this
 	// process.
 	heldTTL = time.Minute
-	// look is how often it is looked whether a lease still stands, at least.
+	// look is how often, at least, the client checks that the lease still
+	// exists.
 	look = 5 * time.Second
-	// tryAgain is how soon it is tried again after a call that got no answer.
+	// tryAgain is how soon the client repeats a call that got no answer.
 	tryAgain = time.Second
 )
 
-// Lease is a lease that looks after itself, made by [Client.Hold]. It may be
-// used by several goroutines.
+// Lease is a lease that renews itself. [Client.Hold] returns one. Several
+// goroutines may use it.
 type Lease struct {
 	api.Lease // as it was granted; Expires moves on with every renewal
 
 	client *Client
 	lost   chan struct{}
 	stop   context.CancelFunc
-	kept   chan struct{} // closed when nobody looks after it any more
+	kept   chan struct{} // closed when keep has returned
 
 	once     sync.Once
 	released error
 }
 
 // Hold asks for slots and memory as [Client.Acquire] does, and returns a lease
-// that releases itself when closed. Until then it is renewed if it has a time
-// to live, and Lost tells when it is gone. ctx is for the waiting only.
+// that Close releases. Until then, Hold renews the lease if it has a time to
+// live, and closes Lost when the lease has ended. ctx limits the wait only.
 //
-// A request that does not say what ends it is bound to this process over a
-// socket: kill -9 frees it too. Over TCP the daemon cannot see the process, so
-// there the lease gets a time to live of a minute.
+// Over a socket, Hold binds a request without a binding to this process, so
+// that kill -9 ends the lease too. Over TCP, the daemon cannot see the process,
+// so the lease gets a time to live of a minute.
 func (c *Client) Hold(ctx context.Context, r api.LeaseRequest) (*Lease, error) {
 	ownID := r.ID == ""
 	if ownID {
-		// Known here before it is asked for: a grant whose answer is lost on
-		// the way can be given back.
+		// The client chooses the id, so that it can release a grant whose
+		// answer is lost on the way.
 		r.ID = "lease-" + strings.ToLower(rand.Text()[:10])
 	}
 	if r.Binding == "" && !r.TTL.Known() && r.PID == 0 {
@@ -66,7 +67,7 @@ func (c *Client) Hold(ctx context.Context, r api.LeaseRequest) (*Lease, error) {
 	return c.hold(granted), nil
 }
 
-// hold looks after a lease from now on.
+// hold keeps a lease from now on.
 func (c *Client) hold(granted api.Lease) *Lease {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Lease{Lease: granted, client: c, lost: make(chan struct{}), stop: stop, kept: make(chan struct{})}
@@ -74,22 +75,23 @@ func (c *Client) hold(granted api.Lease) *Lease {
 	return l
 }
 
-// giveBack releases what may or may not have been granted, if it can.
+// giveBack tries to release a lease that the daemon may have granted.
 func (c *Client) giveBack(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), look)
 	defer cancel()
-	_, _ = c.Release(ctx, id, 0) // unknown is what is hoped for, and a daemon that is gone has withdrawn it
+	_, _ = c.Release(ctx, id, 0) // usually there is no such lease, and a daemon that stopped has withdrawn the request
 }
 
-// Lost is closed when the lease has ended without being closed: it was released
-// by somebody, revoked, or could not be renewed in time. Whatever uses the
-// devices must stop then. It takes up to five seconds to be noticed.
+// Lost returns a channel that is closed when the lease ends before Close:
+// somebody released it, the daemon revoked it, or it was not renewed in time.
+// The program must then stop using the devices. The client notices the end
+// within five seconds.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Close releases the lease. One that has ended already is no error. If the
-// daemon does not answer, that is one, and the lease ends by its binding: with
-// this process, or when its time to live is over. Closing it again returns the
-// same.
+// Close releases the lease. It returns no error for a lease that has ended
+// already. If the daemon does not answer, Close returns an error, and the lease
+// ends by its binding: with this process, or when its time to live is over. A
+// second call returns the same.
 func (l *Lease) Close() error {
 	l.once.Do(func() {
 		l.stop()
@@ -103,8 +105,8 @@ func (l *Lease) Close() error {
 	return l.released
 }
 
-// keep renews the lease when a third of its time is over, and in between looks
-// whether it still stands, until it is closed or lost.
+// keep renews the lease when a third of its time is over, and in between checks
+// that the lease still exists, until it is closed or lost.
 func (l *Lease) keep(ctx context.Context, renewed time.Time) {
 	defer close(l.kept)
 	ttl := time.Duration(l.TTL * float64(time.Second))
@@ -134,8 +136,8 @@ func (l *Lease) keep(ctx context.Context, renewed time.Time) {
 	}
 }
 
-// touch renews the lease if that is due, and else looks whether it stands. A
-// renewal after the end would be in vain, so it is not waited for.
+// touch renews the lease if that is due, and otherwise checks that it exists.
+// It does not wait longer than the lease lasts.
 func (l *Lease) touch(ctx context.Context, due bool, end time.Time) error {
 	if due {
 		ctx, cancel := context.WithDeadline(ctx, end)
@@ -152,8 +154,7 @@ func (l *Lease) touch(ctx context.Context, due bool, end time.Time) error {
 	return err
 }
 
-// isRefusal reports whether the daemon answered, and will not answer otherwise
-// next time.
+// isRefusal reports whether the daemon refused, and will refuse again.
 func isRefusal(err error) bool {
 	problem := (*api.Problem)(nil)
 	return errors.As(err, &problem) && problem.Status < 500
@@ -165,7 +166,7 @@ func hasEnded(err error) bool {
 	return errors.As(err, &problem) && slices.Contains([]string{"unknown_allocation", "stale_fence", "lease_expired"}, problem.Code)
 }
 
-// pause waits, and reports whether it did so to the end.
+// pause waits, and reports whether ctx let it wait to the end.
 func pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -11,13 +11,13 @@ import (
 
 const measurementsPath = "/api/measurements"
 
-// Measurements is what earlier runs used, by user and name.
+// Measurements returns what earlier runs used, by user and name.
 func (c *Client) Measurements(ctx context.Context) (api.Measurements, error) {
 	return get[api.Measurements](ctx, c, measurementsPath, nil)
 }
 
-// Measure tells what a run used, so that the next one of its name can be given
-// as much.
+// Measure reports what a run used, so that the daemon can give the next run of
+// that name as much.
 func (c *Client) Measure(ctx context.Context, m api.Measurement) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -26,8 +26,8 @@ func (c *Client) Measure(ctx context.Context, m api.Measurement) error {
 	return c.exchange(ctx, http.MethodPost, measurementsPath, nil, text, check)
 }
 
-// Orphans is the processes that use devices under no lease: those whose lease
-// has ended, and those that never had one.
+// Orphans returns the processes that use devices without a lease: those whose
+// lease has ended, and those that never had one.
 func (c *Client) Orphans(ctx context.Context) (api.Strays, error) {
 	return get[api.Strays](ctx, c, "/api/orphans", nil)
 }

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// NoDaemonError means that nobody listens where a daemon was looked for.
+// NoDaemonError reports that no daemon listens where the client looked.
 type NoDaemonError struct {
 	Attempts []Attempt // in the order they were made
 }
 
-// Attempt is one place where a daemon was looked for.
+// Attempt is one place where the client looked for a daemon.
 type Attempt struct {
 	Network string // unix or tcp
 	Address string // path of the socket, or host and port
@@ -35,8 +35,8 @@ func (e *NoDaemonError) Error() string {
 	return "no daemon answers (" + strings.Join(tried, "; ") + ")"
 }
 
-// Unwrap gives the causes, so that errors.Is(err, fs.ErrPermission) tells a
-// daemon that is not there from one that may not be used.
+// Unwrap returns the causes, so that errors.Is(err, fs.ErrPermission) tells a
+// daemon that is not there from one that the user may not use.
 func (e *NoDaemonError) Unwrap() []error {
 	var errs []error
 	for _, a := range e.Attempts {
@@ -45,7 +45,7 @@ func (e *NoDaemonError) Unwrap() []error {
 	return errs
 }
 
-// Hint says what to do about it, in one sentence.
+// Hint returns the next step, in one sentence.
 func (e *NoDaemonError) Hint() string {
 	for _, a := range e.Attempts {
 		if a.Network == "unix" && errors.Is(a.Err, fs.ErrPermission) {
@@ -77,7 +77,7 @@ func dialFirst(ctx context.Context, network string, addresses []string) (net.Con
 	return nil, &failed
 }
 
-// NoAnswerError means that a daemon did not answer within Options.Timeout: it
+// NoAnswerError reports that a daemon did not answer within Options.Timeout: it
 // hangs, or is out of reach.
 type NoAnswerError struct {
 	Call   string // method and path

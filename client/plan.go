@@ -16,10 +16,10 @@ func (c *Client) Plan(ctx context.Context, r api.PlanRequest) (api.Plan, error) 
 }
 
 // RunPlan leases what runs of a plan need, each on the device of the plan or,
-// where that has no room any more, on another; the answer says which. The
-// leases end with the process r.PID, or else with this one. It waits as long as
-// r.Timeout says, and not at all if it says nothing; Options.Timeout does not
-// count while it waits. If no run got its lease, that is an [*api.Problem].
+// if that device has no room any more, on another one; the answer says which.
+// The leases end with the process r.PID, or else with this process. RunPlan
+// waits as long as r.Timeout says, by default not at all; Options.Timeout does
+// not limit the wait. If no run gets a lease, the error is an [*api.Problem].
 func (c *Client) RunPlan(ctx context.Context, r api.PlanRun) (api.PlanRunning, error) {
 	return post[api.PlanRunning](ctx, c.patient(r.Timeout.Or(0)), plansPath+"/run", r)
 }

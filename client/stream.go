@@ -31,10 +31,10 @@ func overStream(ctx context.Context, c *Client, kind wire.Kind, method, path str
 	return true, c.explain(ctx, method, path, err)
 }
 
-// quick can be read the quick way, if it is written the usual way.
+// quick is an answer with a fast reader for the usual way to write it.
 type quick interface{ Read(data []byte) bool }
 
-// errNoStream is said where the daemon does not speak the protocol.
+// errNoStream reports that the daemon does not speak the protocol.
 var errNoStream = errors.New("the daemon has no lease stream")
 
 // streams opens a stream when one is needed, and again when it broke. All calls
@@ -42,17 +42,17 @@ var errNoStream = errors.New("the daemon has no lease stream")
 type streams struct {
 	dial    func(context.Context) (net.Conn, error)
 	current atomic.Pointer[stream] // nil: none was opened yet
-	absent  atomic.Bool            // the daemon does not know it; it is not asked again
+	absent  atomic.Bool            // the daemon does not know it; do not ask again
 
-	turn chan struct{} // has room for one: whoever is in it opens a stream
+	turn chan struct{} // has room for one: the goroutine that opens a stream
 }
 
 func newStreams(dial func(context.Context) (net.Conn, error)) *streams {
 	return &streams{dial: dial, turn: make(chan struct{}, 1)}
 }
 
-// call sends a call and waits for its answer. A stream that breaks before the
-// call is sent is opened again, once: the daemon may have been restarted.
+// call sends a call and waits for its answer. If the stream breaks before the
+// call is sent, call opens it again, once: the daemon may have restarted.
 func (s *streams) call(ctx context.Context, kind wire.Kind, asked wire.Body, answer quick) error {
 	for first := true; ; first = false {
 		open, err := s.open(ctx)
@@ -97,7 +97,7 @@ func (s *streams) open(ctx context.Context) (*stream, error) {
 	return st, nil
 }
 
-// close lets go of the stream as soon as nothing is under way on it.
+// close closes the stream as soon as no call waits for an answer.
 func (s *streams) close() {
 	if st := s.current.Swap(nil); st != nil {
 		st.retire()
@@ -132,7 +132,7 @@ func upgrade(ctx context.Context, conn net.Conn) (*bufio.Reader, error) {
 	return in, nil
 }
 
-// ended is why something failed: the context, if it has ended.
+// ended returns why a call failed: the error of the context, if it has ended.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

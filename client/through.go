@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Through is a transport that hands every request to h in this process, with
-// no network in between. Answers are streamed, so Events works through it.
+// Through returns a transport that hands every request to h in this process,
+// without a network. It streams answers, so Events works through it.
 func Through(h http.Handler) http.RoundTripper { return through{h} }
 
 type through struct{ handler http.Handler }
@@ -22,7 +22,7 @@ func (t through) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	read, write := io.Pipe()
 	w := &answer{header: http.Header{}, body: write, begun: make(chan struct{})}
-	// The reader of an answer that nobody writes any more must not hang.
+	// The reader must not hang when the handler writes no more.
 	stop := context.AfterFunc(ctx, func() { _ = write.CloseWithError(ctx.Err()) })
 	go func() {
 		defer stop()
@@ -68,7 +68,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// Flush has nothing to do but begin: every write is read at once.
+// Flush sends the header. Every write reaches the reader at once.
 func (a *answer) Flush() { a.WriteHeader(http.StatusOK) }
 
 // answerBody is the reading end; closing it tells the handler to stop.

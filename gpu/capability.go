@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Capability is a compute capability such as 9.0. As text or as a fraction
-// 12.1 would come before 9.0, or 8.10 before 8.9: hence two whole numbers.
+// Capability is a compute capability such as 9.0. It holds two whole numbers,
+// because as a text 12.1 would come before 9.0, and as a fraction 8.10 before
+// 8.9.
 type Capability struct{ Major, Minor int }
 
 // ParseCapability reads "9.0" or "9".

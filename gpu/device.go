@@ -2,8 +2,8 @@ package gpu
 
 import "strconv"
 
-// Device is what is known about one GPU and does not change from one sample
-// to the next.
+// Device describes one GPU: the facts that do not change from one sample to the
+// next.
 type Device struct {
 	UUID    string `json:"uuid" doc:"What the device is known by, everywhere and for ever."`
 	Index   int    `json:"index" doc:"Its position on this machine today. For people only: it may change at the next boot."`
@@ -62,7 +62,8 @@ const (
 	LinkSystem LinkKind = "system"
 )
 
-// Closeness is larger for better links; an unknown kind is the worst.
+// Closeness returns a larger number for a better link; an unknown kind is the
+// worst.
 func (k LinkKind) Closeness() int {
 	switch k {
 	case LinkNVLink:

@@ -91,7 +91,7 @@ const (
 	EventForeignUse EventCode = "foreign_use"
 )
 
-// EventCodes lists every code, as they stand above.
+// EventCodes lists every code, in the order above.
 func EventCodes() []EventCode {
 	return []EventCode{
 		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// MaxEventJSON is how many bytes a trimmed event takes as JSON at most.
+// MaxEventJSON is the size of a trimmed event as JSON in bytes, at most.
 const MaxEventJSON = 4096
 
 // The bounds of the parts of a trimmed event, in bytes as JSON. Any valid
@@ -33,13 +33,13 @@ const (
 	maxTime   = 37 // bytes of a time with its quotation marks
 )
 
-// cutMark is the key in Data that says that something was left out.
+// cutMark is the key in Data that says that Data is not complete.
 const cutMark = "cut"
 
 // Trimmed returns e within bounds: it takes at most [MaxEventJSON] bytes as
-// JSON and can always be encoded, its texts are cut and safe to show, and what
-// Data holds is plain values. An event within bounds is returned as it is. If
-// something in Data is left out, Data has the key cut.
+// JSON, its texts are safe to show, and Data holds plain values, so that e can
+// always be encoded. Trimmed returns an event within bounds as it is. If it
+// leaves out something of Data, Data has the key cut.
 func (e Event) Trimmed() Event {
 	if e.fits() {
 		return e

@@ -1,8 +1,7 @@
 package gpu
 
-// Fault is something that went wrong on a device, in words that every vendor's
-// devices share. The vendor's own code is there for people; nothing is decided
-// by it.
+// Fault describes an error of a device in words that all vendors share. The
+// vendor's own code is for people; berth decides nothing by it.
 type Fault struct {
 	Name     string     // what happened, in a few words
 	Class    FaultClass // whose fault it is

@@ -13,7 +13,7 @@ type Opt[T any] struct {
 	known bool
 }
 
-// Some is a value that is there.
+// Some returns an Opt that holds v.
 func Some[T any](v T) Opt[T] { return Opt[T]{value: v, known: true} }
 
 // Get returns the value and whether there is one.

@@ -2,8 +2,8 @@ package gpu
 
 import "time"
 
-// Sample is one reading of a device. Every metric is optional: what a device
-// cannot measure is absent.
+// Sample is one reading of a device. Every metric is optional: a metric that
+// the device cannot measure is absent.
 type Sample struct {
 	GPU  string    `json:"gpu" doc:"UUID of the device."`
 	Time time.Time `json:"time"`
@@ -27,7 +27,7 @@ type Sample struct {
 	Slow
 }
 
-// MemoryPercent is how full the device is.
+// MemoryPercent returns the share of the device's memory that is in use.
 func (s *Sample) MemoryPercent() Opt[Percent] {
 	used, ok := s.MemoryUsed.Get()
 	total, ok2 := s.MemoryTotal.Get()
@@ -37,8 +37,8 @@ func (s *Sample) MemoryPercent() Opt[Percent] {
 	return Some(Percent(float64(used) * 100 / float64(total)))
 }
 
-// Slow is the part of a sample that costs milliseconds to read, so it is read
-// rarely and carried along until the next reading.
+// Slow is the part of a sample that takes milliseconds to read. The daemon
+// reads it rarely, and repeats it in samples until the next reading.
 type Slow struct {
 	SlowTime       time.Time    `json:"slow_time,omitzero" doc:"When the metrics below were read: they are costly, so they are older than the rest."`
 	Energy         Opt[float64] `json:"energy_joules,omitzero" doc:"Since the driver was loaded."`
@@ -75,7 +75,7 @@ type Process struct {
 	Memory Opt[MiB]    `json:"memory_mb,omitzero" doc:"Absent where the driver does not tell."`
 }
 
-// ProcessKind is what a process does on the device.
+// ProcessKind says how a process uses the device.
 type ProcessKind string
 
 // The kinds of process.

@@ -1,6 +1,6 @@
 package gpu
 
-// State is how hard a device may be worked now.
+// State says how hard work may use a device now.
 type State string
 
 // The states, from best to worst.
@@ -15,7 +15,8 @@ const (
 // States lists them from best to worst.
 func States() []State { return []State{Optimal, Normal, Throttled, Critical, Unavailable} }
 
-// Rank grows from best to worst; a word that is no state ranks last.
+// Rank returns a number that grows from best to worst; a word that is not a
+// state ranks last.
 func (s State) Rank() int {
 	for i, known := range States() {
 		if s == known {
@@ -28,7 +29,8 @@ func (s State) Rank() int {
 // Worse reports whether s is worse than t.
 func (s State) Worse(t State) bool { return s.Rank() > t.Rank() }
 
-// Multiplier is the share of full speed that work on the device should run at.
+// Multiplier returns the share of full speed that work on the device should run
+// at.
 func (s State) Multiplier() float64 {
 	switch s {
 	case Optimal:
@@ -41,8 +43,8 @@ func (s State) Multiplier() float64 {
 	return 0
 }
 
-// Health has three answers, never two: a device nobody could ask is not
-// healthy, and not unhealthy either.
+// Health has three values: a device that did not answer is neither healthy nor
+// unhealthy.
 type Health string
 
 // The answers.

@@ -90,7 +90,7 @@ func cost(r rune) int {
 	return utf8.RuneLen(r)
 }
 
-// shown returns r, or what stands for it if it must not be shown.
+// shown returns r, or its replacement if it is not safe to show.
 func shown(r rune) rune {
 	switch {
 	case r >= ' ' && r < 0x7f:

@@ -8,8 +8,8 @@ import (
 )
 
 // MiB is an amount of memory in units of 2^20 bytes. JSON fields of this type
-// end in _mb. A type of its own, because a byte count passed where mebibytes
-// are meant is wrong by a factor that still looks plausible.
+// end in _mb. It is a type, so that nobody passes a count of bytes for one of
+// mebibytes.
 type MiB int64
 
 // MiBOf converts bytes, rounding down: a device with 2^20-1 free bytes cannot
@@ -28,7 +28,7 @@ type MHz float64
 // Percent is a share of a whole, 0 to 100.
 type Percent float64
 
-// String writes a memory amount the way a person would say it.
+// String returns a memory amount as a person would say it.
 func (m MiB) String() string {
 	switch {
 	case m >= 1<<20 || m <= -(1<<20):
@@ -39,8 +39,8 @@ func (m MiB) String() string {
 	return strconv.FormatInt(int64(m), 10) + " MiB"
 }
 
-// Exact writes a memory amount so that ParseMiB reads the same one back: what
-// somebody is told to ask for must work.
+// Exact returns a memory amount as a text that ParseMiB reads back to the same
+// amount, for messages that tell a user how much to ask for.
 func (m MiB) Exact() string {
 	text := m.String()
 	if same, err := ParseMiB(text); err == nil && same == m {
@@ -68,9 +68,9 @@ const maxMemory = MiB(1) << 30
 
 // ParseMiB reads "4GiB", "512M", "1.5g" or a plain number of MiB. The result
 // is a whole, positive number of MiB; anything else is refused with a reason.
-// A fraction of a GiB or of a TiB is rounded down to whole MiB, because nobody
-// is to get more than they wrote. A fraction of a MiB is taken for a mistake in
-// the unit.
+// ParseMiB rounds a fraction of a GiB or of a TiB down to whole MiB, so that
+// nobody gets more than they wrote. It refuses a fraction of a MiB as a mistake
+// in the unit.
 func ParseMiB(s string) (MiB, error) {
 	text := strings.TrimSpace(s)
 	end := strings.LastIndexAny(text, "0123456789.") + 1

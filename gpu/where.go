@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Where describes the devices that somebody accepts. The zero value accepts
+// Where describes the devices that a request accepts. The zero value accepts
 // every device.
 type Where struct {
 	GPU       string     `json:"gpu,omitempty"`       // this device and no other, by UUID or index
@@ -114,7 +114,7 @@ func (w *Where) add(field, operator, value string) error {
 	return err
 }
 
-// String writes the constraints the way ParseWhere reads them.
+// String returns the constraints as ParseWhere reads them.
 func (w Where) String() string {
 	var terms []string
 	if w.GPU != "" {
@@ -192,10 +192,10 @@ func (w *Where) named(name string) bool {
 	return like(w.Name, name)
 }
 
-// like looks for a pattern in a name, whatever the case. Without * and ? it may
-// stand anywhere in the name; with them it is for the whole name, * for any
-// text and ? for any one character. On a mismatch the search only ever goes
-// back to the last *, so it takes at most len(pattern) × len(name) steps.
+// like reports whether a name matches a pattern, ignoring case. A pattern
+// without * and ? may match any part of the name; with them it must match the
+// whole name, * any text and ? any one character. On a mismatch, like goes back
+// to the last * only, so it takes at most len(pattern) × len(name) steps.
 func like(pattern, name string) bool {
 	anywhere := !strings.ContainsAny(pattern, "*?")
 	restart, mark := -1, 0 // where to go on after a mismatch, if anywhere

@@ -317,6 +317,6 @@ def _refusal(response: http.client.HTTPResponse) -> BerthError:
     if response.headers.get_content_type() == "application/problem+json":
         return Problem(json.loads(response.read()), response.status)
     return BerthError(
-        "answered %d %s, and not as a berth daemon would: is something else listening there?"
+        "the answer %d %s is not from a berth daemon: check which program listens there"
         % (response.status, response.reason)
     )
