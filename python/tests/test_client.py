@@ -47,7 +47,7 @@ class Calls(unittest.TestCase):
             out.write(b"<html>")
 
         with Door(lambda *_: (404, page)) as door:
-            with self.assertRaisesRegex(berth.BerthError, "is something else listening there"):
+            with self.assertRaisesRegex(berth.BerthError, "is not from a berth daemon"):
                 berth.Client(socket=door.path).call("GET", "/api/x")
 
 
