@@ -20,7 +20,7 @@ type Node struct {
 	fault fault // why the value or its key cannot be used
 }
 
-// Shape is what a value is made of.
+// Shape says whether a value is single, a list or a section.
 type Shape int
 
 // The shapes. Refused is a value that Entries and All report and do not visit.
@@ -36,7 +36,7 @@ func (s Shape) String() string {
 	return [...]string{"nothing", "a single value", "a list", "a section", "a value that is not supported"}[s]
 }
 
-// Type is what the language takes a single value for.
+// Type is the type that YAML or JSON gives a single value.
 type Type int
 
 // The types of single values. Other is true, false, a date and the like.

@@ -1,6 +1,6 @@
 package document
 
-// Problem is one thing that is wrong with a document.
+// Problem describes one mistake in a document.
 type Problem struct {
 	Code   Code
 	Line   int    // 0 where there is none to blame
@@ -26,7 +26,7 @@ const (
 // Report takes a problem and returns whether it takes another one.
 type Report func(Problem) (more bool)
 
-// fault is why a node cannot be used, whatever it is for.
+// fault says why no caller can use a node.
 type fault int
 
 const (

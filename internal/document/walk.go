@@ -67,8 +67,8 @@ func (n *Node) All(form string, report Report) iter.Seq[*Node] {
 	}
 }
 
-// is reports a node that has another shape than it must have. Only the root has
-// not been looked at by the one who visits it.
+// is reports whether a node has the shape that it must have. If not, it reports
+// a problem. Only the root has not been checked before.
 func (n *Node) is(shape Shape, remedy string, report Report) bool {
 	if n.Parent == nil {
 		if usable, more := n.usable(report); !usable || !more {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// candidates are the devices that a pipeline could run on if nobody else were
-// there, by position. If there is none, the reasons are reported.
+// candidates returns the devices, by position, that a pipeline could run on if
+// nobody else held anything. If there is none, it reports the reasons.
 func (c *compiler) candidates(p *Pipeline, planned *api.PlannedPipeline) []int {
 	if len(c.devices) == 0 {
 		first := firstOnGPU(p)
@@ -53,7 +53,7 @@ func (c *compiler) wished(p *Pipeline) []int {
 	return found
 }
 
-// unfit says what a device lacks for good; empty if nothing.
+// unfit says what a device will never have; empty if it has everything.
 func unfit(d *Device, planned *api.PlannedPipeline, sights []sight) string {
 	switch {
 	case planned.Slots > d.MaxPipelines:
@@ -69,8 +69,8 @@ func unfit(d *Device, planned *api.PlannedPipeline, sights []sight) string {
 	return ""
 }
 
-// hopeless reports what none of the devices has, each by itself, and whether
-// there is any such thing.
+// hopeless reports each need that no device can ever meet. It returns whether
+// there is one.
 func (c *compiler) hopeless(p *Pipeline, planned *api.PlannedPipeline, sights []sight, devices []int) bool {
 	slots, largest := 0, &c.devices[devices[0]]
 	for _, i := range devices {
@@ -102,8 +102,8 @@ func (c *compiler) hopeless(p *Pipeline, planned *api.PlannedPipeline, sights []
 	return found
 }
 
-// scope says which devices one is the largest of: where no device is what the
-// pipeline asks for, they are all looked at.
+// scope says among which devices d is the largest: those that the pipeline may
+// use or, if it may use none of them, all devices of the machine.
 func scope(p *Pipeline, d *Device) string {
 	if d.meets(&p.Where) {
 		return "it may use"
@@ -111,7 +111,8 @@ func scope(p *Pipeline, d *Device) string {
 	return "of this machine"
 }
 
-// tooMuch blames each step that is too large by itself, or else what adds up.
+// tooMuch reports each step that is too large by itself, or else the steps that
+// are too large together.
 func (c *compiler) tooMuch(p *Pipeline, planned *api.PlannedPipeline, largest *Device) {
 	room := fmt.Sprintf("the largest GPU %s is %s (%s) with %s", scope(p, largest), largest.label(), largest.Name, largest.ceiling())
 	alone := false
@@ -156,8 +157,8 @@ func gpuNeed(s *Step) string {
 	return "memory_mb " + fmt.Sprint(int64(s.Memory))
 }
 
-// inventory names the devices of the machine, those that look the same
-// together.
+// inventory names the devices of the machine, and groups those that look the
+// same.
 func (c *compiler) inventory() string {
 	type look struct {
 		name  string

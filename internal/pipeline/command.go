@@ -13,8 +13,8 @@ const (
 	maxWords   = 500
 )
 
-// command reads what runs a pipeline: a list of words, or one text for a shell.
-// Compile has no use for it.
+// command reads the command of a pipeline: a list of words, or one text for a
+// shell. Compile does not use it.
 func (r *reader) command(n *document.Node) []string {
 	switch {
 	case n.Shape == document.Nothing, n.Shape == document.Single && strings.TrimSpace(n.Text) == "":

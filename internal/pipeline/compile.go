@@ -9,9 +9,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// DefaultMemory is what a step is given that nobody has measured and that does
-// not say what it needs: enough for a stack of microscope images and its
-// copies, and small enough to run several side by side on a consumer card.
+// DefaultMemory is the memory of a step that declares none and that nobody has
+// measured: enough for a stack of microscope images and its copies, and small
+// enough to run several side by side on a consumer card.
 const DefaultMemory gpu.MiB = 1024
 
 // headroom is added to a measured peak, in percent: data of the same kind is
@@ -19,8 +19,8 @@ const DefaultMemory gpu.MiB = 1024
 const headroom = 10
 
 // Compile decides where and how the pipelines of a file run. The error is an
-// *Error with everything that stands in the way for good, and with what Parse
-// found already; what is only busy now is in the plan as a run that waits.
+// *Error with every problem that waiting does not solve, including those that
+// Parse found. A run whose devices are only busy waits in the plan.
 func Compile(file *File, world World) (*api.Plan, error) {
 	world.Libraries = settled(world.Libraries)
 	c := &compiler{file: file, world: &world, devices: world.byIndex(), problems: slices.Clone(file.problems)}
@@ -135,8 +135,8 @@ func (c *compiler) memory(s *api.PlannedStep, declared gpu.MiB, peak Peak, plann
 	}
 }
 
-// largest is the most memory that a device has, and the most that could ever be
-// leased on one.
+// largest returns the most memory that a device has, and the most that berth
+// could ever lease on one.
 func (c *compiler) largest() (total, room gpu.MiB) {
 	for i := range c.devices {
 		total, room = max(total, c.devices[i].MemoryTotal), max(room, c.devices[i].ceiling())
@@ -144,8 +144,8 @@ func (c *compiler) largest() (total, room gpu.MiB) {
 	return total, room
 }
 
-// atLeast is what a pipeline needs that was not read whole: the largest of its
-// steps, by what is known of them. However the rest is mended, it is not less.
+// atLeast returns what a pipeline with problems needs at least: the memory of
+// the largest step that could be read.
 func atLeast(p *api.PlannedPipeline) {
 	for i := range p.Steps {
 		if s := &p.Steps[i]; s.MemoryFrom != api.MemoryDefault && s.Memory > p.Peak {

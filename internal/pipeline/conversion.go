@@ -2,7 +2,7 @@ package pipeline
 
 import "github.com/berth-gpu/berth/api"
 
-// Cost is what it costs to turn one memory type into another.
+// Cost is the cost of a conversion between two memory types.
 type Cost string
 
 // The costs, from least to most.
@@ -44,5 +44,5 @@ var conversionCosts = map[MemoryType]map[MemoryType]Cost{
 	},
 }
 
-// ConversionCost is what it costs to turn from into to on one device.
+// ConversionCost returns the cost of a conversion on one device.
 func ConversionCost(from, to MemoryType) Cost { return conversionCosts[from][to] }

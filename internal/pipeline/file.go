@@ -68,9 +68,9 @@ func (s *Step) needs() []string {
 	return all
 }
 
-// Signature is what measurements of a step are kept under: its function, so
-// that two pipelines that call the same one learn from each other, or else the
-// names of pipeline and step.
+// Signature returns the name under which berth keeps measurements of a step:
+// its function, so that two pipelines that call the same one learn from each
+// other, or else the names of the pipeline and the step.
 func (p *Pipeline) Signature(s *Step) string {
 	if s.Function != "" {
 		return s.Function
@@ -83,12 +83,12 @@ func (p *Pipeline) UsesGPU() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.UsesGPU() })
 }
 
-// place is where the pipeline is, and at where one of its steps is.
+// place returns where the pipeline is, and at returns where one of its steps is.
 func (p *Pipeline) place() place        { return place{line: p.Line, pipeline: p.Name} }
 func (p *Pipeline) at(step *Step) place { return place{step.Line, p.Name, step.Name} }
 
-// sequence is the positions of the steps in the order they run. A broken
-// pipeline may have none, and has them as they are written.
+// sequence returns the positions of the steps in the order they run. For a
+// broken pipeline without such an order, it returns the order of the file.
 func (p *Pipeline) sequence() []int {
 	if !p.broken {
 		return p.order
@@ -100,7 +100,7 @@ func (p *Pipeline) sequence() []int {
 	return all
 }
 
-// runs is how often it runs.
+// runs returns how often the pipeline runs.
 func (p *Pipeline) runs() int { return max(p.Count, 1) }
 
 // Libraries lists the Python packages that the file needs, sorted: what is to

@@ -18,7 +18,7 @@ var packages = map[string]string{
 	"cudf":       "cudf-cu12",
 }
 
-// install is the command that installs a library.
+// install returns the command that installs a library.
 func (c *compiler) install(library string) string {
 	top, _, _ := strings.Cut(library, ".")
 	name, known := packages[top]

@@ -123,7 +123,7 @@ func (s *sight) sees(d *Device) bool {
 	return d.Vendor == gpu.Simulated || slices.ContainsFunc(s.Devices, func(v api.VisibleGPU) bool { return same(v, d) })
 }
 
-// label is the library with its version.
+// label returns the library with its version.
 func (s *sight) label() string { return strings.TrimSpace(s.library + " " + s.Version) }
 
 // blind reports a library that sees none of the devices it could use.

@@ -23,7 +23,7 @@ func MemoryTypes() []MemoryType {
 // it does not.
 func (m MemoryType) OnGPU() bool { return m != Numpy && m != "" }
 
-// Library is the Python package that has to be importable.
+// Library returns the Python package that the memory type needs.
 func (m MemoryType) Library() string { return string(m) }
 
 // nicknames are words that people use for a memory type and that are too far

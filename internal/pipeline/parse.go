@@ -32,9 +32,9 @@ var (
 
 // Parse reads a pipeline file, YAML or JSON. The name is for messages, and a
 // name that ends in .json allows nothing but JSON. The error is an *Error with
-// everything that is wrong with the file by itself. Beside an error the file is
-// what could be read, or nil: Compile never makes a plan of it, but says what
-// is wrong with that too.
+// every problem of the file by itself. With an error, Parse also returns what
+// it could read, or nil: Compile makes no plan of it, but reports its problems
+// too.
 func Parse(name string, text []byte) (*File, error) {
 	r := &reader{}
 	file := &File{Name: name}

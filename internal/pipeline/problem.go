@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// lineWidth is how many columns the lines of an error take at most.
+// lineWidth is the width of the lines of an error in columns, at most.
 const lineWidth = 80
 
 // Code names a kind of problem; codes are stable.
@@ -101,7 +101,7 @@ func (p *problems) add(found Problem) {
 	}
 }
 
-// err is all of them in the order of the file.
+// err returns an *Error with all problems in the order of the file, or nil.
 func (p problems) err(op, file string) error {
 	if len(p) == 0 {
 		return nil

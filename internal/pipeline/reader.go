@@ -24,7 +24,7 @@ type reader struct {
 	problems problems
 }
 
-// place is where in a file something is.
+// place is a position in a file.
 type place struct {
 	line           int
 	pipeline, step string

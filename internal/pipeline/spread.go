@@ -61,7 +61,7 @@ type seat struct {
 	memory  gpu.MiB // likewise
 }
 
-// wave is runs that are side by side.
+// wave holds runs that run side by side.
 type wave struct {
 	runs    int
 	slots   int
@@ -89,8 +89,8 @@ func choose(seats []seat, d *draft, number int) *seat {
 	return best
 }
 
-// wave is the first wave with room for one more run of a pipeline, from 0. The
-// runs of a pipeline are all alike, so a wave that has no room for one has none
+// wave returns the first wave with room for one more run of a pipeline, from 0.
+// The runs of a pipeline are all alike, so a wave without room for one has none
 // for the next: the search goes on where it ended.
 func (s *seat) wave(p *api.PlannedPipeline, number int) int {
 	free, room := s.device.Usable-s.device.Active, s.device.Available
@@ -121,8 +121,8 @@ func (s *seat) obstacle(p *api.PlannedPipeline) string {
 	return fmt.Sprintf("%s can lease %s now, and it needs %s", d.label(), max(d.Available, 0), p.Memory)
 }
 
-// load is the share of the device that would be taken with one more run: of its
-// slots or of its memory, whichever is larger. Above one it takes turns.
+// load returns the share of the device that one more run would fill: of its
+// slots or of its memory, whichever is larger. Above one, runs take turns.
 func (s *seat) load(p *api.PlannedPipeline) float64 {
 	d := s.device
 	usable := d.Usable

@@ -40,8 +40,8 @@ func (s *seat) summary() api.PlannedLoad {
 	return load
 }
 
-// expected is how long it takes until the last device is done, as if each wave
-// began when the one before it ended; absent if that is not known.
+// expected returns the time until the last device is done, if each wave begins
+// when the one before it ends; absent if that is not known.
 func expected(drafts []draft, seats []seat) gpu.Opt[float64] {
 	onGPU := false
 	for i := range drafts {

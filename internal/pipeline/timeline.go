@@ -32,7 +32,7 @@ func timeline(p *Pipeline, planned *api.PlannedPipeline) {
 	}
 }
 
-// output is what a step leaves behind.
+// output is the output of a step.
 type output struct {
 	position int // of its step in the file
 	name     string
@@ -63,7 +63,7 @@ func outputsOf(p *Pipeline, steps []api.PlannedStep) []output {
 	return outputs
 }
 
-// moment is what is on the GPU around one step.
+// moment describes what is on the GPU around one step.
 type moment struct {
 	step   *api.PlannedStep
 	input  MemoryType // that the step takes
@@ -108,8 +108,8 @@ func (m *moment) see(o *output, at int) {
 	}
 }
 
-// converting is what is on the GPU when all inputs are converted and nothing
-// is let go yet. The inputs are never more than the step says it needs.
+// converting returns the memory on the GPU when all inputs are converted and
+// none is freed yet. The inputs never count more than the step needs.
 func (m *moment) converting() gpu.MiB {
 	if !m.copied {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// World is what a file is compiled for, as the caller sees it now.
+// World describes the machine that Compile plans for, as it is now.
 type World struct {
 	Devices []Device `json:"devices"`
 
@@ -60,7 +60,7 @@ func (d *Device) meets(w *gpu.Where) bool {
 	return w.Meets(&facts)
 }
 
-// Peak is what earlier runs of a step measured.
+// Peak holds the measurements of earlier runs of a step.
 type Peak struct {
 	Memory       gpu.MiB `json:"memory_mb" doc:"The highest of all runs: inputs, outputs and working memory of the step, without the CUDA context."`
 	Seconds      float64 `json:"seconds,omitempty" doc:"How long it takes; 0: not known."`
@@ -77,7 +77,7 @@ func (w *World) byIndex() []Device {
 	return devices
 }
 
-// ceiling is the most that could ever be leased on it.
+// ceiling returns the most memory that berth could ever lease on the device.
 func (d *Device) ceiling() gpu.MiB {
 	if d.Ceiling > 0 {
 		return d.Ceiling
@@ -96,7 +96,7 @@ func (d *Device) shut() string {
 	return ""
 }
 
-// label is the device for people.
+// label returns the name of the device for people.
 func (d *Device) label() string { return "GPU " + strconv.Itoa(d.Index) }
 
 // same reports whether a library and berth mean the same physical GPU.

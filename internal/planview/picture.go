@@ -11,8 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// Mermaid draws the plan as a Mermaid flowchart, which many pages render where
-// it stands.
+// Mermaid draws the plan as a Mermaid flowchart, which many sites render.
 func Mermaid(p *api.Plan) string {
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")
@@ -113,7 +112,7 @@ func onDevices(p *api.PlannedPipeline) string {
 	return "GPU " + strings.Join(all, ", ")
 }
 
-// memoryOf is the memory of a step for a picture.
+// memoryOf returns the memory of a step for a picture.
 func memoryOf(s *api.PlannedStep) string {
 	if !s.OnGPU {
 		return "CPU"
@@ -121,8 +120,8 @@ func memoryOf(s *api.PlannedStep) string {
 	return "GPU, " + s.Memory.String()
 }
 
-// mermaidText writes a text so that it stands between double quotes: what has
-// a meaning there, or would in the HTML that is made of it, becomes an entity.
+// mermaidText returns a text that can go between double quotes: a character
+// with a meaning in Mermaid or HTML becomes an entity.
 func mermaidText(s string) string {
 	var b strings.Builder
 	for _, c := range term.Clean(s) {

@@ -2,5 +2,5 @@
 // and as a graph for Graphviz. A plan goes in and text comes out.
 package planview
 
-// Width is how many columns a table of a plan takes where nobody says.
+// Width is the default width of a table in columns.
 const Width = 80
