@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/record"
 )
 
-// Repair is what was done to a journal.
+// Repair describes the repair of a journal.
 type Repair struct {
 	Folder  string   `json:"folder"`
 	Damage  string   `json:"damage,omitempty"` // empty: there was none
@@ -63,7 +63,7 @@ func (j *Journal) skipFences() error {
 	return errors.Join(log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true}), log.Close())
 }
 
-// ids returns the leases that still stand.
+// ids returns the ids of the leases that remain.
 func (j *Journal) ids() ([]string, error) {
 	book, _, err := j.book()
 	if err != nil {

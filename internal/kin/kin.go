@@ -22,7 +22,7 @@ type ID struct {
 	Start uint64 // clock ticks since boot, from /proc/PID/stat
 }
 
-// Process is what is known about one process.
+// Process describes one process.
 type Process struct {
 	Line  []ID  // the process itself, then its ancestors, nearest first
 	Claim Claim // what its environment says
@@ -31,8 +31,7 @@ type Process struct {
 // ID returns the process itself.
 func (p Process) ID() ID { return p.Line[0] }
 
-// Lease is what matters here about a lease: which one it is, the user it
-// belongs to, and the process that holds it.
+// Lease identifies a lease, its user, and the process that holds it.
 type Lease struct {
 	ID     string
 	Fence  uint64
@@ -85,7 +84,7 @@ type Tie struct {
 	By     Evidence
 }
 
-// Register answers questions about the leases that stand at one moment.
+// Register answers questions about the leases that exist at one moment.
 type Register struct {
 	// Holds reports whether a process holds a lease that counts for the
 	// question, for example one on a certain device.

@@ -25,8 +25,8 @@ const (
 	torchOption = "per_process_memory_fraction"
 )
 
-// stripCaps takes out what a launch sets, and leaves the rest of what PyTorch
-// is told.
+// stripCaps removes the limits that a launch sets, and leaves the other options
+// of PyTorch.
 func (e *editor) stripCaps() {
 	for _, name := range []string{cupyLimit, xlaOld, xlaNew, mpsPipe, mpsMemory, mpsThreads} {
 		e.unset(name)
@@ -41,9 +41,9 @@ func (e *editor) stripCaps() {
 	}
 }
 
-// capByMPS lets the driver refuse. The libraries are not told a fraction
-// beside it: under MPS a client may be shown its limit as the size of the
-// device, and a fraction of that would be far too little.
+// capByMPS makes the driver enforce the limit. It gives the libraries no
+// fraction: under MPS, a client may see its limit as the size of the device,
+// and a fraction of that would be far too little.
 func (e *editor) capByMPS(memory gpu.MiB, ladder Ladder, r *Receipt) {
 	e.set(mpsPipe, ladder.MPS)
 	if memory > 0 {
@@ -82,14 +82,14 @@ func (e *editor) capByFramework(devices []gpu.Device, memory gpu.MiB, ladder Lad
 	}
 }
 
-// poolOf is what is left of a lease for data. A lease that is hardly larger
-// than a context is shared out evenly: zero would be taken for no limit.
+// poolOf returns the memory of a lease that is left for data. Of a lease that is
+// hardly larger than a context, that is half: libraries take zero for no limit.
 func poolOf(memory, context gpu.MiB) gpu.MiB {
 	return max(memory-min(context, memory/2), 1)
 }
 
-// shareOf is a part of a device, rounded down to a millionth. A device whose
-// size is not known gives no share, which is 0.
+// shareOf returns part as a share of total, rounded down to a millionth. It
+// returns 0 if the size of the device is not known.
 func shareOf(part, total gpu.MiB) float64 {
 	if total <= 0 {
 		return 0
@@ -143,7 +143,7 @@ func (e *editor) capJAX(share float64, pool gpu.MiB, r *Receipt) {
 	r.hold("JAX: at most %s, taken at once unless %s is false (%s)", pool, xlaGreed, name)
 }
 
-// smaller is a share, or what the user set if that is less.
+// smaller returns share, or the user's own setting if that is less.
 func (e *editor) smaller(name string, share float64) float64 {
 	own, _ := e.get(name)
 	if v, err := strconv.ParseFloat(own, 64); err == nil && v > 0 && v < share {
@@ -152,8 +152,9 @@ func (e *editor) smaller(name string, share float64) float64 {
 	return share
 }
 
-// capTorch tells PyTorch through both of its names. Where both are set the
-// newer one counts alone, so it takes over what the user said in the older.
+// capTorch sets the limit of PyTorch in both of its variables. If both are set,
+// PyTorch reads the newer one only, so capTorch copies the user's options from
+// the older one.
 func (e *editor) capTorch(share float64, pool gpu.MiB, version string, amd bool, r *Receipt) {
 	switch {
 	case share == 0:

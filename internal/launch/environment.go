@@ -18,8 +18,8 @@ const (
 	None      = "none"
 )
 
-// Ladder is what there is to hold a program to its lease with. Which rung it
-// is on is said by the lease.
+// Ladder holds what berth needs to enforce the memory of a lease. The lease
+// names the rung.
 type Ladder struct {
 	Context gpu.MiB // what a CUDA context takes of the lease; libraries do not count it
 	MPS     string  // pipe directory of the MPS daemon, for that rung
@@ -28,10 +28,10 @@ type Ladder struct {
 	Socket  string  // where the daemon listens; empty: where the program would look anyway
 }
 
-// Environment is the environment of a program under a lease: what it would
-// have had, changed so that it sees the devices of the lease and no others, as
-// device 0 and so on, and is held to its memory by the rung of the lease. The
-// devices are those of the lease, with what is known about them.
+// Environment returns the environment of a program under a lease: environ,
+// changed so that the program sees only the devices of the lease, as device 0
+// and so on, and so that the rung of the lease enforces its memory. devices are
+// those of the lease.
 func Environment(l api.Lease, devices []gpu.Device, ladder Ladder, environ []string) ([]string, Receipt) {
 	e := newEditor(environ)
 	if _, nested := e.get("BERTH_LEASE"); nested {
@@ -57,8 +57,8 @@ func Environment(l api.Lease, devices []gpu.Device, ladder Ladder, environ []str
 	return e.list, receipt
 }
 
-// memoryOf is what a lease has on each of its devices, which is the same on
-// all of them.
+// memoryOf returns the memory of a lease on each of its devices, which is the
+// same on all of them.
 func memoryOf(l api.Lease) gpu.MiB {
 	if len(l.Parts) == 0 {
 		return 0
@@ -126,8 +126,8 @@ func (r *Receipt) miss(format string, args ...any) {
 	r.Gaps = append(r.Gaps, fmt.Sprintf(format, args...))
 }
 
-// Changes is what makes one environment out of another: NAME=VALUE for what is
-// new or different, NAME for what is gone.
+// Changes returns the differences between two environments: NAME=VALUE for a
+// new or different variable, NAME for one that is gone.
 func Changes(from, to []string) []string {
 	before, after := newEditor(from), newEditor(to)
 	var changes []string
@@ -146,8 +146,8 @@ func Changes(from, to []string) []string {
 	return changes
 }
 
-// editor changes an environment. Of a name that is there twice the first
-// counts, as it does for getenv.
+// editor changes an environment. If a name is there twice, the first counts, as
+// it does for getenv.
 type editor struct{ list []string }
 
 func newEditor(environ []string) *editor { return &editor{slices.Clone(environ)} }
@@ -175,7 +175,7 @@ func (e *editor) set(name, value string) {
 	e.list = slices.Insert(e.list, i, name+"="+value)
 }
 
-// setDefault leaves what the user chose.
+// setDefault sets a variable unless the user has set it.
 func (e *editor) setDefault(name, value string) {
 	if _, chosen := e.get(name); !chosen {
 		e.set(name, value)

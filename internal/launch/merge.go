@@ -9,8 +9,8 @@ import (
 // by commas: "expandable_segments:True,roundup_power2_divisions:[256:1,512:2]".
 // A list in brackets may hold commas itself.
 
-// withShare is a setting with the share of the device in it, or the user's own
-// share if that is less.
+// withShare returns a setting that includes the share of the device, or the
+// user's own share if that is less.
 func withShare(conf string, share float64) string {
 	for _, option := range options(conf) {
 		if own, ok := valueOf(option, torchOption); ok {
@@ -26,7 +26,8 @@ func withShare(conf string, share float64) string {
 	return option
 }
 
-// withoutOption leaves everything else as the user wrote it.
+// withoutOption returns conf without one option, and with the others as the
+// user wrote them.
 func withoutOption(conf, name string) string {
 	var kept []string
 	for _, option := range options(conf) {
@@ -42,7 +43,7 @@ func valueOf(option, name string) (string, bool) {
 	return strings.TrimSpace(value), ok && strings.TrimSpace(key) == name
 }
 
-// options takes a setting apart at the commas that are in no brackets.
+// options splits a setting at the commas outside brackets.
 func options(conf string) []string {
 	var list []string
 	depth, from := 0, 0

@@ -74,11 +74,11 @@ var launchers = map[string]string{
 // programEndings are those of files with programs in them.
 var programEndings = []string{".py", ".pyc", ".sh", ".bash", ".jl", ".R", ".r", ".js", ".mjs", ".ts", ".pl", ".rb"}
 
-// NameOf is what a command is remembered under: the program, or for one that
-// runs another what it runs, without the folder. "python3 -u src/train.py" is
-// train.py, and so is "timeout 5 python train.py"; "python -m demo.train" is
-// demo.train. A program that is written out in the command gets a name that is
-// made from its text.
+// NameOf returns the name under which berth remembers a command: the program
+// or, for a program that runs another one, that other one, without the folder.
+// "python3 -u src/train.py" is train.py, and so is "timeout 5 python train.py";
+// "python -m demo.train" is demo.train. For a program written out in the
+// command, NameOf makes a name from its text.
 func NameOf(command []string) string {
 	if len(command) == 0 {
 		return ""
@@ -96,14 +96,14 @@ func nameOf(program string, arguments []string) string {
 	return name
 }
 
-// runnerOf is the name of a runner without its version.
+// runnerOf returns the name of a runner without its version.
 func runnerOf(program string) (bare string, is bool) {
 	bare = strings.TrimRight(path.Base(program), "0123456789.")
 	_, is = runners[bare]
 	return bare, is
 }
 
-// runs is the name of what a runner runs; empty if it runs nothing that has one.
+// runs returns the name of the program that a runner runs; empty if it has none.
 func (r runner) runs(by string, arguments []string) string {
 	before, verb := r.before, r.verb
 	for i := 0; i < len(arguments); i++ {
@@ -185,7 +185,7 @@ func (r runner) guesses(option, next string) bool {
 	return r.guess && !strings.Contains(option, "=") && !strings.HasPrefix(next, "-") && !runs && !isProgramFile(next)
 }
 
-// moduleName is what a module is remembered under: itself, or what it runs.
+// moduleName returns the name of a module, or of the program that it runs.
 func moduleName(module string, arguments []string) string {
 	if by := launchers[module]; by != "" {
 		if runs := runners[by].runs(by, arguments); runs != "" {
@@ -197,9 +197,8 @@ func moduleName(module string, arguments []string) string {
 
 func isProgramFile(word string) bool { return slices.Contains(programEndings, path.Ext(word)) }
 
-// textName is what a program is remembered under that is written out in the
-// command: the first file with a program that a shell is told to run, or else
-// something that is the same for the same text.
+// textName returns a name for a program written out in the command: the first
+// program file that a shell runs, or else a hash of the text.
 func textName(by, text string) string {
 	if isShell(by) {
 		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(";&|()'\"", r) }) {
@@ -213,7 +212,7 @@ func textName(by, text string) string {
 	return fmt.Sprintf("%s-%08x", by, sum.Sum32())
 }
 
-// clipName keeps a name to what a lease takes.
+// clipName cuts a name to the length that a lease takes.
 func clipName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Request is what a user asks of berth exec.
+// Request is what a user asks berth exec for.
 type Request struct {
 	api.LeaseRequest
 	Compute int // percent of the multiprocessors; 0: all
@@ -46,8 +46,8 @@ func Flags(policies []string) []Flag {
 	}
 }
 
-// Finish fills in what the user did not say. The random text makes the id of
-// the lease unlike any other.
+// Finish fills in what the user did not say. It makes the id of the lease
+// unique with the random text.
 func (r *Request) Finish(command []string, random string) error {
 	r.Binding = "process"
 	if r.ID == "" {

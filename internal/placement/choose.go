@@ -109,17 +109,17 @@ func (s *Snapshot) among(uuids []string) []bool {
 	return s.scratch.only
 }
 
-// hasRoom is the part of the decision that the scan asks about every device.
+// hasRoom reports whether a device has room. The scan asks it for every device.
 func (s *Snapshot) hasRoom(n *need, i int) bool {
 	return s.room[i] >= n.memory && int(s.free[i]) >= n.slots
 }
 
-// meets is whether the device is one that the request allows.
+// meets reports whether the request allows the device.
 func (s *Snapshot) meets(n *need, i int) bool {
 	return (n.models == nil || n.models[s.model[i]]) && (!n.pinned || i == n.pin) && (n.only == nil || n.only[i])
 }
 
-// refusal is why the caller does not want a device that fits.
+// refusal returns why the caller does not want a device that fits.
 func (s *Snapshot) refusal(n *need, i int) string {
 	if n.gate == nil {
 		return ""
@@ -127,7 +127,7 @@ func (s *Snapshot) refusal(n *need, i int) string {
 	return n.gate.Refuse(s.devices[i].UUID, n.memory)
 }
 
-// takes is the whole of the hard conditions.
+// takes reports whether a device meets all hard conditions.
 func (s *Snapshot) takes(n *need, i int) bool {
 	return s.hasRoom(n, i) && s.meets(n, i) && s.refusal(n, i) == ""
 }

@@ -1,5 +1,5 @@
-// Package placement decides on which device, or on which set of devices, a
-// request is put. It is pure: the caller owns a Snapshot of the machine, keeps
+// Package placement chooses the device, or the set of devices, for a
+// request. It is pure: the caller owns a Snapshot of the machine, keeps
 // it up to date one device at a time, and asks Choose. When nothing fits,
 // Explain says why, device by device.
 //

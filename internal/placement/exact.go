@@ -98,7 +98,7 @@ func (q *search) extend(rank, have int, now score) {
 	}
 }
 
-// hope is the best score that a set could still reach: every link to come is
+// hope returns the best score that a set can still reach: every link to come is
 // as strong as the strongest, every member to come the next in rank.
 func (q *search) hope(rank, have int, now score) score {
 	missing := q.count - have

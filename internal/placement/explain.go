@@ -35,7 +35,7 @@ func Explain(s *Snapshot, r *lease.Request, gate Gate) *NoFitError {
 	return e
 }
 
-// reasons is empty exactly where takes says yes.
+// reasons returns why a device is not taken. It is empty if takes reports true.
 func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 	if s.takes(n, i) {
 		return nil

@@ -72,7 +72,7 @@ func (s *Snapshot) join(i int) {
 	}
 }
 
-// weakestTo is the weakest link from a device to the members.
+// weakestTo returns the weakest link from a device to the members.
 func (s *Snapshot) weakestTo(i int) int32 {
 	if int(s.scratch.pull[i].links) < len(s.scratch.set) {
 		return 0
@@ -80,9 +80,9 @@ func (s *Snapshot) weakestTo(i int) int32 {
 	return s.scratch.pull[i].weakest
 }
 
-// bestLinked is the next device for the set: one that is drawn by it, or the
-// first candidate that is not in it yet. There is one, because the candidates
-// are at least as many as the devices wanted.
+// bestLinked returns the next device for the set: the one with the best links
+// to it, or the first candidate that is not in it yet. There always is one,
+// because there are at least as many candidates as devices wanted.
 func (s *Snapshot) bestLinked(n *need) int {
 	c := &s.scratch
 	at := -1

@@ -9,9 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// LargestNow is the most memory on each device with which a request would be
-// placed now and that it is allowed, all else being as it is; zero if there is
-// none. It is found by asking Choose.
+// LargestNow returns the most memory on each device with which Choose would
+// place a request now, within its limits; zero if there is none.
 func LargestNow(s *Snapshot, r *lease.Request, gate Gate) gpu.MiB {
 	var most gpu.MiB
 	for _, room := range s.room {
@@ -34,16 +33,16 @@ func LargestNow(s *Snapshot, r *lease.Request, gate Gate) gpu.MiB {
 	return most
 }
 
-// LargestEver is the most memory on each device with which a request would be
-// placed if nobody held anything and every device were well; zero if it would
-// not be with any.
+// LargestEver returns the most memory on each device with which Choose would
+// place a request if nobody held anything and every device were well; zero if
+// there is none.
 func LargestEver(s *Snapshot, r *lease.Request) gpu.MiB {
 	n := s.needOf(r, nil)
 	return largest(s.ceilings(&n), r.Devices())
 }
 
-// ceilings is what the devices could ever give that are what a request asks for
-// and have the slots.
+// ceilings returns the memory that each device could ever give, for the devices
+// that meet the constraints of a request and have the slots.
 func (s *Snapshot) ceilings(n *need) []gpu.MiB {
 	var all []gpu.MiB
 	for i := range s.devices {
@@ -54,8 +53,8 @@ func (s *Snapshot) ceilings(n *need) []gpu.MiB {
 	return all
 }
 
-// largest is the most memory that count devices have each; zero if fewer have
-// any.
+// largest returns the most memory that count devices each have; zero if fewer
+// have any.
 func largest(amounts []gpu.MiB, count int) gpu.MiB {
 	if len(amounts) < count {
 		return 0

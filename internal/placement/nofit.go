@@ -26,7 +26,7 @@ const (
 	HeldBack    Code = "held_back"    // it fits, but the Gate refuses it
 )
 
-// Reason is why one device is not taken.
+// Reason says why a request does not get one device.
 type Reason struct {
 	GPU   string // UUID
 	Index int

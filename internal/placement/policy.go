@@ -90,8 +90,8 @@ func loadFirst(load, memory uint64) Key { return Key(load<<memoryBits | memory) 
 // memoryFirst orders by memory and, where it is equal, by load.
 func memoryFirst(memory, load uint64) Key { return Key(memory<<loadBits | load) }
 
-// share is active / max_pipelines in steps of 2^-20, fine enough to tell any
-// two shares of up to a thousand slots apart.
+// share returns active / max_pipelines in steps of 2^-20, fine enough to tell
+// any two shares of up to a thousand slots apart.
 func share(u *Use) uint64 {
 	if u.MaxPipelines <= 0 {
 		return mostLoad
@@ -99,10 +99,10 @@ func share(u *Use) uint64 {
 	return min(count(u.Active)<<20/uint64(u.MaxPipelines), mostLoad)
 }
 
-// count is a number that is not negative and fits a key.
+// count returns a number that is not negative and fits a key.
 func count(n int) uint64 { return uint64(min(max(n, 0), mostLoad)) }
 
-// memory is what can be leased now. Over-used devices count as full.
+// memory returns what berth can lease now. Over-used devices count as full.
 func memory(u *Use) uint64 { return uint64(min(max(u.Available, 0), gpu.MiB(mostMemory))) }
 
 // most puts the largest amount of memory first.

@@ -18,7 +18,7 @@ func (p presence) find(position int) (int, bool) {
 	})
 }
 
-// leases is how many leases the service has on a device.
+// leases returns how many leases the service has on a device.
 func (p presence) leases(position int) int32 {
 	if len(p) == 0 {
 		return 0

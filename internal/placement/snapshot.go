@@ -23,8 +23,8 @@ type Use struct {
 	Closed string // why nothing is granted here, such as a quarantine; empty: open
 }
 
-// free is the number of slots that can be granted, or -1 where nothing is
-// granted at all, not even a lease without slots.
+// free returns the number of slots that berth can grant, or -1 if it grants
+// nothing at all, not even a lease without slots.
 func (u *Use) free() int32 {
 	if u.Closed != "" || u.State.Multiplier() == 0 {
 		return -1
@@ -105,7 +105,7 @@ func newSnapshot(devices []gpu.Device, book *lease.Book, usual *Requests, list [
 	return s
 }
 
-// Len is the number of devices.
+// Len returns the number of devices.
 func (s *Snapshot) Len() int { return len(s.devices) }
 
 // Update replaces what is known about one device. It reports whether the

@@ -29,7 +29,7 @@ func answers(r *monitor.Reading) bool {
 	return r.State != gpu.Unavailable || r.Health == gpu.Unhealthy
 }
 
-// fromSample is a metric that a sample holds.
+// fromSample returns a metric that a sample holds.
 func fromSample[T ~float64 | ~int64](name, help string, kind prometheus.ValueType, of func(*gpu.Sample) gpu.Opt[T]) metric {
 	return metric{describe(name, help), kind, func(r *monitor.Reading) gpu.Opt[float64] {
 		if v, known := of(&r.Sample).Get(); known && r.Sampled && answers(r) {

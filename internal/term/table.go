@@ -42,8 +42,8 @@ func (t *Table) Add(cells ...Cell) {
 	t.Rows = append(t.Rows, row)
 }
 
-// Fits reports whether the table fits into so many columns, with those that may
-// be cut or folded as narrow as they may be.
+// Fits reports whether the table fits into width columns when it cuts and folds
+// as much as it may.
 func (t *Table) Fits(width int) bool {
 	_, total := t.widths(width)
 	return total <= width

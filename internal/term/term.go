@@ -32,8 +32,8 @@ func (p Painter) Paint(c Colour, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// Screen is what a view is written for: its colours, its width in columns, and
-// the time at which it is read.
+// Screen describes where a view appears: its colours, its width in columns, and
+// the present time.
 type Screen struct {
 	Painter
 	Width int

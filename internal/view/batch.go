@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// mostBars is how many GPUs of a batch get a bar of their own.
+// mostBars is how many GPUs of a batch get their own bar.
 const mostBars = 16
 
 // Batch draws a bar for each GPU, which is its share of all records, and one for
@@ -59,7 +59,7 @@ func shareBar(done, total int64, size int) string {
 	return term.Bar(100*float64(done)/float64(total), size)
 }
 
-// BatchLine says in one line where a batch stands.
+// BatchLine returns the progress of a batch in one line.
 func BatchLine(b api.Batch) string {
 	if b.Stage == "finishing" {
 		return "all records are done; the output is being finished"

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// Explained says in a sentence what becomes of a request, and then device by
-// device what stands in its way.
+// Explained says in a sentence whether a request fits, and then for each device
+// what stands in its way.
 func (x GPUs) Explained(e api.Explanation, to term.Screen) []string {
 	mark, c := "✗ ", term.Red
 	switch {

@@ -112,7 +112,8 @@ func leasedCell(l api.Lease, p api.LeasePart) term.Cell {
 	return c
 }
 
-// some writes an amount in GiB, but never writes a little as nothing.
+// some returns an amount in GiB with one decimal, but never rounds a non-zero
+// amount to 0.
 func some(m gpu.MiB) string {
 	if text := gib(m); text != "0.0" || m == 0 {
 		return text

@@ -137,7 +137,7 @@ func measured(d api.Status) gpu.Sample {
 	return *d.Sample
 }
 
-// shortName leaves out the maker, whom everybody knows by the model.
+// shortName returns the name of a device without its maker.
 func shortName(name string) string {
 	return strings.TrimPrefix(term.Clean(name), "NVIDIA ")
 }
