@@ -45,7 +45,7 @@ func lengths(bound time.Duration, seed uint64) []time.Duration {
 	return out
 }
 
-// lowerBound is what no schedule can beat.
+// lowerBound returns a time that no schedule can beat.
 func lowerBound(l []time.Duration) time.Duration {
 	var sum time.Duration
 	for _, d := range l {

@@ -67,7 +67,7 @@ func throughput(ctx context.Context, a *arena) (v verdict, err error) {
 	return v, nil
 }
 
-// places reports so many batches that root finds no place for its own.
+// places reports batches until root finds no place for its own.
 func places(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{})
 	if err != nil {
@@ -132,7 +132,7 @@ func failAgain(ctx context.Context, asked askBatches, side int, web *http.Client
 	}
 }
 
-// learned posts so many measurements that root's is forgotten.
+// learned posts measurements until the daemon forgets root's.
 func learned(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{})
 	if err != nil {

@@ -69,7 +69,7 @@ const (
 	killed   finish = "exit"  // the process of the caller is killed
 )
 
-// reply is what a call was answered. Without an answer, Status is 0.
+// reply is the answer to a call. Without an answer, Status is 0.
 type reply struct {
 	Status int
 	Body   string

@@ -20,8 +20,8 @@ import (
 // another user.
 const childCommand = "act"
 
-// act is what a child process does. It says something once, when it is done or
-// when it is ready; ctx ends when its parent wants no more of it.
+// act does the work of a child process. It calls say once, when it is done or
+// ready; ctx ends when the parent stops it.
 type act func(ctx context.Context, in json.RawMessage, say func(any)) error
 
 func acts() map[string]act {

@@ -24,7 +24,7 @@ const (
 	ratioLimit       = 3
 )
 
-// faults is what happens to the machine meanwhile: the driver reports a memory
+// faults are the errors of the machine meanwhile: the driver reports a memory
 // error of the last device every few seconds.
 const faults = `
 devices: 4xh200

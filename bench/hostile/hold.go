@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/wire"
 )
 
-// askHold asks for connections that are kept open, so many of each kind.
+// askHold asks for a number of open connections of each kind.
 type askHold struct {
 	Door    door
 	Halves  int // requests of which only a part is sent

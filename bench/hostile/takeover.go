@@ -75,7 +75,7 @@ func stopping(leave finish, times int) []call {
 	return []call{{Method: "POST", Path: "/api/gpu/monitoring/stop", Finish: leave, Times: times}}
 }
 
-// throne is what only administrators have.
+// throne tests what only administrators may do.
 type throne struct {
 	*daemon
 	bystander *actor

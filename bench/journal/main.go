@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// load is one kind of work: so many records per commit, waited for or not.
+// load is one kind of work: a number of records per commit, waited for or not.
 type load struct {
 	records int
 	durable bool

@@ -36,7 +36,7 @@ func find(program string) (string, error) {
 	return path, err
 }
 
-// version is what a program says of itself.
+// version returns what a program prints as its version.
 func version(program string) string {
 	path, err := find(program)
 	if err != nil {

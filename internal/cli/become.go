@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/crew"
 )
 
-// becomeCommand is what this program is called with to wait until it is told
-// what to be.
+// becomeCommand is the hidden command that waits until the daemon sends the
+// command to run.
 const becomeCommand = "become"
 
 func newBecome(*app) *cobra.Command {

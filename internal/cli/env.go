@@ -46,7 +46,7 @@ type Env struct {
 	Probe func(ctx context.Context) []doctor.Finding
 }
 
-// ServeOptions is what was asked of the daemon on the command line.
+// ServeOptions holds the command-line options of the daemon.
 type ServeOptions struct {
 	// Config is the configuration file; empty means the default place.
 	Config string

@@ -63,7 +63,7 @@ missing. docs/events.md lists the codes.`,
 	return cmd
 }
 
-// severities go from least to most.
+// severities returns the severities from least to most.
 func severities() []gpu.Severity { return []gpu.Severity{gpu.Note, gpu.Warning, gpu.Serious} }
 
 func texts[T ~string](words []T) []string {
@@ -127,7 +127,7 @@ func (o *eventsOptions) show(e gpu.Event) error {
 	}
 	to := o.screen()
 	if !o.isTerminal() {
-		to.Width = math.MaxInt // one line each, for whoever searches in them
+		to.Width = math.MaxInt // one line each, so that grep finds whole events
 	}
 	return o.print(view.Event(e, to))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/view"
 )
 
-// known is the leases and the requests that the daemon knows; none if it cannot
-// be asked.
+// known returns the leases and the requests that the daemon knows; none if it
+// does not answer.
 func (a *app) known(cmd *cobra.Command) api.Leases {
 	c, err := a.client()
 	if err != nil {

@@ -75,7 +75,7 @@ to run. The lease ends with its process. Interrupt berth to stop all runs.`,
 	return cmd
 }
 
-// take reads the arguments; dash is how many stand before the --, or -1.
+// take reads the arguments; dash is how many come before the --, or -1.
 func (o *planOptions) take(args []string, dash int) error {
 	before := args
 	if dash >= 0 {
@@ -131,8 +131,8 @@ func (o *planOptions) run(ctx context.Context) error {
 	return o.printPlan(plan)
 }
 
-// refuse says what is wrong with a file, and what else would be once that is
-// mended, if there is somebody to ask.
+// refuse returns the problems of a file, and those that would remain after a
+// correction, if it can compile the rest.
 func (o *planOptions) refuse(ctx context.Context, file *pipeline.File, text []byte, wrong error) error {
 	v, err := o.look(ctx, o.devices)
 	if err != nil {
@@ -164,7 +164,7 @@ func (o *planOptions) read() ([]byte, error) {
 	return text, nil
 }
 
-// name is what the file is called in messages.
+// name returns the name of the file for messages.
 func (o *planOptions) name() string {
 	if o.path == "-" {
 		return "standard input"

@@ -19,7 +19,7 @@ func (o *planOptions) probe(ctx context.Context, file *pipeline.File, request *a
 	return crew.Probe(ctx, o.python, o.Environ(), o.cacheFolder(), libraries, request)
 }
 
-// cacheFolder is where answers are kept; empty if the user has no such place.
+// cacheFolder returns the folder for answers; empty if the user has none.
 func (a *app) cacheFolder() string {
 	base := a.Getenv("XDG_CACHE_HOME")
 	if !filepath.IsAbs(base) {

@@ -47,7 +47,7 @@ func (a *app) remote() bool {
 	return a.url != "" || a.socket == "" && a.Getenv("BERTH_SOCKET") == "" && a.Getenv("BERTH_URL") != ""
 }
 
-// commands is what every pipeline becomes, but for its environment.
+// commands returns the command of every pipeline, without its environment.
 func (o *planOptions) commands(file *pipeline.File) (map[string]crew.Command, error) {
 	all := map[string]crew.Command{}
 	for i := range file.Pipelines {
@@ -105,8 +105,9 @@ func (s *starter) run(ctx context.Context) error {
 	return nil
 }
 
-// failure is what a failed run, which has been told of, makes of the command. One
-// that is alone has the terminal, so its interrupt was meant for both.
+// failure returns the error of the command after a failed run, which progress
+// has reported already. A single run has the terminal, so an interrupt is meant
+// for the run and for berth.
 func failure(err error, alone bool) error {
 	killed := (*crew.KilledError)(nil)
 	if alone && errors.As(err, &killed) && (killed.Signal == syscall.SIGINT || killed.Signal == syscall.SIGQUIT) {
@@ -115,8 +116,8 @@ func failure(err error, alone bool) error {
 	return errReported
 }
 
-// input is what a run reads that is alone: our own standard input, unless that
-// was the file with the pipelines.
+// input returns the standard input of a single run: that of berth, unless berth
+// has read the pipelines from it.
 func (s *starter) input() *os.File {
 	in, _ := s.In.(*os.File)
 	if s.path == "-" {

@@ -46,7 +46,7 @@ type hintedError struct {
 
 func (e *hintedError) Unwrap() error { return e.error }
 
-// Hint is the next step.
+// Hint returns the next step.
 func (e *hintedError) Hint() string { return e.hint }
 
 func (a *app) exitCode(ctx context.Context, err error) int {

@@ -13,13 +13,13 @@ import (
 )
 
 // manyUnanswered is how many questions in a row the daemon may leave unanswered
-// before a request is given up, and with it its place in the queue.
+// before await gives up the request, and with it its place in the queue.
 const manyUnanswered = 3
 
-// await asks for a lease and says on Err, once it takes longer than a moment,
-// that it waits and for what. Interrupting it withdraws the request. It asks the
-// daemon for the indexes if gpus is nil. A daemon that has never answered is not
-// waited for.
+// await asks for a lease. If that takes longer than a second, it says on Err
+// what the request waits for. An interrupt withdraws the request. await asks the
+// daemon for the indexes if gpus is nil. It does not wait for a daemon that has
+// never answered.
 func (a *app) await(ctx context.Context, c *client.Client, id string, gpus view.GPUs,
 	ask func(context.Context) (api.Lease, error)) (api.Lease, error) {
 	type outcome struct {
@@ -67,8 +67,8 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus view.
 	}
 }
 
-// notice tells that a request waits: on a terminal in one line that changes,
-// elsewhere in a line whenever the place in the queue does.
+// notice says that a request waits: on a terminal in one line that changes,
+// elsewhere in a new line whenever the place in the queue changes.
 type notice struct {
 	*app
 	live     *term.Live
@@ -90,7 +90,7 @@ func (n *notice) say(e api.Explanation) {
 	n.position = e.Position
 }
 
-// unanswered tells that the daemon is silent.
+// unanswered says that the daemon does not answer.
 func (n *notice) unanswered() {
 	n.live.Draw()
 	fmt.Fprintf(n.Err, "berth: the daemon does not answer; %s keeps its place and waits on\n", term.Clean(n.id))

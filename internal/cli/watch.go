@@ -25,7 +25,7 @@ func watchFlag(cmd *cobra.Command, watch *time.Duration) {
 
 // takeInterval takes the interval out of the arguments. A flag with an optional
 // value takes it only after "=", so in "--watch 2s" the interval comes as an
-// argument. It is told from others by its unit.
+// argument. takeInterval recognizes it by its unit.
 func takeInterval(args []string, watch *time.Duration) (others []string, err error) {
 	others = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
 		interval, err := time.ParseDuration(arg)

@@ -1,7 +1,7 @@
 """Talks to a berth daemon: over its Unix socket on the same machine, or over HTTP.
 
 Every call opens a connection of its own. That costs microseconds on a socket,
-and it is what makes a client safe to share between threads and across a fork:
+and it makes a client safe to share between threads and across a fork:
 the daemon reads from each connection which process is calling.
 """
 

@@ -17,7 +17,7 @@ type stopwatch struct {
 // pause is long enough for a device to fall back into its rest.
 const pause = time.Second
 
-// cost is what one call costs, in microseconds.
+// cost is the cost of one call, in microseconds.
 type cost struct {
 	Name    string  `json:"name"`
 	Calls   int     `json:"calls"`
@@ -69,7 +69,8 @@ func (w stopwatch) paced(call func() string) (median, cpu float64) {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// processorTime is what this process has used, in user mode and in the kernel.
+// processorTime returns the processor time of this process, in user mode and in
+// the kernel.
 func processorTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
