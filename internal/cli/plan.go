@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/planview"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 type planOptions struct {
@@ -174,7 +176,7 @@ func (o *planOptions) name() string {
 
 // compile asks the interpreter for the libraries and the daemon for the plan.
 func (o *planOptions) compile(ctx context.Context, c *client.Client, file *pipeline.File, text []byte) (api.Plan, error) {
-	request := api.PlanRequest{Name: ending(o.name(), 128), Text: string(text), Interpreter: o.python}
+	request := api.PlanRequest{Name: words.End(o.name(), 128), Text: string(text), Interpreter: o.python}
 	if !o.noProbe {
 		if err := o.probe(ctx, file, &request); err != nil {
 			return api.Plan{}, err
@@ -182,16 +184,6 @@ func (o *planOptions) compile(ctx context.Context, c *client.Client, file *pipel
 	}
 	plan, err := c.Plan(ctx, request)
 	return plan, o.asRead(err)
-}
-
-// ending returns the last characters of a path that is longer than the daemon
-// takes.
-func ending(path string, most int) string {
-	letters := []rune(path)
-	if len(letters) <= most {
-		return path
-	}
-	return "…" + string(letters[len(letters)-most+1:])
 }
 
 // asRead puts a refusal into the words of the file.
@@ -204,6 +196,9 @@ func (o *planOptions) asRead(err error) error {
 	all := pipeline.Error{Op: "compile", File: o.name()}
 	if marshalled != nil || json.Unmarshal(text, &all.Problems) != nil || len(all.Problems) == 0 {
 		return err
+	}
+	if !o.start && slices.ContainsFunc(all.Problems, func(p pipeline.Problem) bool { return p.Code == pipeline.MissingLibrary }) {
+		return &hintedError{&all, "see the plan without the libraries: berth plan " + words.Shell(o.path) + " --no-probe"}
 	}
 	return &all
 }

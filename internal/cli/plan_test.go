@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // testNow is when these tests look at the clock.
@@ -45,10 +46,10 @@ func on(uuid, name, placement string) crew.Result {
 // The daemon takes names of 128 characters; paths can be longer.
 func TestEndingOfALongPath(t *testing.T) {
 	long := "/home/" + strings.Repeat("ä", 300) + "/plate.yaml"
-	if got := ending(long, 128); utf8.RuneCountInString(got) != 128 || !strings.HasPrefix(got, "…") || !strings.HasSuffix(got, "/plate.yaml") {
+	if got := words.End(long, 128); utf8.RuneCountInString(got) != 128 || !strings.HasPrefix(got, "…") || !strings.HasSuffix(got, "/plate.yaml") {
 		t.Errorf("%q", got)
 	}
-	if got := ending("plate.yaml", 128); got != "plate.yaml" {
+	if got := words.End("plate.yaml", 128); got != "plate.yaml" {
 		t.Errorf("%q", got)
 	}
 }
