@@ -197,7 +197,7 @@ func (o *planOptions) asRead(err error) error {
 	if marshalled != nil || json.Unmarshal(text, &all.Problems) != nil || len(all.Problems) == 0 {
 		return err
 	}
-	if !o.start && slices.ContainsFunc(all.Problems, func(p pipeline.Problem) bool { return p.Code == pipeline.MissingLibrary }) {
+	if slices.ContainsFunc(all.Problems, func(p pipeline.Problem) bool { return p.Code == pipeline.MissingLibrary }) {
 		return &hintedError{&all, "see the plan without the libraries: berth plan " + words.Shell(o.path) + " --no-probe"}
 	}
 	return &all
