@@ -46,7 +46,7 @@ func newGrounds(berth string) (*grounds, error) {
 	g := &grounds{dir: dir, berth: filepath.Join(dir, "berth"), self: filepath.Join(dir, "hostile")}
 	own, err := os.Executable()
 	if err == nil {
-		err = errors.Join(os.Chmod(dir, 0o755), copyProgram(berth, g.berth), copyProgram(own, g.self))
+		err = errors.Join(os.Chmod(dir, 0o755), copyProgram(berth, g.berth), copyProgram(berth+"-serve", g.berth+"-serve"), copyProgram(own, g.self))
 	}
 	if err != nil {
 		g.close()
