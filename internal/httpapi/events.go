@@ -91,13 +91,14 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		if len(found) > 0 {
 			after, sent = found[len(found)-1].Event.ID, sent+len(found)
 			whole := len(found) >= mostAtOnce
-			if found = out.choose(found); len(found) > 0 {
-				t := mine.enter(r.Context(), heavy)
-				if t == nil {
-					return
-				}
-				text := out.encode(found)
-				t.leave()
+			t := mine.enter(r.Context(), heavy)
+			if t == nil {
+				return
+			}
+			found = out.choose(found)
+			text := out.encode(found)
+			t.leave()
+			if len(found) > 0 {
 				out.write(text)
 				said = found[len(found)-1].Event.ID
 			}
