@@ -9,7 +9,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -102,9 +101,10 @@ func (d *Desk) abandon(l *api.Lease) error {
 	return Refused(fmt.Errorf("wait for %s: %w", l.ID, ledger.ErrWithdrawn))
 }
 
-// giveBack ends a lease that nobody is going to use.
+// giveBack ends a lease that nobody is going to use, if need be when the journal
+// takes it.
 func (d *Desk) giveBack(l *api.Lease) error {
-	_, err := d.Ledger.Release(context.Background(), l.ID, l.Fence, access.Daemon())
+	err := d.Ledger.GiveBack(l.ID, l.Fence, "whoever asked has left")
 	if l.EnforcedBy == launch.MPS {
 		d.MPS.Release(l.ID) // also if the lease had ended before MPS knew of it
 	}

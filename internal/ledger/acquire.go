@@ -224,7 +224,7 @@ func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Leas
 	// Whoever asked has left, and a lease that nobody knows of must not stay
 	// behind. Only where the ledger has stopped it does: then the answer may
 	// still get through, and if not, the lease can be found by its id.
-	if errors.Is(l.giveBack(granted, "whoever asked has left"), ErrStopped) {
+	if errors.Is(l.GiveBack(granted.ID, granted.Fence, "whoever asked has left"), ErrStopped) {
 		return granted, nil
 	}
 	return nil, fmt.Errorf("wait for %s: %w", granted.ID, ErrWithdrawn)
@@ -243,17 +243,17 @@ func (l *Ledger) attend(granted *lease.Lease) error {
 	case errors.Is(err, process.ErrGone):
 		l.holders.exited(processOf(granted))
 	default: // its other leases are watched
-		_ = l.giveBack(granted, "its process cannot be watched")
+		_ = l.GiveBack(granted.ID, granted.Fence, "its process cannot be watched")
 	}
 	return fmt.Errorf("bind %s to its process: %w", granted.ID, err)
 }
 
-// giveBack ends a lease that must not stay; it may have ended already. If the
+// GiveBack ends a lease that must not stay; it may have ended already. If the
 // journal refuses that now, the clerk goes on trying. It fails only with
 // ErrStopped.
-func (l *Ledger) giveBack(unwanted *lease.Lease, why string) error {
+func (l *Ledger) GiveBack(id string, fence uint64, why string) error {
 	err := l.submit(context.Background(), func(now time.Time) error {
-		_, err := l.apply(lease.Release{ID: unwanted.ID, Fence: unwanted.Fence, By: access.Daemon(), Why: why}, now)
+		_, err := l.apply(lease.Release{ID: id, Fence: fence, By: access.Daemon(), Why: why}, now)
 		if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
 			return nil
 		}
@@ -264,6 +264,6 @@ func (l *Ledger) giveBack(unwanted *lease.Lease, why string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holders.backlog.unwanted(unwanted, why)
+	l.holders.backlog.unwanted(id, fence, why)
 	return nil
 }

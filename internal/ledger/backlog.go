@@ -39,8 +39,8 @@ type overdue struct {
 func (b *backlog) exited(id process.ID) { b.add(overdue{process: id}) }
 
 // unwanted has the clerk release a lease that must not stay.
-func (b *backlog) unwanted(l *lease.Lease, why string) {
-	b.add(overdue{lease: l.ID, fence: l.Fence, why: why})
+func (b *backlog) unwanted(id string, fence uint64, why string) {
+	b.add(overdue{lease: id, fence: fence, why: why})
 }
 
 // add notes an end and wakes the clerk, unless the clerk knows of it already.

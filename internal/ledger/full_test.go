@@ -228,7 +228,7 @@ func TestLeavingWhileTheDiskIsBroken(t *testing.T) {
 		granted := k.grant(want("a", 100))
 		w.fail(errBroken, false)
 		for range 100 {
-			if err := k.giveBack(granted, "for a test"); err != nil {
+			if err := k.GiveBack(granted.ID, granted.Fence, "for a test"); err != nil {
 				t.Fatal(err)
 			}
 		}

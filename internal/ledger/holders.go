@@ -205,7 +205,7 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 	defer h.l.mu.Unlock()
 	for i, e := range batch {
 		if <-e.done != nil { // there was no room in the journal
-			h.backlog.unwanted(leases[i], awayText)
+			h.backlog.unwanted(leases[i].ID, leases[i].Fence, awayText)
 		}
 	}
 }
