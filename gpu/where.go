@@ -20,6 +20,9 @@ type Where struct {
 	MinMemory MiB        `json:"memory_mb,omitempty"` // at least, of the device as a whole; zero: any
 }
 
+// mostWrong is how many constraints ParseWhere complains about.
+const mostWrong = 8
+
 // ParseWhere reads constraints separated by commas, all of which must hold:
 //
 //	vendor=nvidia      made by
@@ -29,7 +32,7 @@ type Where struct {
 //	memory>=40GiB      has at least this much memory in all
 //	gpu=GPU-5f…        is this device, by UUID (upper and lower case are the same) or index
 //
-// The error names every constraint that is wrong.
+// The error names the constraints that are wrong, at most eight of them.
 func ParseWhere(text string) (Where, error) {
 	var w Where
 	if strings.TrimSpace(text) == "" {
@@ -48,6 +51,9 @@ func ParseWhere(text string) (Where, error) {
 		}
 		if err != nil {
 			wrong = append(wrong, fmt.Sprintf("constraint %q: %v", strings.TrimSpace(term), err))
+		}
+		if len(wrong) == mostWrong { // a text can have a million commas
+			break
 		}
 		seen[field] = true
 	}
