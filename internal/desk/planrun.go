@@ -87,7 +87,7 @@ func (o *planOrder) check() error {
 		errs = append(errs, lease.FieldError{Field: "timeout_seconds", Detail: fmt.Sprintf("is not a number from 0 to %.0f", maxPlanWait.Seconds())})
 	}
 	if rungs := []string{"", "auto", "mps", "framework", "watchdog", "none"}; !slices.Contains(rungs, o.Enforce) {
-		errs = append(errs, lease.FieldError{Field: "enforce", Detail: "is none of" + strings.Join(rungs, " ")})
+		errs = append(errs, lease.FieldError{Field: "enforce", Detail: "is none of " + strings.Join(rungs[1:], ", ")})
 	}
 	if errs != nil {
 		return wrongFields(errs)
