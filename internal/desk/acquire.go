@@ -132,6 +132,10 @@ func (d *Desk) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch
 	if err != nil {
 		return because(err, Conflict, "mps_failed", "Try again, or with --enforce framework.")
 	}
+	// A lease that ended while MPS started did not tell MPS: it was not known there yet.
+	if held, stands := d.Ledger.Find(granted.ID); !stands || held.Lease.Fence != granted.Fence {
+		return Refuse(Conflict, "lease_ended", "The lease %s ended while MPS started for it. Ask again.", granted.ID)
+	}
 	e.MPS = pipe
 	return nil
 }

@@ -210,6 +210,16 @@ func TestCallersWhoLeave(t *testing.T) {
 			ask: want{memory: 1000, enforce: "mps"}, code: "withdrawn"},
 		{name: "while MPS fails", prepare: func(o *office, _ *place, leave func()) { o.mps.start = func() error { leave(); return errMPS } },
 			ask: want{memory: 1000, enforce: "mps"}, code: "mps_failed"},
+		{name: "never, but the lease ends while MPS starts", prepare: func(o *office, _ *place, _ func()) {
+			o.mps.start = func() error {
+				for _, l := range o.Ledger.View().Leases {
+					if err := o.Ledger.GiveBack(l.Lease.ID, l.Lease.Fence, "a test"); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+		}, ask: want{memory: 1000, enforce: "mps"}, code: "lease_ended"},
 		{name: "never, but MPS fails", prepare: func(o *office, _ *place, _ func()) { o.mps.start = func() error { return errMPS } },
 			ask: want{memory: 1000, enforce: "mps"}, code: "mps_failed"},
 	} {
