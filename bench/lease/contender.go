@@ -54,23 +54,24 @@ func start(ctx context.Context, dir string, o options) ([]running, error) {
 	var ours *berth
 	all := []struct {
 		name string
+		peer string // empty: ours
 		open func(ctx context.Context, dir string) (contender, error)
 	}{
-		{"berth", func(ctx context.Context, dir string) (contender, error) {
+		{"berth", "", func(ctx context.Context, dir string) (contender, error) {
 			var err error
 			ours, err = startBerth(ctx, o.berth, dir)
 			return ours, err
 		}},
-		{"berth-http", func(context.Context, string) (contender, error) { return &berthHTTP{ours}, nil }},
-		{processBound, func(context.Context, string) (contender, error) { return &berthProcess{ours}, nil }},
-		{"redis-always", func(ctx context.Context, dir string) (contender, error) { return startRedis(ctx, dir, "always") }},
-		{everySecond, func(ctx context.Context, dir string) (contender, error) { return startRedis(ctx, dir, "everysec") }},
-		{"postgres", startPostgres},
-		{"etcd", startEtcd},
+		{"berth-http", "", func(context.Context, string) (contender, error) { return &berthHTTP{ours}, nil }},
+		{processBound, "", func(context.Context, string) (contender, error) { return &berthProcess{ours}, nil }},
+		{"redis-always", "redis", func(ctx context.Context, dir string) (contender, error) { return startRedis(ctx, dir, "always") }},
+		{everySecond, "redis", func(ctx context.Context, dir string) (contender, error) { return startRedis(ctx, dir, "everysec") }},
+		{"postgres", "postgres", startPostgres},
+		{"etcd", "etcd", startEtcd},
 	}
 	var started []running
 	for i, each := range all {
-		if i > 0 && len(o.only) > 0 && !o.only[each.name] { // ours is what the others are compared with
+		if o.skip[each.peer] || i > 0 && len(o.only) > 0 && !o.only[each.name] { // ours is what the others are compared with
 			continue
 		}
 		home := filepath.Join(dir, each.name)

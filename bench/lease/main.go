@@ -38,11 +38,12 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each is measured; they take turns")
 	flag.DurationVar(&o.each, "each", time.Second, "how long one measurement takes")
 	clients := flag.String("clients", "1,16,64", "how many clients at a time")
+	peers := flag.String("peers", "", "compare with these alone, and install nothing: redis, postgres, etcd, separated by commas (default: all, installed where missing)")
 	only := flag.String("only", "", "measure berth and these alone: names, separated by commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := o.parse(*clients, *only)
+	err := o.parse(*clients, *peers, *only)
 	if err == nil {
 		err = run(ctx, o)
 	}
@@ -57,10 +58,12 @@ type options struct {
 	rounds     int
 	each       time.Duration
 	clients    []int
+	install    bool            // the peers that are missing
+	skip       map[string]bool // the peers to leave out
 	only       map[string]bool // empty: all
 }
 
-func (o *options) parse(clients, only string) error {
+func (o *options) parse(clients, peers, only string) error {
 	for text := range strings.SplitSeq(clients, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > slots*devices {
@@ -68,15 +71,27 @@ func (o *options) parse(clients, only string) error {
 		}
 		o.clients = append(o.clients, n)
 	}
-	o.only = map[string]bool{}
-	for name := range strings.SplitSeq(only, ",") {
-		if name != "" {
-			o.only[name] = true
+	o.only = names(only)
+	o.install = only == "" && peers == ""
+	var err error
+	if peers != "" {
+		if o.skip, err = leftOut(names(peers)); err != nil {
+			return fmt.Errorf("-peers %s: %w", peers, err)
 		}
 	}
-	var err error
 	o.berth, err = filepath.Abs(o.berth)
 	return err
+}
+
+// names returns the names in a list that is separated by commas.
+func names(list string) map[string]bool {
+	set := map[string]bool{}
+	for name := range strings.SplitSeq(list, ",") {
+		if name != "" {
+			set[name] = true
+		}
+	}
+	return set
 }
 
 func run(ctx context.Context, o options) error {
@@ -88,7 +103,7 @@ func run(ctx context.Context, o options) error {
 	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as a user of its own
 		return err
 	}
-	if len(o.only) == 0 {
+	if o.install {
 		if err := install(ctx); err != nil {
 			return fmt.Errorf("install the others: %w", err)
 		}

@@ -12,6 +12,9 @@ import (
 //go:embed peers.sh
 var peersScript string
 
+// programs says which program each peer is.
+var programs = map[string]string{"redis": "redis-server", "postgres": "postgres", "etcd": "etcd"}
+
 // install sees to it that the others are there.
 func install(ctx context.Context) error {
 	for _, program := range []string{"redis-server", "postgres", "etcd"} {
@@ -24,6 +27,26 @@ func install(ctx context.Context) error {
 		return cmd.Run()
 	}
 	return nil
+}
+
+// leftOut returns the peers that the benchmark leaves out: those that are not
+// wanted, and those whose program is missing, which it prints.
+func leftOut(wanted map[string]bool) (map[string]bool, error) {
+	for name := range wanted {
+		if programs[name] == "" {
+			return nil, fmt.Errorf("%q is none of redis, postgres and etcd", name)
+		}
+	}
+	skip := map[string]bool{}
+	for name, program := range programs {
+		if !wanted[name] {
+			skip[name] = true
+		} else if _, err := find(program); err != nil {
+			fmt.Fprintf(os.Stderr, "%s is left out: %v\n", name, err)
+			skip[name] = true
+		}
+	}
+	return skip, nil
 }
 
 // find looks for a program also where distributions keep those of PostgreSQL:

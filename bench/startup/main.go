@@ -4,6 +4,8 @@
 // with /bin/true, which prints nothing and is timed to its end.
 //
 //	make build && go run ./bench/startup
+//
+// On a machine without Go, -hello names a program that was built elsewhere.
 package main
 
 import (
@@ -24,9 +26,10 @@ import (
 func main() {
 	berth := flag.String("berth", "bin/berth", "the binary to measure")
 	other := flag.String("beside", "", "another build of it, to compare with; empty: none")
+	hello := flag.String("hello", "", "a built Go program that prints a word (default: build one, which needs go)")
 	rounds := flag.Int("n", 300, "rounds; in each, everybody has a turn")
 	flag.Parse()
-	if err := run(*berth, *other, *rounds); err != nil {
+	if err := run(*berth, *other, *hello, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "startup:", err)
 		os.Exit(1)
 	}
@@ -40,7 +43,7 @@ type contender struct {
 	cpu   []time.Duration // processor time of the whole run
 }
 
-func run(berth, other string, rounds int) error {
+func run(berth, other, hello string, rounds int) error {
 	version, err := exec.Command(berth, "version").Output()
 	if err != nil {
 		return fmt.Errorf("%w: run make build first", err)
@@ -51,9 +54,10 @@ func run(berth, other string, rounds int) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	hello, err := buildHello(dir)
-	if err != nil {
-		return err
+	if hello == "" {
+		if hello, err = buildHello(dir); err != nil {
+			return err
+		}
 	}
 	socket := filepath.Join(dir, "s")
 	stop, err := serve(berth, dir, socket)
@@ -129,7 +133,7 @@ func buildHello(dir string) (string, error) {
 		return "", err
 	}
 	if said, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build a hello-world: %w: %s", err, said)
+		return "", fmt.Errorf("build a hello-world: %w; or name a built one with -hello\n%s", err, said)
 	}
 	return program, nil
 }
