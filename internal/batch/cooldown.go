@@ -6,28 +6,28 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
-// rest lets a GPU cool down if it should not work at full speed: after each
+// coolDown lets a GPU cool down if it should not work at full speed: after each
 // second of work it waits until the share of work is the multiplier of the GPU.
 // It also waits after memory ran out.
-func (w *worker) rest() {
-	const look = 250 * time.Millisecond
-	var rested time.Duration
+func (w *worker) coolDown() {
+	const pollInterval = 250 * time.Millisecond
+	var waited time.Duration
 	for {
 		speed := w.grant.speed()
 		w.run.mu.Lock()
 		w.card.speed = speed
 		w.run.mu.Unlock()
-		wait := look
+		wait := pollInterval
 		if speed > 0 {
 			due := time.Duration(float64(w.took)*(1/speed-1)) + chunk.Backoff(w.run.opt.Backoff, w.ooms)
-			wait = min(due-rested, look)
+			wait = min(due-waited, pollInterval)
 		}
 		if wait <= 0 || len(w.flight) > 0 {
 			return
 		}
 		select {
 		case <-time.After(wait):
-			rested += wait
+			waited += wait
 		case <-w.left:
 			return
 		}

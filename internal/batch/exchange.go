@@ -14,7 +14,7 @@ import (
 // so that it need not wait for the pipe.
 func (w *worker) fill() error {
 	for len(w.flight) < w.depth() {
-		g := w.canary()
+		g := w.probe()
 		if g == nil {
 			g = w.run.take(w, len(w.flight) == 0)
 		}
@@ -109,14 +109,14 @@ func (w *worker) handle(a answer) error {
 		return &failure{chunk.Nonsense, fmt.Sprintf("it answered batch %d instead of batch %d", a.id, g.id)}
 	}
 	switch {
-	case g.canary:
-		w.landed(a.at)
-		w.sang()
+	case g.probe:
+		w.answered(a.at)
+		w.probeAnswered()
 		return nil
 	case a.kind == messageOOM:
 		return w.outOfMemory(a.text, a.at)
 	case a.kind == messageError:
-		w.landed(a.at)
+		w.answered(a.at)
 		w.giveBack(g, chunk.Refused, a.text)
 		return nil
 	}
@@ -124,15 +124,15 @@ func (w *worker) handle(a answer) error {
 	if err != nil {
 		return &failure{chunk.Nonsense, "it answered " + err.Error()}
 	}
-	w.landed(a.at)
+	w.answered(a.at)
 	w.ooms = 0
 	w.cap = w.cap.Held(len(g.records), w.run.opt.Batch)
 	w.run.settle(w, g, outcomes, faults, w.took)
 	return nil
 }
 
-// landed removes the oldest batch from those in flight.
-func (w *worker) landed(at time.Time) {
+// answered removes the oldest batch from those in flight.
+func (w *worker) answered(at time.Time) {
 	w.took = at.Sub(w.since)
 	w.since = at
 	w.flight = append(w.flight[:0], w.flight[1:]...)
@@ -142,7 +142,7 @@ func (w *worker) landed(at time.Time) {
 // a little.
 func (w *worker) outOfMemory(text string, at time.Time) error {
 	g := w.flight[0]
-	w.landed(at)
+	w.answered(at)
 	w.cap = w.cap.Exceeded(len(g.records))
 	w.ooms++
 	if len(g.records) == 1 {

@@ -355,7 +355,7 @@ func TestOnlyGPUBreaksForAWhile(t *testing.T) {
 type unkillable struct{ Process }
 
 func (unkillable) Gone() <-chan struct{}      { return nil }
-func (unkillable) LastWords() string          { return "" }
+func (unkillable) LastOutput() string         { return "" }
 func (unkillable) Read(p []byte) (int, error) { return 0, os.ErrClosed }
 func (unkillable) Destroy()                   {}
 
@@ -365,7 +365,7 @@ func TestProcessThatCannotBeKilled(t *testing.T) {
 	p := &process{Process: unkillable{}, messages: make(chan answer)}
 	go p.listen(1 << 20)
 	p.destroy()
-	if !strings.Contains(p.fate(nil), "cannot be killed") {
-		t.Errorf("fate: %s", p.fate(nil))
+	if !strings.Contains(p.exitText(nil), "cannot be killed") {
+		t.Errorf("exitText: %s", p.exitText(nil))
 	}
 }

@@ -16,7 +16,7 @@ type group struct {
 	suspect  bool     // a part of a batch that failed: not to be mixed with others
 	failures int      // of a single record
 	tried    []string // UUIDs of the GPUs where it failed
-	canary   bool     // a record that has its outcome already, to try a worker on
+	probe    bool     // its record has an outcome already, and only tries the worker
 }
 
 // parts cuts a group that failed on a GPU into smaller ones.

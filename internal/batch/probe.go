@@ -8,34 +8,34 @@ import "github.com/berth-gpu/berth/internal/batch/record"
 // and no record is blamed.
 
 const (
-	canaryAfter = 2        // failures in a row on a GPU
-	canaryBytes = 64 << 10 // at most, of the record that is kept for this
+	probeAfter = 2        // failures in a row on a GPU
+	probeBytes = 64 << 10 // the largest record that a probe may have
 )
 
-// canary returns the record that succeeded before, if this worker must prove
-// itself on it.
-func (w *worker) canary() *group {
+// probe returns a group with the record that succeeded before, if this worker
+// has to answer it first. It returns nil otherwise.
+func (w *worker) probe() *group {
 	r := w.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w.batches > 0 || len(w.flight) > 0 || w.card.failures < canaryAfter || r.stock.good == nil {
+	if w.batches > 0 || len(w.flight) > 0 || w.card.failures < probeAfter || r.stock.good == nil {
 		return nil
 	}
-	return r.stock.numbered(&group{records: []record.Record{*r.stock.good}, canary: true})
+	return r.stock.numbered(&group{records: []record.Record{*r.stock.good}, probe: true})
 }
 
-// sang notes that the worker has proved itself: it is alive, whatever it
-// answered.
-func (w *worker) sang() {
+// probeAnswered counts an answer to a probe. Whatever the answer says, the
+// worker and its GPU work.
+func (w *worker) probeAnswered() {
 	w.run.mu.Lock()
 	defer w.run.mu.Unlock()
 	w.batches++
 	w.card.failures = 0
 }
 
-// keepGood keeps the first record that succeeded.
+// keepGood keeps the first record that succeeded, for probes.
 func (s *stock) keepGood(rec *record.Record) {
-	if s.good == nil && len(rec.Data) <= canaryBytes {
+	if s.good == nil && len(rec.Data) <= probeBytes {
 		s.good = rec
 	}
 }

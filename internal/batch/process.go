@@ -35,11 +35,11 @@ type Process interface {
 	// Gone is closed when the process is gone.
 	Gone() <-chan struct{}
 
-	// Fate says how the process ended, and whether a signal ended it. The
+	// ExitStatus says how the process ended, and whether a signal ended it. The
 	// process must be gone.
-	Fate() (text string, signalled bool)
-	// LastWords returns the last lines that the worker printed, or "".
-	LastWords() string
+	ExitStatus() (text string, signalled bool)
+	// LastOutput returns the last lines that the worker printed, or "".
+	LastOutput() string
 }
 
 // process is a worker process and the messages that it sends.
@@ -141,13 +141,13 @@ func (p *process) isGone(within time.Duration) bool {
 	}
 }
 
-// fate says how the process ended, and what it last printed. why is that of the
-// grant; it may be nil.
-func (p *process) fate(why func(signalled bool) string) string {
+// exitText says how the process ended, and what it last printed. why is the Why
+// of the grant; it may be nil.
+func (p *process) exitText(why func(signalled bool) string) string {
 	text := "it cannot be killed: the driver of its GPU may hang"
 	select {
 	case <-p.Gone():
-		end, signalled := p.Fate()
+		end, signalled := p.ExitStatus()
 		text = "it ended: " + end
 		if why == nil {
 			break
@@ -157,14 +157,14 @@ func (p *process) fate(why func(signalled bool) string) string {
 		}
 	default:
 	}
-	return text + p.saying()
+	return text + p.lastPrinted()
 }
 
-// saying returns the last lines that the worker printed, as the end of a
+// lastPrinted returns the last lines that the worker printed, as the end of a
 // sentence.
-func (p *process) saying() string {
-	if words := p.LastWords(); words != "" {
-		return "; it last printed: " + words
+func (p *process) lastPrinted() string {
+	if text := p.LastOutput(); text != "" {
+		return "; it last printed: " + text
 	}
 	return ""
 }

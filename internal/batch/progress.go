@@ -75,8 +75,8 @@ func (r *Run) Progress() Progress {
 		p.Total = gpu.Some(total)
 	}
 	if left := r.secondsLeft(); left > 0 && r.tally.stage == StageRunning {
-		if hands := r.staff.hands(); hands > 0 {
-			p.Left = gpu.Some(left / hands)
+		if workers := r.staff.fullSpeedWorkers(); workers > 0 {
+			p.Left = gpu.Some(left / workers)
 		}
 	}
 	for _, c := range r.staff.cards {

@@ -52,9 +52,9 @@ func (s *sink) put(outcomes []outcome.Outcome) {
 	for i := range outcomes {
 		s.size += len(outcomes[i].Data)
 	}
-	poke(s.arrived)
+	wake(s.arrived)
 	if s.isFull() {
-		poke(s.full)
+		wake(s.full)
 	}
 }
 
@@ -65,8 +65,8 @@ func (s *sink) close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	poke(s.arrived)
-	poke(s.full)
+	wake(s.arrived)
+	wake(s.full)
 	<-s.ended
 	return s.err
 }
@@ -104,8 +104,8 @@ func (s *sink) run() {
 	}
 }
 
-// poke sends a signal and does not wait for a reader.
-func poke(c chan struct{}) {
+// wake wakes the reader of a channel, and does not wait for it.
+func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -44,7 +44,7 @@ func (s *staff) remove(c *card) {
 }
 
 // failed counts a worker that failed. It reports whether the run gives up on
-// its GPU now: it does after a number of most failures in a row.
+// the GPU now, which it does after most failures in a row.
 func (s *staff) failed(c *card, err error, most int) (giveUp bool) {
 	c.failures++
 	s.lastFailure = err.Error()
@@ -65,8 +65,8 @@ func (s *staff) failures() map[string]int {
 	return counts
 }
 
-// arriving returns how many workers have a place and are not ready yet.
-func (s *staff) arriving() int {
+// loading returns how many workers have a place and are not ready yet.
+func (s *staff) loading() int {
 	n := s.workers
 	for _, c := range s.cards {
 		n -= c.ready
@@ -74,9 +74,9 @@ func (s *staff) arriving() int {
 	return n
 }
 
-// hands returns how many workers are at work, counted as if all ran at full
-// speed.
-func (s *staff) hands() float64 {
+// fullSpeedWorkers returns how many workers at full speed would do as much as
+// those that are ready.
+func (s *staff) fullSpeedWorkers() float64 {
 	sum := 0.0
 	for _, c := range s.cards {
 		sum += float64(c.ready) * c.speed / c.pace
@@ -88,10 +88,11 @@ func (s *staff) hands() float64 {
 // ever ready. After that the command itself is wrong.
 const unreadyLimit = 3
 
-// hopeless reports whether no worker was ever ready and every available GPU has
-// had its tries. The GPUs with the fewest failures go first, so each gets its
-// tries; on a GPU that has tries left, a worker may still be loading.
-func (s *staff) hopeless() bool {
+// neverReady reports whether no worker was ever ready and every available GPU
+// has used up its tries. The run asks for the GPUs with the fewest failures
+// first, so each gets its tries; on a GPU that has tries left, a worker may
+// still be loading.
+func (s *staff) neverReady() bool {
 	for _, c := range s.cards {
 		if c.failures < unreadyLimit*c.most {
 			return false

@@ -32,11 +32,11 @@ func (r *Run) supervise(ctx context.Context) {
 		}
 		if err == nil {
 			refusals = 0
-			r.hire(ctx, &grant)
+			r.addWorker(ctx, &grant)
 			continue
 		}
 		refusals++
-		if !r.bearWith(ctx, err, refusals, workers) {
+		if !r.awaitRetry(ctx, err, refusals, workers) {
 			return
 		}
 	}
@@ -53,16 +53,18 @@ func (r *Run) awaitNeed() bool {
 		}
 		// Workers that are still loading count too: the run wants no more
 		// workers than there are records.
-		if r.stock.primed && r.staff.idle == 0 && (r.opt.Workers == 0 || r.staff.workers < r.opt.Workers) && r.stock.waiting() > r.staff.arriving() {
+		if r.stock.primed && r.staff.idle == 0 && (r.opt.Workers == 0 || r.staff.workers < r.opt.Workers) && r.stock.waiting() > r.staff.loading() {
 			return true
 		}
 		r.changed.Wait()
 	}
 }
 
-// bearWith waits a while after a request for a place failed; workers is how
-// many there were then. Without any worker, ErrRefused ends the run.
-func (r *Run) bearWith(ctx context.Context, err error, refusals, workers int) bool {
+// awaitRetry waits after a request for a place failed, and reports whether to
+// ask again. workers is how many workers there were at the request. After
+// ErrRefused, awaitRetry waits until one of them leaves; if there were none, it
+// ends the run.
+func (r *Run) awaitRetry(ctx context.Context, err error, refusals, workers int) bool {
 	if errors.Is(err, ErrRefused) {
 		r.mu.Lock()
 		for r.staff.workers >= workers && workers > 0 && !r.stopping {
@@ -95,8 +97,9 @@ func (r *Run) pause(done <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// hire puts a worker on a place.
-func (r *Run) hire(ctx context.Context, g *Grant) {
+// addWorker starts a goroutine that runs a worker on a place and then gives the
+// place back.
+func (r *Run) addWorker(ctx context.Context, g *Grant) {
 	r.mu.Lock()
 	number, c := r.staff.add(g)
 	r.mu.Unlock()
@@ -123,7 +126,7 @@ func (r *Run) release(g *Grant) {
 // while, longer with each failure, and then gives it back so that the run can
 // ask for it again.
 func (r *Run) host(ctx context.Context, name string, g *Grant, c *card) {
-	err := r.employ(ctx, name, g, c)
+	err := r.runWorker(ctx, name, g, c)
 	if err == nil {
 		return
 	}
@@ -144,19 +147,19 @@ func (r *Run) host(ctx context.Context, name string, g *Grant, c *card) {
 	}
 }
 
-// workerFailed returns how long to wait before the next worker starts. Below
-// zero means that none starts.
+// workerFailed counts and reports the failure of a worker. It returns how long
+// to wait before the next worker starts, or less than zero if none starts.
 func (r *Run) workerFailed(name string, c *card, err error) time.Duration {
 	r.notify(EventFailed, c.gpu, name, "%v", err)
 	r.mu.Lock()
 	giveUp := r.staff.failed(c, err, r.opt.Restarts)
-	hopeless := r.staff.hopeless()
+	neverReady := r.staff.neverReady()
 	wait := chunk.Backoff(r.opt.Backoff, c.failures)
 	if c.givenUp {
 		wait = -1
 	}
 	r.mu.Unlock()
-	if hopeless {
+	if neverReady {
 		r.fail(fmt.Errorf("no worker can be started: %w", err))
 		return -1
 	}

@@ -43,18 +43,19 @@ type failure struct {
 
 func (f *failure) Error() string { return fmt.Sprintf("%s: %s", f.cause, f.text) }
 
-// lastBreath is how long a worker may take to end after it closed its pipe. Its
-// exit status is known only then, and Python closes its files before it exits.
-const lastBreath = 5 * time.Second
+// exitGrace is how long a worker may take to end after it closed its pipe.
+// Python closes its files before it exits, and the exit status is known only
+// after that.
+const exitGrace = 5 * time.Second
 
 // errBye means that a worker wants to be replaced and has done some work
 // before.
 var errBye = errors.New("it said bye")
 
-// employ starts a worker and lets it work until the run no longer needs it
-// (nil), it says bye, or it fails. When employ returns, the process is gone and
-// the worker holds no records.
-func (r *Run) employ(ctx context.Context, name string, g *Grant, c *card) error {
+// runWorker starts a worker and lets it work until the run no longer needs it
+// (nil), it says bye, or it fails. When runWorker returns, the process is gone
+// and the worker holds no records.
+func (r *Run) runWorker(ctx context.Context, name string, g *Grant, c *card) error {
 	p, err := r.start(name, g)
 	if err != nil {
 		return &failure{chunk.Died, err.Error()}
@@ -73,7 +74,7 @@ func (r *Run) employ(ctx context.Context, name string, g *Grant, c *card) error 
 	switch {
 	case err == nil:
 		p.end(r.opt.StopGrace)
-	case errors.As(err, &f) && f.cause == chunk.Died && !p.isGone(lastBreath):
+	case errors.As(err, &f) && f.cause == chunk.Died && !p.isGone(exitGrace):
 		f.text += "it closed its pipe and kept running; "
 		p.destroy()
 	default:
@@ -95,9 +96,9 @@ func (w *worker) conclude(err error) error {
 	var f *failure
 	if errors.As(err, &f) && !w.withdrawn.Load() {
 		if f.cause == chunk.Died {
-			f.text += w.proc.fate(w.grant.Why)
+			f.text += w.proc.exitText(w.grant.Why)
 		} else {
-			f.text += w.proc.saying()
+			f.text += w.proc.lastPrinted()
 		}
 		cause, text = f.cause, f.text
 	}
@@ -115,7 +116,7 @@ func (w *worker) conclude(err error) error {
 }
 
 func (w *worker) giveBack(g *group, cause chunk.Cause, text string) {
-	if !g.canary {
+	if !g.probe {
 		w.run.takeBack(g, cause, w.card, text)
 	}
 }
@@ -134,7 +135,7 @@ func (w *worker) work() error {
 		if err := w.receive(); err != nil {
 			return err
 		}
-		w.rest()
+		w.coolDown()
 	}
 }
 
@@ -185,5 +186,5 @@ func (w *worker) ready() {
 	r.staff.everReady = true
 	r.mu.Unlock()
 	r.notify(EventReady, w.card.gpu, w.name, "ready")
-	w.rest() // waits as long as the GPU may not work at all
+	w.coolDown() // waits while the multiplier of the GPU is 0
 }

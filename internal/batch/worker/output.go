@@ -17,9 +17,9 @@ type sharedLog struct {
 	to io.Writer
 }
 
-// lastWords passes on what a worker prints, and keeps the last lines: a
-// traceback ends with what was wrong.
-type lastWords struct {
+// output passes on what a worker prints, and keeps the last lines: a traceback
+// ends with what was wrong.
+type output struct {
 	prefix string
 	to     *sharedLog
 
@@ -28,8 +28,8 @@ type lastWords struct {
 	tail child.Tail
 }
 
-func newLastWords(prefix string, to *sharedLog) *lastWords {
-	return &lastWords{prefix: prefix, to: to, tail: child.Tail{Limit: tailBytes}}
+func newOutput(prefix string, to *sharedLog) *output {
+	return &output{prefix: prefix, to: to, tail: child.Tail{Limit: tailBytes}}
 }
 
 const (
@@ -37,7 +37,7 @@ const (
 	tailBytes = 2 << 10
 )
 
-func (w *lastWords) Write(text []byte) (int, error) {
+func (w *output) Write(text []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.line = append(w.line, text...)
@@ -68,8 +68,8 @@ func shown(line []byte) []byte {
 // clears the screen.
 var escape = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -~])`)
 
-// tame returns a line without the commands that a terminal would obey.
-func tame(line []byte) []byte {
+// printable returns a line without the commands that a terminal would obey.
+func printable(line []byte) []byte {
 	return bytes.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {
 			return -1
@@ -79,7 +79,7 @@ func tame(line []byte) []byte {
 }
 
 // flush prints a line that has no end yet.
-func (w *lastWords) flush() {
+func (w *output) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.line) > 0 {
@@ -90,8 +90,8 @@ func (w *lastWords) flush() {
 
 // pass prints a line. It drops a line that the log does not take: the run
 // matters more.
-func (w *lastWords) pass(line []byte) {
-	line = tame(shown(line))
+func (w *output) pass(line []byte) {
+	line = printable(shown(line))
 	line = append(line, '\n')
 	_, _ = w.tail.Write(line) // cannot fail
 	w.to.mu.Lock()
@@ -100,12 +100,12 @@ func (w *lastWords) pass(line []byte) {
 }
 
 // last returns the last few lines as one line.
-func (w *lastWords) last() string {
+func (w *output) last() string {
 	const most = 3
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lines := w.tail.Lines(most)
-	if begun := strings.TrimSpace(string(tame(shown(w.line)))); begun != "" {
+	if begun := strings.TrimSpace(string(printable(shown(w.line)))); begun != "" {
 		lines = append(lines, begun)
 	}
 	return strings.Join(lines[max(0, len(lines)-most):], " | ")

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-func TestLastWords(t *testing.T) {
+func TestOutput(t *testing.T) {
 	var log strings.Builder
-	w := newLastWords("[w] ", &sharedLog{to: &log})
+	w := newOutput("[w] ", &sharedLog{to: &log})
 	for _, text := range []string{"one\ntw", "o\n", "\n", strings.Repeat("x", lineBytes), "rest\n", "Traceback\n  line\nError: \xff boom"} {
 		if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
 			t.Fatalf("Write = %d, %v", n, err)
@@ -20,13 +20,13 @@ func TestLastWords(t *testing.T) {
 		t.Errorf("%d lines: %.300q", len(lines), lines)
 	}
 	if got := w.last(); got != "Traceback |   line | Error: ? boom" {
-		t.Errorf("last words: %q", got)
+		t.Errorf("last output: %q", got)
 	}
 }
 
-// What a worker draws on a terminal is a line like any other: the last state of
-// it, without commands to the terminal.
-func TestLastWordsAreTame(t *testing.T) {
+// A line that a worker draws on a terminal is logged in its last state, without
+// commands to the terminal.
+func TestOutputHasNoTerminalCommands(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		text []string
@@ -41,7 +41,7 @@ func TestLastWordsAreTame(t *testing.T) {
 		{"an escape in two pieces", []string{"a\x1b[3", "1mb\n"}, "[w] ab\n"},
 	} {
 		var log strings.Builder
-		w := newLastWords("[w] ", &sharedLog{to: &log})
+		w := newOutput("[w] ", &sharedLog{to: &log})
 		for _, text := range test.text {
 			if _, err := w.Write([]byte(text)); err != nil {
 				t.Fatal(err)

@@ -13,16 +13,16 @@ import (
 // Process is a worker that Start has started.
 type Process struct {
 	*child.Child
-	in    *os.File // to the worker
-	out   *os.File // from the worker
-	words *lastWords
-	gone  chan struct{} // closed when the process and its group are gone
+	in     *os.File // to the worker
+	out    *os.File // from the worker
+	output *output
+	gone   chan struct{} // closed when the process and its group are gone
 }
 
-// attend closes the pipes when the worker is gone.
-func (p *Process) attend() {
+// closeWhenGone waits until the worker is gone, and then closes the pipes.
+func (p *Process) closeWhenGone() {
 	<-p.Child.Gone()
-	p.words.flush()
+	p.output.flush()
 	_ = p.in.Close()
 	// A process that left the group may hold the pipe open: do not wait for it.
 	_ = p.out.SetReadDeadline(time.Now().Add(time.Second))
@@ -59,24 +59,24 @@ func (p *Process) End(last []byte, grace time.Duration) {
 	p.Destroy()
 }
 
-// unkillable is how long a process may take to die of SIGKILL. A process that
+// killTimeout is how long a process may take to die of SIGKILL. A process that
 // hangs in a driver does not die at all, and must not hold up the run.
-const unkillable = 10 * time.Second
+const killTimeout = 10 * time.Second
 
 // Destroy kills the worker, waits until it is gone, and closes the pipes. It
 // gives up on a process that cannot be killed, and reads nothing more from it.
-func (p *Process) Destroy() { p.destroy(unkillable) }
+func (p *Process) Destroy() { p.destroy(killTimeout) }
 
-func (p *Process) destroy(patience time.Duration) {
+func (p *Process) destroy(timeout time.Duration) {
 	p.Kill()
-	p.within(patience)
+	p.within(timeout)
 	_ = p.in.Close()
 	_ = p.out.Close()
 }
 
 // within waits until the worker is gone, and reports whether it is.
-func (p *Process) within(patience time.Duration) bool {
-	timer := time.NewTimer(patience)
+func (p *Process) within(timeout time.Duration) bool {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-p.gone:
@@ -86,13 +86,13 @@ func (p *Process) within(patience time.Duration) bool {
 	}
 }
 
-// Fate says how the worker ended, and whether a signal ended it. The worker
+// ExitStatus says how the worker ended, and whether a signal ended it. The worker
 // must be gone.
-func (p *Process) Fate() (text string, signalled bool) {
+func (p *Process) ExitStatus() (text string, signalled bool) {
 	state := p.State()
 	status, _ := state.Sys().(syscall.WaitStatus)
 	return state.String(), status.Signaled()
 }
 
-// LastWords returns the last lines that the worker printed, on one line.
-func (p *Process) LastWords() string { return p.words.last() }
+// LastOutput returns the last lines that the worker printed, on one line.
+func (p *Process) LastOutput() string { return p.output.last() }

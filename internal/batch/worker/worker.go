@@ -71,18 +71,18 @@ func (s *Starter) Start(prefix string, env []string) (*Process, error) {
 	for _, p := range []*os.File{theirIn, theirOut} {
 		_, _ = unix.FcntlInt(p.Fd(), unix.F_SETPIPE_SZ, pipeBytes) // or what the system allows
 	}
-	words := newLastWords(prefix, s.log)
+	output := newOutput(prefix, s.log)
 	cmd := exec.Command(s.command.Args[0], s.command.Args[1:]...)
 	cmd.Dir = s.command.Dir
 	cmd.Env = environment(os.Environ(), s.command.Env, env)
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
-	cmd.Stdout, cmd.Stderr = words, words
+	cmd.Stdout, cmd.Stderr = output, output
 	c, err := s.launcher.Start(cmd, child.How{})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the worker: %w", err), in.Close(), out.Close())
 	}
-	p := &Process{Child: c, in: in, out: out, words: words, gone: make(chan struct{})}
-	go p.attend()
+	p := &Process{Child: c, in: in, out: out, output: output, gone: make(chan struct{})}
+	go p.closeWhenGone()
 	return p, nil
 }
 

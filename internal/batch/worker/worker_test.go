@@ -59,11 +59,11 @@ func TestWorkerHearsAndSpeaks(t *testing.T) {
 		t.Errorf("it said %q, %v", line, err)
 	}
 	p.End([]byte("bye\n"), time.Hour)
-	if text, signalled := p.Fate(); text != "exit status 3" || signalled {
+	if text, signalled := p.ExitStatus(); text != "exit status 3" || signalled {
 		t.Errorf("%s, %t", text, signalled)
 	}
-	if p.LastWords() != "printed" || log.String() != "[w] printed\n" {
-		t.Errorf("last words %q, log %q", p.LastWords(), log)
+	if p.LastOutput() != "printed" || log.String() != "[w] printed\n" {
+		t.Errorf("last output %q, log %q", p.LastOutput(), log)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestEndKillsWhoStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.End([]byte("bye\n"), time.Millisecond)
-	if text, signalled := p.Fate(); text != "signal: killed" || !signalled {
+	if text, signalled := p.ExitStatus(); text != "signal: killed" || !signalled {
 		t.Errorf("%s, %t", text, signalled)
 	}
 }
