@@ -20,8 +20,8 @@ const (
 	victim   = 65533 // another user
 )
 
-// arena is where one attack takes place: a folder that every user can pass, and
-// the processes that were started for it.
+// arena holds what one attack uses: a folder that every user can enter, and the
+// processes that it started.
 type arena struct {
 	*grounds
 	dir   string
@@ -35,7 +35,7 @@ type arena struct {
 type grounds struct {
 	dir   string
 	berth string // a copy that every user can run
-	self  string // likewise, of this program
+	self  string // a copy of this program, likewise
 }
 
 func newGrounds(berth string) (*grounds, error) {
@@ -62,8 +62,8 @@ func (g *grounds) arena(name string, small bool) (*arena, error) {
 	return a, os.Mkdir(a.dir, 0o755)
 }
 
-// copyProgram copies a program to where every user can run it: that of go run
-// is in a folder of root's.
+// copyProgram copies a program to where every user can run it: go run puts it
+// into a folder that only root can enter.
 func copyProgram(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -78,20 +78,19 @@ func copyProgram(from, to string) error {
 	return errors.Join(err, out.Chmod(0o755), out.Close())
 }
 
-// folder makes a folder of a user.
+// folder makes a folder that a user owns.
 func (a *arena) folder(name string, mode os.FileMode, uid int) (string, error) {
 	path := filepath.Join(a.dir, name)
 	return path, errors.Join(os.MkdirAll(path, 0o755), os.Chown(path, uid, uid), os.Chmod(path, mode))
 }
 
-// started is a process that was started. Anybody may wait for it, and several
-// may.
+// started is a started process. Any number of goroutines may wait for it.
 type started struct {
 	*exec.Cmd
 	wait func() error
 }
 
-// start starts a process in a group of its own that ends with this one.
+// start starts a process in a group of its own. The process ends with this one.
 func (a *arena) start(cmd *exec.Cmd) (wait func() error, err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -117,7 +116,7 @@ func as(cmd *exec.Cmd, uid int, flags uintptr) *exec.Cmd {
 	return cmd
 }
 
-// close ends every process that was started, and removes the folder.
+// close ends every process of the arena, and removes the folder.
 func (a *arena) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -125,12 +124,12 @@ func (a *arena) close() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	for _, cmd := range a.started {
-		_ = cmd.wait() // an error says that it was killed
+		_ = cmd.wait() // the error says only that it was killed
 	}
 	_ = os.RemoveAll(a.dir)
 }
 
-// eventually calls f until it returns true, for at most so long.
+// eventually calls f until it returns true, or until the time is over.
 func eventually(most time.Duration, f func() bool) bool {
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		if f() {
@@ -142,18 +141,18 @@ func eventually(most time.Duration, f func() bool) bool {
 	}
 }
 
-// printMachine prints what is measured, and on what.
+// printMachine prints the version of berth and the machine.
 func printMachine(berth string) error {
 	version, err := exec.Command(berth, "version").Output()
 	if err != nil {
-		return fmt.Errorf("%w: run make build first", err)
+		return fmt.Errorf("run %s version: %w; run make build first", berth, err)
 	}
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // for the record only
 	fmt.Printf("%s%s, %d CPUs, Linux %s, %s\n\n", version, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), bytes.TrimSpace(kernel), runtime.Version())
 	return nil
 }
 
-// size is how often something is done in the short version and in the full one.
+// size returns small in the short version, and full otherwise.
 func (a *arena) size(small, full int) int {
 	if a.small {
 		return small

@@ -14,7 +14,7 @@ type attack struct {
 	run  func(context.Context, *arena) (verdict, error)
 }
 
-// attacks lists every attack, in the order of play.
+// attacks returns every attack, in the order in which they are played.
 func attacks() []attack {
 	return []attack{
 		{"takeover", "become administrator over TCP by hiding who owns the connection, or from a namespace", takeover},
@@ -32,14 +32,14 @@ func attacks() []attack {
 		{"throughput", "write the throughput metrics", throughput},
 		{"places", "take every place for batches", places},
 		{"words", "put control characters and long texts into warnings", words},
-		{"learned", "evict what root's runs have taught", learned},
+		{"learned", "make the daemon forget what it learned from root's runs", learned},
 		{"mps", "have root run MPS commands in a folder of the attacker", mpsClient},
 		{"unwritable", "pile up goroutines while the disk takes no writes", unwritable},
 		{"leftovers", "leave temporary files in the state folder", leftovers},
 	}
 }
 
-// choose picks attacks by name; no names mean all of them.
+// choose returns the attacks with these names, or all if there are no names.
 func choose(names string) ([]attack, error) {
 	all := attacks()
 	if names == "" {
@@ -49,7 +49,7 @@ func choose(names string) ([]attack, error) {
 	for name := range strings.SplitSeq(names, ",") {
 		at := slices.IndexFunc(all, func(a attack) bool { return a.name == name })
 		if at < 0 {
-			return nil, fmt.Errorf("there is no attack %q; -list lists them", name)
+			return nil, fmt.Errorf("unknown attack %q; -list lists the attacks", name)
 		}
 		chosen = append(chosen, all[at])
 	}
@@ -59,8 +59,8 @@ func choose(names string) ([]attack, error) {
 // verdict says how an attack ended. The zero value means that berth held.
 type verdict struct {
 	gained  []string
-	skipped string // why it was not played
-	note    string // what was measured, for people
+	skipped string // why the attack was not played
+	note    string // what the attack measured
 }
 
 func (v *verdict) gain(format string, args ...any) {

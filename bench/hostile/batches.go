@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// batchBody is a report about a batch.
+// batchBody returns a report about a batch as JSON.
 func batchBody(id, stage, output, failure string) string {
 	b := api.Batch{ID: id, Stage: stage, Output: output, Command: output, Error: failure, Done: 1, GPUs: []api.BatchGPU{}}
 	text, err := json.Marshal(b)
@@ -60,14 +60,14 @@ func throughput(ctx context.Context, a *arena) (v verdict, err error) {
 	}
 	for _, found := range regexp.MustCompile(`(?m)^(gpu_throughput_ops_total|gpu_operation_latency_seconds_(?:sum|count))(\{.*\})? (\S+)$`).FindAllStringSubmatch(page, -1) {
 		value, err := strconv.ParseFloat(found[3], 64)
-		if err != nil || !(value < 1e12) { // not a number counts, too
+		if err != nil || !(value < 1e12) { // NaN counts too
 			v.gain("%s%s is %s", found[1], found[2], found[3])
 		}
 	}
 	return v, nil
 }
 
-// places reports batches until root finds no place for its own.
+// places reports batches until there is no place for a batch of root's.
 func places(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{})
 	if err != nil {
@@ -100,13 +100,13 @@ func places(ctx context.Context, a *arena) (v verdict, err error) {
 	return v, nil
 }
 
-// askBatches asks for batches that fail, each with a warning.
+// askBatches asks for batches that fail. Each causes a warning.
 type askBatches struct {
 	Door  door
 	Count int
 }
 
-// reportBatches lets a few batches fail again and again.
+// reportBatches reports a few batches as failed again and again.
 func reportBatches(ctx context.Context, in json.RawMessage, say func(any)) error {
 	var asked askBatches
 	if err := json.Unmarshal(in, &asked); err != nil {
@@ -132,7 +132,7 @@ func failAgain(ctx context.Context, asked askBatches, side int, web *http.Client
 	}
 }
 
-// learned posts measurements until the daemon forgets root's.
+// learned posts measurements until the daemon forgets those of root.
 func learned(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{})
 	if err != nil {
@@ -158,7 +158,7 @@ func learned(ctx context.Context, a *arena) (v verdict, err error) {
 		found = found || m.Name == "roots"
 	}
 	if !found {
-		v.gain("what root's runs have taught is forgotten, for %d entries", len(all.Measurements))
+		v.gain("the daemon forgot what it learned from root's runs; it keeps %d entries", len(all.Measurements))
 	}
 	v.noting("%d entries", len(all.Measurements))
 	return v, nil

@@ -21,7 +21,7 @@ import (
 // door is an address of a daemon.
 type door struct {
 	Network, Address string
-	From             string // for TCP: the own address of the caller; empty: as the kernel chooses
+	From             string // for TCP: the address of the caller; empty: the kernel chooses
 }
 
 func (d door) String() string {
@@ -42,7 +42,7 @@ func (d door) dial(ctx context.Context) (net.Conn, error) {
 	return dialer.DialContext(ctx, d.Network, d.Address)
 }
 
-// client makes calls over a door, each within so long.
+// client returns a client for a door with a time limit for each call.
 func (d door) client(limit time.Duration) *http.Client {
 	return &http.Client{Timeout: limit, Transport: &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return d.dial(ctx) },
@@ -50,23 +50,23 @@ func (d door) client(limit time.Duration) *http.Client {
 	}}
 }
 
-// call is one request, and how the caller leaves.
+// call is one request, and how the caller ends it.
 type call struct {
 	Method, Path, Body string
 
-	Times  int    // how often; 0: once
-	Finish finish // zero: the answer is read
+	Times  int    // how many times; 0: once
+	Finish finish // zero: the caller reads the answer
 }
 
-// finish is how a caller leaves after the request was sent.
+// finish is how a caller ends a call after it sent the request.
 type finish string
 
 const (
-	answered finish = ""      // the answer is read
-	reset    finish = "reset" // the connection is reset
-	closed   finish = "close" // it is closed
-	half     finish = "half"  // its sending half is closed, and the answer is read
-	killed   finish = "exit"  // the process of the caller is killed
+	answered finish = ""      // the caller reads the answer
+	reset    finish = "reset" // it resets the connection
+	closed   finish = "close" // it closes the connection
+	half     finish = "half"  // it closes the sending half, and reads the answer
+	killed   finish = "exit"  // its process is killed
 )
 
 // reply is the answer to a call. Without an answer, Status is 0.
@@ -75,7 +75,7 @@ type reply struct {
 	Body   string
 }
 
-// send sends a call without the help of net/http, and leaves as it says.
+// send sends a call without net/http, and ends it as the call says.
 func (c call) send(ctx context.Context, d door) (reply, error) {
 	conn, err := d.dial(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (c call) send(ctx context.Context, d door) (reply, error) {
 	return reply{status, string(text)}, err
 }
 
-// make makes a call and reads its answer, up to 64 MiB of it.
+// make makes a call and reads up to 64 MiB of the answer.
 func (c call) make(ctx context.Context, d door, client *http.Client) (reply, error) {
 	if c.Finish != answered {
 		return c.send(ctx, d)
@@ -142,7 +142,7 @@ func (d *daemon) rootWithin(ctx context.Context, limit time.Duration, method, pa
 	case err != nil:
 		return fmt.Errorf("root's %s %s: %w", method, path, err)
 	case got.Status/100 != 2:
-		return fmt.Errorf("root's %s %s was answered with %d %s", method, path, got.Status, got.Body)
+		return fmt.Errorf("root's %s %s: the daemon answered %d %s", method, path, got.Status, got.Body)
 	}
 	switch into := into.(type) {
 	case nil:
@@ -154,7 +154,7 @@ func (d *daemon) rootWithin(ctx context.Context, limit time.Duration, method, pa
 	return json.Unmarshal([]byte(got.Body), into)
 }
 
-// leases lists the leases by id, as root sees them.
+// leases returns the leases by id, as root sees them.
 func (d *daemon) leases(ctx context.Context) (map[string]api.Lease, error) {
 	var all api.Leases
 	err := d.root(ctx, "GET", "/api/leases", "", &all)
@@ -165,8 +165,8 @@ func (d *daemon) leases(ctx context.Context) (map[string]api.Lease, error) {
 	return byID, err
 }
 
-// events lists what root can read of the events, and the length of the longest.
-// One that is longer than a megabyte is counted and not kept.
+// events returns the events that root can read, and the length of the longest.
+// It counts an event that is longer than a megabyte, and does not keep it.
 func (d *daemon) events(ctx context.Context) (all []gpu.Event, longest int, err error) {
 	client := d.socket.client(30 * time.Second)
 	defer client.CloseIdleConnections()

@@ -19,11 +19,11 @@ import (
 type askCalls struct {
 	Door  door
 	Calls []call
-	Side  int  // how many are under way at a time; 0: one
-	Brief bool // only the last answer to each call is wanted
+	Side  int  // how many calls at a time; 0: one
+	Brief bool // keep only the last answer to each call
 }
 
-// makeCalls makes calls one after the other and says what they were answered.
+// makeCalls makes calls one after the other and says the answers.
 func makeCalls(ctx context.Context, in json.RawMessage, say func(any)) error {
 	var asked askCalls
 	if err := json.Unmarshal(in, &asked); err != nil {
@@ -42,7 +42,7 @@ func makeCalls(ctx context.Context, in json.RawMessage, say func(any)) error {
 				c := each
 				c.Path = fill(c.Path, n)
 				c.Body = fill(c.Body, n)
-				got, _ := c.make(ctx, asked.Door, web) // one that broke has status 0
+				got, _ := c.make(ctx, asked.Door, web) // a call that failed has status 0
 				mu.Lock()
 				defer mu.Unlock()
 				if !asked.Brief || n == max(each.Times, 1)-1 {
@@ -71,14 +71,14 @@ func (a *arena) calls(ctx context.Context, uid int, d door, calls ...call) ([]re
 	return got, err
 }
 
-// askCycles asks for leases that are taken and released.
+// askCycles asks for a number of leases to acquire and release.
 type askCycles struct {
 	Door  door
 	Count int
 	Side  int
 }
 
-// cycleLeases takes and releases leases over lease streams, and says how many.
+// cycleLeases acquires and releases leases over lease streams, and says how many.
 func cycleLeases(ctx context.Context, in json.RawMessage, say func(any)) error {
 	var asked askCycles
 	if err := json.Unmarshal(in, &asked); err != nil {
@@ -113,7 +113,7 @@ func cycleLeases(ctx context.Context, in json.RawMessage, say func(any)) error {
 	return nil
 }
 
-// berth is the Go client over a door.
+// berth returns a Go client for a door.
 func (d door) berth() (*client.Client, error) {
 	if d.Network == "unix" {
 		return client.New(client.Options{Socket: d.Address})
@@ -121,7 +121,7 @@ func (d door) berth() (*client.Client, error) {
 	return client.New(client.Options{URL: "http://" + d.Address})
 }
 
-// tiny is a request that is nearly always granted at once.
+// tiny returns a request that the daemon nearly always grants at once.
 func tiny() api.LeaseRequest {
 	return api.LeaseRequest{Memory: 1, Slots: gpu.Some(0), Timeout: gpu.Some(0.0)}
 }

@@ -21,7 +21,7 @@ import (
 const childCommand = "act"
 
 // act does the work of a child process. It calls say once, when it is done or
-// ready; ctx ends when the parent stops it.
+// ready. ctx ends when the parent stops the process.
 type act func(ctx context.Context, in json.RawMessage, say func(any)) error
 
 func acts() map[string]act {
@@ -30,7 +30,7 @@ func acts() map[string]act {
 		"cycles":  cycleLeases,
 		"hold":    holdConnections,
 		"idle":    idle,
-		"brood":   startBrood,
+		"holders": startHolders,
 		"deeper":  actInNamespace,
 		"links":   prepareLinks,
 		"batches": reportBatches,
@@ -40,7 +40,7 @@ func acts() map[string]act {
 	}
 }
 
-// child is this program as a child of itself.
+// child runs an act: this program started itself as a child.
 func child(args []string) error {
 	switch {
 	case args[0] == "masked" && len(args) > 2:
@@ -50,7 +50,7 @@ func child(args []string) error {
 	}
 	do, known := acts()[args[0]]
 	if !known {
-		return fmt.Errorf("there is no act %q", args[0])
+		return fmt.Errorf("unknown act %q", args[0])
 	}
 	in := bufio.NewReader(os.Stdin)
 	asked, err := in.ReadBytes('\n')
@@ -67,7 +67,7 @@ func child(args []string) error {
 	return do(ctx, asked, func(result any) { _ = out.Encode(result) })
 }
 
-// actor is a process that acts.
+// actor is a process that does an act.
 type actor struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -76,8 +76,8 @@ type actor struct {
 	wait func() error
 }
 
-// act starts a process of a user and returns when it has said something, which
-// is read into said. Flags are those of clone(2).
+// act starts a process of a user and returns when it has said something. act
+// reads that into said. flags are those of clone(2).
 func (a *arena) act(ctx context.Context, uid int, flags uintptr, name string, asked, said any) (*actor, error) {
 	text, err := json.Marshal(asked)
 	if err != nil {
@@ -100,7 +100,7 @@ func (a *arena) act(ctx context.Context, uid int, flags uintptr, name string, as
 	one.out = bufio.NewReader(out)
 	stop := context.AfterFunc(ctx, one.kill)
 	defer stop()
-	_, _ = one.in.Write(append(text, '\n')) // one that has ended says nothing below
+	_, _ = one.in.Write(append(text, '\n')) // if the process has ended, it says nothing below
 	answer, err := one.out.ReadBytes('\n')
 	if err != nil {
 		one.kill()
@@ -112,7 +112,7 @@ func (a *arena) act(ctx context.Context, uid int, flags uintptr, name string, as
 	return one, json.Unmarshal(answer, said)
 }
 
-// do runs an act to its end.
+// do runs an act until it ends.
 func (a *arena) do(ctx context.Context, uid int, flags uintptr, name string, asked, said any) error {
 	one, err := a.act(ctx, uid, flags, name, asked, said)
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *arena) do(ctx context.Context, uid int, flags uintptr, name string, ask
 
 func (o *actor) pid() int { return o.cmd.Process.Pid }
 
-// end lets an act end by itself, and kills it if that takes long.
+// end asks an act to end, and kills it if that takes long.
 func (o *actor) end() error {
 	late := time.AfterFunc(5*time.Second, o.kill)
 	defer late.Stop()
@@ -131,7 +131,7 @@ func (o *actor) end() error {
 	return o.wait()
 }
 
-// kill kills an actor with everything that it started.
+// kill kills an actor and everything that it started.
 func (o *actor) kill() { _ = syscall.Kill(-o.cmd.Process.Pid, syscall.SIGKILL) }
 
 // alive reports whether an actor still runs. A zombie does not.
@@ -143,7 +143,7 @@ func runs(pid int) bool {
 	return err == nil && end > 0 && !bytes.HasPrefix(text[end:], []byte(") Z"))
 }
 
-// idle does nothing until it is ended. The argument is a name for the process.
+// idle does nothing until it is ended. The argument names the process.
 func idle(ctx context.Context, in json.RawMessage, say func(any)) error {
 	var name string
 	if err := json.Unmarshal(in, &name); err != nil {
@@ -159,11 +159,11 @@ func idle(ctx context.Context, in json.RawMessage, say func(any)) error {
 	return nil
 }
 
-// spin uses as many processors as a hostile process does at full speed, until it
-// is ended: a thread for each.
+// spin uses as many processors as a hostile process does at full speed, with a
+// thread for each, until it is ended.
 func spin(ctx context.Context, _ json.RawMessage, say func(any)) error {
 	threads := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(threads + 1) // one more hears that it is over
+	runtime.GOMAXPROCS(threads + 1) // one more thread waits for the end
 	say("spinning")
 	var all sync.WaitGroup
 	for range threads {

@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// setup says how a daemon is started. The zero value is a daemon of root with
+// setup says how to start a daemon. The zero value starts a daemon of root with
 // two simulated devices.
 type setup struct {
 	devices string
 	config  string   // text of berth.yaml
 	flags   []string // of serve
 	uid     int
-	stall   bool   // its log is read up to the line that says that it is up, and no further
+	stall   bool   // the log is read up to the line "berth is up", and no further
 	guests  bool   // real processes can use its devices, see daemon.guest
-	passwd  string // a file that takes the place of /etc/passwd; empty: none
+	passwd  string // a file that replaces /etc/passwd; empty: none
 	asUnit  bool   // it has the priority that deploy/systemd/berth.service gives it
 }
 
@@ -43,7 +43,7 @@ type daemon struct {
 	len int // of the whole log
 }
 
-// kept is how much of a log is kept for later looks.
+// kept is how many bytes of the log a daemon keeps.
 const kept = 4 << 20
 
 var listening = regexp.MustCompile(`msg="berth is up".* listen=(\S+)`)
@@ -111,7 +111,7 @@ func (a *arena) serveIn(ctx context.Context, dir string, s setup) (*daemon, erro
 	}
 }
 
-// read reads the log, and says on which address the daemon listens.
+// read reads the log, and sends the address on which the daemon listens.
 func (d *daemon) read(from *os.File, up chan<- string, stall bool) {
 	in := bufio.NewReaderSize(from, 1<<16)
 	for {
@@ -156,7 +156,7 @@ func (d *daemon) kill() {
 	<-d.exited
 }
 
-// doors lists the ways in.
+// doors returns the addresses of the daemon.
 func (d *daemon) doors() []door { return []door{d.socket, d.tcp} }
 
 // status reads a number from /proc/PID/status.
@@ -170,10 +170,10 @@ func (d *daemon) status(field string) (int64, error) {
 			return strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 		}
 	}
-	return 0, fmt.Errorf("no %s in the status of the daemon", field)
+	return 0, fmt.Errorf("/proc/PID/status of the daemon has no %s", field)
 }
 
-// peakMB is the most memory that the daemon has had.
+// peakMB returns the peak memory of the daemon.
 func (d *daemon) peakMB() (int64, error) {
 	kb, err := d.status("VmHWM")
 	return kb >> 10, err
@@ -185,13 +185,13 @@ func (d *daemon) files() (int, error) {
 	return len(list), err
 }
 
-// guest lets a real process use memory of a simulated device.
+// guest makes a real process appear as a user of a simulated device.
 func (d *daemon) guest(uuid string, pid, uid, megabytes int) error {
 	dir := filepath.Join(d.dir, "guests", uuid)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	// It appears whole and with its owner, or not at all.
+	// The file appears complete and with its owner, or not at all.
 	name := filepath.Join(dir, strconv.Itoa(pid))
 	temp := filepath.Join(d.dir, "guest-"+strconv.Itoa(pid))
 	return errors.Join(

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// displace takes and releases leases until a warning about a lease of root's
-// should have been pushed out of the events.
+// displace acquires and releases leases until newer events could have displaced a
+// warning about a lease of root's.
 func displace(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{config: "gpu: {max_pipelines: 1000}"})
 	if err != nil {
@@ -26,8 +26,8 @@ func displace(ctx context.Context, a *arena) (v verdict, err error) {
 		}
 		taken += done
 	}
-	// Warnings, too: requests that wait in vain, leases that expire, and batches
-	// that fail.
+	// The attacker causes warnings too: requests that wait in vain, leases that
+	// expire, and batches that fail.
 	if _, err := a.calls(ctx, attacker, d.socket,
 		call{Method: "POST", Path: "/api/leases", Body: `{"memory_mb":140000,"gpus":2,"slots":1001,"timeout_seconds":0.001}`, Times: a.size(200, 5000)},
 		call{Method: "PUT", Path: "/api/batches/b-$N", Body: batchBody("b-$N", "failed", "o", "e"), Times: a.size(200, 5000)},
@@ -48,7 +48,7 @@ func displace(ctx context.Context, a *arena) (v verdict, err error) {
 	return v, nil
 }
 
-// expire lets a lease of root's expire.
+// expire acquires a lease as root and waits until it expires.
 func (d *daemon) expire(ctx context.Context, id string) error {
 	if err := d.root(ctx, "POST", "/api/leases", fmt.Sprintf(`{"id":%q,"memory_mb":10,"slots":0,"ttl_seconds":1}`, id), nil); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (d *daemon) expire(ctx context.Context, id string) error {
 		failed = err
 		return warned || err != nil
 	}) {
-		return fmt.Errorf("the lease %s of root does not expire", id)
+		return fmt.Errorf("root's lease %s does not expire", id)
 	}
 	return failed
 }

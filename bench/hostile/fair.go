@@ -24,17 +24,17 @@ const (
 	ratioLimit       = 3
 )
 
-// faults are the errors of the machine meanwhile: the driver reports a memory
-// error of the last device every few seconds.
+// faults are the errors of the machine during the measurement: the driver
+// reports a memory error of the last device every few seconds.
 const faults = `
 devices: 4xh200
 timeline:
   - {at: 2s, repeat: 4s, device: 3, ecc: {uncorrected: 1}}
 `
 
-// measureFairness measures how long an honest user waits for a lease beside one
-// hostile user that does everything at full speed from 8 processes, and beside 8
-// processes that only compute. The two take turns, and the median of the rounds
+// measureFairness measures how long an honest user waits for a lease while a
+// hostile user does everything at full speed from 8 processes, and while 8
+// processes only compute. The two take turns, and the median of the rounds
 // counts.
 func measureFairness(ctx context.Context, o options) error {
 	if err := printMachine(o.berth); err != nil {
@@ -58,7 +58,7 @@ func measureFairness(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	// So that some requests have to wait.
+	// This lease makes some requests wait.
 	if err := d.root(ctx, "POST", "/api/leases", `{"id":"room","memory_mb":50000,"slots":0,"gpu":"0","binding":"named"}`, nil); err != nil {
 		return err
 	}
@@ -66,11 +66,11 @@ func measureFairness(ctx context.Context, o options) error {
 	return f.measure(ctx)
 }
 
-// fair is a measurement under way.
+// fair is a running measurement.
 type fair struct {
 	*daemon
 	fairness
-	peak, files int // the most that was seen of the daemon: MB, and open files
+	peak, files int // the most that the daemon had: MB, and open files
 }
 
 func (f *fair) measure(ctx context.Context) error {
@@ -117,10 +117,10 @@ func (f *fair) measure(ctx context.Context) error {
 	}
 	fmt.Printf("the daemon took at most %d MB and had at most %d files open; %d honest calls failed\n", f.peak, f.files, failed)
 	if ratio > ratioLimit {
-		missed = append(missed, fmt.Errorf("p99 is %.2f times as long, and at most %d is wanted", ratio, ratioLimit))
+		missed = append(missed, fmt.Errorf("p99 is %.2f times as long; at most %d is allowed", ratio, ratioLimit))
 	}
 	if f.peak >= memoryLimitMB || f.files >= filesLimit {
-		missed = append(missed, fmt.Errorf("the daemon took %d MB and had %d files open; less than %d and %d are wanted", f.peak, f.files, memoryLimitMB, filesLimit))
+		missed = append(missed, fmt.Errorf("the daemon took %d MB and had %d files open; it must stay under %d MB and %d files", f.peak, f.files, memoryLimitMB, filesLimit))
 	}
 	if failed > 0 {
 		missed = append(missed, fmt.Errorf("%d calls of honest users failed", failed))
@@ -128,8 +128,8 @@ func (f *fair) measure(ctx context.Context) error {
 	return errors.Join(missed...)
 }
 
-// half measures beside processes of the attacker that do something. While they
-// are hostile, warnings are caused that must not be lost.
+// half measures honest users while processes of the attacker run. While those are
+// hostile, half causes warnings, which must not be lost.
 func (f *fair) half(ctx context.Context, what string, watch *warnings) (summary, error) {
 	for n := range hostileProcesses {
 		asked := askLoad{Doors: f.doors(), Number: n}
@@ -170,13 +170,13 @@ func (f *fair) half(ctx context.Context, what string, watch *warnings) (summary,
 	return all.summary()
 }
 
-// stop kills an actor and waits for its end.
+// stop kills an actor and waits until it has ended.
 func (o *actor) stop() {
 	o.kill()
 	_ = o.wait()
 }
 
-// sample notes what the daemon takes until ctx ends.
+// sample records the memory and open files of the daemon until ctx ends.
 func (f *fair) sample(ctx context.Context) {
 	for ctx.Err() == nil {
 		if peak, err := f.peakMB(); err == nil {

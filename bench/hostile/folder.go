@@ -18,7 +18,7 @@ import (
 )
 
 // folder prepares OUTPUT.berth in a shared folder, with links to private files
-// of root, and lets root run a batch there.
+// of root. Then root runs a batch there.
 func folder(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{})
 	if err != nil {
@@ -61,16 +61,16 @@ func folder(ctx context.Context, a *arena) (v verdict, err error) {
 		if err != nil {
 			return v, err
 		}
-		_ = wait() // refusing the folder is one good answer
+		_ = wait() // berth run may refuse the folder
 		limit.Stop()
 		if i == 0 && !strings.Contains(said.String(), "record") && !strings.Contains(said.String(), ".berth") {
-			return v, fmt.Errorf("berth run does not work at all: %s", said.String())
+			return v, fmt.Errorf("berth run does not work: %s", said.String())
 		}
 		if text, err := os.ReadFile(secret); err != nil || string(text) != secretText {
-			v.gain("a private file of root is changed through %s: %q", trap.name, cut(string(text), 60))
+			v.gain("the attacker changed a private file of root through %s: %q", trap.name, cut(string(text), 60))
 		}
 		if text, err := os.ReadFile(secret + "-new"); err == nil {
-			v.gain("a file is made in a private folder of root through %s: %q", trap.name, cut(string(text), 60))
+			v.gain("the attacker made a file in a private folder of root through %s: %q", trap.name, cut(string(text), 60))
 		}
 		if about, err := os.Stat(secret); err == nil && (about.Mode().Perm() != 0o600 || about.Sys().(*syscall.Stat_t).Uid != 0) {
 			v.gain("a private file of root has mode %v, through %s", about.Mode(), trap.name)
@@ -88,7 +88,7 @@ func cut(text string, n int) string {
 	return text
 }
 
-// trap is what the attacker prepares, and how root runs its batch.
+// trap names what the attacker prepares, and says how root runs its batch.
 type trap struct {
 	name  string
 	flags []string
@@ -164,8 +164,8 @@ func prepareLinks(ctx context.Context, in json.RawMessage, say func(any)) error 
 	return nil
 }
 
-// leaveUnfinished begins the run that root will begin, and puts a link in the
-// place of what it has done so far: root would go on there.
+// leaveUnfinished starts the run that root will start, stops it, and replaces its
+// outcomes by a link: root's run would continue there.
 func leaveUnfinished(ctx context.Context, asked askLinks, dir string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -183,14 +183,14 @@ func leaveUnfinished(ctx context.Context, asked askLinks, dir string) error {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	if !begun {
-		return errors.New("the attacker's own run does not begin")
+		return errors.New("the attacker's own run does not start")
 	}
 	outcomes := filepath.Join(dir, "outcomes")
 	return errors.Join(os.Chmod(dir, 0o777), os.Remove(outcomes), os.Symlink(asked.Secret, outcomes))
 }
 
-// echoRecords is a worker of berth run that returns every record as it came. One
-// that is to work once hangs when it has done a batch.
+// echoRecords is a worker of berth run that returns every record unchanged. With
+// the argument once, it hangs after one batch.
 func echoRecords(once bool) error {
 	in, out := os.NewFile(3, "in"), os.NewFile(4, "out")
 	if _, err := fmt.Fprintln(out, `{"type":"ready","protocol":1}`); err != nil {

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// filesLimit is how many files the daemon may have open, whatever is done.
+// filesLimit is how many files the daemon may have open at any time.
 const filesLimit = 4096
 
 // halfSent keeps half-sent requests, event streams and lease streams open, and
-// sees whether others are still served. The half-sent ones must not stay.
+// checks that the daemon still serves other users. The daemon must close the
+// half-sent requests.
 func halfSent(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{})
 	if err != nil {
 		return v, err
 	}
-	// So that requests have to wait.
+	// This lease makes requests wait.
 	if err := d.root(ctx, "POST", "/api/leases", `{"memory_mb":100000,"slots":0,"gpu":"0","binding":"named"}`, nil); err != nil {
 		return v, err
 	}
@@ -42,7 +43,7 @@ func halfSent(ctx context.Context, a *arena) (v verdict, err error) {
 	}
 	tried := 8 * each
 	if open := files - before; open >= tried*9/10 {
-		v.gain("%d connections of one user are open, of %d tried: nothing bounds them", open, tried)
+		v.gain("%d connections of one user are open, of %d tried: there is no limit", open, tried)
 	}
 	if files >= filesLimit {
 		v.gain("the daemon has %d files open (the most is %d)", files, filesLimit)
@@ -78,7 +79,7 @@ func halfSent(ctx context.Context, a *arena) (v verdict, err error) {
 	return v, halvesEnd(ctx, a, &v)
 }
 
-// halvesEnd checks that requests that are never finished are given up.
+// halvesEnd checks that the daemon gives up on requests that never end.
 func halvesEnd(ctx context.Context, a *arena, v *verdict) error {
 	d, err := a.serve(ctx, setup{})
 	if err != nil {

@@ -17,19 +17,19 @@ import (
 // askHold asks for a number of open connections of each kind.
 type askHold struct {
 	Door    door
-	Halves  int // requests of which only a part is sent
+	Halves  int // half-sent requests
 	Events  int // event streams
 	Streams int // lease streams
-	Waits   int // requests that wait for more than there is now
+	Waits   int // requests that wait for more memory than is free
 	Name    string
 }
 
-// opened counts the connections that an actor got open.
+// opened counts the connections that an actor opened.
 type opened struct{ Halves, Events, Streams, Waits int }
 
 func (o opened) sum() int { return o.Halves + o.Events + o.Streams + o.Waits }
 
-// holdConnections opens connections, says how many the daemon took, and keeps
+// holdConnections opens connections, says how many the daemon accepted, and keeps
 // them open.
 func holdConnections(ctx context.Context, in json.RawMessage, say func(any)) error {
 	var asked askHold
@@ -59,9 +59,9 @@ type holder struct {
 	all  []net.Conn
 }
 
-// open sends a text on so many connections of its own, and counts those that
-// the daemon took: the answer begins with a status that was wanted or, if none
-// is wanted, the connection was not refused.
+// open opens connections, sends a text on each, and returns how many the daemon
+// accepted: the answer begins with the wanted status or, if none is wanted, the
+// daemon did not refuse the connection.
 func (h *holder) open(ctx context.Context, n int, text, status string) int {
 	var all sync.WaitGroup
 	var taken atomic.Int64

@@ -16,7 +16,7 @@ type askHonest struct {
 	Length time.Duration
 }
 
-// honest is how long each pair of acquire and release took.
+// honest holds how long each pair of acquire and release took.
 type honest struct {
 	Times  []time.Duration
 	Failed int
@@ -24,10 +24,10 @@ type honest struct {
 
 const (
 	pace        = 5 * time.Millisecond
-	honestLimit = 5 * time.Second // one that takes longer has failed
+	honestLimit = 5 * time.Second // a pair that takes longer has failed
 )
 
-// measureHonest takes and releases a lease every few milliseconds.
+// measureHonest acquires and releases a lease every few milliseconds.
 func measureHonest(ctx context.Context, in json.RawMessage, say func(any)) error {
 	var asked askHonest
 	if err := json.Unmarshal(in, &asked); err != nil {
@@ -60,7 +60,7 @@ func measureHonest(ctx context.Context, in json.RawMessage, say func(any)) error
 	return nil
 }
 
-// summary is a measurement in a few numbers.
+// summary describes a measurement in a few numbers.
 type summary struct {
 	n, failed int
 	p50, p99  time.Duration
@@ -69,7 +69,7 @@ type summary struct {
 func (h *honest) summary() (summary, error) {
 	n := len(h.Times)
 	if n == 0 {
-		return summary{}, errors.New("no honest user got anything done")
+		return summary{}, errors.New("no honest user got a lease")
 	}
 	slices.Sort(h.Times)
 	at := func(q float64) time.Duration { return h.Times[min(int(q*float64(n)), n-1)].Round(time.Microsecond) }

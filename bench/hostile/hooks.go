@@ -13,7 +13,7 @@ import (
 )
 
 // slowHook floods the events while a hook waits for its receiver. The hook must
-// still deliver the warning that came meanwhile.
+// still deliver a warning from that time.
 func slowHook(ctx context.Context, a *arena) (v verdict, err error) {
 	r, err := newReceiver()
 	if err != nil {
@@ -52,11 +52,11 @@ hooks: {slow: {url: "http://%s/", timeout_seconds: 60}}`, r.address())})
 	return v, nil
 }
 
-// receiver takes deliveries of a hook, and lets the first one wait.
+// receiver receives the deliveries of a hook, and delays the first one.
 type receiver struct {
 	server   *http.Server
 	listener net.Listener
-	busy     chan struct{} // closed when the first delivery has come
+	busy     chan struct{} // closed when the first delivery arrives
 	open     chan struct{} // closed when deliveries are answered
 	goOn     func()
 

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// leftovers kills the daemon while it writes, again and again. Files that were
-// not finished must not stay.
+// leftovers kills the daemon while it writes, again and again. Unfinished files
+// must not stay.
 func leftovers(ctx context.Context, a *arena) (v verdict, err error) {
 	s := setup{}
 	d, err := a.serve(ctx, s)

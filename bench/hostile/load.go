@@ -15,7 +15,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// askLoad asks for everything at full speed. Number tells the processes apart.
+// askLoad asks a process to do everything at full speed. Number is the number of
+// the process.
 type askLoad struct {
 	Doors  []door
 	Number int
@@ -91,7 +92,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// lease takes and releases a lease.
+// lease acquires and releases a lease.
 func lease(ctx context.Context, c *client.Client) {
 	request := tiny()
 	request.TTL = gpu.Some(10.0)
@@ -100,10 +101,10 @@ func lease(ctx context.Context, c *client.Client) {
 		pause(ctx, time.Millisecond)
 		return
 	}
-	_, _ = c.Release(ctx, l.ID, l.Fence) // the next one is tried anyway
+	_, _ = c.Release(ctx, l.ID, l.Fence) // the next round tries again
 }
 
-// wait asks for what there is not now, and waits for a second.
+// wait asks for more memory than is free, and waits for a second.
 func wait(ctx context.Context, c *client.Client) {
 	_, err := c.Acquire(ctx, api.LeaseRequest{GPUs: 4, Memory: 100_000, Slots: gpu.Some(0), TTL: gpu.Some(1.0), Timeout: gpu.Some(1.0)})
 	if err != nil && ctx.Err() == nil {
@@ -128,7 +129,7 @@ func follow(ctx context.Context, d door) {
 	pause(ctx, 10*time.Millisecond)
 }
 
-// halves opens requests that are never finished, and keeps them for a second.
+// halves opens requests, never ends them, and keeps them for a second.
 func halves(ctx context.Context, d door) {
 	h := holder{door: d}
 	defer h.close()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What the daemon may take, whatever it is sent.
+// The most that the daemon may take, whatever users send.
 const (
 	memoryLimitMB = 300
 	logLimit      = 1 << 20
@@ -64,7 +64,7 @@ func longTexts(ctx context.Context, a *arena) (v verdict, err error) {
 	return v, nil
 }
 
-// bytesOf writes a number of bytes for people.
+// bytesOf formats a number of bytes for people.
 func bytesOf(n int) string {
 	switch {
 	case n < 10<<10:

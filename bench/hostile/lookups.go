@@ -15,7 +15,7 @@ import (
 )
 
 // lookups runs the daemon with a user database that never answers: in its mount
-// namespace a FIFO that nobody writes to takes the place of /etc/passwd.
+// namespace, a FIFO without a writer replaces /etc/passwd.
 func lookups(ctx context.Context, a *arena) (v verdict, err error) {
 	fifo := filepath.Join(a.dir, "passwd")
 	if err := unix.Mkfifo(fifo, 0o644); err != nil {
@@ -36,7 +36,7 @@ func lookups(ctx context.Context, a *arena) (v verdict, err error) {
 	short, stop := context.WithCancel(ctx)
 	var callers sync.WaitGroup
 	defer func() { stop(); callers.Wait() }()
-	for _, uid := range []int{attacker, victim, 12345} { // each is asked for in the database
+	for _, uid := range []int{attacker, victim, 12345} { // the daemon looks up each of them
 		for _, door := range d.doors() {
 			callers.Go(func() {
 				_, _ = a.calls(short, uid, door, call{Method: "GET", Path: "/api/gpu/status"}) // it may hang with the daemon
@@ -54,9 +54,10 @@ func lookups(ctx context.Context, a *arena) (v verdict, err error) {
 	began := time.Now()
 	got, err := a.calls(ctx, 23456, d.socket, call{Method: "GET", Path: "/api/gpu/status"})
 	if took := time.Since(began); err != nil || got[0].Status == 0 || took > limit {
-		v.gain("a new user was not answered within %v (%v)", limit, took.Round(time.Millisecond))
+		v.gain("the daemon did not answer a new user within %v (%v)", limit, took.Round(time.Millisecond))
 	}
-	// Devices go on being sampled, also that with the stranger on it.
+	// The daemon must still sample every device, also the one that the stranger
+	// uses.
 	time.Sleep(time.Second)
 	var later api.StatusAll
 	if err := d.rootWithin(ctx, limit, "GET", "/api/gpu/status/all", "", &later); err != nil {
@@ -65,14 +66,14 @@ func lookups(ctx context.Context, a *arena) (v verdict, err error) {
 	}
 	for _, g := range later.GPUs {
 		if g.Sample == nil || time.Since(g.Sample.Time) > time.Second {
-			v.gain("%s is no longer sampled", g.Device.UUID)
+			v.gain("the daemon no longer samples %s", g.Device.UUID)
 		}
 	}
 	return v, nil
 }
 
-// runMasked becomes a program, in a mount namespace of its own where a file
-// takes the place of /etc/passwd.
+// runMasked executes a program in a mount namespace of its own, in which a file
+// replaces /etc/passwd.
 func runMasked(file string, args []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)

@@ -1,9 +1,8 @@
-// Command hostile plays an unprivileged user against a daemon that runs as
-// root, over the socket and over TCP. Each attack is one file. The attacker's
-// part runs in processes of uid 65534; the referee, which is root, starts a
-// daemon for each attack, looks at it from outside, and says what the attacker
-// gained. Nothing is the only good answer: the command exits with status 1 if
-// anything was gained.
+// Command hostile attacks a daemon that runs as root, as an unprivileged user,
+// over the socket and over TCP. Each attack is one file. The attacker's part
+// runs in processes of uid 65534. The referee, which is root, starts a daemon
+// for each attack, checks it from outside, and prints what the attacker gained.
+// The command exits with status 1 if the attacker gained anything.
 //
 //	make build && go run ./bench/hostile
 //
@@ -53,7 +52,7 @@ func main() {
 			fmt.Printf("%-12s %s\n", a.name, a.what)
 		}
 	case os.Geteuid() != 0:
-		fmt.Println("hostile: skipped: only root can start a daemon of root and processes of other users. Run it with sudo.")
+		fmt.Println("hostile: skipped: only root can start a daemon of root and processes of other users. Run this command with sudo.")
 	case *fair:
 		exitWith(measureFairness(ctx, o))
 	default:
@@ -69,7 +68,7 @@ func exitWith(err error) {
 	os.Exit(0)
 }
 
-// play plays the attacks that were asked for, one after the other.
+// play plays the chosen attacks and prints the results in order.
 func play(ctx context.Context, o options) error {
 	chosen, err := choose(o.only)
 	if err != nil {
@@ -88,7 +87,7 @@ func play(ctx context.Context, o options) error {
 	for i, next := range begin(ctx, g, o.small, chosen) {
 		got := <-next
 		if ctx.Err() != nil {
-			continue // until every attack has ended its processes
+			continue // wait until every attack has ended its processes
 		}
 		got.print(chosen[i].name)
 		if got.err != nil || len(got.gained) > 0 {
@@ -100,21 +99,20 @@ func play(ctx context.Context, o options) error {
 	}
 	fmt.Printf("\n%d attacks in %v\n", len(chosen), time.Since(began).Round(100*time.Millisecond))
 	if len(lost) > 0 {
-		return fmt.Errorf("not held: %s", strings.Join(lost, ", "))
+		return fmt.Errorf("berth did not hold against: %s", strings.Join(lost, ", "))
 	}
 	return nil
 }
 
-// result is an attack that was played.
+// result is how an attack ended, and how long it took.
 type result struct {
 	verdict
 	took time.Duration
 	err  error
 }
 
-// begin plays attacks and returns where the result of each will come. In the
-// short version, in which they wait more than they work, three are under way at
-// a time.
+// begin plays attacks and returns a channel for the result of each. In the short
+// version, in which attacks mostly wait, it plays three at a time.
 func begin(ctx context.Context, g *grounds, small bool, chosen []attack) []chan result {
 	side := 1
 	if small {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// namespaces plays a user in a PID namespace, who gives numbers of processes
-// that mean others outside: those of a bystander of the same user, which a lease
-// would end, or keep.
+// namespaces attacks from a PID namespace: the attacker sends PIDs that belong to
+// other processes outside. Those are bystanders of the same user, which such a
+// lease would end or keep.
 func namespaces(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{guests: true, config: "gpu: {monitor_interval: 0.2, max_pipelines: 100}"})
 	if err != nil {
@@ -22,7 +22,7 @@ func namespaces(ctx context.Context, a *arena) (v verdict, err error) {
 	if err := d.guest("SIM-h200-0", bystander.pid(), attacker, 1000); err != nil {
 		return v, err
 	}
-	time.Sleep(time.Second) // until it was sampled
+	time.Sleep(time.Second) // until the daemon has sampled it
 	for _, door := range d.doors() {
 		n := bystander.pid()
 		var got []reply
@@ -50,7 +50,7 @@ func namespaces(ctx context.Context, a *arena) (v verdict, err error) {
 		inside.kill()
 		eventually(5*time.Second, func() bool { return !inside.alive() })
 		for id := range leases {
-			_ = d.root(ctx, "DELETE", "/api/leases/"+id, "", nil) // it may have ended with its process
+			_ = d.root(ctx, "DELETE", "/api/leases/"+id, "", nil) // the lease may have ended with its process
 		}
 	}
 	return v, nil

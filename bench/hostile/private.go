@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// private calls a daemon that another user runs for itself: its socket has mode
-// 0600, and its TCP port is open to the machine.
+// private calls a daemon that another user runs privately: its socket has mode
+// 0600, and every process of the machine can reach its TCP port.
 func private(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{uid: victim})
 	if err != nil {
@@ -34,20 +34,20 @@ func private(ctx context.Context, a *arena) (v verdict, err error) {
 			all += each.Body
 		}
 		if strings.Contains(all, "zqlease") {
-			v.gain("the owner's leases can be read, over %s", door)
+			v.gain("the attacker can read the owner's leases, over %s", door)
 		}
 		if strings.Contains(all, "SIM-h200-0") {
-			v.gain("the devices can be read, over %s", door)
+			v.gain("the attacker can read the devices, over %s", door)
 		}
 		leases, err := d.leases(ctx)
 		if err != nil {
 			return v, err
 		}
 		if _, there := leases["attackers"]; there {
-			v.gain("a lease of the attacker, over %s", door)
+			v.gain("the attacker got a lease, over %s", door)
 		}
 		if _, there := leases["zqlease"]; !there {
-			v.gain("the owner's lease is released, over %s", door)
+			v.gain("the attacker released the owner's lease, over %s", door)
 		}
 		var config struct {
 			Foreign string `json:"foreign"`

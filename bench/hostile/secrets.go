@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// secrets reads everything that can be read while root has a lease, a request
-// that waits, a batch, a plan, a measurement, a process on a device and events
-// about all of them, each with a word that begins with zq in it.
+// secrets reads everything that the attacker can read while root has a lease, a
+// waiting request, a batch, a plan, a measurement, a process on a device, and
+// events about all of them. Each contains a word that begins with zq.
 func secrets(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{guests: true, config: `
 gpu: {monitor_interval: 0.2, max_pipelines: 4}
@@ -86,7 +86,8 @@ hooks: {pager: {url: "http://127.0.0.1:1/zqhookurl", secret: zqhooksecret, sever
 	return v, nil
 }
 
-// settle returns when the stranger was sampled, and root's lease has expired.
+// settle returns when the daemon has sampled the stranger and root's lease has
+// expired.
 func (d *daemon) settle(ctx context.Context) error {
 	last := error(nil)
 	if !eventually(8e9, func() bool {
@@ -99,7 +100,7 @@ func (d *daemon) settle(ctx context.Context) error {
 		}
 		return expired && seen || err != nil
 	}) {
-		return fmt.Errorf("root's lease does not expire, or its process is not seen on the device")
+		return fmt.Errorf("root's lease does not expire, or the daemon does not see its process on the device")
 	}
 	return last
 }

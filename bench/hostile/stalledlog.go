@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// stalledLog causes log lines of a daemon whose log nobody reads any more: a
-// pipe takes 64 KiB.
+// stalledLog makes the daemon log more than the 64 KiB that a pipe takes, while
+// nobody reads the log.
 func stalledLog(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{stall: true, flags: []string{"--log-level", "debug"}})
 	if err != nil {
@@ -17,7 +17,7 @@ func stalledLog(ctx context.Context, a *arena) (v verdict, err error) {
 	words := strings.Repeat("w", 4000)
 	loud, quiet := context.WithTimeout(ctx, 8*time.Second)
 	defer quiet()
-	_, _ = a.calls(loud, attacker, d.socket, call{ // these may hang with the daemon
+	_, _ = a.calls(loud, attacker, d.socket, call{ // the calls may hang with the daemon
 		Method: "PUT", Path: "/api/batches/b-$N", Body: batchBody("b-$N", "failed", "o", words), Times: 40,
 	})
 	_ = a.do(loud, attacker, 0, "cycles", askCycles{Door: d.socket, Count: 1000, Side: 4}, nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// strangers lets one user take leases over TCP, and another one try to do
-// everything with them that only their holder may.
+// strangers tries to do with another user's leases, over TCP, everything that
+// only their holder may do.
 func strangers(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{config: "gpu: {max_pipelines: 100}"})
 	if err != nil {
@@ -33,7 +33,7 @@ func strangers(ctx context.Context, a *arena) (v verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	if _, there := before["process"]; !there { // over TCP a process may not be known
+	if _, there := before["process"]; !there { // over TCP the daemon may not know the process
 		if _, err := a.act(ctx, victim, 0, "calls", askCalls{Door: d.socket, Calls: taking[3:4]}, &got); err != nil {
 			return v, err
 		}
@@ -61,7 +61,7 @@ func strangers(ctx context.Context, a *arena) (v verdict, err error) {
 				call{Method: "POST", Path: "/api/gpu/memory/deallocate", Body: fmt.Sprintf(`{"allocation_id":%q}`, l.ID)},
 			)
 		}
-		// Looked at in the middle too: a lease that is bound to the attacker's
+		// This checks in the middle too: a lease that is bound to the attacker's
 		// process ends with that process.
 		middle, err := a.act(ctx, attacker, 0, "calls", askCalls{Door: door, Calls: asked}, &got)
 		if err != nil {
@@ -76,7 +76,7 @@ func strangers(ctx context.Context, a *arena) (v verdict, err error) {
 	return v, nil
 }
 
-// compareStrangers finds out what has become of another user's leases.
+// compareStrangers compares another user's leases before and after the attack.
 func compareStrangers(ctx context.Context, d *daemon, v *verdict, before map[string]api.Lease, door door) error {
 	after, err := d.leases(ctx)
 	if err != nil {
@@ -97,11 +97,11 @@ func compareStrangers(ctx context.Context, d *daemon, v *verdict, before map[str
 		}
 		switch {
 		case !stands || is.Fence != was.Fence:
-			v.gain("lease %s of another user was ended, over %s", id, door)
+			v.gain("the attacker ended lease %s of another user, over %s", id, door)
 		case renewed || is.Expires != nil && was.Expires != nil && is.Expires.Sub(*was.Expires) > time.Minute:
-			v.gain("lease %s of another user was renewed, over %s", id, door)
+			v.gain("the attacker renewed lease %s of another user, over %s", id, door)
 		case is.Holder.PID != was.Holder.PID:
-			v.gain("lease %s of another user was bound to process %d, over %s", id, is.Holder.PID, door)
+			v.gain("the attacker bound lease %s of another user to process %d, over %s", id, is.Holder.PID, door)
 		}
 	}
 	var all api.Batches
@@ -110,10 +110,10 @@ func compareStrangers(ctx context.Context, d *daemon, v *verdict, before map[str
 	}
 	for _, b := range all.Batches {
 		if b.Output == "/attackers" {
-			v.gain("the batch of another user was overwritten, over %s", door)
+			v.gain("the attacker overwrote the batch of another user, over %s", door)
 		}
 	}
-	for id := range before { // gained once is enough
+	for id := range before { // count each gain once
 		if _, stands := after[id]; !stands {
 			delete(before, id)
 		}

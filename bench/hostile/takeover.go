@@ -14,10 +14,10 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// takeover asks for what only administrators may do, and leaves in every way
-// that may hide who asked. What it gets is seen in the configuration, in root's
-// lease, in its own priority, and in a process of another user that is on a
-// device under no lease: foreign: kill would end it.
+// takeover makes calls that only administrators may make, and ends them in every
+// way that may hide the caller. A gain shows in the configuration, in root's
+// lease, in the attacker's priority, and in a process of another user that uses
+// a device without a lease: foreign: kill would end that process.
 func takeover(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{config: "gpu: {monitor_interval: 0.2}", guests: true})
 	if err != nil {
@@ -30,7 +30,7 @@ func takeover(ctx context.Context, a *arena) (v verdict, err error) {
 	if err := d.guest("SIM-h200-0", bystander.pid(), victim, 1000); err != nil {
 		return v, err
 	}
-	t := &throne{daemon: d, bystander: bystander, verdict: &v}
+	t := &privileges{daemon: d, bystander: bystander, verdict: &v}
 	if err := t.restore(ctx); err != nil {
 		return v, err
 	}
@@ -49,9 +49,9 @@ func takeover(ctx context.Context, a *arena) (v verdict, err error) {
 				}
 			}
 		}
-		for range a.size(4, 20) { // the process ends with the call, so there is one for each
+		for range a.size(4, 20) { // each call ends its process, so each needs one
 			for _, c := range append(administering(killed, 1), stopping(killed, 1)...) {
-				_, _ = a.calls(ctx, attacker, door, c) // it is killed before it can say anything
+				_, _ = a.calls(ctx, attacker, door, c) // the process is killed before it says anything
 			}
 		}
 		if err := t.look(ctx, fmt.Sprintf("over %s, from processes that end at once", door)); err != nil {
@@ -61,8 +61,8 @@ func takeover(ctx context.Context, a *arena) (v verdict, err error) {
 	return v, t.fromNamespaces(ctx, a)
 }
 
-// administering is every call that only an administrator may make, but for the
-// end of monitoring: without it, foreign: kill would end nothing.
+// administering returns every call that only an administrator may make, except
+// the stop of monitoring: without monitoring, foreign: kill ends nothing.
 func administering(leave finish, times int) []call {
 	return []call{
 		{Method: "PUT", Path: "/api/gpu/config", Body: `{"foreign":"kill"}`, Finish: leave, Times: times},
@@ -75,31 +75,31 @@ func stopping(leave finish, times int) []call {
 	return []call{{Method: "POST", Path: "/api/gpu/monitoring/stop", Finish: leave, Times: times}}
 }
 
-// throne tests what only administrators may do.
-type throne struct {
+// privileges checks whether the attacker did what only administrators may do.
+type privileges struct {
 	*daemon
 	bystander *actor
 	ended     bool // the bystander
 	verdict   *verdict
 }
 
-// restore sets everything back, and gives root its lease.
-func (t *throne) restore(ctx context.Context) error {
+// restore restores the configuration, and gives root a lease.
+func (t *privileges) restore(ctx context.Context) error {
 	if err := t.root(ctx, "PUT", "/api/gpu/config", `{"foreign":"show"}`, nil); err != nil {
 		return err
 	}
 	if err := t.root(ctx, "POST", "/api/gpu/monitoring/start", "", nil); err != nil {
 		return err
 	}
-	// By a process of its own: the bystander descends from this one, and would
-	// count as a process of its leases.
+	// A process of its own acquires the lease: the bystander descends from this
+	// process, and would count as a process of its leases.
 	_, err := t.arena.calls(ctx, 0, t.socket, call{Method: "POST", Path: "/api/leases", Body: `{"id":"roots","memory_mb":1000,"slots":0,"binding":"named"}`})
 	return err
 }
 
-// look finds out what the attacker got.
-func (t *throne) look(ctx context.Context, how string) error {
-	time.Sleep(100 * time.Millisecond) // for calls whose callers did not wait
+// look checks what the attacker gained.
+func (t *privileges) look(ctx context.Context, how string) error {
+	time.Sleep(100 * time.Millisecond) // the daemon may still work on calls whose callers did not wait
 	var config struct {
 		Foreign string `json:"foreign"`
 	}
@@ -120,7 +120,7 @@ func (t *throne) look(ctx context.Context, how string) error {
 		t.verdict.gain("foreign is %q, %s", config.Foreign, how)
 		if !t.ended && eventually(3*time.Second, func() bool { return !t.bystander.alive() }) {
 			t.ended = true
-			t.verdict.gain("a process of uid %d was ended, because foreign is %q", victim, config.Foreign)
+			t.verdict.gain("the daemon ended a process of uid %d, because foreign is %q", victim, config.Foreign)
 		}
 	}
 	if !status.Monitoring {
@@ -129,7 +129,7 @@ func (t *throne) look(ctx context.Context, how string) error {
 	}
 	if _, stands := leases["roots"]; !stands {
 		gained = true
-		t.verdict.gain("root's lease is released, %s", how)
+		t.verdict.gain("the attacker released root's lease, %s", how)
 	}
 	first := 0
 	for id, l := range leases {
@@ -139,7 +139,7 @@ func (t *throne) look(ctx context.Context, how string) error {
 		if l.Priority > 0 {
 			first++
 		}
-		_ = t.root(ctx, "DELETE", "/api/leases/"+id, "", nil) // the daemon may have released what nobody waited for
+		_ = t.root(ctx, "DELETE", "/api/leases/"+id, "", nil) // the daemon may have released a lease without a waiting caller
 	}
 	if first > 0 {
 		gained = true
@@ -156,11 +156,11 @@ func (t *throne) look(ctx context.Context, how string) error {
 
 // fromNamespaces tries the same from namespaces: as uid 0 of a user namespace,
 // and as an ordinary user of a PID namespace that root made.
-func (t *throne) fromNamespaces(ctx context.Context, a *arena) error {
+func (t *privileges) fromNamespaces(ctx context.Context, a *arena) error {
 	for _, door := range t.doors() {
 		for _, flags := range []uintptr{0, syscall.CLONE_NEWPID, syscall.CLONE_NEWNET} {
 			if flags == syscall.CLONE_NEWNET && door.Network == "tcp" {
-				continue // its loopback is another one
+				continue // a network namespace has another loopback
 			}
 			var got []reply
 			asked := askDeeper{Flags: flags, Calls: askCalls{Door: door, Calls: slices.Concat(administering(answered, 3), administering(reset, 5), stopping(reset, 5))}}
@@ -168,7 +168,7 @@ func (t *throne) fromNamespaces(ctx context.Context, a *arena) error {
 				return err
 			}
 			if got == nil {
-				t.verdict.noting("without user namespaces, which this kernel does not give to ordinary users")
+				t.verdict.noting("without user namespaces: this kernel gives ordinary users none")
 				continue
 			}
 			if err := t.look(ctx, fmt.Sprintf("over %s, as root of a user namespace (clone flags %#x)", door, flags)); err != nil {
@@ -187,14 +187,14 @@ func (t *throne) fromNamespaces(ctx context.Context, a *arena) error {
 	return nil
 }
 
-// askDeeper asks for calls from a user namespace, and others of these flags.
+// askDeeper asks for calls from a user namespace and the namespaces in flags.
 type askDeeper struct {
 	Flags uintptr
 	Calls askCalls
 }
 
-// actInNamespace makes calls as uid 0 of a user namespace of the attacker's
-// own. It says null if the kernel gives it none.
+// actInNamespace makes calls as uid 0 of a user namespace of the attacker. It
+// says null if the kernel gives it none.
 func actInNamespace(_ context.Context, in json.RawMessage, say func(any)) error {
 	var asked askDeeper
 	if err := json.Unmarshal(in, &asked); err != nil {

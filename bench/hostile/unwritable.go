@@ -17,20 +17,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unwritable lets processes that hold leases die while the disk takes no writes.
-// A file system on which the journal is open cannot be mounted read-only, so the
-// referee lowers the daemon's limit for the size of files instead: every write
-// fails until it raises the limit again.
+// unwritable kills processes that hold leases while the disk takes no writes.
+// Linux does not mount a file system read-only while the journal is open, so the
+// referee lowers the daemon's limit for the size of files: every write fails
+// until it raises the limit again.
 func unwritable(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{guests: true, config: "gpu: {monitor_interval: 0.1, max_pipelines: 1000}"})
 	if err != nil {
 		return v, err
 	}
-	// Half of the holders have a child that uses a device: the lease goes over
-	// to the child, and ends with it.
+	// Half of the holders have a child that uses a device: their leases pass to
+	// the child, and end with it.
 	const holders = 50
 	var pairs []pair
-	brood, err := a.act(ctx, attacker, 0, "brood", askBrood{Door: d.socket, Count: holders}, &pairs)
+	group, err := a.act(ctx, attacker, 0, "holders", askHolders{Door: d.socket, Count: holders}, &pairs)
 	if err != nil {
 		return v, err
 	}
@@ -43,12 +43,12 @@ func unwritable(ctx context.Context, a *arena) (v verdict, err error) {
 	}
 	for i, p := range pairs {
 		if i%2 == 0 {
-			if err := d.guest("SIM-h200-0", p.Heir, attacker, 10); err != nil {
+			if err := d.guest("SIM-h200-0", p.Child, attacker, 10); err != nil {
 				return v, err
 			}
 		}
 	}
-	time.Sleep(500 * time.Millisecond) // until they were sampled
+	time.Sleep(500 * time.Millisecond) // until the daemon has sampled them
 	for i, p := range pairs {
 		if i%2 == 0 {
 			_ = syscall.Kill(p.Holder, syscall.SIGKILL)
@@ -58,10 +58,10 @@ func unwritable(ctx context.Context, a *arena) (v verdict, err error) {
 	if leases, err = d.leases(ctx); err != nil {
 		return v, err
 	}
-	heirs := 0
+	inherited := 0
 	for _, l := range leases {
 		if l.Heir != 0 {
-			heirs++
+			inherited++
 		}
 	}
 	before, err := d.goroutines(ctx)
@@ -72,7 +72,7 @@ func unwritable(ctx context.Context, a *arena) (v verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	brood.kill()
+	group.kill()
 	var most float64
 	began := time.Now()
 	for time.Since(began) < time.Duration(a.size(3, 10))*time.Second {
@@ -97,14 +97,14 @@ func unwritable(ctx context.Context, a *arena) (v verdict, err error) {
 		leases, err = d.leases(ctx)
 		return err == nil && len(leases) == 0
 	}) {
-		v.gain("%d leases of dead processes stand 20 s after the disk is back (%v)", len(leases), err)
+		v.gain("%d leases of dead processes still exist 20 s after the disk is back (%v)", len(leases), err)
 	}
-	v.noting("%d leases, %d of them left to heirs; %.0f goroutines before, at most %.0f while nothing could be written", len(pairs), heirs, before, most)
+	v.noting("%d leases, of which %d passed to children; %.0f goroutines before, at most %.0f while the disk took no writes", len(pairs), inherited, before, most)
 	return v, nil
 }
 
-// refuseWrites makes every write of the daemon to a file fail until restore is
-// called.
+// refuseWrites makes every write of the daemon to a file fail, until the caller
+// calls restore.
 func (d *daemon) refuseWrites() (restore func() error, err error) {
 	var old unix.Rlimit
 	if err := unix.Prlimit(d.pid(), unix.RLIMIT_FSIZE, nil, &old); err != nil {
@@ -117,7 +117,7 @@ func (d *daemon) refuseWrites() (restore func() error, err error) {
 
 var goroutines = regexp.MustCompile(`(?m)^go_goroutines (\S+)$`)
 
-// goroutines is how many goroutines the daemon has.
+// goroutines returns how many goroutines the daemon has.
 func (d *daemon) goroutines(ctx context.Context) (float64, error) {
 	var page string
 	if err := d.root(ctx, "GET", "/metrics", "", &page); err != nil {
@@ -125,23 +125,23 @@ func (d *daemon) goroutines(ctx context.Context) (float64, error) {
 	}
 	found := goroutines.FindStringSubmatch(page)
 	if found == nil {
-		return 0, fmt.Errorf("the metrics page does not say how many goroutines there are")
+		return 0, fmt.Errorf("the metrics page has no go_goroutines")
 	}
 	return strconv.ParseFloat(found[1], 64)
 }
 
-// askBrood asks for processes that hold a lease each.
-type askBrood struct {
+// askHolders asks for a number of processes that hold a lease each.
+type askHolders struct {
 	Door  door
 	Count int
 }
 
 // pair is a process that holds a lease, and its child.
-type pair struct{ Holder, Heir int }
+type pair struct{ Holder, Child int }
 
-// startBrood starts processes with a child each, and leases for them.
-func startBrood(ctx context.Context, in json.RawMessage, say func(any)) error {
-	var asked askBrood
+// startHolders starts processes with a child each, and acquires a lease for each.
+func startHolders(ctx context.Context, in json.RawMessage, say func(any)) error {
+	var asked askHolders
 	if err := json.Unmarshal(in, &asked); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // warnings checks that warnings about root's leases and about devices reach
-// root's event stream, and are kept.
+// root's event stream, and that the daemon keeps them.
 type warnings struct {
 	*daemon
 	stop  context.CancelFunc
@@ -24,7 +24,7 @@ type warnings struct {
 	gaps   int
 }
 
-// watchWarnings follows the events as root until finish.
+// watchWarnings reads the events as root until finish.
 func (f *fair) watchWarnings(ctx context.Context) (*warnings, error) {
 	c, err := client.New(client.Options{Socket: f.socket.Address})
 	if err != nil {
@@ -58,14 +58,15 @@ func (w *warnings) note(e gpu.Event) {
 	}
 }
 
-// cause lets a lease of root's expire every second, until ctx ends.
+// cause acquires a lease as root every second and lets it expire, until ctx
+// ends.
 func (w *warnings) cause(ctx context.Context, d *daemon) {
 	for ; ctx.Err() == nil; pause(ctx, time.Second) {
 		w.mu.Lock()
 		id := fmt.Sprintf("expires-%d", len(w.caused))
 		w.mu.Unlock()
 		if err := d.root(ctx, "POST", "/api/leases", fmt.Sprintf(`{"id":%q,"memory_mb":1,"slots":0,"ttl_seconds":1,"timeout_seconds":0}`, id), nil); err != nil {
-			continue // it is counted among those that were never caused
+			continue // finish counts this lease as never caused
 		}
 		w.mu.Lock()
 		w.caused = append(w.caused, id)
@@ -73,9 +74,9 @@ func (w *warnings) cause(ctx context.Context, d *daemon) {
 	}
 }
 
-// finish returns what was lost.
+// finish returns an error if warnings were lost.
 func (w *warnings) finish(ctx context.Context) (lost []error) {
-	pause(ctx, 4*time.Second) // until the last one has expired, and was read
+	pause(ctx, 4*time.Second) // until the last lease has expired, and its warning was read
 	kept, _, err := w.events(ctx)
 	if err != nil {
 		lost = append(lost, err)
@@ -108,10 +109,10 @@ func (w *warnings) finish(ctx context.Context) (lost []error) {
 			unkept++
 		}
 	}
-	fmt.Printf("of %d leases of root's that expired, %d were missing in root's event stream and %d are no longer kept\n", len(w.caused), unseen, gone)
-	fmt.Printf("of %d faults of devices that the stream had, %d are no longer kept; the stream had %d gaps\n", len(w.faults), unkept, w.gaps)
+	fmt.Printf("%d leases of root expired: root's event stream missed %d of them, and the daemon no longer keeps %d\n", len(w.caused), unseen, gone)
+	fmt.Printf("the stream had %d faults of devices, of which the daemon no longer keeps %d; the stream had %d gaps\n", len(w.faults), unkept, w.gaps)
 	if len(w.caused) == 0 || len(w.faults) == 0 {
-		lost = append(lost, fmt.Errorf("%d leases expired and %d faults were seen: too few to tell", len(w.caused), len(w.faults)))
+		lost = append(lost, fmt.Errorf("%d leases expired and %d faults were seen: too few for a result", len(w.caused), len(w.faults)))
 	}
 	if unseen+gone+unkept > 0 {
 		lost = append(lost, fmt.Errorf("warnings were lost: %d unseen, %d leases and %d faults not kept", unseen, gone, unkept))

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// words puts control characters, line ends and long texts wherever a warning
-// may repeat them. They must not come out again in events, in the log or on the
-// metrics page.
+// words sends control characters, line ends and long texts wherever a warning may
+// repeat them. They must not appear in events, in the log or on the metrics
+// page.
 func words(ctx context.Context, a *arena) (v verdict, err error) {
 	d, err := a.serve(ctx, setup{guests: true, config: "gpu: {monitor_interval: 0.2, max_pipelines: 100}"})
 	if err != nil {
@@ -56,7 +56,7 @@ func words(ctx context.Context, a *arena) (v verdict, err error) {
 			return v, err
 		}
 	}
-	time.Sleep(1500 * time.Millisecond) // until leases expire, and strangers are sampled
+	time.Sleep(1500 * time.Millisecond) // until leases expire, and the daemon samples strangers
 	return v, lookForDirt(ctx, d, &v)
 }
 
@@ -98,7 +98,7 @@ func lookForDirt(ctx context.Context, d *daemon, v *verdict) error {
 	return nil
 }
 
-// quoted writes a text as JSON.
+// quoted returns a text as JSON.
 func quoted(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
@@ -107,7 +107,7 @@ func quoted(text string) string {
 	return string(b)
 }
 
-// dirtIn names the first character that a terminal or a log must not get.
+// dirtIn returns the first character that a terminal or a log must not get.
 func dirtIn(text string) string {
 	for _, c := range text {
 		if unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) {
@@ -117,7 +117,7 @@ func dirtIn(text string) string {
 	return ""
 }
 
-// dirtInJSON does so for a text in which such characters are escaped.
+// dirtInJSON is dirtIn for a text in which such characters are escaped.
 func dirtInJSON(text string) string {
 	for _, escape := range []string{`\u001b`, `\u0007`, `\n`, `\r`, `\u0000`, `\u202e`, "\u202e", "\u2066"} {
 		if strings.Contains(text, escape) {
