@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Pushes 200,000 records through an embedding-like PyTorch worker on this
-# machine's NVIDIA GPU, with 1, 2 and 4 workers, and kills one worker on the way.
-# Needs bin/berth and a Python with PyTorch; downloads nothing. Prints its
-# findings; exits non-zero if one of them is not as it must be. RECORDS=… for
-# another number, DEVICES=sim:1 for a try without a GPU.
+# machine's NVIDIA GPU, with 1, 2 and 4 workers, and kills one worker during a
+# run. Needs bin/berth and a Python with PyTorch; downloads nothing. Prints PASS
+# or FAIL for each claim; exits non-zero if one of them does not hold. RECORDS
+# sets another number of records; DEVICES=sim:1 tries it without a GPU.
 set -u
 cd "$(dirname "$0")/../.."
 berth=$PWD/bin/berth
@@ -24,8 +24,8 @@ must() { # must "what is true" command…
 pause() { read -rt "$1" <> <(:) || true; }
 
 cat >"$dir/worker.py" <<'PY'
-"""Texts to vectors: random projections of their bytes through a few layers, on
-the GPU where there is one."""
+"""Turns texts into vectors: random projections of their bytes through a few
+layers, on the GPU if there is one."""
 import os
 import berth
 
@@ -94,16 +94,16 @@ run() { # run WORKERS OUTPUT
 rate() { python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print("%.0f" % (s["records"]/s["seconds"]), s["restarts"], s["retries"])' "$1"; }
 
 for workers in 1 2 4; do
-  say "$workers on the GPU"
+  say "workers on the GPU: $workers"
   out=$dir/out-$workers.jsonl
-  must "the run ends well" run "$workers" "$out"
+  must "the run succeeds" run "$workers" "$out"
   grep -v 'records/s' "$out.log" | head -8
   read -r speed restarts retries < <(rate "$out.summary")
-  echo "$workers: $speed records/s with the start of its workers, $restarts restarts, $retries given out again"
+  echo "workers: $workers, $speed records/s including the start of the workers, $restarts restarts, $retries records given out again"
   must "every id is in the output exactly once" python3 "$dir/check.py" "$out" "$records"
 done
 
-say "2 on the GPU, one of them killed on the way"
+say "2 workers on the GPU, one of them killed during the run"
 out=$dir/out-killed.jsonl
 run 2 "$out" &
 job=$!
@@ -117,10 +117,10 @@ for _ in $(seq 600); do
 done
 wait "$job"; code=$?
 must "a worker was killed while it worked (process ${victim:-none})" [ -n "$victim" ]
-must "the run ends well all the same" [ "$code" = 0 ]
+must "the run succeeds nevertheless" [ "$code" = 0 ]
 read -r speed restarts retries < <(rate "$out.summary")
-echo "$speed records/s, $restarts restarts, $retries given out again"
-must "its records were given out again" [ "${retries:-0}" -gt 0 ]
+echo "$speed records/s, $restarts restarts, $retries records given out again"
+must "the run gave its records out again" [ "${retries:-0}" -gt 0 ]
 grep 'berth: worker' "$out.log"
 must "every id is in the output exactly once" python3 "$dir/check.py" "$out" "$records"
 must "nobody holds a lease afterwards" sh -c "$berth leases | grep -q ^Nobody"

@@ -3,13 +3,13 @@
 
     PYTHONPATH=python python3 bench/gpu/conversions.py
 
-Needs bin/berth (make build). Every direction between torch, cupy, jax and numpy,
-every data type that two of them share, and every kind of array that is trouble:
-right against NumPy, and zero-copy where it is claimed, by the pointers that the
-libraries themselves give. Then each library in a process of its own under a
-lease of 4 GiB: 2 GiB must be given, 8 GiB refused, by what the package does when
-it is imported and by nothing else. Ends with 1 if anything is wrong, and with 2
-if there is nothing to check.
+Needs bin/berth (make build). Converts in every direction between torch, cupy,
+jax and numpy, every data type that two of them share, and every kind of array
+that is difficult. Compares the values with NumPy, and checks a claim of zero
+copies with the pointers of the libraries. Then runs each library in a process of
+its own under a lease of 4 GiB: it must get 2 GiB and be refused 8 GiB, only
+because it imports the package. Exits with 1 if anything is wrong, and with 2 if
+there is nothing to check.
 """
 
 import concurrent.futures
@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-# Before jax starts: 64-bit types, and only the memory that is needed.
+# jax reads these when it starts: use 64-bit types, and take memory only as needed.
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
@@ -36,7 +36,7 @@ TYPES = (
     "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
-# Types that DLPack itself does not know everywhere may be copied on the GPU.
+# DLPack does not know these types everywhere, so they may be copied on the GPU.
 MAY_BE_COPIED = ("bool", "bfloat16")
 MARKS = {"zero_copy": "zero", "device_copy": "device", "host_copy": "host"}
 
@@ -53,7 +53,7 @@ class Findings:
 
 
 def native_pointer(x):
-    """As the library says it, without the package that is being checked."""
+    """Returns the pointer of the library itself, without the package under test."""
     kind = berth.memory_type(x)
     if kind == "torch":
         return x.data_ptr()
@@ -77,22 +77,22 @@ def same(numpy, a, b):
 
 
 def make(library, a):
-    """The array in a library, or None if that has no such type."""
+    """Returns the array in a library, or None if the library has no such type."""
     try:
         return berth.convert(a, to=library, device=0)
-    except Exception as why:  # each says it in its own way
+    except Exception as why:  # each library has its own exception
         if os.environ.get("BERTH_VERBOSE"):
             print("%s has no %s: %s" % (library, a.dtype, why), file=sys.stderr)
         return None
 
 
 def check_types(found, numpy, here):
-    """The table: what each direction takes for each type."""
+    """Prints the table: the cost of each direction for each type."""
     directions = list(itertools.permutations(here, 2))
     print("\n%-11s" % "" + "".join("%-14s" % ("%s→%s" % d) for d in directions))
     for dtype in TYPES:
         if dtype == "bfloat16" and importlib.util.find_spec("ml_dtypes") is None:
-            continue  # NumPy has none to compare with
+            continue  # NumPy has no bfloat16 to compare with
         a = example(numpy, dtype)
         made = {library: make(library, a) for library in here}
         for library, x in made.items():
@@ -121,7 +121,7 @@ def check_direction(found, numpy, a, dtype, made, source, target):
 
 
 def check_shapes(found, numpy, here):
-    """Arrays that are trouble, between all libraries."""
+    """Converts difficult arrays between all libraries."""
     a = numpy.arange(48, dtype="float32").reshape(6, 8)
     fixed = a.copy()
     fixed.flags.writeable = False
@@ -143,8 +143,7 @@ def check_shapes(found, numpy, here):
 
 
 def check_views(found, here):
-    """Arrays that are not in order on the GPU itself, which a host copy would
-    have put in order."""
+    """Converts views on the GPU, which a host copy would have put in order."""
     makers = {}
     if "torch" in here:
         import torch
@@ -174,7 +173,7 @@ def check_views(found, here):
 
 
 def check_sharing(found, here):
-    """What is written on one side is read on the other."""
+    """Checks that one library reads what the other writes."""
     if not {"torch", "cupy"} <= set(here):
         return
     import cupy
@@ -183,7 +182,7 @@ def check_sharing(found, here):
     x = torch.zeros(1000, device="cuda")
     y = berth.convert(x, to="cupy")
     y[:] = 7
-    found.check(float(x.sum()) == 7000, "cupy wrote and torch does not see it")
+    found.check(float(x.sum()) == 7000, "torch does not see what cupy wrote")
     z = cupy.zeros(1000)
     with cupy.cuda.Stream(non_blocking=True):
         z += cupy.random.rand(1000) * 0 + 3  # another stream: the conversion has to wait for it
@@ -192,7 +191,7 @@ def check_sharing(found, here):
 
 
 def time_directions(here, numpy):
-    """What a conversion costs, for 256 MiB."""
+    """Prints how long conversions of 256 MiB take."""
     a = numpy.ones(64 << 20, dtype="float32")
     print("\n256 MiB, median of 20")
     for source, target in itertools.permutations(here + ["numpy"], 2):
@@ -216,7 +215,7 @@ def synchronize(x):
         sys.modules["cupy"].cuda.Device().synchronize()
 
 
-# A program that is to get 2 GiB and not 8.
+# The parts of a program that must get 2 GiB and not 8.
 ALLOCATE = {
     "torch": "import torch\ndef take(n): return torch.ones(n << 28, device='cuda')",
     "cupy": "import cupy\ndef take(n): return cupy.ones(n << 28, dtype='float32')",
@@ -236,9 +235,9 @@ else:
 
 
 def check_caps(found, here):
-    """Each library in its own process, with and without a limit. The lease comes
-    without the variables that a launcher sets for libraries: the package is to
-    find out and set everything by itself."""
+    """Runs each library in its own process, with and without a limit. The process
+    does not get the variables that a launcher sets for libraries: the package
+    must find and set everything itself."""
     print("\n8 GiB under a limit of 4 GiB")
     programs = []
     with daemon() as client, berth.lease("4GiB", client=client) as lease:
@@ -248,9 +247,9 @@ def check_caps(found, here):
         for library in here:
             programs.append((library, "no limit", "", {}, "granted"))
             programs.append((library, "under a lease", "", told, "refused"))
-            if library != "jax":  # it takes a limit only before it starts
+            if library != "jax":  # jax takes a limit only before it starts
                 programs.append((library, "berth.cap", "berth.cap('4GiB', %r)\n" % library, {}, "refused"))
-        with concurrent.futures.ThreadPoolExecutor(4) as lanes:  # most of their time is the import
+        with concurrent.futures.ThreadPoolExecutor(4) as lanes:  # they spend most of their time on imports
             codes = ["import berth\n" + head + ALLOCATE[library] + REFUSED for library, _, head, _, _ in programs]
             answers = list(lanes.map(program, codes, [variables for _, _, _, variables, _ in programs]))
     for (library, way, _, _, want), said in zip(programs, answers):
@@ -260,7 +259,7 @@ def check_caps(found, here):
 
 @contextlib.contextmanager
 def daemon():
-    """A daemon for this machine's GPUs; gives a client of it."""
+    """Starts a daemon for this machine's GPUs and yields a client of it."""
     with tempfile.TemporaryDirectory(prefix="berth-") as folder:
         client = berth.Client(socket=os.path.join(folder, "berth.sock"))
         command = [BERTH, "serve", "--devices", "nvml", "--state-dir", folder]
@@ -290,7 +289,7 @@ def program(code, variables):
 
 
 def machine():
-    """What the result is about."""
+    """Describes the machine that is checked."""
     version = subprocess.run([BERTH, "version"], capture_output=True, text=True).stdout.partition("\n")[0]
     query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
     gpus = subprocess.run(query, capture_output=True, text=True).stdout.strip()
@@ -311,9 +310,9 @@ def main():
     here = [name for name in LIBRARIES if importlib.util.find_spec(name)]
     found = Findings()
     for name in LIBRARIES:
-        found.check(name in here or "--allow-missing" in sys.argv, name, "is not installed: nothing is proved for it")
+        found.check(name in here or "--allow-missing" in sys.argv, name, "is not installed, so it is not checked")
     if not here or importlib.util.find_spec("numpy") is None:
-        print("neither %s nor numpy can be imported by %s" % (", ".join(LIBRARIES), sys.executable), file=sys.stderr)
+        print("%s has no numpy, or none of %s: install them" % (sys.executable, ", ".join(LIBRARIES)), file=sys.stderr)
         return 2
     import numpy
 

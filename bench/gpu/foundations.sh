@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Tries berth on this machine's NVIDIA GPU and measures what watching it costs.
+# Tries berth on this machine's NVIDIA GPU and measures what monitoring costs.
 # Needs bin/berth and bin/samplecost (make gpu builds both) and, for the part
 # with a process, a Python with PyTorch, CuPy or JAX. Changes nothing on the
-# device. Prints its findings; exits non-zero if one of them is not as it must be.
+# device. Prints PASS or FAIL for each claim; exits non-zero if one of them does
+# not hold.
 set -u
 cd "$(dirname "$0")/../.."
 berth=bin/berth
@@ -19,7 +20,7 @@ must() { # must "what is true" command…
   if "$@"; then printf 'PASS  %s\n' "$what"; else printf 'FAIL  %s\n' "$what"; failures=$((failures + 1)); fi
 }
 value() { python3 -c "import json,sys; d=json.load(sys.stdin); print($1)"; }
-ask() { # a path of the API; without curl, because a GPU image may not have it
+ask() { # ask PATH: gets a path of the API without curl, which a GPU image may not have
   python3 - "$BERTH_SOCKET" "$1" <<'PY'
 import http.client, socket, sys
 class Local(http.client.HTTPConnection):
@@ -29,7 +30,7 @@ c = Local("localhost"); c.request("GET", sys.argv[2]); r = c.getresponse()
 sys.stdout.write(r.read().decode()); sys.exit(0 if r.status == 200 else 1)
 PY
 }
-busy() { cat "/proc/$1"/task/*/schedstat | awk '{ns+=$1} END {printf "%.0f", ns/1000}'; } # microseconds of CPU; ticks are too coarse
+busy() { cat "/proc/$1"/task/*/schedstat | awk '{ns+=$1} END {printf "%.0f", ns/1000}'; } # prints microseconds of CPU; ticks are too coarse
 
 say "machine"
 echo "commit   $($berth version 2>/dev/null | head -1)"
@@ -65,12 +66,12 @@ worker=$!
 read -r _ <"$dir/out"
 read -rt 2.5 <> <(:) # two intervals, so that a sample has seen it
 seen=$(ask /api/gpu/status | value "next((p.get('memory_mb') for p in d['sample']['processes'] if p['pid']==$worker), 'absent')")
-echo "process $worker holds $seen MB according to berth"
-must "its memory is seen, at least the 3072 MB it took" [ "${seen%%[!0-9]*}" -ge 3072 ]
+echo "berth says that process $worker holds $seen MB"
+must "berth sees at least the 3072 MB that it took" [ "${seen%%[!0-9]*}" -ge 3072 ]
 $berth status
 kill "$worker"; wait "$worker" 2>/dev/null; worker=
 read -rt 2.5 <> <(:)
-must "it is gone from the sample after it ended" [ "$(ask /api/gpu/status | value "len([p for p in d['sample']['processes'] if p['name']=='python3'])")" = 0 ]
+must "the sample no longer has it after it ended" [ "$(ask /api/gpu/status | value "len([p for p in d['sample']['processes'] if p['name']=='python3'])")" = 0 ]
 
 say "what a reading costs"
 bin/samplecost -json >"$dir/cost.json" && bin/samplecost -limit 1s
@@ -88,7 +89,7 @@ must "under 0.1 % of a core" [ "$(python3 -c "print(int($percent < 0.1))")" = 1 
 python3 - $readings $(fast) <<'PY'
 import sys
 sum0, count0, sum1, count1 = map(float, sys.argv[1:])
-print(f"a fast reading inside the idle daemon, once a second and so cold: {(sum1-sum0)/(count1-count0)*1e6:.0f} µs on average of {count1-count0:.0f}")
+print(f"a fast (cold) reading in the idle daemon, once a second: {(sum1-sum0)/(count1-count0)*1e6:.0f} µs on average of {count1-count0:.0f}")
 PY
 
 say "doctor, trend and events"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Plans and runs pipelines on this machine's NVIDIA GPU, end to end. Needs
 # bin/berth (make build) and a python3 with NumPy, CuPy, PyTorch and JAX. Prints
-# its findings; exits non-zero if one of them is not as it must be.
+# PASS or FAIL for each claim; exits non-zero if one of them does not hold.
 set -u
 cd "$(dirname "$0")/../.."
 berth=$PWD/bin/berth
@@ -40,7 +40,7 @@ first=$(date +%s.%N)
 must "examples/pipelines/image.yaml can be planned" [ $code = 0 ]
 $berth plan examples/pipelines/image.yaml --json >"$dir/image.json"
 second=$(date +%s.%N)
-python3 -c "print(f'asked in {$first-$start:.2f} s, and again from what is kept in {$second-$first:.2f} s')"
+python3 -c "print(f'planned in {$first-$start:.2f} s, and again with the cached libraries in {$second-$first:.2f} s')"
 must "the run is on $uuid" is "$dir/image.json" "d['pipelines'][0]['runs'][0]['gpu']" "$uuid"
 must "cupy to torch is zero copy" is "$dir/image.json" "d['pipelines'][0]['steps'][2]['conversions'][0]['cost']" zero_copy
 must "the versions are those of python3" is "$dir/image.json" \
@@ -53,17 +53,17 @@ pipelines:
   - {name: b, input: cupy, output: cupy, memory_mb: 1GiB}
   - {name: c, input: jax, output: jax, memory_mb: 1GiB}
 YAML
-must "torch, cupy and jax all see it" "$berth" plan "$dir/three.yaml"
+must "torch, cupy and jax all see the GPU" "$berth" plan "$dir/three.yaml"
 
 say "what cannot work"
 sed 's/memory_mb: 4GiB/memory_mb: 900GiB/' examples/pipelines/image.yaml >"$dir/large.yaml"
 $berth plan "$dir/large.yaml"; code=$?
-must "a step larger than the GPU is refused with code 4" [ $code = 4 ]
+must "berth plan refuses a step larger than the GPU with code 4" [ $code = 4 ]
 sed 's/output: cupy/output: cupy\n        libraries: no_such_library/' examples/pipelines/image.yaml >"$dir/missing.yaml"
 $berth plan "$dir/missing.yaml"; code=$?
-must "a library that is not there is refused with code 4" [ $code = 4 ]
+must "berth plan refuses a missing library with code 4" [ $code = 4 ]
 
-says() { # says "text" command…: it ends well and says so
+says() { # says "text" command…: the command succeeds and prints the text
   local text=$1; shift
   "$@" | tee "$dir/said"; [ "${PIPESTATUS[0]}" = 0 ] && grep -qF -- "$text" "$dir/said"
 }
@@ -73,12 +73,12 @@ must "it runs on the GPU, correct and without a copy between cupy and torch" \
 must "its lease is given back" none_held
 
 say "the same under berth plan --run"
-must "it runs by the plan and under the lease that it was given" \
+must "it follows the plan and uses the lease of the plan" \
   says "planned by examples/pipelines/image.yaml, ran on $uuid, as planned" \
   "$berth" plan examples/pipelines/image.yaml --run -- python3 examples/python/image_pipeline.py
 must "its lease is given back" none_held
 
-say "what was learned: of the functions, by whichever pipeline calls them"
+say "what berth learned about the functions, for every pipeline that calls them"
 cat >"$dir/learned.yaml" <<'YAML'
 pipelines:
 - name: another
@@ -88,7 +88,7 @@ pipelines:
 YAML
 $berth plan "$dir/learned.yaml" --no-probe
 $berth plan "$dir/learned.yaml" --no-probe --json >"$dir/learned.json"
-must "the next plan knows what both runs took" is "$dir/learned.json" \
+must "the next plan knows the memory of both runs" is "$dir/learned.json" \
   "[(s['memory_from'], s['measured']) for s in d['pipelines'][0]['steps']]" "[('learned', 2), ('learned', 2)]"
 
 say "four wells side by side; one asks for more than its lease, one is killed"
@@ -100,7 +100,7 @@ x = torch.ones(1 << 28, device="cuda")  # 1 GiB
 if well == 1:
     try:
         torch.ones(1 << 31, device="cuda")  # 8 GiB
-        print("8 GiB were given under a lease of", os.environ["BERTH_MEMORY_MB"], "MiB")
+        print("got 8 GiB under a lease of", os.environ["BERTH_MEMORY_MB"], "MiB")
         raise SystemExit(9)
     except torch.cuda.OutOfMemoryError:
         print("8 GiB were refused")
@@ -116,10 +116,10 @@ pipelines:
   steps: [{name: work, input: torch, output: torch, memory_mb: 2GiB}]
 YAML
 $berth plan "$dir/wells.yaml" --run --json >"$dir/wells.json"; code=$?
-must "the command says that one failed" [ $code = 1 ]
+must "the command reports that one failed" [ $code = 1 ]
 must "all four were placed" is "$dir/wells.json" "[r['placement'] for r in d['runs']]" "['confirmed', 'confirmed', 'confirmed', 'confirmed']"
 must "the killed one failed, the others are done" is "$dir/wells.json" "[r['exit_status'] for r in d['runs']]" "[0, 0, -1, 0]"
-must "more than the lease was refused by the library" is "$dir/wells.json" "d['runs'][1]['lease']['enforced_by'] in ('framework', 'mps')" True
+must "the library refused more than the lease" is "$dir/wells.json" "d['runs'][1]['lease']['enforced_by'] in ('framework', 'mps')" True
 must "every lease is given back" none_held
 
 say "events"

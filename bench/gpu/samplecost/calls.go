@@ -7,7 +7,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// singleCalls measures NVML by itself.
+// singleCalls measures each call of NVML by itself.
 func singleCalls(uuid string, w stopwatch) ([]cost, error) {
 	lib := nvml.New()
 	if ret := lib.Init(); ret != nvml.SUCCESS {
@@ -39,9 +39,9 @@ type nvmlCall struct {
 	call func() nvml.Return
 }
 
-// nvmlCalls are the calls of the fast reading, then those of the slow one.
+// nvmlCalls returns the calls of the fast reading, then those of the slow one.
 func nvmlCalls(lib nvml.Interface, h nvml.Device) []nvmlCall {
-	// To call what an old driver does not have would end the process.
+	// A call of a function that an old driver does not have ends the process.
 	mps := lib.Extensions().LookupSymbol("nvmlDeviceGetMPSComputeRunningProcesses_v3") == nil
 	memoryTemperature := func() nvml.Return {
 		values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_MEMORY_TEMP}}
@@ -84,12 +84,12 @@ func nvmlCalls(lib nvml.Interface, h nvml.Device) []nvmlCall {
 	}
 }
 
-// smiFields are what a fast reading has, as nvidia-smi calls it.
+// smiFields names the values of a fast reading as nvidia-smi does.
 const smiFields = "utilization.gpu,utilization.memory,memory.total,memory.used,memory.free,temperature.gpu," +
 	"temperature.memory,power.draw,clocks.sm,clocks.mem,clocks_throttle_reasons.active"
 
-// spawned measures nvidia-smi as programs use it: first the query that stands
-// against a fast reading. It is empty where there is no nvidia-smi.
+// spawned measures nvidia-smi as programs use it. The first cost is the query
+// that a fast reading is compared with. Without nvidia-smi, there are no costs.
 func spawned(uuid string, w stopwatch) []cost {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command samplecost measures what a reading of an NVIDIA GPU costs: berth's
-// fast and slow readings, each NVML call by itself, and nvidia-smi started as
-// a program, all in one run on one machine.
+// Command samplecost measures how long it takes to read an NVIDIA GPU: with
+// berth's fast and slow readings, with each NVML call by itself, and with
+// nvidia-smi as a program, all in one run on one machine.
 //
 //	go run ./bench/gpu/samplecost [-gpu 0] [-n 2000] [-json]
 package main
@@ -42,9 +42,9 @@ type result struct {
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("samplecost", flag.ContinueOnError)
 	index := flags.Int("gpu", 0, "index of the GPU to read")
-	most := flags.Int("n", 2000, "how often to repeat each call, at most")
-	limit := flags.Duration("limit", 3*time.Second, "how long to repeat each call, at most")
-	cold := flags.Int("cold", 0, "how often to repeat each call once a second, as the daemon does")
+	most := flags.Int("n", 2000, "repeat each call at most this many times")
+	limit := flags.Duration("limit", 3*time.Second, "repeat each call for at most this long")
+	cold := flags.Int("cold", 0, "repeat each call this many times once a second too, as the daemon does")
 	asJSON := flags.Bool("json", false, "print one JSON object")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -53,7 +53,7 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	if *most < 1 {
-		return fmt.Errorf("-n %d: at least one call is needed", *most)
+		return fmt.Errorf("-n %d must be 1 or more", *most)
 	}
 	r, err := measure(*index, stopwatch{most: *most, limit: *limit, cold: *cold})
 	if err != nil {
@@ -70,7 +70,7 @@ func run(args []string, out io.Writer) error {
 func measure(index int, w stopwatch) (*result, error) {
 	b, err := nvml.Open()
 	if err != nil {
-		return nil, fmt.Errorf("there is no NVIDIA driver to measure: %w", err)
+		return nil, fmt.Errorf("open NVML: %w; this needs a machine with an NVIDIA driver", err)
 	}
 	defer b.Close()
 	ctx := context.Background()
@@ -89,7 +89,7 @@ func measure(index int, w stopwatch) (*result, error) {
 	if r.Calls, err = singleCalls(r.GPU.UUID, w); err != nil {
 		return nil, err
 	}
-	w.cold = 0 // every start is a cold one
+	w.cold = 0 // every start of nvidia-smi is cold
 	r.SMI = spawned(r.GPU.UUID, w)
 	if len(r.SMI) > 0 && r.Fast.Median > 0 {
 		r.Factor = r.SMI[0].Median / r.Fast.Median
@@ -97,7 +97,7 @@ func measure(index int, w stopwatch) (*result, error) {
 	return r, nil
 }
 
-// readings measures what the daemon does.
+// readings measures the readings and the scan that the daemon does.
 func (r *result) readings(ctx context.Context, b device.Backend, dev device.Device, w stopwatch) error {
 	var failed error
 	note := func(err error) string {

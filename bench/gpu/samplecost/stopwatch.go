@@ -11,10 +11,10 @@ import (
 type stopwatch struct {
 	most  int           // calls
 	limit time.Duration // for all of them together
-	cold  int           // calls with a pause before each: the pace at which the daemon asks; 0: none
+	cold  int           // calls with a pause before each, as the daemon does; 0: none
 }
 
-// pause is long enough for a device to fall back into its rest.
+// pause is long enough for a device to become idle.
 const pause = time.Second
 
 // cost is the cost of one call, in microseconds.
@@ -23,14 +23,14 @@ type cost struct {
 	Calls   int     `json:"calls"`
 	Median  float64 `json:"median_us"`
 	P99     float64 `json:"p99_us"`
-	CPU     float64 `json:"cpu_us"`            // processor time per call, of this process and the kernel for it
+	CPU     float64 `json:"cpu_us"`            // processor time per call, in this process and in the kernel
 	Cold    float64 `json:"cold_us,omitempty"` // median with a pause before each call
 	ColdCPU float64 `json:"cold_cpu_us,omitempty"`
-	Note    string  `json:"note,omitempty"` // why it did not work, from the last call
+	Note    string  `json:"note,omitempty"` // why the last call failed
 }
 
-// time repeats call, after a first one that is not counted: it may have to
-// wake the device up.
+// time repeats call and returns its cost. The first call does not count: it may
+// have to wake the device.
 func (w stopwatch) time(name string, call func() (note string)) cost {
 	c := cost{Name: name, Note: call()}
 	var took []time.Duration
@@ -49,7 +49,7 @@ func (w stopwatch) time(name string, call func() (note string)) cost {
 	return c
 }
 
-// paced measures calls at the pace of the daemon.
+// paced measures calls with a pause before each, as the daemon does.
 func (w stopwatch) paced(call func() string) (median, cpu float64) {
 	if w.cold == 0 {
 		return 0, 0

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// print writes the result for people.
+// print writes the result as a table.
 func (r *result) print(out io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s (%s), driver %s, %d processes on it\n\n", r.GPU.Name, r.GPU.UUID, r.GPU.Driver, len(r.Sample.Processes))
@@ -21,7 +21,7 @@ func (r *result) print(out io.Writer) error {
 	if r.Factor > 0 {
 		fmt.Fprintf(&text, "An nvidia-smi query for the same numbers costs %.0f times as much as a fast reading.\n", r.Factor)
 	} else {
-		text.WriteString("nvidia-smi was not found, so there is nothing to compare with.\n")
+		text.WriteString("nvidia-smi is not installed, so there is nothing to compare with.\n")
 	}
 	_, err := io.WriteString(out, text.String())
 	return err
