@@ -1,7 +1,7 @@
 // Command batch measures the batch engine: how close the makespan of skewed
-// records comes to the lower bound, with and without a known cost, beside other
-// ways of sharing them out; how many trivial records pass through one worker;
-// and how much memory the runner takes for a long stream.
+// records comes to the lower bound, with and without a known cost, compared with
+// other ways to share them out; how many trivial records pass through one
+// worker; and how much memory the runner takes for a long stream.
 //
 //	go run ./bench/batch            two to three minutes
 //	go run ./bench/batch -stream 10 a stream of 10 GB
@@ -27,8 +27,8 @@ func main() {
 		return
 	}
 	bound := flag.Duration("bound", 3*time.Second, "lower bound of the makespan to measure against")
-	stream := flag.Float64("stream", 2, "length of the stream, in GB")
-	seed := flag.Uint64("seed", 1, "of the lengths of the records")
+	stream := flag.Float64("stream", 2, "length of the stream in GB")
+	seed := flag.Uint64("seed", 1, "seed of the random lengths of the records")
 	part := flag.String("part", "all", "what to measure: makespan, throughput, memory or all")
 	flag.Parse()
 	fmt.Printf("%s %s/%s, %d CPUs, %s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly))
@@ -49,7 +49,8 @@ func main() {
 	}
 }
 
-// envMode makes this program, started again, a worker or a runner.
+// envMode is the variable with which this program starts itself as a worker or a
+// runner.
 const envMode = "BERTH_BENCH_MODE"
 
 func child(mode string) error {
@@ -59,10 +60,10 @@ func child(mode string) error {
 	case "runner":
 		return streamRunner()
 	}
-	return fmt.Errorf("mode %q is not known", mode)
+	return fmt.Errorf("unknown %s %q: use sleeper or runner", envMode, mode)
 }
 
-// places is a Leaser of n places on one GPU that there need not be.
+// places is a Leaser of n places on one GPU, which need not exist.
 type places chan struct{}
 
 func (p places) Acquire(ctx context.Context, _ batch.WorkerRequest) (batch.Grant, error) {

@@ -29,8 +29,9 @@ const (
 	workers = 8
 )
 
-// lengths are skewed: a few records are many times as long as most. Together
-// they keep the workers busy for the bound, and none is longer than that.
+// lengths returns skewed lengths: a few records are many times as long as most.
+// Together they keep the workers busy for the bound, and none is longer than
+// that.
 func lengths(bound time.Duration, seed uint64) []time.Duration {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	raw, sum := make([]float64, records), 0.0
@@ -54,8 +55,8 @@ func lowerBound(l []time.Duration) time.Duration {
 	return max(sum/workers, slices.Max(l))
 }
 
-// makespan shares the records out in several ways, for three orders of the
-// input.
+// makespan prints how long the records take in each way to share them out, for
+// three orders of the input.
 func makespan(bound time.Duration, seed uint64) error {
 	random := lengths(bound, seed)
 	ascending := slices.Clone(random)
@@ -107,8 +108,8 @@ func makespan(bound time.Duration, seed uint64) error {
 	return nil
 }
 
-// berth runs the engine with workers that sleep. The text of a record is as
-// long as its time, which is what is learned where no cost is given.
+// berth runs the engine with workers that sleep. The text of a record is in
+// proportion to its time, so the engine can learn the cost from the size.
 func berth(l []time.Duration, cost record.Cost) (time.Duration, error) {
 	dir, err := os.MkdirTemp("", "berth-bench")
 	if err != nil {
@@ -154,7 +155,7 @@ func work(command worker.Command, o batch.Options) (batch.Summary, error) {
 	return run.Run(context.Background())
 }
 
-// sleeper is a worker that sleeps for as long as a record says.
+// sleeper is a worker that sleeps for the time in each record.
 func sleeper() error {
 	in, out := bufio.NewReaderSize(os.NewFile(3, "in"), 1<<20), os.NewFile(4, "out")
 	if _, err := out.WriteString(`{"type":"ready","protocol":1}` + "\n"); err != nil {
@@ -193,8 +194,8 @@ func sleeper() error {
 	}
 }
 
-// onDemand is the best that can be done without knowing the cost: each worker
-// takes the next record when it is free, and taking costs nothing.
+// onDemand returns the best time without knowledge of the cost: each worker
+// takes the next record when it is free, and taking it costs nothing.
 func onDemand(l []time.Duration) (time.Duration, error) {
 	queue := make(chan time.Duration, len(l))
 	for _, d := range l {
@@ -208,7 +209,7 @@ func onDemand(l []time.Duration) (time.Duration, error) {
 	}), nil
 }
 
-// static gives each worker its part beforehand.
+// static gives each worker an equal part in advance.
 func static(l []time.Duration) (time.Duration, error) {
 	return together(func(w int) {
 		for _, d := range l[w*len(l)/workers : (w+1)*len(l)/workers] {
@@ -243,7 +244,7 @@ if __name__ == "__main__":
 }
 
 func gnuParallel(l []time.Duration) (time.Duration, error) {
-	// Another program of that name comes with moreutils.
+	// moreutils has another program with the same name.
 	version, err := exec.Command("parallel", "--version").Output()
 	if err != nil || !strings.HasPrefix(string(version), "GNU parallel") {
 		return 0, errors.New("not installed, so not measured")
@@ -251,7 +252,8 @@ func gnuParallel(l []time.Duration) (time.Duration, error) {
 	return piped(l, exec.Command("parallel", "--will-cite", "-j", strconv.Itoa(workers), "sleep", "{}"))
 }
 
-// piped gives the lengths to a command, in seconds, one per line.
+// piped runs a command and writes the lengths to its input, in seconds, one per
+// line.
 func piped(l []time.Duration, cmd *exec.Cmd) (time.Duration, error) {
 	var text strings.Builder
 	for _, d := range l {

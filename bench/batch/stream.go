@@ -22,8 +22,8 @@ import (
 //go:embed echo.py
 var echoProgram string
 
-// task is a stream of equal records for a runner in a process of its own, so
-// that its memory can be told.
+// task is a stream of equal records for a runner. The runner is a process of its
+// own, so that its memory can be measured.
 type task struct {
 	Records int64
 	Bytes   int // of each
@@ -32,15 +32,15 @@ type task struct {
 	Workers int
 }
 
-// report is what the runner says.
+// report is what the runner measures.
 type report struct {
 	Seconds float64
 	Records int64
 	PeakMB  float64
 }
 
-// throughput is what is left of the speed of records when nothing is done with
-// them.
+// throughput measures how many records per second pass through a worker that
+// does nothing with them.
 func throughput() error {
 	fmt.Printf("\ntrivial records through one Python worker that returns them as they are\n")
 	for _, t := range []task{
@@ -58,7 +58,7 @@ func throughput() error {
 	return nil
 }
 
-// memory is the largest that the runner gets.
+// memory measures the peak memory of the runner.
 func memory(gb float64) error {
 	fmt.Printf("\na stream of %g GB, records of 1 KB\n", gb)
 	for _, part := range []struct {
@@ -99,7 +99,7 @@ func (t task) run() (report, error) {
 	return r, json.Unmarshal(out, &r)
 }
 
-// streamRunner is the process that is measured.
+// streamRunner runs a task in the process that is measured.
 func streamRunner() error {
 	var t task
 	if err := json.Unmarshal([]byte(os.Getenv("BERTH_BENCH_TASK")), &t); err != nil {
@@ -131,7 +131,7 @@ func streamRunner() error {
 	return json.NewEncoder(os.Stdout).Encode(report{Seconds: s.Seconds, Records: s.Records, PeakMB: peak})
 }
 
-// stream makes records as they are read.
+// stream makes records as its reader asks for them.
 type stream struct {
 	task
 	next int64
@@ -166,7 +166,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// peakMB is the most memory that this process has had.
+// peakMB returns the peak memory of this process.
 func peakMB() (float64, error) {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
@@ -180,5 +180,5 @@ func peakMB() (float64, error) {
 			return kb / 1024, err
 		}
 	}
-	return 0, errors.New("/proc/self/status does not tell the peak of memory")
+	return 0, errors.New("/proc/self/status has no VmHWM, the peak memory")
 }

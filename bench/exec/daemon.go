@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// daemon is a berth on four simulated devices.
+// daemon is a berth daemon with four simulated devices.
 type daemon struct {
 	cmd    *exec.Cmd
 	dir    string
@@ -32,7 +32,7 @@ func start(berth string) (*daemon, error) {
 		}
 	}
 	d.stop()
-	return nil, errors.New("the daemon does not answer")
+	return nil, errors.New("the daemon does not answer within 10 s")
 }
 
 func (d *daemon) stop() {
@@ -41,6 +41,6 @@ func (d *daemon) stop() {
 	// The server of task-spooler lives in the folder of its socket.
 	tsp := exec.Command("tsp", "-K")
 	tsp.Env = append(os.Environ(), "TS_SOCKET="+filepath.Join(d.dir, "tsp"))
-	_ = tsp.Run() // not installed, or never started
+	_ = tsp.Run() // fails if tsp is not installed or never ran
 	_ = os.RemoveAll(d.dir)
 }

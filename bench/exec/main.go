@@ -1,7 +1,7 @@
-// Command exec measures what it costs to start a program under a lease: berth
-// exec of /bin/true beside a plain fork and exec of it, GNU parallel and
-// task-spooler, taking turns in one run so that all of them meet the same
-// machine.
+// Command exec measures how long it takes to start a program under a lease. It
+// runs /bin/true with berth exec, with a plain fork and exec, with GNU parallel
+// and with task-spooler, in turn, so that other load on the machine hits all of
+// them alike.
 //
 //	go run ./bench/exec -berth bin/berth
 package main
@@ -22,7 +22,7 @@ import (
 
 func main() {
 	berth := flag.String("berth", "bin/berth", "the binary to measure")
-	rounds := flag.Int("n", 1000, "rounds; in each, everybody has a turn")
+	rounds := flag.Int("n", 1000, "how many rounds to measure; each program runs once per round")
 	flag.Parse()
 	if err := run(*berth, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "exec:", err)
@@ -35,7 +35,7 @@ type contender struct {
 	name  string
 	words []string
 	env   []string
-	jobs  int // that one call runs; its time is shared out among them
+	jobs  int // jobs of one call, which share its time
 	every int // rounds from one turn to the next
 	times []time.Duration
 }
@@ -47,7 +47,7 @@ func run(berth string, rounds int) error {
 	}
 	version, err := exec.Command(berth, "version").Output()
 	if err != nil {
-		return fmt.Errorf("%w: run make build first", err)
+		return fmt.Errorf("run %s version: %w; run make build first", berth, err)
 	}
 	fmt.Printf("%s%s/%s, %d CPUs, %s, %d rounds\n\n", version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly), rounds)
 	d, err := start(berth)
@@ -65,7 +65,7 @@ func run(berth string, rounds int) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
-			if round >= rounds/20 { // the first ones warm everything up
+			if round >= rounds/20 { // the first rounds warm everything up
 				c.times = append(c.times, took)
 			}
 		}
@@ -74,7 +74,8 @@ func run(berth string, rounds int) error {
 	return tooMuch(contenders)
 }
 
-// contenders lists those that are there, and says who is not.
+// contenders returns the contenders that are installed, and prints which are
+// not.
 func (d *daemon) contenders(berth string) []*contender {
 	env := append(os.Environ(), "BERTH_SOCKET="+d.socket, "TS_SOCKET="+filepath.Join(d.dir, "tsp"))
 	exec := []string{berth, "exec", "--memory", "1GiB", "--", "/bin/true"}
@@ -83,7 +84,7 @@ func (d *daemon) contenders(berth string) []*contender {
 		{name: "berth exec", words: exec, env: env, jobs: 1, every: 1},
 		{name: "berth exec, all in Go", words: exec, env: append(slices.Clip(env), "BERTH_EXEC_IN_GO=1"), jobs: 1, every: 1},
 	}
-	const manyJobs = 50 // parallel itself takes long to start, which is not what a job costs
+	const manyJobs = 50 // parallel takes long to start, so many jobs share its start
 	for _, other := range []contender{
 		{name: "task-spooler", words: []string{"tsp", "-nf", "/bin/true"}, jobs: 1, every: 1},
 		{name: "GNU parallel, per job", words: append([]string{"parallel", "--will-cite", "-j1", "/bin/true", ":::"}, strings.Fields(strings.Repeat("x ", manyJobs))...), jobs: manyJobs, every: 25},
@@ -101,7 +102,8 @@ func (d *daemon) contenders(berth string) []*contender {
 
 func lookPath(name string) (string, error) { return exec.LookPath(name) }
 
-// turn runs a contender once, with as little of ours around it as there can be.
+// turn runs a contender once and returns how long one job took. It uses system
+// calls directly, so that it adds little time of its own.
 func (c *contender) turn() (time.Duration, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -122,7 +124,7 @@ func (c *contender) turn() (time.Duration, error) {
 	}
 	took := time.Since(began)
 	if err == nil && status.ExitStatus() != 0 {
-		err = fmt.Errorf("ended with status %d", status.ExitStatus())
+		err = fmt.Errorf("the program ended with status %d", status.ExitStatus())
 	}
 	return took / time.Duration(c.jobs), err
 }
@@ -136,13 +138,14 @@ func report(contenders []*contender) {
 	}
 }
 
-// allowed is what berth exec may cost beyond a plain start.
+// allowed is how much longer berth exec may take than a plain start.
 const allowed = 2 * time.Millisecond
 
-// tooMuch is an error if berth exec, the second of them, costs more than it may.
+// tooMuch returns an error if berth exec, the second contender, takes longer than
+// allowed.
 func tooMuch(contenders []*contender) error {
 	if over := quantile(contenders[1].times, 0.5) - quantile(contenders[0].times, 0.5); over > allowed {
-		return fmt.Errorf("berth exec costs %s more than a plain start, which is over the %s that it may cost", show(over), show(allowed))
+		return fmt.Errorf("berth exec takes %s longer than a plain start; at most %s is allowed", show(over), show(allowed))
 	}
 	return nil
 }

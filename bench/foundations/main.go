@@ -1,8 +1,7 @@
-// Command foundations measures what the daemon costs and how it answers while
-// a driver hangs: scrapes of 8 devices, the API with one of four devices hung,
-// and the idle daemon. It starts the daemon itself, on simulated devices, and
-// beside it Prometheus' own node exporter, where that is installed, so that
-// the scrape is compared with something in the same run.
+// Command foundations measures scrapes of 8 devices, the answers of the API
+// while one of four devices hangs, and what the idle daemon costs. It starts the
+// daemon itself, on simulated devices. It also starts Prometheus' node exporter,
+// if that is installed, to compare the scrapes with it in the same run.
 //
 //	go run ./bench/foundations -berth bin/berth
 package main
@@ -39,7 +38,7 @@ func main() {
 func run(berth string, idle time.Duration) error {
 	version, err := exec.Command(berth, "version").Output()
 	if err != nil {
-		return fmt.Errorf("%w: run make build first", err)
+		return fmt.Errorf("run %s version: %w; run make build first", berth, err)
 	}
 	fmt.Printf("%s%s/%s, %d CPUs, %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly))
 	for _, part := range []func(string, time.Duration) error{scrapes, soak, hang, idleCost} {
@@ -72,8 +71,8 @@ func scrapes(berth string, _ time.Duration) error {
 	return nil
 }
 
-// soak lets scrapers and event readers come and go, and counts the goroutines
-// that the daemon has before and after.
+// soak starts and ends scrapers and event readers, and compares how many
+// goroutines the daemon has before and after.
 func soak(berth string, _ time.Duration) error {
 	d, err := start(berth, "sim:dgx-h200")
 	if err != nil {
@@ -103,16 +102,16 @@ func soak(berth string, _ time.Duration) error {
 	}
 	fmt.Printf("\n%d scrapes and %d event readers that came and went: %d goroutines before, %d after\n", scrapes, readers, before, after)
 	if after > before {
-		return errors.New("goroutines were left behind")
+		return errors.New("the daemon did not end all goroutines")
 	}
 	return err
 }
 
-// nodeExporter scrapes Prometheus' exporter for machines, started here.
+// nodeExporter starts Prometheus' node exporter and scrapes it.
 func nodeExporter(n int) ([]time.Duration, error) {
 	path, err := exec.LookPath("prometheus-node-exporter")
 	if err != nil {
-		return nil, errors.New("not installed (apt-get install prometheus-node-exporter), so there is nothing to compare with")
+		return nil, errors.New("nothing to compare with: the node exporter is not installed (apt-get install prometheus-node-exporter)")
 	}
 	address, err := freeAddress()
 	if err != nil {
@@ -137,8 +136,8 @@ timeline:
   - {at: 2s, device: 1, hang: true, for: 10s}
 `
 
-// hang asks for the status of everything while one of four devices hangs, and
-// notes when it became UNAVAILABLE and when it came back.
+// hang asks for the status of all devices while one of four hangs, and measures
+// when that one becomes UNAVAILABLE and when it comes back.
 func hang(berth string, _ time.Duration) error {
 	dir, err := os.MkdirTemp("", "berth-bench-")
 	if err != nil {
@@ -179,14 +178,14 @@ func hang(berth string, _ time.Duration) error {
 		}
 	}
 	if gone == 0 || back == 0 {
-		return errors.New("the hung device was never UNAVAILABLE, or never came back")
+		return errors.New("the hung device did not become UNAVAILABLE, or did not come back")
 	}
 	fmt.Printf("\none of four devices hangs  %d status calls meanwhile: median %s, p99 %s\n", len(during), quantile(during, 0.5), quantile(during, 0.99))
 	fmt.Printf("                           hang of 10 s from 2 s on: UNAVAILABLE at %.1f s, back at %.1f s; answers that touched the others: %d\n", gone.Seconds(), back.Seconds(), others)
 	return nil
 }
 
-// idleCost watches the processor time of a daemon that nobody asks anything.
+// idleCost measures the processor time of a daemon that gets no requests.
 func idleCost(berth string, idle time.Duration) error {
 	d, err := start(berth, "sim:dgx-h200")
 	if err != nil {
@@ -208,7 +207,7 @@ func idleCost(berth string, idle time.Duration) error {
 	return nil
 }
 
-// program is something that serves HTTP and was started here.
+// program is a started program that serves HTTP.
 type program struct {
 	cmd  *exec.Cmd
 	dir  string
@@ -267,7 +266,7 @@ func (p *program) get(path string) ([]byte, error) {
 	return body, err
 }
 
-// peek opens a stream, reads its beginning and leaves.
+// peek opens a stream, reads its beginning and closes it.
 func (p *program) peek(path string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -284,7 +283,7 @@ func (p *program) peek(path string) error {
 	return err
 }
 
-// goroutines is how many the program has, as it says itself.
+// goroutines returns how many goroutines the program says it has.
 func (p *program) goroutines() (int, error) {
 	body, err := p.get("/metrics")
 	if err != nil {
@@ -295,7 +294,7 @@ func (p *program) goroutines() (int, error) {
 			return strconv.Atoi(strings.TrimSpace(rest))
 		}
 	}
-	return 0, errors.New("the page does not say how many goroutines there are")
+	return 0, errors.New("the metrics page has no go_goroutines")
 }
 
 func (p *program) times(path string, n int) ([]time.Duration, error) {

@@ -1,9 +1,8 @@
-// Command handover measures how soon what somebody held is somebody else's:
-// after the holder was killed with -9, and after it was released. Both are
-// timed from the outside, from the kill or the release to the moment at which
-// the one who waited has the answer, the write to the journal included. It
-// starts the daemon itself, on a simulated device, and real processes as
-// holders.
+// Command handover measures how soon a waiting client gets the device after its
+// holder is killed with -9, and after the holder releases it. It measures from
+// outside: from the kill or the release until the waiting client has its
+// answer, which includes the write to the journal. It starts the daemon itself,
+// on a simulated device, and real processes as holders.
 //
 //	make build && go run ./bench/handover
 package main
@@ -30,9 +29,9 @@ import (
 
 func main() {
 	berth := flag.String("berth", "bin/berth", "the binary to measure")
-	kills := flag.Int("kills", 300, "how many holders are killed")
-	releases := flag.Int("releases", 2000, "how many leases are released")
-	holder := flag.String("hold", "", "hold the device of the daemon on this socket until killed (for the processes that it starts)")
+	kills := flag.Int("kills", 300, "how many holders to kill")
+	releases := flag.Int("releases", 2000, "how many leases to release")
+	holder := flag.String("hold", "", "hold the device of the daemon on this socket until killed (used by the processes that it starts)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -51,7 +50,7 @@ func main() {
 func run(ctx context.Context, berth string, kills, releases int) error {
 	version, err := exec.Command(berth, "version").Output()
 	if err != nil {
-		return fmt.Errorf("%w: run make build first", err)
+		return fmt.Errorf("run %s version: %w; run make build first", berth, err)
 	}
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // for the record only
 	fmt.Printf("%s%s, %d CPUs, Linux %s, %s\n\n", version, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), bytes.TrimSpace(kernel), runtime.Version())
@@ -72,7 +71,7 @@ func run(ctx context.Context, berth string, kills, releases int) error {
 	return b.report(ctx, "release", releases, 5*time.Millisecond, b.release)
 }
 
-// bench is a daemon with two who want its device.
+// bench is a daemon with two clients that want its device.
 type bench struct {
 	daemon  *exec.Cmd
 	socket  string
@@ -112,7 +111,7 @@ func (b *bench) stop() {
 	_ = b.daemon.Wait()
 }
 
-// report does something so often and prints how long it took.
+// report calls once n times and prints how long the calls took.
 func (b *bench) report(ctx context.Context, name string, n int, target time.Duration, once func(context.Context) (time.Duration, error)) error {
 	var times []time.Duration
 	for range n {
@@ -128,7 +127,8 @@ func (b *bench) report(ctx context.Context, name string, n int, target time.Dura
 	return nil
 }
 
-// kill lets a process hold the device, and kills it while another waits.
+// kill starts a process that holds the device, and kills it while another client
+// waits.
 func (b *bench) kill(ctx context.Context) (time.Duration, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -144,8 +144,8 @@ func (b *bench) kill(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	defer process.Wait()
-	if _, err := said.Read(make([]byte, 1)); err != nil { // it says so when it holds the device
-		return 0, errors.Join(errors.New("a holder ended early"), err)
+	if _, err := said.Read(make([]byte, 1)); err != nil { // the process prints a byte when it holds the device
+		return 0, errors.Join(errors.New("the holder ended before it held the device"), err)
 	}
 	granted := b.wait(ctx)
 	if err := b.isWaiting(ctx, granted); err != nil {
@@ -163,7 +163,7 @@ func (b *bench) kill(ctx context.Context) (time.Duration, error) {
 	return end.at.Sub(begin), err
 }
 
-// release holds the device, and releases it while another waits.
+// release acquires the device, and releases it while another client waits.
 func (b *bench) release(ctx context.Context) (time.Duration, error) {
 	held, err := b.one.Acquire(ctx, everything(gpu.Some(60.0)))
 	if err != nil {
@@ -185,13 +185,13 @@ func (b *bench) release(ctx context.Context) (time.Duration, error) {
 	return end.at.Sub(begin), err
 }
 
-// everything is more than half of the device, so that only one can have it. It
-// has a time to live: on disk before it is answered.
+// everything asks for more than half of the device, so that only one client can
+// have it. A lease with a time to live is on disk before the daemon answers.
 func everything(ttl gpu.Opt[float64]) api.LeaseRequest {
 	return api.LeaseRequest{Memory: 100 << 10, Slots: gpu.Some(0), TTL: ttl, Timeout: gpu.Some(60.0)}
 }
 
-// answer is what the one who waited got, and when.
+// answer is the lease or error that the waiting client got, and when.
 type answer struct {
 	lease api.Lease
 	at    time.Time
@@ -207,11 +207,11 @@ func (b *bench) wait(ctx context.Context) chan answer {
 	return granted
 }
 
-// isWaiting returns when the daemon has somebody in its queue.
+// isWaiting returns when a request is in the queue of the daemon.
 func (b *bench) isWaiting(ctx context.Context, granted chan answer) error {
 	for {
 		if len(granted) > 0 {
-			return errors.New("the one who was to wait did not have to")
+			return errors.New("the second client got the device without waiting")
 		}
 		all, err := b.one.Leases(ctx)
 		if err != nil || len(all.Waiting) > 0 {
@@ -220,7 +220,7 @@ func (b *bench) isWaiting(ctx context.Context, granted chan answer) error {
 	}
 }
 
-// hold is what the processes do that are killed.
+// hold holds the device until the process is killed.
 func hold(ctx context.Context, socket string) error {
 	c, err := client.New(client.Options{Socket: socket})
 	if err != nil {

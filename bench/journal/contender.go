@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/journal/filelog"
 )
 
-// contender is one way to keep records. The first two are compared.
+// contender is one way to keep records. The table compares the first two.
 type contender struct {
 	name string
 	open func(path string, durable bool) (commit func([][]byte) error, done func() error, err error)
@@ -43,7 +43,7 @@ func openBerth(path string, durable bool) (func([][]byte) error, func() error, e
 		if err := log.Append(group, journal.Care{Durable: durable}); err != nil {
 			return err
 		}
-		// As a daemon does, so that compaction is in the numbers.
+		// A daemon compacts its log too, so the numbers include compaction.
 		if s := log.Stats(); s.LogRecords >= 100_000 {
 			return log.Compact(s.LastSeq, none)
 		}
@@ -80,8 +80,8 @@ func openBolt(path string, durable bool) (func([][]byte) error, func() error, er
 
 const ahead = 4 << 20
 
-// openRaw is what the system calls alone cost: one write of the records as they
-// are, and one fdatasync.
+// openRaw opens a file to measure the system calls alone: one write of the
+// records as they are, and one fdatasync.
 func openRaw(path string, durable bool, prepare func(*os.File, int64) error) (func([][]byte) error, func() error, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -101,7 +101,7 @@ func openRaw(path string, durable bool, prepare func(*os.File, int64) error) (fu
 			buf = append(buf, r...)
 		}
 		if off+int64(len(buf)) > ahead {
-			off = 0 // the same blocks again, and growing only once
+			off = 0 // use the same blocks again, so that the file grows only once
 			if err := f.Truncate(0); err != nil {
 				return err
 			}

@@ -1,7 +1,7 @@
-// Command journal measures what a journal costs: berth's own log beside bbolt
-// doing the same work, and beside the bare system calls that no journal can do
-// without. Run it with "go run ." in this folder; it is a module of its own, so
-// that bbolt does not become a dependency of berth.
+// Command journal measures how many commits per second a journal does. It
+// compares berth's log with bbolt, which does the same work, and with the bare
+// system calls that every journal needs. Run it with "go run ." in this folder.
+// It is a module of its own, so that berth does not depend on bbolt.
 package main
 
 import (
@@ -16,9 +16,9 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", ".", "where to write: a directory on the disk to measure")
-	rounds := flag.Int("rounds", 15, "how often each is measured; they take turns, and the median counts")
-	each := flag.Duration("each", 150*time.Millisecond, "how long one measurement takes")
+	dir := flag.String("dir", ".", "where to write: a folder on the disk to measure")
+	rounds := flag.Int("rounds", 15, "how many rounds to measure; the journals take turns, and the median counts")
+	each := flag.Duration("each", 150*time.Millisecond, "how long each measurement takes")
 	size := flag.Int("size", 250, "bytes in a record")
 	flag.Parse()
 	if err := run(*dir, *rounds, *each, *size); err != nil {
@@ -27,7 +27,8 @@ func main() {
 	}
 }
 
-// load is one kind of work: a number of records per commit, waited for or not.
+// load is one kind of work: how many records a commit has, and whether it waits
+// for the disk.
 type load struct {
 	records int
 	durable bool
@@ -75,18 +76,18 @@ func run(dir string, rounds int, each time.Duration, size int) error {
 	return nil
 }
 
-// machine says where the numbers are from.
+// machine describes the machine that is measured.
 func machine() string {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
-		kernel = []byte("not known")
+		kernel = []byte("unknown")
 	}
 	return fmt.Sprintf("%s, %d CPUs, %s/%s, kernel %s, %s", time.Now().Format(time.DateOnly),
 		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, strings.TrimSpace(string(kernel)), runtime.Version())
 }
 
-// compare lets the contenders take turns, so that a disk that changes its mood
-// does so for all of them.
+// compare returns the median rate of each contender. The contenders take turns,
+// so that a disk that becomes slower does so for all of them.
 func compare(tmp string, l load, rounds int, each time.Duration, record []byte) ([]float64, error) {
 	group := slices.Repeat([][]byte{record}, l.records)
 	all := make([][]float64, len(contenders()))

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// berth is ours, on eight simulated devices.
+// berth is a berth daemon with eight simulated devices.
 type berth struct {
 	*server
 	socket string
@@ -39,8 +39,8 @@ func (b *berth) ready(ctx context.Context) error {
 	return err
 }
 
-// connect makes a client of its own for each: they could share one, and would
-// be quicker, but those who want leases are usually different processes.
+// connect returns a new client for each session. Sessions that share a client
+// would be quicker, but usually different processes want leases.
 func (b *berth) connect(context.Context) (session, error) {
 	c, err := client.New(client.Options{Socket: b.socket})
 	return &berthSession{client: c, ending: api.LeaseRequest{TTL: gpu.Some[float64](lifetime)}}, err
@@ -61,8 +61,8 @@ func (b *berthProcess) connect(context.Context) (session, error) {
 // berthSession uses the Go client, which speaks the lease stream.
 type berthSession struct {
 	client *client.Client
-	ending api.LeaseRequest // what ends a lease; nothing else is set
-	fence  uint64           // of the lease that is held
+	ending api.LeaseRequest // the request that releases a lease
+	fence  uint64           // of the held lease
 }
 
 func (s *berthSession) close() error { s.client.Close(); return nil }

@@ -13,9 +13,9 @@ import (
 // berthHTTP is the same daemon over its REST API, as any language can use it.
 type berthHTTP struct{ *berth }
 
-func (b *berthHTTP) stop() error { return nil } // it is not this one's to stop
+func (b *berthHTTP) stop() error { return nil } // startBerth's contender stops the daemon
 
-// connect opens a connection of its own for each.
+// connect opens a new connection for each session.
 func (b *berthHTTP) connect(context.Context) (session, error) {
 	return &httpSession{http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

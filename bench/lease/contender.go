@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// The work, the same for everybody.
+// The work, which is the same for every contender.
 const (
 	devices  = 8
 	memory   = 141 << 10 // MiB of a device
@@ -18,43 +18,43 @@ const (
 	lifetime = 60        // seconds
 )
 
-// contender is somebody who can keep leases.
+// contender is a server that keeps leases.
 type contender interface {
 	// connect opens a connection for one client.
 	connect(context.Context) (session, error)
 	stop() error
 }
 
-// session is the connection of one client; it does one thing at a time.
+// session is the connection of one client. It does one operation at a time.
 type session interface {
 	acquire(ctx context.Context, id string) error
 	release(ctx context.Context, id string) error
 	close() error
 }
 
-// errNoRoom is said where nothing fits. It never should: there are more slots
-// than clients.
+// errNoRoom means that no device has room. It does not happen: there are more
+// slots than clients.
 var errNoRoom = errors.New("no device has room")
 
-// Both survive a kill of the server, and neither waits for the disk: they are
-// compared with each other.
+// The leases of both contenders survive a kill of the server, and neither waits
+// for the disk. They are compared with each other.
 const (
 	processBound = "berth-process"
 	everySecond  = "redis-everysec"
 )
 
-// running is a contender that has been started.
+// running is a started contender.
 type running struct {
 	name string
 	contender
 }
 
-// start starts those who take part, ours first.
+// start starts the contenders that take part, berth first.
 func start(ctx context.Context, dir string, o options) ([]running, error) {
 	var ours *berth
 	all := []struct {
 		name string
-		peer string // empty: ours
+		peer string // empty: berth itself
 		open func(ctx context.Context, dir string) (contender, error)
 	}{
 		{"berth", "", func(ctx context.Context, dir string) (contender, error) {
@@ -71,7 +71,7 @@ func start(ctx context.Context, dir string, o options) ([]running, error) {
 	}
 	var started []running
 	for i, each := range all {
-		if o.skip[each.peer] || i > 0 && len(o.only) > 0 && !o.only[each.name] { // ours is what the others are compared with
+		if o.skip[each.peer] || i > 0 && len(o.only) > 0 && !o.only[each.name] { // the others are compared with berth
 			continue
 		}
 		home := filepath.Join(dir, each.name)

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// decisions runs the benchmark of choosing a device, which is part of every
-// acquire: how long one decision takes among 8, 1,000 and 10,000 devices. It
-// needs go, and only says so where go is missing.
+// decisions prints how long it takes to choose among 8, 1,000 and 10,000
+// devices, which is a part of every acquire. It runs a benchmark with go; if go
+// is missing, it prints only that.
 func decisions(ctx context.Context, w io.Writer) error {
 	if _, err := exec.LookPath("go"); err != nil {
 		fmt.Fprintf(w, "\nThe table of decisions is left out: %v\n", err)
@@ -20,7 +20,7 @@ func decisions(ctx context.Context, w io.Writer) error {
 	cmd := exec.CommandContext(ctx, "go", "test", "-C", "../..", "-run", "^$", "-bench", "^BenchmarkChoose$/^devices=[0-9]+$", "-benchtime", "300ms", "./internal/placement")
 	text, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("measure decisions: %w", err)
+		return fmt.Errorf("run the benchmark of decisions: %w", err)
 	}
 	fmt.Fprint(w, "\n| devices | one decision | garbage |\n|---:|---:|---:|\n")
 	for line := range bytes.Lines(text) {

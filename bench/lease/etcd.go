@@ -14,11 +14,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// etcd keeps leases in etcd: each is a key that hangs on an etcd lease, which
-// takes it away when its lifetime is over or it is revoked. What a device has
-// left is counted from those keys. The key of a device changes with every grant
-// on it, and a transaction takes the device only if nobody did so since it was
-// counted; what has been given back meanwhile does no harm.
+// etcd keeps leases in etcd. Each is a key that belongs to an etcd lease: etcd
+// deletes the key when the etcd lease expires or is revoked. A client counts
+// from those keys what each device has left. Every grant changes the key of its
+// device, and a transaction takes the device only if that key has not changed
+// since the client counted. A release in between does no harm.
 type etcd struct {
 	*server
 	endpoint string
@@ -42,8 +42,8 @@ func startEtcd(ctx context.Context, dir string) (contender, error) {
 	return e, err
 }
 
-// freePorts finds addresses on this machine that nobody listens on. It takes a
-// socket only by a name without folders, so it is reached over the loopback.
+// freePorts returns free addresses on the loopback. etcd accepts a Unix socket
+// only by a name without folders, so clients reach it over TCP.
 func freePorts(n int) ([]string, error) {
 	var found []string
 	for range n {
@@ -87,12 +87,12 @@ func (e *etcd) connect(context.Context) (session, error) {
 
 type etcdSession struct {
 	client *clientv3.Client
-	lease  clientv3.LeaseID // of what is held
+	lease  clientv3.LeaseID // of the held lease
 }
 
 func (s *etcdSession) close() error { return s.client.Close() }
 
-// look reads everything that a decision needs.
+// look returns the reads that a decision needs.
 func look() []clientv3.Op {
 	return []clientv3.Op{
 		clientv3.OpGet("device/", clientv3.WithPrefix(), clientv3.WithSerializable()),
@@ -127,8 +127,9 @@ func (s *etcdSession) acquire(ctx context.Context, id string) error {
 	}
 }
 
-// leastLoaded chooses among equals at random, so that clients that have seen
-// the same do not all want the same.
+// leastLoaded returns the least loaded device and its revision. It chooses among
+// equals at random, so that clients that read the same do not all want the same
+// device.
 func leastLoaded(seen *clientv3.TxnResponse) (device int, revision int64, err error) {
 	var used, active [devices]int
 	for _, kv := range seen.Responses[1].GetResponseRange().Kvs {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// measurement is what one turn gave.
+// measurement holds the times of one turn.
 type measurement struct {
 	took  time.Duration
 	times []time.Duration // of every operation, sorted
@@ -17,7 +17,7 @@ type measurement struct {
 
 func (m measurement) rate() float64 { return float64(len(m.times)) / m.took.Seconds() }
 
-// quantile of sorted times.
+// quantile returns the quantile q of sorted times.
 func quantile(times []time.Duration, q float64) time.Duration {
 	if len(times) == 0 {
 		return 0
@@ -25,11 +25,11 @@ func quantile(times []time.Duration, q float64) time.Duration {
 	return times[min(int(q*float64(len(times))), len(times)-1)]
 }
 
-// warmup is how long everybody runs before it counts.
+// warmup is how long the clients run before operations count.
 const warmup = 200 * time.Millisecond
 
-// measure lets clients take and give back leases, each as fast as it is
-// answered.
+// measure runs clients that acquire and release leases, each as fast as it gets
+// answers.
 func measure(ctx context.Context, c contender, clients int, each time.Duration) (measurement, error) {
 	ctx, cancel := context.WithTimeout(ctx, warmup+each+20*time.Second)
 	defer cancel()
@@ -48,7 +48,7 @@ func measure(ctx context.Context, c contender, clients int, each time.Duration) 
 	for _, one := range all {
 		working.Go(func() {
 			if one.err = one.work(ctx, from, until); one.err != nil {
-				cancel() // nobody needs to go on
+				cancel() // the other clients need not go on
 			}
 		})
 	}
@@ -71,8 +71,8 @@ type worker struct {
 	err     error
 }
 
-// work takes and gives back until the time is over. Only operations that end
-// within the time count; what was taken is given back in any case.
+// work acquires and releases leases until the time is over. Only operations that
+// end in time count. work releases every lease that it acquires.
 func (w *worker) work(ctx context.Context, from, until time.Time) error {
 	w.times = make([]time.Duration, 0, 1<<16)
 	for n := 0; ; n++ {

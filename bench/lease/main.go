@@ -1,18 +1,17 @@
-// Command lease measures leases taken and given back, beside what people would
-// otherwise build them on: Redis, PostgreSQL and etcd doing the same work. It
-// starts all of them itself, in a folder of its own and on Unix sockets, lets
-// them take turns so that whatever else the machine does hits all alike, and
-// prints rates, latencies and ratios.
+// Command lease measures how fast berth grants and releases leases, and compares
+// it with what people would otherwise build leases on: Redis, PostgreSQL and
+// etcd doing the same work. It starts all of them itself, in a folder of its own
+// and on Unix sockets, measures them in turn, so that other load on the machine
+// hits all of them alike, and prints rates, latencies and ratios.
 //
 //	make build && go run -C bench/lease .
 //
-// The work: eight devices with 141 GiB and 16 slots each. An acquire names a
-// lease, takes the least loaded device that has the memory, and lives for a
-// minute unless it is released; then comes the release. Each of the two is one
-// operation, and each is on disk before it is answered, where the contender
-// promises that. berth-process and redis-everysec promise less: what they
-// answered survives a kill of the server, and not a loss of power; they are
-// compared with each other.
+// The work: there are eight devices with 141 GiB and 16 slots each. An acquire
+// names a lease and takes the least loaded device that has the memory; the lease
+// expires after a minute. A release ends it before. Each of the two is one
+// operation, and is on disk before the answer, if the contender promises that.
+// berth-process and redis-everysec promise less: their leases survive a kill of
+// the server, but not a loss of power. They are compared with each other.
 //
 // It is a module of its own, so that berth does not depend on what it is
 // compared with.
@@ -34,12 +33,12 @@ import (
 func main() {
 	var o options
 	flag.StringVar(&o.berth, "berth", "../../bin/berth", "the binary to measure")
-	flag.StringVar(&o.dir, "dir", "", "where to write: a folder on the disk to measure (default: the one for temporary files)")
-	flag.IntVar(&o.rounds, "rounds", 5, "how often each is measured; they take turns")
-	flag.DurationVar(&o.each, "each", time.Second, "how long one measurement takes")
+	flag.StringVar(&o.dir, "dir", "", "where to write: a folder on the disk to measure (default: the folder for temporary files)")
+	flag.IntVar(&o.rounds, "rounds", 5, "how many rounds to measure; the contenders take turns")
+	flag.DurationVar(&o.each, "each", time.Second, "how long each measurement takes")
 	clients := flag.String("clients", "1,16,64", "how many clients at a time")
-	peers := flag.String("peers", "", "compare with these alone, and install nothing: redis, postgres, etcd, separated by commas (default: all, installed where missing)")
-	only := flag.String("only", "", "measure berth and these alone: names, separated by commas")
+	peers := flag.String("peers", "", "compare only with these of redis, postgres and etcd, separated by commas, and install nothing (default: all; those that are missing are installed)")
+	only := flag.String("only", "", "measure only berth and the contenders with these names, separated by commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -58,8 +57,8 @@ type options struct {
 	rounds     int
 	each       time.Duration
 	clients    []int
-	install    bool            // the peers that are missing
-	skip       map[string]bool // the peers to leave out
+	install    bool            // install missing peers
+	skip       map[string]bool // peers to leave out
 	only       map[string]bool // empty: all
 }
 
@@ -67,7 +66,7 @@ func (o *options) parse(clients, peers, only string) error {
 	for text := range strings.SplitSeq(clients, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > slots*devices {
-			return fmt.Errorf("-clients %s: each is a number from 1 to %d", clients, slots*devices)
+			return fmt.Errorf("-clients %s: each number must be from 1 to %d", clients, slots*devices)
 		}
 		o.clients = append(o.clients, n)
 	}
@@ -105,7 +104,7 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.install {
 		if err := install(ctx); err != nil {
-			return fmt.Errorf("install the others: %w", err)
+			return fmt.Errorf("install the peers: %w; name those that are there with -peers", err)
 		}
 	}
 	all, err := start(ctx, dir, o)
@@ -132,6 +131,6 @@ func run(ctx context.Context, o options) error {
 	table.print(os.Stdout)
 	table.printPair(os.Stdout, processBound, everySecond)
 	stopAll(all)
-	all = nil // what follows has the machine for itself
+	all = nil // the decisions have the machine for themselves
 	return decisions(ctx, os.Stdout)
 }

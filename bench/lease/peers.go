@@ -12,16 +12,16 @@ import (
 //go:embed peers.sh
 var peersScript string
 
-// programs says which program each peer is.
+// programs maps each peer to its program.
 var programs = map[string]string{"redis": "redis-server", "postgres": "postgres", "etcd": "etcd"}
 
-// install sees to it that the others are there.
+// install installs the peers if the program of one of them is missing.
 func install(ctx context.Context) error {
 	for _, program := range []string{"redis-server", "postgres", "etcd"} {
 		if _, err := find(program); err == nil {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "%s is missing: installing what berth is compared with\n", program)
+		fmt.Fprintf(os.Stderr, "%s is missing: installing the programs that berth is compared with\n", program)
 		cmd := exec.CommandContext(ctx, "sh", "-c", peersScript)
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		return cmd.Run()
@@ -30,7 +30,7 @@ func install(ctx context.Context) error {
 }
 
 // leftOut returns the peers that the benchmark leaves out: those that are not
-// wanted, and those whose program is missing, which it prints.
+// wanted, and those whose program is missing. It prints the latter.
 func leftOut(wanted map[string]bool) (map[string]bool, error) {
 	for name := range wanted {
 		if programs[name] == "" {
@@ -49,8 +49,8 @@ func leftOut(wanted map[string]bool) (map[string]bool, error) {
 	return skip, nil
 }
 
-// find looks for a program also where distributions keep those of PostgreSQL:
-// out of the path, one folder for each version.
+// find returns the path of a program. It also looks where distributions keep the
+// programs of PostgreSQL: outside of PATH, in a folder for each version.
 func find(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program); err != nil && len(found) > 0 {
@@ -59,7 +59,7 @@ func find(program string) (string, error) {
 	return path, err
 }
 
-// version returns what a program prints as its version.
+// version returns the line that a program prints as its version.
 func version(program string) string {
 	path, err := find(program)
 	if err != nil {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what berth is compared with, from the packages of Debian or Ubuntu.
-# Nothing of it is started: the benchmark starts its own, in its own folder.
+# Installs the programs that berth is compared with, from the packages of Debian
+# or Ubuntu. Starts none of them: the benchmark does, in a folder of its own.
 set -eu
 packages="redis-server postgresql etcd-server"
 
@@ -9,11 +9,11 @@ as_root() {
 }
 
 if ! command -v apt-get >/dev/null; then
-	echo "there is no apt-get here: install Redis, PostgreSQL and etcd by hand" >&2
+	echo "cannot install the peers: there is no apt-get here; install Redis, PostgreSQL and etcd by hand, or name those that are there with -peers" >&2
 	exit 1
 fi
 
-# A package starts its service unless this says no.
+# A package starts its service unless this program refuses.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
 	as_root sh -c "printf '#!/bin/sh\nexit 101\n' > $policy && chmod 755 $policy"

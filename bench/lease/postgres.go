@@ -14,17 +14,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// postgres keeps leases in PostgreSQL: one call of a function for each
-// operation, which is one transaction and one round trip.
+// postgres keeps leases in PostgreSQL. Each operation calls one function, in one
+// transaction and one round trip.
 type postgres struct {
 	*server
 	dir      string
 	stopping context.CancelFunc
-	swept    chan struct{} // closed when nobody sweeps any more
+	swept    chan struct{} // closed when sweeping has ended
 }
 
-// schema takes the least loaded device that nobody else is just changing, and
-// waits for one only if all are. What has expired is swept up once a second.
+// schema has the tables and functions. take chooses the least loaded device that
+// no other transaction is changing, and waits for one only if all are being
+// changed. sweep removes expired leases, once a second.
 const schema = `
 CREATE TABLE device (id int PRIMARY KEY, free_mb bigint NOT NULL, active int NOT NULL, slots int NOT NULL) WITH (fillfactor = 10);
 CREATE TABLE lease (id text PRIMARY KEY, fence bigserial, device int NOT NULL, memory_mb bigint NOT NULL, expires timestamptz NOT NULL);
@@ -83,8 +84,8 @@ func startPostgres(ctx context.Context, dir string) (contender, error) {
 	return p, p.prepare(ctx)
 }
 
-// command runs a program of PostgreSQL as somebody else where we are root: it
-// refuses to be that.
+// command returns the command line for a program of PostgreSQL. For root, it runs
+// the program as the user postgres: PostgreSQL refuses to run as root.
 func (p *postgres) command(program string, args ...string) ([]string, error) {
 	path, err := find(program)
 	if err != nil {

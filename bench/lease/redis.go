@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// redis keeps leases in Redis, with one script for each operation: the whole
-// is one step, and one entry in the append-only file.
+// redis keeps leases in Redis, with one script for each operation. Redis runs a
+// script as one step, and writes one entry to the append-only file.
 type redis struct {
 	*server
 	socket           string
 	acquired, ending string // hashes of the scripts
 }
 
-// acquireScript: KEYS are the devices, the fence, the expiries and the lease;
-// ARGV are id, memory, now in ms and lifetime in ms. Devices is one hash with
-// the free memory (m0…) and the active slots (a0…) of every device.
+// acquireScript grants a lease. KEYS are the devices, the fence, the expiries and
+// the lease; ARGV are id, memory, now in ms and lifetime in ms. Devices is one
+// hash with the free memory (m0…) and the active slots (a0…) of every device.
 const acquireScript = `
 local due = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', ARGV[3], 'LIMIT', 0, 16)
 for _, id in ipairs(due) do
@@ -103,7 +103,7 @@ func (r *redis) dial(ctx context.Context) (*redisSession, error) {
 	return &redisSession{redis: r, conn: c, in: bufio.NewReader(c)}, nil
 }
 
-// redisSession speaks the protocol of Redis without anything in between.
+// redisSession speaks the protocol of Redis itself, without a client library.
 type redisSession struct {
 	redis *redis
 	conn  net.Conn
@@ -124,7 +124,7 @@ func (s *redisSession) release(_ context.Context, id string) error {
 	return err
 }
 
-// do sends a command and reads the answer; of a list, the last item.
+// do sends a command and returns the answer. Of a list, it returns the last item.
 func (s *redisSession) do(words ...string) (string, error) {
 	s.out = append(s.out[:0], '*')
 	s.out = append(strconv.AppendInt(s.out, int64(len(words)), 10), "\r\n"...)

@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// server is a process of a contender.
+// server is the process of a contender.
 type server struct {
 	cmd  *exec.Cmd
 	said bytes.Buffer
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the process has ended
 }
 
 // launch starts a server and waits until ready stops returning an error.
 func launch(ctx context.Context, ready func(context.Context) error, program string, args ...string) (*server, error) {
 	s := &server{cmd: exec.Command(program, args...), done: make(chan struct{})}
 	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
-	// In a group of its own: an interrupt at the terminal is for us, and we stop it.
+	// The server has a group of its own: an interrupt at the terminal ends this
+	// program, which then stops the server.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
@@ -44,10 +45,10 @@ func launch(ctx context.Context, ready func(context.Context) error, program stri
 	}
 }
 
-// stop asks it to end, and makes it end if it does not.
+// stop asks the process to end, and kills it if it does not.
 func (s *server) stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return nil // it has ended already
+		return nil // the process has ended already
 	}
 	select {
 	case <-s.done:

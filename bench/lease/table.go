@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// table gathers what was measured.
+// table gathers the measurements.
 type table struct {
 	names   []string
 	clients []int
@@ -39,7 +39,7 @@ func (t *table) add(name string, clients int, m measurement) {
 	t.cells[key] = append(t.cells[key], m)
 }
 
-// rates of the rounds, in the order in which they were.
+// rates returns the rate of each round, in order.
 func (t *table) rates(name string, clients int) []float64 {
 	var rates []float64
 	for _, m := range t.cells[cell{name, clients}] {
@@ -48,8 +48,8 @@ func (t *table) rates(name string, clients int) []float64 {
 	return rates
 }
 
-// ratios are taken round by round, between measurements that were made close to
-// each other: what else the machine did then hit both.
+// ratios returns the ratio of the rates of each round. The two measurements of a
+// round are close in time, so that other load on the machine hits both.
 func (t *table) ratios(our, name string, clients int) []float64 {
 	ours, theirs := t.rates(our, clients), t.rates(name, clients)
 	for i := range ours {
@@ -58,7 +58,7 @@ func (t *table) ratios(our, name string, clients int) []float64 {
 	return ours
 }
 
-// times of all rounds together.
+// times returns the sorted times of all rounds.
 func (t *table) times(name string, clients int) []time.Duration {
 	var all []time.Duration
 	for _, m := range t.cells[cell{name, clients}] {
@@ -68,7 +68,7 @@ func (t *table) times(name string, clients int) []time.Duration {
 	return all
 }
 
-// spread is the median with the least and the most.
+// spread formats the median, the least and the most of values.
 func spread(values []float64, format string) string {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
@@ -91,8 +91,7 @@ func (t *table) print(w io.Writer) {
 	}
 }
 
-// printPair prints how many times as much one contender does as another, if
-// both took part.
+// printPair prints the ratio of the rates of two contenders, if both took part.
 func (t *table) printPair(w io.Writer, our, other string) {
 	if !slices.Contains(t.names, our) || !slices.Contains(t.names, other) {
 		return
@@ -110,11 +109,11 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }
 
-// describe says where and of what this was measured.
+// describe prints the machine and the versions of the contenders.
 func describe(w io.Writer, dir string, o options) error {
 	ours, err := exec.Command(o.berth, "version").Output()
 	if err != nil {
-		return fmt.Errorf("%w: run make build first", err)
+		return fmt.Errorf("run %s version: %w; run make build first", o.berth, err)
 	}
 	var kernel unix.Utsname
 	var disk unix.Statfs_t
@@ -152,8 +151,8 @@ func cpu() string {
 	return runtime.GOARCH
 }
 
-// fileSystem names the usual ones. On one in memory nothing is durable, and a
-// comparison says nothing.
+// fileSystem returns the name of a file system. In memory nothing is durable, and
+// a comparison says nothing.
 func fileSystem(kind int64) string {
 	switch kind {
 	case unix.EXT4_SUPER_MAGIC:

@@ -1,7 +1,7 @@
 // Command startup measures how long a person waits for a short command: from
-// the start of the process to the first byte of its output. `berth status`
-// against a running daemon takes turns with a Go program that prints a word, and
-// with /bin/true, which prints nothing and is timed to its end.
+// the start of the process to the first byte of its output. It runs `berth
+// status` against a running daemon, in turn with a Go program that prints a
+// word, and with /bin/true, which prints nothing and is timed to its end.
 //
 //	make build && go run ./bench/startup
 //
@@ -25,9 +25,9 @@ import (
 
 func main() {
 	berth := flag.String("berth", "bin/berth", "the binary to measure")
-	other := flag.String("beside", "", "another build of it, to compare with; empty: none")
+	other := flag.String("beside", "", "another build of berth to compare with (default: none)")
 	hello := flag.String("hello", "", "a built Go program that prints a word (default: build one, which needs go)")
-	rounds := flag.Int("n", 300, "rounds; in each, everybody has a turn")
+	rounds := flag.Int("n", 300, "how many rounds to measure; each program runs once per round")
 	flag.Parse()
 	if err := run(*berth, *other, *hello, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "startup:", err)
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// contender is one program with what was measured of it.
+// contender is one program and its measurements.
 type contender struct {
 	name  string
 	words []string
@@ -46,7 +46,7 @@ type contender struct {
 func run(berth, other, hello string, rounds int) error {
 	version, err := exec.Command(berth, "version").Output()
 	if err != nil {
-		return fmt.Errorf("%w: run make build first", err)
+		return fmt.Errorf("run %s version: %w; run make build first", berth, err)
 	}
 	fmt.Printf("%s%s/%s, %d CPUs, %s, %d rounds\n\n", version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly), rounds)
 	dir, err := os.MkdirTemp("", "berth-bench-")
@@ -76,7 +76,7 @@ func run(berth, other, hello string, rounds int) error {
 	}
 	for round := range rounds {
 		for _, c := range contenders {
-			if err := c.turn(round >= rounds/20); err != nil { // the first ones warm everything up
+			if err := c.turn(round >= rounds/20); err != nil { // the first rounds warm everything up
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
 		}
@@ -85,7 +85,7 @@ func run(berth, other, hello string, rounds int) error {
 	return nil
 }
 
-// turn runs a contender once. What is measured counts if keep says so.
+// turn runs a contender once. With keep, it keeps the measurement.
 func (c *contender) turn(keep bool) error {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *contender) turn(keep bool) error {
 		}
 	}
 	if err == nil && status.ExitStatus() != 0 {
-		err = fmt.Errorf("ended with status %d", status.ExitStatus())
+		err = fmt.Errorf("the program ended with status %d", status.ExitStatus())
 	}
 	if keep {
 		c.first = append(c.first, first)
@@ -154,7 +154,7 @@ func serve(berth, dir, socket string) (stop func(), err error) {
 		}
 	}
 	stop()
-	return nil, errors.New("the daemon does not answer")
+	return nil, errors.New("the daemon does not answer within 20 s")
 }
 
 func report(contenders []*contender) {
