@@ -13,23 +13,23 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// TimeoutError is a request that waited as long as it wanted to.
+// TimeoutError reports a request that was not granted before its deadline.
 type TimeoutError struct {
 	Request *lease.Request
 	Waited  time.Duration
-	Refusal *placement.NoFitError // what stood in its way at the end; nil: it would have fitted
-	Quota   error                 // the service was over its quota at the end; nil: it was not
+	Refusal *placement.NoFitError // why it did not fit at the deadline; nil: it would have fitted
+	Quota   error                 // how its service was over its quota at the deadline; nil: it was not
 }
 
 func (e *TimeoutError) Error() string {
-	text := fmt.Sprintf("waited %s for %s in vain", e.Lasted(), e.Request.ID)
+	text := fmt.Sprintf("%s was not granted within %s", e.Request.ID, e.Lasted())
 	if why := e.Why(); why != nil {
 		text += ": " + why.Error()
 	}
 	return text
 }
 
-// Why is what stood in its way at the end; nil: nothing did.
+// Why returns what prevented the grant at the deadline; nil if nothing did.
 func (e *TimeoutError) Why() error {
 	switch {
 	case e.Quota != nil:
@@ -43,8 +43,8 @@ func (e *TimeoutError) Why() error {
 // Lasted returns how long the request waited, as people say it.
 func (e *TimeoutError) Lasted() string { return words.Duration(e.Waited) }
 
-// ErrWithdrawn is a request that nobody waits for any more. It is a
-// context.Canceled too, in words for people.
+// ErrWithdrawn reports a request that was withdrawn while it waited. It matches
+// context.Canceled, and its text is for people.
 var ErrWithdrawn error = withdrawnError{}
 
 type withdrawnError struct{}
@@ -52,10 +52,11 @@ type withdrawnError struct{}
 func (withdrawnError) Error() string        { return "the request was withdrawn" }
 func (withdrawnError) Is(target error) bool { return target == context.Canceled }
 
-// waiter is somebody who waits for a request to be decided.
+// waiter connects a waiting request with the goroutine that waits for its
+// outcome.
 type waiter struct {
 	request *lease.Request
-	done    chan outcome // has room for it
+	done    chan outcome // has room for one
 	refusal *placement.NoFitError
 	quota   error
 }
@@ -65,10 +66,11 @@ type outcome struct {
 	err   error
 }
 
-// Acquire grants a request, now or when there is room. It is refused at once
-// if it can never be granted here, and after its wait if there is no room
-// until then. When ctx ends while it waits, the request is withdrawn; a lease
-// that was granted in the same moment is given back.
+// Acquire grants a request, now or when there is room. It refuses at once a
+// request that this machine can never grant, and at its deadline a request that
+// found no room until then. If ctx ends while the request waits, Acquire
+// withdraws the request, and releases a lease that was granted in the same
+// moment.
 func (l *Ledger) Acquire(ctx context.Context, r lease.Request) (*lease.Lease, error) {
 	asked := time.Now()
 	granted, err := l.acquire(ctx, r)
@@ -94,7 +96,7 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request) (*lease.Lease, er
 	var w *waiter
 	limited := access.May(r.By, access.Exceed, access.Object{}) != nil
 	err := l.submitFor(ctx, r.By, func(now time.Time) error {
-		granted, w = nil, nil // it may be tried twice
+		granted, w = nil, nil // the errand may run twice
 		request, err := l.admit(r, now)
 		if err != nil {
 			return err
@@ -104,7 +106,7 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request) (*lease.Lease, er
 			return err
 		}
 		if limited {
-			if err := l.book.Crowded(r.Holder.User, true); err != nil { // which undoes the asking
+			if err := l.book.Crowded(r.Holder.User, true); err != nil { // the error undoes the Ask
 				return fmt.Errorf("wait for %s: %w", r.ID, err)
 			}
 		}
@@ -121,8 +123,8 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request) (*lease.Lease, er
 	return l.deliver(ctx, granted)
 }
 
-// admit makes a request fit for the book, by the settings of its service. The
-// caller holds mu.
+// admit fills in and checks a request by the settings of its service, and
+// returns the request that goes into the book. The caller holds mu.
 func (l *Ledger) admit(r lease.Request, now time.Time) (*lease.Request, error) {
 	request := r
 	if request.GPUs == 0 {
@@ -156,14 +158,15 @@ func (l *Ledger) admit(r lease.Request, now time.Time) (*lease.Request, error) {
 	return &request, nil
 }
 
-// isLater reports whether a refusal may be over once something is given back.
+// isLater reports whether the request may be admitted later, once its service
+// has released something.
 func isLater(err error) bool {
 	refused := (*lease.AdmitError)(nil)
 	return errors.As(err, &refused) && refused.Later
 }
 
-// decide grants a request, refuses it, or puts it into the queue, where its
-// turn is found out: nil and nil. The caller holds mu.
+// decide grants a request, refuses it, or puts it into the queue. It returns nil
+// and nil for a request that it put into the queue. The caller holds mu.
 func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
 	_, waiting := l.book.Len()
 	if waiting == 0 {
@@ -183,7 +186,7 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
 	}
 	granted, err := l.place(r, l.lineBefore(r), now)
 	if granted == nil && err == nil {
-		err = l.whyNot(r) // takes it out of the queue again: an errand that fails is undone
+		err = l.whyNot(r) // the error undoes the errand, which takes the request out of the queue
 	}
 	return granted, err
 }
@@ -196,13 +199,13 @@ func (l *Ledger) await(ctx context.Context, w *waiter) (*lease.Lease, error) {
 	case <-ctx.Done():
 	case <-l.finished:
 	}
-	// Nobody waits any more. The request is withdrawn, or else it is decided
-	// already. That needs nothing written down, so the journal cannot refuse it.
+	// Nobody waits any more: withdraw the request, unless it is decided already.
+	// A withdrawal is not written to the journal, so the journal cannot refuse it.
 	stopped := l.submit(context.WithoutCancel(ctx), func(now time.Time) error {
 		if l.book.Request(w.request.ID) != w.request {
 			return nil
 		}
-		_, err := l.apply(lease.Withdraw{ID: w.request.ID, By: access.Daemon(), Why: "whoever asked has left"}, now)
+		_, err := l.apply(lease.Withdraw{ID: w.request.ID, By: access.Daemon(), Why: clientGone}, now)
 		return err
 	})
 	select {
@@ -213,7 +216,11 @@ func (l *Ledger) await(ctx context.Context, w *waiter) (*lease.Lease, error) {
 	}
 }
 
-// deliver makes sure that a new lease has somebody who knows of it.
+// clientGone is why the ledger releases a lease that the client cannot receive.
+const clientGone = "the client disconnected before it received the lease"
+
+// deliver returns a new lease to the caller, or releases it if its process has
+// ended or the caller has left.
 func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Lease, error) {
 	if err := l.attend(granted); err != nil {
 		return nil, err
@@ -221,17 +228,17 @@ func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Leas
 	if ctx.Err() == nil {
 		return granted, nil
 	}
-	// Whoever asked has left, and a lease that nobody knows of must not stay
-	// behind. Only where the ledger has stopped it does: then the answer may
-	// still get through, and if not, the lease can be found by its id.
-	if errors.Is(l.GiveBack(granted.ID, granted.Fence, "whoever asked has left"), ErrStopped) {
+	// The client has left, and a lease that nobody knows of must not stay. If the
+	// ledger has stopped, it stays: the answer may still get through, and if not,
+	// the client finds the lease by its id.
+	if errors.Is(l.GiveBack(granted.ID, granted.Fence, clientGone), ErrStopped) {
 		return granted, nil
 	}
 	return nil, fmt.Errorf("wait for %s: %w", granted.ID, ErrWithdrawn)
 }
 
-// attend watches the process that a new lease is bound to. If it has died
-// already, so has the lease.
+// attend watches the process that a new lease is bound to. If that process has
+// ended already, attend ends the lease.
 func (l *Ledger) attend(granted *lease.Lease) error {
 	if granted.Binding != lease.ByProcess {
 		return nil
@@ -242,15 +249,15 @@ func (l *Ledger) attend(granted *lease.Lease) error {
 		return nil
 	case errors.Is(err, process.ErrGone):
 		l.holders.exited(processOf(granted))
-	default: // its other leases are watched
-		_ = l.GiveBack(granted.ID, granted.Fence, "its process cannot be watched")
+	default: // release this lease alone: the process may hold others, which are watched
+		_ = l.GiveBack(granted.ID, granted.Fence, "the daemon cannot watch its process")
 	}
 	return fmt.Errorf("bind %s to its process: %w", granted.ID, err)
 }
 
-// GiveBack ends a lease that must not stay; it may have ended already. If the
-// journal refuses that now, the clerk goes on trying. It fails only with
-// ErrStopped.
+// GiveBack releases a lease that must not stay; the lease may have ended already.
+// If the journal refuses the release now, the clerk tries again until it
+// succeeds. GiveBack fails only with ErrStopped.
 func (l *Ledger) GiveBack(id string, fence uint64, why string) error {
 	err := l.submit(context.Background(), func(now time.Time) error {
 		_, err := l.apply(lease.Release{ID: id, Fence: fence, By: access.Daemon(), Why: why}, now)

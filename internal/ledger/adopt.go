@@ -19,26 +19,26 @@ type Adoption struct {
 	ID     string
 	Holder lease.Holder // the process; see HolderOf
 	GPU    string       // UUID; empty: the devices it is seen on
-	Memory gpu.MiB      // zero: what it uses now, and a margin where there is room for it
+	Memory gpu.MiB      // zero: what it uses now, plus a margin where there is room for one
 	By     access.Actor // who asks
 }
 
-// ErrNotSeen refuses to adopt a process that is on no device.
-var ErrNotSeen = errors.New("the process is not seen on any device")
+// ErrNotSeen refuses to adopt a process that no device lists.
+var ErrNotSeen = errors.New("no device lists the process")
 
 // ErrCovered refuses to adopt a process that uses nothing but what is leased.
-var ErrCovered = errors.New("all that the process uses is under a lease already")
+var ErrCovered = errors.New("everything that the process uses is under a lease already")
 
-// HolderOf makes a process the holder of a lease, and refuses those who may not
-// speak for the process. About says more of the holder, and the number of the
-// process that asks, where that is known.
+// HolderOf returns the holder of a lease for a process. It refuses an actor who
+// may not speak for the process. About describes the holder, and has the pid of
+// the process that asks, if that is known.
 func (l *Ledger) HolderOf(pid int, by access.Actor, about lease.Holder) (lease.Holder, error) {
 	return l.census.holder(pid, by, about)
 }
 
-// Adopt grants a lease over what a process uses already. That takes no more of
-// the device, so it is granted also where there is no room left. What is asked
-// for beyond it has to be there, and must not delay those who wait.
+// Adopt grants a lease over what a process uses already. That takes nothing more
+// of the device, so Adopt grants it even if the device has no room left. What
+// the caller asks for beyond it must fit, and must not delay waiting requests.
 func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 	id := process.ID{PID: a.Holder.PID, Start: a.Holder.Start}
 	if slices.Contains(l.census.ownLine(), id) {
@@ -70,10 +70,11 @@ type adopting struct {
 
 	parts    []lease.Part
 	measured []gpu.MiB // by part: what the process uses there
-	total    gpu.MiB   // on all devices: what it uses, and may use beyond that so far
+	total    gpu.MiB   // on all devices: what it uses, plus what grow has added
 }
 
-// decide finds the parts of the lease, and returns a note for people, or refuses.
+// decide finds the parts of the lease and returns a note for people, or an error
+// that refuses the adoption.
 func (x *adopting) decide() (note string, err error) {
 	if err := x.admit(); err != nil {
 		return "", err
@@ -95,8 +96,9 @@ func (x *adopting) decide() (note string, err error) {
 	return "", nil
 }
 
-// admit refuses an id that is in use and a service that is not for everybody.
-// The minimum, maximum and quota of a service are for those who ask first.
+// admit refuses an id that is in use, a user at the limit, and a service that the
+// user may not use. It does not apply the minimum, maximum and quota of the
+// service: those are for requests, and this process runs already.
 func (x *adopting) admit() error {
 	if x.l.book.Lease(x.ID) != nil || x.l.book.Request(x.ID) != nil {
 		return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, lease.ErrDuplicate)
@@ -147,11 +149,11 @@ func (x *adopting) whyNotSeen() error {
 			}
 		}
 	}
-	return fmt.Errorf("adopt process %d: %w: name a gpu and the memory to lease them for it all the same", x.process.PID, ErrNotSeen)
+	return fmt.Errorf("adopt process %d: %w; to lease for it anyway, give a gpu and an amount of memory", x.process.PID, ErrNotSeen)
 }
 
-// addMargins lets what the process uses now grow a little, where there is room
-// for that, and says what it did.
+// addMargins adds a margin to each part where the device has room for it, and
+// returns a note that says so.
 func (x *adopting) addMargins() (note string) {
 	const least = gpu.MiB(256)
 	tight := 0
@@ -164,14 +166,14 @@ func (x *adopting) addMargins() (note string) {
 		}
 	}
 	if tight > 0 {
-		return "there is no room for more than it uses now, so it is over its limit as soon as it grows"
+		return "the device has no room for more than the process uses now, so it is over its limit as soon as it grows"
 	}
-	return "it may grow by a tenth of what it uses now, and at least by " + least.String()
+	return "the process may grow by a tenth of what it uses now, but at least by " + least.String()
 }
 
-// grow adds memory on a device beyond what the process uses already, or refuses
-// it by the rules for a request that does not want to wait. The quota of the
-// service is asked about all that the process is going to have.
+// grow adds memory on a device beyond what the process uses already. It refuses
+// by the rules for a request that does not wait. It checks the quota of the
+// service against everything that the process is going to have.
 func (x *adopting) grow(uuid string, more gpu.MiB) error {
 	if more == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// announce tells the world what an effect was.
+// announce sends the event of an effect, if it has one.
 func (l *Ledger) announce(e *lease.Effect) {
 	if l.hooks.Event == nil {
 		return
@@ -24,7 +24,7 @@ func (l *Ledger) announce(e *lease.Effect) {
 	}
 	held := e.Lease()
 	if held == nil {
-		return // withdrawn: whoever asked knows
+		return // withdrawn: the client knows
 	}
 	code, severity, verb := wording(e.Kind)
 	if code == "" {
@@ -45,9 +45,9 @@ func (l *Ledger) announce(e *lease.Effect) {
 	l.hooks.Event(event)
 }
 
-// sentence says what happened to a lease, and the same for everybody if it names
-// the program. It is on the way of every grant, so it is put together in one
-// piece.
+// sentence returns the text of an event about a lease. If the text names the
+// program, sentence also returns it without that name, as public text. Every
+// grant calls it, so it builds the text in one buffer.
 func (l *Ledger) sentence(e *lease.Effect, held *lease.Lease, verb string) (text, public string) {
 	whole, upTo := l.compose(e, held, verb)
 	text = string(whole)
@@ -57,8 +57,8 @@ func (l *Ledger) sentence(e *lease.Effect, held *lease.Lease, verb string) (text
 	return text, public
 }
 
-// compose returns the sentence, with the name of the program at its end, and
-// where that begins.
+// compose returns the text with the name of the program at its end, and the
+// index where that name begins.
 func (l *Ledger) compose(e *lease.Effect, held *lease.Lease, verb string) (text []byte, upTo int) {
 	text = append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
 	if e.Kind == lease.Granted {
@@ -77,7 +77,7 @@ func (l *Ledger) compose(e *lease.Effect, held *lease.Lease, verb string) (text 
 	return text, upTo
 }
 
-// appendLabels appends what people call the devices of a lease: the UUID of a
+// appendLabels appends the labels of the devices of a lease, or the UUID of a
 // device that was not seen yet.
 func (l *Ledger) appendLabels(text []byte, parts []lease.Part) []byte {
 	l.mu.RLock()
@@ -93,8 +93,8 @@ func (l *Ledger) appendLabels(text []byte, parts []lease.Part) []byte {
 	return text
 }
 
-// announceRequest tells that a request waits, unless it was its turn at once, or
-// that it waited in vain.
+// announceRequest sends the event that a request waits, unless the same batch
+// granted it, or the event that a request was not granted in time.
 func (h *Hooks) announceRequest(e *lease.Effect, waits func() bool) {
 	r := e.Request
 	data := map[string]any{"memory_mb": int64(r.Memory), "slots": r.Slots, "gpus": r.GPUs}
@@ -110,7 +110,7 @@ func (h *Hooks) announceRequest(e *lease.Effect, waits func() bool) {
 	}
 	h.Event(gpu.Event{
 		Time: e.Time, Code: gpu.EventTimedOut, Severity: gpu.Warning, Lease: r.ID, User: r.Holder.User, Data: data,
-		Text: fmt.Sprintf("%s waited %s for %s in vain", r.ID, words.Duration(e.Time.Sub(r.Requested)), r.Memory),
+		Text: fmt.Sprintf("%s waited %s for %s and did not get it", r.ID, words.Duration(e.Time.Sub(r.Requested)), r.Memory),
 	})
 }
 
@@ -143,7 +143,7 @@ func amount(l *lease.Lease) string {
 	return part.Memory.String() + " and " + words.Count(part.Slots, "slot")
 }
 
-// appendHolder says for whom, in a word or two.
+// appendHolder appends the service and the user of a holder.
 func appendHolder(text []byte, h lease.Holder) []byte {
 	said := 0
 	for _, word := range [...]string{h.Service, h.User} {
@@ -156,8 +156,8 @@ func appendHolder(text []byte, h lease.Holder) []byte {
 	return text
 }
 
-// separator is what stands before the first of several words, and before every
-// other.
+// separator returns the text to write before word i: first for the first word,
+// other for every other.
 func separator(i int, first, other string) string {
 	if i == 0 {
 		return first

@@ -11,10 +11,10 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// backlog holds what must be done and could not be done at once: the journal
-// refused it, or a process could not be watched. The clerk tries again until it
-// is done. Each process and each lease is in it at most once, so the backlog
-// does not grow however long that takes. The lock of the ledger guards it.
+// backlog keeps work that failed and must be done: the journal refused it, or a
+// process could not be watched. The clerk tries again until it succeeds. Each
+// process and each lease is in the backlog at most once, so the backlog does not
+// grow, however long that takes. The lock of the ledger guards it.
 type backlog struct {
 	wake      func() // wakes the clerk
 	ends      map[overdue]bool
@@ -26,8 +26,8 @@ func newBacklog(wake func()) backlog {
 	return backlog{wake: wake, ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}
 }
 
-// overdue is an end that is not written down yet: of all leases of a process
-// that has ended, or of one lease that must not stay.
+// overdue is a release that is not in the journal yet: of all leases of a
+// process that has ended, or of one lease that must not stay.
 type overdue struct {
 	process process.ID
 	lease   string // empty: it is about the process
@@ -59,9 +59,9 @@ func (h *holders) releaseLater(id process.ID) {
 	h.backlog.exited(id)
 }
 
-// watchLater has the clerk watch the process of a lease that could not be
-// watched for a reason that is not its own, such as too many open files. The
-// lease stands meanwhile.
+// watchLater has the clerk watch the process of a lease later, after watching
+// failed for a reason that is not the process's own, such as too many open
+// files. The lease lasts meanwhile.
 func (h *holders) watchLater(each *lease.Lease) {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
@@ -69,8 +69,8 @@ func (h *holders) watchLater(each *lease.Lease) {
 	h.backlog.wake()
 }
 
-// catchUp works on the backlog: at once on what is new, and every now and then
-// on what was tried before. Only the clerk calls it.
+// catchUp works on the backlog: at once if something in it is new, else once per
+// retry interval. Only the clerk calls it.
 func (h *holders) catchUp() {
 	h.l.mu.Lock()
 	fresh := h.backlog.fresh
@@ -110,15 +110,16 @@ func (h *holders) watchUnwatched(leases []*lease.Lease) {
 	}
 }
 
-// endAll ends what is overdue, many at a time. When the journal refuses, it goes
-// on one by one for as long as there is room, and leaves the rest for later.
+// endAll releases what is overdue, many at a time. When the journal refuses a
+// group, endAll goes on one by one while the journal has room, and leaves the
+// rest for later.
 func (h *holders) endAll(all []overdue) {
 	for n := maxBatch; len(all) > 0; {
 		some := all[:min(n, len(all))]
 		switch err := h.endSome(some); {
 		case err == nil:
 			all = all[len(some):]
-			h.l.nudge() // somebody may have waited for that
+			h.l.nudge() // a waiting request may fit now
 		case n == 1:
 			return
 		default:
@@ -127,8 +128,8 @@ func (h *holders) endAll(all []overdue) {
 	}
 }
 
-// endSome ends what is overdue in one write. With an error all of it stays in
-// the backlog.
+// endSome releases what is overdue in one write. If it returns an error, all of
+// it stays in the backlog.
 func (h *holders) endSome(some []overdue) error {
 	remaining := map[process.ID][]process.ID{}
 	err := h.l.attempt(nil, func(now time.Time) {

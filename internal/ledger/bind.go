@@ -11,9 +11,9 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// Bind hands a lease that is bound to a process to another one, which must be of
-// the same user as whoever asks. From then on the lease ends with that process,
-// and no longer with the one before. A fence of zero means whichever there is.
+// Bind binds a lease of one process to another process of the user who asks.
+// From then on the lease ends with the new process, and no longer with the old
+// one. A fence of zero matches any fence.
 func (l *Ledger) Bind(ctx context.Context, id string, fence uint64, pid int, by access.Actor) (*lease.Lease, error) {
 	next, err := l.census.successor(pid, by)
 	if err != nil {
@@ -32,8 +32,8 @@ func (l *Ledger) Bind(ctx context.Context, id string, fence uint64, pid int, by 
 	switch {
 	case errors.Is(err, process.ErrGone):
 		l.holders.exited(next)
-		return nil, fmt.Errorf("bind %s: %w, and the lease has ended with it", id, err)
-	case err != nil: // too many open files, perhaps
+		return nil, fmt.Errorf("bind %s: %w, so the lease has ended", id, err)
+	case err != nil: // for example too many open files
 		l.holders.watchLater(bound)
 	}
 	return bound, nil

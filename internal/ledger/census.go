@@ -16,12 +16,12 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// ErrNoHolder refuses a process that must not hold a lease, because what ends a
-// lease may end its processes.
+// ErrNoHolder refuses a process that must not hold a lease: ending a lease may
+// end its processes, and with this one the daemon.
 var ErrNoHolder = errors.New("the process is the daemon, or one that the daemon descends from")
 
-// census knows the processes of the machine: who they are, which users they run
-// as, and whom they descend from. Package kin decides what follows from that.
+// census reads the processes of the machine: their identities, their users and
+// their ancestors. Package kin decides what follows from that.
 type census struct {
 	process.Table
 	names Names // may be nil
@@ -83,7 +83,7 @@ func (c *census) ownLine() []process.ID {
 	return line
 }
 
-// speakFor identifies a process, and refuses those who may not speak for it.
+// speakFor identifies a process, and refuses an actor who may not speak for it.
 func (c *census) speakFor(pid int, by access.Actor) (id process.ID, uid int, err error) {
 	if id, err = c.Identify(pid); err != nil {
 		return id, 0, err
@@ -97,7 +97,7 @@ func (c *census) speakFor(pid int, by access.Actor) (id process.ID, uid int, err
 	return id, uid, nil
 }
 
-// successor identifies a process that somebody may hand a lease to.
+// successor identifies a process that by may bind a lease to.
 func (c *census) successor(pid int, by access.Actor) (process.ID, error) {
 	id, _, err := c.speakFor(pid, by)
 	if err == nil && slices.Contains(c.ownLine(), id) {
@@ -106,8 +106,8 @@ func (c *census) successor(pid int, by access.Actor) (process.ID, error) {
 	return id, err
 }
 
-// holder makes a process the holder that about describes. The process in about
-// is the one that asks.
+// holder returns the holder that about describes, with the process pid in it. The
+// pid in about is that of the process that asks.
 func (c *census) holder(pid int, by access.Actor, about lease.Holder) (lease.Holder, error) {
 	itself := about.PID == pid
 	id, uid, err := c.speakFor(pid, by)
@@ -121,7 +121,7 @@ func (c *census) holder(pid int, by access.Actor, about lease.Holder) (lease.Hol
 	if about.Name == "" || !itself {
 		about.Name = c.Name(pid)
 	}
-	if !itself && by.UID != uid { // an administrator speaks for somebody
+	if !itself && by.UID != uid { // an administrator speaks for another user
 		about.UID, about.User = uid, ""
 	}
 	if about.User == "" {

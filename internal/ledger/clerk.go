@@ -12,24 +12,25 @@ import (
 )
 
 const (
-	// maxBatch is how many errands share one write to the journal. Batches grow
-	// by themselves while the disk is waited for; the limit keeps the first in
-	// a batch from waiting for a crowd.
+	// maxBatch is how many errands share one write to the journal at most. Batches
+	// grow by themselves while the clerk waits for the disk; the limit keeps the
+	// first errand of a batch from waiting for too many others.
 	maxBatch = 256
-	// retry is how soon something is tried again that the journal refused.
+	// retry is how long the clerk waits before it tries again what the journal
+	// refused.
 	retry = time.Second
 )
 
-// errand is something to do to the book, and where to say how it went.
+// errand is work on the book, with a channel for its result.
 type errand struct {
 	do   func(now time.Time) error
-	done chan error // has room for the answer: the clerk never waits; nil: nobody waits for it there
+	done chan error // has room for the result, so that the clerk never waits; nil: nobody receives it
 	err  error
 }
 
 // clerk takes errands until ctx ends. Its loop: gather, apply, write, answer.
-// From the moment it begins, others may take the seat; when it ends, nobody can
-// any more.
+// While it runs, other goroutines may take the seat; when it returns, it keeps
+// the seat for good.
 func (l *Ledger) clerk(ctx context.Context) {
 	l.alarm = time.NewTimer(0)
 	defer l.alarm.Stop()
@@ -66,9 +67,9 @@ func (l *Ledger) clerk(ctx context.Context) {
 	}
 }
 
-// here does an errand in the goroutine that brings it, if nobody is at the book
-// and nobody waits to be. The clerk would have to be woken for it, and would
-// have to wake the one who waits, which takes longer than most errands do.
+// here runs an errand in the goroutine that brings it, if nobody works on the
+// book and nobody waits to. Waking the clerk, and being woken by it, takes
+// longer than most errands.
 func (l *Ledger) here(do func(now time.Time) error) (done bool, err error) {
 	if len(l.errands) > 0 {
 		return false, nil
@@ -86,18 +87,18 @@ func (l *Ledger) here(do func(now time.Time) error) (done bool, err error) {
 	return true, err
 }
 
-// crashOnPanic ends the daemon if an errand panicked: the book may be changed
-// in part, and whoever brought the errand might go on as if nothing was.
+// crashOnPanic ends the daemon if an errand panicked: the errand may have
+// changed the book in part, and its caller might recover and go on.
 func crashOnPanic() {
 	if cause := recover(); cause != nil {
 		text := fmt.Sprintf("%v\n\n%s", cause, debug.Stack())
 		go func() { panic(text) }()
-		select {} // it does not get any further
+		select {} // until the panic ends the process
 	}
 }
 
-// serveAll works on a batch, on what has come due and on what is overdue. The
-// caller has the seat.
+// serveAll works on a batch, on what is due and on the backlog, and sets the
+// alarm. The caller has the seat.
 func (l *Ledger) serveAll(batch []*errand) {
 	l.turn.begin()
 	l.work(batch)
@@ -105,16 +106,17 @@ func (l *Ledger) serveAll(batch []*errand) {
 	l.setAlarm()
 }
 
-// leaveSeat lets the next one work on the book.
+// leaveSeat lets another goroutine work on the book.
 func (l *Ledger) leaveSeat() {
 	l.turn.end()
 	<-l.seat
 }
 
-// setAlarm wakes the clerk when something comes due. What the journal refused
-// is due already, and must not keep the clerk spinning; while it refuses, it is
-// looked every now and then whether it still does. An alarm that comes too early
-// is left as it is: to set it costs more than to be woken in vain once.
+// setAlarm sets the time at which the clerk wakes up because something is due.
+// What the journal refused is due already and must not keep the clerk spinning,
+// so while the journal refuses, the clerk tries again once per retry interval.
+// setAlarm never moves an alarm to a later time: that costs more than waking up
+// once too early.
 func (l *Ledger) setAlarm() {
 	var at time.Time
 	if l.restless || l.Trouble() != nil {
@@ -134,9 +136,9 @@ func (l *Ledger) setAlarm() {
 	}
 }
 
-// work does a batch: all of it in one write, or, if the journal does not take
-// that, one errand at a time, so that what frees something still gets through
-// on a full disk, and whoever waited long enough is still told.
+// work applies a batch and writes it to the journal in one write. If the journal
+// refuses the write, work tries the errands one at a time, so that releases
+// still get through on a full disk and waiting requests still time out.
 func (l *Ledger) work(batch []*errand) {
 	l.restless = false
 	if l.attempt(batch, func(now time.Time) { l.due(now, everything); l.serve(now) }) == nil {
@@ -153,8 +155,8 @@ func (l *Ledger) work(batch []*errand) {
 		}
 		answer(batch[i : i+1])
 	}
-	_ = l.attempt(nil, func(now time.Time) { l.due(now, timeOuts) }) // has nothing to write
-	_ = l.attempt(nil, func(now time.Time) { l.due(now, expiries) }) // what is refused stays due
+	_ = l.attempt(nil, func(now time.Time) { l.due(now, timeOuts) }) // writes nothing
+	_ = l.attempt(nil, func(now time.Time) { l.due(now, expiries) }) // what the journal refuses stays due
 }
 
 func answer(batch []*errand) {
@@ -165,8 +167,8 @@ func answer(batch []*errand) {
 	}
 }
 
-// attempt applies errands, and what else is to be done in turn, and writes down
-// what they did. With an error nothing of it happened.
+// attempt applies errands, then calls turn, and writes the effects of both to
+// the journal. If it returns an error, it has undone all of them.
 func (l *Ledger) attempt(batch []*errand, turn func(now time.Time)) error {
 	now := time.Now()
 	l.mu.Lock()
@@ -204,8 +206,7 @@ func (l *Ledger) apply(c lease.Change, now time.Time) (lease.Effect, error) {
 	return e, err
 }
 
-// undo takes back the effects of this batch from a position on. The caller
-// holds mu.
+// undo reverts the effects of this batch from index from on. The caller holds mu.
 func (l *Ledger) undo(from int) {
 	undone := l.effects[from:]
 	l.book.Revert(undone...)
@@ -218,11 +219,11 @@ func (l *Ledger) undo(from int) {
 	l.effects = l.effects[:from]
 }
 
-// reflect shows placement what an effect did, or with sign −1 that it was
-// taken back. The caller holds mu.
+// reflect updates the snapshot of placement after an effect, or with sign −1
+// after its undo. The caller holds mu.
 func (l *Ledger) reflect(e *lease.Effect, sign int) {
-	// Room, shares or the queue are different from before, unless nothing but a
-	// time changed; and one request more lets in nobody but itself.
+	// Every effect changes room, shares or the queue, except two: a renewal
+	// changes only a time, and a new request can let in only itself.
 	l.dirty = l.dirty || e.Kind != lease.Renewed && e.Kind != lease.Asked
 	subject := e.Lease()
 	if subject == nil {
@@ -244,8 +245,7 @@ func (l *Ledger) reflect(e *lease.Effect, sign int) {
 	}
 }
 
-// due ends what has come to its end, as far as it is of this kind. The caller
-// holds mu.
+// due applies the changes of this kind that are due. The caller holds mu.
 func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 	if next, any := l.book.Next(); !any || now.Before(next) {
 		return
@@ -259,8 +259,9 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 	}
 }
 
-// explainTimeOuts notes what stood in the way of those who waited long enough,
-// before any of them leaves: afterwards nobody knows. The caller holds mu.
+// explainTimeOuts notes what is in the way of each request that is about to time
+// out. It runs before any of them leaves the queue, because that changes the
+// reasons of the others. The caller holds mu.
 func (l *Ledger) explainTimeOuts(now time.Time) {
 	l.line.clear()
 	for _, r := range l.book.Waiting() {
@@ -275,7 +276,7 @@ func everything(lease.Change) bool { return true }
 func timeOuts(c lease.Change) bool { _, is := c.(lease.TimeOut); return is }
 func expiries(c lease.Change) bool { return !timeOuts(c) }
 
-// write puts effects into the journal. Nothing durable means nothing to write.
+// write writes the durable effects to the journal. Without any it writes nothing.
 func (l *Ledger) write(effects []lease.Effect) error {
 	l.buffer, l.ends, l.group = l.buffer[:0], l.ends[:0], l.group[:0]
 	care := journal.Care{Reserve: true}
@@ -294,24 +295,25 @@ func (l *Ledger) write(effects []lease.Effect) error {
 		return nil
 	}
 	from := 0
-	for _, end := range l.ends { // cut last: the buffer moves while it grows
+	for _, end := range l.ends { // slice last: the buffer moves while it grows
 		l.group = append(l.group, l.buffer[from:end])
 		from = end
 	}
 	return l.journal.append(l.group, care)
 }
 
-// takes reports whether an effect took something of a device. Everything else
-// may use the last room on a disk: what is given back must not be lost, and
-// what stands must go on standing, so renewals are among it.
+// takes reports whether an effect took something of a device. All other effects
+// may use the last room on a disk: a release must not be lost, and a renewal
+// must keep its lease.
 func takes(e *lease.Effect) bool { return e.Before == nil || e.Kind == lease.Resumed }
 
-// outlivesBoot reports whether a lease would still stand after the machine was
-// started again. One that is bound to a process would not, so its records need
-// to survive the daemon, and not the machine.
+// outlivesBoot reports whether a lease lasts when the machine starts again. A
+// lease that is bound to a process does not, so its records must survive the end
+// of the daemon but not of the machine.
 func outlivesBoot(l *lease.Lease) bool { return l.Binding != lease.ByProcess }
 
-// settle tells everybody what a batch did, now that it is written down.
+// settle announces what a batch did and answers its waiters, after the journal
+// has it.
 func (l *Ledger) settle(effects []lease.Effect) {
 	for i := range effects {
 		e := &effects[i]
@@ -331,14 +333,14 @@ func (l *Ledger) settle(effects []lease.Effect) {
 	}
 }
 
-// dismiss answers the one who waited.
+// dismiss sends a waiter the outcome of its request.
 func (l *Ledger) dismiss(e *lease.Effect) {
 	l.mu.Lock()
 	w := l.waiters[e.Request.ID]
 	delete(l.waiters, e.Request.ID)
 	l.mu.Unlock()
 	if w == nil {
-		return // it did not want to wait, and was never left alone with the queue
+		return // the request did not wait: its errand decides it
 	}
 	switch e.Kind {
 	case lease.Granted:

@@ -10,17 +10,17 @@ import (
 	"github.com/berth-gpu/berth/internal/record"
 )
 
-// Thresholds for making the journal shorter: far more records than leases, and
-// enough of them to be worth it.
+// The ledger compacts the journal when it has many records, and far more records
+// than leases.
 const (
 	compactRecords = 20_000
 	compactFactor  = 4
-	compactRetry   = time.Minute // after a failure, on a full disk for example
+	compactRetry   = time.Minute // after a failure, for example on a full disk
 )
 
-// compactIfLong replaces a long journal by the leases that stand, in a
-// goroutine of its own; the clerk goes on appending meanwhile. It is called by
-// the clerk when the book and the journal agree.
+// compactIfLong replaces a long journal by the records of the present leases, in
+// a goroutine of its own; the clerk goes on appending meanwhile. The clerk calls
+// it when the book and the journal agree.
 func (l *Ledger) compactIfLong() {
 	stats := l.journal.Stats()
 	if stats.LogRecords < compactRecords || stats.LogRecords < compactFactor*stats.SnapshotRecords || !l.compacting.CompareAndSwap(false, true) {
@@ -45,7 +45,7 @@ func (l *Ledger) compactIfLong() {
 		if err == nil || errors.Is(err, journal.ErrClosed) {
 			return
 		}
-		l.hooks.journal(gpu.Warning, "The journal could not be made shorter, and only grows: %v", err)
+		l.hooks.journal(gpu.Warning, "The daemon cannot compact the journal, which keeps growing: %v", err)
 		select {
 		case <-time.After(compactRetry):
 		case <-l.finished:

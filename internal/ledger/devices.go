@@ -7,13 +7,13 @@ import (
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
-// Observation is what was last measured on a device.
+// Observation holds the latest measurement of a device and its state.
 type Observation struct {
 	Device gpu.Device
 	Sample *gpu.Sample // nil: it did not answer
 	State  gpu.State
 	Health gpu.Health
-	Stop   bool   // above temp_critical, or in quarantine: nothing is granted
+	Stop   bool   // nothing is granted: the device is above temp_critical or in quarantine
 	Reason string // why it is in this state
 
 	Standing health.Standing
@@ -22,21 +22,21 @@ type Observation struct {
 // observed is a device as the ledger knows it.
 type observed struct {
 	Observation
-	used  []usedBy           // what processes were measured to use
-	total gpu.MiB            // what was measured in all, with the driver's own
-	owned map[string]gpu.MiB // the part of it that is under leases, by lease
+	used  []usedBy           // what each process was measured to use
+	total gpu.MiB            // the memory in use, with that of the driver itself
+	owned map[string]gpu.MiB // by lease: how much of it the lease's processes use
 
-	// driver is what the device has in use for itself, which nobody can ever
-	// lease: the least that was ever measured beyond what its processes use.
+	// driver is the memory that the driver uses for itself, which nobody can ever
+	// lease: the least that was ever measured beyond what processes use.
 	driver gpu.Opt[gpu.MiB]
 }
 
-// mostOwnUse is more than a driver takes for itself. Beyond it there is somebody
-// whom berth cannot see, and who may leave.
+// mostOwnUse is more than a driver uses for itself. Memory in use beyond it
+// belongs to a process that berth cannot see, and that may end.
 const mostOwnUse = gpu.MiB(1024)
 
-// ownUse learns from a sample what the device takes for itself. Where the memory
-// of a process is not known, nothing can be learned.
+// ownUse learns from a sample what the driver uses for itself. It learns nothing
+// if the memory of a process is not known.
 func (o *observed) ownUse(s *gpu.Sample) {
 	rest, measured := s.MemoryUsed.Get()
 	for _, p := range s.Processes {
@@ -48,10 +48,10 @@ func (o *observed) ownUse(s *gpu.Sample) {
 	}
 }
 
-// most is what could be leased of a device if nobody held anything.
+// most returns how much memory of a device could be leased if nobody held any.
 func (o *observed) most(sum lease.Sum) gpu.MiB { return sum.Ceiling() - o.driver.Or(0) }
 
-// closed says why nothing is granted on a device; empty if it is.
+// closed returns why the ledger grants nothing on a device; "" if it grants.
 func (o *observed) closed() string {
 	switch {
 	case o.State == gpu.Unavailable:
@@ -62,7 +62,7 @@ func (o *observed) closed() string {
 	return ""
 }
 
-// recount works the capacity of every device out again.
+// recount computes the capacity of every device again.
 func (m *machine) recount() {
 	for uuid := range m.devices {
 		m.capacity(uuid)
@@ -70,7 +70,7 @@ func (m *machine) recount() {
 	m.dirty = true
 }
 
-// capacity tells the book what a device has to give.
+// capacity sets the capacity of a device in the book.
 func (m *machine) capacity(uuid string) {
 	o := m.devices[uuid]
 	set := m.settings.Device(uuid)
@@ -87,11 +87,11 @@ func (m *machine) capacity(uuid string) {
 	m.refresh(uuid)
 }
 
-// refresh shows placement what the book says about a device.
+// refresh updates a device in the snapshot of placement from the book.
 func (m *machine) refresh(uuid string) {
 	o := m.devices[uuid]
 	if o == nil {
-		return // a lease from before a restart, on a device that was not seen yet
+		return // the lease is from before a restart, and its device was not seen yet
 	}
 	sum, _ := m.book.Sum(uuid)
 	m.snapshot.Update(uuid, placement.Use{

@@ -8,9 +8,9 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Release ends a lease, or withdraws a request that waits. A fence of zero
-// means whichever there is. What the processes of the lease still use does not
-// go away with it: it counts as foreign until the device is measured again.
+// Release ends a lease, or withdraws a waiting request. A fence of zero matches
+// any fence. What the processes of the lease still use counts as foreign until
+// the device is measured again.
 func (l *Ledger) Release(ctx context.Context, id string, fence uint64, by access.Actor) (*lease.Lease, error) {
 	var ended *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
@@ -25,7 +25,8 @@ func (l *Ledger) Release(ctx context.Context, id string, fence uint64, by access
 	return ended, err
 }
 
-// Renew lets a lease with a time to live last from now on.
+// Renew lets a lease with a time to live last for ttl from now on; zero: for as
+// long as before.
 func (l *Ledger) Renew(ctx context.Context, id string, fence uint64, ttl time.Duration, by access.Actor) (*lease.Lease, error) {
 	var renewed *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
@@ -36,8 +37,8 @@ func (l *Ledger) Renew(ctx context.Context, id string, fence uint64, ttl time.Du
 	return renewed, err
 }
 
-// Revoke ends a lease against its holder's will. A fence of zero means
-// whichever there is.
+// Revoke ends a lease against its holder's will. A fence of zero matches any
+// fence.
 func (l *Ledger) Revoke(ctx context.Context, id string, fence uint64, why string) error {
 	return l.submit(ctx, func(now time.Time) error {
 		_, err := l.apply(lease.Revoke{ID: id, Fence: fence, By: access.Daemon(), Why: why}, now)
@@ -45,15 +46,15 @@ func (l *Ledger) Revoke(ctx context.Context, id string, fence uint64, why string
 	})
 }
 
-// revocation is why a lease is about to be revoked.
+// revocation keeps why a lease is about to be revoked.
 type revocation struct {
 	fence uint64
 	why   string
 }
 
-// BeginRevoke says why a lease is going to be revoked. If its process ends
-// before Revoke, the lease is revoked for that reason, and not released.
-// BeginRevoke returns false if the lease has ended.
+// BeginRevoke notes why a lease is about to be revoked. If its process ends
+// before Revoke, the ledger revokes the lease for that reason instead of
+// releasing it. BeginRevoke returns false if the lease has ended.
 func (l *Ledger) BeginRevoke(id string, fence uint64, why string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,29 +10,30 @@ import (
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
-// Explanation is what stands in the way of a request.
+// Explanation says whether a request would be granted, and what is in its way.
 type Explanation struct {
 	Refusal  *placement.NoFitError // nil: it would be granted now
-	Quota    error                 // the service is over its quota
+	Quota    error                 // how the service is over its quota; nil: it is not
 	Position int                   // in the queue, from 1; 0: it does not wait
 	Ahead    []*lease.Request
 	Holdings map[string][]lease.Holding // by device: who holds it
 	Foreign  map[string]ForeignUse      // by device: who uses it under no lease
-	Grant    *lease.Lease               // what it would get now; nil: nothing
+	Grant    *lease.Lease               // the lease that it would get now; nil: none
 
 	// LargestNow and LargestEver are the most memory on each device that the
 	// same request could have, now and on an empty machine; zero: none.
 	LargestNow, LargestEver gpu.MiB
 }
 
-// ForeignUse is what processes under no lease use of a device.
+// ForeignUse is the memory that processes under no lease use on a device.
 type ForeignUse struct {
 	Memory gpu.MiB
 	PIDs   []int
 }
 
-// Explain says what would become of a request, by the code that decides. One
-// without an id has one that nobody uses.
+// Explain says whether a request would be granted now and what is in its way,
+// with the code that decides about requests. It gives a request without an id an
+// unused one.
 func (l *Ledger) Explain(r lease.Request) (Explanation, error) {
 	var e Explanation
 	err := l.suppose(r, func(request *lease.Request) {
@@ -45,8 +46,8 @@ func (l *Ledger) Explain(r lease.Request) (Explanation, error) {
 	return e, err
 }
 
-// Fits reports whether a request would be granted now: what Explain says,
-// without the cost of reasons.
+// Fits reports whether a request would be granted now. It decides as Explain
+// does, without the cost of collecting reasons.
 func (l *Ledger) Fits(r lease.Request) bool {
 	fits := false
 	err := l.suppose(r, func(request *lease.Request) {
@@ -56,7 +57,7 @@ func (l *Ledger) Fits(r lease.Request) bool {
 	return err == nil && fits
 }
 
-// suppose puts a request into the queue for as long as look takes.
+// suppose puts a request into the queue, calls look, and takes it out again.
 func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,12 +73,12 @@ func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 	if err != nil {
 		return err
 	}
-	defer l.book.Revert(asked) // it stood in the queue only to find its place
+	defer l.book.Revert(asked)
 	look(request)
 	return nil
 }
 
-// unusedID is an id for a request that nobody makes. The caller holds mu.
+// unusedID returns an id that no lease and no request has. The caller holds mu.
 func (m *machine) unusedID() string {
 	id := "(asked)"
 	for n := 2; m.book.Lease(id) != nil || m.book.Request(id) != nil; n++ {
@@ -86,8 +87,8 @@ func (m *machine) unusedID() string {
 	return id
 }
 
-// wouldGrant is the lease that place would make of a request. The caller holds
-// mu.
+// wouldGrant returns the lease that place would grant for a request; nil if it
+// does not fit. The caller holds mu.
 func (m *machine) wouldGrant(r *lease.Request, before *line) *lease.Lease {
 	chosen, fits := placement.Choose(m.snapshot, r, m.behind(r, before), nil)
 	if !fits {
@@ -98,8 +99,8 @@ func (m *machine) wouldGrant(r *lease.Request, before *line) *lease.Lease {
 	return granted
 }
 
-// ExplainWaiting says what a waiting request waits for; false if none with
-// this id waits.
+// ExplainWaiting says what a waiting request waits for. It returns false if no
+// request with this id waits.
 func (l *Ledger) ExplainWaiting(id string) (Explanation, *lease.Request, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +111,7 @@ func (l *Ledger) ExplainWaiting(id string) (Explanation, *lease.Request, bool) {
 	return l.explain(request), request, true
 }
 
-// explain is about a request in the queue.
+// explain explains a request that is in the queue.
 func (m *machine) explain(r *lease.Request) Explanation {
 	before := m.lineBefore(r)
 	e := Explanation{
@@ -118,7 +119,7 @@ func (m *machine) explain(r *lease.Request) Explanation {
 		Holdings: map[string][]lease.Holding{}, Foreign: map[string]ForeignUse{},
 		LargestEver: m.largestEver(r),
 	}
-	if e.Refusal != nil { // which has found it out
+	if e.Refusal != nil { // it has the number already
 		e.LargestNow = e.Refusal.LargestNow
 	} else {
 		e.LargestNow = m.largestNow(r, before)

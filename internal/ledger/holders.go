@@ -18,7 +18,7 @@ type holders struct {
 	watches *watch.Holders // its lock is taken before that of the ledger
 
 	// The lock of the ledger guards these.
-	outlived map[process.ID]bool // have ended, and remaining processes keep their leases
+	outlived map[process.ID]bool // holders that have ended while remaining processes keep their leases
 	backlog  backlog
 
 	caughtUp time.Time // when the backlog was last tried; only the clerk touches it
@@ -32,8 +32,7 @@ func newHolders(l *Ledger, table process.Table) holders {
 
 func watched(l *lease.Lease) watch.Lease { return watch.Lease{ID: l.ID, Fence: l.Fence} }
 
-// watch sees to it that a lease ends as soon as the process ends that it is
-// bound to.
+// watch watches the process of a lease, so that the lease ends with it.
 func (h *holders) watch(granted *lease.Lease) error {
 	id := processOf(granted)
 	return h.watches.Add(id, watched(granted), func() bool {
@@ -44,15 +43,15 @@ func (h *holders) watch(granted *lease.Lease) error {
 	})
 }
 
-// left stops watching the process of a lease that has ended, or has another
-// holder now.
+// left stops watching the process of a lease that has ended, or that is bound to
+// another process now.
 func (h *holders) left(l *lease.Lease) {
 	if l.Binding == lease.ByProcess {
 		h.watches.Remove(processOf(l), watched(l))
 	}
 }
 
-// ended takes note that a lease has ended.
+// ended stops watching for a lease that has ended, and remembers its processes.
 func (h *holders) ended(l *lease.Lease) {
 	h.left(l)
 	now := process.Now()
@@ -64,9 +63,10 @@ func (h *holders) ended(l *lease.Lease) {
 	}
 }
 
-// exited releases everything that a process held that has ended, also what was
-// granted to it a moment ago and is not watched yet. Remaining processes keep
-// it. If the journal refuses that now, the clerk goes on trying.
+// exited releases all leases of a process that has ended, also one that was
+// granted a moment ago and is not watched yet. If remaining processes use a
+// device under the leases, they keep them. If the journal refuses the release
+// now, the clerk tries again until it succeeds.
 func (h *holders) exited(id process.ID) {
 	var remaining []process.ID
 	err := h.l.submit(context.Background(), func(now time.Time) error {
@@ -74,7 +74,7 @@ func (h *holders) exited(id process.ID) {
 		return nil
 	})
 	switch {
-	case errors.Is(err, ErrStopped): // the next start finds out
+	case errors.Is(err, ErrStopped): // the next start releases them
 	case err != nil:
 		h.releaseLater(id)
 	case len(remaining) > 0:
@@ -82,9 +82,9 @@ func (h *holders) exited(id process.ID) {
 	}
 }
 
-// releaseIfUnused releases everything that a process held that has ended, unless
-// remaining processes use a device under it. Those keep it, and releaseIfUnused
-// returns them. The caller holds mu.
+// releaseIfUnused releases all leases of a process that has ended, unless
+// remaining processes use a device under them. Those keep the leases, and
+// releaseIfUnused returns them. The caller holds mu.
 func (h *holders) releaseIfUnused(id process.ID, now time.Time) (remaining []process.ID) {
 	h.l.forgetExited(id)
 	bound := h.l.bound(id)
@@ -94,25 +94,25 @@ func (h *holders) releaseIfUnused(id process.ID, now time.Time) (remaining []pro
 	}
 	delete(h.outlived, id)
 	for _, held := range bound {
-		_, _ = h.l.apply(h.l.endOfHolder(held), now) // it stands, so the book takes it
+		_, _ = h.l.apply(h.l.endOfHolder(held), now) // the lease exists, so the book takes it
 	}
 	return nil
 }
 
 // follow watches one of the remaining processes in place of a holder that has
-// ended. When that one ends, exited finds out who is left.
+// ended. When that process ends, exited looks for the next one.
 func (h *holders) follow(id process.ID, remaining []process.ID) {
 	err := error(process.ErrGone)
 	if len(remaining) > 0 {
 		err = h.watches.Follow(id, remaining[0])
 	}
-	if errors.Is(err, process.ErrGone) { // else there may be too many open files: Observe looks as well
+	if errors.Is(err, process.ErrGone) { // after another error, such as too many open files, Observe notices the end
 		h.releaseLater(id)
 	}
 }
 
-// releaseUnused has the clerk release what was kept for processes that have left
-// the devices since. The caller holds mu.
+// releaseUnused has the clerk release the leases whose remaining processes have
+// left the devices since. The caller holds mu.
 func (h *holders) releaseUnused() {
 	for id := range h.outlived {
 		if len(h.l.remaining(id)) == 0 {
@@ -121,8 +121,8 @@ func (h *holders) releaseUnused() {
 	}
 }
 
-// keptBy returns the pid of one of the processes that keep a lease since its own
-// has ended; 0 if that has not ended. The caller holds mu.
+// keptBy returns the lowest pid of the processes that keep a lease whose own
+// process has ended; 0 if that has not ended. The caller holds mu.
 func (h *holders) keptBy(held *lease.Lease) int {
 	id := processOf(held)
 	if held.Binding != lease.ByProcess || !h.outlived[id] {
@@ -137,9 +137,9 @@ func (h *holders) keptBy(held *lease.Lease) int {
 	return lowest
 }
 
-// resume watches the holders again that a restart left behind, and releases the
-// leases of those that have ended meanwhile. It runs before the clerk takes its
-// first errand.
+// resume watches the holders of the leases from before a restart, and releases
+// the leases of those that have ended. It runs before the clerk takes its first
+// errand.
 func (h *holders) resume() {
 	h.l.mu.RLock()
 	standing := h.l.book.Leases()
@@ -171,7 +171,7 @@ func (h *holders) watchAgain(each *lease.Lease) error {
 }
 
 // keep reports whether remaining processes use the devices of a lease whose
-// holder has ended, and sees to it that the lease ends with them.
+// holder has ended. If so, it watches them, so that the lease ends with them.
 func (h *holders) keep(each *lease.Lease) bool {
 	id := processOf(each)
 	h.l.mu.Lock()
@@ -189,7 +189,7 @@ func (h *holders) keep(each *lease.Lease) bool {
 	return true
 }
 
-const awayText = "its process ended while the daemon was away"
+const awayText = "its process ended while the daemon was not running"
 
 // releaseExited ends leases whose holders have ended, in one write.
 func (h *holders) releaseExited(leases []*lease.Lease) {
@@ -204,7 +204,7 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
 	for i, e := range batch {
-		if <-e.done != nil { // there was no room in the journal
+		if <-e.done != nil { // the journal had no room
 			h.backlog.unwanted(leases[i].ID, leases[i].Fence, awayText)
 		}
 	}

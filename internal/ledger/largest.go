@@ -6,14 +6,14 @@ import (
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
-// largestNow is the most memory on each device that a request could have now,
-// those ahead of it and the settings of its service considered; zero: none. The
-// caller holds mu.
+// largestNow returns the most memory on each device that a request could have
+// now, given the requests ahead of it and the settings of its service; zero if
+// none. The caller holds mu.
 func (m *machine) largestNow(r *lease.Request, before *line) gpu.MiB {
 	return placement.LargestNow(m.snapshot, r, m.advice(r, before))
 }
 
-// largestEver is the same where nobody holds anything.
+// largestEver returns the same for a machine on which nobody holds anything.
 func (m *machine) largestEver(r *lease.Request) gpu.MiB {
 	most := placement.LargestEver(m.snapshot, r)
 	service, known := m.settings.Services[r.Holder.Service]
@@ -23,8 +23,8 @@ func (m *machine) largestEver(r *lease.Request) gpu.MiB {
 	return within(service, r.GPUs, most, lease.Usage{})
 }
 
-// within is as much of an amount on each device as a service may have that has
-// so much in use; zero: none.
+// within returns how much of an amount on each device a service may have that
+// already uses used; zero if nothing.
 func within(s Service, gpus int, amount gpu.MiB, used lease.Usage) gpu.MiB {
 	if s.MaxMemory > 0 {
 		amount = min(amount, s.MaxMemory)

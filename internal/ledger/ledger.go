@@ -1,16 +1,16 @@
 // Package ledger keeps the book of leases: it is the only one that writes it.
 //
-// One goroutine at a time works on the book. Usually it is the clerk, who takes
-// errands in turn: it applies a whole batch of them to the book, writes what
-// happened to the journal in one go, and only then answers. While the disk is
-// waited for, the next batch gathers, so the cost of a write is shared by
-// everybody who came meanwhile. An errand that finds the book free is done in
-// the same way by the goroutine that brings it. If the journal does not take a
-// batch, the book is put back to where it was and everybody in it is told:
-// nothing is ever granted that is not written down.
+// One goroutine at a time works on the book. Usually it is the clerk, which takes
+// errands in turn: it applies a whole batch of them to the book, writes the
+// effects to the journal in one write, and only then answers. While the clerk
+// waits for the disk, the next batch gathers, so all errands of a batch share the
+// cost of one write. An errand that finds the book free runs in the same way in
+// the goroutine that brings it. If the journal refuses a batch, the ledger undoes
+// the batch in the book and returns the error to every caller in it: it never
+// grants anything that is not in the journal.
 //
-// The rules are in package lease, the choosing in package placement; what
-// holders really use comes in through Observe.
+// Package lease has the rules, and package placement chooses devices. Observe
+// takes in what holders really use.
 package ledger
 
 import (
@@ -29,30 +29,31 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// Settings can be changed while the ledger runs.
+// Settings are the settings of a ledger. Configure changes them while it runs.
 type Settings struct {
-	// Device is what is set for one device.
+	// Device returns the settings of one device.
 	Device func(uuid string) DeviceSettings
-	// Services are what is set for services, by name.
+	// Services has the settings of services, by name.
 	Services map[string]Service
-	// Wait is how long a request waits unless it says otherwise.
+	// Wait is how long a request waits if it does not say so itself.
 	Wait time.Duration
 }
 
-// DeviceSettings is what is set for one device.
+// DeviceSettings are the settings of one device.
 type DeviceSettings struct {
 	Limit        gpu.MiB // zero: all of it
 	Reserve      gpu.MiB
-	MaxPipelines int // zero: the CPUs are shared out over the devices
+	MaxPipelines int // zero: the number of CPUs divided by that of devices
 }
 
-// Service is what is set for one service.
+// Service has the settings of one service.
 type Service struct {
 	lease.Service
 	Preferred string // UUID of the device to try first; empty: none
 }
 
-// Hooks is who is told. Each may be nil; they are called in order and must not
+// Hooks are the functions that the ledger calls when something has happened. Each
+// may be nil. The ledger calls them in the order of what happened; they must not
 // block.
 type Hooks struct {
 	Event   func(gpu.Event)
@@ -60,14 +61,14 @@ type Hooks struct {
 	Ended   func(*lease.Lease, time.Time)           // a lease has ended, and when
 }
 
-// Names knows users by login name.
+// Names finds the login names of users.
 type Names interface {
 	// Of returns the login name of a user, or the number in decimal. It may
 	// wait, but only for a moment.
 	Of(uid int) string
 }
 
-// Options are what a ledger is made from.
+// Options has what Open needs to make a ledger.
 type Options struct {
 	Settings  Settings
 	Hooks     Hooks
@@ -79,42 +80,43 @@ type Options struct {
 	Open func(replay func(journal.Record) error) (journal.Journal, error)
 }
 
-// Ledger is the book with everything that keeps it true.
+// Ledger keeps the book, writes it to the journal, and measures it against the
+// processes and devices of the machine.
 type Ledger struct {
 	hooks   Hooks
 	census  census
 	journal writer
 	errands chan *errand
-	seat    chan struct{} // has room for one: whoever is in it works on the book
+	seat    chan struct{} // has room for one: the goroutine that fills it works on the book
 	wake    chan struct{} // something changed that may let a waiting request in
 	holders holders
 	turns   turns
 
-	// mu guards what follows, and is never held while the disk is waited for,
-	// so looking is always quick. Leases are changed by the clerk alone.
+	// mu guards what follows. Nobody holds it while waiting for the disk, so
+	// reading is always quick. Only the goroutine in the seat changes leases.
 	mu sync.RWMutex
 	machine
 	waiters map[string]*waiter
 	effects []lease.Effect // of the batch at hand
 
-	// Only whoever has the seat touches these.
-	own      errand // what is done by the one who brought it
+	// Only the goroutine in the seat touches these.
+	own      errand // the one that here runs
 	alarm    *time.Timer
 	alarmAt  time.Time // when it rings; zero: not yet known
 	buffer   []byte
 	ends     []int // of the records in buffer
 	group    [][]byte
 	chosen   []string
-	line     line // of those who wait
-	restless bool // something has to be tried again soon
+	line     line // of the waiting requests
+	restless bool // something must be tried again soon
 
-	turn       turn // read without a lock, which may be held for ever when the clerk is stuck
+	turn       turn // read without mu, which a stuck clerk may hold for ever
 	compacting atomic.Bool
 	finished   chan struct{} // closed when Run is over
 }
 
-// Open reads the journal and makes the book that it describes. Leases whose
-// holders ended meanwhile end when Run starts, before anything else happens.
+// Open reads the journal and makes the book that it describes. Run then first
+// releases the leases whose holders have ended meanwhile.
 func Open(o Options) (*Ledger, error) {
 	boot, err := o.Processes.Boot()
 	if err != nil {
@@ -140,7 +142,7 @@ func Open(o Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Configure changes the settings; they hold at once.
+// Configure replaces the settings. They take effect at once.
 func (l *Ledger) Configure(s Settings) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,16 +151,16 @@ func (l *Ledger) Configure(s Settings) {
 	l.nudge()
 }
 
-// nudge makes the clerk look whether somebody who waits can be served.
+// nudge has the clerk check whether it can grant a waiting request.
 func (l *Ledger) nudge() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // it is going to look anyway
+	default: // the clerk is about to check anyway
 	}
 }
 
-// Run does what it is asked until ctx ends, and closes the journal then.
-// Leases stand and holders run on.
+// Run works on errands until ctx ends, and then closes the journal. Leases last
+// and their holders run on.
 func (l *Ledger) Run(ctx context.Context) error {
 	defer close(l.finished)
 	defer l.turn.end()
@@ -172,13 +174,13 @@ func (l *Ledger) Run(ctx context.Context) error {
 // Close closes the journal of a ledger that was opened and never run.
 func (l *Ledger) Close() error { return l.journal.Close() }
 
-// ErrStopped is what a ledger answers that does not run any more.
+// ErrStopped is the error of a ledger that has stopped.
 var ErrStopped = errors.New("the daemon is stopping")
 
-// submit does an errand at once, or hands it to the clerk and waits for its
-// end. An errand that was taken is finished whatever happens to ctx: the answer
-// would otherwise not be known. It may be done twice, so everything that it does
-// beside applying changes has to bear that.
+// submit runs an errand at once, or hands it to the clerk and waits for its
+// result. Once the clerk has the errand, submit waits for the result even if ctx
+// ends, because the caller would otherwise not know it. An errand may run twice,
+// so whatever do does besides applying changes must allow for that.
 func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error {
 	if done, err := l.here(do); done {
 		return err
@@ -204,14 +206,14 @@ func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error
 	}
 }
 
-// journal tells how the journal fares.
+// journal sends an event about the journal.
 func (h *Hooks) journal(severity gpu.Severity, format string, args ...any) {
 	if h.Event != nil {
 		h.Event(gpu.Event{Time: time.Now(), Code: gpu.EventJournal, Severity: severity, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
-// decided tells how a request was answered.
+// decided reports how a request was answered.
 func (h *Hooks) decided(status string, took time.Duration) {
 	if h.Decided != nil {
 		h.Decided(cmp.Or(status, "granted"), took)

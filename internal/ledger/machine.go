@@ -11,9 +11,9 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// machine is what the ledger knows at one moment: the book, the devices with
-// what was measured on them, and what placement goes by. It has no lock: the
-// callers of its methods hold that of the ledger.
+// machine is the state of the ledger: the book, the devices with their
+// measurements, and the snapshot that placement decides on. It has no lock: the
+// callers of its methods hold the lock of the ledger.
 type machine struct {
 	boot  string
 	cpus  int
@@ -27,8 +27,8 @@ type machine struct {
 	devices  map[string]*observed
 	dirty    bool // something changed that may let a waiting request in
 
-	revoking map[string]revocation // by lease: what is about to be revoked
-	past     kin.Past              // which leases have ended
+	revoking map[string]revocation // by lease: why it is about to be revoked
+	past     kin.Past              // the leases that have ended
 }
 
 // processOf returns the process that holds a lease.
@@ -36,7 +36,7 @@ func processOf(l *lease.Lease) process.ID {
 	return process.ID{PID: l.Holder.PID, Start: l.Holder.Start}
 }
 
-// kinOf returns what package kin goes by of a lease.
+// kinOf returns a lease as package kin sees it.
 func kinOf(l *lease.Lease) kin.Lease {
 	return kin.Lease{ID: l.ID, Fence: l.Fence, UID: l.Holder.UID, Holder: processOf(l)}
 }
@@ -50,16 +50,16 @@ func (m *machine) standing(id string) (kin.Lease, bool) {
 	return kinOf(held), true
 }
 
-// register answers whose process is whose, where holds says which processes
-// hold something that counts.
+// register returns a register that finds the owner of a process. Holds reports
+// which processes hold a lease that counts.
 func (m *machine) register(holds func(process.ID) bool) kin.Register {
 	return kin.Register{Holds: holds, Lease: m.standing}
 }
 
-// on is the register of the leases on a device. It is for a few questions; for
-// many, holdings is quicker.
+// on returns the register of the leases on a device. It is quick for a few
+// questions; for many, holdings is quicker.
 func (m *machine) on(uuid string) kin.Register {
-	var here []lease.Holding // once somebody asks
+	var here []lease.Holding // filled by the first question
 	return m.register(func(id process.ID) bool {
 		if here == nil {
 			here = m.book.Holdings(uuid)
@@ -70,7 +70,7 @@ func (m *machine) on(uuid string) kin.Register {
 	})
 }
 
-// holdings is the leases on a device at one moment.
+// holdings has the leases on a device at one moment.
 type holdings struct {
 	kin.Register
 	all      []lease.Holding // oldest first
@@ -91,8 +91,8 @@ func (m *machine) holdings(uuid string) holdings {
 	return h
 }
 
-// of returns the leases that a process is charged to: all that its owner holds
-// on the device, oldest first.
+// of returns the leases that the memory of a process is charged to: all that its
+// owner holds on the device, oldest first.
 func (h *holdings) of(p kin.Process) []lease.Holding {
 	owner, found := h.Owner(p)
 	if !found {
@@ -101,10 +101,10 @@ func (h *holdings) of(p kin.Process) []lease.Holding {
 	return h.byHolder[owner.Holder]
 }
 
-// attribute shares out what was last measured on a device: to the leases whose
-// processes use it, and the rest, with what the driver itself takes, to nobody.
-// It is done again when a lease of such a process comes or goes, so that memory
-// in use is never leased again before the next measurement.
+// attribute charges the memory that was last measured on a device: to the leases
+// whose processes use it, and the rest, with that of the driver, as foreign. The
+// ledger calls it again when a lease of such a process begins or ends, so that it
+// never leases memory in use before the next measurement.
 func (m *machine) attribute(o *observed) {
 	uuid := o.Device.UUID
 	here := m.holdings(uuid)
@@ -122,8 +122,8 @@ func (m *machine) attribute(o *observed) {
 	m.book.ObserveForeign(uuid, max(o.total-known, 0))
 }
 
-// charge puts what a process uses down to the leases of its holder, the oldest
-// first, each as far as it reaches; what is over that goes to the newest.
+// charge adds what a process uses to the leases of its holder, the oldest first,
+// each up to its own amount. What exceeds all of them goes to the newest.
 func charge(owners []lease.Holding, memory gpu.MiB, owned map[string]gpu.MiB) {
 	for _, h := range owners {
 		part := min(memory, max(h.Part.Memory-owned[h.Lease.ID], 0))

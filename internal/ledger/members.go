@@ -13,8 +13,8 @@ type Process struct {
 	Name   string
 	Kind   gpu.ProcessKind
 	Memory gpu.MiB
-	Lease  *lease.Lease // that it works under; nil: none. Of several it is the oldest
-	Ended  string       // without one: the lease that it worked under until that ended; empty: none
+	Lease  *lease.Lease // the lease that it belongs to, the oldest of several; nil: none
+	Ended  string       // if Lease is nil: the lease that it belonged to until that ended; empty: none
 }
 
 // Processes lists the processes that were last seen on a device.
@@ -39,10 +39,10 @@ func (l *Ledger) Processes(uuid string) []Process {
 	return list
 }
 
-// Orphan returns the lease that a process worked under until the lease ended, by
-// its descent as it is now or by its environment; empty if there was none, or
-// the process belongs to a lease that stands. It is for processes that are on
-// no device's list.
+// Orphan returns the lease that a process belonged to until the lease ended, by
+// its present ancestors or by its environment. It returns "" if there was none,
+// or if the process belongs to a present lease. Orphan is for processes that no
+// device lists.
 func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 	id, err := l.census.Identify(pid)
 	if err != nil {
@@ -69,10 +69,10 @@ func (m *machine) holdsAny() func(process.ID) bool {
 	return func(id process.ID) bool { return holders[id] }
 }
 
-// Members lists the living processes of a lease: its holder, what was seen on a
-// device under it, and all that descends from them, except what holds a lease
-// of its own. A process may have left its parent; it stays a member for as long
-// as it is on a device. The daemon is never among them; see kin.Family.Members.
+// Members lists the living processes of a lease: its holder, the processes seen
+// on a device under it, and all their descendants, except those that hold a lease
+// of their own. A process that has left its parent stays a member for as long as
+// it is on a device. Members never lists the daemon; see kin.Family.Members.
 func (l *Ledger) Members(id string, fence uint64) []process.ID {
 	l.mu.RLock()
 	holder, roots, others := l.rootsOf(id, fence)
@@ -114,8 +114,8 @@ func (m *machine) rootsOf(id string, fence uint64) (holder process.ID, roots, ot
 }
 
 // Moved reports whether a process that was a member of a lease belongs to
-// another one now: it, or the nearest of its ancestors that holds any lease,
-// holds others only.
+// another lease now: the process, or its nearest ancestor that holds a lease,
+// holds only others.
 func (l *Ledger) Moved(id string, fence uint64, member process.ID) bool {
 	p := kin.Process{Line: l.census.Line(member)}
 	l.mu.RLock()

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
-// Observe takes in what was measured on a device: how it is, and who uses how
-// much of it. It does not wait for the journal.
+// Observe takes in the latest measurement of a device: its state, and how much
+// each process uses. It does not wait for the journal.
 func (l *Ledger) Observe(o Observation) {
 	var used []usedBy
 	if o.Sample != nil {
@@ -42,13 +42,13 @@ func (l *Ledger) Observe(o Observation) {
 	}
 }
 
-// sameFacts reports whether what placement goes by is unchanged.
+// sameFacts reports whether two devices are equal in all that placement uses.
 func sameFacts(a, b *gpu.Device) bool {
 	return a.Index == b.Index && a.Name == b.Name && a.Vendor == b.Vendor && a.ComputeCapability == b.ComputeCapability &&
 		a.MemoryTotal == b.MemoryTotal && slices.Equal(a.Links, b.Links)
 }
 
-// rebuild makes placement's view anew: there is a device more, or one has
+// rebuild makes a new snapshot for placement, because a device was added or has
 // changed.
 func (m *machine) rebuild() {
 	var all []gpu.Device
@@ -64,7 +64,7 @@ func (m *machine) rebuild() {
 	m.recount()
 }
 
-// totalOf is what is used on a device in all.
+// totalOf returns the memory in use on a device.
 func totalOf(s *gpu.Sample, used []usedBy) gpu.MiB {
 	if total, measured := s.MemoryUsed.Get(); measured {
 		return total

@@ -195,7 +195,7 @@ func TestWhoLeavesWhileItIsGrantedGivesItBack(t *testing.T) {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("the one who left was told %v", err)
 			}
-			if e := k.told(gpu.EventReleased, "b"); !strings.Contains(e.Text, "whoever asked has left") {
+			if e := k.told(gpu.EventReleased, "b"); !strings.Contains(e.Text, "the client disconnected") {
 				t.Errorf("its end was told as %q", e.Text)
 			}
 			if got := k.leases(); len(got) != 0 {

@@ -8,14 +8,14 @@ import (
 	"github.com/berth-gpu/berth/internal/record"
 )
 
-// lostFences is more than the grants that a machine can forget when it loses
-// power: only those to processes are not on disk when they are answered, and
-// the journal syncs by itself long before there are so many.
+// lostFences is more than the number of grants that a machine can lose with its
+// power. The ledger answers only grants to processes before they are on disk, and
+// the journal syncs by itself long before there are that many.
 const lostFences = 1 << 16
 
-// recover reads the book back. If the machine was started again since, the
-// fences jump: the last grants before may be forgotten, and their fences must
-// not be given out twice.
+// recover reads the book from the journal. If the machine was started again
+// since, recover skips lostFences fences: the last grants before may be lost, and
+// the ledger must not use their fences twice.
 func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal, error)) error {
 	var boot string
 	log, err := open(func(r journal.Record) error {
@@ -50,7 +50,7 @@ func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal,
 	err = log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true})
 	if errors.As(err, &failed) {
 		l.journal.noteTrouble(err)
-		return nil // a disk that takes nothing now is no reason not to start: the next start jumps again
+		return nil // the daemon starts on a full disk too: the next start skips fences again
 	}
 	if err != nil {
 		return errors.Join(err, log.Close())

@@ -74,7 +74,7 @@ func TestAfterARebootProcessesAreGone(t *testing.T) {
 	if got, want := k.leases(), []string{"named", "ttl", "fresh"}; !slices.Equal(got, want) {
 		t.Errorf("leases are %v, want %v", got, want)
 	}
-	if e := k.told(gpu.EventReleased, "process"); !strings.Contains(e.Text, "while the daemon was away") {
+	if e := k.told(gpu.EventReleased, "process"); !strings.Contains(e.Text, "while the daemon was not running") {
 		t.Errorf("its end was told as %q", e.Text)
 	}
 	if fresh.Fence <= lostFences {

@@ -9,15 +9,15 @@ import (
 )
 
 // A lease that is bound to a process outlives it for as long as other processes
-// of the lease use a device: they remain, and keep the lease. A program that
-// puts itself into the background, or a launcher that ends before its workers,
-// would otherwise leave processes behind that may still grow, on memory that was
-// given to somebody else. The lease ends when the last of them has ended or has
-// left the devices, so it is never kept for a process that merely lingers.
+// of the lease use a device: they remain, and keep the lease. Otherwise a program
+// that puts itself into the background, or a launcher that ends before its
+// workers, would leave processes behind that may still grow, on memory that
+// another lease has by then. The lease ends when the last of them has ended or
+// has left the devices, so a process that uses no device keeps no lease.
 
 // remaining lists the living processes that use a device under the leases of a
-// holder, each once and without the holder itself. What a process uses under a
-// nearer lease is accounted for by that one.
+// holder, each once and without the holder itself. It leaves out a process that
+// has a nearer lease.
 func (m *machine) remaining(holder process.ID) []process.ID {
 	var list []process.ID
 	for uuid, o := range m.devices {
@@ -38,9 +38,9 @@ func (m *machine) bound(id process.ID) []*lease.Lease {
 	})
 }
 
-// forgetExited takes what a process used that has ended off its devices: the
-// kernel took the memory back before it reported the end. What other processes
-// of its leases used goes too if they have ended; those that live keep theirs.
+// forgetExited removes a process that has ended from its devices, with the memory
+// it used: the kernel took that back before it reported the end. It also removes
+// the other processes of its leases that have ended.
 func (m *machine) forgetExited(id process.ID) {
 	r := m.register(nil)
 	for uuid, o := range m.devices {

@@ -9,16 +9,16 @@ import (
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
-// line is who is before a request in the queue.
+// line has the requests before a request in the queue.
 type line struct {
-	// ahead are those whom it must not delay.
+	// ahead lists the requests that it must not delay.
 	ahead []*lease.Request
-	// stuck are the first ones of their services that wait for their quota. Room
-	// is of no use to them, so others may have it; but nobody of the same
-	// service may use the quota up that they wait for.
+	// stuck has, by service, the first request that waits for the quota of the
+	// service. It cannot use free room, so other services may; but no request of
+	// the same service may use the quota that it waits for.
 	stuck map[string]*lease.Request
-	// held remembers, by device, what would have delayed somebody: then so would
-	// everything that is as large and stands further back.
+	// held remembers, by device, the loads that would have delayed a request: any
+	// load that is as large and further back would delay it too.
 	held map[string][]heldBack
 }
 
@@ -36,7 +36,8 @@ func (n *line) clear() {
 	}
 }
 
-// why says whom something would delay, if that is known already.
+// why returns which request a load would delay, if the line knows that already;
+// "" if it does not.
 func (n *line) why(uuid string, l lease.Load) string {
 	for _, h := range n.held[uuid] {
 		if h.Memory <= l.Memory && h.Slots <= l.Slots {
@@ -67,8 +68,8 @@ func (m *machine) join(n *line, r *lease.Request) {
 	}
 }
 
-// lineBefore is who is before a request: everybody, if it is not in the queue.
-// It holds until the next change. The caller holds mu.
+// lineBefore returns the requests before a request: all of them, if it is not in
+// the queue. The line is valid until the next change. The caller holds mu.
 func (m *machine) lineBefore(r *lease.Request) *line {
 	n := &line{}
 	for _, other := range m.book.Waiting() {
@@ -80,22 +81,22 @@ func (m *machine) lineBefore(r *lease.Request) *line {
 	return n
 }
 
-// serve grants what can be granted to those who wait, in their order. The
+// serve grants the waiting requests that fit, in the order of the queue. The
 // caller holds mu.
 func (l *Ledger) serve(now time.Time) {
 	if _, waiting := l.book.Len(); waiting == 0 || !l.dirty && !l.serveNew(now) {
 		return
 	}
-	for l.serveFirst(now) { // the order changes with every grant, because shares do
+	for l.serveFirst(now) { // every grant changes shares, and with them the order
 	}
 	l.dirty = false
 }
 
-// serveNew looks after those whom this batch put into the queue, and reports
-// whether it granted one of them. Where nothing else has changed, nobody else
-// can be served.
+// serveNew tries to grant the requests that this batch put into the queue, and
+// reports whether it granted one. If nothing else has changed, no other request
+// can be granted.
 func (l *Ledger) serveNew(now time.Time) bool {
-	for _, e := range l.effects { // appended to only where the loop ends
+	for _, e := range l.effects { // place appends to it only before the loop ends
 		if e.Kind == lease.Asked && l.book.Request(e.Request.ID) == e.Request {
 			if granted, err := l.place(e.Request, l.lineBefore(e.Request), now); err == nil && granted != nil {
 				return true
@@ -105,7 +106,8 @@ func (l *Ledger) serveNew(now time.Time) bool {
 	return false
 }
 
-// serveFirst grants the first request in the queue that can be granted.
+// serveFirst grants the first request in the queue that fits, and reports whether
+// there was one.
 func (l *Ledger) serveFirst(now time.Time) bool {
 	l.line.clear()
 	for _, r := range l.book.Waiting() {
@@ -117,8 +119,9 @@ func (l *Ledger) serveFirst(now time.Time) bool {
 	return false
 }
 
-// place grants a request if it fits, behind those who are before it; nil: there
-// are none. It returns nil if it does not. The caller holds mu.
+// place grants a request if it fits without delaying the requests before it; a
+// nil before means that there are none. It returns a nil lease if the request
+// does not fit. The caller holds mu.
 func (l *Ledger) place(r *lease.Request, before *line, now time.Time) (*lease.Lease, error) {
 	if l.overQuota(r, before) != nil {
 		return nil, nil
@@ -134,8 +137,8 @@ func (l *Ledger) place(r *lease.Request, before *line, now time.Time) (*lease.Le
 	return granted, nil
 }
 
-// gate keeps a request from delaying those before it in the queue. It is the
-// Gate that placement asks.
+// gate keeps a request from delaying the requests before it in the queue. It
+// implements placement.Gate.
 type gate struct {
 	machine *machine
 	request *lease.Request
@@ -143,7 +146,7 @@ type gate struct {
 }
 
 // behind returns the gate for a request behind others; nil if there are none.
-// The gate holds until the next call of behind or advice. The caller holds mu.
+// The gate is valid until the next call of behind or advice. The caller holds mu.
 func (m *machine) behind(r *lease.Request, before *line) placement.Gate {
 	if before == nil || len(before.ahead) == 0 {
 		return nil
@@ -151,15 +154,15 @@ func (m *machine) behind(r *lease.Request, before *line) placement.Gate {
 	return m.advice(r, before)
 }
 
-// advice returns the gate for a question what a request could have: it also
-// knows the limits of its service. The caller holds mu.
+// advice returns the gate that answers how much a request could have. It also
+// applies the limits of its service. The caller holds mu.
 func (m *machine) advice(r *lease.Request, before *line) placement.Gate {
 	m.gate = gate{machine: m, request: r, before: before}
 	return &m.gate
 }
 
-// Refuse returns whom the request would delay on a device, in words; "" if
-// nobody.
+// Refuse returns, in words, which request this one would delay on a device; "" if
+// none.
 func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
 	if g.before == nil || len(g.before.ahead) == 0 {
 		return ""
@@ -177,8 +180,8 @@ func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
 	return why
 }
 
-// Allow returns as much of an amount on each device as the service of the
-// request may have now; zero: none.
+// Allow returns how much of an amount on each device the service of the request
+// may have now; zero if nothing.
 func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 	m, name := g.machine, g.request.Holder.Service
 	service, known := m.settings.Services[name]
@@ -193,8 +196,8 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 	return less.Memory
 }
 
-// overQuota is why the quota of its service keeps a request from being granted;
-// nil if it does not. The caller holds mu.
+// overQuota returns why the quota of its service forbids to grant a request; nil
+// if it does not. The caller holds mu.
 func (m *machine) overQuota(r *lease.Request, before *line) error {
 	name := r.Holder.Service
 	service, known := m.settings.Services[name]
@@ -204,13 +207,13 @@ func (m *machine) overQuota(r *lease.Request, before *line) error {
 	if before != nil && before.stuck[name] != nil {
 		return &lease.AdmitError{
 			Service: name, Err: lease.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: m.book.ServiceUsage(name),
-			Text: before.stuck[name].ID + " is ahead and waits for the quota of the service",
+			Text: before.stuck[name].ID + " is ahead in the queue and waits for the quota of the service",
 		}
 	}
 	return lease.WithinQuota(service.Service, r, m.book.ServiceUsage(name))
 }
 
-// whyNot is the refusal of a request that does not want to wait. The caller
+// whyNot returns the error that refuses a request that does not wait. The caller
 // holds mu.
 func (m *machine) whyNot(r *lease.Request) error {
 	before := m.lineBefore(r)
@@ -218,26 +221,26 @@ func (m *machine) whyNot(r *lease.Request) error {
 		return err
 	}
 	if _, fits := placement.Choose(m.snapshot, r, nil, nil); !fits {
-		return m.refusal(r, before) // those ahead included: what it advises must not delay them
+		return m.refusal(r, before) // with before, so that its advice delays nobody
 	}
 	_, waiting := m.book.Len()
 	if m.book.Request(r.ID) == r {
-		waiting-- // itself, for this moment
+		waiting-- // do not count r itself
 	}
 	return &QueuedError{Waiting: waiting, LargestNow: m.largestNow(r, before)}
 }
 
-// QueuedError refuses a request that would fit, but for those who wait already,
-// and that does not want to wait itself.
+// QueuedError refuses a request that does not wait and would fit, but would delay
+// a waiting request.
 type QueuedError struct {
 	Waiting    int
-	LargestNow gpu.MiB // what would delay nobody; zero: nothing
+	LargestNow gpu.MiB // the most memory that would delay nobody; zero: none
 }
 
 func (e *QueuedError) Error() string {
-	text := fmt.Sprintf("%d requests wait already, and one of them would be delayed: wait in turn", e.Waiting)
+	text := fmt.Sprintf("the request would delay one of the %d requests that wait already; wait in turn", e.Waiting)
 	if e.Waiting == 1 {
-		text = "a request waits already, and would be delayed: wait in turn"
+		text = "the request would delay one that waits already; wait in turn"
 	}
 	if e.LargestNow > 0 {
 		text += ", or ask for at most " + e.LargestNow.Exact() + ", which would be granted now"
@@ -245,8 +248,8 @@ func (e *QueuedError) Error() string {
 	return text
 }
 
-// refusal is what stands in the way of a request now, those ahead of it
-// included; nil if nothing does. The caller holds mu.
+// refusal returns what prevents a grant now, the requests ahead included; nil if
+// nothing does. The caller holds mu.
 func (m *machine) refusal(r *lease.Request, before *line) *placement.NoFitError {
 	return placement.Explain(m.snapshot, r, m.advice(r, before))
 }

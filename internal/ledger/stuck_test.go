@@ -29,7 +29,7 @@ func TestStuckClerk(t *testing.T) {
 			t.Errorf("at the limit: %v", err)
 		}
 		time.Sleep(stuckAfter + time.Second)
-		if err := k.Stuck(time.Now()); err == nil || !strings.Contains(err.Error(), "hangs for 11s") {
+		if err := k.Stuck(time.Now()); err == nil || !strings.Contains(err.Error(), "has hung for 11s") {
 			t.Errorf("beyond the limit: %v", err)
 		}
 		if err := k.Trouble(); !errors.Is(err, journal.ErrFull) {

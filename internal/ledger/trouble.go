@@ -9,14 +9,14 @@ import (
 	"github.com/berth-gpu/berth/internal/record"
 )
 
-// writer is the journal, and whether it can be written. Only the clerk writes.
+// writer writes the journal and keeps whether that works. Only the clerk writes.
 type writer struct {
 	journal.Journal
 	hooks   *Hooks
 	trouble atomic.Pointer[error] // read without a lock; nil: there is none
 }
 
-// Trouble returns why the journal takes no new grants at present; nil: it does.
+// Trouble returns why the journal takes no new grants now; nil if it does.
 func (w *writer) Trouble() error {
 	if err := w.trouble.Load(); err != nil {
 		return *err
@@ -24,9 +24,9 @@ func (w *writer) Trouble() error {
 	return nil
 }
 
-// append writes to the journal, and tells when that stops working and when it
-// works again. What may use the last room on a disk proves nothing when it gets
-// through.
+// append writes to the journal, and sends an event when that stops working and
+// when it works again. A write from the reserve of the disk does not prove that
+// the journal works again.
 func (w *writer) append(group [][]byte, care journal.Care) error {
 	err := w.Append(group, care)
 	failed := (*journal.WriteError)(nil)
@@ -49,18 +49,18 @@ func (w *writer) noteTrouble(err error) {
 	switch {
 	case before == nil && err != nil:
 		w.hooks.journal(gpu.Serious,
-			"The journal cannot be written, so no new lease is granted; those that stand are not affected: %v", err)
+			"The daemon cannot write the journal, so it grants no new leases; present leases are not affected: %v", err)
 	case before != nil && err == nil:
-		w.hooks.journal(gpu.Note, "The journal can be written again.")
+		w.hooks.journal(gpu.Note, "The daemon can write the journal again.")
 	}
 }
 
-// Trouble returns why the journal takes no new grants at present; nil: it does.
-// It takes no lock.
+// Trouble returns why the journal takes no new grants now; nil if it does. It
+// takes no lock.
 func (l *Ledger) Trouble() error { return l.journal.Trouble() }
 
-// probe finds out whether a journal in trouble takes writes again, with a record
-// that says nothing new. Errands find it out themselves.
+// probe tries a write to a journal in trouble, with a record that changes
+// nothing. The clerk calls it when it has no errand that would try.
 func (l *Ledger) probe() {
 	if l.Trouble() == nil {
 		return
@@ -68,5 +68,5 @@ func (l *Ledger) probe() {
 	l.mu.RLock()
 	mark := record.NewFence(l.book.Fence(), l.boot)
 	l.mu.RUnlock()
-	_ = l.journal.append([][]byte{mark.Append(nil)}, journal.Care{}) // what comes of it is noted
+	_ = l.journal.append([][]byte{mark.Append(nil)}, journal.Care{}) // append notes the result
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// mostErrands is how many errands of one user stand before the clerk at a time.
-// It is enough to share the writes to the disk among them, and everybody else's
-// errand comes right after them.
+// mostErrands is how many errands one user may have with the clerk at a time. It
+// is enough for them to share writes to the disk, and few enough that the errand
+// of another user comes soon after them.
 const mostErrands = 64
 
 // turns keeps one user from filling the way to the clerk.
@@ -21,8 +21,8 @@ type turns struct {
 
 // userTurns are the errands of one user.
 type userTurns struct {
-	free  chan struct{} // holds a token for each that is under way
-	users int           // who use this; guarded by turns.mu
+	free  chan struct{} // holds a token for each errand under way
+	users int           // how many goroutines use this; guarded by turns.mu
 }
 
 func (t *turns) of(uid int) *userTurns {
@@ -48,8 +48,9 @@ func (t *turns) done(uid int, u *userTurns) {
 	}
 }
 
-// submitFor hands an errand of somebody to the clerk when it is their turn.
-// Those who may exceed the limits of a user need not wait for one.
+// submitFor submits an errand for an actor once fewer than mostErrands of the
+// same user are under way. An actor who may exceed the limits of a user does not
+// wait.
 func (l *Ledger) submitFor(ctx context.Context, by access.Actor, do func(now time.Time) error) error {
 	if access.May(by, access.Exceed, access.Object{}) == nil {
 		return l.submit(ctx, do)

@@ -8,25 +8,24 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Held is a lease with what its processes were measured to use, part by part;
-// absent where they were not seen yet.
+// Held is a lease with what its processes were measured to use.
 type Held struct {
 	*lease.Lease
-	Measured []gpu.Opt[gpu.MiB]
-	// KeptBy is the pid of one of the processes that keep the lease since its
-	// own has ended; 0: its own has not ended. The API calls it heir_pid.
+	Measured []gpu.Opt[gpu.MiB] // by part; absent: not seen yet
+	// KeptBy is the pid of one of the processes that keep the lease after its own
+	// process has ended; 0: that has not ended. The API calls it heir_pid.
 	KeptBy int
 }
 
-// View is who holds what and who waits, at one moment.
+// View has all leases and all waiting requests at one moment.
 type View struct {
 	Leases  []Held           // oldest grant first
-	Waiting []*lease.Request // in the order in which they will be served
+	Waiting []*lease.Request // in the order of the queue
 }
 
-// View looks at the whole book.
+// View returns all leases and all waiting requests.
 func (l *Ledger) View() View {
-	l.mu.Lock() // not for reading only: the queue is put in order by looking
+	l.mu.Lock() // not RLock: Waiting sorts the queue
 	defer l.mu.Unlock()
 	var v View
 	for _, each := range l.book.Leases() {
@@ -36,7 +35,7 @@ func (l *Ledger) View() View {
 	return v
 }
 
-// Find looks a lease up; false if there is none.
+// Find returns a lease by its id; false if there is none.
 func (l *Ledger) Find(id string) (Held, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -47,10 +46,10 @@ func (l *Ledger) Find(id string) (Held, bool) {
 	return l.held(found), true
 }
 
-// FindWaiting looks a request up that waits, and its place in the queue, from 1;
-// false if there is none.
+// FindWaiting returns a waiting request by its id, and its position in the queue,
+// from 1; false if there is none.
 func (l *Ledger) FindWaiting(id string) (r *lease.Request, position int, waits bool) {
-	l.mu.Lock() // not for reading only: the queue is put in order by looking
+	l.mu.Lock() // not RLock: Waiting sorts the queue
 	defer l.mu.Unlock()
 	r = l.book.Request(id)
 	return r, slices.Index(l.book.Waiting(), r) + 1, r != nil
@@ -68,17 +67,17 @@ func (l *Ledger) held(each *lease.Lease) Held {
 	return h
 }
 
-// DeviceSum is the sum of a device with its state.
+// DeviceSum is the sum of a device together with its state.
 type DeviceSum struct {
 	lease.Sum
 	Device gpu.Device
 	State  gpu.State
 	Health gpu.Health
-	Closed string  // why nothing is granted; empty: it is
-	Most   gpu.MiB // that could be leased if nobody held anything: the ceiling, without what the driver takes
+	Closed string  // why nothing is granted on it; empty: it is open
+	Most   gpu.MiB // what could be leased if nobody held anything: the ceiling, less what the driver uses
 }
 
-// Sums is what is left of every device, and how that comes about, by UUID.
+// Sums returns the sum of every device, by UUID.
 func (l *Ledger) Sums() map[string]DeviceSum {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -89,7 +88,7 @@ func (l *Ledger) Sums() map[string]DeviceSum {
 	return sums
 }
 
-// Sum is what is left of one device; the zero value if it is not known.
+// Sum returns the sum of one device; the zero value if it is not known.
 func (l *Ledger) Sum(uuid string) DeviceSum {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -109,17 +108,17 @@ func (m *machine) sum(uuid string) DeviceSum {
 	return DeviceSum{Sum: sum, Device: o.Device, State: o.State, Health: o.Health, Closed: closed, Most: o.most(sum)}
 }
 
-// Len is the number of leases, and of requests that wait.
+// Len returns the number of leases and of waiting requests.
 func (l *Ledger) Len() (leases, waiting int) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.book.Len()
 }
 
-// Journal is the numbers of the journal.
+// Journal returns the statistics of the journal.
 func (l *Ledger) Journal() journal.Stats { return l.journal.Stats() }
 
-// Holdings lists who holds what of a device, and what was measured for them.
+// Holdings lists the leases on a device, with what was measured for each.
 func (l *Ledger) Holdings(uuid string) []lease.Holding {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
