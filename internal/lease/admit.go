@@ -9,34 +9,35 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Service is what is set for a service. The zero value sets nothing.
+// Service has the settings of a service. The zero value sets nothing.
 type Service struct {
 	Name      string
 	MinMemory gpu.MiB  // a request for less is raised to it; zero: none
 	MaxMemory gpu.MiB  // a request for more is refused; zero: none
-	Priority  int      // what its requests have, and the most they can have
-	Quota     Usage    // the most it can have in use at a time; zero: no quota
+	Priority  int      // the priority of its requests, and the most they can ask for
+	Quota     Usage    // the most it may have in use at a time; zero: no quota
 	Users     []string // who may ask in its name; empty: everybody
 }
 
-// Why a service's settings refuse a request. Errors of Admit wrap one of these.
+// The reasons why the settings of a service refuse a request. Errors of Admit
+// wrap one of these.
 var (
 	ErrUser      = errors.New("the user may not use this service")
 	ErrMaxMemory = errors.New("it is more than the service may have at once")
 	ErrQuota     = errors.New("it is over the quota of the service")
 )
 
-// AdmitError is a request that the settings of a service refuse.
+// AdmitError reports that the settings of a service refuse a request.
 type AdmitError struct {
 	Service string
 	Err     error // ErrUser, ErrMaxMemory or ErrQuota
 	Text    string
 
-	// Later is whether the request could be admitted once the service has given
-	// something back. It may wait then.
+	// Later is true if the request may be admitted once the service has released
+	// something. Then the request may wait.
 	Later bool
 
-	Asked, Limit, InUse Usage // the numbers behind it
+	Asked, Limit, InUse Usage // the numbers that Err compares
 }
 
 func (e *AdmitError) Error() string {
@@ -46,9 +47,8 @@ func (e *AdmitError) Error() string {
 func (e *AdmitError) Unwrap() error { return e.Err }
 
 // Admit applies the settings of a service to a request that Validate accepts. It
-// returns the request as it is to be placed: raised to the minimum, with the
-// priority of the service, and with a note of both. Used is what the service has
-// in use.
+// returns the request raised to the minimum, with the priority of the service,
+// and with a note that says what changed. Used is what the service has in use.
 func Admit(s Service, r Request, used Usage) (Request, error) {
 	if len(s.Users) > 0 && !slices.Contains(s.Users, r.Holder.User) {
 		return r, &AdmitError{
@@ -73,9 +73,8 @@ func Admit(s Service, r Request, used Usage) (Request, error) {
 	return r, WithinQuota(s, &r, used)
 }
 
-// InLine is a request that goes before nobody: its priority is not above zero.
-// It is for those who ask in the name of no service that has settings, because
-// they would otherwise all ask to be first.
+// InLine returns a request with a priority of zero at most. It is for requests
+// without a configured service, which would otherwise all ask to be first.
 func InLine(r Request) Request {
 	if r.Priority > 0 {
 		r.note("priority lowered from %d to 0: only a configured service or an administrator goes before others", r.Priority)
@@ -84,8 +83,8 @@ func InLine(r Request) Request {
 	return r
 }
 
-// WithinQuota refuses a request that would take a service over its quota. A
-// waiting request is asked again each time before it is granted.
+// WithinQuota refuses a request that would take a service over its quota. The
+// ledger checks a waiting request again each time before it grants it.
 func WithinQuota(s Service, r *Request, used Usage) error {
 	total := r.Total()
 	refuse := func(later bool, format string, args ...any) error {
@@ -101,9 +100,9 @@ func WithinQuota(s Service, r *Request, used Usage) error {
 	case q.Slots > 0 && total.Slots > q.Slots:
 		return refuse(false, "%d slots are more than its whole quota of %d", total.Slots, q.Slots)
 	case q.Memory > 0 && used.Memory+total.Memory > q.Memory:
-		return refuse(true, "%s of its quota of %s are in use, and %s are asked for", used.Memory.Exact(), q.Memory.Exact(), total.Memory.Exact())
+		return refuse(true, "%s of its quota of %s are in use, and the request is for %s", used.Memory.Exact(), q.Memory.Exact(), total.Memory.Exact())
 	case q.Slots > 0 && used.Slots+total.Slots > q.Slots:
-		return refuse(true, "%d of its quota of %d slots are in use, and %d are asked for", used.Slots, q.Slots, total.Slots)
+		return refuse(true, "%d of its quota of %d slots are in use, and the request is for %d", used.Slots, q.Slots, total.Slots)
 	}
 	return nil
 }

@@ -30,11 +30,11 @@ func TestAdmit(t *testing.T) {
 		{"pushing", func(r *Request) { r.Priority = 9 }, Usage{}, nil, false, "priority lowered from 9 to the service's 3"},
 		{"raised and pushing", func(r *Request) { r.Memory, r.Priority = 5, 9 }, Usage{}, nil, false, "raised from 5 MiB to the service's minimum of 20 MiB; priority lowered from 9 to the service's 3"},
 		{"exactly the quota", func(r *Request) {}, Usage{70, 3}, nil, false, ""},
-		{"memory quota in use", func(r *Request) {}, Usage{71, 0}, ErrQuota, true, "admit a request of service render: 71 MiB of its quota of 100 MiB are in use, and 30 MiB are asked for"},
-		{"slot quota in use", func(r *Request) {}, Usage{0, 4}, ErrQuota, true, "admit a request of service render: 4 of its quota of 4 slots are in use, and 1 are asked for"},
+		{"memory quota in use", func(r *Request) {}, Usage{71, 0}, ErrQuota, true, "admit a request of service render: 71 MiB of its quota of 100 MiB are in use, and the request is for 30 MiB"},
+		{"slot quota in use", func(r *Request) {}, Usage{0, 4}, ErrQuota, true, "admit a request of service render: 4 of its quota of 4 slots are in use, and the request is for 1"},
 		{"more than the quota", func(r *Request) { r.GPUs = 4 }, Usage{}, ErrQuota, false, "admit a request of service render: 120 MiB is more than its whole quota of 100 MiB"},
 		{"more slots than the quota", func(r *Request) { r.Slots = 5 }, Usage{}, ErrQuota, false, "admit a request of service render: 5 slots are more than its whole quota of 4"},
-		{"over the quota once raised", func(r *Request) { r.Memory = 1 }, Usage{90, 0}, ErrQuota, true, "admit a request of service render: 90 MiB of its quota of 100 MiB are in use, and 20 MiB are asked for"},
+		{"over the quota once raised", func(r *Request) { r.Memory = 1 }, Usage{90, 0}, ErrQuota, true, "admit a request of service render: 90 MiB of its quota of 100 MiB are in use, and the request is for 20 MiB"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,16 +7,15 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// Bind hands a lease that is bound to a process to another process, for example
-// from a launcher to what it has started. The lease is the same, with the same
-// fence; it still belongs to the same user.
+// Bind binds a lease of one process to another process, for example from a
+// launcher to the program it has started. The lease keeps its fence and its user.
 type Bind struct {
 	ID    string
-	Fence uint64 // zero: whichever there is
+	Fence uint64 // zero: any
 	By    access.Actor
 
-	// The process that has it from now on. Whoever applies this has seen to it
-	// that By may speak for it.
+	// The process that holds the lease from now on. The caller of Apply has
+	// checked that By may speak for it.
 	PID   int
 	Start uint64
 	Boot  string

@@ -8,7 +8,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Book is who holds what and who waits. The zero value is not usable; see New.
+// Book keeps all leases and all waiting requests. New makes one; the zero value
+// is not usable.
 type Book struct {
 	fence    uint64 // of the newest grant
 	devices  map[string]*device
@@ -18,7 +19,7 @@ type Book struct {
 	services map[string]*account
 	alarms   alarms // when leases expire and requests time out
 
-	// The machine as a whole, for shares.
+	// Sums over all devices, for shares.
 	ceiling      gpu.MiB
 	maxPipelines int
 
@@ -26,7 +27,7 @@ type Book struct {
 	passing passing
 }
 
-// New makes an empty book.
+// New returns an empty book.
 func New() *Book {
 	return &Book{
 		devices:  make(map[string]*device),
@@ -37,7 +38,7 @@ func New() *Book {
 	}
 }
 
-// SetCapacity tells what a device has to give, now and until the next call.
+// SetCapacity sets the capacity of a device.
 func (b *Book) SetCapacity(uuid string, c Capacity) {
 	d := b.device(uuid)
 	b.ceiling += max(c.Ceiling(), 0) - max(d.Ceiling(), 0)
@@ -46,8 +47,8 @@ func (b *Book) SetCapacity(uuid string, c Capacity) {
 	b.queue.stale = true
 }
 
-// device finds a device or takes it in without capacity: a lease may be read
-// back before its device is seen again.
+// device returns a device, and adds it without capacity if it is new: after a
+// restart, a lease is read before its device is seen.
 func (b *Book) device(uuid string) *device {
 	d := b.devices[uuid]
 	if d == nil {
@@ -57,7 +58,7 @@ func (b *Book) device(uuid string) *device {
 	return d
 }
 
-// Sum is what is left of a device and how that comes about.
+// Sum returns the sum of a device; false if the book does not know the device.
 func (b *Book) Sum(uuid string) (Sum, bool) {
 	d := b.devices[uuid]
 	if d == nil {
@@ -66,7 +67,7 @@ func (b *Book) Sum(uuid string) (Sum, bool) {
 	return d.Sum, true
 }
 
-// Lease finds a lease by its id; nil if there is none.
+// Lease returns a lease by its id; nil if there is none.
 func (b *Book) Lease(id string) *Lease {
 	if e := b.leases[id]; e != nil {
 		return e.lease
@@ -74,7 +75,7 @@ func (b *Book) Lease(id string) *Lease {
 	return nil
 }
 
-// Request finds a waiting request by its id; nil if there is none.
+// Request returns a waiting request by its id; nil if there is none.
 func (b *Book) Request(id string) *Request {
 	if w := b.waiting[id]; w != nil {
 		return w.request
@@ -92,11 +93,12 @@ func (b *Book) Leases() []*Lease {
 	return all
 }
 
-// Len is the number of leases, and of requests that wait.
+// Len returns the number of leases and of waiting requests.
 func (b *Book) Len() (leases, waiting int) { return len(b.leases), len(b.waiting) }
 
-// Fence is the fence of the newest grant.
+// Fence returns the fence of the newest grant.
 func (b *Book) Fence() uint64 { return b.fence }
 
-// Next is when something is due next; false if nothing ever is.
+// Next returns when the next lease expires or request times out; false if none
+// does.
 func (b *Book) Next() (time.Time, bool) { return b.alarms.next() }

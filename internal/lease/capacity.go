@@ -6,17 +6,17 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Capacity is what a device has to give. It may change at any time; leases that
-// no longer fit stand, and nothing new is granted until there is room.
+// Capacity says how much of a device can be leased. It may change at any time;
+// leases that no longer fit last, and nothing new is granted until there is room.
 type Capacity struct {
 	Total        gpu.MiB
 	Limit        gpu.MiB // memory_limit_mb; zero: all of it
 	Reserve      gpu.MiB // memory_reserve_mb
 	MaxPipelines int     // slots in the best state
-	Usable       int     // slots in the present state: UsableSlots, or 0 while nothing is to be granted
+	Usable       int     // slots in the present state: UsableSlots, or 0 while nothing may be granted
 }
 
-// Ceiling is what can be leased when nobody holds anything.
+// Ceiling returns how much memory can be leased when nobody holds any.
 func (c Capacity) Ceiling() gpu.MiB {
 	if c.Limit > 0 {
 		return min(c.Total, c.Limit) - c.Reserve
@@ -24,9 +24,9 @@ func (c Capacity) Ceiling() gpu.MiB {
 	return c.Total - c.Reserve
 }
 
-// UsableSlots is how many slots of a device may be in use at a multiplier:
-// floor(max × multiplier), but at least one unless the multiplier is zero. The
-// tiny summand is for products like 100 × 0.29, which come out below 29.
+// UsableSlots returns how many slots of a device may be in use at a multiplier:
+// floor(max × multiplier), but at least one unless the multiplier is zero. It adds
+// a tiny amount because products like 100 × 0.29 come out below 29.
 func UsableSlots(max int, multiplier float64) int {
 	if max <= 0 || !(multiplier > 0) {
 		return 0
@@ -38,8 +38,7 @@ func UsableSlots(max int, multiplier float64) int {
 	return n
 }
 
-// Sum is the sum that leads to what can be leased on a device, with every term
-// in sight.
+// Sum has every term of the sum that says how much of a device can be leased.
 type Sum struct {
 	Capacity
 	Leased  gpu.MiB // promised to active leases
@@ -48,13 +47,13 @@ type Sum struct {
 	Active  int     // slots of active leases
 }
 
-// Available is what can be leased now. Since for each lease promised + overuse
-// is the larger of leased and measured, this is
+// Available returns how much memory can be leased now. For each lease, leased +
+// overuse is the larger of leased and measured, so the result is
 //
 //	min(total, limit) − reserve − Σ max(leased, measured) − foreign
 //
-// and it is negative when more is used than there should be.
+// It is negative if processes use more than the ceiling.
 func (s Sum) Available() gpu.MiB { return s.Ceiling() - s.Leased - s.Overuse - s.Foreign }
 
-// FreeSlots is how many slots can be granted now.
+// FreeSlots returns how many slots can be granted now.
 func (s Sum) FreeSlots() int { return max(s.Usable-s.Active, 0) }

@@ -7,31 +7,31 @@ import (
 	"github.com/berth-gpu/berth/internal/record"
 )
 
-// Change is something that is to happen to the book: Ask, Withdraw, TimeOut,
-// Grant, Renew, Bind, Release, Expire, Revoke, Park or Resume.
+// Change is a change to the book: Ask, Withdraw, TimeOut, Grant, Renew, Bind,
+// Release, Expire, Revoke, Park or Resume.
 type Change interface {
 	apply(b *Book, now time.Time) (Effect, error)
 }
 
-// Apply makes a change at a time, or returns an error and changes nothing.
+// Apply makes a change at time now, or returns an error and changes nothing.
 func (b *Book) Apply(c Change, now time.Time) (Effect, error) { return c.apply(b, now) }
 
-// Effect is what a change did.
+// Effect says what a change did.
 type Effect struct {
 	Kind   Kind
 	Time   time.Time
-	Before *Lease // as it was; nil: there was none
-	After  *Lease // as it is; nil: there is none any more
-	// Request is the one that began to wait or stopped waiting, if any did.
+	Before *Lease // the lease before the change; nil: there was none
+	After  *Lease // the lease after the change; nil: it has ended
+	// Request is the request that began or stopped waiting; nil: none did.
 	Request *Request
 	By      access.Actor // who did it
 	Why     string       // for people; empty: nothing to add
 }
 
-// Kind says what happened.
+// Kind says what kind of change an effect is.
 type Kind string
 
-// The kinds of effect. Those that are durable have the names of their records.
+// The kinds of effect. Durable ones have the names of their records.
 const (
 	Asked     Kind = "ask"
 	Withdrawn Kind = "withdraw"
@@ -46,13 +46,13 @@ const (
 	Resumed   Kind = Kind(record.Resume)
 )
 
-// Durable reports whether the effect must be written down before anybody is
-// told of it. What happens to requests is not: who waits has no answer yet, and
-// asks again after a restart.
+// Durable reports whether the effect must be in the journal before anybody learns
+// of it. Effects on requests alone are not durable: a client that waits has no
+// answer yet, and asks again after a restart.
 func (e *Effect) Durable() bool { return e.Before != nil || e.After != nil }
 
-// Lease is the lease that the effect is about, as it is or as it last was; nil
-// if it is about a request only.
+// Lease returns the lease that the effect is about, as it is or as it last was;
+// nil if the effect is about a request only.
 func (e *Effect) Lease() *Lease {
 	if e.After != nil {
 		return e.After
@@ -60,9 +60,9 @@ func (e *Effect) Lease() *Lease {
 	return e.Before
 }
 
-// Revert takes back effects that could not be written down. They must be the
-// latest ones, and are given in the order in which they happened. Fences that
-// were used up stay used up.
+// Revert undoes effects that the journal refused. They must be the latest ones,
+// in the order in which they happened. Revert does not return fences: the book
+// never uses them again.
 func (b *Book) Revert(effects ...Effect) {
 	for i := len(effects) - 1; i >= 0; i-- {
 		b.revert(&effects[i])
@@ -86,8 +86,8 @@ func (b *Book) revert(e *Effect) {
 	}
 }
 
-// disown takes a lease out as if it had never been: what its processes use is
-// foreign again.
+// disown removes a lease as if it had never been granted: what its processes use
+// counts as foreign again.
 func (b *Book) disown(e *entry) {
 	b.remove(e)
 	for _, p := range e.places {

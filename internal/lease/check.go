@@ -7,9 +7,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Check works everything out again that the book keeps up to date by and by,
-// and reports every difference. A correct book never has one; tests call it at
-// their end, and it may be called at any time.
+// Check computes every sum of the book again and reports all differences. A
+// correct book never has one. Tests call Check at their end; it may be called at
+// any time.
 func (b *Book) Check() error {
 	return errors.Join(b.checkLeases(), b.checkDevices(), b.checkAccounts(), b.checkAlarms(), b.checkQueue())
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// What one user may have at a time, administrators excepted. Each lease costs
-// memory, and a descriptor if it is bound to a process; each request that waits
-// is looked at whenever something is given back.
+// The most that one user may have at a time, except for administrators. Each
+// lease costs memory, and a file descriptor if it is bound to a process; the
+// ledger looks at each waiting request whenever a lease ends.
 const (
 	MostLeases  = 1024
 	MostWaiting = 256
@@ -16,8 +16,8 @@ const (
 // ErrCrowded refuses a user who has as much as one user may have.
 var ErrCrowded = errors.New("one user may not have more")
 
-// Crowded reports whether a user has as many leases as one user may have, or
-// with waiting whether more requests of theirs wait than may.
+// Crowded returns an error if a user holds MostLeases leases, or, if waiting is
+// true, if more than MostWaiting requests of the user wait.
 func (b *Book) Crowded(user string, waiting bool) error {
 	a := b.users[user]
 	switch {

@@ -1,11 +1,11 @@
-// Package lease holds the rules of who has what: the life of a lease, the order
-// of the queue, and the sum that says how much of a device is left. It is pure.
-// A Book is the state; the only way to change who holds what is
+// Package lease has the rules of leasing: the life of a lease, the order of the
+// queue, and the sum that says how much of a device is left. It is pure. A Book
+// keeps the state; the only way to change a lease or the queue is
 //
 //	effect, err := book.Apply(change, now)
 //
-// which first verifies the whole change and then commits the whole of it: an
-// error means that nothing happened.
+// Apply first verifies the whole change and then commits it: after an error, the
+// book is unchanged.
 //
 //	          Ask            Grant                Release
 //	(nobody) ─────▶ waiting ───────▶ active ──────────────────▶ (nobody)
@@ -16,12 +16,12 @@
 //	                          │
 //	(nobody) ─────────────────┘ Grant without waiting; Renew moves the end
 //
-// What happens to leases is durable: every Effect that is not about waiting
-// becomes a record.Record, and replaying the records gives an equal book. Requests,
-// measurements and the capacities of devices are not; after a restart clients
-// ask again, and the machine is measured again.
+// Leases are durable: every Effect on a lease becomes a record.Record, and
+// replaying the records gives an equal book. Requests, measurements and the
+// capacities of devices are not durable; after a restart clients ask again, and
+// the daemon measures the machine again.
 //
-// A book belongs to one goroutine. A *Lease or *Request that is in a book is
-// never changed, only replaced by another, so what a book hands out may be read
-// by anybody for as long as they like.
+// A book belongs to one goroutine. A book never changes a *Lease or *Request that
+// it has, but replaces it by another, so any goroutine may read what a book
+// returns for as long as it likes.
 package lease

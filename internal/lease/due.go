@@ -27,7 +27,7 @@ func (b *Book) Due(now time.Time) []Change {
 	return changes
 }
 
-// alarm is the time at which something ends by itself.
+// alarm is the time at which a lease expires or a request times out.
 type alarm struct {
 	at      time.Time
 	id      string
@@ -35,8 +35,8 @@ type alarm struct {
 	place   int  // in the heap, counted from one; zero: not in it
 }
 
-// alarms is a binary heap, the earliest in front. Each alarm knows its place,
-// so that leaving is as quick as coming.
+// alarms is a binary heap with the earliest alarm first. Each alarm knows its
+// place, so remove is as quick as add.
 type alarms []*alarm
 
 func (h alarms) next() (time.Time, bool) {
@@ -46,8 +46,8 @@ func (h alarms) next() (time.Time, bool) {
 	return h[0].at, true
 }
 
-// due collects the alarms at or below i in the heap whose time has come.
-// Nothing below a later alarm is earlier, so only due ones are visited.
+// due appends the alarms at or below i in the heap that are due. No alarm is
+// earlier than the one above it, so due stops at the first that is not due.
 func (h alarms) due(now time.Time, i int, list []*alarm) []*alarm {
 	if i >= len(h) || now.Before(h[i].at) {
 		return list
@@ -62,7 +62,7 @@ func (h *alarms) add(a *alarm) {
 	h.up(len(*h) - 1)
 }
 
-// remove takes an alarm out; one that is not in is left alone.
+// remove removes an alarm, if it is in the heap.
 func (h *alarms) remove(a *alarm) {
 	if a.place == 0 {
 		return

@@ -7,11 +7,11 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// Release ends a lease because its holder wants it to, or because the holder is
+// Release ends a lease because its holder asks for it, or because the holder is
 // gone.
 type Release struct {
 	ID    string
-	Fence uint64 // zero: whichever there is
+	Fence uint64 // zero: any
 	By    access.Actor
 	Why   string
 }
@@ -45,7 +45,7 @@ func (x Expire) apply(b *Book, now time.Time) (Effect, error) {
 // Revoke ends a lease against its holder's will.
 type Revoke struct {
 	ID    string
-	Fence uint64 // zero: whichever there is
+	Fence uint64 // zero: any
 	By    access.Actor
 	Why   string
 }

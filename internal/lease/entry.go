@@ -2,10 +2,10 @@ package lease
 
 import "github.com/berth-gpu/berth/gpu"
 
-// device is one GPU with all that is on it.
+// device is one GPU with its sum and its leases.
 type device struct {
 	Sum
-	known bool   // its capacity was told
+	known bool   // SetCapacity was called for it
 	spots []spot // every lease that has a part here
 }
 
@@ -32,7 +32,7 @@ type place struct {
 	measured gpu.MiB // for the processes of the lease
 }
 
-// insert puts a lease into the book. The caller has verified that it may.
+// insert puts a lease into the book. The caller has verified the lease.
 func (b *Book) insert(l *Lease, measured []gpu.MiB) {
 	e := &entry{lease: l}
 	e.places = e.single[:0]
@@ -80,8 +80,7 @@ func (b *Book) remove(e *entry) {
 	b.queue.stale = true
 }
 
-// replace puts a new state of the same lease in place of the old one. Its parts
-// are the same.
+// replace replaces a lease by a new state of it that has the same parts.
 func (b *Book) replace(e *entry, l *Lease) {
 	if l.State != e.lease.State {
 		for i := range e.places {
@@ -101,7 +100,7 @@ func (b *Book) replace(e *entry, l *Lease) {
 	}
 }
 
-// count adds a part to the sum of its device, or with sign −1 takes it out.
+// count adds a part to the sum of its device, or with sign −1 subtracts it.
 func (e *entry) count(part int, sign gpu.MiB) {
 	d, p := e.places[part].device, &e.lease.Parts[part]
 	leased, overuse, slots := e.counted(part, p)
@@ -110,8 +109,8 @@ func (e *entry) count(part int, sign gpu.MiB) {
 	d.Active += int(sign) * slots
 }
 
-// counted is what a part of a lease takes of its device. A parked one takes
-// what is still measured, which is little.
+// counted returns what a part of a lease takes of its device. A parked lease takes
+// only what is still measured, which is little.
 func (e *entry) counted(part int, p *Part) (leased, overuse gpu.MiB, slots int) {
 	measured := e.places[part].measured
 	if e.lease.State == Parked {

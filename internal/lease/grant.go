@@ -7,16 +7,16 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Grant makes a lease. If a request with its id waits, this is what it waited
-// for; a lease can also be granted without waiting. The book sets Fence,
-// Granted, Expires and State of the lease and keeps it: it must not be touched
-// after the call.
+// Grant adds a lease to the book. If a request with its id waits, Grant takes the
+// request out of the queue; a lease can also be granted without waiting. The book
+// sets Fence, Granted, Expires and State of the lease and keeps it: the caller
+// must not change it after the call.
 type Grant struct {
 	Lease *Lease
 
-	// Adopted is for a lease over processes that are already on the devices:
-	// by part, how much memory they were measured to use. It was counted as
-	// foreign and is now counted under the lease.
+	// Adopted is for a lease over processes that use the devices already. It says,
+	// by part, how much memory they were measured to use. The book counted that as
+	// foreign, and counts it under the lease from now on.
 	Adopted []gpu.MiB
 }
 
@@ -62,7 +62,7 @@ func (b *Book) verifyGrant(g Grant, w *waiter) error {
 			return fmt.Errorf("grant %s: %w: %s", l.ID, ErrDevice, p.GPU)
 		}
 		needs := p.Memory
-		if g.Adopted != nil { // what is there already takes no more room
+		if g.Adopted != nil { // what the processes use already takes no more room
 			needs = max(needs-min(sane(g.Adopted[i]), d.Foreign), 0)
 		}
 		if !d.hasRoom(needs, p.Slots, g.Adopted != nil) {
@@ -72,8 +72,8 @@ func (b *Book) verifyGrant(g Grant, w *waiter) error {
 	return nil
 }
 
-// hasRoom is whether this much more can be held. Where nothing more is needed
-// because it is there already, it does not matter that the device is over-used.
+// hasRoom reports whether the device has room for this much more. With already,
+// zero memory fits even on an overused device.
 func (d *device) hasRoom(memory gpu.MiB, slots int, already bool) bool {
 	if slots > 0 && d.Active+slots > d.Usable {
 		return false
@@ -81,7 +81,7 @@ func (d *device) hasRoom(memory gpu.MiB, slots int, already bool) bool {
 	return memory <= d.Available() || already && memory == 0
 }
 
-// validate is what must hold for every lease, however it came about.
+// validate checks what must be true of every lease, new or replayed.
 func (l *Lease) validate() error {
 	refuse := func(field, detail string) error { return FieldErrors{{field, detail}} }
 	if detail := textProblem(l.ID); detail != "" {
@@ -91,7 +91,7 @@ func (l *Lease) validate() error {
 		return refuse(field, detail)
 	}
 	if len(l.Parts) == 0 {
-		return refuse("gpus", "are none; a lease is on at least one device")
+		return refuse("gpus", "is empty; a lease needs at least one device")
 	}
 	for i, p := range l.Parts {
 		switch {
@@ -102,7 +102,7 @@ func (l *Lease) validate() error {
 		case outside(p.Slots, 0, MaxSlots) != "":
 			return refuse("slots", outside(p.Slots, 0, MaxSlots))
 		case p.Memory == 0 && p.Slots == 0:
-			return refuse("memory_mb", "is zero, and so are slots")
+			return refuse("memory_mb", "is zero, and slots is zero too")
 		}
 		for _, other := range l.Parts[:i] {
 			if other.GPU == p.GPU {
@@ -113,8 +113,8 @@ func (l *Lease) validate() error {
 	return nil
 }
 
-// clean makes text that comes from outside fit to be written down and shown. A
-// process may call itself anything.
+// clean removes unprintable characters from text that comes from outside, before
+// it is stored and shown. A process may call itself anything.
 func (l *Lease) clean() {
 	for _, text := range []*string{&l.Holder.User, &l.Holder.Service, &l.Holder.Name, &l.Holder.Boot, &l.EnforcedBy, &l.Note, &l.By.User} {
 		if !plain(*text) {

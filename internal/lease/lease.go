@@ -7,23 +7,23 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// Lease is slots and memory on one or more devices, held by somebody until it
-// ends. Once it is in a book it does not change.
+// Lease is a claim to slots and memory on one or more devices. It does not change
+// once it is in a book.
 type Lease struct {
-	ID       string // the allocation id; one lease or waiting request has it at a time
+	ID       string // the allocation id; only one lease or waiting request has it at a time
 	Fence    uint64 // grows with every grant; set by the book
 	Holder   Holder
 	Binding  Binding
-	TTL      time.Duration // what a renewal adds, for Binding ByTTL; else zero
+	TTL      time.Duration // how long a grant or a renewal lasts, for Binding ByTTL; else zero
 	Granted  time.Time     // set by the book
 	Expires  time.Time     // set by the book for Binding ByTTL; else zero
 	Parts    []Part        // on different devices
 	Priority int
 	State    State
 
-	EnforcedBy string // who holds the holder to the memory: mps, framework, watchdog or none
-	Raised     bool   // the service's minimum made it larger than what was asked for
-	Note       string // what is different from what was asked for, one sentence; empty: nothing
+	EnforcedBy string // what enforces the memory limit: mps, framework, watchdog or none
+	Raised     bool   // the minimum of the service made it larger than the request
+	Note       string // how it differs from the request, one sentence; empty: it does not
 
 	By access.Actor // who asked for it; without a door: not known
 }
@@ -35,7 +35,7 @@ type Part struct {
 	Slots  int
 }
 
-// Total is what the lease has over all its devices.
+// Total returns what the lease has over all its devices.
 func (l *Lease) Total() Usage {
 	var u Usage
 	for _, p := range l.Parts {
@@ -45,23 +45,24 @@ func (l *Lease) Total() Usage {
 	return u
 }
 
-// Holder is who has a lease. Where it comes over a local socket the kernel says
-// who it is; nothing in it is believed because the holder says so, except the
-// service and the name.
+// Holder is the user and the process that have a lease. The daemon takes them
+// from the kernel for a request over the local socket. It believes the client
+// only about the service and the name.
 type Holder struct {
 	User    string // login name, or the number as text
-	UID     int    // NoUID where the kernel did not say
+	UID     int    // NoUID if the kernel did not say
 	Service string // empty: none
 	Name    string // what the process calls itself, for people
 
-	// The process, for Binding ByProcess and for telling which processes a
-	// lease covers. The pid alone does not name a process: it is used again.
+	// The process, for Binding ByProcess and for finding the processes that a
+	// lease covers. The pid alone does not identify a process: the kernel uses it
+	// again.
 	PID   int
 	Start uint64 // when the process started, in ticks since boot
-	Boot  string // which boot that was
+	Boot  string // the id of that boot
 }
 
-// NoUID stands for a holder that is not known by a user id.
+// NoUID is the UID of a holder whose user id is not known.
 const NoUID = access.NoUID
 
 // Same reports whether two holders are the same user.
@@ -72,21 +73,21 @@ func (h Holder) Same(other Holder) bool {
 // Object returns the lease as access decides about it.
 func (l *Lease) Object() access.Object { return access.Of(access.Held, l.Holder.UID, l.Holder.User) }
 
-// Binding is what ends a lease by itself.
+// Binding says what ends a lease without a release.
 type Binding string
 
 // The bindings.
 const (
-	ByProcess Binding = "process" // the process dies
-	ByTTL     Binding = "ttl"     // it is not renewed in time
-	ByName    Binding = "named"   // nothing: it stands until it is released
+	ByProcess Binding = "process" // the end of its process
+	ByTTL     Binding = "ttl"     // no renewal in time
+	ByName    Binding = "named"   // nothing: it lasts until it is released
 )
 
-// State is what a lease is doing.
+// State says whether a lease takes room on its devices.
 type State string
 
 // The states.
 const (
 	Active State = "active"
-	Parked State = "parked" // its memory was moved off the device; it takes nothing there
+	Parked State = "parked" // its memory was moved off the devices; it takes nothing there
 )

@@ -8,14 +8,14 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Holding is a lease on a device with what is measured for it there.
+// Holding is a part of a lease on a device, with what was measured for it.
 type Holding struct {
 	Lease    *Lease
 	Part     Part
 	Measured gpu.MiB
 }
 
-// Holdings lists what is on a device, largest first: who stands in the way.
+// Holdings lists the leases on a device, largest first.
 func (b *Book) Holdings(uuid string) []Holding {
 	d := b.devices[uuid]
 	if d == nil {
@@ -30,7 +30,7 @@ func (b *Book) Holdings(uuid string) []Holding {
 	return all
 }
 
-// AppendHoldings appends what is on a device to list, in no order.
+// AppendHoldings appends the leases on a device to list, in no order.
 func (b *Book) AppendHoldings(list []Holding, uuid string) []Holding {
 	if d := b.devices[uuid]; d != nil {
 		for _, s := range d.spots {
@@ -41,8 +41,8 @@ func (b *Book) AppendHoldings(list []Holding, uuid string) []Holding {
 	return list
 }
 
-// Observe tells how much memory the processes of a lease were measured to use
-// on a device. It reports whether the lease has a part there.
+// Observe sets how much memory the processes of a lease were measured to use on a
+// device. It reports whether the lease has a part there.
 func (b *Book) Observe(id, uuid string, measured gpu.MiB) bool {
 	e := b.leases[id]
 	if e == nil {
@@ -59,7 +59,7 @@ func (b *Book) Observe(id, uuid string, measured gpu.MiB) bool {
 	return false
 }
 
-// ObserveForeign tells how much memory of a device was measured for processes
+// ObserveForeign sets how much memory of a device was measured for processes
 // under no lease.
 func (b *Book) ObserveForeign(uuid string, measured gpu.MiB) {
 	b.device(uuid).Foreign = sane(measured)

@@ -7,11 +7,11 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// Park marks a lease whose memory was moved off its devices. From here on it
-// takes no slot, and no memory but what is still measured for it.
+// Park marks a lease whose memory was moved off its devices. From then on the
+// lease takes no slots, and only the memory that is still measured for it.
 type Park struct {
 	ID    string
-	Fence uint64 // zero: whichever there is
+	Fence uint64 // zero: any
 	By    access.Actor
 	Why   string
 }
@@ -27,12 +27,12 @@ func (p Park) apply(b *Book, now time.Time) (Effect, error) {
 	return b.become(e, Parked, WasParked, p.By, p.Why, now), nil
 }
 
-// Resume takes back what a parked lease gave up, if there is room. The caller
-// resumes first and moves the memory back afterwards, because a process for
-// which there is no room on its return is lost.
+// Resume gives a parked lease its slots and memory again, if there is room. The
+// caller resumes first and moves the memory back afterwards, because a process
+// that finds no room when it returns is lost.
 type Resume struct {
 	ID    string
-	Fence uint64 // zero: whichever there is
+	Fence uint64 // zero: any
 	By    access.Actor
 	Why   string
 }

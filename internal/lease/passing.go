@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Load is what something takes of one device.
+// Load is the memory and the slots that a lease or a request takes of one device.
 type Load struct {
 	Memory gpu.MiB
 	Slots  int
@@ -17,25 +17,25 @@ func (l Load) plus(m Load) Load { return Load{l.Memory + m.Memory, l.Slots + m.S
 
 func (l Load) within(room Load) bool { return l.Memory <= room.Memory && l.Slots <= room.Slots }
 
-// maxSteps is how many sets of holdings are looked at before the question
-// whether somebody may pass is given up and answered with no.
+// maxSteps is how many sets of holdings Delays looks at before it gives up and
+// answers that the later request delays the one ahead.
 const maxSteps = 1 << 12
 
-// Delays reports whether a later request, let in on a device, could make one
-// that is ahead of it in the queue wait longer there.
+// Delays reports whether a later request, if granted on a device, could make a
+// request ahead of it in the queue wait longer there.
 //
-// Nobody knows which of the holdings on the device will end, and in which
-// order, so every outcome is considered: the later request delays the one ahead
-// if there is a set of holdings beside which the one ahead fits on the device,
-// but not any more once the later one is there too. If there is no such set,
-// then whenever the one ahead could start without the later one, it can start
-// with it. Holdings are everything that may be on the device when the time
-// comes: the leases that are there now, and the other requests ahead, which may
-// be granted before. The room is that of the device when it is empty.
+// Nobody knows which of the holdings on the device will end, and in which order,
+// so Delays considers every outcome: the later request delays the one ahead if
+// there is a set of holdings beside which the one ahead fits on the device, but
+// no longer fits beside the later one too. If there is no such set, then whenever
+// the one ahead could start without the later one, it can start with it. Holdings
+// are everything that may be on the device by then: the present leases, and the
+// other requests ahead, which may be granted first. Room is what the empty device
+// has.
 //
-// There are 2^n sets, but equal holdings need no telling apart, and a branch is
-// left when nothing in it can be too much. After maxSteps sets the answer is
-// that it delays: waiting longer than necessary is fair, passing is not.
+// There are 2^n sets, but equal holdings count as one, and Delays leaves a branch
+// in which nothing can be too much. After maxSteps sets it answers true: waiting
+// longer than necessary is fair, passing is not.
 func Delays(room, ahead, later Load, holdings []Load) bool {
 	p := passing{room: room, steps: maxSteps}
 	p.sorted = append(p.sorted, holdings...)
@@ -43,7 +43,7 @@ func Delays(room, ahead, later Load, holdings []Load) bool {
 	return p.delays(ahead, later, p.sorted)
 }
 
-// passing is one question, with space that is used again for the next.
+// passing is one question of Delays. It keeps its slices for the next question.
 type passing struct {
 	room   Load
 	need   Load // ahead
@@ -56,8 +56,8 @@ type passing struct {
 	steps  int    // left
 }
 
-// sort brings equal holdings together and large ones to the front, where they
-// close branches early.
+// sort puts equal holdings together and large ones first, where they close
+// branches early.
 func (p *passing) sort() {
 	slices.SortFunc(p.sorted, func(a, b Load) int {
 		return cmp.Or(cmp.Compare(b.Memory, a.Memory), cmp.Compare(b.Slots, a.Slots))
@@ -73,8 +73,8 @@ func (p *passing) delays(ahead, later Load, holdings []Load) bool {
 	return ahead.within(p.room) && p.tooMuch(0, Load{})
 }
 
-// tooMuch looks for holdings from i on that, together with those already taken,
-// leave room for the one ahead but not for both.
+// tooMuch reports whether some of the holdings from i on, together with those
+// already taken, leave room for the one ahead but not for both.
 func (p *passing) tooMuch(i int, taken Load) bool {
 	if p.steps--; p.steps < 0 || !taken.plus(p.both).within(p.room) {
 		return true
@@ -94,18 +94,18 @@ func (p *passing) tooMuch(i int, taken Load) bool {
 	return false
 }
 
-// Devices knows what devices are good for.
+// Devices knows which devices suit a request.
 type Devices interface {
-	// Could reports whether a device would do for one of the devices of a
-	// request if nobody held anything and it were well.
+	// Could reports whether a device would suit a request if the device were
+	// empty and healthy.
 	Could(uuid string, r *Request) bool
 }
 
-// Delayed returns the first request ahead that would be delayed if a later one
-// were let in on a device, or nil if it may pass there. Requests ahead that could
-// never be placed on this device are in nobody's way. What throttling or processes under no lease take away from the
-// device counts as holdings: it may be gone when the one ahead is looked at
-// again.
+// Delayed returns the first request ahead that a later load would delay on a
+// device; nil if it delays none. It ignores requests ahead that this device never
+// suits. It counts as holdings what throttling and processes under no lease take
+// from the device, because that may be gone when the ledger looks at the one
+// ahead again.
 func (b *Book) Delayed(uuid string, later Load, ahead []*Request, devices Devices) *Request {
 	d := b.devices[uuid]
 	if d == nil || len(ahead) == 0 {
@@ -118,8 +118,7 @@ func (b *Book) Delayed(uuid string, later Load, ahead []*Request, devices Device
 		if !devices.Could(uuid, r) {
 			continue
 		}
-		// The set that is asked about first, and often the last one, is the
-		// empty one: no other needs to be made ready for it.
+		// The empty set comes first and often decides. It needs no sorting.
 		if need := r.Load(); need.within(p.room) && !need.plus(later).within(p.room) {
 			return r
 		}
@@ -137,7 +136,7 @@ func (b *Book) Delayed(uuid string, later Load, ahead []*Request, devices Device
 	return nil
 }
 
-// holdings appends everything that takes something of the device now.
+// holdings appends the load of everything on the device to list.
 func (d *device) holdings(list []Load) []Load {
 	add := func(l Load) {
 		if l != (Load{}) {

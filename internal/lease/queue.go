@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// Ask puts a request into the queue. The book keeps the request: it must not be
-// touched after the call.
+// Ask puts a request into the queue. The book keeps the request: the caller must
+// not change it after the call.
 type Ask struct{ Request *Request }
 
 func (a Ask) apply(b *Book, now time.Time) (Effect, error) {
@@ -44,8 +44,7 @@ func (x Withdraw) apply(b *Book, now time.Time) (Effect, error) {
 	return Effect{Kind: Withdrawn, Time: now, Request: w.request, By: x.By, Why: x.Why}, nil
 }
 
-// TimeOut takes a request out of the queue that waited until its deadline. See
-// Due.
+// TimeOut takes a request that has reached its deadline out of the queue. See Due.
 type TimeOut struct{ ID string }
 
 func (x TimeOut) apply(b *Book, now time.Time) (Effect, error) {
@@ -57,13 +56,13 @@ func (x TimeOut) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, fmt.Errorf("time out %s: %w: it waits until %s", x.ID, ErrNotDue, w.request.Deadline.Format(time.RFC3339))
 	}
 	b.leave(w)
-	return Effect{Kind: TimedOut, Time: now, Request: w.request, By: access.Daemon(), Why: "it waited as long as it wanted to"}, nil
+	return Effect{Kind: TimedOut, Time: now, Request: w.request, By: access.Daemon(), Why: "it waited until its deadline"}, nil
 }
 
 // waiter is a request in the queue.
 type waiter struct {
 	request *Request
-	arrival uint64 // tells requests of the same time apart
+	arrival uint64 // orders requests of the same time
 	user    *account
 	service *account
 	alarm   alarm
@@ -72,11 +71,11 @@ type waiter struct {
 	userShare, serviceShare float64 // as of the last sorting
 }
 
-// queue keeps the waiters in order. Shares change with every grant and every
-// end, so the order is only made again when somebody looks.
+// queue keeps the waiters in order. Shares change with every grant and every end
+// of a lease, so Waiting sorts the queue only when it is called.
 type queue struct {
 	order    []*waiter
-	requests []*Request // the same, for those outside
+	requests []*Request // of order, for Waiting
 	stale    bool
 	arrivals uint64
 }
@@ -110,10 +109,10 @@ func (b *Book) leave(w *waiter) {
 	b.queue.stale = true
 }
 
-// Waiting lists the requests that wait, the one whose turn it is first: higher
-// priority, then the user with the smaller share of the machine in use, then
-// the service with the smaller share, then the older request. The slice is the
-// book's own and holds until the next change.
+// Waiting lists the waiting requests in the order of the queue: higher priority
+// first, then the user with the smaller share of the machine in use, then the
+// service with the smaller share, then the older request. The slice belongs to
+// the book and is valid until the next change.
 func (b *Book) Waiting() []*Request {
 	q := &b.queue
 	if !q.stale {

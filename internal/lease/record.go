@@ -22,18 +22,18 @@ func RecordOf(e *Effect) record.Record {
 	return r
 }
 
-// RecordOfLease returns a record that gives back a lease as it is now, whatever
-// has happened to it since its grant. A compacted journal begins with the
-// records of all leases, in the order of Book.Leases; a record of kind
-// record.Fence follows them.
+// RecordOfLease returns a record that restores a lease as it is now, whatever has
+// happened to it since its grant. A compacted journal begins with the records of
+// all leases, in the order of Book.Leases; a record of kind record.Fence follows
+// them.
 func RecordOfLease(l *Lease) record.Record {
 	r := record.New(record.Grant)
 	r.Time, r.ID, r.Fence, r.Lease, r.By = l.Granted.UnixNano(), l.ID, l.Fence, stored(l), storedBy(&l.By)
 	return r
 }
 
-// storedBy converts an actor to the form that the journal keeps. The journal
-// does not keep the role: it holds for the moment alone.
+// storedBy converts an actor to the form that the journal keeps. The journal does
+// not keep the role, which is valid only for the moment.
 func storedBy(a *access.Actor) record.By {
 	if a.Door == "" {
 		return record.By{}
@@ -41,7 +41,7 @@ func storedBy(a *access.Actor) record.By {
 	return record.By{UID: a.UID, User: a.User, Token: a.Token, Door: string(a.Door)}
 }
 
-// restoredBy converts it back.
+// restoredBy converts a stored actor back.
 func restoredBy(b *record.By) access.Actor {
 	return access.Actor{UID: b.UID, User: b.User, Token: b.Token, Door: access.Door(b.Door)}
 }

@@ -8,43 +8,43 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// Why a change is refused. Errors of Apply wrap one of these, or are
-// FieldErrors, an *access.Refusal, or a *OverSoldError.
+// The reasons why Apply refuses a change. Its errors wrap one of these, or are
+// FieldErrors, an *access.Refusal, or an *OverSoldError.
 var (
 	ErrDuplicate  = errors.New("the id is in use")
 	ErrUnknown    = errors.New("there is no lease or request with this id")
-	ErrWaiting    = errors.New("it waits, and is no lease yet")
+	ErrWaiting    = errors.New("the request still waits and has no lease yet")
 	ErrNotYours   = access.ErrNotYours
 	ErrStaleFence = errors.New("the fence is old")
-	ErrNoFence    = errors.New("the fence was never given")
+	ErrNoFence    = errors.New("no lease has had this fence")
 	ErrExpired    = errors.New("the lease has expired")
-	ErrNotDue     = errors.New("its time has not come")
+	ErrNotDue     = errors.New("it is not due yet")
 	ErrBinding    = errors.New("the lease has no time to live")
 	ErrNotBound   = errors.New("the lease is not bound to a process")
-	ErrState      = errors.New("the lease is not in the state for it")
+	ErrState      = errors.New("the lease is in the wrong state")
 	ErrDevice     = errors.New("the device is not known")
-	ErrOverSold   = errors.New("there is not that much left")
+	ErrOverSold   = errors.New("the device has too little left")
 )
 
-// OverSoldError refuses a grant or a resume for which there is no room. It is
-// an ErrOverSold.
+// OverSoldError refuses a grant or a resume for which the device has no room. It
+// matches ErrOverSold.
 type OverSoldError struct {
 	ID         string
 	GPU        string
-	Sum        Sum     // of the device, as it is
+	Sum        Sum     // of the device
 	Needs      gpu.MiB // memory beyond what is already counted
 	NeedsSlots int
 }
 
 func (e *OverSoldError) Error() string {
 	if e.lacksSlots() {
-		return fmt.Sprintf("grant %s: %s has %d of %d usable slots in use, and %d more are needed",
+		return fmt.Sprintf("grant %s: %s has %d of %d usable slots in use, and the lease needs %d more",
 			e.ID, e.GPU, e.Sum.Active, e.Sum.Usable, e.NeedsSlots)
 	}
-	return fmt.Sprintf("grant %s: %s has %s available, and %s is needed", e.ID, e.GPU, e.Sum.Available(), e.Needs)
+	return fmt.Sprintf("grant %s: %s has %s available, and the lease needs %s", e.ID, e.GPU, e.Sum.Available(), e.Needs)
 }
 
-// Is makes it an ErrOverSold.
+// Is reports whether target is ErrOverSold.
 func (e *OverSoldError) Is(target error) bool { return target == ErrOverSold }
 
 func (e *OverSoldError) lacksSlots() bool {

@@ -10,7 +10,7 @@ import (
 // Renew moves the end of a lease with a time to live to now + TTL.
 type Renew struct {
 	ID    string
-	Fence uint64        // of the lease the holder believes to have; zero: whichever there is
+	Fence uint64        // of the lease that the holder believes it has; zero: any
 	TTL   time.Duration // from now on; zero: as before
 	By    access.Actor
 }
@@ -38,9 +38,9 @@ func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
 	return Effect{Kind: Renewed, Time: now, Before: old, After: &l, By: r.By}, nil
 }
 
-// find returns the lease that somebody wants to change, and refuses those who
-// may not. A fence that is not the lease's own belongs to an earlier lease, or
-// to none at all.
+// find returns the lease that an actor wants to change, and refuses an actor who
+// may not. A fence that differs from the lease's own belongs to an earlier lease,
+// or to none.
 func (b *Book) find(op access.Verb, id string, fence uint64, by *access.Actor) (*entry, error) {
 	e := b.leases[id]
 	var refusal error
@@ -57,9 +57,9 @@ func (b *Book) find(op access.Verb, id string, fence uint64, by *access.Actor) (
 	case refusal != nil:
 		return nil, fmt.Errorf("%s %s: %w", op, id, refusal)
 	case fence > b.fence:
-		return nil, fmt.Errorf("%s %s: %w: %d, and the lease of that name has %d", op, id, ErrNoFence, fence, e.lease.Fence)
+		return nil, fmt.Errorf("%s %s: %w: %d; the lease with that id has fence %d", op, id, ErrNoFence, fence, e.lease.Fence)
 	case fence != 0 && fence != e.lease.Fence:
-		return nil, fmt.Errorf("%s %s: %w: %d, and the lease of that name has %d", op, id, ErrStaleFence, fence, e.lease.Fence)
+		return nil, fmt.Errorf("%s %s: %w: %d; the lease with that id has fence %d", op, id, ErrStaleFence, fence, e.lease.Fence)
 	}
 	return e, nil
 }

@@ -12,9 +12,9 @@ import (
 // missing, or it is from another journal.
 var ErrReplay = errors.New("the record does not follow from those before it")
 
-// Replay takes a record back into the book. Records are facts: Replay does not
-// ask whether there is room, and devices need not be known. But it refuses a
-// record that contradicts the book, and then changes nothing.
+// Replay applies a record to the book. Records are facts: Replay does not check
+// that there is room or that the devices are known. But it refuses a record that
+// contradicts the book, and then changes nothing.
 func (b *Book) Replay(r *record.Record) error {
 	if err := b.replay(r); err != nil {
 		return fmt.Errorf("replay %s %s (fence %d): %w", string(r.Kind), r.ID, r.Fence, err)
@@ -22,8 +22,8 @@ func (b *Book) Replay(r *record.Record) error {
 	return nil
 }
 
-// Read decodes a record from the journal and takes it back into the book. A
-// record that Read refuses cannot be true, unless the error is a
+// Read decodes a record from the journal and applies it to the book. If Read
+// refuses a record, the journal contradicts itself, unless the error is a
 // *record.VersionError.
 func (b *Book) Read(data []byte) (record.Record, error) {
 	r, err := record.Decode(data)
@@ -60,7 +60,7 @@ func (b *Book) replay(r *record.Record) error {
 		l.TTL, l.Expires = time.Duration(r.TTL), time.Unix(0, r.Expires)
 	case record.Bind:
 		if r.Lease == nil || l.Binding != ByProcess || r.Lease.PID <= 0 || r.Lease.Boot == "" {
-			return fmt.Errorf("%w: the lease cannot be bound to the process in it", ErrReplay)
+			return fmt.Errorf("%w: the lease cannot be bound to the process in the record", ErrReplay)
 		}
 		l.Holder.PID, l.Holder.Start, l.Holder.Boot = r.Lease.PID, r.Lease.Start, r.Lease.Boot
 	case record.Park:
@@ -77,9 +77,9 @@ func (b *Book) replay(r *record.Record) error {
 func (b *Book) replayGrant(r *record.Record) error {
 	switch {
 	case r.Lease == nil:
-		return fmt.Errorf("%w: it has no lease in it", ErrReplay)
+		return fmt.Errorf("%w: the record has no lease in it", ErrReplay)
 	case r.Fence <= b.fence:
-		return fmt.Errorf("%w: fences have already got to %d", ErrReplay, b.fence)
+		return fmt.Errorf("%w: an earlier record has fence %d", ErrReplay, b.fence)
 	case b.leases[r.ID] != nil:
 		return fmt.Errorf("%w: %w", ErrReplay, ErrDuplicate)
 	}

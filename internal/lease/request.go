@@ -7,12 +7,12 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// Request is what somebody asks for: one plain value from the door to the book.
-// It can be logged, stored, replayed and sent to another machine. Once it is in
-// a book it does not change.
+// Request asks for a lease. It is one plain value from the door to the book: it
+// can be logged, stored, replayed and sent to another machine. It does not change
+// once it is in a book.
 type Request struct {
 	ID      string
-	Holder  Holder // who is going to have it; the door has found it out, it was not told
+	Holder  Holder // the future holder; the door finds it out and does not believe the client
 	Binding Binding
 	TTL     time.Duration
 
@@ -21,11 +21,11 @@ type Request struct {
 	Slots  int     // on each device
 
 	Where     gpu.Where // what the devices must be
-	Only      []string  // UUIDs of the devices that will do; empty: all will
-	Preferred string    // UUID of the device to take if it fits; empty: none
+	Only      []string  // UUIDs of the devices that may be used; empty: all
+	Preferred string    // UUID of the device to use if the request fits there; empty: none
 	Policy    string    // the name of the policy that chooses; empty: the default
 
-	AskedPriority gpu.Opt[int]           // absent: that of the service
+	AskedPriority gpu.Opt[int]           // absent: the priority of the service
 	Wait          gpu.Opt[time.Duration] // how long to wait for room; absent: as configured
 
 	By access.Actor // who asks; an administrator may ask for a process of somebody else
@@ -33,7 +33,7 @@ type Request struct {
 	EnforcedBy string // see Lease
 	Note       string // see Lease
 
-	// Admission settles these.
+	// Admission sets these.
 	Priority  int       // higher goes first
 	Requested time.Time // since when it waits; its age counts from here
 	Deadline  time.Time // when it stops waiting; every request has one
@@ -48,16 +48,15 @@ func (r *Request) Object() access.Object {
 // Devices returns how many devices the request is for.
 func (r *Request) Devices() int { return max(r.GPUs, 1) }
 
-// Load is what the request takes on each of its devices.
+// Load returns what the request takes on each of its devices.
 func (r *Request) Load() Load { return Load{r.Memory, r.Slots} }
 
-// Total is what the request takes over all its devices.
+// Total returns what the request takes over all its devices.
 func (r *Request) Total() Usage {
 	return Usage{r.Memory * gpu.MiB(r.GPUs), r.Slots * r.GPUs}
 }
 
-// Lease makes the lease that grants the request on these devices, ready for
-// Grant.
+// Lease returns the lease for the request on these devices, ready for Grant.
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
 		ID: r.ID, Holder: r.Holder, Binding: r.Binding, TTL: r.TTL, Priority: r.Priority,

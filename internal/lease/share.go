@@ -8,8 +8,8 @@ type Usage struct {
 	Slots  int
 }
 
-// account is what one user or one service has in use right now. Parked leases
-// use nothing.
+// account counts what one user or one service has in use now. Parked leases use
+// nothing.
 type account struct {
 	Usage
 	leases, waiting int // an account with neither is dropped
@@ -34,7 +34,7 @@ func (b *Book) dropAccounts(h Holder) {
 }
 
 // charge adds a lease to what its user and its service use, or with sign −1
-// takes it off.
+// subtracts it.
 func (e *entry) charge(sign int) {
 	if e.lease.State == Parked {
 		return
@@ -46,10 +46,10 @@ func (e *entry) charge(sign int) {
 	}
 }
 
-// UserUsage is what a user has in use.
+// UserUsage returns what a user has in use.
 func (b *Book) UserUsage(user string) Usage { return usageOf(b.users, user) }
 
-// ServiceUsage is what a service has in use.
+// ServiceUsage returns what a service has in use.
 func (b *Book) ServiceUsage(service string) Usage { return usageOf(b.services, service) }
 
 func usageOf(accounts map[string]*account, name string) Usage {
@@ -59,12 +59,13 @@ func usageOf(accounts map[string]*account, name string) Usage {
 	return Usage{}
 }
 
-// UserShare is the dominant share of a user, from 0 to 1.
+// UserShare returns the dominant share of a user, from 0 to 1.
 func (b *Book) UserShare(user string) float64 { return b.share(b.UserUsage(user)) }
 
-// share is the dominant share: of the memory or of the slots of the whole
-// machine, whichever is larger. Somebody who takes all slots with little memory
-// has the machine as much as somebody who takes all memory with few slots.
+// share returns the dominant share of a usage: the larger of its share of all
+// memory and its share of all slots of the machine. A user who takes all slots
+// with little memory fills the machine as much as one who takes all memory with
+// few slots.
 func (b *Book) share(u Usage) float64 {
 	return max(ratio(float64(u.Memory), float64(b.ceiling)), ratio(float64(u.Slots), float64(b.maxPipelines)))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// The limits of what can be asked for.
+// The limits of a request.
 const (
 	MaxIDLength = 128              // characters
 	MaxMemory   = gpu.MiB(1) << 30 // on one device: a PiB
@@ -24,8 +24,7 @@ const (
 	MaxWait     = 30 * 24 * time.Hour // from Requested to Deadline
 )
 
-// FieldError is one field with a value that is refused. Fields have the names
-// they have in the API.
+// FieldError refuses the value of one field. Field is its name in the API.
 type FieldError struct {
 	Field  string
 	Detail string // what is wrong and what is allowed
@@ -33,7 +32,7 @@ type FieldError struct {
 
 func (e FieldError) Error() string { return e.Field + ": " + e.Detail }
 
-// FieldErrors is everything that is wrong with a request, all at once.
+// FieldErrors lists everything that is wrong with a request.
 type FieldErrors []FieldError
 
 func (e FieldErrors) Error() string {
@@ -44,18 +43,18 @@ func (e FieldErrors) Error() string {
 	return "request: " + strings.Join(texts, "; ")
 }
 
-// ValidID reports what is wrong with an allocation id, if anything. Allowed are
-// 1 to 128 printable characters of any script, the space among them but not at
-// the ends; control characters, invisible characters and broken UTF-8 are not,
-// because an id must be the same thing to everybody who sees it.
+// ValidID returns an error if an allocation id is not valid. An id has 1 to 128
+// printable characters of any script, with no space at either end. It has no
+// control characters, no invisible characters and no broken UTF-8, because
+// everybody who sees an id must see the same thing.
 func ValidID(id string) error { return validText("allocation_id", id) }
 
-// ValidService reports what is wrong with the name of a service, by the rules
-// of ValidID.
+// ValidService returns an error if the name of a service is not valid, by the
+// rules of ValidID.
 func ValidService(name string) error { return validText("service", name) }
 
-// ValidName reports what is wrong with the name that a holder gives itself, by
-// the rules of ValidID.
+// ValidName returns an error if the name that a holder gives itself is not valid,
+// by the rules of ValidID.
 func ValidName(name string) error { return validText("name", name) }
 
 func validText(field, text string) error {
@@ -81,7 +80,7 @@ func textProblem(text string) string {
 		return "begins or ends with a space"
 	}
 	for _, c := range text {
-		if c == utf8.RuneError { // what a reader of JSON makes of broken UTF-8, whatever it was
+		if c == utf8.RuneError { // JSON decoding replaces broken UTF-8 by it
 			return "contains U+FFFD, which stands for broken text"
 		}
 		if !unicode.IsPrint(c) {
@@ -91,7 +90,8 @@ func textProblem(text string) string {
 	return ""
 }
 
-// plain is the quick answer for the names nearly everybody uses.
+// plain reports whether a text has only visible ASCII characters and is short. It
+// is the quick answer for nearly all names.
 func plain(text string) bool {
 	if len(text) > MaxIDLength {
 		return false
@@ -104,8 +104,8 @@ func plain(text string) bool {
 	return true
 }
 
-// ValidMemory reports what is wrong with an amount of memory that must not be
-// zero.
+// ValidMemory returns an error if an amount of memory is zero, negative or too
+// large.
 func ValidMemory(m gpu.MiB) error {
 	if detail := memoryProblem(m, 1); detail != "" {
 		return FieldError{"memory_mb", detail}
@@ -120,7 +120,8 @@ func memoryProblem(m, least gpu.MiB) string {
 	return ""
 }
 
-// Validate reports everything that is wrong with a request, as FieldErrors.
+// Validate returns everything that is wrong with a request, as FieldErrors; nil
+// if nothing is.
 func (r *Request) Validate() error {
 	var errs FieldErrors
 	refuse := func(field, detail string) {
@@ -135,7 +136,7 @@ func (r *Request) Validate() error {
 	refuse("memory_mb", memoryProblem(r.Memory, 0))
 	refuse("slots", outside(r.Slots, 0, MaxSlots))
 	if r.Memory == 0 && r.Slots == 0 {
-		refuse("memory_mb", "is zero, and so are slots; ask for one of them or for both")
+		refuse("memory_mb", "is zero, and slots is zero too; ask for memory, slots or both")
 	}
 	refuse("gpus", outside(r.GPUs, 1, MaxGPUs))
 	refuse("priority", outside(r.Priority, -MaxPriority, MaxPriority))
@@ -162,7 +163,7 @@ func bindingProblem(b Binding, ttl time.Duration, h Holder) (field, detail strin
 		return "ttl_seconds", ttlProblem(ttl)
 	case ByProcess:
 		if h.PID <= 0 || h.Boot == "" {
-			return "binding", "is process, and the process is not known; use a ttl or a named lease"
+			return "binding", "is process, but the process is not known; use a ttl or a named lease"
 		}
 	case ByName:
 	default:
@@ -174,7 +175,7 @@ func bindingProblem(b Binding, ttl time.Duration, h Holder) (field, detail strin
 	return "", ""
 }
 
-// ValidTTL reports what is wrong with a time to live.
+// ValidTTL returns an error if a time to live is too short or too long.
 func ValidTTL(ttl time.Duration) error {
 	if detail := ttlProblem(ttl); detail != "" {
 		return FieldError{"ttl_seconds", detail}
@@ -189,9 +190,9 @@ func ttlProblem(ttl time.Duration) string {
 	return ""
 }
 
-// Seconds makes a duration of a number of seconds from outside. A number beyond
-// all durations becomes the longest or the shortest there is, which Validate
-// refuses, instead of wrapping round to one that looks right.
+// Seconds converts a number of seconds from outside to a duration. It converts a
+// number beyond all durations to the longest or the shortest duration, which
+// Validate refuses, and never to one that looks right.
 func Seconds(n float64) time.Duration {
 	switch d := n * float64(time.Second); {
 	case d >= math.MaxInt64:
@@ -199,7 +200,7 @@ func Seconds(n float64) time.Duration {
 	case d > math.MinInt64:
 		return time.Duration(d)
 	}
-	return math.MinInt64 // also for what is not a number
+	return math.MinInt64 // also for NaN
 }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
