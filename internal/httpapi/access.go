@@ -12,9 +12,8 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// ForTCP is the door as it stands on a TCP port: with a token, callers must show
-// it; without one, only this machine may call, and no web page may make a
-// browser call on its behalf.
+// ForTCP wraps the API for a TCP port. With a token, callers must send it. Without
+// one, only this machine may call, and no web page may make a browser call for it.
 func ForTCP(h http.Handler, token string) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection()
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -27,9 +26,9 @@ func ForTCP(h http.Handler, token string) http.Handler {
 	return requireToken(h, token)
 }
 
-// ForSocket is the door as it stands on the Unix socket, where the kernel says
-// who calls. A caller may show the token there too: from a container it is the
-// only way to be more than a guest.
+// ForSocket wraps the API for the Unix socket, where the kernel says who calls. A
+// caller may send the token there too: in a container, that is the only way to be
+// more than a guest.
 func ForSocket(h http.Handler, token string) http.Handler {
 	if token == "" {
 		return h
@@ -46,8 +45,7 @@ func ForSocket(h http.Handler, token string) http.Handler {
 	})
 }
 
-// requireToken asks for the token everywhere but where a probe asks whether the
-// daemon lives.
+// requireToken requires the token on every path except /healthz and /readyz.
 func requireToken(h http.Handler, token string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch open := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"; {
@@ -72,11 +70,11 @@ func matches(given, token string) bool {
 
 func unauthorized(w http.ResponseWriter) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="berth"`)
-	writeProblem(w, problem(http.StatusUnauthorized, "unauthorized", "This daemon asks for its token: send Authorization: Bearer TOKEN (the command line takes it from BERTH_TOKEN)."))
+	writeProblem(w, problem(http.StatusUnauthorized, "unauthorized", "This daemon requires its token: send Authorization: Bearer TOKEN (the command line takes it from BERTH_TOKEN)."))
 }
 
-// localOnly refuses requests for another host's name: a page that made its own
-// name point here would otherwise pass as this machine.
+// localOnly refuses requests for the name of another host: otherwise a web page
+// whose name resolves to this machine could pass as this machine.
 func localOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.Host) {
@@ -99,8 +97,8 @@ func isLoopback(hostport string) bool {
 	return err == nil && address.IsLoopback()
 }
 
-// mayUse refuses a caller who may not use a route. A route that is not listed is
-// nobody's.
+// mayUse refuses a caller who may not use a route. Nobody may use a route that
+// verbs does not list.
 func mayUse(pattern string, who access.Actor) *api.Problem {
 	verb, listed := verbs[pattern]
 	if !listed {
@@ -112,11 +110,10 @@ func mayUse(pattern string, who access.Actor) *api.Problem {
 	return nil
 }
 
-// verbs says what a caller does who uses a route. Whose thing it is done to is
-// asked where that is known; what a caller sees of others is decided where it is
-// shown.
+// verbs has the verb of each route. The desk and the ledger check whether the
+// caller may apply it to an object; sight decides what a caller sees of others.
 var verbs = map[string]access.Verb{
-	"GET /healthz":      access.Probe, // probes ask without saying who they are
+	"GET /healthz":      access.Probe, // probes do not identify themselves
 	"GET /readyz":       access.Probe,
 	"GET /metrics":      access.Look,
 	"GET /openapi.json": access.Look,
@@ -160,5 +157,5 @@ var verbs = map[string]access.Verb{
 	"POST /api/gpu/monitoring/stop":  access.Monitor,
 }
 
-// exceeds reports whether the limits of a user do not hold for a caller.
+// exceeds reports whether a caller may exceed the limits of a user.
 func exceeds(who access.Actor) bool { return access.May(who, access.Exceed, access.Object{}) == nil }

@@ -17,7 +17,7 @@ func (s *server) registerBatches() {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"batches"}, MaxBodyBytes: maxBody}
 	}
 	huma.Register(s.api, op("batches", http.MethodGet, "/api/batches", "The batches that run, and how far each has got"), s.batches)
-	put := op("report-batch", http.MethodPut, "/api/batches/{id}", "For the runner of a batch: tell how far it has got")
+	put := op("report-batch", http.MethodPut, "/api/batches/{id}", "For the runner of a batch: report how far it has got")
 	huma.Register(s.api, put, s.reportBatch)
 }
 
@@ -30,12 +30,12 @@ func (s *server) batches(ctx context.Context, _ *struct{}) (*answer[api.Batches]
 }
 
 type batchReport struct {
-	ID   string `path:"id" maxLength:"128" doc:"Id of the batch, which its runner has chosen."`
+	ID   string `path:"id" maxLength:"128" doc:"Id of the batch, as its runner chose it."`
 	Body api.Batch
 }
 
-// reportBatch takes user and process from the connection, whatever the report
-// says.
+// reportBatch takes the user and the process from the connection, and not from
+// the report.
 func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.Batch], error) {
 	b := in.Body
 	who := identityOf(ctx)
@@ -46,13 +46,13 @@ func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.
 	taken, err := s.Batches.Report(b, lease.ByOf(who.Actor))
 	switch {
 	case errors.Is(err, progress.ErrID):
-		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "The id in the body must be the one of the path, and every character of it printable.")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "The id in the body must be the id in the path, and have only printable characters.")
 	case errors.Is(err, progress.ErrNotYours):
 		return nil, problem(http.StatusForbidden, "not_yours", "Another user reports a batch under this id. Choose another.")
 	case errors.Is(err, progress.ErrShare):
-		return nil, problem(http.StatusTooManyRequests, "too_many_batches", "As many of your batches report as one user may have listed. This one runs, but is not listed or counted until another has ended; wait for that, or ignore it.")
+		return nil, problem(http.StatusTooManyRequests, "too_many_batches", "You have as many listed batches as one user may have. This batch runs, but the daemon does not list or count it until another one ends. You can ignore this.")
 	case errors.Is(err, progress.ErrTooMany):
-		return nil, problem(http.StatusServiceUnavailable, "too_many_batches", "Too many batches report at the same time; the batch itself is not affected.")
+		return nil, problem(http.StatusServiceUnavailable, "too_many_batches", "Too many batches report at the same time. The batch itself is not affected.")
 	case err != nil:
 		return nil, err
 	}

@@ -24,30 +24,30 @@ type Doorkeeper struct {
 
 // Kernel finds the processes of callers.
 type Kernel interface {
-	// Find adds to a peer on TCP which process it is, and where that lives. It
-	// returns the peer as it is where that is not certain. It looks through all
-	// processes, so it is asked only for callers who need it.
+	// Find adds to a TCP peer its process and the place of that process. It returns
+	// the peer unchanged if that is not certain. It looks through all processes, so
+	// it is called only for callers who need it.
 	Find(access.Peer) access.Peer
 }
 
 // identified is a connection whose other end is known.
 type identified interface{ Peer() access.Peer }
 
-// Names knows what users are called.
+// Names finds the login names of users.
 type Names interface {
-	// Of is the name of a user, or the number if no name is found in time.
+	// Of returns the name of a user, or the number if it finds no name in time.
 	Of(uid int) string
 }
 
-// callerKey is where a connection's caller is kept in the context.
+// callerKey is the context key of the caller of a connection.
 type callerKey struct{}
 
-// ConnContext is for http.Server.ConnContext: it notes who is at the other end
-// of a connection that has a method Peer. It asks nobody: the server calls it
-// before it accepts the next connection. The first request looks up the name of
-// the user.
+// ConnContext returns a function for http.Server.ConnContext. The function stores
+// the caller of a connection that has a method Peer. It looks nothing up, because
+// the server calls it before it accepts the next connection; the first request
+// looks up the name of the user.
 func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Context {
-	boot, _ := d.Processes.Boot() // without one, no lease can be bound to a process, and that is said then
+	boot, _ := d.Processes.Boot() // without one, a lease that is bound to a process is refused
 	return func(ctx context.Context, c net.Conn) context.Context {
 		known, ok := c.(identified)
 		if !ok {
@@ -78,16 +78,16 @@ func (d Doorkeeper) caller(p access.Peer, boot string) *caller {
 	}
 }
 
-// caller is who makes the requests of one connection.
+// caller makes the requests of one connection.
 type caller struct {
 	door     access.Door
-	standing func() access.Actor // what it may do, and the user whose turn it takes; it may lack the name
-	resolve  func() identity     // who it is, with its name; looked up once
-	locate   func() access.Peer  // which process it is and where, as far as that can be found out
+	standing func() access.Actor // its role and user id; the name may be missing
+	resolve  func() identity     // its identity with the name, looked up once
+	locate   func() access.Peer  // its process and the place of that, as far as they can be found
 }
 
-// standingOf returns who makes a request, without waiting for a name. A request
-// that came through no door of ours is a stranger's.
+// standingOf returns who makes a request, without waiting for a name. It returns
+// a stranger for a request whose caller is not known.
 func standingOf(ctx context.Context) access.Actor {
 	c, known := ctx.Value(callerKey{}).(*caller)
 	if !known {
@@ -96,7 +96,7 @@ func standingOf(ctx context.Context) access.Actor {
 	return c.standing()
 }
 
-// identity is who a caller is, and the caller as the holder of a lease.
+// identity is a caller as an actor and as the holder of a lease.
 type identity struct {
 	access.Actor
 	holder lease.Holder
@@ -107,7 +107,7 @@ func identityFor(a access.Actor) identity {
 	return identity{a, lease.Holder{UID: a.UID, User: a.User}}
 }
 
-// identity names a peer.
+// identity returns the identity of a peer.
 func (d Doorkeeper) identity(p access.Peer, boot string) identity {
 	a := p.Actor(d.Daemon)
 	if a.User == "" {
@@ -124,7 +124,7 @@ func (d Doorkeeper) identity(p access.Peer, boot string) identity {
 	return who
 }
 
-// stranger returns the actor that nothing is known about.
+// stranger returns the actor for a caller who is not known.
 func stranger() access.Actor { return access.Actor{UID: access.NoUID, User: "unknown"} }
 
 // identityOf returns who makes a request. It may wait a moment for the name of
@@ -134,7 +134,7 @@ func identityOf(ctx context.Context) identity {
 	return c.identity()
 }
 
-// identity returns who a caller is; nil is nobody.
+// identity returns the identity of a caller. A nil caller is a stranger.
 func (c *caller) identity() identity {
 	if c == nil {
 		return identityFor(stranger())
@@ -142,27 +142,26 @@ func (c *caller) identity() identity {
 	return c.resolve()
 }
 
-// withToken marks a request as made by somebody who showed the token. Where it
-// came from stays known.
+// withToken marks the caller of a request as one who sent the token. It keeps the
+// door and the process of the caller.
 func withToken(ctx context.Context) context.Context {
 	from := access.Caller{Token: true}
 	c := &caller{locate: func() access.Peer { return access.Peer{} }}
 	if came, known := ctx.Value(callerKey{}).(*caller); known {
 		from.Door, c.door, c.locate = came.door, came.door, came.locate
 	}
-	a := from.Actor(0) // a token counts for the same, whoever the daemon runs as
+	a := from.Actor(0) // the user of the daemon does not matter for a token
 	c.standing = func() access.Actor { return a }
 	c.resolve = func() identity { return identityFor(a) }
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// fromHere returns a user of this machine as its socket would know them.
+// fromHere returns the peer of a user of this machine, as on the Unix socket.
 func fromHere(uid int) access.Peer {
 	return access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(uid), Place: access.Here}}
 }
 
-// InProcess serves requests that come from this very process, which may do
-// everything.
+// InProcess wraps the API for requests from this process, which may do everything.
 func InProcess(h http.Handler) http.Handler {
 	self := access.Actor{UID: os.Geteuid(), User: strconv.Itoa(os.Geteuid()), Door: access.Inside, Role: access.Admin}
 	c := &caller{
@@ -176,7 +175,7 @@ func InProcess(h http.Handler) http.Handler {
 	})
 }
 
-// askerOf returns who makes a request, as the desk takes it.
+// askerOf returns who makes a request, in the form that the desk takes.
 func askerOf(ctx context.Context) desk.Caller {
 	c, _ := ctx.Value(callerKey{}).(*caller)
 	who := c.identity()
@@ -187,9 +186,9 @@ func askerOf(ctx context.Context) desk.Caller {
 	return by
 }
 
-// Here translates the number of a process that the caller wrote down. In a
-// container it means another process than here, so where the caller's PID
-// namespace is not known, the number means nothing.
+// Here returns the pid that a process has on this machine, from the pid that the
+// caller sent. In a container that pid means another process, so Here refuses it
+// if the PID namespace of the caller is not known.
 func (c *caller) Here(pid int) (int, error) {
 	var from access.Peer
 	if c != nil {
@@ -201,7 +200,7 @@ func (c *caller) Here(pid int) (int, error) {
 	case from.Namespace != "":
 		here, err := process.Proc().InNamespace(from.Namespace, pid)
 		if err != nil {
-			return 0, desk.Refuse(desk.Conflict, "process_gone", "There is no process %d in the PID namespace of the caller that the daemon can see. Let the process ask for its lease itself, over the Unix socket.", pid)
+			return 0, desk.Refuse(desk.Conflict, "process_gone", "The daemon sees no process %d in the PID namespace of the caller. Let the process ask for its lease itself, over the Unix socket.", pid)
 		}
 		return here, nil
 	}

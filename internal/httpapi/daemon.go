@@ -29,7 +29,7 @@ func (s *server) registerDaemon() {
 	text := sync.OnceValue(func() []byte {
 		b, err := json.MarshalIndent(s.api.OpenAPI(), "", "  ")
 		if err != nil {
-			panic(err) // cannot happen: the test of the text would have failed
+			panic(err) // cannot happen: a test encodes it
 		}
 		return b
 	})

@@ -33,21 +33,21 @@ func (s *server) registerDevices() {
 	}
 	huma.Register(s.api, get("status", "/status", "One device as it stands"), s.status)
 	huma.Register(s.api, get("status-all", "/status/all", "Every device, and how much of the machine is in use"), s.statusAll)
-	huma.Register(s.api, get("metrics", "/metrics", "The newest sample of one device or of all"), s.samples)
+	huma.Register(s.api, get("metrics", "/metrics", "The newest sample of one device or of all devices"), s.samples)
 	huma.Register(s.api, get("history", "/metrics/history", "Samples of one device, oldest first"), s.history)
-	huma.Register(s.api, get("trend", "/temperature/trend", "What the temperature has been doing, and where it goes"), s.trend)
+	huma.Register(s.api, get("trend", "/temperature/trend", "The temperature over the last minutes, and a forecast"), s.trend)
 	huma.Register(s.api, get("available", "/memory/available", "What can be leased now, with the sum that leads to it"), s.available)
-	huma.Register(s.api, get("throttle", "/throttle/status", "How hard the device may be worked, why, and until when"), s.throttle)
+	huma.Register(s.api, get("throttle", "/throttle/status", "How fast work on a device may run, why, and until when"), s.throttle)
 	post := func(id, path, summary string) huma.Operation {
 		op := get(id, path, summary)
 		op.Method = http.MethodPost
 		return op
 	}
 	huma.Register(s.api, post("monitoring-start", "/monitoring/start", "Start the sampling loop"), s.startMonitoring)
-	huma.Register(s.api, post("monitoring-stop", "/monitoring/stop", "Stop the sampling loop; what was measured stays and grows old"), s.stopMonitoring)
+	huma.Register(s.api, post("monitoring-stop", "/monitoring/stop", "Stop the sampling loop; the last samples stay and become stale"), s.stopMonitoring)
 }
 
-// find returns the device that a question is about, or says which there are.
+// find returns the device that a request names. Its error lists the devices.
 func (s *server) find(name string) (monitor.Reading, error) {
 	r, err := s.Desk.Device(name)
 	if err != nil {
@@ -56,8 +56,8 @@ func (s *server) find(name string) (monitor.Reading, error) {
 	return r, nil
 }
 
-// index adds to the parts of a lease what people call their devices, so that
-// whoever shows the lease need not ask for that.
+// index adds the indices of the devices to the parts of a lease, so that a client
+// can show them without another request.
 func (s *server) index(parts []api.LeasePart) {
 	for i := range parts {
 		if r, known := s.Monitor.Find(parts[i].GPU); known {
@@ -89,7 +89,8 @@ func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
 	return status
 }
 
-// trustOf is nil for a device that is fully trusted, or has no slot to lose.
+// trustOf returns how far a device is trusted; nil if it is trusted fully, or has
+// no slot to lose.
 func trustOf(s health.Standing, slots int) *api.Trust {
 	withheld := min(s.Withheld, max(slots-1, 0))
 	if s.Phase == health.Trusted && withheld == 0 {
@@ -161,7 +162,7 @@ func (s *server) samples(ctx context.Context, in *whichOrAll) (*answer[api.Sampl
 type historyQuery struct {
 	Which
 	Since string `query:"since" maxLength:"64" doc:"Only samples after this: a time as in RFC 3339, or how long ago, as in 90s or 5m." example:"5m"`
-	Limit int    `query:"limit" doc:"At most so many, the newest. Default: all that are kept (history_size)." minimum:"1" maximum:"100000"`
+	Limit int    `query:"limit" doc:"Return at most this many samples, the newest. Default: all that are kept (history_size)." minimum:"1" maximum:"100000"`
 }
 
 func (s *server) history(ctx context.Context, in *historyQuery) (*answer[api.Samples], error) {
@@ -182,7 +183,7 @@ func (s *server) history(ctx context.Context, in *historyQuery) (*answer[api.Sam
 	return ok(api.Samples{Samples: seen})
 }
 
-// moment reads a time, or how long before now it was.
+// moment parses a time, or a duration before now.
 func moment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -193,7 +194,7 @@ func moment(text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
-	p := problem(http.StatusUnprocessableEntity, "invalid_request", "since is neither a time nor a length of time.")
+	p := problem(http.StatusUnprocessableEntity, "invalid_request", "since is neither a time nor a duration.")
 	p.Fields = []api.FieldProblem{{Field: "since", Detail: "write 2026-01-31T12:00:00Z, or 5m for the last five minutes"}}
 	return time.Time{}, p
 }
@@ -208,8 +209,8 @@ func (s *server) trend(_ context.Context, in *trendQuery) (*answer[api.Trend], e
 	if err != nil {
 		return nil, err
 	}
-	if math.IsNaN(in.Minutes) { // not below the minimum, not above the maximum
-		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "minutes is how far to look back: a number from 0.1 to 1440.")
+	if math.IsNaN(in.Minutes) { // passes the checks of minimum and maximum
+		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "minutes must be a number from 0.1 to 1440.")
 	}
 	since := time.Now().Add(-time.Duration(in.Minutes * float64(time.Minute)))
 	course := thermal.Trend(thermal.Points(s.Monitor.History(r.Device.UUID, since, 0)), thermal.Horizons()...)

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// heartbeat is how often a silent stream says that it is alive, so that a
-	// reader that went away without a word is noticed.
+	// heartbeat is how often a silent stream sends a comment. The write fails if
+	// the reader is gone.
 	heartbeat = 15 * time.Second
 	// gather is how long a stream waits for more events before it sends them.
 	gather = 10 * time.Millisecond
-	// patience is how long one write to a reader may take before it is let go.
+	// patience is how long one write to a reader may take before the stream ends.
 	patience = 10 * time.Second
-	// mostAtOnce is how many events are encoded and sent at a time. What a
-	// reader leaves in its socket is kept for it.
+	// mostAtOnce is how many events a stream encodes and sends at a time. The
+	// kernel buffers what a reader does not read at once.
 	mostAtOnce = 256
-	// mostKept is more than is ever kept: a reader who does not follow has seen
-	// everything by then, however fast new events come.
+	// mostKept is more events than the log ever keeps. A stream that does not
+	// follow ends after this many, however fast new events come.
 	mostKept = 16 << 10
 	// mostChosen is how many values each parameter of a filter may have.
 	mostChosen = 64
@@ -40,17 +40,17 @@ func (s *server) registerEvents() {
 		OperationID: "events", Method: http.MethodGet, Path: "/api/events", Tags: []string{"events"},
 		Summary: "Events as they happen, as server-sent events",
 		Description: "Each event has an id, its code as the event name and the event as JSON data. To go on after a break, send the last id " +
-			"seen in the header Last-Event-ID or in after; where events in between are no longer kept, one with the code gap comes first. " +
-			"The parameters code, gpu, lease and severity choose events; code, gpu and lease may be given several times. Where all events for a while " +
-			"were of no interest, an id without data says how far the stream has come.",
+			"seen in the header Last-Event-ID or in after; if the daemon no longer keeps some events in between, it first sends an event with the code gap. " +
+			"The parameters code, gpu, lease and severity choose events; code, gpu and lease may be given several times. If no event matches for a while, " +
+			"the stream sends an id without data that says how far it has come.",
 		Parameters: []*huma.Param{
 			{Name: "Last-Event-ID", In: "header", Description: "Only events after this id.", Schema: &huma.Schema{Type: "integer"}},
-			{Name: "after", In: "query", Description: "The same, for clients that cannot set headers; the header goes before it.", Schema: &huma.Schema{Type: "integer"}},
-			{Name: "follow", In: "query", Description: "false: send what is kept and end.", Schema: &huma.Schema{Type: "boolean", Default: true}},
+			{Name: "after", In: "query", Description: "The same, for clients that cannot set headers. The header wins over it.", Schema: &huma.Schema{Type: "integer"}},
+			{Name: "follow", In: "query", Description: "false: send the kept events and end.", Schema: &huma.Schema{Type: "boolean", Default: true}},
 			severalParam("code", "Only events with one of these codes."),
 			severalParam("gpu", "Only events about one of these devices, by index or UUID."),
 			severalParam("lease", "Only events about one of these leases, by allocation id."),
-			{Name: "severity", In: "query", Description: "Only events that matter at least as much.",
+			{Name: "severity", In: "query", Description: "Only events of this severity or a higher one.",
 				Schema: &huma.Schema{Type: "string", Enum: []any{string(gpu.Note), string(gpu.Warning), string(gpu.Serious)}}},
 		},
 	}, "text/event-stream", s.events)
@@ -69,7 +69,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, refused)
 		return
 	}
-	var mine *queue // of a user's requests; nil: an administrator's, who need not wait
+	var mine *queue // of the user; nil: an administrator, who need not wait
 	if who := standingOf(r.Context()); !exceeds(who) {
 		turns, leave := s.turns.follow(who.UID)
 		if turns == nil {
@@ -103,7 +103,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 				said = found[len(found)-1].Event.ID
 			}
 			if whole && (q.follow || sent < mostKept) {
-				continue // with what is kept by then: a slow reader holds nothing back
+				continue // with the events kept by then: a slow reader does not keep older ones alive
 			}
 		}
 		out.flush()
@@ -114,16 +114,16 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-more:
-			// What comes in the next moment goes out with it, so that many
-			// events do not wake every reader each time.
+			// Send the events of the next moment together with this one, so that
+			// many events do not wake every reader each time.
 			pause(r.Context(), gather)
 		case <-beat.C:
 			if said == after {
 				out.write([]byte(": still here\n\n"))
 				continue
 			}
-			// A reader that resumes from here is not told of a gap for events
-			// that it did not ask for.
+			// A reader that resumes from this id gets no gap event for events that
+			// it did not ask for.
 			out.write(fmt.Appendf(nil, "id: %d\n\n", after))
 			said = after
 		}
@@ -140,14 +140,14 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// eventQuery is what a reader asks for.
+// eventQuery has the parameters of an event stream.
 type eventQuery struct {
 	after  uint64
 	follow bool
 	filter gpu.EventFilter
 }
 
-// eventQuery reads the parameters of a request, or says what is wrong with
+// eventQuery parses the parameters of a request, or returns what is wrong with
 // them.
 func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem) {
 	wrong := func(format string, args ...any) (eventQuery, *api.Problem) {
@@ -212,8 +212,8 @@ type eventWriter struct {
 	err     error
 }
 
-// choose returns the events that this reader asked for. It looks at each as the
-// reader sees it, so that a filter tells nobody what a view hides.
+// choose returns the events that match the filter of the reader. It filters each
+// event as the reader sees it, so that a filter does not reveal what a view hides.
 func (o *eventWriter) choose(found []*events.Entry) []*events.Entry {
 	if o.filter.IsZero() {
 		return found
@@ -223,7 +223,7 @@ func (o *eventWriter) choose(found []*events.Entry) []*events.Entry {
 	})
 }
 
-// encode is events as they travel, each as this reader sees it.
+// encode encodes events as server-sent events, each as this reader sees it.
 func (o *eventWriter) encode(found []*events.Entry) []byte {
 	var text []byte
 	for _, e := range found {
@@ -240,7 +240,7 @@ func (o *eventWriter) encode(found []*events.Entry) []byte {
 
 func (o *eventWriter) write(text []byte) {
 	if o.err == nil {
-		_ = o.control.SetWriteDeadline(time.Now().Add(patience)) // not every connection has deadlines; those that lack them cannot hang
+		_ = o.control.SetWriteDeadline(time.Now().Add(patience)) // a connection without deadlines cannot hang
 		_, o.err = o.w.Write(text)
 	}
 }

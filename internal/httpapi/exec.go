@@ -9,25 +9,25 @@ import (
 	"github.com/berth-gpu/berth/internal/launch"
 )
 
-// maxQuestion is the most that a launcher sends.
+// maxQuestion is the largest body that a launcher may send, in bytes.
 const maxQuestion = 64 << 10
 
 func (s *server) registerExec() {
 	s.raw(&huma.Operation{
 		OperationID: "exec", Method: http.MethodPost, Path: "/api/exec", Tags: []string{"leases"},
-		Summary: "For berth exec: a lease for the process at the other end of the socket, if it can be had at once",
-		Description: "The body is what was typed, and the answer what to change in the environment; internal/launch/plain.go describes both. " +
-			"Whatever is not plain is refused with 409, and nothing has happened then: POST /api/leases is for that, and for every other program.",
+		Summary: "For berth exec: lease for the process at the other end of the socket, without waiting",
+		Description: "The body is the command line, and the answer says what to change in the environment; internal/launch/plain.go describes both. " +
+			"The daemon refuses everything that is not plain with 409 and changes nothing. Use POST /api/leases for that, and for every other program.",
 	}, "application/octet-stream", s.exec)
 }
 
-// exec serves a launch in one question and one answer. A launcher that is
-// refused goes on to make a proper request.
+// exec answers a launch in one request. A launcher that is refused then makes an
+// ordinary request.
 func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
 	question, plain := launch.ReadQuestion(text)
 	if err != nil || !plain {
-		question = launch.Question{} // which is refused
+		question = launch.Question{} // Launch refuses it
 	}
 	say, changes, err := s.Desk.Launch(r.Context(), askerOf(r.Context()), question)
 	if err != nil {

@@ -35,7 +35,7 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 			Text: fmt.Sprintf("%s does not wait: it was granted at %s.", in.ID, held.Granted.Format("15:04:05")),
 		})
 	}
-	return nil, problem(http.StatusNotFound, "unknown_allocation", "Nothing with the id %q waits or is held. To ask about a request without making it, POST it to /api/leases/explain.", in.ID)
+	return nil, problem(http.StatusNotFound, "unknown_allocation", "There is no lease and no waiting request with the id %q. To ask about a request without making it, POST it to /api/leases/explain.", in.ID)
 }
 
 func explanationOf(e ledger.Explanation, by sight) api.Explanation {
@@ -67,7 +67,7 @@ func explanationOf(e ledger.Explanation, by sight) api.Explanation {
 	return out
 }
 
-// obstacleOf is what stands in the way on a device, and who is there.
+// obstacleOf returns what is in the way on a device, and the leases there.
 func obstacleOf(r placement.Reason, e ledger.Explanation, by sight) api.Obstacle {
 	o := api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text, Holders: holdersOf(e.Holdings[r.GPU], by)}
 	if used, any := e.Foreign[r.GPU]; any && r.Code == placement.NoMemory {
@@ -81,7 +81,7 @@ func obstacleOf(r placement.Reason, e ledger.Explanation, by sight) api.Obstacle
 	return o
 }
 
-// processes names some, and counts the others.
+// processes names up to five processes by pid, and counts the others.
 func processes(pids []int) string {
 	names := make([]string, len(pids))
 	for i, pid := range pids {

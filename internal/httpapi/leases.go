@@ -16,7 +16,7 @@ import (
 // body is a request body in the form the framework takes.
 type body[T any] struct{ Body T }
 
-// named is a path about one lease.
+// named is the path parameter of a route about one lease.
 type named struct {
 	ID string `path:"id" doc:"Id of the lease." maxLength:"512"`
 }
@@ -30,20 +30,20 @@ func (s *server) registerLeases() {
 		return o
 	}
 	huma.Register(s.api, op("allocate", http.MethodPost, "/api/gpu/memory/allocate", "Lease memory under an id of your own"), s.allocate)
-	huma.Register(s.api, op("deallocate", http.MethodPost, "/api/gpu/memory/deallocate", "End such a lease"), s.deallocate)
-	huma.Register(s.api, op("leases", http.MethodGet, "/api/leases", "Who holds what, and who waits"), s.leases)
-	huma.Register(s.api, op("acquire", http.MethodPost, "/api/leases", "Ask for slots and memory on one or more devices, and wait for it"), s.acquire)
-	huma.Register(s.api, op("lease", http.MethodGet, "/api/leases/{id}", "One lease, or the request of that name that waits"), s.lease)
-	huma.Register(s.api, op("release", http.MethodDelete, "/api/leases/{id}", "End a lease, or withdraw a request that waits"), s.release)
-	huma.Register(s.api, op("renew", http.MethodPost, "/api/leases/{id}/renew", "Make a lease last for another while"), s.renew)
-	huma.Register(s.api, op("bind", http.MethodPost, "/api/leases/{id}/bind", "Hand a lease that is bound to a process to another process"), s.bind)
+	huma.Register(s.api, op("deallocate", http.MethodPost, "/api/gpu/memory/deallocate", "End a lease, or withdraw a waiting request"), s.deallocate)
+	huma.Register(s.api, op("leases", http.MethodGet, "/api/leases", "All leases and all waiting requests"), s.leases)
+	huma.Register(s.api, op("acquire", http.MethodPost, "/api/leases", "Ask for slots and memory on one or more devices, and wait for them"), s.acquire)
+	huma.Register(s.api, op("lease", http.MethodGet, "/api/leases/{id}", "One lease, or the waiting request with that id"), s.lease)
+	huma.Register(s.api, op("release", http.MethodDelete, "/api/leases/{id}", "End a lease, or withdraw a waiting request"), s.release)
+	huma.Register(s.api, op("renew", http.MethodPost, "/api/leases/{id}/renew", "Extend a lease that has a time to live"), s.renew)
+	huma.Register(s.api, op("bind", http.MethodPost, "/api/leases/{id}/bind", "Bind a lease of one process to another process"), s.bind)
 	huma.Register(s.api, op("explain-waiting", http.MethodGet, "/api/leases/{id}/explain", "What a waiting request waits for"), s.explainWaiting)
 	huma.Register(s.api, op("adopt", http.MethodPost, "/api/leases/adopt", "Put a process that already runs under a lease"), s.adopt)
-	huma.Register(s.api, op("explain", http.MethodPost, "/api/leases/explain", "What would become of a request, without making it"), s.explain)
+	huma.Register(s.api, op("explain", http.MethodPost, "/api/leases/explain", "Say whether a request would be granted and what is in its way, without making it"), s.explain)
 	s.describePolicies()
 }
 
-// describePolicies writes the policies that there are into the description.
+// describePolicies lists the names of the policies in the OpenAPI schema.
 func (s *server) describePolicies() {
 	policy := s.api.OpenAPI().Components.Schemas.Map()["LeaseRequest"].Properties["policy"]
 	for _, name := range placement.PolicyNames() {
@@ -77,8 +77,8 @@ func (s *server) deallocate(ctx context.Context, in *body[api.Deallocate]) (*ans
 	return answered(s.Desk.Release(ctx, askerOf(ctx), in.Body.ID, 0))
 }
 
-// The id is named again here and below: the framework does not fill in fields
-// of an embedded type that is not exported.
+// The types here and below repeat ID: the framework does not fill in the fields of
+// an embedded type that is not exported.
 type releaseQuery struct {
 	ID    string `path:"id" doc:"Id of the lease." maxLength:"512"`
 	Fence uint64 `query:"fence" doc:"Only if the lease still has this fence."`
@@ -125,7 +125,7 @@ func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], erro
 		if r, position, waits := s.Ledger.FindWaiting(in.ID); waits {
 			return ok(asked(r, sight.waiting(r, position)))
 		}
-		held, found = s.Ledger.Find(in.ID) // it may have been granted between the two looks
+		held, found = s.Ledger.Find(in.ID) // it may have been granted between the two calls
 	}
 	if !found {
 		return nil, problemOf(lease.ErrUnknown)
@@ -139,7 +139,7 @@ func asked(r *lease.Request, w api.Waiting) api.Lease {
 		ID: r.ID, State: "waiting", Holder: w.Holder, Binding: string(r.Binding), TTL: r.TTL.Seconds(),
 		Parts: []api.LeasePart{}, Priority: r.Priority, EnforcedBy: "none", Waiting: &w,
 	}
-	if w.Holder == desk.HolderOf(r.Holder) { // the caller sees it whole
+	if w.Holder == desk.HolderOf(r.Holder) { // the caller may see all of it
 		l.Note = r.Note
 	}
 	return l

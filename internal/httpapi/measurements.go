@@ -15,18 +15,18 @@ func (s *server) registerMeasurements() {
 		return huma.Operation{OperationID: id, Method: method, Path: "/api/measurements", Summary: summary, Tags: []string{"history"}, MaxBodyBytes: maxBody}
 	}
 	huma.Register(s.api, op("measurements", http.MethodGet, "What earlier runs used"), s.measurements)
-	post := op("measure", http.MethodPost, "Tell what a run used")
+	post := op("measure", http.MethodPost, "Report what a run used")
 	post.DefaultStatus = http.StatusNoContent
 	huma.Register(s.api, post, s.measure)
 }
 
 type measurementQuery struct {
-	Name string `query:"name" maxLength:"128" doc:"Only those of this name."`
-	User string `query:"user" maxLength:"128" doc:"Only those of this user."`
+	Name string `query:"name" maxLength:"128" doc:"Only measurements with this name."`
+	User string `query:"user" maxLength:"128" doc:"Only measurements of this user."`
 }
 
-// measurements lists what the caller's own runs used; administrators see
-// everybody's.
+// measurements lists what the runs of the caller used, or, for an administrator,
+// the runs of all users.
 func (s *server) measurements(ctx context.Context, in *measurementQuery) (*answer[api.Measurements], error) {
 	all, sight := api.Measurements{Measurements: []api.Measured{}}, sightOf(ctx)
 	for _, m := range s.Desk.Measured() {

@@ -13,8 +13,8 @@ func (s *server) registerOrphans() {
 	huma.Register(s.api, huma.Operation{
 		OperationID: "orphans", Method: http.MethodGet, Path: "/api/orphans", Tags: []string{"leases"},
 		Summary: "Processes that use devices under no lease",
-		Description: "Found on the lists of the drivers, and, for those whose lease has ended, by the device files that they have open. " +
-			"A daemon that is not root sees the open files of its own user only.",
+		Description: "The daemon finds them in the process lists of the drivers and, if their lease has ended, by the device files that they have open. " +
+			"A daemon that is not root sees only the open files of its own user.",
 	}, s.orphans)
 }
 

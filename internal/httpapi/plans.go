@@ -15,9 +15,9 @@ import (
 	"github.com/berth-gpu/berth/internal/pipeline"
 )
 
-// maxPlanBody is room for the largest file with what an interpreter says about
-// its libraries, and for a plan of thousands of runs. As JSON a byte of a file
-// takes up to six.
+// maxPlanBody has room for the largest file with what an interpreter says about
+// its libraries, and for a plan of thousands of runs. In JSON, one byte of a file
+// takes up to six bytes.
 const maxPlanBody = 6*pipeline.MaxFile + 2<<20
 
 func (s *server) registerPlans() {
@@ -30,22 +30,22 @@ func (s *server) registerPlans() {
 		}
 	}
 	compile := op("plan", "/api/plans", "Compile pipelines into a plan, against the devices as they are now",
-		"Nothing is started and nothing leased. A file that cannot work is refused as plan_refused, with every problem in fields, and in "+
+		"This starts nothing and leases nothing. A file that cannot work is refused as plan_refused, with every problem in fields, and in "+
 			"extra.problems with its line, pipeline, step, code and remedy. With Content-Type: application/yaml the body is a pipeline file.",
 		reflect.TypeFor[api.PlanRequest]())
 	compile.RequestBody.Content["application/yaml"] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
 	huma.Register(s.api, compile, s.compile)
 
 	run := op("plan-run", "/api/plans/run", "Lease what the runs of a plan need",
-		"Each run gets one lease, whole or not at all, that ends with its process. The device of the plan is taken if it has room; else another that "+
-			"the pipeline can use, and placement and reason say so. What has no room is refused once the time is over: ask again when something has ended.",
+		"Each run gets one lease, whole or not at all, that ends with its process. The lease is on the device of the plan if that has room, else on another "+
+			"that the pipeline can use; placement and reason say so. A run that finds no room within timeout_seconds is refused: ask again when a lease has ended.",
 		reflect.TypeFor[api.PlanRun]())
 	run.DefaultStatus = http.StatusCreated
 	huma.Register(s.api, run, s.runPlan)
 }
 
-// planBody is taken as it came: a pipeline file has its own reader, which finds
-// everything that is wrong with it.
+// planBody keeps the body undecoded: pipeline files have their own reader, which
+// finds everything that is wrong with them.
 type planBody struct {
 	ContentType string `header:"Content-Type" hidden:"true"`
 	RawBody     []byte `contentType:"application/json"`
@@ -63,7 +63,7 @@ func (s *server) compile(ctx context.Context, in *planBody) (*answer[api.Plan], 
 	return ok(*plan)
 }
 
-// request reads the body of either form.
+// request decodes a body of JSON or YAML.
 func (b *planBody) request() (api.PlanRequest, error) {
 	switch media, _, _ := mime.ParseMediaType(b.ContentType); media {
 	case "application/json":
@@ -76,17 +76,17 @@ func (b *planBody) request() (api.PlanRequest, error) {
 		"The body must be JSON (Content-Type: application/json) or a pipeline file (application/yaml).")
 }
 
-// strictly reads one JSON object, and refuses words it does not know: a typing
-// error must not change what a plan means.
+// strictly decodes one JSON object, and refuses unknown fields: a typing error must
+// not change what a plan means.
 func strictly(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(into)
 	if err == nil && decoder.More() {
-		err = errors.New("something follows the object")
+		err = errors.New("there is text after the object")
 	}
 	if err != nil {
-		return problem(http.StatusBadRequest, "malformed_body", "The body is not what this path takes: %v. /openapi.json has its shape.", err)
+		return problem(http.StatusBadRequest, "malformed_body", "The body does not have the form that this path takes: %v. /openapi.json describes it.", err)
 	}
 	return nil
 }
@@ -111,8 +111,8 @@ func (s *server) runPlan(ctx context.Context, in *planBody) (*answer[api.PlanRun
 	return ok(result)
 }
 
-// run reads the body. A plan is read generously: it may be cut short, and may
-// come from a newer daemon.
+// run decodes the body. It ignores unknown fields of the plan, which may come from
+// a newer daemon.
 func (b *planBody) run() (asked api.PlanRun, err error) {
 	if media, _, _ := mime.ParseMediaType(b.ContentType); media != "application/json" {
 		return asked, problem(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be JSON: send Content-Type: application/json.")
@@ -126,7 +126,7 @@ func (b *planBody) run() (asked api.PlanRun, err error) {
 	}
 	if len(body.Plan) > 0 {
 		if err := json.Unmarshal(body.Plan, &asked.Plan); err != nil {
-			return asked, problem(http.StatusBadRequest, "malformed_body", "The plan is not one that /api/plans answered: %v.", err)
+			return asked, problem(http.StatusBadRequest, "malformed_body", "The plan is not an answer of POST /api/plans: %v.", err)
 		}
 	}
 	return asked, nil

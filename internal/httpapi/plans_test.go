@@ -226,7 +226,7 @@ func TestPlanBadInput(t *testing.T) {
 		{name: "half an object", body: `{"pipelines":[`, status: 400, code: "malformed_body"},
 		{name: "two objects", body: wells(1, "") + `{}`, status: 400, code: "malformed_body"},
 		{name: "XML", body: `<plan/>`, media: "text/xml", status: 415, code: "unsupported_media_type"},
-		{name: "a file of 10 MB", body: strings.Repeat("\t", 10<<20), media: "application/yaml", status: 413, code: "body_too_large", says: "larger than this path takes (8388608 bytes)"},
+		{name: "a file of 10 MB", body: strings.Repeat("\t", 10<<20), media: "application/yaml", status: 413, code: "body_too_large", says: "larger than this path allows (8388608 bytes)"},
 		{name: "a file of 1.5 MiB", body: strings.Repeat("\t", 3<<19), media: "application/yaml", status: 422, code: "plan_refused", says: "the file is larger than 1 MiB"},
 		{name: "a file of 900 KB that is six times as long as JSON", body: `{"text":"` + strings.Repeat(`\u003c`, 900_000) + `"}`, status: 422, code: "plan_refused", says: "must be a section"},
 		{name: "cycle", body: `{"pipelines":[{"name":"p","steps":[{"name":"a","input":"numpy","output":"numpy","after":["a"]}]}]}`, status: 422, code: "plan_refused"},

@@ -16,11 +16,11 @@ import (
 
 const problemType = "application/problem+json"
 
-// maxBody is far more than any request needs, and far less than would hurt.
+// maxBody is the largest request body, in bytes: far more than a request needs.
 const maxBody = 1 << 20
 
-// problem makes a problem document. Every refusal in this package is made by
-// it, so that no answer lacks its code and its sentence.
+// problem returns a problem document. This package makes every refusal with it, so
+// that each has a code and a sentence.
 func problem(status int, code, format string, args ...any) *api.Problem {
 	return &api.Problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: status,
@@ -28,7 +28,7 @@ func problem(status int, code, format string, args ...any) *api.Problem {
 	}
 }
 
-// statuses are those of the kinds of refusals.
+// statuses has the HTTP status of each kind of refusal.
 var statuses = map[desk.Kind]int{
 	desk.Failed:      http.StatusInternalServerError,
 	desk.Invalid:     http.StatusUnprocessableEntity,
@@ -41,7 +41,7 @@ var statuses = map[desk.Kind]int{
 	desk.Withdrawn:   http.StatusRequestTimeout,
 }
 
-// problemOf returns the problem that an error is over HTTP.
+// problemOf returns the problem document of an error.
 func problemOf(err error) *api.Problem {
 	if p := (*api.Problem)(nil); errors.As(err, &p) {
 		return p
@@ -52,7 +52,7 @@ func problemOf(err error) *api.Problem {
 	return p
 }
 
-// answered returns what the desk answered, in the form the framework takes.
+// answered returns an answer of the desk in the form that the framework takes.
 func answered[T any](body T, err error) (*answer[T], error) {
 	if err != nil {
 		return nil, problemOf(err)
@@ -60,8 +60,8 @@ func answered[T any](body T, err error) (*answer[T], error) {
 	return ok(body)
 }
 
-// asID lets a refusal speak of id, for paths where that is what the field is
-// called.
+// asID renames the field allocation_id of a refusal to id, for paths that call it
+// so.
 func asID(err error) error {
 	if r := (*desk.Refusal)(nil); errors.As(err, &r) {
 		for i, f := range r.Fields {
@@ -76,11 +76,11 @@ func asID(err error) error {
 func writeProblem(w http.ResponseWriter, p *api.Problem) {
 	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the reader may be gone; there is no one left to tell
+	_ = json.NewEncoder(w).Encode(p) // fails only if the client is gone
 }
 
-// asProblem turns the framework's own errors into ours. It is a response
-// transformer, because the framework's other way is a process-wide variable.
+// asProblem converts an error of the framework to a problem. It is a response
+// transformer, because the only other way is a process-wide variable.
 func asProblem(_ huma.Context, _ string, v any) (any, error) {
 	model, ok := v.(*huma.ErrorModel)
 	if !ok {
@@ -94,8 +94,8 @@ func asProblem(_ huma.Context, _ string, v any) (any, error) {
 	return p, nil
 }
 
-// inWords says what is wrong with a field in the words of whoever wrote the
-// request, and not in those of the language that this is written in.
+// inWords says what is wrong with a field in terms of the request, and not in
+// terms of Go.
 func inWords(field, message string) api.FieldProblem {
 	if value, rest, found := strings.Cut(message, " into Go struct field "); found {
 		path, _, _ := strings.Cut(rest, " of type ")
@@ -106,7 +106,7 @@ func inWords(field, message string) api.FieldProblem {
 	if message == "expected string" {
 		message += ": write it in quotes"
 	}
-	if lead, number, found := strings.Cut(message, "= "); found { // of a limit
+	if lead, number, found := strings.Cut(message, "= "); found { // the message names a limit
 		if limit, err := strconv.ParseFloat(number, 64); err == nil {
 			message = lead + "= " + strconv.FormatFloat(limit, 'f', -1, 64)
 		}
@@ -133,22 +133,22 @@ func frameworkCode(status int) string {
 func frameworkSentence(model *huma.ErrorModel) string {
 	switch model.Status {
 	case http.StatusBadRequest:
-		return "The body is not what this path takes: " + model.Detail + ". Send one whole JSON object; /openapi.json has its shape."
+		return "The body does not have the form that this path takes: " + model.Detail + ". Send one whole JSON object; /openapi.json describes it."
 	case http.StatusRequestEntityTooLarge:
 		_, limit, _ := strings.Cut(model.Detail, "limit=")
-		return "The body is larger than this path takes (" + limit + "); no request needs that much."
+		return "The body is larger than this path allows (" + limit + ")."
 	case http.StatusUnsupportedMediaType:
 		return "The body must be JSON: send Content-Type: application/json."
 	case http.StatusUnprocessableEntity:
 		if len(model.Errors) > 0 {
-			return "The request was understood, but some of it is out of range or unknown. Nothing was changed; see fields."
+			return "Some fields of the request are out of range or unknown; see fields. Nothing was changed."
 		}
 	}
 	return model.Detail
 }
 
-// notServed answers what no route matches, in the form of every other error.
-// The multiplexer knows whether the path or only the method is wrong.
+// notServed answers a request that no route matches with a problem. It asks the
+// multiplexer whether the path or only the method is wrong.
 func notServed(mux *http.ServeMux, w http.ResponseWriter, r *http.Request, answer http.Handler) {
 	seen := &statusOnly{header: http.Header{}}
 	answer.ServeHTTP(seen, r)
@@ -158,13 +158,13 @@ func notServed(mux *http.ServeMux, w http.ResponseWriter, r *http.Request, answe
 		w.Header().Set("Allow", allow)
 		writeProblem(w, problem(seen.status, "method_not_allowed", "%s does not take %s; it takes %s.", r.URL.Path, r.Method, allow))
 	case http.StatusNotFound:
-		writeProblem(w, problem(seen.status, "unknown_path", "There is nothing at %s. /openapi.json lists every path, and /docs shows it to people.", r.URL.Path))
+		writeProblem(w, problem(seen.status, "unknown_path", "There is nothing at %s. /openapi.json lists every path, and /docs is for people.", r.URL.Path))
 	default:
 		mux.ServeHTTP(w, r)
 	}
 }
 
-// statusOnly swallows an answer and remembers how it began.
+// statusOnly discards an answer and keeps its status and header.
 type statusOnly struct {
 	header http.Header
 	status int

@@ -24,17 +24,17 @@ import (
 	"github.com/berth-gpu/berth/internal/progress"
 )
 
-// Keepers are the parts of the daemon that the door opens on.
+// Keepers are the parts of the daemon that the API uses.
 type Keepers struct {
 	Monitor  *monitor.Monitor
 	Events   *events.Log
 	Settings Settings
-	Ledger   *ledger.Ledger // to look at
-	Desk     *desk.Desk     // to ask
+	Ledger   *ledger.Ledger // for reading
+	Desk     *desk.Desk     // for requests
 
-	// Streams counts the lease streams that are open. They are no concern of
-	// an http.Server any more: whoever shuts one down waits for them itself.
-	// They end when the context of their requests does.
+	// Streams counts the open lease streams. http.Server.Shutdown does not wait for
+	// them, so the daemon waits for Streams. A stream ends when the context of its
+	// request ends.
 	Streams *sync.WaitGroup
 
 	Batches *progress.Keeper // what runners report
@@ -43,36 +43,36 @@ type Keepers struct {
 	Metrics http.Handler // the Prometheus page
 	Host    string
 	Version string
-	// Note is said with the list of devices when there is something to say
-	// about the whole, such as why there are none.
+	// Note returns a remark about all devices, such as why there are none; empty:
+	// there is nothing to say.
 	Note func() string
-	// Ready is nil when the daemon can do its work, and says why when not.
+	// Ready returns why the daemon cannot do its work; nil if it can.
 	Ready func() error
-	// Contained says what a daemon in a container cannot see; empty: it is in
-	// none.
+	// Contained says what a daemon in a container cannot see; empty: it is not in a
+	// container.
 	Contained string
 }
 
-// Settings is the configuration as it is in force.
+// Settings is the configuration in force.
 type Settings interface {
 	GPU() api.GPUConfig
 	Fields() []api.ConfigField
-	// Change applies a JSON object with any part of the gpu section for
-	// somebody, wholly or not at all.
+	// Change applies a JSON object with any part of the gpu section, wholly or not
+	// at all.
 	Change(ctx context.Context, by access.Actor, body []byte) error
 }
 
-// server carries the keepers to the operations.
+// server serves the API. Its methods are the operations.
 type server struct {
 	Keepers
 	mux    *http.ServeMux
 	api    huma.API
-	routes []string // "METHOD /path", every one that is served
+	routes []string // "METHOD /path" of every route
 	bodies bodies   // of the lease stream
-	turns  turns    // of those who are not administrators
+	turns  turns    // of users who are not administrators
 }
 
-// New serves every path of the API.
+// New returns a handler that serves every path of the API.
 func New(k Keepers) http.Handler { return build(k) }
 
 func build(k Keepers) *server {
@@ -120,7 +120,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.inTurn(w, r, pattern, who)
 }
 
-// recover keeps a mistake of ours to the one request that met it.
+// recover limits a panic to the request that caused it.
 func (s *server) recover(w http.ResponseWriter, r *http.Request) {
 	switch cause := recover(); cause {
 	case nil:
@@ -131,14 +131,14 @@ func (s *server) recover(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mistake logs a mistake of ours and says so to whoever met it.
+// mistake logs a panic and returns the problem for its caller.
 func (s *server) mistake(cause any, where ...any) *api.Problem {
 	s.Log.Error("a request failed inside the daemon", append(where, "cause", cause, "stack", string(debug.Stack()))...)
-	return problem(http.StatusInternalServerError, "internal", "This is a mistake in berth, not in the request; the log of the daemon has it. Please report it.")
+	return problem(http.StatusInternalServerError, "internal", "This is a bug in berth, not a mistake in the request. The log of the daemon has the details; please report it.")
 }
 
-// recorder writes down every route on its way to the multiplexer, so that a
-// test can hold the OpenAPI text against them.
+// recorder records every route before it adds it to the multiplexer, so that a
+// test can compare the routes with the OpenAPI text.
 type recorder struct{ *server }
 
 func (r recorder) HandleFunc(pattern string, f func(http.ResponseWriter, *http.Request)) {
@@ -156,7 +156,8 @@ func (s *server) raw(op *huma.Operation, mediaType string, f http.HandlerFunc) {
 	recorder{s}.HandleFunc(op.Method+" "+op.Path, f)
 }
 
-// nameOptionals lets the schema generator see through optional values.
+// nameOptionals makes the schema generator describe an optional value by the type
+// of the value.
 func nameOptionals(r huma.Registry) {
 	see[gpu.Celsius, float64](r)
 	see[gpu.Percent, float64](r)
@@ -172,13 +173,13 @@ func see[T, Plain any](r huma.Registry) {
 	r.RegisterTypeAlias(reflect.TypeFor[gpu.Opt[T]](), reflect.TypeFor[Plain]())
 }
 
-// problemResponse is what every operation answers when it refuses.
+// problemResponse describes the answer of an operation that refuses.
 func (s *server) problemResponse() *huma.Response {
 	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Problem](), true, "")
 	return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{problemType: {Schema: schema}}}
 }
 
-// describeProblems puts our problem where the framework described its own.
+// describeProblems replaces the framework's errors in the OpenAPI text by Problem.
 func (s *server) describeProblems() {
 	for _, path := range s.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{path.Get, path.Put, path.Post, path.Delete} {

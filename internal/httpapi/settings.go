@@ -19,15 +19,15 @@ func (s *server) registerSettings() {
 	op := func(id, method, path, summary string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: method, Path: "/api/gpu/config" + path, Summary: summary, Tags: []string{"configuration"}}
 	}
-	huma.Register(s.api, op("config", http.MethodGet, "", "The gpu section of the configuration, as it is in force"), s.config)
+	huma.Register(s.api, op("config", http.MethodGet, "", "The gpu section of the configuration in force"), s.config)
 	huma.Register(s.api, op("config-sources", http.MethodGet, "/sources", "Every setting, its value and where it comes from"), s.sources)
 
 	change := op("config-change", http.MethodPut, "", "Change the gpu section")
-	change.Description = "Any part of the section; what is absent stays, and null goes back to what the file says. " +
-		"The whole result is validated: it applies at once and survives a restart, or nothing changes."
+	change.Description = "The body has any part of the section. Absent fields stay as they are; null resets a field to what the file says. " +
+		"The daemon validates the whole result. A valid change applies at once and survives a restart; otherwise nothing changes."
 	change.SkipValidateBody, change.MaxBodyBytes = true, maxBody
 	huma.Register(s.api, change, s.changeConfig)
-	// The body is taken raw, and would be described so.
+	// The framework would describe the body as raw bytes.
 	s.api.OpenAPI().Paths[change.Path].Put.RequestBody.Content = map[string]*huma.MediaType{
 		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.GPUChange](), true, "")},
 	}
@@ -37,7 +37,7 @@ func (s *server) config(context.Context, *struct{}) (*answer[api.GPUConfig], err
 	return ok(s.Settings.GPU())
 }
 
-// sources lists every setting. What hooks run is for administrators.
+// sources lists every setting. Only administrators see those of hooks.
 func (s *server) sources(ctx context.Context, _ *struct{}) (*answer[api.ConfigFields], error) {
 	fields := slices.Clone(s.Settings.Fields())
 	if !sightOf(ctx).all() {
@@ -50,9 +50,8 @@ func (s *server) sources(ctx context.Context, _ *struct{}) (*answer[api.ConfigFi
 	return ok(api.ConfigFields{Fields: fields})
 }
 
-// configChange takes the body as it came, because what is absent and what is
-// null mean different things, and because the one who validates the file
-// validates this too.
+// configChange keeps the body undecoded, because absent and null mean different
+// things, and because the code that validates the file validates the body too.
 type configChange struct {
 	ContentType string `header:"Content-Type" hidden:"true"`
 	RawBody     []byte `contentType:"application/json"`
@@ -68,7 +67,7 @@ func (s *server) changeConfig(ctx context.Context, in *configChange) (*answer[ap
 	return ok(s.Settings.GPU())
 }
 
-// refusedChange says what is wrong with a change, field by field.
+// refusedChange returns the problem of a refused change, field by field.
 func refusedChange(err error) error {
 	wrong := (*config.Error)(nil)
 	if !errors.As(err, &wrong) {
@@ -77,7 +76,7 @@ func refusedChange(err error) error {
 	p := problem(http.StatusUnprocessableEntity, "invalid_config", "The configuration was refused, and nothing was changed; see fields.")
 	for _, c := range wrong.Complaints {
 		if c.Field == "" {
-			return problem(http.StatusBadRequest, "malformed_body", "The body is not what this path takes: %s. Nothing was changed.", c.Reason)
+			return problem(http.StatusBadRequest, "malformed_body", "The body does not have the form that this path takes: %s. Nothing was changed.", c.Reason)
 		}
 		p.Fields = append(p.Fields, api.FieldProblem{Field: c.Field, Detail: c.Reason})
 	}

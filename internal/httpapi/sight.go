@@ -17,34 +17,34 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// sight is what a caller may see of what belongs to others. Administrators see
-// everything, and everybody sees their own things whole. Of others, users see
-// who holds how much where and since when; programs, paths and processes stay
-// hidden. A caller who is not known does not even see names of users.
+// sight decides what a caller may see. Administrators see everything, and all
+// users see everything of their own. Of others, users see who holds how much,
+// where and since when; programs, paths and processes stay hidden. A caller who is
+// not known does not even see the names of users.
 type sight struct{ identity }
 
 func sightOf(ctx context.Context) sight { return sight{identityOf(ctx)} }
 
-// all reports whether the caller may see everything whole.
+// all reports whether the caller may see everything.
 func (s sight) all() bool { return s.whole(access.Everything()) }
 
-// whole reports whether the caller may see an object whole.
+// whole reports whether the caller may see all of an object.
 func (s sight) whole(o access.Object) bool { return access.May(s.Actor, access.Inspect, o) == nil }
 
-// owns reports whether the caller may see whole what a holder has.
+// owns reports whether the caller may see all of what a holder has.
 func (s sight) owns(h lease.Holder) bool { return s.whole(access.Of(access.Held, h.UID, h.User)) }
 
-// named reports whether the caller may see something of the user with that name
-// whole.
+// named reports whether the caller may see all of an object of the user with that
+// name.
 func (s sight) named(kind access.Kind, user string) bool { return s.whole(access.Named(kind, user)) }
 
-// names reports whether the caller may see which users others are.
+// names reports whether the caller may see the names of other users.
 func (s sight) names() bool { return access.May(s.Actor, access.Name, access.Object{}) == nil }
 
-// anotherUser stands for a name that a caller may not see.
+// anotherUser replaces a name that the caller may not see.
 const anotherUser = "another user"
 
-// user is the name of a user.
+// user returns the name of a user as this caller sees it.
 func (s sight) user(name string) string {
 	if name != "" && !s.names() {
 		return anotherUser
@@ -64,7 +64,7 @@ func (s sight) holder(h lease.Holder) api.Holder {
 	return out
 }
 
-// lease is a lease as this caller sees it.
+// lease returns a lease as this caller sees it.
 func (s sight) lease(h ledger.Held) api.Lease {
 	l := desk.LeaseOf(h)
 	if !s.owns(h.Holder) {
@@ -79,8 +79,8 @@ func (s sight) waiting(r *lease.Request, position int) api.Waiting {
 	return w
 }
 
-// sample is a sample without the processes of others, of which only the memory
-// is left.
+// sample returns a sample as this caller sees it: of the processes of others, only
+// the memory is left.
 func (s sight) sample(sample gpu.Sample, mine map[int]time.Time) gpu.Sample {
 	if s.all() || len(sample.Processes) == 0 && len(sample.ProcessUtilization) == 0 {
 		return sample
@@ -91,7 +91,8 @@ func (s sight) sample(sample gpu.Sample, mine map[int]time.Time) gpu.Sample {
 			begun = s.begun(pid)
 			mine[pid] = begun
 		}
-		// A pid is used again: it was somebody else's before the process began.
+		// The kernel uses a pid again: before the process began, the pid was another
+		// process's.
 		return !begun.IsZero() && !begun.After(sample.Time)
 	}
 	sample.Processes = slices.Clone(sample.Processes)
@@ -105,7 +106,7 @@ func (s sight) sample(sample gpu.Sample, mine map[int]time.Time) gpu.Sample {
 	return sample
 }
 
-// begun is when a process of the caller began; zero: it is not the caller's.
+// begun returns when a process of the caller began; zero if it is not the caller's.
 func (s sight) begun(pid int) time.Time {
 	id, err := process.Proc().Identify(pid)
 	if err != nil || !s.runs(pid) {
@@ -114,13 +115,13 @@ func (s sight) begun(pid int) time.Time {
 	return time.Now().Add(-process.Age(id))
 }
 
-// runs reports whether a process is the caller's, or an administrator asks.
+// runs reports whether a process is the caller's, or the caller an administrator.
 func (s sight) runs(pid int) bool {
 	uid, err := process.Proc().UID(pid)
 	return err == nil && s.whole(access.Of(access.Process, uid, ""))
 }
 
-// stray is a process under no lease as this caller sees it.
+// stray returns a process under no lease as this caller sees it.
 func (s sight) stray(p api.Stray) api.Stray {
 	if !s.named(access.Process, p.User) {
 		p.PID, p.Name, p.User = 0, "", s.user(p.User)
@@ -128,7 +129,7 @@ func (s sight) stray(p api.Stray) api.Stray {
 	return p
 }
 
-// batch is a batch as this caller sees it.
+// batch returns a batch as this caller sees it.
 func (s sight) batch(b api.Batch) api.Batch {
 	if !s.named(access.Batch, b.User) {
 		b.Output, b.Command, b.Error, b.PID, b.User = "", "", "", 0, s.user(b.User)
@@ -136,17 +137,17 @@ func (s sight) batch(b api.Batch) api.Batch {
 	return b
 }
 
-// private are the data of an event that name programs, paths or processes.
+// private lists the data of an event that name programs, paths or processes.
 var private = []string{"pid", "name", "output", "run", "batch"}
 
-// The views of an event. Each is the same for everybody who has it.
+// The views of an event. All callers with the same view see the same.
 const (
-	wholeView  events.View = iota // of administrators and of the user that it is about
+	wholeView  events.View = iota // of administrators and of the user that the event is about
 	othersView                    // of other users
 	viewerView                    // of callers who are not known
 )
 
-// view is how a caller sees an event about a user.
+// view returns how the caller sees an event about a user.
 func (s sight) view(user string) events.View {
 	switch {
 	case s.named(access.Happening, user):
@@ -157,7 +158,7 @@ func (s sight) view(user string) events.View {
 	return viewerView
 }
 
-// shown is an event in a view.
+// shown returns an event as a view shows it.
 func shown(e gpu.Event, v events.View) gpu.Event {
 	if v == wholeView {
 		return e

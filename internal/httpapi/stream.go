@@ -22,7 +22,7 @@ import (
 const (
 	// maxCalls is how many calls may be under way on one stream.
 	maxCalls = 1024
-	// farewell is how long a stream may take to say its last words when the
+	// farewell is how long a stream may take to send its last answers when the
 	// daemon stops.
 	farewell = time.Second
 )
@@ -30,9 +30,9 @@ const (
 func (s *server) registerStream() {
 	op := &huma.Operation{
 		OperationID: "lease-stream", Method: http.MethodPost, Path: wire.Path, Tags: []string{"leases"},
-		Summary: "Acquire, renew and release over one connection, with less around it than HTTP",
+		Summary: "Acquire, renew and release over one connection, with less overhead than HTTP",
 		Description: "Send Connection: Upgrade and Upgrade: " + wire.Protocol + ". After the 101 both sides send frames, as docs/lease-protocol.md " +
-			"specifies them; bodies, answers and problem codes are those of the paths that do the same. What waits is withdrawn when the connection ends.",
+			"specifies them; bodies, answers and problem codes are those of the paths that do the same. When the connection ends, the daemon withdraws its waiting requests.",
 		Parameters: []*huma.Param{{
 			Name: "Upgrade", In: "header", Required: true, Schema: &huma.Schema{Type: "string", Enum: []any{wire.Protocol}},
 		}},
@@ -55,7 +55,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 			"This path is for a stream: send Connection: Upgrade and Upgrade: %s. POST /api/leases takes one request at a time.", wire.Protocol))
 		return
 	}
-	s.Streams.Add(1) // while the server still counts it: nobody stops waiting in between
+	s.Streams.Add(1) // before Hijack, while the server still waits for the connection
 	defer s.Streams.Done()
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	st.serve()
 }
 
-// leaseStream is one connection with its calls.
+// leaseStream serves the calls of one connection.
 type leaseStream struct {
 	*server
 	conn   net.Conn
@@ -86,17 +86,17 @@ type leaseStream struct {
 	cancel context.CancelFunc
 
 	most    int            // calls that may be under way at once
-	queue   *queue         // of the user; nil: an administrator's, who has none
-	uid     int            // whose it is
-	working sync.WaitGroup // goroutines that do calls
-	jobs    chan job       // for those of them that have nothing to do
-	resting chan struct{}  // has room for as many of them as are kept
+	queue   *queue         // of the user; nil: an administrator, who has none
+	uid     int            // of the user
+	working sync.WaitGroup // goroutines that run calls
+	jobs    chan job       // for the idle ones of them
+	resting chan struct{}  // holds a token for each idle one
 
 	// writing guards the sending half of conn, and out.
 	writing sync.Mutex
 	out     []byte
 
-	// mu guards calls: those under way, with how to withdraw each.
+	// mu guards calls, which has the function to withdraw each call under way.
 	mu    sync.Mutex
 	calls map[uint32]context.CancelFunc
 }
@@ -110,8 +110,8 @@ func newStream(s *server, ctx context.Context, conn net.Conn, in *bufio.Reader) 
 	return st
 }
 
-// serve takes calls until the connection ends, or the daemon does, or a frame
-// makes no sense; then what waits is withdrawn.
+// serve takes calls until the connection ends, the daemon stops, or a frame is not
+// valid. Then it withdraws the calls that wait.
 func (st *leaseStream) serve() {
 	hurry := context.AfterFunc(st.ctx, func() {
 		_ = st.conn.SetReadDeadline(time.Now())
@@ -139,9 +139,9 @@ func (st *leaseStream) serve() {
 	st.working.Wait()
 }
 
-// badFrame is a frame after which the stream cannot go on.
+// badFrame returns the problem of a frame that ends the stream.
 func badFrame(format string, args ...any) *api.Problem {
-	return problem(http.StatusBadRequest, "bad_frame", "%s. The stream ends here; docs/lease-protocol.md says what it takes.",
+	return problem(http.StatusBadRequest, "bad_frame", "%s. The stream ends here; docs/lease-protocol.md describes the frames.",
 		words.UpperFirst(fmt.Sprintf(format, args...)))
 }
 
@@ -179,11 +179,11 @@ func (st *leaseStream) take(f wire.Frame) error {
 		st.withdraw(f.Number)
 		return nil
 	}
-	return badFrame("there is no kind %d of frame", f.Kind)
+	return badFrame("there is no frame of kind %d", f.Kind)
 }
 
-// send writes an answer. A caller that does not read is let go: closing the
-// connection ends the reading half too, and that is where it is noticed.
+// send writes an answer. It closes the connection of a caller that does not read;
+// serve then ends, because reading fails too.
 func (st *leaseStream) send(kind wire.Kind, number uint32, body wire.Body) {
 	st.writing.Lock()
 	defer st.writing.Unlock()

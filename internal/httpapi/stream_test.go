@@ -248,7 +248,7 @@ func TestStreamBadFrames(t *testing.T) {
 		{"unknown kind", whole(99, 3, "{}"), 3, "kind 99"},
 		{"an answer", whole(wire.Done, 3, "{}"), 3, "kind 129"},
 		{"number zero", whole(wire.Release, 0, `{"id":"a"}`), 0, "above 0"},
-		{"a number twice", append(waiting, waiting...), 7, "used again"},
+		{"a number twice", append(waiting, waiting...), 7, "used twice"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := open(t, "1xrtx-4060")

@@ -16,12 +16,12 @@ import (
 	"github.com/berth-gpu/berth/internal/wire"
 )
 
-// maxResting is how many goroutines of a stream wait for the next call. One
-// that has done a call has the stack for it, and a new one would have to grow
-// it first.
+// maxResting is how many idle goroutines of a stream wait for the next call. A
+// goroutine that has run a call has the stack for it; a new one has to grow it
+// first.
 const maxResting = 4
 
-// job is a call that is to be done.
+// job is a call to run.
 type job struct {
 	number uint32
 	ctx    context.Context
@@ -29,13 +29,13 @@ type job struct {
 	do     func(context.Context) (wire.Body, error)
 }
 
-// quick is what a frame carries: it can be read the quick way, if it is written
-// the usual way.
+// quick is the body of a frame. Read decodes a body that is written in the usual
+// way, and returns false for any other.
 type quick interface{ Read(data []byte) bool }
 
-// begin reads what a call asks for into asked, and has it done in another
-// goroutine. What is wrong with the body is the answer to this call; what is
-// wrong with the frame is returned, and ends the stream.
+// begin decodes the body of a call into asked, and runs the call, usually in
+// another goroutine. It answers the call with a problem if the body is wrong. It
+// returns an error that ends the stream if the frame is wrong.
 func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do func(context.Context) (wire.Body, error)) error {
 	if f.Number == 0 {
 		return badFrame("a call must have a number above 0")
@@ -69,14 +69,14 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 	switch {
 	case twice:
 		j.cancel()
-		return badFrame("call %d is still under way, and its number is used again", j.number)
+		return badFrame("number %d is used twice: the first call is still under way", j.number)
 	case full:
 		j.cancel()
 		st.refuse(j.number, problem(http.StatusTooManyRequests, "too_many_calls",
-			"Too many calls are under way: %d on one stream are allowed, and %d of one user. Wait for one of them.", st.most, mostCalls))
+			"Too many calls are under way: at most %d on one stream, and %d of one user. Wait for one of them to end.", st.most, mostCalls))
 	case !wait && !st.in.More():
-		// Nobody is kept waiting by it for longer than the disk takes, and what
-		// comes meanwhile shares the next write to it.
+		// The call takes no longer than the disk does. The calls that come meanwhile
+		// share the next write to the disk.
 		st.finish(j)
 	default:
 		st.hand(j)
@@ -90,7 +90,7 @@ func mayWait(asked any) bool {
 	return is && r.Timeout != gpu.Some(0.0)
 }
 
-// hand gives a job to a goroutine that rests, or to a new one.
+// hand gives a job to an idle goroutine, or to a new one.
 func (st *leaseStream) hand(j job) {
 	select {
 	case st.jobs <- j:
@@ -99,7 +99,8 @@ func (st *leaseStream) hand(j job) {
 	}
 }
 
-// work does one call after the other, as long as there are some.
+// work runs j and then the calls from st.jobs. It returns if enough goroutines are
+// idle already.
 func (st *leaseStream) work(j job) {
 	for more := true; more; {
 		st.finish(j)
@@ -108,25 +109,25 @@ func (st *leaseStream) work(j job) {
 			j, more = <-st.jobs
 			<-st.resting
 		default:
-			return // enough of them rest already
+			return // enough goroutines are idle already
 		}
 	}
 }
 
-// finish does a call and answers it, when it is its user's turn.
+// finish waits for a turn of the user, runs a call and answers it.
 func (st *leaseStream) finish(j job) {
 	var result wire.Body
 	err := error(nil)
 	t := st.queue.enter(j.ctx, light)
 	if t == nil {
-		t, err = free, problemOf(context.Cause(j.ctx)) // to tell it takes no turn
+		t, err = free, problemOf(context.Cause(j.ctx)) // the answer needs no turn
 	} else {
 		result, err = st.guarded(j, t)
 	}
 	defer t.leave()
 	j.cancel()
 	st.mu.Lock()
-	delete(st.calls, j.number) // before the answer: from then on the number may be used again
+	delete(st.calls, j.number) // before the answer, after which the caller may use the number again
 	st.count(-1)
 	st.mu.Unlock()
 	if err != nil {
@@ -136,14 +137,14 @@ func (st *leaseStream) finish(j job) {
 	st.send(wire.Done, j.number, result)
 }
 
-// count keeps the number of calls of the stream's user.
+// count adds n to the number of calls of the user.
 func (st *leaseStream) count(n int64) {
 	if st.queue != nil {
 		st.queue.calls.Add(n)
 	}
 }
 
-// guarded keeps a mistake of ours to the one call that met it.
+// guarded runs a call and limits a panic to it.
 func (st *leaseStream) guarded(j job, t *turn) (result wire.Body, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -156,8 +157,8 @@ func (st *leaseStream) guarded(j job, t *turn) (result wire.Body, err error) {
 	return j.do(context.WithValue(j.ctx, turnKey{}, t))
 }
 
-// withdraw ends the waiting of a call, which is answered even so. One that has
-// been answered already is none of its business.
+// withdraw makes a call stop waiting; finish then answers it. It does nothing for a
+// call that is answered already.
 func (st *leaseStream) withdraw(number uint32) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -166,8 +167,8 @@ func (st *leaseStream) withdraw(number uint32) {
 	}
 }
 
-// bodies are what the frames of a stream carry: they are held against the same
-// descriptions as the bodies of HTTP requests.
+// bodies decodes the bodies of frames. It validates them against the same schemas
+// as the bodies of HTTP requests.
 type bodies struct {
 	registry                huma.Registry
 	acquire, release, renew *huma.Schema
@@ -177,8 +178,8 @@ func schemaOf[T any](a huma.API) *huma.Schema {
 	return a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 }
 
-// read reads a body, or says what is wrong with it. What is taken the quick way
-// cannot be wrong, except for a policy that does not exist.
+// read decodes a body, or returns what is wrong with it. A body that the quick way
+// accepts is valid, except for a policy that does not exist.
 func (b *bodies) read(body []byte, schema *huma.Schema, into quick) error {
 	if into.Read(body) && knownPolicy(into) {
 		return nil
@@ -196,7 +197,7 @@ func (b *bodies) read(body []byte, schema *huma.Schema, into quick) error {
 	if len(found.Errors) > 0 {
 		return wrongBody(http.StatusUnprocessableEntity, "validation failed", found.Errors...)
 	}
-	reflect.ValueOf(into).Elem().SetZero() // the quick way may have got somewhere
+	reflect.ValueOf(into).Elem().SetZero() // the quick way may have set some fields
 	if err := json.Unmarshal(body, into); err != nil {
 		return wrongBody(http.StatusUnprocessableEntity, "validation failed", err)
 	}
@@ -209,7 +210,7 @@ func knownPolicy(asked any) bool {
 	return !is || r.Policy == "" || slices.Contains(placement.PolicyNames(), r.Policy)
 }
 
-// wrongBody is the problem that the same body would be over HTTP.
+// wrongBody returns the problem that the same body would get over HTTP.
 func wrongBody(status int, detail string, errs ...error) error {
 	model := &huma.ErrorModel{Status: status, Detail: detail}
 	for _, err := range errs {

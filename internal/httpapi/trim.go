@@ -11,9 +11,9 @@ import (
 
 func (s *server) registerTrim() {
 	huma.Register(s.api, huma.Operation{
-		OperationID: "trim", Method: http.MethodPost, Path: "/api/leases/{id}/trim", Summary: "Ask the holder of a lease to give back what its libraries keep for later",
-		Description: "The holder is told by an event with the code reclaim. Programs that use the Python package with trim_on_request free the caches of " +
-			"PyTorch and CuPy then; others do as they like. The measured memory of the lease shows what came of it.",
+		OperationID: "trim", Method: http.MethodPost, Path: "/api/leases/{id}/trim", Summary: "Ask the holder of a lease to free the memory that its libraries cache",
+		Description: "The daemon sends the holder an event with the code reclaim. Programs that use the Python package with trim_on_request then free the " +
+			"caches of PyTorch and CuPy; other programs may ignore it. The measured memory of the lease shows the result.",
 		Tags: []string{"leases"},
 	}, s.trim)
 }

@@ -15,30 +15,29 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// What one user may have under way at a time, administrators excepted. What is
-// over that waits for its turn, so that a user who asks without end slows down
-// nobody but themselves.
+// The most that one user may have under way at a time, except for administrators.
+// A user who asks without end slows down nobody else.
 const (
-	// mostCalls is how many calls of lease streams, those that wait included.
+	// mostCalls is how many calls of lease streams, waiting ones included.
 	mostCalls = 2048
 	// mostFollowers is how many event streams.
 	mostFollowers = 32
-	// smallBody is the largest body of an ordinary request. Larger ones are
-	// read one after the other, so that they do not fill the memory.
+	// smallBody is the largest body of a light request. The daemon reads larger
+	// bodies one after the other, so that they do not fill the memory.
 	smallBody = 64 << 10
 )
 
-// weight is how much work a request makes.
+// weight says how much work a request makes.
 type weight int
 
 const (
 	light    weight = iota
 	heavy           // lists everything, or compiles
-	lasting         // a stream, which limits itself
-	anybodys        // cheaper than counting it
+	lasting         // a stream, which takes turns itself
+	anybodys        // less work than taking a turn
 )
 
-// weightOf is how much work a request on a route makes.
+// weightOf returns how much work a request on a route makes.
 func weightOf(pattern string, r *http.Request) weight {
 	switch pattern {
 	case "GET /healthz", "GET /readyz":
@@ -55,20 +54,20 @@ func weightOf(pattern string, r *http.Request) weight {
 	return light
 }
 
-// turns lets every user have a turn.
+// turns gives every user a turn.
 type turns struct {
-	last    atomic.Int64 // who asked last
-	changed atomic.Int64 // when that was somebody else before, in nanoseconds since 1970
+	last    atomic.Int64 // the user who asked last
+	changed atomic.Int64 // when last changed, in nanoseconds since 1970
 
 	mu     sync.Mutex // guards what follows
 	byUser map[int]*queue
-	tidyAt int // how many there are when those are forgotten that nobody needs
+	tidyAt int // the number of queues at which tidy removes unused ones
 }
 
-// recently is for how long somebody who asked counts as being there.
+// recently is how long a change of the user who asks means that several users ask.
 const recently = 100 * time.Millisecond
 
-// note notes who asks.
+// note records the user who asks.
 func (t *turns) note(uid int) {
 	if t.last.Load() != int64(uid) {
 		t.last.Store(int64(uid))
@@ -76,33 +75,33 @@ func (t *turns) note(uid int) {
 	}
 }
 
-// shared reports whether several users ask these days. A user who is alone need
-// not make room for anybody.
+// shared reports whether several users asked recently. A user who is alone need not
+// make room for others.
 func (t *turns) shared(now time.Time) bool {
 	return now.UnixNano()-t.changed.Load() < int64(recently)
 }
 
-// queue is one user's place at the daemon. It outlives those who stand in it, so
-// that a user who asks for one thing after the other is not new each time.
+// queue orders the requests of one user. It outlives them, so that a user who makes
+// one request after the other keeps the debt.
 type queue struct {
 	all          *turns
-	light, heavy chan struct{} // hold a token for each that has its turn
+	light, heavy chan struct{} // hold a token for each request that has a turn
 	calls        atomic.Int64
 	followers    atomic.Int64
-	here         int // who uses it; guarded by turns.mu
+	here         int // how many requests use it; guarded by turns.mu
 
 	mu   sync.Mutex    // guards what follows
-	debt time.Duration // work that was done lately
-	paid time.Time     // when debt was last reckoned
+	debt time.Duration // recent work
+	paid time.Time     // when debt was last computed
 }
 
-// join is the queue of a user. It is to be left again.
+// join returns the queue of a user. The caller calls leave when it is done.
 func (t *turns) join(uid int) (q *queue, leave func()) {
 	t.note(uid)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if q = t.byUser[uid]; q == nil {
-		// As many as can work at once: the processors are shared with others.
+		// More turns than processors would not make the user faster.
 		q = &queue{all: t, light: make(chan struct{}, runtime.GOMAXPROCS(0)), heavy: make(chan struct{}, 1)}
 		if t.byUser == nil {
 			t.byUser = map[int]*queue{}
@@ -118,11 +117,11 @@ func (t *turns) join(uid int) (q *queue, leave func()) {
 	}
 }
 
-// fewQueues need not be forgotten.
+// fewQueues is the number of queues below which tidy removes none.
 const fewQueues = 64
 
-// tidy forgets the queues that nobody stands in and whose work was long ago, now
-// and then. The caller holds mu.
+// tidy removes the queues that nobody uses and that have no debt, if there are many
+// queues. The caller holds mu.
 func (t *turns) tidy(now time.Time) {
 	if len(t.byUser) < max(t.tidyAt, fewQueues) {
 		return
@@ -131,7 +130,7 @@ func (t *turns) tidy(now time.Time) {
 	t.tidyAt = 2 * len(t.byUser)
 }
 
-// follow counts an event stream of a user; nil: there are too many.
+// follow counts an event stream of a user. It returns nil if there are too many.
 func (t *turns) follow(uid int) (q *queue, leave func()) {
 	q, left := t.join(uid)
 	if q.followers.Add(1) > mostFollowers {
@@ -145,8 +144,8 @@ func (t *turns) follow(uid int) (q *queue, leave func()) {
 	}
 }
 
-// enter waits for a turn; nil: ctx ended first. An administrator has no queue,
-// and need not wait.
+// enter waits for a turn. It returns nil if ctx ends first. A nil queue is that of
+// an administrator, who need not wait.
 func (q *queue) enter(ctx context.Context, w weight) *turn {
 	if q == nil {
 		return free
@@ -161,18 +160,18 @@ func (q *queue) enter(ctx context.Context, w weight) *turn {
 	return t
 }
 
-// turn is a place that somebody works in. The zero value is an administrator's,
-// who needs none. It is for one goroutine.
+// turn is the right of a request to work. The zero value is the turn of an
+// administrator, who needs none. A turn is for one goroutine.
 type turn struct {
 	queue *queue
 	line  chan struct{}
 	begun time.Time // zero: it is not held
 }
 
-// free is the turn of administrators. Nothing about it ever changes.
+// free is the turn of administrators. It never changes.
 var free = &turn{}
 
-// resume waits for the place; false: ctx ended first.
+// resume waits for the turn. It returns false if ctx ends first.
 func (t *turn) resume(ctx context.Context) bool {
 	if t.line == nil || !t.begun.IsZero() {
 		return true
@@ -186,25 +185,25 @@ func (t *turn) resume(ctx context.Context) bool {
 	}
 }
 
-// A user who asks a lot while others ask too leaves room for them: beyond a
-// burst and a fifth of the time of one processor, each place stays empty nine
-// times as long as it was used. Otherwise the daemon would have used up its
-// share of the processors, with the work of one user, when anybody else comes.
+// A user who asks a lot while others ask too leaves room for them: beyond a burst
+// and a fifth of the time of one processor, each turn stays unused nine times as
+// long as it was used. Otherwise the daemon would have spent its share of the
+// processors on one user when another one asks.
 const (
 	burst = 2 * time.Millisecond
 	drain = 5
 	rest  = 9
-	// mostDebt is how much work is remembered: a user who was alone for long
-	// does not pay for that when somebody else comes.
+	// mostDebt is the most work that a queue remembers: a user who was alone for
+	// long does not pay for all of it when another user asks.
 	mostDebt = 100 * time.Millisecond
-	// longest is for how long a place stays empty at most. Who used it for long
-	// has mostly waited for a caller that is slow to send or to read, and the
-	// user's other programs are not to wait many times as long for that.
+	// longest is how long a turn stays unused at most. A request that used its turn
+	// for long has mostly waited for a slow client, and the user's other programs
+	// need not wait many times as long for that.
 	longest = time.Second
 )
 
-// spent notes how long a place of a user was used, and reports whether that is
-// more than their share.
+// spent records how long a turn was used, and reports whether the user has used
+// more than a fair share.
 func (q *queue) spent(worked time.Duration, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -213,14 +212,14 @@ func (q *queue) spent(worked time.Duration, now time.Time) bool {
 	return q.debt > burst
 }
 
-// rested reports whether what a user has done does not count any more.
+// rested reports whether the debt of the user is gone.
 func (q *queue) rested(now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.debt <= now.Sub(q.paid)/drain
 }
 
-// leave gives the place to the next; it may be called again.
+// leave gives the turn to the next request. It may be called again.
 func (t *turn) leave() {
 	if t.begun.IsZero() {
 		return
@@ -236,17 +235,17 @@ func (t *turn) leave() {
 	time.AfterFunc(min(rest*worked, longest), func() { <-line })
 }
 
-// turnKey is where the turn of a request is kept in the context.
+// turnKey is the context key of the turn of a request.
 type turnKey struct{}
 
-// Aside gives the place to the next while the desk waits for the ledger: the
+// Aside gives the turn to the next request while the desk waits for the ledger: the
 // request does no work meanwhile, and the ledger has turns of its own.
 func (t *turn) Aside() { t.leave() }
 
-// Back waits for the place again. A caller who has left needs none.
+// Back waits for the turn again, unless ctx ends first.
 func (t *turn) Back(ctx context.Context) { t.resume(ctx) }
 
-// inTurn serves a request when it is its user's turn.
+// inTurn waits for a turn of the user and serves the request.
 func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, who access.Actor) {
 	weight := weightOf(pattern, r)
 	if exceeds(who) || weight == lasting || weight == anybodys {
@@ -262,14 +261,14 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 	}
 	t := q.enter(r.Context(), weight)
 	if t == nil {
-		return // nobody is left to be answered
+		return // the client is gone
 	}
 	defer t.leave()
 	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), turnKey{}, t)))
 }
 
-// arrived reads a small body before the request takes a turn, so that a caller
-// that is slow to send it keeps nobody waiting; false: it does not come whole.
+// arrived reads a small body before the request takes a turn, so that a slow client
+// keeps nobody waiting. It returns false if the body does not arrive whole.
 func arrived(r *http.Request) bool {
 	if r.ContentLength <= 0 {
 		return true
@@ -283,5 +282,5 @@ func arrived(r *http.Request) bool {
 }
 
 func tooManyStreams() *api.Problem {
-	return problem(http.StatusTooManyRequests, "too_many_streams", "You follow the events %d times already. Close some of these streams first.", mostFollowers)
+	return problem(http.StatusTooManyRequests, "too_many_streams", "You have %d event streams open, which is the most that one user may have. Close one first.", mostFollowers)
 }
