@@ -2,7 +2,7 @@ package api
 
 import "github.com/berth-gpu/berth/gpu"
 
-// GPUConfig is the gpu section of the configuration as it stands.
+// GPUConfig is the gpu section of the configuration in force.
 type GPUConfig struct {
 	gpu.Thresholds
 
@@ -25,7 +25,7 @@ type GPUConfig struct {
 	Devices map[string]DeviceConfig `json:"devices" doc:"Settings that differ for single devices, by UUID."`
 }
 
-// DeviceConfig is what is different for one device; what is absent follows the
+// DeviceConfig has the settings that differ for one device. Absent ones follow the
 // section around it.
 type DeviceConfig struct {
 	TempOptimal      gpu.Opt[gpu.Celsius] `json:"temp_optimal,omitzero"`
@@ -42,9 +42,8 @@ type DeviceConfig struct {
 	MaxPipelines     gpu.Opt[int]         `json:"max_pipelines,omitzero"`
 }
 
-// GPUChange is a change of the gpu section. What is absent stays as it is; in
-// JSON, null goes back to what the weaker sources say. Either all of it holds
-// or nothing does.
+// GPUChange changes the gpu section, wholly or not at all. Absent fields stay as
+// they are; in JSON, null resets a field to what the weaker sources say.
 type GPUChange struct {
 	DeviceConfig
 
@@ -58,18 +57,18 @@ type GPUChange struct {
 	Overheat        string                  `json:"overheat,omitempty" enum:"tell,revoke"`
 	Context         gpu.Opt[gpu.MiB]        `json:"context_mb,omitzero"`
 	MPS             string                  `json:"mps,omitempty" enum:"off,on"`
-	Devices         map[string]DeviceConfig `json:"devices,omitempty" doc:"Changes for single devices, by UUID; null for one removes all that was set for it at run time."`
+	Devices         map[string]DeviceConfig `json:"devices,omitempty" doc:"Changes for single devices, by UUID; null for a device removes everything that was set for it at run time."`
 }
 
-// ConfigFields is every setting, in the order of the documentation.
+// ConfigFields lists every setting, in the order of the documentation.
 type ConfigFields struct {
 	Fields []ConfigField `json:"fields"`
 }
 
-// ConfigField is one setting as it stands.
+// ConfigField is one setting with its value and its source.
 type ConfigField struct {
 	Field  string `json:"field" example:"gpu.temp_optimal"`
-	Value  string `json:"value" doc:"As written in berth.yaml; a secret is only said to be set."`
+	Value  string `json:"value" doc:"As written in berth.yaml; of a secret, only whether it is set."`
 	Unit   string `json:"unit,omitempty"`
 	Source string `json:"source" doc:"Where it comes from: default, a line of a file, saved at run time, a variable or a flag."`
 	Doc    string `json:"doc"`

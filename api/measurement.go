@@ -6,29 +6,28 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Measurement is what one run of a piece of work used, told by whoever measured
-// it.
+// Measurement says what one run of a piece of work used.
 type Measurement struct {
-	Name    string  `json:"name" minLength:"1" maxLength:"128" doc:"What it is remembered under: a pipeline, a function, a job."`
-	Step    string  `json:"step,omitempty" maxLength:"128" doc:"The step of the pipeline. Default: the whole."`
-	Memory  gpu.MiB `json:"memory_mb" minimum:"0" maximum:"1099511627776" doc:"The most that it used on one device."`
+	Name    string  `json:"name" minLength:"1" maxLength:"128" doc:"The name of the work: a pipeline, a function, a job. The daemon keeps measurements by name."`
+	Step    string  `json:"step,omitempty" maxLength:"128" doc:"The step of the pipeline. Default: the whole pipeline."`
+	Memory  gpu.MiB `json:"memory_mb" minimum:"0" maximum:"1099511627776" doc:"The most memory that the run used on one device."`
 	Seconds float64 `json:"seconds" minimum:"0" maximum:"1000000000"`
 }
 
-// Measurements is what is known about earlier runs.
+// Measurements lists what the daemon knows about earlier runs.
 type Measurements struct {
-	Measurements []Measured `json:"measurements" doc:"By user, name and step."`
+	Measurements []Measured `json:"measurements" doc:"In the order of user, name and step."`
 }
 
-// Measured is what is known about the runs of a piece of work.
+// Measured is what the daemon knows about the runs of a piece of work.
 type Measured struct {
 	User    string    `json:"user"`
 	Name    string    `json:"name"`
 	Step    string    `json:"step,omitempty"`
-	Runs    int       `json:"runs" doc:"How many there were in all; the numbers below are those of the last ten."`
-	Last    time.Time `json:"last" doc:"When the last one ended."`
-	Asked   gpu.MiB   `json:"asked_mb" doc:"What the last one leased on a device; 0: no memory."`
-	Peak    gpu.MiB   `json:"peak_mb" doc:"The most that one used on a device; 0: none was seen there."`
-	Next    gpu.MiB   `json:"next_mb" doc:"What a run that does not say gets leased: the peak and a margin; 0: nothing is known, or no run was measured often enough."`
-	Seconds float64   `json:"seconds" doc:"How long one takes, on average."`
+	Runs    int       `json:"runs" doc:"How many runs there were. The numbers below are of the last ten."`
+	Last    time.Time `json:"last" doc:"When the last run ended."`
+	Asked   gpu.MiB   `json:"asked_mb" doc:"How much memory the last run leased on a device; 0: none."`
+	Peak    gpu.MiB   `json:"peak_mb" doc:"The most memory that a run used on a device; 0: no run was seen on a device."`
+	Next    gpu.MiB   `json:"next_mb" doc:"How much memory a run leases that does not say: the peak plus a margin; 0: nothing is known, or no run was measured often enough."`
+	Seconds float64   `json:"seconds" doc:"How long a run takes on average."`
 }

@@ -2,10 +2,10 @@ package api
 
 import "github.com/berth-gpu/berth/gpu"
 
-// Strays is the processes that use devices under no lease.
+// Strays lists the processes that use devices under no lease.
 type Strays struct {
 	Orphans []Stray `json:"orphans" doc:"Processes whose lease has ended."`
-	Foreign []Stray `json:"foreign" doc:"Processes that never had one."`
+	Foreign []Stray `json:"foreign" doc:"Processes that never had a lease."`
 }
 
 // Stray is a process on a device under no lease.
@@ -14,6 +14,6 @@ type Stray struct {
 	PID    int              `json:"pid" doc:"0 for a process of another user, unless an administrator asks."`
 	Name   string           `json:"name,omitempty"`
 	User   string           `json:"user,omitempty"`
-	Memory gpu.Opt[gpu.MiB] `json:"memory_mb,omitzero" doc:"What it uses; absent if it only has the device open."`
-	Lease  string           `json:"lease,omitempty" doc:"The lease that it worked under until that ended."`
+	Memory gpu.Opt[gpu.MiB] `json:"memory_mb,omitzero" doc:"How much memory the process uses; absent if it only has the device open."`
+	Lease  string           `json:"lease,omitempty" doc:"The lease that the process belonged to until the lease ended."`
 }

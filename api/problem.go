@@ -2,15 +2,15 @@ package api
 
 import "fmt"
 
-// Problem is an error as it travels: RFC 9457 with a stable code.
+// Problem is an error of the API: an RFC 9457 problem document with a stable code.
 type Problem struct {
 	Type   string         `json:"type" doc:"Always about:blank; the code tells problems apart."`
 	Title  string         `json:"title" doc:"The HTTP status in words."`
 	Status int            `json:"status"`
 	Code   string         `json:"code" doc:"Stable name of the problem, for programs."`
 	Detail string         `json:"detail" doc:"What is wrong and what to do about it, for people."`
-	Fields []FieldProblem `json:"fields,omitempty" doc:"The fields that are wrong, all at once."`
-	Extra  map[string]any `json:"extra,omitempty" doc:"Numbers behind the sentence."`
+	Fields []FieldProblem `json:"fields,omitempty" doc:"All fields that are wrong."`
+	Extra  map[string]any `json:"extra,omitempty" doc:"The numbers behind detail."`
 }
 
 // FieldProblem is one wrong field.
@@ -27,8 +27,8 @@ func (p *Problem) Error() string {
 	return text
 }
 
-// GetStatus is the HTTP status.
+// GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType says that a problem is not any JSON.
+// ContentType returns the media type of a problem document.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }

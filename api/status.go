@@ -6,48 +6,47 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Status is one device as it stands.
+// Status is the present state of one device.
 type Status struct {
 	Device     gpu.Device  `json:"device"`
 	State      gpu.State   `json:"state" enum:"OPTIMAL,NORMAL,THROTTLED,CRITICAL,UNAVAILABLE"`
-	Since      time.Time   `json:"since" doc:"When it came into this state."`
-	Reason     string      `json:"reason" doc:"Why it is in this state, in one sentence."`
+	Since      time.Time   `json:"since" doc:"When the device entered this state."`
+	Reason     string      `json:"reason" doc:"Why the device is in this state, in one sentence."`
 	Multiplier float64     `json:"multiplier" doc:"Share of full speed that work should run at."`
 	Health     gpu.Health  `json:"health" enum:"healthy,unhealthy,unknown"`
 	Sample     *gpu.Sample `json:"sample,omitempty" doc:"The newest sample; absent until the device has answered once."`
-	Stale      bool        `json:"stale,omitempty" doc:"The sample is older than three intervals and than 3 seconds: it says nothing about now."`
+	Stale      bool        `json:"stale,omitempty" doc:"The sample is older than three intervals and older than 3 seconds, so it says nothing about now."`
 	Slots      Slots       `json:"slots"`
 	Trust      *Trust      `json:"trust,omitempty" doc:"Present while the device is not fully trusted."`
 }
 
-// Well reports whether there is nothing to say about a device: it is OPTIMAL or
-// NORMAL, healthy, and fully trusted.
+// Well reports whether a device is OPTIMAL or NORMAL, healthy, and fully trusted.
 func (s Status) Well() bool {
 	return !s.State.Worse(gpu.Normal) && s.Health != gpu.Unhealthy && s.Trust == nil
 }
 
-// Trust is how far a device is trusted after something went wrong on it.
+// Trust says how far the daemon trusts a device after something went wrong on it.
 type Trust struct {
 	Phase    string     `json:"phase,omitempty" enum:"quarantine,probation" doc:"Absent if only slots are withheld."`
 	Since    *time.Time `json:"since,omitempty"`
 	Until    *time.Time `json:"until,omitempty" doc:"The earliest end of the phase."`
-	Why      string     `json:"why,omitempty" doc:"What began it."`
-	Withheld int        `json:"slots_withheld" doc:"Slots that the device does not have for a while, because its memory ran out."`
+	Why      string     `json:"why,omitempty" doc:"What began the phase."`
+	Withheld int        `json:"slots_withheld" doc:"Slots that the daemon withholds from the device for a while, because its memory ran out."`
 }
 
-// Slots is how many pipelines a device runs and may run.
+// Slots counts the pipelines that a device runs and may run.
 type Slots struct {
 	Active   int `json:"active"`
 	Capacity int `json:"capacity" doc:"max_pipelines of the device."`
-	Usable   int `json:"usable" doc:"How many of them may be in use now, by the state of the device and by trust."`
+	Usable   int `json:"usable" doc:"How many slots may be in use now, by the state of the device and by trust."`
 }
 
-// StatusAll is every device, and how much of the machine is in use.
+// StatusAll lists every device, and says how much of the machine is in use.
 type StatusAll struct {
 	Host        string      `json:"host"`
-	Version     string      `json:"version" doc:"Of the daemon."`
+	Version     string      `json:"version" doc:"Version of the daemon."`
 	Monitoring  bool        `json:"monitoring" doc:"Whether the sampling loop runs."`
-	Note        string      `json:"note,omitempty" doc:"Said when there is something to say about the whole, such as that there is no GPU."`
+	Note        string      `json:"note,omitempty" doc:"A remark about the whole machine, for example that it has no GPU."`
 	GPUs        []Status    `json:"gpus"`
 	Utilization Utilization `json:"utilization"`
 }
@@ -73,17 +72,17 @@ type Samples struct {
 	Samples []gpu.Sample `json:"samples"`
 }
 
-// Trend is what the temperature of a device has been doing.
+// Trend describes the temperature of a device over a window of time.
 type Trend struct {
 	GPU       string                `json:"gpu"`
-	Minutes   float64               `json:"minutes" doc:"The window that was asked for."`
-	Samples   int                   `json:"samples" doc:"How many samples with a temperature lie in it."`
+	Minutes   float64               `json:"minutes" doc:"The window in the request."`
+	Samples   int                   `json:"samples" doc:"How many samples with a temperature are in the window."`
 	Min       gpu.Opt[gpu.Celsius]  `json:"min_celsius,omitzero"`
 	Max       gpu.Opt[gpu.Celsius]  `json:"max_celsius,omitzero"`
 	Average   gpu.Opt[gpu.Celsius]  `json:"average_celsius,omitzero"`
 	Slope     gpu.Opt[float64]      `json:"slope_celsius_per_minute,omitzero"`
 	Direction string                `json:"direction" enum:"rising,falling,stable,unknown"`
-	Forecast  []TemperatureForecast `json:"forecast,omitempty" doc:"Where it goes if nothing changes."`
+	Forecast  []TemperatureForecast `json:"forecast,omitempty" doc:"The temperatures to come if nothing changes."`
 }
 
 // TemperatureForecast is one point of a forecast.
@@ -92,33 +91,33 @@ type TemperatureForecast struct {
 	Temperature gpu.Celsius `json:"celsius"`
 }
 
-// Throttle says how hard a device may be worked.
+// Throttle says how fast work on a device may run.
 type Throttle struct {
 	GPU        string     `json:"gpu"`
 	State      gpu.State  `json:"state" enum:"OPTIMAL,NORMAL,THROTTLED,CRITICAL,UNAVAILABLE"`
 	Multiplier float64    `json:"multiplier"`
-	Throttle   bool       `json:"should_throttle" doc:"Work should run below full speed."`
-	Stop       bool       `json:"should_stop" doc:"Above temp_critical, or in quarantine: stop now."`
-	Until      *time.Time `json:"until,omitempty" doc:"The earliest time at which a better state is possible, when a cooldown runs."`
+	Throttle   bool       `json:"should_throttle" doc:"Whether work should run below full speed."`
+	Stop       bool       `json:"should_stop" doc:"Whether work should stop now: the device is above temp_critical or in quarantine."`
+	Until      *time.Time `json:"until,omitempty" doc:"The earliest time of a better state, while a cooldown runs."`
 	Reason     string     `json:"reason"`
 }
 
-// Available is what can be leased now, per device.
+// Available lists how much memory of each device can be leased now.
 type Available struct {
 	GPUs []DeviceAvailable `json:"gpus"`
 }
 
-// DeviceAvailable is the sum that leads to what can be leased:
-// limit − reserve − leased − foreign, and nothing while the device is CRITICAL
-// or UNAVAILABLE.
+// DeviceAvailable has the sum that says how much of a device can be leased:
+// limit − reserve − leased − foreign, and nothing while the device is CRITICAL or
+// UNAVAILABLE.
 type DeviceAvailable struct {
 	GPU       string     `json:"gpu"`
 	Available gpu.MiB    `json:"available_mb"`
 	Total     gpu.MiB    `json:"total_mb"`
-	Limit     gpu.MiB    `json:"limit_mb" doc:"memory_limit_mb, or all of it."`
+	Limit     gpu.MiB    `json:"limit_mb" doc:"memory_limit_mb, or all memory of the device."`
 	Reserve   gpu.MiB    `json:"reserve_mb" doc:"memory_reserve_mb."`
-	Leased    gpu.MiB    `json:"leased_mb" doc:"Over all leases, the larger of leased and measured."`
-	Foreign   gpu.MiB    `json:"foreign_mb" doc:"Measured for processes under no lease, and for the driver itself."`
+	Leased    gpu.MiB    `json:"leased_mb" doc:"Sum over all leases of the larger of leased and measured memory."`
+	Foreign   gpu.MiB    `json:"foreign_mb" doc:"Memory that processes under no lease, and the driver itself, were measured to use."`
 	State     gpu.State  `json:"state"`
 	Health    gpu.Health `json:"health"`
 	Reason    string     `json:"reason,omitempty" doc:"Why nothing is available, if nothing is."`
