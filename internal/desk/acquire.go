@@ -104,7 +104,7 @@ func (d *Desk) abandon(l *api.Lease) error {
 // giveBack ends a lease that nobody is going to use, if need be when the journal
 // takes it.
 func (d *Desk) giveBack(l *api.Lease) error {
-	err := d.Ledger.GiveBack(l.ID, l.Fence, "whoever asked has left")
+	err := d.Ledger.GiveBack(l.ID, l.Fence, "the client disconnected before it received the lease")
 	if l.EnforcedBy == launch.MPS {
 		d.MPS.Release(l.ID) // also if the lease had ended before MPS knew of it
 	}
