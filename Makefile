@@ -4,7 +4,11 @@ SHELL := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # NVIDIA marks what it renames as deprecated; the bindings cover both names.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
-BUILD := go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+LINK := -s -w -X main.version=$(VERSION)
+BUILD := go build -trimpath -ldflags "$(LINK)"
+# Every command starts sooner without a dynamic linker. berth-serve needs one: it
+# loads the driver's library while it runs.
+BUILD_STATIC := go build -trimpath -tags netgo,osusergo -ldflags '$(LINK) -linkmode external -extldflags "-static"'
 
 .PHONY: help
 help: ## print this list
@@ -16,7 +20,8 @@ tools:
 
 .PHONY: build
 build: tools ## build bin/berth and bin/berth-serve
-	$(BUILD) -o bin/ ./cmd/berth ./cmd/berth-serve
+	$(BUILD_STATIC) -o bin/ ./cmd/berth
+	$(BUILD) -o bin/ ./cmd/berth-serve
 
 .PHONY: demo
 demo: build ## show the main job, on real GPUs or on four simulated ones

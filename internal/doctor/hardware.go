@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -72,7 +73,9 @@ func (d *Doctor) bus() map[string]int {
 	return counts
 }
 
-var versionNumber = regexp.MustCompile(`\b\d+\.\d+(\.\d+)*\b`)
+// versionNumber matches a version. It is compiled when it is needed: every
+// command would wait for it.
+var versionNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b\d+\.\d+(\.\d+)*\b`) })
 
 // driver reports whether the kernel driver is loaded, and its version. A driver
 // that is part of the kernel has the kernel's.
@@ -82,7 +85,7 @@ func (d *Doctor) driver(m maker) (version string, loaded bool) {
 	if err != nil && text == "" {
 		return "", false
 	}
-	if version = versionNumber.FindString(text); version == "" {
+	if version = versionNumber().FindString(text); version == "" {
 		version = "of the kernel"
 	}
 	return version, true

@@ -65,8 +65,11 @@ func shown(line []byte) []byte {
 }
 
 // escape matches a command to a terminal, such as one that sets a colour or
-// clears the screen.
-var escape = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -~])`)
+// clears the screen. It is compiled when it is needed: every command would wait
+// for it.
+var escape = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -~])`)
+})
 
 // printable returns a line without the commands that a terminal would obey.
 func printable(line []byte) []byte {
@@ -75,7 +78,7 @@ func printable(line []byte) []byte {
 			return -1
 		}
 		return r
-	}, bytes.ToValidUTF8(escape.ReplaceAll(line, nil), []byte("?")))
+	}, bytes.ToValidUTF8(escape().ReplaceAll(line, nil), []byte("?")))
 }
 
 // flush prints a line that has no end yet.
