@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,10 +52,7 @@ func (o *configOptions) run(ctx context.Context) error {
 	if o.json {
 		return o.printJSON(fields)
 	}
-	to := o.screen()
-	if !o.isTerminal() {
-		to.Width = math.MaxInt // a value that is cut is no use to a program
-	}
+	to := o.uncut()
 	lines := view.ConfigFields(fields.Fields, to.Width, to.Painter)
 	if o.docs {
 		lines = view.ConfigDocs(lines, fields.Fields, o.screen())

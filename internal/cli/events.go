@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -125,11 +124,7 @@ func (o *eventsOptions) show(e gpu.Event) error {
 	if o.json {
 		return o.printJSONLine(e)
 	}
-	to := o.screen()
-	if !o.isTerminal() {
-		to.Width = math.MaxInt // one line each, so that grep finds whole events
-	}
-	return o.print(view.Event(e, to))
+	return o.print(view.Event(e, o.uncut()))
 }
 
 // moment reads a time, or how long ago it was. An empty text is the beginning of

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/berth-gpu/berth/internal/term"
@@ -38,4 +39,14 @@ func (a *app) errTerminal() (width int, ok bool) {
 func (a *app) screen() term.Screen {
 	colours := a.isTerminal() && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
 	return term.Screen{Painter: term.Painter(colours), Width: a.width(), Now: a.Now()}
+}
+
+// uncut returns the screen without a right edge if Out is no terminal. Programs
+// then find each line whole.
+func (a *app) uncut() term.Screen {
+	to := a.screen()
+	if !a.isTerminal() {
+		to.Width = math.MaxInt
+	}
+	return to
 }

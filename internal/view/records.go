@@ -1,0 +1,97 @@
+package view
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/term"
+)
+
+// Record is one entry of the journal, with its bytes as they are in the file.
+type Record struct {
+	Seq      uint64
+	Snapshot bool
+	Data     []byte
+}
+
+// Answer returns the record for programs. It returns data that is not JSON as a
+// text.
+func (r Record) Answer() any {
+	answer := struct {
+		Seq      uint64 `json:"seq"`
+		Snapshot bool   `json:"snapshot,omitempty"`
+		Record   any    `json:"record"`
+	}{r.Seq, r.Snapshot, string(r.Data)}
+	if json.Valid(r.Data) {
+		answer.Record = json.RawMessage(r.Data)
+	}
+	return answer
+}
+
+// Records shows the records of the journal in a table, one line each.
+func Records(all []Record, to term.Screen) []string {
+	if len(all) == 0 {
+		return []string{"The journal is empty."}
+	}
+	t := &term.Table{Columns: []term.Column{
+		{Title: "SEQ", Right: true}, {Title: "TIME"}, {Title: "KIND"}, {Title: "FENCE", Right: true},
+		{Title: "ID", Least: 8}, {Title: "WHAT", Least: 10},
+	}}
+	for _, r := range all {
+		seq := term.Text(strconv.FormatUint(r.Seq, 10))
+		read, err := record.Decode(r.Data)
+		if err != nil {
+			t.Add(seq, term.Cell{}, term.Painted("unreadable", term.Red), term.Cell{}, term.Cell{}, term.Text(term.Clean(err.Error())))
+			continue
+		}
+		at := ""
+		if read.Time != 0 {
+			at = recordTime(read.Time, to)
+		}
+		t.Add(seq, term.Text(at), term.Text(term.Clean(string(read.Kind))), term.Text(strconv.FormatUint(read.Fence, 10)),
+			term.Text(term.Clean(read.ID)), term.Text(Join(recorded(read, to), recordedBy(read.By))))
+	}
+	return t.Lines(to.Width, to.Painter)
+}
+
+// recorded says what a record tells beside its kind and the id of its lease.
+func recorded(r record.Record, to term.Screen) string {
+	switch {
+	case r.Lease != nil:
+		text := ""
+		for _, p := range r.Lease.Parts {
+			text = Join(text, Amount(gpu.MiB(p.Memory), p.Slots)+" on "+term.Clean(p.GPU))
+		}
+		binding := r.Lease.Binding
+		if binding == string(lease.ByProcess) {
+			binding += " " + strconv.Itoa(r.Lease.PID)
+		}
+		return Join(text, binding, term.Clean(r.Lease.Service), term.Clean(r.Lease.User))
+	case r.Expires != 0:
+		return "until " + recordTime(r.Expires, to)
+	}
+	return term.Clean(r.Why)
+}
+
+// recordedBy says who did what a record tells. It returns nothing for a record
+// that does not name anybody.
+func recordedBy(b record.By) string {
+	switch by := (gpu.By{User: term.Clean(b.User), Token: term.Clean(b.Token)}); b.Door {
+	case "":
+		return ""
+	case string(access.Itself):
+		return "by berth"
+	default:
+		return "by " + by.String() + " over " + term.Clean(b.Door)
+	}
+}
+
+// recordTime writes the time of a record, which is in nanoseconds.
+func recordTime(nanoseconds int64, to term.Screen) string {
+	return time.Unix(0, nanoseconds).In(to.Now.Location()).Format("Jan _2 15:04:05")
+}
