@@ -234,7 +234,7 @@ func TestRun(t *testing.T) {
 	b.opt.Leases = b.machine
 	s := b.mustRun()
 	check(t, jobs, b.lines())
-	if s.Records != 2000 || s.Failed != 0 || s.Retries != 0 || s.Restarts != 0 || s.Stage != StageDone || s.Rate() <= 0 {
+	if s.Records != 2000 || s.Failed != 0 || s.Retries != 0 || s.Restarts != 0 || s.Stage != StageDone || s.Took() <= 0 {
 		t.Errorf("%+v", s)
 	}
 	var sum int64

@@ -3,6 +3,7 @@ package batch
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Summary describes a run at its end.
@@ -29,13 +30,8 @@ type GPUSummary struct {
 	Busy     float64 `json:"busy_seconds"`       // time that its workers were at work, added up
 }
 
-// Rate returns how many records this run did per second.
-func (s Summary) Rate() float64 {
-	if s.Seconds <= 0 {
-		return 0
-	}
-	return float64(s.Records-s.Before) / s.Seconds
-}
+// Took returns how long this run took.
+func (s Summary) Took() time.Duration { return time.Duration(s.Seconds * float64(time.Second)) }
 
 func (r *Run) summary(err error) Summary {
 	r.mu.Lock()

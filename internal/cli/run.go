@@ -19,7 +19,6 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
 	"github.com/berth-gpu/berth/internal/crew"
-	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -221,7 +220,7 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 	case o.json:
 		shownErr = o.printJSON(s)
 	case err == nil || len(s.GPUs) > 0: // else nothing has happened
-		shownErr = o.print(o.summary(s)...)
+		shownErr = o.print(view.BatchSummary(crew.Ended(s), s.Took(), o.screen())...)
 	}
 	switch {
 	case errors.Is(err, batch.ErrStopped) && ctx.Err() != nil:
@@ -238,35 +237,4 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 		return &hintedError{fmt.Errorf("%s failed", words.CountThousands(s.Failed, "record")), fmt.Sprintf(where, o.output, outcome.ErrorKey)}
 	}
 	return nil
-}
-
-// summary is the table at the end.
-func (o *runOptions) summary(s batch.Summary) []string {
-	to := o.screen()
-	t := term.Table{Columns: []term.Column{
-		{Title: "GPU"}, {Title: "NAME", Least: 8}, {Title: "RECORDS", Right: true}, {Title: "FAILED", Right: true},
-		{Title: "RESTARTS", Right: true}, {Title: "RECORDS/S", Right: true}, {Title: "BUSY", Right: true},
-	}}
-	for _, g := range s.GPUs {
-		failed := term.Text(words.Thousands(g.Failed))
-		if g.Failed > 0 {
-			failed.Colour = term.Red
-		}
-		t.Add(term.Text(strconv.Itoa(g.Index)), term.Text(term.Clean(g.Name)), term.Text(words.Thousands(g.Records)), failed,
-			term.Text(words.Thousands(g.Restarts)), term.Text(view.Rate(gpu.Some(g.Rate))), term.Text(words.Age(time.Duration(g.Busy*float64(time.Second)))))
-	}
-	var lines []string
-	if len(t.Rows) > 0 {
-		lines = append(t.Lines(to.Width, to.Painter), "")
-	}
-	text := fmt.Sprintf("%s in %s", words.CountThousands(s.Records-s.Before, "record"), view.Took(time.Duration(s.Seconds*float64(time.Second))))
-	if s.Before > 0 {
-		text += fmt.Sprintf(", and %s before that", words.Thousands(s.Before))
-	}
-	text += fmt.Sprintf(": %s failed", words.Thousands(s.Failed))
-	if s.Marked > 0 {
-		text += fmt.Sprintf(" (%s broke workers)", words.Thousands(s.Marked))
-	}
-	text += fmt.Sprintf(", %s given out again, %s; %s records/s", words.Thousands(s.Retries), words.CountThousands(s.Restarts, "restart"), view.Rate(gpu.Some(s.Rate())))
-	return append(lines, term.Wrap(text, max(to.Width, 20))...)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -73,6 +74,22 @@ func standing(p batch.Progress) api.Batch {
 			GPU: g.UUID, Index: g.Index, Name: g.Name, Workers: g.Workers, Ready: g.Ready, Speed: g.Speed, Batch: g.Batch,
 			Done: g.Done, Failed: g.Failed, Retries: g.Retries, Restarts: g.Restarts, GivenUp: g.GivenUp, Busy: g.Busy, Rate: g.Rate,
 			Latency: api.Latency{Bounds: g.Latency.Bounds, Counts: g.Latency.Counts, Sum: g.Latency.Sum},
+		})
+	}
+	return b
+}
+
+// Ended returns the summary of a batch in the form in which the daemon is told
+// of batches. The rates are those of the whole run.
+func Ended(s batch.Summary) api.Batch {
+	b := api.Batch{
+		Stage: string(s.Stage), Done: s.Records, Before: s.Before, Failed: s.Failed, Marked: s.Marked,
+		Retries: s.Retries, Restarts: s.Restarts, Error: s.Error,
+	}
+	for _, g := range s.GPUs {
+		b.GPUs = append(b.GPUs, api.BatchGPU{
+			GPU: g.UUID, Index: g.Index, Name: g.Name, Done: g.Records, Failed: g.Failed, Restarts: g.Restarts,
+			Rate: gpu.Some(g.Rate), Busy: g.Busy,
 		})
 	}
 	return b

@@ -33,14 +33,14 @@ func Batch(b api.Batch, width, height int, paint term.Painter) []string {
 			note = term.Painted(fmt.Sprintf("×%.1f", g.Speed), term.Yellow)
 		}
 		t.Add(term.Text(strconv.Itoa(g.Index)), term.Text(shareBar(g.Done, total, size)), term.Text(words.Thousands(g.Done)),
-			term.Text(Rate(g.Rate)), term.Text(fmt.Sprintf("%d/%d", g.Ready, g.Workers)), term.Text(strconv.Itoa(g.Batch)), note)
+			term.Text(rate(g.Rate)), term.Text(fmt.Sprintf("%d/%d", g.Ready, g.Workers)), term.Text(strconv.Itoa(g.Batch)), note)
 	}
 	ready := 0
 	for _, g := range b.GPUs {
 		ready += g.Ready
 	}
 	t.Add(term.Painted("all", term.Bold), term.Text(shareBar(b.Done, total, size)), term.Text(words.Thousands(b.Done)),
-		term.Text(Rate(b.Rate)), term.Text(fmt.Sprintf("%d/%d", ready, b.Workers)))
+		term.Text(rate(b.Rate)), term.Text(fmt.Sprintf("%d/%d", ready, b.Workers)))
 	var lines []string
 	if t.Fits(width) && height >= around { // a line that runs over would be in the way of the next block
 		lines = t.Lines(width, paint)
@@ -73,7 +73,7 @@ func BatchLine(b api.Batch) string {
 		parts[0] = fmt.Sprintf("%s %s%s (%d %%)", words.Thousands(b.Done), about, words.CountThousands(total, "record"), min(100*b.Done/total, 100))
 	}
 	if b.Rate.Known() {
-		parts = append(parts, Rate(b.Rate)+" records/s")
+		parts = append(parts, rate(b.Rate)+" records/s")
 	}
 	if left, known := b.Left.Get(); known {
 		parts = append(parts, words.Age(seconds(left))+" left")
@@ -87,9 +87,9 @@ func BatchLine(b api.Batch) string {
 	return strings.Join(parts, ", ")
 }
 
-// Rate writes how many records a second are done, or a dash if that is not known.
-func Rate(rate gpu.Opt[float64]) string {
-	r, known := rate.Get()
+// rate writes how many records a second are done, or a dash if that is not known.
+func rate(perSecond gpu.Opt[float64]) string {
+	r, known := perSecond.Get()
 	switch {
 	case !known:
 		return "-"
