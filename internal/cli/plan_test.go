@@ -139,7 +139,7 @@ func TestLinesSayWhoseTheyAre(t *testing.T) {
 // --json it leaves standard output to the answer.
 func TestOutputOfOneRun(t *testing.T) {
 	p, out, err := newShown(0)
-	p.total = 1
+	p.runs.Total = 1
 	if stdout, stderr, _ := p.output("well"); stdout != p.Out || stderr != p.Err {
 		t.Error("the output of one run takes a way around")
 	}
@@ -155,7 +155,7 @@ func TestOutputOfOneRun(t *testing.T) {
 // A run by itself has the terminal: nothing is drawn over what it writes.
 func TestProgressOfOneRunOnATerminal(t *testing.T) {
 	p, _, out := newShown(80)
-	p.total = 1
+	p.runs.Total = 1
 	only := on("GPU-a", "well", api.PlacedAsPlanned)
 	p.begin()
 	p.started(only)

@@ -13,105 +13,71 @@ import (
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // progress shows how the runs of a plan go: what they write, which one begins
 // and which one ends and, on a terminal, a line below that counts.
 type progress struct {
 	*app
-	plan  api.Plan
-	gpus  view.GPUs
-	total int
+	plan api.Plan
+	gpus view.GPUs
 
-	mu      sync.Mutex // guards what follows, and everything that is written
-	live    *term.Live
-	begun   time.Time
-	running int
-	done    int // and ended well
-	failed  int
-	stopped int // before the end, or before the beginning
+	mu    sync.Mutex // guards what follows, and everything that is written
+	live  *term.Live
+	begun time.Time
+	runs  view.Runs
 }
 
 func newProgress(a *app, plan api.Plan, gpus view.GPUs) *progress {
 	p := &progress{app: a, plan: plan, gpus: gpus, live: term.NewLive(a.Err)}
 	for i := range plan.Pipelines {
-		p.total += len(plan.Pipelines[i].Runs)
+		p.runs.Total += len(plan.Pipelines[i].Runs)
 	}
 	return p
 }
 
 func (p *progress) begin() {
 	p.begun = p.Now()
-	text := words.Count(p.total, "run")
-	if p.plan.SideBySide > 0 {
-		text += fmt.Sprintf(", %d side by side on GPUs, %s", p.plan.SideBySide, words.Count(p.plan.Waves, "wave"))
-	}
-	p.say("%s: %s", term.Clean(p.plan.File), text)
+	p.say("%s", p.runs.Begin(p.plan))
 }
 
 func (p *progress) started(r crew.Result) {
-	p.count(func() { p.running++ })
-	switch r.Placement {
-	case api.PlacedAsPlanned:
-		p.say("%s starts on %s", term.Clean(r.Name), p.where(r))
-	case api.PlacedElsewhere:
-		p.say("%s starts on %s, and not as planned: %s", term.Clean(r.Name), p.where(r), term.Clean(r.Reason))
-	default:
-		p.say("%s starts, without a GPU", term.Clean(r.Name))
-	}
+	p.count(func(n *view.Runs) { n.Running++ })
+	p.say("%s", p.gpus.RunStarts(r.RunningRun))
 }
 
-func (p *progress) where(r crew.Result) string { return p.gpus.Name(r.Lease.Parts[0].GPU) }
-
+// ended says nothing of a run that was stopped: all are, and end says so once.
 func (p *progress) ended(r crew.Result) {
-	p.count(func() {
-		if !r.Begun.IsZero() {
-			p.running--
+	started, stopped := !r.Begun.IsZero(), errors.Is(r.Err, crew.ErrStopped)
+	p.count(func(n *view.Runs) {
+		if started {
+			n.Running--
 		}
 		switch {
 		case r.Err == nil:
-			p.done++
-		case errors.Is(r.Err, crew.ErrStopped):
-			p.stopped++
+			n.Done++
+		case stopped:
+			n.Stopped++
 		default:
-			p.failed++
+			n.Failed++
 		}
 	})
-	switch {
-	case errors.Is(r.Err, crew.ErrStopped): // all are, and that is said once
-	case r.Err == nil:
-		p.say("%s is done after %s", term.Clean(r.Name), view.Took(r.Took))
-	case r.Begun.IsZero():
-		p.say("%s did not start: %s", term.Clean(r.Name), term.CleanLines(r.Err.Error()))
-	default:
-		p.say("%s failed after %s: %s", term.Clean(r.Name), view.Took(r.Took), term.Clean(r.Err.Error()))
+	if !stopped {
+		p.say("%s", view.RunEnds(r.Name, started, r.Took, r.Err))
 	}
 }
 
 // end sums up.
 func (p *progress) end(results []crew.Result) {
-	planned, elsewhere := 0, 0
-	for _, r := range results {
-		switch r.Placement {
-		case api.PlacedAsPlanned:
-			planned++
-		case api.PlacedElsewhere:
-			elsewhere++
-		}
+	runs := make([]api.RunningRun, len(results))
+	for i, r := range results {
+		runs[i] = r.RunningRun
 	}
-	text := fmt.Sprintf("%s in %s: %d done, %d failed", words.Count(p.total, "run"), view.Took(p.Now().Sub(p.begun)), p.done, p.failed)
-	if planned+elsewhere > 0 {
-		text += fmt.Sprintf("; %d on the GPU of the plan, %d on another", planned, elsewhere)
-	}
-	if p.stopped > 0 {
-		text += fmt.Sprintf("; %d stopped, or not started", p.stopped)
-	}
-	p.say("%s", text)
+	p.say("%s", p.runs.End(p.Now().Sub(p.begun), runs))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.live.Draw()
-	p.total = 0 // nothing more is counted
+	p.runs.Total = 0 // nothing more is counted
 }
 
 // waits says what a run waits for, if that takes more than a moment and none of
@@ -137,13 +103,13 @@ func (p *progress) waits(ctx context.Context, c *client.Client, run, id string) 
 func (p *progress) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.running == 0
+	return p.runs.Running == 0
 }
 
-func (p *progress) count(change func()) {
+func (p *progress) count(change func(*view.Runs)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	change()
+	change(&p.runs)
 }
 
 // say writes a line for people.
@@ -158,20 +124,14 @@ func (p *progress) line(to io.Writer, text []byte) {
 	_ = p.live.Above(to, text, p.counting()...) // whoever reads may be gone; the runs go on
 }
 
-// counting returns the line that counts. There is none for a run by itself, which
-// has the terminal.
+// counting returns the line that counts. A single run has the terminal, so
+// there is no such line for it.
 func (p *progress) counting() []string {
 	width, ok := p.errTerminal()
-	if !ok || p.total <= 1 {
+	if !ok || p.runs.Total <= 1 {
 		return nil
 	}
-	ended := p.done + p.failed + p.stopped
-	text := fmt.Sprintf("%s %d of %d done, %d running, %s", term.Bar(100*float64(ended)/float64(p.total), 20),
-		p.done, p.total, p.running, words.Age(p.Now().Sub(p.begun)))
-	if p.failed > 0 {
-		text += fmt.Sprintf(", %d failed", p.failed)
-	}
-	return []string{term.Cut(text, width-1)}
+	return []string{term.Cut(p.runs.Line(p.Now().Sub(p.begun)), width-1)}
 }
 
 // output returns where a run writes to. A run by itself has the terminal as it
@@ -182,7 +142,7 @@ func (p *progress) output(run string) (stdout, stderr io.Writer, done func()) {
 	if p.json {
 		out = p.Err
 	}
-	if p.total == 1 {
+	if p.runs.Total == 1 {
 		return out, p.Err, func() {}
 	}
 	lead := term.Clean(run) + ": "
