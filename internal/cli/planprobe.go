@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
@@ -16,17 +15,5 @@ import (
 func (o *planOptions) probe(ctx context.Context, file *pipeline.File, request *api.PlanRequest) error {
 	libraries := file.Libraries()
 	defer o.slowly(fmt.Sprintf("asking %s for %s", term.Clean(o.python), strings.Join(libraries, ", ")))()
-	return crew.Probe(ctx, o.python, o.Environ(), o.cacheFolder(), libraries, request)
-}
-
-// cacheFolder returns the folder for answers; empty if the user has none.
-func (a *app) cacheFolder() string {
-	base := a.Getenv("XDG_CACHE_HOME")
-	if !filepath.IsAbs(base) {
-		base = filepath.Join(a.Getenv("HOME"), ".cache")
-	}
-	if !filepath.IsAbs(base) {
-		return ""
-	}
-	return filepath.Join(base, "berth")
+	return crew.Probe(ctx, o.python, o.Environ(), libraries, request)
 }

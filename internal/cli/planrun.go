@@ -9,7 +9,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/pipeline"
 )
@@ -17,7 +16,10 @@ import (
 // runFile plans a file and runs it. Everything that can be wrong with the
 // command line is found out before anything is asked for.
 func (o *planOptions) runFile(ctx context.Context, file *pipeline.File, text []byte) error {
-	commands, err := o.commands(file)
+	commands, err := crew.Commands(file, o.command, o.Getenv("PATH"))
+	if missing := (*crew.NoCommandError)(nil); errors.As(err, &missing) {
+		return usage("%v", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -47,27 +49,6 @@ func (a *app) remote() bool {
 	return a.url != "" || a.socket == "" && a.Getenv("BERTH_SOCKET") == "" && a.Getenv("BERTH_URL") != ""
 }
 
-// commands returns the command of every pipeline, without its environment.
-func (o *planOptions) commands(file *pipeline.File) (map[string]crew.Command, error) {
-	all := map[string]crew.Command{}
-	for i := range file.Pipelines {
-		p := &file.Pipelines[i]
-		words := o.command
-		if len(words) == 0 {
-			words = p.Command
-		}
-		if len(words) == 0 {
-			return nil, usage("pipeline %q has no command: add command: to the file, or give one after --run --", p.Name)
-		}
-		path, err := child.Program(words[0], o.Getenv("PATH"))
-		if err != nil {
-			return nil, fmt.Errorf("pipeline %q: %w", p.Name, err)
-		}
-		all[p.Name] = crew.Command{Path: path, Args: words}
-	}
-	return all, nil
-}
-
 // starter runs a plan.
 type starter struct {
 	*planOptions
@@ -90,7 +71,7 @@ func (s *starter) run(ctx context.Context) error {
 	}
 	s.progress.end(results)
 	if s.json {
-		if err := s.printJSON(runReport(s.plan, results)); err != nil {
+		if err := s.printJSON(crew.Report(s.plan, results)); err != nil {
 			return err
 		}
 	}
@@ -124,30 +105,4 @@ func (s *starter) input() *os.File {
 		return nil
 	}
 	return in
-}
-
-// ran is a run as JSON has it.
-type ran struct {
-	api.RunningRun
-	PID     int     `json:"pid,omitempty"`
-	Status  int     `json:"exit_status"`
-	Seconds float64 `json:"seconds"`
-	Error   string  `json:"error,omitempty"`
-}
-
-type ranPlan struct {
-	Plan api.Plan `json:"plan"`
-	Runs []ran    `json:"runs"`
-}
-
-func runReport(plan api.Plan, results []crew.Result) ranPlan {
-	report := ranPlan{Plan: plan, Runs: []ran{}}
-	for _, r := range results {
-		one := ran{RunningRun: r.RunningRun, PID: r.PID, Status: r.Status, Seconds: r.Took.Seconds()}
-		if r.Err != nil {
-			one.Error = r.Err.Error()
-		}
-		report.Runs = append(report.Runs, one)
-	}
-	return report
 }
