@@ -49,15 +49,12 @@ func (o *configOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return o.printJSON(fields)
-	}
 	to := o.uncut()
 	lines := view.ConfigFields(fields.Fields, to.Width, to.Painter)
 	if o.docs {
 		lines = view.ConfigDocs(lines, fields.Fields, o.screen())
 	}
-	return o.print(lines...)
+	return o.answer(fields, lines...)
 }
 
 // findField finds a field by its name, or by its name without "gpu." in front.

@@ -41,10 +41,7 @@ func (o *configCheckOptions) run() error {
 	if _, err := config.Merge(layer); err != nil {
 		return err
 	}
-	if o.json {
-		return o.printJSON(map[string]any{"file": name, "valid": true})
-	}
-	return o.print(term.Clean(name) + " is valid")
+	return o.answer(map[string]any{"file": name, "valid": true}, term.Clean(name)+" is valid")
 }
 
 func (o *configCheckOptions) read() (name string, text []byte, err error) {

@@ -51,8 +51,5 @@ func (o *configGetOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return o.printJSON(f)
-	}
-	return o.print(term.Clean(f.Value))
+	return o.answer(f, term.Clean(f.Value))
 }

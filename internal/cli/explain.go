@@ -92,10 +92,7 @@ func (o *explainOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return o.printJSON(e)
-	}
-	return o.print(gpus.Explained(e, o.screen())...)
+	return o.answer(e, gpus.Explained(e, o.screen())...)
 }
 
 // open finds who can explain: only the daemon knows who waits, but what would

@@ -6,6 +6,14 @@ import (
 	"strings"
 )
 
+// answer writes a value as JSON if the user asked for that, and lines otherwise.
+func (a *app) answer(v any, lines ...string) error {
+	if a.json {
+		return a.printJSON(v)
+	}
+	return a.print(lines...)
+}
+
 // printJSON writes a value for programs that people may read too.
 func (a *app) printJSON(v any) error {
 	encoder := json.NewEncoder(a.Out)

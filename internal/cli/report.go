@@ -40,8 +40,5 @@ func (o *reportOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return o.printJSON(all)
-	}
-	return o.print(view.Measurements(all, o.screen())...)
+	return o.answer(all, view.Measurements(all, o.screen())...)
 }

@@ -22,10 +22,6 @@ func newVersion(a *app) *cobra.Command {
 }
 
 func (o *versionOptions) run() error {
-	if o.json {
-		return o.printJSON(map[string]string{
-			"version": o.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
-		})
-	}
-	return o.print(fmt.Sprintf("berth %s (%s, %s/%s)", o.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH))
+	versions := map[string]string{"version": o.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
+	return o.answer(versions, fmt.Sprintf("berth %s (%s, %s/%s)", o.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH))
 }

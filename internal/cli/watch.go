@@ -60,10 +60,7 @@ func (a *app) tell(ctx context.Context, every time.Duration, ask question) error
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(found.Answer())
-	}
-	return a.print(found.Lines(a.screen())...)
+	return a.answer(found.Answer(), found.Lines(a.screen())...)
 }
 
 // repeat waits for a daemon that goes away; not for one that refuses.
