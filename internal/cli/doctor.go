@@ -2,14 +2,12 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/doctor"
-	"github.com/berth-gpu/berth/internal/term"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type doctorOptions struct {
@@ -42,45 +40,15 @@ func (o *doctorOptions) run(ctx context.Context) error {
 		Daemon:   func() (doctor.Daemon, error) { return o.client() },
 	}
 	findings := machine.Examine(ctx)
-	if err := o.show(findings); err != nil {
+	shown := make([]view.Finding, len(findings))
+	for i, f := range findings {
+		shown[i] = view.Finding{Topic: f.Topic, Grade: string(f.Grade), Text: f.Text, Next: f.Next}
+	}
+	if err := o.answer(findings, view.Findings(shown, o.screen())...); err != nil {
 		return err
 	}
 	if doctor.Count(findings, doctor.Broken) > 0 {
 		return errReported
 	}
 	return nil
-}
-
-// mark returns how a finding is marked on a terminal.
-func mark(g doctor.Grade) (string, term.Colour) {
-	switch g {
-	case doctor.Fine:
-		return "✓", term.Green
-	case doctor.Notice:
-		return "!", term.Yellow
-	}
-	return "✗", term.Red
-}
-
-func (o *doctorOptions) show(findings []doctor.Finding) error {
-	if o.json {
-		return o.printJSON(findings)
-	}
-	to := o.screen()
-	var lines []string
-	for _, f := range findings {
-		sign, c := mark(f.Grade)
-		lines = append(lines, to.Hang(c, sign+fmt.Sprintf(" %-11s", term.Clean(f.Topic)), term.CleanLines(f.Text)))
-		if f.Next != "" {
-			lines = append(lines, to.Hang(term.Plain, "             → ", term.Clean(f.Next)))
-		}
-	}
-	summary := "Nothing is broken"
-	if n := doctor.Count(findings, doctor.Broken); n > 0 {
-		summary = words.Count(n, "thing") + " broken"
-	}
-	if n := doctor.Count(findings, doctor.Notice); n > 0 {
-		summary += ", " + words.Count(n, "note")
-	}
-	return o.print(append(lines, "", summary+".")...)
 }

@@ -118,14 +118,6 @@ func (o *execOptions) take(ctx context.Context, c *client.Client, program *crew.
 	return o.await(ctx, c, o.request.ID, gpus, func(ctx context.Context) (api.Lease, error) { return program.Acquire(ctx, c) })
 }
 
-// dryRun is what --dry-run says with --json.
-type dryRun struct {
-	Program     string         `json:"program"`
-	Grant       *api.Lease     `json:"grant"`
-	Environment []string       `json:"environment"` // what is set, and without = what is taken out
-	Receipt     launch.Receipt `json:"receipt"`
-}
-
 // show says what would happen, and takes nothing.
 func (o *execOptions) show(ctx context.Context, c *client.Client, program *crew.Exec) error {
 	e, err := c.Explain(ctx, o.request.LeaseRequest)
@@ -144,9 +136,6 @@ func (o *execOptions) show(ctx context.Context, c *client.Client, program *crew.
 		return errRefused
 	}
 	changes, receipt := program.Preview(*e.Grant)
-	if o.json {
-		return o.printJSON(dryRun{program.File, e.Grant, changes, receipt})
-	}
-	would := view.DryRun{Program: program.File, Grant: *e.Grant, Environment: changes, Held: receipt.Held, Gaps: receipt.Gaps}
-	return o.print(gpus.Would(would, o.screen())...)
+	would := view.DryRun{Program: program.File, Grant: *e.Grant, Environment: changes, Receipt: receipt}
+	return o.answer(would, gpus.Would(would, o.screen())...)
 }

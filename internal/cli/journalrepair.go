@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/internal/doctor"
-	"github.com/berth-gpu/berth/internal/term"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type journalRepairOptions struct{ journalOptions }
@@ -38,27 +34,5 @@ func (o *journalRepairOptions) run() error {
 	if err != nil {
 		return err
 	}
-	return o.show(did)
-}
-
-func (o *journalRepairOptions) show(did doctor.Repair) error {
-	if o.json {
-		return o.printJSON(did)
-	}
-	to := o.screen()
-	stand := "No lease stands."
-	if n := len(did.Leases); n > 0 {
-		stand = fmt.Sprintf("%s: %s.", words.Count(n, "lease"), term.CleanLines(words.And(did.Leases)))
-	}
-	if did.Damage == "" {
-		return o.print(to.Hang(term.Green, "✓ ", "The journal is sound, and nothing was changed: "+words.Count(did.Kept, "record")+". "+stand))
-	}
-	lines := []string{
-		to.Hang(term.Yellow, "! ", "Damaged: "+term.CleanLines(did.Damage)),
-		to.Hang(term.Plain, "  ", fmt.Sprintf("%s before it kept, %d after it dropped.", words.Count(did.Kept, "record"), did.Dropped)),
-		to.Hang(term.Plain, "  ", "Put aside in "+did.Folder+": "+words.And(did.Aside)),
-		to.Hang(term.Plain, "  ", stand+" Others are forgotten; their holders run on."),
-		to.Hang(term.Plain, "→ ", "start the daemon: berth serve; then see who is there under no lease: berth status GPU, berth adopt --pid PID"),
-	}
-	return o.print(lines...)
+	return o.answer(did, view.Repair(did).Lines(o.screen())...)
 }

@@ -4,17 +4,17 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
 // DryRun is what a program would be started with.
 type DryRun struct {
-	Program     string
-	Grant       api.Lease
-	Environment []string // what is set, and without = what is taken out
-	Held        []string // what keeps the program to its lease
-	Gaps        []string // what does not
+	Program     string         `json:"program"`
+	Grant       api.Lease      `json:"grant"`
+	Environment []string       `json:"environment"` // what is set, and without = what is taken out
+	Receipt     launch.Receipt `json:"receipt"`     // what keeps the program to its lease, and what does not
 }
 
 // Would says what a program would get, and writes its environment as a shell
@@ -24,10 +24,10 @@ func (x GPUs) Would(d DryRun, to term.Screen) []string {
 	if d.Grant.Note != "" {
 		lines = append(lines, to.Hang(term.Plain, "  ", term.Clean(d.Grant.Note)))
 	}
-	for _, text := range d.Held {
+	for _, text := range d.Receipt.Held {
 		lines = append(lines, to.Hang(term.Green, "  ✓ ", term.Clean(text)))
 	}
-	for _, text := range d.Gaps {
+	for _, text := range d.Receipt.Gaps {
 		lines = append(lines, to.Hang(term.Yellow, "  ! ", term.Clean(text)))
 	}
 	lines = append(lines, "")

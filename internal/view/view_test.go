@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/term"
 )
 
@@ -47,7 +48,7 @@ func TestViews(t *testing.T) {
 		"would": func(to term.Screen) []string {
 			return gpus.Would(DryRun{
 				Program: "/usr/bin/python3\x1b[31m", Grant: someLeases().Leases[1], Environment: []string{"A=1", "B=it's so", "C"},
-				Held: []string{"CUPY_GPU_MEMORY_LIMIT keeps CuPy to 80 GiB"}, Gaps: []string{"nothing keeps other libraries to their share"},
+				Receipt: launch.Receipt{Held: []string{"CUPY_GPU_MEMORY_LIMIT keeps CuPy to 80 GiB"}, Gaps: []string{"nothing keeps other libraries to their share"}},
 			}, to)
 		},
 		"events": func(to term.Screen) []string {
@@ -57,6 +58,17 @@ func TestViews(t *testing.T) {
 				lines = append(lines, Event(e, to))
 			}
 			return lines
+		},
+		"findings": func(to term.Screen) []string {
+			return Findings([]Finding{
+				{Topic: "system", Grade: "ok", Text: "Linux 6.1 on amd64"},
+				{Topic: "nvml", Grade: "note", Text: "libnvidia-ml.so.1 was not found", Next: "install the driver of the GPU, or try berth without one: berth serve --devices sim:4"},
+				{Topic: "journal", Grade: "broken", Text: "odd\x1b[2J: the record\nis damaged", Next: "berth journal repair"},
+			}, to)
+		},
+		"repair": func(to term.Screen) []string {
+			did := Repair{Folder: "/var/lib/berth/journal", Damage: "wal-1 at byte 12, record 3: the checksum is wrong", Kept: 2, Dropped: 7, Aside: []string{"wal-1", "wal-2"}, Leases: []string{"a", "b"}}
+			return append(did.Lines(to), Repair{Kept: 1}.Lines(to)...)
 		},
 		"measurements": func(to term.Screen) []string {
 			return Measurements(api.Measurements{Measurements: []api.Measured{
