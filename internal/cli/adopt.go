@@ -6,7 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type adoptOptions struct {
@@ -51,18 +53,5 @@ func (o *adoptOptions) run(ctx context.Context) error {
 	if o.request.PID <= 0 {
 		return usage("--pid must be 1 or more, not %d", o.request.PID)
 	}
-	c, err := o.daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	gpus, err := o.indexes(ctx, c)
-	if err != nil {
-		return err
-	}
-	adopted, err := c.Adopt(ctx, o.request)
-	if err != nil {
-		return err
-	}
-	return o.showLease(adopted, gpus)
+	return change(ctx, o.app, func(c *client.Client) (api.Lease, error) { return c.Adopt(ctx, o.request) }, view.GPUs.Granted)
 }

@@ -81,7 +81,7 @@ func (o *allocateOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.showLease(granted, gpus)
+	return o.answer(granted, gpus.Granted(granted, o.screen())...)
 }
 
 // allocate asks under the id that was given, or else under the name of the

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type deallocateOptions struct {
@@ -43,39 +45,36 @@ of them.`,
 }
 
 func (o *deallocateOptions) run(ctx context.Context) error {
-	c, err := o.daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+	return change(ctx, o.app, func(c *client.Client) (api.Ended, error) {
+		l, err := o.find(ctx, c)
+		if err != nil {
+			return api.Ended{}, err
+		}
+		return c.Release(ctx, l.ID, l.Fence)
+	}, view.GPUs.Ended)
+}
+
+// find returns the only lease that the arguments mean.
+func (o *deallocateOptions) find(ctx context.Context, c *client.Client) (api.Lease, error) {
 	device, err := c.Status(ctx, o.gpu)
 	if err != nil {
-		return err
+		return api.Lease{}, err
 	}
 	all, err := c.Leases(ctx)
 	if err != nil {
-		return err
+		return api.Lease{}, err
 	}
-	found := leaseFilter{service: o.service, uuid: device.Device.UUID}.apply(all).Leases
+	found := view.LeaseFilter{Service: o.service, GPU: device.Device.UUID}.Apply(all).Leases
 	if o.id != "" {
 		found = slices.DeleteFunc(found, func(l api.Lease) bool { return l.ID != o.id })
 	}
 	switch len(found) {
 	case 0:
-		return o.noneFound(all)
+		return api.Lease{}, o.noneFound(all)
 	case 1:
-	default:
-		return o.severalFound(found)
+		return found[0], nil
 	}
-	gpus, err := o.indexes(ctx, c)
-	if err != nil {
-		return err
-	}
-	ended, err := c.Release(ctx, found[0].ID, found[0].Fence)
-	if err != nil {
-		return err
-	}
-	return o.showEnded(ended, gpus)
+	return api.Lease{}, o.severalFound(found)
 }
 
 func (o *deallocateOptions) noneFound(all api.Leases) error {
@@ -84,7 +83,7 @@ func (o *deallocateOptions) noneFound(all api.Leases) error {
 		what = fmt.Sprintf("%s, as %s,", o.service, o.id)
 	}
 	problem := &api.Problem{Status: 404, Code: "unknown_allocation", Detail: fmt.Sprintf("%s has no lease on GPU %s.", what, o.gpu)}
-	if len(leaseFilter{service: o.service}.apply(all).Leases) > 0 {
+	if len(view.LeaseFilter{Service: o.service}.Apply(all).Leases) > 0 {
 		return &hintedError{problem, "find its leases: berth leases --service " + o.service}
 	}
 	return &hintedError{problem, "berth leases lists all leases"}

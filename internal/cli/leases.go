@@ -2,19 +2,18 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type leasesOptions struct {
 	*app
-	filter leaseFilter
+	filter view.LeaseFilter
 	gpu    string
 	orphan bool
 	watch  time.Duration // 0: once
@@ -47,8 +46,8 @@ will serve them.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.filter.service, "service", "", "show leases of this `SERVICE`")
-	flags.StringVar(&o.filter.user, "user", "", "show leases of this `USER`")
+	flags.StringVar(&o.filter.Service, "service", "", "show leases of this `SERVICE`")
+	flags.StringVar(&o.filter.User, "user", "", "show leases of this `USER`")
 	flags.StringVar(&o.gpu, "gpu", "", "show leases on this `GPU` (index or UUID)")
 	flags.BoolVar(&o.orphan, "orphans", false, "show processes that use a GPU without a lease")
 	_ = cmd.RegisterFlagCompletionFunc("service", func(cmd *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
@@ -83,14 +82,14 @@ func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error
 		if err != nil {
 			return nil, err
 		}
-		filter.uuid = device.Device.UUID
+		filter.GPU = device.Device.UUID
 	}
 	gpus, err := o.indexes(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	all, err := c.Leases(ctx)
-	return &view.Leases{Leases: filter.apply(all), GPUs: gpus, Filtered: filter != leaseFilter{}}, err
+	return &view.Leases{Leases: filter.Apply(all), GPUs: gpus, Filtered: filter != view.LeaseFilter{}}, err
 }
 
 // indexes asks for what people call the devices.
@@ -99,43 +98,21 @@ func (a *app) indexes(ctx context.Context, c *client.Client) (view.GPUs, error) 
 	return view.GPUsOf(all), err
 }
 
-// showLease prints a lease that was just granted or changed.
-func (a *app) showLease(l api.Lease, gpus view.GPUs) error {
-	if a.json {
-		return a.printJSON(l)
+// change asks the daemon to change a lease, and prints what say makes of the
+// answer.
+func change[T any](ctx context.Context, a *app, ask func(*client.Client) (T, error), say func(view.GPUs, T, term.Screen) []string) error {
+	c, err := a.daemon(ctx)
+	if err != nil {
+		return err
 	}
-	return a.print(gpus.Granted(l, a.screen())...)
-}
-
-// showEnded prints a lease or a request that is over.
-func (a *app) showEnded(ended api.Ended, gpus view.GPUs) error {
-	if a.json {
-		return a.printJSON(ended)
+	defer c.Close()
+	gpus, err := a.indexes(ctx, c)
+	if err != nil {
+		return err
 	}
-	return a.print(gpus.Ended(ended, a.screen()))
-}
-
-// leaseFilter chooses leases; what is empty does not count.
-type leaseFilter struct{ service, user, uuid string }
-
-// apply leaves out what was not asked for. A request that waits is on no device
-// yet.
-func (f leaseFilter) apply(all api.Leases) api.Leases {
-	chosen := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
-	for _, l := range all.Leases {
-		on := slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return p.GPU == f.uuid })
-		if f.holder(l.Holder) && (f.uuid == "" || on) {
-			chosen.Leases = append(chosen.Leases, l)
-		}
+	answer, err := ask(c)
+	if err != nil {
+		return err
 	}
-	for _, w := range all.Waiting {
-		if f.holder(w.Holder) && f.uuid == "" {
-			chosen.Waiting = append(chosen.Waiting, w)
-		}
-	}
-	return chosen
-}
-
-func (f leaseFilter) holder(h api.Holder) bool {
-	return (f.service == "" || h.Service == f.service) && (f.user == "" || h.User == f.user)
+	return a.answer(answer, say(gpus, answer, a.screen())...)
 }

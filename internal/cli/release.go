@@ -4,11 +4,14 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type releaseOptions struct {
 	*app
-	id    string
 	fence uint64
 }
 
@@ -24,28 +27,12 @@ of the holder run on; what they use counts as foreign from then on.`,
 		Example:           "  berth release embedder\n  berth release embedder --fence 12",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeLease,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = args[0]
-			return o.run(cmd.Context())
-		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().Uint64Var(&o.fence, "fence", 0, "`NUMBER` that came with the lease")
 	return cmd
 }
 
-func (o *releaseOptions) run(ctx context.Context) error {
-	c, err := o.daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	gpus, err := o.indexes(ctx, c)
-	if err != nil {
-		return err
-	}
-	ended, err := c.Release(ctx, o.id, o.fence)
-	if err != nil {
-		return err
-	}
-	return o.showEnded(ended, gpus)
+func (o *releaseOptions) run(ctx context.Context, id string) error {
+	return change(ctx, o.app, func(c *client.Client) (api.Ended, error) { return c.Release(ctx, id, o.fence) }, view.GPUs.Ended)
 }

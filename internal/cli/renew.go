@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/view"
 )
 
 type renewOptions struct {
 	*app
-	id    string
 	fence uint64
 	ttl   secondsValue
 }
@@ -27,29 +28,14 @@ was away learns that it lost its lease.`,
 		Example:           "  berth renew embedder\n  berth renew embedder --fence 12 --ttl 1h",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeLease,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = args[0]
-			return o.run(cmd.Context())
-		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().Uint64Var(&o.fence, "fence", 0, "`NUMBER` that came with the lease")
 	cmd.Flags().Var(&o.ttl, "ttl", "the lease expires this `TIME` from now\n(default: its time to live)")
 	return cmd
 }
 
-func (o *renewOptions) run(ctx context.Context) error {
-	c, err := o.daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	gpus, err := o.indexes(ctx, c)
-	if err != nil {
-		return err
-	}
-	renewed, err := c.Renew(ctx, o.id, api.Renew{Fence: o.fence, TTL: o.ttl.Opt})
-	if err != nil {
-		return err
-	}
-	return o.showLease(renewed, gpus)
+func (o *renewOptions) run(ctx context.Context, id string) error {
+	renew := api.Renew{Fence: o.fence, TTL: o.ttl.Opt}
+	return change(ctx, o.app, func(c *client.Client) (api.Lease, error) { return c.Renew(ctx, id, renew) }, view.GPUs.Granted)
 }

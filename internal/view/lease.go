@@ -22,12 +22,12 @@ func (x GPUs) Granted(l api.Lease, to term.Screen) []string {
 }
 
 // Ended says what a lease held that is released, or that a request was withdrawn.
-func (x GPUs) Ended(ended api.Ended, to term.Screen) string {
+func (x GPUs) Ended(ended api.Ended, to term.Screen) []string {
 	if ended.Lease == nil {
-		return to.Hang(term.Plain, "", term.Clean(ended.ID)+" does not wait any more.")
+		return []string{to.Hang(term.Plain, "", term.Clean(ended.ID)+" does not wait any more.")}
 	}
 	held := words.Age(to.Now.Sub(ended.Lease.Granted))
-	return to.Hang(term.Plain, "", term.Clean(ended.ID)+" is released: "+x.Had(*ended.Lease)+", held for "+held+".")
+	return []string{to.Hang(term.Plain, "", term.Clean(ended.ID)+" is released: "+x.Had(*ended.Lease)+", held for "+held+".")}
 }
 
 // Had says how much a lease takes, and where.

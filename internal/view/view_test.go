@@ -43,7 +43,7 @@ func TestViews(t *testing.T) {
 		},
 		"ended": func(to term.Screen) []string {
 			l := someLeases().Leases[1]
-			return []string{gpus.Ended(api.Ended{ID: l.ID, Lease: &l}, to), gpus.Ended(api.Ended{ID: "big"}, to)}
+			return append(gpus.Ended(api.Ended{ID: l.ID, Lease: &l}, to), gpus.Ended(api.Ended{ID: "big"}, to)...)
 		},
 		"would": func(to term.Screen) []string {
 			return gpus.Would(DryRun{

@@ -1,0 +1,36 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// LeaseFilter chooses leases and requests. A field that is empty chooses all.
+type LeaseFilter struct {
+	Service string
+	User    string
+	GPU     string // UUID
+}
+
+// Apply returns the leases and requests that match. A request that waits is on
+// no device yet.
+func (f LeaseFilter) Apply(all api.Leases) api.Leases {
+	chosen := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
+	for _, l := range all.Leases {
+		on := slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return p.GPU == f.GPU })
+		if f.holder(l.Holder) && (f.GPU == "" || on) {
+			chosen.Leases = append(chosen.Leases, l)
+		}
+	}
+	for _, w := range all.Waiting {
+		if f.holder(w.Holder) && f.GPU == "" {
+			chosen.Waiting = append(chosen.Waiting, w)
+		}
+	}
+	return chosen
+}
+
+func (f LeaseFilter) holder(h api.Holder) bool {
+	return (f.Service == "" || h.Service == f.Service) && (f.User == "" || h.User == f.User)
+}

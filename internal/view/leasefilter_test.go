@@ -1,0 +1,43 @@
+package view
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+func TestLeaseFilter(t *testing.T) {
+	ann, bob := api.Holder{Service: "embedder", User: "ann"}, api.Holder{Service: "trainer", User: "bob"}
+	all := api.Leases{
+		Leases: []api.Lease{
+			{ID: "a", Holder: ann, Parts: []api.LeasePart{{GPU: "GPU-0"}}},
+			{ID: "b", Holder: bob, Parts: []api.LeasePart{{GPU: "GPU-0"}, {GPU: "GPU-1"}}},
+		},
+		Waiting: []api.Waiting{{ID: "w", Holder: ann}},
+	}
+	for _, c := range []struct {
+		filter LeaseFilter
+		want   []string
+	}{
+		{LeaseFilter{}, []string{"a", "b", "w"}},
+		{LeaseFilter{Service: "embedder"}, []string{"a", "w"}},
+		{LeaseFilter{User: "bob"}, []string{"b"}},
+		{LeaseFilter{GPU: "GPU-1"}, []string{"b"}},
+		{LeaseFilter{GPU: "GPU-0", User: "ann"}, []string{"a"}},
+		{LeaseFilter{Service: "embedder", User: "bob"}, nil},
+	} {
+		var got []string
+		chosen := c.filter.Apply(all)
+		for _, l := range chosen.Leases {
+			got = append(got, l.ID)
+		}
+		for _, w := range chosen.Waiting {
+			got = append(got, w.ID)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", c.filter, diff)
+		}
+	}
+}
