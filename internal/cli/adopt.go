@@ -45,7 +45,7 @@ daemon, or a process that it descends from.`,
 	flags.Var(&o.memory, "memory", "lease this much `MEMORY` on each GPU, as in 4GiB")
 	flags.StringVar(&o.request.Service, "service", "", "`SERVICE` that the process belongs to")
 	flags.StringVar(&o.request.ID, "id", "", "`NAME` of the lease")
-	gpuCompletion(a, cmd)
+	completeFlag(cmd, "gpu", a.completeGPU)
 	return cmd
 }
 

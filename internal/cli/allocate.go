@@ -50,7 +50,7 @@ SERVICE-3, ... if that name is taken.`,
 	flags.Var(&o.ttl, "ttl", "the lease expires after this `TIME` unless renewed,\nas in 10m")
 	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
-	gpuCompletion(a, cmd)
+	completeFlag(cmd, "gpu", a.completeGPU)
 	cmd.SetFlagErrorFunc(negative)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("priority") {

@@ -1,50 +1,85 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
-// known returns the leases and the requests that the daemon knows; none if it
-// does not answer.
-func (a *app) known(cmd *cobra.Command) api.Leases {
+const noFiles = cobra.ShellCompDirectiveNoFileComp
+
+// completeFlag makes a flag offer what complete offers for a first argument.
+func completeFlag(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
+		return complete(cmd, nil, part)
+	}) // fails only for a flag that is not there
+}
+
+// completeWith makes a flag offer a list.
+func completeWith[T ~string](cmd *cobra.Command, flag string, list []T) {
+	completeFlag(cmd, flag, cobra.FixedCompletions(texts(list), noFiles))
+}
+
+func texts[T ~string](words []T) []string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w)
+	}
+	return list
+}
+
+// known returns what the daemon answers; nothing if it does not answer.
+func known[T any](a *app, cmd *cobra.Command, ask func(*client.Client, context.Context) (T, error)) (answer T) {
 	c, err := a.client()
 	if err != nil {
-		return api.Leases{}
+		return answer
 	}
 	defer c.Close()
-	all, _ := c.Leases(cmd.Context())
-	return all
+	if got, err := ask(c, cmd.Context()); err == nil {
+		answer = got
+	}
+	return answer
+}
+
+// completeGPU offers the devices that the daemon knows.
+func (a *app) completeGPU(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	for _, d := range known(a, cmd, (*client.Client).StatusAll).GPUs {
+		offers = append(offers, fmt.Sprintf("%d\t%s", d.Device.Index, term.Clean(d.Device.Name)))
+	}
+	return offers, noFiles
 }
 
 // completeLease offers the ids of leases and of requests that wait.
-func (a *app) completeLease(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeLease(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil, noFiles
 	}
-	var offers []string
-	all := a.known(cmd)
+	all := known(a, cmd, (*client.Client).Leases)
 	for _, l := range all.Leases {
 		offers = append(offers, term.Clean(l.ID)+"\t"+view.Holder(l.Holder))
 	}
 	for _, w := range all.Waiting {
 		offers = append(offers, term.Clean(w.ID)+"\twaits, "+view.Holder(w.Holder))
 	}
-	return offers, cobra.ShellCompDirectiveNoFileComp
+	return offers, noFiles
 }
 
 // completeService offers the services that hold something or wait.
-func (a *app) completeService(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeService(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil, noFiles
 	}
-	all := a.known(cmd)
-	var offers []string
+	all := known(a, cmd, (*client.Client).Leases)
 	for _, l := range all.Leases {
 		offers = append(offers, term.Clean(l.Holder.Service))
 	}
@@ -52,13 +87,14 @@ func (a *app) completeService(cmd *cobra.Command, args []string, _ string) ([]st
 		offers = append(offers, term.Clean(w.Holder.Service))
 	}
 	slices.Sort(offers)
-	offers = slices.DeleteFunc(slices.Compact(offers), func(s string) bool { return s == "" })
-	return offers, cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(slices.Compact(offers), func(s string) bool { return s == "" }), noFiles
 }
 
-// gpuCompletion offers devices for --gpu.
-func gpuCompletion(a *app, cmd *cobra.Command) {
-	_ = cmd.RegisterFlagCompletionFunc("gpu", func(cmd *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
-		return a.completeGPU(cmd, nil, part)
-	}) // fails only for a flag that is not there
+// completeField offers the fields of the configuration in force, each with a
+// suffix.
+func (a *app) completeField(cmd *cobra.Command, suffix string) (offers []string) {
+	for _, f := range known(a, cmd, (*client.Client).ConfigFields).Fields {
+		offers = append(offers, strings.TrimPrefix(f.Field, "gpu.")+suffix+"\t"+term.Clean(f.Doc))
+	}
+	return offers
 }

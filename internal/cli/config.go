@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
@@ -73,22 +72,4 @@ func findField(fields []api.ConfigField, name string) (api.ConfigField, error) {
 		hint = "did you mean " + strings.Join(near, ", ") + "?"
 	}
 	return api.ConfigField{}, &hintedError{usage("the configuration has no field %q", name), hint}
-}
-
-// completeField offers the fields of the configuration in force.
-func (a *app) completeField(cmd *cobra.Command, suffix string) []string {
-	c, err := a.client()
-	if err != nil {
-		return nil
-	}
-	defer c.Close()
-	fields, err := c.ConfigFields(cmd.Context())
-	if err != nil {
-		return nil
-	}
-	var offers []string
-	for _, f := range fields.Fields {
-		offers = append(offers, strings.TrimPrefix(f.Field, "gpu.")+suffix+"\t"+term.Clean(f.Doc))
-	}
-	return offers
 }

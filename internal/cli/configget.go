@@ -24,9 +24,9 @@ func newConfigGet(a *app) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
+				return nil, noFiles
 			}
-			return a.completeField(cmd, ""), cobra.ShellCompDirectiveNoFileComp
+			return a.completeField(cmd, ""), noFiles
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.field = args[0]

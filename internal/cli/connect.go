@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/term"
 )
 
@@ -118,31 +119,5 @@ func isLocalMiss(err error) bool {
 // devicesFlag lets a command that only looks do so without a daemon.
 func devicesFlag(cmd *cobra.Command, devices *string) {
 	cmd.Flags().StringVar(devices, "devices", "", "show these `DEVICES` without a daemon, as in sim:4")
-	_ = cmd.RegisterFlagCompletionFunc("devices", completeDevices) // fails only for a flag that is not there
-}
-
-func completeDevices(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{"auto", "nvml", "sim:4", "sim:rtx-4060", "sim:dgx-h200"}, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeGPU offers the devices that the daemon knows.
-func (a *app) completeGPU(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	none := cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 {
-		return nil, none
-	}
-	c, err := a.client()
-	if err != nil {
-		return nil, none
-	}
-	defer c.Close()
-	all, err := c.StatusAll(cmd.Context())
-	if err != nil {
-		return nil, none
-	}
-	var offers []string
-	for _, d := range all.GPUs {
-		offers = append(offers, fmt.Sprintf("%d\t%s", d.Device.Index, term.Clean(d.Device.Name)))
-	}
-	return offers, none
+	completeWith(cmd, "devices", device.SpecExamples())
 }

@@ -52,26 +52,16 @@ missing. docs/events.md lists the codes.`,
 	flags.StringSliceVar(&o.gpus, "gpu", nil, "show events about this `GPU` (index or UUID)")
 	flags.StringArrayVar(&o.leases, "lease", nil, "show events about the lease with this `ID`")
 	flags.StringVar(&o.severity, "severity", "", "show events of at least this `LEVEL`: info, warning,\ncritical")
-	_ = cmd.RegisterFlagCompletionFunc("severity", cobra.FixedCompletions(texts(severities()), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("code", cobra.FixedCompletions(texts(gpu.EventCodes()), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("lease", func(cmd *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
-		return a.completeLease(cmd, nil, part)
-	})
-	gpuCompletion(a, cmd)
+	completeWith(cmd, "severity", severities())
+	completeWith(cmd, "code", gpu.EventCodes())
+	completeFlag(cmd, "lease", a.completeLease)
+	completeFlag(cmd, "gpu", a.completeGPU)
 	devicesFlag(cmd, &o.devices)
 	return cmd
 }
 
 // severities returns the severities from least to most.
 func severities() []gpu.Severity { return []gpu.Severity{gpu.Note, gpu.Warning, gpu.Serious} }
-
-func texts[T ~string](words []T) []string {
-	list := make([]string, len(words))
-	for i, w := range words {
-		list[i] = string(w)
-	}
-	return list
-}
 
 func (o *eventsOptions) run(ctx context.Context) error {
 	since, err := moment("--since", o.since, o.Now())

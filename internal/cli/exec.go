@@ -58,10 +58,9 @@ what holds a program to its memory.`,
 		flags.Var(&requestValue{&o.request, f, ""}, f.Name, f.Usage)
 	}
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show the lease and the environment; take no lease")
-	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("enforce", cobra.FixedCompletions(
-		[]string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None}, cobra.ShellCompDirectiveNoFileComp))
-	gpuCompletion(a, cmd)
+	completeWith(cmd, "policy", placement.PolicyNames())
+	completeWith(cmd, "enforce", []string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None})
+	completeFlag(cmd, "gpu", a.completeGPU)
 	return cmd
 }
 

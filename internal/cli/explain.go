@@ -49,8 +49,8 @@ that is known, and how much memory the daemon would grant now.`,
 	flags.StringVar(&o.request.Policy, "policy", "", "choose the GPU by this `POLICY`:\n"+strings.Join(term.Wrap(strings.Join(placement.PolicyNames(), ", "), 52), "\n"))
 	flags.StringVar(&o.request.Service, "service", "", "for this `SERVICE`")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first")
-	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
-	gpuCompletion(a, cmd)
+	completeWith(cmd, "policy", placement.PolicyNames())
+	completeFlag(cmd, "gpu", a.completeGPU)
 	devicesFlag(cmd, &o.devices)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		given := slices.ContainsFunc(asked, flags.Changed)

@@ -47,7 +47,7 @@ output. The command writes a file whole or not at all.`,
 	}
 	cmd.Flags().StringVar(&o.format, "format", "", "write this `FORMAT`: json or csv\n(default: by the name of the file)")
 	cmd.Flags().StringVar(&o.since, "since", "", "write what is after this `TIME`, or of the last 10m")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"json", "csv"}, cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "format", []string{"json", "csv"})
 	devicesFlag(cmd, &o.devices)
 	return cmd
 }

@@ -50,10 +50,8 @@ will serve them.`,
 	flags.StringVar(&o.filter.User, "user", "", "show leases of this `USER`")
 	flags.StringVar(&o.gpu, "gpu", "", "show leases on this `GPU` (index or UUID)")
 	flags.BoolVar(&o.orphan, "orphans", false, "show processes that use a GPU without a lease")
-	_ = cmd.RegisterFlagCompletionFunc("service", func(cmd *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
-		return a.completeService(cmd, nil, part)
-	})
-	gpuCompletion(a, cmd)
+	completeFlag(cmd, "service", a.completeService)
+	completeFlag(cmd, "gpu", a.completeGPU)
 	watchFlag(cmd, &o.watch)
 	return cmd
 }

@@ -2,8 +2,12 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/term"
 )
 
 // serveFlags maps the flags of serve to the fields of the configuration they
@@ -40,12 +44,13 @@ berth.yaml. "berth config" shows every setting and where it comes from.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "read this configuration `FILE`")
-	flags.String("devices", "", "manage these `DEVICES`: auto, nvml, sim:4, sim:MODEL,\nsim:FILE, or several separated by commas")
+	devices := "manage these `DEVICES`: " + strings.Join(device.Specs(), ", ") + ", or several separated by commas"
+	flags.String("devices", "", strings.Join(term.Wrap(devices, 53), "\n"))
 	flags.String("state-dir", "", "keep what must survive a restart in this `FOLDER`")
 	flags.String("socket", "", "listen on the Unix socket at this `PATH`")
 	flags.String("listen", "", "listen on this TCP `ADDRESS`; empty: on none")
 	flags.String("log-level", "", "log messages of at least this `LEVEL`: debug, info,\nwarn or error")
-	_ = cmd.RegisterFlagCompletionFunc("devices", completeDevices)
+	completeWith(cmd, "devices", device.SpecExamples())
 	_ = cmd.MarkFlagDirname("state-dir")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/nvml"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // openDevices opens the backends that spec names: auto, nvml, sim:…, or
@@ -59,7 +60,7 @@ func openBackend(name string, firstIndex int) (device.Backend, error) {
 	case "sim":
 		return sim.Open(rest, sim.FirstIndex(firstIndex), sim.Guests(os.Getenv("BERTH_SIM_GUESTS")))
 	}
-	return nil, &device.SpecError{Err: errors.New("there is no such backend: use auto, nvml, sim:4, sim:MODEL or sim:FILE")}
+	return nil, &device.SpecError{Err: fmt.Errorf("there is no such backend: use %s", words.Or(device.Specs()))}
 }
 
 // processTable returns the processes of this machine, and with them those that

@@ -38,9 +38,3 @@ func Hint(err error) string {
 	}
 	return ""
 }
-
-// SpecError says that a text such as sim:4 names no devices.
-type SpecError struct{ Err error }
-
-func (e *SpecError) Error() string { return e.Err.Error() }
-func (e *SpecError) Unwrap() error { return e.Err }

@@ -6,12 +6,17 @@ import (
 )
 
 // And returns a list as people say it: "a", "a and b", "a, b and c".
-func And(list []string) string {
+func And(list []string) string { return series(list, " and ") }
+
+// Or returns a choice as people say it: "a", "a or b", "a, b or c".
+func Or(list []string) string { return series(list, " or ") }
+
+func series(list []string, before string) string {
 	if len(list) < 2 {
 		return strings.Join(list, "")
 	}
 	last := len(list) - 1
-	return strings.Join(list[:last], ", ") + " and " + list[last]
+	return strings.Join(list[:last], ", ") + before + list[last]
 }
 
 // Few returns a list with commas. Of one with more than most entries it names

@@ -1,6 +1,9 @@
 package words
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestLists(t *testing.T) {
 	for _, c := range []struct {
@@ -15,6 +18,9 @@ func TestLists(t *testing.T) {
 	} {
 		if got := And(c.list); got != c.and {
 			t.Errorf("And(%q) = %q, want %q", c.list, got, c.and)
+		}
+		if got, want := Or(c.list), strings.ReplaceAll(c.and, " and ", " or "); got != want {
+			t.Errorf("Or(%q) = %q, want %q", c.list, got, want)
 		}
 		if got := Few(c.list, 2); got != c.few {
 			t.Errorf("Few(%q, 2) = %q, want %q", c.list, got, c.few)
