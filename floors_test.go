@@ -32,7 +32,7 @@ const picture = `
  4  DECISIONS  pipeline  planview  view
  3  DECISIONS  placement  launch  wire
  2  DECISIONS  lease  config  thermal  health  backlog  kin  batch/chunk  batch/rawjson
- 1  GROUND     api  document  term  access  record  device/nvml/xid
+ 1  GROUND     api  document  term  access  record  flagvalue  device/nvml/xid
  0  WORDS      gpu  words
 `
 

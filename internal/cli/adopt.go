@@ -8,13 +8,14 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type adoptOptions struct {
 	*app
 	request api.Adopt
-	memory  memoryValue
+	memory  flagvalue.Memory
 }
 
 func newAdopt(a *app) *cobra.Command {

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/view"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -20,8 +21,8 @@ import (
 type allocateOptions struct {
 	*app
 	request api.Allocate
-	ttl     secondsValue
-	timeout secondsValue
+	ttl     flagvalue.Seconds
+	timeout flagvalue.Seconds
 }
 
 func newAllocate(a *app) *cobra.Command {

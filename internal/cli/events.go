@@ -4,12 +4,12 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
@@ -64,9 +64,9 @@ missing. docs/events.md lists the codes.`,
 func severities() []gpu.Severity { return []gpu.Severity{gpu.Note, gpu.Warning, gpu.Serious} }
 
 func (o *eventsOptions) run(ctx context.Context) error {
-	since, err := moment("--since", o.since, o.Now())
+	since, err := flagvalue.Moment(o.since, o.Now())
 	if err != nil {
-		return err
+		return usage("--since %v", err)
 	}
 	filter, err := o.filter()
 	if err != nil {
@@ -115,21 +115,4 @@ func (o *eventsOptions) show(e gpu.Event) error {
 		return o.printJSONLine(e)
 	}
 	return o.print(view.Event(e, o.uncut()))
-}
-
-// moment reads a time, or how long ago it was. An empty text is the beginning of
-// time.
-func moment(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return now.Add(-ago), nil
-	}
-	for _, format := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(format, text, now.Location()); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, usage("%s takes a length of time such as 10m, or a time such as %s, not %q", flag, now.Format(time.RFC3339), text)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/term"
 )
@@ -18,7 +19,7 @@ type explainOptions struct {
 	*app
 	id      string // of a request that waits; empty: request is not made
 	request api.LeaseRequest
-	memory  memoryValue
+	memory  flagvalue.Memory
 	devices string
 }
 

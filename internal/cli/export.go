@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
 	"github.com/berth-gpu/berth/internal/wholefile"
@@ -74,9 +75,9 @@ func (o *exportOptions) run(ctx context.Context) error {
 	if o.format != "json" && o.format != "csv" {
 		return usage("--format must be json or csv, not %q", o.format)
 	}
-	since, err := moment("--since", o.since, o.Now())
+	since, err := flagvalue.Moment(o.since, o.Now())
 	if err != nil {
-		return err
+		return usage("--since %v", err)
 	}
 	v, err := o.look(ctx, o.devices)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/planview"
 	"github.com/berth-gpu/berth/internal/words"
@@ -29,7 +30,7 @@ type planOptions struct {
 
 	start   bool     // run it
 	command []string // for every run; empty: as the file says
-	timeout secondsValue
+	timeout flagvalue.Seconds
 }
 
 func newPlan(a *app) *cobra.Command {

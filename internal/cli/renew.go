@@ -7,13 +7,14 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type renewOptions struct {
 	*app
 	fence uint64
-	ttl   secondsValue
+	ttl   flagvalue.Seconds
 }
 
 func newRenew(a *app) *cobra.Command {

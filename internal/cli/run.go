@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
 	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/view"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -39,11 +39,11 @@ type runOptions struct {
 	perGPU        int
 	workers       int
 	gpus          string
-	memory        memoryValue
+	memory        flagvalue.Memory
 	where         string
 	service       string
-	timeout       secondsValue
-	ready         secondsValue
+	timeout       flagvalue.Seconds
+	ready         flagvalue.Seconds
 	command       []string
 }
 
@@ -132,7 +132,7 @@ func (o *runOptions) options() (batch.Options, int, error) {
 		Spool: o.spool, Output: o.output, Force: o.force, Workers: o.workers,
 		Shape:   outcome.Shape{Format: outcome.Format(o.outputFormat), Ordered: o.ordered, Columns: o.columns},
 		Batch:   o.batch,
-		Timeout: time.Duration(o.timeout.Or(0) * float64(time.Second)), ReadyTimeout: time.Duration(o.ready.Or(0) * float64(time.Second)),
+		Timeout: o.timeout.Duration(), ReadyTimeout: o.ready.Duration(),
 	}
 	switch o.cost {
 	case "":

@@ -1,4 +1,4 @@
-package cli
+package flagvalue
 
 import (
 	"testing"
@@ -14,13 +14,13 @@ func TestMoment(t *testing.T) {
 		"2026-01-30":           "2026-01-30T00:00:00+01:00",
 		"":                     "0001-01-01T00:00:00Z",
 	} {
-		got, err := moment("--since", text, now)
+		got, err := Moment(text, now)
 		if err != nil || got.Format(time.RFC3339) != want {
 			t.Errorf("%q: %s, %v; want %s", text, got.Format(time.RFC3339), err, want)
 		}
 	}
 	for _, text := range []string{"-10m", "soon", "2026-13-01"} {
-		if _, err := moment("--since", text, now); err == nil {
+		if _, err := Moment(text, now); err == nil {
 			t.Errorf("%q was taken", text)
 		}
 	}

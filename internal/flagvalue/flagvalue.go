@@ -1,0 +1,65 @@
+// Package flagvalue reads the values of flags as people write them: amounts of
+// memory, lengths of time, and moments.
+package flagvalue
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Memory is the value of a flag that takes 4GiB, 512M, or a plain number of MB.
+type Memory gpu.MiB
+
+// Set reads the value.
+func (v *Memory) Set(text string) error {
+	m, err := gpu.ParseMiB(text)
+	*v = Memory(m)
+	return err
+}
+
+// String returns the value as Set reads it; empty if it is 0.
+func (v *Memory) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return gpu.MiB(*v).String()
+}
+
+// Type names the kind of value for the help.
+func (*Memory) Type() string { return "memory" }
+
+// Seconds is the value of a flag for a length of time: 90s, 10m, or a plain
+// number of seconds. It is absent unless it was given.
+type Seconds struct{ gpu.Opt[float64] }
+
+// Set reads the value. It leaves it to the daemon to refuse what is too long.
+func (v *Seconds) Set(text string) error {
+	length, err := time.ParseDuration(text)
+	seconds := length.Seconds()
+	if err != nil {
+		seconds, err = strconv.ParseFloat(text, 64)
+	}
+	if err != nil || !(seconds >= 0) || math.IsInf(seconds, 0) {
+		return fmt.Errorf("%q is not a length of time: write 90s, 10m, or 30 for seconds", text)
+	}
+	v.Opt = gpu.Some(seconds)
+	return nil
+}
+
+// Duration returns the length of time; 0 if it was not given.
+func (v *Seconds) Duration() time.Duration { return time.Duration(v.Or(0) * float64(time.Second)) }
+
+// String returns the value as Set reads it; empty if it was not given.
+func (v *Seconds) String() string {
+	if !v.Known() {
+		return ""
+	}
+	return v.Duration().String()
+}
+
+// Type names the kind of value for the help.
+func (*Seconds) Type() string { return "time" }
