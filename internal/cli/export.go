@@ -2,22 +2,17 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
 	"github.com/berth-gpu/berth/internal/wholefile"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 type exportOptions struct {
@@ -53,18 +48,6 @@ output. The command writes a file whole or not at all.`,
 	return cmd
 }
 
-// exported is the shape of the file. Format grows if a reader of the old one
-// could misread a new one.
-type exported struct {
-	Format   int               `json:"format"`
-	Exported time.Time         `json:"exported"`
-	Status   api.StatusAll     `json:"status"`
-	History  []gpu.Sample      `json:"history"`
-	Config   json.RawMessage   `json:"config"`
-	Sources  []api.ConfigField `json:"config_sources"`
-	Events   []gpu.Event       `json:"events"`
-}
-
 func (o *exportOptions) run(ctx context.Context) error {
 	if o.format == "" {
 		o.format = "json"
@@ -88,18 +71,22 @@ func (o *exportOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.file == "-" {
-		return o.write(o.Out, all)
+	write := all.WriteJSON
+	if o.format == "csv" {
+		write = all.WriteCSV
 	}
-	if err := wholefile.Save(o.file, func(w io.Writer) error { return o.write(w, all) }); err != nil {
+	if o.file == "-" {
+		return write(o.Out)
+	}
+	if err := wholefile.Save(o.file, write); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return o.sumUp(all)
 }
 
 // collect asks for everything.
-func (o *exportOptions) collect(ctx context.Context, v *source, since time.Time) (*exported, error) {
-	all := &exported{Format: 1, Exported: o.Now(), History: []gpu.Sample{}, Events: []gpu.Event{}}
+func (o *exportOptions) collect(ctx context.Context, v *source, since time.Time) (*view.Export, error) {
+	all := view.NewExport(o.Now())
 	var err error
 	if all.Status, err = v.StatusAll(ctx); err != nil {
 		return nil, err
@@ -133,26 +120,11 @@ func (o *exportOptions) collect(ctx context.Context, v *source, since time.Time)
 	return all, nil
 }
 
-func (o *exportOptions) write(w io.Writer, all *exported) error {
-	if o.format == "csv" {
-		return view.WriteSamples(w, all.History)
-	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
-}
-
 // sumUp says what is in the file.
-func (o *exportOptions) sumUp(all *exported) error {
-	if o.json {
-		return o.printJSON(map[string]any{
-			"file": o.file, "format": o.format,
-			"gpus": len(all.Status.GPUs), "samples": len(all.History), "events": len(all.Events),
-		})
+func (o *exportOptions) sumUp(all *view.Export) error {
+	summary := map[string]any{
+		"file": o.file, "format": o.format,
+		"gpus": len(all.Status.GPUs), "samples": len(all.History), "events": len(all.Events),
 	}
-	text := fmt.Sprintf("%s: %s of %s", term.Clean(o.file), words.Count(len(all.History), "sample"), words.Count(len(all.Status.GPUs), "GPU"))
-	if o.format == "json" {
-		text += ", " + words.Count(len(all.Events), "event")
-	}
-	return o.print(text)
+	return o.answer(summary, term.Clean(o.file)+": "+all.Summary(o.format == "json"))
 }

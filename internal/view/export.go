@@ -1,0 +1,47 @@
+package view
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Export is the file with everything that the daemon knows. Format grows if a
+// reader of the old one could misread a new one.
+type Export struct {
+	Format   int               `json:"format"`
+	Exported time.Time         `json:"exported"`
+	Status   api.StatusAll     `json:"status"`
+	History  []gpu.Sample      `json:"history"`
+	Config   json.RawMessage   `json:"config"`
+	Sources  []api.ConfigField `json:"config_sources"`
+	Events   []gpu.Event       `json:"events"`
+}
+
+// NewExport returns an export with nothing in it yet.
+func NewExport(now time.Time) *Export {
+	return &Export{Format: 1, Exported: now, History: []gpu.Sample{}, Events: []gpu.Event{}}
+}
+
+// WriteJSON writes all of it.
+func (x *Export) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(x)
+}
+
+// WriteCSV writes the samples alone.
+func (x *Export) WriteCSV(w io.Writer) error { return WriteSamples(w, x.History) }
+
+// Summary counts what is in the file. Only a file in JSON holds events.
+func (x *Export) Summary(events bool) string {
+	text := words.Count(len(x.History), "sample") + " of " + words.Count(len(x.Status.GPUs), "GPU")
+	if events {
+		text += ", " + words.Count(len(x.Events), "event")
+	}
+	return text
+}
