@@ -2,8 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"os"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -11,13 +10,10 @@ import (
 	"github.com/berth-gpu/berth/internal/term"
 )
 
-type configCheckOptions struct {
-	*app
-	file string
-}
+type configCheckOptions struct{ *app }
 
 func newConfigCheck(a *app) *cobra.Command {
-	o := &configCheckOptions{app: a}
+	o := &configCheckOptions{a}
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a configuration file without a daemon",
@@ -25,30 +21,19 @@ func newConfigCheck(a *app) *cobra.Command {
 line. "-" reads standard input.`,
 		Example: "  berth config check berth.yaml\n  berth config check - < berth.yaml",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			o.file = args[0]
-			return o.run()
-		},
+		RunE:    func(_ *cobra.Command, args []string) error { return o.run(args[0]) },
 	}
 }
 
-func (o *configCheckOptions) run() error {
-	name, text, err := o.read()
+func (o *configCheckOptions) run(file string) error {
+	text, err := o.read(file, math.MaxInt64)
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
+	name := nameOf(file)
 	layer, _ := config.ParseYAML(name, text) // Merge repeats what is wrong, and finds more
 	if _, err := config.Merge(layer); err != nil {
 		return err
 	}
 	return o.answer(map[string]any{"file": name, "valid": true}, term.Clean(name)+" is valid")
-}
-
-func (o *configCheckOptions) read() (name string, text []byte, err error) {
-	if o.file == "-" {
-		text, err = io.ReadAll(o.In)
-		return "standard input", text, err
-	}
-	text, err = os.ReadFile(o.file)
-	return o.file, text, err
 }

@@ -10,7 +10,6 @@ import (
 
 type configGetOptions struct {
 	*app
-	field   string
 	devices string
 }
 
@@ -28,16 +27,13 @@ func newConfigGet(a *app) *cobra.Command {
 			}
 			return a.completeField(cmd, ""), noFiles
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.field = args[0]
-			return o.run(cmd.Context())
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	devicesFlag(cmd, &o.devices)
 	return cmd
 }
 
-func (o *configGetOptions) run(ctx context.Context) error {
+func (o *configGetOptions) run(ctx context.Context, field string) error {
 	v, err := o.look(ctx, o.devices)
 	if err != nil {
 		return err
@@ -47,7 +43,7 @@ func (o *configGetOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := findField(fields.Fields, o.field)
+	f, err := findField(fields.Fields, field)
 	if err != nil {
 		return err
 	}

@@ -10,13 +10,10 @@ import (
 	"github.com/berth-gpu/berth/internal/term"
 )
 
-type configSetOptions struct {
-	*app
-	changes []string // FIELD=VALUE
-}
+type configSetOptions struct{ *app }
 
 func newConfigSet(a *app) *cobra.Command {
-	o := &configSetOptions{app: a}
+	o := &configSetOptions{a}
 	return &cobra.Command{
 		Use:   "set FIELD=VALUE...",
 		Short: "Change fields of the gpu section",
@@ -34,15 +31,12 @@ again.`,
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return a.completeField(cmd, "="), noFiles | cobra.ShellCompDirectiveNoSpace
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.changes = args
-			return o.run(cmd.Context())
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 }
 
-func (o *configSetOptions) run(ctx context.Context) error {
-	body, names, err := config.Assignments(o.changes)
+func (o *configSetOptions) run(ctx context.Context, changes []string) error {
+	body, names, err := config.Assignments(changes)
 	if err != nil {
 		return usage("%v", err)
 	}

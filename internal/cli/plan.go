@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -109,11 +107,11 @@ func (o *planOptions) take(args []string, dash int) error {
 }
 
 func (o *planOptions) run(ctx context.Context) error {
-	text, err := o.read()
+	text, err := o.read(o.path, pipeline.MaxFile+1) // one byte more shows that it is too large
 	if err != nil {
-		return err
+		return fmt.Errorf("read the pipelines: %w", err)
 	}
-	file, wrong := pipeline.Parse(o.name(), text)
+	file, wrong := pipeline.Parse(nameOf(o.path), text)
 	switch {
 	case file == nil:
 		return wrong
@@ -149,35 +147,9 @@ func (o *planOptions) refuse(ctx context.Context, file *pipeline.File, text []by
 	return wrong
 }
 
-// read reads no more than shows that a file is too large.
-func (o *planOptions) read() ([]byte, error) {
-	in := o.In
-	if o.path != "-" {
-		f, err := os.Open(o.path)
-		if err != nil {
-			return nil, fmt.Errorf("read the pipelines: %w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	text, err := io.ReadAll(io.LimitReader(in, pipeline.MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the pipelines: %w", err)
-	}
-	return text, nil
-}
-
-// name returns the name of the file for messages.
-func (o *planOptions) name() string {
-	if o.path == "-" {
-		return "standard input"
-	}
-	return o.path
-}
-
 // compile asks the interpreter for the libraries and the daemon for the plan.
 func (o *planOptions) compile(ctx context.Context, c *client.Client, file *pipeline.File, text []byte) (api.Plan, error) {
-	request := api.PlanRequest{Name: words.End(o.name(), 128), Text: string(text), Interpreter: o.python}
+	request := api.PlanRequest{Name: words.End(nameOf(o.path), 128), Text: string(text), Interpreter: o.python}
 	if !o.noProbe {
 		if err := o.probe(ctx, file, &request); err != nil {
 			return api.Plan{}, err
@@ -194,7 +166,7 @@ func (o *planOptions) asRead(err error) error {
 		return err
 	}
 	text, marshalled := json.Marshal(refusal.Extra["problems"])
-	all := pipeline.Error{Op: "compile", File: o.name()}
+	all := pipeline.Error{Op: "compile", File: nameOf(o.path)}
 	if marshalled != nil || json.Unmarshal(text, &all.Problems) != nil || len(all.Problems) == 0 {
 		return err
 	}
