@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/placement"
@@ -75,20 +74,20 @@ that is known, and how much memory the daemon would grant now.`,
 }
 
 func (o *explainOptions) run(ctx context.Context) error {
-	c, done, err := o.open(ctx)
+	v, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
-	gpus, err := o.indexes(ctx, c)
+	defer v.close()
+	gpus, err := o.indexes(ctx, v.Client)
 	if err != nil {
 		return err
 	}
 	var e api.Explanation
 	if o.id != "" {
-		e, err = c.ExplainWaiting(ctx, o.id)
+		e, err = v.ExplainWaiting(ctx, o.id)
 	} else {
-		e, err = c.Explain(ctx, o.request)
+		e, err = v.Explain(ctx, o.request)
 	}
 	if err != nil {
 		return err
@@ -98,17 +97,13 @@ func (o *explainOptions) run(ctx context.Context) error {
 
 // open finds who can explain: only the daemon knows who waits, but what would
 // fit can be said without one.
-func (o *explainOptions) open(ctx context.Context) (*client.Client, func(), error) {
-	if o.id != "" {
-		c, err := o.daemon(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		return c, c.Close, nil
+func (o *explainOptions) open(ctx context.Context) (*source, error) {
+	if o.id == "" {
+		return o.look(ctx, o.devices)
 	}
-	v, err := o.look(ctx, o.devices)
+	c, err := o.daemon(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return v.Client, v.close, nil
+	return &source{Client: c, close: c.Close}, nil
 }

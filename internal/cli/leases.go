@@ -66,11 +66,11 @@ func (o *leasesOptions) run(ctx context.Context) error {
 }
 
 func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error) {
+	gpus, err := o.indexes(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	if o.orphan {
-		gpus, err := o.indexes(ctx, c)
-		if err != nil {
-			return nil, err
-		}
 		strays, err := c.Orphans(ctx)
 		return &view.Strays{Strays: strays, GPUs: gpus}, err
 	}
@@ -81,10 +81,6 @@ func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error
 			return nil, err
 		}
 		filter.GPU = device.Device.UUID
-	}
-	gpus, err := o.indexes(ctx, c)
-	if err != nil {
-		return nil, err
 	}
 	all, err := c.Leases(ctx)
 	return &view.Leases{Leases: filter.Apply(all), GPUs: gpus, Filtered: filter != view.LeaseFilter{}}, err

@@ -230,10 +230,7 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 	case shownErr != nil:
 		return shownErr
 	case s.Failed > 0 && !o.allowFailures:
-		where := "they are in %s, each with its %s; --allow-failures accepts that"
-		if s.Failed == 1 {
-			where = "it is in %s, with its %s; --allow-failures accepts that"
-		}
+		where := words.Form(s.Failed, "it is in %s, with its %s", "they are in %s, each with its %s") + "; --allow-failures accepts that"
 		return &hintedError{fmt.Errorf("%s failed", words.CountThousands(s.Failed, "record")), fmt.Sprintf(where, o.output, outcome.ErrorKey)}
 	}
 	return nil
