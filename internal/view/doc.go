@@ -1,5 +1,6 @@
-// Package view says how answers of the daemon look on a terminal. A value of
-// package api goes in, and lines come out: for a width, a choice of colours and
-// a time that the caller gives. Every command prints with it, so that a lease
-// or a device looks the same everywhere.
+// Package view says how answers look on a terminal: those of the daemon, and
+// what a command found out by itself. A value goes in, mostly of package api, and
+// lines come out: for a width, a choice of colours and a time that the caller
+// gives. Every command prints with it, so that a lease or a device looks the
+// same everywhere.
 package view
