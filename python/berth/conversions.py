@@ -6,9 +6,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable, List, Optional, Tuple
 
-from .devices import Device, index_of
 from .libraries import CARRIERS, LIBRARIES, NUMPY, Index, Library, library_of
 from .memorytypes import check_type
+from .visible import Device, index_of
 
 # What a conversion did, from least to most.
 NONE = "none"  # it is the same array

@@ -8,10 +8,10 @@ import dataclasses
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from .conversions import HOST_COPY, Conversion, conversion
-from .devices import index_of
 from .libraries import LIBRARIES, library_of
 from .peaks import Meter
 from .trimming import empty_pools
+from .visible import index_of
 
 
 @dataclasses.dataclass(frozen=True)

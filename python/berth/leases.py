@@ -12,9 +12,9 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from . import caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
-from .devices import cuda_started
 from .memorytypes import Amount, mib
 from .trimming import trim_when_asked
+from .visible import cuda_started
 
 LONGEST_WAIT = 30 * 24 * 3600.0  # seconds; the daemon takes no more
 REMOTE_TTL = 30.0  # seconds; for daemons that cannot see this process

@@ -12,7 +12,7 @@ import importlib
 import sys
 from typing import Any, ContextManager, Dict, List, Optional, Tuple
 
-from .devices import visible_names
+from .visible import visible_names
 
 Index = Optional[int]
 

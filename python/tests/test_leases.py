@@ -192,7 +192,7 @@ class Life(DaemonCase):
         program = child(
             "with berth.lease(memory=512, pin=True) as gpu:\n"
             "    assert os.environ['CUDA_VISIBLE_DEVICES'] == gpu.uuid\n"
-            "    print(berth.devices.local_index(gpu.uuid))\n"
+            "    print(berth.visible.local_index(gpu.uuid))\n"
             "assert 'CUDA_VISIBLE_DEVICES' not in os.environ\n"
         )
         with program:
