@@ -11,7 +11,7 @@ from .caps import cap, install_caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .conversions import Conversion, conversion, convert, memory_type, pointer
 from .execution import Run, StepRun
-from .leases import Lease, current, lease
+from .leasing import Lease, current, lease
 from .memorytypes import MEMORY_TYPES, Declaration, memory
 from .pacing import Pace, pace, speed
 from .plans import Pipeline, Plan, Step, compile, run

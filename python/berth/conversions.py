@@ -95,7 +95,7 @@ def _unseen(target: Library, index: int) -> str:
 
 
 def _default_index() -> int:
-    from .leases import current
+    from .leasing import current
 
     held = current()
     return (index_of(held) or 0) if held is not None and held.uuids else 0

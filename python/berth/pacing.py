@@ -8,7 +8,7 @@ import time
 from typing import Any, Dict, Generic, Iterable, Iterator, Optional, Tuple, TypeVar, Union
 
 from .client import Broken, Client, NoDaemon
-from .leases import Lease, current
+from .leasing import Lease, current
 
 FRESH = 1.0  # seconds for which an answer is good
 

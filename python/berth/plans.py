@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 from .client import BerthError, Client
 from .execution import Execution, Run
 from .given import Given, Shape, given
-from .leases import Lease, own
+from .leasing import Lease, own
 from .memorytypes import Declaration
 from .probing import NoInterpreter
 from .probing import probe as probe_libraries

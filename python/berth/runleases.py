@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from .client import Client, Problem
-from .leases import Lease, take
+from .leasing import Lease, take
 
 
 def under_lease(held: Lease, planned: Mapping[str, Any], run: Mapping[str, Any]) -> Tuple[str, str]:

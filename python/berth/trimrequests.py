@@ -7,7 +7,7 @@ import threading
 from typing import Optional
 
 from .client import Client, Stop
-from .leases import Lease, current
+from .leasing import Lease, current
 from .trimming import trim_when_asked
 
 

@@ -17,7 +17,7 @@ import traceback
 from typing import Any, BinaryIO, Callable, Dict, List, Optional, Tuple
 
 from .client import BerthError
-from .leases import current
+from .leasing import current
 from .trimming import trim
 from .trimrequests import trim_on_request
 

@@ -10,7 +10,7 @@ import unittest
 from unittest import mock
 
 import berth
-from berth import leases
+from berth import leasing
 
 from .daemon import DaemonCase
 from .doors import Door, problem
@@ -198,7 +198,7 @@ class Life(DaemonCase):
         with program:
             self.assertEqual(program.stdout.read().strip(), "0")
         self.assertEqual(program.returncode, 0)
-        with mock.patch("berth.leases.cuda_started", return_value=True):
+        with mock.patch("berth.leasing.cuda_started", return_value=True):
             with self.assertRaisesRegex(RuntimeError, "pin comes too late"):
                 berth.lease(pin=True).acquire()
         self.assertEqual(self.ids(), set())
@@ -296,8 +296,8 @@ class Answers(unittest.TestCase):
                 with berth.lease(memory=64, timeout=float("inf"), client=client) as gpu:
                     self.assertEqual((gpu.fence, gpu.note), (7, "raised to the minimum"))
             body = door.calls[0][2]
-            self.assertEqual((body["binding"], body["ttl_seconds"]), ("ttl", leases.REMOTE_TTL))
-            self.assertEqual(body["timeout_seconds"], leases.LONGEST_WAIT)
+            self.assertEqual((body["binding"], body["ttl_seconds"]), ("ttl", leasing.REMOTE_TTL))
+            self.assertEqual(body["timeout_seconds"], leasing.LONGEST_WAIT)
             self.assertEqual(door.calls[-1][1], "/api/leases/x?fence=7")
 
     def test_a_release_of_what_has_ended_is_no_error(self):
