@@ -7,6 +7,13 @@ It needs nothing but the standard library, and imports no array library by
 itself: what is installed and asked for is used.
 """
 
+from . import answers, config, monitoring, services
+from .answers import Event
+from .asking import (
+    adopt, allocate, ask_to_trim, available, batches, bind, deallocate, devices, explain, explain_waiting, find_lease,
+    history, leases, measure, measurements, metrics, orphans, ready, release, renew, status, status_all, throttle,
+    trend,
+)  # fmt: skip
 from .caps import cap, install_caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .conversions import Conversion, conversion, convert, memory_type, pointer
@@ -22,10 +29,13 @@ from .workers import progress, worker
 __version__ = "0.1.0"
 
 __all__ = [
-    "MEMORY_TYPES", "BerthError", "Broken", "Client", "Conversion", "Declaration", "Lease", "NoDaemon", "Pace",
-    "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop", "cap", "compile", "conversion", "convert",
-    "current", "install_caps", "lease", "memory", "memory_type", "pace", "pointer", "progress", "run", "speed", "trim",
-    "trim_on_request", "worker",
+    "MEMORY_TYPES", "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Lease", "NoDaemon",
+    "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop", "adopt", "allocate", "answers",
+    "ask_to_trim", "available", "batches", "bind", "cap", "compile", "config", "conversion", "convert", "current",
+    "deallocate", "devices", "explain", "explain_waiting", "find_lease", "history", "install_caps", "lease", "leases",
+    "measure", "measurements", "memory", "memory_type", "metrics", "monitoring", "orphans", "pace", "pointer",
+    "progress", "ready", "release", "renew", "run", "services", "speed", "status", "status_all", "throttle", "trend",
+    "trim", "trim_on_request", "worker",
 ]  # fmt: skip
 
 install_caps()  # does nothing unless this program was started under a memory lease

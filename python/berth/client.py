@@ -18,6 +18,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 CALL_TIMEOUT = 30.0  # seconds for a call that does not wait for anything
 SILENCE = 45.0  # seconds; the daemon says something on an event stream every 15
+TCP_HINT = "check the address, or start a daemon there: berth serve"
 
 
 class BerthError(Exception):
@@ -115,64 +116,46 @@ class Client:
         one value or a list of them. ``severity`` is the least that an event must
         have. The daemon filters the events; one with the code ``gap`` always
         comes through."""
-        stop = stop or Stop()
-        chosen: Dict[str, List[str]] = {"code": _several(code), "gpu": _several(gpu), "lease": _several(lease)}
-        if severity:
-            chosen["severity"] = [severity]
-        connected, wait = False, 0.1
+        chosen = choice(code, gpu, lease, severity)
+        for item in self.follow(Place(after), follow, stop or Stop(), chosen):
+            if not isinstance(item, int):
+                yield item
+
+    def follow(
+        self, place: "Place", follow: bool, stop: "Stop", chosen: Mapping[str, Any]
+    ) -> Iterator[Union[int, Dict[str, Any]]]:
+        """Gives the chosen events after a place, and an id where the daemon says
+        only how far the stream has come. It moves the place along."""
         while not stop.is_set():
             try:
-                for event in self._stream(after, follow, stop, chosen):
-                    connected, wait = True, 0.1
-                    if isinstance(event, int):
-                        after = event
-                        continue
-                    # After a gap ids may begin again lower, so a gap is never old.
-                    if event.get("id", 0) > after or event.get("code") == "gap":
-                        after = event.get("id", 0)
-                        yield event
+                for item in self._stream(place.after, follow, stop, chosen):
+                    if place.reach(item):
+                        yield item
             except (OSError, http.client.HTTPException) as broken:
                 if stop.is_set():
                     return
-                if isinstance(broken, NoDaemon) and not connected:
-                    raise
-                if not follow or not connected:
-                    raise Broken("GET /api/events", broken) from broken
+                place.lose(broken, follow)
             if not follow:
                 return
-            # Many readers of a daemon that restarts come back one by one.
-            stop.wait(wait + random.random() * wait / 2)
-            wait = min(2 * wait, 5.0)
+            stop.wait(place.pause())
 
     def _stream(
         self, after: int, follow: bool, stop: "Stop", chosen: Mapping[str, Any]
     ) -> Iterator[Union[int, Dict[str, Any]]]:
-        """Gives the events of one connection, and an id where the daemon says
-        only how far the stream has come: first the one it goes on from."""
+        """Gives what comes over one connection: first the id that it goes on
+        from, to say that it stands."""
         connection = self._connect(SILENCE)
         try:
             if not stop.watch(connection.sock):
                 return
-            headers = {"Accept": "text/event-stream"}
-            if after:
-                headers["Last-Event-ID"] = str(after)
-            query = {"follow": "true" if follow else "false", **chosen}
+            query, headers = stream_request(after, follow, chosen)
             response = self._send(connection, "GET", "/api/events", None, query, headers)
             yield after
-            data: List[str] = []
-            last = ""
+            frames = Frames()
             for raw in response:
-                line = raw.decode("utf-8").rstrip("\r\n")
-                if line.startswith("data:"):
-                    data.append(line[5:].lstrip(" "))
-                elif line.startswith("id:"):
-                    last = line[3:].strip()
-                elif not line:
-                    if data:
-                        yield json.loads("\n".join(data))
-                    elif last.isdigit():
-                        yield int(last)
-                    data, last = [], ""
+                item = frames.line(raw)
+                if item is not None:
+                    yield item
         finally:
             stop.watch(None)
             connection.close()
@@ -186,21 +169,33 @@ class Client:
         query: Optional[Mapping[str, Any]],
         headers: Dict[str, str],
     ) -> http.client.HTTPResponse:
+        path, content = self.prepare(path, body, query, headers)
+        connection.request(method, path, content, headers)
+        response = connection.getresponse()
+        if response.status >= 300:
+            kind = response.headers.get_content_type()
+            raise refusal(response.status, response.reason, kind, response.read())
+        return response
+
+    def prepare(
+        self, path: str, body: Optional[Mapping[str, Any]], query: Optional[Mapping[str, Any]], headers: Dict[str, str]
+    ) -> Tuple[str, Optional[bytes]]:
+        """Returns the path and the content of a request, and adds its headers."""
         if query:
             path += "?" + urllib.parse.urlencode(query, doseq=True)
         if self._url:
             path = self._url.path.rstrip("/") + path
             if self.token:
                 headers["Authorization"] = "Bearer " + self.token
-        content = None
-        if body is not None:
-            content = json.dumps(body).encode()
-            headers["Content-Type"] = "application/json"
-        connection.request(method, path, content, headers)
-        response = connection.getresponse()
-        if response.status >= 300:
-            raise _refusal(response)
-        return response
+        if body is None:
+            return path, None
+        headers["Content-Type"] = "application/json"
+        return path, json.dumps(body).encode()
+
+    @property
+    def address(self) -> Optional[urllib.parse.ParseResult]:
+        """The address of a daemon that is reached over TCP."""
+        return self._url
 
     def _connect(self, timeout: Optional[float]) -> http.client.HTTPConnection:
         if self._url:
@@ -214,7 +209,7 @@ class Client:
             except OSError as why:
                 connection.close()
                 attempts.append((path, why))
-        raise NoDaemon(attempts, _hint(attempts))
+        raise NoDaemon(attempts, hint(attempts))
 
     def _connect_tcp(self, timeout: Optional[float]) -> http.client.HTTPConnection:
         assert self._url is not None
@@ -226,10 +221,70 @@ class Client:
             connection.connect()
         except OSError as why:
             connection.close()
-            hint = "check the address, or start a daemon there: berth serve"
-            raise NoDaemon([(self._url.netloc, why)], hint) from why
+            raise NoDaemon([(self._url.netloc, why)], TCP_HINT) from why
         connection.sock.settimeout(timeout)
         return connection
+
+
+class Place:
+    """How far a reader of events has come, and how long it waits before it
+    connects again."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after  # the id of the last event
+        self._connected = False
+        self._wait = 0.1  # seconds
+
+    def reach(self, item: Union[int, Mapping[str, Any]]) -> bool:
+        """Goes on to an id or an event; False if the reader has been there."""
+        self._connected, self._wait = True, 0.1
+        if isinstance(item, int):
+            self.after = item
+            return True
+        # After a gap ids may begin again lower, so a gap is never old.
+        if item.get("id", 0) <= self.after and item.get("code") != "gap":
+            return False
+        self.after = item.get("id", 0)
+        return True
+
+    def lose(self, broken: Exception, follow: bool) -> None:
+        """Raises the error of a connection that failed, unless there was one
+        before: then the daemon restarts, and comes back."""
+        if isinstance(broken, NoDaemon) and not self._connected:
+            raise broken
+        if not follow or not self._connected:
+            raise Broken("GET /api/events", broken) from broken
+
+    def pause(self) -> float:
+        """Returns the seconds to wait, longer each time. Many readers of a daemon
+        that restarts come back one by one."""
+        wait, self._wait = self._wait, min(2 * self._wait, 5.0)
+        return wait + random.random() * wait / 2
+
+
+class Frames:
+    """Reads server-sent events, line by line."""
+
+    def __init__(self) -> None:
+        self._data: List[str] = []
+        self._id = ""
+
+    def line(self, raw: bytes) -> Union[None, int, Dict[str, Any]]:
+        """Returns the event that a line completes, or an id without an event."""
+        text = raw.decode("utf-8").rstrip("\r\n")
+        if text.startswith("data:"):
+            self._data.append(text[5:].lstrip(" "))
+        elif text.startswith("id:"):
+            self._id = text[3:].strip()
+        elif not text:
+            data, last = self._data, self._id
+            self._data, self._id = [], ""
+            if data:
+                event: Dict[str, Any] = json.loads("\n".join(data))
+                return event
+            if last.isdigit():
+                return int(last)
+        return None
 
 
 class Stop:
@@ -292,6 +347,22 @@ def default_sockets() -> List[str]:
     return [own, machine] if own else [machine]
 
 
+def choice(
+    code: Sequence[str], gpu: Union[int, Sequence[Union[int, str]]], lease: Sequence[str], severity: str
+) -> Dict[str, List[str]]:
+    """Returns the parameters that choose events."""
+    chosen = {"code": _several(code), "gpu": _several(gpu), "lease": _several(lease)}
+    return {**chosen, "severity": [severity]} if severity else chosen
+
+
+def stream_request(after: int, follow: bool, chosen: Mapping[str, Any]) -> Tuple[Dict[str, Any], Dict[str, str]]:
+    """Returns the query and the headers of a request for events."""
+    headers = {"Accept": "text/event-stream"}
+    if after:
+        headers["Last-Event-ID"] = str(after)
+    return {"follow": "true" if follow else "false", **chosen}, headers
+
+
 def _several(values: Union[int, Sequence[Union[int, str]]]) -> List[str]:
     """Gives the values of a parameter that may be given several times."""
     if isinstance(values, (str, int)):
@@ -306,17 +377,17 @@ def _parse(url: str) -> urllib.parse.ParseResult:
     return parsed
 
 
-def _hint(attempts: List[Tuple[str, OSError]]) -> str:
+def hint(attempts: List[Tuple[str, OSError]]) -> str:
     for path, why in attempts:
         if isinstance(why, PermissionError):
             return "your user may not open %s: join the group that owns it, or use sudo" % path
     return "start one: berth serve"
 
 
-def _refusal(response: http.client.HTTPResponse) -> BerthError:
-    if response.headers.get_content_type() == "application/problem+json":
-        return Problem(json.loads(response.read()), response.status)
+def refusal(status: int, reason: str, kind: str, text: bytes) -> BerthError:
+    """Returns the error for an answer that is a refusal."""
+    if kind == "application/problem+json":
+        return Problem(json.loads(text), status)
     return BerthError(
-        "the answer %d %s is not from a berth daemon: check which program listens there"
-        % (response.status, response.reason)
+        "the answer %d %s is not from a berth daemon: check which program listens there" % (status, reason)
     )

@@ -16,17 +16,19 @@ BINARY = pathlib.Path(os.environ.get("BERTH_BIN") or pathlib.Path(__file__).pare
 
 
 class Daemon:
-    def __init__(self, devices="sim:4"):
+    def __init__(self, devices="sim:4", configuration="", listen=""):
         self._folder = tempfile.TemporaryDirectory(prefix="berth-")
         self.socket = os.path.join(self._folder.name, "berth.sock")
-        self._devices = devices
+        self._devices, self._listen = devices, listen
+        self.configuration = os.path.join(self._folder.name, "berth.yaml")
+        pathlib.Path(self.configuration).write_text(configuration)
         self.log = open(os.path.join(self._folder.name, "log"), "w+")
         self.client = berth.Client(socket=self.socket)
         self.start()
 
     def start(self):
         command = [str(BINARY), "serve", "--devices", self._devices, "--state-dir", self._folder.name]
-        command += ["--socket", self.socket, "--listen", ""]
+        command += ["--socket", self.socket, "--listen", self._listen, "--config", self.configuration]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("BERTH_")}
         self._process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=clean)
         for _ in range(600):
@@ -57,12 +59,13 @@ class DaemonCase(unittest.TestCase):
     """Tests that share a daemon; BERTH_SOCKET leads to it."""
 
     devices = "sim:4"
+    configuration = ""
 
     @classmethod
     def setUpClass(cls):
         if not BINARY.exists():
             raise unittest.SkipTest("there is no %s: run make build, or name the binary in BERTH_BIN" % BINARY)
-        cls.daemon = Daemon(cls.devices)
+        cls.daemon = Daemon(cls.devices, cls.configuration)
         cls.addClassCleanup(cls.daemon.close)
         cls._before = os.environ.get("BERTH_SOCKET")
         os.environ["BERTH_SOCKET"] = cls.daemon.socket

@@ -1,0 +1,589 @@
+"""The answers of the daemon as dataclasses.
+
+Fields have the names of the JSON. A field that an answer lacks has its default,
+and a field that this package does not know stays in ``document``: so the
+package works with daemons that are older or newer than itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import re
+import types
+import typing
+from typing import Any, ClassVar, Dict, Iterator, List, Mapping, Optional, Type, TypeVar
+
+from .client import BerthError
+
+Kind = TypeVar("Kind", bound="Answer")
+Time = datetime.datetime
+
+
+class Answer:
+    """The base of all answers."""
+
+    document: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})  # the JSON object as it came
+
+    @classmethod
+    def read(cls: Type[Kind], document: Any) -> Kind:
+        """Makes an answer from a JSON object."""
+        if not isinstance(document, Mapping):
+            raise BerthError("the daemon answered %.80r where an object was expected: update the package" % (document,))
+        known = {k: _value(kind, document[k]) for k, kind in _kinds(cls).items() if document.get(k) is not None}
+        answer = cls(**known)
+        object.__setattr__(answer, "document", document)
+        return answer
+
+
+@dataclasses.dataclass(frozen=True)
+class Link(Answer):
+    """How a device reaches another one."""
+
+    to: str = ""  # UUID of the other device
+    kind: str = ""  # nvlink, pcie_switch, host_bridge, numa_node or system
+    lanes: int = 0  # NVLinks side by side
+
+
+@dataclasses.dataclass(frozen=True)
+class Device(Answer):
+    """One GPU: the facts that do not change from one sample to the next."""
+
+    uuid: str = ""
+    index: int = 0  # its position today, for people
+    name: str = ""
+    vendor: str = ""  # nvidia, amd or sim
+    backend: str = ""  # the part of berth that talks to it
+    driver: str = ""
+    pci_bus_id: str = ""
+    compute_capability: str = ""
+    memory_total_mb: int = 0
+    numa_node: Optional[int] = None
+    power_limit_watts: Optional[float] = None
+    temp_slowdown_celsius: Optional[float] = None  # where the hardware slows itself down
+    temp_max_celsius: Optional[float] = None
+    temp_shutdown_celsius: Optional[float] = None
+    links: List[Link] = dataclasses.field(default_factory=list)
+    parent: str = ""  # of a MIG instance
+    instances: List[str] = dataclasses.field(default_factory=list)  # of a device in MIG mode
+
+
+@dataclasses.dataclass(frozen=True)
+class Process(Answer):
+    """One process on a device."""
+
+    pid: int = 0  # 0 for processes of other users
+    name: str = ""
+    kind: str = ""  # compute or graphics
+    memory_mb: Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample(Answer):
+    """One reading of a device. What the device does not measure is None."""
+
+    gpu: str = ""  # UUID
+    time: Optional[Time] = None
+    name: str = ""  # of the device; empty if the daemon does not say
+    state: str = ""  # likewise
+    utilization_percent: Optional[float] = None
+    memory_busy_percent: Optional[float] = None
+    memory_total_mb: Optional[int] = None
+    memory_used_mb: Optional[int] = None
+    memory_free_mb: Optional[int] = None
+    memory_percent: Optional[float] = None  # the share of the memory that is in use
+    temperature_celsius: Optional[float] = None
+    memory_temperature_celsius: Optional[float] = None
+    power_watts: Optional[float] = None
+    clock_sm_mhz: Optional[float] = None
+    clock_memory_mhz: Optional[float] = None
+    throttle_reasons: Optional[List[str]] = None
+    processes: Optional[List[Process]] = None
+    slow_time: Optional[Time] = None  # when the fields below were read
+    energy_joules: Optional[float] = None
+    fan_percent: Optional[float] = None
+    pcie_tx_mb_per_second: Optional[float] = None
+    pcie_rx_mb_per_second: Optional[float] = None
+    ecc_corrected_total: Optional[int] = None
+    ecc_uncorrected_total: Optional[int] = None
+    process_utilization_percent: Dict[int, float] = dataclasses.field(default_factory=dict)  # by pid
+
+
+@dataclasses.dataclass(frozen=True)
+class History(Answer):
+    """Samples of a device, oldest first. It can be used like a list of them."""
+
+    samples: List[Sample] = dataclasses.field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self.samples)
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Sample:
+        return self.samples[index]
+
+
+@dataclasses.dataclass(frozen=True)
+class Slots(Answer):
+    """How many pipelines a device runs and may run."""
+
+    active: int = 0
+    capacity: int = 0
+    usable: int = 0  # how many may be in use now, by the state of the device
+
+
+@dataclasses.dataclass(frozen=True)
+class Trust(Answer):
+    """How far a device is trusted after something went wrong on it."""
+
+    phase: str = ""  # quarantine or probation
+    since: Optional[Time] = None
+    until: Optional[Time] = None  # the earliest end of the phase
+    why: str = ""
+    slots_withheld: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Status(Answer):
+    """One device as it stands."""
+
+    device: Device = Device()
+    state: str = ""  # OPTIMAL, NORMAL, THROTTLED, CRITICAL or UNAVAILABLE
+    since: Optional[Time] = None  # when it came into this state
+    reason: str = ""  # why it is in this state
+    multiplier: float = 0.0  # the share of full speed at which work should run
+    health: str = ""  # healthy, unhealthy or unknown
+    sample: Optional[Sample] = None  # the newest one
+    stale: bool = False  # the sample is too old to say anything about now
+    slots: Slots = Slots()
+    trust: Optional[Trust] = None  # None: it is trusted
+
+
+@dataclasses.dataclass(frozen=True)
+class GPUUtilization(Answer):
+    """The slots of one device."""
+
+    active: int = 0
+    capacity: int = 0
+    utilization_percent: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Utilization(Answer):
+    """The slots of all devices."""
+
+    total_gpus: int = 0
+    total_capacity: int = 0
+    total_active: int = 0
+    utilization_percent: float = 0.0
+    per_gpu: Dict[str, GPUUtilization] = dataclasses.field(default_factory=dict)  # by UUID
+
+
+@dataclasses.dataclass(frozen=True)
+class StatusAll(Answer):
+    """Every device, and how much of the machine is in use."""
+
+    host: str = ""
+    version: str = ""  # of the daemon
+    monitoring: bool = False  # whether the daemon samples
+    note: str = ""
+    gpus: List[Status] = dataclasses.field(default_factory=list)
+    utilization: Utilization = Utilization()
+
+
+@dataclasses.dataclass(frozen=True)
+class Forecast(Answer):
+    """One point of a forecast."""
+
+    in_seconds: float = 0.0
+    celsius: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Trend(Answer):
+    """What the temperature of a device has been doing."""
+
+    gpu: str = ""
+    minutes: float = 0.0  # the window that was asked for
+    samples: int = 0  # how many lie in it
+    min_celsius: Optional[float] = None
+    max_celsius: Optional[float] = None
+    average_celsius: Optional[float] = None
+    slope_celsius_per_minute: Optional[float] = None
+    direction: str = ""  # rising, falling, stable or unknown
+    forecast: List[Forecast] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Throttle(Answer):
+    """How hard a device may be worked."""
+
+    gpu: str = ""
+    state: str = ""
+    multiplier: float = 0.0  # the share of full speed
+    should_throttle: bool = False
+    should_stop: bool = False  # too hot, or in quarantine: stop now
+    until: Optional[Time] = None  # the earliest time of a better state
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Available(Answer):
+    """What can be leased on a device, and the sum that leads to it."""
+
+    gpu: str = ""
+    available_mb: int = 0
+    total_mb: int = 0
+    limit_mb: int = 0
+    reserve_mb: int = 0
+    leased_mb: int = 0
+    foreign_mb: int = 0  # used by processes under no lease
+    state: str = ""
+    health: str = ""
+    reason: str = ""  # why nothing is available, if nothing is
+
+
+@dataclasses.dataclass(frozen=True)
+class Holder(Answer):
+    """Who has a lease."""
+
+    service: str = ""
+    name: str = ""
+    user: str = ""
+    uid: Optional[int] = None
+    pid: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Part(Answer):
+    """What a lease holds on one device."""
+
+    gpu: str = ""
+    index: Optional[int] = None
+    memory_mb: int = 0
+    slots: int = 0
+    measured_mb: Optional[int] = None  # what its processes really use
+
+
+@dataclasses.dataclass(frozen=True)
+class Waiting(Answer):
+    """A request in the queue."""
+
+    id: str = ""
+    position: int = 0  # 1 is next
+    since: Optional[Time] = None
+    deadline: Optional[Time] = None
+    holder: Holder = Holder()
+    gpus: int = 0
+    memory_mb: int = 0
+    slots: int = 0
+    priority: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Allocation(Answer):
+    """A lease as the daemon describes it."""
+
+    id: str = ""
+    fence: int = 0  # grows with every grant
+    state: str = ""  # active, parked, waiting or released
+    holder: Holder = Holder()
+    binding: str = ""  # what ends it by itself: process, ttl or named
+    granted: Optional[Time] = None  # None while it waits
+    ttl_seconds: float = 0.0
+    expires: Optional[Time] = None
+    parts: List[Part] = dataclasses.field(default_factory=list)
+    priority: int = 0
+    enforced_by: str = ""  # mps, framework, watchdog or none
+    note: str = ""
+    waiting: Optional[Waiting] = None
+
+    @property
+    def gpu(self) -> str:
+        """UUID of the device, or of the first of several."""
+        return self.parts[0].gpu if self.parts else ""
+
+    @property
+    def memory_mb(self) -> int:
+        """The memory on each device."""
+        return min((part.memory_mb for part in self.parts), default=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Leases(Answer):
+    """Who holds what, and who waits."""
+
+    leases: List[Allocation] = dataclasses.field(default_factory=list)
+    waiting: List[Waiting] = dataclasses.field(default_factory=list)  # in the order in which they are served
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended(Answer):
+    """A lease that was released, or a request that was withdrawn."""
+
+    id: str = ""
+    lease: Optional[Allocation] = None  # None for a request that waited
+
+
+@dataclasses.dataclass(frozen=True)
+class InTheWay(Answer):
+    """A lease that is in the way of a request."""
+
+    lease: str = ""
+    holder: Holder = Holder()
+    memory_mb: int = 0
+    slots: int = 0
+    until: Optional[Time] = None  # when it ends, if that is known
+
+
+@dataclasses.dataclass(frozen=True)
+class Obstacle(Answer):
+    """What is in the way of a request on one device."""
+
+    gpu: str = ""
+    code: str = ""
+    text: str = ""
+    holders: List[InTheWay] = dataclasses.field(default_factory=list)
+    foreign_mb: int = 0
+    foreign_pids: List[int] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation(Answer):
+    """What becomes of a request, and why."""
+
+    fits: bool = False  # it would be granted now
+    possible: bool = False  # it could be granted if nobody else were there
+    text: str = ""
+    position: int = 0  # its place in the queue, if it waits
+    devices: List[Obstacle] = dataclasses.field(default_factory=list)
+    largest_now_mb: int = 0  # the most memory that would be granted now
+    largest_ever_mb: int = 0
+    behind: List[str] = dataclasses.field(default_factory=list)  # requests that are served first
+    hint: str = ""
+    grant: Optional[Allocation] = None  # what it would get, if it fits
+
+
+@dataclasses.dataclass(frozen=True)
+class Stray(Answer):
+    """A process that uses a device under no lease."""
+
+    gpu: str = ""
+    pid: int = 0
+    name: str = ""
+    user: str = ""
+    memory_mb: Optional[int] = None
+    lease: str = ""  # the lease that it worked under until that ended
+
+
+@dataclasses.dataclass(frozen=True)
+class Strays(Answer):
+    """The processes that use devices under no lease."""
+
+    orphans: List[Stray] = dataclasses.field(default_factory=list)  # their lease has ended
+    foreign: List[Stray] = dataclasses.field(default_factory=list)  # they never had one
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured(Answer):
+    """What is known about the runs of a piece of work."""
+
+    user: str = ""
+    name: str = ""
+    step: str = ""
+    runs: int = 0
+    last: Optional[Time] = None
+    asked_mb: int = 0
+    peak_mb: int = 0  # the most that one used on a device
+    next_mb: int = 0  # what the next one gets unless it says
+    seconds: float = 0.0  # how long one takes, on average
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchGPU(Answer):
+    """The part that one device has in a batch."""
+
+    gpu: str = ""
+    index: int = 0
+    name: str = ""
+    workers: int = 0
+    ready: int = 0
+    multiplier: float = 0.0
+    batch: int = 0  # records in the last batch
+    done: int = 0
+    failed: int = 0
+    retries: int = 0
+    restarts: int = 0
+    given_up: bool = False
+    busy_seconds: float = 0.0
+    records_per_second: Optional[float] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch(Answer):
+    """Where a batch stands, as its runner reported it."""
+
+    id: str = ""
+    output: str = ""
+    command: str = ""
+    stage: str = ""  # open, running, finishing, done, stopped or failed
+    error: str = ""
+    started: Optional[Time] = None
+    reported: Optional[Time] = None
+    user: str = ""
+    pid: int = 0
+    total: Optional[int] = None
+    total_exact: bool = False
+    done: int = 0
+    done_before: int = 0
+    failed: int = 0
+    marked: int = 0
+    retries: int = 0
+    restarts: int = 0
+    records_per_second: Optional[float] = None
+    seconds_left: Optional[float] = None
+    workers: int = 0
+    gpus: List[BatchGPU] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Monitoring(Answer):
+    """Whether the daemon samples."""
+
+    running: bool = False
+    interval_seconds: float = 0.0
+    changed: bool = False  # whether the call changed anything
+
+
+@dataclasses.dataclass(frozen=True)
+class Ready(Answer):
+    """Whether the daemon can do its work."""
+
+    ready: bool = False
+    devices: int = 0
+    text: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class GPUConfig(Answer):
+    """The section ``gpu`` of the configuration as it is in force."""
+
+    temp_optimal: float = 0.0
+    temp_normal: float = 0.0
+    temp_throttle: float = 0.0
+    temp_critical: float = 0.0
+    memory_optimal: float = 0.0
+    memory_normal: float = 0.0
+    memory_critical: float = 0.0
+    throttle_cooldown_seconds: float = 0.0
+    critical_pause_seconds: float = 0.0
+    quarantine_seconds: float = 0.0
+    probation_seconds: float = 0.0
+    slot_return_seconds: float = 0.0
+    memory_limit_mb: Optional[int] = None  # None: all of it
+    memory_reserve_mb: int = 0
+    max_pipelines: Optional[int] = None  # None: CPUs / devices, rounded up
+    monitor_interval: float = 0.0
+    history_size: int = 0
+    over_limit: str = ""
+    foreign: str = ""
+    overheat: str = ""
+    context_mb: int = 0
+    mps: str = ""
+    devices: Dict[str, Dict[str, Any]] = dataclasses.field(default_factory=dict)  # by UUID
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting(Answer):
+    """One setting, and where its value comes from."""
+
+    field: str = ""  # such as gpu.temp_optimal
+    value: str = ""  # as it is written in berth.yaml
+    unit: str = ""
+    source: str = ""  # default, a line of a file, saved at run time, a variable or a flag
+    doc: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Service(Answer):
+    """A service: what the configuration says about it, and what it holds."""
+
+    name: str = ""
+    settings: Dict[str, str] = dataclasses.field(default_factory=dict)  # such as max_memory_mb, as in berth.yaml
+    leases: List[Allocation] = dataclasses.field(default_factory=list)
+    waiting: List[Waiting] = dataclasses.field(default_factory=list)
+
+    @property
+    def memory_mb(self) -> int:
+        """The memory that its leases hold, over all devices."""
+        return sum(part.memory_mb for lease in self.leases for part in lease.parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class By(Answer):
+    """Who caused an event."""
+
+    user: str = ""
+    uid: Optional[int] = None
+    token: str = ""
+    door: str = ""  # socket, tcp or process
+
+
+@dataclasses.dataclass(frozen=True)
+class Event(Answer):
+    """Something that happened. docs/events.md lists the codes."""
+
+    id: int = 0
+    time: Optional[Time] = None
+    code: str = ""
+    severity: str = ""  # info, warning or critical
+    gpu: str = ""  # UUID of the device it is about
+    lease: str = ""  # id of the lease it is about
+    user: str = ""
+    by: Optional[By] = None  # None: the daemon did it by itself
+    text: str = ""  # one sentence for people
+    data: Dict[str, Any] = dataclasses.field(default_factory=dict)  # the numbers behind the sentence
+
+
+@functools.lru_cache(maxsize=None)
+def _kinds(cls: Type[Answer]) -> Dict[str, Any]:
+    """Returns the types of the fields of an answer."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+
+
+def _value(kind: Any, value: Any) -> Any:
+    """Turns JSON into what a field holds. What does not fit stays as it is."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Union:
+        return _value(args[0], value)
+    if origin is list and isinstance(value, list):
+        return [_value(args[0], item) for item in value]
+    if origin is dict and isinstance(value, Mapping):
+        return {_key(args[0], k): _value(args[1], item) for k, item in value.items()}
+    if kind is Time:
+        return parse_time(value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(kind, type) and issubclass(kind, Answer) and isinstance(value, Mapping):
+        return kind.read(value)
+    return value
+
+
+def _key(kind: Any, key: str) -> Any:
+    return int(key) if kind is int and key.isdigit() else key
+
+
+_RFC3339 = re.compile(r"(\d+-\d+-\d+)[Tt](\d+:\d+:\d+)(?:\.(\d+))?([Zz]|[+-]\d+:\d+)")
+
+
+def parse_time(text: Any) -> Any:
+    """Reads a time of the daemon. It has nanoseconds; Python has microseconds."""
+    found = _RFC3339.fullmatch(text) if isinstance(text, str) else None
+    if not found:
+        return text
+    zone = "+00:00" if found[4] in "Zz" else found[4]
+    return Time.fromisoformat("%sT%s.%s%s" % (found[1], found[2], (found[3] or "")[:6].ljust(6, "0"), zone))

@@ -1,0 +1,74 @@
+"""Makes the calls of the API, and waits for their answers."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, Callable
+
+from . import calls
+from .calls import Call, Result
+from .client import Client
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    Args = ParamSpec("Args")
+
+
+def answered(ask: "Callable[Args, Call[Result]]", name: str = "") -> "Callable[Args, Result]":
+    """Makes a function that makes a call and returns its answer."""
+
+    @functools.wraps(ask)
+    def call(*args: "Args.args", **kwargs: "Args.kwargs") -> Result:
+        return run(ask(*args, **kwargs))
+
+    return described(call, ask, name)
+
+
+def described(call: Any, ask: Callable[..., Any], name: str) -> Any:
+    """Gives a function the name and the signature that its callers see."""
+    returns = str(ask.__annotations__["return"])[len("Call[") : -1]
+    call.__name__ = call.__qualname__ = name or ask.__name__
+    call.__annotations__ = {**ask.__annotations__, "return": returns}
+    call.__signature__ = inspect.signature(ask).replace(return_annotation=returns)
+    return call
+
+
+def run(call: Call[Result]) -> Result:
+    """Sends the requests of a call, one after the other, and returns its result."""
+    answer: Any = None
+    try:
+        while True:
+            request = call.send(answer)
+            client = request.client or Client()
+            answer = client.call(request.method, request.path, request.body, request.query, request.timeout)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+
+
+adopt = answered(calls.adopt)
+allocate = answered(calls.allocate)
+ask_to_trim = answered(calls.ask_to_trim)
+available = answered(calls.available)
+batches = answered(calls.batches)
+bind = answered(calls.bind)
+deallocate = answered(calls.deallocate)
+devices = answered(calls.devices)
+explain = answered(calls.explain)
+explain_waiting = answered(calls.explain_waiting)
+find_lease = answered(calls.find_lease)
+history = answered(calls.history)
+leases = answered(calls.leases)
+measure = answered(calls.measure)
+measurements = answered(calls.measurements)
+metrics = answered(calls.metrics)
+orphans = answered(calls.orphans)
+ready = answered(calls.ready)
+release = answered(calls.release)
+renew = answered(calls.renew)
+status = answered(calls.status)
+status_all = answered(calls.status_all)
+throttle = answered(calls.throttle)
+trend = answered(calls.trend)

@@ -1,0 +1,360 @@
+"""The calls of the API, each described once: ``berth`` makes them and waits,
+``berth.aio`` makes them and awaits.
+
+A call is a generator. It yields requests, is sent their answers, and returns
+what the caller gets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import urllib.parse
+from typing import Any, Dict, Generator, List, Mapping, Optional, Type, TypeVar, Union
+
+from . import answers
+from .answers import Answer
+from .client import CALL_TIMEOUT, Client
+from .memorytypes import Amount, mib
+
+Result = TypeVar("Result")
+Kind = TypeVar("Kind", bound=Answer)
+GPU = Union[int, str, None]  # an index or a UUID
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """One request to the daemon."""
+
+    method: str
+    path: str
+    body: Optional[Mapping[str, Any]] = None
+    query: Optional[Mapping[str, Any]] = None
+    timeout: Optional[float] = CALL_TIMEOUT  # how long the daemon may be silent
+    client: Optional[Client] = None  # None: the daemon that the environment names
+
+
+Call = Generator[Request, Any, Result]
+
+
+def devices(*, client: Optional[Client] = None) -> Call[List[answers.Device]]:
+    """Returns the devices of the machine, in the order of their indexes."""
+    all_of_it = yield from status_all(client=client)
+    return [status.device for status in all_of_it.gpus]
+
+
+def status(gpu: GPU = None, *, client: Optional[Client] = None) -> Call[answers.Status]:
+    """Returns one device as it stands: the first one unless ``gpu`` names another."""
+    return (yield from _get(answers.Status, "/api/gpu/status", client, gpu=gpu))
+
+
+def status_all(*, client: Optional[Client] = None) -> Call[answers.StatusAll]:
+    """Returns every device as it stands, and how much of the machine is in use."""
+    return (yield from _get(answers.StatusAll, "/api/gpu/status/all", client))
+
+
+def metrics(gpu: GPU = None, *, client: Optional[Client] = None) -> Call[List[answers.Sample]]:
+    """Returns the newest sample of every device, or of the one that ``gpu`` names."""
+    return list((yield from _get(answers.History, "/api/gpu/metrics", client, gpu=gpu)))
+
+
+def history(
+    gpu: GPU = None,
+    *,
+    since: Union[str, float, datetime.datetime, None] = None,
+    limit: Optional[int] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.History]:
+    """Returns the samples of one device, oldest first.
+
+    ``since`` is a time, or how long ago: a number of seconds or a text such as
+    "5m". ``limit`` keeps only the newest samples."""
+    if isinstance(since, datetime.datetime):
+        since = since.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+    elif isinstance(since, (int, float)):
+        since = "%fs" % since
+    return (yield from _get(answers.History, "/api/gpu/metrics/history", client, gpu=gpu, since=since, limit=limit))
+
+
+def trend(
+    gpu: GPU = None, *, minutes: Optional[float] = None, client: Optional[Client] = None
+) -> Call[answers.Trend]:
+    """Returns what the temperature of a device did in the last ``minutes`` (5),
+    and where it goes."""
+    return (yield from _get(answers.Trend, "/api/gpu/temperature/trend", client, gpu=gpu, minutes=minutes))
+
+
+def throttle(gpu: GPU = None, *, client: Optional[Client] = None) -> Call[answers.Throttle]:
+    """Returns how hard a device may be worked, why, and until when."""
+    return (yield from _get(answers.Throttle, "/api/gpu/throttle/status", client, gpu=gpu))
+
+
+def available(*, client: Optional[Client] = None) -> Call[List[answers.Available]]:
+    """Returns what can be leased now on each device, and the sum that leads to it."""
+    answer = yield Request("GET", "/api/gpu/memory/available", client=client)
+    return _list(answers.Available, answer, "gpus")
+
+
+def allocate(
+    allocation_id: str,
+    memory: Amount,
+    *,
+    gpu: GPU = None,
+    service: Optional[str] = None,
+    binding: Optional[str] = None,
+    ttl: Optional[float] = None,
+    timeout: Optional[float] = None,
+    priority: Optional[int] = None,
+    policy: Optional[str] = None,
+    prefer: GPU = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Allocation]:
+    """Leases memory on one device under an id of your choice.
+
+    memory    "4GiB", "512M", or a number of MiB
+    gpu       this device and no other; prefer: this one if it has room
+    service   the service whose limits hold
+    binding   what ends the allocation by itself: process, ttl or named
+    ttl       seconds after which it ends unless it is renewed
+    timeout   seconds to wait for room; None: not at all
+    policy    how to choose among the devices that fit
+
+    The daemon refuses an id that is in use and more memory than there is, with
+    a :class:`Problem`. For memory that a block of code needs, and for slots,
+    use :func:`lease`."""
+    body = {
+        "allocation_id": allocation_id, "memory_mb": mib(memory), "gpu": _text(gpu), "service": service,
+        "binding": binding, "ttl_seconds": ttl, "timeout_seconds": timeout, "priority": priority,
+        "policy": policy, "prefer": _text(prefer),
+    }  # fmt: skip
+    limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
+    return (yield from _post(answers.Allocation, "/api/gpu/memory/allocate", body, client, limit))
+
+
+def deallocate(allocation_id: str, *, client: Optional[Client] = None) -> Call[answers.Ended]:
+    """Ends an allocation, or withdraws a request that waits."""
+    return (yield from _post(answers.Ended, "/api/gpu/memory/deallocate", {"allocation_id": allocation_id}, client))
+
+
+def leases(*, client: Optional[Client] = None) -> Call[answers.Leases]:
+    """Returns who holds what, and who waits."""
+    return (yield from _get(answers.Leases, "/api/leases", client))
+
+
+def find_lease(id: str, *, client: Optional[Client] = None) -> Call[answers.Allocation]:
+    """Returns a lease, or the request of that id that waits."""
+    return (yield from _get(answers.Allocation, _lease(id), client))
+
+
+def renew(
+    id: str, fence: int, *, ttl: Optional[float] = None, client: Optional[Client] = None
+) -> Call[answers.Allocation]:
+    """Makes a lease with a ttl last for another ``ttl`` seconds (as before)."""
+    body = {"fence": fence, "ttl_seconds": ttl}
+    return (yield from _post(answers.Allocation, _lease(id) + "/renew", body, client))
+
+
+def release(id: str, *, fence: Optional[int] = None, client: Optional[Client] = None) -> Call[answers.Ended]:
+    """Ends a lease, or withdraws a request that waits. With ``fence``, only if
+    the lease still has that fence."""
+    query = None if fence is None else {"fence": fence}
+    return answers.Ended.read((yield Request("DELETE", _lease(id), query=query, client=client)))
+
+
+def bind(
+    id: str, pid: int, *, fence: Optional[int] = None, client: Optional[Client] = None
+) -> Call[answers.Allocation]:
+    """Hands a lease that is bound to a process to another process."""
+    return (yield from _post(answers.Allocation, _lease(id) + "/bind", {"pid": pid, "fence": fence}, client))
+
+
+def ask_to_trim(id: str, *, client: Optional[Client] = None) -> Call[answers.Allocation]:
+    """Asks the holder of a lease to give back the memory that its libraries keep
+    for later. :func:`trim` does it in this process."""
+    return (yield from _post(answers.Allocation, _lease(id) + "/trim", None, client))
+
+
+def adopt(
+    pid: int,
+    *,
+    id: Optional[str] = None,
+    service: Optional[str] = None,
+    gpu: GPU = None,
+    memory: Optional[Amount] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Allocation]:
+    """Puts a process that already runs under a lease. Without ``memory`` the
+    lease holds what the process uses now, and a margin."""
+    body = {
+        "pid": pid, "id": id, "service": service, "gpu": _text(gpu),
+        "memory_mb": None if memory is None else mib(memory),
+    }  # fmt: skip
+    return (yield from _post(answers.Allocation, "/api/leases/adopt", body, client))
+
+
+def explain(
+    memory: Amount = 0,
+    *,
+    gpus: int = 1,
+    slots: int = 1,
+    service: Optional[str] = None,
+    gpu: GPU = None,
+    where: Optional[str] = None,
+    policy: Optional[str] = None,
+    prefer: GPU = None,
+    priority: Optional[int] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Explanation]:
+    """Returns what would become of a request for a lease, without making it: the
+    arguments are those of :func:`lease`."""
+    body = {
+        "memory_mb": mib(memory), "gpus": gpus, "slots": slots, "service": service, "gpu": _text(gpu),
+        "where": where, "policy": policy, "prefer": _text(prefer), "priority": priority,
+    }  # fmt: skip
+    return (yield from _post(answers.Explanation, "/api/leases/explain", body, client))
+
+
+def explain_waiting(id: str, *, client: Optional[Client] = None) -> Call[answers.Explanation]:
+    """Returns what a request waits for."""
+    return (yield from _get(answers.Explanation, _lease(id) + "/explain", client))
+
+
+def orphans(*, client: Optional[Client] = None) -> Call[answers.Strays]:
+    """Returns the processes that use devices under no lease."""
+    return (yield from _get(answers.Strays, "/api/orphans", client))
+
+
+def batches(*, client: Optional[Client] = None) -> Call[List[answers.Batch]]:
+    """Returns the batches that run, and how far each has got."""
+    return _list(answers.Batch, (yield Request("GET", "/api/batches", client=client)), "batches")
+
+
+def measurements(
+    name: Optional[str] = None, *, user: Optional[str] = None, client: Optional[Client] = None
+) -> Call[List[answers.Measured]]:
+    """Returns what earlier runs used, by user, name and step."""
+    query = _given({"name": name, "user": user})
+    answer = yield Request("GET", "/api/measurements", query=query, client=client)
+    return _list(answers.Measured, answer, "measurements")
+
+
+def measure(
+    name: str, memory: Amount, seconds: float, *, step: Optional[str] = None, client: Optional[Client] = None
+) -> Call[None]:
+    """Tells the daemon what a run used, so that the next one need not say."""
+    body = _given({"name": name, "step": step, "memory_mb": mib(memory), "seconds": seconds})
+    yield Request("POST", "/api/measurements", body, client=client)
+
+
+def ready(*, client: Optional[Client] = None) -> Call[answers.Ready]:
+    """Returns whether the daemon can do its work. One that cannot raises a
+    :class:`Problem`."""
+    return (yield from _get(answers.Ready, "/readyz", client))
+
+
+# The namespaces config, monitoring and services.
+
+
+def config_get(*, client: Optional[Client] = None) -> Call[answers.GPUConfig]:
+    """Returns the section ``gpu`` of the configuration as it is in force."""
+    return (yield from _get(answers.GPUConfig, "/api/gpu/config", client))
+
+
+def config_set(
+    change: Optional[Mapping[str, Any]] = None, *, client: Optional[Client] = None, **settings: Any
+) -> Call[answers.GPUConfig]:
+    """Changes settings of the section ``gpu``, and returns it::
+
+        berth.config.set(temp_throttle=80, memory_reserve_mb=1024)
+
+    None takes a change back: the setting is again what the file says. Either all
+    changes hold, at once and across restarts, or none does. ``change`` is for
+    settings as a dictionary."""
+    body = {**(change or {}), **settings}
+    return answers.GPUConfig.read((yield Request("PUT", "/api/gpu/config", body, client=client)))
+
+
+def config_reload(*, client: Optional[Client] = None) -> Call[Dict[str, Any]]:
+    """Makes the daemon read its configuration file again, and returns what it
+    says about it. A file with a mistake changes nothing."""
+    answer = yield Request("POST", "/api/gpu/config/reload", client=client)
+    return dict(answer or {})
+
+
+def config_sources(*, client: Optional[Client] = None) -> Call[List[answers.Setting]]:
+    """Returns every setting of every section, its value and where it comes from."""
+    return _list(answers.Setting, (yield Request("GET", "/api/gpu/config/sources", client=client)), "fields")
+
+
+def monitoring_start(*, client: Optional[Client] = None) -> Call[answers.Monitoring]:
+    """Starts the sampling loop of the daemon."""
+    return (yield from _post(answers.Monitoring, "/api/gpu/monitoring/start", None, client))
+
+
+def monitoring_stop(*, client: Optional[Client] = None) -> Call[answers.Monitoring]:
+    """Stops the sampling loop of the daemon. What it measured stays and grows old."""
+    return (yield from _post(answers.Monitoring, "/api/gpu/monitoring/stop", None, client))
+
+
+def services_all(*, client: Optional[Client] = None) -> Call[List[answers.Service]]:
+    """Returns the services that the configuration names, that hold leases, or
+    that wait for one, by name."""
+    found: Dict[str, answers.Service] = {}
+
+    def service(name: str) -> answers.Service:
+        return found.setdefault(name, answers.Service(name))
+
+    for setting in (yield from config_sources(client=client)):
+        words = setting.field.split(".", 2)
+        if words[0] == "services" and len(words) == 3:
+            service(words[1]).settings[words[2]] = setting.value
+    held = yield from leases(client=client)
+    for lease in held.leases:
+        if lease.holder.service:
+            service(lease.holder.service).leases.append(lease)
+    for waiting in held.waiting:
+        if waiting.holder.service:
+            service(waiting.holder.service).waiting.append(waiting)
+    return [found[name] for name in sorted(found)]
+
+
+def services_get(name: str, *, client: Optional[Client] = None) -> Call[answers.Service]:
+    """Returns one service. A service that nobody named yet has no settings and
+    no leases."""
+    found = [service for service in (yield from services_all(client=client)) if service.name == name]
+    return found[0] if found else answers.Service(name)
+
+
+# What the calls are made of.
+
+
+def _get(kind: Type[Kind], path: str, client: Optional[Client], **query: Any) -> Call[Kind]:
+    return kind.read((yield Request("GET", path, query=_given(query), client=client)))
+
+
+def _post(
+    kind: Type[Kind],
+    path: str,
+    body: Optional[Mapping[str, Any]],
+    client: Optional[Client],
+    timeout: Optional[float] = CALL_TIMEOUT,
+) -> Call[Kind]:
+    sent = None if body is None else _given(body)
+    return kind.read((yield Request("POST", path, sent, timeout=timeout, client=client)))
+
+
+def _list(kind: Type[Kind], answer: Any, key: str) -> List[Kind]:
+    return [kind.read(item) for item in (answer or {}).get(key) or []]
+
+
+def _given(values: Mapping[str, Any]) -> Dict[str, Any]:
+    return {k: v for k, v in values.items() if v is not None}
+
+
+def _text(gpu: GPU) -> Optional[str]:
+    return None if gpu is None else str(gpu)
+
+
+def _lease(id: str) -> str:
+    return "/api/leases/" + urllib.parse.quote(id, safe="")
+

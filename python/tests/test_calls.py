@@ -1,0 +1,201 @@
+"""The calls of the API against a live daemon."""
+
+import datetime
+import os
+import typing
+import unittest
+
+import berth
+from berth import answers
+
+from .daemon import DaemonCase
+from .doors import Door
+
+SETTINGS = """
+services:
+  embedding-service:
+    min_memory_mb: 1024
+    max_memory_mb: 4GiB
+    quota: {memory_mb: 8GiB}
+"""
+
+
+class Reading(DaemonCase):
+    def test_devices(self):
+        found = berth.devices()
+        self.assertEqual([d.index for d in found], [0, 1, 2, 3])
+        self.assertEqual(found[0].uuid, "SIM-h200-0")
+        self.assertGreater(found[0].memory_total_mb, 100000)
+        self.assertEqual(found[0].links[0].kind, "nvlink")
+
+    def test_status(self):
+        first, other = berth.status(), berth.status("SIM-h200-2")
+        self.assertEqual((first.device.index, other.device.index), (0, 2))
+        self.assertEqual(berth.status(2).device, other.device)
+        self.assertEqual((first.state, first.multiplier), ("OPTIMAL", 1.0))
+        self.assertEqual(first.since.tzinfo, datetime.timezone.utc)
+        self.assertEqual(first.sample.gpu, first.device.uuid)
+        self.assertEqual(first.document["state"], "OPTIMAL")
+        machine = berth.status_all()
+        self.assertEqual((len(machine.gpus), machine.utilization.total_gpus), (4, 4))
+        self.assertIn("SIM-h200-3", machine.utilization.per_gpu)
+        self.assertTrue(machine.monitoring)
+
+    def test_samples(self):
+        self.assertEqual(len(berth.metrics()), 4)
+        (sample,) = berth.metrics(1)
+        self.assertIsInstance(sample.temperature_celsius, float)
+        self.assertIsNone(sample.fan_percent)  # this model has none
+        self.wait_until(lambda: len(berth.history(1)) > 1, "there are two samples")
+        history = berth.history(1, limit=1)
+        self.assertEqual([s.gpu for s in history], ["SIM-h200-1"])
+        self.assertLessEqual(history[0].time, datetime.datetime.now(datetime.timezone.utc))
+        self.assertEqual(len(berth.history(1, since=history[0].time + datetime.timedelta(days=1))), 0)
+        self.assertGreater(len(berth.history(1, since=3600)), 0)
+        self.assertGreater(len(berth.history(1, since="1h")), 0)
+        with self.assertRaises(berth.Problem):
+            berth.history(1, since="yesterday")
+
+    def test_temperature(self):
+        trend = berth.trend(0, minutes=2)
+        self.assertEqual((trend.gpu, trend.minutes), ("SIM-h200-0", 2.0))
+        self.assertIn(trend.direction, ("rising", "falling", "stable", "unknown"))
+        throttle = berth.throttle(0)
+        self.assertEqual((throttle.multiplier, throttle.should_throttle, throttle.should_stop), (1.0, False, False))
+        self.assertIn("temp_optimal", throttle.reason)
+
+    def test_an_unknown_device(self):
+        for ask in (berth.status, berth.metrics, berth.history, berth.trend, berth.throttle):
+            with self.subTest(ask.__name__), self.assertRaises(berth.Problem):
+                ask(17)
+
+    def test_the_rest(self):
+        self.assertEqual(berth.ready().devices, 4)
+        self.assertEqual(berth.orphans().foreign, [])
+        self.assertEqual(berth.batches(), [])
+        berth.measure("calls.work", "2GiB", 12.5)
+        (known,) = berth.measurements("calls.work")
+        self.assertEqual((known.peak_mb, known.runs), (2048, 1))
+
+
+class Allocating(DaemonCase):
+    def test_allocate(self):
+        before = berth.available()[1]
+        given = berth.allocate("embedder", "4GiB", gpu=1)
+        self.assertEqual((given.id, given.gpu, given.memory_mb), ("embedder", "SIM-h200-1", 4096))
+        self.assertEqual(berth.available()[1].available_mb, before.available_mb - 4096)
+        with self.assertRaises(berth.Problem):
+            berth.allocate("embedder", 1)
+        self.assertEqual(berth.find_lease("embedder").fence, given.fence)
+        self.assertEqual(berth.deallocate("embedder").lease.id, "embedder")
+        with self.assertRaises(berth.Problem):
+            berth.deallocate("embedder")
+        with self.assertRaises(berth.Problem) as caught:
+            berth.allocate("too-much", "900GiB")
+        self.assertEqual(caught.exception.code, "insufficient_memory")
+        with self.assertRaises(ValueError):
+            berth.allocate("apples", "4 apples")
+
+    def test_a_ttl_is_renewed(self):
+        given = berth.allocate("renewed", 64, ttl=60)
+        self.assertEqual((given.binding, given.ttl_seconds), ("ttl", 60.0))
+        again = berth.renew("renewed", given.fence, ttl=120)
+        self.assertEqual(again.ttl_seconds, 120.0)
+        self.assertEqual(berth.release("renewed", fence=given.fence).id, "renewed")
+
+    def test_leases(self):
+        with berth.lease(memory=512, service="shared") as gpu:
+            (seen,) = [x for x in berth.leases().leases if x.id == gpu.id]
+            self.assertEqual((seen.holder.pid, seen.memory_mb), (os.getpid(), 512))
+            self.assertEqual(berth.services.get("shared").memory_mb, 512)
+            self.assertEqual(berth.ask_to_trim(gpu.id).id, gpu.id)
+        self.assertEqual(berth.services.get("shared").leases, [])
+
+    def test_explain(self):
+        self.assertTrue(berth.explain("1GiB").fits)
+        refused = berth.explain("900GiB", gpu=0)
+        self.assertFalse(refused.possible)
+        self.assertGreater(refused.largest_ever_mb, 1000)
+        with self.assertRaises(berth.Problem):
+            berth.explain_waiting("nobody")
+
+
+class Settings(DaemonCase):
+    configuration = SETTINGS
+
+    def test_config(self):
+        before = berth.config.get()
+        self.assertEqual((before.temp_throttle, before.memory_limit_mb), (85.0, None))
+        self.assertEqual(berth.config.set(temp_throttle=80, memory_limit_mb=4096).memory_limit_mb, 4096)
+        sources = {s.field: s for s in berth.config.sources()}
+        self.assertEqual(sources["gpu.temp_throttle"].value, "80")
+        self.assertEqual(berth.config.set({"temp_throttle": None}, memory_limit_mb=None), before)
+        with self.assertRaises(berth.Problem) as caught:
+            berth.config.set(temp_throttle=80, temp_optimal=500)
+        self.assertTrue(caught.exception.fields)
+        self.assertEqual(berth.config.get(), before)
+
+    def test_reload(self):
+        self.served("/api/gpu/config/reload")
+        self.assertIsInstance(berth.config.reload(), dict)
+
+    def test_monitoring(self):
+        stopped = berth.monitoring.stop()
+        self.assertEqual((stopped.running, stopped.changed), (False, True))
+        self.assertFalse(berth.status_all().monitoring)
+        self.assertTrue(berth.monitoring.start().running)
+
+    def test_services(self):
+        (service,) = berth.services.all()
+        self.assertEqual(service.name, "embedding-service")
+        self.assertEqual(service.settings["max_memory_mb"], "4096")
+        self.assertEqual(service.settings["quota.memory_mb"], "8192")
+        raised = berth.allocate("small", 16, service="embedding-service")
+        self.assertEqual(raised.memory_mb, 1024)
+        self.assertEqual(berth.services.get("embedding-service").memory_mb, 1024)
+        berth.deallocate("small")
+        with self.assertRaises(berth.Problem):
+            berth.allocate("large", "5GiB", service="embedding-service")
+
+
+class Answers(unittest.TestCase):
+    def test_what_is_not_known_stays_in_the_document(self):
+        sample = answers.Sample.read(
+            {"gpu": "G", "time": "2026-11-15T07:00:01.123456789Z", "smell": "burnt", "temperature_celsius": 71,
+             "processes": [{"pid": 7, "evidence": "descent"}], "process_utilization_percent": {"7": 3}},
+        )  # fmt: skip
+        self.assertEqual(sample.document["smell"], "burnt")
+        self.assertEqual(sample.processes[0].document["evidence"], "descent")
+        self.assertEqual(sample.process_utilization_percent, {7: 3.0})
+        self.assertEqual(sample.time.microsecond, 123456)
+        self.assertIsNone(sample.power_watts)
+
+    def test_what_is_of_another_kind_is_kept(self):
+        strange = answers.Status.read({"since": "a while ago", "device": "GPU 0", "slots": None, "multiplier": "half"})
+        self.assertEqual((strange.since, strange.device, strange.multiplier), ("a while ago", "GPU 0", "half"))
+        self.assertEqual(strange.slots, answers.Slots())
+        with self.assertRaisesRegex(berth.BerthError, "an object was expected"):
+            answers.Status.read([])
+
+    def test_times(self):
+        for text, want in (
+            ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00+00:00"),
+            ("2026-01-31T12:00:00.5+02:00", "2026-01-31T12:00:00.500000+02:00"),
+        ):
+            self.assertEqual(answers.parse_time(text).isoformat(), want)
+
+    def test_a_call_that_waits_has_time_to(self):
+        with Door(lambda *_: (201, {"id": "a"})) as door:
+            client = berth.Client(socket=door.path)
+            berth.allocate("a", 5, timeout=2, prefer=1, binding="named", client=client)
+        self.assertEqual(
+            door.calls[0][2],
+            {"allocation_id": "a", "memory_mb": 5, "timeout_seconds": 2, "prefer": "1", "binding": "named"},
+        )
+
+    def test_functions_are_typed(self):
+        for ask in (berth.status, berth.allocate, berth.config.get, berth.services.all):
+            hints = typing.get_type_hints(ask)
+            self.assertNotIn("Generator", str(hints["return"]))
+        self.assertIs(typing.get_type_hints(berth.status)["return"], answers.Status)
+        self.assertEqual(berth.config.get.__name__, "get")
