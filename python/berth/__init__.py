@@ -22,6 +22,7 @@ from .leasing import Lease, current, lease
 from .memorytypes import MEMORY_TYPES, Declaration, memory
 from .pacing import Pace, pace, speed
 from .plans import Pipeline, Plan, Step, compile, run
+from .subscriptions import Subscription, events, off, on
 from .trimming import trim
 from .trimrequests import trim_on_request
 from .workers import progress, worker
@@ -30,12 +31,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "MEMORY_TYPES", "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Lease", "NoDaemon",
-    "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop", "adopt", "allocate", "answers",
-    "ask_to_trim", "available", "batches", "bind", "cap", "compile", "config", "conversion", "convert", "current",
-    "deallocate", "devices", "explain", "explain_waiting", "find_lease", "history", "install_caps", "lease", "leases",
-    "measure", "measurements", "memory", "memory_type", "metrics", "monitoring", "orphans", "pace", "pointer",
-    "progress", "ready", "release", "renew", "run", "services", "speed", "status", "status_all", "throttle", "trend",
-    "trim", "trim_on_request", "worker",
+    "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop", "Subscription", "adopt", "allocate",
+    "answers", "ask_to_trim", "available", "batches", "bind", "cap", "compile", "config", "conversion", "convert",
+    "current", "deallocate", "devices", "events", "explain", "explain_waiting", "find_lease", "history",
+    "install_caps", "lease", "leases", "measure", "measurements", "memory", "memory_type", "metrics", "monitoring",
+    "off", "on", "orphans", "pace", "pointer", "progress", "ready", "release", "renew", "run", "services", "speed",
+    "status", "status_all", "throttle", "trend", "trim", "trim_on_request", "worker",
 ]  # fmt: skip
 
 install_caps()  # does nothing unless this program was started under a memory lease

@@ -11,8 +11,11 @@ import urllib.parse
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from . import caps
+from .answers import Event
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .memorytypes import Amount, mib
+from .stoprequests import StopRequests
+from .subscriptions import Callback, Courier, Deliver
 from .trimming import trim_when_asked
 from .visible import cuda_started
 
@@ -87,6 +90,8 @@ class Lease:
         self._stop: Optional[Stop] = None  # ends the threads that serve it
         self._unpinned: Dict[str, Optional[str]] = {}  # variables as they were
         self._lost = ""
+        self._stops: Optional[StopRequests] = None  # of what is held
+        self._stoppers: List[Callback] = []
         self._devices: List[Dict[str, Any]] = []
         self._context_mb: Optional[int] = None  # not asked yet
 
@@ -153,6 +158,7 @@ class Lease:
     def _serve(self, client: Client) -> None:
         """Starts what a held lease needs."""
         self._stop = Stop()
+        self._stops = self._hear_stops(client)
         if self._pin:
             self._pin_environment()
         if self.document["binding"] == "ttl":
@@ -181,6 +187,8 @@ class Lease:
         self._strike()
         if self._stop is not None:
             self._stop.set()
+        if self._stops is not None:
+            self._stops.close()
         for key, value in self._unpinned.items():
             _set(key, value)
         self._unpinned = {}
@@ -197,6 +205,7 @@ class Lease:
             except Problem as refused:
                 if not stop.is_set():
                     self._lost = refused.detail
+                    self._requests().tell(Event(code="lease_expired", lease=granted["id"], text=refused.detail))
                 return
             except BerthError:
                 pass  # the daemon may be back in time
@@ -207,6 +216,45 @@ class Lease:
             os.environ[key] = value
         if self.memory_mb > 0:
             caps.install_caps(caps.pool(self.memory_mb, self._context()))
+
+    # Being asked to end.
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether the daemon wants the holder to end: its device is too hot or in
+        quarantine, it uses more memory than it holds and is going to be revoked,
+        or the lease has ended. It stays true until the lease is acquired again.
+        The first question makes the process listen; further ones cost nothing."""
+        return self._requests().event is not None
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the daemon wants the holder to end; empty if it does not."""
+        event = self._requests().event
+        return event.text if event is not None else ""
+
+    def on_stop(self, callback: Callback) -> Callback:
+        """Calls a function with the :class:`Event`, once, when the daemon wants
+        the holder to end; at once if it does already. The function runs in a
+        thread of its own. It may be given before the lease is acquired."""
+        self._stoppers.append(callback)
+        if self._stops is not None and self.held:
+            self._stops.add(self._courier(callback))
+        return callback
+
+    def _requests(self) -> StopRequests:
+        if self._stops is None:
+            raise RuntimeError("lease: it is not held; use it in a with statement")
+        return self._stops
+
+    def _hear_stops(self, client: Client) -> StopRequests:
+        requests = StopRequests(client, self.id, self.fence)
+        for callback in self._stoppers:
+            requests.add(self._courier(callback))
+        return requests
+
+    def _courier(self, callback: Callback) -> Deliver:
+        return Courier(callback)
 
     # What is held.
 
@@ -321,6 +369,7 @@ class _Inherited(Lease):
             "id": variables["BERTH_LEASE"], "fence": int(variables.get("BERTH_FENCE") or 0), "binding": "process",
             "parts": [{"gpu": g, "memory_mb": memory, "slots": 1} for g in gpus], "enforced_by": "framework",
         }  # fmt: skip
+        self._stops = StopRequests(self._client, self.id, self.fence)
 
     def acquire(self) -> Lease:
         return self
@@ -334,6 +383,10 @@ _HELD: List[Lease] = []  # by this process, the newest last
 # By this thread or task, the newest last. Those that another one has given back
 # meanwhile are still among them.
 _TAKEN: "contextvars.ContextVar[Tuple[Lease, ...]]" = contextvars.ContextVar("berth leases", default=())
+
+
+# The lease that this program was started under, and the variables that say so.
+_GIVEN: Optional[Tuple[Dict[str, str], Lease]] = None
 
 
 def current() -> Optional[Lease]:
@@ -358,7 +411,14 @@ def _taken() -> Optional[Lease]:
 
 
 def _inherited() -> Optional[Lease]:
-    return _Inherited(os.environ) if os.environ.get("BERTH_LEASE") else None
+    """Returns the lease of the environment, the same one for the same variables."""
+    global _GIVEN
+    variables = {k: v for k, v in os.environ.items() if k.startswith("BERTH_")}
+    if not variables.get("BERTH_LEASE"):
+        return None
+    if _GIVEN is None or _GIVEN[0] != variables:
+        _GIVEN = variables, _Inherited(variables)
+    return _GIVEN[1]
 
 
 def _give_back(client: Client, id: str, fence: Optional[int]) -> None:
