@@ -7,6 +7,9 @@ It needs nothing but the standard library, and imports no array library by
 itself: what is installed and asked for is used.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from . import answers, config, monitoring, services
 from .answers import Event
 from .asking import (
@@ -27,16 +30,26 @@ from .trimming import trim
 from .trimrequests import trim_on_request
 from .workers import progress, worker
 
+if TYPE_CHECKING:
+    from . import aio
+
 __version__ = "0.1.0"
 
 __all__ = [
     "MEMORY_TYPES", "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Lease", "NoDaemon",
-    "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop", "Subscription", "adopt", "allocate",
-    "answers", "ask_to_trim", "available", "batches", "bind", "cap", "compile", "config", "conversion", "convert",
-    "current", "deallocate", "devices", "events", "explain", "explain_waiting", "find_lease", "history",
+    "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop", "Subscription", "adopt", "aio",
+    "allocate", "answers", "ask_to_trim", "available", "batches", "bind", "cap", "compile", "config", "conversion",
+    "convert", "current", "deallocate", "devices", "events", "explain", "explain_waiting", "find_lease", "history",
     "install_caps", "lease", "leases", "measure", "measurements", "memory", "memory_type", "metrics", "monitoring",
     "off", "on", "orphans", "pace", "pointer", "progress", "ready", "release", "renew", "run", "services", "speed",
     "status", "status_all", "throttle", "trend", "trim", "trim_on_request", "worker",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name != "aio":
+        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+    return importlib.import_module(".aio", __name__)  # when it is used: it takes as long as all the rest
+
 
 install_caps()  # does nothing unless this program was started under a memory lease

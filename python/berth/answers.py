@@ -13,18 +13,50 @@ import functools
 import re
 import types
 import typing
-from typing import Any, ClassVar, Dict, Iterator, List, Mapping, Optional, Type, TypeVar
+from typing import Any, Callable, ClassVar, Dict, Iterator, List, Mapping, Optional, Type, TypeVar
 
 from .client import BerthError
 
 Kind = TypeVar("Kind", bound="Answer")
+Made = TypeVar("Made")
 Time = datetime.datetime
 
 
 class Answer:
-    """The base of all answers."""
+    """The base of all answers. Every subclass is a dataclass."""
 
     document: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})  # the JSON object as it came
+
+    def __init_subclass__(cls) -> None:
+        # The methods below serve all answers: to make them anew for each would
+        # take longer than all the rest of importing the package.
+        dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+
+    def __init__(self, **values: Any) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            if field.name in values:
+                value = values.pop(field.name)
+            elif field.default_factory is not dataclasses.MISSING:
+                value = field.default_factory()
+            else:
+                value = field.default
+            setattr(self, field.name, value)
+        if values:
+            raise TypeError("%s has no field %s" % (type(self).__name__, ", ".join(values)))
+
+    def __repr__(self) -> str:
+        said = ("%s=%r" % (name, value) for name, value in self._values().items())
+        return "%s(%s)" % (type(self).__name__, ", ".join(said))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Answer) or type(self) is not type(other):
+            return NotImplemented
+        return self._values() == other._values()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _values(self) -> Dict[str, Any]:
+        return {name: getattr(self, name) for name in _kinds(type(self))}
 
     @classmethod
     def read(cls: Type[Kind], document: Any) -> Kind:
@@ -33,11 +65,23 @@ class Answer:
             raise BerthError("the daemon answered %.80r where an object was expected: update the package" % (document,))
         known = {k: _value(kind, document[k]) for k, kind in _kinds(cls).items() if document.get(k) is not None}
         answer = cls(**known)
-        object.__setattr__(answer, "document", document)
+        answer.__dict__["document"] = document
         return answer
 
 
-@dataclasses.dataclass(frozen=True)
+def _new(kind: Callable[[], Made]) -> Made:
+    """Says that a field is made anew for each answer that lacks it."""
+    return dataclasses.field(default_factory=kind)  # type: ignore[no-any-return, call-overload]
+
+
+def _list() -> List[Any]:
+    return _new(list)
+
+
+def _dict() -> Dict[Any, Any]:
+    return _new(dict)
+
+
 class Link(Answer):
     """How a device reaches another one."""
 
@@ -46,7 +90,6 @@ class Link(Answer):
     lanes: int = 0  # NVLinks side by side
 
 
-@dataclasses.dataclass(frozen=True)
 class Device(Answer):
     """One GPU: the facts that do not change from one sample to the next."""
 
@@ -64,12 +107,11 @@ class Device(Answer):
     temp_slowdown_celsius: Optional[float] = None  # where the hardware slows itself down
     temp_max_celsius: Optional[float] = None
     temp_shutdown_celsius: Optional[float] = None
-    links: List[Link] = dataclasses.field(default_factory=list)
+    links: List[Link] = _list()
     parent: str = ""  # of a MIG instance
-    instances: List[str] = dataclasses.field(default_factory=list)  # of a device in MIG mode
+    instances: List[str] = _list()  # of a device in MIG mode
 
 
-@dataclasses.dataclass(frozen=True)
 class Process(Answer):
     """One process on a device."""
 
@@ -79,7 +121,6 @@ class Process(Answer):
     memory_mb: Optional[int] = None
 
 
-@dataclasses.dataclass(frozen=True)
 class Sample(Answer):
     """One reading of a device. What the device does not measure is None."""
 
@@ -107,14 +148,13 @@ class Sample(Answer):
     pcie_rx_mb_per_second: Optional[float] = None
     ecc_corrected_total: Optional[int] = None
     ecc_uncorrected_total: Optional[int] = None
-    process_utilization_percent: Dict[int, float] = dataclasses.field(default_factory=dict)  # by pid
+    process_utilization_percent: Dict[int, float] = _dict()  # by pid
 
 
-@dataclasses.dataclass(frozen=True)
 class History(Answer):
     """Samples of a device, oldest first. It can be used like a list of them."""
 
-    samples: List[Sample] = dataclasses.field(default_factory=list)
+    samples: List[Sample] = _list()
 
     def __iter__(self) -> Iterator[Sample]:
         return iter(self.samples)
@@ -126,7 +166,6 @@ class History(Answer):
         return self.samples[index]
 
 
-@dataclasses.dataclass(frozen=True)
 class Slots(Answer):
     """How many pipelines a device runs and may run."""
 
@@ -135,7 +174,6 @@ class Slots(Answer):
     usable: int = 0  # how many may be in use now, by the state of the device
 
 
-@dataclasses.dataclass(frozen=True)
 class Trust(Answer):
     """How far a device is trusted after something went wrong on it."""
 
@@ -146,11 +184,10 @@ class Trust(Answer):
     slots_withheld: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
 class Status(Answer):
     """One device as it stands."""
 
-    device: Device = Device()
+    device: Device = _new(Device)
     state: str = ""  # OPTIMAL, NORMAL, THROTTLED, CRITICAL or UNAVAILABLE
     since: Optional[Time] = None  # when it came into this state
     reason: str = ""  # why it is in this state
@@ -158,11 +195,10 @@ class Status(Answer):
     health: str = ""  # healthy, unhealthy or unknown
     sample: Optional[Sample] = None  # the newest one
     stale: bool = False  # the sample is too old to say anything about now
-    slots: Slots = Slots()
+    slots: Slots = _new(Slots)
     trust: Optional[Trust] = None  # None: it is trusted
 
 
-@dataclasses.dataclass(frozen=True)
 class GPUUtilization(Answer):
     """The slots of one device."""
 
@@ -171,7 +207,6 @@ class GPUUtilization(Answer):
     utilization_percent: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True)
 class Utilization(Answer):
     """The slots of all devices."""
 
@@ -179,10 +214,9 @@ class Utilization(Answer):
     total_capacity: int = 0
     total_active: int = 0
     utilization_percent: float = 0.0
-    per_gpu: Dict[str, GPUUtilization] = dataclasses.field(default_factory=dict)  # by UUID
+    per_gpu: Dict[str, GPUUtilization] = _dict()  # by UUID
 
 
-@dataclasses.dataclass(frozen=True)
 class StatusAll(Answer):
     """Every device, and how much of the machine is in use."""
 
@@ -190,11 +224,10 @@ class StatusAll(Answer):
     version: str = ""  # of the daemon
     monitoring: bool = False  # whether the daemon samples
     note: str = ""
-    gpus: List[Status] = dataclasses.field(default_factory=list)
-    utilization: Utilization = Utilization()
+    gpus: List[Status] = _list()
+    utilization: Utilization = _new(Utilization)
 
 
-@dataclasses.dataclass(frozen=True)
 class Forecast(Answer):
     """One point of a forecast."""
 
@@ -202,7 +235,6 @@ class Forecast(Answer):
     celsius: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True)
 class Trend(Answer):
     """What the temperature of a device has been doing."""
 
@@ -214,10 +246,9 @@ class Trend(Answer):
     average_celsius: Optional[float] = None
     slope_celsius_per_minute: Optional[float] = None
     direction: str = ""  # rising, falling, stable or unknown
-    forecast: List[Forecast] = dataclasses.field(default_factory=list)
+    forecast: List[Forecast] = _list()
 
 
-@dataclasses.dataclass(frozen=True)
 class Throttle(Answer):
     """How hard a device may be worked."""
 
@@ -230,7 +261,6 @@ class Throttle(Answer):
     reason: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
 class Available(Answer):
     """What can be leased on a device, and the sum that leads to it."""
 
@@ -246,7 +276,6 @@ class Available(Answer):
     reason: str = ""  # why nothing is available, if nothing is
 
 
-@dataclasses.dataclass(frozen=True)
 class Holder(Answer):
     """Who has a lease."""
 
@@ -257,7 +286,6 @@ class Holder(Answer):
     pid: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
 class Part(Answer):
     """What a lease holds on one device."""
 
@@ -268,7 +296,6 @@ class Part(Answer):
     measured_mb: Optional[int] = None  # what its processes really use
 
 
-@dataclasses.dataclass(frozen=True)
 class Waiting(Answer):
     """A request in the queue."""
 
@@ -276,26 +303,25 @@ class Waiting(Answer):
     position: int = 0  # 1 is next
     since: Optional[Time] = None
     deadline: Optional[Time] = None
-    holder: Holder = Holder()
+    holder: Holder = _new(Holder)
     gpus: int = 0
     memory_mb: int = 0
     slots: int = 0
     priority: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
 class Allocation(Answer):
     """A lease as the daemon describes it."""
 
     id: str = ""
     fence: int = 0  # grows with every grant
     state: str = ""  # active, parked, waiting or released
-    holder: Holder = Holder()
+    holder: Holder = _new(Holder)
     binding: str = ""  # what ends it by itself: process, ttl or named
     granted: Optional[Time] = None  # None while it waits
     ttl_seconds: float = 0.0
     expires: Optional[Time] = None
-    parts: List[Part] = dataclasses.field(default_factory=list)
+    parts: List[Part] = _list()
     priority: int = 0
     enforced_by: str = ""  # mps, framework, watchdog or none
     note: str = ""
@@ -312,15 +338,13 @@ class Allocation(Answer):
         return min((part.memory_mb for part in self.parts), default=0)
 
 
-@dataclasses.dataclass(frozen=True)
 class Leases(Answer):
     """Who holds what, and who waits."""
 
-    leases: List[Allocation] = dataclasses.field(default_factory=list)
-    waiting: List[Waiting] = dataclasses.field(default_factory=list)  # in the order in which they are served
+    leases: List[Allocation] = _list()
+    waiting: List[Waiting] = _list()  # in the order in which they are served
 
 
-@dataclasses.dataclass(frozen=True)
 class Ended(Answer):
     """A lease that was released, or a request that was withdrawn."""
 
@@ -328,30 +352,27 @@ class Ended(Answer):
     lease: Optional[Allocation] = None  # None for a request that waited
 
 
-@dataclasses.dataclass(frozen=True)
 class InTheWay(Answer):
     """A lease that is in the way of a request."""
 
     lease: str = ""
-    holder: Holder = Holder()
+    holder: Holder = _new(Holder)
     memory_mb: int = 0
     slots: int = 0
     until: Optional[Time] = None  # when it ends, if that is known
 
 
-@dataclasses.dataclass(frozen=True)
 class Obstacle(Answer):
     """What is in the way of a request on one device."""
 
     gpu: str = ""
     code: str = ""
     text: str = ""
-    holders: List[InTheWay] = dataclasses.field(default_factory=list)
+    holders: List[InTheWay] = _list()
     foreign_mb: int = 0
-    foreign_pids: List[int] = dataclasses.field(default_factory=list)
+    foreign_pids: List[int] = _list()
 
 
-@dataclasses.dataclass(frozen=True)
 class Explanation(Answer):
     """What becomes of a request, and why."""
 
@@ -359,15 +380,14 @@ class Explanation(Answer):
     possible: bool = False  # it could be granted if nobody else were there
     text: str = ""
     position: int = 0  # its place in the queue, if it waits
-    devices: List[Obstacle] = dataclasses.field(default_factory=list)
+    devices: List[Obstacle] = _list()
     largest_now_mb: int = 0  # the most memory that would be granted now
     largest_ever_mb: int = 0
-    behind: List[str] = dataclasses.field(default_factory=list)  # requests that are served first
+    behind: List[str] = _list()  # requests that are served first
     hint: str = ""
     grant: Optional[Allocation] = None  # what it would get, if it fits
 
 
-@dataclasses.dataclass(frozen=True)
 class Stray(Answer):
     """A process that uses a device under no lease."""
 
@@ -379,15 +399,13 @@ class Stray(Answer):
     lease: str = ""  # the lease that it worked under until that ended
 
 
-@dataclasses.dataclass(frozen=True)
 class Strays(Answer):
     """The processes that use devices under no lease."""
 
-    orphans: List[Stray] = dataclasses.field(default_factory=list)  # their lease has ended
-    foreign: List[Stray] = dataclasses.field(default_factory=list)  # they never had one
+    orphans: List[Stray] = _list()  # their lease has ended
+    foreign: List[Stray] = _list()  # they never had one
 
 
-@dataclasses.dataclass(frozen=True)
 class Measured(Answer):
     """What is known about the runs of a piece of work."""
 
@@ -402,7 +420,6 @@ class Measured(Answer):
     seconds: float = 0.0  # how long one takes, on average
 
 
-@dataclasses.dataclass(frozen=True)
 class BatchGPU(Answer):
     """The part that one device has in a batch."""
 
@@ -422,7 +439,6 @@ class BatchGPU(Answer):
     records_per_second: Optional[float] = None
 
 
-@dataclasses.dataclass(frozen=True)
 class Batch(Answer):
     """Where a batch stands, as its runner reported it."""
 
@@ -446,10 +462,9 @@ class Batch(Answer):
     records_per_second: Optional[float] = None
     seconds_left: Optional[float] = None
     workers: int = 0
-    gpus: List[BatchGPU] = dataclasses.field(default_factory=list)
+    gpus: List[BatchGPU] = _list()
 
 
-@dataclasses.dataclass(frozen=True)
 class Monitoring(Answer):
     """Whether the daemon samples."""
 
@@ -458,7 +473,6 @@ class Monitoring(Answer):
     changed: bool = False  # whether the call changed anything
 
 
-@dataclasses.dataclass(frozen=True)
 class Ready(Answer):
     """Whether the daemon can do its work."""
 
@@ -467,7 +481,6 @@ class Ready(Answer):
     text: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
 class GPUConfig(Answer):
     """The section ``gpu`` of the configuration as it is in force."""
 
@@ -493,10 +506,9 @@ class GPUConfig(Answer):
     overheat: str = ""
     context_mb: int = 0
     mps: str = ""
-    devices: Dict[str, Dict[str, Any]] = dataclasses.field(default_factory=dict)  # by UUID
+    devices: Dict[str, Dict[str, Any]] = _dict()  # by UUID
 
 
-@dataclasses.dataclass(frozen=True)
 class Setting(Answer):
     """One setting, and where its value comes from."""
 
@@ -507,14 +519,13 @@ class Setting(Answer):
     doc: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
 class Service(Answer):
     """A service: what the configuration says about it, and what it holds."""
 
     name: str = ""
-    settings: Dict[str, str] = dataclasses.field(default_factory=dict)  # such as max_memory_mb, as in berth.yaml
-    leases: List[Allocation] = dataclasses.field(default_factory=list)
-    waiting: List[Waiting] = dataclasses.field(default_factory=list)
+    settings: Dict[str, str] = _dict()  # such as max_memory_mb, as in berth.yaml
+    leases: List[Allocation] = _list()
+    waiting: List[Waiting] = _list()
 
     @property
     def memory_mb(self) -> int:
@@ -522,7 +533,6 @@ class Service(Answer):
         return sum(part.memory_mb for lease in self.leases for part in lease.parts)
 
 
-@dataclasses.dataclass(frozen=True)
 class By(Answer):
     """Who caused an event."""
 
@@ -532,7 +542,6 @@ class By(Answer):
     door: str = ""  # socket, tcp or process
 
 
-@dataclasses.dataclass(frozen=True)
 class Event(Answer):
     """Something that happened. docs/events.md lists the codes."""
 
@@ -545,7 +554,7 @@ class Event(Answer):
     user: str = ""
     by: Optional[By] = None  # None: the daemon did it by itself
     text: str = ""  # one sentence for people
-    data: Dict[str, Any] = dataclasses.field(default_factory=dict)  # the numbers behind the sentence
+    data: Dict[str, Any] = _dict()  # the numbers behind the sentence
 
 
 @functools.lru_cache(maxsize=None)

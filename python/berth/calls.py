@@ -302,7 +302,7 @@ def services_all(*, client: Optional[Client] = None) -> Call[List[answers.Servic
     found: Dict[str, answers.Service] = {}
 
     def service(name: str) -> answers.Service:
-        return found.setdefault(name, answers.Service(name))
+        return found.setdefault(name, answers.Service(name=name))
 
     for setting in (yield from config_sources(client=client)):
         words = setting.field.split(".", 2)
@@ -322,7 +322,7 @@ def services_get(name: str, *, client: Optional[Client] = None) -> Call[answers.
     """Returns one service. A service that nobody named yet has no settings and
     no leases."""
     found = [service for service in (yield from services_all(client=client)) if service.name == name]
-    return found[0] if found else answers.Service(name)
+    return found[0] if found else answers.Service(name=name)
 
 
 # What the calls are made of.

@@ -33,6 +33,7 @@ def lease(
     gpu: Union[int, str, None] = None,
     where: Optional[str] = None,
     policy: Optional[str] = None,
+    prefer: Union[int, str, None] = None,
     priority: Optional[int] = None,
     timeout: Optional[float] = None,
     ttl: Optional[float] = None,
@@ -52,6 +53,7 @@ def lease(
     gpus      how many devices; slots: on each
     name      what it is for, for people; service: whose limits hold
     gpu       this device and no other, by index or UUID
+    prefer    this device if it has room
     where     what the device must be like: "name~H200,memory>=40GiB"
     policy    least_loaded, most_free, best_fit, spread or pack
     timeout   seconds to wait for room; None is the daemon's default, 0 not at all
@@ -60,13 +62,29 @@ def lease(
     pin       make its GPUs the only ones this process sees, before CUDA is used
     trim_on_request  give memory back when the daemon asks for it
     """
-    request: Dict[str, Any] = {"memory_mb": mib(memory), "gpus": gpus, "slots": slots}
+    request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority)
+    return Lease(request, timeout, ttl, pin, trim_on_request, client)
+
+
+def request_of(
+    memory: Amount,
+    gpus: int,
+    slots: int,
+    name: Optional[str],
+    service: Optional[str],
+    gpu: Union[int, str, None],
+    where: Optional[str],
+    policy: Optional[str],
+    prefer: Union[int, str, None],
+    priority: Optional[int],
+) -> Dict[str, Any]:
+    """Returns a request for a lease as the daemon takes it."""
     optional = {
         "name": name, "service": service, "gpu": None if gpu is None else str(gpu), "where": where,
-        "policy": policy, "priority": priority,
+        "policy": policy, "prefer": None if prefer is None else str(prefer), "priority": priority,
     }  # fmt: skip
-    request.update((k, v) for k, v in optional.items() if v is not None)
-    return Lease(request, timeout, ttl, pin, trim_on_request, client)
+    given = {k: v for k, v in optional.items() if v is not None}
+    return {"memory_mb": mib(memory), "gpus": gpus, "slots": slots, **given}
 
 
 class Lease:
@@ -106,19 +124,28 @@ class Lease:
     def acquire(self) -> "Lease":
         """Asks for the lease and waits until it is granted."""
         with self._lock:
-            if self._granted is not None:
-                raise RuntimeError("lease: it is held already; make another one")
-            if self._pin and cuda_started():
-                raise RuntimeError("lease: pin comes too late, this process uses a GPU already: lease before that")
-            client = self._client = self._client or Client()
-            self._granted = self._ask(client)
-            self._owner, self._lost, self._devices, self._context_mb = os.getpid(), "", [], None
-            try:
-                self._serve(client)
-            except BaseException:
-                self._end()
-                raise
+            client = self._prepare()
+            self._hold(client, self._ask(client))
         return self
+
+    def _prepare(self) -> Client:
+        """Returns the client to ask, if the lease may be acquired."""
+        if self._granted is not None:
+            raise RuntimeError("lease: it is held already; make another one")
+        if self._pin and cuda_started():
+            raise RuntimeError("lease: pin comes too late, this process uses a GPU already: lease before that")
+        self._client = self._client or Client()
+        return self._client
+
+    def _hold(self, client: Client, granted: Dict[str, Any]) -> None:
+        """Takes what was granted, or gives it back if that fails."""
+        self._granted = granted
+        self._owner, self._lost, self._devices, self._context_mb = os.getpid(), "", [], None
+        try:
+            self._serve(client)
+        except BaseException:
+            self._end()
+            raise
 
     def release(self) -> None:
         """Gives everything back. A lease that has ended already, and one that
@@ -131,8 +158,18 @@ class Lease:
             self._end()
 
     def _ask(self, client: Client) -> Dict[str, Any]:
-        # The id is made here, so that a grant whose answer never arrives can be
-        # given back.
+        body, limit = self._body(client)
+        try:
+            return self._post(client, body, limit)
+        except (Problem, NoDaemon):
+            raise  # nothing was granted
+        except BaseException:
+            give_back(client, body["id"], None)
+            raise
+
+    def _body(self, client: Client) -> Tuple[Dict[str, Any], Optional[float]]:
+        """Returns the request, and how long its answer may take. The id is made
+        here, so that a grant whose answer never arrives can be given back."""
         label = self._request.get("name") or "python"
         body = dict(self._request, id="%s-%d-%s" % (_plain(label), os.getpid(), secrets.token_hex(4)))
         ttl = self._ttl if self._ttl is not None or client.local else REMOTE_TTL
@@ -143,13 +180,7 @@ class Lease:
         if self._timeout is not None:
             body["timeout_seconds"] = min(max(float(self._timeout), 0.0), LONGEST_WAIT)
             limit = body["timeout_seconds"] + 30
-        try:
-            return self._post(client, body, limit)
-        except (Problem, NoDaemon):
-            raise  # nothing was granted
-        except BaseException:
-            _give_back(client, body["id"], None)
-            raise
+        return body, limit
 
     def _post(self, client: Client, body: Dict[str, Any], limit: Optional[float]) -> Dict[str, Any]:
         granted: Dict[str, Any] = client.call("POST", "/api/leases", body, timeout=limit)
@@ -158,7 +189,11 @@ class Lease:
     def _serve(self, client: Client) -> None:
         """Starts what a held lease needs."""
         self._stop = Stop()
-        self._stops = self._hear_stops(client)
+        self._stops = StopRequests(client, self.id, self.fence)
+        for callback in self._stoppers:
+            self._stops.add(self._courier(callback))
+        if self._stoppers:
+            self._watch_stops()
         if self._pin:
             self._pin_environment()
         if self.document["binding"] == "ttl":
@@ -181,9 +216,15 @@ class Lease:
         threading.Thread(target=work, args=args, name="berth-" + work.__name__.strip("_"), daemon=True).start()
 
     def _end(self) -> None:
+        granted = self._let_go()
+        if granted is not None and self._client is not None:
+            give_back(self._client, granted["id"], granted["fence"])
+
+    def _let_go(self) -> Optional[Dict[str, Any]]:
+        """Ends what serves the lease, and returns what is to be given back."""
         granted, self._granted = self._granted, None
         if granted is None:
-            return
+            return None
         self._strike()
         if self._stop is not None:
             self._stop.set()
@@ -192,8 +233,7 @@ class Lease:
         for key, value in self._unpinned.items():
             _set(key, value)
         self._unpinned = {}
-        assert self._client is not None
-        _give_back(self._client, granted["id"], granted["fence"])
+        return granted
 
     def _renew(self, client: Client, stop: Stop, granted: Dict[str, Any]) -> None:
         """Renews until it is released, three times as often as it must."""
@@ -225,11 +265,13 @@ class Lease:
         quarantine, it uses more memory than it holds and is going to be revoked,
         or the lease has ended. It stays true until the lease is acquired again.
         The first question makes the process listen; further ones cost nothing."""
+        self._watch_stops()
         return self._requests().event is not None
 
     @property
     def stop_reason(self) -> str:
         """Why the daemon wants the holder to end; empty if it does not."""
+        self._watch_stops()
         event = self._requests().event
         return event.text if event is not None else ""
 
@@ -240,6 +282,7 @@ class Lease:
         self._stoppers.append(callback)
         if self._stops is not None and self.held:
             self._stops.add(self._courier(callback))
+            self._watch_stops()
         return callback
 
     def _requests(self) -> StopRequests:
@@ -247,11 +290,8 @@ class Lease:
             raise RuntimeError("lease: it is not held; use it in a with statement")
         return self._stops
 
-    def _hear_stops(self, client: Client) -> StopRequests:
-        requests = StopRequests(client, self.id, self.fence)
-        for callback in self._stoppers:
-            requests.add(self._courier(callback))
-        return requests
+    def _watch_stops(self) -> None:
+        self._requests().watch()
 
     def _courier(self, callback: Callback) -> Deliver:
         return Courier(callback)
@@ -421,19 +461,22 @@ def _inherited() -> Optional[Lease]:
     return _GIVEN[1]
 
 
-def _give_back(client: Client, id: str, fence: Optional[int]) -> None:
+def give_back(client: Client, id: str, fence: Optional[int]) -> None:
     """Releases a lease. If the daemon is away, goes on trying in the
-    background: until then it takes the lease for held, as it survives restarts."""
+    background: until then the daemon takes the lease for held."""
     if not _released(client, id, fence):
-        threading.Thread(target=_keep_trying, args=(client, id, fence), name="berth-release", daemon=True).start()
+        give_back_later(client, id, fence)
+
+
+def give_back_later(client: Client, id: str, fence: Optional[int]) -> None:
+    """Releases a lease in the background."""
+    threading.Thread(target=_keep_trying, args=(client, id, fence), name="berth-release", daemon=True).start()
 
 
 def _keep_trying(client: Client, id: str, fence: Optional[int]) -> None:
     wait = 0.2
-    while True:
+    while not _released(client, id, fence):
         time.sleep(wait)
-        if _released(client, id, fence):
-            return
         wait = min(2 * wait, 10.0)
 
 

@@ -23,42 +23,36 @@ class StopRequests:
     def __init__(self, client: Client, id: str, fence: int):
         self._client, self._id, self._fence = client, id, fence
         self._lock = threading.Lock()  # guards what follows
-        self._event: Optional[Event] = None
+        self.event: Optional[Event] = None  # that asked for the end
         self._couriers: List[Deliver] = []
         self._watch: Optional[Subscription] = None
         self._closed = False
         self._process = 0  # the one that watches: a forked child watches for itself
 
-    @property
-    def event(self) -> Optional[Event]:
-        """The event that asked for the end, or None."""
-        self.watch()
-        return self._event
-
     def add(self, courier: Deliver) -> None:
         """Tells a courier, once: at once if the event was there before."""
         with self._lock:
             self._couriers.append(courier)
-            event = self._event
+            event = self.event
         if event is not None:
             courier(event)
-        self.watch()
 
     def tell(self, event: Event) -> None:
         """Takes an event that may ask for the end. Only the first one counts."""
         if not self._asks(event):
             return
         with self._lock:
-            if self._event is not None:
+            if self.event is not None:
                 return
-            self._event, couriers = event, list(self._couriers)
+            self.event, couriers = event, list(self._couriers)
         for courier in couriers:
             courier(event)
 
     def watch(self) -> None:
-        """Begins to listen. A daemon that is away is waited for."""
+        """Begins to listen, unless it does already. It asks the daemon what was
+        said before, and waits in the background for a daemon that is away."""
         with self._lock:
-            if self._closed or self._event is not None or self._process == os.getpid():
+            if self._closed or self.event is not None or self._process == os.getpid():
                 return
             self._process = os.getpid()
             choice = Choice(STOPS, leases=frozenset([self._id]))

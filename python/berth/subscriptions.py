@@ -8,6 +8,7 @@ only itself from the next event. All these threads end with the program.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import logging
 import os
@@ -219,9 +220,7 @@ class Courier:
                 self._waiting.popleft()
                 self._dropped += 1
                 if self._dropped == 1:
-                    log.warning(
-                        "the callback %s is behind by %d events: it misses the oldest of them", self._name(), MOST_WAITING
-                    )
+                    warn_behind(self._callback)
             self._waiting.append(event)
             if not self._running:
                 self._running = True
@@ -234,22 +233,24 @@ class Courier:
                     self._running, self._dropped = False, 0
                     return
                 event = self._waiting.popleft()
-            call(self._callback, event)
-
-    def _name(self) -> str:
-        return name_of(self._callback)
+            with logged(self._callback, event):
+                self._callback(event)
 
 
-def call(callback: Callback, event: Event) -> Any:
-    """Calls a callback. One that raises is logged, and gets the next event."""
+@contextlib.contextmanager
+def logged(callback: Callback, event: Event) -> Iterator[None]:
+    """Logs the error that a callback raises, so that it gets the next event."""
     try:
-        return callback(event)
+        yield
     except Exception:
-        log.exception("the callback %s raised an error at the event %s", name_of(callback), event.code)
-    return None
+        log.exception("the callback %s raised an error at the event %s", _name(callback), event.code)
 
 
-def name_of(callback: Callback) -> str:
+def warn_behind(callback: Callback) -> None:
+    log.warning("the callback %s is behind by %d events: it misses the oldest of them", _name(callback), MOST_WAITING)
+
+
+def _name(callback: Callback) -> str:
     return str(getattr(callback, "__qualname__", None) or repr(callback))
 
 

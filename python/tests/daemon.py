@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import time
@@ -41,6 +42,11 @@ class Daemon:
                 time.sleep(0.05)  # for the start of another process there is no signal
         self.log.seek(0)
         raise RuntimeError("the daemon does not start:\n" + self.log.read())
+
+    def address(self):
+        """Where it listens on TCP; the log has the port."""
+        self.log.seek(0)
+        return re.findall(r"listen=(\S+)", self.log.read())[-1]
 
     def kill(self):
         self._process.kill()

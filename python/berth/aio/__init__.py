@@ -1,0 +1,46 @@
+"""The same for programs with asyncio: ``await berth.aio.status()``.
+
+    async with berth.aio.lease(memory="4GiB") as gpu:
+        await asyncio.create_subprocess_exec(*command, env=gpu.environ())
+
+Every function of the API is here under its name, takes the same arguments and
+returns the same answers.
+"""
+
+from .. import calls
+from . import config, monitoring, services
+from .asking import awaited
+from .leasing import Lease, lease
+from .subscriptions import events, off, on
+
+adopt = awaited(calls.adopt)
+allocate = awaited(calls.allocate)
+ask_to_trim = awaited(calls.ask_to_trim)
+available = awaited(calls.available)
+batches = awaited(calls.batches)
+bind = awaited(calls.bind)
+deallocate = awaited(calls.deallocate)
+devices = awaited(calls.devices)
+explain = awaited(calls.explain)
+explain_waiting = awaited(calls.explain_waiting)
+find_lease = awaited(calls.find_lease)
+history = awaited(calls.history)
+leases = awaited(calls.leases)
+measure = awaited(calls.measure)
+measurements = awaited(calls.measurements)
+metrics = awaited(calls.metrics)
+orphans = awaited(calls.orphans)
+ready = awaited(calls.ready)
+release = awaited(calls.release)
+renew = awaited(calls.renew)
+status = awaited(calls.status)
+status_all = awaited(calls.status_all)
+throttle = awaited(calls.throttle)
+trend = awaited(calls.trend)
+
+__all__ = [
+    "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "config", "deallocate", "devices",
+    "events", "explain", "explain_waiting", "find_lease", "history", "lease", "leases", "measure", "measurements",
+    "metrics", "monitoring", "off", "on", "orphans", "ready", "release", "renew", "services", "status", "status_all",
+    "throttle", "trend",
+]  # fmt: skip
