@@ -14,7 +14,7 @@ from . import answers, config, monitoring, services
 from .answers import Event
 from .asking import (
     adopt, allocate, ask_to_trim, available, batches, bind, deallocate, devices, explain, explain_waiting, find_lease,
-    history, leases, measure, measurements, metrics, orphans, ready, release, renew, status, status_all, throttle,
+    history, leases, measure, measurements, metrics, orphans, ready, release, renew, resize, status, status_all, throttle,
     trend,
 )  # fmt: skip
 from .caps import cap, install_caps
@@ -41,8 +41,8 @@ __all__ = [
     "allocate", "answers", "ask_to_trim", "available", "batches", "bind", "cap", "compile", "config", "conversion",
     "convert", "current", "deallocate", "devices", "events", "explain", "explain_waiting", "find_lease", "history",
     "install_caps", "lease", "leases", "measure", "measurements", "memory", "memory_type", "metrics", "monitoring",
-    "off", "on", "orphans", "pace", "pointer", "progress", "ready", "release", "renew", "run", "services", "speed",
-    "status", "status_all", "throttle", "trend", "trim", "trim_on_request", "worker",
+    "off", "on", "orphans", "pace", "pointer", "progress", "ready", "release", "renew", "resize", "run", "services",
+    "speed", "status", "status_all", "throttle", "trend", "trim", "trim_on_request", "worker",
 ]  # fmt: skip
 
 

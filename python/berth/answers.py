@@ -155,6 +155,7 @@ class History(Answer):
     """Samples of a device, oldest first. It can be used like a list of them."""
 
     samples: List[Sample] = _list()
+    covers_seconds: Optional[float] = None  # from the oldest to the newest
 
     def __iter__(self) -> Iterator[Sample]:
         return iter(self.samples)
@@ -240,6 +241,7 @@ class Trend(Answer):
 
     gpu: str = ""
     minutes: float = 0.0  # the window that was asked for
+    covers_seconds: Optional[float] = None  # from the oldest sample in it to the newest
     samples: int = 0  # how many lie in it
     min_celsius: Optional[float] = None
     max_celsius: Optional[float] = None
@@ -324,6 +326,8 @@ class Allocation(Answer):
     parts: List[Part] = _list()
     priority: int = 0
     enforced_by: str = ""  # mps, framework, watchdog or none
+    stood: bool = False  # it stood before the request, which asked for it again
+    was_mb: int = 0  # its memory before the request resized it
     note: str = ""
     waiting: Optional[Waiting] = None
 
@@ -373,6 +377,24 @@ class Obstacle(Answer):
     foreign_pids: List[int] = _list()
 
 
+class Ranked(Answer):
+    """Where a device stands for a request, with the numbers that decide."""
+
+    gpu: str = ""
+    index: int = 0
+    rank: int = 0  # 1 is taken first; 0: it does not fit
+    why: str = ""  # why it does not fit
+    code: str = ""
+    preferred: bool = False
+    replicas: int = 0  # leases of the same service on the device
+    active: int = 0
+    usable: int = 0
+    available_mb: int = 0
+    state: str = ""
+    recent_utilization_percent: Optional[float] = None  # average of the last minute
+    recent_temperature_celsius: Optional[float] = None  # likewise
+
+
 class Explanation(Answer):
     """What becomes of a request, and why."""
 
@@ -385,6 +407,8 @@ class Explanation(Answer):
     largest_ever_mb: int = 0
     behind: List[str] = _list()  # requests that are served first
     hint: str = ""
+    policy: str = ""  # that chooses among the devices that fit
+    ranking: List[Ranked] = _list()  # every device, the best first
     grant: Optional[Allocation] = None  # what it would get, if it fits
 
 

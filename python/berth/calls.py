@@ -102,8 +102,10 @@ def allocate(
     gpu: GPU = None,
     service: Optional[str] = None,
     binding: Optional[str] = None,
+    pid: Optional[int] = None,
     ttl: Optional[float] = None,
     timeout: Optional[float] = None,
+    again: Optional[str] = None,
     priority: Optional[int] = None,
     policy: Optional[str] = None,
     prefer: GPU = None,
@@ -112,11 +114,15 @@ def allocate(
     """Leases memory on one device under an id of your choice.
 
     memory    "4GiB", "512M", or a number of MiB
-    gpu       this device and no other; prefer: this one if it has room
+    gpu       this device and no other
+    prefer    this device if it has room
     service   the service whose limits hold
     binding   what ends the allocation by itself: process, ttl or named
-    ttl       seconds after which it ends unless it is renewed
+    pid       the process it is bound to; None: this one
+    ttl       the allocation ends this many seconds after the last renewal
     timeout   seconds to wait for room; None: not at all
+    again     "id" or "service": if such an allocation stands already, return it,
+              resized if it has another size
     policy    how to choose among the devices that fit
 
     The daemon refuses an id that is in use and more memory than there is, with
@@ -124,8 +130,8 @@ def allocate(
     use :func:`lease`."""
     body = {
         "allocation_id": allocation_id, "memory_mb": mib(memory), "gpu": _text(gpu), "service": service,
-        "binding": binding, "ttl_seconds": ttl, "timeout_seconds": timeout, "priority": priority,
-        "policy": policy, "prefer": _text(prefer),
+        "binding": binding, "pid": pid, "ttl_seconds": ttl, "timeout_seconds": timeout, "again": again,
+        "priority": priority, "policy": policy, "prefer": _text(prefer),
     }  # fmt: skip
     limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
     return (yield from _post(answers.Allocation, "/api/gpu/memory/allocate", body, client, limit))
@@ -149,7 +155,8 @@ def find_lease(id: str, *, client: Optional[Client] = None) -> Call[answers.Allo
 def renew(
     id: str, fence: int, *, ttl: Optional[float] = None, client: Optional[Client] = None
 ) -> Call[answers.Allocation]:
-    """Makes a lease with a ttl last for another ``ttl`` seconds (as before)."""
+    """Renews a lease with a ttl: it lasts for another ``ttl`` seconds, or for as
+    long as before."""
     body = {"fence": fence, "ttl_seconds": ttl}
     return (yield from _post(answers.Allocation, _lease(id) + "/renew", body, client))
 
@@ -166,6 +173,15 @@ def bind(
 ) -> Call[answers.Allocation]:
     """Hands a lease that is bound to a process to another process."""
     return (yield from _post(answers.Allocation, _lease(id) + "/bind", {"pid": pid, "fence": fence}, client))
+
+
+def resize(
+    id: str, memory: Amount, *, fence: Optional[int] = None, client: Optional[Client] = None
+) -> Call[answers.Allocation]:
+    """Gives a lease another amount of memory on each of its devices. More is
+    granted only if there is room now."""
+    body = {"memory_mb": mib(memory), "fence": fence}
+    return (yield from _post(answers.Allocation, _lease(id) + "/resize", body, client))
 
 
 def ask_to_trim(id: str, *, client: Optional[Client] = None) -> Call[answers.Allocation]:

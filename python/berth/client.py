@@ -22,12 +22,13 @@ TCP_HINT = "check the address, or start a daemon there: berth serve"
 
 
 class BerthError(Exception):
-    """Everything that berth raises on its own account."""
+    """The base of the errors that berth raises."""
 
 
 class Problem(BerthError):
-    """The daemon answered, and refused. ``code`` is stable and for programs,
-    ``detail`` says what to do about it, ``fields`` names what is wrong."""
+    """The daemon refused a request. ``code`` is for programs and never changes,
+    ``detail`` says what is wrong and what to do, ``fields`` names the fields that
+    are wrong, ``extra`` has the numbers."""
 
     def __init__(self, document: Mapping[str, Any], status: int = 0):
         self.status: int = status or int(document.get("status") or 0)
@@ -42,7 +43,7 @@ class Problem(BerthError):
 
 
 class NoDaemon(BerthError, ConnectionError):
-    """Nobody listens where a daemon was looked for."""
+    """No daemon listens at any place where this client looks for one."""
 
     def __init__(self, attempts: List[Tuple[str, OSError]], hint: str):
         self.attempts = attempts
@@ -51,17 +52,18 @@ class NoDaemon(BerthError, ConnectionError):
 
 
 class Broken(BerthError, ConnectionError):
-    """The connection or the answer broke on the way: whether the daemon did
-    what it was asked is not known."""
+    """The connection broke before the whole answer came. The daemon may have
+    done what it was asked, or not."""
 
     def __init__(self, what: str, why: Exception):
         super().__init__("%s: the connection to the daemon broke: %s" % (what, why or type(why).__name__))
 
 
 class Client:
-    """A way to a daemon. It is found like the command line finds it:
-    ``BERTH_SOCKET``, else ``BERTH_URL`` with ``BERTH_TOKEN``, else the socket
-    of the user's own daemon, else the machine's."""
+    """Client sends requests to one daemon. Without arguments it looks for the
+    daemon where the command line does: at ``BERTH_SOCKET``, else at ``BERTH_URL``
+    with ``BERTH_TOKEN``, else at the socket of the user's own daemon, else at
+    the machine's."""
 
     def __init__(self, socket: Optional[str] = None, url: Optional[str] = None, token: Optional[str] = None):
         if socket and url:
@@ -75,7 +77,7 @@ class Client:
 
     @property
     def local(self) -> bool:
-        """Whether the daemon can see which process is calling."""
+        """Whether the daemon can see which process calls."""
         return self._url is None
 
     def call(
@@ -86,8 +88,9 @@ class Client:
         query: Optional[Mapping[str, Any]] = None,
         timeout: Optional[float] = CALL_TIMEOUT,
     ) -> Any:
-        """Sends a request and returns the JSON of the answer, None if it has
-        none. ``timeout`` limits the silence; None waits as long as it takes."""
+        """Sends a request and returns the JSON of the answer, or None if the
+        answer is empty. ``timeout`` is how many seconds the daemon may be silent;
+        None is without end."""
         connection = self._connect(timeout)
         try:
             text = self._send(connection, method, path, body, query, {}).read()
@@ -108,23 +111,23 @@ class Client:
         lease: Sequence[str] = (),
         severity: str = "",
     ) -> Iterator[Dict[str, Any]]:
-        """Gives the events after an id, oldest first. With ``follow`` it goes on
-        until ``stop`` is set: a connection that breaks is made again and goes on
-        after the last event seen.
+        """Yields the events after an id, oldest first. With ``follow`` it goes on
+        until ``stop`` is set: it makes a broken connection again, and goes on after
+        the last event. :func:`berth.events` yields them as :class:`Event`.
 
         ``code``, ``gpu`` (indexes or UUIDs) and ``lease`` choose events: each is
         one value or a list of them. ``severity`` is the least that an event must
-        have. The daemon filters the events; one with the code ``gap`` always
-        comes through."""
+        have. The daemon filters the events, and always sends those with the code
+        ``gap``."""
         chosen = choice(code, gpu, lease, severity)
-        for item in self.follow(Place(after), follow, stop or Stop(), chosen):
+        for item in self._follow(Place(after), follow, stop or Stop(), chosen):
             if not isinstance(item, int):
                 yield item
 
-    def follow(
+    def _follow(
         self, place: "Place", follow: bool, stop: "Stop", chosen: Mapping[str, Any]
     ) -> Iterator[Union[int, Dict[str, Any]]]:
-        """Gives the chosen events after a place, and an id where the daemon says
+        """Yields the chosen events after a place, and an id where the daemon says
         only how far the stream has come. It moves the place along."""
         while not stop.is_set():
             try:
@@ -142,7 +145,7 @@ class Client:
     def _stream(
         self, after: int, follow: bool, stop: "Stop", chosen: Mapping[str, Any]
     ) -> Iterator[Union[int, Dict[str, Any]]]:
-        """Gives what comes over one connection: first the id that it goes on
+        """Yields what comes over one connection: first the id that it goes on
         from, to say that it stands."""
         connection = self._connect(SILENCE)
         try:
@@ -169,7 +172,7 @@ class Client:
         query: Optional[Mapping[str, Any]],
         headers: Dict[str, str],
     ) -> http.client.HTTPResponse:
-        path, content = self.prepare(path, body, query, headers)
+        path, content = self._prepare(path, body, query, headers)
         connection.request(method, path, content, headers)
         response = connection.getresponse()
         if response.status >= 300:
@@ -177,7 +180,7 @@ class Client:
             raise refusal(response.status, response.reason, kind, response.read())
         return response
 
-    def prepare(
+    def _prepare(
         self, path: str, body: Optional[Mapping[str, Any]], query: Optional[Mapping[str, Any]], headers: Dict[str, str]
     ) -> Tuple[str, Optional[bytes]]:
         """Returns the path and the content of a request, and adds its headers."""
@@ -191,11 +194,6 @@ class Client:
             return path, None
         headers["Content-Type"] = "application/json"
         return path, json.dumps(body).encode()
-
-    @property
-    def address(self) -> Optional[urllib.parse.ParseResult]:
-        """The address of a daemon that is reached over TCP."""
-        return self._url
 
     def _connect(self, timeout: Optional[float]) -> http.client.HTTPConnection:
         if self._url:
@@ -288,7 +286,7 @@ class Frames:
 
 
 class Stop:
-    """Ends a loop over events from another thread, even while it waits."""
+    """Stop ends a loop over events from another thread, even while it waits."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -296,12 +294,15 @@ class Stop:
         self._socket: Optional[socket.socket] = None
 
     def is_set(self) -> bool:
+        """Reports whether ``set`` was called."""
         return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:
+        """Waits until ``set`` is called, or for so many seconds. Reports whether it was."""
         return self._event.wait(seconds)
 
     def set(self) -> None:
+        """Ends the loop."""
         self._event.set()
         with self._lock:
             if self._socket is not None:
@@ -311,7 +312,7 @@ class Stop:
                     pass  # it is gone already
 
     def watch(self, connection: Optional[socket.socket]) -> bool:
-        """Names the connection that set has to break; False if it was set."""
+        """Names the connection that ``set`` breaks. Reports whether to go on."""
         with self._lock:
             self._socket = connection
             return not self._event.is_set()
@@ -330,8 +331,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def default_sockets() -> List[str]:
-    """Where daemons listen that were not told otherwise: the user's own, then
-    the machine's."""
+    """Returns where daemons listen by default: the user's own, then the machine's."""
     machine = "/run/berth/berth.sock"
     if os.geteuid() == 0:
         return [machine]
@@ -364,7 +364,7 @@ def stream_request(after: int, follow: bool, chosen: Mapping[str, Any]) -> Tuple
 
 
 def _several(values: Union[int, Sequence[Union[int, str]]]) -> List[str]:
-    """Gives the values of a parameter that may be given several times."""
+    """Returns the values of a parameter that may be given several times."""
     if isinstance(values, (str, int)):
         values = [values]
     return [str(value) for value in values]

@@ -41,25 +41,29 @@ def lease(
     trim_on_request: bool = False,
     client: Optional[Client] = None,
 ) -> "Lease":
-    """A lease for a with statement::
+    """Returns a lease for a ``with`` statement::
 
         with berth.lease(memory="4GiB") as gpu:
             subprocess.run(command, env=gpu.environ())
 
-    It is held from the beginning of the block to its end, however that ends,
-    and ends by itself when the process does, even by kill -9.
+    The process holds the lease from the beginning of the block to its end,
+    however the block ends. When the process dies, even by kill -9, the daemon ends
+    the lease.
 
     memory    on each device; none asks for a slot only
-    gpus      how many devices; slots: on each
-    name      what it is for, for people; service: whose limits hold
+    gpus      how many devices
+    slots     on each device
+    name      what it is for, for people
+    service   the service whose limits hold
     gpu       this device and no other, by index or UUID
     prefer    this device if it has room
     where     what the device must be like: "name~H200,memory>=40GiB"
     policy    least_loaded, most_free, best_fit, spread or pack
-    timeout   seconds to wait for room; None is the daemon's default, 0 not at all
-    ttl       seconds without a renewal after which it ends, instead of with the
-              process; renewals are made in the background
-    pin       make its GPUs the only ones this process sees, before CUDA is used
+    priority  the highest goes first among those who wait
+    timeout   seconds to wait for room; None: the daemon's default; 0: not at all
+    ttl       the lease ends this many seconds after the last renewal, instead of
+              with the process; the package renews it in the background
+    pin       let this process see no other GPUs; only before it uses CUDA
     trim_on_request  give memory back when the daemon asks for it
     """
     request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority)
@@ -88,7 +92,8 @@ def request_of(
 
 
 class Lease:
-    """What ``lease`` gives. Attributes are there while it is held."""
+    """Lease holds GPUs, slots and memory. :func:`lease` returns it. Its attributes
+    can be read while it is held."""
 
     def __init__(
         self,
@@ -148,8 +153,8 @@ class Lease:
             raise
 
     def release(self) -> None:
-        """Gives everything back. A lease that has ended already, and one that
-        the parent of this process holds, are left alone."""
+        """Gives the lease back. It does nothing to a lease that has ended, or that
+        the parent of this process holds."""
         if self._owner != os.getpid():
             self._granted = None  # a copy from before a fork: its lock may be held for ever
             self._strike()
@@ -261,10 +266,11 @@ class Lease:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether the daemon wants the holder to end: its device is too hot or in
-        quarantine, it uses more memory than it holds and is going to be revoked,
-        or the lease has ended. It stays true until the lease is acquired again.
-        The first question makes the process listen; further ones cost nothing."""
+        """Whether the daemon wants the holder to end: the device is too hot or in
+        quarantine, the lease is going to be revoked because its processes use too
+        much memory, or it has ended. It stays true until the lease is acquired
+        again. The first question makes the process listen to events; later ones
+        ask nobody."""
         self._watch_stops()
         return self._requests().event is not None
 
@@ -307,6 +313,7 @@ class Lease:
 
     @property
     def held(self) -> bool:
+        """Whether this process holds it."""
         return self._granted is not None
 
     @property
@@ -316,6 +323,7 @@ class Lease:
 
     @property
     def id(self) -> str:
+        """The id under which the daemon knows it."""
         return str(self.document["id"])
 
     @property
@@ -325,6 +333,7 @@ class Lease:
 
     @property
     def uuids(self) -> Tuple[str, ...]:
+        """The devices."""
         return tuple(part["gpu"] for part in self.document["parts"])
 
     @property
@@ -334,11 +343,12 @@ class Lease:
 
     @property
     def memory_mb(self) -> int:
-        """On each device. It can be more than was asked for; see ``note``."""
+        """The memory on each device. It can be more than was asked for: ``note`` says why."""
         return int(min(part["memory_mb"] for part in self.document["parts"]))
 
     @property
     def slots(self) -> int:
+        """The slots on each device."""
         return int(min(part["slots"] for part in self.document["parts"]))
 
     @property
@@ -348,6 +358,7 @@ class Lease:
 
     @property
     def note(self) -> str:
+        """What the daemon wants the holder to know, such as that it raised the request."""
         return str(self.document.get("note") or "")
 
     @property
@@ -430,14 +441,14 @@ _GIVEN: Optional[Tuple[Dict[str, str], Lease]] = None
 
 
 def current() -> Optional[Lease]:
-    """The newest lease that this thread or task took, or else that this process
-    holds, or else the one it was started under; None if there is none."""
+    """Returns the newest lease that this thread or task took, else the newest that
+    this process holds, else the one it was started under, else None."""
     return _taken() or next(reversed(list(_HELD)), None) or _inherited()
 
 
 def own() -> Optional[Lease]:
-    """Like :func:`current`, without those that other threads took and may give
-    back at any moment."""
+    """Does what :func:`current` does, but leaves out leases of other threads, which
+    may give them back at any moment."""
     return _taken() or _inherited()
 
 

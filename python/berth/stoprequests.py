@@ -58,12 +58,12 @@ class StopRequests:
             choice = Choice(STOPS, leases=frozenset([self._id]))
             watch = self._watch = Subscription(choice, self.tell, self.tell, self._client)
         try:
-            kept = watch.kept()
+            kept = watch._kept()
         except BerthError:
             kept = []  # the listener waits for the daemon, and gets them then
         for event in self._own(kept):
             self.tell(event)
-        watch.begin(max((event.id for event in kept), default=0))
+        watch._begin(max((event.id for event in kept), default=0))
 
     def close(self) -> None:
         """Stops listening."""

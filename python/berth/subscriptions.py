@@ -92,18 +92,18 @@ class Subscription:
         self._on = False
         _listener(self._client).remove(self)
 
-    def begin(self, after: int) -> None:
+    def _begin(self, after: int) -> None:
         """Begins to deliver the chosen events after an id."""
         self._after = after
         _listener(self._client).add(self)
 
-    def kept(self) -> List[Event]:
+    def _kept(self) -> List[Event]:
         """Returns the chosen events that the daemon still has."""
-        follow = self._client.follow(Place(0), False, Stop(), self._choice.parameters())
+        follow = self._client._follow(Place(0), False, Stop(), self._choice.parameters())
         events = [Event.read(item) for item in follow if not isinstance(item, int)]
         return [event for event in events if self._choice.matches(event)]
 
-    def hear(self, event: Event) -> None:
+    def _hear(self, event: Event) -> None:
         """Delivers an event, if it is new and chosen."""
         if event.id <= self._after and event.code != "gap":
             return
@@ -154,7 +154,7 @@ class _Listener:
                     complaint = ""
                     if not isinstance(item, int):
                         for subscription in served:
-                            subscription.hear(item)
+                            subscription._hear(item)
             except BerthError as why:
                 if str(why) != complaint and not isinstance(why, (NoDaemon, Broken)):
                     log.warning("berth cannot read the events of the daemon, and tries again: %s", why)
@@ -168,7 +168,7 @@ class _Listener:
         place = Place(min(s._after for s in served))
         chosen = _either([s._choice for s in served]).parameters()
         before = place.after
-        for item in self._client.follow(place, True, stop, chosen):
+        for item in self._client._follow(place, True, stop, chosen):
             if isinstance(item, int):
                 for subscription in served:
                     subscription._after = max(subscription._after, item)
@@ -188,7 +188,7 @@ _LISTENERS: Dict[Tuple[Any, ...], _Listener] = {}
 
 
 def _listener(client: Client) -> _Listener:
-    address = (tuple(client.sockets), client.address, client.token)
+    address = (tuple(client.sockets), client._url, client.token)
     with _LOCK:
         return _LISTENERS.setdefault(address, _Listener(client))
 
@@ -313,7 +313,7 @@ def subscribe(
     client = client or Client()
     chosen = Choice(_set(code), _uuids(gpu, client), _ids(lease), severity)
     subscription = Subscription(chosen, callback, deliver, client)
-    subscription.begin(max((event.id for event in subscription.kept()), default=0))
+    subscription._begin(max((event.id for event in subscription._kept()), default=0))
     return subscription
 
 
@@ -328,12 +328,12 @@ def events(
     stop: Optional[Stop] = None,
     client: Optional[Client] = None,
 ) -> Iterator[Event]:
-    """Gives the events that the daemon has kept, oldest first, and with
+    """Yields the events that the daemon has kept, oldest first, and with
     ``follow`` all further ones as they happen. ``after`` leaves out those up to
     an id; ``set`` of ``stop`` ends the loop from another thread. The other
     arguments are those of :func:`on`."""
     query = query_of(code, gpu, lease, severity)
-    for item in (client or Client()).follow(Place(after), follow, stop or Stop(), query):
+    for item in (client or Client())._follow(Place(after), follow, stop or Stop(), query):
         if not isinstance(item, int):
             yield Event.read(item)
 

@@ -1,12 +1,13 @@
 """The calls of the API against a live daemon."""
 
 import datetime
+import inspect
 import os
 import typing
 import unittest
 
 import berth
-from berth import answers
+from berth import answers, calls
 
 from .daemon import DaemonCase
 from .doors import Door
@@ -76,6 +77,48 @@ class Reading(DaemonCase):
         berth.measure("calls.work", "2GiB", 12.5)
         (known,) = berth.measurements("calls.work")
         self.assertEqual((known.peak_mb, known.runs), (2048, 1))
+
+
+# The routes that have no call in the package, and why.
+WITHOUT = {
+    "GET /healthz": "ready says more",
+    "GET /metrics": "for Prometheus",
+    "GET /docs": "for people",
+    "GET /openapi.json": "for tools",
+    "POST /api/exec": "for berth exec",
+    "PUT /api/batches/{id}": "for berth run",
+    "POST /api/leases/stream": "for clients that take thousands of leases a second",
+    "POST /api/leases": "lease",
+    "GET /api/events": "events and on",
+    "POST /api/plans": "compile",
+    "POST /api/plans/run": "Plan.run",
+}
+
+
+class Routes(DaemonCase):
+    def called(self):
+        """Returns the routes of all calls, as they are asked."""
+        arguments = {"str": "x", "int": 1, "Amount": 1, "float": 1.0}
+        found = set()
+        for name, call in vars(calls).items():
+            if not inspect.isgeneratorfunction(call) or name.startswith("_"):
+                continue
+            needed = [p for p in inspect.signature(call).parameters.values() if p.default is p.empty]
+            asked = call(*(arguments[p.annotation] for p in needed if p.kind is not p.VAR_KEYWORD))
+            try:
+                request = next(asked)
+                while True:
+                    found.add("%s %s" % (request.method, request.path.replace("/leases/x", "/leases/{id}")))
+                    request = asked.send({})
+            except StopIteration:
+                pass
+        return found
+
+    def test_every_route_has_a_call(self):
+        paths = self.daemon.client.call("GET", "/openapi.json")["paths"]
+        served = {"%s %s" % (method.upper(), path) for path, methods in paths.items() for method in methods}
+        self.assertEqual(served - self.called() - set(WITHOUT), set())
+        self.assertEqual(set(WITHOUT) - served, set())
 
 
 class Allocating(DaemonCase):

@@ -9,6 +9,7 @@ from unittest import mock
 import berth
 from berth import subscriptions
 from berth.answers import Event
+from berth.stoprequests import StopRequests
 
 from .daemon import DaemonCase
 from .doors import Door
@@ -230,6 +231,27 @@ class Stops(DaemonCase):
             self.daemon.start()
             berth.release(gpu.id)
             self.assertEqual(self.heard.get(timeout=NEVER).code, "lease_released")
+
+
+class Asking(unittest.TestCase):
+    def test_which_events_ask_for_the_end(self):
+        for event, asks in (
+            (Event(code="lease_stop"), True),
+            (Event(code="lease_revoked", data={"fence": 7}), True),
+            (Event(code="lease_revoked", data={"fence": 6}), False),  # an earlier lease of that id
+            (Event(code="lease_expired"), True),
+            (Event(code="lease_over_limit", data={"policy": "warn"}), False),
+            (Event(code="lease_over_limit", data={"policy": "revoke"}), True),
+            (Event(code="lease_granted", data={"fence": 7}), False),
+        ):
+            heard = []
+            requests = StopRequests(berth.Client(socket="/none"), "x", 7)
+            requests.add(heard.append)
+            requests.tell(event)
+            requests.tell(Event(code="lease_renewed"))
+            self.assertEqual(heard, [event] if asks else [], event)
+            requests.tell(Event(code="lease_stop"))
+            self.assertEqual(len(heard), 1)  # only the first counts
 
 
 class Choosing(unittest.TestCase):

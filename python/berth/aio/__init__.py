@@ -33,6 +33,7 @@ orphans = awaited(calls.orphans)
 ready = awaited(calls.ready)
 release = awaited(calls.release)
 renew = awaited(calls.renew)
+resize = awaited(calls.resize)
 status = awaited(calls.status)
 status_all = awaited(calls.status_all)
 throttle = awaited(calls.throttle)
@@ -41,6 +42,6 @@ trend = awaited(calls.trend)
 __all__ = [
     "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "config", "deallocate", "devices",
     "events", "explain", "explain_waiting", "find_lease", "history", "lease", "leases", "measure", "measurements",
-    "metrics", "monitoring", "off", "on", "orphans", "ready", "release", "renew", "services", "status", "status_all",
-    "throttle", "trend",
+    "metrics", "monitoring", "off", "on", "orphans", "ready", "release", "renew", "resize", "services", "status",
+    "status_all", "throttle", "trend",
 ]  # fmt: skip

@@ -85,7 +85,7 @@ async def events(
     severity: str = "info",
     client: Optional[Client] = None,
 ) -> AsyncIterator[Event]:
-    """Gives the events that the daemon has kept, oldest first, and with
+    """Yields the events that the daemon has kept, oldest first, and with
     ``follow`` all further ones as they happen: ``async for event in
     berth.aio.events("critical")``. The arguments are those of
     :func:`berth.events`."""

@@ -47,7 +47,7 @@ async def send(request: Request) -> Any:
 async def follow(
     client: Client, place: Place, follow: bool, chosen: Mapping[str, Any]
 ) -> AsyncIterator[Union[int, Dict[str, Any]]]:
-    """Gives the chosen events after a place, and an id where the daemon says only
+    """Yields the chosen events after a place, and an id where the daemon says only
     how far the stream has come. It moves the place along."""
     while True:
         try:
@@ -90,7 +90,7 @@ class _Connection:
 
     @classmethod
     async def open(cls, client: Client, silence: Optional[float]) -> "_Connection":
-        url = client.address
+        url = client._url
         if url is not None:
             secure = url.scheme == "https"
             dial = asyncio.open_connection(url.hostname, url.port or (443 if secure else 80), ssl=secure or None)
@@ -116,9 +116,9 @@ class _Connection:
         headers: Dict[str, str],
     ) -> None:
         """Sends the request and reads the headers of the answer."""
-        url = self._client.address
+        url = self._client._url
         headers = {"Host": url.netloc.rpartition("@")[2] if url else "localhost", "Connection": "close", **headers}
-        path, content = self._client.prepare(path, body, query, headers)
+        path, content = self._client._prepare(path, body, query, headers)
         if content is not None or method != "GET":
             headers["Content-Length"] = str(len(content or b""))
         lines = ["%s %s HTTP/1.1" % (method, path)] + ["%s: %s" % pair for pair in headers.items()]
@@ -136,7 +136,7 @@ class _Connection:
         return b"".join([piece async for piece in self.pieces()])
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Gives the rest of the answer as it comes."""
+        """Yields the rest of the answer as it comes."""
         length = self._headers.get("Content-Length")
         if "chunked" in self._headers.get("Transfer-Encoding", "").lower():
             while True:
