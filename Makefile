@@ -38,6 +38,11 @@ test: build ## run every check a change must pass (minutes)
 		/usr/bin/python3 -m unittest tests.test_real_arrays
 	go run ./bench/hostile -berth bin/berth -small
 
+.PHONY: docs
+docs: ## write the pages that come from the code
+	go test ./internal/config -run 'TestDocumentation' -update
+	python3 python/reference.py
+
 .PHONY: rules
 rules: ## check and test the alert rules with promtool
 	@deploy/tools.sh promtool
