@@ -14,8 +14,8 @@ from . import answers, config, monitoring, services
 from .answers import Event
 from .asking import (
     adopt, allocate, ask_to_trim, available, batches, bind, deallocate, devices, explain, explain_waiting, find_lease,
-    history, leases, measure, measurements, metrics, orphans, ready, release, renew, resize, status, status_all, throttle,
-    trend,
+    history, leases, measure, measurements, metrics, orphans, ready, release, renew, resize, status, status_all,
+    throttle, trend,
 )  # fmt: skip
 from .caps import cap, install_caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop

@@ -16,6 +16,7 @@ from ..client import (
 )  # fmt: skip
 
 Got = TypeVar("Got")
+Streams = Tuple[asyncio.StreamReader, asyncio.StreamWriter]
 BROKEN = (OSError, EOFError, ValueError, asyncio.TimeoutError, asyncio.LimitOverrunError, http.client.HTTPException)
 
 
@@ -83,7 +84,7 @@ async def _stream(
 class _Connection:
     """One connection, for one request."""
 
-    def __init__(self, streams: Tuple[asyncio.StreamReader, asyncio.StreamWriter], client: Client, silence: Optional[float]):
+    def __init__(self, streams: Streams, client: Client, silence: Optional[float]):
         self._reader, self._writer = streams
         self._client, self._silence = client, silence
         self._headers = email.message.Message()
