@@ -26,6 +26,8 @@ type observed struct {
 	total gpu.MiB            // the memory in use, with that of the driver itself
 	owned map[string]gpu.MiB // by lease: how much of it the lease's processes use
 
+	recent placement.Recent // what was measured lately, on average
+
 	// driver is the memory that the driver uses for itself, which nobody can ever
 	// lease: the least that was ever measured beyond what processes use.
 	driver gpu.Opt[gpu.MiB]
@@ -97,6 +99,6 @@ func (m *machine) refresh(uuid string) {
 	m.snapshot.Update(uuid, placement.Use{
 		Available: sum.Available(), Ceiling: o.most(sum),
 		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines,
-		State: o.State, Reason: o.Reason, Closed: o.closed(),
+		Recent: o.recent, State: o.State, Reason: o.Reason, Closed: o.closed(),
 	})
 }

@@ -32,6 +32,7 @@ func (l *Ledger) Observe(o Observation) {
 	if o.Sample != nil {
 		d.used, d.total = used, totalOf(o.Sample, used)
 		d.ownUse(o.Sample)
+		d.recent.Add(o.Sample)
 		l.attribute(d)
 		l.holders.releaseUnused()
 	}

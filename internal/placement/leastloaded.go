@@ -1,6 +1,7 @@
 package placement
 
 // leastLoaded takes the device with the smallest active / max_pipelines, then
-// the one with the most memory to lease. Leases without slots do not load a
-// device; among such devices it is the memory that decides.
-func leastLoaded(u *Use) Key { return loadFirst(share(u), most(memory(u))) }
+// the one that was measured to work the least lately, then the coolest, then the
+// one with the most memory to lease. Leases without slots do not load a device;
+// among such devices the measurements decide.
+func leastLoaded(u *Use) Key { return loadFirst(share(u), measured(u), most(memory(u))) }

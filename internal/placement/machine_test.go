@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 )
@@ -49,7 +50,16 @@ func available(m gpu.MiB) func(*Use) { return func(u *Use) { u.Available = m } }
 func maxSlots(n int) func(*Use)      { return func(u *Use) { u.MaxPipelines, u.Usable = n, n } }
 func usable(n int) func(*Use)        { return func(u *Use) { u.Usable = n } }
 func state(s gpu.State) func(*Use)   { return func(u *Use) { u.State = s } }
-func closed(why string) func(*Use)   { return func(u *Use) { u.Closed = why } }
+
+// measuredAs is a device that has read the same for a while.
+func measuredAs(load gpu.Percent, heat gpu.Celsius) func(*Use) {
+	return func(u *Use) {
+		u.Recent = Recent{}
+		u.Recent.Add(&gpu.Sample{Time: time.Unix(1, 0), Utilization: gpu.Some(load), Temperature: gpu.Some(heat)})
+	}
+}
+
+func closed(why string) func(*Use) { return func(u *Use) { u.Closed = why } }
 
 // gateFunc is a Gate that refuses by a rule and allows everything.
 type gateFunc func(uuid string, memory gpu.MiB) string

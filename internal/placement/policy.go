@@ -22,7 +22,7 @@ const (
 // policies lists the policies, the default first. To add one, write its file
 // and add its line here; docs/adding-a-policy.md shows how.
 var policies = []policy{
-	{name: LeastLoaded, about: "the device with the smallest share of its slots in use", key: leastLoaded},
+	{name: LeastLoaded, about: "the device with the smallest share of its slots in use, then the one that works least and is coolest", key: leastLoaded},
 	{name: MostFree, about: "the device with the most memory to lease", key: mostFree},
 	{name: BestFit, about: "the device with the least memory left over", key: bestFit},
 	{name: Spread, about: "the device with the fewest slots in use, away from the same service", key: spread, apart: true},
@@ -72,23 +72,31 @@ func indexOf(list []policy, name string) int {
 }
 
 // Key orders devices under a policy: the smallest is taken. It holds a share or
-// a count in loadBits and an amount of memory in memoryBits, in the order that
-// the policy puts them in; equal keys are told apart by position.
+// a count in loadBits, what was measured in measuredBits and an amount of memory
+// in memoryBits, in the order that the policy puts them in; equal keys are told
+// apart by position.
 type Key uint64
 
 const (
-	loadBits   = 24
-	memoryBits = 40
-	mostLoad   = 1<<loadBits - 2 // one below the top: no key equals noKey
-	mostMemory = 1<<memoryBits - 1
-	noKey      = Key(math.MaxUint64)
+	loadBits     = 24
+	measuredBits = 9 // four for the step of the load, five for that of the heat
+	memoryBits   = 31
+	mostLoad     = 1<<loadBits - 2 // one below the top: no key equals noKey
+	mostMemory   = 1<<memoryBits - 1
+	noKey        = Key(math.MaxUint64)
 )
 
-// loadFirst orders by load and, where it is equal, by memory.
-func loadFirst(load, memory uint64) Key { return Key(load<<memoryBits | memory) }
+// loadFirst orders by load, where it is equal by what was measured, and then by
+// memory.
+func loadFirst(load, measured, memory uint64) Key {
+	return Key(load<<(measuredBits+memoryBits) | measured<<memoryBits | memory)
+}
 
-// memoryFirst orders by memory and, where it is equal, by load.
-func memoryFirst(memory, load uint64) Key { return Key(memory<<loadBits | load) }
+// memoryFirst orders by memory, where it is equal by load, and then by what was
+// measured.
+func memoryFirst(memory, load, measured uint64) Key {
+	return Key(memory<<(loadBits+measuredBits) | load<<measuredBits | measured)
+}
 
 // share returns active / max_pipelines in steps of 2^-20, fine enough to tell
 // any two shares of up to a thousand slots apart.
@@ -101,6 +109,13 @@ func share(u *Use) uint64 {
 
 // count returns a number that is not negative and fits a key.
 func count(n int) uint64 { return uint64(min(max(n, 0), mostLoad)) }
+
+// measured returns how busy a device was lately and, after that, how hot.
+func measured(u *Use) uint64 {
+	load := min(max(u.Recent.Load.Step, 0), loadSteps)
+	heat := min(max(u.Recent.Heat.Step, 0), heatSteps)
+	return uint64(load)<<5 | uint64(heat)
+}
 
 // memory returns what berth can lease now. Over-used devices count as full.
 func memory(u *Use) uint64 { return uint64(min(max(u.Available, 0), gpu.MiB(mostMemory))) }

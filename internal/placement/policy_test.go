@@ -36,6 +36,36 @@ func TestPolicies(t *testing.T) {
 			map[string]int{LeastLoaded: 1, MostFree: 2, BestFit: 1, Spread: 1, Pack: 2},
 		},
 		{
+			"an idle cool device beside a busy hot one",
+			[]Use{with(measuredAs(100, 60)), with(measuredAs(0, 39))},
+			map[string]int{LeastLoaded: 1, MostFree: 1, BestFit: 0, Spread: 1, Pack: 0},
+		},
+		{
+			"the load goes before the heat",
+			[]Use{with(measuredAs(30, 40)), with(measuredAs(0, 80))},
+			map[string]int{LeastLoaded: 1, MostFree: 1, BestFit: 0, Spread: 1, Pack: 0},
+		},
+		{
+			"heat alone",
+			[]Use{with(measuredAs(0, 70)), with(measuredAs(0, 62))},
+			map[string]int{LeastLoaded: 1, MostFree: 1, BestFit: 0, Spread: 1, Pack: 0},
+		},
+		{
+			"what differs by less than a step is alike",
+			[]Use{with(measuredAs(3, 48)), with(measuredAs(0, 33))},
+			map[string]int{LeastLoaded: 0, MostFree: 0, BestFit: 0, Spread: 0, Pack: 0},
+		},
+		{
+			"slots go before what was measured, and that before memory",
+			[]Use{with(active(1)), with(measuredAs(90, 70), available(70<<10)), with(measuredAs(40, 70), available(10<<10))},
+			map[string]int{LeastLoaded: 2, MostFree: 0, BestFit: 2, Spread: 2, Pack: 0},
+		},
+		{
+			"a device that cannot tell counts as idle and cool",
+			[]Use{with(measuredAs(20, 40)), idle()},
+			map[string]int{LeastLoaded: 1, MostFree: 1, BestFit: 0, Spread: 1, Pack: 0},
+		},
+		{
 			"a third is not the same as 0.3333",
 			[]Use{with(active(334), maxSlots(1000)), with(active(1), maxSlots(3))},
 			map[string]int{LeastLoaded: 1, Pack: 0},
@@ -77,7 +107,7 @@ func TestPolicyNames(t *testing.T) {
 // TestKeysKeepTheirOrder holds the packing of two numbers into one key at its
 // ends: amounts that do not fit are cut, and never spill into the other number.
 func TestKeysKeepTheirOrder(t *testing.T) {
-	huge, odd := with(available(1<<50), active(1<<30)), with(available(-5), active(-1), maxSlots(0))
+	huge, odd := with(available(1<<50), active(1<<30), measuredAs(1e9, 1e9)), with(available(-5), active(-1), maxSlots(0), measuredAs(-1e9, -1e9))
 	for p := range policies {
 		for _, u := range []Use{huge, odd, idle()} {
 			if policies[p].key(&u) == noKey {
@@ -85,9 +115,16 @@ func TestKeysKeepTheirOrder(t *testing.T) {
 			}
 		}
 	}
-	less, more := with(active(1), available(0)), with(active(2), available(gpu.MiB(mostMemory)))
-	if leastLoaded(&less) >= leastLoaded(&more) {
-		t.Error("memory outweighs load")
+	less, more := with(active(1), available(0), measuredAs(100, 200)), with(active(2), available(gpu.MiB(mostMemory)))
+	if leastLoaded(&less) >= leastLoaded(&more) || spread(&less) >= spread(&more) {
+		t.Error("memory or a measurement outweighs the slots")
+	}
+	hot, full := with(measuredAs(0, 500)), with(measuredAs(10, 20))
+	if leastLoaded(&hot) >= leastLoaded(&full) {
+		t.Error("heat outweighs the measured load")
+	}
+	if less, more := with(available(2), active(3), measuredAs(100, 200)), with(available(1)); mostFree(&less) >= mostFree(&more) {
+		t.Error("something outweighs the memory")
 	}
 }
 

@@ -67,6 +67,10 @@ func drawUse(t *rapid.T) Use {
 		State:        rapid.SampledFrom(gpu.States()[:4]).Draw(t, "state"),
 	}
 	u.Available = min(u.Available, u.Ceiling)
+	if rapid.Bool().Draw(t, "measured") {
+		u.Recent.Load.Step = rapid.IntRange(0, 2).Draw(t, "load")
+		u.Recent.Heat.Step = rapid.IntRange(0, 2).Draw(t, "heat")
+	}
 	u.Usable = rapid.IntRange(0, u.MaxPipelines).Draw(t, "usable")
 	u.Active = rapid.IntRange(0, u.MaxPipelines).Draw(t, "active")
 	if rapid.IntRange(0, 9).Draw(t, "closed") == 0 {
@@ -150,17 +154,19 @@ func (w *world) order(r *lease.Request, i, j int) int {
 	load := func(x, y Use) int { return cmp.Compare(x.Active*y.MaxPipelines, y.Active*x.MaxPipelines) }
 	affinity := first(leases[i] > 0, leases[j] > 0)
 	more, less := cmp.Compare(b.Available, a.Available), cmp.Compare(a.Available, b.Available)
+	idler := cmp.Compare(a.Recent.Load.Step, b.Recent.Load.Step)
+	cooler := cmp.Compare(a.Recent.Heat.Step, b.Recent.Heat.Step)
 	var policy int
 	switch r.Policy {
 	case LeastLoaded:
-		policy = cmp.Or(load(a, b), more)
+		policy = cmp.Or(load(a, b), idler, cooler, more)
 	case MostFree:
-		policy = cmp.Or(more, load(a, b))
+		policy = cmp.Or(more, load(a, b), idler, cooler)
 	case BestFit:
 		policy = cmp.Or(less, load(a, b))
 	case Spread:
 		affinity = cmp.Compare(leases[i], leases[j])
-		policy = cmp.Or(cmp.Compare(a.Active, b.Active), more)
+		policy = cmp.Or(cmp.Compare(a.Active, b.Active), idler, cooler, more)
 	case Pack:
 		policy = cmp.Or(load(b, a), less)
 	}

@@ -18,6 +18,8 @@ type Use struct {
 	Usable       int // slots that may be in use in the present state
 	MaxPipelines int // slots in the best state
 
+	Recent Recent // what was measured lately
+
 	State  gpu.State
 	Reason string // why it is in this state; empty: not known
 	Closed string // why nothing is granted here, such as a quarantine; empty: open

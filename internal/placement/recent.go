@@ -1,0 +1,75 @@
+package placement
+
+import (
+	"math"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Recent averages what was measured on a device lately. One sample says little:
+// a device that computes half of the time reads 0 % or 100 % by chance. A
+// sample loses its weight as it gets older, so that the last minute makes up 95 %
+// of an average, and a device counts as busy some seconds after it has become so.
+type Recent struct {
+	Load Average // percent of the time in which the device computes
+	Heat Average // temperature in degrees Celsius
+}
+
+// Average is the average of a metric at its newest sample.
+type Average struct {
+	Mean float64
+	Step int // Mean in whole steps, which is what policies compare
+
+	at time.Time // of the newest sample; zero: there was none
+}
+
+// fading is the time in which the weight of a sample falls to 1/e.
+const fading = 20 * time.Second
+
+// Policies compare averages in steps, so that two devices alike stay alike, and
+// other things decide between them. Idle devices differ by some degrees because
+// of where they sit in the machine, so all devices below cool are alike.
+const (
+	loadStep = 10 // per cent
+	heatStep = 5  // degrees
+	cool     = 50 // degrees
+
+	loadSteps = 10 // the last step: 100 %
+	heatSteps = 31 // the last step: 205 °C and more
+)
+
+// Add takes a sample in. A metric that the sample lacks keeps its average.
+func (r *Recent) Add(s *gpu.Sample) {
+	if load, measured := s.Utilization.Get(); measured {
+		r.Load.add(s.Time, float64(load), 0, loadStep, loadSteps)
+	}
+	if heat, measured := s.Temperature.Get(); measured {
+		r.Heat.add(s.Time, float64(heat), cool, heatStep, heatSteps)
+	}
+}
+
+// Known reports whether the metric was measured at all. One that was not counts
+// as zero: a device that cannot tell its load is not kept from work for that.
+func (a Average) Known() bool { return !a.at.IsZero() }
+
+// add takes a value in. Steps begin at zero and are this wide.
+func (a *Average) add(at time.Time, value, zero, width float64, last int) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return
+	}
+	first := !a.Known()
+	if first {
+		a.Mean = value
+	} else {
+		age := max(at.Sub(a.at), 0) // the clock may have been set back
+		a.Mean += (value - a.Mean) * -math.Expm1(-age.Seconds()/fading.Seconds())
+	}
+	a.at = at
+	// An average near the border of two steps stays in the one where it is: it
+	// leaves it only when it is three quarters of a step away from its middle.
+	steps := (a.Mean - zero) / width
+	if first || math.Abs(steps-float64(a.Step)) > 0.75 {
+		a.Step = int(min(max(math.Round(steps), 0), float64(last)))
+	}
+}
