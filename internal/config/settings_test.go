@@ -90,6 +90,7 @@ services:
     min_memory_mb: 1GiB
     max_memory_mb: 1024
     preferred_device: GPU-1
+    affinity: together
     priority: -3
     quota: {memory_mb: 8192, slots: 2}
     users: [alice, 1000]
@@ -132,11 +133,11 @@ func TestEverythingInAFile(t *testing.T) {
 		},
 		Services: map[string]config.Service{
 			"embedder": {
-				MinMemory: gpu.Some[gpu.MiB](1024), MaxMemory: gpu.Some[gpu.MiB](1024), PreferredDevice: "GPU-1", Priority: -3,
+				MinMemory: gpu.Some[gpu.MiB](1024), MaxMemory: gpu.Some[gpu.MiB](1024), PreferredDevice: "GPU-1", Affinity: "together", Priority: -3,
 				Quota: config.Quota{Memory: gpu.Some[gpu.MiB](8192), Slots: gpu.Some(2)}, Users: []string{"alice", "1000"},
 				OverLimit: "warn",
 			},
-			"plain": {},
+			"plain": {Affinity: "apart"},
 		},
 		Hooks: map[string]config.Hook{
 			"pager": {

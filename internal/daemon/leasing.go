@@ -41,7 +41,7 @@ func leasing(c config.Config) ledger.Settings {
 		services[name] = ledger.Service{
 			Preferred: s.PreferredDevice,
 			Service: lease.Service{
-				Name: name, MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
+				Name: name, Together: s.Affinity == "together", MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
 				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: s.Users,
 			},
 		}

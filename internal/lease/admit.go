@@ -17,6 +17,7 @@ type Service struct {
 	Priority  int      // the priority of its requests, and the most they can ask for
 	Quota     Usage    // the most it may have in use at a time; zero: no quota
 	Users     []string // who may ask in its name; empty: everybody
+	Together  bool     // its leases go on one device rather than on different ones
 }
 
 // The reasons why the settings of a service refuse a request. Errors of Admit
@@ -70,6 +71,7 @@ func Admit(s Service, r Request, used Usage) (Request, error) {
 		r.note("priority lowered from %d to the service's %d", r.Priority, s.Priority)
 		r.Priority = s.Priority
 	}
+	r.Together = s.Together
 	return r, WithinQuota(s, &r, used)
 }
 

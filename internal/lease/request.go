@@ -38,6 +38,7 @@ type Request struct {
 	Requested time.Time // since when it waits; its age counts from here
 	Deadline  time.Time // when it stops waiting; every request has one
 	Raised    bool      // see Lease
+	Together  bool      // goes where its service has leases already, rather than elsewhere
 }
 
 // Object returns the request as access decides about it.

@@ -360,6 +360,7 @@ func TestStatesOfADevice(t *testing.T) {
 func TestDeviceThatAppearsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
+		w.settings.Services = map[string]Service{"s": {Service: lease.Service{Name: "s", Together: true}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.device(1, 100)

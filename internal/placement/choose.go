@@ -36,7 +36,7 @@ type need struct {
 	memory gpu.MiB
 	slots  int
 	keys   []Key
-	apart  bool
+	apart  bool // the fewer leases of the service a device has, the better
 
 	pinned    bool
 	pin       int    // position of the only device allowed; -1: not on this machine
@@ -56,7 +56,7 @@ func (s *Snapshot) needOf(r *lease.Request, gate Gate) need {
 	policy := &s.policies[at]
 	n := need{
 		memory: r.Memory, slots: r.Slots,
-		keys: s.keys[at], apart: policy.apart, score: policy.score,
+		keys: s.keys[at], apart: policy.apart || !r.Together, score: policy.score,
 		pin: -1, preferred: -1, request: r, gate: gate,
 	}
 	if r.Preferred != "" {
@@ -183,7 +183,7 @@ func (s *Snapshot) scan(n *need) int {
 		if key >= best || room[i] < memory || int(free[i]) < slots {
 			continue
 		}
-		if plain || s.takes(n, i) && !(n.apart && n.runs.leases(i) > 0) {
+		if plain || !(n.apart && n.runs.leases(i) > 0) && s.takes(n, i) {
 			best, at = key, i
 		}
 	}
@@ -194,7 +194,7 @@ func (s *Snapshot) scan(n *need) int {
 }
 
 // beside chooses among the devices on which the service runs: by the policy,
-// or, where services are kept apart, those with fewer of its leases first.
+// or, where its leases are kept apart, those with fewer of them first.
 func (s *Snapshot) beside(n *need) int {
 	best, at, fewest := noKey, -1, int32(math.MaxInt32)
 	for _, d := range n.runs {

@@ -9,10 +9,11 @@
 //
 //  1. the preferred device, if it is one of them;
 //  2. for a request for several devices, the set with the best links;
-//  3. devices on which the service already runs (the policy spread turns this
-//     around: devices on which it runs least);
-//  4. the policy, and last the position of the device, so that the same
-//     snapshot and the same request always give the same answer.
+//  3. devices on which the service of the request has the fewest leases, or, for
+//     a service whose leases belong together, those on which it has any;
+//  4. the policy: slots, then what was measured lately (see Recent);
+//  5. the position of the device, so that the same snapshot and the same request
+//     always give the same answer.
 //
 // Choose reads one number per device and policy, kept up to date by Update,
 // and allocates nothing. To add a policy, see docs/adding-a-policy.md.

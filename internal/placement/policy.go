@@ -38,7 +38,7 @@ type policy struct {
 	about string
 	key   func(*Use) Key
 	score func(*View, *lease.Request) float64 // the largest is taken; nil: the key decides alone
-	apart bool                                // keep the leases of a service on different devices
+	apart bool                                // keep the leases of a service apart also if the service wants them together
 }
 
 // PolicyNames lists the names of all policies, the default first.

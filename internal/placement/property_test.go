@@ -86,6 +86,8 @@ func drawRequest(t *rapid.T, w *world, mostGPUs int) lease.Request {
 		Slots:  rapid.IntRange(0, 2).Draw(t, "slots"),
 		Policy: rapid.SampledFrom(PolicyNames()).Draw(t, "policy"),
 		Holder: lease.Holder{Service: rapid.SampledFrom(services).Draw(t, "service")},
+
+		Together: rapid.Bool().Draw(t, "together"),
 	}
 	if rapid.Bool().Draw(t, "prefers") {
 		r.Preferred = uuid(rapid.IntRange(0, len(w.devices)).Draw(t, "preferred"))
@@ -152,7 +154,10 @@ func (w *world) order(r *lease.Request, i, j int) int {
 		return 1
 	}
 	load := func(x, y Use) int { return cmp.Compare(x.Active*y.MaxPipelines, y.Active*x.MaxPipelines) }
-	affinity := first(leases[i] > 0, leases[j] > 0)
+	affinity := cmp.Compare(leases[i], leases[j])
+	if r.Together && r.Policy != Spread {
+		affinity = first(leases[i] > 0, leases[j] > 0)
+	}
 	more, less := cmp.Compare(b.Available, a.Available), cmp.Compare(a.Available, b.Available)
 	idler := cmp.Compare(a.Recent.Load.Step, b.Recent.Load.Step)
 	cooler := cmp.Compare(a.Recent.Heat.Step, b.Recent.Heat.Step)
@@ -165,7 +170,6 @@ func (w *world) order(r *lease.Request, i, j int) int {
 	case BestFit:
 		policy = cmp.Or(less, load(a, b))
 	case Spread:
-		affinity = cmp.Compare(leases[i], leases[j])
 		policy = cmp.Or(cmp.Compare(a.Active, b.Active), idler, cooler, more)
 	case Pack:
 		policy = cmp.Or(load(b, a), less)

@@ -80,7 +80,6 @@ func (s *Snapshot) several(n *need, count int) []int {
 // them all.
 func (s *Snapshot) candidatesFor(n *need, keep int) int {
 	list, fit := s.scratch.candidates[:0], 0
-	wished := len(n.runs) > 0 || n.preferred >= 0
 	plain := n.models == nil && n.gate == nil && n.only == nil && !n.pinned
 	limit := noKey // from here on keys are of no interest
 	for i := s.below(n, 0, limit); i >= 0; i = s.below(n, i+1, limit) {
@@ -96,8 +95,8 @@ func (s *Snapshot) candidatesFor(n *need, keep int) int {
 			list = list[:keep-1]
 		}
 		list = insert(list, c)
-		if fit > keep && !wished {
-			limit = list[keep-1].key
+		if last := list[len(list)-1]; fit > keep && n.preferred < 0 && (len(n.runs) == 0 || last.tier == 0) {
+			limit = last.key // no device is in a better tier than the last of the list
 		}
 	}
 	s.scratch.candidates = list

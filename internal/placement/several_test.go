@@ -57,9 +57,14 @@ func TestEqualLinksLeaveItToThePolicy(t *testing.T) {
 		r := lease.Request{GPUs: 2, Slots: 1}
 		expect(t, s, &r, 0, 4)
 		s.AddLeases("render", uuid(3), 1)
-		r.Holder.Service = "render"
+		r.Holder.Service, r.Together = "render", true
 		expect(t, s, &r, 0, 3)
-		r.Policy = Spread
+		r.Together = false
+		expect(t, s, &r, 0, 4)
+		s.AddLeases("render", uuid(4), 1)
+		expect(t, s, &r, 0, min(8, n-1))
+		s.AddLeases("render", uuid(4), -1)
+		r.Policy, r.Together = Spread, true
 		expect(t, s, &r, 0, 4)
 	}
 }
