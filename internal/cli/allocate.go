@@ -41,6 +41,7 @@ Without --id, the lease is named after the service: SERVICE, or SERVICE-2,
 SERVICE-3, ... if that name is taken.`,
 		Example: `  berth allocate embedder 4GiB
   berth allocate embedder 4096 --gpu 1 --ttl 10m
+  berth allocate embedder 4GiB --prefer 1 --policy most_free
   berth allocate trainer 80GiB --timeout 5m --priority 10`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeService,
@@ -48,6 +49,7 @@ SERVICE-3, ... if that name is taken.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.request.ID, "id", "", "`NAME` of the lease")
 	flags.StringVar(&o.request.GPU, "gpu", "", "lease on this `GPU` only (index or UUID)")
+	wishFlags(a, cmd, &o.request.Prefer, &o.request.Policy)
 	flags.Var(&o.ttl, "ttl", "the lease expires after this `TIME` unless renewed,\nas in 10m")
 	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")

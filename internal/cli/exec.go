@@ -61,6 +61,7 @@ what holds a program to its memory.`,
 	completeWith(cmd, "policy", placement.PolicyNames())
 	completeWith(cmd, "enforce", []string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None})
 	completeFlag(cmd, "gpu", a.completeGPU)
+	completeFlag(cmd, "prefer", a.completeGPU)
 	return cmd
 }
 

@@ -3,15 +3,12 @@ package cli
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/flagvalue"
-	"github.com/berth-gpu/berth/internal/placement"
-	"github.com/berth-gpu/berth/internal/term"
 )
 
 type explainOptions struct {
@@ -40,16 +37,15 @@ that is known, and how much memory the daemon would grant now.`,
 		ValidArgsFunction: a.completeLease,
 	}
 	flags := cmd.Flags()
-	asked := []string{"memory", "gpus", "slots", "gpu", "where", "policy", "service", "priority"}
+	asked := []string{"memory", "gpus", "slots", "gpu", "prefer", "where", "policy", "service", "priority"}
 	flags.Var(&o.memory, "memory", "`MEMORY` on each GPU, as in 4GiB")
 	flags.IntVar(&o.request.GPUs, "gpus", 1, "`NUMBER` of different GPUs")
 	slots := flags.Int("slots", 1, "`NUMBER` of slots on each GPU")
 	flags.StringVar(&o.request.GPU, "gpu", "", "on this `GPU` only (index or UUID)")
 	flags.StringVar(&o.request.Where, "where", "", "on GPUs that meet these `CONDITIONS`, as in\nname~H200,memory>=40GiB,cc>=8.0,vendor=nvidia")
-	flags.StringVar(&o.request.Policy, "policy", "", "choose the GPU by this `POLICY`:\n"+strings.Join(term.Wrap(strings.Join(placement.PolicyNames(), ", "), 52), "\n"))
+	wishFlags(a, cmd, &o.request.Prefer, &o.request.Policy)
 	flags.StringVar(&o.request.Service, "service", "", "for this `SERVICE`")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first")
-	completeWith(cmd, "policy", placement.PolicyNames())
 	completeFlag(cmd, "gpu", a.completeGPU)
 	devicesFlag(cmd, &o.devices)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -39,6 +39,11 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 	if r.Where, err = d.where(o); err != nil {
 		return r, err
 	}
+	if o.Prefer != "" {
+		if r.Preferred, err = d.preferred(o.Prefer, r.Where); err != nil {
+			return r, err
+		}
+	}
 	r.Note = d.learn(o, by.User)
 	r.GPUs, r.Memory, r.Slots, r.Policy = o.GPUs, o.Memory, o.Slots.Or(1), o.Policy
 	if o.PID != 0 {
@@ -86,6 +91,20 @@ func (d *Desk) where(o *order) (gpu.Where, error) {
 		return where, wrongFields(errs)
 	}
 	return where, nil
+}
+
+// preferred returns the UUID of a device that an order prefers. It refuses a
+// device that the order itself rules out.
+func (d *Desk) preferred(name string, where gpu.Where) (string, error) {
+	found, err := d.Device(name)
+	if err != nil {
+		return "", err
+	}
+	if !where.Allows(found.Device.UUID, found.Device.Index) {
+		detail := fmt.Sprintf("asks for %s, and gpu for %s and no other: leave one of them out", found.Device.UUID, where.GPU)
+		return "", wrongFields(lease.FieldErrors{{Field: "prefer", Detail: detail}})
+	}
+	return found.Device.UUID, nil
 }
 
 // binding returns what ends the lease, also for a request that does not say.

@@ -104,6 +104,11 @@ func TestLeaseBadInput(t *testing.T) {
 		fields  []string
 	}{
 		{"two different devices", of(acquire, `"memory_mb":100,"gpu":"0","where":"gpu=SIM-rtx-4060-1"`), 422, "invalid_request", []string{"where"}},
+		{"a must and another wish", of(acquire, `"memory_mb":100,"gpu":"0","prefer":"1"`), 422, "invalid_request", []string{"prefer"}},
+		{"a must and another wish, for an application", of(allocate, `"allocation_id":"x","memory_mb":100,"gpu":"0","prefer":"1"`), 422, "invalid_request", []string{"prefer"}},
+		{"a wish for a device that is not there", of(allocate, `"allocation_id":"x","memory_mb":100,"prefer":"9"`), 404, "unknown_device", nil},
+		{"an endless wish", of(allocate, `"allocation_id":"x","memory_mb":100,"prefer":"`+long+`"`), 422, "invalid_request", []string{"prefer"}},
+		{"a policy that does not exist", of(allocate, `"allocation_id":"x","memory_mb":100,"policy":"luck"`), 422, "invalid_request", []string{"policy"}},
 		{"zero memory", of(allocate, `"allocation_id":"x","memory_mb":0`), 422, "invalid_request", []string{"memory_mb"}},
 		{"negative memory", of(allocate, `"allocation_id":"x","memory_mb":-1`), 422, "invalid_request", []string{"memory_mb"}},
 		{"fractional memory", of(allocate, `"allocation_id":"x","memory_mb":1.5`), 422, "invalid_request", []string{"memory_mb"}},

@@ -45,11 +45,13 @@ func (s *server) registerLeases() {
 
 // describePolicies lists the names of the policies in the OpenAPI schema.
 func (s *server) describePolicies() {
-	policy := s.api.OpenAPI().Components.Schemas.Map()["LeaseRequest"].Properties["policy"]
-	for _, name := range placement.PolicyNames() {
-		policy.Enum = append(policy.Enum, name)
+	for _, body := range []string{"LeaseRequest", "Allocate"} {
+		policy := s.api.OpenAPI().Components.Schemas.Map()[body].Properties["policy"]
+		for _, name := range placement.PolicyNames() {
+			policy.Enum = append(policy.Enum, name)
+		}
+		policy.PrecomputeMessages()
 	}
-	policy.PrecomputeMessages()
 }
 
 func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*answer[api.Lease], error) {
@@ -59,7 +61,7 @@ func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*answer[
 		wait = gpu.Some(0.0)
 	}
 	granted, err := s.Desk.Acquire(ctx, askerOf(ctx), api.LeaseRequest{
-		ID: b.ID, Service: b.Service, Memory: b.Memory, Slots: gpu.Some(0), GPU: b.GPU,
+		ID: b.ID, Service: b.Service, Memory: b.Memory, Slots: gpu.Some(0), GPU: b.GPU, Prefer: b.Prefer, Policy: b.Policy,
 		TTL: b.TTL, Timeout: wait, Priority: b.Priority,
 	})
 	if err == nil {

@@ -36,6 +36,7 @@ func Flags(policies []string) []Flag {
 		{"memory", "SIZE", "memory on each of them, as in 8GiB (default: what was\nlearned of this name)", setMemory},
 		{"compute", "PERCENT", "share of the multiprocessors, as in 30%; needs MPS", setCompute},
 		{"gpu", "GPU", "this device and no other (index or UUID)", text(func(r *Request) *string { return &r.GPU })},
+		{"prefer", "GPU", "this device if it has room (index or UUID)", text(func(r *Request) *string { return &r.Prefer })},
 		{"where", "RULE", "what the device must be like, as in 'name~H200'", text(func(r *Request) *string { return &r.Where })},
 		{"policy", "POLICY", "how to choose among devices", oneOf(func(r *Request) *string { return &r.Policy }, policies...)},
 		{"name", "NAME", "what it is remembered under (default: the program)", text(func(r *Request) *string { return &r.Name })},

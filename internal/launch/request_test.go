@@ -18,13 +18,13 @@ func TestParsePlain(t *testing.T) {
 		"nothing": {nil, &Request{}},
 		"everything": {
 			[]string{
-				"--gpus", "2", "--slots=0", "--memory", "8GiB", "--compute=30%", "--gpu", "1", "--where", "name~H200", "--policy", "pack",
+				"--gpus", "2", "--slots=0", "--memory", "8GiB", "--compute=30%", "--gpu", "1", "--prefer", "1", "--where", "name~H200", "--policy", "pack",
 				"--name=my job", "--service", "s", "--priority", "-5", "--timeout", "10m", "--enforce", "mps", "--socket", "/x",
 			},
 			&Request{
 				Compute: 30,
 				LeaseRequest: api.LeaseRequest{
-					GPUs: 2, Slots: gpu.Some(0), Memory: 8192, GPU: "1", Where: "name~H200", Policy: "pack", Name: "my job", Service: "s",
+					GPUs: 2, Slots: gpu.Some(0), Memory: 8192, GPU: "1", Prefer: "1", Where: "name~H200", Policy: "pack", Name: "my job", Service: "s",
 					Priority: gpu.Some(-5), Timeout: gpu.Some(600.0), Enforce: "mps",
 				},
 			},

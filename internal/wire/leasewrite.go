@@ -32,6 +32,7 @@ func (r *RequestBody) Append(dst []byte) []byte {
 	w.intUnlessZero("memory_mb", int64(r.Memory))
 	w.optInt("slots", r.Slots)
 	w.textUnlessEmpty("gpu", r.GPU)
+	w.textUnlessEmpty("prefer", r.Prefer)
 	w.textUnlessEmpty("policy", r.Policy)
 	w.textUnlessEmpty("where", r.Where)
 	w.textUnlessEmpty("binding", r.Binding)
