@@ -155,6 +155,8 @@ type Explanation struct {
 	LargestEver gpu.MiB    `json:"largest_ever_mb" doc:"The most memory that would be granted if nobody else used this machine."`
 	Behind      []string   `json:"behind,omitempty" doc:"The requests ahead of it in the queue."`
 	Hint        string     `json:"hint,omitempty" doc:"What to do."`
+	Policy      string     `json:"policy,omitempty" doc:"The policy that chooses among the devices that fit."`
+	Ranking     []Ranked   `json:"ranking" doc:"Every device: those that fit in the order in which they would be taken, then the others. A request for several devices gets those with the best links, among equals the first."`
 	Grant       *Lease     `json:"grant,omitempty" doc:"If the request fits: the lease that it would get. Nobody holds this lease."`
 }
 
@@ -167,6 +169,24 @@ type Obstacle struct {
 
 	Foreign     gpu.MiB `json:"foreign_mb,omitempty" doc:"How much memory of the device processes under no lease use, if that is in the way."`
 	ForeignPIDs []int   `json:"foreign_pids,omitempty" doc:"Those processes."`
+}
+
+// Ranked is where a device stands for a request, with the numbers that decide.
+type Ranked struct {
+	GPU       string    `json:"gpu"`
+	Index     int       `json:"index"`
+	Rank      int       `json:"rank,omitempty" doc:"1 is taken first; absent: the device does not fit."`
+	Why       string    `json:"why,omitempty" doc:"Why it does not fit."`
+	Code      string    `json:"code,omitempty" doc:"The kind of that reason, as in devices."`
+	Preferred bool      `json:"preferred,omitempty" doc:"The request or its service prefers the device."`
+	Replicas  int       `json:"replicas" doc:"Leases of the same service that are on the device."`
+	Active    int       `json:"active" doc:"Slots in use."`
+	Usable    int       `json:"usable" doc:"Slots that may be in use in its present state."`
+	Available gpu.MiB   `json:"available_mb" doc:"What can be leased now; negative if more is used than there should be."`
+	State     gpu.State `json:"state"`
+
+	Utilization gpu.Opt[gpu.Percent] `json:"recent_utilization_percent,omitzero" doc:"Average of the last minute, in which newer samples weigh more; policies compare it in steps of 10. Absent: not measured."`
+	Temperature gpu.Opt[gpu.Celsius] `json:"recent_temperature_celsius,omitzero" doc:"Average likewise; policies compare it in steps of 5 from 50 on. Absent: not measured."`
 }
 
 // HolderUntil is a lease in the way, with its end if that is known.

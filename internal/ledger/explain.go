@@ -19,6 +19,8 @@ type Explanation struct {
 	Holdings map[string][]lease.Holding // by device: who holds it
 	Foreign  map[string]ForeignUse      // by device: who uses it under no lease
 	Grant    *lease.Lease               // the lease that it would get now; nil: none
+	Policy   string                     // the policy that chooses
+	Ranking  []placement.Place          // every device, in the order in which the request would get them
 
 	// LargestNow and LargestEver are the most memory on each device that the
 	// same request could have, now and on an empty machine; zero: none.
@@ -118,6 +120,7 @@ func (m *machine) explain(r *lease.Request) Explanation {
 		Refusal: m.refusal(r, before), Quota: m.overQuota(r, before),
 		Holdings: map[string][]lease.Holding{}, Foreign: map[string]ForeignUse{},
 		LargestEver: m.largestEver(r),
+		Policy:      placement.PolicyOf(r), Ranking: placement.Rank(m.snapshot, r, m.advice(r, before)),
 	}
 	if e.Refusal != nil { // it has the number already
 		e.LargestNow = e.Refusal.LargestNow

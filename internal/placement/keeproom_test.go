@@ -62,6 +62,9 @@ func TestAPolicySeesTheRequest(t *testing.T) {
 		if got := chosen(t, s, &r); got != c.want {
 			t.Errorf("%s on %d: chose %s, want %s", c.memory, c.gpus, got, c.want)
 		}
+		if got := Rank(s, &r, nil)[0].GPU; c.gpus == 1 && got != c.want {
+			t.Errorf("%s: ranked %s first, want %s", c.memory, got, c.want)
+		}
 	}
 	r := lease.Request{Memory: 6 << 10, Slots: 1, Policy: "keep_room", Preferred: uuid(1)}
 	if got := chosen(t, s, &r); got != uuid(1) {

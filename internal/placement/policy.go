@@ -58,6 +58,9 @@ func CheckPolicy(name string) error {
 	return fmt.Errorf("policy %q is not known: use one of %s", name, strings.Join(PolicyNames(), ", "))
 }
 
+// PolicyOf returns the name of the policy that chooses for a request.
+func PolicyOf(r *lease.Request) string { return policies[indexOf(policies, r.Policy)].name }
+
 // AboutPolicy says in a few words which device a policy takes.
 func AboutPolicy(name string) string { return policies[indexOf(policies, name)].about }
 

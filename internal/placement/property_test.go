@@ -267,6 +267,35 @@ func TestTheFirstInOrderIsChosen(t *testing.T) {
 	})
 }
 
+// TestRankAgreesWithChoose holds the ranking that people are shown to what Choose
+// does: the same devices, in the order of the wishes, the chosen one first.
+func TestRankAgreesWithChoose(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, 8)
+		r := drawRequest(t, w, 1)
+		want := w.ranked(&r)
+		places := Rank(w.s, &r, w.gate)
+		if len(places) != len(w.devices) {
+			t.Fatalf("%d places for %d devices", len(places), len(w.devices))
+		}
+		for at, p := range places {
+			if fits := at < len(want); fits != (p.Rank == at+1) || fits != (len(p.Reasons) == 0) || !fits && p.Rank != 0 {
+				t.Fatalf("place %d is %+v, the order is %v", at, p, want)
+			}
+			if at < len(want) && p.Index != want[at] {
+				t.Fatalf("place %d is GPU %d, the order is %v", at, p.Index, want)
+			}
+			runs := w.runs[slices.Index(services, r.Holder.Service)][p.Index]
+			if p.Replicas != runs || p.Use != w.uses[p.Index] || p.Preferred != (p.GPU == r.Preferred) || p.GPU != uuid(p.Index) {
+				t.Fatalf("place %d is %+v", at, p)
+			}
+		}
+		if got, ok := Choose(w.s, &r, w.gate, nil); ok && got[0] != places[0].GPU {
+			t.Fatalf("chose %s, and %s is first", got[0], places[0].GPU)
+		}
+	})
+}
+
 func TestTheBestLinkedSetIsChosen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 7)

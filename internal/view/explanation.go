@@ -12,8 +12,8 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// Explained says in a sentence whether a request fits, and then for each device
-// what stands in its way.
+// Explained says in a sentence whether a request fits, then in which order it
+// would get the devices, and then for each other device what stands in its way.
 func (x GPUs) Explained(e api.Explanation, to term.Screen) []string {
 	mark, c := "✗ ", term.Red
 	switch {
@@ -29,6 +29,9 @@ func (x GPUs) Explained(e api.Explanation, to term.Screen) []string {
 			ids[i] = term.Clean(id)
 		}
 		lines = append(lines, to.Hang(term.Plain, "  ", "Served first: "+strings.Join(ids, ", ")))
+	}
+	if ranking := x.ranking(e, to); len(ranking) > 0 {
+		lines = append(append(lines, ""), ranking...)
 	}
 	if len(e.Devices) > 0 {
 		lines = append(lines, "")

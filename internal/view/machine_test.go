@@ -122,6 +122,19 @@ func someExplanation(asked api.LeaseRequest) api.Explanation {
 	return e
 }
 
+// someRanking is about a request that fits on two of four devices.
+func someRanking() api.Explanation {
+	e := someExplanation(api.LeaseRequest{Memory: 1 << 10})
+	e.Grant = &api.Lease{Parts: []api.LeasePart{{GPU: "GPU-1"}}}
+	e.Ranking = []api.Ranked{
+		{GPU: "GPU-1", Index: 1, Rank: 1, Active: 1, Usable: 4, Available: 100 << 10, Utilization: gpu.Some[gpu.Percent](3.4), Temperature: gpu.Some[gpu.Celsius](39)},
+		{GPU: "GPU-0", Rank: 2, Active: 1, Usable: 4, Available: 20 << 10, Replicas: 2, Preferred: true},
+		{GPU: "GPU-2", Index: 2, Why: "needs 1 slot; 2 of 2 usable are taken (of 4, while it is THROTTLED or not fully trusted)", Code: "no_slot", Active: 2, Usable: 2, Available: -300},
+		{GPU: "GPU-3", Index: 3, Why: "nothing is granted here: \x1b[31m gone", Code: "closed"},
+	}
+	return e
+}
+
 func someStrays() api.Strays {
 	return api.Strays{
 		Orphans: []api.Stray{{GPU: "GPU-0", PID: 77, Name: "evil\x1b[31m", User: "ann", Memory: gpu.Some[gpu.MiB](2048), Lease: "train-7"}},

@@ -35,7 +35,10 @@ func TestViews(t *testing.T) {
 		"leases":        (&Leases{Leases: someLeases(), GPUs: gpus}).Lines,
 		"leases-none":   (&Leases{Filtered: true}).Lines,
 		"strays":        (&Strays{Strays: someStrays(), GPUs: gpus}).Lines,
-		"explained":     func(to term.Screen) []string { return gpus.Explained(wait, to) },
+		"explained-fits": func(to term.Screen) []string {
+			return gpus.Explained(someRanking(), to)
+		},
+		"explained": func(to term.Screen) []string { return gpus.Explained(wait, to) },
 		"granted": func(to term.Screen) []string {
 			l := someLeases().Leases[2]
 			l.Note = "It was raised to the minimum of its service."
