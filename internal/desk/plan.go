@@ -80,6 +80,7 @@ func (d *Desk) world(file *pipeline.File, asked api.PlanRequest, user string) pi
 			UUID: on.UUID, Index: on.Index, Name: on.Name, Vendor: on.Vendor, PCI: on.PCI, ComputeCapability: on.ComputeCapability,
 			MemoryTotal: on.MemoryTotal, Ceiling: max(sum.Most, 1), Available: sum.Available(),
 			Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines, State: sum.State, Closed: sum.Closed,
+			Recent: sum.Recent.Order(),
 		})
 	}
 	return w

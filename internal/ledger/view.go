@@ -6,6 +6,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
 )
 
 // Held is a lease with what its processes were measured to use.
@@ -75,6 +76,8 @@ type DeviceSum struct {
 	Health gpu.Health
 	Closed string  // why nothing is granted on it; empty: it is open
 	Most   gpu.MiB // what could be leased if nobody held anything: the ceiling, less what the driver uses
+
+	Recent placement.Recent // what was measured lately, on average
 }
 
 // Sums returns the sum of every device, by UUID.
@@ -105,7 +108,7 @@ func (m *machine) sum(uuid string) DeviceSum {
 	if closed == "" && o.State.Multiplier() == 0 {
 		closed = o.Reason
 	}
-	return DeviceSum{Sum: sum, Device: o.Device, State: o.State, Health: o.Health, Closed: closed, Most: o.most(sum)}
+	return DeviceSum{Sum: sum, Device: o.Device, State: o.State, Health: o.Health, Closed: closed, Most: o.most(sum), Recent: o.recent}
 }
 
 // Len returns the number of leases and of waiting requests.

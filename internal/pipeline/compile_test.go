@@ -51,6 +51,22 @@ func mustCompile(t testing.TB, text string, world World) *api.Plan {
 	return plan
 }
 
+// Of devices that hold the same, the one that worked least lately is taken, and
+// wells are spread as evenly as ever.
+func TestBusyDevicesComeLast(t *testing.T) {
+	busy := machine(3)
+	busy[0].Recent, busy[1].Recent = 320, 1
+	for count, want := range map[int][]int{1: {0, 0, 1}, 2: {0, 1, 1}, 3: {1, 1, 1}, 7: {2, 2, 3}} {
+		var got []int
+		for _, d := range mustCompile(t, wells(count), World{Devices: busy}).Devices {
+			got = append(got, d.Runs)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d wells: %v on each device, want %v", count, got, want)
+		}
+	}
+}
+
 func TestWellsAreSpreadEvenly(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		devices, count := rapid.IntRange(1, 16).Draw(rt, "devices"), rapid.IntRange(1, 200).Draw(rt, "wells")

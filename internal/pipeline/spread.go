@@ -12,7 +12,7 @@ import (
 // plan puts every run on a device. Pipelines that can go to few devices are
 // placed first, then large ones, so that they are not in the way of
 // themselves; each run goes where it starts soonest, and of those devices to
-// the one with the least load.
+// the one with the least load, then to the one that worked least lately.
 func (c *compiler) plan(drafts []draft) *api.Plan {
 	seats := make([]seat, len(c.devices))
 	for i := range seats {
@@ -82,7 +82,7 @@ func choose(seats []seat, d *draft, number int) *seat {
 	for _, i := range d.candidates[1:] {
 		s := &seats[i]
 		w, load := s.wave(&d.planned, number), s.load(&d.planned)
-		if w < bestWave || w == bestWave && load < bestLoad {
+		if cmp.Or(cmp.Compare(w, bestWave), cmp.Compare(load, bestLoad), cmp.Compare(s.device.Recent, best.device.Recent)) < 0 {
 			best, bestWave, bestLoad = s, w, load
 		}
 	}

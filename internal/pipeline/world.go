@@ -50,6 +50,7 @@ type Device struct {
 
 	State  gpu.State `json:"state"`
 	Closed string    `json:"closed,omitempty"` // why nothing is granted here; empty: open
+	Recent int       `json:"recent,omitempty"` // smaller: the device worked less lately, or is cooler
 }
 
 // meets reports whether the device is one that a pipeline accepts.

@@ -82,7 +82,7 @@ type Key uint64
 
 const (
 	loadBits     = 24
-	measuredBits = 9 // four for the step of the load, five for that of the heat
+	measuredBits = 4 + heatBits // the step of the load, and that of the heat
 	memoryBits   = 31
 	mostLoad     = 1<<loadBits - 2 // one below the top: no key equals noKey
 	mostMemory   = 1<<memoryBits - 1
@@ -114,11 +114,7 @@ func share(u *Use) uint64 {
 func count(n int) uint64 { return uint64(min(max(n, 0), mostLoad)) }
 
 // measured returns how busy a device was lately and, after that, how hot.
-func measured(u *Use) uint64 {
-	load := min(max(u.Recent.Load.Step, 0), loadSteps)
-	heat := min(max(u.Recent.Heat.Step, 0), heatSteps)
-	return uint64(load)<<5 | uint64(heat)
-}
+func measured(u *Use) uint64 { return uint64(u.Recent.Order()) }
 
 // memory returns what berth can lease now. Over-used devices count as full.
 func memory(u *Use) uint64 { return uint64(min(max(u.Available, 0), gpu.MiB(mostMemory))) }

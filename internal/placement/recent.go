@@ -35,8 +35,9 @@ const (
 	heatStep = 5  // degrees
 	cool     = 50 // degrees
 
-	loadSteps = 10 // the last step: 100 %
-	heatSteps = 31 // the last step: 205 °C and more
+	loadSteps = 10              // the last step: 100 %
+	heatSteps = 1<<heatBits - 1 // the last step: 205 °C and more
+	heatBits  = 5
 )
 
 // Add takes a sample in. A metric that the sample lacks keeps its average.
@@ -47,6 +48,12 @@ func (r *Recent) Add(s *gpu.Sample) {
 	if heat, measured := s.Temperature.Get(); measured {
 		r.Heat.add(s.Time, float64(heat), cool, heatStep, heatSteps)
 	}
+}
+
+// Order returns a number that is smaller for a device that worked less lately
+// and, among equals, for a cooler one.
+func (r *Recent) Order() int {
+	return min(max(r.Load.Step, 0), loadSteps)<<heatBits | min(max(r.Heat.Step, 0), heatSteps)
 }
 
 // Known reports whether the metric was measured at all. One that was not counts
