@@ -5,6 +5,7 @@ package promexport
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,6 +37,7 @@ type Exporter struct {
 	failed  *prometheus.CounterVec
 	events  *prometheus.CounterVec
 	asked   *prometheus.CounterVec
+	unmet   *prometheus.CounterVec
 	decided prometheus.Histogram
 	hooks   *prometheus.CounterVec
 	lost    *prometheus.CounterVec
@@ -58,8 +60,11 @@ func New(from Sources) *Exporter {
 			Name: "berth_events_total", Help: "Events that happened, by code, those that were rationed included.",
 		}, []string{"code"}),
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpu_allocation_requests_total", Help: "Requests for a lease that were answered, by how.",
+			Name: "gpu_allocation_requests_total", Help: "Requests for a lease that were answered: granted, failed, or withdrawn by whoever asked.",
 		}, []string{"status"}),
+		unmet: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpu_allocation_failures_total", Help: "Requests for a lease that failed, by reason: refused at once, or timeout after waiting.",
+		}, []string{"reason"}),
 		decided: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gpu_allocation_duration_seconds", Help: "From a request to its answer, waiting in the queue included.",
 			Buckets: []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 100e-3, 1, 10, 60},
@@ -77,8 +82,11 @@ func New(from Sources) *Exporter {
 			Name: "berth_hook_dropped_total", Help: "Events that were not sent to a hook because its queue was full.",
 		}, []string{"hook"}),
 	}
-	for _, status := range []string{"granted", "refused", "timeout", "withdrawn"} {
+	for _, status := range []string{"granted", "failed", "withdrawn"} {
 		e.asked.WithLabelValues(status) // there from the start, so that rates are right
+	}
+	for _, reason := range failures {
+		e.unmet.WithLabelValues(reason)
 	}
 	for _, code := range gpu.EventCodes() {
 		e.events.WithLabelValues(string(code))
@@ -111,7 +119,7 @@ func New(from Sources) *Exporter {
 		return float64(from.Unlogged())
 	})
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, build, watching, unlogged, &devices{from}, &leases{from}, &work{from},
+	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, build, watching, unlogged, &devices{from}, &leases{from}, &work{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()))
 	e.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
@@ -130,8 +138,17 @@ func (e *Exporter) Cost(c monitor.Cost) {
 // TurnedAway counts a caller that there was no room for.
 func (e *Exporter) TurnedAway() { e.turnedAway.Inc() }
 
-// Decided counts one answer to a request for a lease.
+// failures are the answers of the ledger that count as a failed request.
+var failures = []string{"refused", "timeout"}
+
+// Decided counts one answer to a request for a lease. A request that failed
+// counts once under its status, so that the statuses add up to all requests,
+// and once under its reason in a metric of its own.
 func (e *Exporter) Decided(status string, took time.Duration) {
+	if slices.Contains(failures, status) {
+		e.unmet.WithLabelValues(status).Inc()
+		status = "failed"
+	}
 	e.asked.WithLabelValues(status).Inc()
 	e.decided.Observe(took.Seconds())
 }

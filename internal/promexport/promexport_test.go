@@ -102,6 +102,9 @@ func TestPage(t *testing.T) {
 	e.Cost(monitor.Cost{Backend: "sim", GPU: "GPU-b", Tier: monitor.TierFast, Err: errors.New("gone")})
 	e.Event(gpu.Event{Code: gpu.EventStateChange})
 	e.Decided("granted", 400*time.Microsecond)
+	for _, status := range []string{"refused", "refused", "timeout"} {
+		e.Decided(status, time.Millisecond)
+	}
 	e.Delivery("pager", hooks.Delivered)
 	e.Lost(gpu.Warning, Rationed)
 	e.HookDropped("pager")
