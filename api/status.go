@@ -51,9 +51,10 @@ type StatusAll struct {
 	Utilization Utilization `json:"utilization"`
 }
 
-// Utilization counts slots over all devices.
+// Utilization counts slots over all devices that can be used: UNAVAILABLE
+// devices are left out.
 type Utilization struct {
-	TotalGPUs     int                       `json:"total_gpus"`
+	TotalGPUs     int                       `json:"total_gpus" doc:"Devices that are not UNAVAILABLE. Those that are count nowhere here; gpus lists them all."`
 	TotalCapacity int                       `json:"total_capacity"`
 	TotalActive   int                       `json:"total_active"`
 	Percent       float64                   `json:"utilization_percent"`
@@ -96,7 +97,7 @@ type Throttle struct {
 	GPU        string     `json:"gpu"`
 	State      gpu.State  `json:"state" enum:"OPTIMAL,NORMAL,THROTTLED,CRITICAL,UNAVAILABLE"`
 	Multiplier float64    `json:"multiplier"`
-	Throttle   bool       `json:"should_throttle" doc:"Whether work should run below full speed."`
+	Throttle   bool       `json:"should_throttle" doc:"Whether work should slow down: true from THROTTLED on. The multiplier has the finer steps."`
 	Stop       bool       `json:"should_stop" doc:"Whether work should stop now: the device is above temp_critical or in quarantine."`
 	Until      *time.Time `json:"until,omitempty" doc:"The earliest time of a better state, while a cooldown runs."`
 	Reason     string     `json:"reason"`

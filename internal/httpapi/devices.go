@@ -116,9 +116,15 @@ func (s *server) statusAll(ctx context.Context, _ *struct{}) (*answer[api.Status
 	return ok(all)
 }
 
+// utilization counts the slots of the devices that can be used. It leaves
+// UNAVAILABLE devices out, in the totals and per device.
 func utilization(devices []api.Status) api.Utilization {
-	u := api.Utilization{TotalGPUs: len(devices), PerGPU: make(map[string]api.GPUUtilization, len(devices))}
+	u := api.Utilization{PerGPU: make(map[string]api.GPUUtilization, len(devices))}
 	for _, d := range devices {
+		if d.State == gpu.Unavailable {
+			continue
+		}
+		u.TotalGPUs++
 		u.TotalCapacity += d.Slots.Capacity
 		u.TotalActive += d.Slots.Active
 		u.PerGPU[d.Device.UUID] = api.GPUUtilization{
@@ -254,10 +260,9 @@ func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], 
 	if err != nil {
 		return nil, err
 	}
-	multiplier := r.State.Multiplier()
 	t := api.Throttle{
-		GPU: r.Device.UUID, State: r.State, Multiplier: multiplier,
-		Throttle: multiplier < 1, Stop: r.Stop, Reason: r.Reason,
+		GPU: r.Device.UUID, State: r.State, Multiplier: r.State.Multiplier(),
+		Throttle: r.State.Worse(gpu.Normal), Stop: r.Stop, Reason: r.Reason,
 	}
 	if !r.Until.IsZero() {
 		t.Until = &r.Until

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
@@ -90,6 +92,43 @@ timeline: [{at: 2s, for: 118s, repeat: 120s, device: 1, lost: true}]
 	gone, err := c.Status(t.Context(), "SIM-h200-1")
 	if err != nil || gone.State != gpu.Unavailable || gone.Well() {
 		t.Errorf("status %+v, %v", gone, err)
+	}
+	all, err := c.StatusAll(t.Context())
+	if err != nil || len(all.GPUs) != 2 {
+		t.Fatalf("status of all: %+v, %v", all, err)
+	}
+	slots := all.GPUs[0].Slots.Capacity
+	want := api.Utilization{TotalGPUs: 1, TotalCapacity: slots, PerGPU: map[string]api.GPUUtilization{"SIM-h200-0": {Capacity: slots}}}
+	if diff := cmp.Diff(want, all.Utilization); diff != "" {
+		t.Errorf("the totals count a device that is gone (-want +got):\n%s", diff)
+	}
+}
+
+// should_throttle is true from THROTTLED on, as the event is. NORMAL is no
+// reason to slow down; its multiplier is.
+func TestShouldThrottle(t *testing.T) {
+	c := daemontest.Open(t, daemontest.Options{Devices: "sim:1"})
+	for _, step := range []struct {
+		thresholds string
+		state      gpu.State
+		multiplier float64
+		throttle   bool
+	}{
+		{`{"throttle_cooldown_seconds":0,"critical_pause_seconds":0}`, gpu.Optimal, 1, false},
+		{`{"temp_optimal":1}`, gpu.Normal, 0.8, false},
+		{`{"temp_normal":2}`, gpu.Throttled, 0.5, true},
+		{`{"temp_throttle":3}`, gpu.Critical, 0, true},
+	} {
+		if _, err := c.SetConfig(t.Context(), json.RawMessage(step.thresholds)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Throttle(t.Context(), "0")
+		for err == nil && got.State != step.state { // until the next sample
+			got, err = c.Throttle(t.Context(), "0")
+		}
+		if err != nil || got.Multiplier != step.multiplier || got.Throttle != step.throttle {
+			t.Errorf("%s: %+v, %v; want should_throttle %v", step.state, got, err, step.throttle)
+		}
 	}
 }
 

@@ -55,13 +55,17 @@ func distrust(t *api.Trust, to term.Screen) string {
 	return text
 }
 
-// totals sums up what the table shows.
+// totals sums up what the table shows. Devices that are UNAVAILABLE count as
+// such, and add no memory and no power.
 func (s *Status) totals() string {
 	var used, total gpu.MiB
 	var power gpu.Watts
 	states := map[gpu.State]int{}
 	for _, d := range s.GPUs {
 		states[d.State]++
+		if d.State == gpu.Unavailable {
+			continue
+		}
 		total += d.Device.MemoryTotal
 		m := measured(d)
 		used += m.MemoryUsed.Or(0)
