@@ -15,7 +15,7 @@ type GPUConfig struct {
 	MemoryReserve    gpu.MiB          `json:"memory_reserve_mb" doc:"How much of that memory berth never leases."`
 	MaxPipelines     gpu.Opt[int]     `json:"max_pipelines" nullable:"true" doc:"Slots of a device; null: CPUs / devices, rounded up."`
 	MonitorInterval  float64          `json:"monitor_interval" doc:"Seconds from one sample to the next."`
-	HistorySize      int              `json:"history_size" doc:"How many samples of each device berth keeps."`
+	HistorySize      int              `json:"history_size" doc:"How many samples of each device berth keeps, and never less than ten minutes."`
 	OverLimit        string           `json:"over_limit" enum:"warn,revoke" doc:"What berth does about a lease whose processes use more memory than it holds."`
 	Foreign          string           `json:"foreign" enum:"show,kill_orphans,kill" doc:"What berth does about processes that use a GPU under no lease."`
 	Overheat         string           `json:"overheat" enum:"tell,revoke" doc:"What berth does about leases on a device above temp_critical."`

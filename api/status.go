@@ -70,13 +70,15 @@ type GPUUtilization struct {
 
 // Samples is a list of samples, oldest first.
 type Samples struct {
-	Samples []gpu.Sample `json:"samples"`
+	Samples []gpu.Sample     `json:"samples"`
+	Covers  gpu.Opt[float64] `json:"covers_seconds,omitzero" doc:"Of a history: the time from its oldest sample to its newest. It is shorter than what was asked for where berth has not kept that much."`
 }
 
 // Trend describes the temperature of a device over a window of time.
 type Trend struct {
 	GPU       string                `json:"gpu"`
 	Minutes   float64               `json:"minutes" doc:"The window in the request."`
+	Covers    float64               `json:"covers_seconds" doc:"The time from the oldest sample in the window to the newest: less than the window where berth has not kept that much."`
 	Samples   int                   `json:"samples" doc:"How many samples with a temperature are in the window."`
 	Min       gpu.Opt[gpu.Celsius]  `json:"min_celsius,omitzero"`
 	Max       gpu.Opt[gpu.Celsius]  `json:"max_celsius,omitzero"`

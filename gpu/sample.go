@@ -3,16 +3,20 @@ package gpu
 import "time"
 
 // Sample is one reading of a device. Every metric is optional: a metric that
-// the device cannot measure is absent.
+// the device cannot measure is absent. The monitor adds GPU, Name, Time, State
+// and MemoryShare; a backend leaves them empty.
 type Sample struct {
-	GPU  string    `json:"gpu" doc:"UUID of the device."`
-	Time time.Time `json:"time"`
+	GPU   string    `json:"gpu" doc:"UUID of the device."`
+	Name  string    `json:"name,omitempty" doc:"Name of the device."`
+	Time  time.Time `json:"time"`
+	State State     `json:"state,omitempty" doc:"State of the device at that time; in the newest sample, as it stands now."`
 
 	Utilization       Opt[Percent] `json:"utilization_percent,omitzero"`
 	MemoryBusy        Opt[Percent] `json:"memory_busy_percent,omitzero" doc:"Share of time in which memory was read or written."`
 	MemoryTotal       Opt[MiB]     `json:"memory_total_mb,omitzero"`
 	MemoryUsed        Opt[MiB]     `json:"memory_used_mb,omitzero" doc:"Used by processes and by the driver itself."`
 	MemoryFree        Opt[MiB]     `json:"memory_free_mb,omitzero"`
+	MemoryShare       Opt[Percent] `json:"memory_percent,omitzero" doc:"Share of the memory that is in use."`
 	Temperature       Opt[Celsius] `json:"temperature_celsius,omitzero"`
 	MemoryTemperature Opt[Celsius] `json:"memory_temperature_celsius,omitzero"`
 	Power             Opt[Watts]   `json:"power_watts,omitzero"`

@@ -79,7 +79,7 @@ type GPU struct {
 	MemoryReserve    gpu.MiB          `key:"memory_reserve_mb" default:"512" min:"0" doc:"How much of that memory berth never leases."`
 	MaxPipelines     gpu.Opt[int]     `key:"max_pipelines" min:"1" max:"10000" absent:"CPUs / devices, rounded up" doc:"How many pipelines a device runs at the same time: its slots."`
 	MonitorInterval  time.Duration    `key:"monitor_interval" default:"1" min:"0.1" max:"3600" doc:"Time from one sample to the next."`
-	HistorySize      int              `key:"history_size" default:"200" min:"1" max:"100000" doc:"How many samples of each device berth keeps."`
+	HistorySize      int              `key:"history_size" default:"200" min:"1" max:"100000" doc:"How many samples of each device berth keeps. It never keeps less than ten minutes."`
 
 	OverLimit string  `key:"over_limit" default:"warn" oneof:"warn,revoke" doc:"What berth does about a lease whose processes use more memory than it holds. A service can have its own over_limit."`
 	Foreign   string  `key:"foreign" default:"show" oneof:"show,kill_orphans,kill" doc:"What berth does about processes that use a GPU under no lease: it shows them, or ends them. Orphans are processes whose lease has ended."`

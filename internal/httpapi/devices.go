@@ -83,10 +83,18 @@ func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
 	status.Slots = api.Slots{Active: sum.Active, Capacity: sum.MaxPipelines, Usable: sum.Usable}
 	status.Trust = trustOf(r.Standing, sum.MaxPipelines)
 	if r.Sampled {
-		seen := by.sample(r.Sample, map[int]time.Time{})
+		seen := newest(r, by, map[int]time.Time{})
 		status.Sample = &seen
 	}
 	return status
+}
+
+// newest returns the newest sample of a device as a caller sees it, with the
+// state of the device as it stands now.
+func newest(r monitor.Reading, by sight, mine map[int]time.Time) gpu.Sample {
+	seen := by.sample(r.Sample, mine)
+	seen.State = r.State
+	return seen
 }
 
 // trustOf returns how far a device is trusted; nil if it is trusted fully, or has
@@ -159,7 +167,7 @@ func (s *server) samples(ctx context.Context, in *whichOrAll) (*answer[api.Sampl
 	sight, mine := sightOf(ctx), map[int]time.Time{}
 	for _, r := range readings {
 		if r.Sampled {
-			found.Samples = append(found.Samples, sight.sample(r.Sample, mine))
+			found.Samples = append(found.Samples, newest(r, sight, mine))
 		}
 	}
 	return ok(found)
@@ -168,7 +176,7 @@ func (s *server) samples(ctx context.Context, in *whichOrAll) (*answer[api.Sampl
 type historyQuery struct {
 	Which
 	Since string `query:"since" maxLength:"64" doc:"Only samples after this: a time as in RFC 3339, or how long ago, as in 90s or 5m." example:"5m"`
-	Limit int    `query:"limit" doc:"Return at most this many samples, the newest. Default: all that are kept (history_size)." minimum:"1" maximum:"100000"`
+	Limit int    `query:"limit" doc:"Return at most this many samples, the newest. Default: all that are kept (history_size, and at least those of ten minutes)." minimum:"1" maximum:"100000"`
 }
 
 func (s *server) history(ctx context.Context, in *historyQuery) (*answer[api.Samples], error) {
@@ -186,7 +194,15 @@ func (s *server) history(ctx context.Context, in *historyQuery) (*answer[api.Sam
 	for i, sample := range samples {
 		seen[i] = sight.sample(sample, mine)
 	}
-	return ok(api.Samples{Samples: seen})
+	return ok(api.Samples{Samples: seen, Covers: gpu.Some(covers(samples).Seconds())})
+}
+
+// covers returns the time from the oldest sample to the newest.
+func covers(samples []gpu.Sample) time.Duration {
+	if len(samples) == 0 {
+		return 0
+	}
+	return samples[len(samples)-1].Time.Sub(samples[0].Time)
 }
 
 // moment parses a time, or a duration before now.
@@ -219,9 +235,10 @@ func (s *server) trend(_ context.Context, in *trendQuery) (*answer[api.Trend], e
 		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "minutes must be a number from 0.1 to 1440.")
 	}
 	since := time.Now().Add(-time.Duration(in.Minutes * float64(time.Minute)))
-	course := thermal.Trend(thermal.Points(s.Monitor.History(r.Device.UUID, since, 0)), thermal.Horizons()...)
+	samples := s.Monitor.History(r.Device.UUID, since, 0)
+	course := thermal.Trend(thermal.Points(samples), thermal.Horizons()...)
 	t := api.Trend{
-		GPU: r.Device.UUID, Minutes: in.Minutes, Samples: course.Samples,
+		GPU: r.Device.UUID, Minutes: in.Minutes, Covers: covers(samples).Seconds(), Samples: course.Samples,
 		Min: course.Min, Max: course.Max, Average: course.Average, Slope: course.Slope, Direction: string(course.Direction),
 	}
 	for _, f := range course.Forecast {

@@ -196,12 +196,14 @@ func TestStatusAllCountsSlots(t *testing.T) {
 func TestReadPathsAnswer(t *testing.T) {
 	d := open(t, "2xrtx-4060")
 	for path, needle := range map[string]string{
-		"/api/gpu/metrics":                                    `"temperature_celsius"`,
-		"/api/gpu/metrics?gpu=1":                              `"gpu":"SIM-`,
+		"/api/gpu/metrics?gpu=1":                              `"gpu":"SIM-rtx-4060-1","name":"NVIDIA GeForce RTX 4060 (simulated)","time":`,
+		"/api/gpu/metrics?gpu=0":                              `"state":"OPTIMAL"`,
+		"/api/gpu/metrics":                                    `"memory_percent":`,
 		"/api/gpu/metrics/history?limit=5":                    `"samples":[{`,
 		"/api/gpu/metrics/history?since=1m":                   `"samples":[{`,
-		"/api/gpu/metrics/history?since=2999-01-01T00:00:00Z": `"samples":[]`,
-		"/api/gpu/temperature/trend":                          `"minutes":5`,
+		"/api/gpu/metrics/history":                            `"covers_seconds":`,
+		"/api/gpu/metrics/history?since=2999-01-01T00:00:00Z": `"samples":[],"covers_seconds":0`,
+		"/api/gpu/temperature/trend":                          `"minutes":5,"covers_seconds":`,
 		"/api/gpu/throttle/status?gpu=1":                      `"should_throttle":false`,
 		"/api/gpu/memory/available":                           `"available_mb"`,
 		"/api/gpu/config":                                     `"temp_optimal":65`,

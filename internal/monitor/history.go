@@ -6,31 +6,49 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// history keeps the newest samples of a device. It grows until it has size
-// samples; from then on each new one takes the place of the oldest.
+// window is how far the history of a device goes back at least, however often
+// the device is sampled. Ten minutes at the shortest interval are 6,000 samples.
+const window = 10 * time.Minute
+
+// history keeps the newest samples of a device: at least size of them, and at
+// least so many that they cover the last window. It is a ring that grows while it is full of
+// samples that it must keep.
 type history struct {
-	size    int
-	samples []gpu.Sample
-	oldest  int // where the oldest is; 0 while it grows
+	size   int
+	ring   []gpu.Sample
+	oldest int // where the oldest is
+	count  int
 }
 
 func (h *history) add(s *gpu.Sample) {
-	if len(h.samples) < h.size {
-		h.samples = append(h.samples, *s)
-		return
+	h.shed(s.Time, 1)
+	if h.count == len(h.ring) {
+		grown := make([]gpu.Sample, max(16, 2*len(h.ring)))
+		copy(grown, h.last(time.Time{}, 0))
+		h.ring, h.oldest = grown, 0
 	}
-	h.samples[h.oldest] = *s
-	h.oldest = (h.oldest + 1) % h.size
+	h.ring[(h.oldest+h.count)%len(h.ring)] = *s
+	h.count++
+}
+
+// shed drops the oldest samples that need not be kept, so that size samples
+// remain with as many new ones as are about to come.
+func (h *history) shed(now time.Time, coming int) {
+	for h.count > 1 && h.count+coming > h.size && now.Sub(h.back(h.count-2).Time) >= window {
+		h.ring[h.oldest] = gpu.Sample{} // its lists can go
+		h.oldest = (h.oldest + 1) % len(h.ring)
+		h.count--
+	}
 }
 
 // back returns the sample n before the newest.
 func (h *history) back(n int) *gpu.Sample {
-	return &h.samples[(h.oldest+len(h.samples)-1-n)%len(h.samples)]
+	return &h.ring[(h.oldest+h.count-1-n)%len(h.ring)]
 }
 
 // newest returns the newest sample, or nil before the first.
 func (h *history) newest() *gpu.Sample {
-	if len(h.samples) == 0 {
+	if h.count == 0 {
 		return nil
 	}
 	return h.back(0)
@@ -39,7 +57,7 @@ func (h *history) newest() *gpu.Sample {
 // last copies the newest samples that are not older than since, oldest first.
 // It copies at most limit of them, unless limit is 0.
 func (h *history) last(since time.Time, limit int) []gpu.Sample {
-	most := len(h.samples)
+	most := h.count
 	if limit > 0 {
 		most = min(most, limit)
 	}
@@ -54,9 +72,10 @@ func (h *history) last(since time.Time, limit int) []gpu.Sample {
 	return found
 }
 
-// resize changes the size, and keeps the newest samples.
+// resize changes the size. What need not be kept any more goes at once.
 func (h *history) resize(size int) {
-	if size != h.size {
-		*h = history{size: size, samples: h.last(time.Time{}, size)}
+	h.size = size
+	if s := h.newest(); s != nil {
+		h.shed(s.Time, 0)
 	}
 }

@@ -24,7 +24,7 @@ import (
 // Settings can change while the monitor runs.
 type Settings struct {
 	Interval    time.Duration                   // between two samples of a device; zero: 1 s
-	HistorySize int                             // samples kept per device; zero: 200
+	HistorySize int                             // samples kept per device, and never less than ten minutes; zero: 200
 	Rules       func(uuid string) thermal.Rules // what a device is judged by; nil: the default for all
 	Health      health.Rules                    // when to trust a device again that failed; zero: the default
 }

@@ -78,12 +78,8 @@ func TestConfigureWhileRunning(t *testing.T) {
 		if r := find(t, m, "0"); r.State != gpu.Normal {
 			t.Errorf("%s at 50 °C, want NORMAL by the new rules", r.State)
 		}
-		if got := len(m.History(c.uuid(), time.Time{}, 0)); got != 5 {
-			t.Errorf("%d samples kept, want 5", got)
-		}
-		m.Configure(monitor.Settings{Interval: 2 * time.Second, HistorySize: 2})
-		if got := len(m.History(c.uuid(), time.Time{}, 0)); got != 2 {
-			t.Errorf("%d samples kept, want 2", got)
+		if got := len(m.History(c.uuid(), time.Time{}, 0)); got != 6 {
+			t.Errorf("%d samples kept, want those of the last ten minutes", got)
 		}
 		stop()
 	})
@@ -91,8 +87,8 @@ func TestConfigureWhileRunning(t *testing.T) {
 
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &card{fast: script(40, 41, 42, 43, 44, 45, 46, 47)}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{HistorySize: 5}, monitor.Hooks{})
+		c := &card{fast: scriptEvery(5*time.Minute, 40, 41, 42, 43, 44, 45, 46, 47)}
+		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{Interval: 5 * time.Minute, HistorySize: 5}, monitor.Hooks{})
 		stop := start(t, m)
 		begun := time.Now()
 		history := func(since time.Time, limit int) (celsius []float64) {
@@ -104,11 +100,11 @@ func TestHistory(t *testing.T) {
 			}
 			return celsius
 		}
-		settle(2.5)
+		settle(2.5 * 300)
 		if got := history(time.Time{}, 0); !slices.Equal(got, []float64{40, 41, 42}) {
 			t.Errorf("after 3 samples: %v", got)
 		}
-		settle(5)
+		settle(5 * 300)
 		for _, c := range []struct {
 			since time.Time
 			limit int
@@ -117,8 +113,8 @@ func TestHistory(t *testing.T) {
 			{time.Time{}, 0, []float64{43, 44, 45, 46, 47}},
 			{time.Time{}, 2, []float64{46, 47}},
 			{time.Time{}, 1e9, []float64{43, 44, 45, 46, 47}},
-			{begun.Add(5 * time.Second), 0, []float64{45, 46, 47}},
-			{begun.Add(5 * time.Second), 1, []float64{47}},
+			{begun.Add(25 * time.Minute), 0, []float64{45, 46, 47}},
+			{begun.Add(25 * time.Minute), 1, []float64{47}},
 			{begun.Add(time.Hour), 0, nil},
 		} {
 			if got := history(c.since, c.limit); !slices.Equal(got, c.want) {
@@ -127,6 +123,34 @@ func TestHistory(t *testing.T) {
 		}
 		if got := m.History("nobody", time.Time{}, 0); got != nil {
 			t.Errorf("history of an unknown device: %v", got)
+		}
+		stop()
+	})
+}
+
+// The history covers ten minutes, however often a device is sampled and however
+// few samples are asked for. A longer interval needs fewer.
+func TestHistoryCoversTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &card{}
+		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{Interval: time.Second, HistorySize: 5}, monitor.Hooks{})
+		stop := start(t, m)
+		for _, step := range []struct {
+			interval time.Duration
+			most     int
+		}{{time.Second, 602}, {100 * time.Millisecond, 6002}, {30 * time.Second, 22}, {5 * time.Minute, 5}} {
+			m.Configure(monitor.Settings{Interval: step.interval, HistorySize: 5})
+			settle(4000)
+			kept := m.History(c.uuid(), time.Time{}, 0)
+			covers := kept[len(kept)-1].Time.Sub(kept[0].Time)
+			if len(kept) < 5 || len(kept) > step.most || covers < 10*time.Minute {
+				t.Errorf("every %v: %d samples cover %v, want at least ten minutes in at most %d", step.interval, len(kept), covers, step.most)
+			}
+			for i, s := range kept[1:] {
+				if !s.Time.After(kept[i].Time) {
+					t.Fatalf("sample %d is not newer than the one before", i+1)
+				}
+			}
 		}
 		stop()
 	})

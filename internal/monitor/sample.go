@@ -69,7 +69,7 @@ func (m *Monitor) sampleSlow(ctx context.Context, u *unit, settings Settings) {
 
 // observed takes in an answer. The caller holds judging.
 func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sample) {
-	s.GPU, s.Time = u.uuid, now
+	s.GPU, s.Name, s.Time, s.MemoryShare = u.uuid, u.description().Name, now, s.MemoryPercent()
 	rules := settings.Rules(u.uuid)
 	before, recovered := u.standing, u.lost
 	if recovered {

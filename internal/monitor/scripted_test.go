@@ -77,10 +77,13 @@ func with(cards ...*card) *scripted {
 
 // script answers with one temperature per second from now on; the last one
 // stays.
-func script(celsius ...float64) func(*gpu.Sample) error {
+func script(celsius ...float64) func(*gpu.Sample) error { return scriptEvery(time.Second, celsius...) }
+
+// scriptEvery is script with another time from one temperature to the next.
+func scriptEvery(interval time.Duration, celsius ...float64) func(*gpu.Sample) error {
 	begun := time.Now()
 	return func(s *gpu.Sample) error {
-		i := min(int(time.Since(begun)/time.Second), len(celsius)-1)
+		i := min(int(time.Since(begun)/interval), len(celsius)-1)
 		s.Temperature = gpu.Some(gpu.Celsius(celsius[i]))
 		return nil
 	}

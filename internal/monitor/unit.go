@@ -140,7 +140,7 @@ func (u *unit) keep(v thermal.Verdict, s *gpu.Sample) {
 	defer u.mu.Unlock()
 	u.verdict, u.health, u.trust = v, u.healthNow(), u.standing
 	if s != nil {
-		s.Slow = u.slow
+		s.Slow, s.State = u.slow, v.State
 		u.history.add(s)
 	}
 }
