@@ -10,8 +10,8 @@ import (
 type Allocate struct {
 	ID       string           `json:"allocation_id" minLength:"1" maxLength:"128" doc:"A name for the lease. No other lease or request may have it." example:"embedder-1"`
 	Memory   gpu.MiB          `json:"memory_mb" minimum:"1" maximum:"1073741824" doc:"How much memory, on one device." example:"4096"`
-	GPU      string           `json:"gpu,omitempty" maxLength:"128" doc:"Index or UUID of the device. Default: the device that suits best."`
-	Prefer   string           `json:"prefer,omitempty" maxLength:"128" doc:"Index or UUID of the device to take if it has room. Default: the preferred device of the service."`
+	GPU      gpu.Ref          `json:"gpu,omitempty" doc:"Index or UUID of the device. Default: the device that suits best."`
+	Prefer   gpu.Ref          `json:"prefer,omitempty" doc:"Index or UUID of the device to take if it has room. Default: the preferred device of the service."`
 	Policy   string           `json:"policy,omitempty" doc:"How to choose among the devices that fit. Default: the first of these policies."`
 	Service  string           `json:"service,omitempty" maxLength:"128" doc:"The service that the lease is for. Its limits and preferences apply."`
 	TTL      gpu.Opt[float64] `json:"ttl_seconds,omitzero" doc:"The lease ends this long after the grant unless you renew it. Default: it lasts until you deallocate it."`
@@ -32,8 +32,8 @@ type LeaseRequest struct {
 	GPUs     int              `json:"gpus,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"How many devices, all different."`
 	Memory   gpu.MiB          `json:"memory_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"Memory on each device. 0: slots only."`
 	Slots    gpu.Opt[int]     `json:"slots,omitzero" doc:"Slots on each device. Default: 1."`
-	GPU      string           `json:"gpu,omitempty" maxLength:"128" doc:"Index or UUID: this device and no other."`
-	Prefer   string           `json:"prefer,omitempty" maxLength:"128" doc:"Index or UUID of the device to take if it has room. Default: the preferred device of the service."`
+	GPU      gpu.Ref          `json:"gpu,omitempty" doc:"Index or UUID: this device and no other."`
+	Prefer   gpu.Ref          `json:"prefer,omitempty" doc:"Index or UUID of the device to take if it has room. Default: the preferred device of the service."`
 	Policy   string           `json:"policy,omitempty" doc:"How to choose among the devices that fit. Default: the first of these policies."`
 	Where    string           `json:"where,omitempty" maxLength:"512" doc:"What the device must be like." example:"name~H200,memory>=40GiB"`
 	Binding  string           `json:"binding,omitempty" enum:"process,ttl,named" doc:"What ends the lease without a release. Default: ttl if ttl_seconds is given, process if pid is given, else named."`
@@ -140,7 +140,7 @@ type Adopt struct {
 	PID     int     `json:"pid" minimum:"1"`
 	ID      string  `json:"id,omitempty" maxLength:"128"`
 	Service string  `json:"service,omitempty" maxLength:"128"`
-	GPU     string  `json:"gpu,omitempty" maxLength:"128" doc:"Index or UUID of the device. Default: the devices that the process uses."`
+	GPU     gpu.Ref `json:"gpu,omitempty" doc:"Index or UUID of the device. Default: the devices that the process uses."`
 	Memory  gpu.MiB `json:"memory_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"Memory on each device. Default: what the process uses now, plus a margin if there is room for one."`
 }
 

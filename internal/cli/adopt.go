@@ -42,7 +42,7 @@ daemon, or a process that it descends from.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&o.request.PID, "pid", 0, "`PID` of the process")
-	flags.StringVar(&o.request.GPU, "gpu", "", "lease only on this `GPU` (index or UUID)")
+	flags.StringVar((*string)(&o.request.GPU), "gpu", "", "lease only on this `GPU` (index or UUID)")
 	flags.Var(&o.memory, "memory", "lease this much `MEMORY` on each GPU, as in 4GiB")
 	flags.StringVar(&o.request.Service, "service", "", "`SERVICE` that the process belongs to")
 	flags.StringVar(&o.request.ID, "id", "", "`NAME` of the lease")

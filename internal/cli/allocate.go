@@ -48,8 +48,8 @@ SERVICE-3, ... if that name is taken.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.request.ID, "id", "", "`NAME` of the lease")
-	flags.StringVar(&o.request.GPU, "gpu", "", "lease on this `GPU` only (index or UUID)")
-	wishFlags(a, cmd, &o.request.Prefer, &o.request.Policy)
+	flags.StringVar((*string)(&o.request.GPU), "gpu", "", "lease on this `GPU` only (index or UUID)")
+	wishFlags(a, cmd, (*string)(&o.request.Prefer), &o.request.Policy)
 	flags.Var(&o.ttl, "ttl", "the lease expires after this `TIME` unless renewed,\nas in 10m")
 	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
@@ -147,7 +147,7 @@ func (o *allocateOptions) advise(err error) error {
 	}
 	hint := fmt.Sprintf("see who holds what: berth explain --slots 0 --memory %d --service %s", int64(o.request.Memory), words.Shell(o.request.Service))
 	if o.request.GPU != "" {
-		hint += " --gpu " + o.request.GPU
+		hint += " --gpu " + string(o.request.GPU)
 	}
 	return &hintedError{err, hint}
 }

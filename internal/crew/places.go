@@ -221,7 +221,7 @@ func (p *places) now(ctx context.Context, candidates []gpu.Device) (*Held, error
 
 func (p *places) hold(ctx context.Context, d gpu.Device, wait time.Duration) (Held, error) {
 	ask := p.ask
-	ask.GPU, ask.Timeout = d.UUID, gpu.Some(wait.Seconds())
+	ask.GPU, ask.Timeout = gpu.Ref(d.UUID), gpu.Some(wait.Seconds())
 	return p.daemon.Hold(ctx, ask)
 }
 

@@ -83,13 +83,13 @@ func (d *fakeDaemon) Hold(ctx context.Context, r api.LeaseRequest) (Held, error)
 			d.mu.Unlock()
 			return Held{}, d.refuse
 		}
-		if d.free[r.GPU] {
+		if d.free[string(r.GPU)] {
 			defer d.mu.Unlock()
-			d.free[r.GPU] = false
+			d.free[string(r.GPU)] = false
 			d.granted++
 			return Held{
-				Lease: api.Lease{ID: fmt.Sprintf("lease-%d", d.granted), Granted: time.Now(), Parts: []api.LeasePart{{GPU: r.GPU}}},
-				Close: func() error { d.release(r.GPU); return nil },
+				Lease: api.Lease{ID: fmt.Sprintf("lease-%d", d.granted), Granted: time.Now(), Parts: []api.LeasePart{{GPU: string(r.GPU)}}},
+				Close: func() error { d.release(string(r.GPU)); return nil },
 			}, nil
 		}
 		d.mu.Unlock()

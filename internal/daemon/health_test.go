@@ -48,7 +48,7 @@ func TestFaults(t *testing.T) {
 		kept := make(chan struct{})
 		go func() { defer close(kept); d.standings.Run(ctx, func(err error) { t.Error(err) }) }()
 		for _, ref := range []string{"0", "1"} {
-			if _, err := c.Allocate(ctx, api.Allocate{ID: "work-" + ref, Memory: 1024, GPU: ref}); err != nil {
+			if _, err := c.Allocate(ctx, api.Allocate{ID: "work-" + ref, Memory: 1024, GPU: gpu.Ref(ref)}); err != nil {
 				t.Fatal(err)
 			}
 		}

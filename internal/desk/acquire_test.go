@@ -39,7 +39,7 @@ type way struct {
 var ways = []way{
 	{name: "acquire", ask: func(ctx context.Context, o *office, by Caller, w want) error {
 		_, err := o.Acquire(ctx, by, api.LeaseRequest{
-			Name: "job", Binding: "process", Memory: w.memory, GPU: w.gpu, Where: w.where, Enforce: w.enforce, Learned: w.learned, Timeout: gpu.Some(w.wait),
+			Name: "job", Binding: "process", Memory: w.memory, GPU: gpu.Ref(w.gpu), Where: w.where, Enforce: w.enforce, Learned: w.learned, Timeout: gpu.Some(w.wait),
 		})
 		return err
 	}},

@@ -43,7 +43,7 @@ func (d *Desk) whyNoMPS(b *api.LeaseRequest) error {
 	if b.GPUs > 1 {
 		return no("An MPS daemon serves one device, so a lease over several cannot be enforced by it. Ask for one, or use another --enforce.")
 	}
-	if uuid := notForMPS(d.candidates(b.GPU)); uuid != "" {
+	if uuid := notForMPS(d.candidates(string(b.GPU))); uuid != "" {
 		return no("MPS is for whole NVIDIA devices, and " + uuid + " is none. Name another one with --gpu, or use another --enforce.")
 	}
 	if err := d.MPS.Available(); err != nil {

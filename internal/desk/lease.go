@@ -62,7 +62,7 @@ func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, er
 	}
 	uuid := ""
 	if b.GPU != "" {
-		found, err := d.Device(b.GPU)
+		found, err := d.Device(string(b.GPU))
 		if err != nil {
 			return api.Lease{}, err
 		}

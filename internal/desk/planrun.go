@@ -209,7 +209,7 @@ func (d *Desk) runOrder(asked *planOrder, p *api.PlannedPipeline, run *Run) orde
 	if strings.ContainsAny(p.GPU, "=~<>!,") {
 		o.Where = p.GPU
 	} else {
-		o.GPU = p.GPU
+		o.GPU = gpu.Ref(p.GPU)
 	}
 	if len(p.Candidates) < len(d.Monitor.Readings()) {
 		o.only = p.Candidates
@@ -227,7 +227,7 @@ func (d *Desk) whyElsewhere(by *Caller, o order, planned string) string {
 		return fmt.Sprintf("device %s is not there any more", planned)
 	}
 	o.ID += "-there"
-	o.GPU, o.only = planned, nil
+	o.GPU, o.only = gpu.Ref(planned), nil
 	if request, err := d.request(by, &o); err == nil {
 		if e, err := d.Ledger.Explain(request); err == nil && e.Refusal != nil {
 			for _, reason := range e.Refusal.Reasons {

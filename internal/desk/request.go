@@ -40,7 +40,7 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 		return r, err
 	}
 	if o.Prefer != "" {
-		if r.Preferred, err = d.preferred(o.Prefer, r.Where); err != nil {
+		if r.Preferred, err = d.preferred(string(o.Prefer), r.Where); err != nil {
 			return r, err
 		}
 	}
@@ -78,7 +78,7 @@ func (d *Desk) where(o *order) (gpu.Where, error) {
 		wrong("policy", err.Error())
 	}
 	if o.GPU != "" {
-		found, err := d.Device(o.GPU)
+		found, err := d.Device(string(o.GPU))
 		if err != nil {
 			return where, err
 		}

@@ -219,6 +219,37 @@ func TestReadPathsAnswer(t *testing.T) {
 	}
 }
 
+// The index of a device may be a number or text, in every request that names a
+// device.
+func TestIndexAsANumber(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	for body, path := range map[string]string{
+		`{"allocation_id":"n","memory_mb":64,"gpu":1}`:   "/api/gpu/memory/allocate",
+		`{"allocation_id":"t","memory_mb":64,"gpu":"1"}`: "/api/gpu/memory/allocate",
+		`{"id":"ln","memory_mb":64,"gpu":1}`:             "/api/leases",
+		`{"id":"lt","memory_mb":64,"gpu":"1"}`:           "/api/leases",
+	} {
+		w := d.ask("POST", path, body)
+		if l := decode[api.Lease](t, w); w.Code != http.StatusCreated || l.Parts[0].GPU != "SIM-rtx-4060-1" {
+			t.Errorf("%s: %d %+v", body, w.Code, l)
+		}
+	}
+	if e := decode[api.Explanation](t, d.ask("POST", "/api/leases/explain", `{"memory_mb":64,"slots":0,"gpu":1}`)); !e.Fits || e.Grant.Parts[0].GPU != "SIM-rtx-4060-1" {
+		t.Errorf("explained %+v", e)
+	}
+	for _, body := range []string{`{"pid":1,"gpu":7}`, `{"pid":1,"gpu":"7"}`} {
+		if p := decode[api.Problem](t, d.ask("POST", "/api/leases/adopt", body)); p.Code != "unknown_device" {
+			t.Errorf("adopt %s: %+v", body, p)
+		}
+	}
+	for _, gpu := range []string{`-1`, `0.5`, `true`, `[0]`, `{}`} {
+		p := decode[api.Problem](t, d.ask("POST", "/api/gpu/memory/allocate", `{"allocation_id":"w","memory_mb":64,"gpu":`+gpu+`}`))
+		if p.Status != http.StatusUnprocessableEntity || len(p.Fields) != 1 || p.Fields[0].Field != "gpu" {
+			t.Errorf("gpu %s: %+v", gpu, p)
+		}
+	}
+}
+
 func TestMonitoringStartsAndStops(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	for _, step := range []struct {

@@ -145,7 +145,7 @@ func TestLeaseBadInput(t *testing.T) {
 		{"half an object", raw("POST", "/api/gpu/memory/allocate", `{"allocation_id":`), 400, "malformed_body", nil},
 		{"a body of 2 MiB", raw("POST", "/api/gpu/memory/allocate", `{"allocation_id":"`+strings.Repeat("x", 2<<20)+`"}`), 413, "body_too_large", nil},
 
-		{"a device that is no text", of(allocate, `"allocation_id":"x","memory_mb":1,"gpu":1`), 422, "invalid_request", []string{"gpu: expected string: write it in quotes"}},
+		{"a device that is neither text nor an index", of(allocate, `"allocation_id":"x","memory_mb":1,"gpu":1.5`), 422, "invalid_request", []string{"gpu: expected the index of a device, such as 0, or its UUID in quotes"}},
 		{"more memory than any machine has", of(allocate, `"allocation_id":"x","memory_mb":1073741825`), 422, "invalid_request", []string{"1073741824"}},
 
 		{"binary id of another path", of(acquire, `"id":"a\u0000b"`), 422, "invalid_request", []string{"id: contains"}},

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/desk"
@@ -103,8 +104,11 @@ func inWords(field, message string) api.FieldProblem {
 		_, value, _ = strings.Cut(value, "cannot unmarshal ")
 		return api.FieldProblem{Field: field, Detail: value + " is not what this field takes"}
 	}
-	if message == "expected string" {
+	switch message {
+	case validation.MsgExpectedString:
 		message += ": write it in quotes"
+	case validation.MsgExpectedMatchAtLeastOneSchema: // only deviceRef has several
+		message = "expected the index of a device, such as 0, or its UUID in quotes"
 	}
 	if lead, number, found := strings.Cut(message, "= "); found { // the message names a limit
 		if limit, err := strconv.ParseFloat(number, 64); err == nil {

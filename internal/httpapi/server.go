@@ -167,6 +167,19 @@ func nameOptionals(r huma.Registry) {
 	see[gpu.MiB, int64](r)
 	see[int64, int64](r)
 	see[int, int](r)
+	r.RegisterTypeAlias(reflect.TypeFor[gpu.Ref](), reflect.TypeFor[deviceRef]())
+}
+
+// deviceRef describes a gpu.Ref: text, or the number of an index.
+type deviceRef string
+
+// Schema returns the description of a reference to a device.
+func (deviceRef) Schema(huma.Registry) *huma.Schema {
+	longest, least, most := 128, 0.0, 9999.0
+	return &huma.Schema{AnyOf: []*huma.Schema{
+		{Type: huma.TypeString, MaxLength: &longest},
+		{Type: huma.TypeInteger, Minimum: &least, Maximum: &most},
+	}}
 }
 
 func see[T, Plain any](r huma.Registry) {

@@ -158,7 +158,7 @@ func TestStreamAnswersLikeHTTP(t *testing.T) {
 		`{"id":"x","memory_mb":1,"ttl_seconds":3153600000}`, `{"id":"x","memory_mb":1,"ttl_seconds":"soon"}`, `{"id":"x","memory_mb":1,"ttl_seconds":1e300}`,
 		`{"id":"` + strings.Repeat("x", 200) + `","memory_mb":1}`, `{"id":"\u0000","memory_mb":1}`, `{"id":" ","memory_mb":1}`, `{"id":"a\u202eb","memory_mb":1}`,
 		`{"id":"x","gpus":0,"memory_mb":1}`, `{"id":"x","gpus":9,"memory_mb":1,"timeout_seconds":0}`, `{"id":"x","gpus":2000,"memory_mb":1}`,
-		`{"id":"x","memory_mb":1,"gpu":"7"}`, `{"id":"x","memory_mb":1,"policy":"best"}`, `{"id":"x","memory_mb":1,"where":"name~"}`,
+		`{"id":"x","memory_mb":1,"gpu":"7"}`, `{"id":"x","memory_mb":1,"gpu":7}`, `{"id":"x","memory_mb":1,"gpu":-1}`, `{"id":"x","memory_mb":1,"gpu":[0]}`, `{"id":"x","memory_mb":1,"policy":"best"}`, `{"id":"x","memory_mb":1,"where":"name~"}`,
 		`{"id":"x","memory_mb":1,"binding":"forever"}`, `{"id":"x","memory_mb":1,"binding":"ttl"}`, `{"id":"x","memory_mb":1,"binding":"process"}`,
 		`{"id":"x","memory_mb":1,"pid":-1}`, `{"id":"x","memory_mb":1,"priority":2000000}`, `{"id":"x","memory_mb":1,"timeout_seconds":-1}`,
 		`{"id":"x","memory_mb":1,"enforce":"maybe"}`, `{"id":"x","memory_mb":1,"learned_memory":"yes"}`, `{"id":"x","memory_mb":1,"colour":"red"}`, `{"id":"x","memory_mb":1,"slots":-3}`, `{"id":7,"memory_mb":1}`,
@@ -171,7 +171,7 @@ func TestStreamAnswersLikeHTTP(t *testing.T) {
 			t.Errorf("%.100s (-HTTP +stream):\n%s", body, diff)
 		}
 	}
-	const fine = `"memory_mb":64,"slots":0,"ttl_seconds":60,"timeout_seconds":1.5,"priority":3,"where":"memory>=1GiB","policy":"pack"}`
+	const fine = `"gpu":0,"memory_mb":64,"slots":0,"ttl_seconds":60,"timeout_seconds":1.5,"priority":3,"where":"memory>=1GiB","policy":"pack"}`
 	want := decode[api.Lease](t, d.ask("POST", "/api/leases", `{"id":"h",`+fine))
 	got := l.acquire(1000, `{"id":"s",`+fine)
 	got.ID, got.Fence, got.Granted, got.Expires = want.ID, want.Fence, want.Granted, want.Expires

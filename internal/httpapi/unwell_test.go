@@ -38,12 +38,12 @@ func closed(t *testing.T, c *client.Client, ref, why string) {
 	if err != nil || i < 0 || room.GPUs[i].Available != 0 || !strings.Contains(room.GPUs[i].Reason, why) {
 		t.Errorf("available: %+v, %v; want nothing on %s: %s", room, err, ref, why)
 	}
-	_, err = c.Allocate(t.Context(), api.Allocate{ID: "more", Memory: 1024, GPU: ref})
+	_, err = c.Allocate(t.Context(), api.Allocate{ID: "more", Memory: 1024, GPU: gpu.Ref(ref)})
 	refused := (*api.Problem)(nil)
 	if !errors.As(err, &refused) || refused.Status != 409 || !strings.Contains(refused.Detail, why) {
 		t.Errorf("asking for %s: %v; want a refusal: %s", ref, err, why)
 	}
-	e, err := c.Explain(t.Context(), api.LeaseRequest{Memory: 1024, GPU: ref})
+	e, err := c.Explain(t.Context(), api.LeaseRequest{Memory: 1024, GPU: gpu.Ref(ref)})
 	i = slices.IndexFunc(e.Devices, func(o api.Obstacle) bool { return o.GPU == one.Device.UUID })
 	if err != nil || e.Fits || i < 0 || e.Devices[i].Code != "closed" || !strings.Contains(e.Devices[i].Text, why) {
 		t.Errorf("explained: %+v, %v; want %s closed: %s", e, err, ref, why)

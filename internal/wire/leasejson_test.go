@@ -49,7 +49,7 @@ func anyRequest() *rapid.Generator[RequestBody] {
 		return RequestBody{
 			ID: anyText().Draw(t, "id"), Service: anyText().Draw(t, "service"), Name: anyText().Draw(t, "name"),
 			GPUs: anyInt().Draw(t, "gpus"), Memory: gpu.MiB(anyInt().Draw(t, "memory")), Slots: opt(anyInt()).Draw(t, "slots"),
-			GPU: anyText().Draw(t, "gpu"), Prefer: anyText().Draw(t, "prefer"), Policy: anyText().Draw(t, "policy"), Where: anyText().Draw(t, "where"),
+			GPU: gpu.Ref(anyText().Draw(t, "gpu")), Prefer: gpu.Ref(anyText().Draw(t, "prefer")), Policy: anyText().Draw(t, "policy"), Where: anyText().Draw(t, "where"),
 			Binding: anyText().Draw(t, "binding"), PID: anyInt().Draw(t, "pid"), TTL: opt(anySeconds()).Draw(t, "ttl"),
 			Timeout: opt(anySeconds()).Draw(t, "timeout"), Priority: opt(anyInt()).Draw(t, "priority"),
 			Learned: rapid.Bool().Draw(t, "learned"), Enforce: anyText().Draw(t, "enforce"),

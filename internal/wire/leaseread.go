@@ -31,9 +31,9 @@ func (r *RequestBody) Read(data []byte) bool {
 		case "slots":
 			r.Slots = gpu.Some(int(s.int(0, 1<<16)))
 		case "gpu":
-			r.GPU = s.text(128)
+			r.GPU = gpu.Ref(s.text(128))
 		case "prefer":
-			r.Prefer = s.text(128)
+			r.Prefer = gpu.Ref(s.text(128))
 		case "policy":
 			r.Policy = s.text(128)
 		case "where":
