@@ -123,6 +123,8 @@ func checkText(rule, v string) error {
 		return fmt.Errorf("%s is not a name for a "+rule+": use up to 64 letters, digits, dashes and underscores, the first a letter or digit", shown)
 	case rule == "uuid" && isIndex(v):
 		return fmt.Errorf("%s is an index, which may mean another device after the next boot: use the UUID that berth status shows", shown)
+	case rule == "device" && !isIndex(v) && !isUUID(v):
+		return fmt.Errorf("%s is neither the index nor the UUID of a device: berth status shows them", shown)
 	case rule == "uuid" && !isUUID(v):
 		return fmt.Errorf("%s is not the UUID of a device: berth status shows them", shown)
 	case rule == "user" && !isUserName(v):

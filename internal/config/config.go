@@ -131,7 +131,7 @@ type Optimization struct {
 type Service struct {
 	MinMemory       gpu.Opt[gpu.MiB] `key:"min_memory_mb" min:"0" absent:"none" doc:"Least memory of a request. berth raises a request for less."`
 	MaxMemory       gpu.Opt[gpu.MiB] `key:"max_memory_mb" min:"1" from:"min_memory_mb" absent:"none" doc:"Most memory of a request. berth refuses a request for more."`
-	PreferredDevice string           `key:"preferred_device" check:"uuid" absent:"none" doc:"UUID of the device that berth tries first."`
+	PreferredDevice string           `key:"preferred_device" check:"device" absent:"none" doc:"Index or UUID of the device that berth tries first. An index may mean another device after the next boot."`
 	Affinity        string           `key:"affinity" default:"apart" oneof:"apart,together" doc:"Where berth puts a lease of the service that has others: on a device with fewer of them (apart), or beside them (together)."`
 	Priority        int              `key:"priority" default:"0" min:"-1000" max:"1000" doc:"Priority among requests that wait. The highest goes first."`
 	Quota           Quota            `key:"quota" doc:"What all leases of the service may hold together."`

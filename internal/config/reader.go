@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -19,7 +18,8 @@ type reader struct {
 	prefix []string // the path of the root
 	schema []field
 
-	// cleared is called for what is null; nil where null means "not set".
+	// cleared is called for what is null, which goes back to what weaker sources
+	// say; nil for a file, where null means "not set".
 	cleared func(path []string)
 }
 
@@ -118,11 +118,8 @@ func (r *reader) setting(f *field, e *document.Node) {
 	var v any
 	var err error
 	switch {
-	case e.Shape == document.Nothing && (r.cleared != nil || f.optional):
-		r.null(e)
+	case r.null(e):
 		return
-	case e.Shape == document.Nothing:
-		err = errors.New("has no value: give it one, or remove the line")
 	case e.Shape == document.List && f.kind == list:
 		v, err = f.readList(slices.Collect(e.All("", r.report)))
 	case e.Shape != document.Single:

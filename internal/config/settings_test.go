@@ -153,6 +153,43 @@ func TestEverythingInAFile(t *testing.T) {
 	}
 }
 
+// null means "not set" everywhere: every setting has its default, and every
+// section is as if it were not there.
+func TestNullIsNotSet(t *testing.T) {
+	const nothing = `
+daemon: {devices: null, state_dir: null, socket: ~, listen: null, token: null, log_level: }
+gpu: {temp_optimal: null, memory_limit_mb: null, monitor_interval: ~, over_limit: , devices: {GPU-1: {temp_optimal: null}, GPU-2: null}}
+optimization: {interval: null, allocation_timeout: null}
+services:
+  a: {min_memory_mb: null, max_memory_mb: null, preferred_device: null, priority: null, quota: null, users: null, over_limit: null}
+  b: {quota: {memory_mb: null, slots: null}}
+  c: null
+hooks:
+`
+	want := config.Default()
+	want.GPU.Devices = map[string]config.DeviceOverride{"GPU-1": {}, "GPU-2": {}}
+	want.Services = map[string]config.Service{"a": {}, "b": {}, "c": {}}
+	s, err := merge(nothing, "", nil, nil)
+	if diff := cmp.Diff(want, must(t, s, err).Config, equal); diff != "" {
+		t.Error(diff)
+	}
+	for _, text := range []string{"services: null\ngpu: null", "gpu:\nservices:\nhooks: ~"} {
+		s, err := merge(text, "", nil, nil)
+		if diff := cmp.Diff(config.Default(), must(t, s, err).Config, equal); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+}
+
+func TestPreferredDevice(t *testing.T) {
+	for written, want := range map[string]string{"null": "", "0": "0", `"3"`: "3", "GPU-8d1f0a3c": "GPU-8d1f0a3c"} {
+		s, err := merge("services: {a: {preferred_device: "+written+"}}", "", nil, nil)
+		if got := must(t, s, err).Config.Services["a"].PreferredDevice; got != want {
+			t.Errorf("preferred_device: %s is %q", written, got)
+		}
+	}
+}
+
 func TestStrongerSourcesWin(t *testing.T) {
 	yaml := "gpu:\n  temp_optimal: 61\n  temp_normal: 71\n  temp_throttle: 81\n  temp_critical: 91\n  history_size: 10\n"
 	saved := "gpu:\n  temp_normal: 72\n  temp_throttle: 82\n  temp_critical: 92\n"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
@@ -150,12 +151,27 @@ func (l *Ledger) admit(r lease.Request, now time.Time) (*lease.Request, error) {
 		}
 		request = admitted
 		if request.Preferred == "" {
-			request.Preferred = service.Preferred
+			request.Preferred = l.uuidOf(service.Preferred)
 		}
 	} else if access.May(r.By, access.Precede, access.Object{}) != nil {
 		request = lease.InLine(request)
 	}
 	return &request, nil
+}
+
+// uuidOf returns the UUID of a device that is named by index or UUID; empty if
+// there is none. The caller holds mu.
+func (m *machine) uuidOf(ref string) string {
+	if m.devices[ref] != nil || ref == "" {
+		return ref
+	}
+	where := gpu.Where{GPU: ref}
+	for uuid, d := range m.devices {
+		if where.Allows(uuid, d.Device.Index) {
+			return uuid
+		}
+	}
+	return ""
 }
 
 // isLater reports whether the request may be admitted later, once its service

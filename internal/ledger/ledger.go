@@ -49,7 +49,7 @@ type DeviceSettings struct {
 // Service has the settings of one service.
 type Service struct {
 	lease.Service
-	Preferred string // UUID of the device to try first; empty: none
+	Preferred string // index or UUID of the device to try first; empty: none
 }
 
 // Hooks are the functions that the ledger calls when something has happened. Each

@@ -54,6 +54,24 @@ func TestServices(t *testing.T) {
 	})
 }
 
+// The device that a service prefers is known by its index as well as its UUID.
+// One that is not there is no preference.
+func TestPreferredDevice(t *testing.T) {
+	for ref, uuid := range map[string]string{dev(2): dev(2), strings.ToLower(dev(2)): dev(2), "2": dev(2), "9": dev(0), "GPU-gone": dev(0), "": dev(0)} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.settings.Services = map[string]Service{"s": {Preferred: ref, Service: lease.Service{Name: "s"}}}
+			k := w.start(t)
+			for i := range 3 {
+				k.device(i, 100)
+			}
+			if got := k.grant(want("a", 10, service("s"))).Parts[0].GPU; got != uuid {
+				t.Errorf("preferred %q: granted on %s, want %s", ref, got, uuid)
+			}
+		})
+	}
+}
+
 func TestConfigureHoldsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
