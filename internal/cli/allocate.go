@@ -63,7 +63,7 @@ SERVICE-3, ... if that name is taken.`,
 		if err != nil {
 			return usage("%v", err)
 		}
-		o.request.Service, o.request.Memory = args[0], memory
+		o.request.Service, o.request.Memory = words.Service(args[0]), memory
 		o.request.TTL, o.request.Timeout = o.ttl.Opt, o.timeout.Opt
 		return o.run(cmd.Context())
 	}

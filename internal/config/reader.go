@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/internal/document"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // maxDocument is far more than settings for every device of a large machine
@@ -31,8 +32,22 @@ func (r *reader) at(line int) source {
 	return source{name: r.name, line: line}
 }
 
+// path returns the path of a setting. A service has one name, however it is
+// spelled.
 func (r *reader) path(n *document.Node) []string {
-	return append(slices.Clip(r.prefix), n.Path()...)
+	path := append(slices.Clip(r.prefix), n.Path()...)
+	if len(path) > 1 && path[0] == "services" {
+		path[1] = words.Service(path[1])
+	}
+	return path
+}
+
+// inLine says in which line of a file a node is.
+func (r *reader) inLine(n *document.Node) string {
+	if r.name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" in line %d", n.KeyLine)
 }
 
 func (r *reader) complain(e *document.Node, reason string) {
@@ -104,11 +119,18 @@ func (r *reader) named(f *field, n *document.Node) {
 	if r.null(n) {
 		return
 	}
+	spelled := map[string]*document.Node{} // by path
 	for e := range n.Entries(document.Keys{}, r.report) {
 		if err := checkText(f.check, e.Key); err != nil {
 			r.layer.complain(r.at(e.KeyLine), r.path(n), err.Error())
 			continue
 		}
+		name := dotted(r.path(e))
+		if first := spelled[name]; first != nil {
+			r.layer.complain(r.at(e.KeyLine), r.path(n), fmt.Sprintf("%s%s and %s are the same service: put them together under one of the names", first.Key, r.inLine(first), e.Key))
+			continue
+		}
+		spelled[name] = e
 		r.layer.set(r.path(e), nil, r.at(e.KeyLine))
 		r.section(f.fields, e)
 	}

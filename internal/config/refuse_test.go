@@ -146,6 +146,8 @@ func TestRefusedFile(t *testing.T) {
 				"berth.yaml:4: services.c.users: \"al ice\" is not a user name\n" +
 				"berth.yaml:5: services.d.users: must be a list such as [first, second]\n" +
 				"berth.yaml:6: services.e.preferred_device: \"cuda 0\" is neither the index nor the UUID of a device: berth status shows them"},
+		{"one service in two spellings", "services:\n  a_b: {priority: 1}\n  c: {}\n  a-b: {priority: 2}\n",
+			`berth.yaml:4: services: a_b in line 2 and a-b are the same service: put them together under one of the names`},
 		{"service key", "services:\n  a:\n    min_memory: 1\n",
 			`berth.yaml:3: services.a.min_memory: is not a setting: did you mean min_memory_mb?`},
 

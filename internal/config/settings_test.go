@@ -181,6 +181,18 @@ hooks:
 	}
 }
 
+// A service is one service, however its name is spelled.
+func TestServiceNames(t *testing.T) {
+	s, err := merge("services: {embedding_service: {max_memory_mb: 4GiB}, ocr-service: {priority: 2}}", "", nil, nil)
+	c := must(t, s, err).Config.Services
+	if len(c) != 2 || c["embedding-service"].MaxMemory.Or(0) != 4096 || c["ocr-service"].Priority != 2 {
+		t.Errorf("services are %+v", c)
+	}
+	if got := s.Source("services.embedding-service.max_memory_mb"); got != "berth.yaml:1" {
+		t.Errorf("it comes from %s", got)
+	}
+}
+
 func TestPreferredDevice(t *testing.T) {
 	for written, want := range map[string]string{"null": "", "0": "0", `"3"`: "3", "GPU-8d1f0a3c": "GPU-8d1f0a3c"} {
 		s, err := merge("services: {a: {preferred_device: "+written+"}}", "", nil, nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Release ends a lease, or withdraws a request that waits. A fence of zero
@@ -75,7 +76,7 @@ func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, er
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
-	holder, err := d.Ledger.HolderOf(pid, by.Actor, lease.Holder{Service: b.Service, PID: by.Holder.PID})
+	holder, err := d.Ledger.HolderOf(pid, by.Actor, lease.Holder{Service: words.Service(b.Service), PID: by.Holder.PID})
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // order is one request on its way over the desk.
@@ -28,7 +29,7 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 		ID: o.ID, Holder: by.Holder, Binding: binding(&o.LeaseRequest), TTL: lease.Seconds(o.TTL.Or(0)),
 		AskedPriority: o.Priority, By: by.Actor, Only: o.only, Preferred: o.preferred,
 	}
-	r.Holder.Service = o.Service
+	r.Holder.Service = words.Service(o.Service)
 	if o.Name != "" {
 		r.Holder.Name = o.Name
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // RecordOf returns the record of a durable effect.
@@ -76,12 +77,13 @@ func stored(l *Lease) *record.Lease {
 	return s
 }
 
-// restored converts the lease in a record back.
+// restored converts the lease in a record back. An earlier berth wrote the name
+// of a service as it was spelled.
 func restored(r *record.Record) *Lease {
 	s := r.Lease
 	l := &Lease{
 		ID: r.ID, Fence: r.Fence,
-		Holder:  Holder{User: s.User, UID: s.UID, Service: s.Service, Name: s.Name, PID: s.PID, Start: s.Start, Boot: s.Boot},
+		Holder:  Holder{User: s.User, UID: s.UID, Service: words.Service(s.Service), Name: s.Name, PID: s.PID, Start: s.Start, Boot: s.Boot},
 		Binding: Binding(s.Binding), TTL: time.Duration(s.TTL), Granted: time.Unix(0, s.Granted),
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),
 		EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, By: restoredBy(&r.By),

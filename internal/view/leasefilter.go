@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // LeaseFilter chooses leases and requests. A field that is empty chooses all.
@@ -32,5 +33,5 @@ func (f LeaseFilter) Apply(all api.Leases) api.Leases {
 }
 
 func (f LeaseFilter) holder(h api.Holder) bool {
-	return (f.Service == "" || h.Service == f.Service) && (f.User == "" || h.User == f.User)
+	return (f.Service == "" || words.Service(h.Service) == words.Service(f.Service)) && (f.User == "" || h.User == f.User)
 }
