@@ -28,6 +28,9 @@ var (
 	pipelineKeys = []string{"name", "steps", "gpu", "count", "slots", "policy", "service", "priority", "command"}
 	stepKeys     = []string{"name", "input", "output", "memory_mb", "output_mb", "libraries", "after", "function"}
 	policyNames  = placement.PolicyNames()
+
+	// stepAliases are words of earlier systems for keys of a step.
+	stepAliases = map[string]string{"input_memory_type": "input", "output_memory_type": "output"}
 )
 
 // Parse reads a pipeline file, YAML or JSON. The name is for messages, and a
@@ -131,6 +134,9 @@ func (r *reader) step(n *document.Node, before []Step) Step {
 	s := Step{Line: n.Line}
 	if len(before) > 0 {
 		s.After = []string{before[len(before)-1].Name}
+	}
+	for _, e := range n.Items {
+		e.Key = cmp.Or(stepAliases[e.Key], e.Key)
 	}
 	for e := range n.Entries(keysOf("a step", stepKeys), r.report) {
 		switch e.Key {

@@ -65,6 +65,25 @@ func mustParse(t testing.TB, name, text string) *File {
 	return file
 }
 
+// Files of earlier systems call the memory types of a step otherwise.
+func TestParseEarlierWords(t *testing.T) {
+	earlier := strings.NewReplacer("input:", "input_memory_type:", "output:", "output_memory_type:").Replace(everyKey)
+	if diff := cmp.Diff(mustParse(t, "plate.yaml", everyKey), mustParse(t, "plate.yaml", earlier), cmpopts.IgnoreUnexported(File{}, Pipeline{}, Step{}, gpu.Opt[int]{})); diff != "" {
+		t.Errorf("it is read otherwise (-now +earlier):\n%s", diff)
+	}
+	for text, want := range map[string]string{
+		"{name: a, input: numpy, input_memory_type: cupy, output: numpy}":  "input is set twice",
+		"{name: a, input_memory_type: cuda, output_memory_type: numpy}":    `input: "cuda" is not a memory type`,
+		"{name: a, input_memory_types: numpy, output: numpy}":              `"input_memory_types" is not a key of a step`,
+		"{name: a, input_memory_type: numpy}":                              "a step has no output",
+		"{name: a, output_memory_type: [numpy], input_memory_type: numpy}": "output must be a single value",
+	} {
+		if _, err := Parse("p.yaml", []byte("pipelines: [{name: p, steps: ["+text+"]}]")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", text, err, want)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	got := mustParse(t, "plate.yaml", everyKey)
 	want := &File{Name: "plate.yaml", Pipelines: []Pipeline{
