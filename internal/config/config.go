@@ -36,11 +36,14 @@ import (
 
 // Config is everything that can be set.
 type Config struct {
-	Daemon       Daemon             `key:"daemon" doc:"Where the daemon listens and keeps its files. The daemon reads this section once, when it starts."`
-	GPU          GPU                `key:"gpu" doc:"How berth measures and judges devices. PUT /api/gpu/config changes this section at run time."`
-	Optimization Optimization       `key:"optimization" doc:"How long requests may take, and when berth wins memory back."`
-	Services     map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services."`
-	Hooks        map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. docs/events.md says more."`
+	Daemon       Daemon       `key:"daemon" doc:"Where the daemon listens and keeps its files. The daemon reads this section once, when it starts."`
+	GPU          GPU          `key:"gpu" doc:"How berth measures and judges devices. PUT /api/gpu/config changes this section at run time."`
+	Optimization Optimization `key:"optimization" doc:"How long requests may take, and when berth wins memory back."`
+
+	UnknownServices string `key:"unknown_services" default:"serve" oneof:"serve,refuse" doc:"What berth does with a request in the name of a service that is not under services: it serves the request without limits of a service, or refuses it. Requests that name no service are always served."`
+
+	Services map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services."`
+	Hooks    map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. docs/events.md says more."`
 }
 
 // Daemon is where the daemon lives. It is read once, at the start.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,10 @@ func tables() string {
 	var b strings.Builder
 	keys, docs := sections()
 	for _, key := range keys {
-		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", key, docs[key])
+		fmt.Fprintf(&b, "\n### %s\n\n", key)
+		if !alone(key) {
+			b.WriteString(docs[key] + "\n\n")
+		}
 		b.WriteString("| setting | default | allowed | variable, flag | what it does |\n|---|---|---|---|---|\n")
 		for _, f := range config.Describe() {
 			if section(f.Name) == key {
@@ -63,6 +67,11 @@ func tables() string {
 		}
 	}
 	return b.String() + "\n"
+}
+
+// alone reports whether a part of the documentation is one setting.
+func alone(key string) bool {
+	return slices.ContainsFunc(config.Describe(), func(f config.Field) bool { return f.Name == key })
 }
 
 func withUnit(f config.Field) string {
@@ -162,6 +171,11 @@ func writeSample(t *testing.T) string {
 	b.WriteString(sampleHeader)
 	keys, docs := sections()
 	for _, key := range keys {
+		if alone(key) {
+			f := config.Describe()[slices.IndexFunc(config.Describe(), func(f config.Field) bool { return f.Name == key })]
+			fmt.Fprintf(&b, "\n# %s%s\n#%s: %s\n", f.Doc, explained(f, f.Default), key, f.Default)
+			continue
+		}
 		fmt.Fprintf(&b, "\n# %s\n", docs[key])
 		_, isMap := mapExamples[key]
 		if isMap {

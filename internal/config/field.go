@@ -164,7 +164,7 @@ func dotted(path []string) string { return strings.Join(path, ".") }
 
 // envNames are the variables that set a field: none for what is in a map.
 func envNames(path []string, f *field) []string {
-	if len(path) != 2 {
+	if len(path) > 2 {
 		return nil
 	}
 	long := strings.ToUpper("BERTH_" + strings.Join(path, "_"))
@@ -177,7 +177,7 @@ func envNames(path []string, f *field) []string {
 // flagName is --listen for daemon.listen and --gpu-temp-optimal for
 // gpu.temp_optimal. A secret has none: flags are there for everybody to see.
 func flagName(path []string, f *field) string {
-	if len(path) != 2 || f.secret {
+	if len(path) > 2 || f.secret {
 		return ""
 	}
 	if path[0] == "daemon" {

@@ -100,18 +100,19 @@ func (r *reader) keys(fields []field) document.Keys {
 	return document.Keys{What: "a setting", Known: known, Otherwise: allSettings, Elsewhere: r.elsewhere}
 }
 
-// elsewhere says in which section there is a setting with this key.
+// elsewhere says where a setting with this key belongs; empty if there is none.
 func (r *reader) elsewhere(key string) string {
-	var section string
+	var where string
 	each(r.schema, nil, func(known []string, _ *field) {
-		if known[len(known)-1] == key && section == "" {
-			section = dotted(known[:len(known)-1])
+		switch {
+		case known[len(known)-1] != key || where != "":
+		case len(known) == 1:
+			where = "it belongs at the top, outside of every section"
+		default:
+			where = "it belongs under " + dotted(known[:len(known)-1])
 		}
 	})
-	if section == "" {
-		return ""
-	}
-	return "it belongs under " + section
+	return where
 }
 
 // named reads a map of sections.

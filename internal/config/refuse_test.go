@@ -148,6 +148,9 @@ func TestRefusedFile(t *testing.T) {
 				"berth.yaml:6: services.e.preferred_device: \"cuda 0\" is neither the index nor the UUID of a device: berth status shows them"},
 		{"one service in two spellings", "services:\n  a_b: {priority: 1}\n  c: {}\n  a-b: {priority: 2}\n",
 			`berth.yaml:4: services: a_b in line 2 and a-b are the same service: put them together under one of the names`},
+		{"unknown services", "unknown_services: maybe\ngpu:\n  unknown_services: serve\n",
+			"berth.yaml:1: unknown_services: must be one of serve, refuse, not \"maybe\"\n" +
+				"berth.yaml:3: gpu.unknown_services: is in the wrong place: it belongs at the top, outside of every section"},
 		{"service key", "services:\n  a:\n    min_memory: 1\n",
 			`berth.yaml:3: services.a.min_memory: is not a setting: did you mean min_memory_mb?`},
 

@@ -42,6 +42,7 @@ func TestDefault(t *testing.T) {
 			Interval: 5 * time.Minute, MemoryThreshold: 0.85,
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
 		},
+		UnknownServices: "serve",
 	}
 	if diff := cmp.Diff(want, config.Default(), equal); diff != "" {
 		t.Error(diff)
@@ -85,6 +86,7 @@ gpu:
       max_pipelines: null
     GPU-2:
 optimization: {interval: 1h, memory_threshold: 1}
+unknown_services: refuse
 services:
   embedder:
     min_memory_mb: 1GiB
@@ -131,6 +133,7 @@ func TestEverythingInAFile(t *testing.T) {
 			Interval: time.Hour, MemoryThreshold: 1,
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
 		},
+		UnknownServices: "refuse",
 		Services: map[string]config.Service{
 			"embedder": {
 				MinMemory: gpu.Some[gpu.MiB](1024), MaxMemory: gpu.Some[gpu.MiB](1024), PreferredDevice: "GPU-1", Affinity: "together", Priority: -3,

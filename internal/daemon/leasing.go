@@ -47,7 +47,7 @@ func leasing(c config.Config) ledger.Settings {
 		}
 	}
 	return ledger.Settings{
-		Services: services, Wait: c.Optimization.AllocationTimeout,
+		Services: services, KnownOnly: c.UnknownServices == "refuse", Wait: c.Optimization.AllocationTimeout,
 		Device: func(uuid string) ledger.DeviceSettings {
 			d := c.GPU.For(uuid)
 			return ledger.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}

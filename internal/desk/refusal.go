@@ -81,6 +81,7 @@ var plainRefusals = []struct {
 	{lease.ErrNotBound, Conflict, "not_process_bound", "Only a lease that is bound to a process can be handed to another one."},
 	{ledger.ErrNoHolder, Forbidden, "process_not_allowed", "Name a process that you have started."},
 	{lease.ErrCrowded, Crowded, "too_many_leases", "Release some of your leases, or wait for your other requests."},
+	{lease.ErrService, Unknown, "unknown_service", "Name a service of the configuration, or ask whoever runs the daemon to add this one: berth config lists them."},
 	{lease.ErrUser, Forbidden, "user_not_allowed", "Ask whoever runs the daemon to add you to the users of the service."},
 	{lease.ErrMaxMemory, Conflict, "over_service_maximum", "Ask for less."},
 	{lease.ErrQuota, Conflict, "over_quota", "Release something of the same service, or wait."},

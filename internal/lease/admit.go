@@ -23,6 +23,7 @@ type Service struct {
 // The reasons why the settings of a service refuse a request. Errors of Admit
 // wrap one of these.
 var (
+	ErrService   = errors.New("the service is not configured")
 	ErrUser      = errors.New("the user may not use this service")
 	ErrMaxMemory = errors.New("it is more than the service may have at once")
 	ErrQuota     = errors.New("it is over the quota of the service")
@@ -31,7 +32,7 @@ var (
 // AdmitError reports that the settings of a service refuse a request.
 type AdmitError struct {
 	Service string
-	Err     error // ErrUser, ErrMaxMemory or ErrQuota
+	Err     error // ErrService, ErrUser, ErrMaxMemory or ErrQuota
 	Text    string
 
 	// Later is true if the request may be admitted once the service has released

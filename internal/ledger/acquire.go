@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -144,6 +146,9 @@ func (l *Ledger) admit(r lease.Request, now time.Time) (*lease.Request, error) {
 			return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
 		}
 	}
+	if err := l.settings.knows(r.Holder.Service); err != nil {
+		return nil, err
+	}
 	if service, known := l.settings.Services[r.Holder.Service]; known {
 		admitted, err := lease.Admit(service.Service, request, l.book.ServiceUsage(r.Holder.Service))
 		if err != nil && !isLater(err) {
@@ -157,6 +162,18 @@ func (l *Ledger) admit(r lease.Request, now time.Time) (*lease.Request, error) {
 		request = lease.InLine(request)
 	}
 	return &request, nil
+}
+
+// knows refuses a service that is not configured, where only those may ask.
+func (s *Settings) knows(service string) error {
+	if _, known := s.Services[service]; known || service == "" || !s.KnownOnly {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(s.Services))
+	return &lease.AdmitError{
+		Service: service, Err: lease.ErrService,
+		Text: "it is not configured, and unknown_services is refuse: " + words.Suggest(service, names, "there is none like it"),
+	}
 }
 
 // uuidOf returns the UUID of a device that is named by index or UUID; empty if

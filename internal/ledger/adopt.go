@@ -108,6 +108,9 @@ func (x *adopting) admit() error {
 			return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 		}
 	}
+	if err := x.l.settings.knows(x.Holder.Service); err != nil {
+		return err
+	}
 	service := x.l.settings.Services[x.Holder.Service]
 	_, err := lease.Admit(lease.Service{Name: x.Holder.Service, Users: service.Users}, lease.Request{Holder: x.Holder}, lease.Usage{})
 	return err

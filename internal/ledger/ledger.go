@@ -35,6 +35,8 @@ type Settings struct {
 	Device func(uuid string) DeviceSettings
 	// Services has the settings of services, by name.
 	Services map[string]Service
+	// KnownOnly refuses requests for a service that is not among Services.
+	KnownOnly bool
 	// Wait is how long a request waits if it does not say so itself.
 	Wait time.Duration
 }

@@ -72,6 +72,32 @@ func TestPreferredDevice(t *testing.T) {
 	}
 }
 
+// Where only configured services may ask, others are refused, and requests in
+// the name of no service are served.
+func TestUnknownServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Services = map[string]Service{"embedder": {Service: lease.Service{Name: "embedder"}}}
+		k := w.start(t)
+		k.device(0, 100)
+		k.grant(want("before", 1, service("stranger")))
+		w.settings.KnownOnly = true
+		k.Configure(w.settings)
+		err := k.refused(want("x", 1, service("embeder"), wait(time.Hour)))
+		if !errors.Is(err, lease.ErrService) || !strings.Contains(err.Error(), "did you mean embedder?") {
+			t.Errorf("refused with %v", err)
+		}
+		if _, err := k.Explain(want("x", 1, service("stranger"))); !errors.Is(err, lease.ErrService) {
+			t.Errorf("explained with %v", err)
+		}
+		k.grant(want("known", 1, service("embedder")))
+		k.grant(want("none", 1))
+		if got := k.leases(); !slices.Equal(got, []string{"before", "known", "none"}) {
+			t.Errorf("leases are %v", got)
+		}
+	})
+}
+
 func TestConfigureHoldsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
