@@ -38,6 +38,7 @@ const (
 	Renew          // make a lease last longer
 	Bind           // hand a lease to another process
 	Release        // end a lease
+	Scope          // say which control groups a lease covers
 	Trim           // ask the holder of a lease for unused memory
 	Park           // move the memory of a lease off its devices
 	Resume         // move it back
@@ -68,6 +69,7 @@ var rules = [...]rule{
 	Renew:     {"renew", User, Admin},
 	Bind:      {"bind", User, Admin},
 	Release:   {"release", User, Admin},
+	Scope:     {"scope", Admin, Admin},
 	Trim:      {"trim", User, Admin},
 	Park:      {"park", User, Admin},
 	Resume:    {"resume", User, Admin},

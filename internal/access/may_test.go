@@ -46,7 +46,7 @@ func TestMay(t *testing.T) {
 		{"the runs of eve", Named(Measured, "eve"), "eve"},
 		{"all that there is", Everything(), ""},
 	}
-	anybody, looks, uses, administers := " probe ", " look ", " name lease report ", " revoke precede exceed configure monitor "
+	anybody, looks, uses, administers := " probe ", " look ", " name lease report ", " scope revoke precede exceed configure monitor "
 	for _, a := range actors {
 		for _, o := range objects {
 			for _, v := range Verbs() {

@@ -8,7 +8,7 @@ import (
 )
 
 // Change is a change to the book: Ask, Withdraw, TimeOut, Grant, Renew, Bind,
-// Release, Expire, Revoke, Park or Resume.
+// Rescope, Release, Expire, Revoke, Park or Resume.
 type Change interface {
 	apply(b *Book, now time.Time) (Effect, error)
 }
@@ -44,6 +44,7 @@ const (
 	Revoked   Kind = Kind(record.Revoke)
 	WasParked Kind = Kind(record.Park)
 	Resumed   Kind = Kind(record.Resume)
+	Scoped    Kind = Kind(record.Scope)
 )
 
 // Durable reports whether the effect must be in the journal before anybody learns

@@ -15,7 +15,7 @@ func RecordOf(e *Effect) record.Record {
 	r := record.New(record.Kind(e.Kind))
 	r.Time, r.ID, r.Fence, r.Why, r.By = e.Time.UnixNano(), l.ID, l.Fence, e.Why, storedBy(&e.By)
 	switch e.Kind {
-	case Granted, Bound:
+	case Granted, Bound, Scoped:
 		r.Lease = stored(l)
 	case Renewed:
 		r.Expires, r.TTL = l.Expires.UnixNano(), int64(l.TTL)
@@ -66,7 +66,7 @@ func stored(l *Lease) *record.Lease {
 		User: h.User, UID: h.UID, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
 		Binding: string(l.Binding), TTL: int64(l.TTL), Granted: l.Granted.UnixNano(),
 		Parts: make([]record.Part, len(l.Parts)), Priority: l.Priority, State: string(l.State),
-		EnforcedBy: l.EnforcedBy, Raised: l.Raised, Note: l.Note,
+		EnforcedBy: l.EnforcedBy, Raised: l.Raised, Note: l.Note, Unit: l.Unit, Scope: l.Scope,
 	}
 	if l.Binding == ByTTL {
 		s.Expires = l.Expires.UnixNano()
@@ -86,7 +86,7 @@ func restored(r *record.Record) *Lease {
 		Holder:  Holder{User: s.User, UID: s.UID, Service: words.Service(s.Service), Name: s.Name, PID: s.PID, Start: s.Start, Boot: s.Boot},
 		Binding: Binding(s.Binding), TTL: time.Duration(s.TTL), Granted: time.Unix(0, s.Granted),
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),
-		EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, By: restoredBy(&r.By),
+		EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, Unit: s.Unit, Scope: s.Scope, By: restoredBy(&r.By),
 	}
 	if l.Binding == ByTTL {
 		l.Expires = time.Unix(0, s.Expires)

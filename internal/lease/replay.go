@@ -63,6 +63,11 @@ func (b *Book) replay(r *record.Record) error {
 			return fmt.Errorf("%w: the lease cannot be bound to the process in the record", ErrReplay)
 		}
 		l.Holder.PID, l.Holder.Start, l.Holder.Boot = r.Lease.PID, r.Lease.Start, r.Lease.Boot
+	case record.Scope:
+		if r.Lease == nil {
+			return fmt.Errorf("%w: it has no scope in it", ErrReplay)
+		}
+		l.Scope = r.Lease.Scope
 	case record.Park:
 		l.State = Parked
 	case record.Resume:

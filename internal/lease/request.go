@@ -30,6 +30,9 @@ type Request struct {
 
 	By access.Actor // who asks; an administrator may ask for a process of somebody else
 
+	Unit  string   // see Lease
+	Scope []string // see Lease
+
 	EnforcedBy string // see Lease
 	Note       string // see Lease
 
@@ -61,7 +64,7 @@ func (r *Request) Total() Usage {
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
 		ID: r.ID, Holder: r.Holder, Binding: r.Binding, TTL: r.TTL, Priority: r.Priority,
-		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Parts: make([]Part, len(devices)),
+		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Unit: r.Unit, Scope: r.Scope, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {
 		l.Parts[i] = Part{GPU: d, Memory: r.Memory, Slots: r.Slots}

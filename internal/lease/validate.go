@@ -18,6 +18,7 @@ const (
 	MaxMemory   = gpu.MiB(1) << 30 // on one device: a PiB
 	MaxSlots    = 1 << 16          // on one device
 	MaxGPUs     = 1 << 16
+	MaxScope    = 64        // names in a scope
 	MaxPriority = 1_000_000 // and the same below zero
 	MinTTL      = time.Second
 	MaxTTL      = 30 * 24 * time.Hour
@@ -141,6 +142,10 @@ func (r *Request) Validate() error {
 	refuse("gpus", outside(r.GPUs, 1, MaxGPUs))
 	refuse("priority", outside(r.Priority, -MaxPriority, MaxPriority))
 	refuse(bindingProblem(r.Binding, r.TTL, r.Holder))
+	if r.Unit != "" {
+		refuse("unit", nameProblem(r.Unit))
+	}
+	refuse("scope", scopeProblem(r.Scope))
 	if wait := r.Deadline.Sub(r.Requested); wait < 0 || wait > MaxWait {
 		refuse("timeout_seconds", fmt.Sprintf("is %s; it must be from 0 to %s (%s)", seconds(wait), seconds(MaxWait), days(MaxWait)))
 	}
@@ -148,6 +153,26 @@ func (r *Request) Validate() error {
 		return nil
 	}
 	return errs
+}
+
+// nameProblem reports what is wrong with the name of a unit or a control group.
+func nameProblem(name string) string {
+	if strings.Contains(name, "/") {
+		return fmt.Sprintf("has a name with a slash, %q; give the name alone, without the path", name)
+	}
+	return textProblem(name)
+}
+
+func scopeProblem(names []string) string {
+	if len(names) > MaxScope {
+		return fmt.Sprintf("has %d names; at most %d are allowed", len(names), MaxScope)
+	}
+	for _, name := range names {
+		if detail := nameProblem(name); detail != "" {
+			return detail
+		}
+	}
+	return ""
 }
 
 func outside(n, least, most int) string {

@@ -68,7 +68,9 @@ func (l *Lease) append(dst []byte) []byte {
 	if l.Raised {
 		dst = append(dst, `,"raised":true`...)
 	}
-	return appendOptional(dst, `,"note":`, l.Note)
+	dst = appendOptional(dst, `,"note":`, l.Note)
+	dst = appendOptional(dst, `,"unit":`, l.Unit)
+	return appendList(dst, `,"scope":`, l.Scope)
 }
 
 // appendInt appends a field unless it is zero.
@@ -85,6 +87,22 @@ func appendOptional(dst []byte, field, text string) []byte {
 		return dst
 	}
 	return appendText(dst, field, text)
+}
+
+// appendList appends a field with a list of strings unless it is empty.
+func appendList(dst []byte, field string, list []string) []byte {
+	for i, text := range list {
+		if i == 0 {
+			field += "["
+		} else {
+			field = ","
+		}
+		dst = appendText(dst, field, text)
+	}
+	if len(list) > 0 {
+		dst = append(dst, ']')
+	}
+	return dst
 }
 
 // appendText appends a field with a JSON string.

@@ -37,12 +37,13 @@ import (
 
 // Version is the newest version of a record that this berth reads and writes.
 //
-//	1  everything but a bind
+//	1  everything but what follows
 //	2  Bind
+//	3  Scope
 //
 // Added later under the same versions, because the book is the same without it:
-// Record.By. An older berth ignores it.
-const Version = 2
+// Record.By, Lease.Unit and Lease.Scope. An older berth ignores them.
+const Version = 3
 
 // Record is one entry of the journal: what happened to a lease, as one JSON
 // object. Times are nanoseconds since 1970, durations are nanoseconds.
@@ -56,7 +57,7 @@ type Record struct {
 	TTL     int64  `json:"ttl_ns,omitempty"`     // Renew
 	Why     string `json:"why,omitempty"`        // for people; in a Fence record, the boot id
 	By      By     `json:"by,omitzero"`          // zero: an earlier berth wrote it, or it is a Fence record
-	Lease   *Lease `json:"lease,omitempty"`      // Grant, Bind
+	Lease   *Lease `json:"lease,omitempty"`      // Grant, Bind, Scope
 }
 
 // By says who did it. In the record of a lease in a compacted journal, that is
@@ -81,6 +82,7 @@ const (
 	Revoke  Kind = "revoke"
 	Park    Kind = "park"
 	Resume  Kind = "resume"
+	Scope   Kind = "scope"
 	// Fence only reports how far fences have got. A compacted journal needs
 	// it, because the newest grant may have ended.
 	Fence Kind = "fence"
@@ -106,6 +108,9 @@ type Lease struct {
 	EnforcedBy string `json:"enforced_by,omitempty"`
 	Raised     bool   `json:"raised,omitempty"`
 	Note       string `json:"note,omitempty"`
+
+	Unit  string   `json:"unit,omitempty"`
+	Scope []string `json:"scope,omitempty"`
 }
 
 // Part is what a lease has of one device.
@@ -118,8 +123,11 @@ type Part struct {
 // New returns a record of a kind, with the lowest version that has this kind.
 func New(kind Kind) Record {
 	r := Record{Version: 1, Kind: kind}
-	if kind == Bind {
+	switch kind {
+	case Bind:
 		r.Version = 2
+	case Scope:
+		r.Version = 3
 	}
 	return r
 }

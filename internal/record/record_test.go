@@ -19,6 +19,8 @@ func TestRecordsAreTheJSONTheySeem(t *testing.T) {
 		l := rapid.Make[Lease]().Draw(t, "lease")
 		l.User, l.Service, l.Name, l.Note = text.Draw(t, "user"), text.Draw(t, "service"), text.Draw(t, "name"), text.Draw(t, "note")
 		l.Parts = rapid.SliceOfN(part, 1, 3).Draw(t, "parts")
+		l.Unit = text.Draw(t, "unit")
+		l.Scope = rapid.SliceOfN(text, 0, 3).Draw(t, "scope")
 		return &l
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -56,7 +58,7 @@ func TestRecordsAreTheJSONTheySeem(t *testing.T) {
 }
 
 func TestUnknownVersions(t *testing.T) {
-	for _, line := range []string{`{"v":3}`, `{"v":3,"kind":["of","another","shape"],"fence":"x"}`, `{"kind":{},"v":99}`} {
+	for _, line := range []string{`{"v":4}`, `{"v":4,"kind":["of","another","shape"],"fence":"x"}`, `{"kind":{},"v":99}`} {
 		var version *VersionError
 		if _, err := Decode([]byte(line)); !errors.As(err, &version) || !strings.Contains(err.Error(), "use the berth that wrote it") {
 			t.Errorf("%s: %v", line, err)

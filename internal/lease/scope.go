@@ -1,0 +1,36 @@
+package lease
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// Rescope changes the scope of a lease: the names of the control groups whose
+// processes are its own.
+type Rescope struct {
+	ID          string
+	Fence       uint64 // zero: whichever there is
+	Add, Remove []string
+	By          access.Actor
+}
+
+func (x Rescope) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.find(access.Scope, x.ID, x.Fence, &x.By)
+	if err != nil {
+		return Effect{}, err
+	}
+	old, l := e.lease, *e.lease
+	l.Scope = slices.DeleteFunc(slices.Clone(old.Scope), func(name string) bool { return slices.Contains(x.Remove, name) })
+	for _, name := range x.Add {
+		if !slices.Contains(l.Scope, name) {
+			l.Scope = append(l.Scope, name)
+		}
+	}
+	if detail := scopeProblem(l.Scope); detail != "" {
+		return Effect{}, FieldErrors{{"add", detail}}
+	}
+	b.replace(e, &l)
+	return Effect{Kind: Scoped, Time: now, Before: old, After: &l, By: x.By}, nil
+}

@@ -1,0 +1,96 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/record"
+)
+
+var root = access.Actor{User: "root", Door: access.Socket, Role: access.Admin}
+
+// A scope is changed by administrators only, and comes back from the journal.
+func TestRescope(t *testing.T) {
+	b := New()
+	b.SetCapacity("GPU-a", Capacity{Total: 100, MaxPipelines: 1, Usable: 1})
+	now := time.Unix(1e9, 0)
+	granted := &Lease{
+		ID: "a", Holder: Holder{User: "ada", UID: 1000}, Binding: ByName, Parts: []Part{{GPU: "GPU-a", Memory: 10}}, Unit: "a.service", Scope: []string{"x"},
+	}
+	e, err := b.Apply(Grant{Lease: granted}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := []record.Record{RecordOf(&e)}
+	ada := access.Actor{User: "ada", UID: 1000, Door: access.Socket, Role: access.User}
+	if _, err := b.Apply(Rescope{ID: "a", Add: []string{"y"}, By: ada}, now); err == nil || b.Lease("a").Scope[0] != "x" {
+		t.Errorf("a user changed the scope: %v", err)
+	}
+	for _, test := range []struct {
+		add, remove, want []string
+	}{
+		{[]string{"y", "x", "y"}, nil, []string{"x", "y"}},
+		{[]string{"x"}, []string{"x"}, []string{"y", "x"}},
+		{nil, []string{"x", "y", "z"}, nil},
+		{[]string{"pod1"}, nil, []string{"pod1"}},
+	} {
+		e, err := b.Apply(Rescope{ID: "a", Fence: 1, Add: test.add, Remove: test.remove, By: root}, now)
+		if err != nil || !slices.Equal(e.After.Scope, test.want) || !slices.Equal(b.Lease("a").Scope, test.want) {
+			t.Errorf("add %v, remove %v: %v, %v; want %v", test.add, test.remove, e.After, err, test.want)
+		}
+		records = append(records, RecordOf(&e))
+	}
+	var many []string
+	for i := range MaxScope + 1 {
+		many = append(many, fmt.Sprint(i))
+	}
+	for name, bad := range map[string]Rescope{
+		"an old fence": {ID: "a", Fence: 7, Add: []string{"y"}}, "no such lease": {ID: "b", Add: []string{"y"}},
+		"a path": {ID: "a", Add: []string{"/system.slice/x"}}, "nothing": {ID: "a", Add: []string{""}}, "too many": {ID: "a", Add: many},
+	} {
+		bad.By = root
+		if _, err := b.Apply(bad, now); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+
+	again := New()
+	for i := range records {
+		if _, err := again.Read(records[i].Append(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := again.Dump(), b.Dump(); got != want || !strings.Contains(got, `"unit":"a.service","scope":["pod1"]`) {
+		t.Errorf("read back\n%s\nwant\n%s", got, want)
+	}
+	e, _ = b.Apply(Rescope{ID: "a", Add: []string{"z"}, By: root}, now)
+	b.Revert(e)
+	if got := b.Lease("a").Scope; !slices.Equal(got, []string{"pod1"}) {
+		t.Errorf("after a change that could not be written the scope is %v", got)
+	}
+	empty := record.New(record.Scope)
+	empty.ID, empty.Fence = "a", 1
+	if err := again.Replay(&empty); !errors.Is(err, ErrReplay) {
+		t.Errorf("a record without a scope: %v", err)
+	}
+}
+
+func TestUnitsAndScopesThatAreRefused(t *testing.T) {
+	good := Request{ID: "a", Memory: 1, GPUs: 1, Binding: ByName}
+	for field, change := range map[string]func(*Request){
+		"unit":  func(r *Request) { r.Unit = "/system.slice/a.service" },
+		"scope": func(r *Request) { r.Scope = []string{"a", "b\n"} },
+	} {
+		r := good
+		change(&r)
+		var wrong FieldErrors
+		if err := r.Validate(); !errors.As(err, &wrong) || len(wrong) != 1 || wrong[0].Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
