@@ -1,6 +1,7 @@
 package kin
 
 import (
+	"reflect"
 	"testing"
 )
 
@@ -14,6 +15,9 @@ func line(pids ...int) []ID {
 	return all
 }
 
+// claiming is a process with a claim, given with its ancestors.
+func claiming(c Claim, line []ID) Process { return Process{line, Facts{Claim: c}} }
+
 // register has one lease: of user 7, called a, with fence 5, held by process 10.
 // Process 20 holds something too.
 func register() Register {
@@ -21,6 +25,7 @@ func register() Register {
 	return Register{
 		Holds: func(p ID) bool { return p == a.Holder || p == id(20) },
 		Lease: func(name string) (Lease, bool) { return a, name == a.ID },
+		Here:  []Lease{a},
 	}
 }
 
@@ -30,21 +35,34 @@ func TestOwner(t *testing.T) {
 		process Process
 		want    Tie // zero: none
 	}{
-		"the holder itself":         {Process{Line: line(10, 2)}, Tie{id(10), Descent}},
-		"a descendant":              {Process{Line: line(30, 11, 10, 2)}, Tie{id(10), Descent}},
-		"the nearest of several":    {Process{Line: line(30, 20, 10)}, Tie{id(20), Descent}},
+		"the holder itself":         {Process{Line: line(10, 2)}, Tie{By: Descent, Holder: id(10)}},
+		"a descendant":              {Process{Line: line(30, 11, 10, 2)}, Tie{By: Descent, Holder: id(10)}},
+		"the nearest of several":    {Process{Line: line(30, 20, 10)}, Tie{By: Descent, Holder: id(20)}},
 		"a recycled pid":            {Process{Line: []ID{id(30), {PID: 10, Start: 999}}}, Tie{}},
 		"a stranger":                {Process{Line: line(30, 2)}, Tie{}},
-		"a claim":                   {Process{Line: line(30, 2), Claim: good}, Tie{id(10), Environment}},
-		"descent before a claim":    {Process{Line: line(30, 20), Claim: good}, Tie{id(20), Descent}},
-		"both say the same":         {Process{Line: line(30, 10), Claim: good}, Tie{id(10), Descent}},
-		"a claim with an old fence": {Process{Line: line(30), Claim: Claim{"a", 4, 7}}, Tie{}},
-		"a claim of another user":   {Process{Line: line(30), Claim: Claim{"a", 5, 8}}, Tie{}},
-		"a claim to nothing":        {Process{Line: line(30), Claim: Claim{"b", 5, 7}}, Tie{}},
+		"a claim":                   {claiming(good, line(30, 2)), Tie{By: Environment, Leases: []string{"a"}}},
+		"descent before a claim":    {claiming(good, line(30, 20)), Tie{By: Descent, Holder: id(20)}},
+		"both say the same":         {claiming(good, line(30, 10)), Tie{By: Descent, Holder: id(10)}},
+		"a claim with an old fence": {claiming(Claim{"a", 4, 7}, line(30)), Tie{}},
+		"a claim of another user":   {claiming(Claim{"a", 5, 8}, line(30)), Tie{}},
+		"a claim to nothing":        {claiming(Claim{"b", 5, 7}, line(30)), Tie{}},
 	} {
-		if got, found := register().Owner(test.process); got != test.want || found != (test.want != Tie{}) {
+		if got, found := register().Owner(test.process); !reflect.DeepEqual(got, test.want) || found != (test.want.By != "") {
 			t.Errorf("%s: %v, %v; want %v", name, got, found, test.want)
 		}
+	}
+}
+
+// A claim leads to the other leases of the holder where the claimed one is not.
+func TestOwnerByTheHolderOfAClaimedLease(t *testing.T) {
+	r := register()
+	r.Here = nil
+	if got, found := r.Owner(claiming(Claim{"a", 5, 7}, line(30))); !found || !reflect.DeepEqual(got, Tie{By: Environment, Holder: id(10)}) {
+		t.Errorf("it belongs to %v, %v", got, found)
+	}
+	r.Lease = func(string) (Lease, bool) { return Lease{ID: "a", Fence: 5, UID: 7}, true } // whose holder is of an earlier boot
+	if got, found := r.Owner(claiming(Claim{"a", 5, 7}, line(30))); found {
+		t.Errorf("it belongs to %v", got)
 	}
 }
 
@@ -59,8 +77,8 @@ func TestUnder(t *testing.T) {
 		"a child with its own lease":    {Process{Line: line(20, 10)}, false, true},
 		"a child of a nearer holder":    {Process{Line: line(30, 20, 10)}, false, true},
 		"a child below a former holder": {Process{Line: line(30, 10, 20)}, true, true},
-		"a claim":                       {Process{Line: line(30), Claim: good}, true, true},
-		"a claim, and a nearer holder":  {Process{Line: line(30, 20), Claim: good}, false, true},
+		"a claim":                       {claiming(good, line(30)), true, true},
+		"a claim, and a nearer holder":  {claiming(good, line(30, 20)), false, true},
 		"a stranger":                    {Process{Line: line(30)}, false, false},
 	} {
 		r := register()
@@ -81,8 +99,8 @@ func TestConcerns(t *testing.T) {
 		want    bool
 	}{
 		"a descendant":  {Process{Line: line(30, 40)}, true},
-		"a claim":       {Process{Line: line(30), Claim: Claim{"gone", 3, 7}}, true},
-		"a wrong claim": {Process{Line: line(30), Claim: Claim{"gone", 2, 7}}, false},
+		"a claim":       {claiming(Claim{"gone", 3, 7}, line(30)), true},
+		"a wrong claim": {claiming(Claim{"gone", 2, 7}, line(30)), false},
 		"a stranger":    {Process{Line: line(30)}, false},
 	} {
 		if got := register().Concerns(test.process, ended); got != test.want {

@@ -2,9 +2,11 @@ package kin
 
 import "time"
 
-// Memory remembers processes as they were when they were first seen: a child
-// whose parent has ended still belongs to the lease of that parent. The zero
-// Memory is empty.
+// Memory remembers processes. A process keeps the ancestors that it had when it
+// was first seen: a child whose parent has ended still belongs to the lease of
+// that parent. It also keeps a claim, because it was started under that lease
+// whatever becomes of its environment. Its other facts are read again now and
+// then. The zero Memory is empty.
 type Memory struct {
 	seen   map[int]memory // by pid
 	weeded time.Time      // when Memory last forgot processes
@@ -13,18 +15,34 @@ type Memory struct {
 type memory struct {
 	Process
 	last time.Time // when it was last seen
+	read time.Time // when its facts were last read
 }
+
+// Table reads processes.
+type Table interface {
+	Line(ID) []ID
+	Facts(ID) Facts
+}
+
+// freshFor is for how long facts are used before they are read again. To read
+// them takes a tenth of a millisecond, and they rarely change: by an exec, or by
+// a move to another control group.
+const freshFor = 10 * time.Second
 
 // forgetAfter is for how long Memory knows a process that it does not see any
 // more.
 const forgetAfter = 5 * time.Minute
 
-// See notes that a process is there, and returns what is known about it. If the
-// process is new, See asks for it with read.
-func (m *Memory) See(id ID, now time.Time, read func(ID) Process) Process {
+// See notes that a process is there, and returns what is known about it. See
+// asks the table about a process that is new, or whose facts are old.
+func (m *Memory) See(id ID, now time.Time, from Table) Process {
 	known, ok := m.seen[id.PID]
-	if !ok || known.ID() != id {
-		known = memory{Process: read(id)}
+	switch {
+	case !ok || known.ID() != id:
+		known = memory{Process: Process{from.Line(id), from.Facts(id)}, read: now}
+	case now.Sub(known.read) >= freshFor:
+		known.renew(from.Facts(id))
+		known.read = now
 	}
 	known.last = now
 	if m.seen == nil {
@@ -32,6 +50,18 @@ func (m *Memory) See(id ID, now time.Time, read func(ID) Process) Process {
 	}
 	m.seen[id.PID] = known
 	return known.Process
+}
+
+// renew takes in facts that were read again. Without a user they are those of a
+// process that has just ended.
+func (m *memory) renew(f Facts) {
+	if !f.UID.Known() {
+		return
+	}
+	if m.Claim != (Claim{}) {
+		f.Claim = m.Claim
+	}
+	m.Facts = f
 }
 
 // Len returns the number of processes that Memory knows.

@@ -20,15 +20,20 @@ type ending struct {
 // started later never worked under the lease, whoever its ancestors are.
 func (e ending) saw(id ID) bool { return id.Start < e.at }
 
-// Note remembers that a lease has ended, at a time in clock ticks since boot.
+// Note remembers that a lease has ended, at a time in clock ticks since boot. A
+// lease without a holder is remembered for the processes that claim it.
 func (p *Past) Note(l Lease, at uint64) {
+	holder := l.Holder
+	if holder == (ID{}) {
+		holder.Start = l.Fence // no process has pid 0, so this is the key of nobody else
+	}
 	if p.ended == nil {
 		p.ended = map[ID]ending{}
 	}
-	if _, known := p.ended[l.Holder]; !known {
-		p.order = append(p.order, l.Holder)
+	if _, known := p.ended[holder]; !known {
+		p.order = append(p.order, holder)
 	}
-	p.ended[l.Holder] = ending{Claim{l.ID, l.Fence, l.UID}, at}
+	p.ended[holder] = ending{Claim{l.ID, l.Fence, l.UID}, at}
 	if len(p.order) > remembered {
 		delete(p.ended, p.order[0])
 		p.order = p.order[1:]

@@ -1,13 +1,10 @@
 package kin
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 func TestPast(t *testing.T) {
 	var past Past
-	if got := past.LeaseOf(Process{Line: line(1), Claim: Claim{"a", 1, 7}}); got != "" {
+	if got := past.LeaseOf(claiming(Claim{"a", 1, 7}, line(1))); got != "" {
 		t.Errorf("an empty past knows %q", got)
 	}
 	past.Note(Lease{ID: "first", Fence: 1, UID: 7, Holder: id(10)}, 50)
@@ -19,15 +16,23 @@ func TestPast(t *testing.T) {
 		"the holder":                   {Process{Line: line(10)}, "a"},
 		"a descendant":                 {Process{Line: line(30, 20, 10)}, "a"},
 		"a late descendant":            {Process{Line: line(100, 10)}, ""},
-		"a claim":                      {Process{Line: line(30), Claim: Claim{"a", 2, 7}}, "a"},
-		"a late claim":                 {Process{Line: line(200), Claim: Claim{"a", 2, 7}}, ""},
-		"a claim of another user":      {Process{Line: line(30), Claim: Claim{"a", 2, 8}}, ""},
-		"a claim nobody remembers":     {Process{Line: line(30), Claim: Claim{"b", 2, 7}}, ""},
-		"a claim to an earlier lease":  {Process{Line: line(30), Claim: Claim{"first", 1, 7}}, ""},
+		"a claim":                      {claiming(Claim{"a", 2, 7}, line(30)), "a"},
+		"a late claim":                 {claiming(Claim{"a", 2, 7}, line(200)), ""},
+		"a claim of another user":      {claiming(Claim{"a", 2, 8}, line(30)), ""},
+		"a claim nobody remembers":     {claiming(Claim{"b", 2, 7}, line(30)), ""},
+		"a claim to an earlier lease":  {claiming(Claim{"first", 1, 7}, line(30)), ""},
 		"another process with the pid": {Process{Line: []ID{{PID: 10, Start: 11}}}, ""},
 	} {
 		if got := past.LeaseOf(test.process); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+	past.Note(Lease{ID: "named", Fence: 3, UID: 7}, 100)
+	past.Note(Lease{ID: "other", Fence: 4, UID: 7}, 100)
+	for _, name := range []string{"named", "other"} { // leases without a holder
+		fence := map[string]uint64{"named": 3, "other": 4}[name]
+		if got := past.LeaseOf(claiming(Claim{name, fence, 7}, line(30))); got != name {
+			t.Errorf("the claim to %s leads to %q", name, got)
 		}
 	}
 	for n := range remembered {
@@ -35,29 +40,5 @@ func TestPast(t *testing.T) {
 	}
 	if got := past.LeaseOf(Process{Line: line(10)}); got != "" || len(past.ended) != remembered || len(past.order) != remembered {
 		t.Errorf("after many: %q, and %d processes are remembered", got, len(past.ended))
-	}
-}
-
-func TestMemory(t *testing.T) {
-	var memory Memory
-	now := time.Unix(1e9, 0)
-	reads := 0
-	read := func(p ID) Process { reads++; return Process{Line: []ID{p, id(reads)}} }
-	first := memory.See(id(10), now, read)
-	if again := memory.See(id(10), now.Add(time.Hour), read); reads != 1 || again.Line[1] != first.Line[1] {
-		t.Errorf("it was read %d times, and is %v after %v", reads, again, first)
-	}
-	recycled := ID{PID: 10, Start: 999}
-	if got := memory.See(recycled, now.Add(time.Hour), read); got.ID() != recycled || memory.Len() != 1 {
-		t.Errorf("another process with the pid is %v, and %d are known", got, memory.Len())
-	}
-	memory.Weed(now.Add(time.Hour))
-	memory.Weed(now.Add(time.Hour + forgetAfter - 1)) // too soon
-	if memory.Len() != 1 {
-		t.Error("it was forgotten too soon")
-	}
-	memory.Weed(now.Add(time.Hour + 2*forgetAfter))
-	if memory.Len() != 0 {
-		t.Error("it was not forgotten")
 	}
 }

@@ -125,7 +125,7 @@ func (x *adopting) see() {
 		here := x.l.holdings(uuid)
 		var used gpu.MiB
 		for _, u := range x.l.devices[uuid].used {
-			if here.Tied(u.Process, x.process) && here.of(u.Process) == nil {
+			if owners, _ := here.of(u.Process); owners == nil && here.Tied(u.Process, x.process) {
 				used += u.memory
 			}
 		}
@@ -147,7 +147,7 @@ func (x *adopting) whyNotSeen() error {
 		}
 		here := x.l.holdings(uuid)
 		for _, u := range x.l.devices[uuid].used {
-			if owners := here.of(u.Process); len(owners) > 0 && here.Tied(u.Process, x.process) {
+			if owners, _ := here.of(u.Process); len(owners) > 0 && here.Tied(u.Process, x.process) {
 				return fmt.Errorf("adopt process %d: %w: %s, on %s", x.process.PID, ErrCovered, owners[0].Lease.ID, uuid)
 			}
 		}

@@ -48,7 +48,7 @@ func (c *census) used(processes []gpu.Process, now time.Time) []usedBy {
 	var used []usedBy
 	for _, p := range processes {
 		if id, err := c.Identify(p.PID); err == nil {
-			used = append(used, usedBy{c.memory.See(id, now, c.read), p.Memory.Or(0), p.Name, p.Kind})
+			used = append(used, usedBy{c.memory.See(id, now, c), p.Memory.Or(0), p.Name, p.Kind})
 		}
 	}
 	return used
@@ -56,18 +56,17 @@ func (c *census) used(processes []gpu.Process, now time.Time) []usedBy {
 
 // read returns what the process table says about a process now.
 func (c *census) read(id process.ID) kin.Process {
-	return kin.Process{Line: c.Line(id), Claim: c.claim(id.PID)}
+	return kin.Process{Line: c.Line(id), Facts: c.Facts(id)}
 }
 
-// claim returns the lease that a process was started under, by its environment.
-func (c *census) claim(pid int) kin.Claim {
-	id, _ := c.Variable(pid, "BERTH_LEASE")
-	fence, _ := c.Variable(pid, "BERTH_FENCE")
-	uid, err := c.UID(pid)
-	if err != nil {
-		return kin.Claim{}
+// Facts reads what package kin goes by of a process. It does not wait for the
+// login name of its user.
+func (c *census) Facts(id process.ID) kin.Facts {
+	f := c.Table.Facts(id)
+	if uid, known := f.UID.Get(); known && c.names != nil {
+		f.User = c.names.Now(uid)
 	}
-	return kin.ParseClaim(id, fence, uid)
+	return f
 }
 
 // ownLine returns the daemon and its ancestors as they are now, with the first

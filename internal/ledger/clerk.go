@@ -238,12 +238,16 @@ func (l *Ledger) reflect(e *lease.Effect, sign int) {
 	}
 	for _, p := range subject.Parts {
 		l.snapshot.AddLeases(subject.Holder.Service, p.GPU, come)
-		if o := l.devices[p.GPU]; o != nil && (l.concerns(o, subject) || e.Kind == lease.Bound && l.concerns(o, e.Before)) {
+		if o := l.devices[p.GPU]; o != nil && (l.concerns(o, subject) || changesKin(e.Kind) && l.concerns(o, e.Before)) {
 			l.attribute(o)
 		}
 		l.refresh(p.GPU)
 	}
 }
+
+// changesKin reports whether other processes belong to a lease after an effect
+// than before.
+func changesKin(k lease.Kind) bool { return k == lease.Bound || k == lease.Scoped }
 
 // due applies the changes of this kind that are due. The caller holds mu.
 func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {

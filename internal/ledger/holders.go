@@ -58,9 +58,7 @@ func (h *holders) ended(l *lease.Lease) {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
 	delete(h.l.revoking, l.ID)
-	if l.Holder.PID != 0 && l.Holder.Boot == h.l.boot {
-		h.l.past.Note(kinOf(l), now)
-	}
+	h.l.past.Note(h.l.kinOf(l), now)
 }
 
 // exited releases all leases of a process that has ended, also one that was

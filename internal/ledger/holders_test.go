@@ -185,7 +185,8 @@ func withoutFiles(t *testing.T, do func()) {
 // called knows users by names made from their numbers.
 type called struct{}
 
-func (called) Of(uid int) string { return "user" + strconv.Itoa(uid) }
+func (called) Of(uid int) string  { return "user" + strconv.Itoa(uid) }
+func (called) Now(uid int) string { return "user" + strconv.Itoa(uid) }
 
 func TestSpeakingForAProcess(t *testing.T) {
 	k := newWorld().start(t)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
@@ -51,7 +52,8 @@ type DeviceSettings struct {
 // Service has the settings of one service.
 type Service struct {
 	lease.Service
-	Preferred string // index or UUID of the device to try first; empty: none
+	Preferred string     // index or UUID of the device to try first; empty: none
+	Match     *kin.Match // how its processes are told; nil: not by the settings
 }
 
 // Hooks are the functions that the ledger calls when something has happened. Each
@@ -68,6 +70,9 @@ type Names interface {
 	// Of returns the login name of a user, or the number in decimal. It may
 	// wait, but only for a moment.
 	Of(uid int) string
+	// Now returns the same without waiting: the number if the name is not known
+	// yet.
+	Now(uid int) string
 }
 
 // Options has what Open needs to make a ledger.
@@ -149,6 +154,9 @@ func (l *Ledger) Configure(s Settings) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settings = s
+	for _, o := range l.devices {
+		l.attribute(o) // services may tell their processes by something else now
+	}
 	l.recount()
 	l.nudge()
 }

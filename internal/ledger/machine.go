@@ -36,38 +36,63 @@ func processOf(l *lease.Lease) process.ID {
 	return process.ID{PID: l.Holder.PID, Start: l.Holder.Start}
 }
 
-// kinOf returns a lease as package kin sees it.
-func kinOf(l *lease.Lease) kin.Lease {
-	return kin.Lease{ID: l.ID, Fence: l.Fence, UID: l.Holder.UID, Holder: processOf(l)}
+// kinOf returns a lease as package kin sees it. A lease with a scope has no
+// holder there: the process that asked for it does not belong to it.
+func (m *machine) kinOf(l *lease.Lease) kin.Lease {
+	k := kin.Lease{
+		ID: l.ID, Fence: l.Fence, UID: l.Holder.UID, Bound: l.Binding == lease.ByProcess,
+		Service: l.Holder.Service, Name: l.Holder.Name, Unit: l.Unit, Scope: l.Scope, Match: m.settings.Services[l.Holder.Service].Match,
+	}
+	if m.hasHolder(l) {
+		k.Holder = processOf(l)
+	}
+	return k
 }
 
-// standing finds a lease whose holder is of this boot, for package kin.
+// hasHolder reports whether the processes of a lease are told by the process
+// that holds it. After a reboot there is no such process.
+func (m *machine) hasHolder(l *lease.Lease) bool {
+	return l.Holder.PID != 0 && l.Holder.Boot == m.boot && len(l.Scope) == 0
+}
+
+// standing finds a lease for package kin.
 func (m *machine) standing(id string) (kin.Lease, bool) {
 	held := m.book.Lease(id)
-	if held == nil || held.Holder.Boot != m.boot {
+	if held == nil {
 		return kin.Lease{}, false
 	}
-	return kinOf(held), true
+	return m.kinOf(held), true
 }
 
 // register returns a register that finds the owner of a process. Holds reports
-// which processes hold a lease that counts.
-func (m *machine) register(holds func(process.ID) bool) kin.Register {
-	return kin.Register{Holds: holds, Lease: m.standing}
+// which processes hold a lease that counts, and here lists these leases.
+func (m *machine) register(holds func(process.ID) bool, here []kin.Lease) kin.Register {
+	return kin.Register{Holds: holds, Lease: m.standing, Here: here}
 }
 
-// on returns the register of the leases on a device. It is quick for a few
-// questions; for many, holdings is quicker.
+// on returns the register of the holders on a device. It is quick for a few
+// questions about certain evidence; for all others, use holdings.
 func (m *machine) on(uuid string) kin.Register {
 	var here []lease.Holding // filled by the first question
 	return m.register(func(id process.ID) bool {
 		if here == nil {
 			here = m.book.Holdings(uuid)
 		}
-		return slices.ContainsFunc(here, func(h lease.Holding) bool {
-			return h.Lease.Holder.Boot == m.boot && processOf(h.Lease) == id
-		})
-	})
+		return slices.ContainsFunc(here, func(h lease.Holding) bool { return m.hasHolder(h.Lease) && processOf(h.Lease) == id })
+	}, nil)
+}
+
+// anywhere returns the register of all leases.
+func (m *machine) anywhere() kin.Register {
+	holders := map[process.ID]bool{}
+	var here []kin.Lease
+	for _, held := range m.book.Leases() {
+		if m.hasHolder(held) {
+			holders[processOf(held)] = true
+		}
+		here = append(here, m.kinOf(held))
+	}
+	return m.register(func(id process.ID) bool { return holders[id] }, here)
 }
 
 // holdings has the leases on a device at one moment.
@@ -81,24 +106,42 @@ type holdings struct {
 func (m *machine) holdings(uuid string) holdings {
 	h := holdings{all: m.book.Holdings(uuid), byHolder: map[process.ID][]lease.Holding{}}
 	slices.SortFunc(h.all, func(a, b lease.Holding) int { return cmp.Compare(a.Lease.Fence, b.Lease.Fence) })
-	for _, each := range h.all {
-		if each.Lease.Holder.Boot == m.boot {
+	here := make([]kin.Lease, len(h.all))
+	for i, each := range h.all {
+		here[i] = m.kinOf(each.Lease)
+		if m.hasHolder(each.Lease) {
 			id := processOf(each.Lease)
 			h.byHolder[id] = append(h.byHolder[id], each)
 		}
 	}
-	h.Register = m.register(func(id process.ID) bool { return len(h.byHolder[id]) > 0 })
+	h.Register = m.register(func(id process.ID) bool { return len(h.byHolder[id]) > 0 }, here)
 	return h
 }
 
-// of returns the leases that the memory of a process is charged to: all that its
-// owner holds on the device, oldest first.
-func (h *holdings) of(p kin.Process) []lease.Holding {
-	owner, found := h.Owner(p)
-	if !found {
-		return nil
+// of returns the leases that a process is charged to, oldest first: all that its
+// owner holds on the device, or those that it is tied to. It also returns the
+// tie, which says why, or which leases fit equally if there are none.
+func (h *holdings) of(p kin.Process) ([]lease.Holding, kin.Tie) {
+	tie, found := h.Owner(p)
+	switch {
+	case !found:
+		return nil, tie
+	case len(tie.Leases) == 0:
+		return h.byHolder[tie.Holder], tie
 	}
-	return h.byHolder[owner.Holder]
+	var owners []lease.Holding
+	for _, each := range h.all {
+		if slices.Contains(tie.Leases, each.Lease.ID) {
+			owners = append(owners, each)
+		}
+	}
+	return owners, tie
+}
+
+// isMember reports whether a tie makes a process one that may be signalled for a
+// lease.
+func (m *machine) isMember(tie kin.Tie, held *lease.Lease) bool {
+	return tie.By.Certain() && (slices.Contains(tie.Leases, held.ID) || len(tie.Leases) == 0 && m.hasHolder(held) && tie.Holder == processOf(held))
 }
 
 // attribute charges the memory that was last measured on a device: to the leases
@@ -111,7 +154,7 @@ func (m *machine) attribute(o *observed) {
 	o.owned = map[string]gpu.MiB{}
 	var known gpu.MiB
 	for _, u := range o.used {
-		if owners := here.of(u.Process); len(owners) > 0 {
+		if owners, _ := here.of(u.Process); len(owners) > 0 {
 			charge(owners, u.memory, o.owned)
 			known += u.memory
 		}
@@ -122,8 +165,8 @@ func (m *machine) attribute(o *observed) {
 	m.book.ObserveForeign(uuid, max(o.total-known, 0))
 }
 
-// charge adds what a process uses to the leases of its holder, the oldest first,
-// each up to its own amount. What exceeds all of them goes to the newest.
+// charge adds what a process uses to the leases that it belongs to, the oldest
+// first, each up to its own amount. What exceeds all of them goes to the newest.
 func charge(owners []lease.Holding, memory gpu.MiB, owned map[string]gpu.MiB) {
 	for _, h := range owners {
 		part := min(memory, max(h.Part.Memory-owned[h.Lease.ID], 0))
@@ -135,7 +178,7 @@ func charge(owners []lease.Holding, memory gpu.MiB, owned map[string]gpu.MiB) {
 
 // concerns reports whether processes of a lease were measured on a device.
 func (m *machine) concerns(o *observed, held *lease.Lease) bool {
-	r, l := m.register(nil), kinOf(held)
+	r, l := m.register(nil, nil), m.kinOf(held)
 	return slices.ContainsFunc(o.used, func(u usedBy) bool { return r.Concerns(u.Process, l) })
 }
 
@@ -144,7 +187,7 @@ func (m *machine) foreign(uuid string) ForeignUse {
 	var sum ForeignUse
 	here := m.holdings(uuid)
 	for _, u := range m.devices[uuid].used {
-		if here.of(u.Process) == nil {
+		if owners, _ := here.of(u.Process); owners == nil {
 			sum.Memory += u.memory
 			sum.PIDs = append(sum.PIDs, u.ID().PID)
 		}

@@ -1,6 +1,9 @@
 package ledger
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -9,11 +12,14 @@ import (
 
 // Process is a process on a device, and the lease it belongs to.
 type Process struct {
+	GPU    string       // UUID of the device
 	Line   []process.ID // itself, and its ancestors
 	Name   string
 	Kind   gpu.ProcessKind
 	Memory gpu.MiB
 	Lease  *lease.Lease // the lease that it belongs to, the oldest of several; nil: none
+	By     kin.Evidence // why it belongs to Lease
+	Fits   []string     // if Lease is nil: the ids of the leases that By fits equally
 	Ended  string       // if Lease is nil: the lease that it belonged to until that ended; empty: none
 }
 
@@ -21,22 +27,45 @@ type Process struct {
 func (l *Ledger) Processes(uuid string) []Process {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	o := l.devices[uuid]
-	if o == nil {
-		return nil
+	var list []Process
+	l.eachProcess(uuid, func(p Process, _ []lease.Holding) { list = append(list, p) })
+	return list
+}
+
+// Belonging lists the processes that were last seen under each lease, by the id
+// of the lease. A process that is charged to several leases is listed for each.
+func (l *Ledger) Belonging() map[string][]Process {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	all := map[string][]Process{}
+	for _, uuid := range slices.Sorted(maps.Keys(l.devices)) {
+		l.eachProcess(uuid, func(p Process, owners []lease.Holding) {
+			for _, h := range owners {
+				all[h.Lease.ID] = append(all[h.Lease.ID], p)
+			}
+		})
 	}
-	here := l.holdings(uuid)
-	list := make([]Process, 0, len(o.used))
+	return all
+}
+
+// eachProcess calls do with each process that was last seen on a device, and the
+// leases that it is charged to. The caller holds mu.
+func (m *machine) eachProcess(uuid string, do func(Process, []lease.Holding)) {
+	o := m.devices[uuid]
+	if o == nil {
+		return
+	}
+	here := m.holdings(uuid)
 	for _, u := range o.used {
-		p := Process{Line: u.Line, Name: u.name, Kind: u.kind, Memory: u.memory}
-		if owners := here.of(u.Process); len(owners) > 0 {
+		owners, tie := here.of(u.Process)
+		p := Process{GPU: uuid, Line: u.Line, Name: u.name, Kind: u.kind, Memory: u.memory, By: tie.By}
+		if len(owners) > 0 {
 			p.Lease = owners[0].Lease
 		} else {
-			p.Ended = l.past.LeaseOf(u.Process)
+			p.Fits, p.Ended = tie.Leases, m.past.LeaseOf(u.Process)
 		}
-		list = append(list, p)
+		do(p, owners)
 	}
-	return list
 }
 
 // Orphan returns the lease that a process belonged to until the lease ended, by
@@ -51,48 +80,66 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 	p := l.census.read(id)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if _, belongs := l.register(l.holdsAny()).Owner(p); belongs {
+	if _, belongs := l.anywhere().Owner(p); belongs {
 		return "", p.Line
 	}
 	return l.past.LeaseOf(p), p.Line
 }
 
-// holdsAny returns a function that reports whether a process holds a lease on
-// any device.
-func (m *machine) holdsAny() func(process.ID) bool {
-	holders := map[process.ID]bool{}
-	for _, held := range m.book.Leases() {
-		if held.Holder.PID != 0 && held.Holder.Boot == m.boot {
-			holders[processOf(held)] = true
-		}
-	}
-	return func(id process.ID) bool { return holders[id] }
-}
-
-// Members lists the living processes of a lease: its holder, the processes seen
-// on a device under it, and all their descendants, except those that hold a lease
-// of their own. A process that has left its parent stays a member for as long as
-// it is on a device. Members never lists the daemon; see kin.Family.Members.
+// Members lists the living processes that berth may signal for a lease: its
+// holder, the processes seen on a device under it by certain evidence, and all
+// their descendants, except those that hold a lease of their own. A process that
+// has left its parent stays a member for as long as it is on a device. The members
+// of a lease with a scope are the processes in the scope alone. Members never
+// lists the daemon; see kin.Family.Members.
 func (l *Ledger) Members(id string, fence uint64) []process.ID {
 	l.mu.RLock()
-	holder, roots, others := l.rootsOf(id, fence)
+	held := l.book.Lease(id)
+	if held == nil || held.Fence != fence {
+		l.mu.RUnlock()
+		return nil
+	}
+	var holder process.ID
+	var roots, others []process.ID
+	scoped := len(held.Scope) > 0
+	register := kin.Register{}
+	if scoped {
+		register = l.anywhere()
+	} else {
+		holder, roots, others = l.rootsOf(held)
+	}
 	l.mu.RUnlock()
-	if roots == nil {
+	switch {
+	case scoped:
+		return l.census.inScope(id, register)
+	case len(roots) == 0:
 		return nil
 	}
 	return l.census.Family().Members(holder, roots, others, l.census.ownLine())
 }
 
-// rootsOf returns the holder of a lease, the processes that the members of the
-// lease descend from, and the holders of all other leases. Without such a lease
-// it returns no roots.
-func (m *machine) rootsOf(id string, fence uint64) (holder process.ID, roots, others []process.ID) {
-	held := m.book.Lease(id)
-	if held == nil || held.Fence != fence || held.Holder.Boot != m.boot {
-		return holder, nil, nil
+// inScope lists the living processes in the scope of a lease, without the daemon
+// and its ancestors.
+func (c *census) inScope(id string, r kin.Register) []process.ID {
+	own := c.ownLine()
+	var members []process.ID
+	for _, relative := range c.Family() {
+		p := kin.Process{Line: []process.ID{relative.ID}, Facts: c.Facts(relative.ID)}
+		if tie, found := r.Scoped(p); found && slices.Contains(tie.Leases, id) && !slices.Contains(own, relative.ID) {
+			members = append(members, relative.ID)
+		}
 	}
-	holder = processOf(held)
-	roots = []process.ID{holder}
+	return members
+}
+
+// rootsOf returns the holder of a lease, the processes that the members of the
+// lease descend from, and the holders of all other leases. The holder is zero if
+// there is none of this boot.
+func (m *machine) rootsOf(held *lease.Lease) (holder process.ID, roots, others []process.ID) {
+	if m.hasHolder(held) {
+		holder = processOf(held)
+		roots = append(roots, holder)
+	}
 	for _, p := range held.Parts {
 		o := m.devices[p.GPU]
 		if o == nil {
@@ -100,13 +147,13 @@ func (m *machine) rootsOf(id string, fence uint64) (holder process.ID, roots, ot
 		}
 		here := m.holdings(p.GPU)
 		for _, u := range o.used {
-			if owner, found := here.Owner(u.Process); found && owner.Holder == holder {
+			if tie, found := here.Owner(u.Process); found && m.isMember(tie, held) {
 				roots = append(roots, u.ID())
 			}
 		}
 	}
 	for _, other := range m.book.Leases() {
-		if other.Holder.PID != 0 && other.Holder.Boot == m.boot && processOf(other) != holder {
+		if m.hasHolder(other) && processOf(other) != holder {
 			others = append(others, processOf(other))
 		}
 	}
@@ -114,26 +161,26 @@ func (m *machine) rootsOf(id string, fence uint64) (holder process.ID, roots, ot
 }
 
 // Moved reports whether a process that was a member of a lease belongs to
-// another lease now: the process, or its nearest ancestor that holds a lease,
-// holds only others.
+// another lease now, by certain evidence.
 func (l *Ledger) Moved(id string, fence uint64, member process.ID) bool {
-	p := kin.Process{Line: l.census.Line(member)}
+	p := l.census.read(member)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	owner, found := l.register(l.holdsAny()).Owner(p)
-	if !found {
+	tie, found := l.anywhere().Owner(p)
+	if !found || !tie.By.Certain() {
 		return false
 	}
 	held := l.book.Lease(id)
-	return held == nil || held.Fence != fence || held.Holder.Boot != l.boot || processOf(held) != owner.Holder
+	return held == nil || held.Fence != fence || !l.isMember(tie, held)
 }
 
-// Leased reports whether a process belongs to a lease on a device: it or an
-// ancestor holds one, or it was started under one, by its environment.
+// Leased reports whether a process belongs to a lease on a device, by whichever
+// evidence.
 func (l *Ledger) Leased(uuid string, id process.ID) bool {
 	p := l.census.read(id)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	_, leased := l.on(uuid).Owner(p)
+	here := l.holdings(uuid)
+	_, leased := here.Owner(p)
 	return leased
 }

@@ -42,7 +42,7 @@ func (m *machine) bound(id process.ID) []*lease.Lease {
 // it used: the kernel took that back before it reported the end. It also removes
 // the other processes of its leases that have ended.
 func (m *machine) forgetExited(id process.ID) {
-	r := m.register(nil)
+	r := m.register(nil, nil)
 	for uuid, o := range m.devices {
 		before := len(o.used)
 		o.used = slices.DeleteFunc(o.used, func(u usedBy) bool {

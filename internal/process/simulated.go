@@ -1,5 +1,7 @@
 package process
 
+import "github.com/berth-gpu/berth/internal/kin"
+
 // lastPID is the largest pid that Linux gives to a process. A larger one belongs
 // to a process that exists only in a simulation.
 const lastPID = 1 << 22
@@ -11,6 +13,10 @@ type Simulated interface {
 	Started(pid int) (start uint64, runs bool)
 	// End ends a simulated process, as a signal does.
 	End(pid int)
+	// Facts returns what the simulation says about a simulated process, and the
+	// control group that it says a real process is in. It returns false if it
+	// says nothing.
+	Facts(pid int) (kin.Facts, bool)
 }
 
 // With returns a table that has the processes of a simulation beside those of
@@ -38,4 +44,14 @@ func (s *simulations) of(pid int) (found Simulated, start uint64) {
 		}
 	}
 	return nil, 0
+}
+
+// facts returns what a simulation says about a process.
+func (s *simulations) facts(pid int) (kin.Facts, bool) {
+	for ; s != nil; s = s.rest {
+		if f, says := s.first.Facts(pid); says {
+			return f, true
+		}
+	}
+	return kin.Facts{}, false
 }

@@ -27,6 +27,9 @@ import (
 // A process in a container adds "pid_namespace", which is where its
 // /proc/self/ns/pid links to; PID is then its pid inside that namespace.
 //
+// A file may name the control group of its process, "cgroup": what is there in
+// /proc does not count then.
+//
 // What cannot be read counts as absent, because a process may be in the middle
 // of writing, or of dying. So does a file that does not belong to the user of
 // the process: otherwise one user could charge memory to another.
@@ -35,6 +38,7 @@ type guests struct {
 	table processes.Table
 	born  map[int]uint64         // start time of each guest, from when it was first seen
 	found map[inner]processes.ID // translated pids
+	units map[int]string         // control groups that files name, by pid
 }
 
 // inner is a pid inside a namespace.
@@ -64,6 +68,7 @@ func (g *guests) visiting() []running {
 	}
 	var list []running
 	seen, found := map[int]uint64{}, map[inner]processes.ID{}
+	g.units = map[int]string{}
 	for _, named := range g.pids() {
 		file, ok := g.read(named)
 		if !ok {
@@ -84,11 +89,23 @@ func (g *guests) visiting() []running {
 			seen[pid] = first
 		}
 		if born != 0 && born == cmp.Or(file.StartTime, seen[pid]) {
+			if file.Cgroup != "" {
+				g.units[pid] = file.Cgroup
+			}
 			list = append(list, running{pid: pid, name: name, memory: file.Memory, load: file.Load / 100})
 		}
 	}
 	g.born, g.found = seen, found
 	return list
+}
+
+// cgroup returns the control group that the file of a guest named when it was
+// last read; empty: none.
+func (g *guests) cgroup(pid int) string {
+	if g == nil {
+		return ""
+	}
+	return g.units[pid]
 }
 
 // pids returns the pids that files are named after.
@@ -113,6 +130,7 @@ type guestFile struct {
 	Load      float64 `json:"load"`
 	StartTime uint64  `json:"start_time"`
 	Namespace string  `json:"pid_namespace"`
+	Cgroup    string  `json:"cgroup"`
 
 	owner uint32 // user id
 }

@@ -3,6 +3,8 @@ package sim
 import (
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/kin"
 	processes "github.com/berth-gpu/berth/internal/process"
 )
 
@@ -52,4 +54,42 @@ func (b *Backend) End(pid int) {
 		c.ended[pid] = now
 		c.mu.Unlock()
 	}
+}
+
+// Facts returns what the script says about a process of its own: its user, its
+// control group, and its name, which is its program. Of a guest it returns the
+// control group that its file names.
+func (b *Backend) Facts(pid int) (kin.Facts, bool) {
+	now := b.elapsed()
+	for _, c := range b.cards {
+		if f, says := c.facts(pid, now); says {
+			return f, true
+		}
+	}
+	return kin.Facts{}, false
+}
+
+func (c *card) facts(pid int, now time.Duration) (kin.Facts, bool) {
+	if c.script.lost(now) {
+		return kin.Facts{}, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cgroup := c.guests.cgroup(pid); cgroup != "" {
+		return kin.Facts{Cgroups: []string{cgroup}}, true
+	}
+	for _, r := range c.script.processes(now, c.ended) {
+		if r.pid != pid {
+			continue
+		}
+		f := kin.Facts{Programs: kin.Programs(r.name, "", nil)}
+		if uid, known := r.uid.Get(); known {
+			f.UID = access.KnownUID(uid)
+		}
+		if r.cgroup != "" {
+			f.Cgroups = []string{r.cgroup}
+		}
+		return f, true
+	}
+	return kin.Facts{}, false
 }

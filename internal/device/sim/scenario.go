@@ -249,11 +249,21 @@ func (t timelineReader) process(n *document.Node) *process {
 		{"memory_mb", func(n *document.Node) { p.memory = t.memory(n, "memory_mb") }},
 		{"grow_mb_per_second", func(n *document.Node) { p.growth = t.number(n, "grow_mb_per_second", 0, 1e6, "MiB per second") }},
 		{"load", func(n *document.Node) { p.load = t.number(n, "load", 0, 100, "percent") / 100 }},
+		{"uid", func(n *document.Node) { p.uid = gpu.Some(t.whole(n, "uid", 0, 1<<31-1, "the number of a user")) }},
+		{"cgroup", func(n *document.Node) { p.cgroup = t.cgroup(n) }},
 	})
 	if ok && n.Entry("pid") == nil {
 		t.complain(n, "pid: a process needs one")
 	}
 	return p
+}
+
+func (t timelineReader) cgroup(n *document.Node) string {
+	path := t.text(n, "cgroup", "a path such as /system.slice/embedder.service")
+	if path != "" && !strings.HasPrefix(path, "/") {
+		t.complain(n, "cgroup: expected a path that begins with /, got %q", clip(path))
+	}
+	return path
 }
 
 func (t timelineReader) pid(n *document.Node) int {

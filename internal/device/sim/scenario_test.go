@@ -78,7 +78,9 @@ func TestScenarioMistakes(t *testing.T) {
 		{"ecc", "timeline: [{device: 0, ecc: {}}]", `s.yaml:1: ecc: say how many errors: {corrected: 3} or {uncorrected: 1}`},
 		{"ecc key", "timeline: [{device: 0, ecc: {correct: 1}}]", `s.yaml:1: timeline[0].ecc.correct: is not a key of ecc: did you mean corrected?
 s.yaml:1: ecc: say how many errors: {corrected: 3} or {uncorrected: 1}`},
-		{"process", "timeline: [{device: 0, process: 5}]", `s.yaml:1: timeline[0].process: must be a section (key: value), not a single value: it can have pid, name, memory_mb, grow_mb_per_second, load`},
+		{"process", "timeline: [{device: 0, process: 5}]", `s.yaml:1: timeline[0].process: must be a section (key: value), not a single value: it can have pid, name, memory_mb, grow_mb_per_second, load, uid, cgroup`},
+		{"cgroup", "timeline: [{device: 0, process: {pid: 1, cgroup: x.service}}]", `s.yaml:1: cgroup: expected a path that begins with /, got "x.service"`},
+		{"uid", "timeline: [{device: 0, process: {pid: 1, uid: -1}}]", `s.yaml:1: uid: expected a number from 0 to 2147483647 (the number of a user), got "-1"`},
 		{"no pid", "timeline: [{device: 0, process: {memory_mb: 5}}]", `s.yaml:1: pid: a process needs one`},
 		{"memory", "timeline: [{device: 0, process: {pid: 1, memory_mb: lots}}]", `s.yaml:1: memory_mb: expected an amount of memory such as 2048 (MiB) or 4GiB, got "lots"`},
 		{"alias", "timeline:\n  - &a {device: 0, load: 5}\n  - *a", `s.yaml:2: timeline[0]: has an anchor (&), which is not supported: remove it

@@ -40,6 +40,9 @@ type process struct {
 	memory float64 // MiB at the start
 	growth float64 // MiB per second
 	load   float64 // 0 to 1, on top of the rest
+
+	uid    gpu.Opt[int] // absent: it runs as nobody
+	cgroup string       // path of its control group; empty: the root
 }
 
 // fault is something the driver will report.
@@ -183,6 +186,9 @@ type running struct {
 	memory gpu.MiB
 	load   float64
 	start  time.Duration // of a scripted one, in simulated time
+
+	uid    gpu.Opt[int] // of a scripted one
+	cgroup string
 }
 
 // processes returns the processes in force at t, by pid, without those that
@@ -211,7 +217,7 @@ func (s script) processes(t time.Duration, ended map[int]time.Duration) []runnin
 			continue
 		}
 		memory := p.memory + p.growth*(t-p.start).Seconds()
-		list = append(list, running{p.pid, p.name, gpu.MiB(min(memory, maxMemory)), p.load, p.start})
+		list = append(list, running{p.pid, p.name, gpu.MiB(min(memory, maxMemory)), p.load, p.start, p.uid, p.cgroup})
 	}
 	return byPID(list)
 }

@@ -1,0 +1,102 @@
+package kin
+
+import (
+	"slices"
+	"strings"
+)
+
+// ParseCgroups returns the paths in a file /proc/PID/cgroup, each once and
+// without the root, which every process is in. There is one path with cgroup v2,
+// and there may be several with v1.
+func ParseCgroups(text string) []string {
+	var paths []string
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) < 3 {
+			continue
+		}
+		if path := fields[2]; path != "/" && strings.HasPrefix(path, "/") && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// inScope reports whether a control group of the process, or one around it, has
+// one of these names.
+func (f *Facts) inScope(names []string) bool {
+	return len(names) > 0 && f.inside(func(component string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return sameScope(component, name) })
+	})
+}
+
+// sameScope reports whether a control group has a name. The endings .slice and
+// .scope do not matter, and _ is read as -. The name pod and a UID matches at
+// the end of the control group's, because a kubelet writes the class of the pod
+// before it.
+func sameScope(component, name string) bool {
+	component, name = bare(component), bare(name)
+	if sameName(component, name) {
+		return name != ""
+	}
+	before := len(component) - len(name) - 1
+	return strings.HasPrefix(name, "pod") && len(name) > len("pod") && before >= 0 && dashed(component[before]) == '-' && sameName(component[before+1:], name)
+}
+
+func bare(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, ".slice"), ".scope")
+}
+
+// InUnit reports whether a control group of the process, or one around it, is a
+// systemd unit or a container. A unit is named as systemd does, the ending
+// .service or .scope may be left out; a container by its id, or by 12 or more
+// digits that the id begins with. What is shared by many programs is no unit;
+// see SharedUnit.
+func (f *Facts) InUnit(name string) bool {
+	return name != "" && f.inside(func(component string) bool {
+		return !SharedUnit(component) && (component == name || component == name+".service" || component == name+".scope" || isContainer(component, name))
+	})
+}
+
+// isContainer reports whether a control group is that of a container. Runtimes
+// write a prefix such as docker- before the id, or nothing.
+func isContainer(component, id string) bool {
+	if len(id) < 12 || !isHex(id) {
+		return false
+	}
+	component = bare(component)
+	own := component[strings.LastIndexByte(component, '-')+1:]
+	return isHex(own) && strings.HasPrefix(own, id)
+}
+
+func isHex(text string) bool { return strings.Trim(text, "0123456789abcdef") == "" }
+
+// SharedUnit reports whether a control group holds programs that have nothing to
+// do with one another: those of a login session, of a user's service manager, of
+// a slice, or of the machine.
+func SharedUnit(name string) bool {
+	return name == "" || name == "init.scope" || strings.HasSuffix(name, ".slice") ||
+		strings.HasPrefix(name, "session-") && strings.HasSuffix(name, ".scope") ||
+		strings.HasPrefix(name, "user@") && strings.HasSuffix(name, ".service")
+}
+
+// below reports whether the process is in a control group, or in one inside it.
+func (f *Facts) below(path string) bool {
+	path = "/" + strings.Trim(path, "/")
+	return path != "/" && slices.ContainsFunc(f.Cgroups, func(own string) bool {
+		return own == path || strings.HasPrefix(own, path+"/")
+	})
+}
+
+// inside reports whether is holds for a component of a path of the process's
+// control groups.
+func (f *Facts) inside(is func(component string) bool) bool {
+	for _, path := range f.Cgroups {
+		for component := range strings.SplitSeq(path, "/") {
+			if component != "" && component != ".." && is(component) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,67 @@
+package process
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/kin"
+)
+
+func TestFacts(t *testing.T) {
+	folder := t.TempDir()
+	script := filepath.Join(folder, "embed_service.sh")
+	if err := os.WriteFile(script, []byte("read line\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash", script)
+	cmd.Env = []string{"BERTH_LEASE=embed", "BERTH_FENCE=5"}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
+	id, err := Proc().Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Proc().Facts(id)
+	if want := kin.ParseClaim("embed", "5", os.Geteuid()); f.Claim != want || f.UID != access.KnownUID(os.Geteuid()) {
+		t.Errorf("it claims %v as %v, want %v", f.Claim, f.UID, want)
+	}
+	for _, name := range []string{"bash", "embed_service.sh", "embed_service"} {
+		if !slices.Contains(f.Programs, name) {
+			t.Errorf("it goes by %q, and not by %s", f.Programs, name)
+		}
+	}
+	if f := Proc().Facts(ID{PID: 1 << 30}); !reflect.DeepEqual(f, kin.Facts{}) {
+		t.Errorf("nobody is %+v", f)
+	}
+}
+
+func TestFactsOfAWrittenTable(t *testing.T) {
+	root := t.TempDir()
+	folder := filepath.Join(root, "7")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"comm": "embed\n", "cgroup": "0::/system.slice/embed.service\n", "status": "Name:\tembed\nUid:\t7\t8\t8\t8\n", "cmdline": "/srv/embed\x00--port\x001\x00",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := Table{root: root}.Facts(ID{PID: 7})
+	want := kin.Facts{UID: access.KnownUID(8), Cgroups: []string{"/system.slice/embed.service"}, Programs: []string{"embed"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("it is %+v, want %+v", got, want)
+	}
+}
