@@ -30,6 +30,7 @@ type world struct {
 	disk     *disktest.Disk
 	real     filelog.Disk // used instead, if it is not nil
 	settings Settings
+	cast     cast                                  // simulated processes
 	records  func([]byte) []byte                   // changes what is read back; nil: nothing
 	wrap     func(journal.Journal) journal.Journal // puts another one around the journal; nil: none
 
@@ -138,7 +139,7 @@ func (w *world) start(t tester) *keeper {
 	t.Helper()
 	k := &keeper{t: t, events: map[string]gpu.Event{}, counts: map[gpu.EventCode]int{}, heard: make(chan struct{})}
 	l, err := Open(Options{
-		Settings: w.settings, Hooks: Hooks{Event: k.hear}, Processes: process.Proc(), CPUs: 4, Open: w.open,
+		Settings: w.settings, Hooks: Hooks{Event: k.hear}, Processes: process.Proc().With(w.cast), CPUs: 4, Open: w.open,
 	})
 	if err != nil {
 		t.Fatal(err)
