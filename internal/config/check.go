@@ -129,6 +129,12 @@ func checkText(rule, v string) error {
 		return fmt.Errorf("%s is not the UUID of a device: berth status shows them", shown)
 	case rule == "user" && !isUserName(v):
 		return fmt.Errorf("%s is not a user name", shown)
+	case rule == "unit" && (strings.ContainsAny(v, "/ ") || strings.HasSuffix(v, ".slice")):
+		return fmt.Errorf("%s is not the name of a service, a scope or a container: use one such as embedder.service", shown)
+	case rule == "cgroup" && (!strings.HasPrefix(v, "/") || strings.Trim(v, "/") == ""):
+		return fmt.Errorf("%s is not the path of a control group below the root: use one such as /system.slice/embedder.service", shown)
+	case rule == "program" && strings.ContainsRune(v, '/'):
+		return fmt.Errorf("%s is a path: use the name of the program alone", shown)
 	case rule == "socket" && len(v) > 107:
 		return fmt.Errorf("is %d bytes long, but the path of a Unix socket has at most 107", len(v))
 	case rule == "token" && strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }):

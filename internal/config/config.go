@@ -140,6 +140,16 @@ type Service struct {
 	Quota           Quota            `key:"quota" doc:"What all leases of the service may hold together."`
 	Users           []string         `key:"users" check:"user" absent:"everybody" doc:"Users who may ask in the name of the service."`
 	OverLimit       string           `key:"over_limit" oneof:"warn,revoke" absent:"that of gpu" doc:"What berth does about a lease of the service whose processes use more memory than it holds."`
+	Match           Match            `key:"match" doc:"Which processes belong to the leases of the service that no process holds. All that is given must be true of a process."`
+}
+
+// Match is what the processes of a service are like; what is empty does not
+// matter.
+type Match struct {
+	Unit    string `key:"unit" check:"unit" absent:"any" doc:"Systemd unit, or id of the container, that the processes of the service run in. berth counts their memory under the lease of the service."`
+	Cgroup  string `key:"cgroup" check:"cgroup" absent:"any" doc:"Path of the control group that the processes of the service are in, or of one around it."`
+	Program string `key:"program" check:"program" absent:"any" doc:"Name of the program of the service, or of its script."`
+	User    string `key:"user" check:"user" absent:"that of the lease" doc:"User that the processes of the service run as. Needs a unit, a cgroup or a program beside it."`
 }
 
 // Quota is what all leases of a service may hold together; absent is no limit.

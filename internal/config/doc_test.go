@@ -109,6 +109,7 @@ type mapExample struct {
 var mapExamples = map[string]mapExample{"services": {"embedder", map[string]string{
 	"min_memory_mb": "2048", "max_memory_mb": "16GiB", "preferred_device": "GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11",
 	"affinity": "together", "priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke",
+	"match.unit": "embedder.service", "match.cgroup": "/system.slice", "match.program": "embed.py", "match.user": "embed",
 }}, "hooks": {"pager", map[string]string{
 	"url": "https://example.com/events", "command": "", "codes": "[device_lost, device_quarantined, critical]",
 	"severity": "warning", "secret": "something-long-and-random", "timeout_seconds": "10",
@@ -133,9 +134,9 @@ func exampleOf(t *testing.T, section string) string {
 			continue
 		}
 		indent := "  "
-		if inner, nested := strings.CutPrefix(key, "quota."); nested {
-			if !strings.Contains(b.String(), "quota:") {
-				b.WriteString("  quota:\n")
+		if group, inner, nested := strings.Cut(key, "."); nested {
+			if !strings.Contains(b.String(), "  "+group+":\n") {
+				b.WriteString("  " + group + ":\n")
 			}
 			key, indent = inner, "    "
 		}

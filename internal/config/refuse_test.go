@@ -151,6 +151,12 @@ func TestRefusedFile(t *testing.T) {
 		{"unknown services", "unknown_services: maybe\ngpu:\n  unknown_services: serve\n",
 			"berth.yaml:1: unknown_services: must be one of serve, refuse, not \"maybe\"\n" +
 				"berth.yaml:3: gpu.unknown_services: is in the wrong place: it belongs at the top, outside of every section"},
+		{"processes of services", "services:\n  a: {match: {user: alice}}\n  b: {match: {unit: user.slice, user: alice}}\n  c: {match: {cgroup: /}}\n  d: {match: {program: /bin/x}}\n  e: {match: x}\n",
+			"berth.yaml:2: services.a.match.user: fits every program of the user: give a unit, a cgroup or a program too\n" +
+				"berth.yaml:3: services.b.match.unit: \"user.slice\" is not the name of a service, a scope or a container: use one such as embedder.service\n" +
+				"berth.yaml:4: services.c.match.cgroup: \"/\" is not the path of a control group below the root: use one such as /system.slice/embedder.service\n" +
+				"berth.yaml:5: services.d.match.program: \"/bin/x\" is a path: use the name of the program alone\n" +
+				"berth.yaml:6: services.e.match: must be a section (key: value), not a single value"},
 		{"service key", "services:\n  a:\n    min_memory: 1\n",
 			`berth.yaml:3: services.a.min_memory: is not a setting: did you mean min_memory_mb?`},
 

@@ -97,6 +97,7 @@ services:
     quota: {memory_mb: 8192, slots: 2}
     users: [alice, 1000]
     over_limit: warn
+    match: {unit: embedder.service, cgroup: /system.slice, program: embed.py, user: alice}
   plain:
 hooks:
   pager:
@@ -138,7 +139,7 @@ func TestEverythingInAFile(t *testing.T) {
 			"embedder": {
 				MinMemory: gpu.Some[gpu.MiB](1024), MaxMemory: gpu.Some[gpu.MiB](1024), PreferredDevice: "GPU-1", Affinity: "together", Priority: -3,
 				Quota: config.Quota{Memory: gpu.Some[gpu.MiB](8192), Slots: gpu.Some(2)}, Users: []string{"alice", "1000"},
-				OverLimit: "warn",
+				OverLimit: "warn", Match: config.Match{Unit: "embedder.service", Cgroup: "/system.slice", Program: "embed.py", User: "alice"},
 			},
 			"plain": {Affinity: "apart"},
 		},

@@ -15,6 +15,7 @@ func (s *Settings) check(root []field, bad map[string]bool) []Complaint {
 	c.section(&scope{fields: root, at: reflect.ValueOf(s.Config)})
 	c.exposure()
 	c.hooks()
+	c.matches()
 	c.paths(root)
 	return c.complaints
 }
@@ -144,6 +145,16 @@ func (c *checker) hooks() {
 			c.complain(path+".command", "must begin with the name of a program")
 		case h.URL == "" && h.Secret != "":
 			c.complain(path+".secret", "is for a url: what a command is told is not signed")
+		}
+	}
+}
+
+// matches refuses to take every process of a user for one of a service.
+func (c *checker) matches() {
+	for _, name := range slices.Sorted(maps.Keys(c.settings.Config.Services)) {
+		m, path := c.settings.Config.Services[name].Match, "services."+name+".match."
+		if m.User != "" && m == (Match{User: m.User}) && !c.bad[path+"unit"] && !c.bad[path+"cgroup"] && !c.bad[path+"program"] {
+			c.complain(path+"user", "fits every program of the user: give a unit, a cgroup or a program too")
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/journal/filelog"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/process"
@@ -39,7 +40,7 @@ func leasing(c config.Config) ledger.Settings {
 	services := make(map[string]ledger.Service, len(c.Services))
 	for name, s := range c.Services {
 		services[name] = ledger.Service{
-			Preferred: s.PreferredDevice,
+			Preferred: s.PreferredDevice, Match: match(s.Match),
 			Service: lease.Service{
 				Name: name, Together: s.Affinity == "together", MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
 				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: s.Users,
@@ -53,4 +54,13 @@ func leasing(c config.Config) ledger.Settings {
 			return ledger.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}
 		},
 	}
+}
+
+// match translates how the processes of a service are known; nil: by nothing
+// that is set.
+func match(m config.Match) *kin.Match {
+	if m == (config.Match{}) {
+		return nil
+	}
+	return &kin.Match{Unit: m.Unit, Cgroup: m.Cgroup, Program: m.Program, User: m.User}
 }
