@@ -43,6 +43,8 @@ type LeaseRequest struct {
 	Priority gpu.Opt[int]     `json:"priority,omitzero"`
 	Learned  bool             `json:"learned_memory,omitempty" doc:"If memory_mb is not given: lease as much as was measured for this name before, plus a margin."`
 	Enforce  string           `json:"enforce,omitempty" enum:"auto,mps,framework,watchdog,none" doc:"What enforces the memory limit. auto takes the strongest that is available; it is for a launcher that sets up the environment of the program. Default: watchdog."`
+	Unit     string           `json:"unit,omitempty" maxLength:"128" doc:"Systemd unit, or id of the container, whose processes belong to the lease if they run as its user. Every process there must be the caller's own." example:"embedder.service"`
+	Scope    []string         `json:"scope,omitempty" maxItems:"64" doc:"Names of control groups. The processes in them belong to the lease, whoever runs them, and no others do. For administrators."`
 }
 
 // Lease is a claim to slots and memory on one or more devices.
@@ -61,6 +63,9 @@ type Lease struct {
 	Note       string      `json:"note,omitempty" doc:"What the holder should know, for example that the daemon raised the request to the minimum of its service."`
 	Waiting    *Waiting    `json:"waiting,omitempty" doc:"The place in the queue, while the request waits."`
 	Heir       int         `json:"heir_pid,omitempty" doc:"The process of the lease has ended, and this descendant of it keeps the lease because it uses a device."`
+	Unit       string      `json:"unit,omitempty" doc:"Systemd unit or container whose processes belong to it."`
+	Scope      []string    `json:"scope,omitempty" doc:"Control groups whose processes belong to it, and no others."`
+	Processes  []Belonging `json:"processes,omitempty" doc:"The processes that were last seen on its devices, and why they belong to it; only in the answers that list leases or look one up."`
 	Launch     *Launch     `json:"launch,omitempty" doc:"What else a launcher needs to know; only in the answer to a request with enforce."`
 }
 
@@ -79,6 +84,15 @@ type LeasePart struct {
 	Memory   gpu.MiB          `json:"memory_mb"`
 	Slots    int              `json:"slots"`
 	Measured gpu.Opt[gpu.MiB] `json:"measured_mb,omitzero" doc:"How much memory its processes really use there; absent until the daemon has seen them."`
+}
+
+// Belonging is a process on a device that belongs to a lease.
+type Belonging struct {
+	GPU      string  `json:"gpu" doc:"UUID of the device."`
+	PID      int     `json:"pid" doc:"0 for a process of another user, unless an administrator asks."`
+	Name     string  `json:"name,omitempty"`
+	Memory   gpu.MiB `json:"memory_mb" doc:"What it uses there. If it is charged to several leases, each of them lists it."`
+	Evidence string  `json:"evidence" enum:"scope,descent,environment,unit,service,program" doc:"Why it belongs to the lease: it is in the scope; it holds the lease or descends from the holder; it has the id and the fence in its environment; it runs in the unit; it is as services.NAME.match says; it runs as the user of the lease and is called like it."`
 }
 
 // Holder is the user, the service and the process that have a lease. User and UID
@@ -120,6 +134,13 @@ type Renew struct {
 type Bind struct {
 	PID   int    `json:"pid" minimum:"1" maximum:"2147483647" doc:"The process that holds the lease from now on. It must be the caller's own."`
 	Fence uint64 `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: any fence."`
+}
+
+// Rescope changes which control groups the processes of a lease are told by.
+type Rescope struct {
+	Fence  uint64   `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: whichever it has."`
+	Add    []string `json:"add,omitempty" maxItems:"64" doc:"Names of control groups."`
+	Remove []string `json:"remove,omitempty" maxItems:"64" doc:"Names to take out. Without any left, the lease takes processes by other evidence again."`
 }
 
 // Release ends a lease, or withdraws a waiting request, over the lease stream.

@@ -79,6 +79,9 @@ func TestRoutes(t *testing.T) {
 			"DELETE /api/leases/a?fence=7 ", `{"id":"a"}`, api.Ended{ID: "a"}},
 		{"release whichever", func(ctx context.Context, c *Client) (any, error) { return c.Release(ctx, "a", 0) },
 			"DELETE /api/leases/a ", `{"id":"a"}`, api.Ended{ID: "a"}},
+		{"rescope", func(ctx context.Context, c *Client) (any, error) {
+			return c.Rescope(ctx, "a", api.Rescope{Fence: 7, Add: []string{"pod1"}})
+		}, `POST /api/leases/a/scope application/json{"fence":7,"add":["pod1"]}`, `{"id":"a"}`, api.Lease{ID: "a"}},
 		{"renew", func(ctx context.Context, c *Client) (any, error) {
 			return c.Renew(ctx, "a", api.Renew{Fence: 7, TTL: gpu.Some(60.0)})
 		}, `POST /api/leases/a/renew application/json{"fence":7,"ttl_seconds":60}`, `{"id":"a"}`, api.Lease{ID: "a"}},

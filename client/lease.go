@@ -96,6 +96,12 @@ func (c *Client) Bind(ctx context.Context, id string, b api.Bind) (api.Lease, er
 	return post[api.Lease](ctx, c, leasePath(id)+"/bind", b)
 }
 
+// Rescope changes which control groups the processes of a lease are told by. It
+// is for administrators.
+func (c *Client) Rescope(ctx context.Context, id string, r api.Rescope) (api.Lease, error) {
+	return post[api.Lease](ctx, c, leasePath(id)+"/scope", r)
+}
+
 // Trim asks the holder of a lease to give back what its libraries keep for
 // later. Only programs that listen for it do.
 func (c *Client) Trim(ctx context.Context, id string) (api.Lease, error) {

@@ -56,6 +56,14 @@ func (d *Desk) Bind(ctx context.Context, by Caller, id string, b api.Bind) (api.
 	return leaseOr(bound, err)
 }
 
+// Rescope changes which control groups the processes of a lease are told by.
+func (d *Desk) Rescope(ctx context.Context, by Caller, id string, b api.Rescope) (api.Lease, error) {
+	by.aside()
+	changed, err := d.Ledger.Rescope(ctx, id, b.Fence, b.Add, b.Remove, by.Actor)
+	by.back(ctx)
+	return leaseOr(changed, err)
+}
+
 // Adopt puts a process that already runs under a lease.
 func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, error) {
 	if b.ID == "" {
@@ -140,6 +148,7 @@ func LeaseOf(h ledger.Held) api.Lease {
 		ID: h.ID, Fence: h.Fence, State: string(h.State), Holder: HolderOf(h.Holder), Binding: string(h.Binding),
 		Granted: h.Granted, TTL: h.TTL.Seconds(), Parts: make([]api.LeasePart, len(h.Parts)),
 		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.KeptBy,
+		Unit: h.Unit, Scope: h.Scope,
 	}
 	if !h.Expires.IsZero() {
 		l.Expires = &h.Expires
@@ -151,6 +160,15 @@ func LeaseOf(h ledger.Held) api.Lease {
 		}
 	}
 	return l
+}
+
+// BelongingOf returns the processes of a lease as the API shows them.
+func BelongingOf(processes []ledger.Process) []api.Belonging {
+	var list []api.Belonging
+	for _, p := range processes {
+		list = append(list, api.Belonging{GPU: p.GPU, PID: p.Line[0].PID, Name: p.Name, Memory: p.Memory, Evidence: string(p.By)})
+	}
+	return list
 }
 
 // HolderOf returns a holder as the API shows it.

@@ -22,6 +22,9 @@ func (d *Desk) Orphans() api.Strays {
 				continue
 			}
 			stray := api.Stray{GPU: uuid, PID: pid, Name: p.Name, User: d.userOf(pid), Memory: gpu.Some(p.Memory), Lease: p.Ended}
+			if len(p.Fits) > 0 {
+				stray.Evidence, stray.Fits = string(p.By), p.Fits
+			}
 			if p.Ended != "" {
 				strays.Orphans = append(strays.Orphans, stray)
 			} else {

@@ -3,9 +3,11 @@ package desk
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/words"
@@ -59,8 +61,34 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 	if o.as != "" {
 		r.Holder.Name = o.as
 	}
+	if err := d.kin(by, o, &r); err != nil {
+		return r, err
+	}
 	r.EnforcedBy, err = d.rung(&o.LeaseRequest, r.Binding == lease.ByProcess)
 	return r, err
+}
+
+// kin adds which processes belong to the lease that an order is for, and refuses
+// those who may not say so.
+func (d *Desk) kin(by *Caller, o *order, r *lease.Request) error {
+	r.Unit, r.Scope = o.Unit, o.Scope
+	if len(o.Scope) > 0 {
+		if err := access.May(by.Actor, access.Scope, access.Object{}); err != nil {
+			return Refused(fmt.Errorf("lease %s for a scope: %w", o.ID, err))
+		}
+	}
+	if o.Unit == "" {
+		return nil
+	}
+	holder, note, err := d.Ledger.HolderInUnit(o.Unit, by.Actor, r.Holder)
+	if err != nil {
+		return Refused(err)
+	}
+	r.Holder = holder
+	if note != "" {
+		r.Note = strings.TrimPrefix(r.Note+"; "+note, "; ")
+	}
+	return nil
 }
 
 // where returns what the devices of an order must be. It refuses everything at

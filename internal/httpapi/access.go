@@ -145,6 +145,7 @@ var verbs = map[string]access.Verb{
 	"POST /api/leases/{id}/renew":     access.Renew,
 	"POST /api/leases/{id}/bind":      access.Bind,
 	"POST /api/leases/{id}/trim":      access.Trim,
+	"POST /api/leases/{id}/scope":     access.Scope,
 	"DELETE /api/leases/{id}":         access.Release,
 	"POST /api/exec":                  access.Lease,
 	"POST /api/plans":                 access.Lease,

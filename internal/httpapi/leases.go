@@ -37,10 +37,25 @@ func (s *server) registerLeases() {
 	huma.Register(s.api, op("release", http.MethodDelete, "/api/leases/{id}", "End a lease, or withdraw a waiting request"), s.release)
 	huma.Register(s.api, op("renew", http.MethodPost, "/api/leases/{id}/renew", "Extend a lease that has a time to live"), s.renew)
 	huma.Register(s.api, op("bind", http.MethodPost, "/api/leases/{id}/bind", "Bind a lease of one process to another process"), s.bind)
+	huma.Register(s.api, op("rescope", http.MethodPost, "/api/leases/{id}/scope", "Change which control groups the processes of a lease are told by"), s.rescope)
 	huma.Register(s.api, op("explain-waiting", http.MethodGet, "/api/leases/{id}/explain", "What a waiting request waits for"), s.explainWaiting)
 	huma.Register(s.api, op("adopt", http.MethodPost, "/api/leases/adopt", "Put a process that already runs under a lease"), s.adopt)
 	huma.Register(s.api, op("explain", http.MethodPost, "/api/leases/explain", "Say whether a request would be granted and what is in its way, without making it"), s.explain)
 	s.describePolicies()
+	s.limitNames()
+}
+
+// limitNames limits the names of control groups: no tag does it for the items of
+// a list.
+func (s *server) limitNames() {
+	schemas := s.api.OpenAPI().Components.Schemas.Map()
+	for _, list := range []*huma.Schema{
+		schemas["LeaseRequest"].Properties["scope"], schemas["Rescope"].Properties["add"], schemas["Rescope"].Properties["remove"],
+	} {
+		most := lease.MaxIDLength
+		list.Items.MaxLength = &most
+		list.PrecomputeMessages()
+	}
 }
 
 // describePolicies lists the names of the policies in the OpenAPI schema.
@@ -108,11 +123,21 @@ func (s *server) bind(ctx context.Context, in *bindQuery) (*answer[api.Lease], e
 	return answered(s.Desk.Bind(ctx, askerOf(ctx), in.ID, in.Body))
 }
 
+type rescopeQuery struct {
+	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	Body api.Rescope
+}
+
+func (s *server) rescope(ctx context.Context, in *rescopeQuery) (*answer[api.Lease], error) {
+	return answered(s.Desk.Rescope(ctx, askerOf(ctx), in.ID, in.Body))
+}
+
 func (s *server) leases(ctx context.Context, _ *struct{}) (*answer[api.Leases], error) {
 	view, sight := s.Ledger.View(), sightOf(ctx)
 	all := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
+	belonging := s.Ledger.Belonging()
 	for _, held := range view.Leases {
-		all.Leases = append(all.Leases, sight.lease(held))
+		all.Leases = append(all.Leases, sight.lease(held, belonging[held.ID]))
 	}
 	for i, r := range view.Waiting {
 		all.Waiting = append(all.Waiting, sight.waiting(r, i+1))
@@ -132,7 +157,7 @@ func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], erro
 	if !found {
 		return nil, problemOf(lease.ErrUnknown)
 	}
-	return ok(sight.lease(held))
+	return ok(sight.lease(held, s.Ledger.Belonging()[held.ID]))
 }
 
 // asked returns a request in the queue in the form of a lease.

@@ -64,11 +64,18 @@ func (s sight) holder(h lease.Holder) api.Holder {
 	return out
 }
 
-// lease returns a lease as this caller sees it.
-func (s sight) lease(h ledger.Held) api.Lease {
+// lease returns a lease with its processes as this caller sees them.
+func (s sight) lease(h ledger.Held, processes []ledger.Process) api.Lease {
 	l := desk.LeaseOf(h)
 	if !s.owns(h.Holder) {
-		l.Holder, l.Note, l.Heir = s.holder(h.Holder), "", 0
+		l.Holder, l.Note, l.Heir, l.Unit, l.Scope = s.holder(h.Holder), "", 0, "", nil
+		return l
+	}
+	l.Processes = desk.BelongingOf(processes)
+	for i, p := range l.Processes {
+		if !s.all() && !s.runs(p.PID) { // another user's, by the scope of the lease or the settings of its service
+			l.Processes[i].PID, l.Processes[i].Name = 0, ""
+		}
 	}
 	return l
 }
@@ -124,7 +131,7 @@ func (s sight) runs(pid int) bool {
 // stray returns a process under no lease as this caller sees it.
 func (s sight) stray(p api.Stray) api.Stray {
 	if !s.named(access.Process, p.User) {
-		p.PID, p.Name, p.User = 0, "", s.user(p.User)
+		p.PID, p.Name, p.User, p.Evidence, p.Fits = 0, "", s.user(p.User), "", nil
 	}
 	return p
 }

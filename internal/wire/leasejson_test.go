@@ -53,6 +53,7 @@ func anyRequest() *rapid.Generator[RequestBody] {
 			Binding: anyText().Draw(t, "binding"), PID: anyInt().Draw(t, "pid"), TTL: opt(anySeconds()).Draw(t, "ttl"),
 			Timeout: opt(anySeconds()).Draw(t, "timeout"), Priority: opt(anyInt()).Draw(t, "priority"),
 			Learned: rapid.Bool().Draw(t, "learned"), Enforce: anyText().Draw(t, "enforce"),
+			Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"),
 		}
 	})
 }
@@ -67,7 +68,10 @@ func anyLease() *rapid.Generator[LeaseBody] {
 			},
 			Binding: anyText().Draw(t, "binding"), Granted: anyTime().Draw(t, "granted"), TTL: anySeconds().Draw(t, "ttl"),
 			Priority: anyInt().Draw(t, "priority"), EnforcedBy: anyText().Draw(t, "by"), Note: anyText().Draw(t, "note"),
-			Heir: anyInt().Draw(t, "heir"), Parts: []api.LeasePart{},
+			Heir: anyInt().Draw(t, "heir"), Parts: []api.LeasePart{}, Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"),
+		}
+		if rapid.Bool().Draw(t, "processes") {
+			l.Processes = []api.Belonging{{GPU: anyText().Draw(t, "on"), PID: anyInt().Draw(t, "process"), Evidence: anyText().Draw(t, "evidence")}}
 		}
 		if rapid.Bool().Draw(t, "launch") {
 			l.Launch = &api.Launch{Context: gpu.MiB(anyInt().Draw(t, "context")), Devices: []gpu.Device{{UUID: anyText().Draw(t, "uuid")}}, MPS: anyText().Draw(t, "mps")}
@@ -167,9 +171,9 @@ func TestReadTakesTheOrdinary(t *testing.T) {
 		t.Errorf("read %+v", got)
 	}
 	r := RequestBody{Binding: "ttl", ID: "embedder-1", Memory: 4096, TTL: gpu.Some(60.0), Timeout: gpu.Some(0.0), Slots: gpu.Some(1), GPUs: 2, PID: 3, Priority: gpu.Some(5),
-		Policy: "pack", Where: "memory>=40GiB,name~H200", Learned: true, Enforce: "auto"}
+		Policy: "pack", Where: "memory>=40GiB,name~H200", Learned: true, Enforce: "auto", Unit: "embedder.service"}
 	var request RequestBody
-	if !request.Read(r.Append(nil)) || request != r {
+	if !request.Read(r.Append(nil)) || !reflect.DeepEqual(request, r) {
 		t.Errorf("read %+v", request)
 	}
 }

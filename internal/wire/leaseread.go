@@ -50,6 +50,8 @@ func (r *RequestBody) Read(data []byte) bool {
 			r.Priority = gpu.Some(int(s.int(0, 1<<20)))
 		case "learned_memory":
 			r.Learned = s.bool()
+		case "unit":
+			r.Unit = s.text(128)
 		case "enforce":
 			r.Enforce = s.oneOf("auto", "mps", "framework", "watchdog", "none")
 		default:
@@ -137,6 +139,8 @@ func (l *LeaseBody) read(s *scanner) {
 			l.EnforcedBy = s.text(64)
 		case "note":
 			l.Note = s.text(4096)
+		case "unit":
+			l.Unit = s.text(512)
 		case "heir_pid":
 			l.Heir = int(s.int(1, 1<<31))
 		default:

@@ -45,6 +45,10 @@ func (r *RequestBody) Append(dst []byte) []byte {
 		w.dst = append(w.dst, "true"...)
 	}
 	w.textUnlessEmpty("enforce", r.Enforce)
+	w.textUnlessEmpty("unit", r.Unit)
+	if len(r.Scope) > 0 {
+		w.rare("scope", r.Scope)
+	}
 	return append(w.dst, '}')
 }
 
@@ -98,15 +102,18 @@ func (l *LeaseBody) Append(dst []byte) []byte {
 	w.text("enforced_by", l.EnforcedBy)
 	w.textUnlessEmpty("note", l.Note)
 	w.intUnlessZero("heir_pid", int64(l.Heir))
-	if l.Waiting != nil { // this and the next are rare, and long
-		w.key("waiting")
-		waiting, _ := json.Marshal(l.Waiting) // nothing in it can fail
-		w.dst = append(w.dst, waiting...)
+	w.textUnlessEmpty("unit", l.Unit)
+	if len(l.Scope) > 0 {
+		w.rare("scope", l.Scope)
+	}
+	if len(l.Processes) > 0 {
+		w.rare("processes", l.Processes)
+	}
+	if l.Waiting != nil {
+		w.rare("waiting", l.Waiting)
 	}
 	if l.Launch != nil {
-		w.key("launch")
-		launch, _ := json.Marshal(l.Launch) // nothing in it can fail
-		w.dst = append(w.dst, launch...)
+		w.rare("launch", l.Launch)
 	}
 	return append(w.dst, '}')
 }
@@ -152,6 +159,13 @@ func (w *writer) key(name string) {
 		w.dst = append(w.dst, ',')
 	}
 	w.dst = append(append(append(w.dst, '"'), name...), '"', ':')
+}
+
+// rare writes a field that is rare, or long.
+func (w *writer) rare(name string, value any) {
+	w.key(name)
+	text, _ := json.Marshal(value) // nothing in it can fail
+	w.dst = append(w.dst, text...)
 }
 
 func (w *writer) text(name, value string) {
