@@ -40,7 +40,7 @@ test: build ## run every check a change must pass (minutes)
 
 .PHONY: docs
 docs: ## write the pages that come from the code
-	go test ./internal/config -run 'TestDocumentation' -update
+	go test ./internal/config -run 'TestDocumentation|TestSample' -update
 	python3 python/reference.py
 
 .PHONY: rules

@@ -16,6 +16,7 @@ type leasesOptions struct {
 	filter view.LeaseFilter
 	gpu    string
 	orphan bool
+	whose  bool          // show the processes of the leases
 	watch  time.Duration // 0: once
 }
 
@@ -31,6 +32,7 @@ within it. Below, show the waiting requests in the order in which the daemon
 will serve them.`,
 		Example: `  berth leases
   berth leases --gpu 0 --watch
+  berth leases --processes
   berth leases --orphans
   berth leases --service embedder --json | jq -r '.leases[].id'`,
 		Args: cobra.MaximumNArgs(1),
@@ -42,6 +44,9 @@ will serve them.`,
 			if len(others) > 0 {
 				return usage("leases takes no argument %q: choose with --service, --user or --gpu", others[0])
 			}
+			if o.orphan && o.whose {
+				return usage("give --orphans or --processes, not both")
+			}
 			return o.run(cmd.Context())
 		},
 	}
@@ -50,6 +55,7 @@ will serve them.`,
 	flags.StringVar(&o.filter.User, "user", "", "show leases of this `USER`")
 	flags.StringVar(&o.gpu, "gpu", "", "show leases on this `GPU` (index or UUID)")
 	flags.BoolVar(&o.orphan, "orphans", false, "show processes that use a GPU without a lease")
+	flags.BoolVar(&o.whose, "processes", false, "show the processes of leases, and why they belong")
 	completeFlag(cmd, "service", a.completeService)
 	completeFlag(cmd, "gpu", a.completeGPU)
 	watchFlag(cmd, &o.watch)
@@ -83,6 +89,9 @@ func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error
 		filter.GPU = device.Device.UUID
 	}
 	all, err := c.Leases(ctx)
+	if o.whose {
+		return &view.Belonging{Leases: filter.Apply(all), GPUs: gpus}, err
+	}
 	return &view.Leases{Leases: filter.Apply(all), GPUs: gpus, Filtered: filter != view.LeaseFilter{}}, err
 }
 

@@ -172,7 +172,7 @@ hooks:
 `
 	want := config.Default()
 	want.GPU.Devices = map[string]config.DeviceOverride{"GPU-1": {}, "GPU-2": {}}
-	want.Services = map[string]config.Service{"a": {}, "b": {}, "c": {}}
+	want.Services = map[string]config.Service{"a": {Affinity: "apart"}, "b": {Affinity: "apart"}, "c": {Affinity: "apart"}}
 	s, err := merge(nothing, "", nil, nil)
 	if diff := cmp.Diff(want, must(t, s, err).Config, equal); diff != "" {
 		t.Error(diff)

@@ -43,7 +43,7 @@ type Facts struct {
 	UID      access.UID // the user that it runs as
 	User     string     // login name of that user; empty: not known
 	Cgroups  []string   // the paths of its control groups; see ParseCgroups
-	Programs []string   // the names that it goes by; see Programs
+	Programs []string   // the names that it goes by: its own, those of its executable and its command, and of its script
 }
 
 // runsAs reports whether the process runs as a user, who must be known by a

@@ -6,52 +6,16 @@ import (
 	"strings"
 )
 
-// Programs returns the names that a process goes by: its own name (comm), and
-// the file names of its executable and of the first word of its command. If an
-// interpreter runs, the script or the module is a name too; a script has its
-// name with and without the extension.
-func Programs(comm, executable string, command []string) []string {
-	var names []string
-	add := func(name string) {
-		if name = path.Base(name); name != "." && name != "/" && !slices.Contains(names, name) {
-			names = append(names, name)
+// Programs returns the names that a process goes by: these, each once and
+// without its folder. What is empty is left out.
+func Programs(names ...string) []string {
+	var programs []string
+	for _, name := range names {
+		if name = path.Base(strings.TrimSuffix(name, " (deleted)")); name != "." && name != "/" && !slices.Contains(programs, name) {
+			programs = append(programs, name)
 		}
 	}
-	add(comm)
-	add(strings.TrimSuffix(executable, " (deleted)"))
-	if len(command) == 0 {
-		return names
-	}
-	add(command[0])
-	if slices.ContainsFunc(names, isInterpreter) {
-		if script := script(command[1:]); script != "" {
-			add(script)
-			add(strings.TrimSuffix(script, path.Ext(script)))
-		}
-	}
-	return names
-}
-
-// script returns the script or the module that an interpreter runs with these
-// arguments; empty if that cannot be told.
-func script(arguments []string) string {
-	for i := 0; i < len(arguments); i++ {
-		switch arg := arguments[i]; {
-		case arg == "-m" || arg == "-jar":
-			if i+1 < len(arguments) {
-				return arguments[i+1]
-			}
-			return ""
-		case arg == "-c" || arg == "-e" || arg == "-":
-			return ""
-		case arg == "-W" || arg == "-X": // of Python; their value follows
-			i++
-		case strings.HasPrefix(arg, "-"):
-		default:
-			return arg
-		}
-	}
-	return ""
+	return programs
 }
 
 // interpreters are programs that run other programs, so that their names do not

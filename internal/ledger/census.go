@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -63,6 +66,9 @@ func (c *census) read(id process.ID) kin.Process {
 // login name of its user.
 func (c *census) Facts(id process.ID) kin.Facts {
 	f := c.Table.Facts(id)
+	if script := launch.NameOf(c.Command(id.PID)); script != "" {
+		f.Programs = kin.Programs(append(f.Programs, script, strings.TrimSuffix(script, path.Ext(script)))...)
+	}
 	if uid, known := f.UID.Get(); known && c.names != nil {
 		f.User = c.names.Now(uid)
 	}

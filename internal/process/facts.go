@@ -49,19 +49,24 @@ func (t Table) Cgroups(pid int) []string {
 // for the name of a script.
 const mostCommand = 4096
 
-// programs returns the names that a process goes by.
+// programs returns the names that a process goes by, apart from that of its
+// script.
 func (t Table) programs(pid int) []string {
 	comm, err := os.ReadFile(t.file(pid, "comm"))
 	if err != nil {
 		return nil
 	}
 	executable, _ := os.Readlink(t.file(pid, "exe"))
-	return kin.Programs(strings.TrimSuffix(string(comm), "\n"), executable, t.command(pid))
+	names := []string{strings.TrimSuffix(string(comm), "\n"), executable}
+	if command := t.Command(pid); len(command) > 0 {
+		names = append(names, command[0])
+	}
+	return kin.Programs(names...)
 }
 
-// command returns the first words of the command of a process; none if it is a
+// Command returns the first words of the command of a process; none if it is a
 // zombie or a thread of the kernel.
-func (t Table) command(pid int) []string {
+func (t Table) Command(pid int) []string {
 	file, err := os.Open(t.file(pid, "cmdline"))
 	if err != nil {
 		return nil

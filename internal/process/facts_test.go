@@ -36,10 +36,8 @@ func TestFacts(t *testing.T) {
 	if want := kin.ParseClaim("embed", "5", os.Geteuid()); f.Claim != want || f.UID != access.KnownUID(os.Geteuid()) {
 		t.Errorf("it claims %v as %v, want %v", f.Claim, f.UID, want)
 	}
-	for _, name := range []string{"bash", "embed_service.sh", "embed_service"} {
-		if !slices.Contains(f.Programs, name) {
-			t.Errorf("it goes by %q, and not by %s", f.Programs, name)
-		}
+	if command := Proc().Command(id.PID); !slices.Contains(f.Programs, "bash") || !slices.Equal(command, []string{"bash", script}) {
+		t.Errorf("it goes by %q, and its command is %q", f.Programs, command)
 	}
 	if f := Proc().Facts(ID{PID: 1 << 30}); !reflect.DeepEqual(f, kin.Facts{}) {
 		t.Errorf("nobody is %+v", f)

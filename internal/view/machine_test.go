@@ -141,3 +141,24 @@ func someStrays() api.Strays {
 		Foreign: []api.Stray{{GPU: "GPU-gone", Name: "jupyter"}},
 	}
 }
+
+func undecidedStrays() api.Strays {
+	return api.Strays{
+		Foreign: []api.Stray{
+			{GPU: "GPU-0", PID: 78, Name: "embed", User: "ann", Memory: gpu.Some[gpu.MiB](2048), Evidence: "program", Fits: []string{"embed", "b\x1b[31m"}},
+			{GPU: "GPU-0", PID: 79, Name: "other", User: "ann", Memory: gpu.Some[gpu.MiB](7)},
+		},
+	}
+}
+
+func someBelonging() api.Leases {
+	return api.Leases{
+		Leases: []api.Lease{
+			{ID: "embedder", Processes: []api.Belonging{
+				{GPU: "GPU-0", PID: 4711, Name: "embed\x1b[31m", Memory: 3210, Evidence: "program"}, {GPU: "GPU-1", PID: 4712, Name: "embed", Memory: 1, Evidence: "descent"},
+			}},
+			{ID: "idle"},
+			{ID: "pod", Processes: []api.Belonging{{GPU: "GPU-gone", Memory: 1 << 20, Evidence: "telepathy"}}},
+		},
+	}
+}

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/words"
@@ -23,15 +25,34 @@ func (s *Strays) Lines(to term.Screen) []string {
 	t := &term.Table{Columns: []term.Column{
 		{Title: "GPU"}, {Title: "PID", Right: true}, {Title: "PROCESS", Least: 8}, {Title: "USER", Least: 6}, {Title: "MEMORY", Right: true}, {Title: "LEASE THAT HAS ENDED", Least: 8},
 	}}
+	undecided := slices.ContainsFunc(s.Foreign, fitsSeveral) || slices.ContainsFunc(s.Orphans, fitsSeveral)
+	if undecided {
+		t.Columns = append(t.Columns, term.Column{Title: "BELONGS TO NONE, BECAUSE IT", Least: 12})
+	}
 	for _, list := range [][]api.Stray{s.Orphans, s.Foreign} {
 		for _, p := range list {
 			memory := "open only"
 			if m, known := p.Memory.Get(); known {
 				memory = m.String()
 			}
-			t.Add(s.GPUs.cell(p.GPU), term.Text(pidText(p.PID)), term.Text(term.Clean(p.Name)), term.Text(term.Clean(p.User)), term.Text(memory), term.Text(term.Clean(p.Lease)))
+			row := []term.Cell{s.GPUs.cell(p.GPU), term.Text(pidText(p.PID)), term.Text(term.Clean(p.Name)), term.Text(term.Clean(p.User)), term.Text(memory), term.Text(term.Clean(p.Lease))}
+			if undecided {
+				row = append(row, term.Text(fits(p)))
+			}
+			t.Add(row...)
 		}
 	}
 	summary := words.Count(len(s.Orphans), "orphan") + ", " + words.Count(len(s.Foreign), "other") + " that never had a lease"
 	return append(t.Lines(to.Width, to.Painter), "", to.Hang(term.Plain, "", summary+". berth adopt puts one under a lease."))
+}
+
+// fitsSeveral reports whether a process fits several leases equally.
+func fitsSeveral(p api.Stray) bool { return len(p.Fits) > 0 }
+
+// fits names the leases that a process fits equally.
+func fits(p api.Stray) string {
+	if !fitsSeveral(p) {
+		return ""
+	}
+	return term.Clean("fits " + words.And(p.Fits) + " by " + p.Evidence)
 }

@@ -35,8 +35,12 @@ func TestViews(t *testing.T) {
 		"leases":        (&Leases{Leases: someLeases(), GPUs: gpus}).Lines,
 		"leases-none":   (&Leases{Filtered: true}).Lines,
 		"strays":        (&Strays{Strays: someStrays(), GPUs: gpus}).Lines,
+		"strays-fit":    (&Strays{Strays: undecidedStrays(), GPUs: gpus}).Lines,
 		"explained-fits": func(to term.Screen) []string {
 			return gpus.Explained(someRanking(), to)
+		},
+		"belonging": func(to term.Screen) []string {
+			return append((&Belonging{Leases: someBelonging(), GPUs: gpus}).Lines(to), (&Belonging{}).Lines(to)...)
 		},
 		"explained": func(to term.Screen) []string { return gpus.Explained(wait, to) },
 		"granted": func(to term.Screen) []string {

@@ -82,7 +82,7 @@ func (c *card) facts(pid int, now time.Duration) (kin.Facts, bool) {
 		if r.pid != pid {
 			continue
 		}
-		f := kin.Facts{Programs: kin.Programs(r.name, "", nil)}
+		f := kin.Facts{Programs: kin.Programs(r.name)}
 		if uid, known := r.uid.Get(); known {
 			f.UID = access.KnownUID(uid)
 		}
