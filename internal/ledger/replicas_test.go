@@ -8,6 +8,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // The leases of a service go on different devices, whatever the policy, and on
@@ -27,7 +28,7 @@ func TestReplicas(t *testing.T) {
 		for _, policy := range placement.PolicyNames() {
 			seen := map[string]bool{}
 			for _, id := range []string{"a", "b", "c"} {
-				seen[on(policy+"-"+id, policy, policy)] = true
+				seen[on(policy+"-"+id, words.Service(policy), policy)] = true
 			}
 			if len(seen) != 3 {
 				t.Errorf("%s: three leases of a service are on %v", policy, seen)
