@@ -25,7 +25,7 @@ type Table interface {
 }
 
 // freshFor is for how long facts are used before they are read again. To read
-// them takes a tenth of a millisecond, and they rarely change: by an exec, or by
+// them takes some tenths of a millisecond, and they rarely change: by an exec, or by
 // a move to another control group.
 const freshFor = 10 * time.Second
 
