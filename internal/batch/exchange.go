@@ -46,14 +46,14 @@ func (w *worker) fill() error {
 }
 
 // depth returns how many batches the worker should have. A second one pays only
-// if batches or records are short. Behind a long batch, or near the end,
-// another worker could do it sooner.
+// if batches or records are short, or if the worker reads ahead. Behind a long
+// batch, or near the end, another worker could do it sooner.
 func (w *worker) depth() int {
 	const shortBatch, shortRecord = 0.05, 0.001 // seconds
 	r := w.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	long := w.card.quick > max(shortBatch, shortRecord*float64(w.card.batch))
+	long := !w.ahead && w.card.quick > max(shortBatch, shortRecord*float64(w.card.batch))
 	if w.batches < 2 || long || w.card.speed < 1 || w.cap.Records() > 0 ||
 		len(r.stock.suspects) > 0 || r.stock.pool.Len() < 2*r.staff.workers*w.card.largest {
 		return 1

@@ -48,6 +48,7 @@ type message struct {
 	kind     string
 	id       int64
 	protocol int64
+	ahead    bool              // of ready: the worker reads the next batch while it works on one
 	outcomes []byte            // of a result: a JSON array
 	errors   map[string]string // of a result: by the place of the record in the batch
 	text     string            // of error and oom
@@ -91,6 +92,8 @@ func parseMessage(line []byte) (message, error) {
 			m.id, err = strconv.ParseInt(string(value), 10, 64)
 		case `"protocol"`:
 			m.protocol, err = strconv.ParseInt(string(value), 10, 64)
+		case `"ahead"`:
+			m.ahead, err = strconv.ParseBool(string(value))
 		case `"outcomes"`:
 			m.outcomes = value
 		case `"errors"`:

@@ -137,3 +137,30 @@ func FuzzMessage(f *testing.F) {
 		}
 	})
 }
+
+// A worker that reads ahead has its next batch early, however long batches
+// take.
+func TestDepth(t *testing.T) {
+	r := &Run{stock: newStock(Options{Batch: 8})}
+	r.staff.workers = 1
+	for i := range 100 {
+		r.stock.put(record.Record{Index: int64(i)})
+	}
+	for _, c := range []struct {
+		seconds float64
+		ahead   bool
+		want    int
+	}{{0.01, false, 2}, {10, false, 1}, {10, true, 2}} {
+		w := &worker{run: r, card: &card{quick: c.seconds, batch: 8, largest: 8, speed: 1}, batches: 3, ahead: c.ahead}
+		if got := w.depth(); got != c.want {
+			t.Errorf("batches of %v s, ahead %t: %d batches, want %d", c.seconds, c.ahead, got, c.want)
+		}
+	}
+	m, err := parseMessage([]byte(`{"type":"ready","protocol":1,"ahead":true}`))
+	if err != nil || !m.ahead {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if _, err := parseMessage([]byte(`{"type":"ready","protocol":1,"ahead":"soon"}`)); err == nil {
+		t.Error(`"ahead":"soon" is taken`)
+	}
+}

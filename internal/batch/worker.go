@@ -27,6 +27,7 @@ type worker struct {
 	cap     chunk.Cap
 	ooms    int // in a row
 	isReady bool
+	ahead   bool // reads the next batch while it works on one
 	buf     []byte
 
 	leaving   bool          // takes no more; the run's lock guards it
@@ -155,6 +156,7 @@ func (w *worker) awaitReady() error {
 			case a.protocol != ProtocolVersion:
 				return &failure{chunk.Nonsense, fmt.Sprintf("it speaks version %d of the protocol, and this berth speaks version %d: install the berth package of the same version", a.protocol, ProtocolVersion)}
 			}
+			w.ahead = a.ahead
 			w.ready()
 			return nil
 		case <-w.left:
