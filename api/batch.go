@@ -20,7 +20,7 @@ func LatencyBounds() []float64 {
 // Batch is the progress of a batch, as its runner reported it.
 type Batch struct {
 	ID       string    `json:"id" maxLength:"128" doc:"The runner chooses an id of printable characters for each run."`
-	Output   string    `json:"output" maxLength:"4096" doc:"The file that the batch writes."`
+	Output   string    `json:"output" maxLength:"4096" doc:"The file that the batch writes, or the name of a batch that writes none."`
 	Command  string    `json:"command,omitempty" maxLength:"1024" doc:"The command of its workers."`
 	Stage    string    `json:"stage" enum:"open,running,finishing,done,stopped,failed"`
 	Error    string    `json:"error,omitempty" maxLength:"1024" doc:"Why the batch failed."`

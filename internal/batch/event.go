@@ -27,5 +27,5 @@ const (
 	EventGivenUp   EventCode = "given_up"  // workers kept failing on a GPU
 	EventMarked    EventCode = "marked"    // a record was found to break workers
 	EventWaiting   EventCode = "waiting"   // there is no place for a worker
-	EventCommitted EventCode = "committed" // outcomes are on disk
+	EventCommitted EventCode = "committed" // outcomes are on disk, or in the pipe
 )

@@ -4,6 +4,7 @@ import "github.com/berth-gpu/berth/internal/batch/record"
 
 // intake counts how much of the input was read. The run's lock guards it.
 type intake struct {
+	expect int64 // records of the input, as the caller says; 0: unknown
 	eof    bool
 	total  int64 // records of the input, once eof
 	seen   int64 // records of the input that were read, or passed over
@@ -27,6 +28,9 @@ func (i *intake) end(total int64) { i.eof, i.total, i.seen = true, total, total 
 // read. It returns 0 if nothing is left or the amount is unknown.
 func (i *intake) rest(source *record.Source) float64 {
 	read, total := source.Position()
+	if !i.eof && i.count > 0 && total == 0 && i.expect > i.seen {
+		return float64(i.expect-i.seen) / float64(i.count)
+	}
 	if i.eof || i.count == 0 || read <= i.from || total <= read {
 		return 0
 	}
@@ -34,13 +38,17 @@ func (i *intake) rest(source *record.Source) float64 {
 }
 
 // records returns how many records the input has. The number is exact at the
-// end of the input; before, it is an estimate from how much was read.
+// end of the input; before, it is an estimate from how much was read, or what
+// the caller expects.
 func (i *intake) records(source *record.Source) (n int64, known bool) {
 	if i.eof {
 		return i.total, true
 	}
 	if read, total := source.Position(); read > 0 && total > 0 && i.seen > 0 {
 		return int64(float64(i.seen) * max(1, float64(total)/float64(read))), true
+	}
+	if i.expect > 0 {
+		return max(i.expect, i.seen), true
 	}
 	return 0, false
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/batch/outcome"
@@ -15,9 +16,11 @@ type Options struct {
 	Input record.Spec // what to read; Done and Skip are not used
 	Spool bool        // keep a stream in a file first, so that the run can be resumed
 
-	Output string        // the file to write
+	Output string        // the file to write, or the name of a run that writes to Pipe
 	Shape  outcome.Shape // how to write it
 	Force  bool          // replace an output, and forget an unfinished run
+	Pipe   io.Writer     // gets the outcomes as they come, instead of a file; nil: there is a file
+	Expect int64         // records of an input that cannot tell, for the progress; 0: unknown
 
 	// Start starts the process of a worker. Each line that the worker prints
 	// gets the prefix in the log. In env, KEY=VALUE sets a variable of the
@@ -39,7 +42,7 @@ type Options struct {
 	Tries        int           // failures of a single record before it is marked, if its workers died; 3
 	Restarts     int           // of workers on one GPU, in a row and without an outcome, before it is given up; 16
 	Backoff      time.Duration // before a worker is started again after a failure; it doubles; 100 ms
-	CommitEvery  time.Duration // outcomes wait for the disk at most this long; 500 ms
+	CommitEvery  time.Duration // outcomes wait for the disk at most this long; 500 ms, and 20 ms for a pipe
 	CommitBytes  int           // or until they are this many; 4 MiB
 
 	Notify func(Event) // is called for each event; it must not block. It may be nil
@@ -59,6 +62,9 @@ func (o Options) withDefaults() Options {
 	o.Tries = cmp.Or(o.Tries, 3)
 	o.Restarts = cmp.Or(o.Restarts, 16)
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
+	if o.Pipe != nil {
+		o.CommitEvery = cmp.Or(o.CommitEvery, 20*time.Millisecond)
+	}
 	o.CommitEvery = cmp.Or(o.CommitEvery, 500*time.Millisecond)
 	o.CommitBytes = cmp.Or(o.CommitBytes, 4<<20)
 	if o.Notify == nil {
@@ -76,6 +82,8 @@ func (o Options) validate() error {
 		}
 	}
 	complain(o.Output == "", "no output: name a file")
+	complain(o.Pipe != nil && o.Spool, "spool: a run without an output file cannot be resumed")
+	complain(o.Expect < 0, "expect: %d must be 0 or more", o.Expect)
 	complain(o.Start == nil, "nothing starts workers: this is a mistake in berth")
 	complain(o.Leases == nil, "no leases: this is a mistake in berth")
 	complain(o.Workers < 0, "workers: %d must be 0 or more", o.Workers)

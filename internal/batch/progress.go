@@ -25,6 +25,7 @@ const (
 // Progress is where a run stands.
 type Progress struct {
 	Output  string    `json:"output"`
+	Piped   bool      `json:"piped,omitempty" doc:"Output is a name, and no file: the outcomes go to a pipe."`
 	Stage   Stage     `json:"stage"`
 	Started time.Time `json:"started,omitzero"`
 
@@ -66,7 +67,7 @@ func (r *Run) Progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := Progress{
-		Output: r.opt.Output, Stage: r.tally.stage, Started: r.tally.started, Exact: r.input.eof,
+		Output: r.opt.Output, Piped: r.opt.Pipe != nil, Stage: r.tally.stage, Started: r.tally.started, Exact: r.input.eof,
 		Done: r.before + r.tally.done, Before: r.before, Failed: r.tally.failed, Marked: r.tally.marked,
 		Retries: r.tally.retries, Restarts: r.tally.restarts, Workers: r.staff.workers,
 		Rate: r.tally.rates.of(func(s rateSample) int64 { return s.done }),

@@ -17,7 +17,7 @@ type Run struct {
 	opt    Options
 	source *record.Source
 	stream bool // the input cannot be read again
-	output *outcome.Log
+	output output
 	before int64 // outcomes that existed when the run was opened
 	sink   *sink
 	hosts  sync.WaitGroup
@@ -36,6 +36,17 @@ type Run struct {
 	err      error // why the run fails
 }
 
+// output takes the outcomes of a run: an outcome.Log, which keeps them, or an
+// outcome.Pipe, which hands them on.
+type output interface {
+	Commit(group []outcome.Outcome) error
+	Done(index int64) bool // may be called by any goroutine
+	Counts() (done, failed int64)
+	Complete() bool
+	Finish(total int64) error
+	Close() error
+}
+
 // Open checks the options, finds the input, and claims the output, for a new
 // run or for one that was stopped. The caller has to end the run with Run or
 // Close. If Open spools a stream, it reads the whole stream first; ctx ends
@@ -45,7 +56,7 @@ func Open(ctx context.Context, o Options) (*Run, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	r := &Run{opt: o, stock: newStock(o), staff: newStaff(), tally: tally{stage: StageOpen}}
+	r := &Run{opt: o, input: intake{expect: o.Expect}, stock: newStock(o), staff: newStaff(), tally: tally{stage: StageOpen}}
 	r.changed.L, r.room.L = &r.mu, &r.mu
 	if err := r.open(ctx); err != nil {
 		return nil, err
@@ -55,6 +66,9 @@ func Open(ctx context.Context, o Options) (*Run, error) {
 
 func (r *Run) open(ctx context.Context) error {
 	spec := r.opt.Input
+	if r.opt.Pipe != nil {
+		return r.openPipe(spec)
+	}
 	spec.Done = func(index int64) bool { return r.before > 0 && r.output.Done(index) }
 	spec.Skip = outcome.Dir(r.opt.Output)
 	source, err := record.Open(spec)
@@ -79,6 +93,20 @@ func (r *Run) open(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, place.Close())
 	}
+	return nil
+}
+
+// openPipe opens a run that hands its outcomes on.
+func (r *Run) openPipe(spec record.Spec) error {
+	pipe, err := outcome.NewPipe(r.opt.Pipe, r.opt.Shape)
+	if err != nil {
+		return err
+	}
+	source, err := record.Open(spec)
+	if err != nil {
+		return err
+	}
+	r.source, r.stream, r.output = source, source.IsStream(), pipe
 	return nil
 }
 
@@ -146,7 +174,7 @@ var (
 // Run does the work. It returns when every record has an outcome and the output
 // has its name, when ctx ends (ErrStopped), or when something fails for good.
 // After a stop or a failure, a run with the same options continues where this
-// one stopped, unless the input was a stream.
+// one stopped, unless the input was a stream or the outcomes went to a pipe.
 //
 // When ctx ends, workers get the stop grace to finish their batches.
 func (r *Run) Run(ctx context.Context) (Summary, error) {
@@ -186,7 +214,7 @@ func (r *Run) countCommitted() {
 // advise adds the next step to an error of the disk, if there is one.
 func (r *Run) advise(err error) error {
 	switch {
-	case r.stream:
+	case r.stream, r.opt.Pipe != nil:
 		return err
 	case errors.Is(err, outcome.ErrFull):
 		return fmt.Errorf("%w: make room and run %s; it continues where it stopped", err, r.again())
@@ -242,6 +270,8 @@ func (r *Run) work(ctx context.Context) error {
 		return err
 	case complete:
 		return nil
+	case r.opt.Pipe != nil:
+		return fmt.Errorf("%w: berth keeps no outcomes that it writes to standard output, so this run cannot be resumed", ErrStopped)
 	case r.stream:
 		return fmt.Errorf("%w: the input is a stream, which cannot be read again, so this run cannot be resumed; next time, use --spool", ErrStopped)
 	}
@@ -286,7 +316,7 @@ func (r *Run) commit(group []outcome.Outcome) error {
 		return err
 	}
 	if len(group) > 0 {
-		r.notify(EventCommitted, GPU{}, "", "%d outcomes are on disk", len(group))
+		r.notify(EventCommitted, GPU{}, "", "%d outcomes are written", len(group))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ type runOptions struct {
 	*app
 	inputs        []string
 	output        string
+	name          string
+	expect        int64
 	inputFormat   string
 	outputFormat  string
 	columns       []string
@@ -59,7 +62,8 @@ every record; a record that failed has the field _error. berth restarts workers
 that die.
 
 The output appears when it is complete. If a run is stopped or killed, give the
-same command again to go on with it.`,
+same command again to go on with it. With --output -, berth writes each outcome
+as it comes, and keeps none.`,
 		Example: `  berth run --input in.jsonl --output out.jsonl -- python worker.py
   berth run --input 'scans/*.tif' --output out.csv --memory 8GiB -- ./segment
   cat ids.txt | berth run --input - --input-format lines \
@@ -75,7 +79,7 @@ same command again to go on with it.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringArrayVar(&o.inputs, "input", nil, "read this `FILE` or pattern, also several times;\n-: standard input")
-	flags.StringVar(&o.output, "output", "", "write this `FILE`; .csv is CSV, .gz and .zst are\ncompressed")
+	flags.StringVar(&o.output, "output", "", "write this `FILE`; .csv is CSV, .gz and .zst are\ncompressed; -: standard output, as outcomes come")
 	flags.StringVar(&o.inputFormat, "input-format", "", "`FORMAT` of the input: jsonl, csv, lines or files\n(default: by its name)")
 	flags.StringVar(&o.outputFormat, "output-format", "", "`FORMAT` of the output: jsonl or csv\n(default: by its name)")
 	flags.StringSliceVar(&o.columns, "columns", nil, "`NAMES` of the columns of a CSV\n(default: the fields of the first outcome)")
@@ -93,6 +97,8 @@ same command again to go on with it.`,
 	flags.BoolVar(&o.resume, "resume", true, "go on with an unfinished run")
 	flags.BoolVar(&o.force, "force", false, "replace the output, and forget an unfinished run")
 	flags.BoolVar(&o.spool, "spool", false, "keep standard input on disk, so that the run\ncan go on")
+	flags.StringVar(&o.name, "name", "", "list a batch that writes to standard output under\nthis `NAME`")
+	flags.Int64Var(&o.expect, "expect", 0, "standard input has about `N` records, for the bars")
 	flags.BoolVar(&o.allowFailures, "allow-failures", false, "exit with 0 also if records failed")
 	_ = cmd.MarkFlagFilename("input") // these fail only for flags that are not there
 	_ = cmd.MarkFlagFilename("output")
@@ -129,7 +135,7 @@ func (o *runOptions) run(ctx context.Context) error {
 func (o *runOptions) options() (batch.Options, int, error) {
 	options := batch.Options{
 		Input: record.Spec{Paths: o.inputs, Format: record.Format(o.inputFormat)},
-		Spool: o.spool, Output: o.output, Force: o.force, Workers: o.workers,
+		Spool: o.spool, Output: o.output, Expect: o.expect, Force: o.force, Workers: o.workers,
 		Shape:   outcome.Shape{Format: outcome.Format(o.outputFormat), Ordered: o.ordered, Columns: o.columns},
 		Batch:   o.batch,
 		Timeout: o.timeout.Duration(), ReadyTimeout: o.ready.Duration(),
@@ -144,6 +150,9 @@ func (o *runOptions) options() (batch.Options, int, error) {
 	if len(o.inputs) == 1 && o.inputs[0] == "-" {
 		options.Input.Paths, options.Input.Stream = nil, o.In
 	}
+	if o.piped() {
+		options.Pipe, options.Output = o.Out, cmp.Or(o.name, "standard output")
+	}
 	most := 0
 	if o.gpus != "all" {
 		var err error
@@ -153,6 +162,9 @@ func (o *runOptions) options() (batch.Options, int, error) {
 	}
 	return options, most, o.check()
 }
+
+// piped reports whether outcomes go to standard output.
+func (o *runOptions) piped() bool { return o.output == "-" }
 
 // check refuses what cannot be meant before anything is asked for.
 func (o *runOptions) check() error {
@@ -175,10 +187,19 @@ func (o *runOptions) check() error {
 		return usage("--timeout must be above 0")
 	case o.ready.Known() && o.ready.Or(0) == 0:
 		return usage("--ready-timeout must be above 0")
+	case o.expect < 0:
+		return usage("--expect must be 0 or more, not %d", o.expect)
+	case o.name != "" && !o.piped():
+		return usage("--name needs --output -: a batch with a file is listed by its file")
+	case o.spool && o.piped():
+		return usage("--spool needs an output file: a run that writes to standard output cannot be resumed")
 	case o.spool && !slices.Equal(o.inputs, []string{"-"}):
 		return usage("--spool needs --input -: berth can read files again anyway")
 	case o.remote():
 		return usage("run needs the daemon of this machine, over its socket: workers are processes here")
+	}
+	if o.piped() {
+		return nil
 	}
 	if _, err := os.Stat(outcome.Dir(o.output)); !o.resume && !o.force && !errors.Is(err, fs.ErrNotExist) {
 		return usage("%s holds an unfinished run: go on with it (--resume), or forget it (--force)", outcome.Dir(o.output))
@@ -216,6 +237,9 @@ func (o *runOptions) watch(ctx context.Context, work *crew.Batch, shown *runScre
 // conclude sums up and decides how the command ends.
 func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) error {
 	var shownErr error
+	if o.piped() { // Out has the outcomes
+		o.Out, o.Terminal = o.Err, o.ErrTerminal
+	}
 	switch {
 	case o.json:
 		shownErr = o.printJSON(s)
@@ -230,6 +254,9 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 	case shownErr != nil:
 		return shownErr
 	case s.Failed > 0 && !o.allowFailures:
+		if o.piped() {
+			return fmt.Errorf("%s failed", words.CountThousands(s.Failed, "record"))
+		}
 		where := words.Form(s.Failed, "it is in %s, with its %s", "they are in %s, each with its %s") + "; --allow-failures accepts that"
 		return &hintedError{fmt.Errorf("%s failed", words.CountThousands(s.Failed, "record")), fmt.Sprintf(where, o.output, outcome.ErrorKey)}
 	}

@@ -3,6 +3,8 @@ package crew
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"strings"
@@ -70,6 +72,7 @@ type BatchOptions struct {
 type Batch struct {
 	Run     *batch.Run
 	places  *places
+	pipe    io.Writer // gets the outcomes; nil: a file
 	workers *worker.Starter
 	report  reporter
 }
@@ -80,7 +83,7 @@ func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Batch{}
+	b := &Batch{pipe: o.Pipe}
 	if b.places, err = newPlaces(ctx, d, o, cexec.Torch(program)); err != nil {
 		return nil, err
 	}
@@ -106,7 +109,14 @@ func (b *Batch) Work(ctx context.Context) (batch.Summary, error) {
 	watching.Go(func() { b.places.look(beside) })
 	watching.Go(func() { b.places.listen(beside) })
 	watching.Go(func() { b.report.follow(beside) })
-	summary, err := b.Run.Run(ctx)
+	running, cancel := context.WithCancelCause(ctx)
+	unwatch := watchReader(b.pipe, cancel)
+	summary, err := b.Run.Run(running)
+	unwatch()
+	if errors.Is(err, batch.ErrStopped) && errors.Is(context.Cause(running), ErrReaderLeft) {
+		err = fmt.Errorf("%w (%w)", err, ErrReaderLeft)
+	}
+	cancel(nil)
 	stop()
 	watching.Wait()
 	b.report.send(context.WithoutCancel(ctx), err)

@@ -66,7 +66,7 @@ func standing(p batch.Progress) api.Batch {
 		Retries: p.Retries, Restarts: p.Restarts, Rate: p.Rate, Left: p.Left,
 		Workers: p.Workers, GPUs: []api.BatchGPU{},
 	}
-	if path, err := filepath.Abs(p.Output); err == nil {
+	if path, err := filepath.Abs(p.Output); err == nil && !p.Piped {
 		b.Output = path
 	}
 	for _, g := range p.GPUs {
