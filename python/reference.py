@@ -34,7 +34,7 @@ SECTIONS = {
     "Memory that libraries keep": "trim trim_on_request ask_to_trim cap install_caps",
     "Pipelines": "MEMORY_TYPES memory Declaration compile run Pipeline Step Plan Run StepRun",
     "Conversions": "convert conversion Conversion memory_type pointer",
-    "Batches": "worker progress batches measure measurements",
+    "Batches": "map imap Failure MapError worker progress batches measure measurements",
     "The daemon": "Client Stop BerthError Problem NoDaemon Broken",
 }
 

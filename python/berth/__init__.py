@@ -22,6 +22,7 @@ from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .conversions import Conversion, conversion, convert, memory_type, pointer
 from .execution import Run, StepRun
 from .leasing import Lease, current, lease
+from .mapping import Failure, MapError, imap, map
 from .memorytypes import MEMORY_TYPES, Declaration, memory
 from .pacing import Pace, pace, speed
 from .plans import Pipeline, Plan, Step, compile, run
@@ -36,13 +37,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "MEMORY_TYPES", "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Lease", "NoDaemon",
-    "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop", "Subscription", "adopt", "aio",
-    "allocate", "answers", "ask_to_trim", "available", "batches", "bind", "cap", "compile", "config", "conversion",
-    "convert", "current", "deallocate", "devices", "events", "explain", "explain_waiting", "find_lease", "history",
-    "install_caps", "lease", "leases", "measure", "measurements", "memory", "memory_type", "metrics", "monitoring",
-    "off", "on", "orphans", "pace", "pointer", "progress", "ready", "release", "renew", "resize", "run", "services",
-    "speed", "status", "status_all", "throttle", "trend", "trim", "trim_on_request", "worker",
+    "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Failure", "Lease", "MEMORY_TYPES",
+    "MapError", "NoDaemon", "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop",
+    "Subscription", "adopt", "aio", "allocate", "answers", "ask_to_trim", "available", "batches", "bind", "cap",
+    "compile", "config", "conversion", "convert", "current", "deallocate", "devices", "events", "explain",
+    "explain_waiting", "find_lease", "history", "imap", "install_caps", "lease", "leases", "map", "measure",
+    "measurements", "memory", "memory_type", "metrics", "monitoring", "off", "on", "orphans", "pace", "pointer",
+    "progress", "ready", "release", "renew", "resize", "run", "services", "speed", "status", "status_all",
+    "throttle", "trend", "trim", "trim_on_request", "worker",
 ]  # fmt: skip
 
 

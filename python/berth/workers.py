@@ -55,7 +55,7 @@ def worker(process: Callable[..., Any], init: Optional[Callable[[], Any]] = None
         if batch["type"] == "bye":
             break
         if batch["type"] == "batch":
-            pipes.write(_work(process, state, batch))
+            pipes.write(_line(_work(process, state, batch)))
     pipes.close()
 
 
@@ -139,8 +139,8 @@ def _read(line: bytes) -> Dict[str, Any]:
         return {"type": "batch", "id": int(head[1]), "unreadable": why}
 
 
-def _work(process: Callable[..., Any], state: Tuple[Any, ...], batch: Dict[str, Any]) -> str:
-    """The frame that answers a batch."""
+def _work(process: Callable[..., Any], state: Tuple[Any, ...], batch: Dict[str, Any]) -> Dict[str, Any]:
+    """Returns the frame that answers a batch."""
     id = batch["id"]
     try:
         if "unreadable" in batch:
@@ -149,17 +149,22 @@ def _work(process: Callable[..., Any], state: Tuple[Any, ...], batch: Dict[str, 
         outcomes = list(process(records, *state))
         if len(outcomes) != len(records):
             raise BerthError("process returned %d outcomes for %d records" % (len(outcomes), len(records)))
-        return _result(id, outcomes)
+        return {"type": "result", "id": id, "outcomes": outcomes}
     except Exception as why:
         if out_of_memory(why):
             why.__traceback__ = None  # its frames hold the arrays
             trim()
-            return _encode({"type": "oom", "id": id, "text": _text(why)})
+            return {"type": "oom", "id": id, "text": _text(why)}
         if broken_device(why):
             raise  # this process cannot use its GPU any more: another one can
         if len(batch.get("records", ())) == 1:
             _show(why)  # the record is found; where it failed goes to the log
-        return _encode({"type": "error", "id": id, "text": _text(why)})
+        return {"type": "error", "id": id, "text": _text(why)}
+
+
+def _line(frame: Dict[str, Any]) -> str:
+    """Returns an answer as it is sent."""
+    return _result(frame["id"], frame["outcomes"]) if frame["type"] == "result" else _encode(frame)
 
 
 _SHOWN: Dict[Tuple[str, int], int] = {}  # how often a failure was met, by its place in the code

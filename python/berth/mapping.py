@@ -1,0 +1,395 @@
+"""A function over many records, on every GPU: ``berth.map`` and ``berth.imap``.
+
+Both start ``berth run`` and speak with it through pipes, so that a map has what
+a batch has: a process for each GPU under its lease, exactly one outcome for each
+record whatever dies, smaller batches when memory runs out, bars.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import itertools
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from typing import (
+    Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union,
+)  # fmt: skip
+
+from . import workers
+from .client import BerthError, Client
+from .mapkept import Kept, kept_file
+from .maprun import Runner
+from .mapsource import source_of
+from .memorytypes import mib
+
+LONGEST_RECORD = 16 << 20  # bytes; berth run takes no longer line
+AHEAD = 256  # batches whose outcomes imap holds while an earlier one is missing
+SLOW = 0.005  # seconds; records that take longer to come are sent one by one
+MOST = 512  # records that are sent at a time
+
+
+class Failure(NamedTuple):
+    """A record that failed: its number, from 0, why, and its outcome, which is
+    the record with the reason in ``_error``."""
+
+    index: int
+    error: str
+    outcome: Any
+
+
+class MapError(BerthError):
+    """Records of a map failed. ``failures`` has them; ``outcomes`` has what map
+    would have returned, with ``_error`` in the outcomes of those that failed."""
+
+    def __init__(self, failures: Sequence[Failure], outcomes: Sequence[Any]):
+        self.failures: List[Failure] = list(failures)
+        self.outcomes: List[Any] = list(outcomes)
+        first = self.failures[0]
+        many = "1 record failed" if len(self.failures) == 1 else "%d records failed, the first of them" % len(self.failures)
+        super().__init__("map: %s: record %d: %s" % (many, first.index, first.error))
+
+
+def map(
+    function: Callable[..., Any],
+    records: Iterable[Any],
+    init: Optional[Callable[[], Any]] = None,
+    gpus: Union[int, str] = "all",
+    batch: int = 128,
+    workers_per_gpu: int = 1,
+    io_threads: int = 4,
+    ordered: bool = True,
+    name: Optional[str] = None,
+    *,
+    each: bool = False,
+    read: Optional[Callable[[Any], Any]] = None,
+    write: Optional[Callable[[Any], Any]] = None,
+    errors: str = "raise",
+    memory: Union[str, int, None] = None,
+    where: Optional[str] = None,
+    service: Optional[str] = None,
+    timeout: Optional[float] = None,
+    ready_timeout: Optional[float] = None,
+    progress: bool = True,
+    client: Optional[Client] = None,
+) -> List[Any]:
+    """Calls a function with batches of records on every GPU, and returns the
+    outcomes::
+
+        def load():
+            import torch
+            return torch.load("model.pt").cuda()
+
+        def embed(texts, model):            # a list in, a list out
+            return model(texts).tolist()
+
+        vectors = berth.map(embed, texts, init=load)
+
+    ``function`` and ``init`` are those of :func:`worker`. They run in other
+    processes, which import them by name; a function of a notebook or a script
+    is taken by its source if it uses no globals. With ``each`` the function
+    takes one record and returns one outcome. Records and outcomes are JSON.
+
+    If records fail, the others are finished, and then :class:`MapError` is
+    raised; with ``errors="mark"`` their outcomes have the reason in ``_error``.
+    With a ``name``, a call that was stopped goes on when it is made again.
+    ``read`` makes of a record what the function gets, and ``write`` of an
+    outcome what map returns: ``io_threads`` threads of each worker call them
+    while the GPU computes."""
+    call = _Call(**locals())
+    outcomes: List[Any] = []
+    numbers: List[int] = []
+    failures: List[Failure] = []
+    for index, outcome, error in call.outcomes():
+        numbers.append(index)
+        outcomes.append(outcome)
+        if error is not None:
+            failures.append(Failure(index, error, outcome))
+    if ordered:
+        came, outcomes = outcomes, [None] * len(outcomes)
+        for index, outcome in zip(numbers, came):
+            outcomes[index] = outcome
+    if failures and errors == "raise":
+        raise MapError(sorted(failures, key=lambda failure: failure.index), outcomes)
+    return outcomes
+
+
+def imap(
+    function: Callable[..., Any],
+    records: Iterable[Any],
+    init: Optional[Callable[[], Any]] = None,
+    gpus: Union[int, str] = "all",
+    batch: int = 128,
+    workers_per_gpu: int = 1,
+    io_threads: int = 4,
+    ordered: bool = True,
+    name: Optional[str] = None,
+    *,
+    each: bool = False,
+    read: Optional[Callable[[Any], Any]] = None,
+    write: Optional[Callable[[Any], Any]] = None,
+    errors: str = "raise",
+    memory: Union[str, int, None] = None,
+    where: Optional[str] = None,
+    service: Optional[str] = None,
+    timeout: Optional[float] = None,
+    ready_timeout: Optional[float] = None,
+    progress: bool = True,
+    client: Optional[Client] = None,
+) -> Iterator[Any]:
+    """Does what :func:`map` does, and gives outcomes as they come. It takes
+    records as it needs them: neither the records nor the outcomes have to fit
+    into memory.
+
+    A record that failed raises :class:`MapError` when it is its turn. If
+    ``records`` raises an exception, the outcomes of the records before it come
+    first, then the exception. A loop that ends early ends the workers; call
+    ``close()`` on an iterator that is not used up."""
+    call = _Call(**locals(), streaming=True)
+    return _turns(call, ordered, errors)
+
+
+def _turns(call: "_Call", ordered: bool, errors: str) -> Iterator[Any]:
+    early: Dict[int, Tuple[Any, Optional[str]]] = {}
+    for index, outcome, error in call.outcomes():
+        if not ordered:
+            yield _settle(index, outcome, error, errors)
+            call.given += 1
+            continue
+        early[index] = (outcome, error)
+        while call.given in early:
+            yield _settle(call.given, *early.pop(call.given), errors)
+            call.given += 1
+
+
+def _settle(index: int, outcome: Any, error: Optional[str], errors: str) -> Any:
+    if error is not None and errors == "raise":
+        raise MapError([Failure(index, error, outcome)], [outcome])
+    return outcome
+
+
+class _Call:
+    """One call of map or imap."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        records: Iterable[Any],
+        init: Optional[Callable[[], Any]],
+        *,
+        gpus: Union[int, str],
+        batch: int,
+        workers_per_gpu: int,
+        io_threads: int,
+        ordered: bool,
+        name: Optional[str],
+        each: bool,
+        read: Optional[Callable[[Any], Any]],
+        write: Optional[Callable[[Any], Any]],
+        errors: str,
+        memory: Union[str, int, None],
+        where: Optional[str],
+        service: Optional[str],
+        timeout: Optional[float],
+        ready_timeout: Optional[float],
+        progress: bool,
+        client: Optional[Client],
+        streaming: bool = False,
+    ):
+        if "BERTH_WORKER_PROTOCOL" in os.environ:
+            raise BerthError(
+                "map: this is a worker of a batch already: a module that workers import must not call map by itself; "
+                'put the call under if __name__ == "__main__":'
+            )
+        if errors not in ("raise", "mark"):
+            raise ValueError('map: errors is "raise" or "mark", not %r' % (errors,))
+        for what, number, least in (("batch", batch, 1), ("workers_per_gpu", workers_per_gpu, 1), ("io_threads", io_threads, 0)):
+            if not isinstance(number, int) or number < least:
+                raise ValueError("map: %s is a number from %d, not %r" % (what, least, number))
+        if gpus != "all" and (not isinstance(gpus, int) or gpus < 1):
+            raise ValueError('map: gpus is "all" or a number from 1, not %r' % (gpus,))
+        if name is not None:
+            kept_file(name)  # refuses a name that cannot be
+        if client is not None and not client.local:
+            raise BerthError("map: the workers are processes of this machine, so it needs the daemon's socket, not a URL")
+        self._functions = {"function": source_of(function, "function")}
+        for role, given in (("init", init), ("read", read), ("write", write)):
+            if given is not None:
+                self._functions[role] = source_of(given, role)
+        workers._check(function, init, each)
+        self._records, self._batch, self._each, self._threads = records, batch, each, io_threads
+        self._progress, self._streaming, self._in_turn = progress, streaming, streaming and ordered
+        self._name, self._title = name, name or getattr(function, "__name__", "map")
+        self._given_up: Optional[Exception] = None  # what records raised
+        self._local: Deque[Tuple[int, Any, Optional[str]]] = collections.deque()  # outcomes that need no worker
+        self._kept: Optional[Kept] = None
+        self._fed = 0
+        self.given = 0  # outcomes that the caller has had
+        self._command = [
+            _berth(), "run", "--input", "-", "--input-format", "jsonl", "--output", "-", "--name", self._title,
+            "--allow-failures", "--batch", str(batch), "--workers-per-gpu", str(workers_per_gpu), "--gpus", str(gpus),
+        ]  # fmt: skip
+        options = {
+            "--memory": None if memory is None else str(mib(memory)), "--where": where, "--service": service,
+            "--timeout": timeout, "--ready-timeout": ready_timeout, "--cost": "none" if self._in_turn else None,
+            "--socket": client.sockets[0] if client is not None else None,
+        }  # fmt: skip
+        if isinstance(records, collections.abc.Sized):
+            options["--expect"] = str(len(records))
+        for flag, value in options.items():
+            if value is not None:
+                self._command += [flag, str(value)]
+
+    def outcomes(self) -> Iterator[Tuple[int, Any, Optional[str]]]:
+        """Gives the number, the outcome and the error of each record, as they
+        come."""
+        if self._name is not None:
+            source = self._functions["function"]
+            self._kept = Kept(self._name, "%s.%s" % (source.module or "__main__", source.name))
+        try:
+            failed = False
+            for index, outcome, error in self._all():
+                failed = failed or error is not None
+                yield index, outcome, error
+            if self._kept is not None and not failed:
+                self._kept.finish()
+        finally:
+            if self._kept is not None:
+                self._kept.close()
+
+    def _all(self) -> Iterator[Tuple[int, Any, Optional[str]]]:
+        chunks = self._chunks()
+        for chunk in chunks:  # workers are not started before there is a record for them
+            yield from self._drain()
+            if chunk:
+                with tempfile.TemporaryDirectory(prefix="berth-map-") as folder:
+                    yield from self._run(itertools.chain([chunk], chunks), self._program(folder))
+                break
+        yield from self._drain()
+        if self._given_up is not None:
+            raise self._given_up
+
+    def _run(self, chunks: Iterator[bytes], program: str) -> Iterator[Tuple[int, Any, Optional[str]]]:
+        with Runner(self._command + ["--", sys.executable, program], self._progress) as runner:
+            missing = 0
+            for lines in runner.answers(chunks, self._room):
+                yield from self._drain()
+                missing -= len(lines)
+                if lines:
+                    yield from self._decode(lines)
+            runner.check()
+        if missing + self._fed:
+            raise BerthError("map: berth run gave %d outcomes for %d records" % (-missing, self._fed))
+
+    def _room(self) -> bool:
+        return not self._in_turn or self._fed - self.given < AHEAD * self._batch
+
+    def _drain(self) -> Iterator[Tuple[int, Any, Optional[str]]]:
+        while self._local:
+            yield self._local.popleft()
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Gives the records as lines for berth run, many at a time while they
+        come quickly. An empty chunk stands for records that need no worker."""
+        lines: List[str] = []
+        most = 1
+        before = time.monotonic()
+        for index, record in enumerate(self._all_records()):
+            line = self._line(index, record)
+            if line is not None:
+                lines.append(line)
+            slow = time.monotonic() - before > SLOW
+            if slow or len(lines) >= most or len(self._local) >= MOST:
+                self._fed += len(lines)
+                yield "".join(lines).encode()
+                lines.clear()
+                most = 1 if slow else min(2 * most, MOST)
+            before = time.monotonic()
+        self._fed += len(lines)
+        yield "".join(lines).encode()
+
+    def _all_records(self) -> Iterator[Any]:
+        try:
+            yield from self._records
+        except Exception as why:
+            if not self._streaming:
+                raise
+            self._given_up = why
+
+    def _line(self, index: int, record: Any) -> Optional[str]:
+        """Returns the line of a record, or None if it has its outcome already."""
+        try:
+            text = workers._encode(record)
+            if len(text) > LONGEST_RECORD - 32:
+                raise ValueError("it has %d bytes, and at most 16 MiB are taken: give a path instead" % len(text))
+        except (TypeError, ValueError, RecursionError) as why:
+            error = "the record cannot be written as JSON: %s: %s" % (type(why).__name__, why)
+            self._local.append((index, _marked(record, error), error))
+            return None
+        if self._kept is not None:
+            found = self._kept.find(index, text)
+            if found is not None:
+                self._local.append((index, found[0], None))
+                return None
+        return "[%d,%s]\n" % (index, text)
+
+    def _decode(self, lines: List[bytes]) -> Iterator[Tuple[int, Any, Optional[str]]]:
+        for line, answer in zip(lines, json.loads(b"[" + b",".join(lines) + b"]")):
+            error: Optional[str] = None
+            if type(answer) is dict:  # berth run gives back a record that failed
+                index, record = answer["_input"]
+                error = str(answer["_error"])
+                outcome = _marked(record, error)
+            else:
+                index, outcome = answer
+                if type(outcome) is dict and "_error" in outcome:
+                    error = str(outcome["_error"])
+            if self._kept is not None:
+                if error is None:
+                    self._kept.add(index, line)
+                else:
+                    self._kept.failed(index)
+            yield index, outcome, error
+        if self._kept is not None:
+            self._kept.flush()
+
+    def _program(self, folder: str) -> str:
+        """Writes the program of the workers, and returns its path."""
+        functions = {}
+        for role, source in self._functions.items():
+            functions[role] = {"module": source.module, "name": source.name}
+            if not source.module:
+                functions[role]["file"] = _write(folder, role + ".py", source.text)
+        work = {"functions": functions, "each": self._each, "io_threads": self._threads}
+        path = [os.path.abspath(entry) for entry in sys.path]
+        program = (
+            "# The program of the workers of berth.map.\nimport sys\n\nsys.path[:] = %r\n\n"
+            'if __name__ == "__main__":\n    from berth.mapworker import serve\n\n    serve(%r)\n' % (path, work)
+        )
+        return _write(folder, "worker.py", program)
+
+
+def _marked(record: Any, error: str) -> Dict[str, Any]:
+    """Returns the outcome of a record that failed, as berth run writes it."""
+    if type(record) is dict:
+        return {**record, "_error": error}
+    return {"_input": record, "_error": error}
+
+
+def _write(folder: str, name: str, text: str) -> str:
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+    return path
+
+
+def _berth() -> str:
+    named = os.environ.get("BERTH_BIN") or "berth"
+    found = shutil.which(named)
+    if found is None:
+        raise BerthError("map: the program %s is not there: put berth into the PATH, or name it in BERTH_BIN" % named)
+    return found

@@ -1,0 +1,365 @@
+"""Maps with the real runner, a live daemon and simulated GPUs."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import berth
+from berth import mapping
+from berth.mapkept import Kept, kept_file
+
+from . import mapjobs
+from .daemon import BINARY, DaemonCase
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class MapCase(DaemonCase):
+    devices = "sim:2"
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+        values = {
+            "BERTH_BIN": str(BINARY), "MAP_FOLDER": self.folder.name, "MAP_LOADED": str(self.path / "loaded"),
+            "XDG_STATE_HOME": str(self.path / "state"),
+        }  # fmt: skip
+        (self.path / "tmp").mkdir()
+        for patch in (mock.patch.dict(os.environ, values), mock.patch.object(tempfile, "tempdir", str(self.path / "tmp"))):
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.addCleanup(self.nobody_is_left)
+
+    def nobody_is_left(self):
+        """Workers end with the runner, and their leases with them."""
+        self.wait_until(lambda: not self.daemon.leases()["leases"], "all leases are given back")
+        self.assertEqual(os.listdir(self.path / "tmp"), [])
+
+    def quiet(self, function, *args, **options):
+        return function(*args, **{"progress": False, **options})
+
+    def map(self, *args, **options):
+        return self.quiet(berth.map, *args, **options)
+
+    def calls(self):
+        file = self.path / "calls"
+        return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+    def script(self, code, **environment):
+        """A program that maps, as a process of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-c", "import berth\nfrom tests import mapjobs\n" + code], cwd=ROOT, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **environment},
+        )  # fmt: skip
+
+
+class Mapping(MapCase):
+    def test_a_list(self):
+        self.assertEqual(self.map(mapjobs.double, range(2000)), [2 * n for n in range(2000)])
+
+    def test_nothing_starts_nothing(self):
+        with mock.patch.object(mapping, "Runner", side_effect=AssertionError):
+            self.assertEqual(self.map(mapjobs.double, []), [])
+            self.assertEqual(list(berth.imap(mapjobs.double, iter(()))), [])
+
+    def test_the_model_is_loaded_once_in_each_worker(self):
+        self.assertEqual(self.map(mapjobs.plus, range(300), init=mapjobs.load, gpus=1), [n + 1000 for n in range(300)])
+        self.assertEqual(len((self.path / "loaded").read_text().split()), 1)
+
+    def test_batches_and_workers(self):
+        answers = self.map(mapjobs.batches, range(400), batch=16, gpus=1, workers_per_gpu=2, ordered=False, memory="1GiB")
+        self.assertEqual(sorted(n for n, _, _ in answers), list(range(400)))
+        self.assertLessEqual(max(size for _, size, _ in answers), 16)
+        self.assertGreater(max(size for _, size, _ in answers), 1)
+        self.assertLessEqual(len({pid for _, _, pid in answers}), 2)
+
+    def test_records_that_fail(self):
+        marked = {13: {"_input": 13, "_error": "ValueError: unlucky"}, 17: {"_error": "too large"}}
+        want = [marked.get(n, n) for n in range(20)]
+        with self.assertRaises(berth.MapError) as raised:
+            self.map(mapjobs.picky, range(20), each=True)
+        self.assertEqual(str(raised.exception), "map: 2 records failed, the first of them: record 13: ValueError: unlucky")
+        self.assertEqual([f[:2] for f in raised.exception.failures], [(13, "ValueError: unlucky"), (17, "too large")])
+        self.assertEqual(raised.exception.outcomes, want)
+        self.assertEqual(self.map(mapjobs.picky, range(20), each=True, errors="mark"), want)
+
+    def test_a_record_that_kills_its_worker(self):
+        got = self.map(mapjobs.deadly, range(30), errors="mark")
+        self.assertIn("given up after 3 tries by itself", got[7]["_error"])
+        self.assertEqual(got[:7] + got[8:], [n for n in range(30) if n != 7])
+
+    def test_a_function_that_loses_records(self):
+        with self.assertRaisesRegex(berth.MapError, "few returned 0 outcomes for 1 records"):
+            self.map(mapjobs.few, [1])
+
+    def test_records_that_are_no_json(self):
+        loop = []
+        loop.append(loop)
+        records = [1, b"x", float("nan"), {"a": {1}}, loop, {"big": "x" * (16 << 20)}, (2, "ä\ud800\u2028"), None]
+        got = self.map(lambda_free, records, errors="mark")
+        self.assertEqual([got[0], got[6], got[7]], [1, [2, "ä\ud800\u2028"], None])
+        for place, text in ((1, "bytes is not JSON"), (2, "Out of range"), (3, "set is not JSON"), (4, "Circular"), (5, "16 MiB")):
+            self.assertIn(text, got[place]["_error"])
+        self.assertEqual(got[3]["a"], {1})
+
+    def test_readers_and_writers(self):
+        paths = []
+        for n in range(20):
+            paths.append(str(self.path / str(n)))
+            pathlib.Path(paths[-1]).write_text(str(n))
+        paths[5] += "-missing"
+        for threads in (0, 4):
+            got = self.map(
+                mapjobs.double, paths, read=mapjobs.read, write=mapjobs.write, io_threads=threads, errors="mark", batch=4
+            )
+            self.assertEqual(got[4], {"written": 8})
+            self.assertIn("FileNotFoundError", got[5]["_error"])
+            self.assertEqual(got[3], {"_input": paths[3], "_error": "OSError: no room"})
+            self.assertEqual(sum("written" in outcome for outcome in got), 18)
+
+    def test_io_threads_only_decode_if_nothing_is_read(self):
+        for threads in (0, 1, 4):
+            self.assertEqual(self.map(mapjobs.kinds, [1, "a", [2], {"b": 3}], io_threads=threads), ["int", "str", "list", "dict"])
+
+    def test_what_the_runner_says(self):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            berth.map(mapjobs.double, [1, 2])
+        self.assertIn("2 records in ", said.getvalue())
+
+    def test_the_batch_has_a_name(self):
+        self.map(mapjobs.double, [1])
+        events = self.daemon.client.events(follow=False, code="batch")
+        self.assertIn("The batch double is finished", " ".join(event["text"] for event in events))
+
+    def test_what_the_runner_refuses(self):
+        with self.assertRaisesRegex(berth.BerthError, "berth run ended with status 4: .*name~B300"):
+            self.map(mapjobs.double, [1], where="name~B300")
+        with self.assertRaisesRegex(berth.BerthError, "berth run ended with status 3"):
+            self.map(mapjobs.double, [1], client=berth.Client(socket="/nowhere/berth.sock"))
+
+    def test_bad_arguments(self):
+        for options, text in (
+            ({"errors": "ignore"}, "errors is"), ({"batch": 0}, "batch is a number from 1"), ({"gpus": "some"}, "gpus is"),
+            ({"gpus": 0}, "gpus is"), ({"io_threads": -1}, "io_threads is"), ({"name": "a/b"}, "a name has"),
+            ({"memory": "much"}, "not an amount"),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(ValueError, text):
+                self.map(mapjobs.double, [1], **options)
+        with self.assertRaisesRegex(berth.BerthError, "is called with .*give init="):
+            self.map(mapjobs.plus, [1])
+        with self.assertRaisesRegex(berth.BerthError, "is a lambda"):
+            self.map(lambda records: records, [1])
+        with self.assertRaisesRegex(berth.BerthError, "not a URL"):
+            self.map(mapjobs.double, [1], client=berth.Client(url="http://localhost:1"))
+        with mock.patch.dict(os.environ, {"BERTH_BIN": "there-is-none"}):
+            with self.assertRaisesRegex(berth.BerthError, "put berth into the PATH"):
+                self.map(mapjobs.double, [1])
+        with mock.patch.dict(os.environ, {"BERTH_WORKER_PROTOCOL": "1"}):
+            with self.assertRaisesRegex(berth.BerthError, "under if __name__"):
+                self.map(mapjobs.double, [1])
+
+    def test_a_function_of_a_script(self):
+        """By its source, with a model; annotations may name anything."""
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write(
+                "from __future__ import annotations\n"
+                "import berth\n"
+                "def load(): return 7\n"
+                "def work(records: Unknown, k): import math; return [math.floor(r) + k for r in records]\n"
+                "print(berth.map(work, [1.5, 2.5], init=load))\n"
+                "def uses(records): return load()\n"
+                "try: berth.map(uses, [1])\n"
+                "except berth.BerthError as why: print('uses load,' in str(why))\n"
+            )
+            file.flush()
+            done = subprocess.run(
+                [sys.executable, file.name], capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": ROOT}
+            )
+        self.assertEqual(done.stdout, "[8, 9]\nTrue\n", done.stderr)
+
+
+def lambda_free(records):
+    return records
+
+
+class Streaming(MapCase):
+    def imap(self, *args, **options):
+        return self.quiet(berth.imap, *args, **options)
+
+    def test_in_order_and_not(self):
+        self.assertEqual(list(self.imap(mapjobs.double, iter(range(3000)))), [2 * n for n in range(3000)])
+        self.assertEqual(sorted(self.imap(mapjobs.double, iter(range(3000)), ordered=False)), [2 * n for n in range(3000)])
+
+    def test_records_are_taken_as_they_are_needed(self):
+        taken = []
+
+        def records():
+            for n in range(100000):
+                taken.append(n)
+                yield n
+
+        with mock.patch.object(mapping, "AHEAD", 2):
+            outcomes = self.imap(mapjobs.double, records(), batch=8)
+            self.assertEqual([next(outcomes) for _ in range(50)], [2 * n for n in range(50)])
+            outcomes.close()
+        self.assertLess(len(taken), 1000)
+
+    def test_a_record_that_fails_raises_in_its_turn(self):
+        outcomes = self.imap(mapjobs.picky, range(100), each=True)
+        self.assertEqual([next(outcomes) for _ in range(13)], list(range(13)))
+        with self.assertRaisesRegex(berth.MapError, "1 record failed: record 13: ValueError: unlucky"):
+            next(outcomes)
+        self.assertEqual(list(outcomes), [])
+
+    def test_records_that_fail_half_way(self):
+        def records():
+            yield from range(20)
+            raise KeyError("the source broke")
+
+        outcomes = self.imap(mapjobs.double, records())
+        self.assertEqual([next(outcomes) for _ in range(20)], [2 * n for n in range(20)])
+        with self.assertRaisesRegex(KeyError, "the source broke"):
+            next(outcomes)
+        with self.assertRaisesRegex(KeyError, "the source broke"):
+            self.map(mapjobs.double, records())
+        with self.assertRaisesRegex(KeyError, "at once"):
+            self.map(mapjobs.double, self.broken())
+
+    def broken(self):
+        raise KeyError("at once")
+        yield
+
+    def test_mistakes_are_told_at_the_call(self):
+        with self.assertRaises(berth.BerthError):
+            berth.imap(lambda records: records, [1])
+
+    def test_nothing_is_left_after_an_early_end(self):
+        for n in self.imap(mapjobs.double, iter(range(100000))):
+            if n == 20:
+                break
+        # the cleanup of this test looks whether anybody is left
+
+
+class Stopping(MapCase):
+    def arrived(self):
+        self.wait_until((self.path / "arrived").exists, "a worker is at the gate")
+        return int((self.path / "arrived").read_text())
+
+    def setUp(self):
+        super().setUp()
+        os.mkfifo(self.path / "gate")
+
+    def release(self):
+        """Opens the gate for those who wait, and for those who come."""
+        (self.path / "open").touch()
+        with contextlib.suppress(OSError):
+            os.close(os.open(self.path / "gate", os.O_WRONLY | os.O_NONBLOCK))
+
+    def gone(self, pid):
+        self.wait_until(lambda: not pathlib.Path("/proc/%d" % pid).exists(), "worker %d is gone" % pid)
+
+    def test_an_interrupt(self):
+        process = self.script(
+            "try: berth.map(mapjobs.gated, range(10), each=True, batch=1, gpus=1)\nexcept KeyboardInterrupt: print('interrupted')"
+        )
+        worker = self.arrived()
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.communicate()[0], "interrupted\n")
+        self.assertFalse(pathlib.Path("/proc/%d" % worker).exists())
+
+    def test_a_program_that_is_killed(self):
+        process = self.script("berth.map(mapjobs.gated, range(10), each=True, batch=1, gpus=1)")
+        worker = self.arrived()
+        process.kill()
+        process.communicate()
+        self.gone(worker)
+
+    def test_a_map_with_a_name_goes_on(self):
+        code = "print(berth.map(mapjobs.gated, range(10), each=True, batch=1, gpus=1, name='plate 7'))"
+        process = self.script(code)
+        worker = self.arrived()
+        self.wait_until(lambda: pathlib.Path(kept_file("plate 7")).read_text().count("\n") > 3, "outcomes are kept")
+        with self.assertRaisesRegex(berth.BerthError, "another process works on the map plate 7"):
+            self.map(mapjobs.gated, range(10), each=True, name="plate 7")
+        process.kill()
+        process.communicate()
+        self.gone(worker)
+        before = self.calls()
+        self.assertEqual(len(before), len(set(before)))
+        self.release()
+        out, err = self.script(code).communicate()
+        self.assertEqual(out, "%s\n" % [2 * n for n in range(10)], err)
+        self.assertEqual(sorted(self.calls()), list(range(10)))  # each of them once
+        self.assertFalse(os.path.exists(kept_file("plate 7")))
+
+    def test_what_failed_is_done_again(self):
+        with self.assertRaises(berth.MapError):
+            self.map(mapjobs.counted, range(8), name="again", batch=1)
+        self.assertTrue(os.path.exists(kept_file("again")))
+        with self.assertRaisesRegex(berth.BerthError, "begun with the function tests.mapjobs.counted, and not with"):
+            self.map(mapjobs.double, range(8), name="again")
+        (self.path / "mended").touch()
+        (self.path / "calls").unlink()
+        records = list(range(8))
+        records[2] = 22  # another record than before
+        self.assertEqual(self.map(mapjobs.counted, records, name="again", batch=1), mapjobs.double(records))
+        self.assertEqual(sorted(self.calls()), [5, 22])
+        self.assertFalse(os.path.exists(kept_file("again")))
+
+
+class Keeping(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        patch = mock.patch.dict(os.environ, {"XDG_STATE_HOME": folder.name})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def kept(self):
+        kept = Kept("name", "module.function")
+        self.addCleanup(kept.close)
+        return kept
+
+    def test_a_file_that_was_cut_anywhere(self):
+        kept = self.kept()
+        for number in range(3):
+            self.assertIsNone(kept.find(number, "[%d]" % number))
+            kept.add(number, b'[%d,{"a":"x,y"}]' % number)
+        kept.close()
+        whole = pathlib.Path(kept.path).read_bytes()
+        lines = whole.splitlines(True)
+        self.assertEqual(os.stat(kept.path).st_mode & 0o777, 0o600)
+        for cut in range(len(whole) + 1):
+            pathlib.Path(kept.path).write_bytes(whole[:cut])
+            again = Kept("name", "module.function")
+            found = [again.find(number, "[%d]" % number) for number in range(3)]
+            for number in range(3):
+                if found[number] is None:
+                    again.add(number, b"[%d,1]" % number)
+            again.close()
+            reached = max(whole[:cut].count(b"\n") - 1, 0)
+            self.assertEqual(found, [({"a": "x,y"},)] * reached + [None] * (3 - reached))
+            text = pathlib.Path(kept.path).read_bytes()
+            self.assertEqual(len([json.loads(line) for line in text.splitlines()]), len(lines))
+
+    def test_a_file_that_is_none(self):
+        pathlib.Path(self.kept().path).write_text("hello\n")
+        with self.assertRaisesRegex(berth.BerthError, "another process"):
+            Kept("name", "module.function")
+
+    def test_a_file_of_somebody_else(self):
+        kept = self.kept()
+        kept.close()
+        pathlib.Path(kept.path).write_text("hello\n")
+        with self.assertRaisesRegex(berth.BerthError, "is not a file of this version"):
+            Kept("name", "module.function")
