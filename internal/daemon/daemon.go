@@ -27,6 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
@@ -81,6 +82,7 @@ type Daemon struct {
 	ledger   *ledger.Ledger
 	batches  *progress.Keeper
 	peaks    *peaks.Peaks
+	labels   *labels.Keeper
 	watchdog *watchdog.Watchdog
 	mps      *mps.Pool
 	hooks    *hooks.Keeper
@@ -101,7 +103,8 @@ type Daemon struct {
 // is never empty. Nothing runs yet.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	c := o.Settings.Config
-	d := &Daemon{log: o.Log, reload: o.Load, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), patience: stopLimit}
+	d := &Daemon{log: o.Log, reload: o.Load, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), labels: &labels.Keeper{}, patience: stopLimit}
+	d.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
 	var err error
 	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return nil, err
@@ -117,6 +120,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },
 		Batches:  func() []progress.Total { return d.batches.Totals() },
+		Labels:   d.labels,
 		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
 		Watching: func() bool { return d.monitor.Running() },
 		Unlogged: o.Unlogged,
@@ -154,7 +158,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 			MPS: d.mps, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Publish: publish, Note: d.Note,
 		}),
-		Metrics: exporter, Host: host, Version: o.Version,
+		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
 	})
 	if err := d.monitor.Once(ctx); err != nil {
@@ -261,6 +265,7 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.ledger.Configure(leasing(c))
 	d.watchdog.Configure(watching(c))
 	d.hooks.Configure(hooking(c))
+	d.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
 	d.passable(c)
 	if len(changed) > 0 {
 		d.publish(gpu.Event{

@@ -24,7 +24,7 @@ func (s *server) registerDaemon() {
 		_, _ = w.Write([]byte("ok\n"))
 	})
 	huma.Register(s.api, *op("readyz", "/readyz", "Whether the daemon can do its work; 503 while it cannot"), s.ready)
-	s.raw(op("prometheus", "/metrics", "Metrics for Prometheus"), "text/plain", s.Metrics.ServeHTTP)
+	s.raw(op("prometheus", "/metrics", "Metrics for Prometheus"), "text/plain", s.metrics)
 
 	text := sync.OnceValue(func() []byte {
 		b, err := json.MarshalIndent(s.api.OpenAPI(), "", "  ")
@@ -54,4 +54,14 @@ func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
 		text = "Ready, with limits. " + s.Contained
 	}
 	return ok(api.Ready{Ready: true, Devices: len(s.Monitor.Readings()), Text: text})
+}
+
+// metrics serves the Prometheus page, without names to callers who may not see
+// them.
+func (s *server) metrics(w http.ResponseWriter, r *http.Request) {
+	if s.Nameless != nil && !sightOf(r.Context()).names() {
+		s.Nameless.ServeHTTP(w, r)
+		return
+	}
+	s.Metrics.ServeHTTP(w, r)
 }

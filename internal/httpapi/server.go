@@ -41,8 +41,11 @@ type Keepers struct {
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page
-	Host    string
-	Version string
+	// Nameless is the Prometheus page for callers who may not see the names of
+	// users; nil: Metrics has no names.
+	Nameless http.Handler
+	Host     string
+	Version  string
 	// Note returns a remark about all devices, such as why there are none; empty:
 	// there is nothing to say.
 	Note func() string

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -124,5 +125,19 @@ func TestProcessesOfOthersAreOnlyMemory(t *testing.T) {
 	viewer := sight{identityFor(viewer())}
 	if p := viewer.sample(sample, map[int]time.Time{}).Processes; p[0].PID != 0 {
 		t.Errorf("somebody unknown sees %+v", p)
+	}
+}
+
+// The Prometheus page names users to users, and to nobody who may only look.
+func TestWhoSeesNamesInMetrics(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	says := func(text string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) })
+	}
+	d.server.Metrics, d.server.Nameless = says("names"), says("no names")
+	for want, by := range map[string]identity{"names": user(4711), "no names": identityFor(viewer())} {
+		if got := d.askAs(by, "GET", "/metrics", "").Body.String(); got != want {
+			t.Errorf("a %s gets the page with %s, want %s", by.Role, got, want)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/hooks"
+	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/progress"
@@ -24,6 +25,7 @@ type Sources struct {
 	Readings func() []monitor.Reading
 	Ledger   func() *ledger.Ledger
 	Batches  func() []progress.Total
+	Labels   *labels.Keeper
 	Hooks    []string      // their names
 	Watching func() bool   // whether devices are being sampled
 	Unlogged func() uint64 // lines that the log did not take; nil: none
@@ -33,6 +35,9 @@ type Sources struct {
 // Exporter serves the page and counts what only happens once.
 type Exporter struct {
 	http.Handler
+	// Nameless serves the page without the lines that name users and services.
+	Nameless http.Handler
+
 	sampled *prometheus.HistogramVec
 	failed  *prometheus.CounterVec
 	events  *prometheus.CounterVec
@@ -118,12 +123,22 @@ func New(from Sources) *Exporter {
 		}
 		return float64(from.Unlogged())
 	})
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, build, watching, unlogged, &devices{from}, &leases{from}, &work{from},
+	all := []prometheus.Collector{
+		e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, build, watching, unlogged,
+		&devices{from}, &leases{from}, &work{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()))
-	e.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),
+	}
+	e.Nameless = pageOf(all...)
+	e.Handler = pageOf(append(all, &holders{from})...)
 	return e
+}
+
+// pageOf returns a page with what these collectors collect.
+func pageOf(all ...prometheus.Collector) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(all...)
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
 // Cost counts one reading.

@@ -3,6 +3,7 @@ package promexport
 import (
 	"errors"
 	"flag"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/process"
@@ -46,10 +48,11 @@ func readings() []monitor.Reading {
 func exporter(t testing.TB) *Exporter { return sampling(t, true) }
 
 func sampling(t testing.TB, watching bool) *Exporter {
-	return writing(t, watching, journal.Forgetful())
+	e, _ := writing(t, watching, journal.Forgetful())
+	return e
 }
 
-func writing(t testing.TB, watching bool, log journal.Journal) *Exporter {
+func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledger.Ledger) {
 	book, err := ledger.Open(ledger.Options{
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512} }},
 		Processes: process.Proc(), CPUs: 8,
@@ -65,13 +68,13 @@ func writing(t testing.TB, watching bool, log journal.Journal) *Exporter {
 	worked := []progress.Total{{GPU: "GPU-a", Records: 7, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 3.5}}}
 	return New(Sources{
 		Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
-		Watching: func() bool { return watching }, Hooks: []string{"pager"},
-	})
+		Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Hooks: []string{"pager"},
+	}), book
 }
 
-func page(e *Exporter) string {
+func page(h http.Handler) string {
 	w := httptest.NewRecorder()
-	e.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	return w.Body.String()
 }
 
@@ -91,13 +94,17 @@ func (fullDisk) Append([][]byte, journal.Care) error {
 }
 
 func TestTroubleWithTheJournal(t *testing.T) {
-	if got := page(writing(t, true, fullDisk{journal.Forgetful()})); !strings.Contains(got, "\nberth_journal_trouble 1\n") {
+	e, _ := writing(t, true, fullDisk{journal.Forgetful()})
+	if got := page(e); !strings.Contains(got, "\nberth_journal_trouble 1\n") {
 		t.Errorf("the page:\n%s", got)
 	}
 }
 
 func TestPage(t *testing.T) {
-	e := exporter(t)
+	e, book := writing(t, true, journal.Forgetful())
+	run(t, book)
+	hold(t, book, "anna", "embedder", 2048)
+	hold(t, book, "bob", "", 1024)
 	e.Cost(monitor.Cost{Backend: "sim", GPU: "GPU-a", Tier: monitor.TierFast, Duration: 20 * time.Microsecond})
 	e.Cost(monitor.Cost{Backend: "sim", GPU: "GPU-b", Tier: monitor.TierFast, Err: errors.New("gone")})
 	e.Event(gpu.Event{Code: gpu.EventStateChange})

@@ -1,0 +1,45 @@
+package lease
+
+import "github.com/berth-gpu/berth/gpu"
+
+// Party is a user who holds leases, or waits for one, in the name of a service.
+type Party struct {
+	Service string // empty: none
+	User    string
+}
+
+// Tally is what a party holds and waits for.
+type Tally struct {
+	Usage            // of its leases; parked ones use nothing
+	Measured gpu.MiB // what the processes of its leases were measured to use
+	Leases   int
+	Waiting  int
+}
+
+// Tallies returns what every party holds and waits for.
+func (b *Book) Tallies() map[Party]Tally {
+	all := make(map[Party]Tally)
+	for _, e := range b.leases {
+		p := e.lease.Holder.party()
+		t := all[p]
+		t.Leases++
+		if e.lease.State != Parked {
+			u := e.lease.Total()
+			t.Memory += u.Memory
+			t.Slots += u.Slots
+		}
+		for i := range e.places {
+			t.Measured += e.places[i].measured
+		}
+		all[p] = t
+	}
+	for _, w := range b.waiting {
+		p := w.request.Holder.party()
+		t := all[p]
+		t.Waiting++
+		all[p] = t
+	}
+	return all
+}
+
+func (h *Holder) party() Party { return Party{Service: h.Service, User: h.User} }
