@@ -85,6 +85,9 @@ func TestRoutes(t *testing.T) {
 		{"renew", func(ctx context.Context, c *Client) (any, error) {
 			return c.Renew(ctx, "a", api.Renew{Fence: 7, TTL: gpu.Some(60.0)})
 		}, `POST /api/leases/a/renew application/json{"fence":7,"ttl_seconds":60}`, `{"id":"a"}`, api.Lease{ID: "a"}},
+		{"report operations", func(ctx context.Context, c *Client) (any, error) {
+			return c.ReportOperations(ctx, "my service", api.Operations{Count: 3, Seconds: 1.5, GPU: "0"})
+		}, `POST /api/services/my%20service/operations application/json{"count":3,"seconds":1.5,"gpu":"0"}`, `{"count":3}`, api.Counted{Count: 3}},
 		{"measurements", func(ctx context.Context, c *Client) (any, error) { return c.Measurements(ctx) },
 			"GET /api/measurements ", `{"measurements":[{"name":"x"}]}`, api.Measurements{Measurements: []api.Measured{{Name: "x"}}}},
 		{"measure", func(ctx context.Context, c *Client) (any, error) {

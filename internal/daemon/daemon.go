@@ -32,6 +32,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/mps"
+	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/peer"
@@ -83,10 +84,12 @@ type Daemon struct {
 	batches  *progress.Keeper
 	peaks    *peaks.Peaks
 	labels   *labels.Keeper
-	watchdog *watchdog.Watchdog
-	mps      *mps.Pool
-	hooks    *hooks.Keeper
-	closeWeb func() // closes the connections of hooks that are not in use
+
+	operations *operations.Keeper
+	watchdog   *watchdog.Watchdog
+	mps        *mps.Pool
+	hooks      *hooks.Keeper
+	closeWeb   func() // closes the connections of hooks that are not in use
 
 	oversight *oversight.Oversight
 	standings interface { // *oversight.Standings
@@ -105,6 +108,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	c := o.Settings.Config
 	d := &Daemon{log: o.Log, reload: o.Load, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), labels: &labels.Keeper{}, patience: stopLimit}
 	d.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
+	d.operations = operations.New(d.labels)
 	var err error
 	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return nil, err
@@ -120,6 +124,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },
 		Batches:  func() []progress.Total { return d.batches.Totals() },
+		Services: func() []operations.Total { return d.operations.Totals() },
 		Labels:   d.labels,
 		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
 		Watching: func() bool { return d.monitor.Running() },
@@ -154,7 +159,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
-			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users,
+			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations,
 			MPS: d.mps, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Publish: publish, Note: d.Note,
 		}),

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -27,6 +28,8 @@ type Keepers struct {
 	Peaks     *peaks.Peaks // what earlier runs used
 	Processes process.Table
 	Users     Users
+
+	Operations *operations.Keeper // what services report
 
 	MPS         MPS                // nil: this machine has none
 	Enforcement func() Enforcement // as configured now

@@ -153,6 +153,8 @@ var verbs = map[string]access.Verb{
 	"PUT /api/batches/{id}":           access.Report,
 	"POST /api/measurements":          access.Report,
 
+	"POST /api/services/{name}/operations": access.Report,
+
 	"PUT /api/gpu/config":            access.Configure,
 	"POST /api/gpu/monitoring/start": access.Monitor,
 	"POST /api/gpu/monitoring/stop":  access.Monitor,

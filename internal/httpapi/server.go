@@ -100,6 +100,7 @@ func build(k Keepers) *server {
 	s.registerExec()
 	s.registerBatches()
 	s.registerMeasurements()
+	s.registerOperations()
 	s.registerOrphans()
 	s.registerSettings()
 	s.registerEvents()

@@ -52,11 +52,8 @@ func (e *AdmitError) Unwrap() error { return e.Err }
 // returns the request raised to the minimum, with the priority of the service,
 // and with a note that says what changed. Used is what the service has in use.
 func Admit(s Service, r Request, used Usage) (Request, error) {
-	if len(s.Users) > 0 && !slices.Contains(s.Users, r.Holder.User) {
-		return r, &AdmitError{
-			Service: s.Name, Err: ErrUser,
-			Text: fmt.Sprintf("user %s is not one of its users (%s)", r.Holder.User, strings.Join(s.Users, ", ")),
-		}
+	if err := s.Serves(r.Holder.User); err != nil {
+		return r, err
 	}
 	if s.MaxMemory > 0 && r.Memory > s.MaxMemory {
 		return r, &AdmitError{
@@ -74,6 +71,17 @@ func Admit(s Service, r Request, used Usage) (Request, error) {
 	}
 	r.Together = s.Together
 	return r, WithinQuota(s, &r, used)
+}
+
+// Serves returns an error if a user may not ask in the name of the service.
+func (s *Service) Serves(user string) error {
+	if len(s.Users) == 0 || slices.Contains(s.Users, user) {
+		return nil
+	}
+	return &AdmitError{
+		Service: s.Name, Err: ErrUser,
+		Text: fmt.Sprintf("user %s is not one of its users (%s)", user, strings.Join(s.Users, ", ")),
+	}
 }
 
 // InLine returns a request with a priority of zero at most. It is for requests

@@ -1,6 +1,10 @@
 package lease
 
-import "github.com/berth-gpu/berth/gpu"
+import (
+	"slices"
+
+	"github.com/berth-gpu/berth/gpu"
+)
 
 // Party is a user who holds leases, or waits for one, in the name of a service.
 type Party struct {
@@ -40,6 +44,21 @@ func (b *Book) Tallies() map[Party]Tally {
 		all[p] = t
 	}
 	return all
+}
+
+// DevicesOf lists the UUIDs of the devices that a service has leases on, in no
+// order.
+func (b *Book) DevicesOf(service string) []string {
+	var list []string
+	if b.services[service] == nil {
+		return nil
+	}
+	for uuid, d := range b.devices {
+		if slices.ContainsFunc(d.spots, func(s spot) bool { return s.entry.lease.Holder.Service == service }) {
+			list = append(list, uuid)
+		}
+	}
+	return list
 }
 
 func (h *Holder) party() Party { return Party{Service: h.Service, User: h.User} }

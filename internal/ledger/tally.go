@@ -8,3 +8,22 @@ func (l *Ledger) Tallies() map[lease.Party]lease.Tally {
 	defer l.mu.RUnlock()
 	return l.book.Tallies()
 }
+
+// DevicesOf lists the UUIDs of the devices that a service has leases on, in no
+// order.
+func (l *Ledger) DevicesOf(service string) []string {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.book.DevicesOf(service)
+}
+
+// Serves returns an error if a user may not ask in the name of a service.
+func (l *Ledger) Serves(service, user string) error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	known, is := l.settings.Services[service]
+	if !is {
+		return nil
+	}
+	return known.Serves(user)
+}

@@ -55,7 +55,8 @@ func expect(t *testing.T, page string, lines ...string) {
 func about(page string) []string {
 	var lines []string
 	for line := range strings.Lines(page) {
-		if strings.Contains(line, "{service=") || strings.Contains(line, "{user=") || strings.Contains(line, `,service="`) {
+		named := strings.Contains(line, `service="`) && !strings.Contains(line, `service=""`)
+		if named || strings.Contains(line, "{user=") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}

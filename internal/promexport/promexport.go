@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/progress"
 )
 
@@ -25,6 +26,7 @@ type Sources struct {
 	Readings func() []monitor.Reading
 	Ledger   func() *ledger.Ledger
 	Batches  func() []progress.Total
+	Services func() []operations.Total
 	Labels   *labels.Keeper
 	Hooks    []string      // their names
 	Watching func() bool   // whether devices are being sampled
@@ -125,12 +127,13 @@ func New(from Sources) *Exporter {
 	})
 	all := []prometheus.Collector{
 		e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, build, watching, unlogged,
-		&devices{from}, &leases{from}, &work{from},
+		&devices{from}, &leases{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),
 	}
-	e.Nameless = pageOf(all...)
-	e.Handler = pageOf(append(all, &holders{from})...)
+	all = all[:len(all):len(all)]
+	e.Nameless = pageOf(append(all, &work{from: from})...)
+	e.Handler = pageOf(append(all, &work{from: from, named: true}, &holders{from})...)
 	return e
 }
 

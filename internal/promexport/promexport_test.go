@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/progress"
 )
@@ -66,9 +67,13 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: "of the test"})
 	}
 	worked := []progress.Total{{GPU: "GPU-a", Records: 7, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 3.5}}}
+	reported := []operations.Total{
+		{Service: "embedder", GPU: "GPU-a", Count: 40, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{30, 0, 0}, Sum: 1.5}},
+		{Service: "other", Count: 3},
+	}
 	return New(Sources{
 		Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
-		Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Hooks: []string{"pager"},
+		Services: func() []operations.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Hooks: []string{"pager"},
 	}), book
 }
 

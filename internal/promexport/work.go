@@ -5,46 +5,63 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/berth-gpu/berth/internal/progress"
+	"github.com/berth-gpu/berth/api"
 )
 
 var (
-	throughputDesc = describe("gpu_throughput_ops_total", "Records that batches have done on the device.")
-	latencyDesc    = describe("gpu_operation_latency_seconds", "How long the batch took that a record was in.")
+	throughputDesc = describe("gpu_throughput_ops_total", "Work done on the device: records of batches, and operations that services report.", "service")
+	latencyDesc    = describe("gpu_operation_latency_seconds", "How long an operation took; for a record, the batch that it was in.", "service")
 )
 
-// work is a collector over what the runners of batches report. A device that
-// no batch has worked on has no line.
-type work struct{ from Sources }
+// work is a collector over what the runners of batches and services report. A
+// device that nobody has worked on has no line.
+type work struct {
+	from  Sources
+	named bool // with the work of services, which names them
+}
 
 func (c *work) Describe(out chan<- *prometheus.Desc) {
 	out <- throughputDesc
 	out <- latencyDesc
 }
 
+// Collect sends a line for each service and device. The records of batches
+// belong to no service. Operations whose device is not known have empty device
+// labels.
 func (c *work) Collect(out chan<- prometheus.Metric) {
-	done := map[string]progress.Total{}
-	for _, t := range c.from.Batches() {
-		done[t.GPU] = t
-	}
+	known := map[string][]string{"": {"", "", ""}}
 	for _, r := range c.from.Readings() {
-		t, worked := done[r.Device.UUID]
-		if !worked {
-			continue
-		}
-		labels := []string{r.Device.UUID, strconv.Itoa(r.Device.Index), r.Device.Name}
-		out <- prometheus.MustNewConstMetric(throughputDesc, counter, float64(t.Records), labels...)
-		if t.Latency.Bounds == nil {
-			continue
-		}
-		buckets := make(map[float64]uint64, len(t.Latency.Bounds))
-		count := uint64(0)
-		for i, n := range t.Latency.Counts {
-			count += n
-			if i < len(t.Latency.Bounds) {
-				buckets[t.Latency.Bounds[i]] = count
-			}
-		}
-		out <- prometheus.MustNewConstHistogram(latencyDesc, count, t.Latency.Sum, buckets, labels...)
+		known[r.Device.UUID] = []string{r.Device.UUID, strconv.Itoa(r.Device.Index), r.Device.Name}
 	}
+	for _, t := range c.from.Batches() {
+		if device := known[t.GPU]; device != nil {
+			sendWork(out, t.Records, t.Latency, append(device[:3:3], "")...)
+		}
+	}
+	if !c.named {
+		return
+	}
+	for _, t := range c.from.Services() {
+		device := known[t.GPU]
+		if device == nil {
+			device = []string{t.GPU, "", ""}
+		}
+		sendWork(out, t.Count, t.Latency, append(device[:3:3], t.Service)...)
+	}
+}
+
+func sendWork(out chan<- prometheus.Metric, done uint64, l api.Latency, labels ...string) {
+	out <- prometheus.MustNewConstMetric(throughputDesc, counter, float64(done), labels...)
+	if l.Bounds == nil {
+		return
+	}
+	buckets := make(map[float64]uint64, len(l.Bounds))
+	count := uint64(0)
+	for i, n := range l.Counts {
+		count += n
+		if i < len(l.Bounds) {
+			buckets[l.Bounds[i]] = count
+		}
+	}
+	out <- prometheus.MustNewConstHistogram(latencyDesc, count, l.Sum, buckets, labels...)
 }

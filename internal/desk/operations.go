@@ -1,0 +1,48 @@
+package desk
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/operations"
+)
+
+// CountOperations counts the work that a service reports. Those may report who may
+// lease in the name of the service. Work counts for a device only if the
+// service has a lease there.
+func (d *Desk) CountOperations(by Caller, service string, o api.Operations) (api.Counted, error) {
+	if bad := (lease.FieldError{}); errors.As(lease.ValidName(service), &bad) {
+		return api.Counted{}, wrongFields(lease.FieldErrors{{Field: "name", Detail: bad.Detail}})
+	}
+	if err := d.Ledger.Serves(service, by.User); err != nil {
+		return api.Counted{}, Refused(err)
+	}
+	uuid := ""
+	switch on := d.Ledger.DevicesOf(service); {
+	case o.GPU != "":
+		named, err := d.Device(string(o.GPU))
+		if err != nil {
+			return api.Counted{}, err
+		}
+		if slices.Contains(on, named.Device.UUID) {
+			uuid = named.Device.UUID
+		}
+	case len(on) == 1:
+		uuid = on[0]
+	}
+	report := operations.Report{Service: service, User: by.User, GPU: uuid, Operations: o}
+	count, err := d.Operations.Add(report, time.Now())
+	wrong, tooMany := (*operations.InvalidError)(nil), (*operations.RateError)(nil)
+	switch {
+	case errors.As(err, &wrong):
+		return api.Counted{}, wrongFields(lease.FieldErrors{{Field: wrong.Field, Detail: wrong.Detail}})
+	case errors.As(err, &tooMany):
+		return api.Counted{}, because(err, Crowded, "too_many_operations", "Nothing was counted. Report the work that was done, and each operation once.")
+	case err != nil:
+		return api.Counted{}, Refused(err)
+	}
+	return api.Counted{Service: service, Count: count, GPU: uuid}, nil
+}
