@@ -44,7 +44,7 @@ func TestServicesReportTheirWork(t *testing.T) {
 	report(`{"count":3,"seconds":1.5,"gpu":"1"}`, api.Counted{Service: "embedder", Count: 3, GPU: uuids[1]})
 	lease("b", "0")
 	report(`{"count":1}`, api.Counted{Service: "embedder", Count: 1})
-	report(`{"count":1,"gpu":"0"}`, api.Counted{Service: "embedder", Count: 1, GPU: uuids[0]})
+	report(`{"count":1,"gpu":0}`, api.Counted{Service: "embedder", Count: 1, GPU: uuids[0]})
 	got := map[string]uint64{}
 	for _, total := range d.Desk.Operations.Totals() {
 		got[total.GPU] += total.Count
