@@ -31,6 +31,7 @@ SECTIONS = {
     "Leases": "lease Lease current leases find_lease renew resize release bind adopt explain explain_waiting orphans",
     "Events": "on off events Event Subscription",
     "Speed": "speed pace Pace",
+    "Work": "operation Operation",
     "Memory that libraries keep": "trim trim_on_request ask_to_trim cap install_caps",
     "Pipelines": "MEMORY_TYPES memory Declaration compile run Pipeline Step Plan Run StepRun",
     "Conversions": "convert conversion Conversion memory_type pointer",

@@ -24,6 +24,7 @@ from .execution import Run, StepRun
 from .leasing import Lease, current, lease
 from .mapping import Failure, MapError, imap, map
 from .memorytypes import MEMORY_TYPES, Declaration, memory
+from .operations import Operation, operation
 from .pacing import Pace, pace, speed
 from .plans import Pipeline, Plan, Step, compile, run
 from .subscriptions import Subscription, events, off, on
@@ -38,13 +39,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Failure", "Lease", "MEMORY_TYPES",
-    "MapError", "NoDaemon", "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop",
+    "MapError", "NoDaemon", "Operation", "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop",
     "Subscription", "adopt", "aio", "allocate", "answers", "ask_to_trim", "available", "batches", "bind", "cap",
     "compile", "config", "conversion", "convert", "current", "deallocate", "devices", "events", "explain",
     "explain_waiting", "find_lease", "history", "imap", "install_caps", "lease", "leases", "map", "measure",
-    "measurements", "memory", "memory_type", "metrics", "monitoring", "off", "on", "orphans", "pace", "pointer",
-    "progress", "ready", "release", "renew", "resize", "run", "services", "speed", "status", "status_all",
-    "throttle", "trend", "trim", "trim_on_request", "worker",
+    "measurements", "memory", "memory_type", "metrics", "monitoring", "off", "on", "operation", "orphans", "pace",
+    "pointer", "progress", "ready", "release", "renew", "resize", "run", "services", "speed", "status",
+    "status_all", "throttle", "trend", "trim", "trim_on_request", "worker",
 ]  # fmt: skip
 
 
