@@ -37,6 +37,9 @@ func TestServicesReportTheirWork(t *testing.T) {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 	}
+	if w := d.askAs(anna, "POST", "/api/services/text_embedder/operations", `{"count":1}`); !strings.Contains(w.Body.String(), `"text-embedder"`) {
+		t.Errorf("the other spelling of a service counts as %s", w.Body)
+	}
 	report(`{"count":5}`, api.Counted{Service: "embedder", Count: 5})
 	report(`{"count":5,"gpu":"1"}`, api.Counted{Service: "embedder", Count: 5}) // it has no lease there
 	lease("a", "1")
@@ -49,7 +52,7 @@ func TestServicesReportTheirWork(t *testing.T) {
 	for _, total := range d.Desk.Operations.Totals() {
 		got[total.GPU] += total.Count
 	}
-	if diff := cmp.Diff(map[string]uint64{"": 11, uuids[0]: 1, uuids[1]: 5}, got); diff != "" {
+	if diff := cmp.Diff(map[string]uint64{"": 12, uuids[0]: 1, uuids[1]: 5}, got); diff != "" {
 		t.Errorf("the totals (-want +got):\n%s", diff)
 	}
 }

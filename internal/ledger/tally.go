@@ -21,9 +21,9 @@ func (l *Ledger) DevicesOf(service string) []string {
 func (l *Ledger) Serves(service, user string) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	known, is := l.settings.Services[service]
-	if !is {
-		return nil
+	if err := l.settings.knows(service); err != nil {
+		return err
 	}
+	known := l.settings.Services[service] // a service that is not configured serves everybody
 	return known.Serves(user)
 }
