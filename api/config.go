@@ -2,7 +2,9 @@ package api
 
 import "github.com/berth-gpu/berth/gpu"
 
-// GPUConfig is the gpu section of the configuration in force.
+// GPUConfig is the part of the configuration in force that can change at run
+// time: the settings of the gpu section, and beside them the other sections. It
+// leaves hooks out, because they hold secrets.
 type GPUConfig struct {
 	gpu.Thresholds
 
@@ -23,6 +25,55 @@ type GPUConfig struct {
 	MPS              string           `json:"mps" enum:"off,on" doc:"Whether the driver enforces leases of memory, through MPS."`
 
 	Devices map[string]DeviceConfig `json:"devices" doc:"Settings that differ for single devices, by UUID."`
+
+	Optimization    OptimizationConfig       `json:"optimization" doc:"The section optimization."`
+	UnknownServices string                   `json:"unknown_services" enum:"serve,refuse" doc:"What berth does with a request for a service that is not under services."`
+	Services        map[string]ServiceConfig `json:"services" doc:"The section services, by name."`
+}
+
+// OptimizationConfig is the section optimization.
+type OptimizationConfig struct {
+	Interval            gpu.Opt[float64] `json:"interval,omitzero" doc:"Seconds from one optimization to the next. Not used yet."`
+	MemoryThreshold     gpu.Opt[float64] `json:"memory_threshold,omitzero" doc:"Share of a device's memory above which berth wins memory back. Not used yet."`
+	AllocationTimeout   gpu.Opt[float64] `json:"allocation_timeout,omitzero" doc:"How many seconds a request waits unless it says otherwise."`
+	DeallocationTimeout gpu.Opt[float64] `json:"deallocation_timeout,omitzero" doc:"How many seconds the processes of a lease may take to end before berth kills them."`
+}
+
+// ServiceConfig is what is set for one service.
+type ServiceConfig struct {
+	MinMemory       gpu.Opt[gpu.MiB] `json:"min_memory_mb,omitzero" doc:"Least memory of a request. berth raises a request for less."`
+	MaxMemory       gpu.Opt[gpu.MiB] `json:"max_memory_mb,omitzero" doc:"Most memory of a request. berth refuses a request for more."`
+	PreferredDevice gpu.Ref          `json:"preferred_device,omitempty" doc:"Index or UUID of the device that berth tries first."`
+	Affinity        string           `json:"affinity,omitempty" enum:"apart,together" doc:"Where berth puts a lease of the service that has others: on a device with fewer of them, or beside them."`
+	Priority        gpu.Opt[int]     `json:"priority,omitzero" doc:"Priority among requests that wait. The highest goes first."`
+	Quota           QuotaConfig      `json:"quota" doc:"What all leases of the service may hold together."`
+	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service. Default: everybody."`
+	OverLimit       string           `json:"over_limit,omitempty" enum:"warn,revoke" doc:"What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu."`
+	Match           MatchConfig      `json:"match" doc:"Which processes belong to the leases of the service that no process holds."`
+}
+
+// MatchConfig is what the processes of a service are like.
+type MatchConfig struct {
+	Unit    string `json:"unit,omitempty" doc:"Systemd unit, or id of the container, that they run in."`
+	Cgroup  string `json:"cgroup,omitempty" doc:"Path of the control group that they are in, or of one around it."`
+	Program string `json:"program,omitempty" doc:"Name of the program, or of its script."`
+	User    string `json:"user,omitempty" doc:"User that they run as."`
+}
+
+// QuotaConfig is what all leases of a service may hold together.
+type QuotaConfig struct {
+	Memory gpu.Opt[gpu.MiB] `json:"memory_mb,omitzero" doc:"Memory over all devices."`
+	Slots  gpu.Opt[int]     `json:"slots,omitzero" doc:"Slots over all devices."`
+}
+
+// HookConfig is a hook in a change.
+type HookConfig struct {
+	URL      string           `json:"url,omitempty" doc:"Address that berth sends events to, by POST."`
+	Command  []string         `json:"command,omitempty" doc:"Program, and its arguments, that berth runs for each event. Only root and the user of the daemon may set it, without a token."`
+	Codes    []string         `json:"codes,omitempty" doc:"Codes of the events that the hook gets. Default: all."`
+	Severity string           `json:"severity,omitempty" enum:"info,warning,critical" doc:"Least severity of the events that the hook gets."`
+	Secret   string           `json:"secret,omitempty" doc:"Secret with which berth signs deliveries to a url."`
+	Timeout  gpu.Opt[float64] `json:"timeout_seconds,omitzero" doc:"How long one delivery may take."`
 }
 
 // DeviceConfig has the settings that differ for one device. Absent ones follow the
@@ -42,7 +93,8 @@ type DeviceConfig struct {
 	MaxPipelines     gpu.Opt[int]         `json:"max_pipelines,omitzero"`
 }
 
-// GPUChange changes the gpu section, wholly or not at all. Absent fields stay as
+// GPUChange changes any settings but those of the section daemon, all of them or
+// none. Absent fields stay as
 // they are; in JSON, null resets a field to what the weaker sources say.
 type GPUChange struct {
 	DeviceConfig
@@ -58,6 +110,25 @@ type GPUChange struct {
 	Context         gpu.Opt[gpu.MiB]        `json:"context_mb,omitzero"`
 	MPS             string                  `json:"mps,omitempty" enum:"off,on"`
 	Devices         map[string]DeviceConfig `json:"devices,omitempty" doc:"Changes for single devices, by UUID; null for a device removes everything that was set for it at run time."`
+
+	Optimization    OptimizationConfig       `json:"optimization,omitzero"`
+	UnknownServices string                   `json:"unknown_services,omitempty" enum:"serve,refuse"`
+	Services        map[string]ServiceConfig `json:"services,omitempty" doc:"Changes for services, by name; null for a service removes everything that was set for it at run time."`
+	Hooks           map[string]HookConfig    `json:"hooks,omitempty" doc:"Changes of hooks, by name; null for a hook removes everything that was set for it at run time."`
+}
+
+// ConfigReload says what reading the configuration again changed.
+type ConfigReload struct {
+	Changed    []string         `json:"changed" doc:"The settings that changed, each as NAME = VALUE (was VALUE)."`
+	Overridden []ConfigOverride `json:"overridden" doc:"Settings of the file that do not hold, because a stronger source says otherwise."`
+}
+
+// ConfigOverride is a setting of the file that a stronger source decides.
+type ConfigOverride struct {
+	ConfigField
+	InFile    string `json:"in_file" doc:"What the file says."`
+	File      string `json:"file" doc:"The file and the line." example:"berth.yaml:12"`
+	AtRunTime bool   `json:"at_run_time" doc:"Whether a change at run time decides. berth config unset takes it back."`
 }
 
 // ConfigFields lists every setting, in the order of the documentation.

@@ -59,6 +59,9 @@ func TestRoutes(t *testing.T) {
 		{"set config", func(ctx context.Context, c *Client) (any, error) {
 			return c.SetConfig(ctx, json.RawMessage(`{"temp_optimal":60}`))
 		}, `PUT /api/gpu/config application/json{"temp_optimal":60}`, `{}`, json.RawMessage(`{}`)},
+		{"reload config", func(ctx context.Context, c *Client) (any, error) { return c.ReloadConfig(ctx) },
+			"POST /api/gpu/config/reload ", `{"changed":["a = 1 (was 2)"],"overridden":[{"field":"b","in_file":"3"}]}`,
+			api.ConfigReload{Changed: []string{"a = 1 (was 2)"}, Overridden: []api.ConfigOverride{{ConfigField: api.ConfigField{Field: "b"}, InFile: "3"}}}},
 		{"config fields", func(ctx context.Context, c *Client) (any, error) { return c.ConfigFields(ctx) },
 			"GET /api/gpu/config/sources ", `{"fields":[{"field":"gpu.temp_optimal"}]}`,
 			api.ConfigFields{Fields: []api.ConfigField{{Field: "gpu.temp_optimal"}}}},

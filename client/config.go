@@ -8,14 +8,14 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// Config returns the gpu section of the present configuration, as the JSON
-// object that SetConfig takes. It does not decode the object, so that SetConfig
+// Config returns the part of the present configuration that can change at run
+// time, without hooks, as the JSON object that SetConfig takes. It does not decode the object, so that SetConfig
 // can send back fields that this client does not know.
 func (c *Client) Config(ctx context.Context) (json.RawMessage, error) {
 	return get[json.RawMessage](ctx, c, "/api/gpu/config", nil)
 }
 
-// SetConfig changes any part of the section and returns the changed section. An
+// SetConfig changes any part of it and returns the changed configuration. An
 // absent field stays, and null returns a field to what the configuration file
 // says. The daemon applies all of it or nothing: an [*api.Problem] lists every
 // field that is wrong.
@@ -26,4 +26,11 @@ func (c *Client) SetConfig(ctx context.Context, part json.RawMessage) (json.RawM
 // ConfigFields lists every field with its value and where the value comes from.
 func (c *Client) ConfigFields(ctx context.Context) (api.ConfigFields, error) {
 	return get[api.ConfigFields](ctx, c, "/api/gpu/config/sources", nil)
+}
+
+// ReloadConfig makes the daemon read its configuration file again, and returns
+// what changed and which settings of the file a stronger source overrides. A file
+// with a mistake changes nothing: an [*api.Problem] names the lines.
+func (c *Client) ReloadConfig(ctx context.Context) (api.ConfigReload, error) {
+	return call[api.ConfigReload](ctx, c, http.MethodPost, "/api/gpu/config/reload", nil, nil)
 }

@@ -90,10 +90,13 @@ func (a *app) completeService(cmd *cobra.Command, args []string, _ string) (offe
 	return slices.DeleteFunc(slices.Compact(offers), func(s string) bool { return s == "" }), noFiles
 }
 
-// completeField offers the fields of the configuration in force, each with a
-// suffix.
-func (a *app) completeField(cmd *cobra.Command, suffix string) (offers []string) {
+// completeField offers the fields of the configuration in force that come from a
+// source (empty: from any), each with a suffix.
+func (a *app) completeField(cmd *cobra.Command, suffix, source string) (offers []string) {
 	for _, f := range known(a, cmd, (*client.Client).ConfigFields).Fields {
+		if source != "" && f.Source != source {
+			continue
+		}
 		offers = append(offers, strings.TrimPrefix(f.Field, "gpu.")+suffix+"\t"+term.Clean(f.Doc))
 	}
 	return offers

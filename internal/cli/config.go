@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
@@ -28,13 +29,15 @@ from: the default, berth.yaml, the environment, a flag, or a change at run time.
   berth config --docs
   berth config get temp_optimal
   berth config set temp_optimal=60 memory_reserve_mb=1GiB
+  berth config unset temp_optimal
+  berth config reload
   berth config check berth.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	cmd.Flags().BoolVar(&o.docs, "docs", false, "explain each field")
 	devicesFlag(cmd, &o.devices)
-	cmd.AddCommand(newConfigGet(a), newConfigSet(a), newConfigCheck(a))
+	cmd.AddCommand(newConfigGet(a), newConfigSet(a), newConfigUnset(a), newConfigReload(a), newConfigCheck(a))
 	return cmd
 }
 
@@ -59,6 +62,7 @@ func (o *configOptions) run(ctx context.Context) error {
 // findField finds a field by its name, or by its name without "gpu." in front.
 func findField(fields []api.ConfigField, name string) (api.ConfigField, error) {
 	var near []string
+	name = config.FieldName(name)
 	for _, f := range fields {
 		if f.Field == name || f.Field == "gpu."+name {
 			return f, nil

@@ -25,7 +25,7 @@ func newConfigGet(a *app) *cobra.Command {
 			if len(args) > 0 {
 				return nil, noFiles
 			}
-			return a.completeField(cmd, ""), noFiles
+			return a.completeField(cmd, "", ""), noFiles
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}

@@ -16,20 +16,21 @@ func newConfigSet(a *app) *cobra.Command {
 	o := &configSetOptions{a}
 	return &cobra.Command{
 		Use:   "set FIELD=VALUE...",
-		Short: "Change fields of the gpu section",
-		Long: `Change fields of the gpu section in the running daemon. The daemon takes all the
-changes or none. They hold at once, and after a restart.
+		Short: "Change fields at run time",
+		Long: `Change fields of the configuration in the running daemon: all but those of the
+section daemon. The daemon takes all the changes or none. They hold at once,
+and after a restart. "berth config unset" takes them back.
 
 You may leave out "gpu." in front. devices.UUID.FIELD sets a field of one
-device. FIELD=null takes a change back, so that the configuration file decides
-again.`,
+device, services.NAME.FIELD and hooks.NAME.FIELD one of a service or a hook.`,
 		Example: `  berth config set temp_optimal=60
   berth config set memory_reserve_mb=1GiB monitor_interval=500ms
   berth config set devices.GPU-5a9c.temp_critical=88
-  berth config set temp_optimal=null`,
+  berth config set services.embedder.max_memory_mb=8GiB unknown_services=refuse
+  berth config set services.embedder.users='[alice, bob]'`,
 		Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.completeField(cmd, "="), noFiles | cobra.ShellCompDirectiveNoSpace
+			return a.completeField(cmd, "=", ""), noFiles | cobra.ShellCompDirectiveNoSpace
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}

@@ -3,23 +3,24 @@ package config
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
+
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Assignments turns words such as temp_optimal=60 into the JSON object that
-// changes the gpu section at run time, and returns the names of the fields.
-// Callers may leave out "gpu." in front of a field.
+// Change takes, and returns the names of the fields. Callers may leave out "gpu."
+// in front of a field.
 func Assignments(changes []string) (body []byte, names []string, err error) {
 	section := map[string]any{}
 	for _, change := range changes {
 		name, value, found := strings.Cut(change, "=")
-		name = strings.TrimPrefix(strings.TrimSpace(name), "gpu.")
+		name = strings.TrimPrefix(FieldName(strings.TrimSpace(name)), "gpu.")
 		if !found || name == "" {
 			return nil, nil, fmt.Errorf("%q is not FIELD=VALUE", change)
 		}
-		if section, _, _ := strings.Cut(name, "."); slices.Contains([]string{"daemon", "optimization", "services", "hooks"}, section) {
-			return nil, nil, fmt.Errorf("%s cannot be changed while the daemon runs: set it in berth.yaml and restart the daemon", name)
+		if section, _, _ := strings.Cut(name, "."); section == "daemon" {
+			return nil, nil, fmt.Errorf("%s %s", name, FixedWhileRunning)
 		}
 		if err := assign(section, strings.Split(name, "."), jsonValue(value)); err != nil {
 			return nil, nil, fmt.Errorf("%q: %w", change, err)
@@ -28,6 +29,15 @@ func Assignments(changes []string) (body []byte, names []string, err error) {
 	}
 	body, err = json.Marshal(section)
 	return body, names, err
+}
+
+// FieldName returns the name of a field with the one name of its service.
+func FieldName(written string) string {
+	path := strings.Split(written, ".")
+	if path[0] == "services" && len(path) > 1 {
+		path[1] = words.Service(path[1])
+	}
+	return dotted(path)
 }
 
 // assign sets a value in nested objects, and makes those that are not there yet.
@@ -50,11 +60,21 @@ func assign(section map[string]any, path []string, value any) error {
 	return nil
 }
 
-// jsonValue returns a number, true, false, null or an object where the text is
-// one, and else the text: each field knows whether it takes "1GiB" or "500ms".
+// jsonValue returns a number, true, false, null, a list or an object where the
+// text is one, and else the text: each field knows whether it takes "1GiB" or
+// "500ms". A list may lack the quotes of its items, as in berth.yaml.
 func jsonValue(text string) any {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}
-	return text
+	inside, opened := strings.CutPrefix(text, "[")
+	inside, closed := strings.CutSuffix(inside, "]")
+	if !opened || !closed {
+		return text
+	}
+	items := strings.Split(inside, ",")
+	for i, item := range items {
+		items[i] = strings.TrimSpace(item)
+	}
+	return items
 }

@@ -12,34 +12,36 @@ import (
 	"github.com/berth-gpu/berth/internal/document"
 )
 
-// Change applies a change of the gpu section at run time. The body is a JSON
-// object with any part of the section, merged as RFC 7396 says: what is absent
-// stays, null goes back to what the weaker sources say, and so it is for
-// single devices under devices. What equals the present value is no change, so
-// an answer to GET can be edited and sent back.
+// Change applies a change at run time. The body is a JSON object with any
+// settings of the gpu section, and beside them the sections optimization,
+// services and hooks, and unknown_services. It is merged as RFC 7396 says: what
+// is absent stays, null goes back to what the weaker sources say, and so it is
+// for single devices, services and hooks. What equals the present value is no
+// change, so an answer to GET can be edited and sent back.
 //
 // The whole result is validated, and either all of it holds or nothing. A
-// setting that the environment or a flag decides cannot be changed. Change
-// returns the new settings, and the text to store so that ParseSaved finds it
-// at the next start.
+// setting that the environment or a flag decides cannot be changed, nor can the
+// section daemon. Change returns the new settings, and the text to store so that
+// ParseSaved finds it at the next start.
 func (s *Settings) Change(body []byte) (*Settings, []byte, error) {
 	request, cleared := readChange(body)
 	saved := s.saved()
 	present := s.present()
 	for _, v := range request.sorted() {
-		switch name := dotted(v.path); {
-		case v.v == nil || reflect.DeepEqual(present[name], v.v):
-		case s.pinned(name):
-			request.complain(source{}, v.path, pinnedBy(s.Source(name)))
+		name := dotted(v.path)
+		_, set := s.values[name]
+		switch {
+		case v.v == nil && (set || v.path[0] != "services"): // the bare entry of a device or a hook sets nothing
+		case v.v != nil && reflect.DeepEqual(present[name], v.v):
+		case !s.changeable(&request, v.path):
 		default:
 			saved.values[name] = v
 		}
 	}
 	for _, path := range cleared {
-		if name := dotted(path); s.pinned(name) {
-			request.complain(source{}, path, pinnedBy(s.Source(name)))
+		if s.changeable(&request, path) {
+			saved.clear(path)
 		}
-		saved.clear(path)
 	}
 	saved.complaints, saved.bad = request.complaints, request.bad
 
@@ -54,7 +56,7 @@ func (s *Settings) Change(body []byte) (*Settings, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if trial[len(trial)-1], err = ParseSaved(savedAtRunTime, text); err != nil {
+	if trial[len(trial)-1], err = ParseSaved(SavedAtRunTime, text); err != nil {
 		return nil, nil, err
 	}
 	next, err := Merge(trial...)
@@ -64,10 +66,27 @@ func (s *Settings) Change(body []byte) (*Settings, []byte, error) {
 	return next, text, nil
 }
 
+// changeable reports whether a setting can be changed at run time, and complains
+// in the request if not.
+func (s *Settings) changeable(request *Layer, path []string) bool {
+	switch name := dotted(path); {
+	case path[0] == "daemon":
+		request.complain(source{}, path, FixedWhileRunning)
+	case s.pinned(name):
+		request.complain(source{}, path, pinnedBy(s.Source(name)))
+	default:
+		return true
+	}
+	return false
+}
+
+// FixedWhileRunning says what to do about a setting of the section daemon.
+const FixedWhileRunning = "cannot change while the daemon runs: set it in berth.yaml and restart the daemon"
+
 // readChange reads the body; cleared lists what is null.
 func readChange(body []byte) (request Layer, cleared [][]string) {
 	root := schema()
-	r := reader{layer: newLayer(inRequest), prefix: []string{"gpu"}, schema: root}
+	r := reader{layer: newLayer(inRequest), home: "gpu", schema: root}
 	r.cleared = func(path []string) { cleared = append(cleared, path) }
 	n, problem := document.Parse(body, document.Format{Noun: "the body", Bytes: maxDocument, JSON: true})
 	switch {
@@ -76,9 +95,14 @@ func readChange(body []byte) (request Layer, cleared [][]string) {
 	case n.Shape != document.Section:
 		r.layer.complaints.add(Complaint{Reason: `the body must be a JSON object such as {"temp_optimal": 60}`})
 	default:
-		r.section(find(root, "gpu").fields, n)
+		r.section(slices.Concat(find(root, "gpu").fields, sectionsBeside(root)), n)
 	}
 	return r.layer, cleared
+}
+
+// sectionsBeside returns what is at the top of berth.yaml beside the gpu section.
+func sectionsBeside(root []field) []field {
+	return slices.DeleteFunc(slices.Clone(root), func(f field) bool { return f.key == "gpu" })
 }
 
 // saved is a copy of the layer of earlier changes.
@@ -132,8 +156,8 @@ const savedHeader = "# Settings changed at run time with PUT /api/gpu/config. St
 func (l *Layer) text() ([]byte, error) {
 	tree := map[string]any{}
 	for _, v := range l.sorted() {
-		if v.v == nil {
-			continue // the bare entry of a device, which sets nothing
+		if v.v == nil && v.path[0] != "services" {
+			continue // the bare entry of a device or a hook, which sets nothing
 		}
 		at := tree
 		for _, key := range v.path[:len(v.path)-1] {
@@ -145,7 +169,9 @@ func (l *Layer) text() ([]byte, error) {
 			at = below
 		}
 		last := v.path[len(v.path)-1]
-		at[last] = v.v
+		if at[last] = v.v; v.v == nil {
+			at[last] = map[string]any{} // a service that is known, whatever else is set for it
+		}
 		if n, ok := v.v.(float64); ok && n == math.Trunc(n) {
 			at[last] = int64(n) // 100000, not 1e+05
 		}

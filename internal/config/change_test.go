@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,6 +36,13 @@ func TestChange(t *testing.T) {
 		{"null for a device", []string{`{"devices": {"GPU-1": {"temp_optimal": 40}, "GPU-10": {"temp_optimal": 41}}}`, `{"devices": {"GPU-1": null, "GPU-9": null}}`},
 			"gpu:\n    devices:\n        GPU-10:\n            temp_optimal: 41\n"},
 		{"null for all devices", []string{`{"history_size": 5, "devices": {"GPU-1": {"temp_optimal": 40}}}`, `{"devices": null}`}, "gpu:\n    history_size: 5\n"},
+		{"other sections", []string{`{"optimization": {"allocation_timeout": "1m"}, "unknown_services": "refuse", "services": {"new_one": {"max_memory_mb": "2GiB", "users": ["ada"], "quota": {"slots": 2}}}, "hooks": {"pager": {"command": ["page", "me"]}}}`},
+			"hooks:\n    pager:\n        command:\n            - page\n            - me\noptimization:\n    allocation_timeout: 60\n" +
+				"services:\n    new-one:\n        max_memory_mb: 2048\n        quota:\n            slots: 2\n        users:\n            - ada\nunknown_services: refuse\n"},
+		{"null for a part of a service", []string{`{"services": {"a": {"priority": 2, "max_memory_mb": 9}}}`, `{"services": {"a": {"priority": null}}}`}, "services:\n    a:\n        max_memory_mb: 9\n"},
+		{"null for a service", []string{`{"services": {"a": {"priority": 2}, "a_b": {"priority": 3}}}`, `{"services": {"a": null}}`}, "services:\n    a-b:\n        priority: 3\n"},
+		{"a service that is only known", []string{`{"services": {"a": {}}}`}, "services:\n    a: {}\n"},
+		{"null for all services and hooks", []string{`{"services": {"a": {"priority": 2}}, "hooks": {"h": {"url": "http://x"}}}`, `{"services": null, "hooks": null}`}, "{}\n"},
 		{"two wrongs that are right together", []string{`{"temp_optimal": 80, "temp_normal": 82}`}, "gpu:\n    temp_normal: 82\n    temp_optimal: 80\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -78,6 +84,18 @@ func TestChangeRefused(t *testing.T) {
 
 		{"unknown", `{"temp_optimum": 60}`, `temp_optimum: is not a setting: did you mean temp_optimal?`},
 		{"other section", `{"listen": ":1"}`, `listen: is in the wrong place: it belongs under daemon`},
+		{"the section daemon", `{"daemon": {"listen": "127.0.0.1:1", "socket": null}, "temp_optimal": 60}`,
+			"daemon.listen: cannot change while the daemon runs: set it in berth.yaml and restart the daemon\n" +
+				"daemon.socket: cannot change while the daemon runs: set it in berth.yaml and restart the daemon"},
+		{"other sections", `{"optimization": {"interval": -1, "temp_optimal": 3}, "unknown_services": 5, "services": {"a": {"max_memory_mb": 1, "min_memory_mb": 2}, "b": 4, "c_d": {}, "c-d": {}}, "hooks": {"h": {"severity": "info"}, "i": {"url": "x"}}}`,
+			"optimization.interval: must be 1 to 86400 s, not -1\n" +
+				"optimization.temp_optimal: is in the wrong place: it belongs under gpu\n" +
+				"unknown_services: must be one of serve, refuse, not \"5\"\n" +
+				"services.b: must be a section (key: value), not a single value\n" +
+				"services: c_d and c-d are the same service: put them together under one of the names\n" +
+				"hooks.i.url: must be a web address such as https://example.com/events\n" +
+				"services.a.max_memory_mb: 1 is not at least min_memory_mb, which is 2 (in the same request)\n" +
+				"hooks.h: tells nobody: give it a url or a command"},
 		{"unknown in a device", `{"devices": {"GPU-1": {"history_size": 3}}}`, `devices.GPU-1.history_size: is in the wrong place: it belongs under gpu`},
 		{"twice", `{"temp_optimal": 60, "temp_optimal": 61}`, `temp_optimal: is set twice: remove one of them`},
 		{"wrong types", `{"temp_optimal": "60", "temp_normal": true, "monitor_interval": [], "devices": 4, "memory_limit_mb": {}}`,
@@ -129,12 +147,33 @@ func TestChangeRefused(t *testing.T) {
 func TestChangeWithEverythingAsItIs(t *testing.T) {
 	s, err := merge(everything, "gpu: {temp_normal: 74}", []string{"BERTH_GPU_HISTORY_SIZE=7"}, nil)
 	must(t, s, err)
-	body, err := json.Marshal(s.Config.GPU)
+	body, err := s.Config.Changeable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	next, _, err := s.Change(body)
 	if diff := cmp.Diff(s.All(), must(t, next, err).All()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A file that says otherwise than a change at run time is named, with what to
+// take back; so is one that the environment overrides.
+func TestOverridden(t *testing.T) {
+	yaml := "gpu:\n  temp_optimal: 61\n  temp_normal: 71\n  history_size: 10\nservices:\n  a_b: {priority: 1, users: [x]}\nhooks:\n  h: {url: http://one}\n"
+	saved := "gpu: {temp_optimal: 60, temp_normal: 71, temp_critical: 95}\nservices: {a-b: {users: [y]}}\nhooks: {h: {url: http://two}}\n"
+	s, err := merge(yaml, saved, []string{"BERTH_GPU_HISTORY_SIZE=7"}, nil)
+	var got []string
+	for _, o := range must(t, s, err).Overridden() {
+		got = append(got, fmt.Sprintf("%s = %s (%s), %s says %s, %v", o.Name, o.Value, o.Source, o.File, o.InFile, o.AtRunTime))
+	}
+	want := []string{
+		"gpu.temp_optimal = 60 (saved at run time), berth.yaml:2 says 61, true",
+		"gpu.history_size = 7 (environment BERTH_GPU_HISTORY_SIZE), berth.yaml:4 says 10, false",
+		"services.a-b.users = [y] (saved at run time), berth.yaml:6 says [x], true",
+		"hooks.h.url = set (saved at run time), berth.yaml:8 says set, true",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -36,8 +36,8 @@ import (
 
 // Config is everything that can be set.
 type Config struct {
-	Daemon       Daemon       `key:"daemon" doc:"Where the daemon listens and keeps its files. The daemon reads this section once, when it starts."`
-	GPU          GPU          `key:"gpu" doc:"How berth measures and judges devices. PUT /api/gpu/config changes this section at run time."`
+	Daemon       Daemon       `key:"daemon" doc:"Where the daemon listens and keeps its files. The daemon reads this section once, when it starts; the other settings can change while it runs."`
+	GPU          GPU          `key:"gpu" doc:"How berth measures and judges devices."`
 	Optimization Optimization `key:"optimization" doc:"How long requests may take, and when berth wins memory back."`
 
 	UnknownServices string `key:"unknown_services" default:"serve" oneof:"serve,refuse" doc:"What berth does with a request in the name of a service that is not under services: it serves the request without limits of a service, or refuses it. Requests that name no service are always served."`

@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"encoding/json"
 	"errors"
 	"testing"
 
@@ -30,7 +29,7 @@ func possible(t *testing.T, s *config.Settings) {
 			t.Errorf("service %s: %+v", name, service)
 		}
 	}
-	if body, err := json.Marshal(g); err != nil {
+	if body, err := s.Config.Changeable(); err != nil {
 		t.Error(err)
 	} else if next, _, err := s.Change(body); err != nil || !cmp.Equal(next.All(), s.All()) {
 		t.Errorf("%s sent back unchanged: %v", body, err)
@@ -82,6 +81,7 @@ func FuzzChange(f *testing.F) {
 		`{}`, `{"temp_optimal": 60}`, `{"temp_optimal": null, "devices": {"GPU-1": {"temp_normal": 66.5}, "GPU-2": null}}`,
 		`{"memory_limit_mb": "4GiB", "monitor_interval": "500ms"}`, `{"temp_optimal": 60, "temp_optimal": 61}`, `{"a": [[{}]]}`,
 		`{"history_size": 1e2, "max_pipelines": 1.0}`, `{"devices": {"\u0047PU": {}}}`, `{"devices": {"GPU:0/1": {"max_pipelines": 3}}}`,
+		`{"services": {"a_b": {"users": ["x"]}, "c": null}, "hooks": {"h": {"command": ["x"]}}, "optimization": {"interval": "5m"}, "unknown_services": "refuse", "daemon": {}}`,
 	} {
 		f.Add([]byte(seed))
 	}

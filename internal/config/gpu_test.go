@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -32,11 +33,19 @@ func golden(t *testing.T, name string, want []byte) {
 }
 
 // Package api describes the same JSON, and its tests read the same file.
-func TestGPUAsJSON(t *testing.T) {
+func TestChangeableAsJSON(t *testing.T) {
 	s, err := merge(everything, "", nil, nil)
-	text, jsonErr := json.MarshalIndent([]config.GPU{config.Default().GPU, must(t, s, err).Config.GPU}, "", "  ")
-	if jsonErr != nil {
-		t.Fatal(jsonErr)
+	var both []json.RawMessage
+	for _, c := range []config.Config{config.Default(), must(t, s, err).Config} {
+		text, err := c.Changeable()
+		if err != nil || strings.Contains(string(text), "hush") {
+			t.Fatalf("%v, or a secret is in %s", err, text)
+		}
+		both = append(both, text)
+	}
+	text, err := json.MarshalIndent(both, "", "  ")
+	if err != nil {
+		t.Fatal(err)
 	}
 	golden(t, "testdata/gpu.json", append(text, '\n'))
 }

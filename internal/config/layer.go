@@ -46,14 +46,15 @@ type source struct {
 	line int
 }
 
-const savedAtRunTime = "saved at run time"
+// SavedAtRunTime is the source of what was changed at run time.
+const SavedAtRunTime = "saved at run time"
 
 func (s source) String() string {
 	switch {
 	case s.rank == byDefault:
 		return "default"
 	case s.rank == atRunTime:
-		return savedAtRunTime
+		return SavedAtRunTime
 	case s.rank == inRequest:
 		return "in the same request"
 	case s.line > 0:
@@ -105,7 +106,7 @@ func ParseYAML(name string, text []byte) (Layer, error) {
 
 // ParseSaved reads what Change returned, stored in the file with this name.
 func ParseSaved(name string, text []byte) (Layer, error) {
-	return parseFile(atRunTime, name, text, slices.DeleteFunc(schema(), func(f field) bool { return f.key != "gpu" }))
+	return parseFile(atRunTime, name, text, slices.DeleteFunc(schema(), func(f field) bool { return f.key == "daemon" }))
 }
 
 func parseFile(r rank, name string, text []byte, fields []field) (Layer, error) {

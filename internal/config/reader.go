@@ -15,8 +15,8 @@ const maxDocument = 1 << 20
 // reader takes a document apart along the fields that are known.
 type reader struct {
 	layer  Layer
-	name   string   // of the file; empty for a body
-	prefix []string // the path of the root
+	name   string // of the file; empty for a body
+	home   string // the section of settings that stand at the top of a body; empty for a file
 	schema []field
 
 	// cleared is called for what is null, which goes back to what weaker sources
@@ -35,7 +35,10 @@ func (r *reader) at(line int) source {
 // path returns the path of a setting. A service has one name, however it is
 // spelled.
 func (r *reader) path(n *document.Node) []string {
-	path := append(slices.Clip(r.prefix), n.Path()...)
+	path := n.Path()
+	if r.home != "" && (len(path) == 0 || find(r.schema, path[0]) == nil) {
+		path = append([]string{r.home}, path...)
+	}
 	if len(path) > 1 && path[0] == "services" {
 		path[1] = words.Service(path[1])
 	}

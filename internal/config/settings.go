@@ -73,6 +73,36 @@ func (s *Settings) All() []Setting {
 	return list
 }
 
+// Override is a setting of berth.yaml that a stronger source decides otherwise.
+type Override struct {
+	Setting          // as it stands
+	InFile    string // what the file says
+	File      string // where: "berth.yaml:12"
+	AtRunTime bool   // a change at run time decides, which can be taken back
+}
+
+// Overridden lists the settings of berth.yaml that do not hold, because a change
+// at run time, the environment or a flag says otherwise.
+func (s *Settings) Overridden() []Override {
+	var list []Override
+	for _, layer := range s.layers {
+		if layer.rank != inFile {
+			continue
+		}
+		walk(schema(), reflect.ValueOf(s.Config), nil, func(path []string, f *field, v any) {
+			name := dotted(path)
+			written, set := layer.values[name]
+			if set && s.values[name].source.rank > inFile && !reflect.DeepEqual(written.v, v) {
+				list = append(list, Override{
+					Setting: Setting{name, f.shown(v), f.kind.unit(), s.Source(name), f.doc},
+					InFile:  f.shown(written.v), File: written.source.String(), AtRunTime: s.values[name].source.rank == atRunTime,
+				})
+			}
+		})
+	}
+	return list
+}
+
 // shown is a value for people.
 func (f *field) shown(v any) string {
 	written := format(v)

@@ -4,14 +4,22 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 )
 
-// MarshalJSON writes the section as it travels: flat, durations in seconds,
-// null for what is absent, and of single devices only what is set for them.
-func (g GPU) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	err := writeObject(&b, find(schema(), "gpu").fields, reflect.ValueOf(g), false)
-	return b.Bytes(), err
+// Changeable returns the settings that Change takes, as the JSON object that it
+// takes: the settings of gpu, and beside them the other sections. Durations are
+// in seconds, what is absent is null, and of single devices and services only
+// what is set for them is there. Hooks are left out, because they hold secrets.
+func (c Config) Changeable() ([]byte, error) {
+	root := schema()
+	var inner, beside bytes.Buffer
+	if err := writeObject(&inner, find(root, "gpu").fields, reflect.ValueOf(c.GPU), false); err != nil {
+		return nil, err
+	}
+	others := slices.DeleteFunc(sectionsBeside(root), func(f field) bool { return f.key == "daemon" || f.key == "hooks" })
+	err := writeObject(&beside, others, reflect.ValueOf(c), false)
+	return append(append(bytes.TrimSuffix(inner.Bytes(), []byte("}")), ','), beside.Bytes()[1:]...), err
 }
 
 // writeObject keeps the order of the fields, which a map would lose.
@@ -26,13 +34,19 @@ func writeObject(b *bytes.Buffer, fields []field, from reflect.Value, sparse boo
 		at := from.FieldByIndex(f.index)
 		if !f.isSetting() {
 			start(f.key)
-			if err := writeEntries(b, f.fields, at); err != nil {
+			write := writeEntries
+			if f.names == "" {
+				write = func(b *bytes.Buffer, fields []field, at reflect.Value) error {
+					return writeObject(b, fields, at, sparse)
+				}
+			}
+			if err := write(b, f.fields, at); err != nil {
 				return err
 			}
 			continue
 		}
 		v, ok := f.kind.load(at)
-		if !ok && sparse {
+		if sparse && (!ok || v == "") {
 			continue
 		}
 		text, err := json.Marshal(v)

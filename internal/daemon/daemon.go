@@ -72,7 +72,6 @@ type Options struct {
 type Daemon struct {
 	log      *slog.Logger
 	settings *settings
-	reload   func() (*config.Settings, error) // see Options.Load
 	backends []device.Backend
 	events   *events.Log
 	ration   *events.Ration
@@ -106,7 +105,7 @@ type Daemon struct {
 // is never empty. Nothing runs yet.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	c := o.Settings.Config
-	d := &Daemon{log: o.Log, reload: o.Load, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), labels: &labels.Keeper{}, patience: stopLimit}
+	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), labels: &labels.Keeper{}, patience: stopLimit}
 	d.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
 	d.operations = operations.New(d.labels)
 	var err error
@@ -120,6 +119,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		}
 	}
 	d.settings = newSettings(o.Settings, filepath.Join(c.Daemon.StateDir, savedName), d.configure)
+	d.settings.reread = o.Load
 	exporter := promexport.New(promexport.Sources{
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },
@@ -251,10 +251,8 @@ func (d *Daemon) Note() string {
 // Reload reads the settings again, and applies what has changed. If something is
 // wrong with them, an event says so and nothing changes.
 func (d *Daemon) Reload() {
-	if d.reload == nil {
-		return
-	}
-	if err := d.settings.Reload(d.reload); err != nil {
+	done, err := d.settings.Reload(access.Daemon())
+	if err != nil {
 		d.publish(gpu.Event{
 			Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Warning,
 			Text: fmt.Sprintf("The configuration was not read again: %v", err), Public: "The configuration was not read again",
@@ -262,6 +260,9 @@ func (d *Daemon) Reload() {
 		return
 	}
 	d.log.Info("the configuration was read again")
+	for _, o := range done.Overridden {
+		d.log.Warn("a setting of the file does not hold, because a stronger source says otherwise", "field", o.Field, "file", o.File, "decided_by", o.Source)
+	}
 }
 
 // configure applies changed settings.

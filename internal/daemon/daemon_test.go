@@ -59,7 +59,7 @@ func (p *place) open(t *testing.T, ctx context.Context) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := Open(ctx, Options{Settings: settings, Version: "test", Log: slog.New(slog.DiscardHandler)})
+	d, err := Open(ctx, Options{Settings: settings, Version: "test", Log: slog.New(slog.DiscardHandler), Load: p.load})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func TestConfigOnTheWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner, err := json.Marshal(c.load().Config.GPU)
+	inner, err := c.load().Config.Changeable()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,6 @@ func TestReload(t *testing.T) {
 	write("gpu: {temp_optimal: 61}\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	d := p.open(t, ctx)
-	d.reload = p.load
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,6 +26,7 @@ type settings struct {
 	path    string
 	write   func(path string, text []byte) error
 	apply   func(now config.Config, by access.Actor, changed []string) // tells the keepers
+	reread  func() (*config.Settings, error)                           // reads the sources again; nil: there are none
 
 	changing sync.Mutex // held by Change: changes happen one after another
 }
@@ -38,10 +41,10 @@ func newSettings(first *config.Settings, path string, apply func(now config.Conf
 
 func (s *settings) load() *config.Settings { return s.current.Load() }
 
-// GPU is the section that can be changed.
+// GPU returns what can change at run time, without hooks.
 func (s *settings) GPU() api.GPUConfig {
 	var wire api.GPUConfig
-	text, err := json.Marshal(s.load().Config.GPU)
+	text, err := s.load().Config.Changeable()
 	if err == nil {
 		err = json.Unmarshal(text, &wire)
 	}
@@ -55,9 +58,13 @@ func (s *settings) GPU() api.GPUConfig {
 func (s *settings) Fields() []api.ConfigField {
 	var fields []api.ConfigField
 	for _, f := range s.load().All() {
-		fields = append(fields, api.ConfigField{Field: f.Name, Value: f.Value, Unit: f.Unit, Source: f.Source, Doc: f.Doc})
+		fields = append(fields, fieldOf(f))
 	}
 	return fields
+}
+
+func fieldOf(f config.Setting) api.ConfigField {
+	return api.ConfigField{Field: f.Name, Value: f.Value, Unit: f.Unit, Source: f.Source, Doc: f.Doc}
 }
 
 // Change validates the whole, writes it down, and only then lets it hold.
@@ -69,6 +76,9 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	if err != nil {
 		return err
 	}
+	if err := mayRun(by, before.Config.Hooks, next.Config.Hooks); err != nil {
+		return err
+	}
 	if err := s.write(s.path, saved); err != nil {
 		return fmt.Errorf("keep the change across restarts: %w", err)
 	}
@@ -77,25 +87,53 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	return nil
 }
 
-// Reload takes over what load reads from the sources now, wholly or not at all.
-// The section daemon cannot change while the daemon runs: if it differs, Reload
-// changes nothing and says which settings they are.
-func (s *settings) Reload(load func() (*config.Settings, error)) error {
+// mayRun refuses a change of what the daemon runs by somebody with a token: a
+// token is for the API, and must not become a shell of the daemon's user.
+func mayRun(by access.Actor, before, after map[string]config.Hook) error {
+	if by.Token == "" {
+		return nil
+	}
+	var wrong []config.Complaint
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if !slices.Equal(before[name].Command, after[name].Command) {
+			wrong = append(wrong, config.Complaint{
+				Field:  "hooks." + name + ".command",
+				Reason: "must not be set with a token: set it in berth.yaml, or on the Unix socket as the user that the daemon runs as",
+			})
+		}
+	}
+	if wrong != nil {
+		return &config.Error{Complaints: wrong}
+	}
+	return nil
+}
+
+// Reload takes over what the sources say now, wholly or not at all, and returns
+// what changed. The section daemon cannot change while the daemon runs: if it
+// differs, Reload changes nothing and says which settings they are.
+func (s *settings) Reload(by access.Actor) (api.ConfigReload, error) {
+	if s.reread == nil {
+		return api.ConfigReload{}, errors.New("this daemon cannot read its configuration again: restart it")
+	}
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	next, err := load()
+	next, err := s.reread()
 	if err != nil {
-		return err
+		return api.ConfigReload{}, err
 	}
 	before := s.load()
 	changed := differences(before, next)
 	if before.Config.Daemon != next.Config.Daemon {
 		own := slices.DeleteFunc(changed, func(text string) bool { return !strings.HasPrefix(text, "daemon.") })
-		return fmt.Errorf("nothing was changed, because %s needs a restart of the daemon", cmp.Or(strings.Join(own, ", "), "daemon.token"))
+		return api.ConfigReload{}, fmt.Errorf("nothing was changed, because %s needs a restart of the daemon", cmp.Or(strings.Join(own, ", "), "daemon.token"))
 	}
 	s.current.Store(next)
-	s.apply(next.Config, access.Daemon(), changed)
-	return nil
+	s.apply(next.Config, by, changed)
+	done := api.ConfigReload{Changed: append([]string{}, changed...), Overridden: []api.ConfigOverride{}}
+	for _, o := range next.Overridden() {
+		done.Overridden = append(done.Overridden, api.ConfigOverride{ConfigField: fieldOf(o.Setting), InFile: o.InFile, File: o.File, AtRunTime: o.AtRunTime})
+	}
+	return done, nil
 }
 
 // differences lists what is set otherwise, as "gpu.temp_optimal = 61 (was 65)".

@@ -156,6 +156,7 @@ var verbs = map[string]access.Verb{
 	"POST /api/services/{name}/operations": access.Report,
 
 	"PUT /api/gpu/config":            access.Configure,
+	"POST /api/gpu/config/reload":    access.Configure,
 	"POST /api/gpu/monitoring/start": access.Monitor,
 	"POST /api/gpu/monitoring/stop":  access.Monitor,
 }

@@ -37,7 +37,7 @@ func TestEveryRouteHasAVerb(t *testing.T) {
 // and what changes the daemon for everybody is for administrators.
 func TestRolesAndRoutes(t *testing.T) {
 	forAll := []string{"GET /healthz", "GET /readyz"}
-	forAdmins := []string{"PUT /api/gpu/config", "POST /api/gpu/monitoring/start", "POST /api/gpu/monitoring/stop", "POST /api/leases/{id}/scope"}
+	forAdmins := []string{"PUT /api/gpu/config", "POST /api/gpu/config/reload", "POST /api/gpu/monitoring/start", "POST /api/gpu/monitoring/stop", "POST /api/leases/{id}/scope"}
 	for route := range verbs {
 		for role := access.Stranger; role <= access.Admin; role++ {
 			want := false

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -96,7 +97,7 @@ func open(t *testing.T, devices string) *door {
 type memorySettings struct{ *config.Settings }
 
 func (m *memorySettings) GPU() (wire api.GPUConfig) {
-	text, err := json.Marshal(m.Config.GPU)
+	text, err := m.Config.Changeable()
 	if err == nil {
 		err = json.Unmarshal(text, &wire)
 	}
@@ -106,6 +107,9 @@ func (m *memorySettings) GPU() (wire api.GPUConfig) {
 	return wire
 }
 func (m *memorySettings) Fields() []api.ConfigField { return nil }
+func (m *memorySettings) Reload(access.Actor) (api.ConfigReload, error) {
+	return api.ConfigReload{}, errors.New("there is no file")
+}
 func (m *memorySettings) Change(_ context.Context, _ access.Actor, body []byte) error {
 	next, _, err := m.Settings.Change(body)
 	if err == nil {
@@ -304,6 +308,9 @@ func TestBadInput(t *testing.T) {
 		{name: "one bad field among ten", method: "PUT", path: "/api/gpu/config", status: 422, code: "invalid_config",
 			body: `{"temp_optimal":60,"temp_normal":70,"temp_throttle":80,"temp_critical":88,"memory_optimal":50,"memory_normal":60,"memory_critical":90,"memory_reserve_mb":-1,"history_size":100,"monitor_interval":2}`},
 		{name: "thresholds out of order", method: "PUT", path: "/api/gpu/config", body: `{"temp_optimal":80}`, status: 422, code: "invalid_config"},
+		{name: "a part that needs a restart", method: "PUT", path: "/api/gpu/config", body: `{"daemon":{"listen":"127.0.0.1:1"}}`, status: 422, code: "invalid_config"},
+		{name: "a service twice", method: "PUT", path: "/api/gpu/config", body: `{"services":{"a_b":{},"a-b":{}}}`, status: 422, code: "invalid_config"},
+		{name: "nothing to read again", method: "POST", path: "/api/gpu/config/reload", status: 409, code: "not_reloaded"},
 		{name: "unknown field", method: "PUT", path: "/api/gpu/config", body: `{"temp_optimum":60}`, status: 422, code: "invalid_config"},
 		{name: "event id that is none", method: "GET", path: "/api/events?after=x", status: 422, code: "invalid_request"},
 		{name: "follow that is neither", method: "GET", path: "/api/events?follow=maybe", status: 422, code: "invalid_request"},

@@ -60,9 +60,11 @@ type Keepers struct {
 type Settings interface {
 	GPU() api.GPUConfig
 	Fields() []api.ConfigField
-	// Change applies a JSON object with any part of the gpu section, wholly or not
-	// at all.
+	// Change applies a JSON object with any settings that can change at run time,
+	// wholly or not at all.
 	Change(ctx context.Context, by access.Actor, body []byte) error
+	// Reload reads the sources again, and applies them wholly or not at all.
+	Reload(by access.Actor) (api.ConfigReload, error)
 }
 
 // server serves the API. Its methods are the operations.

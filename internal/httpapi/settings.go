@@ -13,38 +13,53 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 func (s *server) registerSettings() {
 	op := func(id, method, path, summary string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: method, Path: "/api/gpu/config" + path, Summary: summary, Tags: []string{"configuration"}}
 	}
-	huma.Register(s.api, op("config", http.MethodGet, "", "The gpu section of the configuration in force"), s.config)
+	huma.Register(s.api, op("config", http.MethodGet, "", "The configuration that can change at run time, as it is in force"), s.config)
 	huma.Register(s.api, op("config-sources", http.MethodGet, "/sources", "Every setting, its value and where it comes from"), s.sources)
 
-	change := op("config-change", http.MethodPut, "", "Change the gpu section")
+	change := op("config-change", http.MethodPut, "", "Change the configuration at run time")
 	change.Description = "The body has any part of the section. Absent fields stay as they are; null resets a field to what the file says. " +
 		"The daemon validates the whole result. A valid change applies at once and survives a restart; otherwise nothing changes."
 	change.SkipValidateBody, change.MaxBodyBytes = true, maxBody
 	huma.Register(s.api, change, s.changeConfig)
+	reload := op("config-reload", http.MethodPost, "/reload", "Read the configuration again")
+	reload.Description = "Reads berth.yaml and the other sources again, as SIGHUP does. A file with a mistake changes nothing, and the answer names the line. " +
+		"The answer also names the settings of the file that a change at run time overrides."
+	huma.Register(s.api, reload, s.reloadConfig)
 	// The framework would describe the body as raw bytes.
 	s.api.OpenAPI().Paths[change.Path].Put.RequestBody.Content = map[string]*huma.MediaType{
 		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.GPUChange](), true, "")},
 	}
 }
 
-func (s *server) config(context.Context, *struct{}) (*answer[api.GPUConfig], error) {
-	return ok(s.Settings.GPU())
+// config returns the configuration. A caller who may not see names of users does
+// not see who may use a service, and how its processes are known.
+func (s *server) config(ctx context.Context, _ *struct{}) (*answer[api.GPUConfig], error) {
+	c := s.Settings.GPU()
+	if !sightOf(ctx).names() {
+		for name, service := range c.Services {
+			service.Users, service.Match = nil, api.MatchConfig{}
+			c.Services[name] = service
+		}
+	}
+	return ok(c)
 }
 
-// sources lists every setting. Only administrators see those of hooks.
+// sources lists every setting. Only administrators see those of hooks, and only
+// those who may see names of users see what names users and programs.
 func (s *server) sources(ctx context.Context, _ *struct{}) (*answer[api.ConfigFields], error) {
-	fields := slices.Clone(s.Settings.Fields())
-	if !sightOf(ctx).all() {
-		for i, f := range fields {
-			if strings.HasPrefix(f.Field, "hooks.") {
-				fields[i].Value = "not shown"
-			}
+	fields, sight := slices.Clone(s.Settings.Fields()), sightOf(ctx)
+	for i, f := range fields {
+		hook := strings.HasPrefix(f.Field, "hooks.")
+		names := strings.HasPrefix(f.Field, "services.") && (strings.HasSuffix(f.Field, ".users") || strings.Contains(f.Field, ".match."))
+		if hook && !sight.all() || names && !sight.names() {
+			fields[i].Value = "not shown"
 		}
 	}
 	return ok(api.ConfigFields{Fields: fields})
@@ -79,6 +94,29 @@ func refusedChange(err error) error {
 			return problem(http.StatusBadRequest, "malformed_body", "The body does not have the form that this path takes: %s. Nothing was changed.", c.Reason)
 		}
 		p.Fields = append(p.Fields, api.FieldProblem{Field: c.Field, Detail: c.Reason})
+	}
+	return p
+}
+
+func (s *server) reloadConfig(ctx context.Context, _ *struct{}) (*answer[api.ConfigReload], error) {
+	done, err := s.Settings.Reload(identityOf(ctx).Actor)
+	if err != nil {
+		return nil, refusedReload(err)
+	}
+	return ok(done)
+}
+
+// refusedReload says what is wrong with the sources, line by line.
+func refusedReload(err error) error {
+	wrong := (*config.Error)(nil)
+	if !errors.As(err, &wrong) {
+		return problem(http.StatusConflict, "not_reloaded", "%s.", words.UpperFirst(err.Error()))
+	}
+	p := problem(http.StatusUnprocessableEntity, "invalid_config", "The configuration was refused, and nothing was changed; see fields.")
+	for _, c := range wrong.Complaints {
+		where := c
+		where.Field = ""
+		p.Fields = append(p.Fields, api.FieldProblem{Field: c.Field, Detail: where.String()})
 	}
 	return p
 }

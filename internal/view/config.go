@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/berth-gpu/berth/api"
@@ -36,4 +37,24 @@ func withUnit(f api.ConfigField) string {
 		return term.Clean(f.Value)
 	}
 	return f.Value + " " + term.Clean(f.Unit)
+}
+
+// Reloaded says what reading the configuration again changed, and what it could
+// not change.
+func Reloaded(done api.ConfigReload) []string {
+	var lines []string
+	for _, change := range done.Changed {
+		lines = append(lines, term.Clean(change))
+	}
+	if len(done.Changed) == 0 {
+		lines = append(lines, "nothing has changed")
+	}
+	for _, o := range done.Overridden {
+		line := fmt.Sprintf("%s stays %s (%s), although %s says %s", o.Field, o.Value, o.Source, o.File, o.InFile)
+		if o.AtRunTime {
+			line += ": berth config unset " + o.Field
+		}
+		lines = append(lines, term.Clean(line))
+	}
+	return lines
 }

@@ -53,7 +53,7 @@ func start(dir string, o Options) (*Daemon, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: Version, Log: slog.New(slog.DiscardHandler)})
+	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: Version, Log: slog.New(slog.DiscardHandler), Load: func() (*config.Settings, error) { return Settings(dir, o) }})
 	if err != nil {
 		cancel()
 		return nil, err
