@@ -62,16 +62,18 @@ func serve(ctx context.Context, o cli.ServeOptions) error {
 }
 
 // reloadOnHangup makes SIGHUP read the configuration again, until the function
-// that it returns is called. A daemon in a terminal still ends with its terminal.
+// that it returns is called. A daemon that was started in a terminal ends when
+// the terminal goes, unless it was told to ignore that, as nohup does.
 func reloadOnHangup(d *daemon.Daemon) func() {
-	if terminal, err := os.Open("/dev/tty"); err == nil {
-		_ = terminal.Close()
-		return func() {}
-	}
+	endsWithTerminal := hasTerminal() && !signal.Ignored(syscall.SIGHUP)
 	came := make(chan os.Signal, 1)
 	signal.Notify(came, syscall.SIGHUP)
 	go func() {
 		for range came {
+			if endsWithTerminal && !hasTerminal() {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+				return
+			}
 			d.Reload()
 		}
 	}()
@@ -79,6 +81,17 @@ func reloadOnHangup(d *daemon.Daemon) func() {
 		signal.Stop(came)
 		close(came)
 	}
+}
+
+// hasTerminal reports whether the process has a terminal that controls it. When
+// the terminal goes, its processes lose it before they get SIGHUP.
+func hasTerminal() bool {
+	terminal, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	_ = terminal.Close()
+	return true
 }
 
 // insistOnEnd ends the process at once at the second signal, and some time

@@ -44,7 +44,8 @@ func fullPipe(t *testing.T) (write *os.File) {
 	return write
 }
 
-// stalled is a daemon whose log nobody reads.
+// stalled is a daemon in a process of its own, most often one whose log nobody
+// reads.
 type stalled struct {
 	*exec.Cmd
 	socket string
@@ -53,6 +54,15 @@ type stalled struct {
 
 // stall starts a daemon whose log nobody reads, and waits until it is ready.
 func stall(t *testing.T, flags ...string) *stalled {
+	t.Helper()
+	s := serving(t, flags...)
+	s.Stderr = fullPipe(t)
+	s.begin(t)
+	return s
+}
+
+// serving returns a daemon that is not started yet.
+func serving(t *testing.T, flags ...string) *stalled {
 	t.Helper()
 	heedSignals(t)
 	dir, err := os.MkdirTemp("", "b") // short: the path of a socket is limited
@@ -78,13 +88,17 @@ func stall(t *testing.T, flags ...string) *stalled {
 		"serve", "--devices", "sim:1", "--listen", "", "--state-dir", filepath.Join(dir, "state"), "--log-level", "debug",
 	}, flags...)...)
 	s.Env = append(os.Environ(), "BERTH_SOCKET="+s.socket, "NOTIFY_SOCKET="+filepath.Join(dir, "n"), "GORACE=atexit_sleep_ms=0", "HOME="+dir)
-	s.Stderr = fullPipe(t)
+	return s
+}
+
+// begin starts the daemon, and waits until it is ready.
+func (s *stalled) begin(t *testing.T) {
+	t.Helper()
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = s.Process.Kill(), s.Wait() })
 	s.says(t, "READY=1")
-	return s
 }
 
 // says waits until the daemon tells systemd something.

@@ -100,10 +100,10 @@ func TestReloadOfABadFileChangesNothing(t *testing.T) {
 	c, _ := p.start(t)
 	before := sourcesOf(t, c)
 	for _, bad := range []struct{ text, code, says string }{
-		{"gpu:\n  temp_optimal: 60\n  temp_normal: warm\nservices:\n  b: {priority: 2}\n", "invalid_config", p.file + ":3: must be a number"},
-		{"gpu:\n  temp_optimal: 60\n temp_normal: 70\n", "invalid_config", p.file + ":"},
-		{"gpu:\n  temp_optimal: 80\n", "invalid_config", p.file + ":2: 80 is not below temp_normal"},
-		{"services:\n  a_b: {}\n  a-b: {}\n", "invalid_config", p.file + ":3: a_b in line 2 and a-b are the same service"},
+		{"gpu:\n  temp_optimal: 60\n  temp_normal: warm\nservices:\n  b: {priority: 2}\n", "invalid_file", p.file + ":3: must be a number"},
+		{"gpu:\n  temp_optimal: 60\n temp_normal: 70\n", "invalid_file", p.file + ":"},
+		{"gpu:\n  temp_optimal: 80\n", "invalid_file", p.file + ":2: 80 is not below temp_normal"},
+		{"services:\n  a_b: {}\n  a-b: {}\n", "invalid_file", p.file + ":3: a_b in line 2 and a-b are the same service"},
 		{"gpu:\n  temp_optimal: 60\ndaemon:\n  log_level: warn\n", "not_reloaded", "daemon.log_level = warn (was info) needs a restart"},
 	} {
 		p.edit(t, bad.text)

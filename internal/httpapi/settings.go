@@ -106,13 +106,14 @@ func (s *server) reloadConfig(ctx context.Context, _ *struct{}) (*answer[api.Con
 	return ok(done)
 }
 
-// refusedReload says what is wrong with the sources, line by line.
+// refusedReload says what is wrong with the sources, line by line. The request
+// itself is right, so it is a conflict.
 func refusedReload(err error) error {
 	wrong := (*config.Error)(nil)
 	if !errors.As(err, &wrong) {
 		return problem(http.StatusConflict, "not_reloaded", "%s.", words.UpperFirst(err.Error()))
 	}
-	p := problem(http.StatusUnprocessableEntity, "invalid_config", "The configuration was refused, and nothing was changed; see fields.")
+	p := problem(http.StatusConflict, "invalid_file", "The configuration was refused, and nothing was changed; see fields.")
 	for _, c := range wrong.Complaints {
 		where := c
 		where.Field = ""
