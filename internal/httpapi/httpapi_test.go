@@ -346,6 +346,28 @@ func TestConfigChangeApplies(t *testing.T) {
 	}
 }
 
+// Whoever may only look sees the limits of services, and no names of users and
+// programs.
+func TestConfigForViewers(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	if w := d.ask("PUT", "/api/gpu/config", `{"services":{"embedder":{"priority":3,"users":["ada"],"match":{"program":"secret.py"}}}}`); w.Code != http.StatusOK {
+		t.Fatal(w.Body)
+	}
+	look := func(who access.Actor) string {
+		r := httptest.NewRequest("GET", "/api/gpu/config", nil)
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), identityFor(who))))
+		return w.Body.String()
+	}
+	if got := look(viewer()); !strings.Contains(got, `"embedder":{`) || strings.Contains(got, "ada") || strings.Contains(got, "secret.py") {
+		t.Errorf("a viewer sees %s", got)
+	}
+	user := access.Actor{UID: 7, User: "bob", Door: access.Socket, Role: access.User}
+	if got := look(user); !strings.Contains(got, "ada") {
+		t.Errorf("a user sees %s", got)
+	}
+}
+
 func TestNoDevices(t *testing.T) {
 	d := open(t, "")
 	if p := decode[api.Problem](t, d.ask("GET", "/api/gpu/status", "")); p.Code != "no_device" || !strings.Contains(p.Detail, "No GPU was found.") {
