@@ -37,6 +37,7 @@ const (
 	Speak          // speak for a process: lease for it, hand a lease to it
 	Renew          // make a lease last longer
 	Bind           // hand a lease to another process
+	Resize         // make a lease larger or smaller
 	Release        // end a lease
 	Scope          // say which control groups a lease covers
 	Trim           // ask the holder of a lease for unused memory
@@ -68,6 +69,7 @@ var rules = [...]rule{
 	Speak:     {"speak", User, Admin},
 	Renew:     {"renew", User, Admin},
 	Bind:      {"bind", User, Admin},
+	Resize:    {"resize", User, Admin},
 	Release:   {"release", User, Admin},
 	Scope:     {"scope", Admin, Admin},
 	Trim:      {"trim", User, Admin},

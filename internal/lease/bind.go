@@ -31,6 +31,7 @@ func (x Bind) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, fmt.Errorf("bind %s: %w: it is a %s lease", x.ID, ErrNotBound, string(old.Binding))
 	}
 	l.Holder.PID, l.Holder.Start, l.Holder.Boot = x.PID, x.Start, x.Boot
+	l.Implied = false // now somebody has said it
 	if field, detail := bindingProblem(l.Binding, l.TTL, l.Holder); detail != "" {
 		return Effect{}, FieldErrors{{field, detail}}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/record"
 )
 
-// Change is a change to the book: Ask, Withdraw, TimeOut, Grant, Renew, Bind,
-// Rescope, Release, Expire, Revoke, Park or Resume.
+// Change is a change to the book: Ask, Withdraw, TimeOut, Grant, Renew, Keep,
+// Bind, Settle, Detach, Resize, Rescope, Release, Expire, Revoke, Park or Resume.
 type Change interface {
 	apply(b *Book, now time.Time) (Effect, error)
 }
@@ -39,6 +39,9 @@ const (
 	Granted   Kind = Kind(record.Grant)
 	Renewed   Kind = Kind(record.Renew)
 	Bound     Kind = Kind(record.Bind)
+	Settled   Kind = "settle" // its record is a Bind
+	Detached  Kind = Kind(record.Detach)
+	Resized   Kind = Kind(record.Resize)
 	Released  Kind = Kind(record.Release)
 	Expired   Kind = Kind(record.Expire)
 	Revoked   Kind = Kind(record.Revoke)

@@ -24,7 +24,7 @@ func (b *Book) checkLeases() error {
 			errs = append(errs, fmt.Errorf("lease %s is kept wrongly", id))
 		case l.Fence == 0 || l.Fence > b.fence || twice:
 			errs = append(errs, fmt.Errorf("lease %s has fence %d of %d, and %q has it too", id, l.Fence, b.fence, other))
-		case (l.Binding == ByTTL) != (e.alarm.place > 0) || l.Binding == ByTTL && !e.alarm.at.Equal(l.Expires):
+		case !e.rightAlarm():
 			errs = append(errs, fmt.Errorf("lease %s has the wrong alarm", id))
 		}
 		fences[l.Fence] = id
@@ -38,6 +38,13 @@ func (b *Book) checkLeases() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// rightAlarm reports whether the alarm of a lease rings when something is due
+// for it, and only then.
+func (e *entry) rightAlarm() bool {
+	at, any := e.lease.due()
+	return any == (e.alarm.place > 0) && (!any || e.alarm.at.Equal(at))
 }
 
 func (b *Book) checkDevices() error {
@@ -110,7 +117,7 @@ func sameAccounts(what string, kept map[string]*account, want map[string]account
 func (b *Book) checkAlarms() error {
 	count := len(b.waiting)
 	for _, e := range b.leases {
-		if e.lease.Binding == ByTTL {
+		if _, any := e.lease.due(); any {
 			count++
 		}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // Due lists what has come due by now, earliest first, as changes to apply:
-// Expire for leases, TimeOut for requests.
+// Expire or Settle for leases, TimeOut for requests.
 func (b *Book) Due(now time.Time) []Change {
 	due := b.alarms.due(now, 0, nil)
 	slices.SortFunc(due, func(a, b *alarm) int {
@@ -18,9 +18,12 @@ func (b *Book) Due(now time.Time) []Change {
 	})
 	var changes []Change
 	for _, a := range due {
-		if a.waiting {
+		switch {
+		case a.waiting:
 			changes = append(changes, TimeOut{a.id})
-		} else {
+		case b.leases[a.id].lease.Binding == ByProcess:
+			changes = append(changes, Settle{ID: a.id})
+		default:
 			changes = append(changes, Expire{a.id})
 		}
 	}

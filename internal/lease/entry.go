@@ -1,6 +1,10 @@
 package lease
 
-import "github.com/berth-gpu/berth/gpu"
+import (
+	"slices"
+
+	"github.com/berth-gpu/berth/gpu"
+)
 
 // device is one GPU with its sum and its leases.
 type device struct {
@@ -53,10 +57,8 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) {
 	e.user.leases++
 	e.service.leases++
 	b.leases[l.ID] = e
-	if l.Binding == ByTTL {
-		e.alarm = alarm{at: l.Expires, id: l.ID}
-		b.alarms.add(&e.alarm)
-	}
+	e.alarm.id = l.ID
+	b.setAlarm(e)
 	b.queue.stale = true
 }
 
@@ -80,9 +82,9 @@ func (b *Book) remove(e *entry) {
 	b.queue.stale = true
 }
 
-// replace replaces a lease by a new state of it that has the same parts.
+// replace replaces a lease by a new state of it that is on the same devices.
 func (b *Book) replace(e *entry, l *Lease) {
-	if l.State != e.lease.State {
+	if l.State != e.lease.State || !slices.Equal(l.Parts, e.lease.Parts) {
 		for i := range e.places {
 			e.count(i, -1)
 		}
@@ -95,8 +97,20 @@ func (b *Book) replace(e *entry, l *Lease) {
 		b.queue.stale = true
 	}
 	e.lease = l
-	if l.Binding == ByTTL && !l.Expires.Equal(e.alarm.at) {
-		b.alarms.move(&e.alarm, l.Expires)
+	b.setAlarm(e)
+}
+
+// setAlarm makes the alarm of a lease ring when something is due for it.
+func (b *Book) setAlarm(e *entry) {
+	at, any := e.lease.due()
+	switch set := e.alarm.place > 0; {
+	case !any:
+		b.alarms.remove(&e.alarm)
+	case !set:
+		e.alarm.at = at
+		b.alarms.add(&e.alarm)
+	case !at.Equal(e.alarm.at):
+		b.alarms.move(&e.alarm, at)
 	}
 }
 

@@ -14,6 +14,7 @@ type Lease struct {
 	Fence    uint64 // grows with every grant; set by the book
 	Holder   Holder
 	Binding  Binding
+	Implied  bool          // nobody said what ends it; see Settle, Detach and Keep
 	TTL      time.Duration // how long a grant or a renewal lasts, for Binding ByTTL; else zero
 	Granted  time.Time     // set by the book
 	Expires  time.Time     // set by the book for Binding ByTTL; else zero
@@ -87,6 +88,18 @@ const (
 	ByTTL     Binding = "ttl"     // no renewal in time
 	ByName    Binding = "named"   // nothing: it lasts until it is released
 )
+
+// due returns when something is due for the lease: its end, or its Settle. It
+// returns false if nothing is.
+func (l *Lease) due() (time.Time, bool) {
+	switch {
+	case l.Binding == ByTTL:
+		return l.Expires, true
+	case l.Binding == ByProcess && l.Implied:
+		return l.Granted.Add(Grace), true
+	}
+	return time.Time{}, false
+}
 
 // State says whether a lease takes room on its devices.
 type State string

@@ -17,10 +17,13 @@ func check(t *testing.T, property func(h *history)) {
 func TestMemoryIsNeverSoldTwice(t *testing.T) {
 	check(t, func(h *history) {
 		h.after = func(h *history, e Effect, before map[string]gpu.MiB) {
-			if e.Kind != Granted && e.Kind != Resumed {
+			if e.Kind != Granted && e.Kind != Resumed && e.Kind != Resized {
 				return
 			}
-			for _, p := range e.After.Parts {
+			for i, p := range e.After.Parts {
+				if e.Kind == Resized && p.Memory <= e.Before.Parts[i].Memory {
+					continue // it gave back
+				}
 				// Observations may have taken a device below zero; a sale never does.
 				// Only what was on the device already can be put under a lease then.
 				if now := h.toy.available(p.GPU); now < 0 && now != before[p.GPU] {
@@ -120,7 +123,7 @@ func TestRevertTakesBack(t *testing.T) {
 		}
 		h.effects = nil
 		for range 10 {
-			switch h.draw("step", 0, 4) {
+			switch h.draw("step", 0, 6) {
 			case 0:
 				h.grant(h.drawRequest(), false)
 			case 1:
@@ -131,6 +134,10 @@ func TestRevertTakesBack(t *testing.T) {
 				h.ask(h.drawRequest())
 			case 4:
 				h.bind()
+			case 5:
+				h.resize()
+			case 6:
+				h.imply()
 			}
 		}
 		// Measurements of a lease that ended are gone until the next one.

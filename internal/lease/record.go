@@ -12,10 +12,14 @@ import (
 // RecordOf returns the record of a durable effect.
 func RecordOf(e *Effect) record.Record {
 	l := e.Lease()
-	r := record.New(record.Kind(e.Kind))
+	kind := record.Kind(e.Kind)
+	if e.Kind == Settled { // a bind to the process that it is bound to, which an older berth understands
+		kind = record.Bind
+	}
+	r := record.New(kind)
 	r.Time, r.ID, r.Fence, r.Why, r.By = e.Time.UnixNano(), l.ID, l.Fence, e.Why, storedBy(&e.By)
 	switch e.Kind {
-	case Granted, Bound, Scoped:
+	case Granted, Bound, Settled, Detached, Resized, Scoped:
 		r.Lease = stored(l)
 	case Renewed:
 		r.Expires, r.TTL = l.Expires.UnixNano(), int64(l.TTL)
@@ -64,7 +68,7 @@ func stored(l *Lease) *record.Lease {
 	h := l.Holder
 	s := &record.Lease{
 		User: h.User, UID: h.UID, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
-		Binding: string(l.Binding), TTL: int64(l.TTL), Granted: l.Granted.UnixNano(),
+		Binding: string(l.Binding), Implied: l.Implied, TTL: int64(l.TTL), Granted: l.Granted.UnixNano(),
 		Parts: make([]record.Part, len(l.Parts)), Priority: l.Priority, State: string(l.State),
 		EnforcedBy: l.EnforcedBy, Raised: l.Raised, Note: l.Note, Unit: l.Unit, Scope: l.Scope,
 	}
@@ -84,7 +88,7 @@ func restored(r *record.Record) *Lease {
 	l := &Lease{
 		ID: r.ID, Fence: r.Fence,
 		Holder:  Holder{User: s.User, UID: s.UID, Service: words.Service(s.Service), Name: s.Name, PID: s.PID, Start: s.Start, Boot: s.Boot},
-		Binding: Binding(s.Binding), TTL: time.Duration(s.TTL), Granted: time.Unix(0, s.Granted),
+		Binding: Binding(s.Binding), Implied: s.Implied, TTL: time.Duration(s.TTL), Granted: time.Unix(0, s.Granted),
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),
 		EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, Unit: s.Unit, Scope: s.Scope, By: restoredBy(&r.By),
 	}

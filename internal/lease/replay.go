@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/record"
@@ -63,6 +64,9 @@ func (b *Book) replay(r *record.Record) error {
 			return fmt.Errorf("%w: the lease cannot be bound to the process in the record", ErrReplay)
 		}
 		l.Holder.PID, l.Holder.Start, l.Holder.Boot = r.Lease.PID, r.Lease.Start, r.Lease.Boot
+		l.Implied = r.Lease.Implied
+	case record.Detach, record.Resize:
+		return b.replayWhole(e, r)
 	case record.Scope:
 		if r.Lease == nil {
 			return fmt.Errorf("%w: it has no scope in it", ErrReplay)
@@ -76,6 +80,24 @@ func (b *Book) replay(r *record.Record) error {
 		return fmt.Errorf("%w: kind %q is not known", ErrReplay, string(r.Kind))
 	}
 	b.replace(e, &l)
+	return nil
+}
+
+// replayWhole takes a record back that holds a lease as it is from then on.
+func (b *Book) replayWhole(e *entry, r *record.Record) error {
+	if r.Lease == nil {
+		return fmt.Errorf("%w: it has no lease in it", ErrReplay)
+	}
+	l := restored(r)
+	l.By = e.lease.By // the record says who changed it
+	sameDevices := slices.EqualFunc(l.Parts, e.lease.Parts, func(a, b Part) bool { return a.GPU == b.GPU })
+	if !sameDevices || !l.Holder.Same(e.lease.Holder) || l.State != e.lease.State {
+		return fmt.Errorf("%w: it is about another lease", ErrReplay)
+	}
+	if err := l.validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrReplay, err)
+	}
+	b.replace(e, l)
 	return nil
 }
 

@@ -14,6 +14,7 @@ type Request struct {
 	ID      string
 	Holder  Holder // the future holder; the door finds it out and does not believe the client
 	Binding Binding
+	Implied bool // see Lease
 	TTL     time.Duration
 
 	GPUs   int     // how many devices, all different; zero: one
@@ -63,7 +64,7 @@ func (r *Request) Total() Usage {
 // Lease returns the lease for the request on these devices, ready for Grant.
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
-		ID: r.ID, Holder: r.Holder, Binding: r.Binding, TTL: r.TTL, Priority: r.Priority,
+		ID: r.ID, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, Priority: r.Priority,
 		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Unit: r.Unit, Scope: r.Scope, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {

@@ -151,8 +151,11 @@ func (h *history) drawRequest() *Request {
 		Binding:   []Binding{ByProcess, ByTTL, ByName}[h.draw("binding", 0, 2)],
 		Requested: h.now, Deadline: h.now.Add(time.Duration(h.draw("wait", 0, 50)) * time.Second),
 	}
-	if r.Binding == ByTTL {
+	switch r.Binding {
+	case ByTTL:
 		r.TTL = time.Duration(h.draw("ttl", 1, 50)) * time.Second
+	case ByProcess:
+		r.Implied = h.draw("implied", 0, 1) == 1
 	}
 	return r
 }
@@ -183,7 +186,7 @@ func (h *history) run(steps int) {
 
 func (h *history) step() {
 	uuid := dev(h.draw("device", 0, toyDevices-1))
-	switch h.draw("step", 0, 14) {
+	switch h.draw("step", 0, 17) {
 	case 0, 1:
 		h.ask(h.drawRequest())
 	case 2, 3, 4:
@@ -216,6 +219,10 @@ func (h *history) step() {
 		h.withdraw()
 	case 14:
 		h.bind()
+	case 15, 16:
+		h.resize()
+	case 17:
+		h.imply()
 	}
 }
 
@@ -396,6 +403,50 @@ func (h *history) bind() {
 	}
 }
 
+func (h *history) resize() {
+	c := Resize{ID: h.drawID(), By: h.drawActor(), Memory: gpu.MiB(h.draw("memory", 0, 8))}
+	c.Fence = h.drawFence(c.ID)
+	l, want := h.finding(c.ID, c.Fence, c.By)
+	switch {
+	case want != nil:
+	case l.State != Active:
+		want = ErrState
+	case c.Memory == 0 && slices.ContainsFunc(l.Parts, func(p Part) bool { return p.Slots == 0 }):
+		want = errFields
+	default:
+		for _, p := range l.Parts {
+			more := max(c.Memory-max(p.Memory, l.measured[p.GPU]), 0)
+			if more > 0 && more > h.toy.available(p.GPU) {
+				want = ErrOverSold
+			}
+		}
+	}
+	h.apply(c, want)
+}
+
+// imply settles, detaches or keeps a lease of which nobody said what ends it.
+func (h *history) imply() {
+	id := h.drawID()
+	l, want := h.finding(id, 0, access.Daemon())
+	if errors.Is(want, ErrWaiting) {
+		want = ErrUnknown
+	}
+	state := func(b Binding) error {
+		if want == nil && (!l.Implied || l.Binding != b) {
+			return ErrState
+		}
+		return want
+	}
+	switch h.draw("how", 0, 2) {
+	case 0:
+		h.apply(Settle{ID: id}, state(ByProcess))
+	case 1:
+		h.apply(Detach{ID: id}, state(ByProcess))
+	case 2:
+		h.apply(Keep{ID: id}, state(ByTTL))
+	}
+}
+
 func (h *history) end() {
 	id, by := h.drawID(), h.drawActor()
 	fence := h.drawFence(id)
@@ -490,6 +541,9 @@ func (h *history) due() {
 	for id, l := range h.toy.leases {
 		if l.Binding == ByTTL && (!h.now.Before(l.Expires) || next.After(l.Expires)) {
 			h.Fatalf("lease %s should have expired", id)
+		}
+		if settles := l.Granted.Add(Grace); l.Binding == ByProcess && l.Implied && (!h.now.Before(settles) || next.After(settles)) {
+			h.Fatalf("lease %s should have settled", id)
 		}
 	}
 	if any && !h.now.Before(next) {

@@ -48,6 +48,9 @@ func (l *Lease) append(dst []byte) []byte {
 	}
 	dst = appendOptional(dst, `,"boot":`, l.Boot)
 	dst = appendText(dst, `,"binding":`, l.Binding)
+	if l.Implied {
+		dst = append(dst, `,"implied":true`...)
+	}
 	dst = appendInt(dst, `,"ttl_ns":`, l.TTL)
 	dst = strconv.AppendInt(append(dst, `,"granted_ns":`...), l.Granted, 10)
 	dst = appendInt(dst, `,"expires_ns":`, l.Expires)

@@ -39,10 +39,11 @@ import (
 //
 //	1  everything but what follows
 //	2  Bind
-//	3  Scope
+//	3  Scope, Detach, Resize
 //
-// Added later under the same versions, because the book is the same without it:
-// Record.By, Lease.Unit and Lease.Scope. An older berth ignores them.
+// Added later under the same versions, because the book is the same without
+// them: Record.By, Lease.Unit, Lease.Scope and Lease.Implied. An older berth
+// ignores them.
 const Version = 3
 
 // Record is one entry of the journal: what happened to a lease, as one JSON
@@ -57,7 +58,7 @@ type Record struct {
 	TTL     int64  `json:"ttl_ns,omitempty"`     // Renew
 	Why     string `json:"why,omitempty"`        // for people; in a Fence record, the boot id
 	By      By     `json:"by,omitzero"`          // zero: an earlier berth wrote it, or it is a Fence record
-	Lease   *Lease `json:"lease,omitempty"`      // Grant, Bind, Scope
+	Lease   *Lease `json:"lease,omitempty"`      // Grant, Bind, Scope, Detach, Resize
 }
 
 // By says who did it. In the record of a lease in a compacted journal, that is
@@ -83,6 +84,8 @@ const (
 	Park    Kind = "park"
 	Resume  Kind = "resume"
 	Scope   Kind = "scope"
+	Detach  Kind = "detach"
+	Resize  Kind = "resize"
 	// Fence only reports how far fences have got. A compacted journal needs
 	// it, because the newest grant may have ended.
 	Fence Kind = "fence"
@@ -99,6 +102,7 @@ type Lease struct {
 	Start      uint64 `json:"start,omitempty"`
 	Boot       string `json:"boot,omitempty"`
 	Binding    string `json:"binding"`
+	Implied    bool   `json:"implied,omitempty"`
 	TTL        int64  `json:"ttl_ns,omitempty"`
 	Granted    int64  `json:"granted_ns"`
 	Expires    int64  `json:"expires_ns,omitempty"`
@@ -126,7 +130,7 @@ func New(kind Kind) Record {
 	switch kind {
 	case Bind:
 		r.Version = 2
-	case Scope:
+	case Scope, Detach, Resize:
 		r.Version = 3
 	}
 	return r

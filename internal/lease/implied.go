@@ -1,0 +1,101 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// A lease is implied if whoever asked for it did not say what ends it. It is
+// bound to the process that asked, which is either the application itself or a
+// program like curl, which exits as soon as it has the answer. What the process
+// does tells which of the two it is:
+//
+//	             it is measured on a device, or lives for Grace
+//	granted ──┬──▶ Settle: the lease ends with the process, as if bound to it by request
+//	          └──▶ Detach: the lease expires, unless its processes are measured
+//	             it exits before that
+const (
+	// Grace is how long the process of an implied lease must live, if it is not
+	// measured on a device, for the lease to end with it.
+	Grace = 30 * time.Second
+	// DetachedTTL is how long a detached lease lasts after its processes were
+	// last measured on a device.
+	DetachedTTL = 10 * time.Minute
+)
+
+// Settle notes that an implied lease belongs to the process that it is bound to.
+type Settle struct {
+	ID    string
+	Fence uint64 // zero: whichever there is
+}
+
+func (s Settle) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.findImplied("settle", s.ID, s.Fence, ByProcess)
+	if err != nil {
+		return Effect{}, err
+	}
+	l := *e.lease
+	l.Implied = false
+	return b.change(e, &l, Settled, now), nil
+}
+
+// Detach lets an implied lease stand without the process that asked for it. From
+// now on it has a time to live.
+type Detach struct {
+	ID    string
+	Fence uint64 // zero: whichever there is
+}
+
+func (d Detach) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.findImplied("detach", d.ID, d.Fence, ByProcess)
+	if err != nil {
+		return Effect{}, err
+	}
+	l := *e.lease
+	l.Binding, l.TTL, l.Expires = ByTTL, DetachedTTL, now.Add(DetachedTTL)
+	l.EnforcedBy = "none" // whoever uses it is not the process that asked
+	if l.Note != "" {
+		l.Note += "; "
+	}
+	l.Note += "the process that asked for it has exited, so it expires 10 minutes after its processes were last measured on a GPU"
+	return b.change(e, &l, Detached, now), nil
+}
+
+// Keep renews a detached lease whose processes are measured, also one that is
+// due: nobody could keep it while the daemon was away.
+type Keep struct {
+	ID    string
+	Fence uint64 // zero: whichever there is
+}
+
+func (k Keep) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.findImplied("keep", k.ID, k.Fence, ByTTL)
+	if err != nil {
+		return Effect{}, err
+	}
+	l := *e.lease
+	l.Expires = now.Add(l.TTL)
+	return b.change(e, &l, Renewed, now), nil
+}
+
+// findImplied returns an implied lease with a binding. Only berth itself changes
+// how such a lease ends.
+func (b *Book) findImplied(op, id string, fence uint64, binding Binding) (*entry, error) {
+	e := b.leases[id]
+	switch {
+	case e == nil || fence != 0 && fence != e.lease.Fence:
+		return nil, fmt.Errorf("%s %s: %w", op, id, ErrUnknown)
+	case !e.lease.Implied || e.lease.Binding != binding:
+		return nil, fmt.Errorf("%s %s: %w: somebody said what ends it, or that is settled", op, id, ErrState)
+	}
+	return e, nil
+}
+
+// change puts a new state of a lease into the book, by the daemon itself.
+func (b *Book) change(e *entry, l *Lease, kind Kind, now time.Time) Effect {
+	old := e.lease
+	b.replace(e, l)
+	return Effect{Kind: kind, Time: now, Before: old, After: l, By: access.Daemon()}
+}

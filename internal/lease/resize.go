@@ -1,0 +1,79 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// ErrEnforced refuses to resize a lease whose limit its programs were started
+// with: they would keep the old one.
+var ErrEnforced = errors.New("its programs were started with its limit")
+
+// Resize gives a lease another amount of memory on each of its devices, with the
+// same fence. It takes more only where there is room now, and gives back at
+// once. What the processes of the lease use beyond it counts as before.
+type Resize struct {
+	ID     string
+	Fence  uint64  // zero: whichever there is
+	Memory gpu.MiB // on each device
+	By     access.Actor
+}
+
+func (r Resize) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.find(access.Resize, r.ID, r.Fence, &r.By)
+	if err != nil {
+		return Effect{}, err
+	}
+	old, l := e.lease, *e.lease
+	if err := old.Resizable(); err != nil {
+		return Effect{}, fmt.Errorf("resize %s: %w", r.ID, err)
+	}
+	l.Parts = slices.Clone(l.Parts)
+	for i := range l.Parts {
+		l.Parts[i].Memory = r.Memory
+	}
+	if err := l.validate(); err != nil {
+		return Effect{}, err
+	}
+	for i, p := range old.Parts {
+		needs := e.growth(i, r.Memory)
+		if d := e.places[i].device; needs > 0 && (!d.known || !d.hasRoom(needs, 0, false)) {
+			return Effect{}, &OverSoldError{ID: r.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs}
+		}
+	}
+	b.replace(e, &l)
+	return Effect{Kind: Resized, Time: now, Before: old, After: &l, By: r.By}, nil
+}
+
+// Resizable reports why the size of the lease cannot change; nil: it can.
+func (l *Lease) Resizable() error {
+	switch {
+	case l.State != Active:
+		return fmt.Errorf("%w: it is %s", ErrState, string(l.State))
+	case l.EnforcedBy == "mps" || l.EnforcedBy == "framework":
+		return fmt.Errorf("%w, by %s", ErrEnforced, l.EnforcedBy)
+	}
+	return nil
+}
+
+// Growth returns how much more of a device a lease would take if it had this
+// much memory there: what its processes use beyond the lease is taken already.
+func (b *Book) Growth(id, uuid string, memory gpu.MiB) gpu.MiB {
+	if e := b.leases[id]; e != nil {
+		for i, p := range e.lease.Parts {
+			if p.GPU == uuid {
+				return e.growth(i, memory)
+			}
+		}
+	}
+	return memory
+}
+
+func (e *entry) growth(part int, memory gpu.MiB) gpu.MiB {
+	return max(memory-max(e.lease.Parts[part].Memory, e.places[part].measured), 0)
+}
