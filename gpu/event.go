@@ -81,6 +81,7 @@ const (
 	EventWaiting    EventCode = "lease_waiting"
 	EventRenewed    EventCode = "lease_renewed"
 	EventBound      EventCode = "lease_bound"
+	EventResized    EventCode = "lease_resized"
 	EventReleased   EventCode = "lease_released"
 	EventExpired    EventCode = "lease_expired"
 	EventRevoked    EventCode = "lease_revoked"
@@ -97,7 +98,7 @@ func EventCodes() []EventCode {
 		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
 		EventMonitoring, EventConfig, EventJournal, EventPlan, EventBatch, EventHook, EventRationed, EventGap,
-		EventGranted, EventWaiting, EventRenewed, EventBound, EventReleased, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventReclaim, EventForeignUse,
+		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventReclaim, EventForeignUse,
 	}
 }
 

@@ -60,7 +60,9 @@ func (d Detach) apply(b *Book, now time.Time) (Effect, error) {
 		l.Note += "; "
 	}
 	l.Note += "the process that asked for it has exited, so it expires 10 minutes after its processes were last measured on a GPU"
-	return b.change(e, &l, Detached, now), nil
+	effect := b.change(e, &l, Detached, now)
+	effect.Why = "that process exited before it was seen on a GPU"
+	return effect, nil
 }
 
 // Keep renews a detached lease whose processes are measured, also one that is

@@ -75,10 +75,8 @@ type outcome struct {
 // withdraws the request, and releases a lease that was granted in the same
 // moment.
 func (l *Ledger) Acquire(ctx context.Context, r lease.Request) (*lease.Lease, error) {
-	asked := time.Now()
-	granted, err := l.acquire(ctx, r)
-	l.hooks.decided(status(err), time.Since(asked))
-	return granted, err
+	found, err := l.AcquireAgain(ctx, r, Once)
+	return found.Lease, err
 }
 
 func status(err error) string {
@@ -94,14 +92,19 @@ func status(err error) string {
 	return "refused"
 }
 
-func (l *Ledger) acquire(ctx context.Context, r lease.Request) (*lease.Lease, error) {
+func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Found, error) {
 	var granted *lease.Lease
+	var found Found
 	var w *waiter
 	limited := access.May(r.By, access.Exceed, access.Object{}) != nil
 	err := l.submitFor(ctx, r.By, func(now time.Time) error {
-		granted, w = nil, nil // the errand may run twice
-		request, err := l.admit(r, now)
+		granted, found, w = nil, Found{}, nil // the errand may run twice
+		request, standing, err := l.admitAgain(r, again, now)
 		if err != nil {
+			return err
+		}
+		if standing != nil {
+			found, err = l.adjust(standing, request, now)
 			return err
 		}
 		l.usual.Add(request)
@@ -120,43 +123,78 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request) (*lease.Lease, er
 	if err == nil && w != nil {
 		granted, err = l.await(ctx, w)
 	}
-	if err != nil {
-		return nil, err
+	if err != nil || found.Stood {
+		return found, err
 	}
-	return l.deliver(ctx, granted)
+	granted, err = l.deliver(ctx, granted)
+	return Found{Lease: granted}, err
 }
 
 // admit fills in and checks a request by the settings of its service, and
 // returns the request that goes into the book. The caller holds mu.
 func (l *Ledger) admit(r lease.Request, now time.Time) (*lease.Request, error) {
+	request, _, err := l.admitAgain(r, Once, now)
+	return request, err
+}
+
+// admitAgain does the same for a request that may find a lease that stands, and
+// returns that lease; nil: there is none. The caller holds mu.
+func (l *Ledger) admitAgain(r lease.Request, again Again, now time.Time) (request *lease.Request, standing *lease.Lease, err error) {
+	if request, err = l.prepare(r, now); err != nil {
+		return nil, nil, err
+	}
+	if standing, err = l.find(request, again); err != nil {
+		return nil, nil, err
+	}
+	if standing == nil {
+		if err := l.vacant(request); err != nil {
+			return nil, nil, err
+		}
+	}
+	request, err = l.admitted(request)
+	return request, standing, err
+}
+
+// prepare fills in what a request does not say, and validates it.
+func (m *machine) prepare(r lease.Request, now time.Time) (*lease.Request, error) {
 	request := r
 	if request.GPUs == 0 {
 		request.GPUs = 1
 	}
 	request.Priority = r.AskedPriority.Or(0)
-	request.Requested, request.Deadline = now, now.Add(r.Wait.Or(l.settings.Wait))
-	if err := request.Validate(); err != nil {
-		return nil, err
-	}
-	if l.book.Lease(r.ID) != nil || l.book.Request(r.ID) != nil {
-		return nil, fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
+	request.Requested, request.Deadline = now, now.Add(r.Wait.Or(m.settings.Wait))
+	return &request, request.Validate()
+}
+
+// vacant refuses an id that is in use, and a user who has too much already. The
+// caller holds mu.
+func (m *machine) vacant(r *lease.Request) error {
+	if m.book.Lease(r.ID) != nil || m.book.Request(r.ID) != nil {
+		return fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
 	}
 	if access.May(r.By, access.Exceed, access.Object{}) != nil {
-		if err := l.book.Crowded(r.Holder.User, false); err != nil {
-			return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
+		if err := m.book.Crowded(r.Holder.User, false); err != nil {
+			return fmt.Errorf("ask for %s: %w", r.ID, err)
 		}
 	}
-	if err := l.settings.knows(r.Holder.Service); err != nil {
+	return nil
+}
+
+// admitted applies the settings of its service to a request. The caller holds
+// mu.
+func (m *machine) admitted(r *lease.Request) (*lease.Request, error) {
+	request := *r
+	if err := m.settings.knows(r.Holder.Service); err != nil {
 		return nil, err
 	}
-	if service, known := l.settings.Services[r.Holder.Service]; known {
-		admitted, err := lease.Admit(service.Service, request, l.book.ServiceUsage(r.Holder.Service))
+	if service, known := m.settings.Services[r.Holder.Service]; known {
+		admitted, err := lease.Admit(service.Service, request, m.book.ServiceUsage(r.Holder.Service))
 		if err != nil && !isLater(err) {
 			return nil, err
 		}
 		request = admitted
 		if request.Preferred == "" {
-			request.Preferred = l.uuidOf(service.Preferred)
+			request.Preferred = m.uuidOf(service.Preferred)
 		}
 	} else if access.May(r.By, access.Precede, access.Object{}) != nil {
 		request = lease.InLine(request)
@@ -281,6 +319,9 @@ func (l *Ledger) attend(granted *lease.Lease) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, process.ErrGone):
+		if granted.Implied { // nobody has the answer
+			_ = l.GiveBack(granted.ID, granted.Fence, "its process ended before it had the answer")
+		}
 		l.holders.exited(processOf(granted))
 	default: // release this lease alone: the process may hold others, which are watched
 		_ = l.GiveBack(granted.ID, granted.Fence, "the daemon cannot watch its process")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -27,8 +28,8 @@ func (l *Ledger) announce(e *lease.Effect) {
 		return // withdrawn: the client knows
 	}
 	code, severity, verb := wording(e.Kind)
-	if code == "" {
-		return
+	if code == "" || e.Kind == lease.Renewed && e.By.Door == access.Itself {
+		return // berth keeps a lease that is in use, every minute
 	}
 	total := held.Total()
 	text, public := l.sentence(e, held, verb)
@@ -38,6 +39,9 @@ func (l *Ledger) announce(e *lease.Effect) {
 	}
 	if e.Kind != lease.Granted {
 		event.Data["held_seconds"] = e.Time.Sub(held.Granted).Seconds()
+	}
+	if e.Kind == lease.Resized {
+		event.Data["was_mb"] = int64(e.Before.Total().Memory)
 	}
 	if len(held.Parts) == 1 {
 		event.GPU = held.Parts[0].GPU
@@ -66,6 +70,12 @@ func (l *Ledger) compose(e *lease.Effect, held *lease.Lease, verb string) (text 
 		text = append(text, " on "...)
 		text = l.appendLabels(text, held.Parts)
 		text = appendHolder(text, held.Holder)
+	}
+	if e.Kind == lease.Resized {
+		text = append(append(text, " from "...), e.Before.Parts[0].Memory.String()...)
+		text = append(append(text, " to "...), held.Parts[0].Memory.String()...)
+		text = append(text, " on "...)
+		text = l.appendLabels(text, held.Parts)
 	}
 	if e.Why != "" {
 		text = append(append(text, ": "...), e.Why...)
@@ -122,6 +132,10 @@ func wording(k lease.Kind) (gpu.EventCode, gpu.Severity, string) {
 		return gpu.EventRenewed, gpu.Note, "was renewed"
 	case lease.Bound:
 		return gpu.EventBound, gpu.Note, "was handed to another process"
+	case lease.Detached:
+		return gpu.EventBound, gpu.Note, "stands without the process that asked for it"
+	case lease.Resized:
+		return gpu.EventResized, gpu.Note, "was resized"
 	case lease.Released:
 		return gpu.EventReleased, gpu.Note, "was released"
 	case lease.Expired:

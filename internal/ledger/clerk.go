@@ -141,7 +141,7 @@ func (l *Ledger) setAlarm() {
 // still get through on a full disk and waiting requests still time out.
 func (l *Ledger) work(batch []*errand) {
 	l.restless = false
-	if l.attempt(batch, func(now time.Time) { l.due(now, everything); l.serve(now) }) == nil {
+	if l.attempt(batch, func(now time.Time) { l.tend(now); l.due(now, everything); l.serve(now) }) == nil {
 		answer(batch)
 		if len(batch) == 0 {
 			l.probe()
@@ -259,7 +259,7 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 		l.explainTimeOuts(now)
 	}
 	for _, c := range changes {
-		_, _ = l.apply(c, now) // it is due, so the book takes it
+		_, _ = l.apply(l.keepIfUsed(c), now) // it is due, so the book takes it
 	}
 }
 
@@ -309,7 +309,9 @@ func (l *Ledger) write(effects []lease.Effect) error {
 // takes reports whether an effect took something of a device. All other effects
 // may use the last room on a disk: a release must not be lost, and a renewal
 // must keep its lease.
-func takes(e *lease.Effect) bool { return e.Before == nil || e.Kind == lease.Resumed }
+func takes(e *lease.Effect) bool {
+	return e.Before == nil || e.Kind == lease.Resumed || e.Kind == lease.Resized && e.After.Total().Memory > e.Before.Total().Memory
+}
 
 // outlivesBoot reports whether a lease lasts when the machine starts again. A
 // lease that is bound to a process does not, so its records must survive the end
@@ -325,7 +327,7 @@ func (l *Ledger) settle(effects []lease.Effect) {
 		if e.Request != nil && e.Kind != lease.Asked {
 			l.dismiss(e)
 		}
-		if e.Kind == lease.Bound && processOf(e.Before) != processOf(e.After) {
+		if e.Kind == lease.Detached || e.Kind == lease.Bound && processOf(e.Before) != processOf(e.After) {
 			l.holders.left(e.Before)
 		}
 		if e.After == nil && e.Before != nil {

@@ -194,7 +194,11 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 	batch := make([]*errand, len(leases))
 	for i, each := range leases {
 		batch[i] = &errand{done: make(chan error, 1), do: func(now time.Time) error {
-			_, err := h.l.apply(lease.Release{ID: each.ID, Fence: each.Fence, By: access.Daemon(), Why: awayText}, now)
+			change := lease.Change(lease.Release{ID: each.ID, Fence: each.Fence, By: access.Daemon(), Why: awayText})
+			if each.Implied && each.Holder.Boot == h.l.boot { // nobody knows when the process exited
+				change = lease.Detach{ID: each.ID, Fence: each.Fence}
+			}
+			_, err := h.l.apply(change, now)
 			return err
 		}}
 	}
@@ -202,8 +206,13 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
 	for i, e := range batch {
-		if <-e.done != nil { // the journal had no room
-			h.backlog.unwanted(leases[i].ID, leases[i].Fence, awayText)
+		each := leases[i]
+		switch err := <-e.done; { // with an error, the journal had no room
+		case err == nil:
+		case each.Implied && each.Holder.Boot == h.l.boot:
+			h.backlog.exited(processOf(each))
+		default:
+			h.backlog.unwanted(each.ID, each.Fence, awayText)
 		}
 	}
 }

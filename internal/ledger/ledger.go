@@ -135,7 +135,7 @@ func Open(o Options) (*Ledger, error) {
 		machine: machine{
 			boot: boot, cpus: max(o.CPUs, 1), alive: o.Processes.Alive,
 			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil, nil, nil),
-			devices: map[string]*observed{}, revoking: map[string]revocation{},
+			devices: map[string]*observed{}, revoking: map[string]revocation{}, inUse: map[string]uint64{},
 		},
 		waiters: map[string]*waiter{},
 	}
@@ -175,6 +175,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 	defer close(l.finished)
 	defer l.turn.end()
 	l.turn.begin()
+	l.keepDetached()
 	l.holders.resume()
 	l.clerk(ctx)
 	l.holders.watches.Close()

@@ -28,6 +28,7 @@ type machine struct {
 	dirty    bool // something changed that may let a waiting request in
 
 	revoking map[string]revocation // by lease: why it is about to be revoked
+	inUse    map[string]uint64     // by lease: the fence of an implied lease whose processes were measured
 	past     kin.Past              // the leases that have ended
 }
 

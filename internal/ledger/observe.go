@@ -35,6 +35,9 @@ func (l *Ledger) Observe(o Observation) {
 		d.recent.Add(o.Sample)
 		l.attribute(d)
 		l.holders.releaseUnused()
+		if l.noteUse(d, time.Now()) {
+			l.nudge()
+		}
 	}
 	l.capacity(o.Device.UUID)
 	l.dirty = true

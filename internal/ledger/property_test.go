@@ -10,7 +10,7 @@ import (
 func TestMemoryIsNeverSoldTwice(t *testing.T) {
 	tell(t, func(s *story) {
 		view := s.keeper.View().Leases
-		for _, l := range s.fresh {
+		for _, l := range append(s.fresh, s.grown...) {
 			for _, p := range l.Parts {
 				for i := range s.devices {
 					if left, _ := s.left(i, view); p.GPU == dev(i) && left < 0 {

@@ -59,11 +59,15 @@ func (m *machine) forgetExited(id process.ID) {
 	}
 }
 
-// endOfHolder returns the change that ends a lease whose process has ended: a
-// release, or a revocation if one was about to happen.
+// endOfHolder returns what becomes of a lease whose process has ended: it is
+// released, or revoked if that was about to happen. An implied lease that is not
+// settled stands without the process.
 func (m *machine) endOfHolder(held *lease.Lease) lease.Change {
 	if r, revoking := m.revoking[held.ID]; revoking && r.fence == held.Fence {
 		return lease.Revoke{ID: held.ID, Fence: held.Fence, By: access.Daemon(), Why: r.why}
+	}
+	if held.Implied && m.inUse[held.ID] != held.Fence {
+		return lease.Detach{ID: held.ID, Fence: held.Fence}
 	}
 	return lease.Release{ID: held.ID, Fence: held.Fence, By: access.Daemon(), Why: "its process ended"}
 }

@@ -26,6 +26,7 @@ type story struct {
 	fence   uint64 // of the newest grant that was answered
 	trouble bool   // the journal refuses
 	fresh   []*lease.Lease
+	grown   []*lease.Lease // by a resize
 
 	after func(*story) // what is to hold after every step
 }
@@ -96,8 +97,8 @@ func (s *story) draw(name string, least, most int) int {
 }
 
 func (s *story) step() {
-	s.fresh = nil
-	switch s.draw("step", 0, 15) {
+	s.fresh, s.grown = nil, nil
+	switch s.draw("step", 0, 17) {
 	default:
 		s.ask()
 	case 6, 7, 8:
@@ -125,6 +126,8 @@ func (s *story) step() {
 		s.mend()
 	case 15:
 		s.restart()
+	case 16, 17:
+		s.resize()
 	}
 	synctest.Wait()
 	s.hear()
@@ -181,6 +184,21 @@ func (s *story) release() {
 	id := s.drawID()
 	if _, err := s.keeper.Release(s.Context(), id, 0, by(s.draw("user", 1, 2))); err == nil {
 		delete(s.held, id)
+	}
+}
+
+func (s *story) resize() {
+	id := s.drawID()
+	was, _ := s.keeper.Find(id)
+	resized, err := s.keeper.Resize(s.Context(), id, 0, gpu.MiB(s.draw("memory", 1, 10)), by(s.draw("user", 1, 2)))
+	if err != nil {
+		return
+	}
+	if s.held[id] != nil && resized.Fence == s.held[id].Fence {
+		s.held[id] = resized
+	}
+	if was.Lease != nil && resized.Total().Memory > was.Total().Memory {
+		s.grown = append(s.grown, resized)
 	}
 }
 

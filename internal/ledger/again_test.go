@@ -1,0 +1,90 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+func TestAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		k.device(1, 100)
+		k.grant(want("s", 30, service("s"), of(2), at(dev(1)))) // of another user
+		k.grant(want("of-an-app", 10, service("s"), at(dev(1))))
+		k.grant(want("s-9", 10, service("s"), ttl(time.Hour), at(dev(0))))
+		first := k.grant(want("s-2", 30, service("s"), at(dev(0))))
+		for _, test := range []struct {
+			name    string
+			request lease.Request
+			again   Again
+			id      string // that is found; empty: it is refused
+			stood   bool
+			was     gpu.MiB
+			memory  gpu.MiB
+		}{
+			{name: "the same", request: want("s", 30, service("s")), again: SameService, id: "s-2", stood: true, memory: 30},
+			{name: "larger", request: want("s", 60, service("s")), again: SameService, id: "s-2", stood: true, was: 30, memory: 60},
+			{name: "more than there is", request: want("s", 95, service("s")), again: SameService},
+			{name: "smaller, by id", request: want("s-2", 20, service("s")), again: SameID, id: "s-2", stood: true, was: 60, memory: 20},
+			{name: "without again", request: want("s-2", 20, service("s")), again: Once},
+			{name: "another's id", request: want("s", 30, service("s")), again: SameID},
+			{name: "on another device", request: want("s-3", 30, service("s"), at(dev(1))), again: SameService, id: "s-3", memory: 30},
+			{name: "by id on another device", request: want("s-3", 30, service("s"), at(dev(0))), again: SameID},
+			{name: "another binding", request: want("s", 10, service("s"), ttl(time.Minute)), again: SameService, id: "s-9", stood: true, memory: 10},
+			{name: "another name", request: want("of-an-app", 10, service("s")), again: SameID, id: "of-an-app", stood: true, memory: 10},
+			{name: "another service", request: want("t", 5, service("t")), again: SameService, id: "t", memory: 5},
+		} {
+			found, err := k.AcquireAgain(t.Context(), test.request, test.again)
+			switch {
+			case test.id == "":
+				if err == nil {
+					t.Errorf("%s: it found %+v", test.name, found.Lease)
+				}
+			case err != nil:
+				t.Errorf("%s: %v", test.name, err)
+			case found.ID != test.id || found.Stood != test.stood || found.Was != test.was || found.Parts[0].Memory != test.memory:
+				t.Errorf("%s: it found %+v with %+v", test.name, found, found.Lease)
+			}
+		}
+		if held, _ := k.Find("s-2"); held.Fence != first.Fence {
+			t.Error("the lease has another fence")
+		}
+		if held, _ := k.Find("s-9"); held.TTL != time.Minute || !held.Expires.Equal(time.Now().Add(time.Minute)) {
+			t.Errorf("the lease with a time to live was not renewed: %+v", held.Lease)
+		}
+	})
+}
+
+// Two who ask at the same time get one lease, and the second does not queue up
+// for another one.
+func TestAskedAgainWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		k.grant(want("other", 80, of(2)))
+		k.queue(t.Context(), want("s", 30, service("s"), wait(time.Hour)))
+		if _, err := k.AcquireAgain(t.Context(), want("s", 30, service("s"), wait(time.Hour)), SameService); !errors.Is(err, lease.ErrWaiting) {
+			t.Errorf("it was answered with %v", err)
+		}
+	})
+}
+
+// Whoever leaves after finding a lease leaves it standing.
+func TestAskedAgainByOneWhoLeaves(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	k.grant(want("s", 30))
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	_, _ = k.AcquireAgain(ctx, want("s", 30), SameID)
+	if _, stands := k.Find("s"); !stands {
+		t.Error("it was given back")
+	}
+}

@@ -1,0 +1,82 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// An implied lease settles when its processes are measured, and a detached one
+// is kept for as long as they are. Observe notes which leases are in use, and the
+// clerk changes the book: what is not written down now is noted again by the next
+// sample.
+
+// noteUse notes the implied leases that are in use on a device, where that
+// changes something, and reports whether there are any. The caller holds mu.
+func (m *machine) noteUse(o *observed, now time.Time) bool {
+	found := false
+	for id, memory := range o.owned {
+		held := m.book.Lease(id)
+		if memory == 0 || held == nil || !held.Implied {
+			continue
+		}
+		// A detached lease is kept about once a minute, not with every sample.
+		if held.Binding == lease.ByProcess || held.Expires.Sub(now) <= held.TTL*9/10 {
+			m.inUse[id] = held.Fence
+			found = true
+		}
+	}
+	return found
+}
+
+// tend settles or keeps the implied leases that are in use. The caller holds mu.
+func (l *Ledger) tend(now time.Time) {
+	for id, fence := range l.inUse {
+		if held := l.book.Lease(id); held != nil && held.Binding == lease.ByTTL {
+			_, _ = l.apply(lease.Keep{ID: id, Fence: fence}, now) // it may have ended
+		} else {
+			_, _ = l.apply(lease.Settle{ID: id, Fence: fence}, now)
+		}
+	}
+	clear(l.inUse)
+}
+
+// keepIfUsed turns the end of a detached lease that is still in use into its
+// renewal. That happens if no sample came for a while: the device does not
+// answer, or monitoring is stopped. The caller holds mu.
+func (m *machine) keepIfUsed(c lease.Change) lease.Change {
+	due, ends := c.(lease.Expire)
+	if !ends {
+		return c
+	}
+	held := m.book.Lease(due.ID)
+	if held == nil || !held.Implied {
+		return c
+	}
+	for _, p := range held.Parts {
+		if o := m.devices[p.GPU]; o != nil && o.owned[held.ID] > 0 {
+			return lease.Keep{ID: held.ID, Fence: held.Fence}
+		}
+	}
+	return c
+}
+
+// keepDetached renews every detached lease: while the daemon was away, nobody
+// measured its processes. It runs before the clerk takes its first errand.
+func (l *Ledger) keepDetached() {
+	l.mu.RLock()
+	standing := l.book.Leases()
+	l.mu.RUnlock()
+	var batch []*errand
+	for _, each := range standing {
+		if each.Implied && each.Binding == lease.ByTTL {
+			batch = append(batch, &errand{do: func(now time.Time) error {
+				_, err := l.apply(lease.Keep{ID: each.ID, Fence: each.Fence}, now)
+				return err
+			}})
+		}
+	}
+	if batch != nil {
+		l.work(batch)
+	}
+}

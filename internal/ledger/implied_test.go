@@ -1,0 +1,221 @@
+package ledger
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// implied binds the lease to a process because nobody said what ends it.
+func (k *keeper) implied(pid int) func(*lease.Request) {
+	return func(r *lease.Request) {
+		k.bound(pid)(r)
+		r.Implied = true
+	}
+}
+
+// detached is a lease whose caller, a process that still runs, seems to have
+// exited.
+func (k *keeper) detached(id string, memory gpu.MiB, pid int) {
+	k.t.Helper()
+	request := want(id, memory, k.implied(pid))
+	err := k.submit(k.t.Context(), func(now time.Time) error {
+		if _, err := k.apply(lease.Grant{Lease: request.Lease(dev(0))}, now); err != nil {
+			return err
+		}
+		_, err := k.apply(lease.Detach{ID: id}, now)
+		return err
+	})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+func TestCallerThatExitsUnmeasuredLeavesItsLease(t *testing.T) {
+	w := newWorld()
+	k := w.start(t)
+	k.device(0, 100)
+	script := child(t)
+	granted := k.grant(want("script", 40, k.implied(script.Process.Pid)))
+	kill(t, script)
+	k.told(gpu.EventBound, "script")
+	check := func(k *keeper) {
+		t.Helper()
+		held, stands := k.Find("script")
+		if !stands || held.Fence != granted.Fence || held.Binding != lease.ByTTL || held.TTL != lease.DetachedTTL || !held.Implied || held.EnforcedBy != "none" {
+			t.Fatalf("the lease is %+v", held.Lease)
+		}
+	}
+	check(k)
+	if err := k.refused(want("script", 10)); !errors.Is(err, lease.ErrDuplicate) {
+		t.Errorf("its id was refused with %v", err)
+	}
+	if k.watched() != 0 {
+		t.Error("its process is still watched")
+	}
+	k.die(w.disk.Kill)
+	k = w.start(t)
+	k.device(0, 100)
+	k.grant(want("next", 60))
+	check(k)
+}
+
+// After a crash the same id is free again, at once.
+func TestApplicationThatWasMeasuredTakesItsLeaseAlong(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	for range 3 {
+		app := child(t)
+		k.grant(want("app", 40, k.implied(app.Process.Pid)))
+		k.device(0, 100, used(app.Process.Pid, 30))
+		kill(t, app)
+		k.told(gpu.EventReleased, "app")
+		k.forget(gpu.EventReleased, "app")
+	}
+}
+
+// forget lets told wait for the next event.
+func (k *keeper) forget(code gpu.EventCode, id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.events, string(code)+id)
+}
+
+// Nobody knows when a process exited while the daemon was away. Its lease stands
+// for a while, unless the process had been measured.
+func TestCallerThatExitsWhileTheDaemonIsAway(t *testing.T) {
+	w := newWorld()
+	k := w.start(t)
+	k.device(0, 100)
+	app, script, alive := child(t), child(t), child(t)
+	k.grant(want("app", 10, k.implied(app.Process.Pid)))
+	k.grant(want("script", 10, k.implied(script.Process.Pid)))
+	k.grant(want("alive", 10, k.implied(alive.Process.Pid)))
+	k.device(0, 100, used(app.Process.Pid, 5))
+	k.grant(want("other", 10)) // from here on the use is written down
+	k.die(w.disk.Kill)
+	kill(t, app)
+	kill(t, script)
+
+	k = w.start(t)
+	k.device(0, 100)
+	k.told(gpu.EventReleased, "app")
+	k.told(gpu.EventBound, "script")
+	if got, want := k.leases(), []string{"script", "alive", "other"}; !slices.Equal(got, want) {
+		t.Errorf("leases are %v, want %v", got, want)
+	}
+	kill(t, alive) // it is watched again, and not settled
+	k.told(gpu.EventBound, "alive")
+}
+
+func TestAfterARebootAnImpliedLeaseEnds(t *testing.T) {
+	w := newWorld()
+	k := w.start(t)
+	k.device(0, 100)
+	k.grant(want("app", 10, k.implied(os.Getpid())))
+	k.stop()
+	w.records = anotherBoot(t)
+	k = w.start(t)
+	k.told(gpu.EventReleased, "app")
+}
+
+func TestCallerThatIsGoneBeforeTheAnswerLeavesNothing(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	dead := child(t)
+	request := want("dead", 100, k.implied(dead.Process.Pid))
+	kill(t, dead)
+	if err := k.refused(request); !errors.Is(err, process.ErrGone) {
+		t.Errorf("it was refused with %v", err)
+	}
+	if got := k.leases(); len(got) != 0 {
+		t.Errorf("%v stand", got)
+	}
+}
+
+// A full disk delays what is written down, and loses nothing.
+func TestFullDiskDelaysADetach(t *testing.T) {
+	w := newWorld()
+	k := w.start(t)
+	k.device(0, 100)
+	script := child(t)
+	k.grant(want("script", 10, k.implied(script.Process.Pid)))
+	w.fail(errFull, false)
+	kill(t, script)
+	k.told(gpu.EventJournal, "")
+	if held, _ := k.Find("script"); held.Lease == nil || held.Binding != lease.ByProcess {
+		t.Errorf("the lease is %+v", held.Lease)
+	}
+	w.fail(nil, false)
+	k.told(gpu.EventBound, "script")
+}
+
+func TestDetachedLeaseLastsWhileItsProcessesAreMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		service := child(t).Process.Pid
+		k.detached("service", 40, service)
+		for range 60 {
+			k.device(0, 100, used(service, 30))
+			time.Sleep(time.Minute)
+		}
+		if _, stands := k.Find("service"); !stands {
+			t.Fatal("it has ended although its process was measured")
+		}
+		k.mu.Lock()
+		if n := k.counts[gpu.EventRenewed]; n != 0 {
+			t.Errorf("%d renewals were told", n)
+		}
+		k.mu.Unlock()
+		k.device(0, 100) // the process has left the device
+		time.Sleep(lease.DetachedTTL * 8 / 10)
+		if _, stands := k.Find("service"); !stands {
+			t.Error("it has ended too early")
+		}
+		time.Sleep(lease.DetachedTTL * 2 / 10)
+		k.told(gpu.EventExpired, "service")
+	})
+}
+
+// Where nothing is measured any more, what was measured last counts.
+func TestDetachedLeaseLastsWhileMonitoringIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		service := child(t).Process.Pid
+		k.detached("service", 40, service)
+		k.device(0, 100, used(service, 30))
+		time.Sleep(time.Hour)
+		if _, stands := k.Find("service"); !stands {
+			t.Error("it has ended although nobody looked")
+		}
+	})
+}
+
+func TestDetachedLeaseSurvivesTheAbsenceOfTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		k := w.start(t)
+		k.device(0, 100)
+		k.detached("service", 40, child(t).Process.Pid)
+		k.stop()
+		time.Sleep(time.Hour)
+		k = w.start(t)
+		k.device(0, 100)
+		synctest.Wait()
+		held, stands := k.Find("service")
+		if !stands || !held.Expires.Equal(time.Now().Add(lease.DetachedTTL)) {
+			t.Fatalf("the lease is %+v", held.Lease)
+		}
+		time.Sleep(lease.DetachedTTL)
+		k.told(gpu.EventExpired, "service")
+	})
+}

@@ -1,0 +1,134 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
+)
+
+// ResizeError refuses to make a lease larger.
+type ResizeError struct {
+	Lease *lease.Lease
+	GPU   string  // where there is no room
+	Asked gpu.MiB // on each device
+	Most  gpu.MiB // what it could have there now
+	Ever  bool    // it would fit if nobody else held anything
+	Why   error   // what is in the way of the growth
+}
+
+// Has returns what the lease has where there is no room.
+func (e *ResizeError) Has() gpu.MiB {
+	for _, p := range e.Lease.Parts {
+		if p.GPU == e.GPU {
+			return p.Memory
+		}
+	}
+	return 0
+}
+
+func (e *ResizeError) Error() string {
+	why := "there is no room for that now"
+	if !e.Ever {
+		why = "there is never room for that"
+	}
+	text := fmt.Sprintf("resize %s from %s to %s: %s", e.Lease.ID, e.Has().Exact(), e.Asked.Exact(), why)
+	if e.Most > e.Has() {
+		return text + "; it can have " + e.Most.Exact() + " now"
+	}
+	return text + ", nor for more than it has"
+}
+
+func (e *ResizeError) Unwrap() error { return e.Why }
+
+// Resize gives a lease another amount of memory on each of its devices. It gives
+// back at once, and takes more only where there is room now and nobody who waits
+// is delayed. The settings of its service hold. A fence of zero means whichever
+// there is.
+func (l *Ledger) Resize(ctx context.Context, id string, fence uint64, memory gpu.MiB, by access.Actor) (*lease.Lease, error) {
+	var resized *lease.Lease
+	err := l.submitFor(ctx, by, func(now time.Time) error {
+		var err error
+		resized, err = l.resize(lease.Resize{ID: id, Fence: fence, Memory: memory, By: by}, now)
+		return err
+	})
+	return resized, err
+}
+
+// resize resizes a lease. The caller holds mu.
+func (l *Ledger) resize(r lease.Resize, now time.Time) (*lease.Lease, error) {
+	held := l.book.Lease(r.ID)
+	if held != nil && (r.Fence == 0 || r.Fence == held.Fence) && access.May(r.By, access.Resize, held.Object()) == nil {
+		if err := held.Resizable(); err != nil {
+			return nil, fmt.Errorf("resize %s: %w", r.ID, err)
+		}
+		if bad := (lease.FieldError{}); errors.As(lease.ValidMemory(r.Memory), &bad) {
+			return nil, lease.FieldErrors{bad}
+		}
+		var err error
+		if r.Memory, err = l.resizable(held, r.Memory); err != nil {
+			return nil, err
+		}
+	} // else the book refuses
+	e, err := l.apply(r, now)
+	return e.After, err
+}
+
+// resizable returns what a lease gets that asks for an amount on each of its
+// devices, or refuses it by the rules for a request that does not want to wait.
+// The caller holds mu.
+func (m *machine) resizable(held *lease.Lease, memory gpu.MiB) (gpu.MiB, error) {
+	service, known := m.settings.Services[held.Holder.Service]
+	memory = max(memory, service.MinMemory)
+	if had := held.Parts[0].Memory; known && memory > had {
+		used := m.book.ServiceUsage(held.Holder.Service)
+		used.Memory -= held.Total().Memory
+		used.Slots -= held.Total().Slots
+		whole := lease.Request{Holder: held.Holder, GPUs: len(held.Parts), Memory: memory, Slots: held.Parts[0].Slots}
+		if _, err := lease.Admit(service.Service, whole, used); err != nil {
+			return 0, err
+		}
+	}
+	for _, p := range held.Parts {
+		if err := m.grow(held, p, memory); err != nil {
+			return 0, err
+		}
+	}
+	return memory, nil
+}
+
+// grow refuses an amount that a lease cannot have on a device now. The caller
+// holds mu.
+func (m *machine) grow(held *lease.Lease, p lease.Part, memory gpu.MiB) error {
+	more := m.book.Growth(held.ID, p.GPU, memory)
+	if more == 0 {
+		return nil
+	}
+	growth := &lease.Request{ID: held.ID, Holder: held.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: p.GPU}}
+	before := m.lineBefore(growth)
+	err := m.overQuota(growth, before)
+	if err == nil && m.refusal(growth, before) == nil {
+		return nil
+	}
+	if err == nil {
+		err = m.whyNot(growth)
+	}
+	refusal := &ResizeError{Lease: held, GPU: p.GPU, Asked: memory, Most: p.Memory, Why: err}
+	if o := m.devices[p.GPU]; o != nil {
+		sum, _ := m.book.Sum(p.GPU)
+		refusal.Ever = memory <= o.most(sum)
+	}
+	noFit, queued := (*placement.NoFitError)(nil), (*QueuedError)(nil)
+	switch base := memory - more; { // what it takes already
+	case errors.As(err, &noFit):
+		refusal.Most = max(base+noFit.LargestNow, p.Memory)
+	case errors.As(err, &queued):
+		refusal.Most = max(base+queued.LargestNow, p.Memory)
+	}
+	return refusal
+}
