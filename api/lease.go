@@ -14,8 +14,12 @@ type Allocate struct {
 	Prefer   gpu.Ref          `json:"prefer,omitempty" doc:"Index or UUID of the device to take if it has room. Default: the preferred device of the service."`
 	Policy   string           `json:"policy,omitempty" doc:"How to choose among the devices that fit. Default: the first of these policies."`
 	Service  string           `json:"service,omitempty" maxLength:"128" doc:"The service that the lease is for. Its limits and preferences apply."`
-	TTL      gpu.Opt[float64] `json:"ttl_seconds,omitzero" doc:"The lease ends this long after the grant unless you renew it. Default: it lasts until you deallocate it."`
+	Binding  string           `json:"binding,omitempty" enum:"process,ttl,named" doc:"What ends the lease without a release. Default: ttl if ttl_seconds is given, else the end of the calling process. If the daemon does not know that process, the lease lasts until you deallocate it, and its note says so."`
+	PID      int              `json:"pid,omitempty" minimum:"0" doc:"For binding process: the process that holds the lease. Default: the caller."`
+	TTL      gpu.Opt[float64] `json:"ttl_seconds,omitzero" doc:"The lease ends this long after the grant unless you renew it."`
 	Timeout  gpu.Opt[float64] `json:"timeout_seconds,omitzero" doc:"How long to wait for room. Default: not at all."`
+	Wait     bool             `json:"wait,omitempty" doc:"Without timeout_seconds: wait for room as long as allocation_timeout says."`
+	Again    string           `json:"again,omitempty" enum:"id,service" doc:"Answer with a lease that you already have, resized if it has another size and renewed if it has a ttl. id: the lease with this id. service: your oldest lease for this service that is named after it, as in embedder or embedder-2. The lease must have the same service and binding, and be on gpu if that is given. Default: refuse an id that is in use."`
 	Priority gpu.Opt[int]     `json:"priority,omitzero" doc:"Waiting requests with a higher priority go first. Default: the priority of the service."`
 }
 
@@ -60,6 +64,8 @@ type Lease struct {
 	Parts      []LeasePart `json:"parts" doc:"What the lease holds on each device."`
 	Priority   int         `json:"priority"`
 	EnforcedBy string      `json:"enforced_by" enum:"mps,framework,watchdog,none" doc:"What enforces the memory limit."`
+	Stood      bool        `json:"stood,omitempty" doc:"The lease is older than this request, which found it by again."`
+	Was        gpu.MiB     `json:"was_mb,omitempty" doc:"Memory on each device before this request resized the lease."`
 	Note       string      `json:"note,omitempty" doc:"What the holder should know, for example that the daemon raised the request to the minimum of its service."`
 	Waiting    *Waiting    `json:"waiting,omitempty" doc:"The place in the queue, while the request waits."`
 	Heir       int         `json:"heir_pid,omitempty" doc:"The process of the lease has ended, and this descendant of it keeps the lease because it uses a device."`
@@ -141,6 +147,12 @@ type Rescope struct {
 	Fence  uint64   `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: whichever it has."`
 	Add    []string `json:"add,omitempty" maxItems:"64" doc:"Names of control groups."`
 	Remove []string `json:"remove,omitempty" maxItems:"64" doc:"Names to take out. Without any left, the lease takes processes by other evidence again."`
+}
+
+// Resize gives a lease another amount of memory.
+type Resize struct {
+	Memory gpu.MiB `json:"memory_mb" minimum:"1" maximum:"1073741824" doc:"Memory on each device."`
+	Fence  uint64  `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: any fence."`
 }
 
 // Release ends a lease, or withdraws a waiting request, over the lease stream.

@@ -85,6 +85,9 @@ func TestRoutes(t *testing.T) {
 		{"rescope", func(ctx context.Context, c *Client) (any, error) {
 			return c.Rescope(ctx, "a", api.Rescope{Fence: 7, Add: []string{"pod1"}})
 		}, `POST /api/leases/a/scope application/json{"fence":7,"add":["pod1"]}`, `{"id":"a"}`, api.Lease{ID: "a"}},
+		{"resize", func(ctx context.Context, c *Client) (any, error) {
+			return c.Resize(ctx, "a", api.Resize{Fence: 7, Memory: 10})
+		}, `POST /api/leases/a/resize application/json{"memory_mb":10,"fence":7}`, `{"id":"a"}`, api.Lease{ID: "a"}},
 		{"renew", func(ctx context.Context, c *Client) (any, error) {
 			return c.Renew(ctx, "a", api.Renew{Fence: 7, TTL: gpu.Some(60.0)})
 		}, `POST /api/leases/a/renew application/json{"fence":7,"ttl_seconds":60}`, `{"id":"a"}`, api.Lease{ID: "a"}},

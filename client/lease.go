@@ -18,13 +18,20 @@ import (
 const leasesPath = "/api/leases"
 
 // Allocate leases memory on one device under an id of the caller's choice. It
-// waits for room as long as r.Timeout says, and not at all if it says nothing.
-// When ctx ends first, the request is withdrawn.
+// waits for room as long as r.Timeout says, and not at all if it says nothing,
+// unless r.Wait is set. When ctx ends first, the request is withdrawn.
+//
+// Unless r says otherwise, the lease ends with the calling process, if the daemon
+// can tell which one that is.
 //
 // A refusal is an [*api.Problem]: duplicate_allocation, insufficient_memory,
 // allocation_timeout, and others; its Extra has the numbers.
 func (c *Client) Allocate(ctx context.Context, r api.Allocate) (api.Lease, error) {
-	return post[api.Lease](ctx, c.patient(r.Timeout.Or(0)), "/api/gpu/memory/allocate", r)
+	patient := c.patient(r.Timeout.Or(0))
+	if r.Wait && !r.Timeout.Known() {
+		patient.timeout = 0 // only the daemon knows how long it will wait
+	}
+	return post[api.Lease](ctx, patient, "/api/gpu/memory/allocate", r)
 }
 
 // Deallocate ends a lease, or withdraws a request that waits.
@@ -100,6 +107,12 @@ func (c *Client) Bind(ctx context.Context, id string, b api.Bind) (api.Lease, er
 // is for administrators.
 func (c *Client) Rescope(ctx context.Context, id string, r api.Rescope) (api.Lease, error) {
 	return post[api.Lease](ctx, c, leasePath(id)+"/scope", r)
+}
+
+// Resize gives a lease another amount of memory on each of its devices. It gives
+// back at once, and takes more only if there is room now.
+func (c *Client) Resize(ctx context.Context, id string, r api.Resize) (api.Lease, error) {
+	return post[api.Lease](ctx, c, leasePath(id)+"/resize", r)
 }
 
 // Trim asks the holder of a lease to give back what its libraries keep for

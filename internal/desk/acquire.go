@@ -64,15 +64,19 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 		return api.Lease{}, errNotAtOnce
 	}
 	by.aside()
-	granted, err := d.Ledger.Acquire(ctx, request)
+	found, err := d.Ledger.AcquireAgain(ctx, request, o.again)
 	by.back(ctx)
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
+	granted := found.Lease
 	if o.learned {
 		d.Peaks.Took(peaks.Key{User: granted.Holder.User, Name: granted.Holder.Name}, o.Memory)
 	}
 	l := LeaseOf(ledger.Held{Lease: granted})
+	if l.Stood, l.Was = found.Stood, found.Was; found.Stood {
+		return l, nil // also if the caller has left: it stood before
+	}
 	if o.Enforce != "" {
 		l.Launch = d.equipment(granted)
 		if err := d.startMPS(ctx, granted, l.Launch); err != nil {

@@ -86,11 +86,14 @@ type Caller struct {
 	Turn   Turn         // nil: they need none
 }
 
-// PIDs translates the numbers of processes that a caller writes down.
+// PIDs knows the processes of a caller.
 type PIDs interface {
-	// Here returns the number that a process has where the daemon runs. In a
-	// container it has another one.
+	// Here returns the number that a process has where the daemon runs, for a
+	// number that the caller writes down. In a container it has another one.
 	Here(pid int) (int, error)
+	// Self fills in the process of the caller, if that is certain. Over TCP it
+	// looks through all processes, so only those who need it ask.
+	Self(lease.Holder) lease.Holder
 }
 
 // Turn is the place of a caller among those who ask at the same time.
@@ -104,6 +107,15 @@ func (c *Caller) here(pid int) (int, error) {
 		return pid, nil
 	}
 	return c.PIDs.Here(pid)
+}
+
+// self returns the caller as the holder of a lease, with its process if that is
+// known.
+func (c *Caller) self() lease.Holder {
+	if c.PIDs == nil || c.Holder.PID != 0 {
+		return c.Holder
+	}
+	return c.PIDs.Self(c.Holder)
 }
 
 func (c *Caller) aside() {

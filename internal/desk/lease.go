@@ -44,6 +44,14 @@ func (d *Desk) Renew(ctx context.Context, by Caller, id string, b api.Renew) (ap
 	return leaseOr(renewed, err)
 }
 
+// Resize gives a lease another amount of memory on each of its devices.
+func (d *Desk) Resize(ctx context.Context, by Caller, id string, b api.Resize) (api.Lease, error) {
+	by.aside()
+	resized, err := d.Ledger.Resize(ctx, id, b.Fence, b.Memory, by.Actor)
+	by.back(ctx)
+	return leaseOr(resized, err)
+}
+
 // Bind hands a lease that is bound to a process to another process.
 func (d *Desk) Bind(ctx context.Context, by Caller, id string, b api.Bind) (api.Lease, error) {
 	pid, err := by.here(b.PID)

@@ -79,6 +79,8 @@ var plainRefusals = []struct {
 	{lease.ErrExpired, Conflict, "lease_expired", "Stop using the device and ask for a new one."},
 	{lease.ErrBinding, Conflict, "no_time_to_live", "Only leases with a ttl are renewed."},
 	{lease.ErrNotBound, Conflict, "not_process_bound", "Only a lease that is bound to a process can be handed to another one."},
+	{lease.ErrEnforced, Conflict, "limit_enforced", "Release the lease and start the program under one of the right size."},
+	{lease.ErrState, Conflict, "wrong_state", "GET /api/leases/{id} shows the lease."},
 	{ledger.ErrNoHolder, Forbidden, "process_not_allowed", "Name a process that you have started."},
 	{lease.ErrCrowded, Crowded, "too_many_leases", "Release some of your leases, or wait for your other requests."},
 	{lease.ErrService, Unknown, "unknown_service", "Name a service of the configuration, or ask whoever runs the daemon to add this one: berth config lists them."},
@@ -109,10 +111,16 @@ func refusalOf(err error) *Refusal {
 	noFit := (*placement.NoFitError)(nil)
 	late := (*ledger.TimeoutError)(nil)
 	queued := (*ledger.QueuedError)(nil)
+	resize := (*ledger.ResizeError)(nil)
 	failed := (*journal.WriteError)(nil)
 	switch {
 	case errors.As(err, &fields):
 		return wrongFields(fields)
+	case errors.As(err, &resize):
+		r := refusalOf(resize.Why)
+		return &Refusal{Kind: Conflict, Code: r.Code, Detail: words.UpperFirst(resize.Error()) + ".", Extra: map[string]any{
+			"requested_mb": resize.Asked, "held_mb": resize.Has(), "available_mb": resize.Most, "possible": resize.Ever,
+		}}
 	case errors.As(err, &late):
 		why := obstacle(late.Refusal)
 		if late.Quota != nil {

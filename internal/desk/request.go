@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -21,6 +23,10 @@ type order struct {
 	preferred string   // UUID of the device to try first; empty: none
 	only      []string // UUIDs of the devices that will do; empty: any
 
+	implied bool         // nobody said what ends the lease
+	again   ledger.Again // which lease that stands is an answer
+	note    string       // what is different from what was asked for; empty: nothing
+
 	learned bool // Desk.request has filled in the memory
 }
 
@@ -28,7 +34,7 @@ type order struct {
 // earlier runs used, and who enforces it.
 func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 	r := lease.Request{
-		ID: o.ID, Holder: by.Holder, Binding: binding(&o.LeaseRequest), TTL: lease.Seconds(o.TTL.Or(0)),
+		ID: o.ID, Holder: by.Holder, Binding: binding(&o.LeaseRequest), Implied: o.implied, TTL: lease.Seconds(o.TTL.Or(0)),
 		AskedPriority: o.Priority, By: by.Actor, Only: o.only, Preferred: o.preferred,
 	}
 	r.Holder.Service = words.Service(o.Service)
@@ -47,7 +53,7 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 			return r, err
 		}
 	}
-	r.Note = d.learn(o, by.User)
+	r.Note = cmp.Or(d.learn(o, by.User), o.note) // never both: an allocation says how much
 	r.GPUs, r.Memory, r.Slots, r.Policy = o.GPUs, o.Memory, o.Slots.Or(1), o.Policy
 	if o.PID != 0 {
 		pid, err := by.here(o.PID)

@@ -144,6 +144,7 @@ var verbs = map[string]access.Verb{
 	"POST /api/leases/adopt":          access.Adopt,
 	"POST /api/leases/{id}/renew":     access.Renew,
 	"POST /api/leases/{id}/bind":      access.Bind,
+	"POST /api/leases/{id}/resize":    access.Resize,
 	"POST /api/leases/{id}/trim":      access.Trim,
 	"POST /api/leases/{id}/scope":     access.Scope,
 	"DELETE /api/leases/{id}":         access.Release,

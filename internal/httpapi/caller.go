@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -67,6 +68,7 @@ func (d Doorkeeper) caller(p access.Peer, boot string) *caller {
 	})
 	return &caller{
 		door:     p.Door,
+		boot:     boot,
 		standing: func() access.Actor { return settled().Actor(d.Daemon) },
 		resolve:  sync.OnceValue(func() identity { return d.identity(settled(), boot) }),
 		locate: sync.OnceValue(func() access.Peer {
@@ -81,6 +83,7 @@ func (d Doorkeeper) caller(p access.Peer, boot string) *caller {
 // caller makes the requests of one connection.
 type caller struct {
 	door     access.Door
+	boot     string              // which boot of the machine its process is of; empty: not known
 	standing func() access.Actor // its role and user id; the name may be missing
 	resolve  func() identity     // its identity with the name, looked up once
 	locate   func() access.Peer  // its process and the place of that, as far as they can be found
@@ -148,7 +151,7 @@ func withToken(ctx context.Context) context.Context {
 	from := access.Caller{Token: true}
 	c := &caller{locate: func() access.Peer { return access.Peer{} }}
 	if came, known := ctx.Value(callerKey{}).(*caller); known {
-		from.Door, c.door, c.locate = came.door, came.door, came.locate
+		from.Door, c.door, c.boot, c.locate = came.door, came.door, came.boot, came.locate
 	}
 	a := from.Actor(0) // the user of the daemon does not matter for a token
 	c.standing = func() access.Actor { return a }
@@ -184,6 +187,18 @@ func askerOf(ctx context.Context) desk.Caller {
 		by.Turn = t
 	}
 	return by
+}
+
+// Self adds the process of the caller to a holder, if that is certain.
+func (c *caller) Self(h lease.Holder) lease.Holder {
+	if c == nil || c.boot == "" {
+		return h
+	}
+	if p := c.locate(); p.PID != 0 {
+		h.PID, h.Start, h.Boot = p.PID, p.Start, c.boot
+		h.Name = cmp.Or(h.Name, p.Name)
+	}
+	return h
 }
 
 // Here returns the pid that a process has on this machine, from the pid that the

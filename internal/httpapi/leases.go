@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
@@ -38,6 +37,7 @@ func (s *server) registerLeases() {
 	huma.Register(s.api, op("renew", http.MethodPost, "/api/leases/{id}/renew", "Extend a lease that has a time to live"), s.renew)
 	huma.Register(s.api, op("bind", http.MethodPost, "/api/leases/{id}/bind", "Bind a lease of one process to another process"), s.bind)
 	huma.Register(s.api, op("rescope", http.MethodPost, "/api/leases/{id}/scope", "Change which control groups the processes of a lease are told by"), s.rescope)
+	huma.Register(s.api, op("resize", http.MethodPost, "/api/leases/{id}/resize", "Give a lease another amount of memory"), s.resize)
 	huma.Register(s.api, op("explain-waiting", http.MethodGet, "/api/leases/{id}/explain", "What a waiting request waits for"), s.explainWaiting)
 	huma.Register(s.api, op("adopt", http.MethodPost, "/api/leases/adopt", "Put a process that already runs under a lease"), s.adopt)
 	huma.Register(s.api, op("explain", http.MethodPost, "/api/leases/explain", "Say whether a request would be granted and what is in its way, without making it"), s.explain)
@@ -69,20 +69,23 @@ func (s *server) describePolicies() {
 	}
 }
 
-func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*answer[api.Lease], error) {
-	b := in.Body
-	wait := b.Timeout
-	if !wait.Known() {
-		wait = gpu.Some(0.0)
+func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*allocated, error) {
+	granted, err := s.Desk.Allocate(ctx, askerOf(ctx), in.Body)
+	if err != nil {
+		return nil, problemOf(err)
 	}
-	granted, err := s.Desk.Acquire(ctx, askerOf(ctx), api.LeaseRequest{
-		ID: b.ID, Service: b.Service, Memory: b.Memory, Slots: gpu.Some(0), GPU: b.GPU, Prefer: b.Prefer, Policy: b.Policy,
-		TTL: b.TTL, Timeout: wait, Priority: b.Priority,
-	})
-	if err == nil {
-		s.index(granted.Parts)
+	s.index(granted.Parts)
+	out := &allocated{Status: http.StatusCreated, Body: granted}
+	if granted.Stood {
+		out.Status = http.StatusOK
 	}
-	return answered(granted, err)
+	return out, nil
+}
+
+// allocated is an allocation that was made, or that stood already.
+type allocated struct {
+	Status int
+	Body   api.Lease
 }
 
 func (s *server) acquire(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Lease], error) {
@@ -112,6 +115,15 @@ type renewQuery struct {
 
 func (s *server) renew(ctx context.Context, in *renewQuery) (*answer[api.Lease], error) {
 	return answered(s.Desk.Renew(ctx, askerOf(ctx), in.ID, in.Body))
+}
+
+type resizeQuery struct {
+	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	Body api.Resize
+}
+
+func (s *server) resize(ctx context.Context, in *resizeQuery) (*answer[api.Lease], error) {
+	return answered(s.Desk.Resize(ctx, askerOf(ctx), in.ID, in.Body))
 }
 
 type bindQuery struct {

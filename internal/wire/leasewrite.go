@@ -100,6 +100,11 @@ func (l *LeaseBody) Append(dst []byte) []byte {
 	w.dst = append(w.dst, ']')
 	w.int("priority", int64(l.Priority))
 	w.text("enforced_by", l.EnforcedBy)
+	if l.Stood {
+		w.key("stood")
+		w.dst = append(w.dst, "true"...)
+	}
+	w.intUnlessZero("was_mb", int64(l.Was))
 	w.textUnlessEmpty("note", l.Note)
 	w.intUnlessZero("heir_pid", int64(l.Heir))
 	w.textUnlessEmpty("unit", l.Unit)

@@ -1,0 +1,50 @@
+package desk
+
+import (
+	"context"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+)
+
+// unknownCaller is the note of an allocation that nothing ends by itself,
+// although nobody asked for that.
+const unknownCaller = "the daemon does not know the process of the caller, so the lease lasts until it is deallocated"
+
+// Allocate leases memory under an id of the caller's choice. If the caller does
+// not say what ends the lease, it ends with the process of the caller, or, where
+// that process only asks for others (curl in a script), after a while without
+// use. See lease.Settle and lease.Detach.
+func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lease, error) {
+	o := &order{again: againOf(b.Again), LeaseRequest: api.LeaseRequest{
+		ID: b.ID, Service: b.Service, Memory: b.Memory, Slots: gpu.Some(0), GPU: b.GPU, Prefer: b.Prefer, Policy: b.Policy,
+		Binding: b.Binding, PID: b.PID, TTL: b.TTL, Timeout: b.Timeout, Priority: b.Priority,
+	}}
+	if !b.Timeout.Known() && !b.Wait {
+		o.Timeout = gpu.Some(0.0)
+	}
+	said := b.Binding != "" || b.TTL.Known() || b.PID != 0
+	if !said || b.Binding == string(lease.ByProcess) && b.PID == 0 {
+		by.Holder = by.self()
+	}
+	switch {
+	case said:
+	case by.Holder.PID != 0:
+		o.Binding, o.implied = string(lease.ByProcess), true
+	default:
+		o.note = unknownCaller
+	}
+	return d.acquire(ctx, &by, o)
+}
+
+func againOf(word string) ledger.Again {
+	switch word {
+	case "id":
+		return ledger.SameID
+	case "service":
+		return ledger.SameService
+	}
+	return ledger.Once
+}
