@@ -23,6 +23,7 @@ type allocateOptions struct {
 	request api.Allocate
 	ttl     flagvalue.Seconds
 	timeout flagvalue.Seconds
+	another bool
 }
 
 func newAllocate(a *app) *cobra.Command {
@@ -32,16 +33,23 @@ func newAllocate(a *app) *cobra.Command {
 		Short:   "Lease memory for a service",
 		GroupID: groupLeases,
 		Long: `Lease memory on one GPU for a service. The lease lasts until you release it.
-With --ttl, it expires if it is not renewed in time.
+With --pid, it ends with that process. With --ttl, it expires if it is not
+renewed in time.
 
-If there is no room, the daemon refuses the request at once. With --timeout, the
-request waits; interrupt the command to withdraw it.
+Run the command again, from a start script for example, and it finds your lease
+and says that it stands. If you ask for another size, it resizes the lease, or
+exits with code 4 if there is no room. --another asks for one more lease.
+
+If there is no room for a new lease, the request waits for --timeout, which is
+optimization.allocation_timeout by default; interrupt the command to withdraw
+it. With --timeout 0, it does not wait.
 
 Without --id, the lease is named after the service: SERVICE, or SERVICE-2,
 SERVICE-3, ... if that name is taken.`,
 		Example: `  berth allocate embedder 4GiB
   berth allocate embedder 4096 --gpu 1 --ttl 10m
   berth allocate embedder 4GiB --prefer 1 --policy most_free
+  berth allocate embedder 4GiB --pid 4711
   berth allocate trainer 80GiB --timeout 5m --priority 10`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeService,
@@ -50,8 +58,10 @@ SERVICE-3, ... if that name is taken.`,
 	flags.StringVar(&o.request.ID, "id", "", "`NAME` of the lease")
 	flags.StringVar((*string)(&o.request.GPU), "gpu", "", "lease on this `GPU` only (index or UUID)")
 	wishFlags(a, cmd, (*string)(&o.request.Prefer), &o.request.Policy)
+	flags.BoolVar(&o.another, "another", false, "lease once more, even if the service has a lease")
+	flags.IntVar(&o.request.PID, "pid", 0, "end the lease with the process `PID`")
 	flags.Var(&o.ttl, "ttl", "the lease expires after this `TIME` unless renewed,\nas in 10m")
-	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s")
+	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s\n(default: optimization.allocation_timeout)")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
 	completeFlag(cmd, "gpu", a.completeGPU)
 	cmd.SetFlagErrorFunc(negative)
@@ -64,7 +74,22 @@ SERVICE-3, ... if that name is taken.`,
 			return usage("%v", err)
 		}
 		o.request.Service, o.request.Memory = words.Service(args[0]), memory
-		o.request.TTL, o.request.Timeout = o.ttl.Opt, o.timeout.Opt
+		o.request.TTL, o.request.Timeout, o.request.Wait = o.ttl.Opt, o.timeout.Opt, true
+		switch {
+		case flags.Changed("pid") && o.request.PID <= 0:
+			return usage("--pid must be 1 or more, not %d", o.request.PID)
+		case o.request.PID != 0 && o.request.TTL.Known():
+			return usage("--pid and --ttl both say what ends the lease: give one of them")
+		case o.request.PID == 0 && !o.request.TTL.Known():
+			o.request.Binding = "named"
+		}
+		switch {
+		case o.another:
+		case o.request.ID != "":
+			o.request.Again = "id"
+		default:
+			o.request.Again = "service"
+		}
 		return o.run(cmd.Context())
 	}
 	return cmd

@@ -57,7 +57,8 @@ func (c *counter) take() []string {
 	return calls
 }
 
-// An allocation is one call, unless the name of the service is taken.
+// An allocation is one call, unless the name of the service is taken. Run again,
+// it finds what stands.
 func TestAllocateMakesOneCall(t *testing.T) {
 	d, err := daemontest.Start(daemontest.Options{Devices: "sim:2"})
 	if err != nil {
@@ -73,7 +74,11 @@ func TestAllocateMakesOneCall(t *testing.T) {
 		{"embedder 4GiB --gpu 1", "embedder holds 4 GiB on GPU 1, ", []string{allocate}},
 		{"other 4GiB --timeout 1m", "other holds 4 GiB on GPU ", []string{allocate}},
 		{"other 4GiB --id mine --json", `"id": "mine"`, []string{allocate}},
-		{"embedder 4GiB --gpu 0", "embedder-2 holds 4 GiB on GPU 0, ", []string{allocate, leases, allocate}},
+		{"embedder 4GiB --gpu 1", "embedder stands already: it holds 4 GiB on GPU 1, ", []string{allocate}},
+		{"embedder 8GiB", "embedder was resized from 4 GiB: it holds 8 GiB on GPU 1, ", []string{allocate}},
+		{"embedder 8GiB --another --gpu 0", "embedder-2 holds 8 GiB on GPU 0, ", []string{allocate, leases, allocate}},
+		{"embedder 8GiB --gpu 0", "embedder-2 stands already: it holds 8 GiB on GPU 0, ", []string{allocate}},
+		{"other 4GiB --id mine", "mine stands already: it holds 4 GiB on GPU ", []string{allocate}},
 	} {
 		var out, errs bytes.Buffer
 		code := cli.Run(t.Context(), cli.Env{

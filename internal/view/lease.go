@@ -13,7 +13,14 @@ import (
 
 // Granted says what a lease holds that was just granted or changed.
 func (x GPUs) Granted(l api.Lease, to term.Screen) []string {
-	said := fmt.Sprintf("%s holds %s, until %s (fence %d).", term.Clean(l.ID), x.Had(l), end(l, to.Now.Location()), l.Fence)
+	who := term.Clean(l.ID)
+	switch {
+	case l.Was != 0:
+		who += " was resized from " + l.Was.String() + ": it"
+	case l.Stood:
+		who += " stands already: it"
+	}
+	said := fmt.Sprintf("%s holds %s, until %s (fence %d).", who, x.Had(l), end(l, to.Now.Location()), l.Fence)
 	lines := []string{to.Hang(term.Plain, "", said)}
 	if l.Note != "" {
 		lines = append(lines, to.Hang(term.Yellow, "! ", term.Clean(l.Note)))
