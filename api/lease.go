@@ -16,6 +16,7 @@ type Allocate struct {
 	Service  string           `json:"service,omitempty" maxLength:"128" doc:"The service that the lease is for. Its limits and preferences apply."`
 	Binding  string           `json:"binding,omitempty" enum:"process,ttl,named" doc:"What ends the lease without a release. Default: ttl if ttl_seconds is given, else the end of the calling process. If the daemon does not know that process, the lease lasts until you deallocate it, and its note says so."`
 	PID      int              `json:"pid,omitempty" minimum:"0" doc:"For binding process: the process that holds the lease. Default: the caller."`
+	Unit     string           `json:"unit,omitempty" maxLength:"128" doc:"Systemd unit, or id of the container, whose processes belong to the lease if they run as its user. Every process there must be the caller's own. The default of binding is then named." example:"embedder.service"`
 	TTL      gpu.Opt[float64] `json:"ttl_seconds,omitzero" doc:"The lease ends this long after the grant unless you renew it."`
 	Timeout  gpu.Opt[float64] `json:"timeout_seconds,omitzero" doc:"How long to wait for room. Default: not at all."`
 	Wait     bool             `json:"wait,omitempty" doc:"Without timeout_seconds: wait for room as long as allocation_timeout says."`

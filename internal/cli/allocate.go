@@ -50,6 +50,7 @@ SERVICE-3, ... if that name is taken.`,
   berth allocate embedder 4096 --gpu 1 --ttl 10m
   berth allocate embedder 4GiB --prefer 1 --policy most_free
   berth allocate embedder 4GiB --pid 4711
+  berth allocate embedder 4GiB --unit embedder.service
   berth allocate trainer 80GiB --timeout 5m --priority 10`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeService,
@@ -60,6 +61,7 @@ SERVICE-3, ... if that name is taken.`,
 	wishFlags(a, cmd, (*string)(&o.request.Prefer), &o.request.Policy)
 	flags.BoolVar(&o.another, "another", false, "lease once more, even if the service has a lease")
 	flags.IntVar(&o.request.PID, "pid", 0, "end the lease with the process `PID`")
+	flags.StringVar(&o.request.Unit, "unit", "", "count the processes of this systemd `UNIT` or container\nunder the lease")
 	flags.Var(&o.ttl, "ttl", "the lease expires after this `TIME` unless renewed,\nas in 10m")
 	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s\n(default: optimization.allocation_timeout)")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")

@@ -20,12 +20,15 @@ const unknownCaller = "the daemon does not know the process of the caller, so th
 func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lease, error) {
 	o := &order{again: againOf(b.Again), LeaseRequest: api.LeaseRequest{
 		ID: b.ID, Service: b.Service, Memory: b.Memory, Slots: gpu.Some(0), GPU: b.GPU, Prefer: b.Prefer, Policy: b.Policy,
-		Binding: b.Binding, PID: b.PID, TTL: b.TTL, Timeout: b.Timeout, Priority: b.Priority,
+		Binding: b.Binding, PID: b.PID, Unit: b.Unit, TTL: b.TTL, Timeout: b.Timeout, Priority: b.Priority,
 	}}
 	if !b.Timeout.Known() && !b.Wait {
 		o.Timeout = gpu.Some(0.0)
 	}
-	said := b.Binding != "" || b.TTL.Known() || b.PID != 0
+	if b.Unit != "" && b.Binding == "" && !b.TTL.Known() && b.PID == 0 {
+		o.Binding = string(lease.ByName) // the caller is not the one who uses it
+	}
+	said := o.Binding != "" || b.TTL.Known() || b.PID != 0
 	if !said || b.Binding == string(lease.ByProcess) && b.PID == 0 {
 		by.Holder = by.self()
 	}

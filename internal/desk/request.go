@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -91,6 +92,9 @@ func (d *Desk) kin(by *Caller, o *order, r *lease.Request) error {
 		return Refused(err)
 	}
 	r.Holder = holder
+	if note != "" && !process.HasUnitFile(o.Unit) { // a container that does not run is not there either
+		return Refuse(Unknown, "unknown_unit", "There is no unit or container %q here. systemctl list-units shows the units that run.", o.Unit)
+	}
 	if note != "" {
 		r.Note = strings.TrimPrefix(r.Note+"; "+note, "; ")
 	}

@@ -245,6 +245,9 @@ func TestResize(t *testing.T) {
 	if w := d.askAs(who, "POST", "/api/leases", `{"id":"capped","memory_mb":1000,"enforce":"framework"}`); w.Code != http.StatusCreated {
 		t.Fatal(w.Body)
 	}
+	if w := d.askAs(holding(who.holder, access.Admin), "POST", "/api/leases", `{"id":"scoped","memory_mb":100,"slots":0,"scope":["pod1"]}`); w.Code != http.StatusCreated {
+		t.Fatal(w.Body)
+	}
 	w := d.askAs(who, "POST", "/api/leases/x/resize", `{"fence":1,"memory_mb":3000}`)
 	if l := decode[api.Lease](t, w); w.Code != http.StatusOK || l.Parts[0].Memory != 3000 || l.Fence != 1 {
 		t.Errorf("answer is %d: %+v", w.Code, l)
@@ -266,6 +269,7 @@ func TestResize(t *testing.T) {
 		{who, "y", `{"memory_mb":10}`, 404, "unknown_allocation"},
 		{who, "capped", `{"memory_mb":10}`, 409, "limit_enforced"},
 		{user(2), "x", `{"memory_mb":10}`, 403, "not_yours"},
+		{who, "scoped", `{"memory_mb":10}`, 409, "wrong_state"},
 		{holding(who.holder, viewer().Role), "x", `{"memory_mb":10}`, 403, "not_allowed"},
 	} {
 		w := d.askAs(test.who, "POST", "/api/leases/"+test.id+"/resize", test.body)

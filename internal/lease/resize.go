@@ -55,6 +55,8 @@ func (l *Lease) Resizable() error {
 	switch {
 	case l.State != Active:
 		return fmt.Errorf("%w: it is %s", ErrState, string(l.State))
+	case len(l.Scope) > 0:
+		return fmt.Errorf("%w: it has a scope, and whoever set that decides its size", ErrState)
 	case l.EnforcedBy == "mps" || l.EnforcedBy == "framework":
 		return fmt.Errorf("%w, by %s", ErrEnforced, l.EnforcedBy)
 	}

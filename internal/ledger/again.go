@@ -77,7 +77,7 @@ func namedAfter(id, service string) bool {
 // and its id.
 func grants(held *lease.Lease, r *lease.Request) bool {
 	switch {
-	case !held.Holder.Same(r.Holder), held.Holder.Service != r.Holder.Service, held.Binding != r.Binding:
+	case !held.Holder.Same(r.Holder), held.Holder.Service != r.Holder.Service, held.Binding != r.Binding, held.Unit != r.Unit, len(held.Scope) > 0:
 		return false
 	case r.Binding == lease.ByProcess && (held.Holder.Boot != r.Holder.Boot || processOf(held) != processOf(&lease.Lease{Holder: r.Holder})):
 		return false
