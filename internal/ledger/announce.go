@@ -50,41 +50,31 @@ func (l *Ledger) announce(e *lease.Effect) {
 }
 
 // sentence returns the text of an event about a lease. If the text names the
-// program, sentence also returns it without that name, as public text. Every
-// grant calls it, so it builds the text in one buffer.
+// program, which is at its end, sentence also returns it without that name, as
+// public text. Every grant calls it, so it builds the text in one buffer.
 func (l *Ledger) sentence(e *lease.Effect, held *lease.Lease, verb string) (text, public string) {
-	whole, upTo := l.compose(e, held, verb)
-	text = string(whole)
-	if upTo < len(whole) {
-		public = text[:upTo]
-	}
-	return text, public
-}
-
-// compose returns the text with the name of the program at its end, and the
-// index where that name begins.
-func (l *Ledger) compose(e *lease.Effect, held *lease.Lease, verb string) (text []byte, upTo int) {
-	text = append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
-	if e.Kind == lease.Granted {
-		text = append(append(text, ' '), amount(held)...)
-		text = append(text, " on "...)
-		text = l.appendLabels(text, held.Parts)
-		text = appendHolder(text, held.Holder)
-	}
-	if e.Kind == lease.Resized {
-		text = append(append(text, " from "...), e.Before.Parts[0].Memory.String()...)
-		text = append(append(text, " to "...), held.Parts[0].Memory.String()...)
-		text = append(text, " on "...)
-		text = l.appendLabels(text, held.Parts)
+	b := append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
+	switch e.Kind {
+	case lease.Granted:
+		b = append(append(b, ' '), amount(held)...)
+		b = append(b, " on "...)
+		b = l.appendLabels(b, held.Parts)
+		b = appendHolder(b, held.Holder)
+	case lease.Resized:
+		b = append(append(b, " from "...), e.Before.Parts[0].Memory.String()...)
+		b = append(append(b, " to "...), held.Parts[0].Memory.String()...)
+		b = append(b, " on "...)
+		b = l.appendLabels(b, held.Parts)
 	}
 	if e.Why != "" {
-		text = append(append(text, ": "...), e.Why...)
+		b = append(append(b, ": "...), e.Why...)
 	}
-	upTo = len(text)
-	if e.Kind == lease.Granted && held.Holder.Name != "" {
-		text = append(append(append(text, " ("...), held.Holder.Name...), ')')
+	if e.Kind != lease.Granted || held.Holder.Name == "" {
+		return string(b), ""
 	}
-	return text, upTo
+	upTo := len(b)
+	text = string(append(append(append(b, " ("...), held.Holder.Name...), ')'))
+	return text, text[:upTo]
 }
 
 // appendLabels appends the labels of the devices of a lease, or the UUID of a

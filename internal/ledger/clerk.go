@@ -219,32 +219,6 @@ func (l *Ledger) undo(from int) {
 	l.effects = l.effects[:from]
 }
 
-// reflect updates the snapshot of placement after an effect, or with sign −1
-// after its undo. The caller holds mu.
-func (l *Ledger) reflect(e *lease.Effect, sign int) {
-	// Every effect changes room, shares or the queue, except two: a renewal
-	// changes only a time, and a new request can let in only itself.
-	l.dirty = l.dirty || e.Kind != lease.Renewed && e.Kind != lease.Asked
-	subject := e.Lease()
-	if subject == nil {
-		return
-	}
-	come := 0
-	switch {
-	case e.Before == nil:
-		come = sign
-	case e.After == nil:
-		come = -sign
-	}
-	for _, p := range subject.Parts {
-		l.snapshot.AddLeases(subject.Holder.Service, p.GPU, come)
-		if o := l.devices[p.GPU]; o != nil && (l.concerns(o, subject) || changesKin(e.Kind) && l.concerns(o, e.Before)) {
-			l.attribute(o)
-		}
-		l.refresh(p.GPU)
-	}
-}
-
 // changesKin reports whether other processes belong to a lease after an effect
 // than before.
 func changesKin(k lease.Kind) bool { return k == lease.Bound || k == lease.Scoped }

@@ -197,3 +197,29 @@ func (m *machine) foreign(uuid string) ForeignUse {
 	sum.PIDs = slices.Compact(sum.PIDs)
 	return sum
 }
+
+// reflect updates the snapshot of placement after an effect, or with sign −1
+// after its undo.
+func (m *machine) reflect(e *lease.Effect, sign int) {
+	// Every effect changes room, shares or the queue, except two: a renewal
+	// changes only a time, and a new request can let in only itself.
+	m.dirty = m.dirty || e.Kind != lease.Renewed && e.Kind != lease.Asked
+	subject := e.Lease()
+	if subject == nil {
+		return
+	}
+	come := 0
+	switch {
+	case e.Before == nil:
+		come = sign
+	case e.After == nil:
+		come = -sign
+	}
+	for _, p := range subject.Parts {
+		m.snapshot.AddLeases(subject.Holder.Service, p.GPU, come)
+		if o := m.devices[p.GPU]; o != nil && (m.concerns(o, subject) || changesKin(e.Kind) && m.concerns(o, e.Before)) {
+			m.attribute(o)
+		}
+		m.refresh(p.GPU)
+	}
+}
