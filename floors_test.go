@@ -26,7 +26,7 @@ const picture = `
  9  WIRING     daemon
  8  DOORS      httpapi  promexport  cli
  7  SERVICES   desk  oversight  crew  doctor
- 6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  progress  operations  labels  users  watchdog
+ 6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  progress  operations  labels  users  watchdog
     ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall
  5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  batch/outcome  batch/record
  4  DECISIONS  pipeline  planview  view

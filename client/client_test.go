@@ -91,6 +91,10 @@ func TestRoutes(t *testing.T) {
 		{"renew", func(ctx context.Context, c *Client) (any, error) {
 			return c.Renew(ctx, "a", api.Renew{Fence: 7, TTL: gpu.Some(60.0)})
 		}, `POST /api/leases/a/renew application/json{"fence":7,"ttl_seconds":60}`, `{"id":"a"}`, api.Lease{ID: "a"}},
+		{"past leases", func(ctx context.Context, c *Client) (any, error) {
+			return c.PastLeases(ctx, PastQuery{Service: "a b", User: "u", GPU: "0", Since: since, Limit: 3})
+		}, "GET /api/past/leases?gpu=0&limit=3&service=a+b&since=2026-01-31T12%3A00%3A00Z&user=u ", `{"leases":[{"id":"a"}]}`,
+			api.PastLeases{Leases: []api.PastLease{{ID: "a"}}}},
 		{"report operations", func(ctx context.Context, c *Client) (any, error) {
 			return c.ReportOperations(ctx, "my service", api.Operations{Count: 3, Seconds: 1.5, GPU: "0"})
 		}, `POST /api/services/my%20service/operations application/json{"count":3,"seconds":1.5,"gpu":"0"}`, `{"count":3}`, api.Counted{Count: 3}},

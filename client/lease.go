@@ -44,6 +44,32 @@ func (c *Client) Leases(ctx context.Context) (api.Leases, error) {
 	return get[api.Leases](ctx, c, leasesPath, nil)
 }
 
+// PastQuery selects leases that have ended. What is empty selects all.
+type PastQuery struct {
+	Service string
+	User    string
+	GPU     string    // index or UUID
+	Since   time.Time // only those that ended later
+	Limit   int       // only the newest, at most this number; zero: as many as the daemon likes
+}
+
+// PastLeases returns leases that have ended, the newest end first.
+func (c *Client) PastLeases(ctx context.Context, q PastQuery) (api.PastLeases, error) {
+	query := ofGPU(q.GPU)
+	for name, value := range map[string]string{"service": q.Service, "user": q.User} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if !q.Since.IsZero() {
+		query.Set("since", q.Since.Format(time.RFC3339Nano))
+	}
+	if q.Limit != 0 {
+		query.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return get[api.PastLeases](ctx, c, "/api/past/leases", query)
+}
+
 // Lease is one lease as it stands. Where a request of that name waits, its state
 // is waiting and it has no parts; an id that nobody uses is an [*api.Problem]
 // with the code unknown_allocation.

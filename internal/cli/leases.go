@@ -16,6 +16,7 @@ type leasesOptions struct {
 	filter view.LeaseFilter
 	gpu    string
 	orphan bool
+	ended  bool
 	whose  bool          // show the processes of the leases
 	watch  time.Duration // 0: once
 }
@@ -29,11 +30,14 @@ func newLeases(a *app) *cobra.Command {
 		Long: `Show every lease, oldest first: who holds it, on which GPU, how much memory its
 processes use of what they lease, what ends it, and what keeps the processes
 within it. Below, show the waiting requests in the order in which the daemon
-will serve them.`,
+will serve them. With --ended, show the leases that have ended, newest first:
+the most memory that was used of what was leased, for how long, and how each of
+them ended.`,
 		Example: `  berth leases
   berth leases --gpu 0 --watch
   berth leases --processes
   berth leases --orphans
+  berth leases --ended --service embedder
   berth leases --service embedder --json | jq -r '.leases[].id'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,8 +48,8 @@ will serve them.`,
 			if len(others) > 0 {
 				return usage("leases takes no argument %q: choose with --service, --user or --gpu", others[0])
 			}
-			if o.orphan && o.whose {
-				return usage("give --orphans or --processes, not both")
+			if o.orphan && o.whose || o.ended && (o.orphan || o.whose) {
+				return usage("give only one of --orphans, --processes and --ended")
 			}
 			return o.run(cmd.Context())
 		},
@@ -56,6 +60,7 @@ will serve them.`,
 	flags.StringVar(&o.gpu, "gpu", "", "show leases on this `GPU` (index or UUID)")
 	flags.BoolVar(&o.orphan, "orphans", false, "show processes that use a GPU without a lease")
 	flags.BoolVar(&o.whose, "processes", false, "show the processes of leases, and why they belong")
+	flags.BoolVar(&o.ended, "ended", false, "show leases that have ended")
 	completeFlag(cmd, "service", a.completeService)
 	completeFlag(cmd, "gpu", a.completeGPU)
 	watchFlag(cmd, &o.watch)
@@ -79,6 +84,10 @@ func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error
 	if o.orphan {
 		strays, err := c.Orphans(ctx)
 		return &view.Strays{Strays: strays, GPUs: gpus}, err
+	}
+	if o.ended {
+		past, err := c.PastLeases(ctx, client.PastQuery{Service: o.filter.Service, User: o.filter.User, GPU: o.gpu})
+		return &view.Past{PastLeases: past, GPUs: gpus, Filtered: o.gpu != "" || o.filter != view.LeaseFilter{}}, err
 	}
 	filter := o.filter
 	if o.gpu != "" {

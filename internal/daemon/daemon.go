@@ -20,6 +20,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
@@ -82,6 +83,7 @@ type Daemon struct {
 	ledger   *ledger.Ledger
 	batches  *progress.Keeper
 	peaks    *peaks.Peaks
+	archive  *archive.Archive
 	labels   *labels.Keeper
 
 	operations *operations.Keeper
@@ -136,7 +138,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	publish := d.publish
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openEvents(o, host, exporter)
-	d.ledger, err = openLedger(o, processes, d.users, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: func(l *lease.Lease, at time.Time) { d.oversight.LeaseEnded(l, at) }})
+	d.ledger, err = openLedger(o, processes, d.users, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: func(e *lease.Effect) { d.oversight.LeaseEnded(e) }})
 	if err != nil {
 		return nil, errors.Join(err, closeAll(d.backends))
 	}
@@ -149,7 +151,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return known && r.Device.UUID == uuid
 	}, func(user, uuid string) bool { return d.oversight.Holds(user, uuid) })
 	d.oversight = oversight.New(oversight.Options{
-		Book: d.ledger, Peaks: d.peaks, Watchdog: d.watchdog, MPS: d.mps, Batches: d.batches, Processes: processes, Names: d.users,
+		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: d.mps, Batches: d.batches, Processes: processes, Names: d.users,
 	})
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
@@ -157,7 +159,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	})
 	d.monitor.Recall(standings.All())
 	d.handler = httpapi.New(httpapi.Keepers{
-		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Log: o.Log, Streams: &d.streams,
+		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations,
 			MPS: d.mps, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
@@ -191,6 +193,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.keepMPS(d.settings.load().Config)
 	var running parts
 	running.run("peaks", func() { _ = d.peaks.Run(ctx) })                 // peaks that cannot be kept cost only a guess
+	running.run("archive", func() { _ = d.archive.Run(ctx) })             // nor does the past that cannot be kept
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
 	defer recorded()
 	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/launch"
@@ -21,11 +22,11 @@ import (
 const mpsLinger = time.Minute
 
 // openEnforcement opens the keepers that hold leases to their memory, that
-// remember how much leases used, and that remember which devices are in
-// quarantine.
+// remember how much leases used and which have ended, and that remember which
+// devices are in quarantine.
 func (d *Daemon) openEnforcement(o Options, processes process.Table, publish func(gpu.Event)) (*oversight.Standings, error) {
 	c := o.Settings.Config
-	d.peaks = peaks.New()
+	d.peaks, d.archive = peaks.New(), archive.New()
 	remembered := ""
 	if !o.ReadOnly {
 		remembered = filepath.Join(c.Daemon.StateDir, healthName)
@@ -34,6 +35,13 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 			return nil, err
 		}
 		if d.peaks = kept; note != "" {
+			o.Log.Warn(note)
+		}
+		past, note, err := archive.Open(filepath.Join(c.Daemon.StateDir, archiveName))
+		if err != nil {
+			return nil, err
+		}
+		if d.archive = past; note != "" {
 			o.Log.Warn(note)
 		}
 	}

@@ -16,7 +16,8 @@ import (
 const (
 	journalName = "journal"
 	healthName  = "health.json"
-	hooksName   = "hooks.json"   // what hooks have not got yet
+	hooksName   = "hooks.json" // what hooks have not got yet
+	archiveName = "past-leases.json"
 	peaksName   = "history.json" // its name in every version
 )
 
@@ -36,7 +37,7 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range []string{savedName, healthName, peaksName, peaksName + ".unreadable", hooksName, hooksName + ".unreadable", journalName} {
+	for _, name := range []string{savedName, healthName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", hooksName, hooksName + ".unreadable", journalName} {
 		if err := closeToOthers(dir, name); err != nil {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
 		}

@@ -134,6 +134,7 @@ var verbs = map[string]access.Verb{
 	"GET /api/batches":               access.Look,
 	"GET /api/measurements":          access.Look,
 	"GET /api/orphans":               access.Look,
+	"GET /api/past/leases":           access.Look,
 	"GET /api/events":                access.Look,
 
 	"POST /api/gpu/memory/allocate":   access.Lease,

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -38,6 +39,7 @@ type Keepers struct {
 	Streams *sync.WaitGroup
 
 	Batches *progress.Keeper // what runners report
+	Past    *archive.Archive // leases that have ended; nil: none
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page
@@ -84,6 +86,9 @@ func build(k Keepers) *server {
 	if k.Batches == nil {
 		k.Batches = progress.New(func(gpu.Event) {}, func(string) bool { return false }, func(string, string) bool { return false })
 	}
+	if k.Past == nil {
+		k.Past = archive.New()
+	}
 	s := &server{Keepers: k, mux: http.NewServeMux()}
 	config := huma.DefaultConfig("berth", k.Version)
 	config.Info.Description = "GPU resource manager: devices, samples, states, leases. " +
@@ -103,6 +108,7 @@ func build(k Keepers) *server {
 	s.registerBatches()
 	s.registerMeasurements()
 	s.registerOperations()
+	s.registerPast()
 	s.registerOrphans()
 	s.registerSettings()
 	s.registerEvents()

@@ -307,7 +307,7 @@ func (l *Ledger) settle(effects []lease.Effect) {
 		if e.After == nil && e.Before != nil {
 			l.holders.ended(e.Before)
 			if l.hooks.Ended != nil {
-				l.hooks.Ended(e.Before, e.Time)
+				l.hooks.Ended(e)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ type Service struct {
 type Hooks struct {
 	Event   func(gpu.Event)
 	Decided func(status string, took time.Duration) // a request was answered: granted, refused, timeout, …
-	Ended   func(*lease.Lease, time.Time)           // a lease has ended, and when
+	Ended   func(*lease.Effect)                     // a lease has ended; the effect is valid during the call
 }
 
 // Names finds the login names of users.

@@ -28,7 +28,8 @@ type Book interface {
 // Peaks remembers how much memory leases were measured to use.
 type Peaks interface {
 	Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time)
-	Ended(l *lease.Lease, at time.Time)
+	// Ended returns the most memory that the lease used on one device.
+	Ended(l *lease.Lease, at time.Time) gpu.MiB
 }
 
 // Watchdog acts on leases and processes that use what they do not hold.
@@ -43,6 +44,11 @@ type MPS interface {
 	// these daemons.
 	Serves(line []process.ID) bool
 	Release(lease string)
+}
+
+// Archive remembers the leases that have ended.
+type Archive interface {
+	Ended(e *lease.Effect, peak gpu.MiB)
 }
 
 // Batches is told when a lease ends.
@@ -65,6 +71,7 @@ type Names interface {
 type Options struct {
 	Book      Book
 	Peaks     Peaks
+	Archive   Archive
 	Watchdog  Watchdog
 	MPS       MPS
 	Batches   Batches
@@ -100,9 +107,10 @@ func (o *Oversight) Unread(r monitor.Reading) {
 }
 
 // LeaseEnded tells those who keep something for a lease that it has ended.
-func (o *Oversight) LeaseEnded(l *lease.Lease, at time.Time) {
-	o.Peaks.Ended(l, at)
-	o.Batches.Ended(l, at)
+func (o *Oversight) LeaseEnded(e *lease.Effect) {
+	l := e.Before
+	o.Archive.Ended(e, o.Peaks.Ended(l, e.Time))
+	o.Batches.Ended(l, e.Time)
 	if l.EnforcedBy == launch.MPS {
 		o.MPS.Release(l.ID)
 	}

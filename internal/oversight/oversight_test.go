@@ -33,7 +33,7 @@ type world struct {
 }
 
 func (w *world) oversight() *Oversight {
-	return New(Options{Book: w, Peaks: peaks{w}, Watchdog: w, MPS: w, Batches: batches{w}, Processes: w, Names: w})
+	return New(Options{Book: w, Peaks: peaks{w}, Archive: archive{w}, Watchdog: w, MPS: w, Batches: batches{w}, Processes: w, Names: w})
 }
 
 func (w *world) note(format string, args ...any) {
@@ -83,7 +83,16 @@ type peaks struct{ *world }
 func (p peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time) {
 	p.note("peaks: %s uses %v of %s", l.ID, measured, uuid)
 }
-func (p peaks) Ended(l *lease.Lease, at time.Time) { p.note("peaks: %s ended", l.ID) }
+func (p peaks) Ended(l *lease.Lease, at time.Time) gpu.MiB {
+	p.note("peaks: %s ended", l.ID)
+	return 7
+}
+
+type archive struct{ *world }
+
+func (a archive) Ended(e *lease.Effect, peak gpu.MiB) {
+	a.note("archive: %s ended, it used %s", e.Before.ID, peak)
+}
 
 type batches struct{ *world }
 
@@ -149,9 +158,12 @@ func TestUnread(t *testing.T) {
 
 func TestLeaseEnded(t *testing.T) {
 	w := &world{}
-	w.oversight().LeaseEnded(&lease.Lease{ID: "a"}, noon)
-	w.oversight().LeaseEnded(&lease.Lease{ID: "b", EnforcedBy: launch.MPS}, noon)
-	want := []string{"peaks: a ended", "batches: a ended", "peaks: b ended", "batches: b ended", "mps: b ended"}
+	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "a"}, Time: noon})
+	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "b", EnforcedBy: launch.MPS}, Time: noon})
+	want := []string{
+		"peaks: a ended", "archive: a ended, it used 7 MiB", "batches: a ended",
+		"peaks: b ended", "archive: b ended, it used 7 MiB", "batches: b ended", "mps: b ended",
+	}
 	if diff := cmp.Diff(want, w.told); diff != "" {
 		t.Error(diff)
 	}

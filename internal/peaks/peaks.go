@@ -250,8 +250,9 @@ func (p *Peaks) dropStale() {
 const fewSamples = 3
 
 // Ended takes in that a lease has ended, and records it as a run of its name. A
-// lease without a process is no run.
-func (p *Peaks) Ended(l *lease.Lease, now time.Time) {
+// lease without a process is no run. Ended returns the most memory that the
+// lease was measured to use on one device; 0 if it was not measured.
+func (p *Peaks) Ended(l *lease.Lease, now time.Time) gpu.MiB {
 	p.mu.Lock()
 	g := grant{l.ID, l.Fence}
 	u := p.running[g]
@@ -259,7 +260,7 @@ func (p *Peaks) Ended(l *lease.Lease, now time.Time) {
 	p.mu.Unlock()
 	name := cmp.Or(l.Holder.Name, l.Holder.Service)
 	if name == "" || l.Holder.PID == 0 || l.Binding == lease.ByName || len(l.Parts) == 0 {
-		return // of a lease that outlives its process nobody knows what used it
+		return u.peak // of a lease that outlives its process nobody knows what used it
 	}
 	key := Key{User: l.Holder.User, Name: name}
 	run := Run{
@@ -269,6 +270,7 @@ func (p *Peaks) Ended(l *lease.Lease, now time.Time) {
 	e, _ := p.Find(key)
 	run.Learned = run.Asked > 0 && run.Asked == e.Offered
 	p.Add(key, run, now)
+	return u.peak
 }
 
 // Run writes what was learned to the file until ctx ends, and then once more.

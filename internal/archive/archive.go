@@ -1,0 +1,162 @@
+// Package archive remembers the leases that have ended: who had how much, how
+// long, how much of it was used, and how it ended.
+//
+// It keeps the newest ones in one small file, which it replaces as a whole a few
+// seconds after a lease has ended. A daemon that is killed with -9 loses these
+// seconds of the past, and no lease: those are in the journal.
+package archive
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+const (
+	most        = 2000            // leases of all users
+	mostPerUser = 500             // leases of one user
+	writeAfter  = 5 * time.Second // from the end of a lease to the disk
+)
+
+// Past is a lease that has ended.
+type Past struct {
+	ID      string        `json:"id"`
+	Fence   uint64        `json:"fence"`
+	User    string        `json:"user,omitempty"`
+	UID     int           `json:"uid"`
+	Service string        `json:"service,omitempty"`
+	Name    string        `json:"name,omitempty"`
+	Binding lease.Binding `json:"binding"`
+	Granted time.Time     `json:"granted"`
+	Ended   time.Time     `json:"ended"`
+	How     lease.Kind    `json:"how"` // release, expire or revoke
+	Why     string        `json:"why,omitempty"`
+	By      string        `json:"by,omitempty"` // the user who ended it; empty: the daemon
+	Parts   []Part        `json:"parts"`
+	Peak    gpu.MiB       `json:"peak_mb,omitempty"` // the most memory measured on one device; 0: none was
+}
+
+// Part is what a lease held on one device.
+type Part struct {
+	GPU    string  `json:"gpu"`
+	Memory gpu.MiB `json:"memory_mb,omitempty"`
+	Slots  int     `json:"slots,omitempty"`
+}
+
+// Archive remembers leases. Use New or Open to make one.
+type Archive struct {
+	path  string        // empty: it is not kept
+	dirty chan struct{} // has room for one
+
+	mu     sync.Mutex // guards what follows
+	byUser map[string][]Past
+	count  int
+}
+
+// New returns an archive that is empty and kept in no file.
+func New() *Archive {
+	return &Archive{dirty: make(chan struct{}, 1), byUser: map[string][]Past{}}
+}
+
+// Ended remembers the lease that an effect has ended, and the most memory that
+// its processes were measured to use on one device.
+func (a *Archive) Ended(e *lease.Effect, peak gpu.MiB) {
+	l := e.Before
+	past := Past{
+		ID: l.ID, Fence: l.Fence, User: l.Holder.User, UID: l.Holder.UID, Service: l.Holder.Service, Name: l.Holder.Name,
+		Binding: l.Binding, Granted: l.Granted, Ended: e.Time, How: e.Kind, Why: e.Why, By: e.By.User, Peak: peak,
+		Parts: make([]Part, len(l.Parts)),
+	}
+	for i, p := range l.Parts {
+		past.Parts[i] = Part{GPU: p.GPU, Memory: p.Memory, Slots: p.Slots}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.add(past)
+	select {
+	case a.dirty <- struct{}{}:
+	default: // it is going to be written anyway
+	}
+}
+
+// add makes room for a lease and remembers it. The caller holds mu.
+func (a *Archive) add(past Past) {
+	switch own := len(a.byUser[past.User]); {
+	case own >= mostPerUser:
+		a.forgetOldest(past.User)
+	case a.count >= most:
+		a.forgetOldest(a.greediest(past.User))
+	}
+	a.byUser[past.User] = append(a.byUser[past.User], past)
+	a.count++
+}
+
+// forgetOldest forgets the oldest lease of a user. The caller holds mu.
+func (a *Archive) forgetOldest(user string) {
+	own := a.byUser[user]
+	own[0] = Past{}
+	a.byUser[user] = own[1:]
+	a.count--
+	if len(own) == 1 {
+		delete(a.byUser, user)
+	}
+}
+
+// greediest returns the user with the most leases, so that nobody can make berth
+// forget the leases of others. The caller holds mu.
+func (a *Archive) greediest(user string) string {
+	greedy := user
+	for other, own := range a.byUser {
+		if n := len(a.byUser[greedy]); len(own) > n || len(own) == n && other < greedy {
+			greedy = other
+		}
+	}
+	return greedy
+}
+
+// All returns every lease that is remembered, the newest end first.
+func (a *Archive) All() []Past {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make([]Past, 0, a.count)
+	for _, own := range a.byUser {
+		all = append(all, own...)
+	}
+	slices.SortStableFunc(all, func(x, y Past) int {
+		if c := y.Ended.Compare(x.Ended); c != 0 {
+			return c
+		}
+		if x.Fence > y.Fence {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// Run writes what is remembered to the file until ctx ends, and then what is new
+// once more.
+func (a *Archive) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			select {
+			case <-a.dirty:
+				return a.write()
+			default:
+				return nil
+			}
+		case <-a.dirty:
+		}
+		select {
+		case <-ctx.Done():
+			return a.write()
+		case <-time.After(writeAfter):
+			_ = a.write() // the next end of a lease tries again, and so does the end
+		}
+	}
+}

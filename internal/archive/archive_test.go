@@ -1,0 +1,116 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+// ended is the end of a lease of a user, n seconds after noon.
+func ended(user string, n int) *lease.Effect {
+	l := &lease.Lease{
+		ID: fmt.Sprintf("%s-%d", user, n), Fence: uint64(n), Holder: lease.Holder{User: user, UID: 1000, Service: "embedder", Name: "serve.py", PID: 7},
+		Binding: lease.ByProcess, Granted: noon, Parts: []lease.Part{{GPU: "GPU-a", Memory: 4096, Slots: 1}},
+	}
+	return &lease.Effect{Kind: lease.Released, Time: noon.Add(time.Duration(n) * time.Second), Before: l, By: access.Actor{User: user}, Why: "its process has ended"}
+}
+
+func TestThePastSurvivesARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "past.json")
+	synctest.Test(t, func(t *testing.T) {
+		a, note, err := Open(path)
+		if err != nil || note != "" {
+			t.Fatal(note, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- a.Run(ctx) }()
+		a.Ended(ended("anna", 1), 3000)
+		a.Ended(ended("bob", 2), 0)
+		time.Sleep(writeAfter)
+		synctest.Wait() // it is written while the daemon runs
+		killed, _, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(a.All(), killed.All()); diff != "" || len(killed.All()) != 2 {
+			t.Errorf("after kill -9 (-want +got):\n%s", diff)
+		}
+		a.Ended(ended("anna", 3), 0)
+		cancel()
+		if err := <-over; err != nil {
+			t.Fatal(err)
+		}
+		again, note, err := Open(path)
+		if err != nil || note != "" {
+			t.Fatal(note, err)
+		}
+		if diff := cmp.Diff(a.All(), again.All()); diff != "" {
+			t.Errorf("after a stop (-want +got):\n%s", diff)
+		}
+		newest := again.All()[0]
+		want := Past{
+			ID: "anna-3", Fence: 3, User: "anna", UID: 1000, Service: "embedder", Name: "serve.py", Binding: lease.ByProcess,
+			Granted: noon, Ended: noon.Add(3 * time.Second), How: lease.Released, Why: "its process has ended", By: "anna",
+			Parts: []Part{{"GPU-a", 4096, 1}},
+		}
+		if diff := cmp.Diff(want, newest); diff != "" {
+			t.Errorf("the newest (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestThePastIsBounded(t *testing.T) {
+	a := New()
+	a.Ended(ended("anna", 0), 0)
+	for i := range 3 * most {
+		a.Ended(ended("mallory", i+1), 0)
+	}
+	count := func() map[string]int {
+		n := map[string]int{}
+		for _, past := range a.All() {
+			n[past.User]++
+		}
+		return n
+	}
+	if diff := cmp.Diff(map[string]int{"anna": 1, "mallory": mostPerUser}, count()); diff != "" {
+		t.Errorf("a user who leases without end (-want +got):\n%s", diff)
+	}
+	if newest := a.All()[0].ID; newest != fmt.Sprintf("mallory-%d", 3*most) {
+		t.Errorf("the newest is %s", newest)
+	}
+	for i := range most {
+		a.Ended(ended(fmt.Sprintf("user%d", i), i), 0)
+	}
+	if n := count(); len(a.All()) != most || n["mallory"] > 1 || n["anna"] > 1 {
+		t.Errorf("%d leases are remembered, %d of mallory", len(a.All()), n["mallory"])
+	}
+}
+
+func TestAFileThatCannotBeReadIsPutAside(t *testing.T) {
+	for name, text := range map[string]string{"torn": `{"version":1,"leas`, "newer": `{"version":2,"leases":[]}`} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a, note, err := Open(path)
+		if err != nil || !strings.Contains(note, ".unreadable") || len(a.All()) != 0 {
+			t.Errorf("%s: %q %v", name, note, err)
+		}
+		if kept, err := os.ReadFile(path + ".unreadable"); err != nil || string(kept) != text {
+			t.Errorf("%s: %q %v", name, kept, err)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/archive"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+func (s *server) registerPast() {
+	huma.Register(s.api, huma.Operation{
+		OperationID: "past-leases", Method: http.MethodGet, Path: "/api/past/leases", Tags: []string{"history"},
+		Summary:     "Leases that have ended",
+		Description: "Who had how much, how long, how much of it was used, and how it ended. The daemon keeps it across restarts.",
+	}, s.pastLeases)
+}
+
+type pastQuery struct {
+	Service string `query:"service" maxLength:"128" doc:"Only leases of this service."`
+	User    string `query:"user" maxLength:"128" doc:"Only leases of this user."`
+	GPU     string `query:"gpu" maxLength:"128" doc:"Only leases on this device: index, or UUID, also of a device that is gone."`
+	Since   string `query:"since" maxLength:"64" doc:"Only leases that ended after this: a time as in RFC 3339, or how long ago, as in 90s or 5m."`
+	Limit   int    `query:"limit" default:"100" minimum:"1" maximum:"2000" doc:"Return at most this many leases, the newest."`
+}
+
+func (s *server) pastLeases(ctx context.Context, in *pastQuery) (*answer[api.PastLeases], error) {
+	since, err := moment(in.Since, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	uuid := in.GPU
+	if r, found := s.Monitor.Find(in.GPU); found {
+		uuid = r.Device.UUID
+	}
+	all, sight := api.PastLeases{Leases: []api.PastLease{}}, sightOf(ctx)
+	for _, past := range s.Past.All() {
+		if len(all.Leases) == in.Limit || past.Ended.Before(since) {
+			break
+		}
+		seen := sight.past(past)
+		on := slices.ContainsFunc(past.Parts, func(p archive.Part) bool { return p.GPU == uuid })
+		if (in.Service == "" || seen.Holder.Service == words.Service(in.Service)) && (in.User == "" || seen.Holder.User == in.User) && (in.GPU == "" || on) {
+			all.Leases = append(all.Leases, seen)
+		}
+	}
+	return ok(all)
+}
+
+// endings says in the words of the API how a lease ended.
+var endings = map[lease.Kind]string{lease.Released: "released", lease.Expired: "expired", lease.Revoked: "revoked"}
+
+// past returns a lease that has ended as this caller sees it.
+func (s sight) past(p archive.Past) api.PastLease {
+	holder := lease.Holder{User: p.User, UID: p.UID, Service: p.Service, Name: p.Name}
+	out := api.PastLease{
+		ID: p.ID, Fence: p.Fence, Holder: s.holder(holder), Binding: string(p.Binding), Granted: p.Granted, Ended: p.Ended, How: endings[p.How],
+		Peak: p.Peak, Parts: make([]api.LeasePart, len(p.Parts)),
+	}
+	for i, part := range p.Parts {
+		out.Parts[i] = api.LeasePart{GPU: part.GPU, Memory: part.Memory, Slots: part.Slots}
+	}
+	if s.owns(holder) {
+		out.Why, out.By = p.Why, p.By
+	}
+	return out
+}
