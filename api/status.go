@@ -18,6 +18,19 @@ type Status struct {
 	Stale      bool        `json:"stale,omitempty" doc:"The sample is older than three intervals and older than 3 seconds, so it says nothing about now."`
 	Slots      Slots       `json:"slots"`
 	Trust      *Trust      `json:"trust,omitempty" doc:"Present while the device is not fully trusted."`
+
+	Leases []DeviceLease `json:"leases,omitempty" doc:"The leases on the device, largest first; only with leases=true."`
+}
+
+// DeviceLease is what a lease holds on one device.
+type DeviceLease struct {
+	ID       string    `json:"id"`
+	Holder   Holder    `json:"holder"`
+	State    string    `json:"state" enum:"active,parked"`
+	Memory   gpu.MiB   `json:"memory_mb"`
+	Measured gpu.MiB   `json:"measured_mb" doc:"How much memory its processes were measured to use on the device; 0 until the daemon has seen them."`
+	Slots    int       `json:"slots"`
+	Granted  time.Time `json:"granted"`
 }
 
 // Well reports whether a device is OPTIMAL or NORMAL, healthy, and fully trusted.

@@ -37,6 +37,10 @@ func TestRoutes(t *testing.T) {
 			"GET /api/gpu/status ", `{"state":"NORMAL"}`, api.Status{State: "NORMAL"}},
 		{"status all", func(ctx context.Context, c *Client) (any, error) { return c.StatusAll(ctx) },
 			"GET /api/gpu/status/all ", `{"host":"h"}`, api.StatusAll{Host: "h"}},
+		{"status with leases", func(ctx context.Context, c *Client) (any, error) { return c.StatusWithLeases(ctx, "1") },
+			"GET /api/gpu/status?gpu=1&leases=true ", `{"leases":[{"id":"a"}]}`, api.Status{Leases: []api.DeviceLease{{ID: "a"}}}},
+		{"status all with leases", func(ctx context.Context, c *Client) (any, error) { return c.StatusAllWithLeases(ctx) },
+			"GET /api/gpu/status/all?leases=true ", `{"host":"h"}`, api.StatusAll{Host: "h"}},
 		{"metrics", func(ctx context.Context, c *Client) (any, error) { return c.Metrics(ctx, "a&b") },
 			"GET /api/gpu/metrics?gpu=a%26b ", `{}`, api.Samples{}},
 		{"history", func(ctx context.Context, c *Client) (any, error) {

@@ -22,6 +22,20 @@ func (c *Client) StatusAll(ctx context.Context) (api.StatusAll, error) {
 	return get[api.StatusAll](ctx, c, "/api/gpu/status/all", nil)
 }
 
+// StatusWithLeases returns the state of one device with the leases on it; an
+// empty gpu means the first.
+func (c *Client) StatusWithLeases(ctx context.Context, gpu string) (api.Status, error) {
+	query := ofGPU(gpu)
+	query.Set("leases", "true")
+	return get[api.Status](ctx, c, "/api/gpu/status", query)
+}
+
+// StatusAllWithLeases returns every device with the leases on it, and how much
+// of the machine is in use.
+func (c *Client) StatusAllWithLeases(ctx context.Context) (api.StatusAll, error) {
+	return get[api.StatusAll](ctx, c, "/api/gpu/status/all", url.Values{"leases": {"true"}})
+}
+
 // Metrics returns the newest sample of a device; an empty gpu means one of each.
 func (c *Client) Metrics(ctx context.Context, gpu string) (api.Samples, error) {
 	return get[api.Samples](ctx, c, "/api/gpu/metrics", ofGPU(gpu))

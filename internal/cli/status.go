@@ -22,9 +22,10 @@ func newStatus(a *app) *cobra.Command {
 		Use:     "status [GPU]",
 		Short:   "Show every GPU, or one in detail",
 		GroupID: groupLook,
-		Long: `Show the state, load, memory, temperature, power and slots of every GPU, and why
-a GPU is not well. The memory bar shows used memory, and lighter the memory that
-is leased beyond that. With a GPU (index or UUID), show everything about it.`,
+		Long: `Show the state, load, memory, temperature, power and slots of every GPU, who
+holds how much of it, and why a GPU is not well. The memory bar shows used
+memory, and lighter the memory that is leased beyond that. With a GPU (index or
+UUID), show everything about it.`,
 		Example: `  berth status
   berth status 0
   berth status --watch
@@ -71,14 +72,14 @@ func (o *statusOptions) run(ctx context.Context) error {
 // ask gets what is to be shown.
 func (o *statusOptions) ask(ctx context.Context, v *source) (shown, error) {
 	if o.gpu != "" {
-		one, err := v.Status(ctx, o.gpu)
+		one, err := v.StatusWithLeases(ctx, o.gpu)
 		if err != nil {
 			return nil, err
 		}
 		leasable, err := v.Available(ctx)
 		return &view.Device{Status: one, Leasable: view.LeasableOf(leasable, one.Device.UUID)}, err
 	}
-	all, err := v.StatusAll(ctx)
+	all, err := v.StatusAllWithLeases(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -66,12 +66,39 @@ func (s *server) index(parts []api.LeasePart) {
 	}
 }
 
-func (s *server) status(ctx context.Context, in *Which) (*answer[api.Status], error) {
+// WithLeases asks for the leases of each device, too.
+type WithLeases struct {
+	Leases bool `query:"leases" doc:"Also list the leases on each device."`
+}
+
+type statusQuery struct {
+	Which
+	WithLeases
+}
+
+func (s *server) status(ctx context.Context, in *statusQuery) (*answer[api.Status], error) {
 	r, err := s.find(in.GPU)
 	if err != nil {
 		return nil, err
 	}
-	return ok(s.statusOf(r, sightOf(ctx)))
+	status := s.statusOf(r, sightOf(ctx))
+	if in.Leases {
+		status.Leases = s.leasesOn(r.Device.UUID, sightOf(ctx))
+	}
+	return ok(status)
+}
+
+// leasesOn returns the leases on a device as a caller sees them, largest first.
+func (s *server) leasesOn(uuid string, by sight) []api.DeviceLease {
+	holdings := s.Ledger.Holdings(uuid)
+	list := make([]api.DeviceLease, len(holdings))
+	for i, h := range holdings {
+		list[i] = api.DeviceLease{
+			ID: h.Lease.ID, Holder: by.holder(h.Lease.Holder), State: string(h.Lease.State),
+			Memory: h.Part.Memory, Measured: h.Measured, Slots: h.Part.Slots, Granted: h.Lease.Granted,
+		}
+	}
+	return list
 }
 
 func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
@@ -111,7 +138,7 @@ func trustOf(s health.Standing, slots int) *api.Trust {
 	return t
 }
 
-func (s *server) statusAll(ctx context.Context, _ *struct{}) (*answer[api.StatusAll], error) {
+func (s *server) statusAll(ctx context.Context, in *WithLeases) (*answer[api.StatusAll], error) {
 	readings, sight := s.Monitor.Readings(), sightOf(ctx)
 	all := api.StatusAll{
 		Host: s.Host, Version: s.Version, Monitoring: s.Monitor.Running(), Note: s.Note(),
@@ -119,6 +146,9 @@ func (s *server) statusAll(ctx context.Context, _ *struct{}) (*answer[api.Status
 	}
 	for i, r := range readings {
 		all.GPUs[i] = s.statusOf(r, sight)
+		if in.Leases {
+			all.GPUs[i].Leases = s.leasesOn(r.Device.UUID, sight)
+		}
 	}
 	all.Utilization = utilization(all.GPUs)
 	return ok(all)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,9 @@ func weightOf(pattern string, r *http.Request) weight {
 	case "GET /api/leases", "GET /api/measurements", "GET /api/orphans", "GET /api/past/leases", "GET /api/batches", "GET /api/gpu/metrics/history",
 		"GET /metrics", "POST /api/plans", "POST /api/plans/run":
 		return heavy
+	}
+	if strings.HasPrefix(pattern, "GET /api/gpu/status") && r.URL.Query().Get("leases") == "true" {
+		return heavy // it lists the leases
 	}
 	if r.ContentLength > smallBody || r.ContentLength < 0 {
 		return heavy

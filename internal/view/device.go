@@ -33,6 +33,10 @@ func (s *Device) Lines(to term.Screen) []string {
 			lines = append(lines, to.Hang(term.Dim, fmt.Sprintf("  %-13s", f.name), term.Clean(f.text)))
 		}
 	}
+	if len(s.Leases) > 0 {
+		lines = append(lines, "")
+		lines = append(lines, leasesOn(s.Leases, to).Lines(to.Width, to.Painter)...)
+	}
 	if s.Sample != nil && len(s.Sample.Processes) > 0 {
 		lines = append(lines, "")
 		lines = append(lines, processes(s.Sample).Lines(to.Width, to.Painter)...)

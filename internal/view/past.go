@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/berth-gpu/berth/api"
@@ -39,7 +38,7 @@ func (s *Past) Lines(to term.Screen) []string {
 				row[5], row[6] = term.Text(words.Age(l.Ended.Sub(l.Granted))), term.Text(words.Age(to.Now.Sub(l.Ended))+" ago")
 				row[7] = term.Text(how(l))
 			}
-			row[2], row[3], row[4] = s.GPUs.cell(p.GPU), pastCell(l, p), term.Text(strconv.Itoa(p.Slots))
+			row[2], row[3], row[4] = s.GPUs.cell(p.GPU), usedCell(l.Peak, p.Memory), term.Text(strconv.Itoa(p.Slots))
 			t.Add(row...)
 		}
 	}
@@ -52,21 +51,4 @@ func how(l api.PastLease) string {
 		return term.Clean(l.How)
 	}
 	return term.Clean(l.How + ": " + l.Why)
-}
-
-// pastCell writes the most that was used on one device and what was leased. It
-// marks a holder that used more than it leased.
-func pastCell(l api.PastLease, p api.LeasePart) term.Cell {
-	used, leased := "-", "-"
-	if l.Peak > 0 {
-		used = some(l.Peak)
-	}
-	if p.Memory > 0 {
-		leased = some(p.Memory)
-	}
-	c := term.Text(fmt.Sprintf("%4s/%s", used, leased))
-	if p.Memory > 0 && l.Peak > p.Memory {
-		c.Colour = term.Red
-	}
-	return c
 }

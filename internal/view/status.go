@@ -29,6 +29,9 @@ func (s *Status) Lines(to term.Screen) []string {
 		return []string{to.Hang(term.Plain, "", cmp.Or(term.Clean(s.Note), "No GPU on this machine."))}
 	}
 	lines := append(s.fit(to.Width).Lines(to.Width, to.Painter), "")
+	if holders := s.holders(); len(holders.Rows) > 0 {
+		lines = append(append(lines, holders.Lines(to.Width, to.Painter)...), "")
+	}
 	for _, d := range s.GPUs {
 		if !d.Well() {
 			lines = append(lines, complaint(d, to))

@@ -34,6 +34,8 @@ func TestViews(t *testing.T) {
 		"device":        (&Device{Status: someStatus().GPUs[0], Leasable: someAvailable().GPUs[0]}).Lines,
 		"leases":        (&Leases{Leases: someLeases(), GPUs: gpus}).Lines,
 		"leases-none":   (&Leases{Filtered: true}).Lines,
+		"status-held":   (&Status{StatusAll: heldStatus(), Leasable: someAvailable()}).Lines,
+		"device-held":   (&Device{Status: heldStatus().GPUs[0], Leasable: someAvailable().GPUs[0]}).Lines,
 		"past":          (&Past{PastLeases: somePast(), GPUs: gpus}).Lines,
 		"past-none":     (&Past{Filtered: true}).Lines,
 		"strays":        (&Strays{Strays: someStrays(), GPUs: gpus}).Lines,
