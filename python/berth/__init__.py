@@ -14,8 +14,8 @@ from . import answers, config, monitoring, services
 from .answers import Event
 from .asking import (
     adopt, allocate, ask_to_trim, available, batches, bind, deallocate, devices, explain, explain_waiting, find_lease,
-    history, leases, measure, measurements, metrics, orphans, ready, release, renew, resize, status, status_all,
-    throttle, trend,
+    history, leases, measure, measurements, metrics, orphans, past_leases, ready, release, renew, resize, status,
+    status_all, throttle, trend,
 )  # fmt: skip
 from .caps import cap, install_caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
@@ -44,7 +44,7 @@ __all__ = [
     "compile", "config", "conversion", "convert", "current", "deallocate", "devices", "events", "explain",
     "explain_waiting", "find_lease", "history", "imap", "install_caps", "lease", "leases", "map", "measure",
     "measurements", "memory", "memory_type", "metrics", "monitoring", "off", "on", "operation", "orphans", "pace",
-    "pointer", "progress", "ready", "release", "renew", "resize", "run", "services", "speed", "status",
+    "past_leases", "pointer", "progress", "ready", "release", "renew", "resize", "run", "services", "speed", "status",
     "status_all", "throttle", "trend", "trim", "trim_on_request", "worker",
 ]  # fmt: skip
 

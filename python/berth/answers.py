@@ -349,6 +349,22 @@ class Leases(Answer):
     waiting: List[Waiting] = _list()  # in the order in which they are served
 
 
+class PastLease(Answer):
+    """A lease that has ended."""
+
+    id: str = ""
+    fence: int = 0
+    holder: Holder = _new(Holder)
+    binding: str = ""  # process, ttl or named
+    granted: Optional[Time] = None
+    ended: Optional[Time] = None
+    how: str = ""  # released, expired or revoked
+    why: str = ""  # for its user and administrators
+    by: str = ""  # who ended it; empty: the daemon
+    parts: List[Part] = _list()
+    peak_mb: int = 0  # the most memory that was measured on one device
+
+
 class Ended(Answer):
     """A lease that was released, or a request that was withdrawn."""
 

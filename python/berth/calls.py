@@ -147,6 +147,20 @@ def leases(*, client: Optional[Client] = None) -> Call[answers.Leases]:
     return (yield from _get(answers.Leases, "/api/leases", client))
 
 
+def past_leases(
+    service: Optional[str] = None,
+    *,
+    user: Optional[str] = None,
+    gpu: GPU = None,
+    limit: Optional[int] = None,
+    client: Optional[Client] = None,
+) -> Call[List[answers.PastLease]]:
+    """Returns leases that have ended, the newest end first: those of a service, a
+    user or a GPU, or all. The daemon keeps them across restarts."""
+    query = _given({"service": service, "user": user, "gpu": gpu, "limit": limit})
+    return _list(answers.PastLease, (yield Request("GET", "/api/past/leases", query=query, client=client)), "leases")
+
+
 def find_lease(id: str, *, client: Optional[Client] = None) -> Call[answers.Allocation]:
     """Returns a lease, or the request of that id that waits."""
     return (yield from _get(answers.Allocation, _lease(id), client))

@@ -85,6 +85,7 @@ WITHOUT = {
     "GET /metrics": "for Prometheus",
     "GET /docs": "for people",
     "GET /openapi.json": "for tools",
+    "POST /api/services/{name}/operations": "operation",
     "POST /api/exec": "for berth exec",
     "PUT /api/batches/{id}": "for berth run",
     "POST /api/leases/stream": "for clients that take thousands of leases a second",
@@ -133,6 +134,9 @@ class Allocating(DaemonCase):
         self.assertEqual(berth.deallocate("embedder").lease.id, "embedder")
         with self.assertRaises(berth.Problem):
             berth.deallocate("embedder")
+        past = berth.past_leases(gpu=1, limit=1)[0]
+        self.assertEqual((past.id, past.how, past.parts[0].memory_mb), ("embedder", "released", 4096))
+        self.assertEqual(berth.past_leases("nobody"), [])
         with self.assertRaises(berth.Problem) as caught:
             berth.allocate("too-much", "900GiB")
         self.assertEqual(caught.exception.code, "insufficient_memory")

@@ -30,6 +30,7 @@ measure = awaited(calls.measure)
 measurements = awaited(calls.measurements)
 metrics = awaited(calls.metrics)
 orphans = awaited(calls.orphans)
+past_leases = awaited(calls.past_leases)
 ready = awaited(calls.ready)
 release = awaited(calls.release)
 renew = awaited(calls.renew)
@@ -42,6 +43,6 @@ trend = awaited(calls.trend)
 __all__ = [
     "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "config", "deallocate", "devices",
     "events", "explain", "explain_waiting", "find_lease", "history", "lease", "leases", "measure", "measurements",
-    "metrics", "monitoring", "off", "on", "orphans", "ready", "release", "renew", "resize", "services", "status",
-    "status_all", "throttle", "trend",
+    "metrics", "monitoring", "off", "on", "orphans", "past_leases", "ready", "release", "renew", "resize", "services",
+    "status", "status_all", "throttle", "trend",
 ]  # fmt: skip
