@@ -7,7 +7,6 @@ record whatever dies, smaller batches when memory runs out, bars.
 
 from __future__ import annotations
 
-import collections
 import collections.abc
 import itertools
 import json
@@ -17,7 +16,7 @@ import sys
 import tempfile
 import time
 from typing import (
-    Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union,
+    Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union,
 )  # fmt: skip
 
 from . import workers
@@ -31,6 +30,9 @@ LONGEST_RECORD = 16 << 20  # bytes; berth run takes no longer line
 AHEAD = 256  # batches whose outcomes imap holds while an earlier one is missing
 SLOW = 0.005  # seconds; records that take longer to come are sent one by one
 MOST = 512  # records that are sent at a time
+
+
+Outcome = Tuple[int, Any, Optional[str]]  # the number of a record, its outcome, and why it failed
 
 
 class Failure(NamedTuple):
@@ -101,17 +103,13 @@ def map(
     outcome what map returns: ``io_threads`` threads of each worker call them
     while the GPU computes."""
     call = _Call(**locals())
-    outcomes: List[Any] = []
-    numbers: List[int] = []
-    failures: List[Failure] = []
-    for index, outcome, error in call.outcomes():
-        numbers.append(index)
-        outcomes.append(outcome)
-        if error is not None:
-            failures.append(Failure(index, error, outcome))
+    came: List[Outcome] = []
+    for group in call.outcomes():
+        came += group
+    failures = [Failure(index, error, outcome) for index, outcome, error in came if error is not None]
+    outcomes = [outcome for _, outcome, _ in came]
     if ordered:
-        came, outcomes = outcomes, [None] * len(outcomes)
-        for index, outcome in zip(numbers, came):
+        for index, outcome, _ in came:
             outcomes[index] = outcome
     if failures and errors == "raise":
         raise MapError(sorted(failures, key=lambda failure: failure.index), outcomes)
@@ -155,7 +153,7 @@ def imap(
 
 def _turns(call: "_Call", ordered: bool, errors: str) -> Iterator[Any]:
     early: Dict[int, Tuple[Any, Optional[str]]] = {}
-    for index, outcome, error in call.outcomes():
+    for index, outcome, error in itertools.chain.from_iterable(call.outcomes()):
         if not ordered:
             yield _settle(index, outcome, error, errors)
             call.given += 1
@@ -225,9 +223,10 @@ class _Call:
         self._progress, self._streaming, self._in_turn = progress, streaming, streaming and ordered
         self._name, self._title = name, name or getattr(function, "__name__", "map")
         self._given_up: Optional[Exception] = None  # what records raised
-        self._local: Deque[Tuple[int, Any, Optional[str]]] = collections.deque()  # outcomes that need no worker
+        self._local: List[Outcome] = []  # outcomes that need no worker
         self._kept: Optional[Kept] = None
-        self._fed = 0
+        self._encode = _encoder()
+        self._fed = 0  # records that went to berth run
         self.given = 0  # outcomes that the caller has had
         self._command = [
             _berth(), "run", "--input", "-", "--input-format", "jsonl", "--output", "-", "--name", self._title,
@@ -244,53 +243,52 @@ class _Call:
             if value is not None:
                 self._command += [flag, str(value)]
 
-    def outcomes(self) -> Iterator[Tuple[int, Any, Optional[str]]]:
-        """Gives the number, the outcome and the error of each record, as they
-        come."""
+    def outcomes(self) -> Iterator[List[Outcome]]:
+        """Gives the outcomes as they come, several at a time."""
         if self._name is not None:
             source = self._functions["function"]
             self._kept = Kept(self._name, "%s.%s" % (source.module or "__main__", source.name))
         try:
             failed = False
-            for index, outcome, error in self._all():
-                failed = failed or error is not None
-                yield index, outcome, error
+            for group in self._all():
+                failed = failed or any(error is not None for _, _, error in group)
+                yield group
             if self._kept is not None and not failed:
                 self._kept.finish()
         finally:
             if self._kept is not None:
                 self._kept.close()
 
-    def _all(self) -> Iterator[Tuple[int, Any, Optional[str]]]:
+    def _all(self) -> Iterator[List[Outcome]]:
         chunks = self._chunks()
         for chunk in chunks:  # workers are not started before there is a record for them
-            yield from self._drain()
+            yield self._drain()
             if chunk:
                 with tempfile.TemporaryDirectory(prefix="berth-map-") as folder:
                     yield from self._run(itertools.chain([chunk], chunks), self._program(folder))
                 break
-        yield from self._drain()
+        yield self._drain()
         if self._given_up is not None:
             raise self._given_up
 
-    def _run(self, chunks: Iterator[bytes], program: str) -> Iterator[Tuple[int, Any, Optional[str]]]:
+    def _run(self, chunks: Iterator[bytes], program: str) -> Iterator[List[Outcome]]:
+        came = 0
         with Runner(self._command + ["--", sys.executable, program], self._progress) as runner:
-            missing = 0
             for lines in runner.answers(chunks, self._room):
-                yield from self._drain()
-                missing -= len(lines)
+                yield self._drain()
                 if lines:
-                    yield from self._decode(lines)
+                    came += len(lines)
+                    yield self._decode(lines)
             runner.check()
-        if missing + self._fed:
-            raise BerthError("map: berth run gave %d outcomes for %d records" % (-missing, self._fed))
+        if came != self._fed:
+            raise BerthError("map: berth run gave %d outcomes for %d records" % (came, self._fed))
 
     def _room(self) -> bool:
         return not self._in_turn or self._fed - self.given < AHEAD * self._batch
 
-    def _drain(self) -> Iterator[Tuple[int, Any, Optional[str]]]:
-        while self._local:
-            yield self._local.popleft()
+    def _drain(self) -> List[Outcome]:
+        local, self._local = self._local, []
+        return local
 
     def _chunks(self) -> Iterator[bytes]:
         """Gives the records as lines for berth run, many at a time while they
@@ -302,13 +300,15 @@ class _Call:
             line = self._line(index, record)
             if line is not None:
                 lines.append(line)
-            slow = time.monotonic() - before > SLOW
+            now = time.monotonic()
+            slow = now - before > SLOW
+            before = now
             if slow or len(lines) >= most or len(self._local) >= MOST:
                 self._fed += len(lines)
                 yield "".join(lines).encode()
                 lines.clear()
                 most = 1 if slow else min(2 * most, MOST)
-            before = time.monotonic()
+                before = time.monotonic()
         self._fed += len(lines)
         yield "".join(lines).encode()
 
@@ -323,7 +323,7 @@ class _Call:
     def _line(self, index: int, record: Any) -> Optional[str]:
         """Returns the line of a record, or None if it has its outcome already."""
         try:
-            text = workers._encode(record)
+            text = self._encode(record)
             if len(text) > LONGEST_RECORD - 32:
                 raise ValueError("it has %d bytes, and at most 16 MiB are taken: give a path instead" % len(text))
         except (TypeError, ValueError, RecursionError) as why:
@@ -337,25 +337,16 @@ class _Call:
                 return None
         return "[%d,%s]\n" % (index, text)
 
-    def _decode(self, lines: List[bytes]) -> Iterator[Tuple[int, Any, Optional[str]]]:
-        for line, answer in zip(lines, json.loads(b"[" + b",".join(lines) + b"]")):
-            error: Optional[str] = None
-            if type(answer) is dict:  # berth run gives back a record that failed
-                index, record = answer["_input"]
-                error = str(answer["_error"])
-                outcome = _marked(record, error)
-            else:
-                index, outcome = answer
-                if type(outcome) is dict and "_error" in outcome:
-                    error = str(outcome["_error"])
-            if self._kept is not None:
+    def _decode(self, lines: List[bytes]) -> List[Outcome]:
+        group = [_outcome(answer) for answer in json.loads(b"[" + b",".join(lines) + b"]")]
+        if self._kept is not None:
+            for line, (index, _, error) in zip(lines, group):
                 if error is None:
                     self._kept.add(index, line)
                 else:
                     self._kept.failed(index)
-            yield index, outcome, error
-        if self._kept is not None:
             self._kept.flush()
+        return group
 
     def _program(self, folder: str) -> str:
         """Writes the program of the workers, and returns its path."""
@@ -371,6 +362,27 @@ class _Call:
             'if __name__ == "__main__":\n    from berth.mapworker import serve\n\n    serve(%r)\n' % (path, work)
         )
         return _write(folder, "worker.py", program)
+
+
+def _outcome(answer: Any) -> Outcome:
+    if type(answer) is dict:  # berth run gives back a record that failed
+        index, record = answer["_input"]
+        error = str(answer["_error"])
+        return index, _marked(record, error), error
+    index, outcome = answer
+    return index, outcome, str(outcome["_error"]) if type(outcome) is dict and "_error" in outcome else None
+
+
+def _encoder() -> Callable[[Any], str]:
+    """Returns what writes one record as JSON. The encoder of the json module
+    sets itself up for each value anew, which takes as long as a short record."""
+    try:
+        parts = json.encoder.c_make_encoder(  # type: ignore[attr-defined,misc]
+            None, workers._plain, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False
+        )
+    except (AttributeError, TypeError):  # another Python
+        return workers._encode
+    return lambda value: "".join(parts(value, 0))
 
 
 def _marked(record: Any, error: str) -> Dict[str, Any]:

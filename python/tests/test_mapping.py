@@ -107,7 +107,7 @@ class Mapping(MapCase):
         records = [1, b"x", float("nan"), {"a": {1}}, loop, {"big": "x" * (16 << 20)}, (2, "ä\ud800\u2028"), None]
         got = self.map(lambda_free, records, errors="mark")
         self.assertEqual([got[0], got[6], got[7]], [1, [2, "ä\ud800\u2028"], None])
-        for place, text in ((1, "bytes is not JSON"), (2, "Out of range"), (3, "set is not JSON"), (4, "Circular"), (5, "16 MiB")):
+        for place, text in ((1, "bytes is not JSON"), (2, "Out of range"), (3, "set is not JSON"), (4, "RecursionError"), (5, "16 MiB")):
             self.assertIn(text, got[place]["_error"])
         self.assertEqual(got[3]["a"], {1})
 
