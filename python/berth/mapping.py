@@ -28,7 +28,7 @@ from .memorytypes import mib
 
 LONGEST_RECORD = 16 << 20  # bytes; berth run takes no longer line
 AHEAD = 256  # batches whose outcomes imap holds while an earlier one is missing
-SLOW = 0.005  # seconds; records that take longer to come are sent one by one
+LATE = 0.01  # seconds that a record waits for others, so that many are sent at a time
 MOST = 512  # records that are sent at a time
 
 
@@ -295,20 +295,18 @@ class _Call:
         come quickly. An empty chunk stands for records that need no worker."""
         lines: List[str] = []
         most = 1
-        before = time.monotonic()
+        begun = time.monotonic()
         for index, record in enumerate(self._all_records()):
             line = self._line(index, record)
             if line is not None:
                 lines.append(line)
-            now = time.monotonic()
-            slow = now - before > SLOW
-            before = now
-            if slow or len(lines) >= most or len(self._local) >= MOST:
+            late = time.monotonic() - begun > LATE
+            if late or len(lines) >= most or len(self._local) >= MOST:
+                most = max(len(lines) // 2, 1) if late else min(2 * most, MOST)
                 self._fed += len(lines)
                 yield "".join(lines).encode()
                 lines.clear()
-                most = 1 if slow else min(2 * most, MOST)
-                before = time.monotonic()
+                begun = time.monotonic()
         self._fed += len(lines)
         yield "".join(lines).encode()
 
