@@ -24,6 +24,8 @@ type order struct {
 	preferred string   // UUID of the device to try first; empty: none
 	only      []string // UUIDs of the devices that will do; empty: any
 
+	unitExists bool // refuse a unit that is not there; else it may come later
+
 	implied bool         // nobody said what ends the lease
 	again   ledger.Again // which lease that stands is an answer
 	note    string       // what is different from what was asked for; empty: nothing
@@ -92,7 +94,7 @@ func (d *Desk) kin(by *Caller, o *order, r *lease.Request) error {
 		return Refused(err)
 	}
 	r.Holder = holder
-	if note != "" && !process.HasUnitFile(o.Unit) { // a container that does not run is not there either
+	if note != "" && o.unitExists && !process.HasUnitFile(o.Unit) { // a container that does not run is not there either
 		return Refuse(Unknown, "unknown_unit", "There is no unit or container %q here. systemctl list-units shows the units that run.", o.Unit)
 	}
 	if note != "" {
