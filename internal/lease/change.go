@@ -8,7 +8,8 @@ import (
 )
 
 // Change is a change to the book: Ask, Withdraw, TimeOut, Grant, Renew, Keep,
-// Bind, Settle, Detach, Resize, Rescope, Release, Expire, Revoke, Park or Resume.
+// Bind, Settle, Detach, Resize, Split, Rescope, Release, Expire, Revoke, Park or
+// Resume.
 type Change interface {
 	apply(b *Book, now time.Time) (Effect, error)
 }

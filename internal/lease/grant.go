@@ -18,6 +18,10 @@ type Grant struct {
 	// by part, how much memory they were measured to use. The book counted that as
 	// foreign, and counts it under the lease from now on.
 	Adopted []gpu.MiB
+
+	// Split is for a child whose memory Split has just taken out of its parent. It
+	// needs no room.
+	Split bool
 }
 
 func (g Grant) apply(b *Book, now time.Time) (Effect, error) {
@@ -53,6 +57,9 @@ func (b *Book) verifyGrant(g Grant, w *waiter) error {
 	if err := l.validate(); err != nil {
 		return err
 	}
+	if err := b.verifyChild(l); err != nil {
+		return err
+	}
 	if g.Adopted != nil && len(g.Adopted) != len(l.Parts) {
 		return fmt.Errorf("grant %s: %d measurements for %d devices", l.ID, len(g.Adopted), len(l.Parts))
 	}
@@ -65,7 +72,10 @@ func (b *Book) verifyGrant(g Grant, w *waiter) error {
 		if g.Adopted != nil { // what the processes use already takes no more room
 			needs = max(needs-min(sane(g.Adopted[i]), d.Foreign), 0)
 		}
-		if !d.hasRoom(needs, p.Slots, g.Adopted != nil) {
+		if g.Split {
+			needs = 0
+		}
+		if !d.hasRoom(needs, p.Slots, g.Adopted != nil || g.Split) {
 			return &OverSoldError{ID: l.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs, NeedsSlots: p.Slots}
 		}
 	}
@@ -87,6 +97,9 @@ func (l *Lease) validate() error {
 	if detail := textProblem(l.ID); detail != "" {
 		return refuse("allocation_id", detail)
 	}
+	if detail := textProblem(l.Parent); l.Parent != "" && detail != "" {
+		return refuse("parent", detail)
+	}
 	if field, detail := bindingProblem(l.Binding, l.TTL, l.Holder); detail != "" {
 		return refuse(field, detail)
 	}
@@ -101,7 +114,7 @@ func (l *Lease) validate() error {
 			return refuse("memory_mb", memoryProblem(p.Memory, 0))
 		case outside(p.Slots, 0, MaxSlots) != "":
 			return refuse("slots", outside(p.Slots, 0, MaxSlots))
-		case p.Memory == 0 && p.Slots == 0:
+		case p.Memory == 0 && p.Slots == 0 && l.Parent == "":
 			return refuse("memory_mb", "is zero, and slots is zero too")
 		}
 		for _, other := range l.Parts[:i] {

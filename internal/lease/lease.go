@@ -12,6 +12,7 @@ import (
 type Lease struct {
 	ID       string // the allocation id; only one lease or waiting request has it at a time
 	Fence    uint64 // grows with every grant; set by the book
+	Parent   string // the id of the lease that it is a child of; empty: none
 	Holder   Holder
 	Binding  Binding
 	Implied  bool          // nobody said what ends it; see Settle, Detach and Keep

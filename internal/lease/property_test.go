@@ -123,7 +123,7 @@ func TestRevertTakesBack(t *testing.T) {
 		}
 		h.effects = nil
 		for range 10 {
-			switch h.draw("step", 0, 6) {
+			switch h.draw("step", 0, 7) {
 			case 0:
 				h.grant(h.drawRequest(), false)
 			case 1:
@@ -138,6 +138,8 @@ func TestRevertTakesBack(t *testing.T) {
 				h.resize()
 			case 6:
 				h.imply()
+			case 7:
+				h.child()
 			}
 		}
 		// Measurements of a lease that ended are gone until the next one.

@@ -20,7 +20,7 @@ func RecordOf(e *Effect) record.Record {
 	r.Time, r.ID, r.Fence, r.Why, r.By = e.Time.UnixNano(), l.ID, l.Fence, e.Why, storedBy(&e.By)
 	switch e.Kind {
 	case Granted, Bound, Settled, Detached, Resized, Scoped:
-		r.Lease = stored(l)
+		r.SetLease(stored(l))
 	case Renewed:
 		r.Expires, r.TTL = l.Expires.UnixNano(), int64(l.TTL)
 	}
@@ -33,7 +33,8 @@ func RecordOf(e *Effect) record.Record {
 // them.
 func RecordOfLease(l *Lease) record.Record {
 	r := record.New(record.Grant)
-	r.Time, r.ID, r.Fence, r.Lease, r.By = l.Granted.UnixNano(), l.ID, l.Fence, stored(l), storedBy(&l.By)
+	r.Time, r.ID, r.Fence, r.By = l.Granted.UnixNano(), l.ID, l.Fence, storedBy(&l.By)
+	r.SetLease(stored(l))
 	return r
 }
 
@@ -67,7 +68,8 @@ func ByOf(a access.Actor) gpu.By {
 func stored(l *Lease) *record.Lease {
 	h := l.Holder
 	s := &record.Lease{
-		User: h.User, UID: h.UID, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
+		Parent: l.Parent,
+		User:   h.User, UID: h.UID, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
 		Binding: string(l.Binding), Implied: l.Implied, TTL: int64(l.TTL), Granted: l.Granted.UnixNano(),
 		Parts: make([]record.Part, len(l.Parts)), Priority: l.Priority, State: string(l.State),
 		EnforcedBy: l.EnforcedBy, Raised: l.Raised, Note: l.Note, Unit: l.Unit, Scope: l.Scope,
@@ -86,7 +88,7 @@ func stored(l *Lease) *record.Lease {
 func restored(r *record.Record) *Lease {
 	s := r.Lease
 	l := &Lease{
-		ID: r.ID, Fence: r.Fence,
+		ID: r.ID, Fence: r.Fence, Parent: s.Parent,
 		Holder:  Holder{User: s.User, UID: s.UID, Service: words.Service(s.Service), Name: s.Name, PID: s.PID, Start: s.Start, Boot: s.Boot},
 		Binding: Binding(s.Binding), Implied: s.Implied, TTL: time.Duration(s.TTL), Granted: time.Unix(0, s.Granted),
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),

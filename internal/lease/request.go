@@ -12,6 +12,7 @@ import (
 // once it is in a book.
 type Request struct {
 	ID      string
+	Parent  string // see Lease
 	Holder  Holder // the future holder; the door finds it out and does not believe the client
 	Binding Binding
 	Implied bool // see Lease
@@ -64,7 +65,7 @@ func (r *Request) Total() Usage {
 // Lease returns the lease for the request on these devices, ready for Grant.
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
-		ID: r.ID, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, Priority: r.Priority,
+		ID: r.ID, Parent: r.Parent, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, Priority: r.Priority,
 		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Unit: r.Unit, Scope: r.Scope, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {

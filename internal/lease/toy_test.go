@@ -106,6 +106,7 @@ type history struct {
 	journal [][]byte
 	effects []Effect
 	ended   map[*Request]Kind
+	whole   map[string]gpu.MiB // what was available before the last Split
 
 	// after is asked after every effect, with the memory that was available on
 	// each device before.
@@ -186,7 +187,7 @@ func (h *history) run(steps int) {
 
 func (h *history) step() {
 	uuid := dev(h.draw("device", 0, toyDevices-1))
-	switch h.draw("step", 0, 17) {
+	switch h.draw("step", 0, 19) {
 	case 0, 1:
 		h.ask(h.drawRequest())
 	case 2, 3, 4:
@@ -223,14 +224,16 @@ func (h *history) step() {
 		h.resize()
 	case 17:
 		h.imply()
+	case 18, 19:
+		h.child()
 	}
 }
 
 // apply applies a change and holds its outcome to what the toy expects.
 func (h *history) apply(c Change, want error) (Effect, bool) {
-	before, text := map[string]gpu.MiB{}, h.book.Dump()
-	for i := range toyDevices {
-		before[dev(i)] = h.toy.available(dev(i))
+	before, text := h.available(), h.book.Dump()
+	if g, ok := c.(Grant); ok && g.Split {
+		before = h.whole
 	}
 	e, err := h.book.Apply(c, h.now)
 	if !errors.Is(err, want) && !(want == errFields && errors.As(err, &FieldErrors{})) {
@@ -250,6 +253,15 @@ func (h *history) apply(c Change, want error) (Effect, bool) {
 		h.after(h, e, before)
 	}
 	return e, true
+}
+
+// available returns the memory that is available on each device.
+func (h *history) available() map[string]gpu.MiB {
+	all := map[string]gpu.MiB{}
+	for i := range toyDevices {
+		all[dev(i)] = h.toy.available(dev(i))
+	}
+	return all
 }
 
 // errFields stands for any FieldErrors.
@@ -323,6 +335,76 @@ func (h *history) grant(r *Request, adopt bool) {
 		want = ErrOverSold
 	}
 	h.apply(g, want)
+}
+
+// child grants a child of a lease, with memory of the lease where that has it.
+func (h *history) child() {
+	r := h.drawRequest()
+	r.Parent, r.Slots = h.drawID(), 0
+	parent, stands := h.toy.leases[r.Parent]
+	devices := []string{dev(h.draw("device", 0, toyDevices-1))}
+	if h.draw("where", 0, 3) > 0 { // else perhaps not where its parent is
+		devices = devices[:0]
+		for _, p := range parent.Parts {
+			devices = append(devices, p.GPU)
+		}
+	}
+	g := Grant{Lease: r.Lease(devices...), Split: h.split(r, parent)}
+	_, leased := h.toy.leases[r.ID]
+	waits := h.toy.waiting[r.ID]
+	var want error
+	switch {
+	case leased || waits != nil && waits.Holder.UID != r.Holder.UID:
+		want = ErrDuplicate
+	case len(devices) == 0:
+		want = errFields
+	case !stands || parent.State != Active || parent.Holder.UID != r.Holder.UID:
+		want = ErrParent
+	case slices.ContainsFunc(devices, func(uuid string) bool {
+		return !slices.ContainsFunc(parent.Parts, func(p Part) bool { return p.GPU == uuid })
+	}):
+		want = ErrParent
+	case !g.Split && !h.toy.fits(g.Lease.Parts, nil):
+		want = ErrOverSold
+	}
+	e, granted := h.apply(g, want)
+	if g.Split && !granted {
+		h.undoSplit()
+	}
+	if granted && g.Split && e.After.Parts[0].Memory != r.Memory {
+		h.Fatalf("the child has %+v", e.After.Parts)
+	}
+}
+
+// split takes the memory of a request out of its parent, and reports whether it
+// could.
+func (h *history) split(r *Request, parent toyLease) bool {
+	if h.draw("split", 0, 2) == 0 || h.taken(r.ID) || parent.State != Active || parent.Holder.UID != r.Holder.UID {
+		return false
+	}
+	want := error(nil)
+	for _, p := range parent.Parts {
+		keeps := p.Slots > 0 || parent.Parent != "" || r.Memory < p.Memory
+		if r.Memory > 0 && (!keeps || p.Memory-parent.measured[p.GPU] < r.Memory) {
+			want = ErrState
+		}
+	}
+	if h.book.CanSplit(parent.ID, r.Memory) != (want == nil) {
+		h.Fatalf("the book says that %s splits by %s, and the toy %v", parent.ID, r.Memory, want)
+	}
+	h.whole = h.available()
+	_, split := h.apply(Split{ID: parent.ID, Memory: r.Memory, By: actor(parent.Holder)}, want)
+	return split
+}
+
+// undoSplit takes the last effect back, as a ledger does that could not grant
+// the child.
+func (h *history) undoSplit() {
+	last := h.effects[len(h.effects)-1]
+	h.effects = h.effects[:len(h.effects)-1]
+	h.journal = h.journal[:len(h.journal)-1]
+	h.book.Revert(last)
+	h.toy.leases[last.Before.ID] = toyLease{*last.Before, h.toy.leases[last.Before.ID].measured}
 }
 
 // adopt moves memory from foreign to the lease that adopted it.
@@ -411,7 +493,7 @@ func (h *history) resize() {
 	case want != nil:
 	case l.State != Active:
 		want = ErrState
-	case c.Memory == 0 && slices.ContainsFunc(l.Parts, func(p Part) bool { return p.Slots == 0 }):
+	case c.Memory == 0 && l.Parent == "" && slices.ContainsFunc(l.Parts, func(p Part) bool { return p.Slots == 0 }):
 		want = errFields
 	default:
 		for _, p := range l.Parts {

@@ -134,9 +134,12 @@ func (r *Request) Validate() error {
 	if r.Holder.Service != "" {
 		refuse("service", textProblem(r.Holder.Service))
 	}
+	if r.Parent != "" {
+		refuse("parent", textProblem(r.Parent))
+	}
 	refuse("memory_mb", memoryProblem(r.Memory, 0))
 	refuse("slots", outside(r.Slots, 0, MaxSlots))
-	if r.Memory == 0 && r.Slots == 0 {
+	if r.Memory == 0 && r.Slots == 0 && r.Parent == "" {
 		refuse("memory_mb", "is zero, and slots is zero too; ask for memory, slots or both")
 	}
 	refuse("gpus", outside(r.GPUs, 1, MaxGPUs))

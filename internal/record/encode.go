@@ -39,6 +39,7 @@ func (b *By) append(dst []byte) []byte {
 func (l *Lease) append(dst []byte) []byte {
 	dst = append(dst, `"uid":`...)
 	dst = strconv.AppendInt(dst, int64(l.UID), 10)
+	dst = appendOptional(dst, `,"parent":`, l.Parent)
 	dst = appendOptional(dst, `,"user":`, l.User)
 	dst = appendOptional(dst, `,"service":`, l.Service)
 	dst = appendOptional(dst, `,"name":`, l.Name)

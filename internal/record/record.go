@@ -39,11 +39,11 @@ import (
 //
 //	1  everything but what follows
 //	2  Bind
-//	3  Scope, Detach, Resize
+//	3  Scope, Detach, Resize, a lease without memory and slots
 //
 // Added later under the same versions, because the book is the same without
-// them: Record.By, Lease.Unit, Lease.Scope and Lease.Implied. An older berth
-// ignores them.
+// them: Record.By, Lease.Parent, Lease.Unit, Lease.Scope and Lease.Implied. An
+// older berth ignores them.
 const Version = 3
 
 // Record is one entry of the journal: what happened to a lease, as one JSON
@@ -94,6 +94,7 @@ const (
 // Lease is a lease as the journal keeps it. Its id and its fence are those of
 // the record.
 type Lease struct {
+	Parent     string `json:"parent,omitempty"`
 	User       string `json:"user,omitempty"`
 	UID        int    `json:"uid"`
 	Service    string `json:"service,omitempty"`
@@ -134,6 +135,17 @@ func New(kind Kind) Record {
 		r.Version = 3
 	}
 	return r
+}
+
+// SetLease puts a lease into a record. An earlier berth refuses a lease that has
+// neither memory nor slots, which only a child can be.
+func (r *Record) SetLease(l *Lease) {
+	r.Lease = l
+	for _, p := range l.Parts {
+		if p.Memory == 0 && p.Slots == 0 {
+			r.Version = max(r.Version, 3)
+		}
+	}
 }
 
 // NewFence returns a record that says how far fences have got, and in which

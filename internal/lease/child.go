@@ -1,0 +1,114 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// A lease can be the child of another lease of the same user, on the same
+// devices. A launcher holds the parent, which has the slots, and each program
+// that it starts has a child, which has the memory of that program. A child may
+// be for no memory and no slot: it has those of its parent.
+//
+// If the parent itself has the memory that a child asks for, the child takes it
+// from there, with Split. So a launcher can wait for the slot and the memory of
+// its first program in one request.
+//
+// A child does not end with its parent: it belongs to a process of its own.
+
+// ErrParent refuses a lease as the parent of another one.
+var ErrParent = errors.New("the lease cannot be its parent")
+
+// Parent returns the lease that a request names as its parent; nil if it names
+// none.
+func (b *Book) Parent(r *Request) (*Lease, error) {
+	if r.Parent == "" {
+		return nil, nil
+	}
+	parent := b.Lease(r.Parent)
+	why := ""
+	switch {
+	case parent == nil:
+		why = "it has ended, or there never was one"
+	case !parent.Holder.Same(r.Holder):
+		why = "it belongs to another user"
+	case parent.State != Active:
+		why = "it is " + string(parent.State)
+	default:
+		return parent, nil
+	}
+	return nil, fmt.Errorf("ask for %s as a child of %s: %w: %s", r.ID, r.Parent, ErrParent, why)
+}
+
+// verifyChild refuses a child whose parent has ended or is somewhere else.
+func (b *Book) verifyChild(l *Lease) error {
+	if l.Parent == "" {
+		return nil
+	}
+	parent, err := b.Parent(&Request{ID: l.ID, Holder: l.Holder, Parent: l.Parent})
+	if err != nil {
+		return err
+	}
+	for _, p := range l.Parts {
+		if !parent.On(p.GPU) {
+			return fmt.Errorf("grant %s as a child of %s: %w: it has nothing on %s", l.ID, l.Parent, ErrParent, p.GPU)
+		}
+	}
+	return nil
+}
+
+// On reports whether the lease has a part on a device.
+func (l *Lease) On(uuid string) bool {
+	return slices.ContainsFunc(l.Parts, func(p Part) bool { return p.GPU == uuid })
+}
+
+// CanSplit reports whether Split can take this much memory out of a lease, on
+// each of its devices: what its own processes use stays in it, and it keeps
+// something.
+func (b *Book) CanSplit(id string, memory gpu.MiB) bool {
+	e := b.leases[id]
+	return e != nil && e.canSplit(memory)
+}
+
+func (e *entry) canSplit(memory gpu.MiB) bool {
+	l := e.lease
+	if memory == 0 || l.Resizable() != nil {
+		return memory == 0 && l.State == Active
+	}
+	for i, p := range l.Parts {
+		if p.Memory-e.places[i].measured < memory || p.Memory == memory && p.Slots == 0 && l.Parent == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// Split takes memory out of a lease for a child, which the caller grants in the
+// same group of changes (see Grant.Split).
+type Split struct {
+	ID     string
+	Memory gpu.MiB // on each device
+	By     access.Actor
+}
+
+func (s Split) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.find(access.Resize, s.ID, 0, &s.By)
+	if err != nil {
+		return Effect{}, err
+	}
+	old, l := e.lease, *e.lease
+	if !e.canSplit(s.Memory) {
+		return Effect{}, fmt.Errorf("split %s off %s: %w", s.Memory.Exact(), s.ID, ErrState)
+	}
+	l.Parts = slices.Clone(l.Parts)
+	for i := range l.Parts {
+		l.Parts[i].Memory -= s.Memory
+	}
+	b.replace(e, &l)
+	return Effect{Kind: Resized, Time: now, Before: old, After: &l, By: s.By, Why: "a child of it has the difference"}, nil
+}

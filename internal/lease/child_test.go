@@ -1,0 +1,79 @@
+package lease
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// A launcher holds a slot and 6 MiB. Its programs hold children of that.
+func TestChildren(t *testing.T) {
+	ann := Holder{User: "ann", UID: 1}
+	for _, c := range []struct {
+		name      string
+		child     Request
+		change    func(*Book)
+		split     bool    // the parent can give it the memory
+		available gpu.MiB // afterwards, of 10
+		want      error
+	}{
+		{name: "for nothing", child: Request{Memory: 0}, split: true, available: 4},
+		{name: "what its parent has", child: Request{Memory: 6}, split: true, available: 4},
+		{name: "a part of it", child: Request{Memory: 2}, split: true, available: 4},
+		{name: "more than its parent has", child: Request{Memory: 4 + 3}, available: 4, want: ErrOverSold},
+		{name: "beside its parent", child: Request{Memory: 4}, change: func(b *Book) { b.Observe("run", dev(0), 3) }, available: 0},
+		{name: "on a device that is full", child: Request{Memory: 6}, change: func(b *Book) { b.ObserveForeign(dev(0), 9) }, split: true, available: -5},
+		{name: "of another user", child: Request{Holder: Holder{User: "bob", UID: 2}}, available: 4, want: ErrParent},
+		{name: "of a lease that is parked", change: func(b *Book) { apply(t, b, Park{ID: "run", By: actor(ann)}, noon) }, available: 10, want: ErrParent},
+		{name: "of nobody", child: Request{Parent: "gone"}, available: 4, want: ErrParent},
+		{name: "with a parent that cannot be printed", child: Request{Parent: "a\nb"}, available: 4, want: errFields},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBook(t, Capacity{Total: 10, Usable: 1})
+			r := Request{ID: "run", Holder: ann, Binding: ByName, Memory: 6, Slots: 1}
+			apply(t, b, Grant{Lease: r.Lease(dev(0))}, noon)
+			if c.change != nil {
+				c.change(b)
+			}
+			child := c.child
+			child.ID, child.Binding = "worker", ByName
+			if child.Parent == "" {
+				child.Parent = "run"
+			}
+			if child.Holder.User == "" {
+				child.Holder = ann
+			}
+			g := Grant{Lease: child.Lease(dev(0))}
+			if g.Split = c.want == nil && b.CanSplit("run", child.Memory); g.Split != c.split {
+				t.Fatalf("the parent can give it the memory: %v", g.Split)
+			}
+			if g.Split {
+				apply(t, b, Split{ID: "run", Memory: child.Memory, By: actor(ann)}, noon)
+			}
+			_, err := b.Apply(g, noon)
+			if !errors.Is(err, c.want) && !(c.want == errFields && errors.As(err, &FieldErrors{})) {
+				t.Fatalf("error %v, want %v", err, c.want)
+			}
+			if sum, _ := b.Sum(dev(0)); sum.Available() != c.available {
+				t.Errorf("%s are available, want %s", sum.Available(), c.available)
+			}
+		})
+	}
+}
+
+// A child outlives its parent, also in the journal.
+func TestChildOutlivesItsParent(t *testing.T) {
+	ann := Holder{User: "ann", UID: 1}
+	b := newBook(t, Capacity{Total: 10, Usable: 1})
+	parent, child := Request{ID: "run", Holder: ann, Binding: ByName, Slots: 1}, Request{ID: "worker", Parent: "run", Holder: ann, Binding: ByName}
+	apply(t, b, Grant{Lease: parent.Lease(dev(0))}, noon)
+	apply(t, b, Grant{Lease: child.Lease(dev(0)), Split: true}, noon)
+	apply(t, b, Release{ID: "run", By: actor(ann)}, noon)
+	again := New()
+	text := b.Dump()
+	replayText(t, again, text)
+	if again.Lease("worker") == nil || again.Lease("worker").Parent != "run" {
+		t.Errorf("the journal has\n%s", text)
+	}
+}
