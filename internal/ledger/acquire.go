@@ -107,7 +107,9 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 			found, err = l.adjust(standing, request, now)
 			return err
 		}
-		l.usual.Add(request)
+		if request.Parent == "" { // no device is chosen for a child
+			l.usual.Add(request)
+		}
 		if granted, err = l.decide(request, now); granted != nil || err != nil {
 			return err
 		}
@@ -163,7 +165,10 @@ func (m *machine) prepare(r lease.Request, now time.Time) (*lease.Request, error
 	}
 	request.Priority = r.AskedPriority.Or(0)
 	request.Requested, request.Deadline = now, now.Add(r.Wait.Or(m.settings.Wait))
-	return &request, request.Validate()
+	if err := request.Validate(); err != nil {
+		return nil, err
+	}
+	return &request, m.besideParent(&request)
 }
 
 // vacant refuses an id that is in use, and a user who has too much already. The

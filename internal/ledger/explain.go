@@ -92,7 +92,10 @@ func (m *machine) unusedID() string {
 // wouldGrant returns the lease that place would grant for a request; nil if it
 // does not fit. The caller holds mu.
 func (m *machine) wouldGrant(r *lease.Request, before *line) *lease.Lease {
-	chosen, fits := placement.Choose(m.snapshot, r, m.behind(r, before), nil)
+	chosen, fits := r.Only, m.splits(r)
+	if !fits {
+		chosen, fits = placement.Choose(m.snapshot, r, m.behind(r, before), nil)
+	}
 	if !fits {
 		return nil
 	}

@@ -106,11 +106,14 @@ func (l *Ledger) serveNew(now time.Time) bool {
 	return false
 }
 
-// serveFirst grants the first request in the queue that fits, and reports whether
-// there was one.
+// serveFirst grants the first request in the queue that fits, or withdraws a child
+// whose parent has ended. It reports whether there was one.
 func (l *Ledger) serveFirst(now time.Time) bool {
 	l.line.clear()
 	for _, r := range l.book.Waiting() {
+		if l.withdrawn(r, now) {
+			return true
+		}
 		if granted, err := l.place(r, &l.line, now); err == nil && granted != nil {
 			return true
 		}
@@ -125,6 +128,9 @@ func (l *Ledger) serveFirst(now time.Time) bool {
 func (l *Ledger) place(r *lease.Request, before *line, now time.Time) (*lease.Lease, error) {
 	if l.overQuota(r, before) != nil {
 		return nil, nil
+	}
+	if l.splits(r) {
+		return l.split(r, now)
 	}
 	var fits bool
 	if l.chosen, fits = placement.Choose(l.snapshot, r, l.behind(r, before), l.chosen[:0]); !fits {
@@ -201,7 +207,7 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 func (m *machine) overQuota(r *lease.Request, before *line) error {
 	name := r.Holder.Service
 	service, known := m.settings.Services[name]
-	if !known {
+	if !known || m.splits(r) {
 		return nil
 	}
 	if before != nil && before.stuck[name] != nil {
@@ -251,5 +257,8 @@ func (e *QueuedError) Error() string {
 // refusal returns what prevents a grant now, the requests ahead included; nil if
 // nothing does. The caller holds mu.
 func (m *machine) refusal(r *lease.Request, before *line) *placement.NoFitError {
+	if m.splits(r) {
+		return nil
+	}
 	return placement.Explain(m.snapshot, r, m.advice(r, before))
 }

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// besideParent puts a child on the devices of its parent. It refuses a child that
+// wants others. The caller holds mu.
+func (m *machine) besideParent(r *lease.Request) error {
+	parent, err := m.book.Parent(r)
+	if err != nil || parent == nil {
+		return err
+	}
+	refuse := func(field, format string, args ...any) error {
+		return lease.FieldErrors{{Field: field, Detail: fmt.Sprintf(format, args...) + "; a child is on the devices of its parent"}}
+	}
+	devices := devicesOf(parent)
+	switch only := r.Where.GPU; {
+	case r.GPUs > 1 && r.GPUs != len(devices):
+		return refuse("gpus", "is %d, and %s has %d", r.GPUs, parent.ID, len(devices))
+	case only != "" && !slices.Contains(devices, only):
+		return refuse("gpu", "is %s, and %s has nothing there", only, parent.ID)
+	case r.Where != gpu.Where{GPU: only}:
+		return refuse("where", "is set")
+	}
+	r.Only, r.GPUs = devices, len(devices)
+	return nil
+}
+
+func devicesOf(l *lease.Lease) []string {
+	devices := make([]string, len(l.Parts))
+	for i, p := range l.Parts {
+		devices[i] = p.GPU
+	}
+	return devices
+}
+
+// splits reports whether a request is for a child that gets its memory from its
+// parent. Such a child takes nothing from anybody, so it needs no room and waits
+// for nobody. The caller holds mu.
+func (m *machine) splits(r *lease.Request) bool {
+	return r.Parent != "" && r.Slots == 0 && m.book.CanSplit(r.Parent, r.Memory) &&
+		!slices.ContainsFunc(r.Only, func(uuid string) bool { return m.devices[uuid] == nil || m.sum(uuid).Closed != "" })
+}
+
+// split grants a child with memory of its parent. The caller holds mu.
+func (l *Ledger) split(r *lease.Request, now time.Time) (*lease.Lease, error) {
+	from := len(l.effects)
+	if r.Memory > 0 {
+		if _, err := l.apply(lease.Split{ID: r.Parent, Memory: r.Memory, By: r.By}, now); err != nil {
+			return nil, err
+		}
+	}
+	granted := r.Lease(r.Only...)
+	if _, err := l.apply(lease.Grant{Lease: granted, Split: true}, now); err != nil {
+		l.undo(from) // those who wait go on without this error
+		return nil, err
+	}
+	return granted, nil
+}
+
+// withdrawn withdraws a waiting request whose parent has ended, and reports
+// whether it did. The caller holds mu.
+func (l *Ledger) withdrawn(r *lease.Request, now time.Time) bool {
+	if _, err := l.book.Parent(r); err == nil {
+		return false
+	}
+	_, err := l.apply(lease.Withdraw{ID: r.ID, By: access.Daemon(), Why: "its parent " + r.Parent + " has ended"}, now)
+	return err == nil
+}
