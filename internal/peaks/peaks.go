@@ -87,6 +87,7 @@ type Peaks struct {
 	mu      sync.Mutex // guards what follows
 	entries map[Key]*Entry
 	running map[grant]use
+	parents map[string]bool // ids of leases that had children
 }
 
 // grant names a lease. An id may be used again; a fence is not.
@@ -250,16 +251,22 @@ func (p *Peaks) dropStale() {
 const fewSamples = 3
 
 // Ended takes in that a lease has ended, and records it as a run of its name. A
-// lease without a process is no run. Ended returns the most memory that the
-// lease was measured to use on one device; 0 if it was not measured.
+// lease without a process is no run, and neither is one that had children: they
+// are the runs. Ended returns the most memory that the lease was measured to use
+// on one device; 0 if it was not measured.
 func (p *Peaks) Ended(l *lease.Lease, now time.Time) gpu.MiB {
 	p.mu.Lock()
 	g := grant{l.ID, l.Fence}
 	u := p.running[g]
 	delete(p.running, g)
+	parent := p.parents[l.ID]
+	delete(p.parents, l.ID)
+	if l.Parent != "" {
+		p.noteParent(l.Parent)
+	}
 	p.mu.Unlock()
 	name := cmp.Or(l.Holder.Name, l.Holder.Service)
-	if name == "" || l.Holder.PID == 0 || l.Binding == lease.ByName || len(l.Parts) == 0 {
+	if parent || name == "" || l.Holder.PID == 0 || l.Binding == lease.ByName || len(l.Parts) == 0 {
 		return u.peak // of a lease that outlives its process nobody knows what used it
 	}
 	key := Key{User: l.Holder.User, Name: name}
@@ -271,6 +278,14 @@ func (p *Peaks) Ended(l *lease.Lease, now time.Time) gpu.MiB {
 	run.Learned = run.Asked > 0 && run.Asked == e.Offered
 	p.Add(key, run, now)
 	return u.peak
+}
+
+// noteParent remembers a lease that had children. The caller holds mu.
+func (p *Peaks) noteParent(id string) {
+	if p.parents == nil || len(p.parents) >= keptRunning { // parents that end before their children stay
+		p.parents = map[string]bool{}
+	}
+	p.parents[id] = true
 }
 
 // Run writes what was learned to the file until ctx ends, and then once more.

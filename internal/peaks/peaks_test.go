@@ -25,6 +25,28 @@ func held(id, name string, memory gpu.MiB) *lease.Lease {
 	}
 }
 
+// A lease that had children is no run: its children are.
+func TestParentsAreNoRuns(t *testing.T) {
+	p := New()
+	child := held("child", "worker.py", 4096)
+	child.Parent = "parent"
+	p.Ended(child, noon)
+	p.Ended(held("parent", "slot", 0), noon)
+	p.Ended(held("parent", "again", 0), noon) // the id is used again
+	for name, want := range map[string]bool{"worker.py": true, "slot": false, "again": true} {
+		if _, known := p.Find(Key{User: "ada", Name: name}); known != want {
+			t.Errorf("%s is known: %v", name, known)
+		}
+	}
+	for i := range keptRunning + 10 {
+		child.Parent = fmt.Sprint(i)
+		p.Ended(child, noon)
+	}
+	if len(p.parents) > keptRunning {
+		t.Errorf("%d parents are remembered", len(p.parents))
+	}
+}
+
 // second is when the sample was taken that many seconds after noon.
 func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
 
