@@ -32,6 +32,7 @@ type Deallocate struct {
 // LeaseRequest asks for slots and memory on one or more devices.
 type LeaseRequest struct {
 	ID       string           `json:"id,omitempty" maxLength:"128" doc:"A name for the lease. Default: the daemon makes one up."`
+	Parent   string           `json:"parent,omitempty" maxLength:"128" doc:"The id of a lease of the same user: this one is a child of it, on the same devices. A child may be for no memory and no slot. If its parent has the memory that it asks for, it takes that from its parent, at once."`
 	Service  string           `json:"service,omitempty" maxLength:"128"`
 	Name     string           `json:"name,omitempty" maxLength:"128" doc:"What the lease is for, for people."`
 	GPUs     int              `json:"gpus,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"How many devices, all different."`
@@ -57,6 +58,7 @@ type Lease struct {
 	ID         string      `json:"id"`
 	Fence      uint64      `json:"fence" doc:"Grows with every grant. The daemon refuses renewals and releases with an old fence."`
 	State      string      `json:"state" enum:"active,parked,waiting,released" doc:"waiting: a request that holds nothing yet. released: a lease that has just ended."`
+	Parent     string      `json:"parent,omitempty" doc:"The id of the lease that this one was made a child of."`
 	Holder     Holder      `json:"holder"`
 	Binding    string      `json:"binding" enum:"process,ttl,named"`
 	Granted    time.Time   `json:"granted,omitzero" doc:"Absent while the request waits."`

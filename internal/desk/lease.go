@@ -153,7 +153,7 @@ func leaseOr(l *lease.Lease, err error) (api.Lease, error) {
 // LeaseOf returns a lease as the API shows it.
 func LeaseOf(h ledger.Held) api.Lease {
 	l := api.Lease{
-		ID: h.ID, Fence: h.Fence, State: string(h.State), Holder: HolderOf(h.Holder), Binding: string(h.Binding),
+		ID: h.ID, Parent: h.Parent, Fence: h.Fence, State: string(h.State), Holder: HolderOf(h.Holder), Binding: string(h.Binding),
 		Granted: h.Granted, TTL: h.TTL.Seconds(), Parts: make([]api.LeasePart, len(h.Parts)),
 		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.KeptBy,
 		Unit: h.Unit, Scope: h.Scope,

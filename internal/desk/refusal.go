@@ -71,6 +71,7 @@ var plainRefusals = []struct {
 	advice string
 }{
 	{lease.ErrDuplicate, Conflict, "duplicate_allocation", "Release it first, or use another id."},
+	{lease.ErrParent, Conflict, "no_parent", "Ask for a lease of your own, and then for children of it."},
 	{lease.ErrUnknown, Unknown, "unknown_allocation", "GET /api/leases lists those there are."},
 	{lease.ErrWaiting, Conflict, "still_waiting", "Try again when it is granted; GET /api/leases/{id}/explain says what it waits for."},
 	{lease.ErrNotYours, Forbidden, "not_yours", "Only its holder or an administrator may do that."},

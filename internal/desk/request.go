@@ -40,6 +40,7 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 		ID: o.ID, Holder: by.Holder, Binding: binding(&o.LeaseRequest), Implied: o.implied, TTL: lease.Seconds(o.TTL.Or(0)),
 		AskedPriority: o.Priority, By: by.Actor, Only: o.only, Preferred: o.preferred,
 	}
+	r.Parent = o.Parent
 	r.Holder.Service = words.Service(o.Service)
 	if o.Name != "" {
 		r.Holder.Name = o.Name

@@ -109,6 +109,8 @@ func TestLeaseBadInput(t *testing.T) {
 		{"a wish for a device that is not there", of(allocate, `"allocation_id":"x","memory_mb":100,"prefer":"9"`), 404, "unknown_device", nil},
 		{"an endless wish", of(allocate, `"allocation_id":"x","memory_mb":100,"prefer":"`+long+`"`), 422, "invalid_request", []string{"prefer"}},
 		{"a policy that does not exist", of(allocate, `"allocation_id":"x","memory_mb":100,"policy":"luck"`), 422, "invalid_request", []string{"policy"}},
+		{"a parent that never was", of(acquire, `"slots":0,"parent":"nobody"`), 409, "no_parent", []string{"it has ended, or there never was one"}},
+		{"a parent without a name", of(acquire, `"slots":0,"parent":" "`), 422, "invalid_request", []string{"parent"}},
 		{"zero memory", of(allocate, `"allocation_id":"x","memory_mb":0`), 422, "invalid_request", []string{"memory_mb"}},
 		{"negative memory", of(allocate, `"allocation_id":"x","memory_mb":-1`), 422, "invalid_request", []string{"memory_mb"}},
 		{"fractional memory", of(allocate, `"allocation_id":"x","memory_mb":1.5`), 422, "invalid_request", []string{"memory_mb"}},

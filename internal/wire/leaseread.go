@@ -20,6 +20,8 @@ func (r *RequestBody) Read(data []byte) bool {
 		switch string(key) {
 		case "id":
 			r.ID = s.text(128)
+		case "parent":
+			r.Parent = s.text(128)
 		case "service":
 			r.Service = s.text(128)
 		case "name":
@@ -114,6 +116,8 @@ func (l *LeaseBody) read(s *scanner) {
 			l.Fence = uint64(s.int(0, 1<<62))
 		case "state":
 			l.State = s.text(64)
+		case "parent":
+			l.Parent = s.text(512)
 		case "holder":
 			readHolder(&l.Holder, s)
 		case "binding":

@@ -26,6 +26,7 @@ type (
 func (r *RequestBody) Append(dst []byte) []byte {
 	w := writer{dst: append(dst, '{')}
 	w.textUnlessEmpty("id", r.ID)
+	w.textUnlessEmpty("parent", r.Parent)
 	w.textUnlessEmpty("service", r.Service)
 	w.textUnlessEmpty("name", r.Name)
 	w.intUnlessZero("gpus", int64(r.GPUs))
@@ -77,6 +78,7 @@ func (l *LeaseBody) Append(dst []byte) []byte {
 	w.text("id", l.ID)
 	w.uint("fence", l.Fence)
 	w.text("state", l.State)
+	w.textUnlessEmpty("parent", l.Parent)
 	w.key("holder")
 	w.dst = appendHolder(w.dst, &l.Holder)
 	w.text("binding", l.Binding)
