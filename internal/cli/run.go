@@ -88,7 +88,7 @@ as it comes, and keeps none.`,
 	flags.IntVar(&o.perGPU, "workers-per-gpu", 1, "start at most `N` workers on each GPU")
 	flags.IntVar(&o.workers, "workers", 0, "start at most `N` workers in all\n(default: as many as fit)")
 	flags.StringVar(&o.gpus, "gpus", "all", "use at most `N` GPUs")
-	flags.Var(&o.memory, "memory", "lease memory of this `SIZE` for each worker, as in\n8GiB (default: a slot only)")
+	flags.Var(&o.memory, "memory", "lease memory of this `SIZE` for each worker, as in\n8GiB (default: none)")
 	flags.StringVar(&o.where, "where", "", "use GPUs that meet this `RULE`, as in 'name~H200'")
 	flags.StringVar(&o.service, "service", "", "keep to the limits of this `SERVICE`")
 	flags.StringVar(&o.cost, "cost", "", "this `FIELD` tells what a record costs;\nnone: keep the order (default: its size)")

@@ -32,11 +32,16 @@ const (
 type place struct {
 	Held
 	gpu     string
+	slot    *slot
 	process process.ID // of the worker, once it has started
 
 	lost, recall chan struct{} // for the worker, see batch.Grant
 	ended        chan struct{} // closed when the daemon reports the end
 	why          string        // it was revoked; for people
+}
+
+func newPlace(l Held, s *slot) *place {
+	return &place{Held: l, gpu: s.gpu, slot: s, lost: make(chan struct{}), recall: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // patiently calls do and waits for it, also for a moment after ctx has ended.
@@ -60,13 +65,16 @@ func patiently(ctx context.Context, do func()) bool {
 	}
 }
 
-// grant returns the place for a worker under a lease. ctx is that of the run.
-func (p *places) grant(ctx context.Context, l Held) batch.Grant {
-	h := &place{Held: l, gpu: l.Parts[0].GPU, lost: make(chan struct{}), recall: make(chan struct{}), ended: make(chan struct{})}
+// grant returns a place for a worker. ctx is that of the run.
+func (p *places) grant(ctx context.Context, h *place) batch.Grant {
+	l := h.Held
 	p.mu.Lock()
 	p.held[h.gpu]++
 	p.leases[l.ID] = h
 	p.waited = false
+	if p.slots[h.gpu] != h.slot { // somebody ended it meanwhile
+		shut(h.recall)
+	}
 	device := gpu.Device{UUID: h.gpu}
 	if at := slices.IndexFunc(p.devices, func(s api.Status) bool { return s.Device.UUID == h.gpu }); at >= 0 {
 		device = p.devices[at].Device
@@ -102,6 +110,7 @@ func (p *places) grant(ctx context.Context, l Held) batch.Grant {
 			close(released)
 			p.locked(func() { delete(p.leases, l.ID) })
 			patiently(ctx, func() { _ = l.Close() }) // it ends with the worker, or with this process at the latest
+			p.leave(ctx, h.slot)
 			p.locked(func() { p.held[h.gpu]-- })
 			p.wake()
 		},
@@ -185,6 +194,14 @@ func (p *places) hear(e gpu.Event) {
 
 // endOf handles the end of a lease. The caller holds mu.
 func (p *places) endOf(e gpu.Event) {
+	for _, s := range p.slots {
+		if s.ID == e.Lease { // somebody released it: that user wants the GPU
+			p.left[s.gpu] = time.Now()
+			p.slotEnded(s)
+			p.wake()
+			return
+		}
+	}
 	h := p.leases[e.Lease]
 	if h == nil {
 		return

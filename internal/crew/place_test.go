@@ -156,8 +156,7 @@ func TestWhyALeaseEnded(t *testing.T) {
 	})
 }
 
-// A GPU that somebody wants back is left alone, and one is not asked for more
-// workers than it has slots.
+// A GPU that somebody wants back is left alone.
 func TestCandidates(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -169,7 +168,7 @@ func TestCandidates(t *testing.T) {
 		{"also if one has failed there", func(*places) {}, map[string]int{"GPU-1": 1}, "[GPU-1 GPU-0] false"},
 		{"then the one where the fewest failed", func(p *places) { p.held["GPU-0"] = 0 }, map[string]int{"GPU-0": 1}, "[GPU-1 GPU-0] false"},
 		{"as many as were asked for", func(p *places) { p.held["GPU-0"] = 2 }, nil, "[GPU-1] true"},
-		{"no more than there are slots", func(p *places) { p.perGPU, p.held["GPU-0"] = 3, 2 }, nil, "[GPU-1] true"},
+		{"more than there are slots", func(p *places) { p.perGPU, p.held["GPU-0"] = 5, 4 }, nil, "[GPU-1 GPU-0] false"},
 		{"wanted back", func(p *places) { p.left["GPU-1"] = time.Now() }, nil, "[GPU-0] true"},
 		{"as many GPUs as were asked for", func(p *places) { p.most = 1 }, nil, "[GPU-0] true"},
 	} {

@@ -15,13 +15,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/launch"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // places leases room for workers from the daemon.
 type places struct {
 	daemon  Daemon
-	ask     api.LeaseRequest // for one worker
+	ask     api.LeaseRequest // for a slot and one worker
 	perGPU  int
 	most    int // GPUs to use; 0: all
 	environ []string
@@ -33,6 +32,7 @@ type places struct {
 	devices []api.Status
 	held    map[string]int       // workers on each GPU
 	leases  map[string]*place    // by id
+	slots   map[string]*slot     // by GPU
 	left    map[string]time.Time // GPUs that are left alone, since when
 	waited  bool                 // tell has said that no worker has a place
 
@@ -45,30 +45,15 @@ func newPlaces(ctx context.Context, d Daemon, o BatchOptions, torch string) (*pl
 	ask.Name, ask.Slots, ask.Enforce = launch.NameOf(o.Command), gpu.Some(1), "auto"
 	p := &places{
 		daemon: d, ask: ask, perGPU: o.PerGPU, most: o.GPUs, environ: o.Environ, torch: torch, socket: o.Socket, say: o.Say,
-		held: map[string]int{}, leases: map[string]*place{}, left: map[string]time.Time{}, changed: make(chan struct{}, 1),
+		held: map[string]int{}, leases: map[string]*place{}, slots: map[string]*slot{}, left: map[string]time.Time{}, changed: make(chan struct{}, 1),
 	}
 	all, err := d.StatusAll(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p.devices = all.GPUs
-	p.tellOfSlots()
 	return p, nil
 }
-
-// tellOfSlots tells the user if a GPU takes fewer workers than asked for.
-func (p *places) tellOfSlots() {
-	for _, d := range p.devices {
-		if most := p.room(d); most < p.perGPU {
-			p.say("GPU %d takes %s at a time, and not %d: that is its number of slots (max_pipelines)",
-				d.Device.Index, words.Count(most, "worker"), p.perGPU)
-			return
-		}
-	}
-}
-
-// room returns how many workers an otherwise unused GPU takes.
-func (p *places) room(d api.Status) int { return min(p.perGPU, max(d.Slots.Capacity, 1)) }
 
 // look asks for the state of the devices every second, until ctx ends. While
 // the daemon does not answer, its last answer counts.
@@ -87,7 +72,7 @@ func (p *places) look(ctx context.Context) {
 		}
 		p.mu.Lock()
 		same := slices.EqualFunc(p.devices, all.GPUs, func(a, b api.Status) bool {
-			return a.Device.UUID == b.Device.UUID && a.Slots.Capacity == b.Slots.Capacity
+			return a.Device.UUID == b.Device.UUID
 		})
 		p.devices = all.GPUs
 		for uuid, since := range p.left {
@@ -132,13 +117,13 @@ func (p *places) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gr
 func (p *places) acquire(ctx context.Context, req batch.WorkerRequest) (batch.Grant, error) {
 	for {
 		candidates, full := p.candidates(req)
-		lease, err := p.now(ctx, candidates)
-		if lease == nil && err == nil && len(candidates) > 0 {
-			lease, err = p.queue(ctx, candidates)
+		held, err := p.now(ctx, candidates)
+		if held == nil && err == nil && len(candidates) > 0 {
+			held, err = p.queue(ctx, candidates)
 		}
 		switch {
-		case lease != nil:
-			return p.grant(ctx, *lease), nil
+		case held != nil:
+			return p.grant(ctx, held), nil
 		case ctx.Err() != nil:
 			return batch.Grant{}, ctx.Err()
 		case errors.Is(err, errChanged):
@@ -193,7 +178,7 @@ func (p *places) candidates(req batch.WorkerRequest) (list []gpu.Device, full bo
 		_, leave := p.left[d.Device.UUID]
 		switch {
 		case slices.Contains(req.Avoid, d.Device.UUID):
-		case leave, n >= p.room(d), n == 0 && p.most > 0 && used >= p.most:
+		case leave, n >= p.perGPU, n == 0 && p.most > 0 && used >= p.most:
 			full = true
 		default:
 			list = append(list, d.Device)
@@ -205,12 +190,12 @@ func (p *places) candidates(req batch.WorkerRequest) (list []gpu.Device, full bo
 	return list, full
 }
 
-// now takes a lease that needs no waiting, or returns nil.
-func (p *places) now(ctx context.Context, candidates []gpu.Device) (*Held, error) {
+// now takes a place that needs no waiting, or returns nil.
+func (p *places) now(ctx context.Context, candidates []gpu.Device) (*place, error) {
 	for _, d := range candidates {
-		lease, err := p.hold(ctx, d, 0)
+		held, err := p.hold(ctx, d, 0)
 		if err == nil {
-			return &lease, nil
+			return held, nil
 		}
 		if !isRefusal(err) {
 			return nil, err
@@ -219,33 +204,51 @@ func (p *places) now(ctx context.Context, candidates []gpu.Device) (*Held, error
 	return nil, nil
 }
 
-func (p *places) hold(ctx context.Context, d gpu.Device, wait time.Duration) (Held, error) {
+// hold takes a lease for a worker, under the slot of this run on a GPU.
+func (p *places) hold(ctx context.Context, d gpu.Device, wait time.Duration) (*place, error) {
+	s, err := p.enter(ctx, d.UUID, wait)
+	if err != nil {
+		return nil, err
+	}
 	ask := p.ask
-	ask.GPU, ask.Timeout = gpu.Ref(d.UUID), gpu.Some(wait.Seconds())
-	return p.daemon.Hold(ctx, ask)
+	ask.Parent, ask.Slots, ask.Timeout = s.ID, gpu.Some(0), gpu.Some(wait.Seconds())
+	ask.GPU, ask.Where = gpu.Ref(d.UUID), "" // the slot is where the rule holds
+	lease, err := p.daemon.Hold(ctx, ask)
+	if err == nil {
+		return newPlace(lease, s), nil
+	}
+	switch codeOf(err) {
+	case "no_parent": // the slot has ended: the next attempt takes another
+		p.locked(func() { p.slotEnded(s) })
+		err = errChanged
+	case "withdrawn": // the slot ended while the worker waited, or somebody withdrew the request
+		err = errChanged
+	}
+	p.leave(ctx, s)
+	return nil, err
 }
 
 // errChanged means that there may be another place now.
 var errChanged = errors.New("the places have changed")
 
 // queue waits for room on several GPUs at the same time and takes the first.
-func (p *places) queue(ctx context.Context, candidates []gpu.Device) (*Held, error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (p *places) queue(run context.Context, candidates []gpu.Device) (*place, error) {
+	ctx, cancel := context.WithCancel(run)
 	defer cancel()
 	type outcome struct {
-		lease Held
+		place *place
 		err   error
 	}
 	answers := make(chan outcome, len(candidates))
 	for _, d := range candidates {
 		go func() {
-			lease, err := p.hold(ctx, d, longestWait)
-			answers <- outcome{lease, err}
+			held, err := p.hold(ctx, d, longestWait)
+			answers <- outcome{held, err}
 		}()
 	}
 	patience := time.NewTimer(2 * time.Second)
 	defer patience.Stop()
-	var got *Held
+	var got *place
 	var last, why error
 	for left := len(candidates); left > 0; {
 		select {
@@ -253,10 +256,11 @@ func (p *places) queue(ctx context.Context, candidates []gpu.Device) (*Held, err
 			left--
 			switch {
 			case a.err == nil && got == nil:
-				got = &a.lease
+				got = a.place
 				cancel()
 			case a.err == nil:
-				_ = a.lease.Close() // it ends with this process at the latest
+				_ = a.place.Close() // it ends with this process at the latest
+				p.leave(run, a.place.slot)
 			case last == nil || isRefusal(last):
 				last = a.err
 			}

@@ -19,12 +19,15 @@ import (
 	"github.com/berth-gpu/berth/internal/batch"
 )
 
-// fakeDaemon grants leases on devices of one slot each.
+// fakeDaemon grants leases on devices of one slot each, and children of those
+// leases without end.
 type fakeDaemon struct {
 	mu      sync.Mutex
 	free    map[string]bool
-	freed   chan struct{} // closed and replaced when a device comes free
-	granted int
+	held    map[string]bool // leases by id
+	freed   chan struct{}   // closed and replaced when a device comes free
+	slots   int             // that were granted
+	granted int             // children
 	bound   int
 	refuse  error // of every request
 	unbound error // of Bind
@@ -34,7 +37,7 @@ type fakeDaemon struct {
 }
 
 func newFakeDaemon(gpus int) *fakeDaemon {
-	d := &fakeDaemon{free: map[string]bool{}, freed: make(chan struct{}), events: make(chan gpu.Event)}
+	d := &fakeDaemon{free: map[string]bool{}, held: map[string]bool{}, freed: make(chan struct{}), events: make(chan gpu.Event)}
 	for i := range gpus {
 		d.free[fmt.Sprintf("GPU-%d", i)] = true
 	}
@@ -83,14 +86,13 @@ func (d *fakeDaemon) Hold(ctx context.Context, r api.LeaseRequest) (Held, error)
 			d.mu.Unlock()
 			return Held{}, d.refuse
 		}
-		if d.free[string(r.GPU)] {
+		if r.Parent != "" && !d.held[r.Parent] {
+			d.mu.Unlock()
+			return Held{}, &api.Problem{Status: http.StatusConflict, Code: "no_parent"}
+		}
+		if r.Parent != "" || d.free[string(r.GPU)] {
 			defer d.mu.Unlock()
-			d.free[string(r.GPU)] = false
-			d.granted++
-			return Held{
-				Lease: api.Lease{ID: fmt.Sprintf("lease-%d", d.granted), Granted: time.Now(), Parts: []api.LeasePart{{GPU: string(r.GPU)}}},
-				Close: func() error { d.release(string(r.GPU)); return nil },
-			}, nil
+			return d.grant(r), nil
 		}
 		d.mu.Unlock()
 		select {
@@ -101,6 +103,38 @@ func (d *fakeDaemon) Hold(ctx context.Context, r api.LeaseRequest) (Held, error)
 			return Held{}, &api.Problem{Status: http.StatusConflict, Detail: "it is full"}
 		}
 	}
+}
+
+// grant grants a lease. The caller holds mu.
+func (d *fakeDaemon) grant(r api.LeaseRequest) Held {
+	l := api.Lease{Parent: r.Parent, Granted: time.Now(), Parts: []api.LeasePart{{GPU: string(r.GPU), Slots: r.Slots.Or(1)}}}
+	if r.Parent != "" {
+		d.granted++
+		l.ID = fmt.Sprintf("lease-%d", d.granted)
+	} else {
+		d.slots++
+		d.free[string(r.GPU)] = false
+		l.ID = fmt.Sprintf("slot-%d", d.slots)
+	}
+	d.held[l.ID] = true
+	return Held{Lease: l, Close: func() error {
+		d.mu.Lock()
+		stood := d.held[l.ID]
+		delete(d.held, l.ID)
+		d.mu.Unlock()
+		if stood && r.Parent == "" {
+			d.release(string(r.GPU))
+		}
+		return nil
+	}}
+}
+
+// end ends a lease, as somebody does who releases it.
+func (d *fakeDaemon) end(id, uuid string) {
+	d.mu.Lock()
+	delete(d.held, id)
+	d.mu.Unlock()
+	d.release(uuid)
 }
 
 // release makes a device free.
@@ -188,8 +222,8 @@ func TestAcquireWaitsForRoom(t *testing.T) {
 		}
 		second.Release()
 		third.Release()
-		if d.granted != 3 || !d.free["GPU-0"] || !d.free["GPU-1"] {
-			t.Errorf("%d grants, free %v", d.granted, d.free)
+		if d.granted != 3 || d.slots != 3 || len(d.held) > 0 || !d.free["GPU-0"] || !d.free["GPU-1"] {
+			t.Errorf("%d grants, %d slots, free %v, held %v", d.granted, d.slots, d.free, d.held)
 		}
 	})
 }
@@ -204,7 +238,7 @@ func TestAcquireTellsThatItWaits(t *testing.T) {
 		if _, err := p.Acquire(ctx, batch.WorkerRequest{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		if len(told.lines) != 2 || !strings.HasPrefix(told.lines[0], "GPU 0 takes 1 worker at a time, and not 2") || !strings.HasPrefix(told.lines[1], "no GPU has room") {
+		if len(told.lines) != 1 || !strings.HasPrefix(told.lines[0], "no GPU has room") {
 			t.Errorf("said %q", told.lines)
 		}
 	})
@@ -309,5 +343,98 @@ func TestReleasedLeaseIsLeftAlone(t *testing.T) {
 		g.Release()
 		cancel()
 		watching.Wait()
+	})
+}
+
+// All workers on a GPU share one slot. It is given back with the last of them.
+func TestWorkersShareASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFakeDaemon(1)
+		p, _ := placesOf(t, d, BatchOptions{PerGPU: 3, Request: api.LeaseRequest{Memory: 100, Where: "name~H200"}})
+		var grants []batch.Grant
+		for range 3 {
+			g, err := p.Acquire(t.Context(), batch.WorkerRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			grants = append(grants, g)
+		}
+		if d.slots != 1 || d.granted != 3 {
+			t.Errorf("%d slots and %d workers", d.slots, d.granted)
+		}
+		for _, g := range grants {
+			if d.free["GPU-0"] {
+				t.Error("the slot was given back before the last worker")
+			}
+			g.Release()
+		}
+		if !d.free["GPU-0"] || len(d.held) > 0 || len(p.slots) > 0 {
+			t.Errorf("free %v, held %v", d.free, d.held)
+		}
+	})
+}
+
+// If somebody releases the slot, all its workers leave, and the GPU is left
+// alone.
+func TestSlotThatSomebodyReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFakeDaemon(2)
+		p, _ := placesOf(t, d, BatchOptions{PerGPU: 2})
+		var grants []batch.Grant
+		for range 4 {
+			g, err := p.Acquire(t.Context(), batch.WorkerRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			grants = append(grants, g)
+		}
+		d.end("slot-1", "GPU-0")
+		p.hear(gpu.Event{Code: gpu.EventReleased, Lease: "slot-1"})
+		for _, g := range grants {
+			left := false
+			select {
+			case <-g.Recall:
+				left = true
+			default:
+			}
+			if left != (g.GPU.UUID == "GPU-0") {
+				t.Errorf("a worker on %s was recalled: %v", g.GPU.UUID, left)
+			}
+		}
+		if list, full := p.candidates(batch.WorkerRequest{}); len(list) > 0 || !full {
+			t.Errorf("%v are candidates, full %v", list, full)
+		}
+		for _, g := range grants {
+			g.Release()
+		}
+		if len(d.held) > 0 || len(p.slots) > 0 {
+			t.Errorf("held %v", d.held)
+		}
+	})
+}
+
+// A slot that ended unnoticed is replaced by another one.
+func TestSlotThatEndedUnnoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFakeDaemon(1)
+		p, _ := placesOf(t, d, BatchOptions{PerGPU: 2})
+		first, err := p.Acquire(t.Context(), batch.WorkerRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.end("slot-1", "GPU-0")
+		second, err := p.Acquire(t.Context(), batch.WorkerRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-first.Recall
+		first.Release()
+		if d.slots != 2 || d.free["GPU-0"] {
+			t.Errorf("%d slots were granted, free %v", d.slots, d.free)
+		}
+		second.Release()
+		if !d.free["GPU-0"] || len(d.held) > 0 {
+			t.Errorf("free %v, held %v", d.free, d.held)
+		}
 	})
 }
