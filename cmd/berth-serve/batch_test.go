@@ -86,7 +86,8 @@ func newTrial(t *testing.T, seed uint64) *trial {
 	x.write()
 	outputs := []string{"out.jsonl", "out.csv", "out.jsonl.gz", "out.csv.zst"}
 	x.output = x.path(outputs[int(seed)%len(outputs)])
-	x.args = []string{"run", "--input", x.path("in.jsonl"), "--output", x.output, "--batch", strconv.Itoa(1 + random.IntN(16)), "--memory", "1GiB"}
+	x.args = []string{"run", "--input", x.path("in.jsonl"), "--output", x.output, "--batch", strconv.Itoa(1 + random.IntN(16)), "--memory", "1GiB",
+		"--workers-per-gpu", strconv.Itoa(1 + random.IntN(4))}
 	if seed/uint64(len(outputs))%2 == 0 {
 		x.args = append(x.args, "--ordered")
 	}
