@@ -99,7 +99,7 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 	limited := access.May(r.By, access.Exceed, access.Object{}) != nil
 	err := l.submitFor(ctx, r.By, func(now time.Time) error {
 		granted, found, w = nil, Found{}, nil // the errand may run twice
-		request, standing, err := l.admitAgain(r, again, now)
+		request, standing, err := l.admit(r, again, now)
 		if err != nil {
 			return err
 		}
@@ -133,15 +133,9 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 }
 
 // admit fills in and checks a request by the settings of its service, and
-// returns the request that goes into the book. The caller holds mu.
-func (l *Ledger) admit(r lease.Request, now time.Time) (*lease.Request, error) {
-	request, _, err := l.admitAgain(r, Once, now)
-	return request, err
-}
-
-// admitAgain does the same for a request that may find a lease that stands, and
-// returns that lease; nil: there is none. The caller holds mu.
-func (l *Ledger) admitAgain(r lease.Request, again Again, now time.Time) (request *lease.Request, standing *lease.Lease, err error) {
+// returns the request that goes into the book. If the request finds a lease that
+// it was granted before, admit returns that too. The caller holds mu.
+func (l *Ledger) admit(r lease.Request, again Again, now time.Time) (request *lease.Request, standing *lease.Lease, err error) {
 	if request, err = l.prepare(r, now); err != nil {
 		return nil, nil, err
 	}

@@ -141,7 +141,7 @@ func (l *Ledger) setAlarm() {
 // still get through on a full disk and waiting requests still time out.
 func (l *Ledger) work(batch []*errand) {
 	l.restless = false
-	if l.attempt(batch, func(now time.Time) { l.tend(now); l.due(now, everything); l.serve(now) }) == nil {
+	if l.attempt(batch, func(now time.Time) { l.holders.tend(now); l.due(now, everything); l.serve(now) }) == nil {
 		answer(batch)
 		if len(batch) == 0 {
 			l.probe()

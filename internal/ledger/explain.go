@@ -67,7 +67,7 @@ func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 	if r.ID == "" {
 		r.ID = l.unusedID()
 	}
-	request, err := l.admit(r, now)
+	request, _, err := l.admit(r, Once, now)
 	if err != nil {
 		return err
 	}

@@ -30,15 +30,15 @@ func (m *machine) noteUse(o *observed, now time.Time) bool {
 }
 
 // tend settles or keeps the implied leases that are in use. The caller holds mu.
-func (l *Ledger) tend(now time.Time) {
-	for id, fence := range l.inUse {
-		if held := l.book.Lease(id); held != nil && held.Binding == lease.ByTTL {
-			_, _ = l.apply(lease.Keep{ID: id, Fence: fence}, now) // it may have ended
+func (h *holders) tend(now time.Time) {
+	for id, fence := range h.l.inUse {
+		if held := h.l.book.Lease(id); held != nil && held.Binding == lease.ByTTL {
+			_, _ = h.l.apply(lease.Keep{ID: id, Fence: fence}, now) // it may have ended
 		} else {
-			_, _ = l.apply(lease.Settle{ID: id, Fence: fence}, now)
+			_, _ = h.l.apply(lease.Settle{ID: id, Fence: fence}, now)
 		}
 	}
-	clear(l.inUse)
+	clear(h.l.inUse)
 }
 
 // keepIfUsed turns the end of a detached lease that is still in use into its
@@ -63,20 +63,20 @@ func (m *machine) keepIfUsed(c lease.Change) lease.Change {
 
 // keepDetached renews every detached lease: while the daemon was away, nobody
 // measured its processes. It runs before the clerk takes its first errand.
-func (l *Ledger) keepDetached() {
-	l.mu.RLock()
-	standing := l.book.Leases()
-	l.mu.RUnlock()
+func (h *holders) keepDetached() {
+	h.l.mu.RLock()
+	standing := h.l.book.Leases()
+	h.l.mu.RUnlock()
 	var batch []*errand
 	for _, each := range standing {
 		if each.Implied && each.Binding == lease.ByTTL {
 			batch = append(batch, &errand{do: func(now time.Time) error {
-				_, err := l.apply(lease.Keep{ID: each.ID, Fence: each.Fence}, now)
+				_, err := h.l.apply(lease.Keep{ID: each.ID, Fence: each.Fence}, now)
 				return err
 			}})
 		}
 	}
 	if batch != nil {
-		l.work(batch)
+		h.l.work(batch)
 	}
 }

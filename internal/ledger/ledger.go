@@ -175,7 +175,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 	defer close(l.finished)
 	defer l.turn.end()
 	l.turn.begin()
-	l.keepDetached()
+	l.holders.keepDetached()
 	l.holders.resume()
 	l.clerk(ctx)
 	l.holders.watches.Close()
