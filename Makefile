@@ -98,5 +98,5 @@ gpu: build ## try and measure it on this machine's NVIDIA GPU
 	bench/gpu/exec.sh
 	bench/gpu/plan.sh
 	bench/gpu/batch.sh
-	bench/gpu/map.sh
+	bench/gpu/users.sh
 	PYTHONPATH=python python3 bench/gpu/conversions.py
