@@ -19,11 +19,12 @@ func (d *Desk) CountOperations(by Caller, service string, o api.Operations) (api
 		return api.Counted{}, wrongFields(lease.FieldErrors{{Field: "name", Detail: bad.Detail}})
 	}
 	service = words.Service(service)
-	if err := d.Ledger.Serves(service, by.User); err != nil {
+	on, err := d.Ledger.DevicesOf(service, by.User)
+	if err != nil {
 		return api.Counted{}, Refused(err)
 	}
 	uuid := ""
-	switch on := d.Ledger.DevicesOf(service); {
+	switch {
 	case o.GPU != "":
 		named, err := d.Device(string(o.GPU))
 		if err != nil {

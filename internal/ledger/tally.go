@@ -10,20 +10,16 @@ func (l *Ledger) Tallies() map[lease.Party]lease.Tally {
 }
 
 // DevicesOf lists the UUIDs of the devices that a service has leases on, in no
-// order.
-func (l *Ledger) DevicesOf(service string) []string {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.book.DevicesOf(service)
-}
-
-// Serves returns an error if a user may not ask in the name of a service.
-func (l *Ledger) Serves(service, user string) error {
+// order. It returns an error if the user may not ask in the name of the service.
+func (l *Ledger) DevicesOf(service, user string) ([]string, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if err := l.settings.knows(service); err != nil {
-		return err
+		return nil, err
 	}
 	known := l.settings.Services[service] // a service that is not configured serves everybody
-	return known.Serves(user)
+	if err := known.Serves(user); err != nil {
+		return nil, err
+	}
+	return l.book.DevicesOf(service), nil
 }
