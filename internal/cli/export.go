@@ -29,7 +29,8 @@ func newExport(a *app) *cobra.Command {
 		Use:     "export FILE",
 		Short:   "Write everything the daemon knows to a file",
 		GroupID: groupLook,
-		Long: `Write status, history, configuration and events to a JSON file. If the name of
+		Long: `Write status, history, leases, waiting requests, leases that have ended, what
+programs used, batches, configuration and events to a JSON file. If the name of
 the file ends in .csv, write the samples as CSV instead. "-" writes to standard
 output. The command writes a file whole or not at all.`,
 		Example: `  berth export machine.json
@@ -101,6 +102,9 @@ func (o *exportOptions) collect(ctx context.Context, v *source, since time.Time)
 	if o.format == "csv" {
 		return all, nil
 	}
+	if err := o.collectLeases(ctx, v, since, all); err != nil {
+		return nil, err
+	}
 	if all.Config, err = v.Config(ctx); err != nil {
 		return nil, err
 	}
@@ -120,11 +124,32 @@ func (o *exportOptions) collect(ctx context.Context, v *source, since time.Time)
 	return all, nil
 }
 
+// collectLeases asks who holds, held and waits for what, what programs used, and
+// which batches run.
+func (o *exportOptions) collectLeases(ctx context.Context, v *source, since time.Time, all *view.Export) error {
+	now, err := v.Leases(ctx)
+	if err != nil {
+		return err
+	}
+	all.Leases, all.Waiting = now.Leases, now.Waiting
+	past, err := v.PastLeases(ctx, client.PastQuery{Since: since, Limit: 2000})
+	if err != nil {
+		return err
+	}
+	measured, err := v.Measurements(ctx)
+	if err != nil {
+		return err
+	}
+	batches, err := v.Batches(ctx)
+	all.Past, all.Measured, all.Batches = past.Leases, measured.Measurements, batches.Batches
+	return err
+}
+
 // sumUp says what is in the file.
 func (o *exportOptions) sumUp(all *view.Export) error {
 	summary := map[string]any{
 		"file": o.file, "format": o.format,
-		"gpus": len(all.Status.GPUs), "samples": len(all.History), "events": len(all.Events),
+		"gpus": len(all.Status.GPUs), "samples": len(all.History), "events": len(all.Events), "leases": len(all.Leases), "past_leases": len(all.Past),
 	}
 	return o.answer(summary, term.Clean(o.file)+": "+all.Summary(o.format == "json"))
 }

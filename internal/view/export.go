@@ -17,6 +17,11 @@ type Export struct {
 	Exported time.Time         `json:"exported"`
 	Status   api.StatusAll     `json:"status"`
 	History  []gpu.Sample      `json:"history"`
+	Leases   []api.Lease       `json:"leases"`
+	Waiting  []api.Waiting     `json:"waiting"`
+	Past     []api.PastLease   `json:"past_leases"`
+	Measured []api.Measured    `json:"measurements"`
+	Batches  []api.Batch       `json:"batches"`
 	Config   json.RawMessage   `json:"config"`
 	Sources  []api.ConfigField `json:"config_sources"`
 	Events   []gpu.Event       `json:"events"`
@@ -24,7 +29,10 @@ type Export struct {
 
 // NewExport returns an export with nothing in it yet.
 func NewExport(now time.Time) *Export {
-	return &Export{Format: 1, Exported: now, History: []gpu.Sample{}, Events: []gpu.Event{}}
+	return &Export{
+		Format: 1, Exported: now, History: []gpu.Sample{}, Leases: []api.Lease{}, Waiting: []api.Waiting{}, Past: []api.PastLease{},
+		Measured: []api.Measured{}, Batches: []api.Batch{}, Events: []gpu.Event{},
+	}
 }
 
 // WriteJSON writes all of it.
@@ -37,11 +45,11 @@ func (x *Export) WriteJSON(w io.Writer) error {
 // WriteCSV writes the samples alone.
 func (x *Export) WriteCSV(w io.Writer) error { return WriteSamples(w, x.History) }
 
-// Summary counts what is in the file. Only a file in JSON holds events.
-func (x *Export) Summary(events bool) string {
+// Summary counts what is in the file. A file in CSV holds samples only.
+func (x *Export) Summary(whole bool) string {
 	text := words.Count(len(x.History), "sample") + " of " + words.Count(len(x.Status.GPUs), "GPU")
-	if events {
-		text += ", " + words.Count(len(x.Events), "event")
+	if whole {
+		text += ", " + words.Count(len(x.Leases), "lease") + " and " + words.Count(len(x.Past), "past lease") + ", " + words.Count(len(x.Events), "event")
 	}
 	return text
 }
