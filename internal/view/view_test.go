@@ -36,6 +36,8 @@ func TestViews(t *testing.T) {
 		"leases-none":   (&Leases{Filtered: true}).Lines,
 		"status-held":   (&Status{StatusAll: heldStatus(), Leasable: someAvailable()}).Lines,
 		"device-held":   (&Device{Status: heldStatus().GPUs[0], Leasable: someAvailable().GPUs[0]}).Lines,
+		"report":        func(to term.Screen) []string { return Report(someReport(), to) },
+		"report-none":   func(to term.Screen) []string { return Report(api.Report{}, to) },
 		"past":          (&Past{PastLeases: somePast(), GPUs: gpus}).Lines,
 		"past-none":     (&Past{Filtered: true}).Lines,
 		"strays":        (&Strays{Strays: someStrays(), GPUs: gpus}).Lines,
