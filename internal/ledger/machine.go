@@ -154,11 +154,21 @@ func (m *machine) attribute(o *observed) {
 	here := m.holdings(uuid)
 	o.owned = map[string]gpu.MiB{}
 	var known gpu.MiB
+	var shared []func() // what may be charged to several leases takes the room that the rest leaves
 	for _, u := range o.used {
-		if owners, _ := here.of(u.Process); len(owners) > 0 {
+		owners, _ := here.of(u.Process)
+		switch len(owners) {
+		case 0:
+			continue
+		case 1:
 			charge(owners, u.memory, o.owned)
-			known += u.memory
+		default:
+			shared = append(shared, func() { charge(owners, u.memory, o.owned) })
 		}
+		known += u.memory
+	}
+	for _, charge := range shared {
+		charge()
 	}
 	for _, h := range here.all {
 		m.book.Observe(h.Lease.ID, uuid, o.owned[h.Lease.ID])
