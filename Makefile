@@ -53,6 +53,11 @@ rules: ## check and test the alert rules with promtool
 chaos: build ## kill the daemon and the holders over and over, and count (a minute)
 	go run ./chaos -berth bin/berth
 
+.PHONY: account
+account: ## hold what can be leased against what the devices really have left (a minute)
+	go test ./internal/ledger -run AvailableIs -account.hundreds=10
+	go test ./cmd/berth-serve -run AvailableIs -account.runs=50 -timeout 30m
+
 .PHONY: bench
 bench: build ## measure the cost of a decision, a scrape and the idle daemon
 	go run ./bench/foundations

@@ -19,7 +19,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"berth": main, "session": session, "batchworker": batchWorker})
+	if strings.HasPrefix(filepath.Base(os.Args[0]), guestPrefix) {
+		runGuest()
+		return
+	}
+	testscript.Main(m, map[string]func(){"berth": main, "session": session, "batchworker": batchWorker, "embedder": runGuest, "render_farm": runGuest})
 }
 
 // TestScripts runs the whole binary, daemon and commands, in each script's own
