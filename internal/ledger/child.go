@@ -65,12 +65,11 @@ func (l *Ledger) split(r *lease.Request, now time.Time) (*lease.Lease, error) {
 	return granted, nil
 }
 
-// withdrawn withdraws a waiting request whose parent has ended, and reports
-// whether it did. The caller holds mu.
-func (l *Ledger) withdrawn(r *lease.Request, now time.Time) bool {
-	if _, err := l.book.Parent(r); err == nil {
-		return false
+// parentEnded returns the withdrawal of a waiting request whose parent has ended;
+// nil if it has not. The caller holds mu.
+func (m *machine) parentEnded(r *lease.Request) lease.Change {
+	if _, err := m.book.Parent(r); err == nil {
+		return nil
 	}
-	_, err := l.apply(lease.Withdraw{ID: r.ID, By: access.Daemon(), Why: "its parent " + r.Parent + " has ended"}, now)
-	return err == nil
+	return lease.Withdraw{ID: r.ID, By: access.Daemon(), Why: "its parent " + r.Parent + " has ended"}
 }

@@ -111,8 +111,10 @@ func (l *Ledger) serveNew(now time.Time) bool {
 func (l *Ledger) serveFirst(now time.Time) bool {
 	l.line.clear()
 	for _, r := range l.book.Waiting() {
-		if l.withdrawn(r, now) {
-			return true
+		if withdrawal := l.parentEnded(r); withdrawal != nil {
+			if _, err := l.apply(withdrawal, now); err == nil {
+				return true
+			}
 		}
 		if granted, err := l.place(r, &l.line, now); err == nil && granted != nil {
 			return true
