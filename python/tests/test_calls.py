@@ -90,6 +90,7 @@ WITHOUT = {
     "PUT /api/batches/{id}": "for berth run",
     "POST /api/leases/stream": "for clients that take thousands of leases a second",
     "POST /api/leases": "lease",
+    "POST /api/leases/{id}/scope": "for administrators who place containers",
     "GET /api/events": "events and on",
     "POST /api/plans": "compile",
     "POST /api/plans/run": "Plan.run",
