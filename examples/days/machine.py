@@ -1,0 +1,115 @@
+"""A machine with simulated GPUs, on which the days in this folder are played.
+
+A Machine starts a daemon of its own and ends it. A process that calls `use` has
+simulated memory, as a program has that loads a model. `see` ends the day with a
+sentence if something is not as it should be. BERTH_BIN names the program; without
+it, the one that `make build` left in bin/ is used.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BERTH = os.environ.get("BERTH_BIN") or str(ROOT / "bin" / "berth")
+sys.path.insert(0, str(ROOT / "python"))
+
+
+class Machine:
+    """Machine runs a daemon for as long as its `with` block lasts."""
+
+    def __init__(self, devices, configuration="", scenario=""):
+        self._folder = tempfile.TemporaryDirectory(prefix="berth-day-")
+        self.folder = pathlib.Path(self._folder.name)
+        self.configuration = self.folder / "berth.yaml"
+        self.configuration.write_text(configuration)
+        if scenario:
+            (self.folder / "scenario.yaml").write_text(scenario)
+            devices = "sim:%s" % (self.folder / "scenario.yaml")
+        self._command = [BERTH, "serve", "--devices", devices, "--config", str(self.configuration)]
+        self._command += ["--state-dir", str(self.folder / "state"), "--listen", "127.0.0.1:0"]
+        self.guests = self.folder / "guests"
+        self.guests.mkdir()
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
+        path = os.pathsep.join([str(pathlib.Path(BERTH).parent), clean.get("PATH", "")])
+        self.environ = dict(clean, BERTH_SIM_GUESTS=str(self.guests), BERTH_BIN=BERTH, PATH=path)
+        self.socket = str(self.folder / "berth.sock")
+        self.environ.update(BERTH_SOCKET=self.socket, PYTHONPATH=str(ROOT / "python"))
+
+    def __enter__(self):
+        with open(self.folder / "log", "wb") as log:
+            self._daemon = subprocess.Popen(self._command, stdout=log, stderr=log, env=self.environ)
+        for name in [name for name in os.environ if name.startswith("BERTH_")]:
+            del os.environ[name]
+        os.environ.update(self.environ)
+        until(lambda: self._daemon.poll() is not None or self._ready(), "the daemon starts")
+        see(self._daemon.poll() is None, "the daemon has ended:\n" + self.log())
+        self.url = "http://" + re.findall(r"listen=(\S+)", self.log())[-1]
+        return self
+
+    def __exit__(self, *_):
+        self._daemon.terminate()
+        self._daemon.wait()
+        self._folder.cleanup()
+
+    def _ready(self):
+        import berth
+
+        try:
+            return berth.ready() is not None and "listen=" in self.log()
+        except berth.BerthError:
+            return False
+
+    def log(self):
+        return (self.folder / "log").read_text(errors="replace")
+
+    def over_tcp(self):
+        """Lets this process and its children find the daemon at its TCP address."""
+        for environ in (os.environ, self.environ):
+            environ.pop("BERTH_SOCKET", None)
+            environ["BERTH_URL"] = self.url
+
+    def berth(self, *arguments, code=0):
+        """Runs the command berth and returns what it prints."""
+        done = subprocess.run([BERTH, *map(str, arguments)], env=self.environ, capture_output=True, text=True)
+        said = done.stdout + done.stderr
+        see(done.returncode == code, "berth %s exits with %d:\n%s" % (" ".join(map(str, arguments)), done.returncode, said))
+        return said
+
+    def start(self, *command, **more):
+        """Starts a program, as a user of the machine does."""
+        return subprocess.Popen([str(word) for word in command], env=dict(self.environ, **more), text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def use(uuid, memory_mb, load=0):
+    """Lets this process have simulated memory on a GPU and work there."""
+    folder = pathlib.Path(os.environ["BERTH_SIM_GUESTS"])
+    (folder / uuid).mkdir(exist_ok=True)
+    written = folder / ("%d.new" % os.getpid())
+    written.write_text(json.dumps({"memory_mb": memory_mb, "load": load}))
+    written.replace(folder / uuid / str(os.getpid()))
+
+
+def until(true, what):
+    """Waits for something that happens in other processes, at most 30 s."""
+    for _ in range(1200):
+        if true():
+            return
+        threading.Event().wait(0.025)
+    see(False, "this never comes true: " + what)
+
+
+def see(true, sentence):
+    """Ends the program with a sentence unless something is true."""
+    if not true:
+        sys.exit("not as it should be: " + sentence)
+
+
+def say(sentence):
+    print(sentence, flush=True)
