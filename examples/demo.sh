@@ -70,11 +70,11 @@ printf '\n'
 say "6. A batch over every GPU, with a worker killed on the way: every record comes out once"
 if command -v python3 >/dev/null; then
   python3 examples/batch/records.py 1200 >"$dir/in.jsonl"
-  ( # a lease of the batch is held by the worker under it
+  ( # the batch has a lease on each GPU; a lease with a parent is held by a worker
     for _ in $(seq 100); do
       pause 0.1
       [ -s "$dir/out.jsonl.berth/outcomes" ] || continue
-      victim=$(curl -sS --unix-socket "$BERTH_SOCKET" http://berth/api/leases | python3 -c 'import json,sys; print(json.load(sys.stdin)["leases"][0]["holder"]["pid"])')
+      victim=$(curl -sS --unix-socket "$BERTH_SOCKET" http://berth/api/leases | python3 -c 'import json,sys; print(next(l["holder"]["pid"] for l in json.load(sys.stdin)["leases"] if "parent" in l))')
       echo "killing worker process $victim" >&2
       kill -9 "$victim"
       break
