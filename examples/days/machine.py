@@ -43,7 +43,7 @@ class Machine:
 
     def __enter__(self):
         with open(self.folder / "log", "wb") as log:
-            self._daemon = subprocess.Popen(self._command, stdout=log, stderr=log, env=self.environ)
+            self._daemon = subprocess.Popen(self._command, stdout=log, stderr=log, env=self.environ, cwd=self.folder)
         for name in [name for name in os.environ if name.startswith("BERTH_")]:
             del os.environ[name]
         os.environ.update(self.environ)
