@@ -1,14 +1,18 @@
-"""Every day of examples/days is played, and must end well."""
+"""Every day of examples/days is played, and must end well. So must the Python blocks
+of the pages for each kind of user."""
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
-from tests.daemon import BINARY
+from tests.daemon import BINARY, DaemonCase
 
-DAYS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "days"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DAYS = ROOT / "examples" / "days"
 
 
 @unittest.skipUnless(BINARY.exists(), "there is no %s: run make build, or name the binary in BERTH_BIN" % BINARY)
@@ -24,6 +28,9 @@ class Days(unittest.TestCase):
     def test_notebook(self):
         self.play("notebook.py")
 
+    def test_pipelines(self):
+        self.play("pipelines.py")
+
     def test_services(self):
         self.play("services.py")
 
@@ -31,6 +38,28 @@ class Days(unittest.TestCase):
         days = {script.stem for script in DAYS.glob("*.py")} - {"machine"}
         tested = {name[len("test_") :] for name in dir(self)}
         self.assertLessEqual(days, tested)
+
+
+class Pages(DaemonCase):
+    devices = "sim:rtx-4060"
+
+    def test_blocks(self):
+        for page in sorted((ROOT / "docs").glob("for-*.md")):
+            blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+            for number, block in enumerate(blocks, 1):
+                with self.subTest(page=page.name, block=number):
+                    self.run_block(block)
+
+    def run_block(self, block):
+        """Runs a block as a script: functions of a script have a source."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "block.py")
+            script.write_text(block)
+            environ = dict(os.environ, BERTH_BIN=str(BINARY), XDG_STATE_HOME=folder, PYTHONPATH=str(ROOT / "python"))
+            done = subprocess.run(
+                [sys.executable, str(script)], env=environ, cwd=ROOT, capture_output=True, text=True, timeout=120
+            )
+        self.assertEqual(done.returncode, 0, block + done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
