@@ -44,12 +44,12 @@ func TestTheIdleGPUIsTaken(t *testing.T) {
 				t.Errorf("%s: it is explained as %+v", policy, e)
 			}
 		}
-		for path, body := range map[string]string{
-			"/api/gpu/memory/allocate": `{"allocation_id":"app","memory_mb":1000,"ttl_seconds":600}`,
-			"/api/leases":              `{"id":"program","memory_mb":1000,"ttl_seconds":600}`,
+		for _, ask := range [][2]string{ // the second takes a slot, so it is last
+			{"/api/gpu/memory/allocate", `{"allocation_id":"app","memory_mb":1000,"ttl_seconds":600}`},
+			{"/api/leases", `{"id":"program","memory_mb":1000,"ttl_seconds":600}`},
 		} {
-			if l := decode[api.Lease](t, d.ask("POST", path, body)); len(l.Parts) != 1 || l.Parts[0].GPU != "SIM-h200-1" {
-				t.Errorf("%s gives %+v", path, l)
+			if l := decode[api.Lease](t, d.ask("POST", ask[0], ask[1])); len(l.Parts) != 1 || l.Parts[0].GPU != "SIM-h200-1" {
+				t.Errorf("%s gives %+v", ask[0], l)
 			}
 		}
 		wish := decode[api.Lease](t, d.ask("POST", "/api/leases", `{"id":"wish","memory_mb":1000,"prefer":"0","ttl_seconds":600}`))
