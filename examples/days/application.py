@@ -80,7 +80,7 @@ def day(machine):
 
     app = start()
     left = berth.available()[0].available_mb
-    see(abs(free - 4096 - left) <= 64, "%d of %d MiB are left beside 4096: they are counted once" % (left, free))
+    see(abs(free - 4096 - left) <= 64, "4096 of %d MiB are counted once; %d are left" % (free, left))
     berth.allocate("second", 1024)
     berth.deallocate("second")
     say("the application uses 3900 of its 4096 MiB, and another one gets 1024")
@@ -100,14 +100,14 @@ def day(machine):
     order(app, "work")
     for word in ("throttles", "resumes"):
         heard = app.stdout.readline().strip()
-        see(heard == word, "the application says %r, and not %r" % (heard, word))
+        see(heard == word, "the application %s, and does not say %r" % (word, heard))
         say("the application %s, at %d °C" % (word, berth.metrics(0)[0].temperature_celsius))
 
     hottest = max(sample.temperature_celsius for sample in berth.history(0, since="10m"))
-    see(hottest >= berth.config.get().temp_normal, "the history has the hot minutes; its hottest is %s °C" % hottest)
+    see(hottest >= berth.config.get().temp_normal, "the history has the hot minutes, and not only %s °C" % hottest)
     try:
         berth.config.set(temp_throttle=82)
-        see(False, "an application on TCP changes the configuration")
+        see(False, "an application on TCP cannot change the configuration")
     except berth.Problem as why:
         say("the card had at most %d °C. An application cannot change that:\n  %s" % (hottest, why.detail))
     machine.berth("--socket", machine.socket, "config", "set", "gpu.temp_throttle=82")

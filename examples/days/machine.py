@@ -1,9 +1,9 @@
 """A machine with simulated GPUs, on which the days in this folder are played.
 
 A Machine starts a daemon of its own and ends it. A process that calls `use` has
-simulated memory, as a program has that loads a model. `see` ends the day with a
-sentence if something is not as it should be. BERTH_BIN names the program; without
-it, the one that `make build` left in bin/ is used.
+simulated memory, as a program has that loads a model. `see` ends the day if a
+sentence is not true. BERTH_BIN names the program; without it, the one that
+`make build` left in bin/ is used.
 """
 
 import json
@@ -48,7 +48,8 @@ class Machine:
             del os.environ[name]
         os.environ.update(self.environ)
         until(lambda: self._daemon.poll() is not None or self._ready(), "the daemon starts")
-        see(self._daemon.poll() is None, "the daemon has ended:\n" + self.log())
+        if self._daemon.poll() is not None:
+            fail("the daemon has ended:\n" + self.log())
         self.url = "http://" + re.findall(r"listen=(\S+)", self.log())[-1]
         return self
 
@@ -78,7 +79,8 @@ class Machine:
         """Runs the command berth and returns what it prints."""
         done = subprocess.run([BERTH, *map(str, arguments)], env=self.environ, capture_output=True, text=True)
         said = done.stdout + done.stderr
-        see(done.returncode == code, "berth %s exits with %d:\n%s" % (" ".join(map(str, arguments)), done.returncode, said))
+        if done.returncode != code:
+            fail("berth %s exits with %d, and not %d:\n%s" % (" ".join(map(str, arguments)), done.returncode, code, said))
         return said
 
     def start(self, *command, **more):
@@ -102,13 +104,17 @@ def until(true, what):
         if true():
             return
         threading.Event().wait(0.025)
-    see(False, "this never comes true: " + what)
+    fail("this never comes true: " + what)
 
 
 def see(true, sentence):
-    """Ends the program with a sentence unless something is true."""
+    """Ends the program unless the sentence is true."""
     if not true:
-        sys.exit("not as it should be: " + sentence)
+        fail("this is not true: " + sentence)
+
+
+def fail(sentence):
+    sys.exit(os.path.basename(sys.argv[0]) + ": " + sentence)
 
 
 def say(sentence):

@@ -69,7 +69,7 @@ def day(machine):
     see("SIM-h200-1" == leases["ocr-service"]["gpu"], "ocr-service is on its preferred_device")
     again = machine.berth("allocate", "embedding-service", "60GiB")
     see("stands already" in again, "the start script finds the allocation that stands: " + again)
-    see(left() == free - promised, "%d MiB are left of %d after %d" % (left(), free, promised))
+    see(left() == free - promised, "%d MiB are left, and not %d" % (free - promised, left()))
     say("four services have %d MiB" % promised)
 
     running = {}
@@ -78,7 +78,7 @@ def day(machine):
         running[name] = machine.start(sys.executable, machine.folder / script, leases[name]["gpu"], memory)
     for name, (_, _, memory) in SERVICES.items():
         until(lambda: measured(name) == memory, "%s is measured under its lease with %d MiB" % (name, memory))
-    see(left() == free - promised, "each service is counted once: %d MiB are left, not %d" % (left(), free - promised))
+    see(left() == free - promised, "each service is counted once: %d MiB are left, and not %d" % (free - promised, left()))
     see(not berth.orphans().orphans, "every process belongs to a lease")
     why = machine.berth("leases", "--processes")
     see(re.search("llm-service.*matches its service", why), "berth leases --processes says why model_server.py belongs:\n" + why)
