@@ -1,0 +1,67 @@
+"""The commands that README and docs show are run. A block of commands begins with
+```sh run, or with ```sh skip: and the reason why no test runs it."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from tests.daemon import BINARY, Daemon
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"(\$ |bin/berth |berth |make |curl |go |python3? |pip |systemctl )")
+
+
+class Marks(unittest.TestCase):
+    def test_every_block_is_run_or_says_why_not(self):
+        for page in PAGES:
+            for info, text in BLOCK.findall(page.read_text()):
+                if info.startswith("sh"):
+                    self.assertRegex(info, r"^sh (run|skip: \w.*)$", page.name)
+                elif not info:
+                    self.assertIsNone(COMMAND.match(text), "%s: mark the commands\n%s" % (page.name, text))
+
+
+@unittest.skipUnless(BINARY.exists(), "there is no %s: run make build, or name the binary in BERTH_BIN" % BINARY)
+class Commands(unittest.TestCase):
+    def test_blocks(self):
+        for page in PAGES:
+            blocks = [text for info, text in BLOCK.findall(page.read_text()) if info == "sh run"]
+            if blocks:
+                with self.subTest(page=page.name):
+                    self.run_page(blocks)
+
+    def run_page(self, blocks):
+        """Runs the blocks of a page one after the other, with a daemon of their own."""
+        daemon = Daemon(devices="sim:8")
+        self.addCleanup(daemon.close)
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(ROOT / "examples", pathlib.Path(folder, "examples"))
+            pathlib.Path(folder, "bin").symlink_to(BINARY.parent)
+            environ = {k: v for k, v in os.environ.items() if not k.startswith("BERTH_")}
+            environ.update(BERTH_SOCKET=daemon.socket, PYTHONPATH=str(ROOT / "python"), HOME=folder)
+            environ["PATH"] = "%s:%s" % (BINARY.parent, environ["PATH"])
+            for block in blocks:
+                for command, fails in commands(block):
+                    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
+                    told = "%s\n%s%s" % (command, done.stdout, done.stderr)
+                    self.assertEqual(done.returncode != 0, fails, told)
+
+
+def commands(block):
+    """Lists the commands of a block, and whether each fails. Where a block shows
+    answers, commands have a prompt, and one that fails is answered by "berth: "."""
+    lines = block.rstrip("\n").split("\n")
+    if not lines[0].startswith("$ "):
+        return [(block, False)]
+    found = []
+    for number, line in enumerate(lines):
+        if line.startswith("$ "):
+            answer = lines[number + 1] if number + 1 < len(lines) else ""
+            found.append((line[2:], answer.startswith("berth: ")))
+    return found
