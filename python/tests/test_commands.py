@@ -1,5 +1,6 @@
-"""The commands that README and docs show are run. A block of commands begins with
-```sh run, or with ```sh skip: and the reason why no test runs it."""
+"""The commands that README and docs show are run, and so are the programs of
+examples/. A block of commands begins with ```sh run, or with ```sh skip: and the
+reason why no test runs it."""
 
 import os
 import pathlib
@@ -51,6 +52,26 @@ class Commands(unittest.TestCase):
                     done = subprocess.run(["bash", "-c", command], cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
                     told = "%s\n%s%s" % (command, done.stdout, done.stderr)
                     self.assertEqual(done.returncode != 0, fails, told)
+
+
+# How each program of examples/python is run. What is not here says why.
+EXAMPLES = {
+    "lease.py": "python3 examples/python/lease.py 4GiB true",
+    "map.py": "python3 examples/python/map.py 200",
+    "throttle.py": "python3 examples/python/throttle.py",
+    "worker.py": "python3 examples/batch/records.py 100 >in.jsonl && berth run --input in.jsonl --output out.jsonl -- python3 examples/python/worker.py",
+}
+WITHOUT = {"image_pipeline.py": "it needs a GPU and three array libraries; test_given compiles its plan, and bench/gpu/plan.sh runs it"}
+
+
+@unittest.skipUnless(BINARY.exists(), "there is no %s: run make build, or name the binary in BERTH_BIN" % BINARY)
+class Examples(Commands):
+    def test_every_example_is_run_or_says_why_not(self):
+        programs = {path.name for path in (ROOT / "examples" / "python").glob("*.py")}
+        self.assertEqual(programs, set(EXAMPLES) | set(WITHOUT))
+
+    def test_blocks(self):
+        self.run_page(list(EXAMPLES.values()))
 
 
 def commands(block):
