@@ -9,13 +9,13 @@ import (
 // end of its state. The tags over, max and above are for package config, which
 // names the line where a rule of Validate is broken.
 type Thresholds struct {
-	TempOptimal    Celsius `json:"temp_optimal" over:"0" max:"150" doc:"Temperature below which a device is OPTIMAL."`
-	TempNormal     Celsius `json:"temp_normal" over:"0" max:"150" above:"temp_optimal" doc:"Temperature below which a device is NORMAL."`
-	TempThrottle   Celsius `json:"temp_throttle" over:"0" max:"150" above:"temp_normal" doc:"Temperature up to which a device is THROTTLED; above it the device is CRITICAL."`
-	TempCritical   Celsius `json:"temp_critical" over:"0" max:"150" above:"temp_throttle" doc:"Temperature above which berth grants nothing and tells holders to stop now."`
-	MemoryOptimal  Percent `json:"memory_optimal" over:"0" max:"100" doc:"Share of memory in use below which a device is OPTIMAL."`
-	MemoryNormal   Percent `json:"memory_normal" over:"0" max:"100" above:"memory_optimal" doc:"Share of memory in use below which a device is NORMAL."`
-	MemoryCritical Percent `json:"memory_critical" over:"0" max:"100" above:"memory_normal" doc:"Share of memory in use up to which a device is THROTTLED; above it the device is CRITICAL."`
+	TempOptimal    Celsius `json:"temp_optimal" role:"operator" over:"0" max:"150" doc:"Temperature below which a device is OPTIMAL."`
+	TempNormal     Celsius `json:"temp_normal" role:"operator" over:"0" max:"150" above:"temp_optimal" doc:"Temperature below which a device is NORMAL."`
+	TempThrottle   Celsius `json:"temp_throttle" role:"operator" over:"0" max:"150" above:"temp_normal" doc:"Temperature up to which a device is THROTTLED; above it the device is CRITICAL."`
+	TempCritical   Celsius `json:"temp_critical" role:"operator" over:"0" max:"150" above:"temp_throttle" doc:"Temperature above which berth grants nothing and tells holders to stop now."`
+	MemoryOptimal  Percent `json:"memory_optimal" role:"operator" over:"0" max:"100" doc:"Share of memory in use below which a device is OPTIMAL."`
+	MemoryNormal   Percent `json:"memory_normal" role:"operator" over:"0" max:"100" above:"memory_optimal" doc:"Share of memory in use below which a device is NORMAL."`
+	MemoryCritical Percent `json:"memory_critical" role:"operator" over:"0" max:"100" above:"memory_normal" doc:"Share of memory in use up to which a device is THROTTLED; above it the device is CRITICAL."`
 }
 
 // DefaultThresholds suit a data-centre card; see the table of states in the

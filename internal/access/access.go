@@ -27,11 +27,30 @@ const (
 
 // Caller is what is known about the other end of a connection.
 type Caller struct {
-	Door  Door
-	Token bool // it showed the token of the daemon
-	UID   UID
-	Place Place
+	Door   Door
+	UID    UID
+	Groups []int // the groups of its process, as the kernel names them; nil: not known
+	Place  Place
+	Shown  Credential // what it showed; the zero value: nothing
 }
+
+// Credential is something that a caller showed and that was checked.
+type Credential struct {
+	Kind    CredentialKind
+	Name    string // of the token, or the common name of the certificate
+	Role    Role   // that a token gives; the rules say what a certificate gives
+	Service string // the only service that a token may act for; empty: any
+}
+
+// CredentialKind is the kind of a credential.
+type CredentialKind int
+
+// The kinds. The zero value is none.
+const (
+	NoCredential CredentialKind = iota
+	Token
+	Certificate
+)
 
 // UID is a user id as far as it is known. The zero value is not known: user 0 is
 // root, whom nobody is taken for by mistake.
@@ -73,62 +92,4 @@ type Peer struct {
 	// Inode identifies the socket of a TCP caller, by which its process can be
 	// found; 0: not known.
 	Inode uint32
-}
-
-// Role is what a caller may do. A greater role may do all that a lesser one may.
-type Role int
-
-// The roles. The zero value is the least.
-const (
-	Stranger Role = iota // may do nothing
-	Viewer               // may look at devices and sums
-	User                 // may lease, and change what is its own
-	Admin                // may change everything, for everybody
-)
-
-// String names the role as people and the API do.
-func (r Role) String() string {
-	return [...]string{"stranger", "viewer", "user", "admin"}[r]
-}
-
-// Role is what c may do in a daemon that runs as the user with the id daemon.
-//
-// Administration over TCP needs the token, always. Over the socket, root and
-// the daemon's own user administer, unless they call from a container: uid 0 in
-// there is not the root of this machine. A daemon that an ordinary user runs is
-// private, so others are turned away from its TCP port.
-func (c Caller) Role(daemon int) Role {
-	uid, known := c.UID.Get()
-	switch {
-	case c.Token:
-		return Admin
-	case c.Door == TCP && daemon != 0 && (!known || uid != daemon):
-		return Stranger
-	case !known:
-		return Viewer
-	case uid == 0 && c.Place != Here:
-		return Viewer
-	case c.Door == Socket && c.Place == Here && (uid == 0 || uid == daemon):
-		return Admin
-	case c.Door == Socket || c.Door == TCP:
-		return User
-	}
-	return Stranger // through a door that nobody thought of
-}
-
-// Actor returns who c is in a daemon that runs as the user with the id daemon,
-// without a name. One who may only look is nobody in particular: uid 0 in a
-// container is not the user root of this machine. Nor is one who shows a token:
-// it may be anybody's.
-func (c Caller) Actor(daemon int) Actor {
-	a := Actor{UID: NoUID, Door: c.Door, Role: c.Role(daemon)}
-	switch {
-	case c.Token:
-		a.User, a.Token = "token", DaemonToken
-	case a.Role < User:
-		a.User = "unknown"
-	default:
-		a.UID = c.UID.Or(NoUID)
-	}
-	return a
 }

@@ -9,67 +9,92 @@ import (
 // root and for one of an ordinary user. Only the rows that are listed may do
 // more than look; everything else has to come out as a viewer or less.
 func TestRole(t *testing.T) {
-	const daemonUser, other = 1000, 1001
-	type row struct {
-		daemon int
-		door   Door
-		token  bool
-		uid    string
-		place  Place
-	}
+	const daemonUser, other, named, demoted = 1000, 1001, 1002, 1003
 	uids := map[string]UID{
-		"root": KnownUID(0), "daemon": KnownUID(daemonUser), "other": KnownUID(other), "unknown": {},
+		"root": KnownUID(0), "daemon": KnownUID(daemonUser), "other": KnownUID(other),
+		"named": KnownUID(named), "demoted": KnownUID(demoted), "unknown": {},
 	}
-	want := func(r row) Role {
+	want := func(daemon int, door Door, uid string, place Place) Role {
+		trusted := uid == "root" || uid == "daemon" && daemon == daemonUser
 		switch {
-		case r.token:
-			return Admin
-		case r.daemon == 0 && r.door == Socket:
-			switch r {
-			case row{0, Socket, false, "root", Here}:
-				return Admin
-			case row{0, Socket, false, "daemon", Here}, row{0, Socket, false, "daemon", Elsewhere}, row{0, Socket, false, "daemon", Unknown},
-				row{0, Socket, false, "other", Here}, row{0, Socket, false, "other", Elsewhere}, row{0, Socket, false, "other", Unknown}:
-				return User
-			}
-			return Viewer
-		case r.daemon == 0 && r.door == TCP:
-			switch r {
-			case row{0, TCP, false, "root", Here},
-				row{0, TCP, false, "daemon", Here}, row{0, TCP, false, "daemon", Elsewhere}, row{0, TCP, false, "daemon", Unknown},
-				row{0, TCP, false, "other", Here}, row{0, TCP, false, "other", Elsewhere}, row{0, TCP, false, "other", Unknown}:
-				return User
-			}
-			return Viewer
-		case r.door == Socket:
-			switch r {
-			case row{daemonUser, Socket, false, "root", Here}, row{daemonUser, Socket, false, "daemon", Here}:
-				return Admin
-			case row{daemonUser, Socket, false, "daemon", Elsewhere}, row{daemonUser, Socket, false, "daemon", Unknown},
-				row{daemonUser, Socket, false, "other", Here}, row{daemonUser, Socket, false, "other", Elsewhere}, row{daemonUser, Socket, false, "other", Unknown}:
-				return User
-			}
-			return Viewer
-		case r.door == TCP:
-			switch r {
-			case row{daemonUser, TCP, false, "daemon", Here}, row{daemonUser, TCP, false, "daemon", Elsewhere}, row{daemonUser, TCP, false, "daemon", Unknown}:
-				return User
-			}
+		case door == TCP && daemon != 0 && uid != "daemon":
 			return Stranger
+		case uid == "unknown", uid == "root" && place != Here, uid == "demoted":
+			return Viewer
+		case door == Socket && place == Here && trusted:
+			return Admin
+		case door == Socket && place == Here && uid == "named":
+			return Operator
 		}
-		return Viewer
+		return User
 	}
 	for _, daemon := range []int{0, daemonUser} {
+		rules := Rules{Daemon: daemon, Users: map[int]Given{named: {"named", Operator}, demoted: {"demoted", Viewer}}}
 		for _, door := range []Door{Socket, TCP} {
-			for _, token := range []bool{false, true} {
-				for name, uid := range uids {
-					for _, place := range []Place{Unknown, Here, Elsewhere} {
-						r := row{daemon, door, token, name, place}
-						got := Caller{Door: door, Token: token, UID: uid, Place: place}.Role(daemon)
-						if got != want(r) {
-							t.Errorf("%+v is %v, want %v", r, got, want(r))
-						}
+			for name, uid := range uids {
+				for _, place := range []Place{Unknown, Here, Elsewhere} {
+					c := Caller{Door: door, UID: uid, Place: place}
+					if got, want := rules.Standing(&c).Role, want(daemon, door, name, place); got != want {
+						t.Errorf("daemon of %d, %s, %s in place %d is %v, want %v", daemon, door, name, place, got, want)
 					}
+					c.Shown = Credential{Kind: Token, Name: "grafana", Role: Scraper}
+					if got := rules.Standing(&c).Role; got != Scraper {
+						t.Errorf("daemon of %d, %s, %s in place %d with a token for a scraper is %v", daemon, door, name, place, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The own entry of a user decides, then the highest of the groups, then what
+// everybody has.
+func TestRoleOfGroups(t *testing.T) {
+	rules := Rules{
+		Users:  map[int]Given{7: {"eve", Viewer}},
+		Groups: map[int]Given{100: {"students", Viewer}, 200: {"operators", Operator}, 300: {"users", User}},
+	}
+	for _, c := range []struct {
+		uid    int
+		groups []int
+		others Role
+		want   Role
+		why    string
+	}{
+		{9, nil, Stranger, User, "every local user has it"},
+		{9, nil, Viewer, Viewer, "every local user has it"},
+		{9, []int{5}, Viewer, Viewer, "every local user has it"},
+		{9, []int{100}, Stranger, Viewer, "the configuration gives it to the group students"},
+		{9, []int{100, 200, 300}, Stranger, Operator, "the configuration gives it to the group operators"},
+		{9, []int{200, 100}, Admin, Operator, "the configuration gives it to the group operators"},
+		{7, []int{200}, Stranger, Viewer, "the configuration gives it to the user"},
+		{0, []int{100}, Stranger, Admin, "root and the user that the daemon runs as are administrators on the Unix socket"},
+	} {
+		rules.Others = c.others
+		caller := Caller{Door: Socket, UID: KnownUID(c.uid), Groups: c.groups, Place: Here}
+		s := rules.Standing(&caller)
+		if s.Role != c.want || s.Reason() != c.why {
+			t.Errorf("uid %d in groups %v is %v (%s), want %v (%s)", c.uid, c.groups, s.Role, s.Reason(), c.want, c.why)
+		}
+		caller.Place = Elsewhere
+		if got := rules.Standing(&caller).Role; got > User {
+			t.Errorf("uid %d in a container is %v", c.uid, got)
+		}
+	}
+}
+
+func TestContainersThatNeedATokenHaveNoOther(t *testing.T) {
+	rules := Rules{ContainersNeedToken: true, Users: map[int]Given{7: {"eve", Admin}}}
+	for _, door := range []Door{Socket, TCP} {
+		for _, uid := range []UID{{}, KnownUID(0), KnownUID(7), KnownUID(8)} {
+			for _, place := range []Place{Unknown, Elsewhere} {
+				c := Caller{Door: door, UID: uid, Place: place}
+				if got := rules.Standing(&c); got.Role != Stranger || got.Cause != NeedsToken {
+					t.Errorf("%v through %s is %v", uid, door, got.Role)
+				}
+				c.Shown = Credential{Kind: Token, Name: "driver", Role: Operator}
+				if got := rules.Standing(&c).Role; got != Operator {
+					t.Errorf("%v through %s with a token is %v", uid, door, got)
 				}
 			}
 		}
@@ -78,16 +103,63 @@ func TestRole(t *testing.T) {
 
 func TestUnknownDoorIsNobodys(t *testing.T) {
 	for _, uid := range []UID{{}, KnownUID(0), KnownUID(7)} {
-		if got := (Caller{UID: uid, Place: Here}).Role(0); got > Viewer {
+		if got := new(Rules).Standing(&Caller{UID: uid, Place: Here}).Role; got != Stranger {
 			t.Errorf("%v through no door is %v", uid, got)
 		}
 	}
 }
 
 func TestRolesHaveNames(t *testing.T) {
-	for r := Stranger; r <= Admin; r++ {
-		if fmt.Sprint(r) == "" {
-			t.Errorf("role %d has no name", int(r))
+	for r := Scraper; r <= Admin; r++ {
+		if got, err := ParseRole(r.String()); err != nil || got != r {
+			t.Errorf("role %d is called %q, which is %v, %v", int(r), r, got, err)
+		}
+	}
+	for _, name := range []string{"", "stranger", "root", "Admin", "none"} {
+		if r, err := ParseRole(name); err == nil || r != Stranger {
+			t.Errorf("%q is the role %v", name, r)
+		}
+	}
+	if fmt.Sprint(Role(-1), Admin+1, Stranger) != "none none stranger" {
+		t.Error("a role that is none has a name")
+	}
+}
+
+func TestEveryCauseHasAReason(t *testing.T) {
+	seen := map[string]bool{}
+	for cause := NotIdentified; cause <= NeedsToken; cause++ {
+		reason := Standing{Cause: cause}.Reason()
+		if seen[reason] {
+			t.Errorf("cause %d says %q, as another does", cause, reason)
+		}
+		seen[reason] = true
+	}
+}
+
+// A caller becomes an actor who is only as much as is known for certain.
+func TestActorOfACaller(t *testing.T) {
+	rules := Rules{Users: map[int]Given{8: {"eve", Viewer}}, Certificates: map[string]Role{"node7": Operator}}
+	for _, c := range []struct {
+		caller Caller
+		want   Actor
+	}{
+		{Caller{}, Actor{User: "unknown", UID: NoUID}},
+		{Caller{Door: TCP}, Actor{User: "unknown", UID: NoUID, Door: TCP, Role: Viewer}},
+		{Caller{Door: Socket, UID: KnownUID(0), Place: Elsewhere}, Actor{User: "unknown", UID: NoUID, Door: Socket, Role: Viewer}},
+		{Caller{Door: Socket, UID: KnownUID(0), Place: Here}, Actor{UID: 0, Door: Socket, Role: Admin}},
+		{Caller{Door: Socket, UID: KnownUID(8), Place: Here}, Actor{UID: 8, Door: Socket, Role: Viewer}},
+		{Caller{Door: TCP, UID: KnownUID(7)}, Actor{UID: 7, Door: TCP, Role: User}},
+		{Caller{Door: TCP, UID: KnownUID(7), Shown: Credential{Token, DaemonToken, Admin, ""}},
+			Actor{User: "token", UID: NoUID, Token: DaemonToken, Door: TCP, Role: Admin}},
+		{Caller{Door: Socket, UID: KnownUID(0), Place: Here, Shown: Credential{Token, "ci", User, "builds"}},
+			Actor{User: "token:ci", UID: NoUID, Token: "ci", Door: Socket, Role: User, Service: "builds"}},
+		{Caller{Door: TCP, Shown: Credential{Kind: Certificate, Name: "node7", Role: Admin}},
+			Actor{User: "cert:node7", UID: NoUID, Door: TCP, Role: Operator}},
+		{Caller{Door: TCP, Shown: Credential{Kind: Certificate, Name: "node8"}},
+			Actor{User: "cert:node8", UID: NoUID, Door: TCP, Role: Viewer}},
+	} {
+		if got := rules.Actor(&c.caller); got != c.want {
+			t.Errorf("%s is %+v, want %+v", fmt.Sprint(c.caller), got, c.want)
 		}
 	}
 }

@@ -11,6 +11,8 @@ type Actor struct {
 	Token string // name of the token that the actor showed; empty: none
 	Door  Door   // empty: not known
 	Role  Role
+
+	Service string // the only service that the actor may act for; empty: any
 }
 
 // NoUID stands for a user who is not known by a user id.
@@ -29,6 +31,7 @@ type Verb int
 const (
 	_         Verb = iota
 	Probe          // ask whether the daemon lives
+	Scrape         // read the metrics
 	Look           // look at devices, sums, leases and batches, without what is private
 	Name           // see which users others are
 	Inspect        // see a thing whole: its programs, paths and processes
@@ -48,8 +51,11 @@ const (
 	Revoke         // end a lease against the will of its holder
 	Precede        // go before others in the queue
 	Exceed         // go beyond the limits of a user
-	Configure      // change the configuration
+	Configure      // change thresholds and priorities
+	Govern         // change what ends processes, what the daemon runs, limits and roles
 	Monitor        // switch monitoring on and off
+	Entrust        // make and revoke tokens
+	Audit          // read the log of acts of authority
 )
 
 // rule says who may do a verb.
@@ -61,27 +67,31 @@ type rule struct {
 
 var rules = [...]rule{
 	Probe:     {"probe", Stranger, Stranger},
+	Scrape:    {"scrape", Scraper, Scraper},
 	Look:      {"look", Viewer, Viewer},
 	Name:      {"name", User, User},
-	Inspect:   {"inspect", User, Admin},
+	Inspect:   {"inspect", Viewer, Operator},
 	Lease:     {"lease", User, User},
-	Adopt:     {"adopt", User, Admin},
-	Speak:     {"speak", User, Admin},
-	Renew:     {"renew", User, Admin},
-	Bind:      {"bind", User, Admin},
-	Resize:    {"resize", User, Admin},
-	Release:   {"release", User, Admin},
-	Scope:     {"scope", Admin, Admin},
-	Trim:      {"trim", User, Admin},
-	Park:      {"park", User, Admin},
-	Resume:    {"resume", User, Admin},
-	Withdraw:  {"withdraw", User, Admin},
+	Adopt:     {"adopt", User, Operator},
+	Speak:     {"speak", User, Operator},
+	Renew:     {"renew", User, Operator},
+	Bind:      {"bind", User, Operator},
+	Resize:    {"resize", User, Operator},
+	Release:   {"release", User, Operator},
+	Scope:     {"scope", Operator, Operator},
+	Trim:      {"trim", User, Operator},
+	Park:      {"park", User, Operator},
+	Resume:    {"resume", User, Operator},
+	Withdraw:  {"withdraw", User, Operator},
 	Report:    {"report", User, User},
-	Revoke:    {"revoke", Admin, Admin},
-	Precede:   {"precede", Admin, Admin},
+	Revoke:    {"revoke", Operator, Operator},
+	Precede:   {"precede", Operator, Operator},
 	Exceed:    {"exceed", Admin, Admin},
-	Configure: {"configure", Admin, Admin},
-	Monitor:   {"monitor", Admin, Admin},
+	Configure: {"configure", Operator, Operator},
+	Govern:    {"govern", Admin, Admin},
+	Monitor:   {"monitor", Operator, Operator},
+	Entrust:   {"entrust", Admin, Admin},
+	Audit:     {"audit", Admin, Admin},
 }
 
 // Verbs returns every verb, in the order above.
@@ -158,12 +168,12 @@ func May(a Actor, v Verb, o Object) error {
 	switch r := &rules[v]; {
 	case a.Role < r.least && a.Role == Stranger:
 		return private
-	case a.Role < r.least && r.least == Admin:
-		return adminsOnly
-	case a.Role < r.least:
+	case a.Role < r.least && a.Role == Viewer && a.UID == NoUID && a.Token == "" && r.least == User:
 		return notKnown
+	case a.Role < r.least:
+		return tooLow[r.least]
 	case a.Role < r.others && !o.belongsTo(&a):
-		return &Refusal{Reason: NotYours, Owner: o.User}
+		return &Refusal{Reason: NotYours, Owner: o.User, Needs: r.others}
 	}
 	return nil
 }
@@ -172,6 +182,7 @@ func May(a Actor, v Verb, o Object) error {
 type Refusal struct {
 	Reason Reason
 	Owner  string // of the object, for NotYours; empty: not known
+	Needs  Role   // the least role that may do it; Stranger: none may
 }
 
 // Reason is why an actor may not do something.
@@ -179,20 +190,25 @@ type Reason int
 
 // The reasons.
 const (
-	NoRule     Reason = iota // nobody may: there is no rule for it
-	Private                  // the daemon is another user's
-	NotKnown                 // the daemon cannot tell who the actor is
-	AdminsOnly               // it changes something for everybody
-	NotYours                 // the object is somebody else's
+	NoRule   Reason = iota // nobody may: there is no rule for it
+	Private                // the daemon is another user's, or asks for a token
+	NotKnown               // the daemon cannot tell who the actor is
+	TooLow                 // the role of the actor is too low
+	NotYours               // the object is somebody else's
 )
 
 // These refusals are the same for everybody, so that asking costs no memory:
 // May is asked several times for every lease.
 var (
-	noRule     = &Refusal{Reason: NoRule}
-	private    = &Refusal{Reason: Private}
-	notKnown   = &Refusal{Reason: NotKnown}
-	adminsOnly = &Refusal{Reason: AdminsOnly}
+	noRule   = &Refusal{Reason: NoRule}
+	private  = &Refusal{Reason: Private, Needs: Viewer}
+	notKnown = &Refusal{Reason: NotKnown, Needs: User}
+	tooLow   = func() (all [Admin + 1]*Refusal) {
+		for r := range all {
+			all[r] = &Refusal{Reason: TooLow, Needs: Role(r)}
+		}
+		return all
+	}()
 )
 
 // ErrNotYours is wrapped by every refusal because of the owner.
@@ -202,16 +218,17 @@ var ErrNotYours = errors.New("it belongs to somebody else")
 func (r *Refusal) Error() string {
 	switch r.Reason {
 	case Private:
-		return "this daemon is private to the user who runs it, and it cannot see that you are that user. Run a daemon of your own, or ask for the token"
+		return "the daemon does not serve you: it is private to the user who runs it, or wants a token from you. Run a daemon of your own, or call with a token that has the role viewer or a higher one. Nothing was changed"
 	case NotKnown:
-		return "the daemon cannot tell who you are, so you may only look. Call over its Unix socket from outside of a container, or with the token. Nothing was changed"
-	case AdminsOnly:
-		return "only root, or the user that the daemon runs as, may change this for everybody: over the Unix socket, or with the token. Nothing was changed"
+		return "this needs the role user, and the daemon cannot tell who you are, so you may only look. Call over its Unix socket from outside of a container, or with a token. Nothing was changed"
+	case TooLow:
+		return "this needs the role " + r.Needs.String() + ": berth whoami shows yours, and why. An administrator gives roles in berth.yaml, or makes a token. Nothing was changed"
 	case NotYours:
+		owner := ""
 		if r.Owner != "" {
-			return ErrNotYours.Error() + ": " + r.Owner
+			owner = ": " + r.Owner
 		}
-		return ErrNotYours.Error()
+		return ErrNotYours.Error() + owner + " (its owner may do this, and the role " + r.Needs.String() + ")"
 	}
 	return "nobody may do this: the daemon has no rule for it"
 }

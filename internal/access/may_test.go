@@ -2,7 +2,6 @@ package access
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -19,10 +18,13 @@ func TestMay(t *testing.T) {
 	}{
 		{"nobody", Actor{}},
 		{"stranger", Actor{User: "unknown", UID: NoUID, Door: TCP}},
+		{"scraper", Actor{User: "token:prometheus", UID: NoUID, Token: "prometheus", Door: TCP, Role: Scraper}},
 		{"viewer", socket("unknown", NoUID, Viewer)},
+		{"vera", socket("vera", 1004, Viewer)},
 		{"ada", socket("ada", 1000, User)},
 		{"eve", socket("eve", 1001, User)},
 		{"mallory", socket("token", 1003, User)}, // whose login name is token,
+		{"olga", socket("olga", 1005, Operator)},
 		{"root", socket("root", 0, Admin)},
 		{"token", Actor{User: "token", UID: NoUID, Token: DaemonToken, Door: TCP, Role: Admin}},
 		{"daemon", Daemon()},
@@ -35,6 +37,7 @@ func TestMay(t *testing.T) {
 		{"the machine", Object{}, "everybody"},
 		{"a lease of ada", Of(Held, 1000, "ada"), "ada"},
 		{"a lease of another ada", Of(Held, 1002, "ada"), ""},
+		{"a lease of vera", Of(Held, 1004, "vera"), "vera"},
 		{"a request of ada", Of(Asked, 1000, "ada"), "ada"},
 		{"a lease of a token", Of(Held, NoUID, "token"), "token"},
 		{"a lease of nobody", Of(Held, NoUID, ""), "daemon"},
@@ -46,7 +49,8 @@ func TestMay(t *testing.T) {
 		{"the runs of eve", Named(Measured, "eve"), "eve"},
 		{"all that there is", Everything(), ""},
 	}
-	anybody, looks, uses, administers := " probe ", " look ", " name lease report ", " scope revoke precede exceed configure monitor "
+	anybody, scrapes, looks, uses := " probe ", " scrape ", " look ", " name lease report "
+	operates, administers := " scope revoke precede configure monitor ", " exceed govern entrust audit "
 	for _, a := range actors {
 		for _, o := range objects {
 			for _, v := range Verbs() {
@@ -56,14 +60,18 @@ func TestMay(t *testing.T) {
 				switch {
 				case strings.Contains(anybody, word):
 					want = true
+				case strings.Contains(scrapes, word):
+					want = role >= Scraper
 				case strings.Contains(looks, word):
 					want = role >= Viewer
 				case strings.Contains(uses, word):
 					want = role >= User
+				case strings.Contains(operates, word):
+					want = role >= Operator
 				case strings.Contains(administers, word):
 					want = role == Admin
 				default: // what is done to somebody's thing
-					want = role == Admin || role == User && owns
+					want = role >= Operator || role >= User && owns || word == " inspect " && role == Viewer && owns
 				}
 				err := May(a.actor, v, o.object)
 				if (err == nil) != want {
@@ -73,7 +81,8 @@ func TestMay(t *testing.T) {
 				if err != nil && (!errors.As(err, &refusal) || err.Error() == "") {
 					t.Errorf("%s may not %s %s, and it does not say why: %v", a.name, v, o.name, err)
 				}
-				if notYours := role >= User && !strings.Contains(administers, word); err != nil && errors.Is(err, ErrNotYours) != notYours {
+				high := strings.Contains(operates+administers, word)
+				if notYours := !high && (role >= User || word == " inspect " && role == Viewer); err != nil && errors.Is(err, ErrNotYours) != notYours {
 					t.Errorf("%s may not %s %s because %v", a.name, v, o.name, err)
 				}
 			}
@@ -97,8 +106,8 @@ func TestNobodyMayDoWhatHasNoRule(t *testing.T) {
 func TestRefusalNamesTheOwner(t *testing.T) {
 	eve := Actor{User: "eve", UID: 1001, Role: User}
 	for want, o := range map[string]Object{
-		"it belongs to somebody else: ada": Of(Held, 1000, "ada"),
-		"it belongs to somebody else":      Of(Process, 1000, ""),
+		"it belongs to somebody else: ada (its owner may do this, and the role operator)": Of(Held, 1000, "ada"),
+		"it belongs to somebody else (its owner may do this, and the role operator)":      Of(Process, 1000, ""),
 	} {
 		if err := May(eve, Release, o); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
@@ -116,21 +125,22 @@ func TestAskingCostsNoMemory(t *testing.T) {
 	}
 }
 
-// A caller becomes an actor who is only as much as is known for certain.
-func TestActorOfACaller(t *testing.T) {
-	for _, c := range []struct {
-		caller Caller
-		want   Actor
-	}{
-		{Caller{}, Actor{User: "unknown", UID: NoUID, Role: Viewer}},
-		{Caller{Door: TCP}, Actor{User: "unknown", UID: NoUID, Door: TCP, Role: Viewer}},
-		{Caller{Door: Socket, UID: KnownUID(0), Place: Elsewhere}, Actor{User: "unknown", UID: NoUID, Door: Socket, Role: Viewer}},
-		{Caller{Door: Socket, UID: KnownUID(0), Place: Here}, Actor{UID: 0, Door: Socket, Role: Admin}},
-		{Caller{Door: TCP, UID: KnownUID(7)}, Actor{UID: 7, Door: TCP, Role: User}},
-		{Caller{Door: TCP, UID: KnownUID(7), Token: true}, Actor{User: "token", UID: NoUID, Token: DaemonToken, Door: TCP, Role: Admin}},
-	} {
-		if got := c.caller.Actor(0); got != c.want {
-			t.Errorf("%s is %+v, want %+v", fmt.Sprint(c.caller), got, c.want)
+// Every refusal names the role that would do.
+func TestRefusalsNameARole(t *testing.T) {
+	for role := Stranger; role <= Operator; role++ {
+		for _, v := range Verbs() {
+			a := Actor{User: "ada", UID: 1000, Role: role}
+			err := May(a, v, Everything())
+			var refusal *Refusal
+			if err == nil || !errors.As(err, &refusal) {
+				continue
+			}
+			if refusal.Needs <= role || !strings.Contains(err.Error(), "role "+refusal.Needs.String()) {
+				t.Errorf("%v may not %v, and needs %v: %v", role, v, refusal.Needs, err)
+			}
+			if a.Role = refusal.Needs; refusal.Reason == TooLow && errors.As(May(a, v, Object{}), &refusal) {
+				t.Errorf("%v may not %v either", a.Role, v)
+			}
 		}
 	}
 }

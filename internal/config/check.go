@@ -95,6 +95,22 @@ func isUserName(v string) bool {
 		!strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(":,/", r) })
 }
 
+// isAccount reports whether v can be an entry of the section users.
+func isAccount(v string) bool {
+	for _, kind := range []string{"token:", "cert:"} {
+		if name, found := strings.CutPrefix(v, kind); found {
+			v = name
+			break
+		}
+	}
+	return isUserName(v) && !strings.ContainsRune(v, '.')
+}
+
+func isMode(v string) bool {
+	mode, err := strconv.ParseUint(v, 8, 32)
+	return err == nil && len(v) <= 4 && mode&^0o666 == 0 && mode&0o600 == 0o600
+}
+
 func isAddress(v string) bool {
 	u, err := url.Parse(v)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
@@ -127,6 +143,12 @@ func checkText(rule, v string) error {
 		return fmt.Errorf("%s is neither the index nor the UUID of a device: berth status shows them", shown)
 	case rule == "uuid" && !isUUID(v):
 		return fmt.Errorf("%s is not the UUID of a device: berth status shows them", shown)
+	case rule == "account" && !isAccount(v), rule == "group" && (!isUserName(v) || strings.ContainsRune(v, '.')):
+		return fmt.Errorf("%s cannot be a name here: use a name without dots, colons and spaces, or the number", shown)
+	case rule == "mode" && !isMode(v):
+		return fmt.Errorf("%s is not a mode of a socket: use octal digits such as 0660; others may at most read and write", shown)
+	case rule == "path" && !strings.HasPrefix(v, "/"):
+		return fmt.Errorf("%s is not a whole path: begin it with /", shown)
 	case rule == "user" && !isUserName(v):
 		return fmt.Errorf("%s is not a user name", shown)
 	case rule == "unit" && (strings.ContainsAny(v, "/ ") || strings.HasSuffix(v, ".slice")):

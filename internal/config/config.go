@@ -16,6 +16,7 @@
 //	absent   for documentation: what it means that there is no value
 //	env      a second, shorter variable; the long one is always there
 //	secret   "yes" for a value that is never shown
+//	role     the least role that may change it at run time (without one: admin)
 //	doc      what it does, for people
 //
 // Sources are read one by one into layers and then merged; every layer keeps
@@ -43,6 +44,8 @@ type Config struct {
 	UnknownServices string `key:"unknown_services" default:"serve" oneof:"serve,refuse" doc:"What berth does with a request in the name of a service that is not under services: it serves the request without limits of a service, or refuses it. Requests that name no service are always served."`
 
 	Services map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services."`
+	Users    map[string]User    `key:"users" names:"NAME" check:"account" doc:"Roles and limits of single users, by login name or user id, and of tokens and client certificates (token:NAME, cert:NAME). The entry default is for everybody who has none. docs/access.md says more."`
+	Groups   map[string]Group   `key:"groups" names:"NAME" check:"group" doc:"Roles and limits of the members of groups, by name or group id. Of several groups of a user, the highest role and the largest limit hold; an entry of the user is stronger."`
 	Hooks    map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. docs/events.md says more."`
 }
 
@@ -53,6 +56,17 @@ type Daemon struct {
 	Socket   string `key:"socket" env:"BERTH_SOCKET" empty:"no" check:"socket" absent:"/run/berth/berth.sock as root, else $XDG_RUNTIME_DIR/berth/berth.sock or berth.sock in the state directory" doc:"Unix socket that the daemon listens on."`
 	Listen   string `key:"listen" default:"127.0.0.1:8000" env:"BERTH_LISTEN" check:"listen" absent:"none" doc:"TCP address that the daemon listens on for HTTP. Empty: none. Any address but loopback needs a token."`
 	Token    string `key:"token" env:"BERTH_TOKEN" check:"token" secret:"yes" absent:"not set" doc:"Secret that HTTP clients over TCP must send as a bearer token. Empty: the daemon listens on loopback only, and asks for no token."`
+
+	TokenFile   string `key:"token_file" check:"path" absent:"none" doc:"File that holds the token, instead of token. Only its owner may read it."`
+	TLSCert     string `key:"tls_cert" check:"path" absent:"none" doc:"File with the certificate, and the chain above it, that the daemon shows on TCP. Needs tls_key. The daemon reads both files again when the configuration is reloaded."`
+	TLSKey      string `key:"tls_key" check:"path" absent:"none" doc:"File with the private key of tls_cert. Only its owner may read it."`
+	TLSClientCA string `key:"tls_client_ca" check:"path" absent:"none" doc:"File with the certificates that client certificates must be signed by. The common name of a client certificate is an identity: users.cert:NAME gives it a role."`
+	Insecure    string `key:"insecure" default:"false" oneof:"true,false" doc:"Whether the daemon listens beyond this machine without TLS. Tokens and data can then be read on the way."`
+
+	SocketGroup      string `key:"socket_group" check:"group" absent:"the daemon's own" doc:"Group that owns the Unix socket, by name or id."`
+	SocketMode       string `key:"socket_mode" check:"mode" absent:"0666 for a daemon of root, else 0600" doc:"Permissions of the Unix socket, in octal digits. With 0660, only members of socket_group can call."`
+	ContainerCallers string `key:"container_callers" default:"uid" oneof:"uid,token" doc:"How callers from other PID and user namespaces are known: by their user id, or only by a token."`
+
 	LogLevel string `key:"log_level" default:"info" oneof:"debug,info,warn,error" doc:"Least level of the messages that the daemon logs."`
 }
 
@@ -73,21 +87,21 @@ func (d Daemon) GoString() string { return d.String() }
 type GPU struct {
 	gpu.Thresholds
 
-	ThrottleCooldown time.Duration    `key:"throttle_cooldown_seconds" default:"30" min:"0" max:"86400" doc:"How long the readings of a device must be better before it enters a better state."`
-	CriticalPause    time.Duration    `key:"critical_pause_seconds" default:"60" min:"0" max:"86400" doc:"How long the readings of a device must be better before it leaves CRITICAL."`
-	Quarantine       time.Duration    `key:"quarantine_seconds" default:"60" min:"1" max:"86400" doc:"How long berth grants nothing on a device after a fault of its own; twice as long for each further fault within a day."`
-	Probation        time.Duration    `key:"probation_seconds" default:"300" min:"0" max:"86400" doc:"How long a device has half its slots after its quarantine."`
-	SlotReturn       time.Duration    `key:"slot_return_seconds" default:"300" min:"1" max:"86400" doc:"How long memory must not run out before a device gets back a slot that it lost because its memory ran out."`
-	MemoryLimit      gpu.Opt[gpu.MiB] `key:"memory_limit_mb" min:"1" absent:"all of it" doc:"How much of a device's memory berth may lease."`
-	MemoryReserve    gpu.MiB          `key:"memory_reserve_mb" default:"512" min:"0" doc:"How much of that memory berth never leases."`
-	MaxPipelines     gpu.Opt[int]     `key:"max_pipelines" min:"1" max:"10000" absent:"CPUs / devices, rounded up" doc:"How many pipelines a device runs at the same time: its slots."`
-	MonitorInterval  time.Duration    `key:"monitor_interval" default:"1" min:"0.1" max:"3600" doc:"Time from one sample to the next."`
-	HistorySize      int              `key:"history_size" default:"200" min:"1" max:"100000" doc:"How many samples of each device berth keeps. It never keeps less than ten minutes."`
+	ThrottleCooldown time.Duration    `key:"throttle_cooldown_seconds" role:"operator" default:"30" min:"0" max:"86400" doc:"How long the readings of a device must be better before it enters a better state."`
+	CriticalPause    time.Duration    `key:"critical_pause_seconds" role:"operator" default:"60" min:"0" max:"86400" doc:"How long the readings of a device must be better before it leaves CRITICAL."`
+	Quarantine       time.Duration    `key:"quarantine_seconds" role:"operator" default:"60" min:"1" max:"86400" doc:"How long berth grants nothing on a device after a fault of its own; twice as long for each further fault within a day."`
+	Probation        time.Duration    `key:"probation_seconds" role:"operator" default:"300" min:"0" max:"86400" doc:"How long a device has half its slots after its quarantine."`
+	SlotReturn       time.Duration    `key:"slot_return_seconds" role:"operator" default:"300" min:"1" max:"86400" doc:"How long memory must not run out before a device gets back a slot that it lost because its memory ran out."`
+	MemoryLimit      gpu.Opt[gpu.MiB] `key:"memory_limit_mb" role:"operator" min:"1" absent:"all of it" doc:"How much of a device's memory berth may lease."`
+	MemoryReserve    gpu.MiB          `key:"memory_reserve_mb" role:"operator" default:"512" min:"0" doc:"How much of that memory berth never leases."`
+	MaxPipelines     gpu.Opt[int]     `key:"max_pipelines" role:"operator" min:"1" max:"10000" absent:"CPUs / devices, rounded up" doc:"How many pipelines a device runs at the same time: its slots."`
+	MonitorInterval  time.Duration    `key:"monitor_interval" role:"operator" default:"1" min:"0.1" max:"3600" doc:"Time from one sample to the next."`
+	HistorySize      int              `key:"history_size" role:"operator" default:"200" min:"1" max:"100000" doc:"How many samples of each device berth keeps. It never keeps less than ten minutes."`
 
 	OverLimit string  `key:"over_limit" default:"warn" oneof:"warn,revoke" doc:"What berth does about a lease whose processes use more memory than it holds. A service can have its own over_limit."`
 	Foreign   string  `key:"foreign" default:"show" oneof:"show,kill_orphans,kill" doc:"What berth does about processes that use a GPU under no lease: it shows them, or ends them. Orphans are processes whose lease has ended."`
 	Overheat  string  `key:"overheat" default:"tell" oneof:"tell,revoke" doc:"What berth does about leases on a device above temp_critical: it tells their holders to stop; with revoke, it also revokes the leases if the device stays that hot."`
-	Context   gpu.MiB `key:"context_mb" default:"600" min:"0" doc:"How much memory of a lease a CUDA context takes. berth sets the limits of libraries lower by this amount."`
+	Context   gpu.MiB `key:"context_mb" role:"operator" default:"600" min:"0" doc:"How much memory of a lease a CUDA context takes. berth sets the limits of libraries lower by this amount."`
 	MPS       string  `key:"mps" default:"off" oneof:"off,on" doc:"Whether the driver enforces leases of memory on one NVIDIA GPU, through an MPS daemon per GPU and user. docs/enforcement.md says what that costs."`
 
 	// Devices holds what is different for single devices, by UUID.
@@ -124,9 +138,9 @@ type Device struct {
 
 // Optimization is when memory is won back, and how long requests may take.
 type Optimization struct {
-	Interval            time.Duration `key:"interval" default:"300" min:"1" max:"86400" doc:"Time from one optimization to the next. Not used yet: berth does not optimize by itself."`
-	MemoryThreshold     float64       `key:"memory_threshold" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which berth wins memory back. Not used yet."`
-	AllocationTimeout   time.Duration `key:"allocation_timeout" default:"30" min:"0" max:"86400" doc:"How long a request waits unless it says otherwise."`
+	Interval            time.Duration `key:"interval" role:"operator" default:"300" min:"1" max:"86400" doc:"Time from one optimization to the next. Not used yet: berth does not optimize by itself."`
+	MemoryThreshold     float64       `key:"memory_threshold" role:"operator" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which berth wins memory back. Not used yet."`
+	AllocationTimeout   time.Duration `key:"allocation_timeout" role:"operator" default:"30" min:"0" max:"86400" doc:"How long a request waits unless it says otherwise."`
 	DeallocationTimeout time.Duration `key:"deallocation_timeout" default:"10" min:"0" max:"86400" doc:"How long the processes of a lease may take to end before berth kills them."`
 }
 
@@ -134,9 +148,9 @@ type Optimization struct {
 type Service struct {
 	MinMemory       gpu.Opt[gpu.MiB] `key:"min_memory_mb" min:"0" absent:"none" doc:"Least memory of a request. berth raises a request for less."`
 	MaxMemory       gpu.Opt[gpu.MiB] `key:"max_memory_mb" min:"1" from:"min_memory_mb" absent:"none" doc:"Most memory of a request. berth refuses a request for more."`
-	PreferredDevice string           `key:"preferred_device" check:"device" absent:"none" doc:"Index or UUID of the device that berth tries first. An index may mean another device after the next boot."`
-	Affinity        string           `key:"affinity" default:"apart" oneof:"apart,together" doc:"Where berth puts a lease of the service that has others: on a device with fewer of them (apart), or beside them (together)."`
-	Priority        int              `key:"priority" default:"0" min:"-1000" max:"1000" doc:"Priority among requests that wait. The highest goes first."`
+	PreferredDevice string           `key:"preferred_device" role:"operator" check:"device" absent:"none" doc:"Index or UUID of the device that berth tries first. An index may mean another device after the next boot."`
+	Affinity        string           `key:"affinity" role:"operator" default:"apart" oneof:"apart,together" doc:"Where berth puts a lease of the service that has others: on a device with fewer of them (apart), or beside them (together)."`
+	Priority        int              `key:"priority" role:"operator" default:"0" min:"-1000" max:"1000" doc:"Priority among requests that wait. The highest goes first."`
 	Quota           Quota            `key:"quota" doc:"What all leases of the service may hold together."`
 	Users           []string         `key:"users" check:"user" absent:"everybody" doc:"Users who may ask in the name of the service."`
 	OverLimit       string           `key:"over_limit" oneof:"warn,revoke" absent:"that of gpu" doc:"What berth does about a lease of the service whose processes use more memory than it holds."`
@@ -156,6 +170,44 @@ type Match struct {
 type Quota struct {
 	Memory gpu.Opt[gpu.MiB] `key:"memory_mb" min:"1" absent:"no limit" doc:"Memory over all devices."`
 	Slots  gpu.Opt[int]     `key:"slots" min:"1" max:"1000000" absent:"no limit" doc:"Slots over all devices."`
+}
+
+// User is the role of a user, and what they may have; absent is what holds for
+// their groups, or for everybody.
+type User struct {
+	Role string `key:"role" oneof:"viewer,user,operator,admin" absent:"that of default, else user" doc:"What the user may do: viewer, user, operator or admin. Root and the user that the daemon runs as are always admin on the socket."`
+	Limits
+}
+
+// Group is the role of the members of a group, and what they may have.
+type Group struct {
+	Role string `key:"role" oneof:"viewer,user,operator,admin" absent:"that of default, else user" doc:"What the members may do, if they call over the Unix socket."`
+	Limits
+	Together Together `key:"together" doc:"What all members of the group may hold together."`
+}
+
+// Limits is what one user may have. The zero value of a limit is not known: a
+// weaker entry decides.
+type Limits struct {
+	Memory      gpu.Opt[gpu.MiB]       `key:"memory_mb" min:"0" absent:"no limit" doc:"Memory of all leases of the user together."`
+	Slots       gpu.Opt[int]           `key:"slots" min:"0" max:"1000000" absent:"no limit" doc:"Slots of all leases of the user together."`
+	Leases      gpu.Opt[int]           `key:"leases" min:"0" max:"1000000" absent:"1024" doc:"How many leases the user may hold."`
+	Waiting     gpu.Opt[int]           `key:"waiting" min:"0" max:"1000000" absent:"256" doc:"How many requests of the user may wait."`
+	LongestWait gpu.Opt[time.Duration] `key:"longest_wait_seconds" min:"0" max:"31536000" absent:"no limit" doc:"How long a request may wait. berth shortens a longer wait."`
+	LongestTTL  gpu.Opt[time.Duration] `key:"longest_ttl_seconds" min:"1" max:"31536000" absent:"no limit" doc:"How long a lease may last without a renewal. berth refuses a longer ttl."`
+	LongestTime gpu.Opt[time.Duration] `key:"longest_time_seconds" min:"1" max:"31536000" absent:"no limit" doc:"How long a lease may last in all. berth ends it then, with its processes."`
+	NamedLeases string                 `key:"named_leases" oneof:"true,false" absent:"true" doc:"Whether the user may hold leases that only a release ends."`
+	Calls       gpu.Opt[float64]       `key:"calls_per_second" over:"0" max:"1000000" absent:"no limit" doc:"How many calls a second the daemon answers. It delays those beyond."`
+	Connections gpu.Opt[int]           `key:"connections" min:"1" max:"1024" absent:"256" doc:"How many connections the user may have open."`
+	Streams     gpu.Opt[int]           `key:"streams" min:"0" max:"10000" absent:"32" doc:"How many event streams the user may follow."`
+	Service     string                 `key:"service" check:"service" absent:"none" doc:"Service of requests that name none."`
+}
+
+// Together is what all members of a group may hold together.
+type Together struct {
+	Memory gpu.Opt[gpu.MiB] `key:"memory_mb" min:"0" absent:"no limit" doc:"Memory over all devices."`
+	Slots  gpu.Opt[int]     `key:"slots" min:"0" max:"1000000" absent:"no limit" doc:"Slots over all devices."`
+	Leases gpu.Opt[int]     `key:"leases" min:"0" max:"1000000" absent:"no limit" doc:"How many leases."`
 }
 
 // Hook is who is told of events.

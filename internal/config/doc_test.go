@@ -110,10 +110,25 @@ var mapExamples = map[string]mapExample{"services": {"embedder", map[string]stri
 	"min_memory_mb": "2048", "max_memory_mb": "16GiB", "preferred_device": "GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11",
 	"affinity": "together", "priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke",
 	"match.unit": "embedder.service", "match.cgroup": "/system.slice", "match.program": "embed.py", "match.user": "embed",
-}}, "hooks": {"pager", map[string]string{
+}}, "users": {"alice", limitExample("operator")}, "groups": {"students", groupExample()}, "hooks": {"pager", map[string]string{
 	"url": "https://example.com/events", "command": "", "codes": "[device_lost, device_quarantined, critical]",
 	"severity": "warning", "secret": "something-long-and-random", "timeout_seconds": "10",
 }}}
+
+// limitExample is an entry of the section users.
+func limitExample(role string) map[string]string {
+	return map[string]string{
+		"role": role, "memory_mb": "80GiB", "slots": "8", "leases": "16", "waiting": "64", "longest_wait_seconds": "1h", "longest_ttl_seconds": "24h",
+		"longest_time_seconds": "72h", "named_leases": "false", "calls_per_second": "100", "connections": "64", "streams": "8", "service": "research",
+	}
+}
+
+// groupExample is an entry of the section groups.
+func groupExample() map[string]string {
+	example := limitExample("user")
+	example["together.memory_mb"], example["together.slots"], example["together.leases"] = "160GiB", "16", "64"
+	return example
+}
 
 // exampleOf writes the example of a map. A setting that is not there beside the
 // others is shown as a comment.
@@ -162,7 +177,9 @@ const sampleHeader = `# berth.yaml: the configuration of the berth daemon. The u
 
 // writtenDefaults are for what has no default that can be written down.
 var writtenDefaults = map[string]string{
-	"daemon.token": `""`, "gpu.memory_limit_mb": "null", "gpu.max_pipelines": "null",
+	"daemon.token": `""`, "daemon.token_file": `""`, "daemon.tls_cert": `""`, "daemon.tls_key": `""`, "daemon.tls_client_ca": `""`,
+	"daemon.socket_group": `""`, "daemon.socket_mode": `""`,
+	"gpu.memory_limit_mb": "null", "gpu.max_pipelines": "null",
 }
 
 func writeSample(t *testing.T) string {
@@ -256,7 +273,7 @@ func TestSampleHoldsExactlyTheDefaults(t *testing.T) {
 
 func TestExamplesAreRight(t *testing.T) {
 	indented := func(text string) string { return strings.ReplaceAll("\n"+text, "\n", "\n  ") + "\n" }
-	s, err := merge("gpu:"+indented(deviceExample)+"services:"+indented(exampleOf(t, "services"))+"hooks:"+indented(exampleOf(t, "hooks")), "", nil, nil)
+	s, err := merge("gpu:"+indented(deviceExample)+"services:"+indented(exampleOf(t, "services"))+"users:"+indented(exampleOf(t, "users"))+"groups:"+indented(exampleOf(t, "groups"))+"hooks:"+indented(exampleOf(t, "hooks")), "", nil, nil)
 	c := must(t, s, err).Config
 	if len(c.GPU.Devices) != 1 || c.Services["embedder"].Quota.Slots.Or(0) != 4 || len(c.Hooks["pager"].Codes) != 3 {
 		t.Errorf("the examples were read as %+v", c)

@@ -30,6 +30,7 @@ type field struct {
 	noEmpty  bool
 	oneof    []string
 	check    string
+	operator bool // operators may change it at run time
 
 	min, max, over *float64
 	above, from    string
@@ -77,6 +78,7 @@ func described(sf reflect.StructField, outer []field) field {
 	f.names, f.check = sf.Tag.Get("names"), sf.Tag.Get("check")
 	f.def, f.hasDef = sf.Tag.Lookup("default")
 	f.absent, f.env = sf.Tag.Get("absent"), sf.Tag.Get("env")
+	f.operator = sf.Tag.Get("role") == "operator"
 	f.secret, f.noEmpty = sf.Tag.Get("secret") == "yes", sf.Tag.Get("empty") == "no"
 	f.above, f.from = sf.Tag.Get("above"), sf.Tag.Get("from")
 	f.min, f.max, f.over = bound(sf, "min"), bound(sf, "max"), bound(sf, "over")
@@ -119,6 +121,7 @@ type Field struct {
 	Env     []string // the variables that set it, the long name first
 	Flag    string   // without dashes; empty where a flag would be wrong
 	Secret  bool     // its value is never shown
+	Role    string   // the least role that may change it at run time; empty: nobody
 }
 
 // Describe lists every setting in order. What can be set per device is listed
@@ -130,10 +133,21 @@ func Describe() []Field {
 		list = append(list, Field{
 			Name: dotted(path), Unit: f.kind.unit(),
 			Default: shownDefault(root, path, f), Range: f.rangeText(), Doc: f.doc,
-			Env: envNames(path, f), Flag: flagName(path, f), Secret: f.secret,
+			Env: envNames(path, f), Flag: flagName(path, f), Secret: f.secret, Role: f.role(path),
 		})
 	})
 	return list
+}
+
+// role returns the least role that may change a setting at run time.
+func (f *field) role(path []string) string {
+	switch {
+	case path[0] == "daemon":
+		return ""
+	case f.operator:
+		return "operator"
+	}
+	return "admin"
 }
 
 // each visits the settings of sections. It leaves out those of gpu.devices,

@@ -39,7 +39,7 @@ func kindOf(t reflect.Type) kind {
 		return text
 	case []string:
 		return list
-	case float64:
+	case float64, gpu.Opt[float64]:
 		return number
 	case int, gpu.Opt[int]:
 		return whole

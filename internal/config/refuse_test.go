@@ -261,7 +261,7 @@ func TestRefusedSources(t *testing.T) {
 		{name: "unknown flag", flags: map[string]string{"daemon.port": "1"},
 			want: `flag: daemon.port: is not a setting: there is none like it; berth config lists all of them`},
 		{name: "a secret is no flag", flags: map[string]string{"daemon.token": "hush"},
-			want: `flag: daemon.token: is not a setting: did you mean daemon.socket?`},
+			want: `flag: daemon.token: is not a setting: did you mean daemon.token_file?`},
 		{name: "open door by flag", flags: map[string]string{"daemon.listen": "[::]:8000"},
 			want: `flag --listen: daemon.listen: [::]:8000 can be reached from other machines, which needs a token: set daemon.token or BERTH_TOKEN, or listen on 127.0.0.1`},
 	} {

@@ -73,6 +73,53 @@ func (s *Settings) All() []Setting {
 	return list
 }
 
+// Difference is a setting that two configurations have otherwise.
+type Difference struct {
+	Name    string // dotted
+	Was, Is string // as people read them; never a secret, which is "set" or "changed"
+	Role    string // the least role that may change it at run time; empty: nobody
+}
+
+// Differences lists what is otherwise in next, by name. A change of a secret is
+// in the list, and its value is not.
+func (s *Settings) Differences(next *Settings) []Difference {
+	was, is := s.shownValues(), next.shownValues()
+	var list []Difference
+	for name := range maps.Keys(joined(was, is)) {
+		before, after := was[name], is[name]
+		if reflect.DeepEqual(before.v, after.v) {
+			continue
+		}
+		d := Difference{Name: name, Was: before.shown, Is: after.shown, Role: cmp.Or(before.role, after.role)}
+		if d.Was == d.Is {
+			d.Is = "changed"
+		}
+		list = append(list, d)
+	}
+	slices.SortFunc(list, func(a, b Difference) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// shownValue is a value, how people read it, and who may change it.
+type shownValue struct {
+	v           any
+	shown, role string
+}
+
+func (s *Settings) shownValues() map[string]shownValue {
+	all := map[string]shownValue{}
+	walk(schema(), reflect.ValueOf(s.Config), nil, func(path []string, f *field, v any) {
+		all[dotted(path)] = shownValue{v, f.shown(v), f.role(path)}
+	})
+	return all
+}
+
+func joined[V any](a, b map[string]V) map[string]V {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
 // Override is a setting of berth.yaml that a stronger source decides otherwise.
 type Override struct {
 	Setting          // as it stands

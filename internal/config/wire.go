@@ -10,14 +10,17 @@ import (
 // Changeable returns the settings that Change takes, as the JSON object that it
 // takes: the settings of gpu, and beside them the other sections. Durations are
 // in seconds, what is absent is null, and of single devices and services only
-// what is set for them is there. Hooks are left out, because they hold secrets.
+// what is set for them is there. Hooks are left out, because they hold secrets,
+// and users and groups, because not everybody may see their names.
 func (c Config) Changeable() ([]byte, error) {
 	root := schema()
 	var inner, beside bytes.Buffer
 	if err := writeObject(&inner, find(root, "gpu").fields, reflect.ValueOf(c.GPU), false); err != nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(sectionsBeside(root), func(f field) bool { return f.key == "daemon" || f.key == "hooks" })
+	others := slices.DeleteFunc(sectionsBeside(root), func(f field) bool {
+		return f.key == "daemon" || f.key == "hooks" || f.key == "users" || f.key == "groups"
+	})
 	err := writeObject(&beside, others, reflect.ValueOf(c), false)
 	return append(append(bytes.TrimSuffix(inner.Bytes(), []byte("}")), ','), beside.Bytes()[1:]...), err
 }

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -77,6 +78,8 @@ type Daemon struct {
 	events   *events.Log
 	ration   *events.Ration
 	users    *users.Names
+	numbers  users.Numbers
+	rules    atomic.Pointer[access.Rules]
 	kernel   *peer.Kernel
 	doorstep func() // counts a caller that there is no room for
 	monitor  *monitor.Monitor
@@ -108,6 +111,8 @@ type Daemon struct {
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	c := o.Settings.Config
 	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), labels: &labels.Keeper{}, patience: stopLimit}
+	d.numbers.Limit = accountsLimit
+	d.govern(c)
 	d.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
 	d.operations = operations.New(d.labels)
 	var err error
@@ -204,6 +209,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	kept := make(chan error, 1)
 	running.run("ledger", func() { kept <- d.ledger.Run(ctx) })
 	running.run("doors", func() { <-ctx.Done(); doors.close() })
+	running.run("accounts", func() { d.findAccounts(ctx) })
 	running.run("systemd", func() { d.tellSystemd(ctx) })
 	err = doors.serve()
 	cancel() // also if the doors failed
@@ -226,7 +232,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 // doorkeeper knows callers by what the kernel says.
 func (d *Daemon) doorkeeper() httpapi.Doorkeeper {
-	return httpapi.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Daemon: os.Geteuid()}
+	return httpapi.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load}
 }
 
 // Close lets go of the devices and of the journal. It does not wait for a
@@ -270,6 +276,7 @@ func (d *Daemon) Reload() {
 
 // configure applies changed settings.
 func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
+	d.govern(c)
 	d.monitor.Configure(monitoring(c.GPU))
 	d.ledger.Configure(leasing(c))
 	d.watchdog.Configure(watching(c))

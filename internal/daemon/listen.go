@@ -34,7 +34,7 @@ var guestLimits = peer.Limits{User: 256, Unknown: 64, All: 1536, Admin: 512, Fir
 // context that ends with ctx, so that streams end when the daemon stops.
 func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper httpapi.Doorkeeper, kernel *peer.Kernel, turnedAway func()) (*doors, error) {
 	d := &doors{}
-	guests := peer.NewGuests(guestLimits, keeper.Daemon)
+	guests := peer.NewGuests(guestLimits, keeper.Rules)
 	add := func(l net.Listener, h http.Handler) {
 		d.listeners = append(d.listeners, &peer.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway})
 		d.servers = append(d.servers, &http.Server{

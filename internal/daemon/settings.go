@@ -76,6 +76,9 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	if err != nil {
 		return err
 	}
+	if err := mayChange(by, before.Differences(next)); err != nil {
+		return err
+	}
 	if err := mayRun(by, before.Config.Hooks, next.Config.Hooks); err != nil {
 		return err
 	}
@@ -85,6 +88,25 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	s.current.Store(next)
 	s.apply(next.Config, by, differences(before, next))
 	return nil
+}
+
+// mayChange refuses a change of settings that take a higher role than that of an
+// actor. It names all of them.
+func mayChange(by access.Actor, changed []config.Difference) error {
+	refused := access.May(by, access.Govern, access.Object{})
+	if refused == nil {
+		return nil
+	}
+	var wrong []string
+	for _, d := range changed {
+		if d.Role != access.Operator.String() {
+			wrong = append(wrong, d.Name)
+		}
+	}
+	if wrong == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", strings.Join(wrong, ", "), refused)
 }
 
 // mayRun refuses a change of what the daemon runs by somebody with a token: a

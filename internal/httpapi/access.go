@@ -115,7 +115,7 @@ func mayUse(pattern string, who access.Actor) *api.Problem {
 var verbs = map[string]access.Verb{
 	"GET /healthz":      access.Probe, // probes do not identify themselves
 	"GET /readyz":       access.Probe,
-	"GET /metrics":      access.Look,
+	"GET /metrics":      access.Scrape,
 	"GET /openapi.json": access.Look,
 	"GET /docs":         access.Look,
 
@@ -158,7 +158,7 @@ var verbs = map[string]access.Verb{
 	"POST /api/services/{name}/operations": access.Report,
 
 	"PUT /api/gpu/config":            access.Configure,
-	"POST /api/gpu/config/reload":    access.Configure,
+	"POST /api/gpu/config/reload":    access.Govern,
 	"POST /api/gpu/monitoring/start": access.Monitor,
 	"POST /api/gpu/monitoring/stop":  access.Monitor,
 }

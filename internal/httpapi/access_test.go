@@ -34,10 +34,11 @@ func TestEveryRouteHasAVerb(t *testing.T) {
 }
 
 // Only those rows say yes that are meant to: whoever is not known only looks,
-// and what changes the daemon for everybody is for administrators.
+// and what changes the daemon for everybody is for operators and administrators.
 func TestRolesAndRoutes(t *testing.T) {
 	forAll := []string{"GET /healthz", "GET /readyz"}
-	forAdmins := []string{"PUT /api/gpu/config", "POST /api/gpu/config/reload", "POST /api/gpu/monitoring/start", "POST /api/gpu/monitoring/stop", "POST /api/leases/{id}/scope"}
+	forAdmins := []string{"POST /api/gpu/config/reload"}
+	forOperators := []string{"PUT /api/gpu/config", "POST /api/gpu/monitoring/start", "POST /api/gpu/monitoring/stop", "POST /api/leases/{id}/scope"}
 	for route := range verbs {
 		for role := access.Stranger; role <= access.Admin; role++ {
 			want := false
@@ -45,6 +46,10 @@ func TestRolesAndRoutes(t *testing.T) {
 			case slices.Contains(forAll, route), role == access.Admin:
 				want = true
 			case slices.Contains(forAdmins, route):
+			case slices.Contains(forOperators, route):
+				want = role >= access.Operator
+			case route == "GET /metrics":
+				want = role >= access.Scraper
 			case strings.HasPrefix(route, "GET "):
 				want = role >= access.Viewer
 			default:

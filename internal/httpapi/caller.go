@@ -19,8 +19,8 @@ import (
 type Doorkeeper struct {
 	Kernel    Kernel
 	Processes process.Table
-	Names     Names // of users; nil: their numbers
-	Daemon    int   // the user that the daemon runs as
+	Names     Names                // of users; nil: their numbers
+	Rules     func() *access.Rules // which role a caller has, now
 }
 
 // Kernel finds the processes of callers.
@@ -60,8 +60,9 @@ func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Contex
 
 func (d Doorkeeper) caller(p access.Peer, boot string) *caller {
 	settled := sync.OnceValue(func() access.Peer {
-		// Root in a container is not root, so it matters which process it is.
-		if p.Door == access.TCP && p.UID == access.KnownUID(0) {
+		// Root in a container is not root, so it matters which process it is; and
+		// where containers need a token, it matters for everybody.
+		if p.Door == access.TCP && (p.UID == access.KnownUID(0) || d.Rules().ContainersNeedToken) {
 			return d.Kernel.Find(p)
 		}
 		return p
@@ -69,7 +70,7 @@ func (d Doorkeeper) caller(p access.Peer, boot string) *caller {
 	return &caller{
 		door:     p.Door,
 		boot:     boot,
-		standing: func() access.Actor { return settled().Actor(d.Daemon) },
+		standing: func() access.Actor { p := settled(); return d.Rules().Actor(&p.Caller) },
 		resolve:  sync.OnceValue(func() identity { return d.identity(settled(), boot) }),
 		locate: sync.OnceValue(func() access.Peer {
 			if p := settled(); p.PID != 0 {
@@ -112,7 +113,7 @@ func identityFor(a access.Actor) identity {
 
 // identity returns the identity of a peer.
 func (d Doorkeeper) identity(p access.Peer, boot string) identity {
-	a := p.Actor(d.Daemon)
+	a := d.Rules().Actor(&p.Caller)
 	if a.User == "" {
 		a.User = strconv.Itoa(a.UID)
 		if d.Names != nil {
@@ -148,12 +149,12 @@ func (c *caller) identity() identity {
 // withToken marks the caller of a request as one who sent the token. It keeps the
 // door and the process of the caller.
 func withToken(ctx context.Context) context.Context {
-	from := access.Caller{Token: true}
+	from := access.Caller{Shown: access.Credential{Kind: access.Token, Name: access.DaemonToken, Role: access.Admin}}
 	c := &caller{locate: func() access.Peer { return access.Peer{} }}
 	if came, known := ctx.Value(callerKey{}).(*caller); known {
 		from.Door, c.door, c.boot, c.locate = came.door, came.door, came.boot, came.locate
 	}
-	a := from.Actor(0) // the user of the daemon does not matter for a token
+	a := new(access.Rules).Actor(&from) // no rules matter for a token
 	c.standing = func() access.Actor { return a }
 	c.resolve = func() identity { return identityFor(a) }
 	return context.WithValue(ctx, callerKey{}, c)

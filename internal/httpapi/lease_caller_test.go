@@ -20,6 +20,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/users"
@@ -58,8 +59,9 @@ func (d *door) socketWith(t *testing.T, names *users.Names) string {
 func (d *door) serve(t *testing.T, l net.Listener, daemon int, names Names) {
 	t.Helper()
 	kernel := peer.New(process.Proc())
-	keeper := Doorkeeper{Kernel: kernel, Processes: process.Proc(), Names: names, Daemon: daemon}
-	guests := peer.NewGuests(peer.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, daemon)
+	rules := func() *access.Rules { return &access.Rules{Daemon: daemon} }
+	keeper := Doorkeeper{Kernel: kernel, Processes: process.Proc(), Names: names, Rules: rules}
+	guests := peer.NewGuests(peer.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, rules)
 	server := &http.Server{Handler: d.server, ConnContext: keeper.ConnContext()}
 	done := make(chan struct{})
 	go func() {

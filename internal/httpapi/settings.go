@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -84,7 +85,10 @@ func (s *server) changeConfig(ctx context.Context, in *configChange) (*answer[ap
 
 // refusedChange returns the problem of a refused change, field by field.
 func refusedChange(err error) error {
-	wrong := (*config.Error)(nil)
+	wrong, refused := (*config.Error)(nil), (*access.Refusal)(nil)
+	if errors.As(err, &refused) {
+		return problem(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
+	}
 	if !errors.As(err, &wrong) {
 		return problem(http.StatusInternalServerError, "not_saved", "Nothing was changed: %v.", err)
 	}

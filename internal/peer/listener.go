@@ -31,7 +31,7 @@ func (l Limits) room(has, most, all int) bool {
 // Guests counts the connections of one daemon, through all its doors.
 type Guests struct {
 	limits Limits
-	daemon int // the user that the daemon runs as
+	rules  func() *access.Rules
 
 	mu     sync.Mutex // guards what follows
 	byUser map[int]int
@@ -40,15 +40,15 @@ type Guests struct {
 	told   time.Time // when somebody who was turned away was last told why
 }
 
-// NewGuests returns a counter for a daemon that runs as this user.
-func NewGuests(l Limits, daemon int) *Guests {
-	return &Guests{limits: l, daemon: daemon, byUser: map[int]int{}}
+// NewGuests returns a counter for a daemon with these rules.
+func NewGuests(l Limits, rules func() *access.Rules) *Guests {
+	return &Guests{limits: l, rules: rules, byUser: map[int]int{}}
 }
 
 // full reports whether another connection of a user would be too many,
 // administrator or not. It is called before much is known about a caller.
 func (g *Guests) full(uid int) bool {
-	if uid == 0 || uid == g.daemon { // it may be an administrator
+	if rules := g.rules(); uid == 0 || uid == rules.Daemon || rules.Users[uid].Role == access.Admin { // it may be an administrator
 		return false
 	}
 	g.mu.Lock()
@@ -194,7 +194,7 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 		p = l.Kernel.TCP(raw)
 	}
 	uid := p.UID.Or(unknown)
-	admin := access.May(p.Actor(l.Guests.daemon), access.Exceed, access.Object{}) == nil
+	admin := access.May(l.Guests.rules().Actor(&p.Caller), access.Exceed, access.Object{}) == nil
 	if !l.Guests.enter(uid, admin) {
 		l.turnAway(raw)
 		return nil

@@ -21,6 +21,7 @@ type Kernel struct {
 	root      string   // where the proc file system is
 	own       [2]links // of the first process that the daemon sees, and of the daemon
 	mapped    bool     // the daemon sees every user of the machine under an id of its own
+	grouped   bool     // the daemon sees every group under an id of its own
 
 	asking    sync.Mutex // guards what follows
 	netlink   int        // a socket on which the kernel answers; 0: none yet
@@ -40,6 +41,7 @@ func New(processes process.Table) *Kernel {
 		k.own[i], _ = k.links(who) // an ordinary user may not look at the first process
 	}
 	k.mapped = wholeMap(filepath.Join(k.root, "self/uid_map"))
+	k.grouped = wholeMap(filepath.Join(k.root, "self/gid_map"))
 	return k
 }
 

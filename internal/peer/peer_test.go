@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -57,6 +58,35 @@ func TestUnix(t *testing.T) {
 	p := New(process.Proc()).Unix(accept().(*net.UnixConn))
 	if p.Door != access.Socket || p.UID != access.KnownUID(os.Getuid()) || processOf(p) != self(t) || p.Place != access.Here || p.Name == "" {
 		t.Errorf("it is %+v", p)
+	}
+	want, err := os.Getgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want = append(want, os.Getgid()); len(p.Groups) == 0 || !sameSet(p.Groups, want) {
+		t.Errorf("its groups are %v, want %v", p.Groups, want)
+	}
+}
+
+func sameSet(a, b []int) bool {
+	sorted := func(list []int) []int { return slices.Compact(slices.Sorted(slices.Values(list))) }
+	return slices.Equal(sorted(a), sorted(b))
+}
+
+// A user may be in more groups than the first question has room for.
+func TestManyGroups(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be in any group")
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	_, accept := listen(t, "unix", path)
+	cmd := exec.Command("python3", "-c", "import os,socket,sys\nos.setgroups(range(1000, 1300))\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])", path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	p := New(process.Proc()).Unix(accept().(*net.UnixConn))
+	if len(p.Groups) != 301 || !slices.Contains(p.Groups, 1299) || !slices.Contains(p.Groups, 0) {
+		t.Errorf("its groups are %v", p.Groups)
 	}
 }
 
@@ -158,7 +188,7 @@ func TestUnixFromAContainer(t *testing.T) {
 	if p.UID != access.KnownUID(0) || p.Place != access.Elsewhere || p.Namespace == "" || p.PID == inside {
 		t.Errorf("process %d of the namespace is %+v", inside, p)
 	}
-	role := access.Caller{Door: p.Door, UID: p.UID, Place: p.Place}.Role(0)
+	role := new(access.Rules).Standing(&p.Caller).Role
 	if role != access.Viewer {
 		t.Errorf("root in a container is %v", role)
 	}
@@ -172,7 +202,7 @@ func TestUnmappedUsersAreUnknown(t *testing.T) {
 }
 
 func TestGuests(t *testing.T) {
-	g := NewGuests(Limits{User: 2, Unknown: 1, All: 4, Admin: 1}, 0)
+	g := NewGuests(Limits{User: 2, Unknown: 1, All: 4, Admin: 1}, of(0))
 	enter := func(uid int, admin, want bool) {
 		t.Helper()
 		if got := g.enter(uid, admin); got != want {
@@ -209,7 +239,7 @@ func TestListener(t *testing.T) {
 	away := make(chan struct{}, 1)
 	// The daemon is somebody else, so that this user is nobody special.
 	l := &Listener{
-		Listener: inner, Kernel: New(process.Proc()), Guests: NewGuests(Limits{User: 1, Unknown: 1, All: 9, Admin: 1}, os.Getuid()+1),
+		Listener: inner, Kernel: New(process.Proc()), Guests: NewGuests(Limits{User: 1, Unknown: 1, All: 9, Admin: 1}, of(os.Getuid()+1)),
 		TurnedAway: func() { away <- struct{}{} },
 	}
 	defer l.Close()
@@ -279,4 +309,9 @@ func TestConnHasPatience(t *testing.T) {
 			t.Errorf("without one it was waited %v for", took)
 		}
 	})
+}
+
+// of returns the rules of a daemon that runs as a user.
+func of(daemon int) func() *access.Rules {
+	return func() *access.Rules { return &access.Rules{Daemon: daemon} }
 }

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"net"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -42,7 +43,7 @@ func (k *Kernel) credentials(fd int, p *access.Peer) {
 	if err != nil {
 		return
 	}
-	p.UID = k.user(peer.Uid)
+	p.UID, p.Groups = k.user(peer.Uid), k.groups(fd, peer.Gid)
 	if peer.Pid <= 0 { // it is outside of the PID namespace of the daemon
 		return
 	}
@@ -67,6 +68,33 @@ func (k *Kernel) credentials(fd int, p *access.Peer) {
 	}
 	if after, err := k.processes.Identify(before.PID); err == nil && after == before {
 		*p = found
+	}
+}
+
+// groups returns the groups that the other end had when it connected: its own and
+// the supplementary ones. It returns nil if the kernel does not say, or if the
+// daemon cannot tell groups apart.
+func (k *Kernel) groups(fd int, own uint32) []int {
+	if !k.grouped {
+		return nil
+	}
+	list := make([]uint32, 32) // most users have fewer
+	for {
+		size := uint32(len(list) * 4)
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERGROUPS,
+			uintptr(unsafe.Pointer(&list[0])), uintptr(unsafe.Pointer(&size)), 0)
+		if errno == unix.ERANGE && int(size/4) > len(list) && size <= 1<<18 { // the kernel says how many there are
+			list = make([]uint32, size/4)
+			continue
+		}
+		if errno != 0 {
+			return nil
+		}
+		groups := []int{int(own)}
+		for _, gid := range list[:size/4] {
+			groups = append(groups, int(gid))
+		}
+		return groups
 	}
 }
 

@@ -1,0 +1,198 @@
+package access
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Role is what a caller may do. A greater role may do all that a lesser one may.
+type Role int
+
+// The roles. The zero value is the least.
+const (
+	Stranger Role = iota // may do nothing
+	Scraper              // may read the metrics; only tokens have it
+	Viewer               // may look at devices and sums
+	User                 // may lease, and change what is its own
+	Operator             // may release, revoke and set thresholds and priorities for others
+	Admin                // may set what ends processes, and give tokens and roles
+)
+
+var roleNames = [...]string{"stranger", "scraper", "viewer", "user", "operator", "admin"}
+
+// String names the role as people and the API do.
+func (r Role) String() string {
+	if r < Stranger || r > Admin {
+		return "none"
+	}
+	return roleNames[r]
+}
+
+// ParseRole returns the role with a name. Nobody is made a stranger by name.
+func ParseRole(name string) (Role, error) {
+	for r := Scraper; r <= Admin; r++ {
+		if roleNames[r] == name {
+			return r, nil
+		}
+	}
+	return Stranger, fmt.Errorf("there is no role %q: use one of %s", name, strings.Join(roleNames[Scraper:], ", "))
+}
+
+// Rules say which role a caller has. The zero value is for a daemon of root in
+// which nobody was given a role.
+type Rules struct {
+	Daemon       int             // the user that the daemon runs as
+	Users        map[int]Given   // by user id
+	Groups       map[int]Given   // by group id, for callers on the socket
+	Certificates map[string]Role // by common name
+	Others       Role            // of local users who were given none; Stranger: User
+
+	// ContainersNeedToken turns away callers from other PID and user namespaces
+	// who show no token.
+	ContainersNeedToken bool
+}
+
+// Given is a role that the configuration gives.
+type Given struct {
+	Name string // of the user or group, as configured
+	Role Role
+}
+
+// Standing is the role of a caller, and why it has that role.
+type Standing struct {
+	Role  Role
+	Cause Cause
+	Group string // that gave the role, for ByGroup
+
+	known bool // the caller is certainly the user that the kernel names
+}
+
+// Cause is why a caller has a role.
+type Cause int
+
+// The causes.
+const (
+	NotIdentified Cause = iota // the kernel does not say who it is
+	ByToken
+	ByCertificate
+	ByUnknownCertificate // nobody gave the holder of the certificate a role
+	ByRoot               // root or the daemon's own user, on the socket
+	ByUser               // the configuration names the user
+	ByGroup              // the configuration names a group of the user
+	ByDefault            // any local user has it
+	RootElsewhere        // uid 0, but perhaps in a container
+	PrivateDaemon        // the daemon is another user's
+	NeedsToken           // containers need a token here
+)
+
+// Standing returns the role of a caller.
+//
+// A token replaces whatever the caller would be otherwise, and so does a
+// certificate. On the socket, root and the daemon's own user administer, unless
+// they call from a container: uid 0 in there is not the root of this machine.
+// Other users have the role of their own entry, or the highest of their groups,
+// or that of everybody. Over TCP and from containers it is User at most. A
+// daemon that an ordinary user runs is private, so others are turned away from
+// its TCP port.
+func (r *Rules) Standing(c *Caller) Standing {
+	uid, known := c.UID.Get()
+	switch {
+	case c.Shown.Kind == Token:
+		return Standing{Role: c.Shown.Role, Cause: ByToken, known: true}
+	case c.Shown.Kind == Certificate:
+		if role, given := r.Certificates[c.Shown.Name]; given {
+			return Standing{Role: role, Cause: ByCertificate, known: true}
+		}
+		return Standing{Role: Viewer, Cause: ByUnknownCertificate, known: true}
+	case c.Door != Socket && c.Door != TCP: // nobody thought of such a door
+		return Standing{Role: Stranger, Cause: NotIdentified}
+	case c.Door == TCP && r.Daemon != 0 && (!known || uid != r.Daemon):
+		return Standing{Role: Stranger, Cause: PrivateDaemon}
+	case r.ContainersNeedToken && c.Place != Here:
+		return Standing{Role: Stranger, Cause: NeedsToken}
+	case !known:
+		return Standing{Role: Viewer, Cause: NotIdentified}
+	case uid == 0 && c.Place != Here:
+		return Standing{Role: Viewer, Cause: RootElsewhere}
+	case c.Door == Socket && c.Place == Here && (uid == 0 || uid == r.Daemon):
+		return Standing{Role: Admin, Cause: ByRoot, known: true}
+	}
+	s := r.given(uid, c.Groups)
+	if c.Door == TCP || c.Place != Here {
+		s.Role = min(s.Role, User)
+	}
+	return s
+}
+
+// given returns the role that the configuration gives a user.
+func (r *Rules) given(uid int, groups []int) Standing {
+	if own, given := r.Users[uid]; given {
+		return Standing{Role: own.Role, Cause: ByUser, known: true}
+	}
+	best := Standing{Role: r.Others, Cause: ByDefault, known: true}
+	if best.Role == Stranger {
+		best.Role = User
+	}
+	found := false
+	for _, gid := range groups {
+		if g, given := r.Groups[gid]; given && (!found || g.Role > best.Role) {
+			best, found = Standing{Role: g.Role, Cause: ByGroup, Group: g.Name, known: true}, true
+		}
+	}
+	return best
+}
+
+// Actor returns who a caller is, without a login name. One of whom it is not
+// certain who it is, is nobody in particular: uid 0 in a container is not the
+// user root of this machine. Nor is one who shows a token: it may be anybody's.
+func (r *Rules) Actor(c *Caller) Actor {
+	s := r.Standing(c)
+	a := Actor{UID: NoUID, Door: c.Door, Role: s.Role}
+	switch {
+	case c.Shown.Kind == Token && c.Shown.Name == DaemonToken:
+		a.User, a.Token = "token", DaemonToken
+	case c.Shown.Kind == Token:
+		a.User, a.Token, a.Service = TokenUser(c.Shown.Name), c.Shown.Name, c.Shown.Service
+	case c.Shown.Kind == Certificate:
+		a.User = CertificateUser(c.Shown.Name)
+	case !s.known:
+		a.User = "unknown"
+	default:
+		a.UID = c.UID.Or(NoUID)
+	}
+	return a
+}
+
+// TokenUser returns the user that the holder of a named token is. No login name
+// has a colon.
+func TokenUser(name string) string { return "token:" + name }
+
+// CertificateUser returns the user that the holder of a client certificate is.
+func CertificateUser(name string) string { return "cert:" + name }
+
+// Reason says in one sentence why a caller has its role.
+func (s Standing) Reason() string {
+	switch s.Cause {
+	case ByToken:
+		return "the token gives it"
+	case ByCertificate:
+		return "the configuration gives it to the name in the certificate"
+	case ByUnknownCertificate:
+		return "the configuration gives the name in the certificate no role"
+	case ByRoot:
+		return "root and the user that the daemon runs as are administrators on the Unix socket"
+	case ByUser:
+		return "the configuration gives it to the user"
+	case ByGroup:
+		return "the configuration gives it to the group " + s.Group
+	case ByDefault:
+		return "every local user has it"
+	case RootElsewhere:
+		return "uid 0 in a container is not root of this machine"
+	case PrivateDaemon:
+		return "the daemon is private to the user who runs it"
+	case NeedsToken:
+		return "callers from containers need a token here"
+	}
+	return "the kernel does not say who the caller is"
+}

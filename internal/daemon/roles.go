@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+// accountsAgain is how long after a failure the names of users and groups in the
+// configuration are looked up again.
+const accountsAgain = time.Minute
+
+// accountsLimit is how long the daemon waits for all of them together.
+const accountsLimit = 2 * time.Second
+
+// govern takes over who has which role. It returns the names of users and groups
+// that nobody knows: they have no role until they are found.
+func (d *Daemon) govern(c config.Config) (missing []string) {
+	var users, groups []string
+	for name := range c.Users {
+		if isLogin(name) {
+			users = append(users, name)
+		}
+	}
+	for name := range c.Groups {
+		groups = append(groups, name)
+	}
+	missing = d.numbers.Find(users, groups)
+	d.rules.Store(d.rulesOf(c))
+	return missing
+}
+
+// isLogin reports whether an entry of the section users is a user of this
+// machine.
+func isLogin(name string) bool { return name != "default" && !strings.Contains(name, ":") }
+
+func (d *Daemon) rulesOf(c config.Config) *access.Rules {
+	rules := &access.Rules{
+		Daemon: os.Geteuid(), Users: map[int]access.Given{}, Groups: map[int]access.Given{}, Certificates: map[string]access.Role{},
+		ContainersNeedToken: c.Daemon.ContainerCallers == "token",
+	}
+	for name, u := range c.Users {
+		role, err := access.ParseRole(u.Role)
+		if err != nil {
+			continue // none is given
+		}
+		if certificate, is := strings.CutPrefix(name, "cert:"); is {
+			rules.Certificates[certificate] = role
+		} else if name == "default" {
+			rules.Others = role
+		} else if uid, known := d.numbers.User(name); known && isLogin(name) {
+			rules.Users[uid] = access.Given{Name: name, Role: role}
+		}
+	}
+	for name, g := range c.Groups {
+		role, err := access.ParseRole(g.Role)
+		if gid, known := d.numbers.Group(name); known && err == nil {
+			rules.Groups[gid] = access.Given{Name: name, Role: role}
+		}
+	}
+	return rules
+}
+
+// findAccounts looks up the users and groups of the configuration again for as
+// long as some are missing: the database may be on a server that comes up later.
+func (d *Daemon) findAccounts(ctx context.Context) {
+	told := ""
+	tick := time.NewTicker(accountsAgain)
+	defer tick.Stop()
+	for {
+		missing := d.govern(d.settings.load().Config)
+		if all := strings.Join(missing, ", "); all != told && all != "" {
+			d.log.Warn("the configuration names users or groups that nobody knows: they have neither role nor limits of their own until they are found", "missing", all)
+			told = all
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
