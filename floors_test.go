@@ -25,7 +25,7 @@ const picture = `
 10  BINARIES   cmd/berth  cmd/berth-serve
  9  WIRING     daemon
  8  DOORS      httpapi  promexport  cli
- 7  SERVICES   desk  oversight  crew  doctor
+ 7  SERVICES   desk  oversight  crew  doctor  console
  6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  progress  operations  labels  users  watchdog
     ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall
  5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  batch/outcome  batch/record

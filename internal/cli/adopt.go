@@ -8,22 +8,22 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type adoptOptions struct {
-	*app
+	*console.Console
 	request api.Adopt
 	memory  flagvalue.Memory
 }
 
-func newAdopt(a *app) *cobra.Command {
-	o := &adoptOptions{app: a}
+func newAdopt(con *console.Console) *cobra.Command {
+	o := &adoptOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:     "adopt --pid PID",
-		Short:   "Give a running process a lease",
-		GroupID: groupLeases,
+		Use:   "adopt --pid PID",
+		Short: "Give a running process a lease",
 		Long: `Give a process that already uses GPUs a lease. The lease ends with the process.
 It covers the memory that the process and its children use now, on every GPU
 that they use, plus a margin of a tenth and at least 256 MiB. Where there is no
@@ -34,7 +34,7 @@ daemon, or a process that it descends from.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("pid") {
-				return usage("--pid is missing: name the process to adopt, as in --pid 4711")
+				return console.Usage("--pid is missing: name the process to adopt, as in --pid 4711")
 			}
 			o.request.Memory = gpu.MiB(o.memory)
 			return o.run(cmd.Context())
@@ -46,13 +46,13 @@ daemon, or a process that it descends from.`,
 	flags.Var(&o.memory, "memory", "lease this much `MEMORY` on each GPU, as in 4GiB")
 	flags.StringVar(&o.request.Service, "service", "", "`SERVICE` that the process belongs to")
 	flags.StringVar(&o.request.ID, "id", "", "`NAME` of the lease")
-	completeFlag(cmd, "gpu", a.completeGPU)
+	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
 	return cmd
 }
 
 func (o *adoptOptions) run(ctx context.Context) error {
 	if o.request.PID <= 0 {
-		return usage("--pid must be 1 or more, not %d", o.request.PID)
+		return console.Usage("--pid must be 1 or more, not %d", o.request.PID)
 	}
-	return change(ctx, o.app, func(c *client.Client) (api.Lease, error) { return c.Adopt(ctx, o.request) }, view.GPUs.Granted)
+	return change(ctx, o.Console, func(c *client.Client) (api.Lease, error) { return c.Adopt(ctx, o.request) }, view.GPUs.Granted)
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/view"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
 type allocateOptions struct {
-	*app
+	*console.Console
 	request api.Allocate
 	ttl     flagvalue.Seconds
 	timeout flagvalue.Seconds
 	another bool
 }
 
-func newAllocate(a *app) *cobra.Command {
-	o := &allocateOptions{app: a}
+func newAllocate(con *console.Console) *cobra.Command {
+	o := &allocateOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:     "allocate SERVICE MEMORY",
-		Short:   "Lease memory for a service",
-		GroupID: groupLeases,
+		Use:   "allocate SERVICE MEMORY",
+		Short: "Lease memory for a service",
 		Long: `Lease memory on one GPU for a service. The lease lasts until you release it.
 With --pid, it ends with that process. With --ttl, it expires if it is not
 renewed in time.
@@ -53,19 +53,19 @@ SERVICE-3, ... if that name is taken.`,
   berth allocate embedder 4GiB --unit embedder.service
   berth allocate trainer 80GiB --timeout 5m --priority 10`,
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: a.completeService,
+		ValidArgsFunction: con.CompleteService,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.request.ID, "id", "", "`NAME` of the lease")
 	flags.StringVar((*string)(&o.request.GPU), "gpu", "", "lease on this `GPU` only (index or UUID)")
-	wishFlags(a, cmd, (*string)(&o.request.Prefer), &o.request.Policy)
+	wishFlags(con, cmd, (*string)(&o.request.Prefer), &o.request.Policy)
 	flags.BoolVar(&o.another, "another", false, "lease once more, even if the service has a lease")
 	flags.IntVar(&o.request.PID, "pid", 0, "end the lease with the process `PID`")
 	flags.StringVar(&o.request.Unit, "unit", "", "count the processes of this systemd `UNIT` or container\nunder the lease")
 	flags.Var(&o.ttl, "ttl", "the lease expires after this `TIME` unless renewed,\nas in 10m")
 	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s\n(default: optimization.allocation_timeout)")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
-	completeFlag(cmd, "gpu", a.completeGPU)
+	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
 	cmd.SetFlagErrorFunc(negative)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("priority") {
@@ -73,15 +73,15 @@ SERVICE-3, ... if that name is taken.`,
 		}
 		memory, err := gpu.ParseMiB(args[1])
 		if err != nil {
-			return usage("%v", err)
+			return console.Usage("%v", err)
 		}
 		o.request.Service, o.request.Memory = words.Service(args[0]), memory
 		o.request.TTL, o.request.Timeout, o.request.Wait = o.ttl.Opt, o.timeout.Opt, true
 		switch {
 		case flags.Changed("pid") && o.request.PID <= 0:
-			return usage("--pid must be 1 or more, not %d", o.request.PID)
+			return console.Usage("--pid must be 1 or more, not %d", o.request.PID)
 		case o.request.PID != 0 && o.request.TTL.Known():
-			return usage("--pid and --ttl both say what ends the lease: give one of them")
+			return console.Usage("--pid and --ttl both say what ends the lease: give one of them")
 		case o.request.PID == 0 && !o.request.TTL.Known():
 			o.request.Binding = "named"
 		}
@@ -98,7 +98,7 @@ SERVICE-3, ... if that name is taken.`,
 }
 
 func (o *allocateOptions) run(ctx context.Context) error {
-	c, err := o.client()
+	c, err := o.Client()
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (o *allocateOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.answer(granted, gpus.Granted(granted, o.screen())...)
+	return o.Answer(granted, gpus.Granted(granted, o.Screen())...)
 }
 
 // allocate asks under the id that was given, or else under the name of the
@@ -124,7 +124,7 @@ func (o *allocateOptions) allocate(ctx context.Context, c *client.Client) (api.L
 		request.ID = request.Service
 	}
 	for try := 1; ; try++ {
-		granted, err := o.await(ctx, c, request.ID, nil, func(ctx context.Context) (api.Lease, error) { return c.Allocate(ctx, request) })
+		granted, err := await(ctx, o.Console, c, request.ID, nil, func(ctx context.Context) (api.Lease, error) { return c.Allocate(ctx, request) })
 		if o.request.ID != "" || try == tries || !isProblem(err, "duplicate_allocation") {
 			return granted, err
 		}
@@ -143,8 +143,8 @@ func (o *allocateOptions) indexesOf(ctx context.Context, c *client.Client, l api
 	for _, p := range l.Parts {
 		if index, sent := p.Index.Get(); sent {
 			gpus[p.GPU] = index
-		} else if !o.json {
-			return o.indexes(ctx, c)
+		} else if !o.JSON {
+			return o.Indexes(ctx, c)
 		}
 	}
 	return gpus, nil
@@ -176,14 +176,14 @@ func (o *allocateOptions) advise(err error) error {
 	if o.request.GPU != "" {
 		hint += " --gpu " + string(o.request.GPU)
 	}
-	return &hintedError{err, hint}
+	return console.Hinted(err, hint)
 }
 
 // negative reports a negative number as an amount of memory that is too small.
 // The framework takes it for a flag.
 func negative(_ *cobra.Command, err error) error {
 	if _, number, found := strings.Cut(err.Error(), "' in -"); found && number != "" && unicode.IsDigit(rune(number[0])) {
-		return usage("%q is not an amount of memory: it must be above 0", "-"+number)
+		return console.Usage("%q is not an amount of memory: it must be above 0", "-"+number)
 	}
 	return err
 }

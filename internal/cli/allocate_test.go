@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/daemon/daemontest"
 )
 
@@ -81,10 +82,10 @@ func TestAllocateMakesOneCall(t *testing.T) {
 		{"other 4GiB --id mine", "mine stands already: it holds 4 GiB on GPU ", []string{allocate}},
 	} {
 		var out, errs bytes.Buffer
-		code := cli.Run(t.Context(), cli.Env{
+		code := cli.Run(t.Context(), cli.Env{Env: console.Env{
 			Out: &out, Err: &errs, Now: time.Now, Terminal: func() (int, bool) { return 0, false },
 			Getenv: func(name string) string { return map[string]string{"BERTH_SOCKET": calls.socket}[name] },
-		}, append([]string{"allocate"}, strings.Fields(c.args)...))
+		}}, append([]string{"allocate"}, strings.Fields(c.args)...))
 		if code != 0 || !strings.Contains(out.String(), c.said) {
 			t.Errorf("allocate %s: exit code %d, said %s%s", c.args, code, &out, &errs)
 		}

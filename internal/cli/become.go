@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
 )
 
@@ -12,7 +13,7 @@ import (
 // command to run.
 const becomeCommand = "become"
 
-func newBecome(*app) *cobra.Command {
+func newBecome() *cobra.Command {
 	return &cobra.Command{
 		Use:     becomeCommand,
 		Short:   "Wait for the order of berth plan --run, and become that command",
@@ -26,7 +27,7 @@ func newBecome(*app) *cobra.Command {
 func become() error {
 	err := crew.Obey()
 	if errors.Is(err, crew.ErrNoOrder) {
-		return errReported // nobody is left who would want to know
+		return console.ErrReported // nobody is left who would want to know
 	}
 	return err
 }

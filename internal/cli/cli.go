@@ -2,36 +2,41 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/doctor"
 )
 
-// app holds what the commands share: the world, and the flags that every command
-// takes.
-type app struct {
-	Env
-	socket, url string
-	json        bool
-	started     bool // a command runs: see isUsage
-	outage      bool // the daemon went away, and that has been said
-	answered    bool // the daemon has answered once
+// Env is the world as the commands see it.
+type Env struct {
+	console.Env
 
-	devicesGiven bool // by --devices
+	// Become makes this process a program; it returns only if it cannot.
+	Become func(file string, command, environ []string) error
+
+	// Serve runs the daemon until ctx ends.
+	Serve func(ctx context.Context, o ServeOptions) error
+
+	// Probe looks at drivers and their libraries, for doctor.
+	Probe func(ctx context.Context) []doctor.Finding
 }
 
 // New returns the berth command with everything below it.
-func New(env Env) *cobra.Command { return (&app{Env: env}).root() }
+func New(env Env) *cobra.Command { return root(env, &console.Console{Env: env.Env}) }
 
 // Run runs one command line, reports on Err what went wrong, and returns the exit
 // code.
 func Run(ctx context.Context, env Env, args []string) int {
-	a := &app{Env: env}
-	root := a.root()
-	refuseStrayWords(root)
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	a.report(err)
-	return a.exitCode(ctx, err)
+	con := &console.Console{Env: env.Env}
+	berth := root(env, con)
+	refuseStrayWords(berth)
+	berth.SetArgs(args)
+	err := berth.ExecuteContext(ctx)
+	con.Report(err)
+	return con.ExitCode(ctx, err)
 }
 
 const longHelp = `berth manages the GPUs of this machine. It measures each one, and decides who
@@ -44,47 +49,63 @@ place. Commands that only look work without a daemon too.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 refused by the
 daemon, 130 interrupted, 143 terminated.`
 
-// The groups of the help page.
-const (
-	groupDaemon = "daemon"
-	groupLeases = "leases"
-	groupLook   = "look"
-
-	groupPipelines = "pipelines"
-)
-
-func (a *app) root() *cobra.Command {
+func root(env Env, con *console.Console) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "berth",
-		Short:         "GPU resource manager",
-		Long:          longHelp,
-		Example:       "  berth serve --devices sim:4\n  berth status --watch\n  berth allocate embedder 4GiB\n  berth doctor",
-		Version:       a.Version,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
-			a.started, a.devicesGiven = true, cmd.Flags().Changed("devices")
-		},
+		Use:              "berth",
+		Short:            "GPU resource manager",
+		Long:             longHelp,
+		Example:          "  berth serve --devices sim:4\n  berth status --watch\n  berth allocate embedder 4GiB\n  berth doctor",
+		Version:          con.Version,
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) { con.Begin(cmd) },
 	}
-	root.SetIn(a.In)
-	root.SetOut(a.Out)
-	root.SetErr(a.Err)
+	root.SetIn(con.In)
+	root.SetOut(con.Out)
+	root.SetErr(con.Err)
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.socket, "socket", "", "`PATH` of the daemon's Unix socket")
-	flags.StringVar(&a.url, "url", "", "`ADDRESS` of a daemon on another machine, as in\nhttp://host:8000")
-	flags.BoolVar(&a.json, "json", false, "write JSON")
+	flags.StringVar(&con.Socket, "socket", "", "`PATH` of the daemon's Unix socket")
+	flags.StringVar(&con.URL, "url", "", "`ADDRESS` of a daemon on another machine, as in\nhttp://host:8000")
+	flags.BoolVar(&con.JSON, "json", false, "write JSON")
 
-	root.AddGroup(
-		&cobra.Group{ID: groupLook, Title: "Look:"},
-		&cobra.Group{ID: groupLeases, Title: "Leases:"},
-		&cobra.Group{ID: groupPipelines, Title: "Pipelines:"},
-		&cobra.Group{ID: groupDaemon, Title: "The daemon:"},
-	)
-	root.AddCommand(
-		newStatus(a), newEvents(a), newExport(a), newReport(a),
-		newExec(a), newAllocate(a), newDeallocate(a), newLeases(a), newRelease(a), newRenew(a), newExplain(a), newAdopt(a),
-		newPlan(a), newRun(a), newBecome(a),
-		newServe(a), newConfig(a), newDoctor(a), newJournal(a), newVersion(a),
-	)
+	addGroup(root, "Look:", []*cobra.Command{newStatus(con), newEvents(con), newExport(con), newReport(con)})
+	addGroup(root, "Leases:", []*cobra.Command{
+		newExec(con, env.Become), newAllocate(con), newDeallocate(con), newLeases(con), newRelease(con), newRenew(con), newExplain(con), newAdopt(con),
+	})
+	addGroup(root, "Pipelines:", []*cobra.Command{newPlan(con), newRun(con), newBecome()})
+	addGroup(root, "The daemon:", []*cobra.Command{
+		newServe(con, env.Serve), newConfig(con), newDoctor(con, env.Probe), newJournal(con), newVersion(con),
+	})
 	return root
+}
+
+// addGroup adds commands under a title of the help page.
+func addGroup(root *cobra.Command, title string, commands []*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, cmd := range commands {
+		cmd.GroupID = title
+	}
+	root.AddCommand(commands...)
+}
+
+// refuseStrayWords makes the commands that only hold others say that a word is
+// no command of theirs. They would show their help otherwise, as if nothing were
+// wrong.
+func refuseStrayWords(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch {
+		case cmd.Name() == "help":
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if found, rest, err := root.Find(args); found == nil || err != nil || len(rest) > 0 {
+					return console.Usage("there is no command %q to help with", strings.Join(args, " "))
+				}
+				return nil
+			}
+		case !cmd.Runnable():
+			cmd.Args = cobra.NoArgs
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 }

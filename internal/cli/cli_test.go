@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/daemon"
 	"github.com/berth-gpu/berth/internal/daemon/daemontest"
 	"github.com/berth-gpu/berth/internal/doctor"
@@ -40,15 +41,11 @@ func TestMain(m *testing.M) {
 // for the terminal (WIDTH), the drivers, and the daemon that serve would run.
 func scriptEnv() cli.Env {
 	work := os.Getenv("WORK")
-	return cli.Env{
+	world := console.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, CPUs: 2, Version: daemontest.Version, Now: time.Now,
 		Terminal: func() (int, bool) {
 			width, err := strconv.Atoi(os.Getenv("WIDTH"))
 			return width, err == nil
-		},
-		Serve: func(_ context.Context, o cli.ServeOptions) error {
-			_, err := fmt.Printf("config %q flags %q json %v\n", o.Config, o.Flags, o.JSON)
-			return err
 		},
 		Local: func(ctx context.Context, devices string) (*client.Client, func(), error) {
 			if devices == "" {
@@ -62,6 +59,13 @@ func scriptEnv() cli.Env {
 		},
 		Settings: func(file string) (*config.Settings, error) {
 			return daemontest.Settings(work, daemontest.Options{Devices: "sim:1", File: file})
+		},
+	}
+	return cli.Env{
+		Env: world,
+		Serve: func(_ context.Context, o cli.ServeOptions) error {
+			_, err := fmt.Printf("config %q flags %q json %v\n", o.Config, o.Flags, o.JSON)
+			return err
 		},
 		Probe: func(context.Context) []doctor.Finding {
 			return []doctor.Finding{{Topic: "nvml", Grade: doctor.Notice, Text: "libnvidia-ml.so.1 was not found", Next: "install the driver"}}

@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/term"
 )
 
-type configCheckOptions struct{ *app }
+type configCheckOptions struct{ *console.Console }
 
-func newConfigCheck(a *app) *cobra.Command {
-	o := &configCheckOptions{a}
+func newConfigCheck(con *console.Console) *cobra.Command {
+	o := &configCheckOptions{con}
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a configuration file without a daemon",
@@ -26,14 +27,14 @@ line. "-" reads standard input.`,
 }
 
 func (o *configCheckOptions) run(file string) error {
-	text, err := o.read(file, math.MaxInt64)
+	text, err := o.Read(file, math.MaxInt64)
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	name := nameOf(file)
+	name := console.NameOf(file)
 	layer, _ := config.ParseYAML(name, text) // Merge repeats what is wrong, and finds more
 	if _, err := config.Merge(layer); err != nil {
 		return err
 	}
-	return o.answer(map[string]any{"file": name, "valid": true}, term.Clean(name)+" is valid")
+	return o.Answer(map[string]any{"file": name, "valid": true}, term.Clean(name)+" is valid")
 }

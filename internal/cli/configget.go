@@ -5,16 +5,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/term"
 )
 
 type configGetOptions struct {
-	*app
+	*console.Console
 	devices string
 }
 
-func newConfigGet(a *app) *cobra.Command {
-	o := &configGetOptions{app: a}
+func newConfigGet(con *console.Console) *cobra.Command {
+	o := &configGetOptions{Console: con}
 	cmd := &cobra.Command{
 		Use:     "get FIELD",
 		Short:   "Show the value of one field",
@@ -23,22 +24,22 @@ func newConfigGet(a *app) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
-				return nil, noFiles
+				return nil, console.NoFiles
 			}
-			return a.completeField(cmd, "", ""), noFiles
+			return completeField(con, cmd, "", ""), console.NoFiles
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
-	devicesFlag(cmd, &o.devices)
+	console.DevicesFlag(cmd, &o.devices)
 	return cmd
 }
 
 func (o *configGetOptions) run(ctx context.Context, field string) error {
-	v, err := o.look(ctx, o.devices)
+	v, err := o.Look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
-	defer v.close()
+	defer v.Close()
 	fields, err := v.ConfigFields(ctx)
 	if err != nil {
 		return err
@@ -47,5 +48,5 @@ func (o *configGetOptions) run(ctx context.Context, field string) error {
 	if err != nil {
 		return err
 	}
-	return o.answer(f, term.Clean(f.Value))
+	return o.Answer(f, term.Clean(f.Value))
 }

@@ -5,13 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
-type configReloadOptions struct{ *app }
+type configReloadOptions struct{ *console.Console }
 
-func newConfigReload(a *app) *cobra.Command {
-	o := &configReloadOptions{app: a}
+func newConfigReload(con *console.Console) *cobra.Command {
+	o := &configReloadOptions{Console: con}
 	return &cobra.Command{
 		Use:   "reload",
 		Short: "Make the daemon read its configuration file again",
@@ -28,7 +29,7 @@ of the file that they override. "berth config unset" takes them back.`,
 }
 
 func (o *configReloadOptions) run(ctx context.Context) error {
-	c, err := o.daemon(ctx)
+	c, err := o.Daemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -37,5 +38,5 @@ func (o *configReloadOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.answer(done, view.Reloaded(done)...)
+	return o.Answer(done, view.Reloaded(done)...)
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/term"
 )
 
-type configSetOptions struct{ *app }
+type configSetOptions struct{ *console.Console }
 
-func newConfigSet(a *app) *cobra.Command {
-	o := &configSetOptions{a}
+func newConfigSet(con *console.Console) *cobra.Command {
+	o := &configSetOptions{con}
 	return &cobra.Command{
 		Use:   "set FIELD=VALUE...",
 		Short: "Change fields at run time",
@@ -30,7 +31,7 @@ device, services.NAME.FIELD and hooks.NAME.FIELD one of a service or a hook.`,
   berth config set services.embedder.users='[alice, bob]'`,
 		Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.completeField(cmd, "=", ""), noFiles | cobra.ShellCompDirectiveNoSpace
+			return completeField(con, cmd, "=", ""), console.NoFiles | cobra.ShellCompDirectiveNoSpace
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
@@ -39,9 +40,9 @@ device, services.NAME.FIELD and hooks.NAME.FIELD one of a service or a hook.`,
 func (o *configSetOptions) run(ctx context.Context, changes []string) error {
 	body, names, err := config.Assignments(changes)
 	if err != nil {
-		return usage("%v", err)
+		return console.Usage("%v", err)
 	}
-	c, err := o.daemon(ctx)
+	c, err := o.Daemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,8 +51,8 @@ func (o *configSetOptions) run(ctx context.Context, changes []string) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return o.printJSON(section)
+	if o.JSON {
+		return o.PrintJSON(section)
 	}
 	fields, err := c.ConfigFields(ctx)
 	if err != nil {
@@ -62,7 +63,7 @@ func (o *configSetOptions) run(ctx context.Context, changes []string) error {
 		if f, err := findField(fields.Fields, name); err == nil {
 			line = fmt.Sprintf("%s = %s (%s)", term.Clean(f.Field), term.Clean(f.Value), term.Clean(f.Source))
 		}
-		if err := o.print(line); err != nil {
+		if err := o.Print(line); err != nil {
 			return err
 		}
 	}

@@ -4,10 +4,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/console"
 )
 
-func newConfigUnset(a *app) *cobra.Command {
-	o := &configSetOptions{a}
+func newConfigUnset(con *console.Console) *cobra.Command {
+	o := &configSetOptions{con}
 	return &cobra.Command{
 		Use:   "unset FIELD...",
 		Short: "Take back changes at run time",
@@ -18,7 +19,7 @@ none. A section or the name of a service, hook or device stands for all of it.`,
   berth config unset services.embedder devices.GPU-5a9c`,
 		Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.completeField(cmd, "", config.SavedAtRunTime), noFiles
+			return completeField(con, cmd, "", config.SavedAtRunTime), console.NoFiles
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for i, field := range args {

@@ -10,20 +10,20 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type deallocateOptions struct {
-	*app
+	*console.Console
 	service, gpu, id string
 }
 
-func newDeallocate(a *app) *cobra.Command {
-	o := &deallocateOptions{app: a}
+func newDeallocate(con *console.Console) *cobra.Command {
+	o := &deallocateOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:     "deallocate SERVICE GPU",
-		Short:   "End the lease of a service on a GPU",
-		GroupID: groupLeases,
+		Use:   "deallocate SERVICE GPU",
+		Short: "End the lease of a service on a GPU",
 		Long: `End the lease that a service has on a GPU (index or UUID). If the service has
 several leases there, name one with --id. A lease over several GPUs ends on all
 of them.`,
@@ -31,9 +31,9 @@ of them.`,
 		Args:    cobra.ExactArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
-				return a.completeGPU(cmd, nil, part)
+				return con.CompleteGPU(cmd, nil, part)
 			}
-			return a.completeService(cmd, args, part)
+			return con.CompleteService(cmd, args, part)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.service, o.gpu = args[0], args[1]
@@ -45,7 +45,7 @@ of them.`,
 }
 
 func (o *deallocateOptions) run(ctx context.Context) error {
-	return change(ctx, o.app, func(c *client.Client) (api.Ended, error) {
+	return change(ctx, o.Console, func(c *client.Client) (api.Ended, error) {
 		l, err := o.find(ctx, c)
 		if err != nil {
 			return api.Ended{}, err
@@ -84,9 +84,9 @@ func (o *deallocateOptions) noneFound(all api.Leases) error {
 	}
 	problem := &api.Problem{Status: 404, Code: "unknown_allocation", Detail: fmt.Sprintf("%s has no lease on GPU %s.", what, o.gpu)}
 	if len(view.LeaseFilter{Service: o.service}.Apply(all).Leases) > 0 {
-		return &hintedError{problem, "find its leases: berth leases --service " + o.service}
+		return console.Hinted(problem, "find its leases: berth leases --service "+o.service)
 	}
-	return &hintedError{problem, "berth leases lists all leases"}
+	return console.Hinted(problem, "berth leases lists all leases")
 }
 
 func (o *deallocateOptions) severalFound(found []api.Lease) error {
@@ -94,6 +94,6 @@ func (o *deallocateOptions) severalFound(found []api.Lease) error {
 	for _, l := range found {
 		ids = append(ids, l.ID)
 	}
-	return &hintedError{usage("%s has %d leases on GPU %s", o.service, len(found), o.gpu),
-		"name one: --id " + strings.Join(ids, " or --id ")}
+	return console.Hinted(console.Usage("%s has %d leases on GPU %s", o.service, len(found), o.gpu),
+		"name one: --id "+strings.Join(ids, " or --id "))
 }

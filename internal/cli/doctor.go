@@ -6,21 +6,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/doctor"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type doctorOptions struct {
-	*app
-	file string
+	*console.Console
+	probe func(context.Context) []doctor.Finding // looks at drivers and their libraries
+	file  string
 }
 
-func newDoctor(a *app) *cobra.Command {
-	o := &doctorOptions{app: a}
+func newDoctor(con *console.Console, probe func(context.Context) []doctor.Finding) *cobra.Command {
+	o := &doctorOptions{Console: con, probe: probe}
 	cmd := &cobra.Command{
-		Use:     "doctor",
-		Short:   "Find out what is wrong, and what to do about it",
-		GroupID: groupDaemon,
+		Use:   "doctor",
+		Short: "Find out what is wrong, and what to do about it",
 		Long: `Examine the system, the GPUs and their drivers, the configuration and the
 daemon. Report what is there, what is missing, and what to do about it. The exit
 code is 1 if something is broken. A machine without a GPU is not broken.`,
@@ -35,20 +36,20 @@ code is 1 if something is broken. A machine without a GPU is not broken.`,
 
 func (o *doctorOptions) run(ctx context.Context) error {
 	machine := doctor.Doctor{
-		Root: "/", Version: o.Version, Probe: o.Probe,
+		Root: "/", Version: o.Version, Probe: o.probe,
 		Settings: func() (*config.Settings, error) { return o.Settings(o.file) },
-		Daemon:   func() (doctor.Daemon, error) { return o.client() },
+		Daemon:   func() (doctor.Daemon, error) { return o.Client() },
 	}
 	findings := machine.Examine(ctx)
 	shown := make([]view.Finding, len(findings))
 	for i, f := range findings {
 		shown[i] = view.Finding{Topic: f.Topic, Grade: string(f.Grade), Text: f.Text, Next: f.Next}
 	}
-	if err := o.answer(findings, view.Findings(shown, o.screen())...); err != nil {
+	if err := o.Answer(findings, view.Findings(shown, o.Screen())...); err != nil {
 		return err
 	}
 	if doctor.Count(findings, doctor.Broken) > 0 {
-		return errReported
+		return console.ErrReported
 	}
 	return nil
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type eventsOptions struct {
-	*app
+	*console.Console
 	devices  string
 	follow   bool
 	since    string
@@ -24,12 +25,11 @@ type eventsOptions struct {
 	severity string
 }
 
-func newEvents(a *app) *cobra.Command {
-	o := &eventsOptions{app: a}
+func newEvents(con *console.Console) *cobra.Command {
+	o := &eventsOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:     "events",
-		Short:   "Show what happened",
-		GroupID: groupLook,
+		Use:   "events",
+		Short: "Show what happened",
 		Long: `Show the events that the daemon keeps, oldest first. With --follow, show
 new ones too until you interrupt the command. It makes a broken connection again
 and loses no event.
@@ -52,11 +52,11 @@ missing. docs/events.md lists the codes.`,
 	flags.StringSliceVar(&o.gpus, "gpu", nil, "show events about this `GPU` (index or UUID)")
 	flags.StringArrayVar(&o.leases, "lease", nil, "show events about the lease with this `ID`")
 	flags.StringVar(&o.severity, "severity", "", "show events of at least this `LEVEL`: info, warning,\ncritical")
-	completeWith(cmd, "severity", severities())
-	completeWith(cmd, "code", gpu.EventCodes())
-	completeFlag(cmd, "lease", a.completeLease)
-	completeFlag(cmd, "gpu", a.completeGPU)
-	devicesFlag(cmd, &o.devices)
+	console.CompleteWith(cmd, "severity", severities())
+	console.CompleteWith(cmd, "code", gpu.EventCodes())
+	console.CompleteFlag(cmd, "lease", con.CompleteLease)
+	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.DevicesFlag(cmd, &o.devices)
 	return cmd
 }
 
@@ -66,17 +66,17 @@ func severities() []gpu.Severity { return []gpu.Severity{gpu.Note, gpu.Warning, 
 func (o *eventsOptions) run(ctx context.Context) error {
 	since, err := flagvalue.Moment(o.since, o.Now())
 	if err != nil {
-		return usage("--since %v", err)
+		return console.Usage("--since %v", err)
 	}
 	filter, err := o.filter()
 	if err != nil {
 		return err
 	}
-	v, err := o.look(ctx, o.devices)
+	v, err := o.Look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
-	defer v.close()
+	defer v.Close()
 	for e, err := range v.EventsWhere(ctx, client.EventQuery{Follow: o.follow, Filter: filter}) {
 		if err != nil {
 			if o.follow && ctx.Err() != nil {
@@ -84,7 +84,7 @@ func (o *eventsOptions) run(ctx context.Context) error {
 			}
 			return err
 		}
-		o.back()
+		o.Back()
 		if e.Time.Before(since) {
 			continue
 		}
@@ -99,11 +99,11 @@ func (o *eventsOptions) run(ctx context.Context) error {
 func (o *eventsOptions) filter() (gpu.EventFilter, error) {
 	f := gpu.EventFilter{GPUs: o.gpus, Leases: o.leases, Severity: gpu.Severity(o.severity)}
 	if o.severity != "" && !slices.Contains(severities(), f.Severity) {
-		return f, usage("--severity must be info, warning or critical, not %q", o.severity)
+		return f, console.Usage("--severity must be info, warning or critical, not %q", o.severity)
 	}
 	for _, code := range o.codes {
 		if !slices.Contains(gpu.EventCodes(), gpu.EventCode(code)) {
-			return f, &hintedError{usage("there is no event code %q", code), "the codes are: " + strings.Join(texts(gpu.EventCodes()), ", ")}
+			return f, console.Hinted(console.Usage("there is no event code %q", code), "the codes are: "+strings.Join(console.Texts(gpu.EventCodes()), ", "))
 		}
 		f.Codes = append(f.Codes, gpu.EventCode(code))
 	}
@@ -111,8 +111,8 @@ func (o *eventsOptions) filter() (gpu.EventFilter, error) {
 }
 
 func (o *eventsOptions) show(e gpu.Event) error {
-	if o.json {
-		return o.printJSONLine(e)
+	if o.JSON {
+		return o.PrintJSONLine(e)
 	}
-	return o.print(view.Event(e, o.uncut()))
+	return o.Print(view.Event(e, o.Uncut()))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/placement"
@@ -20,17 +21,17 @@ import (
 )
 
 type execOptions struct {
-	*app
+	*console.Console
 	request launch.Request
 	dryRun  bool
+	become  func(file string, command, environ []string) error // makes this process a program
 }
 
-func newExec(a *app) *cobra.Command {
-	o := &execOptions{app: a}
+func newExec(con *console.Console, become func(file string, command, environ []string) error) *cobra.Command {
+	o := &execOptions{Console: con, become: become}
 	cmd := &cobra.Command{
-		Use:     "exec [flags] -- COMMAND [ARGUMENT]...",
-		Short:   "Run a program under a lease, on its GPU alone",
-		GroupID: groupLeases,
+		Use:   "exec [flags] -- COMMAND [ARGUMENT]...",
+		Short: "Run a program under a lease, on its GPU alone",
 		Long: `Take a lease, then become the program. The program sees only the leased GPUs,
 and berth holds it to its memory as far as this machine can. Its exit code and
 its signals are its own. The lease ends with the program, also by kill -9.
@@ -46,7 +47,7 @@ what holds a program to its memory.`,
   berth exec --memory 8GiB --dry-run -- python train.py`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("the command is missing: give it after --, as in berth exec --memory 8GiB -- python train.py")
+				return console.Usage("the command is missing: give it after --, as in berth exec --memory 8GiB -- python train.py")
 			}
 			return nil
 		},
@@ -58,10 +59,10 @@ what holds a program to its memory.`,
 		flags.Var(&requestValue{&o.request, f, ""}, f.Name, f.Usage)
 	}
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show the lease and the environment; take no lease")
-	completeWith(cmd, "policy", placement.PolicyNames())
-	completeWith(cmd, "enforce", []string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None})
-	completeFlag(cmd, "gpu", a.completeGPU)
-	completeFlag(cmd, "prefer", a.completeGPU)
+	console.CompleteWith(cmd, "policy", placement.PolicyNames())
+	console.CompleteWith(cmd, "enforce", []string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None})
+	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.CompleteFlag(cmd, "prefer", con.CompleteGPU)
 	return cmd
 }
 
@@ -81,17 +82,17 @@ func (v *requestValue) String() string { return v.given }
 func (v *requestValue) Type() string   { return v.flag.Value }
 
 func (o *execOptions) run(ctx context.Context, command []string) error {
-	if o.remote() {
-		return usage("exec needs the daemon of this machine, because it binds the lease to a process here: leave out --url and BERTH_URL")
+	if o.Remote() {
+		return console.Usage("exec needs the daemon of this machine, because it binds the lease to a process here: leave out --url and BERTH_URL")
 	}
 	if err := o.request.Finish(command, rand.Text()); err != nil {
-		return usage("%v", err)
+		return console.Usage("%v", err)
 	}
-	program, err := crew.NewExec(o.request, command, o.Environ(), cmp.Or(o.socket, o.Getenv("BERTH_SOCKET")))
+	program, err := crew.NewExec(o.request, command, o.Environ(), cmp.Or(o.Socket, o.Getenv("BERTH_SOCKET")))
 	if err != nil {
 		return err
 	}
-	c, err := o.client()
+	c, err := o.Client()
 	if err != nil {
 		return err
 	}
@@ -106,16 +107,16 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 	if granted.Note != "" {
 		fmt.Fprintln(o.Err, "berth: "+term.Clean(granted.Note))
 	}
-	return o.Become(program.File, command, program.Environment(granted))
+	return o.become(program.File, command, program.Environment(granted))
 }
 
 // take asks for the lease and waits for it.
 func (o *execOptions) take(ctx context.Context, c *client.Client, program *crew.Exec) (api.Lease, error) {
-	gpus, err := o.indexes(ctx, c)
+	gpus, err := o.Indexes(ctx, c)
 	if err != nil {
 		return api.Lease{}, err
 	}
-	return o.await(ctx, c, o.request.ID, gpus, func(ctx context.Context) (api.Lease, error) { return program.Acquire(ctx, c) })
+	return await(ctx, o.Console, c, o.request.ID, gpus, func(ctx context.Context) (api.Lease, error) { return program.Acquire(ctx, c) })
 }
 
 // show says what would happen, and takes nothing.
@@ -124,18 +125,18 @@ func (o *execOptions) show(ctx context.Context, c *client.Client, program *crew.
 	if err != nil {
 		return err
 	}
-	gpus, err := o.indexes(ctx, c)
+	gpus, err := o.Indexes(ctx, c)
 	if err != nil {
 		return err
 	}
 	if e.Grant == nil {
-		if o.json {
-			return errors.Join(o.printJSON(e), errRefused)
+		if o.JSON {
+			return errors.Join(o.PrintJSON(e), console.ErrRefused)
 		}
-		fmt.Fprintln(o.Err, strings.Join(gpus.Explained(e, o.screen()), "\n"))
-		return errRefused
+		fmt.Fprintln(o.Err, strings.Join(gpus.Explained(e, o.Screen()), "\n"))
+		return console.ErrRefused
 	}
 	changes, receipt := program.Preview(*e.Grant)
 	would := view.DryRun{Program: program.File, Grant: *e.Grant, Environment: changes, Receipt: receipt}
-	return o.answer(would, gpus.Would(would, o.screen())...)
+	return o.Answer(would, gpus.Would(would, o.Screen())...)
 }

@@ -8,23 +8,23 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/flagvalue"
 )
 
 type explainOptions struct {
-	*app
+	*console.Console
 	id      string // of a request that waits; empty: request is not made
 	request api.LeaseRequest
 	memory  flagvalue.Memory
 	devices string
 }
 
-func newExplain(a *app) *cobra.Command {
-	o := &explainOptions{app: a}
+func newExplain(con *console.Console) *cobra.Command {
+	o := &explainOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:     "explain [ID]",
-		Short:   "Explain what stands in the way of a request",
-		GroupID: groupLeases,
+		Use:   "explain [ID]",
+		Short: "Explain what stands in the way of a request",
 		Long: `Explain what a waiting request waits for. Without an ID, explain what the daemon
 would do with a request that has these flags, without making it.
 
@@ -34,7 +34,7 @@ that is known, and how much memory the daemon would grant now.`,
   berth explain --memory 40GiB --gpus 2
   berth explain --memory 8GiB --where 'name~H200,cc>=9.0'`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeLease,
+		ValidArgsFunction: con.CompleteLease,
 	}
 	flags := cmd.Flags()
 	asked := []string{"memory", "gpus", "slots", "gpu", "prefer", "where", "policy", "service", "priority"}
@@ -43,20 +43,20 @@ that is known, and how much memory the daemon would grant now.`,
 	slots := flags.Int("slots", 1, "`NUMBER` of slots on each GPU")
 	flags.StringVar((*string)(&o.request.GPU), "gpu", "", "on this `GPU` only (index or UUID)")
 	flags.StringVar(&o.request.Where, "where", "", "on GPUs that meet these `CONDITIONS`, as in\nname~H200,memory>=40GiB,cc>=8.0,vendor=nvidia")
-	wishFlags(a, cmd, (*string)(&o.request.Prefer), &o.request.Policy)
+	wishFlags(con, cmd, (*string)(&o.request.Prefer), &o.request.Policy)
 	flags.StringVar(&o.request.Service, "service", "", "for this `SERVICE`")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first")
-	completeFlag(cmd, "gpu", a.completeGPU)
-	devicesFlag(cmd, &o.devices)
+	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.DevicesFlag(cmd, &o.devices)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		given := slices.ContainsFunc(asked, flags.Changed)
 		switch {
 		case len(args) > 0 && given:
-			return usage("give the ID of a waiting request, or flags such as --memory, not both")
+			return console.Usage("give the ID of a waiting request, or flags such as --memory, not both")
 		case len(args) > 0 && args[0] == "" || len(args) == 0 && !given:
-			return usage("give the ID of a waiting request, or say what you would ask for, as in --memory 4GiB")
+			return console.Usage("give the ID of a waiting request, or say what you would ask for, as in --memory 4GiB")
 		case o.request.GPUs < 1:
-			return usage("--gpus must be 1 or more, not %d", o.request.GPUs)
+			return console.Usage("--gpus must be 1 or more, not %d", o.request.GPUs)
 		case len(args) > 0:
 			o.id = args[0]
 		}
@@ -74,8 +74,8 @@ func (o *explainOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer v.close()
-	gpus, err := o.indexes(ctx, v.Client)
+	defer v.Close()
+	gpus, err := o.Indexes(ctx, v.Client)
 	if err != nil {
 		return err
 	}
@@ -88,18 +88,18 @@ func (o *explainOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.answer(e, gpus.Explained(e, o.screen())...)
+	return o.Answer(e, gpus.Explained(e, o.Screen())...)
 }
 
 // open finds who can explain: only the daemon knows who waits, but what would
 // fit can be said without one.
-func (o *explainOptions) open(ctx context.Context) (*source, error) {
+func (o *explainOptions) open(ctx context.Context) (*console.Source, error) {
 	if o.id == "" {
-		return o.look(ctx, o.devices)
+		return o.Look(ctx, o.devices)
 	}
-	c, err := o.daemon(ctx)
+	c, err := o.Daemon(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &source{Client: c, close: c.Close}, nil
+	return &console.Source{Client: c}, nil
 }

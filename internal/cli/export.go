@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
@@ -16,19 +17,18 @@ import (
 )
 
 type exportOptions struct {
-	*app
+	*console.Console
 	file    string
 	format  string
 	since   string
 	devices string
 }
 
-func newExport(a *app) *cobra.Command {
-	o := &exportOptions{app: a}
+func newExport(con *console.Console) *cobra.Command {
+	o := &exportOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:     "export FILE",
-		Short:   "Write everything the daemon knows to a file",
-		GroupID: groupLook,
+		Use:   "export FILE",
+		Short: "Write everything the daemon knows to a file",
 		Long: `Write status, history, leases, waiting requests, leases that have ended, what
 programs used, batches, configuration and events to a JSON file. If the name of
 the file ends in .csv, write the samples as CSV instead. "-" writes to standard
@@ -44,8 +44,8 @@ output. The command writes a file whole or not at all.`,
 	}
 	cmd.Flags().StringVar(&o.format, "format", "", "write this `FORMAT`: json or csv\n(default: by the name of the file)")
 	cmd.Flags().StringVar(&o.since, "since", "", "write what is after this `TIME`, or of the last 10m")
-	completeWith(cmd, "format", []string{"json", "csv"})
-	devicesFlag(cmd, &o.devices)
+	console.CompleteWith(cmd, "format", []string{"json", "csv"})
+	console.DevicesFlag(cmd, &o.devices)
 	return cmd
 }
 
@@ -57,17 +57,17 @@ func (o *exportOptions) run(ctx context.Context) error {
 		}
 	}
 	if o.format != "json" && o.format != "csv" {
-		return usage("--format must be json or csv, not %q", o.format)
+		return console.Usage("--format must be json or csv, not %q", o.format)
 	}
 	since, err := flagvalue.Moment(o.since, o.Now())
 	if err != nil {
-		return usage("--since %v", err)
+		return console.Usage("--since %v", err)
 	}
-	v, err := o.look(ctx, o.devices)
+	v, err := o.Look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
-	defer v.close()
+	defer v.Close()
 	all, err := o.collect(ctx, v, since)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 }
 
 // collect asks for everything.
-func (o *exportOptions) collect(ctx context.Context, v *source, since time.Time) (*view.Export, error) {
+func (o *exportOptions) collect(ctx context.Context, v *console.Source, since time.Time) (*view.Export, error) {
 	all := view.NewExport(o.Now())
 	var err error
 	if all.Status, err = v.StatusAll(ctx); err != nil {
@@ -126,7 +126,7 @@ func (o *exportOptions) collect(ctx context.Context, v *source, since time.Time)
 
 // collectLeases asks who holds, held and waits for what, what programs used, and
 // which batches run.
-func (o *exportOptions) collectLeases(ctx context.Context, v *source, since time.Time, all *view.Export) error {
+func (o *exportOptions) collectLeases(ctx context.Context, v *console.Source, since time.Time, all *view.Export) error {
 	now, err := v.Leases(ctx)
 	if err != nil {
 		return err
@@ -151,5 +151,5 @@ func (o *exportOptions) sumUp(all *view.Export) error {
 		"file": o.file, "format": o.format,
 		"gpus": len(all.Status.GPUs), "samples": len(all.History), "events": len(all.Events), "leases": len(all.Leases), "past_leases": len(all.Past),
 	}
-	return o.answer(summary, term.Clean(o.file)+": "+all.Summary(o.format == "json"))
+	return o.Answer(summary, term.Clean(o.file)+": "+all.Summary(o.format == "json"))
 }

@@ -3,27 +3,27 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/doctor"
 )
 
 // journalOptions are the flags that the commands about the journal share. They
 // work on the files themselves, without a daemon.
 type journalOptions struct {
-	*app
+	*console.Console
 	stateDir string
 }
 
-func newJournal(a *app) *cobra.Command {
+func newJournal(con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "journal",
-		Short:   "Show the journal of leases, or repair it",
-		GroupID: groupDaemon,
+		Use:   "journal",
+		Short: "Show the journal of leases, or repair it",
 		Long: `Show the journal of leases, or repair it. The daemon keeps the journal in its
 state folder, so that leases survive a restart. It does not start with a damaged
 journal, because it would forget leases that somebody holds.`,
 		Example: "  berth journal show\n  berth journal repair",
 	}
-	cmd.AddCommand(newJournalShow(a), newJournalRepair(a))
+	cmd.AddCommand(newJournalShow(con), newJournalRepair(con))
 	return cmd
 }
 
@@ -38,7 +38,7 @@ func (o *journalOptions) open() (*doctor.Journal, error) {
 	if state == "" {
 		settings, err := o.Settings("")
 		if err != nil {
-			return nil, &hintedError{err, "or name the folder: --state-dir DIR"}
+			return nil, console.Hinted(err, "or name the folder: --state-dir DIR")
 		}
 		state = settings.Config.Daemon.StateDir
 	}

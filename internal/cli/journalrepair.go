@@ -3,13 +3,14 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type journalRepairOptions struct{ journalOptions }
 
-func newJournalRepair(a *app) *cobra.Command {
-	o := &journalRepairOptions{journalOptions{app: a}}
+func newJournalRepair(con *console.Console) *cobra.Command {
+	o := &journalRepairOptions{journalOptions{Console: con}}
 	cmd := &cobra.Command{
 		Use:   "repair",
 		Short: "Make a damaged journal usable again",
@@ -34,5 +35,5 @@ func (o *journalRepairOptions) run() error {
 	if err != nil {
 		return err
 	}
-	return o.answer(did, view.Repair(did).Lines(o.screen())...)
+	return o.Answer(did, view.Repair(did).Lines(o.Screen())...)
 }

@@ -5,14 +5,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type journalShowOptions struct{ journalOptions }
 
-func newJournalShow(a *app) *cobra.Command {
-	o := &journalShowOptions{journalOptions{app: a}}
+func newJournalShow(con *console.Console) *cobra.Command {
+	o := &journalShowOptions{journalOptions{Console: con}}
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Print the records of the journal",
@@ -35,7 +36,7 @@ func (o *journalShowOptions) run() error {
 	if err := o.show(records); err != nil {
 		return err
 	}
-	if rec.Torn != nil && !o.json {
+	if rec.Torn != nil && !o.JSON {
 		fmt.Fprintf(o.Err, "berth: %s ends in the middle of a record that the daemon never confirmed; the next start cuts it off\n", rec.Torn.File)
 	}
 	return damage
@@ -46,11 +47,11 @@ func (o *journalShowOptions) show(records []journal.Record) error {
 	for i, r := range records {
 		shown[i] = view.Record(r)
 	}
-	if !o.json {
-		return o.print(view.Records(shown, o.uncut())...)
+	if !o.JSON {
+		return o.Print(view.Records(shown, o.Uncut())...)
 	}
 	for _, r := range shown {
-		if err := o.printJSONLine(r.Answer()); err != nil {
+		if err := o.PrintJSONLine(r.Answer()); err != nil {
 			return err
 		}
 	}

@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type leasesOptions struct {
-	*app
+	*console.Console
 	filter view.LeaseFilter
 	gpu    string
 	orphan bool
@@ -21,12 +22,11 @@ type leasesOptions struct {
 	watch  time.Duration // 0: once
 }
 
-func newLeases(a *app) *cobra.Command {
-	o := &leasesOptions{app: a}
+func newLeases(con *console.Console) *cobra.Command {
+	o := &leasesOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:     "leases",
-		Short:   "Show who holds what, and who waits",
-		GroupID: groupLeases,
+		Use:   "leases",
+		Short: "Show who holds what, and who waits",
 		Long: `Show every lease, oldest first: who holds it, on which GPU, how much memory its
 processes use of what they lease, what ends it, and what keeps the processes
 within it. Below, show the waiting requests in the order in which the daemon
@@ -41,15 +41,15 @@ them ended.`,
   berth leases --service embedder --json | jq -r '.leases[].id'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			others, err := takeInterval(args, &o.watch)
+			others, err := console.TakeInterval(args, &o.watch)
 			if err != nil {
 				return err
 			}
 			if len(others) > 0 {
-				return usage("leases takes no argument %q: choose with --service, --user or --gpu", others[0])
+				return console.Usage("leases takes no argument %q: choose with --service, --user or --gpu", others[0])
 			}
 			if o.orphan && o.whose || o.ended && (o.orphan || o.whose) {
-				return usage("give only one of --orphans, --processes and --ended")
+				return console.Usage("give only one of --orphans, --processes and --ended")
 			}
 			return o.run(cmd.Context())
 		},
@@ -61,23 +61,23 @@ them ended.`,
 	flags.BoolVar(&o.orphan, "orphans", false, "show processes that use a GPU without a lease")
 	flags.BoolVar(&o.whose, "processes", false, "show the processes of leases, and why they belong")
 	flags.BoolVar(&o.ended, "ended", false, "show leases that have ended")
-	completeFlag(cmd, "service", a.completeService)
-	completeFlag(cmd, "gpu", a.completeGPU)
-	watchFlag(cmd, &o.watch)
+	console.CompleteFlag(cmd, "service", con.CompleteService)
+	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.WatchFlag(cmd, &o.watch)
 	return cmd
 }
 
 func (o *leasesOptions) run(ctx context.Context) error {
-	c, err := o.daemon(ctx)
+	c, err := o.Daemon(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return o.tell(ctx, o.watch, func(ctx context.Context) (shown, error) { return o.ask(ctx, c) })
+	return o.Tell(ctx, o.watch, func(ctx context.Context) (console.Shown, error) { return o.ask(ctx, c) })
 }
 
-func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error) {
-	gpus, err := o.indexes(ctx, c)
+func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (console.Shown, error) {
+	gpus, err := o.Indexes(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -104,21 +104,15 @@ func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (shown, error
 	return &view.Leases{Leases: filter.Apply(all), GPUs: gpus, Filtered: filter != view.LeaseFilter{}}, err
 }
 
-// indexes asks for what people call the devices.
-func (a *app) indexes(ctx context.Context, c *client.Client) (view.GPUs, error) {
-	all, err := c.StatusAll(ctx)
-	return view.GPUsOf(all), err
-}
-
 // change asks the daemon to change a lease, and prints what say makes of the
 // answer.
-func change[T any](ctx context.Context, a *app, ask func(*client.Client) (T, error), say func(view.GPUs, T, term.Screen) []string) error {
-	c, err := a.daemon(ctx)
+func change[T any](ctx context.Context, con *console.Console, ask func(*client.Client) (T, error), say func(view.GPUs, T, term.Screen) []string) error {
+	c, err := con.Daemon(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	gpus, err := a.indexes(ctx, c)
+	gpus, err := con.Indexes(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -126,5 +120,5 @@ func change[T any](ctx context.Context, a *app, ask func(*client.Client) (T, err
 	if err != nil {
 		return err
 	}
-	return a.answer(answer, say(gpus, answer, a.screen())...)
+	return con.Answer(answer, say(gpus, answer, con.Screen())...)
 }

@@ -9,16 +9,18 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/berth-gpu/berth/internal/console"
 )
 
 // ThisMachine returns the world of a process on this machine. What needs other
 // packages (Serve, Local, Settings, Become and Probe) is left to the caller.
 func ThisMachine(version string) Env {
-	return Env{
+	return Env{Env: console.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, CPUs: runtime.NumCPU(), Now: time.Now, Version: version,
 		Terminal: terminal(os.Stdout), ErrTerminal: terminal(os.Stderr),
-	}
+	}}
 }
 
 // terminal returns a function that asks for the width of the terminal that a
@@ -39,7 +41,7 @@ func UntilSignal(signals ...os.Signal) (context.Context, func()) {
 	go func() {
 		select {
 		case s := <-came:
-			cancel(&SignalError{Signal: s.(syscall.Signal)})
+			cancel(&console.SignalError{Signal: s.(syscall.Signal)})
 		case <-ctx.Done():
 		}
 	}()

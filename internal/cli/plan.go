@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/planview"
@@ -19,7 +20,7 @@ import (
 )
 
 type planOptions struct {
-	*app
+	*console.Console
 	path         string // of the file; - is standard input
 	mermaid, dot bool
 	python       string
@@ -31,12 +32,11 @@ type planOptions struct {
 	timeout flagvalue.Seconds
 }
 
-func newPlan(a *app) *cobra.Command {
-	o := &planOptions{app: a}
+func newPlan(con *console.Console) *cobra.Command {
+	o := &planOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:     "plan FILE [--run [-- COMMAND...]]",
-		Short:   "Plan pipelines before anything runs, or run them",
-		GroupID: groupPipelines,
+		Use:   "plan FILE [--run [-- COMMAND...]]",
+		Short: "Plan pipelines before anything runs, or run them",
 		Long: `Compile a pipeline file, and show which GPU each pipeline gets, what is
 converted between its steps, how much memory it needs at every step, and how
 many runs fit side by side. berth asks the Python that will run the pipelines to
@@ -66,7 +66,7 @@ to run. The lease ends with its process. Interrupt berth to stop all runs.`,
 	flags.BoolVar(&o.start, "run", false, "run the plan")
 	flags.Var(&o.timeout, "timeout", "each run waits this `TIME` for room, as in 10m\n(default: as long as it takes)")
 	_ = cmd.MarkFlagFilename("python")
-	devicesFlag(cmd, &o.devices)
+	console.DevicesFlag(cmd, &o.devices)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.take(args, cmd.ArgsLenAtDash()); err != nil {
 			return err
@@ -83,35 +83,35 @@ func (o *planOptions) take(args []string, dash int) error {
 		before, o.command = args[:dash], args[dash:]
 	}
 	formats := 0
-	for _, format := range []bool{o.json, o.mermaid, o.dot} {
+	for _, format := range []bool{o.JSON, o.mermaid, o.dot} {
 		if format {
 			formats++
 		}
 	}
 	switch {
 	case len(before) == 0:
-		return usage("give a pipeline file, as in: berth plan image.yaml")
+		return console.Usage("give a pipeline file, as in: berth plan image.yaml")
 	case len(before) > 1:
-		return usage("plan takes one file, not %q; a command comes after --run --", before)
+		return console.Usage("plan takes one file, not %q; a command comes after --run --", before)
 	case formats > 1:
-		return usage("give one of --json, --mermaid and --dot")
+		return console.Usage("give one of --json, --mermaid and --dot")
 	case !o.start && (dash >= 0 || o.timeout.Known()):
-		return usage("a command and --timeout need --run")
+		return console.Usage("a command and --timeout need --run")
 	case o.start && (o.mermaid || o.dot || o.devices != ""):
-		return usage("--run takes no --mermaid, --dot or --devices")
+		return console.Usage("--run takes no --mermaid, --dot or --devices")
 	case o.start && dash >= 0 && len(o.command) == 0:
-		return usage("the command after -- is missing")
+		return console.Usage("the command after -- is missing")
 	}
 	o.path = before[0]
 	return nil
 }
 
 func (o *planOptions) run(ctx context.Context) error {
-	text, err := o.read(o.path, pipeline.MaxFile+1) // one byte more shows that it is too large
+	text, err := o.Read(o.path, pipeline.MaxFile+1) // one byte more shows that it is too large
 	if err != nil {
 		return fmt.Errorf("read the pipelines: %w", err)
 	}
-	file, wrong := pipeline.Parse(nameOf(o.path), text)
+	file, wrong := pipeline.Parse(console.NameOf(o.path), text)
 	switch {
 	case file == nil:
 		return wrong
@@ -120,11 +120,11 @@ func (o *planOptions) run(ctx context.Context) error {
 	case o.start:
 		return o.runFile(ctx, file, text)
 	}
-	v, err := o.look(ctx, o.devices)
+	v, err := o.Look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
-	defer v.close()
+	defer v.Close()
 	plan, err := o.compile(ctx, v.Client, file, text)
 	if err != nil {
 		return err
@@ -135,11 +135,11 @@ func (o *planOptions) run(ctx context.Context) error {
 // refuse returns the problems of a file, and those that would remain after a
 // correction, if it can compile the rest.
 func (o *planOptions) refuse(ctx context.Context, file *pipeline.File, text []byte, wrong error) error {
-	v, err := o.look(ctx, o.devices)
+	v, err := o.Look(ctx, o.devices)
 	if err != nil {
 		return wrong
 	}
-	defer v.close()
+	defer v.Close()
 	_, err = o.compile(ctx, v.Client, file, text)
 	if all := (*pipeline.Error)(nil); errors.As(err, &all) || ctx.Err() != nil {
 		return err
@@ -149,7 +149,7 @@ func (o *planOptions) refuse(ctx context.Context, file *pipeline.File, text []by
 
 // compile asks the interpreter for the libraries and the daemon for the plan.
 func (o *planOptions) compile(ctx context.Context, c *client.Client, file *pipeline.File, text []byte) (api.Plan, error) {
-	request := api.PlanRequest{Name: words.End(nameOf(o.path), 128), Text: string(text), Interpreter: o.python}
+	request := api.PlanRequest{Name: words.End(console.NameOf(o.path), 128), Text: string(text), Interpreter: o.python}
 	if !o.noProbe {
 		if err := o.probe(ctx, file, &request); err != nil {
 			return api.Plan{}, err
@@ -166,20 +166,20 @@ func (o *planOptions) asRead(err error) error {
 		return err
 	}
 	text, marshalled := json.Marshal(refusal.Extra["problems"])
-	all := pipeline.Error{Op: "compile", File: nameOf(o.path)}
+	all := pipeline.Error{Op: "compile", File: console.NameOf(o.path)}
 	if marshalled != nil || json.Unmarshal(text, &all.Problems) != nil || len(all.Problems) == 0 {
 		return err
 	}
 	if slices.ContainsFunc(all.Problems, func(p pipeline.Problem) bool { return p.Code == pipeline.MissingLibrary }) {
-		return &hintedError{&all, "see the plan without the libraries: berth plan " + words.Shell(o.path) + " --no-probe"}
+		return console.Hinted(&all, "see the plan without the libraries: berth plan "+words.Shell(o.path)+" --no-probe")
 	}
 	return &all
 }
 
 // printPlan writes a plan in the form that was asked for.
 func (o *planOptions) printPlan(plan api.Plan) error {
-	if o.json {
-		return o.printJSON(plan)
+	if o.JSON {
+		return o.PrintJSON(plan)
 	}
 	text := planview.Table(&plan, planview.Width)
 	switch {
@@ -188,5 +188,5 @@ func (o *planOptions) printPlan(plan api.Plan) error {
 	case o.dot:
 		text = planview.DOT(&plan)
 	}
-	return o.print(strings.TrimRight(text, "\n"))
+	return o.Print(strings.TrimRight(text, "\n"))
 }

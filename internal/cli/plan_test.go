@@ -11,8 +11,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/term"
@@ -26,14 +28,14 @@ var testNow = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 // newShown is a plan of two wells, and what is shown of it.
 func newShown(terminal int) (p *progress, out, err *bytes.Buffer) {
 	out, err = &bytes.Buffer{}, &bytes.Buffer{}
-	a := &app{Env: Env{Out: out, Err: err, Now: func() time.Time { return testNow }, Getenv: func(string) string { return "" }}}
+	con := &console.Console{Env: console.Env{Out: out, Err: err, Now: func() time.Time { return testNow }, Getenv: func(string) string { return "" }}}
 	if terminal > 0 {
-		a.ErrTerminal = func() (int, bool) { return terminal, true }
+		con.ErrTerminal = func() (int, bool) { return terminal, true }
 	}
 	plan := api.Plan{File: "plate.yaml", SideBySide: 2, Waves: 1, Pipelines: []api.PlannedPipeline{
 		{Name: "well", Memory: 1, Runs: []api.PlannedRun{{Name: "well[0]"}, {Name: "well[1]"}}},
 	}}
-	return newProgress(a, plan, view.GPUs{"GPU-a": 0, "GPU-b": 1}), out, err
+	return newProgress(con, plan, view.GPUs{"GPU-a": 0, "GPU-b": 1}), out, err
 }
 
 func on(uuid, name, placement string) crew.Result {
@@ -143,7 +145,7 @@ func TestOutputOfOneRun(t *testing.T) {
 	if stdout, stderr, _ := p.output("well"); stdout != p.Out || stderr != p.Err {
 		t.Error("the output of one run takes a way around")
 	}
-	p.json = true
+	p.JSON = true
 	stdout, _, done := p.output("well")
 	_, _ = stdout.Write([]byte("a"))
 	done()
@@ -172,20 +174,21 @@ func TestFailureOfARun(t *testing.T) {
 		alone bool
 		want  int
 	}{
-		{errors.New("exit status 3"), true, exitFailed},
-		{&crew.KilledError{Signal: syscall.SIGKILL}, true, exitFailed},
-		{&crew.KilledError{Signal: syscall.SIGINT}, true, exitInterrupted},
-		{&crew.KilledError{Signal: syscall.SIGINT}, false, exitFailed}, // not from the keyboard
+		{errors.New("exit status 3"), true, 1},
+		{&crew.KilledError{Signal: syscall.SIGKILL}, true, 1},
+		{&crew.KilledError{Signal: syscall.SIGINT}, true, 130},
+		{&crew.KilledError{Signal: syscall.SIGINT}, false, 1}, // not from the keyboard
 	} {
-		a := &app{started: true}
-		if err := failure(c.err, c.alone); a.exitCode(t.Context(), err) != c.want || !errors.Is(err, errReported) {
-			t.Errorf("%v, alone %t: %v, exit code %d", c.err, c.alone, err, a.exitCode(t.Context(), err))
+		con := &console.Console{}
+		con.Begin(&cobra.Command{})
+		if err := failure(c.err, c.alone); con.ExitCode(t.Context(), err) != c.want || !errors.Is(err, console.ErrReported) {
+			t.Errorf("%v, alone %t: %v, exit code %d", c.err, c.alone, err, con.ExitCode(t.Context(), err))
 		}
 	}
 }
 
 func TestRefusalInTheWordsOfTheFile(t *testing.T) {
-	o := &planOptions{app: &app{}, path: "a.yaml"}
+	o := &planOptions{Console: &console.Console{}, path: "a.yaml"}
 	problems := []any{map[string]any{"code": "no_gpu", "line": 4.0, "pipeline": "p", "step": "s", "reason": "it needs a GPU", "remedy": "buy one"}}
 	refused := &api.Problem{Status: 422, Code: "plan_refused", Extra: map[string]any{"problems": problems}}
 	want := "compile a.yaml: 1 problem\n  line 4: pipeline \"p\", step \"s\": it needs a GPU\n    → buy one"

@@ -14,6 +14,6 @@ import (
 // probe asks the interpreter which libraries it can import.
 func (o *planOptions) probe(ctx context.Context, file *pipeline.File, request *api.PlanRequest) error {
 	libraries := file.Libraries()
-	defer o.slowly(fmt.Sprintf("asking %s for %s", term.Clean(o.python), strings.Join(libraries, ", ")))()
+	defer o.Slowly(fmt.Sprintf("asking %s for %s", term.Clean(o.python), strings.Join(libraries, ", ")))()
 	return crew.Probe(ctx, o.python, o.Environ(), libraries, request)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
@@ -18,7 +19,7 @@ import (
 // progress shows how the runs of a plan go: what they write, which one begins
 // and which one ends and, on a terminal, a line below that counts.
 type progress struct {
-	*app
+	*console.Console
 	plan api.Plan
 	gpus view.GPUs
 
@@ -28,8 +29,8 @@ type progress struct {
 	runs  view.Runs
 }
 
-func newProgress(a *app, plan api.Plan, gpus view.GPUs) *progress {
-	p := &progress{app: a, plan: plan, gpus: gpus, live: term.NewLive(a.Err)}
+func newProgress(con *console.Console, plan api.Plan, gpus view.GPUs) *progress {
+	p := &progress{Console: con, plan: plan, gpus: gpus, live: term.NewLive(con.Err)}
 	for i := range plan.Pipelines {
 		p.runs.Total += len(plan.Pipelines[i].Runs)
 	}
@@ -127,7 +128,7 @@ func (p *progress) line(to io.Writer, text []byte) {
 // counting returns the line that counts. A single run has the terminal, so
 // there is no such line for it.
 func (p *progress) counting() []string {
-	width, ok := p.errTerminal()
+	width, ok := p.LiveWidth()
 	if !ok || p.runs.Total <= 1 {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (p *progress) counting() []string {
 // for the answer.
 func (p *progress) output(run string) (stdout, stderr io.Writer, done func()) {
 	out := p.Out
-	if p.json {
+	if p.JSON {
 		out = p.Err
 	}
 	if p.runs.Total == 1 {

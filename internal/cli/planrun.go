@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/pipeline"
 )
@@ -18,15 +19,15 @@ import (
 func (o *planOptions) runFile(ctx context.Context, file *pipeline.File, text []byte) error {
 	commands, err := crew.Commands(file, o.command, o.Getenv("PATH"))
 	if missing := (*crew.NoCommandError)(nil); errors.As(err, &missing) {
-		return usage("%v", err)
+		return console.Usage("%v", err)
 	}
 	if err != nil {
 		return err
 	}
-	if o.remote() {
-		return usage("--run needs the daemon of this machine, over its socket: runs are processes here")
+	if o.Remote() {
+		return console.Usage("--run needs the daemon of this machine, over its socket: runs are processes here")
 	}
-	c, err := o.daemon(ctx)
+	c, err := o.Daemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -35,18 +36,12 @@ func (o *planOptions) runFile(ctx context.Context, file *pipeline.File, text []b
 	if err != nil {
 		return err
 	}
-	gpus, err := o.indexes(ctx, c)
+	gpus, err := o.Indexes(ctx, c)
 	if err != nil {
 		return err
 	}
-	s := &starter{planOptions: o, client: c, plan: plan, commands: commands, progress: newProgress(o.app, plan, gpus)}
+	s := &starter{planOptions: o, client: c, plan: plan, commands: commands, progress: newProgress(o.Console, plan, gpus)}
 	return s.run(ctx)
-}
-
-// remote reports whether the daemon is reached in a way on which it cannot see
-// processes of this machine.
-func (a *app) remote() bool {
-	return a.url != "" || a.socket == "" && a.Getenv("BERTH_SOCKET") == "" && a.Getenv("BERTH_URL") != ""
 }
 
 // starter runs a plan.
@@ -61,7 +56,7 @@ type starter struct {
 func (s *starter) run(ctx context.Context) error {
 	s.progress.begin()
 	results, err := crew.RunPlan(ctx, s.client, crew.PlanOptions{
-		Plan: s.plan, Commands: s.commands, Self: []string{"berth", becomeCommand}, Environ: s.Environ(), Socket: s.socket,
+		Plan: s.plan, Commands: s.commands, Self: []string{"berth", becomeCommand}, Environ: s.Environ(), Socket: s.Socket,
 		Timeout: s.timeout.Opt, CPUs: s.CPUs, Input: s.input(), Output: s.progress.output,
 		Started: s.progress.started, Ended: s.progress.ended, Say: s.progress.say,
 		Waits: func(ctx context.Context, run, id string) func() { return s.progress.waits(ctx, s.client, run, id) },
@@ -70,8 +65,8 @@ func (s *starter) run(ctx context.Context) error {
 		return err
 	}
 	s.progress.end(results)
-	if s.json {
-		if err := s.printJSON(crew.Report(s.plan, results)); err != nil {
+	if s.JSON {
+		if err := s.PrintJSON(crew.Report(s.plan, results)); err != nil {
 			return err
 		}
 	}
@@ -92,9 +87,9 @@ func (s *starter) run(ctx context.Context) error {
 func failure(err error, alone bool) error {
 	killed := (*crew.KilledError)(nil)
 	if alone && errors.As(err, &killed) && (killed.Signal == syscall.SIGINT || killed.Signal == syscall.SIGQUIT) {
-		return fmt.Errorf("%w: %w", errReported, &SignalError{killed.Signal})
+		return fmt.Errorf("%w: %w", console.ErrReported, &console.SignalError{Signal: killed.Signal})
 	}
-	return errReported
+	return console.ErrReported
 }
 
 // input returns the standard input of a single run: that of berth, unless berth

@@ -7,28 +7,28 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type renewOptions struct {
-	*app
+	*console.Console
 	fence uint64
 	ttl   flagvalue.Seconds
 }
 
-func newRenew(a *app) *cobra.Command {
-	o := &renewOptions{app: a}
+func newRenew(con *console.Console) *cobra.Command {
+	o := &renewOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:     "renew ID",
-		Short:   "Renew a lease that has a time to live",
-		GroupID: groupLeases,
+		Use:   "renew ID",
+		Short: "Renew a lease that has a time to live",
 		Long: `Renew a lease: its time to live starts again now. With --fence, the daemon
 refuses if the lease that came with this number has ended, so that a holder that
 was away learns that it lost its lease.`,
 		Example:           "  berth renew embedder\n  berth renew embedder --fence 12 --ttl 1h",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeLease,
+		ValidArgsFunction: con.CompleteLease,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().Uint64Var(&o.fence, "fence", 0, "`NUMBER` that came with the lease")
@@ -38,5 +38,5 @@ was away learns that it lost its lease.`,
 
 func (o *renewOptions) run(ctx context.Context, id string) error {
 	renew := api.Renew{Fence: o.fence, TTL: o.ttl.Opt}
-	return change(ctx, o.app, func(c *client.Client) (api.Lease, error) { return c.Renew(ctx, id, renew) }, view.GPUs.Granted)
+	return change(ctx, o.Console, func(c *client.Client) (api.Lease, error) { return c.Renew(ctx, id, renew) }, view.GPUs.Granted)
 }

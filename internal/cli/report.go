@@ -8,18 +8,18 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/report"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
-type reportOptions struct{ *app }
+type reportOptions struct{ *console.Console }
 
-func newReport(a *app) *cobra.Command {
-	o := &reportOptions{a}
+func newReport(con *console.Console) *cobra.Command {
+	o := &reportOptions{con}
 	return &cobra.Command{
-		Use:     "report",
-		Short:   "Show how GPUs were used, by whom, and what to do better",
-		GroupID: groupLook,
+		Use:   "report",
+		Short: "Show how GPUs were used, by whom, and what to do better",
 		Long: `Show how each GPU was used in the last ten minutes, what each service holds, had
 and waits for, what programs asked for and used, and advice: leases that nothing
 uses or that are too large or too small, requests that wait, memory under no
@@ -41,7 +41,7 @@ Under MPS, a GPU does not report what its programs use.`,
 }
 
 func (o *reportOptions) run(ctx context.Context) error {
-	c, err := o.daemon(ctx)
+	c, err := o.Daemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (o *reportOptions) run(ctx context.Context) error {
 		return err
 	}
 	all := report.Make(answers, o.Now())
-	return o.answer(all, view.Report(all, o.screen())...)
+	return o.Answer(all, view.Report(all, o.Screen())...)
 }
 
 // reported is how far back a report looks at the samples of devices.

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/view"
@@ -25,7 +26,7 @@ import (
 )
 
 type runOptions struct {
-	*app
+	*console.Console
 	inputs        []string
 	output        string
 	name          string
@@ -50,12 +51,11 @@ type runOptions struct {
 	command       []string
 }
 
-func newRun(a *app) *cobra.Command {
-	o := &runOptions{app: a}
+func newRun(con *console.Console) *cobra.Command {
+	o := &runOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:     "run --input FILE --output FILE [flags] -- COMMAND...",
-		Short:   "Push records through workers on every GPU",
-		GroupID: groupPipelines,
+		Use:   "run --input FILE --output FILE [flags] -- COMMAND...",
+		Short: "Push records through workers on every GPU",
 		Long: `Start COMMAND as a worker on every GPU, each under its own lease, and push the
 records of the input through the workers. The output has exactly one outcome for
 every record; a record that failed has the field _error. berth restarts workers
@@ -70,7 +70,7 @@ as it comes, and keeps none.`,
     --output out.jsonl.zst --workers-per-gpu 2 -- python worker.py`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
-				return usage("%q is not a flag: give the worker after --, as in -- python worker.py", args[0])
+				return console.Usage("%q is not a flag: give the worker after --, as in -- python worker.py", args[0])
 			}
 			o.command = args
 			return o.run(cmd.Context())
@@ -110,10 +110,10 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shown := newRunScreen(o.app)
-	above := *o.app
+	shown := newRunScreen(o.Console)
+	above := *o.Console
 	above.Err = shown // what is said of the daemon must not fall into the bars
-	c, err := above.daemon(ctx)
+	c, err := above.Daemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	work, err := crew.OpenBatch(ctx, crew.OverClient(c), crew.BatchOptions{
 		Options: options, Command: o.command, Environ: o.Environ(), Log: shown, Say: shown.say,
 		Request: api.LeaseRequest{Service: o.service, Memory: gpu.MiB(o.memory), Where: o.where},
-		PerGPU:  o.perGPU, GPUs: most, Socket: o.socket,
+		PerGPU:  o.perGPU, GPUs: most, Socket: o.Socket,
 	})
 	if err != nil {
 		return o.refused(ctx, err)
@@ -157,7 +157,7 @@ func (o *runOptions) options() (batch.Options, int, error) {
 	if o.gpus != "all" {
 		var err error
 		if most, err = strconv.Atoi(o.gpus); err != nil || most < 1 {
-			return options, 0, usage("--gpus must be a number or all, not %q", o.gpus)
+			return options, 0, console.Usage("--gpus must be a number or all, not %q", o.gpus)
 		}
 	}
 	return options, most, o.check()
@@ -170,39 +170,39 @@ func (o *runOptions) piped() bool { return o.output == "-" }
 func (o *runOptions) check() error {
 	switch {
 	case len(o.inputs) == 0:
-		return usage("--input is missing: give --input FILE, or --input - for standard input")
+		return console.Usage("--input is missing: give --input FILE, or --input - for standard input")
 	case len(o.inputs) > 1 && slices.Contains(o.inputs, "-"):
-		return usage("--input - is standard input, and cannot be read beside others: put it together before, as in cat FILE - | berth run --input -")
+		return console.Usage("--input - is standard input, and cannot be read beside others: put it together before, as in cat FILE - | berth run --input -")
 	case o.output == "":
-		return usage("--output is missing: give --output FILE")
+		return console.Usage("--output is missing: give --output FILE")
 	case len(o.command) == 0:
-		return usage("the worker is missing: give its command at the end, as in -- python worker.py")
+		return console.Usage("the worker is missing: give its command at the end, as in -- python worker.py")
 	case o.batch < 1:
-		return usage("--batch must be 1 or more, not %d", o.batch)
+		return console.Usage("--batch must be 1 or more, not %d", o.batch)
 	case o.perGPU < 1:
-		return usage("--workers-per-gpu must be 1 or more, not %d", o.perGPU)
+		return console.Usage("--workers-per-gpu must be 1 or more, not %d", o.perGPU)
 	case o.workers < 0:
-		return usage("--workers must be 1 or more, not %d", o.workers)
+		return console.Usage("--workers must be 1 or more, not %d", o.workers)
 	case o.timeout.Known() && o.timeout.Or(0) == 0:
-		return usage("--timeout must be above 0")
+		return console.Usage("--timeout must be above 0")
 	case o.ready.Known() && o.ready.Or(0) == 0:
-		return usage("--ready-timeout must be above 0")
+		return console.Usage("--ready-timeout must be above 0")
 	case o.expect < 0:
-		return usage("--expect must be 0 or more, not %d", o.expect)
+		return console.Usage("--expect must be 0 or more, not %d", o.expect)
 	case o.name != "" && !o.piped():
-		return usage("--name needs --output -: a batch with a file is listed by its file")
+		return console.Usage("--name needs --output -: a batch with a file is listed by its file")
 	case o.spool && o.piped():
-		return usage("--spool needs an output file: a run that writes to standard output cannot be resumed")
+		return console.Usage("--spool needs an output file: a run that writes to standard output cannot be resumed")
 	case o.spool && !slices.Equal(o.inputs, []string{"-"}):
-		return usage("--spool needs --input -: berth can read files again anyway")
-	case o.remote():
-		return usage("run needs the daemon of this machine, over its socket: workers are processes here")
+		return console.Usage("--spool needs --input -: berth can read files again anyway")
+	case o.Remote():
+		return console.Usage("run needs the daemon of this machine, over its socket: workers are processes here")
 	}
 	if o.piped() {
 		return nil
 	}
 	if _, err := os.Stat(outcome.Dir(o.output)); !o.resume && !o.force && !errors.Is(err, fs.ErrNotExist) {
-		return usage("%s holds an unfinished run: go on with it (--resume), or forget it (--force)", outcome.Dir(o.output))
+		return console.Usage("%s holds an unfinished run: go on with it (--resume), or forget it (--force)", outcome.Dir(o.output))
 	}
 	return nil
 }
@@ -213,13 +213,13 @@ func (o *runOptions) refused(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w (%w)", err, context.Cause(ctx))
 	case errors.Is(err, record.ErrFormat):
-		return usage("%v: say it with --input-format jsonl, csv, lines or files", err)
+		return console.Usage("%v: say it with --input-format jsonl, csv, lines or files", err)
 	case errors.Is(err, outcome.ErrShape), errors.Is(err, batch.ErrOwnInput):
-		return usage("%v", err)
+		return console.Usage("%v", err)
 	case errors.Is(err, outcome.ErrExists):
-		return &hintedError{err, "to replace it: the same command with --force"}
+		return console.Hinted(err, "to replace it: the same command with --force")
 	case errors.Is(err, outcome.ErrChanged), errors.Is(err, outcome.ErrGone):
-		return &hintedError{err, "to forget the unfinished run and begin again: the same command with --force"}
+		return console.Hinted(err, "to forget the unfinished run and begin again: the same command with --force")
 	}
 	return err
 }
@@ -241,10 +241,10 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 		o.Out, o.Terminal = o.Err, o.ErrTerminal
 	}
 	switch {
-	case o.json:
-		shownErr = o.printJSON(s)
+	case o.JSON:
+		shownErr = o.PrintJSON(s)
 	case err == nil || len(s.GPUs) > 0: // else nothing has happened
-		shownErr = o.print(view.BatchSummary(crew.Ended(s), s.Took(), o.screen())...)
+		shownErr = o.Print(view.BatchSummary(crew.Ended(s), s.Took(), o.Screen())...)
 	}
 	switch {
 	case errors.Is(err, batch.ErrStopped) && ctx.Err() != nil:
@@ -258,7 +258,7 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 			return fmt.Errorf("%s failed", words.CountThousands(s.Failed, "record"))
 		}
 		where := words.Form(s.Failed, "it is in %s, with its %s", "they are in %s, each with its %s") + "; --allow-failures accepts that"
-		return &hintedError{fmt.Errorf("%s failed", words.CountThousands(s.Failed, "record")), fmt.Sprintf(where, o.output, outcome.ErrorKey)}
+		return console.Hinted(fmt.Errorf("%s failed", words.CountThousands(s.Failed, "record")), fmt.Sprintf(where, o.output, outcome.ErrorKey))
 	}
 	return nil
 }

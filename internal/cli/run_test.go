@@ -8,13 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/console"
 )
 
 // TestRunScreen: what workers print stands above the block, whole, and the
 // block goes away at the end.
 func TestRunScreen(t *testing.T) {
 	var err bytes.Buffer
-	s := newRunScreen(&app{Env: Env{Err: &err}})
+	s := newRunScreen(&console.Console{Env: console.Env{Err: &err}})
 	s.draw([]string{"one", "two"})
 	s.say("hello %d", 1)
 	s.notify(batch.Event{Code: batch.EventReady, Text: "not told"})

@@ -11,6 +11,7 @@ import (
 	xterm "golang.org/x/term"
 
 	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
@@ -26,18 +27,20 @@ const (
 // runScreen shows how a batch goes on Err: on a terminal a block that is drawn
 // again and again, with whatever is said above it; elsewhere a line now and then.
 type runScreen struct {
-	*app
+	*console.Console
 
 	mu   sync.Mutex // guards live, and everything that is written
 	live *term.Live
 }
 
-func newRunScreen(a *app) *runScreen { return &runScreen{app: a, live: term.NewLive(a.Err)} }
+func newRunScreen(con *console.Console) *runScreen {
+	return &runScreen{Console: con, live: term.NewLive(con.Err)}
+}
 
 // follow shows where the batch stands until ctx ends.
 func (s *runScreen) follow(ctx context.Context, work *crew.Batch) {
 	every := sayEvery
-	if _, ok := s.errTerminal(); ok {
+	if _, ok := s.LiveWidth(); ok {
 		every = drawEvery
 	}
 	tick := time.NewTicker(every)
@@ -50,7 +53,7 @@ func (s *runScreen) follow(ctx context.Context, work *crew.Batch) {
 		case <-tick.C:
 		}
 		b := work.Standing()
-		if width, ok := s.errTerminal(); ok {
+		if width, ok := s.LiveWidth(); ok {
 			s.draw(view.Batch(b, width-1, s.height()-1, term.Painter(s.Getenv("NO_COLOR") == "")))
 		} else {
 			s.say("%s", view.BatchLine(b))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/term"
 )
@@ -19,18 +20,29 @@ func serveFlags() map[string]string {
 	}
 }
 
+// ServeOptions holds the command-line options of the daemon.
+type ServeOptions struct {
+	// Config is the configuration file; empty means the default place.
+	Config string
+	// Flags holds the flags that were given, by the field they set, as in
+	// daemon.listen. A flag that was given empty is there too.
+	Flags map[string]string
+	// JSON asks for a log that programs can read.
+	JSON bool
+}
+
 type serveOptions struct {
-	*app
+	*console.Console
+	serve  func(context.Context, ServeOptions) error
 	config string
 	flags  map[string]string // by field, only those that were given
 }
 
-func newServe(a *app) *cobra.Command {
-	o := &serveOptions{app: a, flags: map[string]string{}}
+func newServe(con *console.Console, serve func(context.Context, ServeOptions) error) *cobra.Command {
+	o := &serveOptions{Console: con, serve: serve, flags: map[string]string{}}
 	cmd := &cobra.Command{
-		Use:     "serve",
-		Short:   "Run the daemon",
-		GroupID: groupDaemon,
+		Use:   "serve",
+		Short: "Run the daemon",
 		Long: `Run the daemon in the foreground until you interrupt it.
 
 The daemon listens on a Unix socket and on 127.0.0.1:8000. It refuses any other
@@ -50,7 +62,7 @@ berth.yaml. "berth config" shows every setting and where it comes from.`,
 	flags.String("socket", "", "listen on the Unix socket at this `PATH`")
 	flags.String("listen", "", "listen on this TCP `ADDRESS`; empty: on none")
 	flags.String("log-level", "", "log messages of at least this `LEVEL`: debug, info,\nwarn or error")
-	completeWith(cmd, "devices", device.SpecExamples())
+	console.CompleteWith(cmd, "devices", device.SpecExamples())
 	_ = cmd.MarkFlagDirname("state-dir")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -65,8 +77,8 @@ berth.yaml. "berth config" shows every setting and where it comes from.`,
 }
 
 func (o *serveOptions) run(ctx context.Context) error {
-	if o.url != "" {
-		return usage("serve takes no --url: it runs a daemon here")
+	if o.URL != "" {
+		return console.Usage("serve takes no --url: it runs a daemon here")
 	}
-	return o.Serve(ctx, ServeOptions{Config: o.config, Flags: o.flags, JSON: o.json})
+	return o.serve(ctx, ServeOptions{Config: o.config, Flags: o.flags, JSON: o.JSON})
 }

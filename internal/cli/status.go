@@ -6,22 +6,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
 type statusOptions struct {
-	*app
+	*console.Console
 	gpu     string
 	devices string
 	watch   time.Duration // 0: once
 }
 
-func newStatus(a *app) *cobra.Command {
-	o := &statusOptions{app: a}
+func newStatus(con *console.Console) *cobra.Command {
+	o := &statusOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:     "status [GPU]",
-		Short:   "Show every GPU, or one in detail",
-		GroupID: groupLook,
+		Use:   "status [GPU]",
+		Short: "Show every GPU, or one in detail",
 		Long: `Show the state, load, memory, temperature, power and slots of every GPU, who
 holds how much of it, and why a GPU is not well. The memory bar shows used
 memory, and lighter the memory that is leased beyond that. With a GPU (index or
@@ -32,7 +32,7 @@ UUID), show everything about it.`,
   berth status --watch=500ms
   berth status --json | jq '.gpus[].state'`,
 		Args:              cobra.MaximumNArgs(2),
-		ValidArgsFunction: a.completeGPU,
+		ValidArgsFunction: con.CompleteGPU,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.take(args); err != nil {
 				return err
@@ -40,19 +40,19 @@ UUID), show everything about it.`,
 			return o.run(cmd.Context())
 		},
 	}
-	watchFlag(cmd, &o.watch)
-	devicesFlag(cmd, &o.devices)
+	console.WatchFlag(cmd, &o.watch)
+	console.DevicesFlag(cmd, &o.devices)
 	return cmd
 }
 
 // take reads the arguments.
 func (o *statusOptions) take(args []string) error {
-	others, err := takeInterval(args, &o.watch)
+	others, err := console.TakeInterval(args, &o.watch)
 	if err != nil {
 		return err
 	}
 	if len(others) > 1 {
-		return usage("status takes one GPU, not %q and %q", others[0], others[1])
+		return console.Usage("status takes one GPU, not %q and %q", others[0], others[1])
 	}
 	if len(others) == 1 {
 		o.gpu = others[0]
@@ -61,16 +61,16 @@ func (o *statusOptions) take(args []string) error {
 }
 
 func (o *statusOptions) run(ctx context.Context) error {
-	v, err := o.look(ctx, o.devices)
+	v, err := o.Look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
-	defer v.close()
-	return o.tell(ctx, o.watch, func(ctx context.Context) (shown, error) { return o.ask(ctx, v) })
+	defer v.Close()
+	return o.Tell(ctx, o.watch, func(ctx context.Context) (console.Shown, error) { return o.ask(ctx, v) })
 }
 
 // ask gets what is to be shown.
-func (o *statusOptions) ask(ctx context.Context, v *source) (shown, error) {
+func (o *statusOptions) ask(ctx context.Context, v *console.Source) (console.Shown, error) {
 	if o.gpu != "" {
 		one, err := v.StatusWithLeases(ctx, o.gpu)
 		if err != nil {
@@ -84,5 +84,5 @@ func (o *statusOptions) ask(ctx context.Context, v *source) (shown, error) {
 		return nil, err
 	}
 	leasable, err := v.Available(ctx)
-	return &view.Status{StatusAll: all, Leasable: leasable, Local: v.local}, err
+	return &view.Status{StatusAll: all, Leasable: leasable, Local: v.Local}, err
 }

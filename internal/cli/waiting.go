@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
 	"github.com/berth-gpu/berth/internal/words"
@@ -17,10 +18,10 @@ import (
 const manyUnanswered = 3
 
 // await asks for a lease. If that takes longer than a second, it says on Err
-// what the request waits for. An interrupt withdraws the request. await asks the
-// daemon for the indexes if gpus is nil. It does not wait for a daemon that has
-// never answered.
-func (a *app) await(ctx context.Context, c *client.Client, id string, gpus view.GPUs,
+// what the request waits for. An interrupt withdraws the request. A caller that
+// has asked the daemon for the indexes gives them as gpus; nil means that the
+// daemon has not answered yet, and await does not wait for one that never does.
+func await(ctx context.Context, con *console.Console, c *client.Client, id string, gpus view.GPUs,
 	ask func(context.Context) (api.Lease, error)) (api.Lease, error) {
 	type outcome struct {
 		lease api.Lease
@@ -33,7 +34,8 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus view.
 		granted, err := ask(asking)
 		done <- outcome{granted, err}
 	}()
-	note := notice{app: a, live: term.NewLive(a.Err), id: id, gpus: gpus, since: a.Now()}
+	note := notice{Console: con, live: term.NewLive(con.Err), id: id, gpus: gpus, since: con.Now()}
+	answered := gpus != nil
 	unanswered := 0 // questions in a row
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -41,16 +43,16 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus view.
 		select {
 		case o := <-done:
 			note.live.Draw()
-			if isInterrupted(ctx, o.err) {
+			if console.IsInterrupted(ctx, o.err) {
 				return api.Lease{}, fmt.Errorf("the request for %s was withdrawn: %w", id, context.Cause(ctx))
 			}
 			return o.lease, o.err
 		case <-tick.C:
 			e, err := c.ExplainWaiting(ctx, id)
 			switch {
-			case !isUnanswered(err):
-				unanswered, a.answered = 0, true
-			case !a.answered, unanswered == manyUnanswered-1: // nor will it answer the request
+			case !console.IsUnanswered(err):
+				unanswered, answered = 0, true
+			case !answered, unanswered == manyUnanswered-1: // nor will it answer the request
 				return api.Lease{}, err
 			default:
 				if unanswered++; unanswered == 1 {
@@ -59,7 +61,7 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus view.
 			}
 			if err == nil && e.Position > 0 {
 				if note.gpus == nil {
-					note.gpus, _ = a.indexes(ctx, c) // without them, devices are called by their UUIDs
+					note.gpus, _ = con.Indexes(ctx, c) // without them, devices are called by their UUIDs
 				}
 				note.say(e)
 			}
@@ -70,7 +72,7 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, gpus view.
 // notice says that a request waits: on a terminal in one line that changes,
 // elsewhere in a new line whenever the place in the queue changes.
 type notice struct {
-	*app
+	*console.Console
 	live     *term.Live
 	id       string
 	gpus     view.GPUs
@@ -80,7 +82,7 @@ type notice struct {
 
 func (n *notice) say(e api.Explanation) {
 	place := fmt.Sprintf("number %d in the queue: %s", e.Position, n.gpus.Why(e))
-	if width, ok := n.errTerminal(); ok {
+	if width, ok := n.LiveWidth(); ok {
 		const interrupt = 3 // the terminal writes ^C after it, and must not begin a new line for that
 		line := fmt.Sprintf("%s waits %s, %s", term.Clean(n.id), words.Age(n.Now().Sub(n.since)), place)
 		n.live.Draw(term.Cut(line, width-interrupt))

@@ -12,8 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
@@ -24,7 +27,7 @@ func answer(w http.ResponseWriter, v any) {
 
 // waitingRoom is a command that waits for a lease in a bubble. The queue ahead
 // of it gets one shorter every 3 seconds.
-func waitingRoom(t *testing.T, terminal int, granted time.Duration) (a *app, errs *bytes.Buffer, wait func(context.Context) error) {
+func waitingRoom(t *testing.T, terminal int, granted time.Duration) (con *console.Console, errs *bytes.Buffer, wait func(context.Context) error) {
 	t.Helper()
 	start := time.Now()
 	daemon := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,12 +43,12 @@ func waitingRoom(t *testing.T, terminal int, granted time.Duration) (a *app, err
 		t.Fatal(err)
 	}
 	errs = new(bytes.Buffer)
-	a = &app{answered: true, Env: Env{
+	con = &console.Console{Env: console.Env{
 		Err: errs, Getenv: func(string) string { return "" }, Now: time.Now,
 		ErrTerminal: func() (int, bool) { return terminal, terminal > 0 },
 	}}
-	return a, errs, func(ctx context.Context) error {
-		_, err := a.await(ctx, c, "big", view.GPUs{"GPU-1": 1}, func(ctx context.Context) (api.Lease, error) {
+	return con, errs, func(ctx context.Context) error {
+		_, err := await(ctx, con, c, "big", view.GPUs{"GPU-1": 1}, func(ctx context.Context) (api.Lease, error) {
 			select {
 			case <-time.After(granted):
 				return api.Lease{}, nil
@@ -97,15 +100,15 @@ func TestWaitingOnATerminal(t *testing.T) {
 
 func TestWaitingIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _, wait := waitingRoom(t, 0, time.Hour)
+		con, _, wait := waitingRoom(t, 0, time.Hour)
 		ctx, interrupt := context.WithCancel(t.Context())
 		time.AfterFunc(1500*time.Millisecond, interrupt)
 		err := wait(ctx)
 		if err == nil || !errors.Is(err, context.Canceled) || err.Error() != "the request for big was withdrawn: context canceled" {
 			t.Errorf("error %v", err)
 		}
-		a.started = true
-		if code := a.exitCode(ctx, err); code != exitInterrupted {
+		con.Begin(&cobra.Command{})
+		if code := con.ExitCode(ctx, err); code != 130 {
 			t.Errorf("exit code %d", code)
 		}
 	})
@@ -115,7 +118,7 @@ func TestWaitingIsInterrupted(t *testing.T) {
 // is said once for as long as that goes on.
 func TestWaitingForADaemonThatStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, errs, _ := waitingRoom(t, 0, 0)
+		con, errs, _ := waitingRoom(t, 0, 0)
 		var asked atomic.Int32
 		stalls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if asked.Add(1)%manyUnanswered != 0 {
@@ -124,11 +127,11 @@ func TestWaitingForADaemonThatStalls(t *testing.T) {
 			}
 			answer(w, api.Explanation{Position: 1, Text: "Somebody holds it."})
 		})
-		c, err := client.New(client.Options{Transport: client.Through(stalls), Timeout: a.patience()})
+		c, err := client.New(client.Options{Transport: client.Through(stalls), Timeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = a.await(t.Context(), c, "big", view.GPUs{}, func(context.Context) (api.Lease, error) {
+		_, err = await(t.Context(), con, c, "big", view.GPUs{}, func(context.Context) (api.Lease, error) {
 			time.Sleep(time.Minute) // simulated
 			return api.Lease{}, nil
 		})
@@ -143,22 +146,22 @@ func TestWaitingForADaemonThatStalls(t *testing.T) {
 // A daemon that hangs will not grant anything either.
 func TestWaitingForADaemonThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, errs, _ := waitingRoom(t, 0, 0)
+		con, errs, _ := waitingRoom(t, 0, 0)
 		hung := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		c, err := client.New(client.Options{Transport: client.Through(hung), Timeout: a.patience()})
+		c, err := client.New(client.Options{Transport: client.Through(hung), Timeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
 		left := make(chan struct{})
-		_, err = a.await(t.Context(), c, "big", view.GPUs{}, func(ctx context.Context) (api.Lease, error) {
+		_, err = await(t.Context(), con, c, "big", view.GPUs{}, func(ctx context.Context) (api.Lease, error) {
 			<-ctx.Done()
 			close(left)
 			return api.Lease{}, ctx.Err()
 		})
 		<-left
-		a.started = true
-		a.report(err)
-		if code := a.exitCode(t.Context(), err); code != exitNoDaemon || !strings.Contains(errs.String(), "no answer within 10s") || !strings.Contains(errs.String(), "BERTH_PATIENCE") {
+		con.Begin(&cobra.Command{})
+		con.Report(err)
+		if code := con.ExitCode(t.Context(), err); code != 3 || !strings.Contains(errs.String(), "no answer within 10s") || !strings.Contains(errs.String(), "BERTH_PATIENCE") {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 	})

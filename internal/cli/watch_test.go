@@ -1,13 +1,11 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
+	"encoding/json"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,14 +13,16 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/daemon"
 	"github.com/berth-gpu/berth/internal/daemon/daemontest"
 )
 
 // bubble returns a world with its own clock, in which commands look at simulated
 // devices through a real daemon.
-func bubble(t *testing.T, out, errs *bytes.Buffer, width int) Env {
-	return Env{
+func bubble(t *testing.T, out, errs *bytes.Buffer, width int) cli.Env {
+	return cli.Env{Env: console.Env{
 		Out: out, Err: errs, Getenv: func(string) string { return "" }, Now: time.Now,
 		Terminal: func() (int, bool) { return width, width > 0 },
 		Local: func(ctx context.Context, devices string) (*client.Client, func(), error) {
@@ -32,15 +32,15 @@ func bubble(t *testing.T, out, errs *bytes.Buffer, width int) Env {
 			}
 			return daemon.Local(context.WithoutCancel(ctx), settings, daemontest.Version)
 		},
-	}
+	}}
 }
 
 // run runs a command line for so long and then interrupts it.
-func run(t *testing.T, env Env, length time.Duration, args ...string) int {
+func run(t *testing.T, env cli.Env, length time.Duration, args ...string) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
-	return Run(ctx, env, args)
+	return cli.Run(ctx, env, args)
 }
 
 func TestWatchElsewhereRepeatsBlocks(t *testing.T) {
@@ -102,7 +102,7 @@ func TestWatchWaitsForTheDaemon(t *testing.T) {
 					http.Error(w, "restarting", http.StatusBadGateway)
 					return
 				}
-				answer(w, api.StatusAll{GPUs: []api.Status{{State: gpu.Optimal}}})
+				_ = json.NewEncoder(w).Encode(api.StatusAll{GPUs: []api.Status{{State: gpu.Optimal}}})
 			}))})
 			return c, func() {}, err
 		}
@@ -122,7 +122,7 @@ func TestWatchStopsAtAProblem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
 		env := bubble(t, &out, &errs, 0)
-		if code := run(t, env, time.Hour, "status", "--devices", "sim:4", "--watch", "9"); code != exitRefused {
+		if code := run(t, env, time.Hour, "status", "--devices", "sim:4", "--watch", "9"); code != 4 {
 			t.Errorf("exit code %d", code)
 		}
 	})
@@ -140,39 +140,4 @@ func TestFollowEvents(t *testing.T) {
 			t.Errorf("%d events, want each once:\n%s", n, out.String())
 		}
 	})
-}
-
-func TestExitCodes(t *testing.T) {
-	interrupted, cancel := context.WithCancel(t.Context())
-	cancel()
-	terminated, end := context.WithCancelCause(t.Context())
-	end(&SignalError{syscall.SIGTERM})
-	unanswered := fmt.Errorf("x: %w", &client.NoAnswerError{Err: context.DeadlineExceeded})
-	for _, c := range []struct {
-		name    string
-		ctx     context.Context
-		started bool
-		err     error
-		want    int
-	}{
-		{"done", t.Context(), true, nil, 0},
-		{"failed", t.Context(), true, errors.New("x"), 1},
-		{"reported", t.Context(), true, errReported, 1},
-		{"before the command", t.Context(), false, errors.New("unknown flag"), 2},
-		{"in the command", t.Context(), true, usage("x"), 2},
-		{"no daemon", t.Context(), true, &client.NoDaemonError{}, 3},
-		{"refused", t.Context(), true, &api.Problem{Status: 404}, 4},
-		{"the daemon failed", t.Context(), true, &api.Problem{Status: 500}, 1},
-		{"interrupted", interrupted, true, context.Canceled, 130},
-		{"terminated", terminated, true, context.Cause(terminated), 143},
-		{"refused and shown", t.Context(), true, errRefused, 4},
-		{"the daemon hangs", t.Context(), true, unanswered, 3},
-		{"something else took too long", t.Context(), true, context.DeadlineExceeded, 1},
-		{"canceled by itself", t.Context(), true, context.Canceled, 1},
-	} {
-		a := &app{started: c.started}
-		if got := a.exitCode(c.ctx, c.err); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
-	}
 }

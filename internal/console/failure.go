@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"context"
@@ -26,11 +26,11 @@ const (
 	exitInterrupted = 130
 )
 
-// errReported is a failure that the command has already shown in full, and
-// errRefused a refusal of that kind.
+// ErrReported is a failure that the command has already shown in full, and
+// ErrRefused a refusal of that kind.
 var (
-	errReported = errors.New("failed")
-	errRefused  = fmt.Errorf("refused: %w", errReported)
+	ErrReported = errors.New("failed")
+	ErrRefused  = fmt.Errorf("refused: %w", ErrReported)
 )
 
 // SignalError says which signal ended a context.
@@ -49,23 +49,27 @@ func (e *hintedError) Unwrap() error { return e.error }
 // Hint returns the next step.
 func (e *hintedError) Hint() string { return e.hint }
 
-func (a *app) exitCode(ctx context.Context, err error) int {
+// Hinted adds a next step to an error.
+func Hinted(err error, hint string) error { return &hintedError{err, hint} }
+
+// ExitCode returns the exit code of a command that ended with err.
+func (c *Console) ExitCode(ctx context.Context, err error) int {
 	program, signal := (*child.ProgramError)(nil), (*SignalError)(nil)
 	missing, problem, wrong := (*client.NoDaemonError)(nil), (*api.Problem)(nil), (*pipeline.Error)(nil)
 	switch {
 	case err == nil:
 		return exitDone
-	case a.isUsage(err):
+	case c.isUsage(err):
 		return exitUsage
 	case errors.As(err, &program):
 		return program.Exit
-	case errors.As(err, &missing), isUnanswered(err):
+	case errors.As(err, &missing), IsUnanswered(err):
 		return exitNoDaemon
-	case errors.As(err, &problem) && problem.Status < 500, errors.As(err, &wrong), errors.Is(err, errRefused):
+	case errors.As(err, &problem) && problem.Status < 500, errors.As(err, &wrong), errors.Is(err, ErrRefused):
 		return exitRefused
-	case isInterrupted(ctx, err) && errors.As(context.Cause(ctx), &signal):
+	case IsInterrupted(ctx, err) && errors.As(context.Cause(ctx), &signal):
 		return exitSignal + int(signal.Signal)
-	case isInterrupted(ctx, err):
+	case IsInterrupted(ctx, err):
 		return exitInterrupted
 	case errors.As(err, &signal):
 		return exitSignal + int(signal.Signal)
@@ -73,32 +77,33 @@ func (a *app) exitCode(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// isUnanswered reports whether the daemon did not answer in time.
-func isUnanswered(err error) bool {
+// IsUnanswered reports whether the daemon did not answer in time.
+func IsUnanswered(err error) bool {
 	silent := (*client.NoAnswerError)(nil)
 	return errors.As(err, &silent)
 }
 
-func isInterrupted(ctx context.Context, err error) bool {
+// IsInterrupted reports whether err says no more than that ctx has ended.
+func IsInterrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))
 }
 
-// report writes what went wrong, the lines that belong to it, and the next step.
-func (a *app) report(err error) {
-	if err == nil || errors.Is(err, errReported) {
+// Report writes what went wrong, the lines that belong to it, and the next step.
+func (c *Console) Report(err error) {
+	if err == nil || errors.Is(err, ErrReported) {
 		return
 	}
 	// The framework puts its guess at a mistyped command into the error.
 	text, guess, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
-	fmt.Fprintln(a.Err, "berth: "+term.CleanLines(strings.TrimSpace(text)))
+	fmt.Fprintln(c.Err, "berth: "+term.CleanLines(strings.TrimSpace(text)))
 	if guess != "" {
-		fmt.Fprintln(a.Err, "  did you mean: "+strings.Join(strings.Fields(guess), ", "))
-	} else if next := a.nextStep(err); next != "" {
-		fmt.Fprintln(a.Err, "  "+term.CleanLines(next))
+		fmt.Fprintln(c.Err, "  did you mean: "+strings.Join(strings.Fields(guess), ", "))
+	} else if next := c.nextStep(err); next != "" {
+		fmt.Fprintln(c.Err, "  "+term.CleanLines(next))
 	}
 }
 
-func (a *app) nextStep(err error) string {
+func (c *Console) nextStep(err error) string {
 	var hinted interface{ Hint() string }
 	problem := (*api.Problem)(nil)
 	switch {
@@ -106,9 +111,9 @@ func (a *app) nextStep(err error) string {
 		return hinted.Hint()
 	case errors.As(err, &problem):
 		return "" // the daemon has said what to do
-	case a.isUsage(err):
+	case c.isUsage(err):
 		return "see berth --help, or add --help to the command"
-	case isUnanswered(err):
+	case IsUnanswered(err):
 		return "the daemon hangs, or cannot be reached: look at its log, or wait longer with BERTH_PATIENCE=60"
 	}
 	return ""

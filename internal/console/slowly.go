@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// slowly says on Err what is being done, once that takes longer than a second,
+// Slowly says on Err what is being done, once that takes longer than a second,
 // and then every ten seconds that it still is. The function that it returns
 // ends it.
-func (a *app) slowly(what string) (done func()) {
+func (c *Console) Slowly(what string) (done func()) {
 	finished := make(chan struct{})
 	var telling sync.WaitGroup
 	telling.Go(func() {
-		begun, live := time.Now(), term.NewLive(a.Err)
+		begun, live := time.Now(), term.NewLive(c.Err)
 		next := time.NewTimer(time.Second)
 		defer next.Stop()
 		for said := false; ; said = true {
@@ -26,15 +26,15 @@ func (a *app) slowly(what string) (done func()) {
 				return
 			case <-next.C:
 			}
-			if width, ok := a.errTerminal(); ok {
+			if width, ok := c.LiveWidth(); ok {
 				live.Draw(term.Cut(fmt.Sprintf("%s, %s …", what, words.Age(time.Since(begun))), width-1))
 				next.Reset(time.Second)
 				continue
 			}
 			if said {
-				fmt.Fprintf(a.Err, "berth: still %s (%s)\n", what, words.Age(time.Since(begun)))
+				fmt.Fprintf(c.Err, "berth: still %s (%s)\n", what, words.Age(time.Since(begun)))
 			} else {
-				fmt.Fprintf(a.Err, "berth: %s\n", what)
+				fmt.Fprintf(c.Err, "berth: %s\n", what)
 			}
 			next.Reset(10 * time.Second)
 		}

@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"context"
@@ -17,16 +17,16 @@ import (
 // shortestWatch keeps a typing error from turning into a busy loop.
 const shortestWatch = 100 * time.Millisecond
 
-// watchFlag lets a command show its answer again and again.
-func watchFlag(cmd *cobra.Command, watch *time.Duration) {
+// WatchFlag lets a command show its answer again and again.
+func WatchFlag(cmd *cobra.Command, watch *time.Duration) {
 	cmd.Flags().DurationVar(watch, "watch", 0, "repeat every `INTERVAL`")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "1s"
 }
 
-// takeInterval takes the interval out of the arguments. A flag with an optional
+// TakeInterval takes the interval out of the arguments. A flag with an optional
 // value takes it only after "=", so in "--watch 2s" the interval comes as an
-// argument. takeInterval recognizes it by its unit.
-func takeInterval(args []string, watch *time.Duration) (others []string, err error) {
+// argument. TakeInterval recognizes it by its unit.
+func TakeInterval(args []string, watch *time.Duration) (others []string, err error) {
 	others = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
 		interval, err := time.ParseDuration(arg)
 		if *watch == 0 || err != nil || strings.TrimRight(arg, "0123456789") == "" {
@@ -36,39 +36,39 @@ func takeInterval(args []string, watch *time.Duration) (others []string, err err
 		return true
 	})
 	if *watch != 0 && *watch < shortestWatch {
-		return nil, usage("--watch must be at least %s, not %s", shortestWatch, *watch)
+		return nil, Usage("--watch must be at least %s, not %s", shortestWatch, *watch)
 	}
 	return others, nil
 }
 
-// shown is an answer and how it looks.
-type shown interface {
+// Shown is an answer and how it looks.
+type Shown interface {
 	Answer() any
 	Lines(to term.Screen) []string
 }
 
 // question gets what is to be shown.
-type question func(context.Context) (shown, error)
+type question func(context.Context) (Shown, error)
 
-// tell asks and shows once, or with an interval again and again until it is
+// Tell asks and shows once, or with an interval again and again until it is
 // interrupted, which is no failure.
-func (a *app) tell(ctx context.Context, every time.Duration, ask question) error {
+func (c *Console) Tell(ctx context.Context, every time.Duration, ask question) error {
 	if every != 0 {
-		return a.repeat(ctx, every, ask)
+		return c.repeat(ctx, every, ask)
 	}
 	found, err := ask(ctx)
 	if err != nil {
 		return err
 	}
-	return a.answer(found.Answer(), found.Lines(a.screen())...)
+	return c.Answer(found.Answer(), found.Lines(c.Screen())...)
 }
 
 // repeat waits for a daemon that goes away; not for one that refuses.
-func (a *app) repeat(ctx context.Context, every time.Duration, ask question) error {
+func (c *Console) repeat(ctx context.Context, every time.Duration, ask question) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for first := true; ; first = false {
-		if err := a.showAgain(ctx, first, ask); err != nil {
+		if err := c.showAgain(ctx, first, ask); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -82,31 +82,31 @@ func (a *app) repeat(ctx context.Context, every time.Duration, ask question) err
 	}
 }
 
-func (a *app) showAgain(ctx context.Context, first bool, ask question) error {
+func (c *Console) showAgain(ctx context.Context, first bool, ask question) error {
 	found, err := ask(ctx)
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
 		return err
 	}
 	switch {
 	case err != nil && ctx.Err() == nil:
-		a.lost(err.Error())
+		c.lost(err.Error())
 		return nil
 	case err != nil:
 		return err
 	}
-	a.back()
-	if a.json {
-		return a.printJSONLine(found.Answer())
+	c.Back()
+	if c.JSON {
+		return c.PrintJSONLine(found.Answer())
 	}
-	return a.draw(found.Lines(a.screen()), first)
+	return c.draw(found.Lines(c.Screen()), first)
 }
 
 // draw puts lines in the place of the last ones on a terminal, and after them
 // elsewhere.
-func (a *app) draw(lines []string, first bool) error {
-	if !a.isTerminal() {
-		return a.print(append([]string{a.Now().Format(time.RFC3339)}, append(lines, "")...)...)
+func (c *Console) draw(lines []string, first bool) error {
+	if !c.isTerminal() {
+		return c.Print(append([]string{c.Now().Format(time.RFC3339)}, append(lines, "")...)...)
 	}
-	_, err := io.WriteString(a.Out, term.Page(lines, first))
+	_, err := io.WriteString(c.Out, term.Page(lines, first))
 	return err
 }
