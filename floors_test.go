@@ -23,8 +23,8 @@ const module = "github.com/berth-gpu/berth"
 // README and docs/architecture.md show this picture; the test compares them.
 const picture = `
 10  BINARIES   cmd/berth  cmd/berth-serve
- 9  WIRING     daemon
- 8  DOORS      httpapi  promexport  cli
+ 9  WIRING     daemon  cli
+ 8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/upkeep
  7  SERVICES   desk  oversight  crew  doctor  console
  6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  progress  operations  labels  users  watchdog
     ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall

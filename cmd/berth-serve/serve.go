@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/daemon"
 	"github.com/berth-gpu/berth/internal/logqueue"
@@ -32,7 +32,7 @@ const (
 )
 
 // serve runs the daemon until ctx ends.
-func serve(ctx context.Context, o cli.ServeOptions) error {
+func serve(ctx context.Context, o upkeep.ServeOptions) error {
 	defer insistOnEnd()()
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), daemonThreads))

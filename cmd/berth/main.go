@@ -22,6 +22,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/doctor"
@@ -34,7 +35,7 @@ func main() {
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
 	env.Become = crew.Become
-	env.Serve = func(context.Context, cli.ServeOptions) error { return becomeWhole() }
+	env.Serve = func(context.Context, upkeep.ServeOptions) error { return becomeWhole() }
 	env.Local = func(context.Context, string) (*client.Client, func(), error) { return nil, nil, becomeWhole() }
 	env.Settings = func(string) (*config.Settings, error) { return nil, becomeWhole() }
 	env.Probe = func(context.Context) []doctor.Finding {

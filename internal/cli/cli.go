@@ -6,22 +6,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/cli/leasing"
+	"github.com/berth-gpu/berth/internal/cli/look"
+	"github.com/berth-gpu/berth/internal/cli/upkeep"
+	"github.com/berth-gpu/berth/internal/cli/work"
 	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/doctor"
 )
 
 // Env is the world as the commands see it.
 type Env struct {
 	console.Env
-
-	// Become makes this process a program; it returns only if it cannot.
-	Become func(file string, command, environ []string) error
-
-	// Serve runs the daemon until ctx ends.
-	Serve func(ctx context.Context, o ServeOptions) error
-
-	// Probe looks at drivers and their libraries, for doctor.
-	Probe func(ctx context.Context) []doctor.Finding
+	upkeep.Daemon
+	Become leasing.Become
 }
 
 // New returns the berth command with everything below it.
@@ -68,14 +64,10 @@ func root(env Env, con *console.Console) *cobra.Command {
 	flags.StringVar(&con.URL, "url", "", "`ADDRESS` of a daemon on another machine, as in\nhttp://host:8000")
 	flags.BoolVar(&con.JSON, "json", false, "write JSON")
 
-	addGroup(root, "Look:", []*cobra.Command{newStatus(con), newEvents(con), newExport(con), newReport(con)})
-	addGroup(root, "Leases:", []*cobra.Command{
-		newExec(con, env.Become), newAllocate(con), newDeallocate(con), newLeases(con), newRelease(con), newRenew(con), newExplain(con), newAdopt(con),
-	})
-	addGroup(root, "Pipelines:", []*cobra.Command{newPlan(con), newRun(con), newBecome()})
-	addGroup(root, "The daemon:", []*cobra.Command{
-		newServe(con, env.Serve), newConfig(con), newDoctor(con, env.Probe), newJournal(con), newVersion(con),
-	})
+	addGroup(root, "Look:", look.Commands(con))
+	addGroup(root, "Leases:", leasing.Commands(con, env.Become))
+	addGroup(root, "Pipelines:", work.Commands(con))
+	addGroup(root, "The daemon:", upkeep.Commands(con, env.Daemon))
 	return root
 }
 

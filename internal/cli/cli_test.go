@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/daemon"
@@ -61,9 +62,8 @@ func scriptEnv() cli.Env {
 			return daemontest.Settings(work, daemontest.Options{Devices: "sim:1", File: file})
 		},
 	}
-	return cli.Env{
-		Env: world,
-		Serve: func(_ context.Context, o cli.ServeOptions) error {
+	daemon := upkeep.Daemon{
+		Serve: func(_ context.Context, o upkeep.ServeOptions) error {
 			_, err := fmt.Printf("config %q flags %q json %v\n", o.Config, o.Flags, o.JSON)
 			return err
 		},
@@ -71,6 +71,7 @@ func scriptEnv() cli.Env {
 			return []doctor.Finding{{Topic: "nvml", Grade: doctor.Notice, Text: "libnvidia-ml.so.1 was not found", Next: "install the driver"}}
 		},
 	}
+	return cli.Env{Env: world, Daemon: daemon}
 }
 
 // TestScripts runs every command against real daemons in this process. Beside

@@ -1,0 +1,99 @@
+package leasing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/view"
+)
+
+type deallocateOptions struct {
+	*console.Console
+	service, gpu, id string
+}
+
+func newDeallocate(con *console.Console) *cobra.Command {
+	o := &deallocateOptions{Console: con}
+	cmd := &cobra.Command{
+		Use:   "deallocate SERVICE GPU",
+		Short: "End the lease of a service on a GPU",
+		Long: `End the lease that a service has on a GPU (index or UUID). If the service has
+several leases there, name one with --id. A lease over several GPUs ends on all
+of them.`,
+		Example: "  berth deallocate embedder 1\n  berth deallocate embedder 1 --id embedder-2",
+		Args:    cobra.ExactArgs(2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return con.CompleteGPU(cmd, nil, part)
+			}
+			return con.CompleteService(cmd, args, part)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.service, o.gpu = args[0], args[1]
+			return o.run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&o.id, "id", "", "`NAME` of the lease, if the service has several")
+	return cmd
+}
+
+func (o *deallocateOptions) run(ctx context.Context) error {
+	return change(ctx, o.Console, func(c *client.Client) (api.Ended, error) {
+		l, err := o.find(ctx, c)
+		if err != nil {
+			return api.Ended{}, err
+		}
+		return c.Release(ctx, l.ID, l.Fence)
+	}, view.GPUs.Ended)
+}
+
+// find returns the only lease that the arguments mean.
+func (o *deallocateOptions) find(ctx context.Context, c *client.Client) (api.Lease, error) {
+	device, err := c.Status(ctx, o.gpu)
+	if err != nil {
+		return api.Lease{}, err
+	}
+	all, err := c.Leases(ctx)
+	if err != nil {
+		return api.Lease{}, err
+	}
+	found := view.LeaseFilter{Service: o.service, GPU: device.Device.UUID}.Apply(all).Leases
+	if o.id != "" {
+		found = slices.DeleteFunc(found, func(l api.Lease) bool { return l.ID != o.id })
+	}
+	switch len(found) {
+	case 0:
+		return api.Lease{}, o.noneFound(all)
+	case 1:
+		return found[0], nil
+	}
+	return api.Lease{}, o.severalFound(found)
+}
+
+func (o *deallocateOptions) noneFound(all api.Leases) error {
+	what := o.service
+	if o.id != "" {
+		what = fmt.Sprintf("%s, as %s,", o.service, o.id)
+	}
+	problem := &api.Problem{Status: 404, Code: "unknown_allocation", Detail: fmt.Sprintf("%s has no lease on GPU %s.", what, o.gpu)}
+	if len(view.LeaseFilter{Service: o.service}.Apply(all).Leases) > 0 {
+		return console.Hinted(problem, "find its leases: berth leases --service "+o.service)
+	}
+	return console.Hinted(problem, "berth leases lists all leases")
+}
+
+func (o *deallocateOptions) severalFound(found []api.Lease) error {
+	var ids []string
+	for _, l := range found {
+		ids = append(ids, l.ID)
+	}
+	return console.Hinted(console.Usage("%s has %d leases on GPU %s", o.service, len(found), o.gpu),
+		"name one: --id "+strings.Join(ids, " or --id "))
+}

@@ -1,0 +1,142 @@
+package leasing
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
+)
+
+type execOptions struct {
+	*console.Console
+	request launch.Request
+	dryRun  bool
+	become  Become
+}
+
+func newExec(con *console.Console, become Become) *cobra.Command {
+	o := &execOptions{Console: con, become: become}
+	cmd := &cobra.Command{
+		Use:   "exec [flags] -- COMMAND [ARGUMENT]...",
+		Short: "Run a program under a lease, on its GPU alone",
+		Long: `Take a lease, then become the program. The program sees only the leased GPUs,
+and berth holds it to its memory as far as this machine can. Its exit code and
+its signals are its own. The lease ends with the program, also by kill -9.
+
+Without --memory, the program gets as much as earlier runs of the same name used
+and a margin; the first run gets a slot only. If there is no room, the request
+waits for --timeout, or for the allocation_timeout of the daemon (30 s unless
+set). Ctrl-C withdraws it. berth takes no lease and exits with 127 if there is
+no such command, and with 126 if it cannot run it. docs/enforcement.md explains
+what holds a program to its memory.`,
+		Example: `  berth exec --memory 8GiB -- python train.py
+  berth exec --gpus 2 --memory 40GiB --timeout 1h -- torchrun fit.py
+  berth exec --memory 8GiB --dry-run -- python train.py`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return console.Usage("the command is missing: give it after --, as in berth exec --memory 8GiB -- python train.py")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what comes after the command is the command's
+	for _, f := range launch.Flags(placement.PolicyNames()) {
+		flags.Var(&requestValue{&o.request, f, ""}, f.Name, f.Usage)
+	}
+	flags.BoolVar(&o.dryRun, "dry-run", false, "show the lease and the environment; take no lease")
+	console.CompleteWith(cmd, "policy", placement.PolicyNames())
+	console.CompleteWith(cmd, "enforce", []string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None})
+	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.CompleteFlag(cmd, "prefer", con.CompleteGPU)
+	return cmd
+}
+
+// requestValue is a flag of the launcher as the command line takes it.
+type requestValue struct {
+	request *launch.Request
+	flag    launch.Flag
+	given   string
+}
+
+func (v *requestValue) Set(text string) error {
+	v.given = text
+	return v.flag.Set(v.request, text)
+}
+
+func (v *requestValue) String() string { return v.given }
+func (v *requestValue) Type() string   { return v.flag.Value }
+
+func (o *execOptions) run(ctx context.Context, command []string) error {
+	if o.Remote() {
+		return console.Usage("exec needs the daemon of this machine, because it binds the lease to a process here: leave out --url and BERTH_URL")
+	}
+	if err := o.request.Finish(command, rand.Text()); err != nil {
+		return console.Usage("%v", err)
+	}
+	program, err := crew.NewExec(o.request, command, o.Environ(), cmp.Or(o.Socket, o.Getenv("BERTH_SOCKET")))
+	if err != nil {
+		return err
+	}
+	c, err := o.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if o.dryRun {
+		return o.show(ctx, c, program)
+	}
+	granted, err := o.take(ctx, c, program)
+	if err != nil {
+		return err
+	}
+	if granted.Note != "" {
+		fmt.Fprintln(o.Err, "berth: "+term.Clean(granted.Note))
+	}
+	return o.become(program.File, command, program.Environment(granted))
+}
+
+// take asks for the lease and waits for it.
+func (o *execOptions) take(ctx context.Context, c *client.Client, program *crew.Exec) (api.Lease, error) {
+	gpus, err := o.Indexes(ctx, c)
+	if err != nil {
+		return api.Lease{}, err
+	}
+	return await(ctx, o.Console, c, o.request.ID, gpus, func(ctx context.Context) (api.Lease, error) { return program.Acquire(ctx, c) })
+}
+
+// show says what would happen, and takes nothing.
+func (o *execOptions) show(ctx context.Context, c *client.Client, program *crew.Exec) error {
+	e, err := c.Explain(ctx, o.request.LeaseRequest)
+	if err != nil {
+		return err
+	}
+	gpus, err := o.Indexes(ctx, c)
+	if err != nil {
+		return err
+	}
+	if e.Grant == nil {
+		if o.JSON {
+			return errors.Join(o.PrintJSON(e), console.ErrRefused)
+		}
+		fmt.Fprintln(o.Err, strings.Join(gpus.Explained(e, o.Screen()), "\n"))
+		return console.ErrRefused
+	}
+	changes, receipt := program.Preview(*e.Grant)
+	would := view.DryRun{Program: program.File, Grant: *e.Grant, Environment: changes, Receipt: receipt}
+	return o.Answer(would, gpus.Would(would, o.Screen())...)
+}

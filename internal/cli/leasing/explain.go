@@ -1,0 +1,105 @@
+package leasing
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/flagvalue"
+)
+
+type explainOptions struct {
+	*console.Console
+	id      string // of a request that waits; empty: request is not made
+	request api.LeaseRequest
+	memory  flagvalue.Memory
+	devices string
+}
+
+func newExplain(con *console.Console) *cobra.Command {
+	o := &explainOptions{Console: con}
+	cmd := &cobra.Command{
+		Use:   "explain [ID]",
+		Short: "Explain what stands in the way of a request",
+		Long: `Explain what a waiting request waits for. Without an ID, explain what the daemon
+would do with a request that has these flags, without making it.
+
+The answer tells what stands in the way on each GPU, who holds it, until when if
+that is known, and how much memory the daemon would grant now.`,
+		Example: `  berth explain trainer
+  berth explain --memory 40GiB --gpus 2
+  berth explain --memory 8GiB --where 'name~H200,cc>=9.0'`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: con.CompleteLease,
+	}
+	flags := cmd.Flags()
+	asked := []string{"memory", "gpus", "slots", "gpu", "prefer", "where", "policy", "service", "priority"}
+	flags.Var(&o.memory, "memory", "`MEMORY` on each GPU, as in 4GiB")
+	flags.IntVar(&o.request.GPUs, "gpus", 1, "`NUMBER` of different GPUs")
+	slots := flags.Int("slots", 1, "`NUMBER` of slots on each GPU")
+	flags.StringVar((*string)(&o.request.GPU), "gpu", "", "on this `GPU` only (index or UUID)")
+	flags.StringVar(&o.request.Where, "where", "", "on GPUs that meet these `CONDITIONS`, as in\nname~H200,memory>=40GiB,cc>=8.0,vendor=nvidia")
+	wishFlags(con, cmd, (*string)(&o.request.Prefer), &o.request.Policy)
+	flags.StringVar(&o.request.Service, "service", "", "for this `SERVICE`")
+	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first")
+	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.DevicesFlag(cmd, &o.devices)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		given := slices.ContainsFunc(asked, flags.Changed)
+		switch {
+		case len(args) > 0 && given:
+			return console.Usage("give the ID of a waiting request, or flags such as --memory, not both")
+		case len(args) > 0 && args[0] == "" || len(args) == 0 && !given:
+			return console.Usage("give the ID of a waiting request, or say what you would ask for, as in --memory 4GiB")
+		case o.request.GPUs < 1:
+			return console.Usage("--gpus must be 1 or more, not %d", o.request.GPUs)
+		case len(args) > 0:
+			o.id = args[0]
+		}
+		o.request.Memory, o.request.Slots = gpu.MiB(o.memory), gpu.Some(*slots)
+		if flags.Changed("priority") {
+			o.request.Priority = gpu.Some(*priority)
+		}
+		return o.run(cmd.Context())
+	}
+	return cmd
+}
+
+func (o *explainOptions) run(ctx context.Context) error {
+	v, err := o.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	gpus, err := o.Indexes(ctx, v.Client)
+	if err != nil {
+		return err
+	}
+	var e api.Explanation
+	if o.id != "" {
+		e, err = v.ExplainWaiting(ctx, o.id)
+	} else {
+		e, err = v.Explain(ctx, o.request)
+	}
+	if err != nil {
+		return err
+	}
+	return o.Answer(e, gpus.Explained(e, o.Screen())...)
+}
+
+// open finds who can explain: only the daemon knows who waits, but what would
+// fit can be said without one.
+func (o *explainOptions) open(ctx context.Context) (*console.Source, error) {
+	if o.id == "" {
+		return o.Look(ctx, o.devices)
+	}
+	c, err := o.Daemon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &console.Source{Client: c}, nil
+}

@@ -1,0 +1,14 @@
+// Package look holds the commands that only look: they show what the GPUs do,
+// what happened, and how they were used. They change nothing.
+package look
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/console"
+)
+
+// Commands returns the commands that only look.
+func Commands(con *console.Console) []*cobra.Command {
+	return []*cobra.Command{newStatus(con), newEvents(con), newExport(con), newReport(con)}
+}

@@ -1,0 +1,88 @@
+package look
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/view"
+)
+
+type statusOptions struct {
+	*console.Console
+	gpu     string
+	devices string
+	watch   time.Duration // 0: once
+}
+
+func newStatus(con *console.Console) *cobra.Command {
+	o := &statusOptions{Console: con}
+	cmd := &cobra.Command{
+		Use:   "status [GPU]",
+		Short: "Show every GPU, or one in detail",
+		Long: `Show the state, load, memory, temperature, power and slots of every GPU, who
+holds how much of it, and why a GPU is not well. The memory bar shows used
+memory, and lighter the memory that is leased beyond that. With a GPU (index or
+UUID), show everything about it.`,
+		Example: `  berth status
+  berth status 0
+  berth status --watch
+  berth status --watch=500ms
+  berth status --json | jq '.gpus[].state'`,
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: con.CompleteGPU,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.take(args); err != nil {
+				return err
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	console.WatchFlag(cmd, &o.watch)
+	console.DevicesFlag(cmd, &o.devices)
+	return cmd
+}
+
+// take reads the arguments.
+func (o *statusOptions) take(args []string) error {
+	others, err := console.TakeInterval(args, &o.watch)
+	if err != nil {
+		return err
+	}
+	if len(others) > 1 {
+		return console.Usage("status takes one GPU, not %q and %q", others[0], others[1])
+	}
+	if len(others) == 1 {
+		o.gpu = others[0]
+	}
+	return nil
+}
+
+func (o *statusOptions) run(ctx context.Context) error {
+	v, err := o.Look(ctx, o.devices)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	return o.Tell(ctx, o.watch, func(ctx context.Context) (console.Shown, error) { return o.ask(ctx, v) })
+}
+
+// ask gets what is to be shown.
+func (o *statusOptions) ask(ctx context.Context, v *console.Source) (console.Shown, error) {
+	if o.gpu != "" {
+		one, err := v.StatusWithLeases(ctx, o.gpu)
+		if err != nil {
+			return nil, err
+		}
+		leasable, err := v.Available(ctx)
+		return &view.Device{Status: one, Leasable: view.LeasableOf(leasable, one.Device.UUID)}, err
+	}
+	all, err := v.StatusAllWithLeases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leasable, err := v.Available(ctx)
+	return &view.Status{StatusAll: all, Leasable: leasable, Local: v.Local}, err
+}

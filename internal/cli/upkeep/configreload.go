@@ -1,0 +1,42 @@
+package upkeep
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/view"
+)
+
+type configReloadOptions struct{ *console.Console }
+
+func newConfigReload(con *console.Console) *cobra.Command {
+	o := &configReloadOptions{Console: con}
+	return &cobra.Command{
+		Use:   "reload",
+		Short: "Make the daemon read its configuration file again",
+		Long: `Make the daemon read its configuration file again, and print what changed. The
+daemon takes the whole file or, if something is wrong with it, nothing, and
+says which line is wrong. The section daemon needs a restart.
+
+Changes at run time are stronger than the file: the command names the settings
+of the file that they override. "berth config unset" takes them back.`,
+		Example: "  berth config reload\n  berth config reload --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+}
+
+func (o *configReloadOptions) run(ctx context.Context) error {
+	c, err := o.Daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	done, err := c.ReloadConfig(ctx)
+	if err != nil {
+		return err
+	}
+	return o.Answer(done, view.Reloaded(done)...)
+}

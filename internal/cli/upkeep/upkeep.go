@@ -1,0 +1,27 @@
+// Package upkeep holds the commands for whoever runs the daemon: they start it,
+// configure it, examine it and mend its journal.
+package upkeep
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/doctor"
+)
+
+// Daemon is the code of the daemon, which is not in every program that has the
+// commands.
+type Daemon struct {
+	// Serve runs the daemon until ctx ends.
+	Serve func(ctx context.Context, o ServeOptions) error
+
+	// Probe looks at drivers and their libraries.
+	Probe func(ctx context.Context) []doctor.Finding
+}
+
+// Commands returns the commands for the daemon.
+func Commands(con *console.Console, daemon Daemon) []*cobra.Command {
+	return []*cobra.Command{newServe(con, daemon), newConfig(con), newDoctor(con, daemon), newJournal(con), newVersion(con)}
+}

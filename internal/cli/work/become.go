@@ -1,0 +1,33 @@
+package work
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/crew"
+)
+
+// becomeCommand is the hidden command that waits until the daemon sends the
+// command to run.
+const becomeCommand = "become"
+
+func newBecome() *cobra.Command {
+	return &cobra.Command{
+		Use:     becomeCommand,
+		Short:   "Wait for the order of berth plan --run, and become that command",
+		Example: "  berth plan plate.yaml --run -- python3 well.py",
+		Hidden:  true,
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return become() },
+	}
+}
+
+func become() error {
+	err := crew.Obey()
+	if errors.Is(err, crew.ErrNoOrder) {
+		return console.ErrReported // nobody is left who would want to know
+	}
+	return err
+}

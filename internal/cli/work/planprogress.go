@@ -1,0 +1,155 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
+)
+
+// progress shows how the runs of a plan go: what they write, which one begins
+// and which one ends and, on a terminal, a line below that counts.
+type progress struct {
+	*console.Console
+	plan api.Plan
+	gpus view.GPUs
+
+	mu    sync.Mutex // guards what follows, and everything that is written
+	live  *term.Live
+	begun time.Time
+	runs  view.Runs
+}
+
+func newProgress(con *console.Console, plan api.Plan, gpus view.GPUs) *progress {
+	p := &progress{Console: con, plan: plan, gpus: gpus, live: term.NewLive(con.Err)}
+	for i := range plan.Pipelines {
+		p.runs.Total += len(plan.Pipelines[i].Runs)
+	}
+	return p
+}
+
+func (p *progress) begin() {
+	p.begun = p.Now()
+	p.say("%s", p.runs.Begin(p.plan))
+}
+
+func (p *progress) started(r crew.Result) {
+	p.count(func(n *view.Runs) { n.Running++ })
+	p.say("%s", p.gpus.RunStarts(r.RunningRun))
+}
+
+// ended says nothing of a run that was stopped: all are, and end says so once.
+func (p *progress) ended(r crew.Result) {
+	started, stopped := !r.Begun.IsZero(), errors.Is(r.Err, crew.ErrStopped)
+	p.count(func(n *view.Runs) {
+		if started {
+			n.Running--
+		}
+		switch {
+		case r.Err == nil:
+			n.Done++
+		case stopped:
+			n.Stopped++
+		default:
+			n.Failed++
+		}
+	})
+	if !stopped {
+		p.say("%s", view.RunEnds(r.Name, started, r.Took, r.Err))
+	}
+}
+
+// end sums up.
+func (p *progress) end(results []crew.Result) {
+	runs := make([]api.RunningRun, len(results))
+	for i, r := range results {
+		runs[i] = r.RunningRun
+	}
+	p.say("%s", p.runs.End(p.Now().Sub(p.begun), runs))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live.Draw()
+	p.runs.Total = 0 // nothing more is counted
+}
+
+// waits says what a run waits for, if that takes more than a moment and none of
+// ours is in its way. The function that it returns ends it.
+func (p *progress) waits(ctx context.Context, c *client.Client, run, id string) (done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		if p.idle() {
+			if e, err := c.ExplainWaiting(ctx, id); err == nil && e.Position > 0 {
+				p.say("%s waits: %s", term.Clean(run), p.gpus.Why(e))
+			}
+		}
+	})
+	return func() { cancel(); telling.Wait() }
+}
+
+func (p *progress) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.runs.Running == 0
+}
+
+func (p *progress) count(change func(*view.Runs)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(&p.runs)
+}
+
+// say writes a line for people.
+func (p *progress) say(format string, args ...any) {
+	p.line(p.Err, []byte("berth: "+fmt.Sprintf(format, args...)+"\n"))
+}
+
+// line writes whole lines above the one that counts.
+func (p *progress) line(to io.Writer, text []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.live.Above(to, text, p.counting()...) // whoever reads may be gone; the runs go on
+}
+
+// counting returns the line that counts. A single run has the terminal, so
+// there is no such line for it.
+func (p *progress) counting() []string {
+	width, ok := p.LiveWidth()
+	if !ok || p.runs.Total <= 1 {
+		return nil
+	}
+	return []string{term.Cut(p.runs.Line(p.Now().Sub(p.begun)), width-1)}
+}
+
+// output returns where a run writes to. A run by itself has the terminal as it
+// is; of several, every line says whose it is. With --json standard output is
+// for the answer.
+func (p *progress) output(run string) (stdout, stderr io.Writer, done func()) {
+	out := p.Out
+	if p.JSON {
+		out = p.Err
+	}
+	if p.runs.Total == 1 {
+		return out, p.Err, func() {}
+	}
+	lead := term.Clean(run) + ": "
+	lines := func(to io.Writer) *term.LineWriter {
+		return term.NewLineWriter(func(line []byte) { p.line(to, fmt.Appendf(nil, "%s%s\n", lead, line)) })
+	}
+	first, second := lines(out), lines(p.Err)
+	return first, second, func() { first.Flush(); second.Flush() }
+}

@@ -1,0 +1,103 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	xterm "golang.org/x/term"
+
+	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
+)
+
+const (
+	drawEvery = 200 * time.Millisecond // on a terminal
+	sayEvery  = 5 * time.Second        // elsewhere
+
+	usualHeight = 24 // of a terminal that does not say
+)
+
+// runScreen shows how a batch goes on Err: on a terminal a block that is drawn
+// again and again, with whatever is said above it; elsewhere a line now and then.
+type runScreen struct {
+	*console.Console
+
+	mu   sync.Mutex // guards live, and everything that is written
+	live *term.Live
+}
+
+func newRunScreen(con *console.Console) *runScreen {
+	return &runScreen{Console: con, live: term.NewLive(con.Err)}
+}
+
+// follow shows where the batch stands until ctx ends.
+func (s *runScreen) follow(ctx context.Context, work *crew.Batch) {
+	every := sayEvery
+	if _, ok := s.LiveWidth(); ok {
+		every = drawEvery
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.draw(nil)
+			return
+		case <-tick.C:
+		}
+		b := work.Standing()
+		if width, ok := s.LiveWidth(); ok {
+			s.draw(view.Batch(b, width-1, s.height()-1, term.Painter(s.Getenv("NO_COLOR") == "")))
+		} else {
+			s.say("%s", view.BatchLine(b))
+		}
+	}
+}
+
+// height returns how many lines the terminal has.
+func (s *runScreen) height() int {
+	if f, ok := s.Err.(*os.File); ok {
+		if _, height, err := xterm.GetSize(int(f.Fd())); err == nil && height > 0 {
+			return height
+		}
+	}
+	return usualHeight
+}
+
+// notify says at once what people want to know at once.
+func (s *runScreen) notify(e batch.Event) {
+	switch e.Code {
+	case batch.EventStarted, batch.EventReady, batch.EventCommitted:
+		return
+	}
+	text := term.Clean(strings.ReplaceAll(e.Text, "\n", " "))
+	if e.Worker != "" {
+		text = fmt.Sprintf("%s on GPU %d: %s", e.Worker, e.GPU.Index, text)
+	}
+	s.say("%s", text)
+}
+
+func (s *runScreen) say(format string, args ...any) {
+	_, _ = s.Write([]byte("berth: " + fmt.Sprintf(format, args...) + "\n"))
+}
+
+// Write writes whole lines above the block.
+func (s *runScreen) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live.Write(text)
+}
+
+// draw puts a block in the place of the last one; nil takes it away.
+func (s *runScreen) draw(block []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live.Draw(block...)
+}
