@@ -1,0 +1,67 @@
+package api
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Whoami is who the daemon takes a caller for.
+type Whoami struct {
+	User    string       `json:"user" example:"alice" doc:"Login name, token:NAME or cert:NAME; unknown: the daemon does not know the caller."`
+	UID     gpu.Opt[int] `json:"uid,omitzero" doc:"Absent: the caller is not known by a user id."`
+	Role    string       `json:"role" enum:"stranger,scraper,viewer,user,operator,admin"`
+	Why     []string     `json:"why" doc:"Why the caller has this role, a sentence each. The first one decides."`
+	Door    string       `json:"door" enum:"socket,tcp,process" doc:"The way the caller came in."`
+	Token   string       `json:"token,omitempty" doc:"Name of the token that the caller showed."`
+	Service string       `json:"service,omitempty" doc:"The only service that the caller may act for. Absent: any."`
+	Groups  []string     `json:"groups,omitempty" doc:"Groups of the caller that the configuration has an entry for."`
+}
+
+// Quota is what a user may have, and has.
+type Quota struct {
+	User    string       `json:"user"`
+	Role    string       `json:"role,omitempty"`
+	Service string       `json:"service,omitempty" doc:"The service that requests belong to which name none."`
+	Limits  []QuotaLimit `json:"limits"`
+}
+
+// QuotaLimit is one limit of a user, or of all members of a group together.
+type QuotaLimit struct {
+	Name   string           `json:"name" example:"memory_mb" doc:"The setting that sets the limit."`
+	Limit  gpu.Opt[float64] `json:"limit,omitzero" doc:"In the unit of the setting. Absent: there is no limit."`
+	Used   gpu.Opt[float64] `json:"used,omitzero" doc:"How much of it is used now. Absent: the limit is about one request."`
+	Group  string           `json:"group,omitempty" doc:"The members of this group have the limit together, and used is what all of them use."`
+	Source string           `json:"source" example:"users.alice" doc:"Where the limit comes from: an entry of the configuration, or default."`
+}
+
+// TokenRequest asks for a token.
+type TokenRequest struct {
+	Name    string           `json:"name" example:"grafana"`
+	Role    string           `json:"role" enum:"scraper,viewer,user,operator,admin"`
+	Service string           `json:"service,omitempty" doc:"Whoever shows the token may act for this service only."`
+	TTL     gpu.Opt[float64] `json:"ttl_seconds,omitzero" doc:"The token expires after this time. Absent: it does not expire."`
+	Secret  string           `json:"token,omitempty" doc:"The secret to show. Absent: the daemon makes one up."`
+}
+
+// Token is a token without its secret, which the daemon does not keep.
+type Token struct {
+	Name    string    `json:"name"`
+	Role    string    `json:"role"`
+	Service string    `json:"service,omitempty"`
+	Created time.Time `json:"created,omitzero" doc:"Absent: the token stands in the configuration."`
+	Expires time.Time `json:"expires,omitzero" doc:"Absent: it does not expire."`
+	Used    time.Time `json:"used,omitzero" doc:"When somebody last showed it, to the minute. Absent: nobody has."`
+	By      string    `json:"by,omitempty" doc:"User who created it."`
+}
+
+// NewToken is a token with its secret. The daemon shows the secret once.
+type NewToken struct {
+	Token
+	Secret string `json:"token,omitempty" doc:"The secret. Absent: the request had one."`
+}
+
+// Tokens lists the tokens that the daemon accepts, by name.
+type Tokens struct {
+	Tokens []Token `json:"tokens"`
+}
