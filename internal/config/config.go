@@ -54,8 +54,8 @@ type Daemon struct {
 	Devices  string `key:"devices" default:"auto" env:"BERTH_DEVICES" empty:"no" doc:"Which devices to manage: auto, nvml, sim:4, sim:rtx-4060, sim:dgx-h200, sim:FILE, or several separated by commas."`
 	StateDir string `key:"state_dir" env:"BERTH_STATE_DIR" empty:"no" absent:"/var/lib/berth as root, else $XDG_STATE_HOME/berth or ~/.local/state/berth" doc:"Folder in which the daemon keeps what must survive a restart."`
 	Socket   string `key:"socket" env:"BERTH_SOCKET" empty:"no" check:"socket" absent:"/run/berth/berth.sock as root, else $XDG_RUNTIME_DIR/berth/berth.sock or berth.sock in the state directory" doc:"Unix socket that the daemon listens on."`
-	Listen   string `key:"listen" default:"127.0.0.1:8000" env:"BERTH_LISTEN" check:"listen" absent:"none" doc:"TCP address that the daemon listens on for HTTP. Empty: none. Any address but loopback needs a token."`
-	Token    string `key:"token" env:"BERTH_TOKEN" check:"token" secret:"yes" absent:"not set" doc:"Secret that HTTP clients over TCP must send as a bearer token. Empty: the daemon listens on loopback only, and asks for no token."`
+	Listen   string `key:"listen" default:"127.0.0.1:8000" env:"BERTH_LISTEN" check:"listen" absent:"none" doc:"TCP address that the daemon listens on for HTTP. Empty: none. Any address but loopback needs TLS, and its callers a token or a certificate."`
+	Token    string `key:"token" env:"BERTH_TOKEN" check:"token" secret:"yes" absent:"not set" doc:"Secret that HTTP clients over TCP must send as a bearer token. With one, every caller over TCP must show a token or a certificate. Without one, callers from this machine are known by their user id. berth token makes others."`
 
 	TokenFile   string `key:"token_file" check:"path" absent:"none" doc:"File that holds the token, instead of token. Only its owner may read it."`
 	TLSCert     string `key:"tls_cert" check:"path" absent:"none" doc:"File with the certificate, and the chain above it, that the daemon shows on TCP. Needs tls_key. The daemon reads both files again when the configuration is reloaded."`

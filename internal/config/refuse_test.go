@@ -124,9 +124,22 @@ func TestRefusedFile(t *testing.T) {
 		{"port", "daemon:\n  listen: 127.0.0.1:65536\n", `berth.yaml:2: daemon.listen: must be an address such as 127.0.0.1:8000 or [::1]:8000, not "127.0.0.1:65536"`},
 		{"IPv6 without brackets", "daemon:\n  listen: ::1:80\n", `berth.yaml:2: daemon.listen: must be an address such as 127.0.0.1:8000 or [::1]:8000, not "::1:80"`},
 		{"open door", "daemon:\n  listen: 0.0.0.0:8000\n",
-			`berth.yaml:2: daemon.listen: 0.0.0.0:8000 can be reached from other machines, which needs a token: set daemon.token or BERTH_TOKEN, or listen on 127.0.0.1`},
+			`berth.yaml:2: daemon.listen: 0.0.0.0:8000 can be reached from other machines, and without TLS everybody on the way can read tokens: set daemon.tls_cert and daemon.tls_key, or listen on 127.0.0.1. With daemon.insecure: true it listens anyway`},
 		{"open door without a host", "daemon:\n  listen: :8000\n",
-			`berth.yaml:2: daemon.listen: :8000 can be reached from other machines, which needs a token: set daemon.token or BERTH_TOKEN, or listen on 127.0.0.1`},
+			`berth.yaml:2: daemon.listen: :8000 can be reached from other machines, and without TLS everybody on the way can read tokens: set daemon.tls_cert and daemon.tls_key, or listen on 127.0.0.1. With daemon.insecure: true it listens anyway`},
+		{"certificate without a key", "daemon:\n  tls_cert: /c.pem\n", `berth.yaml:2: daemon.tls_cert: needs its key: set daemon.tls_key`},
+		{"key without a certificate", "daemon:\n  tls_key: /k.pem\n", `berth.yaml:2: daemon.tls_key: needs its certificate: set daemon.tls_cert`},
+		{"authorities without a certificate", "daemon:\n  tls_client_ca: /a.pem\n", `berth.yaml:2: daemon.tls_client_ca: needs TLS: set daemon.tls_cert and daemon.tls_key`},
+		{"relative path", "daemon:\n  tls_cert: c.pem\n  tls_key: /k.pem\n", `berth.yaml:2: daemon.tls_cert: "c.pem" is not a whole path: begin it with /`},
+		{"two tokens", "daemon:\n  token: abc\n  token_file: /t\n", `berth.yaml:3: daemon.token_file: is set beside daemon.token: set one of them`},
+		{"modes of the socket", "daemon:\n  socket_mode: 0777\n", `berth.yaml:2: daemon.socket_mode: "0777" is not a mode of a socket: use octal digits such as 0660; others may at most read and write`},
+		{"mode that shuts the owner out", "daemon:\n  socket_mode: \"0066\"\n", `berth.yaml:2: daemon.socket_mode: "0066" is not a mode of a socket: use octal digits such as 0660; others may at most read and write`},
+		{"roles and limits", "users:\n  alice:\n    role: boss\n    memory_mb: -1\n    leases: 1.5\n  jane.doe:\n    role: user\n  'token:': {}\n",
+			"berth.yaml:3: users.alice.role: must be one of viewer, user, operator, admin, not \"boss\"\n" +
+				"berth.yaml:4: users.alice.memory_mb: must be at least 0 MiB, not -1\n" +
+				"berth.yaml:5: users.alice.leases: must be a whole number, not 1.5\n" +
+				"berth.yaml:6: users: \"jane.doe\" cannot be a name here: use a name without dots, colons and spaces, or the number\n" +
+				"berth.yaml:8: users: \"token:\" cannot be a name here: use a name without dots, colons and spaces, or the number"},
 		{"a bad token is not shown", "daemon:\n  token: hush hush\n",
 			`berth.yaml:2: daemon.token: must be printable ASCII without spaces`},
 
@@ -263,7 +276,7 @@ func TestRefusedSources(t *testing.T) {
 		{name: "a secret is no flag", flags: map[string]string{"daemon.token": "hush"},
 			want: `flag: daemon.token: is not a setting: did you mean daemon.token_file?`},
 		{name: "open door by flag", flags: map[string]string{"daemon.listen": "[::]:8000"},
-			want: `flag --listen: daemon.listen: [::]:8000 can be reached from other machines, which needs a token: set daemon.token or BERTH_TOKEN, or listen on 127.0.0.1`},
+			want: `flag --listen: daemon.listen: [::]:8000 can be reached from other machines, and without TLS everybody on the way can read tokens: set daemon.tls_cert and daemon.tls_key, or listen on 127.0.0.1. With daemon.insecure: true it listens anyway`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			settings, err := merge(c.yaml, c.saved, c.environ, c.flags)

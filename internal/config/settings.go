@@ -120,6 +120,17 @@ func joined[V any](a, b map[string]V) map[string]V {
 	return all
 }
 
+// Secrets lists the settings that are never shown and that a file sets.
+func (s *Settings) Secrets(file string) []string {
+	var list []string
+	walk(schema(), reflect.ValueOf(s.Config), nil, func(path []string, f *field, v any) {
+		if name := dotted(path); f.secret && v != nil && v != "" && s.values[name].source.name == file {
+			list = append(list, name)
+		}
+	})
+	return list
+}
+
 // Override is a setting of berth.yaml that a stronger source decides otherwise.
 type Override struct {
 	Setting          // as it stands

@@ -266,16 +266,21 @@ func TestSecretsAreNeverShown(t *testing.T) {
 }
 
 func TestListen(t *testing.T) {
-	for listen, token := range map[string]bool{
+	for listen, beyond := range map[string]bool{
 		"127.0.0.1:8000": false, "127.9.9.9:1": false, "[::1]:8000": false, "localhost:0": false, "": false,
 		"0.0.0.0:8000": true, "[::]:1": true, ":1": true, "gpu-box:8000": true, "192.168.0.7:1": true,
 	} {
 		flags := map[string]string{"daemon.listen": listen}
-		if _, err := merge("", "", nil, flags); (err != nil) != token {
-			t.Errorf("%q without a token: %v", listen, err)
+		if _, err := merge("", "", nil, flags); (err != nil) != beyond {
+			t.Errorf("%q without TLS: %v", listen, err)
 		}
-		if _, err := merge("", "", []string{"BERTH_TOKEN=hush"}, flags); err != nil {
-			t.Errorf("%q with a token: %v", listen, err)
+		if _, err := merge("", "", []string{"BERTH_TOKEN=hush"}, flags); (err != nil) != beyond {
+			t.Errorf("%q with a token and without TLS: %v", listen, err)
+		}
+		for _, text := range []string{"daemon: {tls_cert: /c, tls_key: /k}", "daemon: {insecure: true}"} {
+			if _, err := merge(text, "", nil, flags); err != nil {
+				t.Errorf("%q with %s: %v", listen, text, err)
+			}
 		}
 	}
 }

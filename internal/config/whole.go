@@ -8,7 +8,7 @@ import (
 )
 
 // check refuses what is impossible only as a whole: settings out of order, an
-// open door without a token, a hook that leads nowhere. Settings that were
+// open door without TLS, a hook that leads nowhere. Settings that were
 // refused already are left out: nobody knows what they were meant to be.
 func (s *Settings) check(root []field, bad map[string]bool) []Complaint {
 	c := checker{settings: s, bad: bad}
@@ -120,15 +120,27 @@ func (c *checker) complain(path, reason string) {
 	c.complaints.add(Complaint{Source: from.name, Line: from.line, Field: path, Reason: reason})
 }
 
-// exposure refuses to serve other machines without a token.
+// exposure refuses to serve other machines without TLS, and files of TLS without
+// the others that they need.
 func (c *checker) exposure() {
 	d := c.settings.Config.Daemon
-	const listen, token = "daemon.listen", "daemon.token"
-	if d.Listen == "" || d.Token != "" || loopback(d.Listen) || c.bad[listen] || c.bad[token] {
+	const listen, cert, key, authorities = "daemon.listen", "daemon.tls_cert", "daemon.tls_key", "daemon.tls_client_ca"
+	switch {
+	case c.bad[listen] || c.bad[cert] || c.bad[key] || c.bad[authorities]:
 		return
+	case d.TLSCert != "" && d.TLSKey == "":
+		c.complain(cert, "needs its key: set "+key)
+	case d.TLSCert == "" && d.TLSKey != "":
+		c.complain(key, "needs its certificate: set "+cert)
+	case d.TLSCert == "" && d.TLSClientCA != "":
+		c.complain(authorities, "needs TLS: set "+cert+" and "+key)
+	case d.Listen != "" && !loopback(d.Listen) && d.TLSCert == "" && d.Insecure != "true" && !c.bad["daemon.insecure"]:
+		c.complain(listen, fmt.Sprintf("%s can be reached from other machines, and without TLS everybody on the way can read tokens: set %s and %s, or listen on 127.0.0.1. With daemon.insecure: true it listens anyway",
+			d.Listen, cert, key))
 	}
-	c.complain(listen, fmt.Sprintf("%s can be reached from other machines, which needs a token: set %s or BERTH_TOKEN, or listen on 127.0.0.1",
-		d.Listen, token))
+	if d.Token != "" && d.TokenFile != "" && !c.bad["daemon.token"] && !c.bad["daemon.token_file"] {
+		c.complain("daemon.token_file", "is set beside daemon.token: set one of them")
+	}
 }
 
 // hooks refuses those of which nobody knows whom to tell.

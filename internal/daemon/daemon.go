@@ -80,6 +80,7 @@ type Daemon struct {
 	users    *users.Names
 	numbers  users.Numbers
 	rules    atomic.Pointer[access.Rules]
+	shown    certificate // on TCP
 	kernel   *peer.Kernel
 	doorstep func() // counts a caller that there is no room for
 	monitor  *monitor.Monitor
@@ -185,9 +186,18 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := d.settings.load().Config.Daemon
+	var err error
+	if c.Token, err = readToken(c); err != nil {
+		return err
+	}
+	shown, err := readCertificate(c)
+	if err != nil {
+		return err
+	}
+	d.shown.current.Store(shown)
 	streams, endStreams := context.WithCancel(ctx)
 	defer endStreams()
-	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, d.doorstep)
+	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.doorstep)
 	if err != nil {
 		return err
 	}

@@ -185,10 +185,10 @@ func TestRefusesToStart(t *testing.T) {
 	}
 	defer occupied.Close()
 	for name, test := range map[string]struct{ field, value, want string }{
-		"another address without a token": {"daemon.listen", "0.0.0.0:0", "token"},
-		"a port that is taken":            {"daemon.listen", occupied.Addr().String(), "--listen"},
-		"no port":                         {"daemon.listen", "127.0.0.1", "127.0.0.1:8000"},
-		"a state folder that is a file":   {"daemon.state_dir", "/dev/null/state", "--state-dir"},
+		"another address without TLS":   {"daemon.listen", "0.0.0.0:0", "tls_cert"},
+		"a port that is taken":          {"daemon.listen", occupied.Addr().String(), "--listen"},
+		"no port":                       {"daemon.listen", "127.0.0.1", "127.0.0.1:8000"},
+		"a state folder that is a file": {"daemon.state_dir", "/dev/null/state", "--state-dir"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t, "sim:1")

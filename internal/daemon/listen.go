@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,7 +10,9 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -30,13 +33,18 @@ type doors struct {
 // needs one or two.
 var guestLimits = peer.Limits{User: 256, Unknown: 64, All: 1536, Admin: 512, First: 512, Few: 8}
 
-// openDoors listens on the socket and, if configured, on TCP. Requests see a
+// openDoors listens on the socket and, if configured, on TCP, with TLS if there is
+// a certificate. Requests see a
 // context that ends with ctx, so that streams end when the daemon stops.
-func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper httpapi.Doorkeeper, kernel *peer.Kernel, turnedAway func()) (*doors, error) {
+func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper httpapi.Doorkeeper, kernel *peer.Kernel, shown *certificate, turnedAway func()) (*doors, error) {
 	d := &doors{}
 	guests := peer.NewGuests(guestLimits, keeper.Rules)
-	add := func(l net.Listener, h http.Handler) {
-		d.listeners = append(d.listeners, &peer.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway})
+	add := func(l net.Listener, h http.Handler, secure bool) {
+		l = &peer.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway}
+		if secure {
+			l = tls.NewListener(l, shown.config())
+		}
+		d.listeners = append(d.listeners, l)
 		d.servers = append(d.servers, &http.Server{
 			Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
 			// Until a request is read whole; how long it takes to answer is not
@@ -47,19 +55,19 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper http
 			ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of what callers do wrong
 		})
 	}
-	socket, err := listenSocket(c.Socket)
+	socket, err := listenSocket(c)
 	if err != nil {
 		return nil, err
 	}
-	add(socket, httpapi.ForSocket(h, c.Token))
+	add(socket, httpapi.ForSocket(h, c.Token), false)
 	if c.Listen == "" {
 		return d, nil
 	}
-	tcp, err := listenTCP(c.Listen, c.Token)
+	tcp, err := listenTCP(c.Listen)
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
 	}
-	add(tcp, httpapi.ForTCP(h, c.Token))
+	add(tcp, httpapi.ForTCP(h, c.Token), shown.current.Load() != nil)
 	return d, nil
 }
 
@@ -100,7 +108,12 @@ func (d *doors) close() {
 
 // listenSocket takes over the socket of a daemon that is gone, and refuses if
 // one is there.
-func listenSocket(path string) (net.Listener, error) {
+func listenSocket(c config.Daemon) (net.Listener, error) {
+	path := c.Socket
+	group, err := socketGroup(c.SocketGroup)
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of the socket: %w (choose another with --socket)", err)
 	}
@@ -111,30 +124,61 @@ func listenSocket(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the socket of an earlier daemon: %w", err)
 	}
-	l, err := net.Listen("unix", path)
+	// The file of a socket takes over the mode that the socket has when it is
+	// bound, so nobody connects before the owner and the mode are right.
+	closed := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var failed error
+		err := raw.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), 0o600) })
+		return errors.Join(err, failed)
+	}}
+	l, err := closed.Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("listen on the socket: %w", err)
 	}
-	// A daemon of root serves every user of the machine and knows each by the
-	// credentials of the connection; anyone else's is for its owner.
-	mode := os.FileMode(0o600)
-	if os.Geteuid() == 0 {
-		mode = 0o666
+	if group >= 0 {
+		if err := os.Lchown(path, -1, group); err != nil {
+			return nil, errors.Join(fmt.Errorf("give the socket to the group %s: %w (a daemon that root does not run can take only a group of its own user)", c.SocketGroup, err), l.Close())
+		}
 	}
-	if err := os.Chmod(path, mode); err != nil {
+	if err := os.Chmod(path, socketMode(c)); err != nil {
 		return nil, errors.Join(fmt.Errorf("set the mode of the socket: %w", err), l.Close())
 	}
 	return l, nil
 }
 
-// listenTCP refuses to be reachable from elsewhere without a token.
-func listenTCP(address, token string) (net.Listener, error) {
+// socketMode returns the permissions of the socket. A daemon of root serves every
+// user of the machine and knows each by the credentials of the connection; anyone
+// else's is for its owner.
+func socketMode(c config.Daemon) os.FileMode {
+	if mode, err := strconv.ParseUint(c.SocketMode, 8, 32); err == nil {
+		return os.FileMode(mode)
+	}
+	if os.Geteuid() == 0 {
+		return 0o666
+	}
+	return 0o600
+}
+
+// socketGroup returns the id of the group that gets the socket; -1: none does.
+func socketGroup(name string) (int, error) {
+	if name == "" {
+		return -1, nil
+	}
+	if id, err := strconv.Atoi(name); err == nil {
+		return id, nil
+	}
+	group, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, fmt.Errorf("daemon.socket_group: there is no group %q here: %w. Make it with: groupadd --system %s", name, err, name)
+	}
+	return strconv.Atoi(group.Gid)
+}
+
+// listenTCP listens on TCP.
+func listenTCP(address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: %w (write it as 127.0.0.1:8000, or empty for none)", address, err)
-	}
-	if token == "" && !loopback(host) {
-		return nil, fmt.Errorf("refusing to listen on %s without a token: anyone who reaches it could take the GPUs. Set daemon.token or BERTH_TOKEN, or listen on 127.0.0.1", address)
 	}
 	// Callers from this machine end with their processes, so the kernel need not
 	// ask whether they are still there.

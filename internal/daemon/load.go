@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/berth-gpu/berth/internal/config"
 )
@@ -26,7 +27,7 @@ type Sources struct {
 
 // Load reads the settings from everywhere they may come from.
 func Load(from Sources) (*config.Settings, error) {
-	layers, err := from.layers()
+	name, layers, err := from.layers()
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +36,11 @@ func Load(from Sources) (*config.Settings, error) {
 	first, err := config.Merge(layers...)
 	if err != nil {
 		return nil, err
+	}
+	if secrets := first.Secrets(name); len(secrets) > 0 {
+		if err := checkSecret(name); err != nil {
+			return nil, fmt.Errorf("%s: %w, or put the secrets elsewhere: daemon.token_file", strings.Join(secrets, ", "), err)
+		}
 	}
 	path := filepath.Join(first.Config.Daemon.StateDir, savedName)
 	text, err := os.ReadFile(path)
@@ -53,16 +59,15 @@ func Load(from Sources) (*config.Settings, error) {
 
 // layers reads every source. What is wrong with one is kept in its layer, so
 // that Merge can say all of it at once.
-func (from Sources) layers() ([]config.Layer, error) {
-	layers := []config.Layer{config.Paths(config.DefaultPaths(from.Root, from.Getenv))}
+func (from Sources) layers() (file string, layers []config.Layer, err error) {
 	name, text, err := from.readFile()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	file, _ := config.ParseYAML(name, text)
+	read, _ := config.ParseYAML(name, text)
 	env, _ := config.ParseEnv(from.Environ)
 	flags, _ := config.Flags(from.Flags)
-	return append(layers, file, env, flags), nil
+	return name, []config.Layer{config.Paths(config.DefaultPaths(from.Root, from.Getenv)), read, env, flags}, nil
 }
 
 // readFile reads the file that was named, or the first of the usual ones that
@@ -80,7 +85,9 @@ func (from Sources) readFile() (name string, text []byte, err error) {
 		if err == nil {
 			return path, text, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		// The file of the machine may hold secrets, and then it is closed to
+		// ordinary users: they go without.
+		if closed := errors.Is(err, fs.ErrPermission) && !from.Root; !closed && !errors.Is(err, fs.ErrNotExist) {
 			return "", nil, fmt.Errorf("read the configuration: %w", err)
 		}
 	}

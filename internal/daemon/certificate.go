@@ -1,0 +1,140 @@
+package daemon
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+// certificate is what the daemon shows on TCP. It can be exchanged while
+// connections are open: new ones get the new one.
+type certificate struct {
+	current atomic.Pointer[shownCertificate]
+}
+
+// shownCertificate is a certificate with its key, and whose certificates the
+// daemon accepts.
+type shownCertificate struct {
+	tls     *tls.Config
+	expires time.Time
+	name    string // for people: the file
+}
+
+// readCertificate reads the files that the configuration names. It returns nil if
+// it names none. It refuses a pair that cannot work; an expired certificate can,
+// because leases go on whatever the clients on TCP say.
+func readCertificate(c config.Daemon) (*shownCertificate, error) {
+	if c.TLSCert == "" {
+		return nil, nil
+	}
+	chain, err := os.ReadFile(c.TLSCert)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate (daemon.tls_cert): %w", err)
+	}
+	key, err := readSecret(c.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("read the key (daemon.tls_key): %w", err)
+	}
+	pair, err := tls.X509KeyPair(chain, key)
+	if err != nil { // the error names neither the key nor what is in it
+		return nil, fmt.Errorf("the certificate %s and the key %s do not work together: %w. Give the key that the certificate was made for, both in PEM form", c.TLSCert, c.TLSKey, err)
+	}
+	s := &shownCertificate{expires: pair.Leaf.NotAfter, name: c.TLSCert, tls: &tls.Config{
+		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"}, // a lease stream is an upgrade of HTTP/1.1
+	}}
+	if c.TLSClientCA == "" {
+		return s, nil
+	}
+	if s.tls.ClientCAs, err = readAuthorities(c.TLSClientCA); err != nil {
+		return nil, fmt.Errorf("read the authorities of client certificates (daemon.tls_client_ca): %w", err)
+	}
+	s.tls.ClientAuth = tls.VerifyClientCertIfGiven
+	return s, nil
+}
+
+// readAuthorities reads certificates in PEM form. A file with anything that is
+// none is refused: who leaves one out by mistake locks its holders out.
+func readAuthorities(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool, found := x509.NewCertPool(), 0
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			break
+		}
+		one, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: part %d is not a certificate: %w", path, found+1, err)
+		}
+		pool.AddCert(one)
+		found++
+	}
+	if found == 0 {
+		return nil, fmt.Errorf("%s holds no certificate in PEM form", path)
+	}
+	return pool, nil
+}
+
+// config returns the configuration of a listener that always shows the newest
+// certificate.
+func (c *certificate) config() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load().tls, nil },
+	}
+}
+
+// readSecret reads a file that only its owner, and perhaps its group, may read.
+func readSecret(path string) ([]byte, error) {
+	if err := checkSecret(path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
+// checkSecret refuses a file with secrets that others can read or change.
+func checkSecret(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file", path)
+	case info.Mode().Perm()&0o026 != 0:
+		return fmt.Errorf("%w: %s holds a secret, and others can read or change it (its mode is %04o). Close it with: chmod 600 %s",
+			errOpenSecret, path, info.Mode().Perm(), path)
+	}
+	return nil
+}
+
+// errOpenSecret means that a secret is none.
+var errOpenSecret = errors.New("it is open to others")
+
+// readToken returns the token of the daemon, which may be in a file of its own;
+// empty: there is none.
+func readToken(c config.Daemon) (string, error) {
+	if c.TokenFile == "" {
+		return c.Token, nil
+	}
+	text, err := readSecret(c.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("read the token (daemon.token_file): %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("read the token (daemon.token_file): %s must hold one line of printable ASCII without spaces", c.TokenFile)
+	}
+	return token, nil
+}
