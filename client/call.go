@@ -74,7 +74,7 @@ func (c *Client) explain(ctx context.Context, method, path string, err error) er
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return &NoAnswerError{Call: method + " " + path, Within: c.timeout, Err: err}
 	}
-	return fmt.Errorf("%s %s: %w", method, path, err)
+	return fmt.Errorf("%s %s: %w", method, path, insecure(err))
 }
 
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
@@ -119,6 +119,9 @@ func check(resp *http.Response) error {
 		}
 		problem.Status = resp.StatusCode
 		return problem
+	}
+	if text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)); resp.StatusCode == http.StatusBadRequest && bytes.Contains(text, []byte("HTTPS server")) {
+		return &InsecureError{errors.New("the daemon speaks TLS there"), "use https:// in the address"}
 	}
 	return fmt.Errorf("the answer %s is not from a berth daemon: check which program listens there", resp.Status)
 }

@@ -18,12 +18,17 @@ type Options struct {
 	Socket string
 
 	// URL is the address of a daemon that listens on TCP, such as
-	// http://127.0.0.1:8000. A missing scheme means http.
+	// http://127.0.0.1:8000 or https://gpu-box:8000. A missing scheme means http.
 	URL string
 
-	// Token is the bearer token for URL. The client does not send it to a
-	// socket, which its file permissions protect.
+	// Token is the bearer token. It replaces the identity that the daemon would
+	// know the caller by, also on a socket.
 	Token string
+
+	// CA is a file with certificates that the client trusts beside those of the
+	// system. Cert and Key are files with the certificate that the client shows.
+	// They are for an https address.
+	CA, Cert, Key string
 
 	// Transport carries the requests instead of the network; see [Through].
 	Transport http.RoundTripper
@@ -94,7 +99,7 @@ func overSockets(o Options, paths []string) *Client {
 		IdleConnTimeout:    90 * time.Second,
 	}
 	c := o.client("http://localhost", transport)
-	c.local, c.streams = true, newStreams(dial)
+	c.local, c.token, c.streams = true, o.Token, newStreams(dial, o.Token)
 	return c
 }
 
@@ -110,6 +115,11 @@ func overTCP(o Options) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) {
 		return dialFirst(ctx, "tcp", []string{address})
+	}
+	if u.Scheme == "https" {
+		if transport.TLSClientConfig, err = o.secure(); err != nil {
+			return nil, err
+		}
 	}
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
 	c := o.client(base.String(), transport)

@@ -196,7 +196,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 	}
 }
 
-func TestTokenGoesToURLOnly(t *testing.T) {
+func TestTokenIsSent(t *testing.T) {
 	var sent string
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { sent = r.Header.Get("Authorization") })
 	tcp := httptest.NewServer(handler)
@@ -214,7 +214,7 @@ func TestTokenGoesToURLOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer overSocket.Close()
-	if err := overSocket.Ping(t.Context()); err != nil || sent != "" {
+	if err := overSocket.Ping(t.Context()); err != nil || sent != "Bearer secret" {
 		t.Errorf("over a socket: sent %q, error %v", sent, err)
 	}
 }

@@ -9,25 +9,44 @@ import (
 // Find returns a client for the daemon that o names, or else the environment;
 // env is [os.Getenv]. It looks in this order: o.Transport, o.Socket, o.URL;
 // BERTH_SOCKET; BERTH_URL; the socket of the user's own daemon; the socket of
-// the machine's daemon. BERTH_TOKEN is the token for a URL without one.
+// the machine's daemon. BERTH_TOKEN is the token for a URL; it is not sent to a
+// socket, where the daemon knows the caller without it. BERTH_TOKEN_FILE names a
+// file with a token for both. BERTH_CA, BERTH_CERT and BERTH_KEY name the files
+// for https.
 func Find(o Options, env func(string) string) (*Client, error) {
-	o = o.withEnv(env)
+	o, err := o.withEnv(env)
+	if err != nil {
+		return nil, err
+	}
 	if o.Transport != nil || o.Socket != "" || o.URL != "" {
 		return New(o)
 	}
 	return overSockets(o, defaultSockets(os.Geteuid() == 0, env)), nil
 }
 
-func (o Options) withEnv(env func(string) string) Options {
-	if o.Token == "" {
-		o.Token = env("BERTH_TOKEN")
+func (o Options) withEnv(env func(string) string) (Options, error) {
+	if o.CA == "" {
+		o.CA = env("BERTH_CA")
+	}
+	if o.Cert == "" && o.Key == "" {
+		o.Cert, o.Key = env("BERTH_CERT"), env("BERTH_KEY")
 	}
 	if o.Transport == nil && o.Socket == "" && o.URL == "" {
 		if o.Socket = env("BERTH_SOCKET"); o.Socket == "" {
 			o.URL = env("BERTH_URL")
 		}
 	}
-	return o
+	if path := env("BERTH_TOKEN_FILE"); o.Token == "" && path != "" {
+		token, err := ReadToken(path)
+		if err != nil {
+			return o, err
+		}
+		o.Token = token
+	}
+	if o.Token == "" && o.URL != "" {
+		o.Token = env("BERTH_TOKEN")
+	}
+	return o, nil
 }
 
 // defaultSockets returns where daemons listen by default. For a user without a

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -104,14 +105,40 @@ func TestFindOrder(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			env := func(name string) string { return c.env[name] }
-			got := c.given.withEnv(env)
-			if got.Socket != c.socket || got.URL != c.url || got.Token != c.env["BERTH_TOKEN"] {
-				t.Errorf("got %+v", got)
+			got, err := c.given.withEnv(env)
+			token := c.env["BERTH_TOKEN"]
+			if c.url == "" { // a socket needs none
+				token = ""
+			}
+			if err != nil || got.Socket != c.socket || got.URL != c.url || got.Token != token {
+				t.Errorf("got %+v, %v", got, err)
 			}
 			if _, err := Find(c.given, env); err != nil {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A token in a file is for sockets too: in a container it is the only way to be
+// known.
+func TestTokenFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	for text, want := range map[string]string{"secret\n": "secret", " s \n\n": "s", "": "", "\n": "", "a b": "", "a\x00b": "", "ü": ""} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, place := range []Options{{Socket: "/s"}, {URL: "https://u"}, {}} {
+			got, err := place.withEnv(func(name string) string {
+				return map[string]string{"BERTH_TOKEN_FILE": path, "BERTH_TOKEN": "other"}[name]
+			})
+			if (err == nil) != (want != "") || err == nil && got.Token != want {
+				t.Errorf("%q is the token %q, %v", text, got.Token, err)
+			}
+		}
+	}
+	if _, err := Find(Options{}, func(name string) string { return map[string]string{"BERTH_TOKEN_FILE": "/nowhere"}[name] }); err == nil {
+		t.Error("a file that is not there is no error")
 	}
 }
 

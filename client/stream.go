@@ -41,14 +41,15 @@ var errNoStream = errors.New("the daemon has no lease stream")
 // of a client go over the same one.
 type streams struct {
 	dial    func(context.Context) (net.Conn, error)
+	token   string                 // empty: none
 	current atomic.Pointer[stream] // nil: none was opened yet
 	absent  atomic.Bool            // the daemon does not know it; do not ask again
 
 	turn chan struct{} // has room for one: the goroutine that opens a stream
 }
 
-func newStreams(dial func(context.Context) (net.Conn, error)) *streams {
-	return &streams{dial: dial, turn: make(chan struct{}, 1)}
+func newStreams(dial func(context.Context) (net.Conn, error), token string) *streams {
+	return &streams{dial: dial, token: token, turn: make(chan struct{}, 1)}
 }
 
 // call sends a call and waits for its answer. If the stream breaks before the
@@ -87,7 +88,7 @@ func (s *streams) open(ctx context.Context) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := upgrade(ctx, conn)
+	in, err := upgrade(ctx, conn, s.token)
 	if err != nil {
 		s.absent.Store(errors.Is(err, errNoStream))
 		return nil, errors.Join(err, conn.Close())
@@ -105,7 +106,7 @@ func (s *streams) close() {
 }
 
 // upgrade turns a connection from HTTP into a stream.
-func upgrade(ctx context.Context, conn net.Conn) (*bufio.Reader, error) {
+func upgrade(ctx context.Context, conn net.Conn, token string) (*bufio.Reader, error) {
 	giveUp := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer giveUp()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+wire.Path, nil)
@@ -114,6 +115,9 @@ func upgrade(ctx context.Context, conn net.Conn) (*bufio.Reader, error) {
 	}
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", wire.Protocol)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	if err := req.Write(conn); err != nil {
 		return nil, ended(ctx, err)
 	}

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -11,7 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // certificate is what the daemon shows on TCP. It can be exchanged while
@@ -94,6 +98,68 @@ func (c *certificate) config() *tls.Config {
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load().tls, nil },
 	}
+}
+
+// expires returns when the certificate ends; zero: there is none.
+func (c *certificate) expires() time.Time {
+	if now := c.current.Load(); now != nil {
+		return now.expires
+	}
+	return time.Time{}
+}
+
+// renew reads the certificate again, for a reload of the configuration.
+func (d *Daemon) renew(c config.Daemon) (commit func() []string, err error) {
+	next, err := readCertificate(c)
+	if err != nil {
+		return nil, err
+	}
+	return func() []string {
+		before := d.shown.current.Load()
+		if before == nil || next == nil { // whether there is TLS is decided at the start
+			return nil
+		}
+		d.shown.current.Store(next)
+		if bytes.Equal(before.tls.Certificates[0].Certificate[0], next.tls.Certificates[0].Certificate[0]) {
+			return nil
+		}
+		return []string{"daemon.tls_cert was read again, and is valid until " + next.expires.Format(time.DateOnly)}
+	}, nil
+}
+
+// expiresSoon is how long before its end people are told, once a day.
+const expiresSoon = 14 * 24 * time.Hour
+
+// watchCertificate tells once a day that the certificate ends soon, or has ended.
+func (d *Daemon) watchCertificate(ctx context.Context) {
+	tick := time.NewTicker(24 * time.Hour)
+	defer tick.Stop()
+	for {
+		if e, soon := d.shown.warning(time.Now()); soon {
+			d.publish(e)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// warning returns the event that tells of a certificate that ends soon.
+func (c *certificate) warning(now time.Time) (e gpu.Event, soon bool) {
+	shown := c.current.Load()
+	if shown == nil || shown.expires.Sub(now) > expiresSoon {
+		return gpu.Event{}, false
+	}
+	const next = ". Put a new one in its place, and run berth config reload"
+	e = gpu.Event{Time: now, Code: gpu.EventConfig, Severity: gpu.Warning, Public: "The certificate of the daemon ends soon, or has ended"}
+	if left := shown.expires.Sub(now); left > 0 {
+		e.Text = fmt.Sprintf("The certificate %s ends in %s%s", shown.name, words.Duration(left), next)
+	} else {
+		e.Severity, e.Text = gpu.Serious, fmt.Sprintf("The certificate %s has ended, and clients on TCP refuse it%s", shown.name, next)
+	}
+	return e, true
 }
 
 // readSecret reads a file that only its owner, and perhaps its group, may read.

@@ -127,7 +127,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		}
 	}
 	d.settings = newSettings(o.Settings, filepath.Join(c.Daemon.StateDir, savedName), d.configure)
-	d.settings.reread = o.Load
+	d.settings.reread, d.settings.renew = o.Load, d.renew
 	exporter := promexport.New(promexport.Sources{
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },
@@ -137,6 +137,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
 		Watching: func() bool { return d.monitor.Running() },
 		Unlogged: o.Unlogged,
+		Expires:  d.shown.expires,
 		Version:  o.Version,
 	})
 	d.kernel, d.doorstep = peer.New(process.Proc()), exporter.TurnedAway
@@ -219,6 +220,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	kept := make(chan error, 1)
 	running.run("ledger", func() { kept <- d.ledger.Run(ctx) })
 	running.run("doors", func() { <-ctx.Done(); doors.close() })
+	running.run("certificate", func() { d.watchCertificate(ctx) })
 	running.run("accounts", func() { d.findAccounts(ctx) })
 	running.run("systemd", func() { d.tellSystemd(ctx) })
 	err = doors.serve()

@@ -28,6 +28,10 @@ type settings struct {
 	apply   func(now config.Config, by access.Actor, changed []string) // tells the keepers
 	reread  func() (*config.Settings, error)                           // reads the sources again; nil: there are none
 
+	// renew reads the files that the section daemon names. It returns a function
+	// that lets them hold, and says what is different.
+	renew func(config.Daemon) (commit func() []string, err error)
+
 	changing sync.Mutex // held by Change: changes happen one after another
 }
 
@@ -35,6 +39,7 @@ type settings struct {
 // saved at path, and apply is called with each.
 func newSettings(first *config.Settings, path string, apply func(now config.Config, by access.Actor, changed []string)) *settings {
 	s := &settings{path: path, write: wholefile.Write, apply: apply}
+	s.renew = func(config.Daemon) (func() []string, error) { return func() []string { return nil }, nil }
 	s.current.Store(first)
 	return s
 }
@@ -145,10 +150,15 @@ func (s *settings) Reload(by access.Actor) (api.ConfigReload, error) {
 	}
 	before := s.load()
 	changed := differences(before, next)
+	renew, err := s.renew(next.Config.Daemon)
+	if err != nil {
+		return api.ConfigReload{}, fmt.Errorf("nothing was changed: %w", err)
+	}
 	if before.Config.Daemon != next.Config.Daemon {
 		own := slices.DeleteFunc(changed, func(text string) bool { return !strings.HasPrefix(text, "daemon.") })
 		return api.ConfigReload{}, fmt.Errorf("nothing was changed, because %s needs a restart of the daemon", cmp.Or(strings.Join(own, ", "), "daemon.token"))
 	}
+	changed = append(changed, renew()...)
 	s.current.Store(next)
 	s.apply(next.Config, by, changed)
 	done := api.ConfigReload{Changed: append([]string{}, changed...), Overridden: []api.ConfigOverride{}}

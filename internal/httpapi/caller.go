@@ -50,6 +50,9 @@ type callerKey struct{}
 func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Context {
 	boot, _ := d.Processes.Boot() // without one, a lease that is bound to a process is refused
 	return func(ctx context.Context, c net.Conn) context.Context {
+		if secured, is := c.(interface{ NetConn() net.Conn }); is { // TLS
+			c = secured.NetConn()
+		}
 		known, ok := c.(identified)
 		if !ok {
 			return ctx

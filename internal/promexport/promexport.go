@@ -28,9 +28,10 @@ type Sources struct {
 	Batches  func() []progress.Total
 	Services func() []operations.Total
 	Labels   *labels.Keeper
-	Hooks    []string      // their names
-	Watching func() bool   // whether devices are being sampled
-	Unlogged func() uint64 // lines that the log did not take; nil: none
+	Hooks    []string         // their names
+	Watching func() bool      // whether devices are being sampled
+	Unlogged func() uint64    // lines that the log did not take; nil: none
+	Expires  func() time.Time // when the certificate of the daemon ends; nil or zero: it has none
 	Version  string
 }
 
@@ -125,8 +126,16 @@ func New(from Sources) *Exporter {
 		}
 		return float64(from.Unlogged())
 	})
+	expiry := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "berth_tls_expiry_timestamp_seconds", Help: "When the certificate of the daemon ends; 0: it has none.",
+	}, func() float64 {
+		if from.Expires == nil || from.Expires().IsZero() {
+			return 0
+		}
+		return float64(from.Expires().Unix())
+	})
 	all := []prometheus.Collector{
-		e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, build, watching, unlogged,
+		expiry, e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, build, watching, unlogged,
 		&devices{from}, &leases{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),

@@ -1,0 +1,285 @@
+package daemon
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+// authority signs certificates for a test.
+type authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	last int64
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{dir: t.TempDir()}
+	a.cert, a.key = a.sign(t, "ca", "authority", time.Now().Add(time.Hour))
+	return a
+}
+
+func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
+
+// sign writes NAME.pem and NAME.key.
+func (a *authority) sign(t *testing.T, file, name string, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.last++
+	plan := &x509.Certificate{
+		SerialNumber: big.NewInt(a.last), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until,
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		plan.IsCA, plan.BasicConstraintsValid, plan.KeyUsage = true, true, x509.KeyUsageCertSign
+		parent, signer = plan, key
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, plan, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, a.path(file+".pem"), "CERTIFICATE", raw)
+	writePEM(t, a.path(file+".key"), "PRIVATE KEY", secret)
+	return cert, key
+}
+
+func writePEM(t *testing.T, path, kind string, raw []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// secured returns a place whose daemon serves TLS on a free port, and its address.
+func secured(t *testing.T, a *authority) (*place, string) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	p := newPlace(t, "sim:1")
+	p.flags["daemon.listen"] = address
+	p.edit(t, "daemon:\n  tls_cert: "+a.path("server.pem")+"\n  tls_key: "+a.path("server.key")+"\n  tls_client_ca: "+a.path("ca.pem")+"\n")
+	return p, address
+}
+
+func TestTLS(t *testing.T) {
+	a := newAuthority(t)
+	a.sign(t, "server", "gpu-box", time.Now().Add(time.Hour))
+	p, address := secured(t, a)
+	local, _ := p.start(t)
+	over := func(o client.Options) (*client.Client, error) {
+		o.URL = "https://" + address
+		c, err := client.New(o)
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(c.Close)
+		_, err = c.StatusAll(t.Context())
+		return c, err
+	}
+	trusted, err := over(client.Options{CA: a.path("ca.pem")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hint := func(err error) string {
+		var insecure *client.InsecureError
+		if !errors.As(err, &insecure) {
+			return "none"
+		}
+		return insecure.Hint()
+	}
+	if _, err := over(client.Options{}); !strings.Contains(hint(err), "BERTH_CA") {
+		t.Errorf("an unknown authority is answered with %v, hint %s", err, hint(err))
+	}
+	plain, err := client.New(client.Options{URL: "http://" + address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plain.StatusAll(t.Context()); !strings.Contains(hint(err), "https://") {
+		t.Errorf("HTTP on the port of TLS is answered with %v, hint %s", err, hint(err))
+	}
+
+	// A new certificate holds for new connections, and old ones go on.
+	a.sign(t, "server", "gpu-box", time.Now().Add(48*time.Hour))
+	done, err := local.ReloadConfig(t.Context())
+	if err != nil || len(done.Changed) != 1 || !strings.Contains(done.Changed[0], "tls_cert was read again") {
+		t.Errorf("a new certificate is reloaded as %q, %v", done.Changed, err)
+	}
+	if _, err := trusted.StatusAll(t.Context()); err != nil {
+		t.Errorf("an open connection ended with the old certificate: %v", err)
+	}
+	shown := func() time.Time {
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].NotAfter
+	}
+	if until := shown(); time.Until(until) < 24*time.Hour {
+		t.Errorf("the old certificate is still shown, valid until %v", until)
+	}
+
+	// A pair that does not fit changes nothing.
+	keep, err := os.ReadFile(a.path("server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.sign(t, "other", "other", time.Now().Add(time.Hour))
+	other, _ := os.ReadFile(a.path("other.key"))
+	for name, spoil := range map[string]func(){
+		"do not work together": func() { _ = os.WriteFile(a.path("server.key"), other, 0o600) },
+		"no such file":         func() { _ = os.Remove(a.path("server.key")) },
+		"chmod 600":            func() { _ = os.WriteFile(a.path("server.key"), keep, 0o600); _ = os.Chmod(a.path("server.key"), 0o644) },
+	} {
+		spoil()
+		if _, err := local.ReloadConfig(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("a key of which is said %q: %v", name, err)
+		}
+		if until := shown(); time.Until(until) < 24*time.Hour {
+			t.Errorf("a refused reload changed the certificate")
+		}
+		_ = os.WriteFile(a.path("server.key"), keep, 0o600)
+		_ = os.Chmod(a.path("server.key"), 0o600)
+	}
+}
+
+// An expired certificate is served: leases go on whatever clients on TCP say.
+func TestExpiredCertificateIsTold(t *testing.T) {
+	a := newAuthority(t)
+	for left, want := range map[time.Duration]gpu.Severity{
+		-time.Hour: gpu.Serious, 13 * 24 * time.Hour: gpu.Warning, 15 * 24 * time.Hour: "",
+	} {
+		a.sign(t, "server", "gpu-box", time.Now().Add(left))
+		now, err := readCertificate(config.Daemon{TLSCert: a.path("server.pem"), TLSKey: a.path("server.key")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c certificate
+		c.current.Store(now)
+		e, soon := c.warning(time.Now())
+		if soon != (want != "") || e.Severity != want {
+			t.Errorf("a certificate with %v left is told of as %q: %s", left, e.Severity, e.Text)
+		}
+	}
+	p, address := secured(t, a)
+	a.sign(t, "server", "gpu-box", time.Now().Add(-time.Hour))
+	p.start(t)
+	c, err := client.New(client.Options{URL: "https://" + address, CA: a.path("ca.pem")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var insecure *client.InsecureError
+	if _, err := c.StatusAll(t.Context()); !errors.As(err, &insecure) || !strings.Contains(insecure.Hint(), "has ended") {
+		t.Errorf("an expired certificate is answered with %v", err)
+	}
+}
+
+func TestBadCertificatesAreRefused(t *testing.T) {
+	a := newAuthority(t)
+	a.sign(t, "server", "gpu-box", time.Now().Add(time.Hour))
+	bad := a.path("bad.pem")
+	if err := os.WriteFile(bad, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cert, key := a.path("server.pem"), a.path("server.key")
+	for want, c := range map[string]config.Daemon{
+		"daemon.tls_cert":             {TLSCert: "/nowhere.pem", TLSKey: key},
+		"do not work together":        {TLSCert: bad, TLSKey: key},
+		"daemon.tls_key":              {TLSCert: cert, TLSKey: "/nowhere.key"},
+		"is not a file":               {TLSCert: cert, TLSKey: a.dir},
+		"holds no certificate in PEM": {TLSCert: cert, TLSKey: key, TLSClientCA: bad},
+		"part 1 is not a certificate": {TLSCert: cert, TLSKey: key, TLSClientCA: key},
+		"daemon.token_file":           {TokenFile: "/nowhere"},
+	} {
+		_, err := readCertificate(c)
+		if err == nil {
+			_, err = readToken(c)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", c, err, want)
+		}
+	}
+}
+
+func TestSecretsThatOthersCanReadAreRefused(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	p.edit(t, "daemon:\n  token: 0123456789abcdef0123456789abcdef\nhooks:\n  pager: {url: 'https://example.com/key'}\n")
+	for mode, want := range map[os.FileMode]bool{0o600: true, 0o640: true, 0o644: false, 0o620: false, 0o602: false} {
+		if err := os.Chmod(p.file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.load(); (err == nil) != want || err != nil && !(strings.Contains(err.Error(), "chmod 600 "+p.file) && strings.Contains(err.Error(), "daemon.token, hooks.pager.url")) {
+			t.Errorf("with mode %o: %v", mode, err)
+		}
+	}
+	p.edit(t, "gpu:\n  temp_optimal: 60\n")
+	if err := os.Chmod(p.file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.load(); err != nil {
+		t.Errorf("a file without secrets: %v", err)
+	}
+}
+
+func TestModeAndGroupOfTheSocket(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a file to any group")
+	}
+	p := newPlace(t, "sim:1")
+	p.edit(t, "daemon:\n  socket_group: daemon\n  socket_mode: 0660\n")
+	p.start(t)
+	settings, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(settings.Config.Daemon.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := socketGroup("daemon")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o660 || groupOf(info) != group {
+		t.Errorf("the socket has mode %o and group %d", got, groupOf(info))
+	}
+	if _, err := socketGroup("no-such-group"); err == nil || !strings.Contains(err.Error(), "groupadd") {
+		t.Errorf("a group that is not there: %v", err)
+	}
+}
+
+func groupOf(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Gid) }
