@@ -156,8 +156,8 @@ static int ask(int fd, const struct message *m, struct message *answer) {
 	return -1;
 }
 
-// body is where the strings of a good answer begin: one that is whole ends with
-// a dot.
+// body returns where the strings of a good answer begin, or NULL. The last string
+// of a whole answer is a dot.
 static char *body(struct message *answer) {
 	static const char good[] = "HTTP/1.1 200 ";
 	char *begin = memmem(answer->text, answer->length, "\r\n\r\n", 4);
@@ -166,6 +166,8 @@ static char *body(struct message *answer) {
 	begin += 4;
 	char *end = answer->text + answer->length;
 	if (end - begin < 2 || end[-1] != '\0' || end[-2] != '.')
+		return NULL;
+	if (end - begin > 2 && end[-3] != '\0') // the dot ends a longer string: apply would read on
 		return NULL;
 	return begin;
 }
