@@ -19,7 +19,7 @@ import (
 )
 
 // self is this process, at the other end of a socket.
-func self(t *testing.T) identity {
+func self(t testing.TB) identity {
 	t.Helper()
 	id, err := process.Proc().Identify(os.Getpid())
 	if err != nil {

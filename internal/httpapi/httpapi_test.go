@@ -43,7 +43,7 @@ type door struct {
 	settings *memorySettings
 }
 
-func open(t *testing.T, devices string) *door {
+func open(t testing.TB, devices string) *door {
 	t.Helper()
 	var backends []device.Backend
 	if devices != "" {

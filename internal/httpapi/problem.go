@@ -143,6 +143,8 @@ func frameworkSentence(model *huma.ErrorModel) string {
 		return "The body is larger than this path allows (" + limit + ")."
 	case http.StatusUnsupportedMediaType:
 		return "The body must be JSON: send Content-Type: application/json."
+	case http.StatusRequestTimeout:
+		return bodyMissing
 	case http.StatusUnprocessableEntity:
 		if len(model.Errors) > 0 {
 			return "Some fields of the request are out of range or unknown; see fields. Nothing was changed."

@@ -252,6 +252,9 @@ func (t *turn) Back(ctx context.Context) { t.resume(ctx) }
 // inTurn waits for a turn of the user and serves the request.
 func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, who access.Actor) {
 	weight := weightOf(pattern, r)
+	if r.ContentLength != 0 {
+		r.Body = wholeBody{r.Body}
+	}
 	if exceeds(who) || weight == lasting || weight == anybodys {
 		s.turns.note(who.UID)
 		s.mux.ServeHTTP(w, r)
@@ -260,7 +263,7 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 	q, leave := s.turns.join(who.UID)
 	defer leave()
 	if weight == light && !arrived(r) {
-		writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", "The body did not arrive whole within 10 s. Send the request again."))
+		writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", bodyMissing))
 		return
 	}
 	t := q.enter(r.Context(), weight)
@@ -284,6 +287,29 @@ func arrived(r *http.Request) bool {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return true
 }
+
+// bodyMissing says that a body ended early or too late.
+const bodyMissing = "The body did not arrive whole within 10 s. Send the request again."
+
+// wholeBody is a body whose errors are those of the caller. The framework would
+// answer a body that is cut off with 500, and only one that is late with 408.
+type wholeBody struct{ io.ReadCloser }
+
+func (b wholeBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	if err != nil && err != io.EOF {
+		err = &cutOffError{err}
+	}
+	return n, err
+}
+
+// cutOffError is a body that did not arrive whole. It is a net.Error, by which the
+// framework knows what to answer.
+type cutOffError struct{ error }
+
+func (e *cutOffError) Unwrap() error   { return e.error }
+func (e *cutOffError) Timeout() bool   { return true }
+func (e *cutOffError) Temporary() bool { return false }
 
 func tooManyStreams() *api.Problem {
 	return problem(http.StatusTooManyRequests, "too_many_streams", "You have %d event streams open, which is the most that one user may have. Close one first.", mostFollowers)
