@@ -63,6 +63,14 @@ const (
 	lull         = time.Minute // memory that runs out again sooner is the same trouble
 )
 
+// Bounded returns the standing with its counts inside the limits of these rules.
+// A file that somebody wrote by hand may have others.
+func (s Standing) Bounded() Standing {
+	s.Relapses = min(max(s.Relapses, 0), mostRelapses)
+	s.Withheld = min(max(s.Withheld, 0), mostWithheld)
+	return s
+}
+
 // Quarantines reports whether a fault puts its device in quarantine. A fault of
 // a program never does: the device is well.
 func Quarantines(f gpu.Fault) bool {

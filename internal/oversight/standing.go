@@ -37,11 +37,15 @@ func OpenStandings(path string) (*Standings, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
+	var read map[string]health.Standing
 	if err == nil {
-		err = json.Unmarshal(text, &s.all)
+		err = json.Unmarshal(text, &read)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read which devices are in quarantine: %s: %w (remove the file to trust all of them)", path, err)
+	}
+	for uuid, standing := range read {
+		s.all[uuid] = standing.Bounded()
 	}
 	return s, nil
 }
