@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
@@ -50,6 +52,7 @@ func Open(path string) (p *Peaks, note string, err error) {
 	}
 	for _, e := range d.Entries {
 		if e != nil && len(p.entries) < keptEntries {
+			e.bound()
 			e.Runs = e.Runs[max(len(e.Runs)-keptRuns, 0):]
 			for _, r := range e.Runs { // a file of before there were ceilings
 				e.raise(r)
@@ -59,6 +62,28 @@ func Open(path string) (p *Peaks, note string, err error) {
 	}
 	return p, "", nil
 }
+
+// mostMemory is more than any device has: a PiB.
+const mostMemory = gpu.MiB(1) << 30
+
+// bound drops from an entry what cannot have been measured. A file that somebody
+// wrote by hand may have it, and what is offered next depends on it.
+func (e *Entry) bound() {
+	possible := func(m gpu.MiB) bool { return m >= 0 && m <= mostMemory }
+	e.Runs = slices.DeleteFunc(e.Runs, func(r Run) bool {
+		return !possible(r.Peak) || !possible(r.Asked) || !(r.Seconds >= 0 && r.Seconds <= mostSeconds)
+	})
+	if !possible(e.Offered) {
+		e.Offered = 0
+	}
+	if !possible(e.Ceiling) {
+		e.Ceiling = 0
+	}
+	e.Count = max(e.Count, len(e.Runs))
+}
+
+// mostSeconds is longer than any run: thirty years.
+const mostSeconds = 1e9
 
 // write replaces the file. It is not synced: that would cost the disk more than
 // it is worth.
