@@ -7,6 +7,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -126,14 +127,8 @@ func (a *Archive) All() []Past {
 	for _, own := range a.byUser {
 		all = append(all, own...)
 	}
-	slices.SortStableFunc(all, func(x, y Past) int {
-		if c := y.Ended.Compare(x.Ended); c != 0 {
-			return c
-		}
-		if x.Fence > y.Fence {
-			return -1
-		}
-		return 1
+	slices.SortFunc(all, func(x, y Past) int {
+		return cmp.Or(y.Ended.Compare(x.Ended), cmp.Compare(y.Fence, x.Fence), cmp.Compare(x.User, y.User), cmp.Compare(x.ID, y.ID))
 	})
 	return all
 }
