@@ -8,14 +8,15 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"strconv"
 )
 
 // The journal is a text file. Each line is a checksum and a JSON object. The
 // first line has the header, each following one a commit, and the last line of
-// a finished run says that it is complete. A line that is not whole, and all
-// that follow it, count as never written: a run that forgets a commit only does
+// a finished run says that it is complete. A line that is not whole or cannot be
+// true, and all that follow it, count as never written: a run that forgets a commit only does
 // its records again, so no damage to this file can make an output wrong.
 
 // entry is a line. One of its fields is set.
@@ -59,6 +60,30 @@ func (c *commit) each(yield func(stretch) bool) {
 			return
 		}
 	}
+}
+
+// possible reports whether Commit could have written this. A stretch of several
+// records has at least a byte for each of them, and is not longer than one may
+// be, so that a number in a damaged file makes no work without end.
+func (c *commit) possible() bool {
+	records := int64(0)
+	for s := range c.each {
+		if s.first < 0 || s.count < 1 || s.bytes < s.count || s.count > 1 && s.bytes > stretchBytes || s.first > math.MaxInt64-s.count {
+			return false
+		}
+		records += s.count
+	}
+	return len(c.Stretches)%3 == 0 && c.Bytes >= 0 && c.Failed >= 0 && c.Failed <= records
+}
+
+// size returns the bytes of the outcomes before compression.
+func (c *commit) size() (sum int64) {
+	for s := range c.each {
+		if sum += s.bytes; sum < 0 {
+			return math.MaxInt64
+		}
+	}
+	return sum
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -123,7 +148,7 @@ func parseLine(line []byte) (entry, bool) {
 		return entry{}, false
 	}
 	var e entry
-	if json.Unmarshal(text, &e) != nil {
+	if json.Unmarshal(text, &e) != nil || e.Commit != nil && !e.Commit.possible() {
 		return entry{}, false
 	}
 	return e, true

@@ -98,7 +98,7 @@ func (l *Log) recover() error {
 		return fmt.Errorf("output: %w", err)
 	}
 	end, err := l.place.journal.replay(func(e entry) error {
-		if e.Commit != nil && e.Commit.Bytes > stat.Size() {
+		if c := e.Commit; c != nil && (c.Bytes > stat.Size() || c.Bytes < l.bytes || l.pack == nil && c.size() > c.Bytes-l.bytes) {
 			return errStop
 		}
 		return l.learn(e.Commit)
