@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -103,6 +104,32 @@ func FuzzChange(f *testing.F) {
 		again, err := merge("gpu: {history_size: 100, devices: {GPU-1: {temp_optimal: 50}}}", string(saved), []string{"BERTH_GPU_MEMORY_NORMAL=80"}, nil)
 		if err != nil || !cmp.Equal(next.All(), again.All()) {
 			t.Errorf("after a restart with %q: %v", saved, err)
+		}
+	})
+}
+
+// Whatever the environment holds, it sets what can be set, or is refused with a
+// reason.
+func FuzzParseEnv(f *testing.F) {
+	for _, seed := range []string{
+		"BERTH_GPU_TEMP_OPTIMAL=60\nBERTH_GPU_MEMORY_LIMIT_MB=4GiB", "BERTH_SERVICES_A=1\nBERTH_PORT_80_TCP=x", "BERTH_URL=x\nBERTH_\n=\nBERTH_GPU_HISTORY_SIZE=1e9",
+		"BERTH_DAEMON_LISTEN=[::1]:0\nBERTH_LISTEN=127.0.0.1:1", "BERTH_GPU_MONITOR_INTERVAL=-1s\nBERTH_GPU_MONITOR_INTERVAL=1s", "",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		layer, refused := config.ParseEnv(strings.Split(text, "\n"))
+		if refused != nil {
+			explainedRefusal(t, refused)
+		}
+		s, err := config.Merge(layer)
+		switch {
+		case err != nil:
+			explainedRefusal(t, err)
+		case refused != nil:
+			t.Errorf("merged in spite of %v", refused)
+		default:
+			possible(t, s)
 		}
 	})
 }
