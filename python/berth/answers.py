@@ -615,7 +615,7 @@ def _value(kind: Any, value: Any) -> Any:
         return {_key(args[0], k): _value(args[1], item) for k, item in value.items()}
     if kind is Time:
         return parse_time(value)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 1023:
         return float(value)
     if isinstance(kind, type) and issubclass(kind, Answer) and isinstance(value, Mapping):
         return kind.read(value)
@@ -623,16 +623,20 @@ def _value(kind: Any, value: Any) -> Any:
 
 
 def _key(kind: Any, key: str) -> Any:
-    return int(key) if kind is int and key.isdigit() else key
+    return int(key) if kind is int and key.isdecimal() and len(key) < 20 else key
 
 
 _RFC3339 = re.compile(r"(\d+-\d+-\d+)[Tt](\d+:\d+:\d+)(?:\.(\d+))?([Zz]|[+-]\d+:\d+)")
 
 
 def parse_time(text: Any) -> Any:
-    """Reads a time of the daemon. It has nanoseconds; Python has microseconds."""
+    """Reads a time of the daemon. It has nanoseconds; Python has microseconds.
+    What is no time stays as it is."""
     found = _RFC3339.fullmatch(text) if isinstance(text, str) else None
     if not found:
         return text
     zone = "+00:00" if found[4] in "Zz" else found[4]
-    return Time.fromisoformat("%sT%s.%s%s" % (found[1], found[2], (found[3] or "")[:6].ljust(6, "0"), zone))
+    try:
+        return Time.fromisoformat("%sT%s.%s%s" % (found[1], found[2], (found[3] or "")[:6].ljust(6, "0"), zone))
+    except ValueError:  # the 31st of February
+        return text

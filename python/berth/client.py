@@ -19,6 +19,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 CALL_TIMEOUT = 30.0  # seconds for a call that does not wait for anything
 SILENCE = 45.0  # seconds; the daemon says something on an event stream every 15
 TCP_HINT = "check the address, or start a daemon there: berth serve"
+# What reading an answer raises that breaks off, or that no daemon sends: lengths
+# beyond all memory, JSON that is nested without end.
+GARBLED = (OSError, http.client.HTTPException, ValueError, OverflowError, RecursionError, MemoryError)
 
 
 class BerthError(Exception):
@@ -95,7 +98,7 @@ class Client:
         try:
             text = self._send(connection, method, path, body, query, {}).read()
             return json.loads(text) if text else None
-        except (OSError, http.client.HTTPException, ValueError) as why:
+        except GARBLED as why:
             raise Broken("%s %s" % (method, path), why) from why
         finally:
             connection.close()
@@ -134,7 +137,7 @@ class Client:
                 for item in self._stream(place.after, follow, stop, chosen):
                     if place.reach(item):
                         yield item
-            except (OSError, http.client.HTTPException) as broken:
+            except GARBLED as broken:
                 if stop.is_set():
                     return
                 place.lose(broken, follow)
@@ -269,7 +272,7 @@ class Frames:
 
     def line(self, raw: bytes) -> Union[None, int, Dict[str, Any]]:
         """Returns the event that a line completes, or an id without an event."""
-        text = raw.decode("utf-8").rstrip("\r\n")
+        text = raw.decode("utf-8", "replace").rstrip("\r\n")
         if text.startswith("data:"):
             self._data.append(text[5:].lstrip(" "))
         elif text.startswith("id:"):
@@ -278,11 +281,21 @@ class Frames:
             data, last = self._data, self._id
             self._data, self._id = [], ""
             if data:
-                event: Dict[str, Any] = json.loads("\n".join(data))
-                return event
-            if last.isdigit():
+                return _event("\n".join(data))
+            if last.isdecimal() and len(last) < 20:
                 return int(last)
         return None
+
+
+def _event(text: str) -> Dict[str, Any]:
+    """Returns the event that a text describes."""
+    try:
+        event = json.loads(text)
+    except (ValueError, RecursionError) as why:
+        raise BerthError("the daemon sent an event that cannot be read: %s: %.80r" % (why, text)) from why
+    if not isinstance(event, dict) or type(event.get("id", 0)) is not int:
+        raise BerthError("the daemon sent %.80r where an event was expected: update the package" % (text,))
+    return event
 
 
 class Stop:
@@ -387,7 +400,10 @@ def hint(attempts: List[Tuple[str, OSError]]) -> str:
 def refusal(status: int, reason: str, kind: str, text: bytes) -> BerthError:
     """Returns the error for an answer that is a refusal."""
     if kind == "application/problem+json":
-        return Problem(json.loads(text), status)
+        try:
+            return Problem(json.loads(text), status)
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            pass  # it is no problem of a berth daemon
     return BerthError(
         "the answer %d %s is not from a berth daemon: check which program listens there" % (status, reason)
     )

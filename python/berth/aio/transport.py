@@ -12,12 +12,12 @@ from typing import Any, AsyncIterator, Awaitable, Dict, List, Mapping, Optional,
 
 from ..calls import Call, Request, Result
 from ..client import (
-    CALL_TIMEOUT, SILENCE, TCP_HINT, Broken, Client, Frames, NoDaemon, Place, hint, refusal, stream_request,
+    CALL_TIMEOUT, GARBLED, SILENCE, TCP_HINT, Broken, Client, Frames, NoDaemon, Place, hint, refusal, stream_request,
 )  # fmt: skip
 
 Got = TypeVar("Got")
 Streams = Tuple[asyncio.StreamReader, asyncio.StreamWriter]
-BROKEN = (OSError, EOFError, ValueError, asyncio.TimeoutError, asyncio.LimitOverrunError, http.client.HTTPException)
+BROKEN = (*GARBLED, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError)
 
 
 async def run(call: Call[Result]) -> Result:
