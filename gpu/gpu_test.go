@@ -137,3 +137,20 @@ func TestLinkCloseness(t *testing.T) {
 		last = k.Closeness()
 	}
 }
+
+// An amount that ParseMiB takes is one that a device can have, and Exact writes
+// it so that it is read back.
+func FuzzParseMiB(f *testing.F) {
+	for _, seed := range []string{"4GiB", "512M", "1.5g", "2048", " 1 t ", "0", "-1", "1e3", "0x10", "nan", "1_0", "1048577k", ".5G", "9999999999T", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := ParseMiB(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseMiB(m.Exact()); m <= 0 || m > 1<<30 || err != nil || again != m {
+			t.Errorf("%q is %d MiB, and %q is %d, %v", text, m, m.Exact(), again, err)
+		}
+	})
+}
