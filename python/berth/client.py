@@ -14,7 +14,10 @@ import random
 import socket
 import threading
 import urllib.parse
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+if TYPE_CHECKING:
+    import ssl
 
 CALL_TIMEOUT = 30.0  # seconds for a call that does not wait for anything
 SILENCE = 45.0  # seconds; the daemon says something on an event stream every 15
@@ -66,17 +69,39 @@ class Client:
     """Client sends requests to one daemon. Without arguments it looks for the
     daemon where the command line does: at ``BERTH_SOCKET``, else at ``BERTH_URL``
     with ``BERTH_TOKEN``, else at the socket of the user's own daemon, else at
-    the machine's."""
+    the machine's.
 
-    def __init__(self, socket: Optional[str] = None, url: Optional[str] = None, token: Optional[str] = None):
+    ``token`` replaces the identity that the daemon would know the caller by.
+    Without it, ``BERTH_TOKEN_FILE`` names a file with one; ``BERTH_TOKEN`` is for a
+    URL only. For an https URL, ``ca`` (``BERTH_CA``) is a file with certificates to
+    trust beside those of the system, and ``cert`` and ``key`` (``BERTH_CERT``,
+    ``BERTH_KEY``) are files with the certificate to show."""
+
+    def __init__(
+        self,
+        socket: Optional[str] = None,
+        url: Optional[str] = None,
+        token: Optional[str] = None,
+        *,
+        ca: Optional[str] = None,
+        cert: Optional[str] = None,
+        key: Optional[str] = None,
+    ):
         if socket and url:
             raise ValueError("give a socket or a url, not both")
         if not socket and not url:
             socket = os.environ.get("BERTH_SOCKET")
             url = None if socket else os.environ.get("BERTH_URL")
         self.sockets: List[str] = [] if url else [socket] if socket else default_sockets()
-        self.token = token or os.environ.get("BERTH_TOKEN", "")
         self._url = _parse(url) if url else None
+        self.token = token or _environment_token(self._url is not None)
+        self._ca = ca or os.environ.get("BERTH_CA")
+        if not cert and not key:
+            cert, key = os.environ.get("BERTH_CERT"), os.environ.get("BERTH_KEY")
+        if bool(cert) != bool(key):
+            raise ValueError("a client certificate needs its key: give both cert and key, or set BERTH_CERT and BERTH_KEY")
+        self._pair = (cert, key)
+        self._secure: Optional["ssl.SSLContext"] = None
 
     @property
     def local(self) -> bool:
@@ -191,8 +216,8 @@ class Client:
             path += "?" + urllib.parse.urlencode(query, doseq=True)
         if self._url:
             path = self._url.path.rstrip("/") + path
-            if self.token:
-                headers["Authorization"] = "Bearer " + self.token
+        if self.token:
+            headers["Authorization"] = "Bearer " + self.token
         if body is None:
             return path, None
         headers["Content-Type"] = "application/json"
@@ -214,17 +239,62 @@ class Client:
 
     def _connect_tcp(self, timeout: Optional[float]) -> http.client.HTTPConnection:
         assert self._url is not None
-        secure = self._url.scheme == "https"
-        make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        host = self._url.hostname or ""
-        connection = make(host, self._url.port, timeout=CALL_TIMEOUT)
+        host, port = self._url.hostname or "", self._url.port
+        connection: http.client.HTTPConnection
+        if self._url.scheme == "https":
+            connection = http.client.HTTPSConnection(host, port, timeout=CALL_TIMEOUT, context=self._context())
+        else:
+            connection = http.client.HTTPConnection(host, port, timeout=CALL_TIMEOUT)
         try:
             connection.connect()
         except OSError as why:
             connection.close()
-            raise NoDaemon([(self._url.netloc, why)], TCP_HINT) from why
+            raise NoDaemon([(self._url.netloc, why)], tcp_hint(why)) from why
         connection.sock.settimeout(timeout)
         return connection
+
+
+    def _context(self) -> "ssl.SSLContext":
+        """Returns whom to trust over https, and which certificate to show."""
+        if self._secure is None:
+            import ssl  # takes time, and few need it
+
+            secure = ssl.create_default_context()
+            secure.minimum_version = ssl.TLSVersion.TLSv1_2
+            if self._ca:
+                secure.load_verify_locations(self._ca)
+            if self._pair[0]:
+                secure.load_cert_chain(self._pair[0], self._pair[1])
+            self._secure = secure
+        return self._secure
+
+
+def _environment_token(remote: bool) -> str:
+    path = os.environ.get("BERTH_TOKEN_FILE")
+    if not path:
+        return os.environ.get("BERTH_TOKEN", "") if remote else ""
+    with open(path, encoding="ascii") as file:
+        token = file.read().strip()
+    if not token or not all("!" <= letter <= "~" for letter in token):
+        raise ValueError("BERTH_TOKEN_FILE: %s must hold one line of printable ASCII without spaces" % path)
+    return token
+
+
+def tcp_hint(why: OSError) -> str:
+    """Returns the next step after a connection over TCP failed."""
+    reason = str(getattr(why, "reason", ""))
+    text = str(getattr(why, "verify_message", "")).lower()
+    if "expired" in text:
+        return "the certificate of the daemon has ended, or the clock of this machine is wrong: ask its administrator for a new one"
+    if "mismatch" in text or "not valid for" in text:
+        return "use the name that the certificate is for"
+    if text:
+        return "name the certificate that signed the daemon's with BERTH_CA=FILE"
+    if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
+        return "the daemon does not speak TLS there: use http:// in the address, if its administrator meant that"
+    if "ALERT" in reason:
+        return "check the client certificate: BERTH_CERT and BERTH_KEY"
+    return TCP_HINT
 
 
 class Place:

@@ -12,7 +12,7 @@ from typing import Any, AsyncIterator, Awaitable, Dict, List, Mapping, Optional,
 
 from ..calls import Call, Request, Result
 from ..client import (
-    CALL_TIMEOUT, GARBLED, SILENCE, TCP_HINT, Broken, Client, Frames, NoDaemon, Place, hint, refusal, stream_request,
+    CALL_TIMEOUT, GARBLED, SILENCE, Broken, Client, Frames, NoDaemon, Place, hint, refusal, stream_request, tcp_hint,
 )  # fmt: skip
 
 Got = TypeVar("Got")
@@ -94,11 +94,11 @@ class _Connection:
         url = client._url
         if url is not None:
             secure = url.scheme == "https"
-            dial = asyncio.open_connection(url.hostname, url.port or (443 if secure else 80), ssl=secure or None)
+            dial = asyncio.open_connection(url.hostname, url.port or (443 if secure else 80), ssl=client._context() if secure else None)
             try:
                 return cls(await asyncio.wait_for(dial, CALL_TIMEOUT), client, silence)
             except (OSError, asyncio.TimeoutError) as why:
-                raise NoDaemon([(url.netloc, _plain(why))], TCP_HINT) from why
+                raise NoDaemon([(url.netloc, _plain(why))], tcp_hint(_plain(why))) from why
         attempts: List[Tuple[str, OSError]] = []
         for path in client.sockets:
             try:
