@@ -8,7 +8,7 @@ import (
 
 // Allocate asks for memory under an id that the caller chooses.
 type Allocate struct {
-	ID       string           `json:"allocation_id" minLength:"1" maxLength:"128" doc:"A name for the lease. No other lease or request may have it." example:"embedder-1"`
+	ID       string           `json:"allocation_id" minLength:"1" maxLength:"128" doc:"A name for the lease. No other lease or request of the same user may have it." example:"embedder-1"`
 	Memory   gpu.MiB          `json:"memory_mb" minimum:"1" maximum:"1073741824" doc:"How much memory, on one device." example:"4096"`
 	GPU      gpu.Ref          `json:"gpu,omitempty" doc:"Index or UUID of the device. Default: the device that suits best."`
 	Prefer   gpu.Ref          `json:"prefer,omitempty" doc:"Index or UUID of the device to take if it has room. Default: the preferred device of the service."`
@@ -26,7 +26,8 @@ type Allocate struct {
 
 // Deallocate ends a lease, or withdraws a waiting request.
 type Deallocate struct {
-	ID string `json:"allocation_id" minLength:"1" maxLength:"128"`
+	ID   string `json:"allocation_id" minLength:"1" maxLength:"128"`
+	User string `json:"user,omitempty" maxLength:"256" doc:"Whose it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id."`
 }
 
 // LeaseRequest asks for slots and memory on one or more devices.
@@ -161,12 +162,14 @@ type Resize struct {
 // Release ends a lease, or withdraws a waiting request, over the lease stream.
 type Release struct {
 	ID    string `json:"id" minLength:"1" maxLength:"512"`
+	User  string `json:"user,omitempty" maxLength:"256" doc:"Whose it is. Default: the caller's own, else the only one with this id."`
 	Fence uint64 `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: any fence."`
 }
 
 // Renewal extends a lease that has a time to live, over the lease stream.
 type Renewal struct {
 	ID    string           `json:"id" minLength:"1" maxLength:"512"`
+	User  string           `json:"user,omitempty" maxLength:"256" doc:"Whose it is. Default: the caller's own, else the only one with this id."`
 	Fence uint64           `json:"fence" doc:"The fence of the lease."`
 	TTL   gpu.Opt[float64] `json:"ttl_seconds,omitzero" doc:"How long the lease lasts from now on. Default: as long as before."`
 }

@@ -66,7 +66,7 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 func (d *Daemon) keepMPS(c config.Config) {
 	for _, held := range d.ledger.View().Leases {
 		if held.EnforcedBy == launch.MPS {
-			d.mps.Keep(held.Parts[0].GPU, held.Holder.UID, held.ID)
+			d.mps.Keep(held.Parts[0].GPU, held.Holder.UID, held.Fence)
 		}
 	}
 	d.passable(c)

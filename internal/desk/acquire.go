@@ -108,9 +108,9 @@ func (d *Desk) abandon(l *api.Lease) error {
 // giveBack ends a lease that nobody is going to use, if need be when the journal
 // takes it.
 func (d *Desk) giveBack(l *api.Lease) error {
-	err := d.Ledger.GiveBack(l.ID, l.Fence, "the client disconnected before it received the lease")
+	err := d.Ledger.GiveBack(keyOf(l), l.Fence, "the client disconnected before it received the lease")
 	if l.EnforcedBy == launch.MPS {
-		d.MPS.Release(l.ID) // also if the lease had ended before MPS knew of it
+		d.MPS.Release(l.Fence) // also if the lease had ended before MPS knew of it
 	}
 	return err
 }
@@ -132,12 +132,12 @@ func (d *Desk) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch
 	if granted.EnforcedBy != launch.MPS {
 		return nil
 	}
-	pipe, err := d.MPS.Use(ctx, granted.Parts[0].GPU, granted.Holder.UID, granted.ID)
+	pipe, err := d.MPS.Use(ctx, granted.Parts[0].GPU, granted.Holder.UID, granted.Fence)
 	if err != nil {
 		return because(err, Conflict, "mps_failed", "Try again, or with --enforce framework.")
 	}
 	// A lease that ended while MPS started did not tell MPS: it was not known there yet.
-	if held, stands := d.Ledger.Find(granted.ID); !stands || held.Lease.Fence != granted.Fence {
+	if held, stands := d.Ledger.Find(granted.Key()); !stands || held.Lease.Fence != granted.Fence {
 		return Refuse(Conflict, "lease_ended", "The lease %s ended while MPS started for it. Ask again.", granted.ID)
 	}
 	e.MPS = pipe

@@ -144,10 +144,10 @@ func TestEveryWayGivesTheSameAnswer(t *testing.T) {
 				if diff := cmp.Diff(first, got, cmpopts.IgnoreFields(lease.Lease{}, "ID", "Fence", "Granted")); diff != "" {
 					t.Errorf("%s gives another lease than %s (-want +got):\n%s", way.name, ways[0].name, diff)
 				}
-				if _, err := o.Release(t.Context(), by, got[0].ID, 0); err != nil {
+				if _, err := o.Release(t.Context(), by, lease.Name{ID: got[0].ID}, 0); err != nil {
 					t.Fatal(err)
 				}
-				o.mps.Release(got[0].ID) // as the daemon does when a lease ends
+				o.mps.Release(got[0].Fence) // as the daemon does when a lease ends
 			}
 		})
 	}
@@ -213,7 +213,7 @@ func TestCallersWhoLeave(t *testing.T) {
 		{name: "never, but the lease ends while MPS starts", prepare: func(o *office, _ *place, _ func()) {
 			o.mps.start = func() error {
 				for _, l := range o.Ledger.View().Leases {
-					if err := o.Ledger.GiveBack(l.Lease.ID, l.Lease.Fence, "a test"); err != nil {
+					if err := o.Ledger.GiveBack(l.Key(), l.Lease.Fence, "a test"); err != nil {
 						return err
 					}
 				}
@@ -245,7 +245,7 @@ func TestCallersWhoLeave(t *testing.T) {
 					t.Errorf("the answer is %v, want code %q", err, step.code)
 				}
 				if step.full {
-					if _, err := o.Release(t.Context(), self(t), filler.ID, 0); err != nil {
+					if _, err := o.Release(t.Context(), self(t), lease.Name{ID: filler.ID}, 0); err != nil {
 						t.Fatal(err)
 					}
 				}

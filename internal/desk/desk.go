@@ -50,11 +50,12 @@ type Enforcement struct {
 type MPS interface {
 	// Available says why this machine has no MPS; nil: it has.
 	Available() error
-	// Use starts what a lease of a user on a device needs, and returns the
-	// directory of its pipes.
-	Use(ctx context.Context, uuid string, uid int, lease string) (pipe string, err error)
-	// Release notes that a lease has ended; it need not have used any.
-	Release(lease string)
+	// Use starts what the lease with a fence, of a user on a device, needs, and
+	// returns the directory of its pipes.
+	Use(ctx context.Context, uuid string, uid int, fence uint64) (pipe string, err error)
+	// Release notes that the lease with a fence has ended; it need not have
+	// used any.
+	Release(fence uint64)
 	// Serves reports whether a process, given with its ancestors, belongs to
 	// MPS itself.
 	Serves(line []process.ID) bool

@@ -43,7 +43,7 @@ func open(t *testing.T, devices string) *office {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = backend.Close() })
-	o := &office{mps: &pool{uses: map[string]bool{}}}
+	o := &office{mps: &pool{uses: map[uint64]bool{}}}
 	book, err := ledger.Open(ledger.Options{
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 2} }},
 		Hooks:     ledger.Hooks{Event: o.tell},
@@ -115,15 +115,15 @@ type pool struct {
 	start   func() error // is called for every use; nil: it succeeds
 
 	mu   sync.Mutex // guards what follows
-	uses map[string]bool
+	uses map[uint64]bool
 }
 
 func (p *pool) Available() error         { return p.missing }
 func (p *pool) Serves([]process.ID) bool { return false }
 
-func (p *pool) Use(_ context.Context, uuid string, _ int, lease string) (string, error) {
+func (p *pool) Use(_ context.Context, uuid string, _ int, fence uint64) (string, error) {
 	p.mu.Lock()
-	p.uses[lease] = true
+	p.uses[fence] = true
 	p.mu.Unlock()
 	if p.start != nil {
 		if err := p.start(); err != nil {
@@ -133,10 +133,10 @@ func (p *pool) Use(_ context.Context, uuid string, _ int, lease string) (string,
 	return "/pipe/" + uuid, nil
 }
 
-func (p *pool) Release(lease string) {
+func (p *pool) Release(fence uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.uses, lease)
+	delete(p.uses, fence)
 }
 
 func (p *pool) used() int {

@@ -81,6 +81,6 @@ type noMPS struct{}
 var errNoMPS = errors.New("there is no MPS on this machine")
 
 func (noMPS) Available() error                                         { return errNoMPS }
-func (noMPS) Use(context.Context, string, int, string) (string, error) { return "", errNoMPS }
-func (noMPS) Release(string)                                           {}
+func (noMPS) Use(context.Context, string, int, uint64) (string, error) { return "", errNoMPS }
+func (noMPS) Release(uint64)                                           {}
 func (noMPS) Serves([]process.ID) bool                                 { return false }

@@ -14,16 +14,33 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// Release ends a lease, or withdraws a request that waits. A fence of zero
-// means whichever there is.
-func (d *Desk) Release(ctx context.Context, by Caller, id string, fence uint64) (api.Ended, error) {
+// Seek returns the key of the lease or the request that somebody names to look at
+// it. A caller who may not see the names of others cannot name them either.
+func (d *Desk) Seek(by access.Actor, name lease.Name) (lease.Key, error) {
+	unnamed := access.May(by, access.Name, access.Object{})
+	if name.User != "" && unnamed != nil {
+		return lease.Key{}, Refused(fmt.Errorf("look at %s: %w", name, unnamed))
+	}
+	k, err := d.Ledger.Seek(by, access.Look, name)
+	if several := (*lease.AmbiguousError)(nil); unnamed != nil && errors.As(err, &several) {
+		several.Names = nil
+	}
+	if err != nil {
+		return lease.Key{}, Refused(err)
+	}
+	return k, nil
+}
+
+// Release ends a lease, or withdraws a request that waits; lease.Book.Seek says
+// which one a name means. A fence of zero means whichever there is.
+func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence uint64) (api.Ended, error) {
 	by.aside()
-	ended, err := d.Ledger.Release(ctx, id, fence, by.Actor)
+	ended, err := d.Ledger.Release(ctx, name, fence, by.Actor)
 	by.back(ctx)
 	if err != nil {
 		return api.Ended{}, Refused(err)
 	}
-	result := api.Ended{ID: id}
+	result := api.Ended{ID: name.ID}
 	if ended != nil {
 		held := LeaseOf(ledger.Held{Lease: ended})
 		held.State = "released"
@@ -33,41 +50,41 @@ func (d *Desk) Release(ctx context.Context, by Caller, id string, fence uint64) 
 }
 
 // Renew makes a lease last for another while.
-func (d *Desk) Renew(ctx context.Context, by Caller, id string, b api.Renew) (api.Lease, error) {
+func (d *Desk) Renew(ctx context.Context, by Caller, name lease.Name, b api.Renew) (api.Lease, error) {
 	ttl := lease.Seconds(b.TTL.Or(0))
 	if bad := (lease.FieldError{}); b.TTL.Known() && errors.As(lease.ValidTTL(ttl), &bad) {
 		return api.Lease{}, wrongFields(lease.FieldErrors{bad})
 	}
 	by.aside()
-	renewed, err := d.Ledger.Renew(ctx, id, b.Fence, ttl, by.Actor)
+	renewed, err := d.Ledger.Renew(ctx, name, b.Fence, ttl, by.Actor)
 	by.back(ctx)
 	return leaseOr(renewed, err)
 }
 
 // Resize gives a lease another amount of memory on each of its devices.
-func (d *Desk) Resize(ctx context.Context, by Caller, id string, b api.Resize) (api.Lease, error) {
+func (d *Desk) Resize(ctx context.Context, by Caller, name lease.Name, b api.Resize) (api.Lease, error) {
 	by.aside()
-	resized, err := d.Ledger.Resize(ctx, id, b.Fence, b.Memory, by.Actor)
+	resized, err := d.Ledger.Resize(ctx, name, b.Fence, b.Memory, by.Actor)
 	by.back(ctx)
 	return leaseOr(resized, err)
 }
 
 // Bind hands a lease that is bound to a process to another process.
-func (d *Desk) Bind(ctx context.Context, by Caller, id string, b api.Bind) (api.Lease, error) {
+func (d *Desk) Bind(ctx context.Context, by Caller, name lease.Name, b api.Bind) (api.Lease, error) {
 	pid, err := by.here(b.PID)
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
 	by.aside()
-	bound, err := d.Ledger.Bind(ctx, id, b.Fence, pid, by.Actor)
+	bound, err := d.Ledger.Bind(ctx, name, b.Fence, pid, by.Actor)
 	by.back(ctx)
 	return leaseOr(bound, err)
 }
 
 // Rescope changes which control groups the processes of a lease are told by.
-func (d *Desk) Rescope(ctx context.Context, by Caller, id string, b api.Rescope) (api.Lease, error) {
+func (d *Desk) Rescope(ctx context.Context, by Caller, name lease.Name, b api.Rescope) (api.Lease, error) {
 	by.aside()
-	changed, err := d.Ledger.Rescope(ctx, id, b.Fence, b.Add, b.Remove, by.Actor)
+	changed, err := d.Ledger.Rescope(ctx, name, b.Fence, b.Add, b.Remove, by.Actor)
 	by.back(ctx)
 	return leaseOr(changed, err)
 }
@@ -104,21 +121,14 @@ func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, er
 
 // Trim asks the holder of a lease to give back what its libraries keep for
 // later. Nothing is taken away.
-func (d *Desk) Trim(by Caller, id string) (api.Lease, error) {
-	held, found := d.Ledger.Find(id)
-	if !found {
-		why := lease.ErrUnknown
-		if _, _, waits := d.Ledger.FindWaiting(id); waits {
-			why = lease.ErrWaiting
-		}
-		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", id, why))
-	}
-	if err := access.May(by.Actor, access.Trim, held.Object()); err != nil {
-		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", id, err))
+func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
+	held, err := d.Ledger.Held(by.Actor, access.Trim, name)
+	if err != nil {
+		return api.Lease{}, Refused(err)
 	}
 	d.Publish(gpu.Event{
 		Time: time.Now(), Code: gpu.EventReclaim, Severity: gpu.Note, Lease: held.ID, User: held.Holder.User, By: lease.ByOf(by.Actor),
-		Text: held.ID + " is asked to give back memory that its libraries keep for later", Data: map[string]any{"pid": held.Holder.PID},
+		Text: held.ID + " is asked to give back memory that its libraries keep for later", Data: map[string]any{"pid": held.Holder.PID, "fence": held.Fence},
 	})
 	return LeaseOf(held), nil
 }
@@ -177,6 +187,12 @@ func BelongingOf(processes []ledger.Process) []api.Belonging {
 		list = append(list, api.Belonging{GPU: p.GPU, PID: p.Line[0].PID, Name: p.Name, Memory: p.Memory, Evidence: string(p.By)})
 	}
 	return list
+}
+
+// keyOf returns the key of a lease that LeaseOf made.
+func keyOf(l *api.Lease) lease.Key {
+	h := lease.Holder{UID: l.Holder.UID.Or(lease.NoUID), User: l.Holder.User}
+	return lease.Key{Owner: h.Owner(), ID: l.ID}
 }
 
 // HolderOf returns a holder as the API shows it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -114,6 +115,7 @@ func refusalOf(err error) *Refusal {
 	queued := (*ledger.QueuedError)(nil)
 	resize := (*ledger.ResizeError)(nil)
 	failed := (*journal.WriteError)(nil)
+	several := (*lease.AmbiguousError)(nil)
 	switch {
 	case errors.As(err, &fields):
 		return wrongFields(fields)
@@ -132,6 +134,8 @@ func refusalOf(err error) *Refusal {
 			r.Extra = numbersOf(late.Refusal)
 		}
 		return r
+	case errors.As(err, &several):
+		return ambiguous(several)
 	case errors.As(err, &noFit):
 		r := because(noFit, Conflict, noFitCode(noFit), "")
 		r.Extra = numbersOf(noFit)
@@ -153,6 +157,22 @@ func refusalOf(err error) *Refusal {
 		return because(err, Unavailable, "journal_failed", "")
 	}
 	return Refuse(Failed, "internal", "The daemon could not do this: %v.", err)
+}
+
+// ambiguous refuses a name that fits leases or requests of several users. It lists
+// them, unless the caller may not see who they are.
+func ambiguous(e *lease.AmbiguousError) *Refusal {
+	if len(e.Names) == 0 {
+		return Refuse(Conflict, "ambiguous_id", "Several users have a lease or a request with the id %s.", e.Name.ID)
+	}
+	names := make([]string, len(e.Names))
+	for i, n := range e.Names {
+		names[i] = n.String()
+	}
+	r := Refuse(Conflict, "ambiguous_id", "Several users have a lease or a request with the id %s: %s. Say whose you mean, as USER/ID in a command or with user in a request.",
+		e.Name.ID, strings.Join(names, ", "))
+	r.Extra = map[string]any{"candidates": names}
+	return r
 }
 
 // obstacle names the first device that could serve a request one day and what

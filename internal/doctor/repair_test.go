@@ -28,10 +28,9 @@ func TestRepairOfAContradiction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []record.Record{
-		lease.RecordOfLease(&lease.Lease{ID: "kept", Fence: 1, Binding: lease.ByName, State: lease.Active, Granted: now, Parts: []lease.Part{{GPU: "G", Memory: 1}}}),
-		{Version: 1, Kind: record.Release, ID: "nobody", Fence: 7, Time: now.UnixNano()},
-	} {
+	kept := &lease.Lease{ID: "kept", Fence: 1, Binding: lease.ByName, State: lease.Active, Granted: now, Parts: []lease.Part{{GPU: "G", Memory: 1}}}
+	records := slices.Collect(lease.RecordsOf([]*lease.Lease{kept}))
+	for _, r := range append(records, record.Record{Version: 1, Kind: record.Release, ID: "nobody", Fence: 7, Time: now.UnixNano()}) {
 		if err := log.Append([][]byte{r.Append(nil)}, journal.Care{Durable: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +58,7 @@ func TestRepairOfAContradiction(t *testing.T) {
 		t.Errorf("repaired again as %+v, %v", again, err)
 	}
 	book, _, err := j.book()
-	if damage := (*journal.CorruptError)(nil); errors.As(err, &damage) || book.Lease("kept") == nil {
+	if damage := (*journal.CorruptError)(nil); errors.As(err, &damage) || book.Lease(kept.Key()) == nil {
 		t.Errorf("afterwards: %v", err)
 	}
 }

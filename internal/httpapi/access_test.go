@@ -162,7 +162,7 @@ func TestUsersOverTCP(t *testing.T) {
 	if status, text := dial(alice)("POST", "/api/gpu/memory/allocate", `{"allocation_id":"mine","memory_mb":10}`); status != http.StatusCreated || !strings.Contains(string(text), `"uid":64001`) {
 		t.Fatalf("answer is %d: %s", status, text)
 	}
-	if status, text := dial(bob)("POST", "/api/gpu/memory/deallocate", `{"allocation_id":"mine"}`); status != http.StatusForbidden {
+	if status, text := dial(bob)("POST", "/api/gpu/memory/deallocate", `{"allocation_id":"mine","user":"64001"}`); status != http.StatusForbidden {
 		t.Errorf("another user released it: %d: %s", status, text)
 	}
 	if status, text := dial(alice)("POST", "/api/gpu/memory/deallocate", `{"allocation_id":"mine"}`); status != http.StatusOK {

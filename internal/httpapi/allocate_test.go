@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 )
 
@@ -76,10 +77,20 @@ func TestApplication(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
+// only returns the key of the only lease or request with an id, or a key that
+// nothing has.
+func (d *door) only(id string) lease.Key {
+	k, err := d.Ledger.Seek(access.Daemon(), access.Look, lease.Name{ID: id})
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
 // becomes waits until a lease is as it should be.
 func (d *door) becomes(id string, right func(held ledger.Held, stands bool) bool) {
 	for {
-		if right(d.Ledger.Find(id)) {
+		if right(d.Ledger.Find(d.only(id))) {
 			return
 		}
 		runtime.Gosched()
@@ -173,11 +184,11 @@ func TestAllocationEndsAsAsked(t *testing.T) {
 					d.becomes("x", gone)
 					return
 				}
-				held, stands := d.Ledger.Find("x")
+				held, stands := d.Ledger.Find(d.only("x"))
 				if !stands || string(held.Binding) != test.binding || held.Implied {
 					t.Errorf("it is %+v", held.Lease)
 				}
-				if _, err := d.Ledger.Release(t.Context(), "x", 0, access.Daemon()); err != nil {
+				if _, err := d.Ledger.Release(t.Context(), lease.Name{ID: "x"}, 0, access.Daemon()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -268,7 +279,7 @@ func TestResize(t *testing.T) {
 		{who, "x", `{"memory_mb":10,"fence":99}`, 409, "unknown_fence"},
 		{who, "y", `{"memory_mb":10}`, 404, "unknown_allocation"},
 		{who, "capped", `{"memory_mb":10}`, 409, "limit_enforced"},
-		{user(2), "x", `{"memory_mb":10}`, 403, "not_yours"},
+		{user(2), "x", `{"memory_mb":10}`, 404, "unknown_allocation"},
 		{who, "scoped", `{"memory_mb":10}`, 409, "wrong_state"},
 		{holding(who.holder, viewer().Role), "x", `{"memory_mb":10}`, 403, "not_allowed"},
 	} {

@@ -28,10 +28,15 @@ func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answ
 }
 
 func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Explanation], error) {
-	if e, _, waits := s.Ledger.ExplainWaiting(in.ID); waits {
-		return ok(explanationOf(e, sightOf(ctx)))
+	sight := sightOf(ctx)
+	k, err := s.Desk.Seek(sight.Actor, in.name())
+	if err != nil {
+		return nil, problemOf(err)
 	}
-	if held, standing := s.Ledger.Find(in.ID); standing {
+	if e, waits := s.Ledger.ExplainWaiting(k); waits {
+		return ok(explanationOf(e, sight))
+	}
+	if held, standing := s.Ledger.Find(k); standing {
 		return ok(api.Explanation{
 			Fits: true, Possible: true, Devices: []api.Obstacle{}, Ranking: []api.Ranked{},
 			Text: fmt.Sprintf("%s does not wait: it was granted at %s.", in.ID, held.Granted.Format("15:04:05")),

@@ -192,10 +192,13 @@ func TestOnlyTheHolderMayTouchALease(t *testing.T) {
 	asBob := over(t, func() (net.Conn, error) { return as(bob, "unix", path) })
 	id := fmt.Sprintf("of-%d", alice)
 	for _, test := range []struct{ method, path, body string }{
-		{"POST", "/api/gpu/memory/deallocate", `{"allocation_id":"` + id + `"}`},
-		{"DELETE", "/api/leases/" + id, ""},
-		{"POST", "/api/leases/" + id + "/renew", `{"fence":0}`},
-		{"POST", "/api/leases/" + id + "/bind", fmt.Sprintf(`{"pid":%d}`, os.Getpid())},
+		{"POST", "/api/gpu/memory/deallocate", `{"allocation_id":"` + id + `","user":"64001"}`},
+		{"DELETE", "/api/leases/" + id + "?user=64001", ""},
+		{"DELETE", "/api/leases/nothing?user=64001", ""},
+		{"POST", "/api/leases/" + id + "/renew?user=64001", `{"fence":0}`},
+		{"POST", "/api/leases/" + id + "/resize?user=64001", `{"memory_mb":1}`},
+		{"POST", "/api/leases/" + id + "/trim?user=64001", ""},
+		{"POST", "/api/leases/" + id + "/bind?user=64001", fmt.Sprintf(`{"pid":%d}`, os.Getpid())},
 		{"POST", "/api/leases/adopt", fmt.Sprintf(`{"pid":%d,"gpu":"0","memory_mb":1}`, os.Getpid())},
 		{"POST", "/api/leases", fmt.Sprintf(`{"pid":%d}`, os.Getpid())},
 	} {

@@ -15,10 +15,13 @@ import (
 // body is a request body in the form the framework takes.
 type body[T any] struct{ Body T }
 
-// named is the path parameter of a route about one lease.
+// named is what a route about one lease takes: its id, and whose it is.
 type named struct {
-	ID string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	User string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
 }
+
+func (n *named) name() lease.Name { return lease.Name{User: n.User, ID: n.ID} }
 
 func (s *server) registerLeases() {
 	op := func(id, method, path, summary string) huma.Operation {
@@ -94,54 +97,59 @@ func (s *server) acquire(ctx context.Context, in *body[api.LeaseRequest]) (*answ
 }
 
 func (s *server) deallocate(ctx context.Context, in *body[api.Deallocate]) (*answer[api.Ended], error) {
-	return answered(s.Desk.Release(ctx, askerOf(ctx), in.Body.ID, 0))
+	return answered(s.Desk.Release(ctx, askerOf(ctx), lease.Name{User: in.Body.User, ID: in.Body.ID}, 0))
 }
 
-// The types here and below repeat ID: the framework does not fill in the fields of
-// an embedded type that is not exported.
+// The types here and below repeat ID and User: the framework does not fill in the
+// fields of an embedded type that is not exported.
 type releaseQuery struct {
 	ID    string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	User  string `query:"user" doc:"Whose lease it is. Default: the caller's own, else the only one with this id." maxLength:"256"`
 	Fence uint64 `query:"fence" doc:"Only if the lease still has this fence."`
 }
 
 func (s *server) release(ctx context.Context, in *releaseQuery) (*answer[api.Ended], error) {
-	return answered(s.Desk.Release(ctx, askerOf(ctx), in.ID, in.Fence))
+	return answered(s.Desk.Release(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Fence))
 }
 
 type renewQuery struct {
 	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	User string `query:"user" doc:"Whose lease it is. Default: the caller's own, else the only one with this id." maxLength:"256"`
 	Body api.Renew
 }
 
 func (s *server) renew(ctx context.Context, in *renewQuery) (*answer[api.Lease], error) {
-	return answered(s.Desk.Renew(ctx, askerOf(ctx), in.ID, in.Body))
+	return answered(s.Desk.Renew(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Body))
 }
 
 type resizeQuery struct {
 	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	User string `query:"user" doc:"Whose lease it is. Default: the caller's own, else the only one with this id." maxLength:"256"`
 	Body api.Resize
 }
 
 func (s *server) resize(ctx context.Context, in *resizeQuery) (*answer[api.Lease], error) {
-	return answered(s.Desk.Resize(ctx, askerOf(ctx), in.ID, in.Body))
+	return answered(s.Desk.Resize(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Body))
 }
 
 type bindQuery struct {
 	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	User string `query:"user" doc:"Whose lease it is. Default: the caller's own, else the only one with this id." maxLength:"256"`
 	Body api.Bind
 }
 
 func (s *server) bind(ctx context.Context, in *bindQuery) (*answer[api.Lease], error) {
-	return answered(s.Desk.Bind(ctx, askerOf(ctx), in.ID, in.Body))
+	return answered(s.Desk.Bind(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Body))
 }
 
 type rescopeQuery struct {
 	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	User string `query:"user" doc:"Whose lease it is. Default: the caller's own, else the only one with this id." maxLength:"256"`
 	Body api.Rescope
 }
 
 func (s *server) rescope(ctx context.Context, in *rescopeQuery) (*answer[api.Lease], error) {
-	return answered(s.Desk.Rescope(ctx, askerOf(ctx), in.ID, in.Body))
+	return answered(s.Desk.Rescope(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Body))
 }
 
 func (s *server) leases(ctx context.Context, _ *struct{}) (*answer[api.Leases], error) {
@@ -149,7 +157,7 @@ func (s *server) leases(ctx context.Context, _ *struct{}) (*answer[api.Leases], 
 	all := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
 	belonging := s.Ledger.Belonging()
 	for _, held := range view.Leases {
-		all.Leases = append(all.Leases, sight.lease(held, belonging[held.ID]))
+		all.Leases = append(all.Leases, sight.lease(held, belonging[held.Fence]))
 	}
 	for i, r := range view.Waiting {
 		all.Waiting = append(all.Waiting, sight.waiting(r, i+1))
@@ -159,17 +167,21 @@ func (s *server) leases(ctx context.Context, _ *struct{}) (*answer[api.Leases], 
 
 func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], error) {
 	sight := sightOf(ctx)
-	held, found := s.Ledger.Find(in.ID)
+	k, err := s.Desk.Seek(sight.Actor, in.name())
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	held, found := s.Ledger.Find(k)
 	if !found {
-		if r, position, waits := s.Ledger.FindWaiting(in.ID); waits {
+		if r, position, waits := s.Ledger.FindWaiting(k); waits {
 			return ok(asked(r, sight.waiting(r, position)))
 		}
-		held, found = s.Ledger.Find(in.ID) // it may have been granted between the two calls
+		held, found = s.Ledger.Find(k) // it may have been granted between the two calls
 	}
 	if !found {
 		return nil, problemOf(lease.ErrUnknown)
 	}
-	return ok(sight.lease(held, s.Ledger.Belonging()[held.ID]))
+	return ok(sight.lease(held, s.Ledger.Belonging()[held.Fence]))
 }
 
 // asked returns a request in the queue in the form of a lease.

@@ -182,7 +182,7 @@ func shown(e gpu.Event, v events.View) gpu.Event {
 	hidden := private
 	if v == viewerView && e.User != "" {
 		e.Text, e.Lease, e.User = fmt.Sprintf("%s, for %s", e.Code, anotherUser), "", anotherUser
-		hidden = append(slices.Clone(private), "user", "leases")
+		hidden = append(slices.Clone(private), "user", "leases", "fences")
 	}
 	if len(e.Data) > 0 {
 		e.Data = maps.Clone(e.Data)

@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/wire"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -160,7 +161,7 @@ func (st *leaseStream) take(f wire.Frame) error {
 	case wire.Release:
 		b := new(wire.ReleaseBody)
 		return st.begin(f, st.bodies.release, b, func(ctx context.Context) (wire.Body, error) {
-			ended, err := st.Desk.Release(ctx, askerOf(ctx), b.ID, b.Fence)
+			ended, err := st.Desk.Release(ctx, askerOf(ctx), lease.Name{User: b.User, ID: b.ID}, b.Fence)
 			if err != nil {
 				return nil, problemOf(err)
 			}
@@ -169,7 +170,7 @@ func (st *leaseStream) take(f wire.Frame) error {
 	case wire.Renew:
 		b := new(wire.RenewalBody)
 		return st.begin(f, st.bodies.renew, b, func(ctx context.Context) (wire.Body, error) {
-			renewed, err := st.Desk.Renew(ctx, askerOf(ctx), b.ID, api.Renew{Fence: b.Fence, TTL: b.TTL})
+			renewed, err := st.Desk.Renew(ctx, askerOf(ctx), lease.Name{User: b.User, ID: b.ID}, api.Renew{Fence: b.Fence, TTL: b.TTL})
 			if err != nil {
 				return nil, problemOf(err)
 			}

@@ -19,5 +19,5 @@ func (s *server) registerTrim() {
 }
 
 func (s *server) trim(ctx context.Context, in *named) (*answer[api.Lease], error) {
-	return answered(s.Desk.Trim(askerOf(ctx), in.ID))
+	return answered(s.Desk.Trim(askerOf(ctx), in.name()))
 }

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
@@ -24,10 +26,12 @@ func TestTrim(t *testing.T) {
 		code     string
 	}{
 		{"unknown", "nothing", nil, 404, "unknown_allocation"},
-		{"another user", "work", new(holding(lease.Holder{UID: 4711, User: "eve"}, access.User)), 403, "not_yours"},
+		{"another user", "work", new(holding(lease.Holder{UID: 4711, User: "eve"}, access.User)), 404, "unknown_allocation"},
+		{"another user by name", "work?user=" + loginName(os.Getuid()), new(holding(lease.Holder{UID: 4711, User: "eve"}, access.User)), 403, "not_yours"},
 		{"its own", "work", nil, 200, ""},
 	} {
-		r := httptest.NewRequest("POST", "/api/leases/"+test.id+"/trim", nil)
+		id, query, _ := strings.Cut(test.id, "?")
+		r := httptest.NewRequest("POST", "/api/leases/"+id+"/trim?"+query, nil)
 		if test.by != nil {
 			r = r.WithContext(withIdentity(r.Context(), *test.by))
 		}

@@ -128,7 +128,7 @@ func (e Evidence) Certain() bool { return e == Scope || e == Descent || e == Env
 type Tie struct {
 	By     Evidence
 	Holder ID       // zero: the leases are named
-	Leases []string // ids, oldest lease first; empty: all that Holder holds
+	Leases []uint64 // their fences, oldest lease first; empty: all that Holder holds
 }
 
 // Register answers questions about the leases that exist at one moment.
@@ -136,8 +136,9 @@ type Register struct {
 	// Holds reports whether a process holds a lease without a scope that counts
 	// for the question, for example one on a certain device.
 	Holds func(ID) bool
-	// Lease finds a lease that stands by its id.
-	Lease func(id string) (Lease, bool)
+	// Lease finds the lease that stands by what a claim names: its id, and the
+	// user who runs the process.
+	Lease func(Claim) (Lease, bool)
 	// Here is the leases that count for the question, oldest first. Owner, Scoped
 	// and Certain use it.
 	Here []Lease
@@ -167,9 +168,9 @@ func (r Register) Scoped(p Process) (Tie, bool) {
 			continue
 		}
 		if p.Claim.Lease == l.ID && p.Claim.Fence == l.Fence {
-			return Tie{By: Scope, Leases: []string{l.ID}}, true
+			return Tie{By: Scope, Leases: []uint64{l.Fence}}, true
 		}
-		t.Leases = append(t.Leases, l.ID)
+		t.Leases = append(t.Leases, l.Fence)
 	}
 	return t, len(t.Leases) > 0
 }
@@ -186,8 +187,8 @@ func (r Register) Certain(p Process) (Tie, bool) {
 	switch {
 	case !good:
 		return Tie{}, false
-	case slices.ContainsFunc(r.Here, func(here Lease) bool { return here.ID == l.ID }):
-		return Tie{By: Environment, Leases: []string{l.ID}}, true
+	case slices.ContainsFunc(r.Here, func(here Lease) bool { return here.Fence == l.Fence }):
+		return Tie{By: Environment, Leases: []uint64{l.Fence}}, true
 	}
 	return Tie{By: Environment, Holder: l.Holder}, l.Holder != ID{} && r.Holds(l.Holder)
 }
@@ -198,7 +199,7 @@ func (r Register) claimed(p Process) (Lease, bool) {
 	if p.Claim.Lease == "" {
 		return Lease{}, false
 	}
-	l, stands := r.Lease(p.Claim.Lease)
+	l, stands := r.Lease(p.Claim)
 	return l, stands && len(l.Scope) == 0 && p.Claim.names(l)
 }
 

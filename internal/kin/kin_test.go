@@ -24,7 +24,7 @@ func register() Register {
 	a := Lease{ID: "a", Fence: 5, UID: 7, Holder: id(10)}
 	return Register{
 		Holds: func(p ID) bool { return p == a.Holder || p == id(20) },
-		Lease: func(name string) (Lease, bool) { return a, name == a.ID },
+		Lease: func(c Claim) (Lease, bool) { return a, c.Lease == a.ID },
 		Here:  []Lease{a},
 	}
 }
@@ -40,7 +40,7 @@ func TestOwner(t *testing.T) {
 		"the nearest of several":    {Process{Line: line(30, 20, 10)}, Tie{By: Descent, Holder: id(20)}},
 		"a recycled pid":            {Process{Line: []ID{id(30), {PID: 10, Start: 999}}}, Tie{}},
 		"a stranger":                {Process{Line: line(30, 2)}, Tie{}},
-		"a claim":                   {claiming(good, line(30, 2)), Tie{By: Environment, Leases: []string{"a"}}},
+		"a claim":                   {claiming(good, line(30, 2)), Tie{By: Environment, Leases: []uint64{5}}},
 		"descent before a claim":    {claiming(good, line(30, 20)), Tie{By: Descent, Holder: id(20)}},
 		"both say the same":         {claiming(good, line(30, 10)), Tie{By: Descent, Holder: id(10)}},
 		"a claim with an old fence": {claiming(Claim{"a", 4, 7}, line(30)), Tie{}},
@@ -60,7 +60,7 @@ func TestOwnerByTheHolderOfAClaimedLease(t *testing.T) {
 	if got, found := r.Owner(claiming(Claim{"a", 5, 7}, line(30))); !found || !reflect.DeepEqual(got, Tie{By: Environment, Holder: id(10)}) {
 		t.Errorf("it belongs to %v, %v", got, found)
 	}
-	r.Lease = func(string) (Lease, bool) { return Lease{ID: "a", Fence: 5, UID: 7}, true } // whose holder is of an earlier boot
+	r.Lease = func(Claim) (Lease, bool) { return Lease{ID: "a", Fence: 5, UID: 7}, true } // whose holder is of an earlier boot
 	if got, found := r.Owner(claiming(Claim{"a", 5, 7}, line(30))); found {
 		t.Errorf("it belongs to %v", got)
 	}

@@ -38,7 +38,7 @@ func (r Register) likely(f *Facts) (Tie, bool) {
 				first = l
 			}
 			belongs = belongs && (l == first || alike(kind.by, l, first))
-			t.Leases = append(t.Leases, l.ID)
+			t.Leases = append(t.Leases, l.Fence)
 		}
 		if first != nil {
 			return t, belongs

@@ -16,12 +16,21 @@ func here(leases ...Lease) Register {
 	}
 	return Register{
 		Holds: func(ID) bool { return false },
-		Lease: func(name string) (Lease, bool) {
-			i := slices.IndexFunc(leases, func(l Lease) bool { return l.ID == name })
+		Lease: func(c Claim) (Lease, bool) {
+			i := slices.IndexFunc(leases, func(l Lease) bool { return l.ID == c.Lease })
 			return leases[max(i, 0)], i >= 0
 		},
 		Here: leases,
 	}
+}
+
+// ids returns the ids of the leases of a tie.
+func (r Register) ids(t Tie) []string {
+	var list []string
+	for _, fence := range t.Leases {
+		list = append(list, r.Here[fence-1].ID)
+	}
+	return list
 }
 
 var user7 = access.KnownUID(7)
@@ -69,8 +78,9 @@ func TestLikelyOwner(t *testing.T) {
 		"a service and a program":            {[]Lease{embed, match(Match{Program: "embed"})}, Facts{UID: user7, Programs: []string{"embed"}}, Service, []string{"a"}, false},
 		"a lease with a scope":               {[]Lease{{ID: "a", UID: 7, Unit: "embed", Scope: []string{"x"}}}, Facts{UID: user7, Cgroups: []string{inUnit}}, "", nil, true},
 	} {
-		got, found := here(test.leases...).Owner(Process{line(30), test.process})
-		if got.By != test.by || !reflect.DeepEqual(got.Leases, test.want) || found == test.none || found && got.By.Certain() {
+		register := here(test.leases...)
+		got, found := register.Owner(Process{line(30), test.process})
+		if got.By != test.by || !reflect.DeepEqual(register.ids(got), test.want) || found == test.none || found && got.By.Certain() {
 			t.Errorf("%s: %+v, %v; want %s %v, %v", name, got, found, string(test.by), test.want, !test.none)
 		}
 		for _, l := range test.leases {
@@ -99,8 +109,9 @@ func TestScopedOwner(t *testing.T) {
 		"outside, called like it":   {Process{line(30), Facts{UID: user7, Programs: []string{"a"}}}, nil},
 		"in a pod that sounds like": {Process{line(30), Facts{Cgroups: []string{"/kubepods-xpod12ab-34cd.slice"}}}, nil},
 	} {
-		got, found := here(a, b, plain).Owner(test.process)
-		if !reflect.DeepEqual(got.Leases, test.want) || found != (test.want != nil) || found && (got.By != Scope || !got.By.Certain()) {
+		register := here(a, b, plain)
+		got, found := register.Owner(test.process)
+		if !reflect.DeepEqual(register.ids(got), test.want) || found != (test.want != nil) || found && (got.By != Scope || !got.By.Certain()) {
 			t.Errorf("%s: %+v, %v; want %v", name, got, found, test.want)
 		}
 	}

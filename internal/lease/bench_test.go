@@ -52,7 +52,7 @@ func BenchmarkGrantRelease(b *testing.B) {
 				}
 				written := RecordOf(&e)
 				line = written.Append(line[:0])
-				if e, err = book.Apply(Release{ID: "new", By: by}, now); err != nil {
+				if e, err = book.Apply(Release{Key: r.Key(), By: by}, now); err != nil {
 					b.Fatal(err)
 				}
 				written = RecordOf(&e)
@@ -64,6 +64,7 @@ func BenchmarkGrantRelease(b *testing.B) {
 
 func BenchmarkApply(b *testing.B) {
 	book, r := full(1000), ask("new")
+	old := only(book, "old-7")
 	by := actor(r.Holder)
 	b.Run("grant+release", func(b *testing.B) {
 		b.ReportAllocs()
@@ -71,7 +72,7 @@ func BenchmarkApply(b *testing.B) {
 			if _, err := book.Apply(Grant{Lease: r.Lease("GPU-3")}, noon); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := book.Apply(Release{ID: "new", By: by}, noon); err != nil {
+			if _, err := book.Apply(Release{Key: r.Key(), By: by}, noon); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -81,7 +82,7 @@ func BenchmarkApply(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			now = now.Add(time.Millisecond)
-			if _, err := book.Apply(Renew{ID: "old-7", By: access.Daemon()}, now); err != nil {
+			if _, err := book.Apply(Renew{Key: old, By: access.Daemon()}, now); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -89,7 +90,7 @@ func BenchmarkApply(b *testing.B) {
 	b.Run("observe", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			book.Observe("old-7", "GPU-7", 5)
+			book.Observe(old, "GPU-7", 5)
 		}
 	})
 }
@@ -113,7 +114,7 @@ func BenchmarkQueue(b *testing.B) {
 					b.Fatal(err)
 				}
 				book.Waiting()
-				if _, err := book.Apply(Withdraw{ID: "new", By: access.Daemon()}, noon); err != nil {
+				if _, err := book.Apply(Withdraw{Key: r.Key(), By: access.Daemon()}, noon); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -10,7 +10,7 @@ import (
 // Bind binds a lease of one process to another process, for example from a
 // launcher to the program it has started. The lease keeps its fence and its user.
 type Bind struct {
-	ID    string
+	Key
 	Fence uint64 // zero: any
 	By    access.Actor
 
@@ -22,7 +22,7 @@ type Bind struct {
 }
 
 func (x Bind) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find(access.Bind, x.ID, x.Fence, &x.By)
+	e, err := b.find(access.Bind, x.Key, x.Fence, &x.By)
 	if err != nil {
 		return Effect{}, err
 	}

@@ -13,8 +13,8 @@ import (
 type Book struct {
 	fence    uint64 // of the newest grant
 	devices  map[string]*device
-	leases   map[string]*entry
-	waiting  map[string]*waiter
+	leases   shelf[entry, *entry]
+	waiting  shelf[waiter, *waiter]
 	users    map[string]*account
 	services map[string]*account
 	alarms   alarms // when leases expire and requests time out
@@ -31,8 +31,8 @@ type Book struct {
 func New() *Book {
 	return &Book{
 		devices:  make(map[string]*device),
-		leases:   make(map[string]*entry),
-		waiting:  make(map[string]*waiter),
+		leases:   newShelf[entry](),
+		waiting:  newShelf[waiter](),
 		users:    make(map[string]*account),
 		services: make(map[string]*account),
 	}
@@ -67,17 +67,17 @@ func (b *Book) Sum(uuid string) (Sum, bool) {
 	return d.Sum, true
 }
 
-// Lease returns a lease by its id; nil if there is none.
-func (b *Book) Lease(id string) *Lease {
-	if e := b.leases[id]; e != nil {
+// Lease returns a lease by its key; nil if there is none.
+func (b *Book) Lease(k Key) *Lease {
+	if e := b.leases.get(k); e != nil {
 		return e.lease
 	}
 	return nil
 }
 
-// Request returns a waiting request by its id; nil if there is none.
-func (b *Book) Request(id string) *Request {
-	if w := b.waiting[id]; w != nil {
+// Request returns a waiting request by its key; nil if there is none.
+func (b *Book) Request(k Key) *Request {
+	if w := b.waiting.get(k); w != nil {
 		return w.request
 	}
 	return nil
@@ -85,8 +85,8 @@ func (b *Book) Request(id string) *Request {
 
 // Leases lists all leases, oldest grant first.
 func (b *Book) Leases() []*Lease {
-	all := make([]*Lease, 0, len(b.leases))
-	for _, e := range b.leases {
+	all := make([]*Lease, 0, b.leases.count)
+	for e := range b.leases.all {
 		all = append(all, e.lease)
 	}
 	slices.SortFunc(all, func(a, b *Lease) int { return cmp.Compare(a.Fence, b.Fence) })
@@ -94,7 +94,7 @@ func (b *Book) Leases() []*Lease {
 }
 
 // Len returns the number of leases and of waiting requests.
-func (b *Book) Len() (leases, waiting int) { return len(b.leases), len(b.waiting) }
+func (b *Book) Len() (leases, waiting int) { return b.leases.count, b.waiting.count }
 
 // Fence returns the fence of the newest grant.
 func (b *Book) Fence() uint64 { return b.fence }

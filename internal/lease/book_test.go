@@ -48,6 +48,18 @@ func actor(h Holder) access.Actor {
 	return access.Actor{User: h.User, UID: h.UID, Door: access.Socket, Role: access.User}
 }
 
+// only returns the key of the only lease or request with an id, or a key that
+// nothing has.
+func only(b *Book, id string) Key {
+	for e := range b.leases.called(id) {
+		return e.lease.Key()
+	}
+	for w := range b.waiting.called(id) {
+		return w.request.Key()
+	}
+	return Key{Owner{UID: NoUID, User: "nobody"}, id}
+}
+
 func alice() Holder { return Holder{User: "alice", UID: 1000, PID: 42, Start: 7, Boot: "b1"} }
 
 func TestLifeOfALease(t *testing.T) {
@@ -56,26 +68,26 @@ func TestLifeOfALease(t *testing.T) {
 		ID: "job", Holder: alice(), GPUs: 1, Memory: 40, Slots: 2, Binding: ByTTL, TTL: time.Minute,
 		Requested: noon, Deadline: noon.Add(time.Hour), Note: "raised",
 	}
-	if e := apply(t, b, Ask{r}, noon); e.Durable() || e.Request != r || b.Request("job") != r {
+	if e := apply(t, b, Ask{r}, noon); e.Durable() || e.Request != r || b.Request(only(b, "job")) != r {
 		t.Errorf("asked: %+v", e)
 	}
 	e := apply(t, b, Grant{Lease: r.Lease(dev(0))}, noon.Add(time.Second))
 	l := e.After
-	if !e.Durable() || e.Request != r || b.Request("job") != nil || b.Lease("job") != l {
+	if !e.Durable() || e.Request != r || b.Request(only(b, "job")) != nil || b.Lease(only(b, "job")) != l {
 		t.Errorf("granted: %+v", e)
 	}
 	if l.Fence != 1 || l.State != Active || !l.Expires.Equal(noon.Add(61*time.Second)) || l.Note != "raised" {
 		t.Errorf("the lease is %+v", l)
 	}
-	e = apply(t, b, Renew{ID: "job", Fence: 1, By: actor(alice())}, noon.Add(30*time.Second))
+	e = apply(t, b, Renew{Key: only(b, "job"), Fence: 1, By: actor(alice())}, noon.Add(30*time.Second))
 	if !e.After.Expires.Equal(noon.Add(90*time.Second)) || !l.Expires.Equal(noon.Add(61*time.Second)) {
 		t.Errorf("renewed until %s, and the old lease ends %s", e.After.Expires, l.Expires)
 	}
-	apply(t, b, Park{ID: "job", By: access.Daemon()}, noon.Add(40*time.Second))
+	apply(t, b, Park{Key: only(b, "job"), By: access.Daemon()}, noon.Add(40*time.Second))
 	if s, _ := b.Sum(dev(0)); s.Available() != 100 || s.Active != 0 || b.UserShare("alice") != 0 {
 		t.Errorf("parked, and the sum is %+v", s)
 	}
-	apply(t, b, Resume{ID: "job", By: access.Daemon()}, noon.Add(50*time.Second))
+	apply(t, b, Resume{Key: only(b, "job"), By: access.Daemon()}, noon.Add(50*time.Second))
 	if s, _ := b.Sum(dev(0)); s.Available() != 60 || s.Active != 2 || b.UserShare("alice") != 0.4 {
 		t.Errorf("resumed, and the sum is %+v", s)
 	}
@@ -83,11 +95,11 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("due too early: %v", due)
 	}
 	due := b.Due(noon.Add(90 * time.Second))
-	if len(due) != 1 || due[0] != (Expire{"job"}) {
+	if len(due) != 1 || due[0] != (Expire{only(b, "job")}) {
 		t.Fatalf("due: %v", due)
 	}
 	e = apply(t, b, due[0], noon.Add(90*time.Second))
-	if e.Kind != Expired || e.After != nil || e.Lease() != e.Before || b.Lease("job") != nil {
+	if e.Kind != Expired || e.After != nil || e.Lease() != e.Before || b.Lease(only(b, "job")) != nil {
 		t.Errorf("expired: %+v", e)
 	}
 	if again := grant(t, b, r, dev(0)); again.Fence != 2 {
@@ -105,9 +117,6 @@ func TestRefusals(t *testing.T) {
 	waits := *ttl
 	waits.ID, waits.Deadline = "waits", noon.Add(time.Hour)
 	apply(t, b, Ask{&waits}, noon)
-	theirs := waits
-	theirs.Holder = Holder{User: "bob", UID: 1001}
-
 	cases := []struct {
 		name string
 		c    Change
@@ -117,32 +126,31 @@ func TestRefusals(t *testing.T) {
 		{"ask for an id of a lease", Ask{ttl}, ErrDuplicate, "ask for ttl: the id is in use"},
 		{"ask for an id that waits", Ask{&waits}, ErrDuplicate, ""},
 		{"grant an id of a lease", Grant{Lease: ttl.Lease(dev(1))}, ErrDuplicate, "take another id"},
-		{"grant an id that somebody else waits for", Grant{Lease: theirs.Lease(dev(1))}, ErrDuplicate, ""},
 		{"grant on an unknown device", Grant{Lease: waits.Lease("GPU-9")}, ErrDevice, "GPU-9"},
 		{"grant too much memory", Grant{Lease: (&Request{ID: "x", Memory: 91, Binding: ByName}).Lease(dev(0))}, ErrOverSold, "grant x: GPU-0 has 90 MiB available, and the lease needs 91 MiB"},
 		{"grant too many slots", Grant{Lease: (&Request{ID: "x", Slots: 9, Binding: ByName}).Lease(dev(0))}, ErrOverSold, "0 of 8 usable slots in use, and the lease needs 9 more"},
 		{"grant one of two", Grant{Lease: &Lease{ID: "x", Binding: ByName, Parts: []Part{{dev(1), 10, 0}, {dev(0), 91, 0}}}}, ErrOverSold, "GPU-0"},
 		{"grant with a wrong measurement", Grant{Lease: waits.Lease(dev(0)), Adopted: []gpu.MiB{1, 2}}, nil, "2 measurements for 1 devices"},
-		{"renew nothing", Renew{ID: "x", By: by}, ErrUnknown, "renew x: there is no"},
-		{"renew what has ended", Renew{ID: "x", Fence: 1, By: by}, ErrStaleFence, "the lease with fence 1 has ended"},
-		{"renew with a fence from the future", Renew{ID: "x", Fence: 99, By: by}, ErrUnknown, ""},
-		{"renew somebody else's", Renew{ID: "ttl", By: bob}, ErrNotYours, "it belongs to somebody else: alice"},
-		{"renew with an old fence", Renew{ID: "ttl", Fence: 2, By: by}, ErrStaleFence, "2; the lease with that id has fence 1"},
-		{"renew a named lease", Renew{ID: "named", By: by}, ErrBinding, "it is a named lease and needs no renewal"},
-		{"renew for a century", Renew{ID: "ttl", By: by, TTL: 876000 * time.Hour}, nil, "ttl_seconds: is 3153600000; it must be from 1 to 2592000 (30 days)"},
-		{"release somebody else's", Release{ID: "named", By: bob}, ErrNotYours, "release named"},
-		{"renew what waits", Renew{ID: "waits", By: by}, ErrWaiting, "renew waits: the request still waits and has no lease yet"},
-		{"bind what waits", Bind{ID: "waits", By: by}, ErrWaiting, ""},
-		{"release nothing", Release{ID: "x", By: by}, ErrUnknown, ""},
-		{"expire too early", Expire{"ttl"}, ErrNotDue, "it expires at 2026-11-15T12:01:00Z"},
-		{"expire a named lease", Expire{"named"}, ErrBinding, ""},
-		{"revoke an older lease", Revoke{ID: "named", By: access.Daemon(), Fence: 1}, ErrStaleFence, ""},
-		{"park somebody else's", Park{ID: "named", By: bob}, ErrNotYours, ""},
-		{"resume what is not parked", Resume{ID: "named", By: by}, ErrState, "it is active"},
-		{"withdraw a lease", Withdraw{ID: "named", By: by}, ErrUnknown, ""},
-		{"withdraw somebody else's", Withdraw{ID: "waits", By: bob}, ErrNotYours, ""},
-		{"time out too early", TimeOut{"waits"}, ErrNotDue, "it waits until"},
-		{"time out nothing", TimeOut{"x"}, ErrUnknown, ""},
+		{"renew nothing", Renew{Key: only(b, "x"), By: by}, ErrUnknown, "renew x: there is no"},
+		{"renew what has ended", Renew{Key: only(b, "x"), Fence: 1, By: by}, ErrStaleFence, "the lease with fence 1 has ended"},
+		{"renew with a fence from the future", Renew{Key: only(b, "x"), Fence: 99, By: by}, ErrUnknown, ""},
+		{"renew somebody else's", Renew{Key: only(b, "ttl"), By: bob}, ErrNotYours, "it belongs to somebody else: alice"},
+		{"renew with an old fence", Renew{Key: only(b, "ttl"), Fence: 2, By: by}, ErrStaleFence, "2; the lease with that id has fence 1"},
+		{"renew a named lease", Renew{Key: only(b, "named"), By: by}, ErrBinding, "it is a named lease and needs no renewal"},
+		{"renew for a century", Renew{Key: only(b, "ttl"), By: by, TTL: 876000 * time.Hour}, nil, "ttl_seconds: is 3153600000; it must be from 1 to 2592000 (30 days)"},
+		{"release somebody else's", Release{Key: only(b, "named"), By: bob}, ErrNotYours, "release named"},
+		{"renew what waits", Renew{Key: only(b, "waits"), By: by}, ErrWaiting, "renew waits: the request still waits and has no lease yet"},
+		{"bind what waits", Bind{Key: only(b, "waits"), By: by}, ErrWaiting, ""},
+		{"release nothing", Release{Key: only(b, "x"), By: by}, ErrUnknown, ""},
+		{"expire too early", Expire{only(b, "ttl")}, ErrNotDue, "it expires at 2026-11-15T12:01:00Z"},
+		{"expire a named lease", Expire{only(b, "named")}, ErrBinding, ""},
+		{"revoke an older lease", Revoke{Key: only(b, "named"), By: access.Daemon(), Fence: 1}, ErrStaleFence, ""},
+		{"park somebody else's", Park{Key: only(b, "named"), By: bob}, ErrNotYours, ""},
+		{"resume what is not parked", Resume{Key: only(b, "named"), By: by}, ErrState, "it is active"},
+		{"withdraw a lease", Withdraw{Key: only(b, "named"), By: by}, ErrUnknown, ""},
+		{"withdraw somebody else's", Withdraw{Key: only(b, "waits"), By: bob}, ErrNotYours, ""},
+		{"time out too early", TimeOut{only(b, "waits")}, ErrNotDue, "it waits until"},
+		{"time out nothing", TimeOut{only(b, "x")}, ErrUnknown, ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -155,10 +163,10 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	if err := refused(t, b, Renew{ID: "ttl", Fence: 1, By: by}, noon.Add(time.Minute)); !errors.Is(err, ErrExpired) {
+	if err := refused(t, b, Renew{Key: only(b, "ttl"), Fence: 1, By: by}, noon.Add(time.Minute)); !errors.Is(err, ErrExpired) {
 		t.Errorf("renew what is over but still there: %v", err)
 	}
-	apply(t, b, Release{ID: "ttl", Fence: 1, By: by}, noon.Add(time.Minute))
+	apply(t, b, Release{Key: only(b, "ttl"), Fence: 1, By: by}, noon.Add(time.Minute))
 }
 
 func TestGrantsThatAreNone(t *testing.T) {
@@ -190,20 +198,20 @@ func TestTheSum(t *testing.T) {
 	b := newBook(t, Capacity{Total: 100, Limit: 90, Reserve: 5, MaxPipelines: 4, Usable: 2})
 	grant(t, b, &Request{ID: "a", Memory: 20, Slots: 1, Binding: ByName}, dev(0))
 	grant(t, b, &Request{ID: "b", Memory: 10, Binding: ByName}, dev(0))
-	b.Observe("a", dev(0), 25) // five too many
-	b.Observe("b", dev(0), 3)  // within its lease
+	b.Observe(only(b, "a"), dev(0), 25) // five too many
+	b.Observe(only(b, "b"), dev(0), 3)  // within its lease
 	b.ObserveForeign(dev(0), 7)
 	want := Sum{Capacity{100, 90, 5, 4, 2}, 30, 5, 7, 1}
 	if s, _ := b.Sum(dev(0)); s != want || s.Available() != 90-5-25-10-7 || s.FreeSlots() != 1 {
 		t.Errorf("the sum is %+v, available %s", s, s.Available())
 	}
 	// What cannot be right must not overflow anything.
-	b.Observe("a", dev(0), math.MaxInt64)
+	b.Observe(only(b, "a"), dev(0), math.MaxInt64)
 	b.ObserveForeign(dev(0), math.MaxInt64)
 	if s, _ := b.Sum(dev(0)); s.Available() > 0 || s.Overuse != MaxMemory-20 {
 		t.Errorf("available %s after measuring %s too much", s.Available(), s.Overuse)
 	}
-	b.Observe("a", dev(0), 25)
+	b.Observe(only(b, "a"), dev(0), 25)
 	b.ObserveForeign(dev(0), -4)
 	if s, _ := b.Sum(dev(0)); s.Foreign != 0 {
 		t.Errorf("foreign %s", s.Foreign)
@@ -212,7 +220,7 @@ func TestTheSum(t *testing.T) {
 	if len(holdings) != 2 || holdings[0].Lease.ID != "a" || holdings[0].Measured != 25 || holdings[1].Part.Memory != 10 {
 		t.Errorf("holdings %+v", holdings)
 	}
-	if b.Observe("x", dev(0), 1) || b.Observe("a", dev(1), 1) {
+	if b.Observe(only(b, "x"), dev(0), 1) || b.Observe(only(b, "a"), dev(1), 1) {
 		t.Error("observed what is not there")
 	}
 	if _, ok := b.Sum("GPU-9"); ok || b.Holdings("GPU-9") != nil {
@@ -262,16 +270,16 @@ func TestAdoption(t *testing.T) {
 func TestParkingFreesAndResumingNeedsRoom(t *testing.T) {
 	b := newBook(t, roomy)
 	grant(t, b, &Request{ID: "a", Memory: 80, Slots: 5, Binding: ByName}, dev(0))
-	apply(t, b, Park{ID: "a", By: access.Daemon()}, noon)
-	b.Observe("a", dev(0), 4)
+	apply(t, b, Park{Key: only(b, "a"), By: access.Daemon()}, noon)
+	b.Observe(only(b, "a"), dev(0), 4)
 	grant(t, b, &Request{ID: "b", Memory: 30, Slots: 1, Binding: ByName}, dev(0))
 	var over *OverSoldError
-	if err := refused(t, b, Resume{ID: "a", By: access.Daemon()}, noon); !errors.As(err, &over) || over.Needs != 76 || over.Sum.Available() != 66 {
+	if err := refused(t, b, Resume{Key: only(b, "a"), By: access.Daemon()}, noon); !errors.As(err, &over) || over.Needs != 76 || over.Sum.Available() != 66 {
 		t.Errorf("resume: %v", err)
 	}
-	apply(t, b, Release{ID: "b", By: access.Daemon()}, noon)
-	apply(t, b, Resume{ID: "a", By: access.Daemon()}, noon)
-	if err := refused(t, b, Resume{ID: "a", By: access.Daemon()}, noon); !errors.Is(err, ErrState) {
+	apply(t, b, Release{Key: only(b, "b"), By: access.Daemon()}, noon)
+	apply(t, b, Resume{Key: only(b, "a"), By: access.Daemon()}, noon)
+	if err := refused(t, b, Resume{Key: only(b, "a"), By: access.Daemon()}, noon); !errors.Is(err, ErrState) {
 		t.Errorf("resume twice: %v", err)
 	}
 }
@@ -305,10 +313,10 @@ func TestListings(t *testing.T) {
 	if !slices.Equal(ids, []string{"c", "a", "b"}) {
 		t.Errorf("leases by age: %v", ids)
 	}
-	if u := b.Lease("a").Total(); u != (Usage{2, 0}) || b.ServiceUsage("") != (Usage{6, 0}) {
+	if u := b.Lease(only(b, "a")).Total(); u != (Usage{2, 0}) || b.ServiceUsage("") != (Usage{6, 0}) {
 		t.Errorf("usage %+v, %+v", u, b.ServiceUsage(""))
 	}
-	if b.Lease("x") != nil || b.Request("x") != nil || b.ServiceUsage("x") != (Usage{}) {
+	if b.Lease(only(b, "x")) != nil || b.Request(only(b, "x")) != nil || b.ServiceUsage("x") != (Usage{}) {
 		t.Error("something that is not there was found")
 	}
 }
@@ -321,7 +329,7 @@ func TestBrokenTextIsCleaned(t *testing.T) {
 	grant(t, b, &Request{ID: "a", Holder: h, Memory: 1, Binding: ByName}, dev(0))
 	again := newBook(t)
 	replayText(t, again, b.Dump())
-	if name := again.Lease("a").Holder.Name; name != "evil\uFFFD\uFFFDname" || b.Lease("a").Holder.Name != name {
+	if name := again.Lease(only(again, "a")).Holder.Name; name != "evil\uFFFD\uFFFDname" || b.Lease(only(b, "a")).Holder.Name != name {
 		t.Errorf("%q became %q", h.Name, name)
 	}
 }
@@ -332,14 +340,14 @@ func TestCheckSees(t *testing.T) {
 		"a sum":              func(b *Book) { b.devices[dev(0)].Leased++ },
 		"the machine":        func(b *Book) { b.ceiling++ },
 		"a fence":            func(b *Book) { b.fence = 0 },
-		"an alarm":           func(b *Book) { b.leases["a"].alarm.at = noon },
+		"an alarm":           func(b *Book) { b.leases.first["a"].alarm.at = noon },
 		"the heap":           func(b *Book) { b.alarms[0], b.alarms[1] = b.alarms[1], b.alarms[0] },
 		"a missing alarm":    func(b *Book) { b.alarms = b.alarms[:1] },
 		"a user":             func(b *Book) { b.users["alice"].Memory++ },
 		"a forgotten user":   func(b *Book) { b.users["ghost"] = &account{} },
-		"a spot":             func(b *Book) { b.leases["a"].places[0].at = 7 },
-		"a lease":            func(b *Book) { b.leases["b"] = b.leases["a"] },
-		"an impossible part": func(b *Book) { b.leases["a"].lease.Parts[0].Memory = -1 },
+		"a spot":             func(b *Book) { b.leases.first["a"].places[0].at = 7 },
+		"a lease":            func(b *Book) { b.leases.first["b"] = b.leases.first["a"] },
+		"an impossible part": func(b *Book) { b.leases.first["a"].lease.Parts[0].Memory = -1 },
 		"the queue":          func(b *Book) { b.queue.order = nil },
 		"a place in line":    func(b *Book) { b.queue.order[0].at = 5 },
 	} {

@@ -27,6 +27,7 @@ type Effect struct {
 	Request *Request
 	By      access.Actor // who did it
 	Why     string       // for people; empty: nothing to add
+	Shared  bool         // for a grant: a lease of another user has the same id
 }
 
 // Kind says what kind of change an effect is.
@@ -77,15 +78,15 @@ func (b *Book) Revert(effects ...Effect) {
 func (b *Book) revert(e *Effect) {
 	switch {
 	case e.Before == nil && e.After != nil:
-		b.disown(b.leases[e.After.ID])
+		b.disown(b.leases.get(e.After.Key()))
 	case e.Before != nil && e.After == nil:
 		b.insert(e.Before, nil)
 	case e.Before != nil:
-		b.replace(b.leases[e.Before.ID], e.Before)
+		b.replace(b.leases.get(e.Before.Key()), e.Before)
 	}
 	switch {
 	case e.Kind == Asked:
-		b.leave(b.waiting[e.Request.ID])
+		b.leave(b.waiting.get(e.Request.Key()))
 	case e.Request != nil:
 		b.enqueue(e.Request)
 	}

@@ -17,10 +17,11 @@ func (b *Book) Check() error {
 func (b *Book) checkLeases() error {
 	var errs []error
 	fences := make(map[uint64]string)
-	for id, e := range b.leases {
-		l := e.lease
+	for e := range b.leases.all {
+		l, key := e.lease, e.lease.Key()
+		id := l.ID
 		switch other, twice := fences[l.Fence]; {
-		case l.ID != id || b.waiting[id] != nil || len(e.places) != len(l.Parts):
+		case b.leases.get(key) != e || b.waiting.get(key) != nil || len(e.places) != len(l.Parts):
 			errs = append(errs, fmt.Errorf("lease %s is kept wrongly", id))
 		case l.Fence == 0 || l.Fence > b.fence || twice:
 			errs = append(errs, fmt.Errorf("lease %s has fence %d of %d, and %q has it too", id, l.Fence, b.fence, other))
@@ -37,7 +38,21 @@ func (b *Book) checkLeases() error {
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, b.leases.check(), b.waiting.check())...)
+}
+
+// check counts what is on the shelf again.
+func (s *shelf[T, P]) check() error {
+	n := 0
+	for x := range s.all {
+		if n++; s.get(Key{P(x).holder().Owner(), P(x).id()}) != x {
+			return fmt.Errorf("%s of %s is not found by its key", P(x).id(), P(x).holder().User)
+		}
+	}
+	if n != s.count {
+		return fmt.Errorf("%d are counted, and %d are there", s.count, n)
+	}
+	return nil
 }
 
 // rightAlarm reports whether the alarm of a lease rings when something is due
@@ -89,14 +104,14 @@ func (b *Book) checkAccounts() error {
 			in.accounts[in.name] = a
 		}
 	}
-	for _, e := range b.leases {
+	for e := range b.leases.all {
 		used := e.lease.Total()
 		if e.lease.State == Parked {
 			used = Usage{}
 		}
 		note(e.lease.Holder, used, 1, 0)
 	}
-	for _, w := range b.waiting {
+	for w := range b.waiting.all {
 		note(w.request.Holder, Usage{}, 0, 1)
 	}
 	return errors.Join(sameAccounts("user", b.users, users), sameAccounts("service", b.services, services))
@@ -115,8 +130,8 @@ func sameAccounts(what string, kept map[string]*account, want map[string]account
 }
 
 func (b *Book) checkAlarms() error {
-	count := len(b.waiting)
-	for _, e := range b.leases {
+	count := b.waiting.count
+	for e := range b.leases.all {
 		if _, any := e.lease.due(); any {
 			count++
 		}
@@ -126,18 +141,18 @@ func (b *Book) checkAlarms() error {
 	}
 	for i, a := range b.alarms {
 		if a.place != i+1 || i > 0 && a.at.Before(b.alarms[(i-1)/2].at) {
-			return fmt.Errorf("alarm of %s is out of order", a.id)
+			return fmt.Errorf("alarm of %s is out of order", a.key.ID)
 		}
 	}
 	return nil
 }
 
 func (b *Book) checkQueue() error {
-	if len(b.queue.order) != len(b.waiting) {
-		return fmt.Errorf("%d requests are in the queue, and should be %d", len(b.queue.order), len(b.waiting))
+	if len(b.queue.order) != b.waiting.count {
+		return fmt.Errorf("%d requests are in the queue, and should be %d", len(b.queue.order), b.waiting.count)
 	}
 	for i, w := range b.queue.order {
-		if w.at != i || b.waiting[w.request.ID] != w {
+		if w.at != i || b.waiting.get(w.request.Key()) != w {
 			return fmt.Errorf("request %s is not where it should be in the queue", w.request.ID)
 		}
 	}

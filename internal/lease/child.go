@@ -30,13 +30,11 @@ func (b *Book) Parent(r *Request) (*Lease, error) {
 	if r.Parent == "" {
 		return nil, nil
 	}
-	parent := b.Lease(r.Parent)
+	parent := b.Lease(Key{r.Holder.Owner(), r.Parent})
 	why := ""
 	switch {
 	case parent == nil:
-		why = "it has ended, or there never was one"
-	case !parent.Holder.Same(r.Holder):
-		why = "it belongs to another user"
+		why = "the user has no lease with that id"
 	case parent.State != Active:
 		why = "it is " + string(parent.State)
 	default:
@@ -70,8 +68,8 @@ func (l *Lease) On(uuid string) bool {
 // CanSplit reports whether Split can take this much memory out of a lease, on
 // each of its devices: what its own processes use stays in it, and it keeps
 // something.
-func (b *Book) CanSplit(id string, memory gpu.MiB) bool {
-	e := b.leases[id]
+func (b *Book) CanSplit(k Key, memory gpu.MiB) bool {
+	e := b.leases.get(k)
 	return e != nil && e.canSplit(memory)
 }
 
@@ -91,13 +89,13 @@ func (e *entry) canSplit(memory gpu.MiB) bool {
 // Split takes memory out of a lease for a child, which the caller grants in the
 // same group of changes (see Grant.Split).
 type Split struct {
-	ID     string
+	Key
 	Memory gpu.MiB // on each device
 	By     access.Actor
 }
 
 func (s Split) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find(access.Resize, s.ID, 0, &s.By)
+	e, err := b.find(access.Resize, s.Key, 0, &s.By)
 	if err != nil {
 		return Effect{}, err
 	}

@@ -22,10 +22,10 @@ func TestChildren(t *testing.T) {
 		{name: "what its parent has", child: Request{Memory: 6}, split: true, available: 4},
 		{name: "a part of it", child: Request{Memory: 2}, split: true, available: 4},
 		{name: "more than its parent has", child: Request{Memory: 4 + 3}, available: 4, want: ErrOverSold},
-		{name: "beside its parent", child: Request{Memory: 4}, change: func(b *Book) { b.Observe("run", dev(0), 3) }, available: 0},
+		{name: "beside its parent", child: Request{Memory: 4}, change: func(b *Book) { b.Observe(only(b, "run"), dev(0), 3) }, available: 0},
 		{name: "on a device that is full", child: Request{Memory: 6}, change: func(b *Book) { b.ObserveForeign(dev(0), 9) }, split: true, available: -5},
 		{name: "of another user", child: Request{Holder: Holder{User: "bob", UID: 2}}, available: 4, want: ErrParent},
-		{name: "of a lease that is parked", change: func(b *Book) { apply(t, b, Park{ID: "run", By: actor(ann)}, noon) }, available: 10, want: ErrParent},
+		{name: "of a lease that is parked", change: func(b *Book) { apply(t, b, Park{Key: only(b, "run"), By: actor(ann)}, noon) }, available: 10, want: ErrParent},
 		{name: "of nobody", child: Request{Parent: "gone"}, available: 4, want: ErrParent},
 		{name: "with a parent that cannot be printed", child: Request{Parent: "a\nb"}, available: 4, want: errFields},
 	} {
@@ -45,11 +45,11 @@ func TestChildren(t *testing.T) {
 				child.Holder = ann
 			}
 			g := Grant{Lease: child.Lease(dev(0))}
-			if g.Split = c.want == nil && b.CanSplit("run", child.Memory); g.Split != c.split {
+			if g.Split = c.want == nil && b.CanSplit(only(b, "run"), child.Memory); g.Split != c.split {
 				t.Fatalf("the parent can give it the memory: %v", g.Split)
 			}
 			if g.Split {
-				apply(t, b, Split{ID: "run", Memory: child.Memory, By: actor(ann)}, noon)
+				apply(t, b, Split{Key: only(b, "run"), Memory: child.Memory, By: actor(ann)}, noon)
 			}
 			_, err := b.Apply(g, noon)
 			if !errors.Is(err, c.want) && !(c.want == errFields && errors.As(err, &FieldErrors{})) {
@@ -69,11 +69,11 @@ func TestChildOutlivesItsParent(t *testing.T) {
 	parent, child := Request{ID: "run", Holder: ann, Binding: ByName, Slots: 1}, Request{ID: "worker", Parent: "run", Holder: ann, Binding: ByName}
 	apply(t, b, Grant{Lease: parent.Lease(dev(0))}, noon)
 	apply(t, b, Grant{Lease: child.Lease(dev(0)), Split: true}, noon)
-	apply(t, b, Release{ID: "run", By: actor(ann)}, noon)
+	apply(t, b, Release{Key: only(b, "run"), By: actor(ann)}, noon)
 	again := New()
 	text := b.Dump()
 	replayText(t, again, text)
-	if again.Lease("worker") == nil || again.Lease("worker").Parent != "run" {
+	if again.Lease(only(again, "worker")) == nil || again.Lease(only(again, "worker")).Parent != "run" {
 		t.Errorf("the journal has\n%s", text)
 	}
 }

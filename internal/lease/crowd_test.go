@@ -30,7 +30,7 @@ func TestCrowded(t *testing.T) {
 	if err := b.Crowded("bob", false); err != nil {
 		t.Errorf("another user: %v", err)
 	}
-	if _, err := b.Apply(Release{ID: "0", By: access.Daemon()}, noon); err != nil {
+	if _, err := b.Apply(Release{Key: only(b, "0"), By: access.Daemon()}, noon); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Crowded("ada", false); err != nil {

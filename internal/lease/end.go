@@ -10,14 +10,14 @@ import (
 // Release ends a lease because its holder asks for it, or because the holder is
 // gone.
 type Release struct {
-	ID    string
+	Key
 	Fence uint64 // zero: any
 	By    access.Actor
 	Why   string
 }
 
 func (r Release) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find(access.Release, r.ID, r.Fence, &r.By)
+	e, err := b.find(access.Release, r.Key, r.Fence, &r.By)
 	if err != nil {
 		return Effect{}, err
 	}
@@ -25,12 +25,12 @@ func (r Release) apply(b *Book, now time.Time) (Effect, error) {
 }
 
 // Expire ends a lease that was not renewed in time. See Due.
-type Expire struct{ ID string }
+type Expire struct{ Key }
 
 func (x Expire) apply(b *Book, now time.Time) (Effect, error) {
-	e := b.leases[x.ID]
+	e := b.leases.get(x.Key)
 	switch {
-	case e == nil && b.waiting[x.ID] != nil:
+	case e == nil && b.waiting.get(x.Key) != nil:
 		return Effect{}, fmt.Errorf("expire %s: %w", x.ID, ErrWaiting)
 	case e == nil:
 		return Effect{}, fmt.Errorf("expire %s: %w", x.ID, ErrUnknown)
@@ -44,14 +44,14 @@ func (x Expire) apply(b *Book, now time.Time) (Effect, error) {
 
 // Revoke ends a lease against its holder's will.
 type Revoke struct {
-	ID    string
+	Key
 	Fence uint64 // zero: any
 	By    access.Actor
 	Why   string
 }
 
 func (r Revoke) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find(access.Revoke, r.ID, r.Fence, &r.By)
+	e, err := b.find(access.Revoke, r.Key, r.Fence, &r.By)
 	if err != nil {
 		return Effect{}, err
 	}

@@ -27,6 +27,7 @@ type entry struct {
 	user    *account
 	service *account
 	alarm   alarm
+	next    *entry // of another user, with the same id
 }
 
 // place is where a part of a lease is kept.
@@ -56,8 +57,8 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) {
 	e.charge(1)
 	e.user.leases++
 	e.service.leases++
-	b.leases[l.ID] = e
-	e.alarm.id = l.ID
+	b.leases.put(e)
+	e.alarm.key = l.Key()
 	b.setAlarm(e)
 	b.queue.stale = true
 }
@@ -77,7 +78,7 @@ func (b *Book) remove(e *entry) {
 	e.user.leases--
 	e.service.leases--
 	b.dropAccounts(e.lease.Holder)
-	delete(b.leases, e.lease.ID)
+	b.leases.remove(e)
 	b.alarms.remove(&e.alarm)
 	b.queue.stale = true
 }

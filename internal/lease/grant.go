@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Grant adds a lease to the book. If a request with its id waits, Grant takes the
+// Grant adds a lease to the book. If a request with its key waits, Grant takes the
 // request out of the queue; a lease can also be granted without waiting. The book
 // sets Fence, Granted, Expires and State of the lease and keeps it: the caller
 // must not change it after the call.
@@ -26,8 +26,8 @@ type Grant struct {
 
 func (g Grant) apply(b *Book, now time.Time) (Effect, error) {
 	l := g.Lease
-	w := b.waiting[l.ID]
-	if err := b.verifyGrant(g, w); err != nil {
+	w := b.waiting.get(l.Key())
+	if err := b.verifyGrant(g); err != nil {
 		return Effect{}, err
 	}
 	var from *Request
@@ -45,13 +45,14 @@ func (g Grant) apply(b *Book, now time.Time) (Effect, error) {
 		l.Expires = now.Add(l.TTL)
 	}
 	l.clean()
+	shared := b.leases.first[l.ID] != nil
 	b.insert(l, g.Adopted)
-	return Effect{Kind: Granted, Time: now, After: l, Request: from, By: l.By}, nil
+	return Effect{Kind: Granted, Time: now, After: l, Request: from, By: l.By, Shared: shared}, nil
 }
 
-func (b *Book) verifyGrant(g Grant, w *waiter) error {
+func (b *Book) verifyGrant(g Grant) error {
 	l := g.Lease
-	if b.leases[l.ID] != nil || w != nil && !w.request.Holder.Same(l.Holder) {
+	if b.leases.get(l.Key()) != nil {
 		return fmt.Errorf("grant %s: %w; release it first or take another id", l.ID, ErrDuplicate)
 	}
 	if err := l.validate(); err != nil {

@@ -27,12 +27,12 @@ const (
 
 // Settle notes that an implied lease belongs to the process that it is bound to.
 type Settle struct {
-	ID    string
+	Key
 	Fence uint64 // zero: whichever there is
 }
 
 func (s Settle) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.findImplied("settle", s.ID, s.Fence, ByProcess)
+	e, err := b.findImplied("settle", s.Key, s.Fence, ByProcess)
 	if err != nil {
 		return Effect{}, err
 	}
@@ -44,12 +44,12 @@ func (s Settle) apply(b *Book, now time.Time) (Effect, error) {
 // Detach lets an implied lease stand without the process that asked for it. From
 // now on it has a time to live.
 type Detach struct {
-	ID    string
+	Key
 	Fence uint64 // zero: whichever there is
 }
 
 func (d Detach) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.findImplied("detach", d.ID, d.Fence, ByProcess)
+	e, err := b.findImplied("detach", d.Key, d.Fence, ByProcess)
 	if err != nil {
 		return Effect{}, err
 	}
@@ -68,12 +68,12 @@ func (d Detach) apply(b *Book, now time.Time) (Effect, error) {
 // Keep renews a detached lease whose processes are measured, also one that is
 // due: nobody could keep it while the daemon was away.
 type Keep struct {
-	ID    string
+	Key
 	Fence uint64 // zero: whichever there is
 }
 
 func (k Keep) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.findImplied("keep", k.ID, k.Fence, ByTTL)
+	e, err := b.findImplied("keep", k.Key, k.Fence, ByTTL)
 	if err != nil {
 		return Effect{}, err
 	}
@@ -84,13 +84,13 @@ func (k Keep) apply(b *Book, now time.Time) (Effect, error) {
 
 // findImplied returns an implied lease with a binding. Only berth itself changes
 // how such a lease ends.
-func (b *Book) findImplied(op, id string, fence uint64, binding Binding) (*entry, error) {
-	e := b.leases[id]
+func (b *Book) findImplied(op string, k Key, fence uint64, binding Binding) (*entry, error) {
+	e := b.leases.get(k)
 	switch {
 	case e == nil || fence != 0 && fence != e.lease.Fence:
-		return nil, fmt.Errorf("%s %s: %w", op, id, ErrUnknown)
+		return nil, fmt.Errorf("%s %s: %w", op, k.ID, ErrUnknown)
 	case !e.lease.Implied || e.lease.Binding != binding:
-		return nil, fmt.Errorf("%s %s: %w: somebody said what ends it, or that is settled", op, id, ErrState)
+		return nil, fmt.Errorf("%s %s: %w: somebody said what ends it, or that is settled", op, k.ID, ErrState)
 	}
 	return e, nil
 }

@@ -29,7 +29,7 @@ func TestImpliedLeaseSettlesAfterItsGrace(t *testing.T) {
 		t.Fatalf("something is due at %v, want %v", next, noon.Add(Grace))
 	}
 	due := b.Due(noon.Add(Grace))
-	if len(due) != 1 || due[0] != (Settle{ID: "app"}) {
+	if len(due) != 1 || due[0] != (Settle{Key: only(b, "app")}) {
 		t.Fatalf("due is %v", due)
 	}
 	e, err := b.Apply(due[0], noon.Add(Grace))
@@ -45,7 +45,7 @@ func TestImpliedLeaseSettlesAfterItsGrace(t *testing.T) {
 	if r := RecordOf(&e); r.Kind != record.Bind || r.Version != 2 {
 		t.Errorf("an older berth does not understand the record: %+v", r)
 	}
-	for _, c := range []Change{Settle{ID: "app"}, Detach{ID: "app"}, Keep{ID: "app"}} {
+	for _, c := range []Change{Settle{Key: only(b, "app")}, Detach{Key: only(b, "app")}, Keep{Key: only(b, "app")}} {
 		if _, err := b.Apply(c, noon); !errors.Is(err, ErrState) {
 			t.Errorf("%T of a settled lease: %v", c, err)
 		}
@@ -56,7 +56,7 @@ func TestDetachedLeaseExpiresUnlessItIsKept(t *testing.T) {
 	b := newBook(t, Capacity{Total: 10})
 	granted := grantImplied(t, b, "script")
 	exit := noon.Add(time.Second)
-	e, err := b.Apply(Detach{ID: "script", Fence: granted.Fence}, exit)
+	e, err := b.Apply(Detach{Key: only(b, "script"), Fence: granted.Fence}, exit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,10 +64,10 @@ func TestDetachedLeaseExpiresUnlessItIsKept(t *testing.T) {
 		t.Errorf("it is %+v", l)
 	}
 	late := exit.Add(DetachedTTL + time.Hour) // the daemon was away
-	if e, err = b.Apply(Keep{ID: "script"}, late); err != nil || !e.After.Expires.Equal(late.Add(DetachedTTL)) {
+	if e, err = b.Apply(Keep{Key: only(b, "script")}, late); err != nil || !e.After.Expires.Equal(late.Add(DetachedTTL)) {
 		t.Errorf("kept: %+v, %v", e.After, err)
 	}
-	if due := b.Due(late.Add(DetachedTTL)); len(due) != 1 || due[0] != (Expire{"script"}) {
+	if due := b.Due(late.Add(DetachedTTL)); len(due) != 1 || due[0] != (Expire{only(b, "script")}) {
 		t.Errorf("due is %v", due)
 	}
 }
@@ -76,7 +76,7 @@ func TestDetachedLeaseExpiresUnlessItIsKept(t *testing.T) {
 func TestBindSettles(t *testing.T) {
 	b := newBook(t, Capacity{Total: 10})
 	granted := grantImplied(t, b, "app")
-	e, err := b.Apply(Bind{ID: "app", By: actor(granted.Holder), PID: 8, Start: 10, Boot: "b"}, noon)
+	e, err := b.Apply(Bind{Key: only(b, "app"), By: actor(granted.Holder), PID: 8, Start: 10, Boot: "b"}, noon)
 	if err != nil || e.After.Implied {
 		t.Errorf("it is %+v, %v", e.After, err)
 	}

@@ -10,9 +10,9 @@ import (
 // Lease is a claim to slots and memory on one or more devices. It does not change
 // once it is in a book.
 type Lease struct {
-	ID       string // the allocation id; only one lease or waiting request has it at a time
+	ID       string // the allocation id; only one lease or waiting request of a user has it at a time
 	Fence    uint64 // grows with every grant; set by the book
-	Parent   string // the id of the lease that it is a child of; empty: none
+	Parent   string // the id of the lease of the same user that it is a child of; empty: none
 	Holder   Holder
 	Binding  Binding
 	Implied  bool          // nobody said what ends it; see Settle, Detach and Keep

@@ -25,7 +25,8 @@ func (b *Book) Holdings(uuid string) []Holding {
 	slices.SortFunc(all, func(a, b Holding) int {
 		return cmp.Or(
 			cmp.Compare(max(b.Part.Memory, b.Measured), max(a.Part.Memory, a.Measured)),
-			strings.Compare(a.Lease.ID, b.Lease.ID))
+			strings.Compare(a.Lease.ID, b.Lease.ID),
+			cmp.Compare(a.Lease.Fence, b.Lease.Fence))
 	})
 	return all
 }
@@ -43,8 +44,8 @@ func (b *Book) AppendHoldings(list []Holding, uuid string) []Holding {
 
 // Observe sets how much memory the processes of a lease were measured to use on a
 // device. It reports whether the lease has a part there.
-func (b *Book) Observe(id, uuid string, measured gpu.MiB) bool {
-	e := b.leases[id]
+func (b *Book) Observe(k Key, uuid string, measured gpu.MiB) bool {
+	e := b.leases.get(k)
 	if e == nil {
 		return false
 	}

@@ -10,14 +10,14 @@ import (
 // Park marks a lease whose memory was moved off its devices. From then on the
 // lease takes no slots, and only the memory that is still measured for it.
 type Park struct {
-	ID    string
+	Key
 	Fence uint64 // zero: any
 	By    access.Actor
 	Why   string
 }
 
 func (p Park) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find(access.Park, p.ID, p.Fence, &p.By)
+	e, err := b.find(access.Park, p.Key, p.Fence, &p.By)
 	switch {
 	case err != nil:
 		return Effect{}, err
@@ -31,14 +31,14 @@ func (p Park) apply(b *Book, now time.Time) (Effect, error) {
 // caller resumes first and moves the memory back afterwards, because a process
 // that finds no room when it returns is lost.
 type Resume struct {
-	ID    string
+	Key
 	Fence uint64 // zero: any
 	By    access.Actor
 	Why   string
 }
 
 func (r Resume) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find(access.Resume, r.ID, r.Fence, &r.By)
+	e, err := b.find(access.Resume, r.Key, r.Fence, &r.By)
 	switch {
 	case err != nil:
 		return Effect{}, err

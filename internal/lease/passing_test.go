@@ -128,7 +128,7 @@ func TestDelayed(t *testing.T) {
 	expect("too much beside the big one", big, medium, everyDevice, big)
 	expect("the big one cannot come here", nil, medium, noDevice, big)
 	expect("first the medium one, which counts as a holding", medium, small, everyDevice, &Request{ID: "x", Memory: 100, Slots: 9}, medium, &Request{ID: "y", Memory: 60})
-	b.Observe("l", dev(0), 50)
+	b.Observe(only(b, "l"), dev(0), 50)
 	b.ObserveForeign(dev(0), 10)
 	expect("foreign memory may stay: 10 + 80 + 20", big, small, everyDevice, big)
 	b.ObserveForeign(dev(0), 0)

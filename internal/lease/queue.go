@@ -18,7 +18,7 @@ func (a Ask) apply(b *Book, now time.Time) (Effect, error) {
 	if err := r.Validate(); err != nil {
 		return Effect{}, err
 	}
-	if b.leases[r.ID] != nil || b.waiting[r.ID] != nil {
+	if b.leases.get(r.Key()) != nil || b.waiting.get(r.Key()) != nil {
 		return Effect{}, fmt.Errorf("ask for %s: %w; release it first or take another id", r.ID, ErrDuplicate)
 	}
 	b.enqueue(r)
@@ -27,13 +27,13 @@ func (a Ask) apply(b *Book, now time.Time) (Effect, error) {
 
 // Withdraw takes a request out of the queue.
 type Withdraw struct {
-	ID  string
+	Key
 	By  access.Actor
 	Why string
 }
 
 func (x Withdraw) apply(b *Book, now time.Time) (Effect, error) {
-	w := b.waiting[x.ID]
+	w := b.waiting.get(x.Key)
 	if w == nil {
 		return Effect{}, fmt.Errorf("withdraw %s: %w", x.ID, ErrUnknown)
 	}
@@ -45,10 +45,10 @@ func (x Withdraw) apply(b *Book, now time.Time) (Effect, error) {
 }
 
 // TimeOut takes a request that has reached its deadline out of the queue. See Due.
-type TimeOut struct{ ID string }
+type TimeOut struct{ Key }
 
 func (x TimeOut) apply(b *Book, now time.Time) (Effect, error) {
-	w := b.waiting[x.ID]
+	w := b.waiting.get(x.Key)
 	switch {
 	case w == nil:
 		return Effect{}, fmt.Errorf("time out %s: %w", x.ID, ErrUnknown)
@@ -66,7 +66,8 @@ type waiter struct {
 	user    *account
 	service *account
 	alarm   alarm
-	at      int // index in queue.order
+	at      int     // index in queue.order
+	next    *waiter // of another user, with the same id
 
 	userShare, serviceShare float64 // as of the last sorting
 }
@@ -85,12 +86,12 @@ func (b *Book) enqueue(r *Request) {
 	w := &waiter{
 		request: r, arrival: b.queue.arrivals,
 		user: accountOf(b.users, r.Holder.User), service: accountOf(b.services, r.Holder.Service),
-		alarm: alarm{at: r.Deadline, id: r.ID, waiting: true},
+		alarm: alarm{at: r.Deadline, key: r.Key(), waiting: true},
 		at:    len(b.queue.order),
 	}
 	w.user.waiting++
 	w.service.waiting++
-	b.waiting[r.ID] = w
+	b.waiting.put(w)
 	b.alarms.add(&w.alarm)
 	b.queue.order = append(b.queue.order, w)
 	b.queue.stale = true
@@ -100,7 +101,7 @@ func (b *Book) leave(w *waiter) {
 	w.user.waiting--
 	w.service.waiting--
 	b.dropAccounts(w.request.Holder)
-	delete(b.waiting, w.request.ID)
+	b.waiting.remove(w)
 	b.alarms.remove(&w.alarm)
 	b.queue.order = slices.Delete(b.queue.order, w.at, w.at+1)
 	for i, later := range b.queue.order[w.at:] {

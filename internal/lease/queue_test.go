@@ -57,9 +57,9 @@ func TestOrderOfTheQueue(t *testing.T) {
 		expectQueue(t, b, "rw rv ru")
 		hold(b, "l3", "v", "s", 0, 4) // half of the slots: the dominant share
 		expectQueue(t, b, "rw ru rv")
-		apply(t, b, Park{ID: "l3", By: access.Daemon()}, noon)
+		apply(t, b, Park{Key: only(b, "l3"), By: access.Daemon()}, noon)
 		expectQueue(t, b, "rw rv ru")
-		apply(t, b, Release{ID: "l1", By: access.Daemon()}, noon)
+		apply(t, b, Release{Key: only(b, "l1"), By: access.Daemon()}, noon)
 		expectQueue(t, b, "ru rw rv")
 	})
 	t.Run("then the service with the smaller share", func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestOrderOfTheQueue(t *testing.T) {
 	t.Run("those who leave leave no gap", func(t *testing.T) {
 		b := newBook(t, machine)
 		asks(t, b, "r1 u s 0", "r2 u s 0", "r3 u s 0", "r4 u s 0")
-		apply(t, b, Withdraw{ID: "r2", By: access.Daemon()}, noon)
-		apply(t, b, Grant{Lease: b.Request("r3").Lease(dev(0))}, noon)
+		apply(t, b, Withdraw{Key: only(b, "r2"), By: access.Daemon()}, noon)
+		apply(t, b, Grant{Lease: b.Request(only(b, "r3")).Lease(dev(0))}, noon)
 		expectQueue(t, b, "r1 r4")
 		for _, c := range b.Due(noon.Add(2 * time.Hour)) {
 			apply(t, b, c, noon.Add(2*time.Hour))

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"iter"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -18,6 +19,9 @@ func RecordOf(e *Effect) record.Record {
 	}
 	r := record.New(kind)
 	r.Time, r.ID, r.Fence, r.Why, r.By = e.Time.UnixNano(), l.ID, l.Fence, e.Why, storedBy(&e.By)
+	if e.Shared {
+		r.Share()
+	}
 	switch e.Kind {
 	case Granted, Bound, Settled, Detached, Resized, Scoped:
 		r.SetLease(stored(l))
@@ -27,15 +31,26 @@ func RecordOf(e *Effect) record.Record {
 	return r
 }
 
-// RecordOfLease returns a record that restores a lease as it is now, whatever has
-// happened to it since its grant. A compacted journal begins with the records of
-// all leases, in the order of Book.Leases; a record of kind record.Fence follows
-// them.
-func RecordOfLease(l *Lease) record.Record {
-	r := record.New(record.Grant)
-	r.Time, r.ID, r.Fence, r.By = l.Granted.UnixNano(), l.ID, l.Fence, storedBy(&l.By)
-	r.SetLease(stored(l))
-	return r
+// RecordsOf yields records that restore leases as they are now, whatever has
+// happened to them since their grants. A compacted journal begins with the
+// records of all leases, in the order of Book.Leases; a record of kind
+// record.Fence follows them.
+func RecordsOf(leases []*Lease) iter.Seq[record.Record] {
+	return func(yield func(record.Record) bool) {
+		seen := make(map[string]bool, len(leases))
+		for _, l := range leases {
+			r := record.New(record.Grant)
+			r.Time, r.ID, r.Fence, r.By = l.Granted.UnixNano(), l.ID, l.Fence, storedBy(&l.By)
+			r.SetLease(stored(l))
+			if seen[l.ID] {
+				r.Share()
+			}
+			seen[l.ID] = true
+			if !yield(r) {
+				return
+			}
+		}
+	}
 }
 
 // storedBy converts an actor to the form that the journal keeps. The journal does

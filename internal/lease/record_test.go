@@ -63,10 +63,10 @@ func TestRecordsSayWhoDidIt(t *testing.T) {
 		want   string
 	}{
 		{Grant{Lease: r.Lease(dev(0))}, ada},
-		{Renew{ID: "job", By: actor(alice())}, ada},
-		{Park{ID: "job", By: access.Daemon()}, `"by":{"uid":-1,"door":"daemon"}`},
-		{Resume{ID: "job", By: token}, byToken},
-		{Release{ID: "job", By: token}, byToken},
+		{Renew{Key: r.Key(), By: actor(alice())}, ada},
+		{Park{Key: r.Key(), By: access.Daemon()}, `"by":{"uid":-1,"door":"daemon"}`},
+		{Resume{Key: r.Key(), By: token}, byToken},
+		{Release{Key: r.Key(), By: token}, byToken},
 	} {
 		e := apply(t, b, c.change, noon)
 		written := RecordOf(&e)
@@ -94,7 +94,7 @@ func TestRecordsSayWhoDidIt(t *testing.T) {
 
 // FuzzDecodeRecord: nothing on a disk can make the book panic or go wrong.
 func FuzzDecodeRecord(f *testing.F) {
-	for line := range strings.Lines(version1 + version2 + `{"v":1,"kind":"grant","id":"c","fence":9,"by":{"uid":1,"user":"ada","token":"t","door":"tcp"},"lease":{"uid":1,"binding":"named","granted_ns":5,"parts":[{"gpu":"GPU-1","slots":1}],"state":"active"}}`) {
+	for line := range strings.Lines(version1 + version2 + version4 + `{"v":1,"kind":"grant","id":"c","fence":9,"by":{"uid":1,"user":"ada","token":"t","door":"tcp"},"lease":{"uid":1,"binding":"named","granted_ns":5,"parts":[{"gpu":"GPU-1","slots":1}],"state":"active"}}`) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -9,14 +9,14 @@ import (
 
 // Renew moves the end of a lease with a time to live to now + TTL.
 type Renew struct {
-	ID    string
+	Key
 	Fence uint64        // of the lease that the holder believes it has; zero: any
 	TTL   time.Duration // from now on; zero: as before
 	By    access.Actor
 }
 
 func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find(access.Renew, r.ID, r.Fence, &r.By)
+	e, err := b.find(access.Renew, r.Key, r.Fence, &r.By)
 	if err != nil {
 		return Effect{}, err
 	}
@@ -41,8 +41,8 @@ func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
 // find returns the lease that an actor wants to change, and refuses an actor who
 // may not. A fence that differs from the lease's own belongs to an earlier lease,
 // or to none.
-func (b *Book) find(op access.Verb, id string, fence uint64, by *access.Actor) (*entry, error) {
-	e := b.leases[id]
+func (b *Book) find(op access.Verb, k Key, fence uint64, by *access.Actor) (*entry, error) {
+	e, id := b.leases.get(k), k.ID
 	var refusal error
 	if e != nil {
 		refusal = access.May(*by, op, e.lease.Object())
@@ -50,8 +50,10 @@ func (b *Book) find(op access.Verb, id string, fence uint64, by *access.Actor) (
 	switch {
 	case e == nil && fence != 0 && fence <= b.fence:
 		return nil, fmt.Errorf("%s %s: %w: the lease with fence %d has ended", op, id, ErrStaleFence, fence)
-	case e == nil && b.waiting[id] != nil:
+	case e == nil && b.waiting.get(k) != nil:
 		return nil, fmt.Errorf("%s %s: %w", op, id, ErrWaiting)
+	case e == nil && access.May(*by, op, access.Everything()) != nil:
+		return nil, fmt.Errorf("%s %s: %w among yours", op, id, ErrUnknown) // what others have is not said
 	case e == nil:
 		return nil, fmt.Errorf("%s %s: %w", op, id, ErrUnknown)
 	case refusal != nil:

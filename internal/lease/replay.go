@@ -34,6 +34,17 @@ func (b *Book) Read(data []byte) (record.Record, error) {
 	return r, err
 }
 
+// granted returns the lease with an id and a fence; nil if there is none. A
+// record does not say whose lease it is about: the fence does.
+func (b *Book) granted(id string, fence uint64) *entry {
+	for e := range b.leases.called(id) {
+		if e.lease.Fence == fence {
+			return e
+		}
+	}
+	return nil
+}
+
 func (b *Book) replay(r *record.Record) error {
 	switch r.Kind {
 	case record.Fence:
@@ -45,8 +56,8 @@ func (b *Book) replay(r *record.Record) error {
 	case record.Grant:
 		return b.replayGrant(r)
 	}
-	e := b.leases[r.ID]
-	if e == nil || e.lease.Fence != r.Fence {
+	e := b.granted(r.ID, r.Fence)
+	if e == nil {
 		return fmt.Errorf("%w: there is no such lease", ErrReplay)
 	}
 	l := *e.lease
@@ -107,10 +118,11 @@ func (b *Book) replayGrant(r *record.Record) error {
 		return fmt.Errorf("%w: the record has no lease in it", ErrReplay)
 	case r.Fence <= b.fence:
 		return fmt.Errorf("%w: an earlier record has fence %d", ErrReplay, b.fence)
-	case b.leases[r.ID] != nil:
-		return fmt.Errorf("%w: %w", ErrReplay, ErrDuplicate)
 	}
 	l := restored(r)
+	if b.leases.get(l.Key()) != nil {
+		return fmt.Errorf("%w: %w", ErrReplay, ErrDuplicate)
+	}
 	if err := l.validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrReplay, err)
 	}
@@ -126,8 +138,7 @@ func (b *Book) replayGrant(r *record.Record) error {
 // same text for equal books. A compacted journal holds the same records.
 func (b *Book) Dump() string {
 	var text []byte
-	for _, l := range b.Leases() {
-		r := RecordOfLease(l)
+	for r := range RecordsOf(b.Leases()) {
 		text = append(r.Append(text), '\n')
 	}
 	r := record.NewFence(b.fence, "")

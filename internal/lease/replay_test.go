@@ -79,8 +79,8 @@ func TestReplayBeforeTheDeviceIsSeen(t *testing.T) {
 	if s, _ := again.Sum(dev(0)); s.Available() != 4 || s.FreeSlots() != 1 {
 		t.Errorf("with its device: %+v", s)
 	}
-	if again.Fence() != 1 || again.Lease("a") == nil {
-		t.Errorf("fence %d, lease %v", again.Fence(), again.Lease("a"))
+	if again.Fence() != 1 || again.Lease(only(again, "a")) == nil {
+		t.Errorf("fence %d, lease %v", again.Fence(), again.Lease(only(again, "a")))
 	}
 }
 
@@ -94,7 +94,7 @@ func TestReplayKeepsInstants(t *testing.T) {
 	}
 	again := newBook(t)
 	replayText(t, again, b.Dump())
-	if got := again.Lease("a"); !got.Granted.Equal(at) || !got.Expires.Equal(at.Add(time.Minute)) {
+	if got := again.Lease(only(again, "a")); !got.Granted.Equal(at) || !got.Expires.Equal(at.Add(time.Minute)) {
 		t.Errorf("granted %s, expires %s", got.Granted, got.Expires)
 	}
 }

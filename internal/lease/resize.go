@@ -18,14 +18,14 @@ var ErrEnforced = errors.New("its programs were started with its limit")
 // same fence. It takes more only where there is room now, and gives back at
 // once. What the processes of the lease use beyond it counts as before.
 type Resize struct {
-	ID     string
+	Key
 	Fence  uint64  // zero: whichever there is
 	Memory gpu.MiB // on each device
 	By     access.Actor
 }
 
 func (r Resize) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find(access.Resize, r.ID, r.Fence, &r.By)
+	e, err := b.find(access.Resize, r.Key, r.Fence, &r.By)
 	if err != nil {
 		return Effect{}, err
 	}
@@ -65,8 +65,8 @@ func (l *Lease) Resizable() error {
 
 // Growth returns how much more of a device a lease would take if it had this
 // much memory there: what its processes use beyond the lease is taken already.
-func (b *Book) Growth(id, uuid string, memory gpu.MiB) gpu.MiB {
-	if e := b.leases[id]; e != nil {
+func (b *Book) Growth(k Key, uuid string, memory gpu.MiB) gpu.MiB {
+	if e := b.leases.get(k); e != nil {
 		for i, p := range e.lease.Parts {
 			if p.GPU == uuid {
 				return e.growth(i, memory)

@@ -37,8 +37,8 @@ func TestResize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.Observe("a", dev(0), c.measured)
-			e, err := b.Apply(Resize{ID: "a", Fence: granted.After.Fence, Memory: c.memory, By: actor(ann)}, noon)
+			b.Observe(only(b, "a"), dev(0), c.measured)
+			e, err := b.Apply(Resize{Key: only(b, "a"), Fence: granted.After.Fence, Memory: c.memory, By: actor(ann)}, noon)
 			if !errors.Is(err, c.want) && !(c.want == errFields && errors.As(err, &FieldErrors{})) {
 				t.Fatalf("error %v, want %v", err, c.want)
 			}
@@ -58,10 +58,10 @@ func TestResizeIsForTheOwner(t *testing.T) {
 	if _, err := b.Apply(Grant{Lease: r.Lease(dev(0))}, noon); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Apply(Resize{ID: "a", Memory: 5, By: actor(Holder{User: "bob", UID: 2})}, noon); !errors.Is(err, ErrNotYours) {
+	if _, err := b.Apply(Resize{Key: only(b, "a"), Memory: 5, By: actor(Holder{User: "bob", UID: 2})}, noon); !errors.Is(err, ErrNotYours) {
 		t.Errorf("somebody else resized it: %v", err)
 	}
-	if _, err := b.Apply(Resize{ID: "a", Fence: 9, Memory: 5, By: actor(r.Holder)}, noon); !errors.Is(err, ErrNoFence) {
+	if _, err := b.Apply(Resize{Key: only(b, "a"), Fence: 9, Memory: 5, By: actor(r.Holder)}, noon); !errors.Is(err, ErrNoFence) {
 		t.Errorf("a fence that was never given: %v", err)
 	}
 }

@@ -10,14 +10,14 @@ import (
 // Rescope changes the scope of a lease: the names of the control groups whose
 // processes are its own.
 type Rescope struct {
-	ID          string
+	Key
 	Fence       uint64 // zero: whichever there is
 	Add, Remove []string
 	By          access.Actor
 }
 
 func (x Rescope) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.find(access.Scope, x.ID, x.Fence, &x.By)
+	e, err := b.find(access.Scope, x.Key, x.Fence, &x.By)
 	if err != nil {
 		return Effect{}, err
 	}

@@ -28,7 +28,7 @@ func TestRescope(t *testing.T) {
 	}
 	records := []record.Record{RecordOf(&e)}
 	ada := access.Actor{User: "ada", UID: 1000, Door: access.Socket, Role: access.User}
-	if _, err := b.Apply(Rescope{ID: "a", Add: []string{"y"}, By: ada}, now); err == nil || b.Lease("a").Scope[0] != "x" {
+	if _, err := b.Apply(Rescope{Key: only(b, "a"), Add: []string{"y"}, By: ada}, now); err == nil || b.Lease(only(b, "a")).Scope[0] != "x" {
 		t.Errorf("a user changed the scope: %v", err)
 	}
 	for _, test := range []struct {
@@ -39,8 +39,8 @@ func TestRescope(t *testing.T) {
 		{nil, []string{"x", "y", "z"}, nil},
 		{[]string{"pod1"}, nil, []string{"pod1"}},
 	} {
-		e, err := b.Apply(Rescope{ID: "a", Fence: 1, Add: test.add, Remove: test.remove, By: root}, now)
-		if err != nil || !slices.Equal(e.After.Scope, test.want) || !slices.Equal(b.Lease("a").Scope, test.want) {
+		e, err := b.Apply(Rescope{Key: only(b, "a"), Fence: 1, Add: test.add, Remove: test.remove, By: root}, now)
+		if err != nil || !slices.Equal(e.After.Scope, test.want) || !slices.Equal(b.Lease(only(b, "a")).Scope, test.want) {
 			t.Errorf("add %v, remove %v: %v, %v; want %v", test.add, test.remove, e.After, err, test.want)
 		}
 		records = append(records, RecordOf(&e))
@@ -50,8 +50,8 @@ func TestRescope(t *testing.T) {
 		many = append(many, fmt.Sprint(i))
 	}
 	for name, bad := range map[string]Rescope{
-		"an old fence": {ID: "a", Fence: 7, Add: []string{"y"}}, "no such lease": {ID: "b", Add: []string{"y"}},
-		"a path": {ID: "a", Add: []string{"/system.slice/x"}}, "nothing": {ID: "a", Add: []string{""}}, "too many": {ID: "a", Add: many},
+		"an old fence": {Key: only(b, "a"), Fence: 7, Add: []string{"y"}}, "no such lease": {Key: only(b, "b"), Add: []string{"y"}},
+		"a path": {Key: only(b, "a"), Add: []string{"/system.slice/x"}}, "nothing": {Key: only(b, "a"), Add: []string{""}}, "too many": {Key: only(b, "a"), Add: many},
 	} {
 		bad.By = root
 		if _, err := b.Apply(bad, now); err == nil {
@@ -68,9 +68,9 @@ func TestRescope(t *testing.T) {
 	if got, want := again.Dump(), b.Dump(); got != want || !strings.Contains(got, `"unit":"a.service","scope":["pod1"]`) {
 		t.Errorf("read back\n%s\nwant\n%s", got, want)
 	}
-	e, _ = b.Apply(Rescope{ID: "a", Add: []string{"z"}, By: root}, now)
+	e, _ = b.Apply(Rescope{Key: only(b, "a"), Add: []string{"z"}, By: root}, now)
 	b.Revert(e)
-	if got := b.Lease("a").Scope; !slices.Equal(got, []string{"pod1"}) {
+	if got := b.Lease(only(b, "a")).Scope; !slices.Equal(got, []string{"pod1"}) {
 		t.Errorf("after a change that could not be written the scope is %v", got)
 	}
 	empty := record.New(record.Scope)

@@ -23,7 +23,7 @@ type Tally struct {
 // Tallies returns what every party holds and waits for.
 func (b *Book) Tallies() map[Party]Tally {
 	all := make(map[Party]Tally)
-	for _, e := range b.leases {
+	for e := range b.leases.all {
 		p := e.lease.Holder.party()
 		t := all[p]
 		t.Leases++
@@ -37,7 +37,7 @@ func (b *Book) Tallies() map[Party]Tally {
 		}
 		all[p] = t
 	}
-	for _, w := range b.waiting {
+	for w := range b.waiting.all {
 		p := w.request.Holder.party()
 		t := all[p]
 		t.Waiting++

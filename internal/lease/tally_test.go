@@ -15,9 +15,9 @@ func TestTallies(t *testing.T) {
 	grant(t, b, request("a", "embedder"), dev(0))
 	grant(t, b, request("b", "embedder"), dev(1))
 	grant(t, b, request("c", ""), dev(1))
-	b.Observe("a", dev(0), 50)
-	b.Observe("b", dev(1), 5)
-	apply(t, b, Park{ID: "b", By: actor(alice())}, noon)
+	b.Observe(only(b, "a"), dev(0), 50)
+	b.Observe(only(b, "b"), dev(1), 5)
+	apply(t, b, Park{Key: only(b, "b"), By: actor(alice())}, noon)
 	apply(t, b, Ask{request("d", "trainer")}, noon)
 	want := map[Party]Tally{
 		{"embedder", "alice"}: {Usage: Usage{Memory: 40, Slots: 2}, Measured: 55, Leases: 2},

@@ -37,8 +37,8 @@ func dev(i int) string { return fmt.Sprintf("GPU-%d", i) }
 type toy struct {
 	capacity map[string]Capacity
 	foreign  map[string]gpu.MiB
-	leases   map[string]toyLease
-	waiting  map[string]*Request
+	leases   map[Key]toyLease
+	waiting  map[Key]*Request
 	fence    uint64
 }
 
@@ -117,7 +117,7 @@ const toyDevices = 3
 
 func newHistory(t *rapid.T) *history {
 	h := &history{T: t, book: New(), now: noon, ended: map[*Request]Kind{}}
-	h.toy = toy{map[string]Capacity{}, map[string]gpu.MiB{}, map[string]toyLease{}, map[string]*Request{}, 0}
+	h.toy = toy{map[string]Capacity{}, map[string]gpu.MiB{}, map[Key]toyLease{}, map[Key]*Request{}, 0}
 	for i := range toyDevices {
 		h.setCapacity(dev(i), Capacity{Total: 10, MaxPipelines: 3, Usable: 3})
 	}
@@ -128,7 +128,10 @@ func (h *history) draw(name string, least, most int) int {
 	return rapid.IntRange(least, most).Draw(h.T, name)
 }
 
-func (h *history) drawID() string { return fmt.Sprintf("job-%d", h.draw("id", 0, 7)) }
+func (h *history) drawID() string { return fmt.Sprintf("job-%d", h.draw("id", 0, 5)) }
+
+// drawKey returns the key of one of the two users for one of the ids.
+func (h *history) drawKey() Key { return Key{h.drawHolder().Owner(), h.drawID()} }
 
 func (h *history) drawActor() access.Actor {
 	if h.draw("actor", 0, 5) == 0 {
@@ -193,7 +196,7 @@ func (h *history) step() {
 	case 2, 3, 4:
 		h.grant(h.drawRequest(), false)
 	case 5:
-		if r := h.toy.waiting[h.drawID()]; r != nil {
+		if r := h.toy.waiting[h.drawKey()]; r != nil {
 			h.grant(r, false)
 		} else {
 			h.grant(h.drawRequest(), true)
@@ -279,26 +282,26 @@ func (h *history) follow(e Effect) {
 			h.Fatalf("request %s ended twice: %s, %s", e.Request.ID, kind, e.Kind)
 		}
 		h.ended[e.Request] = e.Kind
-		delete(h.toy.waiting, e.Request.ID)
+		delete(h.toy.waiting, e.Request.Key())
 	}
 	switch {
 	case e.Kind == Asked:
-		h.toy.waiting[e.Request.ID] = e.Request
+		h.toy.waiting[e.Request.Key()] = e.Request
 	case e.After != nil:
-		old := h.toy.leases[e.After.ID]
+		old := h.toy.leases[e.After.Key()]
 		if old.measured == nil {
 			old.measured = map[string]gpu.MiB{}
 		}
-		h.toy.leases[e.After.ID] = toyLease{*e.After, old.measured}
+		h.toy.leases[e.After.Key()] = toyLease{*e.After, old.measured}
 		h.toy.fence = max(h.toy.fence, e.After.Fence)
 	case e.Before != nil:
-		delete(h.toy.leases, e.Before.ID)
+		delete(h.toy.leases, e.Before.Key())
 	}
 }
 
-func (h *history) taken(id string) bool {
-	_, leased := h.toy.leases[id]
-	return leased || h.toy.waiting[id] != nil
+func (h *history) taken(k Key) bool {
+	_, leased := h.toy.leases[k]
+	return leased || h.toy.waiting[k] != nil
 }
 
 func (h *history) ask(r *Request) {
@@ -306,7 +309,7 @@ func (h *history) ask(r *Request) {
 	switch {
 	case r.Memory == 0 && r.Slots == 0:
 		want = errFields
-	case h.taken(r.ID):
+	case h.taken(r.Key()):
 		want = ErrDuplicate
 	}
 	h.apply(Ask{r}, want)
@@ -323,11 +326,10 @@ func (h *history) grant(r *Request, adopt bool) {
 			already[uuid] = m
 		}
 	}
-	_, leased := h.toy.leases[r.ID]
-	waits := h.toy.waiting[r.ID]
+	_, leased := h.toy.leases[r.Key()]
 	var want error
 	switch {
-	case leased || waits != nil && waits.Holder.UID != r.Holder.UID:
+	case leased:
 		want = ErrDuplicate
 	case r.Memory == 0 && r.Slots == 0:
 		want = errFields
@@ -341,7 +343,7 @@ func (h *history) grant(r *Request, adopt bool) {
 func (h *history) child() {
 	r := h.drawRequest()
 	r.Parent, r.Slots = h.drawID(), 0
-	parent, stands := h.toy.leases[r.Parent]
+	parent, stands := h.toy.leases[Key{r.Holder.Owner(), r.Parent}]
 	devices := []string{dev(h.draw("device", 0, toyDevices-1))}
 	if h.draw("where", 0, 3) > 0 { // else perhaps not where its parent is
 		devices = devices[:0]
@@ -350,15 +352,14 @@ func (h *history) child() {
 		}
 	}
 	g := Grant{Lease: r.Lease(devices...), Split: h.split(r, parent)}
-	_, leased := h.toy.leases[r.ID]
-	waits := h.toy.waiting[r.ID]
+	_, leased := h.toy.leases[r.Key()]
 	var want error
 	switch {
-	case leased || waits != nil && waits.Holder.UID != r.Holder.UID:
+	case leased:
 		want = ErrDuplicate
 	case len(devices) == 0:
 		want = errFields
-	case !stands || parent.State != Active || parent.Holder.UID != r.Holder.UID:
+	case !stands || parent.State != Active:
 		want = ErrParent
 	case slices.ContainsFunc(devices, func(uuid string) bool {
 		return !slices.ContainsFunc(parent.Parts, func(p Part) bool { return p.GPU == uuid })
@@ -379,7 +380,7 @@ func (h *history) child() {
 // split takes the memory of a request out of its parent, and reports whether it
 // could.
 func (h *history) split(r *Request, parent toyLease) bool {
-	if h.draw("split", 0, 2) == 0 || h.taken(r.ID) || parent.State != Active || parent.Holder.UID != r.Holder.UID {
+	if h.draw("split", 0, 2) == 0 || h.taken(r.Key()) || parent.State != Active {
 		return false
 	}
 	want := error(nil)
@@ -389,11 +390,11 @@ func (h *history) split(r *Request, parent toyLease) bool {
 			want = ErrState
 		}
 	}
-	if h.book.CanSplit(parent.ID, r.Memory) != (want == nil) {
+	if h.book.CanSplit(parent.Key(), r.Memory) != (want == nil) {
 		h.Fatalf("the book says that %s splits by %s, and the toy %v", parent.ID, r.Memory, want)
 	}
 	h.whole = h.available()
-	_, split := h.apply(Split{ID: parent.ID, Memory: r.Memory, By: actor(parent.Holder)}, want)
+	_, split := h.apply(Split{Key: parent.Key(), Memory: r.Memory, By: actor(parent.Holder)}, want)
 	return split
 }
 
@@ -404,7 +405,7 @@ func (h *history) undoSplit() {
 	h.effects = h.effects[:len(h.effects)-1]
 	h.journal = h.journal[:len(h.journal)-1]
 	h.book.Revert(last)
-	h.toy.leases[last.Before.ID] = toyLease{*last.Before, h.toy.leases[last.Before.ID].measured}
+	h.toy.leases[last.Before.Key()] = toyLease{*last.Before, h.toy.leases[last.Before.Key()].measured}
 }
 
 // adopt moves memory from foreign to the lease that adopted it.
@@ -412,7 +413,7 @@ func (h *history) adopt(g Grant) {
 	for i, m := range g.Adopted {
 		uuid := g.Lease.Parts[i].GPU
 		h.toy.foreign[uuid] -= m
-		h.toy.leases[g.Lease.ID].measured[uuid] = m
+		h.toy.leases[g.Lease.Key()].measured[uuid] = m
 	}
 }
 
@@ -425,12 +426,12 @@ func whose(a access.Actor, h Holder) error {
 }
 
 // finding is the error for changing a lease by its id and a fence.
-func (h *history) finding(id string, fence uint64, by access.Actor) (toyLease, error) {
-	l, ok := h.toy.leases[id]
+func (h *history) finding(k Key, fence uint64, by access.Actor) (toyLease, error) {
+	l, ok := h.toy.leases[k]
 	switch {
 	case !ok && fence > 0 && fence <= h.toy.fence:
 		return l, ErrStaleFence
-	case !ok && h.toy.waiting[id] != nil:
+	case !ok && h.toy.waiting[k] != nil:
 		return l, ErrWaiting
 	case !ok:
 		return l, ErrUnknown
@@ -444,20 +445,20 @@ func (h *history) finding(id string, fence uint64, by access.Actor) (toyLease, e
 	return l, nil
 }
 
-func (h *history) drawFence(id string) uint64 {
+func (h *history) drawFence(k Key) uint64 {
 	switch h.draw("fence", 0, 3) {
 	case 0:
 		return uint64(h.draw("old fence", 1, int(h.toy.fence)+1))
 	case 1:
 		return 0
 	}
-	return h.toy.leases[id].Fence
+	return h.toy.leases[k].Fence
 }
 
 func (h *history) renew() {
-	c := Renew{ID: h.drawID(), By: h.drawActor(), TTL: time.Duration(h.draw("ttl", 0, 50)) * time.Second}
-	c.Fence = h.drawFence(c.ID)
-	l, want := h.finding(c.ID, c.Fence, c.By)
+	c := Renew{Key: h.drawKey(), By: h.drawActor(), TTL: time.Duration(h.draw("ttl", 0, 50)) * time.Second}
+	c.Fence = h.drawFence(c.Key)
+	l, want := h.finding(c.Key, c.Fence, c.By)
 	switch {
 	case want != nil:
 	case l.Binding != ByTTL:
@@ -469,9 +470,9 @@ func (h *history) renew() {
 }
 
 func (h *history) bind() {
-	c := Bind{ID: h.drawID(), By: h.drawActor(), PID: h.draw("pid", 0, 9), Start: uint64(h.draw("start", 0, 9)), Boot: "b"}
-	c.Fence = h.drawFence(c.ID)
-	l, want := h.finding(c.ID, c.Fence, c.By)
+	c := Bind{Key: h.drawKey(), By: h.drawActor(), PID: h.draw("pid", 0, 9), Start: uint64(h.draw("start", 0, 9)), Boot: "b"}
+	c.Fence = h.drawFence(c.Key)
+	l, want := h.finding(c.Key, c.Fence, c.By)
 	switch {
 	case want != nil:
 	case l.Binding != ByProcess:
@@ -486,9 +487,9 @@ func (h *history) bind() {
 }
 
 func (h *history) resize() {
-	c := Resize{ID: h.drawID(), By: h.drawActor(), Memory: gpu.MiB(h.draw("memory", 0, 8))}
-	c.Fence = h.drawFence(c.ID)
-	l, want := h.finding(c.ID, c.Fence, c.By)
+	c := Resize{Key: h.drawKey(), By: h.drawActor(), Memory: gpu.MiB(h.draw("memory", 0, 8))}
+	c.Fence = h.drawFence(c.Key)
+	l, want := h.finding(c.Key, c.Fence, c.By)
 	switch {
 	case want != nil:
 	case l.State != Active:
@@ -508,8 +509,8 @@ func (h *history) resize() {
 
 // imply settles, detaches or keeps a lease of which nobody said what ends it.
 func (h *history) imply() {
-	id := h.drawID()
-	l, want := h.finding(id, 0, access.Daemon())
+	k := h.drawKey()
+	l, want := h.finding(k, 0, access.Daemon())
 	if errors.Is(want, ErrWaiting) {
 		want = ErrUnknown
 	}
@@ -521,46 +522,46 @@ func (h *history) imply() {
 	}
 	switch h.draw("how", 0, 2) {
 	case 0:
-		h.apply(Settle{ID: id}, state(ByProcess))
+		h.apply(Settle{Key: k}, state(ByProcess))
 	case 1:
-		h.apply(Detach{ID: id}, state(ByProcess))
+		h.apply(Detach{Key: k}, state(ByProcess))
 	case 2:
-		h.apply(Keep{ID: id}, state(ByTTL))
+		h.apply(Keep{Key: k}, state(ByTTL))
 	}
 }
 
 func (h *history) end() {
-	id, by := h.drawID(), h.drawActor()
-	fence := h.drawFence(id)
+	k, by := h.drawKey(), h.drawActor()
+	fence := h.drawFence(k)
 	switch h.draw("how", 0, 3) {
 	case 0:
-		_, want := h.finding(id, fence, access.Daemon())
-		h.apply(Revoke{id, fence, access.Daemon(), "it used too much"}, want)
+		_, want := h.finding(k, fence, access.Daemon())
+		h.apply(Revoke{k, fence, access.Daemon(), "it used too much"}, want)
 	case 1:
-		l, want := h.finding(id, 0, access.Daemon())
+		l, want := h.finding(k, 0, access.Daemon())
 		if want == nil && l.Binding != ByTTL {
 			want = ErrBinding
 		} else if want == nil && h.now.Before(l.Expires) {
 			want = ErrNotDue
 		}
-		h.apply(Expire{id}, want)
+		h.apply(Expire{k}, want)
 	default:
-		_, want := h.finding(id, fence, by)
-		h.apply(Release{ID: id, Fence: fence, By: by}, want)
+		_, want := h.finding(k, fence, by)
+		h.apply(Release{Key: k, Fence: fence, By: by}, want)
 	}
 }
 
 func (h *history) park() {
-	id, by := h.drawID(), h.drawActor()
-	l, want := h.finding(id, 0, by)
+	k, by := h.drawKey(), h.drawActor()
+	l, want := h.finding(k, 0, by)
 	if want == nil && l.State == Parked {
 		if !h.toy.fits(l.Parts, resuming(l)) {
 			want = ErrOverSold
 		}
-		h.apply(Resume{ID: id, By: by}, want)
+		h.apply(Resume{Key: k, By: by}, want)
 		return
 	}
-	h.apply(Park{ID: id, By: by}, want)
+	h.apply(Park{Key: k, By: by}, want)
 }
 
 // resuming is what a parked lease still has on its devices.
@@ -573,8 +574,8 @@ func resuming(l toyLease) map[string]gpu.MiB {
 }
 
 func (h *history) withdraw() {
-	id, by := h.drawID(), h.drawActor()
-	r := h.toy.waiting[id]
+	k, by := h.drawKey(), h.drawActor()
+	r := h.toy.waiting[k]
 	want := ErrUnknown
 	if r != nil {
 		want = whose(by, r.Holder)
@@ -586,19 +587,19 @@ func (h *history) withdraw() {
 				want = ErrNotDue
 			}
 		}
-		h.apply(TimeOut{id}, want)
+		h.apply(TimeOut{k}, want)
 		return
 	}
-	h.apply(Withdraw{ID: id, By: by}, want)
+	h.apply(Withdraw{Key: k, By: by}, want)
 }
 
 func (h *history) observe(uuid string) {
 	m := gpu.MiB(h.draw("measured", 0, 8))
-	if id := h.drawID(); h.draw("foreign", 0, 1) == 0 {
-		l, has := h.toy.leases[id]
+	if k := h.drawKey(); h.draw("foreign", 0, 1) == 0 {
+		l, has := h.toy.leases[k]
 		has = has && slices.ContainsFunc(l.Parts, func(p Part) bool { return p.GPU == uuid })
-		if h.book.Observe(id, uuid, m) != has {
-			h.Fatalf("observed %s on %s: %v", id, uuid, !has)
+		if h.book.Observe(k, uuid, m) != has {
+			h.Fatalf("observed %+v on %s: %v", k, uuid, !has)
 		}
 		if has {
 			l.measured[uuid] = m
@@ -615,17 +616,17 @@ func (h *history) due() {
 		h.apply(c, nil)
 	}
 	next, any := h.book.Next()
-	for id, r := range h.toy.waiting {
+	for k, r := range h.toy.waiting {
 		if !h.now.Before(r.Deadline) || next.After(r.Deadline) {
-			h.Fatalf("request %s should have timed out", id)
+			h.Fatalf("request %s should have timed out", k.ID)
 		}
 	}
-	for id, l := range h.toy.leases {
+	for k, l := range h.toy.leases {
 		if l.Binding == ByTTL && (!h.now.Before(l.Expires) || next.After(l.Expires)) {
-			h.Fatalf("lease %s should have expired", id)
+			h.Fatalf("lease %s should have expired", k.ID)
 		}
 		if settles := l.Granted.Add(Grace); l.Binding == ByProcess && l.Implied && (!h.now.Before(settles) || next.After(settles)) {
-			h.Fatalf("lease %s should have settled", id)
+			h.Fatalf("lease %s should have settled", k.ID)
 		}
 	}
 	if any && !h.now.Before(next) {

@@ -197,11 +197,11 @@ func (a *account) step() {
 		}
 	case 13:
 		if held := a.drawLease(); held != nil {
-			_, _ = a.keeper.Release(context.Background(), held.ID, held.Fence, by(1))
+			_, _ = a.keeper.Release(context.Background(), byID(held.ID), held.Fence, by(1))
 		}
 	case 14:
 		if held := a.drawLease(); held != nil {
-			_, _ = a.keeper.Resize(context.Background(), held.ID, held.Fence, a.drawMemory(), by(1)) // there may be no room
+			_, _ = a.keeper.Resize(context.Background(), byID(held.ID), held.Fence, a.drawMemory(), by(1)) // there may be no room
 		}
 	case 15:
 		a.restart()
@@ -278,7 +278,7 @@ func (a *account) startBatch() {
 	if child == nil {
 		a.Fatalf("%s has no child", slot.ID)
 	}
-	if _, err := a.keeper.Bind(context.Background(), child.ID, child.Fence, worker.pid, child.By); err != nil {
+	if _, err := a.keeper.Bind(context.Background(), byID(child.ID), child.Fence, worker.pid, child.By); err != nil {
 		a.Fatal(err)
 	}
 }

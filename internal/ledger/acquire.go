@@ -119,7 +119,7 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 			}
 		}
 		w = &waiter{request: request, done: make(chan outcome, 1)}
-		l.waiters[r.ID] = w
+		l.waiters[request.Key()] = w
 		return nil
 	})
 	if err == nil && w != nil {
@@ -165,10 +165,10 @@ func (m *machine) prepare(r lease.Request, now time.Time) (*lease.Request, error
 	return &request, m.besideParent(&request)
 }
 
-// vacant refuses an id that is in use, and a user who has too much already. The
+// vacant refuses an id that the user has in use, and a user who has too much already. The
 // caller holds mu.
 func (m *machine) vacant(r *lease.Request) error {
-	if m.book.Lease(r.ID) != nil || m.book.Request(r.ID) != nil {
+	if m.book.Lease(r.Key()) != nil || m.book.Request(r.Key()) != nil {
 		return fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
 	}
 	if access.May(r.By, access.Exceed, access.Object{}) != nil {
@@ -272,10 +272,10 @@ func (l *Ledger) await(ctx context.Context, w *waiter) (*lease.Lease, error) {
 	// Nobody waits any more: withdraw the request, unless it is decided already.
 	// A withdrawal is not written to the journal, so the journal cannot refuse it.
 	stopped := l.submit(context.WithoutCancel(ctx), func(now time.Time) error {
-		if l.book.Request(w.request.ID) != w.request {
+		if l.book.Request(w.request.Key()) != w.request {
 			return nil
 		}
-		_, err := l.apply(lease.Withdraw{ID: w.request.ID, By: access.Daemon(), Why: clientGone}, now)
+		_, err := l.apply(lease.Withdraw{Key: w.request.Key(), By: access.Daemon(), Why: clientGone}, now)
 		return err
 	})
 	select {
@@ -301,7 +301,7 @@ func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Leas
 	// The client has left, and a lease that nobody knows of must not stay. If the
 	// ledger has stopped, it stays: the answer may still get through, and if not,
 	// the client finds the lease by its id.
-	if errors.Is(l.GiveBack(granted.ID, granted.Fence, clientGone), ErrStopped) {
+	if errors.Is(l.GiveBack(granted.Key(), granted.Fence, clientGone), ErrStopped) {
 		return granted, nil
 	}
 	return nil, fmt.Errorf("wait for %s: %w", granted.ID, ErrWithdrawn)
@@ -319,11 +319,11 @@ func (l *Ledger) attend(granted *lease.Lease) error {
 		return nil
 	case errors.Is(err, process.ErrGone):
 		if granted.Implied { // nobody has the answer
-			_ = l.GiveBack(granted.ID, granted.Fence, "its process ended before it had the answer")
+			_ = l.GiveBack(granted.Key(), granted.Fence, "its process ended before it had the answer")
 		}
 		l.holders.exited(processOf(granted))
 	default: // release this lease alone: the process may hold others, which are watched
-		_ = l.GiveBack(granted.ID, granted.Fence, "the daemon cannot watch its process")
+		_ = l.GiveBack(granted.Key(), granted.Fence, "the daemon cannot watch its process")
 	}
 	return fmt.Errorf("bind %s to its process: %w", granted.ID, err)
 }
@@ -331,9 +331,9 @@ func (l *Ledger) attend(granted *lease.Lease) error {
 // GiveBack releases a lease that must not stay; the lease may have ended already.
 // If the journal refuses the release now, the clerk tries again until it
 // succeeds. GiveBack fails only with ErrStopped.
-func (l *Ledger) GiveBack(id string, fence uint64, why string) error {
+func (l *Ledger) GiveBack(k lease.Key, fence uint64, why string) error {
 	err := l.submit(context.Background(), func(now time.Time) error {
-		_, err := l.apply(lease.Release{ID: id, Fence: fence, By: access.Daemon(), Why: why}, now)
+		_, err := l.apply(lease.Release{Key: k, Fence: fence, By: access.Daemon(), Why: why}, now)
 		if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
 			return nil
 		}
@@ -344,6 +344,6 @@ func (l *Ledger) GiveBack(id string, fence uint64, why string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holders.backlog.unwanted(id, fence, why)
+	l.holders.backlog.unwanted(k, fence, why)
 	return nil
 }

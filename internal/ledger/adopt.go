@@ -100,7 +100,7 @@ func (x *adopting) decide() (note string, err error) {
 // user may not use. It does not apply the minimum, maximum and quota of the
 // service: those are for requests, and this process runs already.
 func (x *adopting) admit() error {
-	if x.l.book.Lease(x.ID) != nil || x.l.book.Request(x.ID) != nil {
+	if key := (lease.Key{Owner: x.Holder.Owner(), ID: x.ID}); x.l.book.Lease(key) != nil || x.l.book.Request(key) != nil {
 		return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, lease.ErrDuplicate)
 	}
 	if access.May(x.By, access.Exceed, access.Object{}) != nil {

@@ -17,8 +17,8 @@ type Again int
 
 // What a request finds.
 const (
-	Once        Again = iota // none: an id in use is refused
-	SameID                   // the lease with its id
+	Once        Again = iota // none: an id that the user has in use is refused
+	SameID                   // the lease of the same user with its id
 	SameService              // the oldest lease of the same user for the same service, if it is named after that
 )
 
@@ -47,11 +47,11 @@ func (m *machine) find(r *lease.Request, again Again) (*lease.Lease, error) {
 	if again == Once {
 		return nil, nil
 	}
-	if other := m.book.Request(r.ID); other != nil && other.Holder.Same(r.Holder) {
+	if m.book.Request(r.Key()) != nil {
 		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
 	}
 	if again == SameID {
-		if held := m.book.Lease(r.ID); held != nil && grants(held, r) {
+		if held := m.book.Lease(r.Key()); held != nil && grants(held, r) {
 			return held, nil
 		}
 		return nil, nil
@@ -91,14 +91,14 @@ func grants(held *lease.Lease, r *lease.Request) bool {
 func (l *Ledger) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
 	found := Found{Lease: held, Stood: true}
 	if had := held.Parts[0].Memory; had != r.Memory {
-		resized, err := l.resize(lease.Resize{ID: held.ID, Fence: held.Fence, Memory: r.Memory, By: r.By}, now)
+		resized, err := l.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, now)
 		if err != nil {
 			return Found{}, err
 		}
 		found.Lease, found.Was = resized, had
 	}
 	if held.Binding == lease.ByTTL {
-		e, err := l.apply(lease.Renew{ID: held.ID, Fence: held.Fence, TTL: r.TTL, By: r.By}, now)
+		e, err := l.apply(lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By}, now)
 		if err != nil {
 			return Found{}, err
 		}

@@ -34,7 +34,7 @@ func TestAskedAgain(t *testing.T) {
 			{name: "more than there is", request: want("s", 95, service("s")), again: SameService},
 			{name: "smaller, by id", request: want("s-2", 20, service("s")), again: SameID, id: "s-2", stood: true, was: 60, memory: 20},
 			{name: "without again", request: want("s-2", 20, service("s")), again: Once},
-			{name: "another's id", request: want("s", 30, service("s")), again: SameID},
+			{name: "another's id", request: want("s", 5, service("s"), at(dev(0))), again: SameID, id: "s", memory: 5},
 			{name: "on another device", request: want("s-3", 30, service("s"), at(dev(1))), again: SameService, id: "s-3", memory: 30},
 			{name: "by id on another device", request: want("s-3", 30, service("s"), at(dev(0))), again: SameID},
 			{name: "another binding", request: want("s", 10, service("s"), ttl(time.Minute)), again: SameService, id: "s-9", stood: true, memory: 10},
@@ -53,10 +53,10 @@ func TestAskedAgain(t *testing.T) {
 				t.Errorf("%s: it found %+v with %+v", test.name, found, found.Lease)
 			}
 		}
-		if held, _ := k.Find("s-2"); held.Fence != first.Fence {
+		if held, _ := k.Find(k.only("s-2")); held.Fence != first.Fence {
 			t.Error("the lease has another fence")
 		}
-		if held, _ := k.Find("s-9"); held.TTL != time.Minute || !held.Expires.Equal(time.Now().Add(time.Minute)) {
+		if held, _ := k.Find(k.only("s-9")); held.TTL != time.Minute || !held.Expires.Equal(time.Now().Add(time.Minute)) {
 			t.Errorf("the lease with a time to live was not renewed: %+v", held.Lease)
 		}
 	})
@@ -84,7 +84,7 @@ func TestAskedAgainByOneWhoLeaves(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	_, _ = k.AcquireAgain(ctx, want("s", 30), SameID)
-	if _, stands := k.Find("s"); !stands {
+	if _, stands := k.Find(k.only("s")); !stands {
 		t.Error("it was given back")
 	}
 }

@@ -19,7 +19,7 @@ func (l *Ledger) announce(e *lease.Effect) {
 		l.hooks.announceRequest(e, func() bool {
 			l.mu.RLock()
 			defer l.mu.RUnlock()
-			return l.book.Request(e.Request.ID) == e.Request
+			return l.book.Request(e.Request.Key()) == e.Request
 		})
 		return
 	}

@@ -36,7 +36,7 @@ func TestEventsSayWhoDidIt(t *testing.T) {
 		user1, root := gpu.By{User: "user1", UID: gpu.Some(1), Door: "socket"}, gpu.By{User: "root", UID: gpu.Some(0), Door: "socket"}
 		k.grant(want("a", 60))
 		<-k.queue(t.Context(), want("b", 60, func(r *lease.Request) { r.Wait = gpu.Some(time.Second) }))
-		if _, err := k.Release(t.Context(), "a", 0, admin(0)); err != nil {
+		if _, err := k.Release(t.Context(), byID("a"), 0, admin(0)); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {

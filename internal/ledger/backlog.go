@@ -30,7 +30,7 @@ func newBacklog(wake func()) backlog {
 // process that has ended, or of one lease that must not stay.
 type overdue struct {
 	process process.ID
-	lease   string // empty: it is about the process
+	lease   lease.Key // zero: it is about the process
 	fence   uint64
 	why     string
 }
@@ -39,8 +39,8 @@ type overdue struct {
 func (b *backlog) exited(id process.ID) { b.add(overdue{process: id}) }
 
 // unwanted has the clerk release a lease that must not stay.
-func (b *backlog) unwanted(id string, fence uint64, why string) {
-	b.add(overdue{lease: id, fence: fence, why: why})
+func (b *backlog) unwanted(k lease.Key, fence uint64, why string) {
+	b.add(overdue{lease: k, fence: fence, why: why})
 }
 
 // add notes an end and wakes the clerk, unless the clerk knows of it already.
@@ -134,8 +134,8 @@ func (h *holders) endSome(some []overdue) error {
 	remaining := map[process.ID][]process.ID{}
 	err := h.l.attempt(nil, func(now time.Time) {
 		for _, o := range some {
-			if o.lease != "" {
-				_, _ = h.l.apply(lease.Release{ID: o.lease, Fence: o.fence, By: access.Daemon(), Why: o.why}, now) // it may have ended already
+			if o.lease != (lease.Key{}) {
+				_, _ = h.l.apply(lease.Release{Key: o.lease, Fence: o.fence, By: access.Daemon(), Why: o.why}, now) // it may have ended already
 				continue
 			}
 			if left := h.releaseIfUnused(o.process, now); len(left) > 0 {

@@ -68,7 +68,7 @@ func BenchmarkHandOver(b *testing.B) {
 			holder, n := "first", waiting
 			for b.Loop() {
 				begun := time.Now()
-				if _, err := k.Release(ctx, holder, 0, access.Daemon()); err != nil {
+				if _, err := k.Release(ctx, byID(holder), 0, access.Daemon()); err != nil {
 					b.Fatal(err)
 				}
 				holder = <-granted

@@ -26,7 +26,7 @@ func TestBoundLeaseEndsWithItsNewProcessOnly(t *testing.T) {
 	k.device(0, 100)
 	launcher, program := child(t), child(t)
 	granted := k.grant(want("a", 100, ofSelf, k.bound(launcher.Process.Pid)))
-	bound, err := k.Bind(t.Context(), "a", granted.Fence, program.Process.Pid, self())
+	bound, err := k.Bind(t.Context(), byID("a"), granted.Fence, program.Process.Pid, self())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestBoundLeaseEndsWithItsNewProcessOnly(t *testing.T) {
 		t.Errorf("%+v became %+v", granted, bound)
 	}
 	k.told(gpu.EventBound, "a")
-	if _, err := k.Bind(t.Context(), "a", 0, program.Process.Pid, self()); err != nil || k.watched() != 1 {
+	if _, err := k.Bind(t.Context(), byID("a"), 0, program.Process.Pid, self()); err != nil || k.watched() != 1 {
 		t.Errorf("bound once more: %v, and %d processes are watched", err, k.watched())
 	}
 	kill(t, launcher)
@@ -62,7 +62,7 @@ func TestBindingTakesOverWhatIsUsed(t *testing.T) {
 	if sum := k.Sum(dev(0)); sum.Foreign != 30 {
 		t.Fatalf("before: %+v", sum)
 	}
-	if _, err := k.Bind(t.Context(), "a", 0, program.Process.Pid, self()); err != nil {
+	if _, err := k.Bind(t.Context(), byID("a"), 0, program.Process.Pid, self()); err != nil {
 		t.Fatal(err)
 	}
 	if sum := k.Sum(dev(0)); sum.Foreign != 0 || sum.Available() != 60 {
@@ -96,7 +96,7 @@ func TestBindRefuses(t *testing.T) {
 		"the daemon":                {"a", 0, os.Getpid(), daemon, ErrNoHolder},
 		"whoever started it":        {"a", 0, os.Getppid(), daemon, ErrNoHolder},
 	} {
-		if _, err := k.Bind(t.Context(), test.id, test.fence, test.pid, test.by); !errors.Is(err, test.want) {
+		if _, err := k.Bind(t.Context(), byID(test.id), test.fence, test.pid, test.by); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
 	}
@@ -113,7 +113,7 @@ func TestBindOnABrokenDisk(t *testing.T) {
 	launcher, program := child(t), child(t)
 	k.grant(want("a", 100, ofSelf, k.bound(launcher.Process.Pid)))
 	w.fail(errBroken, false)
-	if _, err := k.Bind(t.Context(), "a", 0, program.Process.Pid, self()); !errors.Is(err, errBroken) {
+	if _, err := k.Bind(t.Context(), byID("a"), 0, program.Process.Pid, self()); !errors.Is(err, errBroken) {
 		t.Errorf("it was answered with %v", err)
 	}
 	w.fail(nil, false)
@@ -131,7 +131,7 @@ func TestBindWhileBothDie(t *testing.T) {
 		k.grant(want(id, 1, ofSelf, k.bound(launcher.Process.Pid)))
 		answered := make(chan error, 1)
 		go func() {
-			_, err := k.Bind(t.Context(), id, 0, program.Process.Pid, self())
+			_, err := k.Bind(t.Context(), byID(id), 0, program.Process.Pid, self())
 			answered <- err
 		}()
 		if round%2 == 0 {
@@ -160,11 +160,11 @@ func TestClaimsFollowABind(t *testing.T) {
 	worker := claimant(t, "a", granted.Fence)
 	k.device(0, 100, used(worker.Process.Pid, 30))
 	k.expect(20, 80, 0, 0)
-	if _, err := k.Bind(t.Context(), "a", granted.Fence, program.Process.Pid, self()); err != nil {
+	if _, err := k.Bind(t.Context(), byID("a"), granted.Fence, program.Process.Pid, self()); err != nil {
 		t.Fatal(err)
 	}
 	k.expect(20, 80, 0, 0)
-	if _, err := k.Release(t.Context(), "a", 0, self()); err != nil {
+	if _, err := k.Release(t.Context(), byID("a"), 0, self()); err != nil {
 		t.Fatal(err)
 	}
 	k.expect(70, 0, 0, 30)

@@ -45,15 +45,18 @@ func devicesOf(l *lease.Lease) []string {
 // parent. Such a child takes nothing from anybody, so it needs no room and waits
 // for nobody. The caller holds mu.
 func (m *machine) splits(r *lease.Request) bool {
-	return r.Parent != "" && r.Slots == 0 && m.book.CanSplit(r.Parent, r.Memory) &&
+	return r.Parent != "" && r.Slots == 0 && m.book.CanSplit(parentOf(r), r.Memory) &&
 		!slices.ContainsFunc(r.Only, func(uuid string) bool { return m.devices[uuid] == nil || m.sum(uuid).Closed != "" })
 }
+
+// parentOf returns the key of the parent of a child.
+func parentOf(r *lease.Request) lease.Key { return lease.Key{Owner: r.Holder.Owner(), ID: r.Parent} }
 
 // split grants a child with memory of its parent. The caller holds mu.
 func (l *Ledger) split(r *lease.Request, now time.Time) (*lease.Lease, error) {
 	from := len(l.effects)
 	if r.Memory > 0 {
-		if _, err := l.apply(lease.Split{ID: r.Parent, Memory: r.Memory, By: r.By}, now); err != nil {
+		if _, err := l.apply(lease.Split{Key: parentOf(r), Memory: r.Memory, By: r.By}, now); err != nil {
 			return nil, err
 		}
 	}
@@ -71,5 +74,5 @@ func (m *machine) parentEnded(r *lease.Request) lease.Change {
 	if _, err := m.book.Parent(r); err == nil {
 		return nil
 	}
-	return lease.Withdraw{ID: r.ID, By: access.Daemon(), Why: "its parent " + r.Parent + " has ended"}
+	return lease.Withdraw{Key: r.Key(), By: access.Daemon(), Why: "its parent " + r.Parent + " has ended"}
 }

@@ -48,7 +48,7 @@ func TestWorkersShareTheSlotOfTheirBatch(t *testing.T) {
 				t.Errorf("%s and %d slots are left after %s", sum.Available(), sum.Active, test.id)
 			}
 		}
-		if held, _ := k.Find("batch"); held.Parts[0].Memory != 0 || held.Parts[0].Slots != 1 {
+		if held, _ := k.Find(k.only("batch")); held.Parts[0].Memory != 0 || held.Parts[0].Slots != 1 {
 			t.Errorf("the batch has %+v", held.Parts)
 		}
 		k.refused(want("third", 31, under("batch"))) // would delay the other

@@ -213,7 +213,7 @@ func (l *Ledger) undo(from int) {
 	for i := range undone {
 		l.reflect(&undone[i], -1)
 		if undone[i].Kind == lease.Asked {
-			delete(l.waiters, undone[i].Request.ID)
+			delete(l.waiters, undone[i].Request.Key())
 		}
 	}
 	l.effects = l.effects[:from]
@@ -243,7 +243,7 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 func (l *Ledger) explainTimeOuts(now time.Time) {
 	l.line.clear()
 	for _, r := range l.book.Waiting() {
-		if w := l.waiters[r.ID]; w != nil && !now.Before(r.Deadline) {
+		if w := l.waiters[r.Key()]; w != nil && !now.Before(r.Deadline) {
 			w.refusal, w.quota = l.refusal(r, &l.line), l.overQuota(r, &l.line)
 		}
 		l.join(&l.line, r)
@@ -316,8 +316,8 @@ func (l *Ledger) settle(effects []lease.Effect) {
 // dismiss sends a waiter the outcome of its request.
 func (l *Ledger) dismiss(e *lease.Effect) {
 	l.mu.Lock()
-	w := l.waiters[e.Request.ID]
-	delete(l.waiters, e.Request.ID)
+	w := l.waiters[e.Request.Key()]
+	delete(l.waiters, e.Request.Key())
 	l.mu.Unlock()
 	if w == nil {
 		return // the request did not wait: its errand decides it

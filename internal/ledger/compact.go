@@ -34,8 +34,7 @@ func (l *Ledger) compactIfLong() {
 		defer l.compacting.Store(false)
 		err := l.journal.Compact(stats.LastSeq, func(yield func([]byte) bool) {
 			var buffer []byte
-			for _, each := range standing {
-				stored := lease.RecordOfLease(each)
+			for stored := range lease.RecordsOf(standing) {
 				if buffer = stored.Append(buffer[:0]); !yield(buffer) {
 					return
 				}

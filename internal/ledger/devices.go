@@ -22,9 +22,9 @@ type Observation struct {
 // observed is a device as the ledger knows it.
 type observed struct {
 	Observation
-	used  []usedBy           // what each process was measured to use
-	total gpu.MiB            // the memory in use, with that of the driver itself
-	owned map[string]gpu.MiB // by lease: how much of it the lease's processes use
+	used  []usedBy              // what each process was measured to use
+	total gpu.MiB               // the memory in use, with that of the driver itself
+	owned map[lease.Key]gpu.MiB // by lease: how much of it the lease's processes use
 
 	recent placement.Recent // what was measured lately, on average
 

@@ -8,17 +8,21 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Release ends a lease, or withdraws a waiting request. A fence of zero matches
-// any fence. What the processes of the lease still use counts as foreign until
+// Release ends a lease, or withdraws a waiting request; lease.Book.Seek says which
+// one a name means. A fence of zero matches any fence. What the processes of the lease still use counts as foreign until
 // the device is measured again.
-func (l *Ledger) Release(ctx context.Context, id string, fence uint64, by access.Actor) (*lease.Lease, error) {
+func (l *Ledger) Release(ctx context.Context, name lease.Name, fence uint64, by access.Actor) (*lease.Lease, error) {
 	var ended *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
-		if fence == 0 && l.book.Request(id) != nil {
-			_, err := l.apply(lease.Withdraw{ID: id, By: by, Why: "it was withdrawn"}, now)
+		k, err := l.book.Seek(&by, access.Release, name, fence)
+		if err != nil {
 			return err
 		}
-		e, err := l.apply(lease.Release{ID: id, Fence: fence, By: by}, now)
+		if fence == 0 && l.book.Request(k) != nil {
+			_, err := l.apply(lease.Withdraw{Key: k, By: by, Why: "it was withdrawn"}, now)
+			return err
+		}
+		e, err := l.apply(lease.Release{Key: k, Fence: fence, By: by}, now)
 		ended = e.Before
 		return err
 	})
@@ -27,10 +31,14 @@ func (l *Ledger) Release(ctx context.Context, id string, fence uint64, by access
 
 // Renew lets a lease with a time to live last for ttl from now on; zero: for as
 // long as before.
-func (l *Ledger) Renew(ctx context.Context, id string, fence uint64, ttl time.Duration, by access.Actor) (*lease.Lease, error) {
+func (l *Ledger) Renew(ctx context.Context, name lease.Name, fence uint64, ttl time.Duration, by access.Actor) (*lease.Lease, error) {
 	var renewed *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
-		e, err := l.apply(lease.Renew{ID: id, Fence: fence, TTL: ttl, By: by}, now)
+		k, err := l.book.Seek(&by, access.Renew, name, fence)
+		if err != nil {
+			return err
+		}
+		e, err := l.apply(lease.Renew{Key: k, Fence: fence, TTL: ttl, By: by}, now)
 		renewed = e.After
 		return err
 	})
@@ -39,9 +47,9 @@ func (l *Ledger) Renew(ctx context.Context, id string, fence uint64, ttl time.Du
 
 // Revoke ends a lease against its holder's will. A fence of zero matches any
 // fence.
-func (l *Ledger) Revoke(ctx context.Context, id string, fence uint64, why string) error {
+func (l *Ledger) Revoke(ctx context.Context, k lease.Key, fence uint64, why string) error {
 	return l.submit(ctx, func(now time.Time) error {
-		_, err := l.apply(lease.Revoke{ID: id, Fence: fence, By: access.Daemon(), Why: why}, now)
+		_, err := l.apply(lease.Revoke{Key: k, Fence: fence, By: access.Daemon(), Why: why}, now)
 		return err
 	})
 }
@@ -55,13 +63,13 @@ type revocation struct {
 // BeginRevoke notes why a lease is about to be revoked. If its process ends
 // before Revoke, the ledger revokes the lease for that reason instead of
 // releasing it. BeginRevoke returns false if the lease has ended.
-func (l *Ledger) BeginRevoke(id string, fence uint64, why string) bool {
+func (l *Ledger) BeginRevoke(k lease.Key, fence uint64, why string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	held := l.book.Lease(id)
+	held := l.book.Lease(k)
 	if held == nil || held.Fence != fence {
 		return false
 	}
-	l.revoking[id] = revocation{fence, why}
+	l.revoking[k] = revocation{fence, why}
 	return true
 }

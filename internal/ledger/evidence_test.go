@@ -114,13 +114,13 @@ func TestEvidenceThatFitsTwoLeases(t *testing.T) {
 		k.give("b", 1)
 		k.expect(80, 20, 0, 0)
 		// Two of one service are alike.
-		k.grant(want("c", 10, service("trainer")))
-		k.grant(want("d", 10, service("trainer")))
+		c := k.grant(want("c", 10, service("trainer"))).Fence
+		d := k.grant(want("d", 10, service("trainer"))).Fence
 		w.cast[second] = runs(1, "trainer")
 		k.device(0, 100, used(second, 15))
 		k.expect(60, 40, 0, 0)
 		k.explain("c: program")
-		if all := k.Belonging(); len(all["c"]) != 1 || len(all["d"]) != 1 || len(all["embedder"]) != 0 || all["d"][0].GPU != dev(0) {
+		if all := k.Belonging(); len(all) != 2 || len(all[c]) != 1 || len(all[d]) != 1 || all[d][0].GPU != dev(0) {
 			t.Errorf("belonging: %v", all)
 		}
 	})
@@ -183,7 +183,7 @@ func TestWeakEvidenceGivesNobodyUp(t *testing.T) {
 			k.device(0, 100, used(id.PID, 30))
 			k.expect(60, 40, 0, 0)
 			k.explain("a: " + string(test.by))
-			if got := k.Members("a", granted.Fence); len(got) != 0 {
+			if got := k.Members(k.only("a"), granted.Fence); len(got) != 0 {
 				t.Errorf("%v may be signalled", got)
 			}
 			if !k.Leased(dev(0), id) {
@@ -194,11 +194,11 @@ func TestWeakEvidenceGivesNobodyUp(t *testing.T) {
 			sure := claimant(t, "b", other.Fence)
 			k.device(0, 100, used(id.PID, 30), used(sure.Process.Pid, 5))
 			k.explain("a: " + string(test.by) + ", b: environment")
-			if got := k.Members("b", other.Fence); len(got) != 1 || got[0].PID != sure.Process.Pid {
+			if got := k.Members(k.only("b"), other.Fence); len(got) != 1 || got[0].PID != sure.Process.Pid {
 				t.Errorf("the members of b are %v, want %d", got, sure.Process.Pid)
 			}
 			member := identify(t, sure.Process.Pid)
-			if k.Moved("b", other.Fence, member) || !k.Moved("a", granted.Fence, member) || k.Moved("b", other.Fence, id) {
+			if k.Moved(k.only("b"), other.Fence, member) || !k.Moved(k.only("a"), granted.Fence, member) || k.Moved(k.only("b"), other.Fence, id) {
 				t.Error("a member moves by certain evidence only")
 			}
 			// A process that worked under the lease by its environment is an
@@ -226,11 +226,11 @@ func TestClaimNamesTheLease(t *testing.T) {
 	guest := claimant(t, "b", b.Fence)
 	k.device(0, 100, used(guest.Process.Pid, 20))
 	for id, want := range map[string]gpu.MiB{"a": 0, "b": 20} {
-		if held, _ := k.Find(id); held.Measured[0] != gpu.Some(want) && !(want == 0 && !held.Measured[0].Known()) {
+		if held, _ := k.Find(k.only(id)); held.Measured[0] != gpu.Some(want) && !(want == 0 && !held.Measured[0].Known()) {
 			t.Errorf("%s uses %v, want %v", id, held.Measured[0], want)
 		}
 	}
-	if members := k.Members("a", 1); slices.ContainsFunc(members, func(id process.ID) bool { return id.PID == guest.Process.Pid }) {
+	if members := k.Members(k.only("a"), 1); slices.ContainsFunc(members, func(id process.ID) bool { return id.PID == guest.Process.Pid }) {
 		t.Errorf("a process of b may be signalled for a: %v", members)
 	}
 }
@@ -248,13 +248,13 @@ func TestScopeOfALease(t *testing.T) {
 	k.device(0, 100, sampled...)
 	k.expect(50, 40, 0, 10)
 	k.explain("a: scope, a: scope, none, none")
-	if got := k.Members("a", granted.Fence); len(got) != 1 || got[0].PID != inside.Process.Pid {
+	if got := k.Members(k.only("a"), granted.Fence); len(got) != 1 || got[0].PID != inside.Process.Pid {
 		t.Errorf("the members are %v, want %d: the holder is none", got, inside.Process.Pid)
 	}
-	if _, err := k.Rescope(t.Context(), "a", 0, []string{"pod34"}, nil, by(1)); err == nil {
+	if _, err := k.Rescope(t.Context(), byID("a"), 0, []string{"pod34"}, nil, by(1)); err == nil {
 		t.Error("a user changed the scope")
 	}
-	if _, err := k.Rescope(t.Context(), "a", granted.Fence, []string{"pod34"}, []string{"pod12"}, admin(0)); err != nil {
+	if _, err := k.Rescope(t.Context(), byID("a"), granted.Fence, []string{"pod34"}, []string{"pod12"}, admin(0)); err != nil {
 		t.Fatal(err)
 	}
 	k.explain("none, none, a: scope, none") // at once
@@ -263,7 +263,7 @@ func TestScopeOfALease(t *testing.T) {
 	k = w.start(t)
 	k.device(0, 100, sampled...)
 	k.explain("none, none, a: scope, none")
-	if _, err := k.Rescope(t.Context(), "a", 0, nil, []string{"pod34"}, admin(0)); err != nil {
+	if _, err := k.Rescope(t.Context(), byID("a"), 0, nil, []string{"pod34"}, admin(0)); err != nil {
 		t.Fatal(err)
 	}
 	k.explain("none, none, none, a: descent") // without a scope it is a lease like any other

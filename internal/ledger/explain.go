@@ -65,7 +65,7 @@ func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 	defer l.mu.Unlock()
 	now := time.Now()
 	if r.ID == "" {
-		r.ID = l.unusedID()
+		r.ID = l.unusedID(r.Holder.Owner())
 	}
 	request, _, err := l.admit(r, Once, now)
 	if err != nil {
@@ -80,13 +80,14 @@ func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 	return nil
 }
 
-// unusedID returns an id that no lease and no request has. The caller holds mu.
-func (m *machine) unusedID() string {
-	id := "(asked)"
-	for n := 2; m.book.Lease(id) != nil || m.book.Request(id) != nil; n++ {
-		id = fmt.Sprintf("(asked %d)", n)
+// unusedID returns an id that no lease and no request of a user has. The caller
+// holds mu.
+func (m *machine) unusedID(of lease.Owner) string {
+	k := lease.Key{Owner: of, ID: "(asked)"}
+	for n := 2; m.book.Lease(k) != nil || m.book.Request(k) != nil; n++ {
+		k.ID = fmt.Sprintf("(asked %d)", n)
 	}
-	return id
+	return k.ID
 }
 
 // wouldGrant returns the lease that place would grant for a request; nil if it
@@ -105,15 +106,15 @@ func (m *machine) wouldGrant(r *lease.Request, before *line) *lease.Lease {
 }
 
 // ExplainWaiting says what a waiting request waits for. It returns false if no
-// request with this id waits.
-func (l *Ledger) ExplainWaiting(id string) (Explanation, *lease.Request, bool) {
+// request has this key.
+func (l *Ledger) ExplainWaiting(k lease.Key) (Explanation, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	request := l.book.Request(id)
+	request := l.book.Request(k)
 	if request == nil {
-		return Explanation{}, nil, false
+		return Explanation{}, false
 	}
-	return l.explain(request), request, true
+	return l.explain(request), true
 }
 
 // explain explains a request that is in the queue.

@@ -44,10 +44,10 @@ func TestFullDisk(t *testing.T) {
 
 		// What stands, stands; renewals and releases get through.
 		time.Sleep(50 * time.Second)
-		if _, err := k.Renew(t.Context(), "lasts", lasting.Fence, 0, by(1)); err != nil {
+		if _, err := k.Renew(t.Context(), byID("lasts"), lasting.Fence, 0, by(1)); err != nil {
 			t.Errorf("renewal: %v", err)
 		}
-		if _, err := k.Release(t.Context(), "ends", ended.Fence, by(1)); err != nil {
+		if _, err := k.Release(t.Context(), byID("ends"), ended.Fence, by(1)); err != nil {
 			t.Errorf("release: %v", err)
 		}
 		// The one who waits has room now, but it cannot be written down; whoever
@@ -165,9 +165,9 @@ func TestMixedBatchOnAFullDisk(t *testing.T) {
 			synctest.Wait() // it stands in the batch
 		}
 		ask("grant", func() error { _, err := k.Acquire(t.Context(), want("c", 50, priority(9))); return err })
-		ask("release", func() error { _, err := k.Release(t.Context(), "a", 0, by(1)); return err })
+		ask("release", func() error { _, err := k.Release(t.Context(), byID("a"), 0, by(1)); return err })
 		ask("grant after", func() error { _, err := k.Acquire(t.Context(), want("d", 50, priority(9))); return err })
-		ask("renew", func() error { _, err := k.Renew(t.Context(), "b", 0, 0, by(1)); return err })
+		ask("renew", func() error { _, err := k.Renew(t.Context(), byID("b"), 0, 0, by(1)); return err })
 		open()
 		got := []string{<-answers, <-answers, <-answers, <-answers}
 		slices.Sort(got)
@@ -197,7 +197,7 @@ func TestBrokenDisk(t *testing.T) {
 		k.device(0, 100, used(pid, 70))
 		short := k.queue(t.Context(), want("short", 50, wait(30*time.Second)))
 		w.fail(errBroken, false)
-		if _, err := k.Release(t.Context(), "a", 0, by(1)); !errors.Is(err, errBroken) {
+		if _, err := k.Release(t.Context(), byID("a"), 0, by(1)); !errors.Is(err, errBroken) {
 			t.Errorf("release: %v", err)
 		}
 		k.expect(30, 50, 20, 0) // what was measured is not forgotten either
@@ -228,7 +228,7 @@ func TestLeavingWhileTheDiskIsBroken(t *testing.T) {
 		granted := k.grant(want("a", 100))
 		w.fail(errBroken, false)
 		for range 100 {
-			if err := k.GiveBack(granted.ID, granted.Fence, "for a test"); err != nil {
+			if err := k.GiveBack(granted.Key(), granted.Fence, "for a test"); err != nil {
 				t.Fatal(err)
 			}
 		}

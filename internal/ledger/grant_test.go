@@ -28,7 +28,7 @@ func TestGrantAndRelease(t *testing.T) {
 		if err := k.refused(want("b", 41)); !errors.As(err, &noFit) || noFit.LargestNow != 40 || noFit.Reasons[0].Code != placement.NoMemory {
 			t.Errorf("more than is left was refused with %v", err)
 		}
-		ended, err := k.Release(t.Context(), "a", a.Fence, by(1))
+		ended, err := k.Release(t.Context(), byID("a"), a.Fence, by(1))
 		if err != nil || ended != a {
 			t.Errorf("Release = %+v, %v", ended, err)
 		}
@@ -71,27 +71,30 @@ func TestOnlyTheHolderMayEndALease(t *testing.T) {
 		a := k.grant(want("a", 100, ttl(time.Hour)))
 		waits := k.queue(t.Context(), want("b", 10, wait(time.Hour)))
 		for _, id := range []string{"a", "b"} {
-			if _, err := k.Release(t.Context(), id, 0, by(2)); !errors.Is(err, lease.ErrNotYours) {
+			if _, err := k.Release(t.Context(), byID(id), 0, by(2)); !errors.Is(err, lease.ErrUnknown) || strings.Contains(err.Error(), "somebody") {
 				t.Errorf("somebody else's release of %s: %v", id, err)
 			}
+			if _, err := k.Release(t.Context(), lease.Name{User: "1", ID: id}, 0, by(2)); !errors.Is(err, lease.ErrNotYours) {
+				t.Errorf("somebody else's release of 1/%s: %v", id, err)
+			}
 		}
-		if _, err := k.Renew(t.Context(), "a", a.Fence, 0, by(2)); !errors.Is(err, lease.ErrNotYours) {
+		if _, err := k.Renew(t.Context(), lease.Name{User: "1", ID: "a"}, a.Fence, 0, by(2)); !errors.Is(err, lease.ErrNotYours) {
 			t.Errorf("somebody else's renewal: %v", err)
 		}
 		if got := k.leases(); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("leases are %v", got)
 		}
 		admin := admin(0)
-		if _, err := k.Release(t.Context(), "b", 0, admin); err != nil {
+		if _, err := k.Release(t.Context(), byID("b"), 0, admin); err != nil {
 			t.Errorf("an administrator's withdrawal: %v", err)
 		}
 		if d := <-waits; status(d.err) != "withdrawn" {
 			t.Errorf("the one who waited was told %v", d.err)
 		}
-		if _, err := k.Release(t.Context(), "a", 0, admin); err != nil {
+		if _, err := k.Release(t.Context(), byID("a"), 0, admin); err != nil {
 			t.Errorf("an administrator's release: %v", err)
 		}
-		if _, err := k.Release(t.Context(), "a", 0, admin); !errors.Is(err, lease.ErrUnknown) {
+		if _, err := k.Release(t.Context(), byID("a"), 0, admin); !errors.Is(err, lease.ErrUnknown) {
 			t.Errorf("a second release: %v", err)
 		}
 	})
@@ -104,7 +107,7 @@ func TestLeaseThatIsNotRenewedExpires(t *testing.T) {
 		a := k.grant(want("a", 100, ttl(10*time.Second)))
 		waits := k.queue(t.Context(), want("b", 100, wait(time.Hour)))
 		time.Sleep(9 * time.Second)
-		renewed, err := k.Renew(t.Context(), "a", a.Fence, 0, by(1))
+		renewed, err := k.Renew(t.Context(), byID("a"), a.Fence, 0, by(1))
 		if err != nil || !renewed.Expires.Equal(time.Now().Add(10*time.Second)) || renewed.Fence != a.Fence {
 			t.Fatalf("Renew = %+v, %v", renewed, err)
 		}
@@ -115,15 +118,15 @@ func TestLeaseThatIsNotRenewedExpires(t *testing.T) {
 		if e := k.told(gpu.EventExpired, "a"); e.Severity != gpu.Warning {
 			t.Errorf("the end was told as %+v", e)
 		}
-		if _, err := k.Renew(t.Context(), "a", a.Fence, 0, by(1)); !errors.Is(err, lease.ErrStaleFence) {
+		if _, err := k.Renew(t.Context(), byID("a"), a.Fence, 0, by(1)); !errors.Is(err, lease.ErrStaleFence) {
 			t.Errorf("renewal after the end: %v", err)
 		}
-		if _, err := k.Release(t.Context(), "a", a.Fence, by(1)); !errors.Is(err, lease.ErrStaleFence) {
+		if _, err := k.Release(t.Context(), byID("a"), a.Fence, by(1)); !errors.Is(err, lease.ErrStaleFence) {
 			t.Errorf("release after the end: %v", err)
 		}
 		k.give("b", 1)
 		again := k.grant(want("a", 100))
-		if _, err := k.Release(t.Context(), "a", a.Fence, by(1)); !errors.Is(err, lease.ErrStaleFence) || again.Fence == a.Fence {
+		if _, err := k.Release(t.Context(), byID("a"), a.Fence, by(1)); !errors.Is(err, lease.ErrStaleFence) || again.Fence == a.Fence {
 			t.Errorf("release of the next lease of that name with the old fence: %v", err)
 		}
 	})

@@ -38,7 +38,7 @@ func (h *holders) watch(granted *lease.Lease) error {
 	return h.watches.Add(id, watched(granted), func() bool {
 		h.l.mu.RLock()
 		defer h.l.mu.RUnlock()
-		held := h.l.book.Lease(granted.ID)
+		held := h.l.book.Lease(granted.Key())
 		return held != nil && held.Fence == granted.Fence && processOf(held) == id
 	})
 }
@@ -57,7 +57,7 @@ func (h *holders) ended(l *lease.Lease) {
 	now := process.Now()
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
-	delete(h.l.revoking, l.ID)
+	delete(h.l.revoking, l.Key())
 	h.l.past.Note(h.l.kinOf(l), now)
 }
 
@@ -194,9 +194,9 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 	batch := make([]*errand, len(leases))
 	for i, each := range leases {
 		batch[i] = &errand{done: make(chan error, 1), do: func(now time.Time) error {
-			change := lease.Change(lease.Release{ID: each.ID, Fence: each.Fence, By: access.Daemon(), Why: awayText})
+			change := lease.Change(lease.Release{Key: each.Key(), Fence: each.Fence, By: access.Daemon(), Why: awayText})
 			if each.Implied && each.Holder.Boot == h.l.boot { // nobody knows when the process exited
-				change = lease.Detach{ID: each.ID, Fence: each.Fence}
+				change = lease.Detach{Key: each.Key(), Fence: each.Fence}
 			}
 			_, err := h.l.apply(change, now)
 			return err
@@ -212,7 +212,7 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 		case each.Implied && each.Holder.Boot == h.l.boot:
 			h.backlog.exited(processOf(each))
 		default:
-			h.backlog.unwanted(each.ID, each.Fence, awayText)
+			h.backlog.unwanted(each.Key(), each.Fence, awayText)
 		}
 	}
 }

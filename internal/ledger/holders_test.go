@@ -105,7 +105,7 @@ func TestHolderThatDiesInTheMiddleOfEverything(t *testing.T) {
 						return
 					}
 					if err == nil && n%2 == 0 {
-						_, err = k.Release(t.Context(), r.ID, 0, by(1))
+						_, err = k.Release(t.Context(), byID(r.ID), 0, by(1))
 					}
 					if err != nil && !errors.Is(err, lease.ErrUnknown) {
 						t.Errorf("%s: %v", r.ID, err)
@@ -151,7 +151,7 @@ func TestHolderThatCannotBeWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	withoutFiles(t, l.holders.resume)
-	if l.book.Lease("first") == nil {
+	if l.book.Lease(l.only("first")) == nil {
 		t.Error("the lease of a living holder was ended")
 	}
 	if l.holders.catchUp(); l.holders.watches.Len() != 1 || len(l.holders.backlog.unwatched) != 0 {

@@ -15,14 +15,14 @@ import (
 // changes something, and reports whether there are any. The caller holds mu.
 func (m *machine) noteUse(o *observed, now time.Time) bool {
 	found := false
-	for id, memory := range o.owned {
-		held := m.book.Lease(id)
+	for k, memory := range o.owned {
+		held := m.book.Lease(k)
 		if memory == 0 || held == nil || !held.Implied {
 			continue
 		}
 		// A detached lease is kept about once a minute, not with every sample.
 		if held.Binding == lease.ByProcess || held.Expires.Sub(now) <= held.TTL*9/10 {
-			m.inUse[id] = held.Fence
+			m.inUse[k] = held.Fence
 			found = true
 		}
 	}
@@ -31,11 +31,11 @@ func (m *machine) noteUse(o *observed, now time.Time) bool {
 
 // tend settles or keeps the implied leases that are in use. The caller holds mu.
 func (h *holders) tend(now time.Time) {
-	for id, fence := range h.l.inUse {
-		if held := h.l.book.Lease(id); held != nil && held.Binding == lease.ByTTL {
-			_, _ = h.l.apply(lease.Keep{ID: id, Fence: fence}, now) // it may have ended
+	for k, fence := range h.l.inUse {
+		if held := h.l.book.Lease(k); held != nil && held.Binding == lease.ByTTL {
+			_, _ = h.l.apply(lease.Keep{Key: k, Fence: fence}, now) // it may have ended
 		} else {
-			_, _ = h.l.apply(lease.Settle{ID: id, Fence: fence}, now)
+			_, _ = h.l.apply(lease.Settle{Key: k, Fence: fence}, now)
 		}
 	}
 	clear(h.l.inUse)
@@ -49,13 +49,13 @@ func (m *machine) keepIfUsed(c lease.Change) lease.Change {
 	if !ends {
 		return c
 	}
-	held := m.book.Lease(due.ID)
+	held := m.book.Lease(due.Key)
 	if held == nil || !held.Implied {
 		return c
 	}
 	for _, p := range held.Parts {
-		if o := m.devices[p.GPU]; o != nil && o.owned[held.ID] > 0 {
-			return lease.Keep{ID: held.ID, Fence: held.Fence}
+		if o := m.devices[p.GPU]; o != nil && o.owned[held.Key()] > 0 {
+			return lease.Keep{Key: held.Key(), Fence: held.Fence}
 		}
 	}
 	return c
@@ -71,7 +71,7 @@ func (h *holders) keepDetached() {
 	for _, each := range standing {
 		if each.Implied && each.Binding == lease.ByTTL {
 			batch = append(batch, &errand{do: func(now time.Time) error {
-				_, err := h.l.apply(lease.Keep{ID: each.ID, Fence: each.Fence}, now)
+				_, err := h.l.apply(lease.Keep{Key: each.Key(), Fence: each.Fence}, now)
 				return err
 			}})
 		}

@@ -30,7 +30,7 @@ func (k *keeper) detached(id string, memory gpu.MiB, pid int) {
 		if _, err := k.apply(lease.Grant{Lease: request.Lease(dev(0))}, now); err != nil {
 			return err
 		}
-		_, err := k.apply(lease.Detach{ID: id}, now)
+		_, err := k.apply(lease.Detach{Key: request.Key()}, now)
 		return err
 	})
 	if err != nil {
@@ -48,7 +48,7 @@ func TestCallerThatExitsUnmeasuredLeavesItsLease(t *testing.T) {
 	k.told(gpu.EventBound, "script")
 	check := func(k *keeper) {
 		t.Helper()
-		held, stands := k.Find("script")
+		held, stands := k.Find(k.only("script"))
 		if !stands || held.Fence != granted.Fence || held.Binding != lease.ByTTL || held.TTL != lease.DetachedTTL || !held.Implied || held.EnforcedBy != "none" {
 			t.Fatalf("the lease is %+v", held.Lease)
 		}
@@ -150,7 +150,7 @@ func TestFullDiskDelaysADetach(t *testing.T) {
 	w.fail(errFull, false)
 	kill(t, script)
 	k.told(gpu.EventJournal, "")
-	if held, _ := k.Find("script"); held.Lease == nil {
+	if held, _ := k.Find(k.only("script")); held.Lease == nil {
 		t.Error("the lease is gone")
 	}
 	w.fail(nil, false)
@@ -167,7 +167,7 @@ func TestDetachedLeaseLastsWhileItsProcessesAreMeasured(t *testing.T) {
 			k.device(0, 100, used(service, 30))
 			time.Sleep(time.Minute)
 		}
-		if _, stands := k.Find("service"); !stands {
+		if _, stands := k.Find(k.only("service")); !stands {
 			t.Fatal("it has ended although its process was measured")
 		}
 		k.mu.Lock()
@@ -177,7 +177,7 @@ func TestDetachedLeaseLastsWhileItsProcessesAreMeasured(t *testing.T) {
 		k.mu.Unlock()
 		k.device(0, 100) // the process has left the device
 		time.Sleep(lease.DetachedTTL * 8 / 10)
-		if _, stands := k.Find("service"); !stands {
+		if _, stands := k.Find(k.only("service")); !stands {
 			t.Error("it has ended too early")
 		}
 		time.Sleep(lease.DetachedTTL * 2 / 10)
@@ -194,7 +194,7 @@ func TestDetachedLeaseLastsWhileMonitoringIsStopped(t *testing.T) {
 		k.detached("service", 40, service)
 		k.device(0, 100, used(service, 30))
 		time.Sleep(time.Hour)
-		if _, stands := k.Find("service"); !stands {
+		if _, stands := k.Find(k.only("service")); !stands {
 			t.Error("it has ended although nobody looked")
 		}
 	})
@@ -211,7 +211,7 @@ func TestDetachedLeaseSurvivesTheAbsenceOfTheDaemon(t *testing.T) {
 		k = w.start(t)
 		k.device(0, 100)
 		synctest.Wait()
-		held, stands := k.Find("service")
+		held, stands := k.Find(k.only("service"))
 		if !stands || !held.Expires.Equal(time.Now().Add(lease.DetachedTTL)) {
 			t.Fatalf("the lease is %+v", held.Lease)
 		}

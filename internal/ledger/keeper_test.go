@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/journal/filelog"
 	"github.com/berth-gpu/berth/internal/journal/filelog/disktest"
@@ -169,6 +170,19 @@ func (w *world) start(t tester) *keeper {
 	return k
 }
 
+// byID names a lease by its id alone.
+func byID(id string) lease.Name { return lease.Name{ID: id} }
+
+// only returns the key of the only lease or request with an id, or a key that
+// nothing has.
+func (l *Ledger) only(id string) lease.Key {
+	k, err := l.Seek(access.Daemon(), access.Look, byID(id))
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
 // audit is what must hold for a ledger that has stopped.
 func (k *keeper) audit(w *world) {
 	k.t.Helper()
@@ -304,7 +318,7 @@ func (k *keeper) refused(r lease.Request) error {
 
 func (k *keeper) give(id string, n int) {
 	k.t.Helper()
-	if _, err := k.Release(k.t.Context(), id, 0, by(n)); err != nil {
+	if _, err := k.Release(k.t.Context(), byID(id), 0, by(n)); err != nil {
 		k.t.Fatalf("release %s: %v", id, err)
 	}
 }

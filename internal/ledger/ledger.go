@@ -103,7 +103,7 @@ type Ledger struct {
 	// reading is always quick. Only the goroutine in the seat changes leases.
 	mu sync.RWMutex
 	machine
-	waiters map[string]*waiter
+	waiters map[lease.Key]*waiter
 	effects []lease.Effect // of the batch at hand
 
 	// Only the goroutine in the seat touches these.
@@ -135,9 +135,9 @@ func Open(o Options) (*Ledger, error) {
 		machine: machine{
 			boot: boot, cpus: max(o.CPUs, 1), alive: o.Processes.Alive,
 			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil, nil, nil),
-			devices: map[string]*observed{}, revoking: map[string]revocation{}, inUse: map[string]uint64{},
+			devices: map[string]*observed{}, revoking: map[lease.Key]revocation{}, inUse: map[lease.Key]uint64{},
 		},
-		waiters: map[string]*waiter{},
+		waiters: map[lease.Key]*waiter{},
 	}
 	l.turn.origin = time.Now()
 	l.seat <- struct{}{} // nobody works on the book before Run

@@ -27,9 +27,9 @@ type machine struct {
 	devices  map[string]*observed
 	dirty    bool // something changed that may let a waiting request in
 
-	revoking map[string]revocation // by lease: why it is about to be revoked
-	inUse    map[string]uint64     // by lease: the fence of an implied lease whose processes were measured
-	past     kin.Past              // the leases that have ended
+	revoking map[lease.Key]revocation // by lease: why it is about to be revoked
+	inUse    map[lease.Key]uint64     // by lease: the fence of an implied lease whose processes were measured
+	past     kin.Past                 // the leases that have ended
 }
 
 // processOf returns the process that holds a lease.
@@ -56,9 +56,9 @@ func (m *machine) hasHolder(l *lease.Lease) bool {
 	return l.Holder.PID != 0 && l.Holder.Boot == m.boot && len(l.Scope) == 0
 }
 
-// standing finds a lease for package kin.
-func (m *machine) standing(id string) (kin.Lease, bool) {
-	held := m.book.Lease(id)
+// standing finds the lease that a process claims, for package kin.
+func (m *machine) standing(c kin.Claim) (kin.Lease, bool) {
+	held := m.book.Lease(lease.Key{Owner: lease.Owner{UID: c.UID}, ID: c.Lease})
 	if held == nil {
 		return kin.Lease{}, false
 	}
@@ -132,17 +132,28 @@ func (h *holdings) of(p kin.Process) ([]lease.Holding, kin.Tie) {
 	}
 	var owners []lease.Holding
 	for _, each := range h.all {
-		if slices.Contains(tie.Leases, each.Lease.ID) {
+		if slices.Contains(tie.Leases, each.Lease.Fence) {
 			owners = append(owners, each)
 		}
 	}
 	return owners, tie
 }
 
+// ids returns the ids of the leases with these fences.
+func (h *holdings) ids(fences []uint64) []string {
+	var list []string
+	for _, each := range h.all {
+		if slices.Contains(fences, each.Lease.Fence) {
+			list = append(list, each.Lease.ID)
+		}
+	}
+	return list
+}
+
 // isMember reports whether a tie makes a process one that may be signalled for a
 // lease.
 func (m *machine) isMember(tie kin.Tie, held *lease.Lease) bool {
-	return tie.By.Certain() && (slices.Contains(tie.Leases, held.ID) || len(tie.Leases) == 0 && m.hasHolder(held) && tie.Holder == processOf(held))
+	return tie.By.Certain() && (slices.Contains(tie.Leases, held.Fence) || len(tie.Leases) == 0 && m.hasHolder(held) && tie.Holder == processOf(held))
 }
 
 // attribute charges the memory that was last measured on a device: to the leases
@@ -152,7 +163,7 @@ func (m *machine) isMember(tie kin.Tie, held *lease.Lease) bool {
 func (m *machine) attribute(o *observed) {
 	uuid := o.Device.UUID
 	here := m.holdings(uuid)
-	o.owned = map[string]gpu.MiB{}
+	o.owned = map[lease.Key]gpu.MiB{}
 	var known gpu.MiB
 	var shared []func() // what may be charged to several leases takes the room that the rest leaves
 	for _, u := range o.used {
@@ -171,20 +182,20 @@ func (m *machine) attribute(o *observed) {
 		charge()
 	}
 	for _, h := range here.all {
-		m.book.Observe(h.Lease.ID, uuid, o.owned[h.Lease.ID])
+		m.book.Observe(h.Lease.Key(), uuid, o.owned[h.Lease.Key()])
 	}
 	m.book.ObserveForeign(uuid, max(o.total-known, 0))
 }
 
 // charge adds what a process uses to the leases that it belongs to, the oldest
 // first, each up to its own amount. What exceeds all of them goes to the newest.
-func charge(owners []lease.Holding, memory gpu.MiB, owned map[string]gpu.MiB) {
+func charge(owners []lease.Holding, memory gpu.MiB, owned map[lease.Key]gpu.MiB) {
 	for _, h := range owners {
-		part := min(memory, max(h.Part.Memory-owned[h.Lease.ID], 0))
-		owned[h.Lease.ID] += part
+		part := min(memory, max(h.Part.Memory-owned[h.Lease.Key()], 0))
+		owned[h.Lease.Key()] += part
 		memory -= part
 	}
-	owned[owners[len(owners)-1].Lease.ID] += memory
+	owned[owners[len(owners)-1].Lease.Key()] += memory
 }
 
 // concerns reports whether processes of a lease were measured on a device.

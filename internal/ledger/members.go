@@ -32,16 +32,16 @@ func (l *Ledger) Processes(uuid string) []Process {
 	return list
 }
 
-// Belonging lists the processes that were last seen under each lease, by the id
-// of the lease. A process that is charged to several leases is listed for each.
-func (l *Ledger) Belonging() map[string][]Process {
+// Belonging lists the processes that were last seen under each lease, by the
+// fence of the lease. A process that is charged to several leases is listed for each.
+func (l *Ledger) Belonging() map[uint64][]Process {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	all := map[string][]Process{}
+	all := map[uint64][]Process{}
 	for _, uuid := range slices.Sorted(maps.Keys(l.devices)) {
 		l.eachProcess(uuid, func(p Process, owners []lease.Holding) {
 			for _, h := range owners {
-				all[h.Lease.ID] = append(all[h.Lease.ID], p)
+				all[h.Lease.Fence] = append(all[h.Lease.Fence], p)
 			}
 		})
 	}
@@ -62,7 +62,7 @@ func (m *machine) eachProcess(uuid string, do func(Process, []lease.Holding)) {
 		if len(owners) > 0 {
 			p.Lease = owners[0].Lease
 		} else {
-			p.Fits, p.Ended = tie.Leases, m.past.LeaseOf(u.Process)
+			p.Fits, p.Ended = here.ids(tie.Leases), m.past.LeaseOf(u.Process)
 		}
 		do(p, owners)
 	}
@@ -92,9 +92,9 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 // has left its parent stays a member for as long as it is on a device. The members
 // of a lease with a scope are the processes in the scope alone. Members never
 // lists the daemon; see kin.Family.Members.
-func (l *Ledger) Members(id string, fence uint64) []process.ID {
+func (l *Ledger) Members(k lease.Key, fence uint64) []process.ID {
 	l.mu.RLock()
-	held := l.book.Lease(id)
+	held := l.book.Lease(k)
 	if held == nil || held.Fence != fence {
 		l.mu.RUnlock()
 		return nil
@@ -111,7 +111,7 @@ func (l *Ledger) Members(id string, fence uint64) []process.ID {
 	l.mu.RUnlock()
 	switch {
 	case scoped:
-		return l.census.inScope(id, register)
+		return l.census.inScope(fence, register)
 	case len(roots) == 0:
 		return nil
 	}
@@ -120,12 +120,12 @@ func (l *Ledger) Members(id string, fence uint64) []process.ID {
 
 // inScope lists the living processes in the scope of a lease, without the daemon
 // and its ancestors.
-func (c *census) inScope(id string, r kin.Register) []process.ID {
+func (c *census) inScope(fence uint64, r kin.Register) []process.ID {
 	own := c.ownLine()
 	var members []process.ID
 	for _, relative := range c.Family() {
 		p := kin.Process{Line: []process.ID{relative.ID}, Facts: c.Facts(relative.ID)}
-		if tie, found := r.Scoped(p); found && slices.Contains(tie.Leases, id) && !slices.Contains(own, relative.ID) {
+		if tie, found := r.Scoped(p); found && slices.Contains(tie.Leases, fence) && !slices.Contains(own, relative.ID) {
 			members = append(members, relative.ID)
 		}
 	}
@@ -162,7 +162,7 @@ func (m *machine) rootsOf(held *lease.Lease) (holder process.ID, roots, others [
 
 // Moved reports whether a process that was a member of a lease belongs to
 // another lease now, by certain evidence.
-func (l *Ledger) Moved(id string, fence uint64, member process.ID) bool {
+func (l *Ledger) Moved(k lease.Key, fence uint64, member process.ID) bool {
 	p := l.census.read(member)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -170,7 +170,7 @@ func (l *Ledger) Moved(id string, fence uint64, member process.ID) bool {
 	if !found || !tie.By.Certain() {
 		return false
 	}
-	held := l.book.Lease(id)
+	held := l.book.Lease(k)
 	return held == nil || held.Fence != fence || !l.isMember(tie, held)
 }
 

@@ -69,7 +69,7 @@ func TestUseBeyondTheLeaseCounts(t *testing.T) {
 		k.expect(70, 30, 0, 0)
 		k.device(0, 100, used(pid, 50))
 		k.expect(50, 30, 20, 0)
-		held, _ := k.Find("a")
+		held, _ := k.Find(k.only("a"))
 		if held.Measured[0] != gpu.Some(gpu.MiB(50)) || len(k.Foreign(dev(0))) != 0 {
 			t.Errorf("the lease was measured to use %v, and %v are foreign", held.Measured, k.Foreign(dev(0)))
 		}
@@ -101,7 +101,7 @@ func TestDescendantsBelongToTheLease(t *testing.T) {
 func TestMemoryInUseIsNotSoldWhenItsLeaseEnds(t *testing.T) {
 	for how, end := range map[string]func(*keeper){
 		"released": func(k *keeper) { k.give("a", 1) },
-		"revoked":  func(k *keeper) { _ = k.Revoke(k.t.Context(), "a", 0, "for a test") },
+		"revoked":  func(k *keeper) { _ = k.Revoke(k.t.Context(), k.only("a"), 0, "for a test") },
 		"expired":  func(k *keeper) { time.Sleep(time.Hour); synctest.Wait() },
 	} {
 		t.Run(how, func(t *testing.T) {

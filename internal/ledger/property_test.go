@@ -50,9 +50,9 @@ func TestFencesOnlyGrow(t *testing.T) {
 
 func TestNothingAcknowledgedIsLost(t *testing.T) {
 	tell(t, func(s *story) {
-		for id, l := range s.held {
-			if stands, found := s.keeper.Find(id); !found || stands.Fence != l.Fence {
-				s.Fatalf("%s with fence %d was acknowledged, and is gone", id, l.Fence)
+		for k, l := range s.held {
+			if stands, found := s.keeper.Find(k); !found || stands.Fence != l.Fence {
+				s.Fatalf("%s with fence %d was acknowledged, and is gone", k.ID, l.Fence)
 			}
 		}
 	})
@@ -66,7 +66,7 @@ func TestNothingStandsThatNobodyKnowsOf(t *testing.T) {
 			return // what expired or was left behind may not be written down yet
 		}
 		for _, l := range s.keeper.View().Leases {
-			if s.held[l.ID] == nil || s.held[l.ID].Fence != l.Fence {
+			if s.held[l.Key()] == nil || s.held[l.Key()].Fence != l.Fence {
 				s.Fatalf("%s with fence %d stands, and nobody knows of it", l.ID, l.Fence)
 			}
 		}
@@ -89,9 +89,9 @@ func TestNothingWaitsThatCouldBeGranted(t *testing.T) {
 
 func TestEveryRequestEnds(t *testing.T) {
 	tell(t, func(s *story) {
-		for id, r := range s.asked {
+		for k, r := range s.asked {
 			if late := time.Since(r.deadline); late > retry || late > 0 && !s.trouble {
-				s.Fatalf("%s has had no answer for %v", id, late)
+				s.Fatalf("%s has had no answer for %v", k.ID, late)
 			}
 		}
 	})

@@ -41,7 +41,7 @@ func TestOrderOfTheQueue(t *testing.T) {
 		var served []string
 		for range order {
 			released := time.Now()
-			if _, err := k.Release(t.Context(), holder, 0, access.Daemon()); err != nil {
+			if _, err := k.Release(t.Context(), byID(holder), 0, access.Daemon()); err != nil {
 				t.Fatal(err)
 			}
 			holder = k.View().Leases[1].ID
@@ -67,7 +67,7 @@ func TestPassing(t *testing.T) {
 		big := k.queue(t.Context(), want("big", 90, at(dev(0)), wait(time.Hour), of(2)))
 		// It would still be there when "a" has gone, and "big" would not fit.
 		small := k.queue(t.Context(), want("small", 30, at(dev(0)), wait(time.Hour), of(3)))
-		e, _, waits := k.ExplainWaiting("small")
+		e, waits := k.ExplainWaiting(k.only("small"))
 		if !waits || e.Position != 2 || e.Refusal == nil || e.Refusal.Reasons[0].Code != placement.HeldBack ||
 			!strings.Contains(e.Refusal.Reasons[0].Text, "it would delay big") {
 			t.Errorf("small waits for %+v", e.Refusal)
@@ -235,7 +235,7 @@ func TestWaitingForAQuota(t *testing.T) {
 		k.device(0, 100)
 		k.grant(want("a", 30, service("s")))
 		waits := k.queue(t.Context(), want("b", 40, service("s"), wait(time.Hour)))
-		e, _, _ := k.ExplainWaiting("b")
+		e, _ := k.ExplainWaiting(k.only("b"))
 		if e.Quota == nil || !errors.Is(e.Quota, lease.ErrQuota) || e.Refusal != nil {
 			t.Errorf("b waits for %v and %v", e.Quota, e.Refusal)
 		}
@@ -244,7 +244,7 @@ func TestWaitingForAQuota(t *testing.T) {
 		}
 		k.grant(want("d", 70))
 		k.give("a", 1)
-		if e, _, _ := k.ExplainWaiting("b"); e.Quota != nil || e.Refusal == nil {
+		if e, _ := k.ExplainWaiting(k.only("b")); e.Quota != nil || e.Refusal == nil {
 			t.Errorf("b waits for %v and %v", e.Quota, e.Refusal)
 		}
 		k.give("d", 1)

@@ -63,11 +63,11 @@ func (m *machine) forgetExited(id process.ID) {
 // released, or revoked if that was about to happen. An implied lease that is not
 // settled stands without the process.
 func (m *machine) endOfHolder(held *lease.Lease) lease.Change {
-	if r, revoking := m.revoking[held.ID]; revoking && r.fence == held.Fence {
-		return lease.Revoke{ID: held.ID, Fence: held.Fence, By: access.Daemon(), Why: r.why}
+	if r, revoking := m.revoking[held.Key()]; revoking && r.fence == held.Fence {
+		return lease.Revoke{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: r.why}
 	}
-	if held.Implied && m.inUse[held.ID] != held.Fence {
-		return lease.Detach{ID: held.ID, Fence: held.Fence}
+	if held.Implied && m.inUse[held.Key()] != held.Fence {
+		return lease.Detach{Key: held.Key(), Fence: held.Fence}
 	}
-	return lease.Release{ID: held.ID, Fence: held.Fence, By: access.Daemon(), Why: "its process ended"}
+	return lease.Release{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: "its process ended"}
 }

@@ -73,7 +73,7 @@ func TestRemainingProcessesKeepTheLease(t *testing.T) {
 	id, worker := identify(t, parent.Process.Pid), identify(t, offspring)
 	granted := k.grant(want("a", 80, k.bound(parent.Process.Pid)))
 	k.device(0, 100, used(parent.Process.Pid, 20), used(offspring, 30))
-	if held, _ := k.Find("a"); held.KeptBy != 0 {
+	if held, _ := k.Find(k.only("a")); held.KeptBy != 0 {
 		t.Errorf("it is kept by process %d while its own runs", held.KeptBy)
 	}
 	kill(t, parent)
@@ -82,10 +82,10 @@ func TestRemainingProcessesKeepTheLease(t *testing.T) {
 	k.refused(want("b", 60))
 	k.device(0, 100, used(offspring, 90)) // it goes on being held to it
 	k.expect(10, 80, 10, 0)
-	if held, _ := k.Find("a"); held.KeptBy != worker.PID {
+	if held, _ := k.Find(k.only("a")); held.KeptBy != worker.PID {
 		t.Errorf("it is kept by process %d, want %d", held.KeptBy, worker.PID)
 	}
-	if got := k.Members("a", granted.Fence); !slices.Equal(got, []process.ID{worker}) {
+	if got := k.Members(k.only("a"), granted.Fence); !slices.Equal(got, []process.ID{worker}) {
 		t.Errorf("its processes are %v, want %v", got, worker)
 	}
 	if err := process.Proc().Signal(worker, 9); err != nil {
@@ -189,10 +189,10 @@ func TestBeginRevoke(t *testing.T) {
 	k.device(0, 100)
 	holder := child(t)
 	granted := k.grant(want("a", 80, k.bound(holder.Process.Pid)))
-	if k.BeginRevoke("a", granted.Fence+1, "for another") || k.BeginRevoke("b", 1, "for nothing") {
+	if k.BeginRevoke(k.only("a"), granted.Fence+1, "for another") || k.BeginRevoke(k.only("b"), 1, "for nothing") {
 		t.Error("a lease that does not stand is about to be revoked")
 	}
-	if !k.BeginRevoke("a", granted.Fence, "it used too much") {
+	if !k.BeginRevoke(k.only("a"), granted.Fence, "it used too much") {
 		t.Fatal("it has ended")
 	}
 	kill(t, holder)
@@ -213,7 +213,7 @@ func TestBeginRevokeWithoutAProcess(t *testing.T) {
 	k := newWorld().start(t)
 	k.device(0, 100)
 	granted := k.grant(want("a", 40))
-	if !k.BeginRevoke("a", granted.Fence, "for a test") {
+	if !k.BeginRevoke(k.only("a"), granted.Fence, "for a test") {
 		t.Fatal("it has ended")
 	}
 	k.give("a", 1)
@@ -234,7 +234,7 @@ func TestMembers(t *testing.T) {
 	outer := k.grant(want("outer", 50, k.bound(parent.Process.Pid)))
 	both := []process.ID{identify(t, parent.Process.Pid), identify(t, offspring)}
 	members := func(id string, fence uint64) []process.ID {
-		list := k.Members(id, fence)
+		list := k.Members(k.only(id), fence)
 		slices.SortFunc(list, func(a, b process.ID) int { return a.PID - b.PID })
 		return list
 	}
@@ -243,14 +243,14 @@ func TestMembers(t *testing.T) {
 		t.Errorf("the processes are %v, want %v", got, both)
 	}
 	child := identify(t, offspring)
-	if k.Moved("outer", outer.Fence, child) || !k.Moved("another", 1, child) || !k.Leased(dev(0), child) || k.Leased(dev(1), child) {
+	if k.Moved(k.only("outer"), outer.Fence, child) || !k.Moved(k.only("another"), 1, child) || !k.Leased(dev(0), child) || k.Leased(dev(1), child) {
 		t.Error("a child is not under the lease of its parent")
 	}
 	inner := k.grant(want("inner", 10, k.bound(offspring)))
-	if !k.Moved("outer", outer.Fence, child) || k.Moved("inner", inner.Fence, child) || k.Moved("outer", outer.Fence, identify(t, parent.Process.Pid)) {
+	if !k.Moved(k.only("outer"), outer.Fence, child) || k.Moved(k.only("inner"), inner.Fence, child) || k.Moved(k.only("outer"), outer.Fence, identify(t, parent.Process.Pid)) {
 		t.Error("a child with a lease of its own is still under that of its parent")
 	}
-	if stranger := identify(t, os.Getpid()); k.Moved("outer", outer.Fence, stranger) || k.Leased(dev(0), stranger) {
+	if stranger := identify(t, os.Getpid()); k.Moved(k.only("outer"), outer.Fence, stranger) || k.Leased(dev(0), stranger) {
 		t.Error("a process without a lease is under one")
 	}
 	if got := members("outer", outer.Fence); !slices.Equal(got, []process.ID{identify(t, parent.Process.Pid)}) {
@@ -273,7 +273,7 @@ func TestMembersAreNeverTheDaemon(t *testing.T) {
 	for _, pid := range []int{os.Getpid(), os.Getppid()} {
 		granted := k.grant(want("a", 40, k.bound(pid)))
 		k.device(0, 100, used(os.Getpid(), 50), used(started.Process.Pid, 10))
-		for _, id := range k.Members("a", granted.Fence) {
+		for _, id := range k.Members(k.only("a"), granted.Fence) {
 			if id.PID == os.Getpid() || id.PID == os.Getppid() || id.PID == started.Process.Pid {
 				t.Errorf("process %d would be ended for a lease of process %d", id.PID, pid)
 			}
@@ -303,7 +303,7 @@ func TestOrphans(t *testing.T) {
 	stranger := child(t)
 	after(t)
 	k.give("a", 1)
-	if _, err := k.Release(t.Context(), "b", 0, access.Daemon()); err != nil {
+	if _, err := k.Release(t.Context(), byID("b"), 0, access.Daemon()); err != nil {
 		t.Fatal(err)
 	}
 	after(t)

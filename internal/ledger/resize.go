@@ -50,11 +50,14 @@ func (e *ResizeError) Unwrap() error { return e.Why }
 // back at once, and takes more only where there is room now and nobody who waits
 // is delayed. The settings of its service hold. A fence of zero means whichever
 // there is.
-func (l *Ledger) Resize(ctx context.Context, id string, fence uint64, memory gpu.MiB, by access.Actor) (*lease.Lease, error) {
+func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memory gpu.MiB, by access.Actor) (*lease.Lease, error) {
 	var resized *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
-		var err error
-		resized, err = l.resize(lease.Resize{ID: id, Fence: fence, Memory: memory, By: by}, now)
+		k, err := l.book.Seek(&by, access.Resize, name, fence)
+		if err != nil {
+			return err
+		}
+		resized, err = l.resize(lease.Resize{Key: k, Fence: fence, Memory: memory, By: by}, now)
 		return err
 	})
 	return resized, err
@@ -62,7 +65,7 @@ func (l *Ledger) Resize(ctx context.Context, id string, fence uint64, memory gpu
 
 // resize resizes a lease. The caller holds mu.
 func (l *Ledger) resize(r lease.Resize, now time.Time) (*lease.Lease, error) {
-	held := l.book.Lease(r.ID)
+	held := l.book.Lease(r.Key)
 	if held != nil && (r.Fence == 0 || r.Fence == held.Fence) && access.May(r.By, access.Resize, held.Object()) == nil {
 		if err := held.Resizable(); err != nil {
 			return nil, fmt.Errorf("resize %s: %w", r.ID, err)
@@ -105,7 +108,7 @@ func (m *machine) resizable(held *lease.Lease, memory gpu.MiB) (gpu.MiB, error) 
 // grow refuses an amount that a lease cannot have on a device now. The caller
 // holds mu.
 func (m *machine) grow(held *lease.Lease, p lease.Part, memory gpu.MiB) error {
-	more := m.book.Growth(held.ID, p.GPU, memory)
+	more := m.book.Growth(held.Key(), p.GPU, memory)
 	if more == 0 {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 
 // resize resizes a lease of the first user.
 func (k *keeper) resize(id string, memory gpu.MiB) error {
-	_, err := k.Resize(k.t.Context(), id, 0, memory, by(1))
+	_, err := k.Resize(k.t.Context(), byID(id), 0, memory, by(1))
 	return err
 }
 
@@ -23,7 +23,7 @@ func TestResize(t *testing.T) {
 		k.device(0, 100)
 		k.grant(want("a", 30))
 		k.grant(want("b", 50))
-		resized, err := k.Resize(t.Context(), "a", 1, 50, by(1))
+		resized, err := k.Resize(t.Context(), byID("a"), 1, 50, by(1))
 		if err != nil || resized.Parts[0].Memory != 50 || resized.Fence != 1 {
 			t.Fatalf("resized to %+v, %v", resized, err)
 		}
@@ -90,7 +90,7 @@ func TestResizeWithinTheSettingsOfTheService(t *testing.T) {
 		if err := k.resize("a", 1); err != nil {
 			t.Error(err)
 		}
-		if held, _ := k.Find("a"); held.Parts[0].Memory != 20 {
+		if held, _ := k.Find(k.only("a")); held.Parts[0].Memory != 20 {
 			t.Errorf("it was resized to %s, and the minimum is 20 MiB", held.Parts[0].Memory)
 		}
 	})
@@ -134,14 +134,14 @@ func TestResizeRefusals(t *testing.T) {
 			want   error
 		}{
 			{"nobody", 0, 10, lease.ErrUnknown},
-			{"of another", 0, 10, lease.ErrNotYours},
-			{"of another", 0, 1000, lease.ErrNotYours},
+			{"of another", 0, 10, lease.ErrUnknown},
+			{"of another", 0, 1000, lease.ErrUnknown},
 			{"a", 9, 10, lease.ErrNoFence},
 			{"a", 2, 1000, lease.ErrStaleFence},
 			{"capped", 0, 5, lease.ErrEnforced},
 			{"capped", 0, 1000, lease.ErrEnforced},
 		} {
-			if _, err := k.Resize(t.Context(), test.id, test.fence, test.memory, by(1)); !errors.Is(err, test.want) {
+			if _, err := k.Resize(t.Context(), byID(test.id), test.fence, test.memory, by(1)); !errors.Is(err, test.want) {
 				t.Errorf("%s, fence %d, to %s: %v", test.id, test.fence, test.memory, err)
 			}
 		}

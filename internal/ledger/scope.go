@@ -12,10 +12,14 @@ import (
 
 // Rescope changes which control groups the processes of a lease are told by. A
 // fence of zero means whichever there is.
-func (l *Ledger) Rescope(ctx context.Context, id string, fence uint64, add, remove []string, by access.Actor) (*lease.Lease, error) {
+func (l *Ledger) Rescope(ctx context.Context, name lease.Name, fence uint64, add, remove []string, by access.Actor) (*lease.Lease, error) {
 	var changed *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
-		e, err := l.apply(lease.Rescope{ID: id, Fence: fence, Add: add, Remove: remove, By: by}, now)
+		k, err := l.book.Seek(&by, access.Scope, name, fence)
+		if err != nil {
+			return err
+		}
+		e, err := l.apply(lease.Rescope{Key: k, Fence: fence, Add: add, Remove: remove, By: by}, now)
 		changed = e.After
 		return err
 	})

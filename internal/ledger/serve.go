@@ -97,7 +97,7 @@ func (l *Ledger) serve(now time.Time) {
 // can be granted.
 func (l *Ledger) serveNew(now time.Time) bool {
 	for _, e := range l.effects { // place appends to it only before the loop ends
-		if e.Kind == lease.Asked && l.book.Request(e.Request.ID) == e.Request {
+		if e.Kind == lease.Asked && l.book.Request(e.Request.Key()) == e.Request {
 			if granted, err := l.place(e.Request, l.lineBefore(e.Request), now); err == nil && granted != nil {
 				return true
 			}
@@ -232,7 +232,7 @@ func (m *machine) whyNot(r *lease.Request) error {
 		return m.refusal(r, before) // with before, so that its advice delays nobody
 	}
 	_, waiting := m.book.Len()
-	if m.book.Request(r.ID) == r {
+	if m.book.Request(r.Key()) == r {
 		waiting-- // do not count r itself
 	}
 	return &QueuedError{Waiting: waiting, LargestNow: m.largestNow(r, before)}

@@ -21,8 +21,8 @@ type story struct {
 	world   *world
 	keeper  *keeper
 	devices [storyDevices]toyDevice
-	asked   map[string]*toyRequest // without an answer yet
-	held    map[string]*lease.Lease
+	asked   map[lease.Key]*toyRequest // without an answer yet
+	held    map[lease.Key]*lease.Lease
 	fence   uint64 // of the newest grant that was answered
 	trouble bool   // the journal refuses
 	fresh   []*lease.Lease
@@ -54,7 +54,7 @@ func tell(t *testing.T, after func(*story)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(undated{t}, func(t *rapid.T) {
-			s := &story{T: t, world: newWorld(), asked: map[string]*toyRequest{}, held: map[string]*lease.Lease{}, after: after}
+			s := &story{T: t, world: newWorld(), asked: map[lease.Key]*toyRequest{}, held: map[lease.Key]*lease.Lease{}, after: after}
 			s.world.settings = Settings{
 				Device:   func(string) DeviceSettings { return DeviceSettings{MaxPipelines: toySlots, Reserve: toyReserve} },
 				Services: map[string]Service{"limited": {Service: lease.Service{Name: "limited", Quota: lease.Usage{Memory: toyQuota}}}},
@@ -104,10 +104,10 @@ func (s *story) step() {
 	case 6, 7, 8:
 		s.release()
 	case 9:
-		id := s.drawID()
-		_, _ = s.keeper.Renew(s.Context(), id, 0, time.Duration(s.draw("ttl", 1, 20))*time.Second, by(s.draw("user", 1, 2)))
-		if l, stands := s.keeper.Find(id); stands && s.held[id] != nil && l.Fence == s.held[id].Fence {
-			s.held[id] = l.Lease
+		user, k := s.drawKey()
+		_, _ = s.keeper.Renew(s.Context(), byID(k.ID), 0, time.Duration(s.draw("ttl", 1, 20))*time.Second, by(user))
+		if l, stands := s.keeper.Find(k); stands && s.held[k] != nil && l.Fence == s.held[k].Fence {
+			s.held[k] = l.Lease
 		}
 	case 10:
 		time.Sleep(time.Duration(s.draw("seconds", 1, 10)) * time.Second)
@@ -116,7 +116,8 @@ func (s *story) step() {
 		s.devices[i] = toyDevice{gpu.MiB(s.draw("foreign", 0, 8)), rapid.SampledFrom(gpu.States()).Draw(s.T, "state")}
 		s.observe(i)
 	case 12:
-		if r := s.asked[s.drawID()]; r != nil {
+		if _, k := s.drawKey(); s.asked[k] != nil {
+			r := s.asked[k]
 			r.leave()
 		}
 	case 13:
@@ -154,7 +155,14 @@ func (s *story) restart() {
 	s.begin()
 }
 
-func (s *story) drawID() string { return fmt.Sprintf("job-%d", s.draw("id", 0, 9)) }
+func (s *story) drawID() string { return fmt.Sprintf("job-%d", s.draw("id", 0, 6)) }
+
+// drawKey draws one of two users, and the key of one of their ids.
+func (s *story) drawKey() (user int, k lease.Key) {
+	user = s.draw("user", 1, 2)
+	r := want(s.drawID(), 1, of(user))
+	return user, r.Key()
+}
 
 func (s *story) ask() {
 	r := want(s.drawID(), gpu.MiB(10-s.draw("spare", 0, 10)), slots(s.draw("slots", 0, 2)), gpus(s.draw("gpus", 1, 2)),
@@ -168,7 +176,7 @@ func (s *story) ask() {
 	if s.draw("binding", 0, 2) == 0 {
 		ttl(time.Duration(60-s.draw("short", 0, 59)) * time.Second)(&r)
 	}
-	if s.asked[r.ID] != nil {
+	if s.asked[r.Key()] != nil {
 		return // one answer at a time is enough to listen to
 	}
 	ctx, leave := context.WithCancel(s.Context())
@@ -177,25 +185,25 @@ func (s *story) ask() {
 		l, err := k.Acquire(ctx, r)
 		answers <- decision{l, err}
 	}(s.keeper)
-	s.asked[r.ID] = &toyRequest{leave, answers, time.Now().Add(r.Wait.Or(0))}
+	s.asked[r.Key()] = &toyRequest{leave, answers, time.Now().Add(r.Wait.Or(0))}
 }
 
 func (s *story) release() {
-	id := s.drawID()
-	if _, err := s.keeper.Release(s.Context(), id, 0, by(s.draw("user", 1, 2))); err == nil {
-		delete(s.held, id)
+	user, k := s.drawKey()
+	if _, err := s.keeper.Release(s.Context(), byID(k.ID), 0, by(user)); err == nil {
+		delete(s.held, k)
 	}
 }
 
 func (s *story) resize() {
-	id := s.drawID()
-	was, _ := s.keeper.Find(id)
-	resized, err := s.keeper.Resize(s.Context(), id, 0, gpu.MiB(s.draw("memory", 1, 10)), by(s.draw("user", 1, 2)))
+	user, k := s.drawKey()
+	was, _ := s.keeper.Find(k)
+	resized, err := s.keeper.Resize(s.Context(), byID(k.ID), 0, gpu.MiB(s.draw("memory", 1, 10)), by(user))
 	if err != nil {
 		return
 	}
-	if s.held[id] != nil && resized.Fence == s.held[id].Fence {
-		s.held[id] = resized
+	if s.held[k] != nil && resized.Fence == s.held[k].Fence {
+		s.held[k] = resized
 	}
 	if was.Lease != nil && resized.Total().Memory > was.Total().Memory {
 		s.grown = append(s.grown, resized)
@@ -204,22 +212,22 @@ func (s *story) resize() {
 
 // hear takes in what was answered meanwhile.
 func (s *story) hear() {
-	for id, r := range s.asked {
+	for k, r := range s.asked {
 		select {
 		case d := <-r.answer:
 			r.leave()
-			delete(s.asked, id)
+			delete(s.asked, k)
 			if d.err == nil {
 				s.fresh = append(s.fresh, d.lease)
-				s.held[id] = d.lease
+				s.held[k] = d.lease
 			}
 		default:
 		}
 	}
 	slices.SortFunc(s.fresh, func(a, b *lease.Lease) int { return int(a.Fence) - int(b.Fence) })
-	for id, l := range s.held {
+	for k, l := range s.held {
 		if l.Binding == lease.ByTTL && !time.Now().Before(l.Expires) {
-			delete(s.held, id)
+			delete(s.held, k)
 		}
 	}
 }

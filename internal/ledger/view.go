@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
@@ -36,23 +37,43 @@ func (l *Ledger) View() View {
 	return v
 }
 
-// Find returns a lease by its id; false if there is none.
-func (l *Ledger) Find(id string) (Held, bool) {
+// Seek returns the key of what an actor names who wants to do something to it;
+// see lease.Book.Seek.
+func (l *Ledger) Seek(by access.Actor, v access.Verb, name lease.Name) (lease.Key, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	found := l.book.Lease(id)
+	return l.book.Seek(&by, v, name, 0)
+}
+
+// Held returns the lease that an actor names who may do something to it; see
+// lease.Book.Held.
+func (l *Ledger) Held(by access.Actor, v access.Verb, name lease.Name) (Held, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	found, err := l.book.Held(&by, v, name)
+	if err != nil {
+		return Held{}, err
+	}
+	return l.held(found), nil
+}
+
+// Find returns a lease by its key; false if there is none.
+func (l *Ledger) Find(k lease.Key) (Held, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	found := l.book.Lease(k)
 	if found == nil {
 		return Held{}, false
 	}
 	return l.held(found), true
 }
 
-// FindWaiting returns a waiting request by its id, and its position in the queue,
+// FindWaiting returns a waiting request by its key, and its position in the queue,
 // from 1; false if there is none.
-func (l *Ledger) FindWaiting(id string) (r *lease.Request, position int, waits bool) {
+func (l *Ledger) FindWaiting(k lease.Key) (r *lease.Request, position int, waits bool) {
 	l.mu.Lock() // not RLock: Waiting sorts the queue
 	defer l.mu.Unlock()
-	r = l.book.Request(id)
+	r = l.book.Request(k)
 	return r, slices.Index(l.book.Waiting(), r) + 1, r != nil
 }
 
@@ -60,7 +81,7 @@ func (l *Ledger) held(each *lease.Lease) Held {
 	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts)), KeptBy: l.holders.keptBy(each)}
 	for i, p := range each.Parts {
 		if o := l.devices[p.GPU]; o != nil {
-			if m, seen := o.owned[each.ID]; seen {
+			if m, seen := o.owned[each.Key()]; seen {
 				h.Measured[i] = gpu.Some(m)
 			}
 		}

@@ -49,7 +49,7 @@ func TestFoldersThatAreNotOurs(t *testing.T) {
 			if err := c.spoil(p.Dir, elsewhere); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := p.Use(t.Context(), "GPU-a", nobody, "x"); err == nil || !strings.Contains(err.Error(), c.says) {
+			if _, err := p.Use(t.Context(), "GPU-a", nobody, 1); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("it said %v, want %s", err, c.says)
 			}
 			info, err := os.Stat(elsewhere)
@@ -65,7 +65,7 @@ func TestFoldersThatAreNotOurs(t *testing.T) {
 		})
 	}
 	for _, uuid := range []string{"", ".", "..", "../GPU-a", "a/b"} {
-		if _, err := newPool(t, 0).Use(t.Context(), uuid, os.Geteuid(), "x"); err == nil {
+		if _, err := newPool(t, 0).Use(t.Context(), uuid, os.Geteuid(), 1); err == nil {
 			t.Errorf("%q was taken for a device", uuid)
 		}
 	}

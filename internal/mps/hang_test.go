@@ -25,7 +25,7 @@ func TestHangingStartDelaysNobodyElse(t *testing.T) {
 	if me == 0 {
 		slow = nobody
 	}
-	if _, err := p.Use(t.Context(), "GPU-idle", me, "i"); err != nil {
+	if _, err := p.Use(t.Context(), "GPU-idle", me, 8); err != nil {
 		t.Fatal(err)
 	}
 	idle := p.idOf(t, "GPU-idle")
@@ -33,23 +33,23 @@ func TestHangingStartDelaysNobodyElse(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p.patience = time.Hour
 	answer := make(chan error, 1)
-	go func() { _, err := p.Use(ctx, "GPU-hang", slow, "h"); answer <- err }()
+	go func() { _, err := p.Use(ctx, "GPU-hang", slow, 9); answer <- err }()
 	if _, err := os.ReadFile(hangs); err != nil { // until it has started
 		t.Fatal(err)
 	}
 
-	if _, err := p.Use(t.Context(), "GPU-a", me, "x"); err != nil {
+	if _, err := p.Use(t.Context(), "GPU-a", me, 1); err != nil {
 		t.Errorf("another one: %v", err)
 	}
-	p.Keep("GPU-a", me, "y")
+	p.Keep("GPU-a", me, 2)
 	p.takeOver()
-	p.Release("i")
+	p.Release(8)
 	if p.stopUnused(); p.Processes.Alive(idle) {
 		t.Error("an unused daemon was not stopped")
 	}
 	impatient, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := p.Use(impatient, "GPU-hang", slow, "z"); !errors.Is(err, context.Canceled) {
+	if _, err := p.Use(impatient, "GPU-hang", slow, 3); !errors.Is(err, context.Canceled) {
 		t.Errorf("somebody who left got %v", err)
 	}
 	select {
@@ -80,7 +80,7 @@ func TestShutdownStopsAllAtOnce(t *testing.T) {
 	p := newPool(t, time.Hour)
 	devices := []string{"GPU-a", "GPU-b", "GPU-c"}
 	for _, uuid := range devices {
-		if _, err := p.Use(t.Context(), uuid, os.Geteuid(), "x"); err != nil {
+		if _, err := p.Use(t.Context(), uuid, os.Geteuid(), 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,7 +93,7 @@ func TestShutdownStopsAllAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); p.Run(ctx) }()
-	p.Release("x")
+	p.Release(1)
 	cancel()
 	for range devices { // one after another, the second would never be asked
 		<-asked

@@ -72,7 +72,7 @@ type daemon struct {
 	id       process.ID
 	as       *syscall.Credential // the user it runs as; nil: this process's user, or not known yet
 	answered bool                // it has answered a client of ours
-	uses     map[string]bool     // ids of leases
+	uses     map[uint64]bool     // fences of leases
 	idle     time.Time           // since when nobody uses it
 	stopping bool
 	watch    func() // stops the watch over it
@@ -102,9 +102,9 @@ func (p *Pool) label(uuid string) string {
 	return p.Label(uuid)
 }
 
-// Use makes sure that the daemon for a device and a user runs, on behalf of a
-// lease, and returns its pipe directory.
-func (p *Pool) Use(ctx context.Context, uuid string, uid int, lease string) (string, error) {
+// Use makes sure that the daemon for a device and a user runs, on behalf of
+// the lease with a fence, and returns its pipe directory.
+func (p *Pool) Use(ctx context.Context, uuid string, uid int, fence uint64) (string, error) {
 	k := key{uuid, uid}
 	done, err := p.begin(ctx, k)
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *Pool) Use(ctx context.Context, uuid string, uid int, lease string) (str
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d.uses[lease] = true
+	d.uses[fence] = true
 	return pipeOf(d.dir), nil
 }
 
@@ -153,7 +153,7 @@ func (p *Pool) inUse(d *daemon) bool {
 }
 
 // Keep records that a lease from before a restart uses a daemon.
-func (p *Pool) Keep(uuid string, uid int, lease string) {
+func (p *Pool) Keep(uuid string, uid int, fence uint64) {
 	k := key{uuid, uid}
 	done, err := p.begin(context.Background(), k)
 	if err != nil {
@@ -163,20 +163,20 @@ func (p *Pool) Keep(uuid string, uid int, lease string) {
 	if d := p.find(k); d != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		d.uses[lease] = true
+		d.uses[fence] = true
 	}
 }
 
 // Release records that a lease has ended. The lease need not have used a
 // daemon.
-func (p *Pool) Release(lease string) {
+func (p *Pool) Release(fence uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range p.daemons {
-		if !d.uses[lease] {
+		if !d.uses[fence] {
 			continue
 		}
-		delete(d.uses, lease)
+		delete(d.uses, fence)
 		if len(d.uses) == 0 {
 			d.idle = time.Now()
 			p.nudge()

@@ -105,7 +105,7 @@ func TestOneDaemonPerDevice(t *testing.T) {
 	install(t)
 	p := newPool(t, time.Hour)
 	me := os.Geteuid()
-	pipe, err := p.Use(t.Context(), "GPU-a", me, "x")
+	pipe, err := p.Use(t.Context(), "GPU-a", me, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,10 +113,10 @@ func TestOneDaemonPerDevice(t *testing.T) {
 		t.Errorf("its pipe directory is %s, want %s", pipe, want)
 	}
 	first := p.idOf(t, "GPU-a")
-	if _, err := p.Use(t.Context(), "GPU-a", me, "y"); err != nil || p.idOf(t, "GPU-a") != first {
+	if _, err := p.Use(t.Context(), "GPU-a", me, 2); err != nil || p.idOf(t, "GPU-a") != first {
 		t.Errorf("a second lease got another daemon, or none: %v", err)
 	}
-	if _, err := p.Use(t.Context(), "GPU-b", me, "z"); err != nil || p.idOf(t, "GPU-b") == first {
+	if _, err := p.Use(t.Context(), "GPU-b", me, 3); err != nil || p.idOf(t, "GPU-b") == first {
 		t.Errorf("another device got the same daemon, or none: %v", err)
 	}
 	if !p.Serves([]process.ID{{PID: 1}, first}) || p.Serves([]process.ID{{PID: 1}}) {
@@ -133,23 +133,23 @@ func TestStoppedWhenUnused(t *testing.T) {
 		t.Run(uuid, func(t *testing.T) {
 			install(t)
 			p := newPool(t, 0)
-			if _, err := p.Use(t.Context(), uuid, os.Geteuid(), "x"); err != nil {
+			if _, err := p.Use(t.Context(), uuid, os.Geteuid(), 1); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := p.Use(t.Context(), uuid, os.Geteuid(), "y"); err != nil {
+			if _, err := p.Use(t.Context(), uuid, os.Geteuid(), 2); err != nil {
 				t.Fatal(err)
 			}
 			id := p.idOf(t, uuid)
-			p.Release("x")
-			p.Release("unheard of")
+			p.Release(1)
+			p.Release(7)
 			if p.stopUnused(); !p.Processes.Alive(id) {
 				t.Error("it was stopped under a lease")
 			}
-			p.Release("y")
+			p.Release(2)
 			if p.stopUnused(); p.Processes.Alive(id) {
 				t.Error("it runs on for nobody")
 			}
-			if _, err := p.Use(t.Context(), uuid, os.Geteuid(), "z"); err != nil || p.idOf(t, uuid) == id {
+			if _, err := p.Use(t.Context(), uuid, os.Geteuid(), 3); err != nil || p.idOf(t, uuid) == id {
 				t.Errorf("it did not start again: %v", err)
 			}
 		})
@@ -161,8 +161,8 @@ func TestStoppedWhenUnused(t *testing.T) {
 func TestTakenOverAfterARestart(t *testing.T) {
 	install(t)
 	p := newPool(t, time.Hour)
-	for _, uuid := range []string{"GPU-used", "GPU-left"} {
-		if _, err := p.Use(t.Context(), uuid, os.Geteuid(), "lease on "+uuid); err != nil {
+	for i, uuid := range []string{"GPU-used", "GPU-left"} {
+		if _, err := p.Use(t.Context(), uuid, os.Geteuid(), uint64(5+i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -172,8 +172,8 @@ func TestTakenOverAfterARestart(t *testing.T) {
 	}
 
 	again := New(Options{Dir: p.Dir, Processes: process.Proc()})
-	again.Keep("GPU-used", os.Geteuid(), "lease on GPU-used")
-	again.Keep("GPU-unknown", os.Geteuid(), "a lease whose daemon died too")
+	again.Keep("GPU-used", os.Geteuid(), 5)
+	again.Keep("GPU-unknown", os.Geteuid(), 7) // whose daemon died too
 	again.takeOver()
 	again.stopUnused()
 	if !again.Processes.Alive(used) {
@@ -182,7 +182,7 @@ func TestTakenOverAfterARestart(t *testing.T) {
 	if again.Processes.Alive(left) {
 		t.Error("the one that was left runs on")
 	}
-	if _, err := again.Use(t.Context(), "GPU-used", os.Geteuid(), "another"); err != nil || again.idOf(t, "GPU-used") != used {
+	if _, err := again.Use(t.Context(), "GPU-used", os.Geteuid(), 4); err != nil || again.idOf(t, "GPU-used") != used {
 		t.Errorf("a new lease got another daemon: %v", err)
 	}
 	for _, d := range again.daemons {
@@ -195,7 +195,7 @@ func TestDeathIsNoticed(t *testing.T) {
 	p := newPool(t, time.Hour)
 	died := make(chan string, 1)
 	p.Died = func(uuid string, _ int) { died <- uuid }
-	if _, err := p.Use(t.Context(), "GPU-a", os.Geteuid(), "x"); err != nil {
+	if _, err := p.Use(t.Context(), "GPU-a", os.Geteuid(), 1); err != nil {
 		t.Fatal(err)
 	}
 	id := p.idOf(t, "GPU-a")
@@ -205,7 +205,7 @@ func TestDeathIsNoticed(t *testing.T) {
 	if got := <-died; got != "GPU-a" {
 		t.Errorf("%s died", got)
 	}
-	if _, err := p.Use(t.Context(), "GPU-a", os.Geteuid(), "y"); err != nil || p.idOf(t, "GPU-a") == id {
+	if _, err := p.Use(t.Context(), "GPU-a", os.Geteuid(), 2); err != nil || p.idOf(t, "GPU-a") == id {
 		t.Errorf("the next lease did not get a new one: %v", err)
 	}
 }
@@ -214,7 +214,7 @@ func TestDeathIsNoticed(t *testing.T) {
 func TestRun(t *testing.T) {
 	install(t)
 	p := newPool(t, 0)
-	if _, err := p.Use(t.Context(), "GPU-a", os.Geteuid(), "x"); err != nil {
+	if _, err := p.Use(t.Context(), "GPU-a", os.Geteuid(), 1); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
@@ -226,7 +226,7 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); p.Run(ctx) }()
-	p.Release("x")
+	p.Release(1)
 	<-ended
 	cancel()
 	<-done
@@ -238,21 +238,21 @@ func TestRefusals(t *testing.T) {
 		if err := newPool(t, 0).Available(); !errors.Is(err, ErrMissing) {
 			t.Errorf("available: %v", err)
 		}
-		if _, err := newPool(t, 0).Use(t.Context(), "GPU-a", os.Geteuid(), "x"); !errors.Is(err, ErrMissing) {
+		if _, err := newPool(t, 0).Use(t.Context(), "GPU-a", os.Geteuid(), 1); !errors.Is(err, ErrMissing) {
 			t.Errorf("it said %v", err)
 		}
 	})
 	install(t)
 	t.Run("a daemon that does not start", func(t *testing.T) {
 		p := newPool(t, 0)
-		_, err := p.Use(t.Context(), "GPU-broken", os.Geteuid(), "x")
+		_, err := p.Use(t.Context(), "GPU-broken", os.Geteuid(), 1)
 		if err == nil || !strings.Contains(err.Error(), "ended at once") || !strings.Contains(err.Error(), p.Dir) {
 			t.Errorf("it said %v", err)
 		}
 	})
 	t.Run("a path that is too long", func(t *testing.T) {
 		p := New(Options{Dir: "/" + strings.Repeat("long/", 20), Processes: process.Proc()})
-		if _, err := p.Use(t.Context(), "GPU-a", os.Geteuid(), "x"); err == nil || !strings.Contains(err.Error(), "--state-dir") {
+		if _, err := p.Use(t.Context(), "GPU-a", os.Geteuid(), 1); err == nil || !strings.Contains(err.Error(), "--state-dir") {
 			t.Errorf("it said %v", err)
 		}
 	})
@@ -260,7 +260,7 @@ func TestRefusals(t *testing.T) {
 		if os.Geteuid() == 0 {
 			t.Skip("root can")
 		}
-		if _, err := newPool(t, 0).Use(t.Context(), "GPU-a", os.Geteuid()+1, "x"); err == nil || !strings.Contains(err.Error(), "root") {
+		if _, err := newPool(t, 0).Use(t.Context(), "GPU-a", os.Geteuid()+1, 1); err == nil || !strings.Contains(err.Error(), "root") {
 			t.Errorf("it said %v", err)
 		}
 	})
@@ -274,7 +274,7 @@ func TestAsTheUser(t *testing.T) {
 	install(t)
 	t.Setenv("SECRET", "of root")
 	p := newPool(t, 0)
-	pipe, err := p.Use(t.Context(), "GPU-a", nobody, "x")
+	pipe, err := p.Use(t.Context(), "GPU-a", nobody, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestAsTheUser(t *testing.T) {
 	if err := unix.Stat(filepath.Dir(pipe), &info); err != nil || info.Uid != 0 {
 		t.Errorf("the folder around it belongs to %d, %v", info.Uid, err)
 	}
-	p.Release("x")
+	p.Release(1)
 	if p.stopUnused(); p.Processes.Alive(id) {
 		t.Error("it runs on for nobody")
 	}

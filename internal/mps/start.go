@@ -58,7 +58,7 @@ func (p *Pool) find(k key) *daemon {
 }
 
 func newDaemon(k key, dir string, as *syscall.Credential) *daemon {
-	return &daemon{key: k, dir: dir, as: as, uses: map[string]bool{}, idle: time.Now()}
+	return &daemon{key: k, dir: dir, as: as, uses: map[uint64]bool{}, idle: time.Now()}
 }
 
 // isControl reports whether a process is an MPS control daemon of a user. berth

@@ -51,9 +51,9 @@ func TestNothingElseIsTakenOver(t *testing.T) {
 		p.leave(t, "GPU-another-program", me, exec.Command("cat")),
 		p.leave(t, "GPU-another-user", me+1, imitated("GPU-x", t.TempDir())),
 	}
-	p.Keep("GPU-another-program", me, "x")
+	p.Keep("GPU-another-program", me, 1)
 	p.takeOver()
-	p.Release("x")
+	p.Release(1)
 	p.stopUnused()
 	for _, id := range strangers {
 		if !p.Processes.Alive(id) || p.Serves([]process.ID{id}) {
@@ -90,7 +90,7 @@ func TestTakenOverThatDoesNotAnswer(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := p.Use(t.Context(), "GPU-a", me, "x"); err != nil || p.idOf(t, "GPU-a") == mute || p.Processes.Alive(mute) {
+	if _, err := p.Use(t.Context(), "GPU-a", me, 1); err != nil || p.idOf(t, "GPU-a") == mute || p.Processes.Alive(mute) {
 		t.Errorf("%v, and the old one is alive: %v", err, p.Processes.Alive(mute))
 	}
 	p.ask = runClient
@@ -102,7 +102,7 @@ func TestDaemonThatWasNotNoted(t *testing.T) {
 	install(t)
 	p := newPool(t, time.Hour)
 	me := os.Geteuid()
-	if _, err := p.Use(t.Context(), "GPU-single", me, "x"); err != nil {
+	if _, err := p.Use(t.Context(), "GPU-single", me, 1); err != nil {
 		t.Fatal(err)
 	}
 	first := p.idOf(t, "GPU-single")
@@ -112,7 +112,7 @@ func TestDaemonThatWasNotNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := New(Options{Dir: p.Dir, Linger: time.Hour, Processes: process.Proc()})
-	if _, err := again.Use(t.Context(), "GPU-single", me, "y"); err != nil || again.idOf(t, "GPU-single") == first {
+	if _, err := again.Use(t.Context(), "GPU-single", me, 2); err != nil || again.idOf(t, "GPU-single") == first {
 		t.Errorf("it got no daemon of its own: %v", err)
 	}
 	again.unwatchAll()

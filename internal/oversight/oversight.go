@@ -19,7 +19,6 @@ import (
 // Book knows who holds what, and whose processes run where.
 type Book interface {
 	Observe(o ledger.Observation)
-	Find(id string) (ledger.Held, bool)
 	Holdings(uuid string) []lease.Holding
 	Processes(uuid string) []ledger.Process
 	Sum(uuid string) ledger.DeviceSum
@@ -43,7 +42,8 @@ type MPS interface {
 	// Serves reports whether a process, given with its ancestors, is one of
 	// these daemons.
 	Serves(line []process.ID) bool
-	Release(lease string)
+	// Release notes that the lease with a fence has ended.
+	Release(fence uint64)
 }
 
 // Archive remembers the leases that have ended.
@@ -112,7 +112,7 @@ func (o *Oversight) LeaseEnded(e *lease.Effect) {
 	o.Archive.Ended(e, o.Peaks.Ended(l, e.Time))
 	o.Batches.Ended(l, e.Time)
 	if l.EnforcedBy == launch.MPS {
-		o.MPS.Release(l.ID)
+		o.MPS.Release(l.Fence)
 	}
 }
 
@@ -146,7 +146,7 @@ func (o *Oversight) holdings(uuid string, at time.Time) []watchdog.Holding {
 			o.Peaks.Use(h.Lease, uuid, h.Measured, at)
 		}
 		list = append(list, watchdog.Holding{
-			Lease: h.Lease.ID, Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Leased: h.Part.Memory, Measured: h.Measured,
+			Lease: h.Lease.Key(), Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Leased: h.Part.Memory, Measured: h.Measured,
 		})
 	}
 	return list

@@ -44,7 +44,7 @@ func (w *world) Observe(o ledger.Observation)      { w.observed = append(w.obser
 func (w *world) Holdings(string) []lease.Holding   { return w.holdings }
 func (w *world) Processes(string) []ledger.Process { return w.processes }
 func (w *world) Serves(line []process.ID) bool     { return line[0].PID == 99 }
-func (w *world) Release(id string)                 { w.note("mps: %s ended", id) }
+func (w *world) Release(fence uint64)              { w.note("mps: %d ended", fence) }
 func (w *world) Now(uid int) string                { return fmt.Sprintf("user%d", uid) }
 func (w *world) Sum(uuid string) ledger.DeviceSum {
 	if uuid != "GPU-a" {
@@ -52,15 +52,6 @@ func (w *world) Sum(uuid string) ledger.DeviceSum {
 	}
 	return ledger.DeviceSum{Device: gpu.Device{UUID: uuid, Index: 2}}
 }
-func (w *world) Find(id string) (ledger.Held, bool) {
-	for _, h := range w.holdings {
-		if h.Lease.ID == id {
-			return ledger.Held{Lease: h.Lease}, true
-		}
-	}
-	return ledger.Held{}, false
-}
-
 func (w *world) UID(pid int) (int, error) {
 	if pid < 0 {
 		return 0, errors.New("there is no such process")

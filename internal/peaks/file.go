@@ -24,7 +24,7 @@ const version = 1
 // New returns Peaks that know nothing and are kept in no file.
 func New() *Peaks {
 	return &Peaks{
-		dirty: make(chan struct{}, 1), entries: map[Key]*Entry{}, running: map[grant]use{},
+		dirty: make(chan struct{}, 1), entries: map[Key]*Entry{}, running: map[uint64]use{},
 	}
 }
 

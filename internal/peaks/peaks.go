@@ -86,14 +86,8 @@ type Peaks struct {
 
 	mu      sync.Mutex // guards what follows
 	entries map[Key]*Entry
-	running map[grant]use
-	parents map[string]bool // ids of leases that had children
-}
-
-// grant names a lease. An id may be used again; a fence is not.
-type grant struct {
-	id    string
-	fence uint64
+	running map[uint64]use     // by the fence of the lease
+	parents map[lease.Key]bool // leases that had children
 }
 
 // use holds what was measured of a lease so far.
@@ -213,8 +207,7 @@ func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := grant{l.ID, l.Fence}
-	u, known := p.running[g]
+	u, known := p.running[l.Fence]
 	if !known {
 		p.dropStale()
 		u.last = map[string]time.Time{}
@@ -225,7 +218,7 @@ func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time)
 	u.last[uuid] = at
 	u.peak, u.samples = max(u.peak, measured), u.samples+1
 	u.latest = at
-	p.running[g] = u
+	p.running[l.Fence] = u
 }
 
 // dropStale makes room for another lease: it drops the one that was not
@@ -235,11 +228,11 @@ func (p *Peaks) dropStale() {
 	if len(p.running) < keptRunning {
 		return
 	}
-	var stale grant
+	var stale uint64
 	var since time.Time
-	for g, u := range p.running {
+	for fence, u := range p.running {
 		if since.IsZero() || u.latest.Before(since) {
-			stale, since = g, u.latest
+			stale, since = fence, u.latest
 		}
 	}
 	delete(p.running, stale)
@@ -256,13 +249,12 @@ const fewSamples = 3
 // on one device; 0 if it was not measured.
 func (p *Peaks) Ended(l *lease.Lease, now time.Time) gpu.MiB {
 	p.mu.Lock()
-	g := grant{l.ID, l.Fence}
-	u := p.running[g]
-	delete(p.running, g)
-	parent := p.parents[l.ID]
-	delete(p.parents, l.ID)
+	u := p.running[l.Fence]
+	delete(p.running, l.Fence)
+	parent := p.parents[l.Key()]
+	delete(p.parents, l.Key())
 	if l.Parent != "" {
-		p.noteParent(l.Parent)
+		p.noteParent(lease.Key{Owner: l.Holder.Owner(), ID: l.Parent})
 	}
 	p.mu.Unlock()
 	name := cmp.Or(l.Holder.Name, l.Holder.Service)
@@ -281,11 +273,11 @@ func (p *Peaks) Ended(l *lease.Lease, now time.Time) gpu.MiB {
 }
 
 // noteParent remembers a lease that had children. The caller holds mu.
-func (p *Peaks) noteParent(id string) {
+func (p *Peaks) noteParent(k lease.Key) {
 	if p.parents == nil || len(p.parents) >= keptRunning { // parents that end before their children stay
-		p.parents = map[string]bool{}
+		p.parents = map[lease.Key]bool{}
 	}
-	p.parents[id] = true
+	p.parents[k] = true
 }
 
 // Run writes what was learned to the file until ctx ends, and then once more.

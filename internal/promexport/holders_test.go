@@ -82,7 +82,7 @@ func testHolders(t *testing.T) {
 		`gpu_user_leases{user="anna"} 1`, `gpu_user_memory_leased_mb{user="bob"} 1024`, `gpu_user_waiting{user="bob"} 1`, `gpu_user_memory_measured_mb{user="bob"} 0`)
 	cancel()
 	<-over
-	if _, err := book.Release(t.Context(), "anna-embedder", 0, access.Daemon()); err != nil {
+	if _, err := book.Release(t.Context(), lease.Name{ID: "anna-embedder"}, 0, access.Daemon()); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, page(e), `gpu_user_leases{user="anna"} 0`, `gpu_user_memory_leased_mb{user="anna"} 0`, `gpu_service_waiting{service="trainer"} 0`)

@@ -40,11 +40,12 @@ import (
 //	1  everything but what follows
 //	2  Bind
 //	3  Scope, Detach, Resize, a lease without memory and slots
+//	4  a grant of an id that a lease of another user has
 //
 // Added later under the same versions, because the book is the same without
 // them: Record.By, Lease.Parent, Lease.Unit, Lease.Scope and Lease.Implied. An
 // older berth ignores them.
-const Version = 3
+const Version = 4
 
 // Record is one entry of the journal: what happened to a lease, as one JSON
 // object. Times are nanoseconds since 1970, durations are nanoseconds.
@@ -147,6 +148,10 @@ func (r *Record) SetLease(l *Lease) {
 		}
 	}
 }
+
+// Share marks the grant of an id that a lease of another user has. To an earlier
+// berth, ids are unique on the machine.
+func (r *Record) Share() { r.Version = max(r.Version, 4) }
 
 // NewFence returns a record that says how far fences have got, and in which
 // boot of the machine. The daemon lets the fences jump when it starts and the

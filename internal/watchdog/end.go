@@ -51,20 +51,20 @@ func (w *Watchdog) done(what any) {
 
 // end begins to revoke a lease, once. The caller holds mu.
 func (w *Watchdog) end(h Holding, why string) {
-	key := leaseKey{h.Lease, h.Fence}
-	if w.ending[key] {
+	key, fence := h.Lease, h.Fence
+	if w.ending[fence] {
 		return
 	}
-	w.ending[key] = true
+	w.ending[fence] = true
 	grace := w.settings.Grace
 	w.add(func(ctx context.Context) {
-		defer w.done(key)
-		if !w.book.BeginRevoke(key.id, key.fence, why) {
+		defer w.done(fence)
+		if !w.book.BeginRevoke(key, fence, why) {
 			return
 		}
 		left := w.stop(ctx, grace,
-			func() []process.ID { return w.book.Members(key.id, key.fence) },
-			func(id process.ID) bool { return w.book.Moved(key.id, key.fence, id) })
+			func() []process.ID { return w.book.Members(key, fence) },
+			func(id process.ID) bool { return w.book.Moved(key, fence, id) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -72,10 +72,10 @@ func (w *Watchdog) end(h Holding, why string) {
 			w.complain(h, left)
 			why += "; some of its processes could not be ended"
 		}
-		if err := w.book.Revoke(ctx, key.id, key.fence, why); err != nil {
+		if err := w.book.Revoke(ctx, key, fence, why); err != nil {
 			w.event(gpu.Event{
-				Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Warning, Lease: key.id, User: h.User,
-				Text: fmt.Sprintf("berth could not revoke %s and tries again: %v", key.id, err),
+				Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Warning, Lease: key.ID, User: h.User, Data: map[string]any{"fence": fence},
+				Text: fmt.Sprintf("berth could not revoke %s and tries again: %v", key.ID, err),
 			})
 		}
 	})
@@ -164,9 +164,9 @@ func (w *Watchdog) complain(h Holding, left []process.ID) {
 		pids = append(pids, fmt.Sprint(p.PID))
 	}
 	w.event(gpu.Event{
-		Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Serious, Lease: h.Lease, User: h.User,
-		Text:   fmt.Sprintf("Processes of %s could not be ended: %s%s", h.Lease, strings.Join(pids, ", "), w.whyLeft(left)),
-		Public: fmt.Sprintf("Processes of %s could not be ended", h.Lease),
+		Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Serious, Lease: h.Lease.ID, User: h.User, Data: map[string]any{"fence": h.Fence},
+		Text:   fmt.Sprintf("Processes of %s could not be ended: %s%s", h.Lease.ID, strings.Join(pids, ", "), w.whyLeft(left)),
+		Public: fmt.Sprintf("Processes of %s could not be ended", h.Lease.ID),
 	})
 }
 

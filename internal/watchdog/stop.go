@@ -27,7 +27,7 @@ type Halt struct {
 type halted struct {
 	sampled time.Time
 	heat    bool
-	leases  map[leaseKey]int // leases told to stop, and for how many samples in a row
+	leases  map[uint64]int // by fence: leases told to stop, and for how many samples in a row
 }
 
 // Stop tells the holders of a device to stop, once per reason for as long as it
@@ -47,15 +47,14 @@ func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Hol
 	} else if !now.After(before.sampled) {
 		return
 	}
-	after := halted{sampled: now, heat: halt.Heat, leases: map[leaseKey]int{}}
+	after := halted{sampled: now, heat: halt.Heat, leases: map[uint64]int{}}
 	for _, h := range holdings {
-		key := leaseKey{h.Lease, h.Fence}
-		after.leases[key] = before.leases[key] + 1
+		after.leases[h.Fence] = before.leases[h.Fence] + 1
 		revoke := halt.Heat && w.settings.Heat == RevokeHeated
-		if after.leases[key] == 1 {
+		if after.leases[h.Fence] == 1 {
 			w.event(stopNow(on, time.Now(), *halt, h, revoke)) // what was measured may be a moment old
 		}
-		if revoke && after.leases[key] >= patience {
+		if revoke && after.leases[h.Fence] >= patience {
 			w.end(h, "its GPU was too hot: "+halt.Reason)
 		}
 	}
@@ -63,12 +62,12 @@ func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Hol
 }
 
 func stopNow(on gpu.Device, now time.Time, halt Halt, h Holding, revoke bool) gpu.Event {
-	text := fmt.Sprintf("%s should stop using %s now: %s", h.Lease, on.Label(), halt.Reason)
+	text := fmt.Sprintf("%s should stop using %s now: %s", h.Lease.ID, on.Label(), halt.Reason)
 	if revoke {
 		text += "; berth revokes it if that continues"
 	}
 	return gpu.Event{
-		Time: now, Code: gpu.EventStop, Severity: gpu.Serious, GPU: on.UUID, Lease: h.Lease, User: h.User, Text: text,
-		Data: map[string]any{"too_hot": halt.Heat},
+		Time: now, Code: gpu.EventStop, Severity: gpu.Serious, GPU: on.UUID, Lease: h.Lease.ID, User: h.User, Text: text,
+		Data: map[string]any{"too_hot": halt.Heat, "fence": h.Fence},
 	}
 }

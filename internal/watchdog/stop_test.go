@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -16,7 +17,7 @@ func TestHoldersAreToldToStop(t *testing.T) {
 	world := newWorld()
 	w := world.watchdog(Warn, Show)
 	hot := &Halt{Reason: "92 °C is above temp_critical 90 °C", Heat: true}
-	first, second := Holding{Lease: "train", Fence: 3}, Holding{Lease: "serve", Fence: 4}
+	first, second := Holding{Lease: lease.Key{ID: "train"}, Fence: 3}, Holding{Lease: lease.Key{ID: "serve"}, Fence: 4}
 	for _, step := range []struct {
 		halt     *Halt
 		holdings []Holding
@@ -61,7 +62,7 @@ func TestHeatRevokes(t *testing.T) {
 				world.ends = map[process.ID]time.Duration{pid(1): time.Second}
 				w := New(Options{Book: world, Processes: world, Event: world.event, Settings: Settings{Heat: test.policy, Grace: 10 * time.Second}})
 				running(t, w)
-				halt, holdings := &Halt{Reason: "92 °C", Heat: test.heat}, []Holding{{Lease: "train", Fence: 3}}
+				halt, holdings := &Halt{Reason: "92 °C", Heat: test.heat}, []Holding{{Lease: lease.Key{ID: "train"}, Fence: 3}}
 				first := world.next()
 				for range 10 { // one measurement, however often it is looked at
 					w.Stop(gpuA, first, halt, holdings)

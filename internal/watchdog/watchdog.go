@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -47,7 +48,7 @@ type Settings struct {
 
 // Holding is a lease on a device, and what its processes use there.
 type Holding struct {
-	Lease    string
+	Lease    lease.Key
 	Fence    uint64
 	Service  string
 	User     string
@@ -69,16 +70,16 @@ type Book interface {
 	// BeginRevoke says why a lease is going to be revoked, so that it is
 	// revoked and not released if its processes end before Revoke. It returns
 	// false if the lease has ended.
-	BeginRevoke(id string, fence uint64, why string) bool
+	BeginRevoke(k lease.Key, fence uint64, why string) bool
 	// Members returns the living processes of a lease.
-	Members(id string, fence uint64) []process.ID
+	Members(k lease.Key, fence uint64) []process.ID
 	// Moved reports whether a process that was a member is under another lease
 	// now.
-	Moved(id string, fence uint64, member process.ID) bool
+	Moved(k lease.Key, fence uint64, member process.ID) bool
 	// Leased reports whether a process is under a lease on a device.
 	Leased(uuid string, id process.ID) bool
 	// Revoke ends a lease, if it has not ended.
-	Revoke(ctx context.Context, id string, fence uint64, why string) error
+	Revoke(ctx context.Context, k lease.Key, fence uint64, why string) error
 }
 
 // Processes sends signals.
@@ -106,21 +107,16 @@ type Watchdog struct {
 	settings Settings
 	devices  map[string]*device
 	halts    map[string]halted // devices that must not be used
-	ending   map[any]bool      // leases and processes that are being ended
+	ending   map[any]bool      // leases, by fence, and processes that are being ended
 	errands  []func(context.Context)
 }
 
 // device is what was noticed on one device, and is not over yet.
 type device struct {
 	sampled   time.Time
-	over      map[leaseKey]int    // samples in a row
+	over      map[uint64]int      // by fence: samples in a row
 	strangers map[process.ID]int  // samples in a row
 	told      map[process.ID]bool // strangers with an event, until they end: some come and go
-}
-
-type leaseKey struct {
-	id    string
-	fence uint64
 }
 
 // New returns a watchdog. Run carries out its decisions.
@@ -155,7 +151,7 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strang
 	if !now.After(before.sampled) {
 		return
 	}
-	after := &device{sampled: now, over: map[leaseKey]int{}, strangers: map[process.ID]int{}, told: map[process.ID]bool{}}
+	after := &device{sampled: now, over: map[uint64]int{}, strangers: map[process.ID]int{}, told: map[process.ID]bool{}}
 	for id := range before.told {
 		if w.processes.Alive(id) {
 			after.told[id] = true
@@ -165,9 +161,8 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strang
 		if h.Leased == 0 || h.Measured <= h.Leased {
 			continue
 		}
-		key := leaseKey{h.Lease, h.Fence}
-		after.over[key] = before.over[key] + 1
-		w.overLimit(on, now, h, after.over[key])
+		after.over[h.Fence] = before.over[h.Fence] + 1
+		w.overLimit(on, now, h, after.over[h.Fence])
 	}
 	for _, s := range strangers {
 		if !w.processes.Alive(s.ID) {
@@ -184,15 +179,15 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strang
 func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h Holding, samples int) {
 	policy := w.settings.OverLimit(h.Service)
 	over := h.Measured - h.Leased
-	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", h.Lease, h.Measured, on.Label(), over, h.Leased)
+	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", h.Lease.ID, h.Measured, on.Label(), over, h.Leased)
 	if samples == 1 {
 		if policy == Revoke {
 			text += "; berth revokes it if that continues"
 		}
 		w.event(gpu.Event{
-			Time: now, Code: gpu.EventOverLimit, Severity: gpu.Warning, GPU: on.UUID, Lease: h.Lease, User: h.User, Text: text,
+			Time: now, Code: gpu.EventOverLimit, Severity: gpu.Warning, GPU: on.UUID, Lease: h.Lease.ID, User: h.User, Text: text,
 			Data: map[string]any{
-				"leased_mb": int64(h.Leased), "measured_mb": int64(h.Measured), "over_mb": int64(over), "policy": string(policy),
+				"leased_mb": int64(h.Leased), "measured_mb": int64(h.Measured), "over_mb": int64(over), "policy": string(policy), "fence": h.Fence,
 			},
 		})
 	}

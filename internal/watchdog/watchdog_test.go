@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -81,14 +82,14 @@ func (w *world) alive(id process.ID) bool {
 	return known && !(dying && !time.Now().Before(end))
 }
 
-func (w *world) BeginRevoke(_ string, _ uint64, why string) bool {
+func (w *world) BeginRevoke(_ lease.Key, _ uint64, why string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.revoking = why
 	return !w.gone
 }
 
-func (w *world) Members(string, uint64) []process.ID {
+func (w *world) Members(lease.Key, uint64) []process.ID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var list []process.ID
@@ -101,7 +102,7 @@ func (w *world) Members(string, uint64) []process.ID {
 	return list
 }
 
-func (w *world) Moved(_ string, _ uint64, id process.ID) bool { return w.Leased("", id) }
+func (w *world) Moved(_ lease.Key, _ uint64, id process.ID) bool { return w.Leased("", id) }
 
 func (w *world) Leased(_ string, id process.ID) bool {
 	w.mu.Lock()
@@ -116,7 +117,7 @@ func (w *world) adopt(id process.ID) {
 	w.moved[id] = true
 }
 
-func (w *world) Revoke(_ context.Context, _ string, _ uint64, why string) error {
+func (w *world) Revoke(_ context.Context, _ lease.Key, _ uint64, why string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.revoked = why
@@ -147,7 +148,7 @@ func (w *world) watchdog(policy Policy, foreign ForeignPolicy) *Watchdog {
 }
 
 func over(measured gpu.MiB) []Holding {
-	return []Holding{{Lease: "train", Fence: 3, User: "ada", Leased: 4096, Measured: measured}}
+	return []Holding{{Lease: lease.Key{ID: "train"}, Fence: 3, User: "ada", Leased: 4096, Measured: measured}}
 }
 
 // running runs the watchdog for the time of a test.
@@ -180,7 +181,7 @@ func TestWhatIsNotOverTheLimit(t *testing.T) {
 	world := newWorld()
 	w := world.watchdog(Revoke, Show)
 	for range 3 {
-		w.Look(gpuA, world.next(), []Holding{{Lease: "slots only", Measured: 9000}, {Lease: "full", Leased: 4096, Measured: 4096}}, nil)
+		w.Look(gpuA, world.next(), []Holding{{Lease: lease.Key{ID: "slots only"}, Fence: 1, Measured: 9000}, {Lease: lease.Key{ID: "full"}, Fence: 2, Leased: 4096, Measured: 4096}}, nil)
 	}
 	if len(world.events) > 0 {
 		t.Errorf("events: %+v", world.events)

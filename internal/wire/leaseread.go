@@ -71,6 +71,8 @@ func (r *ReleaseBody) Read(data []byte) bool {
 		switch string(key) {
 		case "id":
 			r.ID = s.text(512)
+		case "user":
+			r.User = s.text(256)
 		case "fence":
 			r.Fence = uint64(s.int(0, 1<<62))
 		default:
@@ -88,6 +90,8 @@ func (r *RenewalBody) Read(data []byte) bool {
 		switch string(key) {
 		case "id":
 			r.ID = s.text(512)
+		case "user":
+			r.User = s.text(256)
 		case "fence":
 			r.Fence = uint64(s.int(1, 1<<62))
 		case "ttl_seconds":

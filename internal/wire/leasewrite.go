@@ -57,6 +57,7 @@ func (r *RequestBody) Append(dst []byte) []byte {
 func (r *ReleaseBody) Append(dst []byte) []byte {
 	w := writer{dst: append(dst, '{')}
 	w.text("id", r.ID)
+	w.textUnlessEmpty("user", r.User)
 	if r.Fence != 0 {
 		w.uint("fence", r.Fence)
 	}
@@ -67,6 +68,7 @@ func (r *ReleaseBody) Append(dst []byte) []byte {
 func (r *RenewalBody) Append(dst []byte) []byte {
 	w := writer{dst: append(dst, '{')}
 	w.text("id", r.ID)
+	w.textUnlessEmpty("user", r.User)
 	w.uint("fence", r.Fence)
 	w.optFloat("ttl_seconds", r.TTL)
 	return append(w.dst, '}')

@@ -1,0 +1,159 @@
+package lease
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// Name names a lease or a waiting request as people do: by its id, and by its
+// user where they say so.
+type Name struct {
+	User string // login name, uid, token:NAME or cert:NAME; empty: not said
+	ID   string
+}
+
+// String returns USER/ID, or the id alone.
+func (n Name) String() string {
+	if n.User == "" {
+		return n.ID
+	}
+	return n.User + "/" + n.ID
+}
+
+// ErrAmbiguous refuses an id that several users use.
+var ErrAmbiguous = errors.New("several users have a lease or a request with this id")
+
+// AmbiguousError refuses a name that fits leases or requests of several users. It
+// matches ErrAmbiguous.
+type AmbiguousError struct {
+	Name  Name
+	Names []Name // those that it fits, each of which fits one alone
+}
+
+func (e *AmbiguousError) Error() string {
+	texts := make([]string, len(e.Names))
+	for i, n := range e.Names {
+		texts[i] = n.String()
+	}
+	return fmt.Sprintf("%s: %v: %s", e.Name, ErrAmbiguous, strings.Join(texts, ", "))
+}
+
+// Is reports whether target is ErrAmbiguous.
+func (e *AmbiguousError) Is(target error) bool { return target == ErrAmbiguous }
+
+// Seek returns the key of what an actor names who wants to do something to it:
+//
+//   - with a user, that of this user;
+//   - with the id alone, the actor's own;
+//   - if the actor has none, the only one there is.
+//
+// A fence chooses among several. An actor who may not do this to the things of
+// others finds what is their own or nothing, so that no refusal tells what others
+// have. With the id alone, nothing need have the key that Seek returns: the
+// change that uses it says so.
+func (b *Book) Seek(by *access.Actor, v access.Verb, n Name, fence uint64) (Key, error) {
+	own := Key{OwnerOf(by), n.ID}
+	others := access.May(*by, v, access.Everything())
+	switch {
+	case n.User != "" && isCalled(n.User, own.Owner, by.User):
+		return own, nil
+	case n.User != "" && others != nil:
+		if why := access.May(*by, v, access.Named(access.Held, n.User)); why != nil {
+			others = why // it names the user
+		}
+		return own, fmt.Errorf("%s %s: %w", v, n, others)
+	case n.User == "" && (others != nil || b.has(own, fence)):
+		return own, nil
+	}
+	found := b.fitting(n)
+	for _, f := range found {
+		if fence != 0 && f.fence == fence {
+			return f.key, nil
+		}
+	}
+	switch {
+	case n.User == "" && (len(found) == 0 || b.has(own, 0)):
+		return own, nil
+	case len(found) == 1:
+		return found[0].key, nil
+	case fence != 0 && fence <= b.fence:
+		return own, fmt.Errorf("%s %s: %w: the lease with fence %d has ended", v, n, ErrStaleFence, fence)
+	case len(found) > 1:
+		return own, &AmbiguousError{Name: n, Names: names(found)}
+	}
+	return own, fmt.Errorf("%s %s: %w", v, n, ErrUnknown)
+}
+
+// Held returns the lease that an actor names who wants to do something to it, and
+// refuses an actor who may not.
+func (b *Book) Held(by *access.Actor, v access.Verb, n Name) (*Lease, error) {
+	k, err := b.Seek(by, v, n, 0)
+	if err != nil {
+		return nil, err
+	}
+	e, err := b.find(v, k, 0, by)
+	if err != nil {
+		return nil, err
+	}
+	return e.lease, nil
+}
+
+// has reports whether a lease or a request has a key, and with a fence whether
+// the lease has that.
+func (b *Book) has(k Key, fence uint64) bool {
+	if e := b.leases.get(k); e != nil {
+		return fence == 0 || e.lease.Fence == fence
+	}
+	return fence == 0 && b.waiting.get(k) != nil
+}
+
+// named is a lease or a request that a name fits.
+type named struct {
+	key   Key
+	user  string
+	fence uint64 // 0: a request
+}
+
+// fitting lists what a name fits, ordered by user.
+func (b *Book) fitting(n Name) []named {
+	var list []named
+	add := func(h *Holder, fence uint64) {
+		if owner := h.Owner(); n.User == "" || isCalled(n.User, owner, h.User) {
+			list = append(list, named{Key{owner, n.ID}, h.User, fence})
+		}
+	}
+	for e := range b.leases.called(n.ID) {
+		add(e.holder(), e.lease.Fence)
+	}
+	for w := range b.waiting.called(n.ID) {
+		add(w.holder(), 0)
+	}
+	slices.SortFunc(list, func(a, b named) int { return cmp.Or(strings.Compare(a.user, b.user), a.key.compare(b.key)) })
+	return list
+}
+
+// isCalled reports whether an owner with a login name is called by a name: that
+// name, or the number of the owner.
+func isCalled(name string, o Owner, login string) bool {
+	return name == login || o.UID != NoUID && name == strconv.Itoa(o.UID)
+}
+
+// names returns names for leases and requests that tell them apart: by number
+// where several have the same login name.
+func names(list []named) []Name {
+	all := make([]Name, len(list))
+	for i, n := range list {
+		all[i] = Name{n.user, n.key.ID}
+		same := func(other named) bool { return other.user == n.user && other.key != n.key }
+		if n.key.UID != NoUID && slices.ContainsFunc(list, same) {
+			all[i].User = strconv.Itoa(n.key.UID)
+		}
+	}
+	return all
+}
