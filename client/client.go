@@ -52,6 +52,7 @@ type Client struct {
 	retry   func(error, time.Duration)
 	local   bool     // over a socket: the daemon sees which process this is
 	streams *streams // for calls about leases; nil: over HTTP like all others
+	user    string   // whose leases an id means; see Of
 }
 
 // New returns a client. It does not connect: the first call does.

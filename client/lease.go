@@ -34,9 +34,21 @@ func (c *Client) Allocate(ctx context.Context, r api.Allocate) (api.Lease, error
 	return post[api.Lease](ctx, patient, "/api/gpu/memory/allocate", r)
 }
 
+// Of returns a client that names the leases and requests of a user: its Lease,
+// Release, Renew and the others that take an id mean those of that user. The
+// user is a login name, a uid, token:NAME or cert:NAME. With no user, an id means
+// the caller's own, and if there is none the only one that the caller may choose.
+//
+// Both clients share their connections; close the first one.
+func (c *Client) Of(user string) *Client {
+	of := *c
+	of.user = user
+	return &of
+}
+
 // Deallocate ends a lease, or withdraws a request that waits.
 func (c *Client) Deallocate(ctx context.Context, id string) (api.Ended, error) {
-	return post[api.Ended](ctx, c, "/api/gpu/memory/deallocate", api.Deallocate{ID: id})
+	return post[api.Ended](ctx, c, "/api/gpu/memory/deallocate", api.Deallocate{ID: id, User: c.user})
 }
 
 // Leases is who holds what, and who waits.
@@ -74,7 +86,7 @@ func (c *Client) PastLeases(ctx context.Context, q PastQuery) (api.PastLeases, e
 // is waiting and it has no parts; an id that nobody uses is an [*api.Problem]
 // with the code unknown_allocation.
 func (c *Client) Lease(ctx context.Context, id string) (api.Lease, error) {
-	return get[api.Lease](ctx, c, leasePath(id), nil)
+	return get[api.Lease](ctx, c, leasePath(id), c.whose())
 }
 
 // Acquire asks for slots and memory on one or more devices and waits for them,
@@ -102,10 +114,10 @@ func (c *Client) Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, er
 // is.
 func (c *Client) Release(ctx context.Context, id string, fence uint64) (api.Ended, error) {
 	var ended api.Ended
-	if used, err := overStream(ctx, c, wire.Release, http.MethodDelete, leasePath(id), &wire.ReleaseBody{ID: id, Fence: fence}, (*wire.EndedBody)(&ended)); used {
+	if used, err := overStream(ctx, c, wire.Release, http.MethodDelete, leasePath(id), &wire.ReleaseBody{ID: id, User: c.user, Fence: fence}, (*wire.EndedBody)(&ended)); used {
 		return ended, err
 	}
-	query := url.Values{}
+	query := c.whose()
 	if fence != 0 {
 		query.Set("fence", strconv.FormatUint(fence, 10))
 	}
@@ -115,36 +127,36 @@ func (c *Client) Release(ctx context.Context, id string, fence uint64) (api.Ende
 // Renew makes a lease with a time to live last for another while.
 func (c *Client) Renew(ctx context.Context, id string, r api.Renew) (api.Lease, error) {
 	var renewed api.Lease
-	renewal := &wire.RenewalBody{ID: id, Fence: r.Fence, TTL: r.TTL}
+	renewal := &wire.RenewalBody{ID: id, User: c.user, Fence: r.Fence, TTL: r.TTL}
 	if used, err := overStream(ctx, c, wire.Renew, http.MethodPost, leasePath(id)+"/renew", renewal, (*wire.LeaseBody)(&renewed)); used {
 		return renewed, err
 	}
-	return post[api.Lease](ctx, c, leasePath(id)+"/renew", r)
+	return postTo[api.Lease](ctx, c, leasePath(id)+"/renew", r)
 }
 
 // Bind hands a lease that is bound to a process to another process of the same
 // user, which holds it from then on: a launcher hands it to what it has started.
 // The lease keeps its fence.
 func (c *Client) Bind(ctx context.Context, id string, b api.Bind) (api.Lease, error) {
-	return post[api.Lease](ctx, c, leasePath(id)+"/bind", b)
+	return postTo[api.Lease](ctx, c, leasePath(id)+"/bind", b)
 }
 
 // Rescope changes which control groups the processes of a lease are told by. It
 // is for administrators.
 func (c *Client) Rescope(ctx context.Context, id string, r api.Rescope) (api.Lease, error) {
-	return post[api.Lease](ctx, c, leasePath(id)+"/scope", r)
+	return postTo[api.Lease](ctx, c, leasePath(id)+"/scope", r)
 }
 
 // Resize gives a lease another amount of memory on each of its devices. It gives
 // back at once, and takes more only if there is room now.
 func (c *Client) Resize(ctx context.Context, id string, r api.Resize) (api.Lease, error) {
-	return post[api.Lease](ctx, c, leasePath(id)+"/resize", r)
+	return postTo[api.Lease](ctx, c, leasePath(id)+"/resize", r)
 }
 
 // Trim asks the holder of a lease to give back what its libraries keep for
 // later. Only programs that listen for it do.
 func (c *Client) Trim(ctx context.Context, id string) (api.Lease, error) {
-	return post[api.Lease](ctx, c, leasePath(id)+"/trim", struct{}{})
+	return postTo[api.Lease](ctx, c, leasePath(id)+"/trim", struct{}{})
 }
 
 // Adopt puts a process that already runs under a lease, which ends with it.
@@ -159,17 +171,35 @@ func (c *Client) Explain(ctx context.Context, r api.LeaseRequest) (api.Explanati
 
 // ExplainWaiting says what a request that waits is waiting for.
 func (c *Client) ExplainWaiting(ctx context.Context, id string) (api.Explanation, error) {
-	return get[api.Explanation](ctx, c, leasePath(id)+"/explain", nil)
+	return get[api.Explanation](ctx, c, leasePath(id)+"/explain", c.whose())
 }
 
 // post sends a JSON body and reads the answer into a T.
 func post[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	return postWith[T](ctx, c, path, nil, body)
+}
+
+// postTo posts to the path of a lease, which belongs to the user of the client.
+func postTo[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	return postWith[T](ctx, c, path, c.whose(), body)
+}
+
+func postWith[T any](ctx context.Context, c *Client, path string, query url.Values, body any) (T, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		var none T
 		return none, fmt.Errorf("POST %s: write the request: %w", path, err)
 	}
-	return call[T](ctx, c, http.MethodPost, path, nil, text)
+	return call[T](ctx, c, http.MethodPost, path, query, text)
+}
+
+// whose returns the parameter that says whose lease an id means.
+func (c *Client) whose() url.Values {
+	query := url.Values{}
+	if c.user != "" {
+		query.Set("user", c.user)
+	}
+	return query
 }
 
 // patient is the same client for a call that the daemon may take so long over
