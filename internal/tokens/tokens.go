@@ -1,0 +1,418 @@
+// Package tokens keeps the named tokens of a daemon. A token is a secret that
+// gives whoever shows it a role. The keeper stores only the SHA-256 of each
+// secret, so a copy of its file lets nobody in. A secret that the keeper makes
+// up has 256 random bits; one that somebody brings has at least 32 characters.
+//
+// Check finds a token by the hash of its secret, so how long that takes says
+// nothing about the secrets. The keeper remembers the hashes of tokens that were
+// revoked, so that their holders learn why they are refused.
+package tokens
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+const (
+	// Prefix begins every secret that the keeper makes up, so that people and
+	// programs that look for leaked secrets recognise one.
+	Prefix = "berth_"
+	// ShortestSecret is how many characters the secret of a token has at least.
+	ShortestSecret = 32
+	// LongestSecret is how many characters it has at most.
+	LongestSecret = 512
+
+	longestName = 64
+	most        = 1000 // tokens
+	mostRevoked = 1000 // tokens that were revoked and are remembered
+)
+
+// The reasons to refuse a secret. Only somebody who has the right secret learns
+// that its token has expired or was revoked.
+var (
+	ErrUnknown = errors.New("no token has this secret")
+	ErrExpired = errors.New("the token has expired")
+	ErrRevoked = errors.New("the token was revoked")
+)
+
+// ErrMissing means that there is no token with this name.
+var ErrMissing = errors.New("there is no token with this name")
+
+// ErrTaken means that a token has this name, or had this secret.
+var ErrTaken = errors.New("it is taken")
+
+// ErrFull means that there are as many tokens as the keeper keeps.
+var ErrFull = fmt.Errorf("there are %d tokens, which is the most: revoke one that is not used", most)
+
+// InvalidError says what is wrong with a token that somebody asks for.
+type InvalidError struct{ Field, Detail string }
+
+func (e *InvalidError) Error() string { return e.Field + " " + e.Detail }
+
+// Token is a token without its secret.
+type Token struct {
+	Name    string
+	Role    access.Role
+	Service string    // the only service that its holder may act for; empty: any
+	Created time.Time // zero: it stands in the configuration
+	Expires time.Time // zero: it does not
+	Used    time.Time // when somebody last showed it, to the minute; zero: nobody has
+	By      string    // user who created it
+}
+
+// hash is the SHA-256 of a secret.
+type hash [sha256.Size]byte
+
+func hashOf(secret string) hash { return sha256.Sum256([]byte(secret)) }
+
+// entry is a token that the keeper accepts.
+type entry struct {
+	Token              // Used is not kept here
+	hash  hash         // of its secret
+	weak  bool         // its secret is short enough to be guessed
+	used  atomic.Int64 // minutes since 1970 when it was last shown; 0: never
+
+	standing context.Context // ends when the token is revoked
+	end      context.CancelCauseFunc
+}
+
+func newEntry(t Token, h hash) *entry {
+	e := &entry{Token: t, hash: h}
+	if !t.Used.IsZero() {
+		e.used.Store(minute(t.Used))
+	}
+	e.standing, e.end = context.WithCancelCause(context.Background())
+	return e
+}
+
+// token returns the token with when it was last used.
+func (e *entry) token() Token {
+	t := e.Token
+	if used := e.used.Load(); used != 0 {
+		t.Used = time.Unix(used*60, 0).UTC()
+	}
+	return t
+}
+
+func minute(t time.Time) int64 { return t.Unix() / 60 }
+
+// revoked is a token that was revoked.
+type revoked struct {
+	name string
+	hash hash
+	at   time.Time
+}
+
+// Keeper keeps tokens. Use New or Open to make one.
+type Keeper struct {
+	path string // empty: it is kept in no file
+
+	changing sync.Mutex // held while tokens change, also while the disk is waited for
+	all      atomic.Pointer[book]
+	dirty    atomic.Bool // somebody used a token, and the file does not say so
+}
+
+// book is every token at one moment. It never changes, so Check takes no lock.
+type book struct {
+	byHash  map[hash]*entry // with the daemon's own
+	byName  map[string]*entry
+	revoked []revoked // oldest first
+	gone    map[hash]bool
+	daemon  *entry // the token of the configuration; nil: there is none
+}
+
+// New returns a keeper without tokens that is kept in no file.
+func New() *Keeper {
+	k := &Keeper{}
+	k.all.Store(&book{byHash: map[hash]*entry{}, byName: map[string]*entry{}})
+	return k
+}
+
+// with returns a copy of the book in which these are the tokens.
+func (b *book) with(tokens map[string]*entry, gone []revoked, daemon *entry) *book {
+	next := &book{byHash: make(map[hash]*entry, len(tokens)+1), byName: tokens, revoked: gone, gone: make(map[hash]bool, len(gone)), daemon: daemon}
+	for _, r := range gone {
+		next.gone[r.hash] = true
+	}
+	for _, e := range tokens {
+		next.byHash[e.hash] = e
+	}
+	if daemon != nil {
+		next.byHash[daemon.hash] = daemon
+	}
+	return next
+}
+
+// Shown is a token whose secret was shown.
+type Shown struct {
+	access.Credential
+	Expires  time.Time       // zero: it does not
+	Standing context.Context // ends when the token is revoked
+	// Weak means that the secret is short enough to be guessed by somebody who may
+	// try often.
+	Weak bool
+}
+
+// Check returns what a secret gives to its holder. The error is ErrUnknown,
+// ErrExpired or ErrRevoked.
+func (k *Keeper) Check(secret string, now time.Time) (Shown, error) {
+	b, h := k.all.Load(), hashOf(secret)
+	e := b.byHash[h]
+	if e == nil {
+		if b.gone[h] {
+			return Shown{}, ErrRevoked
+		}
+		return Shown{}, ErrUnknown
+	}
+	if !e.Expires.IsZero() && !now.Before(e.Expires) {
+		return Shown{}, ErrExpired
+	}
+	if m := minute(now); e.used.Load() != m {
+		e.used.Store(m)
+		k.dirty.Store(true)
+	}
+	credential := access.Credential{Kind: access.Token, Name: e.Name, Role: e.Role, Service: e.Service}
+	return Shown{Credential: credential, Expires: e.Expires, Standing: e.standing, Weak: e.weak}, nil
+}
+
+// Any reports whether there is a token.
+func (k *Keeper) Any() bool { return len(k.all.Load().byHash) > 0 }
+
+// HasDaemon reports whether the configuration has a token.
+func (k *Keeper) HasDaemon() bool { return k.all.Load().daemon != nil }
+
+// SetDaemon takes over the token of the configuration, which has the role
+// admin. An empty secret means that there is none. The token is short if
+// somebody could guess it.
+func (k *Keeper) SetDaemon(secret string) (short bool) {
+	k.changing.Lock()
+	defer k.changing.Unlock()
+	b := k.all.Load()
+	var next *entry
+	if secret != "" {
+		if next = newEntry(Token{Name: access.DaemonToken, Role: access.Admin}, hashOf(secret)); len(secret) < ShortestSecret {
+			next.weak = true
+		}
+	}
+	if b.daemon != nil && next != nil && b.daemon.hash == next.hash {
+		return b.daemon.weak
+	}
+	k.all.Store(b.with(b.byName, b.revoked, next))
+	if b.daemon != nil {
+		b.daemon.end(ErrRevoked)
+	}
+	return next != nil && next.weak
+}
+
+// List returns every token, by name.
+func (k *Keeper) List() []Token {
+	b := k.all.Load()
+	list := make([]Token, 0, len(b.byName)+1)
+	for _, e := range b.byName {
+		list = append(list, e.token())
+	}
+	if b.daemon != nil {
+		list = append(list, b.daemon.token())
+	}
+	slices.SortFunc(list, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Create makes a token and returns its secret: the one that was brought, or one
+// of 256 random bits. It returns when the disk has the token.
+func (k *Keeper) Create(t Token, brought string, now time.Time) (secret string, err error) {
+	t.Service = words.Service(t.Service)
+	t.Created, t.Used = now.UTC().Truncate(time.Second), time.Time{}
+	if !t.Expires.IsZero() {
+		t.Expires = t.Expires.UTC().Truncate(time.Second)
+	}
+	if err := check(t); err != nil {
+		return "", err
+	}
+	if secret = brought; secret == "" {
+		secret = Prefix + random()
+	} else if err := checkSecret(brought); err != nil {
+		return "", err
+	}
+	k.changing.Lock()
+	defer k.changing.Unlock()
+	b, h := k.all.Load(), hashOf(secret)
+	tokens, gone := k.living(b, now)
+	switch _, named := tokens[t.Name]; {
+	case named:
+		return "", fmt.Errorf("create the token %s: %w: a token has this name", t.Name, ErrTaken)
+	case b.byHash[h] != nil, b.gone[h]:
+		return "", fmt.Errorf("create the token %s: %w: another token has or had this secret", t.Name, ErrTaken)
+	case len(tokens) >= most:
+		return "", fmt.Errorf("create the token %s: %w", t.Name, ErrFull)
+	}
+	tokens[t.Name] = newEntry(t, h)
+	return secret, k.replace(b.with(tokens, gone, b.daemon))
+}
+
+// expiredKept is how long an expired token is listed.
+const expiredKept = 30 * 24 * time.Hour
+
+// living returns the tokens and the revoked ones of a book, to be changed. It
+// counts a token that expired long ago as revoked.
+func (k *Keeper) living(b *book, now time.Time) (tokens map[string]*entry, gone []revoked) {
+	tokens, gone = make(map[string]*entry, len(b.byName)+1), slices.Clone(b.revoked)
+	for name, e := range b.byName {
+		if !e.Expires.IsZero() && now.Sub(e.Expires) > expiredKept {
+			gone = append(gone, revoked{name, e.hash, now})
+			continue
+		}
+		tokens[name] = e
+	}
+	return tokens, latest(gone)
+}
+
+// latest returns the revoked tokens that are remembered.
+func latest(gone []revoked) []revoked { return gone[max(len(gone)-mostRevoked, 0):] }
+
+// Revoke makes a token worthless, at once: the context of everybody who has
+// shown it ends. It returns when the disk has that. If the disk does not take
+// it, the token is worthless until the daemon starts again.
+func (k *Keeper) Revoke(name string, now time.Time) (Token, error) {
+	k.changing.Lock()
+	defer k.changing.Unlock()
+	b := k.all.Load()
+	e := b.byName[name]
+	if e == nil {
+		return Token{}, fmt.Errorf("revoke the token %s: %w", name, ErrMissing)
+	}
+	tokens, gone := k.living(b, now)
+	if tokens[name] != nil {
+		delete(tokens, name)
+		gone = latest(append(gone, revoked{name, e.hash, now.UTC().Truncate(time.Second)}))
+	}
+	next := b.with(tokens, gone, b.daemon)
+	k.all.Store(next) // first of all: whoever revokes a token fears the worst
+	e.end(ErrRevoked)
+	if err := k.write(next); err != nil {
+		return e.token(), fmt.Errorf("the token %s is refused from now on, but the daemon could not write that down and accepts it again after a restart: %w", name, err)
+	}
+	return e.token(), nil
+}
+
+// replace writes a book to the disk and lets it hold then.
+func (k *Keeper) replace(next *book) error {
+	if err := k.write(next); err != nil {
+		return err
+	}
+	k.all.Store(next)
+	return nil
+}
+
+// Run writes down now and then when tokens were used, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(usedAfter)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return k.saveUsed()
+		case <-tick.C:
+			_ = k.saveUsed() // it tries again
+		}
+	}
+}
+
+// usedAfter is how often it is written down when tokens were used.
+const usedAfter = 10 * time.Minute
+
+func (k *Keeper) saveUsed() error {
+	if !k.dirty.Swap(false) {
+		return nil
+	}
+	k.changing.Lock()
+	defer k.changing.Unlock()
+	if err := k.write(k.all.Load()); err != nil {
+		k.dirty.Store(true)
+		return err
+	}
+	return nil
+}
+
+// random returns 256 random bits as 43 characters.
+func random() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// check returns what is wrong with a token.
+func check(t Token) error {
+	switch {
+	case !validName(t.Name):
+		return &InvalidError{"name", fmt.Sprintf("must be 1 to %d letters, digits, - and _, and begin with a letter or a digit", longestName)}
+	case t.Name == access.DaemonToken:
+		return &InvalidError{"name", "must not be daemon: that is the name of the token in the configuration"}
+	case t.Role < access.Scraper || t.Role > access.Admin:
+		return &InvalidError{"role", "must be scraper, viewer, user, operator or admin"}
+	case t.Service != "" && (lease.ValidService(t.Service) != nil || words.Service(t.Service) != t.Service):
+		return &InvalidError{"service", "is not the name of a service"}
+	case t.Service != "" && t.Role > access.User:
+		return &InvalidError{"service", "must be absent for an operator or an administrator, who act for all services"}
+	case !t.Expires.IsZero() && !t.Expires.After(t.Created):
+		return &InvalidError{"ttl_seconds", "must be more than a second"}
+	}
+	return nil
+}
+
+func validName(name string) bool {
+	if len(name) == 0 || len(name) > longestName {
+		return false
+	}
+	for i, c := range []byte(name) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && (i == 0 || c != '-' && c != '_') {
+			return false
+		}
+	}
+	return true
+}
+
+// Sound reports whether a secret could be that of a token: printable ASCII
+// without spaces, and not too long.
+func Sound(secret string) bool {
+	if secret == "" || len(secret) > LongestSecret {
+		return false
+	}
+	return !strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// checkSecret returns what is wrong with a secret that somebody brings.
+func checkSecret(secret string) error {
+	switch {
+	case !Sound(secret):
+		return &InvalidError{"token", fmt.Sprintf("must be printable ASCII without spaces, at most %d characters", LongestSecret)}
+	case len(secret) < ShortestSecret:
+		return &InvalidError{"token", fmt.Sprintf("must have at least %d characters: openssl rand -base64 32 makes one", ShortestSecret)}
+	case distinct(secret) < 8:
+		return &InvalidError{"token", "repeats too few different characters: openssl rand -base64 32 makes a better one"}
+	}
+	return nil
+}
+
+// distinct returns how many different characters a text has.
+func distinct(text string) int {
+	seen := map[byte]bool{}
+	for i := range len(text) {
+		seen[text[i]] = true
+	}
+	return len(seen)
+}

@@ -1,0 +1,334 @@
+package tokens
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+var now = time.Date(2026, 11, 15, 12, 0, 30, 0, time.UTC)
+
+func create(t *testing.T, k *Keeper, token Token, brought string) string {
+	t.Helper()
+	secret, err := k.Create(token, brought, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func open(t *testing.T, path string) *Keeper {
+	t.Helper()
+	k, note, err := Open(path)
+	if err != nil || note != "" {
+		t.Fatalf("opened with %q, %v", note, err)
+	}
+	return k
+}
+
+// A token survives a restart, with everything but its secret.
+func TestATokenIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	k := open(t, path)
+	secret := create(t, k, Token{Name: "grafana", Role: access.Scraper, By: "root", Expires: now.Add(time.Hour)}, "")
+	own := create(t, k, Token{Name: "embedder", Role: access.User, Service: "embedding_service", By: "root"}, "0123456789abcdefghijklmnopqrstuv")
+	if !regexp.MustCompile(`^berth_[A-Za-z0-9_-]{43}$`).MatchString(secret) || own != "0123456789abcdefghijklmnopqrstuv" {
+		t.Errorf("the secrets are %q and %q", secret, own)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || bytes.Contains(text, []byte(secret)) || bytes.Contains(text, []byte(own)) {
+		t.Errorf("the file holds a secret, or is not there: %v: %s", err, text)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, %v", info, err)
+	}
+	k = open(t, path)
+	shown, err := k.Check(secret, now)
+	want := access.Credential{Kind: access.Token, Name: "grafana", Role: access.Scraper}
+	if err != nil || shown.Credential != want || shown.Weak {
+		t.Errorf("it gives %+v, %v", shown, err)
+	}
+	if shown, err := k.Check(own, now); err != nil || shown.Service != "embedding-service" || shown.Role != access.User {
+		t.Errorf("it gives %+v, %v", shown, err)
+	}
+	created := now.Truncate(time.Second)
+	all := []Token{
+		{Name: "embedder", Role: access.User, Service: "embedding-service", By: "root", Created: created, Used: now.Truncate(time.Minute)},
+		{Name: "grafana", Role: access.Scraper, By: "root", Created: created, Expires: now.Add(time.Hour), Used: now.Truncate(time.Minute)},
+	}
+	if diff := cmp.Diff(all, k.List()); diff != "" {
+		t.Errorf("listed (-want +got):\n%s", diff)
+	}
+	if err := k.saveUsed(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(all, open(t, path).List()); diff != "" {
+		t.Errorf("after a restart (-want +got):\n%s", diff)
+	}
+}
+
+// Whoever has the wrong secret learns nothing; whoever had the right one learns
+// what became of the token.
+func TestRefusals(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	k := open(t, path)
+	short := create(t, k, Token{Name: "short", Role: access.User, Expires: now.Add(time.Minute)}, "")
+	gone := create(t, k, Token{Name: "gone", Role: access.Admin}, "")
+	stands, err := k.Check(gone, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Revoke("gone", now); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(context.Cause(stands.Standing), ErrRevoked) {
+		t.Error("whoever shows a revoked token is not told")
+	}
+	if _, err := k.Revoke("gone", now); !errors.Is(err, ErrMissing) {
+		t.Errorf("revoked twice: %v", err)
+	}
+	for _, k := range []*Keeper{k, open(t, path)} {
+		for secret, want := range map[string]error{
+			gone: ErrRevoked, "": ErrUnknown, "berth_": ErrUnknown, short + "x": ErrUnknown, short[1:]: ErrUnknown,
+			strings.Repeat("x", 16<<10): ErrUnknown, "\x00\xff": ErrUnknown, short: nil,
+		} {
+			if _, err := k.Check(secret, now.Add(59*time.Second)); !errors.Is(err, want) {
+				t.Errorf("%q: %v, want %v", secret, err, want)
+			}
+		}
+		if _, err := k.Check(short, now.Add(time.Minute)); !errors.Is(err, ErrExpired) {
+			t.Errorf("after its time: %v", err)
+		}
+	}
+	// The name is free again; the secret never is.
+	if _, err := k.Create(Token{Name: "gone", Role: access.User}, gone, now); !errors.Is(err, ErrTaken) {
+		t.Errorf("the secret of a revoked token was taken: %v", err)
+	}
+	create(t, k, Token{Name: "gone", Role: access.User}, "")
+}
+
+func TestBadTokens(t *testing.T) {
+	k := New()
+	k.SetDaemon("the-secret-of-the-daemon-0123456789")
+	create(t, k, Token{Name: "first", Role: access.User}, "abcdefghijklmnopqrstuvwxyz012345")
+	good := strings.Repeat("0123456789abcdef", 2)
+	for name, c := range map[string]struct {
+		token  Token
+		secret string
+		field  string
+	}{
+		"no name":            {Token{Role: access.User}, "", "name"},
+		"a dot":              {Token{Name: "a.b", Role: access.User}, "", "name"},
+		"a dash first":       {Token{Name: "-a", Role: access.User}, "", "name"},
+		"a line":             {Token{Name: "a\nb", Role: access.User}, "", "name"},
+		"a long name":        {Token{Name: strings.Repeat("a", 65), Role: access.User}, "", "name"},
+		"the daemon's":       {Token{Name: "daemon", Role: access.User}, "", "name"},
+		"no role":            {Token{Name: "a"}, "", "role"},
+		"no such role":       {Token{Name: "a", Role: 99}, "", "role"},
+		"no such service":    {Token{Name: "a", Role: access.User, Service: "a\x00b"}, "", "service"},
+		"a service for all":  {Token{Name: "a", Role: access.Operator, Service: "s"}, "", "service"},
+		"over already":       {Token{Name: "a", Role: access.User, Expires: now.Add(-time.Second)}, "", "ttl_seconds"},
+		"31 characters":      {Token{Name: "a", Role: access.User}, good[1:], "token"},
+		"the same again":     {Token{Name: "a", Role: access.User}, strings.Repeat("ab", 40), "token"},
+		"a space":            {Token{Name: "a", Role: access.User}, good + " ", "token"},
+		"not printable":      {Token{Name: "a", Role: access.User}, good + "\x7f", "token"},
+		"not ASCII":          {Token{Name: "a", Role: access.User}, good + "ü", "token"},
+		"a very long secret": {Token{Name: "a", Role: access.User}, strings.Repeat(good, 100), "token"},
+	} {
+		wrong := (*InvalidError)(nil)
+		if _, err := k.Create(c.token, c.secret, now); !errors.As(err, &wrong) || wrong.Field != c.field {
+			t.Errorf("%s: %v, want something wrong with %s", name, err, c.field)
+		}
+	}
+	for name, secret := range map[string]string{"a": "abcdefghijklmnopqrstuvwxyz012345", "b": "the-secret-of-the-daemon-0123456789", "first": ""} {
+		if _, err := k.Create(Token{Name: name, Role: access.User}, secret, now); !errors.Is(err, ErrTaken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(k.List()) != 2 {
+		t.Errorf("there are %v", k.List())
+	}
+}
+
+// The token of the configuration is role admin, and can change while the daemon
+// runs.
+func TestTheDaemonsToken(t *testing.T) {
+	k := New()
+	if k.Any() || k.HasDaemon() || k.SetDaemon("") {
+		t.Error("there is a token")
+	}
+	if !k.SetDaemon("hush") || !k.HasDaemon() {
+		t.Error("a short secret is not called short")
+	}
+	shown, err := k.Check("hush", now)
+	if want := (access.Credential{Kind: access.Token, Name: "daemon", Role: access.Admin}); err != nil || shown.Credential != want || !shown.Weak {
+		t.Errorf("it gives %+v, %v", shown, err)
+	}
+	if k.SetDaemon("hush"); shown.Standing.Err() != nil {
+		t.Error("the same again ends what there is")
+	}
+	if k.SetDaemon("a-secret-that-is-long-enough-0123") {
+		t.Error("a long secret is called short")
+	}
+	if _, err := k.Check("hush", now); !errors.Is(err, ErrUnknown) || shown.Standing.Err() == nil {
+		t.Errorf("the secret from before: %v", err)
+	}
+	if _, err := k.Revoke("daemon", now); !errors.Is(err, ErrMissing) {
+		t.Errorf("it was revoked: %v", err)
+	}
+}
+
+// A disk that takes nothing: no token is made, and a revoked one is refused all
+// the same.
+func TestTheDiskFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k := open(t, filepath.Join(dir, "tokens.json"))
+	secret := create(t, k, Token{Name: "a", Role: access.User}, "")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Create(Token{Name: "b", Role: access.User}, "", now); err == nil || len(k.List()) != 1 {
+		t.Errorf("made, although it is not kept: %v, %v", err, k.List())
+	}
+	if _, err := k.Revoke("a", now); err == nil || !strings.Contains(err.Error(), "after a restart") {
+		t.Errorf("revoked: %v", err)
+	}
+	if _, err := k.Check(secret, now); !errors.Is(err, ErrRevoked) {
+		t.Errorf("it is accepted: %v", err)
+	}
+}
+
+// A file that cannot be understood lets nobody in, and is not lost.
+func TestAFileThatIsBroken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	if err := os.WriteFile(path, []byte(`{"version":2,"tokens":[]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, note, err := Open(path)
+	if err != nil || !strings.Contains(note, "version 2") || k.Any() {
+		t.Errorf("%q, %v, %v", note, err, k.List())
+	}
+	if _, err := os.Stat(path + ".unreadable"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Expired tokens are listed for a while; then they are forgotten.
+func TestExpiredTokensGo(t *testing.T) {
+	k := New()
+	secret := create(t, k, Token{Name: "old", Role: access.User, Expires: now.Add(time.Hour)}, "")
+	later := now.Add(expiredKept + 2*time.Hour)
+	if _, err := k.Create(Token{Name: "old", Role: access.User}, "", later); err != nil {
+		t.Error(err)
+	}
+	if _, err := k.Check(secret, later); !errors.Is(err, ErrRevoked) {
+		t.Errorf("the old one: %v", err)
+	}
+}
+
+func TestThereIsAnEnd(t *testing.T) {
+	k := New()
+	for i := range most {
+		if _, err := k.Create(Token{Name: "t" + strings.Repeat("x", i%50) + string(rune('a'+i/50)), Role: access.User}, "", now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := k.Create(Token{Name: "one-more", Role: access.User}, "", now); !errors.Is(err, ErrFull) {
+		t.Errorf("one more: %v", err)
+	}
+}
+
+// When tokens were used is written down rarely, and when the daemon stops.
+func TestUseIsWrittenDown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	synctest.Test(t, func(t *testing.T) {
+		k := open(t, path)
+		secret := create(t, k, Token{Name: "a", Role: access.User}, "")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- k.Run(ctx) }()
+		used := func() time.Time { return open(t, path).List()[0].Used }
+		check := func() time.Time {
+			if _, err := k.Check(secret, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			return time.Now().Truncate(time.Minute).UTC()
+		}
+		first := check()
+		if !used().IsZero() {
+			t.Error("written at once")
+		}
+		time.Sleep(usedAfter + time.Second)
+		synctest.Wait()
+		if got := used(); !got.Equal(first) {
+			t.Errorf("written: %v, want %v", got, first)
+		}
+		last := check()
+		cancel()
+		if err := <-done; err != nil || !used().Equal(last) {
+			t.Errorf("at the end: %v, %v, want %v", err, used(), last)
+		}
+	})
+}
+
+// FuzzFile reads any text as the file of the tokens: it is refused, or what was
+// read is written back the same.
+func FuzzFile(f *testing.F) {
+	hash := strings.Repeat("0a", 32)
+	f.Add([]byte(`{"version":1,"tokens":[{"name":"a","role":"user","service":"s","sha256":"` + hash + `","created":"2026-01-01T00:00:00Z","expires":"2027-01-01T00:00:00Z"}],"revoked":[{"name":"b","sha256":"` + strings.Repeat("0b", 32) + `","at":"2026-01-01T00:00:00Z"}]}`))
+	f.Add([]byte(`{"version":1,"tokens":[{"name":"a","role":"root","sha256":"` + hash + `"}]}`))
+	f.Add([]byte(`{"version":1,"tokens":[{"name":"daemon","role":"admin","sha256":"` + hash + `"}]}`))
+	f.Add([]byte(`{"version":1,"tokens":[{"name":"a","role":"operator","service":"s","sha256":"` + hash + `"}]}`))
+	f.Add([]byte(`{"version":1,"tokens":null}{}`))
+	f.Add([]byte("\x00"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b, err := parse(text)
+		if err != nil {
+			return
+		}
+		for name, e := range b.byName {
+			if name == "daemon" || e.Role < access.Scraper || e.Role > access.Admin || e.Service != "" && e.Role > access.User {
+				t.Errorf("read %+v", e.Token)
+			}
+		}
+		first, err := b.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := parse(first)
+		if err != nil {
+			t.Fatalf("%v: %s", err, first)
+		}
+		second, err := again.encode()
+		if err != nil || !bytes.Equal(first, second) {
+			t.Errorf("%v\n%s\n%s", err, first, second)
+		}
+	})
+}
+
+func BenchmarkCheck(b *testing.B) {
+	k := New()
+	secret, err := k.Create(Token{Name: "a", Role: access.User}, "", now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := k.Check(secret, now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
