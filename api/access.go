@@ -37,11 +37,11 @@ type QuotaLimit struct {
 
 // TokenRequest asks for a token.
 type TokenRequest struct {
-	Name    string           `json:"name" example:"grafana"`
+	Name    string           `json:"name" example:"grafana" maxLength:"64" doc:"Letters, digits, - and _. Whoever shows the token is the user token:NAME."`
 	Role    string           `json:"role" enum:"scraper,viewer,user,operator,admin"`
-	Service string           `json:"service,omitempty" doc:"Whoever shows the token may act for this service only."`
-	TTL     gpu.Opt[float64] `json:"ttl_seconds,omitzero" doc:"The token expires after this time. Absent: it does not expire."`
-	Secret  string           `json:"token,omitempty" doc:"The secret to show. Absent: the daemon makes one up."`
+	Service string           `json:"service,omitempty" maxLength:"128" doc:"Whoever shows the token may act for this service only. Not for operators and administrators."`
+	TTL     gpu.Opt[float64] `json:"ttl_seconds,omitzero" minimum:"1" maximum:"3153600000" doc:"The token expires after this time. Absent: it does not expire."`
+	Secret  string           `json:"token,omitempty" maxLength:"512" doc:"The secret to show, at least 32 printable characters. Absent: the daemon makes one up."`
 }
 
 // Token is a token without its secret, which the daemon does not keep.

@@ -1,6 +1,9 @@
 package access
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // Actor is who does something. It is plain data: it travels with a request,
 // and the journal and the events name it. The zero value is nobody, who may do
@@ -153,8 +156,8 @@ func (o *Object) belongsTo(a *Actor) bool {
 		return true
 	case o.Kind == All:
 		return false
-	case o.ByName:
-		return a.UID != NoUID && o.User != "" && o.User == a.User
+	case o.ByName: // a name with a colon is that of a token or certificate, which no user of the machine has
+		return o.User != "" && o.User == a.User && (a.UID != NoUID || strings.Contains(a.User, ":"))
 	}
 	return o.UID == a.UID && (o.UID != NoUID || o.User == a.User)
 }

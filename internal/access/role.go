@@ -2,6 +2,7 @@ package access
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -43,7 +44,7 @@ func ParseRole(name string) (Role, error) {
 type Rules struct {
 	Daemon       int             // the user that the daemon runs as
 	Users        map[int]Given   // by user id
-	Groups       map[int]Given   // by group id, for callers on the socket
+	Groups       map[int]Given   // by group id, for callers on the socket; Stranger: no role
 	Certificates map[string]Role // by common name
 	Others       Role            // of local users who were given none; Stranger: User
 
@@ -135,11 +136,53 @@ func (r *Rules) given(uid int, groups []int) Standing {
 	}
 	found := false
 	for _, gid := range groups {
-		if g, given := r.Groups[gid]; given && (!found || g.Role > best.Role) {
+		if g := r.Groups[gid]; g.Role != Stranger && (!found || g.Role > best.Role) {
 			best, found = Standing{Role: g.Role, Cause: ByGroup, Group: g.Name, known: true}, true
 		}
 	}
 	return best
+}
+
+// Why says why a caller has its role, a sentence each. The first one decides. Where
+// several entries of the configuration speak of the caller, the others follow.
+func (r *Rules) Why(c *Caller) []string {
+	s := r.Standing(c)
+	why := []string{s.Reason()}
+	if s.Cause != ByUser && s.Cause != ByGroup && s.Cause != ByDefault {
+		return why
+	}
+	given := r.given(c.UID.Or(-1), c.Groups)
+	if given.Role > s.Role {
+		why = []string{
+			"over TCP without a token, and from a container, nobody has more than the role " + s.Role.String(),
+			"the configuration gives " + given.Role.String() + " on the Unix socket",
+		}
+	}
+	for _, g := range r.Counting(c) {
+		if g.Role == Stranger || given.Cause == ByGroup && g.Name == given.Group {
+			continue
+		}
+		text := "the group " + g.Name + " gives " + g.Role.String()
+		if given.Cause == ByUser {
+			text += ", and the entry of the user is stronger"
+		} else if g.Role < given.Role {
+			text += ", and the higher role holds"
+		}
+		why = append(why, text)
+	}
+	return why
+}
+
+// Counting returns the groups of a caller that the configuration has an entry for,
+// in the order of their ids.
+func (r *Rules) Counting(c *Caller) []Given {
+	var found []Given
+	for _, gid := range slices.Compact(slices.Sorted(slices.Values(c.Groups))) {
+		if g, listed := r.Groups[gid]; listed {
+			found = append(found, g)
+		}
+	}
+	return found
 }
 
 // Actor returns who a caller is, without a login name. One of whom it is not

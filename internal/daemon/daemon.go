@@ -42,6 +42,7 @@ import (
 	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/users"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
@@ -89,6 +90,8 @@ type Daemon struct {
 	peaks    *peaks.Peaks
 	archive  *archive.Archive
 	labels   *labels.Keeper
+	tokens   *tokens.Keeper
+	tries    *httpapi.Tries // failed tries to show a token
 
 	operations *operations.Keeper
 	watchdog   *watchdog.Watchdog
@@ -135,12 +138,19 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Services: func() []operations.Total { return d.operations.Totals() },
 		Labels:   d.labels,
 		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
+
+		TokenFailures: httpapi.TryReasons(),
+
 		Watching: func() bool { return d.monitor.Running() },
 		Unlogged: o.Unlogged,
 		Expires:  d.shown.expires,
 		Version:  o.Version,
 	})
 	d.kernel, d.doorstep = peer.New(process.Proc()), exporter.TurnedAway
+	d.tries = httpapi.NewTries(o.Log, exporter.TokenFailed)
+	if d.tokens, err = openTokens(o); err != nil {
+		return nil, errors.Join(err, closeAll(d.backends))
+	}
 	d.publish = d.publisher(ctx, exporter)
 	publish := d.publish
 	host, _ := os.Hostname() // a machine without a name is still a machine
@@ -168,7 +178,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
-			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations,
+			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
 			MPS: d.mps, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Publish: publish, Note: d.Note,
 		}),
@@ -198,6 +208,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.shown.current.Store(shown)
 	streams, endStreams := context.WithCancel(ctx)
 	defer endStreams()
+	d.trustToken(c.Token)
 	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.doorstep)
 	if err != nil {
 		return err
@@ -208,6 +219,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.keepMPS(d.settings.load().Config)
 	var running parts
+	running.run("tokens", func() { _ = d.tokens.Run(ctx) })               // when they were used costs nobody anything
 	running.run("peaks", func() { _ = d.peaks.Run(ctx) })                 // peaks that cannot be kept cost only a guess
 	running.run("archive", func() { _ = d.archive.Run(ctx) })             // nor does the past that cannot be kept
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
@@ -244,7 +256,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 // doorkeeper knows callers by what the kernel says.
 func (d *Daemon) doorkeeper() httpapi.Doorkeeper {
-	return httpapi.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load}
+	return httpapi.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Tries: d.tries}
 }
 
 // Close lets go of the devices and of the journal. It does not wait for a

@@ -59,7 +59,7 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper http
 	if err != nil {
 		return nil, err
 	}
-	add(socket, httpapi.ForSocket(h, c.Token), false)
+	add(socket, keeper.ForSocket(h), false)
 	if c.Listen == "" {
 		return d, nil
 	}
@@ -67,7 +67,7 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper http
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
 	}
-	add(tcp, httpapi.ForTCP(h, c.Token), shown.current.Load() != nil)
+	add(tcp, keeper.ForTCP(h), shown.current.Load() != nil)
 	return d, nil
 }
 

@@ -19,6 +19,7 @@ const (
 	hooksName   = "hooks.json" // what hooks have not got yet
 	archiveName = "past-leases.json"
 	peaksName   = "history.json" // its name in every version
+	tokensName  = "tokens.json"  // hashes of secrets
 )
 
 // prepareState makes the state folder, or checks that nobody else can change
@@ -37,7 +38,7 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range []string{savedName, healthName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", hooksName, hooksName + ".unreadable", journalName} {
+	for _, name := range []string{savedName, healthName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", journalName} {
 		if err := closeToOthers(dir, name); err != nil {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
 		}

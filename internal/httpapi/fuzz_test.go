@@ -185,7 +185,7 @@ func (s *target) empty(t *testing.T) {
 		t.Errorf("%d requests of a caller who has gone wait, beside %d leases", waiting, leases)
 	}
 	for _, held := range s.Ledger.View().Leases {
-		_, _ = s.Ledger.Release(context.Background(), held.ID, held.Fence, s.callers[1].Actor) // one with children takes them along
+		_, _ = s.Ledger.Release(context.Background(), lease.Name{User: held.Holder.User, ID: held.ID}, held.Fence, s.callers[1].Actor) // one with children takes them along
 	}
 	if leases, _ := s.Ledger.Len(); leases > 0 {
 		t.Errorf("%d leases cannot be released", leases)

@@ -33,6 +33,7 @@ import (
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/users"
 )
 
@@ -41,6 +42,7 @@ type door struct {
 	*server
 	events   *events.Log
 	settings *memorySettings
+	tokens   *tokens.Keeper
 }
 
 func open(t testing.TB, devices string) *door {
@@ -81,10 +83,11 @@ func open(t testing.TB, devices string) *door {
 		read = !slices.ContainsFunc(m.Readings(), func(r monitor.Reading) bool { return !r.Sampled })
 	}
 	note := func() string { return "No GPU was found." }
+	d.tokens = tokens.New()
 	d.server = build(Keepers{
 		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Log: slog.New(slog.DiscardHandler),
 		Desk: desk.New(desk.Keepers{
-			Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: operations.New(&labels.Keeper{}),
+			Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: operations.New(&labels.Keeper{}), Tokens: d.tokens,
 			Enforcement: func() desk.Enforcement { return desk.Enforcement{} }, Publish: d.events.Publish, Note: note,
 		}),
 		Metrics: http.NotFoundHandler(), Host: "here", Version: "test",
@@ -491,6 +494,7 @@ func TestAccessOverTCP(t *testing.T) {
 	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "in") })
 	for _, test := range []struct {
 		name, token, host, path string
+		from                    string // address; empty: this machine
 		headers                 map[string]string
 		status                  int
 	}{
@@ -503,6 +507,12 @@ func TestAccessOverTCP(t *testing.T) {
 		{name: "wrong token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secrets"}, status: 401},
 		{name: "right token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secret"}, status: 200},
 		{name: "probe", token: "secret", host: "gpu7", path: "/healthz", status: 200},
+		{name: "probe with a wrong token", token: "secret", host: "gpu7", path: "/readyz", headers: map[string]string{"Authorization": "Bearer wrong"}, status: 200},
+		{name: "a token where there is none", host: "127.0.0.1:8000", headers: map[string]string{"Authorization": "Bearer secret"}, status: 401},
+		{name: "another machine without a token", from: "192.0.2.7", host: "127.0.0.1", status: 401},
+		{name: "another machine over IPv6", from: "2001:db8::7", host: "127.0.0.1", status: 401},
+		{name: "another machine with the token", token: "secret", from: "192.0.2.7", host: "gpu7", headers: map[string]string{"Authorization": "bearer secret"}, status: 200},
+		{name: "page of another site with the token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secret", "Sec-Fetch-Site": "cross-site"}, status: 403},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := httptest.NewRequest("POST", "http://x"+test.path+"/", nil)
@@ -510,8 +520,15 @@ func TestAccessOverTCP(t *testing.T) {
 			for k, v := range test.headers {
 				r.Header.Set(k, v)
 			}
+			keeper := Doorkeeper{Tokens: tokens.New(), Tries: NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+			keeper.Tokens.SetDaemon(test.token)
+			from := "127.0.0.1"
+			if test.from != "" {
+				from = test.from
+			}
+			r = r.WithContext(context.WithValue(r.Context(), callerKey{}, &caller{door: access.TCP, address: from}))
 			w := httptest.NewRecorder()
-			ForTCP(inner, test.token).ServeHTTP(w, r)
+			keeper.ForTCP(inner).ServeHTTP(w, r)
 			if w.Code != test.status {
 				t.Errorf("answer is %d, want %d: %s", w.Code, test.status, w.Body)
 			}

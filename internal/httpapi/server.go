@@ -113,6 +113,7 @@ func build(k Keepers) *server {
 	s.registerSettings()
 	s.registerEvents()
 	s.registerDaemon()
+	s.registerAccess()
 	s.describeProblems()
 	return s
 }
@@ -126,6 +127,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	who := standingOf(r.Context())
 	if refusal := mayUse(pattern, who); refusal != nil {
+		if who.Role == access.Stranger && needsToken(r.Context()) {
+			refusal = unauthorized(w, "unauthorized", "Callers from containers need a token here")
+		}
 		writeProblem(w, refusal)
 		return
 	}
@@ -150,10 +154,14 @@ func (s *server) mistake(cause any, where ...any) *api.Problem {
 }
 
 // recorder records every route before it adds it to the multiplexer, so that a
-// test can compare the routes with the OpenAPI text.
+// test can compare the routes with the OpenAPI text. It panics if verbs does not
+// list the route: nobody has decided yet who may use it.
 type recorder struct{ *server }
 
 func (r recorder) HandleFunc(pattern string, f func(http.ResponseWriter, *http.Request)) {
+	if _, listed := verbs[pattern]; !listed {
+		panic("httpapi: the route " + pattern + " has no verb: enter it in verbs and in docs/access.md")
+	}
 	r.routes = append(r.routes, pattern)
 	r.mux.HandleFunc(pattern, f)
 }

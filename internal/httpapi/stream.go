@@ -69,10 +69,10 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	st := newStream(s, r.Context(), conn, buffered.Reader)
 	who := standingOf(r.Context())
-	st.uid = who.UID
+	st.uid = lineOf(who)
 	if !exceeds(who) {
 		var leave func()
-		st.queue, leave = s.turns.join(who.UID)
+		st.queue, leave = s.turns.join(lineOf(who))
 		defer leave()
 	}
 	st.serve()

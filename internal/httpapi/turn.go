@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"hash/fnv"
 	"io"
 	"maps"
 	"net/http"
@@ -70,6 +71,18 @@ type turns struct {
 
 // recently is how long a change of the user who asks means that several users ask.
 const recently = 100 * time.Millisecond
+
+// lineOf returns the number under which an actor takes turns: the user id, or a
+// number made from the name of a token or certificate, so that their holders
+// share a line neither with each other nor with callers who are not known.
+func lineOf(a access.Actor) int {
+	if a.UID != access.NoUID || !strings.Contains(a.User, ":") {
+		return a.UID
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(a.User))
+	return -2 - int(h.Sum32())
+}
 
 // note records the user who asks.
 func (t *turns) note(uid int) {
@@ -256,11 +269,11 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 		r.Body = wholeBody{r.Body}
 	}
 	if exceeds(who) || weight == lasting || weight == anybodys {
-		s.turns.note(who.UID)
+		s.turns.note(lineOf(who))
 		s.mux.ServeHTTP(w, r)
 		return
 	}
-	q, leave := s.turns.join(who.UID)
+	q, leave := s.turns.join(lineOf(who))
 	defer leave()
 	if weight == light && !arrived(r) {
 		writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", bodyMissing))

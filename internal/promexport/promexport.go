@@ -28,11 +28,13 @@ type Sources struct {
 	Batches  func() []progress.Total
 	Services func() []operations.Total
 	Labels   *labels.Keeper
-	Hooks    []string         // their names
-	Watching func() bool      // whether devices are being sampled
-	Unlogged func() uint64    // lines that the log did not take; nil: none
-	Expires  func() time.Time // when the certificate of the daemon ends; nil or zero: it has none
-	Version  string
+	Hooks    []string // their names
+	// TokenFailures are the reasons for which a token is refused.
+	TokenFailures []string
+	Watching      func() bool      // whether devices are being sampled
+	Unlogged      func() uint64    // lines that the log did not take; nil: none
+	Expires       func() time.Time // when the certificate of the daemon ends; nil or zero: it has none
+	Version       string
 }
 
 // Exporter serves the page and counts what only happens once.
@@ -52,6 +54,7 @@ type Exporter struct {
 	dropped *prometheus.CounterVec
 
 	turnedAway prometheus.Counter
+	tokens     *prometheus.CounterVec
 }
 
 // New makes a page of its own, apart from any other in the process.
@@ -86,6 +89,9 @@ func New(from Sources) *Exporter {
 		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "berth_connections_refused_total", Help: "Connections that were turned away because their user, or all users together, had too many open.",
 		}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "berth_token_failures_total", Help: "Requests whose token was refused, by reason: it was malformed or unknown, or it has expired or was revoked.",
+		}, []string{"reason"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "berth_hook_dropped_total", Help: "Events that were not sent to a hook because its queue was full.",
 		}, []string{"hook"}),
@@ -104,6 +110,9 @@ func New(from Sources) *Exporter {
 		if severity != gpu.Note {
 			e.lost.WithLabelValues(string(severity), Rationed)
 		}
+	}
+	for _, reason := range from.TokenFailures {
+		e.tokens.WithLabelValues(reason)
 	}
 	for _, name := range from.Hooks {
 		e.dropped.WithLabelValues(name)
@@ -135,7 +144,7 @@ func New(from Sources) *Exporter {
 		return float64(from.Expires().Unix())
 	})
 	all := []prometheus.Collector{
-		expiry, e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, build, watching, unlogged,
+		expiry, e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, e.tokens, build, watching, unlogged,
 		&devices{from}, &leases{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),
@@ -164,6 +173,9 @@ func (e *Exporter) Cost(c monitor.Cost) {
 
 // TurnedAway counts a caller that there was no room for.
 func (e *Exporter) TurnedAway() { e.turnedAway.Inc() }
+
+// TokenFailed counts a request whose token was refused.
+func (e *Exporter) TokenFailed(reason string) { e.tokens.WithLabelValues(reason).Inc() }
 
 // failures are the answers of the ledger that count as a failed request.
 var failures = []string{"refused", "timeout"}

@@ -73,7 +73,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 	}
 	return New(Sources{
 		Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
-		Services: func() []operations.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Hooks: []string{"pager"},
+		Services: func() []operations.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
 	}), book
 }
 

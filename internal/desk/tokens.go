@@ -1,0 +1,98 @@
+package desk
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/tokens"
+)
+
+// longestTTL is how long a token may stand.
+const longestTTL = 100 * 365 * 24 * time.Hour
+
+// ListTokens returns the tokens that the daemon accepts, by name.
+func (d *Desk) ListTokens() api.Tokens {
+	all := api.Tokens{Tokens: []api.Token{}}
+	for _, t := range d.Tokens.List() {
+		all.Tokens = append(all.Tokens, tokenOf(t))
+	}
+	return all
+}
+
+func tokenOf(t tokens.Token) api.Token {
+	return api.Token{Name: t.Name, Role: t.Role.String(), Service: t.Service, Created: t.Created, Expires: t.Expires, Used: t.Used, By: t.By}
+}
+
+// CreateToken makes a token that gives at most the role of its maker. The answer
+// has its secret, unless the request brought one.
+func (d *Desk) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error) {
+	if err := access.May(by.Actor, access.Entrust, access.Object{}); err != nil {
+		return api.NewToken{}, Refused(fmt.Errorf("create a token: %w", err))
+	}
+	role, err := access.ParseRole(b.Role)
+	if err != nil {
+		return api.NewToken{}, wrongFields(lease.FieldErrors{{Field: "role", Detail: err.Error()}})
+	}
+	if role > by.Role {
+		return api.NewToken{}, Refuse(Forbidden, "not_allowed", "A token gives at most your own role, which is %s. Nothing was changed.", by.Role)
+	}
+	now := time.Now()
+	t := tokens.Token{Name: b.Name, Role: role, Service: b.Service, By: by.User}
+	if seconds, given := b.TTL.Get(); given {
+		if !(seconds >= 1 && seconds <= longestTTL.Seconds()) {
+			detail := fmt.Sprintf("must be between 1 and %.0f", longestTTL.Seconds())
+			return api.NewToken{}, wrongFields(lease.FieldErrors{{Field: "ttl_seconds", Detail: detail}})
+		}
+		t.Expires = now.Add(lease.Seconds(seconds))
+	}
+	secret, err := d.Tokens.Create(t, b.Secret, now)
+	if err != nil {
+		return api.NewToken{}, refusedToken(err)
+	}
+	made := api.NewToken{Secret: secret}
+	if b.Secret != "" {
+		made.Secret = ""
+	}
+	for _, t := range d.Tokens.List() {
+		if t.Name == b.Name {
+			made.Token = tokenOf(t)
+		}
+	}
+	return made, nil
+}
+
+// RevokeToken makes the daemon refuse a token from now on, and returns it.
+func (d *Desk) RevokeToken(by Caller, name string) (api.Token, error) {
+	if err := access.May(by.Actor, access.Entrust, access.Object{}); err != nil {
+		return api.Token{}, Refused(fmt.Errorf("revoke the token %s: %w", name, err))
+	}
+	if name == access.DaemonToken {
+		return api.Token{}, Refuse(Conflict, "configured_token", "The token daemon stands in the configuration. Remove daemon.token or daemon.token_file there, and restart the daemon.")
+	}
+	t, err := d.Tokens.Revoke(name, time.Now())
+	if err != nil {
+		return api.Token{}, refusedToken(err)
+	}
+	return tokenOf(t), nil
+}
+
+// refusedToken returns the refusal that an error of the keeper of tokens stands
+// for.
+func refusedToken(err error) *Refusal {
+	wrong := (*tokens.InvalidError)(nil)
+	switch {
+	case errors.As(err, &wrong):
+		return wrongFields(lease.FieldErrors{{Field: wrong.Field, Detail: wrong.Detail}})
+	case errors.Is(err, tokens.ErrMissing):
+		return because(err, Unknown, "unknown_token", "GET /api/tokens lists those there are.")
+	case errors.Is(err, tokens.ErrTaken):
+		return because(err, Conflict, "duplicate_token", "Revoke that token first, or use another name or secret.")
+	case errors.Is(err, tokens.ErrFull):
+		return because(err, Crowded, "too_many_tokens", "")
+	}
+	return because(err, Unavailable, "tokens_not_written", "Look at the disk of the state folder; then try again.")
+}

@@ -1,0 +1,212 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/tokens"
+)
+
+// ForTCP wraps the API for a TCP port. Callers from other machines must show a
+// token or a certificate, and so must all callers if the configuration has a
+// token. The others are users of this machine, and no web page may make a browser
+// call for one of them.
+func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
+	sameOrigin := http.NewCrossOriginProtection()
+	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, problem(http.StatusForbidden, "cross_origin", "A page of another site may not do this. Call the API directly."))
+	}))
+	h = sameOrigin.Handler(h)
+	local := localOnly(h)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := r.Context().Value(callerKey{}).(*caller)
+		switch {
+		case d.withToken(w, r, c, h):
+		case c.certified(), probes(r) && d.needsCredential(c):
+			h.ServeHTTP(w, r)
+		case d.needsCredential(c):
+			writeProblem(w, unauthorized(w, "unauthorized", "This daemon requires a token"))
+		default:
+			local.ServeHTTP(w, r)
+		}
+	})
+}
+
+// ForSocket wraps the API for the Unix socket, where the kernel says who calls. A
+// caller may send a token there too: in a container, that is the only way to be
+// more than a guest.
+func (d Doorkeeper) ForSocket(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := r.Context().Value(callerKey{}).(*caller)
+		if !d.withToken(w, r, c, h) {
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+// needsCredential reports whether a TCP caller must show a token or a certificate.
+func (d Doorkeeper) needsCredential(c *caller) bool {
+	return d.Tokens.HasDaemon() || c == nil || !isLoopback(c.address)
+}
+
+// certified reports whether the caller showed a client certificate.
+func (c *caller) certified() bool {
+	if c == nil || c.known == nil {
+		return false
+	}
+	known, _ := c.known()
+	return known.Shown.Kind == access.Certificate
+}
+
+// probes reports whether a request asks how the daemon is. Everybody may ask
+// that, and the answer is the same with a token and without one.
+func probes(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
+
+// tokenShown is a token that a caller showed, and the caller as its holder.
+type tokenShown struct {
+	tokens.Shown
+	secret string
+	minute int64 // when it was checked
+	caller *caller
+}
+
+// withToken serves a request that shows a token, or refuses it. It returns false
+// for a request that shows none.
+func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *caller, h http.Handler) bool {
+	header := r.Header["Authorization"]
+	if len(header) == 0 || probes(r) {
+		return false
+	}
+	s, err := d.check(c, header, time.Now())
+	if err != nil {
+		d.Tries.refuse(w, r, c, err)
+		return true
+	}
+	ctx, stop := s.until(r.Context())
+	defer stop()
+	h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, s.caller)))
+	return true
+}
+
+// check returns the token in the header of a request. A caller shows the same one
+// in every request, so check remembers it for a minute.
+func (d Doorkeeper) check(c *caller, header []string, now time.Time) (*tokenShown, error) {
+	secret, err := bearer(header)
+	if err != nil {
+		return nil, err
+	}
+	minute := now.Unix() / 60
+	if c != nil {
+		if last := c.shown.Load(); last != nil && last.minute == minute && last.stands(now) &&
+			subtle.ConstantTimeCompare([]byte(last.secret), []byte(secret)) == 1 {
+			return last, nil
+		}
+	}
+	found, err := d.Tokens.Check(secret, now)
+	if err != nil {
+		return nil, err
+	}
+	if found.Weak && d.Tries.crowded(keyOf(c)) {
+		return nil, tokens.ErrUnknown // it could be guessed by trying often
+	}
+	s := &tokenShown{Shown: found, secret: secret, minute: minute, caller: c.showing(found.Credential)}
+	if c != nil {
+		c.shown.Store(s)
+	}
+	return s, nil
+}
+
+// stands reports whether the token is still worth something.
+func (s *tokenShown) stands(now time.Time) bool {
+	return s.Standing.Err() == nil && (s.Expires.IsZero() || now.Before(s.Expires))
+}
+
+// until returns a context that also ends when the token is revoked or expires, and
+// with it the streams and the waiting requests of its holder.
+func (s *tokenShown) until(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	revoked := context.AfterFunc(s.Standing, func() { cancel(tokens.ErrRevoked) })
+	stop := func() { revoked(); cancel(nil) }
+	if s.Expires.IsZero() {
+		return ctx, stop
+	}
+	expired := time.AfterFunc(time.Until(s.Expires), func() { cancel(tokens.ErrExpired) })
+	return ctx, func() { expired.Stop(); stop() }
+}
+
+// showing returns the caller as the holder of a token. It keeps the door and the
+// process of the caller.
+func (c *caller) showing(credential access.Credential) *caller {
+	from := access.Caller{Shown: credential}
+	holder := &caller{locate: func() access.Peer { return access.Peer{} }}
+	if c != nil {
+		from.Door, holder.door, holder.boot, holder.locate, holder.uid, holder.address = c.door, c.door, c.boot, c.locate, c.uid, c.address
+	}
+	rules := new(access.Rules) // none matter for a token
+	a := rules.Actor(&from)
+	holder.known = func() (access.Caller, *access.Rules) { return from, rules }
+	holder.standing = func() access.Actor { return a }
+	holder.resolve = func() identity { return identityFor(a) }
+	return holder
+}
+
+// bearer returns the secret of an Authorization header. The error is errMalformed.
+func bearer(header []string) (string, error) {
+	if len(header) != 1 {
+		return "", errMalformed
+	}
+	scheme, secret, found := strings.Cut(header[0], " ")
+	if !found || !strings.EqualFold(scheme, "Bearer") || !tokens.Sound(secret) {
+		return "", errMalformed
+	}
+	return secret, nil
+}
+
+// needsToken reports whether the caller of a request is turned away only because
+// it shows no token.
+func needsToken(ctx context.Context) bool {
+	c, _ := ctx.Value(callerKey{}).(*caller)
+	if c == nil || c.known == nil {
+		return false
+	}
+	known, rules := c.known()
+	return rules.Standing(&known).Cause == access.NeedsToken
+}
+
+// unauthorized returns the problem of a request without a valid token, and sets
+// the header that goes with it.
+func unauthorized(w http.ResponseWriter, code, why string) *api.Problem {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="berth"`)
+	return problem(http.StatusUnauthorized, code, "%s: send Authorization: Bearer TOKEN (the command line takes it from BERTH_TOKEN). An administrator makes one with berth token create. Nothing was changed.", why)
+}
+
+// localOnly refuses requests for the name of another host: otherwise a web page
+// whose name resolves to this machine could pass as this machine.
+func localOnly(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLoopback(r.Host) {
+			writeProblem(w, problem(http.StatusForbidden, "foreign_host", "Without a token this daemon answers only to localhost and 127.0.0.1, not to %q.", r.Host))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func isLoopback(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && address.Unmap().IsLoopback()
+}

@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+func (s *server) registerAccess() {
+	op := func(id, method, path, summary, description string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"access"}, MaxBodyBytes: maxBody}
+	}
+	huma.Register(s.api, op("whoami", http.MethodGet, "/api/whoami", "Who the daemon takes the caller for, and why",
+		"docs/access.md says what each role may do."), s.whoami)
+	huma.Register(s.api, op("tokens", http.MethodGet, "/api/tokens", "The tokens that the daemon accepts, without their secrets",
+		"A token without a time of creation stands in the configuration. Expired tokens are listed for 30 days."), s.tokens)
+	create := op("create-token", http.MethodPost, "/api/tokens", "Make a token",
+		"The answer shows the secret once; the daemon keeps only its hash. A request may bring its own secret of at least 32 characters. "+
+			"A token has at most the role of whoever makes it.")
+	create.DefaultStatus = http.StatusCreated
+	huma.Register(s.api, create, s.createToken)
+	huma.Register(s.api, op("revoke-token", http.MethodDelete, "/api/tokens/{name}", "Refuse a token from now on",
+		"Event streams, lease streams and waiting requests of its holder end at once. Its leases stand until they are released or expire."), s.revokeToken)
+}
+
+func (s *server) whoami(ctx context.Context, _ *struct{}) (*answer[api.Whoami], error) {
+	c, _ := ctx.Value(callerKey{}).(*caller)
+	who := c.identity()
+	out := api.Whoami{
+		User: who.User, Role: who.Role.String(), Door: string(who.Door), Token: who.Token, Service: who.Service,
+		Why: []string{"the command runs the daemon in its own process"},
+	}
+	if who.UID != access.NoUID {
+		out.UID = gpu.Some(who.UID)
+	}
+	if c != nil && c.known != nil {
+		known, rules := c.known()
+		out.Why = rules.Why(&known)
+		if known.Shown.Kind == access.NoCredential && who.UID != access.NoUID {
+			for _, g := range rules.Counting(&known) {
+				out.Groups = append(out.Groups, g.Name)
+			}
+		}
+	}
+	return ok(out)
+}
+
+func (s *server) tokens(context.Context, *struct{}) (*answer[api.Tokens], error) {
+	return ok(s.Desk.ListTokens())
+}
+
+func (s *server) createToken(ctx context.Context, in *body[api.TokenRequest]) (*answer[api.NewToken], error) {
+	return answered(s.Desk.CreateToken(askerOf(ctx), in.Body))
+}
+
+type tokenNamed struct {
+	Name string `path:"name" maxLength:"128" doc:"Name of the token."`
+}
+
+func (s *server) revokeToken(ctx context.Context, in *tokenNamed) (*answer[api.Token], error) {
+	return answered(s.Desk.RevokeToken(askerOf(ctx), in.Name))
+}

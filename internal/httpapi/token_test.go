@@ -1,0 +1,484 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/peer"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/tokens"
+	"github.com/berth-gpu/berth/internal/wire"
+)
+
+// gate serves the API behind both doors as a daemon does.
+type gate struct {
+	*door
+	socket, tcp string // addresses
+	keeper      Doorkeeper
+	counted     func() map[string]int // failed tries by reason
+	logged      func() string
+}
+
+// gates opens both doors for a daemon with these rules.
+func gates(t *testing.T, rules *access.Rules) *gate {
+	t.Helper()
+	g := &gate{door: open(t, "1xrtx-4060")}
+	var mu sync.Mutex
+	counts, log := map[string]int{}, &bytes.Buffer{}
+	locked := func(f func()) { mu.Lock(); defer mu.Unlock(); f() }
+	g.counted = func() (copied map[string]int) {
+		locked(func() {
+			copied = map[string]int{}
+			for reason, n := range counts {
+				copied[reason] = n
+			}
+		})
+		return copied
+	}
+	g.logged = func() (text string) { locked(func() { text = log.String() }); return text }
+	tries := NewTries(slog.New(slog.NewTextHandler(writer(func(b []byte) { locked(func() { log.Write(b) }) }), nil)),
+		func(reason string) { locked(func() { counts[reason]++ }) })
+	kernel := peer.New(process.Proc())
+	all := func() *access.Rules { return rules }
+	g.keeper = Doorkeeper{Kernel: kernel, Processes: process.Proc(), Rules: all, Tokens: g.tokens, Tries: tries}
+	guests := peer.NewGuests(peer.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, all)
+	serve := func(l net.Listener, h http.Handler) string {
+		ctx, stop := context.WithCancel(context.Background())
+		server := &http.Server{Handler: h, ConnContext: g.keeper.ConnContext(), MaxHeaderBytes: 16 << 10, BaseContext: func(net.Listener) context.Context { return ctx }}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = server.Serve(&peer.Listener{Listener: l, Kernel: kernel, Guests: guests})
+		}()
+		t.Cleanup(func() { stop(); _ = server.Close(); <-done; g.Streams.Wait() })
+		return l.Addr().String()
+	}
+	dir, err := os.MkdirTemp("", "berth-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "s")} {
+		if err := os.Chmod(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.socket, g.tcp = serve(socket, g.keeper.ForSocket(g.server)), serve(tcp, g.keeper.ForTCP(g.server))
+	return g
+}
+
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) { w(b); return len(b), nil }
+
+// doors returns how to connect to each door.
+func (g *gate) doors() map[string]func() (net.Conn, error) {
+	return map[string]func() (net.Conn, error){
+		"socket": func() (net.Conn, error) { return net.Dial("unix", g.socket) },
+		"tcp":    func() (net.Conn, error) { return net.Dial("tcp", g.tcp) },
+	}
+}
+
+// make returns the secret of a new token.
+func (g *gate) make(t *testing.T, token tokens.Token) string {
+	t.Helper()
+	secret, err := g.tokens.Create(token, "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+// ask makes one request on a connection of its own.
+func ask(t *testing.T, dial func() (net.Conn, error), method, path, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	conn, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return askOn(t, conn, bufio.NewReader(conn), method, path, body, headers...)
+}
+
+// askOn makes one request on a connection.
+func askOn(t *testing.T, conn net.Conn, in *bufio.Reader, method, path, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
+	}
+	if err := r.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(in, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, string(text)
+}
+
+// Every role by token, on both doors: the token decides, whoever shows it.
+func TestRolesByToken(t *testing.T) {
+	g := gates(t, &access.Rules{Daemon: os.Geteuid()})
+	g.tokens.SetDaemon("the-secret-of-the-daemon-0123456789")
+	for door, dial := range g.doors() {
+		for role := access.Scraper; role <= access.Admin; role++ {
+			secret := g.make(t, tokens.Token{Name: door + "-" + role.String(), Role: role})
+			for path, least := range map[string]access.Role{
+				"GET /metrics": access.Scraper, "GET /api/whoami": access.Viewer, "GET /api/leases": access.Viewer, "POST /api/leases/explain": access.User,
+				"POST /api/gpu/monitoring/start": access.Operator, "GET /api/tokens": access.Admin,
+			} {
+				method, path, _ := strings.Cut(path, " ")
+				body := ""
+				if path == "/api/leases/explain" {
+					body = "{}"
+				}
+				answer, text := ask(t, dial, method, path, body, "Authorization", "Bearer "+secret)
+				refused := answer.StatusCode == http.StatusForbidden
+				if refused != (role < least) || refused && !strings.Contains(text, "this needs the role "+least.String()) && !strings.Contains(text, "This needs the role "+least.String()) {
+					t.Errorf("%s by a %v over %s: %d %s", path, role, door, answer.StatusCode, text)
+				}
+			}
+		}
+		answer, text := ask(t, dial, "GET", "/api/whoami", "", "Authorization", "Bearer the-secret-of-the-daemon-0123456789")
+		var who api.Whoami
+		if err := json.Unmarshal([]byte(text), &who); err != nil || answer.StatusCode != 200 || who.User != "token" || who.Token != "daemon" || who.Role != "admin" || who.Door != door || who.UID.Known() {
+			t.Errorf("the daemon's token over %s: %d %s", door, answer.StatusCode, text)
+		}
+	}
+}
+
+// A bad token is refused on both doors, whoever shows it, and each refusal is
+// counted. Only who has the right secret learns what became of the token.
+func TestBadTokens(t *testing.T) {
+	g := gates(t, &access.Rules{Daemon: os.Geteuid()})
+	expired, err := g.tokens.Create(tokens.Token{Name: "expired", Role: access.Admin, Expires: time.Now().Add(-time.Hour)}, "", time.Now().Add(-2*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	revoked := g.make(t, tokens.Token{Name: "revoked", Role: access.Admin})
+	if _, err := g.tokens.Revoke("revoked", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	good := g.make(t, tokens.Token{Name: "good", Role: access.Admin})
+	want := map[string]int{}
+	for _, dial := range g.doors() {
+		for _, c := range []struct {
+			header       []string
+			code, reason string
+		}{
+			{[]string{"Bearer wrong"}, "unauthorized", "unknown"},
+			{[]string{"Bearer " + good + "x"}, "unauthorized", "unknown"},
+			{[]string{"Bearer " + good[:len(good)-1]}, "unauthorized", "unknown"},
+			{[]string{"Bearer " + expired}, "token_expired", "expired"},
+			{[]string{"Bearer " + revoked}, "token_revoked", "revoked"},
+			{[]string{""}, "unauthorized", "malformed"},
+			{[]string{"Bearer"}, "unauthorized", "malformed"},
+			{[]string{"Bearer "}, "unauthorized", "malformed"},
+			{[]string{"Bearer  " + good}, "unauthorized", "malformed"},
+			{[]string{"Basic " + good}, "unauthorized", "malformed"},
+			{[]string{good}, "unauthorized", "malformed"},
+			{[]string{"Bearer " + good, "Bearer " + good}, "unauthorized", "malformed"},
+			{[]string{"Bearer \xff\xfe\x80"}, "unauthorized", "malformed"},
+			{[]string{"Bearer " + strings.Repeat("x", 12<<10)}, "unauthorized", "malformed"},
+		} {
+			want[c.reason]++
+			g.keeper.Tries.mu.Lock()
+			clear(g.keeper.Tries.by) // so that nobody waits for the answers
+			g.keeper.Tries.mu.Unlock()
+			var headers []string
+			for _, h := range c.header {
+				headers = append(headers, "Authorization", h)
+			}
+			answer, text := ask(t, dial, "GET", "/api/leases", "", headers...)
+			var p api.Problem
+			if err := json.Unmarshal([]byte(text), &p); err != nil || answer.StatusCode != http.StatusUnauthorized || p.Code != c.code || !strings.HasPrefix(answer.Header.Get("WWW-Authenticate"), `Bearer realm="berth"`) {
+				t.Errorf("%q: %d %s", c.header, answer.StatusCode, text)
+			}
+		}
+		if text := huge(t, dial); strings.Contains(text, " 200 ") {
+			t.Errorf("a huge token: %s", text)
+		}
+		if answer, text := ask(t, dial, "GET", "/api/leases", "", "Authorization", "bearer "+good); answer.StatusCode != 200 {
+			t.Errorf("the good one: %d %s", answer.StatusCode, text)
+		}
+		if answer, _ := ask(t, dial, "GET", "/healthz", "", "Authorization", "Bearer wrong"); answer.StatusCode != 200 {
+			t.Errorf("a probe with a wrong token: %d", answer.StatusCode)
+		}
+	}
+	if got := g.counted(); len(got) != 4 || got["unknown"] != want["unknown"] || got["expired"] != want["expired"] || got["revoked"] != want["revoked"] || got["malformed"] != want["malformed"] {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+	if lines := strings.Count(g.logged(), "\n"); lines == 0 || lines > mostLines || strings.Contains(g.logged(), good) || strings.Contains(g.logged(), expired) {
+		t.Errorf("%d lines are in the log: %s", lines, g.logged())
+	}
+}
+
+// huge shows a token that is larger than the daemon reads to its end, and returns
+// what it answers, if it gets through.
+func huge(t *testing.T, dial func() (net.Conn, error)) string {
+	t.Helper()
+	conn, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "GET /api/leases HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
+	text, _ := io.ReadAll(conn)
+	return string(text)
+}
+
+// Revoking a token ends what its holder has open at once: event streams, lease
+// streams and requests that wait. The next request on an open connection is
+// refused.
+func TestRevokingEndsWhatIsOpen(t *testing.T) {
+	g := gates(t, &access.Rules{Daemon: os.Geteuid()})
+	for door, dial := range g.doors() {
+		secret := "Bearer " + g.make(t, tokens.Token{Name: door, Role: access.User})
+		conn := func() (net.Conn, *bufio.Reader) {
+			c, err := dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			return c, bufio.NewReader(c)
+		}
+		begin := func(method, path, body string, headers ...string) *bufio.Reader {
+			c, in := conn()
+			r, _ := http.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
+			r.Header.Set("Authorization", secret)
+			r.Header.Set("Content-Type", "application/json")
+			for i := 0; i+1 < len(headers); i += 2 {
+				r.Header.Set(headers[i], headers[i+1])
+			}
+			if err := r.Write(c); err != nil {
+				t.Fatal(err)
+			}
+			return in
+		}
+		idle, idleIn := conn()
+		if answer, text := askOn(t, idle, idleIn, "POST", "/api/leases", `{"id":"`+door+`","memory_mb":6000,"ttl_seconds":600}`, "Authorization", secret); answer.StatusCode != http.StatusCreated {
+			t.Fatalf("%d %s", answer.StatusCode, text)
+		}
+		events := begin("GET", "/api/events", "")
+		stream, err := http.ReadResponse(events, nil)
+		if err != nil || stream.StatusCode != 200 {
+			t.Fatalf("%v %v", stream, err)
+		}
+		leases := begin("POST", wire.Path, "", "Connection", "Upgrade", "Upgrade", wire.Protocol)
+		if up, err := http.ReadResponse(leases, nil); err != nil || up.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("%v %v", up, err)
+		}
+		owner := lease.OwnerOf(&access.Actor{User: access.TokenUser(door), UID: access.NoUID})
+		waiting := begin("POST", "/api/leases", `{"id":"waits-`+door+`","memory_mb":6000,"timeout_seconds":600}`)
+		for {
+			if _, _, waits := g.Ledger.FindWaiting(lease.Key{Owner: owner, ID: "waits-" + door}); waits {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if _, err := g.tokens.Revoke(door, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(stream.Body); err != nil {
+			t.Errorf("the event stream ends with %v", err)
+		}
+		if _, err := io.ReadAll(leases); err != nil {
+			t.Errorf("the lease stream ends with %v", err)
+		}
+		if answer, err := http.ReadResponse(waiting, nil); err != nil || answer.StatusCode < 400 {
+			t.Errorf("the request that waits ends with %v, %v", answer, err)
+		}
+		if answer, text := askOn(t, idle, idleIn, "GET", "/api/leases", "", "Authorization", secret); answer.StatusCode != http.StatusUnauthorized || !strings.Contains(text, "token_revoked") {
+			t.Errorf("the next request: %d %s", answer.StatusCode, text)
+		}
+		if held, stands := g.Ledger.Find(lease.Key{Owner: owner, ID: door}); !stands || held.Holder.User != "token:"+door {
+			t.Errorf("the lease is %+v", held)
+		}
+		if answer, text := ask(t, g.doors()["socket"], "DELETE", "/api/leases/"+door, ""); answer.StatusCode != 200 {
+			t.Errorf("root releases it: %d %s", answer.StatusCode, text)
+		}
+	}
+}
+
+// A stream ends when its token expires.
+func TestExpiryEndsAStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := tokens.New()
+		secret, err := k.Create(tokens.Token{Name: "a", Role: access.User, Expires: time.Now().Add(time.Hour)}, "", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		keeper := Doorkeeper{Tokens: k, Tries: NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+		begun := time.Now()
+		h := keeper.ForSocket(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			if took := time.Since(begun); took != time.Hour {
+				t.Errorf("it ended after %v", took)
+			}
+		}))
+		r := httptest.NewRequest("GET", "/api/events", nil)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	})
+}
+
+// Failed tries are answered ever more slowly, up to a second, and no more than a
+// few at a time; who has a valid token does not wait with them.
+func TestTriesAreSlowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := tokens.New()
+		strong, err := k.Create(tokens.Token{Name: "a", Role: access.User}, "", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.SetDaemon("hush")
+		log := &bytes.Buffer{}
+		keeper := Doorkeeper{Tokens: k, Tries: NewTries(slog.New(slog.NewTextHandler(log, nil)), func(string) {})}
+		h := keeper.ForTCP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		try := func(secret, from string) (status int, took time.Duration) {
+			r := httptest.NewRequest("GET", "/api/leases", nil)
+			r.Header.Set("Authorization", "Bearer "+secret)
+			r = r.WithContext(context.WithValue(r.Context(), callerKey{}, &caller{door: access.TCP, address: from}))
+			w, begun := httptest.NewRecorder(), time.Now()
+			h.ServeHTTP(w, r)
+			return w.Code, time.Since(begun)
+		}
+		delay := firstDelay
+		for range 8 {
+			if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != min(delay, mostDelay) {
+				t.Errorf("%d after %v, want %v", status, took, delay)
+			}
+			delay *= 2
+		}
+		var all sync.WaitGroup
+		for range mostHeld {
+			all.Go(func() { _, _ = try("wrong", "2001:db8::1") })
+		}
+		synctest.Wait()
+		for name, c := range map[string]struct {
+			secret, from string
+			status       int
+		}{
+			"one too many":                 {"wrong", "2001:db8::1", http.StatusTooManyRequests},
+			"the same network":             {"wrong", "2001:db8::2", http.StatusTooManyRequests},
+			"a secret that can be guessed": {"hush", "2001:db8::2", http.StatusTooManyRequests},
+			"a valid one":                  {strong, "2001:db8::1", http.StatusOK},
+			"from elsewhere":               {"hush", "192.0.2.9", http.StatusOK},
+		} {
+			if status, took := try(c.secret, c.from); status != c.status || took != 0 {
+				t.Errorf("%s: %d after %v", name, status, took)
+			}
+		}
+		all.Wait()
+		time.Sleep(2 * time.Minute)
+		if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != firstDelay {
+			t.Errorf("after a while: %d after %v", status, took)
+		}
+		if !strings.Contains(log.String(), "from=192.0.2.1 reason=unknown more_since_the_last_line=7") {
+			t.Errorf("the log has %s", log)
+		}
+		// However many addresses there are, few are told apart, and few lines are logged.
+		before := strings.Count(log.String(), "\n")
+		for i := range 3 * mostTriers {
+			all.Go(func() { _, _ = try("wrong", "10.0."+string(rune('0'+i%10))+"."+string(rune('0'+i/10%10))) })
+		}
+		all.Wait()
+		if n := len(keeper.Tries.by); n > mostTriers+1 || keeper.Tries.held != 0 {
+			t.Errorf("%d callers are told apart, %d answers are held", n, keeper.Tries.held)
+		}
+		if n := strings.Count(log.String(), "\n") - before; n > mostLines {
+			t.Errorf("%d lines", n)
+		}
+	})
+}
+
+// An actor by token is made once for a connection, and never outlives the token.
+func TestShownTokensAreRemembered(t *testing.T) {
+	k := tokens.New()
+	secret, err := k.Create(tokens.Token{Name: "a", Role: access.User}, "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Doorkeeper{Tokens: k, Tries: NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+	c, now := &caller{door: access.Socket}, time.Now()
+	first, err := d.check(c, []string{"Bearer " + secret}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := d.check(c, []string{"Bearer " + secret}, now); err != nil || again != first {
+		t.Errorf("checked again: %v", err)
+	}
+	if later, err := d.check(c, []string{"Bearer " + secret}, now.Add(time.Minute)); err != nil || later == first {
+		t.Errorf("not checked again after a minute: %v", err)
+	}
+	if _, err := d.check(c, []string{"Bearer " + secret[:len(secret)-1] + "~"}, now); err == nil {
+		t.Error("another secret passes for it")
+	}
+	if _, err := k.Revoke("a", now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.check(c, []string{"Bearer " + secret}, now); err == nil {
+		t.Error("it outlives the token")
+	}
+}
+
+// FuzzAuthorization shows the daemon any header: it lets in whoever has the secret
+// and nobody else.
+func FuzzAuthorization(f *testing.F) {
+	k := tokens.New()
+	secret, err := k.Create(tokens.Token{Name: "a", Role: access.User}, "0123456789abcdefghijklmnopqrstuv", time.Now())
+	if err != nil {
+		f.Fatal(err)
+	}
+	d := Doorkeeper{Tokens: k, Tries: NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+	for _, seed := range []string{"", "Bearer", "Bearer ", "Bearer " + secret, "bearer " + secret, "Bearer  " + secret, "Basic YTpi", secret, "Bearer " + secret + "\x00", "Bearer \xff", "BEARER x y", strings.Repeat("Bearer ", 3000)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		s, err := d.check(&caller{door: access.TCP}, []string{header}, time.Now())
+		right := len(header) > 7 && strings.EqualFold(header[:7], "Bearer ") && header[7:] == secret
+		if (err == nil) != right {
+			t.Errorf("%q: %v", header, err)
+		}
+		if err == nil && s.caller.identity().User != "token:a" {
+			t.Errorf("%q is %+v", header, s.caller.identity())
+		}
+	})
+}
