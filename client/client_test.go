@@ -107,6 +107,20 @@ func TestRoutes(t *testing.T) {
 		{"measure", func(ctx context.Context, c *Client) (any, error) {
 			return nil, c.Measure(ctx, api.Measurement{Name: "x", Step: "s", Memory: 5, Seconds: 1.5})
 		}, `POST /api/measurements application/json{"name":"x","step":"s","memory_mb":5,"seconds":1.5}`, ``, nil},
+		{"whoami", func(ctx context.Context, c *Client) (any, error) { return c.Whoami(ctx) },
+			"GET /api/whoami ", `{"user":"ann","uid":0,"role":"admin"}`, api.Whoami{User: "ann", UID: gpu.Some(0), Role: "admin"}},
+		{"my quota", func(ctx context.Context, c *Client) (any, error) { return c.Quota(ctx, "") },
+			"GET /api/quota ", `{"limits":[{"name":"slots","limit":2}]}`, api.Quota{Limits: []api.QuotaLimit{{Name: "slots", Limit: gpu.Some(2.0)}}}},
+		{"another's quota", func(ctx context.Context, c *Client) (any, error) { return c.Quota(ctx, "token:a b") },
+			"GET /api/quota?user=token%3Aa+b ", `{"user":"token:a b"}`, api.Quota{User: "token:a b"}},
+		{"tokens", func(ctx context.Context, c *Client) (any, error) { return c.Tokens(ctx) },
+			"GET /api/tokens ", `{"tokens":[{"name":"t"}]}`, api.Tokens{Tokens: []api.Token{{Name: "t"}}}},
+		{"create a token", func(ctx context.Context, c *Client) (any, error) {
+			return c.CreateToken(ctx, api.TokenRequest{Name: "t", Role: "viewer", TTL: gpu.Some(60.0)})
+		}, `POST /api/tokens application/json{"name":"t","role":"viewer","ttl_seconds":60}`, `{"name":"t","token":"secret"}`,
+			api.NewToken{Token: api.Token{Name: "t"}, Secret: "secret"}},
+		{"revoke a token", func(ctx context.Context, c *Client) (any, error) { return c.RevokeToken(ctx, "../t") },
+			"DELETE /api/tokens/%2E%2E%2Ft ", `{"name":"t"}`, api.Token{Name: "t"}},
 		{"orphans", func(ctx context.Context, c *Client) (any, error) { return c.Orphans(ctx) },
 			"GET /api/orphans ", `{"orphans":[{"pid":5}]}`, api.Strays{Orphans: []api.Stray{{PID: 5}}}},
 		{"batches", func(ctx context.Context, c *Client) (any, error) { return c.Batches(ctx) },

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -32,22 +33,36 @@ func (v *Memory) String() string {
 // Type names the kind of value for the help.
 func (*Memory) Type() string { return "memory" }
 
-// Seconds is the value of a flag for a length of time: 90s, 10m, or a plain
+// Seconds is the value of a flag for a length of time: 90s, 10m, 30d, or a plain
 // number of seconds. It is absent unless it was given.
 type Seconds struct{ gpu.Opt[float64] }
 
 // Set reads the value. It leaves it to the daemon to refuse what is too long.
 func (v *Seconds) Set(text string) error {
-	length, err := time.ParseDuration(text)
+	length, err := parseLength(text)
 	seconds := length.Seconds()
 	if err != nil {
 		seconds, err = strconv.ParseFloat(text, 64)
 	}
 	if err != nil || !(seconds >= 0) || math.IsInf(seconds, 0) {
-		return fmt.Errorf("%q is not a length of time: write 90s, 10m, or 30 for seconds", text)
+		return fmt.Errorf("%q is not a length of time: write 90s, 10m, 30d, or 30 for seconds", text)
 	}
 	v.Opt = gpu.Some(seconds)
 	return nil
+}
+
+// parseLength reads a length of time as Go writes it, or a number of days, as in
+// 90d.
+func parseLength(text string) (time.Duration, error) {
+	const longest = math.MaxInt64 / (24 * time.Hour)
+	if number, days := strings.CutSuffix(text, "d"); days {
+		n, err := strconv.Atoi(number)
+		if err == nil && (n < 0 || n > int(longest)) {
+			err = strconv.ErrRange
+		}
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	return time.ParseDuration(text)
 }
 
 // Duration returns the length of time; 0 if it was not given.

@@ -11,7 +11,7 @@ func Moment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+	if ago, err := parseLength(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
 	for _, format := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04", time.DateOnly} {
@@ -19,5 +19,5 @@ func Moment(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("takes a length of time such as 10m, or a time such as %s, not %q", now.Format(time.RFC3339), text)
+	return time.Time{}, fmt.Errorf("takes a length of time such as 10m or 7d, or a time such as %s, not %q", now.Format(time.RFC3339), text)
 }

@@ -8,6 +8,7 @@ import (
 func TestMoment(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.FixedZone("CET", 3600))
 	for text, want := range map[string]string{
+		"7d":                   "2026-01-24T12:00:00+01:00",
 		"10m":                  "2026-01-31T11:50:00+01:00",
 		"2026-01-31T10:00:00Z": "2026-01-31T10:00:00Z",
 		"2026-01-31 10:00":     "2026-01-31T10:00:00+01:00",
@@ -19,7 +20,7 @@ func TestMoment(t *testing.T) {
 			t.Errorf("%q: %s, %v; want %s", text, got.Format(time.RFC3339), err, want)
 		}
 	}
-	for _, text := range []string{"-10m", "soon", "2026-13-01"} {
+	for _, text := range []string{"-10m", "-7d", "soon", "2026-13-01"} {
 		if _, err := Moment(text, now); err == nil {
 			t.Errorf("%q was taken", text)
 		}
