@@ -24,7 +24,7 @@ const module = "github.com/berth-gpu/berth"
 const picture = `
 10  BINARIES   cmd/berth  cmd/berth-serve
  9  WIRING     daemon  cli
- 8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/upkeep
+ 8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep
  7  SERVICES   desk  oversight  crew  doctor  console
  6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  progress  operations  labels  users  watchdog  tokens
     ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall

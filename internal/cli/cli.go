@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/cli/leasing"
 	"github.com/berth-gpu/berth/internal/cli/look"
+	"github.com/berth-gpu/berth/internal/cli/rights"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/cli/work"
 	"github.com/berth-gpu/berth/internal/console"
@@ -67,6 +68,7 @@ func root(env Env, con *console.Console) *cobra.Command {
 	addGroup(root, "Look:", look.Commands(con))
 	addGroup(root, "Leases:", leasing.Commands(con, env.Become))
 	addGroup(root, "Pipelines:", work.Commands(con))
+	addGroup(root, "Access:", rights.Commands(con))
 	addGroup(root, "The daemon:", upkeep.Commands(con, env.Daemon))
 	return root
 }

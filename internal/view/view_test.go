@@ -27,7 +27,7 @@ func TestViews(t *testing.T) {
 	failing.GPUs[2].Health = gpu.Unhealthy
 	wait := someExplanation(api.LeaseRequest{Memory: 100 << 10})
 	wait.Behind = []string{"first"}
-	for name, view := range map[string]func(to term.Screen) []string{
+	compareViews(t, map[string]func(to term.Screen) []string{
 		"status":        (&Status{StatusAll: someStatus(), Leasable: someAvailable()}).Lines,
 		"status-ill":    (&Status{StatusAll: failing, Leasable: someAvailable()}).Lines,
 		"status-no-gpu": (&Status{}).Lines,
@@ -97,7 +97,13 @@ func TestViews(t *testing.T) {
 			}
 			return ConfigDocs(ConfigFields(fields, to.Width, to.Painter), fields, to)
 		},
-	} {
+	})
+}
+
+// compareViews compares views with what testdata says, on a wide screen and on a
+// narrow one with colours.
+func compareViews(t *testing.T, views map[string]func(to term.Screen) []string) {
+	for name, view := range views {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
 			for _, to := range []term.Screen{{Width: 100, Now: now}, {Width: 60, Now: now, Painter: true}} {

@@ -1,0 +1,14 @@
+// Package rights holds the commands about who may what: they tell who one is
+// and what one may have, make and revoke tokens, and read the audit log.
+package rights
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/console"
+)
+
+// Commands returns the commands about who may what.
+func Commands(con *console.Console) []*cobra.Command {
+	return []*cobra.Command{newWhoami(con), newQuota(con), newToken(con)}
+}

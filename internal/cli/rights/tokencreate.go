@@ -1,0 +1,123 @@
+package rights
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/flagvalue"
+	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// longestSecret is more than any secret has. The daemon has a limit of its own.
+const longestSecret = 64 << 10
+
+// tokenRoles returns the roles that a token can give, from least to most.
+func tokenRoles() (names []string) {
+	for role := access.Scraper; role <= access.Admin; role++ {
+		names = append(names, role.String())
+	}
+	return names
+}
+
+type tokenCreateOptions struct {
+	*console.Console
+	request api.TokenRequest
+	expires flagvalue.Seconds
+	stdin   bool // read the secret
+}
+
+func newTokenCreate(con *console.Console) *cobra.Command {
+	o := &tokenCreateOptions{Console: con}
+	cmd := &cobra.Command{
+		Use:   "create NAME --role ROLE",
+		Short: "Create a token, and print its secret once",
+		Long: `Create a token, and print its secret on standard output, and nothing else there.
+Nobody can show the secret again: keep it where only its users can read it. They
+give it as BERTH_TOKEN, or as "Authorization: Bearer SECRET".
+
+With --stdin, the secret is the one that you write to standard input, and the
+command prints none.`,
+		Example: `  berth token create grafana --role scraper > /etc/prometheus/berth.token
+  berth token create ci --role user --service ci --expires 90d
+  openssl rand -hex 32 | berth token create old-ci --role user --stdin`,
+		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, console.NoFiles
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.request.Name, o.request.TTL = args[0], o.expires.Opt
+			return o.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.request.Role, "role", "", "give whoever shows the token this `ROLE`:\n"+strings.Join(tokenRoles(), ", "))
+	flags.Var(&o.expires, "expires", "the token expires after this `TIME`, as in 90d\n(default: never)")
+	flags.StringVar(&o.request.Service, "service", "", "the token is good for this `SERVICE` only\n(default: any)")
+	flags.BoolVar(&o.stdin, "stdin", false, "read the secret from standard input")
+	console.CompleteWith(cmd, "role", tokenRoles())
+	console.CompleteFlag(cmd, "service", con.CompleteService)
+	return cmd
+}
+
+func (o *tokenCreateOptions) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	c, err := o.Daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	made, err := c.CreateToken(ctx, o.request)
+	if err != nil {
+		return err
+	}
+	if o.stdin {
+		made.Secret = "" // its owner has it
+	}
+	fmt.Fprintln(o.Err, "berth: "+view.TokenCreated(made.Token, o.Screen()))
+	if made.Secret == "" && !o.JSON {
+		return nil
+	}
+	return o.Answer(made, made.Secret)
+}
+
+// check refuses what cannot be meant, and reads the secret.
+func (o *tokenCreateOptions) check() error {
+	switch {
+	case o.request.Name == "":
+		return console.Usage("the name of the token is empty: give one, as in berth token create grafana --role scraper")
+	case o.request.Role == "":
+		return console.Usage("--role is missing: give %s", words.Or(tokenRoles()))
+	case !slices.Contains(tokenRoles(), o.request.Role):
+		return console.Hinted(console.Usage("there is no role %q for a token", o.request.Role), words.Suggest(o.request.Role, tokenRoles(), "the roles are "+words.And(tokenRoles())))
+	case o.expires.Known() && o.expires.Or(0) == 0:
+		return console.Usage("--expires must be above 0")
+	case !o.stdin:
+		return nil
+	}
+	text, err := o.Read("-", longestSecret+1)
+	text = bytes.TrimRight(text, "\r\n")
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the secret: %w", err)
+	case len(text) == 0:
+		return console.Usage("standard input holds no secret")
+	case len(text) > longestSecret:
+		return console.Usage("the secret on standard input is longer than %d bytes", longestSecret)
+	case !utf8.Valid(text) || bytes.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return console.Usage("the secret on standard input must be one line of letters, digits and signs that a header can carry")
+	}
+	o.request.Secret = string(text)
+	return nil
+}

@@ -1,0 +1,50 @@
+package view
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+)
+
+func TestAccessViews(t *testing.T) {
+	compareViews(t, map[string]func(to term.Screen) []string{
+		"whoami": func(to term.Screen) []string {
+			return Whoami(api.Whoami{
+				User: "ann\x1b[2J", UID: gpu.Some(1000), Role: "operator", Door: "socket", Groups: []string{"gpu-ops", "lab"},
+				Why: []string{"the configuration gives it to the group gpu-ops", "the group lab would give viewer, which is less than the role of the group gpu-ops"},
+			}, to)
+		},
+		"whoami-token": func(to term.Screen) []string {
+			return Whoami(api.Whoami{User: "token:ci", Role: "user", Door: "tcp", Token: "ci", Service: "ci", Why: []string{"the token gives it"}}, to)
+		},
+		"quota": (&Quota{api.Quota{User: "ann", Role: "user", Service: "default", Limits: []api.QuotaLimit{
+			{Name: "memory_mb", Limit: gpu.Some(81920.0), Used: gpu.Some(40960.0), Source: "users.ann"},
+			{Name: "memory_mb", Limit: gpu.Some(163840.0), Used: gpu.Some(163840.0), Group: "lab", Source: "groups.lab.together"},
+			{Name: "slots", Used: gpu.Some(2.0), Source: "default"},
+			{Name: "leases", Limit: gpu.Some(2.0), Used: gpu.Some(3.0), Source: "users.default"},
+			{Name: "waiting", Limit: gpu.Some(0.0), Used: gpu.Some(0.0), Source: "users.default"},
+			{Name: "longest_wait_seconds", Limit: gpu.Some(0.0), Source: "users.default"},
+			{Name: "longest_time_seconds", Limit: gpu.Some(7200.0), Source: "groups.lab"},
+			{Name: "calls_per_second", Limit: gpu.Some(2.5), Source: "groups.lab"},
+			{Name: "named_leases", Limit: gpu.Some(0.0), Source: "groups.lab"},
+			{Name: "named_leases", Source: "default"},
+			{Name: "of_tomorrow", Limit: gpu.Some(1.0), Source: "default"},
+		}}}).Lines,
+		"quota-none": (&Quota{api.Quota{User: "root", Role: "admin"}}).Lines,
+		"tokens": func(to term.Screen) []string {
+			return Tokens(api.Tokens{Tokens: []api.Token{
+				{Name: "daemon", Role: "admin", Used: now.Add(-time.Minute)},
+				{Name: "grafana\x1b[31m", Role: "scraper", Created: now.Add(-80 * 24 * time.Hour), By: "root", Expires: now.Add(10 * 24 * time.Hour)},
+				{Name: "ci", Role: "user", Service: "embedder", Created: now.Add(-91 * 24 * time.Hour), By: "ann", Expires: now.Add(-24 * time.Hour), Used: now.Add(-25 * time.Hour)},
+			}}, to)
+		},
+		"tokens-none": func(to term.Screen) []string { return Tokens(api.Tokens{}, to) },
+		"token": func(to term.Screen) []string {
+			k := api.Token{Name: "ci", Role: "user", Service: "embedder", Expires: now.Add(time.Hour)}
+			return []string{TokenCreated(k, to), TokenCreated(api.Token{Name: "g", Role: "scraper"}, to), TokenRevoked(k)}
+		},
+	})
+}
