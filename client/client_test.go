@@ -121,6 +121,12 @@ func TestRoutes(t *testing.T) {
 			api.NewToken{Token: api.Token{Name: "t"}, Secret: "secret"}},
 		{"revoke a token", func(ctx context.Context, c *Client) (any, error) { return c.RevokeToken(ctx, "../t") },
 			"DELETE /api/tokens/%2E%2E%2Ft ", `{"name":"t"}`, api.Token{Name: "t"}},
+		{"audit", func(ctx context.Context, c *Client) (any, error) {
+			return c.Audit(ctx, AuditQuery{Since: since, User: "u", What: "release", Limit: 3, After: 7})
+		}, "GET /api/audit?after=7&limit=3&since=2026-01-31T12%3A00%3A00Z&user=u&what=release ", `{"entries":[{"seq":8}],"next":8}`,
+			api.AuditLog{Entries: []api.AuditEntry{{Seq: 8}}, Next: 8}},
+		{"newest of the audit log", func(ctx context.Context, c *Client) (any, error) { return c.Audit(ctx, AuditQuery{}) },
+			"GET /api/audit ", `{"entries":[]}`, api.AuditLog{Entries: []api.AuditEntry{}}},
 		{"orphans", func(ctx context.Context, c *Client) (any, error) { return c.Orphans(ctx) },
 			"GET /api/orphans ", `{"orphans":[{"pid":5}]}`, api.Strays{Orphans: []api.Stray{{PID: 5}}}},
 		{"batches", func(ctx context.Context, c *Client) (any, error) { return c.Batches(ctx) },

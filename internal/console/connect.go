@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/term"
@@ -59,6 +60,16 @@ func (c *Console) lost(what string) {
 		fmt.Fprintln(c.Err, "berth: "+term.CleanLines(what)+"; waiting for it to come back")
 	}
 	c.outage = true
+}
+
+// Lost reports whether err says that the daemon went away, and says so on Err,
+// once per outage. A daemon that refuses is there.
+func (c *Console) Lost(err error) bool {
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
+		return false
+	}
+	c.lost(err.Error())
+	return true
 }
 
 // Back ends an outage: the daemon has answered again.

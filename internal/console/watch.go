@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/term"
 )
 
@@ -84,12 +82,8 @@ func (c *Console) repeat(ctx context.Context, every time.Duration, ask question)
 
 func (c *Console) showAgain(ctx context.Context, first bool, ask question) error {
 	found, err := ask(ctx)
-	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
-		return err
-	}
 	switch {
-	case err != nil && ctx.Err() == nil:
-		c.lost(err.Error())
+	case err != nil && ctx.Err() == nil && c.Lost(err):
 		return nil
 	case err != nil:
 		return err

@@ -41,6 +41,29 @@ func TestAccessViews(t *testing.T) {
 				{Name: "ci", Role: "user", Service: "embedder", Created: now.Add(-91 * 24 * time.Hour), By: "ann", Expires: now.Add(-24 * time.Hour), Used: now.Add(-25 * time.Hour)},
 			}}, to)
 		},
+		"audit": func(to term.Screen) []string {
+			ann := api.AuditActor{User: "ann", UID: gpu.Some(1000), Role: "operator", Door: "socket"}
+			var lines []string
+			for _, e := range []api.AuditEntry{
+				{Who: ann, What: "release", Object: api.AuditObject{Kind: "lease", ID: "train\x1b[2J", Owner: "bob"}, Outcome: "done", Why: "released by an operator"},
+				{Who: api.AuditActor{User: "token:ci", Token: "ci", Role: "user", Door: "tcp", Address: "10.0.0.7"}, What: "configure", Object: api.AuditObject{Kind: "route", ID: "PUT /api/gpu/config"}, Outcome: "refused", Why: "forbidden: that needs the role operator"},
+				{Who: api.AuditActor{User: "token", Token: "daemon", Role: "admin", Door: "tcp"}, What: "configure", Object: api.AuditObject{Kind: "settings"}, Outcome: "failed",
+					Before: map[string]string{"gpu.temp_optimal": "65", "services.x.priority": "3"}, After: map[string]string{"gpu.temp_optimal": "60", "hooks.h.url": ""}},
+				{Who: api.AuditActor{Door: "daemon"}, What: "kill", Object: api.AuditObject{Kind: "process", ID: "4711", Owner: "eve"}, Outcome: "done", Why: "it used GPU 0 without a lease"},
+			} {
+				e.Time = now
+				lines = append(lines, AuditEntry(e, to))
+			}
+			return lines
+		},
+		"audit-verdict": func(to term.Screen) []string {
+			whole := api.AuditVerdict{Sound: true, Entries: 12, First: 1, Last: 12, Files: []string{"audit.log"}, Marked: 12}
+			broken := api.AuditVerdict{Entries: 1, First: 3, Last: 3, Files: []string{"a", "audit.log"}, Problems: []api.AuditProblem{
+				{File: "audit.log", Line: 3, Seq: 3, Text: "the line before was changed or removed"},
+				{Text: "the journal names entry 9, which is not there: the log was cut"},
+			}}
+			return append(AuditVerdict(whole, to), AuditVerdict(broken, to)...)
+		},
 		"tokens-none": func(to term.Screen) []string { return Tokens(api.Tokens{}, to) },
 		"token": func(to term.Screen) []string {
 			k := api.Token{Name: "ci", Role: "user", Service: "embedder", Expires: now.Add(time.Hour)}

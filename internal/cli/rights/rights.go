@@ -10,5 +10,5 @@ import (
 
 // Commands returns the commands about who may what.
 func Commands(con *console.Console) []*cobra.Command {
-	return []*cobra.Command{newWhoami(con), newQuota(con), newToken(con)}
+	return []*cobra.Command{newWhoami(con), newQuota(con), newToken(con), newAudit(con)}
 }

@@ -2,17 +2,22 @@ package rights
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/console"
 )
 
@@ -119,6 +124,9 @@ func TestWrongUsage(t *testing.T) {
 		`"soon" is not a length of time`:                          "token create ci --role user --expires soon",
 		`quota takes one user, not "ann" and "bob"`:               "quota ann bob",
 		`accepts 1 arg(s), received 2`:                            "token revoke a b",
+		`--limit must be between 1 and 2000, not 0`:               "audit --limit 0",
+		`give --since or --limit, not both`:                       "audit --limit 5 --since 1h",
+		`--since takes a length of time such as 10m or 7d`:        "audit --since yesterday",
 		`unknown flag: --all`:                                     "token list --all",
 		`--watch must be at least 100ms`:                          "quota --watch=1ms",
 	} {
@@ -140,6 +148,66 @@ func TestTokenNamesAreOffered(t *testing.T) {
 	if want := "grafana\tscraper\nci\tuser\n:4\n"; out != want {
 		t.Errorf("offered %q, want %q", out, want)
 	}
+}
+
+// Without --since, the newest entries are shown; with it, all, page after page.
+func TestAuditPages(t *testing.T) {
+	d := &daemon{answers: map[string]string{"GET /api/audit": `{"entries":[{"seq":3,"time":"2026-01-31T11:00:00Z","who":{"user":"ann","door":"socket"},"what":"release","outcome":"done"}]}`}}
+	out, errs, code := d.run(t, "", "audit", "--user", "ann", "--limit", "5")
+	if want := "2026-01-31 11:00:00   ann: release\n"; out != want || code != 0 || d.asked != "GET /api/audit?limit=5&user=ann " {
+		t.Errorf("exit code %d, asked %q, said %q and %q, want %q", code, d.asked, out, errs, want)
+	}
+	if _, _, code := d.run(t, "", "audit", "--since", "7d"); code != 0 || d.asked != "GET /api/audit?after=0&limit=2000&since=2026-01-24T12%3A00%3A00Z " {
+		t.Errorf("exit code %d, asked %q", code, d.asked)
+	}
+	d.answers["GET /api/audit"] = `{"entries":[]}`
+	if out, _, _ := d.run(t, "", "audit", "--what", "revoke"); out != "No entry matches.\n" {
+		t.Errorf("said %q", out)
+	}
+	if out, _, _ := d.run(t, "", "audit", "--what", "revoke", "--json"); out != "" {
+		t.Errorf("said %q", out)
+	}
+}
+
+// Following goes on where it was when the daemon comes back, and shows each
+// entry once.
+func TestAuditIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		log := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			after, _ := strconv.ParseUint(r.FormValue("after"), 10, 64)
+			switch {
+			case asked == 2 || asked == 3:
+				http.Error(w, "restarting", http.StatusBadGateway)
+			case asked > 5:
+				_, _ = io.WriteString(w, `{"entries":[]}`)
+			default: // two pages, and one more entry with each later look
+				next := ""
+				if asked == 4 {
+					next = fmt.Sprintf(`,"next":%d`, after+1)
+				}
+				_, _ = fmt.Fprintf(w, `{"entries":[{"seq":%d,"what":"release","outcome":"done"}]%s}`, after+1, next)
+			}
+		})
+		c, err := client.New(client.Options{Transport: client.Through(log)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		o := &auditOptions{follow: true, Console: &console.Console{JSON: true, Env: console.Env{Out: &out, Err: &errs}}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := o.show(ctx, c, client.AuditQuery{}); err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), `"seq":3`) {
+			t.Errorf("%d entries, want 3:\n%s", n, &out)
+		}
+		if n := strings.Count(errs.String(), "waiting for it to come back"); n != 1 {
+			t.Errorf("said %d times, want once:\n%s", n, &errs)
+		}
+	})
 }
 
 func TestQuotaOfAnother(t *testing.T) {

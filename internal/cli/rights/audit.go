@@ -1,0 +1,133 @@
+package rights
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/flagvalue"
+	"github.com/berth-gpu/berth/internal/view"
+)
+
+const (
+	usualEntries = 100         // that are shown if nobody says which
+	entriesAPage = 2000        // that the daemon returns at once
+	auditPause   = time.Second // from one look for new entries to the next
+)
+
+type auditOptions struct {
+	*console.Console
+	since, user, what string
+	limit             int
+	follow            bool
+}
+
+func newAudit(con *console.Console) *cobra.Command {
+	o := &auditOptions{Console: con}
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Show acts of authority and refusals",
+		Long: `Show who did what to the things of others, who changed settings, roles and
+tokens, which processes berth ended, and who was refused: the newest 100
+entries, oldest first. With --since, show all of them after that time. You need
+the role admin. docs/access.md says what is in the log.`,
+		Example: `  berth audit
+  berth audit --since 7d --user alice
+  berth audit --what release --json | jq -r .object.id
+  berth audit --follow`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.Flags().Changed("limit")) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.since, "since", "", "show entries after this `TIME`, or of the last 7d")
+	flags.StringVar(&o.user, "user", "", "show what this `USER` did, and what was done to their\nthings")
+	flags.StringVar(&o.what, "what", "", "show only this `VERB`, as in release")
+	flags.IntVar(&o.limit, "limit", usualEntries, "show the newest `N` entries")
+	flags.BoolVarP(&o.follow, "follow", "f", false, "wait for new entries until interrupted")
+	console.CompleteWith(cmd, "what", verbs())
+	return cmd
+}
+
+// verbs returns the verbs that entries have.
+func verbs() (names []string) {
+	for _, v := range access.Verbs() {
+		names = append(names, v.String())
+	}
+	return names
+}
+
+func (o *auditOptions) run(ctx context.Context, limited bool) error {
+	since, err := flagvalue.Moment(o.since, o.Now())
+	switch {
+	case err != nil:
+		return console.Usage("--since %v", err)
+	case o.limit < 1 || o.limit > entriesAPage:
+		return console.Usage("--limit must be between 1 and %d, not %d; to see more, give --since", entriesAPage, o.limit)
+	case limited && o.since != "":
+		return console.Usage("give --since or --limit, not both")
+	}
+	c, err := o.Daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	query := client.AuditQuery{User: o.user, What: o.what, Since: since, Limit: o.limit}
+	if o.since != "" {
+		query.Limit, query.Page = entriesAPage, true
+	}
+	return o.show(ctx, c, query)
+}
+
+// show prints the entries that a query selects, page after page. With --follow,
+// it waits for more until it is interrupted, which is no failure.
+func (o *auditOptions) show(ctx context.Context, c *client.Client, query client.AuditQuery) error {
+	tick := time.NewTicker(auditPause)
+	defer tick.Stop()
+	last := uint64(0)
+	for {
+		page, err := c.Audit(ctx, query)
+		switch {
+		case err == nil:
+			o.Back()
+		case o.follow && ctx.Err() != nil:
+			return nil
+		case !o.follow || !o.Lost(err):
+			return err
+		}
+		for _, e := range page.Entries {
+			if err := o.print(e); err != nil {
+				return err
+			}
+			last = e.Seq
+		}
+		if err == nil {
+			query.After, query.Page, query.Limit = max(last, page.Next), true, entriesAPage
+		}
+		if page.Next != 0 {
+			continue
+		}
+		if !o.follow && last == 0 && !o.JSON {
+			return o.Print("No entry matches.")
+		}
+		if !o.follow {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (o *auditOptions) print(e api.AuditEntry) error {
+	if o.JSON {
+		return o.PrintJSONLine(e)
+	}
+	return o.Print(view.AuditEntry(e, o.Uncut()))
+}
