@@ -109,6 +109,8 @@ func (c *Console) nextStep(err error) string {
 	switch {
 	case errors.As(err, &hinted):
 		return hinted.Hint()
+	case errors.As(err, &problem) && problem.Code == "unknown_path":
+		return "the daemon is older than this command: restart it after an upgrade"
 	case errors.As(err, &problem):
 		return "" // the daemon has said what to do
 	case c.isUsage(err):

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,16 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 )
+
+// An older daemon does not know the route of a newer command.
+func TestOlderDaemon(t *testing.T) {
+	var errs bytes.Buffer
+	con := &Console{started: true, Env: Env{Err: &errs}}
+	con.Report(&api.Problem{Status: 404, Code: "unknown_path", Detail: "There is nothing at /api/whoami."})
+	if want := "berth: There is nothing at /api/whoami.\n  the daemon is older than this command: restart it after an upgrade\n"; errs.String() != want {
+		t.Errorf("said %q, want %q", &errs, want)
+	}
+}
 
 func TestExitCodes(t *testing.T) {
 	interrupted, cancel := context.WithCancel(t.Context())
