@@ -108,23 +108,39 @@ func (c *certificate) expires() time.Time {
 	return time.Time{}
 }
 
-// renew reads the certificate again, for a reload of the configuration.
+// renew reads the certificate and the file of the token again, for a reload of the
+// configuration.
 func (d *Daemon) renew(c config.Daemon) (commit func() []string, err error) {
 	next, err := readCertificate(c)
 	if err != nil {
 		return nil, err
 	}
-	return func() []string {
-		before := d.shown.current.Load()
-		if before == nil || next == nil { // whether there is TLS is decided at the start
-			return nil
+	token, err := readToken(c)
+	if err != nil {
+		return nil, err
+	}
+	return func() (changed []string) {
+		if c.TokenFile != "" && token != d.token {
+			d.token = token
+			d.trustToken(token)
+			changed = append(changed, "daemon.token_file was read again")
 		}
-		d.shown.current.Store(next)
-		if bytes.Equal(before.tls.Certificates[0].Certificate[0], next.tls.Certificates[0].Certificate[0]) {
-			return nil
+		if d.shown.exchange(next) {
+			changed = append(changed, "daemon.tls_cert was read again, and is valid until "+next.expires.Format(time.DateOnly))
 		}
-		return []string{"daemon.tls_cert was read again, and is valid until " + next.expires.Format(time.DateOnly)}
+		return changed
 	}, nil
+}
+
+// exchange shows another certificate from now on, and reports whether it is
+// another. Whether there is TLS at all is decided at the start.
+func (c *certificate) exchange(next *shownCertificate) bool {
+	before := c.current.Load()
+	if before == nil || next == nil {
+		return false
+	}
+	c.current.Store(next)
+	return !bytes.Equal(before.tls.Certificates[0].Certificate[0], next.tls.Certificates[0].Certificate[0])
 }
 
 // expiresSoon is how long before its end people are told, once a day.

@@ -91,7 +91,7 @@ func secured(t *testing.T, a *authority) (*place, string) {
 	_ = free.Close()
 	p := newPlace(t, "sim:1")
 	p.flags["daemon.listen"] = address
-	p.edit(t, "daemon:\n  tls_cert: "+a.path("server.pem")+"\n  tls_key: "+a.path("server.key")+"\n  tls_client_ca: "+a.path("ca.pem")+"\n")
+	p.edit(t, "daemon:\n  tls_cert: "+a.path("server.pem")+"\n  tls_key: "+a.path("server.key")+"\n  tls_client_ca: "+a.path("ca.pem")+"\nusers:\n  cert:node7: {role: operator}\n")
 	return p, address
 }
 
@@ -113,6 +113,27 @@ func TestTLS(t *testing.T) {
 	trusted, err := over(client.Options{CA: a.path("ca.pem")})
 	if err != nil {
 		t.Fatal(err)
+	}
+	a.sign(t, "node7", "node7", time.Now().Add(time.Hour))
+	a.sign(t, "node8", "node8", time.Now().Add(time.Hour))
+	a.sign(t, "old", "node7", time.Now().Add(-time.Hour))
+	other := newAuthority(t)
+	other.sign(t, "node7", "node7", time.Now().Add(time.Hour))
+	for _, c := range []struct {
+		by         *authority
+		cert, want string
+	}{{a, "node7", "cert:node7 operator"}, {a, "node8", "cert:node8 viewer"}, {a, "old", "refused"}, {other, "node7", "refused"}} {
+		got := "refused"
+		if shown, err := over(client.Options{CA: a.path("ca.pem"), Cert: c.by.path(c.cert + ".pem"), Key: c.by.path(c.cert + ".key")}); err == nil {
+			who, err := shown.Whoami(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = who.User + " " + who.Role
+		}
+		if got != c.want {
+			t.Errorf("the certificate %s is answered with %s, want %s", c.by.path(c.cert), got, c.want)
+		}
 	}
 	hint := func(err error) string {
 		var insecure *client.InsecureError
@@ -159,9 +180,9 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.sign(t, "other", "other", time.Now().Add(time.Hour))
-	other, _ := os.ReadFile(a.path("other.key"))
+	unfit, _ := os.ReadFile(a.path("other.key"))
 	for name, spoil := range map[string]func(){
-		"do not work together": func() { _ = os.WriteFile(a.path("server.key"), other, 0o600) },
+		"do not work together": func() { _ = os.WriteFile(a.path("server.key"), unfit, 0o600) },
 		"no such file":         func() { _ = os.Remove(a.path("server.key")) },
 		"chmod 600":            func() { _ = os.WriteFile(a.path("server.key"), keep, 0o600); _ = os.Chmod(a.path("server.key"), 0o644) },
 	} {
@@ -205,6 +226,51 @@ func TestExpiredCertificateIsTold(t *testing.T) {
 	var insecure *client.InsecureError
 	if _, err := c.StatusAll(t.Context()); !errors.As(err, &insecure) || !strings.Contains(insecure.Hint(), "has ended") {
 		t.Errorf("an expired certificate is answered with %v", err)
+	}
+}
+
+// A token in a file can be exchanged while the daemon runs.
+func TestTokenFileIsReadAgain(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	path := filepath.Join(t.TempDir(), "token")
+	write := func(secret string) {
+		if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := strings.Repeat("a", 40), strings.Repeat("b", 40)
+	write(first)
+	p.edit(t, "daemon:\n  token_file: "+path+"\n")
+	local, _ := p.start(t)
+	settings, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := func(secret string) string {
+		c, err := client.New(client.Options{Socket: settings.Config.Daemon.Socket, Token: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		who, err := c.Whoami(t.Context())
+		if err != nil {
+			return "refused"
+		}
+		return who.User + " " + who.Role
+	}
+	if role(first) != "token admin" || role(second) != "refused" {
+		t.Errorf("the tokens are %s, %s", role(first), role(second))
+	}
+	write(second)
+	if done, err := local.ReloadConfig(t.Context()); err != nil || len(done.Changed) != 1 {
+		t.Errorf("%v, %v", done.Changed, err)
+	}
+	if role(first) != "refused" || role(second) != "token admin" {
+		t.Errorf("after a reload the tokens are %s, %s", role(first), role(second))
+	}
+	write("two words")
+	if _, err := local.ReloadConfig(t.Context()); err == nil || role(second) != "token admin" {
+		t.Errorf("a bad file: %v, and the token is %s", err, role(second))
 	}
 }
 

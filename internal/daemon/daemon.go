@@ -82,6 +82,7 @@ type Daemon struct {
 	numbers  users.Numbers
 	rules    atomic.Pointer[access.Rules]
 	shown    certificate // on TCP
+	token    string      // of the configuration, or of its file; Run and renew set it
 	kernel   *peer.Kernel
 	doorstep func() // counts a caller that there is no room for
 	monitor  *monitor.Monitor
@@ -198,7 +199,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer cancel()
 	c := d.settings.load().Config.Daemon
 	var err error
-	if c.Token, err = readToken(c); err != nil {
+	if d.token, err = readToken(c); err != nil {
 		return err
 	}
 	shown, err := readCertificate(c)
@@ -208,7 +209,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.shown.current.Store(shown)
 	streams, endStreams := context.WithCancel(ctx)
 	defer endStreams()
-	d.trustToken(c.Token)
+	d.trustToken(d.token)
 	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.doorstep)
 	if err != nil {
 		return err

@@ -124,7 +124,8 @@ type caller struct {
 	// known returns what decides the role of the caller; nil: nothing has to.
 	known func() (access.Caller, *access.Rules)
 
-	shown atomic.Pointer[tokenShown] // the token that it showed last; nil: none
+	shown       atomic.Pointer[tokenShown] // the token that it showed last; nil: none
+	certificate atomic.Pointer[caller]     // the caller as the holder of its certificate; nil: it showed none yet
 }
 
 // standingOf returns who makes a request, without waiting for a name. It returns

@@ -28,11 +28,11 @@ func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(callerKey{}).(*caller)
 		switch {
-		case d.withToken(w, r, c, h):
-		case c.certified(), probes(r) && d.needsCredential(c):
+		case d.withToken(w, r, c, h), d.withCertificate(w, r, c, h):
+		case probes(r) && d.needsCredential(c):
 			h.ServeHTTP(w, r)
 		case d.needsCredential(c):
-			writeProblem(w, unauthorized(w, "unauthorized", "This daemon requires a token"))
+			writeProblem(w, unauthorized(w, "unauthorized", "This daemon requires a token or a client certificate"))
 		default:
 			local.ServeHTTP(w, r)
 		}
@@ -54,15 +54,6 @@ func (d Doorkeeper) ForSocket(h http.Handler) http.Handler {
 // needsCredential reports whether a TCP caller must show a token or a certificate.
 func (d Doorkeeper) needsCredential(c *caller) bool {
 	return d.Tokens.HasDaemon() || c == nil || !isLoopback(c.address)
-}
-
-// certified reports whether the caller showed a client certificate.
-func (c *caller) certified() bool {
-	if c == nil || c.known == nil {
-		return false
-	}
-	known, _ := c.known()
-	return known.Shown.Kind == access.Certificate
 }
 
 // probes reports whether a request asks how the daemon is. Everybody may ask
@@ -116,7 +107,7 @@ func (d Doorkeeper) check(c *caller, header []string, now time.Time) (*tokenShow
 	if found.Weak && d.Tries.crowded(keyOf(c)) {
 		return nil, tokens.ErrUnknown // it could be guessed by trying often
 	}
-	s := &tokenShown{Shown: found, secret: secret, minute: minute, caller: c.showing(found.Credential)}
+	s := &tokenShown{Shown: found, secret: secret, minute: minute, caller: c.showing(found.Credential, noRules)}
 	if c != nil {
 		c.shown.Store(s)
 	}
@@ -141,19 +132,22 @@ func (s *tokenShown) until(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { expired.Stop(); stop() }
 }
 
-// showing returns the caller as the holder of a token. It keeps the door and the
-// process of the caller.
-func (c *caller) showing(credential access.Credential) *caller {
+// noRules returns rules that give nobody a role: a token has one of its own.
+func noRules() *access.Rules { return none }
+
+var none = new(access.Rules)
+
+// showing returns the caller as the holder of a credential, with a role under
+// rules. It keeps the door and the process of the caller.
+func (c *caller) showing(credential access.Credential, rules func() *access.Rules) *caller {
 	from := access.Caller{Shown: credential}
 	holder := &caller{locate: func() access.Peer { return access.Peer{} }}
 	if c != nil {
 		from.Door, holder.door, holder.boot, holder.locate, holder.uid, holder.address = c.door, c.door, c.boot, c.locate, c.uid, c.address
 	}
-	rules := new(access.Rules) // none matter for a token
-	a := rules.Actor(&from)
-	holder.known = func() (access.Caller, *access.Rules) { return from, rules }
-	holder.standing = func() access.Actor { return a }
-	holder.resolve = func() identity { return identityFor(a) }
+	holder.known = func() (access.Caller, *access.Rules) { return from, rules() }
+	holder.standing = underRules(rules, func(r *access.Rules) access.Actor { return r.Actor(&from) })
+	holder.resolve = underRules(rules, func(r *access.Rules) identity { return identityFor(r.Actor(&from)) })
 	return holder
 }
 

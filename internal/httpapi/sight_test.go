@@ -80,7 +80,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 func TestWhoSeesWhoDidIt(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	ada := user(4711)
-	token := (&caller{door: access.Socket}).showing(access.Credential{Kind: access.Token, Name: access.DaemonToken, Role: access.Admin}).identity()
+	token := (&caller{door: access.Socket}).showing(access.Credential{Kind: access.Token, Name: access.DaemonToken, Role: access.Admin}, noRules).identity()
 	d.events.Publish(gpu.Event{Code: gpu.EventGranted, User: ada.User, By: lease.ByOf(ada.Actor)})
 	d.events.Publish(gpu.Event{Code: gpu.EventReleased, User: ada.User, By: lease.ByOf(token.Actor)})
 	const whole = `"by":{"user":"token","token":"daemon","door":"socket"}`
