@@ -64,6 +64,9 @@ func (c *Client) Hold(ctx context.Context, r api.LeaseRequest) (*Lease, error) {
 		}
 		return nil, err
 	}
+	if r.PID != 0 || r.Unit != "" {
+		c = c.Of(granted.Holder.User) // the user of that process, who may be another one
+	}
 	return c.hold(granted), nil
 }
 

@@ -24,6 +24,22 @@ type Event struct {
 	Data map[string]any `json:"data,omitempty"`
 }
 
+// ConcernsGrant reports whether the event may be about the lease with an id and a
+// fence, and not about another one with the same id: an earlier lease, or one of
+// another user. Some events do not say which.
+func (e *Event) ConcernsGrant(id string, fence uint64) bool {
+	if e.Lease != id {
+		return false
+	}
+	switch said := e.Data["fence"].(type) {
+	case uint64:
+		return said == fence
+	case float64: // as JSON gives it
+		return uint64(said) == fence
+	}
+	return true
+}
+
 // By says who did something. The zero value is the daemon itself.
 type By struct {
 	User  string   `json:"user,omitempty" doc:"Login name; token for one who showed a token."`

@@ -1,13 +1,16 @@
 package gpu
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // EventFilter chooses events. A field that is empty chooses all of them, so the
 // zero filter matches every event.
 type EventFilter struct {
 	Codes    []EventCode // one of these codes
 	GPUs     []string    // about one of these devices
-	Leases   []string    // about one of these leases
+	Leases   []string    // about one of these leases, by ID or USER/ID
 	Severity Severity    // at least this severity
 }
 
@@ -20,8 +23,16 @@ func (f EventFilter) IsZero() bool {
 // nobody knows what the missing events were about.
 func (f EventFilter) Matches(e Event) bool {
 	return e.Code == EventGap ||
-		oneOf(f.Codes, e.Code) && oneOf(f.GPUs, e.GPU) && oneOf(f.Leases, e.Lease) &&
+		oneOf(f.Codes, e.Code) && oneOf(f.GPUs, e.GPU) && f.about(&e) &&
 			(f.Severity == "" || e.Severity.AtLeast(f.Severity))
+}
+
+// about reports whether e is about one of the chosen leases.
+func (f EventFilter) about(e *Event) bool {
+	return oneOf(f.Leases, e.Lease) || slices.ContainsFunc(f.Leases, func(name string) bool {
+		id, found := strings.CutPrefix(name, e.User+"/")
+		return found && id == e.Lease && e.User != "" && id != ""
+	})
 }
 
 func oneOf[T comparable](chosen []T, value T) bool {

@@ -3,7 +3,7 @@ package gpu
 import "testing"
 
 func TestEventFilter(t *testing.T) {
-	e := Event{Code: EventThrottle, Severity: Warning, GPU: "GPU-1", Lease: "train-7"}
+	e := Event{Code: EventThrottle, Severity: Warning, GPU: "GPU-1", Lease: "train-7", User: "ada"}
 	for _, c := range []struct {
 		name   string
 		filter EventFilter
@@ -15,6 +15,9 @@ func TestEventFilter(t *testing.T) {
 		{"its device", EventFilter{GPUs: []string{"GPU-0", "GPU-1"}}, true},
 		{"another device", EventFilter{GPUs: []string{"GPU-0"}}, false},
 		{"its lease", EventFilter{Leases: []string{"train-7"}}, true},
+		{"its lease and its user", EventFilter{Leases: []string{"ada/train-7"}}, true},
+		{"its lease, of another user", EventFilter{Leases: []string{"bob/train-7"}}, false},
+		{"its user alone", EventFilter{Leases: []string{"ada/", "ada", "/train-7"}}, false},
 		{"another lease", EventFilter{Leases: []string{"train"}}, false},
 		{"less severe", EventFilter{Severity: Note}, true},
 		{"as severe", EventFilter{Severity: Warning}, true},
@@ -30,6 +33,25 @@ func TestEventFilter(t *testing.T) {
 		}
 		if c.filter.IsZero() != (c.name == "all") {
 			t.Errorf("%s: IsZero is %v", c.name, c.filter.IsZero())
+		}
+	}
+}
+
+func TestConcernsGrant(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		event Event
+		want  bool
+	}{
+		{"the lease", Event{Lease: "train", Data: map[string]any{"fence": uint64(7)}}, true},
+		{"the lease, from JSON", Event{Lease: "train", Data: map[string]any{"fence": 7.0}}, true},
+		{"another with its id", Event{Lease: "train", Data: map[string]any{"fence": 8.0}}, false},
+		{"one that does not say", Event{Lease: "train"}, true},
+		{"another id", Event{Lease: "other", Data: map[string]any{"fence": 7.0}}, false},
+		{"a device", Event{GPU: "GPU-1"}, false},
+	} {
+		if got := c.event.ConcernsGrant("train", 7); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 }

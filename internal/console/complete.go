@@ -60,17 +60,18 @@ func (c *Console) CompleteGPU(cmd *cobra.Command, args []string, _ string) (offe
 	return offers, NoFiles
 }
 
-// CompleteLease offers the ids of leases and of requests that wait.
+// CompleteLease offers the ids of leases and of requests that wait, and USER/ID
+// where several users have an id.
 func (c *Console) CompleteLease(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, NoFiles
 	}
 	all := Known(c, cmd, (*client.Client).Leases)
 	for _, l := range all.Leases {
-		offers = append(offers, term.Clean(l.ID)+"\t"+view.Holder(l.Holder))
+		offers = append(offers, term.Clean(view.LeaseName(l.ID, l.Holder, all))+"\t"+view.Holder(l.Holder))
 	}
 	for _, w := range all.Waiting {
-		offers = append(offers, term.Clean(w.ID)+"\twaits, "+view.Holder(w.Holder))
+		offers = append(offers, term.Clean(view.LeaseName(w.ID, w.Holder, all))+"\twaits, "+view.Holder(w.Holder))
 	}
 	return offers, NoFiles
 }

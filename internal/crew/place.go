@@ -177,7 +177,7 @@ func (p *places) hear(e gpu.Event) {
 		p.locked(func() { p.endOf(e) })
 	case gpu.EventStop: // it is too hot, or in quarantine
 		p.locked(func() {
-			if h := p.leases[e.Lease]; h != nil {
+			if h := p.leases[e.Lease]; h != nil && e.ConcernsGrant(h.ID, h.Fence) {
 				shut(h.recall)
 			}
 		})
@@ -195,7 +195,7 @@ func (p *places) hear(e gpu.Event) {
 // endOf handles the end of a lease. The caller holds mu.
 func (p *places) endOf(e gpu.Event) {
 	for _, s := range p.slots {
-		if s.ID == e.Lease { // somebody released it: that user wants the GPU
+		if e.ConcernsGrant(s.ID, s.Fence) { // somebody released it: that user wants the GPU
 			p.left[s.gpu] = time.Now()
 			p.slotEnded(s)
 			p.wake()
@@ -203,7 +203,7 @@ func (p *places) endOf(e gpu.Event) {
 		}
 	}
 	h := p.leases[e.Lease]
-	if h == nil {
+	if h == nil || !e.ConcernsGrant(h.ID, h.Fence) {
 		return
 	}
 	if e.Code == gpu.EventRevoked {

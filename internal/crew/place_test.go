@@ -52,6 +52,8 @@ func TestWhatBecomesOfAPlace(t *testing.T) {
 		want   string
 	}{
 		{"another lease ends", alive, gpu.Event{Code: gpu.EventReleased, Lease: "other"}, ""},
+		{"one of another user with its id ends", alive, gpu.Event{Code: gpu.EventReleased, Lease: "mine", Data: map[string]any{"fence": 9.0}}, ""},
+		{"one of another user with its id should stop", alive, gpu.Event{Code: gpu.EventStop, Lease: "mine", Data: map[string]any{"fence": 9.0}}, ""},
 		{"somebody releases it", alive, gpu.Event{Code: gpu.EventReleased, Lease: "mine"}, "recall ended left alone"},
 		{"before the worker has started", process.ID{}, gpu.Event{Code: gpu.EventReleased, Lease: "mine"}, "recall ended left alone"},
 		{"its worker ended", dead, gpu.Event{Code: gpu.EventReleased, Lease: "mine"}, "recall ended"},

@@ -3,7 +3,7 @@ package leasing
 import (
 	"context"
 	"fmt"
-	"slices"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,8 +25,8 @@ func newDeallocate(con *console.Console) *cobra.Command {
 		Use:   "deallocate SERVICE GPU",
 		Short: "End the lease of a service on a GPU",
 		Long: `End the lease that a service has on a GPU (index or UUID). If the service has
-several leases there, name one with --id. A lease over several GPUs ends on all
-of them.`,
+several leases there, name one with --id, as ID or USER/ID. A lease over several
+GPUs ends on all of them.`,
 		Example: "  berth deallocate embedder 1\n  berth deallocate embedder 1 --id embedder-2",
 		Args:    cobra.ExactArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
@@ -50,6 +50,9 @@ func (o *deallocateOptions) run(ctx context.Context) error {
 		if err != nil {
 			return api.Ended{}, err
 		}
+		if uid, known := l.Holder.UID.Get(); !known || uid != os.Getuid() {
+			c = c.Of(l.Holder.User)
+		}
 		return c.Release(ctx, l.ID, l.Fence)
 	}, view.GPUs.Ended)
 }
@@ -66,7 +69,7 @@ func (o *deallocateOptions) find(ctx context.Context, c *client.Client) (api.Lea
 	}
 	found := view.LeaseFilter{Service: o.service, GPU: device.Device.UUID}.Apply(all).Leases
 	if o.id != "" {
-		found = slices.DeleteFunc(found, func(l api.Lease) bool { return l.ID != o.id })
+		found = named(found, o.id)
 	}
 	switch len(found) {
 	case 0:
@@ -74,7 +77,7 @@ func (o *deallocateOptions) find(ctx context.Context, c *client.Client) (api.Lea
 	case 1:
 		return found[0], nil
 	}
-	return api.Lease{}, o.severalFound(found)
+	return api.Lease{}, o.severalFound(found, all)
 }
 
 func (o *deallocateOptions) noneFound(all api.Leases) error {
@@ -89,10 +92,10 @@ func (o *deallocateOptions) noneFound(all api.Leases) error {
 	return console.Hinted(problem, "berth leases lists all leases")
 }
 
-func (o *deallocateOptions) severalFound(found []api.Lease) error {
+func (o *deallocateOptions) severalFound(found []api.Lease, all api.Leases) error {
 	var ids []string
 	for _, l := range found {
-		ids = append(ids, l.ID)
+		ids = append(ids, view.LeaseName(l.ID, l.Holder, all))
 	}
 	return console.Hinted(console.Usage("%s has %d leases on GPU %s", o.service, len(found), o.gpu),
 		"name one: --id "+strings.Join(ids, " or --id "))

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/flagvalue"
@@ -23,10 +24,11 @@ type explainOptions struct {
 func newExplain(con *console.Console) *cobra.Command {
 	o := &explainOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:   "explain [ID]",
+		Use:   "explain [[USER/]ID]",
 		Short: "Explain what stands in the way of a request",
 		Long: `Explain what a waiting request waits for. Without an ID, explain what the daemon
-would do with a request that has these flags, without making it.
+would do with a request that has these flags, without making it. Name a request
+of another user as USER/ID if several have the ID.
 
 The answer tells what stands in the way on each GPU, who holds it, until when if
 that is known, and how much memory the daemon would grant now.`,
@@ -81,7 +83,7 @@ func (o *explainOptions) run(ctx context.Context) error {
 	}
 	var e api.Explanation
 	if o.id != "" {
-		e, err = v.ExplainWaiting(ctx, o.id)
+		e, err = byName(v.Client, o.id, func(c *client.Client, id string) (api.Explanation, error) { return c.ExplainWaiting(ctx, id) })
 	} else {
 		e, err = v.Explain(ctx, o.request)
 	}

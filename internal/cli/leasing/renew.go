@@ -21,11 +21,12 @@ type renewOptions struct {
 func newRenew(con *console.Console) *cobra.Command {
 	o := &renewOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:   "renew ID",
+		Use:   "renew [USER/]ID",
 		Short: "Renew a lease that has a time to live",
 		Long: `Renew a lease: its time to live starts again now. With --fence, the daemon
 refuses if the lease that came with this number has ended, so that a holder that
-was away learns that it lost its lease.`,
+was away learns that it lost its lease. Operators name the lease of another user
+as USER/ID.`,
 		Example:           "  berth renew embedder\n  berth renew embedder --fence 12 --ttl 1h",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: con.CompleteLease,
@@ -36,7 +37,9 @@ was away learns that it lost its lease.`,
 	return cmd
 }
 
-func (o *renewOptions) run(ctx context.Context, id string) error {
+func (o *renewOptions) run(ctx context.Context, name string) error {
 	renew := api.Renew{Fence: o.fence, TTL: o.ttl.Opt}
-	return change(ctx, o.Console, func(c *client.Client) (api.Lease, error) { return c.Renew(ctx, id, renew) }, view.GPUs.Granted)
+	return change(ctx, o.Console, func(c *client.Client) (api.Lease, error) {
+		return byName(c, name, func(c *client.Client, id string) (api.Lease, error) { return c.Renew(ctx, id, renew) })
+	}, view.GPUs.Granted)
 }

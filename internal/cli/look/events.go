@@ -50,7 +50,7 @@ missing. docs/events.md lists the codes.`,
 	flags.StringVar(&o.since, "since", "", "show events after this `TIME`, or of the last 10m")
 	flags.StringSliceVar(&o.codes, "code", nil, "show events with this `CODE`, as in lease_expired")
 	flags.StringSliceVar(&o.gpus, "gpu", nil, "show events about this `GPU` (index or UUID)")
-	flags.StringArrayVar(&o.leases, "lease", nil, "show events about the lease with this `ID`")
+	flags.StringArrayVar(&o.leases, "lease", nil, "show events about the lease with this `ID` or USER/ID")
 	flags.StringVar(&o.severity, "severity", "", "show events of at least this `LEVEL`: info, warning,\ncritical")
 	console.CompleteWith(cmd, "severity", severities())
 	console.CompleteWith(cmd, "code", gpu.EventCodes())

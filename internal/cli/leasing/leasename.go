@@ -1,0 +1,32 @@
+package leasing
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+)
+
+// byName calls do for the lease or the request that somebody names: by ID, which
+// means their own or else the only one there is, or by USER/ID. An id may have a
+// slash in it too: if USER has no such lease, the whole text is tried as an id.
+func byName[T any](c *client.Client, name string, do func(c *client.Client, id string) (T, error)) (T, error) {
+	user, id, found := strings.Cut(name, "/")
+	if !found || user == "" || id == "" {
+		return do(c, name)
+	}
+	answer, err := do(c.Of(user), id)
+	if !isProblem(err, "unknown_allocation") && !isProblem(err, "not_yours") {
+		return answer, err
+	}
+	if whole, refused := do(c, name); refused == nil {
+		return whole, nil
+	}
+	return answer, err
+}
+
+// named leaves the leases that a name means: ID or USER/ID.
+func named(leases []api.Lease, name string) []api.Lease {
+	return slices.DeleteFunc(leases, func(l api.Lease) bool { return l.ID != name && l.Holder.User+"/"+l.ID != name })
+}

@@ -1,0 +1,23 @@
+package view
+
+import "github.com/berth-gpu/berth/api"
+
+// LeaseName returns what to call a lease by that a holder has: the id, or USER/ID if
+// several of all have the id.
+func LeaseName(id string, h api.Holder, all api.Leases) string {
+	others := 0
+	for _, l := range all.Leases {
+		if l.ID == id {
+			others++
+		}
+	}
+	for _, w := range all.Waiting {
+		if w.ID == id {
+			others++
+		}
+	}
+	if others > 1 && h.User != "" {
+		return h.User + "/" + id
+	}
+	return id
+}
