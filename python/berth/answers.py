@@ -311,6 +311,11 @@ class Waiting(Answer):
     slots: int = 0
     priority: int = 0
 
+    @property
+    def user(self) -> str:
+        """Whose request it is. Ids are per user."""
+        return self.holder.user
+
 
 class Allocation(Answer):
     """A lease as the daemon describes it."""
@@ -330,6 +335,11 @@ class Allocation(Answer):
     was_mb: int = 0  # its memory before the request resized it
     note: str = ""
     waiting: Optional[Waiting] = None
+
+    @property
+    def user(self) -> str:
+        """Whose lease it is. Ids are per user."""
+        return self.holder.user
 
     @property
     def gpu(self) -> str:

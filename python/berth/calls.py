@@ -137,9 +137,13 @@ def allocate(
     return (yield from _post(answers.Allocation, "/api/gpu/memory/allocate", body, client, limit))
 
 
-def deallocate(allocation_id: str, *, client: Optional[Client] = None) -> Call[answers.Ended]:
-    """Ends an allocation, or withdraws a request that waits."""
-    return (yield from _post(answers.Ended, "/api/gpu/memory/deallocate", {"allocation_id": allocation_id}, client))
+def deallocate(
+    allocation_id: str, *, user: Optional[str] = None, client: Optional[Client] = None
+) -> Call[answers.Ended]:
+    """Ends an allocation, or withdraws a request that waits. Ids are per user:
+    see :func:`release`."""
+    body = {"allocation_id": allocation_id, "user": user}
+    return (yield from _post(answers.Ended, "/api/gpu/memory/deallocate", body, client))
 
 
 def leases(*, client: Optional[Client] = None) -> Call[answers.Leases]:
@@ -161,47 +165,65 @@ def past_leases(
     return _list(answers.PastLease, (yield Request("GET", "/api/past/leases", query=query, client=client)), "leases")
 
 
-def find_lease(id: str, *, client: Optional[Client] = None) -> Call[answers.Allocation]:
-    """Returns a lease, or the request of that id that waits."""
-    return (yield from _get(answers.Allocation, _lease(id), client))
+def find_lease(id: str, *, user: Optional[str] = None, client: Optional[Client] = None) -> Call[answers.Allocation]:
+    """Returns a lease, or the request of that id that waits: that of ``user``,
+    else your own, else the only one there is."""
+    return (yield from _get(answers.Allocation, _lease(id), client, user=user))
 
 
 def renew(
-    id: str, fence: int, *, ttl: Optional[float] = None, client: Optional[Client] = None
+    id: str,
+    fence: int,
+    *,
+    ttl: Optional[float] = None,
+    user: Optional[str] = None,
+    client: Optional[Client] = None,
 ) -> Call[answers.Allocation]:
     """Renews a lease with a ttl: it lasts for another ``ttl`` seconds, or for as
     long as before."""
     body = {"fence": fence, "ttl_seconds": ttl}
-    return (yield from _post(answers.Allocation, _lease(id) + "/renew", body, client))
+    return (yield from _post(answers.Allocation, _lease(id) + "/renew", body, client, user=user))
 
 
-def release(id: str, *, fence: Optional[int] = None, client: Optional[Client] = None) -> Call[answers.Ended]:
+def release(
+    id: str, *, fence: Optional[int] = None, user: Optional[str] = None, client: Optional[Client] = None
+) -> Call[answers.Ended]:
     """Ends a lease, or withdraws a request that waits. With ``fence``, only if
-    the lease still has that fence."""
-    query = None if fence is None else {"fence": fence}
+    the lease still has that fence.
+
+    Ids are per user. An id means your own lease; operators and administrators
+    who have none mean the only one there is. If several users have the id, that
+    is refused as ``ambiguous_id``, and ``user`` says whose is meant: a login name,
+    a uid, token:NAME or cert:NAME."""
+    query = _given({"fence": fence, "user": user})
     return answers.Ended.read((yield Request("DELETE", _lease(id), query=query, client=client)))
 
 
 def bind(
-    id: str, pid: int, *, fence: Optional[int] = None, client: Optional[Client] = None
+    id: str, pid: int, *, fence: Optional[int] = None, user: Optional[str] = None, client: Optional[Client] = None
 ) -> Call[answers.Allocation]:
     """Hands a lease that is bound to a process to another process."""
-    return (yield from _post(answers.Allocation, _lease(id) + "/bind", {"pid": pid, "fence": fence}, client))
+    return (yield from _post(answers.Allocation, _lease(id) + "/bind", {"pid": pid, "fence": fence}, client, user=user))
 
 
 def resize(
-    id: str, memory: Amount, *, fence: Optional[int] = None, client: Optional[Client] = None
+    id: str,
+    memory: Amount,
+    *,
+    fence: Optional[int] = None,
+    user: Optional[str] = None,
+    client: Optional[Client] = None,
 ) -> Call[answers.Allocation]:
     """Gives a lease another amount of memory on each of its devices. More is
     granted only if there is room now."""
     body = {"memory_mb": mib(memory), "fence": fence}
-    return (yield from _post(answers.Allocation, _lease(id) + "/resize", body, client))
+    return (yield from _post(answers.Allocation, _lease(id) + "/resize", body, client, user=user))
 
 
-def ask_to_trim(id: str, *, client: Optional[Client] = None) -> Call[answers.Allocation]:
+def ask_to_trim(id: str, *, user: Optional[str] = None, client: Optional[Client] = None) -> Call[answers.Allocation]:
     """Asks the holder of a lease to give back the memory that its libraries keep
     for later. :func:`trim` does it in this process."""
-    return (yield from _post(answers.Allocation, _lease(id) + "/trim", None, client))
+    return (yield from _post(answers.Allocation, _lease(id) + "/trim", None, client, user=user))
 
 
 def adopt(
@@ -244,9 +266,11 @@ def explain(
     return (yield from _post(answers.Explanation, "/api/leases/explain", body, client))
 
 
-def explain_waiting(id: str, *, client: Optional[Client] = None) -> Call[answers.Explanation]:
+def explain_waiting(
+    id: str, *, user: Optional[str] = None, client: Optional[Client] = None
+) -> Call[answers.Explanation]:
     """Returns what a request waits for."""
-    return (yield from _get(answers.Explanation, _lease(id) + "/explain", client))
+    return (yield from _get(answers.Explanation, _lease(id) + "/explain", client, user=user))
 
 
 def orphans(*, client: Optional[Client] = None) -> Call[answers.Strays]:
@@ -368,9 +392,10 @@ def _post(
     body: Optional[Mapping[str, Any]],
     client: Optional[Client],
     timeout: Optional[float] = CALL_TIMEOUT,
+    user: Optional[str] = None,
 ) -> Call[Kind]:
-    sent = None if body is None else _given(body)
-    return kind.read((yield Request("POST", path, sent, timeout=timeout, client=client)))
+    sent, query = None if body is None else _given(body), _given({"user": user})
+    return kind.read((yield Request("POST", path, sent, query=query, timeout=timeout, client=client)))
 
 
 def _list(kind: Type[Kind], answer: Any, key: str) -> List[Kind]:

@@ -204,7 +204,7 @@ class Lease:
         if self.document["binding"] == "ttl":
             self._start(self._renew, client, self._stop, dict(self.document))
         if self._trims:
-            self._start(trim_when_asked, client, self._stop, self.id)
+            self._start(trim_when_asked, client, self._stop, self.id, self.fence)
         self._enlist()
 
     def _enlist(self) -> None:

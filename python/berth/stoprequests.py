@@ -79,8 +79,10 @@ class StopRequests:
         return kept[grants[-1] :] if grants else kept
 
     def _asks(self, event: Event) -> bool:
+        if self._fence and event.data.get("fence", self._fence) != self._fence:
+            return False  # an earlier lease of the same id, or that of another user
         if event.code in ENDED:
-            return bool(event.data.get("fence", self._fence) == self._fence)
+            return True
         if event.code == "lease_over_limit":
             return bool(event.data.get("policy") == "revoke")
         return event.code == "lease_stop"

@@ -55,7 +55,7 @@ class Choice:
             return True
         return (
             (not self.gpus or event.gpu in self.gpus)
-            and (not self.leases or event.lease in self.leases)
+            and (not self.leases or event.lease in self.leases or _of_user(event) in self.leases)
             and _rank(event.severity) >= _rank(self.severity)
         )
 
@@ -64,6 +64,10 @@ class Choice:
         lists = [sorted(values) for values in (self.codes, self.gpus, self.leases)]
         code, gpu, lease = ([] if len(values) > MOST_CHOSEN else values for values in lists)
         return choice(code, gpu, lease, self.severity)
+
+
+def _of_user(event: Event) -> Optional[str]:
+    return "%s/%s" % (event.user, event.lease) if event.user and event.lease else None
 
 
 def _either(choices: Sequence[Choice]) -> Choice:
@@ -272,7 +276,7 @@ def on(
 
     code      one code or several; None: all. docs/events.md lists them
     gpu       only events about these devices, by index or UUID
-    lease     only events about these leases, by id or as :class:`Lease`
+    lease     only events about these leases, by ID, as USER/ID or as :class:`Lease`
     severity  only events of at least info, warning or critical
 
     Each callback runs in a thread of its own, so one that never returns does not

@@ -49,7 +49,7 @@ def _trim_cupy(cupy: Any) -> int:
 _CACHES: Dict[str, Callable[[Any], int]] = {"torch": _trim_torch, "cupy": _trim_cupy}
 
 
-def trim_when_asked(client: Client, stop: Stop, lease: str) -> None:
+def trim_when_asked(client: Client, stop: Stop, lease: str, fence: int) -> None:
     """Listens until stopped. A daemon that goes away is waited for."""
     after = -1  # not known yet
     while not stop.is_set():
@@ -58,17 +58,19 @@ def trim_when_asked(client: Client, stop: Stop, lease: str) -> None:
                 after = max((int(e["id"]) for e in client.events(follow=False)), default=0)
             for event in client.events(after, stop=stop):
                 after = int(event["id"])
-                if asks(event, lease, os.getpid()):
+                if asks(event, lease, fence, os.getpid()):
                     trim()
         except BerthError:
             stop.wait(1.0)
 
 
-def asks(event: Dict[str, Any], lease: str, pid: int) -> bool:
-    """Whether an event asks this holder for memory: by its lease, or by its
-    process if the event names no lease."""
+def asks(event: Dict[str, Any], lease: str, fence: int, pid: int) -> bool:
+    """Whether an event asks this holder for memory: by its lease, which a user
+    may call as another user does, or by its process if the event names no
+    lease."""
     if event.get("code") != "reclaim":
         return False
+    data = event.get("data") or {}
     if event.get("lease"):
-        return bool(event["lease"] == lease)
-    return bool((event.get("data") or {}).get("pid") == pid)
+        return bool(event["lease"] == lease and (not fence or data.get("fence", fence) == fence))
+    return bool(data.get("pid") == pid)

@@ -20,6 +20,6 @@ def trim_on_request(lease: Optional[Lease] = None) -> Stop:
     if lease is None:
         raise RuntimeError("trim_on_request: this process has no lease")
     stop = Stop()
-    args = (lease._client or Client(), stop, lease.id)
+    args = (lease._client or Client(), stop, lease.id, lease.fence)
     threading.Thread(target=trim_when_asked, args=args, name="berth-trim", daemon=True).start()
     return stop

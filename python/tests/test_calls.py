@@ -144,6 +144,23 @@ class Allocating(DaemonCase):
         with self.assertRaises(ValueError):
             berth.allocate("apples", "4 apples")
 
+    def test_ids_are_per_user(self):
+        given = berth.allocate("train", 64, ttl=60)
+        self.assertTrue(given.user)
+        self.assertEqual([(held.id, held.user) for held in berth.leases().leases], [("train", given.user)])
+        uid = str(os.getuid())
+        for user in (given.user, uid):
+            self.assertEqual(berth.find_lease("train", user=user).fence, given.fence)
+            self.assertEqual(berth.renew("train", given.fence, user=user).fence, given.fence)
+            self.assertEqual(berth.resize("train", 128, user=user).memory_mb, 128)
+            self.assertEqual(berth.ask_to_trim("train", user=user).fence, given.fence)
+            self.assertTrue(berth.explain_waiting("train", user=user).fits)
+        for call in (berth.find_lease, berth.release, berth.deallocate, berth.ask_to_trim, berth.explain_waiting):
+            with self.assertRaises(berth.Problem, msg=call) as caught:
+                call("train", user="nobody")
+            self.assertIn(caught.exception.code, ("unknown_allocation", "not_yours"))
+        self.assertEqual(berth.deallocate("train", user=uid).id, "train")
+
     def test_a_ttl_is_renewed(self):
         given = berth.allocate("renewed", 64, ttl=60)
         self.assertEqual((given.binding, given.ttl_seconds), ("ttl", 60.0))

@@ -239,6 +239,8 @@ class Asking(unittest.TestCase):
     def test_which_events_ask_for_the_end(self):
         for event, asks in (
             (Event(code="lease_stop"), True),
+            (Event(code="lease_stop", data={"fence": 7}), True),
+            (Event(code="lease_stop", data={"fence": 6}), False),  # that of another user
             (Event(code="lease_revoked", data={"fence": 7}), True),
             (Event(code="lease_revoked", data={"fence": 6}), False),  # an earlier lease of that id
             (Event(code="lease_expired"), True),
@@ -259,13 +261,15 @@ class Asking(unittest.TestCase):
 class Choosing(unittest.TestCase):
     def test_matches(self):
         choose = subscriptions.Choice
-        event = Event(code="critical", gpu="G", lease="L", severity="warning")
+        event = Event(code="critical", gpu="G", lease="L", user="ada", severity="warning")
         for choice, want in (
             (choose(), True),
             (choose(frozenset(["critical"])), True),
             (choose(frozenset(["overheat"])), False),
             (choose(gpus=frozenset(["H"])), False),
             (choose(leases=frozenset(["L", "M"])), True),
+            (choose(leases=frozenset(["ada/L"])), True),
+            (choose(leases=frozenset(["bob/L"])), False),
             (choose(severity="warning"), True),
             (choose(severity="critical"), False),
         ):

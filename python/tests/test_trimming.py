@@ -48,13 +48,15 @@ class OnRequest(unittest.TestCase):
     def test_who_is_asked(self):
         for event, asked in (
             ({"code": "reclaim", "lease": "mine"}, True),
+            ({"code": "reclaim", "lease": "mine", "data": {"fence": 5}}, True),
+            ({"code": "reclaim", "lease": "mine", "data": {"fence": 6}}, False),  # of another user
             ({"code": "reclaim", "lease": "other", "data": {"pid": 7}}, False),
             ({"code": "reclaim", "data": {"pid": 7}}, True),
             ({"code": "reclaim", "data": {"pid": 8}}, False),
             ({"code": "reclaim"}, False),
             ({"code": "lease_granted", "lease": "mine"}, False),
         ):
-            self.assertEqual(trimming.asks(event, "mine", 7), asked, event)
+            self.assertEqual(trimming.asks(event, "mine", 5, 7), asked, event)
 
     def test_a_lease_listens(self):
         trims, stream, ended = queue.Queue(), queue.Queue(), threading.Event()
