@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,7 +25,7 @@ func TestMain(m *testing.M) {
 		runGuest()
 		return
 	}
-	testscript.Main(m, map[string]func(){"berth": main, "session": session, "batchworker": batchWorker, "embedder": runGuest, "render_farm": runGuest})
+	testscript.Main(m, map[string]func(){"berth": mainAs, "session": session, "batchworker": batchWorker, "embedder": runGuest, "render_farm": runGuest})
 }
 
 // TestScripts runs the whole binary, daemon and commands, in each script's own
@@ -34,15 +36,52 @@ func TestMain(m *testing.M) {
 //	exits CODE COMMAND...      the command must end with this code
 //	until CODE COMMAND...      the command must end with this code, sooner or later
 //	spoil FILE TEXT            damage a byte of the text where it stands in the file
+//	as UID                     the commands that follow run as this user
+//
+// and the condition [root].
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"ready": ready, "seen": seen, "exits": exits, "until": until, "spoil": spoil,
+			"ready": ready, "seen": seen, "exits": exits, "until": until, "spoil": spoil, "as": as,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "root" {
+				return false, fmt.Errorf("there is no condition %q", name)
+			}
+			return os.Geteuid() == 0, nil
 		},
 	})
+}
+
+// asUser is the variable that says which user a command runs as. The command
+// becomes that user itself: others cannot read the folder that its binary is in.
+const asUser = "BERTH_TEST_UID"
+
+// mainAs runs main as the user that the script says.
+func mainAs() {
+	if uid, err := strconv.Atoi(os.Getenv(asUser)); err == nil && uid != os.Getuid() {
+		for _, become := range []func() error{
+			func() error { return syscall.Setgroups(nil) },
+			func() error { return syscall.Setresgid(uid, uid, uid) },
+			func() error { return syscall.Setresuid(uid, uid, uid) },
+		} {
+			if err := become(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+		}
+	}
+	main()
+}
+
+func as(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: as UID")
+	}
+	ts.Setenv(asUser, args[0])
 }
 
 // notified is the key under which a script keeps its notify socket.
@@ -63,6 +102,9 @@ func setup(env *testscript.Env) error {
 		_ = notify.Close()
 		_ = os.RemoveAll(dir)
 	})
+	if err := os.Chmod(dir, 0o755); err != nil { // for scripts with several users
+		return err
+	}
 	env.Values[notified{}] = notify
 	env.Setenv("NOTIFY_SOCKET", filepath.Join(dir, "n"))
 	env.Setenv("BERTH_SOCKET", filepath.Join(dir, "s"))
