@@ -49,7 +49,7 @@ func (s *server) registerEvents() {
 			{Name: "follow", In: "query", Description: "false: send the kept events and end.", Schema: &huma.Schema{Type: "boolean", Default: true}},
 			severalParam("code", "Only events with one of these codes."),
 			severalParam("gpu", "Only events about one of these devices, by index or UUID."),
-			severalParam("lease", "Only events about one of these leases, by allocation id."),
+			severalParam("lease", "Only events about one of these leases, by ID or USER/ID."),
 			{Name: "severity", In: "query", Description: "Only events of this severity or a higher one.",
 				Schema: &huma.Schema{Type: "string", Enum: []any{string(gpu.Note), string(gpu.Warning), string(gpu.Serious)}}},
 		},
