@@ -1,0 +1,69 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// mount is where a cgroup v2 file system is, and which group is its root.
+type mount struct{ point, root string }
+
+// errNoMount means that this machine has no cgroup v2.
+var errNoMount = errors.New("no cgroup v2 file system is mounted where the daemon runs: start the machine with systemd.unified_cgroup_hierarchy=1, or mount one (mount -t cgroup2 none DIR)")
+
+// findMount returns the mount of cgroup v2 that shows the most groups.
+func findMount(proc string) (mount, error) {
+	text, err := os.ReadFile(filepath.Join(proc, "self/mountinfo"))
+	if err != nil {
+		return mount{}, err
+	}
+	return parseMounts(string(text))
+}
+
+func parseMounts(text string) (mount, error) {
+	found := mount{}
+	for line := range strings.Lines(text) {
+		before, after, _ := strings.Cut(line, " - ")
+		fields := strings.Fields(before) // id, parent, device, root, point, options
+		if kind, _, _ := strings.Cut(after, " "); kind != "cgroup2" || len(fields) < 5 || strings.HasPrefix(fields[3], "/..") {
+			continue
+		}
+		m := mount{point: unescape(fields[4]), root: unescape(fields[3])}
+		if found.point == "" || len(m.root) < len(found.root) {
+			found = m
+		}
+	}
+	if found.point == "" {
+		return mount{}, errNoMount
+	}
+	return found, nil
+}
+
+// unescape reads a path as the kernel writes it in mountinfo.
+func unescape(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}
+
+// folder returns where the group of a process is, from its file
+// /proc/PID/cgroup.
+func (m mount) folder(text string) (string, error) {
+	for line := range strings.Lines(text) {
+		path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
+		if !ok {
+			continue
+		}
+		below, seen := path, m.root == "/"
+		if !seen {
+			below, seen = strings.CutPrefix(path, m.root)
+			seen = seen && (below == "" || below[0] == '/')
+		}
+		if !seen || path == "/.." || strings.HasPrefix(path, "/../") {
+			return "", fmt.Errorf("the control group %s of the process is outside of those that the daemon sees: run the daemon outside of the container", path)
+		}
+		return filepath.Join(m.point, below), nil
+	}
+	return "", errors.New("the process is in no group of cgroup v2")
+}

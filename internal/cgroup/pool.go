@@ -1,0 +1,297 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Pool keeps the control groups of leases.
+type Pool struct {
+	tag       string
+	processes process.Table
+	wake      chan struct{} // a lease has ended; has room for one
+
+	count  atomic.Int64 // of groups: a daemon without any does not wait for mu
+	mu     sync.Mutex   // guards what follows; held for moments only
+	groups map[uint64]string
+	ended  []string // groups whose leases have ended
+}
+
+// New returns a pool whose groups have this tag in their names, so that no other
+// daemon of the machine takes them for its own.
+func New(tag string) *Pool {
+	return &Pool{tag: tag, processes: process.Proc(), wake: make(chan struct{}, 1), groups: map[uint64]string{}}
+}
+
+// again is how long Run waits until it tries to remove a group again that still
+// has processes.
+const again = time.Second
+
+// Available says why this daemon cannot filter devices; nil: it can, as far as
+// that is known before it has a process to move.
+func (p *Pool) Available() error {
+	if _, err := findMount("/proc"); err != nil {
+		return err
+	}
+	program, err := load(filter(nil))
+	if err != nil {
+		return explain(err)
+	}
+	return unix.Close(program)
+}
+
+// explain adds what to do about an answer of the kernel.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w: the daemon needs root with CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN, which containers and units often take away", err)
+	case errors.Is(err, unix.EROFS):
+		return fmt.Errorf("%w: the control groups are mounted read-only, as in most containers; run the daemon outside of it, or with a writable /sys/fs/cgroup (ProtectControlGroups=no in its unit)", err)
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("%w: the kernel has no device filters (CONFIG_CGROUP_BPF)", err)
+	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("%w: the control group of the process hands out controllers or has threads of its own, so processes cannot be in groups below it; start the program from another unit or session", err)
+	}
+	return err
+}
+
+// Enclose moves a process into a group of its own, in which of NVIDIA's GPUs
+// only those with these minors can be opened. leavable reports whether the user
+// of the process can move it out again.
+func (p *Pool) Enclose(id process.ID, fence uint64, minors []int) (leavable bool, err error) {
+	top, outer, err := folderOf(id)
+	if err != nil {
+		return false, err
+	}
+	inner := filepath.Join(outer, p.name(fence))
+	if err := p.make(inner, outer, minors); err != nil {
+		return false, explain(err)
+	}
+	p.keep(fence, inner)
+	if err := p.move(id, inner); err != nil {
+		p.Release(fence)
+		return false, explain(err)
+	}
+	return p.leavable(id, outer, top), nil
+}
+
+func (p *Pool) name(fence uint64) string { return fmt.Sprintf("berth-%d-%s", fence, p.tag) }
+
+// folderOf returns the folder of the group that a process is in, and that of the
+// outermost group.
+func folderOf(id process.ID) (top, own string, err error) {
+	m, err := findMount("/proc")
+	if err != nil {
+		return "", "", err
+	}
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(id.PID), "cgroup"))
+	if err != nil {
+		return "", "", fmt.Errorf("find the control group of process %d: %w", id.PID, process.ErrGone)
+	}
+	own, err = m.folder(string(text))
+	return m.point, own, err
+}
+
+// make makes a group with its filter. An empty group of that name is left from
+// earlier, and goes first.
+func (p *Pool) make(inner, outer string, minors []int) error {
+	err := os.Mkdir(inner, 0o755)
+	if errors.Is(err, fs.ErrExist) && os.Remove(inner) == nil {
+		err = os.Mkdir(inner, 0o755)
+	}
+	if err != nil {
+		return fmt.Errorf("make a control group: %w", err)
+	}
+	if err := attachIn(inner, outer, minors); err != nil {
+		return errors.Join(err, os.Remove(inner))
+	}
+	return nil
+}
+
+func attachIn(inner, outer string, minors []int) error {
+	in, err := os.Open(inner)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Open(outer)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	return attachTo(in, out, minors)
+}
+
+// move moves this very process into a group. A group takes a pid, and pids are
+// used again: a pidfd shows that the process had its pid all the while.
+func (p *Pool) move(id process.ID, group string) error {
+	pidfd, err := unix.PidfdOpen(id.PID, 0)
+	if err != nil {
+		return fmt.Errorf("process %d: %w", id.PID, process.ErrGone)
+	}
+	defer unix.Close(pidfd)
+	if now, err := p.processes.Identify(id.PID); err != nil || now != id {
+		return fmt.Errorf("process %d: %w", id.PID, process.ErrGone)
+	}
+	if err := enter(group, id.PID); err != nil {
+		return fmt.Errorf("move process %d into its control group: %w", id.PID, err)
+	}
+	if ended(pidfd) {
+		return fmt.Errorf("process %d: %w", id.PID, process.ErrGone)
+	}
+	return nil
+}
+
+func enter(group string, pid int) error {
+	file, err := os.OpenFile(filepath.Join(group, "cgroup.procs"), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(strconv.Itoa(pid))
+	return errors.Join(err, file.Close())
+}
+
+// ended asks a pidfd, without waiting, whether its process has ended.
+func ended(pidfd int) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+		if err != unix.EINTR {
+			return err != nil || n > 0
+		}
+	}
+}
+
+// leavable reports whether a process in a group below outer can be moved out by
+// its user: one of the groups around it is that user's own, as below a systemd
+// user manager. Root can leave every group, and nobody has to be told.
+func (p *Pool) leavable(id process.ID, outer, top string) bool {
+	uid, err := p.processes.UID(id.PID)
+	if err != nil || uid == 0 {
+		return false
+	}
+	for group := outer; len(group) >= len(top); group = filepath.Dir(group) {
+		var about unix.Stat_t
+		if err := unix.Stat(filepath.Join(group, "cgroup.procs"), &about); err == nil && (int(about.Uid) == uid || about.Mode&0o002 != 0) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Pool) keep(fence uint64, group string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.groups[fence] = group
+	p.count.Store(int64(len(p.groups)))
+}
+
+// Encloses reports whether the lease with this fence has a group.
+func (p *Pool) Encloses(fence uint64) bool {
+	if p.count.Load() == 0 {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.groups[fence] != ""
+}
+
+// Release notes that a lease has ended; it need not have had a group. Run
+// removes the group when no process is in it any more.
+func (p *Pool) Release(fence uint64) {
+	if p.count.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	group, has := p.groups[fence]
+	if !has {
+		return
+	}
+	delete(p.groups, fence)
+	p.count.Store(int64(len(p.groups)))
+	p.ended = append(p.ended, group)
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run finds the groups that an earlier daemon left, and removes the groups of
+// leases that have ended, until ctx ends. stands reports whether a lease with a
+// fence stands.
+func (p *Pool) Run(ctx context.Context, stands func(fence uint64) bool) {
+	p.recall(stands)
+	for {
+		var retry <-chan time.Time
+		if p.tidy() > 0 {
+			retry = time.After(again)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		case <-retry:
+		}
+	}
+}
+
+// tidy removes the groups of ended leases that are empty, and returns how many
+// are not. A process that was left in one keeps its filter.
+func (p *Pool) tidy() int {
+	p.mu.Lock()
+	ended := p.ended
+	p.ended = nil
+	p.mu.Unlock()
+	var left []string
+	for _, group := range ended {
+		if err := os.Remove(group); errors.Is(err, unix.EBUSY) {
+			left = append(left, group)
+		}
+	}
+	p.mu.Lock()
+	p.ended = append(p.ended, left...)
+	p.mu.Unlock()
+	return len(left)
+}
+
+// recall finds the groups with the tag of this pool. A lease that ends meanwhile
+// is noticed here, or in Release.
+func (p *Pool) recall(stands func(fence uint64) bool) {
+	m, err := findMount("/proc")
+	if err != nil || os.Geteuid() != 0 { // nobody else can have made one
+		return
+	}
+	_ = filepath.WalkDir(m.point, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // a group that has just gone
+		}
+		if fence, ours := p.fenceOf(d.Name()); ours {
+			p.keep(fence, path)
+			if !stands(fence) {
+				p.Release(fence)
+			}
+		}
+		return nil
+	})
+}
+
+// fenceOf returns the fence in the name of a group of this pool.
+func (p *Pool) fenceOf(name string) (fence uint64, ours bool) {
+	middle, begins := strings.CutPrefix(name, "berth-")
+	middle, ends := strings.CutSuffix(middle, "-"+p.tag)
+	fence, err := strconv.ParseUint(middle, 10, 64)
+	return fence, begins && ends && err == nil
+}
