@@ -31,7 +31,7 @@ const picture = `
  5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  batch/outcome  batch/record
  4  DECISIONS  pipeline  planview  view
  3  DECISIONS  placement  launch  wire
- 2  DECISIONS  lease  config  thermal  health  backlog  report  kin  batch/chunk  batch/rawjson
+ 2  DECISIONS  lease  config  thermal  health  backlog  report  kin  residue  batch/chunk  batch/rawjson
  1  GROUND     api  document  term  access  record  flagvalue  device/nvml/xid
  0  WORDS      gpu  words
 `
