@@ -23,6 +23,7 @@ type GPUConfig struct {
 	Overheat         string           `json:"overheat" enum:"tell,revoke" doc:"What berth does about leases on a device above temp_critical."`
 	Context          gpu.MiB          `json:"context_mb" doc:"How much memory of a lease a CUDA context takes."`
 	MPS              string           `json:"mps" enum:"off,on" doc:"Whether the driver enforces leases of memory, through MPS."`
+	Isolation        string           `json:"isolation" enum:"env,cgroup" doc:"What keeps programs that berth starts from GPUs they have not leased."`
 
 	Devices map[string]DeviceConfig `json:"devices" doc:"Settings that differ for single devices, by UUID."`
 
@@ -109,6 +110,7 @@ type GPUChange struct {
 	Overheat        string                  `json:"overheat,omitempty" enum:"tell,revoke"`
 	Context         gpu.Opt[gpu.MiB]        `json:"context_mb,omitzero"`
 	MPS             string                  `json:"mps,omitempty" enum:"off,on"`
+	Isolation       string                  `json:"isolation,omitempty" enum:"env,cgroup"`
 	Devices         map[string]DeviceConfig `json:"devices,omitempty" doc:"Changes for single devices, by UUID; null for a device removes everything that was set for it at run time."`
 
 	Optimization    OptimizationConfig       `json:"optimization,omitzero"`

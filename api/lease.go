@@ -52,6 +52,8 @@ type LeaseRequest struct {
 	Enforce  string           `json:"enforce,omitempty" enum:"auto,mps,framework,watchdog,none" doc:"What enforces the memory limit. auto takes the strongest that is available; it is for a launcher that sets up the environment of the program. Default: watchdog."`
 	Unit     string           `json:"unit,omitempty" maxLength:"128" doc:"Systemd unit, or id of the container, whose processes belong to the lease if they run as its user. Every process there must be the caller's own." example:"embedder.service"`
 	Scope    []string         `json:"scope,omitempty" maxItems:"64" doc:"Names of control groups. The processes in them belong to the lease, whoever runs them, and no others do. For administrators."`
+
+	Isolation string `json:"isolation,omitempty" enum:"env,cgroup" doc:"What keeps the process of the lease from other GPUs. env: the environment that its launcher makes. cgroup: the daemon moves the process into a control group in which it can open only the leased NVIDIA GPUs, or refuses. A lease with a parent is isolated when it is bound to its process. Default: gpu.isolation if enforce is given, else env."`
 }
 
 // Lease is a claim to slots and memory on one or more devices.
@@ -77,6 +79,8 @@ type Lease struct {
 	Scope      []string    `json:"scope,omitempty" doc:"Control groups whose processes belong to it, and no others."`
 	Processes  []Belonging `json:"processes,omitempty" doc:"The processes that were last seen on its devices, and why they belong to it; only in the answers that list leases or look one up."`
 	Launch     *Launch     `json:"launch,omitempty" doc:"What else a launcher needs to know; only in the answer to a request with enforce."`
+
+	IsolatedBy string `json:"isolated_by,omitempty" enum:"cgroup" doc:"cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others."`
 }
 
 // Launch has what a launcher needs, besides the lease, to make the environment of
@@ -85,6 +89,9 @@ type Launch struct {
 	Context gpu.MiB      `json:"context_mb" doc:"How much memory of the lease a CUDA context takes."`
 	Devices []gpu.Device `json:"devices" doc:"The devices of the parts of the lease, in the same order."`
 	MPS     string       `json:"mps_pipe_directory,omitempty" doc:"The directory in which the MPS daemon of the device listens, if MPS enforces the lease."`
+
+	Isolation string `json:"isolation,omitempty" enum:"env,cgroup" doc:"What keeps the program from other GPUs. For cgroup and a lease with a parent, the launcher has to say so when it binds the lease."`
+	ClearedBy string `json:"cleared_by,omitempty" doc:"Who clears the memory of the devices between two programs, and when that was checked; not checked: nobody looked." example:"driver, checked 2026-11-15"`
 }
 
 // LeasePart is what a lease holds on one device.
@@ -144,6 +151,8 @@ type Renew struct {
 type Bind struct {
 	PID   int    `json:"pid" minimum:"1" maximum:"2147483647" doc:"The process that holds the lease from now on. It must be the caller's own."`
 	Fence uint64 `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: any fence."`
+
+	Isolation string `json:"isolation,omitempty" enum:"env,cgroup" doc:"cgroup: move the process into a control group in which it can open only the leased NVIDIA GPUs. Default: env, which does nothing."`
 }
 
 // Rescope changes which control groups the processes of a lease are told by.

@@ -104,6 +104,8 @@ type GPU struct {
 	Context   gpu.MiB `key:"context_mb" role:"operator" default:"600" min:"0" doc:"How much memory of a lease a CUDA context takes. berth sets the limits of libraries lower by this amount."`
 	MPS       string  `key:"mps" default:"off" oneof:"off,on" doc:"Whether the driver enforces leases of memory on one NVIDIA GPU, through an MPS daemon per GPU and user. docs/enforcement.md says what that costs."`
 
+	Isolation string `key:"isolation" default:"env" oneof:"env,cgroup" doc:"What keeps programs that berth starts from GPUs they have not leased, unless they ask for the other. env: variables, which a program can change. cgroup: a control group in which other NVIDIA GPUs cannot be opened; berth refuses a program that it cannot isolate so."`
+
 	// Devices holds what is different for single devices, by UUID.
 	Devices map[string]DeviceOverride `key:"devices" names:"UUID" check:"uuid" doc:"Settings that differ for single devices."`
 }

@@ -36,7 +36,7 @@ func TestDefault(t *testing.T) {
 			ThrottleCooldown: 30 * time.Second, CriticalPause: time.Minute,
 			Quarantine: time.Minute, Probation: 5 * time.Minute, SlotReturn: 5 * time.Minute,
 			MemoryReserve: 512, MonitorInterval: time.Second, HistorySize: 200,
-			OverLimit: "warn", Foreign: "show", Overheat: "tell", Context: 600, MPS: "off",
+			OverLimit: "warn", Foreign: "show", Overheat: "tell", Context: 600, MPS: "off", Isolation: "env",
 		},
 		Optimization: config.Optimization{
 			Interval: 5 * time.Minute, MemoryThreshold: 0.85,
@@ -77,6 +77,7 @@ gpu:
   overheat: revoke
   context_mb: 1GiB
   mps: on
+  isolation: cgroup
   devices:
     GPU-1:
       temp_critical: 95
@@ -121,7 +122,7 @@ func TestEverythingInAFile(t *testing.T) {
 			Quarantine: 20 * time.Second, Probation: 0, SlotReturn: time.Second,
 			MemoryLimit: gpu.Some[gpu.MiB](4096), MaxPipelines: gpu.Some(3),
 			MonitorInterval: 100 * time.Millisecond, HistorySize: 200,
-			OverLimit: "revoke", Foreign: "kill_orphans", Overheat: "revoke", Context: 1024, MPS: "on",
+			OverLimit: "revoke", Foreign: "kill_orphans", Overheat: "revoke", Context: 1024, MPS: "on", Isolation: "cgroup",
 			Devices: map[string]config.DeviceOverride{
 				"GPU-1": {
 					TempCritical: gpu.Some[gpu.Celsius](95), MemoryOptimal: gpu.Some[gpu.Percent](50),

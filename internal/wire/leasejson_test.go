@@ -52,7 +52,7 @@ func anyRequest() *rapid.Generator[RequestBody] {
 			GPU: gpu.Ref(anyText().Draw(t, "gpu")), Prefer: gpu.Ref(anyText().Draw(t, "prefer")), Policy: anyText().Draw(t, "policy"), Where: anyText().Draw(t, "where"),
 			Binding: anyText().Draw(t, "binding"), PID: anyInt().Draw(t, "pid"), TTL: opt(anySeconds()).Draw(t, "ttl"),
 			Timeout: opt(anySeconds()).Draw(t, "timeout"), Priority: opt(anyInt()).Draw(t, "priority"),
-			Learned: rapid.Bool().Draw(t, "learned"), Enforce: anyText().Draw(t, "enforce"),
+			Learned: rapid.Bool().Draw(t, "learned"), Enforce: anyText().Draw(t, "enforce"), Isolation: anyText().Draw(t, "isolation"),
 			Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"),
 		}
 	})
@@ -67,7 +67,7 @@ func anyLease() *rapid.Generator[LeaseBody] {
 				UID: opt(anyInt()).Draw(t, "uid"), PID: anyInt().Draw(t, "pid"),
 			},
 			Binding: anyText().Draw(t, "binding"), Granted: anyTime().Draw(t, "granted"), TTL: anySeconds().Draw(t, "ttl"),
-			Priority: anyInt().Draw(t, "priority"), EnforcedBy: anyText().Draw(t, "by"), Note: anyText().Draw(t, "note"),
+			Priority: anyInt().Draw(t, "priority"), EnforcedBy: anyText().Draw(t, "by"), IsolatedBy: anyText().Draw(t, "isolated"), Note: anyText().Draw(t, "note"),
 			Heir: anyInt().Draw(t, "heir"), Parts: []api.LeasePart{}, Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"),
 		}
 		if rapid.Bool().Draw(t, "processes") {
@@ -171,7 +171,7 @@ func TestReadTakesTheOrdinary(t *testing.T) {
 		t.Errorf("read %+v", got)
 	}
 	r := RequestBody{Binding: "ttl", ID: "embedder-1", Memory: 4096, TTL: gpu.Some(60.0), Timeout: gpu.Some(0.0), Slots: gpu.Some(1), GPUs: 2, PID: 3, Priority: gpu.Some(5),
-		Policy: "pack", Where: "memory>=40GiB,name~H200", Learned: true, Enforce: "auto", Unit: "embedder.service"}
+		Policy: "pack", Where: "memory>=40GiB,name~H200", Learned: true, Enforce: "auto", Isolation: "cgroup", Unit: "embedder.service"}
 	var request RequestBody
 	if !request.Read(r.Append(nil)) || !reflect.DeepEqual(request, r) {
 		t.Errorf("read %+v", request)

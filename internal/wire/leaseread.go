@@ -56,6 +56,8 @@ func (r *RequestBody) Read(data []byte) bool {
 			r.Unit = s.text(128)
 		case "enforce":
 			r.Enforce = s.oneOf("auto", "mps", "framework", "watchdog", "none")
+		case "isolation":
+			r.Isolation = s.oneOf("env", "cgroup")
 		default:
 			return false
 		}
@@ -145,6 +147,8 @@ func (l *LeaseBody) read(s *scanner) {
 			l.Priority = int(s.int(-1<<31, 1<<31))
 		case "enforced_by":
 			l.EnforcedBy = s.text(64)
+		case "isolated_by":
+			l.IsolatedBy = s.text(64)
 		case "note":
 			l.Note = s.text(4096)
 		case "unit":

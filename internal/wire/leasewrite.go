@@ -46,6 +46,7 @@ func (r *RequestBody) Append(dst []byte) []byte {
 		w.dst = append(w.dst, "true"...)
 	}
 	w.textUnlessEmpty("enforce", r.Enforce)
+	w.textUnlessEmpty("isolation", r.Isolation)
 	w.textUnlessEmpty("unit", r.Unit)
 	if len(r.Scope) > 0 {
 		w.rare("scope", r.Scope)
@@ -104,6 +105,7 @@ func (l *LeaseBody) Append(dst []byte) []byte {
 	w.dst = append(w.dst, ']')
 	w.int("priority", int64(l.Priority))
 	w.text("enforced_by", l.EnforcedBy)
+	w.textUnlessEmpty("isolated_by", l.IsolatedBy)
 	if l.Stood {
 		w.key("stood")
 		w.dst = append(w.dst, "true"...)
