@@ -26,6 +26,9 @@ type Ladder struct {
 	Compute int     // percent of the multiprocessors, for that rung; 0: all
 	Torch   string  // version of PyTorch that the program would find; empty: not known
 	Socket  string  // where the daemon listens; empty: where the program would look anyway
+
+	Isolation string // what keeps the program from other devices, ByEnv or ByCgroup; empty: ByEnv
+	ClearedBy string // who clears memory between two programs, and when that was checked; empty: the daemon does not say
 }
 
 // Environment returns the environment of a program under a lease: environ,
@@ -54,6 +57,7 @@ func Environment(l api.Lease, devices []gpu.Device, ladder Ladder, environ []str
 	default:
 		receipt.miss("nothing holds it to %s", memory)
 	}
+	e.separate(ladder, &receipt)
 	return e.list, receipt
 }
 
@@ -115,6 +119,8 @@ func gpusOf(l api.Lease) []string {
 // Receipt says what an environment holds a program to, and what it does not.
 type Receipt struct {
 	EnforcedBy string   `json:"enforced_by"`
+	IsolatedBy string   `json:"isolated_by"`
+	ClearedBy  string   `json:"cleared_by,omitempty"`
 	Held       []string `json:"held,omitempty"` // one sentence each
 	Gaps       []string `json:"gaps,omitempty"`
 }

@@ -277,3 +277,44 @@ func TestChanges(t *testing.T) {
 		}
 	})
 }
+
+// The receipt says what is between a program and others: who keeps it from their
+// devices, and who clears the memory that they had.
+func TestReceiptOfSeparation(t *testing.T) {
+	l := leased(Watchdog, 4096, nvidia("GPU-a"))
+	for _, test := range []struct {
+		name       string
+		ladder     Ladder
+		isolatedBy string
+		variable   bool
+		held, gap  []string // texts that one sentence each has
+	}{
+		{"nothing is known", Ladder{}, "env", false, nil, []string{"--isolation cgroup"}},
+		{"by its environment", Ladder{Isolation: "env", ClearedBy: "not checked"}, "env", false, nil, []string{"variables, which a program can change", "cleared_by: not checked;"}},
+		{"by the kernel", Ladder{Isolation: "cgroup", ClearedBy: "driver, checked 2026-11-15"}, "cgroup", true,
+			[]string{"the kernel does not let it open them", "cleared_by: driver, checked 2026-11-15"}, []string{"can move it out"}},
+		{"something was left", Ladder{Isolation: "cgroup", ClearedBy: "nobody, checked 2026-11-15"}, "cgroup", true,
+			[]string{"the kernel does not let it open them"}, []string{"can move it out", "cleared_by: nobody, checked 2026-11-15;"}},
+	} {
+		env, r := Environment(l.Lease, l.devices, test.ladder, []string{"A=1"})
+		if r.IsolatedBy != test.isolatedBy || r.ClearedBy != test.ladder.ClearedBy {
+			t.Errorf("%s: isolated by %q, cleared by %q", test.name, r.IsolatedBy, r.ClearedBy)
+		}
+		if InCgroup(Changes([]string{"A=1"}, env)) != test.variable {
+			t.Errorf("%s: the environment is %q", test.name, env)
+		}
+		says := func(sentences []string, text string) bool {
+			return slices.ContainsFunc(sentences, func(s string) bool { return strings.Contains(s, text) })
+		}
+		for _, text := range test.held {
+			if !says(r.Held, text) || says(r.Gaps, text) {
+				t.Errorf("%s: %q is not held by %q", test.name, text, r.Held)
+			}
+		}
+		for _, text := range test.gap {
+			if !says(r.Gaps, text) || says(r.Held, text) {
+				t.Errorf("%s: %q is no gap of %q", test.name, text, r.Gaps)
+			}
+		}
+	}
+}

@@ -44,6 +44,7 @@ func Flags(policies []string) []Flag {
 		{"priority", "N", "higher goes first among those who wait", setPriority},
 		{"timeout", "TIME", "how long to wait for room, as in 10m; 0: not at all\n(default: allocation_timeout, 30s unless set)", setTimeout},
 		{"enforce", "RUNG", "what holds it to its memory: auto, mps, framework,\nwatchdog or none", oneOf(func(r *Request) *string { return &r.Enforce }, "auto", MPS, Framework, Watchdog, None)},
+		{"isolation", "WAY", "what keeps it from other GPUs: env or cgroup\n(default: gpu.isolation, env unless set)", oneOf(func(r *Request) *string { return &r.Isolation }, ByEnv, ByCgroup)},
 	}
 }
 
