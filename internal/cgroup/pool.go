@@ -80,11 +80,11 @@ func (p *Pool) Enclose(id process.ID, fence uint64, minors []int) (leavable bool
 	if err := p.make(inner, outer, minors); err != nil {
 		return false, explain(err)
 	}
-	p.keep(fence, inner)
 	if err := p.move(id, inner); err != nil {
-		p.Release(fence)
+		p.discard(inner)
 		return false, explain(err)
 	}
+	p.keep(fence, inner)
 	return p.leavable(id, outer, top), nil
 }
 
@@ -222,6 +222,18 @@ func (p *Pool) Release(fence uint64) {
 	}
 	delete(p.groups, fence)
 	p.count.Store(int64(len(p.groups)))
+	p.dispose(group)
+}
+
+// discard has Run remove a group that no lease has.
+func (p *Pool) discard(group string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dispose(group)
+}
+
+// dispose wakes Run for one more group. The caller holds mu.
+func (p *Pool) dispose(group string) {
 	p.ended = append(p.ended, group)
 	select {
 	case p.wake <- struct{}{}:

@@ -22,6 +22,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/archive"
+	"github.com/berth-gpu/berth/internal/cgroup"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
@@ -97,6 +98,7 @@ type Daemon struct {
 	operations *operations.Keeper
 	watchdog   *watchdog.Watchdog
 	mps        *mps.Pool
+	groups     *cgroup.Pool
 	hooks      *hooks.Keeper
 	closeWeb   func() // closes the connections of hooks that are not in use
 
@@ -169,7 +171,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return known && r.Device.UUID == uuid
 	}, func(user, uuid string) bool { return d.oversight.Holds(user, uuid) })
 	d.oversight = oversight.New(oversight.Options{
-		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: d.mps, Batches: d.batches, Processes: processes, Names: d.users,
+		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: d.mps, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
 	})
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
@@ -181,7 +183,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
 			MPS: d.mps, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
-			Publish: publish, Note: d.Note,
+			Publish: publish, Note: d.Note, Groups: d.groups, ClearedBy: d.clearedBy,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
@@ -228,6 +230,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
 	running.run("watchdog", func() { d.watchdog.Run(ctx) })
 	running.run("mps", func() { d.mps.Run(ctx) })
+	running.run("groups", func() { d.groups.Run(ctx, d.stands) })
 	running.run("hooks", func() { d.hooks.Run(ctx); d.closeWeb() })
 	running.run("monitor", func() { defer recorded(); _ = d.monitor.Run(ctx) })
 	kept := make(chan error, 1)

@@ -1,19 +1,27 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/archive"
+	"github.com/berth-gpu/berth/internal/cgroup"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/mps"
 	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/residue"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
@@ -54,6 +62,7 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 		Died:  func(uuid string, _ int) { publish(d.oversight.MPSDied(uuid, time.Now())) },
 		Label: func(uuid string) string { return d.oversight.Label(uuid) },
 	})
+	d.groups = cgroup.New(tagOf(c.Daemon.StateDir))
 	d.watchdog = watchdog.New(watchdog.Options{
 		Settings: watching(c), Book: oversight.Revoker{Ledger: d.ledger}, Processes: processes, Event: publish,
 	})
@@ -101,5 +110,39 @@ func watching(c config.Config) watchdog.Settings {
 // enforcement is what the desk needs to know about it.
 func (d *Daemon) enforcement() desk.Enforcement {
 	c := d.settings.load().Config.GPU
-	return desk.Enforcement{Context: c.Context, MPS: c.MPS == "on"}
+	return desk.Enforcement{Context: c.Context, MPS: c.MPS == "on", Isolation: c.Isolation}
+}
+
+// tagOf returns a text that tells the control groups of this daemon from those
+// of another: the two have different state folders.
+func tagOf(folder string) string {
+	if whole, err := filepath.Abs(folder); err == nil {
+		folder = whole
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(folder)) // cannot fail
+	return fmt.Sprintf("%08x", sum.Sum32())
+}
+
+// stands reports whether the lease with this fence has not ended.
+func (d *Daemon) stands(fence uint64) bool {
+	return slices.ContainsFunc(d.ledger.View().Leases, func(held ledger.Held) bool { return held.Fence == fence })
+}
+
+// clearedBy says who clears the memory of devices between two programs. It reads
+// the file each time, which is small: who puts one there sees it at once.
+func (d *Daemon) clearedBy(devices []gpu.Device) string {
+	path := filepath.Join(d.settings.load().Config.Daemon.StateDir, residue.FileName)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return residue.NotChecked
+	}
+	var proofs residue.Proofs
+	if err == nil {
+		proofs, err = residue.Parse(text)
+	}
+	if err != nil {
+		d.log.Warn("it is not known whether memory is cleared between two programs, because the file about it cannot be read", "file", path, "error", err)
+	}
+	return proofs.ClearedBy(devices)
 }

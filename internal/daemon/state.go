@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/berth-gpu/berth/internal/residue"
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
@@ -38,7 +39,7 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range []string{savedName, healthName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", journalName} {
+	for _, name := range []string{savedName, healthName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, journalName} {
 		if err := closeToOthers(dir, name); err != nil {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
 		}

@@ -39,7 +39,7 @@ func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say st
 		return "", nil, notPlain(err)
 	}
 	environ, _ := launch.Environment(l, l.Launch.Devices, launch.Ladder{
-		Context: l.Launch.Context, Torch: q.Torch, Socket: d.Socket,
+		Context: l.Launch.Context, Torch: q.Torch, Socket: d.Socket, Isolation: l.Launch.Isolation,
 	}, q.Environ)
 	return l.Note, launch.Changes(q.Environ, environ), nil
 }
@@ -78,10 +78,20 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 		return l, nil // also if the caller has left: it stood before
 	}
 	if o.Enforce != "" {
-		l.Launch = d.equipment(granted)
+		l.Launch = d.equipment(granted, o)
 		if err := d.startMPS(ctx, granted, l.Launch); err != nil {
 			_ = d.giveBack(&l) // it may have ended by itself
 			return api.Lease{}, err
+		}
+	}
+	if o.isolation == launch.ByCgroup && o.Parent == "" { // a child is handed to its process first
+		note, err := d.enclose(granted)
+		if err != nil {
+			_ = d.giveBack(&l)
+			return api.Lease{}, err
+		}
+		if l.IsolatedBy = launch.ByCgroup; note != "" {
+			l.Note = strings.TrimPrefix(l.Note+"; "+note, "; ")
 		}
 	}
 	if ctx.Err() != nil {
@@ -116,12 +126,15 @@ func (d *Desk) giveBack(l *api.Lease) error {
 }
 
 // equipment returns what a launcher needs to know about the devices of a lease.
-func (d *Desk) equipment(granted *lease.Lease) *api.Launch {
-	e := &api.Launch{Context: d.Enforcement().Context}
+func (d *Desk) equipment(granted *lease.Lease, o *order) *api.Launch {
+	e := &api.Launch{Context: d.Enforcement().Context, Isolation: o.isolation}
 	for _, p := range granted.Parts {
 		device := d.Ledger.Sum(p.GPU).Device
 		device.UUID = p.GPU // also if the device has just gone
 		e.Devices = append(e.Devices, device)
+	}
+	if d.ClearedBy != nil && !o.atOnce { // who asks so does not read a receipt
+		e.ClearedBy = d.ClearedBy(e.Devices)
 	}
 	return e
 }

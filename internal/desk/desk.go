@@ -21,8 +21,8 @@ import (
 	"github.com/berth-gpu/berth/internal/tokens"
 )
 
-// Keepers are the parts of the daemon that the desk asks. All but MPS must
-// be there.
+// Keepers are the parts of the daemon that the desk asks. Those that may be
+// missing say so.
 type Keepers struct {
 	Monitor   *monitor.Monitor
 	Ledger    *ledger.Ledger
@@ -34,18 +34,25 @@ type Keepers struct {
 	Tokens     *tokens.Keeper
 
 	MPS         MPS                // nil: this machine has none
+	Groups      Groups             // nil: this machine has none
 	Enforcement func() Enforcement // as configured now
 	CPUs        int                // of the machine, for plans; 0: not known
 	Socket      string             // where the daemon listens, for programs that are launched
 
 	Publish func(gpu.Event) // tells everybody what happened
 	Note    func() string   // says why there are no devices
+
+	// ClearedBy says who clears the memory of devices between two programs, and
+	// when that was checked; nil: nothing is known.
+	ClearedBy func(devices []gpu.Device) string
 }
 
 // Enforcement is what holds leases to their memory.
 type Enforcement struct {
 	Context gpu.MiB // what a CUDA context takes of a lease
 	MPS     bool    // the driver may be asked to, through MPS
+
+	Isolation string // what keeps programs from other devices, unless they ask for something else
 }
 
 // MPS lets the driver hold processes to their memory.

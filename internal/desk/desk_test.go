@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -105,7 +106,7 @@ type whole struct{ device.Device }
 
 func (w whole) Describe() gpu.Device {
 	d := w.Device.Describe()
-	d.Vendor = gpu.NVIDIA
+	d.Vendor, d.Path = gpu.NVIDIA, fmt.Sprint("/dev/nvidia", d.Index)
 	return d
 }
 

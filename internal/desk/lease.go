@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/words"
@@ -78,7 +79,14 @@ func (d *Desk) Bind(ctx context.Context, by Caller, name lease.Name, b api.Bind)
 	by.aside()
 	bound, err := d.Ledger.Bind(ctx, name, b.Fence, pid, by.Actor)
 	by.back(ctx)
-	return leaseOr(bound, err)
+	l, err := leaseOr(bound, err)
+	if err == nil && b.Isolation == launch.ByCgroup {
+		if _, err := d.enclose(bound); err != nil {
+			return api.Lease{}, err // the caller ends the process, and the lease goes with it
+		}
+		l.IsolatedBy = launch.ByCgroup
+	}
+	return l, err
 }
 
 // Rescope changes which control groups the processes of a lease are told by.
@@ -136,7 +144,8 @@ func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
 // Explain says what would become of a request, without making it, and what a
 // launcher would get of the lease; nil: there would be none.
 func (d *Desk) Explain(by Caller, b api.LeaseRequest) (ledger.Explanation, *api.Lease, error) {
-	request, err := d.request(&by, &order{LeaseRequest: b})
+	o := order{LeaseRequest: b}
+	request, err := d.request(&by, &o)
 	if err != nil {
 		return ledger.Explanation{}, nil, err
 	}
@@ -148,7 +157,7 @@ func (d *Desk) Explain(by Caller, b api.LeaseRequest) (ledger.Explanation, *api.
 		return e, nil, nil
 	}
 	would := LeaseOf(ledger.Held{Lease: e.Grant})
-	would.Launch = d.equipment(e.Grant)
+	would.Launch = d.equipment(e.Grant, &o)
 	return e, &would, nil
 }
 

@@ -31,6 +31,8 @@ type order struct {
 	note    string       // what is different from what was asked for; empty: nothing
 
 	learned bool // Desk.request has filled in the memory
+
+	isolation string // Desk.request has settled it
 }
 
 // request translates an order for the ledger: what was asked for, by whom, what
@@ -72,6 +74,9 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 		r.Holder.Name = o.as
 	}
 	if err := d.kin(by, o, &r); err != nil {
+		return r, err
+	}
+	if o.isolation, err = d.isolation(&o.LeaseRequest, r.Binding); err != nil {
 		return r, err
 	}
 	r.EnforcedBy, err = d.rung(&o.LeaseRequest, r.Binding == lease.ByProcess)

@@ -157,7 +157,9 @@ func (s *server) leases(ctx context.Context, _ *struct{}) (*answer[api.Leases], 
 	all := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
 	belonging := s.Ledger.Belonging()
 	for _, held := range view.Leases {
-		all.Leases = append(all.Leases, sight.lease(held, belonging[held.Fence]))
+		l := sight.lease(held, belonging[held.Fence])
+		l.IsolatedBy = s.Desk.IsolatedBy(held.Lease)
+		all.Leases = append(all.Leases, l)
 	}
 	for i, r := range view.Waiting {
 		all.Waiting = append(all.Waiting, sight.waiting(r, i+1))
@@ -181,7 +183,9 @@ func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], erro
 	if !found {
 		return nil, problemOf(lease.ErrUnknown)
 	}
-	return ok(sight.lease(held, s.Ledger.Belonging()[held.Fence]))
+	l := sight.lease(held, s.Ledger.Belonging()[held.Fence])
+	l.IsolatedBy = s.Desk.IsolatedBy(held.Lease)
+	return ok(l)
 }
 
 // asked returns a request in the queue in the form of a lease.

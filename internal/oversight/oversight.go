@@ -46,6 +46,11 @@ type MPS interface {
 	Release(fence uint64)
 }
 
+// Groups are the control groups that keep processes from devices.
+type Groups interface {
+	Release(fence uint64)
+}
+
 // Archive remembers the leases that have ended.
 type Archive interface {
 	Ended(e *lease.Effect, peak gpu.MiB)
@@ -74,6 +79,7 @@ type Options struct {
 	Archive   Archive
 	Watchdog  Watchdog
 	MPS       MPS
+	Groups    Groups // nil: there are none
 	Batches   Batches
 	Processes Processes
 	Names     Names
@@ -113,6 +119,9 @@ func (o *Oversight) LeaseEnded(e *lease.Effect) {
 	o.Batches.Ended(l, e.Time)
 	if l.EnforcedBy == launch.MPS {
 		o.MPS.Release(l.Fence)
+	}
+	if o.Groups != nil {
+		o.Groups.Release(l.Fence)
 	}
 }
 
