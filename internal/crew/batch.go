@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/worker"
 	"github.com/berth-gpu/berth/internal/cexec"
 	"github.com/berth-gpu/berth/internal/child"
+	"github.com/berth-gpu/berth/internal/launch"
 )
 
 // longestWait is the longest time that the daemon lets a request wait.
@@ -91,7 +92,13 @@ func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
 		return nil, err
 	}
 	o.Options.Leases = b.places
-	o.Options.Start = func(prefix string, env []string) (batch.Process, error) { return b.workers.Start(prefix, env) }
+	b.places.begin = b.workers.Begin
+	o.Options.Start = func(prefix string, env []string) (batch.Process, error) {
+		if launch.InCgroup(env) {
+			return b.workers.StartHeld(prefix, env)
+		}
+		return b.workers.Start(prefix, env)
+	}
 	if b.Run, err = batch.Open(ctx, o.Options); err != nil {
 		b.workers.Close()
 		return nil, err

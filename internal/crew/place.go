@@ -82,9 +82,10 @@ func (p *places) grant(ctx context.Context, h *place) batch.Grant {
 	p.mu.Unlock()
 	ladder := launch.Ladder{Socket: p.socket, Torch: p.torch}
 	if about := l.Launch; about != nil {
-		ladder.Context, ladder.MPS = about.Context, about.MPS
+		ladder.Context, ladder.MPS, ladder.Isolation = about.Context, about.MPS, about.Isolation
 	}
 	env, _ := launch.Environment(l.Lease, []gpu.Device{device}, ladder, p.environ)
+	changes := launch.Changes(p.environ, env)
 	released := make(chan struct{})
 	go func() { // in case the event of the daemon is missed
 		select {
@@ -95,13 +96,16 @@ func (p *places) grant(ctx context.Context, h *place) batch.Grant {
 	}()
 	return batch.Grant{
 		GPU: batch.GPU{UUID: h.gpu, Index: device.Index, Name: device.Name},
-		Env: launch.Changes(p.environ, env),
+		Env: changes,
 		Started: func(pid int) error {
 			id, err := process.Proc().Identify(pid)
 			if err != nil {
 				return nil // the worker has ended; batch notices
 			}
 			p.locked(func() { h.process = id })
+			if launch.InCgroup(changes) {
+				return p.isolate(ctx, h)
+			}
 			return p.bind(ctx, h, released)
 		},
 		Why:  func(signalled bool) string { return p.whyEnded(h, signalled) },
@@ -134,6 +138,31 @@ func (p *places) bind(ctx context.Context, h *place, released <-chan struct{}) e
 		}
 	}()
 	return nil
+}
+
+// isolate hands a lease to its worker, which is held until it is in the control
+// group of the lease. While the daemon is away, isolate asks again: the worker
+// must not begin without.
+func (p *places) isolate(ctx context.Context, h *place) error {
+	for {
+		soon, cancel := context.WithTimeout(ctx, bindPatience)
+		_, err := p.daemon.Bind(soon, h.ID, api.Bind{PID: h.process.PID, Fence: h.Fence, Isolation: launch.ByCgroup})
+		cancel()
+		if err == nil {
+			p.begin(h.process.PID)
+			return nil
+		}
+		if isRefusal(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-h.Lost:
+			return err
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // whyEnded returns the reason that the daemon gives for the end of a lease, if

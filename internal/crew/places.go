@@ -27,6 +27,7 @@ type places struct {
 	torch   string // version that the workers will find
 	socket  string
 	say     func(format string, args ...any)
+	begin   func(pid int) // lets a worker begin that is held
 
 	mu      sync.Mutex
 	devices []api.Status

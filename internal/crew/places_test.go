@@ -34,6 +34,8 @@ type fakeDaemon struct {
 	text    string
 	events  chan gpu.Event
 	reports []api.Batch
+
+	isolated []string // of each Bind, in which way
 }
 
 func newFakeDaemon(gpus int) *fakeDaemon {
@@ -117,6 +119,9 @@ func (d *fakeDaemon) grant(r api.LeaseRequest) Held {
 		l.ID = fmt.Sprintf("slot-%d", d.slots)
 	}
 	d.held[l.ID] = true
+	if r.Isolation != "" {
+		l.Launch = &api.Launch{Isolation: r.Isolation}
+	}
 	return Held{Lease: l, Close: func() error {
 		d.mu.Lock()
 		stood := d.held[l.ID]
@@ -153,10 +158,11 @@ func (d *fakeDaemon) ReportBatch(ctx context.Context, b api.Batch) (api.Batch, e
 	return b, ctx.Err()
 }
 
-func (d *fakeDaemon) Bind(context.Context, string, api.Bind) (api.Lease, error) {
+func (d *fakeDaemon) Bind(_ context.Context, _ string, b api.Bind) (api.Lease, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.bound++
+	d.isolated = append(d.isolated, b.Isolation)
 	return api.Lease{}, d.unbound
 }
 

@@ -22,7 +22,7 @@ func (s *planStarter) order(run api.PlannedRun, placed api.RunningRun) runner.Or
 		return o
 	}
 	about := placed.Lease.Launch
-	ladder := launch.Ladder{Context: about.Context, MPS: about.MPS, Torch: s.torch(o.Path), Socket: s.Socket}
+	ladder := launch.Ladder{Context: about.Context, MPS: about.MPS, Torch: s.torch(o.Path), Socket: s.Socket, Isolation: about.Isolation}
 	o.Env, _ = launch.Environment(*placed.Lease, about.Devices, ladder, env)
 	return o
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -31,6 +32,9 @@ type Starter struct {
 	command  Command
 	log      *sharedLog
 	launcher *child.Launcher
+
+	mu    sync.Mutex
+	gates map[int]*os.File // of the workers that are held, by process id
 }
 
 // NewStarter returns a Starter for a command, or an error if the command cannot
@@ -45,7 +49,7 @@ func NewStarter(c Command) (*Starter, error) {
 	if c.Log == nil {
 		c.Log = io.Discard
 	}
-	return &Starter{command: c, log: &sharedLog{to: c.Log}, launcher: child.NewLauncher()}, nil
+	return &Starter{command: c, log: &sharedLog{to: c.Log}, launcher: child.NewLauncher(), gates: map[int]*os.File{}}, nil
 }
 
 // Close ends the Starter, and every worker that is still alive.
@@ -58,6 +62,11 @@ const pipeBytes = 1 << 20
 // Start starts a worker. Each line that the worker prints gets the prefix in
 // the log. In env, KEY=VALUE sets a variable, and KEY removes it.
 func (s *Starter) Start(prefix string, env []string) (*Process, error) {
+	return s.start(prefix, env, s.command.Args, nil)
+}
+
+// start starts a command as a worker, with one more file for it if there is one.
+func (s *Starter) start(prefix string, env, args []string, more *os.File) (*Process, error) {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -72,10 +81,13 @@ func (s *Starter) Start(prefix string, env []string) (*Process, error) {
 		_, _ = unix.FcntlInt(p.Fd(), unix.F_SETPIPE_SZ, pipeBytes) // or what the system allows
 	}
 	output := newOutput(prefix, s.log)
-	cmd := exec.Command(s.command.Args[0], s.command.Args[1:]...)
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = s.command.Dir
 	cmd.Env = environment(os.Environ(), s.command.Env, env)
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	if more != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, more)
+	}
 	cmd.Stdout, cmd.Stderr = output, output
 	c, err := s.launcher.Start(cmd, child.How{})
 	if err != nil {

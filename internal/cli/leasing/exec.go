@@ -41,9 +41,11 @@ and a margin; the first run gets a slot only. If there is no room, the request
 waits for --timeout, or for the allocation_timeout of the daemon (30 s unless
 set). Ctrl-C withdraws it. berth takes no lease and exits with 127 if there is
 no such command, and with 126 if it cannot run it. docs/enforcement.md explains
-what holds a program to its memory.`,
+what holds a program to its memory. With --isolation cgroup, the kernel refuses
+it the GPUs that it has not leased, or berth refuses to start it.`,
 		Example: `  berth exec --memory 8GiB -- python train.py
   berth exec --gpus 2 --memory 40GiB --timeout 1h -- torchrun fit.py
+  berth exec --memory 8GiB --isolation cgroup -- python train.py
   berth exec --memory 8GiB --dry-run -- python train.py`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -61,6 +63,7 @@ what holds a program to its memory.`,
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show the lease and the environment; take no lease")
 	console.CompleteWith(cmd, "policy", placement.PolicyNames())
 	console.CompleteWith(cmd, "enforce", []string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None})
+	console.CompleteWith(cmd, "isolation", []string{launch.ByEnv, launch.ByCgroup})
 	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
 	console.CompleteFlag(cmd, "prefer", con.CompleteGPU)
 	return cmd

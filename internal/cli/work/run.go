@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/flagvalue"
+	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/view"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -46,6 +47,7 @@ type runOptions struct {
 	memory        flagvalue.Memory
 	where         string
 	service       string
+	isolation     string
 	timeout       flagvalue.Seconds
 	ready         flagvalue.Seconds
 	command       []string
@@ -91,6 +93,7 @@ as it comes, and keeps none.`,
 	flags.Var(&o.memory, "memory", "lease memory of this `SIZE` for each worker, as in\n8GiB (default: none)")
 	flags.StringVar(&o.where, "where", "", "use GPUs that meet this `RULE`, as in 'name~H200'")
 	flags.StringVar(&o.service, "service", "", "keep to the limits of this `SERVICE`")
+	flags.StringVar(&o.isolation, "isolation", "", "keep workers from other GPUs in this `WAY`: env or\ncgroup (default: gpu.isolation, env unless set)")
 	flags.StringVar(&o.cost, "cost", "", "this `FIELD` tells what a record costs;\nnone: keep the order (default: its size)")
 	flags.Var(&o.timeout, "timeout", "a batch may take this `TIME` (default 300s)")
 	flags.Var(&o.ready, "ready-timeout", "a worker may load for this `TIME` (default 300s)")
@@ -100,6 +103,7 @@ as it comes, and keeps none.`,
 	flags.StringVar(&o.name, "name", "", "list a batch that writes to standard output under\nthis `NAME`")
 	flags.Int64Var(&o.expect, "expect", 0, "standard input has about `N` records, for the bars")
 	flags.BoolVar(&o.allowFailures, "allow-failures", false, "exit with 0 also if records failed")
+	console.CompleteWith(cmd, "isolation", []string{launch.ByEnv, launch.ByCgroup})
 	_ = cmd.MarkFlagFilename("input") // these fail only for flags that are not there
 	_ = cmd.MarkFlagFilename("output")
 	return cmd
@@ -121,7 +125,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	options.Notify = shown.notify
 	work, err := crew.OpenBatch(ctx, crew.OverClient(c), crew.BatchOptions{
 		Options: options, Command: o.command, Environ: o.Environ(), Log: shown, Say: shown.say,
-		Request: api.LeaseRequest{Service: o.service, Memory: gpu.MiB(o.memory), Where: o.where},
+		Request: api.LeaseRequest{Service: o.service, Memory: gpu.MiB(o.memory), Where: o.where, Isolation: o.isolation},
 		PerGPU:  o.perGPU, GPUs: most, Socket: o.Socket,
 	})
 	if err != nil {
@@ -177,6 +181,8 @@ func (o *runOptions) check() error {
 		return console.Usage("--output is missing: give --output FILE")
 	case len(o.command) == 0:
 		return console.Usage("the worker is missing: give its command at the end, as in -- python worker.py")
+	case !slices.Contains([]string{"", launch.ByEnv, launch.ByCgroup}, o.isolation):
+		return console.Usage("--isolation must be env or cgroup, not %q", o.isolation)
 	case o.batch < 1:
 		return console.Usage("--batch must be 1 or more, not %d", o.batch)
 	case o.perGPU < 1:
