@@ -57,7 +57,7 @@ func (p *Pool) Available() error {
 func explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return fmt.Errorf("%w: the daemon needs root with CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN, which containers and units often take away", err)
+		return fmt.Errorf("%w: the daemon needs root with CAP_BPF, CAP_NET_ADMIN and CAP_DAC_OVERRIDE, which containers and units often take away", err)
 	case errors.Is(err, unix.EROFS):
 		return fmt.Errorf("%w: the control groups are mounted read-only, as in most containers; run the daemon outside of it, or with a writable /sys/fs/cgroup (ProtectControlGroups=no in its unit)", err)
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL):
