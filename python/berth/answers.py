@@ -331,6 +331,7 @@ class Allocation(Answer):
     parts: List[Part] = _list()
     priority: int = 0
     enforced_by: str = ""  # mps, framework, watchdog or none
+    isolated_by: str = ""  # cgroup: the kernel refuses it other GPUs; empty: its environment asks
     stood: bool = False  # it stood before the request, which asked for it again
     was_mb: int = 0  # its memory before the request resized it
     note: str = ""
@@ -556,6 +557,7 @@ class GPUConfig(Answer):
     overheat: str = ""
     context_mb: int = 0
     mps: str = ""
+    isolation: str = ""
     devices: Dict[str, Dict[str, Any]] = _dict()  # by UUID
 
 
