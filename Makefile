@@ -53,6 +53,19 @@ rules: ## check and test the alert rules with promtool
 chaos: build ## kill the daemon and the holders over and over, and count (a minute)
 	go run ./chaos -berth bin/berth
 
+.PHONY: audit
+audit: build ## look for known faults and mistakes, rate the unit, and list what the binaries are made of (minutes)
+	go test ./audit -audit.database
+	go run ./audit -version $(VERSION)
+
+.PHONY: fuzz
+fuzz: fuzz-binaries ## hand broken input to every parser, FUZZTIME for each (30s)
+	dist/fuzz/run.sh $(or $(FUZZTIME),30s)
+
+.PHONY: fuzz-binaries
+fuzz-binaries: tools ## build the fuzz targets into dist/fuzz, for machines without Go
+	fuzz/build.sh
+
 .PHONY: account
 account: ## hold what can be leased against what the devices really have left (a minute)
 	go test ./internal/ledger -run AvailableIs -account.hundreds=10

@@ -1,6 +1,7 @@
 """Hands damaged answers and event streams to the package, made from good ones::
 
     python3 -m tests.fuzz 100000        # inputs
+    python3 -m tests.fuzz 30s           # as many as there are time for
     python3 -m tests.fuzz 100000 7      # the same ones again: 7 is the seed
 
 Whatever a daemon sends, a caller gets an answer or a ``BerthError``, in time.
@@ -15,6 +16,7 @@ import http.client
 import random
 import socket
 import sys
+import time
 
 from berth import answers
 from berth.aio import transport
@@ -169,11 +171,18 @@ def run(count: int, seed: int) -> int:
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    limit = sys.argv[1] if len(sys.argv) > 1 else "10000"
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 32)
     print("seed %d" % seed, flush=True)
-    faulthandler.dump_traceback_later(60 + count / 50, exit=True)  # something hangs
-    answered = run(count, seed)
+    if limit.endswith("s"):
+        seconds, step = float(limit[:-1]), 1000
+    else:
+        seconds, step = 0.0, int(limit)
+    count, answered, end = 0, 0, time.monotonic() + seconds
+    while count == 0 or time.monotonic() < end:
+        faulthandler.dump_traceback_later(60 + step / 50, exit=True)  # something hangs
+        answered += run(step, seed + count)
+        count += step
     print("%d inputs: %d were answers, %d were refused with a reason" % (count, answered, count - answered))
 
 

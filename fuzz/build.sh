@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds every fuzz target of the module into dist/fuzz, instrumented for
+# coverage, with its seeds and with run.sh. The folder runs on any machine with this
+# architecture and a C library that is no older, without Go and without this source.
+set -eu
+cd "$(dirname "$0")/.."
+out=$PWD/dist/fuzz
+rm -rf "$out"
+mkdir -p "$out"
+cp fuzz/run.sh "$out/"
+: >"$out/targets"
+grep -rl --include='*_test.go' '^func Fuzz' . | sort | xargs -n1 dirname | uniq | while read -r folder; do
+	package=${folder#./}
+	mkdir -p "$out/$package"
+	go test -c -fuzz=Fuzz -o "$out/$package/fuzz" "./$package"
+	[ "$(go tool nm "$out/$package/fuzz" | grep -c internal/fuzz._counters)" -gt 0 ] || { echo "$package: the binary does not measure coverage" >&2; exit 1; }
+	if [ -d "$package/testdata/fuzz" ]; then
+		mkdir -p "$out/$package/testdata"
+		cp -r "$package/testdata/fuzz" "$out/$package/testdata/"
+	fi
+	cat "$package"/*_test.go | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(f \*testing\.F).*/\1/p' | sort | sed "s|^|$package |" >>"$out/targets"
+done
+cc -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -static-libasan -static-libubsan \
+	-o "$out/internal/cexec/driver" internal/cexec/testdata/driver.c
+mkdir -p "$out/python/tests"
+cp -r python/berth "$out/python/"
+cp python/tests/__init__.py python/tests/fuzz.py "$out/python/tests/"
+echo "$(wc -l <"$out/targets") targets, and Python's, are in dist/fuzz: run.sh runs them"
