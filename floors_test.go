@@ -42,7 +42,7 @@ var public = []string{"api", "client", "cmd/berth", "cmd/berth-serve", "gpu"}
 // beside are the packages beside the building: programs that measure it and
 // suites that test it. They may use it, and only tests use them.
 var beside = []string{
-	"bench/batch", "bench/exec", "bench/foundations", "bench/startup", "bench/gpu/filtered", "bench/gpu/samplecost", "bench/handover", "bench/hostile",
+	"bench/batch", "bench/exec", "bench/foundations", "bench/startup", "bench/gpu/filtered", "bench/gpu/samplecost", "bench/handover", "bench/hostile",  "audit",
 	"chaos", "internal/daemon/daemontest", "internal/device/devicetest", "internal/journal/filelog/disktest", "internal/journal/journaltest",
 }
 

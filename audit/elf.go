@@ -1,0 +1,80 @@
+package main
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// hardened checks that a binary is loaded at any address, that its stack and its
+// data cannot be run, that no page can be both written and run, and that the
+// linker's tables are read-only once it runs.
+func hardened(path string) (string, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("%w: run make build first", err)
+	}
+	defer f.Close()
+	wants := []string{}
+	want := func(is bool, what string) {
+		if !is {
+			wants = append(wants, what)
+		}
+	}
+	var stack, relro, writable bool
+	for _, p := range f.Progs {
+		switch p.Type {
+		case elf.PT_GNU_STACK:
+			stack = p.Flags&elf.PF_X == 0
+		case elf.PT_GNU_RELRO:
+			relro = true
+		case elf.PT_LOAD:
+			writable = writable || p.Flags&(elf.PF_W|elf.PF_X) == elf.PF_W|elf.PF_X
+		}
+	}
+	want(f.Type == elf.ET_DYN, "it is not position-independent")
+	want(stack, "its stack can be run")
+	want(!writable, "it has pages that can be both written and run")
+	want(relro, "it has no read-only tables (RELRO)")
+	want(bindsNow(f), "it binds functions when they are first called (no BIND_NOW)")
+	dynamic := f.Section(".interp") != nil
+	if dynamic { // a static binary does not say what it calls
+		want(imports(f, "__stack_chk_fail"), "its C code does not guard the stack")
+		want(imports(f, "_chk"), "its C code does not check bounds (_FORTIFY_SOURCE)")
+	}
+	if len(wants) > 0 {
+		return "", errors.New(strings.Join(wants, ", "))
+	}
+	kind := "static"
+	if dynamic {
+		kind = "dynamic"
+	}
+	return fmt.Sprintf("%s, position-independent, RELRO, bound at start, no memory that is written and run", kind), nil
+}
+
+// bindsNow reports whether all functions are looked up before the program runs.
+// A static binary looks none up.
+func bindsNow(f *elf.File) bool {
+	flags, _ := f.DynValue(elf.DT_FLAGS)
+	more, _ := f.DynValue(elf.DT_FLAGS_1)
+	for _, v := range flags {
+		if elf.DynFlag(v)&elf.DF_BIND_NOW != 0 {
+			return true
+		}
+	}
+	for _, v := range more {
+		if elf.DynFlag1(v)&elf.DF_1_NOW != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// imports reports whether a binary calls a function of the C library whose name
+// ends so.
+func imports(f *elf.File, ending string) bool {
+	symbols, err := f.ImportedSymbols()
+	return err == nil && slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool { return strings.HasSuffix(s.Name, ending) })
+}
