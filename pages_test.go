@@ -16,8 +16,8 @@ func TestPagesNameWhatExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
-	name := regexp.MustCompile("`((?:api|bench|chaos|client|cmd|deploy|docs|examples|gpu|internal|python)/[\\w./-]*\\w/?)`")
-	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/batch/README.md") {
+	name := regexp.MustCompile("`((?:api|audit|bench|chaos|client|cmd|deploy|docs|examples|fuzz|gpu|internal|python)/[\\w./-]*\\w/?)`")
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/batch/README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
