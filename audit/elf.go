@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// hardened checks that a binary is loaded at any address, that its stack and its
-// data cannot be run, that no page can be both written and run, and that the
-// linker's tables are read-only once it runs.
+// hardened checks that the stack and the data of a binary cannot be run, that no
+// page can be both written and run, and that the linker's tables are read-only
+// once it runs. A binary that is not static has to be position-independent, too,
+// and its C code guarded.
 func hardened(path string) (string, error) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -34,28 +35,24 @@ func hardened(path string) (string, error) {
 			writable = writable || p.Flags&(elf.PF_W|elf.PF_X) == elf.PF_W|elf.PF_X
 		}
 	}
-	want(f.Type == elf.ET_DYN, "it is not position-independent")
 	want(stack, "its stack can be run")
 	want(!writable, "it has pages that can be both written and run")
 	want(relro, "it has no read-only tables (RELRO)")
-	want(bindsNow(f), "it binds functions when they are first called (no BIND_NOW)")
-	dynamic := f.Section(".interp") != nil
-	if dynamic { // a static binary does not say what it calls
+	kind := "static"
+	if f.Section(".interp") != nil {
+		kind = "position-independent, bound at start, C code guarded"
+		want(f.Type == elf.ET_DYN, "it is not position-independent")
+		want(bindsNow(f), "it binds functions when they are first called (no BIND_NOW)")
 		want(imports(f, "__stack_chk_fail"), "its C code does not guard the stack")
 		want(imports(f, "_chk"), "its C code does not check bounds (_FORTIFY_SOURCE)")
 	}
 	if len(wants) > 0 {
 		return "", errors.New(strings.Join(wants, ", "))
 	}
-	kind := "static"
-	if dynamic {
-		kind = "dynamic"
-	}
-	return fmt.Sprintf("%s, position-independent, RELRO, bound at start, no memory that is written and run", kind), nil
+	return kind + ", tables read-only (RELRO), nothing is both written and run", nil
 }
 
 // bindsNow reports whether all functions are looked up before the program runs.
-// A static binary looks none up.
 func bindsNow(f *elf.File) bool {
 	flags, _ := f.DynValue(elf.DT_FLAGS)
 	more, _ := f.DynValue(elf.DT_FLAGS_1)

@@ -28,6 +28,7 @@ while read -r package target; do
 	result=ok
 	(cd "$here/$package" && exec ./fuzz -test.run='^$' -test.fuzz="^$target\$" -test.fuzztime="$go_limit" -test.fuzzminimizetime=10x \
 		-test.fuzzcachedir="$here/cache/$package") >"$log" 2>&1 </dev/null || result="FAILED: $log"
+	grep -q 'not built with coverage' "$log" && result="FAILED: the binary does not measure coverage"
 	last=$(grep -o 'execs: [0-9]*.*' "$log" | tail -1)
 	new=$(sed -n 's/.*new interesting: \([0-9]*\).*/\1/p' <<<"$last")
 	last=${last#execs: }
