@@ -6,16 +6,17 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # What is written in C reads answers and files: the compiler adds checks of bounds
 # and of the stack.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-# The tables of the linker are read-only from the first instruction on, and the
-# daemon is loaded at an address that nobody can foresee. `make audit` checks that.
+# The daemon is loaded at an address that nobody can foresee, and the tables of the
+# linker are read-only once it runs, but for those of functions: the driver's are
+# bound when they are first called, because its library may come later (-z,lazy).
+# `make audit` checks that.
 LINK := -s -w -X main.version=$(VERSION) -linkmode external
-HARDEN := -Wl,-z,relro,-z,now,-z,noexecstack
-BUILD := go build -buildmode=pie -trimpath -ldflags '$(LINK) -extldflags "$(HARDEN)"'
+BUILD := go build -buildmode=pie -trimpath -ldflags '$(LINK) -extldflags "-Wl,-z,relro,-z,lazy,-z,noexecstack"'
 # Every command starts sooner without a dynamic linker. berth-serve needs one: it
 # loads the driver's library while it runs. Nor is berth position-independent: that
 # takes a quarter more time at every start (docs/performance.md), and it runs as the
 # user who types it, for a moment.
-BUILD_STATIC := go build -trimpath -tags netgo,osusergo -ldflags '$(LINK) -extldflags "-static $(HARDEN)"'
+BUILD_STATIC := go build -trimpath -tags netgo,osusergo -ldflags '$(LINK) -extldflags "-static -Wl,-z,relro,-z,now,-z,noexecstack"'
 
 .PHONY: help
 help: ## print this list

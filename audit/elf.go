@@ -40,9 +40,8 @@ func hardened(path string) (string, error) {
 	want(relro, "it has no read-only tables (RELRO)")
 	kind := "static"
 	if f.Section(".interp") != nil {
-		kind = "position-independent, bound at start, C code guarded"
+		kind = "position-independent, C code guarded"
 		want(f.Type == elf.ET_DYN, "it is not position-independent")
-		want(bindsNow(f), "it binds functions when they are first called (no BIND_NOW)")
 		want(imports(f, "__stack_chk_fail"), "its C code does not guard the stack")
 		want(imports(f, "_chk"), "its C code does not check bounds (_FORTIFY_SOURCE)")
 	}
@@ -50,23 +49,6 @@ func hardened(path string) (string, error) {
 		return "", errors.New(strings.Join(wants, ", "))
 	}
 	return kind + ", tables read-only (RELRO), nothing is both written and run", nil
-}
-
-// bindsNow reports whether all functions are looked up before the program runs.
-func bindsNow(f *elf.File) bool {
-	flags, _ := f.DynValue(elf.DT_FLAGS)
-	more, _ := f.DynValue(elf.DT_FLAGS_1)
-	for _, v := range flags {
-		if elf.DynFlag(v)&elf.DF_BIND_NOW != 0 {
-			return true
-		}
-	}
-	for _, v := range more {
-		if elf.DynFlag1(v)&elf.DF_1_NOW != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // imports reports whether a binary calls a function of the C library whose name
