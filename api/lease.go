@@ -51,7 +51,7 @@ type LeaseRequest struct {
 	Learned  bool             `json:"learned_memory,omitempty" doc:"If memory_mb is not given: lease as much as was measured for this name before, plus a margin."`
 	Enforce  string           `json:"enforce,omitempty" enum:"auto,mps,framework,watchdog,none" doc:"What enforces the memory limit. auto takes the strongest that is available; it is for a launcher that sets up the environment of the program. Default: watchdog."`
 	Unit     string           `json:"unit,omitempty" maxLength:"128" doc:"Systemd unit, or id of the container, whose processes belong to the lease if they run as its user. Every process there must be the caller's own." example:"embedder.service"`
-	Scope    []string         `json:"scope,omitempty" maxItems:"64" doc:"Names of control groups. The processes in them belong to the lease, whoever runs them, and no others do. For administrators."`
+	Scope    []string         `json:"scope,omitempty" maxItems:"64" doc:"Names of control groups. The processes in them belong to the lease, whoever runs them, and no others do. For operators."`
 
 	Isolation string `json:"isolation,omitempty" enum:"env,cgroup" doc:"What keeps the process of the lease from other GPUs. env: the environment that its launcher makes. cgroup: the daemon moves the process into a control group in which it can open only the leased NVIDIA GPUs, or refuses. A lease with a parent is isolated when it is bound to its process. Default: gpu.isolation if enforce is given, else env."`
 }
@@ -106,7 +106,7 @@ type LeasePart struct {
 // Belonging is a process on a device that belongs to a lease.
 type Belonging struct {
 	GPU      string  `json:"gpu" doc:"UUID of the device."`
-	PID      int     `json:"pid" doc:"0 for a process of another user, unless an administrator asks."`
+	PID      int     `json:"pid" doc:"0 for a process of another user, unless an operator asks."`
 	Name     string  `json:"name,omitempty"`
 	Memory   gpu.MiB `json:"memory_mb" doc:"What it uses there. If it is charged to several leases, each of them lists it."`
 	Evidence string  `json:"evidence" enum:"scope,descent,environment,unit,service,program" doc:"Why it belongs to the lease: it is in the scope; it holds the lease or descends from the holder; it has the id and the fence in its environment; it runs in the unit; it is as services.NAME.match says; it runs as the user of the lease and is called like it."`

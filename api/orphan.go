@@ -11,7 +11,7 @@ type Strays struct {
 // Stray is a process on a device under no lease.
 type Stray struct {
 	GPU    string           `json:"gpu" doc:"UUID of the device."`
-	PID    int              `json:"pid" doc:"0 for a process of another user, unless an administrator asks."`
+	PID    int              `json:"pid" doc:"0 for a process of another user, unless an operator asks."`
 	Name   string           `json:"name,omitempty"`
 	User   string           `json:"user,omitempty"`
 	Memory gpu.Opt[gpu.MiB] `json:"memory_mb,omitzero" doc:"How much memory the process uses; absent if it only has the device open."`

@@ -20,8 +20,8 @@ type PastLease struct {
 	Granted time.Time   `json:"granted"`
 	Ended   time.Time   `json:"ended"`
 	How     string      `json:"how" enum:"released,expired,revoked"`
-	Why     string      `json:"why,omitempty" doc:"Why the lease ended; only for its user and administrators."`
-	By      string      `json:"by,omitempty" doc:"The user who ended the lease; only for its user and administrators. Absent if the daemon did."`
+	Why     string      `json:"why,omitempty" doc:"Why the lease ended; only for its user and operators."`
+	By      string      `json:"by,omitempty" doc:"The user who ended the lease; only for its user and operators. Absent if the daemon did."`
 	Parts   []LeasePart `json:"parts" doc:"What the lease held on each device."`
 	Peak    gpu.MiB     `json:"peak_mb" doc:"The most memory that its processes were measured to use on one device; 0: nothing was measured."`
 }

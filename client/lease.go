@@ -142,7 +142,7 @@ func (c *Client) Bind(ctx context.Context, id string, b api.Bind) (api.Lease, er
 }
 
 // Rescope changes which control groups the processes of a lease are told by. It
-// is for administrators.
+// is for operators.
 func (c *Client) Rescope(ctx context.Context, id string, r api.Rescope) (api.Lease, error) {
 	return postTo[api.Lease](ctx, c, leasePath(id)+"/scope", r)
 }

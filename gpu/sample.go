@@ -73,7 +73,7 @@ const (
 
 // Process is one operating-system process on a device.
 type Process struct {
-	PID    int         `json:"pid" doc:"0 for a process of another user, unless an administrator asks."`
+	PID    int         `json:"pid" doc:"0 for a process of another user, unless an operator asks."`
 	Name   string      `json:"name,omitempty"`
 	Kind   ProcessKind `json:"kind,omitempty"`
 	Memory Opt[MiB]    `json:"memory_mb,omitzero" doc:"Absent where the driver does not tell."`

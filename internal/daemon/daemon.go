@@ -312,9 +312,12 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
 	d.passable(c)
 	if len(changed) > 0 {
+		open := slices.DeleteFunc(slices.Clone(changed), namesSomebody)
 		d.publish(gpu.Event{
 			Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Note, By: lease.ByOf(by),
-			Text: "The configuration was changed: " + strings.Join(changed, ", "), Data: map[string]any{"changed": changed},
+			Text:   "The configuration was changed: " + strings.Join(changed, ", "),
+			Public: strings.TrimSuffix("The configuration was changed: "+strings.Join(open, ", "), ": "),
+			Data:   map[string]any{"changed": append([]string{}, open...)},
 		})
 	}
 }

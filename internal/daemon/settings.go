@@ -168,8 +168,15 @@ func (s *settings) Reload(by access.Actor) (api.ConfigReload, error) {
 	return done, nil
 }
 
-// differences lists what is set otherwise, as "gpu.temp_optimal = 61 (was 65)".
-// Everybody may read that, so of hooks it lists the names alone.
+// namesSomebody reports whether a difference names a user, a group or a hook, which
+// not everybody may see.
+func namesSomebody(difference string) bool {
+	section, _, _ := strings.Cut(difference, ".")
+	return slices.Contains([]string{"users", "groups", "hooks"}, section)
+}
+
+// differences lists what is set otherwise, as "gpu.temp_optimal = 61 (was 65)". The
+// settings of hooks hold secrets, so it lists the names of hooks alone.
 func differences(before, after *config.Settings) []string {
 	was := map[string]string{}
 	for _, f := range before.All() {

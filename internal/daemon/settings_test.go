@@ -3,6 +3,7 @@ package daemon
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +38,29 @@ func TestChangeIsTold(t *testing.T) {
 	}
 	if !slices.Equal(told, want) {
 		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Everybody learns that the configuration was changed; only those who see everything
+// learn which users, groups and hooks it names.
+func TestChangeNamesNobody(t *testing.T) {
+	d := newPlace(t, "sim:1").open(t, t.Context())
+	if err := d.settings.Change(t.Context(), access.Daemon(), []byte(`{"temp_optimal": 61, "users": {"carol": {"role": "operator"}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	told := false
+	kept, _ := d.events.Kept(0)
+	for _, e := range kept {
+		if e.Code != gpu.EventConfig {
+			continue
+		}
+		told = strings.Contains(e.Text, "users.carol.role = operator")
+		if public := fmt.Sprint(e.Public, e.Data); strings.Contains(public, "carol") || !strings.Contains(public, "temp_optimal") {
+			t.Errorf("others are told %s", public)
+		}
+	}
+	if !told {
+		t.Error("nobody is told who became an operator")
 	}
 }
 

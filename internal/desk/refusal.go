@@ -75,7 +75,7 @@ var plainRefusals = []struct {
 	{lease.ErrParent, Conflict, "no_parent", "Ask for a lease of your own, and then for children of it."},
 	{lease.ErrUnknown, Unknown, "unknown_allocation", "GET /api/leases lists those there are."},
 	{lease.ErrWaiting, Conflict, "still_waiting", "Try again when it is granted; GET /api/leases/{id}/explain says what it waits for."},
-	{lease.ErrNotYours, Forbidden, "not_yours", "Only its holder or an administrator may do that."},
+	{lease.ErrNotYours, Forbidden, "not_yours", "Ask its owner, or an operator."},
 	{lease.ErrStaleFence, Conflict, "stale_fence", "The lease this fence belonged to has ended: stop using the device and ask for a new one."},
 	{lease.ErrNoFence, Conflict, "unknown_fence", "Use the one that came with the lease, or none."},
 	{lease.ErrExpired, Conflict, "lease_expired", "Stop using the device and ask for a new one."},

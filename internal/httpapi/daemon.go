@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 //go:embed docs.html
@@ -56,10 +57,10 @@ func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
 	return ok(api.Ready{Ready: true, Devices: len(s.Monitor.Readings()), Text: text})
 }
 
-// metrics serves the Prometheus page, without names to callers who may not see
-// them.
+// metrics serves the Prometheus page, without names to viewers. A scraper gets
+// them: it reads this page and nothing else, for people who may.
 func (s *server) metrics(w http.ResponseWriter, r *http.Request) {
-	if s.Nameless != nil && !sightOf(r.Context()).names() {
+	if sight := sightOf(r.Context()); s.Nameless != nil && sight.Role != access.Scraper && !sight.names() {
 		s.Nameless.ServeHTTP(w, r)
 		return
 	}

@@ -52,14 +52,18 @@ func (s *server) config(ctx context.Context, _ *struct{}) (*answer[api.GPUConfig
 	return ok(c)
 }
 
-// sources lists every setting. Only administrators see those of hooks, and only
-// those who may see names of users see what names users and programs.
+// sources lists the settings. Only administrators see those of users, groups and
+// hooks, whose names are names of people and places. Only those who may see names
+// of users see who may use a service, and how its processes are known.
 func (s *server) sources(ctx context.Context, _ *struct{}) (*answer[api.ConfigFields], error) {
-	fields, sight := slices.Clone(s.Settings.Fields()), sightOf(ctx)
+	sight := sightOf(ctx)
+	fields := slices.DeleteFunc(slices.Clone(s.Settings.Fields()), func(f api.ConfigField) bool {
+		section, _, _ := strings.Cut(f.Field, ".")
+		return !sight.governs() && slices.Contains([]string{"users", "groups", "hooks"}, section)
+	})
 	for i, f := range fields {
-		hook := strings.HasPrefix(f.Field, "hooks.")
 		names := strings.HasPrefix(f.Field, "services.") && (strings.HasSuffix(f.Field, ".users") || strings.Contains(f.Field, ".match."))
-		if hook && !sight.all() || names && !sight.names() {
+		if names && !sight.names() {
 			fields[i].Value = "not shown"
 		}
 	}

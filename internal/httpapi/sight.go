@@ -17,10 +17,10 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// sight decides what a caller may see. Administrators see everything, and all
-// users see everything of their own. Of others, users see who holds how much,
-// where and since when; programs, paths and processes stay hidden. A caller who is
-// not known does not even see the names of users.
+// sight decides what a caller may see. Operators see everything but the names in
+// the configuration, and everybody sees all of their own. Of others, users see
+// who holds how much, where and since when; programs, paths, processes and the
+// names of tokens stay hidden. A viewer does not even see the names of users.
 type sight struct{ identity }
 
 func sightOf(ctx context.Context) sight { return sight{identityOf(ctx)} }
@@ -40,6 +40,10 @@ func (s sight) named(kind access.Kind, user string) bool { return s.whole(access
 
 // names reports whether the caller may see the names of other users.
 func (s sight) names() bool { return access.May(s.Actor, access.Name, access.Object{}) == nil }
+
+// governs reports whether the caller may see whom the configuration names: users,
+// groups and hooks.
+func (s sight) governs() bool { return access.May(s.Actor, access.Govern, access.Object{}) == nil }
 
 // anotherUser replaces a name that the caller may not see.
 const anotherUser = "another user"
@@ -122,7 +126,7 @@ func (s sight) begun(pid int) time.Time {
 	return time.Now().Add(-process.Age(id))
 }
 
-// runs reports whether a process is the caller's, or the caller an administrator.
+// runs reports whether a process is the caller's, or the caller an operator.
 func (s sight) runs(pid int) bool {
 	uid, err := process.Proc().UID(pid)
 	return err == nil && s.whole(access.Of(access.Process, uid, ""))
@@ -149,9 +153,9 @@ var private = []string{"pid", "name", "output", "run", "batch"}
 
 // The views of an event. All callers with the same view see the same.
 const (
-	wholeView  events.View = iota // of administrators and of the user that the event is about
+	wholeView  events.View = iota // of operators and of the user that the event is about
 	othersView                    // of other users
-	viewerView                    // of callers who are not known
+	viewerView                    // of viewers
 )
 
 // view returns how the caller sees an event about a user.

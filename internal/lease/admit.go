@@ -88,7 +88,7 @@ func (s *Service) Serves(user string) error {
 // without a configured service, which would otherwise all ask to be first.
 func InLine(r Request) Request {
 	if r.Priority > 0 {
-		r.note("priority lowered from %d to 0: only a configured service or an administrator goes before others", r.Priority)
+		r.note("priority lowered from %d to 0: only a configured service or an operator goes before others", r.Priority)
 		r.Priority = 0
 	}
 	return r

@@ -370,7 +370,7 @@ class PastLease(Answer):
     granted: Optional[Time] = None
     ended: Optional[Time] = None
     how: str = ""  # released, expired or revoked
-    why: str = ""  # for its user and administrators
+    why: str = ""  # for its user and operators
     by: str = ""  # who ended it; empty: the daemon
     parts: List[Part] = _list()
     peak_mb: int = 0  # the most memory that was measured on one device
