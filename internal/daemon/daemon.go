@@ -169,7 +169,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.batches = progress.New(publish, func(uuid string) bool {
 		r, known := d.monitor.Find(uuid)
 		return known && r.Device.UUID == uuid
-	}, func(user, uuid string) bool { return d.oversight.Holds(user, uuid) })
+	}, func(owner lease.Owner, uuid string) bool { return d.oversight.Holds(owner, uuid) })
 	d.oversight = oversight.New(oversight.Options{
 		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: d.mps, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
 	})

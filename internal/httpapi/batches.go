@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/progress"
 )
 
@@ -22,11 +21,11 @@ func (s *server) registerBatches() {
 }
 
 func (s *server) batches(ctx context.Context, _ *struct{}) (*answer[api.Batches], error) {
-	list, sight := s.Batches.List(), sightOf(ctx)
-	for i, b := range list {
-		list[i] = sight.batch(b)
+	all, sight := api.Batches{Batches: []api.Batch{}}, sightOf(ctx)
+	for _, b := range s.Batches.List() {
+		all.Batches = append(all.Batches, sight.batch(b))
 	}
-	return ok(api.Batches{Batches: list})
+	return ok(all)
 }
 
 type batchReport struct {
@@ -42,13 +41,11 @@ func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.
 	if b.ID != in.ID {
 		b.ID = ""
 	}
-	b.User, b.PID = who.User, who.holder.PID
-	taken, err := s.Batches.Report(b, lease.ByOf(who.Actor))
+	b.PID = who.holder.PID
+	taken, err := s.Batches.Report(b, who.Actor)
 	switch {
 	case errors.Is(err, progress.ErrID):
 		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "The id in the body must be the id in the path, and have only printable characters.")
-	case errors.Is(err, progress.ErrNotYours):
-		return nil, problem(http.StatusForbidden, "not_yours", "Another user reports a batch under this id. Choose another.")
 	case errors.Is(err, progress.ErrShare):
 		return nil, problem(http.StatusTooManyRequests, "too_many_batches", "You have as many listed batches as one user may have. This batch runs, but the daemon does not list or count it until another one ends. You can ignore this.")
 	case errors.Is(err, progress.ErrTooMany):

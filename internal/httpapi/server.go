@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/progress"
@@ -84,7 +85,7 @@ func New(k Keepers) http.Handler { return build(k) }
 
 func build(k Keepers) *server {
 	if k.Batches == nil {
-		k.Batches = progress.New(func(gpu.Event) {}, func(string) bool { return false }, func(string, string) bool { return false })
+		k.Batches = progress.New(func(gpu.Event) {}, func(string) bool { return false }, func(lease.Owner, string) bool { return false })
 	}
 	if k.Past == nil {
 		k.Past = archive.New()

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/progress"
 )
 
 // sight decides what a caller may see. Operators see everything but the names in
@@ -141,8 +142,9 @@ func (s sight) stray(p api.Stray) api.Stray {
 }
 
 // batch returns a batch as this caller sees it.
-func (s sight) batch(b api.Batch) api.Batch {
-	if !s.named(access.Batch, b.User) {
+func (s sight) batch(listed progress.Listed) api.Batch {
+	b := listed.Batch
+	if !s.whole(access.Of(access.Batch, listed.Owner.UID, b.User)) {
 		b.Output, b.Command, b.Error, b.PID, b.User = "", "", "", 0, s.user(b.User)
 	}
 	return b

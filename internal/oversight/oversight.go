@@ -142,8 +142,8 @@ func (o *Oversight) MPSDied(uuid string, now time.Time) gpu.Event {
 }
 
 // Holds reports whether a user holds a lease on a device.
-func (o *Oversight) Holds(user, uuid string) bool {
-	return slices.ContainsFunc(o.Book.Holdings(uuid), func(h lease.Holding) bool { return h.Lease.Holder.User == user })
+func (o *Oversight) Holds(owner lease.Owner, uuid string) bool {
+	return slices.ContainsFunc(o.Book.Holdings(uuid), func(h lease.Holding) bool { return h.Lease.Holder.Owner() == owner })
 }
 
 // holdings returns the leases on a device for the watchdog, and passes each

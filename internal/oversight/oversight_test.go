@@ -173,7 +173,8 @@ func TestMPSDied(t *testing.T) {
 
 func TestHolds(t *testing.T) {
 	w := &world{holdings: []lease.Holding{held("train", "ada", 500)}}
-	if o := w.oversight(); !o.Holds("ada", "GPU-a") || o.Holds("bob", "GPU-a") {
+	ada := w.holdings[0].Lease.Holder.Owner()
+	if o := w.oversight(); !o.Holds(ada, "GPU-a") || o.Holds(lease.Owner{UID: 4712}, "GPU-a") {
 		t.Error("ada holds a lease on the device, and bob does not")
 	}
 }

@@ -8,6 +8,7 @@
 package progress
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -32,8 +35,6 @@ const (
 
 // Errors that callers decide on.
 var (
-	// ErrNotYours means that another user reports under this id.
-	ErrNotYours = errors.New("this batch belongs to another user")
 	// ErrShare means that this user has as many batches as one user may.
 	ErrShare = fmt.Errorf("%d batches of this user report at the same time, and no more are listed", mostPerUser)
 	// ErrTooMany means that as many batches report as are listed.
@@ -47,11 +48,11 @@ var (
 type Keeper struct {
 	publish func(gpu.Event)
 	known   func(uuid string) bool
-	holds   func(user, uuid string) bool
+	holds   func(owner lease.Owner, uuid string) bool
 
-	mu        sync.Mutex // guards what follows
-	running   map[string]*entry
-	totals    map[string]*Total // by UUID
+	mu        sync.Mutex           // guards what follows
+	running   map[lease.Key]*entry // ids are per user
+	totals    map[string]*Total    // by UUID
 	standings map[party]*standing
 }
 
@@ -60,33 +61,39 @@ type entry struct {
 	expire *time.Timer
 }
 
+// Listed is a batch with the user that it belongs to.
+type Listed struct {
+	api.Batch
+	Owner lease.Owner
+}
+
 // New returns a keeper that calls publish with events, from any goroutine. It
 // keeps only known GPUs, and counts records only on GPUs on which the user who
 // reports them holds a lease, or held one a moment ago.
-func New(publish func(gpu.Event), known func(uuid string) bool, holds func(user, uuid string) bool) *Keeper {
+func New(publish func(gpu.Event), known func(uuid string) bool, holds func(owner lease.Owner, uuid string) bool) *Keeper {
 	return &Keeper{
 		publish: publish, known: known, holds: holds,
-		running: map[string]*entry{}, totals: map[string]*Total{}, standings: map[party]*standing{},
+		running: map[lease.Key]*entry{}, totals: map[string]*Total{}, standings: map[party]*standing{},
 	}
 }
 
-// Report takes in a report of a batch. Its User is the one who reports, and by
-// says more about them.
-func (k *Keeper) Report(b api.Batch, by gpu.By) (api.Batch, error) {
+// Report takes in a report of a batch by its user.
+func (k *Keeper) Report(b api.Batch, by access.Actor) (api.Batch, error) {
 	if b.ID == "" || gpu.Printable(b.ID, gpu.Whole) != b.ID {
 		return b, ErrID
 	}
-	b.Reported = time.Now()
+	b.Reported, b.User = time.Now(), by.User
+	owner := lease.OwnerOf(&by)
 	k.clean(&b)
 	// Ask who holds what before taking the lock: the ledger calls this keeper
 	// when leases end, and may hold a lock of its own then.
 	held := map[string]bool{}
 	for i := range b.GPUs {
-		held[b.GPUs[i].GPU] = k.holds(b.User, b.GPUs[i].GPU)
+		held[b.GPUs[i].GPU] = k.holds(owner, b.GPUs[i].GPU)
 	}
-	news, err := k.take(&b, held)
+	news, err := k.take(owner, &b, held)
 	for _, e := range news {
-		e.By = by
+		e.By = lease.ByOf(by)
 		k.publish(e)
 	}
 	return b, err
@@ -115,10 +122,10 @@ func (k *Keeper) clean(b *api.Batch) {
 
 // share returns how many batches of a user are listed. The caller holds the
 // lock.
-func (k *Keeper) share(user string) int {
+func (k *Keeper) share(owner lease.Owner) int {
 	n := 0
-	for _, e := range k.running {
-		if e.User == user {
+	for key := range k.running {
+		if key.Owner == owner {
 			n++
 		}
 	}
@@ -126,21 +133,19 @@ func (k *Keeper) share(user string) int {
 }
 
 // take takes in a report and returns the events to publish without the lock.
-func (k *Keeper) take(b *api.Batch, held map[string]bool) (news []gpu.Event, err error) {
+func (k *Keeper) take(owner lease.Owner, b *api.Batch, held map[string]bool) (news []gpu.Event, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	id := b.ID
-	before := k.running[id]
+	key := lease.Key{Owner: owner, ID: b.ID}
+	before := k.running[key]
 	switch {
-	case before == nil && k.share(b.User) >= mostPerUser:
+	case before == nil && k.share(owner) >= mostPerUser:
 		return nil, ErrShare
 	case before == nil && len(k.running) >= most:
 		return nil, ErrTooMany
-	case before != nil && before.User != b.User:
-		return nil, ErrNotYours
 	case before == nil:
-		before = &entry{expire: time.AfterFunc(Silence, func() { k.forget(id) })}
-		k.running[id] = before
+		before = &entry{expire: time.AfterFunc(Silence, func() { k.forget(key) })}
+		k.running[key] = before
 		if b.Started.IsZero() || b.Reported.Sub(b.Started) < Silence {
 			news = append(news, event(b, gpu.Note, "started", "begins with its workers", ""))
 		} else if !ended(b.Stage) { // this daemon is younger than the batch, or has not heard of it for long
@@ -149,7 +154,7 @@ func (k *Keeper) take(b *api.Batch, held map[string]bool) (news []gpu.Event, err
 	default:
 		before.expire.Reset(Silence)
 	}
-	k.count(&before.Batch, b, held)
+	k.count(owner, &before.Batch, b, held)
 	if before.Stage != b.Stage {
 		news = append(news, ending(b)...)
 	}
@@ -158,14 +163,14 @@ func (k *Keeper) take(b *api.Batch, held map[string]bool) (news []gpu.Event, err
 }
 
 // forget removes a batch that has not reported for a while.
-func (k *Keeper) forget(id string) {
+func (k *Keeper) forget(key lease.Key) {
 	k.mu.Lock()
-	e := k.running[id]
+	e := k.running[key]
 	if e == nil || time.Since(e.Reported) < Silence {
 		k.mu.Unlock()
 		return // it has just reported
 	}
-	delete(k.running, id)
+	delete(k.running, key)
 	k.mu.Unlock()
 	if !ended(e.Stage) {
 		k.publish(event(&e.Batch, gpu.Warning, "failed", "does not report any more: its runner is gone; what it had done is kept", ""))
@@ -203,21 +208,18 @@ func event(b *api.Batch, severity gpu.Severity, what, happened, reason string) g
 }
 
 // List returns every listed batch, the oldest first.
-func (k *Keeper) List() []api.Batch {
+func (k *Keeper) List() []Listed {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	list := make([]api.Batch, 0, len(k.running))
-	for _, e := range k.running {
-		list = append(list, e.Batch)
+	list := make([]Listed, 0, len(k.running))
+	for key, e := range k.running {
+		list = append(list, Listed{e.Batch, key.Owner})
 	}
-	slices.SortFunc(list, func(a, b api.Batch) int {
+	slices.SortFunc(list, func(a, b Listed) int {
 		if c := a.Started.Compare(b.Started); c != 0 {
 			return c
 		}
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
+		return cmp.Or(strings.Compare(a.ID, b.ID), cmp.Compare(a.Owner.UID, b.Owner.UID), strings.Compare(a.Owner.User, b.Owner.User))
 	})
 	return list
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // keeper keeps batches on GPU a, where everybody but mallory holds a lease; told
@@ -31,12 +33,15 @@ func keeper() (k *Keeper, told func() []string) {
 		defer mu.Unlock()
 		return slices.Clone(list)
 	}
-	return New(publish, func(uuid string) bool { return uuid == "a" }, func(user, _ string) bool { return user != "mallory" }), told
+	return New(publish, func(uuid string) bool { return uuid == "a" }, func(owner lease.Owner, _ string) bool { return owner.User != "mallory" }), told
 }
+
+// by returns a user who is known by name alone.
+func by(user string) access.Actor { return access.Actor{User: user, UID: access.NoUID} }
 
 func report(t *testing.T, k *Keeper, b api.Batch) {
 	t.Helper()
-	if _, err := k.Report(b, gpu.By{}); err != nil {
+	if _, err := k.Report(b, by(b.User)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -52,7 +57,7 @@ func ids(k *Keeper) string {
 func TestEventsSayWhoseBatchItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		users := make(chan string, 2) // it begins, and is not heard of any more
-		k := New(func(e gpu.Event) { users <- e.User }, func(string) bool { return true }, func(string, string) bool { return true })
+		k := New(func(e gpu.Event) { users <- e.User }, func(string) bool { return true }, func(lease.Owner, string) bool { return true })
 		report(t, k, api.Batch{ID: "a", User: "ada", Stage: "running", Started: time.Now()})
 		for range 2 {
 			if user := <-users; user != "ada" {
@@ -125,19 +130,20 @@ func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, _ := keeper()
 		report(t, k, api.Batch{ID: "1", User: "ann"})
-		if _, err := k.Report(api.Batch{ID: "1", User: "bob"}, gpu.By{}); !errors.Is(err, ErrNotYours) {
-			t.Errorf("somebody else's: %v", err)
+		report(t, k, api.Batch{ID: "1", User: "bob"}) // ids are per user
+		if list := k.List(); len(list) != 2 || list[0].User != "ann" || list[1].User != "bob" {
+			t.Errorf("listed: %+v", list)
 		}
-		if _, err := k.Report(api.Batch{}, gpu.By{}); !errors.Is(err, ErrID) {
+		if _, err := k.Report(api.Batch{}, by("")); !errors.Is(err, ErrID) {
 			t.Errorf("without an id: %v", err)
 		}
-		if _, err := k.Report(api.Batch{ID: "a\nb"}, gpu.By{}); !errors.Is(err, ErrID) {
+		if _, err := k.Report(api.Batch{ID: "a\nb"}, by("")); !errors.Is(err, ErrID) {
 			t.Errorf("with an id of two lines: %v", err)
 		}
-		for i := range most - 1 {
+		for i := range most - 2 {
 			report(t, k, api.Batch{ID: fmt.Sprint("more", i), User: fmt.Sprint("user", i/mostPerUser)})
 		}
-		if _, err := k.Report(api.Batch{ID: "too many"}, gpu.By{}); !errors.Is(err, ErrTooMany) {
+		if _, err := k.Report(api.Batch{ID: "too many"}, by("")); !errors.Is(err, ErrTooMany) {
 			t.Errorf("one too many: %v", err)
 		}
 		report(t, k, api.Batch{ID: "1", User: "ann"})

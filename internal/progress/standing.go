@@ -7,7 +7,10 @@ import (
 )
 
 // party is a user on a GPU.
-type party struct{ user, uuid string }
+type party struct {
+	lease.Owner
+	uuid string
+}
 
 // standing says how many records a user may count on a GPU.
 type standing struct {
@@ -30,7 +33,7 @@ func (k *Keeper) Ended(l *lease.Lease, at time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, p := range l.Parts {
-		k.seen(party{l.Holder.User, p.GPU}, at)
+		k.seen(party{l.Holder.Owner(), p.GPU}, at)
 	}
 }
 
@@ -53,8 +56,8 @@ func (k *Keeper) seen(p party, at time.Time) *standing {
 
 // standing returns what a user may count on a GPU now, or nil if the user has
 // held no lease there for a while. The caller holds the lock.
-func (k *Keeper) standing(user, uuid string, holds bool, now time.Time) *standing {
-	p := party{user, uuid}
+func (k *Keeper) standing(owner lease.Owner, uuid string, holds bool, now time.Time) *standing {
+	p := party{owner, uuid}
 	if holds {
 		k.seen(p, now)
 	}

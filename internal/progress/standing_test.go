@@ -27,7 +27,7 @@ func TestOneUserCannotTakeEveryPlace(t *testing.T) {
 		for i := range mostPerUser {
 			report(t, k, api.Batch{ID: fmt.Sprint(i), User: "mallory"})
 		}
-		if _, err := k.Report(api.Batch{ID: "more", User: "mallory"}, gpu.By{}); !errors.Is(err, ErrShare) {
+		if _, err := k.Report(api.Batch{ID: "more", User: "mallory"}, by("mallory")); !errors.Is(err, ErrShare) {
 			t.Errorf("one more than a user may have: %v, want %v", err, ErrShare)
 		}
 		report(t, k, api.Batch{ID: "0", User: "mallory"}) // what is there may go on
@@ -52,7 +52,7 @@ func TestOnlyHoldersCount(t *testing.T) {
 			t.Errorf("without a lease it counts: %+v", all)
 		}
 		// A runner gives its leases back before it reports for the last time.
-		k.Ended(&lease.Lease{Holder: lease.Holder{User: "mallory"}, Parts: []lease.Part{{GPU: "a"}}}, time.Now())
+		k.Ended(&lease.Lease{Holder: lease.Holder{User: "mallory", UID: lease.NoUID}, Parts: []lease.Part{{GPU: "a"}}}, time.Now())
 		say(12)
 		if n := counted(k); n != 7 {
 			t.Errorf("a moment after the end of its lease %d records count, want 7", n)
@@ -143,11 +143,11 @@ func TestHonestRunsAreCountedWhole(t *testing.T) {
 func TestTextsAreCleaned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []gpu.Event
-		k := New(func(e gpu.Event) { events = append(events, e) }, func(uuid string) bool { return uuid == "a" }, func(string, string) bool { return true })
+		k := New(func(e gpu.Event) { events = append(events, e) }, func(uuid string) bool { return uuid == "a" }, func(lease.Owner, string) bool { return true })
 		taken, err := k.Report(api.Batch{
 			ID: "1", User: "ada", Output: "/secret/o\x1b[2Jut.jsonl", Command: "a\nb", Stage: "failed", Error: "no\x00 luck\xff.", Done: 12,
 			GPUs: []api.BatchGPU{{GPU: "a", Name: "H\t200"}, {GPU: "a"}, {GPU: "b"}},
-		}, gpu.By{})
+		}, by("ada"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // Total is what batches have done on one GPU since the daemon started.
@@ -35,10 +36,10 @@ func (k *Keeper) Totals() []Total {
 
 // count adds what is new in a report, on GPUs on which its user holds a lease.
 // The caller holds the lock.
-func (k *Keeper) count(before, now *api.Batch, held map[string]bool) {
+func (k *Keeper) count(owner lease.Owner, before, now *api.Batch, held map[string]bool) {
 	for i := range now.GPUs {
 		g := &now.GPUs[i]
-		may := k.standing(now.User, g.GPU, held[g.GPU], now.Reported)
+		may := k.standing(owner, g.GPU, held[g.GPU], now.Reported)
 		if may == nil {
 			continue
 		}
