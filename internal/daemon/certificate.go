@@ -108,22 +108,20 @@ func (c *certificate) expires() time.Time {
 	return time.Time{}
 }
 
-// renew reads the certificate and the file of the token again, for a reload of the
+// renew reads the certificate and the token again, for a reload of the
 // configuration.
 func (d *Daemon) renew(c config.Daemon) (commit func() []string, err error) {
 	next, err := readCertificate(c)
 	if err != nil {
 		return nil, err
 	}
-	token, err := readToken(c)
+	secret, err := readToken(c)
 	if err != nil {
 		return nil, err
 	}
 	return func() (changed []string) {
-		if c.TokenFile != "" && token != d.token {
-			d.token = token
-			d.trustToken(token)
-			changed = append(changed, "daemon.token_file was read again")
+		if d.trustToken(secret) {
+			changed = append(changed, "daemon.token_file was read again, and holds another token")
 		}
 		if d.shown.exchange(next) {
 			changed = append(changed, "daemon.tls_cert was read again, and is valid until "+next.expires.Format(time.DateOnly))

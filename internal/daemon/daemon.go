@@ -83,7 +83,6 @@ type Daemon struct {
 	numbers  users.Numbers
 	rules    atomic.Pointer[access.Rules]
 	shown    certificate // on TCP
-	token    string      // of the configuration, or of its file; Run and renew set it
 	kernel   *peer.Kernel
 	doorstep func() // counts a caller that there is no room for
 	monitor  *monitor.Monitor
@@ -200,8 +199,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := d.settings.load().Config.Daemon
-	var err error
-	if d.token, err = readToken(c); err != nil {
+	secret, err := readToken(c)
+	if err != nil {
 		return err
 	}
 	shown, err := readCertificate(c)
@@ -211,7 +210,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.shown.current.Store(shown)
 	streams, endStreams := context.WithCancel(ctx)
 	defer endStreams()
-	d.trustToken(d.token)
+	d.trustToken(secret)
 	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.doorstep)
 	if err != nil {
 		return err

@@ -18,9 +18,12 @@ func openTokens(o Options) (*tokens.Keeper, error) {
 	return k, err
 }
 
-// trustToken takes over the token of the configuration.
-func (d *Daemon) trustToken(secret string) {
-	if short := d.tokens.SetDaemon(secret); short {
+// trustToken takes over the token of the configuration, and reports whether it is
+// another one than before.
+func (d *Daemon) trustToken(secret string) (changed bool) {
+	changed, short := d.tokens.SetDaemon(secret)
+	if short {
 		d.log.Warn("daemon.token has fewer than 32 characters, so it could be guessed: the next release refuses it. Set one that openssl rand -base64 32 makes, or use named tokens: berth token create")
 	}
+	return changed
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/tokens"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Keepers are the parts of the daemon that the desk asks. Those that may be
@@ -126,6 +127,21 @@ func (c *Caller) self() lease.Holder {
 		return c.Holder
 	}
 	return c.PIDs.Self(c.Holder)
+}
+
+// serving returns the service that a request is for which names this one. A token
+// that acts for one service acts for it also if the request names none; it refuses
+// a request in the name of another one.
+func (c *Caller) serving(service string) (string, error) {
+	service = words.Service(service)
+	switch {
+	case c.Service == "" || service == c.Service:
+		return service, nil
+	case service == "":
+		return c.Service, nil
+	}
+	return "", Refuse(Forbidden, "other_service", "The token %s acts only for the service %s, and the request is for %s. Name %s or no service, or ask an administrator for another token. Nothing was changed.",
+		c.Token, c.Service, service, c.Service)
 }
 
 func (c *Caller) aside() {

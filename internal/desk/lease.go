@@ -12,7 +12,6 @@ import (
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Seek returns the key of the lease or the request that somebody names to look at
@@ -113,11 +112,15 @@ func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, er
 	if bad := (lease.FieldError{}); b.Service != "" && errors.As(lease.ValidService(b.Service), &bad) {
 		return api.Lease{}, wrongFields(lease.FieldErrors{bad})
 	}
+	service, err := by.serving(b.Service)
+	if err != nil {
+		return api.Lease{}, err
+	}
 	pid, err := by.here(b.PID)
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
-	holder, err := d.Ledger.HolderOf(pid, by.Actor, lease.Holder{Service: words.Service(b.Service), PID: by.Holder.PID})
+	holder, err := d.Ledger.HolderOf(pid, by.Actor, lease.Holder{Service: service, PID: by.Holder.PID})
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/operations"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // CountOperations counts the work that a service reports. Those may report who may
@@ -18,7 +17,10 @@ func (d *Desk) CountOperations(by Caller, service string, o api.Operations) (api
 	if bad := (lease.FieldError{}); errors.As(lease.ValidName(service), &bad) {
 		return api.Counted{}, wrongFields(lease.FieldErrors{{Field: "name", Detail: bad.Detail}})
 	}
-	service = words.Service(service)
+	service, err := by.serving(service)
+	if err != nil {
+		return api.Counted{}, err
+	}
 	on, err := d.Ledger.DevicesOf(service, by.User)
 	if err != nil {
 		return api.Counted{}, Refused(err)

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // order is one request on its way over the desk.
@@ -43,14 +42,17 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 		AskedPriority: o.Priority, By: by.Actor, Only: o.only, Preferred: o.preferred,
 	}
 	r.Parent = o.Parent
-	r.Holder.Service = words.Service(o.Service)
+	service, err := by.serving(o.Service)
+	if err != nil {
+		return r, err
+	}
+	r.Holder.Service = service
 	if o.Name != "" {
 		r.Holder.Name = o.Name
 	}
 	if wait, given := o.Timeout.Get(); given {
 		r.Wait = gpu.Some(lease.Seconds(wait))
 	}
-	var err error
 	if r.Where, err = d.where(o); err != nil {
 		return r, err
 	}

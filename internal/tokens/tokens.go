@@ -188,16 +188,14 @@ func (k *Keeper) Check(secret string, now time.Time) (Shown, error) {
 	return Shown{Credential: credential, Expires: e.Expires, Standing: e.standing, Weak: e.weak}, nil
 }
 
-// Any reports whether there is a token.
-func (k *Keeper) Any() bool { return len(k.all.Load().byHash) > 0 }
-
 // HasDaemon reports whether the configuration has a token.
 func (k *Keeper) HasDaemon() bool { return k.all.Load().daemon != nil }
 
 // SetDaemon takes over the token of the configuration, which has the role
-// admin. An empty secret means that there is none. The token is short if
-// somebody could guess it.
-func (k *Keeper) SetDaemon(secret string) (short bool) {
+// admin. An empty secret means that there is none. SetDaemon reports whether the
+// token is another one than before, and whether it is so short that somebody could
+// guess it.
+func (k *Keeper) SetDaemon(secret string) (changed, short bool) {
 	k.changing.Lock()
 	defer k.changing.Unlock()
 	b := k.all.Load()
@@ -208,13 +206,13 @@ func (k *Keeper) SetDaemon(secret string) (short bool) {
 		}
 	}
 	if b.daemon != nil && next != nil && b.daemon.hash == next.hash {
-		return b.daemon.weak
+		return false, b.daemon.weak
 	}
 	k.all.Store(b.with(b.byName, b.revoked, next))
 	if b.daemon != nil {
 		b.daemon.end(ErrRevoked)
 	}
-	return next != nil && next.weak
+	return b.daemon != nil || next != nil, next != nil && next.weak
 }
 
 // List returns every token, by name.
