@@ -42,8 +42,9 @@ func newTokenCreate(con *console.Console) *cobra.Command {
 		Use:   "create NAME --role ROLE",
 		Short: "Create a token, and print its secret once",
 		Long: `Create a token, and print its secret on standard output, and nothing else there.
-Nobody can show the secret again: keep it where only its users can read it. They
-give it as BERTH_TOKEN, or as "Authorization: Bearer SECRET".
+Nobody can show the secret again: keep it in a file that only its users can
+read. They name the file in BERTH_TOKEN_FILE, give the secret as BERTH_TOKEN, or
+send it as "Authorization: Bearer SECRET".
 
 With --stdin, the secret is the one that you write to standard input, and the
 command prints none.`,

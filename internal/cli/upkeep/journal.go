@@ -27,20 +27,13 @@ journal, because it would forget leases that somebody holds.`,
 	return cmd
 }
 
-func (o *journalOptions) flag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.stateDir, "state-dir", "", "state `FOLDER` of the daemon (default as configured)")
-	_ = cmd.MarkFlagDirname("state-dir")
-}
+func (o *journalOptions) flag(cmd *cobra.Command) { console.StateFlag(cmd, &o.stateDir) }
 
 // open finds the journal.
 func (o *journalOptions) open() (*doctor.Journal, error) {
-	state := o.stateDir
-	if state == "" {
-		settings, err := o.Settings("")
-		if err != nil {
-			return nil, console.Hinted(err, "or name the folder: --state-dir DIR")
-		}
-		state = settings.Config.Daemon.StateDir
+	state, err := o.StateDir(o.stateDir)
+	if err != nil {
+		return nil, err
 	}
 	return doctor.OpenJournal(state)
 }
