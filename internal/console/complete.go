@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
@@ -77,16 +78,27 @@ func (c *Console) CompleteLease(cmd *cobra.Command, args []string, _ string) (of
 }
 
 // CompleteService offers the services that hold something or wait.
-func (c *Console) CompleteService(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
+func (c *Console) CompleteService(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return c.completeHolder(cmd, args, func(h api.Holder) string { return h.Service })
+}
+
+// CompleteUser offers the users who hold something or wait.
+func (c *Console) CompleteUser(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return c.completeHolder(cmd, args, func(h api.Holder) string { return h.User })
+}
+
+// completeHolder offers what holders of leases and of requests that wait have,
+// each once.
+func (c *Console) completeHolder(cmd *cobra.Command, args []string, of func(api.Holder) string) (offers []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, NoFiles
 	}
 	all := Known(c, cmd, (*client.Client).Leases)
 	for _, l := range all.Leases {
-		offers = append(offers, term.Clean(l.Holder.Service))
+		offers = append(offers, term.Clean(of(l.Holder)))
 	}
 	for _, w := range all.Waiting {
-		offers = append(offers, term.Clean(w.Holder.Service))
+		offers = append(offers, term.Clean(of(w.Holder)))
 	}
 	slices.Sort(offers)
 	return slices.DeleteFunc(slices.Compact(offers), func(s string) bool { return s == "" }), NoFiles

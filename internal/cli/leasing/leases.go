@@ -62,6 +62,7 @@ them ended.`,
 	flags.BoolVar(&o.whose, "processes", false, "show the processes of leases, and why they belong")
 	flags.BoolVar(&o.ended, "ended", false, "show leases that have ended")
 	console.CompleteFlag(cmd, "service", con.CompleteService)
+	console.CompleteFlag(cmd, "user", con.CompleteUser)
 	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
 	console.WatchFlag(cmd, &o.watch)
 	return cmd

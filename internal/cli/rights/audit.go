@@ -49,6 +49,7 @@ the role admin. docs/access.md says what is in the log.`,
 	flags.StringVar(&o.what, "what", "", "show only this `VERB`, as in release")
 	flags.IntVar(&o.limit, "limit", usualEntries, "show the newest `N` entries")
 	flags.BoolVarP(&o.follow, "follow", "f", false, "wait for new entries until interrupted")
+	console.CompleteFlag(cmd, "user", con.CompleteUser)
 	console.CompleteWith(cmd, "what", verbs())
 	return cmd
 }

@@ -31,10 +31,8 @@ or cert:NAME. For others than yourself you need the role operator.`,
   berth quota alice
   berth quota token:ci --json
   berth quota --watch`,
-		Args: cobra.MaximumNArgs(2),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, console.NoFiles
-		},
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: con.CompleteUser,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			others, err := console.TakeInterval(args, &o.watch)
 			switch {
