@@ -46,20 +46,25 @@ func strangers(ctx context.Context, a *arena) (v verdict, err error) {
 	}
 	for _, door := range d.doors() {
 		var asked []call
+		whose := []string{"", fmt.Sprint(victim)} // ids are per user: as one's own, and as the other's
 		for _, l := range before {
-			asked = append(asked,
-				call{Method: "POST", Path: "/api/leases/" + l.ID + "/renew", Body: fmt.Sprintf(`{"fence":%d,"ttl_seconds":80000}`, l.Fence)},
-				call{Method: "POST", Path: "/api/leases/" + l.ID + "/bind", Body: fmt.Sprintf(`{"fence":%d,"pid":$PID}`, l.Fence)},
-				call{Method: "POST", Path: "/api/leases/" + l.ID + "/trim"},
-			)
+			for _, user := range whose {
+				asked = append(asked,
+					call{Method: "POST", Path: "/api/leases/" + l.ID + "/renew?user=" + user, Body: fmt.Sprintf(`{"fence":%d,"ttl_seconds":80000}`, l.Fence)},
+					call{Method: "POST", Path: "/api/leases/" + l.ID + "/bind?user=" + user, Body: fmt.Sprintf(`{"fence":%d,"pid":$PID}`, l.Fence)},
+					call{Method: "POST", Path: "/api/leases/" + l.ID + "/trim?user=" + user},
+				)
+			}
 		}
 		asked = append(asked, call{Method: "PUT", Path: "/api/batches/batch", Body: batchBody("batch", "failed", "/attackers", "e")})
 		for _, l := range before {
-			asked = append(asked,
-				call{Method: "DELETE", Path: fmt.Sprintf("/api/leases/%s?fence=%d", l.ID, l.Fence)},
-				call{Method: "DELETE", Path: "/api/leases/" + l.ID},
-				call{Method: "POST", Path: "/api/gpu/memory/deallocate", Body: fmt.Sprintf(`{"allocation_id":%q}`, l.ID)},
-			)
+			for _, user := range whose {
+				asked = append(asked,
+					call{Method: "DELETE", Path: fmt.Sprintf("/api/leases/%s?fence=%d&user=%s", l.ID, l.Fence, user)},
+					call{Method: "DELETE", Path: "/api/leases/" + l.ID + "?user=" + user},
+					call{Method: "POST", Path: "/api/gpu/memory/deallocate", Body: fmt.Sprintf(`{"allocation_id":%q,"user":%q}`, l.ID, user)},
+				)
+			}
 		}
 		// This checks in the middle too: a lease that is bound to the attacker's
 		// process ends with that process.
