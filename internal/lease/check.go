@@ -45,8 +45,8 @@ func (b *Book) checkLeases() error {
 func (s *shelf[T, P]) check() error {
 	n := 0
 	for x := range s.all {
-		if n++; s.get(Key{P(x).holder().Owner(), P(x).id()}) != x {
-			return fmt.Errorf("%s of %s is not found by its key", P(x).id(), P(x).holder().User)
+		if n++; s.get(P(x).chain().key) != x {
+			return fmt.Errorf("%+v is not found by its key", P(x).chain().key)
 		}
 	}
 	if n != s.count {

@@ -13,17 +13,17 @@ func (b *Book) Due(now time.Time) []Change {
 		if c := a.at.Compare(b.at); c != 0 {
 			return c
 		}
-		return a.key.compare(b.key)
+		return a.key.compare(*b.key)
 	})
 	var changes []Change
 	for _, a := range due {
 		switch {
 		case a.waiting:
-			changes = append(changes, TimeOut{a.key})
-		case b.leases.get(a.key).lease.Binding == ByProcess:
-			changes = append(changes, Settle{Key: a.key})
+			changes = append(changes, TimeOut{*a.key})
+		case b.leases.get(*a.key).lease.Binding == ByProcess:
+			changes = append(changes, Settle{Key: *a.key})
 		default:
-			changes = append(changes, Expire{a.key})
+			changes = append(changes, Expire{*a.key})
 		}
 	}
 	return changes
@@ -32,7 +32,7 @@ func (b *Book) Due(now time.Time) []Change {
 // alarm is the time at which a lease expires or a request times out.
 type alarm struct {
 	at      time.Time
-	key     Key
+	key     *Key // of the lease or the request
 	waiting bool // a request, not a lease
 	place   int  // in the heap, counted from one; zero: not in it
 }

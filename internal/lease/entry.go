@@ -21,13 +21,13 @@ type spot struct {
 
 // entry is a lease in the book.
 type entry struct {
+	node[entry]
 	lease   *Lease
 	places  []place // one for each part
 	single  [1]place
 	user    *account
 	service *account
 	alarm   alarm
-	next    *entry // of another user, with the same id
 }
 
 // place is where a part of a lease is kept.
@@ -37,8 +37,9 @@ type place struct {
 	measured gpu.MiB // for the processes of the lease
 }
 
-// insert puts a lease into the book. The caller has verified the lease.
-func (b *Book) insert(l *Lease, measured []gpu.MiB) {
+// insert puts a lease into the book. The caller has verified the lease. insert
+// reports whether a lease of another user has the same id.
+func (b *Book) insert(l *Lease, measured []gpu.MiB) (shared bool) {
 	e := &entry{lease: l}
 	e.places = e.single[:0]
 	if len(l.Parts) > 1 {
@@ -57,10 +58,11 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) {
 	e.charge(1)
 	e.user.leases++
 	e.service.leases++
-	b.leases.put(e)
-	e.alarm.key = l.Key()
+	shared = b.leases.put(e, l.Key())
+	e.alarm.key = &e.key
 	b.setAlarm(e)
 	b.queue.stale = true
+	return shared
 }
 
 // remove takes a lease out of the book.

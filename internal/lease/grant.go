@@ -45,8 +45,7 @@ func (g Grant) apply(b *Book, now time.Time) (Effect, error) {
 		l.Expires = now.Add(l.TTL)
 	}
 	l.clean()
-	shared := b.leases.first[l.ID] != nil
-	b.insert(l, g.Adopted)
+	shared := b.insert(l, g.Adopted)
 	return Effect{Kind: Granted, Time: now, After: l, Request: from, By: l.By, Shared: shared}, nil
 }
 

@@ -28,8 +28,14 @@ func ownerOf(uid int, user string) Owner {
 	if uid != NoUID {
 		return Owner{UID: uid}
 	}
+	return byName(user)
+}
+
+// byName returns the owner without a uid who has a name, cleaned as Lease.clean
+// cleans it.
+func byName(user string) Owner {
 	if !plain(user) {
-		user = gpu.Printable(user, gpu.Whole) // as Lease.clean does
+		user = gpu.Printable(user, gpu.Whole)
 	}
 	return Owner{UID: NoUID, User: user}
 }
@@ -48,65 +54,77 @@ func (k Key) compare(other Key) int {
 	return cmp.Or(strings.Compare(k.ID, other.ID), cmp.Compare(k.UID, other.UID), strings.Compare(k.User, other.User))
 }
 
-// keyed is a pointer to something that has a key and can be on a shelf.
-type keyed[T any] interface {
-	*T
-	holder() *Holder
-	id() string
-	link() **T // the next one with the same id
-}
-
 // shelf finds leases, or requests, by id and owner. Nearly always an id has one
-// owner, so that a look-up costs as much as one in a map of ids. Those with the
-// same id form a chain.
-type shelf[T any, P keyed[T]] struct {
+// owner, so a look-up costs what it does in a map of ids. Those with the same id
+// form a chain.
+type shelf[T any, P shelved[T]] struct {
 	first map[string]*T
 	count int
 }
 
-func newShelf[T any, P keyed[T]]() shelf[T, P] { return shelf[T, P]{first: make(map[string]*T)} }
+// shelved is a pointer to something with a node in it.
+type shelved[T any] interface {
+	*T
+	chain() *node[T]
+}
+
+// node is the place of something on a shelf.
+type node[T any] struct {
+	key        Key
+	prev, next *T // with the same id, of other owners
+}
+
+func (n *node[T]) chain() *node[T] { return n }
+
+func newShelf[T any, P shelved[T]]() shelf[T, P] { return shelf[T, P]{first: make(map[string]*T)} }
 
 // get returns what has a key; nil if nothing has.
 func (s *shelf[T, P]) get(k Key) *T {
-	x := s.first[k.ID]
-	for x != nil && P(x).holder().Owner() != k.Owner {
-		x = *P(x).link()
+	for x := s.first[k.ID]; x != nil; {
+		n := P(x).chain()
+		if n.key.Owner == k.Owner {
+			return x
+		}
+		x = n.next
 	}
-	return x
+	return nil
 }
 
-// put adds x, whose key nothing on the shelf has.
-func (s *shelf[T, P]) put(x *T) {
-	id := P(x).id()
-	*P(x).link() = s.first[id]
-	s.first[id] = x
+// put adds x under a key that nothing on the shelf has. It reports whether
+// another owner has something with the same id.
+func (s *shelf[T, P]) put(x *T, k Key) (shared bool) {
+	n := P(x).chain()
+	n.key, n.next = k, s.first[k.ID]
+	if n.next != nil {
+		P(n.next).chain().prev = x
+	}
+	s.first[k.ID] = x
 	s.count++
+	return n.next != nil
 }
 
 // remove takes x off the shelf.
 func (s *shelf[T, P]) remove(x *T) {
-	id, next := P(x).id(), *P(x).link()
-	*P(x).link() = nil
-	s.count--
-	first := s.first[id]
+	n := P(x).chain()
+	if n.next != nil {
+		P(n.next).chain().prev = n.prev
+	}
 	switch {
-	case first == x && next == nil:
-		delete(s.first, id)
-		return
-	case first == x:
-		s.first[id] = next
-		return
+	case n.prev != nil:
+		P(n.prev).chain().next = n.next
+	case n.next != nil:
+		s.first[n.key.ID] = n.next
+	default:
+		delete(s.first, n.key.ID)
 	}
-	for *P(first).link() != x {
-		first = *P(first).link()
-	}
-	*P(first).link() = next
+	n.prev, n.next = nil, nil
+	s.count--
 }
 
 // all yields everything on the shelf, in no order.
 func (s *shelf[T, P]) all(yield func(*T) bool) {
-	for _, x := range s.first {
-		for ; x != nil; x = *P(x).link() {
+	for id := range s.first {
+		for x := range s.called(id) {
 			if !yield(x) {
 				return
 			}
@@ -117,18 +135,10 @@ func (s *shelf[T, P]) all(yield func(*T) bool) {
 // called yields what has an id.
 func (s *shelf[T, P]) called(id string) func(yield func(*T) bool) {
 	return func(yield func(*T) bool) {
-		for x := s.first[id]; x != nil; x = *P(x).link() {
+		for x := s.first[id]; x != nil; x = P(x).chain().next {
 			if !yield(x) {
 				return
 			}
 		}
 	}
 }
-
-func (e *entry) holder() *Holder { return &e.lease.Holder }
-func (e *entry) id() string      { return e.lease.ID }
-func (e *entry) link() **entry   { return &e.next }
-
-func (w *waiter) holder() *Holder { return &w.request.Holder }
-func (w *waiter) id() string      { return w.request.ID }
-func (w *waiter) link() **waiter  { return &w.next }

@@ -129,10 +129,10 @@ func (b *Book) fitting(n Name) []named {
 		}
 	}
 	for e := range b.leases.called(n.ID) {
-		add(e.holder(), e.lease.Fence)
+		add(&e.lease.Holder, e.lease.Fence)
 	}
 	for w := range b.waiting.called(n.ID) {
-		add(w.holder(), 0)
+		add(&w.request.Holder, 0)
 	}
 	slices.SortFunc(list, func(a, b named) int { return cmp.Or(strings.Compare(a.user, b.user), a.key.compare(b.key)) })
 	return list

@@ -61,13 +61,13 @@ func (x TimeOut) apply(b *Book, now time.Time) (Effect, error) {
 
 // waiter is a request in the queue.
 type waiter struct {
+	node[waiter]
 	request *Request
 	arrival uint64 // orders requests of the same time
 	user    *account
 	service *account
 	alarm   alarm
-	at      int     // index in queue.order
-	next    *waiter // of another user, with the same id
+	at      int // index in queue.order
 
 	userShare, serviceShare float64 // as of the last sorting
 }
@@ -86,12 +86,13 @@ func (b *Book) enqueue(r *Request) {
 	w := &waiter{
 		request: r, arrival: b.queue.arrivals,
 		user: accountOf(b.users, r.Holder.User), service: accountOf(b.services, r.Holder.Service),
-		alarm: alarm{at: r.Deadline, key: r.Key(), waiting: true},
+		alarm: alarm{at: r.Deadline, waiting: true},
 		at:    len(b.queue.order),
 	}
 	w.user.waiting++
 	w.service.waiting++
-	b.waiting.put(w)
+	b.waiting.put(w, r.Key())
+	w.alarm.key = &w.key
 	b.alarms.add(&w.alarm)
 	b.queue.order = append(b.queue.order, w)
 	b.queue.stale = true
