@@ -122,7 +122,9 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-func BenchmarkDelayed(b *testing.B) {
+// BenchmarkPassing is one question behind 16 requests of different sizes, on a
+// device with eight leases.
+func BenchmarkPassing(b *testing.B) {
 	book := full(64)
 	var ahead []*Request
 	for i := range 16 {
@@ -130,9 +132,14 @@ func BenchmarkDelayed(b *testing.B) {
 		r.Memory += 1 << (i % 12)
 		ahead = append(ahead, r)
 	}
+	var p Passing
 	b.ReportAllocs()
 	for b.Loop() {
-		book.Delayed(dev(0), ahead[0].Load(), ahead[1:], everyDevice)
+		book.Passing(&p, dev(0))
+		for _, r := range ahead[1:] {
+			p.Add(r)
+		}
+		p.Allows(ahead[0].Load())
 	}
 }
 

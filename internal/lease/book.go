@@ -23,8 +23,7 @@ type Book struct {
 	ceiling      gpu.MiB
 	maxPipelines int
 
-	queue   queue
-	passing passing
+	queue queue
 }
 
 // New returns an empty book.
@@ -35,6 +34,7 @@ func New() *Book {
 		waiting:  newShelf[waiter](),
 		users:    make(map[string]*account),
 		services: make(map[string]*account),
+		queue:    queue{lanes: make(map[laneKey]*lane), least: AnyLoad},
 	}
 }
 

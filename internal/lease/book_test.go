@@ -348,8 +348,13 @@ func TestCheckSees(t *testing.T) {
 		"a spot":             func(b *Book) { b.leases.first["a"].places[0].at = 7 },
 		"a lease":            func(b *Book) { b.leases.first["b"] = b.leases.first["a"] },
 		"an impossible part": func(b *Book) { b.leases.first["a"].lease.Parts[0].Memory = -1 },
-		"the queue":          func(b *Book) { b.queue.order = nil },
-		"a place in line":    func(b *Book) { b.queue.order[0].at = 5 },
+		"the queue":          func(b *Book) { b.queue.lanes = nil },
+		"a lane":             func(b *Book) { b.waiting.first["w"].lane.at = 5 },
+		"a priority":         func(b *Book) { b.queue.levels = nil },
+		"the least":          func(b *Book) { b.queue.least.Memory = 99 },
+		"a place in line":    func(b *Book) { b.waiting.first["w"].lane = &lane{} },
+		"a sum in line":      func(b *Book) { b.waiting.first["w"].least.Memory++ },
+		"children":           func(b *Book) { b.queue.children++ },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := New()

@@ -148,12 +148,66 @@ func (b *Book) checkAlarms() error {
 }
 
 func (b *Book) checkQueue() error {
-	if len(b.queue.order) != b.waiting.count {
-		return fmt.Errorf("%d requests are in the queue, and should be %d", len(b.queue.order), b.waiting.count)
+	q, least := &b.queue, AnyLoad
+	waiters, lanes, children := 0, 0, 0
+	for i, level := range q.levels {
+		if len(level.lanes) == 0 || i > 0 && q.levels[i-1].priority <= level.priority {
+			return fmt.Errorf("priority %d of the queue is kept wrongly", level.priority)
+		}
+		for at, l := range level.lanes {
+			if l.at != at || l.level != level || l.key.priority != level.priority || q.lanes[l.key] != l || l.root == nil {
+				return fmt.Errorf("lane %+v is kept wrongly", l.key)
+			}
+			if err := b.checkLane(l); err != nil {
+				return err
+			}
+			if lanes++; l.key.parent != "" {
+				children++
+			}
+			waiters += l.root.size
+			least = least.Smaller(l.root.least)
+		}
 	}
-	for i, w := range b.queue.order {
-		if w.at != i || b.waiting.get(w.request.Key()) != w {
-			return fmt.Errorf("request %s is not where it should be in the queue", w.request.ID)
+	if waiters != b.waiting.count || len(q.lanes) != lanes || children != q.children {
+		return fmt.Errorf("%d requests are in %d lanes of the queue, %d of children; %d should be in %d lanes, %d of children",
+			waiters, len(q.lanes), q.children, b.waiting.count, lanes, children)
+	}
+	if !b.Least().within(least) {
+		return fmt.Errorf("the least in the queue is %+v, and should be %+v", b.Least(), least)
+	}
+	return nil
+}
+
+func (b *Book) checkLane(l *lane) error {
+	var last *waiter
+	n := 0
+	for w := l.root.next(nil, AnyLoad, noLoad); w != nil; w = l.root.next(w, AnyLoad, noLoad) {
+		if err := b.checkWaiter(l, w); err != nil {
+			return err
+		}
+		if last != nil && !last.older(w) {
+			return fmt.Errorf("request %s is before %s in the queue, and should be after it", last.request.ID, w.request.ID)
+		}
+		last = w
+		n++
+	}
+	if n != l.root.size {
+		return fmt.Errorf("lane %+v has %d requests, and should have %d", l.key, l.root.size, n)
+	}
+	return nil
+}
+
+func (b *Book) checkWaiter(l *lane, w *waiter) error {
+	if w.lane != l || b.waiting.get(w.request.Key()) != w || keyOf(w.request) != l.key {
+		return fmt.Errorf("request %s is not where it should be in the queue", w.request.ID)
+	}
+	kept := *w
+	if w.sum(); kept != *w {
+		return fmt.Errorf("the sums at request %s in the queue are wrong", w.request.ID)
+	}
+	for _, below := range []*waiter{w.left, w.right} {
+		if below != nil && below.weight > w.weight {
+			return fmt.Errorf("request %s is below a lighter one in the queue", below.request.ID)
 		}
 	}
 	return nil

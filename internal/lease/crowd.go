@@ -6,8 +6,8 @@ import (
 )
 
 // The most that one user may have at a time, except for administrators. Each
-// lease costs memory, and a file descriptor if it is bound to a process; the
-// ledger looks at each waiting request whenever a lease ends.
+// lease costs memory, and a file descriptor if it is bound to a process. Each
+// waiting request costs memory and a connection.
 const (
 	MostLeases  = 1024
 	MostWaiting = 256

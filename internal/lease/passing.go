@@ -1,8 +1,7 @@
 package lease
 
 import (
-	"cmp"
-	"slices"
+	"math"
 
 	"github.com/berth-gpu/berth/gpu"
 )
@@ -17,123 +16,102 @@ func (l Load) plus(m Load) Load { return Load{l.Memory + m.Memory, l.Slots + m.S
 
 func (l Load) within(room Load) bool { return l.Memory <= room.Memory && l.Slots <= room.Slots }
 
-// maxSteps is how many sets of holdings Delays looks at before it gives up and
-// answers that the later request delays the one ahead.
+// Within reports whether the load fits into a room.
+func (l Load) Within(room Load) bool { return l.within(room) }
+
+// Smaller returns the smaller memory and the smaller slots of two loads.
+func (l Load) Smaller(m Load) Load { return Load{min(l.Memory, m.Memory), min(l.Slots, m.Slots)} }
+
+// maxSteps is how many steps a Passing takes before it gives up and lets nobody
+// pass any more.
 const maxSteps = 1 << 12
 
-// Delays reports whether a later request, if granted on a device, could make a
-// request ahead of it in the queue wait longer there.
+// Passing answers whether a later request, if granted on a device, could make a
+// request ahead of it in the queue wait longer there. Book.Passing prepares one
+// for a device; then Add adds the requests ahead, in the order of the queue.
 //
 // Nobody knows which of the holdings on the device will end, and in which order,
-// so Delays considers every outcome: the later request delays the one ahead if
-// there is a set of holdings beside which the one ahead fits on the device, but
-// no longer fits beside the later one too. If there is no such set, then whenever
+// so Passing considers every outcome: the later request delays one ahead if there
+// is a set of holdings beside which the one ahead fits on the device, but no
+// longer fits beside the later one too. If there is no such set, then whenever
 // the one ahead could start without the later one, it can start with it. Holdings
 // are everything that may be on the device by then: the present leases, and the
-// other requests ahead, which may be granted first. Room is what the empty device
-// has.
+// other requests ahead, which may be granted first.
 //
-// There are 2^n sets, but equal holdings count as one, and Delays leaves a branch
-// in which nothing can be too much. After maxSteps sets it answers true: waiting
-// longer than necessary is fair, passing is not.
-func Delays(room, ahead, later Load, holdings []Load) bool {
-	p := passing{room: room, steps: maxSteps}
-	p.sorted = append(p.sorted, holdings...)
-	p.sort()
-	return p.delays(ahead, later, p.sorted)
-}
-
-// passing is one question of Delays. It keeps its slices for the next question.
-type passing struct {
-	room   Load
-	need   Load // ahead
-	both   Load // ahead and later
-	sorted []Load
+// So all that matters about the requests ahead is how full the device can get
+// with at least one of them on it: Passing keeps the most memory and the most
+// slots. A later request that fits beside the most memory and beside the most
+// slots delays nobody, and any other request delays somebody. A further request
+// ahead can only raise the two, so the answers about many later requests share
+// one search. A search that takes too long ends as if the device could get full:
+// waiting longer than necessary is fair, passing is not.
+type Passing struct {
+	queue  *queue // counts the work; nil: nobody does
 	ahead  []*Request
-	others []Load // sorted, without the one ahead
-	list   []Load // holdings beside the one ahead
-	rest   []Load // rest[i] is the sum of list[i:]
-	steps  int    // left
+	memory filling
+	slots  filling
+	steps  int // left
+	list   []Load
 }
 
-// sort puts equal holdings together and large ones first, where they close
-// branches early.
-func (p *passing) sort() {
-	slices.SortFunc(p.sorted, func(a, b Load) int {
-		return cmp.Or(cmp.Compare(b.Memory, a.Memory), cmp.Compare(b.Slots, a.Slots))
-	})
-}
+// nobody is the index of no request in Passing.ahead.
+const nobody = math.MaxInt
 
-func (p *passing) delays(ahead, later Load, holdings []Load) bool {
-	p.need, p.both, p.list = ahead, ahead.plus(later), holdings
-	p.rest = append(p.rest[:0], make([]Load, len(holdings)+1)...)
-	for i := len(holdings) - 1; i >= 0; i-- {
-		p.rest[i] = p.rest[i+1].plus(holdings[i])
-	}
-	return ahead.within(p.room) && p.tooMuch(0, Load{})
-}
-
-// tooMuch reports whether some of the holdings from i on, together with those
-// already taken, leave room for the one ahead but not for both.
-func (p *passing) tooMuch(i int, taken Load) bool {
-	if p.steps--; p.steps < 0 || !taken.plus(p.both).within(p.room) {
-		return true
-	}
-	for i < len(p.list) {
-		if taken.plus(p.rest[i]).plus(p.both).within(p.room) {
-			return false
-		}
-		with := taken.plus(p.list[i])
-		if with.plus(p.need).within(p.room) && p.tooMuch(i+1, with) {
-			return true
-		}
-		for skipped := p.list[i]; i < len(p.list) && p.list[i] == skipped; {
-			i++
-		}
-	}
-	return false
-}
-
-// Devices knows which devices suit a request.
-type Devices interface {
-	// Could reports whether a device would suit a request if the device were
-	// empty and healthy.
-	Could(uuid string, r *Request) bool
-}
-
-// Delayed returns the first request ahead that a later load would delay on a
-// device; nil if it delays none. It ignores requests ahead that this device never
-// suits. It counts as holdings what throttling and processes under no lease take
-// from the device, because that may be gone when the ledger looks at the one
-// ahead again.
-func (b *Book) Delayed(uuid string, later Load, ahead []*Request, devices Devices) *Request {
+// Passing prepares p for a device, with no request ahead. It counts as holdings
+// what throttling and processes under no lease take from the device, because that
+// may be gone when the ledger looks at the ones ahead again.
+func (b *Book) Passing(p *Passing, uuid string) {
 	d := b.devices[uuid]
-	if d == nil || len(ahead) == 0 {
+	p.queue = &b.queue
+	if d == nil {
+		p.begin(Load{-1, -1}, nil)
+		return
+	}
+	p.list = d.holdings(p.list[:0])
+	p.begin(Load{d.Ceiling(), d.MaxPipelines}, p.list)
+}
+
+// begin prepares p for a device that has this room when it is empty.
+func (p *Passing) begin(room Load, holdings []Load) {
+	clear(p.ahead)
+	p.ahead, p.steps = p.ahead[:0], maxSteps
+	p.memory.begin(amounts{int64(room.Memory), int64(room.Slots)})
+	p.slots.begin(amounts{int64(room.Slots), int64(room.Memory)})
+	for _, l := range holdings {
+		p.memory.things = append(p.memory.things, thing{amounts: amounts{int64(l.Memory), int64(l.Slots)}, ahead: nobody})
+		p.slots.things = append(p.slots.things, thing{amounts: amounts{int64(l.Slots), int64(l.Memory)}, ahead: nobody})
+	}
+	p.memory.sort()
+	p.slots.sort()
+}
+
+// Add adds a request ahead, behind those that were added before. It reports false
+// if that makes no difference, and no further request for as much will make any.
+func (p *Passing) Add(r *Request) bool {
+	l, at, left := r.Load(), len(p.ahead), p.steps
+	p.ahead = append(p.ahead, r)
+	p.steps--
+	memory := p.memory.add(amounts{int64(l.Memory), int64(l.Slots)}, at, &p.steps)
+	slots := p.slots.add(amounts{int64(l.Slots), int64(l.Memory)}, at, &p.steps)
+	if p.queue != nil {
+		p.queue.work += left - p.steps
+	}
+	return memory || slots
+}
+
+// Allows reports whether a later load delays nobody.
+func (p *Passing) Allows(later Load) bool {
+	return p.memory.allows(int64(later.Memory)) && p.slots.allows(int64(later.Slots))
+}
+
+// Delayed returns a request ahead that a later load would delay; nil if it delays
+// none.
+func (p *Passing) Delayed(later Load) *Request {
+	first := min(p.memory.delayed(int64(later.Memory)), p.slots.delayed(int64(later.Slots)))
+	if first == nobody {
 		return nil
 	}
-	p := &b.passing
-	p.room, p.steps = Load{d.Ceiling(), d.MaxPipelines}, maxSteps
-	p.sorted, p.ahead = d.holdings(p.sorted[:0]), p.ahead[:0]
-	for _, r := range ahead {
-		if !devices.Could(uuid, r) {
-			continue
-		}
-		// The empty set comes first and often decides. It needs no sorting.
-		if need := r.Load(); need.within(p.room) && !need.plus(later).within(p.room) {
-			return r
-		}
-		p.ahead = append(p.ahead, r)
-		p.sorted = append(p.sorted, r.Load())
-	}
-	p.sort()
-	for _, r := range p.ahead {
-		at := slices.Index(p.sorted, r.Load())
-		p.others = append(append(p.others[:0], p.sorted[:at]...), p.sorted[at+1:]...)
-		if p.delays(r.Load(), later, p.others) {
-			return r
-		}
-	}
-	return nil
+	return p.ahead[first]
 }
 
 // holdings appends the load of everything on the device to list.

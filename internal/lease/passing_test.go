@@ -9,6 +9,14 @@ import (
 	"pgregory.net/rapid"
 )
 
+// delays asks a Passing whether a later load delays the one load ahead.
+func delays(room, ahead, later Load, holdings []Load) bool {
+	var p Passing
+	p.begin(room, holdings)
+	p.Add(&Request{Memory: ahead.Memory, Slots: ahead.Slots})
+	return !p.Allows(later)
+}
+
 func TestDelays(t *testing.T) {
 	room := Load{100, 4}
 	cases := []struct {
@@ -32,7 +40,7 @@ func TestDelays(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if got := Delays(room, c.ahead, c.later, c.holdings); got != c.want {
+			if got := delays(room, c.ahead, c.later, c.holdings); got != c.want {
 				t.Errorf("got %v", got)
 			}
 			if slow := delaysSlowly(room, c.ahead, c.later, c.holdings); slow != c.want {
@@ -47,8 +55,8 @@ func TestDelaysIsItsDefinition(t *testing.T) {
 		room, ahead, later := drawLoad(t, "room", 16, 6), drawLoad(t, "ahead", 10, 3), drawLoad(t, "later", 6, 2)
 		holdings := drawLoads(t, 9)
 		before := slices.Clone(holdings)
-		if got, want := Delays(room, ahead, later, holdings), delaysSlowly(room, ahead, later, holdings); got != want {
-			t.Fatalf("Delays says %v, its definition %v", got, want)
+		if got, want := delays(room, ahead, later, holdings), delaysSlowly(room, ahead, later, holdings); got != want {
+			t.Fatalf("Passing says %v, its definition %v", got, want)
 		}
 		if !slices.Equal(before, holdings) {
 			t.Fatal("the holdings were changed")
@@ -70,7 +78,7 @@ func TestWhoMayPassDelaysNobody(t *testing.T) {
 				holdings, total = append(holdings, l), total.plus(l)
 			}
 		}
-		if !total.plus(later).within(room) || Delays(room, ahead, later, holdings) {
+		if !total.plus(later).within(room) || delays(room, ahead, later, holdings) {
 			t.Skip("it does not fit or may not pass")
 		}
 		for _, ends := range rapid.Permutation(holdings).Draw(t, "ends") {
@@ -83,33 +91,93 @@ func TestWhoMayPassDelaysNobody(t *testing.T) {
 	})
 }
 
+// Many requests ahead are added one after the other, and every answer in between
+// is the definition for those that were added so far. The request that would be
+// delayed is one that really would.
+func TestPassingIsItsDefinition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		room, holdings := drawLoad(t, "room", 16, 6), drawLoads(t, 5)
+		var p Passing
+		p.begin(room, holdings)
+		var ahead []*Request
+		delayedBy := func(later Load, at int) bool {
+			others := slices.Clone(holdings)
+			for i, r := range ahead {
+				if i != at {
+					others = append(others, r.Load())
+				}
+			}
+			return delaysSlowly(room, ahead[at].Load(), later, others)
+		}
+		for range rapid.IntRange(1, 6).Draw(t, "number") {
+			l := drawLoad(t, "ahead", 10, 3)
+			ahead = append(ahead, &Request{Memory: l.Memory, Slots: l.Slots})
+			p.Add(ahead[len(ahead)-1])
+			later := drawLoad(t, "later", 8, 3)
+			any := false
+			for at := range ahead {
+				any = any || delayedBy(later, at)
+			}
+			first := p.Delayed(later)
+			if p.Allows(later) == any || (first != nil) != any {
+				t.Fatalf("it delays somebody: %v; Passing says %v and %v", any, !p.Allows(later), first)
+			}
+			if first != nil && !delayedBy(later, slices.Index(ahead, first)) {
+				t.Fatalf("%+v would not be delayed", first.Load())
+			}
+		}
+	})
+}
+
 // Beyond its bound the answer is no, and it comes soon.
-func TestDelaysGivesUp(t *testing.T) {
+func TestPassingGivesUp(t *testing.T) {
+	// Sums of these leave a rest of 0, 1 or 2 when divided by 6, and a rest of 3
+	// would be needed: the search could go through all sets without finding any.
 	var holdings []Load
+	for i := range 60 {
+		holdings = append(holdings, Load{gpu.MiB(6 * (1000 + i*i)), 0})
+	}
+	holdings = append(holdings, Load{6001, 0})
+	if !delays(Load{180003, 100}, Load{30001, 1}, Load{1, 1}, holdings) {
+		t.Error("somebody may pass without proof")
+	}
+	var p Passing
+	p.begin(Load{180003, 100}, holdings)
+	for p.steps > 0 {
+		p.Add(&Request{Memory: 30001 + 6*gpu.MiB(len(p.ahead)), Slots: 1})
+	}
+	if n := len(p.ahead); n > maxSteps || p.Allows(Load{1, 1}) || p.Delayed(Load{1, 1}) == nil {
+		t.Errorf("after %d requests somebody may still pass", n)
+	}
+	// All sums are even here, so that the device never gets full.
+	holdings = holdings[:0]
 	for i := range 60 {
 		holdings = append(holdings, Load{gpu.MiB(2 * (1000 + i*i)), 0})
 	}
-	// Only even sums exist, and an odd one would be needed: the search could go
-	// through all sets without finding any.
-	if !Delays(Load{20001, 100}, Load{10000, 1}, Load{1, 1}, holdings) {
-		t.Error("somebody may pass without proof")
+	if delays(Load{20001, 100}, Load{10000, 1}, Load{1, 1}, holdings) {
+		t.Error("one may not pass who needs what nobody else can use")
 	}
 	// Sixty equal holdings are no problem: it is their number that matters.
 	same := slices.Repeat([]Load{{100, 1}}, 60)
-	if Delays(Load{6050, 100}, Load{1000, 1}, Load{50, 1}, same) {
+	if delays(Load{6050, 100}, Load{1000, 1}, Load{50, 1}, same) {
 		t.Error("equal holdings were told apart")
 	}
 }
 
-// devicesFor is Devices by a rule.
-type devicesFor func(uuid string, r *Request) bool
+// delayed returns the request ahead that a later load would delay on a device.
+func delayed(b *Book, uuid string, later Load, ahead []*Request, could func(uuid string, r *Request) bool) *Request {
+	var p Passing
+	b.Passing(&p, uuid)
+	for _, r := range ahead {
+		if could(uuid, r) {
+			p.Add(r)
+		}
+	}
+	return p.Delayed(later)
+}
 
-func (could devicesFor) Could(uuid string, r *Request) bool { return could(uuid, r) }
-
-var (
-	everyDevice = devicesFor(func(string, *Request) bool { return true })
-	noDevice    = devicesFor(func(string, *Request) bool { return false })
-)
+func everyDevice(string, *Request) bool { return true }
+func noDevice(string, *Request) bool    { return false }
 
 func TestDelayed(t *testing.T) {
 	b := newBook(t, Capacity{Total: 100, MaxPipelines: 4, Usable: 4}, roomy)
@@ -117,9 +185,9 @@ func TestDelayed(t *testing.T) {
 	small := &Request{ID: "small", GPUs: 1, Memory: 20, Slots: 1}
 	medium := &Request{ID: "medium", GPUs: 1, Memory: 30, Slots: 1}
 	grant(t, b, &Request{ID: "l", Memory: 30, Slots: 1, Binding: ByTTL, TTL: time.Minute}, dev(0))
-	expect := func(what string, want *Request, later *Request, devices Devices, ahead ...*Request) {
+	expect := func(what string, want *Request, later *Request, could func(string, *Request) bool, ahead ...*Request) {
 		t.Helper()
-		if got := b.Delayed(dev(0), later.Load(), ahead, devices); got != want {
+		if got := delayed(b, dev(0), later.Load(), ahead, could); got != want {
 			t.Errorf("%s: %v is delayed, want %v", what, got, want)
 		}
 	}
@@ -135,7 +203,7 @@ func TestDelayed(t *testing.T) {
 	b.SetCapacity(dev(0), Capacity{Total: 100, MaxPipelines: 4, Usable: 1})
 	expect("the slots that throttling takes may stay away", big, small, everyDevice, big)
 	expect("no slot, so throttling does not matter", nil, &Request{ID: "z", Memory: 20}, everyDevice, big)
-	if got := b.Delayed("GPU-9", small.Load(), []*Request{big}, everyDevice); got != nil {
+	if got := delayed(b, "GPU-9", small.Load(), []*Request{big}, everyDevice); got != nil {
 		t.Errorf("on an unknown device %v is delayed", got)
 	}
 }

@@ -59,87 +59,135 @@ func (x TimeOut) apply(b *Book, now time.Time) (Effect, error) {
 	return Effect{Kind: TimedOut, Time: now, Request: w.request, By: access.Daemon(), Why: "it waited until its deadline"}, nil
 }
 
-// waiter is a request in the queue.
+// waiter is a request in the queue, and in the tree of its lane.
 type waiter struct {
 	node[waiter]
 	request *Request
 	arrival uint64 // orders requests of the same time
-	user    *account
-	service *account
+	lane    *lane
 	alarm   alarm
-	at      int // index in queue.order
 
-	userShare, serviceShare float64 // as of the last sorting
+	left, right *waiter // older and younger ones
+	weight      uint32
+	size        int   // of the tree from here down
+	least       Load  // the least memory and the fewest slots on a device in it
+	most        Load  // the most
+	total       Usage // the most over all devices
 }
 
-// queue keeps the waiters in order. Shares change with every grant and every end
-// of a lease, so Waiting sorts the queue only when it is called.
+// queue keeps the waiters in lanes, and the lanes by priority. The shares of users
+// and services change with every grant and every end of a lease, so the order of
+// the lanes of a priority is found only when somebody asks for it; see Walk.
 type queue struct {
-	order    []*waiter
-	requests []*Request // of order, for Waiting
-	stale    bool
+	lanes    map[laneKey]*lane
+	levels   []*level // the highest priority first
+	children int      // lanes of requests with a parent
 	arrivals uint64
+	work     int // see Work
+
+	least Load // see Least
+	left  int  // how many waiters have left since least was computed
+
+	requests []*Request // for Waiting, unless stale
+	stale    bool
 }
 
 func (b *Book) enqueue(r *Request) {
 	b.queue.arrivals++
 	w := &waiter{
-		request: r, arrival: b.queue.arrivals,
-		user: accountOf(b.users, r.Holder.User), service: accountOf(b.services, r.Holder.Service),
+		request: r, arrival: b.queue.arrivals, lane: b.lane(r),
 		alarm: alarm{at: r.Deadline, waiting: true},
-		at:    len(b.queue.order),
 	}
-	w.user.waiting++
-	w.service.waiting++
+	w.lane.add(w)
+	w.lane.user.waiting++
+	w.lane.service.waiting++
 	b.waiting.put(w, r.Key())
 	w.alarm.key = &w.key
 	b.alarms.add(&w.alarm)
-	b.queue.order = append(b.queue.order, w)
+	b.queue.least = b.queue.least.Smaller(r.Load())
 	b.queue.stale = true
 }
 
 func (b *Book) leave(w *waiter) {
-	w.user.waiting--
-	w.service.waiting--
+	w.lane.remove(w)
+	b.dropLane(w.lane)
+	w.lane.user.waiting--
+	w.lane.service.waiting--
 	b.dropAccounts(w.request.Holder)
 	b.waiting.remove(w)
 	b.alarms.remove(&w.alarm)
-	b.queue.order = slices.Delete(b.queue.order, w.at, w.at+1)
-	for i, later := range b.queue.order[w.at:] {
-		later.at = w.at + i
-	}
+	b.queue.left++
 	b.queue.stale = true
 }
 
-// Waiting lists the waiting requests in the order of the queue: higher priority
-// first, then the user with the smaller share of the machine in use, then the
-// service with the smaller share, then the older request. The slice belongs to
-// the book and is valid until the next change.
-func (b *Book) Waiting() []*Request {
-	q := &b.queue
-	if !q.stale {
-		return q.requests
+// lane returns the lane of a request, and adds it if it is new.
+func (b *Book) lane(r *Request) *lane {
+	q, key := &b.queue, keyOf(r)
+	l := q.lanes[key]
+	if l == nil {
+		l = &lane{
+			key: key, level: q.level(key.priority),
+			user: accountOf(b.users, r.Holder.User), service: accountOf(b.services, r.Holder.Service),
+		}
+		l.at = len(l.level.lanes)
+		l.level.lanes = append(l.level.lanes, l)
+		q.lanes[key] = l
+		if key.parent != "" {
+			q.children++
+		}
 	}
-	for _, w := range q.order {
-		w.userShare, w.serviceShare = b.share(w.user.Usage), b.share(w.service.Usage)
-	}
-	slices.SortFunc(q.order, compareWaiters)
-	clear(q.requests)
-	q.requests = q.requests[:0]
-	for i, w := range q.order {
-		w.at = i
-		q.requests = append(q.requests, w.request)
-	}
-	q.stale = false
-	return q.requests
+	return l
 }
 
-func compareWaiters(a, b *waiter) int {
-	return cmp.Or(
-		cmp.Compare(b.request.Priority, a.request.Priority),
-		cmp.Compare(a.userShare, b.userShare),
-		cmp.Compare(a.serviceShare, b.serviceShare),
-		a.request.Requested.Compare(b.request.Requested),
-		cmp.Compare(a.arrival, b.arrival),
-	)
+// dropLane removes a lane if it is empty.
+func (b *Book) dropLane(l *lane) {
+	if l.root != nil {
+		return
+	}
+	q, all := &b.queue, l.level.lanes
+	last := len(all) - 1
+	all[l.at] = all[last]
+	all[l.at].at = l.at
+	all[last] = nil
+	if l.level.lanes = all[:last]; last == 0 {
+		at, _ := q.find(l.key.priority)
+		q.levels = slices.Delete(q.levels, at, at+1)
+	}
+	delete(q.lanes, l.key)
+	if l.key.parent != "" {
+		q.children--
+	}
 }
+
+// level returns the lanes of a priority.
+func (q *queue) level(priority int) *level {
+	at, found := q.find(priority)
+	if !found {
+		q.levels = slices.Insert(q.levels, at, &level{priority: priority})
+	}
+	return q.levels[at]
+}
+
+func (q *queue) find(priority int) (at int, found bool) {
+	return slices.BinarySearchFunc(q.levels, priority, func(l *level, priority int) int { return cmp.Compare(priority, l.priority) })
+}
+
+// Least returns the least memory and the fewest slots that a request in the queue
+// asks for on a device, or less: if the queue has many lanes, Least takes in only
+// after some time that the requests for the least have left.
+func (b *Book) Least() Load {
+	if q := &b.queue; q.left > len(q.lanes)/256 {
+		q.least, q.left = AnyLoad, 0
+		for _, l := range q.lanes {
+			q.least = q.least.Smaller(l.root.least)
+		}
+	}
+	return b.queue.least
+}
+
+// ChildrenWait reports whether a request with a parent waits.
+func (b *Book) ChildrenWait() bool { return b.queue.children > 0 }
+
+// Work returns how much work the order of the queue and the question who may pass
+// have taken so far: comparisons of requests by Walk, and steps of Passing.
+func (b *Book) Work() int { return b.queue.work }

@@ -127,7 +127,7 @@ func places(h *history, r *Request, ahead []*Request) []string {
 		if !allowed(dev(i), r) || s.Available() < r.Memory || s.FreeSlots() < r.Slots {
 			continue
 		}
-		if h.book.Delayed(dev(i), r.Load(), ahead, devicesFor(allowed)) == nil {
+		if delayed(h.book, dev(i), r.Load(), ahead, allowed) == nil {
 			devices = append(devices, dev(i))
 		}
 	}

@@ -182,7 +182,7 @@ func (x *adopting) grow(uuid string, more gpu.MiB) error {
 		return nil
 	}
 	growth := &lease.Request{ID: x.ID, Holder: x.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: uuid}}
-	before, whole := x.l.lineBefore(growth), *growth
+	before, whole := x.l.adviceBefore(growth), *growth
 	whole.Memory += x.total
 	if err := x.l.overQuota(&whole, before); err != nil {
 		return err

@@ -230,7 +230,7 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 	}
 	changes := slices.DeleteFunc(l.book.Due(now), func(c lease.Change) bool { return !kind(c) })
 	if slices.ContainsFunc(changes, timeOuts) {
-		l.explainTimeOuts(now)
+		l.explainTimeOuts(changes)
 	}
 	for _, c := range changes {
 		_, _ = l.apply(l.keepIfUsed(c), now) // it is due, so the book takes it
@@ -240,13 +240,22 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 // explainTimeOuts notes what is in the way of each request that is about to time
 // out. It runs before any of them leaves the queue, because that changes the
 // reasons of the others. The caller holds mu.
-func (l *Ledger) explainTimeOuts(now time.Time) {
-	l.line.clear()
-	for _, r := range l.book.Waiting() {
-		if w := l.waiters[r.Key()]; w != nil && !now.Before(r.Deadline) {
-			w.refusal, w.quota = l.refusal(r, &l.line), l.overQuota(r, &l.line)
+func (l *Ledger) explainTimeOuts(changes []lease.Change) {
+	var late []*lease.Request
+	least := lease.AnyLoad
+	for _, c := range changes {
+		if t, is := c.(lease.TimeOut); is && l.waiters[t.Key] != nil {
+			r := l.book.Request(t.Key)
+			late = append(late, r)
+			least = least.Smaller(leastAdvice(r))
 		}
-		l.join(&l.line, r)
+	}
+	l.book.Sort(late)
+	n := l.form(least)
+	for _, r := range late {
+		l.advance(n, r)
+		w := l.waiters[r.Key()]
+		w.refusal, w.quota = l.refusal(r, n), l.overQuota(r, n)
 	}
 }
 

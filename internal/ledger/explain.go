@@ -119,7 +119,7 @@ func (l *Ledger) ExplainWaiting(k lease.Key) (Explanation, bool) {
 
 // explain explains a request that is in the queue.
 func (m *machine) explain(r *lease.Request) Explanation {
-	before := m.lineBefore(r)
+	before := m.adviceBefore(r)
 	e := Explanation{
 		Refusal: m.refusal(r, before), Quota: m.overQuota(r, before),
 		Holdings: map[string][]lease.Holding{}, Foreign: map[string]ForeignUse{},
@@ -131,9 +131,8 @@ func (m *machine) explain(r *lease.Request) Explanation {
 	} else {
 		e.LargestNow = m.largestNow(r, before)
 	}
-	waiting := m.book.Waiting()
-	e.Position = slices.Index(waiting, r) + 1
-	e.Ahead = slices.Clone(waiting[:e.Position-1])
+	e.Position = m.book.Position(r)
+	e.Ahead = slices.Clone(m.book.Waiting()[:e.Position-1])
 	for uuid := range m.devices {
 		e.Holdings[uuid] = m.book.Holdings(uuid)
 		if used := m.foreign(uuid); len(used.PIDs) > 0 {

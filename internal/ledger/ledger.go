@@ -114,7 +114,6 @@ type Ledger struct {
 	ends     []int // of the records in buffer
 	group    [][]byte
 	chosen   []string
-	line     line // of the waiting requests
 	restless bool // something must be tried again soon
 
 	turn       turn // read without mu, which a stuck clerk may hold for ever

@@ -24,6 +24,7 @@ type machine struct {
 	snapshot *placement.Snapshot
 	usual    placement.Requests
 	gate     gate // see behind
+	line     line // see form
 	devices  map[string]*observed
 	dirty    bool // something changed that may let a waiting request in
 

@@ -113,7 +113,7 @@ func (m *machine) grow(held *lease.Lease, p lease.Part, memory gpu.MiB) error {
 		return nil
 	}
 	growth := &lease.Request{ID: held.ID, Holder: held.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: p.GPU}}
-	before := m.lineBefore(growth)
+	before := m.adviceBefore(growth)
 	err := m.overQuota(growth, before)
 	if err == nil && m.refusal(growth, before) == nil {
 		return nil

@@ -9,78 +9,6 @@ import (
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
-// line has the requests before a request in the queue.
-type line struct {
-	// ahead lists the requests that it must not delay.
-	ahead []*lease.Request
-	// stuck has, by service, the first request that waits for the quota of the
-	// service. It cannot use free room, so other services may; but no request of
-	// the same service may use the quota that it waits for.
-	stuck map[string]*lease.Request
-	// held remembers, by device, the loads that would have delayed a request: any
-	// load that is as large and further back would delay it too.
-	held map[string][]heldBack
-}
-
-type heldBack struct {
-	lease.Load
-	why string
-}
-
-func (n *line) clear() {
-	clear(n.ahead)
-	n.ahead = n.ahead[:0]
-	clear(n.stuck)
-	for uuid, all := range n.held {
-		n.held[uuid] = all[:0]
-	}
-}
-
-// why returns which request a load would delay, if the line knows that already;
-// "" if it does not.
-func (n *line) why(uuid string, l lease.Load) string {
-	for _, h := range n.held[uuid] {
-		if h.Memory <= l.Memory && h.Slots <= l.Slots {
-			return h.why
-		}
-	}
-	return ""
-}
-
-func (n *line) hold(uuid string, h heldBack) {
-	if n.held == nil {
-		n.held = map[string][]heldBack{}
-	}
-	n.held[uuid] = append(n.held[uuid], h)
-}
-
-// join puts a request at the end of the line. The caller holds mu.
-func (m *machine) join(n *line, r *lease.Request) {
-	name := r.Holder.Service
-	switch {
-	case m.overQuota(r, n) == nil:
-		n.ahead = append(n.ahead, r)
-	case n.stuck[name] == nil:
-		if n.stuck == nil {
-			n.stuck = map[string]*lease.Request{}
-		}
-		n.stuck[name] = r
-	}
-}
-
-// lineBefore returns the requests before a request: all of them, if it is not in
-// the queue. The line is valid until the next change. The caller holds mu.
-func (m *machine) lineBefore(r *lease.Request) *line {
-	n := &line{}
-	for _, other := range m.book.Waiting() {
-		if other == r {
-			break
-		}
-		m.join(n, other)
-	}
-	return n
-}
-
 // serve grants the waiting requests that fit, in the order of the queue. The
 // caller holds mu.
 func (l *Ledger) serve(now time.Time) {
@@ -109,17 +37,22 @@ func (l *Ledger) serveNew(now time.Time) bool {
 // serveFirst grants the first request in the queue that fits, or withdraws a child
 // whose parent has ended. It reports whether there was one.
 func (l *Ledger) serveFirst(now time.Time) bool {
-	l.line.clear()
-	for _, r := range l.book.Waiting() {
+	n := l.form(l.book.Least())
+	for r := n.walk.Request(); r != nil; r = n.walk.Request() {
+		if len(n.open) == 0 && !l.book.ChildrenWait() {
+			return false
+		}
 		if withdrawal := l.parentEnded(r); withdrawal != nil {
 			if _, err := l.apply(withdrawal, now); err == nil {
 				return true
 			}
 		}
-		if granted, err := l.place(r, &l.line, now); err == nil && granted != nil {
-			return true
+		if n.mayFit(r) || l.splits(r) {
+			if granted, err := l.place(r, n, now); err == nil && granted != nil {
+				return true
+			}
 		}
-		l.join(&l.line, r)
+		l.join(n)
 	}
 	return false
 }
@@ -156,7 +89,7 @@ type gate struct {
 // behind returns the gate for a request behind others; nil if there are none.
 // The gate is valid until the next call of behind or advice. The caller holds mu.
 func (m *machine) behind(r *lease.Request, before *line) placement.Gate {
-	if before == nil || len(before.ahead) == 0 {
+	if before == nil || before.ahead == 0 {
 		return nil
 	}
 	return m.advice(r, before)
@@ -172,20 +105,14 @@ func (m *machine) advice(r *lease.Request, before *line) placement.Gate {
 // Refuse returns, in words, which request this one would delay on a device; "" if
 // none.
 func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
-	if g.before == nil || len(g.before.ahead) == 0 {
+	if g.before == nil || g.before.ahead == 0 {
 		return ""
 	}
-	load := lease.Load{Memory: memory, Slots: g.request.Slots}
-	if why := g.before.why(uuid, load); why != "" {
-		return why
-	}
-	first := g.machine.book.Delayed(uuid, load, g.before.ahead, g.machine.snapshot)
+	first := g.before.delayed(uuid, lease.Load{Memory: memory, Slots: g.request.Slots})
 	if first == nil {
 		return ""
 	}
-	why := "it would delay " + first.ID + ", which is ahead in the queue"
-	g.before.hold(uuid, heldBack{load, why})
-	return why
+	return "it would delay " + first.ID + ", which is ahead in the queue"
 }
 
 // Allow returns how much of an amount on each device the service of the request
@@ -224,7 +151,7 @@ func (m *machine) overQuota(r *lease.Request, before *line) error {
 // whyNot returns the error that refuses a request that does not wait. The caller
 // holds mu.
 func (m *machine) whyNot(r *lease.Request) error {
-	before := m.lineBefore(r)
+	before := m.adviceBefore(r)
 	if err := m.overQuota(r, before); err != nil {
 		return err
 	}

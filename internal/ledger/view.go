@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"slices"
-
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/journal"
@@ -71,10 +69,12 @@ func (l *Ledger) Find(k lease.Key) (Held, bool) {
 // FindWaiting returns a waiting request by its key, and its position in the queue,
 // from 1; false if there is none.
 func (l *Ledger) FindWaiting(k lease.Key) (r *lease.Request, position int, waits bool) {
-	l.mu.Lock() // not RLock: Waiting sorts the queue
-	defer l.mu.Unlock()
-	r = l.book.Request(k)
-	return r, slices.Index(l.book.Waiting(), r) + 1, r != nil
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if r = l.book.Request(k); r == nil {
+		return nil, 0, false
+	}
+	return r, l.book.Position(r), true
 }
 
 func (l *Ledger) held(each *lease.Lease) Held {

@@ -1,0 +1,155 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// sizes are the ways in which the sizes of waiting requests can follow each
+// other. All of them are from 7,843 to 143,000 MiB.
+var sizes = map[string]func(i, n int) gpu.MiB{
+	"falling": func(i, n int) gpu.MiB { return gpu.MiB(143_000 - i*135_157/n) },
+	"rising":  func(i, n int) gpu.MiB { return gpu.MiB(7_843 + i*135_157/n) },
+	"equal":   func(int, int) gpu.MiB { return 50_000 },
+	"random":  func(i, n int) gpu.MiB { return gpu.MiB(7_843 + rand.New(rand.NewPCG(uint64(i), 7)).IntN(135_157)) },
+}
+
+// longQueue is a ledger with four devices, of which a part is leased, and n
+// requests of as many users that wait for the rest.
+func longQueue(t tester, n, users int, size func(i, n int) gpu.MiB) *keeper {
+	w := newWorld()
+	w.settings.Device = func(string) DeviceSettings { return DeviceSettings{MaxPipelines: 1000} }
+	k := w.start(t)
+	for i := range 4 {
+		k.device(i, 143_771)
+		k.grant(want(fmt.Sprint("holder-", i), 50_000, at(dev(i)), of(60)))
+	}
+	k.Ledger.mu.Lock()
+	defer k.Ledger.mu.Unlock()
+	now := time.Now()
+	for i := range n {
+		r := want(fmt.Sprint("w-", i), size(i, n), of(i%users))
+		r.GPUs, r.Requested, r.Deadline = 1, now.Add(time.Duration(i)), now.Add(time.Hour)
+		k.waiters[r.Key()] = &waiter{request: &r, done: make(chan outcome, 1)}
+		if _, err := k.apply(lease.Ask{Request: &r}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.effects = k.effects[:0]
+	return k
+}
+
+// inLanes puts every request into a lane of its own, and a tiny one behind them, so
+// that it takes long until nobody can pass any more.
+func inLanes(k *keeper) {
+	k.Ledger.mu.Lock()
+	defer k.Ledger.mu.Unlock()
+	now := time.Now()
+	for i, r := range slices.Clone(k.book.Waiting()) {
+		_, _ = k.apply(lease.Withdraw{Key: r.Key(), By: access.Daemon()}, now)
+		alone := *r
+		if alone.Priority = -i; i == len(k.waiters)-1 {
+			alone.Memory = 1
+		}
+		_, _ = k.apply(lease.Ask{Request: &alone}, now)
+	}
+	k.effects = k.effects[:0]
+}
+
+// BenchmarkLongQueue measures what root's acquire and release cost while many
+// wait.
+func BenchmarkLongQueue(b *testing.B) {
+	for _, how := range []string{"falling", "rising", "equal", "random", "lanes"} {
+		for _, n := range []int{0, 192, 768, 3072, 12_288} {
+			b.Run(fmt.Sprintf("%s/%d-waiting", how, n), func(b *testing.B) {
+				size := sizes[how]
+				if how == "lanes" {
+					size = sizes["falling"]
+				}
+				k := longQueue(b, n, 48, size)
+				if how == "lanes" {
+					inLanes(k)
+				}
+				k.grant(want("first", 1, of(70), priority(1)))
+				k.give("first", 70)
+				for b.Loop() {
+					k.grant(want("root", 1, of(70), priority(1)))
+					k.give("root", 70)
+				}
+			})
+		}
+	}
+}
+
+// The work of a queue grows at most with n log n: while n requests wait, n changes
+// take so much work in all. The work is counted, not timed: requests that the
+// ledger looks at, comparisons between them, and steps to find out who may pass.
+func TestWorkOfALongQueue(t *testing.T) {
+	for how, size := range sizes {
+		for _, users := range []int{1, 48} {
+			t.Run(fmt.Sprintf("%s, %d users", how, users), func(t *testing.T) {
+				t.Parallel()
+				first := 0.0 // work for a change
+				for _, n := range []int{192, 1536, 12_288} {
+					per := workOfChanges(t, n, users, size) / math.Log2(float64(n))
+					if first == 0 {
+						first = per
+					}
+					if per > 3*max(first, float64(users)) {
+						t.Errorf("with %d waiting a change takes %.0f log n, and with fewer %.0f", n, per, first)
+					}
+				}
+			})
+		}
+	}
+}
+
+// workOfChanges returns the work that a change takes on average while n requests
+// wait: one asks, one withdraws, somebody who need not wait comes and goes, a lease
+// ends, and a device is measured.
+func workOfChanges(t *testing.T, n, users int, size func(i, n int) gpu.MiB) float64 {
+	k := longQueue(t, n, users, size)
+	defer k.die(func() {}) // the changes are not in the journal
+	k.Ledger.mu.Lock()
+	defer k.Ledger.mu.Unlock()
+	now := time.Now()
+	k.dirty = true
+	k.serve(now)
+	before, changes := k.book.Work()+k.line.looked, 0
+	change := func(c lease.Change) {
+		k.effects = k.effects[:0]
+		if _, err := k.apply(c, now); err != nil {
+			t.Fatal(err)
+		}
+		k.serve(now)
+		changes++
+	}
+	for i := range 32 {
+		late := want(fmt.Sprint("late-", i), size(i, 32), of(i%users))
+		late.GPUs, late.Requested, late.Deadline = 1, now, now.Add(time.Hour)
+		change(lease.Ask{Request: &late})
+		waiting := k.book.Waiting()
+		change(lease.Withdraw{Key: waiting[(i*7919)%len(waiting)].Key(), By: access.Daemon()})
+		root := want("root", 1, of(70))
+		root.GPUs, root.Priority, root.Requested, root.Deadline = 1, 1, now, now.Add(time.Hour)
+		change(lease.Ask{Request: &root})
+		if k.book.Lease(root.Key()) == nil {
+			t.Fatal("root waits")
+		}
+		change(lease.Release{Key: root.Key(), By: access.Daemon()})
+		leases := k.book.Leases()
+		change(lease.Release{Key: leases[i%len(leases)].Key(), By: access.Daemon()})
+		k.dirty = true // as after a measurement
+		k.serve(now)
+		changes++
+	}
+	return float64(k.book.Work()+k.line.looked-before) / float64(changes)
+}
