@@ -27,6 +27,7 @@ func attacks() []attack {
 		{"folder", "have root's berth run write through links in a prepared OUTPUT.berth", folder},
 		{"stalledlog", "stop the daemon by log lines that nobody reads", stalledLog},
 		{"halfsent", "keep half-sent requests and streams open", halfSent},
+		{"longqueue", "slow everybody down with a long queue of requests of falling size", longQueue},
 		{"displace", "push root's warning out of the events", displace},
 		{"hooks", "keep a slow hook from root's warning", slowHook},
 		{"throughput", "write the throughput metrics", throughput},

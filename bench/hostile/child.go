@@ -37,6 +37,7 @@ func acts() map[string]act {
 		"load":    loadEverything,
 		"spin":    spin,
 		"honest":  measureHonest,
+		"queue":   fillQueue,
 	}
 }
 
