@@ -26,12 +26,12 @@ const picture = `
  9  WIRING     daemon  cli
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep
  7  SERVICES   desk  oversight  crew  doctor  console
- 6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  progress  operations  labels  users  watchdog  tokens
+ 6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens
     ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup
- 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  batch/outcome  batch/record
+ 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  batch/outcome  batch/record
  4  DECISIONS  pipeline  planview  view
  3  DECISIONS  placement  launch  wire
- 2  DECISIONS  lease  config  thermal  health  backlog  report  kin  residue  batch/chunk  batch/rawjson
+ 2  DECISIONS  lease  config  thermal  health  backlog  report  kin  residue  audit/chain  batch/chunk  batch/rawjson
  1  GROUND     api  document  term  access  record  flagvalue  device/nvml/xid
  0  WORDS      gpu  words
 `

@@ -84,6 +84,7 @@ const (
 	EventMonitoring        EventCode = "monitoring"
 	EventConfig            EventCode = "config"
 	EventJournal           EventCode = "journal"
+	EventAudit             EventCode = "audit"
 	EventPlan              EventCode = "plan"
 	EventBatch             EventCode = "batch"
 	EventHook              EventCode = "hook"
@@ -113,7 +114,7 @@ func EventCodes() []EventCode {
 	return []EventCode{
 		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
-		EventMonitoring, EventConfig, EventJournal, EventPlan, EventBatch, EventHook, EventRationed, EventGap,
+		EventMonitoring, EventConfig, EventJournal, EventAudit, EventPlan, EventBatch, EventHook, EventRationed, EventGap,
 		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventReclaim, EventForeignUse,
 	}
 }

@@ -16,6 +16,7 @@ type Actor struct {
 	Role  Role
 
 	Service string // the only service that the actor may act for; empty: any
+	Address string // where a TCP connection came from; empty: not known, or no TCP
 }
 
 // NoUID stands for a user who is not known by a user id.
@@ -161,6 +162,10 @@ func (o *Object) belongsTo(a *Actor) bool {
 	}
 	return o.UID == a.UID && (o.UID != NoUID || o.User == a.User)
 }
+
+// Owns reports whether an object is a's own, or nobody's. What somebody does to
+// the things of others is an act of authority.
+func Owns(a Actor, o Object) bool { return o.belongsTo(&a) }
 
 // May returns nil if an actor may do something to an object, or a *Refusal that
 // says why not.

@@ -66,6 +66,28 @@ func (e *Effect) Lease() *Lease {
 	return e.Before
 }
 
+// Takes reports whether the effect took something of a device. All other effects
+// may use the last room on a disk: a release must not be lost, and a renewal must
+// keep its lease.
+func (e *Effect) Takes() bool {
+	return e.Before == nil || e.Kind == Resumed || e.Kind == Resized && e.After.Total().Memory > e.Before.Total().Memory
+}
+
+// ChangesKin reports whether other processes belong to the lease than before.
+func (e *Effect) ChangesKin() bool { return e.Kind == Bound || e.Kind == Scoped }
+
+// OnOthers reports whether somebody did something to a thing of another user. A
+// grant from the queue is none: asking was.
+func (e *Effect) OnOthers() bool {
+	if e.By.Door == access.Itself || e.By.Door == "" || e.Kind == Granted && e.Request != nil {
+		return false
+	}
+	if subject := e.Lease(); subject != nil {
+		return !access.Owns(e.By, subject.Object())
+	}
+	return !access.Owns(e.By, e.Request.Object())
+}
+
 // Revert undoes effects that the journal refused. They must be the latest ones,
 // in the order in which they happened. Revert does not return fences: the book
 // never uses them again.

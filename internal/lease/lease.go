@@ -52,6 +52,11 @@ func (l *Lease) Total() Usage {
 	return u
 }
 
+// OutlivesBoot reports whether the lease lasts when the machine starts again. A
+// lease that is bound to a process does not, so its records must survive the end
+// of the daemon but not of the machine.
+func (l *Lease) OutlivesBoot() bool { return l.Binding != ByProcess }
+
 // Holder is the user and the process that have a lease. The daemon takes them
 // from the kernel for a request over the local socket. It believes the client
 // only about the service and the name.

@@ -55,6 +55,8 @@ func (b *Book) replay(r *record.Record) error {
 		return nil
 	case record.Grant:
 		return b.replayGrant(r)
+	case record.Audit:
+		return nil // it is not about the book
 	}
 	e := b.granted(r.ID, r.Fence)
 	if e == nil {

@@ -185,7 +185,13 @@ func (l *Ledger) attempt(batch []*errand, turn func(now time.Time)) error {
 	effects := l.effects
 	l.mu.Unlock()
 
-	if err := l.write(effects); err != nil {
+	err := l.hooks.Authority(effects, nil)
+	if err == nil {
+		if err = l.write(effects); err != nil {
+			_ = l.hooks.Authority(effects, err)
+		}
+	}
+	if err != nil {
 		l.mu.Lock()
 		l.undo(0)
 		l.mu.Unlock()
@@ -218,10 +224,6 @@ func (l *Ledger) undo(from int) {
 	}
 	l.effects = l.effects[:from]
 }
-
-// changesKin reports whether other processes belong to a lease after an effect
-// than before.
-func changesKin(k lease.Kind) bool { return k == lease.Bound || k == lease.Scoped }
 
 // due applies the changes of this kind that are due. The caller holds mu.
 func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
@@ -275,8 +277,8 @@ func (l *Ledger) write(effects []lease.Effect) error {
 		record := lease.RecordOf(e)
 		l.buffer = record.Append(l.buffer)
 		l.ends = append(l.ends, len(l.buffer))
-		care.Durable = care.Durable || outlivesBoot(e.Lease())
-		care.Reserve = care.Reserve && !takes(e)
+		care.Durable = care.Durable || e.Lease().OutlivesBoot()
+		care.Reserve = care.Reserve && !e.Takes()
 	}
 	if len(l.ends) == 0 {
 		return nil
@@ -288,18 +290,6 @@ func (l *Ledger) write(effects []lease.Effect) error {
 	}
 	return l.journal.append(l.group, care)
 }
-
-// takes reports whether an effect took something of a device. All other effects
-// may use the last room on a disk: a release must not be lost, and a renewal
-// must keep its lease.
-func takes(e *lease.Effect) bool {
-	return e.Before == nil || e.Kind == lease.Resumed || e.Kind == lease.Resized && e.After.Total().Memory > e.Before.Total().Memory
-}
-
-// outlivesBoot reports whether a lease lasts when the machine starts again. A
-// lease that is bound to a process does not, so its records must survive the end
-// of the daemon but not of the machine.
-func outlivesBoot(l *lease.Lease) bool { return l.Binding != lease.ByProcess }
 
 // settle announces what a batch did and answers its waiters, after the journal
 // has it.

@@ -34,6 +34,7 @@ type world struct {
 	cast     cast                                  // simulated processes
 	records  func([]byte) []byte                   // changes what is read back; nil: nothing
 	wrap     func(journal.Journal) journal.Journal // puts another one around the journal; nil: none
+	audited  func([]lease.Effect, error) error     // for Hooks.Authority; nil: nobody
 
 	mu     sync.Mutex // guards what follows
 	refuse error      // what the journal answers instead of writing; nil: it writes
@@ -140,7 +141,7 @@ func (w *world) start(t tester) *keeper {
 	t.Helper()
 	k := &keeper{t: t, events: map[string]gpu.Event{}, counts: map[gpu.EventCode]int{}, heard: make(chan struct{})}
 	l, err := Open(Options{
-		Settings: w.settings, Hooks: Hooks{Event: k.hear}, Processes: process.Proc().With(w.cast), CPUs: 4, Open: w.open,
+		Settings: w.settings, Hooks: Hooks{Event: k.hear, Authority: w.audited}, Processes: process.Proc().With(w.cast), CPUs: 4, Open: w.open,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -63,6 +63,11 @@ type Hooks struct {
 	Event   func(gpu.Event)
 	Decided func(status string, took time.Duration) // a request was answered: granted, refused, timeout, …
 	Ended   func(*lease.Effect)                     // a lease has ended; the effect is valid during the call
+
+	// Authority sees every batch before the journal does. If it returns an error,
+	// the batch is undone. If the journal refuses the batch, the ledger calls it
+	// again with failed set.
+	Authority func(effects []lease.Effect, failed error) error
 }
 
 // Names finds the login names of users.
@@ -127,6 +132,9 @@ func Open(o Options) (*Ledger, error) {
 	boot, err := o.Processes.Boot()
 	if err != nil {
 		return nil, err
+	}
+	if o.Hooks.Authority == nil {
+		o.Hooks.Authority = func([]lease.Effect, error) error { return nil }
 	}
 	l := &Ledger{
 		hooks: o.Hooks, census: census{Table: o.Processes, names: o.Names, boot: boot},

@@ -239,7 +239,7 @@ func (m *machine) reflect(e *lease.Effect, sign int) {
 	}
 	for _, p := range subject.Parts {
 		m.snapshot.AddLeases(subject.Holder.Service, p.GPU, come)
-		if o := m.devices[p.GPU]; o != nil && (m.concerns(o, subject) || changesKin(e.Kind) && m.concerns(o, e.Before)) {
+		if o := m.devices[p.GPU]; o != nil && (m.concerns(o, subject) || e.ChangesKin() && m.concerns(o, e.Before)) {
 			m.attribute(o)
 		}
 		m.refresh(p.GPU)

@@ -25,6 +25,10 @@ func (r *Record) Append(dst []byte) []byte {
 		dst = append(dst, `,"lease":{`...)
 		dst = append(r.Lease.append(dst), '}')
 	}
+	if r.Line != (Line{}) {
+		dst = strconv.AppendUint(append(dst, `,"line":{"seq":`...), r.Line.Seq, 10)
+		dst = append(appendText(dst, `,"hash":`, r.Line.Hash), '}')
+	}
 	return append(dst, '}')
 }
 

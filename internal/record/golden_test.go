@@ -51,7 +51,7 @@ func TestRecordsOfEarlierReleases(t *testing.T) {
 			seen[r.Kind] = true
 		}
 	}
-	for _, kind := range []Kind{Grant, Renew, Bind, Release, Expire, Revoke, Park, Resume, Scope, Detach, Resize, Fence} {
+	for _, kind := range []Kind{Grant, Renew, Bind, Release, Expire, Revoke, Park, Resume, Scope, Detach, Resize, Fence, Audit} {
 		if !seen[kind] {
 			t.Errorf("no %s is among them", string(kind))
 		}

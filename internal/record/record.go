@@ -40,7 +40,7 @@ import (
 //	1  everything but what follows
 //	2  Bind
 //	3  Scope, Detach, Resize, a lease without memory and slots
-//	4  a grant of an id that a lease of another user has
+//	4  Audit, a grant of an id that a lease of another user has
 //
 // Added later under the same versions, because the book is the same without
 // them: Record.By, Lease.Parent, Lease.Unit, Lease.Scope and Lease.Implied. An
@@ -60,6 +60,7 @@ type Record struct {
 	Why     string `json:"why,omitempty"`        // for people; in a Fence record, the boot id
 	By      By     `json:"by,omitzero"`          // zero: an earlier berth wrote it, or it is a Fence record
 	Lease   *Lease `json:"lease,omitempty"`      // Grant, Bind, Scope, Detach, Resize
+	Line    Line   `json:"line,omitzero"`        // Audit
 }
 
 // By says who did it. In the record of a lease in a compacted journal, that is
@@ -69,6 +70,13 @@ type By struct {
 	User  string `json:"user,omitempty"`
 	Token string `json:"token,omitempty"` // name of the token that was shown
 	Door  string `json:"door,omitempty"`  // socket, tcp, process, or daemon for what berth did by itself
+}
+
+// Line names an entry of the audit log: by its number and by the SHA-256 of its
+// line, in hexadecimal. The zero value names none.
+type Line struct {
+	Seq  uint64 `json:"seq"`
+	Hash string `json:"hash"`
 }
 
 // Kind says what a record reports.
@@ -90,6 +98,9 @@ const (
 	// Fence only reports how far fences have got. A compacted journal needs
 	// it, because the newest grant may have ended.
 	Fence Kind = "fence"
+	// Audit only names the newest line of the audit log that the disk has, so
+	// that a log whose end was cut off is noticed.
+	Audit Kind = "audit"
 )
 
 // Lease is a lease as the journal keeps it. Its id and its fence are those of
@@ -134,7 +145,16 @@ func New(kind Kind) Record {
 		r.Version = 2
 	case Scope, Detach, Resize:
 		r.Version = 3
+	case Audit:
+		r.Version = 4
 	}
+	return r
+}
+
+// NewAudit returns a record that names a line of the audit log.
+func NewAudit(line Line) Record {
+	r := New(Audit)
+	r.Line = line
 	return r
 }
 

@@ -72,6 +72,8 @@ func recorded(r record.Record, to term.Screen) string {
 			binding += " " + strconv.Itoa(r.Lease.PID)
 		}
 		return Join(text, binding, term.Clean(r.Lease.Service), term.Clean(r.Lease.User))
+	case r.Kind == record.Audit:
+		return "entry " + strconv.FormatUint(r.Line.Seq, 10) + " of the audit log"
 	case r.Expires != 0:
 		return "until " + recordTime(r.Expires, to)
 	}

@@ -1,0 +1,153 @@
+// Package appendfile is the disk of a log that only grows: a folder with files
+// that are appended to, each line with one write. Dir is a real folder; tests
+// have one that fails.
+package appendfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Folder is a folder with files that are appended to.
+type Folder interface {
+	// Names returns the names of the files, in no order. A folder that does not
+	// exist has none.
+	Names() ([]string, error)
+	Read(name string) ([]byte, error)
+	// Append opens a file to append to it. It makes the file, and the folder, if
+	// they are not there.
+	Append(name string) (File, error)
+	// Rename gives a file another name, which no file has.
+	Rename(from, to string) error
+	Remove(name string) error
+}
+
+// File is a file that is open to append to.
+type File interface {
+	// Write appends with one write. It returns an error if it did not write all.
+	Write(b []byte) (int, error)
+	// Size returns how long the file is, or an error if its name does not lead to
+	// it any more: then nobody would read what is appended.
+	Size() (int64, error)
+	// Sync waits until the disk has what was written.
+	Sync() error
+	Close() error
+}
+
+// Dir returns a folder of the operating system. Its owner may write to it, and
+// its group may read it.
+func Dir(path string) Folder { return dir(path) }
+
+// The group of the daemon may read, and nobody else.
+const (
+	folderMode = 0o750
+	fileMode   = 0o640
+)
+
+// ErrMoved is the error of a file whose name leads to something else.
+var ErrMoved = errors.New("the file was removed or replaced while it was open")
+
+type dir string
+
+func (d dir) path(name string) string { return filepath.Join(string(d), name) }
+
+func (d dir) Names() ([]string, error) {
+	entries, err := os.ReadDir(string(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+func (d dir) Read(name string) ([]byte, error) { return os.ReadFile(d.path(name)) }
+
+func (d dir) Append(name string) (File, error) {
+	if err := os.Mkdir(string(d), folderMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	// A link is not followed: it may lead to a file of somebody else.
+	f, err := os.OpenFile(d.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, fileMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := settle(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &file{f, d.path(name)}, d.sync()
+}
+
+// settle refuses what is no regular file, and closes it to others, whatever the
+// mask of the process or an administrator made of its mode.
+func settle(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return &fs.PathError{Op: "append to", Path: f.Name(), Err: errors.New("it is not a regular file")}
+	}
+	if info.Mode().Perm() == fileMode {
+		return nil
+	}
+	return f.Chmod(fileMode)
+}
+
+func (d dir) Rename(from, to string) error {
+	if _, err := os.Lstat(d.path(to)); err == nil {
+		return &fs.PathError{Op: "rename to", Path: d.path(to), Err: fs.ErrExist}
+	}
+	if err := os.Rename(d.path(from), d.path(to)); err != nil {
+		return err
+	}
+	return d.sync()
+}
+
+func (d dir) Remove(name string) error { return os.Remove(d.path(name)) }
+
+// sync makes the names of the files durable.
+func (d dir) sync() error {
+	f, err := os.Open(string(d))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+type file struct {
+	*os.File
+	path string
+}
+
+func (f *file) Size() (int64, error) {
+	ours, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	there, err := os.Lstat(f.path)
+	if err != nil || !os.SameFile(ours, there) {
+		return 0, ErrMoved
+	}
+	return ours.Size(), nil
+}
+
+// Sync skips the times of the file, which nobody needs after a crash.
+func (f *file) Sync() error {
+	for {
+		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {
+			return err
+		}
+	}
+}

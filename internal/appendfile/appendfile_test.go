@@ -1,0 +1,117 @@
+package appendfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestAppend(t *testing.T) {
+	defer unix.Umask(unix.Umask(0)) // the mode does not depend on it
+	folder := filepath.Join(t.TempDir(), "log")
+	d := Dir(folder)
+	if names, err := d.Names(); names != nil || err != nil {
+		t.Errorf("before there is a folder: %v, %v", names, err)
+	}
+	for _, text := range []string{"one\n", "two\n"} {
+		f, err := d.Append("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := d.Read("a"); string(text) != "one\ntwo\n" || err != nil {
+		t.Errorf("it has %q, %v", text, err)
+	}
+	for path, want := range map[string]os.FileMode{folder: os.ModeDir | 0o750, filepath.Join(folder, "a"): 0o640} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s has mode %v, %v", path, info.Mode(), err)
+		}
+	}
+	if err := d.Rename("a", "b"); err != nil {
+		t.Error(err)
+	}
+	if names, err := d.Names(); !slices.Equal(names, []string{"b"}) || err != nil {
+		t.Errorf("names %v, %v", names, err)
+	}
+	if _, err := d.Append("a"); err != nil {
+		t.Error(err)
+	}
+	if err := d.Rename("a", "b"); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a file was replaced: %v", err)
+	}
+	if err := d.Remove("b"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file that others could read is closed to them, and what is no file of ours
+// is refused without waiting for it.
+func TestAppendToWhatIsThere(t *testing.T) {
+	folder := t.TempDir()
+	path, other := filepath.Join(folder, "a"), filepath.Join(t.TempDir(), "other")
+	for _, name := range []string{path, other} {
+		if err := os.WriteFile(name, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Dir(folder).Append("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o640 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	for name, make := range map[string]func(path string) error{
+		"a link":   func(path string) error { return os.Symlink(other, path) },
+		"a pipe":   func(path string) error { return unix.Mkfifo(path, 0o666) },
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		if err := errors.Join(os.Remove(path), make(path)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Dir(folder).Append("a"); err == nil {
+			t.Errorf("%s was opened", name)
+		}
+	}
+}
+
+// A file whose name leads elsewhere says so.
+func TestSize(t *testing.T) {
+	folder := t.TempDir()
+	for name, spoil := range map[string]func(path string) error{
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o640)) },
+	} {
+		f, err := Dir(folder).Append("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte("text")); err != nil {
+			t.Fatal(err)
+		}
+		if size, err := f.Size(); size != 4 || err != nil {
+			t.Errorf("size %d, %v", size, err)
+		}
+		if err := spoil(filepath.Join(folder, "a")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Size(); !errors.Is(err, ErrMoved) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = f.Close()
+		_ = os.Remove(filepath.Join(folder, "a"))
+	}
+}
