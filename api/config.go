@@ -30,6 +30,13 @@ type GPUConfig struct {
 	Optimization    OptimizationConfig       `json:"optimization" doc:"The section optimization."`
 	UnknownServices string                   `json:"unknown_services" enum:"serve,refuse" doc:"What berth does with a request for a service that is not under services."`
 	Services        map[string]ServiceConfig `json:"services" doc:"The section services, by name."`
+	Audit           AuditConfig              `json:"audit" doc:"The section audit."`
+}
+
+// AuditConfig is the section audit.
+type AuditConfig struct {
+	MaxSize gpu.Opt[gpu.MiB] `json:"max_mb,omitzero" doc:"Size at which berth begins another file of the audit log."`
+	Files   gpu.Opt[int]     `json:"files,omitzero" doc:"How many files of the audit log berth keeps. It removes the oldest."`
 }
 
 // OptimizationConfig is the section optimization.
@@ -116,6 +123,7 @@ type GPUChange struct {
 	Optimization    OptimizationConfig       `json:"optimization,omitzero"`
 	UnknownServices string                   `json:"unknown_services,omitempty" enum:"serve,refuse"`
 	Services        map[string]ServiceConfig `json:"services,omitempty" doc:"Changes for services, by name; null for a service removes everything that was set for it at run time."`
+	Audit           AuditConfig              `json:"audit,omitzero"`
 	Hooks           map[string]HookConfig    `json:"hooks,omitempty" doc:"Changes of hooks, by name; null for a hook removes everything that was set for it at run time."`
 }
 

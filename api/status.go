@@ -151,4 +151,5 @@ type Ready struct {
 	Ready   bool   `json:"ready"`
 	Devices int    `json:"devices"`
 	Text    string `json:"text"`
+	Audit   string `json:"audit,omitempty" doc:"Present if the audit log cannot be written: what follows from that."`
 }

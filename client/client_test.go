@@ -99,6 +99,10 @@ func TestRoutes(t *testing.T) {
 			return c.PastLeases(ctx, PastQuery{Service: "a b", User: "u", GPU: "0", Since: since, Limit: 3})
 		}, "GET /api/past/leases?gpu=0&limit=3&service=a+b&since=2026-01-31T12%3A00%3A00Z&user=u ", `{"leases":[{"id":"a"}]}`,
 			api.PastLeases{Leases: []api.PastLease{{ID: "a"}}}},
+		{"audit", func(ctx context.Context, c *Client) (any, error) {
+			return c.Audit(ctx, AuditQuery{User: "u", What: "release", Since: since, Limit: 3, After: 7})
+		}, "GET /api/audit?after=7&limit=3&since=2026-01-31T12%3A00%3A00Z&user=u&what=release ", `{"entries":[{"seq":8}],"next":8}`,
+			api.AuditLog{Entries: []api.AuditEntry{{Seq: 8}}, Next: 8}},
 		{"report operations", func(ctx context.Context, c *Client) (any, error) {
 			return c.ReportOperations(ctx, "my service", api.Operations{Count: 3, Seconds: 1.5, GPU: "0"})
 		}, `POST /api/services/my%20service/operations application/json{"count":3,"seconds":1.5,"gpu":"0"}`, `{"count":3}`, api.Counted{Count: 3}},

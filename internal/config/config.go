@@ -46,6 +46,7 @@ type Config struct {
 	Services map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services."`
 	Users    map[string]User    `key:"users" names:"NAME" check:"account" doc:"Roles and limits of single users, by login name or user id, and of tokens and client certificates (token:NAME, cert:NAME). The entry default is for everybody who has none. docs/access.md says more."`
 	Groups   map[string]Group   `key:"groups" names:"NAME" check:"group" doc:"Roles and limits of the members of groups, by name or group id. Of several groups of a user, the highest role and the largest limit hold; an entry of the user is stronger."`
+	Audit    Audit              `key:"audit" doc:"How much of the audit log berth keeps. docs/access.md says what is in it."`
 	Hooks    map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. docs/events.md says more."`
 }
 
@@ -144,6 +145,12 @@ type Optimization struct {
 	MemoryThreshold     float64       `key:"memory_threshold" role:"operator" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which berth wins memory back. Not used yet."`
 	AllocationTimeout   time.Duration `key:"allocation_timeout" role:"operator" default:"30" min:"0" max:"86400" doc:"How long a request waits unless it says otherwise."`
 	DeallocationTimeout time.Duration `key:"deallocation_timeout" default:"10" min:"0" max:"86400" doc:"How long the processes of a lease may take to end before berth kills them."`
+}
+
+// Audit is how much of the audit log is kept.
+type Audit struct {
+	MaxSize gpu.MiB `key:"max_mb" default:"16" min:"1" max:"4096" doc:"Size at which berth begins another file of the audit log."`
+	Files   int     `key:"files" default:"10" min:"2" max:"1000" doc:"How many files of the audit log berth keeps. It removes the oldest."`
 }
 
 // Service is what one service may have.

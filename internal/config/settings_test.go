@@ -43,6 +43,7 @@ func TestDefault(t *testing.T) {
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
 		},
 		UnknownServices: "serve",
+		Audit:           config.Audit{MaxSize: 16, Files: 10},
 	}
 	if diff := cmp.Diff(want, config.Default(), equal); diff != "" {
 		t.Error(diff)
@@ -100,6 +101,7 @@ services:
     over_limit: warn
     match: {unit: embedder.service, cgroup: /system.slice, program: embed.py, user: alice}
   plain:
+audit: {max_mb: 64, files: 3}
 hooks:
   pager:
     url: https://example.com/hush-hush
@@ -144,6 +146,7 @@ func TestEverythingInAFile(t *testing.T) {
 			},
 			"plain": {Affinity: "apart"},
 		},
+		Audit: config.Audit{MaxSize: 64, Files: 3},
 		Hooks: map[string]config.Hook{
 			"pager": {
 				URL: "https://example.com/hush-hush", Secret: "hush-hush", Codes: []string{"device_lost", "critical"},

@@ -22,6 +22,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/archive"
+	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/cgroup"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
@@ -90,6 +91,8 @@ type Daemon struct {
 	batches  *progress.Keeper
 	peaks    *peaks.Peaks
 	archive  *archive.Archive
+	audit    *audit.Log // nil: the daemon only looks
+	marked   audit.Marked
 	labels   *labels.Keeper
 	tokens   *tokens.Keeper
 	tries    *httpapi.Tries // failed tries to show a token
@@ -132,7 +135,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		}
 	}
 	d.settings = newSettings(o.Settings, filepath.Join(c.Daemon.StateDir, savedName), d.configure)
-	d.settings.reread, d.settings.renew = o.Load, d.renew
+	d.settings.reread, d.settings.renew, d.settings.record = o.Load, d.renew, d.record
 	exporter := promexport.New(promexport.Sources{
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },
@@ -146,6 +149,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Watching: func() bool { return d.monitor.Running() },
 		Unlogged: o.Unlogged,
 		Expires:  d.shown.expires,
+		Audit:    func() (entries, failures uint64) { return d.audit.Counts() },
 		Version:  o.Version,
 	})
 	d.kernel, d.doorstep = peer.New(process.Proc()), exporter.TurnedAway
@@ -157,10 +161,11 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	publish := d.publish
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openEvents(o, host, exporter)
-	d.ledger, err = openLedger(o, processes, d.users, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: func(e *lease.Effect) { d.oversight.LeaseEnded(e) }})
+	d.ledger, err = openLedger(o, processes, d.users, &d.marked, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: func(e *lease.Effect) { d.oversight.LeaseEnded(e) }, Authority: d.authority})
 	if err != nil {
 		return nil, errors.Join(err, closeAll(d.backends))
 	}
+	d.openAudit(o)
 	standings, err := d.openEnforcement(o, processes, publish)
 	if err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
@@ -178,11 +183,11 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	})
 	d.monitor.Recall(standings.All())
 	d.handler = httpapi.New(httpapi.Keepers{
-		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Log: o.Log, Streams: &d.streams,
+		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
 			MPS: d.mps, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
-			Publish: publish, Note: d.Note, Groups: d.groups, ClearedBy: d.clearedBy,
+			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, ClearedBy: d.clearedBy,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
@@ -226,6 +231,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("archive", func() { _ = d.archive.Run(ctx) })             // nor does the past that cannot be kept
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
 	defer recorded()
+	if d.audit != nil {
+		running.run("audit", func() { d.audit.Run(ctx) })
+	}
 	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
 	running.run("watchdog", func() { d.watchdog.Run(ctx) })
 	running.run("mps", func() { d.mps.Run(ctx) })
@@ -266,6 +274,9 @@ func (d *Daemon) doorkeeper() httpapi.Doorkeeper {
 // driver or a disk that hangs.
 func (d *Daemon) Close() error {
 	d.ration.Close()
+	if d.audit != nil {
+		d.audit.Close()
+	}
 	closed := make(chan error, 1)
 	go func() { closed <- errors.Join(d.ledger.Close(), closeAll(d.backends)) }()
 	select {
@@ -308,6 +319,9 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.ledger.Configure(leasing(c))
 	d.watchdog.Configure(watching(c))
 	d.hooks.Configure(hooking(c))
+	if d.audit != nil {
+		d.audit.Configure(auditing(c))
+	}
 	d.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
 	d.passable(c)
 	if len(changed) > 0 {

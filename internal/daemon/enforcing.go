@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/cgroup"
@@ -65,6 +66,7 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 	d.groups = cgroup.New(tagOf(c.Daemon.StateDir))
 	d.watchdog = watchdog.New(watchdog.Options{
 		Settings: watching(c), Book: oversight.Revoker{Ledger: d.ledger}, Processes: processes, Event: publish,
+		Record: func(e api.AuditEntry) { _ = d.record(e) }, // the log says itself that it cannot be written
 	})
 	d.standings = standings
 	return standings, nil

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/journal/filelog"
@@ -13,8 +14,9 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// openLedger opens the book in the state folder.
-func openLedger(o Options, processes process.Table, names ledger.Names, hooks ledger.Hooks) (*ledger.Ledger, error) {
+// openLedger opens the book in the state folder. Its journal names the newest line
+// of the audit log.
+func openLedger(o Options, processes process.Table, names ledger.Names, marked *audit.Marked, hooks ledger.Hooks) (*ledger.Ledger, error) {
 	return ledger.Open(ledger.Options{
 		Settings: leasing(o.Settings.Config), Hooks: hooks,
 		Processes: processes, Names: names, CPUs: runtime.NumCPU(),
@@ -23,14 +25,14 @@ func openLedger(o Options, processes process.Table, names ledger.Names, hooks le
 				return journal.Forgetful(), nil
 			}
 			state := o.Settings.Config.Daemon.StateDir
-			log, recovery, err := filelog.Open(filelog.Dir(filepath.Join(state, journalName)), filelog.Options{}, replay)
+			log, recovery, err := filelog.Open(filelog.Dir(filepath.Join(state, journalName)), filelog.Options{}, marked.Reading(replay))
 			if err != nil {
 				return nil, err
 			}
 			if recovery.Torn != nil {
 				o.Log.Warn("the journal ended in the middle of a record, which was cut off: nobody had been told of it", "file", recovery.Torn.File, "bytes", recovery.Torn.Bytes)
 			}
-			return log, nil
+			return marked.Over(log), nil
 		},
 	})
 }

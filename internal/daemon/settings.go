@@ -15,6 +15,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/audit"
+	"github.com/berth-gpu/berth/internal/audit/chain"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
@@ -27,6 +29,7 @@ type settings struct {
 	write   func(path string, text []byte) error
 	apply   func(now config.Config, by access.Actor, changed []string) // tells the keepers
 	reread  func() (*config.Settings, error)                           // reads the sources again; nil: there are none
+	record  func(api.AuditEntry) error                                 // writes an act of authority down, before it is done
 
 	// renew reads the files that the section daemon names. It returns a function
 	// that lets them hold, and says what is different.
@@ -38,7 +41,7 @@ type settings struct {
 // newSettings returns the settings that a daemon starts with. Changes are
 // saved at path, and apply is called with each.
 func newSettings(first *config.Settings, path string, apply func(now config.Config, by access.Actor, changed []string)) *settings {
-	s := &settings{path: path, write: wholefile.Write, apply: apply}
+	s := &settings{path: path, write: wholefile.Write, apply: apply, record: func(api.AuditEntry) error { return nil }}
 	s.renew = func(config.Daemon) (func() []string, error) { return func() []string { return nil }, nil }
 	s.current.Store(first)
 	return s
@@ -87,8 +90,17 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	if err := mayRun(by, before.Config.Hooks, next.Config.Hooks); err != nil {
 		return err
 	}
+	act := settingsAct(by, before, next)
+	if len(act.Before)+len(act.After) > 0 {
+		if err := s.record(act); err != nil {
+			return err
+		}
+	}
 	if err := s.write(s.path, saved); err != nil {
-		return fmt.Errorf("keep the change across restarts: %w", err)
+		err = fmt.Errorf("keep the change across restarts: %w", err)
+		act.Outcome, act.Why = chain.Failed, err.Error()
+		_ = s.record(act) // nothing was changed, whether that is written down or not
+		return err
 	}
 	s.current.Store(next)
 	s.apply(next.Config, by, differences(before, next))
@@ -158,6 +170,11 @@ func (s *settings) Reload(by access.Actor) (api.ConfigReload, error) {
 		own := slices.DeleteFunc(changed, func(text string) bool { return !strings.HasPrefix(text, "daemon.") })
 		return api.ConfigReload{}, fmt.Errorf("nothing was changed, because %s needs a restart of the daemon", cmp.Or(strings.Join(own, ", "), "daemon.token"))
 	}
+	act := settingsAct(by, before, next)
+	act.Why = "the configuration was read again"
+	if err := s.record(act); err != nil {
+		return api.ConfigReload{}, err
+	}
 	changed = append(changed, renew()...)
 	s.current.Store(next)
 	s.apply(next.Config, by, changed)
@@ -173,6 +190,38 @@ func (s *settings) Reload(by access.Actor) (api.ConfigReload, error) {
 func namesSomebody(difference string) bool {
 	section, _, _ := strings.Cut(difference, ".")
 	return slices.Contains([]string{"users", "groups", "hooks"}, section)
+}
+
+// settingsAct returns the entry of the audit log for a change. Of a secret it
+// says only that it is another one.
+func settingsAct(by access.Actor, before, after *config.Settings) api.AuditEntry {
+	act := api.AuditEntry{
+		Who: audit.Who(by), What: access.Configure.String(), Object: api.AuditObject{Kind: "settings"}, Outcome: chain.Done,
+		Before: map[string]string{}, After: map[string]string{},
+	}
+	is := map[string]string{}
+	for _, f := range after.All() {
+		is[f.Name] = f.Value
+	}
+	for _, f := range before.All() {
+		value, there := is[f.Name]
+		if !there || value != f.Value {
+			act.Before[f.Name], act.After[f.Name] = f.Value, said(value)
+		}
+		delete(is, f.Name)
+	}
+	for name, value := range is {
+		act.Before[name], act.After[name] = said(""), value
+	}
+	for name, h := range after.Config.Hooks {
+		old := before.Config.Hooks[name]
+		for field, secret := range map[string][2]string{"url": {old.URL, h.URL}, "secret": {old.Secret, h.Secret}} {
+			if key := "hooks." + name + "." + field; secret[0] != "" && secret[1] != "" && secret[0] != secret[1] {
+				act.Before[key], act.After[key] = "set", "set to another one"
+			}
+		}
+	}
+	return act
 }
 
 // differences lists what is set otherwise, as "gpu.temp_optimal = 61 (was 65)". The

@@ -16,6 +16,7 @@ import (
 // daemons, which users pass through to theirs.
 const (
 	journalName = "journal"
+	auditName   = "audit" // its folder is for the daemon's group to read
 	healthName  = "health.json"
 	hooksName   = "hooks.json" // what hooks have not got yet
 	archiveName = "past-leases.json"

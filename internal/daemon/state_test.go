@@ -56,6 +56,10 @@ func TestStateFolderIsClosedToOthers(t *testing.T) {
 		}
 		delete(found, name)
 	}
+	if open, there := found["audit"]; !there || open != 0o050 {
+		t.Errorf("audit is there: %v, and others may do %#o", there, open)
+	}
+	delete(found, "audit")
 	if len(found) != 1 || found["notes.txt"] != 0o044 {
 		t.Errorf("beside that there is %v", found)
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -39,6 +40,8 @@ type Keepers struct {
 	Enforcement func() Enforcement // as configured now
 	CPUs        int                // of the machine, for plans; 0: not known
 	Socket      string             // where the daemon listens, for programs that are launched
+
+	Audit Auditor // writes acts of authority down; nil: nobody does
 
 	Publish func(gpu.Event) // tells everybody what happened
 	Note    func() string   // says why there are no devices
@@ -71,6 +74,12 @@ type MPS interface {
 	Serves(line []process.ID) bool
 }
 
+// Auditor writes acts of authority down before they are done.
+type Auditor interface {
+	// Record writes an entry. If it fails, the act must not be done.
+	Record(api.AuditEntry) error
+}
+
 // Users knows users by login name.
 type Users interface {
 	// Now returns the name of a user, or the number, without waiting for it.
@@ -84,6 +93,9 @@ type Desk struct{ Keepers }
 func New(k Keepers) *Desk {
 	if k.MPS == nil {
 		k.MPS = noMPS{}
+	}
+	if k.Audit == nil {
+		k.Audit = noAudit{}
 	}
 	return &Desk{k}
 }

@@ -137,6 +137,9 @@ func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
+	if err := d.recordTrim(&by, held); err != nil {
+		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", held.ID, err))
+	}
 	d.Publish(gpu.Event{
 		Time: time.Now(), Code: gpu.EventReclaim, Severity: gpu.Note, Lease: held.ID, User: held.Holder.User, By: lease.ByOf(by.Actor),
 		Text: held.ID + " is asked to give back memory that its libraries keep for later", Data: map[string]any{"pid": held.Holder.PID, "fence": held.Fence},

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -71,6 +72,7 @@ var plainRefusals = []struct {
 	code   string
 	advice string
 }{
+	{audit.ErrUnavailable, Unavailable, "audit_unavailable", "Nothing was changed: what changes something for others has to be in that log first. Make room on the disk of the state folder, or mend its folder audit; leases and releases of one's own go on."},
 	{lease.ErrDuplicate, Conflict, "duplicate_allocation", "Release it first, or use another id."},
 	{lease.ErrParent, Conflict, "no_parent", "Ask for a lease of your own, and then for children of it."},
 	{lease.ErrUnknown, Unknown, "unknown_allocation", "GET /api/leases lists those there are."},

@@ -3,10 +3,12 @@ package desk
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/tokens"
 )
@@ -49,7 +51,11 @@ func (d *Desk) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error) 
 		}
 		t.Expires = now.Add(lease.Seconds(seconds))
 	}
-	secret, err := d.Tokens.Create(t, b.Secret, now)
+	secret := ""
+	err = d.act(tokenAct(&by, "create", t), func() (err error) {
+		secret, err = d.Tokens.Create(t, b.Secret, now)
+		return err
+	})
 	if err != nil {
 		return api.NewToken{}, refusedToken(err)
 	}
@@ -73,7 +79,16 @@ func (d *Desk) RevokeToken(by Caller, name string) (api.Token, error) {
 	if name == access.DaemonToken {
 		return api.Token{}, Refuse(Conflict, "configured_token", "The token daemon stands in the configuration. Remove daemon.token or daemon.token_file there, and restart the daemon.")
 	}
-	t, err := d.Tokens.Revoke(name, time.Now())
+	known := d.Tokens.List()
+	at := slices.IndexFunc(known, func(t tokens.Token) bool { return t.Name == name })
+	if at < 0 {
+		return api.Token{}, refusedToken(fmt.Errorf("revoke the token %s: %w", name, tokens.ErrMissing))
+	}
+	t := known[at]
+	err := d.act(tokenAct(&by, access.Revoke.String(), t), func() (err error) {
+		t, err = d.Tokens.Revoke(name, time.Now())
+		return err
+	})
 	if err != nil {
 		return api.Token{}, refusedToken(err)
 	}
@@ -85,6 +100,8 @@ func (d *Desk) RevokeToken(by Caller, name string) (api.Token, error) {
 func refusedToken(err error) *Refusal {
 	wrong := (*tokens.InvalidError)(nil)
 	switch {
+	case errors.Is(err, audit.ErrUnavailable):
+		return Refused(err)
 	case errors.As(err, &wrong):
 		return wrongFields(lease.FieldErrors{{Field: wrong.Field, Detail: wrong.Detail}})
 	case errors.Is(err, tokens.ErrMissing):

@@ -44,7 +44,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 	found = append(found, daemon...)
 	if settings != nil && !running { // a daemon that runs knows better, and may have its state elsewhere
 		state := settings.Config.Daemon.StateDir
-		found = append(found, stateDir(state), leases(state))
+		found = append(found, stateDir(state), leases(state), auditLog(state))
 	}
 	return append(found, d.unit())
 }

@@ -197,7 +197,7 @@ func TestExamine(t *testing.T) {
 		t.Errorf("with a daemon it examines %s, want %s", got, want)
 	}
 	daemon.missing = &client.NoDaemonError{}
-	if got, want := topics(), "system processes hardware nvml config daemon state journal systemd"; got != want {
+	if got, want := topics(), "system processes hardware nvml config daemon state journal audit systemd"; got != want {
 		t.Errorf("without a daemon it examines %s, want %s", got, want)
 	}
 	d.Settings = func() (*config.Settings, error) { return nil, errors.New("berth.yaml:1: no") }

@@ -73,6 +73,8 @@ var verbs = map[string]access.Verb{
 	"GET /api/tokens":           access.Entrust,
 	"POST /api/tokens":          access.Entrust,
 	"DELETE /api/tokens/{name}": access.Entrust,
+
+	"GET /api/audit": access.Audit,
 }
 
 // exceeds reports whether a caller may exceed the limits of a user.

@@ -82,7 +82,11 @@ func (d Doorkeeper) caller(p access.Peer, address, boot string) *caller {
 		address:  address,
 		known:    func() (access.Caller, *access.Rules) { return settled().Caller, d.Rules() },
 		standing: underRules(d.Rules, func(r *access.Rules) access.Actor { p := settled(); return r.Actor(&p.Caller) }),
-		resolve:  underRules(d.Rules, func(r *access.Rules) identity { return d.identity(r, settled(), boot) }),
+		resolve: underRules(d.Rules, func(r *access.Rules) identity {
+			who := d.identity(r, settled(), boot)
+			who.Address = address
+			return who
+		}),
 		locate: sync.OnceValue(func() access.Peer {
 			if p := settled(); p.PID != 0 {
 				return p

@@ -54,7 +54,11 @@ func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
 	if s.Contained != "" {
 		text = "Ready, with limits. " + s.Contained
 	}
-	return ok(api.Ready{Ready: true, Devices: len(s.Monitor.Readings()), Text: text})
+	now := api.Ready{Ready: true, Devices: len(s.Monitor.Readings()), Text: text}
+	if s.Audit != nil && s.Audit.Trouble() != nil {
+		now.Audit = "the audit log cannot be written, so the daemon refuses what changes something for others"
+	}
+	return ok(now)
 }
 
 // metrics serves the Prometheus page, without names to viewers. A scraper gets

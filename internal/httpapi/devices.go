@@ -11,7 +11,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/health"
-	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/thermal"
@@ -318,13 +317,14 @@ func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], 
 }
 
 func (s *server) startMonitoring(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {
-	return ok(s.monitoring(s.Monitor.Start(lease.ByOf(identityOf(ctx).Actor))))
+	return s.switchMonitoring(ctx, true)
 }
 
 func (s *server) stopMonitoring(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {
-	return ok(s.monitoring(s.Monitor.Stop(lease.ByOf(identityOf(ctx).Actor))))
+	return s.switchMonitoring(ctx, false)
 }
 
-func (s *server) monitoring(changed bool) api.Monitoring {
-	return api.Monitoring{Running: s.Monitor.Running(), Interval: s.Settings.GPU().MonitorInterval, Changed: changed}
+func (s *server) switchMonitoring(ctx context.Context, on bool) (*answer[api.Monitoring], error) {
+	changed, err := s.Desk.Monitoring(askerOf(ctx), on)
+	return answered(api.Monitoring{Running: s.Monitor.Running(), Interval: s.Settings.GPU().MonitorInterval, Changed: changed}, err)
 }

@@ -19,20 +19,21 @@ import (
 // token. The others are users of this machine, and no web page may make a browser
 // call for one of them.
 func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
+	refuse := refuser(h)
 	sameOrigin := http.NewCrossOriginProtection()
-	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, problem(http.StatusForbidden, "cross_origin", "A page of another site may not do this. Call the API directly."))
+	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, problem(http.StatusForbidden, "cross_origin", "A page of another site may not do this. Call the API directly."))
 	}))
 	h = sameOrigin.Handler(h)
-	local := localOnly(h)
+	local := localOnly(h, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(callerKey{}).(*caller)
 		switch {
-		case d.withToken(w, r, c, h), d.withCertificate(w, r, c, h):
+		case d.withToken(w, r, c, h, refuse), d.withCertificate(w, r, c, h):
 		case probes(r) && d.needsCredential(c):
 			h.ServeHTTP(w, r)
 		case d.needsCredential(c):
-			writeProblem(w, unauthorized(w, "unauthorized", "This daemon requires a token or a client certificate"))
+			refuse(w, r, unauthorized(w, "unauthorized", "This daemon requires a token or a client certificate"))
 		default:
 			local.ServeHTTP(w, r)
 		}
@@ -43,12 +44,25 @@ func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
 // caller may send a token there too: in a container, that is the only way to be
 // more than a guest.
 func (d Doorkeeper) ForSocket(h http.Handler) http.Handler {
+	refuse := refuser(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(callerKey{}).(*caller)
-		if !d.withToken(w, r, c, h) {
+		if !d.withToken(w, r, c, h, refuse) {
 			h.ServeHTTP(w, r)
 		}
 	})
+}
+
+// refusing answers a request with a problem.
+type refusing func(http.ResponseWriter, *http.Request, *api.Problem)
+
+// refuser returns how a request is refused in front of the API, which writes it
+// down.
+func refuser(h http.Handler) refusing {
+	if s, is := h.(*server); is {
+		return s.refuse
+	}
+	return func(w http.ResponseWriter, _ *http.Request, p *api.Problem) { writeProblem(w, p) }
 }
 
 // needsCredential reports whether a TCP caller must show a token or a certificate.
@@ -70,14 +84,14 @@ type tokenShown struct {
 
 // withToken serves a request that shows a token, or refuses it. It returns false
 // for a request that shows none.
-func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *caller, h http.Handler) bool {
+func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *caller, h http.Handler, refuse refusing) bool {
 	header := r.Header["Authorization"]
 	if len(header) == 0 || probes(r) {
 		return false
 	}
 	s, err := d.check(c, header, time.Now())
 	if err != nil {
-		d.Tries.refuse(w, r, c, err)
+		d.Tries.refuse(w, r, c, err, refuse)
 		return true
 	}
 	ctx, stop := s.until(r.Context())
@@ -147,7 +161,11 @@ func (c *caller) showing(credential access.Credential, rules func() *access.Rule
 	}
 	holder.known = func() (access.Caller, *access.Rules) { return from, rules() }
 	holder.standing = underRules(rules, func(r *access.Rules) access.Actor { return r.Actor(&from) })
-	holder.resolve = underRules(rules, func(r *access.Rules) identity { return identityFor(r.Actor(&from)) })
+	holder.resolve = underRules(rules, func(r *access.Rules) identity {
+		who := identityFor(r.Actor(&from))
+		who.Address = holder.address
+		return who
+	})
 	return holder
 }
 
@@ -183,10 +201,10 @@ func unauthorized(w http.ResponseWriter, code, why string) *api.Problem {
 
 // localOnly refuses requests for the name of another host: otherwise a web page
 // whose name resolves to this machine could pass as this machine.
-func localOnly(h http.Handler) http.Handler {
+func localOnly(h http.Handler, refuse refusing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.Host) {
-			writeProblem(w, problem(http.StatusForbidden, "foreign_host", "Without a token this daemon answers only to localhost and 127.0.0.1, not to %q.", r.Host))
+			refuse(w, r, problem(http.StatusForbidden, "foreign_host", "Without a token this daemon answers only to localhost and 127.0.0.1, not to %q.", r.Host))
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -31,7 +31,7 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	}
 	say, changes, err := s.Desk.Launch(r.Context(), askerOf(r.Context()), question)
 	if err != nil {
-		writeProblem(w, problemOf(err))
+		s.refuse(w, r, problemOf(err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")

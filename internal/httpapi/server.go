@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/archive"
+	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -41,6 +42,7 @@ type Keepers struct {
 
 	Batches *progress.Keeper // what runners report
 	Past    *archive.Archive // leases that have ended; nil: none
+	Audit   *audit.Log       // acts of authority and refusals; nil: none
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page
@@ -95,7 +97,7 @@ func build(k Keepers) *server {
 	config.Info.Description = "GPU resource manager: devices, samples, states, leases. " +
 		"Memory is in MB meaning MiB (2^20 bytes). Errors are RFC 9457 problem documents with a stable code."
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath, config.CreateHooks = "", "", "", nil
-	config.Transformers = []huma.Transformer{asProblem}
+	config.Transformers = []huma.Transformer{asProblem, s.noteRefusal}
 	config.RejectUnknownQueryParameters = true
 	nameOptionals(config.Components.Schemas)
 	s.api = humago.New(recorder{s}, config)
@@ -112,6 +114,7 @@ func build(k Keepers) *server {
 	s.registerPast()
 	s.registerOrphans()
 	s.registerSettings()
+	s.registerAudit()
 	s.registerEvents()
 	s.registerDaemon()
 	s.registerAccess()
@@ -131,7 +134,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if who.Role == access.Stranger && needsToken(r.Context()) {
 			refusal = unauthorized(w, "unauthorized", "Callers from containers need a token here")
 		}
-		writeProblem(w, refusal)
+		s.refuse(w, r, refusal)
 		return
 	}
 	s.inTurn(w, r, pattern, who)

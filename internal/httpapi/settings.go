@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -93,6 +94,9 @@ func refusedChange(err error) error {
 	if errors.As(err, &refused) {
 		return problem(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
 	}
+	if errors.Is(err, audit.ErrUnavailable) {
+		return problemOf(err)
+	}
 	if !errors.As(err, &wrong) {
 		return problem(http.StatusInternalServerError, "not_saved", "Nothing was changed: %v.", err)
 	}
@@ -118,6 +122,9 @@ func (s *server) reloadConfig(ctx context.Context, _ *struct{}) (*answer[api.Con
 // itself is right, so it is a conflict.
 func refusedReload(err error) error {
 	wrong := (*config.Error)(nil)
+	if errors.Is(err, audit.ErrUnavailable) {
+		return problemOf(err)
+	}
 	if !errors.As(err, &wrong) {
 		return problem(http.StatusConflict, "not_reloaded", "%s.", words.UpperFirst(err.Error()))
 	}

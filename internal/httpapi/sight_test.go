@@ -38,7 +38,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 
 	paths := []struct{ method, path, body string }{
 		{"GET", "/api/leases", ""}, {"GET", "/api/leases/job", ""}, {"GET", "/api/leases/job/explain", ""}, {"GET", "/api/batches", ""},
-		{"GET", "/api/measurements", ""}, {"GET", "/api/orphans", ""}, {"GET", "/api/past/leases", ""}, {"GET", "/api/events?follow=false", ""}, {"GET", "/api/gpu/status/all?leases=true", ""},
+		{"GET", "/api/measurements", ""}, {"GET", "/api/orphans", ""}, {"GET", "/api/past/leases", ""}, {"GET", "/api/audit", ""}, {"GET", "/api/events?follow=false", ""}, {"GET", "/api/gpu/status/all?leases=true", ""},
 		{"GET", "/api/gpu/status?leases=true", ""}, {"GET", "/api/gpu/metrics", ""}, {"GET", "/api/gpu/metrics/history", ""}, {"GET", "/api/gpu/memory/available", ""},
 		{"POST", "/api/leases/explain", `{"memory_mb":7000}`}, {"POST", "/api/leases", `{"id":"too much","memory_mb":7000,"timeout_seconds":0}`},
 	}

@@ -194,7 +194,12 @@ func (st *leaseStream) send(kind wire.Kind, number uint32, body wire.Body) {
 	}
 }
 
-func (st *leaseStream) refuse(number uint32, err error) { st.send(wire.Refused, number, refusal{err}) }
+func (st *leaseStream) refuse(number uint32, err error) {
+	if p := (*api.Problem)(nil); errors.As(err, &p) {
+		st.refused(st.ctx, http.MethodPost, wire.Path, "POST "+wire.Path, p)
+	}
+	st.send(wire.Refused, number, refusal{err})
+}
 
 // refusal is a problem as the body of a frame.
 type refusal struct{ error }

@@ -93,7 +93,7 @@ func keyOf(c *caller) string {
 }
 
 // refuse answers a try that failed, after a delay.
-func (t *Tries) refuse(w http.ResponseWriter, r *http.Request, c *caller, err error) {
+func (t *Tries) refuse(w http.ResponseWriter, r *http.Request, c *caller, err error, answer refusing) {
 	reason, refusal := tryUnknown, (*api.Problem)(nil)
 	switch {
 	case errors.Is(err, errMalformed):
@@ -123,7 +123,7 @@ func (t *Tries) refuse(w http.ResponseWriter, r *http.Request, c *caller, err er
 		refusal = unauthorized(w, "unauthorized", "The daemon does not know this token")
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="berth", error="invalid_token"`)
-	writeProblem(w, refusal)
+	answer(w, r, refusal)
 }
 
 // fail notes a failed try and returns how long its answer is delayed. It returns

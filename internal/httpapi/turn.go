@@ -46,7 +46,7 @@ func weightOf(pattern string, r *http.Request) weight {
 		return anybodys
 	case "GET /api/events", "POST /api/leases/stream":
 		return lasting
-	case "GET /api/leases", "GET /api/measurements", "GET /api/orphans", "GET /api/past/leases", "GET /api/batches", "GET /api/gpu/metrics/history",
+	case "GET /api/leases", "GET /api/measurements", "GET /api/orphans", "GET /api/past/leases", "GET /api/audit", "GET /api/batches", "GET /api/gpu/metrics/history",
 		"GET /metrics", "POST /api/plans", "POST /api/plans/run":
 		return heavy
 	}

@@ -35,6 +35,9 @@ type Sources struct {
 	Unlogged      func() uint64    // lines that the log did not take; nil: none
 	Expires       func() time.Time // when the certificate of the daemon ends; nil or zero: it has none
 	Version       string
+	// Audit returns how many entries the audit log was given, and how often it
+	// could not be written; nil: there is no audit log.
+	Audit func() (entries, failures uint64)
 }
 
 // Exporter serves the page and counts what only happens once.
@@ -143,7 +146,17 @@ func New(from Sources) *Exporter {
 		}
 		return float64(from.Expires().Unix())
 	})
+	audited := func(name, help string, pick func(entries, failures uint64) uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 {
+			if from.Audit == nil {
+				return 0
+			}
+			return float64(pick(from.Audit()))
+		})
+	}
 	all := []prometheus.Collector{
+		audited("berth_audit_entries_total", "Entries that were written to the audit log.", func(entries, _ uint64) uint64 { return entries }),
+		audited("berth_audit_write_failures_total", "Entries that could not be written to the audit log, so that the act was refused, and failed syncs of it.", func(_, failures uint64) uint64 { return failures }),
 		expiry, e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, e.tokens, build, watching, unlogged,
 		&devices{from}, &leases{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

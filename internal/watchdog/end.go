@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -62,6 +64,7 @@ func (w *Watchdog) end(h Holding, why string) {
 		if !w.book.BeginRevoke(key, fence, why) {
 			return
 		}
+		w.record(byPolicy("revoke", api.AuditObject{Kind: "lease", Owner: h.User, ID: h.Lease.ID}, why))
 		left := w.stop(ctx, grace,
 			func() []process.ID { return w.book.Members(key, fence) },
 			func(id process.ID) bool { return w.book.Moved(key, fence, id) })
@@ -91,6 +94,10 @@ func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(cont
 			spared = spared || w.book.Leased(on.UUID, id)
 			return spared
 		}
+		if !leased(s.ID) {
+			w.record(byPolicy("kill", api.AuditObject{Kind: "process", Owner: s.User, ID: fmt.Sprint(s.PID)},
+				fmt.Sprintf("%s uses %s of %s under no lease, and gpu.foreign is %s", s, s.Memory, on.Label(), by.Foreign)))
+		}
 		left := w.stop(ctx, by.Grace, func() []process.ID { return slices.DeleteFunc([]process.ID{s.ID}, leased) }, leased)
 		if ctx.Err() != nil {
 			return
@@ -111,6 +118,12 @@ func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(cont
 		told.Data["ended"] = len(left) == 0
 		w.event(told)
 	}
+}
+
+// byPolicy returns the entry of the audit log for processes that berth ends by
+// itself.
+func byPolicy(what string, object api.AuditObject, why string) api.AuditEntry {
+	return api.AuditEntry{Who: api.AuditActor{Door: string(access.Itself)}, What: what, Object: object, Why: why, Outcome: "done"}
 }
 
 // lookEvery is how often stop checks whether processes have ended, and

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
@@ -94,6 +95,9 @@ type Options struct {
 	Book      Book
 	Processes Processes
 	Event     func(gpu.Event) // must not block
+	// Record writes down that berth ends processes, before it does; nil: nobody
+	// does. That it cannot be written down does not stop the watchdog.
+	Record func(api.AuditEntry)
 }
 
 // Watchdog watches.
@@ -101,6 +105,7 @@ type Watchdog struct {
 	book      Book
 	processes Processes
 	event     func(gpu.Event)
+	record    func(api.AuditEntry)
 	work      chan struct{} // something was added to errands; has room for one
 
 	mu       sync.Mutex // guards what follows
@@ -121,8 +126,11 @@ type device struct {
 
 // New returns a watchdog. Run carries out its decisions.
 func New(o Options) *Watchdog {
+	if o.Record == nil {
+		o.Record = func(api.AuditEntry) {}
+	}
 	return &Watchdog{
-		book: o.Book, processes: o.Processes, event: o.Event, settings: o.Settings,
+		book: o.Book, processes: o.Processes, event: o.Event, record: o.Record, settings: o.Settings,
 		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]halted{}, ending: map[any]bool{},
 	}
 }

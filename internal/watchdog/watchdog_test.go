@@ -11,9 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
@@ -32,6 +34,7 @@ type world struct {
 	dead     map[process.ID]time.Time
 	signals  []string
 	events   []gpu.Event
+	recorded []string // what the audit log was told, and how many signals were sent before
 	revoking string
 	revoked  string
 	gone     bool // the lease has ended
@@ -130,6 +133,38 @@ func (w *world) event(e gpu.Event) {
 	w.events = append(w.events, e)
 }
 
+func (w *world) record(e api.AuditEntry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.recorded = append(w.recorded, fmt.Sprintf("%s %s %s of %s after %d signals: %s", e.What, e.Object.Kind, e.Object.ID, e.Object.Owner, len(w.signals), e.Why))
+}
+
+// What berth ends by itself is written down before it does.
+func TestEndsAreRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := newWorld()
+		world.ends = map[process.ID]time.Duration{pid(1): 0}
+		w := world.watchdog(Revoke, Kill)
+		running(t, w)
+		for range patience {
+			w.Look(gpuA, world.next(), over(5000), nil)
+		}
+		synctest.Wait()
+		world.ends[pid(7)] = 0
+		for range patience {
+			w.Look(gpuB, world.next(), nil, []Stranger{{ID: pid(7), Name: "python", User: "bob", Memory: 300}})
+		}
+		synctest.Wait()
+		want := []string{
+			"revoke lease train of ada after 0 signals: it used 4.9 GiB, 904 MiB more than the 4 GiB it held",
+			"kill process 7 of bob after 1 signals: Process 7 (python, bob) uses 300 MiB of " + gpuB.Label() + " under no lease, and gpu.foreign is kill",
+		}
+		if diff := cmp.Diff(want, world.recorded); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func (w *world) codes() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +177,7 @@ func (w *world) codes() string {
 
 func (w *world) watchdog(policy Policy, foreign ForeignPolicy) *Watchdog {
 	return New(Options{
-		Book: w, Processes: w, Event: w.event,
+		Book: w, Processes: w, Event: w.event, Record: w.record,
 		Settings: Settings{OverLimit: func(string) Policy { return policy }, Foreign: foreign, Grace: 10 * time.Second},
 	})
 }

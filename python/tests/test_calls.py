@@ -91,6 +91,7 @@ WITHOUT = {
     "POST /api/leases/stream": "for clients that take thousands of leases a second",
     "POST /api/leases": "lease",
     "POST /api/leases/{id}/scope": "for administrators who place containers",
+    "GET /api/audit": "for administrators, with berth audit",
     "GET /api/events": "events and on",
     "POST /api/plans": "compile",
     "POST /api/plans/run": "Plan.run",

@@ -1,0 +1,52 @@
+package daemon
+
+import (
+	"path/filepath"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/appendfile"
+	"github.com/berth-gpu/berth/internal/audit"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// openAudit opens the audit log in the state folder, and holds it against what
+// the journal says about it. A daemon that only looks has none.
+func (d *Daemon) openAudit(o Options) {
+	if o.ReadOnly {
+		return
+	}
+	d.audit = audit.Open(audit.Options{
+		Folder:   appendfile.Dir(filepath.Join(o.Settings.Config.Daemon.StateDir, auditName)),
+		Settings: auditing(o.Settings.Config), Event: d.publish, Expect: d.marked.Newest(), Mark: d.marked.Set,
+	})
+	d.marked.Settle = d.audit.Sync
+}
+
+// auditing translates the settings of the audit log.
+func auditing(c config.Config) audit.Settings {
+	return audit.Settings{MaxSize: int64(c.Audit.MaxSize) << 20, Files: c.Audit.Files}
+}
+
+// record writes an act of authority down. Where there is no log, all is well.
+func (d *Daemon) record(e api.AuditEntry) error {
+	if d.audit == nil {
+		return nil
+	}
+	return d.audit.Record(e)
+}
+
+// authority writes down what users do to the leases of others, or that it could
+// not be done.
+func (d *Daemon) authority(effects []lease.Effect, failed error) error {
+	if d.audit == nil {
+		return nil
+	}
+	return d.audit.RecordLeases(effects, failed)
+}
+
+// auditor is the daemon as the desk needs it.
+type auditor struct{ *Daemon }
+
+// Record writes an act of authority down.
+func (a auditor) Record(e api.AuditEntry) error { return a.record(e) }

@@ -1,0 +1,85 @@
+package desk
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/audit"
+	"github.com/berth-gpu/berth/internal/audit/chain"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/tokens"
+)
+
+// act writes an act of authority down and does it. If it fails, act writes that
+// down too.
+func (d *Desk) act(e api.AuditEntry, do func() error) error {
+	e.Outcome = chain.Done
+	if err := d.Audit.Record(e); err != nil {
+		return err
+	}
+	err := do()
+	if err != nil {
+		e.Outcome, e.Why = chain.Failed, err.Error()
+		_ = d.Audit.Record(e) // it was not done, whether that is written down or not
+	}
+	return err
+}
+
+// tokenAct returns the entry for what is done to a token.
+func tokenAct(by *Caller, what string, t tokens.Token) api.AuditEntry {
+	facts := map[string]string{"role": t.Role.String()}
+	if t.Service != "" {
+		facts["service"] = t.Service
+	}
+	if !t.Expires.IsZero() {
+		facts["expires"] = t.Expires.UTC().Format(time.RFC3339)
+	}
+	e := api.AuditEntry{Who: audit.Who(by.Actor), What: what, Object: api.AuditObject{Kind: "token", Owner: t.By, ID: t.Name}}
+	if e.After = facts; what == access.Revoke.String() {
+		e.Before, e.After = facts, nil
+	}
+	return e
+}
+
+// Monitoring switches the sampling loop on or off, and reports whether that
+// changed anything.
+func (d *Desk) Monitoring(by Caller, on bool) (changed bool, err error) {
+	if d.Monitor.Running() == on {
+		return false, nil
+	}
+	word := map[bool]string{true: "on", false: "off"}
+	err = d.act(api.AuditEntry{
+		Who: audit.Who(by.Actor), What: access.Monitor.String(), Object: api.AuditObject{Kind: "monitoring"},
+		Before: map[string]string{"monitoring": word[!on]}, After: map[string]string{"monitoring": word[on]},
+	}, func() error {
+		if on {
+			changed = d.Monitor.Start(lease.ByOf(by.Actor))
+		} else {
+			changed = d.Monitor.Stop(lease.ByOf(by.Actor))
+		}
+		return nil
+	})
+	if err != nil {
+		return false, Refused(err)
+	}
+	return changed, nil
+}
+
+// recordTrim writes down that somebody asks the lease of another user for
+// memory. The ledger does not hear of it, so it does not write it down.
+func (d *Desk) recordTrim(by *Caller, held ledger.Held) error {
+	if access.Owns(by.Actor, held.Object()) {
+		return nil
+	}
+	return d.Audit.Record(api.AuditEntry{
+		Who: audit.Who(by.Actor), What: access.Trim.String(), Outcome: chain.Done,
+		Object: api.AuditObject{Kind: "lease", Owner: held.Holder.User, ID: held.ID},
+	})
+}
+
+// noAudit stands for an audit log where there is none.
+type noAudit struct{}
+
+func (noAudit) Record(api.AuditEntry) error { return nil }

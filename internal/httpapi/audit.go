@@ -1,0 +1,75 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/audit"
+)
+
+func (s *server) registerAudit() {
+	huma.Register(s.api, huma.Operation{
+		OperationID: "audit", Method: http.MethodGet, Path: "/api/audit", Tags: []string{"daemon"},
+		Summary: "Acts of authority, and refusals",
+		Description: "Who changed what for others, through which door, what it was before and after, and who was refused. The entries are the lines of the audit log, " +
+			"the oldest first. Without after, the answer has the newest entries; with after, those that follow it.",
+	}, s.audit)
+}
+
+type auditQuery struct {
+	Since string `query:"since" maxLength:"64" doc:"Only entries after this: a time as in RFC 3339, or how long ago, as in 90s or 5m."`
+	User  string `query:"user" maxLength:"128" doc:"Only what this user did or was refused, and what was done to things of this user."`
+	What  string `query:"what" maxLength:"64" doc:"Only this verb." example:"release"`
+	Limit int    `query:"limit" default:"100" minimum:"1" maximum:"2000" doc:"Return at most this many entries."`
+	After string `query:"after" maxLength:"18" pattern:"^[0-9]{1,18}$" doc:"Only entries that follow the one with this number, the oldest first. 0: from the beginning."`
+}
+
+func (s *server) audit(_ context.Context, in *auditQuery) (*answer[api.AuditLog], error) {
+	since, err := moment(in.Since, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if s.Audit == nil {
+		return ok(api.AuditLog{Entries: []api.AuditEntry{}})
+	}
+	after, _ := strconv.ParseUint(in.After, 10, 64) // the framework has checked it
+	page, err := s.Audit.Page(audit.Query{Since: since, User: in.User, What: in.What, Limit: in.Limit, After: after, Oldest: in.After != ""})
+	if err != nil {
+		return nil, problem(http.StatusServiceUnavailable, "audit_unreadable", "The audit log cannot be read: %v. Look at the folder audit in the state folder of the daemon.", err)
+	}
+	return ok(page)
+}
+
+// refuse answers a request with a problem, and writes the refusal down.
+func (s *server) refuse(w http.ResponseWriter, r *http.Request, p *api.Problem) {
+	_, pattern := s.mux.Handler(r)
+	s.refused(r.Context(), r.Method, r.URL.Path, pattern, p)
+	writeProblem(w, p)
+}
+
+// noteRefusal writes down that an operation refused a caller. It is a response
+// transformer, because every refusal of an operation passes there.
+func (s *server) noteRefusal(ctx huma.Context, _ string, v any) (any, error) {
+	if p, is := v.(*api.Problem); is {
+		at := ctx.URL()
+		s.refused(ctx.Context(), ctx.Method(), at.Path, ctx.Method()+" "+ctx.Operation().Path, p)
+	}
+	return v, nil
+}
+
+// refused writes a refusal to the audit log, if it is one because of who asks:
+// all others are no refusals of a person.
+func (s *server) refused(ctx context.Context, method, path, pattern string, p *api.Problem) {
+	if s.Audit == nil || p.Status != http.StatusForbidden && p.Status != http.StatusUnauthorized {
+		return
+	}
+	s.Audit.Refuse(api.AuditEntry{
+		Who: audit.Who(identityOf(ctx).Actor), What: verbs[pattern].String(),
+		Object: api.AuditObject{Kind: "route", ID: method + " " + path}, Why: p.Code + ": " + p.Detail,
+	})
+}
