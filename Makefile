@@ -117,6 +117,10 @@ batch-chaos: ## hundreds of batches with something killed in each (minutes)
 	go test ./internal/batch -run Chaos -batch.runs=300 -timeout 30m
 	go test ./cmd/berth-serve -run TestBatchesOutliveTheDaemon -batch.runs=100 -timeout 30m
 
+.PHONY: audit-chaos
+audit-chaos: ## kill the daemon a hundred times while the configuration is changed, and look for every entry of the audit log
+	go test ./cmd/berth-serve -run TestAuditOutlivesKills -audit.rounds=100 -timeout 10m -v
+
 .PHONY: gpu
 gpu: build ## try and measure it on this machine's NVIDIA GPU
 	$(BUILD) -o bin/samplecost ./bench/gpu/samplecost
