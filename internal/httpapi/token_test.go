@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -481,4 +482,172 @@ func FuzzAuthorization(f *testing.F) {
 			t.Errorf("%q is %+v", header, s.caller.identity())
 		}
 	})
+}
+
+// The routes of tokens: what an administrator makes works until it is revoked, and
+// the secret is shown once.
+func TestTokenRoutes(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	root := holding(lease.Holder{UID: 0, User: "root"}, access.Admin)
+	made := decode[api.NewToken](t, d.askAs(root, "POST", "/api/tokens", `{"name":"ci","role":"operator","ttl_seconds":3600}`))
+	if !strings.HasPrefix(made.Secret, tokens.Prefix) || made.Role != "operator" || made.By != "root" || made.Expires.Sub(made.Created) != time.Hour {
+		t.Errorf("made %+v", made)
+	}
+	own := `0123456789abcdefghijklmnopqrstuv`
+	if got := decode[api.NewToken](t, d.askAs(root, "POST", "/api/tokens", `{"name":"own","role":"user","service":"a_b","token":"`+own+`"}`)); got.Secret != "" || got.Service != "a-b" {
+		t.Errorf("made %+v", got)
+	}
+	w := d.askAs(root, "GET", "/api/tokens", "")
+	if all := decode[api.Tokens](t, w); len(all.Tokens) != 2 || all.Tokens[0] != made.Token || strings.Contains(w.Body.String(), made.Secret) {
+		t.Errorf("listed %s", w.Body)
+	}
+	for body, want := range map[string]struct {
+		status     int
+		code, text string
+	}{
+		`{"name":"ci","role":"user"}`:                                          {409, "duplicate_token", "a token has this name"},
+		`{"name":"b","role":"user","token":"` + own + `"}`:                     {409, "duplicate_token", "has or had this secret"},
+		`{"name":"b","role":"user","token":"short"}`:                           {422, "invalid_request", "at least 32 characters"},
+		`{"name":"b","role":"user","token":"` + strings.Repeat("a", 40) + `"}`: {422, "invalid_request", "different characters"},
+		`{"name":"b","role":"user","token":"` + strings.Repeat("ü", 40) + `"}`: {422, "invalid_request", "printable ASCII"},
+		`{"name":"daemon","role":"user"}`:                                      {422, "invalid_request", "must not be daemon"},
+		`{"name":"a/b","role":"user"}`:                                         {422, "invalid_request", "letters, digits"},
+		`{"name":"","role":"user"}`:                                            {422, "invalid_request", "letters, digits"},
+		`{"name":"b","role":"root"}`:                                           {422, "invalid_request", "role"},
+		`{"name":"b","role":"stranger"}`:                                       {422, "invalid_request", "role"},
+		`{"name":"b","role":"user","ttl_seconds":0}`:                           {422, "invalid_request", "ttl_seconds"},
+		`{"name":"b","role":"user","ttl_seconds":1e12}`:                        {422, "invalid_request", "ttl_seconds"},
+		`{"name":"b","role":"admin","service":"s"}`:                            {422, "invalid_request", "who act for all services"},
+		`{"name":"b","role":"user","sha256":"x"}`:                              {422, "invalid_request", "sha256"},
+	} {
+		w := d.askAs(root, "POST", "/api/tokens", body)
+		if p := decode[api.Problem](t, w); w.Code != want.status || p.Code != want.code || !strings.Contains(w.Body.String(), want.text) {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+	if w := d.askAs(root, "DELETE", "/api/tokens/daemon", ""); w.Code != http.StatusConflict {
+		t.Errorf("the token of the configuration: %d %s", w.Code, w.Body)
+	}
+	for _, want := range []int{200, 404} {
+		if w := d.askAs(root, "DELETE", "/api/tokens/ci", ""); w.Code != want {
+			t.Errorf("revoked: %d %s, want %d", w.Code, w.Body, want)
+		}
+	}
+	// Nobody but administrators gets that far.
+	for role := access.Stranger; role < access.Admin; role++ {
+		by := holding(lease.Holder{UID: 1000, User: "ada"}, role)
+		for _, r := range []string{"GET /api/tokens", "POST /api/tokens", "DELETE /api/tokens/own"} {
+			method, path, _ := strings.Cut(r, " ")
+			if w := d.askAs(by, method, path, `{"name":"mine","role":"admin"}`); w.Code != http.StatusForbidden {
+				t.Errorf("%s by a %v: %d %s", r, role, w.Code, w.Body)
+			}
+		}
+	}
+	if len(d.tokens.List()) != 1 {
+		t.Errorf("left are %v", d.tokens.List())
+	}
+}
+
+// whoami says why: both groups are named where two groups give different roles.
+func TestWhoami(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	rules := &access.Rules{Groups: map[int]access.Given{100: {Name: "students", Role: access.Viewer}, 200: {Name: "operators", Role: access.Operator}, 300: {Name: "quota-only"}}}
+	keeper := Doorkeeper{Processes: process.Proc(), Rules: func() *access.Rules { return rules }, Kernel: peer.New(process.Proc())}
+	for name, c := range map[string]struct {
+		peer access.Caller
+		want string
+	}{
+		"two groups": {access.Caller{Door: access.Socket, UID: access.KnownUID(4711), Place: access.Here, Groups: []int{300, 100, 200}},
+			`{"user":"4711","uid":4711,"role":"operator","why":["the configuration gives it to the group operators","the group students gives viewer, and the higher role holds"],"door":"socket","groups":["students","operators","quota-only"]}`},
+		"over TCP": {access.Caller{Door: access.TCP, UID: access.KnownUID(4711), Place: access.Here},
+			`{"user":"4711","uid":4711,"role":"user","why":["every local user has it"],"door":"tcp"}`},
+		"in a container": {access.Caller{Door: access.Socket, UID: access.KnownUID(4711), Place: access.Elsewhere, Groups: []int{200}},
+			`{"user":"4711","uid":4711,"role":"user","why":["over TCP without a token, and from a container, nobody has more than the role user","the configuration gives operator on the Unix socket"],"door":"socket","groups":["operators"]}`},
+		"root in a container": {access.Caller{Door: access.Socket, UID: access.KnownUID(0), Place: access.Elsewhere},
+			`{"user":"unknown","role":"viewer","why":["uid 0 in a container is not root of this machine"],"door":"socket"}`},
+	} {
+		r := httptest.NewRequest("GET", "/api/whoami", nil)
+		w := httptest.NewRecorder()
+		d.server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, keeper.caller(access.Peer{Caller: c.peer}, "", ""))))
+		if got := strings.TrimSpace(w.Body.String()); got != c.want {
+			t.Errorf("%s:\n%s, want\n%s", name, got, c.want)
+		}
+	}
+}
+
+// A role that the configuration takes away is gone with the next request, also on
+// a connection that is open.
+func TestRolesChangeOnOpenConnections(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	rules := &access.Rules{Users: map[int]access.Given{4711: {Name: "ada", Role: access.Operator}}}
+	keeper := Doorkeeper{Processes: process.Proc(), Rules: func() *access.Rules { return rules }, Kernel: peer.New(process.Proc())}
+	c := keeper.caller(access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(4711), Place: access.Here}}, "", "")
+	start := func() int {
+		r := httptest.NewRequest("POST", "/api/gpu/monitoring/start", nil)
+		w := httptest.NewRecorder()
+		d.server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+		return w.Code
+	}
+	if got := start(); got != 200 || c.identity().Role != access.Operator {
+		t.Errorf("an operator: %d", got)
+	}
+	rules = &access.Rules{}
+	if got := start(); got != http.StatusForbidden || c.identity().Role != access.User {
+		t.Errorf("who was one: %d, %v", got, c.identity().Role)
+	}
+}
+
+// container_callers: token turns callers from a container away on both doors, and
+// lets those in who show a token. Callers from outside need none.
+func TestContainersNeedToken(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make namespaces for sure")
+	}
+	g := gates(t, &access.Rules{ContainersNeedToken: true})
+	secret := g.make(t, tokens.Token{Name: "pod", Role: access.User})
+	const inside = `
+import os, socket, sys
+os.setresuid(65534, 65534, 65534)
+def ask(kind, address, header):
+    s = socket.socket(kind); s.connect(address)
+    s.sendall(f"GET /api/whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{header}\r\n".encode())
+    answer = b""
+    while part := s.recv(65536): answer += part
+    return answer.decode().split()[1] + " " + answer.decode().split("\r\n\r\n", 1)[1].strip()
+port = int(sys.argv[2].rsplit(":", 1)[1])
+for header in ("", f"Authorization: Bearer {sys.argv[3]}\r\n"):
+    print(ask(socket.AF_UNIX, sys.argv[1], header), flush=True)
+    print(ask(socket.AF_INET, ("127.0.0.1", port), header), flush=True)
+`
+	run := func(wrap ...string) []string {
+		t.Helper()
+		args := append(wrap, "python3", "-c", inside, g.socket, g.tcp, secret)
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return strings.Split(strings.TrimSpace(string(out)), "\n")
+	}
+	for i, line := range run("unshare", "-pf", "--kill-child", "--mount-proc") {
+		want := []string{`401 `, `"code":"unauthorized"`, "containers need a token"}
+		if i >= 2 {
+			want = []string{`200 `, `"user":"token:pod"`, `"role":"user"`}
+		}
+		for _, part := range want {
+			if !strings.Contains(line, part) {
+				t.Errorf("in a container, request %d: %s, want %s", i, line, part)
+			}
+		}
+	}
+	for i, line := range run("env") {
+		want := []string{`"user":"65534"`, `"role":"user"`}
+		if i >= 2 {
+			want = []string{`"user":"token:pod"`, `"role":"user"`}
+		}
+		for _, part := range want {
+			if !strings.Contains(line, part) {
+				t.Errorf("outside, request %d: %s, want %s", i, line, part)
+			}
+		}
+	}
 }
