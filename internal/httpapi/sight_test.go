@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -44,11 +45,14 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 	}
 	admin := holding(lease.Holder{UID: 0, User: "root"}, access.Admin)
 	for name, by := range map[string]identity{
-		"another user": user(4712),
-		"nobody":       identityFor(viewer()),
-		"a token":      identityFor(access.Actor{UID: lease.NoUID, User: owner.User, Role: access.Viewer}),
-		"the owner":    owner,
-		"root":         admin,
+		"another user":           user(4712),
+		"nobody":                 identityFor(viewer()),
+		"a token":                identityFor(access.Actor{UID: lease.NoUID, User: owner.User, Role: access.Viewer}),
+		"the owner":              owner,
+		"the owner, as a viewer": holding(owner.holder, access.Viewer),
+		"an operator":            holding(lease.Holder{UID: 4714, User: "olga"}, access.Operator),
+		"a token of an operator": identityFor(access.Actor{UID: lease.NoUID, User: "token:ops", Token: "ops", Door: access.TCP, Role: access.Operator}),
+		"root":                   admin,
 	} {
 		seen := ""
 		for _, p := range paths {
@@ -61,11 +65,11 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 			if strings.Contains(w.Body.String(), secret) {
 				seen += " " + p.path
 			}
-			if by.Role == access.Viewer && strings.Contains(w.Body.String(), owner.User) {
+			if by.Role == access.Viewer && by.UID != owner.UID && strings.Contains(w.Body.String(), owner.User) {
 				t.Errorf("%s sees whose it is at %s: %s", name, p.path, w.Body)
 			}
 		}
-		whole := by.Role == access.Admin || by.UID == owner.UID
+		whole := by.Role >= access.Operator || by.UID == owner.UID
 		if !whole && seen != "" {
 			t.Errorf("%s sees it at%s", name, seen)
 		}
@@ -136,9 +140,70 @@ func TestWhoSeesNamesInMetrics(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) })
 	}
 	d.server.Metrics, d.server.Nameless = says("names"), says("no names")
-	for want, by := range map[string]identity{"names": user(4711), "no names": identityFor(viewer())} {
-		if got := d.askAs(by, "GET", "/metrics", "").Body.String(); got != want {
-			t.Errorf("a %s gets the page with %s, want %s", by.Role, got, want)
+	for role := access.Scraper; role <= access.Admin; role++ {
+		want := "names"
+		if role == access.Viewer {
+			want = "no names"
 		}
+		by := identityFor(access.Actor{UID: access.NoUID, User: "token:a", Token: "a", Role: role})
+		if got := d.askAs(by, "GET", "/metrics", "").Body.String(); got != want {
+			t.Errorf("a %v gets the page with %s, want %s", role, got, want)
+		}
+	}
+}
+
+// The names of users, groups and hooks in the configuration are for administrators;
+// who may use a service is for users.
+func TestWhoSeesNamesInSettings(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	d.server.Settings = listedSettings{d.settings}
+	for role := access.Viewer; role <= access.Admin; role++ {
+		text := d.askAs(holding(lease.Holder{UID: 4711, User: "ada"}, role), "GET", "/api/gpu/config/sources", "").Body.String()
+		for name, least := range map[string]access.Role{"temp": access.Viewer, "carol": access.User, "bob": access.Admin, "lab": access.Admin, "pager": access.Admin} {
+			if seen := strings.Contains(text, name); seen != (role >= least) {
+				t.Errorf("a %v sees %s: %v in %s", role, name, seen, text)
+			}
+		}
+	}
+}
+
+// listedSettings has settings that name people.
+type listedSettings struct{ *memorySettings }
+
+func (listedSettings) Fields() []api.ConfigField {
+	return []api.ConfigField{
+		{Field: "gpu.temp_optimal", Value: "65"}, {Field: "services.s.users", Value: "[carol]"}, {Field: "users.bob.role", Value: "operator"},
+		{Field: "groups.lab.role", Value: "user"}, {Field: "hooks.pager.url", Value: "set"},
+	}
+}
+
+// The holder of a token sees its own things whole, and no user of the machine passes
+// for it.
+func TestTokensSeeTheirOwn(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	token := identityFor(access.Actor{UID: lease.NoUID, User: "token:ci", Token: "ci", Door: access.TCP, Role: access.User})
+	body := `{"id":"b1","output":"s3cret","command":"s3cret","stage":"running","total_exact":false,
+		"done":0,"done_before":0,"failed":0,"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":[]}`
+	if w := d.askAs(token, "PUT", "/api/batches/b1", body); w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if w := d.askAs(token, "POST", "/api/measurements", `{"name":"s3cret","memory_mb":5,"seconds":1}`); w.Code != 204 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	d.events.Publish(gpu.Event{Code: gpu.EventForeignUse, User: token.User, Text: "s3cret", Public: "something"})
+	other := identityFor(access.Actor{UID: lease.NoUID, User: "token:other", Token: "other", Role: access.User})
+	for _, path := range []string{"/api/batches", "/api/measurements", "/api/events?follow=false"} {
+		for name, c := range map[string]struct {
+			by   identity
+			sees bool
+		}{"its holder": {token, true}, "another token": {other, false}, "a user": {user(4711), false}} {
+			if text := d.askAs(c.by, "GET", path, "").Body.String(); strings.Contains(text, "s3cret") != c.sees {
+				t.Errorf("%s at %s: %s", name, path, text)
+			}
+		}
+	}
+	// Another user may have a batch with the same id.
+	if w := d.askAs(other, "PUT", "/api/batches/b1", body); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
