@@ -54,6 +54,7 @@ func (d door) client(limit time.Duration) *http.Client {
 type call struct {
 	Method, Path, Body string
 
+	Token  string // to show; empty: none. $N is the number of the call
 	Times  int    // how many times; 0: once
 	Finish finish // zero: the caller reads the answer
 }
@@ -118,6 +119,9 @@ func (c call) make(ctx context.Context, d door, client *http.Client) (reply, err
 	}
 	if c.Body != "" {
 		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	answer, err := client.Do(r)
 	if err != nil {

@@ -42,6 +42,7 @@ func makeCalls(ctx context.Context, in json.RawMessage, say func(any)) error {
 				c := each
 				c.Path = fill(c.Path, n)
 				c.Body = fill(c.Body, n)
+				c.Token = fill(c.Token, n)
 				got, _ := c.make(ctx, asked.Door, web) // a call that failed has status 0
 				mu.Lock()
 				defer mu.Unlock()

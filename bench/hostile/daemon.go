@@ -67,7 +67,7 @@ func (a *arena) serveIn(ctx context.Context, dir string, s setup) (*daemon, erro
 		s.devices = "sim:2"
 	}
 	config := filepath.Join(dir, "berth.yaml")
-	if err := os.WriteFile(config, []byte(s.config+"\n"), 0o644); err != nil {
+	if err := errors.Join(os.WriteFile(config, []byte(s.config+"\n"), 0o600), os.Chown(config, s.uid, s.uid)); err != nil {
 		return nil, err
 	}
 	args := append([]string{a.berth, "serve", "--config", config, "--devices", s.devices, "--state-dir", filepath.Join(dir, "state"),

@@ -113,10 +113,12 @@ func compareStrangers(ctx context.Context, d *daemon, v *verdict, before map[str
 	if err := d.root(ctx, "GET", "/api/batches", "", &all); err != nil {
 		return err
 	}
-	for _, b := range all.Batches {
-		if b.Output == "/attackers" {
-			v.gain("the attacker overwrote the batch of another user, over %s", door)
-		}
+	overwritten := true
+	for _, b := range all.Batches { // the attacker may have a batch with the same id
+		overwritten = overwritten && b.Output != "/victims"
+	}
+	if overwritten {
+		v.gain("the attacker overwrote the batch of another user, over %s", door)
 	}
 	for id := range before { // count each gain once
 		if _, stands := after[id]; !stands {
