@@ -2,6 +2,7 @@ package access
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -160,6 +161,35 @@ func TestActorOfACaller(t *testing.T) {
 	} {
 		if got := rules.Actor(&c.caller); got != c.want {
 			t.Errorf("%s is %+v, want %+v", fmt.Sprint(c.caller), got, c.want)
+		}
+	}
+}
+
+// Why names every entry that speaks of a caller, the deciding one first.
+func TestWhy(t *testing.T) {
+	rules := Rules{
+		Users:  map[int]Given{7: {"eve", Viewer}, 8: {"olga", Operator}},
+		Groups: map[int]Given{100: {"students", Viewer}, 200: {"operators", Operator}, 300: {"limits", Stranger}, 400: {"more-operators", Operator}},
+	}
+	for _, c := range []struct {
+		name   string
+		caller Caller
+		want   []string
+	}{
+		{"two groups that differ", Caller{Door: Socket, UID: KnownUID(9), Groups: []int{200, 100}, Place: Here},
+			[]string{"the configuration gives it to the group operators", "the group students gives viewer, and the higher role holds"}},
+		{"two groups that agree", Caller{Door: Socket, UID: KnownUID(9), Groups: []int{200, 400, 400}, Place: Here},
+			[]string{"the configuration gives it to the group operators", "the group more-operators gives operator"}},
+		{"an entry of the user", Caller{Door: Socket, UID: KnownUID(7), Groups: []int{200}, Place: Here},
+			[]string{"the configuration gives it to the user", "the group operators gives operator, and the entry of the user is stronger"}},
+		{"a group with limits only", Caller{Door: Socket, UID: KnownUID(9), Groups: []int{300}, Place: Here}, []string{"every local user has it"}},
+		{"an operator over TCP", Caller{Door: TCP, UID: KnownUID(8), Place: Here},
+			[]string{"over TCP without a token, and from a container, nobody has more than the role user", "the configuration gives operator on the Unix socket"}},
+		{"a token", Caller{Door: TCP, Shown: Credential{Kind: Token, Name: "a", Role: Viewer}}, []string{"the token gives it"}},
+		{"nobody", Caller{Door: TCP}, []string{"the kernel does not say who the caller is"}},
+	} {
+		if got := rules.Why(&c.caller); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }

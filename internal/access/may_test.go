@@ -27,6 +27,7 @@ func TestMay(t *testing.T) {
 		{"olga", socket("olga", 1005, Operator)},
 		{"root", socket("root", 0, Admin)},
 		{"token", Actor{User: "token", UID: NoUID, Token: DaemonToken, Door: TCP, Role: Admin}},
+		{"ci", Actor{User: "token:ci", UID: NoUID, Token: "ci", Door: TCP, Role: User}},
 		{"daemon", Daemon()},
 	}
 	objects := []struct {
@@ -45,6 +46,9 @@ func TestMay(t *testing.T) {
 		{"a process of root", Of(Process, 0, ""), "nobody root"},
 		{"a batch of ada", Named(Batch, "ada"), "ada"},
 		{"a batch of a token", Named(Batch, "token"), "mallory"},
+		{"a lease of the token ci", Of(Held, NoUID, "token:ci"), "ci"},
+		{"a batch of the token ci", Named(Batch, "token:ci"), "ci"},
+		{"a batch of the certificate ci", Named(Batch, "cert:ci"), ""},
 		{"an event about nobody", Named(Happening, ""), ""},
 		{"the runs of eve", Named(Measured, "eve"), "eve"},
 		{"all that there is", Everything(), ""},

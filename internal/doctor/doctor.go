@@ -5,9 +5,11 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/tokens"
 )
 
 // Doctor examines one machine.
@@ -40,6 +42,9 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 	}
 	settings, finding := d.configuration()
 	found = append(found, finding)
+	if settings != nil {
+		found = append(found, shortToken(settings.Config.Daemon.Token)...)
+	}
 	running, daemon := d.daemon(ctx)
 	found = append(found, daemon...)
 	if settings != nil && !running { // a daemon that runs knows better, and may have its state elsewhere
@@ -55,4 +60,13 @@ func (d *Doctor) configuration() (*config.Settings, Finding) {
 		return nil, Finding{"config", Broken, err.Error(), "mend it, and check it with: berth config check FILE"}
 	}
 	return settings, Finding{Topic: "config", Grade: Fine, Text: "valid"}
+}
+
+// shortToken finds a token of the configuration that somebody could guess.
+func shortToken(secret string) []Finding {
+	if secret == "" || len(secret) >= tokens.ShortestSecret {
+		return nil
+	}
+	return []Finding{{"token", Notice, fmt.Sprintf("daemon.token has fewer than %d characters, so it could be guessed; the next release refuses it", tokens.ShortestSecret),
+		"set a longer one, as openssl rand -base64 32 makes it, or use named tokens: berth token create"}}
 }

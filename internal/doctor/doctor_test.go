@@ -178,6 +178,14 @@ func TestDaemon(t *testing.T) {
 }
 
 // A daemon that runs knows its state folder better than the configuration here.
+func TestShortToken(t *testing.T) {
+	for secret, want := range map[string]int{"": 0, "hush": 1, strings.Repeat("x", 31): 1, strings.Repeat("x", 32): 0} {
+		if got := shortToken(secret); len(got) != want {
+			t.Errorf("%q: %v", secret, got)
+		}
+	}
+}
+
 func TestExamine(t *testing.T) {
 	daemon := &answers{status: api.StatusAll{Version: "1", Monitoring: true}}
 	d := &Doctor{

@@ -14,7 +14,7 @@ import (
 // withCertificate serves a request over a connection on which the caller showed a
 // client certificate, or refuses it. It returns false if the caller showed none.
 // The server has checked who signed the certificate; a connection can outlive it.
-func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *caller, h http.Handler) bool {
+func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *caller, h http.Handler, refuse refusing) bool {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || c == nil {
 		return false
 	}
@@ -22,10 +22,10 @@ func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *c
 	name := shown.Subject.CommonName
 	switch {
 	case time.Now().After(shown.NotAfter):
-		writeProblem(w, problem(http.StatusUnauthorized, "certificate_expired", "The client certificate has ended: connect again with a new one. Nothing was changed."))
+		refuse(w, r, problem(http.StatusUnauthorized, "certificate_expired", "The client certificate has ended: connect again with a new one. Nothing was changed."))
 		return true
 	case !isName(name):
-		writeProblem(w, problem(http.StatusUnauthorized, "certificate_without_name",
+		refuse(w, r, problem(http.StatusUnauthorized, "certificate_without_name",
 			"The client certificate names nobody: its common name must have 1 to 64 printable characters. Nothing was changed."))
 		return true
 	}

@@ -29,7 +29,7 @@ func TestCertificatesThatNameNobody(t *testing.T) {
 			r.TLS.VerifiedChains = [][]*x509.Certificate{{leaf}}
 		}
 		w := httptest.NewRecorder()
-		if !keeper.withCertificate(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)), c, h) {
+		if !keeper.withCertificate(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)), c, h, refuser(h)) {
 			return 0, ""
 		}
 		return w.Code, w.Body.String()

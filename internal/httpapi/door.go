@@ -29,7 +29,7 @@ func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(callerKey{}).(*caller)
 		switch {
-		case d.withToken(w, r, c, h, refuse), d.withCertificate(w, r, c, h):
+		case d.withToken(w, r, c, h, refuse), d.withCertificate(w, r, c, h, refuse):
 		case probes(r) && d.needsCredential(c):
 			h.ServeHTTP(w, r)
 		case d.needsCredential(c):

@@ -150,10 +150,10 @@ func TestUnread(t *testing.T) {
 func TestLeaseEnded(t *testing.T) {
 	w := &world{}
 	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "a"}, Time: noon})
-	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "b", EnforcedBy: launch.MPS}, Time: noon})
+	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "b", Fence: 8, EnforcedBy: launch.MPS}, Time: noon})
 	want := []string{
 		"peaks: a ended", "archive: a ended, it used 7 MiB", "batches: a ended",
-		"peaks: b ended", "archive: b ended, it used 7 MiB", "batches: b ended", "mps: b ended",
+		"peaks: b ended", "archive: b ended, it used 7 MiB", "batches: b ended", "mps: 8 ended",
 	}
 	if diff := cmp.Diff(want, w.told); diff != "" {
 		t.Error(diff)
@@ -221,7 +221,7 @@ func TestChargeNamesHolders(t *testing.T) {
 	w := &world{holdings: []lease.Holding{held("train", "ada", 1), held("serve", "bob", 1)}}
 	for _, code := range []gpu.EventCode{gpu.EventDeviceQuarantined, gpu.EventDeviceLost, gpu.EventCritical} {
 		got := w.oversight().Charge(gpu.Event{Code: code, GPU: "GPU-a"})
-		if diff := cmp.Diff(map[string]any{"leases": []string{"train", "serve"}}, got.Data); diff != "" {
+		if diff := cmp.Diff(map[string]any{"leases": []string{"train", "serve"}, "fences": []uint64{3, 3}}, got.Data); diff != "" {
 			t.Errorf("%s: %s", code, diff)
 		}
 	}

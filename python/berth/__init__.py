@@ -15,7 +15,7 @@ from .answers import Event
 from .asking import (
     adopt, allocate, ask_to_trim, available, batches, bind, deallocate, devices, explain, explain_waiting, find_lease,
     history, leases, measure, measurements, metrics, orphans, past_leases, ready, release, renew, resize, status,
-    status_all, throttle, trend,
+    status_all, throttle, trend, whoami,
 )  # fmt: skip
 from .caps import cap, install_caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
@@ -45,7 +45,7 @@ __all__ = [
     "explain_waiting", "find_lease", "history", "imap", "install_caps", "lease", "leases", "map", "measure",
     "measurements", "memory", "memory_type", "metrics", "monitoring", "off", "on", "operation", "orphans", "pace",
     "past_leases", "pointer", "progress", "ready", "release", "renew", "resize", "run", "services", "speed", "status",
-    "status_all", "throttle", "trend", "trim", "trim_on_request", "worker",
+    "status_all", "throttle", "trend", "trim", "trim_on_request", "whoami", "worker",
 ]  # fmt: skip
 
 

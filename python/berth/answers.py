@@ -457,6 +457,19 @@ class Strays(Answer):
     foreign: List[Stray] = _list()  # they never had one
 
 
+class Whoami(Answer):
+    """Who the daemon takes the caller for."""
+
+    user: str = ""  # login name, token:NAME or cert:NAME; unknown: it does not know the caller
+    uid: Optional[int] = None
+    role: str = ""  # scraper, viewer, user, operator or admin
+    why: List[str] = _list()  # a sentence each; the first one decides
+    door: str = ""  # socket, tcp or process
+    token: str = ""  # its name
+    service: str = ""  # the only service that the caller may act for; empty: any
+    groups: List[str] = _list()  # those that the configuration has an entry for
+
+
 class Measured(Answer):
     """What is known about the runs of a piece of work."""
 

@@ -278,6 +278,11 @@ def orphans(*, client: Optional[Client] = None) -> Call[answers.Strays]:
     return (yield from _get(answers.Strays, "/api/orphans", client))
 
 
+def whoami(*, client: Optional[Client] = None) -> Call[answers.Whoami]:
+    """Returns who the daemon takes the caller for, and why."""
+    return (yield from _get(answers.Whoami, "/api/whoami", client))
+
+
 def batches(*, client: Optional[Client] = None) -> Call[List[answers.Batch]]:
     """Returns the batches that run, and how far each has got."""
     return _list(answers.Batch, (yield Request("GET", "/api/batches", client=client)), "batches")

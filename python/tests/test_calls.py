@@ -73,6 +73,8 @@ class Reading(DaemonCase):
     def test_the_rest(self):
         self.assertEqual(berth.ready().devices, 4)
         self.assertEqual(berth.orphans().foreign, [])
+        me = berth.whoami()
+        self.assertEqual((me.uid, me.role, me.door, len(me.why)), (os.getuid(), "admin", "socket", 1))
         self.assertEqual(berth.batches(), [])
         berth.measure("calls.work", "2GiB", 12.5)
         (known,) = berth.measurements("calls.work")
@@ -90,10 +92,13 @@ WITHOUT = {
     "PUT /api/batches/{id}": "for berth run",
     "POST /api/leases/stream": "for clients that take thousands of leases a second",
     "POST /api/leases": "lease",
-    "POST /api/leases/{id}/scope": "for administrators who place containers",
+    "POST /api/leases/{id}/scope": "for operators who place containers",
     "GET /api/audit": "for administrators, with berth audit",
     "GET /api/events": "events and on",
     "POST /api/plans": "compile",
+    "GET /api/tokens": "for administrators, who use berth token",
+    "POST /api/tokens": "for administrators, who use berth token",
+    "DELETE /api/tokens/{name}": "for administrators, who use berth token",
     "POST /api/plans/run": "Plan.run",
 }
 

@@ -39,10 +39,11 @@ status = awaited(calls.status)
 status_all = awaited(calls.status_all)
 throttle = awaited(calls.throttle)
 trend = awaited(calls.trend)
+whoami = awaited(calls.whoami)
 
 __all__ = [
     "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "config", "deallocate", "devices",
     "events", "explain", "explain_waiting", "find_lease", "history", "lease", "leases", "measure", "measurements",
     "metrics", "monitoring", "off", "on", "orphans", "past_leases", "ready", "release", "renew", "resize", "services",
-    "status", "status_all", "throttle", "trend",
+    "status", "status_all", "throttle", "trend", "whoami",
 ]  # fmt: skip
