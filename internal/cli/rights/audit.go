@@ -39,7 +39,8 @@ the role admin. docs/access.md says what is in the log.`,
 		Example: `  berth audit
   berth audit --since 7d --user alice
   berth audit --what release --json | jq -r .object.id
-  berth audit --follow`,
+  berth audit --follow
+  berth audit verify`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.Flags().Changed("limit")) },
 	}
@@ -51,6 +52,7 @@ the role admin. docs/access.md says what is in the log.`,
 	flags.BoolVarP(&o.follow, "follow", "f", false, "wait for new entries until interrupted")
 	console.CompleteFlag(cmd, "user", con.CompleteUser)
 	console.CompleteWith(cmd, "what", verbs())
+	cmd.AddCommand(newAuditVerify(con))
 	return cmd
 }
 
