@@ -15,7 +15,7 @@ type Book struct {
 	devices  map[string]*device
 	leases   shelf[entry, *entry]
 	waiting  shelf[waiter, *waiter]
-	users    map[string]*account
+	users    map[Owner]*account
 	services map[string]*account
 	alarms   alarms // when leases expire and requests time out
 
@@ -32,7 +32,7 @@ func New() *Book {
 		devices:  make(map[string]*device),
 		leases:   newShelf[entry](),
 		waiting:  newShelf[waiter](),
-		users:    make(map[string]*account),
+		users:    make(map[Owner]*account),
 		services: make(map[string]*account),
 		queue:    queue{lanes: make(map[laneKey]*lane), least: AnyLoad},
 	}

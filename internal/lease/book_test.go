@@ -84,11 +84,11 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("renewed until %s, and the old lease ends %s", e.After.Expires, l.Expires)
 	}
 	apply(t, b, Park{Key: only(b, "job"), By: access.Daemon()}, noon.Add(40*time.Second))
-	if s, _ := b.Sum(dev(0)); s.Available() != 100 || s.Active != 0 || b.UserShare("alice") != 0 {
+	if s, _ := b.Sum(dev(0)); s.Available() != 100 || s.Active != 0 || b.UserShare(alice().Owner()) != 0 {
 		t.Errorf("parked, and the sum is %+v", s)
 	}
 	apply(t, b, Resume{Key: only(b, "job"), By: access.Daemon()}, noon.Add(50*time.Second))
-	if s, _ := b.Sum(dev(0)); s.Available() != 60 || s.Active != 2 || b.UserShare("alice") != 0.4 {
+	if s, _ := b.Sum(dev(0)); s.Available() != 60 || s.Active != 2 || b.UserShare(alice().Owner()) != 0.4 {
 		t.Errorf("resumed, and the sum is %+v", s)
 	}
 	if due := b.Due(noon.Add(89 * time.Second)); due != nil {
@@ -343,8 +343,8 @@ func TestCheckSees(t *testing.T) {
 		"an alarm":           func(b *Book) { b.leases.first["a"].alarm.at = noon },
 		"the heap":           func(b *Book) { b.alarms[0], b.alarms[1] = b.alarms[1], b.alarms[0] },
 		"a missing alarm":    func(b *Book) { b.alarms = b.alarms[:1] },
-		"a user":             func(b *Book) { b.users["alice"].Memory++ },
-		"a forgotten user":   func(b *Book) { b.users["ghost"] = &account{} },
+		"a user":             func(b *Book) { b.users[alice().Owner()].Memory++ },
+		"a forgotten user":   func(b *Book) { b.users[Owner{UID: 66}] = &account{} },
 		"a spot":             func(b *Book) { b.leases.first["a"].places[0].at = 7 },
 		"a lease":            func(b *Book) { b.leases.first["b"] = b.leases.first["a"] },
 		"an impossible part": func(b *Book) { b.leases.first["a"].lease.Parts[0].Memory = -1 },

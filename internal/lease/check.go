@@ -92,17 +92,10 @@ func (b *Book) checkDevices() error {
 }
 
 func (b *Book) checkAccounts() error {
-	users, services := make(map[string]account), make(map[string]account)
+	users, services := make(map[Owner]account), make(map[string]account)
 	note := func(h Holder, u Usage, leases, waiting int) {
-		for _, in := range []struct {
-			accounts map[string]account
-			name     string
-		}{{users, h.User}, {services, h.Service}} {
-			a := in.accounts[in.name]
-			a.Memory, a.Slots = a.Memory+u.Memory, a.Slots+u.Slots
-			a.leases, a.waiting = a.leases+leases, a.waiting+waiting
-			in.accounts[in.name] = a
-		}
+		users[h.Owner()] = users[h.Owner()].plus(u, leases, waiting)
+		services[h.Service] = services[h.Service].plus(u, leases, waiting)
 	}
 	for e := range b.leases.all {
 		used := e.lease.Total()
@@ -117,13 +110,17 @@ func (b *Book) checkAccounts() error {
 	return errors.Join(sameAccounts("user", b.users, users), sameAccounts("service", b.services, services))
 }
 
-func sameAccounts(what string, kept map[string]*account, want map[string]account) error {
+func (a account) plus(u Usage, leases, waiting int) account {
+	return account{Usage{a.Memory + u.Memory, a.Slots + u.Slots}, a.leases + leases, a.waiting + waiting}
+}
+
+func sameAccounts[K comparable](what string, kept map[K]*account, want map[K]account) error {
 	if len(kept) != len(want) {
 		return fmt.Errorf("%d accounts of a %s are kept, and should be %d", len(kept), what, len(want))
 	}
 	for name, a := range kept {
 		if *a != want[name] {
-			return fmt.Errorf("account of %s %s is %+v and should be %+v", what, name, *a, want[name])
+			return fmt.Errorf("account of %s %v is %+v and should be %+v", what, name, *a, want[name])
 		}
 	}
 	return nil

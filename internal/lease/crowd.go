@@ -18,15 +18,15 @@ var ErrCrowded = errors.New("one user may not have more")
 
 // Crowded returns an error if a user holds MostLeases leases, or, if waiting is
 // true, if more than MostWaiting requests of the user wait.
-func (b *Book) Crowded(user string, waiting bool) error {
-	a := b.users[user]
+func (b *Book) Crowded(h Holder, waiting bool) error {
+	a := b.users[h.Owner()]
 	switch {
 	case a == nil:
 		return nil
 	case waiting && a.waiting > MostWaiting:
-		return fmt.Errorf("%d requests of %s wait already: %w", MostWaiting, user, ErrCrowded)
+		return fmt.Errorf("%d requests of %s wait already: %w", MostWaiting, h.User, ErrCrowded)
 	case !waiting && a.leases >= MostLeases:
-		return fmt.Errorf("%s holds %d leases already: %w", user, a.leases, ErrCrowded)
+		return fmt.Errorf("%s holds %d leases already: %w", h.User, a.leases, ErrCrowded)
 	}
 	return nil
 }

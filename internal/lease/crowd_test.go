@@ -19,21 +19,21 @@ func TestCrowded(t *testing.T) {
 		}
 	}
 	for i := range MostLeases {
-		if err := b.Crowded("ada", false); err != nil {
+		if err := b.Crowded(Holder{User: "Ada", UID: 7}, false); err != nil {
 			t.Fatalf("after %d leases: %v", i, err)
 		}
 		grant(fmt.Sprint(i), "ada")
 	}
-	if err := b.Crowded("ada", false); !errors.Is(err, ErrCrowded) {
+	if err := b.Crowded(Holder{User: "Ada", UID: 7}, false); !errors.Is(err, ErrCrowded) {
 		t.Errorf("after %d leases: %v", MostLeases, err)
 	}
-	if err := b.Crowded("bob", false); err != nil {
+	if err := b.Crowded(Holder{User: "bob", UID: 8}, false); err != nil {
 		t.Errorf("another user: %v", err)
 	}
 	if _, err := b.Apply(Release{Key: only(b, "0"), By: access.Daemon()}, noon); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Crowded("ada", false); err != nil {
+	if err := b.Crowded(Holder{User: "Ada", UID: 7}, false); err != nil {
 		t.Errorf("after one was given back: %v", err)
 	}
 }

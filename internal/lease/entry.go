@@ -54,7 +54,7 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) (shared bool) {
 		d.spots = append(d.spots, spot{e, i})
 		e.count(i, 1)
 	}
-	e.user, e.service = accountOf(b.users, l.Holder.User), accountOf(b.services, l.Holder.Service)
+	e.user, e.service = accountOf(b.users, l.Holder.Owner()), accountOf(b.services, l.Holder.Service)
 	e.charge(1)
 	e.user.leases++
 	e.service.leases++

@@ -127,7 +127,7 @@ func (b *Book) lane(r *Request) *lane {
 	if l == nil {
 		l = &lane{
 			key: key, level: q.level(key.priority),
-			user: accountOf(b.users, r.Holder.User), service: accountOf(b.services, r.Holder.Service),
+			user: accountOf(b.users, r.Holder.Owner()), service: accountOf(b.services, r.Holder.Service),
 		}
 		l.at = len(l.level.lanes)
 		l.level.lanes = append(l.level.lanes, l)

@@ -25,7 +25,7 @@ func waiting(b *Book) string {
 func asks(t *testing.T, b *Book, requests ...string) {
 	t.Helper()
 	for i, text := range requests {
-		r := &Request{GPUs: 1, Memory: 10, Slots: 1, Binding: ByName, Requested: noon.Add(time.Duration(i) * time.Second), Deadline: noon.Add(time.Hour)}
+		r := &Request{Holder: Holder{UID: NoUID}, GPUs: 1, Memory: 10, Slots: 1, Binding: ByName, Requested: noon.Add(time.Duration(i) * time.Second), Deadline: noon.Add(time.Hour)}
 		if _, err := fmt.Sscan(text, &r.ID, &r.Holder.User, &r.Holder.Service, &r.Priority); err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func asks(t *testing.T, b *Book, requests ...string) {
 func TestOrderOfTheQueue(t *testing.T) {
 	machine := Capacity{Total: 100, MaxPipelines: 10, Usable: 10}
 	hold := func(b *Book, id, user, service string, memory gpu.MiB, slots int) {
-		grant(t, b, &Request{ID: id, Holder: Holder{User: user, Service: service}, Memory: memory, Slots: slots, Binding: ByName}, dev(0))
+		grant(t, b, &Request{ID: id, Holder: Holder{User: user, UID: NoUID, Service: service}, Memory: memory, Slots: slots, Binding: ByName}, dev(0))
 	}
 	t.Run("age", func(t *testing.T) {
 		b := newBook(t, machine)

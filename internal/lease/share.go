@@ -15,18 +15,18 @@ type account struct {
 	leases, waiting int // an account with neither is dropped
 }
 
-func accountOf(accounts map[string]*account, name string) *account {
-	a := accounts[name]
+func accountOf[K comparable](accounts map[K]*account, of K) *account {
+	a := accounts[of]
 	if a == nil {
 		a = &account{}
-		accounts[name] = a
+		accounts[of] = a
 	}
 	return a
 }
 
 func (b *Book) dropAccounts(h Holder) {
-	if a := b.users[h.User]; a.leases == 0 && a.waiting == 0 {
-		delete(b.users, h.User)
+	if a := b.users[h.Owner()]; a.leases == 0 && a.waiting == 0 {
+		delete(b.users, h.Owner())
 	}
 	if a := b.services[h.Service]; a.leases == 0 && a.waiting == 0 {
 		delete(b.services, h.Service)
@@ -47,20 +47,20 @@ func (e *entry) charge(sign int) {
 }
 
 // UserUsage returns what a user has in use.
-func (b *Book) UserUsage(user string) Usage { return usageOf(b.users, user) }
+func (b *Book) UserUsage(user Owner) Usage { return usageOf(b.users, user) }
 
 // ServiceUsage returns what a service has in use.
 func (b *Book) ServiceUsage(service string) Usage { return usageOf(b.services, service) }
 
-func usageOf(accounts map[string]*account, name string) Usage {
-	if a := accounts[name]; a != nil {
+func usageOf[K comparable](accounts map[K]*account, of K) Usage {
+	if a := accounts[of]; a != nil {
 		return a.Usage
 	}
 	return Usage{}
 }
 
 // UserShare returns the dominant share of a user, from 0 to 1.
-func (b *Book) UserShare(user string) float64 { return b.share(b.UserUsage(user)) }
+func (b *Book) UserShare(user Owner) float64 { return b.share(b.UserUsage(user)) }
 
 // share returns the dominant share of a usage: the larger of its share of all
 // memory and its share of all slots of the machine. A user who takes all slots

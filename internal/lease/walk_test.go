@@ -22,7 +22,7 @@ func sortedSlowly(b *Book) []*Request {
 		p, q := x.request, y.request
 		return cmp.Or(
 			cmp.Compare(q.Priority, p.Priority),
-			cmp.Compare(b.UserShare(p.Holder.User), b.UserShare(q.Holder.User)),
+			cmp.Compare(b.UserShare(p.Holder.Owner()), b.UserShare(q.Holder.Owner())),
 			cmp.Compare(b.share(b.ServiceUsage(p.Holder.Service)), b.share(b.ServiceUsage(q.Holder.Service))),
 			p.Requested.Compare(q.Requested),
 			cmp.Compare(x.arrival, y.arrival),

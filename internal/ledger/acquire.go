@@ -114,7 +114,7 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 			return err
 		}
 		if limited {
-			if err := l.book.Crowded(r.Holder.User, true); err != nil { // the error undoes the Ask
+			if err := l.book.Crowded(r.Holder, true); err != nil { // the error undoes the Ask
 				return fmt.Errorf("wait for %s: %w", r.ID, err)
 			}
 		}
@@ -172,7 +172,7 @@ func (m *machine) vacant(r *lease.Request) error {
 		return fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
 	}
 	if access.May(r.By, access.Exceed, access.Object{}) != nil {
-		if err := m.book.Crowded(r.Holder.User, false); err != nil {
+		if err := m.book.Crowded(r.Holder, false); err != nil {
 			return fmt.Errorf("ask for %s: %w", r.ID, err)
 		}
 	}

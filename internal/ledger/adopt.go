@@ -104,7 +104,7 @@ func (x *adopting) admit() error {
 		return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, lease.ErrDuplicate)
 	}
 	if access.May(x.By, access.Exceed, access.Object{}) != nil {
-		if err := x.l.book.Crowded(x.Holder.User, false); err != nil {
+		if err := x.l.book.Crowded(x.Holder, false); err != nil {
 			return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 		}
 	}
