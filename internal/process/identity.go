@@ -126,6 +126,42 @@ func (t Table) UID(pid int) (int, error) {
 	return 0, fmt.Errorf("process %d: its status names no user", pid)
 }
 
+// Groups returns the ids of the groups that a process is in, as the kernel
+// counts them: its own group and the supplementary ones. It returns false if the
+// process has ended, or does not say.
+func (t Table) Groups(id ID) ([]int, bool) {
+	if id.PID <= 0 || id.PID > lastPID {
+		return nil, false
+	}
+	text, err := os.ReadFile(t.file(id.PID, "status"))
+	if now, same := t.Identify(id.PID); err != nil || same != nil || now != id {
+		return nil, false
+	}
+	groups, own, others := []int{}, false, false
+	for line := range strings.Lines(string(text)) {
+		rest, isOwn := strings.CutPrefix(line, "Gid:")
+		if !isOwn {
+			var is bool
+			if rest, is = strings.CutPrefix(line, "Groups:"); !is {
+				continue
+			}
+			others = true
+		}
+		fields := strings.Fields(rest)
+		if isOwn && len(fields) > 1 { // real, effective, saved and file system
+			fields, own = fields[1:2], true
+		}
+		for _, f := range fields {
+			gid, err := strconv.Atoi(f)
+			if err != nil {
+				return nil, false
+			}
+			groups = append(groups, gid)
+		}
+	}
+	return groups, own && others
+}
+
 // Boot returns an id that differs for every boot of the machine.
 func (t Table) Boot() (string, error) {
 	text, err := os.ReadFile(filepath.Join(t.root, "sys/kernel/random/boot_id"))
