@@ -22,6 +22,8 @@ type Allocate struct {
 	Wait     bool             `json:"wait,omitempty" doc:"Without timeout_seconds: wait for room as long as allocation_timeout says."`
 	Again    string           `json:"again,omitempty" enum:"id,service" doc:"Answer with a lease that you already have, resized if it has another size and renewed if it has a ttl. id: the lease with this id. service: your oldest lease for this service that is named after it, as in embedder or embedder-2. The lease must have the same service and binding, and be on gpu if that is given. Default: refuse an id that is in use."`
 	Priority gpu.Opt[int]     `json:"priority,omitzero" doc:"Waiting requests with a higher priority go first. Default: the priority of the service."`
+
+	TimeLimit gpu.Opt[float64] `json:"time_limit_seconds,omitzero" doc:"The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit."`
 }
 
 // Deallocate ends a lease, or withdraws a waiting request.
@@ -54,6 +56,8 @@ type LeaseRequest struct {
 	Scope    []string         `json:"scope,omitempty" maxItems:"64" doc:"Names of control groups. The processes in them belong to the lease, whoever runs them, and no others do. For operators."`
 
 	Isolation string `json:"isolation,omitempty" enum:"env,cgroup" doc:"What keeps the process of the lease from other GPUs. env: the environment that its launcher makes. cgroup: the daemon moves the process into a control group in which it can open only the leased NVIDIA GPUs, or refuses. A lease with a parent is isolated when it is bound to its process. Default: gpu.isolation if enforce is given, else env."`
+
+	TimeLimit gpu.Opt[float64] `json:"time_limit_seconds,omitzero" doc:"The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit."`
 }
 
 // Lease is a claim to slots and memory on one or more devices.
@@ -67,6 +71,8 @@ type Lease struct {
 	Granted    time.Time   `json:"granted,omitzero" doc:"Absent while the request waits."`
 	TTL        float64     `json:"ttl_seconds,omitempty"`
 	Expires    *time.Time  `json:"expires,omitempty"`
+	TimeLimit  float64     `json:"time_limit_seconds,omitempty" doc:"How long the lease lasts at most, from its grant on. Absent: for ever."`
+	Ends       *time.Time  `json:"ends,omitempty" doc:"When the time limit ends the lease, with its processes. Absent: it has none."`
 	Parts      []LeasePart `json:"parts" doc:"What the lease holds on each device."`
 	Priority   int         `json:"priority"`
 	EnforcedBy string      `json:"enforced_by" enum:"mps,framework,watchdog,none" doc:"What enforces the memory limit."`

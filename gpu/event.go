@@ -100,6 +100,7 @@ const (
 	EventBound      EventCode = "lease_bound"
 	EventResized    EventCode = "lease_resized"
 	EventReleased   EventCode = "lease_released"
+	EventEnding     EventCode = "lease_ending"
 	EventExpired    EventCode = "lease_expired"
 	EventRevoked    EventCode = "lease_revoked"
 	EventTimedOut   EventCode = "lease_timeout"
@@ -115,7 +116,7 @@ func EventCodes() []EventCode {
 		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
 		EventMonitoring, EventConfig, EventJournal, EventAudit, EventPlan, EventBatch, EventHook, EventRationed, EventGap,
-		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventReclaim, EventForeignUse,
+		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventReclaim, EventForeignUse,
 	}
 }
 

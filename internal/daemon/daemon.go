@@ -43,6 +43,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/promexport"
+	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/thermal"
 	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/users"
@@ -84,6 +85,7 @@ type Daemon struct {
 	numbers  users.Numbers
 	rules    atomic.Pointer[access.Rules]
 	shown    certificate // on TCP
+	limits   atomic.Pointer[quota.Rules]
 	kernel   *peer.Kernel
 	doorstep func() // counts a caller that there is no room for
 	monitor  *monitor.Monitor
@@ -161,7 +163,13 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	publish := d.publish
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openEvents(o, host, exporter)
-	d.ledger, err = openLedger(o, processes, d.users, &d.marked, ledger.Hooks{Event: publish, Decided: exporter.Decided, Ended: func(e *lease.Effect) { d.oversight.LeaseEnded(e) }, Authority: d.authority})
+	d.ledger, err = openLedger(o, d.leasing(c), processes, d.users, &d.marked, ledger.Hooks{
+		Event: publish, Decided: exporter.Decided, Ended: func(e *lease.Effect) { d.oversight.LeaseEnded(e) },
+		Overran: func(l *lease.Lease, why string) {
+			d.watchdog.End(watchdog.Holding{Lease: l.Key(), Fence: l.Fence, Service: l.Holder.Service, User: l.Holder.User}, why)
+		},
+		Authority: d.authority,
+	})
 	if err != nil {
 		return nil, errors.Join(err, closeAll(d.backends))
 	}
@@ -187,7 +195,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
 			MPS: d.mps, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
-			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, ClearedBy: d.clearedBy,
+			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, ClearedBy: d.clearedBy, Limits: d.limits.Load,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
@@ -267,7 +275,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 // doorkeeper knows callers by what the kernel says.
 func (d *Daemon) doorkeeper() httpapi.Doorkeeper {
-	return httpapi.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Tries: d.tries}
+	return httpapi.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Tries: d.tries, Limits: d.limits.Load}
 }
 
 // Close lets go of the devices and of the journal. It does not wait for a
@@ -316,7 +324,7 @@ func (d *Daemon) Reload() {
 func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.govern(c)
 	d.monitor.Configure(monitoring(c.GPU))
-	d.ledger.Configure(leasing(c))
+	d.ledger.Configure(d.leasing(c))
 	d.watchdog.Configure(watching(c))
 	d.hooks.Configure(hooking(c))
 	if d.audit != nil {

@@ -16,9 +16,9 @@ import (
 
 // openLedger opens the book in the state folder. Its journal names the newest line
 // of the audit log.
-func openLedger(o Options, processes process.Table, names ledger.Names, marked *audit.Marked, hooks ledger.Hooks) (*ledger.Ledger, error) {
+func openLedger(o Options, s ledger.Settings, processes process.Table, names ledger.Names, marked *audit.Marked, hooks ledger.Hooks) (*ledger.Ledger, error) {
 	return ledger.Open(ledger.Options{
-		Settings: leasing(o.Settings.Config), Hooks: hooks,
+		Settings: s, Hooks: hooks,
 		Processes: processes, Names: names, CPUs: runtime.NumCPU(),
 		Open: func(replay func(journal.Record) error) (journal.Journal, error) {
 			if o.ReadOnly {
@@ -38,7 +38,8 @@ func openLedger(o Options, processes process.Table, names ledger.Names, marked *
 }
 
 // leasing translates the settings that the ledger goes by.
-func leasing(c config.Config) ledger.Settings {
+func (d *Daemon) leasing(c config.Config) ledger.Settings {
+	limits := d.limits.Load()
 	services := make(map[string]ledger.Service, len(c.Services))
 	for name, s := range c.Services {
 		services[name] = ledger.Service{
@@ -51,6 +52,7 @@ func leasing(c config.Config) ledger.Settings {
 	}
 	return ledger.Settings{
 		Services: services, KnownOnly: c.UnknownServices == "refuse", Wait: c.Optimization.AllocationTimeout,
+		Limits: lease.Regime{Generation: limits.Generation, Of: func(s lease.Subject) *lease.Limits { return &limits.Of(s).Limits }},
 		Device: func(uuid string) ledger.DeviceSettings {
 			d := c.GPU.For(uuid)
 			return ledger.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}

@@ -17,9 +17,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/peer"
+	"github.com/berth-gpu/berth/internal/quota"
 )
 
 // doors are the listeners of a daemon, each with its own server.
@@ -31,14 +34,18 @@ type doors struct {
 // guestLimits bounds how many connections there are, so that one user can take
 // neither the file descriptors of the daemon nor anybody else's turn. A program
 // needs one or two.
-var guestLimits = peer.Limits{User: 256, Unknown: 64, All: 1536, Admin: 512, First: 512, Few: 8}
+var guestLimits = peer.Limits{User: quota.Connections, Unknown: 64, All: 1536, Admin: 512, First: 512, Few: 8}
 
 // openDoors listens on the socket and, if configured, on TCP, with TLS if there is
 // a certificate. Requests see a
 // context that ends with ctx, so that streams end when the daemon stops.
 func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper httpapi.Doorkeeper, kernel *peer.Kernel, shown *certificate, turnedAway func()) (*doors, error) {
 	d := &doors{}
-	guests := peer.NewGuests(guestLimits, keeper.Rules)
+	most := guestLimits
+	most.Of = func(c *access.Caller) int {
+		return keeper.Limits().MostConnections(lease.Subject{Owner: lease.Owner{UID: c.UID.Or(lease.NoUID)}, Groups: c.Groups, Sure: c.Groups != nil})
+	}
+	guests := peer.NewGuests(most, keeper.Rules)
 	add := func(l net.Listener, h http.Handler, secure bool) {
 		l = &peer.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway}
 		if secure {

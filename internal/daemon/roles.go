@@ -3,11 +3,13 @@ package daemon
 import (
 	"context"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/quota"
 )
 
 // accountsAgain is how long after a failure the names of users and groups in the
@@ -31,7 +33,38 @@ func (d *Daemon) govern(c config.Config) (missing []string) {
 	}
 	missing = d.numbers.Find(users, groups)
 	d.rules.Store(d.rulesOf(c))
+	d.limit(c)
 	return missing
+}
+
+// limit takes over what users may have. What they have already, they keep.
+func (d *Daemon) limit(c config.Config) {
+	before := d.limits.Load()
+	rules := &quota.Rules{
+		Default: c.Users["default"].Limits,
+		Users:   map[int]quota.User{}, Named: map[string]quota.User{}, Groups: map[int]quota.Group{},
+	}
+	for name, u := range c.Users {
+		entry := quota.User{Name: name, Limits: u.Limits}
+		if !isLogin(name) {
+			rules.Named[name] = entry
+		} else if uid, known := d.numbers.User(name); known {
+			rules.Users[uid] = entry
+		}
+	}
+	for name, g := range c.Groups {
+		if gid, known := d.numbers.Group(name); known {
+			rules.Groups[gid] = quota.Group{Name: name, Limits: g.Limits, Together: g.Together}
+		}
+	}
+	if before != nil {
+		rules.Generation = before.Generation
+		if reflect.DeepEqual(before, rules) {
+			return
+		}
+	}
+	rules.Generation++
+	d.limits.Store(rules)
 }
 
 // isLogin reports whether an entry of the section users is a user of this
@@ -72,7 +105,11 @@ func (d *Daemon) findAccounts(ctx context.Context) {
 	tick := time.NewTicker(accountsAgain)
 	defer tick.Stop()
 	for {
-		missing := d.govern(d.settings.load().Config)
+		c, before := d.settings.load().Config, d.limits.Load()
+		missing := d.govern(c)
+		if d.limits.Load() != before { // some were found
+			d.ledger.Configure(d.leasing(c))
+		}
 		if all := strings.Join(missing, ", "); all != told && all != "" {
 			d.log.Warn("the configuration names users or groups that nobody knows: they have neither role nor limits of their own until they are found", "missing", all)
 			told = all

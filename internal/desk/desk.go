@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -34,6 +35,8 @@ type Keepers struct {
 
 	Operations *operations.Keeper // what services report
 	Tokens     *tokens.Keeper
+
+	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself
 
 	MPS         MPS                // nil: this machine has none
 	Groups      Groups             // nil: this machine has none
@@ -107,6 +110,8 @@ type Caller struct {
 	Holder lease.Holder // the caller as the holder of a lease; its process, where that is known
 	PIDs   PIDs         // nil: their numbers of processes are ours
 	Turn   Turn         // nil: they need none
+
+	Limits *quota.Limits // what the caller may have; nil: the ledger finds out
 }
 
 // PIDs knows the processes of a caller.
@@ -123,6 +128,15 @@ type PIDs interface {
 type Turn interface {
 	Aside()                   // gives the place to others while the ledger is waited for
 	Back(ctx context.Context) // takes it again, unless ctx ends first
+}
+
+// limits returns what the caller may have, as far as leases are concerned; nil if
+// that is not known.
+func (c *Caller) limits() *lease.Limits {
+	if c.Limits == nil {
+		return nil
+	}
+	return &c.Limits.Limits
 }
 
 func (c *Caller) here(pid int) (int, error) {

@@ -56,7 +56,7 @@ func (d *Desk) Renew(ctx context.Context, by Caller, name lease.Name, b api.Rene
 		return api.Lease{}, wrongFields(lease.FieldErrors{bad})
 	}
 	by.aside()
-	renewed, err := d.Ledger.Renew(ctx, name, b.Fence, ttl, by.Actor)
+	renewed, err := d.Ledger.Renew(ctx, name, b.Fence, ttl, by.Actor, by.limits())
 	by.back(ctx)
 	return leaseOr(renewed, err)
 }
@@ -64,7 +64,7 @@ func (d *Desk) Renew(ctx context.Context, by Caller, name lease.Name, b api.Rene
 // Resize gives a lease another amount of memory on each of its devices.
 func (d *Desk) Resize(ctx context.Context, by Caller, name lease.Name, b api.Resize) (api.Lease, error) {
 	by.aside()
-	resized, err := d.Ledger.Resize(ctx, name, b.Fence, b.Memory, by.Actor)
+	resized, err := d.Ledger.Resize(ctx, name, b.Fence, b.Memory, by.Actor, by.limits())
 	by.back(ctx)
 	return leaseOr(resized, err)
 }
@@ -125,7 +125,7 @@ func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, er
 		return api.Lease{}, Refused(err)
 	}
 	by.aside()
-	adopted, err := d.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory, By: by.Actor})
+	adopted, err := d.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory, By: by.Actor, Limits: d.limitsOf(&by, holder)})
 	by.back(ctx)
 	return leaseOr(adopted, err)
 }
@@ -185,6 +185,9 @@ func LeaseOf(h ledger.Held) api.Lease {
 	}
 	if !h.Expires.IsZero() {
 		l.Expires = &h.Expires
+	}
+	if ends, limited := h.Ends(); limited {
+		l.TimeLimit, l.Ends = h.TimeLimit.Seconds(), &ends
 	}
 	for i, p := range h.Parts {
 		l.Parts[i] = api.LeasePart{GPU: p.GPU, Memory: p.Memory, Slots: p.Slots}

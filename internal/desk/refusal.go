@@ -87,6 +87,7 @@ var plainRefusals = []struct {
 	{lease.ErrState, Conflict, "wrong_state", "GET /api/leases/{id} shows the lease."},
 	{ledger.ErrNoHolder, Forbidden, "process_not_allowed", "Name a process that you have started."},
 	{lease.ErrCrowded, Crowded, "too_many_leases", "Release some of your leases, or wait for your other requests."},
+	{lease.ErrLimit, Conflict, "over_user_limit", "berth quota shows your limits. Ask for less, release something, or ask whoever runs the daemon."},
 	{lease.ErrService, Unknown, "unknown_service", "Name a service of the configuration, or ask whoever runs the daemon to add this one: berth config lists them."},
 	{lease.ErrUser, Forbidden, "user_not_allowed", "Ask whoever runs the daemon to add you to the users of the service."},
 	{lease.ErrMaxMemory, Conflict, "over_service_maximum", "Ask for less."},

@@ -38,7 +38,7 @@ type order struct {
 // earlier runs used, and who enforces it.
 func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 	r := lease.Request{
-		ID: o.ID, Holder: by.Holder, Binding: binding(&o.LeaseRequest), Implied: o.implied, TTL: lease.Seconds(o.TTL.Or(0)),
+		ID: o.ID, Holder: by.Holder, Binding: binding(&o.LeaseRequest), Implied: o.implied, TTL: lease.Seconds(o.TTL.Or(0)), TimeLimit: lease.Seconds(o.TimeLimit.Or(0)),
 		AskedPriority: o.Priority, By: by.Actor, Only: o.only, Preferred: o.preferred,
 	}
 	r.Parent = o.Parent
@@ -78,6 +78,7 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 	if err := d.kin(by, o, &r); err != nil {
 		return r, err
 	}
+	r.Limits = d.limitsOf(by, r.Holder)
 	if o.isolation, err = d.isolation(&o.LeaseRequest, r.Binding); err != nil {
 		return r, err
 	}
@@ -116,6 +117,9 @@ func (d *Desk) kin(by *Caller, o *order, r *lease.Request) error {
 func (d *Desk) where(o *order) (gpu.Where, error) {
 	var errs lease.FieldErrors
 	wrong := func(field, detail string) { errs = append(errs, lease.FieldError{Field: field, Detail: detail}) }
+	if o.TimeLimit == gpu.Some(0.0) {
+		wrong("time_limit_seconds", "is 0; leave it out for a lease without a time limit")
+	}
 	if bad := (lease.FieldError{}); o.Name != "" && errors.As(lease.ValidName(o.Name), &bad) {
 		errs = append(errs, bad)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/tokens"
 )
 
@@ -25,6 +26,8 @@ type Doorkeeper struct {
 	Rules     func() *access.Rules // which role a caller has, now
 	Tokens    *tokens.Keeper
 	Tries     *Tries // failed tries to show a token
+
+	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself
 }
 
 // Kernel finds the processes of callers.
@@ -80,6 +83,8 @@ func (d Doorkeeper) caller(p access.Peer, address, boot string) *caller {
 		boot:     boot,
 		uid:      p.UID,
 		address:  address,
+		rules:    d.Limits,
+		groups:   func(locate func() access.Peer) []int { return d.groups(settled(), locate) },
 		known:    func() (access.Caller, *access.Rules) { return settled().Caller, d.Rules() },
 		standing: underRules(d.Rules, func(r *access.Rules) access.Actor { p := settled(); return r.Actor(&p.Caller) }),
 		resolve: underRules(d.Rules, func(r *access.Rules) identity {
@@ -130,6 +135,10 @@ type caller struct {
 
 	shown       atomic.Pointer[tokenShown] // the token that it showed last; nil: none
 	certificate atomic.Pointer[caller]     // the caller as the holder of its certificate; nil: it showed none yet
+
+	rules  func() *quota.Rules                   // see Doorkeeper.Limits
+	groups func(locate func() access.Peer) []int // of its process; nil: not known
+	limits atomic.Pointer[quota.Limits]          // as of the last time that somebody asked
 }
 
 // standingOf returns who makes a request, without waiting for a name. It returns
@@ -212,6 +221,9 @@ func askerOf(ctx context.Context) desk.Caller {
 	c, _ := ctx.Value(callerKey{}).(*caller)
 	who := c.identity()
 	by := desk.Caller{Actor: who.Actor, Holder: who.holder, PIDs: c}
+	if !exceeds(who.Actor) {
+		by.Limits = c.quota()
+	}
 	if t, has := ctx.Value(turnKey{}).(*turn); has {
 		by.Turn = t
 	}

@@ -158,6 +158,7 @@ func (c *caller) showing(credential access.Credential, rules func() *access.Rule
 	holder := &caller{locate: func() access.Peer { return access.Peer{} }}
 	if c != nil {
 		from.Door, holder.door, holder.boot, holder.locate, holder.uid, holder.address = c.door, c.door, c.boot, c.locate, c.uid, c.address
+		holder.rules = c.rules
 	}
 	holder.known = func() (access.Caller, *access.Rules) { return from, rules() }
 	holder.standing = underRules(rules, func(r *access.Rules) access.Actor { return r.Actor(&from) })

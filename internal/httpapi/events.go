@@ -71,9 +71,10 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	var mine *queue // of the user; nil: an administrator, who need not wait
 	if who := standingOf(r.Context()); !exceeds(who) {
-		turns, leave := s.turns.follow(lineOf(who))
+		limits := limitsOf(r.Context())
+		turns, leave := s.turns.follow(lineOf(who), limits)
 		if turns == nil {
-			writeProblem(w, tooManyStreams())
+			writeProblem(w, tooManyStreams(limits))
 			return
 		}
 		defer leave()

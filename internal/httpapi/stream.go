@@ -72,7 +72,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	st.uid = lineOf(who)
 	if !exceeds(who) {
 		var leave func()
-		st.queue, leave = s.turns.join(lineOf(who))
+		st.queue, leave = s.turns.join(lineOf(who), limitsOf(r.Context()))
 		defer leave()
 	}
 	st.serve()

@@ -40,6 +40,12 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 	if f.Number == 0 {
 		return badFrame("a call must have a number above 0")
 	}
+	if st.queue != nil {
+		st.queue.limit(limitsOf(st.ctx)) // they may have changed since the stream began
+	}
+	if !st.queue.pace(st.ctx) {
+		return st.ctx.Err()
+	}
 	t := st.queue.enter(st.ctx, light)
 	if t == nil {
 		return st.ctx.Err()

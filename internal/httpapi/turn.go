@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"runtime"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/quota"
 )
 
 // The most that one user may have under way at a time, except for administrators.
@@ -22,8 +24,6 @@ import (
 const (
 	// mostCalls is how many calls of lease streams, waiting ones included.
 	mostCalls = 2048
-	// mostFollowers is how many event streams.
-	mostFollowers = 32
 	// smallBody is the largest body of a light request. The daemon reads larger
 	// bodies one after the other, so that they do not fill the memory.
 	smallBody = 64 << 10
@@ -105,15 +105,18 @@ type queue struct {
 	light, heavy chan struct{} // hold a token for each request that has a turn
 	calls        atomic.Int64
 	followers    atomic.Int64
-	here         int // how many requests use it; guarded by turns.mu
+	rate         atomic.Uint64 // bits of the number of calls a second; zero: as many as come
+	here         int           // how many requests use it; guarded by turns.mu
 
 	mu   sync.Mutex    // guards what follows
+	next time.Time     // when a user with a rate makes the next call, at that rate
 	debt time.Duration // recent work
 	paid time.Time     // when debt was last computed
 }
 
-// join returns the queue of a user. The caller calls leave when it is done.
-func (t *turns) join(uid int) (q *queue, leave func()) {
+// join returns the queue of a user, with the limits that hold now. The caller
+// calls leave when it is done.
+func (t *turns) join(uid int, limits *quota.Limits) (q *queue, leave func()) {
 	t.note(uid)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,6 +129,7 @@ func (t *turns) join(uid int) (q *queue, leave func()) {
 		t.tidy(time.Now())
 		t.byUser[uid] = q
 	}
+	q.limit(limits)
 	q.here++
 	return q, func() {
 		t.mu.Lock()
@@ -148,9 +152,9 @@ func (t *turns) tidy(now time.Time) {
 }
 
 // follow counts an event stream of a user. It returns nil if there are too many.
-func (t *turns) follow(uid int) (q *queue, leave func()) {
-	q, left := t.join(uid)
-	if q.followers.Add(1) > mostFollowers {
+func (t *turns) follow(uid int, limits *quota.Limits) (q *queue, leave func()) {
+	q, left := t.join(uid, limits)
+	if q.followers.Add(1) > int64(limits.Streams.Or(math.MaxInt32)) {
 		q.followers.Add(-1)
 		left()
 		return nil, nil
@@ -159,6 +163,49 @@ func (t *turns) follow(uid int) (q *queue, leave func()) {
 		q.followers.Add(-1)
 		left()
 	}
+}
+
+// limit sets how many calls a second the user may make.
+func (q *queue) limit(l *quota.Limits) {
+	if bits := math.Float64bits(l.Calls.Or(0)); q.rate.Load() != bits {
+		q.rate.Store(bits)
+	}
+}
+
+// pace delays a call that is beyond the rate of the user. A user who has been
+// quiet may make the calls of one second at once. It returns false if ctx ends
+// first. A nil queue is that of an administrator.
+func (q *queue) pace(ctx context.Context) bool {
+	if q == nil {
+		return true
+	}
+	rate := math.Float64frombits(q.rate.Load())
+	if rate <= 0 {
+		return true
+	}
+	wait := q.ahead(rate, time.Now())
+	if wait <= 0 {
+		return true
+	}
+	later := time.NewTimer(wait)
+	defer later.Stop()
+	select {
+	case <-later.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ahead counts a call, and returns how far the calls are ahead of the rate.
+func (q *queue) ahead(rate float64, now time.Time) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.next.Before(now) {
+		q.next = now
+	}
+	q.next = q.next.Add(time.Duration(float64(time.Second) / rate))
+	return q.next.Sub(now) - max(time.Second, time.Duration(float64(time.Second)/rate))
 }
 
 // enter waits for a turn. It returns nil if ctx ends first. A nil queue is that of
@@ -273,11 +320,14 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 		s.mux.ServeHTTP(w, r)
 		return
 	}
-	q, leave := s.turns.join(lineOf(who))
+	q, leave := s.turns.join(lineOf(who), limitsOf(r.Context()))
 	defer leave()
 	if weight == light && !arrived(r) {
 		writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", bodyMissing))
 		return
+	}
+	if !q.pace(r.Context()) {
+		return // the client is gone
 	}
 	t := q.enter(r.Context(), weight)
 	if t == nil {
@@ -324,6 +374,6 @@ func (e *cutOffError) Unwrap() error   { return e.error }
 func (e *cutOffError) Timeout() bool   { return true }
 func (e *cutOffError) Temporary() bool { return false }
 
-func tooManyStreams() *api.Problem {
-	return problem(http.StatusTooManyRequests, "too_many_streams", "You have %d event streams open, which is the most that one user may have. Close one first.", mostFollowers)
+func tooManyStreams(l *quota.Limits) *api.Problem {
+	return problem(http.StatusTooManyRequests, "too_many_streams", "You have %d event streams open, which is your limit (%s). Close one first.", l.Streams.Or(0), l.Streams.Source)
 }

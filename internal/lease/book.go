@@ -17,7 +17,8 @@ type Book struct {
 	waiting  shelf[waiter, *waiter]
 	users    map[Owner]*account
 	services map[string]*account
-	alarms   alarms // when leases expire and requests time out
+	groups   map[string]*account // of those with a limit of their own
+	alarms   alarms              // when leases expire and requests time out
 
 	// Sums over all devices, for shares.
 	ceiling      gpu.MiB
@@ -34,6 +35,7 @@ func New() *Book {
 		waiting:  newShelf[waiter](),
 		users:    make(map[Owner]*account),
 		services: make(map[string]*account),
+		groups:   make(map[string]*account),
 		queue:    queue{lanes: make(map[laneKey]*lane), least: AnyLoad},
 	}
 }

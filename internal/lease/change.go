@@ -8,8 +8,8 @@ import (
 )
 
 // Change is a change to the book: Ask, Withdraw, TimeOut, Grant, Renew, Keep,
-// Bind, Settle, Detach, Resize, Split, Rescope, Release, Expire, Revoke, Park or
-// Resume.
+// Bind, Settle, Detach, Resize, Split, Rescope, Release, Expire, Revoke, Park,
+// Resume, Warn or Overrun.
 type Change interface {
 	apply(b *Book, now time.Time) (Effect, error)
 }
@@ -50,12 +50,18 @@ const (
 	WasParked Kind = Kind(record.Park)
 	Resumed   Kind = Kind(record.Resume)
 	Scoped    Kind = Kind(record.Scope)
+	Warned    Kind = "warn"
+	Overran   Kind = "overrun"
 )
 
 // Durable reports whether the effect must be in the journal before anybody learns
 // of it. Effects on requests alone are not durable: a client that waits has no
-// answer yet, and asks again after a restart.
-func (e *Effect) Durable() bool { return e.Before != nil || e.After != nil }
+// answer yet, and asks again after a restart. Nor is what a time limit makes due.
+func (e *Effect) Durable() bool { return (e.Before != nil || e.After != nil) && !e.Fleeting() }
+
+// Fleeting reports whether the effect only notes that something is due for a
+// lease, which stays as it is.
+func (e *Effect) Fleeting() bool { return e.Kind == Warned || e.Kind == Overran }
 
 // Lease returns the lease that the effect is about, as it is or as it last was;
 // nil if the effect is about a request only.
@@ -103,6 +109,8 @@ func (b *Book) revert(e *Effect) {
 		b.disown(b.leases.get(e.After.Key()))
 	case e.Before != nil && e.After == nil:
 		b.insert(e.Before, nil)
+	case e.Fleeting():
+		b.forget(b.leases.get(e.Before.Key()), e.Kind)
 	case e.Before != nil:
 		b.replace(b.leases.get(e.Before.Key()), e.Before)
 	}

@@ -58,8 +58,8 @@ func (s *shelf[T, P]) check() error {
 // rightAlarm reports whether the alarm of a lease rings when something is due
 // for it, and only then.
 func (e *entry) rightAlarm() bool {
-	at, any := e.lease.due()
-	return any == (e.alarm.place > 0) && (!any || e.alarm.at.Equal(at))
+	at, what := e.due()
+	return (what != nothing) == (e.alarm.place > 0) && (what == nothing || e.alarm.at.Equal(at))
 }
 
 func (b *Book) checkDevices() error {
@@ -92,7 +92,7 @@ func (b *Book) checkDevices() error {
 }
 
 func (b *Book) checkAccounts() error {
-	users, services := make(map[Owner]account), make(map[string]account)
+	users, services, groups := make(map[Owner]account), make(map[string]account), make(map[string]account)
 	note := func(h Holder, u Usage, leases, waiting int) {
 		users[h.Owner()] = users[h.Owner()].plus(u, leases, waiting)
 		services[h.Service] = services[h.Service].plus(u, leases, waiting)
@@ -103,11 +103,14 @@ func (b *Book) checkAccounts() error {
 			used = Usage{}
 		}
 		note(e.lease.Holder, used, 1, 0)
+		for _, group := range e.lease.Groups {
+			groups[group] = groups[group].plus(used, 1, 0)
+		}
 	}
 	for w := range b.waiting.all {
 		note(w.request.Holder, Usage{}, 0, 1)
 	}
-	return errors.Join(sameAccounts("user", b.users, users), sameAccounts("service", b.services, services))
+	return errors.Join(sameAccounts("user", b.users, users), sameAccounts("service", b.services, services), sameAccounts("group", b.groups, groups))
 }
 
 func (a account) plus(u Usage, leases, waiting int) account {
@@ -129,7 +132,7 @@ func sameAccounts[K comparable](what string, kept map[K]*account, want map[K]acc
 func (b *Book) checkAlarms() error {
 	count := b.waiting.count
 	for e := range b.leases.all {
-		if _, any := e.lease.due(); any {
+		if _, what := e.due(); what != nothing {
 			count++
 		}
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // Due lists what has come due by now, earliest first, as changes to apply:
-// Expire or Settle for leases, TimeOut for requests.
+// Expire, Settle, Warn or Overrun for leases, TimeOut for requests.
 func (b *Book) Due(now time.Time) []Change {
 	due := b.alarms.due(now, 0, nil)
 	slices.SortFunc(due, func(a, b *alarm) int {
@@ -17,16 +17,65 @@ func (b *Book) Due(now time.Time) []Change {
 	})
 	var changes []Change
 	for _, a := range due {
-		switch {
-		case a.waiting:
+		if a.waiting {
 			changes = append(changes, TimeOut{*a.key})
-		case b.leases.get(*a.key).lease.Binding == ByProcess:
-			changes = append(changes, Settle{Key: *a.key})
-		default:
-			changes = append(changes, Expire{*a.key})
+			continue
 		}
+		e := b.leases.get(*a.key)
+		_, what := e.due()
+		changes = append(changes, what.change(e.lease))
 	}
 	return changes
+}
+
+// event is what becomes due for a lease.
+type event int
+
+const (
+	nothing event = iota
+	expires
+	settles
+	warns
+	overruns
+)
+
+// change returns the change that an event makes to a lease.
+func (w event) change(l *Lease) Change {
+	switch w {
+	case expires:
+		return Expire{l.Key()}
+	case settles:
+		return Settle{Key: l.Key()}
+	case warns:
+		return Warn{l.Key(), l.Fence}
+	}
+	return Overrun{l.Key(), l.Fence}
+}
+
+// due returns when something is due for a lease, and what.
+func (e *entry) due() (at time.Time, what event) {
+	l := e.lease
+	switch {
+	case l.Binding == ByTTL:
+		at, what = l.Expires, expires
+	case l.Binding == ByProcess && l.Implied:
+		at, what = l.Granted.Add(Grace), settles
+	}
+	if l.TimeLimit == 0 {
+		return at, what
+	}
+	ends, _ := l.Ends()
+	next, then := ends, overruns
+	switch {
+	case !e.overrun.IsZero():
+		next = e.overrun.Add(overrunAgain)
+	case !e.warned:
+		next, then = ends.Add(-warnAhead(l.TimeLimit)), warns
+	}
+	if what == nothing || next.Before(at) {
+		return next, then
+	}
+	return at, what
 }
 
 // alarm is the time at which a lease expires or a request times out.

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"slices"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 )
@@ -27,7 +28,10 @@ type entry struct {
 	single  [1]place
 	user    *account
 	service *account
+	groups  []*account
 	alarm   alarm
+	warned  bool      // that its time limit is about to end it
+	overrun time.Time // when its time limit was last noted to be over; zero: it is not
 }
 
 // place is where a part of a lease is kept.
@@ -55,9 +59,11 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) (shared bool) {
 		e.count(i, 1)
 	}
 	e.user, e.service = accountOf(b.users, l.Holder.Owner()), accountOf(b.services, l.Holder.Service)
+	for _, group := range l.Groups {
+		e.groups = append(e.groups, accountOf(b.groups, group))
+	}
 	e.charge(1)
-	e.user.leases++
-	e.service.leases++
+	e.own(1)
 	shared = b.leases.put(e, l.Key())
 	e.alarm.key = &e.key
 	b.setAlarm(e)
@@ -77,9 +83,8 @@ func (b *Book) remove(e *entry) {
 		d.spots = d.spots[:len(d.spots)-1]
 	}
 	e.charge(-1)
-	e.user.leases--
-	e.service.leases--
-	b.dropAccounts(e.lease.Holder)
+	e.own(-1)
+	b.dropAccounts(e.lease.Holder, e.lease.Groups...)
 	b.leases.remove(e)
 	b.alarms.remove(&e.alarm)
 	b.queue.stale = true
@@ -105,9 +110,9 @@ func (b *Book) replace(e *entry, l *Lease) {
 
 // setAlarm makes the alarm of a lease ring when something is due for it.
 func (b *Book) setAlarm(e *entry) {
-	at, any := e.lease.due()
+	at, what := e.due()
 	switch set := e.alarm.place > 0; {
-	case !any:
+	case what == nothing:
 		b.alarms.remove(&e.alarm)
 	case !set:
 		e.alarm.at = at

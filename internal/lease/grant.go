@@ -103,6 +103,9 @@ func (l *Lease) validate() error {
 	if field, detail := bindingProblem(l.Binding, l.TTL, l.Holder); detail != "" {
 		return refuse(field, detail)
 	}
+	if detail := timeLimitProblem(l.TimeLimit); detail != "" {
+		return refuse("time_limit_seconds", detail)
+	}
 	if len(l.Parts) == 0 {
 		return refuse("gpus", "is empty; a lease needs at least one device")
 	}

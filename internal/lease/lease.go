@@ -23,6 +23,9 @@ type Lease struct {
 	Priority int
 	State    State
 
+	// TimeLimit is how long it lasts at most from its grant on; zero: for ever.
+	TimeLimit time.Duration
+
 	EnforcedBy string // what enforces the memory limit: mps, framework, watchdog or none
 	Raised     bool   // the minimum of the service made it larger than the request
 	Note       string // how it differs from the request, one sentence; empty: it does not
@@ -31,6 +34,9 @@ type Lease struct {
 	// what follows from these.
 	Unit  string   // systemd unit or container; empty: none
 	Scope []string // names of control groups: then no other processes are; empty: none
+
+	// Groups are those whose limits together count this lease, as of the grant.
+	Groups []string
 
 	By access.Actor // who asked for it; without a door: not known
 }
@@ -94,18 +100,6 @@ const (
 	ByTTL     Binding = "ttl"     // no renewal in time
 	ByName    Binding = "named"   // nothing: it lasts until it is released
 )
-
-// due returns when something is due for the lease: its end, or its Settle. It
-// returns false if nothing is.
-func (l *Lease) due() (time.Time, bool) {
-	switch {
-	case l.Binding == ByTTL:
-		return l.Expires, true
-	case l.Binding == ByProcess && l.Implied:
-		return l.Granted.Add(Grace), true
-	}
-	return time.Time{}, false
-}
 
 // State says whether a lease takes room on its devices.
 type State string

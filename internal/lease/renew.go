@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Renew moves the end of a lease with a time to live to now + TTL.
@@ -26,6 +27,8 @@ func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, fmt.Errorf("renew %s: %w: it is a %s lease and needs no renewal", r.ID, ErrBinding, string(old.Binding))
 	case !now.Before(old.Expires):
 		return Effect{}, fmt.Errorf("renew %s: %w at %s; ask for a new one", r.ID, ErrExpired, old.Expires.Format(time.RFC3339))
+	case old.TimeLimit > 0 && !now.Before(old.Granted.Add(old.TimeLimit)):
+		return Effect{}, fmt.Errorf("renew %s: %w: its time limit of %s is over", r.ID, ErrExpired, words.Duration(old.TimeLimit))
 	case r.TTL != 0 && ttlProblem(r.TTL) != "":
 		return Effect{}, FieldErrors{{"ttl_seconds", ttlProblem(r.TTL)}}
 	}

@@ -18,6 +18,10 @@ type Request struct {
 	Implied bool // see Lease
 	TTL     time.Duration
 
+	// TimeLimit is how long the lease lasts at most, from the grant on, however
+	// often it is renewed; zero: for ever.
+	TimeLimit time.Duration
+
 	GPUs   int     // how many devices, all different; zero: one
 	Memory gpu.MiB // on each device
 	Slots  int     // on each device
@@ -32,6 +36,10 @@ type Request struct {
 
 	By access.Actor // who asks; an administrator may ask for a process of somebody else
 
+	// Limits are those of the holder, as far as whoever asks knows them; nil: the
+	// ledger finds them.
+	Limits *Limits
+
 	Unit  string   // see Lease
 	Scope []string // see Lease
 
@@ -43,6 +51,7 @@ type Request struct {
 	Requested time.Time // since when it waits; its age counts from here
 	Deadline  time.Time // when it stops waiting; every request has one
 	Raised    bool      // see Lease
+	Groups    []string  // see Lease
 	Together  bool      // goes where its service has leases already, rather than elsewhere
 }
 
@@ -65,7 +74,7 @@ func (r *Request) Total() Usage {
 // Lease returns the lease for the request on these devices, ready for Grant.
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
-		ID: r.ID, Parent: r.Parent, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, Priority: r.Priority,
+		ID: r.ID, Parent: r.Parent, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, TimeLimit: r.TimeLimit, Priority: r.Priority, Groups: r.Groups,
 		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Unit: r.Unit, Scope: r.Scope, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {

@@ -8,7 +8,7 @@ type Usage struct {
 	Slots  int
 }
 
-// account counts what one user or one service has in use now. Parked leases use
+// account counts what one user, service or group has in use now. Parked leases use
 // nothing.
 type account struct {
 	Usage
@@ -24,26 +24,47 @@ func accountOf[K comparable](accounts map[K]*account, of K) *account {
 	return a
 }
 
-func (b *Book) dropAccounts(h Holder) {
+func (b *Book) dropAccounts(h Holder, groups ...string) {
 	if a := b.users[h.Owner()]; a.leases == 0 && a.waiting == 0 {
 		delete(b.users, h.Owner())
 	}
 	if a := b.services[h.Service]; a.leases == 0 && a.waiting == 0 {
 		delete(b.services, h.Service)
 	}
+	for _, group := range groups {
+		if a := b.groups[group]; a != nil && a.leases == 0 {
+			delete(b.groups, group)
+		}
+	}
 }
 
-// charge adds a lease to what its user and its service use, or with sign −1
+// own counts a lease for its user, its service and its groups, or with n = −1
+// takes it off.
+func (e *entry) own(n int) {
+	e.user.leases += n
+	e.service.leases += n
+	for _, a := range e.groups {
+		a.leases += n
+	}
+}
+
+// charge adds a lease to what its user, its service and its groups use, or with sign −1
 // subtracts it.
 func (e *entry) charge(sign int) {
 	if e.lease.State == Parked {
 		return
 	}
 	u := e.lease.Total()
-	for _, a := range []*account{e.user, e.service} {
-		a.Memory += gpu.MiB(sign) * u.Memory
-		a.Slots += sign * u.Slots
+	e.user.charge(sign, u)
+	e.service.charge(sign, u)
+	for _, a := range e.groups {
+		a.charge(sign, u)
 	}
+}
+
+func (a *account) charge(sign int, u Usage) {
+	a.Memory += gpu.MiB(sign) * u.Memory
+	a.Slots += sign * u.Slots
 }
 
 // UserUsage returns what a user has in use.

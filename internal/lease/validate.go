@@ -145,6 +145,7 @@ func (r *Request) Validate() error {
 	refuse("gpus", outside(r.GPUs, 1, MaxGPUs))
 	refuse("priority", outside(r.Priority, -MaxPriority, MaxPriority))
 	refuse(bindingProblem(r.Binding, r.TTL, r.Holder))
+	refuse("time_limit_seconds", timeLimitProblem(r.TimeLimit))
 	if r.Unit != "" {
 		refuse("unit", nameProblem(r.Unit))
 	}

@@ -96,7 +96,6 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 	var granted *lease.Lease
 	var found Found
 	var w *waiter
-	limited := access.May(r.By, access.Exceed, access.Object{}) != nil
 	err := l.submitFor(ctx, r.By, func(now time.Time) error {
 		granted, found, w = nil, Found{}, nil // the errand may run twice
 		request, standing, err := l.admit(r, again, now)
@@ -113,8 +112,8 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 		if granted, err = l.decide(request, now); granted != nil || err != nil {
 			return err
 		}
-		if limited {
-			if err := l.book.Crowded(r.Holder, true); err != nil { // the error undoes the Ask
+		if limits := l.limitsOf(request); limits != nil {
+			if err := l.book.TooManyWait(request.Holder, limits); err != nil { // the error undoes the Ask
 				return fmt.Errorf("wait for %s: %w", r.ID, err)
 			}
 		}
@@ -151,7 +150,8 @@ func (l *Ledger) admit(r lease.Request, again Again, now time.Time) (request *le
 	return request, standing, err
 }
 
-// prepare fills in what a request does not say, and validates it.
+// prepare fills in what a request does not say, validates it, and applies the
+// limits of its user that are about one request.
 func (m *machine) prepare(r lease.Request, now time.Time) (*lease.Request, error) {
 	request := r
 	if request.GPUs == 0 {
@@ -162,19 +162,19 @@ func (m *machine) prepare(r lease.Request, now time.Time) (*lease.Request, error
 	if err := request.Validate(); err != nil {
 		return nil, err
 	}
+	if limits := m.limitsOf(&request); limits != nil {
+		if err := limits.Apply(&request); err != nil {
+			return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
+		}
+		request.Groups = limits.GroupNames()
+	}
 	return &request, m.besideParent(&request)
 }
 
-// vacant refuses an id that the user has in use, and a user who has too much already. The
-// caller holds mu.
+// vacant refuses an id that the user has in use. The caller holds mu.
 func (m *machine) vacant(r *lease.Request) error {
 	if m.book.Lease(r.Key()) != nil || m.book.Request(r.Key()) != nil {
 		return fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
-	}
-	if access.May(r.By, access.Exceed, access.Object{}) != nil {
-		if err := m.book.Crowded(r.Holder, false); err != nil {
-			return fmt.Errorf("ask for %s: %w", r.ID, err)
-		}
 	}
 	return nil
 }
@@ -197,6 +197,9 @@ func (m *machine) admitted(r *lease.Request) (*lease.Request, error) {
 		}
 	} else if access.May(r.By, access.Precede, access.Object{}) != nil {
 		request = lease.InLine(request)
+	}
+	if err := m.overLimit(&request, nil); err != nil && !isLater(err) { // as it was raised
+		return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
 	}
 	return &request, nil
 }
@@ -228,11 +231,11 @@ func (m *machine) uuidOf(ref string) string {
 	return ""
 }
 
-// isLater reports whether the request may be admitted later, once its service
-// has released something.
+// isLater reports whether the request may be admitted later, once its service or
+// its user has released something.
 func isLater(err error) bool {
-	refused := (*lease.AdmitError)(nil)
-	return errors.As(err, &refused) && refused.Later
+	refused, limit := (*lease.AdmitError)(nil), (*lease.LimitError)(nil)
+	return errors.As(err, &refused) && refused.Later || errors.As(err, &limit) && limit.Later
 }
 
 // decide grants a request, refuses it, or puts it into the queue. It returns nil

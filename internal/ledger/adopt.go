@@ -21,6 +21,9 @@ type Adoption struct {
 	GPU    string       // UUID; empty: the devices it is seen on
 	Memory gpu.MiB      // zero: what it uses now, plus a margin where there is room for one
 	By     access.Actor // who asks
+	// TimeLimit and Limits are those of lease.Request.
+	TimeLimit time.Duration
+	Limits    *lease.Limits
 }
 
 // ErrNotSeen refuses to adopt a process that no device lists.
@@ -51,7 +54,10 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 		if err != nil {
 			return err
 		}
-		granted = &lease.Lease{ID: a.ID, Holder: a.Holder, Binding: lease.ByProcess, Parts: x.parts, EnforcedBy: "watchdog", Note: note, By: a.By}
+		granted = &lease.Lease{
+			ID: a.ID, Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Parts: x.parts, EnforcedBy: "watchdog",
+			Note: note, Groups: x.limits.GroupNames(), By: a.By,
+		}
 		_, err = l.apply(lease.Grant{Lease: granted, Adopted: x.measured}, now)
 		return err
 	})
@@ -68,6 +74,7 @@ type adopting struct {
 	l       *Ledger
 	process process.ID
 
+	limits   *lease.Limits // of the holder; nil: none
 	parts    []lease.Part
 	measured []gpu.MiB // by part: what the process uses there
 	total    gpu.MiB   // on all devices: what it uses, plus what grow has added
@@ -85,6 +92,9 @@ func (x *adopting) decide() (note string, err error) {
 	for _, m := range x.measured {
 		x.total += m
 	}
+	if err := x.l.book.Within(x.limits, x.Holder, lease.Usage{Memory: x.total}, 1); err != nil {
+		return "", fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
+	}
 	if x.Memory == 0 {
 		return x.addMargins(), nil
 	}
@@ -96,17 +106,20 @@ func (x *adopting) decide() (note string, err error) {
 	return "", nil
 }
 
-// admit refuses an id that is in use, a user at the limit, and a service that the
-// user may not use. It does not apply the minimum, maximum and quota of the
-// service: those are for requests, and this process runs already.
+// admit refuses an id that is in use, and a service that the user may not use,
+// and applies the limits of the user that are about one lease. It does not apply
+// the minimum, maximum and quota of the service: those are for requests, and this
+// process runs already.
 func (x *adopting) admit() error {
 	if key := (lease.Key{Owner: x.Holder.Owner(), ID: x.ID}); x.l.book.Lease(key) != nil || x.l.book.Request(key) != nil {
 		return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, lease.ErrDuplicate)
 	}
-	if access.May(x.By, access.Exceed, access.Object{}) != nil {
-		if err := x.l.book.Crowded(x.Holder, false); err != nil {
+	if x.limits = x.l.settings.Limits.For(x.Holder, x.Limits, &x.By); x.limits != nil {
+		r := lease.Request{Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit}
+		if err := x.limits.Apply(&r); err != nil {
 			return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 		}
+		x.Holder, x.TimeLimit = r.Holder, r.TimeLimit
 	}
 	if err := x.l.settings.knows(x.Holder.Service); err != nil {
 		return err
@@ -181,7 +194,7 @@ func (x *adopting) grow(uuid string, more gpu.MiB) error {
 	if more == 0 {
 		return nil
 	}
-	growth := &lease.Request{ID: x.ID, Holder: x.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: uuid}}
+	growth := &lease.Request{ID: x.ID, Holder: x.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: uuid}, By: x.By, Limits: x.Limits}
 	before, whole := x.l.adviceBefore(growth), *growth
 	whole.Memory += x.total
 	if err := x.l.overQuota(&whole, before); err != nil {

@@ -91,7 +91,7 @@ func grants(held *lease.Lease, r *lease.Request) bool {
 func (l *Ledger) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
 	found := Found{Lease: held, Stood: true}
 	if had := held.Parts[0].Memory; had != r.Memory {
-		resized, err := l.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, now)
+		resized, err := l.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
 		if err != nil {
 			return Found{}, err
 		}

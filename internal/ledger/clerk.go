@@ -235,7 +235,7 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 		l.explainTimeOuts(changes)
 	}
 	for _, c := range changes {
-		_, _ = l.apply(l.keepIfUsed(c), now) // it is due, so the book takes it
+		_, _ = l.apply(l.revokeIfAlone(l.keepIfUsed(c)), now) // it is due, so the book takes it
 	}
 }
 
@@ -302,6 +302,9 @@ func (l *Ledger) settle(effects []lease.Effect) {
 		}
 		if e.Kind == lease.Detached || e.Kind == lease.Bound && processOf(e.Before) != processOf(e.After) {
 			l.holders.left(e.Before)
+		}
+		if e.Kind == lease.Overran {
+			l.hooks.Overran(e.After, overrunText(e.After))
 		}
 		if e.After == nil && e.Before != nil {
 			l.holders.ended(e.Before)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
@@ -30,13 +31,19 @@ func (l *Ledger) Release(ctx context.Context, name lease.Name, fence uint64, by 
 }
 
 // Renew lets a lease with a time to live last for ttl from now on; zero: for as
-// long as before.
-func (l *Ledger) Renew(ctx context.Context, name lease.Name, fence uint64, ttl time.Duration, by access.Actor) (*lease.Lease, error) {
+// long as before. Limits are those of the actor; nil: the ledger finds those of
+// the holder.
+func (l *Ledger) Renew(ctx context.Context, name lease.Name, fence uint64, ttl time.Duration, by access.Actor, limits *lease.Limits) (*lease.Lease, error) {
 	var renewed *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
 		k, err := l.book.Seek(&by, access.Renew, name, fence)
 		if err != nil {
 			return err
+		}
+		if held := l.book.Lease(k); held != nil && ttl > held.TTL {
+			if err := l.settings.Limits.For(held.Holder, limits, &by).MayLast(ttl); err != nil {
+				return fmt.Errorf("renew %s: %w", k.ID, err)
+			}
 		}
 		e, err := l.apply(lease.Renew{Key: k, Fence: fence, TTL: ttl, By: by}, now)
 		renewed = e.After

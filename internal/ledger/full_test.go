@@ -44,7 +44,7 @@ func TestFullDisk(t *testing.T) {
 
 		// What stands, stands; renewals and releases get through.
 		time.Sleep(50 * time.Second)
-		if _, err := k.Renew(t.Context(), byID("lasts"), lasting.Fence, 0, by(1)); err != nil {
+		if _, err := k.Renew(t.Context(), byID("lasts"), lasting.Fence, 0, by(1), nil); err != nil {
 			t.Errorf("renewal: %v", err)
 		}
 		if _, err := k.Release(t.Context(), byID("ends"), ended.Fence, by(1)); err != nil {
@@ -167,7 +167,7 @@ func TestMixedBatchOnAFullDisk(t *testing.T) {
 		ask("grant", func() error { _, err := k.Acquire(t.Context(), want("c", 50, priority(9))); return err })
 		ask("release", func() error { _, err := k.Release(t.Context(), byID("a"), 0, by(1)); return err })
 		ask("grant after", func() error { _, err := k.Acquire(t.Context(), want("d", 50, priority(9))); return err })
-		ask("renew", func() error { _, err := k.Renew(t.Context(), byID("b"), 0, 0, by(1)); return err })
+		ask("renew", func() error { _, err := k.Renew(t.Context(), byID("b"), 0, 0, by(1), nil); return err })
 		open()
 		got := []string{<-answers, <-answers, <-answers, <-answers}
 		slices.Sort(got)

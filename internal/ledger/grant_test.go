@@ -78,7 +78,7 @@ func TestOnlyTheHolderMayEndALease(t *testing.T) {
 				t.Errorf("somebody else's release of 1/%s: %v", id, err)
 			}
 		}
-		if _, err := k.Renew(t.Context(), lease.Name{User: "1", ID: "a"}, a.Fence, 0, by(2)); !errors.Is(err, lease.ErrNotYours) {
+		if _, err := k.Renew(t.Context(), lease.Name{User: "1", ID: "a"}, a.Fence, 0, by(2), nil); !errors.Is(err, lease.ErrNotYours) {
 			t.Errorf("somebody else's renewal: %v", err)
 		}
 		if got := k.leases(); !slices.Equal(got, []string{"a"}) {
@@ -107,7 +107,7 @@ func TestLeaseThatIsNotRenewedExpires(t *testing.T) {
 		a := k.grant(want("a", 100, ttl(10*time.Second)))
 		waits := k.queue(t.Context(), want("b", 100, wait(time.Hour)))
 		time.Sleep(9 * time.Second)
-		renewed, err := k.Renew(t.Context(), byID("a"), a.Fence, 0, by(1))
+		renewed, err := k.Renew(t.Context(), byID("a"), a.Fence, 0, by(1), nil)
 		if err != nil || !renewed.Expires.Equal(time.Now().Add(10*time.Second)) || renewed.Fence != a.Fence {
 			t.Fatalf("Renew = %+v, %v", renewed, err)
 		}
@@ -118,7 +118,7 @@ func TestLeaseThatIsNotRenewedExpires(t *testing.T) {
 		if e := k.told(gpu.EventExpired, "a"); e.Severity != gpu.Warning {
 			t.Errorf("the end was told as %+v", e)
 		}
-		if _, err := k.Renew(t.Context(), byID("a"), a.Fence, 0, by(1)); !errors.Is(err, lease.ErrStaleFence) {
+		if _, err := k.Renew(t.Context(), byID("a"), a.Fence, 0, by(1), nil); !errors.Is(err, lease.ErrStaleFence) {
 			t.Errorf("renewal after the end: %v", err)
 		}
 		if _, err := k.Release(t.Context(), byID("a"), a.Fence, by(1)); !errors.Is(err, lease.ErrStaleFence) {

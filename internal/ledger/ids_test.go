@@ -32,11 +32,11 @@ func TestTwoUsersUseOneID(t *testing.T) {
 		}
 
 		// Each renews, resizes and releases what is their own.
-		renewed, err := k.Renew(t.Context(), byID("train"), 0, 2*time.Minute, by(2))
+		renewed, err := k.Renew(t.Context(), byID("train"), 0, 2*time.Minute, by(2), nil)
 		if err != nil || renewed.Fence != second.Fence {
 			t.Fatalf("the second renewed %+v, %v", renewed, err)
 		}
-		resized, err := k.Resize(t.Context(), byID("train"), 0, 50, by(1))
+		resized, err := k.Resize(t.Context(), byID("train"), 0, 50, by(1), nil)
 		if err != nil || resized.Fence != first.Fence {
 			t.Fatalf("the first resized %+v, %v", resized, err)
 		}

@@ -15,7 +15,7 @@ func (m *machine) largestNow(r *lease.Request, before *line) gpu.MiB {
 
 // largestEver returns the same for a machine on which nobody holds anything.
 func (m *machine) largestEver(r *lease.Request) gpu.MiB {
-	most := placement.LargestEver(m.snapshot, r)
+	most := m.book.RoomEver(m.limitsOf(r), r.Devices(), placement.LargestEver(m.snapshot, r))
 	service, known := m.settings.Services[r.Holder.Service]
 	if !known {
 		return most

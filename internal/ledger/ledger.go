@@ -40,6 +40,8 @@ type Settings struct {
 	KnownOnly bool
 	// Wait is how long a request waits if it does not say so itself.
 	Wait time.Duration
+	// Limits says what users may have.
+	Limits lease.Regime
 }
 
 // DeviceSettings are the settings of one device.
@@ -68,6 +70,11 @@ type Hooks struct {
 	// the batch is undone. If the journal refuses the batch, the ledger calls it
 	// again with failed set.
 	Authority func(effects []lease.Effect, failed error) error
+
+	// Overran is called for a lease that has reached its time limit, and again a
+	// minute later if the lease still stands: whoever listens ends its processes
+	// and revokes it. If it is nil, the ledger revokes the lease at once.
+	Overran func(l *lease.Lease, why string)
 }
 
 // Names finds the login names of users.

@@ -23,10 +23,10 @@ type line struct {
 	most lease.Load
 	// ahead is the number of requests that have joined and must not be delayed.
 	ahead int
-	// stuck has, by service, the first request that waits for the quota of the
-	// service. It cannot use free room, so other services may; but no request of
-	// the same service may use the quota that it waits for.
-	stuck map[string]*lease.Request
+	// stuck has the first request that waits for a quota or a limit. It cannot use
+	// free room, so others may; but no request of the same service, user or group
+	// may use the quota or the limit that it waits for.
+	stuck map[lease.Allowance]*lease.Request
 
 	openings map[string]*opening // by device; kept from line to line
 	formed   int                 // how many lines there were; see opening.line
@@ -63,7 +63,7 @@ func (o *opening) isOpen(least lease.Load) bool {
 func (m *machine) form(least lease.Load) *line {
 	n := &m.line
 	if n.openings == nil {
-		n.openings, n.stuck = map[string]*opening{}, map[string]*lease.Request{}
+		n.openings, n.stuck = map[string]*opening{}, map[lease.Allowance]*lease.Request{}
 	}
 	m.book.Walk(&n.walk)
 	n.formed++
@@ -135,9 +135,9 @@ func (m *machine) join(n *line) {
 // mu.
 func (m *machine) count(n *line, r *lease.Request) bool {
 	n.looked++
-	if m.overQuota(r, n) != nil {
-		if name := r.Holder.Service; n.stuck[name] == nil {
-			n.stuck[name] = r
+	if err := m.overQuota(r, n); err != nil {
+		if lacks := r.Lacking(err); n.stuck[lacks] == nil {
+			n.stuck[lacks] = r
 		}
 		return true
 	}
@@ -165,7 +165,7 @@ func (m *machine) count(n *line, r *lease.Request) bool {
 
 // suits reports whether an open device suits the lane of a request.
 func (m *machine) suits(n *line, r *lease.Request) bool {
-	if n.stuck[r.Holder.Service] != nil {
+	if n.isStuck(r) {
 		return false
 	}
 	for _, o := range n.open {
@@ -176,15 +176,27 @@ func (m *machine) suits(n *line, r *lease.Request) bool {
 	return false
 }
 
-// mayStick reports whether the quota of its service may forbid to grant a request
-// in the lane of r. If it does, all requests of the service further back are
-// stuck behind that one.
+// isStuck reports whether all requests in the lane of r are stuck behind one that
+// waits for the quota of their service, or for the limits of their user.
+func (n *line) isStuck(r *lease.Request) bool {
+	return len(n.stuck) > 0 && (n.stuck[lease.ServiceQuota(r.Holder.Service)] != nil || n.stuck[lease.UserLimit(r.Holder.Owner())] != nil)
+}
+
+// mayStick reports whether the quota of its service, or a limit of its user, may
+// forbid to grant a request in the lane of r. If one does, all requests of the
+// service, or of the user, further back are stuck behind that one.
 func (m *machine) mayStick(n *line, r *lease.Request) bool {
-	service, known := m.settings.Services[r.Holder.Service]
-	if !known || n.stuck[r.Holder.Service] != nil {
+	if n.isStuck(r) {
 		return false
 	}
 	_, total := n.walk.Lane()
+	if m.book.Within(m.limitsOf(r), r.Holder, total, 0) != nil {
+		return true
+	}
+	service, known := m.settings.Services[r.Holder.Service]
+	if !known {
+		return false
+	}
 	used := m.book.ServiceUsage(r.Holder.Service)
 	return service.Quota.Memory > 0 && used.Memory+total.Memory > service.Quota.Memory ||
 		service.Quota.Slots > 0 && used.Slots+total.Slots > service.Quota.Slots

@@ -223,11 +223,12 @@ func (m *machine) foreign(uuid string) ForeignUse {
 // reflect updates the snapshot of placement after an effect, or with sign −1
 // after its undo.
 func (m *machine) reflect(e *lease.Effect, sign int) {
-	// Every effect changes room, shares or the queue, except two: a renewal
-	// changes only a time, and a new request can let in only itself.
-	m.dirty = m.dirty || e.Kind != lease.Renewed && e.Kind != lease.Asked
+	// Every effect changes room, shares or the queue, with few exceptions: a
+	// renewal changes only a time, a time limit that is due nothing yet, and a new
+	// request can let in only itself.
+	m.dirty = m.dirty || e.Kind != lease.Renewed && e.Kind != lease.Asked && !e.Fleeting()
 	subject := e.Lease()
-	if subject == nil {
+	if subject == nil || e.Fleeting() {
 		return
 	}
 	come := 0

@@ -50,21 +50,22 @@ func (e *ResizeError) Unwrap() error { return e.Why }
 // back at once, and takes more only where there is room now and nobody who waits
 // is delayed. The settings of its service hold. A fence of zero means whichever
 // there is.
-func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memory gpu.MiB, by access.Actor) (*lease.Lease, error) {
+// Limits are those of the actor; nil: the ledger finds those of the holder.
+func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memory gpu.MiB, by access.Actor, limits *lease.Limits) (*lease.Lease, error) {
 	var resized *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
 		k, err := l.book.Seek(&by, access.Resize, name, fence)
 		if err != nil {
 			return err
 		}
-		resized, err = l.resize(lease.Resize{Key: k, Fence: fence, Memory: memory, By: by}, now)
+		resized, err = l.resize(lease.Resize{Key: k, Fence: fence, Memory: memory, By: by}, limits, now)
 		return err
 	})
 	return resized, err
 }
 
 // resize resizes a lease. The caller holds mu.
-func (l *Ledger) resize(r lease.Resize, now time.Time) (*lease.Lease, error) {
+func (l *Ledger) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*lease.Lease, error) {
 	held := l.book.Lease(r.Key)
 	if held != nil && (r.Fence == 0 || r.Fence == held.Fence) && access.May(r.By, access.Resize, held.Object()) == nil {
 		if err := held.Resizable(); err != nil {
@@ -74,7 +75,7 @@ func (l *Ledger) resize(r lease.Resize, now time.Time) (*lease.Lease, error) {
 			return nil, lease.FieldErrors{bad}
 		}
 		var err error
-		if r.Memory, err = l.resizable(held, r.Memory); err != nil {
+		if r.Memory, err = l.resizable(held, r.Memory, limits, &r.By); err != nil {
 			return nil, err
 		}
 	} // else the book refuses
@@ -85,7 +86,7 @@ func (l *Ledger) resize(r lease.Resize, now time.Time) (*lease.Lease, error) {
 // resizable returns what a lease gets that asks for an amount on each of its
 // devices, or refuses it by the rules for a request that does not want to wait.
 // The caller holds mu.
-func (m *machine) resizable(held *lease.Lease, memory gpu.MiB) (gpu.MiB, error) {
+func (m *machine) resizable(held *lease.Lease, memory gpu.MiB, limits *lease.Limits, by *access.Actor) (gpu.MiB, error) {
 	service, known := m.settings.Services[held.Holder.Service]
 	memory = max(memory, service.MinMemory)
 	if had := held.Parts[0].Memory; known && memory > had {
@@ -97,8 +98,12 @@ func (m *machine) resizable(held *lease.Lease, memory gpu.MiB) (gpu.MiB, error) 
 			return 0, err
 		}
 	}
+	more := lease.Usage{Memory: memory*gpu.MiB(len(held.Parts)) - held.Total().Memory}
+	if err := m.book.Within(m.settings.Limits.For(held.Holder, limits, by), held.Holder, more, 0); err != nil {
+		return 0, fmt.Errorf("resize %s: %w", held.ID, err)
+	}
 	for _, p := range held.Parts {
-		if err := m.grow(held, p, memory); err != nil {
+		if err := m.grow(held, p, memory, limits, by); err != nil {
 			return 0, err
 		}
 	}
@@ -107,12 +112,12 @@ func (m *machine) resizable(held *lease.Lease, memory gpu.MiB) (gpu.MiB, error) 
 
 // grow refuses an amount that a lease cannot have on a device now. The caller
 // holds mu.
-func (m *machine) grow(held *lease.Lease, p lease.Part, memory gpu.MiB) error {
+func (m *machine) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *lease.Limits, by *access.Actor) error {
 	more := m.book.Growth(held.Key(), p.GPU, memory)
 	if more == 0 {
 		return nil
 	}
-	growth := &lease.Request{ID: held.ID, Holder: held.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: p.GPU}}
+	growth := &lease.Request{ID: held.ID, Holder: held.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: p.GPU}, By: *by, Limits: limits}
 	before := m.adviceBefore(growth)
 	err := m.overQuota(growth, before)
 	if err == nil && m.refusal(growth, before) == nil {

@@ -115,34 +115,41 @@ func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
 	return "it would delay " + first.ID + ", which is ahead in the queue"
 }
 
-// Allow returns how much of an amount on each device the service of the request
-// may have now; zero if nothing.
+// Allow returns how much of an amount on each device the service and the user of
+// the request may have now; zero if nothing.
 func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 	m, name := g.machine, g.request.Holder.Service
 	service, known := m.settings.Services[name]
-	if !known {
+	limits := m.limitsOf(g.request)
+	if !known && limits == nil {
 		return memory
 	}
 	less := *g.request
-	less.Memory = within(service, less.Devices(), memory, m.book.ServiceUsage(name))
+	less.Memory = m.book.Room(limits, less.Holder, less.Devices(), memory)
+	if known {
+		less.Memory = within(service, less.Devices(), less.Memory, m.book.ServiceUsage(name))
+	}
 	if less.Memory == 0 || m.overQuota(&less, g.before) != nil {
 		return 0
 	}
 	return less.Memory
 }
 
-// overQuota returns why the quota of its service forbids to grant a request; nil
-// if it does not. The caller holds mu.
+// overQuota returns why the quota of its service, or a limit of its user, forbids
+// to grant a request; nil if none does. The caller holds mu.
 func (m *machine) overQuota(r *lease.Request, before *line) error {
+	if err := m.overLimit(r, before); err != nil {
+		return err
+	}
 	name := r.Holder.Service
 	service, known := m.settings.Services[name]
 	if !known || m.splits(r) {
 		return nil
 	}
-	if before != nil && before.stuck[name] != nil {
+	if first := before.waitsFor(lease.ServiceQuota(name)); first != nil {
 		return &lease.AdmitError{
 			Service: name, Err: lease.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: m.book.ServiceUsage(name),
-			Text: before.stuck[name].ID + " is ahead in the queue and waits for the quota of the service",
+			Text: first.ID + " is ahead in the queue and waits for the quota of the service",
 		}
 	}
 	return lease.WithinQuota(service.Service, r, m.book.ServiceUsage(name))

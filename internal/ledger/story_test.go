@@ -105,7 +105,7 @@ func (s *story) step() {
 		s.release()
 	case 9:
 		user, k := s.drawKey()
-		_, _ = s.keeper.Renew(s.Context(), byID(k.ID), 0, time.Duration(s.draw("ttl", 1, 20))*time.Second, by(user))
+		_, _ = s.keeper.Renew(s.Context(), byID(k.ID), 0, time.Duration(s.draw("ttl", 1, 20))*time.Second, by(user), nil)
 		if l, stands := s.keeper.Find(k); stands && s.held[k] != nil && l.Fence == s.held[k].Fence {
 			s.held[k] = l.Lease
 		}
@@ -198,7 +198,7 @@ func (s *story) release() {
 func (s *story) resize() {
 	user, k := s.drawKey()
 	was, _ := s.keeper.Find(k)
-	resized, err := s.keeper.Resize(s.Context(), byID(k.ID), 0, gpu.MiB(s.draw("memory", 1, 10)), by(user))
+	resized, err := s.keeper.Resize(s.Context(), byID(k.ID), 0, gpu.MiB(s.draw("memory", 1, 10)), by(user), nil)
 	if err != nil {
 		return
 	}

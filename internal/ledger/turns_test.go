@@ -16,23 +16,25 @@ import (
 // of anybody else's.
 func TestWaitingIsLimitedPerUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		builtin := lease.Builtin()
+		most := builtin.Waiting.Or(0)
 		k := newWorld().start(t)
 		k.device(0, 100)
 		k.grant(want("full", 100, of(9)))
-		for i := range lease.MostWaiting {
+		for i := range most {
 			k.queue(t.Context(), want(fmt.Sprint("w", i), 100, of(2), wait(time.Hour)))
 		}
 		if _, err := k.Acquire(t.Context(), want("over", 100, of(2), wait(time.Hour))); !errors.Is(err, lease.ErrCrowded) {
 			t.Errorf("one more of the same user: %v", err)
 		}
-		if n := len(k.waiting()); n != lease.MostWaiting {
+		if n := len(k.waiting()); n != most {
 			t.Errorf("%d wait", n)
 		}
 		k.queue(t.Context(), want("other", 100, of(3), wait(time.Hour)))
 		root := want("root", 100, of(2), wait(time.Hour))
 		root.By.Role = access.Admin
 		k.queue(t.Context(), root)
-		if n := len(k.waiting()); n != lease.MostWaiting+2 {
+		if n := len(k.waiting()); n != most+2 {
 			t.Errorf("%d wait", n)
 		}
 	})

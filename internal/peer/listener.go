@@ -11,7 +11,7 @@ import (
 // Limits bounds how many connections there are. Connections of administrators
 // and of others are counted apart.
 type Limits struct {
-	User    int // of one user
+	User    int // of one user, if Of is nil
 	Unknown int // of all callers together whose user is not known
 	All     int // of all users together, administrators excepted
 	Admin   int // of all administrators together
@@ -20,6 +20,9 @@ type Limits struct {
 	// fewer than Few, so that a person with many user ids, such as a range for
 	// containers, does not lock others out.
 	First, Few int
+
+	// Of returns how many a caller may have whose user is known.
+	Of func(*access.Caller) int
 }
 
 // room reports whether there is room for another connection of a user who has
@@ -34,15 +37,21 @@ type Guests struct {
 	rules  func() *access.Rules
 
 	mu     sync.Mutex // guards what follows
-	byUser map[int]int
+	byUser map[int]guest
 	all    int
 	admins int
 	told   time.Time // when somebody who was turned away was last told why
 }
 
+// guest is one user with connections.
+type guest struct {
+	has    int
+	groups []int // of the connection that came last
+}
+
 // NewGuests returns a counter for a daemon with these rules.
 func NewGuests(l Limits, rules func() *access.Rules) *Guests {
-	return &Guests{limits: l, rules: rules, byUser: map[int]int{}}
+	return &Guests{limits: l, rules: rules, byUser: map[int]guest{}}
 }
 
 // full reports whether another connection of a user would be too many,
@@ -53,14 +62,27 @@ func (g *Guests) full(uid int) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.limits.room(g.byUser[uid], g.limits.User, g.all)
+	user := g.byUser[uid]
+	return !g.limits.room(user.has, g.limits.most(uid, user.groups), g.all)
+}
+
+// most returns how many connections a user may have.
+func (l *Limits) most(uid int, groups []int) int {
+	switch {
+	case uid == unknown:
+		return l.Unknown
+	case l.Of == nil:
+		return l.User
+	}
+	return l.Of(&access.Caller{UID: access.KnownUID(uid), Groups: groups})
 }
 
 // unknown stands for callers whose user is not known.
 const unknown = -1
 
-// enter lets a connection in, or reports that there are too many.
-func (g *Guests) enter(uid int, admin bool) bool {
+// enter lets a connection in, or reports that there are too many. Groups are those
+// of the caller; nil: not known.
+func (g *Guests) enter(uid int, admin bool, groups []int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if admin {
@@ -70,14 +92,11 @@ func (g *Guests) enter(uid int, admin bool) bool {
 		g.admins++
 		return true
 	}
-	most := g.limits.User
-	if uid == unknown {
-		most = g.limits.Unknown
-	}
-	if !g.limits.room(g.byUser[uid], most, g.all) {
+	user := g.byUser[uid]
+	if !g.limits.room(user.has, g.limits.most(uid, groups), g.all) {
 		return false
 	}
-	g.byUser[uid]++
+	g.byUser[uid] = guest{user.has + 1, groups}
 	g.all++
 	return true
 }
@@ -90,9 +109,12 @@ func (g *Guests) leave(uid int, admin bool) {
 		return
 	}
 	g.all--
-	if g.byUser[uid]--; g.byUser[uid] == 0 {
+	user := g.byUser[uid]
+	if user.has--; user.has == 0 {
 		delete(g.byUser, uid)
+		return
 	}
+	g.byUser[uid] = user
 }
 
 // Conn is a connection whose other end is known.
@@ -195,7 +217,7 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	}
 	uid := p.UID.Or(unknown)
 	admin := access.May(l.Guests.rules().Actor(&p.Caller), access.Exceed, access.Object{}) == nil
-	if !l.Guests.enter(uid, admin) {
+	if !l.Guests.enter(uid, admin, p.Groups) {
 		l.turnAway(raw)
 		return nil
 	}

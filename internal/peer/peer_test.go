@@ -205,7 +205,7 @@ func TestGuests(t *testing.T) {
 	g := NewGuests(Limits{User: 2, Unknown: 1, All: 4, Admin: 1}, of(0))
 	enter := func(uid int, admin, want bool) {
 		t.Helper()
-		if got := g.enter(uid, admin); got != want {
+		if got := g.enter(uid, admin, []int{uid}); got != want {
 			t.Errorf("user %d (administrator: %v) was let in: %v", uid, admin, got)
 		}
 	}
@@ -227,6 +227,29 @@ func TestGuests(t *testing.T) {
 	enter(3, false, true)
 	g.leave(0, true)
 	enter(0, true, true)
+}
+
+// Users may have limits of their own, which may change while they are connected.
+func TestGuestsWithLimitsOfTheirOwn(t *testing.T) {
+	most := map[int]int{1: 1, 2: 3}
+	g := NewGuests(Limits{User: 9, Unknown: 1, All: 99, Admin: 1, Of: func(c *access.Caller) int {
+		if len(c.Groups) == 0 {
+			return 5
+		}
+		return most[c.Groups[0]]
+	}}, of(0))
+	if !g.enter(1, false, []int{1}) || g.enter(1, false, []int{1}) || !g.full(1) {
+		t.Error("a user with a limit of 1 has not exactly one connection")
+	}
+	if !g.enter(2, false, []int{2}) || !g.enter(2, false, []int{2}) || g.full(2) {
+		t.Error("a user with a limit of 3 has less than two")
+	}
+	if most[1], most[2] = 2, 1; g.full(1) || !g.enter(1, false, []int{1}) || !g.full(2) || g.enter(2, false, []int{2}) {
+		t.Error("a changed limit does not hold")
+	}
+	if g.enter(unknown, false, nil); g.enter(unknown, false, nil) {
+		t.Error("callers whose user is not known have the limit of one who is")
+	}
 }
 
 // A connection makes room when it is closed, once.

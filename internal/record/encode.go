@@ -78,7 +78,9 @@ func (l *Lease) append(dst []byte) []byte {
 	}
 	dst = appendOptional(dst, `,"note":`, l.Note)
 	dst = appendOptional(dst, `,"unit":`, l.Unit)
-	return appendList(dst, `,"scope":`, l.Scope)
+	dst = appendList(dst, `,"scope":`, l.Scope)
+	dst = appendInt(dst, `,"time_limit_ns":`, l.TimeLimit)
+	return appendList(dst, `,"groups":`, l.Groups)
 }
 
 // appendInt appends a field unless it is zero.

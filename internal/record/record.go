@@ -40,7 +40,8 @@ import (
 //	1  everything but what follows
 //	2  Bind
 //	3  Scope, Detach, Resize, a lease without memory and slots
-//	4  Audit, a grant of an id that a lease of another user has
+//	4  Audit, a grant of an id that a lease of another user has, Lease.TimeLimit,
+//	   Lease.Groups
 //
 // Added later under the same versions, because the book is the same without
 // them: Record.By, Lease.Parent, Lease.Unit, Lease.Scope and Lease.Implied. An
@@ -128,6 +129,9 @@ type Lease struct {
 
 	Unit  string   `json:"unit,omitempty"`
 	Scope []string `json:"scope,omitempty"`
+
+	TimeLimit int64    `json:"time_limit_ns,omitempty"` // from the grant to the end
+	Groups    []string `json:"groups,omitempty"`        // whose limits together count the lease
 }
 
 // Part is what a lease has of one device.
@@ -159,9 +163,13 @@ func NewAudit(line Line) Record {
 }
 
 // SetLease puts a lease into a record. An earlier berth refuses a lease that has
-// neither memory nor slots, which only a child can be.
+// neither memory nor slots, which only a child can be, and would let a lease
+// outlive its time limit and groups have more than their limits.
 func (r *Record) SetLease(l *Lease) {
 	r.Lease = l
+	if l.TimeLimit != 0 || len(l.Groups) > 0 {
+		r.Version = max(r.Version, 4)
+	}
 	for _, p := range l.Parts {
 		if p.Memory == 0 && p.Slots == 0 {
 			r.Version = max(r.Version, 3)

@@ -51,6 +51,15 @@ func (w *Watchdog) done(what any) {
 	delete(w.ending, what)
 }
 
+// End revokes a lease for a reason that the watchdog does not see itself: it ends
+// the processes of the lease first. It does not block, and does nothing if that
+// has begun already.
+func (w *Watchdog) End(h Holding, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end(h, why)
+}
+
 // end begins to revoke a lease, once. The caller holds mu.
 func (w *Watchdog) end(h Holding, why string) {
 	key, fence := h.Lease, h.Fence

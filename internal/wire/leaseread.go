@@ -46,6 +46,8 @@ func (r *RequestBody) Read(data []byte) bool {
 			r.TTL = gpu.Some(s.float())
 		case "timeout_seconds":
 			r.Timeout = gpu.Some(s.float())
+		case "time_limit_seconds":
+			r.TimeLimit = gpu.Some(s.float())
 		case "pid":
 			r.PID = int(s.int(0, 1<<31))
 		case "priority":
@@ -135,6 +137,11 @@ func (l *LeaseBody) read(s *scanner) {
 		case "expires":
 			expires := s.time()
 			l.Expires = &expires
+		case "time_limit_seconds":
+			l.TimeLimit = s.float()
+		case "ends":
+			ends := s.time()
+			l.Ends = &ends
 		case "parts":
 			s.bad = s.bad || l.Parts != nil // twice
 			l.Parts = make([]api.LeasePart, 0, 1)

@@ -51,6 +51,7 @@ func (r *RequestBody) Append(dst []byte) []byte {
 	if len(r.Scope) > 0 {
 		w.rare("scope", r.Scope)
 	}
+	w.optFloat("time_limit_seconds", r.TimeLimit)
 	return append(w.dst, '}')
 }
 
@@ -93,6 +94,12 @@ func (l *LeaseBody) Append(dst []byte) []byte {
 	}
 	if l.Expires != nil {
 		w.time("expires", *l.Expires)
+	}
+	if l.TimeLimit != 0 {
+		w.float("time_limit_seconds", l.TimeLimit)
+	}
+	if l.Ends != nil {
+		w.time("ends", *l.Ends)
 	}
 	w.key("parts")
 	w.dst = append(w.dst, '[')

@@ -1,0 +1,56 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/quota"
+)
+
+// builtinLimits are the rules of a daemon in which nobody has set a limit.
+var builtinLimits = &quota.Rules{}
+
+// quota returns what the caller may have. It finds that out once for each
+// connection and configuration.
+func (c *caller) quota() *quota.Limits {
+	rules := builtinLimits
+	if c != nil && c.rules != nil {
+		rules = c.rules()
+	}
+	if c == nil {
+		who := stranger()
+		return rules.Of(quota.SubjectOf(&who, nil))
+	}
+	if found := c.limits.Load(); found != nil && found.Generation == rules.Generation {
+		return found
+	}
+	who := c.standing() // without a name, which nobody needs here and which may take a while
+	var groups []int
+	if c.groups != nil && rules.Grouped() && who.UID != access.NoUID {
+		groups = c.groups(c.locate)
+	}
+	found := rules.Of(quota.SubjectOf(&who, groups))
+	c.limits.Store(found)
+	return found
+}
+
+// limitsOf returns what the caller of a request may have.
+func limitsOf(ctx context.Context) *quota.Limits {
+	c, _ := ctx.Value(callerKey{}).(*caller)
+	return c.quota()
+}
+
+// groups returns the groups of a peer: those that the kernel named with the
+// connection, or those of its process, if that can be found; nil: not known.
+func (d Doorkeeper) groups(p access.Peer, locate func() access.Peer) []int {
+	if p.Groups != nil {
+		return p.Groups
+	}
+	found := locate()
+	groups, known := d.Processes.Groups(process.ID{PID: found.PID, Start: found.Start})
+	if !known {
+		return nil
+	}
+	return groups
+}

@@ -1,0 +1,153 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Event returns what people are told of an effect; false if they are told
+// nothing. Labels appends what the devices of a lease are called.
+func (e *Effect) Event(labels func(text []byte, parts []Part) []byte) (gpu.Event, bool) {
+	if e.Kind == Asked || e.Kind == TimedOut {
+		return e.requestEvent(), true
+	}
+	held := e.Lease()
+	if held == nil {
+		return gpu.Event{}, false // withdrawn: the client knows
+	}
+	code, severity, verb := wording(e.Kind)
+	if code == "" || e.Kind == Renewed && e.By.Door == access.Itself {
+		return gpu.Event{}, false // berth keeps a lease that is in use, every minute
+	}
+	total := held.Total()
+	text, public := e.sentence(held, verb, labels)
+	event := gpu.Event{
+		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, By: ByOf(e.By), Text: text, Public: public,
+		Data: map[string]any{"fence": held.Fence, "memory_mb": int64(total.Memory), "slots": total.Slots},
+	}
+	if e.Kind != Granted {
+		event.Data["held_seconds"] = e.Time.Sub(held.Granted).Seconds()
+	}
+	if e.Kind == Resized {
+		event.Data["was_mb"] = int64(e.Before.Total().Memory)
+	}
+	if e.Kind == Warned {
+		ends, _ := held.Ends()
+		event.Data["ends"], event.Data["time_limit_seconds"] = ends.Format(time.RFC3339), held.TimeLimit.Seconds()
+	}
+	if len(held.Parts) == 1 {
+		event.GPU = held.Parts[0].GPU
+	}
+	return event, true
+}
+
+// requestEvent returns the event that a request waits, or that it was not granted
+// in time.
+func (e *Effect) requestEvent() gpu.Event {
+	r := e.Request
+	event := gpu.Event{
+		Time: e.Time, Code: gpu.EventWaiting, Severity: gpu.Note, Lease: r.ID, User: r.Holder.User,
+		Data: map[string]any{"memory_mb": int64(r.Memory), "slots": r.Slots, "gpus": r.GPUs},
+	}
+	if e.Kind == Asked {
+		event.By = ByOf(e.By)
+		event.Text = fmt.Sprintf("%s waits for %s, until %s at the latest", r.ID, r.Memory, r.Deadline.Format(time.TimeOnly))
+		return event
+	}
+	event.Code, event.Severity = gpu.EventTimedOut, gpu.Warning
+	event.Text = fmt.Sprintf("%s waited %s for %s and did not get it", r.ID, words.Duration(e.Time.Sub(r.Requested)), r.Memory)
+	return event
+}
+
+// sentence returns the text of an event about a  If the text names the
+// program, which is at its end, sentence also returns it without that name, as
+// public text. Every grant calls it, so it builds the text in one buffer.
+func (e *Effect) sentence(held *Lease, verb string, labels func([]byte, []Part) []byte) (text, public string) {
+	b := append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
+	switch e.Kind {
+	case Granted:
+		b = append(append(b, ' '), amount(held)...)
+		b = append(b, " on "...)
+		b = labels(b, held.Parts)
+		b = appendHolder(b, held.Holder)
+	case Warned:
+		ends, _ := held.Ends()
+		b = append(b, " at "...)
+		b = append(ends.AppendFormat(b, time.TimeOnly), ", with its processes: that is its time limit of "...)
+		b = append(b, words.Duration(held.TimeLimit)...)
+	case Resized:
+		b = append(append(b, " from "...), e.Before.Parts[0].Memory.String()...)
+		b = append(append(b, " to "...), held.Parts[0].Memory.String()...)
+		b = append(b, " on "...)
+		b = labels(b, held.Parts)
+	}
+	if e.Why != "" {
+		b = append(append(b, ": "...), e.Why...)
+	}
+	if e.Kind != Granted || held.Holder.Name == "" {
+		return string(b), ""
+	}
+	upTo := len(b)
+	text = string(append(append(append(b, " ("...), held.Holder.Name...), ')'))
+	return text, text[:upTo]
+}
+
+func wording(k Kind) (gpu.EventCode, gpu.Severity, string) {
+	switch k {
+	case Granted:
+		return gpu.EventGranted, gpu.Note, "holds"
+	case Renewed:
+		return gpu.EventRenewed, gpu.Note, "was renewed"
+	case Bound:
+		return gpu.EventBound, gpu.Note, "was handed to another process"
+	case Detached:
+		return gpu.EventBound, gpu.Note, "stands without the process that asked for it"
+	case Resized:
+		return gpu.EventResized, gpu.Note, "was resized"
+	case Released:
+		return gpu.EventReleased, gpu.Note, "was released"
+	case Expired:
+		return gpu.EventExpired, gpu.Warning, "expired"
+	case Warned:
+		return gpu.EventEnding, gpu.Warning, "is about to end"
+	case Revoked:
+		return gpu.EventRevoked, gpu.Warning, "was revoked"
+	}
+	return "", "", ""
+}
+
+func amount(l *Lease) string {
+	part := l.Parts[0]
+	switch {
+	case part.Memory == 0:
+		return words.Count(part.Slots, "slot")
+	case part.Slots == 0:
+		return part.Memory.String()
+	}
+	return part.Memory.String() + " and " + words.Count(part.Slots, "slot")
+}
+
+// appendHolder appends the service and the user of a holder.
+func appendHolder(text []byte, h Holder) []byte {
+	said := 0
+	for _, word := range [...]string{h.Service, h.User} {
+		if word != "" {
+			text = append(text, separator(said)...)
+			text = append(text, word...)
+			said++
+		}
+	}
+	return text
+}
+
+// separator returns the text to write before word i.
+func separator(i int) string {
+	if i == 0 {
+		return " for "
+	}
+	return ", "
+}

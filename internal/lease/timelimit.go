@@ -1,0 +1,103 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// A lease with a time limit ends that long after its grant, however often it is
+// renewed. The book only says when: its processes are ended first, as for any
+// lease that is revoked, and then somebody applies Revoke.
+//
+//	granted ──▶ Warn ──▶ Overrun ──▶ Revoke
+//	            a while before    at the end, and again until it is revoked
+const (
+	MinTime = time.Second
+	MaxTime = 365 * 24 * time.Hour
+
+	// overrunAgain is how long after an Overrun the next one is due, if the lease
+	// still stands: a daemon that could not revoke it tries again.
+	overrunAgain = time.Minute
+)
+
+// Ends returns when the time limit ends the lease; false: it has none.
+func (l *Lease) Ends() (time.Time, bool) {
+	return l.Granted.Add(l.TimeLimit), l.TimeLimit > 0
+}
+
+// Until returns when the lease ends, if nobody renews or releases it before;
+// false if that is not known.
+func (l *Lease) Until() (time.Time, bool) {
+	ends, limited := l.Ends()
+	if l.Binding == ByTTL && (!limited || l.Expires.Before(ends)) {
+		return l.Expires, true
+	}
+	return ends, limited
+}
+
+// warnAhead returns how long before its end the holder of a lease with a time
+// limit is warned.
+func warnAhead(limit time.Duration) time.Duration { return min(limit/10, 5*time.Minute) }
+
+// Warn notes that the time limit of a lease is about to end it. See Due.
+type Warn struct {
+	Key
+	Fence uint64
+}
+
+func (w Warn) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.limited("warn", w.Key, w.Fence)
+	if err != nil {
+		return Effect{}, err
+	}
+	e.warned = true
+	b.setAlarm(e)
+	return Effect{Kind: Warned, Time: now, Before: e.lease, After: e.lease, By: access.Daemon()}, nil
+}
+
+// Overrun notes that a lease has reached its time limit and is to be ended. It
+// changes nothing durable: Revoke ends the lease. See Due.
+type Overrun struct {
+	Key
+	Fence uint64
+}
+
+func (o Overrun) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.limited("end", o.Key, o.Fence)
+	if err != nil {
+		return Effect{}, err
+	}
+	if ends, _ := e.lease.Ends(); now.Before(ends) {
+		return Effect{}, fmt.Errorf("end %s: %w: its time limit is at %s", o.ID, ErrNotDue, ends.Format(time.RFC3339))
+	}
+	e.warned, e.overrun = true, now
+	b.setAlarm(e)
+	return Effect{Kind: Overran, Time: now, Before: e.lease, After: e.lease, By: access.Daemon()}, nil
+}
+
+// forget makes what an effect noted due again.
+func (b *Book) forget(e *entry, kind Kind) {
+	if kind == Warned {
+		e.warned = false
+	}
+	e.overrun = time.Time{}
+	b.setAlarm(e)
+}
+
+// limited returns a lease with a time limit.
+func (b *Book) limited(op string, k Key, fence uint64) (*entry, error) {
+	e := b.leases.get(k)
+	if e == nil || fence != e.lease.Fence || e.lease.TimeLimit <= 0 {
+		return nil, fmt.Errorf("%s %s: %w with a time limit", op, k.ID, ErrUnknown)
+	}
+	return e, nil
+}
+
+func timeLimitProblem(limit time.Duration) string {
+	if limit != 0 && (limit < MinTime || limit > MaxTime) {
+		return fmt.Sprintf("is %s; it must be from %s to %s (%s)", seconds(limit), seconds(MinTime), seconds(MaxTime), days(MaxTime))
+	}
+	return ""
+}

@@ -1,0 +1,26 @@
+package ledger
+
+import (
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// overrunText says why a lease ends that has reached its time limit.
+func overrunText(l *lease.Lease) string {
+	return "its time limit of " + words.Duration(l.TimeLimit) + " is over"
+}
+
+// revokeIfAlone turns the notice that a lease has reached its time limit into its
+// revocation, if nobody ends its processes. The caller holds mu.
+func (l *Ledger) revokeIfAlone(c lease.Change) lease.Change {
+	over, is := c.(lease.Overrun)
+	if !is || l.hooks.Overran != nil {
+		return c
+	}
+	held := l.book.Lease(over.Key)
+	if held == nil {
+		return c
+	}
+	return lease.Revoke{Key: over.Key, Fence: over.Fence, By: access.Daemon(), Why: overrunText(held)}
+}

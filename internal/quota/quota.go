@@ -1,0 +1,213 @@
+// Package quota decides what each user may have. Rules are the sections users
+// and groups of a configuration; Of returns the limits of one user, and where
+// each of them comes from.
+//
+// The own entry of a user decides, then those of the user's groups, of which the
+// largest counts, then users.default, and then what berth has by itself.
+package quota
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// Limits is what one user may have.
+type Limits struct {
+	lease.Limits
+	Calls       lease.Limit[float64] // a second
+	Connections lease.Limit[int]
+	Streams     lease.Limit[int] // of events
+	Groups      []string         // of the user, with an entry in the configuration
+}
+
+// What berth allows if nobody says otherwise; lease.Builtin has the rest.
+const (
+	Connections = 256
+	Streams     = 32
+)
+
+// Rules says what everybody may have. It does not change once it is made. The
+// zero value is for a configuration that says nothing.
+type Rules struct {
+	Generation uint64 // tells rules apart
+	Default    config.Limits
+	Users      map[int]User    // by user id
+	Named      map[string]User // by the names of users without an id: token:NAME and cert:NAME
+	Groups     map[int]Group   // by group id
+}
+
+// User is the entry of a user.
+type User struct {
+	Name string // as configured
+	config.Limits
+}
+
+// Group is the entry of a group.
+type Group struct {
+	Name string // as configured
+	config.Limits
+	Together config.Together
+}
+
+// SubjectOf returns a caller as somebody who has limits. Groups are those of its
+// process; nil: not known. Whoever shows a token or a certificate is in none.
+func SubjectOf(a *access.Actor, groups []int) lease.Subject {
+	return lease.Subject{Owner: lease.OwnerOf(a), Groups: groups, Sure: groups != nil || a.UID == access.NoUID}
+}
+
+// Grouped reports whether it matters which groups a user is in.
+func (r *Rules) Grouped() bool { return len(r.Groups) > 0 }
+
+// Of returns the limits of somebody. If it is not sure which groups they are in,
+// each limit is the strictest that a group could give them.
+func (r *Rules) Of(s lease.Subject) *Limits {
+	own, named := r.Users[s.UID]
+	if s.UID == lease.NoUID {
+		own, named = r.Named[s.User]
+	}
+	s.Sure = s.Sure || s.UID == lease.NoUID
+	groups := r.groupsOf(s)
+	uncertain := !s.Sure && r.Grouped()
+	find := finder{
+		own: entry{source: "users." + own.Name, Limits: own.Limits}, hasOwn: named, uncertain: uncertain,
+		fallback: entry{source: "users.default", Limits: r.Default},
+	}
+	for _, g := range groups {
+		find.groups = append(find.groups, entry{"groups." + g.Name, g.Limits})
+	}
+	l := &Limits{Limits: lease.Builtin(), Connections: builtin(Connections), Streams: builtin(Streams), Calls: lease.Limit[float64]{Source: "default"}}
+	l.Subject, l.Generation = s, r.Generation
+	choose(&find, &l.Memory, func(c *config.Limits) gpu.Opt[gpu.MiB] { return c.Memory })
+	choose(&find, &l.Slots, func(c *config.Limits) gpu.Opt[int] { return c.Slots })
+	choose(&find, &l.Leases, func(c *config.Limits) gpu.Opt[int] { return c.Leases })
+	choose(&find, &l.Waiting, func(c *config.Limits) gpu.Opt[int] { return c.Waiting })
+	choose(&find, &l.LongestWait, func(c *config.Limits) gpu.Opt[time.Duration] { return c.LongestWait })
+	choose(&find, &l.LongestTTL, func(c *config.Limits) gpu.Opt[time.Duration] { return c.LongestTTL })
+	choose(&find, &l.LongestTime, func(c *config.Limits) gpu.Opt[time.Duration] { return c.LongestTime })
+	choose(&find, &l.Calls, func(c *config.Limits) gpu.Opt[float64] { return c.Calls })
+	choose(&find, &l.Connections, func(c *config.Limits) gpu.Opt[int] { return c.Connections })
+	choose(&find, &l.Streams, func(c *config.Limits) gpu.Opt[int] { return c.Streams })
+	chooseNamed(&find, &l.Named)
+	chooseService(&find, &l.Service)
+	for _, g := range groups {
+		if uncertain {
+			l.Uncertain = l.Uncertain || g.Together != config.Together{}
+			continue
+		}
+		l.Groups = append(l.Groups, g.Name)
+		if t := g.Together; t != (config.Together{}) {
+			l.Together = append(l.Together, lease.Together{Group: g.Name, Memory: t.Memory, Slots: t.Slots, Leases: t.Leases})
+		}
+	}
+	return l
+}
+
+// MostConnections returns how many connections somebody may have open.
+func (r *Rules) MostConnections(s lease.Subject) int {
+	if len(r.Users)+len(r.Groups) == 0 && !r.Default.Connections.Known() {
+		return Connections
+	}
+	return r.Of(s).Connections.Or(Connections)
+}
+
+// groupsOf lists the groups that count for somebody, by name: their own, or all
+// if nobody knows which those are.
+func (r *Rules) groupsOf(s lease.Subject) []Group {
+	var list []Group
+	if s.Sure {
+		for _, gid := range s.Groups {
+			if g, listed := r.Groups[gid]; listed {
+				list = append(list, g)
+			}
+		}
+	} else {
+		for _, g := range r.Groups {
+			list = append(list, g)
+		}
+	}
+	slices.SortFunc(list, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(list, func(a, b Group) bool { return a.Name == b.Name })
+}
+
+func builtin(most int) lease.Limit[int] {
+	return lease.Limit[int]{Opt: gpu.Some(most), Source: "default"}
+}
+
+// entry is one entry of the configuration.
+type entry struct {
+	source string
+	config.Limits
+}
+
+// finder has the entries that matter for one user.
+type finder struct {
+	own       entry
+	hasOwn    bool
+	groups    []entry
+	fallback  entry
+	uncertain bool // groups lists those that the user may be in
+}
+
+// number is a limit that is a number; the smaller is the stricter.
+type number interface{ ~int | ~int64 | ~float64 }
+
+// choose finds one limit, and sets it unless no entry has it.
+func choose[T number](f *finder, limit *lease.Limit[T], of func(*config.Limits) gpu.Opt[T]) {
+	if own := of(&f.own.Limits); f.hasOwn && own.Known() {
+		*limit = lease.Limit[T]{Opt: own, Source: f.own.source}
+		return
+	}
+	if all := of(&f.fallback.Limits); all.Known() {
+		*limit = lease.Limit[T]{Opt: all, Source: f.fallback.source}
+	}
+	found := f.uncertain // then the strictest of all counts, else the largest of the groups
+	for i := range f.groups {
+		v, says := of(&f.groups[i].Limits).Get()
+		if !says {
+			continue
+		}
+		has, limited := limit.Get()
+		if !found || f.uncertain && (!limited || v < has) || !f.uncertain && v > has {
+			*limit, found = lease.Limit[T]{Opt: gpu.Some(v), Source: f.groups[i].source}, true
+		}
+	}
+}
+
+// chooseNamed finds whether the user may hold named leases.
+func chooseNamed(f *finder, limit *lease.Limit[bool]) {
+	as := lease.Limit[float64]{}
+	choose(f, &as, func(c *config.Limits) gpu.Opt[float64] {
+		switch c.NamedLeases {
+		case "true":
+			return gpu.Some(math.Inf(1))
+		case "false":
+			return gpu.Some(0.0)
+		}
+		return gpu.Opt[float64]{}
+	})
+	if v, says := as.Get(); says {
+		*limit = lease.Limit[bool]{Opt: gpu.Some(v > 0), Source: as.Source}
+	}
+}
+
+// chooseService finds the service of requests that name none: that of the own
+// entry, of the first group by name, or of everybody.
+func chooseService(f *finder, limit *lease.Limit[string]) {
+	entries := []entry{f.own}
+	if !f.uncertain {
+		entries = append(entries, f.groups...)
+	}
+	for _, e := range append(entries, f.fallback) {
+		if e.Limits.Service != "" {
+			*limit = lease.Limit[string]{Opt: gpu.Some(e.Limits.Service), Source: e.source}
+			return
+		}
+	}
+}
