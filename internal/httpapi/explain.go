@@ -129,8 +129,8 @@ func holdersOf(all []lease.Holding, by sight) []api.HolderUntil {
 	var out []api.HolderUntil
 	for _, h := range all {
 		u := api.HolderUntil{Lease: h.Lease.ID, Holder: by.holder(h.Lease.Holder), Memory: max(h.Part.Memory, h.Measured), Slots: h.Part.Slots}
-		if !h.Lease.Expires.IsZero() {
-			u.Until = &h.Lease.Expires
+		if until, known := h.Lease.Until(); known {
+			u.Until = &until
 		}
 		out = append(out, u)
 	}

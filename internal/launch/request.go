@@ -43,6 +43,7 @@ func Flags(policies []string) []Flag {
 		{"service", "SERVICE", "the service it is for, whose limits hold", text(func(r *Request) *string { return &r.Service })},
 		{"priority", "N", "higher goes first among those who wait", setPriority},
 		{"timeout", "TIME", "how long to wait for room, as in 10m; 0: not at all\n(default: allocation_timeout, 30s unless set)", setTimeout},
+		{"time", "TIME", "end the program and the lease after this time, as in\n2h (default: your longest_time_seconds, or no limit)", setTime},
 		{"enforce", "RUNG", "what holds it to its memory: auto, mps, framework,\nwatchdog or none", oneOf(func(r *Request) *string { return &r.Enforce }, "auto", MPS, Framework, Watchdog, None)},
 		{"isolation", "WAY", "what keeps it from other GPUs: env or cgroup\n(default: gpu.isolation, env unless set)", oneOf(func(r *Request) *string { return &r.Isolation }, ByEnv, ByCgroup)},
 	}
@@ -149,16 +150,35 @@ func setCompute(r *Request, value string) error {
 	return whole(func(r *Request) *int { return &r.Compute }, 1, 100)(r, strings.TrimSuffix(value, "%"))
 }
 
-// setTimeout takes 90s, 10m, or a plain number of seconds.
 func setTimeout(r *Request, value string) error {
+	seconds, err := parseSeconds(value)
+	if err == nil {
+		r.Timeout = gpu.Some(seconds)
+	}
+	return err
+}
+
+func setTime(r *Request, value string) error {
+	seconds, err := parseSeconds(value)
+	switch {
+	case err != nil:
+		return err
+	case seconds < 1:
+		return fmt.Errorf("a time limit must be 1 s or more, not %q: leave --time out for none", value)
+	}
+	r.TimeLimit = gpu.Some(seconds)
+	return nil
+}
+
+// parseSeconds reads 90s, 10m, or a plain number of seconds.
+func parseSeconds(value string) (float64, error) {
 	length, err := time.ParseDuration(value)
 	seconds := length.Seconds()
 	if err != nil {
 		seconds, err = strconv.ParseFloat(value, 64)
 	}
 	if err != nil || !(seconds >= 0 && seconds <= 1e9) {
-		return fmt.Errorf("%q is not a length of time: write it like 90s, 10m or 30 (seconds)", value)
+		return 0, fmt.Errorf("%q is not a length of time: write it like 90s, 10m or 30 (seconds)", value)
 	}
-	r.Timeout = gpu.Some(seconds)
-	return nil
+	return seconds, nil
 }

@@ -60,6 +60,15 @@ func (x GPUs) Had(l api.Lease) string {
 
 // end says what ends a lease.
 func end(l api.Lease, zone *time.Location) string {
+	text := endOf(l, zone)
+	if l.Ends != nil {
+		text += ", at the latest at " + l.Ends.In(zone).Format(time.DateTime) + ", with its processes"
+	}
+	return text
+}
+
+// endOf says what ends a lease that has no time limit.
+func endOf(l api.Lease, zone *time.Location) string {
 	switch {
 	case l.Expires != nil:
 		return l.Expires.In(zone).Format(time.DateTime) + " unless it is renewed"

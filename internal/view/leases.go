@@ -123,9 +123,13 @@ func some(m gpu.MiB) string {
 
 // until says in a word or two what ends a lease.
 func until(l api.Lease, now time.Time) string {
+	soonest := l.Expires
+	if l.Ends != nil && (soonest == nil || l.Ends.Before(*soonest)) {
+		soonest = l.Ends
+	}
 	switch {
-	case l.Expires != nil:
-		return "in " + words.Age(l.Expires.Sub(now))
+	case soonest != nil:
+		return "in " + words.Age(soonest.Sub(now))
 	case l.Binding == "process":
 		if pid := cmp.Or(l.Heir, l.Holder.PID); pid != 0 {
 			return "pid " + strconv.Itoa(pid)

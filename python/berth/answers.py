@@ -328,6 +328,8 @@ class Allocation(Answer):
     granted: Optional[Time] = None  # None while it waits
     ttl_seconds: float = 0.0
     expires: Optional[Time] = None
+    time_limit_seconds: float = 0.0  # 0: it has none
+    ends: Optional[Time] = None  # when its time limit ends it
     parts: List[Part] = _list()
     priority: int = 0
     enforced_by: str = ""  # mps, framework, watchdog or none

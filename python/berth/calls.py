@@ -105,6 +105,7 @@ def allocate(
     pid: Optional[int] = None,
     ttl: Optional[float] = None,
     timeout: Optional[float] = None,
+    time: Optional[float] = None,
     again: Optional[str] = None,
     priority: Optional[int] = None,
     policy: Optional[str] = None,
@@ -121,6 +122,8 @@ def allocate(
     pid       the process it is bound to; None: this one
     ttl       the allocation ends this many seconds after the last renewal
     timeout   seconds to wait for room; None: not at all
+    time      the allocation ends after this many seconds, with its processes,
+              however often it is renewed
     again     "id" or "service": if such an allocation stands already, return it,
               resized if it has another size
     policy    how to choose among the devices that fit
@@ -131,7 +134,7 @@ def allocate(
     body = {
         "allocation_id": allocation_id, "memory_mb": mib(memory), "gpu": _text(gpu), "service": service,
         "binding": binding, "pid": pid, "ttl_seconds": ttl, "timeout_seconds": timeout, "again": again,
-        "priority": priority, "policy": policy, "prefer": _text(prefer),
+        "priority": priority, "policy": policy, "prefer": _text(prefer), "time_limit_seconds": time,
     }  # fmt: skip
     limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
     return (yield from _post(answers.Allocation, "/api/gpu/memory/allocate", body, client, limit))

@@ -37,6 +37,7 @@ def lease(
     priority: Optional[int] = None,
     timeout: Optional[float] = None,
     ttl: Optional[float] = None,
+    time: Optional[float] = None,
     pin: bool = False,
     trim_on_request: bool = False,
     client: Optional[Client] = None,
@@ -63,10 +64,12 @@ def lease(
     timeout   seconds to wait for room; None: the daemon's default; 0: not at all
     ttl       the lease ends this many seconds after the last renewal, instead of
               with the process; the package renews it in the background
+    time      the lease ends this many seconds after it was granted, and berth ends
+              its processes
     pin       let this process see no other GPUs; only before it uses CUDA
     trim_on_request  give memory back when the daemon asks for it
     """
-    request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority)
+    request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time)
     return Lease(request, timeout, ttl, pin, trim_on_request, client)
 
 
@@ -81,11 +84,13 @@ def request_of(
     policy: Optional[str],
     prefer: Union[int, str, None],
     priority: Optional[int],
+    limit: Optional[float] = None,
 ) -> Dict[str, Any]:
     """Returns a request for a lease as the daemon takes it."""
     optional = {
         "name": name, "service": service, "gpu": None if gpu is None else str(gpu), "where": where,
         "policy": policy, "prefer": None if prefer is None else str(prefer), "priority": priority,
+        "time_limit_seconds": limit,
     }  # fmt: skip
     given = {k: v for k, v in optional.items() if v is not None}
     return {"memory_mb": mib(memory), "gpus": gpus, "slots": slots, **given}

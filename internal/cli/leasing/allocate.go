@@ -23,6 +23,7 @@ type allocateOptions struct {
 	*console.Console
 	request api.Allocate
 	ttl     flagvalue.Seconds
+	time    flagvalue.Seconds
 	timeout flagvalue.Seconds
 	another bool
 }
@@ -63,6 +64,7 @@ SERVICE-3, ... if that name is taken.`,
 	flags.IntVar(&o.request.PID, "pid", 0, "end the lease with the process `PID`")
 	flags.StringVar(&o.request.Unit, "unit", "", "count the processes of this systemd `UNIT` or container\nunder the lease")
 	flags.Var(&o.ttl, "ttl", "the lease expires after this `TIME` unless renewed,\nas in 10m")
+	flags.Var(&o.time, "time", "end the lease and its processes after this `TIME`, as in\n2h (default: your longest_time_seconds, or no limit)")
 	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s\n(default: optimization.allocation_timeout)")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
 	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
@@ -77,6 +79,7 @@ SERVICE-3, ... if that name is taken.`,
 		}
 		o.request.Service, o.request.Memory = words.Service(args[0]), memory
 		o.request.TTL, o.request.Timeout, o.request.Wait = o.ttl.Opt, o.timeout.Opt, true
+		o.request.TimeLimit = o.time.Opt
 		switch {
 		case flags.Changed("pid") && o.request.PID <= 0:
 			return console.Usage("--pid must be 1 or more, not %d", o.request.PID)

@@ -34,7 +34,10 @@ func newExec(con *console.Console, become Become) *cobra.Command {
 		Short: "Run a program under a lease, on its GPU alone",
 		Long: `Take a lease, then become the program. The program sees only the leased GPUs,
 and berth holds it to its memory as far as this machine can. Its exit code and
-its signals are its own. The lease ends with the program, also by kill -9.
+its signals are its own. The lease ends with the program, also by kill -9. With
+--time, berth ends the program when the time is over: SIGTERM, and SIGKILL after
+the deallocation_timeout of the daemon. An event warns a tenth of the time
+ahead, and at most 5 minutes.
 
 Without --memory, the program gets as much as earlier runs of the same name used
 and a margin; the first run gets a slot only. If there is no room, the request
@@ -46,6 +49,7 @@ it the GPUs that it has not leased, or berth refuses to start it.`,
 		Example: `  berth exec --memory 8GiB -- python train.py
   berth exec --gpus 2 --memory 40GiB --timeout 1h -- torchrun fit.py
   berth exec --memory 8GiB --isolation cgroup -- python train.py
+  berth exec --memory 8GiB --time 2h -- python train.py
   berth exec --memory 8GiB --dry-run -- python train.py`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

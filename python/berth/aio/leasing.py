@@ -30,6 +30,7 @@ def lease(
     priority: Optional[int] = None,
     timeout: Optional[float] = None,
     ttl: Optional[float] = None,
+    time: Optional[float] = None,
     pin: bool = False,
     trim_on_request: bool = False,
     client: Optional[Client] = None,
@@ -40,7 +41,7 @@ def lease(
             await asyncio.create_subprocess_exec(*command, env=gpu.environ())
 
     The arguments are those of :func:`berth.lease`."""
-    request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority)
+    request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time)
     return Lease(request, timeout, ttl, pin, trim_on_request, client)
 
 
