@@ -87,6 +87,9 @@ type Auditor interface {
 type Users interface {
 	// Now returns the name of a user, or the number, without waiting for it.
 	Now(uid int) string
+	// Account returns the id of a user by name, and the groups that the user
+	// database names; nil: it does not say. It may wait, but only for a moment.
+	Account(name string) (uid int, groups []int, known bool)
 }
 
 // Desk answers those who ask.

@@ -26,6 +26,7 @@ var verbs = map[string]access.Verb{
 	"GET /openapi.json": access.Look,
 	"GET /docs":         access.Look,
 	"GET /api/whoami":   access.Look,
+	"GET /api/quota":    access.Look, // of others: access.Inspect
 
 	"GET /api/gpu/status":            access.Look,
 	"GET /api/gpu/status/all":        access.Look,

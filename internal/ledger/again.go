@@ -3,13 +3,10 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Again says which lease a request finds that was made before.
@@ -51,40 +48,17 @@ func (m *machine) find(r *lease.Request, again Again) (*lease.Lease, error) {
 		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
 	}
 	if again == SameID {
-		if held := m.book.Lease(r.Key()); held != nil && grants(held, r) {
+		if held := m.book.Lease(r.Key()); held != nil && held.Answers(r) {
 			return held, nil
 		}
 		return nil, nil
 	}
 	for _, held := range m.book.Leases() {
-		if grants(held, r) && namedAfter(held.ID, r.Holder.Service) {
+		if held.Answers(r) && lease.NamedAfter(held.ID, r.Holder.Service) {
 			return held, nil
 		}
 	}
 	return nil, nil
-}
-
-// namedAfter reports whether a lease has the name of its service, or that and a
-// number. A lease with another name was asked for under that name.
-func namedAfter(id, service string) bool {
-	id = words.Service(id)
-	number, numbered := strings.CutPrefix(id, service+"-")
-	_, err := strconv.ParseUint(number, 10, 32)
-	return id == service || numbered && err == nil
-}
-
-// grants reports whether a lease is what a request asks for, whatever its size
-// and its id.
-func grants(held *lease.Lease, r *lease.Request) bool {
-	switch {
-	case !held.Holder.Same(r.Holder), held.Holder.Service != r.Holder.Service, held.Binding != r.Binding, held.Unit != r.Unit, len(held.Scope) > 0:
-		return false
-	case r.Binding == lease.ByProcess && (held.Holder.Boot != r.Holder.Boot || processOf(held) != processOf(&lease.Lease{Holder: r.Holder})):
-		return false
-	case len(held.Parts) != r.GPUs || held.Parts[0].Slots != r.Slots:
-		return false
-	}
-	return r.Where.GPU == "" || held.Parts[0].GPU == r.Where.GPU
 }
 
 // adjust makes a lease that stands what a request asks for. The caller holds mu.

@@ -87,6 +87,7 @@ WITHOUT = {
     "GET /metrics": "for Prometheus",
     "GET /docs": "for people",
     "GET /openapi.json": "for tools",
+    "GET /api/quota": "for berth quota",
     "POST /api/services/{name}/operations": "operation",
     "POST /api/exec": "for berth exec",
     "PUT /api/batches/{id}": "for berth run",

@@ -1,0 +1,107 @@
+package desk
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/quota"
+)
+
+// Quota returns what a user may have, and has. Own are the limits of the caller;
+// an empty user is the caller. Of others, the groups are those that the user
+// database names: a process may have others, and those count.
+func (d *Desk) Quota(by Caller, own *quota.Limits, user string) (api.Quota, error) {
+	if user == "" || user == by.User {
+		q := d.quota(by.User, own, access.May(by.Actor, access.Exceed, access.Object{}) == nil)
+		q.Role = by.Role.String()
+		return q, nil
+	}
+	if err := access.May(by.Actor, access.Inspect, access.Everything()); err != nil {
+		return api.Quota{}, Refused(err)
+	}
+	subject := lease.Subject{Owner: lease.Owner{UID: lease.NoUID, User: user}, Sure: true}
+	if user != "token" && !strings.Contains(user, ":") {
+		uid, groups, known := d.account(user)
+		if !known {
+			return api.Quota{}, Refuse(Unknown, "unknown_user", "There is no user %q on this machine. Write a login name, a user id, token:NAME or cert:NAME.", user)
+		}
+		subject = lease.Subject{Owner: lease.Owner{UID: uid}, Groups: groups, Sure: groups != nil}
+	}
+	rules := &quota.Rules{}
+	if d.Limits != nil {
+		rules = d.Limits()
+	}
+	return d.quota(user, rules.Of(subject), false), nil
+}
+
+// account finds a user by login name or number.
+func (d *Desk) account(user string) (uid int, groups []int, known bool) {
+	if uid, err := strconv.Atoi(user); err == nil && uid >= 0 {
+		_, groups, _ = d.Users.Account(d.Users.Now(uid))
+		return uid, groups, true
+	}
+	return d.Users.Account(user)
+}
+
+// quota lists limits, with what is used of them. Somebody who may exceed them has
+// none.
+func (d *Desk) quota(user string, l *quota.Limits, exceeds bool) api.Quota {
+	has := d.Ledger.Usage(&l.Limits)
+	q := api.Quota{User: user, Service: l.Service.Or(""), Limits: []api.QuotaLimit{}}
+	add := func(name, source string, limit, used gpu.Opt[float64]) {
+		if exceeds {
+			limit, source = gpu.Opt[float64]{}, "role admin"
+		}
+		q.Limits = append(q.Limits, api.QuotaLimit{Name: name, Limit: limit, Used: used, Source: source})
+	}
+	add("memory_mb", l.Memory.Source, float(l.Memory.Opt), gpu.Some(float64(has.Has.Memory)))
+	add("slots", l.Slots.Source, float(l.Slots.Opt), gpu.Some(float64(has.Has.Slots)))
+	add("leases", l.Leases.Source, float(l.Leases.Opt), gpu.Some(float64(has.Has.Leases)))
+	add("waiting", l.Waiting.Source, float(l.Waiting.Opt), gpu.Some(float64(has.Has.Waiting)))
+	none := gpu.Opt[float64]{}
+	add("longest_wait_seconds", l.LongestWait.Source, secondsOf(l.LongestWait.Opt), none)
+	add("longest_ttl_seconds", l.LongestTTL.Source, secondsOf(l.LongestTTL.Opt), none)
+	add("longest_time_seconds", l.LongestTime.Source, secondsOf(l.LongestTime.Opt), none)
+	if named, said := l.Named.Get(); said && !named {
+		add("named_leases", l.Named.Source, gpu.Some(0.0), none)
+	}
+	add("calls_per_second", l.Calls.Source, l.Calls.Opt, none)
+	add("connections", l.Connections.Source, float(l.Connections.Opt), none)
+	add("streams", l.Streams.Source, float(l.Streams.Opt), none)
+	for i, t := range l.Together {
+		used := has.Together[i]
+		for _, one := range []struct {
+			name  string
+			limit gpu.Opt[float64]
+			used  float64
+		}{{"memory_mb", float(t.Memory), float64(used.Memory)}, {"slots", float(t.Slots), float64(used.Slots)}, {"leases", float(t.Leases), float64(used.Leases)}} {
+			if one.limit.Known() {
+				add(one.name, t.Source(), one.limit, gpu.Some(one.used))
+				q.Limits[len(q.Limits)-1].Group = t.Group
+			}
+		}
+	}
+	return q
+}
+
+// float converts a limit to the form of the API.
+func float[T ~int | ~int64](o gpu.Opt[T]) gpu.Opt[float64] {
+	v, known := o.Get()
+	if !known {
+		return gpu.Opt[float64]{}
+	}
+	return gpu.Some(float64(v))
+}
+
+func secondsOf(o gpu.Opt[time.Duration]) gpu.Opt[float64] {
+	v, known := o.Get()
+	if !known {
+		return gpu.Opt[float64]{}
+	}
+	return gpu.Some(v.Seconds())
+}
