@@ -5,6 +5,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // check refuses what is impossible only as a whole: settings out of order, an
@@ -16,6 +18,7 @@ func (s *Settings) check(root []field, bad map[string]bool) []Complaint {
 	c.exposure()
 	c.hooks()
 	c.matches()
+	c.limits()
 	c.paths(root)
 	return c.complaints
 }
@@ -168,6 +171,30 @@ func (c *checker) matches() {
 		if m.User != "" && m == (Match{User: m.User}) && !c.bad[path+"unit"] && !c.bad[path+"cgroup"] && !c.bad[path+"program"] {
 			c.complain(path+"user", "fits every program of the user: give a unit, a cgroup or a program too")
 		}
+	}
+}
+
+// limits refuses a service for requests that name none, if requests for it would
+// be refused.
+func (c *checker) limits() {
+	all := c.settings.Config
+	if all.UnknownServices != "refuse" {
+		return
+	}
+	known := map[string]bool{"": true}
+	for name := range all.Services {
+		known[words.Service(name)] = true
+	}
+	look := func(path, service string) {
+		if path += ".service"; !known[words.Service(service)] && !c.bad[path] {
+			c.complain(path, "names a service that is not configured, and unknown_services is refuse: every request that names none would be refused")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all.Users)) {
+		look("users."+name, all.Users[name].Service)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all.Groups)) {
+		look("groups."+name, all.Groups[name].Service)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Limits is what one user may have.
@@ -206,7 +207,7 @@ func chooseService(f *finder, limit *lease.Limit[string]) {
 	}
 	for _, e := range append(entries, f.fallback) {
 		if e.Limits.Service != "" {
-			*limit = lease.Limit[string]{Opt: gpu.Some(e.Limits.Service), Source: e.source}
+			*limit = lease.Limit[string]{Opt: gpu.Some(words.Service(e.Limits.Service)), Source: e.source}
 			return
 		}
 	}
