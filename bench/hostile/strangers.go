@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -113,11 +114,8 @@ func compareStrangers(ctx context.Context, d *daemon, v *verdict, before map[str
 	if err := d.root(ctx, "GET", "/api/batches", "", &all); err != nil {
 		return err
 	}
-	overwritten := true
-	for _, b := range all.Batches { // the attacker may have a batch with the same id
-		overwritten = overwritten && b.Output != "/victims"
-	}
-	if overwritten {
+	intact := func(b api.Batch) bool { return b.Output == "/victims" && b.Stage == "running" } // the attacker may have one of that id too
+	if !slices.ContainsFunc(all.Batches, intact) {
 		v.gain("the attacker overwrote the batch of another user, over %s", door)
 	}
 	for id := range before { // count each gain once
