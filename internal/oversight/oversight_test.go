@@ -150,10 +150,10 @@ func TestUnread(t *testing.T) {
 func TestLeaseEnded(t *testing.T) {
 	w := &world{}
 	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "a"}, Time: noon})
-	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "b", Fence: 8, EnforcedBy: launch.MPS}, Time: noon})
+	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "b", Fence: 7, EnforcedBy: launch.MPS}, Time: noon})
 	want := []string{
 		"peaks: a ended", "archive: a ended, it used 7 MiB", "batches: a ended",
-		"peaks: b ended", "archive: b ended, it used 7 MiB", "batches: b ended", "mps: 8 ended",
+		"peaks: b ended", "archive: b ended, it used 7 MiB", "batches: b ended", "mps: 7 ended",
 	}
 	if diff := cmp.Diff(want, w.told); diff != "" {
 		t.Error(diff)

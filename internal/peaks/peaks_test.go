@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,9 +19,12 @@ import (
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
+// fences gives every lease another fence.
+var fences atomic.Uint64
+
 func held(id, name string, memory gpu.MiB) *lease.Lease {
 	return &lease.Lease{
-		ID: id, Granted: noon, Holder: lease.Holder{User: "ada", Name: name, PID: 7},
+		ID: id, Fence: fences.Add(1), Granted: noon, Holder: lease.Holder{User: "ada", Name: name, PID: 7},
 		Parts: []lease.Part{{GPU: "GPU-a", Memory: memory}, {GPU: "GPU-b", Memory: memory}},
 	}
 }
@@ -31,9 +35,12 @@ func TestParentsAreNoRuns(t *testing.T) {
 	child := held("child", "worker.py", 4096)
 	child.Parent = "parent"
 	p.Ended(child, noon)
+	theirs := held("parent", "theirs", 0)
+	theirs.Holder.UID = 1001
+	p.Ended(theirs, noon) // another user uses the id too
 	p.Ended(held("parent", "slot", 0), noon)
 	p.Ended(held("parent", "again", 0), noon) // the id is used again
-	for name, want := range map[string]bool{"worker.py": true, "slot": false, "again": true} {
+	for name, want := range map[string]bool{"worker.py": true, "theirs": true, "slot": false, "again": true} {
 		if _, known := p.Find(Key{User: "ada", Name: name}); known != want {
 			t.Errorf("%s is known: %v", name, known)
 		}
@@ -368,7 +375,6 @@ func TestRunningIsBounded(t *testing.T) {
 	}
 	// A lease of the same id is another one.
 	first, second := held("again", "again.py", 4096), held("again", "again.py", 4096)
-	first.Fence, second.Fence = 1, 2
 	watch(p, first, 3000, fewSamples)
 	p.Ended(second, noon.Add(time.Minute))
 	if e, _ := p.Find(Key{User: "ada", Name: "again.py"}); e.Peak() != 0 {
