@@ -255,7 +255,7 @@ func (l *Ledger) explainTimeOuts(changes []lease.Change) {
 	l.book.Sort(late)
 	n := l.form(least)
 	for _, r := range late {
-		l.advance(n, r)
+		advance(n, r)
 		w := l.waiters[r.Key()]
 		w.refusal, w.quota = l.refusal(r, n), l.overQuota(r, n)
 	}

@@ -92,7 +92,7 @@ func (m *machine) unusedID(of lease.Owner) string {
 
 // wouldGrant returns the lease that place would grant for a request; nil if it
 // does not fit. The caller holds mu.
-func (m *machine) wouldGrant(r *lease.Request, before *line) *lease.Lease {
+func (m *machine) wouldGrant(r *lease.Request, before *placement.Line) *lease.Lease {
 	chosen, fits := r.Only, m.splits(r)
 	if !fits {
 		chosen, fits = placement.Choose(m.snapshot, r, m.behind(r, before), nil)

@@ -9,7 +9,7 @@ import (
 // largestNow returns the most memory on each device that a request could have
 // now, given the requests ahead of it and the settings of its service; zero if
 // none. The caller holds mu.
-func (m *machine) largestNow(r *lease.Request, before *line) gpu.MiB {
+func (m *machine) largestNow(r *lease.Request, before *placement.Line) gpu.MiB {
 	return placement.LargestNow(m.snapshot, r, m.advice(r, before))
 }
 

@@ -1,6 +1,9 @@
 package ledger
 
-import "github.com/berth-gpu/berth/internal/lease"
+import (
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
+)
 
 // limitsOf returns the limits of the holder of a request, as configured now; nil
 // if whoever asks may exceed them. The caller holds mu.
@@ -8,18 +11,9 @@ func (m *machine) limitsOf(r *lease.Request) *lease.Limits {
 	return m.settings.Limits.For(r.Holder, r.Limits, &r.By)
 }
 
-// waitsFor returns the first request in a line that waits for an allowance; nil
-// if none does. A nil line is empty.
-func (n *line) waitsFor(a lease.Allowance) *lease.Request {
-	if n == nil || len(n.stuck) == 0 {
-		return nil
-	}
-	return n.stuck[a]
-}
-
 // overLimit returns why the limits of its user, or of a group of the user, forbid
 // to grant a request; nil if they do not. The caller holds mu.
-func (m *machine) overLimit(r *lease.Request, before *line) error {
+func (m *machine) overLimit(r *lease.Request, before *placement.Line) error {
 	limits := m.limitsOf(r)
 	if limits == nil {
 		return nil
@@ -35,12 +29,12 @@ func (m *machine) overLimit(r *lease.Request, before *line) error {
 	if err != nil {
 		return err
 	}
-	if own := lease.UserLimit(r.Holder.Owner()); before.waitsFor(own) != nil {
-		return lease.WaitAhead(before.waitsFor(own), own)
+	if own := lease.UserLimit(r.Holder.Owner()); before.WaitsFor(own) != nil {
+		return lease.WaitAhead(before.WaitsFor(own), own)
 	}
 	for i := range limits.Together {
-		if of := lease.GroupLimit(limits.Together[i].Group); before.waitsFor(of) != nil {
-			return lease.WaitAhead(before.waitsFor(of), of)
+		if of := lease.GroupLimit(limits.Together[i].Group); before.WaitsFor(of) != nil {
+			return lease.WaitAhead(before.WaitsFor(of), of)
 		}
 	}
 	return nil

@@ -123,7 +123,7 @@ func workOfChanges(t *testing.T, n, users int, size func(i, n int) gpu.MiB) floa
 	now := time.Now()
 	k.dirty = true
 	k.serve(now)
-	before, changes := k.book.Work()+k.line.looked, 0
+	before, changes := k.book.Work()+k.line.Looked(), 0
 	change := func(c lease.Change) {
 		k.effects = k.effects[:0]
 		if _, err := k.apply(c, now); err != nil {
@@ -151,5 +151,5 @@ func workOfChanges(t *testing.T, n, users int, size func(i, n int) gpu.MiB) floa
 		k.serve(now)
 		changes++
 	}
-	return float64(k.book.Work()+k.line.looked-before) / float64(changes)
+	return float64(k.book.Work()+k.line.Looked()-before) / float64(changes)
 }

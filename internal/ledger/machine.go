@@ -23,8 +23,8 @@ type machine struct {
 	book     *lease.Book
 	snapshot *placement.Snapshot
 	usual    placement.Requests
-	gate     gate // see behind
-	line     line // see form
+	gate     gate           // see behind
+	line     placement.Line // see form
 	devices  map[string]*observed
 	dirty    bool // something changed that may let a waiting request in
 

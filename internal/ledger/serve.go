@@ -38,8 +38,8 @@ func (l *Ledger) serveNew(now time.Time) bool {
 // whose parent has ended. It reports whether there was one.
 func (l *Ledger) serveFirst(now time.Time) bool {
 	n := l.form(l.book.Least())
-	for r := n.walk.Request(); r != nil; r = n.walk.Request() {
-		if len(n.open) == 0 && !l.book.ChildrenWait() {
+	for r := n.Request(); r != nil; r = n.Request() {
+		if !n.Open() && !l.book.ChildrenWait() {
 			return false
 		}
 		if withdrawal := l.parentEnded(r); withdrawal != nil {
@@ -47,12 +47,12 @@ func (l *Ledger) serveFirst(now time.Time) bool {
 				return true
 			}
 		}
-		if n.mayFit(r) || l.splits(r) {
+		if n.MayFit(r) || l.splits(r) {
 			if granted, err := l.place(r, n, now); err == nil && granted != nil {
 				return true
 			}
 		}
-		l.join(n)
+		n.Join()
 	}
 	return false
 }
@@ -60,7 +60,7 @@ func (l *Ledger) serveFirst(now time.Time) bool {
 // place grants a request if it fits without delaying the requests before it; a
 // nil before means that there are none. It returns a nil lease if the request
 // does not fit. The caller holds mu.
-func (l *Ledger) place(r *lease.Request, before *line, now time.Time) (*lease.Lease, error) {
+func (l *Ledger) place(r *lease.Request, before *placement.Line, now time.Time) (*lease.Lease, error) {
 	if l.overQuota(r, before) != nil {
 		return nil, nil
 	}
@@ -83,13 +83,13 @@ func (l *Ledger) place(r *lease.Request, before *line, now time.Time) (*lease.Le
 type gate struct {
 	machine *machine
 	request *lease.Request
-	before  *line
+	before  *placement.Line
 }
 
 // behind returns the gate for a request behind others; nil if there are none.
 // The gate is valid until the next call of behind or advice. The caller holds mu.
-func (m *machine) behind(r *lease.Request, before *line) placement.Gate {
-	if before == nil || before.ahead == 0 {
+func (m *machine) behind(r *lease.Request, before *placement.Line) placement.Gate {
+	if before == nil || before.Ahead() == 0 {
 		return nil
 	}
 	return m.advice(r, before)
@@ -97,7 +97,7 @@ func (m *machine) behind(r *lease.Request, before *line) placement.Gate {
 
 // advice returns the gate that answers how much a request could have. It also
 // applies the limits of its service. The caller holds mu.
-func (m *machine) advice(r *lease.Request, before *line) placement.Gate {
+func (m *machine) advice(r *lease.Request, before *placement.Line) placement.Gate {
 	m.gate = gate{machine: m, request: r, before: before}
 	return &m.gate
 }
@@ -105,10 +105,10 @@ func (m *machine) advice(r *lease.Request, before *line) placement.Gate {
 // Refuse returns, in words, which request this one would delay on a device; "" if
 // none.
 func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
-	if g.before == nil || g.before.ahead == 0 {
+	if g.before == nil || g.before.Ahead() == 0 {
 		return ""
 	}
-	first := g.before.delayed(uuid, lease.Load{Memory: memory, Slots: g.request.Slots})
+	first := g.before.Delayed(uuid, lease.Load{Memory: memory, Slots: g.request.Slots})
 	if first == nil {
 		return ""
 	}
@@ -137,7 +137,7 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 
 // overQuota returns why the quota of its service, or a limit of its user, forbids
 // to grant a request; nil if none does. The caller holds mu.
-func (m *machine) overQuota(r *lease.Request, before *line) error {
+func (m *machine) overQuota(r *lease.Request, before *placement.Line) error {
 	if err := m.overLimit(r, before); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (m *machine) overQuota(r *lease.Request, before *line) error {
 	if !known || m.splits(r) {
 		return nil
 	}
-	if first := before.waitsFor(lease.ServiceQuota(name)); first != nil {
+	if first := before.WaitsFor(lease.ServiceQuota(name)); first != nil {
 		return &lease.AdmitError{
 			Service: name, Err: lease.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: m.book.ServiceUsage(name),
 			Text: first.ID + " is ahead in the queue and waits for the quota of the service",
@@ -192,7 +192,7 @@ func (e *QueuedError) Error() string {
 
 // refusal returns what prevents a grant now, the requests ahead included; nil if
 // nothing does. The caller holds mu.
-func (m *machine) refusal(r *lease.Request, before *line) *placement.NoFitError {
+func (m *machine) refusal(r *lease.Request, before *placement.Line) *placement.NoFitError {
 	if m.splits(r) {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -16,37 +15,12 @@ func (s *Snapshot) Could(uuid string, r *lease.Request) bool {
 	return i >= 0 && r.Load().Within(s.most(i)) && s.allows(i, r)
 }
 
-// Allows reports whether the constraints of a request allow a device, whatever
-// the size of the request.
-func (s *Snapshot) Allows(uuid string, r *lease.Request) bool {
-	i := s.lookup(uuid)
-	return i >= 0 && s.allows(i, r)
-}
-
 func (s *Snapshot) allows(i int, r *lease.Request) bool {
 	if len(r.Only) > 0 && !slices.Contains(r.Only, s.devices[i].UUID) {
 		return false
 	}
 	w := &r.Where
 	return *w == gpu.Where{} || w.Allows(s.devices[i].UUID, s.devices[i].Index) && w.Unmet(&s.models[s.model[i]]) == ""
-}
-
-// Room is how much of a device can be granted.
-type Room struct {
-	Now  lease.Load // negative slots: nothing
-	Most lease.Load // if nobody held anything and the device were well
-}
-
-// Rooms returns the room of every device, by UUID, in the order of their index.
-func (s *Snapshot) Rooms() iter.Seq2[string, Room] {
-	return func(yield func(string, Room) bool) {
-		for i := range s.devices {
-			now := lease.Load{Memory: s.room[i], Slots: int(s.free[i])}
-			if !yield(s.devices[i].UUID, Room{Now: now, Most: s.most(i)}) {
-				return
-			}
-		}
-	}
 }
 
 func (s *Snapshot) most(i int) lease.Load {

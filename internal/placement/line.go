@@ -1,0 +1,230 @@
+package placement
+
+import "github.com/berth-gpu/berth/internal/lease"
+
+// Line has the requests before a place in the queue, as far as they matter to the
+// requests behind it. It forms from the front of the queue: Join adds the request
+// at hand, and goes on to the next one. Form begins a line; it is valid until the
+// book or the snapshot changes.
+//
+// The line leaves out whoever does not matter. The devices with room now are open
+// in the beginning. A device closes as soon as everybody further back would delay
+// somebody there, which mostly is after a few requests. When none is open that
+// suits the requests of a lane, the line leaves that lane. So what a line costs
+// depends on the number of lanes, and on how many requests it takes to close the
+// devices, but not on the length of the queue.
+type Line struct {
+	snapshot *Snapshot
+	book     *lease.Book
+	limits   Limits
+
+	walk lease.Walk
+	// least is the least that is asked of the line: it answers about no request
+	// for less on a device.
+	least lease.Load
+	// open lists the devices on which somebody may still be granted something.
+	open []*opening
+	// most is the largest load that could ever be on an open device.
+	most lease.Load
+	// ahead is the number of requests that have joined and must not be delayed.
+	ahead int
+	// stuck has the first request that waits for a quota or a limit. It cannot use
+	// free room, so others may; but no request of the same service, user or group
+	// may use the quota or the limit that it waits for.
+	stuck map[lease.Allowance]*lease.Request
+
+	openings map[string]*opening // by device; kept from line to line
+	formed   int                 // how many lines there were; see opening.line
+	looked   int                 // how many requests have joined a line so far
+}
+
+// opening is the way of a line to a device that had room for the least that is
+// asked when the line began.
+type opening struct {
+	uuid     string
+	position int
+	line     int // the line that it belongs to
+	now      lease.Load
+	most     lease.Load
+	passing  lease.Passing
+	taken    bool // somebody has joined who could be on the device
+}
+
+// allows reports whether a load fits on the device now and delays nobody there.
+func (o *opening) allows(l lease.Load) bool {
+	return l.Within(o.now) && (!o.taken || o.passing.Allows(l))
+}
+
+// isOpen reports whether somebody who asks for at least this much may be granted
+// something on the device.
+func (o *opening) isOpen(least lease.Load) bool {
+	if least != (lease.Load{}) {
+		return o.allows(least)
+	}
+	return o.allows(lease.Load{Memory: 1}) || o.allows(lease.Load{Slots: 1})
+}
+
+// Limits says what forbids to grant a request, or allows it, apart from devices.
+type Limits interface {
+	// Lacking returns the quota or the limit that forbids to grant a request behind
+	// the line; false if none does.
+	Lacking(*lease.Request) (lease.Allowance, bool)
+	// MayLack reports whether Lacking may hold for a request of the same service
+	// and user as r that asks for at most this much over all devices.
+	MayLack(r *lease.Request, total lease.Usage) bool
+	// MaySplit reports whether a request with the same parent as r that asks for at
+	// least this much may get its memory from the parent. It then needs no room, and
+	// waits for nobody and no quota.
+	MaySplit(r *lease.Request, least lease.Load) bool
+}
+
+// Form begins a line at the front of the queue, for questions about requests that
+// ask for at least this much on a device.
+func (n *Line) Form(s *Snapshot, b *lease.Book, limits Limits, least lease.Load) {
+	n.snapshot, n.book, n.limits = s, b, limits
+	if n.openings == nil {
+		n.openings, n.stuck = map[string]*opening{}, map[lease.Allowance]*lease.Request{}
+	}
+	b.Walk(&n.walk)
+	n.formed++
+	n.ahead = 0
+	clear(n.stuck)
+	n.least, n.open = least, n.open[:0]
+	for i := range s.devices {
+		uuid := s.devices[i].UUID
+		o := n.openings[uuid]
+		if o == nil {
+			o = &opening{uuid: uuid}
+			n.openings[uuid] = o
+		}
+		o.position, o.now, o.most, o.taken = i, lease.Load{Memory: s.room[i], Slots: int(s.free[i])}, s.most(i), false
+		if o.isOpen(least) {
+			o.line = n.formed
+			n.open = append(n.open, o)
+		}
+	}
+	n.measure()
+}
+
+// Request returns the request at hand; nil at the end of the queue.
+func (n *Line) Request() *lease.Request { return n.walk.Request() }
+
+// Before reports whether the request at hand is before r in the queue. All are
+// before a request that does not wait.
+func (n *Line) Before(r *lease.Request) bool { return n.walk.Request() != nil && n.walk.IsBefore(r) }
+
+// Open reports whether somebody further back may still be granted something.
+func (n *Line) Open() bool { return len(n.open) > 0 }
+
+// Ahead returns how many requests have joined and must not be delayed, as far as
+// they matter.
+func (n *Line) Ahead() int { return n.ahead }
+
+// WaitsFor returns the first request in the line that waits for a quota or a
+// limit; nil if there is none. In no line nobody waits.
+func (n *Line) WaitsFor(a lease.Allowance) *lease.Request {
+	if n == nil {
+		return nil
+	}
+	return n.stuck[a]
+}
+
+// isStuck reports whether all requests in the lane of r are stuck behind one that
+// waits for the quota of their service, or for the limits of their user.
+func (n *Line) isStuck(r *lease.Request) bool {
+	return len(n.stuck) > 0 && (n.stuck[lease.ServiceQuota(r.Holder.Service)] != nil || n.stuck[lease.UserLimit(r.Holder.Owner())] != nil)
+}
+
+// Looked returns how many requests have joined the lines that n has formed.
+func (n *Line) Looked() int { return n.looked }
+
+// measure computes most again after devices have closed.
+func (n *Line) measure() {
+	n.most = lease.Load{Memory: -1, Slots: -1}
+	for _, o := range n.open {
+		n.most.Memory, n.most.Slots = max(n.most.Memory, o.most.Memory), max(n.most.Slots, o.most.Slots)
+	}
+}
+
+// MayFit reports whether a request might get one of its devices behind the line.
+func (n *Line) MayFit(r *lease.Request) bool {
+	for _, o := range n.open {
+		if o.allows(r.Load()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Delayed returns a request of the line that a load would delay on a device; nil
+// if it delays none.
+func (n *Line) Delayed(uuid string, l lease.Load) *lease.Request {
+	if o := n.openings[uuid]; o.line == n.formed && o.taken {
+		return o.passing.Delayed(l)
+	}
+	return nil
+}
+
+// Join puts the request at hand at the end of the line, and goes on to the next
+// one that matters.
+func (n *Line) Join() {
+	r := n.walk.Request()
+	counts := n.count(r)
+	least, total := n.walk.Lane()
+	switch {
+	case !n.isStuck(r) && n.limits.MayLack(r, total),
+		r.Parent != "" && n.limits.MaySplit(r, least):
+		n.walk.Next(lease.AnyLoad) // a quota may be used up, or a parent be split
+	case !n.suits(r):
+		n.walk.Leave()
+	case !counts && !n.MayFit(r): // nor do others in its lane for as much
+		n.walk.NextOther(n.most)
+	default:
+		n.walk.Next(n.most)
+	}
+}
+
+// count makes a request one of those ahead. It reports false if that makes no
+// difference, and no further request for as much will make any.
+func (n *Line) count(r *lease.Request) bool {
+	n.looked++
+	if lacks, lacking := n.limits.Lacking(r); lacking {
+		if n.stuck[lacks] == nil {
+			n.stuck[lacks] = r
+		}
+		return true
+	}
+	n.ahead++
+	left, counts := n.open[:0], false
+	for _, o := range n.open {
+		if n.snapshot.Could(o.uuid, r) {
+			if !o.taken {
+				n.book.Passing(&o.passing, o.uuid)
+				o.taken = true
+			}
+			counts = o.passing.Add(r) || counts
+		}
+		if o.isOpen(n.least) {
+			left = append(left, o)
+		}
+	}
+	if len(left) < len(n.open) {
+		clear(n.open[len(left):])
+		n.open = left
+		n.measure()
+	}
+	return counts
+}
+
+// suits reports whether an open device suits the lane of a request.
+func (n *Line) suits(r *lease.Request) bool {
+	if n.isStuck(r) {
+		return false
+	}
+	for _, o := range n.open {
+		if n.snapshot.allows(o.position, r) {
+			return true
+		}
+	}
+	return false
+}
