@@ -132,4 +132,5 @@ gpu: build ## try and measure it on this machine's NVIDIA GPU
 	bench/gpu/users.sh
 	bench/gpu/isolation.sh || [ $$? = 2 ] # 2: it could not be asked here
 	bench/gpu/residue.sh || [ $$? = 2 ]
+	bench/gpu/unit.sh
 	PYTHONPATH=python python3 bench/gpu/conversions.py

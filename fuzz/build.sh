@@ -25,5 +25,5 @@ mkdir -p "$out/python/tests"
 cp -r python/berth "$out/python/"
 cp python/tests/__init__.py python/tests/fuzz.py "$out/python/tests/"
 find "$out" -name __pycache__ -prune -exec rm -rf {} +
-tar -C dist -cJf dist/fuzz.tar.xz fuzz
+XZ_OPT='-6 -T0' tar -C dist -cJf dist/fuzz.tar.xz fuzz
 echo "$(wc -l <"$out/targets") targets, and Python's, are in dist/fuzz, which run.sh runs; dist/fuzz.tar.xz has $(du -m dist/fuzz.tar.xz | cut -f1) MiB for another machine"

@@ -19,9 +19,6 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// left is what can be leased on the first device.
-func (k *keeper) left() gpu.MiB { return k.Sum(dev(0)).Available() }
-
 func (k *keeper) expect(left, leased, overuse, foreign gpu.MiB) {
 	k.t.Helper()
 	s := k.Sum(dev(0))
