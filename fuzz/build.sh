@@ -21,7 +21,8 @@ grep -rl --include='*_test.go' '^func Fuzz' . | sort | xargs -n1 dirname | uniq 
 done
 cc -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -static-libasan -static-libubsan \
 	-o "$out/internal/cexec/driver" internal/cexec/testdata/driver.c
-mkdir -p "$out/python/tests"
+mkdir -p "$out/python/tests" "$out/examples"
+cp -r examples/scenarios "$out/examples/" # seeds of the simulator
 cp -r python/berth "$out/python/"
 cp python/tests/__init__.py python/tests/fuzz.py "$out/python/tests/"
 find "$out" -name __pycache__ -prune -exec rm -rf {} +

@@ -32,6 +32,7 @@ while read -r package target; do
 	last=$(grep -o 'execs: [0-9]*.*' "$log" | tail -1)
 	new=$(sed -n 's/.*new interesting: \([0-9]*\).*/\1/p' <<<"$last")
 	last=${last#execs: }
+	[ "$result" != ok ] || [ -n "$last" ] || result="FAILED: it did not run: $log"
 	row "$package.$target" "${last%% *}" "${new:-0}" "$result"
 done <targets
 if [[ python.events == *$only* ]] && command -v python3 >/dev/null; then

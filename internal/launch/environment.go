@@ -133,7 +133,8 @@ func (r *Receipt) miss(format string, args ...any) {
 }
 
 // Changes returns the differences between two environments: NAME=VALUE for a
-// new or different variable, NAME for one that is gone.
+// new or different variable, NAME for one that is gone. It leaves out entries
+// without a =, which are no variables.
 func Changes(from, to []string) []string {
 	before, after := newEditor(from), newEditor(to)
 	var changes []string
@@ -144,8 +145,8 @@ func Changes(from, to []string) []string {
 		}
 	}
 	for _, entry := range before.list {
-		name, _, _ := strings.Cut(entry, "=")
-		if _, has := after.get(name); !has {
+		name, _, is := strings.Cut(entry, "=")
+		if _, has := after.get(name); is && !has {
 			changes = append(changes, name)
 		}
 	}
