@@ -73,7 +73,7 @@ func (c *commit) possible() bool {
 		}
 		records += s.count
 	}
-	return len(c.Stretches)%3 == 0 && c.Bytes >= 0 && c.Failed >= 0 && c.Failed <= records
+	return records > 0 && len(c.Stretches)%3 == 0 && c.Bytes >= 0 && c.Failed >= 0 && c.Failed <= records
 }
 
 // size returns the bytes of the outcomes before compression.
