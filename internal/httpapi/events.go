@@ -96,6 +96,11 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 			if t == nil {
 				return
 			}
+			out.sight = sightOf(r.Context()) // the role of the reader may have changed
+			if mayUse("GET /api/events", out.sight.Actor) != nil {
+				t.leave()
+				return
+			}
 			found = out.choose(found)
 			text := out.encode(found)
 			t.leave()

@@ -146,8 +146,12 @@ func badFrame(format string, args ...any) *api.Problem {
 		words.UpperFirst(fmt.Sprintf(format, args...)))
 }
 
-// take begins a call. A problem that it returns ends the stream.
+// take begins a call. A problem that it returns ends the stream: so does a call of a
+// caller whose role was taken away since the stream began.
 func (st *leaseStream) take(f wire.Frame) error {
+	if refused := mayUse("POST "+wire.Path, standingOf(st.ctx)); refused != nil {
+		return refused
+	}
 	switch f.Kind {
 	case wire.Acquire:
 		b := new(api.LeaseRequest)

@@ -297,7 +297,7 @@ func TestStreamHalfAFrame(t *testing.T) {
 func TestStreamEndsWithTheDaemon(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	mine, theirs := net.Pipe()
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(withIdentity(t.Context(), user(4711)))
 	st := newStream(d.server, ctx, theirs, bufio.NewReader(theirs))
 	over := make(chan struct{})
 	go func() { defer close(over); st.serve(); _ = theirs.Close() }()
@@ -319,7 +319,7 @@ func TestStreamEndsWithTheDaemon(t *testing.T) {
 func TestStreamHasItsLimit(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	mine, theirs := net.Pipe()
-	st := newStream(d.server, t.Context(), theirs, bufio.NewReader(theirs))
+	st := newStream(d.server, withIdentity(t.Context(), user(4711)), theirs, bufio.NewReader(theirs))
 	st.most = 2
 	over := make(chan struct{})
 	go func() { defer close(over); st.serve() }()

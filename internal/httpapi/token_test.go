@@ -15,11 +15,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/peer"
@@ -594,6 +596,63 @@ func TestRolesChangeOnOpenConnections(t *testing.T) {
 	rules = &access.Rules{}
 	if got := start(); got != http.StatusForbidden || c.identity().Role != access.User {
 		t.Errorf("who was one: %d, %v", got, c.identity().Role)
+	}
+}
+
+// A stream goes on with the role that its reader has now, and ends with the right to
+// have it.
+func TestRolesChangeOnOpenStreams(t *testing.T) {
+	var now atomic.Pointer[access.Rules]
+	as := func(role access.Role) {
+		now.Store(&access.Rules{Users: map[int]access.Given{4711: {Name: "me", Role: role}}})
+	}
+	as(access.Operator)
+	d := open(t, "1xrtx-4060")
+	keeper := Doorkeeper{Processes: process.Proc(), Rules: now.Load, Kernel: peer.New(process.Proc())}
+	caller := keeper.caller(access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(4711), Place: access.Here}}, "", "")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
+	}))
+	t.Cleanup(server.Close)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	leases := upgrade(t, conn)
+	answer, err := http.Get(server.URL + "/api/events?code=" + string(gpu.EventForeignUse))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	data := func() string {
+		for lines.Scan() {
+			if text, is := strings.CutPrefix(lines.Text(), "data: "); is {
+				return text
+			}
+		}
+		return "the end"
+	}
+	tell := func() {
+		d.events.Publish(gpu.Event{Code: gpu.EventForeignUse, User: "eve", Text: "s3cret", Public: "something"})
+	}
+	if tell(); !strings.Contains(data(), "s3cret") {
+		t.Error("an operator does not see all of it")
+	}
+	as(access.Viewer)
+	if tell(); strings.Contains(data(), "s3cret") {
+		t.Error("who was an operator sees all of it")
+	}
+	if _, err := conn.Write(wire.Append(nil, wire.Acquire, 1, (*wire.RequestBody)(&api.LeaseRequest{Memory: 1}))); err != nil {
+		t.Fatal(err)
+	}
+	if frame, err := leases.in.Next(); err != nil || frame.Kind != wire.Refused || !strings.Contains(string(frame.Body), "role user") {
+		t.Errorf("a viewer's request on a lease stream: %v %s, %v", frame.Kind, frame.Body, err)
+	}
+	as(access.Scraper)
+	if tell(); data() != "the end" {
+		t.Error("who may not look any more still reads")
 	}
 }
 
