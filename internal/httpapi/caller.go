@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/tokens"
+	"github.com/berth-gpu/berth/internal/turns"
 )
 
 // Doorkeeper turns what the kernel says about a connection into a caller.
@@ -224,7 +225,7 @@ func askerOf(ctx context.Context) desk.Caller {
 	if !exceeds(who.Actor) {
 		by.Limits = c.quota()
 	}
-	if t, has := ctx.Value(turnKey{}).(*turn); has {
+	if t, has := ctx.Value(turnKey{}).(*turns.Turn); has {
 		by.Turn = t
 	}
 	return by

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/turns"
 )
 
 const (
@@ -69,16 +70,16 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, refused)
 		return
 	}
-	var mine *queue // of the user; nil: an administrator, who need not wait
+	var mine *turns.Queue // of the user; nil: an administrator, who need not wait
 	if who := standingOf(r.Context()); !exceeds(who) {
 		limits := limitsOf(r.Context())
-		turns, leave := s.turns.follow(lineOf(who), limits)
-		if turns == nil {
+		line, leave := s.turns.Follow(turns.LineOf(who), limits)
+		if line == nil {
 			writeProblem(w, tooManyStreams(limits))
 			return
 		}
 		defer leave()
-		mine = turns
+		mine = line
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -92,18 +93,18 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		if len(found) > 0 {
 			after, sent = found[len(found)-1].Event.ID, sent+len(found)
 			whole := len(found) >= mostAtOnce
-			t := mine.enter(r.Context(), heavy)
+			t := mine.Enter(r.Context(), turns.Heavy)
 			if t == nil {
 				return
 			}
 			out.sight = sightOf(r.Context()) // the role of the reader may have changed
 			if mayUse("GET /api/events", out.sight.Actor) != nil {
-				t.leave()
+				t.Leave()
 				return
 			}
 			found = out.choose(found)
 			text := out.encode(found)
-			t.leave()
+			t.Leave()
 			if len(found) > 0 {
 				out.write(text)
 				said = found[len(found)-1].Event.ID

@@ -25,6 +25,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/progress"
+	"github.com/berth-gpu/berth/internal/turns"
 )
 
 // Keepers are the parts of the daemon that the API uses.
@@ -77,9 +78,9 @@ type server struct {
 	Keepers
 	mux    *http.ServeMux
 	api    huma.API
-	routes []string // "METHOD /path" of every route
-	bodies bodies   // of the lease stream
-	turns  turns    // of users who are not administrators
+	routes []string     // "METHOD /path" of every route
+	bodies bodies       // of the lease stream
+	turns  turns.Keeper // of users who are not administrators
 }
 
 // New returns a handler that serves every path of the API.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/turns"
 	"github.com/berth-gpu/berth/internal/wire"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -69,10 +70,10 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	st := newStream(s, r.Context(), conn, buffered.Reader)
 	who := standingOf(r.Context())
-	st.uid = lineOf(who)
+	st.uid = turns.LineOf(who)
 	if !exceeds(who) {
 		var leave func()
-		st.queue, leave = s.turns.join(lineOf(who), limitsOf(r.Context()))
+		st.queue, leave = s.turns.Join(turns.LineOf(who), limitsOf(r.Context()))
 		defer leave()
 	}
 	st.serve()
@@ -87,7 +88,7 @@ type leaseStream struct {
 	cancel context.CancelFunc
 
 	most    int            // calls that may be under way at once
-	queue   *queue         // of the user; nil: an administrator, who has none
+	queue   *turns.Queue   // of the user; nil: an administrator, who has none
 	uid     int            // of the user
 	working sync.WaitGroup // goroutines that run calls
 	jobs    chan job       // for the idle ones of them

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/turns"
 	"github.com/berth-gpu/berth/internal/wire"
 )
 
@@ -41,12 +42,12 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 		return badFrame("a call must have a number above 0")
 	}
 	if st.queue != nil {
-		st.queue.limit(limitsOf(st.ctx)) // they may have changed since the stream began
+		st.queue.Limit(limitsOf(st.ctx)) // they may have changed since the stream began
 	}
-	if !st.queue.pace(st.ctx) {
+	if !st.queue.Pace(st.ctx) {
 		return st.ctx.Err()
 	}
-	t := st.queue.enter(st.ctx, light)
+	t := st.queue.Enter(st.ctx, turns.Light)
 	if t == nil {
 		return st.ctx.Err()
 	}
@@ -54,11 +55,11 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 	if wrong != nil {
 		st.refuse(f.Number, wrong)
 	}
-	t.leave()
+	t.Leave()
 	if wrong != nil {
 		return nil
 	}
-	st.turns.note(st.uid)
+	st.turns.Note(st.uid)
 	wait := mayWait(asked)
 	j := job{number: f.Number, ctx: st.ctx, cancel: func() {}, do: do}
 	if wait {
@@ -66,7 +67,7 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 	}
 	st.mu.Lock()
 	_, twice := st.calls[j.number]
-	full := len(st.calls) >= st.most || st.queue != nil && st.queue.calls.Load() >= mostCalls
+	full := len(st.calls) >= st.most || st.queue != nil && st.queue.Calls.Load() >= mostCalls
 	if !twice && !full {
 		st.calls[j.number] = j.cancel
 		st.count(1)
@@ -124,13 +125,13 @@ func (st *leaseStream) work(j job) {
 func (st *leaseStream) finish(j job) {
 	var result wire.Body
 	err := error(nil)
-	t := st.queue.enter(j.ctx, light)
+	t := st.queue.Enter(j.ctx, turns.Light)
 	if t == nil {
-		t, err = free, problemOf(context.Cause(j.ctx)) // the answer needs no turn
+		t, err = new(turns.Turn), problemOf(context.Cause(j.ctx)) // the answer needs no turn
 	} else {
 		result, err = st.guarded(j, t)
 	}
-	defer t.leave()
+	defer t.Leave()
 	j.cancel()
 	st.mu.Lock()
 	delete(st.calls, j.number) // before the answer, after which the caller may use the number again
@@ -146,12 +147,12 @@ func (st *leaseStream) finish(j job) {
 // count adds n to the number of calls of the user.
 func (st *leaseStream) count(n int64) {
 	if st.queue != nil {
-		st.queue.calls.Add(n)
+		st.queue.Calls.Add(n)
 	}
 }
 
 // guarded runs a call and limits a panic to it.
-func (st *leaseStream) guarded(j job, t *turn) (result wire.Body, err error) {
+func (st *leaseStream) guarded(j job, t *turns.Turn) (result wire.Body, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = st.mistake(cause, "path", wire.Path)
