@@ -53,12 +53,6 @@ func TestScripts(t *testing.T) {
 			}
 			return os.Geteuid() == 0, nil
 		},
-		Condition: func(name string) (bool, error) {
-			if name != "root" {
-				return false, fmt.Errorf("there is no condition %q", name)
-			}
-			return os.Geteuid() == 0, nil
-		},
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/journal"
@@ -44,7 +45,7 @@ func (d *Daemon) leasing(c config.Config) ledger.Settings {
 	for name, s := range c.Services {
 		services[name] = ledger.Service{
 			Preferred: s.PreferredDevice, Match: match(s.Match),
-			Service: lease.Service{
+			Service: allowance.Service{
 				Name: name, Together: s.Affinity == "together", MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
 				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: s.Users,
 			},
@@ -52,7 +53,7 @@ func (d *Daemon) leasing(c config.Config) ledger.Settings {
 	}
 	return ledger.Settings{
 		Services: services, KnownOnly: c.UnknownServices == "refuse", Wait: c.Optimization.AllocationTimeout,
-		Limits: lease.Regime{Generation: limits.Generation, Of: func(s lease.Subject) *lease.Limits { return &limits.Of(s).Limits }},
+		Limits: allowance.Regime{Generation: limits.Generation, Of: func(s lease.Subject) *lease.Limits { return &limits.Of(s).Limits }},
 		Device: func(uuid string) ledger.DeviceSettings {
 			d := c.GPU.For(uuid)
 			return ledger.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}

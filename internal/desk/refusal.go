@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -86,12 +87,12 @@ var plainRefusals = []struct {
 	{lease.ErrEnforced, Conflict, "limit_enforced", "Release the lease and start the program under one of the right size."},
 	{lease.ErrState, Conflict, "wrong_state", "GET /api/leases/{id} shows the lease."},
 	{ledger.ErrNoHolder, Forbidden, "process_not_allowed", "Name a process that you have started."},
-	{lease.ErrCrowded, Crowded, "too_many_leases", "Release some of your leases, or wait for your other requests."},
-	{lease.ErrLimit, Conflict, "over_user_limit", "berth quota shows your limits. Ask for less, release something, or ask whoever runs the daemon."},
-	{lease.ErrService, Unknown, "unknown_service", "Name a service of the configuration, or ask whoever runs the daemon to add this one: berth config lists them."},
-	{lease.ErrUser, Forbidden, "user_not_allowed", "Ask whoever runs the daemon to add you to the users of the service."},
-	{lease.ErrMaxMemory, Conflict, "over_service_maximum", "Ask for less."},
-	{lease.ErrQuota, Conflict, "over_quota", "Release something of the same service, or wait."},
+	{allowance.ErrCrowded, Crowded, "too_many_leases", "Release some of your leases, or wait for your other requests."},
+	{allowance.ErrLimit, Conflict, "over_user_limit", "berth quota shows your limits. Ask for less, release something, or ask whoever runs the daemon."},
+	{allowance.ErrService, Unknown, "unknown_service", "Name a service of the configuration, or ask whoever runs the daemon to add this one: berth config lists them."},
+	{allowance.ErrUser, Forbidden, "user_not_allowed", "Ask whoever runs the daemon to add you to the users of the service."},
+	{allowance.ErrMaxMemory, Conflict, "over_service_maximum", "Ask for less."},
+	{allowance.ErrQuota, Conflict, "over_quota", "Release something of the same service, or wait."},
 	{ledger.ErrNotSeen, Conflict, "not_seen", "Wait for the next sample if it has just started."},
 	{ledger.ErrCovered, Conflict, "already_leased", "Release that lease first, if it shall have another one."},
 	{process.ErrGone, Conflict, "process_gone", "A lease is bound to a process that runs."},

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/ledger"
 )
 
@@ -61,7 +61,7 @@ func TestReportsOfWorkThatAreRefused(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	d.Ledger.Configure(ledger.Settings{
 		Device:   func(string) ledger.DeviceSettings { return ledger.DeviceSettings{} },
-		Services: map[string]ledger.Service{"private": {Service: lease.Service{Name: "private", Users: []string{"root"}}}},
+		Services: map[string]ledger.Service{"private": {Service: allowance.Service{Name: "private", Users: []string{"root"}}}},
 	})
 	latencies := strings.TrimSuffix(strings.Repeat("1,", 10001), ",")
 	for body, want := range map[string]string{

@@ -18,7 +18,9 @@ func (s *server) registerAccess() {
 	huma.Register(s.api, op("whoami", http.MethodGet, "/api/whoami", "Who the daemon takes the caller for, and why",
 		"docs/access.md says what each role may do."), s.whoami)
 	huma.Register(s.api, op("quota", http.MethodGet, "/api/quota", "What a user may have, and has",
-		"Each limit with how much of it is used, and the entry of the configuration that sets it. Of others than oneself it needs the role operator."), s.quota)
+		"Each limit with how much of it is used, and the entry of the configuration that sets it. Of others than oneself it needs the role operator."), func(ctx context.Context, in *quotaQuery) (*answer[api.Quota], error) {
+		return answered(s.Desk.Quota(askerOf(ctx), limitsOf(ctx), in.User))
+	})
 	huma.Register(s.api, op("tokens", http.MethodGet, "/api/tokens", "The tokens that the daemon accepts, without their secrets",
 		"A token without a time of creation stands in the configuration. Expired tokens are listed for 30 days."), s.tokens)
 	create := op("create-token", http.MethodPost, "/api/tokens", "Make a token",
@@ -54,10 +56,6 @@ func (s *server) whoami(ctx context.Context, _ *struct{}) (*answer[api.Whoami], 
 
 type quotaQuery struct {
 	User string `query:"user" maxLength:"256" doc:"Login name, user id, token:NAME or cert:NAME. Default: the caller."`
-}
-
-func (s *server) quota(ctx context.Context, in *quotaQuery) (*answer[api.Quota], error) {
-	return answered(s.Desk.Quota(askerOf(ctx), limitsOf(ctx), in.User))
 }
 
 func (s *server) tokens(context.Context, *struct{}) (*answer[api.Tokens], error) {

@@ -1,9 +1,8 @@
 package lease
 
 import (
-	"math"
-
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/filling"
 )
 
 // Load is the memory and the slots that a lease or a request takes of one device.
@@ -48,14 +47,11 @@ const maxSteps = 1 << 12
 type Passing struct {
 	queue  *queue // counts the work; nil: nobody does
 	ahead  []*Request
-	memory filling
-	slots  filling
+	memory filling.Filling
+	slots  filling.Filling
 	steps  int // left
 	list   []Load
 }
-
-// nobody is the index of no request in Passing.ahead.
-const nobody = math.MaxInt
 
 // Passing prepares p for a device, with no request ahead. It counts as holdings
 // what throttling and processes under no lease take from the device, because that
@@ -75,14 +71,14 @@ func (b *Book) Passing(p *Passing, uuid string) {
 func (p *Passing) begin(room Load, holdings []Load) {
 	clear(p.ahead)
 	p.ahead, p.steps = p.ahead[:0], maxSteps
-	p.memory.begin(amounts{int64(room.Memory), int64(room.Slots)})
-	p.slots.begin(amounts{int64(room.Slots), int64(room.Memory)})
+	p.memory.Begin(filling.Amounts{This: int64(room.Memory), Other: int64(room.Slots)})
+	p.slots.Begin(filling.Amounts{This: int64(room.Slots), Other: int64(room.Memory)})
 	for _, l := range holdings {
-		p.memory.things = append(p.memory.things, thing{amounts: amounts{int64(l.Memory), int64(l.Slots)}, ahead: nobody})
-		p.slots.things = append(p.slots.things, thing{amounts: amounts{int64(l.Slots), int64(l.Memory)}, ahead: nobody})
+		p.memory.Put(filling.Amounts{This: int64(l.Memory), Other: int64(l.Slots)})
+		p.slots.Put(filling.Amounts{This: int64(l.Slots), Other: int64(l.Memory)})
 	}
-	p.memory.sort()
-	p.slots.sort()
+	p.memory.Sort()
+	p.slots.Sort()
 }
 
 // Add adds a request ahead, behind those that were added before. It reports false
@@ -91,8 +87,8 @@ func (p *Passing) Add(r *Request) bool {
 	l, at, left := r.Load(), len(p.ahead), p.steps
 	p.ahead = append(p.ahead, r)
 	p.steps--
-	memory := p.memory.add(amounts{int64(l.Memory), int64(l.Slots)}, at, &p.steps)
-	slots := p.slots.add(amounts{int64(l.Slots), int64(l.Memory)}, at, &p.steps)
+	memory := p.memory.Add(filling.Amounts{This: int64(l.Memory), Other: int64(l.Slots)}, at, &p.steps)
+	slots := p.slots.Add(filling.Amounts{This: int64(l.Slots), Other: int64(l.Memory)}, at, &p.steps)
 	if p.queue != nil {
 		p.queue.work += left - p.steps
 	}
@@ -101,14 +97,14 @@ func (p *Passing) Add(r *Request) bool {
 
 // Allows reports whether a later load delays nobody.
 func (p *Passing) Allows(later Load) bool {
-	return p.memory.allows(int64(later.Memory)) && p.slots.allows(int64(later.Slots))
+	return p.memory.Allows(int64(later.Memory)) && p.slots.Allows(int64(later.Slots))
 }
 
 // Delayed returns a request ahead that a later load would delay; nil if it delays
 // none.
 func (p *Passing) Delayed(later Load) *Request {
-	first := min(p.memory.delayed(int64(later.Memory)), p.slots.delayed(int64(later.Slots)))
-	if first == nobody {
+	first := min(p.memory.Delayed(int64(later.Memory)), p.slots.Delayed(int64(later.Slots)))
+	if first == filling.Nobody {
 		return nil
 	}
 	return p.ahead[first]

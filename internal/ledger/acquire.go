@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
@@ -113,7 +114,7 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 			return err
 		}
 		if limits := l.limitsOf(request); limits != nil {
-			if err := l.book.TooManyWait(request.Holder, limits); err != nil { // the error undoes the Ask
+			if err := allowance.TooManyWait(l.book, request.Holder, limits); err != nil { // the error undoes the Ask
 				return fmt.Errorf("wait for %s: %w", r.ID, err)
 			}
 		}
@@ -163,10 +164,10 @@ func (m *machine) prepare(r lease.Request, now time.Time) (*lease.Request, error
 		return nil, err
 	}
 	if limits := m.limitsOf(&request); limits != nil {
-		if err := limits.Apply(&request); err != nil {
+		if err := allowance.Apply(limits, &request); err != nil {
 			return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
 		}
-		request.Groups = limits.GroupNames()
+		request.Groups = allowance.GroupNames(limits)
 	}
 	return &request, m.besideParent(&request)
 }
@@ -187,7 +188,7 @@ func (m *machine) admitted(r *lease.Request) (*lease.Request, error) {
 		return nil, err
 	}
 	if service, known := m.settings.Services[r.Holder.Service]; known {
-		admitted, err := lease.Admit(service.Service, request, m.book.ServiceUsage(r.Holder.Service))
+		admitted, err := allowance.Admit(service.Service, request, m.book.ServiceUsage(r.Holder.Service))
 		if err != nil && !isLater(err) {
 			return nil, err
 		}
@@ -196,7 +197,7 @@ func (m *machine) admitted(r *lease.Request) (*lease.Request, error) {
 			request.Preferred = m.uuidOf(service.Preferred)
 		}
 	} else if access.May(r.By, access.Precede, access.Object{}) != nil {
-		request = lease.InLine(request)
+		request = allowance.InLine(request)
 	}
 	if err := m.overLimit(&request, nil); err != nil && !isLater(err) { // as it was raised
 		return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
@@ -210,8 +211,8 @@ func (s *Settings) knows(service string) error {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(s.Services))
-	return &lease.AdmitError{
-		Service: service, Err: lease.ErrService,
+	return &allowance.AdmitError{
+		Service: service, Err: allowance.ErrService,
 		Text: "it is not configured, and unknown_services is refuse: " + words.Suggest(service, names, "there is none like it"),
 	}
 }
@@ -234,7 +235,7 @@ func (m *machine) uuidOf(ref string) string {
 // isLater reports whether the request may be admitted later, once its service or
 // its user has released something.
 func isLater(err error) bool {
-	refused, limit := (*lease.AdmitError)(nil), (*lease.LimitError)(nil)
+	refused, limit := (*allowance.AdmitError)(nil), (*allowance.LimitError)(nil)
 	return errors.As(err, &refused) && refused.Later || errors.As(err, &limit) && limit.Later
 }
 

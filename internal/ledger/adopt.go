@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -56,7 +57,7 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 		}
 		granted = &lease.Lease{
 			ID: a.ID, Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Parts: x.parts, EnforcedBy: "watchdog",
-			Note: note, Groups: x.limits.GroupNames(), By: a.By,
+			Note: note, Groups: allowance.GroupNames(x.limits), By: a.By,
 		}
 		_, err = l.apply(lease.Grant{Lease: granted, Adopted: x.measured}, now)
 		return err
@@ -92,7 +93,7 @@ func (x *adopting) decide() (note string, err error) {
 	for _, m := range x.measured {
 		x.total += m
 	}
-	if err := x.l.book.Within(x.limits, x.Holder, lease.Usage{Memory: x.total}, 1); err != nil {
+	if err := allowance.Within(x.l.book, x.limits, x.Holder, lease.Usage{Memory: x.total}, 1); err != nil {
 		return "", fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 	}
 	if x.Memory == 0 {
@@ -116,7 +117,7 @@ func (x *adopting) admit() error {
 	}
 	if x.limits = x.l.settings.Limits.For(x.Holder, x.Limits, &x.By); x.limits != nil {
 		r := lease.Request{Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit}
-		if err := x.limits.Apply(&r); err != nil {
+		if err := allowance.Apply(x.limits, &r); err != nil {
 			return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 		}
 		x.Holder, x.TimeLimit = r.Holder, r.TimeLimit
@@ -125,7 +126,7 @@ func (x *adopting) admit() error {
 		return err
 	}
 	service := x.l.settings.Services[x.Holder.Service]
-	_, err := lease.Admit(lease.Service{Name: x.Holder.Service, Users: service.Users}, lease.Request{Holder: x.Holder}, lease.Usage{})
+	_, err := allowance.Admit(allowance.Service{Name: x.Holder.Service, Users: service.Users}, lease.Request{Holder: x.Holder}, lease.Usage{})
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -48,13 +49,13 @@ func (m *machine) find(r *lease.Request, again Again) (*lease.Lease, error) {
 		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
 	}
 	if again == SameID {
-		if held := m.book.Lease(r.Key()); held != nil && held.Answers(r) {
+		if held := m.book.Lease(r.Key()); held != nil && allowance.Answers(held, r) {
 			return held, nil
 		}
 		return nil, nil
 	}
 	for _, held := range m.book.Leases() {
-		if held.Answers(r) && lease.NamedAfter(held.ID, r.Holder.Service) {
+		if allowance.Answers(held, r) && allowance.NamedAfter(held.ID, r.Holder.Service) {
 			return held, nil
 		}
 	}

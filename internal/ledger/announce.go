@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/notice"
 )
 
 // announce sends the event of an effect, if it has one. A request that the same
@@ -10,7 +11,7 @@ func (l *Ledger) announce(e *lease.Effect) {
 	if l.hooks.Event == nil || e.Kind == lease.Asked && !l.waits(e.Request) {
 		return
 	}
-	if event, any := e.Event(l.appendLabels); any {
+	if event, any := notice.Of(e, l.appendLabels); any {
 		l.hooks.Event(event)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -41,7 +42,7 @@ func (l *Ledger) Renew(ctx context.Context, name lease.Name, fence uint64, ttl t
 			return err
 		}
 		if held := l.book.Lease(k); held != nil && ttl > held.TTL {
-			if err := l.settings.Limits.For(held.Holder, limits, &by).MayLast(ttl); err != nil {
+			if err := allowance.MayLast(l.settings.Limits.For(held.Holder, limits, &by), ttl); err != nil {
 				return fmt.Errorf("renew %s: %w", k.ID, err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
@@ -17,10 +18,10 @@ import (
 // and whatever the service may have.
 func TestLargestNowIsWhatIsGranted(t *testing.T) {
 	quota := func(w *world) {
-		w.settings.Services = map[string]Service{"s": {Service: lease.Service{Name: "s", Quota: lease.Usage{Memory: 500}}}}
+		w.settings.Services = map[string]Service{"s": {Service: allowance.Service{Name: "s", Quota: lease.Usage{Memory: 500}}}}
 	}
 	most := func(w *world) {
-		w.settings.Services = map[string]Service{"s": {Service: lease.Service{Name: "s", MinMemory: 50, MaxMemory: 300}}}
+		w.settings.Services = map[string]Service{"s": {Service: allowance.Service{Name: "s", MinMemory: 50, MaxMemory: 300}}}
 	}
 	for name, test := range map[string]struct {
 		set  func(*world)
@@ -56,7 +57,7 @@ func TestLargestNowIsWhatIsGranted(t *testing.T) {
 			for _, asked := range []gpu.MiB{50, 300, 400, 2000} {
 				e, err := k.Explain(want("", asked, service(name)))
 				if err != nil {
-					if !errors.Is(err, lease.ErrMaxMemory) && !errors.Is(err, lease.ErrQuota) {
+					if !errors.Is(err, allowance.ErrMaxMemory) && !errors.Is(err, allowance.ErrQuota) {
 						t.Error(err)
 					}
 					continue
@@ -166,12 +167,12 @@ func TestOnlyAdministratorsGoFirst(t *testing.T) {
 func TestTimeoutSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: lease.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
+		w.settings.Services = map[string]Service{"s": {Service: allowance.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.grant(want("a", 40, service("s")))
 		late := (*TimeoutError)(nil)
-		if err := k.refused(want("b", 40, service("s"), wait(2001*time.Millisecond))); !errors.As(err, &late) || !errors.Is(late.Why(), lease.ErrQuota) || late.Lasted() != "2 s" {
+		if err := k.refused(want("b", 40, service("s"), wait(2001*time.Millisecond))); !errors.As(err, &late) || !errors.Is(late.Why(), allowance.ErrQuota) || late.Lasted() != "2 s" {
 			t.Errorf("the quota: %v", err)
 		}
 		if err := k.refused(want("c", 70, wait(501*time.Millisecond))); !errors.As(err, &late) || late.Why() != error(late.Refusal) || late.Lasted() != "0.5 s" {

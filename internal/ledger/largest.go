@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
@@ -15,7 +16,7 @@ func (m *machine) largestNow(r *lease.Request, before *placement.Line) gpu.MiB {
 
 // largestEver returns the same for a machine on which nobody holds anything.
 func (m *machine) largestEver(r *lease.Request) gpu.MiB {
-	most := m.book.RoomEver(m.limitsOf(r), r.Devices(), placement.LargestEver(m.snapshot, r))
+	most := allowance.RoomEver(m.limitsOf(r), r.Devices(), placement.LargestEver(m.snapshot, r))
 	service, known := m.settings.Services[r.Holder.Service]
 	if !known {
 		return most

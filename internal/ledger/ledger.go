@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -41,7 +42,7 @@ type Settings struct {
 	// Wait is how long a request waits if it does not say so itself.
 	Wait time.Duration
 	// Limits says what users may have.
-	Limits lease.Regime
+	Limits allowance.Regime
 }
 
 // DeviceSettings are the settings of one device.
@@ -53,7 +54,7 @@ type DeviceSettings struct {
 
 // Service has the settings of one service.
 type Service struct {
-	lease.Service
+	allowance.Service
 	Preferred string     // index or UUID of the device to try first; empty: none
 	Match     *kin.Match // how its processes are told; nil: not by the settings
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
@@ -22,19 +23,19 @@ func (m *machine) overLimit(r *lease.Request, before *placement.Line) error {
 	if r.Parent != "" && m.splits(r) {
 		more = lease.Usage{} // it takes what its parent has
 	}
-	err := m.book.Within(limits, r.Holder, more, 1)
+	err := allowance.Within(m.book, limits, r.Holder, more, 1)
 	if err != nil && m.grows(r) {
-		err = m.book.Within(limits, r.Holder, more, 0)
+		err = allowance.Within(m.book, limits, r.Holder, more, 0)
 	}
 	if err != nil {
 		return err
 	}
 	if own := lease.UserLimit(r.Holder.Owner()); before.WaitsFor(own) != nil {
-		return lease.WaitAhead(before.WaitsFor(own), own)
+		return allowance.WaitAhead(before.WaitsFor(own), own)
 	}
 	for i := range limits.Together {
 		if of := lease.GroupLimit(limits.Together[i].Group); before.WaitsFor(of) != nil {
-			return lease.WaitAhead(before.WaitsFor(of), of)
+			return allowance.WaitAhead(before.WaitsFor(of), of)
 		}
 	}
 	return nil

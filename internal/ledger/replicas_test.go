@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -35,7 +35,7 @@ func TestReplicas(t *testing.T) {
 			}
 		}
 		settings := w.settings
-		settings.Services = map[string]Service{"near": {Service: lease.Service{Name: "near", Together: true}}}
+		settings.Services = map[string]Service{"near": {Service: allowance.Service{Name: "near", Together: true}}}
 		k.Configure(settings)
 		first := on("near-a", "near", "")
 		for _, id := range []string{"near-b", "near-c"} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
@@ -94,12 +95,12 @@ func (m *machine) resizable(held *lease.Lease, memory gpu.MiB, limits *lease.Lim
 		used.Memory -= held.Total().Memory
 		used.Slots -= held.Total().Slots
 		whole := lease.Request{Holder: held.Holder, GPUs: len(held.Parts), Memory: memory, Slots: held.Parts[0].Slots}
-		if _, err := lease.Admit(service.Service, whole, used); err != nil {
+		if _, err := allowance.Admit(service.Service, whole, used); err != nil {
 			return 0, err
 		}
 	}
 	more := lease.Usage{Memory: memory*gpu.MiB(len(held.Parts)) - held.Total().Memory}
-	if err := m.book.Within(m.settings.Limits.For(held.Holder, limits, by), held.Holder, more, 0); err != nil {
+	if err := allowance.Within(m.book, m.settings.Limits.For(held.Holder, limits, by), held.Holder, more, 0); err != nil {
 		return 0, fmt.Errorf("resize %s: %w", held.ID, err)
 	}
 	for _, p := range held.Parts {

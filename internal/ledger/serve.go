@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
@@ -125,7 +126,7 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 		return memory
 	}
 	less := *g.request
-	less.Memory = m.book.Room(limits, less.Holder, less.Devices(), memory)
+	less.Memory = allowance.Room(m.book, limits, less.Holder, less.Devices(), memory)
 	if known {
 		less.Memory = within(service, less.Devices(), less.Memory, m.book.ServiceUsage(name))
 	}
@@ -147,12 +148,12 @@ func (m *machine) overQuota(r *lease.Request, before *placement.Line) error {
 		return nil
 	}
 	if first := before.WaitsFor(lease.ServiceQuota(name)); first != nil {
-		return &lease.AdmitError{
-			Service: name, Err: lease.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: m.book.ServiceUsage(name),
+		return &allowance.AdmitError{
+			Service: name, Err: allowance.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: m.book.ServiceUsage(name),
 			Text: first.ID + " is ahead in the queue and waits for the quota of the service",
 		}
 	}
-	return lease.WithinQuota(service.Service, r, m.book.ServiceUsage(name))
+	return allowance.WithinQuota(service.Service, r, m.book.ServiceUsage(name))
 }
 
 // whyNot returns the error that refuses a request that does not wait. The caller

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -57,7 +58,7 @@ func tell(t *testing.T, after func(*story)) {
 			s := &story{T: t, world: newWorld(), asked: map[lease.Key]*toyRequest{}, held: map[lease.Key]*lease.Lease{}, after: after}
 			s.world.settings = Settings{
 				Device:   func(string) DeviceSettings { return DeviceSettings{MaxPipelines: toySlots, Reserve: toyReserve} },
-				Services: map[string]Service{"limited": {Service: lease.Service{Name: "limited", Quota: lease.Usage{Memory: toyQuota}}}},
+				Services: map[string]Service{"limited": {Service: allowance.Service{Name: "limited", Quota: lease.Usage{Memory: toyQuota}}}},
 				Wait:     20 * time.Second,
 			}
 			s.begin()

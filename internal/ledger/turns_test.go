@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -24,7 +25,7 @@ func TestWaitingIsLimitedPerUser(t *testing.T) {
 		for i := range most {
 			k.queue(t.Context(), want(fmt.Sprint("w", i), 100, of(2), wait(time.Hour)))
 		}
-		if _, err := k.Acquire(t.Context(), want("over", 100, of(2), wait(time.Hour))); !errors.Is(err, lease.ErrCrowded) {
+		if _, err := k.Acquire(t.Context(), want("over", 100, of(2), wait(time.Hour))); !errors.Is(err, allowance.ErrCrowded) {
 			t.Errorf("one more of the same user: %v", err)
 		}
 		if n := len(k.waiting()); n != most {

@@ -1,4 +1,6 @@
-package lease
+// Package notice writes what people are told about leases: the event of each
+// change to the book.
+package notice
 
 import (
 	"fmt"
@@ -6,36 +8,37 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// Event returns what people are told of an effect; false if they are told
-// nothing. Labels appends what the devices of a lease are called.
-func (e *Effect) Event(labels func(text []byte, parts []Part) []byte) (gpu.Event, bool) {
-	if e.Kind == Asked || e.Kind == TimedOut {
-		return e.requestEvent(), true
+// Of returns what people are told of an effect; false if they are told nothing.
+// Labels appends what the devices of a lease are called.
+func Of(e *lease.Effect, labels func(text []byte, parts []lease.Part) []byte) (gpu.Event, bool) {
+	if e.Kind == lease.Asked || e.Kind == lease.TimedOut {
+		return ofRequest(e), true
 	}
 	held := e.Lease()
 	if held == nil {
 		return gpu.Event{}, false // withdrawn: the client knows
 	}
 	code, severity, verb := wording(e.Kind)
-	if code == "" || e.Kind == Renewed && e.By.Door == access.Itself {
+	if code == "" || e.Kind == lease.Renewed && e.By.Door == access.Itself {
 		return gpu.Event{}, false // berth keeps a lease that is in use, every minute
 	}
 	total := held.Total()
-	text, public := e.sentence(held, verb, labels)
+	text, public := sentence(e, held, verb, labels)
 	event := gpu.Event{
-		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, By: ByOf(e.By), Text: text, Public: public,
+		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, By: lease.ByOf(e.By), Text: text, Public: public,
 		Data: map[string]any{"fence": held.Fence, "memory_mb": int64(total.Memory), "slots": total.Slots},
 	}
-	if e.Kind != Granted {
+	if e.Kind != lease.Granted {
 		event.Data["held_seconds"] = e.Time.Sub(held.Granted).Seconds()
 	}
-	if e.Kind == Resized {
+	if e.Kind == lease.Resized {
 		event.Data["was_mb"] = int64(e.Before.Total().Memory)
 	}
-	if e.Kind == Warned {
+	if e.Kind == lease.Warned {
 		ends, _ := held.Ends()
 		event.Data["ends"], event.Data["time_limit_seconds"] = ends.Format(time.RFC3339), held.TimeLimit.Seconds()
 	}
@@ -45,16 +48,16 @@ func (e *Effect) Event(labels func(text []byte, parts []Part) []byte) (gpu.Event
 	return event, true
 }
 
-// requestEvent returns the event that a request waits, or that it was not granted
+// ofRequest returns the event that a request waits, or that it was not granted
 // in time.
-func (e *Effect) requestEvent() gpu.Event {
+func ofRequest(e *lease.Effect) gpu.Event {
 	r := e.Request
 	event := gpu.Event{
 		Time: e.Time, Code: gpu.EventWaiting, Severity: gpu.Note, Lease: r.ID, User: r.Holder.User,
 		Data: map[string]any{"memory_mb": int64(r.Memory), "slots": r.Slots, "gpus": r.GPUs},
 	}
-	if e.Kind == Asked {
-		event.By = ByOf(e.By)
+	if e.Kind == lease.Asked {
+		event.By = lease.ByOf(e.By)
 		event.Text = fmt.Sprintf("%s waits for %s, until %s at the latest", r.ID, r.Memory, r.Deadline.Format(time.TimeOnly))
 		return event
 	}
@@ -66,20 +69,20 @@ func (e *Effect) requestEvent() gpu.Event {
 // sentence returns the text of an event about a  If the text names the
 // program, which is at its end, sentence also returns it without that name, as
 // public text. Every grant calls it, so it builds the text in one buffer.
-func (e *Effect) sentence(held *Lease, verb string, labels func([]byte, []Part) []byte) (text, public string) {
+func sentence(e *lease.Effect, held *lease.Lease, verb string, labels func([]byte, []lease.Part) []byte) (text, public string) {
 	b := append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
 	switch e.Kind {
-	case Granted:
+	case lease.Granted:
 		b = append(append(b, ' '), amount(held)...)
 		b = append(b, " on "...)
 		b = labels(b, held.Parts)
 		b = appendHolder(b, held.Holder)
-	case Warned:
+	case lease.Warned:
 		ends, _ := held.Ends()
 		b = append(b, " at "...)
 		b = append(ends.AppendFormat(b, time.TimeOnly), ", with its processes: that is its time limit of "...)
 		b = append(b, words.Duration(held.TimeLimit)...)
-	case Resized:
+	case lease.Resized:
 		b = append(append(b, " from "...), e.Before.Parts[0].Memory.String()...)
 		b = append(append(b, " to "...), held.Parts[0].Memory.String()...)
 		b = append(b, " on "...)
@@ -88,7 +91,7 @@ func (e *Effect) sentence(held *Lease, verb string, labels func([]byte, []Part) 
 	if e.Why != "" {
 		b = append(append(b, ": "...), e.Why...)
 	}
-	if e.Kind != Granted || held.Holder.Name == "" {
+	if e.Kind != lease.Granted || held.Holder.Name == "" {
 		return string(b), ""
 	}
 	upTo := len(b)
@@ -96,31 +99,31 @@ func (e *Effect) sentence(held *Lease, verb string, labels func([]byte, []Part) 
 	return text, text[:upTo]
 }
 
-func wording(k Kind) (gpu.EventCode, gpu.Severity, string) {
+func wording(k lease.Kind) (gpu.EventCode, gpu.Severity, string) {
 	switch k {
-	case Granted:
+	case lease.Granted:
 		return gpu.EventGranted, gpu.Note, "holds"
-	case Renewed:
+	case lease.Renewed:
 		return gpu.EventRenewed, gpu.Note, "was renewed"
-	case Bound:
+	case lease.Bound:
 		return gpu.EventBound, gpu.Note, "was handed to another process"
-	case Detached:
+	case lease.Detached:
 		return gpu.EventBound, gpu.Note, "stands without the process that asked for it"
-	case Resized:
+	case lease.Resized:
 		return gpu.EventResized, gpu.Note, "was resized"
-	case Released:
+	case lease.Released:
 		return gpu.EventReleased, gpu.Note, "was released"
-	case Expired:
+	case lease.Expired:
 		return gpu.EventExpired, gpu.Warning, "expired"
-	case Warned:
+	case lease.Warned:
 		return gpu.EventEnding, gpu.Warning, "is about to end"
-	case Revoked:
+	case lease.Revoked:
 		return gpu.EventRevoked, gpu.Warning, "was revoked"
 	}
 	return "", "", ""
 }
 
-func amount(l *Lease) string {
+func amount(l *lease.Lease) string {
 	part := l.Parts[0]
 	switch {
 	case part.Memory == 0:
@@ -132,7 +135,7 @@ func amount(l *Lease) string {
 }
 
 // appendHolder appends the service and the user of a holder.
-func appendHolder(text []byte, h Holder) []byte {
+func appendHolder(text []byte, h lease.Holder) []byte {
 	said := 0
 	for _, word := range [...]string{h.Service, h.User} {
 		if word != "" {

@@ -1,9 +1,10 @@
-package lease
+package allowance
 
 import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -18,11 +19,11 @@ func NamedAfter(id, service string) bool {
 
 // Answers reports whether a lease is what a request asks for, whatever its size
 // and its id.
-func (l *Lease) Answers(r *Request) bool {
+func Answers(l *lease.Lease, r *lease.Request) bool {
 	switch {
 	case !l.Holder.Same(r.Holder), l.Holder.Service != r.Holder.Service, l.Binding != r.Binding, l.Unit != r.Unit, len(l.Scope) > 0:
 		return false
-	case r.Binding == ByProcess && (l.Holder.Boot != r.Holder.Boot || l.Holder.PID != r.Holder.PID || l.Holder.Start != r.Holder.Start):
+	case r.Binding == lease.ByProcess && (l.Holder.Boot != r.Holder.Boot || l.Holder.PID != r.Holder.PID || l.Holder.Start != r.Holder.Start):
 		return false
 	case len(l.Parts) != r.GPUs || l.Parts[0].Slots != r.Slots:
 		return false

@@ -1,4 +1,6 @@
-package lease
+// Package allowance decides what a request may have beside what its devices have
+// room for: by the settings of its service, and by the limits of its user.
+package allowance
 
 import (
 	"errors"
@@ -7,17 +9,18 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // Service has the settings of a service. The zero value sets nothing.
 type Service struct {
 	Name      string
-	MinMemory gpu.MiB  // a request for less is raised to it; zero: none
-	MaxMemory gpu.MiB  // a request for more is refused; zero: none
-	Priority  int      // the priority of its requests, and the most they can ask for
-	Quota     Usage    // the most it may have in use at a time; zero: no quota
-	Users     []string // who may ask in its name; empty: everybody
-	Together  bool     // its leases go on one device rather than on different ones
+	MinMemory gpu.MiB     // a request for less is raised to it; zero: none
+	MaxMemory gpu.MiB     // a request for more is refused; zero: none
+	Priority  int         // the priority of its requests, and the most they can ask for
+	Quota     lease.Usage // the most it may have in use at a time; zero: no quota
+	Users     []string    // who may ask in its name; empty: everybody
+	Together  bool        // its leases go on one device rather than on different ones
 }
 
 // The reasons why the settings of a service refuse a request. Errors of Admit
@@ -39,7 +42,7 @@ type AdmitError struct {
 	// something. Then the request may wait.
 	Later bool
 
-	Asked, Limit, InUse Usage // the numbers that Err compares
+	Asked, Limit, InUse lease.Usage // the numbers that Err compares
 }
 
 func (e *AdmitError) Error() string {
@@ -51,22 +54,22 @@ func (e *AdmitError) Unwrap() error { return e.Err }
 // Admit applies the settings of a service to a request that Validate accepts. It
 // returns the request raised to the minimum, with the priority of the service,
 // and with a note that says what changed. Used is what the service has in use.
-func Admit(s Service, r Request, used Usage) (Request, error) {
+func Admit(s Service, r lease.Request, used lease.Usage) (lease.Request, error) {
 	if err := s.Serves(r.Holder.User); err != nil {
 		return r, err
 	}
 	if s.MaxMemory > 0 && r.Memory > s.MaxMemory {
 		return r, &AdmitError{
-			Service: s.Name, Err: ErrMaxMemory, Asked: Usage{Memory: r.Memory}, Limit: Usage{Memory: s.MaxMemory},
+			Service: s.Name, Err: ErrMaxMemory, Asked: lease.Usage{Memory: r.Memory}, Limit: lease.Usage{Memory: s.MaxMemory},
 			Text: fmt.Sprintf("%s is more than its max_memory_mb of %s", r.Memory.Exact(), s.MaxMemory.Exact()),
 		}
 	}
 	if r.Memory < s.MinMemory {
-		r.note("raised from %s to the service's minimum of %s", r.Memory.Exact(), s.MinMemory.Exact())
+		note(&r, "raised from %s to the service's minimum of %s", r.Memory.Exact(), s.MinMemory.Exact())
 		r.Memory, r.Raised = s.MinMemory, true
 	}
 	if r.Priority = r.AskedPriority.Or(s.Priority); r.Priority > s.Priority {
-		r.note("priority lowered from %d to the service's %d", r.Priority, s.Priority)
+		note(&r, "priority lowered from %d to the service's %d", r.Priority, s.Priority)
 		r.Priority = s.Priority
 	}
 	r.Together = s.Together
@@ -86,9 +89,9 @@ func (s *Service) Serves(user string) error {
 
 // InLine returns a request with a priority of zero at most. It is for requests
 // without a configured service, which would otherwise all ask to be first.
-func InLine(r Request) Request {
+func InLine(r lease.Request) lease.Request {
 	if r.Priority > 0 {
-		r.note("priority lowered from %d to 0: only a configured service or an operator goes before others", r.Priority)
+		note(&r, "priority lowered from %d to 0: only a configured service or an operator goes before others", r.Priority)
 		r.Priority = 0
 	}
 	return r
@@ -96,7 +99,7 @@ func InLine(r Request) Request {
 
 // WithinQuota refuses a request that would take a service over its quota. The
 // ledger checks a waiting request again each time before it grants it.
-func WithinQuota(s Service, r *Request, used Usage) error {
+func WithinQuota(s Service, r *lease.Request, used lease.Usage) error {
 	total := r.Total()
 	refuse := func(later bool, format string, args ...any) error {
 		return &AdmitError{
@@ -118,7 +121,8 @@ func WithinQuota(s Service, r *Request, used Usage) error {
 	return nil
 }
 
-func (r *Request) note(format string, args ...any) {
+// note adds to what a request says about itself.
+func note(r *lease.Request, format string, args ...any) {
 	if r.Note != "" {
 		r.Note += "; "
 	}

@@ -1,0 +1,213 @@
+package allowance
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// ErrCrowded refuses a user who has as many leases, or waiting requests, as one
+// user may have.
+var ErrCrowded = errors.New("one user may not have more")
+
+// ErrLimit refuses a request that is over another limit of its user.
+var ErrLimit = errors.New("it is over a limit of the user")
+
+// LimitError reports that a limit of a user, or of a group together, refuses a
+// request.
+type LimitError struct {
+	Name   string // of the setting: memory_mb, slots, leases, …
+	Source string
+	Group  string // whose members have the limit together; empty: the user has it
+	Text   string
+	Err    error // ErrCrowded or ErrLimit
+
+	// Later is true if the request may be granted once the user, or the group,
+	// has released something. Then the request may wait.
+	Later bool
+}
+
+func (e *LimitError) Error() string { return e.Text }
+
+func (e *LimitError) Unwrap() error { return e.Err }
+
+// Apply applies the limits that are about one request: it fills in the service
+// and the time limit, shortens the wait, and refuses a ttl, a time limit or a
+// binding that the user may not have.
+func Apply(l *lease.Limits, r *lease.Request) error {
+	if l.Uncertain {
+		return &LimitError{Name: "groups", Err: ErrLimit,
+			Text: "groups have limits here, and the daemon cannot tell which groups you are in: call over its Unix socket"}
+	}
+	if service, given := l.Service.Get(); given && r.Holder.Service == "" {
+		r.Holder.Service = service
+	}
+	if most, limited := l.LongestWait.Get(); limited && r.Deadline.Sub(r.Requested) > most {
+		note(r, "waits %s at most, your longest_wait_seconds (%s)", words.Duration(most), l.LongestWait.Source)
+		r.Deadline = r.Requested.Add(most)
+	}
+	if allowed, said := l.Named.Get(); said && !allowed && r.Binding == lease.ByName {
+		return &LimitError{Name: "named_leases", Source: l.Named.Source, Err: ErrLimit,
+			Text: fmt.Sprintf("you may hold no named leases (%s): bind the lease to a process, or give it a ttl", l.Named.Source)}
+	}
+	if most, limited := l.LongestTime.Get(); limited {
+		switch {
+		case r.TimeLimit == 0 && r.Parent == "":
+			r.TimeLimit = most
+			note(r, "ends after %s, your longest_time_seconds (%s)", words.Duration(most), l.LongestTime.Source)
+		case r.TimeLimit == 0: // a child
+			r.TimeLimit = most
+		case r.TimeLimit > most:
+			return tooLong("longest_time_seconds", "a time limit", r.TimeLimit, l.LongestTime)
+		}
+	}
+	return MayLast(l, r.TTL)
+}
+
+// MayLast refuses a time to live that is too long; zero is none.
+func MayLast(l *lease.Limits, ttl time.Duration) error {
+	if l == nil {
+		return nil
+	}
+	if most, limited := l.LongestTTL.Get(); limited && ttl > most {
+		return tooLong("longest_ttl_seconds", "a ttl", ttl, l.LongestTTL)
+	}
+	return nil
+}
+
+func tooLong(name, what string, asked time.Duration, l lease.Limit[time.Duration]) error {
+	return &LimitError{Name: name, Source: l.Source, Err: ErrLimit,
+		Text: fmt.Sprintf("%s of %s s is longer than your limit of %s s (%s)", what, inSeconds(asked), inSeconds(l.Or(0)), l.Source)}
+}
+
+// TooManyWait refuses a request that waits beside as many others of its user as
+// may wait. The request itself is in the queue already.
+func TooManyWait(b *lease.Book, h lease.Holder, l *lease.Limits) error {
+	has := b.UserCount(h.Owner()).Waiting
+	most, limited := l.Waiting.Get()
+	if !limited || has <= most {
+		return nil
+	}
+	return &LimitError{Name: "waiting", Source: l.Waiting.Source, Err: ErrCrowded,
+		Text: fmt.Sprintf("%s of yours %s already, and your limit is %d (%s)", words.Count(has-1, "request"), words.Form(has-1, "waits", "wait"), most, l.Waiting.Source)}
+}
+
+// Within refuses a grant that would take a user, or a group, over what they may
+// have. More is what the grant adds to what they have; leases is how many leases
+// it adds, which is none if a lease grows.
+func Within(b *lease.Book, l *lease.Limits, h lease.Holder, more lease.Usage, leases int) error {
+	if l == nil {
+		return nil
+	}
+	own := bounds{l.Memory, l.Slots, l.Leases, ""}
+	if err := own.within(b.UserCount(h.Owner()), more, leases); err != nil {
+		return err
+	}
+	for i := range l.Together {
+		t := &l.Together[i]
+		source := t.Source()
+		all := bounds{limitOf(t.Memory, source), limitOf(t.Slots, source), limitOf(t.Leases, source), t.Group}
+		if err := all.within(b.GroupCount(t.Group), more, leases); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func limitOf[T any](most gpu.Opt[T], source string) lease.Limit[T] {
+	return lease.Limit[T]{Opt: most, Source: source}
+}
+
+// bounds are the limits of a user, or of a group together.
+type bounds struct {
+	memory lease.Limit[gpu.MiB]
+	slots  lease.Limit[int]
+	leases lease.Limit[int]
+	group  string // empty: of the user
+}
+
+func (b *bounds) within(used lease.Count, more lease.Usage, leases int) error {
+	if most, limited := b.memory.Get(); limited && more.Memory > 0 && used.Memory+more.Memory > most {
+		return b.refuse("memory_mb", b.memory.Source, more.Memory <= most, more.Memory.Exact(), most.Exact(), used.Memory.Exact())
+	}
+	if most, limited := b.slots.Get(); limited && more.Slots > 0 && used.Slots+more.Slots > most {
+		return b.refuse("slots", b.slots.Source, more.Slots <= most, words.Count(more.Slots, "slot"), words.Count(most, "slot"), fmt.Sprint(used.Slots))
+	}
+	if most, limited := b.leases.Get(); limited && leases > 0 && used.Leases+leases > most {
+		return b.refuse("leases", b.leases.Source, leases <= most, words.Count(leases, "lease"), words.Count(most, "lease"), fmt.Sprint(used.Leases))
+	}
+	return nil
+}
+
+// refuse says which limit is in the way of a request for some amount.
+func (b *bounds) refuse(name, source string, later bool, asked, most, used string) error {
+	e := &LimitError{Name: name, Source: source, Group: b.group, Later: later, Err: ErrLimit}
+	if name == "leases" && b.group == "" {
+		e.Err = ErrCrowded
+	}
+	limit, holder := "your limit of "+most, "you hold"
+	if b.group != "" {
+		limit = "the limit of " + most + " that members of " + b.group + " have together"
+		holder = "they hold"
+	}
+	if later {
+		e.Text = fmt.Sprintf("%s of %s in use (%s), and the request is for %s", used, limit+" "+cmp.Or(isOrAre(name, used), "is"), source, asked)
+	} else {
+		e.Text = fmt.Sprintf("%s is more than %s (%s); %s %s", asked, limit, source, holder, used)
+	}
+	return e
+}
+
+func isOrAre(name, used string) string {
+	if name != "memory_mb" && used != "1" {
+		return "are"
+	}
+	return ""
+}
+
+// Room returns how much of an amount on each of several devices the limits leave
+// beside what the user and the groups have; zero if nothing.
+func Room(b *lease.Book, l *lease.Limits, h lease.Holder, gpus int, amount gpu.MiB) gpu.MiB {
+	return roomBeside(l, b.UserUsage(h.Owner()).Memory, func(group string) gpu.MiB { return b.GroupCount(group).Memory }, gpus, amount)
+}
+
+// RoomEver returns the same for a user, and groups, who have nothing.
+func RoomEver(l *lease.Limits, gpus int, amount gpu.MiB) gpu.MiB {
+	return roomBeside(l, 0, func(string) gpu.MiB { return 0 }, gpus, amount)
+}
+
+func roomBeside(l *lease.Limits, own gpu.MiB, of func(group string) gpu.MiB, gpus int, amount gpu.MiB) gpu.MiB {
+	if l == nil {
+		return amount
+	}
+	left := func(most gpu.Opt[gpu.MiB], used gpu.MiB) {
+		if m, limited := most.Get(); limited {
+			amount = min(amount, (m-used)/gpu.MiB(max(gpus, 1)))
+		}
+	}
+	left(l.Memory.Opt, own)
+	for i := range l.Together {
+		left(l.Together[i].Memory, of(l.Together[i].Group))
+	}
+	return max(amount, 0)
+}
+
+// GroupNames lists the groups whose limits count for leases of the user.
+func GroupNames(l *lease.Limits) []string {
+	if l == nil || len(l.Together) == 0 {
+		return nil
+	}
+	names := make([]string, len(l.Together))
+	for i := range l.Together {
+		names[i] = l.Together[i].Group
+	}
+	return names
+}
+
+func inSeconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
