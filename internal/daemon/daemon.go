@@ -144,6 +144,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Batches:  func() []progress.Total { return d.batches.Totals() },
 		Services: func() []operations.Total { return d.operations.Totals() },
 		Labels:   d.labels,
+		Limits:   d.limits.Load,
 		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
 
 		TokenFailures: httpapi.TryReasons(),

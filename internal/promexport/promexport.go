@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/progress"
+	"github.com/berth-gpu/berth/internal/quota"
 )
 
 // Sources are where the numbers come from.
@@ -28,7 +29,8 @@ type Sources struct {
 	Batches  func() []progress.Total
 	Services func() []operations.Total
 	Labels   *labels.Keeper
-	Hooks    []string // their names
+	Limits   func() *quota.Rules // what users may have; nil: not known
+	Hooks    []string            // their names
 	// TokenFailures are the reasons for which a token is refused.
 	TokenFailures []string
 	Watching      func() bool      // whether devices are being sampled
@@ -164,7 +166,7 @@ func New(from Sources) *Exporter {
 	}
 	all = all[:len(all):len(all)]
 	e.Nameless = pageOf(append(all, &work{from: from})...)
-	e.Handler = pageOf(append(all, &work{from: from, named: true}, &holders{from})...)
+	e.Handler = pageOf(append(all, &work{from: from, named: true}, &holders{from}, &limits{from})...)
 	return e
 }
 

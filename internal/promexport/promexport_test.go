@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/labels"
@@ -22,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/progress"
+	"github.com/berth-gpu/berth/internal/quota"
 )
 
 var update = flag.Bool("update", false, "write the golden page anew")
@@ -73,7 +75,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 	}
 	return New(Sources{
 		Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
-		Services: func() []operations.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
+		Services: func() []operations.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Limits: allow, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
 	}), book
 }
 
@@ -154,5 +156,15 @@ func BenchmarkScrape(b *testing.B) {
 	e := exporter(b)
 	for b.Loop() {
 		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+	}
+}
+
+// allow returns the limits of a lab.
+func allow() *quota.Rules {
+	return &quota.Rules{
+		Default: config.Limits{Slots: gpu.Some(8)},
+		Users:   map[int]quota.User{1000: {Name: "ada", Limits: config.Limits{Memory: gpu.Some(gpu.MiB(81920)), Calls: gpu.Some(50.0)}}},
+		Named:   map[string]quota.User{"default": {}, "token:ci": {Name: "token:ci", Limits: config.Limits{Leases: gpu.Some(4)}}},
+		Groups:  map[int]quota.Group{100: {Name: "students", Together: config.Together{Memory: gpu.Some(gpu.MiB(1024))}}},
 	}
 }
