@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/berth-gpu/berth/api"
 )
 
 // fairness says how long to measure.
@@ -62,7 +64,7 @@ func measureFairness(ctx context.Context, o options) error {
 	if err := d.root(ctx, "POST", "/api/leases", `{"id":"room","memory_mb":50000,"slots":0,"gpu":"0","binding":"named"}`, nil); err != nil {
 		return err
 	}
-	f := &fair{daemon: d, fairness: o.fair}
+	f := &fair{daemon: d, fairness: o.fair, most: map[string]api.QuotaLimit{}}
 	return f.measure(ctx)
 }
 
@@ -71,6 +73,8 @@ type fair struct {
 	*daemon
 	fairness
 	peak, files int // the most that the daemon had: MB, and open files
+
+	most map[string]api.QuotaLimit // by limit: when the hostile user had most of it
 }
 
 func (f *fair) measure(ctx context.Context) error {
@@ -116,6 +120,14 @@ func (f *fair) measure(ctx context.Context) error {
 		failed += s.failed
 	}
 	fmt.Printf("the daemon took at most %d MB and had at most %d files open; %d honest calls failed\n", f.peak, f.files, failed)
+	for _, name := range []string{"leases", "waiting"} {
+		at := f.most[name]
+		fmt.Printf("the hostile user had at most %.0f of %.0f %s\n", at.Used.Or(0), at.Limit.Or(0), name)
+		if at.Used.Or(0) < at.Limit.Or(0) && f.kinds == "" {
+			missed = append(missed, fmt.Errorf("the hostile user never was at the limit of %s", name))
+		}
+	}
+	fmt.Printf("a user at every limit makes the p99 of others %.2f times as long as an equal CPU load does\n", ratio)
 	if ratio > ratioLimit {
 		missed = append(missed, fmt.Errorf("p99 is %.2f times as long; at most %d is allowed", ratio, ratioLimit))
 	}
@@ -176,6 +188,19 @@ func (o *actor) stop() {
 	_ = o.wait()
 }
 
+// sampleLimits records how near the hostile user is to the limits.
+func (f *fair) sampleLimits(ctx context.Context) {
+	var now api.Quota
+	if f.root(ctx, "GET", fmt.Sprint("/api/quota?user=", attacker), "", &now) != nil {
+		return // the next one may be answered
+	}
+	for _, l := range now.Limits {
+		if l.Group == "" && l.Used.Or(0) >= f.most[l.Name].Used.Or(0) {
+			f.most[l.Name] = l
+		}
+	}
+}
+
 // sample records the memory and open files of the daemon until ctx ends.
 func (f *fair) sample(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -185,6 +210,7 @@ func (f *fair) sample(ctx context.Context) {
 		if files, err := f.daemon.files(); err == nil {
 			f.files = max(f.files, files)
 		}
+		f.sampleLimits(ctx)
 		time.Sleep(50 * time.Millisecond)
 	}
 }

@@ -26,8 +26,9 @@ type askLoad struct {
 func (l askLoad) does(kind string) bool { return len(l.Kinds) == 0 || slices.Contains(l.Kinds, kind) }
 
 // loadEverything does everything that a user without rights can do, as fast as
-// it can: leases, requests that wait, streams, plans, batches, measurements and
-// half-sent requests.
+// it can: leases that it keeps and that it gives back, requests that wait, streams,
+// plans, batches, measurements and half-sent requests. It soon has as many of each
+// as one user may have.
 func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) error {
 	var asked askLoad
 	if err := json.Unmarshal(in, &asked); err != nil {
@@ -39,6 +40,11 @@ func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) erro
 		return err
 	}
 	defer c.Close()
+	if asked.does("holds") {
+		if err := asked.hold(ctx); err != nil {
+			return err
+		}
+	}
 	var all sync.WaitGroup
 	again := func(kind string, do func(n int)) {
 		if !asked.does(kind) {
@@ -102,6 +108,27 @@ func lease(ctx context.Context, c *client.Client) {
 		return
 	}
 	_, _ = c.Release(ctx, l.ID, l.Fence) // the next round tries again
+}
+
+// hold takes leases until the user has as many as one may have, and keeps them for
+// as long as the process lives. The first process does that before anything else:
+// once requests of the user wait, no lease goes past them.
+func (l askLoad) hold(ctx context.Context) error {
+	at := slices.IndexFunc(l.Doors, func(d door) bool { return d.Network == "unix" }) // where the daemon knows the process
+	if l.Number > 0 || at < 0 {
+		return nil
+	}
+	c, err := l.Doors[at].berth()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	request := tiny()
+	request.Binding = "process"
+	for err == nil {
+		_, err = c.Acquire(ctx, request)
+	}
+	return ctx.Err()
 }
 
 // wait asks for more memory than is free, and waits for a second.
