@@ -115,6 +115,16 @@ func (v Verb) String() string {
 	return rules[v].name
 }
 
+// Least returns the least role that may do the verb: to what is the actor's own or
+// nobody's, and to what is somebody else's. Nobody may do what has no rule, and
+// Least returns roles that do not exist for it.
+func (v Verb) Least() (own, others Role) {
+	if v < Probe || int(v) >= len(rules) {
+		return Admin + 1, Admin + 1
+	}
+	return rules[v].least, rules[v].others
+}
+
 // Kind is the kind of an object.
 type Kind int
 

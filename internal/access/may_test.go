@@ -148,3 +148,22 @@ func TestRefusalsNameARole(t *testing.T) {
 		}
 	}
 }
+
+// Least names the roles with which May begins to say yes.
+func TestLeast(t *testing.T) {
+	for _, v := range Verbs() {
+		own, others := v.Least()
+		for role := Stranger; role <= Admin; role++ {
+			a := Actor{User: "ada", UID: 1000, Role: role}
+			if may := May(a, v, Object{}) == nil; may != (role >= own) {
+				t.Errorf("%v may %v: %v, and the least role is %v", role, v, may, own)
+			}
+			if may := May(a, v, Of(Held, 1001, "eve")) == nil; may != (role >= others) {
+				t.Errorf("%v may %v something of others: %v, and the least role is %v", role, v, may, others)
+			}
+		}
+	}
+	if own, others := Verb(0).Least(); own <= Admin || others <= Admin {
+		t.Errorf("%v and %v may do what has no rule", own, others)
+	}
+}
