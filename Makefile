@@ -51,6 +51,12 @@ docs: ## write the pages that come from the code
 	go test ./internal/config -run 'TestDocumentation|TestSample' -update
 	python3 python/reference.py
 
+.PHONY: openapi-lint
+openapi-lint: ## check /openapi.json with Redocly's recommended rules (Node 20 or newer; fetches it from npm)
+	mkdir -p dist
+	go test ./internal/httpapi -run TestWriteOpenAPI -openapi.write=$(CURDIR)/dist/openapi.json
+	REDOCLY_TELEMETRY=off npx --yes @redocly/cli@2.73.0 lint --extends=recommended dist/openapi.json
+
 .PHONY: rules
 rules: ## check and test the alert rules with promtool
 	@deploy/tools.sh promtool

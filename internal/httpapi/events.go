@@ -38,7 +38,7 @@ const (
 
 func (s *server) registerEvents() {
 	s.raw(&huma.Operation{
-		OperationID: "events", Method: http.MethodGet, Path: "/api/events", Tags: []string{"events"},
+		OperationID: "events", Method: http.MethodGet, Path: "/api/events", Tags: []string{"events"}, Errors: []int{http.StatusUnprocessableEntity},
 		Summary: "Events as they happen, as server-sent events",
 		Description: "Each event has an id, its code as the event name and the event as JSON data. To go on after a break, send the last id " +
 			"seen in the header Last-Event-ID or in after; if the daemon no longer keeps some events in between, it first sends an event with the code gap. " +

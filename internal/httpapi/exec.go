@@ -18,6 +18,8 @@ func (s *server) registerExec() {
 		Summary: "For berth exec: lease for the process at the other end of the socket, without waiting",
 		Description: "The body is the command line, and the answer says what to change in the environment; internal/launch/plain.go describes both. " +
 			"The daemon refuses everything that is not plain with 409 and changes nothing. Use POST /api/leases for that, and for every other program.",
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}},
+		Errors:      []int{http.StatusConflict},
 	}, "application/octet-stream", s.exec)
 }
 

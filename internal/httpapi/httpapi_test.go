@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,7 @@ import (
 // door is the whole API over simulated devices, each read once.
 type door struct {
 	*server
+	t        testing.TB
 	events   *events.Log
 	settings *memorySettings
 	tokens   *tokens.Keeper
@@ -60,7 +62,7 @@ func open(t testing.TB, devices string) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &door{events: events.New(100, time.UnixMicro(1000)), settings: &memorySettings{settings}}
+	d := &door{t: t, events: events.New(100, time.UnixMicro(1000)), settings: &memorySettings{settings}}
 	book, err := ledger.Open(ledger.Options{
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512, MaxPipelines: 2} }},
 		Processes: process.Proc(),
@@ -128,8 +130,27 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		anyone := holding(lease.Holder{UID: lease.NoUID, User: "anyone"}, access.Admin)
 		r = r.WithContext(withIdentity(r.Context(), anyone))
 	}
-	d.server.ServeHTTP(w, r)
+	seen := &refusalSeen{ResponseWriter: w}
+	d.server.ServeHTTP(seen, r)
+	if _, pattern := d.mux.Handler(r); pattern != "" && seen.status >= 400 && seen.status < 500 {
+		if op := d.operation(pattern); op.Responses[strconv.Itoa(seen.status)] == nil {
+			d.t.Errorf("%s answers %d, and /openapi.json does not say so", pattern, seen.status)
+		}
+	}
 }
+
+// refusalSeen notes the status of an answer.
+type refusalSeen struct {
+	http.ResponseWriter
+	status int
+}
+
+func (s *refusalSeen) WriteHeader(status int) {
+	s.status = status
+	s.ResponseWriter.WriteHeader(status)
+}
+
+func (s *refusalSeen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // withIdentity is a request by somebody in particular, from this machine.
 func withIdentity(ctx context.Context, who identity) context.Context {

@@ -29,6 +29,9 @@ func (s *server) registerLeases() {
 		if id == "allocate" || id == "acquire" || id == "adopt" {
 			o.DefaultStatus = http.StatusCreated
 		}
+		if id != "leases" { // every other one names a lease or a device
+			o.Errors = []int{http.StatusNotFound, http.StatusConflict}
+		}
 		return o
 	}
 	huma.Register(s.api, op("allocate", http.MethodPost, "/api/gpu/memory/allocate", "Lease memory under an id of your own"), s.allocate)

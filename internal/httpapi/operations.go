@@ -12,6 +12,7 @@ import (
 func (s *server) registerOperations() {
 	huma.Register(s.api, huma.Operation{
 		OperationID: "report-operations", Method: http.MethodPost, Path: "/api/services/{name}/operations", Tags: []string{"services"}, MaxBodyBytes: maxBody,
+		Errors:  []int{http.StatusNotFound},
 		Summary: "For a service: report the work that it has done",
 		Description: "The daemon adds it to the metrics gpu_throughput_ops_total and gpu_operation_latency_seconds, under the name of the service. " +
 			"Report what was done since the last report. Whoever may lease in the name of the service may report for it. " +

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"mime"
 	"net/http"
-	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -21,27 +20,30 @@ import (
 const maxPlanBody = 6*pipeline.MaxFile + 2<<20
 
 func (s *server) registerPlans() {
-	op := func(id, path, summary, description string, body reflect.Type) huma.Operation {
-		schema := s.api.OpenAPI().Components.Schemas.Schema(body, true, "")
+	op := func(id, path, summary, description string) huma.Operation {
 		return huma.Operation{
 			OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Description: description, Tags: []string{"plans"},
-			RequestBody:      &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}},
-			SkipValidateBody: true, MaxBodyBytes: maxPlanBody,
+			SkipValidateBody: true, MaxBodyBytes: maxPlanBody, Errors: []int{http.StatusNotFound, http.StatusConflict},
 		}
+	}
+	// The framework would describe the bodies as raw bytes.
+	takes := func(path string, content map[string]*huma.MediaType) {
+		s.api.OpenAPI().Paths[path].Post.RequestBody.Content = content
 	}
 	compile := op("plan", "/api/plans", "Compile pipelines into a plan, against the devices as they are now",
 		"This starts nothing and leases nothing. A file that cannot work is refused as plan_refused, with every problem in fields, and in "+
-			"extra.problems with its line, pipeline, step, code and remedy. With Content-Type: application/yaml the body is a pipeline file.",
-		reflect.TypeFor[api.PlanRequest]())
-	compile.RequestBody.Content["application/yaml"] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
+			"extra.problems with its line, pipeline, step, code and remedy. With Content-Type: application/yaml the body is a pipeline file.")
 	huma.Register(s.api, compile, s.compile)
+	takes(compile.Path, map[string]*huma.MediaType{
+		"application/json": {Schema: schemaOf[api.PlanRequest](s.api)}, "application/yaml": {Schema: &huma.Schema{Type: "string"}},
+	})
 
 	run := op("plan-run", "/api/plans/run", "Lease what the runs of a plan need",
 		"Each run gets one lease, whole or not at all, that ends with its process. The lease is on the device of the plan if that has room, else on another "+
-			"that the pipeline can use; placement and reason say so. A run that finds no room within timeout_seconds is refused: ask again when a lease has ended.",
-		reflect.TypeFor[api.PlanRun]())
+			"that the pipeline can use; placement and reason say so. A run that finds no room within timeout_seconds is refused: ask again when a lease has ended.")
 	run.DefaultStatus = http.StatusCreated
 	huma.Register(s.api, run, s.runPlan)
+	takes(run.Path, map[string]*huma.MediaType{"application/json": {Schema: schemaOf[api.PlanRun](s.api)}})
 }
 
 // planBody keeps the body undecoded: pipeline files have their own reader, which

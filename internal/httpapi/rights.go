@@ -27,9 +27,12 @@ func (s *server) registerAccess() {
 		"The answer shows the secret once; the daemon keeps only its hash. A request may bring its own secret of at least 32 characters. "+
 			"A token has at most the role of whoever makes it.")
 	create.DefaultStatus = http.StatusCreated
+	create.Errors = []int{http.StatusConflict}
 	huma.Register(s.api, create, s.createToken)
-	huma.Register(s.api, op("revoke-token", http.MethodDelete, "/api/tokens/{name}", "Refuse a token from now on",
-		"Event streams, lease streams and waiting requests of its holder end at once. Its leases stand until they are released or expire."), s.revokeToken)
+	revoke := op("revoke-token", http.MethodDelete, "/api/tokens/{name}", "Refuse a token from now on",
+		"Event streams, lease streams and waiting requests of its holder end at once. Its leases stand until they are released or expire.")
+	revoke.Errors = []int{http.StatusNotFound, http.StatusConflict}
+	huma.Register(s.api, revoke, s.revokeToken)
 }
 
 func (s *server) whoami(ctx context.Context, _ *struct{}) (*answer[api.Whoami], error) {

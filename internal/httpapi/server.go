@@ -95,8 +95,6 @@ func build(k Keepers) *server {
 	}
 	s := &server{Keepers: k, mux: http.NewServeMux()}
 	config := huma.DefaultConfig("berth", k.Version)
-	config.Info.Description = "GPU resource manager: devices, samples, states, leases. " +
-		"Memory is in MB meaning MiB (2^20 bytes). Errors are RFC 9457 problem documents with a stable code."
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath, config.CreateHooks = "", "", "", nil
 	config.Transformers = []huma.Transformer{asProblem, s.noteRefusal}
 	config.RejectUnknownQueryParameters = true
@@ -119,7 +117,7 @@ func build(k Keepers) *server {
 	s.registerEvents()
 	s.registerDaemon()
 	s.registerAccess()
-	s.describeProblems()
+	s.describe()
 	return s
 }
 
@@ -173,10 +171,7 @@ func (r recorder) HandleFunc(pattern string, f func(http.ResponseWriter, *http.R
 
 // raw serves a path whose answer is not one JSON object, and describes it.
 func (s *server) raw(op *huma.Operation, mediaType string, f http.HandlerFunc) {
-	op.Responses = map[string]*huma.Response{
-		"200":     {Description: "OK", Content: map[string]*huma.MediaType{mediaType: {}}},
-		"default": s.problemResponse(),
-	}
+	op.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{mediaType: {}}}}
 	s.api.OpenAPI().AddOperation(op)
 	recorder{s}.HandleFunc(op.Method+" "+op.Path, f)
 }
@@ -209,30 +204,4 @@ func (deviceRef) Schema(huma.Registry) *huma.Schema {
 
 func see[T, Plain any](r huma.Registry) {
 	r.RegisterTypeAlias(reflect.TypeFor[gpu.Opt[T]](), reflect.TypeFor[Plain]())
-}
-
-// problemResponse describes the answer of an operation that refuses.
-func (s *server) problemResponse() *huma.Response {
-	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Problem](), true, "")
-	return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{problemType: {Schema: schema}}}
-}
-
-// describeProblems replaces the framework's errors in the OpenAPI text by Problem.
-func (s *server) describeProblems() {
-	for _, path := range s.api.OpenAPI().Paths {
-		for _, op := range []*huma.Operation{path.Get, path.Put, path.Post, path.Delete} {
-			if op == nil {
-				continue
-			}
-			for status, response := range op.Responses {
-				if _, theirs := response.Content[problemType]; theirs {
-					delete(op.Responses, status)
-				}
-			}
-			op.Responses["default"] = s.problemResponse()
-		}
-	}
-	schemas := s.api.OpenAPI().Components.Schemas.Map()
-	delete(schemas, "ErrorModel")
-	delete(schemas, "ErrorDetail")
 }

@@ -33,6 +33,7 @@ func (s *server) registerSettings() {
 	reload := op("config-reload", http.MethodPost, "/reload", "Read the configuration again")
 	reload.Description = "Reads berth.yaml and the other sources again, as SIGHUP does. A file with a mistake changes nothing, and the answer names the line. " +
 		"The answer also names the settings of the file that a change at run time overrides."
+	reload.Errors = []int{http.StatusConflict}
 	huma.Register(s.api, reload, s.reloadConfig)
 	// The framework would describe the body as raw bytes.
 	s.api.OpenAPI().Paths[change.Path].Put.RequestBody.Content = map[string]*huma.MediaType{

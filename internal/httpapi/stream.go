@@ -38,6 +38,7 @@ func (s *server) registerStream() {
 		Parameters: []*huma.Param{{
 			Name: "Upgrade", In: "header", Required: true, Schema: &huma.Schema{Type: "string", Enum: []any{wire.Protocol}},
 		}},
+		Errors: []int{http.StatusUpgradeRequired},
 	}
 	s.raw(op, "application/octet-stream", s.stream)
 	op.Responses["101"] = &huma.Response{Description: "The connection is a lease stream from here on."}
@@ -45,8 +46,8 @@ func (s *server) registerStream() {
 	s.bodies = bodies{
 		registry: s.api.OpenAPI().Components.Schemas,
 		acquire:  schemaOf[api.LeaseRequest](s.api),
-		release:  schemaOf[api.Release](s.api),
-		renew:    schemaOf[api.Renewal](s.api),
+		release:  unlisted[api.Release](s.api),
+		renew:    unlisted[api.Renewal](s.api),
 	}
 }
 

@@ -185,6 +185,12 @@ func schemaOf[T any](a huma.API) *huma.Schema {
 	return a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 }
 
+// unlisted returns the schema of a type that no path takes, so that the API
+// description does not list it.
+func unlisted[T any](a huma.API) *huma.Schema {
+	return huma.SchemaFromType(a.OpenAPI().Components.Schemas, reflect.TypeFor[T]())
+}
+
 // read decodes a body, or returns what is wrong with it. A body that the quick way
 // accepts is valid, except for a policy that does not exist.
 func (b *bodies) read(body []byte, schema *huma.Schema, into quick) error {

@@ -14,7 +14,7 @@ func (s *server) registerTrim() {
 		OperationID: "trim", Method: http.MethodPost, Path: "/api/leases/{id}/trim", Summary: "Ask the holder of a lease to free the memory that its libraries cache",
 		Description: "The daemon sends the holder an event with the code reclaim. Programs that use the Python package with trim_on_request then free the " +
 			"caches of PyTorch and CuPy; other programs may ignore it. The measured memory of the lease shows the result.",
-		Tags: []string{"leases"},
+		Tags: []string{"leases"}, Errors: []int{http.StatusNotFound, http.StatusConflict},
 	}, s.trim)
 }
 
