@@ -64,4 +64,5 @@ type NewToken struct {
 // Tokens lists the tokens that the daemon accepts, by name.
 type Tokens struct {
 	Tokens []Token `json:"tokens"`
+	More
 }

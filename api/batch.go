@@ -9,6 +9,7 @@ import (
 // Batches lists the batches that run, and those that ended a moment ago.
 type Batches struct {
 	Batches []Batch `json:"batches" doc:"Oldest first."`
+	More
 }
 
 // LatencyBounds returns the upper bounds of the latency buckets, in seconds. All

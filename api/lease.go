@@ -130,8 +130,9 @@ type Holder struct {
 
 // Leases lists all leases and all waiting requests.
 type Leases struct {
-	Leases  []Lease   `json:"leases"`
-	Waiting []Waiting `json:"waiting" doc:"In the order of the queue."`
+	Leases  []Lease   `json:"leases" doc:"The oldest grant first."`
+	Waiting []Waiting `json:"waiting" doc:"In the order of the queue. An answer with a limit has leases first, and then the requests that have waited longest."`
+	More
 }
 
 // Waiting is a request in the queue.

@@ -17,6 +17,7 @@ type Measurement struct {
 // Measurements lists what the daemon knows about earlier runs.
 type Measurements struct {
 	Measurements []Measured `json:"measurements" doc:"In the order of user, name and step."`
+	More
 }
 
 // Measured is what the daemon knows about the runs of a piece of work.

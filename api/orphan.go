@@ -6,6 +6,7 @@ import "github.com/berth-gpu/berth/gpu"
 type Strays struct {
 	Orphans []Stray `json:"orphans" doc:"Processes whose lease has ended."`
 	Foreign []Stray `json:"foreign" doc:"Processes that never had a lease."`
+	More
 }
 
 // Stray is a process on a device under no lease.

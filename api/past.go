@@ -9,6 +9,7 @@ import (
 // PastLeases lists leases that have ended.
 type PastLeases struct {
 	Leases []PastLease `json:"leases" doc:"The newest end first. The daemon keeps the last 2,000 leases, and at most 500 of one user."`
+	More
 }
 
 // PastLease is a lease that has ended.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/progress"
 )
 
@@ -20,12 +22,19 @@ func (s *server) registerBatches() {
 	huma.Register(s.api, put, s.reportBatch)
 }
 
-func (s *server) batches(ctx context.Context, _ *struct{}) (*answer[api.Batches], error) {
-	all, sight := api.Batches{Batches: []api.Batch{}}, sightOf(ctx)
-	for _, b := range s.Batches.List() {
+type batchesQuery struct{ Page }
+
+func (s *server) batches(ctx context.Context, in *batchesQuery) (*listed[api.Batches], error) {
+	page, more, err := cut(&in.Page, s.thisRun(batchesList), in.most(), s.Batches.List(),
+		func(b progress.Listed) uint64 { return hide(s, lease.Key{Owner: b.Owner, ID: b.ID}) }, cmp.Compare)
+	if err != nil {
+		return nil, err
+	}
+	all, sight := api.Batches{Batches: []api.Batch{}, More: more}, sightOf(ctx)
+	for _, b := range page {
 		all.Batches = append(all.Batches, sight.batch(b))
 	}
-	return ok(all)
+	return answerPage(&in.Page, more, all)
 }
 
 type batchReport struct {

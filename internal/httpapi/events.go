@@ -47,6 +47,7 @@ func (s *server) registerEvents() {
 		Parameters: []*huma.Param{
 			{Name: "Last-Event-ID", In: "header", Description: "Only events after this id.", Schema: &huma.Schema{Type: "integer"}},
 			{Name: "after", In: "query", Description: "The same, for clients that cannot set headers. The header wins over it.", Schema: &huma.Schema{Type: "integer"}},
+			{Name: "limit", In: "query", Description: "With follow=false: send at most this many events. If there are more, the header Link has the address of the next page, with rel=\"next\".", Schema: &huma.Schema{Type: "integer"}},
 			{Name: "follow", In: "query", Description: "false: send the kept events and end.", Schema: &huma.Schema{Type: "boolean", Default: true}},
 			severalParam("code", "Only events with one of these codes."),
 			severalParam("gpu", "Only events about one of these devices, by index or UUID."),
@@ -84,6 +85,10 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	out := &eventWriter{w: w, control: http.NewResponseController(w), sight: sightOf(r.Context()), filter: q.filter}
+	if q.limit > 0 {
+		s.eventPage(out, r, q, mine)
+		return
+	}
 	out.flush()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -137,6 +142,39 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// eventPage writes the first events that a query chooses, and the address of the
+// page after them.
+func (s *server) eventPage(out *eventWriter, r *http.Request, q eventQuery, mine *turns.Queue) {
+	t := mine.Enter(r.Context(), turns.Heavy)
+	if t == nil {
+		return
+	}
+	var page []*events.Entry
+	more := false
+	for after := q.after; !more; {
+		found, _ := s.Events.Entries(after, mostAtOnce)
+		if len(found) == 0 {
+			break
+		}
+		after = found[len(found)-1].Event.ID
+		whole := len(found) >= mostAtOnce
+		page = append(page, out.choose(found)...)
+		if more = len(page) > q.limit; !whole { // that was the newest event
+			break
+		}
+	}
+	if more {
+		page = page[:q.limit]
+		query := r.URL.Query()
+		query.Set("after", strconv.FormatUint(page[len(page)-1].Event.ID, 10))
+		out.w.Header().Set("Link", "<"+r.URL.Path+"?"+query.Encode()+`>; rel="next"`)
+	}
+	text := out.encode(page)
+	t.Leave()
+	out.write(text)
+	out.flush()
+}
+
 // pause waits, unless ctx ends first.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
@@ -151,6 +189,7 @@ func pause(ctx context.Context, d time.Duration) {
 type eventQuery struct {
 	after  uint64
 	follow bool
+	limit  int // of a page; 0: the stream is no page
 	filter gpu.EventFilter
 }
 
@@ -163,13 +202,13 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 	query := r.URL.Query()
 	for name, values := range query {
 		switch name {
-		case "after", "follow", "severity":
+		case "after", "follow", "limit", "severity":
 		case "code", "gpu", "lease":
 			if len(values) > mostChosen {
 				return wrong("%s is given %d times: at most %d are allowed.", name, len(values), mostChosen)
 			}
 		default:
-			return wrong("There is no parameter %q here: use after, follow, code, gpu, lease and severity.", name)
+			return wrong("There is no parameter %q here: use after, follow, limit, code, gpu, lease and severity.", name)
 		}
 	}
 	// A browser that opened the stream with after says in the header how far
@@ -185,6 +224,14 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 	if text := query.Get("follow"); text != "" {
 		if q.follow, err = strconv.ParseBool(text); err != nil {
 			return wrong("follow is true or false, not %q.", text)
+		}
+	}
+	if text := query.Get("limit"); text != "" {
+		if q.limit, err = strconv.Atoi(text); err != nil || q.limit < 1 || q.limit > mostListed {
+			return wrong("limit is a number from 1 to %d, not %q.", mostListed, text)
+		}
+		if q.follow {
+			return wrong("limit is for the events that are kept: give follow=false with it.")
 		}
 	}
 	for _, code := range query["code"] {

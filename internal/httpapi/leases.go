@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
@@ -155,19 +156,28 @@ func (s *server) rescope(ctx context.Context, in *rescopeQuery) (*answer[api.Lea
 	return answered(s.Desk.Rescope(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Body))
 }
 
-func (s *server) leases(ctx context.Context, _ *struct{}) (*answer[api.Leases], error) {
-	view, sight := s.Ledger.View(), sightOf(ctx)
+type leasesQuery struct{ Page }
+
+func (s *server) leases(ctx context.Context, in *leasesQuery) (*listed[api.Leases], error) {
+	var after ledger.Mark
+	if _, err := in.resume(leasesList, &after); err != nil {
+		return nil, err
+	}
+	page, sight := s.Ledger.Page(after, in.most()), sightOf(ctx)
 	all := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
 	belonging := s.Ledger.Belonging()
-	for _, held := range view.Leases {
+	for _, held := range page.Leases {
 		l := sight.lease(held, belonging[held.Fence])
 		l.IsolatedBy = s.Desk.IsolatedBy(held.Lease)
 		all.Leases = append(all.Leases, l)
 	}
-	for i, r := range view.Waiting {
-		all.Waiting = append(all.Waiting, sight.waiting(r, i+1))
+	for _, w := range page.Waiting {
+		all.Waiting = append(all.Waiting, sight.waiting(w.Request, w.Position))
 	}
-	return ok(all)
+	if page.More {
+		all.More = in.more(leasesList, page.Last)
+	}
+	return answerPage(&in.Page, all.More, all)
 }
 
 func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], error) {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -23,18 +24,25 @@ func (s *server) registerMeasurements() {
 type measurementQuery struct {
 	Name string `query:"name" maxLength:"128" doc:"Only measurements with this name."`
 	User string `query:"user" maxLength:"128" doc:"Only measurements of this user."`
+	Page
 }
 
 // measurements lists what the runs of the caller used, or, for an administrator,
 // the runs of all users.
-func (s *server) measurements(ctx context.Context, in *measurementQuery) (*answer[api.Measurements], error) {
-	all, sight := api.Measurements{Measurements: []api.Measured{}}, sightOf(ctx)
+func (s *server) measurements(ctx context.Context, in *measurementQuery) (*listed[api.Measurements], error) {
+	chosen, sight := []api.Measured{}, sightOf(ctx)
 	for _, m := range s.Desk.Measured() {
 		if sight.named(access.Measured, m.User) && (in.Name == "" || m.Name == in.Name) && (in.User == "" || m.User == in.User) {
-			all.Measurements = append(all.Measurements, m)
+			chosen = append(chosen, m)
 		}
 	}
-	return ok(all)
+	page, more, err := cut(&in.Page, measurementsList, in.most(), chosen,
+		func(m api.Measured) [3]string { return [3]string{m.User, m.Name, m.Step} },
+		func(a, b [3]string) int { return slices.Compare(a[:], b[:]) })
+	if err != nil {
+		return nil, err
+	}
+	return answerPage(&in.Page, more, api.Measurements{Measurements: page, More: more})
 }
 
 func (s *server) measure(ctx context.Context, in *body[api.Measurement]) (*struct{}, error) {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -18,12 +19,42 @@ func (s *server) registerOrphans() {
 	}, s.orphans)
 }
 
-func (s *server) orphans(ctx context.Context, _ *struct{}) (*answer[api.Strays], error) {
-	strays, sight := s.Desk.Orphans(), sightOf(ctx)
-	for _, list := range [][]api.Stray{strays.Orphans, strays.Foreign} {
-		for i, stray := range list {
-			list[i] = sight.stray(stray)
-		}
+type orphansQuery struct{ Page }
+
+// strayListed is a process with the list that it is on.
+type strayListed struct {
+	api.Stray
+	foreign bool
+}
+
+// strayKey is what a process on a list is known by. Others may not see it.
+type strayKey struct {
+	gpu     string
+	pid     int
+	foreign bool
+}
+
+func (s *server) orphans(ctx context.Context, in *orphansQuery) (*listed[api.Strays], error) {
+	found := s.Desk.Orphans()
+	var all []strayListed
+	for _, stray := range found.Orphans {
+		all = append(all, strayListed{stray, false})
 	}
-	return ok(strays)
+	for _, stray := range found.Foreign {
+		all = append(all, strayListed{stray, true})
+	}
+	page, more, err := cut(&in.Page, s.thisRun(orphansList), in.most(), all,
+		func(p strayListed) uint64 { return hide(s, strayKey{p.GPU, p.PID, p.foreign}) }, cmp.Compare)
+	if err != nil {
+		return nil, err
+	}
+	strays, sight := api.Strays{Orphans: []api.Stray{}, Foreign: []api.Stray{}, More: more}, sightOf(ctx)
+	for _, p := range page {
+		list := &strays.Orphans
+		if p.foreign {
+			list = &strays.Foreign
+		}
+		*list = append(*list, sight.stray(p.Stray))
+	}
+	return answerPage(&in.Page, more, strays)
 }

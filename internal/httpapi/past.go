@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -18,7 +19,7 @@ func (s *server) registerPast() {
 	huma.Register(s.api, huma.Operation{
 		OperationID: "past-leases", Method: http.MethodGet, Path: "/api/past/leases", Tags: []string{"history"},
 		Summary:     "Leases that have ended",
-		Description: "Who had how much, how long, how much of it was used, and how it ended. The daemon keeps it across restarts.",
+		Description: "Who had how much, how long, how much of it was used, and how it ended. The daemon keeps it across restarts. Without a limit, an answer has the 100 newest.",
 	}, s.pastLeases)
 }
 
@@ -27,10 +28,23 @@ type pastQuery struct {
 	User    string `query:"user" maxLength:"128" doc:"Only leases of this user."`
 	GPU     string `query:"gpu" maxLength:"128" doc:"Only leases on this device: index, or UUID, also of a device that is gone."`
 	Since   string `query:"since" maxLength:"64" doc:"Only leases that ended after this: a time as in RFC 3339, or how long ago, as in 90s or 5m."`
-	Limit   int    `query:"limit" default:"100" minimum:"1" maximum:"2000" doc:"Return at most this many leases, the newest."`
+	Page
 }
 
-func (s *server) pastLeases(ctx context.Context, in *pastQuery) (*answer[api.PastLeases], error) {
+// pastShown is how many leases an answer has for which no limit was given.
+const pastShown = 100
+
+// pastKey orders the leases that have ended, the newest end first.
+type pastKey struct {
+	Ended time.Time `json:"ended"`
+	Fence uint64    `json:"fence"`
+}
+
+func comparePast(a, b pastKey) int {
+	return cmp.Or(b.Ended.Compare(a.Ended), cmp.Compare(b.Fence, a.Fence))
+}
+
+func (s *server) pastLeases(ctx context.Context, in *pastQuery) (*listed[api.PastLeases], error) {
 	since, err := moment(in.Since, time.Now())
 	if err != nil {
 		return nil, err
@@ -39,18 +53,23 @@ func (s *server) pastLeases(ctx context.Context, in *pastQuery) (*answer[api.Pas
 	if r, found := s.Monitor.Find(in.GPU); found {
 		uuid = r.Device.UUID
 	}
-	all, sight := api.PastLeases{Leases: []api.PastLease{}}, sightOf(ctx)
+	chosen, sight := []api.PastLease{}, sightOf(ctx)
 	for _, past := range s.Past.All() {
-		if len(all.Leases) == in.Limit || past.Ended.Before(since) {
+		if past.Ended.Before(since) {
 			break
 		}
 		seen := sight.past(past)
 		on := slices.ContainsFunc(past.Parts, func(p archive.Part) bool { return p.GPU == uuid })
 		if (in.Service == "" || seen.Holder.Service == words.Service(in.Service)) && (in.User == "" || seen.Holder.User == in.User) && (in.GPU == "" || on) {
-			all.Leases = append(all.Leases, seen)
+			chosen = append(chosen, seen)
 		}
 	}
-	return ok(all)
+	page, more, err := cut(&in.Page, pastList, cmp.Or(in.Limit, pastShown), chosen,
+		func(p api.PastLease) pastKey { return pastKey{p.Ended.Round(0), p.Fence} }, comparePast)
+	if err != nil {
+		return nil, err
+	}
+	return answerPage(&in.Page, more, api.PastLeases{Leases: page, More: more})
 }
 
 // endings says in the words of the API how a lease ended.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -61,8 +62,15 @@ type quotaQuery struct {
 	User string `query:"user" maxLength:"256" doc:"Login name, user id, token:NAME or cert:NAME. Default: the caller."`
 }
 
-func (s *server) tokens(context.Context, *struct{}) (*answer[api.Tokens], error) {
-	return ok(s.Desk.ListTokens())
+type tokensQuery struct{ Page }
+
+func (s *server) tokens(_ context.Context, in *tokensQuery) (*listed[api.Tokens], error) {
+	page, more, err := cut(&in.Page, tokensList, in.most(), s.Desk.ListTokens().Tokens,
+		func(t api.Token) string { return t.Name }, strings.Compare)
+	if err != nil {
+		return nil, err
+	}
+	return answerPage(&in.Page, more, api.Tokens{Tokens: page, More: more})
 }
 
 func (s *server) createToken(ctx context.Context, in *body[api.TokenRequest]) (*answer[api.NewToken], error) {

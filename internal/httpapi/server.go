@@ -5,6 +5,7 @@ package httpapi
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -81,6 +82,7 @@ type server struct {
 	routes []string     // "METHOD /path" of every route
 	bodies bodies       // of the lease stream
 	turns  turns.Keeper // of users who are not administrators
+	seed   maphash.Seed // of hide
 }
 
 // New returns a handler that serves every path of the API.
@@ -93,7 +95,7 @@ func build(k Keepers) *server {
 	if k.Past == nil {
 		k.Past = archive.New()
 	}
-	s := &server{Keepers: k, mux: http.NewServeMux()}
+	s := &server{Keepers: k, mux: http.NewServeMux(), seed: maphash.MakeSeed()}
 	config := huma.DefaultConfig("berth", k.Version)
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath, config.CreateHooks = "", "", "", nil
 	config.Transformers = []huma.Transformer{asProblem, s.noteRefusal}

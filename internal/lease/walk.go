@@ -2,6 +2,7 @@ package lease
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 )
@@ -179,6 +180,18 @@ func (b *Book) Waiting() []*Request {
 		alike = alike[:0]
 	}
 	return q.requests
+}
+
+// Queue yields the waiting requests in the order of the queue, each with its
+// arrival: a number that grows with every request and that no other one has.
+func (b *Book) Queue() iter.Seq2[uint64, *Request] {
+	return func(yield func(uint64, *Request) bool) {
+		for _, r := range b.Waiting() {
+			if !yield(b.waiting.get(r.Key()).arrival, r) {
+				return
+			}
+		}
+	}
 }
 
 // Sort sorts waiting requests in the order of the queue.

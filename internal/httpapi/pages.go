@@ -1,0 +1,145 @@
+package httpapi
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"hash/maphash"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// mostListed is how many entries an answer lists at most.
+const mostListed = 10_000
+
+// Page is the part of a list that a caller wants. The answer before says where it
+// begins: its cursor names the last entry by a key that does not change, so that
+// entries that come and go neither repeat nor hide others.
+type Page struct {
+	Limit int    `query:"limit" minimum:"1" maximum:"10000" doc:"Return at most this many entries. Without it, an answer has everything, up to 10,000 entries. next says how to get the rest."`
+	After string `query:"after" maxLength:"4096" doc:"The next of the answer before, as it is."`
+
+	url url.URL
+}
+
+// Resolve notes what was asked for, for the Link header.
+func (p *Page) Resolve(ctx huma.Context) []error {
+	p.url = ctx.URL()
+	return nil
+}
+
+// most returns how many entries the answer may have.
+func (p *Page) most() int { return cmp.Or(p.Limit, mostListed) }
+
+// The lists that have pages. A cursor of one list is none of another.
+const (
+	leasesList       = "leases"
+	pastList         = "past"
+	batchesList      = "batches"
+	measurementsList = "measurements"
+	orphansList      = "orphans"
+	tokensList       = "tokens"
+)
+
+// cursor is what next holds, as JSON in base64: nobody should have to read it.
+type cursor struct {
+	List string          `json:"list"`
+	Last json.RawMessage `json:"last"` // the key of the last entry
+}
+
+// resume decodes the key after which the page begins; false if it is the first.
+func (p *Page) resume(list string, into any) (bool, error) {
+	if p.After == "" {
+		return false, nil
+	}
+	var c cursor
+	text, err := base64.RawURLEncoding.DecodeString(p.After)
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err == nil && c.List == list {
+		err = json.Unmarshal(c.Last, into)
+	}
+	switch {
+	case err != nil:
+		return false, wrongCursor("is not the next of an answer: send that text as it is, or leave after out to begin again")
+	case c.List != list:
+		return false, wrongCursor("is the next of another list, or of a daemon that has restarted since: leave after out to begin again")
+	}
+	return true, nil
+}
+
+func wrongCursor(detail string) *api.Problem {
+	p := problem(http.StatusUnprocessableEntity, "invalid_request", "The list cannot go on from there.")
+	p.Fields = []api.FieldProblem{{Field: "after", Detail: detail}}
+	return p
+}
+
+// more returns how a list goes on after the entry with a key.
+func (p *Page) more(list string, last any) api.More {
+	key, err := json.Marshal(last)
+	if err != nil {
+		panic(err) // cannot happen: keys are numbers and text
+	}
+	text, _ := json.Marshal(cursor{List: list, Last: key})
+	m := api.More{Next: base64.RawURLEncoding.EncodeToString(text)}
+	if p.Limit == 0 {
+		m.Note = "The list goes on: ask again with after and the text in next."
+	}
+	return m
+}
+
+// listed is an answer with a part of a list.
+type listed[T any] struct {
+	Link string `header:"Link" doc:"The address of the next page, with rel=\"next\". Absent: this is the end."`
+	Body T
+}
+
+// answerPage returns a part of a list with the address of the next one.
+func answerPage[T any](p *Page, m api.More, body T) (*listed[T], error) {
+	out := &listed[T]{Body: body}
+	if m.Next != "" {
+		query := p.url.Query()
+		query.Set("after", m.Next)
+		out.Link = "<" + p.url.Path + "?" + query.Encode() + `>; rel="next"`
+	}
+	return out, nil
+}
+
+// cut returns the page of a list: of the entries that come after the cursor in the
+// order of their keys, the first ones. They keep the order that the list has.
+func cut[T, K any](p *Page, list string, most int, all []T, key func(T) K, compare func(a, b K) int) ([]T, api.More, error) {
+	var after K
+	resumed, err := p.resume(list, &after)
+	if err != nil {
+		return nil, api.More{}, err
+	}
+	if resumed {
+		all = slices.DeleteFunc(all, func(each T) bool { return compare(key(each), after) <= 0 })
+	}
+	if len(all) <= most {
+		return all, api.More{}, nil
+	}
+	keys := make([]K, len(all))
+	for i, each := range all {
+		keys[i] = key(each)
+	}
+	slices.SortFunc(keys, compare)
+	last := keys[most-1]
+	return slices.DeleteFunc(all, func(each T) bool { return compare(key(each), last) > 0 }), p.more(list, last), nil
+}
+
+// hide returns a key that does not show what it stands for: callers may not see
+// the process ids and users of others. The key holds until the daemon restarts.
+func hide[T comparable](s *server, key T) uint64 { return maphash.Comparable(s.seed, key) }
+
+// thisRun returns the name of a list whose keys hold until the daemon restarts.
+func (s *server) thisRun(list string) string {
+	return list + "-" + strconv.FormatUint(maphash.String(s.seed, list), 36)
+}
