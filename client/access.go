@@ -28,7 +28,10 @@ func (c *Client) Quota(ctx context.Context, user string) (api.Quota, error) {
 
 // Tokens returns the tokens that the daemon accepts, without their secrets.
 func (c *Client) Tokens(ctx context.Context) (api.Tokens, error) {
-	return get[api.Tokens](ctx, c, tokensPath, nil)
+	return whole(ctx, c, tokensPath, func(page api.Tokens) string { return page.Next },
+		func(all *api.Tokens, page api.Tokens) {
+			all.Tokens, all.More = append(all.Tokens, page.Tokens...), page.More
+		})
 }
 
 // CreateToken makes a token. The answer has its secret, which the daemon does

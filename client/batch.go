@@ -15,7 +15,10 @@ const batchesPath = "/api/batches"
 // Batches returns the progress of the batches that run, and of those that ended
 // a moment ago.
 func (c *Client) Batches(ctx context.Context) (api.Batches, error) {
-	return get[api.Batches](ctx, c, batchesPath, nil)
+	return whole(ctx, c, batchesPath, func(page api.Batches) string { return page.Next },
+		func(all *api.Batches, page api.Batches) {
+			all.Batches, all.More = append(all.Batches, page.Batches...), page.More
+		})
 }
 
 // ReportBatch reports the progress of a batch. Its runner calls it about once a

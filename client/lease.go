@@ -1,11 +1,14 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,9 +54,34 @@ func (c *Client) Deallocate(ctx context.Context, id string) (api.Ended, error) {
 	return post[api.Ended](ctx, c, "/api/gpu/memory/deallocate", api.Deallocate{ID: id, User: c.user})
 }
 
-// Leases is who holds what, and who waits.
+// Leases returns who holds what, and who waits. It asks for as many pages as there
+// are; [Client.LeasePages] returns them one by one.
 func (c *Client) Leases(ctx context.Context) (api.Leases, error) {
-	return get[api.Leases](ctx, c, leasesPath, nil)
+	all, err := whole(ctx, c, leasesPath, nextLeases, func(all *api.Leases, page api.Leases) {
+		type name struct {
+			holder api.Holder
+			id     string
+		}
+		granted := map[name]bool{} // since they were on an earlier page as requests
+		for _, l := range page.Leases {
+			granted[name{l.Holder, l.ID}] = true
+		}
+		all.Waiting = slices.DeleteFunc(all.Waiting, func(w api.Waiting) bool { return granted[name{w.Holder, w.ID}] })
+		all.Leases, all.Waiting, all.More = append(all.Leases, page.Leases...), append(all.Waiting, page.Waiting...), page.More
+	})
+	slices.SortStableFunc(all.Waiting, func(a, b api.Waiting) int { return cmp.Compare(a.Position, b.Position) })
+	return all, err
+}
+
+func nextLeases(page api.Leases) string { return page.Next }
+
+// LeasePages returns who holds what, and who waits, in pages of at most limit
+// leases and requests; 0: as many as the daemon likes. An error is the last thing
+// that it gives. A lease or request that stands from the first page to the last is
+// on exactly one. A request that is granted meanwhile may be on one page as a
+// request and on a later one as a lease.
+func (c *Client) LeasePages(ctx context.Context, limit int) iter.Seq2[api.Leases, error] {
+	return pages(ctx, c, leasesPath, limited(nil, limit), nextLeases)
 }
 
 // PastQuery selects leases that have ended. What is empty selects all.
@@ -62,10 +90,12 @@ type PastQuery struct {
 	User    string
 	GPU     string    // index or UUID
 	Since   time.Time // only those that ended later
-	Limit   int       // only the newest, at most this number; zero: as many as the daemon likes
+	Limit   int       // at most this number; zero: as many as the daemon likes
+	After   string    // the Next of an answer to the same query; empty: from the newest
 }
 
-// PastLeases returns leases that have ended, the newest end first.
+// PastLeases returns leases that have ended, the newest end first. Where there are
+// more, the answer has a Next.
 func (c *Client) PastLeases(ctx context.Context, q PastQuery) (api.PastLeases, error) {
 	query := ofGPU(q.GPU)
 	for name, value := range map[string]string{"service": q.Service, "user": q.User} {
@@ -76,10 +106,10 @@ func (c *Client) PastLeases(ctx context.Context, q PastQuery) (api.PastLeases, e
 	if !q.Since.IsZero() {
 		query.Set("since", q.Since.Format(time.RFC3339Nano))
 	}
-	if q.Limit != 0 {
-		query.Set("limit", strconv.Itoa(q.Limit))
+	if q.After != "" {
+		query.Set("after", q.After)
 	}
-	return get[api.PastLeases](ctx, c, "/api/past/leases", query)
+	return get[api.PastLeases](ctx, c, "/api/past/leases", limited(query, q.Limit))
 }
 
 // Lease is one lease as it stands. Where a request of that name waits, its state

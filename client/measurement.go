@@ -13,7 +13,10 @@ const measurementsPath = "/api/measurements"
 
 // Measurements returns what earlier runs used, by user and name.
 func (c *Client) Measurements(ctx context.Context) (api.Measurements, error) {
-	return get[api.Measurements](ctx, c, measurementsPath, nil)
+	return whole(ctx, c, measurementsPath, func(page api.Measurements) string { return page.Next },
+		func(all *api.Measurements, page api.Measurements) {
+			all.Measurements, all.More = append(all.Measurements, page.Measurements...), page.More
+		})
 }
 
 // Measure reports what a run used, so that the daemon can give the next run of
@@ -29,5 +32,8 @@ func (c *Client) Measure(ctx context.Context, m api.Measurement) error {
 // Orphans returns the processes that use devices without a lease: those whose
 // lease has ended, and those that never had one.
 func (c *Client) Orphans(ctx context.Context) (api.Strays, error) {
-	return get[api.Strays](ctx, c, "/api/orphans", nil)
+	return whole(ctx, c, "/api/orphans", func(page api.Strays) string { return page.Next },
+		func(all *api.Strays, page api.Strays) {
+			all.Orphans, all.Foreign, all.More = append(all.Orphans, page.Orphans...), append(all.Foreign, page.Foreign...), page.More
+		})
 }
