@@ -34,7 +34,11 @@ func (s *Leases) Lines(to term.Screen) []string {
 		lines = append(lines, "Waiting, next first:")
 		lines = append(append(lines, s.queue(to).Lines(to.Width, to.Painter)...), "")
 	}
-	return append(lines, to.Hang(term.Plain, "", s.totals()))
+	lines = append(lines, to.Hang(term.Plain, "", s.totals()))
+	if s.Note != "" {
+		lines = append(lines, to.Hang(term.Plain, "", s.Note))
+	}
+	return lines
 }
 
 // leaseLayout says how much of the table there is room for.

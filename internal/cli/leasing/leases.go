@@ -2,10 +2,12 @@ package leasing
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/term"
@@ -19,6 +21,7 @@ type leasesOptions struct {
 	orphan bool
 	ended  bool
 	whose  bool          // show the processes of the leases
+	limit  int           // 0: all
 	watch  time.Duration // 0: once
 }
 
@@ -32,12 +35,13 @@ processes use of what they lease, what ends it, and what keeps the processes
 within it. Below, show the waiting requests in the order in which the daemon
 will serve them. With --ended, show the leases that have ended, newest first:
 the most memory that was used of what was leased, for how long, and how each of
-them ended.`,
+them ended: the newest 100, unless --limit says how many.`,
 		Example: `  berth leases
   berth leases --gpu 0 --watch
   berth leases --processes
   berth leases --orphans
   berth leases --ended --service embedder
+  berth leases --limit 20
   berth leases --service embedder --json | jq -r '.leases[].id'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,6 +55,12 @@ them ended.`,
 			if o.orphan && o.whose || o.ended && (o.orphan || o.whose) {
 				return console.Usage("give only one of --orphans, --processes and --ended")
 			}
+			switch limited := cmd.Flags().Changed("limit"); {
+			case limited && o.orphan:
+				return console.Usage("--limit is not for --orphans")
+			case limited && (o.limit < 1 || o.limit > mostShown):
+				return console.Usage("--limit must be between 1 and %d, not %d", mostShown, o.limit)
+			}
 			return o.run(cmd.Context())
 		},
 	}
@@ -61,6 +71,7 @@ them ended.`,
 	flags.BoolVar(&o.orphan, "orphans", false, "show processes that use a GPU without a lease")
 	flags.BoolVar(&o.whose, "processes", false, "show the processes of leases, and why they belong")
 	flags.BoolVar(&o.ended, "ended", false, "show leases that have ended")
+	flags.IntVar(&o.limit, "limit", 0, "show at most `N` leases and requests")
 	console.CompleteFlag(cmd, "service", con.CompleteService)
 	console.CompleteFlag(cmd, "user", con.CompleteUser)
 	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
@@ -87,7 +98,7 @@ func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (console.Show
 		return &view.Strays{Strays: strays, GPUs: gpus}, err
 	}
 	if o.ended {
-		past, err := c.PastLeases(ctx, client.PastQuery{Service: o.filter.Service, User: o.filter.User, GPU: o.gpu})
+		past, err := c.PastLeases(ctx, client.PastQuery{Service: o.filter.Service, User: o.filter.User, GPU: o.gpu, Limit: o.limit})
 		return &view.Past{PastLeases: past, GPUs: gpus, Filtered: o.gpu != "" || o.filter != view.LeaseFilter{}}, err
 	}
 	filter := o.filter
@@ -98,11 +109,42 @@ func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (console.Show
 		}
 		filter.GPU = device.Device.UUID
 	}
-	all, err := c.Leases(ctx)
+	all, err := o.choose(ctx, c, filter)
 	if o.whose {
-		return &view.Belonging{Leases: filter.Apply(all), GPUs: gpus}, err
+		return &view.Belonging{Leases: all, GPUs: gpus}, err
 	}
-	return &view.Leases{Leases: filter.Apply(all), GPUs: gpus, Filtered: filter != view.LeaseFilter{}}, err
+	return &view.Leases{Leases: all, GPUs: gpus, Filtered: filter != view.LeaseFilter{}}, err
+}
+
+// mostShown is the most that --limit takes: the daemon lists no more at once.
+const mostShown = 10_000
+
+// choose returns the leases and requests that match. With --limit it asks for
+// pages until it has enough.
+func (o *leasesOptions) choose(ctx context.Context, c *client.Client, filter view.LeaseFilter) (api.Leases, error) {
+	if o.limit == 0 {
+		all, err := c.Leases(ctx)
+		return filter.Apply(all), err
+	}
+	some := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
+	for page, err := range c.LeasePages(ctx, o.limit) {
+		if err != nil {
+			return some, err
+		}
+		found := filter.Apply(page)
+		some.Leases, some.Waiting = append(some.Leases, found.Leases...), append(some.Waiting, found.Waiting...)
+		have := len(some.Leases) + len(some.Waiting)
+		if have < o.limit {
+			continue
+		}
+		some.Leases = some.Leases[:min(o.limit, len(some.Leases))]
+		some.Waiting = some.Waiting[:min(o.limit-len(some.Leases), len(some.Waiting))]
+		if have > o.limit || page.Next != "" {
+			some.Note = fmt.Sprintf("There may be more: --limit %d ended the list.", o.limit)
+		}
+		break
+	}
+	return some, nil
 }
 
 // change asks the daemon to change a lease, and prints what say makes of the
