@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import urllib.parse
-from typing import Any, Dict, Generator, List, Mapping, Optional, Type, TypeVar, Union
+from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 from . import answers
 from .answers import Answer
@@ -151,7 +151,16 @@ def deallocate(
 
 def leases(*, client: Optional[Client] = None) -> Call[answers.Leases]:
     """Returns who holds what, and who waits."""
-    return (yield from _get(answers.Leases, "/api/leases", client))
+
+    def settle(whole: Dict[str, Any], page: Mapping[str, Any]) -> None:
+        # A request of an earlier page may have been granted since.
+        granted = {_holding(lease) for lease in page.get("leases") or []}
+        whole["waiting"] = [one for one in whole.get("waiting") or [] if _holding(one) not in granted]
+
+    whole = yield from _whole("/api/leases", ("leases", "waiting"), client, settle=settle)
+    found = answers.Leases.read(whole)
+    found.waiting.sort(key=lambda one: one.position)
+    return found
 
 
 def past_leases(
@@ -278,7 +287,7 @@ def explain_waiting(
 
 def orphans(*, client: Optional[Client] = None) -> Call[answers.Strays]:
     """Returns the processes that use devices under no lease."""
-    return (yield from _get(answers.Strays, "/api/orphans", client))
+    return answers.Strays.read((yield from _whole("/api/orphans", ("orphans", "foreign"), client)))
 
 
 def whoami(*, client: Optional[Client] = None) -> Call[answers.Whoami]:
@@ -288,15 +297,14 @@ def whoami(*, client: Optional[Client] = None) -> Call[answers.Whoami]:
 
 def batches(*, client: Optional[Client] = None) -> Call[List[answers.Batch]]:
     """Returns the batches that run, and how far each has got."""
-    return _list(answers.Batch, (yield Request("GET", "/api/batches", client=client)), "batches")
+    return _list(answers.Batch, (yield from _whole("/api/batches", ("batches",), client)), "batches")
 
 
 def measurements(
     name: Optional[str] = None, *, user: Optional[str] = None, client: Optional[Client] = None
 ) -> Call[List[answers.Measured]]:
     """Returns what earlier runs used, by user, name and step."""
-    query = _given({"name": name, "user": user})
-    answer = yield Request("GET", "/api/measurements", query=query, client=client)
+    answer = yield from _whole("/api/measurements", ("measurements",), client, name=name, user=user)
     return _list(answers.Measured, answer, "measurements")
 
 
@@ -404,6 +412,34 @@ def _post(
 ) -> Call[Kind]:
     sent, query = None if body is None else _given(body), _given({"user": user})
     return kind.read((yield Request("POST", path, sent, query=query, timeout=timeout, client=client)))
+
+
+def _whole(
+    path: str,
+    lists: Sequence[str],
+    client: Optional[Client],
+    settle: Callable[[Dict[str, Any], Mapping[str, Any]], None] = lambda whole, page: None,
+    **query: Any,
+) -> Call[Any]:
+    """Returns all pages of a list as one answer. ``settle`` changes what came so
+    far before a page is added. The first request asks for no page, so that
+    daemons which know none answer it too."""
+    asked = _given(query)
+    whole = page = yield Request("GET", path, query=asked, client=client)
+    while isinstance(page, Mapping) and page.get("next") and page["next"] != asked.get("after"):
+        asked = dict(asked, after=page["next"])
+        page = yield Request("GET", path, query=asked, client=client)
+        whole = {k: v for k, v in whole.items() if k not in ("next", "note")}
+        settle(whole, page)
+        for name in lists:
+            whole[name] = (whole.get(name) or []) + (page.get(name) or [])
+    return whole
+
+
+def _holding(one: Mapping[str, Any]) -> Tuple[Any, ...]:
+    """Returns what tells a lease, and the request that it was, from all others."""
+    holder = one.get("holder") or {}
+    return (one.get("id"), holder.get("user"), holder.get("uid"), holder.get("pid"))
 
 
 def _list(kind: Type[Kind], answer: Any, key: str) -> List[Kind]:

@@ -130,6 +130,52 @@ class Routes(DaemonCase):
         self.assertEqual(set(WITHOUT) - served, set())
 
 
+class Pages(unittest.TestCase):
+    """Calls ask for as many pages as there are. No daemon here has 10,000 leases."""
+
+    def answered(self, call, *pages):
+        """Makes a call, and returns its result and the queries that it asked."""
+        asked, pages = [], list(pages)
+        try:
+            request = next(call)
+            while True:
+                asked.append(dict(request.query or {}))
+                request = call.send(pages.pop(0))
+        except StopIteration as end:
+            return end.value, asked
+
+    def test_leases(self):
+        ann, bob = {"user": "ann", "uid": 1, "pid": 5}, {"user": "bob", "uid": 2}
+        found, asked = self.answered(
+            calls.leases(),
+            {"leases": [{"id": "a", "holder": ann}], "waiting": [], "next": "x", "note": "more"},
+            {
+                "waiting": [{"id": "b", "position": 2, "holder": ann}, {"id": "c", "position": 3, "holder": bob}],
+                "next": "y",
+            },
+            {"leases": [{"id": "b", "holder": ann}], "waiting": [{"id": "d", "position": 1, "holder": ann}]},
+        )
+        self.assertEqual(asked, [{}, {"after": "x"}, {"after": "y"}])
+        self.assertEqual([held.id for held in found.leases], ["a", "b"])
+        self.assertEqual([waiting.id for waiting in found.waiting], ["d", "c"])  # b was granted meanwhile
+        self.assertNotIn("next", found.document)
+
+    def test_other_lists(self):
+        found, asked = self.answered(
+            calls.measurements("m"),
+            {"measurements": [{"name": "m", "step": "1"}], "next": "x"},
+            {"measurements": [{"name": "m", "step": "2"}], "next": "x"},  # a daemon that never ends
+        )
+        self.assertEqual([one.step for one in found], ["1", "2"])
+        self.assertEqual(asked, [{"name": "m"}, {"name": "m", "after": "x"}])
+        found, _ = self.answered(calls.batches(), {"batches": [{"id": "b"}], "next": "x"}, {"batches": [{"id": "c"}]})
+        self.assertEqual([one.id for one in found], ["b", "c"])
+        found, _ = self.answered(calls.orphans(), {"orphans": [{"pid": 1}], "next": "x"}, {"foreign": [{"pid": 2}]})
+        self.assertEqual((found.orphans[0].pid, found.foreign[0].pid), (1, 2))
+        with self.assertRaises(berth.BerthError):
+            self.answered(calls.leases(), [])
+
+
 class Allocating(DaemonCase):
     def test_allocate(self):
         before = berth.available()[1]
