@@ -263,6 +263,25 @@ func TestPagesOfOtherLists(t *testing.T) {
 	}
 }
 
+// More leases than an answer has are on two pages.
+func TestLeasesAreBounded(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	for i := range mostListed + 1 {
+		d.hold(fmt.Sprint(i))
+	}
+	var got []string
+	if n := follow(t, d, "/api/leases", func(page api.Leases) {
+		if (page.Next == "") != (page.Note == "") || len(page.Leases) > mostListed {
+			t.Errorf("%d leases, %+v", len(page.Leases), page.More)
+		}
+		for _, l := range page.Leases {
+			got = append(got, l.ID)
+		}
+	}); n != 2 || len(got) != mostListed+1 || got[0] != "0" || got[mostListed] != fmt.Sprint(mostListed) {
+		t.Errorf("%d leases on %d pages", len(got), n)
+	}
+}
+
 // An answer is bounded also for who gives no limit, and says so.
 func TestAnswersAreBounded(t *testing.T) {
 	all := make([]int, 2*mostListed+1)

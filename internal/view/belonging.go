@@ -44,5 +44,9 @@ func (s *Belonging) Lines(to term.Screen) []string {
 	if shown == 0 {
 		return []string{to.Hang(term.Plain, "", "No process of a lease that you can see uses a GPU. berth leases --orphans shows those without a lease.")}
 	}
-	return append(t.Lines(to.Width, to.Painter), "", to.Hang(term.Plain, "", words.Count(shown, "process")+"."))
+	lines := append(t.Lines(to.Width, to.Painter), "", to.Hang(term.Plain, "", words.Count(shown, "process")+"."))
+	if s.Note != "" {
+		lines = append(lines, to.Hang(term.Plain, "", s.Note))
+	}
+	return lines
 }
