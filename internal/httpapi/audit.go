@@ -27,22 +27,27 @@ type auditQuery struct {
 	What  string `query:"what" maxLength:"64" doc:"Only this verb." example:"release"`
 	Limit int    `query:"limit" default:"100" minimum:"1" maximum:"2000" doc:"Return at most this many entries."`
 	After string `query:"after" maxLength:"18" pattern:"^[0-9]{1,18}$" doc:"Only entries that follow the one with this number, the oldest first. 0: from the beginning."`
+	Address
 }
 
-func (s *server) audit(_ context.Context, in *auditQuery) (*answer[api.AuditLog], error) {
+func (s *server) audit(_ context.Context, in *auditQuery) (*listed[api.AuditLog], error) {
 	since, err := moment(in.Since, time.Now())
 	if err != nil {
 		return nil, err
 	}
 	if s.Audit == nil {
-		return ok(api.AuditLog{Entries: []api.AuditEntry{}})
+		return &listed[api.AuditLog]{Body: api.AuditLog{Entries: []api.AuditEntry{}}}, nil
 	}
 	after, _ := strconv.ParseUint(in.After, 10, 64) // the framework has checked it
 	page, err := s.Audit.Page(audit.Query{Since: since, User: in.User, What: in.What, Limit: in.Limit, After: after, Oldest: in.After != ""})
 	if err != nil {
 		return nil, problem(http.StatusServiceUnavailable, "audit_unreadable", "The audit log cannot be read: %v. Look at the folder audit in the state folder of the daemon.", err)
 	}
-	return ok(page)
+	out := &listed[api.AuditLog]{Body: page}
+	if page.Next != 0 {
+		out.Link = in.next(strconv.FormatUint(page.Next, 10))
+	}
+	return out, nil
 }
 
 // refuse answers a request with a problem, and writes the refusal down.

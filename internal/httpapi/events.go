@@ -165,9 +165,8 @@ func (s *server) eventPage(out *eventWriter, r *http.Request, q eventQuery, mine
 	}
 	if more {
 		page = page[:q.limit]
-		query := r.URL.Query()
-		query.Set("after", strconv.FormatUint(page[len(page)-1].Event.ID, 10))
-		out.w.Header().Set("Link", "<"+r.URL.Path+"?"+query.Encode()+`>; rel="next"`)
+		asked := Address{url: *r.URL}
+		out.w.Header().Set("Link", asked.next(strconv.FormatUint(page[len(page)-1].Event.ID, 10)))
 	}
 	text := out.encode(page)
 	t.Leave()

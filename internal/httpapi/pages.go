@@ -24,14 +24,27 @@ const mostListed = 10_000
 type Page struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"10000" doc:"Return at most this many entries. Without it, an answer has everything, up to 10,000 entries. next says how to get the rest."`
 	After string `query:"after" maxLength:"4096" doc:"The next of the answer before, as it is."`
-
-	url url.URL
+	Address
 }
 
-// Resolve notes what was asked for, for the Link header.
-func (p *Page) Resolve(ctx huma.Context) []error {
-	p.url = ctx.URL()
+// Address is the address that a caller asked for.
+type Address struct{ url url.URL }
+
+// Resolve notes the address.
+func (a *Address) Resolve(ctx huma.Context) []error {
+	a.url = ctx.URL()
 	return nil
+}
+
+// next returns the Link header with the address of the page after a cursor; empty
+// if there is none.
+func (a *Address) next(after string) string {
+	if after == "" {
+		return ""
+	}
+	query := a.url.Query()
+	query.Set("after", after)
+	return "<" + a.url.Path + "?" + query.Encode() + `>; rel="next"`
 }
 
 // most returns how many entries the answer may have.
@@ -103,13 +116,7 @@ type listed[T any] struct {
 
 // answerPage returns a part of a list with the address of the next one.
 func answerPage[T any](p *Page, m api.More, body T) (*listed[T], error) {
-	out := &listed[T]{Body: body}
-	if m.Next != "" {
-		query := p.url.Query()
-		query.Set("after", m.Next)
-		out.Link = "<" + p.url.Path + "?" + query.Encode() + `>; rel="next"`
-	}
-	return out, nil
+	return &listed[T]{Link: p.next(m.Next), Body: body}, nil
 }
 
 // cut returns the page of a list: of the entries that come after the cursor in the
