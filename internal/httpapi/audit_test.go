@@ -135,6 +135,9 @@ func TestAuditQueries(t *testing.T) {
 	if page := d.log(t, "?after=0&limit=2"); len(page.Entries) != 2 || page.Entries[0].Seq != 1 || page.Next != 2 {
 		t.Errorf("the first page is %+v", page)
 	}
+	if pages := follow(t, d, "/api/audit?after=0&limit=2&user=unknown", func(api.AuditLog) {}); pages != 2 {
+		t.Errorf("the links lead through %d pages", pages)
+	}
 	if page := d.log(t, "?after=2&limit=2"); len(page.Entries) != 1 || page.Next != 0 {
 		t.Errorf("the second page is %+v", page)
 	}
