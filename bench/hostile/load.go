@@ -110,9 +110,8 @@ func lease(ctx context.Context, c *client.Client) {
 	_, _ = c.Release(ctx, l.ID, l.Fence) // the next round tries again
 }
 
-// hold takes leases until the user has as many as one may have, and keeps them for
-// as long as the process lives. The first process does that before anything else:
-// once requests of the user wait, no lease goes past them.
+// hold takes leases until the user has as many as one may have, and keeps them. The
+// first process does so before all else: no lease goes past requests that wait.
 func (l askLoad) hold(ctx context.Context) error {
 	at := slices.IndexFunc(l.Doors, func(d door) bool { return d.Network == "unix" }) // where the daemon knows the process
 	if l.Number > 0 || at < 0 {
@@ -123,9 +122,7 @@ func (l askLoad) hold(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	request := tiny()
-	request.Binding = "process"
-	for err == nil {
+	for request := (api.LeaseRequest{Memory: 1, Slots: gpu.Some(0), Timeout: gpu.Some(0.0), Binding: "process"}); err == nil; {
 		_, err = c.Acquire(ctx, request)
 	}
 	return ctx.Err()

@@ -8,19 +8,20 @@ import (
 // announce sends the event of an effect, if it has one. A request that the same
 // batch granted does not wait.
 func (l *Ledger) announce(e *lease.Effect) {
-	if l.hooks.Event == nil || e.Kind == lease.Asked && !l.waits(e.Request) {
+	if l.hooks.Event == nil {
 		return
+	}
+	if e.Kind == lease.Asked {
+		l.mu.RLock()
+		waits := l.book.Request(e.Request.Key()) == e.Request
+		l.mu.RUnlock()
+		if !waits {
+			return
+		}
 	}
 	if event, any := notice.Of(e, l.appendLabels); any {
 		l.hooks.Event(event)
 	}
-}
-
-// waits reports whether a request is in the queue.
-func (l *Ledger) waits(r *lease.Request) bool {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.book.Request(r.Key()) == r
 }
 
 // appendLabels appends the labels of the devices of a lease, or the UUID of a

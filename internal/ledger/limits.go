@@ -47,14 +47,6 @@ func (m *machine) grows(r *lease.Request) bool {
 	return m.book.Lease(r.Key()) != nil
 }
 
-// GroupCount returns what those members of a group have who counted for it when
-// they asked.
-func (l *Ledger) GroupCount(group string) lease.Count {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.book.GroupCount(group)
-}
-
 // UserLimits is what somebody may have, and has.
 type UserLimits struct {
 	*lease.Limits

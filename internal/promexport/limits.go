@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/quota"
 )
 
@@ -43,7 +44,7 @@ func (c *limits) Collect(out chan<- prometheus.Metric) {
 	}
 	groups := slices.SortedFunc(maps.Values(rules.Groups), func(a, b quota.Group) int { return cmp.Compare(a.Name, b.Name) })
 	for _, g := range groups[:min(len(groups), mostEntries)] {
-		has := c.from.Ledger().GroupCount(g.Name)
+		has := c.from.Ledger().Usage(&lease.Limits{Together: []lease.Together{{Group: g.Name}}}).Together[0]
 		for _, l := range []struct {
 			name string
 			most gpu.Opt[float64]
