@@ -96,7 +96,7 @@ func (w *Where) add(field, operator, value string) error {
 	switch {
 	case !known:
 		return fmt.Errorf("%q cannot be asked for: use vendor=, name=, name~, cc>=, memory>= or gpu=", field)
-	case operator == "" || !strings.Contains(" "+allowed+" ", " "+operator+" "):
+	case operator == "" || !strings.Contains(" "+allowed+" ", " "+operator+" "), strings.HasPrefix(value, "="):
 		return fmt.Errorf("write %s%s…", field, strings.ReplaceAll(allowed, " ", "… or "+field))
 	case value == "":
 		return fmt.Errorf("nothing after %s%s", field, operator)

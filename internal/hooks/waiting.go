@@ -114,8 +114,12 @@ func (w *waiting) recall(l left) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.current, w.again = l.Current, l.Current != nil
+	last := uint64(0)
 	for _, e := range l.Events {
-		w.events.Add(&e, e)
+		if e.ID > last { // as left returned them; a file that somebody wrote may say anything
+			last = e.ID
+			w.events.Add(&e, e)
+		}
 	}
 	if l.Lost != nil && l.Lost.Events > 0 {
 		w.lost.Events += l.Lost.Events
