@@ -45,6 +45,7 @@ test: build ## run every check a change must pass (minutes)
 	cd python && PYTHONPATH=$(CURDIR)/bin/arrays/usr/lib/python3/dist-packages BERTH_BIN=$(CURDIR)/bin/berth \
 		/usr/bin/python3 -m unittest tests.test_real_arrays
 	go run ./bench/hostile -berth bin/berth -small
+	go run ./bench/access -berth bin/berth
 
 .PHONY: docs
 docs: ## write the pages that come from the code
