@@ -25,10 +25,10 @@ const picture = `
 10  BINARIES   cmd/berth  cmd/berth-serve
  9  WIRING     daemon  cli
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep
- 7  SERVICES   desk  oversight  crew  doctor  console
- 6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens  turns
+ 7  SERVICES   desk  oversight  crew  doctor  console  apitext
+ 6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens  tries  turns
     ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup
- 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  batch/outcome  batch/record
+ 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ways  batch/outcome  batch/record
  4  DECISIONS  pipeline  planview  view
  3  DECISIONS  placement  launch  wire  quota  allowance  notice
  2  DECISIONS  lease  config  thermal  health  backlog  report  kin  residue  audit/chain  batch/chunk  batch/rawjson
@@ -42,7 +42,7 @@ var public = []string{"api", "client", "cmd/berth", "cmd/berth-serve", "gpu"}
 // beside are the packages beside the building: programs that measure it and
 // suites that test it. They may use it, and only tests use them.
 var beside = []string{
-	"bench/batch", "bench/exec", "bench/foundations", "bench/startup", "bench/gpu/filtered", "bench/gpu/samplecost", "bench/handover", "bench/hostile",  "audit",
+	"bench/access", "bench/batch", "bench/exec", "bench/foundations", "bench/startup", "bench/gpu/filtered", "bench/gpu/samplecost", "bench/handover", "bench/hostile", "audit",
 	"chaos", "internal/daemon/daemontest", "internal/device/devicetest", "internal/journal/filelog/disktest", "internal/journal/journaltest",
 }
 

@@ -46,6 +46,7 @@ import (
 	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/thermal"
 	"github.com/berth-gpu/berth/internal/tokens"
+	"github.com/berth-gpu/berth/internal/tries"
 	"github.com/berth-gpu/berth/internal/users"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
@@ -97,7 +98,7 @@ type Daemon struct {
 	marked   audit.Marked
 	labels   *labels.Keeper
 	tokens   *tokens.Keeper
-	tries    *httpapi.Tries // failed tries to show a token
+	tries    *tries.Keeper // failed tries to show a token
 
 	operations *operations.Keeper
 	watchdog   *watchdog.Watchdog
@@ -147,7 +148,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Limits:   d.limits.Load,
 		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
 
-		TokenFailures: httpapi.TryReasons(),
+		TokenFailures: tries.Reasons(),
 
 		Watching: func() bool { return d.monitor.Running() },
 		Unlogged: o.Unlogged,
@@ -156,7 +157,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Version:  o.Version,
 	})
 	d.kernel, d.doorstep = peer.New(process.Proc()), exporter.TurnedAway
-	d.tries = httpapi.NewTries(o.Log, exporter.TokenFailed)
+	d.tries = tries.New(o.Log, exporter.TokenFailed)
 	if d.tokens, err = openTokens(o); err != nil {
 		return nil, errors.Join(err, closeAll(d.backends))
 	}

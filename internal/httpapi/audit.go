@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/audit"
 )
 
-func (s *server) registerAudit() {
+func registerAudit(s *server) {
 	huma.Register(s.api, huma.Operation{
 		OperationID: "audit", Method: http.MethodGet, Path: "/api/audit", Tags: []string{"daemon"},
 		Summary: "Acts of authority, and refusals",

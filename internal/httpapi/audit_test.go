@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/tokens"
+	"github.com/berth-gpu/berth/internal/tries"
 	"github.com/berth-gpu/berth/internal/wire"
 )
 
@@ -58,7 +59,7 @@ func TestRefusalsAreAudited(t *testing.T) {
 	d.askAs(eve, "GET", "/api/leases", "")                                  // granted
 	d.askAs(eve, "POST", "/api/leases", `{"id":"own","memory_mb":1024}`)    // granted
 	d.askAs(identityFor(viewer()), "POST", "/api/gpu/memory/allocate", `x`) // by the route, before the body
-	keeper := Doorkeeper{Tokens: tokens.New(), Tries: NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+	keeper := Doorkeeper{Tokens: tokens.New(), Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
 	knock := func(address, token string) {
 		r := httptest.NewRequest("GET", address, nil)
 		if token != "" {

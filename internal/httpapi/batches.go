@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/progress"
 )
 
-func (s *server) registerBatches() {
+func registerBatches(s *server) {
 	op := func(id, method, path, summary string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"batches"}, MaxBodyBytes: maxBody}
 	}

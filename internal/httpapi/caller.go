@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/tokens"
+	"github.com/berth-gpu/berth/internal/tries"
 	"github.com/berth-gpu/berth/internal/turns"
 )
 
@@ -26,7 +27,7 @@ type Doorkeeper struct {
 	Names     Names                // of users; nil: their numbers
 	Rules     func() *access.Rules // which role a caller has, now
 	Tokens    *tokens.Keeper
-	Tries     *Tries // failed tries to show a token
+	Tries     *tries.Keeper // failed tries to show a token
 
 	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself
 }

@@ -16,7 +16,7 @@ import (
 //go:embed docs.html
 var docsPage []byte
 
-func (s *server) registerDaemon() {
+func registerDaemon(s *server) {
 	op := func(id, path, summary string) *huma.Operation {
 		return &huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"daemon"}}
 	}

@@ -26,7 +26,7 @@ type Which struct {
 	GPU string `query:"gpu" doc:"Index or UUID of the device. Default: the first." example:"0" maxLength:"128"`
 }
 
-func (s *server) registerDevices() {
+func registerDevices(s *server) {
 	get := func(id, path, summary string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: "/api/gpu" + path, Summary: summary, Tags: []string{"devices"}}
 	}

@@ -91,7 +91,7 @@ func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *caller,
 	}
 	s, err := d.check(c, header, time.Now())
 	if err != nil {
-		d.Tries.refuse(w, r, c, err, refuse)
+		d.refuseTry(w, r, c, err, refuse)
 		return true
 	}
 	ctx, stop := s.until(r.Context())
@@ -118,7 +118,7 @@ func (d Doorkeeper) check(c *caller, header []string, now time.Time) (*tokenShow
 	if err != nil {
 		return nil, err
 	}
-	if found.Weak && d.Tries.crowded(keyOf(c)) {
+	if found.Weak && d.Tries.Crowded(keyOf(c)) {
 		return nil, tokens.ErrUnknown // it could be guessed by trying often
 	}
 	s := &tokenShown{Shown: found, secret: secret, minute: minute, caller: c.showing(found.Credential, noRules)}

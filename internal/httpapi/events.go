@@ -36,7 +36,7 @@ const (
 	mostChosen = 64
 )
 
-func (s *server) registerEvents() {
+func registerEvents(s *server) {
 	s.raw(&huma.Operation{
 		OperationID: "events", Method: http.MethodGet, Path: "/api/events", Tags: []string{"events"}, Errors: []int{http.StatusUnprocessableEntity},
 		Summary: "Events as they happen, as server-sent events",

@@ -12,7 +12,7 @@ import (
 // maxQuestion is the largest body that a launcher may send, in bytes.
 const maxQuestion = 64 << 10
 
-func (s *server) registerExec() {
+func registerExec(s *server) {
 	s.raw(&huma.Operation{
 		OperationID: "exec", Method: http.MethodPost, Path: "/api/exec", Tags: []string{"leases"},
 		Summary: "For berth exec: lease for the process at the other end of the socket, without waiting",

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/apitext"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
@@ -35,6 +36,7 @@ import (
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/tokens"
+	"github.com/berth-gpu/berth/internal/tries"
 	"github.com/berth-gpu/berth/internal/users"
 )
 
@@ -133,7 +135,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seen := &refusalSeen{ResponseWriter: w}
 	d.server.ServeHTTP(seen, r)
 	if _, pattern := d.mux.Handler(r); pattern != "" && seen.status >= 400 && seen.status < 500 {
-		if op := d.operation(pattern); op.Responses[strconv.Itoa(seen.status)] == nil {
+		if op := apitext.Operation(d.api.OpenAPI(), pattern); op.Responses[strconv.Itoa(seen.status)] == nil {
 			d.t.Errorf("%s answers %d, and /openapi.json does not say so", pattern, seen.status)
 		}
 	}
@@ -541,7 +543,7 @@ func TestAccessOverTCP(t *testing.T) {
 			for k, v := range test.headers {
 				r.Header.Set(k, v)
 			}
-			keeper := Doorkeeper{Tokens: tokens.New(), Tries: NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+			keeper := Doorkeeper{Tokens: tokens.New(), Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
 			keeper.Tokens.SetDaemon(test.token)
 			from := "127.0.0.1"
 			if test.from != "" {

@@ -9,7 +9,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
@@ -24,7 +23,7 @@ type named struct {
 
 func (n *named) name() lease.Name { return lease.Name{User: n.User, ID: n.ID} }
 
-func (s *server) registerLeases() {
+func registerLeases(s *server) {
 	op := func(id, method, path, summary string) huma.Operation {
 		o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"leases"}, MaxBodyBytes: maxBody}
 		if id == "allocate" || id == "acquire" || id == "adopt" {
@@ -159,7 +158,7 @@ func (s *server) rescope(ctx context.Context, in *rescopeQuery) (*answer[api.Lea
 type leasesQuery struct{ Page }
 
 func (s *server) leases(ctx context.Context, in *leasesQuery) (*listed[api.Leases], error) {
-	var after ledger.Mark
+	var after lease.Mark
 	if _, err := in.resume(leasesList, &after); err != nil {
 		return nil, err
 	}

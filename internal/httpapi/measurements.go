@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-func (s *server) registerMeasurements() {
+func registerMeasurements(s *server) {
 	op := func(id, method, summary string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: method, Path: "/api/measurements", Summary: summary, Tags: []string{"history"}, MaxBodyBytes: maxBody}
 	}

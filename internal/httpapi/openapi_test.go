@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/apitext"
 )
 
 // shape is what an operation is documented to answer with.
@@ -81,7 +82,7 @@ func TestAnswersHaveTheirDocumentedShape(t *testing.T) {
 func TestRawBodiesAreDocumented(t *testing.T) {
 	d := open(t, "")
 	for route, want := range map[string]string{"PUT /api/gpu/config": "GPUChange", "POST /api/plans": "PlanRequest", "POST /api/plans/run": "PlanRun"} {
-		schema := d.operation(route).RequestBody.Content["application/json"].Schema
+		schema := apitext.Operation(d.api.OpenAPI(), route).RequestBody.Content["application/json"].Schema
 		if schema.Ref != "#/components/schemas/"+want {
 			t.Errorf("%s is documented as %+v", route, schema)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-func (s *server) registerOperations() {
+func registerOperations(s *server) {
 	huma.Register(s.api, huma.Operation{
 		OperationID: "report-operations", Method: http.MethodPost, Path: "/api/services/{name}/operations", Tags: []string{"services"}, MaxBodyBytes: maxBody,
 		Errors:  []int{http.StatusNotFound},

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-func (s *server) registerOrphans() {
+func registerOrphans(s *server) {
 	huma.Register(s.api, huma.Operation{
 		OperationID: "orphans", Method: http.MethodGet, Path: "/api/orphans", Tags: []string{"leases"},
 		Summary: "Processes that use devices under no lease",

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-func (s *server) registerPast() {
+func registerPast(s *server) {
 	huma.Register(s.api, huma.Operation{
 		OperationID: "past-leases", Method: http.MethodGet, Path: "/api/past/leases", Tags: []string{"history"},
 		Summary:     "Leases that have ended",

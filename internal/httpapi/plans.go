@@ -19,7 +19,7 @@ import (
 // takes up to six bytes.
 const maxPlanBody = 6*pipeline.MaxFile + 2<<20
 
-func (s *server) registerPlans() {
+func registerPlans(s *server) {
 	op := func(id, path, summary, description string) huma.Operation {
 		return huma.Operation{
 			OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Description: description, Tags: []string{"plans"},

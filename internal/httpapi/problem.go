@@ -12,10 +12,11 @@ import (
 	"github.com/danielgtaylor/huma/v2/validation"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/apitext"
 	"github.com/berth-gpu/berth/internal/desk"
 )
 
-const problemType = "application/problem+json"
+const problemType = apitext.ProblemType
 
 // maxBody is the largest request body, in bytes: far more than a request needs.
 const maxBody = 1 << 20

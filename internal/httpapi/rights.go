@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-func (s *server) registerAccess() {
+func registerAccess(s *server) {
 	op := func(id, method, path, summary, description string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"access"}, MaxBodyBytes: maxBody}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/apitext"
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/desk"
@@ -103,23 +104,23 @@ func build(k Keepers) *server {
 	nameOptionals(config.Components.Schemas)
 	s.api = humago.New(recorder{s}, config)
 
-	s.registerDevices()
-	s.registerLeases()
-	s.registerTrim()
-	s.registerStream()
-	s.registerPlans()
-	s.registerExec()
-	s.registerBatches()
-	s.registerMeasurements()
-	s.registerOperations()
-	s.registerPast()
-	s.registerOrphans()
-	s.registerSettings()
-	s.registerAudit()
-	s.registerEvents()
-	s.registerDaemon()
-	s.registerAccess()
-	s.describe()
+	registerDevices(s)
+	registerLeases(s)
+	registerTrim(s)
+	registerStream(s)
+	registerPlans(s)
+	registerExec(s)
+	registerBatches(s)
+	registerMeasurements(s)
+	registerOperations(s)
+	registerPast(s)
+	registerOrphans(s)
+	registerSettings(s)
+	registerAudit(s)
+	registerEvents(s)
+	registerDaemon(s)
+	registerAccess(s)
+	apitext.Describe(s.api.OpenAPI(), verbs, schemaOf[api.Problem](s.api))
 	return s
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-func (s *server) registerSettings() {
+func registerSettings(s *server) {
 	op := func(id, method, path, summary string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: method, Path: "/api/gpu/config" + path, Summary: summary, Tags: []string{"configuration"}}
 	}

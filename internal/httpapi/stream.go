@@ -29,7 +29,7 @@ const (
 	farewell = time.Second
 )
 
-func (s *server) registerStream() {
+func registerStream(s *server) {
 	op := &huma.Operation{
 		OperationID: "lease-stream", Method: http.MethodPost, Path: wire.Path, Tags: []string{"leases"},
 		Summary: "Acquire, renew and release over one connection, with less overhead than HTTP",

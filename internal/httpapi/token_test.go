@@ -27,6 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/tokens"
+	"github.com/berth-gpu/berth/internal/tries"
 	"github.com/berth-gpu/berth/internal/wire"
 )
 
@@ -56,11 +57,11 @@ func gates(t *testing.T, rules *access.Rules) *gate {
 		return copied
 	}
 	g.logged = func() (text string) { locked(func() { text = log.String() }); return text }
-	tries := NewTries(slog.New(slog.NewTextHandler(writer(func(b []byte) { locked(func() { log.Write(b) }) }), nil)),
+	failed := tries.New(slog.New(slog.NewTextHandler(writer(func(b []byte) { locked(func() { log.Write(b) }) }), nil)),
 		func(reason string) { locked(func() { counts[reason]++ }) })
 	kernel := peer.New(process.Proc())
 	all := func() *access.Rules { return rules }
-	g.keeper = Doorkeeper{Kernel: kernel, Processes: process.Proc(), Rules: all, Tokens: g.tokens, Tries: tries}
+	g.keeper = Doorkeeper{Kernel: kernel, Processes: process.Proc(), Rules: all, Tokens: g.tokens, Tries: failed}
 	guests := peer.NewGuests(peer.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, all)
 	serve := func(l net.Listener, h http.Handler) string {
 		ctx, stop := context.WithCancel(context.Background())
@@ -222,9 +223,7 @@ func TestBadTokens(t *testing.T) {
 			{[]string{"Bearer " + strings.Repeat("x", 12<<10)}, "unauthorized", "malformed"},
 		} {
 			want[c.reason]++
-			g.keeper.Tries.mu.Lock()
-			clear(g.keeper.Tries.by) // so that nobody waits for the answers
-			g.keeper.Tries.mu.Unlock()
+			g.keeper.Tries.Forget() // so that nobody waits for the answers
 			var headers []string
 			for _, h := range c.header {
 				headers = append(headers, "Authorization", h)
@@ -248,7 +247,7 @@ func TestBadTokens(t *testing.T) {
 	if got := g.counted(); len(got) != 4 || got["unknown"] != want["unknown"] || got["expired"] != want["expired"] || got["revoked"] != want["revoked"] || got["malformed"] != want["malformed"] {
 		t.Errorf("counted %v, want %v", got, want)
 	}
-	if lines := strings.Count(g.logged(), "\n"); lines == 0 || lines > mostLines || strings.Contains(g.logged(), good) || strings.Contains(g.logged(), expired) {
+	if lines := strings.Count(g.logged(), "\n"); lines == 0 || lines > tries.MostLines || strings.Contains(g.logged(), good) || strings.Contains(g.logged(), expired) {
 		t.Errorf("%d lines are in the log: %s", lines, g.logged())
 	}
 }
@@ -348,7 +347,7 @@ func TestExpiryEndsAStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keeper := Doorkeeper{Tokens: k, Tries: NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+		keeper := Doorkeeper{Tokens: k, Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
 		begun := time.Now()
 		h := keeper.ForSocket(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
@@ -373,7 +372,7 @@ func TestTriesAreSlowed(t *testing.T) {
 		}
 		k.SetDaemon("hush")
 		log := &bytes.Buffer{}
-		keeper := Doorkeeper{Tokens: k, Tries: NewTries(slog.New(slog.NewTextHandler(log, nil)), func(string) {})}
+		keeper := Doorkeeper{Tokens: k, Tries: tries.New(slog.New(slog.NewTextHandler(log, nil)), func(string) {})}
 		h := keeper.ForTCP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		try := func(secret, from string) (status int, took time.Duration) {
 			r := httptest.NewRequest("GET", "/api/leases", nil)
@@ -383,15 +382,15 @@ func TestTriesAreSlowed(t *testing.T) {
 			h.ServeHTTP(w, r)
 			return w.Code, time.Since(begun)
 		}
-		delay := firstDelay
+		delay := tries.FirstDelay
 		for range 8 {
-			if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != min(delay, mostDelay) {
+			if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != min(delay, tries.MostDelay) {
 				t.Errorf("%d after %v, want %v", status, took, delay)
 			}
 			delay *= 2
 		}
 		var all sync.WaitGroup
-		for range mostHeld {
+		for range tries.MostHeld {
 			all.Go(func() { _, _ = try("wrong", "2001:db8::1") })
 		}
 		synctest.Wait()
@@ -411,7 +410,7 @@ func TestTriesAreSlowed(t *testing.T) {
 		}
 		all.Wait()
 		time.Sleep(2 * time.Minute)
-		if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != firstDelay {
+		if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != tries.FirstDelay {
 			t.Errorf("after a while: %d after %v", status, took)
 		}
 		if !strings.Contains(log.String(), "from=192.0.2.1 reason=unknown more_since_the_last_line=7") {
@@ -419,14 +418,14 @@ func TestTriesAreSlowed(t *testing.T) {
 		}
 		// However many addresses there are, few are told apart, and few lines are logged.
 		before := strings.Count(log.String(), "\n")
-		for i := range 3 * mostTriers {
+		for i := range 3 * tries.MostTriers {
 			all.Go(func() { _, _ = try("wrong", "10.0."+string(rune('0'+i%10))+"."+string(rune('0'+i/10%10))) })
 		}
 		all.Wait()
-		if n := len(keeper.Tries.by); n > mostTriers+1 || keeper.Tries.held != 0 {
-			t.Errorf("%d callers are told apart, %d answers are held", n, keeper.Tries.held)
+		if n, held := keeper.Tries.Len(); n > tries.MostTriers+1 || held != 0 {
+			t.Errorf("%d callers are told apart, %d answers are held", n, held)
 		}
-		if n := strings.Count(log.String(), "\n") - before; n > mostLines {
+		if n := strings.Count(log.String(), "\n") - before; n > tries.MostLines {
 			t.Errorf("%d lines", n)
 		}
 	})
@@ -439,7 +438,7 @@ func TestShownTokensAreRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := Doorkeeper{Tokens: k, Tries: NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+	d := Doorkeeper{Tokens: k, Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
 	c, now := &caller{door: access.Socket}, time.Now()
 	first, err := d.check(c, []string{"Bearer " + secret}, now)
 	if err != nil {
@@ -470,7 +469,7 @@ func FuzzAuthorization(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	d := Doorkeeper{Tokens: k, Tries: NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+	d := Doorkeeper{Tokens: k, Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
 	for _, seed := range []string{"", "Bearer", "Bearer ", "Bearer " + secret, "bearer " + secret, "Bearer  " + secret, "Basic YTpi", secret, "Bearer " + secret + "\x00", "Bearer \xff", "BEARER x y", strings.Repeat("Bearer ", 3000)} {
 		f.Add(seed)
 	}

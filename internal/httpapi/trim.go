@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-func (s *server) registerTrim() {
+func registerTrim(s *server) {
 	huma.Register(s.api, huma.Operation{
 		OperationID: "trim", Method: http.MethodPost, Path: "/api/leases/{id}/trim", Summary: "Ask the holder of a lease to free the memory that its libraries cache",
 		Description: "The daemon sends the holder an event with the code reclaim. Programs that use the Python package with trim_on_request then free the " +

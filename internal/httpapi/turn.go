@@ -70,14 +70,22 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 		return
 	}
 	if !q.Pace(r.Context()) {
-		return // the client is gone
+		writeProblem(w, noTurn())
+		return
 	}
 	t := q.Enter(r.Context(), weight)
 	if t == nil {
-		return // the client is gone
+		writeProblem(w, noTurn())
+		return
 	}
 	defer t.Leave()
 	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), turnKey{}, t)))
+}
+
+// noTurn is the answer to a request that had no turn in time. Mostly its caller has
+// left, and nobody reads it.
+func noTurn() *api.Problem {
+	return problem(http.StatusServiceUnavailable, "no_turn", "Other requests of yours are under way, and this one had no turn in time. Nothing was changed: send it again, with fewer at a time.")
 }
 
 // arrived reads a small body before the request takes a turn, so that a slow client

@@ -29,6 +29,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/ways"
 )
 
 // Settings are the settings of a ledger. Configure changes them while it runs.
@@ -110,7 +111,7 @@ type Ledger struct {
 	seat    chan struct{} // has room for one: the goroutine that fills it works on the book
 	wake    chan struct{} // something changed that may let a waiting request in
 	holders holders
-	turns   turns
+	turns   ways.Keeper // keeps one user from filling the way to the clerk
 
 	// mu guards what follows. Nobody holds it while waiting for the disk, so
 	// reading is always quick. Only the goroutine in the seat changes leases.
@@ -145,7 +146,7 @@ func Open(o Options) (*Ledger, error) {
 		o.Hooks.Authority = func([]lease.Effect, error) error { return nil }
 	}
 	l := &Ledger{
-		hooks: o.Hooks, census: census{Table: o.Processes, names: o.Names, boot: boot},
+		hooks: o.Hooks, turns: ways.Keeper{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
 		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), finished: make(chan struct{}),
 		machine: machine{
 			boot: boot, cpus: max(o.CPUs, 1), alive: o.Processes.Alive,

@@ -48,9 +48,9 @@ func TestErrandsAreLimitedPerUser(t *testing.T) {
 		k := newWorld().start(t)
 		by := func(uid int) access.Actor { return actor(lease.Holder{UID: uid}) }
 		nothing := func(time.Time) error { return nil }
-		u := k.turns.of(2) // who has as many errands under way as one user may
+		u := k.turns.Of(2) // who has as many errands under way as one user may
 		for range mostErrands {
-			u.free <- struct{}{}
+			u.Free <- struct{}{}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		left, served := make(chan error, 1), make(chan error, 1)
@@ -71,13 +71,13 @@ func TestErrandsAreLimitedPerUser(t *testing.T) {
 		if err := <-left; !errors.Is(err, context.Canceled) {
 			t.Errorf("who left without a turn: %v", err)
 		}
-		<-u.free
+		<-u.Free
 		if err := <-served; err != nil {
 			t.Errorf("when it was their turn: %v", err)
 		}
-		k.turns.done(2, u)
-		if len(k.turns.byUser) != 0 {
-			t.Errorf("turns are kept of users who want nothing: %v", k.turns.byUser)
+		k.turns.Done(2, u)
+		if k.turns.Len() != 0 {
+			t.Errorf("turns are kept of users who want nothing: %d", k.turns.Len())
 		}
 	})
 }

@@ -1,4 +1,6 @@
-package httpapi
+// Package apitext completes the OpenAPI text of the REST API: who may use each
+// route, and how it refuses.
+package apitext
 
 import (
 	"maps"
@@ -9,15 +11,16 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// describe completes the OpenAPI text once every route is registered: who may use
-// each route comes from verbs, and how a route refuses follows from its verb, its
-// parameters and its body. An operation lists in Errors only what does not follow.
-func (s *server) describe() {
-	text := s.api.OpenAPI()
+// ProblemType is the media type of refusals.
+const ProblemType = "application/problem+json"
+
+// Describe completes a text once every route is registered: who may use each route
+// comes from verbs, and how a route refuses follows from its verb, its parameters
+// and its body. An operation lists in Errors only what does not follow.
+func Describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Schema) {
 	text.Info.Description = "GPU resource manager: devices, samples, states, leases. " +
 		"Memory is in MB meaning MiB (2^20 bytes). Errors are RFC 9457 problem documents with a stable code."
 	text.Info.License = &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"}
@@ -45,12 +48,12 @@ func (s *server) describe() {
 		"certificate": {Type: "mutualTLS", Description: "A client certificate that daemon.tls_client_ca signed. Its common name is the user cert:NAME, " +
 			"and the section users of the configuration gives it a role."},
 	}
-	text.Components.Responses = map[string]*huma.Response{"Failed": s.problemResponse("The daemon could not do it, or the connection cannot carry it.")}
+	text.Components.Responses = map[string]*huma.Response{"Failed": problemResponse(problem, "The daemon could not do it, or the connection cannot carry it.")}
 	for status, why := range refusals {
-		text.Components.Responses[nameOf(status)] = s.problemResponse(why)
+		text.Components.Responses[nameOf(status)] = problemResponse(problem, why)
 	}
-	for _, pattern := range s.routes {
-		s.describeRoute(pattern)
+	for pattern, verb := range verbs {
+		describeRoute(Operation(text, pattern), verb)
 	}
 	schemas := text.Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // the framework's errors; asProblem turns them into problems
@@ -75,14 +78,13 @@ var refusals = map[int]string{
 // nameOf returns the name of the component that describes a refusal.
 func nameOf(status int) string { return strings.ReplaceAll(http.StatusText(status), " ", "") }
 
-func (s *server) problemResponse(why string) *huma.Response {
-	return &huma.Response{Description: why, Content: map[string]*huma.MediaType{problemType: {Schema: schemaOf[api.Problem](s.api)}}}
+func problemResponse(problem *huma.Schema, why string) *huma.Response {
+	return &huma.Response{Description: why, Content: map[string]*huma.MediaType{ProblemType: {Schema: problem}}}
 }
 
 // describeRoute describes who may use a route, and how it refuses.
-func (s *server) describeRoute(pattern string) {
-	op := s.operation(pattern)
-	own, others := verbs[pattern].Least()
+func describeRoute(op *huma.Operation, verb access.Verb) {
+	own, others := verb.Least()
 	op.Extensions = map[string]any{"x-role": own.String()}
 	needs := "Needs the role " + own.String() + "."
 	op.Security = []map[string][]string{}
@@ -102,7 +104,7 @@ func (s *server) describeRoute(pattern string) {
 
 	answers := map[string]*huma.Response{"default": {Ref: "#/components/responses/Failed"}}
 	for status, response := range op.Responses {
-		if _, refusal := response.Content[problemType]; !refusal {
+		if _, refusal := response.Content[ProblemType]; !refusal {
 			answers[status] = response
 		}
 	}
@@ -124,7 +126,7 @@ func refusalsOf(op *huma.Operation, needs access.Role) []int {
 		add(http.StatusUnauthorized, http.StatusTooManyRequests)
 	}
 	for _, response := range op.Responses {
-		if _, checks := response.Content[problemType]; checks { // the framework checks the parameters of this operation
+		if _, checks := response.Content[ProblemType]; checks { // the framework checks the parameters of this operation
 			add(http.StatusUnprocessableEntity)
 		}
 	}
@@ -145,10 +147,10 @@ func refusalsOf(op *huma.Operation, needs access.Role) []int {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// operation returns the operation of a route.
-func (s *server) operation(pattern string) *huma.Operation {
+// Operation returns the operation of a route, which is given as "METHOD /path".
+func Operation(text *huma.OpenAPI, pattern string) *huma.Operation {
 	method, path, _ := strings.Cut(pattern, " ")
-	switch item := s.api.OpenAPI().Paths[path]; method {
+	switch item := text.Paths[path]; method {
 	case http.MethodGet:
 		return item.Get
 	case http.MethodPut:

@@ -1,0 +1,57 @@
+package lease
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Mark says how far somebody has read the leases and the waiting requests. The
+// fences of leases and the arrivals of requests only grow, and neither changes, so
+// a mark stays right while leases come and go.
+type Mark struct {
+	Fence   uint64 // of the newest lease that was read
+	Arrival uint64 // number of the last request that was read
+}
+
+// Placed is a waiting request with its place in the queue.
+type Placed struct {
+	*Request
+	Position int // from 1
+	arrival  uint64
+}
+
+// PageOf returns at most limit leases and waiting requests of a book that follow a
+// mark, the mark of the last one, and whether there are more: first leases, oldest
+// grant first, and then the requests that have waited longest, in the order of the
+// queue. A request that is granted between two pages follows as a lease, because
+// its fence is new; so whatever stands from the first page to the last is on one of
+// them.
+func PageOf(b *Book, after Mark, limit int) (leases []*Lease, waiting []Placed, last Mark, more bool) {
+	last, leases = after, b.Leases()
+	from, found := slices.BinarySearchFunc(leases, after.Fence, func(l *Lease, fence uint64) int { return cmp.Compare(l.Fence, fence) })
+	if found {
+		from++
+	}
+	if leases = leases[from:]; len(leases) > limit {
+		leases, more = leases[:limit], true
+	}
+	if len(leases) > 0 {
+		last.Fence = leases[len(leases)-1].Fence
+	}
+	position := 0
+	for arrival, r := range b.Queue() {
+		if position++; arrival > after.Arrival {
+			waiting = append(waiting, Placed{Request: r, Position: position, arrival: arrival})
+		}
+	}
+	if room := limit - len(leases); room < len(waiting) {
+		more = true
+		slices.SortFunc(waiting, func(a, b Placed) int { return cmp.Compare(a.arrival, b.arrival) })
+		waiting = waiting[:room]
+		slices.SortFunc(waiting, func(a, b Placed) int { return cmp.Compare(a.Position, b.Position) })
+	}
+	for _, w := range waiting {
+		last.Arrival = max(last.Arrival, w.arrival)
+	}
+	return leases, waiting, last, more
+}
