@@ -23,6 +23,7 @@ class Daemon:
         self._devices, self._listen = devices, listen
         self.configuration = os.path.join(self._folder.name, "berth.yaml")
         pathlib.Path(self.configuration).write_text(configuration)
+        os.chmod(self.configuration, 0o600)  # it may hold a token
         self.log = open(os.path.join(self._folder.name, "log"), "w+")
         self.client = berth.Client(socket=self.socket)
         self.start()
