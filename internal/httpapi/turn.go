@@ -85,7 +85,7 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 // noTurn is the answer to a request that had no turn in time. Mostly its caller has
 // left, and nobody reads it.
 func noTurn() *api.Problem {
-	return problem(http.StatusServiceUnavailable, "no_turn", "Other requests of yours are under way, and this one had no turn in time. Nothing was changed: send it again, with fewer at a time.")
+	return problem(http.StatusTooManyRequests, "no_turn", "Other requests of yours are under way, and this one had no turn in time. Nothing was changed: send it again, with fewer at a time.")
 }
 
 // arrived reads a small body before the request takes a turn, so that a slow client
