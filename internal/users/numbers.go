@@ -7,106 +7,136 @@ import (
 	"time"
 )
 
-// Numbers finds the ids of the users and groups that a configuration names. It
-// asks the database of the system once for each name, and waits for all of them
-// together only for a moment.
+// Numbers finds the ids of the users and groups that a configuration names. The
+// database may be on a server that does not answer: a caller waits for it only for
+// a moment, lookups that hang take one goroutine in all, and an answer that comes
+// late is kept.
 type Numbers struct {
-	Limit time.Duration
+	Limit time.Duration // how long Find waits
 
-	mu            sync.Mutex
-	users, groups map[string]int
+	// Users and Groups ask the database; nil: that of the system.
+	Users, Groups func(name string) (int, error)
+
+	mu     sync.Mutex // guards what follows; nothing is waited for under it
+	known  map[account]int
+	asking chan struct{} // closed when the lookups under way end; nil: there are none
 }
 
-// Find looks up names that are not known yet, and returns those that nobody has
-// or for which the database did not answer in time. A number is its own name.
+// account is a name in the database.
+type account struct {
+	group bool
+	name  string
+}
+
+func (a account) String() string {
+	if a.group {
+		return "group " + a.name
+	}
+	return "user " + a.name
+}
+
+// Find looks up the names that are not known yet, and returns those that are not
+// known then: nobody has them, or the database has not answered. A number is its
+// own name.
 func (n *Numbers) Find(users, groups []string) (missing []string) {
-	type asked struct {
-		what, name string
-		kept       map[string]int
+	var all []account
+	for _, name := range users {
+		all = append(all, account{name: name})
 	}
-	type answer struct {
-		asked
-		id  int
-		err error
+	for _, name := range groups {
+		all = append(all, account{group: true, name: name})
 	}
-	var unknown []asked
+	if asking := n.ask(n.unknown(all)); asking != nil {
+		late := time.NewTimer(n.Limit)
+		defer late.Stop()
+		select {
+		case <-asking:
+		case <-late.C:
+		}
+	}
+	for _, a := range n.unknown(all) {
+		missing = append(missing, a.String())
+	}
+	return missing
+}
+
+// ask begins to look names up, unless lookups are under way already. It returns a
+// channel that is closed when they end; nil if there is nothing to look up.
+func (n *Numbers) ask(names []account) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.users == nil {
-		n.users, n.groups = map[string]int{}, map[string]int{}
+	if n.asking != nil || len(names) == 0 {
+		return n.asking
 	}
-	answers, open := make(chan answer, len(users)+len(groups)), 0
-	var ask []func()
-	each := func(what string, names []string, kept map[string]int, lookup func(string) (int, error)) {
-		for _, name := range names {
-			if _, known := kept[name]; known {
-				continue
+	ended := make(chan struct{})
+	n.asking = ended
+	go func() {
+		defer func() {
+			n.mu.Lock()
+			n.asking = nil
+			n.mu.Unlock()
+			close(ended)
+		}()
+		for _, a := range names {
+			if id, err := n.lookup(a); err == nil {
+				n.keep(a, id)
 			}
-			if id, err := strconv.Atoi(name); err == nil && id >= 0 {
-				kept[name] = id
-				continue
-			}
-			unknown, open = append(unknown, asked{what, name, kept}), open+1
-			ask = append(ask, func() {
-				id, err := lookup(name)
-				answers <- answer{asked{what, name, kept}, id, err}
-			})
 		}
-	}
-	each("user", users, n.users, func(name string) (int, error) {
-		u, err := user.Lookup(name)
-		if err != nil {
-			return 0, err
-		}
-		return strconv.Atoi(u.Uid)
-	})
-	each("group", groups, n.groups, func(name string) (int, error) {
-		g, err := user.LookupGroup(name)
+	}()
+	return ended
+}
+
+func (n *Numbers) lookup(a account) (int, error) {
+	switch {
+	case a.group && n.Groups != nil:
+		return n.Groups(a.name)
+	case a.group:
+		g, err := user.LookupGroup(a.name)
 		if err != nil {
 			return 0, err
 		}
 		return strconv.Atoi(g.Gid)
-	})
-	if open == 0 {
-		return nil
+	case n.Users != nil:
+		return n.Users(a.name)
 	}
-	go func() { // one after the other: each may hang in a thread of its own
-		for _, f := range ask {
-			f()
-		}
-	}()
-	late := time.NewTimer(n.Limit)
-	defer late.Stop()
-	for ; open > 0; open-- {
-		select {
-		case a := <-answers:
-			if a.err == nil {
-				a.kept[a.name] = a.id
-			}
-		case <-late.C:
-			open = 1
-		}
+	u, err := user.Lookup(a.name)
+	if err != nil {
+		return 0, err
 	}
-	for _, u := range unknown {
-		if _, found := u.kept[u.name]; !found {
-			missing = append(missing, u.what+" "+u.name)
+	return strconv.Atoi(u.Uid)
+}
+
+func (n *Numbers) keep(a account, id int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known == nil {
+		n.known = map[account]int{}
+	}
+	n.known[a] = id
+}
+
+// unknown returns the names that have no id yet.
+func (n *Numbers) unknown(names []account) (missing []account) {
+	for _, a := range names {
+		if _, known := n.get(a); !known {
+			missing = append(missing, a)
 		}
 	}
 	return missing
 }
 
-// User returns the id of a user that Find found.
-func (n *Numbers) User(name string) (int, bool) {
+func (n *Numbers) get(a account) (int, bool) {
+	if id, err := strconv.Atoi(a.name); err == nil && id >= 0 {
+		return id, true
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	id, known := n.users[name]
+	id, known := n.known[a]
 	return id, known
 }
 
+// User returns the id of a user that Find found.
+func (n *Numbers) User(name string) (int, bool) { return n.get(account{name: name}) }
+
 // Group returns the id of a group that Find found.
-func (n *Numbers) Group(name string) (int, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	id, known := n.groups[name]
-	return id, known
-}
+func (n *Numbers) Group(name string) (int, bool) { return n.get(account{group: true, name: name}) }

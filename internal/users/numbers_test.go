@@ -1,8 +1,10 @@
 package users
 
 import (
+	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -25,7 +27,31 @@ func TestNumbers(t *testing.T) {
 	if _, known := n.User("no-such-user"); known {
 		t.Error("a user who is not there has an id")
 	}
-	if _, known := n.Group("12345"); known {
-		t.Error("a user is taken for a group")
-	}
+}
+
+// A database that hangs is asked once, however often Find is called; what it
+// answers late is kept, and a user is not taken for a group of the same name.
+func TestNumbersOfAHungDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang, asked := make(chan struct{}), 0
+		n := &Numbers{Limit: 2 * time.Second, Users: func(name string) (int, error) {
+			asked++
+			<-hang
+			return 1000, nil
+		}, Groups: func(string) (int, error) { return 0, errors.New("there is no such group") }}
+		for range 5 {
+			begun := time.Now()
+			if missing := n.Find([]string{"alice"}, []string{"alice"}); len(missing) != 2 || time.Since(begun) != 2*time.Second {
+				t.Errorf("missing are %q after %v", missing, time.Since(begun))
+			}
+		}
+		close(hang)
+		synctest.Wait()
+		if missing := n.Find([]string{"alice"}, []string{"alice"}); !slices.Equal(missing, []string{"group alice"}) || asked != 1 {
+			t.Errorf("missing are %q, and the database was asked %d times", missing, asked)
+		}
+		if id, known := n.User("alice"); !known || id != 1000 {
+			t.Errorf("alice is %d, %v", id, known)
+		}
+	})
 }
