@@ -8,29 +8,48 @@ import "github.com/berth-gpu/berth/gpu"
 type GPUConfig struct {
 	gpu.Thresholds
 
-	ThrottleCooldown float64          `json:"throttle_cooldown_seconds" doc:"How long the readings of a device must be better before it enters a better state."`
-	CriticalPause    float64          `json:"critical_pause_seconds" doc:"How long the readings of a device must be better before it leaves CRITICAL."`
-	Quarantine       float64          `json:"quarantine_seconds" doc:"How long berth grants nothing on a device after a fault of its own."`
-	Probation        float64          `json:"probation_seconds" doc:"How long a device has half its slots after its quarantine."`
-	SlotReturn       float64          `json:"slot_return_seconds" doc:"How long memory must not run out before a device gets back a slot that it lost because its memory ran out."`
-	MemoryLimit      gpu.Opt[gpu.MiB] `json:"memory_limit_mb" nullable:"true" doc:"How much of a device's memory berth may lease; null: all of it."`
-	MemoryReserve    gpu.MiB          `json:"memory_reserve_mb" doc:"How much of that memory berth never leases."`
-	MaxPipelines     gpu.Opt[int]     `json:"max_pipelines" nullable:"true" doc:"Slots of a device; null: CPUs / devices, rounded up."`
-	MonitorInterval  float64          `json:"monitor_interval" doc:"Seconds from one sample to the next."`
-	HistorySize      int              `json:"history_size" doc:"How many samples of each device berth keeps, and never less than ten minutes."`
-	OverLimit        string           `json:"over_limit" enum:"warn,revoke" doc:"What berth does about a lease whose processes use more memory than it holds."`
-	Foreign          string           `json:"foreign" enum:"show,kill_orphans,kill" doc:"What berth does about processes that use a GPU under no lease."`
-	Overheat         string           `json:"overheat" enum:"tell,revoke" doc:"What berth does about leases on a device above temp_critical."`
-	Context          gpu.MiB          `json:"context_mb" doc:"How much memory of a lease a CUDA context takes."`
-	MPS              string           `json:"mps" enum:"off,on" doc:"Whether the driver enforces leases of memory, through MPS."`
-	Isolation        string           `json:"isolation" enum:"env,cgroup" doc:"What keeps programs that berth starts from GPUs they have not leased."`
+	ThrottleCooldown float64            `json:"throttle_cooldown_seconds" doc:"How long the readings of a device must be better before it enters a better state."`
+	CriticalPause    float64            `json:"critical_pause_seconds" doc:"How long the readings of a device must be better before it leaves CRITICAL."`
+	Quarantine       float64            `json:"quarantine_seconds" doc:"How long berth grants nothing on a device after a fault of its own."`
+	Probation        float64            `json:"probation_seconds" doc:"How long a device has half its slots after its quarantine."`
+	SlotReturn       float64            `json:"slot_return_seconds" doc:"How long memory must not run out before a device gets back a slot that it lost because its memory ran out."`
+	MemoryLimit      gpu.Opt[gpu.MiB]   `json:"memory_limit_mb" nullable:"true" doc:"How much of a device's memory berth may lease; null: all of it."`
+	MemoryReserve    gpu.MiB            `json:"memory_reserve_mb" doc:"How much of that memory berth never leases."`
+	MaxPipelines     gpu.Opt[int]       `json:"max_pipelines" nullable:"true" doc:"Slots of a device; null: CPUs / devices, rounded up."`
+	MonitorInterval  float64            `json:"monitor_interval" doc:"Seconds from one sample to the next."`
+	HistorySize      int                `json:"history_size" doc:"How many samples of each device berth keeps, and never less than ten minutes."`
+	OverLimit        string             `json:"over_limit" enum:"warn,revoke" doc:"What berth does about a lease whose processes use more memory than it holds."`
+	Foreign          string             `json:"foreign" enum:"show,kill_orphans,kill" doc:"What berth does about processes that use a GPU under no lease."`
+	Overheat         string             `json:"overheat" enum:"tell,revoke" doc:"What berth does about leases on a device above temp_critical."`
+	Context          gpu.MiB            `json:"context_mb" doc:"How much memory of a lease a CUDA context takes."`
+	MPS              string             `json:"mps" enum:"off,on" doc:"Whether the driver enforces leases of memory, through MPS."`
+	Isolation        string             `json:"isolation" enum:"env,cgroup" doc:"What keeps programs that berth starts from GPUs they have not leased."`
+	Forecast         string             `json:"forecast" enum:"on,off" doc:"Whether berth slows work down before a temperature crosses a threshold."`
+	Throttle         string             `json:"throttle" enum:"advise,slots,pace,power" doc:"What berth does by itself about a device that should run slower."`
+	PowerLeast       gpu.Opt[gpu.Watts] `json:"power_least_watts" nullable:"true" doc:"Lowest power limit that berth sets; null: the lowest that the driver takes."`
+	FanCurve         string             `json:"fan_curve" doc:"Fan speed by temperature; empty: the driver's own."`
+	Check            string             `json:"check" enum:"on,off" doc:"Whether a device has to pass berth check before it leaves its quarantine."`
+	Scrub            string             `json:"scrub" enum:"off,on" doc:"Whether berth overwrites the free memory of a device before another user gets it."`
 
 	Devices map[string]DeviceConfig `json:"devices" doc:"Settings that differ for single devices, by UUID."`
 
 	Optimization    OptimizationConfig       `json:"optimization" doc:"The section optimization."`
 	UnknownServices string                   `json:"unknown_services" enum:"serve,refuse" doc:"What berth does with a request for a service that is not under services."`
 	Services        map[string]ServiceConfig `json:"services" doc:"The section services, by name."`
+	Energy          EnergyConfig             `json:"energy" doc:"The section energy."`
 	Audit           AuditConfig              `json:"audit" doc:"The section audit."`
+}
+
+// EnergyConfig is the section energy.
+type EnergyConfig struct {
+	Price    gpu.Opt[float64] `json:"price_per_kwh" nullable:"true" doc:"Price of a kilowatt-hour; null: costs are not shown."`
+	Currency string           `json:"currency" doc:"Currency of that price."`
+}
+
+// EnergyChange changes the section energy.
+type EnergyChange struct {
+	Price    gpu.Opt[float64] `json:"price_per_kwh,omitzero"`
+	Currency string           `json:"currency,omitempty"`
 }
 
 // AuditConfig is the section audit.
@@ -57,6 +76,7 @@ type ServiceConfig struct {
 	Quota           QuotaConfig      `json:"quota" doc:"What all leases of the service may hold together."`
 	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service. Default: everybody."`
 	OverLimit       string           `json:"over_limit,omitempty" enum:"warn,revoke" doc:"What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu."`
+	Throttle        string           `json:"throttle,omitempty" enum:"exempt,advise,slots,pace,power" doc:"What berth does by itself about leases of the service on a device that should run slower. Default: that of the device."`
 	Match           MatchConfig      `json:"match" doc:"Which processes belong to the leases of the service that no process holds."`
 }
 
@@ -99,6 +119,9 @@ type DeviceConfig struct {
 	MemoryLimit      gpu.Opt[gpu.MiB]     `json:"memory_limit_mb,omitzero"`
 	MemoryReserve    gpu.Opt[gpu.MiB]     `json:"memory_reserve_mb,omitzero"`
 	MaxPipelines     gpu.Opt[int]         `json:"max_pipelines,omitzero"`
+	Throttle         string               `json:"throttle,omitempty" enum:"advise,slots,pace,power"`
+	PowerLeast       gpu.Opt[gpu.Watts]   `json:"power_least_watts,omitzero"`
+	FanCurve         string               `json:"fan_curve,omitempty"`
 }
 
 // GPUChange changes any settings but those of the section daemon, all of them or
@@ -118,11 +141,15 @@ type GPUChange struct {
 	Context         gpu.Opt[gpu.MiB]        `json:"context_mb,omitzero"`
 	MPS             string                  `json:"mps,omitempty" enum:"off,on"`
 	Isolation       string                  `json:"isolation,omitempty" enum:"env,cgroup"`
+	Forecast        string                  `json:"forecast,omitempty" enum:"on,off"`
+	Check           string                  `json:"check,omitempty" enum:"on,off"`
+	Scrub           string                  `json:"scrub,omitempty" enum:"off,on"`
 	Devices         map[string]DeviceConfig `json:"devices,omitempty" doc:"Changes for single devices, by UUID; null for a device removes everything that was set for it at run time."`
 
 	Optimization    OptimizationConfig       `json:"optimization,omitzero"`
 	UnknownServices string                   `json:"unknown_services,omitempty" enum:"serve,refuse"`
 	Services        map[string]ServiceConfig `json:"services,omitempty" doc:"Changes for services, by name; null for a service removes everything that was set for it at run time."`
+	Energy          EnergyChange             `json:"energy,omitzero"`
 	Audit           AuditConfig              `json:"audit,omitzero"`
 	Hooks           map[string]HookConfig    `json:"hooks,omitempty" doc:"Changes of hooks, by name; null for a hook removes everything that was set for it at run time."`
 }

@@ -81,6 +81,13 @@ const (
 	EventDeviceQuarantined EventCode = "device_quarantined"
 	EventDeviceProbation   EventCode = "device_probation"
 	EventSlots             EventCode = "slots_changed"
+	EventForecast          EventCode = "forecast"
+	EventPowerLimit        EventCode = "power_limit"
+	EventFan               EventCode = "fan"
+	EventCheck             EventCode = "device_check"
+	EventDrained           EventCode = "device_drained"
+	EventUndrained         EventCode = "device_undrained"
+	EventScrub             EventCode = "scrub"
 	EventMonitoring        EventCode = "monitoring"
 	EventConfig            EventCode = "config"
 	EventJournal           EventCode = "journal"
@@ -106,6 +113,7 @@ const (
 	EventTimedOut   EventCode = "lease_timeout"
 	EventOverLimit  EventCode = "lease_over_limit"
 	EventStop       EventCode = "lease_stop"
+	EventPaced      EventCode = "lease_paced"
 	EventReclaim    EventCode = "reclaim"
 	EventForeignUse EventCode = "foreign_use"
 )
@@ -115,8 +123,9 @@ func EventCodes() []EventCode {
 	return []EventCode{
 		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
+		EventForecast, EventPowerLimit, EventFan, EventCheck, EventDrained, EventUndrained, EventScrub,
 		EventMonitoring, EventConfig, EventJournal, EventAudit, EventPlan, EventBatch, EventHook, EventRationed, EventGap,
-		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventReclaim, EventForeignUse,
+		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventPaced, EventReclaim, EventForeignUse,
 	}
 }
 

@@ -28,6 +28,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"time"
@@ -46,6 +47,7 @@ type Config struct {
 	Services map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services."`
 	Users    map[string]User    `key:"users" names:"NAME" check:"account" doc:"Roles and limits of single users, by login name or user id, and of tokens and client certificates (token:NAME, cert:NAME). The entry default is for everybody who has none. docs/access.md says more."`
 	Groups   map[string]Group   `key:"groups" names:"NAME" check:"group" doc:"Roles and limits of the members of groups, by name or group id. Of several groups of a user, the highest role and the largest limit hold; an entry of the user is stronger."`
+	Energy   Energy             `key:"energy" doc:"What energy costs, for reports."`
 	Audit    Audit              `key:"audit" doc:"How much of the audit log berth keeps. docs/access.md says what is in it."`
 	Hooks    map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. docs/events.md says more."`
 }
@@ -107,6 +109,13 @@ type GPU struct {
 
 	Isolation string `key:"isolation" default:"env" oneof:"env,cgroup" doc:"What keeps programs that berth starts from GPUs they have not leased, unless they ask for the other. env: variables, which a program can change. cgroup: a control group in which other NVIDIA GPUs cannot be opened; berth refuses a program that it cannot isolate so."`
 
+	Forecast   string             `key:"forecast" role:"operator" default:"on" oneof:"on,off" doc:"Whether berth slows work on a device down before its temperature crosses a threshold, if the forecast is sure that it will."`
+	Throttle   string             `key:"throttle" default:"slots" oneof:"advise,slots,pace,power" doc:"What berth does by itself about a device that should run slower. advise: it tells. slots: the device has fewer slots, and batches are smaller. pace: berth also stops and continues the processes of leases in short turns. power: berth also lowers the power limit of the device. Each does what the ones before do."`
+	PowerLeast gpu.Opt[gpu.Watts] `key:"power_least_watts" min:"1" absent:"the lowest that the driver takes" doc:"Lowest power limit that berth sets on a device, with throttle: power."`
+	FanCurve   string             `key:"fan_curve" check:"curve" absent:"the driver's own" doc:"Fan speed by temperature, in °C and %, such as 50:30,70:60,85:100. berth sets the fan only where the driver takes it."`
+	Check      string             `key:"check" default:"on" oneof:"on,off" doc:"Whether a device has to pass berth check before it leaves its quarantine. A device that cannot be checked leaves it by time."`
+	Scrub      string             `key:"scrub" default:"off" oneof:"off,on" doc:"Whether berth overwrites the free memory of a device before another user gets it, where the driver is not known to do that."`
+
 	// Devices holds what is different for single devices, by UUID.
 	Devices map[string]DeviceOverride `key:"devices" names:"UUID" check:"uuid" doc:"Settings that differ for single devices."`
 }
@@ -127,6 +136,9 @@ type DeviceOverride struct {
 	MemoryLimit      gpu.Opt[gpu.MiB]
 	MemoryReserve    gpu.Opt[gpu.MiB]
 	MaxPipelines     gpu.Opt[int]
+	Throttle         string
+	PowerLeast       gpu.Opt[gpu.Watts]
+	FanCurve         string
 }
 
 // Device is what holds for one device, overrides applied.
@@ -137,6 +149,9 @@ type Device struct {
 	MemoryLimit      gpu.Opt[gpu.MiB]
 	MemoryReserve    gpu.MiB
 	MaxPipelines     gpu.Opt[int]
+	Throttle         string
+	PowerLeast       gpu.Opt[gpu.Watts]
+	FanCurve         string
 }
 
 // Optimization is when memory is won back, and how long requests may take.
@@ -145,6 +160,12 @@ type Optimization struct {
 	MemoryThreshold     float64       `key:"memory_threshold" role:"operator" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which berth wins memory back. Not used yet."`
 	AllocationTimeout   time.Duration `key:"allocation_timeout" role:"operator" default:"30" min:"0" max:"86400" doc:"How long a request waits unless it says otherwise."`
 	DeallocationTimeout time.Duration `key:"deallocation_timeout" default:"10" min:"0" max:"86400" doc:"How long the processes of a lease may take to end before berth kills them."`
+}
+
+// Energy is what energy costs.
+type Energy struct {
+	Price    gpu.Opt[float64] `key:"price_per_kwh" role:"operator" min:"0" max:"1000000" absent:"costs are not shown" doc:"Price of a kilowatt-hour."`
+	Currency string           `key:"currency" role:"operator" default:"EUR" check:"currency" doc:"Currency of that price, such as EUR."`
 }
 
 // Audit is how much of the audit log is kept.
@@ -163,6 +184,7 @@ type Service struct {
 	Quota           Quota            `key:"quota" doc:"What all leases of the service may hold together."`
 	Users           []string         `key:"users" check:"user" absent:"everybody" doc:"Users who may ask in the name of the service."`
 	OverLimit       string           `key:"over_limit" oneof:"warn,revoke" absent:"that of gpu" doc:"What berth does about a lease of the service whose processes use more memory than it holds."`
+	Throttle        string           `key:"throttle" role:"operator" oneof:"exempt,advise,slots,pace,power" absent:"that of the device" doc:"What berth does by itself about leases of the service on a device that should run slower, as gpu.throttle. exempt: nothing, and it does not lower the power limit of a device with such a lease either."`
 	Match           Match            `key:"match" doc:"Which processes belong to the leases of the service that no process holds. All that is given must be true of a process."`
 }
 
@@ -271,6 +293,12 @@ func (g GPU) For(uuid string) Device {
 		MemoryLimit:      g.MemoryLimit,
 		MemoryReserve:    o.MemoryReserve.Or(g.MemoryReserve),
 		MaxPipelines:     g.MaxPipelines,
+		Throttle:         cmp.Or(o.Throttle, g.Throttle),
+		PowerLeast:       g.PowerLeast,
+		FanCurve:         cmp.Or(o.FanCurve, g.FanCurve),
+	}
+	if o.PowerLeast.Known() {
+		d.PowerLeast = o.PowerLeast
 	}
 	if o.MemoryLimit.Known() {
 		d.MemoryLimit = o.MemoryLimit

@@ -56,11 +56,13 @@ func TestForFollowsTheSectionAround(t *testing.T) {
 	got, want := g.For("GPU-3"), config.Device{
 		Thresholds: g.Thresholds, ThrottleCooldown: g.ThrottleCooldown, CriticalPause: g.CriticalPause,
 		MemoryLimit: g.MemoryLimit, MemoryReserve: g.MemoryReserve, MaxPipelines: g.MaxPipelines,
+		Throttle: g.Throttle, PowerLeast: g.PowerLeast, FanCurve: g.FanCurve,
 	}
 	if got != want {
 		t.Errorf("a device without overrides: got %+v, want %+v", got, want)
 	}
 	want.TempCritical, want.MemoryOptimal, want.CriticalPause, want.MemoryLimit = 95, 50, 5e9, gpu.Some[gpu.MiB](1024)
+	want.Throttle, want.PowerLeast, want.FanCurve = "advise", gpu.Some[gpu.Watts](200), "40:100"
 	if got := g.For("GPU-1"); got != want {
 		t.Errorf("a device with overrides: got %+v, want %+v", got, want)
 	}
@@ -73,7 +75,11 @@ func TestForKnowsEveryOverride(t *testing.T) {
 		name := override.Field(i).Name
 		var o config.DeviceOverride
 		field := reflect.ValueOf(&o).Elem().Field(i)
-		if err := json.Unmarshal([]byte("77"), field.Addr().Interface()); err != nil {
+		value := "77"
+		if field.Kind() == reflect.String {
+			value = `"77"`
+		}
+		if err := json.Unmarshal([]byte(value), field.Addr().Interface()); err != nil {
 			t.Fatal(err)
 		}
 		g := config.GPU{Devices: map[string]config.DeviceOverride{"GPU-1": o}}

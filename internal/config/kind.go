@@ -28,6 +28,7 @@ const (
 	whole
 	celsius
 	percent
+	watts
 	memory
 	seconds
 )
@@ -47,6 +48,8 @@ func kindOf(t reflect.Type) kind {
 		return celsius
 	case gpu.Percent, gpu.Opt[gpu.Percent]:
 		return percent
+	case gpu.Watts, gpu.Opt[gpu.Watts]:
+		return watts
 	case gpu.MiB, gpu.Opt[gpu.MiB]:
 		return memory
 	case time.Duration, gpu.Opt[time.Duration]:
@@ -82,6 +85,8 @@ func (k kind) unit() string {
 		return "°C"
 	case percent:
 		return "%"
+	case watts:
+		return "W"
 	case memory:
 		return "MiB"
 	case seconds:

@@ -17,7 +17,7 @@ import (
 // equal compares configurations, with the optional values in them.
 var equal = cmp.Options{
 	cmpopts.EquateEmpty(),
-	cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[gpu.MiB]{}, gpu.Opt[gpu.Celsius]{}, gpu.Opt[gpu.Percent]{}, gpu.Opt[time.Duration]{}),
+	cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[gpu.MiB]{}, gpu.Opt[gpu.Celsius]{}, gpu.Opt[gpu.Percent]{}, gpu.Opt[gpu.Watts]{}, gpu.Opt[float64]{}, gpu.Opt[time.Duration]{}),
 }
 
 func must(t testing.TB, s *config.Settings, err error) *config.Settings {
@@ -37,12 +37,14 @@ func TestDefault(t *testing.T) {
 			Quarantine: time.Minute, Probation: 5 * time.Minute, SlotReturn: 5 * time.Minute,
 			MemoryReserve: 512, MonitorInterval: time.Second, HistorySize: 200,
 			OverLimit: "warn", Foreign: "show", Overheat: "tell", Context: 600, MPS: "off", Isolation: "env",
+			Forecast: "on", Throttle: "slots", Check: "on", Scrub: "off",
 		},
 		Optimization: config.Optimization{
 			Interval: 5 * time.Minute, MemoryThreshold: 0.85,
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
 		},
 		UnknownServices: "serve",
+		Energy:          config.Energy{Currency: "EUR"},
 		Audit:           config.Audit{MaxSize: 16, Files: 10},
 	}
 	if diff := cmp.Diff(want, config.Default(), equal); diff != "" {
@@ -79,6 +81,12 @@ gpu:
   context_mb: 1GiB
   mps: on
   isolation: cgroup
+  forecast: off
+  throttle: pace
+  power_least_watts: 150
+  fan_curve: "50:30,85:100"
+  check: off
+  scrub: on
   devices:
     GPU-1:
       temp_critical: 95
@@ -86,6 +94,9 @@ gpu:
       critical_pause_seconds: 5
       memory_limit_mb: 1024
       max_pipelines: null
+      throttle: advise
+      power_least_watts: 200
+      fan_curve: "40:100"
     GPU-2:
 optimization: {interval: 1h, memory_threshold: 1}
 unknown_services: refuse
@@ -99,8 +110,10 @@ services:
     quota: {memory_mb: 8192, slots: 2}
     users: [alice, 1000]
     over_limit: warn
+    throttle: exempt
     match: {unit: embedder.service, cgroup: /system.slice, program: embed.py, user: alice}
   plain:
+energy: {price_per_kwh: 0.32, currency: CHF}
 audit: {max_mb: 64, files: 3}
 hooks:
   pager:
@@ -125,10 +138,12 @@ func TestEverythingInAFile(t *testing.T) {
 			MemoryLimit: gpu.Some[gpu.MiB](4096), MaxPipelines: gpu.Some(3),
 			MonitorInterval: 100 * time.Millisecond, HistorySize: 200,
 			OverLimit: "revoke", Foreign: "kill_orphans", Overheat: "revoke", Context: 1024, MPS: "on", Isolation: "cgroup",
+			Forecast: "off", Throttle: "pace", PowerLeast: gpu.Some[gpu.Watts](150), FanCurve: "50:30,85:100", Check: "off", Scrub: "on",
 			Devices: map[string]config.DeviceOverride{
 				"GPU-1": {
 					TempCritical: gpu.Some[gpu.Celsius](95), MemoryOptimal: gpu.Some[gpu.Percent](50),
 					CriticalPause: gpu.Some(5 * time.Second), MemoryLimit: gpu.Some[gpu.MiB](1024),
+					Throttle: "advise", PowerLeast: gpu.Some[gpu.Watts](200), FanCurve: "40:100",
 				},
 				"GPU-2": {},
 			},
@@ -142,11 +157,12 @@ func TestEverythingInAFile(t *testing.T) {
 			"embedder": {
 				MinMemory: gpu.Some[gpu.MiB](1024), MaxMemory: gpu.Some[gpu.MiB](1024), PreferredDevice: "GPU-1", Affinity: "together", Priority: -3,
 				Quota: config.Quota{Memory: gpu.Some[gpu.MiB](8192), Slots: gpu.Some(2)}, Users: []string{"alice", "1000"},
-				OverLimit: "warn", Match: config.Match{Unit: "embedder.service", Cgroup: "/system.slice", Program: "embed.py", User: "alice"},
+				OverLimit: "warn", Throttle: "exempt", Match: config.Match{Unit: "embedder.service", Cgroup: "/system.slice", Program: "embed.py", User: "alice"},
 			},
 			"plain": {Affinity: "apart"},
 		},
-		Audit: config.Audit{MaxSize: 64, Files: 3},
+		Energy: config.Energy{Price: gpu.Some(0.32), Currency: "CHF"},
+		Audit:  config.Audit{MaxSize: 64, Files: 3},
 		Hooks: map[string]config.Hook{
 			"pager": {
 				URL: "https://example.com/hush-hush", Secret: "hush-hush", Codes: []string{"device_lost", "critical"},

@@ -33,6 +33,12 @@ func (g *Guard) Slow(ctx context.Context) (gpu.Slow, error) {
 	return guarded(ctx, g, g.dev.Slow)
 }
 
+// Do calls do with the device and returns no later than ctx.
+func (g *Guard) Do(ctx context.Context, do func(context.Context, Device) error) error {
+	_, err := guarded(ctx, g, func(ctx context.Context, _ *struct{}) error { return do(ctx, g.dev) })
+	return err
+}
+
 func guarded[T any](ctx context.Context, g *Guard, call func(context.Context, *T) error) (T, error) {
 	var none T
 	select {

@@ -55,6 +55,10 @@ func TestGuardPassesAnswersOn(t *testing.T) {
 	if uuid := g.Describe().UUID; uuid != "GPU-stuck" {
 		t.Errorf("Describe = %q; want the device's answer", uuid)
 	}
+	failed := errors.New("failed")
+	if err := g.Do(t.Context(), func(_ context.Context, d device.Device) error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("Do: %v; want the error of the call", err)
+	}
 }
 
 func TestGuardPassesErrorsOn(t *testing.T) {

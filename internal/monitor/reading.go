@@ -10,19 +10,29 @@ import (
 // Reading is one device at a moment. It is a copy that does not change; its
 // lists and maps are shared and must not be written to.
 type Reading struct {
-	Device   gpu.Device
-	Sample   gpu.Sample // the newest; it stays when the device stops answering
-	Sampled  bool       // there is one
-	Stale    bool       // it is older than three intervals, and than 3 s
-	State    gpu.State
-	Since    time.Time
-	Reason   string
-	Until    time.Time // the earliest time of a better state; zero while no cooldown runs
-	Hot      bool      // above temp_critical
-	Stop     bool      // above temp_critical, or in quarantine: holders must stop now
-	Health   gpu.Health
-	Standing health.Standing
+	Device  gpu.Device
+	Sample  gpu.Sample // the newest; it stays when the device stops answering
+	Sampled bool       // there is one
+	Stale   bool       // it is older than three intervals, and than 3 s
+	State   gpu.State
+	Since   time.Time
+	// Multiplier is how fast work may run, from 0 to 1, and Cause what decided
+	// that: CauseState, or a reason to be slower than the state says.
+	Multiplier float64
+	Cause      string
+	Reason     string
+	Until      time.Time // the earliest time of a better state; zero while no cooldown runs
+	Hot        bool      // above temp_critical
+	Stop       bool      // above temp_critical, or in quarantine: holders must stop now
+	Health     gpu.Health
+	Standing   health.Standing
 }
+
+// The causes of a multiplier.
+const (
+	CauseState    = "state"
+	CauseForecast = "forecast"
+)
 
 // Readings returns every device that was ever found, by index, then UUID.
 func (m *Monitor) Readings() []Reading {

@@ -104,6 +104,7 @@ func (u *unit) reading(now time.Time, p pace) Reading {
 	if since, stuck := p.overdue(now, u.judged); stuck && r.State != gpu.Unavailable {
 		r.State, r.Since, r.Reason, r.Until, r.Health = gpu.Unavailable, since, p.reason(), time.Time{}, gpu.HealthUnknown
 	}
+	r.Multiplier, r.Cause = r.State.Multiplier(), CauseState
 	return r
 }
 

@@ -573,6 +573,12 @@ class GPUConfig(Answer):
     context_mb: int = 0
     mps: str = ""
     isolation: str = ""
+    forecast: str = ""
+    throttle: str = ""
+    power_least_watts: Optional[float] = None  # None: the lowest that the driver takes
+    fan_curve: str = ""  # "": the driver's own
+    check: str = ""
+    scrub: str = ""
     devices: Dict[str, Dict[str, Any]] = _dict()  # by UUID
 
 

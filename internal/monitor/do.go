@@ -1,0 +1,31 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/berth-gpu/berth/internal/device"
+)
+
+// Do calls do with a device, while nobody else asks it, and gives up at the
+// deadline of a reading. What the device can do beyond device.Device, do finds
+// out by itself.
+func (m *Monitor) Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error {
+	u := m.unit(uuid)
+	if u == nil {
+		return fmt.Errorf("device %s: %w", uuid, device.ErrLost)
+	}
+	select {
+	case u.asking <- struct{}{}:
+		defer func() { <-u.asking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	settings, on, _ := m.control()
+	if !on {
+		return fmt.Errorf("device %s: monitoring is stopped, so berth asks no driver", uuid)
+	}
+	limited, cancel := context.WithTimeout(ctx, settings.deadline())
+	defer cancel()
+	return u.guard.Do(limited, do)
+}
