@@ -354,7 +354,7 @@ func TestBadInput(t *testing.T) {
 			if len(p.Detail) < 10 || !strings.Contains(p.Detail, " ") || p.Title == "" {
 				t.Errorf("the problem does not say what to do: %+v", p)
 			}
-			if diff := cmp.Diff(before, d.settings.Config.GPU, cmp.AllowUnexported(gpu.Opt[gpu.MiB]{}, gpu.Opt[int]{})); diff != "" {
+			if diff := cmp.Diff(before, d.settings.Config.GPU, cmp.AllowUnexported(gpu.Opt[gpu.MiB]{}, gpu.Opt[gpu.Watts]{}, gpu.Opt[int]{})); diff != "" {
 				t.Errorf("something changed (-before +after):\n%s", diff)
 			}
 			if w := d.ask("GET", "/api/gpu/status", ""); w.Code != http.StatusOK {
