@@ -10,10 +10,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/health"
-	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/monitor"
-	"github.com/berth-gpu/berth/internal/thermal"
 )
 
 // answer is a response body in the form the framework takes.
@@ -100,14 +98,9 @@ func (s *server) leasesOn(uuid string, by sight) []api.DeviceLease {
 	return list
 }
 
+// statusOf returns how a device stands, as a caller sees it.
 func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
-	status := api.Status{
-		Device: r.Device, State: r.State, Since: r.Since, Reason: r.Reason,
-		Multiplier: r.State.Multiplier(), Health: r.Health, Stale: r.Stale,
-	}
-	sum := s.Ledger.Sum(r.Device.UUID)
-	status.Slots = api.Slots{Active: sum.Active, Capacity: sum.MaxPipelines, Usable: sum.Usable}
-	status.Trust = trustOf(r.Standing, sum.MaxPipelines)
+	status := s.Desk.Status(r)
 	if r.Sampled {
 		seen := newest(r, by, map[int]time.Time{})
 		status.Sample = &seen
@@ -123,20 +116,6 @@ func newest(r monitor.Reading, by sight, mine map[int]time.Time) gpu.Sample {
 	return seen
 }
 
-// trustOf returns how far a device is trusted; nil if it is trusted fully, or has
-// no slot to lose.
-func trustOf(s health.Standing, slots int) *api.Trust {
-	withheld := min(s.Withheld, max(slots-1, 0))
-	if s.Phase == health.Trusted && withheld == 0 {
-		return nil
-	}
-	t := &api.Trust{Phase: string(s.Phase), Why: s.Why, Withheld: withheld}
-	if s.Phase != health.Trusted {
-		t.Since, t.Until = &s.Since, &s.Until
-	}
-	return t
-}
-
 func (s *server) statusAll(ctx context.Context, in *WithLeases) (*answer[api.StatusAll], error) {
 	readings, sight := s.Monitor.Readings(), sightOf(ctx)
 	all := api.StatusAll{
@@ -149,34 +128,8 @@ func (s *server) statusAll(ctx context.Context, in *WithLeases) (*answer[api.Sta
 			all.GPUs[i].Leases = s.leasesOn(r.Device.UUID, sight)
 		}
 	}
-	all.Utilization = utilization(all.GPUs)
+	all.Utilization = desk.Utilization(all.GPUs)
 	return ok(all)
-}
-
-// utilization counts the slots of the devices that can be used. It leaves
-// UNAVAILABLE devices out, in the totals and per device.
-func utilization(devices []api.Status) api.Utilization {
-	u := api.Utilization{PerGPU: make(map[string]api.GPUUtilization, len(devices))}
-	for _, d := range devices {
-		if d.State == gpu.Unavailable {
-			continue
-		}
-		u.TotalGPUs++
-		u.TotalCapacity += d.Slots.Capacity
-		u.TotalActive += d.Slots.Active
-		u.PerGPU[d.Device.UUID] = api.GPUUtilization{
-			Active: d.Slots.Active, Capacity: d.Slots.Capacity, Percent: percent(d.Slots.Active, d.Slots.Capacity),
-		}
-	}
-	u.Percent = percent(u.TotalActive, u.TotalCapacity)
-	return u
-}
-
-func percent(part, whole int) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return 100 * float64(part) / float64(whole)
 }
 
 type whichOrAll struct {
@@ -223,15 +176,7 @@ func (s *server) history(ctx context.Context, in *historyQuery) (*answer[api.Sam
 	for i, sample := range samples {
 		seen[i] = sight.sample(sample, mine)
 	}
-	return ok(api.Samples{Samples: seen, Covers: gpu.Some(covers(samples).Seconds())})
-}
-
-// covers returns the time from the oldest sample to the newest.
-func covers(samples []gpu.Sample) time.Duration {
-	if len(samples) == 0 {
-		return 0
-	}
-	return samples[len(samples)-1].Time.Sub(samples[0].Time)
+	return ok(api.Samples{Samples: seen, Covers: gpu.Some(desk.Covers(samples).Seconds())})
 }
 
 // moment parses a time, or a duration before now.
@@ -263,42 +208,11 @@ func (s *server) trend(_ context.Context, in *trendQuery) (*answer[api.Trend], e
 	if math.IsNaN(in.Minutes) { // passes the checks of minimum and maximum
 		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "minutes must be a number from 0.1 to 1440.")
 	}
-	since := time.Now().Add(-time.Duration(in.Minutes * float64(time.Minute)))
-	samples := s.Monitor.History(r.Device.UUID, since, 0)
-	course := thermal.Trend(thermal.Points(samples), thermal.Horizons()...)
-	t := api.Trend{
-		GPU: r.Device.UUID, Minutes: in.Minutes, Covers: covers(samples).Seconds(), Samples: course.Samples,
-		Min: course.Min, Max: course.Max, Average: course.Average, Slope: course.Slope, Direction: string(course.Direction),
-	}
-	for _, f := range course.Forecast {
-		t.Forecast = append(t.Forecast, api.TemperatureForecast{In: f.In.Seconds(), Temperature: f.Temperature})
-	}
-	return ok(t)
+	return ok(s.Desk.Trend(r, in.Minutes, time.Now()))
 }
 
 func (s *server) available(context.Context, *struct{}) (*answer[api.Available], error) {
-	sums := s.Ledger.Sums()
-	all := api.Available{GPUs: []api.DeviceAvailable{}}
-	for _, r := range s.Monitor.Readings() {
-		if sum, known := sums[r.Device.UUID]; known {
-			all.GPUs = append(all.GPUs, availableOf(sum))
-		}
-	}
-	return ok(all)
-}
-
-func availableOf(sum ledger.DeviceSum) api.DeviceAvailable {
-	a := api.DeviceAvailable{
-		GPU: sum.Device.UUID, State: sum.State, Health: sum.Health,
-		Total: sum.Total, Limit: sum.Ceiling() + sum.Reserve, Reserve: sum.Reserve,
-		Leased: sum.Leased + sum.Overuse, Foreign: sum.Foreign, Reason: sum.Closed,
-	}
-	if sum.Closed == "" {
-		if a.Available = max(sum.Available(), 0); a.Available == 0 {
-			a.Reason = "Everything that may be leased is in use."
-		}
-	}
-	return a
+	return ok(s.Desk.Available())
 }
 
 func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], error) {
@@ -306,14 +220,7 @@ func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], 
 	if err != nil {
 		return nil, err
 	}
-	t := api.Throttle{
-		GPU: r.Device.UUID, State: r.State, Multiplier: r.State.Multiplier(),
-		Throttle: r.State.Worse(gpu.Normal), Stop: r.Stop, Reason: r.Reason,
-	}
-	if !r.Until.IsZero() {
-		t.Until = &r.Until
-	}
-	return ok(t)
+	return ok(desk.Throttle(r))
 }
 
 func (s *server) startMonitoring(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {

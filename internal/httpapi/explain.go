@@ -3,14 +3,13 @@ package httpapi
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/placement"
@@ -51,7 +50,7 @@ func explanationOf(e ledger.Explanation, by sight) api.Explanation {
 		LargestNow: e.LargestNow, LargestEver: e.LargestEver, Policy: e.Policy, Ranking: make([]api.Ranked, len(e.Ranking)),
 	}
 	for i, p := range e.Ranking {
-		out.Ranking[i] = rankedOf(p)
+		out.Ranking[i] = desk.RankedOf(p)
 	}
 	for _, r := range e.Ahead {
 		out.Behind = append(out.Behind, r.ID)
@@ -76,31 +75,6 @@ func explanationOf(e ledger.Explanation, by sight) api.Explanation {
 	out.Text = strings.Join(sentences, " ")
 	return out
 }
-
-// rankedOf is where a device stands, as the API shows it.
-func rankedOf(p placement.Place) api.Ranked {
-	u := &p.Use
-	r := api.Ranked{
-		GPU: p.GPU, Index: p.Index, Rank: p.Rank, Preferred: p.Preferred, Replicas: p.Replicas,
-		Active: u.Active, Usable: u.Usable, Available: u.Available, State: u.State,
-	}
-	if load := u.Recent.Load; load.Known() {
-		r.Utilization = gpu.Some(gpu.Percent(tenths(load.Mean)))
-	}
-	if heat := u.Recent.Heat; heat.Known() {
-		r.Temperature = gpu.Some(gpu.Celsius(tenths(heat.Mean)))
-	}
-	var why []string
-	for _, reason := range p.Reasons {
-		r.Code = string(p.Reasons[0].Code)
-		why = append(why, reason.Text)
-	}
-	r.Why = strings.Join(why, "; ")
-	return r
-}
-
-// tenths rounds to one decimal.
-func tenths(x float64) float64 { return math.Round(x*10) / 10 }
 
 // obstacleOf returns what is in the way on a device, and the leases there.
 func obstacleOf(r placement.Reason, e ledger.Explanation, by sight) api.Obstacle {
