@@ -32,6 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend) {
 		{"cancelled context", checkCancelled},
 		{"guarded", checkGuarded},
 		{"different devices at once", checkConcurrent},
+		{"power limit and fan", checkGovern},
 		{"watch ends with its context", checkWatch},
 		{"watch with a dead context", checkWatchDead},
 	} {

@@ -29,7 +29,7 @@ type session struct {
 	driver string
 	// A driver may be too old for these NVML calls. A call of a missing one
 	// ends the process, so they are looked up first.
-	hasEventReasons, hasMIG, hasMPSProcesses, hasRemoteType bool
+	hasEventReasons, hasMIG, hasMPSProcesses, hasRemoteType, hasFans bool
 }
 
 // library is the only way into NVML. It counts the calls inside, and keeps all
@@ -126,6 +126,7 @@ func (l *library) explore() *session {
 		hasMIG:          has("nvmlDeviceGetMigMode"),
 		hasMPSProcesses: has("nvmlDeviceGetMPSComputeRunningProcesses_v3"),
 		hasRemoteType:   has("nvmlDeviceGetNvLinkRemoteDeviceType"),
+		hasFans:         has("nvmlDeviceSetFanSpeed_v2") && has("nvmlDeviceSetDefaultFanSpeed_v2") && has("nvmlDeviceGetMinMaxFanSpeed"),
 	}
 }
 

@@ -46,6 +46,8 @@ type fake struct {
 	asked  map[string]int
 	events chan nvml.EventData
 	parts  []*fake // MIG instances
+	limit  uint32  // power limit in mW; 0: as it came
+	fans   []int   // speed of each; -1: the driver's own
 }
 
 func newRig(t *testing.T, gpus int) *rig {
@@ -192,6 +194,7 @@ func (f *fake) open() (nvml.Device, nvml.Return) {
 	f.answerIdentity(h, epoch)
 	f.answerReadings(h, epoch)
 	f.answerEvents(h, epoch)
+	f.answerGovern(h, epoch)
 	if f.tune != nil {
 		f.tune(h)
 	}

@@ -20,6 +20,7 @@ type card struct {
 	plant  *plant                // guarded by mu
 	guests *guests               // guarded by mu; nil if there can be none
 	ended  map[int]time.Duration // guarded by mu: when scripted processes were ended, by pid
+	hand   hand                  // guarded by mu: what was set through device.Governor
 }
 
 var errClosed = errors.New("the simulation is closed")
@@ -55,10 +56,12 @@ func (c *card) advance(now time.Duration) reading {
 	visiting := c.guests.visiting()
 	for {
 		d, until := c.script.drive(c.plant.now, c.model, c.ended)
+		c.hand.act(&d)
 		for _, r := range visiting {
 			d.load = min(1, d.load+r.load)
 		}
 		if c.plant.now >= now {
+			c.plant.cap = d.cap
 			return reading{d.load, byPID(append(visiting, c.script.processes(now, c.ended)...))}
 		}
 		c.plant.advance(min(now, until), d)

@@ -42,7 +42,7 @@ func (c *card) fillClocks(load float64, into *gpu.Sample) {
 	const step = 15 // MHz, the grain of real clocks
 	into.ClockSM = gpu.Some(gpu.MHz(math.Round(float64(m.Clocks.SM)*p.clock(load)/step) * step))
 	into.ClockMemory = gpu.Some(m.Clocks.Memory)
-	if m.Power.capped(load) < min(1, p.governor) {
+	if m.Power.capped(load, p.cap) < min(1, p.governor) {
 		into.Throttle = append(into.Throttle, gpu.ThrottlePowerCap)
 	}
 	if p.governor < 1 {

@@ -10,6 +10,9 @@ import (
 // Describe returns the description from memory.
 func (c *card) Describe() gpu.Device {
 	d := c.about
+	c.mu.Lock()
+	d.PowerLimit = gpu.Some(gpu.Watts(c.plant.cap))
+	c.mu.Unlock()
 	d.Links = slices.Clone(d.Links)
 	return d
 }

@@ -94,11 +94,11 @@ type powerModel struct {
 const capShare = 0.988
 
 // capped returns the share of full clock at which load (0 to 1) just keeps to
-// the cap, at most 1. The record holds idle and full load only, so the values
+// the cap in watts, at most 1. The record holds idle and full load only, so the values
 // between are chosen, not measured: power in proportion to the clock.
-func (p powerModel) capped(load float64) float64 {
+func (p powerModel) capped(load, cap float64) float64 {
 	want := load * (p.Demand - p.Awake)
-	room := p.Cap*capShare - p.Awake
+	room := max(cap*capShare-p.Awake, 0)
 	if want <= room {
 		return 1
 	}

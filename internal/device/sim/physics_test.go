@@ -86,7 +86,7 @@ func TestGovernorHoldsTheSlowdownTemperature(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			slowdown := float64(m.Limits.Slowdown)
 			// Heat the air until full load would rest ten degrees too hot.
-			rise := restingAt(m.Die, m.Power.watts(1, m.Power.capped(1))).sum()
+			rise := restingAt(m.Die, m.Power.watts(1, m.Power.capped(1, m.Power.Cap))).sum()
 			d := drive{load: 1, ambient: slowdown + 10 - rise, cooling: 1}
 			p := newPlant(m)
 			p.advance(time.Hour, d)
@@ -116,7 +116,7 @@ func TestGovernorHoldsTheSlowdownTemperature(t *testing.T) {
 func TestIdleAndFullLoadAreWhereSuchCardsAre(t *testing.T) {
 	for _, m := range models(t) {
 		idle := m.Ambient + restingAt(m.Die, m.Power.Idle).sum()
-		full := m.Ambient + restingAt(m.Die, m.Power.watts(1, m.Power.capped(1))).sum()
+		full := m.Ambient + restingAt(m.Die, m.Power.watts(1, m.Power.capped(1, m.Power.Cap))).sum()
 		if idle < 28 || idle > 48 || full < 58 || full > 80 {
 			t.Errorf("%s rests at %.0f °C idle and %.0f °C under full load", m.Name, idle, full)
 		}

@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // tick is the grid in simulated time for everything that has no exact solution:
 // the steps of the governor, and ramps of load. It is fixed, so that the state
@@ -18,13 +21,16 @@ type plant struct {
 	joules     float64
 	governor   float64       // share of full clock that the temperature allows
 	awakeUntil time.Duration // without further work
+	cap        float64       // the power limit in force
 }
 
 // drive is what acts on a plant from outside.
 type drive struct {
 	load    float64 // 0 to 1
 	ambient float64
-	cooling float64 // 1 is as designed
+	cooling float64       // 1 is as designed
+	cap     float64       // power limit; 0: that of the model
+	capped  time.Duration // when that limit was set from outside; 0: at the start
 }
 
 // newPlant returns a GPU that has been idle for a long time.
@@ -36,12 +42,14 @@ func newPlant(m *model) *plant {
 		memory:   restingAt(m.MemoryModes, m.Power.Idle),
 		sensor:   m.Power.Idle,
 		governor: 1,
+		cap:      m.Power.Cap,
 	}
 }
 
 // advance lets time pass under an unchanging drive. One long step and many
 // short ones lead to the same state.
 func (p *plant) advance(until time.Duration, d drive) {
+	p.cap = cmp.Or(d.cap, p.model.Power.Cap)
 	for p.now < until {
 		next := until
 		if p.governed(d) {
@@ -83,7 +91,7 @@ func (p *plant) asleep(load float64) bool { return load == 0 && p.now >= p.awake
 
 // clock returns the share of full clock that the GPU runs at while it is awake.
 func (p *plant) clock(load float64) float64 {
-	return min(p.governor, p.model.Power.capped(load))
+	return min(p.governor, p.model.Power.capped(load, p.cap))
 }
 
 // watts returns the power that the GPU draws now.

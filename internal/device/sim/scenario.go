@@ -168,6 +168,7 @@ func (t timelineReader) entry(item *document.Node) (*entry, []int) {
 		{"cooling", func(n *document.Node) {
 			e.cooling = gpu.Some(t.number(n, "cooling", 0.05, 2, "times the usual air flow"))
 		}},
+		{"power_limit_watts", func(n *document.Node) { e.limit = gpu.Some(t.number(n, "power_limit_watts", 1, 5000, "watts")) }},
 		{"process", func(n *document.Node) { e.process = t.process(n) }},
 		{"hang", func(n *document.Node) { e.hang = t.yes(n, "hang") }},
 		{"lost", func(n *document.Node) { e.lost = t.yes(n, "lost") }},
@@ -186,10 +187,10 @@ func (t timelineReader) entry(item *document.Node) (*entry, []int) {
 
 // check complains about entries that are well-formed and make no sense.
 func (t timelineReader) check(item *document.Node, e *entry) {
-	lasting := e.load.Known() || e.ambient.Known() || e.cooling.Known() || e.process != nil || e.hang || e.lost
+	lasting := e.load.Known() || e.ambient.Known() || e.cooling.Known() || e.limit.Known() || e.process != nil || e.hang || e.lost
 	switch {
 	case !lasting && len(e.faults) == 0:
-		t.complain(item, "the entry does nothing: give it load, ambient_celsius, cooling, process, hang, lost, fault, xid or ecc")
+		t.complain(item, "the entry does nothing: give it load, ambient_celsius, cooling, power_limit_watts, process, hang, lost, fault, xid or ecc")
 	case !lasting && e.lasts > 0:
 		t.complain(item, "for: fault, xid and ecc happen at one moment and cannot last")
 	case item.Entry("ramp") != nil && !e.load.Known():

@@ -27,6 +27,7 @@ type entry struct {
 	load    gpu.Opt[float64] // 0 to 1
 	ambient gpu.Opt[float64]
 	cooling gpu.Opt[float64]
+	limit   gpu.Opt[float64] // power limit that somebody sets, in watts
 	process *process
 	hang    bool
 	lost    bool
@@ -129,17 +130,21 @@ func (s script) latest(t time.Duration, concerns func(*entry) bool) (*entry, tim
 func setsLoad(e *entry) bool    { return e.load.Known() }
 func setsAmbient(e *entry) bool { return e.ambient.Known() }
 func setsCooling(e *entry) bool { return e.cooling.Known() }
+func setsLimit(e *entry) bool   { return e.limit.Known() }
 func setsHang(e *entry) bool    { return e.hang }
 func setsLost(e *entry) bool    { return e.lost }
 
 // drive returns what acts on the device from t on, and until when that holds.
 func (s script) drive(t time.Duration, m *model, ended map[int]time.Duration) (drive, time.Duration) {
-	d := drive{ambient: m.Ambient, cooling: 1}
+	d := drive{ambient: m.Ambient, cooling: 1, cap: m.Power.Cap}
 	if e, _ := s.latest(t, setsAmbient); e != nil {
 		d.ambient = e.ambient.Or(0)
 	}
 	if e, _ := s.latest(t, setsCooling); e != nil {
 		d.cooling = e.cooling.Or(1)
+	}
+	if e, since := s.latest(t, setsLimit); e != nil {
+		d.cap, d.capped = e.limit.Or(0), since
 	}
 	until := never
 	for _, e := range s {

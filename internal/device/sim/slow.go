@@ -20,7 +20,8 @@ func (c *card) Slow(_ context.Context, into *gpu.Slow) error {
 
 	into.Energy = gpu.Some(c.plant.joules)
 	if c.model.Fan != nil {
-		into.Fan = gpu.Some(gpu.Percent(math.Round(c.model.Fan.speed(c.plant.celsius()))))
+		own := gpu.Percent(math.Round(c.model.Fan.speed(c.plant.celsius())))
+		into.Fan = gpu.Some(c.hand.fan.Or(own))
 	}
 	if c.model.ECC {
 		into.ECCCorrected = gpu.Some(c.script.memoryErrors(now, corrected))
