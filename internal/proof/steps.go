@@ -138,7 +138,7 @@ func (l Link) Step() Step {
 
 // Errors is what a device counts of memory errors.
 type Errors struct {
-	Corrected, Uncorrected gpu.Opt[int64] // since the driver was loaded
+	Corrected, Uncorrected gpu.Opt[int64] // so far
 	Pending                gpu.Opt[bool]  // memory waits to be replaced at the next reset
 	Broken                 gpu.Opt[bool]  // memory could not be replaced
 }

@@ -1,0 +1,36 @@
+// What berth calls of NVIDIA's driver library. The library is loaded while the
+// program runs, so that berth starts on machines that have none.
+#ifndef BERTH_CUDA_DRIVER_H
+#define BERTH_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// berth_cuda_load loads a library and finds every function in it. It returns
+// NULL, or a message that says what is missing, which is valid until the next
+// call.
+const char *berth_cuda_load(const char *library);
+
+// These have the names, the arguments and the results of the driver's functions.
+// Handles are pointers, devices are int, and device memory is uint64_t.
+int berth_cuInit(unsigned int flags);
+int berth_cuDeviceGet(int *device, int ordinal);
+int berth_cuDeviceGetAttribute(int *value, int attribute, int device);
+int berth_cuCtxCreate(void **context, unsigned int flags, int device);
+int berth_cuCtxSynchronize(void);
+int berth_cuMemGetInfo(size_t *free, size_t *total);
+int berth_cuMemAlloc(uint64_t *address, size_t bytes);
+int berth_cuMemFree(uint64_t address);
+int berth_cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags);
+int berth_cuMemcpyHtoD(uint64_t to, const void *from, size_t bytes);
+int berth_cuMemcpyDtoH(void *to, uint64_t from, size_t bytes);
+int berth_cuModuleGetFunction(void **function, void *module, const char *name);
+int berth_cuGetErrorString(int error, const char **text);
+
+// berth_cuda_module compiles PTX. If that fails, the compiler writes why to log.
+int berth_cuda_module(void **module, const char *ptx, char *log, size_t size);
+
+// berth_cuda_launch starts a function whose arguments are all 64 bits wide.
+int berth_cuda_launch(void *function, unsigned int blocks, unsigned int threads, uint64_t *arguments, int count);
+
+#endif
