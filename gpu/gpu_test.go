@@ -154,3 +154,13 @@ func FuzzParseMiB(f *testing.F) {
 		}
 	})
 }
+
+func TestJoulesAsPeopleSayThem(t *testing.T) {
+	for joules, want := range map[Joules]string{
+		0: "0 J", 0.4: "0 J", 350: "350 J", 3599: "3599 J", 3600: "1 Wh", 5400: "1.5 Wh", 3.6e6: "1 kWh", 9e6: "2.5 kWh", 3.6e9: "1 MWh", -7200: "-2 Wh",
+	} {
+		if got := joules.String(); got != want {
+			t.Errorf("%v joules are %q, want %q", float64(joules), got, want)
+		}
+	}
+}

@@ -91,3 +91,22 @@ func ParseMiB(s string) (MiB, error) {
 	}
 	return MiB(m), nil
 }
+
+// Joules is an amount of energy.
+type Joules float64
+
+// WattHours returns the amount in watt-hours.
+func (j Joules) WattHours() float64 { return float64(j) / 3600 }
+
+// String returns an amount of energy as a person would say it.
+func (j Joules) String() string {
+	switch size := math.Abs(float64(j)); {
+	case size >= 1e6*3600:
+		return trimFloat(j.WattHours()/1e6) + " MWh"
+	case size >= 1000*3600:
+		return trimFloat(j.WattHours()/1000) + " kWh"
+	case size >= 3600:
+		return trimFloat(j.WattHours()) + " Wh"
+	}
+	return strconv.FormatFloat(float64(j), 'f', 0, 64) + " J"
+}

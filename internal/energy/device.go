@@ -1,0 +1,298 @@
+package energy
+
+import (
+	"math"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Device accounts for the energy of one device. The zero value has measured
+// nothing yet. It can be written as JSON and read back to go on after a restart.
+//
+// None of its sums ever gets smaller. Where the counter of the driver shows that
+// too much was booked, Device books nothing until that is made up for.
+type Device struct {
+	Total  Amount `json:"total_uj"`
+	Idle   Amount `json:"idle_uj"`
+	Others Amount `json:"others_uj"`
+	Leases Amount `json:"leases_uj"` // of all leases, also those that have ended
+
+	Since      time.Time `json:"since"`              // the first measurement
+	Unmeasured float64   `json:"unmeasured_seconds"` // time since then of which nothing is known
+	Counted    bool      `json:"counted"`            // the driver counts
+
+	Baseline Baseline `json:"baseline"`
+
+	Last    point  `json:"last"`
+	Counter ledger `json:"counter"`
+}
+
+// point is a moment up to which energy is booked.
+type point struct {
+	At     time.Time          `json:"at"`
+	Power  gpu.Opt[gpu.Watts] `json:"power_watts,omitzero"`
+	Shares Shares             `json:"shares,omitempty"`
+}
+
+// ledger compares what is booked with the counter of the driver, from one
+// reading of the counter to the next.
+type ledger struct {
+	Known   bool             `json:"known"`
+	Joules  float64          `json:"joules"`           // the last reading
+	At      time.Time        `json:"at"`               // when it was read
+	Seconds float64          `json:"seconds"`          // since then
+	Booked  map[Party]Amount `json:"booked,omitempty"` // since then
+	Ahead   Amount           `json:"ahead_uj"`         // what was booked too much by then
+	Owed    Amount           `json:"owed_uj"`          // what is left of Ahead
+	Dark    float64          `json:"dark_seconds"`     // since then, without a power reading
+	Unseen  Shares           `json:"unseen,omitempty"` // who was there meanwhile, in seconds
+}
+
+// Reading is what is known about a device at one moment.
+type Reading struct {
+	At    time.Time
+	Power gpu.Opt[gpu.Watts]
+	Most  gpu.Watts // the power limit; 0: not known
+
+	Counter   gpu.Opt[gpu.Joules] // of the driver
+	CounterAt time.Time           // when it was read, which may be the same for many readings
+
+	Shares Shares        // who is on the device; empty: nobody
+	Gap    time.Duration // readings that are further apart leave a gap
+}
+
+// Booking is what leases used, by fence.
+type Booking map[uint64]Amount
+
+// Observe takes in a reading and returns what leases used since the last one.
+func (d *Device) Observe(r Reading) Booking {
+	r.Shares = r.Shares.clean()
+	next := point{At: r.At, Power: plausible(r.Power, r.Most), Shares: r.Shares}
+	booking := Booking{}
+	switch elapsed := r.At.Sub(d.Last.At); {
+	case d.Last.At.IsZero():
+		d.Since = r.At
+	case elapsed <= 0: // somebody set the clock back: nobody knows how long it was
+		d.Baseline.pause()
+		d.forgetCounter()
+	default:
+		gap := elapsed > r.Gap
+		shares := mean(d.Last.Shares, r.Shares)
+		if gap {
+			shares = throughout(d.Last.Shares, r.Shares)
+		}
+		end := next.Power
+		if gap || !d.Last.Power.Known() {
+			end = gpu.Opt[gpu.Watts]{}
+		}
+		if joules, fresh := d.fresh(r); fresh {
+			at := r.CounterAt
+			if at.After(r.At) || !at.After(d.Last.At) {
+				at = r.At
+			}
+			d.advance(at, between(d.Last, point{At: r.At, Power: end}, at), shares, r.Most, booking)
+			d.settle(joules, r.CounterAt, r.Most, booking)
+		}
+		d.advance(r.At, end, shares, r.Most, booking)
+	}
+	if joules, fresh := d.fresh(r); fresh {
+		d.begin(joules, r.CounterAt)
+	}
+	d.Last = next
+	return booking
+}
+
+// Leave books what was used up to the end of a lease, and takes the lease off the
+// device. Since the last reading, the device is taken to have drawn the same power.
+func (d *Device) Leave(fence uint64, at time.Time, longest time.Duration) Booking {
+	booking := Booking{}
+	party := Party(fence)
+	if elapsed := at.Sub(d.Last.At); elapsed > 0 && elapsed <= longest && d.Last.Power.Known() {
+		d.advance(at, d.Last.Power, d.Last.Shares, 0, booking)
+	}
+	delete(d.Last.Shares, party)
+	if late, any := d.Counter.Booked[party]; any { // what the counter shows later cannot be put down to it any more
+		delete(d.Counter.Booked, party)
+		d.Counter.Booked[Others] += late
+	}
+	if late, any := d.Counter.Unseen[party]; any {
+		delete(d.Counter.Unseen, party)
+		d.Counter.Unseen[Others] += late
+	}
+	return booking
+}
+
+// mostPower is more than any device draws.
+const mostPower = gpu.Watts(5000)
+
+// plausible drops a power that no device draws: a sensor that fails says 0, or
+// something enormous.
+func plausible(power gpu.Opt[gpu.Watts], most gpu.Watts) gpu.Opt[gpu.Watts] {
+	limit := mostPower
+	if most > 0 {
+		limit = min(limit, 2*most)
+	}
+	if w, known := power.Get(); !known || !(w > 0 && w <= limit) {
+		return gpu.Opt[gpu.Watts]{}
+	}
+	return power
+}
+
+// between returns the power at a moment between two points; absent if that of one
+// is not known.
+func between(a, b point, at time.Time) gpu.Opt[gpu.Watts] {
+	from, known := a.Power.Get()
+	to, known2 := b.Power.Get()
+	if !known || !known2 {
+		return gpu.Opt[gpu.Watts]{}
+	}
+	part := at.Sub(a.At).Seconds() / b.At.Sub(a.At).Seconds()
+	return gpu.Some(from + gpu.Watts(part)*(to-from))
+}
+
+// advance books from the last point to another one. It leaves the shares of the
+// last point as they are.
+func (d *Device) advance(to time.Time, power gpu.Opt[gpu.Watts], shares Shares, most gpu.Watts, booking Booking) {
+	seconds := to.Sub(d.Last.At).Seconds()
+	if seconds <= 0 {
+		return
+	}
+	start, known := d.Last.Power.Get()
+	end, known2 := power.Get()
+	d.Last.At, d.Last.Power = to, power
+	d.Counter.Seconds += seconds
+	if !known || !known2 {
+		d.pass(seconds, shares)
+		return
+	}
+	watts := (start + end) / 2
+	d.Baseline.learn(watts, seconds, len(shares) == 0, most)
+	amount := Of(gpu.Joules(float64(watts) * seconds))
+	withheld := min(amount, d.Counter.Owed)
+	d.Counter.Owed -= withheld
+	d.book(amount-withheld, seconds, shares, booking)
+}
+
+// pass notes time in which nobody measured the power.
+func (d *Device) pass(seconds float64, shares Shares) {
+	d.Baseline.pause()
+	if !d.Counter.Known {
+		d.Unmeasured += seconds
+		return
+	}
+	d.Counter.Dark += seconds
+	if len(shares) == 0 {
+		shares = Shares{Idle: 1}
+	}
+	if d.Counter.Unseen == nil {
+		d.Counter.Unseen = Shares{}
+	}
+	for p, share := range shares {
+		d.Counter.Unseen[p] += share * seconds
+	}
+}
+
+// book divides an amount: what the device draws by itself is Idle, and the rest
+// belongs to whoever was there.
+func (d *Device) book(amount Amount, seconds float64, shares Shares, booking Booking) {
+	idle := min(amount, Of(gpu.Joules(float64(d.Baseline.Watts)*seconds)))
+	d.enter(Idle, idle, booking)
+	for party, part := range split(amount-idle, shares) {
+		d.enter(party, part, booking)
+	}
+}
+
+// enter adds an amount to a party.
+func (d *Device) enter(party Party, amount Amount, booking Booking) {
+	if amount <= 0 || d.Total > Of(mostJoules)-amount {
+		return
+	}
+	d.Total += amount
+	switch party {
+	case Idle:
+		d.Idle += amount
+	case Others:
+		d.Others += amount
+	default:
+		d.Leases += amount
+		booking[uint64(party)] += amount
+	}
+	if d.Counter.Known {
+		if d.Counter.Booked == nil {
+			d.Counter.Booked = map[Party]Amount{}
+		}
+		d.Counter.Booked[party] += amount
+	}
+}
+
+// fresh returns the reading of the counter, if it is a new one.
+func (d *Device) fresh(r Reading) (joules float64, fresh bool) {
+	value, known := r.Counter.Get()
+	joules = float64(value)
+	if !known || !(joules >= 0 && joules <= mostJoules) {
+		return 0, false
+	}
+	return joules, !d.Counter.Known || !r.CounterAt.Equal(d.Counter.At)
+}
+
+// begin counts from a reading of the counter on.
+func (d *Device) begin(joules float64, at time.Time) {
+	d.Counter = ledger{Known: true, Joules: joules, At: at, Ahead: d.Counter.Owed, Owed: d.Counter.Owed}
+	d.Counted = true
+}
+
+// forgetCounter stops comparing with the counter until the next reading.
+func (d *Device) forgetCounter() {
+	d.Unmeasured += d.Counter.Dark
+	d.Counter = ledger{}
+}
+
+// settle makes what is booked equal to what the driver counted since its last
+// reading. A counter that went back, or further than the device can draw, was
+// reset: it counts from now on.
+func (d *Device) settle(joules float64, at time.Time, most gpu.Watts, booking Booking) {
+	c := d.Counter
+	counted := joules - c.Joules
+	switch {
+	case !c.Known:
+	case counted < 0 || counted > possible(c.Seconds, most):
+		d.forgetCounter()
+	default:
+		var booked Amount
+		for _, amount := range c.Booked {
+			booked += amount
+		}
+		missing := Of(gpu.Joules(counted)) - booked - c.Ahead
+		d.correct(max(missing, 0), booking)
+		d.Counter.Owed = max(-missing, 0)
+	}
+	d.begin(joules, at)
+}
+
+// possible returns how many joules a device can use in some seconds.
+func possible(seconds float64, most gpu.Watts) float64 {
+	if most <= 0 {
+		most = mostPower
+	}
+	const slack = 1000 // the counter and the clock are not read at once
+	return math.Max(seconds, 1)*1.5*float64(most) + slack
+}
+
+// correct books what the driver counted and nobody measured. If some of the time
+// was without a power reading, it is from that time; otherwise every party gets
+// more of what it had.
+func (d *Device) correct(missing Amount, booking Booking) {
+	c := d.Counter
+	if c.Dark > 0 {
+		d.book(missing, c.Dark, c.Unseen.clean(), booking)
+		return
+	}
+	weights := Shares{}
+	for p, amount := range c.Booked {
+		weights[p] = float64(amount)
+	}
+	for party, part := range split(missing, weights.clean()) {
+		d.enter(party, part, booking)
+	}
+}
