@@ -231,7 +231,7 @@ type Ranked struct {
 	GPU       string    `json:"gpu"`
 	Index     int       `json:"index"`
 	Rank      int       `json:"rank,omitempty" doc:"1 is taken first; absent: the device does not fit."`
-	Why       string    `json:"why,omitempty" doc:"Why it does not fit."`
+	Why       string    `json:"why,omitempty" doc:"Why it does not fit, or why cooler devices come before it."`
 	Code      string    `json:"code,omitempty" doc:"The kind of that reason, as in devices."`
 	Preferred bool      `json:"preferred,omitempty" doc:"The request or its service prefers the device."`
 	Replicas  int       `json:"replicas" doc:"Leases of the same service that are on the device."`
@@ -242,6 +242,7 @@ type Ranked struct {
 
 	Utilization gpu.Opt[gpu.Percent] `json:"recent_utilization_percent,omitzero" doc:"Average of the last minute, in which newer samples weigh more; policies compare it in steps of 10. Absent: not measured."`
 	Temperature gpu.Opt[gpu.Celsius] `json:"recent_temperature_celsius,omitzero" doc:"Average likewise; policies compare it in steps of 5 from 50 on. Absent: not measured."`
+	Settles     gpu.Opt[gpu.Celsius] `json:"settles_celsius,omitzero" doc:"Where the temperature ends with the request on the device, by the power that its program drew before, or at the present power if that is not known. Absent: not known."`
 }
 
 // HolderUntil is a lease in the way, with its end if that is known.

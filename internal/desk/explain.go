@@ -22,7 +22,13 @@ func RankedOf(p placement.Place) api.Ranked {
 	if heat := u.Recent.Heat; heat.Known() {
 		r.Temperature = gpu.Some(gpu.Celsius(tenths(heat.Mean)))
 	}
+	if settles, known := p.Settles.Get(); known {
+		r.Settles = gpu.Some(gpu.Celsius(tenths(float64(settles))))
+	}
 	var why []string
+	if p.Warm != "" && p.Rank > 0 {
+		why = append(why, p.Warm)
+	}
 	for _, reason := range p.Reasons {
 		r.Code = string(p.Reasons[0].Code)
 		why = append(why, reason.Text)

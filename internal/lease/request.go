@@ -31,6 +31,8 @@ type Request struct {
 	Preferred string    // UUID of the device to use if the request fits there; empty: none
 	Policy    string    // the name of the policy that chooses; empty: the default
 
+	Draw gpu.Opt[gpu.Watts] // what its program added to the power of a device before; absent: not known
+
 	AskedPriority gpu.Opt[int]           // absent: the priority of the service
 	Wait          gpu.Opt[time.Duration] // how long to wait for room; absent: as configured
 

@@ -38,11 +38,16 @@ type need struct {
 	keys   []Key
 	apart  bool // the fewer leases of the service a device has, the better
 
+	heeds bool    // devices that stay below temp_normal come first
+	draw  float32 // what the request adds to the power of a device, in watts
+	hot   bool    // a device was left out because it gets too hot
+
 	pinned    bool
 	pin       int    // position of the only device allowed; -1: not on this machine
 	preferred int    // position; -1: none
 	models    []bool // which models meet the constraints; nil: all do
 	only      []bool // by position: which devices will do; nil: all will
+	plain     bool   // every device with room will do
 	runs      presence
 	gate      Gate
 
@@ -57,6 +62,7 @@ func (s *Snapshot) needOf(r *lease.Request, gate Gate) need {
 	n := need{
 		memory: r.Memory, slots: r.Slots,
 		keys: s.keys[at], apart: policy.apart || !r.Together, score: policy.score,
+		heeds: !policy.fills, draw: float32(r.Draw.Or(0)),
 		pin: -1, preferred: -1, request: r, gate: gate,
 	}
 	if r.Preferred != "" {
@@ -74,6 +80,7 @@ func (s *Snapshot) needOf(r *lease.Request, gate Gate) need {
 			n.pin = s.pinned(&r.Where)
 		}
 	}
+	n.plain = n.models == nil && gate == nil && n.only == nil
 	return n
 }
 
@@ -146,6 +153,18 @@ func (s *Snapshot) one(n *need) int {
 	if n.score != nil {
 		return s.first(n)
 	}
+	at := s.coolest(n)
+	if at < 0 && n.hot { // devices that get too hot are better than none
+		n.heeds = false
+		at = s.coolest(n)
+	}
+	return at
+}
+
+// coolest chooses by affinity and policy among the devices that stay below
+// temp_normal, or among all if the request does not heed that; -1 means that
+// none fits.
+func (s *Snapshot) coolest(n *need) int {
 	if !n.apart {
 		if at := s.beside(n); at >= 0 {
 			return at
@@ -178,12 +197,12 @@ func (s *Snapshot) scan(n *need) int {
 	best, at := noKey, -1
 	memory, slots := n.memory, n.slots
 	room, free := s.room[:len(n.keys)], s.free[:len(n.keys)]
-	plain := n.models == nil && n.gate == nil && n.only == nil && !(n.apart && len(n.runs) > 0)
+	plain := n.plain && !n.heeds && !(n.apart && len(n.runs) > 0)
 	for i, key := range n.keys {
 		if key >= best || room[i] < memory || int(free[i]) < slots {
 			continue
 		}
-		if plain || !(n.apart && n.runs.leases(i) > 0) && s.takes(n, i) {
+		if plain || s.stands(n, i) {
 			best, at = key, i
 		}
 	}
@@ -191,6 +210,12 @@ func (s *Snapshot) scan(n *need) int {
 		return s.beside(n)
 	}
 	return at
+}
+
+// stands reports whether a device is taken alone: without a lease of the same
+// service, where these are kept apart.
+func (s *Snapshot) stands(n *need, i int) bool {
+	return !s.warm(n, i) && !(n.apart && n.runs.leases(i) > 0) && s.takes(n, i)
 }
 
 // beside chooses among the devices on which the service runs: by the policy,
@@ -203,7 +228,7 @@ func (s *Snapshot) beside(n *need) int {
 		if n.apart && d.leases != fewest {
 			better = d.leases < fewest
 		}
-		if better && s.takes(n, i) {
+		if better && !s.warm(n, i) && s.takes(n, i) {
 			best, at, fewest = n.keys[i], i, d.leases
 		}
 	}

@@ -8,11 +8,13 @@
 // order:
 //
 //  1. the preferred device, if it is one of them;
-//  2. for a request for several devices, the set with the best links;
-//  3. devices on which the service of the request has the fewest leases, or, for
+//  2. devices that stay below temp_normal with the request on them (see Warmth),
+//     except under policies that fill devices;
+//  3. for a request for several devices, the set with the best links;
+//  4. devices on which the service of the request has the fewest leases, or, for
 //     a service whose leases belong together, those on which it has any;
-//  4. the policy: slots, then what was measured lately (see Recent);
-//  5. the position of the device, so that the same snapshot and the same request
+//  5. the policy: slots, then what was measured lately (see Recent);
+//  6. the position of the device, so that the same snapshot and the same request
 //     always give the same answer.
 //
 // Choose reads one number per device and policy, kept up to date by Update,

@@ -10,6 +10,7 @@ type search struct {
 	links     [few][few]int32 // by rank
 	strongest int32           // of all links
 	size      int             // number of candidates
+	cool      int             // of those, which come first, the number that do not get too hot
 	count     int             // number of devices wanted
 	set       [few]int8       // ranks chosen so far
 	best      [few]int8
@@ -17,9 +18,10 @@ type search struct {
 	found     bool
 }
 
-// score compares sets: a larger weakest link, then a larger sum of links, then
-// a smaller sum of ranks is better.
+// score compares sets: fewer devices that get too hot, then a larger weakest
+// link, then a larger sum of links, then a smaller sum of ranks is better.
 type score struct {
+	warm    int32
 	weakest int32
 	total   int32
 	ranks   int32
@@ -27,6 +29,8 @@ type score struct {
 
 func (a score) betterThan(b score) bool {
 	switch {
+	case a.warm != b.warm:
+		return a.warm < b.warm
 	case a.weakest != b.weakest:
 		return a.weakest > b.weakest
 	case a.total != b.total:
@@ -59,6 +63,9 @@ func (s *Snapshot) rankLinks(q *search) {
 	rank := s.scratch.rank
 	for i, c := range s.scratch.candidates {
 		rank[c.position] = int8(i + 1)
+		if c.tier < warmTier {
+			q.cool = i + 1
+		}
 	}
 	for i, c := range s.scratch.candidates {
 		for _, l := range s.links[c.position] {
@@ -88,6 +95,9 @@ func (q *search) extend(rank, have int, now score) {
 		}
 		with := now
 		with.ranks += int32(next)
+		if next >= q.cool {
+			with.warm++
+		}
 		for _, member := range q.set[:have] {
 			strength := q.links[member][next]
 			with.weakest = min(with.weakest, strength)
@@ -103,6 +113,7 @@ func (q *search) extend(rank, have int, now score) {
 func (q *search) hope(rank, have int, now score) score {
 	missing := q.count - have
 	pairs := missing*have + missing*(missing-1)/2
+	now.warm += int32(missing - min(max(q.cool-rank, 0), missing))
 	now.weakest = min(now.weakest, q.strongest)
 	now.total += q.strongest * int32(pairs)
 	now.ranks += int32(missing*rank + missing*(missing-1)/2)

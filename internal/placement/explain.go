@@ -83,6 +83,9 @@ func fewer(u *Use) string {
 	if u.Usable >= u.MaxPipelines {
 		return ""
 	}
+	if u.Slower != "" {
+		return fmt.Sprintf(" (of %d: %s)", u.MaxPipelines, u.Slower)
+	}
 	return fmt.Sprintf(" (of %d, while it is %s or not fully trusted)", u.MaxPipelines, u.State)
 }
 

@@ -12,9 +12,9 @@ type pull struct {
 
 // greedy grows a set around each of the first few candidates (the first one
 // only, where the preferred device fits or where very many devices are wanted)
-// and keeps the best; it stops at one that cannot be beaten. A set grows by the
-// device that is linked best to those already in it, then by the first in
-// affinity and policy.
+// and keeps the best; it stops at one that cannot be beaten. A set grows by a
+// device that stays below temp_normal, then by the one that is linked best to
+// those already in it, then by the first in affinity and policy.
 func (s *Snapshot) greedy(n *need, count int) {
 	seeds := few
 	if count > few || s.hasPreferred(n) {
@@ -27,7 +27,7 @@ func (s *Snapshot) greedy(n *need, count int) {
 			kept = now
 			s.scratch.best = append(s.scratch.best[:0], s.scratch.set...)
 		}
-		if kept.weakest >= s.strongest {
+		if kept.warm == 0 && kept.weakest >= s.strongest {
 			return
 		}
 	}
@@ -42,6 +42,9 @@ func (s *Snapshot) grow(n *need, seed, count int) score {
 		if len(c.set) > 0 {
 			now.weakest = min(now.weakest, s.weakestTo(next))
 			now.total += c.pull[next].total
+		}
+		if next != n.preferred && s.warm(n, next) {
+			now.warm++
 		}
 		s.join(next)
 		if len(c.set) == count {
@@ -80,8 +83,9 @@ func (s *Snapshot) weakestTo(i int) int32 {
 	return s.scratch.pull[i].weakest
 }
 
-// bestLinked returns the next device for the set: the one with the best links
-// to it, or the first candidate that is not in it yet. There always is one,
+// bestLinked returns the next device for the set: of those that stay below
+// temp_normal the one with the best links to it, or the first candidate that is
+// not in it yet. There always is one,
 // because there are at least as many candidates as devices wanted.
 func (s *Snapshot) bestLinked(n *need) int {
 	c := &s.scratch
@@ -95,7 +99,7 @@ func (s *Snapshot) bestLinked(n *need) int {
 	weakest, best := s.weakestTo(at), s.candidate(n, at)
 	for _, i := range c.touched {
 		p := &c.pull[i]
-		if p.member || i == at {
+		if p.member || i == at || best.tier < warmTier && s.warm(n, i) {
 			continue
 		}
 		// Links first: they are at hand, and settle most cases.

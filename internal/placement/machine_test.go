@@ -59,6 +59,14 @@ func measuredAs(load gpu.Percent, heat gpu.Celsius) func(*Use) {
 	}
 }
 
+// settles is a device whose temperature ends there at its present power, and a
+// tenth of a degree above for each watt more.
+func settles(at gpu.Celsius) func(*Use) {
+	return warmth(Warmth{Settles: at, PerWatt: 0.1, Limit: 75})
+}
+
+func warmth(w Warmth) func(*Use) { return func(u *Use) { u.Warmth = gpu.Some(w) } }
+
 func closed(why string) func(*Use) { return func(u *Use) { u.Closed = why } }
 
 // gateFunc is a Gate that refuses by a rule and allows everything.

@@ -24,9 +24,9 @@ const (
 var policies = []policy{
 	{name: LeastLoaded, about: "the device with the smallest share of its slots in use, then the one that works least and is coolest", key: leastLoaded},
 	{name: MostFree, about: "the device with the most memory to lease", key: mostFree},
-	{name: BestFit, about: "the device with the least memory left over", key: bestFit},
+	{name: BestFit, about: "the device with the least memory left over", key: bestFit, fills: true},
 	{name: Spread, about: "the device with the fewest slots in use, away from the same service", key: spread, apart: true},
-	{name: Pack, about: "the fullest device, so that others stay empty", key: pack},
+	{name: Pack, about: "the fullest device, so that others stay empty", key: pack, fills: true},
 }
 
 // policy says which of the devices that fit is taken. It orders them by key,
@@ -38,6 +38,7 @@ type policy struct {
 	about string
 	key   func(*Use) Key
 	score func(*View, *lease.Request) float64 // the largest is taken; nil: the key decides alone
+	fills bool                                // take the same device again although it gets hot
 	apart bool                                // keep the leases of a service apart also if the service wants them together
 }
 

@@ -71,6 +71,9 @@ func drawUse(t *rapid.T) Use {
 		u.Recent.Load.Step = rapid.IntRange(0, 2).Draw(t, "load")
 		u.Recent.Heat.Step = rapid.IntRange(0, 2).Draw(t, "heat")
 	}
+	if rapid.Bool().Draw(t, "foreseen") {
+		u.Warmth = gpu.Some(Warmth{Settles: gpu.Celsius(rapid.IntRange(60, 80).Draw(t, "settles")), PerWatt: 0.125 * float64(rapid.IntRange(0, 2).Draw(t, "per watt")), Limit: 75})
+	}
 	u.Usable = rapid.IntRange(0, u.MaxPipelines).Draw(t, "usable")
 	u.Active = rapid.IntRange(0, u.MaxPipelines).Draw(t, "active")
 	if rapid.IntRange(0, 9).Draw(t, "closed") == 0 {
@@ -88,6 +91,9 @@ func drawRequest(t *rapid.T, w *world, mostGPUs int) lease.Request {
 		Holder: lease.Holder{Service: rapid.SampledFrom(services).Draw(t, "service")},
 
 		Together: rapid.Bool().Draw(t, "together"),
+	}
+	if rapid.Bool().Draw(t, "drew before") {
+		r.Draw = gpu.Some(gpu.Watts(8 * rapid.IntRange(0, 10).Draw(t, "draw")))
 	}
 	if rapid.Bool().Draw(t, "prefers") {
 		r.Preferred = uuid(rapid.IntRange(0, len(w.devices)).Draw(t, "preferred"))
@@ -139,6 +145,12 @@ func (w *world) fits(r *lease.Request, i int) bool {
 	return w.gate == nil || w.gate.Refuse(d.UUID, r.Memory) == ""
 }
 
+// warm is whether a device gets too hot with a request on it.
+func (w *world) warm(r *lease.Request, i int) bool {
+	warmth, known := w.uses[i].Warmth.Get()
+	return known && warmth.With(r.Draw.Or(0)) >= warmth.Limit && r.Policy != Pack && r.Policy != BestFit
+}
+
 // order is the wishes in plain words: negative if device i is to be taken
 // before device j.
 func (w *world) order(r *lease.Request, i, j int) int {
@@ -174,7 +186,7 @@ func (w *world) order(r *lease.Request, i, j int) int {
 	case Pack:
 		policy = cmp.Or(load(b, a), less)
 	}
-	return cmp.Or(first(uuid(i) == r.Preferred, uuid(j) == r.Preferred), affinity, policy, i-j)
+	return cmp.Or(first(uuid(i) == r.Preferred, uuid(j) == r.Preferred), first(w.warm(r, j), w.warm(r, i)), affinity, policy, i-j)
 }
 
 // ranked lists the devices that fit, the one to take first in front.
@@ -210,6 +222,9 @@ func (w *world) bestSet(r *lease.Request) []string {
 		now := score{weakest: 1 << 30}
 		for a := range set {
 			now.ranks += int32(set[a])
+			if i := fit[set[a]]; uuid(i) != r.Preferred && w.warm(r, i) {
+				now.warm++
+			}
 			for b := range a {
 				l := w.link(fit[set[a]], fit[set[b]])
 				now.weakest, now.total = min(now.weakest, l), now.total+l

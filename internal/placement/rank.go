@@ -3,6 +3,7 @@ package placement
 import (
 	"slices"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -16,6 +17,9 @@ type Place struct {
 	Preferred bool     // the request prefers the device
 	Replicas  int      // leases of the service of the request on the device
 	Use       Use
+
+	Settles gpu.Opt[gpu.Celsius] // where its temperature ends with the request on it; absent: not known
+	Warm    string               // that it gets too hot, so that cooler devices come first; empty: it does not
 }
 
 // Rank returns where every device stands for a request: those that take it in
@@ -49,8 +53,16 @@ func Rank(s *Snapshot, r *lease.Request, gate Gate) []Place {
 }
 
 func (s *Snapshot) place(n *need, i, rank int, reasons []Reason) Place {
-	return Place{
+	p := Place{
 		GPU: s.devices[i].UUID, Index: s.devices[i].Index, Rank: rank, Reasons: reasons,
 		Preferred: i == n.preferred, Replicas: int(n.runs.leases(i)), Use: s.use[i],
 	}
+	if w, known := p.Use.Warmth.Get(); known {
+		more := n.request.Draw.Or(0)
+		p.Settles = gpu.Some(w.With(more))
+		if s.warm(n, i) {
+			p.Warm = w.Text(more)
+		}
+	}
+	return p
 }

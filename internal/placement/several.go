@@ -47,8 +47,8 @@ type scratch struct {
 }
 
 // several chooses count devices, all or nothing. The set is the one with the
-// preferred device in it, if that fits; among those, the one whose weakest link
-// is strongest, because the slowest pair sets the pace of work that spans
+// preferred device in it, if that fits; among those, the one with the fewest
+// devices that get too hot; then the one whose weakest link is strongest, because the slowest pair sets the pace of work that spans
 // devices; then the one with the best links in all; then the one whose members
 // come first in affinity and policy. The answer is in order of position, lies
 // in scratch space, and is nil if fewer than count devices fit.
@@ -80,10 +80,9 @@ func (s *Snapshot) several(n *need, count int) []int {
 // them all.
 func (s *Snapshot) candidatesFor(n *need, keep int) int {
 	list, fit := s.scratch.candidates[:0], 0
-	plain := n.models == nil && n.gate == nil && n.only == nil && !n.pinned
 	limit := noKey // from here on keys are of no interest
 	for i := s.below(n, 0, limit); i >= 0; i = s.below(n, i+1, limit) {
-		if !plain && !s.takes(n, i) {
+		if !n.plain && !s.takes(n, i) {
 			continue
 		}
 		fit++
@@ -95,7 +94,7 @@ func (s *Snapshot) candidatesFor(n *need, keep int) int {
 			list = list[:keep-1]
 		}
 		list = insert(list, c)
-		if last := list[len(list)-1]; fit > keep && n.preferred < 0 && (len(n.runs) == 0 || last.tier == 0) {
+		if last := list[len(list)-1]; fit > keep && n.preferred < 0 && (last.tier == 0 || len(n.runs) == 0 && last.tier < warmTier) {
 			limit = last.key // no device is in a better tier than the last of the list
 		}
 	}
@@ -145,6 +144,9 @@ func (s *Snapshot) candidate(n *need, i int) candidate {
 		c.tier = leases
 	case leases == 0:
 		c.tier = 1
+	}
+	if i != n.preferred && s.warm(n, i) {
+		c.tier += warmTier
 	}
 	return c
 }

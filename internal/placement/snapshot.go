@@ -18,11 +18,13 @@ type Use struct {
 	Usable       int // slots that may be in use in the present state
 	MaxPipelines int // slots in the best state
 
-	Recent Recent // what was measured lately
+	Recent Recent          // what was measured lately
+	Warmth gpu.Opt[Warmth] // where its temperature ends; absent: not known
 
 	State  gpu.State
 	Reason string // why it is in this state; empty: not known
 	Closed string // why nothing is granted here, such as a quarantine; empty: open
+	Slower string // why fewer slots can be used than the state allows; empty: they can
 }
 
 // free returns the number of slots that berth can grant, or -1 if it grants
@@ -47,10 +49,11 @@ type Snapshot struct {
 	links     [][]link // by position, sorted by the other end
 	strongest int32    // of all links
 
-	use  []Use
-	room []gpu.MiB // Use.Available again, for the scan
-	free []int32   // Use.free
-	keys [][]Key   // by policy
+	use   []Use
+	room  []gpu.MiB // Use.Available again, for the scan
+	free  []int32   // Use.free
+	spare []float32 // Use.spare
+	keys  [][]Key   // by policy
 
 	policies []policy
 	services map[string]presence
@@ -87,6 +90,7 @@ func newSnapshot(devices []gpu.Device, book *lease.Book, usual *Requests, list [
 	})
 	n := len(s.devices)
 	s.use, s.room, s.free, s.model = make([]Use, n), make([]gpu.MiB, n), make([]int32, n), make([]int32, n)
+	s.spare = make([]float32, n)
 	for p := range s.keys {
 		s.keys[p] = make([]Key, n)
 	}
@@ -130,7 +134,7 @@ func (s *Snapshot) Use(uuid string) (Use, bool) {
 }
 
 func (s *Snapshot) set(i int, u Use) {
-	s.use[i], s.room[i], s.free[i] = u, u.Available, u.free()
+	s.use[i], s.room[i], s.free[i], s.spare[i] = u, u.Available, u.free(), u.spare()
 	for p := range s.keys {
 		s.keys[p][i] = s.policies[p].key(&s.use[i])
 	}

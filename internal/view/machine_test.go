@@ -128,7 +128,7 @@ func someRanking() api.Explanation {
 	e.Grant = &api.Lease{Parts: []api.LeasePart{{GPU: "GPU-1"}}}
 	e.Ranking = []api.Ranked{
 		{GPU: "GPU-1", Index: 1, Rank: 1, Active: 1, Usable: 4, Available: 100 << 10, Utilization: gpu.Some[gpu.Percent](3.4), Temperature: gpu.Some[gpu.Celsius](39)},
-		{GPU: "GPU-0", Rank: 2, Active: 1, Usable: 4, Available: 20 << 10, Replicas: 2, Preferred: true},
+		{GPU: "GPU-0", Rank: 2, Active: 1, Usable: 4, Available: 20 << 10, Replicas: 2, Preferred: true, Why: "it would settle at 84 °C, above temp_normal 75 °C"},
 		{GPU: "GPU-2", Index: 2, Why: "needs 1 slot; 2 of 2 usable are taken (of 4, while it is THROTTLED or not fully trusted)", Code: "no_slot", Active: 2, Usable: 2, Available: -300},
 		{GPU: "GPU-3", Index: 3, Why: "nothing is granted here: \x1b[31m gone", Code: "closed"},
 	}

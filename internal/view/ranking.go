@@ -72,9 +72,9 @@ func rankCell(rank int) term.Cell {
 func remark(r api.Ranked, grant *api.Lease) term.Cell {
 	switch {
 	case grant != nil && slices.ContainsFunc(grant.Parts, func(p api.LeasePart) bool { return p.GPU == r.GPU }):
-		return term.Painted("taken", term.Green)
+		return term.Painted(Join("taken", term.Clean(r.Why)), term.Green)
 	case r.Rank > 0 && r.Preferred:
-		return term.Text("preferred")
+		return term.Text(Join("preferred", term.Clean(r.Why)))
 	}
 	return term.Text(term.Clean(r.Why))
 }

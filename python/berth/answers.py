@@ -412,7 +412,7 @@ class Ranked(Answer):
     gpu: str = ""
     index: int = 0
     rank: int = 0  # 1 is taken first; 0: it does not fit
-    why: str = ""  # why it does not fit
+    why: str = ""  # why it does not fit, or why cooler devices come before it
     code: str = ""
     preferred: bool = False
     replicas: int = 0  # leases of the same service on the device
@@ -422,6 +422,7 @@ class Ranked(Answer):
     state: str = ""
     recent_utilization_percent: Optional[float] = None  # average of the last minute
     recent_temperature_celsius: Optional[float] = None  # likewise
+    settles_celsius: Optional[float] = None  # where the temperature ends with the request on it
 
 
 class Explanation(Answer):
