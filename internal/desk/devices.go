@@ -17,7 +17,7 @@ func (d *Desk) Status(r monitor.Reading) api.Status {
 	sum := d.Ledger.Sum(r.Device.UUID)
 	return api.Status{
 		Device: r.Device, State: r.State, Since: r.Since, Reason: r.Reason,
-		Multiplier: r.State.Multiplier(), Health: r.Health, Stale: r.Stale,
+		Multiplier: r.Multiplier, Health: r.Health, Stale: r.Stale,
 		Slots: api.Slots{Active: sum.Active, Capacity: sum.MaxPipelines, Usable: sum.Usable},
 		Trust: trustOf(r.Standing, sum.MaxPipelines),
 	}
@@ -117,8 +117,8 @@ func availableOf(sum ledger.DeviceSum) api.DeviceAvailable {
 // Throttle returns how fast work on a device may run, why, and until when.
 func Throttle(r monitor.Reading) api.Throttle {
 	t := api.Throttle{
-		GPU: r.Device.UUID, State: r.State, Multiplier: r.State.Multiplier(),
-		Throttle: r.State.Worse(gpu.Normal), Stop: r.Stop, Reason: r.Reason,
+		GPU: r.Device.UUID, State: r.State, Multiplier: r.Multiplier,
+		Throttle: r.Multiplier < gpu.Normal.Multiplier(), Stop: r.Stop, Reason: r.Reason,
 	}
 	if !r.Until.IsZero() {
 		t.Until = &r.Until

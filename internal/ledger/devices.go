@@ -16,6 +16,10 @@ type Observation struct {
 	Stop   bool   // nothing is granted: the device is above temp_critical or in quarantine
 	Reason string // why it is in this state
 
+	Multiplier gpu.Opt[float64]          // how fast work may run; absent: as the state says
+	Slower     string                    // why that is slower than the state says; empty: it is not
+	Warmth     gpu.Opt[placement.Warmth] // where its temperature ends; absent: not known
+
 	Standing health.Standing
 }
 
@@ -33,22 +37,8 @@ type observed struct {
 	driver gpu.Opt[gpu.MiB]
 }
 
-// mostOwnUse is more than a driver uses for itself. Memory in use beyond it
-// belongs to a process that berth cannot see, and that may end.
-const mostOwnUse = gpu.MiB(1024)
-
-// ownUse learns from a sample what the driver uses for itself. It learns nothing
-// if the memory of a process is not known.
-func (o *observed) ownUse(s *gpu.Sample) {
-	rest, measured := s.MemoryUsed.Get()
-	for _, p := range s.Processes {
-		memory, known := p.Memory.Get()
-		rest, measured = rest-memory, measured && known
-	}
-	if measured {
-		o.driver = gpu.Some(min(max(rest, 0), mostOwnUse, o.driver.Or(mostOwnUse)))
-	}
-}
+// multiplier returns how fast work on a device may run.
+func (o *Observation) multiplier() float64 { return o.Multiplier.Or(o.State.Multiplier()) }
 
 // most returns how much memory of a device could be leased if nobody held any.
 func (o *observed) most(sum lease.Sum) gpu.MiB { return sum.Ceiling() - o.driver.Or(0) }
@@ -60,6 +50,8 @@ func (o *observed) closed() string {
 		return o.Reason
 	case o.Stop:
 		return "it is too hot: " + o.Reason
+	case o.multiplier() == 0 && o.State.Multiplier() > 0:
+		return o.Slower
 	}
 	return ""
 }
@@ -83,7 +75,7 @@ func (m *machine) capacity(uuid string) {
 	}
 	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxPipelines: slots}
 	if o.closed() == "" {
-		c.Usable = o.Standing.Slots(lease.UsableSlots(slots, o.State.Multiplier()))
+		c.Usable = o.Standing.Slots(lease.UsableSlots(slots, o.multiplier()))
 	}
 	m.book.SetCapacity(uuid, c)
 	m.refresh(uuid)
@@ -99,6 +91,6 @@ func (m *machine) refresh(uuid string) {
 	m.snapshot.Update(uuid, placement.Use{
 		Available: sum.Available(), Ceiling: o.most(sum),
 		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines,
-		Recent: o.recent, State: o.State, Reason: o.Reason, Closed: o.closed(),
+		Recent: o.recent, Warmth: o.Warmth, State: o.State, Reason: o.Reason, Closed: o.closed(), Slower: o.Slower,
 	})
 }

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -25,13 +24,13 @@ func (l *Ledger) Observe(o Observation) {
 	} else {
 		facts := d.Device
 		d.Observation = o
-		if !sameFacts(&facts, &o.Device) {
+		if !placement.SameFacts(&facts, &o.Device) {
 			l.rebuild()
 		}
 	}
 	if o.Sample != nil {
 		d.used, d.total = used, totalOf(o.Sample, used)
-		d.ownUse(o.Sample)
+		d.driver = placement.OwnUse(o.Sample, d.driver)
 		d.recent.Add(o.Sample)
 		l.attribute(d)
 		l.holders.releaseUnused()
@@ -44,12 +43,6 @@ func (l *Ledger) Observe(o Observation) {
 	if _, waiting := l.book.Len(); waiting > 0 {
 		l.nudge()
 	}
-}
-
-// sameFacts reports whether two devices are equal in all that placement uses.
-func sameFacts(a, b *gpu.Device) bool {
-	return a.Index == b.Index && a.Name == b.Name && a.Vendor == b.Vendor && a.ComputeCapability == b.ComputeCapability &&
-		a.MemoryTotal == b.MemoryTotal && slices.Equal(a.Links, b.Links)
 }
 
 // rebuild makes a new snapshot for placement, because a device was added or has

@@ -42,6 +42,7 @@ const (
 type toyDevice struct {
 	foreign gpu.MiB
 	state   gpu.State
+	slowest gpu.Opt[float64] // by a forecast; absent: the state decides alone
 }
 
 type toyRequest struct {
@@ -88,7 +89,9 @@ func (s *story) begin() {
 
 func (s *story) observe(i int) {
 	d := s.devices[i]
-	s.keeper.device(i, 12, state(d.state), func(o *Observation) { o.Sample.MemoryUsed = gpu.Some(d.foreign) })
+	s.keeper.device(i, 12, state(d.state), func(o *Observation) {
+		o.Sample.MemoryUsed, o.Multiplier, o.Slower = gpu.Some(d.foreign), gpu.Some(d.multiplier()), "it will be too hot"
+	})
 }
 
 // draw prefers small numbers; where large ones make more trouble, it draws
@@ -114,7 +117,10 @@ func (s *story) step() {
 		time.Sleep(time.Duration(s.draw("seconds", 1, 10)) * time.Second)
 	case 11:
 		i := s.draw("device", 0, storyDevices-1)
-		s.devices[i] = toyDevice{gpu.MiB(s.draw("foreign", 0, 8)), rapid.SampledFrom(gpu.States()).Draw(s.T, "state")}
+		s.devices[i] = toyDevice{gpu.MiB(s.draw("foreign", 0, 8)), rapid.SampledFrom(gpu.States()).Draw(s.T, "state"), gpu.Opt[float64]{}}
+		if s.draw("forecast", 0, 3) == 0 {
+			s.devices[i].slowest = gpu.Some(rapid.SampledFrom([]float64{0.5, 0}).Draw(s.T, "slowest"))
+		}
 		s.observe(i)
 	case 12:
 		if _, k := s.drawKey(); s.asked[k] != nil {
@@ -244,7 +250,9 @@ func (s *story) finish() {
 
 // The sums, worked out anew from nothing but the list of leases.
 
-func (d *toyDevice) usable() int { return lease.UsableSlots(toySlots, d.state.Multiplier()) }
+func (d *toyDevice) multiplier() float64 { return min(d.state.Multiplier(), d.slowest.Or(1)) }
+
+func (d *toyDevice) usable() int { return lease.UsableSlots(toySlots, d.multiplier()) }
 
 const toyCeiling = gpu.MiB(12 - toyReserve)
 
@@ -280,7 +288,7 @@ func (s *story) grantable(r *lease.Request, ahead []*lease.Request, leases []Hel
 	fit := 0
 	for i := range s.devices {
 		memory, slots := s.left(i, leases)
-		if s.devices[i].state.Multiplier() > 0 && allows(r, i) && memory >= r.Memory && (r.Slots == 0 || slots >= r.Slots) && !s.delaysOn(i, r, ahead, leases) {
+		if s.devices[i].multiplier() > 0 && allows(r, i) && memory >= r.Memory && (r.Slots == 0 || slots >= r.Slots) && !s.delaysOn(i, r, ahead, leases) {
 			fit++
 		}
 	}

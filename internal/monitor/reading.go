@@ -20,6 +20,7 @@ type Reading struct {
 	// that: CauseState, or a reason to be slower than the state says.
 	Multiplier float64
 	Cause      string
+	Slower     string // why it is slower than the state says; empty: it is not
 	Reason     string
 	Until      time.Time // the earliest time of a better state; zero while no cooldown runs
 	Hot        bool      // above temp_critical

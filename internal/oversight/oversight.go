@@ -195,7 +195,10 @@ func halt(r monitor.Reading) *watchdog.Halt {
 
 // observation returns a reading as the book takes it.
 func observation(r monitor.Reading) ledger.Observation {
-	o := ledger.Observation{Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Standing: r.Standing}
+	o := ledger.Observation{
+		Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Standing: r.Standing,
+		Multiplier: gpu.Some(r.Multiplier), Slower: r.Slower,
+	}
 	if r.Sampled {
 		o.Sample = &r.Sample
 	}

@@ -96,7 +96,7 @@ func held(id, user string, measured gpu.MiB) lease.Holding {
 func at(pid int) []process.ID { return []process.ID{{PID: pid, Start: 1}} }
 
 func reading() monitor.Reading {
-	return monitor.Reading{Device: gpu.Device{UUID: "GPU-a"}, State: gpu.Optimal, Sample: gpu.Sample{Time: noon}, Sampled: true}
+	return monitor.Reading{Device: gpu.Device{UUID: "GPU-a"}, State: gpu.Optimal, Multiplier: 1, Sample: gpu.Sample{Time: noon}, Sampled: true}
 }
 
 // A sample reaches everybody who judges what is used; processes that need no

@@ -62,7 +62,7 @@ var deviceMetrics = []metric{
 	fromSample("gpu_ecc_corrected_total", "Memory errors that were corrected.", counter, func(s *gpu.Sample) gpu.Opt[int64] { return s.ECCCorrected }),
 	fromSample("gpu_ecc_uncorrected_total", "Memory errors that were not.", counter, func(s *gpu.Sample) gpu.Opt[int64] { return s.ECCUncorrected }),
 	{describe("gpu_speed_multiplier", "Share of full speed that work should run at."), gauge,
-		func(r *monitor.Reading) gpu.Opt[float64] { return gpu.Some(r.State.Multiplier()) }},
+		func(r *monitor.Reading) gpu.Opt[float64] { return gpu.Some(r.Multiplier) }},
 	{describe("gpu_healthy", "1 healthy, 0 unhealthy; no line while it is not known."), gauge, healthy},
 }
 
