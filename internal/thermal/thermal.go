@@ -1,7 +1,7 @@
 // Package thermal judges devices: which state a sample means, how long a device
-// stays in a state after its readings got better, and where its temperature
-// goes. It only computes: samples and times come in as arguments, verdicts go
-// out.
+// stays in a state after its readings got better, how its temperature went, and
+// what follows from where it goes. It only computes: samples and times come in as
+// arguments, verdicts go out.
 package thermal
 
 import (
@@ -15,6 +15,7 @@ type Rules struct {
 	gpu.Thresholds
 	Cooldown      time.Duration // how long readings must stay better before the state follows
 	CriticalPause time.Duration // the same for leaving CRITICAL; Cooldown if that is longer
+	Forecast      bool          // work slows down before a threshold is crossed
 }
 
 // DefaultRules returns the rules of a device that nobody configured.
@@ -23,6 +24,7 @@ func DefaultRules() Rules {
 		Thresholds:    gpu.DefaultThresholds(),
 		Cooldown:      30 * time.Second,
 		CriticalPause: 60 * time.Second,
+		Forecast:      true,
 	}
 }
 

@@ -24,11 +24,9 @@ import (
 // off the bus. A device that comes back later is judged by what it measures
 // then.
 type Tracker struct {
-	level  gpu.State // by readings and windows; empty before the first reading, kept while away
+	ladder           // by readings; kept while away
 	away   bool      // the last observation was a miss
 	since  time.Time // when the visible state began
-	better time.Time // when the window opened; zero: none is open
-	worst  gpu.State // worst reading in the window
 	last   time.Time // newest time seen
 }
 
@@ -52,11 +50,7 @@ func (t *Tracker) Observe(r Rules, now time.Time, s *gpu.Sample) Verdict {
 	}
 	now, from := t.pass(now), t.state()
 	t.away = false
-	if t.level != "" && t.level.Worse(raw) {
-		t.improve(r, now, raw)
-	} else {
-		t.level, t.better = raw, time.Time{}
-	}
+	t.follow(now, raw, r.hold)
 	v := t.verdict(now, from)
 	v.Reason, v.Stop = why, tooHot(r.Thresholds, s)
 	if !t.better.IsZero() {
@@ -77,23 +71,6 @@ func (t *Tracker) Missed(now time.Time, why string) Verdict {
 	v := t.verdict(now, from)
 	v.Reason = why
 	return v
-}
-
-// improve handles a reading better than the level.
-func (t *Tracker) improve(r Rules, now time.Time, raw gpu.State) {
-	if t.better.IsZero() {
-		t.better, t.worst = now, raw
-	}
-	if raw.Worse(t.worst) {
-		t.worst = raw
-	}
-	if now.Sub(t.better) < r.hold(t.level) {
-		return
-	}
-	t.level, t.better = t.worst, time.Time{}
-	if t.level.Worse(raw) {
-		t.better, t.worst = now, raw
-	}
 }
 
 func (t *Tracker) state() gpu.State {
