@@ -172,9 +172,13 @@ func (t Table) Boot() (string, error) {
 }
 
 type stat struct {
-	state  byte
-	parent int
-	start  uint64
+	state      byte
+	parent     int
+	group      int
+	session    int
+	terminal   int // number of the device; 0: none
+	foreground int // the process group that has the terminal; -1: none
+	start      uint64
 }
 
 func (t Table) stat(pid int) (stat, error) {
@@ -205,11 +209,17 @@ func parseStat(text []byte) (stat, error) {
 		return stat{}, errors.New("its stat line is too short")
 	}
 	var s stat
-	var err, err2 error
 	s.state = fields[state][0]
-	s.parent, err = strconv.Atoi(fields[parent])
-	s.start, err2 = strconv.ParseUint(fields[start], 10, 64)
-	return s, errors.Join(err, err2)
+	for i, into := range []*int{&s.parent, &s.group, &s.session, &s.terminal, &s.foreground} {
+		n, err := strconv.Atoi(fields[parent+i])
+		if err != nil {
+			return stat{}, err
+		}
+		*into = n
+	}
+	var err error
+	s.start, err = strconv.ParseUint(fields[start], 10, 64)
+	return s, err
 }
 
 func gone(pid int, err error) error {

@@ -15,6 +15,8 @@ const (
 	Probe     = Signal(0)    // only asks whether the process may be signalled
 	Terminate = unix.SIGTERM // asks the process to end
 	Kill      = unix.SIGKILL // ends the process
+	Stop      = unix.SIGSTOP // stops the process until it is continued
+	Continue  = unix.SIGCONT // continues a stopped process
 )
 
 // Signal sends a signal to this very process, and never to another one that got
