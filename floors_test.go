@@ -27,11 +27,11 @@ const picture = `
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep
  7  SERVICES   desk  oversight  crew  doctor  console  apitext
  6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens  tries  turns
-    ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup
+    ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup  pacer
  5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ways  batch/outcome  batch/record
  4  DECISIONS  pipeline  planview  view
  3  DECISIONS  placement  launch  wire  quota  allowance  notice  steer
- 2  DECISIONS  lease  config  thermal  health  backlog  report  kin  residue  audit/chain  batch/chunk  batch/rawjson  proof  energy
+ 2  DECISIONS  lease  config  thermal  health  backlog  report  kin  residue  audit/chain  batch/chunk  batch/rawjson  proof  energy  pace
  1  GROUND     api  document  term  access  record  filling  flagvalue  device/nvml/xid
  0  WORDS      gpu  words
 `

@@ -1,0 +1,124 @@
+package pacer
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/wholefile"
+)
+
+// FileName is the name of the pacer's file in the state folder.
+const FileName = "paced.json"
+
+// kept is what the file holds: the shares that people set, and the processes
+// that may be stopped. A process is in it before it is stopped.
+type kept struct {
+	Boot      string       `json:"boot"`
+	Holds     []Hold       `json:"holds,omitempty"`
+	Processes []process.ID `json:"processes,omitempty"`
+}
+
+// recall reads the file. What it cannot read it reports, and leaves for people.
+func (p *Pacer) recall() {
+	if p.Path == "" {
+		return
+	}
+	k, err := read(p.Path)
+	if err != nil {
+		p.Log.Warn("the file of paced leases cannot be read: shares that people set do not hold, and processes may be stopped that kill -CONT continues", "file", p.Path, "error", err)
+		return
+	}
+	if k.Boot == p.Boot {
+		if n := continueStopped(p.table, k.Processes); n > 0 {
+			p.Log.Warn("an earlier daemon was killed together with its guardian: what it had stopped runs again", "processes", n)
+		}
+	}
+	for _, h := range k.Holds {
+		if p.refuse(p.Book.Lease(h.Key, h.Fence), h) != nil {
+			continue
+		}
+		if p.leases[h.Fence] == nil {
+			p.leases[h.Fence] = newPaced(h)
+		}
+		p.leases[h.Fence].hold(h)
+	}
+	if len(k.Processes) > 0 || len(k.Holds) > len(p.leases) {
+		_ = p.write(true) // it complains itself
+	}
+}
+
+func read(path string) (kept, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return kept{}, nil
+	}
+	var k kept
+	if err == nil {
+		err = json.Unmarshal(text, &k)
+	}
+	return k, err
+}
+
+// Left returns how many processes a daemon that was killed together with its
+// guardian has left stopped, by the file of its pacer. If mend is set, Left
+// continues them.
+func Left(path, boot string, mend bool) (processes int, err error) {
+	k, err := read(path)
+	if err != nil || k.Boot != boot {
+		return 0, err
+	}
+	table := process.Proc()
+	if mend {
+		return continueStopped(table, k.Processes), nil
+	}
+	for _, id := range k.Processes {
+		if c, err := table.Control(id); err == nil && c.Stopped && c.Tracer == 0 {
+			processes++
+		}
+	}
+	return processes, nil
+}
+
+// remember notes processes that are about to be stopped, and returns once the
+// file has them. A process that it cannot note must not be stopped.
+func (p *Pacer) remember(ids []process.ID) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := len(p.stopped)
+	for _, id := range ids {
+		p.stopped[id] = true
+	}
+	if len(p.stopped) == before {
+		return nil
+	}
+	maps.DeleteFunc(p.stopped, func(id process.ID, _ bool) bool { return !slices.Contains(ids, id) && !p.table.Alive(id) })
+	return p.write(false)
+}
+
+// write writes the file. The caller holds mu. What people set has to survive a
+// power loss; processes do not.
+func (p *Pacer) write(durable bool) error {
+	if p.Path == "" {
+		return nil
+	}
+	k := kept{Boot: p.Boot, Processes: slices.SortedFunc(maps.Keys(p.stopped), func(a, b process.ID) int { return a.PID - b.PID })}
+	for _, l := range p.leases {
+		k.Holds = append(k.Holds, l.byHand()...)
+	}
+	slices.SortFunc(k.Holds, func(a, b Hold) int { return int(a.Fence) - int(b.Fence) })
+	text, err := json.Marshal(k)
+	if err == nil && durable {
+		err = wholefile.Write(p.Path, text)
+	} else if err == nil {
+		err = wholefile.WriteUnsynced(p.Path, text)
+	}
+	if err != nil {
+		p.Log.Warn("what is paced cannot be written down", "file", p.Path, "error", err)
+	}
+	return err
+}

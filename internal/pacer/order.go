@@ -1,0 +1,29 @@
+package pacer
+
+import (
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// order is what the daemon says to the guardian: one line of JSON each. One
+// without a lease says only that the daemon lives.
+type order struct {
+	Lease  uint64       `json:"lease,omitempty"`  // its fence
+	Stop   []process.ID `json:"stop,omitempty"`   // stop all of these, or none
+	Millis int64        `json:"millis,omitempty"` // and continue them after this long
+	Again  bool         `json:"again,omitempty"`  // they join those of the lease that are stopped already
+	Free   bool         `json:"free,omitempty"`   // continue what is stopped of the lease, or of all leases if none is named
+}
+
+// report is what the guardian says to the daemon.
+type report struct {
+	Lease uint64 `json:"lease"`
+	// The answer to an order to stop: how many processes were stopped, or why
+	// none was.
+	Answer  bool   `json:"answer,omitempty"`
+	Stopped int    `json:"stopped,omitempty"`
+	Refused string `json:"refused,omitempty"`
+	Denied  bool   `json:"denied,omitempty"` // the daemon may not signal one of them
+	// The end of a pause, in nanoseconds since 1970.
+	From  int64 `json:"from,omitempty"`
+	Until int64 `json:"until,omitempty"`
+}

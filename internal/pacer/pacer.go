@@ -1,0 +1,289 @@
+// Package pacer holds leases to a share of their devices, without the help of
+// their programs: it stops and continues their processes in short turns. Package
+// pace decides how long each turn is.
+//
+// The daemon stops nothing itself. A guardian does, which is a process of its own
+// (see Guard): if the daemon is killed, the guardian continues everything at
+// once. If the guardian is killed, the daemon does. If both are killed at the same
+// moment, the next daemon finds in a file which processes may be stopped, and
+// continues them.
+package pacer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/pace"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Book knows leases and their processes.
+type Book interface {
+	// Lease returns a lease; nil: it has ended.
+	Lease(k lease.Key, fence uint64) *lease.Lease
+	// Members returns the living processes of a lease and of its children.
+	Members(k lease.Key, fence uint64) []process.ID
+	// Renew lets a lease with a time to live last for as long as after a grant.
+	Renew(ctx context.Context, k lease.Key, fence uint64) error
+}
+
+// Devices calls a device while nobody else asks it. A monitor does.
+type Devices interface {
+	Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error
+}
+
+// Options are what a pacer is made from.
+type Options struct {
+	Book    Book
+	Devices Devices
+	Event   func(gpu.Event) // must not block
+	Log     *slog.Logger
+
+	Guardian []string // the command that runs Guard; empty: nothing can be paced
+	Path     string   // file that it keeps its state in; empty: nothing is kept
+	Boot     string   // of this machine; empty: not known
+
+	// Barred says why this daemon must not stop processes; nil: nothing does.
+	Barred func() error
+}
+
+// Source is who holds a lease to a share. A lease may be held by several, and
+// then the least share counts.
+type Source string
+
+// The sources.
+const (
+	ByOwner    Source = "owner"    // whoever owns the lease
+	ByOperator Source = "operator" // an operator
+	ByThrottle Source = "throttle" // the policy of the device
+)
+
+// Hold is a share that somebody holds a lease to.
+type Hold struct {
+	Key    lease.Key `json:"key"`
+	Fence  uint64    `json:"fence"`
+	Share  float64   `json:"share"` // from 0 to 1
+	Source Source    `json:"source"`
+	By     gpu.By    `json:"by,omitzero"`
+	Why    string    `json:"why,omitempty"` // follows a colon
+	GPU    string    `json:"gpu,omitempty"` // UUID of the device that is the reason; empty: none
+}
+
+// Paced is a lease that is held to a share.
+type Paced struct {
+	Key      lease.Key
+	Fence    uint64
+	Holds    []Hold // the least share first
+	Since    time.Time
+	Measured pace.Measure
+	Turns    int    // so far in which something was stopped
+	Refused  string // why its processes are not stopped; empty: they are
+
+	ended Hold
+}
+
+// Share returns the share that counts.
+func (p *Paced) Share() float64 { return p.Holds[0].Share }
+
+// RefusedError says why a lease is not paced.
+type RefusedError struct {
+	ID     string
+	Why    string
+	Denied bool // it takes a daemon with more rights
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("pace %s: %s", e.ID, e.Why) }
+
+// Pacer holds leases to their shares.
+type Pacer struct {
+	Options
+	table process.Table
+	line  line
+
+	mu      sync.Mutex // guards what follows
+	leases  map[uint64]*paced
+	meters  map[string]*meter   // by UUID
+	stopped map[process.ID]bool // that may be stopped, as the file says
+	begin   func(*paced)        // starts the turns of a lease; nil: Run does not run
+}
+
+// New returns a pacer. It reads its file, continues what an earlier daemon left
+// stopped, and remembers the shares that people set. Run carries out the turns.
+func New(o Options) *Pacer {
+	p := &Pacer{Options: o, table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}}
+	p.line.command, p.line.lost = o.Guardian, p.rescue
+	p.line.paused = p.paused
+	p.recall()
+	return p
+}
+
+// Hold holds a lease to a share, or to another one than before. It refuses if its
+// processes must not be stopped.
+func (p *Pacer) Hold(h Hold) error {
+	held := p.Book.Lease(h.Key, h.Fence)
+	if err := p.refuse(held, h); err != nil {
+		return err
+	}
+	if h.Source != ByThrottle {
+		for _, id := range p.Book.Members(h.Key, h.Fence) {
+			if err := stoppable(p.table, id); err != nil && !errors.Is(err, errLeave) {
+				err := &RefusedError{ID: h.Key.ID, Why: err.Error(), Denied: errors.Is(err, ErrDenied)}
+				p.Event(refusedEvent(held, h, err.Why))
+				return err
+			}
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.leases[h.Fence]
+	if l == nil {
+		l = newPaced(h)
+		p.leases[h.Fence] = l
+		if p.begin != nil {
+			p.begin(l)
+		}
+	}
+	before := l.share()
+	l.hold(h)
+	if now := l.share(); now != before {
+		p.Event(pacedEvent(held, h, now))
+	}
+	if h.Source != ByThrottle {
+		return p.write(true)
+	}
+	return nil
+}
+
+// refuse says why a lease must not be paced at all.
+func (p *Pacer) refuse(l *lease.Lease, h Hold) error {
+	why := ""
+	switch {
+	case l == nil:
+		return fmt.Errorf("pace %s: %w", h.Key.ID, lease.ErrUnknown)
+	case len(p.Guardian) == 0:
+		why = "this daemon has no guardian for stopped processes; run berth-serve"
+	case len(l.Scope) > 0:
+		why = "a lease with a scope is never paced: who made the control group paces it"
+	case l.EnforcedBy == "mps":
+		why = "its programs share the GPU through MPS, and a stopped client would stop the others"
+	case l.State == lease.Parked:
+		why = "it is parked"
+	case p.Barred != nil:
+		if err := p.Barred(); err != nil {
+			why = err.Error()
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	return &RefusedError{ID: h.Key.ID, Why: why}
+}
+
+// Let ends what some sources hold a lease to, and reports whether there was
+// anything. Its processes run on at once if nobody else holds it.
+func (p *Pacer) Let(fence uint64, by gpu.By, sources ...Source) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.leases[fence]
+	if l == nil || !l.let(sources, by) {
+		return false
+	}
+	_ = p.write(true) // it complains itself
+	return true
+}
+
+// Held returns the leases that are held to a share, by fence.
+func (p *Pacer) Held() []Paced {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []Paced
+	for _, l := range p.leases {
+		if told, held := l.told(); held {
+			list = append(list, told)
+		}
+	}
+	slices.SortFunc(list, func(a, b Paced) int { return int(a.Fence) - int(b.Fence) })
+	return list
+}
+
+// Of returns what a lease is held to; false: to nothing.
+func (p *Pacer) Of(fence uint64) (Paced, bool) {
+	p.mu.Lock()
+	l := p.leases[fence]
+	p.mu.Unlock()
+	if l == nil {
+		return Paced{}, false
+	}
+	return l.told()
+}
+
+// Run carries out the turns until ctx ends, and then continues everything.
+func (p *Pacer) Run(ctx context.Context) {
+	var turns sync.WaitGroup
+	p.mu.Lock()
+	p.begin = func(l *paced) {
+		if ctx.Err() == nil {
+			turns.Go(func() { p.turns(ctx, l) })
+		}
+	}
+	for _, l := range p.leases {
+		p.begin(l)
+	}
+	p.mu.Unlock()
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			p.line.beat()
+			p.attend(ctx, &turns)
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	p.mu.Lock()
+	p.begin = nil
+	p.mu.Unlock()
+	turns.Wait()
+	if !p.line.close() {
+		p.rescue()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.stopped)
+	_ = p.write(false) // it complains itself
+}
+
+// paused notes how long the processes of a lease were stopped.
+func (p *Pacer) paused(fence uint64, from, until time.Time) {
+	p.mu.Lock()
+	l := p.leases[fence]
+	p.mu.Unlock()
+	if l != nil {
+		l.paused(from, until)
+	}
+}
+
+// rescue continues everything that is stopped, because the guardian is gone.
+func (p *Pacer) rescue() {
+	p.mu.Lock()
+	leases := slices.Collect(maps.Values(p.leases))
+	p.mu.Unlock()
+	continued := 0
+	for _, l := range leases {
+		continued += continueStopped(p.table, l.freed())
+	}
+	if continued > 0 {
+		p.Log.Warn("the guardian of paced processes was gone: the daemon has continued what was stopped", "processes", continued)
+	}
+}

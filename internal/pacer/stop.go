@@ -1,0 +1,66 @@
+package pacer
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// ErrDenied means that this process may not signal another one.
+var ErrDenied = errors.New("the daemon may not signal it")
+
+// errLeave means that a process is left as it is: somebody else stopped it or
+// traces it, it is one of berth's own, or it has ended.
+var errLeave = errors.New("it is left as it is")
+
+// isBerth reports whether a process runs one of berth's own programs. They are
+// never stopped: they hold locks on journals and on the results of batches, and
+// they see to their children.
+func isBerth(table process.Table, pid int) bool {
+	name := filepath.Base(table.Program(pid))
+	return name == "berth" || name == "berth-serve"
+}
+
+// stoppable returns nil if a process may be stopped by a signal, errLeave if it
+// has to be left as it is, and else the reason why nothing of its lease may be
+// stopped.
+//
+// A signal that stops a process tells its parent. A shell at a terminal would
+// take the terminal back and call the job stopped; and if the shell ended
+// meanwhile, the kernel would hang the job up. So a job of a shell at a terminal
+// is not stopped. The workers of a batch are jobs of its runner, which knows.
+func stoppable(table process.Table, id process.ID) error {
+	c, err := table.Control(id)
+	switch {
+	case errors.Is(err, process.ErrGone):
+		return errLeave
+	case err != nil:
+		return err
+	case c.Stopped || c.Tracer != 0 || isBerth(table, id.PID):
+		return errLeave
+	case c.Manager != 0 && (c.Foreground || !isBerth(table, c.Manager)):
+		return fmt.Errorf("process %d is a job of %s (process %d) at a terminal, which would take it for stopped; start it without the terminal, as with setsid -w, or as a service",
+			id.PID, table.Name(c.Manager), c.Manager)
+	}
+	if err := table.Signal(id, process.Probe); errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("process %d: %w, because it belongs to another user and the daemon is not root", id.PID, ErrDenied)
+	}
+	return nil
+}
+
+// continueStopped continues processes that berth may have left stopped, and
+// returns how many it continued. It leaves alone what does not look as if berth
+// had stopped it: what runs, and what is traced.
+func continueStopped(table process.Table, ids []process.ID) (continued int) {
+	for _, id := range ids {
+		c, err := table.Control(id)
+		if err == nil && c.Stopped && c.Tracer == 0 && table.Signal(id, process.Continue) == nil {
+			continued++
+		}
+	}
+	return continued
+}
