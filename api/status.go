@@ -18,6 +18,7 @@ type Status struct {
 	Stale      bool        `json:"stale,omitempty" doc:"The sample is older than three intervals and older than 3 seconds, so it says nothing about now."`
 	Slots      Slots       `json:"slots"`
 	Trust      *Trust      `json:"trust,omitempty" doc:"Present while the device is not fully trusted."`
+	Drain      *Drain      `json:"drain,omitempty" doc:"Present while somebody drains the device: leases there go on, and no new ones are granted."`
 
 	Leases []DeviceLease `json:"leases,omitempty" doc:"The leases on the device, largest first; only with leases=true."`
 }
@@ -31,6 +32,8 @@ type DeviceLease struct {
 	Measured gpu.MiB   `json:"measured_mb" doc:"How much memory its processes were measured to use on the device; 0 until the daemon has seen them."`
 	Slots    int       `json:"slots"`
 	Granted  time.Time `json:"granted"`
+
+	Until *time.Time `json:"until,omitempty" doc:"When the lease ends at the latest, if that is known."`
 }
 
 // Well reports whether a device is OPTIMAL or NORMAL, healthy, and fully trusted.

@@ -50,6 +50,12 @@ func TestRoutes(t *testing.T) {
 			"GET /api/gpu/metrics/history ", `{}`, api.Samples{}},
 		{"trend", func(ctx context.Context, c *Client) (any, error) { return c.Trend(ctx, "0", 90*time.Second) },
 			"GET /api/gpu/temperature/trend?gpu=0&minutes=1.5 ", `{"direction":"rising"}`, api.Trend{Direction: "rising"}},
+		{"drain", func(ctx context.Context, c *Client) (any, error) {
+			return c.Drain(ctx, api.DrainRequest{GPU: "1", Until: &since, Reason: "fan"})
+		}, `POST /api/gpu/drain application/json{"gpu":"1","until":"2026-01-31T12:00:00Z","reason":"fan"}`, `{"index":1}`, api.Drained{Index: 1}},
+		{"undrain", func(ctx context.Context, c *Client) (any, error) {
+			return c.Undrain(ctx, api.UndrainRequest{GPU: "1"})
+		}, `POST /api/gpu/undrain application/json{"gpu":"1"}`, `{"changed":true}`, api.Drained{Changed: true}},
 		{"available", func(ctx context.Context, c *Client) (any, error) { return c.Available(ctx) },
 			"GET /api/gpu/memory/available ", `{}`, api.Available{}},
 		{"throttle", func(ctx context.Context, c *Client) (any, error) { return c.Throttle(ctx, "") },

@@ -58,6 +58,8 @@ const (
 	Configure      // change thresholds and priorities
 	Govern         // change what ends processes, what the daemon runs, limits and roles
 	Monitor        // switch monitoring on and off
+	Drain          // take devices out of use, and back
+	Check          // test whether a device works
 	Entrust        // make and revoke tokens
 	Audit          // read the log of acts of authority
 )
@@ -94,6 +96,8 @@ var rules = [...]rule{
 	Configure: {"configure", Operator, Operator},
 	Govern:    {"govern", Admin, Admin},
 	Monitor:   {"monitor", Operator, Operator},
+	Drain:     {"drain", Operator, Operator},
+	Check:     {"check", Operator, Operator},
 	Entrust:   {"entrust", Admin, Admin},
 	Audit:     {"audit", Admin, Admin},
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/cgroup"
+	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
@@ -107,6 +108,7 @@ type Daemon struct {
 	hooks      *hooks.Keeper
 	closeWeb   func() // closes the connections of hooks that are not in use
 
+	closures  *closures.Keeper
 	oversight *oversight.Oversight
 	standings interface { // *oversight.Standings
 		Run(ctx context.Context, complain func(error))
@@ -150,6 +152,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 
 		TokenFailures: tries.Reasons(),
 
+		Drained: func(on gpu.Device) bool { _, drained := d.closures.Drained(on); return drained },
+
 		Watching: func() bool { return d.monitor.Running() },
 		Unlogged: o.Unlogged,
 		Expires:  d.shown.expires,
@@ -186,18 +190,21 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}, func(owner lease.Owner, uuid string) bool { return d.oversight.Holds(owner, uuid) })
 	d.oversight = oversight.New(oversight.Options{
 		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: d.mps, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
+		Closures: d.closures,
 	})
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
 		Reading: d.oversight.Observe, Stuck: d.oversight.Unread, Standing: standings.Changed,
 	})
 	d.monitor.Recall(standings.All())
+	d.closures.Tell(closures.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
 			MPS: d.mps, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, ClearedBy: d.clearedBy, Limits: d.limits.Load,
+			Closures: d.closures,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
@@ -245,6 +252,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		running.run("audit", func() { d.audit.Run(ctx) })
 	}
 	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
+	running.run("drains", func() { d.closures.Run(ctx) })
 	running.run("watchdog", func() { d.watchdog.Run(ctx) })
 	running.run("mps", func() { d.mps.Run(ctx) })
 	running.run("groups", func() { d.groups.Run(ctx, d.stands) })

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/cgroup"
+	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/launch"
@@ -36,9 +37,9 @@ const mpsLinger = time.Minute
 func (d *Daemon) openEnforcement(o Options, processes process.Table, publish func(gpu.Event)) (*oversight.Standings, error) {
 	c := o.Settings.Config
 	d.peaks, d.archive = peaks.New(), archive.New()
-	remembered := ""
+	remembered, drains := "", ""
 	if !o.ReadOnly {
-		remembered = filepath.Join(c.Daemon.StateDir, healthName)
+		remembered, drains = filepath.Join(c.Daemon.StateDir, healthName), filepath.Join(c.Daemon.StateDir, drainsName)
 		kept, note, err := peaks.Open(filepath.Join(c.Daemon.StateDir, peaksName))
 		if err != nil {
 			return nil, err
@@ -53,6 +54,10 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 		if d.archive = past; note != "" {
 			o.Log.Warn(note)
 		}
+	}
+	var err error
+	if d.closures, err = closures.Open(drains); err != nil {
+		return nil, err
 	}
 	standings, err := oversight.OpenStandings(remembered)
 	if err != nil {
@@ -147,4 +152,13 @@ func (d *Daemon) clearedBy(devices []gpu.Device) string {
 		d.log.Warn("it is not known whether memory is cleared between two programs, because the file about it cannot be read", "file", path, "error", err)
 	}
 	return proofs.ClearedBy(devices)
+}
+
+// drainOver returns the event for a drain that has ended by itself.
+func (d *Daemon) drainOver(uuid string) gpu.Event {
+	on := gpu.Device{UUID: uuid}
+	if r, known := d.monitor.Find(uuid); known {
+		on = r.Device
+	}
+	return desk.Undrained(on, time.Now(), gpu.By{})
 }

@@ -18,6 +18,7 @@ const (
 	journalName = "journal"
 	auditName   = "audit" // its folder is for the daemon's group to read
 	healthName  = "health.json"
+	drainsName  = "drains.json"
 	hooksName   = "hooks.json" // what hooks have not got yet
 	archiveName = "past-leases.json"
 	peaksName   = "history.json" // its name in every version
@@ -40,7 +41,7 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range []string{savedName, healthName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, journalName} {
+	for _, name := range []string{savedName, healthName, drainsName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, journalName} {
 		if err := closeToOthers(dir, name); err != nil {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
 		}

@@ -44,6 +44,8 @@ type Keepers struct {
 	CPUs        int                // of the machine, for plans; 0: not known
 	Socket      string             // where the daemon listens, for programs that are launched
 
+	Closures Closures // nil: nothing closes devices
+
 	Audit Auditor // writes acts of authority down; nil: nobody does
 
 	Publish func(gpu.Event) // tells everybody what happened
@@ -99,6 +101,9 @@ type Desk struct{ Keepers }
 func New(k Keepers) *Desk {
 	if k.MPS == nil {
 		k.MPS = noMPS{}
+	}
+	if k.Closures == nil {
+		k.Closures = noClosures{}
 	}
 	if k.Audit == nil {
 		k.Audit = noAudit{}

@@ -19,7 +19,7 @@ func (d *Desk) Status(r monitor.Reading) api.Status {
 		Device: r.Device, State: r.State, Since: r.Since, Reason: r.Reason,
 		Multiplier: r.Multiplier, Health: r.Health, Stale: r.Stale,
 		Slots: api.Slots{Active: sum.Active, Capacity: sum.MaxPipelines, Usable: sum.Usable},
-		Trust: trustOf(r.Standing, sum.MaxPipelines),
+		Trust: trustOf(r.Standing, sum.MaxPipelines), Drain: d.drainOf(r.Device),
 	}
 }
 

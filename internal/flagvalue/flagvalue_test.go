@@ -1,6 +1,9 @@
 package flagvalue
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestFlagValues(t *testing.T) {
 	for text, want := range map[string]float64{"90": 90, "1m30s": 90, "0": 0, "30d": 30 * 86400, "500ms": 0.5, "0.25": 0.25} {
@@ -22,5 +25,25 @@ func TestFlagValues(t *testing.T) {
 		if err := v.Set(text); err == nil {
 			t.Errorf("%q was taken for memory", text)
 		}
+	}
+}
+
+func TestAhead(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 30, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"18:00": "2026-01-31T18:00:00Z", "09:15": "2026-02-01T09:15:00Z", "12:30": "2026-02-01T12:30:00Z", "2h": "2026-01-31T14:30:00Z", "1d": "2026-02-01T12:30:00Z",
+		"2026-02-03T04:05:06+01:00": "2026-02-03T03:05:06Z", "2026-02-03": "2026-02-03T00:00:00Z", "2026-02-03 18:00": "2026-02-03T18:00:00Z",
+	} {
+		if got, err := Ahead(text, now); err != nil || got.UTC().Format(time.RFC3339) != want {
+			t.Errorf("%q: %v, %v; want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"soon", "-1h", "0s", "25:00", "2026-01-30", "2025-01-01T00:00:00Z", "99999999d"} {
+		if got, err := Ahead(text, now); err == nil {
+			t.Errorf("%q was taken for %v", text, got)
+		}
+	}
+	if got, err := Ahead("", now); err != nil || !got.IsZero() {
+		t.Errorf("nothing: %v, %v", got, err)
 	}
 }

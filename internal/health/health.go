@@ -150,4 +150,7 @@ func (s Standing) Reason() string {
 	return ""
 }
 
-func (s Standing) until() string { return s.Until.UTC().Format("Jan 2 15:04:05 MST") }
+func (s Standing) until() string { return moment(s.Until) }
+
+// moment writes a time for people.
+func moment(t time.Time) string { return t.UTC().Format("Jan 2 15:04:05 MST") }

@@ -70,6 +70,8 @@ var verbs = map[string]access.Verb{
 	"POST /api/gpu/config/reload":    access.Govern,
 	"POST /api/gpu/monitoring/start": access.Monitor,
 	"POST /api/gpu/monitoring/stop":  access.Monitor,
+	"POST /api/gpu/drain":            access.Drain,
+	"POST /api/gpu/undrain":          access.Drain,
 
 	"GET /api/tokens":           access.Entrust,
 	"POST /api/tokens":          access.Entrust,

@@ -94,6 +94,9 @@ func (s *server) leasesOn(uuid string, by sight) []api.DeviceLease {
 			ID: h.Lease.ID, Holder: by.holder(h.Lease.Holder), State: string(h.Lease.State),
 			Memory: h.Part.Memory, Measured: h.Measured, Slots: h.Part.Slots, Granted: h.Lease.Granted,
 		}
+		if until, known := h.Lease.Until(); known {
+			list[i].Until = &until
+		}
 	}
 	return list
 }
@@ -101,6 +104,9 @@ func (s *server) leasesOn(uuid string, by sight) []api.DeviceLease {
 // statusOf returns how a device stands, as a caller sees it.
 func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
 	status := s.Desk.Status(r)
+	if status.Drain != nil {
+		status.Drain.By = by.user(status.Drain.By)
+	}
 	if r.Sampled {
 		seen := newest(r, by, map[int]time.Time{})
 		status.Sample = &seen

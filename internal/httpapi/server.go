@@ -115,6 +115,7 @@ func build(k Keepers) *server {
 	registerOperations(s)
 	registerPast(s)
 	registerOrphans(s)
+	registerCare(s)
 	registerSettings(s)
 	registerAudit(s)
 	registerEvents(s)

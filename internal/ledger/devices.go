@@ -15,6 +15,7 @@ type Observation struct {
 	Health gpu.Health
 	Stop   bool   // nothing is granted: the device is above temp_critical or in quarantine
 	Reason string // why it is in this state
+	Closed string // why nothing is granted although its state is good; empty: it is open
 
 	Multiplier gpu.Opt[float64]          // how fast work may run; absent: as the state says
 	Slower     string                    // why that is slower than the state says; empty: it is not
@@ -53,7 +54,7 @@ func (o *observed) closed() string {
 	case o.multiplier() == 0 && o.State.Multiplier() > 0:
 		return o.Slower
 	}
-	return ""
+	return o.Closed
 }
 
 // recount computes the capacity of every device again.

@@ -145,3 +145,13 @@ func (m *Monitor) tellReading(u *unit) {
 		m.hooks.Reading(u.reading(time.Now(), m.pace()))
 	}
 }
+
+// Refresh hands the reading of a device to its hook again, after something that
+// the hook goes by has changed. When it returns, the hook has returned.
+func (m *Monitor) Refresh(uuid string) {
+	if u := m.unit(uuid); u != nil {
+		u.judging.Lock()
+		defer u.judging.Unlock()
+		m.tellReading(u)
+	}
+}

@@ -51,6 +51,11 @@ type Groups interface {
 	Release(fence uint64)
 }
 
+// Closures knows which devices are closed although they are well.
+type Closures interface {
+	Why(on gpu.Device) string // empty: the device is open
+}
+
 // Archive remembers the leases that have ended.
 type Archive interface {
 	Ended(e *lease.Effect, peak gpu.MiB)
@@ -79,7 +84,8 @@ type Options struct {
 	Archive   Archive
 	Watchdog  Watchdog
 	MPS       MPS
-	Groups    Groups // nil: there are none
+	Groups    Groups   // nil: there are none
+	Closures  Closures // nil: nothing closes devices
 	Batches   Batches
 	Processes Processes
 	Names     Names
@@ -94,7 +100,7 @@ func New(o Options) *Oversight { return &Oversight{o} }
 // Observe hands a reading to the book. If it has a sample, Observe also tells
 // the peaks and the watchdog what each lease and each stranger uses.
 func (o *Oversight) Observe(r monitor.Reading) {
-	o.Book.Observe(observation(r))
+	o.Book.Observe(o.observation(r))
 	if !r.Sampled {
 		return
 	}
@@ -107,7 +113,7 @@ func (o *Oversight) Observe(r monitor.Reading) {
 // Unread closes a device whose sampler hangs. It does not use the last sample
 // again: the hang may be in the search for its owner.
 func (o *Oversight) Unread(r monitor.Reading) {
-	closed := observation(r)
+	closed := o.observation(r)
 	closed.Sample = nil
 	o.Book.Observe(closed)
 }
@@ -194,13 +200,16 @@ func halt(r monitor.Reading) *watchdog.Halt {
 }
 
 // observation returns a reading as the book takes it.
-func observation(r monitor.Reading) ledger.Observation {
-	o := ledger.Observation{
+func (o *Oversight) observation(r monitor.Reading) ledger.Observation {
+	seen := ledger.Observation{
 		Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Standing: r.Standing,
 		Multiplier: gpu.Some(r.Multiplier), Slower: r.Slower,
 	}
-	if r.Sampled {
-		o.Sample = &r.Sample
+	if o.Closures != nil {
+		seen.Closed = o.Closures.Why(r.Device)
 	}
-	return o
+	if r.Sampled {
+		seen.Sample = &r.Sample
+	}
+	return seen
 }

@@ -78,6 +78,7 @@ func healthy(r *monitor.Reading) gpu.Opt[float64] {
 
 var (
 	stateDesc    = describe("gpu_state", "1 for the state the device is in, 0 for the others.", "state")
+	drainedDesc  = describe("berth_device_drained", "1 while somebody drains the device: leases there go on, and no new ones are granted.")
 	throttleDesc = describe("gpu_throttle_reason", "1 for each reason why the device runs below its full clock.", "reason")
 )
 
@@ -90,6 +91,7 @@ func (d *devices) Describe(out chan<- *prometheus.Desc) {
 	}
 	out <- stateDesc
 	out <- throttleDesc
+	out <- drainedDesc
 }
 
 func (d *devices) Collect(out chan<- prometheus.Metric) {
@@ -108,6 +110,7 @@ func (d *devices) Collect(out chan<- prometheus.Metric) {
 		for _, state := range gpu.States() {
 			send(stateDesc, gauge, truth(state == r.State), string(state))
 		}
+		send(drainedDesc, gauge, truth(d.from.Drained != nil && d.from.Drained(r.Device)))
 		if r.Sampled && answers(&r) {
 			for _, reason := range r.Sample.Throttle {
 				send(throttleDesc, gauge, 1, string(reason))

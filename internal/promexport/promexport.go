@@ -33,9 +33,10 @@ type Sources struct {
 	Hooks    []string            // their names
 	// TokenFailures are the reasons for which a token is refused.
 	TokenFailures []string
-	Watching      func() bool      // whether devices are being sampled
-	Unlogged      func() uint64    // lines that the log did not take; nil: none
-	Expires       func() time.Time // when the certificate of the daemon ends; nil or zero: it has none
+	Drained       func(gpu.Device) bool // nil: none is
+	Watching      func() bool           // whether devices are being sampled
+	Unlogged      func() uint64         // lines that the log did not take; nil: none
+	Expires       func() time.Time      // when the certificate of the daemon ends; nil or zero: it has none
 	Version       string
 	// Audit returns how many entries the audit log was given, and how often it
 	// could not be written; nil: there is no audit log.

@@ -51,6 +51,7 @@ func (s *Device) facts(to term.Screen) []fact {
 	d, m := s.Device, measured(s.Status)
 	facts := []fact{
 		{"why", s.Reason},
+		{"drained", s.drain(to)},
 		{"advice", fmt.Sprintf("work at %.0f %% of full speed", s.Multiplier*100)},
 		{"load", withBar(m.Utilization)},
 		{"memory", s.memory(m)},
@@ -78,6 +79,14 @@ func (s *Device) memory(m gpu.Sample) string {
 		return s.Device.MemoryTotal.String()
 	}
 	return Join(fmt.Sprintf("%s of %s", used, m.MemoryTotal.Or(s.Device.MemoryTotal)), withBar(m.MemoryPercent()))
+}
+
+// drain says who drains the device; nothing if nobody does.
+func (s *Device) drain(to term.Screen) string {
+	if s.Drain == nil {
+		return ""
+	}
+	return "yes, " + drained(s.Drain, to)
 }
 
 // leased says how much of the memory is promised, and how much is left.

@@ -76,12 +76,24 @@ func leasesOn(leases []api.DeviceLease, to term.Screen) *term.Table {
 	t := &term.Table{Columns: []term.Column{
 		{Title: "LEASE", Least: 8}, {Title: "HOLDER", Least: 8}, {Title: "MEMORY GiB"}, {Title: "SLOTS", Right: true}, {Title: "AGE", Right: true},
 	}}
+	ends := slices.ContainsFunc(leases, func(l api.DeviceLease) bool { return l.Until != nil })
+	if ends {
+		t.Columns = append(t.Columns, term.Column{Title: "UNTIL"})
+	}
 	for _, l := range leases {
 		memory := usedCell(l.Measured, l.Memory)
 		if l.State == "parked" {
 			memory = term.Text("parked")
 		}
-		t.Add(term.Text(term.Clean(l.ID)), term.Text(Holder(l.Holder)), memory, term.Text(strconv.Itoa(l.Slots)), term.Text(words.Age(to.Now.Sub(l.Granted))))
+		row := []term.Cell{term.Text(term.Clean(l.ID)), term.Text(Holder(l.Holder)), memory, term.Text(strconv.Itoa(l.Slots)), term.Text(words.Age(to.Now.Sub(l.Granted)))}
+		switch {
+		case !ends:
+		case l.Until == nil:
+			row = append(row, term.Text("-"))
+		default:
+			row = append(row, term.Text(clock(*l.Until, to.Now)))
+		}
+		t.Add(row...)
 	}
 	return t
 }

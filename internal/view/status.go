@@ -36,6 +36,9 @@ func (s *Status) Lines(to term.Screen) []string {
 		if !d.Well() {
 			lines = append(lines, complaint(d, to))
 		}
+		if d.Drain != nil {
+			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d is %s", d.Device.Index, drained(d.Drain, to))))
+		}
 	}
 	if !s.Monitoring && !s.Local {
 		lines = append(lines, to.Hang(term.Yellow, "! ", "Monitoring is stopped, so these numbers are old. Start it: POST /api/gpu/monitoring/start"))

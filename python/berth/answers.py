@@ -185,6 +185,16 @@ class Trust(Answer):
     slots_withheld: int = 0
 
 
+class Drain(Answer):
+    """Somebody takes a device out of use: leases there go on, and no new ones are
+    granted."""
+
+    by: str = ""  # who
+    reason: str = ""  # why
+    since: Optional[Time] = None
+    until: Optional[Time] = None  # None: only undrain ends it
+
+
 class Status(Answer):
     """One device as it stands."""
 
@@ -198,6 +208,7 @@ class Status(Answer):
     stale: bool = False  # the sample is too old to say anything about now
     slots: Slots = _new(Slots)
     trust: Optional[Trust] = None  # None: it is trusted
+    drain: Optional[Drain] = None  # None: it is not drained
 
 
 class GPUUtilization(Answer):
@@ -353,6 +364,29 @@ class Allocation(Answer):
     def memory_mb(self) -> int:
         """The memory on each device."""
         return min((part.memory_mb for part in self.parts), default=0)
+
+
+class DeviceLease(Answer):
+    """What a lease holds on one device."""
+
+    id: str = ""
+    holder: Holder = _new(Holder)
+    state: str = ""  # active or parked
+    memory_mb: int = 0
+    measured_mb: int = 0  # what its processes were measured to use there
+    slots: int = 0
+    granted: Optional[Time] = None
+    until: Optional[Time] = None  # when it ends at the latest, if that is known
+
+
+class Drained(Answer):
+    """A device after a drain began or ended."""
+
+    gpu: str = ""
+    index: int = 0
+    changed: bool = False  # whether the call changed anything
+    drain: Optional[Drain] = None  # None: it is not drained
+    leases: List[DeviceLease] = _list()  # those that go on
 
 
 class Leases(Answer):

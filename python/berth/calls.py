@@ -70,7 +70,7 @@ def history(
     ``since`` is a time, or how long ago: a number of seconds or a text such as
     "5m". ``limit`` keeps only the newest samples."""
     if isinstance(since, datetime.datetime):
-        since = since.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+        since = _moment(since)
     elif isinstance(since, (int, float)):
         since = "%fs" % since
     return (yield from _get(answers.History, "/api/gpu/metrics/history", client, gpu=gpu, since=since, limit=limit))
@@ -322,6 +322,24 @@ def ready(*, client: Optional[Client] = None) -> Call[answers.Ready]:
     return (yield from _get(answers.Ready, "/readyz", client))
 
 
+def drain(
+    gpu: Union[int, str],
+    *,
+    until: Union[str, datetime.datetime, None] = None,
+    reason: Optional[str] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Drained]:
+    """Takes a device out of use: leases there go on, and the daemon grants no new
+    ones, until :func:`undrain` or the time ``until``. Needs the role operator."""
+    body = {"gpu": str(gpu), "until": _moment(until), "reason": reason}
+    return (yield from _post(answers.Drained, "/api/gpu/drain", body, client))
+
+
+def undrain(gpu: Union[int, str], *, client: Optional[Client] = None) -> Call[answers.Drained]:
+    """Lets a drained device be used again. Needs the role operator."""
+    return (yield from _post(answers.Drained, "/api/gpu/undrain", {"gpu": str(gpu)}, client))
+
+
 # The namespaces config, monitoring and services.
 
 
@@ -400,6 +418,13 @@ def services_get(name: str, *, client: Optional[Client] = None) -> Call[answers.
 
 def _get(kind: Type[Kind], path: str, client: Optional[Client], **query: Any) -> Call[Kind]:
     return kind.read((yield Request("GET", path, query=_given(query), client=client)))
+
+
+def _moment(time: Union[str, datetime.datetime, None]) -> Optional[str]:
+    """Writes a time as the API takes it."""
+    if isinstance(time, datetime.datetime):
+        return time.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+    return time
 
 
 def _post(

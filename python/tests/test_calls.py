@@ -107,7 +107,7 @@ WITHOUT = {
 class Routes(DaemonCase):
     def called(self):
         """Returns the routes of all calls, as they are asked."""
-        arguments = {"str": "x", "int": 1, "Amount": 1, "float": 1.0}
+        arguments = {"str": "x", "int": 1, "Amount": 1, "float": 1.0, "Union[int, str]": 1}
         found = set()
         for name, call in vars(calls).items():
             if not inspect.isgeneratorfunction(call) or name.startswith("_"):
@@ -262,6 +262,17 @@ class Settings(DaemonCase):
         self.assertEqual((stopped.running, stopped.changed), (False, True))
         self.assertFalse(berth.status_all().monitoring)
         self.assertTrue(berth.monitoring.start().running)
+
+    def test_drain(self):
+        until = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0) + datetime.timedelta(hours=1)
+        drained = berth.drain(1, until=until, reason="new fan")
+        self.assertEqual((drained.index, drained.changed, drained.leases), (1, True, []))
+        drain = berth.status(1).drain
+        assert drain is not None
+        self.assertEqual((drain.until, drain.reason), (until, "new fan"))
+        self.assertTrue(berth.undrain(1).changed)
+        self.assertFalse(berth.undrain(1).changed)
+        self.assertIsNone(berth.status(1).drain)
 
     def test_services(self):
         (service,) = berth.services.all()

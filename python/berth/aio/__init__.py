@@ -21,6 +21,7 @@ batches = awaited(calls.batches)
 bind = awaited(calls.bind)
 deallocate = awaited(calls.deallocate)
 devices = awaited(calls.devices)
+drain = awaited(calls.drain)
 explain = awaited(calls.explain)
 explain_waiting = awaited(calls.explain_waiting)
 find_lease = awaited(calls.find_lease)
@@ -39,11 +40,12 @@ status = awaited(calls.status)
 status_all = awaited(calls.status_all)
 throttle = awaited(calls.throttle)
 trend = awaited(calls.trend)
+undrain = awaited(calls.undrain)
 whoami = awaited(calls.whoami)
 
 __all__ = [
     "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "config", "deallocate", "devices",
-    "events", "explain", "explain_waiting", "find_lease", "history", "lease", "leases", "measure", "measurements",
+    "drain", "events", "explain", "explain_waiting", "find_lease", "history", "lease", "leases", "measure", "measurements",
     "metrics", "monitoring", "off", "on", "orphans", "past_leases", "ready", "release", "renew", "resize", "services",
-    "status", "status_all", "throttle", "trend", "whoami",
+    "status", "status_all", "throttle", "trend", "undrain", "whoami",
 ]  # fmt: skip

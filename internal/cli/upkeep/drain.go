@@ -1,0 +1,103 @@
+package upkeep
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/flagvalue"
+	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+type drainOptions struct {
+	*console.Console
+	until, reason string
+	wait          bool
+}
+
+func newDrain(con *console.Console) *cobra.Command {
+	o := &drainOptions{Console: con}
+	cmd := &cobra.Command{
+		Use:   "drain GPU",
+		Short: "Take a GPU out of use: what runs there goes on, nothing new comes",
+		Long: `Take a GPU out of use. Leases there go on to their end, and the daemon grants no
+new ones, until "berth undrain" or the time of --until, also after a restart of
+the daemon. The command prints which leases are left. Requests that fit nowhere
+else wait.
+
+It needs the role operator.`,
+		Example: `  berth drain 2 --reason "new fan" --wait
+  berth drain 2 --until 18:00
+  berth drain GPU-5a9c --until 2h`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: con.CompleteGPU,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.until, "until", "", "end the drain at this `TIME`, as in 18:00 or 2h\n(default: never)")
+	flags.StringVar(&o.reason, "reason", "", "tell others why, in this `TEXT`")
+	flags.BoolVar(&o.wait, "wait", false, "return when no lease is left")
+	return cmd
+}
+
+func (o *drainOptions) run(ctx context.Context, ref string) error {
+	until, err := flagvalue.Ahead(o.until, o.Now())
+	if err != nil {
+		return console.Usage("--until %v", err)
+	}
+	request := api.DrainRequest{GPU: gpu.Ref(ref), Reason: o.reason}
+	if !until.IsZero() {
+		request.Until = &until
+	}
+	c, err := o.Daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	done, err := c.Drain(ctx, request)
+	if err != nil {
+		return err
+	}
+	if o.wait && len(done.Leases) > 0 {
+		if !o.JSON {
+			if err := o.Print(view.Drained(done, o.Screen())...); err != nil {
+				return err
+			}
+		}
+		if done, err = o.await(ctx, c, done); err != nil {
+			return err
+		}
+	}
+	return o.Answer(done, view.Drained(done, o.Screen())...)
+}
+
+// await returns when no lease is left on a drained device, or when it is not
+// drained any more.
+func (o *drainOptions) await(ctx context.Context, c *client.Client, d api.Drained) (api.Drained, error) {
+	defer o.Slowly("waiting for " + words.Count(len(d.Leases), "lease") + " to end")()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for len(d.Leases) > 0 && d.Drain != nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return d, context.Cause(ctx)
+		}
+		now, err := c.StatusWithLeases(ctx, d.GPU)
+		if err != nil {
+			if o.Lost(err) {
+				continue
+			}
+			return d, err
+		}
+		o.Back()
+		d.Drain, d.Leases = now.Drain, now.Leases
+	}
+	return d, nil
+}

@@ -1,0 +1,243 @@
+// Package closures keeps which devices are closed to new leases although they
+// are well: because somebody drains them, which a file remembers across
+// restarts, or because berth works on them itself for a moment.
+package closures
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/wholefile"
+)
+
+// Hooks are the functions that the keeper calls. Each may be nil. None is called
+// under a lock of the keeper.
+type Hooks struct {
+	Changed func(uuid string)                   // a device was closed or opened; the book must hear of it before this returns
+	Ended   func(uuid string, was health.Drain) // a drain has ended by itself
+}
+
+// Keeper keeps what closes devices. Several goroutines may use it.
+type Keeper struct {
+	path  string // of the file; empty: drains are not kept
+	hooks Hooks
+	wake  chan struct{} // the drains have changed
+
+	writing sync.Mutex // held while drains change, so that the file follows them in order
+
+	mu     sync.RWMutex // guards what follows; nothing is called under it
+	drains map[string]health.Drain
+	busy   map[string]string // what berth does on a device, by UUID
+}
+
+// document is the content of the file.
+type document struct {
+	Version int                     `json:"version"`
+	Drains  map[string]health.Drain `json:"drains"`
+}
+
+const version = 1
+
+// Open reads the file at path; an empty path keeps nothing. A file that Open
+// cannot understand is an error: starting without it would grant leases on
+// devices that somebody is about to take out.
+func Open(path string) (*Keeper, error) {
+	k := &Keeper{path: path, wake: make(chan struct{}, 1), drains: map[string]health.Drain{}, busy: map[string]string{}}
+	if path == "" {
+		return k, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	read := document{}
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err == nil && read.Version != version {
+		err = fmt.Errorf("its version is %d, and this program reads version %d", read.Version, version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which devices are drained: %s: %w (remove the file to drain none)", path, err)
+	}
+	maps.Copy(k.drains, read.Drains)
+	return k, nil
+}
+
+// Tell sets the functions to call. Call it before anything else.
+func (k *Keeper) Tell(h Hooks) { k.hooks = h }
+
+// Drain closes a device until Undrain, or until the drain is over. If somebody
+// drains the device already, the new drain replaces that one. When Drain
+// returns, the file has it and nothing more is granted on the device.
+func (k *Keeper) Drain(uuid string, d health.Drain) error {
+	return k.change(uuid, func(all map[string]health.Drain) { all[uuid] = d })
+}
+
+// Undrain opens a device again. It returns the drain that it ended, and false if
+// there was none.
+func (k *Keeper) Undrain(uuid string) (was health.Drain, drained bool, err error) {
+	err = k.change(uuid, func(all map[string]health.Drain) {
+		was, drained = all[uuid]
+		delete(all, uuid)
+	})
+	return was, drained, err
+}
+
+// change changes the drains and writes the file. If the disk refuses, nothing
+// changes.
+func (k *Keeper) change(uuid string, apply func(map[string]health.Drain)) error {
+	if err := k.write(apply); err != nil {
+		return err
+	}
+	select {
+	case k.wake <- struct{}{}:
+	default: // Run is about to look anyway
+	}
+	k.changed(uuid)
+	return nil
+}
+
+func (k *Keeper) write(apply func(map[string]health.Drain)) error {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	k.mu.RLock()
+	next := maps.Clone(k.drains)
+	k.mu.RUnlock()
+	apply(next)
+	if k.path != "" {
+		text, err := json.Marshal(document{version, next})
+		if err == nil {
+			err = wholefile.Write(k.path, text)
+		}
+		if err != nil {
+			return fmt.Errorf("write which devices are drained: %w", err)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.drains = next
+	return nil
+}
+
+func (k *Keeper) changed(uuid string) {
+	if k.hooks.Changed != nil {
+		k.hooks.Changed(uuid)
+	}
+}
+
+// Drained returns the drain of a device, or of the device that it is part of;
+// false if there is none.
+func (k *Keeper) Drained(on gpu.Device) (health.Drain, bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	d, drained := k.drains[on.UUID]
+	if !drained && on.Parent != "" {
+		d, drained = k.drains[on.Parent]
+	}
+	return d, drained
+}
+
+// Why returns why nothing is granted on a device; "" if it is open.
+func (k *Keeper) Why(on gpu.Device) string {
+	if d, drained := k.Drained(on); drained {
+		return d.Reason()
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.busy[on.UUID]
+}
+
+// BusyError says that berth works on a device already.
+type BusyError struct{ Why string }
+
+func (e *BusyError) Error() string { return e.Why }
+
+// Hold closes a device while berth itself works on it, and says what it does
+// there. Only one holds a device at a time: a second gets a *BusyError. When Hold
+// returns, nothing more is granted on the device; release opens it again. After a
+// restart nobody holds a device.
+func (k *Keeper) Hold(uuid, why string) (release func(), err error) {
+	k.mu.Lock()
+	if before, busy := k.busy[uuid]; busy {
+		k.mu.Unlock()
+		return nil, &BusyError{before}
+	}
+	k.busy[uuid] = why
+	k.mu.Unlock()
+	k.changed(uuid)
+	return func() {
+		k.mu.Lock()
+		delete(k.busy, uuid)
+		k.mu.Unlock()
+		k.changed(uuid)
+	}, nil
+}
+
+// The waits of Run.
+const (
+	retry  = 10 * time.Second // after the disk refused
+	glance = time.Minute      // at most, so that a clock that is set shows
+)
+
+// Run ends drains when their time has come, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	timer := time.NewTimer(glance)
+	defer timer.Stop()
+	for {
+		timer.Reset(min(k.endDue(time.Now()), glance))
+		select {
+		case <-timer.C:
+		case <-k.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// endDue ends the drains that are over. It returns how long the next one lasts,
+// or glance.
+func (k *Keeper) endDue(now time.Time) time.Duration {
+	wait := glance
+	for uuid, d := range k.All() {
+		switch {
+		case d.Until.IsZero():
+		case !d.Over(now):
+			wait = min(wait, d.Until.Sub(now))
+		case !k.end(uuid, d):
+			wait = min(wait, retry)
+		}
+	}
+	return wait
+}
+
+// All returns every drain, by UUID.
+func (k *Keeper) All() map[string]health.Drain {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return maps.Clone(k.drains)
+}
+
+// end ends one drain that is over, unless somebody has replaced it meanwhile. It
+// reports false if the disk refused.
+func (k *Keeper) end(uuid string, was health.Drain) bool {
+	ended := false
+	err := k.change(uuid, func(all map[string]health.Drain) {
+		if ended = all[uuid] == was; ended {
+			delete(all, uuid)
+		}
+	})
+	if err == nil && ended && k.hooks.Ended != nil {
+		k.hooks.Ended(uuid, was)
+	}
+	return err == nil
+}

@@ -1,0 +1,188 @@
+package desk
+
+import (
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/audit"
+	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Closures keeps which devices are closed to new leases.
+type Closures interface {
+	Drain(uuid string, d health.Drain) error
+	Undrain(uuid string) (was health.Drain, drained bool, err error)
+	Drained(on gpu.Device) (health.Drain, bool)
+}
+
+// longestReason is how many characters the reason of a drain may have.
+const longestReason = 200
+
+// Drain takes a device out of use: leases there go on, and no new ones are
+// granted. The answer leaves the leases out: each caller sees other parts of
+// them.
+func (d *Desk) Drain(by Caller, b api.DrainRequest) (api.Drained, error) {
+	on, err := d.named(b.GPU)
+	if err != nil {
+		return api.Drained{}, err
+	}
+	now := time.Now()
+	next := health.Drain{By: lease.ByOf(by.Actor).String(), Since: now.UTC().Truncate(time.Second), Why: term.Clean(strings.TrimSpace(b.Reason))}
+	if len([]rune(next.Why)) > longestReason {
+		return api.Drained{}, wrongFields(lease.FieldErrors{{Field: "reason", Detail: "must have at most 200 characters"}})
+	}
+	if b.Until != nil {
+		if next.Until = b.Until.UTC(); next.Over(now) {
+			return api.Drained{}, wrongFields(lease.FieldErrors{{Field: "until", Detail: "is in the past"}})
+		}
+	}
+	before, again := d.Closures.Drained(on)
+	if err := d.act(drainAct(&by, "drain", on, &before, &next), func() error { return d.Closures.Drain(on.UUID, next) }); err != nil {
+		return api.Drained{}, notDrained(err)
+	}
+	text := on.Label() + " is drained"
+	if again {
+		text += ", as it was before"
+	}
+	if b.Until != nil {
+		text += ", until " + next.Until.Format(time.RFC3339)
+	}
+	text += ": berth grants nothing there"
+	data := map[string]any{}
+	if left := d.holders(on.UUID, data); left > 0 {
+		text += ", and " + words.Count(left, "lease") + " " + words.Form(left, "goes", "go") + " on"
+	}
+	if next.Why != "" {
+		text += " (" + next.Why + ")"
+	}
+	if b.Until != nil {
+		data["until"] = next.Until
+	}
+	if next.Why != "" {
+		data["reason"] = next.Why
+	}
+	d.Publish(gpu.Event{Time: now, Code: gpu.EventDrained, Severity: gpu.Note, GPU: on.UUID, By: lease.ByOf(by.Actor), Text: text, Data: data})
+	return api.Drained{GPU: on.UUID, Index: on.Index, Changed: true, Drain: DrainOf(next)}, nil
+}
+
+// holders adds the leases on a device to the data of an event, and returns how
+// many there are.
+func (d *Desk) holders(uuid string, data map[string]any) int {
+	var leases []string
+	var fences []uint64
+	for _, h := range d.Ledger.Holdings(uuid) {
+		leases, fences = append(leases, h.Lease.ID), append(fences, h.Lease.Fence)
+	}
+	if len(leases) > 0 {
+		data["leases"], data["fences"] = leases, fences
+	}
+	return len(leases)
+}
+
+// Undrain lets a device be used again.
+func (d *Desk) Undrain(by Caller, b api.UndrainRequest) (api.Drained, error) {
+	on, err := d.named(b.GPU)
+	if err != nil {
+		return api.Drained{}, err
+	}
+	answer := api.Drained{GPU: on.UUID, Index: on.Index}
+	before, drained := d.Closures.Drained(on)
+	if !drained {
+		return answer, nil
+	}
+	err = d.act(drainAct(&by, "undrain", on, &before, nil), func() error {
+		_, answer.Changed, err = d.Closures.Undrain(on.UUID)
+		return err
+	})
+	switch {
+	case err != nil:
+		return api.Drained{}, notDrained(err)
+	case answer.Changed:
+		d.Publish(Undrained(on, time.Now(), lease.ByOf(by.Actor)))
+	case on.Parent != "":
+		return api.Drained{}, Refuse(Conflict, "parent_drained", "%s is part of %s, and that is what is drained. Undrain that one.", on.Label(), d.label(on.Parent))
+	}
+	return answer, nil
+}
+
+// Undrained returns the event for a drain that has ended. By is the zero value if
+// it ended by itself.
+func Undrained(on gpu.Device, now time.Time, by gpu.By) gpu.Event {
+	text := on.Label() + " is not drained any more: berth grants leases there again, if it is well"
+	if by == (gpu.By{}) {
+		text = "The drain of " + on.Label() + " is over: berth grants leases there again, if it is well"
+	}
+	return gpu.Event{Time: now, Code: gpu.EventUndrained, Severity: gpu.Note, GPU: on.UUID, By: by, Text: text}
+}
+
+// DrainOf returns a drain as the API shows it.
+func DrainOf(drain health.Drain) *api.Drain {
+	out := &api.Drain{By: drain.By, Reason: drain.Why, Since: drain.Since}
+	if !drain.Until.IsZero() {
+		out.Until = &drain.Until
+	}
+	return out
+}
+
+// drainOf returns the drain of a device; nil if it is not drained.
+func (d *Desk) drainOf(on gpu.Device) *api.Drain {
+	if drain, drained := d.Closures.Drained(on); drained {
+		return DrainOf(drain)
+	}
+	return nil
+}
+
+// named returns the device that somebody names who changes something there. It
+// refuses an empty name: the first device is no default for that.
+func (d *Desk) named(ref gpu.Ref) (gpu.Device, error) {
+	if ref == "" {
+		return gpu.Device{}, wrongFields(lease.FieldErrors{{Field: "gpu", Detail: "is missing: name a device by index or UUID"}})
+	}
+	r, err := d.Device(string(ref))
+	return r.Device, err
+}
+
+// drainAct returns the entry for a drain that begins or ends.
+func drainAct(by *Caller, what string, on gpu.Device, before, after *health.Drain) api.AuditEntry {
+	e := api.AuditEntry{Who: audit.Who(by.Actor), What: what, Object: api.AuditObject{Kind: "device", ID: on.UUID}}
+	e.Before, e.After = drainFacts(before), drainFacts(after)
+	return e
+}
+
+func drainFacts(d *health.Drain) map[string]string {
+	if d == nil || d.Since.IsZero() {
+		return nil
+	}
+	facts := map[string]string{"by": d.By}
+	if !d.Until.IsZero() {
+		facts["until"] = d.Until.Format(time.RFC3339)
+	}
+	if d.Why != "" {
+		facts["reason"] = d.Why
+	}
+	return facts
+}
+
+// notDrained returns the refusal that an error of a drain stands for.
+func notDrained(err error) *Refusal {
+	if r := Refused(err); r.Code != "internal" {
+		return r
+	}
+	return because(err, Unavailable, "drains_not_written", "Nothing was changed. Look at the disk of the state folder; then try again.")
+}
+
+// noClosures stands for a keeper of closures where there is none.
+type noClosures struct{}
+
+func (noClosures) Drain(string, health.Drain) error { return errNoClosures }
+func (noClosures) Undrain(string) (health.Drain, bool, error) {
+	return health.Drain{}, false, errNoClosures
+}
+func (noClosures) Drained(gpu.Device) (health.Drain, bool) { return health.Drain{}, false }
+
+var errNoClosures = Refuse(Unavailable, "no_drains", "This daemon only looks, and cannot drain devices.")
