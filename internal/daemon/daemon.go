@@ -356,7 +356,7 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 func monitoring(c config.GPU) monitor.Settings {
 	return monitor.Settings{
 		Interval: c.MonitorInterval, HistorySize: c.HistorySize,
-		Health: health.Rules{Quarantine: c.Quarantine, Probation: c.Probation, SlotReturn: c.SlotReturn},
+		Health: health.Rules{Quarantine: c.Quarantine, Probation: c.Probation, SlotReturn: c.SlotReturn, Check: c.Check == "on"},
 		Rules: func(uuid string) thermal.Rules {
 			d := c.For(uuid)
 			return thermal.Rules{Thresholds: d.Thresholds, Cooldown: d.ThrottleCooldown, CriticalPause: d.CriticalPause}

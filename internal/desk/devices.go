@@ -30,7 +30,7 @@ func trustOf(s health.Standing, slots int) *api.Trust {
 	if s.Phase == health.Trusted && withheld == 0 {
 		return nil
 	}
-	t := &api.Trust{Phase: string(s.Phase), Why: s.Why, Withheld: withheld}
+	t := &api.Trust{Phase: string(s.Phase), Why: s.Cause(), Withheld: withheld}
 	if s.Phase != health.Trusted {
 		t.Since, t.Until = &s.Since, &s.Until
 	}

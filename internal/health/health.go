@@ -3,9 +3,10 @@
 // standing goes out.
 //
 // A device with a fault of its own goes into quarantine: berth grants nothing
-// there. When it has answered without a new fault for long enough, it is on
-// probation with half its slots, and after that it is trusted again. If it
-// fails again within a day, its quarantine lasts twice as long each time.
+// there. When it has answered without a new fault for long enough, and has passed
+// a check where one is asked for, it is on probation with half its slots, and
+// after that it is trusted again. If it fails again within a day, its quarantine
+// lasts twice as long each time.
 //
 // A device whose memory ran out loses one slot, each time, and gets them back
 // one by one while its memory lasts.
@@ -33,6 +34,10 @@ type Rules struct {
 	Quarantine time.Duration // from the last fault to probation
 	Probation  time.Duration // from there to trust
 	SlotReturn time.Duration // from memory running out to the return of one slot
+
+	// Check says that a device leaves its quarantine only after a check that it
+	// passed, or that could not be made.
+	Check bool
 }
 
 // DefaultRules returns the rules of a daemon that nobody configured.
@@ -47,6 +52,10 @@ type Standing struct {
 	Since time.Time `json:"since,omitzero"` // when the phase began
 	Until time.Time `json:"until,omitzero"` // the earliest end of the phase
 	Why   string    `json:"why,omitempty"`  // the fault that began it
+
+	Check   string `json:"check,omitempty"`   // what the last check since then said; empty: there was none
+	Cleared bool   `json:"cleared,omitempty"` // no check keeps it in quarantine any more
+	Failed  int    `json:"failed,omitempty"`  // checks that failed in this quarantine
 
 	Relapses int       `json:"relapses,omitempty"` // faults that came within a day after another was dealt with
 	Fault    time.Time `json:"fault,omitzero"`     // the newest one
@@ -67,6 +76,7 @@ const (
 // A file that somebody wrote by hand may have others.
 func (s Standing) Bounded() Standing {
 	s.Relapses = min(max(s.Relapses, 0), mostRelapses)
+	s.Failed = min(max(s.Failed, 0), mostRelapses)
 	s.Withheld = min(max(s.Withheld, 0), mostWithheld)
 	return s
 }
@@ -86,17 +96,33 @@ func (s *Standing) Fail(r Rules, now time.Time, why string) {
 		} else {
 			s.Relapses = min(s.Relapses+1, mostRelapses)
 		}
-		s.Phase, s.Since, s.Why = Quarantined, now, why
+		s.Phase, s.Since, s.Why, s.Check, s.Failed = Quarantined, now, why, "", 0
 	}
-	s.Fault = now
-	s.Until = now.Add(r.Quarantine << s.Relapses)
+	s.Fault, s.Cleared = now, false
+	s.Until = s.wait(r, now)
+}
+
+// wait returns when a quarantine ends that begins now, or that begins again
+// because a check failed.
+func (s *Standing) wait(r Rules, now time.Time) time.Time {
+	return now.Add(r.Quarantine << min(s.Relapses+s.Failed, mostRelapses))
 }
 
 // Return records that a device which fell off the bus is back. It was reset,
-// which cures most faults, so it is on probation at once. A device that comes
-// and goes has to wait like any other.
+// which cures most faults, so it is on probation at once, or as soon as a check
+// says so. A device that comes and goes, or has failed a check, has to wait like
+// any other.
 func (s *Standing) Return(r Rules, now time.Time) {
-	if s.Phase == Quarantined && s.Relapses == 0 {
+	if s.Phase == Quarantined && s.Relapses == 0 && s.Failed == 0 {
+		s.Until = now
+		s.release(r, now)
+	}
+}
+
+// release begins the probation of a device in quarantine, if nothing keeps it
+// there.
+func (s *Standing) release(r Rules, now time.Time) {
+	if !now.Before(s.Until) && (s.Cleared || !r.Check) {
 		s.probation(r, now)
 	}
 }
@@ -110,9 +136,9 @@ func (s *Standing) probation(r Rules, now time.Time) {
 func (s *Standing) Answer(r Rules, now time.Time, full bool) {
 	if s.Phase != Trusted && !now.Before(s.Until) {
 		if s.Phase == Quarantined {
-			s.probation(r, now)
+			s.release(r, now)
 		} else {
-			s.Phase, s.Since, s.Until, s.Why = Trusted, time.Time{}, time.Time{}, ""
+			s.Phase, s.Since, s.Until, s.Why, s.Check, s.Cleared, s.Failed = Trusted, time.Time{}, time.Time{}, "", "", false, 0
 		}
 	}
 	switch {
@@ -143,11 +169,19 @@ func (s Standing) Slots(all int) int {
 func (s Standing) Reason() string {
 	switch s.Phase {
 	case Quarantined:
-		return fmt.Sprintf("in quarantine until %s at least: %s", s.until(), s.Why)
+		return fmt.Sprintf("in quarantine until %s at least: %s", s.until(), s.Cause())
 	case Probation:
-		return fmt.Sprintf("on probation until %s, with half its slots: %s", s.until(), s.Why)
+		return fmt.Sprintf("on probation until %s, with half its slots: %s", s.until(), s.Cause())
 	}
 	return ""
+}
+
+// Cause returns the fault that began the phase, and what the last check said.
+func (s Standing) Cause() string {
+	if s.Check == "" {
+		return s.Why
+	}
+	return s.Why + "; " + s.Check
 }
 
 func (s Standing) until() string { return moment(s.Until) }

@@ -68,6 +68,10 @@ type Hooks struct {
 	Cost     func(Cost)                    // after every call to a device
 	Standing func(string, health.Standing) // of a device, by UUID, when it changed
 
+	// Due is called with every sample of a device that has to be checked before it
+	// leaves its quarantine, until Checked says what came of that.
+	Due func(gpu.Device)
+
 	// Stuck is called again and again while the sampler of a device hangs,
 	// perhaps in one of the other hooks. The reading is UNAVAILABLE.
 	Stuck func(Reading)

@@ -87,6 +87,9 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	m.tellState(u, now, v, s)
 	m.tellHeat(u, now, heat, rules, s)
 	m.tellReading(u)
+	if m.hooks.Due != nil && u.standing.CheckDue(settings.Health, now) {
+		m.hooks.Due(u.description())
+	}
 }
 
 // show returns a verdict as readers see it: a device in quarantine is

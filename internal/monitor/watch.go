@@ -123,8 +123,29 @@ func (m *Monitor) faulted(f device.Fault) {
 // quarantine puts a device in quarantine at once, without waiting for the next
 // sample. The caller holds judging.
 func (m *Monitor) quarantine(u *unit, rules health.Rules, now time.Time, why string) {
+	m.restand(u, now, func(s *health.Standing) { s.Fail(rules, now, why) })
+}
+
+// Checked takes in what came of a check of a device that began at a time. A
+// device that may leave its quarantine does so with its next sample.
+func (m *Monitor) Checked(uuid string, began time.Time, o health.Outcome, why string) {
+	u := m.unit(uuid)
+	if u == nil {
+		return
+	}
+	settings, _, _ := m.control()
+	u.judging.Lock()
+	defer u.judging.Unlock()
+	now := time.Now()
+	m.restand(u, now, func(s *health.Standing) { s.Checked(settings.Health, began, now, o, why) })
+	u.hurry()
+}
+
+// restand changes how far a device is trusted, and says so. The caller holds
+// judging.
+func (m *Monitor) restand(u *unit, now time.Time, change func(*health.Standing)) {
 	before := u.standing
-	u.standing.Fail(rules, now, why)
+	change(&u.standing)
 	v := u.show(now, u.verdict) // as it was last measured
 	u.keep(v, nil)
 	m.tellStanding(u, now, before)

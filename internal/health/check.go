@@ -1,0 +1,52 @@
+package health
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Outcome is what came of a check of a device.
+type Outcome string
+
+// The outcomes.
+const (
+	Passed  Outcome = "passed"
+	Failed  Outcome = "failed"
+	Unasked Outcome = "unasked" // the device could not be checked
+)
+
+// longestCheck is how many characters of what a check said are kept.
+const longestCheck = 400
+
+// CheckDue reports whether a device has to be checked now: it has waited long
+// enough in quarantine, and only a check lets it out.
+func (s Standing) CheckDue(r Rules, now time.Time) bool {
+	return r.Check && s.Phase == Quarantined && !s.Cleared && !now.Before(s.Until)
+}
+
+// Checked records the outcome of a check that began at a time and ends now.
+//
+// A device that passed may leave its quarantine, also before its time: somebody
+// asked for the check. So may one that could not be checked, after its time. A
+// device that failed stays, and its next check comes later each time; if it was
+// trusted, its quarantine begins. A fault that came during the check counts for
+// more than what the check found before it.
+func (s *Standing) Checked(r Rules, began, now time.Time, o Outcome, why string) {
+	switch {
+	case o == Failed && s.Phase != Quarantined:
+		s.Fail(r, now, "its check failed: "+words.Cut(why, longestCheck))
+	case o == Failed:
+		s.Failed = min(s.Failed+1, mostRelapses)
+		s.Check, s.Fault, s.Cleared = "its check failed: "+words.Cut(why, longestCheck), now, false
+		s.Until = s.wait(r, now)
+	case s.Phase != Quarantined || !s.Fault.Before(began):
+	case o == Passed:
+		s.Check, s.Cleared = "its check passed", true
+		if now.Before(s.Until) {
+			s.Until = now
+		}
+	case !now.Before(s.Until):
+		s.Check, s.Cleared = "it could not be checked: "+words.Cut(why, longestCheck), true
+	}
+}
