@@ -27,8 +27,8 @@ const picture = `
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep
  7  SERVICES   desk  oversight  crew  doctor  console  apitext
  6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens  tries  turns  closures
-    ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup  pacer
- 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ways  batch/outcome  batch/record
+    ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup  pacer  device/amd  device/intel
+ 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ways  batch/outcome  batch/record  drm
  4  DECISIONS  pipeline  planview  view
  3  DECISIONS  placement  launch  wire  quota  allowance  notice  steer
  2  DECISIONS  lease  config  thermal  health  backlog  report  kin  residue  audit/chain  batch/chunk  batch/rawjson  proof  energy  pace
@@ -43,7 +43,7 @@ var public = []string{"api", "client", "cmd/berth", "cmd/berth-serve", "gpu"}
 // suites that test it. They may use it, and only tests use them.
 var beside = []string{
 	"bench/access", "bench/batch", "bench/exec", "bench/foundations", "bench/startup", "bench/gpu/filtered", "bench/gpu/samplecost", "bench/handover", "bench/hostile", "audit",
-	"chaos", "internal/daemon/daemontest", "internal/device/devicetest", "internal/journal/filelog/disktest", "internal/journal/journaltest",
+	"chaos", "internal/daemon/daemontest", "internal/device/devicetest", "internal/drm/drmtest", "internal/journal/filelog/disktest", "internal/journal/journaltest",
 }
 
 // The limits that keep the building readable.

@@ -9,8 +9,10 @@ type Device struct {
 	Index   int    `json:"index" doc:"Its position on this machine today. For people only: it may change at the next boot."`
 	Name    string `json:"name"`
 	Vendor  Vendor `json:"vendor"`
-	Backend string `json:"backend" doc:"The part of berth that talks to it: nvml, amd or sim."`
+	Backend string `json:"backend" doc:"The part of berth that talks to it: nvml, amd, intel or sim."`
 	Driver  string `json:"driver,omitempty" doc:"Version of the driver."`
+
+	Ordinal Opt[int] `json:"ordinal,omitzero" doc:"Its number as the vendor's runtime counts GPUs, for variables that take no UUID. AMD and Intel only."`
 
 	PCI               string   `json:"pci_bus_id,omitempty"`
 	Path              string   `json:"path,omitempty" doc:"Device file, for finding processes that hold it open."`
@@ -40,6 +42,7 @@ type Vendor string
 const (
 	NVIDIA    Vendor = "nvidia"
 	AMD       Vendor = "amd"
+	Intel     Vendor = "intel"
 	Simulated Vendor = "sim"
 )
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 )
 
@@ -82,4 +83,23 @@ func cancelled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
+}
+
+// Readings checks what a backend reads, and that its devices describe
+// themselves, where files or answers of its driver are not as they should be: a
+// value is absent or in range, and a device that cannot be read is an error.
+func Readings(t *testing.T, b device.Backend) {
+	t.Helper()
+	checkScan(t, b)
+	for _, dev := range scan(t, b) {
+		uuid := dev.Describe().UUID
+		var s gpu.Sample
+		if err := dev.Fast(t.Context(), &s); err == nil {
+			judgeSample(t, dev.Describe(), &s)
+		}
+		var slow gpu.Slow
+		if err := dev.Slow(t.Context(), &slow); err == nil {
+			judgeSlow(t, uuid, &slow)
+		}
+	}
 }

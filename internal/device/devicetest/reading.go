@@ -27,17 +27,22 @@ func checkFast(t *testing.T, b device.Backend) {
 			t.Errorf("%s: Fast on a device that is well must work: %v", d.UUID, err)
 			continue
 		}
-		inRange(t, d.UUID, "Utilization", s.Utilization, 0, 100)
-		inRange(t, d.UUID, "MemoryBusy", s.MemoryBusy, 0, 100)
-		inRange(t, d.UUID, "Temperature", s.Temperature, coldest, hottest)
-		inRange(t, d.UUID, "MemoryTemperature", s.MemoryTemperature, coldest, hottest)
-		inRange(t, d.UUID, "Power", s.Power, 0, maxWatts)
-		inRange(t, d.UUID, "ClockSM", s.ClockSM, 0, maxMHz)
-		inRange(t, d.UUID, "ClockMemory", s.ClockMemory, 0, maxMHz)
-		checkMemory(t, d, &s)
-		checkThrottle(t, d, &s)
-		checkProcesses(t, d, &s)
+		judgeSample(t, d, &s)
 	}
+}
+
+func judgeSample(t *testing.T, d gpu.Device, s *gpu.Sample) {
+	t.Helper()
+	inRange(t, d.UUID, "Utilization", s.Utilization, 0, 100)
+	inRange(t, d.UUID, "MemoryBusy", s.MemoryBusy, 0, 100)
+	inRange(t, d.UUID, "Temperature", s.Temperature, coldest, hottest)
+	inRange(t, d.UUID, "MemoryTemperature", s.MemoryTemperature, coldest, hottest)
+	inRange(t, d.UUID, "Power", s.Power, 0, maxWatts)
+	inRange(t, d.UUID, "ClockSM", s.ClockSM, 0, maxMHz)
+	inRange(t, d.UUID, "ClockMemory", s.ClockMemory, 0, maxMHz)
+	checkMemory(t, d, s)
+	checkThrottle(t, d, s)
+	checkProcesses(t, d, s)
 }
 
 func checkMemory(t *testing.T, d gpu.Device, s *gpu.Sample) {
@@ -120,15 +125,20 @@ func checkSlow(t *testing.T, b device.Backend) {
 			t.Errorf("%s: Slow on a device that is well must work: %v", uuid, err)
 			continue
 		}
-		inRange(t, uuid, "Energy", s.Energy, 0, 1e15)
-		inRange(t, uuid, "Fan", s.Fan, 0, 100)
-		inRange(t, uuid, "PCIeTx", s.PCIeTx, 0, 1e7)
-		inRange(t, uuid, "PCIeRx", s.PCIeRx, 0, 1e7)
-		inRange(t, uuid, "ECCCorrected", s.ECCCorrected, 0, 1<<62)
-		inRange(t, uuid, "ECCUncorrected", s.ECCUncorrected, 0, 1<<62)
-		for pid, share := range s.ProcessUtilization {
-			inRange(t, uuid, fmt.Sprintf("ProcessUtilization of %d", pid), gpu.Some(share), 0, 100)
-		}
+		judgeSlow(t, uuid, &s)
+	}
+}
+
+func judgeSlow(t *testing.T, uuid string, s *gpu.Slow) {
+	t.Helper()
+	inRange(t, uuid, "Energy", s.Energy, 0, 1e15)
+	inRange(t, uuid, "Fan", s.Fan, 0, 100)
+	inRange(t, uuid, "PCIeTx", s.PCIeTx, 0, 1e7)
+	inRange(t, uuid, "PCIeRx", s.PCIeRx, 0, 1e7)
+	inRange(t, uuid, "ECCCorrected", s.ECCCorrected, 0, 1<<62)
+	inRange(t, uuid, "ECCUncorrected", s.ECCUncorrected, 0, 1<<62)
+	for pid, share := range s.ProcessUtilization {
+		inRange(t, uuid, fmt.Sprintf("ProcessUtilization of %d", pid), gpu.Some(share), 0, 100)
 	}
 }
 

@@ -1,0 +1,10 @@
+package amd
+
+import "github.com/berth-gpu/berth/internal/device"
+
+var (
+	ThrottleReasons = throttleReasons
+	DescribeFault   = describe
+)
+
+func (b *Backend) Count(counts map[string]int64, tell func(device.Fault)) { b.count(counts, tell) }

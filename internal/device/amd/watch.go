@@ -1,0 +1,101 @@
+package amd
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/drm"
+)
+
+// countPeriod is how often Watch reads the counters of errors.
+const countPeriod = 30 * time.Second
+
+// Watch reports what the driver writes to the kernel's log, where berth may read
+// it, and errors that the counters show. The log is for root, unless the machine
+// lets everybody read it.
+func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var mu sync.Mutex // found is called by one at a time
+	tell := func(f device.Fault) {
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() == nil {
+			found(f)
+		}
+	}
+	deaf := make(chan error, 1)
+	go func() { deaf <- drm.Follow(ctx, b.Root.Log(), func(m drm.Message) { b.heard(m, tell) }) }()
+	reading := true
+	defer func() {
+		cancel()
+		if reading {
+			<-deaf
+		}
+	}()
+	ticks := time.NewTicker(countPeriod)
+	defer ticks.Stop()
+	counts := map[string]int64{}
+	b.count(counts, tell)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-deaf:
+			reading = false
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err != nil && !drm.Denied(err) && drm.Exists(b.Root.Log()):
+				return err
+			case len(counts) == 0:
+				return &device.Error{Op: "watch for faults", Err: device.ErrUnsupported,
+					Hint: "run berth as root, or give it CAP_SYSLOG, to let it read the kernel's log"}
+			}
+		case <-ticks.C:
+			b.count(counts, tell)
+		}
+	}
+}
+
+// heard reports a message of the driver that is about a fault. A message without
+// an address is about the only GPU, if there is one only.
+func (b *Backend) heard(m drm.Message, tell func(device.Fault)) {
+	if !strings.Contains(m.Text, driver) {
+		return
+	}
+	fault, pid, ok := describe(m.Text)
+	if !ok {
+		return
+	}
+	f := device.Fault{Fault: fault, Time: b.Now(), PID: pid, Detail: map[string]any{"kind": "kernel_log", "message": m.Text}}
+	all := b.all()
+	for _, c := range all {
+		if c.at.Load().PCI == m.PCI || m.PCI == "" && len(all) == 1 {
+			f.GPU = c.uuid
+		}
+	}
+	if f.GPU != "" || m.PCI == "" {
+		tell(f)
+	}
+}
+
+// count reports errors that were counted since the last call.
+func (b *Backend) count(counts map[string]int64, tell func(device.Fault)) {
+	for _, c := range b.all() {
+		_, errors, ok := readErrors(c.at.Load())
+		if !ok {
+			continue
+		}
+		before, known := counts[c.uuid]
+		counts[c.uuid] = errors
+		if known && errors > before {
+			tell(device.Fault{Fault: uncorrected, GPU: c.uuid, Time: b.Now(), Detail: map[string]any{"kind": "ras", "count": errors - before}})
+		}
+	}
+}

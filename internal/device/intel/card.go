@@ -1,0 +1,65 @@
+package intel
+
+import (
+	"errors"
+	"io/fs"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/drm"
+)
+
+// card is one GPU.
+type card struct {
+	openers *drm.Openers
+	now     func() time.Time
+	uuid    string
+
+	at   atomic.Pointer[place]      // where it was last found
+	desc atomic.Pointer[gpu.Device] // as it was last found
+
+	// The goroutine that reads the device owns what follows, one at a time.
+	usage  drm.Usage
+	energy gpu.Opt[float64] // at the time read
+	read   time.Time
+}
+
+var (
+	_ device.Device   = (*card)(nil)
+	_ device.Meter    = (*card)(nil)
+	_ device.Governor = (*card)(nil)
+)
+
+// Describe answers from memory.
+func (c *card) Describe() gpu.Device { return *c.desc.Load() }
+
+// lost returns an error if the card has left the bus.
+func (c *card) lost(at *place) error {
+	if !at.Gone() {
+		return nil
+	}
+	return &device.Error{
+		Op: "read " + c.uuid, Err: device.ErrLost,
+		Hint: "look in dmesg for messages of " + at.Driver + "; a GPU that fell off the bus usually needs a reboot",
+	}
+}
+
+// refused returns the error of a file that could not be written or read.
+func (c *card) refused(op string, err error) error {
+	e := &device.Error{Op: op + " of " + c.uuid, Err: err}
+	switch {
+	case c.at.Load().Gone():
+		e.Err = device.ErrLost
+	case drm.Denied(err):
+		e.Err = device.ErrNoPermission
+		e.Hint = "run berth as root"
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EIO):
+		e.Err = device.ErrUnsupported
+		e.Hint = "the driver does not take it on this GPU"
+	}
+	return e
+}

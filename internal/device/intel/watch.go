@@ -1,0 +1,36 @@
+package intel
+
+import (
+	"context"
+	"strings"
+
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/drm"
+)
+
+// Watch reports what the drivers write to the kernel's log, where berth may read
+// it: the log is for root, unless the machine lets everybody read it.
+func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	err := drm.Follow(ctx, b.Root.Log(), func(m drm.Message) { b.heard(m, found) })
+	if err != nil && (drm.Denied(err) || !drm.Exists(b.Root.Log())) {
+		return &device.Error{Op: "watch for faults", Err: device.ErrUnsupported,
+			Hint: "run berth as root, or give it CAP_SYSLOG, to let it read the kernel's log"}
+	}
+	return err
+}
+
+// heard reports a message of a driver that is about a fault.
+func (b *Backend) heard(m drm.Message, found func(device.Fault)) {
+	if driver, _, _ := strings.Cut(m.Text, " "); driver != older && driver != newer {
+		return
+	}
+	fault, pid, ok := describe(m.Text)
+	c := b.find(m.PCI)
+	if !ok || c == nil {
+		return
+	}
+	found(device.Fault{Fault: fault, GPU: c.uuid, Time: b.Now(), PID: pid, Detail: map[string]any{"kind": "kernel_log", "message": m.Text}})
+}

@@ -1,0 +1,28 @@
+// Package drm reads what Linux says about graphics cards without a library of
+// their vendor: the files of the card and of its sensors in /sys, the open
+// files of processes in /proc, and the log of the kernel. Backends of vendors
+// whose driver is part of the kernel are built on it.
+//
+// Nothing is kept open between two readings. A file that is gone, or is a
+// directory, or holds no number is an error of that file alone; the backend
+// decides whether the card as a whole has stopped answering.
+package drm
+
+import "path/filepath"
+
+// Root is the directory that has sys, proc, dev and usr in it. It is "/", except
+// in tests, which point it at written trees.
+type Root string
+
+func (r Root) path(parts ...string) string {
+	if r == "" {
+		r = "/"
+	}
+	return filepath.Join(append([]string{string(r)}, parts...)...)
+}
+
+// Log returns the path of the kernel's log.
+func (r Root) Log() string { return r.path("dev/kmsg") }
+
+// KFD returns the directory of AMD's driver for computing.
+func (r Root) KFD() string { return r.path("sys/class/kfd/kfd") }

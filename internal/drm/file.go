@@ -1,0 +1,95 @@
+package drm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// mostText is more than a file of /sys may hold, which is one page.
+const mostText = 4096
+
+// errNoNumber says that a file holds something else than a number.
+var errNoNumber = errors.New("no number")
+
+// errNoSensors says that a card shows no sensors.
+var errNoSensors = &fs.PathError{Op: "open", Path: "hwmon", Err: fs.ErrNotExist}
+
+// Read reads a small file into space, and returns the part of it that holds
+// text. What does not fit is left out. Read takes three system calls and
+// allocates nothing.
+func Read(path string, space []byte) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	n := 0
+	for n < len(space) {
+		got, err := unix.Read(fd, space[n:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		}
+		if got == 0 {
+			break
+		}
+		n += got
+	}
+	return space[:n], nil
+}
+
+// Text returns a small file without the space around it.
+func Text(parts ...string) (string, error) {
+	var space [mostText]byte
+	text, err := Read(filepath.Join(parts...), space[:])
+	if err != nil {
+		return "", err
+	}
+	return string(bytes.TrimSpace(text)), nil
+}
+
+// Number reads a whole number from a file.
+func Number(parts ...string) (int64, error) {
+	var space [64]byte
+	path := filepath.Join(parts...)
+	text, err := Read(path, space[:])
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", path, errNoNumber)
+	}
+	return n, nil
+}
+
+// Write writes a whole number into a file that is there.
+func Write(n int64, parts ...string) error {
+	path := filepath.Join(parts...)
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_TRUNC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, strconv.AppendInt(nil, n, 10)); err != nil {
+		return &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
+}
+
+// Exists reports whether there is something at a path.
+func Exists(parts ...string) bool {
+	var s unix.Stat_t
+	return unix.Stat(filepath.Join(parts...), &s) == nil
+}
+
+// Denied reports whether an error says that berth may not do it.
+func Denied(err error) bool { return errors.Is(err, fs.ErrPermission) }

@@ -1,0 +1,121 @@
+package drm
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Usage remembers for some seconds how much the engines of a card have worked
+// for each client, and tells shares of the time from the differences.
+type Usage struct{ past []moment }
+
+// moment is what the engines had done at a time.
+type moment struct {
+	at   time.Time
+	work map[work]Engine
+}
+
+// work is one client of one process on one engine.
+type work struct {
+	pid    int
+	client uint64
+	engine string
+}
+
+// Usage keeps this many moments, which lie at least this far apart.
+const (
+	mostMoments = 64
+	leastApart  = 200 * time.Millisecond
+)
+
+// Add takes in what was read at a time.
+func (u *Usage) Add(at time.Time, used []Used) {
+	m := moment{at: at, work: map[work]Engine{}}
+	for _, p := range used {
+		for _, c := range p.Clients {
+			for name, e := range c.Engines {
+				m.work[work{p.PID, c.ID, name}] = e
+			}
+		}
+	}
+	if n := len(u.past); n > 0 && at.Before(u.past[n-1].at) {
+		u.past = nil // the clock was set back
+	}
+	// The newest moment makes room for a newer one if both are close to the one
+	// before: so somebody who asks often does not push the past out.
+	if n := len(u.past); n > 1 && at.Sub(u.past[n-2].at) < leastApart {
+		u.past = u.past[:n-1]
+	}
+	if len(u.past) == mostMoments {
+		u.past = slices.Delete(u.past, 0, 1)
+	}
+	u.past = append(u.past, m)
+}
+
+// Shares are shares of a stretch of time.
+type Shares struct {
+	From, Until time.Time
+	Process     map[int]gpu.Percent // by pid: its busiest engine
+	Card        gpu.Percent         // the busiest engine, for all processes together
+}
+
+// Since returns the shares from a moment to the newest one. If the past does not
+// reach back to the moment, it begins with the oldest known one. With less than
+// two moments, there are no shares.
+func (u *Usage) Since(since time.Time) Shares {
+	n := len(u.past)
+	if n == 0 {
+		return Shares{}
+	}
+	first := &u.past[0]
+	for i := range u.past[:n-1] {
+		if !u.past[i].at.After(since) {
+			first = &u.past[i]
+		}
+	}
+	last := &u.past[n-1]
+	s := Shares{From: first.at, Until: last.at, Process: map[int]gpu.Percent{}}
+	took := last.at.Sub(first.at)
+	if took <= 0 {
+		return s
+	}
+	type part struct {
+		pid    int
+		engine string
+	}
+	ofProcess, ofCard := map[part]gpu.Percent{}, map[string]gpu.Percent{}
+	for w, now := range last.work {
+		before, known := first.work[w]
+		if !known {
+			continue // nobody knows when it did its work
+		}
+		share := shareOf(before, now, took)
+		ofProcess[part{w.pid, w.engine}] += share
+		ofCard[w.engine] += share
+	}
+	for p, share := range ofProcess {
+		s.Process[p.pid] = max(s.Process[p.pid], min(share, 100))
+	}
+	for _, share := range ofCard {
+		s.Card = max(s.Card, min(share, 100))
+	}
+	return s
+}
+
+// shareOf returns the share of the time that an engine worked for a client. A
+// counter that went back has not moved.
+func shareOf(before, now Engine, took time.Duration) gpu.Percent {
+	if now.Busy <= before.Busy {
+		return 0
+	}
+	busy, whole := float64(now.Busy-before.Busy), float64(took.Nanoseconds())
+	if now.Total > 0 || before.Total > 0 {
+		if now.Total <= before.Total {
+			return 0
+		}
+		whole = float64(now.Total - before.Total)
+	}
+	return gpu.Percent(100 * busy / whole / float64(max(now.Capacity, 1)))
+}
