@@ -37,15 +37,20 @@ const (
 // Kinds lists every kind.
 func Kinds() []Kind { return []Kind{Quick, Long} }
 
-// Spare is how much of the free memory of a device a check leaves to others.
-const Spare gpu.MiB = 512
+const (
+	// Spare is how much of the free memory of a device a check leaves to others.
+	Spare gpu.MiB = 512
+	// Context is how much memory the driver takes at most for the helper process
+	// itself.
+	Context gpu.MiB = 640
+)
 
 // Ask is what a helper process is asked.
 type Ask struct {
 	Verb   Verb    `json:"verb"`
 	Kind   Kind    `json:"kind,omitempty"`
 	GPU    string  `json:"gpu"`                 // UUID
-	Memory gpu.MiB `json:"memory_mb,omitempty"` // the most that it may take; 0: all that is free, less Spare
+	Memory gpu.MiB `json:"memory_mb,omitempty"` // the most that it may take, Context included; 0: all that is free, less Spare
 
 	// Lease and Fence name the lease that the helper process runs under, if any.
 	// They reach it in its environment.
@@ -55,6 +60,16 @@ type Ask struct {
 	// Plant is for tests: it flips one bit of the device's memory between writing
 	// and reading, which the check must find.
 	Plant bool `json:"plant,omitempty"`
+}
+
+// Room returns how many bytes of memory may be tested on a device that has so many
+// free.
+func (a Ask) Room(free uint64) uint64 {
+	room := int64(free) - int64(Spare)<<20
+	if a.Memory > 0 {
+		room = min(room, int64(a.Memory-Context)<<20)
+	}
+	return uint64(max(0, room))
 }
 
 // Limit returns how long the helper process may take. A device that takes longer

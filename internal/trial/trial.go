@@ -1,0 +1,169 @@
+// Package trial puts a GPU to the test, in a process of its own: a fault of the
+// driver there hurts nobody. It takes the memory that it may take, writes patterns
+// and reads them again, copies both ways, computes what it knows the answer to,
+// and compares clocks, link and error counters with what they should be.
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cuda"
+	"github.com/berth-gpu/berth/internal/proof"
+)
+
+// Gauges reads what a device says about itself.
+type Gauges interface {
+	Link() proof.Link
+	Clocks() proof.Clocks
+	Errors() proof.Errors
+}
+
+// trial is one device on trial.
+type trial struct {
+	card   Card
+	gauges Gauges
+	ask    proof.Ask
+	tell   func(proof.Step)
+
+	pieces []piece
+	host   []uint32 // memory of the machine, for copies; nil: not taken yet
+	memory gpu.MiB  // of all pieces
+	link   proof.Link
+	clocks proof.Clocks
+}
+
+// errStop ends a trial after a step that broke the device: every further call
+// would only repeat the error.
+var errStop = errors.New("the device is broken")
+
+// run takes every step of the verb.
+func (t *trial) run() {
+	var before proof.Errors
+	if t.gauges != nil {
+		before = t.gauges.Errors()
+	}
+	taken := t.take()
+	steps := map[proof.Name]func() (proof.Step, error){
+		proof.StepMemory:  t.patterns,
+		proof.StepCopyIn:  t.copyIn,
+		proof.StepCopyOut: t.copyOut,
+		proof.StepCompute: t.compute,
+		proof.StepClocks:  func() (proof.Step, error) { return t.clocks.Step(), nil },
+		proof.StepLink:    func() (proof.Step, error) { return t.link.Step(), nil },
+		proof.StepErrors:  func() (proof.Step, error) { return t.errors(before), nil },
+		proof.StepResidue: t.look,
+		proof.StepScrub:   t.scrub,
+	}
+	needsMemory := map[proof.Name]bool{
+		proof.StepMemory: true, proof.StepCopyIn: true, proof.StepCopyOut: true, proof.StepCompute: true, proof.StepResidue: true, proof.StepScrub: true,
+	}
+	for _, name := range proof.Steps(t.ask.Verb) {
+		if needsMemory[name] && (taken != nil || len(t.pieces) == 0) {
+			if t.done(name, proof.Step{Verdict: proof.Unasked, Detail: t.noMemory()}, taken, time.Now()) != nil {
+				return
+			}
+			continue
+		}
+		t.tell(proof.Step{Name: name})
+		started := time.Now()
+		step, err := steps[name]()
+		if t.done(name, step, err, started) != nil {
+			return
+		}
+	}
+}
+
+// noMemory says why there is no memory to test.
+func (t *trial) noMemory() string {
+	if t.ask.Memory > 0 {
+		return fmt.Sprintf("there is no memory to test: %s are allowed, and the driver's own part takes up to %s of them", t.ask.Memory, proof.Context)
+	}
+	return "no memory is free"
+}
+
+// done reports a step. An error makes it one that failed, if the error speaks
+// against the device, or one that could not be asked.
+func (t *trial) done(name proof.Name, step proof.Step, err error, started time.Time) error {
+	step.Name, step.Took = name, time.Since(started).Seconds()
+	broken := false
+	if err != nil {
+		refused := (*cuda.Error)(nil)
+		broken = errors.As(err, &refused) && refused.Broken()
+		step.Verdict, step.Detail = proof.Unasked, err.Error()
+		if broken {
+			step.Verdict = proof.Failed
+		}
+	}
+	t.tell(step)
+	if broken {
+		return errStop
+	}
+	return nil
+}
+
+const (
+	largest = 1 << 30  // bytes that are taken at a time
+	least   = 16 << 20 // bytes that are worth taking
+	grain   = 2 << 20  // bytes that the driver rounds to
+)
+
+// take takes the memory that the trial may take, in pieces.
+func (t *trial) take() error {
+	free, err := t.card.Free()
+	if err != nil {
+		return err
+	}
+	left := t.ask.Room(free)
+	size := uint64(largest)
+	for first := uint64(0); ; {
+		size = min(size, left/grain*grain)
+		if size < least {
+			break
+		}
+		at, err := t.card.Take(size)
+		if refused := (*cuda.Error)(nil); errors.As(err, &refused) && refused.Full() {
+			size = size / 2 / grain * grain
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		t.pieces = append(t.pieces, piece{at: at, words: size / 4, first: first})
+		first += size / 4
+		left -= size
+		t.memory += gpu.MiBOf(size)
+	}
+	return nil
+}
+
+// progress tells how far a step is.
+func (t *trial) progress(name proof.Name, share float64) {
+	t.tell(proof.Step{Name: name, Done: gpu.Percent(int(100 * min(share, 1)))})
+}
+
+// errors compares what the device counts now with what it counted before.
+func (t *trial) errors(before proof.Errors) proof.Step {
+	if t.gauges == nil {
+		return proof.Grown(before, proof.Errors{})
+	}
+	return proof.Grown(before, t.gauges.Errors())
+}
+
+// look counts what is not zero in memory that nobody has written to since the
+// driver gave it out.
+func (t *trial) look() (proof.Step, error) {
+	wrong, err := t.card.check(t.pieces, pattern{})
+	return proof.Look(t.memory, int64(4*wrong.Count)), err
+}
+
+// scrub overwrites the memory, and reads it again.
+func (t *trial) scrub() (proof.Step, error) {
+	if err := t.card.fill(t.pieces, pattern{}); err != nil {
+		return proof.Step{}, err
+	}
+	wrong, err := t.card.check(t.pieces, pattern{})
+	return proof.Scrubbed(t.memory, int64(4*wrong.Count)), err
+}
