@@ -70,6 +70,12 @@ func (l *Limit) Steps() int { return l.steps }
 // let berth take them.
 func (l Limit) Off() Limit { return Limit{Kept: l.Kept, off: true} }
 
+// Again returns a Limit that tries again what the device did not take.
+func (l Limit) Again() Limit {
+	l.off, l.failed = false, false
+	return l
+}
+
 // Failed returns the Limit after a step from it that the device did not take. It
 // tries again later.
 func (l Limit) Failed(now time.Time) Limit {
@@ -191,15 +197,15 @@ func (l Limit) raise(a Ask) (Limit, *Step) {
 		if known && settles >= a.Normal {
 			return l, nil
 		}
-		wait = raisePause
+		wait = raisePause << l.relapses
 		if !known {
 			wait *= 2
 		}
-		if a.Now.Sub(l.at) < wait<<l.relapses {
+		if a.Now.Sub(l.at) < wait {
 			return l, nil
 		}
 	}
-	next := l.after(a, to, wait<<l.relapses)
+	next := l.after(a, to, wait)
 	next.risen, next.steps = a.Now, max(l.steps-1, 1)
 	step := &Step{Kind: Raised, Was: a.Limits.Now, Watts: to, Original: l.Original, Reason: "it is cooler", Expected: next.expected, Effect: l.effect(a)}
 	if to == l.Original {

@@ -1,0 +1,77 @@
+package throttle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"sync"
+
+	"github.com/berth-gpu/berth/internal/steer"
+	"github.com/berth-gpu/berth/internal/wholefile"
+)
+
+// kept is what berth holds of a device and has to give back.
+type kept struct {
+	Power *steer.Kept `json:"power,omitempty"`
+	Fan   bool        `json:"fan,omitempty"`
+}
+
+// file remembers across a kill what berth holds. It is written before a device
+// is changed.
+type file struct {
+	path string // empty: nothing is remembered
+
+	mu  sync.Mutex // guards all, and is held while the file is written
+	all map[string]kept
+}
+
+// read reads the file, by UUID.
+func (f *file) read() (map[string]kept, error) {
+	f.all = map[string]kept{}
+	if f.path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &f.all)
+	}
+	for uuid, k := range f.all {
+		if p := k.Power; p != nil && !(sane(float64(p.Original)) && sane(float64(p.Set)) && sane(float64(p.Before))) {
+			err = errors.Join(err, fmt.Errorf("%s: there is no such power limit", uuid))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which power limits and fans berth has to give back: %s: %w (set them by hand, with nvidia-smi --power-limit, and remove the file)", f.path, err)
+	}
+	return maps.Clone(f.all), nil
+}
+
+func sane(watts float64) bool { return watts > 0 && watts < math.MaxUint16 }
+
+// put writes down what berth holds of a device.
+func (f *file) put(uuid string, k kept) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := maps.Clone(f.all)
+	if next[uuid] = k; k == (kept{}) {
+		delete(next, uuid)
+	}
+	if f.path != "" {
+		text, err := json.MarshalIndent(next, "", "  ")
+		if err == nil {
+			err = wholefile.Write(f.path, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	f.all = next
+	return nil
+}

@@ -1,0 +1,98 @@
+package throttle
+
+import (
+	"sync"
+
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// pacing holds leases to shares. A lease over several devices is held to the
+// lowest of their shares.
+type pacing struct {
+	pacer Pacer // nil: nobody holds leases back
+
+	mu     sync.Mutex // guards leases, and is held while the pacer is asked
+	leases map[uint64]*paced
+}
+
+// paced is one lease that some device holds back.
+type paced struct {
+	shares map[string]float64 // by device
+	share  float64            // that the pacer was asked for
+	held   bool               // it took it
+}
+
+// hold holds the leases on a device to a share, and lets the others there go.
+func (p *pacing) hold(uuid string, fences map[uint64]lease.Key, share float64, why string, count func(string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pacer == nil {
+		return
+	}
+	for fence, key := range fences {
+		if share >= 1 {
+			continue
+		}
+		l := p.leases[fence]
+		if l == nil {
+			l = &paced{shares: map[string]float64{}, share: 1}
+			p.leases[fence] = l
+		}
+		l.shares[uuid] = share
+		p.ask(fence, key, uuid, l, why, count)
+	}
+	for fence, l := range p.leases {
+		key, there := fences[fence]
+		if _, held := l.shares[uuid]; !held || there && share < 1 {
+			continue
+		}
+		if delete(l.shares, uuid); len(l.shares) == 0 {
+			delete(p.leases, fence)
+			p.pacer.Let(fence)
+			continue
+		}
+		if there {
+			p.ask(fence, key, uuid, l, why, count)
+		}
+	}
+}
+
+// ask asks the pacer for the lowest share of a lease, if that is another one. The
+// caller holds mu.
+func (p *pacing) ask(fence uint64, key lease.Key, uuid string, l *paced, why string, count func(string)) {
+	share := 1.0
+	for _, s := range l.shares {
+		share = min(share, s)
+	}
+	if share == l.share {
+		return
+	}
+	l.share = share
+	l.held = p.pacer.Hold(fence, key, uuid, share, why) == nil
+	if l.held {
+		count(KindPaced)
+	}
+}
+
+// count returns how many leases are held back on a device.
+func (p *pacing) count(uuid string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, l := range p.leases {
+		if _, there := l.shares[uuid]; there && l.held {
+			n++
+		}
+	}
+	return n
+}
+
+// end lets every lease go.
+func (p *pacing) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for fence := range p.leases {
+		p.pacer.Let(fence)
+	}
+	clear(p.leases)
+}
