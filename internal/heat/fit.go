@@ -1,0 +1,339 @@
+package heat
+
+import "math"
+
+// lags are the time constants of the parts of a response, in seconds.
+var lags = row{0, 1.5, 6, 20, 50, 120, 300}
+
+const parts = 7
+
+// row holds one number for each lag.
+type row [parts]float64
+
+// lagged is power as each lag shows it, in watts, and what is left at each lag of
+// the time before the first sample, from 1 down to 0.
+type lagged struct {
+	Watts, Start row
+}
+
+// pass lets a time at p watts go by.
+func (l *lagged) pass(seconds, p float64) {
+	l.decay(fades(seconds), p)
+}
+
+func (l *lagged) decay(f *row, p float64) {
+	for i := range l.Watts {
+		l.Watts[i] = p + (l.Watts[i]-p)*f[i]
+		if l.Start[i] *= f[i]; l.Start[i] < 1e-9 {
+			l.Start[i] = 0
+		}
+	}
+}
+
+// fades returns what is left at each lag after a time.
+func fades(seconds float64) *row {
+	var f row
+	for i := 1; i < parts; i++ {
+		f[i] = math.Exp(-seconds / lags[i])
+	}
+	return &f
+}
+
+// approach returns where value is after a time if it follows target.
+func approach(value, target, seconds, lag float64) float64 {
+	if lag == 0 {
+		return target
+	}
+	return target + (value-target)*math.Exp(-seconds/lag)
+}
+
+// The times that the fit works with, in seconds.
+const (
+	blurred  = 1.5  // below that, sensors of power and temperature disagree about when
+	centred  = 900  // what changes more slowly is put down to the surroundings
+	forgets  = 1200 // of varied power, in which the fit is replaced
+	drifting = 90   // in which the surroundings are followed
+	brief    = 4    // in which the newest temperatures are averaged
+	begins   = 1800 // after which the time before the first sample is gone
+)
+
+// stiff keeps the gains of lags apart that the samples hardly tell apart, and
+// robust is the error in degrees from which on a sample counts for less. A power
+// before the first sample needs evidence: doubt of 1 wants a degree for a second
+// for every hundred watts.
+const (
+	stiff  = 0.002
+	robust = 2
+	doubt  = 1
+)
+
+// fit finds how temperature follows lagged power.
+//
+// Nobody knows what a device did before its first sample. The fit takes it to
+// have rested at some power, and looks for that power too: Before is how much
+// higher it was than that of the first sample.
+type fit struct {
+	Lagged lagged
+	Before float64 // watts
+	First  float64 // watts of the first sample
+	Gain   row     // degrees per watt
+	Out    [parts]bool
+
+	Blur, Centre, Settled, Latest view
+
+	Age     float64 // seconds since the first sample
+	Shaken  float64 // seconds until a gap has faded
+	Weight  float64 // seconds that Centre is averaged over, at most centred
+	Weight2 float64 // the same of Settled
+	Varied  float64 // seconds of power away from its centre
+	since   float64 // seconds since the gains were solved for
+
+	// Sums of products, of powers in hundreds of watts: of powers with each other
+	// and with the start, of starts with each other, and of each with temperature.
+	WW, WS, SS [parts]row
+	WC, SC     row
+	CC         float64
+}
+
+// view is a temperature with the lagged powers that belong to it, all passed
+// through the same filter: a filter leaves the gains as they are.
+type view struct {
+	Celsius float64
+	Lagged  lagged
+}
+
+func (v *view) towards(c float64, l *lagged, share float64) {
+	v.Celsius += (c - v.Celsius) * share
+	for i := range l.Watts {
+		v.Lagged.Watts[i] += (l.Watts[i] - v.Lagged.Watts[i]) * share
+		if v.Lagged.Start[i] += (l.Start[i] - v.Lagged.Start[i]) * share; v.Lagged.Start[i] < 1e-9 {
+			v.Lagged.Start[i] = 0
+		}
+	}
+}
+
+func startFit(c, p float64) fit {
+	f := fit{First: p}
+	for i := range parts {
+		f.Lagged.Watts[i] = p
+		f.Lagged.Start[i] = 1
+	}
+	f.Blur = view{c, f.Lagged}
+	f.Centre, f.Settled, f.Latest = f.Blur, f.Blur, f.Blur
+	return f
+}
+
+// learn takes a temperature that came some seconds after the one before.
+func (f *fit) learn(seconds, c float64, gap bool) {
+	if gap {
+		f.restart(seconds)
+	}
+	f.Age += seconds
+	f.Shaken = max(0, f.Shaken-seconds)
+	f.Weight = min(f.Weight+seconds, centred)
+	f.Weight2 = min(f.Weight2+seconds, drifting)
+	f.Blur.towards(c, &f.Lagged, 1-math.Exp(-seconds/blurred))
+	f.Centre.towards(f.Blur.Celsius, &f.Blur.Lagged, seconds/f.Weight)
+	f.Settled.towards(c, &f.Lagged, min(1, seconds/f.Weight2))
+	f.Latest.towards(c, &f.Lagged, 1-math.Exp(-seconds/brief))
+	if f.Shaken > 0 {
+		return
+	}
+	f.add(min(seconds, 10))
+	if f.since += seconds; f.since >= 0.9 {
+		f.since = 0
+		f.solve()
+	}
+}
+
+// restart is called after a gap. Nobody knows what the device did in it, so a fit
+// that has learned stays as it is until that has faded, and one that has not looks
+// for the power in the gap as for the one before the first sample.
+func (f *fit) restart(seconds float64) {
+	f.Weight2 = 0
+	if f.Varied > wiser {
+		f.Shaken = seconds + min(seconds, fading)
+		return
+	}
+	*f = startFit(f.Latest.Celsius, f.Lagged.Watts[0])
+}
+
+// A fit has learned after wiser seconds of varied power, and a gap has faded after
+// fading seconds.
+const (
+	wiser  = 120
+	fading = 300
+)
+
+// add puts the present into the sums.
+func (f *fit) add(seconds float64) {
+	var w, s row
+	strength := 0.0
+	c := f.Blur.Celsius - f.Centre.Celsius
+	off := c
+	for i := range w {
+		w[i] = (f.Blur.Lagged.Watts[i] - f.Centre.Lagged.Watts[i]) / 100
+		s[i] = f.Blur.Lagged.Start[i] - f.Centre.Lagged.Start[i]
+		strength = max(strength, w[i]*w[i])
+		off -= f.Gain[i] * (w[i]*100 + f.Before*s[i])
+	}
+	// Only a sample that says something makes the fit forget: what a device taught
+	// on Friday it still knows after a weekend of rest.
+	telling := strength / (strength + 0.1)
+	keep := math.Exp(-seconds / forgets * telling)
+	f.Varied = f.Varied*keep + seconds*telling
+	seconds *= robust / (robust + math.Abs(off))
+	f.CC = f.CC*keep + c*c*seconds
+	for i := range w {
+		f.WC[i] = f.WC[i]*keep + w[i]*c*seconds
+		f.SC[i] = f.SC[i]*keep + s[i]*c*seconds
+		for j := range w {
+			f.WW[i][j] = f.WW[i][j]*keep + w[i]*w[j]*seconds
+			f.WS[i][j] = f.WS[i][j]*keep + w[i]*s[j]*seconds
+			f.SS[i][j] = f.SS[i][j]*keep + s[i]*s[j]*seconds
+		}
+	}
+}
+
+// solve finds the gains, and the power before the first sample while that matters.
+func (f *fit) solve() {
+	best, found := f.solved(f.Before)
+	if f.Age < begins {
+		for _, before := range [...]float64{0, -f.First, better(f, &best)} {
+			if before == f.Before {
+				continue
+			}
+			if s, left := f.solved(before); left < 0.98*found-0.01 {
+				best, found, f.Before = s, left, before
+			}
+		}
+	}
+	f.Gain, f.Out = best.gain, best.out
+}
+
+// better returns the power before that fits best if the gains stay.
+func better(f *fit, s *solution) float64 {
+	top, bottom := 0.0, doubt/1e4
+	for i, g := range s.gain {
+		top += g * f.SC[i]
+		for j, h := range s.gain {
+			top -= g * h * 100 * f.WS[j][i]
+			bottom += g * h * f.SS[i][j]
+		}
+	}
+	return min(mostWatts, max(-f.First, top/bottom))
+}
+
+// solution is a row of gains, in degrees per watt.
+type solution struct {
+	gain row
+	out  [parts]bool // gains that would be negative
+}
+
+// solved returns the gains that fit best, none of them negative, for a power
+// before the first sample, and what they leave unexplained.
+func (f *fit) solved(before float64) (s solution, left float64) {
+	// A lagged power is that of the samples and what is left of the one before.
+	b := before / 100
+	var a [parts]row
+	var y row
+	for i := range parts {
+		y[i] = f.WC[i] + b*f.SC[i]
+		for j := range parts {
+			a[i][j] = f.WW[i][j] + b*(f.WS[i][j]+f.WS[j][i]) + b*b*f.SS[i][j]
+		}
+		a[i][i] += stiff
+	}
+	s.out = f.Out
+	for range parts {
+		s.gain = least(&a, &y, &s.out)
+		worst := 0
+		for i, g := range s.gain {
+			if g < s.gain[worst] {
+				worst = i
+			}
+		}
+		if s.gain[worst] >= 0 {
+			break
+		}
+		s.out[worst] = true
+	}
+	helps, most := -1, 1e-9
+	left = f.CC + doubt*b*b
+	for i := range parts {
+		pull := y[i]
+		for j, g := range s.gain {
+			pull -= a[i][j] * g
+		}
+		left -= s.gain[i] * (y[i] + pull)
+		if s.out[i] && pull > most {
+			helps, most = i, pull
+		}
+	}
+	if helps >= 0 {
+		s.out[helps] = false // from the next sample on
+	}
+	for i := range s.gain {
+		s.gain[i] = max(0, s.gain[i]) / 100
+	}
+	return s, left
+}
+
+// least solves a·x = y for those that are not out, by Cholesky's method.
+func least(a *[parts]row, y *row, out *[parts]bool) (x row) {
+	var l [parts]row
+	var z row
+	for i := range parts {
+		if out[i] {
+			continue
+		}
+		for j := 0; j <= i; j++ {
+			if out[j] {
+				continue
+			}
+			sum := a[i][j]
+			for k := range j {
+				sum -= l[i][k] * l[j][k]
+			}
+			if i == j {
+				l[i][i] = math.Sqrt(max(sum, stiff/2))
+			} else {
+				l[i][j] = sum / l[j][j]
+			}
+		}
+		sum := y[i]
+		for k := range i {
+			sum -= l[i][k] * z[k]
+		}
+		z[i] = sum / l[i][i]
+	}
+	for i := parts - 1; i >= 0; i-- {
+		if out[i] {
+			continue
+		}
+		sum := z[i]
+		for k := i + 1; k < parts; k++ {
+			sum -= l[k][i] * x[k]
+		}
+		x[i] = sum / l[i][i]
+	}
+	return x
+}
+
+// rise returns how much lagged powers add to the surroundings.
+func (f *fit) rise(l *lagged) float64 {
+	sum := 0.0
+	for i, g := range f.Gain {
+		sum += g * (l.Watts[i] + f.Before*l.Start[i])
+	}
+	return sum
+}
+
+// settled and latest return the temperature at lagged powers, with the
+// surroundings of the last minutes and those that the last seconds suggest.
+func (f *fit) settled(l *lagged) float64 { return f.from(&f.Settled, l) }
+func (f *fit) latest(l *lagged) float64  { return f.from(&f.Latest, l) }
+
+func (f *fit) from(v *view, l *lagged) float64 {
+	return v.Celsius - f.rise(&v.Lagged) + f.rise(l)
+}

@@ -1,0 +1,159 @@
+// Package heat models the temperature of a GPU as a function of its power.
+//
+// Temperature follows power, so a forecast is a question about power: what will
+// the temperature be if the power stays as it is, or if it becomes so many watts.
+// A Model learns the answer for one device while it runs. It takes the
+// temperature to be
+//
+//	surroundings + gain·lagged power + gain·lagged power + …
+//
+// where the lags are a fixed row, from none at all to several minutes, and no gain is
+// negative. A server GPU puts its weight on the short lags and a card in a case on
+// the long ones: the fit finds out. The surroundings drift.
+//
+// A Model also keeps how wrong it was, at several distances, and answers with an
+// interval that is as wide as its errors were.
+package heat
+
+import (
+	"math"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// What is believed of a sensor.
+const (
+	coldest, hottest = 0, 130 // degrees; a sensor that fails reads 0 or 255
+	mostWatts        = 5000
+	leap             = 35 // degrees between two samples that are believed only if they last
+	leaps            = 5  // samples after which they are
+	setBack          = 3  // samples after which a clock that went back is believed
+	blind            = 15 // seconds without power after which nothing is known
+)
+
+// enough is how long a model learns before it can be asked, in seconds.
+const enough = 60
+
+// Model knows how the temperature of one device follows its power. The zero value
+// is ready to learn. A Model is a plain value: a copy is independent, and JSON
+// keeps what it has learned.
+type Model struct {
+	at    time.Time // of the newest sample; zero before the first one
+	asked time.Time // of the newest call of Learn, with or without a power
+	every float64   // seconds between samples, on average
+	learnt
+	tracks [horizons]track
+
+	wild, back int // samples in a row that leapt, or whose time went back
+}
+
+// learnt is what a model knows after its newest sample.
+type learnt struct {
+	Celsius float64
+	Watts   float64
+	Least   float64        // watts
+	Most    float64        // watts
+	Seconds float64        // of learning
+	Recent  [spans]float64 // watts, averaged
+	Quiver  float64        // of the temperature around the model
+	Fit     fit
+}
+
+// Learn takes a sample. It passes over a temperature or a power that cannot be
+// true, and a time that is not later than the last one.
+func (m *Model) Learn(at time.Time, t gpu.Opt[gpu.Celsius], w gpu.Opt[gpu.Watts]) {
+	celsius, hot := t.Get()
+	watts, powered := w.Get()
+	c, p := float64(celsius), float64(watts)
+	if at.After(m.asked) {
+		m.asked = at
+	}
+	if !hot || !powered || !(c > coldest && c < hottest) || !(p >= 0 && p < mostWatts) {
+		return
+	}
+	if m.at.IsZero() {
+		m.start(at, c, p)
+		return
+	}
+	seconds := at.Sub(m.at).Seconds()
+	if seconds <= 0 {
+		if m.back++; m.back < setBack {
+			return
+		}
+		m.at, m.asked, m.back = at, at, 0 // somebody set the clock
+		m.dropPromises()
+		return
+	}
+	m.back = 0
+	if math.Abs(c-m.Celsius) > leap {
+		if m.wild++; m.wild < leaps {
+			return
+		}
+	}
+	m.wild = 0
+	m.pass(at, seconds, c, p)
+}
+
+func (m *Model) start(at time.Time, c, p float64) {
+	m.at = at
+	m.learnt = learnt{Celsius: c, Watts: p, Least: p, Most: p, Quiver: 1, Fit: startFit(c, p)}
+	for i := range m.Recent {
+		m.Recent[i] = p
+	}
+}
+
+// pass lets time go by, at whose end the device has c degrees and draws p watts.
+func (m *Model) pass(at time.Time, seconds, c, p float64) {
+	gap := m.every > 0 && seconds > max(10*m.every, 20)
+	if gap {
+		m.dropPromises()
+	} else if m.every == 0 {
+		m.every = seconds
+	} else {
+		m.every += (seconds - m.every) / 20
+	}
+	before := m.Watts
+	m.at, m.Celsius, m.Watts = at, c, p
+	m.Least, m.Most = min(m.Least, p), max(m.Most, p)
+	m.Seconds += min(seconds, 10)
+	if seconds > 3 {
+		// A sensor shows the last second at most: of the time before it, the first
+		// half goes to the old power.
+		m.draw(seconds/2, before)
+		m.draw(seconds/2, p)
+	} else {
+		m.draw(seconds, p)
+	}
+	m.Fit.learn(seconds, c, gap)
+	miss := c - m.Fit.latest(&m.Fit.Lagged)
+	m.Quiver += (math.Abs(miss) - m.Quiver) * (1 - math.Exp(-seconds/wavering))
+	m.score()
+	m.promise()
+}
+
+// wavering is the time over which the quiver is averaged, in seconds.
+const wavering = 15
+
+// draw lets a device draw p watts for a time.
+func (m *Model) draw(seconds, p float64) {
+	m.Fit.Lagged.pass(seconds, p)
+	for i := range m.Recent {
+		m.Recent[i] = approach(m.Recent[i], p, seconds, averages[i])
+	}
+}
+
+// Ready reports whether the model can be asked: it has learned for a minute, and
+// the device says what it draws.
+func (m *Model) Ready() bool {
+	return m.Seconds >= enough && m.asked.Sub(m.at).Seconds() <= max(blind, 3*m.every)
+}
+
+// Power returns what the device draws now. It is absent before the first sample
+// and while the device does not say it.
+func (m *Model) Power() gpu.Opt[gpu.Watts] {
+	if m.at.IsZero() || m.asked.Sub(m.at).Seconds() > max(blind, 3*m.every) {
+		return gpu.Opt[gpu.Watts]{}
+	}
+	return gpu.Some(gpu.Watts(m.Recent[1]))
+}

@@ -1,0 +1,261 @@
+package heat
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// distances are how far ahead the model tests itself, in seconds.
+var distances = [horizons]float64{5, 10, 30, 120, 600}
+
+const (
+	horizons = 5
+	slots    = 16 // promises under way at each distance
+	kept     = 150
+)
+
+// averages are the times over which power is averaged to tell what it will be,
+// in seconds.
+var averages = [spans]float64{0, 5, 20, 60}
+
+const spans = 4
+
+// ways are the ways to tell a temperature without knowing the power: it stays, or
+// the power stays at one of its averages.
+const ways = 1 + spans
+
+// left is what is left at each lag after each distance.
+var left = func() (f [horizons]row) {
+	for h, d := range distances {
+		f[h] = *fades(d)
+	}
+	return f
+}()
+
+// track is how good the model was at one distance.
+type track struct {
+	Seen    float64       // promises that came due
+	Known   record        // if the power is known
+	Present record        // if it is not
+	Carry   [2]carry      // if the power is like the present one, and if it is not
+	Missed  [ways]float64 // mean error of each way
+	Mixed   float64       // mean error of all ways together
+
+	promises [slots]promise
+	next     int
+}
+
+// promise is a forecast that has not come due.
+type promise struct {
+	due             time.Time
+	watts           float64
+	settled, latest view
+	quiver          float64
+	known, given    span
+	ways            [ways]float64
+	mixed, present  float64
+}
+
+// memory is over how many promises a mean error is taken.
+const memory = 60
+
+// score compares the promises that have come due with the temperature.
+func (m *Model) score() {
+	for h := range m.tracks {
+		t := &m.tracks[h]
+		for i := range t.promises {
+			p := &t.promises[i]
+			if p.due.IsZero() || p.due.After(m.at) {
+				continue
+			}
+			if m.at.Sub(p.due).Seconds() <= max(1, distances[h]/4) {
+				t.settle(p, m)
+			}
+			p.due = time.Time{}
+		}
+	}
+}
+
+// settle takes what a promise missed by. It asks what the model of today would
+// have said: what it said while it knew little says nothing about it now.
+func (t *track) settle(p *promise, m *Model) {
+	t.Seen++
+	base := m.Fit.from(&p.settled, &m.Fit.Lagged)
+	deviation := beyond(m.Fit.from(&p.latest, &m.Fit.Lagged) - base)
+	c := &t.Carry[alike(p.watts, m.Watts)]
+	t.Known.take((m.Celsius-base-c.share()*deviation)/p.quiver, p.known)
+	c.take(deviation, m.Celsius-base)
+	t.Present.take(m.Celsius-p.present, p.given)
+	share := 1 / min(t.Seen, memory)
+	t.Mixed += (math.Abs(m.Celsius-p.mixed) - t.Mixed) * share
+	for i, c := range p.ways {
+		t.Missed[i] += (math.Abs(m.Celsius-c) - t.Missed[i]) * share
+	}
+}
+
+// promise makes new forecasts, evenly over each distance.
+func (m *Model) promise() {
+	for h := range m.tracks {
+		t := &m.tracks[h]
+		due := m.at.Add(time.Duration(distances[h] * float64(time.Second)))
+		last := &t.promises[(t.next+slots-1)%slots]
+		if !last.due.IsZero() && due.Sub(last.due).Seconds() < distances[h]/(slots-1)-0.01 {
+			continue
+		}
+		p := &t.promises[t.next]
+		*p = promise{due: due, watts: m.Watts, settled: m.Fit.Settled, latest: m.Fit.Latest, quiver: m.quiver(), known: t.Known.span(), given: t.Present.span()}
+		p.ways = m.ways(&left[h])
+		p.mixed = t.mix(&p.ways)
+		p.present = t.trust(m.Celsius, p.mixed)
+		t.next = (t.next + 1) % slots
+	}
+}
+
+func (m *Model) dropPromises() {
+	for h := range m.tracks {
+		m.tracks[h].promises = [slots]promise{}
+	}
+}
+
+// quiver is the unit of errors: they are larger while the temperature swings
+// faster than samples can follow.
+func (m *Model) quiver() float64 { return m.Quiver + 1 }
+
+// ways returns the temperature by each way of telling, given what is left of the
+// present at each lag.
+func (m *Model) ways(left *row) (c [ways]float64) {
+	c[0] = m.Celsius
+	for k, w := range m.Recent {
+		l := m.Fit.Lagged
+		l.decay(left, w)
+		c[k+1] = m.Fit.latest(&l)
+	}
+	return c
+}
+
+// mix weighs the ways by how good each was.
+func (t *track) mix(c *[ways]float64) float64 {
+	sum, weight := 0.0, 0.0
+	for i, missed := range t.Missed {
+		w := 1 / ((missed + 0.2) * (missed + 0.2))
+		sum += w * w * c[i]
+		weight += w * w
+	}
+	return sum / weight
+}
+
+// trust returns the mixed forecast as far as it was better than "it stays".
+func (t *track) trust(stays, mixed float64) float64 {
+	if t.Seen < 5 {
+		return stays
+	}
+	gain := 1 - t.Mixed/(t.Missed[0]+0.01)
+	return stays + (mixed-stays)*min(1, max(0, 10*(gain-0.03)))
+}
+
+// alike returns 0 if two powers are about the same, and 1 if not: what a model
+// misses by at one power says little about another.
+func alike(a, b float64) int {
+	if math.Abs(a-b) <= 0.15*max(a, b) {
+		return 0
+	}
+	return 1
+}
+
+// beyond takes from a deviation what the rounding of a sensor may be.
+func beyond(deviation float64) float64 {
+	return math.Copysign(max(0, math.Abs(deviation)-rounding), deviation)
+}
+
+// rounding is how far a sensor that shows whole degrees is off, at most.
+const rounding = 0.5
+
+// carry is how much of a deviation is left after a distance.
+type carry struct {
+	Top, Bottom float64
+}
+
+func (c *carry) take(deviation, came float64) {
+	c.Top = c.Top*0.98 + came*deviation
+	c.Bottom = c.Bottom*0.98 + deviation*deviation
+}
+
+// share is between 0 and 1, and 1 until more is known.
+func (c *carry) share() float64 {
+	const trust = 10
+	return min(1, max(0, (c.Top+trust)/(c.Bottom+trust)))
+}
+
+// span is between what errors lie, nine times of ten.
+type span struct{ Low, High float64 }
+
+// record is what the forecasts of one kind missed by.
+type record struct {
+	Misses      [kept]float64 // a ring
+	Seen        int
+	Under, Over float64 // added to the share of errors that each bound leaves out
+
+	sorted [kept]float64
+}
+
+// What a bound leaves out: one in twenty on average. If it leaves out more, it
+// moves outwards.
+const (
+	outside = 0.05
+	reacts  = 0.02
+)
+
+// take adds an error, and learns from whether it was within the span promised.
+func (r *record) take(miss float64, promised span) {
+	n := min(r.Seen, kept)
+	if n == kept {
+		i, _ := slices.BinarySearch(r.sorted[:], r.Misses[r.Seen%kept])
+		copy(r.sorted[i:], r.sorted[i+1:])
+		n--
+	}
+	i, _ := slices.BinarySearch(r.sorted[:n], miss)
+	copy(r.sorted[i+1:n+1], r.sorted[i:n])
+	r.sorted[i] = miss
+	r.Misses[r.Seen%kept] = miss
+	r.Seen++
+	r.Under = adapt(r.Under, miss < promised.Low)
+	r.Over = adapt(r.Over, miss > promised.High)
+}
+
+// sort orders the errors that JSON brought.
+func (r *record) sort() {
+	r.sorted = r.Misses
+	slices.Sort(r.sorted[:min(r.Seen, kept)])
+}
+
+func adapt(share float64, missed bool) float64 {
+	if missed {
+		share -= reacts
+	}
+	return min(outside, max(-2*outside, share+reacts*outside))
+}
+
+// span returns the span of the errors; a wide one while there are few.
+func (r *record) span() span {
+	all := r.sorted[:min(r.Seen, kept)]
+	if len(all) < 3 {
+		return span{-5, 5}
+	}
+	return span{
+		Low:  -outer(func(i int) float64 { return -all[i] }, len(all), outside+r.Under),
+		High: outer(func(i int) float64 { return all[len(all)-1-i] }, len(all), outside+r.Over),
+	}
+}
+
+// outer returns the value that a share of n values passes; at says which is the
+// i-th from the outside.
+func outer(at func(int) float64, n int, share float64) float64 {
+	x := share*float64(n+1) - 1
+	if x <= 0 {
+		return at(0) - x*(at(0)-at(n/4))/50
+	}
+	i := min(int(x), n-2)
+	f := min(1, x-float64(i))
+	return at(i)*(1-f) + at(i+1)*f
+}
