@@ -1,0 +1,80 @@
+// Package trace reads and writes recordings of a GPU: CSV with a header, a line
+// for each sample. The columns t_s (seconds), temp_c and power_w are needed; others
+// are known by their names, and unknown ones are passed over.
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Point is one sample of a recording. A cell that is empty is absent.
+type Point struct {
+	At                time.Duration // since the time zero of the recording
+	Temperature       gpu.Opt[gpu.Celsius]
+	Power             gpu.Opt[gpu.Watts]
+	Utilization       gpu.Opt[gpu.Percent]
+	MemoryUsed        gpu.Opt[gpu.MiB]
+	MemoryTemperature gpu.Opt[gpu.Celsius]
+	ClockSM           gpu.Opt[gpu.MHz]
+	Fan               gpu.Opt[gpu.Percent]
+	Energy            gpu.Opt[float64] // joules, from a counter
+	Throttle          string           // reasons, as whoever recorded it wrote them
+}
+
+// Trace is a recording, in the order of time.
+type Trace struct {
+	Points []Point
+	Gaps   []Gap
+}
+
+// Gap is a time without samples, far longer than between other samples.
+type Gap struct {
+	Line int // the one after the gap
+	At   time.Duration
+	For  time.Duration
+}
+
+func (g Gap) String() string {
+	return fmt.Sprintf("line %d: nothing was recorded for %v", g.Line, g.For.Round(time.Millisecond))
+}
+
+// A gap is so many times longer than most steps, and no shorter than shortest.
+const (
+	longer   = 10
+	shortest = 5 * time.Second
+)
+
+// findGaps fills in the gaps; lines holds the line of each point.
+func (t *Trace) findGaps(lines []int) {
+	var steps []time.Duration
+	for i := 1; i < len(t.Points); i++ {
+		steps = append(steps, t.Points[i].At-t.Points[i-1].At)
+	}
+	if len(steps) == 0 {
+		return
+	}
+	sorted := slices.Sorted(slices.Values(steps))
+	limit := max(shortest, longer*sorted[len(sorted)/2])
+	for i, step := range steps {
+		if step > limit {
+			t.Gaps = append(t.Gaps, Gap{Line: lines[i+1], At: t.Points[i].At, For: step})
+		}
+	}
+}
+
+// Every returns the recording with at most one point in each interval.
+func (t Trace) Every(interval time.Duration) []Point {
+	var kept []Point
+	// A clock that ticks a little early does not lose a sample.
+	early := interval / 20
+	for _, p := range t.Points {
+		if len(kept) == 0 || p.At >= kept[len(kept)-1].At+interval-early {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
