@@ -21,6 +21,12 @@ type Control struct {
 	Foreground bool // the job has the terminal
 }
 
+// Stopped reports whether a signal has stopped this very process.
+func (t Table) Stopped(id ID) bool {
+	s, err := t.stat(id.PID)
+	return err == nil && s.start == id.Start && s.state == 'T'
+}
+
 // Control returns what controls this very process.
 func (t Table) Control(id ID) (Control, error) {
 	s, err := t.stat(id.PID)

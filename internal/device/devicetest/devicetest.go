@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend) {
 		{"guarded", checkGuarded},
 		{"different devices at once", checkConcurrent},
 		{"power limit and fan", checkGovern},
+		{"who had the device", checkMeter},
 		{"watch ends with its context", checkWatch},
 		{"watch with a dead context", checkWatchDead},
 	} {

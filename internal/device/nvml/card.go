@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -35,7 +36,9 @@ type card struct {
 	lost    bool        // the last reading found it gone
 	absent  metrics     // what the device does not have; void with the handle
 	names   nameCache
-	sampled uint64 // NVML's time of the last process utilisation seen
+	sampled uint64        // NVML's time of the last process utilisation seen
+	metered time.Time     // until when Busy has measured
+	stretch time.Duration // the shortest that the driver was seen to measure over; 0: not known
 }
 
 var _ device.Device = (*card)(nil)

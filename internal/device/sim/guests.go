@@ -20,7 +20,8 @@ import (
 //
 // best under another name first and then renamed, and may rewrite it at any
 // time. Load is in percent; start_time is field 22 of /proc/PID/stat. The process
-// counts until the file is gone or the process is. Without start_time the pid is
+// counts until the file is gone or the process is; while it is stopped, it has
+// memory and no load. Without start_time the pid is
 // taken to belong to the process that had it at first sight, so that a recycled
 // pid does not count.
 //
@@ -92,7 +93,11 @@ func (g *guests) visiting() []running {
 			if file.Cgroup != "" {
 				g.units[pid] = file.Cgroup
 			}
-			list = append(list, running{pid: pid, name: name, memory: file.Memory, load: file.Load / 100})
+			guest := running{pid: pid, name: name, memory: file.Memory, load: file.Load / 100}
+			if g.table.Stopped(processes.ID{PID: pid, Start: born}) {
+				guest.load = 0
+			}
+			list = append(list, guest)
 		}
 	}
 	g.born, g.found = seen, found
