@@ -86,6 +86,8 @@ type Lease struct {
 	Processes  []Belonging `json:"processes,omitempty" doc:"The processes that were last seen on its devices, and why they belong to it; only in the answers that list leases or look one up."`
 	Launch     *Launch     `json:"launch,omitempty" doc:"What else a launcher needs to know; only in the answer to a request with enforce."`
 
+	Paced *Paced `json:"paced,omitempty" doc:"The share that the lease is held to; absent: it runs freely. Only in the answers that list leases or look one up, and in that of pace."`
+
 	IsolatedBy string `json:"isolated_by,omitempty" enum:"cgroup" doc:"cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others."`
 }
 

@@ -32,6 +32,7 @@ type DeviceLease struct {
 	Measured gpu.MiB   `json:"measured_mb" doc:"How much memory its processes were measured to use on the device; 0 until the daemon has seen them."`
 	Slots    int       `json:"slots"`
 	Granted  time.Time `json:"granted"`
+	Paced    *Paced    `json:"paced,omitempty" doc:"The share that the lease is held to; absent: it runs freely."`
 
 	Until *time.Time `json:"until,omitempty" doc:"When the lease ends at the latest, if that is known."`
 }

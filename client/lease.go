@@ -183,6 +183,12 @@ func (c *Client) Resize(ctx context.Context, id string, r api.Resize) (api.Lease
 	return postTo[api.Lease](ctx, c, leasePath(id)+"/resize", r)
 }
 
+// Pace holds a lease to a share of what it would get of its devices. A share of 1
+// ends that.
+func (c *Client) Pace(ctx context.Context, id string, p api.Pace) (api.Lease, error) {
+	return postTo[api.Lease](ctx, c, leasePath(id)+"/pace", p)
+}
+
 // Trim asks the holder of a lease to give back what its libraries keep for
 // later. Only programs that listen for it do.
 func (c *Client) Trim(ctx context.Context, id string) (api.Lease, error) {

@@ -20,6 +20,9 @@ import (
 var version = "dev"
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == guardian {
+		guard()
+	}
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
 	env.Become = crew.Become

@@ -52,7 +52,7 @@ func serve(ctx context.Context, o upkeep.ServeOptions) error {
 	slog.SetLogLoggerLevel(slog.LevelWarn)
 	slog.SetDefault(log) // packages such as net/http would write to stderr, and wait for it
 	load := func() (*config.Settings, error) { return daemon.Load(sources(o.Config, o.Flags)) }
-	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: version, Log: log, Unlogged: lines.Dropped, Load: load})
+	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: version, Log: log, Unlogged: lines.Dropped, Load: load, Guardian: guardianCommand()})
 	if err != nil {
 		return err
 	}

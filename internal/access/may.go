@@ -50,6 +50,7 @@ const (
 	Trim           // ask the holder of a lease for unused memory
 	Park           // move the memory of a lease off its devices
 	Resume         // move it back
+	Pace           // hold a lease to a share of its devices
 	Withdraw       // take a request out of the queue
 	Report         // report how far a batch is, and what a run used
 	Revoke         // end a lease against the will of its holder
@@ -88,6 +89,7 @@ var rules = [...]rule{
 	Trim:      {"trim", User, Operator},
 	Park:      {"park", User, Operator},
 	Resume:    {"resume", User, Operator},
+	Pace:      {"pace", User, Operator},
 	Withdraw:  {"withdraw", User, Operator},
 	Report:    {"report", User, User},
 	Revoke:    {"revoke", Operator, Operator},

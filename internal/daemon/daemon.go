@@ -39,6 +39,7 @@ import (
 	"github.com/berth-gpu/berth/internal/mps"
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/oversight"
+	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
@@ -70,6 +71,10 @@ type Options struct {
 	// Load reads the settings again from where they came; nil: Reload changes
 	// nothing.
 	Load func() (*config.Settings, error)
+
+	// Guardian is the command of the guardian of stopped processes; empty: no
+	// lease can be paced.
+	Guardian []string
 
 	// ReadOnly keeps the hands off the state folder: for a look at the devices
 	// beside a daemon that may be running.
@@ -105,6 +110,7 @@ type Daemon struct {
 	watchdog   *watchdog.Watchdog
 	mps        *mps.Pool
 	groups     *cgroup.Pool
+	pacer      *pacer.Pacer
 	hooks      *hooks.Keeper
 	closeWeb   func() // closes the connections of hooks that are not in use
 
@@ -197,12 +203,13 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Reading: d.oversight.Observe, Stuck: d.oversight.Unread, Standing: standings.Changed,
 	})
 	d.monitor.Recall(standings.All())
+	d.openPacer(o, processes)
 	d.closures.Tell(closures.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
-			MPS: d.mps, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
+			MPS: d.mps, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, ClearedBy: d.clearedBy, Limits: d.limits.Load,
 			Closures: d.closures,
 		}),
@@ -255,6 +262,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("drains", func() { d.closures.Run(ctx) })
 	running.run("watchdog", func() { d.watchdog.Run(ctx) })
 	running.run("mps", func() { d.mps.Run(ctx) })
+	running.run("pacer", func() { d.pacer.Run(ctx) })
 	running.run("groups", func() { d.groups.Run(ctx, d.stands) })
 	running.run("hooks", func() { d.hooks.Run(ctx); d.closeWeb() })
 	running.run("monitor", func() { defer recorded(); _ = d.monitor.Run(ctx) })

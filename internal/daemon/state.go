@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/residue"
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
@@ -41,7 +42,7 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range []string{savedName, healthName, drainsName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, journalName} {
+	for _, name := range []string{savedName, healthName, drainsName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, pacer.FileName, journalName} {
 		if err := closeToOthers(dir, name); err != nil {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
 		}

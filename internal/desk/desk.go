@@ -40,6 +40,7 @@ type Keepers struct {
 
 	MPS         MPS                // nil: this machine has none
 	Groups      Groups             // nil: this machine has none
+	Pacer       Pacer              // nil: this daemon paces nothing
 	Enforcement func() Enforcement // as configured now
 	CPUs        int                // of the machine, for plans; 0: not known
 	Socket      string             // where the daemon listens, for programs that are launched

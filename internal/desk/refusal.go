@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/words"
@@ -120,7 +121,10 @@ func refusalOf(err error) *Refusal {
 	resize := (*ledger.ResizeError)(nil)
 	failed := (*journal.WriteError)(nil)
 	several := (*lease.AmbiguousError)(nil)
+	unpaced := (*pacer.RefusedError)(nil)
 	switch {
+	case errors.As(err, &unpaced):
+		return notPaced(unpaced)
 	case errors.As(err, &fields):
 		return wrongFields(fields)
 	case errors.As(err, &resize):

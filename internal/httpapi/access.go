@@ -56,6 +56,7 @@ var verbs = map[string]access.Verb{
 	"POST /api/leases/{id}/bind":      access.Bind,
 	"POST /api/leases/{id}/resize":    access.Resize,
 	"POST /api/leases/{id}/trim":      access.Trim,
+	"POST /api/leases/{id}/pace":      access.Pace,
 	"POST /api/leases/{id}/scope":     access.Scope,
 	"DELETE /api/leases/{id}":         access.Release,
 	"POST /api/exec":                  access.Lease,

@@ -92,7 +92,7 @@ func (s *server) leasesOn(uuid string, by sight) []api.DeviceLease {
 	for i, h := range holdings {
 		list[i] = api.DeviceLease{
 			ID: h.Lease.ID, Holder: by.holder(h.Lease.Holder), State: string(h.Lease.State),
-			Memory: h.Part.Memory, Measured: h.Measured, Slots: h.Part.Slots, Granted: h.Lease.Granted,
+			Memory: h.Part.Memory, Measured: h.Measured, Slots: h.Part.Slots, Granted: h.Lease.Granted, Paced: s.Desk.Paced(h.Lease.Fence, by.owns(h.Lease.Holder)),
 		}
 		if until, known := h.Lease.Until(); known {
 			list[i].Until = &until

@@ -107,6 +107,7 @@ func build(k Keepers) *server {
 	registerDevices(s)
 	registerLeases(s)
 	registerTrim(s)
+	registerPace(s)
 	registerStream(s)
 	registerPlans(s)
 	registerExec(s)

@@ -35,6 +35,11 @@ func (s *Leases) Lines(to term.Screen) []string {
 		lines = append(append(lines, s.queue(to).Lines(to.Width, to.Painter)...), "")
 	}
 	lines = append(lines, to.Hang(term.Plain, "", s.totals()))
+	for _, l := range s.Leases.Leases {
+		if l.Paced != nil {
+			lines = append(lines, pacedLine(l.ID, l.Paced, to))
+		}
+	}
 	if s.Note != "" {
 		lines = append(lines, to.Hang(term.Plain, "", s.Note))
 	}

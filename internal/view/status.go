@@ -40,6 +40,7 @@ func (s *Status) Lines(to term.Screen) []string {
 			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d is %s", d.Device.Index, drained(d.Drain, to))))
 		}
 	}
+	lines = append(lines, s.paced(to)...)
 	if !s.Monitoring && !s.Local {
 		lines = append(lines, to.Hang(term.Yellow, "! ", "Monitoring is stopped, so these numbers are old. Start it: POST /api/gpu/monitoring/start"))
 	}

@@ -133,6 +133,9 @@ func (l *LeaseBody) Append(dst []byte) []byte {
 	if l.Launch != nil {
 		w.rare("launch", l.Launch)
 	}
+	if l.Paced != nil {
+		w.rare("paced", l.Paced)
+	}
 	return append(w.dst, '}')
 }
 

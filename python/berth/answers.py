@@ -328,6 +328,25 @@ class Waiting(Answer):
         return self.holder.user
 
 
+class PacedBy(Answer):
+    """Who holds a lease to a share."""
+
+    share: float = 1.0
+    source: str = ""  # owner, operator or throttle
+    reason: str = ""
+
+
+class Paced(Answer):
+    """The share that a lease is held to, and what it really gets."""
+
+    share: float = 1.0  # the least that somebody holds it to
+    measured: Optional[float] = None  # of what it would get; None in the first seconds
+    measured_by: str = ""  # driver, or duty if the driver does not measure it
+    held_by: List[PacedBy] = _list()
+    since: Optional[Time] = None
+    refused: str = ""  # why its processes are not stopped; empty: they are
+
+
 class Allocation(Answer):
     """A lease as the daemon describes it."""
 
@@ -349,6 +368,7 @@ class Allocation(Answer):
     was_mb: int = 0  # its memory before the request resized it
     note: str = ""
     waiting: Optional[Waiting] = None
+    paced: Optional[Paced] = None  # None: it runs freely
 
     @property
     def user(self) -> str:
@@ -376,6 +396,7 @@ class DeviceLease(Answer):
     measured_mb: int = 0  # what its processes were measured to use there
     slots: int = 0
     granted: Optional[Time] = None
+    paced: Optional[Paced] = None  # None: it runs freely
     until: Optional[Time] = None  # when it ends at the latest, if that is known
 
 

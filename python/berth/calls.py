@@ -232,6 +232,22 @@ def resize(
     return (yield from _post(answers.Allocation, _lease(id) + "/resize", body, client, user=user))
 
 
+def hold_to(
+    id: str,
+    share: float,
+    *,
+    reason: Optional[str] = None,
+    fence: Optional[int] = None,
+    user: Optional[str] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Allocation]:
+    """Holds a lease to a share of what it would get of its devices, from 0.05 to
+    1: berth stops and continues its processes in short turns. A share of 1 lets it
+    run freely. Operators do this for the leases of others, too."""
+    body = {"share": share, "reason": reason, "fence": fence}
+    return (yield from _post(answers.Allocation, _lease(id) + "/pace", body, client, user=user))
+
+
 def ask_to_trim(id: str, *, user: Optional[str] = None, client: Optional[Client] = None) -> Call[answers.Allocation]:
     """Asks the holder of a lease to give back the memory that its libraries keep
     for later. :func:`trim` does it in this process."""

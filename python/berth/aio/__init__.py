@@ -36,6 +36,7 @@ ready = awaited(calls.ready)
 release = awaited(calls.release)
 renew = awaited(calls.renew)
 resize = awaited(calls.resize)
+hold_to = awaited(calls.hold_to)
 status = awaited(calls.status)
 status_all = awaited(calls.status_all)
 throttle = awaited(calls.throttle)
@@ -45,7 +46,7 @@ whoami = awaited(calls.whoami)
 
 __all__ = [
     "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "config", "deallocate", "devices",
-    "drain", "events", "explain", "explain_waiting", "find_lease", "history", "lease", "leases", "measure", "measurements",
+    "drain", "events", "explain", "explain_waiting", "find_lease", "history", "hold_to", "lease", "leases", "measure", "measurements",
     "metrics", "monitoring", "off", "on", "orphans", "past_leases", "ready", "release", "renew", "resize", "services",
     "status", "status_all", "throttle", "trend", "undrain", "whoami",
 ]  # fmt: skip

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/berth-gpu/berth/internal/pacer"
+)
+
+// guardian is the word that makes this program the guardian of stopped processes.
+// The daemon starts it; people do not.
+const guardian = "pacer"
+
+// guard runs the guardian, and ends this process.
+func guard() {
+	if err := pacer.Guard(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "berth-serve pacer:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// guardianCommand returns the command that runs the guardian; none if this program
+// does not know where it is.
+func guardianCommand() []string {
+	self, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{self, guardian}
+}

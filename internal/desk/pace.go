@@ -1,0 +1,131 @@
+package desk
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/audit"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/pacer"
+)
+
+// Pacer holds leases to shares of their devices.
+type Pacer interface {
+	Hold(pacer.Hold) error
+	// Let ends what some sources hold a lease to, and reports whether there was
+	// anything.
+	Let(fence uint64, by gpu.By, sources ...pacer.Source) bool
+	// Of returns what a lease is held to; false: to nothing.
+	Of(fence uint64) (pacer.Paced, bool)
+}
+
+// Pace holds a lease to a share of its devices, or lets it run freely. Owners hold
+// their own leases; what an operator holds, only an operator lets go.
+func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
+	if !(b.Share >= 0.05 && b.Share <= 1) {
+		return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "share", Detail: "must be from 0.05 to 1"}})
+	}
+	held, err := d.Ledger.Held(by.Actor, access.Pace, name)
+	switch {
+	case err != nil:
+		return api.Lease{}, Refused(err)
+	case b.Fence != 0 && b.Fence != held.Fence:
+		return api.Lease{}, Refused(fmt.Errorf("pace %s: %w: %d; the lease with that id has fence %d", held.ID, lease.ErrStaleFence, b.Fence, held.Fence))
+	case d.Pacer == nil:
+		return api.Lease{}, Refuse(Unavailable, "cannot_pace", "This daemon paces nothing.")
+	}
+	operator := access.May(by.Actor, access.Pace, access.Everything()) == nil
+	do := func() error {
+		if b.Share >= 1 {
+			return d.unpace(&by, held, operator)
+		}
+		h := pacer.Hold{Key: held.Key(), Fence: held.Fence, Share: b.Share, Source: pacer.ByOwner, By: lease.ByOf(by.Actor), Why: gpu.Printable(b.Why, 256)}
+		if operator {
+			h.Source = pacer.ByOperator
+		}
+		return d.Pacer.Hold(h)
+	}
+	if access.Owns(by.Actor, held.Object()) {
+		err = do()
+	} else {
+		err = d.act(api.AuditEntry{
+			Who: audit.Who(by.Actor), What: access.Pace.String(), Object: api.AuditObject{Kind: "lease", Owner: held.Holder.User, ID: held.ID},
+			After: map[string]string{"share": strconv.FormatFloat(b.Share, 'g', -1, 64)}, Why: b.Why,
+		}, do)
+	}
+	if err != nil {
+		return api.Lease{}, Refused(err)
+	}
+	l := LeaseOf(held)
+	l.Paced = d.Paced(held.Fence, true)
+	return l, nil
+}
+
+// unpace ends what the caller may end.
+func (d *Desk) unpace(by *Caller, held ledger.Held, operator bool) error {
+	sources := []pacer.Source{pacer.ByOwner}
+	if operator {
+		sources = append(sources, pacer.ByOperator)
+	}
+	if d.Pacer.Let(held.Fence, lease.ByOf(by.Actor), sources...) || operator {
+		return nil
+	}
+	for _, h := range d.heldBy(held.Fence) {
+		if h.Source == pacer.ByOperator {
+			return Refuse(Forbidden, "paced_by_operator", "%s is held to %s by an operator, and only an operator can let it go. Ask one.", held.ID, pacer.Percent(h.Share))
+		}
+	}
+	return nil
+}
+
+func (d *Desk) heldBy(fence uint64) []pacer.Hold {
+	p, _ := d.Pacer.Of(fence)
+	return p.Holds
+}
+
+// Paced returns the share that the lease with a fence is held to, as the API shows
+// it; nil: it runs freely. Without whole it names nobody, and no process.
+func (d *Desk) Paced(fence uint64, whole bool) *api.Paced {
+	if d.Pacer == nil {
+		return nil
+	}
+	p, held := d.Pacer.Of(fence)
+	if !held {
+		return nil
+	}
+	out := &api.Paced{Share: p.Share(), Since: p.Since, HeldBy: []api.PacedBy{}}
+	for _, h := range p.Holds {
+		by := api.PacedBy{Share: h.Share, Source: string(h.Source)}
+		if whole {
+			by.By, by.Why = h.By, h.Why
+		}
+		out.HeldBy = append(out.HeldBy, by)
+	}
+	const some = 5 // turns: before that there is little to go by
+	switch {
+	case p.Refused != "" && whole:
+		out.Refused = p.Refused
+	case p.Refused != "":
+		out.Refused = "its processes cannot be stopped"
+	case p.Turns >= some:
+		out.Measured = gpu.Some(math.Round(1000*p.Measured.Share) / 1000)
+		out.MeasuredBy = "duty"
+		if p.Measured.Known {
+			out.MeasuredBy = "driver"
+		}
+	}
+	return out
+}
+
+// notPaced returns the refusal for a lease that must not be paced.
+func notPaced(err *pacer.RefusedError) *Refusal {
+	if err.Denied {
+		return because(err, Conflict, "no_rights_to_pace", "Nothing was stopped. Run the daemon as root, or ask the user of the process.")
+	}
+	return because(err, Conflict, "cannot_pace", "Nothing was stopped.")
+}

@@ -1,0 +1,48 @@
+package oversight
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/pacer"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Pacing is the ledger in the form that the pacer needs.
+type Pacing struct{ *ledger.Ledger }
+
+var _ pacer.Book = Pacing{}
+
+// Lease returns a lease; nil: it has ended.
+func (p Pacing) Lease(k lease.Key, fence uint64) *lease.Lease {
+	held, found := p.Ledger.Find(k)
+	if !found || held.Fence != fence {
+		return nil
+	}
+	return held.Lease
+}
+
+// Members returns the living processes of a lease and of its children: a launcher
+// that is held to a share holds what it starts to it.
+func (p Pacing) Members(k lease.Key, fence uint64) []process.ID {
+	members := p.Ledger.Members(k, fence)
+	for _, held := range p.Ledger.View().Leases {
+		if held.Parent == k.ID && held.Key().Owner == k.Owner {
+			members = append(members, p.Ledger.Members(held.Key(), held.Fence)...)
+		}
+	}
+	return members
+}
+
+// Renew lets a lease with a time to live last for as long as after a grant.
+func (p Pacing) Renew(ctx context.Context, k lease.Key, fence uint64) error {
+	name := lease.Name{User: k.User, ID: k.ID}
+	if k.UID != lease.NoUID {
+		name.User = strconv.Itoa(k.UID)
+	}
+	_, err := p.Ledger.Renew(ctx, name, fence, 0, access.Daemon(), nil)
+	return err
+}
