@@ -42,6 +42,8 @@ type Batch struct {
 	Rate gpu.Opt[float64] `json:"records_per_second,omitzero" minimum:"0" maximum:"1000000000000" doc:"Over the last ten seconds."`
 	Left gpu.Opt[float64] `json:"seconds_left,omitzero" minimum:"0" maximum:"1000000000000" doc:"An estimate from the rate so far."`
 
+	Energy gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero" minimum:"0" maximum:"1000000000000" doc:"How much energy its workers used in this run, above what the devices draw by themselves. Only at its end."`
+
 	Workers int        `json:"workers" minimum:"0" maximum:"1000000000"`
 	GPUs    []BatchGPU `json:"gpus" maxItems:"256" doc:"The devices of the batch. The daemon keeps those of this machine, each once."`
 }

@@ -31,4 +31,6 @@ type Measured struct {
 	Peak    gpu.MiB   `json:"peak_mb" doc:"The most memory that a run used on a device; 0: no run was seen on a device."`
 	Next    gpu.MiB   `json:"next_mb" doc:"How much memory a run leases that does not say: the peak plus a margin; 0: nothing is known, or no run was measured often enough."`
 	Seconds float64   `json:"seconds" doc:"How long a run takes on average."`
+
+	Drew gpu.Opt[gpu.Watts] `json:"drew_watts,omitzero" doc:"How much power a run drew on a device, on average while it worked, above what the device draws by itself. Absent: no run was measured."`
 }

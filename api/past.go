@@ -25,4 +25,6 @@ type PastLease struct {
 	By      string      `json:"by,omitempty" doc:"The user who ended the lease; only for its user and operators. Absent if the daemon did."`
 	Parts   []LeasePart `json:"parts" doc:"What the lease held on each device."`
 	Peak    gpu.MiB     `json:"peak_mb" doc:"The most memory that its processes were measured to use on one device; 0: nothing was measured."`
+
+	Energy gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero" doc:"How much energy its processes used, above what the devices draw by themselves. Absent: nothing was measured."`
 }

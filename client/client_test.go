@@ -137,6 +137,8 @@ func TestRoutes(t *testing.T) {
 			api.AuditLog{Entries: []api.AuditEntry{{Seq: 8}}, Next: 8}},
 		{"newest of the audit log", func(ctx context.Context, c *Client) (any, error) { return c.Audit(ctx, AuditQuery{}) },
 			"GET /api/audit ", `{"entries":[]}`, api.AuditLog{Entries: []api.AuditEntry{}}},
+		{"energy", func(ctx context.Context, c *Client) (any, error) { return c.Energy(ctx) },
+			"GET /api/energy ", `{"used":[{"user":"u","energy_joules":7}]}`, api.Energy{Used: []api.EnergyUse{{User: "u", Energy: 7}}}},
 		{"orphans", func(ctx context.Context, c *Client) (any, error) { return c.Orphans(ctx) },
 			"GET /api/orphans ", `{"orphans":[{"pid":5}]}`, api.Strays{Orphans: []api.Stray{{PID: 5}}}},
 		{"batches", func(ctx context.Context, c *Client) (any, error) { return c.Batches(ctx) },

@@ -29,6 +29,11 @@ func (c *Client) Measure(ctx context.Context, m api.Measurement) error {
 	return c.exchange(ctx, http.MethodPost, measurementsPath, nil, text, check)
 }
 
+// Energy returns how much energy devices used, and for whom.
+func (c *Client) Energy(ctx context.Context) (api.Energy, error) {
+	return get[api.Energy](ctx, c, "/api/energy", nil)
+}
+
 // Orphans returns the processes that use devices without a lease: those whose
 // lease has ended, and those that never had one.
 func (c *Client) Orphans(ctx context.Context) (api.Strays, error) {

@@ -122,7 +122,7 @@ func TestStreamCalls(t *testing.T) {
 			t.Errorf("renew: %+v, %v", renewed, err)
 		}
 		ended, err := c.Release(t.Context(), "a", 7)
-		if diff := cmp.Diff(api.Ended{ID: "a", Lease: &api.Lease{ID: "a", Fence: 7}}, ended, cmp.AllowUnexported(gpu.Opt[int]{})); err != nil || diff != "" {
+		if diff := cmp.Diff(api.Ended{ID: "a", Lease: &api.Lease{ID: "a", Fence: 7}}, ended, cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[gpu.Joules]{})); err != nil || diff != "" {
 			t.Errorf("release: %v\n%s", err, diff)
 		}
 		problem := (*api.Problem)(nil)

@@ -39,6 +39,8 @@ type Past struct {
 	By      string        `json:"by,omitempty"` // the user who ended it; empty: the daemon
 	Parts   []Part        `json:"parts"`
 	Peak    gpu.MiB       `json:"peak_mb,omitempty"` // the most memory measured on one device; 0: none was
+
+	Energy gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero"` // above what the devices draw by themselves; absent: not measured
 }
 
 // Part is what a lease held on one device.
@@ -63,13 +65,13 @@ func New() *Archive {
 	return &Archive{dirty: make(chan struct{}, 1), byUser: map[string][]Past{}}
 }
 
-// Ended remembers the lease that an effect has ended, and the most memory that
-// its processes were measured to use on one device.
-func (a *Archive) Ended(e *lease.Effect, peak gpu.MiB) {
+// Ended remembers the lease that an effect has ended, the most memory that its
+// processes were measured to use on one device, and the energy that they used.
+func (a *Archive) Ended(e *lease.Effect, peak gpu.MiB, used gpu.Opt[gpu.Joules]) {
 	l := e.Before
 	past := Past{
 		ID: l.ID, Fence: l.Fence, User: l.Holder.User, UID: l.Holder.UID, Service: l.Holder.Service, Name: l.Holder.Name,
-		Binding: l.Binding, Granted: l.Granted, Ended: e.Time, How: e.Kind, Why: e.Why, By: e.By.User, Peak: peak,
+		Binding: l.Binding, Granted: l.Granted, Ended: e.Time, How: e.Kind, Why: e.Why, By: e.By.User, Peak: peak, Energy: used,
 		Parts: make([]Part, len(l.Parts)),
 	}
 	for i, p := range l.Parts {

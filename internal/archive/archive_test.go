@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -37,18 +38,18 @@ func TestThePastSurvivesARestart(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error, 1)
 		go func() { over <- a.Run(ctx) }()
-		a.Ended(ended("anna", 1), 3000)
-		a.Ended(ended("bob", 2), 0)
+		a.Ended(ended("anna", 1), 3000, gpu.Opt[gpu.Joules]{})
+		a.Ended(ended("bob", 2), 0, gpu.Opt[gpu.Joules]{})
 		time.Sleep(writeAfter)
 		synctest.Wait() // it is written while the daemon runs
 		killed, _, err := Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(a.All(), killed.All()); diff != "" || len(killed.All()) != 2 {
+		if diff := cmp.Diff(a.All(), killed.All(), cmp.AllowUnexported(gpu.Opt[gpu.Joules]{})); diff != "" || len(killed.All()) != 2 {
 			t.Errorf("after kill -9 (-want +got):\n%s", diff)
 		}
-		a.Ended(ended("anna", 3), 0)
+		a.Ended(ended("anna", 3), 0, gpu.Some(gpu.Joules(90)))
 		cancel()
 		if err := <-over; err != nil {
 			t.Fatal(err)
@@ -57,16 +58,16 @@ func TestThePastSurvivesARestart(t *testing.T) {
 		if err != nil || note != "" {
 			t.Fatal(note, err)
 		}
-		if diff := cmp.Diff(a.All(), again.All()); diff != "" {
+		if diff := cmp.Diff(a.All(), again.All(), cmp.AllowUnexported(gpu.Opt[gpu.Joules]{})); diff != "" {
 			t.Errorf("after a stop (-want +got):\n%s", diff)
 		}
 		newest := again.All()[0]
 		want := Past{
 			ID: "anna-3", Fence: 3, User: "anna", UID: 1000, Service: "embedder", Name: "serve.py", Binding: lease.ByProcess,
 			Granted: noon, Ended: noon.Add(3 * time.Second), How: lease.Released, Why: "its process has ended", By: "anna",
-			Parts: []Part{{"GPU-a", 4096, 1}},
+			Parts: []Part{{"GPU-a", 4096, 1}}, Energy: gpu.Some(gpu.Joules(90)),
 		}
-		if diff := cmp.Diff(want, newest); diff != "" {
+		if diff := cmp.Diff(want, newest, cmp.AllowUnexported(gpu.Opt[gpu.Joules]{})); diff != "" {
 			t.Errorf("the newest (-want +got):\n%s", diff)
 		}
 	})
@@ -74,9 +75,9 @@ func TestThePastSurvivesARestart(t *testing.T) {
 
 func TestThePastIsBounded(t *testing.T) {
 	a := New()
-	a.Ended(ended("anna", 0), 0)
+	a.Ended(ended("anna", 0), 0, gpu.Opt[gpu.Joules]{})
 	for i := range 3 * most {
-		a.Ended(ended("mallory", i+1), 0)
+		a.Ended(ended("mallory", i+1), 0, gpu.Opt[gpu.Joules]{})
 	}
 	count := func() map[string]int {
 		n := map[string]int{}
@@ -92,7 +93,7 @@ func TestThePastIsBounded(t *testing.T) {
 		t.Errorf("the newest is %s", newest)
 	}
 	for i := range most {
-		a.Ended(ended(fmt.Sprintf("user%d", i), i), 0)
+		a.Ended(ended(fmt.Sprintf("user%d", i), i), 0, gpu.Opt[gpu.Joules]{})
 	}
 	if n := count(); len(a.All()) != most || n["mallory"] > 1 || n["anna"] > 1 {
 		t.Errorf("%d leases are remembered, %d of mallory", len(a.All()), n["mallory"])

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -31,7 +32,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Ended(&lease.Effect{Kind: lease.Released, Time: time.Unix(1, 0).UTC(), Before: &lease.Lease{ID: "b", Fence: 9, Parts: []lease.Part{{GPU: "GPU-a"}}}}, 5)
+		a.Ended(&lease.Effect{Kind: lease.Released, Time: time.Unix(1, 0).UTC(), Before: &lease.Lease{ID: "b", Fence: 9, Parts: []lease.Part{{GPU: "GPU-a"}}}}, 5, gpu.Opt[gpu.Joules]{})
 		if err := a.write(); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +41,7 @@ func FuzzOpen(f *testing.F) {
 			t.Fatalf("what it wrote cannot be read: %q, %v", note, err)
 		}
 		byText := cmpopts.SortSlices(func(x, y Past) bool { return fmt.Sprint(x) < fmt.Sprint(y) })
-		if diff := cmp.Diff(a.All(), again.All(), byText); diff != "" {
+		if diff := cmp.Diff(a.All(), again.All(), byText, cmp.AllowUnexported(gpu.Opt[gpu.Joules]{})); diff != "" {
 			t.Errorf("(-written +read)\n%s", diff)
 		}
 	})

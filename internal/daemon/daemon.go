@@ -32,6 +32,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -100,6 +101,7 @@ type Daemon struct {
 	batches  *progress.Keeper
 	peaks    *peaks.Peaks
 	archive  *archive.Archive
+	energy   *joules.Keeper
 	audit    *audit.Log // nil: the daemon only looks
 	marked   audit.Marked
 	labels   *labels.Keeper
@@ -152,6 +154,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Ledger:   func() *ledger.Ledger { return d.ledger },
 		Batches:  func() []progress.Total { return d.batches.Totals() },
 		Services: func() []operations.Total { return d.operations.Totals() },
+		Energy:   func() *joules.Keeper { return d.energy },
 		Labels:   d.labels,
 		Limits:   d.limits.Load,
 		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
@@ -176,7 +179,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openEvents(o, host, exporter)
 	d.ledger, err = openLedger(o, d.leasing(c), processes, d.users, &d.marked, ledger.Hooks{
-		Event: publish, Decided: exporter.Decided, Ended: func(e *lease.Effect) { d.oversight.LeaseEnded(e) },
+		Event: func(e gpu.Event) { publish(d.oversight.Bill(e)) }, Decided: exporter.Decided, Ended: func(e *lease.Effect) { d.oversight.LeaseEnded(e) },
 		Overran: func(l *lease.Lease, why string) {
 			d.watchdog.End(watchdog.Holding{Lease: l.Key(), Fence: l.Fence, Service: l.Holder.Service, User: l.Holder.User}, why)
 		},
@@ -187,6 +190,9 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d.openAudit(o)
 	standings, err := d.openEnforcement(o, processes, publish)
+	if err == nil {
+		err = d.openEnergy(o)
+	}
 	if err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
@@ -197,6 +203,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.oversight = oversight.New(oversight.Options{
 		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: d.mps, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
 		Closures: d.closures,
+		Energy:   d.energy,
 	})
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
@@ -209,7 +216,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
-			MPS: d.mps, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
+			Energy: d.energy, Price: d.price, MPS: d.mps, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, ClearedBy: d.clearedBy, Limits: d.limits.Load,
 			Closures: d.closures,
 		}),
@@ -258,6 +265,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.audit != nil {
 		running.run("audit", func() { d.audit.Run(ctx) })
 	}
+	running.run("energy", func() { _ = d.energy.Run(recording) }) // sums that cannot be kept begin anew
 	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
 	running.run("drains", func() { d.closures.Run(ctx) })
 	running.run("watchdog", func() { d.watchdog.Run(ctx) })

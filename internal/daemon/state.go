@@ -22,6 +22,7 @@ const (
 	drainsName  = "drains.json"
 	hooksName   = "hooks.json" // what hooks have not got yet
 	archiveName = "past-leases.json"
+	energyName  = "energy.json"
 	peaksName   = "history.json" // its name in every version
 	tokensName  = "tokens.json"  // hashes of secrets
 )
@@ -42,7 +43,7 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range []string{savedName, healthName, drainsName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, pacer.FileName, journalName} {
+	for _, name := range []string{savedName, healthName, drainsName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", energyName, energyName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, pacer.FileName, journalName} {
 		if err := closeToOthers(dir, name); err != nil {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
 		}

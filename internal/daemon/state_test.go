@@ -34,7 +34,7 @@ func TestStateFolderIsClosedToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"config.yaml": "gpu:\n  temp_optimal: 61\n", "health.json": "{}", "history.json": `{"version":1}`,
+		"config.yaml": "gpu:\n  temp_optimal: 61\n", "health.json": "{}", "history.json": `{"version":1}`, "energy.json": `{"version":1}`,
 		".new-123": "half of something", "config.yaml.new": "half of something", "notes.txt": "not ours",
 	} {
 		if err := os.WriteFile(filepath.Join(state, name), []byte(text), 0o644); err != nil {
@@ -50,7 +50,7 @@ func TestStateFolderIsClosedToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := modes(t, state)
-	for _, name := range []string{"config.yaml", "health.json", "history.json", "journal"} {
+	for _, name := range []string{"config.yaml", "health.json", "history.json", "energy.json", "journal"} {
 		if open, there := found[name]; !there || open != 0 {
 			t.Errorf("%s is there: %v, and others may do %#o", name, there, open)
 		}

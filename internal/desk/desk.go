@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
@@ -32,6 +33,9 @@ type Keepers struct {
 	Peaks     *peaks.Peaks // what earlier runs used
 	Processes process.Table
 	Users     Users
+
+	Energy *joules.Keeper                    // what devices and leases used; nil: nobody measured
+	Price  func() (gpu.Opt[float64], string) // of a kilowatt-hour, as configured now, and its currency; nil: not set
 
 	Operations *operations.Keeper // what services report
 	Tokens     *tokens.Keeper
@@ -105,6 +109,12 @@ func New(k Keepers) *Desk {
 	}
 	if k.Closures == nil {
 		k.Closures = noClosures{}
+	}
+	if k.Energy == nil {
+		k.Energy = joules.New(joules.Options{})
+	}
+	if k.Price == nil {
+		k.Price = func() (gpu.Opt[float64], string) { return gpu.Opt[float64]{}, "" }
 	}
 	if k.Audit == nil {
 		k.Audit = noAudit{}

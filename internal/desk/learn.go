@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -24,6 +25,16 @@ func (d *Desk) learn(o *order, user string) (note string) {
 	return o.Name + " gets " + need.String() + ": earlier runs used up to " + peak.String()
 }
 
+// draw returns the power that earlier runs of the same name drew on one device;
+// absent if that is not known.
+func (d *Desk) draw(h lease.Holder) gpu.Opt[gpu.Watts] {
+	name := cmp.Or(h.Name, h.Service)
+	if name == "" {
+		return gpu.Opt[gpu.Watts]{}
+	}
+	return d.Peaks.Drew(peaks.Key{User: h.User, Name: name})
+}
+
 // mostEver returns the most memory that could ever be leased on one device.
 func (d *Desk) mostEver() gpu.MiB {
 	var most gpu.MiB
@@ -40,7 +51,7 @@ func (d *Desk) Measured() []api.Measured {
 	for _, e := range d.Peaks.All() {
 		all = append(all, api.Measured{
 			User: e.User, Name: e.Name, Step: e.Step, Runs: e.Count, Last: e.Last,
-			Asked: e.Asked(), Peak: e.Peak(), Next: min(e.Need(context), most), Seconds: e.Seconds(),
+			Asked: e.Asked(), Peak: e.Peak(), Next: min(e.Need(context), most), Seconds: e.Seconds(), Drew: e.Drew(),
 		})
 	}
 	return all

@@ -43,7 +43,7 @@ func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence ui
 	result := api.Ended{ID: name.ID}
 	if ended != nil {
 		held := LeaseOf(ledger.Held{Lease: ended})
-		held.State = "released"
+		held.State, held.Energy = "released", d.UsedBy(ended.Fence)
 		result.Lease = &held
 	}
 	return result, nil

@@ -78,7 +78,7 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 	if err := d.kin(by, o, &r); err != nil {
 		return r, err
 	}
-	r.Limits = d.limitsOf(by, r.Holder)
+	r.Limits, r.Draw = d.limitsOf(by, r.Holder), d.draw(r.Holder)
 	if o.isolation, err = d.isolation(&o.LeaseRequest, r.Binding); err != nil {
 		return r, err
 	}

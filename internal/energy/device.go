@@ -73,6 +73,8 @@ func (d *Device) Observe(r Reading) Booking {
 	switch elapsed := r.At.Sub(d.Last.At); {
 	case d.Last.At.IsZero():
 		d.Since = r.At
+	case elapsed <= 0 && -elapsed <= r.Gap: // a lease ended after this was measured, and up to there all is booked
+		return booking
 	case elapsed <= 0: // somebody set the clock back: nobody knows how long it was
 		d.Baseline.pause()
 		d.forgetCounter()
@@ -295,4 +297,22 @@ func (d *Device) correct(missing Amount, booking Booking) {
 	for party, part := range split(missing, weights.clean()) {
 		d.enter(party, part, booking)
 	}
+}
+
+// Sound reports whether the sums of a device can be believed that somebody may
+// have written by hand. It drops shares that are none.
+func (d *Device) Sound() bool {
+	for _, part := range []Amount{d.Idle, d.Others, d.Leases, d.Counter.Owed, d.Counter.Ahead} {
+		if part < 0 || part > Of(mostJoules) {
+			return false
+		}
+	}
+	for _, part := range d.Counter.Booked {
+		if part < 0 || part > Of(mostJoules) {
+			return false
+		}
+	}
+	d.Last.Shares, d.Counter.Unseen = d.Last.Shares.clean(), d.Counter.Unseen.clean()
+	d.Last.Power = plausible(d.Last.Power, 0)
+	return d.Total == d.Idle+d.Others+d.Leases && d.Baseline.Watts >= 0 && d.Baseline.Watts <= mostPower && d.Unmeasured >= 0
 }

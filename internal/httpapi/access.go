@@ -41,6 +41,7 @@ var verbs = map[string]access.Verb{
 	"GET /api/leases/{id}":           access.Look,
 	"GET /api/leases/{id}/explain":   access.Look,
 	"GET /api/batches":               access.Look,
+	"GET /api/energy":                access.Look,
 	"GET /api/measurements":          access.Look,
 	"GET /api/orphans":               access.Look,
 	"GET /api/past/leases":           access.Look,

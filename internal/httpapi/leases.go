@@ -167,7 +167,8 @@ func (s *server) leases(ctx context.Context, in *leasesQuery) (*listed[api.Lease
 	belonging := s.Ledger.Belonging()
 	for _, held := range page.Leases {
 		l := sight.lease(held, belonging[held.Fence])
-		l.IsolatedBy, l.Paced = s.Desk.IsolatedBy(held.Lease), s.Desk.Paced(held.Fence, sight.owns(held.Holder))
+		l.IsolatedBy, l.Energy = s.Desk.IsolatedBy(held.Lease), s.Desk.UsedBy(held.Fence)
+		l.Paced = s.Desk.Paced(held.Fence, sight.owns(held.Holder))
 		all.Leases = append(all.Leases, l)
 	}
 	for _, w := range page.Waiting {
@@ -196,7 +197,8 @@ func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], erro
 		return nil, problemOf(lease.ErrUnknown)
 	}
 	l := sight.lease(held, s.Ledger.Belonging()[held.Fence])
-	l.IsolatedBy, l.Paced = s.Desk.IsolatedBy(held.Lease), s.Desk.Paced(held.Fence, sight.owns(held.Holder))
+	l.IsolatedBy, l.Energy = s.Desk.IsolatedBy(held.Lease), s.Desk.UsedBy(held.Fence)
+	l.Paced = s.Desk.Paced(held.Fence, sight.owns(held.Holder))
 	return ok(l)
 }
 

@@ -207,7 +207,7 @@ func TestPagesOfOtherLists(t *testing.T) {
 	var past, tokens []string
 	for i := range 10 {
 		l := &lease.Lease{ID: fmt.Sprintf("past-%d", i), Fence: uint64(i + 1), Granted: start}
-		d.Past.Ended(&lease.Effect{Kind: lease.Released, Time: start.Add(time.Duration(i/2) * time.Second), Before: l}, 0)
+		d.Past.Ended(&lease.Effect{Kind: lease.Released, Time: start.Add(time.Duration(i/2) * time.Second), Before: l}, 0, gpu.Opt[gpu.Joules]{})
 		past = append([]string{l.ID}, past...)
 		for route, body := range map[string]string{
 			"PUT /api/batches/b" + fmt.Sprint(i): fmt.Sprintf(`{"id":"b%d","output":"o","stage":"running","total_exact":false,"done":0,"done_before":0,"failed":0,"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":[]}`, i),

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -21,7 +22,7 @@ func TestPastLeases(t *testing.T) {
 			ID: id, Holder: lease.Holder{UID: anna.UID, User: anna.User, Service: service}, Binding: lease.ByName, Granted: now.Add(-time.Hour),
 			Parts: []lease.Part{{GPU: d.Monitor.Readings()[device].Device.UUID, Memory: 1024}},
 		}
-		d.Past.Ended(&lease.Effect{Before: l, Kind: how, Time: now.Add(-ago), Why: "it was not renewed"}, 700)
+		d.Past.Ended(&lease.Effect{Before: l, Kind: how, Time: now.Add(-ago), Why: "it was not renewed"}, 700, gpu.Opt[gpu.Joules]{})
 	}
 	end("a", "embedder", 0, 30*time.Minute, lease.Expired)
 	end("b", "text-embedder", 1, 20*time.Minute, lease.Released)

@@ -113,6 +113,7 @@ func build(k Keepers) *server {
 	registerExec(s)
 	registerBatches(s)
 	registerMeasurements(s)
+	registerEnergy(s)
 	registerOperations(s)
 	registerPast(s)
 	registerOrphans(s)

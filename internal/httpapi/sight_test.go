@@ -33,13 +33,13 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 		"done":0,"done_before":0,"failed":0,"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":[]}`)
 	put("PUT", "/api/batches/b1", `{"id":"b1","output":"/home/`+secret+`/out.jsonl","command":"`+secret+`","stage":"failed","error":"`+secret+`","total_exact":false,
 		"done":0,"done_before":0,"failed":0,"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":[]}`)
-	d.Past.Ended(&lease.Effect{Before: &lease.Lease{ID: "past", Holder: lease.Holder{UID: owner.UID, User: owner.User, Name: secret}}, Kind: lease.Released, Time: time.Now(), Why: secret}, 7)
+	d.Past.Ended(&lease.Effect{Before: &lease.Lease{ID: "past", Holder: lease.Holder{UID: owner.UID, User: owner.User, Name: secret}}, Kind: lease.Released, Time: time.Now(), Why: secret}, 7, gpu.Opt[gpu.Joules]{})
 	d.Desk.Peaks.Add(peaks.Key{User: owner.User, Name: secret}, peaks.Run{Peak: 100}, time.Now())
 	d.events.Publish(gpu.Event{Code: gpu.EventForeignUse, User: owner.User, Text: "Process 7 (" + secret + ") uses much", Public: "A process uses much", Data: map[string]any{"name": secret, "memory_mb": 7}})
 
 	paths := []struct{ method, path, body string }{
 		{"GET", "/api/leases", ""}, {"GET", "/api/leases/job", ""}, {"GET", "/api/leases/job/explain", ""}, {"GET", "/api/batches", ""},
-		{"GET", "/api/measurements", ""}, {"GET", "/api/orphans", ""}, {"GET", "/api/past/leases", ""}, {"GET", "/api/audit", ""}, {"GET", "/api/events?follow=false", ""}, {"GET", "/api/gpu/status/all?leases=true", ""},
+		{"GET", "/api/measurements", ""}, {"GET", "/api/orphans", ""}, {"GET", "/api/energy", ""}, {"GET", "/api/past/leases", ""}, {"GET", "/api/audit", ""}, {"GET", "/api/events?follow=false", ""}, {"GET", "/api/gpu/status/all?leases=true", ""},
 		{"GET", "/api/gpu/status?leases=true", ""}, {"GET", "/api/gpu/metrics", ""}, {"GET", "/api/gpu/metrics/history", ""}, {"GET", "/api/gpu/memory/available", ""},
 		{"POST", "/api/leases/explain", `{"memory_mb":7000}`}, {"POST", "/api/leases", `{"id":"too much","memory_mb":7000,"timeout_seconds":0}`},
 	}

@@ -175,7 +175,7 @@ func TestStreamAnswersLikeHTTP(t *testing.T) {
 	want := decode[api.Lease](t, d.ask("POST", "/api/leases", `{"id":"h",`+fine))
 	got := l.acquire(1000, `{"id":"s",`+fine)
 	got.ID, got.Fence, got.Granted, got.Expires = want.ID, want.Fence, want.Granted, want.Expires
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[gpu.MiB]{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[gpu.MiB]{}, gpu.Opt[gpu.Joules]{})); diff != "" {
 		t.Errorf("the lease (-HTTP +stream):\n%s", diff)
 	}
 }

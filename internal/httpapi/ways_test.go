@@ -95,7 +95,7 @@ func TestEveryWayToALease(t *testing.T) {
 			if len(got) != 1 {
 				t.Fatalf("the leases are %+v", got)
 			}
-			if diff := cmp.Diff(want, got[0], cmpopts.IgnoreFields(api.Lease{}, "ID", "Fence", "Granted"), cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[gpu.MiB]{})); diff != "" {
+			if diff := cmp.Diff(want, got[0], cmpopts.IgnoreFields(api.Lease{}, "ID", "Fence", "Granted"), cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[gpu.MiB]{}, gpu.Opt[gpu.Joules]{})); diff != "" {
 				t.Errorf("it is not what all get (-want +got):\n%s", diff)
 			}
 

@@ -27,8 +27,9 @@ type Book interface {
 // Peaks remembers how much memory leases were measured to use.
 type Peaks interface {
 	Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time)
-	// Ended returns the most memory that the lease used on one device.
-	Ended(l *lease.Lease, at time.Time) gpu.MiB
+	// Ended takes in the power that the lease drew on one device, and returns the
+	// most memory that it used on one.
+	Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], at time.Time) gpu.MiB
 }
 
 // Watchdog acts on leases and processes that use what they do not hold.
@@ -58,7 +59,7 @@ type Closures interface {
 
 // Archive remembers the leases that have ended.
 type Archive interface {
-	Ended(e *lease.Effect, peak gpu.MiB)
+	Ended(e *lease.Effect, peak gpu.MiB, used gpu.Opt[gpu.Joules])
 }
 
 // Batches is told when a lease ends.
@@ -82,6 +83,7 @@ type Options struct {
 	Book      Book
 	Peaks     Peaks
 	Archive   Archive
+	Energy    Energy
 	Watchdog  Watchdog
 	MPS       MPS
 	Groups    Groups   // nil: there are none
@@ -98,15 +100,17 @@ type Oversight struct{ Options }
 func New(o Options) *Oversight { return &Oversight{o} }
 
 // Observe hands a reading to the book. If it has a sample, Observe also tells
-// the peaks and the watchdog what each lease and each stranger uses.
+// the peaks and the watchdog what each lease and each stranger uses, and whose
+// processes the energy of the device belongs to.
 func (o *Oversight) Observe(r monitor.Reading) {
 	o.Book.Observe(o.observation(r))
 	if !r.Sampled {
 		return
 	}
 	uuid := r.Device.UUID
-	holdings := o.holdings(uuid, r.Sample.Time)
-	o.Watchdog.Look(r.Device, r.Sample.Time, holdings, o.strangers(uuid))
+	holdings, processes := o.holdings(uuid, r.Sample.Time), o.Book.Processes(uuid)
+	o.Energy.Observe(r.Device, &r.Sample, o.consumers(r.Device, processes, r.Sample.Processes != nil))
+	o.Watchdog.Look(r.Device, r.Sample.Time, holdings, o.strangers(processes))
 	o.Watchdog.Stop(r.Device, r.Sample.Time, halt(r), holdings)
 }
 
@@ -121,7 +125,8 @@ func (o *Oversight) Unread(r monitor.Reading) {
 // LeaseEnded tells those who keep something for a lease that it has ended.
 func (o *Oversight) LeaseEnded(e *lease.Effect) {
 	l := e.Before
-	o.Archive.Ended(e, o.Peaks.Ended(l, e.Time))
+	used := o.Energy.Ended(l, e.Time)
+	o.Archive.Ended(e, o.Peaks.Ended(l, used.Watts, e.Time), used.Joules)
 	o.Batches.Ended(l, e.Time)
 	if l.EnforcedBy == launch.MPS {
 		o.MPS.Release(l.Fence)
@@ -169,9 +174,9 @@ func (o *Oversight) holdings(uuid string, at time.Time) []watchdog.Holding {
 
 // strangers returns the processes on a device that run under no lease and
 // should. A process that only draws on a screen has no use for a lease.
-func (o *Oversight) strangers(uuid string) []watchdog.Stranger {
+func (o *Oversight) strangers(processes []ledger.Process) []watchdog.Stranger {
 	var list []watchdog.Stranger
-	for _, p := range o.Book.Processes(uuid) {
+	for _, p := range processes {
 		if p.Lease != nil || p.Kind == gpu.Graphics || o.MPS.Serves(p.Line) {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -30,10 +31,11 @@ type world struct {
 	told      []string
 	strangers []watchdog.Stranger
 	halt      *watchdog.Halt
+	consumers []joules.Process
 }
 
 func (w *world) oversight() *Oversight {
-	return New(Options{Book: w, Peaks: peaks{w}, Archive: archive{w}, Watchdog: w, MPS: w, Batches: batches{w}, Processes: w, Names: w})
+	return New(Options{Book: w, Peaks: peaks{w}, Archive: archive{w}, Energy: energy{w}, Watchdog: w, MPS: w, Batches: batches{w}, Processes: w, Names: w})
 }
 
 func (w *world) note(format string, args ...any) {
@@ -74,15 +76,31 @@ type peaks struct{ *world }
 func (p peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time) {
 	p.note("peaks: %s uses %v of %s", l.ID, measured, uuid)
 }
-func (p peaks) Ended(l *lease.Lease, at time.Time) gpu.MiB {
-	p.note("peaks: %s ended", l.ID)
+func (p peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], at time.Time) gpu.MiB {
+	p.note("peaks: %s ended, it drew %v W", l.ID, drew.Or(-1))
 	return 7
+}
+
+type energy struct{ *world }
+
+func (e energy) Observe(on gpu.Device, s *gpu.Sample, here []joules.Process) {
+	e.world.consumers = here
+}
+func (e energy) Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules] {
+	if fence == 0 {
+		return gpu.Opt[gpu.Joules]{}
+	}
+	return gpu.Some(gpu.Joules(90))
+}
+func (e energy) Ended(l *lease.Lease, at time.Time) joules.Used {
+	e.note("energy: %s ended", l.ID)
+	return joules.Used{Joules: gpu.Some(gpu.Joules(90)), Watts: gpu.Some(gpu.Watts(300))}
 }
 
 type archive struct{ *world }
 
-func (a archive) Ended(e *lease.Effect, peak gpu.MiB) {
-	a.note("archive: %s ended, it used %s", e.Before.ID, peak)
+func (a archive) Ended(e *lease.Effect, peak gpu.MiB, used gpu.Opt[gpu.Joules]) {
+	a.note("archive: %s ended, it used %s and %s", e.Before.ID, peak, used.Or(-1))
 }
 
 type batches struct{ *world }
@@ -152,8 +170,8 @@ func TestLeaseEnded(t *testing.T) {
 	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "a"}, Time: noon})
 	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "b", Fence: 7, EnforcedBy: launch.MPS}, Time: noon})
 	want := []string{
-		"peaks: a ended", "archive: a ended, it used 7 MiB", "batches: a ended",
-		"peaks: b ended", "archive: b ended, it used 7 MiB", "batches: b ended", "mps: 7 ended",
+		"energy: a ended", "peaks: a ended, it drew 300 W", "archive: a ended, it used 7 MiB and 90 J", "batches: a ended",
+		"energy: b ended", "peaks: b ended, it drew 300 W", "archive: b ended, it used 7 MiB and 90 J", "batches: b ended", "mps: 7 ended",
 	}
 	if diff := cmp.Diff(want, w.told); diff != "" {
 		t.Error(diff)

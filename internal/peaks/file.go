@@ -66,10 +66,18 @@ func Open(path string) (p *Peaks, note string, err error) {
 // mostMemory is more than any device has: a PiB.
 const mostMemory = gpu.MiB(1) << 30
 
+// mostWatts is more than any device draws.
+const mostWatts = gpu.Watts(5000)
+
 // bound drops from an entry what cannot have been measured. A file that somebody
 // wrote by hand may have it, and what is offered next depends on it.
 func (e *Entry) bound() {
 	possible := func(m gpu.MiB) bool { return m >= 0 && m <= mostMemory }
+	for i, r := range e.Runs {
+		if w := r.Drew.Or(0); !(w >= 0 && w <= mostWatts) {
+			e.Runs[i].Drew = gpu.Opt[gpu.Watts]{}
+		}
+	}
 	e.Runs = slices.DeleteFunc(e.Runs, func(r Run) bool {
 		return !possible(r.Peak) || !possible(r.Asked) || !(r.Seconds >= 0 && r.Seconds <= mostSeconds)
 	})

@@ -86,3 +86,14 @@ func (p *Peaks) Took(key Key, offered gpu.MiB) {
 		p.change()
 	}
 }
+
+// Drew returns the power that earlier runs of a piece of work drew on one device;
+// absent if nothing is known.
+func (p *Peaks) Drew(key Key) gpu.Opt[gpu.Watts] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.entries[key]; e != nil {
+		return e.Drew()
+	}
+	return gpu.Opt[gpu.Watts]{}
+}

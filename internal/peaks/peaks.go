@@ -41,6 +41,10 @@ type Run struct {
 	Seconds float64 `json:"seconds"`
 	Learned bool    `json:"learned,omitempty"` // it leased what was learned, and not what somebody asked for
 	Short   bool    `json:"short,omitempty"`   // it was seen too rarely for Peak to be more than the least it needs
+
+	// Drew is the power that it drew on one device, on average while it worked,
+	// above what the device draws by itself.
+	Drew gpu.Opt[gpu.Watts] `json:"drew_watts,omitzero"`
 }
 
 // Entry holds what is known about a piece of work.
@@ -69,6 +73,23 @@ func (e *Entry) Seconds() float64 {
 		sum += r.Seconds
 	}
 	return sum / float64(max(len(e.Runs), 1))
+}
+
+// Drew returns the power that the last runs drew on one device, on average; absent
+// if none was measured.
+func (e *Entry) Drew() gpu.Opt[gpu.Watts] {
+	var sum gpu.Watts
+	n := 0
+	for _, r := range e.Runs {
+		if watts, known := r.Drew.Get(); known {
+			sum += watts
+			n++
+		}
+	}
+	if n == 0 {
+		return gpu.Opt[gpu.Watts]{}
+	}
+	return gpu.Some(sum / gpu.Watts(n))
 }
 
 // Asked returns how much the last run leased.
@@ -245,9 +266,10 @@ const fewSamples = 3
 
 // Ended takes in that a lease has ended, and records it as a run of its name. A
 // lease without a process is no run, and neither is one that had children: they
-// are the runs. Ended returns the most memory that the lease was measured to use
-// on one device; 0 if it was not measured.
-func (p *Peaks) Ended(l *lease.Lease, now time.Time) gpu.MiB {
+// are the runs. Drew is the power that it drew on one device. Ended returns the
+// most memory that the lease was measured to use on one device; 0 if it was not
+// measured.
+func (p *Peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], now time.Time) gpu.MiB {
 	p.mu.Lock()
 	u := p.running[l.Fence]
 	delete(p.running, l.Fence)
@@ -263,7 +285,7 @@ func (p *Peaks) Ended(l *lease.Lease, now time.Time) gpu.MiB {
 	}
 	key := Key{User: l.Holder.User, Name: name}
 	run := Run{
-		Peak: u.peak, Asked: l.Parts[0].Memory, Seconds: now.Sub(l.Granted).Seconds(),
+		Peak: u.peak, Asked: l.Parts[0].Memory, Seconds: now.Sub(l.Granted).Seconds(), Drew: drew,
 		Short: u.peak > 0 && u.samples < fewSamples*len(l.Parts),
 	}
 	e, _ := p.Find(key)

@@ -34,12 +34,12 @@ func TestParentsAreNoRuns(t *testing.T) {
 	p := New()
 	child := held("child", "worker.py", 4096)
 	child.Parent = "parent"
-	p.Ended(child, noon)
+	p.Ended(child, gpu.Opt[gpu.Watts]{}, noon)
 	theirs := held("parent", "theirs", 0)
 	theirs.Holder.UID = 1001
-	p.Ended(theirs, noon) // another user uses the id too
-	p.Ended(held("parent", "slot", 0), noon)
-	p.Ended(held("parent", "again", 0), noon) // the id is used again
+	p.Ended(theirs, gpu.Opt[gpu.Watts]{}, noon) // another user uses the id too
+	p.Ended(held("parent", "slot", 0), gpu.Opt[gpu.Watts]{}, noon)
+	p.Ended(held("parent", "again", 0), gpu.Opt[gpu.Watts]{}, noon) // the id is used again
 	for name, want := range map[string]bool{"worker.py": true, "theirs": true, "slot": false, "again": true} {
 		if _, known := p.Find(Key{User: "ada", Name: name}); known != want {
 			t.Errorf("%s is known: %v", name, known)
@@ -47,7 +47,7 @@ func TestParentsAreNoRuns(t *testing.T) {
 	}
 	for i := range keptRunning + 10 {
 		child.Parent = fmt.Sprint(i)
-		p.Ended(child, noon)
+		p.Ended(child, gpu.Opt[gpu.Watts]{}, noon)
 	}
 	if len(p.parents) > keptRunning {
 		t.Errorf("%d parents are remembered", len(p.parents))
@@ -73,15 +73,15 @@ func TestLeasesBecomeRuns(t *testing.T) {
 		p.Use(l, "GPU-a", used, second(i))
 		p.Use(l, "GPU-b", 100, second(i))
 	}
-	p.Ended(l, noon.Add(90*time.Second))
-	p.Ended(held("y", "train.py", 0), noon.Add(30*time.Second)) // never seen on a device
-	p.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{Name: "no process"}, Parts: l.Parts}, noon)
-	p.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{PID: 7}, Parts: l.Parts}, noon) // nameless
+	p.Ended(l, gpu.Some(gpu.Watts(300)), noon.Add(90*time.Second))
+	p.Ended(held("y", "train.py", 0), gpu.Opt[gpu.Watts]{}, noon.Add(30*time.Second)) // never seen on a device
+	p.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{Name: "no process"}, Parts: l.Parts}, gpu.Opt[gpu.Watts]{}, noon)
+	p.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{PID: 7}, Parts: l.Parts}, gpu.Opt[gpu.Watts]{}, noon) // nameless
 	want := []Entry{{
 		Key: Key{User: "ada", Name: "train.py"}, Count: 2, Last: noon.Add(30 * time.Second),
-		Runs: []Run{{Peak: 3000, Asked: 4096, Seconds: 90}, {Seconds: 30}}, Ceiling: 4096,
+		Runs: []Run{{Peak: 3000, Asked: 4096, Seconds: 90, Drew: gpu.Some(gpu.Watts(300))}, {Seconds: 30}}, Ceiling: 4096,
 	}}
-	if diff := cmp.Diff(want, p.All()); diff != "" {
+	if diff := cmp.Diff(want, p.All(), cmp.AllowUnexported(gpu.Opt[gpu.Watts]{})); diff != "" {
 		t.Error(diff)
 	}
 	e, known := p.Find(Key{User: "ada", Name: "train.py"})
@@ -167,7 +167,7 @@ func TestNeedGrows(t *testing.T) {
 	run := func(id string, memory, used gpu.MiB) {
 		l := held(id, "grows", memory)
 		watch(p, l, used, fewSamples)
-		p.Ended(l, noon.Add(time.Minute))
+		p.Ended(l, gpu.Opt[gpu.Watts]{}, noon.Add(time.Minute))
 	}
 	key := Key{User: "ada", Name: "grows"}
 	run("asked", 8192, 1000)
@@ -204,7 +204,7 @@ func TestWhatIsNotBelieved(t *testing.T) {
 		l := held("x", "train.py", 4096)
 		l.EnforcedBy = test.by
 		watch(p, l, 3000, test.samples)
-		p.Ended(l, noon.Add(time.Minute))
+		p.Ended(l, gpu.Opt[gpu.Watts]{}, noon.Add(time.Minute))
 		e, known := p.Find(Key{User: "ada", Name: "train.py"})
 		if !known || e.Peak() != test.peak || e.Need(500) != test.need || (e.Known() > 0) != (test.need > 0) || e.Count != 1 {
 			t.Errorf("%s: %+v, %v", name, e, known)
@@ -231,7 +231,7 @@ func TestSampleThatWasSeenIsNotCounted(t *testing.T) {
 	for range 10 * fewSamples {
 		watch(p, l, 3000, 1)
 	}
-	p.Ended(l, noon.Add(time.Minute))
+	p.Ended(l, gpu.Opt[gpu.Watts]{}, noon.Add(time.Minute))
 	if e, _ := p.Find(Key{User: "ada", Name: "train.py"}); e.Peak() != 3000 || e.Need(500) != 0 {
 		t.Errorf("used %v, and needs %v", e.Peak(), e.Need(500))
 	}
@@ -297,7 +297,7 @@ func TestKeptAcrossRestarts(t *testing.T) {
 			t.Error(err)
 		}
 		again, _, err := Open(path)
-		if diff := cmp.Diff(p.All(), again.All()); diff != "" || err != nil {
+		if diff := cmp.Diff(p.All(), again.All(), cmp.AllowUnexported(gpu.Opt[gpu.Watts]{})); diff != "" || err != nil {
 			t.Error(diff, err)
 		}
 	})
@@ -376,8 +376,27 @@ func TestRunningIsBounded(t *testing.T) {
 	// A lease of the same id is another one.
 	first, second := held("again", "again.py", 4096), held("again", "again.py", 4096)
 	watch(p, first, 3000, fewSamples)
-	p.Ended(second, noon.Add(time.Minute))
+	p.Ended(second, gpu.Opt[gpu.Watts]{}, noon.Add(time.Minute))
 	if e, _ := p.Find(Key{User: "ada", Name: "again.py"}); e.Peak() != 0 {
 		t.Errorf("it used %v, which is what the one before it did", e.Peak())
+	}
+}
+
+func TestDrew(t *testing.T) {
+	p := New()
+	key := Key{User: "ada", Name: "train.py"}
+	if p.Drew(key).Known() {
+		t.Error("a program that never ran drew something")
+	}
+	for _, watts := range []gpu.Opt[gpu.Watts]{gpu.Some(gpu.Watts(200)), {}, gpu.Some(gpu.Watts(400))} {
+		p.Add(key, Run{Drew: watts}, noon)
+	}
+	if got := p.Drew(key); got != gpu.Some(gpu.Watts(300)) {
+		t.Errorf("it drew %v W", got.Or(-1))
+	}
+	e := Entry{Runs: []Run{{Drew: gpu.Some(gpu.Watts(-1))}, {Drew: gpu.Some(gpu.Watts(1e6))}, {Drew: gpu.Some(gpu.Watts(5))}}}
+	e.bound()
+	if got := e.Drew(); got != gpu.Some(gpu.Watts(5)) {
+		t.Errorf("of what nothing can draw, %v W are left", got.Or(-1))
 	}
 }

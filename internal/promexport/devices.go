@@ -56,7 +56,6 @@ var deviceMetrics = []metric{
 	fromSample("gpu_clock_sm_mhz", "Clock of the multiprocessors.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.MHz] { return s.ClockSM }),
 	fromSample("gpu_clock_memory_mhz", "Clock of the memory.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.MHz] { return s.ClockMemory }),
 	fromSample("gpu_fan_percent", "Speed of the fan.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Percent] { return s.Fan }),
-	fromSample("gpu_energy_joules_total", "Energy used since the driver was loaded.", counter, func(s *gpu.Sample) gpu.Opt[float64] { return s.Energy }),
 	fromSample("gpu_pcie_transmit_mb_per_second", "Sent over PCIe.", gauge, func(s *gpu.Sample) gpu.Opt[float64] { return s.PCIeTx }),
 	fromSample("gpu_pcie_receive_mb_per_second", "Received over PCIe.", gauge, func(s *gpu.Sample) gpu.Opt[float64] { return s.PCIeRx }),
 	fromSample("gpu_ecc_corrected_total", "Memory errors that were corrected.", counter, func(s *gpu.Sample) gpu.Opt[int64] { return s.ECCCorrected }),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/hooks"
+	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
@@ -28,6 +29,7 @@ type Sources struct {
 	Ledger   func() *ledger.Ledger
 	Batches  func() []progress.Total
 	Services func() []operations.Total
+	Energy   func() *joules.Keeper // nil: nobody measured
 	Labels   *labels.Keeper
 	Limits   func() *quota.Rules // what users may have; nil: not known
 	Hooks    []string            // their names
@@ -166,8 +168,8 @@ func New(from Sources) *Exporter {
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),
 	}
 	all = all[:len(all):len(all)]
-	e.Nameless = pageOf(append(all, &work{from: from})...)
-	e.Handler = pageOf(append(all, &work{from: from, named: true}, &holders{from}, &limits{from})...)
+	e.Nameless = pageOf(append(all, &work{from: from}, &consumption{from: from})...)
+	e.Handler = pageOf(append(all, &work{from: from, named: true}, &consumption{from: from, named: true}, &holders{from}, &limits{from})...)
 	return e
 }
 

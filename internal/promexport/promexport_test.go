@@ -16,8 +16,10 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/hooks"
+	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/labels"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/operations"
@@ -73,7 +75,13 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		{Service: "embedder", GPU: "GPU-a", Count: 40, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{30, 0, 0}, Sum: 1.5}},
 		{Service: "other", Count: 3},
 	}
+	used := joules.New(joules.Options{})
+	working := joules.Process{PID: 1, Lease: &lease.Lease{Fence: 1, Holder: lease.Holder{Service: "embedder"}}}
+	for second := range 3 {
+		used.Observe(gpu.Device{UUID: "GPU-a", PowerLimit: gpu.Some(gpu.Watts(300))}, &gpu.Sample{Time: time.Unix(int64(second), 0), Power: gpu.Some(gpu.Watts(130))}, []joules.Process{working})
+	}
 	return New(Sources{
+		Energy:   func() *joules.Keeper { return used },
 		Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
 		Services: func() []operations.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Limits: allow, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
 	}), book

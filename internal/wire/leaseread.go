@@ -160,6 +160,8 @@ func (l *LeaseBody) read(s *scanner) {
 			l.Note = s.text(4096)
 		case "unit":
 			l.Unit = s.text(512)
+		case "energy_joules":
+			l.Energy = gpu.Some(gpu.Joules(s.float()))
 		case "heir_pid":
 			l.Heir = int(s.int(1, 1<<31))
 		default:

@@ -120,6 +120,9 @@ func (l *LeaseBody) Append(dst []byte) []byte {
 	w.intUnlessZero("was_mb", int64(l.Was))
 	w.textUnlessEmpty("note", l.Note)
 	w.intUnlessZero("heir_pid", int64(l.Heir))
+	if used, known := l.Energy.Get(); known {
+		w.float("energy_joules", float64(used))
+	}
 	w.textUnlessEmpty("unit", l.Unit)
 	if len(l.Scope) > 0 {
 		w.rare("scope", l.Scope)

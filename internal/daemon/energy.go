@@ -1,0 +1,60 @@
+package daemon
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/joules"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// openEnergy opens what was kept of the energy that devices and leases used.
+func (d *Daemon) openEnergy(o Options) error {
+	options := joules.Options{
+		Interval: func() time.Duration { return d.settings.load().Config.GPU.MonitorInterval }, Busy: d.busy, Label: d.labels.Service,
+	}
+	if o.ReadOnly {
+		d.energy = joules.New(options)
+		return nil
+	}
+	kept, note, err := joules.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, energyName), options)
+	if err != nil {
+		return err
+	}
+	if d.energy = kept; note != "" {
+		o.Log.Warn(note)
+	}
+	var standing []*lease.Lease
+	for _, held := range d.ledger.View().Leases {
+		standing = append(standing, held.Lease)
+	}
+	d.energy.Recall(standing)
+	return nil
+}
+
+// busy asks a device what its processes had of it since a moment.
+func (d *Daemon) busy(ctx context.Context, uuid string, since time.Time) (device.Busy, error) {
+	answer := make(chan device.Busy, 1) // a call that is given up may still answer
+	err := d.monitor.Do(ctx, uuid, func(ctx context.Context, one device.Device) error {
+		meter, able := one.(device.Meter)
+		if !able {
+			return device.ErrUnsupported
+		}
+		busy, err := meter.Busy(ctx, since)
+		answer <- busy
+		return err
+	})
+	if err != nil {
+		return device.Busy{}, err
+	}
+	return <-answer, nil
+}
+
+// price returns what a kilowatt-hour costs, in which currency.
+func (d *Daemon) price() (gpu.Opt[float64], string) {
+	c := d.settings.load().Config.Energy
+	return c.Price, c.Currency
+}

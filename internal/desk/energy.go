@@ -1,0 +1,49 @@
+package desk
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Used returns how much energy devices used, and for whom. See returns an entry
+// as the caller may see it; entries that look the same then are added up.
+func (d *Desk) Used(see func(api.EnergyUse) api.EnergyUse) api.Energy {
+	out := api.Energy{GPUs: []api.DeviceEnergy{}, Used: []api.EnergyUse{}}
+	if price, currency := d.Price(); price.Known() {
+		out.Price, out.Currency = price, currency
+	}
+	for _, one := range d.Energy.Devices() {
+		of := api.DeviceEnergy{
+			GPU: one.GPU, Since: one.Since, Total: one.Total, Leases: one.Leases, Others: one.Others, Idle: one.Idle, IdlePower: one.IdlePower,
+			Source: "power", Unmeasured: one.Unmeasured.Seconds(),
+		}
+		if one.Counted {
+			of.Source = "counter"
+		}
+		if r, known := d.Monitor.Find(one.GPU); known {
+			of.Index, of.Name = r.Device.Index, r.Device.Name
+			out.GPUs = append(out.GPUs, of)
+		}
+	}
+	slices.SortStableFunc(out.GPUs, func(a, b api.DeviceEnergy) int { return cmp.Compare(a.Index, b.Index) })
+	place := map[api.EnergyUse]int{}
+	for _, share := range d.Energy.Accounts() {
+		shown := see(api.EnergyUse{User: share.User, Service: share.Service, Name: share.Name})
+		at, known := place[shown]
+		if !known {
+			at = len(out.Used)
+			place[shown] = at
+			out.Used = append(out.Used, shown)
+		}
+		out.Used[at].Energy += share.Joules
+	}
+	slices.SortStableFunc(out.Used, func(a, b api.EnergyUse) int { return cmp.Compare(b.Energy, a.Energy) })
+	return out
+}
+
+// UsedBy returns the energy that the lease with a fence has used; absent if
+// nothing was measured.
+func (d *Desk) UsedBy(fence uint64) gpu.Opt[gpu.Joules] { return d.Energy.Lease(fence) }

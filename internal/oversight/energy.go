@@ -1,0 +1,74 @@
+package oversight
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/joules"
+	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+)
+
+// Energy keeps how much energy devices and leases used.
+type Energy interface {
+	Observe(on gpu.Device, s *gpu.Sample, here []joules.Process)
+	// Close returns what a lease used that is ending.
+	Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules]
+	// Ended returns what a lease used that has ended.
+	Ended(l *lease.Lease, at time.Time) joules.Used
+}
+
+// Bill adds to the event about the end of a lease how much energy it used.
+func (o *Oversight) Bill(e gpu.Event) gpu.Event {
+	switch e.Code {
+	case gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked:
+		fence, _ := e.Data["fence"].(uint64)
+		if used, known := o.Energy.Close(fence, e.Time).Get(); known {
+			e.Data["energy_joules"] = float64(used)
+		}
+	}
+	return e
+}
+
+// consumers returns the processes that the energy of a device belongs to: those
+// on the device and on its instances. Where the driver does not list processes,
+// the leases on the device stand for them.
+func (o *Oversight) consumers(on gpu.Device, processes []ledger.Process, listed bool) []joules.Process {
+	var all []joules.Process
+	seen := map[int]bool{}
+	add := func(uuid string, processes []ledger.Process) {
+		for _, p := range processes {
+			if pid := p.Line[0].PID; !seen[pid] {
+				seen[pid] = true
+				all = append(all, o.behind(uuid, p)...)
+			}
+		}
+	}
+	for _, instance := range on.Instances {
+		add(instance, o.Book.Processes(instance))
+	}
+	add(on.UUID, processes)
+	if !listed && len(on.Instances) == 0 {
+		for _, h := range o.Book.Holdings(on.UUID) {
+			all = append(all, joules.Process{Lease: h.Lease})
+		}
+	}
+	return all
+}
+
+// behind returns a process, or the leases that it works for: an MPS daemon works
+// for those that it enforces.
+func (o *Oversight) behind(uuid string, p ledger.Process) []joules.Process {
+	pid := p.Line[0].PID
+	if p.Lease != nil || !o.MPS.Serves(p.Line) {
+		return []joules.Process{{PID: pid, Lease: p.Lease}}
+	}
+	var clients []joules.Process
+	for _, h := range o.Book.Holdings(uuid) {
+		if h.Lease.EnforcedBy == launch.MPS {
+			clients = append(clients, joules.Process{PID: pid, Lease: h.Lease})
+		}
+	}
+	return clients
+}

@@ -1,0 +1,61 @@
+package oversight
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/joules"
+	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+)
+
+// The energy of a device belongs to the processes on it. An MPS daemon stands for
+// the leases that it enforces, and where the driver lists no processes, so do the
+// leases themselves.
+func TestConsumers(t *testing.T) {
+	train, served := held("train", "ada", 1), held("served", "bob", 0)
+	served.Lease.EnforcedBy = launch.MPS
+	none := []gpu.Process{}
+	for name, c := range map[string]struct {
+		processes []ledger.Process
+		listed    []gpu.Process
+		instances []string
+		want      []joules.Process
+	}{
+		"a lease and a stranger": {[]ledger.Process{{Line: at(1), Lease: train.Lease}, {Line: at(2)}}, none, nil, []joules.Process{{PID: 1, Lease: train.Lease}, {PID: 2}}},
+		"a screen":               {[]ledger.Process{{Line: at(2), Kind: gpu.Graphics}}, none, nil, []joules.Process{{PID: 2}}},
+		"an MPS daemon":          {[]ledger.Process{{Line: at(99)}}, none, nil, []joules.Process{{PID: 99, Lease: served.Lease}}},
+		"nobody":                 {nil, none, nil, nil},
+		"the driver cannot tell": {nil, nil, nil, []joules.Process{{Lease: train.Lease}, {Lease: served.Lease}}},
+		"instances":              {[]ledger.Process{{Line: at(1), Lease: train.Lease}}, nil, []string{"MIG-1", "MIG-2"}, []joules.Process{{PID: 1, Lease: train.Lease}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{holdings: []lease.Holding{train, served}, processes: c.processes}
+			r := reading()
+			r.Device.Instances, r.Sample.Processes = c.instances, c.listed
+			w.oversight().Observe(r)
+			if diff := cmp.Diff(c.want, w.consumers); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestBill(t *testing.T) {
+	o := (&world{}).oversight()
+	for _, code := range []gpu.EventCode{gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked} {
+		if e := o.Bill(gpu.Event{Code: code, Data: map[string]any{"fence": uint64(3)}}); e.Data["energy_joules"] != 90.0 {
+			t.Errorf("%s says %v", code, e.Data)
+		}
+	}
+	for _, e := range []gpu.Event{
+		{Code: gpu.EventGranted, Data: map[string]any{"fence": uint64(3)}}, {Code: gpu.EventReleased}, {Code: gpu.EventReleased, Data: map[string]any{"fence": uint64(0)}},
+	} {
+		if billed := o.Bill(e); billed.Data["energy_joules"] != nil {
+			t.Errorf("%s says %v", e.Code, billed.Data)
+		}
+	}
+}
