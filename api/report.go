@@ -13,6 +13,7 @@ type Report struct {
 	GPUs         []DeviceReport  `json:"gpus"`
 	Services     []ServiceReport `json:"services" doc:"Every service that has leases, had leases, or waits; the largest first."`
 	Measurements []Measured      `json:"measurements"`
+	Energy       Energy          `json:"energy"`
 	Advice       []Advice        `json:"advice" doc:"The most important first."`
 }
 

@@ -20,13 +20,14 @@ type Answers struct {
 	Leases       api.Leases
 	Past         api.PastLeases
 	Measurements api.Measurements
+	Energy       api.Energy
 	History      map[string][]gpu.Sample // by UUID, oldest first
 }
 
 // Make returns the report at this time.
 func Make(a Answers, now time.Time) api.Report {
 	return api.Report{
-		Time: now, GPUs: a.devices(), Services: a.services(), Measurements: a.Measurements.Measurements, Advice: a.advice(now),
+		Time: now, GPUs: a.devices(), Services: a.services(), Measurements: a.Measurements.Measurements, Energy: a.Energy, Advice: a.advice(now),
 	}
 }
 

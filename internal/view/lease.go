@@ -34,6 +34,9 @@ func (x GPUs) Ended(ended api.Ended, to term.Screen) []string {
 		return []string{to.Hang(term.Plain, "", term.Clean(ended.ID)+" does not wait any more.")}
 	}
 	held := words.Age(to.Now.Sub(ended.Lease.Granted))
+	if used, known := ended.Lease.Energy.Get(); known {
+		held += ", " + used.String() + " used"
+	}
 	return []string{to.Hang(term.Plain, "", term.Clean(ended.ID)+" is released: "+x.Had(*ended.Lease)+", held for "+held+".")}
 }
 

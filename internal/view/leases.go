@@ -50,16 +50,19 @@ func (s *Leases) Lines(to term.Screen) []string {
 type leaseLayout struct {
 	id, holder            int // columns they may be cut to; 0: never
 	noHolder, noAge, noBy bool
+	noEnergy              bool
 }
 
 // held returns the richest table of the leases that there is room for. It cuts
 // an id last: other commands take it.
 func (s *Leases) held(to term.Screen) *term.Table {
 	var t *term.Table
+	measured := slices.ContainsFunc(s.Leases.Leases, func(l api.Lease) bool { return l.Energy.Known() })
 	for _, l := range []leaseLayout{
-		{}, {holder: 8}, {holder: 8, noBy: true}, {holder: 8, noBy: true, noAge: true},
-		{id: 8, noBy: true, noAge: true, noHolder: true},
+		{}, {holder: 8}, {holder: 8, noEnergy: true}, {holder: 8, noEnergy: true, noBy: true}, {holder: 8, noEnergy: true, noBy: true, noAge: true},
+		{id: 8, noEnergy: true, noBy: true, noAge: true, noHolder: true},
 	} {
+		l.noEnergy = l.noEnergy || !measured
 		t = s.table(l, to.Now)
 		if t.Fits(to.Width) {
 			break
@@ -73,14 +76,15 @@ func (s *Leases) held(to term.Screen) *term.Table {
 func (s *Leases) table(l leaseLayout, now time.Time) *term.Table {
 	t := &term.Table{Columns: kept(l, []term.Column{
 		{Title: "ID", Least: l.id}, {Title: "HOLDER", Least: l.holder}, {Title: "GPU", Right: true}, {Title: "MEMORY GiB"},
-		{Title: "SLOTS", Right: true}, {Title: "UNTIL"}, {Title: "AGE", Right: true}, {Title: "ENFORCED"},
+		{Title: "SLOTS", Right: true}, {Title: "UNTIL"}, {Title: "AGE", Right: true}, {Title: "ENFORCED"}, {Title: "ENERGY", Right: true},
 	})}
 	for _, lease := range s.Leases.Leases {
 		for i, p := range lease.Parts {
-			row := make([]term.Cell, 8)
+			row := make([]term.Cell, 9)
 			if i == 0 {
 				row[0], row[1], row[5] = term.Text(term.Clean(lease.ID)), term.Text(Holder(lease.Holder)), term.Text(until(lease, now))
 				row[6], row[7] = term.Text(words.Age(now.Sub(lease.Granted))), term.Text(term.Clean(lease.EnforcedBy))
+				row[8] = term.Text(energyOf(lease.Energy))
 			}
 			row[2], row[3], row[4] = s.GPUs.cell(p.GPU), leasedCell(lease, p), term.Text(strconv.Itoa(p.Slots))
 			t.Add(kept(l, row)...)
@@ -93,7 +97,7 @@ func (s *Leases) table(l leaseLayout, now time.Time) *term.Table {
 func kept[T any](l leaseLayout, all []T) []T {
 	var some []T
 	for i, each := range all {
-		if !(i == 1 && l.noHolder || i == 6 && l.noAge || i == 7 && l.noBy) {
+		if !(i == 1 && l.noHolder || i == 6 && l.noAge || i == 7 && l.noBy || i == 8 && l.noEnergy) {
 			some = append(some, each)
 		}
 	}

@@ -83,7 +83,7 @@ func someLeases() api.Leases {
 		Leases: []api.Lease{
 			{ID: "embedder", Fence: 7, State: "active", Binding: "named", Granted: now.Add(-50 * time.Hour), EnforcedBy: "none",
 				Holder: api.Holder{Service: "embedder", Name: "berth", User: "root"}, Parts: []api.LeasePart{part("GPU-0", 4096, 0, 3210)}},
-			{ID: "lease-ab12cd34ef", Fence: 8, State: "active", Binding: "process", Granted: now.Add(-12 * time.Minute), EnforcedBy: "framework",
+			{ID: "lease-ab12cd34ef", Fence: 8, State: "active", Binding: "process", Granted: now.Add(-12 * time.Minute), Energy: gpu.Some[gpu.Joules](5.4e6), EnforcedBy: "framework",
 				Holder: api.Holder{Name: "python3 \x1b[31m", User: "ann", PID: 4711},
 				Parts:  []api.LeasePart{part("GPU-0", 80<<10, 1, 81<<10), part("GPU-1", 80<<10, 1)}},
 			{ID: "embedder-2", Fence: 9, State: "parked", Binding: "ttl", Granted: now.Add(-18 * time.Second), EnforcedBy: "watchdog", TTL: 60, Expires: &expires,

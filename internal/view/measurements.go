@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,19 +17,39 @@ func Measurements(all api.Measurements, to term.Screen) []string {
 	if len(all.Measurements) == 0 {
 		return []string{"Nothing has run under a lease yet."}
 	}
+	measured := slices.ContainsFunc(all.Measurements, func(m api.Measured) bool { return m.Drew.Known() })
+	if t := measurements(all, to, measured); !measured || t.Fits(to.Width) {
+		return t.Lines(to.Width, to.Painter)
+	}
+	return measurements(all, to, false).Lines(to.Width, to.Painter)
+}
+
+// measurements returns the table, with the power that programs drew or without.
+func measurements(all api.Measurements, to term.Screen, power bool) *term.Table {
+	name, user := 10, 4
+	if power {
+		name, user = 0, 0 // it is not worth a cut
+	}
 	t := &term.Table{Columns: []term.Column{
-		{Title: "NAME", Least: 10}, {Title: "USER", Least: 4}, {Title: "RUNS", Right: true}, {Title: "ASKED", Right: true}, {Title: "USED", Right: true},
+		{Title: "NAME", Least: name}, {Title: "USER", Least: user}, {Title: "RUNS", Right: true}, {Title: "ASKED", Right: true}, {Title: "USED", Right: true},
 		{Title: "OF IT", Right: true}, {Title: "NEXT", Right: true}, {Title: "TAKES", Right: true}, {Title: "LAST", Right: true},
 	}}
-	for _, m := range all.Measurements {
-		name := m.Name
-		if m.Step != "" {
-			name += " / " + m.Step
-		}
-		t.Add(term.Text(term.Clean(name)), term.Text(term.Clean(m.User)), term.Text(strconv.Itoa(m.Runs)), term.Text(orDash(m.Asked)), term.Text(orDash(m.Peak)),
-			shareCell(m), term.Text(orDash(m.Next)), term.Text(Took(seconds(m.Seconds))), term.Text(words.Age(to.Now.Sub(m.Last))+" ago"))
+	if power {
+		t.Columns = append(t.Columns, term.Column{Title: "DREW", Right: true})
 	}
-	return t.Lines(to.Width, to.Painter)
+	for _, m := range all.Measurements {
+		title := m.Name
+		if m.Step != "" {
+			title += " / " + m.Step
+		}
+		row := []term.Cell{term.Text(term.Clean(title)), term.Text(term.Clean(m.User)), term.Text(strconv.Itoa(m.Runs)), term.Text(orDash(m.Asked)), term.Text(orDash(m.Peak)),
+			shareCell(m), term.Text(orDash(m.Next)), term.Text(Took(seconds(m.Seconds))), term.Text(words.Age(to.Now.Sub(m.Last)) + " ago")}
+		if power {
+			row = append(row, term.Text(optional(m.Drew, "%.0f W")))
+		}
+		t.Add(row...)
+	}
+	return t
 }
 
 func orDash(m gpu.MiB) string {

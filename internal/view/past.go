@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/berth-gpu/berth/api"
@@ -26,23 +27,42 @@ func (s *Past) Lines(to term.Screen) []string {
 		}
 		return []string{"No lease has ended yet."}
 	}
+	measured := slices.ContainsFunc(s.Leases, func(l api.PastLease) bool { return l.Energy.Known() })
+	if t := s.table(to, measured); !measured || t.Fits(to.Width) {
+		return t.Lines(to.Width, to.Painter)
+	}
+	return s.table(to, false).Lines(to.Width, to.Painter)
+}
+
+// table returns the table, with the energy of each lease or without.
+func (s *Past) table(to term.Screen, energy bool) *term.Table {
+	least := 8
+	if energy {
+		least = 0 // it is not worth a cut
+	}
 	t := &term.Table{Columns: []term.Column{
-		{Title: "ID", Least: 8}, {Title: "HOLDER", Least: 8}, {Title: "GPU", Right: true}, {Title: "MEMORY GiB"},
+		{Title: "ID", Least: least}, {Title: "HOLDER", Least: least}, {Title: "GPU", Right: true}, {Title: "MEMORY GiB"},
 		{Title: "SLOTS", Right: true}, {Title: "HELD", Right: true}, {Title: "ENDED", Right: true}, {Title: "HOW", Least: 8},
 	}}
+	if energy {
+		t.Columns = append(t.Columns, term.Column{Title: "ENERGY", Right: true})
+	}
 	for _, l := range s.Leases {
 		for i, p := range l.Parts {
-			row := make([]term.Cell, 8)
+			row := make([]term.Cell, len(t.Columns))
 			if i == 0 {
 				row[0], row[1] = term.Text(term.Clean(l.ID)), term.Text(Holder(l.Holder))
 				row[5], row[6] = term.Text(words.Age(l.Ended.Sub(l.Granted))), term.Text(words.Age(to.Now.Sub(l.Ended))+" ago")
 				row[7] = term.Text(how(l))
 			}
 			row[2], row[3], row[4] = s.GPUs.cell(p.GPU), usedCell(l.Peak, p.Memory), term.Text(strconv.Itoa(p.Slots))
+			if energy && i == 0 {
+				row[8] = term.Text(energyOf(l.Energy))
+			}
 			t.Add(row...)
 		}
 	}
-	return t.Lines(to.Width, to.Painter)
+	return t
 }
 
 // how says how a lease ended, and why where that is known.

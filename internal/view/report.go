@@ -25,6 +25,9 @@ func Report(r api.Report, to term.Screen) []string {
 		section("Services", reportedServices(r.Services).Lines(to.Width, to.Painter))
 	}
 	section("Programs", Measurements(api.Measurements{Measurements: r.Measurements}, to))
+	if len(r.Energy.GPUs) > 0 {
+		section("Energy", energyLines(&r.Energy, to))
+	}
 	if len(r.Advice) == 0 {
 		return append(lines, "Nothing to advise.")
 	}

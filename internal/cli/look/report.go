@@ -2,10 +2,13 @@ package look
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/console"
@@ -21,9 +24,9 @@ func newReport(con *console.Console) *cobra.Command {
 		Use:   "report",
 		Short: "Show how GPUs were used, by whom, and what to do better",
 		Long: `Show how each GPU was used in the last ten minutes, what each service holds, had
-and waits for, what programs asked for and used, and advice: leases that nothing
-uses or that are too large or too small, requests that wait, memory under no
-lease, GPUs that do nothing.
+and waits for, what programs asked for and used, how much energy that took, and
+advice: leases that nothing uses or that are too large or too small, requests
+that wait, memory under no lease, GPUs that do nothing.
 
 Of programs, show for every name that ran under a lease the memory that the last
 run asked for, the most that one of the last ten runs used on a GPU, and what
@@ -31,8 +34,14 @@ the next run gets if it does not ask for an amount (the peak and a margin).
 
 berth measures once every monitor_interval and may miss shorter peaks. It offers
 nothing for a name with a single run that it measured less than three times.
-Under MPS, a GPU does not report what its programs use.`,
+Under MPS, a GPU does not report what its programs use.
+
+Of energy, show for every GPU how much programs under leases used, how much
+others used, and how much the GPU draws by itself, since berth first measured
+it; and for whom. With energy.price_per_kwh, show what it cost.`,
 		Example: `  berth report
+  berth config set energy.price_per_kwh=0.32
+  berth report --json | jq '.energy.used[] | {user, name, kwh: (.energy_joules / 3.6e6)}'
   berth report --json | jq -r '.advice[].text'
   berth report --json | jq '.measurements[] | select(.asked_mb > 2 * .peak_mb)'`,
 		Args: cobra.NoArgs,
@@ -80,6 +89,12 @@ func (o *reportOptions) collect(ctx context.Context, c *client.Client) (report.A
 	if a.Past, err = c.PastLeases(ctx, client.PastQuery{Limit: 2000}); err != nil {
 		return a, err
 	}
-	a.Measurements, err = c.Measurements(ctx)
+	if a.Measurements, err = c.Measurements(ctx); err != nil {
+		return a, err
+	}
+	a.Energy, err = c.Energy(ctx)
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Status == http.StatusNotFound {
+		err = nil // the daemon is older
+	}
 	return a, err
 }
