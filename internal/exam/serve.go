@@ -1,4 +1,4 @@
-package trial
+package exam
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/proof"
 )
 
-// Process is the process that a trial runs in.
+// Process is the process that an exam runs in.
 type Process struct {
 	In   io.Reader // has the ask as its first line, and ends with whoever asked
 	Out  io.Writer // gets a line for each thing that happens
@@ -20,7 +20,7 @@ type Process struct {
 
 	Open   func() (Card, error)     // opens the device
 	Gauges func(uuid string) Gauges // reads the device; it may return nil
-	Limit  func() error             // gives up what the trial does not need
+	Limit  func() error             // gives up what the exam does not need
 }
 
 // Serve does what the first line of its input asks. Its error is for an ask that it
@@ -58,8 +58,8 @@ func (p Process) Serve() error {
 		return w.err
 	}
 	w.write(proof.Line{Opened: true})
-	t := &trial{card: card, gauges: p.Gauges(ask.GPU), ask: ask, tell: w.step}
-	t.run()
+	e := &examiner{card: card, gauges: p.Gauges(ask.GPU), ask: ask, tell: w.step}
+	e.run()
 	w.write(proof.Line{Done: true})
 	return w.err
 }

@@ -1,4 +1,4 @@
-package trial
+package exam
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Confine gives up what a trial does not need: this process leaves no image of its
+// Confine gives up what an exam does not need: this process leaves no image of its
 // memory if it crashes, gains no rights through other programs, and is the first to
 // go when the machine runs out of memory.
 func Confine() error {

@@ -1,4 +1,4 @@
-package trial
+package exam
 
 // The programs for the device are written in PTX, which the driver compiles when
 // they are loaded. They use nothing that a GPU of 2014 or a driver of 2020 does

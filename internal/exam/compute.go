@@ -1,4 +1,4 @@
-package trial
+package exam
 
 import (
 	"time"
@@ -20,35 +20,35 @@ const (
 
 // compute lets every multiprocessor compute what this process computes too, and
 // compares. While the device is busy, compute reads its clock.
-func (t *trial) compute() (proof.Step, error) {
-	units, err := t.card.Units()
+func (e *examiner) compute() (proof.Step, error) {
+	units, err := e.card.Units()
 	if err != nil {
 		return proof.Step{}, err
 	}
-	on, each := t.pieces[0], min(units*blocksPerUnit*threads, int(t.pieces[0].words)/threads*threads)
+	on, each := e.pieces[0], min(units*blocksPerUnit*threads, int(e.pieces[0].words)/threads*threads)
 	together := min(launches, int(on.words)/each)
 	results := make([]uint32, together*each)
 	long := quickCompute
-	if t.ask.Kind == proof.Long {
+	if e.ask.Kind == proof.Long {
 		long = longCompute
 	}
 	total, started := 0, time.Now()
 	for seed := uint32(1); ; seed++ {
 		for i := range together {
-			if err := t.card.chain(on.at+4*address(i*each), each/threads, chainRounds, seed); err != nil {
+			if err := e.card.chain(on.at+4*address(i*each), each/threads, chainRounds, seed); err != nil {
 				return proof.Step{}, err
 			}
 		}
 		if time.Since(started) >= warmUp {
-			t.readClock()
+			e.readClock()
 		}
 		var known [threads]uint32
 		for i := range known {
 			known[i] = chainOf(uint32(i), chainRounds, seed)
 		}
-		err := t.card.Wait()
+		err := e.card.Wait()
 		if err == nil {
-			err = t.card.CopyOut(results, on.at)
+			err = e.card.CopyOut(results, on.at)
 		}
 		if err != nil {
 			return proof.Step{}, err
@@ -59,18 +59,18 @@ func (t *trial) compute() (proof.Step, error) {
 			return proof.Compute(total, wrong), nil
 		}
 		if seed%16 == 0 {
-			t.progress(proof.StepCompute, took.Seconds()/long.Seconds())
+			e.progress(proof.StepCompute, took.Seconds()/long.Seconds())
 		}
 	}
 }
 
 // readClock keeps the reading with the highest clock: some come while the device
 // waits for this process.
-func (t *trial) readClock() {
-	if t.gauges == nil {
+func (e *examiner) readClock() {
+	if e.gauges == nil {
 		return
 	}
-	if c := t.gauges.Clocks(); c.SM.Or(0) >= t.clocks.SM.Or(0) {
-		t.clocks = c
+	if c := e.gauges.Clocks(); c.SM.Or(0) >= e.clocks.SM.Or(0) {
+		e.clocks = c
 	}
 }

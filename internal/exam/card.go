@@ -1,4 +1,4 @@
-package trial
+package exam
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/internal/proof"
 )
 
-// Card is what a trial asks of a device.
+// Card is what an exam asks of a device.
 type Card interface {
 	// Units returns how many multiprocessors it has.
 	Units() (int, error)

@@ -1,4 +1,4 @@
-package trial
+package exam
 
 import (
 	"bufio"
@@ -34,7 +34,7 @@ type bench struct {
 
 func newBench(free gpu.MiB) *bench {
 	return &bench{free: uint64(free) << 20, fails: map[string]error{}, asked: map[string]int{}, takes: map[string]time.Duration{
-		"fill": time.Second, "wait": time.Second, "copy": time.Millisecond,
+		"fill": time.Second, "wait": time.Second, "copy": 250 * time.Microsecond,
 	}}
 }
 
@@ -147,7 +147,7 @@ func (i *instruments) Errors() proof.Errors {
 func goodGauges() *instruments {
 	none := proof.Errors{Corrected: gpu.Some(int64(0)), Uncorrected: gpu.Some(int64(0)), Pending: gpu.Some(false)}
 	return &instruments{
-		// 16 MiB in a simulated millisecond are 16.8 GB/s.
+		// 4 MiB in a quarter of a simulated millisecond are 16.8 GB/s.
 		link:   proof.Link{Generation: 3, Width: 16, MostGeneration: 3, MostWidth: 16},
 		clocks: proof.Clocks{SM: gpu.Some(gpu.MHz(1900)), Most: gpu.Some(gpu.MHz(1980)), Reasons: []gpu.ThrottleReason{}},
 		errors: []proof.Errors{none, none},
@@ -156,15 +156,15 @@ func goodGauges() *instruments {
 
 // small is a check of as little memory as there can be.
 func small(kind proof.Kind) proof.Ask {
-	return proof.Ask{Verb: proof.Check, Kind: kind, GPU: "GPU-1", Memory: proof.Context + 16}
+	return proof.Ask{Verb: proof.Check, Kind: kind, GPU: "GPU-1", Memory: proof.Context + 4}
 }
 
-// try runs a trial in simulated time, and returns its result and all that it told.
+// try runs an exam in simulated time, and returns its result and all that it told.
 func try(t *testing.T, b *bench, g Gauges, a proof.Ask) (result proof.Result, told []proof.Step) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		started, steps := time.Now(), []proof.Step{}
-		on := &trial{card: b, gauges: g, ask: a, tell: func(s proof.Step) {
+		on := &examiner{card: b, gauges: g, ask: a, tell: func(s proof.Step) {
 			told = append(told, s)
 			if s.Verdict != "" {
 				steps = append(steps, s)
@@ -189,13 +189,13 @@ const allPassed = "memory passed; copy_to_device passed; copy_from_device passed
 func TestGoodDevice(t *testing.T) {
 	b := newBench(4096)
 	r, told := try(t, b, goodGauges(), small(proof.Quick))
-	if r.Verdict != proof.Passed || r.Memory != 16 || verdicts(r) != allPassed {
+	if r.Verdict != proof.Passed || r.Memory != 4 || verdicts(r) != allPassed {
 		t.Errorf("%+v", r)
 	}
 	if r.Took > 20 {
 		t.Errorf("a quick check takes %v s", r.Took)
 	}
-	if b.taken != 16<<20 {
+	if b.taken != 4<<20 {
 		t.Errorf("it took %d bytes", b.taken)
 	}
 	running := 0
@@ -226,7 +226,7 @@ func TestSlowDeviceIsQuickToo(t *testing.T) {
 	b := newBench(4096)
 	b.takes["fill"] = 4 * time.Second
 	r, _ := try(t, b, goodGauges(), small(proof.Quick))
-	if r.Verdict != proof.Passed || r.Steps[0].Detail != "16 MiB, 3 patterns" || r.Took > 25 {
+	if r.Verdict != proof.Passed || r.Steps[0].Detail != "4 MiB, 3 patterns" || r.Took > 25 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -240,15 +240,15 @@ func TestFaults(t *testing.T) {
 	}{
 		"planted": {
 			func(_ *bench, _ *instruments, a *proof.Ask) { a.Plant = true }, "memory failed",
-			"memory: 1 word of 16 MiB is wrong, the first at byte 0x800000: expected 0x00000000, found 0x00020000",
+			"memory: 1 word of 4 MiB is wrong, the first at byte 0x200000: expected 0x00000000, found 0x00020000",
 		},
 		"stuck bit": {
-			func(b *bench, _ *instruments, _ *proof.Ask) { b.stuck = func(w []uint32) { w[kept] |= 8 } }, "memory failed; copy_from_device failed", "memory: 1 word of 16 MiB is wrong, the first at byte 0x1348: expected 0x00000000, found 0x00000008",
+			func(b *bench, _ *instruments, _ *proof.Ask) { b.stuck = func(w []uint32) { w[kept] |= 8 } }, "memory failed; copy_from_device failed", "memory: 1 word of 4 MiB is wrong, the first at byte 0x1348: expected 0x00000000, found 0x00000008",
 		},
 		"an address line": {
 			func(b *bench, _ *instruments, _ *proof.Ask) {
 				b.stuck = func(w []uint32) { copy(w[len(w)/2:], w[:len(w)/2]) }
-			}, "memory failed; copy_from_device failed", "2097152 words of 16 MiB are wrong, the first at byte 0x800000",
+			}, "memory failed; copy_from_device failed", "524288 words of 4 MiB are wrong, the first at byte 0x200000",
 		},
 		"copies in": {
 			func(b *bench, _ *instruments, _ *proof.Ask) { b.wrongIn = func(w []uint32) { w[7] ^= 1 } }, "copy_to_device failed", "copy to the device: 1 word is wrong, the first at byte 0x1c",
@@ -257,7 +257,7 @@ func TestFaults(t *testing.T) {
 			func(b *bench, _ *instruments, _ *proof.Ask) { b.wrong = func(w []uint32) { w[7] ^= 1 } }, "copy_from_device failed; compute failed; clocks could_not_be_asked", "copy from the device: 1 word is wrong, the first at byte 0x1c",
 		},
 		"slow link": {
-			func(b *bench, _ *instruments, _ *proof.Ask) { b.takes["copy"] = 10 * time.Millisecond }, "copy_to_device failed; copy_from_device failed", "slow link: 1.7 GB/s of 15.8",
+			func(b *bench, _ *instruments, _ *proof.Ask) { b.takes["copy"] = 2500 * time.Microsecond }, "copy_to_device failed; copy_from_device failed", "slow link: 1.7 GB/s of 15.8",
 		},
 		"narrow link": {
 			func(_ *bench, g *instruments, _ *proof.Ask) { g.link.Width = 4 }, "link failed", "link: PCIe generation 3 with 4 lanes; 3 with 16 are possible",
@@ -317,7 +317,7 @@ func TestErrorsOfTheDriver(t *testing.T) {
 		"no host memory": {
 			"host", refused, proof.Passed,
 			"memory passed; copy_to_device could_not_be_asked; copy_from_device could_not_be_asked; compute passed; clocks passed; link could_not_be_asked; errors passed",
-			"16 MiB of memory and the computation are right; not asked: copy to the device, copy from the device and link",
+			"4 MiB of memory and the computation are right; not asked: copy to the device, copy from the device and link",
 		},
 		"taking memory breaks": {"take", broken, proof.Failed, "memory failed", "memory: cuCtxSynchronize: unspecified launch failure (code 719)"},
 		"nobody says what is free": {
@@ -345,7 +345,7 @@ func TestHowMuchMemoryItTakes(t *testing.T) {
 		"no more than it may":           {free: 1024, allowed: proof.Context + 48, takes: 48},
 		"no more than is free":          {free: 536, allowed: 100_000, takes: 24},
 		"nothing is free":               {free: 500},
-		"as good as nothing":            {free: 520},
+		"as good as nothing":            {free: 514},
 		"the driver's own part is more": {free: 4096, allowed: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -371,7 +371,7 @@ func (p pitted) Take(bytes uint64) (cuda.Address, error) {
 func TestMemoryInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(4096)
-		on := &trial{card: pitted{b}, ask: proof.Ask{Verb: proof.Scrub, Memory: proof.Context + 40, Plant: true}, tell: func(proof.Step) {}}
+		on := &examiner{card: pitted{b}, ask: proof.Ask{Verb: proof.Scrub, Memory: proof.Context + 40, Plant: true}, tell: func(proof.Step) {}}
 		if err := on.take(); err != nil || on.memory != 40 || len(on.pieces) != 2 {
 			t.Fatalf("%d pieces, %s: %v", len(on.pieces), on.memory, err)
 		}
@@ -418,7 +418,7 @@ func (l *leaving) Take(bytes uint64) (cuda.Address, error) {
 func tryCard(t *testing.T, c Card, a proof.Ask) (result proof.Result, steps []proof.Step) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		(&trial{card: c, ask: a, tell: func(s proof.Step) {
+		(&examiner{card: c, ask: a, tell: func(s proof.Step) {
 			if s.Verdict != "" {
 				steps = append(steps, s)
 			}

@@ -1,4 +1,4 @@
-package trial
+package exam
 
 import (
 	"time"
@@ -26,58 +26,58 @@ var (
 
 // copyIn copies words to the device. The device itself reads them again, so that a
 // fault of the way back does not count here.
-func (t *trial) copyIn() (proof.Step, error) {
-	host, on, err := t.buffers()
+func (e *examiner) copyIn() (proof.Step, error) {
+	host, on, err := e.buffers()
 	if err != nil {
 		return proof.Step{}, err
 	}
 	for i := range host {
 		host[i] = sent.at(uint64(i))
 	}
-	rate, err := t.copies(proof.StepCopyIn, len(host), func() error { return t.card.CopyIn(on.at, host) })
+	rate, err := e.copies(proof.StepCopyIn, len(host), func() error { return e.card.CopyIn(on.at, host) })
 	if err != nil {
 		return proof.Step{}, err
 	}
-	wrong, err := t.card.check([]piece{on}, sent)
-	return proof.Copy(proof.StepCopyIn, rate, t.link, wrong), err
+	wrong, err := e.card.check([]piece{on}, sent)
+	return proof.Copy(proof.StepCopyIn, rate, e.link, wrong), err
 }
 
 // copyOut copies words from the device, which has written them itself.
-func (t *trial) copyOut() (proof.Step, error) {
-	host, on, err := t.buffers()
+func (e *examiner) copyOut() (proof.Step, error) {
+	host, on, err := e.buffers()
 	if err == nil {
-		err = t.card.fill([]piece{on}, fetched)
+		err = e.card.fill([]piece{on}, fetched)
 	}
 	if err != nil {
 		return proof.Step{}, err
 	}
 	clear(host)
-	rate, err := t.copies(proof.StepCopyOut, len(host), func() error { return t.card.CopyOut(host, on.at) })
+	rate, err := e.copies(proof.StepCopyOut, len(host), func() error { return e.card.CopyOut(host, on.at) })
 	if err != nil {
 		return proof.Step{}, err
 	}
-	return proof.Copy(proof.StepCopyOut, rate, t.link, compare(host, func(i int) uint32 { return fetched.at(uint64(i)) })), nil
+	return proof.Copy(proof.StepCopyOut, rate, e.link, compare(host, func(i int) uint32 { return fetched.at(uint64(i)) })), nil
 }
 
 // buffers returns memory on both sides.
-func (t *trial) buffers() ([]uint32, piece, error) {
-	on := t.pieces[0]
+func (e *examiner) buffers() ([]uint32, piece, error) {
+	on := e.pieces[0]
 	on.words, on.first = min(on.words, copyWords), 0
-	if t.host == nil {
-		host, err := t.card.HostMemory(int(on.words))
+	if e.host == nil {
+		host, err := e.card.HostMemory(int(on.words))
 		if err != nil {
 			return nil, on, err
 		}
-		t.host = host
+		e.host = host
 	}
-	return t.host, on, nil
+	return e.host, on, nil
 }
 
 // copies copies again and again, and returns the best rate in GB/s. In between,
 // while the link is busy, it reads the state of the link.
-func (t *trial) copies(name proof.Name, words int, once func() error) (float64, error) {
+func (e *examiner) copies(name proof.Name, words int, once func() error) (float64, error) {
 	count, best := quickCopies, 0.0
-	if t.ask.Kind == proof.Long {
+	if e.ask.Kind == proof.Long {
 		count = longCopies
 	}
 	for i := range count {
@@ -86,11 +86,11 @@ func (t *trial) copies(name proof.Name, words int, once func() error) (float64, 
 			return 0, err
 		}
 		best = max(best, float64(4*words)/1e9/time.Since(started).Seconds())
-		if i == count/2 && t.gauges != nil {
-			t.link = t.gauges.Link()
+		if i == count/2 && e.gauges != nil {
+			e.link = e.gauges.Link()
 		}
 		if i%100 == 99 {
-			t.progress(name, float64(i+1)/float64(count))
+			e.progress(name, float64(i+1)/float64(count))
 		}
 	}
 	return best, nil

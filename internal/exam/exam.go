@@ -1,8 +1,8 @@
-// Package trial puts a GPU to the test, in a process of its own: a fault of the
+// Package exam puts a GPU to the test, in a process of its own: a fault of the
 // driver there hurts nobody. It takes the memory that it may take, writes patterns
 // and reads them again, copies both ways, computes what it knows the answer to,
 // and compares clocks, link and error counters with what they should be.
-package trial
+package exam
 
 import (
 	"errors"
@@ -21,8 +21,8 @@ type Gauges interface {
 	Errors() proof.Errors
 }
 
-// trial is one device on trial.
-type trial struct {
+// examiner tests one device.
+type examiner struct {
 	card   Card
 	gauges Gauges
 	ask    proof.Ask
@@ -35,58 +35,58 @@ type trial struct {
 	clocks proof.Clocks
 }
 
-// errStop ends a trial after a step that broke the device: every further call
+// errStop ends an exam after a step that broke the device: every further call
 // would only repeat the error.
 var errStop = errors.New("the device is broken")
 
 // run takes every step of the verb.
-func (t *trial) run() {
+func (e *examiner) run() {
 	var before proof.Errors
-	if t.gauges != nil {
-		before = t.gauges.Errors()
+	if e.gauges != nil {
+		before = e.gauges.Errors()
 	}
-	taken := t.take()
+	taken := e.take()
 	steps := map[proof.Name]func() (proof.Step, error){
-		proof.StepMemory:  t.patterns,
-		proof.StepCopyIn:  t.copyIn,
-		proof.StepCopyOut: t.copyOut,
-		proof.StepCompute: t.compute,
-		proof.StepClocks:  func() (proof.Step, error) { return t.clocks.Step(), nil },
-		proof.StepLink:    func() (proof.Step, error) { return t.link.Step(), nil },
-		proof.StepErrors:  func() (proof.Step, error) { return t.errors(before), nil },
-		proof.StepResidue: t.look,
-		proof.StepScrub:   t.scrub,
+		proof.StepMemory:  e.patterns,
+		proof.StepCopyIn:  e.copyIn,
+		proof.StepCopyOut: e.copyOut,
+		proof.StepCompute: e.compute,
+		proof.StepClocks:  func() (proof.Step, error) { return e.clocks.Step(), nil },
+		proof.StepLink:    func() (proof.Step, error) { return e.link.Step(), nil },
+		proof.StepErrors:  func() (proof.Step, error) { return e.errors(before), nil },
+		proof.StepResidue: e.look,
+		proof.StepScrub:   e.scrub,
 	}
 	needsMemory := map[proof.Name]bool{
 		proof.StepMemory: true, proof.StepCopyIn: true, proof.StepCopyOut: true, proof.StepCompute: true, proof.StepResidue: true, proof.StepScrub: true,
 	}
-	for _, name := range proof.Steps(t.ask.Verb) {
-		if needsMemory[name] && (taken != nil || len(t.pieces) == 0) {
-			if t.done(name, proof.Step{Verdict: proof.Unasked, Detail: t.noMemory()}, taken, time.Now()) != nil {
+	for _, name := range proof.Steps(e.ask.Verb) {
+		if needsMemory[name] && (taken != nil || len(e.pieces) == 0) {
+			if e.done(name, proof.Step{Verdict: proof.Unasked, Detail: e.noMemory()}, taken, time.Now()) != nil {
 				return
 			}
 			continue
 		}
-		t.tell(proof.Step{Name: name})
+		e.tell(proof.Step{Name: name})
 		started := time.Now()
 		step, err := steps[name]()
-		if t.done(name, step, err, started) != nil {
+		if e.done(name, step, err, started) != nil {
 			return
 		}
 	}
 }
 
 // noMemory says why there is no memory to test.
-func (t *trial) noMemory() string {
-	if t.ask.Memory > 0 {
-		return fmt.Sprintf("there is no memory to test: %s are allowed, and the driver's own part takes up to %s of them", t.ask.Memory, proof.Context)
+func (e *examiner) noMemory() string {
+	if e.ask.Memory > 0 {
+		return fmt.Sprintf("there is no memory to test: %s are allowed, and the driver's own part takes up to %s of them", e.ask.Memory, proof.Context)
 	}
 	return "no memory is free"
 }
 
 // done reports a step. An error makes it one that failed, if the error speaks
 // against the device, or one that could not be asked.
-func (t *trial) done(name proof.Name, step proof.Step, err error, started time.Time) error {
+func (e *examiner) done(name proof.Name, step proof.Step, err error, started time.Time) error {
 	step.Name, step.Took = name, time.Since(started).Seconds()
 	broken := false
 	if err != nil {
@@ -97,7 +97,7 @@ func (t *trial) done(name proof.Name, step proof.Step, err error, started time.T
 			step.Verdict = proof.Failed
 		}
 	}
-	t.tell(step)
+	e.tell(step)
 	if broken {
 		return errStop
 	}
@@ -105,25 +105,25 @@ func (t *trial) done(name proof.Name, step proof.Step, err error, started time.T
 }
 
 const (
-	largest = 1 << 30  // bytes that are taken at a time
-	least   = 16 << 20 // bytes that are worth taking
-	grain   = 2 << 20  // bytes that the driver rounds to
+	largest = 1 << 30 // bytes that are taken at a time
+	least   = 4 << 20 // bytes that are worth taking
+	grain   = 2 << 20 // bytes that the driver rounds to
 )
 
-// take takes the memory that the trial may take, in pieces.
-func (t *trial) take() error {
-	free, err := t.card.Free()
+// take takes the memory that the exam may take, in pieces.
+func (e *examiner) take() error {
+	free, err := e.card.Free()
 	if err != nil {
 		return err
 	}
-	left := t.ask.Room(free)
+	left := e.ask.Room(free)
 	size := uint64(largest)
 	for first := uint64(0); ; {
 		size = min(size, left/grain*grain)
 		if size < least {
 			break
 		}
-		at, err := t.card.Take(size)
+		at, err := e.card.Take(size)
 		if refused := (*cuda.Error)(nil); errors.As(err, &refused) && refused.Full() {
 			size = size / 2 / grain * grain
 			continue
@@ -131,39 +131,39 @@ func (t *trial) take() error {
 		if err != nil {
 			return err
 		}
-		t.pieces = append(t.pieces, piece{at: at, words: size / 4, first: first})
+		e.pieces = append(e.pieces, piece{at: at, words: size / 4, first: first})
 		first += size / 4
 		left -= size
-		t.memory += gpu.MiBOf(size)
+		e.memory += gpu.MiBOf(size)
 	}
 	return nil
 }
 
 // progress tells how far a step is.
-func (t *trial) progress(name proof.Name, share float64) {
-	t.tell(proof.Step{Name: name, Done: gpu.Percent(int(100 * min(share, 1)))})
+func (e *examiner) progress(name proof.Name, share float64) {
+	e.tell(proof.Step{Name: name, Done: gpu.Percent(int(100 * min(share, 1)))})
 }
 
 // errors compares what the device counts now with what it counted before.
-func (t *trial) errors(before proof.Errors) proof.Step {
-	if t.gauges == nil {
+func (e *examiner) errors(before proof.Errors) proof.Step {
+	if e.gauges == nil {
 		return proof.Grown(before, proof.Errors{})
 	}
-	return proof.Grown(before, t.gauges.Errors())
+	return proof.Grown(before, e.gauges.Errors())
 }
 
 // look counts what is not zero in memory that nobody has written to since the
 // driver gave it out.
-func (t *trial) look() (proof.Step, error) {
-	wrong, err := t.card.check(t.pieces, pattern{})
-	return proof.Look(t.memory, int64(4*wrong.Count)), err
+func (e *examiner) look() (proof.Step, error) {
+	wrong, err := e.card.check(e.pieces, pattern{})
+	return proof.Look(e.memory, int64(4*wrong.Count)), err
 }
 
 // scrub overwrites the memory, and reads it again.
-func (t *trial) scrub() (proof.Step, error) {
-	if err := t.card.fill(t.pieces, pattern{}); err != nil {
+func (e *examiner) scrub() (proof.Step, error) {
+	if err := e.card.fill(e.pieces, pattern{}); err != nil {
 		return proof.Step{}, err
 	}
-	wrong, err := t.card.check(t.pieces, pattern{})
-	return proof.Scrubbed(t.memory, int64(4*wrong.Count)), err
+	wrong, err := e.card.check(e.pieces, pattern{})
+	return proof.Scrubbed(e.memory, int64(4*wrong.Count)), err
 }
