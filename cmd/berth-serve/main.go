@@ -23,6 +23,9 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == guardian {
 		guard()
 	}
+	if len(os.Args) == 2 && os.Args[1] == proveCommand {
+		os.Exit(prove())
+	}
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
 	env.Become = crew.Become

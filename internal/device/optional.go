@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/proof"
 )
 
 // Meter is a Device that tells how much of its time each process had.
@@ -38,4 +39,13 @@ type Governor interface {
 // PowerLimits has the power limits of a device.
 type PowerLimits struct {
 	Now, Default, Least, Most gpu.Watts
+}
+
+// Examinee is a Device that knows what a check of it would find, as a simulated one
+// does: there is nothing that a helper process could open.
+type Examinee interface {
+	// Examine returns the steps that the ask comes to, each with how long it
+	// takes. It returns at once; whoever asks waits that long. unable says why the
+	// device cannot be asked; empty if it can.
+	Examine(ctx context.Context, a proof.Ask) (steps []proof.Step, unable string, err error)
 }

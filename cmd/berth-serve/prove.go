@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/berth-gpu/berth/internal/device/nvml"
+	"github.com/berth-gpu/berth/internal/exam"
+)
+
+// proveCommand makes this program the helper process that proves a device. It is
+// no command for people: the daemon speaks to it.
+const proveCommand = "prove"
+
+// prove does what the daemon asks on standard input, and returns the exit code.
+func prove() int {
+	err := exam.Process{
+		In: os.Stdin, Out: os.Stdout, Gone: func() { os.Exit(1) },
+		Limit: exam.Confine, Open: exam.Open, Gauges: gauges,
+	}.Serve()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// gauges reads a device through NVML; nil if it cannot.
+func gauges(uuid string) exam.Gauges {
+	g, err := nvml.OpenGauges(uuid)
+	if err != nil {
+		return nil
+	}
+	return g
+}
