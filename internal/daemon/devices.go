@@ -7,14 +7,17 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/amd"
+	"github.com/berth-gpu/berth/internal/device/intel"
 	"github.com/berth-gpu/berth/internal/device/nvml"
 	"github.com/berth-gpu/berth/internal/device/sim"
+	"github.com/berth-gpu/berth/internal/drm"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// openDevices opens the backends that spec names: auto, nvml, sim:…, or
-// several separated by commas. What auto does not find is no error, and is
+// openDevices opens the backends that spec names: auto, nvml, amd, intel, sim:…,
+// or several separated by commas. What auto does not find is no error, and is
 // looked for again; what was asked for by name must be there.
 func openDevices(spec string) (backends []device.Backend, err error) {
 	defer func() {
@@ -26,7 +29,10 @@ func openDevices(spec string) (backends []device.Backend, err error) {
 	for name := range strings.SplitSeq(spec, ",") {
 		name = strings.TrimSpace(name)
 		if name == "auto" {
-			backends = append(backends, device.OpenLate("nvml", nvml.Opener()))
+			backends = append(backends,
+				device.OpenLate("nvml", nvml.Opener()),
+				device.OpenLate("amd", func() (device.Backend, error) { return amd.Open(amd.Options{}) }),
+				device.OpenLate("intel", func() (device.Backend, error) { return intel.Open(intel.Options{}) }))
 			continue
 		}
 		b, err := openBackend(name, len(backends)*indexStride)
@@ -52,11 +58,17 @@ func whyNone(backends []device.Backend) string {
 // them the UUIDs.
 const indexStride = 100
 
+// openBackend opens one backend. AMD's and Intel's read the files of this
+// machine, or after a colon a folder with those of another one.
 func openBackend(name string, firstIndex int) (device.Backend, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	switch kind {
 	case "nvml":
 		return nvml.Open()
+	case "amd":
+		return amd.Open(amd.Options{Root: drm.Root(rest), All: true})
+	case "intel":
+		return intel.Open(intel.Options{Root: drm.Root(rest), All: true})
 	case "sim":
 		return sim.Open(rest, sim.FirstIndex(firstIndex), sim.Guests(os.Getenv("BERTH_SIM_GUESTS")))
 	}

@@ -4,34 +4,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/amd"
+	"github.com/berth-gpu/berth/internal/device/intel"
 	"github.com/berth-gpu/berth/internal/device/nvml"
 	"github.com/berth-gpu/berth/internal/doctor"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
-// Probe opens each vendor's library the way the daemon would, and says what
-// came of it.
+// Probe opens each vendor's driver the way the daemon would, and says what came
+// of it. Drivers of the kernel that have no GPU are left out: nothing is missing.
 func Probe(ctx context.Context) []doctor.Finding {
-	return []doctor.Finding{probeNVML(ctx)}
+	found := []doctor.Finding{probe(ctx, "NVML", func() (device.Backend, error) {
+		b, err := nvml.Open()
+		if err != nil {
+			return nil, err // not a backend that is nil
+		}
+		return b, nil
+	})}
+	inKernel := []doctor.Finding{
+		probe(ctx, "AMD", func() (device.Backend, error) { return amd.Open(amd.Options{}) }),
+		probe(ctx, "Intel", func() (device.Backend, error) { return intel.Open(intel.Options{}) }),
+	}
+	return append(found, slices.DeleteFunc(inKernel, func(f doctor.Finding) bool { return f.Grade == doctor.Notice })...)
 }
 
-func probeNVML(ctx context.Context) doctor.Finding {
-	b, err := nvml.Open()
+func probe(ctx context.Context, topic string, open func() (device.Backend, error)) doctor.Finding {
+	b, err := open()
 	if err != nil {
-		return refused("NVML", err)
+		return refused(topic, err)
 	}
 	defer b.Close()
 	found, err := b.Scan(ctx)
 	if err != nil {
-		return refused("NVML", err)
+		return refused(topic, err)
 	}
-	text := fmt.Sprintf("NVML answers and lists %d devices", len(found))
+	driver := topic
+	if topic != "NVML" {
+		driver = "the driver"
+	}
+	text := fmt.Sprintf("%s answers and lists %s", driver, words.Count(len(found), "device"))
 	for _, d := range found {
 		about := d.Describe()
-		text += fmt.Sprintf("\n%d  %s, %s, %s", about.Index, about.Name, about.MemoryTotal, about.UUID)
+		memory := about.MemoryTotal.String()
+		if about.MemoryTotal == 0 {
+			memory = "memory not known"
+		}
+		text += fmt.Sprintf("\n%d  %s, %s, %s", about.Index, about.Name, memory, about.UUID)
 	}
-	return doctor.Finding{Topic: "NVML", Grade: doctor.Fine, Text: text}
+	return doctor.Finding{Topic: topic, Grade: doctor.Fine, Text: text}
 }
 
 // refused grades a library that could not be used. One that is not installed

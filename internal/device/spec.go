@@ -2,11 +2,11 @@ package device
 
 // Specs returns the texts that name devices, as help and errors list them. MODEL
 // and FILE stand for what a user writes there.
-func Specs() []string { return []string{"auto", "nvml", "sim:4", "sim:MODEL", "sim:FILE"} }
+func Specs() []string { return []string{"auto", "nvml", "amd", "intel", "sim:4", "sim:MODEL", "sim:FILE"} }
 
 // SpecExamples returns texts that name devices, for a user to choose from.
 func SpecExamples() []string {
-	return []string{"auto", "nvml", "sim:4", "sim:rtx-4060", "sim:dgx-h200"}
+	return []string{"auto", "nvml", "amd", "intel", "sim:4", "sim:rtx-4060", "sim:dgx-h200"}
 }
 
 // SpecError says that a text such as sim:4 names no devices.

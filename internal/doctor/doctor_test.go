@@ -62,6 +62,18 @@ func TestHardware(t *testing.T) {
 		{"AMD", map[string]string{
 			bus0 + "vendor": "0x1002\n", bus0 + "class": "0x038000\n", "sys/module/amdgpu/x": "", "dev/kfd": "",
 		}, []string{"ok 1 GPU by AMD, driver of the kernel", "ok the device files can be opened"}},
+		{"an accelerator with too few lanes", map[string]string{
+			bus0 + "vendor": "0x1002\n", bus0 + "class": "0x120000\n", bus0 + "current_link_width": "8\n", bus0 + "max_link_width": "16\n",
+			"sys/module/amdgpu/version": "6.10.5\n",
+		}, []string{"ok 1 GPU by AMD, driver 6.10.5", "note there are no device files for AMD → in a container", "note the GPU at 0000:01:00.0 has 8 of the 16 PCIe lanes"}},
+		{"Intel", map[string]string{
+			bus0 + "vendor": "0x8086\n", bus0 + "class": "0x030000\n", "sys/module/xe/x": "", "dev/dri/renderD128": "",
+		}, []string{"ok 1 GPU by Intel, driver of the kernel", "ok the device files can be opened"}},
+		{"Intel's processor", map[string]string{
+			"sys/bus/pci/devices/0000:00:02.0/vendor": "0x8086\n", "sys/bus/pci/devices/0000:00:02.0/class": "0x030000\n", "sys/module/i915/x": "",
+		}, []string{"note there is no GPU on the PCI bus"}},
+		{"Intel without a driver", map[string]string{bus0 + "vendor": "0x8086\n", bus0 + "class": "0x038000\n"},
+			[]string{"broken 1 GPU by Intel, but the driver is not loaded → load the driver: sudo modprobe xe"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := &Doctor{Root: tree(t, c.files)}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -17,23 +19,32 @@ import (
 type maker struct {
 	name    string
 	pci     string   // vendor id on the bus
-	module  string   // folder that is there once the driver is loaded
+	modules []string // folders of which one is there once a driver is loaded
 	version string   // file with the driver's version
 	files   []string // device files a process must be able to open
 	install string   // what to do when the driver is not loaded
+	absent  string   // what to do when there are no device files
 }
 
 func makers() []maker {
 	return []maker{
 		{
-			name: "NVIDIA", pci: "0x10de", module: "sys/module/nvidia", version: "proc/driver/nvidia/version",
+			name: "NVIDIA", pci: "0x10de", modules: []string{"sys/module/nvidia"}, version: "proc/driver/nvidia/version",
 			files:   []string{"dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia[0-9]*"},
 			install: "install the NVIDIA driver and load it: sudo modprobe nvidia",
+			absent:  "in a container, pass the GPUs in (--gpus all); elsewhere, run nvidia-smi once as root, which makes them",
 		},
 		{
-			name: "AMD", pci: "0x1002", module: "sys/module/amdgpu", version: "sys/module/amdgpu/version",
+			name: "AMD", pci: "0x1002", modules: []string{"sys/module/amdgpu"}, version: "sys/module/amdgpu/version",
 			files:   []string{"dev/kfd", "dev/dri/renderD*"},
 			install: "load the driver: sudo modprobe amdgpu",
+			absent:  "in a container, pass the GPUs in (--device /dev/kfd --device /dev/dri)",
+		},
+		{
+			name: "Intel", pci: "0x8086", modules: []string{"sys/module/xe", "sys/module/i915"},
+			files:   []string{"dev/dri/renderD*"},
+			install: "load the driver: sudo modprobe xe, or sudo modprobe i915",
+			absent:  "in a container, pass the GPUs in (--device /dev/dri)",
 		},
 	}
 }
@@ -44,7 +55,7 @@ func (d *Doctor) hardware() []Finding {
 	var found []Finding
 	for _, m := range makers() {
 		driver, loaded := d.driver(m)
-		if onBus[m.pci] == 0 && !loaded {
+		if onBus[m.pci] == 0 && (!loaded || m.name == "Intel") { // Intel's drivers are also for processors
 			continue
 		}
 		text := fmt.Sprintf("%s by %s", words.Count(onBus[m.pci], "GPU"), m.name)
@@ -57,20 +68,45 @@ func (d *Doctor) hardware() []Finding {
 	if len(found) == 0 {
 		return []Finding{{"hardware", Notice, "there is no GPU on the PCI bus", "berth runs without one; to try it: berth serve --devices sim:4"}}
 	}
-	return found
+	return append(found, d.links()...)
 }
 
-// bus counts the graphics devices on the PCI bus by vendor. A device of class
-// 03 is a display controller, which on servers drives no display.
+// gpus returns the folders of the GPUs on the PCI bus, as far as a folder tells:
+// class 03 is a display controller, which on servers drives no display, and class
+// 12 an accelerator. An Intel device on the first bus is part of the processor.
+func (d *Doctor) gpus() []string {
+	devices, _ := filepath.Glob(filepath.Join(d.Root, "sys/bus/pci/devices/*"))
+	return slices.DeleteFunc(devices, func(device string) bool {
+		class, vendor := oneLine(filepath.Join(device, "class")), oneLine(filepath.Join(device, "vendor"))
+		known := slices.ContainsFunc(makers(), func(m maker) bool { return m.pci == vendor })
+		return !strings.HasPrefix(class, "0x03") && !(strings.HasPrefix(class, "0x12") && known) ||
+			vendor == "0x8086" && strings.HasPrefix(filepath.Base(device), "0000:00:")
+	})
+}
+
+// bus counts the GPUs on the PCI bus by vendor.
 func (d *Doctor) bus() map[string]int {
 	counts := map[string]int{}
-	devices, _ := filepath.Glob(filepath.Join(d.Root, "sys/bus/pci/devices/*"))
-	for _, device := range devices {
-		if strings.HasPrefix(oneLine(filepath.Join(device, "class")), "0x03") {
-			counts[oneLine(filepath.Join(device, "vendor"))]++
-		}
+	for _, device := range d.gpus() {
+		counts[oneLine(filepath.Join(device, "vendor"))]++
 	}
 	return counts
+}
+
+// links names GPUs that have fewer lanes to the processor than they could use:
+// copies are slower there.
+func (d *Doctor) links() []Finding {
+	var found []Finding
+	for _, device := range d.gpus() {
+		now, err := strconv.Atoi(oneLine(filepath.Join(device, "current_link_width")))
+		most, err2 := strconv.Atoi(oneLine(filepath.Join(device, "max_link_width")))
+		if err == nil && err2 == nil && now > 0 && now < most {
+			found = append(found, Finding{"hardware", Notice,
+				fmt.Sprintf("the GPU at %s has %d of the %d PCIe lanes that it could use", filepath.Base(device), now, most),
+				"copies to it are slower; see whether the card sits firmly, in a slot with all lanes"})
+		}
+	}
+	return found
 }
 
 // versionNumber matches a version. It is compiled when it is needed: every
@@ -80,9 +116,15 @@ var versionNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCom
 // driver reports whether the kernel driver is loaded, and its version. A driver
 // that is part of the kernel has the kernel's.
 func (d *Doctor) driver(m maker) (version string, loaded bool) {
-	_, err := os.Stat(filepath.Join(d.Root, m.module))
-	text := oneLine(filepath.Join(d.Root, m.version))
-	if err != nil && text == "" {
+	there := slices.ContainsFunc(m.modules, func(module string) bool {
+		_, err := os.Stat(filepath.Join(d.Root, module))
+		return err == nil
+	})
+	text := ""
+	if m.version != "" {
+		text = oneLine(filepath.Join(d.Root, m.version))
+	}
+	if !there && text == "" {
 		return "", false
 	}
 	if version = versionNumber().FindString(text); version == "" {
@@ -113,8 +155,7 @@ func (d *Doctor) access(m maker) Finding {
 		}
 	}
 	if there == 0 {
-		return Finding{"access", Notice, "there are no device files for " + m.name,
-			"in a container, pass the GPUs in (--gpus all); elsewhere, run nvidia-smi once as root, which makes them"}
+		return Finding{"access", Notice, "there are no device files for " + m.name, m.absent}
 	}
 	return Finding{Topic: "access", Grade: Fine, Text: "the device files can be opened"}
 }

@@ -28,15 +28,15 @@ func TestScanThatHangs(t *testing.T) {
 		c := &card{index: 0}
 		m := monitor.New([]device.Backend{hanging, with(c)}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
-		settle(100.5)
+		settle(105.5) // the numbers of its devices wait 5 s for those that hang
 		if got := c.asked.Load(); got != 101 {
 			t.Errorf("the other backend's device was asked %d times in 100 s", got)
 		}
 		wantTold(t, &n, "", "10 monitoring")
 		close(release)
 		settle(15)
-		wantTold(t, &n, "", "10 monitoring", "100.5 monitoring")
-		wantTold(t, &n, "GPU-1", "100.5 device_found", "100.5 state_change UNAVAILABLE→OPTIMAL")
+		wantTold(t, &n, "", "10 monitoring", "105.5 monitoring")
+		wantTold(t, &n, "GPU-1", "105.5 device_found", "105.5 state_change UNAVAILABLE→OPTIMAL")
 		stop()
 	})
 }

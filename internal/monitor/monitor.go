@@ -120,8 +120,10 @@ type run struct {
 // Once.
 func New(backends []device.Backend, s Settings, hooks Hooks) *Monitor {
 	m := &Monitor{hooks: hooks, settings: s.withDefaults(), on: true, changed: make(chan struct{})}
+	var last *source
 	for _, b := range backends {
-		m.sources = append(m.sources, newSource(b))
+		last = newSource(b, last)
+		m.sources = append(m.sources, last)
 	}
 	return m
 }

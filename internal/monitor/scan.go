@@ -18,6 +18,8 @@ const (
 	scanPeriod   = time.Minute
 	scanRetry    = 10 * time.Second
 	scanDeadline = 10 * time.Second // eight sleeping devices take seconds to wake up
+
+	orderPatience = 5 * time.Second // see wait
 )
 
 // source is one backend and what the monitor knows about it.
@@ -28,13 +30,23 @@ type source struct {
 	// second call queues up behind one that hangs.
 	scanning, watching chan struct{}
 
+	before *source       // the one that is numbered before it; nil: it is the first
+	once   chan struct{} // closed after the first scan, however that ended
+
+	// guarded by Monitor.adopting
+	shift    int // what is added to the indexes of its devices
+	numbered bool
+
 	// guarded by Monitor.mu
 	scanDue time.Time
 	failing bool // the last scan failed, and an event said so
+	scanned bool // once is closed
 }
 
-func newSource(b device.Backend) *source {
-	return &source{backend: b, scanning: make(chan struct{}, 1), watching: make(chan struct{}, 1)}
+func newSource(b device.Backend, before *source) *source {
+	return &source{
+		backend: b, before: before, scanning: make(chan struct{}, 1), watching: make(chan struct{}, 1), once: make(chan struct{}),
+	}
 }
 
 func (m *Monitor) scanDue(src *source) time.Time {
@@ -56,6 +68,10 @@ func (m *Monitor) scan(ctx context.Context, src *source) error {
 	}
 	now := time.Now()
 	m.mu.Lock()
+	if !src.scanned {
+		src.scanned = true
+		close(src.once)
+	}
 	src.scanDue = now.Add(period)
 	news := src.failing != (err != nil)
 	src.failing = err != nil
@@ -90,6 +106,7 @@ func (m *Monitor) askScan(ctx context.Context, src *source) error {
 	done := make(chan error, 1)
 	go func() {
 		found, err := src.backend.Scan(limited)
+		src.wait(limited)
 		if err == nil && ctx.Err() == nil {
 			m.adopt(src, found)
 		}
@@ -104,6 +121,60 @@ func (m *Monitor) askScan(ctx context.Context, src *source) error {
 	}
 }
 
+// wait waits for the first scan of the source before this one, so that devices
+// get the same numbers at every start, whichever driver answers first. A driver
+// that hangs holds the others up once, and no longer than orderPatience.
+func (s *source) wait(ctx context.Context) {
+	if s.before == nil {
+		return
+	}
+	patience, cancel := context.WithTimeout(ctx, orderPatience)
+	defer cancel()
+	select {
+	case <-s.before.once:
+	case <-patience.Done():
+	}
+}
+
+// number returns the index of a device among all devices: those of the sources
+// before come first. A number that is given stays with its device while the
+// monitor runs; if another device has the number that it should get, it gets the
+// next free one. The caller holds adopting.
+func (m *Monitor) number(src *source, units []*unit, d *gpu.Device) int {
+	taken := map[int]bool{}
+	for _, u := range units {
+		if u.uuid != d.UUID {
+			taken[u.description().Index] = true
+		}
+	}
+	index := d.Index + src.shift
+	for taken[index] {
+		index++
+	}
+	return index
+}
+
+// order sets what is added to the indexes of a source, when its first devices are
+// found: nothing, unless one of the indexes is taken. The caller holds adopting.
+func (m *Monitor) order(src *source, units []*unit, found []device.Device) {
+	if src.numbered || len(found) == 0 {
+		return
+	}
+	src.numbered = true
+	next, taken := 0, false
+	for _, u := range units {
+		index := u.description().Index
+		next = max(next, index+1)
+		taken = taken || slices.ContainsFunc(found, func(d device.Device) bool {
+			own := d.Describe()
+			return own.Index == index && own.UUID != u.uuid
+		})
+	}
+	if taken {
+		src.shift = next
+	}
+}
+
 // adopt takes over what a scan found: new devices get a unit, known ones a
 // fresh description. A device that is not found any more keeps its unit, which
 // finds out by itself. If two backends know the same device, the first one gets
@@ -114,15 +185,23 @@ func (m *Monitor) adopt(src *source, found []device.Device) {
 	now := time.Now()
 	units := slices.Clone(m.list())
 	var fresh []*unit
+	m.order(src, units, found)
 	for _, d := range found {
 		described := d.Describe()
 		i := slices.IndexFunc(units, func(u *unit) bool { return u.uuid == described.UUID })
+		own := described.Index
+		if i < 0 || units[i].own != own {
+			described.Index = m.number(src, units, &described)
+		} else {
+			described.Index = units[i].description().Index
+		}
 		switch {
 		case i < 0:
-			u := newUnit(src, d, now, m.before[d.Describe().UUID])
+			u := newUnit(src, d, described, now, m.before[described.UUID])
 			u.judging.Lock() // so that device_found is its first event
 			units, fresh = append(units, u), append(fresh, u)
 		case units[i].source == src:
+			units[i].own = own
 			units[i].describe(described)
 		}
 	}

@@ -17,6 +17,7 @@ type unit struct {
 	source *source
 	guard  *device.Guard
 	uuid   string
+	own    int // its index among the devices of its source; guarded by Monitor.adopting
 
 	sampling bool // it has a goroutine; guarded by Monitor.mu
 
@@ -50,13 +51,13 @@ type unit struct {
 	hurried bool      // the next sample should come soon
 }
 
-func newUnit(src *source, d device.Device, now time.Time, before health.Standing) *unit {
-	described := d.Describe()
+func newUnit(src *source, d device.Device, described gpu.Device, now time.Time, before health.Standing) *unit {
 	return &unit{
 		source:  src,
 		guard:   device.NewGuard(d),
 		asking:  make(chan struct{}, 1),
 		uuid:    described.UUID,
+		own:     d.Describe().Index,
 		device:  described,
 		judged:  now,
 		verdict: thermal.Verdict{State: gpu.Unavailable, Since: now, Reason: "not measured yet"},
