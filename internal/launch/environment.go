@@ -41,8 +41,8 @@ func Environment(l api.Lease, devices []gpu.Device, ladder Ladder, environ []str
 		e.stripCaps() // they are of the lease around this one
 	}
 	e.identify(l, ladder)
-	e.isolate(devices)
 	receipt := Receipt{EnforcedBy: l.EnforcedBy}
+	e.isolate(devices, &receipt)
 	memory := memoryOf(l)
 	switch {
 	case l.EnforcedBy == MPS:
@@ -80,32 +80,6 @@ func (e *editor) identify(l api.Lease, ladder Ladder) {
 	if ladder.Socket != "" {
 		e.set("BERTH_SOCKET", ladder.Socket)
 	}
-}
-
-// isolate shows the program the devices of the lease and no others. NVIDIA's
-// are named by UUID, so it does not matter how CUDA counts; the order is set
-// for programs that ask for device 1 of several. AMD's runtime takes UUIDs in
-// ROCR_VISIBLE_DEVICES, and HIP counts what that leaves.
-func (e *editor) isolate(devices []gpu.Device) {
-	var amd, count, others []string
-	for _, d := range devices {
-		if d.Vendor == gpu.AMD {
-			count = append(count, strconv.Itoa(len(amd)))
-			amd = append(amd, d.UUID)
-		} else {
-			others = append(others, d.UUID)
-		}
-	}
-	if len(amd) > 0 {
-		e.set("ROCR_VISIBLE_DEVICES", strings.Join(amd, ","))
-		e.set("HIP_VISIBLE_DEVICES", strings.Join(count, ","))
-	}
-	if len(amd) > 0 && len(others) == 0 {
-		e.unset("CUDA_VISIBLE_DEVICES") // HIP reads it too, and would take a UUID for nothing
-		return
-	}
-	e.set("CUDA_VISIBLE_DEVICES", strings.Join(others, ","))
-	e.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 }
 
 func gpusOf(l api.Lease) []string {

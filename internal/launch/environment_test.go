@@ -91,6 +91,23 @@ func TestEnvironment(t *testing.T) {
 			lease: leased(None, 0, amd("GPU-5f"), one),
 			want:  slices.Concat(identity(0, "GPU-5f,GPU-a"), visible("GPU-a"), []string{"ROCR_VISIBLE_DEVICES=GPU-5f", "HIP_VISIBLE_DEVICES=0"}),
 		},
+		"AMD without a number of its own": {
+			lease: leased(None, 0, gpu.Device{UUID: "GPU-1002-164e-at-0000-0e-00.0", Vendor: gpu.AMD, Ordinal: gpu.Some(3)}, amd("GPU-6f")),
+			want:  slices.Concat(identity(0, "GPU-1002-164e-at-0000-0e-00.0,GPU-6f"), []string{"ROCR_VISIBLE_DEVICES=3,GPU-6f", "HIP_VISIBLE_DEVICES=0,1"}),
+		},
+		"AMD that ROCm does not know": {
+			lease:   leased(None, 0, amd("GPU-1002-164e-at-0000-0e-00.0")),
+			environ: []string{"ROCR_VISIBLE_DEVICES=7"},
+			want:    identity(0, "GPU-1002-164e-at-0000-0e-00.0"),
+			gone:    []string{"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"},
+		},
+		"Intel": {
+			lease:   leased(None, 0, gpu.Device{UUID: "GPU-8086-56a0-at-0000-03-00.0", Vendor: gpu.Intel, Ordinal: gpu.Some(1)}),
+			environ: []string{"ZE_AFFINITY_MASK=0", "CUDA_VISIBLE_DEVICES=1"},
+			want: slices.Concat(identity(0, "GPU-8086-56a0-at-0000-03-00.0"), visible(""), []string{
+				"ZE_AFFINITY_MASK=1", "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1", "ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE", "ONEAPI_DEVICE_SELECTOR=level_zero:0",
+			}),
+		},
 		"framework": {
 			lease: leased(Framework, 4096, one), ladder: Ladder{Context: 500},
 			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework),
@@ -192,11 +209,15 @@ func TestReceiptSaysWhatIsNotHeld(t *testing.T) {
 		ladder Ladder
 		want   []string
 	}{
-		"framework":      {leased(Framework, 4096, nvidia("GPU-a")), Ladder{Context: 500}, []string{"TensorFlow has no variable", "watchdog"}},
-		"old PyTorch":    {leased(Framework, 4096, nvidia("GPU-a")), Ladder{Torch: "2.4.1"}, []string{"PyTorch 2.4.1: not limited"}},
-		"small lease":    {leased(Framework, 400, nvidia("GPU-a")), Ladder{Context: 500}, []string{"not larger than a CUDA context"}},
-		"mps":            {leased(MPS, 4096, nvidia("GPU-a")), Ladder{MPS: "/p"}, []string{"a fault of one of them", "per process"}},
-		"watchdog":       {leased(Watchdog, 4096, nvidia("GPU-a")), Ladder{}, []string{"nothing refuses memory"}},
+		"framework":   {leased(Framework, 4096, nvidia("GPU-a")), Ladder{Context: 500}, []string{"TensorFlow has no variable", "watchdog"}},
+		"old PyTorch": {leased(Framework, 4096, nvidia("GPU-a")), Ladder{Torch: "2.4.1"}, []string{"PyTorch 2.4.1: not limited"}},
+		"small lease": {leased(Framework, 400, nvidia("GPU-a")), Ladder{Context: 500}, []string{"not larger than a CUDA context"}},
+		"mps":         {leased(MPS, 4096, nvidia("GPU-a")), Ladder{MPS: "/p"}, []string{"a fault of one of them", "per process"}},
+		"watchdog":    {leased(Watchdog, 4096, nvidia("GPU-a")), Ladder{}, []string{"nothing refuses memory"}},
+		"two instances": {leased(None, 0, gpu.Device{UUID: "MIG-1", Vendor: gpu.NVIDIA, Parent: "GPU-a"}, gpu.Device{UUID: "MIG-2", Vendor: gpu.NVIDIA, Parent: "GPU-a"}),
+			Ladder{}, []string{"one MIG instance"}},
+		"AMD by place":   {leased(None, 0, amd("GPU-1002-164e-at-0000-0e-00.0")), Ladder{}, []string{"the program sees every AMD GPU"}},
+		"Intel by place": {leased(None, 0, gpu.Device{UUID: "GPU-8086-at-0", Vendor: gpu.Intel}), Ladder{}, []string{"the program sees every Intel GPU"}},
 		"none":           {leased(None, 4096, nvidia("GPU-a")), Ladder{}, []string{"nothing holds it to 4 GiB"}},
 		"without memory": {leased(None, 0, nvidia("GPU-a")), Ladder{}, []string{"without memory"}},
 	} {

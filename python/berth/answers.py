@@ -96,9 +96,10 @@ class Device(Answer):
     uuid: str = ""
     index: int = 0  # its position today, for people
     name: str = ""
-    vendor: str = ""  # nvidia, amd or sim
+    vendor: str = ""  # nvidia, amd, intel or sim
     backend: str = ""  # the part of berth that talks to it
     driver: str = ""
+    ordinal: Optional[int] = None  # its number as the vendor's runtime counts GPUs; AMD and Intel only
     pci_bus_id: str = ""
     compute_capability: str = ""
     memory_total_mb: int = 0

@@ -377,7 +377,15 @@ class Lease:
             "BERTH_GPUS": visible, "BERTH_MEMORY_MB": str(self.memory_mb), "BERTH_CONTEXT_MB": str(self._context()),
         }  # fmt: skip
         if devices[0]["vendor"] == "amd":
-            variables["ROCR_VISIBLE_DEVICES"] = visible
+            # A GPU without a number of its own is known by its place, and to ROCm by its ordinal.
+            names = [str(d.get("ordinal", u)) if "-at-" in u else u for u, d in zip(self.uuids, devices)]
+            variables["ROCR_VISIBLE_DEVICES"] = ",".join(names)
+            variables["HIP_VISIBLE_DEVICES"] = ",".join(str(i) for i in range(len(names)))
+        elif devices[0]["vendor"] == "intel":
+            variables["ZE_ENABLE_PCI_ID_DEVICE_ORDER"] = "1"
+            variables["ZE_FLAT_DEVICE_HIERARCHY"] = "COMPOSITE"
+            variables["ZE_AFFINITY_MASK"] = ",".join(str(d["ordinal"]) for d in devices)
+            variables["ONEAPI_DEVICE_SELECTOR"] = "level_zero:" + ",".join(str(i) for i in range(len(devices)))
         else:
             variables["CUDA_VISIBLE_DEVICES"] = visible
             variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"

@@ -314,6 +314,15 @@ class Answers(unittest.TestCase):
         with Door(lambda method, *_: (200, device) if method == "GET" else (201, self.GRANTED)) as door:
             with berth.lease(memory=64, client=berth.Client(socket=door.path)) as gpu:
                 self.assertEqual(gpu.env["ROCR_VISIBLE_DEVICES"], "GPU-1")
+                self.assertEqual(gpu.env["HIP_VISIBLE_DEVICES"], "0")
+                self.assertNotIn("CUDA_VISIBLE_DEVICES", gpu.env)
+
+    def test_intel(self):
+        device = {"device": {"vendor": "intel", "ordinal": 2, "memory_total_mb": 12288}, "context_mb": 600}
+        with Door(lambda method, *_: (200, device) if method == "GET" else (201, self.GRANTED)) as door:
+            with berth.lease(memory=64, client=berth.Client(socket=door.path)) as gpu:
+                self.assertEqual(gpu.env["ZE_AFFINITY_MASK"], "2")
+                self.assertEqual(gpu.env["ONEAPI_DEVICE_SELECTOR"], "level_zero:0")
                 self.assertNotIn("CUDA_VISIBLE_DEVICES", gpu.env)
 
     def test_ids_are_plain(self):
