@@ -20,6 +20,8 @@ type Status struct {
 	Trust      *Trust      `json:"trust,omitempty" doc:"Present while the device is not fully trusted."`
 	Drain      *Drain      `json:"drain,omitempty" doc:"Present while somebody drains the device: leases there go on, and no new ones are granted."`
 
+	Throttling *Throttling `json:"throttling,omitempty" doc:"What berth does by itself if the device should run slower."`
+
 	Leases []DeviceLease `json:"leases,omitempty" doc:"The leases on the device, largest first; only with leases=true."`
 }
 
@@ -120,6 +122,8 @@ type Throttle struct {
 	Stop       bool       `json:"should_stop" doc:"Whether work should stop now: the device is above temp_critical or in quarantine."`
 	Until      *time.Time `json:"until,omitempty" doc:"The earliest time of a better state, while a cooldown runs."`
 	Reason     string     `json:"reason"`
+
+	Throttling *Throttling `json:"throttling,omitempty" doc:"What berth does about it by itself."`
 }
 
 // Available lists how much memory of each device can be leased now.

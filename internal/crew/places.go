@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/steer"
 )
 
 // places leases room for workers from the daemon.
@@ -315,13 +316,17 @@ func isRefusal(err error) bool {
 	return errors.As(err, &problem) && problem.Status < 500
 }
 
-// speed returns the multiplier of a GPU as look last saw it: callers cannot
-// wait for the daemon.
+// speed returns the multiplier that batches on a GPU follow, as look last saw
+// it: callers cannot wait for the daemon. Where berth only advises, batches stay
+// as they are.
 func (p *places) speed(uuid string) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range p.devices {
 		if d.Device.UUID == uuid {
+			if t := d.Throttling; t != nil && !steer.Policy(t.Policy).Does(steer.Slots) {
+				return steer.SlotSpeed(steer.Policy(t.Policy), d.State.Multiplier())
+			}
 			return d.Multiplier
 		}
 	}

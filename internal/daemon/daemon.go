@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/cgroup"
+	"github.com/berth-gpu/berth/internal/claim"
 	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
@@ -48,6 +49,7 @@ import (
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/throttle"
 	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/tries"
 	"github.com/berth-gpu/berth/internal/users"
@@ -118,7 +120,9 @@ type Daemon struct {
 
 	closures  *closures.Keeper
 	oversight *oversight.Oversight
-	standings interface { // *oversight.Standings
+	throttle  *throttle.Throttle
+	claims    *claim.Claims // nil: the daemon only looks
+	standings interface {   // *oversight.Standings
 		Run(ctx context.Context, complain func(error))
 	}
 
@@ -204,6 +208,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: d.mps, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
 		Closures: d.closures,
 		Energy:   d.energy,
+		Policy:   d.policy, Throttle: func(r monitor.Reading) { d.throttle.Observe(r) },
 	})
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
@@ -212,12 +217,15 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.monitor.Recall(standings.All())
 	d.openPacer(o, processes)
 	d.closures.Tell(closures.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
+	if err := d.openThrottle(o, exporter); err != nil {
+		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
+	}
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
 			Energy: d.energy, Price: d.price, MPS: d.mps, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
-			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, ClearedBy: d.clearedBy, Limits: d.limits.Load,
+			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: d.limits.Load,
 			Closures: d.closures,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
@@ -271,6 +279,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("watchdog", func() { d.watchdog.Run(ctx) })
 	running.run("mps", func() { d.mps.Run(ctx) })
 	running.run("pacer", func() { d.pacer.Run(ctx) })
+	d.watchdog.Configure(d.watching(d.settings.load().Config))
+	running.run("throttle", func() { d.throttle.Run(ctx) })
+	running.run("claims", func() { d.claims.Run(ctx, func() { d.watchdog.Configure(d.watching(d.settings.load().Config)) }) })
 	running.run("groups", func() { d.groups.Run(ctx, d.stands) })
 	running.run("hooks", func() { d.hooks.Run(ctx); d.closeWeb() })
 	running.run("monitor", func() { defer recorded(); _ = d.monitor.Run(ctx) })
@@ -321,10 +332,11 @@ func (d *Daemon) Close() error {
 	}
 }
 
-// Note says why there is no device, if there is none.
+// Note says why there is no device, if there is none, or why this daemon is not in
+// charge of those that are there.
 func (d *Daemon) Note() string {
 	if len(d.monitor.Readings()) > 0 {
-		return ""
+		return d.second()
 	}
 	return whyNone(d.backends)
 }
@@ -351,7 +363,8 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.govern(c)
 	d.monitor.Configure(monitoring(c.GPU))
 	d.ledger.Configure(d.leasing(c))
-	d.watchdog.Configure(watching(c))
+	d.watchdog.Configure(d.watching(c))
+	d.throttle.Configure(throttling(c))
 	d.hooks.Configure(hooking(c))
 	if d.audit != nil {
 		d.audit.Configure(auditing(c))

@@ -70,7 +70,7 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 	})
 	d.groups = cgroup.New(tagOf(c.Daemon.StateDir))
 	d.watchdog = watchdog.New(watchdog.Options{
-		Settings: watching(c), Book: oversight.Revoker{Ledger: d.ledger}, Processes: processes, Event: publish,
+		Settings: d.watching(c), Book: oversight.Revoker{Ledger: d.ledger}, Processes: inCharge{processes, d.second}, Event: publish,
 		Record: func(e api.AuditEntry) { _ = d.record(e) }, // the log says itself that it cannot be written
 	})
 	d.standings = standings
@@ -101,8 +101,13 @@ func (d *Daemon) passable(c config.Config) {
 	}
 }
 
-// watching translates the settings that the watchdog goes by.
-func watching(c config.Config) watchdog.Settings {
+// watching translates the settings that the watchdog goes by. A daemon that is
+// not the first on its machine only tells.
+func (d *Daemon) watching(c config.Config) watchdog.Settings {
+	if d.monitor != nil && d.second() != "" {
+		c.GPU.Foreign, c.GPU.Overheat, c.GPU.OverLimit = string(watchdog.Show), string(watchdog.Tell), string(watchdog.Warn)
+		c.Services = nil
+	}
 	return watchdog.Settings{
 		Foreign: watchdog.ForeignPolicy(c.GPU.Foreign), Heat: watchdog.HeatPolicy(c.GPU.Overheat), Grace: c.Optimization.DeallocationTimeout,
 		OverLimit: func(service string) watchdog.Policy {

@@ -16,15 +16,16 @@ import (
 // The names in the state folder. Beside them there is the folder of the MPS
 // daemons, which users pass through to theirs.
 const (
-	journalName = "journal"
-	auditName   = "audit" // its folder is for the daemon's group to read
-	healthName  = "health.json"
-	drainsName  = "drains.json"
-	hooksName   = "hooks.json" // what hooks have not got yet
-	archiveName = "past-leases.json"
-	energyName  = "energy.json"
-	peaksName   = "history.json" // its name in every version
-	tokensName  = "tokens.json"  // hashes of secrets
+	journalName  = "journal"
+	auditName    = "audit" // its folder is for the daemon's group to read
+	healthName   = "health.json"
+	drainsName   = "drains.json"
+	hooksName    = "hooks.json" // what hooks have not got yet
+	archiveName  = "past-leases.json"
+	energyName   = "energy.json"
+	peaksName    = "history.json"  // its name in every version
+	tokensName   = "tokens.json"   // hashes of secrets
+	throttleName = "throttle.json" // power limits and fans to give back
 )
 
 // prepareState makes the state folder, or checks that nobody else can change
@@ -43,7 +44,7 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range []string{savedName, healthName, drainsName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", energyName, energyName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, pacer.FileName, journalName} {
+	for _, name := range []string{savedName, healthName, drainsName, throttleName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", energyName, energyName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, pacer.FileName, journalName} {
 		if err := closeToOthers(dir, name); err != nil {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
 		}

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"context"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -56,7 +57,13 @@ func (d *Desk) Monitoring(by Caller, on bool) (changed bool, err error) {
 	}, func() error {
 		if on {
 			changed = d.Monitor.Start(lease.ByOf(by.Actor))
+			if d.Throttle != nil {
+				d.Throttle.Resume()
+			}
 		} else {
+			if d.Throttle != nil {
+				d.Throttle.Rest(context.Background()) // nobody would notice that a device is cool again
+			}
 			changed = d.Monitor.Stop(lease.ByOf(by.Actor))
 		}
 		return nil

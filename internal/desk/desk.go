@@ -49,7 +49,8 @@ type Keepers struct {
 	CPUs        int                // of the machine, for plans; 0: not known
 	Socket      string             // where the daemon listens, for programs that are launched
 
-	Closures Closures // nil: nothing closes devices
+	Closures Closures  // nil: nothing closes devices
+	Throttle Throttler // acts on devices; nil: nobody does
 
 	Audit Auditor // writes acts of authority down; nil: nobody does
 

@@ -20,6 +20,7 @@ func (d *Desk) Status(r monitor.Reading) api.Status {
 		Multiplier: r.Multiplier, Health: r.Health, Stale: r.Stale,
 		Slots: api.Slots{Active: sum.Active, Capacity: sum.MaxPipelines, Usable: sum.Usable},
 		Trust: trustOf(r.Standing, sum.MaxPipelines), Drain: d.drainOf(r.Device),
+		Throttling: d.Throttling(r.Device.UUID),
 	}
 }
 

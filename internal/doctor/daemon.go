@@ -37,6 +37,9 @@ func (d *Doctor) daemon(ctx context.Context) (running bool, found []Finding) {
 			found = append(found, Finding{"device", Notice, fmt.Sprintf("GPU %d is %s: %s", g.Device.Index, g.State, g.Reason), ""})
 		}
 	}
+	if all.Note != "" && len(all.GPUs) > 0 {
+		found = append(found, Finding{"daemons", Notice, all.Note, "stop one of the two daemons"})
+	}
 	if !all.Monitoring {
 		found = append(found, Finding{"monitoring", Notice, "it is stopped, so all numbers are old", "start it: POST /api/gpu/monitoring/start"})
 	}

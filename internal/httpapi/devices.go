@@ -226,7 +226,9 @@ func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], 
 	if err != nil {
 		return nil, err
 	}
-	return ok(desk.Throttle(r))
+	t := desk.Throttle(r)
+	t.Throttling = s.Desk.Throttling(r.Device.UUID)
+	return ok(t)
 }
 
 func (s *server) startMonitoring(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/steer"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
@@ -91,6 +92,12 @@ type Options struct {
 	Batches   Batches
 	Processes Processes
 	Names     Names
+
+	// Policy returns what is done about a device that should run slower; nil: it
+	// has fewer slots.
+	Policy func(uuid string) steer.Policy
+	// Throttle acts on a device; nil: nobody does. It must not block.
+	Throttle func(monitor.Reading)
 }
 
 // Oversight decides what samples, faults and ended leases mean.
@@ -106,6 +113,9 @@ func (o *Oversight) Observe(r monitor.Reading) {
 	o.Book.Observe(o.observation(r))
 	if !r.Sampled {
 		return
+	}
+	if o.Throttle != nil {
+		o.Throttle(r)
 	}
 	uuid := r.Device.UUID
 	holdings, processes := o.holdings(uuid, r.Sample.Time), o.Book.Processes(uuid)
@@ -204,8 +214,14 @@ func halt(r monitor.Reading) *watchdog.Halt {
 	return &watchdog.Halt{Reason: r.Reason, Heat: r.Hot}
 }
 
-// observation returns a reading as the book takes it.
+// observation returns a reading as the book takes it. With a policy that only
+// advises, slots follow the state of a device only where nothing may be granted.
 func (o *Oversight) observation(r monitor.Reading) ledger.Observation {
+	if o.Policy != nil {
+		if policy := o.Policy(r.Device.UUID); !policy.Does(steer.Slots) {
+			r.Multiplier, r.Slower = steer.SlotSpeed(policy, r.State.Multiplier()), ""
+		}
+	}
 	seen := ledger.Observation{
 		Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Standing: r.Standing,
 		Multiplier: gpu.Some(r.Multiplier), Slower: r.Slower,

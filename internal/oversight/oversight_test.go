@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/steer"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
@@ -245,5 +246,31 @@ func TestChargeNamesHolders(t *testing.T) {
 	}
 	if got := (&world{}).oversight().Charge(gpu.Event{Code: gpu.EventCritical}); got.Data != nil {
 		t.Errorf("a device without leases has %v", got.Data)
+	}
+}
+
+// With a policy that only advises, the book keeps all slots of a device, except
+// of one where nothing may be granted.
+func TestAdviseKeepsSlots(t *testing.T) {
+	for _, c := range []struct {
+		policy   steer.Policy
+		state    gpu.State
+		forecast float64 // multiplier, if it is lower than that of the state
+		want     float64
+	}{
+		{steer.Advise, gpu.Throttled, 0.5, 1}, {steer.Advise, gpu.Normal, 0, 1}, {steer.Advise, gpu.Critical, 0, 0}, {steer.Advise, gpu.Unavailable, 0, 0},
+		{steer.Slots, gpu.Throttled, 0.5, 0.5}, {steer.Power, gpu.Normal, 0.5, 0.5},
+	} {
+		w := &world{}
+		o := w.oversight()
+		o.Policy = func(string) steer.Policy { return c.policy }
+		seen := 0
+		o.Throttle = func(monitor.Reading) { seen++ }
+		r := reading()
+		r.State, r.Multiplier = c.state, c.forecast
+		o.Observe(r)
+		if got := w.observed[0].Multiplier.Or(-1); got != c.want || seen != 1 {
+			t.Errorf("%s, %s: slots follow %g, want %g; the throttle saw %d readings", c.policy, c.state, got, c.want, seen)
+		}
 	}
 }

@@ -60,9 +60,17 @@ var deviceMetrics = []metric{
 	fromSample("gpu_pcie_receive_mb_per_second", "Received over PCIe.", gauge, func(s *gpu.Sample) gpu.Opt[float64] { return s.PCIeRx }),
 	fromSample("gpu_ecc_corrected_total", "Memory errors that were corrected.", counter, func(s *gpu.Sample) gpu.Opt[int64] { return s.ECCCorrected }),
 	fromSample("gpu_ecc_uncorrected_total", "Memory errors that were not.", counter, func(s *gpu.Sample) gpu.Opt[int64] { return s.ECCUncorrected }),
+	{describe("gpu_power_limit_watts", "Power limit in force."), gauge, powerLimit},
 	{describe("gpu_speed_multiplier", "Share of full speed that work should run at."), gauge,
 		func(r *monitor.Reading) gpu.Opt[float64] { return gpu.Some(r.Multiplier) }},
 	{describe("gpu_healthy", "1 healthy, 0 unhealthy; no line while it is not known."), gauge, healthy},
+}
+
+func powerLimit(r *monitor.Reading) gpu.Opt[float64] {
+	if limit, known := r.Device.PowerLimit.Get(); known && answers(r) {
+		return gpu.Some(float64(limit))
+	}
+	return gpu.Opt[float64]{}
 }
 
 func healthy(r *monitor.Reading) gpu.Opt[float64] {

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/quota"
+	"github.com/berth-gpu/berth/internal/throttle"
 )
 
 // Sources are where the numbers come from.
@@ -62,6 +63,7 @@ type Exporter struct {
 	dropped *prometheus.CounterVec
 
 	turnedAway prometheus.Counter
+	steps      *prometheus.CounterVec
 	tokens     *prometheus.CounterVec
 }
 
@@ -97,6 +99,9 @@ func New(from Sources) *Exporter {
 		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "berth_connections_refused_total", Help: "Connections that were turned away because their user, or all users together, had too many open.",
 		}),
+		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "berth_throttle_steps_total", Help: "Steps that berth took by itself about devices that should run slower: power limits lowered, raised and restored, leases paced, fans set.",
+		}, []string{"kind"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "berth_token_failures_total", Help: "Requests whose token was refused, by reason: it was malformed or unknown, or it has expired or was revoked.",
 		}, []string{"reason"}),
@@ -118,6 +123,9 @@ func New(from Sources) *Exporter {
 		if severity != gpu.Note {
 			e.lost.WithLabelValues(string(severity), Rationed)
 		}
+	}
+	for _, kind := range throttle.Kinds() {
+		e.steps.WithLabelValues(kind)
 	}
 	for _, reason := range from.TokenFailures {
 		e.tokens.WithLabelValues(reason)
@@ -162,7 +170,7 @@ func New(from Sources) *Exporter {
 	all := []prometheus.Collector{
 		audited("berth_audit_entries_total", "Entries that were written to the audit log.", func(entries, _ uint64) uint64 { return entries }),
 		audited("berth_audit_write_failures_total", "Entries that could not be written to the audit log, so that the act was refused, and failed syncs of it.", func(_, failures uint64) uint64 { return failures }),
-		expiry, e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, e.tokens, build, watching, unlogged,
+		expiry, e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, e.tokens, e.steps, build, watching, unlogged,
 		&devices{from}, &leases{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),
@@ -191,6 +199,9 @@ func (e *Exporter) Cost(c monitor.Cost) {
 
 // TurnedAway counts a caller that there was no room for.
 func (e *Exporter) TurnedAway() { e.turnedAway.Inc() }
+
+// Step counts a step that berth took about a device by itself.
+func (e *Exporter) Step(kind string) { e.steps.WithLabelValues(kind).Inc() }
 
 // TokenFailed counts a request whose token was refused.
 func (e *Exporter) TokenFailed(reason string) { e.tokens.WithLabelValues(reason).Inc() }

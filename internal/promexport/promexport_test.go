@@ -45,7 +45,7 @@ func readings() []monitor.Reading {
 		},
 	}
 	return []monitor.Reading{
-		{Device: gpu.Device{UUID: "GPU-a", Index: 0, Name: `Quadro "quoted"`}, Sample: full, Sampled: true, State: gpu.Normal, Multiplier: 0.8, Health: gpu.Healthy},
+		{Device: gpu.Device{UUID: "GPU-a", Index: 0, Name: `Quadro "quoted"`, PowerLimit: gpu.Some[gpu.Watts](300)}, Sample: full, Sampled: true, State: gpu.Normal, Multiplier: 0.8, Health: gpu.Healthy},
 		{Device: gpu.Device{UUID: "GPU-b", Index: 1, Name: "H200"}, Sample: full, Sampled: true, State: gpu.Unavailable, Health: gpu.HealthUnknown},
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // act does about a device what a reading asks for, and returns what berth does to
 // the device from then on.
-func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s Device, service func(string) steer.Policy) Acts {
+func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s Device, service func(string) steer.Policy) steer.Acts {
 	denied := t.Denied(h.uuid)
 	multiplier, known := h.heat(r, s)
 	if known {
@@ -199,7 +199,7 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, s D
 	}
 	began, ended := next.Held && !h.fan.Held, h.fan.Held && !next.Held
 	h.fan = next
-	t.Count(KindFan)
+	t.Count(fanStep)
 	switch {
 	case began:
 		t.fanEvent(r, gpu.Note, fmt.Sprintf("The fans of %s follow gpu.fan_curve", r.Device.Label()), "set", next)
@@ -246,8 +246,8 @@ func (t *Throttle) keep(h *hand, l steer.Limit, f steer.Fan) bool {
 }
 
 // does returns what berth does to the device now.
-func (h *hand) does(p steer.Policy, denied string, paced int) Acts {
-	a := Acts{Policy: p, Share: h.ramp.Share(), Paced: paced, Denied: denied}
+func (h *hand) does(p steer.Policy, denied string, paced int) steer.Acts {
+	a := steer.Acts{Policy: p, Share: h.ramp.Share(), Paced: paced, Denied: denied}
 	if h.limit.Held() {
 		a.Limit, a.Original, a.Steps = gpu.Some(h.limit.Set), gpu.Some(h.limit.Original), h.limit.Steps()
 	}

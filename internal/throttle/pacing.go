@@ -70,7 +70,7 @@ func (p *pacing) ask(fence uint64, key lease.Key, uuid string, l *paced, why str
 	l.share = share
 	l.held = p.pacer.Hold(fence, key, uuid, share, why) == nil
 	if l.held {
-		count(KindPaced)
+		count(paceStep)
 	}
 }
 

@@ -80,7 +80,7 @@ func (t *Throttle) rest(ctx context.Context, h *hand) {
 }
 
 // Acts says what berth does to a device.
-func (t *Throttle) Acts(uuid string) Acts {
+func (t *Throttle) Acts(uuid string) steer.Acts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if h := t.hands[uuid]; h != nil {
@@ -88,5 +88,5 @@ func (t *Throttle) Acts(uuid string) Acts {
 		a.Policy, a.Denied = h.settings.Policy, t.Denied(uuid)
 		return a
 	}
-	return Acts{Policy: t.settings.Device(uuid).Policy, Share: 1, Denied: t.Denied(uuid)}
+	return steer.Acts{Policy: t.settings.Device(uuid).Policy, Share: 1, Denied: t.Denied(uuid)}
 }

@@ -68,11 +68,20 @@ type Options struct {
 	Complain func(error)       // the file cannot be written; nil: nobody is told
 }
 
-// The kinds of steps that Count gets, beside those of steer.Kinds.
+// The kinds of steps that Count gets, beside those of a power limit.
 const (
-	KindPaced = "paced"
-	KindFan   = "fan"
+	paceStep = "paced"
+	fanStep  = "fan"
 )
+
+// Kinds returns the kinds of steps that are counted.
+func Kinds() []string {
+	kinds := []string{paceStep, fanStep}
+	for _, k := range steer.Kinds() {
+		kinds = append(kinds, string(k))
+	}
+	return kinds
+}
 
 // Throttle acts on devices.
 type Throttle struct {
@@ -99,7 +108,7 @@ type hand struct {
 	busy     bool // a goroutine works
 	settings Device
 	retry    bool // the settings changed: what could not be steered is tried again
-	acts     Acts
+	acts     steer.Acts
 
 	// The goroutine that works owns what follows.
 	tracker thermal.Tracker
@@ -109,18 +118,6 @@ type hand struct {
 	closed  bool      // the power limit cannot be steered, and an event said so
 	seen    time.Time // of the last sample that was acted on
 	fanless bool      // the fans cannot be set, and an event said so
-}
-
-// Acts says what berth does to a device.
-type Acts struct {
-	Policy   steer.Policy
-	Share    float64 // that leases are held to; 1: none is
-	Paced    int     // leases that are held back
-	Limit    gpu.Opt[gpu.Watts]
-	Original gpu.Opt[gpu.Watts] // of the power limit that berth lowered
-	Steps    int                // that lowered it
-	Fan      gpu.Opt[gpu.Percent]
-	Denied   string // why another daemon acts on the device; empty: this one does
 }
 
 // Open returns a Throttle that remembers what a daemon before it changed. A file
@@ -160,7 +157,7 @@ func Open(o Options) (*Throttle, error) {
 func (t *Throttle) hand(uuid string) *hand {
 	h := t.hands[uuid]
 	if h == nil {
-		h = &hand{uuid: uuid, settings: t.settings.Device(uuid), acts: Acts{Share: 1}}
+		h = &hand{uuid: uuid, settings: t.settings.Device(uuid), acts: steer.Acts{Share: 1}}
 		t.hands[uuid] = h
 	}
 	return h

@@ -53,6 +53,7 @@ func (s *Device) facts(to term.Screen) []fact {
 		{"why", s.Reason},
 		{"drained", s.drain(to)},
 		{"advice", fmt.Sprintf("work at %.0f %% of full speed", s.Multiplier*100)},
+		{"berth does", throttling(s.Throttling)},
 		{"load", withBar(m.Utilization)},
 		{"memory", s.memory(m)},
 		{"leased", s.leased()},

@@ -39,6 +39,9 @@ func (s *Status) Lines(to term.Screen) []string {
 		if d.Drain != nil {
 			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d is %s", d.Device.Index, drained(d.Drain, to))))
 		}
+		if acts := d.Throttling; acts != nil && (acts.PacedLeases > 0 || acts.Original.Known()) {
+			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d: %s", d.Device.Index, throttling(acts))))
+		}
 	}
 	lines = append(lines, s.paced(to)...)
 	if !s.Monitoring && !s.Local {

@@ -176,6 +176,19 @@ class Slots(Answer):
     usable: int = 0  # how many may be in use now, by the state of the device
 
 
+class Throttling(Answer):
+    """What berth does by itself about a device that should run slower."""
+
+    policy: str = ""  # advise, slots, pace or power
+    share: Optional[float] = None  # of their speed, that leases are held to; None: none is held back
+    paced_leases: int = 0
+    power_limit_watts: Optional[float] = None  # None: berth set none
+    power_original_watts: Optional[float] = None  # the limit that berth gives back
+    power_steps: int = 0
+    fan_percent: Optional[float] = None  # None: the driver sets it
+    denied: str = ""  # why another daemon is in charge of the device
+
+
 class Trust(Answer):
     """How far a device is trusted after something went wrong on it."""
 
@@ -210,6 +223,7 @@ class Status(Answer):
     slots: Slots = _new(Slots)
     trust: Optional[Trust] = None  # None: it is trusted
     drain: Optional[Drain] = None  # None: it is not drained
+    throttling: Optional[Throttling] = None
 
 
 class GPUUtilization(Answer):
@@ -273,6 +287,7 @@ class Throttle(Answer):
     should_stop: bool = False  # too hot, or in quarantine: stop now
     until: Optional[Time] = None  # the earliest time of a better state
     reason: str = ""
+    throttling: Optional[Throttling] = None  # what berth does about it by itself
 
 
 class Available(Answer):

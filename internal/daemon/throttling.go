@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/claim"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/promexport"
+	"github.com/berth-gpu/berth/internal/steer"
+	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/throttle"
+)
+
+// openThrottle opens what acts on devices that should run slower. A daemon that
+// only looks acts on none.
+func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) (err error) {
+	c := o.Settings.Config
+	options := throttle.Options{
+		Settings: throttling(c), Devices: d.monitor, Book: d.ledger, Event: d.publish, Count: exporter.Step,
+		Denied:   d.denied,
+		Complain: func(err error) { d.log.Warn(err.Error()) },
+	}
+	if !o.ReadOnly {
+		own := os.Getenv("BERTH_SIM_GUESTS") // daemons that share simulated devices do so through this folder
+		if own != "" {
+			own += ".daemons"
+		}
+		d.claims = claim.New(claim.Options{Own: own, Processes: process.Proc()})
+		options.File = filepath.Join(c.Daemon.StateDir, throttleName)
+	}
+	d.throttle, err = throttle.Open(options)
+	return err
+}
+
+// denied returns why another daemon is in charge of a device; empty if this one
+// is. A simulated device is in one process only, unless processes share it.
+func (d *Daemon) denied(uuid string) string {
+	if d.claims == nil {
+		return ""
+	}
+	if r, known := d.monitor.Find(uuid); known && r.Device.Vendor == gpu.Simulated && os.Getenv("BERTH_SIM_GUESTS") == "" {
+		return ""
+	}
+	return d.claims.Denied(uuid)
+}
+
+// second says why this daemon is not in charge of all its devices; empty if it
+// is.
+func (d *Daemon) second() string {
+	for _, r := range d.monitor.Readings() {
+		if why := d.denied(r.Device.UUID); why != "" {
+			return fmt.Sprintf("This daemon is not the first on this machine: %s, %s. So it leases, and never paces, ends processes or sets power limits", r.Device.Label(), why)
+		}
+	}
+	return ""
+}
+
+// inCharge is the processes of the machine as the watchdog signals them: those
+// of a second daemon are left alone.
+type inCharge struct {
+	process.Table
+	second func() string
+}
+
+// Signal signals a process, if this daemon is the first on the machine.
+func (i inCharge) Signal(id process.ID, signal process.Signal) error {
+	if why := i.second(); why != "" && signal != process.Probe {
+		return errors.New(why)
+	}
+	return i.Table.Signal(id, signal)
+}
+
+// throttling translates the settings by which berth acts on devices.
+func throttling(c config.Config) throttle.Settings {
+	s := throttle.Settings{
+		Device: func(uuid string) throttle.Device {
+			d := c.GPU.For(uuid)
+			curve, _ := config.ParseCurve(d.FanCurve) // empty, or checked when it was set
+			return throttle.Device{
+				Policy: steer.Policy(d.Throttle), Least: d.PowerLeast, Curve: curve,
+				Rules: thermal.Rules{Thresholds: d.Thresholds, Cooldown: d.ThrottleCooldown, CriticalPause: d.CriticalPause},
+			}
+		},
+		Service: func(name string) steer.Policy { return steer.Policy(c.Services[name].Throttle) },
+	}
+	for _, service := range c.Services {
+		s.Paces = s.Paces || steer.Policy(service.Throttle).Does(steer.Pace)
+	}
+	return s
+}
+
+// policy returns how a device is throttled.
+func (d *Daemon) policy(uuid string) steer.Policy {
+	return steer.Policy(d.settings.load().Config.GPU.For(uuid).Throttle)
+}
