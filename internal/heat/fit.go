@@ -3,7 +3,7 @@ package heat
 import "math"
 
 // lags are the time constants of the parts of a response, in seconds.
-var lags = row{0, 1.5, 6, 20, 50, 120, 300}
+var lags = row{0, 2, 6, 20, 50, 100, 200}
 
 const parts = 7
 
@@ -57,14 +57,21 @@ const (
 	begins   = 1800 // after which the time before the first sample is gone
 )
 
-// stiff keeps the gains of lags apart that the samples hardly tell apart, and
-// robust is the error in degrees from which on a sample counts for less. A power
-// before the first sample needs evidence: doubt of 1 wants a degree for a second
-// for every hundred watts.
+// What keeps the fit sober.
 const (
-	stiff  = 0.002
+	// stiff keeps gains apart that the samples hardly tell apart, above all those of
+	// long lags, so that a rise is not taken for the beginning of a longer one.
+	stiff = 4e-9
+
+	// robust is the error in degrees from which on a sample counts for less.
 	robust = 2
-	doubt  = 1
+
+	// doubt is the evidence that a power before the first sample needs: a degree
+	// for so many seconds for every hundred watts.
+	doubt = 1
+
+	// faint is what a sample counts whose power says nothing new.
+	faint = 0.05
 )
 
 // fit finds how temperature follows lagged power.
@@ -76,6 +83,7 @@ type fit struct {
 	Lagged lagged
 	Before float64 // watts
 	First  float64 // watts of the first sample
+	Most   float64 // watts of any sample
 	Gain   row     // degrees per watt
 	Out    [parts]bool
 
@@ -113,7 +121,7 @@ func (v *view) towards(c float64, l *lagged, share float64) {
 }
 
 func startFit(c, p float64) fit {
-	f := fit{First: p}
+	f := fit{First: p, Most: p}
 	for i := range parts {
 		f.Lagged.Watts[i] = p
 		f.Lagged.Start[i] = 1
@@ -129,6 +137,7 @@ func (f *fit) learn(seconds, c float64, gap bool) {
 		f.restart(seconds)
 	}
 	f.Age += seconds
+	f.Most = max(f.Most, f.Lagged.Watts[0])
 	f.Shaken = max(0, f.Shaken-seconds)
 	f.Weight = min(f.Weight+seconds, centred)
 	f.Weight2 = min(f.Weight2+seconds, drifting)
@@ -177,12 +186,13 @@ func (f *fit) add(seconds float64) {
 		strength = max(strength, w[i]*w[i])
 		off -= f.Gain[i] * (w[i]*100 + f.Before*s[i])
 	}
+	scale := robust + math.Abs(c)/5
 	// Only a sample that says something makes the fit forget: what a device taught
 	// on Friday it still knows after a weekend of rest.
 	telling := strength / (strength + 0.1)
 	keep := math.Exp(-seconds / forgets * telling)
 	f.Varied = f.Varied*keep + seconds*telling
-	seconds *= robust / (robust + math.Abs(off))
+	seconds *= (telling + faint) * scale / (scale + math.Abs(off))
 	f.CC = f.CC*keep + c*c*seconds
 	for i := range w {
 		f.WC[i] = f.WC[i]*keep + w[i]*c*seconds
@@ -198,17 +208,32 @@ func (f *fit) add(seconds float64) {
 // solve finds the gains, and the power before the first sample while that matters.
 func (f *fit) solve() {
 	best, found := f.solved(f.Before)
+	if f.Before != 0 && f.absurd(&best) {
+		f.Before = 0
+		best, found = f.solved(0)
+	}
 	if f.Age < begins {
 		for _, before := range [...]float64{0, -f.First, better(f, &best)} {
 			if before == f.Before {
 				continue
 			}
-			if s, left := f.solved(before); left < 0.98*found-0.01 {
+			if s, left := f.solved(before); left < 0.98*found-0.01 && !f.absurd(&s) {
 				best, found, f.Before = s, left, before
 			}
 		}
 	}
 	f.Gain, f.Out = best.gain, best.out
+}
+
+// absurd reports whether the gains would let the device melt at a power that it
+// has drawn. A temperature that rises by itself, as that of a room does, can look like
+// a device that warms up from a power a little lower.
+func (f *fit) absurd(s *solution) bool {
+	settled := f.Settled.Celsius
+	for i, g := range s.gain {
+		settled += g * (f.Most - f.Settled.Lagged.Watts[i])
+	}
+	return settled > hottest
 }
 
 // better returns the power before that fits best if the gains stay.
@@ -242,7 +267,7 @@ func (f *fit) solved(before float64) (s solution, left float64) {
 		for j := range parts {
 			a[i][j] = f.WW[i][j] + b*(f.WS[i][j]+f.WS[j][i]) + b*b*f.SS[i][j]
 		}
-		a[i][i] += stiff
+		a[i][i] += stiff * f.Most * f.Most * max(1, lags[i]/20)
 	}
 	s.out = f.Out
 	for range parts {
@@ -296,7 +321,7 @@ func least(a *[parts]row, y *row, out *[parts]bool) (x row) {
 				sum -= l[i][k] * l[j][k]
 			}
 			if i == j {
-				l[i][i] = math.Sqrt(max(sum, stiff/2))
+				l[i][i] = math.Sqrt(max(sum, 1e-9))
 			} else {
 				l[i][j] = sum / l[j][j]
 			}

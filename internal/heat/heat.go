@@ -57,6 +57,7 @@ type learnt struct {
 	Seconds float64        // of learning
 	Recent  [spans]float64 // watts, averaged
 	Quiver  float64        // of the temperature around the model
+	Vernier vernier
 	Fit     fit
 }
 
@@ -97,7 +98,7 @@ func (m *Model) Learn(at time.Time, t gpu.Opt[gpu.Celsius], w gpu.Opt[gpu.Watts]
 
 func (m *Model) start(at time.Time, c, p float64) {
 	m.at = at
-	m.learnt = learnt{Celsius: c, Watts: p, Least: p, Most: p, Quiver: 1, Fit: startFit(c, p)}
+	m.learnt = learnt{Celsius: c, Watts: p, Least: p, Most: p, Quiver: 1, Vernier: vernier{Shown: c}, Fit: startFit(c, p)}
 	for i := range m.Recent {
 		m.Recent[i] = p
 	}
@@ -125,7 +126,7 @@ func (m *Model) pass(at time.Time, seconds, c, p float64) {
 	} else {
 		m.draw(seconds, p)
 	}
-	m.Fit.learn(seconds, c, gap)
+	m.Fit.learn(seconds, m.Vernier.read(c, seconds), gap)
 	miss := c - m.Fit.latest(&m.Fit.Lagged)
 	m.Quiver += (math.Abs(miss) - m.Quiver) * (1 - math.Exp(-seconds/wavering))
 	m.score()
