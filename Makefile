@@ -115,6 +115,10 @@ bench-hostile: build ## play a hostile user without rights, and measure what it 
 bench-journal: ## the journal beside bbolt
 	cd bench/journal && go run .
 
+.PHONY: bench-forecast
+bench-forecast: ## forecast the temperature on recordings in bench/data, or on TRACE=FILE
+	go run ./bench/forecast $(TRACE)
+
 .PHONY: bench-batch
 bench-batch: build ## a batch beside its lower bound, static chunks, GNU parallel and a process pool
 	go run ./bench/batch

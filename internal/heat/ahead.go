@@ -45,8 +45,8 @@ func (m *Model) Present(d time.Duration) Guess {
 	seconds := max(0, d.Seconds())
 	ways := m.ways(fades(seconds))
 	mean := m.between(seconds, m.Celsius, func(t *track) float64 { return t.trust(m.Celsius, t.mix(&ways)) })
-	low := m.between(seconds, 0, func(t *track) float64 { return t.Present.span().Low })
-	high := m.between(seconds, 0, func(t *track) float64 { return t.Present.span().High })
+	low := m.between(seconds, 0, func(t *track) float64 { return t.Present.span(sparePresent).Low })
+	high := m.between(seconds, 0, func(t *track) float64 { return t.Present.span(sparePresent).High })
 	return Guess{gpu.Celsius(mean), gpu.Celsius(mean + low), gpu.Celsius(mean + high)}
 }
 
@@ -66,8 +66,8 @@ func (m *Model) guess(seconds float64, l *lagged) Guess {
 	base := m.Fit.settled(l)
 	share := m.between(seconds, 1, func(t *track) float64 { return t.Carry[like].share() })
 	mean := base + share*beyond(m.Fit.latest(l)-base)
-	low := m.between(seconds, 0, func(t *track) float64 { return t.Known.span().Low }) * m.quiver()
-	high := m.between(seconds, 0, func(t *track) float64 { return t.Known.span().High }) * m.quiver()
+	low := m.between(seconds, 0, func(t *track) float64 { return t.Known.span(spareKnown).Low }) * m.quiver()
+	high := m.between(seconds, 0, func(t *track) float64 { return t.Known.span(spareKnown).High }) * m.quiver()
 	// Nobody has seen this power: the gain may be wrong there.
 	if far := max(m.Least-w, w-m.Most, 0); far > 0 {
 		unsure := far * (0.2*m.PerWatt() + 0.05*enough/(enough+m.Fit.Varied))

@@ -104,7 +104,7 @@ func (m *Model) promise() {
 			continue
 		}
 		p := &t.promises[t.next]
-		*p = promise{due: due, watts: m.Watts, settled: m.Fit.Settled, latest: m.Fit.Latest, quiver: m.quiver(), known: t.Known.span(), given: t.Present.span()}
+		*p = promise{due: due, watts: m.Watts, settled: m.Fit.Settled, latest: m.Fit.Latest, quiver: m.quiver(), known: t.Known.span(spareKnown), given: t.Present.span(sparePresent)}
 		p.ways = m.ways(&left[h])
 		p.mixed = t.mix(&p.ways)
 		p.present = t.trust(m.Celsius, p.mixed)
@@ -203,7 +203,14 @@ type record struct {
 // moves outwards.
 const (
 	outside = 0.05
-	reacts  = 0.02
+	reacts  = 0.025
+)
+
+// spare is how many of the outermost errors a bound never leaves out. Errors with
+// a known power need more: they are measured with a model that has seen them.
+const (
+	spareKnown   = 2
+	sparePresent = 1
 )
 
 // take adds an error, and learns from whether it was within the span promised.
@@ -236,22 +243,23 @@ func adapt(share float64, missed bool) float64 {
 	return min(outside, max(-2*outside, share+reacts*outside))
 }
 
-// span returns the span of the errors; a wide one while there are few.
-func (r *record) span() span {
+// span returns the span of the errors, with some of the outermost spared; a wide
+// one while there are few.
+func (r *record) span(spare float64) span {
 	all := r.sorted[:min(r.Seen, kept)]
 	if len(all) < 3 {
 		return span{-5, 5}
 	}
 	return span{
-		Low:  -outer(func(i int) float64 { return -all[i] }, len(all), outside+r.Under),
-		High: outer(func(i int) float64 { return all[len(all)-1-i] }, len(all), outside+r.Over),
+		Low:  -outer(func(i int) float64 { return -all[i] }, len(all), outside+r.Under, spare),
+		High: outer(func(i int) float64 { return all[len(all)-1-i] }, len(all), outside+r.Over, spare),
 	}
 }
 
 // outer returns the value that a share of n values passes; at says which is the
 // i-th from the outside.
-func outer(at func(int) float64, n int, share float64) float64 {
-	x := share*float64(n+1) - 1
+func outer(at func(int) float64, n int, share, spare float64) float64 {
+	x := share*float64(n+1) - spare
 	if x <= 0 {
 		return at(0) - x*(at(0)-at(n/4))/50
 	}
