@@ -43,8 +43,13 @@ type Controller struct {
 }
 
 // Hold sets the share that the lease shall get, from 0 to 1. What was learned
-// stays.
-func (c *Controller) Hold(share float64) { c.share = min(max(share, 0), 1) }
+// about the device stays.
+func (c *Controller) Hold(share float64) {
+	if share = min(max(share, 0), 1); share != c.share {
+		c.share = share
+		c.pauses.forget()
+	}
+}
 
 // Paused says that the processes were stopped from one moment to another.
 func (c *Controller) Paused(from, until time.Time) { c.pauses.add(from, until) }

@@ -22,6 +22,14 @@ func (p *pauses) add(from, until time.Time) {
 	p.list = append(p.list, span{from, until})
 }
 
+// forget forgets all pauses but the last two, which measurements may still be
+// about.
+func (p *pauses) forget() {
+	if n := len(p.list); n > 2 {
+		p.list = append(p.list[:0], p.list[n-2:]...)
+	}
+}
+
 // within returns for how long the processes were stopped between two moments,
 // without the first part of each pause, in which a device works on for them.
 func (p *pauses) within(from, until time.Time, tail time.Duration) time.Duration {

@@ -41,6 +41,9 @@ func newPaced(h Hold) *paced {
 func (l *paced) hold(h Hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.holds) > 0 && h.Share != l.holds[0].Share {
+		l.turns = 0 // what is measured is about another share
+	}
 	l.holds = slices.DeleteFunc(l.holds, func(old Hold) bool { return old.Source == h.Source })
 	l.holds = append(l.holds, h)
 	slices.SortStableFunc(l.holds, func(a, b Hold) int { return cmp.Compare(a.Share, b.Share) })

@@ -85,7 +85,7 @@ type Paced struct {
 	Holds    []Hold // the least share first
 	Since    time.Time
 	Measured pace.Measure
-	Turns    int    // so far in which something was stopped
+	Turns    int    // in which something was stopped since the share changed
 	Refused  string // why its processes are not stopped; empty: they are
 
 	ended Hold
