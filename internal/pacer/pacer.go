@@ -52,8 +52,9 @@ type Options struct {
 	Path     string   // file that it keeps its state in; empty: nothing is kept
 	Boot     string   // of this machine; empty: not known
 
-	// Barred says why this daemon must not stop processes; nil: nothing does.
-	Barred func() error
+	// Denied says why another daemon is in charge of a device; empty, or nil: this
+	// one is.
+	Denied func(uuid string) string
 }
 
 // Source is who holds a lease to a share. A lease may be held by several, and
@@ -154,7 +155,7 @@ func (p *Pacer) Hold(h Hold) error {
 	}
 	before := l.share()
 	l.hold(h)
-	if now := l.share(); now != before {
+	if now := l.share(); now != before && (h.Source != ByThrottle || before == 1) { // a policy changes its mind too often
 		p.Event(pacedEvent(held, h, now))
 	}
 	if h.Source != ByThrottle {
@@ -177,15 +178,26 @@ func (p *Pacer) refuse(l *lease.Lease, h Hold) error {
 		why = "its programs share the GPU through MPS, and a stopped client would stop the others"
 	case l.State == lease.Parked:
 		why = "it is parked"
-	case p.Barred != nil:
-		if err := p.Barred(); err != nil {
-			why = err.Error()
-		}
+	default:
+		why = p.denied(l)
 	}
 	if why == "" {
 		return nil
 	}
 	return &RefusedError{ID: h.Key.ID, Why: why}
+}
+
+// denied says why another daemon is in charge of a device of a lease.
+func (p *Pacer) denied(l *lease.Lease) string {
+	for _, part := range l.Parts {
+		if p.Denied == nil {
+			break
+		}
+		if why := p.Denied(part.GPU); why != "" {
+			return why
+		}
+	}
+	return ""
 }
 
 // Let ends what some sources hold a lease to, and reports whether there was

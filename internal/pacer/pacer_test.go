@@ -318,7 +318,7 @@ func TestRefusals(t *testing.T) {
 		"parked":   func(l *lease.Lease, _ *Pacer) { l.State = lease.Parked },
 		"guardian": func(_ *lease.Lease, p *Pacer) { p.Guardian = nil },
 		"other daemon": func(_ *lease.Lease, p *Pacer) {
-			p.Barred = func() error { return fmt.Errorf("the other daemon paces") }
+			p.Denied = func(string) string { return "the other daemon paces" }
 		},
 		"no lease": func(l *lease.Lease, _ *Pacer) { l.Fence++ },
 	} {

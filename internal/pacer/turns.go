@@ -33,7 +33,11 @@ func (p *Pacer) turns(ctx context.Context, l *paced) {
 			return
 		}
 		run := turn.Run
-		switch why := p.pause(ctx, l, turn); {
+		why := p.denied(held)
+		if why == "" {
+			why = p.pause(ctx, l, turn)
+		}
+		switch {
 		case why != "":
 			p.refused(l, held, why)
 			run = again
