@@ -18,6 +18,9 @@ type Process interface {
 	// Alive reports whether the process has not ended, even if Gone is not
 	// closed yet.
 	Alive() bool
+	// Rested returns for how long the process was stopped since a moment, as by
+	// berth pace.
+	Rested(since time.Time) time.Duration
 	// Send writes to the worker. It returns os.ErrDeadlineExceeded if the
 	// worker does not take all of it in time.
 	Send(data []byte, timeout time.Duration) error

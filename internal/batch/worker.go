@@ -171,12 +171,13 @@ func (w *worker) awaitReady() error {
 }
 
 // remaining returns how much is left of a time limit. The limit begins anew
-// each time the worker reports progress.
+// each time the worker reports progress, and stands still while the worker is
+// stopped.
 func (w *worker) remaining(since time.Time, limit time.Duration) time.Duration {
 	if heard := time.Unix(0, w.proc.heard.Load()); heard.After(since) {
 		since = heard
 	}
-	return limit - time.Since(since)
+	return limit - time.Since(since) + w.proc.Rested(since)
 }
 
 func (w *worker) ready() {

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -45,9 +46,17 @@ type Child struct {
 	gone   chan struct{} // closed when the child is reaped and its output read
 	err    error         // of cmd.Wait; valid when gone is closed
 
-	mu     sync.Mutex
-	reaped bool // the process id may belong to another process
+	mu      sync.Mutex
+	reaped  bool      // the process id may belong to another process
+	stopped time.Time // when it was stopped; zero: it runs
+	rests   []rest    // when it was stopped before, oldest first
 }
+
+// rest is a stretch of time in which a child was stopped.
+type rest struct{ from, until time.Time }
+
+// mostRests is how many of them are remembered: hours, at a second each.
+const mostRests = 10_000
 
 // Start starts cmd. It sets the SysProcAttr of cmd, and its WaitDelay unless
 // the caller did.
@@ -108,27 +117,71 @@ func (c *Child) attend() {
 	close(c.gone)
 }
 
-// cldStopped is the code of the kernel for a child that was stopped and has
-// not ended.
-const cldStopped = 5
+// The codes of the kernel for a child that was stopped or continued, and has not
+// ended.
+const (
+	cldStopped   = 5
+	cldContinued = 6
+)
 
 // awaitEnd waits until the child has ended, and leaves it to be reaped.
 func (c *Child) awaitEnd() {
 	for {
 		var news unix.Siginfo
-		err := unix.Waitid(unix.P_PID, c.PID(), &news, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
+		err := unix.Waitid(unix.P_PID, c.PID(), &news, unix.WEXITED|unix.WSTOPPED|unix.WCONTINUED|unix.WNOWAIT, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
-		case err != nil || news.Code != cldStopped:
+		case err != nil || news.Code != cldStopped && news.Code != cldContinued:
 			return
 		default:
-			_ = unix.Waitid(unix.P_PID, c.PID(), nil, unix.WSTOPPED|unix.WNOHANG, nil) // so that the kernel reports it once
-			select {
-			case c.stops <- struct{}{}:
-			default:
-			}
+			// Reaping the news makes the kernel report it once.
+			_ = unix.Waitid(unix.P_PID, c.PID(), nil, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil)
+			c.note(news.Code == cldStopped)
 		}
 	}
+}
+
+// note notes that the child was stopped or continued.
+func (c *Child) note(stopped bool) {
+	c.mu.Lock()
+	switch {
+	case stopped && c.stopped.IsZero():
+		c.stopped = time.Now()
+	case !stopped && !c.stopped.IsZero():
+		if len(c.rests) == mostRests {
+			c.rests = slices.Delete(c.rests, 0, 1)
+		}
+		c.rests = append(c.rests, rest{c.stopped, time.Now()})
+		c.stopped = time.Time{}
+	}
+	c.mu.Unlock()
+	if stopped {
+		select {
+		case c.stops <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Rested returns for how long signals have kept the child stopped since a moment.
+// Time limits of a child do not count that.
+func (c *Child) Rested(since time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	total := time.Duration(0)
+	add := func(r rest) {
+		if r.from.Before(since) {
+			r.from = since
+		}
+		total += max(r.until.Sub(r.from), 0)
+	}
+	if !c.stopped.IsZero() {
+		add(rest{c.stopped, time.Now()})
+	}
+	for i := len(c.rests) - 1; i >= 0 && c.rests[i].until.After(since); i-- {
+		add(c.rests[i])
+	}
+	return total
 }
 
 // PID returns the process id of the child.

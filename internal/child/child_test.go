@@ -211,12 +211,16 @@ func TestStops(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, "kill -s STOP $$; kill -s STOP $$; exit 5")
 	c := f.started(t, child.How{})
+	start := time.Now()
 	for range 2 {
 		<-c.Stops()
 		if !c.Alive() {
 			t.Error("a child that is stopped counts as ended")
 		}
 		c.Signal(unix.SIGCONT)
+	}
+	if rested := c.Rested(start); rested <= 0 || rested > time.Since(start) || c.Rested(time.Now()) > time.Since(start) {
+		t.Errorf("it rested for %s", rested)
 	}
 	if got := c.Wait().Error(); got != "exit status 5" {
 		t.Errorf("it ended with %s", got)

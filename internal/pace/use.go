@@ -27,7 +27,7 @@ const (
 	memory  = 20 * time.Second      // after which a measurement counts a third
 	tails   = 26                    // lengths that are tried
 	step    = 20 * time.Millisecond // between two of them
-	likely  = 15 * time.Millisecond // what a tail is like if nothing is known
+	likely  = 30 * time.Millisecond // what a tail is like if nothing is known: two batches of kernels
 	enough  = 8                     // measurements to say anything
 	nothing = 0.02                  // what a lease has that does not use the device
 	noise   = 1e-4                  // square of what a driver rounds
