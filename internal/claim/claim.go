@@ -213,6 +213,11 @@ func (c *Claims) prepare() error {
 	if err := os.MkdirAll(c.Own, 0o755); err != nil {
 		return err
 	}
+	if c.Own == c.Root { // everybody may read who is in charge, whatever the umask
+		if err := os.Chmod(c.Own, 0o755); err != nil {
+			return err
+		}
+	}
 	info, err := os.Lstat(c.Own)
 	if err != nil {
 		return err

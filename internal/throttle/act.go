@@ -227,7 +227,7 @@ func (t *Throttle) fanRefused(h *hand, r monitor.Reading, err error) {
 func (t *Throttle) fanEvent(r monitor.Reading, severity gpu.Severity, text, step string, f steer.Fan) {
 	e := gpu.Event{Time: r.Sample.Time, Code: gpu.EventFan, Severity: severity, GPU: r.Device.UUID, Text: text, Data: map[string]any{"step": step}}
 	if f.Held && f.Speed >= 0 {
-		e.Data["speed_percent"] = float64(f.Speed)
+		e.Data["fan_percent"] = float64(f.Speed)
 	}
 	t.Event(e)
 }
