@@ -9,6 +9,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/claim"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/steer"
@@ -22,7 +24,7 @@ func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) (err err
 	c := o.Settings.Config
 	options := throttle.Options{
 		Settings: throttling(c), Devices: d.monitor, Book: d.ledger, Event: d.publish, Count: exporter.Step,
-		Denied:   d.denied,
+		Pacer: byPolicy{d.pacer}, Denied: d.denied,
 		Complain: func(err error) { d.log.Warn(err.Error()) },
 	}
 	if !o.ReadOnly {
@@ -36,6 +38,17 @@ func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) (err err
 	d.throttle, err = throttle.Open(options)
 	return err
 }
+
+// byPolicy is the pacer in the form that the throttle needs.
+type byPolicy struct{ *pacer.Pacer }
+
+// Hold holds a lease to a share, because of a device.
+func (p byPolicy) Hold(fence uint64, key lease.Key, uuid string, share float64, why string) error {
+	return p.Pacer.Hold(pacer.Hold{Key: key, Fence: fence, Share: share, Source: pacer.ByThrottle, Why: why, GPU: uuid})
+}
+
+// Let lets a lease go that Hold holds. Others may hold it further.
+func (p byPolicy) Let(fence uint64) { p.Pacer.Let(fence, gpu.By{}, pacer.ByThrottle) }
 
 // denied returns why another daemon is in charge of a device; empty if this one
 // is. A simulated device is in one process only, unless processes share it.
@@ -54,23 +67,31 @@ func (d *Daemon) denied(uuid string) string {
 func (d *Daemon) second() string {
 	for _, r := range d.monitor.Readings() {
 		if why := d.denied(r.Device.UUID); why != "" {
-			return fmt.Sprintf("This daemon is not the first on this machine: %s, %s. So it leases, and never paces, ends processes or sets power limits", r.Device.Label(), why)
+			return fmt.Sprintf("This daemon is not the first on this machine (%s: %s), so it leases, and never paces, ends processes or sets power limits.", r.Device.Label(), why)
 		}
 	}
 	return ""
+}
+
+// barred says why this daemon must not stop processes; nil if it may.
+func (d *Daemon) barred() error {
+	if why := d.second(); why != "" {
+		return errors.New(why)
+	}
+	return nil
 }
 
 // inCharge is the processes of the machine as the watchdog signals them: those
 // of a second daemon are left alone.
 type inCharge struct {
 	process.Table
-	second func() string
+	barred func() error
 }
 
 // Signal signals a process, if this daemon is the first on the machine.
 func (i inCharge) Signal(id process.ID, signal process.Signal) error {
-	if why := i.second(); why != "" && signal != process.Probe {
-		return errors.New(why)
+	if err := i.barred(); err != nil && signal != process.Probe {
+		return err
 	}
 	return i.Table.Signal(id, signal)
 }

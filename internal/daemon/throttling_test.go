@@ -116,7 +116,7 @@ func TestSecondDaemon(t *testing.T) {
 	p := newPlace(t, "sim:rtx-4060")
 	d := p.open(t, t.Context())
 	defer d.Close()
-	if note := d.Note(); !strings.Contains(note, "GPU 0, another daemon is in charge of it") {
+	if note := d.Note(); !strings.Contains(note, "(GPU 0: another daemon is in charge of it)") {
 		t.Errorf("note %q", note)
 	}
 	c := d.settings.load().Config
@@ -128,7 +128,7 @@ func TestSecondDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (inCharge{process.Proc(), d.second}).Signal(self, process.Terminate); err == nil {
+	if err := (inCharge{process.Proc(), d.barred}).Signal(self, process.Terminate); err == nil {
 		t.Error("a second daemon signals processes")
 	}
 }

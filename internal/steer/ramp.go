@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	rise     = 0.1              // by which a ramp goes up
-	pause    = 10 * time.Second // before each step up
+	rise     = 0.25             // by which a ramp goes up
+	pause    = 15 * time.Second // before each step up
 	memory   = 5 * time.Minute  // a step down so soon after one up is a relapse
 	relapses = 5                // that count: each doubles the pause
 )

@@ -52,27 +52,27 @@ func TestRamp(t *testing.T) {
 	if took := reach(0.5); took != 0 {
 		t.Errorf("it fell within %v, want at once", took)
 	}
-	if took := reach(1); took != 50*time.Second {
-		t.Errorf("it rose within %v, want 50 s", took)
+	if took := reach(1); took != 30*time.Second {
+		t.Errorf("it rose within %v, want 30 s", took)
 	}
 	reach(0.5)
-	if took := reach(1); took != 100*time.Second {
-		t.Errorf("it rose within %v after a relapse, want 100 s", took)
+	if took := reach(1); took != 60*time.Second {
+		t.Errorf("it rose within %v after a relapse, want 60 s", took)
 	}
 	for range 20 {
 		reach(0)
 		reach(1)
 	}
 	reach(0.8)
-	if took := reach(1); took != 2*320*time.Second {
-		t.Errorf("it rose within %v after many relapses, want 640 s", took)
+	if took := reach(1); took != 480*time.Second {
+		t.Errorf("it rose within %v after many relapses, want 480 s", took)
 	}
 	now = now.Add(10 * time.Minute)
 	reach(1)
 	r.Follow(now, 1)
 	reach(0.9)
-	if took := reach(1); took != 10*time.Second {
-		t.Errorf("it rose within %v after a long time without relapse, want 10 s", took)
+	if took := reach(1); took != 15*time.Second {
+		t.Errorf("it rose within %v after a long time without relapse, want 15 s", took)
 	}
 }
 
