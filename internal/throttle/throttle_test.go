@@ -37,7 +37,6 @@ type world struct {
 	monitor *monitor.Monitor
 	acts    *throttle.Throttle
 	device  throttle.Device
-	denied  string
 	refuse  error // of every step
 	service map[string]steer.Policy
 	stop    func()
@@ -47,6 +46,7 @@ type world struct {
 	events   []gpu.Event
 	states   []string
 	shares   map[uint64]float64
+	denied   string // by another daemon
 	counted  map[string]int
 }
 
@@ -75,7 +75,7 @@ func (w *world) start() {
 	var err error
 	w.acts, err = throttle.Open(throttle.Options{
 		Settings: w.settings(), Devices: w, Book: w, Pacer: w, File: w.file, Event: w.publish,
-		Denied: func(string) string { return w.denied },
+		Denied: func(string) string { w.mu.Lock(); defer w.mu.Unlock(); return w.denied },
 		Count:  func(kind string) { w.mu.Lock(); defer w.mu.Unlock(); w.counted[kind]++ },
 	})
 	if err != nil {
@@ -380,7 +380,9 @@ func TestDeniedAndRest(t *testing.T) {
 		if acts := w.acts.Acts(uuid); w.limit() != 115 || len(w.held()) != 0 || acts.Denied == "" || acts.Fan.Known() {
 			t.Errorf("limit %g W, held %v, acts %+v", w.limit(), w.held(), acts)
 		}
+		w.mu.Lock()
 		w.denied = ""
+		w.mu.Unlock()
 		pass(3 * time.Minute)
 		if w.limit() == 115 || len(w.held()) != 1 {
 			t.Errorf("in charge, limit %g W, held %v", w.limit(), w.held())
