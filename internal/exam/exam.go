@@ -155,6 +155,11 @@ func (e *examiner) errors(before proof.Errors) proof.Step {
 // look counts what is not zero in memory that nobody has written to since the
 // driver gave it out.
 func (e *examiner) look() (proof.Step, error) {
+	if e.ask.Plant {
+		if err := e.flip(); err != nil {
+			return proof.Step{}, err
+		}
+	}
 	wrong, err := e.card.check(e.pieces, pattern{})
 	return proof.Look(e.memory, int64(4*wrong.Count)), err
 }

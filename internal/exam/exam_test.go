@@ -398,6 +398,10 @@ func TestResidueAndScrub(t *testing.T) {
 		t.Errorf("memory that holds something: %+v", r)
 	}
 	empty()
+	if r, _ := tryCard(t, b, proof.Ask{Verb: proof.Residue, Plant: true}); r.Verdict != proof.Failed || r.Left != 4 {
+		t.Errorf("planted: %+v", r)
+	}
+	empty()
 	r, _ = tryCard(t, left, proof.Ask{Verb: proof.Scrub})
 	if r.Verdict != proof.Passed || r.Left != 0 || r.Memory != 32 {
 		t.Errorf("memory that is overwritten: %+v", r)

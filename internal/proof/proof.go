@@ -57,8 +57,8 @@ type Ask struct {
 	Lease string `json:"-"`
 	Fence uint64 `json:"-"`
 
-	// Plant is for tests: it flips one bit of the device's memory between writing
-	// and reading, which the check must find.
+	// Plant is for tests: it flips one bit of the device's memory before it is
+	// read, which the check, or the look for residue, must find.
 	Plant bool `json:"plant,omitempty"`
 }
 

@@ -20,7 +20,9 @@ type card struct {
 	plant  *plant                // guarded by mu
 	guests *guests               // guarded by mu; nil if there can be none
 	ended  map[int]time.Duration // guarded by mu: when scripted processes were ended, by pid
-	hand   hand                  // guarded by mu: what was set through device.Governor
+
+	scrubbed gpu.Opt[time.Duration] // guarded by mu: when memory was last overwritten
+	hand     hand                   // guarded by mu: what was set through device.Governor
 }
 
 var errClosed = errors.New("the simulation is closed")

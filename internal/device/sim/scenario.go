@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/nvml/xid"
 	"github.com/berth-gpu/berth/internal/document"
+	"github.com/berth-gpu/berth/internal/proof"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -175,6 +176,7 @@ func (t timelineReader) entry(item *document.Node) (*entry, []int) {
 		{"fault", func(n *document.Node) { e.faults = append(e.faults, t.fault(n)) }},
 		{"xid", func(n *document.Node) { e.faults = append(e.faults, t.xid(n)) }},
 		{"ecc", func(n *document.Node) { e.faults = append(e.faults, t.memoryErrors(n)...) }},
+		{"check", func(n *document.Node) { e.check = t.checkup(n) }},
 	})
 	if len(t.complaints) == before {
 		t.check(item, e)
@@ -187,10 +189,10 @@ func (t timelineReader) entry(item *document.Node) (*entry, []int) {
 
 // check complains about entries that are well-formed and make no sense.
 func (t timelineReader) check(item *document.Node, e *entry) {
-	lasting := e.load.Known() || e.ambient.Known() || e.cooling.Known() || e.limit.Known() || e.process != nil || e.hang || e.lost
+	lasting := e.load.Known() || e.ambient.Known() || e.cooling.Known() || e.limit.Known() || e.process != nil || e.hang || e.lost || e.check != nil
 	switch {
 	case !lasting && len(e.faults) == 0:
-		t.complain(item, "the entry does nothing: give it load, ambient_celsius, cooling, power_limit_watts, process, hang, lost, fault, xid or ecc")
+		t.complain(item, "the entry does nothing: give it load, ambient_celsius, cooling, power_limit_watts, process, hang, lost, check, fault, xid or ecc")
 	case !lasting && e.lasts > 0:
 		t.complain(item, "for: fault, xid and ecc happen at one moment and cannot last")
 	case item.Entry("ramp") != nil && !e.load.Known():
@@ -310,6 +312,31 @@ func oneOf[T ~string](t timelineReader, n *document.Node, key string, words []T)
 		t.complain(n, "%s: expected one of %s, got %q", key, strings.Join(list, ", "), clip(word))
 	}
 	return T(word)
+}
+
+// checkup reads what a check of the device finds: the steps that fail, the residue
+// in its memory, how long the check takes, or why it cannot be done.
+func (t timelineReader) checkup(n *document.Node) *checkup {
+	c := &checkup{}
+	var names []proof.Name
+	for _, verb := range proof.Verbs() {
+		names = append(names, proof.Steps(verb)...)
+	}
+	t.section(n, "check", []field{
+		{"fails", func(n *document.Node) {
+			if n.Shape != document.List {
+				c.fails = append(c.fails, oneOf(t, n, "fails", names))
+				return
+			}
+			for item := range n.All("", t.report) {
+				c.fails = append(c.fails, oneOf(t, item, "fails", names))
+			}
+		}},
+		{"residue_mb", func(n *document.Node) { c.residue = gpu.MiB(t.memory(n, "residue_mb")) }},
+		{"takes", func(n *document.Node) { c.takes = t.duration(n, "takes", 0) }},
+		{"unable", func(n *document.Node) { c.unable = t.text(n, "unable", "why it cannot be asked") }},
+	})
+	return c
 }
 
 // xid reads the number of an XID, or that and the process it is charged to.

@@ -25,7 +25,7 @@ func parse(t testing.TB, text string) (*scenario, error) {
 
 // Mistakes, as the person who made them sees them.
 func TestScenarioMistakes(t *testing.T) {
-	const entryKeys = "at, for, repeat, device, load, ramp, ambient_celsius, cooling, power_limit_watts, process, hang, lost, fault, xid, ecc"
+	const entryKeys = "at, for, repeat, device, load, ramp, ambient_celsius, cooling, power_limit_watts, process, hang, lost, fault, xid, ecc, check"
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", `s.yaml:1: the file is empty; the shortest scenario is "devices: 4"`},
 		{"comment only", "# nothing\n", `s.yaml:1: the file is empty; the shortest scenario is "devices: 4"`},
@@ -49,8 +49,10 @@ func TestScenarioMistakes(t *testing.T) {
 		{"timeline", "timeline: 5", `s.yaml:1: timeline: expected a list of entries, got "5"`},
 		{"entry", "timeline: [5]", `s.yaml:1: timeline[0]: must be a section (key: value), not a single value: it can have ` + entryKeys},
 		{"entry key", "timeline: [{device: 0, laod: 5}]", `s.yaml:1: timeline[0].laod: is not a key of an entry of the timeline: did you mean load?`},
-		{"entry without effect", "timeline: [{device: 0, at: 5s}]", `s.yaml:1: the entry does nothing: give it load, ambient_celsius, cooling, power_limit_watts, process, hang, lost, fault, xid or ecc`},
+		{"entry without effect", "timeline: [{device: 0, at: 5s}]", `s.yaml:1: the entry does nothing: give it load, ambient_celsius, cooling, power_limit_watts, process, hang, lost, check, fault, xid or ecc`},
 		{"entry far off key", "timeline: [{device: 0, load: 1, temperature: 5}]", `s.yaml:1: timeline[0].temperature: is not a key of an entry of the timeline: it can have ` + entryKeys},
+		{"check", "timeline: [{device: 0, check: {fails: [memory, weather]}}]", `s.yaml:1: fails: expected one of memory, copy_to_device, copy_from_device, compute, clocks, link, errors, residue, scrub, got "weather"`},
+		{"check key", "timeline: [{device: 0, check: {failing: memory}}]", `s.yaml:1: timeline[0].check.failing: is not a key of check: it can have fails, residue_mb, takes, unable`},
 		{"no device", "timeline: [{load: 5}]", `s.yaml:1: device: say which one: an index, a UUID or all`},
 		{"device out of range", "timeline: [{device: 4, load: 5}]", `s.yaml:1: device: there is no "4"; expected 0 to 3, all, or a UUID such as SIM-h200-0`},
 		{"device name", "devices: 2xl4\ntimeline: [{device: SIM-l4-2, load: 5}]", `s.yaml:2: device: there is no "SIM-l4-2"; expected 0 to 1, all, or a UUID such as SIM-l4-0`},

@@ -32,6 +32,7 @@ type entry struct {
 	hang    bool
 	lost    bool
 	faults  []fault
+	check   *checkup // what a check finds
 }
 
 // process is a simulated process.
