@@ -101,11 +101,12 @@ func TestSteps(t *testing.T) {
 		"memory, wrong": {proof.Memory(4096, 6, proof.Wrong{Count: 3, At: 0x1000, Expected: 0xffffffff, Found: 0xfffffffe}), proof.Failed, "3 words of 4 GiB are wrong, the first at byte 0x1000: expected 0xffffffff, found 0xfffffffe"},
 		"no memory":     {proof.Memory(0, 0, proof.Wrong{}), proof.Unasked, "no memory is free"},
 
-		"copy":             {proof.Copy(proof.StepCopyIn, 54.96, gen5, proof.Wrong{}), proof.Passed, "55.0 GB/s of 63.0"},
-		"slow":             {proof.Copy(proof.StepCopyIn, 25, gen5, proof.Wrong{}), proof.Failed, "slow link: 25.0 GB/s of 63.0"},
-		"copy, no norm":    {proof.Copy(proof.StepCopyOut, 25, proof.Link{}, proof.Wrong{}), proof.Passed, "25.0 GB/s; how fast the link should be is not known"},
-		"PCIe to come":     {proof.Copy(proof.StepCopyOut, 25, proof.Link{MostGeneration: 9, MostWidth: 16}, proof.Wrong{}), proof.Passed, "25.0 GB/s; how fast the link should be is not known"},
-		"copied otherwise": {proof.Copy(proof.StepCopyIn, 55, gen5, proof.Wrong{Count: 1, Found: 1}), proof.Failed, "1 word is wrong, the first at byte 0x0: expected 0x00000000, found 0x00000001"},
+		"copy":                 {proof.Copy(proof.StepCopyIn, 54.96, gen5, proof.Wrong{}), proof.Passed, "55.0 GB/s of 63.0"},
+		"slow":                 {proof.Copy(proof.StepCopyIn, 20, gen5, proof.Wrong{}), proof.Failed, "slow link: 20.0 GB/s of 63.0"},
+		"copy, beside another": {proof.Copy(proof.StepCopyIn, 25, gen5, proof.Wrong{}), proof.Passed, "25.0 GB/s of 63.0"},
+		"copy, no norm":        {proof.Copy(proof.StepCopyOut, 25, proof.Link{}, proof.Wrong{}), proof.Passed, "25.0 GB/s; how fast the link should be is not known"},
+		"PCIe to come":         {proof.Copy(proof.StepCopyOut, 25, proof.Link{MostGeneration: 9, MostWidth: 16}, proof.Wrong{}), proof.Passed, "25.0 GB/s; how fast the link should be is not known"},
+		"copied otherwise":     {proof.Copy(proof.StepCopyIn, 55, gen5, proof.Wrong{Count: 1, Found: 1}), proof.Failed, "1 word is wrong, the first at byte 0x0: expected 0x00000000, found 0x00000001"},
 
 		"compute":        {proof.Compute(1000, proof.Wrong{}), proof.Passed, "1000 results"},
 		"compute, wrong": {proof.Compute(1000, proof.Wrong{Count: 2, At: 8}), proof.Failed, "2 results of 1000 are wrong, the first at byte 0x8: expected 0x00000000, found 0x00000000"},
