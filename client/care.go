@@ -16,3 +16,11 @@ func (c *Client) Drain(ctx context.Context, r api.DrainRequest) (api.Drained, er
 func (c *Client) Undrain(ctx context.Context, r api.UndrainRequest) (api.Drained, error) {
 	return post[api.Drained](ctx, c, "/api/gpu/undrain", r)
 }
+
+// Check has a device checked, and returns when that is done: after some seconds,
+// or after minutes for a long check. The time limit of the client does not count.
+func (c *Client) Check(ctx context.Context, r api.CheckRequest) (api.Check, error) {
+	patient := *c
+	patient.timeout = 0
+	return post[api.Check](ctx, &patient, "/api/gpu/check", r)
+}

@@ -50,6 +50,9 @@ func TestRoutes(t *testing.T) {
 			"GET /api/gpu/metrics/history ", `{}`, api.Samples{}},
 		{"trend", func(ctx context.Context, c *Client) (any, error) { return c.Trend(ctx, "0", 90*time.Second) },
 			"GET /api/gpu/temperature/trend?gpu=0&minutes=1.5 ", `{"direction":"rising"}`, api.Trend{Direction: "rising"}},
+		{"check", func(ctx context.Context, c *Client) (any, error) {
+			return c.Check(ctx, api.CheckRequest{GPU: "1", Kind: "long"})
+		}, `POST /api/gpu/check application/json{"gpu":"1","kind":"long"}`, `{"verdict":"passed"}`, api.Check{Verdict: "passed"}},
 		{"drain", func(ctx context.Context, c *Client) (any, error) {
 			return c.Drain(ctx, api.DrainRequest{GPU: "1", Until: &since, Reason: "fan"})
 		}, `POST /api/gpu/drain application/json{"gpu":"1","until":"2026-01-31T12:00:00Z","reason":"fan"}`, `{"index":1}`, api.Drained{Index: 1}},

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/cgroup"
+	"github.com/berth-gpu/berth/internal/checkup"
 	"github.com/berth-gpu/berth/internal/claim"
 	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/config"
@@ -119,6 +120,7 @@ type Daemon struct {
 	closeWeb   func() // closes the connections of hooks that are not in use
 
 	closures  *closures.Keeper
+	checkup   *checkup.Checkup
 	oversight *oversight.Oversight
 	throttle  *throttle.Throttle
 	claims    *claim.Claims // nil: the daemon only looks
@@ -210,9 +212,13 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Energy:   d.energy,
 		Policy:   d.policy, Throttle: func(r monitor.Reading) { d.throttle.Observe(r) },
 	})
+	d.checkup = checkup.New(checkup.Options{
+		Monitor: late{d}, Book: d.ledger, Closures: d.closures, Publish: publish,
+	})
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
 		Reading: d.oversight.Observe, Stuck: d.oversight.Unread, Standing: standings.Changed,
+		Due: d.checkup.Due,
 	})
 	d.monitor.Recall(standings.All())
 	d.openPacer(o, processes)
@@ -226,7 +232,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
 			Energy: d.energy, Price: d.price, MPS: d.mps, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: d.limits.Load,
-			Closures: d.closures,
+			Closures: d.closures, Checkup: d.checkup,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
@@ -276,6 +282,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("energy", func() { _ = d.energy.Run(recording) }) // sums that cannot be kept begin anew
 	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
 	running.run("drains", func() { d.closures.Run(ctx) })
+	running.run("checks", func() { d.checkup.Run(ctx) })
 	running.run("watchdog", func() { d.watchdog.Run(ctx) })
 	running.run("mps", func() { d.mps.Run(ctx) })
 	running.run("pacer", func() { d.pacer.Run(ctx) })

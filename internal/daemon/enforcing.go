@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/mps"
@@ -166,4 +167,11 @@ func (d *Daemon) drainOver(uuid string) gpu.Event {
 		on = r.Device
 	}
 	return desk.Undrained(on, time.Now(), gpu.By{})
+}
+
+// late is the monitor, for those who are made before it.
+type late struct{ *Daemon }
+
+func (l late) Checked(uuid string, began time.Time, o health.Outcome, why string) {
+	l.monitor.Checked(uuid, began, o, why)
 }

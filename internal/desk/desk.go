@@ -50,6 +50,7 @@ type Keepers struct {
 	Socket      string             // where the daemon listens, for programs that are launched
 
 	Closures Closures  // nil: nothing closes devices
+	Checkup  Checkup   // nil: devices cannot be checked
 	Throttle Throttler // acts on devices; nil: nobody does
 
 	Audit Auditor // writes acts of authority down; nil: nobody does

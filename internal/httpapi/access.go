@@ -74,6 +74,7 @@ var verbs = map[string]access.Verb{
 	"POST /api/gpu/monitoring/stop":  access.Monitor,
 	"POST /api/gpu/drain":            access.Drain,
 	"POST /api/gpu/undrain":          access.Drain,
+	"POST /api/gpu/check":            access.Check,
 
 	"GET /api/tokens":           access.Entrust,
 	"POST /api/tokens":          access.Entrust,

@@ -416,6 +416,33 @@ class DeviceLease(Answer):
     until: Optional[Time] = None  # when it ends at the latest, if that is known
 
 
+class CheckStep(Answer):
+    """One thing that a check tested."""
+
+    name: str = ""  # memory, copy_to_device, copy_from_device, compute, clocks, link, errors or residue
+    verdict: str = ""  # passed, failed or could_not_be_asked
+    detail: str = ""  # what was found
+    value: Optional[float] = None  # what was measured
+    norm: Optional[float] = None  # what it should be
+    unit: str = ""  # of both
+    took_seconds: float = 0.0
+
+
+class Check(Answer):
+    """What came of checking a device."""
+
+    gpu: str = ""
+    index: int = 0
+    kind: str = ""  # quick, long or residue
+    verdict: str = ""  # passed, failed or could_not_be_asked
+    reason: str = ""  # why, in one sentence
+    steps: List[CheckStep] = _list()
+    memory_mb: int = 0  # how much memory was tested or looked at
+    total_mb: int = 0  # memory of the device
+    left_bytes: int = 0  # residue: bytes that were not zero
+    took_seconds: float = 0.0
+
+
 class Drained(Answer):
     """A device after a drain began or ended."""
 

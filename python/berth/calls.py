@@ -338,6 +338,16 @@ def ready(*, client: Optional[Client] = None) -> Call[answers.Ready]:
     return (yield from _get(answers.Ready, "/readyz", client))
 
 
+def check(
+    gpu: Union[int, str], *, kind: Optional[str] = None, client: Optional[Client] = None
+) -> Call[answers.Check]:
+    """Has a device tested, and returns what came of it: after some seconds, or
+    after minutes for the kind ``long``. The kind ``residue`` tests nothing, and
+    looks for what earlier programs left in free memory. Needs the role operator."""
+    body = {"gpu": str(gpu), "kind": kind}
+    return (yield from _post(answers.Check, "/api/gpu/check", body, client, timeout=None))
+
+
 def drain(
     gpu: Union[int, str],
     *,

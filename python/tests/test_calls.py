@@ -263,6 +263,14 @@ class Settings(DaemonCase):
         self.assertFalse(berth.status_all().monitoring)
         self.assertTrue(berth.monitoring.start().running)
 
+    def test_check(self):
+        found = berth.check(1)
+        self.assertEqual((found.index, found.kind), (1, "quick"))
+        self.assertIn(found.verdict, ("passed", "could_not_be_asked"))
+        with self.assertRaises(berth.Problem) as refused:
+            berth.check(1, kind="thorough")
+        self.assertEqual(refused.exception.code, "invalid_request")
+
     def test_drain(self):
         until = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0) + datetime.timedelta(hours=1)
         drained = berth.drain(1, until=until, reason="new fan")

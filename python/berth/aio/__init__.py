@@ -19,6 +19,7 @@ ask_to_trim = awaited(calls.ask_to_trim)
 available = awaited(calls.available)
 batches = awaited(calls.batches)
 bind = awaited(calls.bind)
+check = awaited(calls.check)
 deallocate = awaited(calls.deallocate)
 devices = awaited(calls.devices)
 drain = awaited(calls.drain)
@@ -45,8 +46,8 @@ undrain = awaited(calls.undrain)
 whoami = awaited(calls.whoami)
 
 __all__ = [
-    "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "config", "deallocate", "devices",
-    "drain", "events", "explain", "explain_waiting", "find_lease", "history", "hold_to", "lease", "leases", "measure", "measurements",
-    "metrics", "monitoring", "off", "on", "orphans", "past_leases", "ready", "release", "renew", "resize", "services",
-    "status", "status_all", "throttle", "trend", "undrain", "whoami",
+    "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "check", "config", "deallocate",
+    "devices", "drain", "events", "explain", "explain_waiting", "find_lease", "history", "hold_to", "lease", "leases",
+    "measure", "measurements", "metrics", "monitoring", "off", "on", "orphans", "past_leases", "ready", "release",
+    "renew", "resize", "services", "status", "status_all", "throttle", "trend", "undrain", "whoami",
 ]  # fmt: skip

@@ -1,0 +1,224 @@
+// Package checkup has devices checked: when somebody asks for it, and before a
+// device leaves its quarantine. While a check runs, nothing is granted on the
+// device, and the check takes only memory that could be leased: nobody gets less
+// because of it.
+package checkup
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/closures"
+	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/proof"
+)
+
+// Prover asks a device to do what an Ask says, in a process of its own. It tells
+// how far it is, and gives up when ctx ends. An error says that nothing was tried,
+// because ctx has ended or the device is being asked already.
+type Prover interface {
+	Prove(ctx context.Context, on gpu.Device, a proof.Ask, tell func(proof.Step)) (proof.Result, error)
+}
+
+// Monitor is told what came of a check.
+type Monitor interface {
+	Checked(uuid string, began time.Time, o health.Outcome, why string)
+}
+
+// Book knows how much of a device can be leased.
+type Book interface {
+	Sum(uuid string) ledger.DeviceSum
+}
+
+// Closures closes a device to new leases while it is checked.
+type Closures interface {
+	Hold(uuid, why string) (release func(), err error)
+}
+
+// Options are the parts that a Checkup works with.
+type Options struct {
+	Prover   Prover // nil: no device can be asked
+	Monitor  Monitor
+	Book     Book
+	Closures Closures
+	Publish  func(gpu.Event)
+}
+
+// Checkup has devices checked.
+type Checkup struct {
+	Options
+	woken chan struct{} // a device is due
+
+	mu      sync.Mutex
+	due     map[string]gpu.Device // by UUID
+	running map[string]bool       // those that Run has checked now
+}
+
+// New returns a Checkup with these parts.
+func New(o Options) *Checkup {
+	return &Checkup{Options: o, woken: make(chan struct{}, 1), due: map[string]gpu.Device{}, running: map[string]bool{}}
+}
+
+// Due notes that a device has to be checked before it leaves its quarantine. It
+// does not wait; Run has the device checked.
+func (c *Checkup) Due(on gpu.Device) {
+	c.mu.Lock()
+	if !c.running[on.UUID] {
+		c.due[on.UUID] = on
+	}
+	c.mu.Unlock()
+	select {
+	case c.woken <- struct{}{}:
+	default: // Run is about to look anyway
+	}
+}
+
+// Run has devices checked that are due, several at once, until ctx ends. When it
+// returns, no check that it began runs any more.
+func (c *Checkup) Run(ctx context.Context) {
+	var checks sync.WaitGroup
+	defer checks.Wait()
+	for {
+		select {
+		case <-c.woken:
+		case <-ctx.Done():
+			return
+		}
+		for _, on := range c.takeDue() {
+			checks.Go(func() {
+				defer c.done(on.UUID)
+				_, _ = c.Check(ctx, on, proof.Ask{Verb: proof.Check, Kind: proof.Quick}, gpu.By{}) // it says itself what came of it; what was not begun is still due
+			})
+		}
+	}
+}
+
+// takeDue returns the devices that are due, and notes that they are being
+// checked.
+func (c *Checkup) takeDue() (list []gpu.Device) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for uuid, on := range c.due {
+		c.running[uuid] = true
+		list = append(list, on)
+	}
+	clear(c.due)
+	return list
+}
+
+func (c *Checkup) done(uuid string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, uuid)
+}
+
+// Check asks a device what a says, and returns what came of it. The memory that
+// it takes is at most what could be leased, also where a allows more. A check
+// changes how far the device is trusted. By is who asks for it; the zero value is
+// berth itself. The error says that nothing was asked: somebody else works on the
+// device already, or ctx has ended.
+func (c *Checkup) Check(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.By) (proof.Result, error) {
+	release, err := c.Closures.Hold(on.UUID, doing(a))
+	if err != nil {
+		return proof.Result{}, err
+	}
+	defer release()
+	began := time.Now()
+	a.GPU = on.UUID
+	free := max(c.Book.Sum(on.UUID).Available(), 0) // nothing is granted from here on
+	if a.Memory == 0 || a.Memory > free {
+		a.Memory = free
+	}
+	c.tell(on, a, by, gpu.Note, fmt.Sprintf("%s: %s, with %s of %s", on.Label(), doing(a), a.Memory, on.MemoryTotal), map[string]any{"memory_mb": a.Memory})
+	r, err := c.prove(ctx, on, a, by)
+	switch {
+	case ctx.Err() != nil && r.Verdict != proof.Failed: // whoever asked has left
+		c.tell(on, a, by, gpu.Warning, fmt.Sprintf("%s: its %s was given up before its end", on.Label(), noun(a)), nil)
+		return proof.Result{}, context.Cause(ctx)
+	case err != nil:
+		return proof.Result{}, &closures.BusyError{Why: err.Error()}
+	}
+	if a.Verb == proof.Check {
+		c.Monitor.Checked(on.UUID, began, outcomes[r.Verdict], r.Reason)
+	}
+	severity := gpu.Note
+	if r.Verdict == proof.Failed {
+		severity = gpu.Serious
+	}
+	c.tell(on, a, by, severity, fmt.Sprintf("%s: its %s %s: %s", on.Label(), noun(a), r.Verdict.Text(), r.Reason),
+		map[string]any{"verdict": string(r.Verdict), "memory_mb": r.Memory, "took_seconds": r.Took})
+	return r, nil
+}
+
+// outcomes are the verdicts as health takes them.
+var outcomes = map[proof.Verdict]health.Outcome{proof.Passed: health.Passed, proof.Failed: health.Failed, proof.Unasked: health.Unasked}
+
+// prove asks the device, and tells about each step.
+func (c *Checkup) prove(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.By) (proof.Result, error) {
+	switch {
+	case c.Prover == nil:
+		return proof.Unable(a, nil, "this daemon has no way to ask it", 0), nil
+	case a.Memory == 0:
+		return proof.Unable(a, nil, "all of its memory is leased or in use", 0), nil
+	}
+	quarters := map[proof.Name]int{} // that were told
+	return c.Prover.Prove(ctx, on, a, func(s proof.Step) {
+		data := map[string]any{"step": string(s.Name)}
+		text := fmt.Sprintf("%s: %s ", on.Label(), s.Name.Text())
+		switch quarter := int(s.Done / 25); {
+		case s.Verdict != "":
+			data["verdict"], data["detail"] = string(s.Verdict), s.Detail
+			text += s.Verdict.Text()
+			if s.Detail != "" {
+				text += ": " + s.Detail
+			}
+		case quarter > quarters[s.Name]:
+			quarters[s.Name], data["done_percent"] = quarter, float64(s.Done)
+			text += fmt.Sprintf("is at %.0f %%", float64(s.Done))
+		default:
+			return
+		}
+		c.tell(on, a, by, gpu.Note, text, data)
+	})
+}
+
+// tell sends an event about what is done with a device.
+func (c *Checkup) tell(on gpu.Device, a proof.Ask, by gpu.By, severity gpu.Severity, text string, data map[string]any) {
+	if data == nil {
+		data = map[string]any{}
+	}
+	if data["kind"] = string(a.Verb); a.Verb == proof.Check {
+		data["kind"] = string(a.Kind)
+	}
+	code := gpu.EventCheck
+	if a.Verb == proof.Scrub {
+		code = gpu.EventScrub
+	}
+	c.Publish(gpu.Event{Time: time.Now(), Code: code, Severity: severity, GPU: on.UUID, By: by, Text: text, Data: data})
+}
+
+// doing says what berth does on a device, to follow a colon.
+func doing(a proof.Ask) string {
+	switch a.Verb {
+	case proof.Residue:
+		return "berth looks for what programs left in its memory"
+	case proof.Scrub:
+		return "berth overwrites its memory"
+	}
+	return "it is being checked"
+}
+
+// noun names what a device was asked.
+func noun(a proof.Ask) string {
+	switch a.Verb {
+	case proof.Residue:
+		return "check for residue"
+	case proof.Scrub:
+		return "scrub"
+	}
+	return string(a.Kind) + " check"
+}
