@@ -27,10 +27,10 @@ func newCheck(con *console.Console) *cobra.Command {
 		Use:   "check [GPU]",
 		Short: "Test whether a GPU works",
 		Long: `Test a GPU, or all of them one after the other: patterns in all memory that is
-free and not leased, copies in both directions and their rate, a computation with
-a known answer, clocks, links and memory errors. A helper process does it, so
-that a fault there hurts nobody. While it runs, berth grants nothing on the GPU;
-leases there go on.
+free and not leased, copies in both directions and their rate, a computation
+with a known answer, clocks, links and memory errors. A helper process does it,
+so that a fault there hurts nobody. While it runs, berth grants nothing on the
+GPU; leases there go on.
 
 A GPU that fails goes into quarantine, or stays there. One in quarantine that
 passes is on probation at once.
@@ -51,7 +51,6 @@ if one could not be asked. It needs the role operator.`,
 	flags.BoolVar(&o.quick, "quick", false, "test for some seconds (the default)")
 	flags.BoolVar(&o.long, "long", false, "test for some minutes, with more patterns")
 	flags.BoolVar(&o.residue, "residue", false, "look for what programs left in free memory")
-	cmd.MarkFlagsMutuallyExclusive("quick", "long", "residue")
 	return cmd
 }
 
@@ -67,6 +66,9 @@ func (o *checkOptions) kind() string {
 }
 
 func (o *checkOptions) run(ctx context.Context, args []string) error {
+	if o.quick && o.long || o.residue && (o.quick || o.long) {
+		return console.Usage("give one of --quick, --long and --residue, not several")
+	}
 	c, err := o.Daemon(ctx)
 	if err != nil {
 		return err
