@@ -28,12 +28,25 @@ type Device struct {
 	Links []Link `json:"links,omitempty" doc:"How it reaches the other devices of this machine, best first."`
 
 	Parent    string   `json:"parent,omitempty" doc:"For a MIG instance: the UUID of the device it is part of."`
-	Instances []string `json:"instances,omitempty" doc:"For a device in MIG mode: the UUIDs of its instances."`
+	Instances []string `json:"instances,omitempty" doc:"For a device in MIG mode: the UUIDs of its instances. They are leased in its place."`
 }
 
 // Label returns what people call the device: "GPU 0". It is the only name for a
 // device in the texts of events; their field GPU has the UUID.
 func (d Device) Label() string { return "GPU " + strconv.Itoa(d.Index) }
+
+// Cut returns why a device cannot be leased as a whole: it is cut into instances.
+// It returns "" if it can.
+func (d *Device) Cut() string {
+	switch n := len(d.Instances); n {
+	case 0:
+		return ""
+	case 1:
+		return "it is cut into 1 instance: lease that one"
+	default:
+		return "it is cut into " + strconv.Itoa(n) + " instances: lease one of them"
+	}
+}
 
 // Vendor is the maker of a device.
 type Vendor string

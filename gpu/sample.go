@@ -16,10 +16,12 @@ type Sample struct {
 	MemoryTotal       Opt[MiB]     `json:"memory_total_mb,omitzero"`
 	MemoryUsed        Opt[MiB]     `json:"memory_used_mb,omitzero" doc:"Used by processes and by the driver itself."`
 	MemoryFree        Opt[MiB]     `json:"memory_free_mb,omitzero"`
+	Blind             bool         `json:"blind,omitempty" doc:"The driver of this device tells neither how hot it is nor how much of its memory is in use."`
 	MemoryShare       Opt[Percent] `json:"memory_percent,omitzero" doc:"Share of the memory that is in use."`
 	Temperature       Opt[Celsius] `json:"temperature_celsius,omitzero"`
 	MemoryTemperature Opt[Celsius] `json:"memory_temperature_celsius,omitzero"`
 	Power             Opt[Watts]   `json:"power_watts,omitzero"`
+	PowerOf           string       `json:"power_of,omitempty" doc:"For a MIG instance: the UUID of the GPU that it is part of. Power, temperature, clocks and throttle reasons are those of that GPU, so do not add them up."`
 	ClockSM           Opt[MHz]     `json:"clock_sm_mhz,omitzero"`
 	ClockMemory       Opt[MHz]     `json:"clock_memory_mhz,omitzero"`
 

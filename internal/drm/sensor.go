@@ -2,6 +2,7 @@ package drm
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -64,6 +65,11 @@ func (s *Sensors) Temperature(what string, labels ...string) gpu.Opt[gpu.Celsius
 		return gpu.Some(t)
 	}
 	return gpu.Opt[gpu.Celsius]{}
+}
+
+// HasTemperature reports whether there is one of some sensors.
+func (s *Sensors) HasTemperature(labels ...string) bool {
+	return slices.ContainsFunc(labels, func(label string) bool { _, there := s.temps[label]; return there })
 }
 
 // mostWatts is the highest power that is believed.

@@ -52,8 +52,14 @@ type Sum struct {
 //
 //	min(total, limit) − reserve − Σ max(leased, measured) − foreign
 //
-// It is negative if processes use more than the ceiling.
-func (s Sum) Available() gpu.MiB { return s.Ceiling() - s.Leased - s.Overuse - s.Foreign }
+// It is negative if processes use more than the ceiling. It is 0 if the device does
+// not tell how much it has: whatever runs there, slots can be leased.
+func (s Sum) Available() gpu.MiB {
+	if s.Total <= 0 && s.MaxPipelines > 0 {
+		return 0
+	}
+	return s.Ceiling() - s.Leased - s.Overuse - s.Foreign
+}
 
 // FreeSlots returns how many slots can be granted now.
 func (s Sum) FreeSlots() int { return max(s.Usable-s.Active, 0) }

@@ -46,7 +46,9 @@ func (o *observed) most(sum lease.Sum) gpu.MiB { return sum.Ceiling() - o.driver
 
 // closed returns why the ledger grants nothing on a device; "" if it grants.
 func (o *observed) closed() string {
-	switch {
+	switch cut := o.Device.Cut(); {
+	case cut != "":
+		return cut
 	case o.State == gpu.Unavailable:
 		return o.Reason
 	case o.Stop:
@@ -65,6 +67,17 @@ func (m *machine) recount() {
 	m.dirty = true
 }
 
+// leasable returns how many devices can be leased: a device that is cut into
+// instances cannot.
+func (m *machine) leasable() (n int) {
+	for _, o := range m.devices {
+		if o.Device.Cut() == "" {
+			n++
+		}
+	}
+	return n
+}
+
 // capacity sets the capacity of a device in the book.
 func (m *machine) capacity(uuid string) {
 	o := m.devices[uuid]
@@ -72,9 +85,16 @@ func (m *machine) capacity(uuid string) {
 	slots := set.MaxPipelines
 	if slots == 0 {
 		// A pipeline needs a CPU to feed its device.
-		slots = max(1, (m.cpus+len(m.devices)-1)/len(m.devices))
+		n := max(m.leasable(), 1)
+		slots = max(1, (m.cpus+n-1)/n)
 	}
 	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxPipelines: slots}
+	switch {
+	case o.Device.Cut() != "":
+		c = lease.Capacity{}
+	case c.Total <= 0: // nobody knows how much memory it has: slots only
+		c.Reserve = 0
+	}
 	if o.closed() == "" {
 		c.Usable = o.Standing.Slots(lease.UsableSlots(slots, o.multiplier()))
 	}

@@ -10,12 +10,16 @@ import (
 
 // Classify returns the state that a sample means by itself, without memory of
 // earlier ones, and why. The worse of temperature and memory counts. Classify
-// skips one that was not measured; with neither, the device is UNAVAILABLE.
+// skips one that was not measured. With neither, the device is UNAVAILABLE, or
+// NORMAL if its driver has neither to tell.
 func Classify(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	heat, heatWhy := classifyTemperature(t, s)
 	memory, memoryWhy := classifyMemory(t, s)
 	switch {
 	case heat == "" && memory == "":
+		if s.Blind { // it answers, and berth cannot know better
+			return gpu.Normal, "its driver tells neither temperature nor memory"
+		}
 		return gpu.Unavailable, "nothing measured"
 	case memory == "" || heat != "" && heat.Worse(memory):
 		return heat, heatWhy

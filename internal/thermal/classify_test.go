@@ -56,6 +56,14 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+// A device that cannot tell is neither well nor away.
+func TestClassifyBlindDevices(t *testing.T) {
+	state, reason := thermal.Classify(gpu.DefaultThresholds(), &gpu.Sample{Blind: true})
+	if state != gpu.Normal || reason != "its driver tells neither temperature nor memory" {
+		t.Errorf("%s: %s", state, reason)
+	}
+}
+
 func TestClassifyTakesNoNumberForMissing(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		s := &gpu.Sample{Temperature: gpu.Some(gpu.Celsius(v))}

@@ -134,10 +134,12 @@ class Sample(Answer):
     memory_total_mb: Optional[int] = None
     memory_used_mb: Optional[int] = None
     memory_free_mb: Optional[int] = None
+    blind: bool = False  # its driver tells neither its temperature nor its memory
     memory_percent: Optional[float] = None  # the share of the memory that is in use
     temperature_celsius: Optional[float] = None
     memory_temperature_celsius: Optional[float] = None
     power_watts: Optional[float] = None
+    power_of: str = ""  # of a MIG instance: the GPU whose power, heat and clocks these are
     clock_sm_mhz: Optional[float] = None
     clock_memory_mhz: Optional[float] = None
     throttle_reasons: Optional[List[str]] = None

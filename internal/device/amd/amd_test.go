@@ -267,7 +267,7 @@ func TestGovernor(t *testing.T) {
 	d := devices(t, amd.New(amd.Options{Root: tree.Root()}))[0]
 	g := d.(device.Governor)
 	limits, err := g.PowerLimits(t.Context())
-	if want := (device.PowerLimits{Now: 255, Default: 255, Least: 0, Most: 293}); limits != want || err != nil {
+	if want := (device.PowerLimits{Now: 255, Default: 255, Least: 73.25, Most: 293}); limits != want || err != nil {
 		t.Errorf("limits are %+v, %v", limits, err)
 	}
 	if err := g.SetPowerLimit(t.Context(), 180.5); err != nil || tree.Text(first+"hwmon/hwmon2/power1_cap") != "180500000" {

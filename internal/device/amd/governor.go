@@ -23,9 +23,11 @@ func (c *card) PowerLimits(ctx context.Context) (device.PowerLimits, error) {
 	if !known || !bounded || most <= 0 {
 		return device.PowerLimits{}, c.refused("read the power limit", device.ErrUnsupported)
 	}
-	return device.PowerLimits{
-		Now: now, Most: most, Default: s.Watts("power1_cap_default").Or(most), Least: s.Watts("power1_cap_min").Or(0),
-	}, nil
+	limits := device.PowerLimits{Now: now, Most: most, Default: s.Watts("power1_cap_default").Or(most), Least: s.Watts("power1_cap_min").Or(0)}
+	if limits.Least <= 0 { // the driver names none, and a GPU at no power does not work
+		limits.Least = min(most/4, now)
+	}
+	return limits, nil
 }
 
 // SetPowerLimit sets the power limit. It was not tried on hardware.

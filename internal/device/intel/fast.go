@@ -32,6 +32,7 @@ func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 	if complete {
 		c.sumUp(at, now, &got)
 	}
+	got.Blind = !at.sensors.HasTemperature(core...) && !got.MemoryUsed.Known()
 	*into = got
 	return nil
 }

@@ -40,6 +40,7 @@ func (c *card) powerLimits(ctx context.Context) (file string, limits device.Powe
 			if rated == 0 {
 				limits.Default = most
 			}
+			limits.Least = min(most/4, limits.Now) // the drivers name none, and a GPU at no power does not work
 			return file, limits, nil
 		}
 	}
@@ -55,8 +56,8 @@ func (c *card) SetPowerLimit(ctx context.Context, limit gpu.Watts) error {
 	if file == "" {
 		return c.refused("set the power limit", device.ErrUnsupported)
 	}
-	if !(limit > 0 && limit <= limits.Most) { // zero would switch it off
-		return fmt.Errorf("set the power limit of %s: %.0f W is not between 1 and %.0f W", c.uuid, limit, limits.Most)
+	if !(limit >= limits.Least && limit <= limits.Most) { // zero would switch it off
+		return fmt.Errorf("set the power limit of %s: %.0f W is not between %.0f and %.0f W", c.uuid, limit, limits.Least, limits.Most)
 	}
 	if err := c.at.Load().sensors.Write(file, int64(math.Round(float64(limit)*1e6))); err != nil {
 		return c.refused("set the power limit", err)

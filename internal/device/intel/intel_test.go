@@ -78,7 +78,7 @@ func TestCards(t *testing.T) {
 	}
 
 	s := fast(t, list[0])
-	if s.Power.Known() || s.Utilization.Known() || s.MemoryTotal.Known() || s.MemoryUsed.Known() || s.Temperature.Known() {
+	if s.Power.Known() || s.Utilization.Known() || s.MemoryTotal.Known() || s.MemoryUsed.Known() || s.Temperature.Known() || !s.Blind {
 		t.Errorf("the first reading of a card that tells little: %+v", s)
 	}
 	if s.ClockSM != gpu.Some(gpu.MHz(2400)) || !cmp.Equal(s.Throttle, []gpu.ThrottleReason{gpu.ThrottlePowerCap}) {
@@ -101,7 +101,7 @@ func TestCards(t *testing.T) {
 
 	s = fast(t, list[1])
 	if s.Temperature != gpu.Some(gpu.Celsius(49)) || s.MemoryTemperature != gpu.Some(gpu.Celsius(56)) || s.ClockSM != gpu.Some(gpu.MHz(2850)) ||
-		s.MemoryUsed != gpu.Some(gpu.MiB(3072)) || s.MemoryFree != gpu.Some(gpu.MiB(9216)) || s.Throttle == nil || len(s.Throttle) != 0 {
+		s.MemoryUsed != gpu.Some(gpu.MiB(3072)) || s.MemoryFree != gpu.Some(gpu.MiB(9216)) || s.Throttle == nil || len(s.Throttle) != 0 || s.Blind {
 		t.Errorf("the second measures %+v", s)
 	}
 }
@@ -201,7 +201,7 @@ func TestGovernor(t *testing.T) {
 	g := list[0].(device.Governor)
 	limit := older + "device/hwmon/hwmon3/power1_max"
 	limits, err := g.PowerLimits(t.Context())
-	if want := (device.PowerLimits{Now: 190, Default: 190, Most: 190}); limits != want || err != nil {
+	if want := (device.PowerLimits{Now: 190, Default: 190, Least: 47.5, Most: 190}); limits != want || err != nil {
 		t.Errorf("limits are %+v, %v", limits, err)
 	}
 	if err := g.SetPowerLimit(t.Context(), 120); err != nil || tree.Text(limit) != "120000000" {
