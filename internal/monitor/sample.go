@@ -156,5 +156,19 @@ func (m *Monitor) Refresh(uuid string) {
 		u.judging.Lock()
 		defer u.judging.Unlock()
 		m.tellReading(u)
+		m.tellParts(u)
+	}
+}
+
+// tellParts hands the readings of the instances of a device to their hook: what
+// befalls the device befalls them. The caller holds judging of the device; that
+// of an instance is always taken after it.
+func (m *Monitor) tellParts(u *unit) {
+	for _, part := range m.list() {
+		if part.whole.Load() == u {
+			part.judging.Lock()
+			m.tellReading(part)
+			part.judging.Unlock()
+		}
 	}
 }

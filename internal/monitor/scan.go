@@ -208,6 +208,13 @@ func (m *Monitor) adopt(src *source, found []device.Device) {
 	slices.SortStableFunc(units, func(a, b *unit) int {
 		return cmp.Or(cmp.Compare(a.description().Index, b.description().Index), cmp.Compare(a.uuid, b.uuid))
 	})
+	for _, u := range units {
+		if whole := u.description().Parent; whole != "" && u.whole.Load() == nil {
+			if i := slices.IndexFunc(units, func(w *unit) bool { return w.uuid == whole }); i >= 0 && units[i] != u {
+				u.whole.Store(units[i])
+			}
+		}
+	}
 	m.mu.Lock()
 	for _, u := range fresh {
 		u.resize(m.settings.HistorySize)

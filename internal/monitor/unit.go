@@ -19,6 +19,8 @@ type unit struct {
 	uuid   string
 	own    int // its index among the devices of its source; guarded by Monitor.adopting
 
+	whole atomic.Pointer[unit] // the device that it is an instance of; nil: none, or not found yet
+
 	sampling bool // it has a goroutine; guarded by Monitor.mu
 
 	asking  chan struct{} // holds a token while the driver is asked
@@ -89,8 +91,31 @@ func (u *unit) hurry() {
 	u.hurried = true
 }
 
-// reading returns a copy of what is known, or UNAVAILABLE if the sampler hangs.
+// reading returns a copy of what is known, or UNAVAILABLE if the sampler hangs,
+// or if the device that it is an instance of is in quarantine.
 func (u *unit) reading(now time.Time, p pace) Reading {
+	r := u.ownReading(now, p)
+	whole := u.whole.Load()
+	if whole == nil {
+		return r
+	}
+	if trust := whole.trusted(); trust.Phase == health.Quarantined && r.State != gpu.Unavailable {
+		r.State, r.Since, r.Until, r.Health, r.Stop = gpu.Unavailable, trust.Since, trust.Until, gpu.Unhealthy, true
+		r.Reason = whole.description().Label() + ", which it is part of, is " + trust.Reason()
+		r.Multiplier, r.Cause, r.Slower = 0, CauseState, ""
+	}
+	return r
+}
+
+// trusted returns how far the device is trusted.
+func (u *unit) trusted() health.Standing {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return u.trust
+}
+
+// ownReading returns a copy of what is known of the device alone.
+func (u *unit) ownReading(now time.Time, p pace) Reading {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	v := u.verdict

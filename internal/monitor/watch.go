@@ -151,4 +151,5 @@ func (m *Monitor) restand(u *unit, now time.Time, change func(*health.Standing))
 	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, nil)
 	m.tellReading(u)
+	m.tellParts(u)
 }

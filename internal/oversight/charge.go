@@ -25,7 +25,7 @@ func (o *Oversight) Charge(e gpu.Event) gpu.Event {
 	case gpu.EventDeviceQuarantined, gpu.EventDeviceLost, gpu.EventCritical:
 		var leases []string
 		var fences []uint64
-		for _, h := range o.Book.Holdings(e.GPU) {
+		for _, h := range o.holdingsOn(e.GPU) {
 			leases, fences = append(leases, h.Lease.ID), append(fences, h.Lease.Fence)
 		}
 		if len(leases) > 0 {
@@ -42,7 +42,10 @@ func (o *Oversight) Charge(e gpu.Event) gpu.Event {
 // often names none: then culprit returns the only lease on the device, if nobody
 // else runs there, and nil otherwise.
 func (o *Oversight) culprit(uuid string, pid any) *lease.Lease {
-	processes := o.Book.Processes(uuid)
+	var processes []ledger.Process
+	for _, part := range o.parts(uuid) {
+		processes = append(processes, o.Book.Processes(part)...)
+	}
 	if pid, named := pid.(int); named {
 		i := slices.IndexFunc(processes, func(p ledger.Process) bool { return p.Line[0].PID == pid })
 		if i < 0 {
@@ -50,10 +53,24 @@ func (o *Oversight) culprit(uuid string, pid any) *lease.Lease {
 		}
 		return processes[i].Lease
 	}
-	holdings := o.Book.Holdings(uuid)
+	holdings := o.holdingsOn(uuid)
 	foreign := slices.ContainsFunc(processes, func(p ledger.Process) bool { return p.Lease == nil })
 	if len(holdings) != 1 || foreign {
 		return nil
 	}
 	return holdings[0].Lease
+}
+
+// parts returns a device and the instances that it is cut into: what befalls the
+// device befalls them.
+func (o *Oversight) parts(uuid string) []string {
+	return append([]string{uuid}, o.Book.Sum(uuid).Device.Instances...)
+}
+
+// holdingsOn returns the leases on a device and on its instances.
+func (o *Oversight) holdingsOn(uuid string) (all []lease.Holding) {
+	for _, part := range o.parts(uuid) {
+		all = append(all, o.Book.Holdings(part)...)
+	}
+	return all
 }

@@ -27,6 +27,7 @@ var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 type world struct {
 	holdings  []lease.Holding
 	processes []ledger.Process
+	instances []string // of every device; they have the holdings, and it has none
 
 	observed  []ledger.Observation
 	told      []string
@@ -44,7 +45,12 @@ func (w *world) note(format string, args ...any) {
 }
 
 func (w *world) Observe(o ledger.Observation)      { w.observed = append(w.observed, o) }
-func (w *world) Holdings(string) []lease.Holding   { return w.holdings }
+func (w *world) Holdings(uuid string) []lease.Holding {
+	if len(w.instances) > 0 && uuid != w.instances[0] {
+		return nil
+	}
+	return w.holdings
+}
 func (w *world) Processes(string) []ledger.Process { return w.processes }
 func (w *world) Serves(line []process.ID) bool     { return line[0].PID == 99 }
 func (w *world) Release(fence uint64)              { w.note("mps: %d ended", fence) }
@@ -53,7 +59,7 @@ func (w *world) Sum(uuid string) ledger.DeviceSum {
 	if uuid != "GPU-a" {
 		return ledger.DeviceSum{}
 	}
-	return ledger.DeviceSum{Device: gpu.Device{UUID: uuid, Index: 2}}
+	return ledger.DeviceSum{Device: gpu.Device{UUID: uuid, Index: 2, Instances: w.instances}}
 }
 func (w *world) UID(pid int) (int, error) {
 	if pid < 0 {
@@ -272,5 +278,18 @@ func TestAdviseKeepsSlots(t *testing.T) {
 		if got := w.observed[0].Multiplier.Or(-1); got != c.want || seen != 1 {
 			t.Errorf("%s, %s: slots follow %g, want %g; the throttle saw %d readings", c.policy, c.state, got, c.want, seen)
 		}
+	}
+}
+
+// What befalls a device befalls the leases on the instances that it is cut into.
+func TestChargeInstances(t *testing.T) {
+	w := &world{holdings: []lease.Holding{held("train", "ada", 1)}, instances: []string{"MIG-a", "MIG-b"}}
+	got := w.oversight().Charge(gpu.Event{Code: gpu.EventDeviceQuarantined, GPU: "GPU-a"})
+	if diff := cmp.Diff([]string{"train"}, got.Data["leases"]); diff != "" {
+		t.Error(diff)
+	}
+	got = w.oversight().Charge(gpu.Event{Code: gpu.EventDeviceFault, GPU: "GPU-a", Data: map[string]any{"class": string(gpu.FaultProgram)}})
+	if got.Lease != "train" {
+		t.Errorf("a fault of the only program is put down to %q", got.Lease)
 	}
 }

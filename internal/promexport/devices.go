@@ -52,7 +52,7 @@ var deviceMetrics = []metric{
 	fromSample("gpu_memory_busy_percent", "Share of time in which memory was read or written.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Percent] { return s.MemoryBusy }),
 	fromSample("gpu_temperature_celsius", "Temperature of the chip.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Celsius] { return s.Temperature }),
 	fromSample("gpu_memory_temperature_celsius", "Temperature of the memory.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Celsius] { return s.MemoryTemperature }),
-	fromSample("gpu_power_usage_watts", "Power drawn.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Watts] { return s.Power }),
+	fromSample("gpu_power_usage_watts", "Power drawn.", gauge, ownPower),
 	fromSample("gpu_clock_sm_mhz", "Clock of the multiprocessors.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.MHz] { return s.ClockSM }),
 	fromSample("gpu_clock_memory_mhz", "Clock of the memory.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.MHz] { return s.ClockMemory }),
 	fromSample("gpu_fan_percent", "Speed of the fan.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Percent] { return s.Fan }),
@@ -71,6 +71,14 @@ func powerLimit(r *monitor.Reading) gpu.Opt[float64] {
 		return gpu.Some(float64(limit))
 	}
 	return gpu.Opt[float64]{}
+}
+
+// ownPower leaves out the power of another device, which a sum would count twice.
+func ownPower(s *gpu.Sample) gpu.Opt[gpu.Watts] {
+	if s.PowerOf != "" {
+		return gpu.Opt[gpu.Watts]{}
+	}
+	return s.Power
 }
 
 func healthy(r *monitor.Reading) gpu.Opt[float64] {

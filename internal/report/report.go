@@ -46,7 +46,7 @@ func (a *Answers) device(d api.Status) api.DeviceReport {
 	samples := a.History[uuid]
 	for _, s := range samples {
 		load.add(float64(s.Utilization.Or(0)), s.Utilization.Known())
-		power.add(float64(s.Power.Or(0)), s.Power.Known())
+		power.add(float64(s.Power.Or(0)), s.Power.Known() && s.PowerOf == "")
 		r.Peak = max(r.Peak, s.MemoryUsed.Or(0))
 		if t, known := s.Temperature.Get(); known {
 			r.Hottest = gpu.Some(max(t, r.Hottest.Or(t)))

@@ -56,14 +56,14 @@ func distrust(t *api.Trust, to term.Screen) string {
 }
 
 // totals sums up what the table shows. Devices that are UNAVAILABLE count as
-// such, and add no memory and no power.
+// such, and add no memory and no power; nor do instances of a device.
 func (s *Status) totals() string {
 	var used, total gpu.MiB
 	var power gpu.Watts
 	states := map[gpu.State]int{}
 	for _, d := range s.GPUs {
 		states[d.State]++
-		if d.State == gpu.Unavailable {
+		if d.State == gpu.Unavailable || d.Device.Parent != "" { // the whole counts for its instances
 			continue
 		}
 		total += d.Device.MemoryTotal

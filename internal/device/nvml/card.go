@@ -33,6 +33,7 @@ type card struct {
 	// The goroutine that reads the device owns what follows, one at a time.
 	session *session    // the one that handle is from
 	handle  nvml.Device // nil: has to be found again
+	whole   nvml.Device // of a MIG instance: the GPU that it is part of; nil: not found
 	lost    bool        // the last reading found it gone
 	absent  metrics     // what the device does not have; void with the handle
 	names   nameCache
@@ -89,6 +90,9 @@ func (c *card) try(ctx context.Context, reading func(*session, nvml.Device) erro
 			return c.failed(s, ret)
 		}
 		c.session, c.handle, c.absent = s, h, 0
+		if c.slice != nil {
+			c.whole = s.findWhole(c)
+		}
 	}
 	if c.recut.Swap(false) {
 		c.absent = 0

@@ -16,9 +16,15 @@ func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 		got := gpu.Sample{GPU: into.GPU, Time: into.Time, Slow: into.Slow}
 		readMemory(&r, h, &got)
 		readLoad(&r, h, &got)
-		readHeat(&r, h, &got)
-		readClocks(&r, s, h, &got)
 		got.Processes = c.readProcesses(&r, s, h)
+		if c.slice == nil {
+			readHeat(&r, h, &got)
+			readClocks(&r, s, h, &got)
+		} else if c.whole != nil && r.answers > 0 { // an instance has no sensors of its own
+			readHeat(&r, c.whole, &got)
+			readClocks(&r, s, c.whole, &got)
+			got.PowerOf = c.slice.parent
+		}
 		if ret := r.verdict(); ret != nvml.SUCCESS {
 			return c.failed(s, ret)
 		}

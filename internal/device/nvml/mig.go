@@ -42,13 +42,14 @@ func (b *Backend) instances(s *session, h nvml.Device, parent *card) []*card {
 	return found
 }
 
-// identifyInstance takes over from the GPU what an instance shares with it.
-// Power and temperature limits are the whole GPU's and stay with it.
+// identifyInstance takes over from the GPU what an instance shares with it. The
+// power limit is the whole GPU's and stays with it.
 func (b *Backend) identifyInstance(h nvml.Device, uuid string, parent *card) *card {
 	whole := parent.Describe()
 	d := gpu.Device{
 		UUID: uuid, Name: whole.Name + " MIG", Vendor: whole.Vendor, Backend: whole.Backend, Driver: whole.Driver,
 		PCI: whole.PCI, ComputeCapability: whole.ComputeCapability, NUMANode: whole.NUMANode, Parent: whole.UUID,
+		TempSlowdown: whole.TempSlowdown, TempMax: whole.TempMax, TempShutdown: whole.TempShutdown,
 	}
 	if name, ret := h.GetName(); ret == nvml.SUCCESS {
 		d.Name = name
@@ -75,4 +76,21 @@ func (b *Backend) instanceOf(parent string, instance, compute uint32) (string, b
 		}
 	}
 	return "", false
+}
+
+// findWhole finds the GPU that an instance is part of, whose heat and clocks the
+// instance shares. It is nil if the driver does not find it.
+func (s *session) findWhole(c *card) nvml.Device {
+	if c.pci != "" {
+		if h, ret := s.api.DeviceGetHandleByPciBusId(c.pci); ret == nvml.SUCCESS {
+			if uuid, ret := h.GetUUID(); ret == nvml.SUCCESS && uuid == c.slice.parent {
+				return h
+			}
+		}
+	}
+	h, ret := s.api.DeviceGetHandleByUUID(c.slice.parent)
+	if ret != nvml.SUCCESS {
+		return nil
+	}
+	return h
 }

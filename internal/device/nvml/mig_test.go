@@ -59,13 +59,19 @@ func TestMIG(t *testing.T) {
 		t.Errorf("the GPU has instances %v and parent %q", whole.Instances, whole.Parent)
 	}
 	if part.Parent != "GPU-0" || part.Index != 3 || part.MemoryTotal != 16384 || part.PCI != whole.PCI ||
-		part.ComputeCapability != "9.0" || part.Name != "NVIDIA H200 MIG 1g.18gb" || part.PowerLimit.Known() {
+		part.ComputeCapability != "9.0" || part.Name != "NVIDIA H200 MIG 1g.18gb" || part.PowerLimit.Known() ||
+		part.TempMax != whole.TempMax || !part.TempMax.Known() {
 		t.Errorf("instance is %+v", part)
 	}
 	for range 2 {
 		s := fast(t, list[3])
-		if !s.MemoryUsed.Known() || s.Processes == nil || s.Utilization.Known() || s.Temperature.Known() || s.Power.Known() || s.Throttle != nil {
-			t.Errorf("an instance has memory and processes only, got %+v", s)
+		if !s.MemoryUsed.Known() || s.Processes == nil || s.Utilization.Known() {
+			t.Errorf("an instance has memory and processes of its own, got %+v", s)
+		}
+		of := fast(t, list[0])
+		if s.Temperature != of.Temperature || s.Power != of.Power || s.PowerOf != "GPU-0" || !cmp.Equal(s.Throttle, of.Throttle) || s.ClockSM != of.ClockSM ||
+			!s.Temperature.Known() || of.PowerOf != "" {
+			t.Errorf("an instance has the heat of its GPU, got %+v for %+v", s, of)
 		}
 		var slow gpu.Slow
 		if err := list[3].Slow(t.Context(), &slow); err != nil || slow.Energy.Known() || slow.PCIeTx.Known() {
