@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/berth-gpu/berth/gpu"
 )
 
 // Summary describes a run at its end.
@@ -18,6 +20,19 @@ type Summary struct {
 	Seconds  float64      `json:"seconds"`         // how long this run took
 	Error    string       `json:"error,omitempty"` // why it did not reach its end
 	GPUs     []GPUSummary `json:"gpus"`
+
+	// Energy is what the workers of this run used, above what the devices draw by
+	// themselves; absent: nobody measured it. Whoever starts the run fills it in.
+	Energy    gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero"`
+	PerRecord gpu.Opt[gpu.Joules] `json:"joules_per_record,omitzero"`
+}
+
+// Bill adds how much energy the workers used.
+func (s *Summary) Bill(used gpu.Opt[gpu.Joules]) {
+	s.Energy = used
+	if records := s.Records - s.Before; used.Known() && records > 0 {
+		s.PerRecord = gpu.Some(used.Or(0) / gpu.Joules(records))
+	}
 }
 
 // GPUSummary describes the part of one GPU in a run.

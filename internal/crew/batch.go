@@ -33,6 +33,7 @@ type Daemon interface {
 	Hold(ctx context.Context, r api.LeaseRequest) (Held, error)
 	Bind(ctx context.Context, id string, b api.Bind) (api.Lease, error)
 	ReportBatch(ctx context.Context, b api.Batch) (api.Batch, error)
+	PastLeases(ctx context.Context, q client.PastQuery) (api.PastLeases, error)
 }
 
 // Held is a lease that this process holds.
@@ -126,6 +127,8 @@ func (b *Batch) Work(ctx context.Context) (batch.Summary, error) {
 	cancel(nil)
 	stop()
 	watching.Wait()
+	summary.Bill(b.places.energy(context.WithoutCancel(ctx)))
+	b.report.energy = summary.Energy
 	b.report.send(context.WithoutCancel(ctx), err)
 	return summary, err
 }

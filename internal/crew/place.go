@@ -71,6 +71,10 @@ func (p *places) grant(ctx context.Context, h *place) batch.Grant {
 	p.mu.Lock()
 	p.held[h.gpu]++
 	p.leases[l.ID] = h
+	if len(p.fences) == 0 {
+		p.began = l.Granted
+	}
+	p.fences[l.Fence] = true
 	p.waited = false
 	if p.slots[h.gpu] != h.slot { // somebody ended it meanwhile
 		shut(h.recall)

@@ -36,6 +36,8 @@ type places struct {
 	leases  map[string]*place    // by id
 	slots   map[string]*slot     // by GPU
 	left    map[string]time.Time // GPUs that are left alone, since when
+	fences  map[uint64]bool      // the leases of all workers
+	began   time.Time            // when the first of them was granted
 	waited  bool                 // tell has said that no worker has a place
 
 	changed chan struct{} // receives when there may be another place
@@ -47,7 +49,7 @@ func newPlaces(ctx context.Context, d Daemon, o BatchOptions, torch string) (*pl
 	ask.Name, ask.Slots, ask.Enforce = launch.NameOf(o.Command), gpu.Some(1), "auto"
 	p := &places{
 		daemon: d, ask: ask, perGPU: o.PerGPU, most: o.GPUs, environ: o.Environ, torch: torch, socket: o.Socket, say: o.Say,
-		held: map[string]int{}, leases: map[string]*place{}, slots: map[string]*slot{}, left: map[string]time.Time{}, changed: make(chan struct{}, 1),
+		held: map[string]int{}, leases: map[string]*place{}, fences: map[uint64]bool{}, slots: map[string]*slot{}, left: map[string]time.Time{}, changed: make(chan struct{}, 1),
 	}
 	all, err := d.StatusAll(ctx)
 	if err != nil {

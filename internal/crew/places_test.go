@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 )
@@ -22,6 +23,9 @@ import (
 // fakeDaemon grants leases on devices of one slot each, and children of those
 // leases without end.
 type fakeDaemon struct {
+	past    api.PastLeases
+	pastErr error
+
 	mu      sync.Mutex
 	free    map[string]bool
 	held    map[string]bool // leases by id
@@ -58,6 +62,10 @@ func (d *fakeDaemon) StatusAll(context.Context) (api.StatusAll, error) {
 		all.GPUs[i].Device.Index = i
 	}
 	return all, nil
+}
+
+func (d *fakeDaemon) PastLeases(context.Context, client.PastQuery) (api.PastLeases, error) {
+	return d.past, d.pastErr
 }
 
 func (d *fakeDaemon) Explain(context.Context, api.LeaseRequest) (api.Explanation, error) {

@@ -25,6 +25,7 @@ type reporter struct {
 	standing func() api.Batch
 	id       string
 	command  string
+	energy   gpu.Opt[gpu.Joules] // what the workers used, once that is known
 }
 
 // follow reports every second until ctx ends.
@@ -46,7 +47,7 @@ func (r *reporter) send(ctx context.Context, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, reportPatience)
 	defer cancel()
 	b := r.standing()
-	b.ID, b.Command = r.id, clip(r.command)
+	b.ID, b.Command, b.Energy = r.id, clip(r.command), r.energy
 	if failure != nil && !errors.Is(failure, batch.ErrStopped) {
 		b.Error = clip(failure.Error())
 	}
@@ -84,7 +85,7 @@ func standing(p batch.Progress) api.Batch {
 func Ended(s batch.Summary) api.Batch {
 	b := api.Batch{
 		Stage: string(s.Stage), Done: s.Records, Before: s.Before, Failed: s.Failed, Marked: s.Marked,
-		Retries: s.Retries, Restarts: s.Restarts, Error: s.Error,
+		Retries: s.Retries, Restarts: s.Restarts, Error: s.Error, Energy: s.Energy,
 	}
 	for _, g := range s.GPUs {
 		b.GPUs = append(b.GPUs, api.BatchGPU{

@@ -199,11 +199,15 @@ func ending(b *api.Batch) []gpu.Event {
 // event returns an event about a batch. Its user sees the name of the output
 // and the reason; others do not.
 func event(b *api.Batch, severity gpu.Severity, what, happened, reason string) gpu.Event {
+	data := map[string]any{"batch": b.ID, "what": what, "output": b.Output, "done": b.Done, "failed": b.Failed}
+	if used, known := b.Energy.Get(); known {
+		data["energy_joules"] = float64(used)
+	}
 	return gpu.Event{
 		Time: b.Reported, Code: gpu.EventBatch, Severity: severity, User: b.User,
 		Text:   fmt.Sprintf("The batch %s %s%s.", filepath.Base(b.Output), happened, reason),
 		Public: fmt.Sprintf("A batch of %s %s.", b.User, happened),
-		Data:   map[string]any{"batch": b.ID, "what": what, "output": b.Output, "done": b.Done, "failed": b.Failed},
+		Data:   data,
 	}
 }
 

@@ -47,6 +47,21 @@ func batchSentence(b api.Batch, took time.Duration) string {
 	if b.Marked > 0 {
 		text += fmt.Sprintf(" (%s broke workers)", words.Thousands(b.Marked))
 	}
-	return text + fmt.Sprintf(", %s given out again, %s; %s records/s",
+	text += fmt.Sprintf(", %s given out again, %s; %s records/s",
 		words.Thousands(b.Retries), words.CountThousands(b.Restarts, "restart"), rate(gpu.Some(perSecond)))
+	if used, known := b.Energy.Get(); known {
+		text += "; " + used.String()
+		if now > 0 {
+			text += fmt.Sprintf(", %s J a record", perRecord(float64(used)/float64(now)))
+		}
+	}
+	return text
+}
+
+// perRecord writes joules with as many digits as they are worth.
+func perRecord(joules float64) string {
+	if joules >= 100 {
+		return strconv.FormatFloat(joules, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(joules, 'g', 2, 64)
 }

@@ -13,7 +13,7 @@ import (
 
 func TestBatchSummary(t *testing.T) {
 	ended := api.Batch{
-		Done: 12345, Before: 345, Failed: 3, Marked: 1, Retries: 20, Restarts: 1,
+		Done: 12345, Before: 345, Failed: 3, Marked: 1, Retries: 20, Restarts: 1, Energy: gpu.Some(gpu.Joules(18000)),
 		GPUs: []api.BatchGPU{
 			{Index: 0, Name: "NVIDIA H200", Done: 11000, Failed: 3, Restarts: 1, Rate: gpu.Some(1100.0), Busy: 9},
 			{Index: 1, Name: "odd\x1b[2J", Done: 1000, Rate: gpu.Some(1.25), Busy: 75},
@@ -25,7 +25,7 @@ func TestBatchSummary(t *testing.T) {
 		"1    odd?[2J        1,000       0         0        1.2  1 min",
 		"",
 		"12,000 records in 10 s, and 345 before that: 3 failed (1 broke workers), 20",
-		"given out again, 1 restart; 1,200 records/s",
+		"given out again, 1 restart; 1,200 records/s; 5 Wh, 1.5 J a record",
 	}
 	if diff := cmp.Diff(want, BatchSummary(ended, 10*time.Second, term.Screen{Width: 78})); diff != "" {
 		t.Error(diff)
