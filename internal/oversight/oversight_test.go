@@ -44,7 +44,7 @@ func (w *world) note(format string, args ...any) {
 	w.told = append(w.told, fmt.Sprintf(format, args...))
 }
 
-func (w *world) Observe(o ledger.Observation)      { w.observed = append(w.observed, o) }
+func (w *world) Observe(o ledger.Observation) { w.observed = append(w.observed, o) }
 func (w *world) Holdings(uuid string) []lease.Holding {
 	if len(w.instances) > 0 && uuid != w.instances[0] {
 		return nil
