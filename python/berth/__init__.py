@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from . import answers, config, monitoring, services
 from .answers import Event
 from .asking import (
-    adopt, allocate, ask_to_trim, available, batches, bind, check, deallocate, devices, drain, explain, explain_waiting,
-    find_lease, history, hold_to, leases, measure, measurements, metrics, orphans, past_leases, ready, release, renew,
-    resize, status, status_all, throttle, trend, undrain, whoami,
+    adopt, allocate, ask_to_trim, available, batches, bind, check, deallocate, devices, drain, energy, explain,
+    explain_waiting, find_lease, history, hold_to, leases, measure, measurements, metrics, orphans, past_leases, ready,
+    release, renew, resize, status, status_all, throttle, trend, undrain, whoami,
 )  # fmt: skip
 from .caps import cap, install_caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
@@ -41,7 +41,7 @@ __all__ = [
     "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Failure", "Lease", "MEMORY_TYPES",
     "MapError", "NoDaemon", "Operation", "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop",
     "Subscription", "adopt", "aio", "allocate", "answers", "ask_to_trim", "available", "batches", "bind", "cap",
-    "check", "compile", "config", "conversion", "convert", "current", "deallocate", "devices", "drain", "events",
+    "check", "compile", "config", "conversion", "convert", "current", "deallocate", "devices", "drain", "energy", "events",
     "explain", "explain_waiting", "find_lease", "history", "hold_to", "imap", "install_caps", "lease", "leases", "map",
     "measure", "measurements", "memory", "memory_type", "metrics", "monitoring", "off", "on", "operation", "orphans",
     "pace", "past_leases", "pointer", "progress", "ready", "release", "renew", "resize", "run", "services", "speed",

@@ -382,6 +382,7 @@ class Allocation(Answer):
     priority: int = 0
     enforced_by: str = ""  # mps, framework, watchdog or none
     isolated_by: str = ""  # cgroup: the kernel refuses it other GPUs; empty: its environment asks
+    energy_joules: Optional[float] = None  # above what the devices draw by themselves
     stood: bool = False  # it stood before the request, which asked for it again
     was_mb: int = 0  # its memory before the request resized it
     note: str = ""
@@ -476,6 +477,7 @@ class PastLease(Answer):
     by: str = ""  # who ended it; empty: the daemon
     parts: List[Part] = _list()
     peak_mb: int = 0  # the most memory that was measured on one device
+    energy_joules: Optional[float] = None  # above what the devices draw by themselves
 
 
 class Ended(Answer):
@@ -585,6 +587,41 @@ class Measured(Answer):
     peak_mb: int = 0  # the most that one used on a device
     next_mb: int = 0  # what the next one gets unless it says
     seconds: float = 0.0  # how long one takes, on average
+    drew_watts: Optional[float] = None  # on one device, on average while it worked, above what that draws by itself
+
+
+class DeviceEnergy(Answer):
+    """What a device used. Leases, others and idle add up to it."""
+
+    gpu: str = ""
+    index: int = 0
+    name: str = ""
+    since: Optional[Time] = None
+    energy_joules: float = 0.0
+    leases_joules: float = 0.0
+    others_joules: float = 0.0  # processes under no lease
+    idle_joules: float = 0.0  # what the device draws by itself
+    idle_watts: float = 0.0
+    source: str = ""  # counter: the driver counts; power: the daemon adds up power
+    unmeasured_seconds: float = 0.0  # what was used then is missing
+
+
+class EnergyUse(Answer):
+    """What leases used for a user, a service and a program."""
+
+    user: str = ""
+    service: str = ""
+    name: str = ""
+    energy_joules: float = 0.0
+
+
+class Energy(Answer):
+    """How much energy devices used, and for whom."""
+
+    price_per_kwh: Optional[float] = None
+    currency: str = ""
+    gpus: List[DeviceEnergy] = _list()
+    used: List[EnergyUse] = _list()
 
 
 class BatchGPU(Answer):
@@ -628,6 +665,7 @@ class Batch(Answer):
     restarts: int = 0
     records_per_second: Optional[float] = None
     seconds_left: Optional[float] = None
+    energy_joules: Optional[float] = None  # at its end
     workers: int = 0
     gpus: List[BatchGPU] = _list()
 

@@ -324,6 +324,11 @@ def measurements(
     return _list(answers.Measured, answer, "measurements")
 
 
+def energy(*, client: Optional[Client] = None) -> Call[answers.Energy]:
+    """Returns how much energy devices used, and for whom."""
+    return (yield from _get(answers.Energy, "/api/energy", client))
+
+
 def measure(
     name: str, memory: Amount, seconds: float, *, step: Optional[str] = None, client: Optional[Client] = None
 ) -> Call[None]:

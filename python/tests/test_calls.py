@@ -73,6 +73,7 @@ class Reading(DaemonCase):
     def test_the_rest(self):
         self.assertEqual(berth.ready().devices, 4)
         self.assertEqual(berth.orphans().foreign, [])
+        self.assertEqual([d.index for d in berth.energy().gpus], [0, 1, 2, 3])
         me = berth.whoami()
         self.assertEqual((me.uid, me.role, me.door, len(me.why)), (os.getuid(), "admin", "socket", 1))
         self.assertEqual(berth.batches(), [])

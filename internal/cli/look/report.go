@@ -41,7 +41,7 @@ others used, and how much the GPU draws by itself, since berth first measured
 it; and for whom. With energy.price_per_kwh, show what it cost.`,
 		Example: `  berth report
   berth config set energy.price_per_kwh=0.32
-  berth report --json | jq '.energy.used[] | {user, name, kwh: (.energy_joules / 3.6e6)}'
+  berth report --json | jq '.energy.used[] | {user, name, energy_joules}'
   berth report --json | jq -r '.advice[].text'
   berth report --json | jq '.measurements[] | select(.asked_mb > 2 * .peak_mb)'`,
 		Args: cobra.NoArgs,

@@ -30,6 +30,7 @@ history = awaited(calls.history)
 leases = awaited(calls.leases)
 measure = awaited(calls.measure)
 measurements = awaited(calls.measurements)
+energy = awaited(calls.energy)
 metrics = awaited(calls.metrics)
 orphans = awaited(calls.orphans)
 past_leases = awaited(calls.past_leases)
@@ -46,8 +47,8 @@ undrain = awaited(calls.undrain)
 whoami = awaited(calls.whoami)
 
 __all__ = [
-    "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "check", "config", "deallocate",
-    "devices", "drain", "events", "explain", "explain_waiting", "find_lease", "history", "hold_to", "lease", "leases",
+    "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "check", "config", "deallocate", "devices",
+    "drain", "energy", "events", "explain", "explain_waiting", "find_lease", "history", "hold_to", "lease", "leases",
     "measure", "measurements", "metrics", "monitoring", "off", "on", "orphans", "past_leases", "ready", "release",
     "renew", "resize", "services", "status", "status_all", "throttle", "trend", "undrain", "whoami",
 ]  # fmt: skip
