@@ -141,6 +141,7 @@ gpu: build ## try and measure it on this machine's NVIDIA GPU
 	bench/gpu/plan.sh
 	bench/gpu/batch.sh
 	bench/gpu/users.sh
+	bench/gpu/energy.sh
 	bench/gpu/isolation.sh || [ $$? = 2 ] # 2: it could not be asked here
 	bench/gpu/residue.sh || [ $$? = 2 ]
 	bench/gpu/unit.sh
