@@ -162,6 +162,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Services: func() []operations.Total { return d.operations.Totals() },
 		Energy:   func() *joules.Keeper { return d.energy },
 		Labels:   d.labels,
+		Paced:    d.paced,
 		Limits:   d.limits.Load,
 		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
 

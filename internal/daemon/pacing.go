@@ -3,10 +3,32 @@ package daemon
 import (
 	"path/filepath"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/promexport"
 )
+
+// paced returns the leases that are held to a share, for the metrics.
+func (d *Daemon) paced() []promexport.Paced {
+	var list []promexport.Paced
+	for _, p := range d.pacer.Held() {
+		held, found := d.ledger.Find(p.Key)
+		if !found || p.Refused != "" {
+			continue
+		}
+		one := promexport.Paced{Share: p.Share()}
+		if p.Turns > 0 {
+			one.Measured = gpu.Some(p.Measured.Share)
+		}
+		for _, part := range held.Parts {
+			one.GPUs = append(one.GPUs, part.GPU)
+		}
+		list = append(list, one)
+	}
+	return list
+}
 
 // openPacer opens what holds leases to shares of their devices. A daemon that
 // only looks holds nothing, and continues nothing.

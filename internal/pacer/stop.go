@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -22,7 +23,7 @@ var errLeave = errors.New("it is left as it is")
 // they see to their children.
 func isBerth(table process.Table, pid int) bool {
 	name := filepath.Base(table.Program(pid))
-	return name == "berth" || name == "berth-serve"
+	return name == "berth" || strings.HasPrefix(name, "berth-")
 }
 
 // stoppable returns nil if a process may be stopped by a signal, errLeave if it

@@ -31,6 +31,7 @@ type Sources struct {
 	Batches  func() []progress.Total
 	Services func() []operations.Total
 	Energy   func() *joules.Keeper // nil: nobody measured
+	Paced    func() []Paced        // nil: nothing is ever paced
 	Labels   *labels.Keeper
 	Limits   func() *quota.Rules // what users may have; nil: not known
 	Hooks    []string            // their names
@@ -171,7 +172,7 @@ func New(from Sources) *Exporter {
 		audited("berth_audit_entries_total", "Entries that were written to the audit log.", func(entries, _ uint64) uint64 { return entries }),
 		audited("berth_audit_write_failures_total", "Entries that could not be written to the audit log, so that the act was refused, and failed syncs of it.", func(_, failures uint64) uint64 { return failures }),
 		expiry, e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, e.tokens, e.steps, build, watching, unlogged,
-		&devices{from}, &leases{from},
+		&devices{from}, &leases{from}, &pacing{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),
 	}

@@ -82,6 +82,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 	}
 	return New(Sources{
 		Energy:   func() *joules.Keeper { return used },
+		Paced:    func() []Paced { return []Paced{{GPUs: []string{"GPU-a"}, Share: 0.5, Measured: gpu.Some(0.52)}} },
 		Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
 		Services: func() []operations.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Limits: allow, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
 	}), book
