@@ -50,6 +50,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 	if settings != nil && !running { // a daemon that runs knows better, and may have its state elsewhere
 		state := settings.Config.Daemon.StateDir
 		found = append(found, stateDir(state), leases(state), auditLog(state))
+		found = append(found, leftStopped(state)...)
 	}
 	return append(found, d.unit())
 }

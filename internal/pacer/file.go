@@ -65,17 +65,14 @@ func read(path string) (kept, error) {
 }
 
 // Left returns how many processes a daemon that was killed together with its
-// guardian has left stopped, by the file of its pacer. If mend is set, Left
-// continues them.
-func Left(path, boot string, mend bool) (processes int, err error) {
+// guardian has left stopped, by the file of its pacer. The next daemon continues
+// them.
+func Left(path, boot string) (processes int, err error) {
 	k, err := read(path)
 	if err != nil || k.Boot != boot {
 		return 0, err
 	}
 	table := process.Proc()
-	if mend {
-		return continueStopped(table, k.Processes), nil
-	}
 	for _, id := range k.Processes {
 		if c, err := table.Control(id); err == nil && c.Stopped && c.Tracer == 0 {
 			processes++

@@ -487,15 +487,15 @@ func TestBothAreKilled(t *testing.T) {
 	if !stopped(t, p.id) {
 		t.Skip("the pause ended before the guardian was killed")
 	}
-	if n, err := Left(path, "this", false); n != 1 || err != nil {
+	if n, err := Left(path, "this"); n != 1 || err != nil {
 		t.Errorf("left: %d, %v", n, err)
 	}
-	if n, err := Left(path, "another boot", false); n != 0 || err != nil {
+	if n, err := Left(path, "another boot"); n != 0 || err != nil {
 		t.Errorf("left by another boot: %d, %v", n, err)
 	}
 	New(Options{Book: &book{}, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Path: path, Boot: "this"})
 	until(t, "it runs", func() bool { return !stopped(t, p.id) })
-	if n, err := Left(path, "this", true); n != 0 || err != nil {
+	if n, err := Left(path, "this"); n != 0 || err != nil {
 		t.Errorf("left to mend: %d, %v", n, err)
 	}
 }

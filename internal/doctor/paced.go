@@ -1,0 +1,26 @@
+package doctor
+
+import (
+	"path/filepath"
+
+	"github.com/berth-gpu/berth/internal/pacer"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// leftStopped finds processes that a daemon which was killed together with its
+// guardian has left stopped.
+func leftStopped(stateDir string) []Finding {
+	boot, err := process.Proc().Boot()
+	if err != nil {
+		return nil
+	}
+	n, err := pacer.Left(filepath.Join(stateDir, pacer.FileName), boot)
+	switch {
+	case err != nil:
+		return []Finding{{"paced", Notice, "it is not known whether processes were left stopped: " + err.Error(), "ask as the user that runs the daemon"}}
+	case n == 0:
+		return nil
+	}
+	return []Finding{{"paced", Broken, words.Count(n, "process") + " of paced leases were left stopped", "start the daemon, which continues them"}}
+}
