@@ -183,20 +183,20 @@ func (l Limit) lower(a Ask) (Limit, *Step) {
 	}
 }
 
-// raise takes a step up if the device stays cool with it. A device that is in its
-// best state has shown that; of another one the forecast must say so, or, where
-// there is none, time.
+// raise takes a step up if the device stays cool with it: the forecast says so, or
+// the device draws less than its limit. Where there is no forecast, a device in
+// its best state may try, and another one after a while.
 func (l Limit) raise(a Ask) (Limit, *Step) {
 	to := min(gpu.Watts(math.Ceil(float64(a.Limits.Now+a.step()))), l.Original)
 	if near(to, l.Original) {
 		to = l.Original
 	}
 	wait := stepPause
+	settles, known := a.settles(to)
+	if known && settles >= a.Normal && (a.Multiplier < 1 || a.bound()) {
+		return l, nil
+	}
 	if a.Multiplier < 1 {
-		settles, known := a.settles(to)
-		if known && settles >= a.Normal {
-			return l, nil
-		}
 		wait = raisePause << l.relapses
 		if !known {
 			wait *= 2
@@ -255,6 +255,13 @@ func (a *Ask) step() gpu.Watts {
 		whole = a.Limits.Now
 	}
 	return max(stepShare*whole, 2*sameLimit)
+}
+
+// bound reports whether the device draws what its limit allows, or nearly, so that
+// a higher limit makes it hotter at once.
+func (a *Ask) bound() bool {
+	power, measured := a.Heat.Power.Get()
+	return measured && power > 0.9*a.Limits.Now
 }
 
 func (a *Ask) settles(w gpu.Watts) (gpu.Celsius, bool) {

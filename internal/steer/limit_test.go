@@ -80,8 +80,12 @@ func TestLimitGoesDownAndBack(t *testing.T) {
 		t.Errorf("a device that would be too hot with a higher limit: %s", told)
 	}
 	c.ask.Multiplier = 1
+	if told := c.pass(600); told != "" {
+		t.Errorf("a device that is cool because of its limit: %s", told)
+	}
+	c.demand = 100
 	if told := c.pass(120); told != "raised raised raised restored" || c.limits.Now != 700 || c.limit.Held() {
-		t.Errorf("a device in its best state: %s, limit %g W", told, c.limits.Now)
+		t.Errorf("a device without load: %s, limit %g W", told, c.limits.Now)
 	}
 }
 

@@ -62,6 +62,9 @@ func (h *hand) heat(r monitor.Reading, s Device) (multiplier float64, known bool
 
 // reason returns why a device should run slower.
 func reason(r monitor.Reading) string {
+	if r.Cause == monitor.CauseForecast && r.Slower != "" {
+		return r.Slower
+	}
 	if r.Reason != "" {
 		return r.Reason
 	}
