@@ -48,6 +48,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/promexport"
+	"github.com/berth-gpu/berth/internal/prover"
 	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/thermal"
 	"github.com/berth-gpu/berth/internal/throttle"
@@ -121,6 +122,7 @@ type Daemon struct {
 
 	closures  *closures.Keeper
 	checkup   *checkup.Checkup
+	prover    prover.Prover
 	oversight *oversight.Oversight
 	throttle  *throttle.Throttle
 	claims    *claim.Claims // nil: the daemon only looks
@@ -208,13 +210,14 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return known && r.Device.UUID == uuid
 	}, func(owner lease.Owner, uuid string) bool { return d.oversight.Holds(owner, uuid) })
 	d.oversight = oversight.New(oversight.Options{
-		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: d.mps, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
+		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: ownProcesses{d.mps, &d.prover}, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
 		Closures: d.closures,
 		Energy:   d.energy,
 		Policy:   d.policy, Throttle: func(r monitor.Reading) { d.throttle.Observe(r) },
 	})
+	d.prover.Devices = late{d}
 	d.checkup = checkup.New(checkup.Options{
-		Monitor: late{d}, Book: d.ledger, Closures: d.closures, Publish: publish,
+		Prover: &d.prover, Monitor: late{d}, Book: d.ledger, Closures: d.closures, Publish: publish,
 	})
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
@@ -231,7 +234,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
-			Energy: d.energy, Price: d.price, MPS: d.mps, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
+			Energy: d.energy, Price: d.price, MPS: ownProcesses{d.mps, &d.prover}, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: d.limits.Load,
 			Closures: d.closures, Checkup: d.checkup,
 		}),

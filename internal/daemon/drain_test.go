@@ -21,7 +21,8 @@ import (
 type world struct {
 	*Daemon
 	*client.Client
-	stop func()
+	begun time.Time
+	stop  func()
 }
 
 // live opens a daemon and runs what a drain and a check need of it.
@@ -39,7 +40,7 @@ func (p *place) live(t *testing.T) *world {
 	running.run("drains", func() { d.closures.Run(ctx) })
 	running.run("checks", func() { d.checkup.Run(ctx) })
 	running.run("standings", func() { d.standings.Run(ctx, func(err error) { t.Error(err) }) })
-	return &world{d, c, func() { cancel(); running.wait(time.Hour); _ = d.Close() }}
+	return &world{d, c, time.Now(), func() { cancel(); running.wait(time.Hour); _ = d.Close() }}
 }
 
 // codes returns the codes of the events about devices.

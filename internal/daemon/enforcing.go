@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -17,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -24,6 +26,7 @@ import (
 	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/prover"
 	"github.com/berth-gpu/berth/internal/residue"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
@@ -172,6 +175,22 @@ func (d *Daemon) drainOver(uuid string) gpu.Event {
 // late is the monitor, for those who are made before it.
 type late struct{ *Daemon }
 
+func (l late) Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error {
+	return l.monitor.Do(ctx, uuid, do)
+}
+
 func (l late) Checked(uuid string, began time.Time, o health.Outcome, why string) {
 	l.monitor.Checked(uuid, began, o, why)
+}
+
+// ownProcesses are those that the daemon itself has on devices: MPS daemons, and
+// the helper processes of checks. Nobody needs a lease for them.
+type ownProcesses struct {
+	*mps.Pool
+	prover *prover.Prover
+}
+
+// Serves reports whether a process, given with its ancestors, is one of them.
+func (o ownProcesses) Serves(line []process.ID) bool {
+	return o.Pool.Serves(line) || o.prover.Serves(line)
 }

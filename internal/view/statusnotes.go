@@ -45,7 +45,10 @@ func distrust(t *api.Trust, to term.Screen) string {
 	text := ""
 	switch t.Phase {
 	case "quarantine":
-		text = "in quarantine for another " + words.Age(t.Until.Sub(to.Now)) + " at least: " + term.Clean(t.Why)
+		text = "in quarantine until its check is done: " + term.Clean(t.Why)
+		if left := t.Until.Sub(to.Now); left > 0 {
+			text = "in quarantine for another " + words.Age(left) + " at least: " + term.Clean(t.Why)
+		}
 	case "probation":
 		text = "on probation for another " + words.Age(t.Until.Sub(to.Now)) + ", with half its slots: " + term.Clean(t.Why)
 	}
