@@ -24,11 +24,9 @@ type work struct {
 	engine string
 }
 
-// Usage keeps this many moments, which lie at least this far apart.
-const (
-	mostMoments = 64
-	leastApart  = 200 * time.Millisecond
-)
+// mostMoments is how many moments are kept: a minute of samples, or some seconds
+// if somebody asks ten times a second.
+const mostMoments = 64
 
 // Add takes in what was read at a time.
 func (u *Usage) Add(at time.Time, used []Used) {
@@ -43,11 +41,6 @@ func (u *Usage) Add(at time.Time, used []Used) {
 	if n := len(u.past); n > 0 && at.Before(u.past[n-1].at) {
 		u.past = nil // the clock was set back
 	}
-	// The newest moment makes room for a newer one if both are close to the one
-	// before: so somebody who asks often does not push the past out.
-	if n := len(u.past); n > 1 && at.Sub(u.past[n-2].at) < leastApart {
-		u.past = u.past[:n-1]
-	}
 	if len(u.past) == mostMoments {
 		u.past = slices.Delete(u.past, 0, 1)
 	}
@@ -61,20 +54,38 @@ type Shares struct {
 	Card        gpu.Percent         // the busiest engine, for all processes together
 }
 
-// Since returns the shares from a moment to the newest one. If the past does not
-// reach back to the moment, it begins with the oldest known one. With less than
-// two moments, there are no shares.
+// Since returns the shares from a time to the newest moment. They begin with the
+// oldest moment that is not before the time. With less than two moments, there
+// are no shares.
 func (u *Usage) Since(since time.Time) Shares {
+	for i := range u.past {
+		if !u.past[i].at.Before(since) {
+			return u.from(i)
+		}
+	}
+	return Shares{}
+}
+
+// Over returns the shares of the last stretch of at least this length. If the past
+// is shorter, they begin with the oldest moment.
+func (u *Usage) Over(length time.Duration) Shares {
 	n := len(u.past)
 	if n == 0 {
 		return Shares{}
 	}
-	first := &u.past[0]
-	for i := range u.past[:n-1] {
-		if !u.past[i].at.After(since) {
-			first = &u.past[i]
+	first := 0
+	for i := range u.past {
+		if u.past[n-1].at.Sub(u.past[i].at) >= length {
+			first = i
 		}
 	}
+	return u.from(first)
+}
+
+// from returns the shares from a moment to the newest one.
+func (u *Usage) from(i int) Shares {
+	n := len(u.past)
+	first := &u.past[i]
 	last := &u.past[n-1]
 	s := Shares{From: first.at, Until: last.at, Process: map[int]gpu.Percent{}}
 	took := last.at.Sub(first.at)

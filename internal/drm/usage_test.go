@@ -68,18 +68,36 @@ func TestUsageReachesBack(t *testing.T) {
 		busy := uint64(at.Sub(begun)) / 4
 		u.Add(at, []drm.Used{work(1, 1, "gfx", drm.Engine{Busy: busy})})
 	}
-	s := u.Since(at.Add(-3 * time.Second))
+	since := at.Add(-3 * time.Second)
+	s := u.Since(since)
+	if length := s.Until.Sub(s.From); s.From.Before(since) || length < 2*time.Second || s.Process[1] < 24.9 || s.Process[1] > 25.1 {
+		t.Errorf("over %v: %v", length, s.Process)
+	}
+	s = u.Over(3 * time.Second)
 	if length := s.Until.Sub(s.From); length < 3*time.Second || length > 4*time.Second || s.Process[1] < 24.9 || s.Process[1] > 25.1 {
 		t.Errorf("over %v: %v", length, s.Process)
 	}
 	if s := u.Since(begun); s.Until.Sub(s.From) < 5*time.Second {
 		t.Errorf("the past reaches back %v only", s.Until.Sub(s.From))
 	}
+	// Whoever asks from where the last answer ended misses nothing.
+	since = at
+	for range 5 {
+		at = at.Add(20 * time.Millisecond)
+		u.Add(at, []drm.Used{work(1, 1, "gfx", drm.Engine{Busy: uint64(at.Sub(begun)) / 4})})
+		s := u.Since(since)
+		if !s.From.Equal(since) || !s.Until.Equal(at) || s.Process[1] < 24 || s.Process[1] > 26 {
+			t.Errorf("from %v: %+v", since, s)
+		}
+		since = s.Until
+	}
 	u.Add(begun, nil) // the clock is set back
 	if s := u.Since(begun); !s.Until.Equal(begun) {
 		t.Errorf("after the clock was set back: %+v", s)
 	}
-	if s := (&drm.Usage{}).Since(begun); len(s.Process) > 0 || !s.From.IsZero() {
-		t.Errorf("of nothing: %+v", s)
+	for _, s := range []drm.Shares{(&drm.Usage{}).Since(begun), (&drm.Usage{}).Over(time.Second), u.Since(begun.Add(time.Hour))} {
+		if len(s.Process) > 0 || !s.From.IsZero() {
+			t.Errorf("of nothing: %+v", s)
+		}
 	}
 }

@@ -30,7 +30,7 @@ func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 	c.usage.Add(now, used)
 	got.Processes = drm.Processes(used)
 	if complete {
-		c.sumUp(at, now, &got)
+		c.sumUp(at, &got)
 	}
 	got.Blind = !at.sensors.HasTemperature(core...) && !got.MemoryUsed.Known()
 	*into = got
@@ -39,9 +39,9 @@ func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 
 // sumUp fills in what can be told from the processes if all of them are seen:
 // the drivers have no file for it.
-func (c *card) sumUp(at *place, now time.Time, into *gpu.Sample) {
+func (c *card) sumUp(at *place, into *gpu.Sample) {
 	const lately = 2 * time.Second
-	if shares := c.usage.Since(now.Add(-lately)); shares.From.Before(shares.Until) {
+	if shares := c.usage.Over(lately); shares.From.Before(shares.Until) {
 		into.Utilization = gpu.Some(shares.Card)
 	}
 	if at.memory == 0 {

@@ -20,7 +20,7 @@ func (c *card) Slow(ctx context.Context, into *gpu.Slow) error {
 	}
 	got := gpu.Slow{SlowTime: into.SlowTime, Energy: at.sensors.Joules(energyFiles...), Fan: at.sensors.Fan()}
 	const lately = 10 * time.Second
-	if shares := c.usage.Since(c.now().Add(-lately)); shares.From.Before(shares.Until) {
+	if shares := c.usage.Over(lately); shares.From.Before(shares.Until) {
 		got.ProcessUtilization = shares.Process
 	}
 	*into = got
