@@ -28,6 +28,7 @@ var columns = []column{
 	number("power_w", true, func(p *Point) *gpu.Opt[gpu.Watts] { return &p.Power }),
 	number("util", false, func(p *Point) *gpu.Opt[gpu.Percent] { return &p.Utilization }),
 	number("mem_used_mb", false, func(p *Point) *gpu.Opt[gpu.MiB] { return &p.MemoryUsed }),
+	number("mem_total_mb", false, func(p *Point) *gpu.Opt[gpu.MiB] { return &p.MemoryTotal }),
 	number("memtemp_c", false, func(p *Point) *gpu.Opt[gpu.Celsius] { return &p.MemoryTemperature }),
 	number("sm_mhz", false, func(p *Point) *gpu.Opt[gpu.MHz] { return &p.ClockSM }),
 	number("fan_percent", false, func(p *Point) *gpu.Opt[gpu.Percent] { return &p.Fan }),
@@ -111,7 +112,11 @@ func Read(r io.Reader) (Trace, error) {
 		}
 		t.Points, lines = append(t.Points, p), append(lines, line)
 	}
-	t.findGaps(lines)
+	times := make([]time.Duration, len(t.Points))
+	for i, p := range t.Points {
+		times[i] = p.At
+	}
+	t.Gaps = gapsBetween(times, func(i int) int { return lines[i] })
 	return t, nil
 }
 
@@ -160,6 +165,7 @@ func readPoint(known []*column, cells []string) (Point, error) {
 type Writer struct {
 	out   *csv.Writer
 	begun bool
+	times []time.Duration // of the points that were written
 }
 
 // NewWriter returns a Writer that writes to w.
@@ -185,5 +191,12 @@ func (w *Writer) Write(p Point) error {
 	if err := w.out.Error(); err != nil {
 		return fmt.Errorf("write a trace: %w", err)
 	}
+	w.times = append(w.times, p.At)
 	return nil
+}
+
+// Gaps returns the gaps between the points that were written, as Read finds
+// them.
+func (w *Writer) Gaps() []Gap {
+	return gapsBetween(w.times, func(i int) int { return i + 2 }) // the header is line 1
 }

@@ -18,6 +18,7 @@ type Point struct {
 	Power             gpu.Opt[gpu.Watts]
 	Utilization       gpu.Opt[gpu.Percent]
 	MemoryUsed        gpu.Opt[gpu.MiB]
+	MemoryTotal       gpu.Opt[gpu.MiB]
 	MemoryTemperature gpu.Opt[gpu.Celsius]
 	ClockSM           gpu.Opt[gpu.MHz]
 	Fan               gpu.Opt[gpu.Percent]
@@ -48,22 +49,25 @@ const (
 	shortest = 5 * time.Second
 )
 
-// findGaps fills in the gaps; lines holds the line of each point.
-func (t *Trace) findGaps(lines []int) {
+// gapsBetween returns the gaps between points; line returns the line of the
+// point with an index.
+func gapsBetween(times []time.Duration, line func(i int) int) []Gap {
 	var steps []time.Duration
-	for i := 1; i < len(t.Points); i++ {
-		steps = append(steps, t.Points[i].At-t.Points[i-1].At)
+	for i := 1; i < len(times); i++ {
+		steps = append(steps, times[i]-times[i-1])
 	}
 	if len(steps) == 0 {
-		return
+		return nil
 	}
 	sorted := slices.Sorted(slices.Values(steps))
 	limit := max(shortest, longer*sorted[len(sorted)/2])
+	var gaps []Gap
 	for i, step := range steps {
 		if step > limit {
-			t.Gaps = append(t.Gaps, Gap{Line: lines[i+1], At: t.Points[i].At, For: step})
+			gaps = append(gaps, Gap{Line: line(i + 1), At: times[i], For: step})
 		}
 	}
+	return gaps
 }
 
 // Every returns the recording with at most one point in each interval.

@@ -80,8 +80,11 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	points := []Point{
 		{},
 		{At: 1500 * time.Millisecond, Temperature: gpu.Some[gpu.Celsius](41.5), Power: gpu.Some[gpu.Watts](690.25), Utilization: gpu.Some[gpu.Percent](99),
-			MemoryUsed: gpu.Some[gpu.MiB](3769), MemoryTemperature: gpu.Some[gpu.Celsius](43), ClockSM: gpu.Some[gpu.MHz](1980), Fan: gpu.Some[gpu.Percent](30),
+			MemoryUsed: gpu.Some[gpu.MiB](3769), MemoryTotal: gpu.Some[gpu.MiB](143771), MemoryTemperature: gpu.Some[gpu.Celsius](43), ClockSM: gpu.Some[gpu.MHz](1980), Fan: gpu.Some[gpu.Percent](30),
 			Energy: gpu.Some(4454.128), Throttle: "power_cap, thermal"},
+		{At: 2 * time.Second},
+		{At: 3 * time.Second},
+		{At: time.Minute},
 	}
 	var b bytes.Buffer
 	w := NewWriter(&b)
@@ -93,6 +96,9 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	got, err := Read(&b)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Gaps, w.Gaps()) {
+		t.Errorf("gaps %v were read, %v written", got.Gaps, w.Gaps())
 	}
 	if !reflect.DeepEqual(got.Points, points) {
 		t.Errorf("read %+v, wrote %+v", got.Points, points)
