@@ -3,7 +3,7 @@ package device
 // Specs returns the texts that name devices, as help and errors list them. MODEL
 // and FILE stand for what a user writes there.
 func Specs() []string {
-	return []string{"auto", "nvml", "amd", "intel", "sim:4", "sim:MODEL", "sim:FILE"}
+	return []string{"auto", "nvml", "amd", "intel", "sim:4", "sim:MODEL", "sim:FILE", "sim:trace=FILE"}
 }
 
 // SpecExamples returns texts that name devices, for a user to choose from.

@@ -41,11 +41,12 @@ __all__ = [
     "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Failure", "Lease", "MEMORY_TYPES",
     "MapError", "NoDaemon", "Operation", "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop",
     "Subscription", "adopt", "aio", "allocate", "answers", "ask_to_trim", "available", "batches", "bind", "cap",
-    "check", "compile", "config", "conversion", "convert", "current", "deallocate", "devices", "drain", "energy", "events",
-    "explain", "explain_waiting", "find_lease", "history", "hold_to", "imap", "install_caps", "lease", "leases", "map",
-    "measure", "measurements", "memory", "memory_type", "metrics", "monitoring", "off", "on", "operation", "orphans",
-    "pace", "past_leases", "pointer", "progress", "ready", "release", "renew", "resize", "run", "services", "speed",
-    "status", "status_all", "throttle", "trend", "trim", "trim_on_request", "undrain", "whoami", "worker",
+    "check", "compile", "config", "conversion", "convert", "current", "deallocate", "devices", "drain", "energy",
+    "events", "explain", "explain_waiting", "find_lease", "history", "hold_to", "imap", "install_caps", "lease",
+    "leases", "map", "measure", "measurements", "memory", "memory_type", "metrics", "monitoring", "off", "on",
+    "operation", "orphans", "pace", "past_leases", "pointer", "progress", "ready", "release", "renew", "resize",
+    "run", "services", "speed", "status", "status_all", "throttle", "trend", "trim", "trim_on_request", "undrain",
+    "whoami", "worker",
 ]  # fmt: skip
 
 

@@ -17,6 +17,11 @@ func (c *card) Fast(_ context.Context, into *gpu.Sample) error {
 	defer c.mu.Unlock()
 	r := c.advance(now)
 	p, m := c.plant, c.model
+	if m.recording != nil {
+		m.recording.fast(now, r.load, into)
+		c.fillMemory(m.recording.memoryUsed(now), r.processes, into)
+		return nil
+	}
 
 	into.Utilization = gpu.Some(gpu.Percent(math.Round(100 * r.load)))
 	into.MemoryBusy = gpu.Some(gpu.Percent(math.Round(m.MemoryBusy * r.load)))
@@ -26,7 +31,7 @@ func (c *card) Fast(_ context.Context, into *gpu.Sample) error {
 	}
 	into.Power = gpu.Some(gpu.Watts(math.Round(p.sensor*10) / 10))
 	c.fillClocks(r.load, into)
-	c.fillMemory(r.processes, into)
+	c.fillMemory(m.DriverMemory, r.processes, into)
 	return nil
 }
 
@@ -50,10 +55,10 @@ func (c *card) fillClocks(load float64, into *gpu.Sample) {
 	}
 }
 
-// fillMemory divides the memory among processes; a process that wants more than
-// there is gets what is left.
-func (c *card) fillMemory(processes []running, into *gpu.Sample) {
-	free := c.model.Memory - c.model.DriverMemory
+// fillMemory divides the memory among processes, less what is used without them;
+// a process that wants more than there is gets what is left.
+func (c *card) fillMemory(used gpu.MiB, processes []running, into *gpu.Sample) {
+	free := max(0, c.model.Memory-used)
 	into.Processes = make([]gpu.Process, 0, len(processes))
 	for _, r := range processes {
 		memory := min(r.memory, free)

@@ -43,6 +43,9 @@ func (p powerModel) least() gpu.Watts { return gpu.Watts(max(leastShare*p.Cap, 1
 
 // PowerLimits returns the power limit in force and the ones that the card takes.
 func (c *card) PowerLimits(context.Context) (device.PowerLimits, error) {
+	if c.model.recording != nil {
+		return device.PowerLimits{}, c.refuse("read the power limit", device.ErrUnsupported)
+	}
 	now, err := c.answer()
 	if err != nil {
 		return device.PowerLimits{}, err
@@ -56,6 +59,9 @@ func (c *card) PowerLimits(context.Context) (device.PowerLimits, error) {
 
 // SetPowerLimit sets the power limit.
 func (c *card) SetPowerLimit(_ context.Context, limit gpu.Watts) error {
+	if c.model.recording != nil { // it went as it went
+		return c.refuse("set the power limit", device.ErrUnsupported)
+	}
 	least, most := c.model.Power.least(), gpu.Watts(c.model.Power.Cap)
 	if !(limit >= least && limit <= most) {
 		return c.refuse("set the power limit", fmt.Errorf("%.0f W is not between %.0f and %.0f W", limit, least, most))

@@ -58,6 +58,8 @@ type model struct {
 	MemoryOffset float64   `yaml:"memory_offset"` // above ambient, whatever the power
 	MemoryModes  []mode    `yaml:"memory"`        // none: it has no sensor there
 	Fan          *fanModel `yaml:"fan"`           // nil: it has none of its own
+
+	recording *recording // what it plays; nil: it follows physics
 }
 
 // fanModel is a fan that stands still below start and then runs from floor to

@@ -63,6 +63,7 @@ func Guests(dir string) Option { return func(o *options) { o.guestDir = dir } }
 //	rtx-4060, 2xrtx-4060  one or two of a model
 //	dgx-h200              a whole machine
 //	2xh200+4xl4           several kinds
+//	trace=FILE            what a recording says, again and again
 //	./hot.yaml            what a scenario file says
 func Open(spec string, opts ...Option) (*Backend, error) {
 	var o options

@@ -110,7 +110,7 @@ func TestSpecs(t *testing.T) {
 }
 
 func TestSpecErrors(t *testing.T) {
-	const hint = " (give a number, a model, several of one like 4xrtx-4060, or the path of a scenario file ending in .yaml)"
+	const hint = " (give a number, a model, several of one like 4xrtx-4060, trace=FILE, or the path of a scenario file ending in .yaml)"
 	for _, c := range []struct{ spec, want string }{
 		{"rtx-4061", `simulate "rtx-4061": no model is called "rtx-4061"; there are rtx-4060, rtx-4090, `},
 		{"dgx-h20", `simulate "dgx-h20": no model is called "dgx-h20"; there are dgx-h200, `},

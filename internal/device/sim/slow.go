@@ -18,6 +18,11 @@ func (c *card) Slow(_ context.Context, into *gpu.Slow) error {
 	defer c.mu.Unlock()
 	r := c.advance(now)
 
+	into.ProcessUtilization = shares(r.processes)
+	if c.model.recording != nil {
+		c.model.recording.slow(now, into)
+		return nil
+	}
 	into.Energy = gpu.Some(c.plant.joules)
 	if c.model.Fan != nil {
 		own := gpu.Percent(math.Round(c.model.Fan.speed(c.plant.celsius())))
@@ -27,7 +32,6 @@ func (c *card) Slow(_ context.Context, into *gpu.Slow) error {
 		into.ECCCorrected = gpu.Some(c.script.memoryErrors(now, corrected))
 		into.ECCUncorrected = gpu.Some(c.script.memoryErrors(now, uncorrected))
 	}
-	into.ProcessUtilization = shares(r.processes)
 	return nil
 }
 

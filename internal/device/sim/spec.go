@@ -20,42 +20,54 @@ const (
 )
 
 // isPath reports whether a spec is the path of a scenario file, and not a list
-// of models.
+// of models and recordings.
 func isPath(spec string) bool {
+	for part := range strings.SplitSeq(spec, "+") {
+		if _, is := tracePath(part); is {
+			return false
+		}
+	}
 	ext := filepath.Ext(spec)
 	return strings.Contains(spec, "/") || ext == ".yaml" || ext == ".yml"
+}
+
+// tracePath returns the path in a part of a spec that names a recording.
+func tracePath(part string) (path string, is bool) {
+	return strings.CutPrefix(strings.TrimSpace(part), traceName+"=")
 }
 
 // unscripted returns a machine described by its models alone.
 func unscripted(known *catalog, spec string, firstIndex int) (*scenario, error) {
 	models, err := parseModels(known, spec)
 	if err != nil {
-		return nil, &device.Error{
-			Op: fmt.Sprintf("simulate %q", clip(spec)), Err: &device.SpecError{Err: err},
-			Hint: "give a number, a model, several of one like 4xrtx-4060, or the path of a scenario file ending in .yaml",
+		hint := "give a number, a model, several of one like 4xrtx-4060, trace=FILE, or the path of a scenario file ending in .yaml"
+		if recording := (*recordingError)(nil); errors.As(err, &recording) {
+			hint = "name a file that berth record wrote, or a CSV with a header: t_s,temp_c,power_w"
 		}
+		return nil, &device.Error{Op: fmt.Sprintf("simulate %q", clip(spec)), Err: &device.SpecError{Err: err}, Hint: hint}
 	}
 	world := &scenario{models: models, speed: 1}
-	for i := range models {
-		world.scripts = append(world.scripts, waves(firstIndex+i))
+	for i, m := range models {
+		script := waves(firstIndex + i)
+		if m.recording != nil {
+			script = nil
+		}
+		world.scripts = append(world.scripts, script)
 	}
 	return world, nil
 }
 
-// parseModels reads "4", "l4", "4xl4", "dgx-h200" and sums of these with "+".
+// parseModels reads "4", "l4", "4xl4", "dgx-h200", "trace=FILE" and sums of these
+// with "+".
 func parseModels(known *catalog, spec string) ([]*model, error) {
 	if strings.TrimSpace(spec) == "" {
 		spec = strconv.Itoa(defaultCount)
 	}
 	var models []*model
 	for part := range strings.SplitSeq(spec, "+") {
-		count, name, err := parsePart(strings.ToLower(strings.TrimSpace(part)))
+		count, group, err := parseGroup(known, part)
 		if err != nil {
 			return nil, err
-		}
-		group := known.expand(name)
-		if group == nil {
-			return nil, unknownModel(known, name)
 		}
 		if len(models)+count*len(group) > maxDevices {
 			return nil, fmt.Errorf("more than %d devices", maxDevices)
@@ -65,6 +77,22 @@ func parseModels(known *catalog, spec string) ([]*model, error) {
 		}
 	}
 	return models, nil
+}
+
+// parseGroup reads one part of a spec: so many of a group of models.
+func parseGroup(known *catalog, part string) (count int, group []*model, err error) {
+	if path, is := tracePath(part); is {
+		m, err := recorded(known.model(defaultModel), path)
+		return 1, []*model{m}, err
+	}
+	count, name, err := parsePart(strings.ToLower(strings.TrimSpace(part)))
+	if err != nil {
+		return 0, nil, err
+	}
+	if group = known.expand(name); group == nil {
+		err = unknownModel(known, name)
+	}
+	return count, group, err
 }
 
 func parsePart(part string) (count int, name string, err error) {

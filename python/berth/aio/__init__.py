@@ -47,8 +47,9 @@ undrain = awaited(calls.undrain)
 whoami = awaited(calls.whoami)
 
 __all__ = [
-    "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "check", "config", "deallocate", "devices",
-    "drain", "energy", "events", "explain", "explain_waiting", "find_lease", "history", "hold_to", "lease", "leases",
-    "measure", "measurements", "metrics", "monitoring", "off", "on", "orphans", "past_leases", "ready", "release",
-    "renew", "resize", "services", "status", "status_all", "throttle", "trend", "undrain", "whoami",
+    "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "check", "config", "deallocate",
+    "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease", "history", "hold_to",
+    "lease", "leases", "measure", "measurements", "metrics", "monitoring", "off", "on", "orphans", "past_leases",
+    "ready", "release", "renew", "resize", "services", "status", "status_all", "throttle", "trend", "undrain",
+    "whoami",
 ]  # fmt: skip
