@@ -230,6 +230,9 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	if err := d.openThrottle(o, exporter); err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
+	if err := d.recallHeat(o); err != nil {
+		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
+	}
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
@@ -287,6 +290,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
 	running.run("drains", func() { d.closures.Run(ctx) })
 	running.run("checks", func() { d.checkup.Run(ctx) })
+	running.run("heat", func() { oversight.KeepModels(ctx, filepath.Join(c.StateDir, heatName), d.monitor.Models) })
 	running.run("watchdog", func() { d.watchdog.Run(ctx) })
 	running.run("mps", func() { d.mps.Run(ctx) })
 	running.run("pacer", func() { d.pacer.Run(ctx) })
@@ -399,7 +403,7 @@ func monitoring(c config.GPU) monitor.Settings {
 		Health: health.Rules{Quarantine: c.Quarantine, Probation: c.Probation, SlotReturn: c.SlotReturn, Check: c.Check == "on"},
 		Rules: func(uuid string) thermal.Rules {
 			d := c.For(uuid)
-			return thermal.Rules{Thresholds: d.Thresholds, Cooldown: d.ThrottleCooldown, CriticalPause: d.CriticalPause}
+			return thermal.Rules{Thresholds: d.Thresholds, Cooldown: d.ThrottleCooldown, CriticalPause: d.CriticalPause, Forecast: c.Forecast == "on"}
 		},
 	}
 }

@@ -81,6 +81,20 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 	return standings, nil
 }
 
+// recallHeat tells the monitor how the temperatures of devices follow their power,
+// as far as that was known before a restart.
+func (d *Daemon) recallHeat(o Options) error {
+	if o.ReadOnly {
+		return nil
+	}
+	known, note, err := oversight.ReadModels(filepath.Join(o.Settings.Config.Daemon.StateDir, heatName))
+	if note != "" {
+		o.Log.Warn(note)
+	}
+	d.monitor.RecallHeat(known)
+	return err
+}
+
 // keepMPS tells about the leases from before a restart that MPS enforces. Users
 // other than ours must be able to reach their pipes.
 func (d *Daemon) keepMPS(c config.Config) {

@@ -20,6 +20,7 @@ const (
 	auditName    = "audit" // its folder is for the daemon's group to read
 	healthName   = "health.json"
 	drainsName   = "drains.json"
+	heatName     = "heat.json"  // how temperatures follow power
 	hooksName    = "hooks.json" // what hooks have not got yet
 	archiveName  = "past-leases.json"
 	energyName   = "energy.json"
@@ -44,7 +45,7 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range []string{savedName, healthName, drainsName, throttleName, peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", energyName, energyName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, pacer.FileName, journalName} {
+	for _, name := range []string{savedName, healthName, drainsName, throttleName, heatName, heatName + ".unreadable", peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", energyName, energyName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, pacer.FileName, journalName} {
 		if err := closeToOthers(dir, name); err != nil {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
 		}

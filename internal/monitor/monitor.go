@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/heat"
 	"github.com/berth-gpu/berth/internal/thermal"
 )
 
@@ -97,6 +98,7 @@ type Monitor struct {
 	hooks   Hooks
 	sources []*source
 	before  map[string]health.Standing // by UUID, from before a restart; read only
+	learned map[string]heat.Model      // by UUID, from before a restart; read only
 
 	adopting  sync.Mutex // held while the result of a scan is taken over
 	switching sync.Mutex // Start and Stop hold it, so that their events come in order
@@ -131,6 +133,10 @@ func New(backends []device.Backend, s Settings, hooks Hooks) *Monitor {
 // Recall sets the standings of devices from before a restart, by UUID. Call it
 // before the first Run or Once.
 func (m *Monitor) Recall(standings map[string]health.Standing) { m.before = standings }
+
+// RecallHeat sets what was known before a restart about how the temperature of
+// devices follows their power, by UUID. Call it before the first Run or Once.
+func (m *Monitor) RecallHeat(models map[string]heat.Model) { m.learned = models }
 
 // Run looks for devices, samples them and watches for faults until ctx ends.
 // When it returns, no call is in a driver any more, except those that hang and

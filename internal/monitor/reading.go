@@ -20,9 +20,10 @@ type Reading struct {
 	// that: CauseState, or a reason to be slower than the state says.
 	Multiplier float64
 	Cause      string
-	Slower     string // why it is slower than the state says; empty: it is not
+	Slower     string   // why it is slower than the state says; empty: it is not
+	Outlook    *Outlook // where the temperature goes; nil: not known
 	Reason     string
-	Until      time.Time // the earliest time of a better state; zero while no cooldown runs
+	Until      time.Time // the earliest time that work may run faster; zero while no cooldown runs
 	Hot        bool      // above temp_critical
 	Stop       bool      // above temp_critical, or in quarantine: holders must stop now
 	Health     gpu.Health

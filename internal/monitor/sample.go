@@ -79,6 +79,7 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	u.lost, u.silent = false, false
 	heat := u.tracker.Observe(rules, now, s)
 	v := u.show(now, heat)
+	u.foresee(rules, now, s)
 	u.keep(v, s)
 	if recovered {
 		m.tellRecovered(u, now)
@@ -86,6 +87,7 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, s)
 	m.tellHeat(u, now, heat, rules, s)
+	m.tellForecast(u, now, v.State)
 	m.tellReading(u)
 	if m.hooks.Due != nil && u.standing.CheckDue(settings.Health, now) {
 		m.hooks.Due(u.description())
@@ -128,12 +130,14 @@ func (m *Monitor) missed(u *unit, settings Settings, now time.Time, err error) {
 		u.standing.Fail(settings.Health, now, "it fell off the bus")
 	}
 	v := u.show(now, u.tracker.Missed(now, why))
+	u.foresee(settings.Rules(u.uuid), now, nil)
 	u.keep(v, nil)
 	if fell {
 		m.tellLost(u, now)
 	}
 	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, nil)
+	m.tellForecast(u, now, v.State)
 	m.tellReading(u)
 }
 

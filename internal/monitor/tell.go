@@ -14,7 +14,7 @@ import (
 // The events about one device, in the order in which one observation can cause
 // them: device_lost or device_recovered, device_quarantined or
 // device_probation, slots_changed, state_change, throttle or resume, critical,
-// overheat. The callers hold the judging lock of the unit.
+// overheat, forecast. The callers hold the judging lock of the unit.
 
 // tell sends an event about a unit. Its text is the name of the unit, followed
 // by text.
@@ -101,7 +101,8 @@ func (m *Monitor) tellState(u *unit, now time.Time, v thermal.Verdict, s *gpu.Sa
 // excursion ends with the state it caused, so a temperature that flickers
 // around the threshold counts as one.
 func (m *Monitor) tellHeat(u *unit, now time.Time, v thermal.Verdict, rules thermal.Rules, s *gpu.Sample) {
-	t, limit := s.Temperature.Or(0), rules.TempThrottle
+	t, _ := thermal.Temperature(s)
+	limit := rules.TempThrottle
 	switch {
 	case t > limit && !u.hot:
 		u.hot = true
@@ -112,6 +113,29 @@ func (m *Monitor) tellHeat(u *unit, now time.Time, v thermal.Verdict, rules ther
 		u.hot = false
 	}
 }
+
+// tellForecast sends an event when a forecast begins to slow work down below what
+// the state says, when it slows it down further, and when that is over.
+func (m *Monitor) tellForecast(u *unit, now time.Time, state gpu.State) {
+	s := u.sight // only the holder of judging writes it
+	allowed := s.State.Multiplier()
+	switch {
+	case s.State.Worse(u.foretold) && allowed < state.Multiplier():
+		c := s.Because
+		m.tell(u, now, gpu.EventForecast, gpu.Warning, fmt.Sprintf(" %s; work on it should run at %s", s.Reason, share(s.State)), map[string]any{
+			"threshold": c.Threshold, "limit_celsius": float64(c.Limit), "settles_celsius": tenth(c.Settles), "seconds": math.Round(c.In.Seconds()), "multiplier": allowed,
+		})
+		u.foretold = s.State
+	case u.foretold.Worse(s.State):
+		u.foretold = s.State
+		if s.State == gpu.Optimal {
+			m.tell(u, now, gpu.EventForecast, gpu.Note, " is not about to get too hot any more", map[string]any{"multiplier": state.Multiplier()})
+		}
+	}
+}
+
+// tenth rounds a temperature to one decimal.
+func tenth(c gpu.Celsius) float64 { return math.Round(float64(c)*10) / 10 }
 
 // measured returns the numbers behind a judgement.
 func measured(s *gpu.Sample) map[string]any {

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/heat"
 	"github.com/berth-gpu/berth/internal/thermal"
 )
 
@@ -36,6 +37,9 @@ type unit struct {
 	hot       bool // an overheat event was sent, and it is not over
 	silent    bool // it did not answer when it was last asked
 	standing  health.Standing
+	heat      heat.Model
+	foresight thermal.Foresight
+	foretold  gpu.State // what a forecast event said is ahead; OPTIMAL: nothing
 
 	announcing sync.Mutex  // held while tellStuck reports that the sampler hangs
 	telling    atomic.Bool // a goroutine is in tellStuck, or hangs there
@@ -45,6 +49,9 @@ type unit struct {
 	verdict thermal.Verdict
 	health  gpu.Health
 	trust   health.Standing // standing again, for readers
+	model   heat.Model      // heat again, for readers
+	outlook *Outlook        // nil: not known; never changed
+	sight   thermal.Sight
 	slow    gpu.Slow
 	history history
 	asked   time.Time // when the newest fast call began
@@ -53,7 +60,7 @@ type unit struct {
 	hurried bool      // the next sample should come soon
 }
 
-func newUnit(src *source, d device.Device, described gpu.Device, now time.Time, before health.Standing) *unit {
+func newUnit(src *source, d device.Device, described gpu.Device, now time.Time, before health.Standing, known heat.Model) *unit {
 	return &unit{
 		source:  src,
 		guard:   device.NewGuard(d),
@@ -67,6 +74,10 @@ func newUnit(src *source, d device.Device, described gpu.Device, now time.Time, 
 
 		standing: before,
 		trust:    before,
+		heat:     known,
+		model:    known,
+		foretold: gpu.Optimal,
+		sight:    thermal.Sight{State: gpu.Optimal},
 	}
 }
 
@@ -120,7 +131,7 @@ func (u *unit) ownReading(now time.Time, p pace) Reading {
 	defer u.mu.RUnlock()
 	v := u.verdict
 	r := Reading{
-		Device: u.device, State: v.State, Since: v.Since, Reason: v.Reason, Until: v.Until, Health: u.health, Standing: u.trust,
+		Device: u.device, Outlook: u.outlook, State: v.State, Since: v.Since, Reason: v.Reason, Until: v.Until, Health: u.health, Standing: u.trust,
 		Hot: v.Stop, Stop: v.Stop || u.trust.Phase == health.Quarantined,
 	}
 	if s := u.history.newest(); s != nil {
@@ -129,8 +140,10 @@ func (u *unit) ownReading(now time.Time, p pace) Reading {
 	}
 	if since, stuck := p.overdue(now, u.judged); stuck && r.State != gpu.Unavailable {
 		r.State, r.Since, r.Reason, r.Until, r.Health = gpu.Unavailable, since, p.reason(), time.Time{}, gpu.HealthUnknown
+		r.Outlook = nil
 	}
 	r.Multiplier, r.Cause = r.State.Multiplier(), CauseState
+	r.slow(u.sight)
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/steer"
 	"github.com/berth-gpu/berth/internal/watchdog"
@@ -231,6 +232,9 @@ func (o *Oversight) observation(r monitor.Reading) ledger.Observation {
 	}
 	if r.Sampled {
 		seen.Sample = &r.Sample
+	}
+	if ahead := r.Outlook; ahead != nil {
+		seen.Warmth = gpu.Some(placement.Warmth{Settles: ahead.Settles.Mean, PerWatt: ahead.PerWatt, Limit: ahead.Crossings[0].Limit})
 	}
 	return seen
 }

@@ -1,7 +1,6 @@
 package thermal
 
 import (
-	"math"
 	"strconv"
 	"strings"
 
@@ -32,7 +31,7 @@ func Classify(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 // classifyTemperature judges the temperature alone. It returns no state if
 // there is none.
 func classifyTemperature(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
-	v, ok := temperature(s)
+	v, ok := Temperature(s)
 	if !ok {
 		return "", ""
 	}
@@ -68,15 +67,16 @@ func Exhausted(t gpu.Thresholds, s *gpu.Sample) bool {
 
 // tooHot reports whether the temperature is so high that holders must stop now.
 func tooHot(t gpu.Thresholds, s *gpu.Sample) bool {
-	v, ok := temperature(s)
+	v, ok := Temperature(s)
 	return ok && v > t.TempCritical
 }
 
-// temperature returns the measured temperature. NaN and infinity count as not
+// Temperature returns the measured temperature. A sensor that fails reads 0, 255
+// or no number at all, none of which a GPU at work can have: that counts as not
 // measured.
-func temperature(s *gpu.Sample) (gpu.Celsius, bool) {
+func Temperature(s *gpu.Sample) (gpu.Celsius, bool) {
 	v, ok := s.Temperature.Get()
-	return v, ok && !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0)
+	return v, ok && v > 0 && v < 150
 }
 
 // limit is a threshold with the name people set it by.

@@ -65,7 +65,7 @@ func TestClassifyBlindDevices(t *testing.T) {
 }
 
 func TestClassifyTakesNoNumberForMissing(t *testing.T) {
-	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -20, 255} {
 		s := &gpu.Sample{Temperature: gpu.Some(gpu.Celsius(v))}
 		if state, _ := thermal.Classify(gpu.DefaultThresholds(), s); state != gpu.Unavailable {
 			t.Errorf("%g °C: %s, want UNAVAILABLE", v, state)

@@ -15,11 +15,13 @@ type Crossing struct {
 	Limit     gpu.Celsius // its value
 	State     gpu.State   // the state beyond it
 
-	Ever                bool // the temperature most likely passes it
-	Sure                bool // the whole interval of where it ends is beyond it
-	In, Soonest, Latest time.Duration
-	Settles             gpu.Celsius // where the temperature ends
-	Power               gpu.Watts   // that it goes by
+	Passed  bool        // the temperature is beyond it now
+	Ever    bool        // the temperature most likely passes it
+	Sure    bool        // the whole interval of where it ends is beyond it
+	Settles gpu.Celsius // where it ends
+	Power   gpu.Watts   // that it goes by
+
+	In, Soonest, Latest time.Duration // until it passes; meaningless unless Ever
 }
 
 // Crossings returns the thresholds that a forecast is about, still without the
@@ -35,11 +37,18 @@ func Crossings(t gpu.Thresholds) [3]Crossing {
 
 // Text says what happens, to follow the name of a device.
 func (c Crossing) Text() string {
-	if c.In <= 0 {
+	if c.Passed {
 		return fmt.Sprintf("stays above %s %s °C at %.0f W: it settles at %.0f °C", c.Threshold, digits(float64(c.Limit)), float64(c.Power), float64(c.Settles))
 	}
-	return fmt.Sprintf("passes %s %s °C in %s at %.0f W, and settles at %.0f °C",
-		c.Threshold, digits(float64(c.Limit)), words.Duration(c.In.Round(time.Second)), float64(c.Power), float64(c.Settles))
+	return fmt.Sprintf("passes %s %s °C %s at %.0f W, and settles at %.0f °C", c.Threshold, digits(float64(c.Limit)), c.When(), float64(c.Power), float64(c.Settles))
+}
+
+// When says when the temperature passes the threshold.
+func (c Crossing) When() string {
+	if c.In < time.Second {
+		return "now"
+	}
+	return "in " + words.Duration(c.In.Round(time.Second))
 }
 
 // Foresight slows work on a device down before its temperature crosses a

@@ -18,7 +18,7 @@ func ahead(normal, throttle int) []thermal.Crossing {
 	for i, in := range []int{normal, throttle} {
 		c := &all[i]
 		c.Ever, c.Sure, c.Power, c.Settles = in >= 0, in >= 0, 110, 88
-		c.In = time.Duration(in) * time.Second
+		c.In, c.Passed = time.Duration(in)*time.Second, in == 0
 		c.Soonest, c.Latest = c.In, c.In
 	}
 	return all[:]

@@ -17,7 +17,7 @@ type Point struct {
 func Points(samples []gpu.Sample) []Point {
 	points := make([]Point, 0, len(samples))
 	for i := range samples {
-		if v, ok := temperature(&samples[i]); ok {
+		if v, ok := Temperature(&samples[i]); ok {
 			points = append(points, Point{samples[i].Time, v})
 		}
 	}

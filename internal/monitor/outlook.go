@@ -1,0 +1,113 @@
+package monitor
+
+import (
+	"maps"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/heat"
+	"github.com/berth-gpu/berth/internal/thermal"
+)
+
+// Outlook says where the temperature of a device goes if its power stays as it
+// is.
+type Outlook struct {
+	Power     gpu.Watts  // a short average
+	Settles   heat.Guess // where the temperature ends
+	PerWatt   float64    // degrees that one more watt adds in the end
+	Crossings [3]thermal.Crossing
+}
+
+// outlook asks a model about the thresholds of a device; nil if the model has
+// not learned enough, or if the power is not measured.
+func outlook(m *heat.Model, t gpu.Thresholds, celsius gpu.Celsius) *Outlook {
+	watts, measured := m.Power().Get()
+	if !measured || !m.Ready() {
+		return nil
+	}
+	o := &Outlook{Power: watts, Settles: m.Settle(watts), PerWatt: m.PerWatt(), Crossings: thermal.Crossings(t)}
+	highest := max(celsius, highestAhead(m, watts), o.Settles.High)
+	for i := range o.Crossings {
+		c := &o.Crossings[i]
+		c.Power, c.Settles, c.Passed = watts, o.Settles.Mean, celsius >= c.Limit
+		if highest < c.Limit {
+			continue
+		}
+		if reach := m.Reach(c.Limit, watts); !reach.Never {
+			c.Ever, c.In, c.Soonest, c.Latest = true, reach.In, reach.Soonest, reach.Latest
+		}
+		c.Sure = c.Ever && o.Settles.Low > c.Limit
+	}
+	return o
+}
+
+// highestAhead returns a temperature that the device does not pass in the next
+// half hour. Asking for it costs a tenth of asking when a threshold is reached,
+// and for most devices it is answer enough.
+func highestAhead(m *heat.Model, w gpu.Watts) gpu.Celsius {
+	const between = 2 // degrees that the temperature may be higher between two looks
+	highest := m.Ahead(0, w).High
+	for d := time.Second; d < 30*time.Minute; d *= 2 {
+		highest = max(highest, m.Ahead(d, w).High)
+	}
+	return highest + between
+}
+
+// crossings lists what is known about thresholds.
+func (o *Outlook) crossings() []thermal.Crossing {
+	if o == nil {
+		return nil
+	}
+	return o.Crossings[:]
+}
+
+// foresee learns from a sample, which is nil if nothing was measured, and works
+// out what is ahead of a device. The caller holds judging.
+func (u *unit) foresee(rules thermal.Rules, now time.Time, s *gpu.Sample) {
+	var ahead *Outlook
+	if s != nil {
+		u.heat.Learn(now, s.Temperature, s.Power)
+		if celsius, measured := thermal.Temperature(s); measured && s.Power.Known() {
+			ahead = outlook(&u.heat, rules.Thresholds, celsius)
+		}
+	}
+	sight := u.foresight.Look(rules, now, ahead.crossings())
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.model, u.outlook, u.sight = u.heat, ahead, sight
+}
+
+// slow lowers the multiplier of a reading to what is ahead of the device.
+func (r *Reading) slow(s thermal.Sight) {
+	m := s.State.Multiplier()
+	if m >= r.Multiplier {
+		return
+	}
+	r.Multiplier, r.Cause, r.Until = m, CauseForecast, s.Until
+	r.Slower = "it " + s.Reason
+}
+
+// Model returns a copy of what is known about how the temperature of a device
+// follows its power. It reports false if there is no such device.
+func (m *Monitor) Model(uuid string) (heat.Model, bool) {
+	u := m.unit(uuid)
+	if u == nil {
+		return heat.Model{}, false
+	}
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return u.model, true
+}
+
+// Models returns a copy of every model, by UUID, also of devices that were there
+// before a restart and are not now.
+func (m *Monitor) Models() map[string]heat.Model {
+	all := maps.Clone(m.learned)
+	if all == nil {
+		all = map[string]heat.Model{}
+	}
+	for _, u := range m.list() {
+		all[u.uuid], _ = m.Model(u.uuid)
+	}
+	return all
+}
