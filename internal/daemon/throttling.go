@@ -24,7 +24,7 @@ func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) (err err
 	c := o.Settings.Config
 	options := throttle.Options{
 		Settings: throttling(c), Devices: d.monitor, Book: d.ledger, Event: d.publish, Count: exporter.Step,
-		Pacer: byPolicy{d.pacer}, Denied: d.denied,
+		Pacer: byPolicy{d.pacer}, Denied: d.denied, Settles: d.settles,
 		Complain: func(err error) { d.log.Warn(err.Error()) },
 	}
 	if !o.ReadOnly {
@@ -37,6 +37,16 @@ func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) (err err
 	}
 	d.throttle, err = throttle.Open(options)
 	return err
+}
+
+// settles returns where the temperature of a device ends at a power, if its model
+// has learned enough to say.
+func (d *Daemon) settles(uuid string, at gpu.Watts) (gpu.Celsius, bool) {
+	m, known := d.monitor.Model(uuid)
+	if !known || !m.Ready() {
+		return 0, false
+	}
+	return m.Settle(at).Mean, true
 }
 
 // byPolicy is the pacer in the form that the throttle needs.

@@ -79,6 +79,16 @@ func TestThrottling(t *testing.T) {
 		if s, _ = c.Status(t.Context(), "0"); s.Device.PowerLimit != acts.PowerLimit {
 			t.Errorf("the device says %v, and berth %v", s.Device.PowerLimit, acts.PowerLimit)
 		}
+		foreseen := 0
+		events, _ := d.events.Kept(0)
+		for _, e := range events {
+			if _, known := e.Data["expected_celsius"]; known && e.Code == gpu.EventPowerLimit {
+				foreseen++
+			}
+		}
+		if foreseen < 2 {
+			t.Errorf("%d steps say what they should do: %v", foreseen, events)
+		}
 		set("slots")
 		if s, _ = c.Status(t.Context(), "0"); s.Device.PowerLimit.Or(0) != 115 || s.Throttling.Original.Known() {
 			t.Errorf("with slots again: %v, %+v", s.Device.PowerLimit, s.Throttling)
