@@ -6,6 +6,7 @@ package checkup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -122,6 +123,30 @@ func (c *Checkup) done(uuid string) {
 // berth itself. The error says that nothing was asked: somebody else works on the
 // device already, or ctx has ended.
 func (c *Checkup) Check(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.By) (proof.Result, error) {
+	return c.ask(ctx, on, a, 0, by)
+}
+
+// Scrub overwrites all memory of a device that could be leased, and beside it an
+// amount that a lease holds whose processes have not begun. If berth works on the
+// device already, Scrub waits for that.
+func (c *Checkup) Scrub(ctx context.Context, on gpu.Device, held gpu.MiB) (proof.Result, error) {
+	for {
+		r, err := c.ask(ctx, on, proof.Ask{Verb: proof.Scrub}, held, gpu.By{})
+		busy := (*closures.BusyError)(nil)
+		if !errors.As(err, &busy) || busy.Over == nil {
+			return r, err
+		}
+		select {
+		case <-busy.Over:
+		case <-ctx.Done():
+			return proof.Result{}, context.Cause(ctx)
+		}
+	}
+}
+
+// ask asks a device, as Check does, and lets it take an amount beside what could
+// be leased.
+func (c *Checkup) ask(ctx context.Context, on gpu.Device, a proof.Ask, beside gpu.MiB, by gpu.By) (proof.Result, error) {
 	release, err := c.Closures.Hold(on.UUID, doing(a))
 	if err != nil {
 		return proof.Result{}, err
@@ -129,7 +154,7 @@ func (c *Checkup) Check(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.
 	defer release()
 	began := time.Now()
 	a.GPU = on.UUID
-	free := max(c.Book.Sum(on.UUID).Available(), 0) // nothing is granted from here on
+	free := max(c.Book.Sum(on.UUID).Available()+beside, 0) // nothing is granted from here on
 	if a.Memory == 0 || a.Memory > free {
 		a.Memory = free
 	}
@@ -146,8 +171,11 @@ func (c *Checkup) Check(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.
 		c.Monitor.Checked(on.UUID, began, outcomes[r.Verdict], r.Reason)
 	}
 	severity := gpu.Note
-	if r.Verdict == proof.Failed {
+	switch {
+	case r.Verdict == proof.Failed:
 		severity = gpu.Serious
+	case a.Verb == proof.Scrub && r.Verdict != proof.Passed:
+		severity = gpu.Warning
 	}
 	c.tell(on, a, by, severity, fmt.Sprintf("%s: its %s %s: %s", on.Label(), noun(a), r.Verdict.Text(), r.Reason),
 		map[string]any{"verdict": string(r.Verdict), "memory_mb": r.Memory, "took_seconds": r.Took})

@@ -225,3 +225,32 @@ func TestDue(t *testing.T) {
 		}
 	})
 }
+
+// A scrub takes what a new lease holds beside what could be leased, and waits for
+// a check that runs.
+func TestScrubWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c := newWorld(t)
+		w.sum.Leased = 4488
+		checked := make(chan error, 1)
+		go func() {
+			_, err := c.Check(t.Context(), card, quick, gpu.By{})
+			checked <- err
+		}()
+		synctest.Wait()
+		begun := time.Now()
+		w.prove = func(_ context.Context, a proof.Ask, _ func(proof.Step)) (proof.Result, error) {
+			return proof.Judge(a, []proof.Step{proof.Scrubbed(a.Memory, 0)}, time.Second), nil
+		}
+		r, err := c.Scrub(t.Context(), card, 1000)
+		if err != nil || r.Verdict != proof.Passed || r.Memory != 6000 || time.Since(begun) != 5*time.Second {
+			t.Errorf("%+v, %v after %v", r, err, time.Since(begun))
+		}
+		if err := <-checked; err != nil {
+			t.Error(err)
+		}
+		if last := w.events[len(w.events)-1]; last.Code != gpu.EventScrub {
+			t.Errorf("told %+v", last)
+		}
+	})
+}

@@ -36,7 +36,13 @@ type Keeper struct {
 
 	mu     sync.RWMutex // guards what follows; nothing is called under it
 	drains map[string]health.Drain
-	busy   map[string]string // what berth does on a device, by UUID
+	busy   map[string]*hold // what berth does on a device, by UUID
+}
+
+// hold is what berth does on a device.
+type hold struct {
+	why  string
+	over chan struct{} // closed at its end
 }
 
 // document is the content of the file.
@@ -51,7 +57,7 @@ const version = 1
 // cannot understand is an error: starting without it would grant leases on
 // devices that somebody is about to take out.
 func Open(path string) (*Keeper, error) {
-	k := &Keeper{path: path, wake: make(chan struct{}, 1), drains: map[string]health.Drain{}, busy: map[string]string{}}
+	k := &Keeper{path: path, wake: make(chan struct{}, 1), drains: map[string]health.Drain{}, busy: map[string]*hold{}}
 	if path == "" {
 		return k, nil
 	}
@@ -154,11 +160,17 @@ func (k *Keeper) Why(on gpu.Device) string {
 	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.busy[on.UUID]
+	if h := k.busy[on.UUID]; h != nil {
+		return h.why
+	}
+	return ""
 }
 
 // BusyError says that berth works on a device already.
-type BusyError struct{ Why string }
+type BusyError struct {
+	Why  string
+	Over <-chan struct{} // closed when that is done; nil: not known
+}
 
 func (e *BusyError) Error() string { return e.Why }
 
@@ -168,17 +180,19 @@ func (e *BusyError) Error() string { return e.Why }
 // restart nobody holds a device.
 func (k *Keeper) Hold(uuid, why string) (release func(), err error) {
 	k.mu.Lock()
-	if before, busy := k.busy[uuid]; busy {
+	if before := k.busy[uuid]; before != nil {
 		k.mu.Unlock()
-		return nil, &BusyError{before}
+		return nil, &BusyError{Why: before.why, Over: before.over}
 	}
-	k.busy[uuid] = why
+	h := &hold{why: why, over: make(chan struct{})}
+	k.busy[uuid] = h
 	k.mu.Unlock()
 	k.changed(uuid)
 	return func() {
 		k.mu.Lock()
 		delete(k.busy, uuid)
 		k.mu.Unlock()
+		close(h.over)
 		k.changed(uuid)
 	}, nil
 }

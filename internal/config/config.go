@@ -113,8 +113,8 @@ type GPU struct {
 	Throttle   string             `key:"throttle" default:"slots" oneof:"advise,slots,pace,power" doc:"What berth does by itself about a device that should run slower. advise: it tells. slots: the device has fewer slots, and batches are smaller. pace: berth also stops and continues the processes of leases in short turns. power: berth also lowers the power limit of the device. Each does what the ones before do."`
 	PowerLeast gpu.Opt[gpu.Watts] `key:"power_least_watts" min:"1" absent:"the lowest that the driver takes" doc:"Lowest power limit that berth sets on a device, with throttle: power."`
 	FanCurve   string             `key:"fan_curve" check:"curve" absent:"the driver's own" doc:"Fan speed by temperature, in °C and %, such as 50:30,70:60,85:100. berth sets the fan only where the driver takes it."`
-	Check      string             `key:"check" default:"on" oneof:"on,off" doc:"Whether a device has to pass berth check before it leaves its quarantine. A device that cannot be checked leaves it by time."`
-	Scrub      string             `key:"scrub" default:"off" oneof:"off,on" doc:"Whether berth overwrites the free memory of a device before another user gets it, where the driver is not known to do that."`
+	Check      string             `key:"check" default:"on" oneof:"on,off" doc:"Whether a device has to pass berth check before it leaves its quarantine. A device that cannot be checked leaves it by time. docs/health.md says more."`
+	Scrub      string             `key:"scrub" default:"off" oneof:"off,on" doc:"Whether berth overwrites the free memory of a device before a lease of another user is answered, where the driver is not known to clear it. Leases say what was done (cleared_by). docs/enforcement.md says more."`
 
 	// Devices holds what is different for single devices, by UUID.
 	Devices map[string]DeviceOverride `key:"devices" names:"UUID" check:"uuid" doc:"Settings that differ for single devices."`

@@ -245,3 +245,34 @@ func TestCareHistories(t *testing.T) {
 		})
 	}
 }
+
+// With gpu.scrub, what earlier programs left is gone before a lease is answered.
+func TestScrubBeforeTheLeaseIsAnswered(t *testing.T) {
+	p := newPlace(t, scenario(t, "devices: [{model: h200}]\ntimeline: [{at: 0s, device: 0, check: {residue_mb: 100}}]\n"))
+	p.flags["gpu.scrub"] = "on"
+	synctest.Test(t, func(t *testing.T) {
+		w := p.live(t)
+		look := func() api.Check {
+			t.Helper()
+			found, err := w.Check(t.Context(), api.CheckRequest{GPU: "0", Kind: "residue"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return found
+		}
+		if found := look(); found.Verdict != "failed" || found.Left == 0 {
+			t.Errorf("before: %+v, want what was left", found)
+		}
+		l, err := w.Acquire(t.Context(), api.LeaseRequest{ID: "a", Binding: "named", Memory: 1024, Enforce: "watchdog"})
+		if err != nil || l.Launch == nil || l.Launch.ClearedBy != "berth" {
+			t.Errorf("the lease is %+v, %v", l, err)
+		}
+		if found := look(); found.Verdict != "passed" {
+			t.Errorf("after: %+v, want nothing left", found)
+		}
+		if got := fmt.Sprint(w.codes()); !strings.Contains(got, "scrub scrub scrub") { // begun, its step, done
+			t.Errorf("told %s", got)
+		}
+		w.stop()
+	})
+}

@@ -140,7 +140,7 @@ func (d *Daemon) watching(c config.Config) watchdog.Settings {
 // enforcement is what the desk needs to know about it.
 func (d *Daemon) enforcement() desk.Enforcement {
 	c := d.settings.load().Config.GPU
-	return desk.Enforcement{Context: c.Context, MPS: c.MPS == "on", Isolation: c.Isolation}
+	return desk.Enforcement{Context: c.Context, MPS: c.MPS == "on", Scrub: c.Scrub == "on", Isolation: c.Isolation}
 }
 
 // tagOf returns a text that tells the control groups of this daemon from those

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -60,7 +61,7 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 	if err != nil {
 		return api.Lease{}, err
 	}
-	if o.atOnce && (request.EnforcedBy == launch.MPS || !d.Ledger.Fits(request)) {
+	if o.atOnce && (request.EnforcedBy == launch.MPS || d.Enforcement().Scrub || !d.Ledger.Fits(request)) {
 		return api.Lease{}, errNotAtOnce
 	}
 	by.aside()
@@ -77,8 +78,16 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 	if l.Stood, l.Was = found.Stood, found.Was; found.Stood {
 		return l, nil // also if the caller has left: it stood before
 	}
+	cleared := ""
+	if o.Parent == "" { // the memory of a child is that of its parent
+		var note string
+		if cleared, note = d.scrub(ctx, granted); note != "" {
+			l.Note = strings.TrimPrefix(l.Note+"; "+note, "; ")
+		}
+	}
 	if o.Enforce != "" {
 		l.Launch = d.equipment(granted, o)
+		l.Launch.ClearedBy = cmp.Or(cleared, l.Launch.ClearedBy)
 		if err := d.startMPS(ctx, granted, l.Launch); err != nil {
 			_ = d.giveBack(&l) // it may have ended by itself
 			return api.Lease{}, err

@@ -18,6 +18,9 @@ import (
 // Checkup has devices checked.
 type Checkup interface {
 	Check(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.By) (proof.Result, error)
+	// Scrub overwrites the memory of a device that could be leased, and beside it
+	// an amount that a lease holds whose processes have not begun.
+	Scrub(ctx context.Context, on gpu.Device, held gpu.MiB) (proof.Result, error)
 }
 
 // residueKind is the kind of check that looks for what programs left.

@@ -68,6 +68,7 @@ type Enforcement struct {
 	Context gpu.MiB // what a CUDA context takes of a lease
 	MPS     bool    // the driver may be asked to, through MPS
 
+	Scrub     bool   // free memory is overwritten before another user gets it
 	Isolation string // what keeps programs from other devices, unless they ask for something else
 }
 
@@ -102,7 +103,10 @@ type Users interface {
 }
 
 // Desk answers those who ask.
-type Desk struct{ Keepers }
+type Desk struct {
+	Keepers
+	traces traces
+}
 
 // New returns a desk that asks these keepers.
 func New(k Keepers) *Desk {
@@ -118,10 +122,13 @@ func New(k Keepers) *Desk {
 	if k.Price == nil {
 		k.Price = func() (gpu.Opt[float64], string) { return gpu.Opt[float64]{}, "" }
 	}
+	if k.Enforcement == nil {
+		k.Enforcement = func() Enforcement { return Enforcement{} }
+	}
 	if k.Audit == nil {
 		k.Audit = noAudit{}
 	}
-	return &Desk{k}
+	return &Desk{Keepers: k}
 }
 
 // Caller is somebody who asks. The door has found out who that is; the caller

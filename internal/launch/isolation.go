@@ -127,7 +127,7 @@ func (e *editor) separate(ladder Ladder, r *Receipt) {
 		r.miss("other GPUs: they are hidden by variables, which a program can change; --isolation cgroup makes the kernel refuse them")
 	}
 	switch {
-	case strings.HasPrefix(ladder.ClearedBy, "driver"):
+	case strings.HasPrefix(ladder.ClearedBy, "driver"), ladder.ClearedBy == "berth":
 		r.hold("memory of earlier programs: cleared_by: %s", ladder.ClearedBy)
 	case ladder.ClearedBy != "":
 		r.miss("memory of earlier programs: cleared_by: %s; bench/gpu/residue.sh looks whether any is left", ladder.ClearedBy)
