@@ -53,6 +53,21 @@ func TestHotAfternoon(t *testing.T) {
 	}
 }
 
+// The temperature crosses a threshold in every burst. What the state makes of that
+// is tested with the monitor.
+func TestFlapping(t *testing.T) {
+	clock := newHand()
+	devices := scan(t, open(t, examples+"flapping.yaml", sim.Clock(clock.Now)))
+	var states []gpu.State
+	for range 11 * 60 {
+		states = append(states, band(fast(t, devices[0]).Temperature.Or(0)))
+		clock.pass(time.Second)
+	}
+	if n := len(slices.Compact(states)); n < 40 {
+		t.Errorf("it crossed thresholds %d times; want it to flap", n)
+	}
+}
+
 // The demo has ten seconds to tell its story.
 func TestDemo(t *testing.T) {
 	clock := newHand()
