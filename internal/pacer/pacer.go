@@ -272,8 +272,10 @@ func (p *Pacer) Run(ctx context.Context) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	clear(p.stopped)
-	_ = p.write(false) // it complains itself
+	if len(p.stopped) > 0 {
+		clear(p.stopped)
+		_ = p.write(false) // it complains itself
+	}
 }
 
 // paused notes how long the processes of a lease were stopped.
