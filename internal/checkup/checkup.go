@@ -27,6 +27,8 @@ type Prover interface {
 
 // Monitor is told what came of a check.
 type Monitor interface {
+	// Read samples a device now.
+	Read(ctx context.Context, uuid string)
 	Checked(uuid string, began time.Time, o health.Outcome, why string)
 }
 
@@ -160,6 +162,9 @@ func (c *Checkup) ask(ctx context.Context, on gpu.Device, a proof.Ask, beside gp
 	}
 	c.tell(on, a, by, gpu.Note, fmt.Sprintf("%s: %s, with %s of %s", on.Label(), doing(a), a.Memory, on.MemoryTotal), map[string]any{"memory_mb": a.Memory})
 	r, err := c.prove(ctx, on, a, by)
+	// The device opens with a sample that no longer has the memory of the check in
+	// it: nobody could lease that memory until the next one.
+	c.Monitor.Read(context.WithoutCancel(ctx), on.UUID)
 	switch {
 	case ctx.Err() != nil && r.Verdict != proof.Failed: // whoever asked has left
 		c.tell(on, a, by, gpu.Warning, fmt.Sprintf("%s: its %s was given up before its end", on.Label(), noun(a)), nil)

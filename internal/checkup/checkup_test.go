@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,7 @@ type world struct {
 	prove func(ctx context.Context, a proof.Ask, tell func(proof.Step)) (proof.Result, error)
 
 	closures *closures.Keeper
+	reads    atomic.Int32
 	mu       sync.Mutex
 	heard    []string
 	events   []gpu.Event
@@ -50,6 +52,13 @@ func (w *world) Prove(ctx context.Context, on gpu.Device, a proof.Ask, tell func
 	}
 	w.note("asked for %s %s with %d MiB", a.Verb, a.Kind, a.Memory)
 	return w.prove(ctx, a, tell)
+}
+
+func (w *world) Read(_ context.Context, uuid string) {
+	if !w.closures.Held(uuid) {
+		w.t.Error("the device is open before it was read again")
+	}
+	w.reads.Add(1)
 }
 
 func (w *world) Checked(uuid string, began time.Time, o health.Outcome, why string) {
@@ -98,8 +107,8 @@ func TestCheck(t *testing.T) {
 		if want := []string{"asked for check quick with 5000 MiB", "passed after 5s: 4.9 GiB of memory and the computation are right"}; !slices.Equal(w.heard, want) {
 			t.Errorf("heard %q", w.heard)
 		}
-		if why := w.closures.Why(card); why != "" {
-			t.Errorf("closed afterwards: %s", why)
+		if why := w.closures.Why(card); why != "" || w.reads.Load() != 1 {
+			t.Errorf("closed afterwards: %q; read %d times", why, w.reads.Load())
 		}
 		var texts []string
 		for _, e := range w.events {

@@ -166,6 +166,13 @@ func (k *Keeper) Why(on gpu.Device) string {
 	return ""
 }
 
+// Held reports whether berth itself works on a device.
+func (k *Keeper) Held(uuid string) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.busy[uuid] != nil
+}
+
 // BusyError says that berth works on a device already.
 type BusyError struct {
 	Why  string

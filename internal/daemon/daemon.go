@@ -221,7 +221,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	})
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
-		Reading: d.oversight.Observe, Stuck: d.oversight.Unread, Standing: standings.Changed,
+		Reading: d.oversight.Observe, Stuck: d.oversight.Unread, Standing: standings.Changed, Filled: d.closures.Held,
 		Due: d.checkup.Due,
 	})
 	d.monitor.Recall(standings.All())

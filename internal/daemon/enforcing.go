@@ -193,6 +193,8 @@ func (l late) Do(ctx context.Context, uuid string, do func(context.Context, devi
 	return l.monitor.Do(ctx, uuid, do)
 }
 
+func (l late) Read(ctx context.Context, uuid string) { l.monitor.Read(ctx, uuid) }
+
 func (l late) Checked(uuid string, began time.Time, o health.Outcome, why string) {
 	l.monitor.Checked(uuid, began, o, why)
 }

@@ -30,3 +30,14 @@ func (m *Monitor) Do(ctx context.Context, uuid string, do func(context.Context, 
 	defer func() { u.describe(u.guard.Describe()) }() // it may have another power limit now
 	return u.guard.Do(limited, do)
 }
+
+// Read samples a device now, unless monitoring is stopped. When it returns, the
+// reading has been told.
+func (m *Monitor) Read(ctx context.Context, uuid string) {
+	if _, on, _ := m.control(); !on {
+		return
+	}
+	if u := m.unit(uuid); u != nil {
+		m.sample(ctx, u)
+	}
+}

@@ -123,3 +123,35 @@ func TestDeviceThatFails(t *testing.T) {
 		}
 	})
 }
+
+// A device whose memory berth itself fills is judged by its temperature, and is
+// read again on request.
+func TestMemoryThatBerthFills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		c := &card{fast: func(s *gpu.Sample) error {
+			s.Temperature = gpu.Some(gpu.Celsius(50))
+			s.MemoryTotal, s.MemoryUsed = gpu.Some(gpu.MiB(3000)), gpu.Some(gpu.MiB(2990))
+			return nil
+		}}
+		filled := true
+		hooks := n.hooks()
+		hooks.Filled = func(uuid string) bool { return filled && uuid == c.uuid() }
+		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, hooks)
+		if err := m.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r, _ := m.Find("")
+		if r.State != gpu.Optimal || r.Standing.Withheld != 0 || r.Sample.MemoryUsed.Or(0) != 2990 {
+			t.Errorf("while berth fills it: %s, %d slots withheld, %v in use", r.State, r.Standing.Withheld, r.Sample.MemoryUsed)
+		}
+		filled = false
+		m.Read(t.Context(), c.uuid())
+		if r, _ = m.Find(""); r.State != gpu.Critical || r.Standing.Withheld != 1 {
+			t.Errorf("afterwards: %s, %d slots withheld", r.State, r.Standing.Withheld)
+		}
+		m.Stop(gpu.By{})
+		m.Read(t.Context(), c.uuid()) // asks no driver
+		m.Read(t.Context(), "GPU-unknown")
+	})
+}

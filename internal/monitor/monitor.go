@@ -73,6 +73,10 @@ type Hooks struct {
 	// leaves its quarantine, until Checked says what came of that.
 	Due func(gpu.Device)
 
+	// Filled reports whether berth itself fills the memory of a device, to test or
+	// to overwrite it: how full the memory is says nothing then.
+	Filled func(uuid string) bool
+
 	// Stuck is called again and again while the sampler of a device hangs,
 	// perhaps in one of the other hooks. The reading is UNAVAILABLE.
 	Stuck func(Reading)

@@ -75,9 +75,10 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	if recovered {
 		u.standing.Return(settings.Health, now)
 	}
-	u.standing.Answer(settings.Health, now, thermal.Exhausted(rules.Thresholds, s))
+	judged := m.judged(u, s)
+	u.standing.Answer(settings.Health, now, thermal.Exhausted(rules.Thresholds, judged))
 	u.lost, u.silent = false, false
-	heat := u.tracker.Observe(rules, now, s)
+	heat := u.tracker.Observe(rules, now, judged)
 	v := u.show(now, heat)
 	u.foresee(rules, now, s)
 	u.keep(v, s)
@@ -92,6 +93,17 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	if m.hooks.Due != nil && u.standing.CheckDue(settings.Health, now) {
 		m.hooks.Due(u.description())
 	}
+}
+
+// judged returns a sample as the device is judged by: without its memory, if it
+// is berth that fills it.
+func (m *Monitor) judged(u *unit, s *gpu.Sample) *gpu.Sample {
+	if m.hooks.Filled == nil || !s.Temperature.Known() || !m.hooks.Filled(u.uuid) {
+		return s
+	}
+	cool := *s
+	cool.MemoryUsed, cool.MemoryFree, cool.MemoryShare = gpu.Opt[gpu.MiB]{}, gpu.Opt[gpu.MiB]{}, gpu.Opt[gpu.Percent]{}
+	return &cool
 }
 
 // show returns a verdict as readers see it: a device in quarantine is
