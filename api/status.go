@@ -13,6 +13,9 @@ type Status struct {
 	Since      time.Time   `json:"since" doc:"When the device entered this state."`
 	Reason     string      `json:"reason" doc:"Why the device is in this state, in one sentence."`
 	Multiplier float64     `json:"multiplier" doc:"Share of full speed that work should run at."`
+	Cause      string      `json:"cause" enum:"state,forecast" doc:"What decides the multiplier: the state, or a forecast that is sure of a worse one."`
+	Slower     string      `json:"slower,omitempty" doc:"Why the multiplier is lower than that of the state; absent: it is not."`
+	Outlook    *Outlook    `json:"outlook,omitempty" doc:"Where the temperature goes at the present power. Absent: not known, because the device does not measure its power or berth has not watched it long enough."`
 	Health     gpu.Health  `json:"health" enum:"healthy,unhealthy,unknown"`
 	Sample     *gpu.Sample `json:"sample,omitempty" doc:"The newest sample; absent until the device has answered once."`
 	Stale      bool        `json:"stale,omitempty" doc:"The sample is older than three intervals and older than 3 seconds, so it says nothing about now."`
@@ -104,13 +107,37 @@ type Trend struct {
 	Average   gpu.Opt[gpu.Celsius]  `json:"average_celsius,omitzero"`
 	Slope     gpu.Opt[float64]      `json:"slope_celsius_per_minute,omitzero"`
 	Direction string                `json:"direction" enum:"rising,falling,stable,unknown"`
-	Forecast  []TemperatureForecast `json:"forecast,omitempty" doc:"The temperatures to come if nothing changes."`
+	Forecast  []TemperatureForecast `json:"forecast,omitempty" doc:"The temperatures to come, as far as the power so far tells. Absent: not known."`
+	Outlook   *Outlook              `json:"outlook,omitempty" doc:"Where the temperature goes at the present power. Absent: not known."`
 }
 
 // TemperatureForecast is one point of a forecast.
 type TemperatureForecast struct {
 	In          float64     `json:"in_seconds"`
 	Temperature gpu.Celsius `json:"celsius"`
+	Low         gpu.Celsius `json:"low_celsius" doc:"With high, the interval that holds the temperature nine times of ten."`
+	High        gpu.Celsius `json:"high_celsius"`
+}
+
+// Outlook says where the temperature of a device goes if its power stays as it is.
+type Outlook struct {
+	Power      gpu.Watts           `json:"power_watts" doc:"The present power: an average of the last seconds."`
+	Settles    gpu.Celsius         `json:"settles_celsius" doc:"Where the temperature ends."`
+	Low        gpu.Celsius         `json:"settles_low_celsius" doc:"With high, the interval that holds it nine times of ten."`
+	High       gpu.Celsius         `json:"settles_high_celsius"`
+	PerWatt    float64             `json:"celsius_per_watt" doc:"How many degrees one more watt adds in the end."`
+	Thresholds []ThresholdForecast `json:"thresholds" doc:"temp_normal, temp_throttle and temp_critical."`
+}
+
+// ThresholdForecast says when the temperature of a device passes a threshold at its
+// present power.
+type ThresholdForecast struct {
+	Threshold string           `json:"threshold"`
+	Limit     gpu.Celsius      `json:"limit_celsius"`
+	Seconds   gpu.Opt[float64] `json:"seconds,omitzero" doc:"Time until the temperature passes the threshold; 0: it has. Absent: not at this power."`
+	Soonest   gpu.Opt[float64] `json:"soonest_seconds,omitzero" doc:"With latest, the interval that holds that time nine times of ten."`
+	Latest    gpu.Opt[float64] `json:"latest_seconds,omitzero" doc:"Absent: it may well never pass."`
+	Text      string           `json:"text" doc:"The same in words."`
 }
 
 // Throttle says how fast work on a device may run.
@@ -118,10 +145,12 @@ type Throttle struct {
 	GPU        string     `json:"gpu"`
 	State      gpu.State  `json:"state" enum:"OPTIMAL,NORMAL,THROTTLED,CRITICAL,UNAVAILABLE"`
 	Multiplier float64    `json:"multiplier"`
-	Throttle   bool       `json:"should_throttle" doc:"Whether work should slow down: true from THROTTLED on. The multiplier has the finer steps."`
+	Cause      string     `json:"cause" enum:"state,forecast" doc:"What decides the multiplier: the state, or a forecast that is sure of a worse one."`
+	Throttle   bool       `json:"should_throttle" doc:"Whether work should slow down: true from THROTTLED on, and if a forecast slows it down. The multiplier has the finer steps."`
 	Stop       bool       `json:"should_stop" doc:"Whether work should stop now: the device is above temp_critical or in quarantine."`
-	Until      *time.Time `json:"until,omitempty" doc:"The earliest time of a better state, while a cooldown runs."`
-	Reason     string     `json:"reason"`
+	Until      *time.Time `json:"until,omitempty" doc:"The earliest time that work may run faster, while a cooldown runs."`
+	Reason     string     `json:"reason" doc:"Why, in one sentence: that of the cause."`
+	Outlook    *Outlook   `json:"outlook,omitempty" doc:"Where the temperature goes at the present power. Absent: not known."`
 
 	Throttling *Throttling `json:"throttling,omitempty" doc:"What berth does about it by itself."`
 }

@@ -1,11 +1,14 @@
 package desk
 
 import (
+	"cmp"
+	"math"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/heat"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/thermal"
@@ -17,7 +20,7 @@ func (d *Desk) Status(r monitor.Reading) api.Status {
 	sum := d.Ledger.Sum(r.Device.UUID)
 	return api.Status{
 		Device: r.Device, State: r.State, Since: r.Since, Reason: r.Reason,
-		Multiplier: r.Multiplier, Health: r.Health, Stale: r.Stale,
+		Multiplier: r.Multiplier, Cause: r.Cause, Slower: r.Slower, Outlook: outlookOf(r.Outlook), Health: r.Health, Stale: r.Stale,
 		Slots: api.Slots{Active: sum.Active, Capacity: sum.MaxPipelines, Usable: sum.Usable},
 		Trust: trustOf(r.Standing, sum.MaxPipelines), Drain: d.drainOf(r.Device),
 		Throttling: d.Throttling(r.Device.UUID),
@@ -64,21 +67,57 @@ func percent(part, whole int) float64 {
 	return 100 * float64(part) / float64(whole)
 }
 
+// horizons are the times ahead that a trend has the temperature of.
+var horizons = []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}
+
 // Trend returns the course of a device's temperature over the last minutes, and
-// a forecast.
+// where it goes.
 func (d *Desk) Trend(r monitor.Reading, minutes float64, now time.Time) api.Trend {
 	since := now.Add(-time.Duration(minutes * float64(time.Minute)))
 	samples := d.Monitor.History(r.Device.UUID, since, 0)
-	course := thermal.Trend(thermal.Points(samples), thermal.Horizons()...)
+	course := thermal.Trend(thermal.Points(samples))
 	t := api.Trend{
 		GPU: r.Device.UUID, Minutes: minutes, Covers: Covers(samples).Seconds(), Samples: course.Samples,
 		Min: course.Min, Max: course.Max, Average: course.Average, Slope: course.Slope, Direction: string(course.Direction),
+		Outlook: outlookOf(r.Outlook),
 	}
-	for _, f := range course.Forecast {
-		t.Forecast = append(t.Forecast, api.TemperatureForecast{In: f.In.Seconds(), Temperature: f.Temperature})
+	if model, known := d.Monitor.Model(r.Device.UUID); known && r.Outlook != nil {
+		for _, ahead := range horizons {
+			g := model.Present(ahead)
+			t.Forecast = append(t.Forecast, api.TemperatureForecast{In: ahead.Seconds(), Temperature: tenth(g.Mean), Low: tenth(g.Low), High: tenth(g.High)})
+		}
 	}
 	return t
 }
+
+// outlookOf returns where a temperature goes, as the API shows it.
+func outlookOf(o *monitor.Outlook) *api.Outlook {
+	if o == nil {
+		return nil
+	}
+	out := &api.Outlook{
+		Power: gpu.Watts(tenths(float64(o.Power))), PerWatt: math.Round(o.PerWatt*1e4) / 1e4,
+		Settles: tenth(o.Settles.Mean), Low: tenth(o.Settles.Low), High: tenth(o.Settles.High),
+	}
+	for _, c := range o.Crossings {
+		t := api.ThresholdForecast{Threshold: c.Threshold, Limit: c.Limit, Text: "not at this power"}
+		if c.Ever {
+			t.Seconds, t.Text = gpu.Some(tenths(c.In.Seconds())), c.When()
+			t.Soonest = gpu.Some(tenths(c.Soonest.Seconds()))
+			if c.Latest != heat.Forever {
+				t.Latest = gpu.Some(tenths(c.Latest.Seconds()))
+			}
+		}
+		if c.Passed {
+			t.Text = "it has passed"
+		}
+		out.Thresholds = append(out.Thresholds, t)
+	}
+	return out
+}
+
+// tenth rounds a temperature to one decimal.
+func tenth(c gpu.Celsius) gpu.Celsius { return gpu.Celsius(tenths(float64(c))) }
 
 // Covers returns the time from the oldest sample to the newest.
 func Covers(samples []gpu.Sample) time.Duration {
@@ -118,8 +157,8 @@ func availableOf(sum ledger.DeviceSum) api.DeviceAvailable {
 // Throttle returns how fast work on a device may run, why, and until when.
 func Throttle(r monitor.Reading) api.Throttle {
 	t := api.Throttle{
-		GPU: r.Device.UUID, State: r.State, Multiplier: r.Multiplier,
-		Throttle: r.Multiplier < gpu.Normal.Multiplier(), Stop: r.Stop, Reason: r.Reason,
+		GPU: r.Device.UUID, State: r.State, Multiplier: r.Multiplier, Cause: r.Cause,
+		Throttle: r.Multiplier < gpu.Normal.Multiplier(), Stop: r.Stop, Reason: cmp.Or(r.Slower, r.Reason), Outlook: outlookOf(r.Outlook),
 	}
 	if !r.Until.IsZero() {
 		t.Until = &r.Until

@@ -23,7 +23,7 @@ func RankedOf(p placement.Place) api.Ranked {
 		r.Temperature = gpu.Some(gpu.Celsius(tenths(heat.Mean)))
 	}
 	if settles, known := p.Settles.Get(); known {
-		r.Settles = gpu.Some(gpu.Celsius(tenths(float64(settles))))
+		r.Settles = gpu.Some(tenth(settles))
 	}
 	var why []string
 	if p.Warm != "" && p.Rank > 0 {

@@ -63,6 +63,7 @@ var deviceMetrics = []metric{
 	{describe("gpu_power_limit_watts", "Power limit in force."), gauge, powerLimit},
 	{describe("gpu_speed_multiplier", "Share of full speed that work should run at."), gauge,
 		func(r *monitor.Reading) gpu.Opt[float64] { return gpu.Some(r.Multiplier) }},
+	{describe("gpu_temperature_settles_celsius", "Where the temperature of the chip ends at its present power; no line while it is not known."), gauge, settles},
 	{describe("gpu_healthy", "1 healthy, 0 unhealthy; no line while it is not known."), gauge, healthy},
 }
 
@@ -81,6 +82,23 @@ func ownPower(s *gpu.Sample) gpu.Opt[gpu.Watts] {
 	return s.Power
 }
 
+// outlook returns where the temperature of a device goes; nil if that is not
+// known, or if the device does not answer.
+func outlook(r *monitor.Reading) *monitor.Outlook {
+	if !r.Sampled || !answers(r) {
+		return nil
+	}
+	return r.Outlook
+}
+
+func settles(r *monitor.Reading) gpu.Opt[float64] {
+	o := outlook(r)
+	if o == nil {
+		return gpu.Opt[float64]{}
+	}
+	return gpu.Some(float64(o.Settles.Mean))
+}
+
 func healthy(r *monitor.Reading) gpu.Opt[float64] {
 	switch r.Health {
 	case gpu.Healthy:
@@ -94,6 +112,8 @@ func healthy(r *monitor.Reading) gpu.Opt[float64] {
 var (
 	stateDesc    = describe("gpu_state", "1 for the state the device is in, 0 for the others.", "state")
 	drainedDesc  = describe("berth_device_drained", "1 while somebody drains the device: leases there go on, and no new ones are granted.")
+	causeDesc    = describe("gpu_speed_cause", "1 for what decides gpu_speed_multiplier, 0 for the others.", "cause")
+	secondsDesc  = describe("gpu_seconds_to_threshold", "Time until the chip passes a threshold at its present power; no line: not at this power, or not known.", "threshold")
 	throttleDesc = describe("gpu_throttle_reason", "1 for each reason why the device runs below its full clock.", "reason")
 )
 
@@ -104,9 +124,9 @@ func (d *devices) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range deviceMetrics {
 		out <- m.desc
 	}
-	out <- stateDesc
-	out <- throttleDesc
-	out <- drainedDesc
+	for _, desc := range []*prometheus.Desc{stateDesc, causeDesc, secondsDesc, throttleDesc, drainedDesc} {
+		out <- desc
+	}
 }
 
 func (d *devices) Collect(out chan<- prometheus.Metric) {
@@ -126,6 +146,16 @@ func (d *devices) Collect(out chan<- prometheus.Metric) {
 			send(stateDesc, gauge, truth(state == r.State), string(state))
 		}
 		send(drainedDesc, gauge, truth(d.from.Drained != nil && d.from.Drained(r.Device)))
+		for _, cause := range []string{monitor.CauseState, monitor.CauseForecast} {
+			send(causeDesc, gauge, truth(cause == r.Cause), cause)
+		}
+		if o := outlook(&r); o != nil {
+			for _, c := range o.Crossings {
+				if c.Ever {
+					send(secondsDesc, gauge, c.In.Seconds(), c.Threshold)
+				}
+			}
+		}
 		if r.Sampled && answers(&r) {
 			for _, reason := range r.Sample.Throttle {
 				send(throttleDesc, gauge, 1, string(reason))

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/heat"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/journal"
@@ -26,6 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/quota"
+	"github.com/berth-gpu/berth/internal/thermal"
 )
 
 var update = flag.Bool("update", false, "write the golden page anew")
@@ -45,9 +47,16 @@ func readings() []monitor.Reading {
 		},
 	}
 	return []monitor.Reading{
-		{Device: gpu.Device{UUID: "GPU-a", Index: 0, Name: `Quadro "quoted"`, PowerLimit: gpu.Some[gpu.Watts](300)}, Sample: full, Sampled: true, State: gpu.Normal, Multiplier: 0.8, Health: gpu.Healthy},
-		{Device: gpu.Device{UUID: "GPU-b", Index: 1, Name: "H200"}, Sample: full, Sampled: true, State: gpu.Unavailable, Health: gpu.HealthUnknown},
+		{Device: gpu.Device{UUID: "GPU-a", Index: 0, Name: `Quadro "quoted"`, PowerLimit: gpu.Some[gpu.Watts](300)}, Sample: full, Sampled: true, State: gpu.Normal, Multiplier: 0.5, Cause: monitor.CauseForecast, Health: gpu.Healthy, Outlook: ahead()},
+		{Device: gpu.Device{UUID: "GPU-b", Index: 1, Name: "H200"}, Sample: full, Sampled: true, State: gpu.Unavailable, Cause: monitor.CauseState, Health: gpu.HealthUnknown, Outlook: ahead()},
 	}
+}
+
+// ahead is an outlook that passes temp_normal in 40 s and no other threshold.
+func ahead() *monitor.Outlook {
+	o := &monitor.Outlook{Power: 300, Settles: heat.Guess{Mean: 78, Low: 76, High: 80}, Crossings: thermal.Crossings(gpu.DefaultThresholds())}
+	o.Crossings[0].Ever, o.Crossings[0].In = true, 40*time.Second
+	return o
 }
 
 func exporter(t testing.TB) *Exporter { return sampling(t, true) }

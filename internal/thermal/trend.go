@@ -24,14 +24,12 @@ func Points(samples []gpu.Sample) []Point {
 	return points
 }
 
-// Course says how a temperature has changed, and where it goes if nothing
-// changes.
+// Course says how a temperature has changed.
 type Course struct {
 	Samples           int
 	Min, Max, Average gpu.Opt[gpu.Celsius] // absent without points
 	Slope             gpu.Opt[float64]     // °C per minute, by least squares over all points; absent below three
 	Direction         Direction
-	Forecast          []Forecast // empty where the slope is absent
 }
 
 // Direction is the sense of a course.
@@ -45,20 +43,10 @@ const (
 	UnknownDirection Direction = "unknown"
 )
 
-// Forecast is a temperature to come, counted from the newest point.
-type Forecast struct {
-	In          time.Duration
-	Temperature gpu.Celsius
-}
-
-// Horizons are the usual times to forecast for.
-func Horizons() []time.Duration {
-	return []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}
-}
-
-// Trend describes the course of points, oldest first, and forecasts it for
-// each time ahead.
-func Trend(points []Point, ahead ...time.Duration) Course {
+// Trend describes the course of points, oldest first. It does not forecast:
+// temperature follows power, and the course of the temperature does not tell how
+// the power goes on.
+func Trend(points []Point) Course {
 	c := Course{Samples: len(points), Direction: UnknownDirection}
 	if len(points) == 0 {
 		return c
@@ -71,19 +59,17 @@ func Trend(points []Point, ahead ...time.Duration) Course {
 	c.Min, c.Max = gpu.Some(lowest), gpu.Some(highest)
 	c.Average = gpu.Some(gpu.Celsius(sum / float64(len(points))))
 
-	xs, ys := axes(points)
-	if len(xs) < fewest || xs[0] >= 0 {
+	slope, span := line(points)
+	if len(points) < fewest || span <= 0 {
 		return c
 	}
-	line := fit(xs, ys, 0)
-	c.Slope = gpu.Some(line.b * 60)
-	c.Direction = line.direction(float64(highest - lowest))
-	at := forecast(xs, ys)
-	for _, d := range ahead {
-		c.Forecast = append(c.Forecast, Forecast{d, gpu.Celsius(at(d.Seconds()))})
-	}
+	c.Slope = gpu.Some(slope * 60)
+	c.Direction = direction(slope*span, float64(highest-lowest))
 	return c
 }
+
+// fewest is the number of points below which there is no slope.
+const fewest = 3
 
 // flicker is the largest change over a window that one flip of the last digit
 // can cause. Sensors report whole degrees; the least-squares line through
@@ -91,11 +77,10 @@ func Trend(points []Point, ahead ...time.Duration) Course {
 // 1.5 times the step, and every other pattern of two values by less.
 const flicker = 1.5
 
-// direction returns the direction of a line over points that differ by spread
-// at most. Two adjacent whole values are never a direction, however the points
-// are spaced.
-func (c curve) direction(spread float64) Direction {
-	change := c.b * c.span
+// direction returns the direction of a line that changes so much over points that
+// differ by spread at most. Two adjacent whole values are never a direction,
+// however the points are spaced.
+func direction(change, spread float64) Direction {
 	switch {
 	case spread <= 1 || math.Abs(change) <= flicker:
 		return Stable
@@ -105,13 +90,22 @@ func (c curve) direction(spread float64) Direction {
 	return Falling
 }
 
-// axes returns the times of points in seconds (the newest is 0, all others
-// before it) and their degrees.
-func axes(points []Point) (xs, ys []float64) {
-	newest := points[len(points)-1].Time
-	xs, ys = make([]float64, len(points)), make([]float64, len(points))
-	for i, p := range points {
-		xs[i], ys[i] = p.Time.Sub(newest).Seconds(), float64(p.Temperature)
+// line fits a straight line by least squares. It returns its slope in degrees a
+// second, and the seconds from the first point to the last.
+func line(points []Point) (slope, span float64) {
+	first, n := points[0].Time, float64(len(points))
+	var meanX, meanY, xx, xy float64
+	for _, p := range points {
+		meanX += p.Time.Sub(first).Seconds() / n
+		meanY += float64(p.Temperature) / n
 	}
-	return xs, ys
+	for _, p := range points {
+		x := p.Time.Sub(first).Seconds() - meanX
+		xx += x * x
+		xy += x * (float64(p.Temperature) - meanY)
+	}
+	if xx > 0 {
+		slope = xy / xx
+	}
+	return slope, points[len(points)-1].Time.Sub(first).Seconds()
 }

@@ -52,12 +52,13 @@ func (s *Device) facts(to term.Screen) []fact {
 	facts := []fact{
 		{"why", s.Reason},
 		{"drained", s.drain(to)},
-		{"advice", fmt.Sprintf("work at %.0f %% of full speed", s.Multiplier*100)},
+		{"advice", s.advice()},
 		{"berth does", throttling(s.Throttling)},
 		{"load", withBar(m.Utilization)},
 		{"memory", s.memory(m)},
 		{"leased", s.leased()},
 		{"temperature", Join(optionalWord(m.Temperature, "%.0f °C"), optionalWord(d.TempSlowdown, "slows itself down at %.0f °C"))},
+		{"outlook", outlook(s.Outlook)},
 		{"power", Join(optionalWord(m.Power, "%.0f W"), optionalWord(d.PowerLimit, "limit %.0f W"))},
 		{"clocks", Join(optionalWord(m.ClockSM, "SM %.0f MHz"), optionalWord(m.ClockMemory, "memory %.0f MHz"))},
 		{"held back by", heldBack(m.Throttle)},
@@ -72,6 +73,15 @@ func (s *Device) facts(to term.Screen) []fact {
 		facts = append(facts, fact{"sampled", words.Age(to.Now.Sub(s.Sample.Time)) + " ago"})
 	}
 	return facts
+}
+
+// advice says how fast work should run, and why if the state does not say so.
+func (s *Device) advice() string {
+	text := fmt.Sprintf("work at %.0f %% of full speed", s.Multiplier*100)
+	if s.Slower != "" {
+		text += ": " + s.Slower
+	}
+	return text
 }
 
 func (s *Device) memory(m gpu.Sample) string {

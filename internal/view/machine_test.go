@@ -38,6 +38,13 @@ func someStatus() api.StatusAll {
 	reason := func(i int, text string, since time.Duration) {
 		all.GPUs[i].Reason, all.GPUs[i].Since = text, now.Add(-since)
 	}
+	all.GPUs[0].Outlook = &api.Outlook{Power: 690, Settles: 78.4, Low: 76.2, High: 80.1, Thresholds: []api.ThresholdForecast{
+		{Threshold: "temp_normal", Limit: 75, Seconds: gpu.Some(40.2)}, {Threshold: "temp_throttle", Limit: 85}, {Threshold: "temp_critical", Limit: 90},
+	}}
+	all.GPUs[0].Cause, all.GPUs[0].Multiplier, all.GPUs[0].Slower = "forecast", 0.5, "it passes temp_normal 75 °C in 40 s at 690 W, and settles at 78 °C"
+	all.GPUs[1].Outlook = &api.Outlook{Power: 110, Settles: 88, Low: 86, High: 90, Thresholds: []api.ThresholdForecast{
+		{Threshold: "temp_normal", Limit: 75, Seconds: gpu.Some(0.0)}, {Threshold: "temp_throttle", Limit: 85, Seconds: gpu.Some(125.0)}, {Threshold: "temp_critical", Limit: 90},
+	}}
 	reason(0, "everything is well below its limits", 3*time.Hour)
 	reason(1, "81 °C is above temp_normal (75 °C); it may run at half speed until it has been cooler for 30 s", 42*time.Second)
 	reason(2, "memory is at 99 %", 5*time.Minute)

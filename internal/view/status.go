@@ -33,8 +33,10 @@ func (s *Status) Lines(to term.Screen) []string {
 		lines = append(append(lines, holders.Lines(to.Width, to.Painter)...), "")
 	}
 	for _, d := range s.GPUs {
-		if !d.Well() {
+		if note := ahead(d); !d.Well() {
 			lines = append(lines, complaint(d, to))
+		} else if note != "" {
+			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d %s", d.Device.Index, term.Clean(note))))
 		}
 		if d.Drain != nil {
 			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d is %s", d.Device.Index, drained(d.Drain, to))))

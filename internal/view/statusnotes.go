@@ -31,6 +31,9 @@ func complaint(d api.Status, to term.Screen) string {
 			text += "; " + not
 		}
 	}
+	if note := ahead(d); note != "" {
+		text += "; " + term.Clean(note)
+	}
 	if d.State == gpu.Unavailable && d.Health == gpu.HealthUnknown && d.Sample != nil {
 		text += fmt.Sprintf(" (last sample %s ago)", words.Age(to.Now.Sub(d.Sample.Time)))
 	}

@@ -211,6 +211,28 @@ class Drain(Answer):
     until: Optional[Time] = None  # None: only undrain ends it
 
 
+class ThresholdForecast(Answer):
+    """When a device passes a threshold at its present power."""
+
+    threshold: str = ""  # temp_normal, temp_throttle or temp_critical
+    limit_celsius: float = 0.0
+    seconds: Optional[float] = None  # 0: it has passed; None: not at this power
+    soonest_seconds: Optional[float] = None
+    latest_seconds: Optional[float] = None  # None: it may well never pass
+    text: str = ""
+
+
+class Outlook(Answer):
+    """Where the temperature of a device goes if its power stays as it is."""
+
+    power_watts: float = 0.0  # an average of the last seconds
+    settles_celsius: float = 0.0  # where the temperature ends
+    settles_low_celsius: float = 0.0  # it is in this interval nine times of ten
+    settles_high_celsius: float = 0.0
+    celsius_per_watt: float = 0.0  # what one more watt adds in the end
+    thresholds: List[ThresholdForecast] = _list()
+
+
 class Status(Answer):
     """One device as it stands."""
 
@@ -219,6 +241,9 @@ class Status(Answer):
     since: Optional[Time] = None  # when it came into this state
     reason: str = ""  # why it is in this state
     multiplier: float = 0.0  # the share of full speed at which work should run
+    cause: str = ""  # what decides the multiplier: state or forecast
+    slower: str = ""  # why the multiplier is lower than that of the state
+    outlook: Optional[Outlook] = None  # where the temperature goes; None: not known
     health: str = ""  # healthy, unhealthy or unknown
     sample: Optional[Sample] = None  # the newest one
     stale: bool = False  # the sample is too old to say anything about now
@@ -262,6 +287,8 @@ class Forecast(Answer):
 
     in_seconds: float = 0.0
     celsius: float = 0.0
+    low_celsius: float = 0.0  # it is in this interval nine times of ten
+    high_celsius: float = 0.0
 
 
 class Trend(Answer):
@@ -276,7 +303,8 @@ class Trend(Answer):
     average_celsius: Optional[float] = None
     slope_celsius_per_minute: Optional[float] = None
     direction: str = ""  # rising, falling, stable or unknown
-    forecast: List[Forecast] = _list()
+    forecast: List[Forecast] = _list()  # empty: not known
+    outlook: Optional[Outlook] = None  # where it goes at the present power; None: not known
 
 
 class Throttle(Answer):
@@ -285,11 +313,13 @@ class Throttle(Answer):
     gpu: str = ""
     state: str = ""
     multiplier: float = 0.0  # the share of full speed
+    cause: str = ""  # what decides the multiplier: state or forecast
     should_throttle: bool = False
     should_stop: bool = False  # too hot, or in quarantine: stop now
-    until: Optional[Time] = None  # the earliest time of a better state
+    until: Optional[Time] = None  # the earliest time that work may run faster
     reason: str = ""
     throttling: Optional[Throttling] = None  # what berth does about it by itself
+    outlook: Optional[Outlook] = None  # where the temperature goes; None: not known
 
 
 class Available(Answer):

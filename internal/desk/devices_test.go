@@ -1,0 +1,93 @@
+package desk
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/sim"
+	"github.com/berth-gpu/berth/internal/heat"
+	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/thermal"
+)
+
+// ahead is a device that has passed temp_normal, passes temp_throttle in 40 s, and
+// never temp_critical.
+func ahead() monitor.Reading {
+	o := &monitor.Outlook{Power: 110.04, Settles: heat.Guess{Mean: 87.96, Low: 84, High: 91}, PerWatt: 0.36, Crossings: thermal.Crossings(gpu.DefaultThresholds())}
+	normal, throttle := &o.Crossings[0], &o.Crossings[1]
+	normal.Ever, normal.Passed, normal.Sure = true, true, true
+	throttle.Ever, throttle.In, throttle.Soonest, throttle.Latest = true, 40*time.Second, 30*time.Second, heat.Forever
+	return monitor.Reading{
+		Device: gpu.Device{UUID: "GPU-0"}, State: gpu.Normal, Reason: "70 °C is above temp_optimal 65 °C",
+		Multiplier: 0.5, Cause: monitor.CauseForecast, Slower: "it passes temp_throttle", Until: time.Unix(9, 0), Outlook: o,
+	}
+}
+
+func TestThrottleSaysWhatIsAhead(t *testing.T) {
+	until := time.Unix(9, 0)
+	want := api.Throttle{
+		GPU: "GPU-0", State: gpu.Normal, Multiplier: 0.5, Cause: "forecast", Throttle: true, Reason: "it passes temp_throttle", Until: &until,
+		Outlook: &api.Outlook{Power: 110, Settles: 88, Low: 84, High: 91, PerWatt: 0.36, Thresholds: []api.ThresholdForecast{
+			{Threshold: "temp_normal", Limit: 75, Seconds: gpu.Some(0.0), Soonest: gpu.Some(0.0), Latest: gpu.Some(0.0), Text: "it has passed"},
+			{Threshold: "temp_throttle", Limit: 85, Seconds: gpu.Some(40.0), Soonest: gpu.Some(30.0), Text: "in 40 s"},
+			{Threshold: "temp_critical", Limit: 90, Text: "not at this power"},
+		}},
+	}
+	if diff := cmp.Diff(want, Throttle(ahead()), cmp.AllowUnexported(gpu.Opt[float64]{})); diff != "" {
+		t.Errorf("throttle (-want +got):\n%s", diff)
+	}
+	plain := monitor.Reading{State: gpu.Normal, Multiplier: 0.8, Cause: monitor.CauseState, Reason: "warm"}
+	if got := Throttle(plain); got.Throttle || got.Outlook != nil || got.Reason != "warm" {
+		t.Errorf("a device that is well: %+v", got)
+	}
+}
+
+// A trend has a forecast once berth has watched the device, and none before.
+func TestTrendHasAForecast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := sim.Open("rtx-4060")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Hooks{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		d := New(Keepers{Monitor: m})
+		trend := func() api.Trend {
+			r, err := d.Device("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Trend(r, 5, time.Now())
+		}
+		time.Sleep(5 * time.Second) // simulated
+		if got := trend(); got.Forecast != nil || got.Outlook != nil || got.Samples < 5 {
+			t.Errorf("after 5 s: %+v", got)
+		}
+		time.Sleep(10 * time.Minute) // simulated
+		got := trend()
+		if len(got.Forecast) != len(horizons) || got.Outlook == nil || len(got.Outlook.Thresholds) != 3 {
+			t.Fatalf("after ten minutes: %+v", got)
+		}
+		for _, f := range got.Forecast {
+			if f.Low > f.High || f.Temperature < 20 || f.Temperature > 90 {
+				t.Errorf("in %v s: %v, from %v to %v", f.In, f.Temperature, f.Low, f.High)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
