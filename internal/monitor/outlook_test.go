@@ -3,6 +3,7 @@ package monitor_test
 import (
 	"encoding/json"
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,10 +232,10 @@ func TestForecastThatIsOff(t *testing.T) {
 func TestOutlookWithoutPower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &oven{watts: practice(60)}
-		silent := false
+		var silent atomic.Bool
 		c := &card{fast: func(s *gpu.Sample) error {
 			err := o.fast(s)
-			if silent {
+			if silent.Load() {
 				s.Power = gpu.Opt[gpu.Watts]{}
 			}
 			return err
@@ -246,7 +247,7 @@ func TestOutlookWithoutPower(t *testing.T) {
 		if find(t, m, "0").Outlook == nil || find(t, m, "1").Outlook != nil {
 			t.Error("the one with power has no outlook, or the one without has one")
 		}
-		silent = true
+		silent.Store(true)
 		settle(2)
 		if r := find(t, m, "0"); r.Outlook != nil || r.Multiplier != r.State.Multiplier() {
 			t.Errorf("without power: %+v", r.Outlook)
@@ -287,9 +288,10 @@ func TestSensorThatJumps(t *testing.T) {
 // A device whose power limit is lowered draws less, and is let go.
 func TestPowerLimitEndsAForecast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := 170.0
+		var limit atomic.Int64
+		limit.Store(170)
 		busy := practice(170)
-		o := &oven{watts: func(t float64) float64 { return min(busy(t), limit) }}
+		o := &oven{watts: func(t float64) float64 { return min(busy(t), float64(limit.Load())) }}
 		var n notes
 		m := monitor.New([]device.Backend{with(&card{fast: o.fast})}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
@@ -297,7 +299,7 @@ func TestPowerLimitEndsAForecast(t *testing.T) {
 		if first(all, 300, slowed) < 0 {
 			t.Fatal("work at 170 W, which ends at 81 °C, was not slowed down")
 		}
-		limit = 100
+		limit.Store(100)
 		all = watch(t, m, 120)
 		if r := all[len(all)-1]; r.Multiplier != 1 {
 			t.Errorf("at 100 W, which ends at 60 °C: %v because of %s: %s", r.Multiplier, r.Cause, r.Slower)
