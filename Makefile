@@ -81,6 +81,10 @@ fuzz: fuzz-binaries ## hand broken input to every parser, FUZZTIME for each (30s
 fuzz-binaries: tools ## build the fuzz targets into dist/fuzz, for machines without Go
 	fuzz/build.sh
 
+.PHONY: histories
+histories: ## play a thousand random histories of faults, heat, leases and kills (a minute)
+	go test ./internal/oversight -run TestHistories -oversight.histories=1000 -v
+
 .PHONY: account
 account: ## hold what can be leased against what the devices really have left (a minute)
 	go test ./internal/ledger -run AvailableIs -account.hundreds=10
