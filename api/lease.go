@@ -86,7 +86,7 @@ type Lease struct {
 	Processes  []Belonging `json:"processes,omitempty" doc:"The processes that were last seen on its devices, and why they belong to it; only in the answers that list leases or look one up."`
 	Launch     *Launch     `json:"launch,omitempty" doc:"What else a launcher needs to know; only in the answer to a request with enforce."`
 
-	Paced *Paced `json:"paced,omitempty" doc:"The share that the lease is held to; absent: it runs freely. Only in the answers that list leases or look one up, and in that of pace."`
+	Paced  *Paced              `json:"paced,omitempty" doc:"The share that the lease is held to; absent: it runs freely. Only in the answers that list leases or look one up, and in that of pace."`
 	Energy gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero" doc:"How much energy its processes have used, above what the devices draw by themselves. Absent until the daemon has measured it; only in the answers that list leases, look one up or end one."`
 
 	IsolatedBy string `json:"isolated_by,omitempty" enum:"cgroup" doc:"cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others."`

@@ -47,7 +47,7 @@ func (m *Model) Present(d time.Duration) Guess {
 	mean := m.between(seconds, m.Celsius, func(t *track) float64 { return t.trust(m.Celsius, t.mix(&ways)) })
 	low := m.between(seconds, 0, func(t *track) float64 { return t.Present.span(sparePresent).Low })
 	high := m.between(seconds, 0, func(t *track) float64 { return t.Present.span(sparePresent).High })
-	return Guess{gpu.Celsius(mean), gpu.Celsius(mean + low), gpu.Celsius(mean + high)}
+	return Guess{gpu.Celsius(mean), gpu.Celsius(mean + min(low, 0)), gpu.Celsius(mean + max(high, 0))}
 }
 
 // PerWatt returns how many degrees one more watt adds in the end.
@@ -73,7 +73,7 @@ func (m *Model) guess(seconds float64, l *lagged) Guess {
 		unsure := far * (0.2*m.PerWatt() + 0.05*enough/(enough+m.Fit.Varied))
 		low, high = low-unsure, high+unsure
 	}
-	return Guess{gpu.Celsius(mean), gpu.Celsius(mean + low), gpu.Celsius(mean + high)}
+	return Guess{gpu.Celsius(mean), gpu.Celsius(mean + min(low, 0)), gpu.Celsius(mean + max(high, 0))}
 }
 
 // between interpolates a figure of the tracks for a time ahead, from its value

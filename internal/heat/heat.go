@@ -150,6 +150,15 @@ func (m *Model) Ready() bool {
 	return m.Seconds >= enough && m.asked.Sub(m.at).Seconds() <= max(blind, 3*m.every)
 }
 
+// seasoned is how long the power must have varied before a forecast is worth an
+// act, in seconds.
+const seasoned = 60
+
+// Seasoned reports whether the model has seen the power vary for a minute. Before
+// that, a room that warms up looks like a device that does: its answers are good
+// to look at, and nobody should act by them.
+func (m *Model) Seasoned() bool { return m.Fit.Varied >= seasoned }
+
 // Power returns what the device draws now. It is absent before the first sample
 // and while the device does not say it.
 func (m *Model) Power() gpu.Opt[gpu.Watts] {

@@ -341,3 +341,29 @@ func BenchmarkReach(b *testing.B) {
 		m.Reach(80, 300)
 	}
 }
+
+// A device that rests while its room warms up teaches nothing about its power:
+// nobody may act by what a model makes of that.
+func TestRestIsNotSeasoning(t *testing.T) {
+	var m Model
+	at := time.Unix(1e9, 0)
+	for i := range 900 {
+		at = at.Add(time.Second)
+		m.Learn(at, gpu.Some(gpu.Celsius(25+math.Floor(float64(i)/60))), gpu.Some(gpu.Watts(28+i%2)))
+	}
+	if !m.Ready() || m.Seasoned() {
+		t.Errorf("after a quarter of an hour at rest: ready %t, seasoned %t", m.Ready(), m.Seasoned())
+	}
+	for range 120 {
+		at = at.Add(time.Second)
+		m.Learn(at, gpu.Some(gpu.Celsius(60)), gpu.Some(gpu.Watts(120)))
+	}
+	if !m.Seasoned() {
+		t.Error("two minutes of load are not enough")
+	}
+	for _, w := range []gpu.Watts{0, 28, 120, 300} {
+		if g := m.Settle(w); g.Low > g.Mean || g.High < g.Mean {
+			t.Errorf("at %g W: %+v", w, g)
+		}
+	}
+}

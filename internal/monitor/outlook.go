@@ -36,7 +36,7 @@ func outlook(m *heat.Model, t gpu.Thresholds, celsius gpu.Celsius) *Outlook {
 		if reach := m.Reach(c.Limit, watts); !reach.Never {
 			c.Ever, c.In, c.Soonest, c.Latest = true, reach.In, reach.Soonest, reach.Latest
 		}
-		c.Sure = c.Ever && o.Settles.Low > c.Limit
+		c.Sure = c.Ever && o.Settles.Low > c.Limit && m.Seasoned()
 	}
 	return o
 }

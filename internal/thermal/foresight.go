@@ -17,7 +17,7 @@ type Crossing struct {
 
 	Passed  bool        // the temperature is beyond it now
 	Ever    bool        // the temperature most likely passes it
-	Sure    bool        // the whole interval of where it ends is beyond it
+	Sure    bool        // the whole interval of where it ends is beyond it, by a model that has seen power vary
 	Settles gpu.Celsius // where it ends
 	Power   gpu.Watts   // that it goes by
 
