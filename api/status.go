@@ -109,6 +109,16 @@ type Trend struct {
 	Direction string                `json:"direction" enum:"rising,falling,stable,unknown"`
 	Forecast  []TemperatureForecast `json:"forecast,omitempty" doc:"The temperatures to come, as far as the power so far tells. Absent: not known."`
 	Outlook   *Outlook              `json:"outlook,omitempty" doc:"Where the temperature goes at the present power. Absent: not known."`
+	Without   []WithoutLease        `json:"without,omitempty" doc:"Where the temperature would end if one lease were gone, for each lease whose power is known."`
+}
+
+// WithoutLease says where the temperature of a device would end without a lease.
+type WithoutLease struct {
+	Lease   string      `json:"lease" doc:"Allocation id of the lease."`
+	Power   gpu.Watts   `json:"power_watts" doc:"What its processes draw, above what the device draws by itself: an average of the last seconds."`
+	Settles gpu.Celsius `json:"settles_celsius" doc:"Where the temperature would end."`
+	Low     gpu.Celsius `json:"settles_low_celsius" doc:"With high, the interval that holds it nine times of ten."`
+	High    gpu.Celsius `json:"settles_high_celsius"`
 }
 
 // TemperatureForecast is one point of a forecast.

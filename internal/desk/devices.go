@@ -3,12 +3,14 @@ package desk
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/heat"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/thermal"
@@ -86,8 +88,29 @@ func (d *Desk) Trend(r monitor.Reading, minutes float64, now time.Time) api.Tren
 			g := model.Present(ahead)
 			t.Forecast = append(t.Forecast, api.TemperatureForecast{In: ahead.Seconds(), Temperature: tenth(g.Mean), Low: tenth(g.Low), High: tenth(g.High)})
 		}
+		t.Without = without(&model, r.Outlook.Power, d.Ledger.Holdings(r.Device.UUID), func(l *lease.Lease) gpu.Opt[gpu.Watts] {
+			return d.Energy.Draw(l.Fence, r.Device.UUID)
+		})
 	}
 	return t
+}
+
+// without returns where the temperature of a device that draws a power would end
+// without each of its leases whose own draw is known, the largest first.
+func without(m *heat.Model, power gpu.Watts, holdings []lease.Holding, draw func(*lease.Lease) gpu.Opt[gpu.Watts]) []api.WithoutLease {
+	var list []api.WithoutLease
+	for _, h := range holdings {
+		watts, known := draw(h.Lease).Get()
+		if !known {
+			continue
+		}
+		g := m.Settle(max(power-watts, 0))
+		list = append(list, api.WithoutLease{
+			Lease: h.Lease.ID, Power: gpu.Watts(tenths(float64(watts))), Settles: tenth(g.Mean), Low: tenth(g.Low), High: tenth(g.High),
+		})
+	}
+	slices.SortStableFunc(list, func(a, b api.WithoutLease) int { return cmp.Compare(b.Power, a.Power) })
+	return list
 }
 
 // outlookOf returns where a temperature goes, as the API shows it.

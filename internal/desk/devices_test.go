@@ -13,7 +13,11 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/heat"
+	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/thermal"
 )
 
@@ -60,7 +64,15 @@ func TestTrendHasAForecast(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- m.Run(ctx) }()
-		d := New(Keepers{Monitor: m})
+		book, err := ledger.Open(ledger.Options{
+			Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{} }},
+			Processes: process.Proc(),
+			Open:      func(func(journal.Record) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := New(Keepers{Monitor: m, Ledger: book})
 		trend := func() api.Trend {
 			r, err := d.Device("")
 			if err != nil {
@@ -81,6 +93,14 @@ func TestTrendHasAForecast(t *testing.T) {
 			if f.Low > f.High || f.Temperature < 20 || f.Temperature > 90 {
 				t.Errorf("in %v s: %v, from %v to %v", f.In, f.Temperature, f.Low, f.High)
 			}
+		}
+		model, _ := m.Model(got.GPU)
+		held := []lease.Holding{{Lease: &lease.Lease{ID: "small", Fence: 1}}, {Lease: &lease.Lease{ID: "large", Fence: 2}}, {Lease: &lease.Lease{ID: "unmeasured", Fence: 3}}}
+		gone := without(&model, got.Outlook.Power, held, func(l *lease.Lease) gpu.Opt[gpu.Watts] {
+			return map[uint64]gpu.Opt[gpu.Watts]{1: gpu.Some[gpu.Watts](5), 2: gpu.Some[gpu.Watts](50)}[l.Fence]
+		})
+		if len(gone) != 2 || gone[0].Lease != "large" || gone[0].Settles >= gone[1].Settles || gone[1].Settles >= got.Outlook.Settles {
+			t.Errorf("it settles at %v; without single leases: %+v", got.Outlook.Settles, gone)
 		}
 		cancel()
 		if err := <-done; err != nil {

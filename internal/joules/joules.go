@@ -9,6 +9,7 @@ package joules
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -75,7 +76,8 @@ type Keeper struct {
 type unit struct {
 	energy.Device
 	busy  device.Busy
-	asked time.Time // when the driver was last asked for busy
+	asked time.Time          // when the driver was last asked for busy
+	draws map[uint64]float64 // watts above idle that each lease drew lately, by fence
 }
 
 // ended is a lease that has just ended.
@@ -136,6 +138,7 @@ func (k *Keeper) Observe(on gpu.Device, s *gpu.Sample, here []Process) {
 		Counter: joulesOf(s.Energy), CounterAt: s.SlowTime,
 	})
 	k.credit(booking, elapsed, s.Utilization.Or(1) > 0)
+	u.draw(booking, elapsed)
 	if len(parties) > 1 && k.Busy != nil && s.Time.Sub(u.asked) >= askEvery {
 		select {
 		case k.divided <- struct{}{}:
@@ -212,6 +215,40 @@ func (k *Keeper) credit(booking energy.Booking, seconds float64, working bool) {
 		k.accounts[u.Account] += amount
 		k.services[k.Label(u.Account.Service, u.Account.User)] += amount
 	}
+}
+
+// lately is the time over which the draw of a lease is averaged, in seconds.
+const lately = 10
+
+// draw notes what leases drew in some seconds.
+func (u *unit) draw(booking energy.Booking, seconds float64) {
+	if seconds <= 0 {
+		return
+	}
+	share := -math.Expm1(-seconds / lately)
+	drew := map[uint64]float64{}
+	for fence, amount := range booking {
+		now := float64(amount.Joules()) / seconds
+		before, known := u.draws[fence]
+		if !known {
+			before = now
+		}
+		drew[fence] = before + share*(now-before)
+	}
+	u.draws = drew
+}
+
+// Draw returns what a lease drew lately of a device, above what the device draws
+// by itself; absent if that is not known.
+func (k *Keeper) Draw(fence uint64, uuid string) gpu.Opt[gpu.Watts] {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if u := k.devices[uuid]; u != nil {
+		if watts, known := u.draws[fence]; known {
+			return gpu.Some(gpu.Watts(watts))
+		}
+	}
+	return gpu.Opt[gpu.Watts]{}
 }
 
 // Lease returns what a lease has used up to now, or until it ended a moment ago;

@@ -315,3 +315,25 @@ func BenchmarkObserve(b *testing.B) {
 		k.Observe(card, sample, here)
 	}
 }
+
+// What a lease draws now is its share of what the device draws beyond rest, and is
+// not known for one that has left.
+func TestDraw(t *testing.T) {
+	k := New(Options{})
+	from := idle(k)
+	train := held(1, "ada", "", "train.py")
+	for s := from; s <= from+60; s++ {
+		k.Observe(card, second(s, 500), []Process{{10, train}})
+	}
+	if got := k.Draw(1, "GPU-a"); math.Abs(float64(got.Or(0))-400) > 2 {
+		t.Errorf("it draws %v W, want 400", got)
+	}
+	if k.Draw(2, "GPU-a").Known() || k.Draw(1, "GPU-b").Known() {
+		t.Error("a lease that nobody measured draws something")
+	}
+	k.Observe(card, second(from+61, 100), nil)
+	k.Observe(card, second(from+62, 100), nil)
+	if got := k.Draw(1, "GPU-a"); got.Known() {
+		t.Errorf("a lease without processes draws %v W", got)
+	}
+}

@@ -291,6 +291,16 @@ class Forecast(Answer):
     high_celsius: float = 0.0
 
 
+class WithoutLease(Answer):
+    """Where the temperature of a device would end without a lease."""
+
+    lease: str = ""
+    power_watts: float = 0.0  # what its processes draw, above what the device draws by itself
+    settles_celsius: float = 0.0
+    settles_low_celsius: float = 0.0  # with high: holds it nine times of ten
+    settles_high_celsius: float = 0.0
+
+
 class Trend(Answer):
     """What the temperature of a device has been doing."""
 
@@ -305,6 +315,7 @@ class Trend(Answer):
     direction: str = ""  # rising, falling, stable or unknown
     forecast: List[Forecast] = _list()  # empty: not known
     outlook: Optional[Outlook] = None  # where it goes at the present power; None: not known
+    without: List[WithoutLease] = _list()  # where it would end without single leases
 
 
 class Throttle(Answer):
