@@ -146,6 +146,8 @@ gpu: build ## try and measure it on this machine's NVIDIA GPU
 	bench/gpu/batch.sh
 	bench/gpu/users.sh
 	bench/gpu/energy.sh
+	bench/gpu/check.sh
+	bench/gpu/pace.sh
 	bench/gpu/isolation.sh || [ $$? = 2 ] # 2: it could not be asked here
 	bench/gpu/residue.sh || [ $$? = 2 ]
 	bench/gpu/unit.sh

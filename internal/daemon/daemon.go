@@ -126,6 +126,7 @@ type Daemon struct {
 	oversight *oversight.Oversight
 	throttle  *throttle.Throttle
 	claims    *claim.Claims // nil: the daemon only looks
+	unclaimed sync.Once     // it was logged that claims cannot be made
 	standings interface {   // *oversight.Standings
 		Run(ctx context.Context, complain func(error))
 	}

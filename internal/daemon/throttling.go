@@ -69,7 +69,11 @@ func (d *Daemon) denied(uuid string) string {
 	if r, known := d.monitor.Find(uuid); known && r.Device.Vendor == gpu.Simulated && os.Getenv("BERTH_SIM_GUESTS") == "" {
 		return ""
 	}
-	return d.claims.Denied(uuid)
+	why := d.claims.Denied(uuid)
+	if err := d.claims.Trouble(); err != nil {
+		d.unclaimed.Do(func() { d.log.Warn("another daemon on this machine would not notice this one: " + err.Error()) })
+	}
+	return why
 }
 
 // second says why this daemon is not in charge of all its devices; empty if it
