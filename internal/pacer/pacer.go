@@ -115,12 +115,13 @@ type Pacer struct {
 	meters  map[string]*meter   // by UUID
 	stopped map[process.ID]bool // that may be stopped, as the file says
 	begin   func(*paced)        // starts the turns of a lease; nil: Run does not run
+	woken   chan struct{}       // has room for one: there is something to do for Run
 }
 
 // New returns a pacer. It reads its file, continues what an earlier daemon left
 // stopped, and remembers the shares that people set. Run carries out the turns.
 func New(o Options) *Pacer {
-	p := &Pacer{Options: o, table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}}
+	p := &Pacer{Options: o, table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, woken: make(chan struct{}, 1)}
 	p.line.command, p.line.lost = o.Guardian, p.rescue
 	p.line.paused = p.paused
 	p.recall()
@@ -238,6 +239,18 @@ func (p *Pacer) Of(fence uint64) (Paced, bool) {
 	return l.told()
 }
 
+// rests reports whether there is nothing to do: no lease is paced. It lets the
+// guardian end, which continues everything.
+func (p *Pacer) rests() bool {
+	p.mu.Lock()
+	busy := len(p.leases) > 0 || len(p.meters) > 0
+	p.mu.Unlock()
+	if !busy && !p.line.close() {
+		p.rescue()
+	}
+	return !busy
+}
+
 // Run carries out the turns until ctx ends, and then continues everything.
 func (p *Pacer) Run(ctx context.Context) {
 	var turns sync.WaitGroup
@@ -246,6 +259,10 @@ func (p *Pacer) Run(ctx context.Context) {
 		if ctx.Err() == nil {
 			turns.Go(func() { p.turns(ctx, l) })
 		}
+		select {
+		case p.woken <- struct{}{}:
+		default: // Run is going to look anyway
+		}
 	}
 	for _, l := range p.leases {
 		p.begin(l)
@@ -253,15 +270,18 @@ func (p *Pacer) Run(ctx context.Context) {
 	p.mu.Unlock()
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
+		case <-p.woken:
+			ticker.Reset(beat)
 		case <-ticker.C:
 			p.line.beat()
 			p.attend(ctx, &turns)
-			continue
+			if p.rests() {
+				ticker.Stop() // a daemon that paces nothing does not wake up for it
+			}
 		case <-ctx.Done():
 		}
-		break
 	}
 	p.mu.Lock()
 	p.begin = nil
