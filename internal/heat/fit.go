@@ -94,7 +94,7 @@ type fit struct {
 	Weight  float64 // seconds that Centre is averaged over, at most centred
 	Weight2 float64 // the same of Settled
 	Varied  float64 // seconds of power away from its centre
-	since   float64 // seconds since the gains were solved for
+	since   float64 // seconds of news since the gains were solved for
 
 	// Sums of products, of powers in hundreds of watts: of powers with each other
 	// and with the start, of starts with each other, and of each with temperature.
@@ -148,8 +148,10 @@ func (f *fit) learn(seconds, c float64, gap bool) {
 	if f.Shaken > 0 {
 		return
 	}
+	// A sample that says little is no reason to solve for the gains again.
+	told := f.Varied
 	f.add(min(seconds, 10))
-	if f.since += seconds; f.since >= 0.9 {
+	if f.since += max(f.Varied-told, 0.1*seconds); f.since >= 0.9 {
 		f.since = 0
 		f.solve()
 	}

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"maps"
+	"math"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -61,6 +62,21 @@ func (o *Outlook) crossings() []thermal.Crossing {
 	return o.Crossings[:]
 }
 
+// A device far below every threshold, whose power stays as it is, is not asked at
+// each sample what is ahead of it: that would cost more than the sample.
+const (
+	calmFor   = 5 * time.Second
+	farBelow  = 15   // degrees
+	samePower = 0.05 // of the power
+)
+
+// calm reports whether the last outlook still holds. The caller holds judging.
+func (u *unit) calm(t gpu.Thresholds, now time.Time, celsius gpu.Celsius, power gpu.Watts) bool {
+	o := u.ahead
+	return o != nil && now.Sub(u.looked) < calmFor && !now.Before(u.looked) && o.Crossings[0].Limit == t.TempNormal &&
+		max(celsius, o.Settles.High) < t.TempNormal-farBelow && math.Abs(float64(power-o.Power)) < samePower*float64(o.Power)
+}
+
 // foresee learns from a sample, which is nil if nothing was measured, and works
 // out what is ahead of a device. The caller holds judging.
 func (u *unit) foresee(rules thermal.Rules, now time.Time, s *gpu.Sample) {
@@ -68,10 +84,14 @@ func (u *unit) foresee(rules thermal.Rules, now time.Time, s *gpu.Sample) {
 	if s != nil {
 		u.heat.Learn(now, s.Temperature, s.Power)
 		if celsius, measured := thermal.Temperature(s); measured && s.Power.Known() {
+			if u.calm(rules.Thresholds, now, celsius, s.Power.Or(0)) {
+				return
+			}
 			ahead = outlook(&u.heat, rules.Thresholds, celsius)
 		}
 	}
 	sight := u.foresight.Look(rules, now, ahead.crossings())
+	u.ahead, u.looked = ahead, now
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.model, u.outlook, u.sight = u.heat, ahead, sight

@@ -39,6 +39,8 @@ type unit struct {
 	standing  health.Standing
 	heat      heat.Model
 	foresight thermal.Foresight
+	ahead     *Outlook // the last one, and when it was worked out
+	looked    time.Time
 	foretold  gpu.State // what a forecast event said is ahead; OPTIMAL: nothing
 
 	announcing sync.Mutex  // held while tellStuck reports that the sampler hangs
