@@ -163,6 +163,8 @@ func bodyOf(r right) string {
 		return `{"fence":1}`
 	case strings.HasSuffix(r.path, "/resize"):
 		return `{"memory_mb":2}`
+	case strings.HasSuffix(r.path, "/pace"):
+		return `{"share":0.5}`
 	case strings.HasSuffix(r.path, "/bind"):
 		return `{"pid":$PID}`
 	case strings.HasSuffix(r.path, "/scope"):
