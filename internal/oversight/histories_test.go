@@ -33,7 +33,7 @@ import (
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
-var histories = flag.Int("oversight.histories", 40, "play this many random histories")
+var histories = flag.Int("oversight.histories", 12, "play this many random histories")
 
 // Whatever happens to two GPUs in whichever order: berth grants nothing on one in
 // quarantine or drained, no state flaps, no turn stops a process for longer than
