@@ -94,7 +94,10 @@ func (u *unit) foresee(rules thermal.Rules, now time.Time, s *gpu.Sample) {
 	u.ahead, u.looked = ahead, now
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.model, u.outlook, u.sight = u.heat, ahead, sight
+	if s != nil && s.Power.Known() { // else the model has learned nothing, and is large
+		u.model = u.heat
+	}
+	u.outlook, u.sight = ahead, sight
 }
 
 // slow lowers the multiplier of a reading to what is ahead of the device.
