@@ -15,7 +15,7 @@ import (
 // Message is one entry of the kernel's log.
 type Message struct {
 	Text string
-	PCI  string // the address of the device that it is about; empty: it does not say
+	PCI  string // the address of the device that a driver wrote it about; empty: none did
 }
 
 // Follow calls heard for every message that the kernel writes to its log from
@@ -52,7 +52,8 @@ func Follow(ctx context.Context, path string, heard func(Message)) error {
 
 // ParseMessages reads entries of the kernel's log. The first line of an entry is
 // "PRIORITY,NUMBER,TIME,FLAGS;TEXT"; lines that follow begin with a space and
-// say more, such as " DEVICE=+pci:0000:03:00.0".
+// say more, such as " DEVICE=+pci:0000:03:00.0". Only such a line says what an
+// entry is about: texts hold names of programs and files, which users choose.
 func ParseMessages(text string) []Message {
 	var all []Message
 	for line := range strings.Lines(text) {
@@ -67,22 +68,7 @@ func ParseMessages(text string) []Message {
 		if !ok {
 			continue
 		}
-		all = append(all, Message{Text: said, PCI: addressIn(said)})
+		all = append(all, Message{Text: said})
 	}
 	return all
-}
-
-// addressIn finds the address at the beginning of a message, where drivers put
-// it: "amdgpu 0000:03:00.0: …".
-func addressIn(text string) string {
-	const enough = 3 // words in which the address must come
-	for i, word := range strings.SplitN(text, " ", enough+1) {
-		if i == enough {
-			break
-		}
-		if address := strings.TrimSuffix(word, ":"); isAddress(address) {
-			return address
-		}
-	}
-	return ""
 }

@@ -337,6 +337,8 @@ func TestDescribeFaults(t *testing.T) {
 		"[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3":                           {gpu.FaultProgram, gpu.Warning, 0},
 		"[drm:amdgpu_job_timedout [amdgpu]] *ERROR* Process information: process game pid 4711 thread game:cs0 pid 4720":             {gpu.FaultProgram, gpu.Warning, 4711},
 		"amdgpu 0000:83:00.0: amdgpu:  for process python3 pid 4242 thread python3 pid 4242":                                         {gpu.FaultProgram, gpu.Warning, 4242},
+		"amdgpu 0000:83:00.0: amdgpu: Process information: process GPU resetfailed pid 4711 thread x pid 1 y pid 4720":               {gpu.FaultProgram, gpu.Warning, 4711},
+		"amdgpu 0000:83:00.0: amdgpu: Process information: process a pid 7 pid 4711 thread a pid 4711":                               {gpu.FaultProgram, gpu.Warning, 4711},
 		"amdgpu 0000:83:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block":                                         {gpu.FaultDevice, gpu.Serious, 0},
 		"amdgpu 0000:83:00.0: amdgpu: device lost from bus!":                                                                         {gpu.FaultDevice, gpu.Serious, 0},
 		"amdgpu 0000:83:00.0: amdgpu: 0 uncorrectable hardware errors detected in umc block":                                         {},
@@ -365,7 +367,8 @@ func TestWatch(t *testing.T) {
 	go func() { ended <- b.Watch(ctx, func(f device.Fault) { heard <- f }) }()
 	for _, entry := range []string{
 		"6,1,1,-;usb 1-2: GPU reset begin!\n",
-		"3,2,2,-;amdgpu 0000:99:00.0: amdgpu: GPU reset begin!\n", // a card that berth does not know
+		"3,2,2,-;amdgpu 0000:99:00.0: amdgpu: GPU reset begin!\n DEVICE=+pci:0000:99:00.0\n",                        // a card that berth does not know
+		"6,2,2,-;0000:c3:00.0 x[77]: segfault at 0 ip 0 sp 0 error 4 in amdgpu device lost from bus[400000+1000]\n", // a user chose these names
 		"3,3,3,-;amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!\n SUBSYSTEM=pci\n DEVICE=+pci:0000:c3:00.0\n",
 	} {
 		write(entry)
@@ -373,8 +376,8 @@ func TestWatch(t *testing.T) {
 	if f := <-heard; f.GPU != "GPU-001e9c31a7c5fd4b" || f.Class != gpu.FaultDriver || f.Detail["kind"] != "kernel_log" {
 		t.Errorf("heard %+v", f)
 	}
-	write("3,4,4,-;[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx timeout\n")
-	if f := <-heard; f.GPU != "" || f.Class != gpu.FaultProgram {
+	write("3,4,4,-;[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx timeout\n DEVICE=+pci:0000:c3:00.0\n")
+	if f := <-heard; f.GPU != "GPU-001e9c31a7c5fd4b" || f.Class != gpu.FaultProgram {
 		t.Errorf("heard %+v", f)
 	}
 	cancel()

@@ -16,6 +16,11 @@ var catalogue = []struct {
 	words []string // all of them are in the message
 	fault gpu.Fault
 }{
+	// These name a program, which may be called as its user likes: first.
+	{[]string{"Process information:", "pid "}, hang},
+	{[]string{"for process ", "pid "}, gpu.Fault{
+		Name: "access to memory that is not mapped", Class: gpu.FaultProgram, Severity: gpu.Warning,
+		Remedy: "look for the mistake in the program."}},
 	{[]string{"device lost from bus"}, gpu.Fault{
 		Name: "the GPU fell off the bus", Class: gpu.FaultDevice, Severity: gpu.Serious,
 		Remedy: "reboot the machine; if it comes back, check the seating, the power supply and the cooling of the GPU."}},
@@ -29,10 +34,6 @@ var catalogue = []struct {
 	{[]string{"GPU reset", "succeeded"}, gpu.Fault{
 		Name: "the driver has reset the GPU, and it works again", Class: gpu.FaultDriver, Severity: gpu.Note}},
 	{[]string{"ring ", " timeout"}, hang},
-	{[]string{"Process information:", "pid "}, hang},
-	{[]string{"for process ", "pid "}, gpu.Fault{
-		Name: "access to memory that is not mapped", Class: gpu.FaultProgram, Severity: gpu.Warning,
-		Remedy: "look for the mistake in the program."}},
 }
 
 var (
@@ -62,8 +63,9 @@ func describe(text string) (f gpu.Fault, pid int, ok bool) {
 	return f, 0, false
 }
 
-// pidPattern is compiled when the first fault comes.
-var pidPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bpid:? (\d+)`) })
+// pidPattern is compiled when the first fault comes. A name has at most 15 bytes
+// and may look like the rest of the message, so it is taken as long as it can be.
+var pidPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bprocess .{0,15} pid:? (\d+)`) })
 
 // pidIn returns the process that a message names; 0: none.
 func pidIn(text string) int {

@@ -63,8 +63,7 @@ func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 	}
 }
 
-// heard reports a message of the driver that is about a fault. A message without
-// an address is about the only GPU, if there is one only.
+// heard reports a message of the driver that is about a fault of a GPU.
 func (b *Backend) heard(m drm.Message, tell func(device.Fault)) {
 	if !strings.Contains(m.Text, driver) {
 		return
@@ -74,14 +73,11 @@ func (b *Backend) heard(m drm.Message, tell func(device.Fault)) {
 		return
 	}
 	f := device.Fault{Fault: fault, Time: b.Now(), PID: pid, Detail: map[string]any{"kind": "kernel_log", "message": m.Text}}
-	all := b.all()
-	for _, c := range all {
-		if c.at.Load().PCI == m.PCI || m.PCI == "" && len(all) == 1 {
+	for _, c := range b.all() {
+		if c.at.Load().PCI == m.PCI {
 			f.GPU = c.uuid
+			tell(f)
 		}
-	}
-	if f.GPU != "" || m.PCI == "" {
-		tell(f)
 	}
 }
 

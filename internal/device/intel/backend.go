@@ -114,13 +114,12 @@ func (b *Backend) adopt(at *place, index int) *card {
 	return c
 }
 
-// find returns the device at an address, or the only device if the address is
-// empty; nil: none.
+// find returns the device at an address; nil: there is none.
 func (b *Backend) find(address string) *card {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.cards {
-		if c.at.Load().PCI == address || address == "" && len(b.cards) == 1 {
+		if c.at.Load().PCI == address {
 			return c
 		}
 	}

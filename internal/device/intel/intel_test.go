@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -255,9 +256,10 @@ func TestWatch(t *testing.T) {
 		{"xe 0000:07:00.0: [drm] GT0: Timedout job: seqno=42, lrc_seqno=42, guc_id=3, flags=0x0 in llama [600]", "GPU-8086-e20b-at-0000-07-00.0", gpu.FaultProgram, gpu.Warning, 600},
 		{"xe 0000:07:00.0: [drm] CRITICAL: Xe has declared device 0000:07:00.0 as wedged.", "GPU-8086-e20b-at-0000-07-00.0", gpu.FaultDevice, gpu.Serious, 0},
 	} {
-		write("6,1,1,-;i915 0000:03:00.0: [drm] VT-d active for gfx access\n")
-		write("6,1,1,-;i915 0000:00:02.0: [drm] GPU HANG: ecode 9, in Xorg [1]\n") // not one of ours
-		write("3,2,2,-;" + c.entry + "\n")
+		write("6,1,1,-;i915 0000:03:00.0: [drm] VT-d active for gfx access\n DEVICE=+pci:0000:03:00.0\n")
+		write("6,1,1,-;i915 0000:03:00.0: [77]: segfault at 0 in GPU HANG[400000+1000]\n")                    // a user chose these names
+		write("6,1,1,-;i915 0000:00:02.0: [drm] GPU HANG: ecode 9, in Xorg [1]\n DEVICE=+pci:0000:00:02.0\n") // not one of ours
+		write("3,2,2,-;" + c.entry + "\n DEVICE=+pci:" + strings.Fields(c.entry)[1][:len("0000:03:00.0")] + "\n")
 		if f := <-heard; f.GPU != c.gpu || f.Class != c.class || f.Severity != c.severity || f.PID != c.pid {
 			t.Errorf("%s\nis %+v", c.entry, f)
 		}
