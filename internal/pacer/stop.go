@@ -3,6 +3,7 @@ package pacer
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -20,10 +21,15 @@ var errLeave = errors.New("it is left as it is")
 
 // isBerth reports whether a process runs one of berth's own programs. They are
 // never stopped: they hold locks on journals and on the results of batches, and
-// they see to their children.
+// they see to their children. A name is not enough, because everybody can copy a
+// program to another name: the file must be root's or that of the daemon's user.
 func isBerth(table process.Table, pid int) bool {
 	name := filepath.Base(table.Program(pid))
-	return name == "berth" || strings.HasPrefix(name, "berth-")
+	if name != "berth" && !strings.HasPrefix(name, "berth-") {
+		return false
+	}
+	owner, changeable, err := table.ProgramOwner(pid)
+	return err == nil && !changeable && (owner == 0 || owner == os.Geteuid())
 }
 
 // stoppable returns nil if a process may be stopped by a signal, errLeave if it

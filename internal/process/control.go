@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Control is what controls a process besides the scheduler: who stopped it, who
@@ -86,4 +88,14 @@ func (t Table) Program(pid int) string {
 		return ""
 	}
 	return strings.TrimSuffix(path, " (deleted)")
+}
+
+// ProgramOwner returns the owner of the file that a process runs, and whether
+// other users can change the file.
+func (t Table) ProgramOwner(pid int) (uid int, changeable bool, err error) {
+	var about unix.Stat_t
+	if err := unix.Stat(t.file(pid, "exe"), &about); err != nil {
+		return 0, false, fmt.Errorf("find the program of process %d: %w", pid, err)
+	}
+	return int(about.Uid), about.Mode&0o022 != 0, nil
 }
