@@ -4,7 +4,7 @@ import "github.com/berth-gpu/berth/internal/device"
 
 var (
 	ThrottleReasons = throttleReasons
-	DescribeFault   = describe
+	DescribeFault   = catalogue.Describe
 )
 
 func (b *Backend) Count(counts map[string]int64, tell func(device.Fault)) { b.count(counts, tell) }

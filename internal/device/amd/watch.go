@@ -68,7 +68,7 @@ func (b *Backend) heard(m drm.Message, tell func(device.Fault)) {
 	if !strings.Contains(m.Text, driver) {
 		return
 	}
-	fault, pid, ok := describe(m.Text)
+	fault, pid, ok := catalogue.Describe(m.Text)
 	if !ok {
 		return
 	}

@@ -1,29 +1,26 @@
 package intel
 
 import (
-	"regexp"
-	"strconv"
-	"strings"
-	"sync"
-
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/drm"
 )
 
 // catalogue says what messages of the drivers mean. The first that matches
 // counts.
-var catalogue = []struct {
-	words []string // all of them are in the message
-	fault gpu.Fault
-}{
-	{[]string{"declared device", "wedged"}, dead},
-	{[]string{"Failed to reset chip"}, dead},
-	{[]string{"device lost from bus"}, dead},
-	{[]string{"GPU HANG"}, hang},
-	{[]string{"Timedout job"}, hang},
-	{[]string{"reset failed"}, dead},
-	{[]string{"Resetting chip for"}, reset},
-	{[]string{"reset started"}, reset},
-}
+var catalogue = drm.NewCatalogue(drm.Catalogue{
+	Entries: []drm.Entry{
+		{Words: []string{"declared device", "wedged"}, Fault: dead},
+		{Words: []string{"Failed to reset chip"}, Fault: dead},
+		{Words: []string{"device lost from bus"}, Fault: dead},
+		{Words: []string{"GPU HANG"}, Fault: hang},
+		{Words: []string{"Timedout job"}, Fault: hang},
+		{Words: []string{"reset failed"}, Fault: dead},
+		{Words: []string{"Resetting chip for"}, Fault: reset},
+		{Words: []string{"reset started"}, Fault: reset},
+	},
+	// A message names a process as "in python3 [4711]".
+	PID: `\bin .* ?\[(\d+)\]`,
+})
 
 var (
 	dead = gpu.Fault{
@@ -36,32 +33,3 @@ var (
 		Name: "the GPU did not finish the work of a program in time", Class: gpu.FaultProgram, Severity: gpu.Warning,
 		Remedy: "restart the program; if other programs fail in the same way, ask the vendor."}
 )
-
-// describe returns the fault that a message of the driver reports, and the
-// process that the message names. It reports false for any other message.
-func describe(text string) (f gpu.Fault, pid int, ok bool) {
-	for _, entry := range catalogue {
-		all := true
-		for _, word := range entry.words {
-			all = all && strings.Contains(text, word)
-		}
-		if all {
-			return entry.fault, pidIn(text), true
-		}
-	}
-	return f, 0, false
-}
-
-// pidPattern is compiled when the first fault comes. A message names a process
-// as "in python3 [4711]".
-var pidPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bin .* ?\[(\d+)\]`) })
-
-// pidIn returns the process that a message names; 0: none.
-func pidIn(text string) int {
-	found := pidPattern().FindStringSubmatch(text)
-	if found == nil {
-		return 0
-	}
-	pid, _ := strconv.Atoi(found[1])
-	return pid
-}

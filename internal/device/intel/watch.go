@@ -27,7 +27,7 @@ func (b *Backend) heard(m drm.Message, found func(device.Fault)) {
 	if driver, _, _ := strings.Cut(m.Text, " "); driver != older && driver != newer {
 		return
 	}
-	fault, pid, ok := describe(m.Text)
+	fault, pid, ok := catalogue.Describe(m.Text)
 	c := b.find(m.PCI)
 	if !ok || c == nil {
 		return

@@ -1,0 +1,59 @@
+package drm
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Catalogue says what messages of a driver mean.
+type Catalogue struct {
+	Entries []Entry // the first that matches counts
+	Not     string  // no message with this is about a fault; empty: every one may be
+	PID     string  // pattern whose first group is the process that a message names
+
+	pattern func() *regexp.Regexp
+}
+
+// Entry is a kind of message.
+type Entry struct {
+	Words []string // all of them are in the message
+	Fault gpu.Fault
+}
+
+// NewCatalogue returns a catalogue. It compiles the pattern when the first fault
+// comes.
+func NewCatalogue(c Catalogue) *Catalogue {
+	c.pattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(c.PID) })
+	return &c
+}
+
+// Describe returns the fault that a message reports, and the process that it
+// names; 0: none. It reports false for a message that is about no fault.
+func (c *Catalogue) Describe(text string) (f gpu.Fault, pid int, ok bool) {
+	if c.Not != "" && strings.Contains(text, c.Not) {
+		return f, 0, false
+	}
+	for _, e := range c.Entries {
+		all := true
+		for _, word := range e.Words {
+			all = all && strings.Contains(text, word)
+		}
+		if all {
+			return e.Fault, c.pidIn(text), true
+		}
+	}
+	return f, 0, false
+}
+
+func (c *Catalogue) pidIn(text string) int {
+	found := c.pattern().FindStringSubmatch(text)
+	if found == nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(found[1])
+	return pid
+}
