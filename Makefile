@@ -16,7 +16,8 @@ BUILD := go build -buildmode=pie -trimpath -ldflags '$(LINK) -extldflags "-Wl,-z
 # loads the driver's library while it runs. Nor is berth position-independent: that
 # takes a quarter more time at every start (docs/performance.md), and it runs as the
 # user who types it, for a moment.
-BUILD_STATIC := go build -trimpath -tags netgo,osusergo -ldflags '$(LINK) -extldflags "-static -Wl,-z,relro,-z,now,-z,noexecstack"'
+STATIC := -trimpath -tags netgo,osusergo
+BUILD_STATIC := go build $(STATIC) -ldflags '$(LINK) -extldflags "-static -Wl,-z,relro,-z,now,-z,noexecstack"'
 
 .PHONY: help
 help: ## print this list
@@ -37,15 +38,15 @@ demo: build ## show the main job, on real GPUs or on four simulated ones
 
 .PHONY: test
 test: build ## run every check a change must pass (minutes)
-	go vet ./...
+	go vet -race ./... # the flag of the tests: nothing is compiled for it alone
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
-	go test -race ./...
+	GORACE=atexit_sleep_ms=50 go test -race ./... # a second for each package otherwise
 	cd python && BERTH_BIN=$(CURDIR)/bin/berth python3 -m unittest
 	@deploy/tools.sh arrays
 	cd python && PYTHONPATH=$(CURDIR)/bin/arrays/usr/lib/python3/dist-packages BERTH_BIN=$(CURDIR)/bin/berth \
 		/usr/bin/python3 -m unittest tests.test_real_arrays
-	go run ./bench/hostile -berth bin/berth -small
-	go run ./bench/access -berth bin/berth
+	go run $(STATIC) ./bench/hostile -berth bin/berth -small
+	go run $(STATIC) ./bench/access -berth bin/berth
 
 .PHONY: docs
 docs: ## write the pages that come from the code
@@ -82,8 +83,9 @@ fuzz-binaries: tools ## build the fuzz targets into dist/fuzz, for machines with
 	fuzz/build.sh
 
 .PHONY: histories
-histories: ## play a thousand random histories of faults, heat, leases and kills (a minute)
+histories: ## play a thousand random histories of faults, heat, leases and kills (two minutes)
 	go test ./internal/oversight -run TestHistories -oversight.histories=1000 -v
+	go test ./internal/daemon -run TestCareHistories -daemon.histories=30
 
 .PHONY: account
 account: ## hold what can be leased against what the devices really have left (a minute)

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -185,12 +186,14 @@ timeline:
 	})
 }
 
+var histories = flag.Uint64("daemon.histories", 2, "play this many random histories of care")
+
 // Random histories of faults, checks, drains and requests on whole
 // daemons: nothing is ever granted on a device that is in quarantine, drained or
 // being checked, and every device comes back once its faults stop and its checks
 // pass.
 func TestCareHistories(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range *histories {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 13))
 			var text strings.Builder
