@@ -43,7 +43,8 @@ func (m *Model) Settle(w gpu.Watts) Guess {
 // It is never much worse than "it stays as it is".
 func (m *Model) Present(d time.Duration) Guess {
 	seconds := max(0, d.Seconds())
-	ways := m.ways(fades(seconds))
+	around := m.aroundAverages()
+	ways := m.ways(fades(seconds), &around)
 	mean := m.between(seconds, m.Celsius, func(t *track) float64 { return t.trust(m.Celsius, t.mix(&ways)) })
 	low := m.between(seconds, 0, func(t *track) float64 { return t.Present.span(sparePresent).Low })
 	high := m.between(seconds, 0, func(t *track) float64 { return t.Present.span(sparePresent).High })
@@ -62,19 +63,21 @@ func (m *Model) PerWatt() float64 {
 // guess returns the temperature at lagged powers, some seconds ahead.
 func (m *Model) guess(seconds float64, l *lagged) Guess {
 	w := l.Watts[0]
-	like := alike(m.Watts, w)
-	base := m.Fit.settled(l)
-	share := m.between(seconds, 1, func(t *track) float64 { return t.Carry[like].share() })
-	mean := base + share*beyond(m.Fit.latest(l)-base)
-	low := m.between(seconds, 0, func(t *track) float64 { return t.Known.span(spareKnown).Low }) * m.quiver()
-	high := m.between(seconds, 0, func(t *track) float64 { return t.Known.span(spareKnown).High }) * m.quiver()
+	mean := m.Fit.celsius(l)
+	low := m.between(seconds, 0, func(t *track) float64 { return t.Known.span(spareKnown).Low })
+	high := m.between(seconds, 0, func(t *track) float64 { return t.Known.span(spareKnown).High })
+	low, high = min(low, -narrowest), max(high, narrowest)
 	// Nobody has seen this power: the gain may be wrong there.
 	if far := max(m.Least-w, w-m.Most, 0); far > 0 {
 		unsure := far * (0.2*m.PerWatt() + 0.05*enough/(enough+m.Fit.Varied))
 		low, high = low-unsure, high+unsure
 	}
-	return Guess{gpu.Celsius(mean), gpu.Celsius(mean + min(low, 0)), gpu.Celsius(mean + max(high, 0))}
+	return Guess{gpu.Celsius(mean), gpu.Celsius(mean + low), gpu.Celsius(mean + high)}
 }
+
+// narrowest is how far an interval goes to each side at least, in degrees: a sensor
+// that shows whole degrees tells no more.
+const narrowest = 1
 
 // between interpolates a figure of the tracks for a time ahead, from its value
 // now. Beyond the farthest track that was tested, the figure stays.

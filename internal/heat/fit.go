@@ -49,12 +49,10 @@ func approach(value, target, seconds, lag float64) float64 {
 
 // The times that the fit works with, in seconds.
 const (
-	blurred  = 1.5  // below that, sensors of power and temperature disagree about when
-	centred  = 900  // what changes more slowly is put down to the surroundings
-	forgets  = 1200 // of varied power, in which the fit is replaced
-	drifting = 90   // in which the surroundings are followed
-	brief    = 4    // in which the newest temperatures are averaged
-	begins   = 1800 // after which the time before the first sample is gone
+	blurred = 1.5  // below that, sensors of power and temperature disagree about when
+	centred = 900  // what changes more slowly is put down to the surroundings
+	forgets = 1200 // of varied power, in which the fit is replaced
+	begins  = 1800 // after which the time before the first sample is gone
 )
 
 // What keeps the fit sober.
@@ -74,27 +72,47 @@ const (
 	faint = 0.05
 )
 
+// law tells a temperature from lagged powers.
+type law struct {
+	Gain   row     // degrees per watt
+	Before float64 // watts
+	Most   float64 // watts of any sample
+	around surroundings
+}
+
+// rise returns how much lagged powers add to the surroundings.
+func (w *law) rise(l *lagged) float64 {
+	sum := 0.0
+	for i, g := range w.Gain {
+		sum += g * (l.Watts[i] + w.Before*l.Start[i])
+	}
+	return sum
+}
+
+// celsius returns the temperature at lagged powers.
+func (w *law) celsius(l *lagged) float64 {
+	return w.rise(l) + w.around.at(l.Watts[0], w.Most)
+}
+
 // fit finds how temperature follows lagged power.
 //
 // Nobody knows what a device did before its first sample. The fit takes it to
 // have rested at some power, and looks for that power too: Before is how much
 // higher it was than that of the first sample.
 type fit struct {
+	law
 	Lagged lagged
-	Before float64 // watts
 	First  float64 // watts of the first sample
-	Most   float64 // watts of any sample
-	Gain   row     // degrees per watt
 	Out    [parts]bool
+	Levels [levels]level
 
-	Blur, Centre, Settled, Latest view
+	Blur, Centre view
 
-	Age     float64 // seconds since the first sample
-	Shaken  float64 // seconds until a gap has faded
-	Weight  float64 // seconds that Centre is averaged over, at most centred
-	Weight2 float64 // the same of Settled
-	Varied  float64 // seconds of power away from its centre
-	since   float64 // seconds of news since the gains were solved for
+	Age    float64 // seconds since the first sample
+	Shaken float64 // seconds until a gap has faded
+	Weight float64 // seconds that Centre is averaged over, at most centred
+	Varied float64 // seconds of power away from its centre
+	since  float64 // seconds of news since the gains were solved for
 
 	// Sums of products, of powers in hundreds of watts: of powers with each other
 	// and with the start, of starts with each other, and of each with temperature.
@@ -121,30 +139,32 @@ func (v *view) towards(c float64, l *lagged, share float64) {
 }
 
 func startFit(c, p float64) fit {
-	f := fit{First: p, Most: p}
+	f := fit{law: law{Most: p}, First: p}
 	for i := range parts {
 		f.Lagged.Watts[i] = p
 		f.Lagged.Start[i] = 1
 	}
 	f.Blur = view{c, f.Lagged}
-	f.Centre, f.Settled, f.Latest = f.Blur, f.Blur, f.Blur
+	f.Centre = f.Blur
+	f.visit(1, c, p)
+	f.survey()
 	return f
 }
 
-// learn takes a temperature that came some seconds after the one before.
-func (f *fit) learn(seconds, c float64, gap bool) {
+// learn takes a temperature that came some seconds after the one before, when the
+// power was before watts.
+func (f *fit) learn(seconds, c, before float64, gap bool) {
 	if gap {
-		f.restart(seconds)
+		f.restart(seconds, c)
 	}
+	defer f.survey()
 	f.Age += seconds
 	f.Most = max(f.Most, f.Lagged.Watts[0])
 	f.Shaken = max(0, f.Shaken-seconds)
 	f.Weight = min(f.Weight+seconds, centred)
-	f.Weight2 = min(f.Weight2+seconds, drifting)
 	f.Blur.towards(c, &f.Lagged, 1-math.Exp(-seconds/blurred))
 	f.Centre.towards(f.Blur.Celsius, &f.Blur.Lagged, seconds/f.Weight)
-	f.Settled.towards(c, &f.Lagged, min(1, seconds/f.Weight2))
-	f.Latest.towards(c, &f.Lagged, 1-math.Exp(-seconds/brief))
+	f.visit(seconds, c, before)
 	if f.Shaken > 0 {
 		return
 	}
@@ -160,13 +180,12 @@ func (f *fit) learn(seconds, c float64, gap bool) {
 // restart is called after a gap. Nobody knows what the device did in it, so a fit
 // that has learned stays as it is until that has faded, and one that has not looks
 // for the power in the gap as for the one before the first sample.
-func (f *fit) restart(seconds float64) {
-	f.Weight2 = 0
+func (f *fit) restart(seconds, c float64) {
 	if f.Varied > wiser {
 		f.Shaken = seconds + min(seconds, fading)
 		return
 	}
-	*f = startFit(f.Latest.Celsius, f.Lagged.Watts[0])
+	*f = startFit(c, f.Lagged.Watts[0])
 }
 
 // A fit has learned after wiser seconds of varied power, and a gap has faded after
@@ -231,9 +250,9 @@ func (f *fit) solve() {
 // has drawn. A temperature that rises by itself, as that of a room does, can look like
 // a device that warms up from a power a little lower.
 func (f *fit) absurd(s *solution) bool {
-	settled := f.Settled.Celsius
+	settled := f.Blur.Celsius
 	for i, g := range s.gain {
-		settled += g * (f.Most - f.Settled.Lagged.Watts[i])
+		settled += g * (f.Most - f.Blur.Lagged.Watts[i])
 	}
 	return settled > hottest
 }
@@ -272,21 +291,9 @@ func (f *fit) solved(before float64) (s solution, left float64) {
 		a[i][i] += stiff * f.Most * f.Most * max(1, lags[i]/20)
 	}
 	s.out = f.Out
-	for range parts {
-		s.gain = least(&a, &y, &s.out)
-		worst := 0
-		for i, g := range s.gain {
-			if g < s.gain[worst] {
-				worst = i
-			}
-		}
-		if s.gain[worst] >= 0 {
-			break
-		}
-		s.out[worst] = true
-	}
-	helps, most := -1, 1e-9
 	left = f.CC + doubt*b*b
+	s.gain = nonnegative(&a, &y, &s.out)
+	helps, most := -1, 1e-9
 	for i := range parts {
 		pull := y[i]
 		for j, g := range s.gain {
@@ -304,6 +311,25 @@ func (f *fit) solved(before float64) (s solution, left float64) {
 		s.gain[i] = max(0, s.gain[i]) / 100
 	}
 	return s, left
+}
+
+// nonnegative solves a·x = y for those that are not out, and puts out those that
+// would be negative.
+func nonnegative(a *[parts]row, y *row, out *[parts]bool) (x row) {
+	for range parts {
+		x = least(a, y, out)
+		worst := 0
+		for i := range x {
+			if x[i] < x[worst] {
+				worst = i
+			}
+		}
+		if x[worst] >= 0 {
+			break
+		}
+		out[worst] = true
+	}
+	return x
 }
 
 // least solves a·x = y for those that are not out, by Cholesky's method.
@@ -345,22 +371,4 @@ func least(a *[parts]row, y *row, out *[parts]bool) (x row) {
 		x[i] = sum / l[i][i]
 	}
 	return x
-}
-
-// rise returns how much lagged powers add to the surroundings.
-func (f *fit) rise(l *lagged) float64 {
-	sum := 0.0
-	for i, g := range f.Gain {
-		sum += g * (l.Watts[i] + f.Before*l.Start[i])
-	}
-	return sum
-}
-
-// settled and latest return the temperature at lagged powers, with the
-// surroundings of the last minutes and those that the last seconds suggest.
-func (f *fit) settled(l *lagged) float64 { return f.from(&f.Settled, l) }
-func (f *fit) latest(l *lagged) float64  { return f.from(&f.Latest, l) }
-
-func (f *fit) from(v *view, l *lagged) float64 {
-	return v.Celsius - f.rise(&v.Lagged) + f.rise(l)
 }

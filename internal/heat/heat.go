@@ -9,7 +9,9 @@
 //
 // where the lags are a fixed row, from none at all to several minutes, and no gain is
 // negative. A server GPU puts its weight on the short lags and a card in a case on
-// the long ones: the fit finds out. The surroundings drift.
+// the long ones: the fit finds out. The surroundings drift, and they are kept for
+// each level of power that the device has drawn: programs that draw as much can
+// warm it more or less, and a program is known by its power when it returns.
 //
 // A Model also keeps how wrong it was, at several distances, and answers with an
 // interval that is as wide as its errors were.
@@ -56,7 +58,6 @@ type learnt struct {
 	Most    float64        // watts
 	Seconds float64        // of learning
 	Recent  [spans]float64 // watts, averaged
-	Quiver  float64        // of the temperature around the model
 	Vernier vernier
 	Fit     fit
 }
@@ -98,7 +99,7 @@ func (m *Model) Learn(at time.Time, t gpu.Opt[gpu.Celsius], w gpu.Opt[gpu.Watts]
 
 func (m *Model) start(at time.Time, c, p float64) {
 	m.at = at
-	m.learnt = learnt{Celsius: c, Watts: p, Least: p, Most: p, Quiver: 1, Vernier: vernier{Shown: c}, Fit: startFit(c, p)}
+	m.learnt = learnt{Celsius: c, Watts: p, Least: p, Most: p, Vernier: vernier{Shown: c}, Fit: startFit(c, p)}
 	for i := range m.Recent {
 		m.Recent[i] = p
 	}
@@ -126,15 +127,10 @@ func (m *Model) pass(at time.Time, seconds, c, p float64) {
 	} else {
 		m.draw(seconds, p)
 	}
-	m.Fit.learn(seconds, m.Vernier.read(c, seconds), gap)
-	miss := c - m.Fit.latest(&m.Fit.Lagged)
-	m.Quiver += (math.Abs(miss) - m.Quiver) * (1 - math.Exp(-seconds/wavering))
+	m.Fit.learn(seconds, m.Vernier.read(c, seconds), before, gap)
 	m.score()
 	m.promise()
 }
-
-// wavering is the time over which the quiver is averaged, in seconds.
-const wavering = 15
 
 // draw lets a device draw p watts for a time.
 func (m *Model) draw(seconds, p float64) {

@@ -2,6 +2,7 @@ package heat
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -116,6 +117,44 @@ func TestLearnsCards(t *testing.T) {
 				near(t, "in "+d.String(), float64(m.Ahead(d, 380).Mean), there.celsius(), 2)
 			}
 		})
+	}
+}
+
+// A program whose watts warm the chip less is known by its power when it returns, and
+// it does not make the device look cooler at other powers.
+func TestKnowsProgramsByPower(t *testing.T) {
+	c := server()
+	var m Model
+	programs := []struct{ watts, cooler float64 }{{690, 0}, {120, 0}, {475, 6}, {120, 0}, {330, 0}, {120, 0}}
+	shown := func(watts, cooler float64) float64 { return 34 + 0.038*watts - cooler }
+	for range 3 {
+		for _, p := range programs {
+			c.around = 34 - p.cooler
+			for range 20 {
+				c.draw(time.Second, p.watts)
+				c.teach(&m)
+			}
+			for _, q := range programs {
+				if m.Seconds > 150 {
+					near(t, fmt.Sprintf("from %g W, a minute at %g W", p.watts, q.watts), float64(m.Ahead(time.Minute, gpu.Watts(q.watts)).Mean), shown(q.watts, q.cooler), 1.5)
+				}
+			}
+		}
+	}
+}
+
+// An interval is never narrower than what a sensor of whole degrees tells.
+func TestIntervalIsHonest(t *testing.T) {
+	c := server()
+	var m Model
+	for range 600 {
+		c.draw(time.Second, 120)
+		c.teach(&m)
+	}
+	for _, d := range []time.Duration{time.Second, 10 * time.Second, 10 * time.Minute} {
+		if g := m.Ahead(d, 120); g.High-g.Mean < narrowest || g.Mean-g.Low < narrowest {
+			t.Errorf("in %v: %+v", d, g)
+		}
 	}
 }
 

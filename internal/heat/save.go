@@ -8,7 +8,7 @@ import (
 
 // version is that of the saved form. Another one is not read: a model learns anew
 // within minutes.
-const version = 1
+const version = 2
 
 // saved is the form in which a model outlives the daemon.
 type saved struct {
@@ -35,6 +35,7 @@ func (m *Model) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("read a heat model: it has version %d, and this berth reads version %d: let it learn anew", s.Version, version)
 	}
 	*m = Model{at: s.At, asked: s.At, every: s.Every, learnt: s.Learnt, tracks: s.Tracks}
+	m.Fit.survey()
 	for h := range m.tracks {
 		for _, r := range []*record{&m.tracks[h].Known, &m.tracks[h].Present} {
 			r.Seen = max(0, r.Seen)

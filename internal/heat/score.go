@@ -38,7 +38,6 @@ type track struct {
 	Seen    float64       // promises that came due
 	Known   record        // if the power is known
 	Present record        // if it is not
-	Carry   [2]carry      // if the power is like the present one, and if it is not
 	Missed  [ways]float64 // mean error of each way
 	Mixed   float64       // mean error of all ways together
 
@@ -48,13 +47,12 @@ type track struct {
 
 // promise is a forecast that has not come due.
 type promise struct {
-	due             time.Time
-	watts           float64
-	settled, latest view
-	quiver          float64
-	known, given    span
-	ways            [ways]float64
-	mixed, present  float64
+	due            time.Time
+	law            law
+	lagged         lagged
+	known, given   span
+	ways           [ways]float64
+	mixed, present float64
 }
 
 // memory is over how many promises a mean error is taken.
@@ -64,10 +62,13 @@ const memory = 60
 func (m *Model) score() {
 	for h := range m.tracks {
 		t := &m.tracks[h]
-		for i := range t.promises {
-			p := &t.promises[i]
-			if p.due.IsZero() || p.due.After(m.at) {
+		for i := range slots {
+			p := &t.promises[(t.next+i)%slots] // the oldest first
+			if p.due.IsZero() {
 				continue
+			}
+			if p.due.After(m.at) {
+				break
 			}
 			if m.at.Sub(p.due).Seconds() <= max(1, distances[h]/4) {
 				t.settle(p, m)
@@ -77,15 +78,11 @@ func (m *Model) score() {
 	}
 }
 
-// settle takes what a promise missed by. It asks what the model of today would
-// have said: what it said while it knew little says nothing about it now.
+// settle takes what a promise missed by, with the power that followed and without
+// it.
 func (t *track) settle(p *promise, m *Model) {
 	t.Seen++
-	base := m.Fit.from(&p.settled, &m.Fit.Lagged)
-	deviation := beyond(m.Fit.from(&p.latest, &m.Fit.Lagged) - base)
-	c := &t.Carry[alike(p.watts, m.Watts)]
-	t.Known.take((m.Celsius-base-c.share()*deviation)/p.quiver, p.known)
-	c.take(deviation, m.Celsius-base)
+	t.Known.take(p.miss(m), p.known)
 	t.Present.take(m.Celsius-p.present, p.given)
 	share := 1 / min(t.Seen, memory)
 	t.Mixed += (math.Abs(m.Celsius-p.mixed) - t.Mixed) * share
@@ -94,8 +91,21 @@ func (t *track) settle(p *promise, m *Model) {
 	}
 }
 
+// miss returns how wrong the promise was, given the power that followed. What the
+// model said with wrong gains says nothing about it now, so the error counts as far
+// as the gains of today would have made it too.
+func (p *promise) miss(m *Model) float64 {
+	then := m.Celsius - p.law.celsius(&m.Fit.Lagged)
+	today := then + p.law.rise(&m.Fit.Lagged) - p.law.rise(&p.lagged) - m.Fit.rise(&m.Fit.Lagged) + m.Fit.rise(&p.lagged)
+	if math.Abs(today) < math.Abs(then) {
+		return today
+	}
+	return then
+}
+
 // promise makes new forecasts, evenly over each distance.
 func (m *Model) promise() {
+	around := m.aroundAverages()
 	for h := range m.tracks {
 		t := &m.tracks[h]
 		due := m.at.Add(time.Duration(distances[h] * float64(time.Second)))
@@ -104,8 +114,8 @@ func (m *Model) promise() {
 			continue
 		}
 		p := &t.promises[t.next]
-		*p = promise{due: due, watts: m.Watts, settled: m.Fit.Settled, latest: m.Fit.Latest, quiver: m.quiver(), known: t.Known.span(spareKnown), given: t.Present.span(sparePresent)}
-		p.ways = m.ways(&left[h])
+		*p = promise{due: due, law: m.Fit.law, lagged: m.Fit.Lagged, known: t.Known.span(spareKnown), given: t.Present.span(sparePresent)}
+		p.ways = m.ways(&left[h], &around)
 		p.mixed = t.mix(&p.ways)
 		p.present = t.trust(m.Celsius, p.mixed)
 		t.next = (t.next + 1) % slots
@@ -118,18 +128,22 @@ func (m *Model) dropPromises() {
 	}
 }
 
-// quiver is the unit of errors: they are larger while the temperature swings
-// faster than samples can follow.
-func (m *Model) quiver() float64 { return m.Quiver + 1 }
+// aroundAverages returns the surroundings at each average of the power.
+func (m *Model) aroundAverages() (c [spans]float64) {
+	for k, w := range m.Recent {
+		c[k] = m.Fit.around.at(w, m.Fit.Most)
+	}
+	return c
+}
 
 // ways returns the temperature by each way of telling, given what is left of the
-// present at each lag.
-func (m *Model) ways(left *row) (c [ways]float64) {
+// present at each lag, and the surroundings at each average of the power.
+func (m *Model) ways(left *row, around *[spans]float64) (c [ways]float64) {
 	c[0] = m.Celsius
 	for k, w := range m.Recent {
 		l := m.Fit.Lagged
 		l.decay(left, w)
-		c[k+1] = m.Fit.latest(&l)
+		c[k+1] = m.Fit.rise(&l) + around[k]
 	}
 	return c
 }
@@ -154,38 +168,8 @@ func (t *track) trust(stays, mixed float64) float64 {
 	return stays + (mixed-stays)*min(1, max(0, 10*(gain-0.03)))
 }
 
-// alike returns 0 if two powers are about the same, and 1 if not: what a model
-// misses by at one power says little about another.
-func alike(a, b float64) int {
-	if math.Abs(a-b) <= 0.15*max(a, b) {
-		return 0
-	}
-	return 1
-}
-
-// beyond takes from a deviation what the rounding of a sensor may be.
-func beyond(deviation float64) float64 {
-	return math.Copysign(max(0, math.Abs(deviation)-rounding), deviation)
-}
-
 // rounding is how far a sensor that shows whole degrees is off, at most.
 const rounding = 0.5
-
-// carry is how much of a deviation is left after a distance.
-type carry struct {
-	Top, Bottom float64
-}
-
-func (c *carry) take(deviation, came float64) {
-	c.Top = c.Top*0.98 + came*deviation
-	c.Bottom = c.Bottom*0.98 + deviation*deviation
-}
-
-// share is between 0 and 1, and 1 until more is known.
-func (c *carry) share() float64 {
-	const trust = 10
-	return min(1, max(0, (c.Top+trust)/(c.Bottom+trust)))
-}
 
 // span is between what errors lie, nine times of ten.
 type span struct{ Low, High float64 }
@@ -207,7 +191,7 @@ const (
 )
 
 // spare is how many of the outermost errors a bound never leaves out. Errors with
-// a known power need more: they are measured with a model that has seen them.
+// a known power need more: they come in runs, one for each program.
 const (
 	spareKnown   = 2
 	sparePresent = 1
