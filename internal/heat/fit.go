@@ -229,7 +229,7 @@ func (f *fit) add(seconds float64) {
 // solve finds the gains, and the power before the first sample while that matters.
 func (f *fit) solve() {
 	best, found := f.solved(f.Before)
-	if f.Before != 0 && f.absurd(&best) {
+	if f.Before != 0 && f.absurd(&best, f.Before) {
 		f.Before = 0
 		best, found = f.solved(0)
 	}
@@ -238,7 +238,7 @@ func (f *fit) solve() {
 			if before == f.Before {
 				continue
 			}
-			if s, left := f.solved(before); left < 0.98*found-0.01 && !f.absurd(&s) {
+			if s, left := f.solved(before); left < 0.98*found-0.01 && !f.absurd(&s, before) {
 				best, found, f.Before = s, left, before
 			}
 		}
@@ -246,15 +246,22 @@ func (f *fit) solve() {
 	f.Gain, f.Out = best.gain, best.out
 }
 
-// absurd reports whether the gains would let the device melt at a power that it
-// has drawn. A temperature that rises by itself, as that of a room does, can look like
-// a device that warms up from a power a little lower.
-func (f *fit) absurd(s *solution) bool {
-	settled := f.Blur.Celsius
+// coolest is the lowest temperature that the surroundings can have, in degrees.
+const coolest = 10
+
+// absurd reports whether the gains, with a power before the first sample, would let
+// the device melt at a power that it has drawn, or need surroundings that are too
+// cold. A temperature that rises by itself, as that of a room does, can look like a
+// device that warms up from a power a little lower, and errors of one sign can look
+// like a long rise. The surroundings say nothing before the power has varied: until
+// then, the gains are as large as the power before is small.
+func (f *fit) absurd(s *solution, before float64) bool {
+	settled, around := f.Blur.Celsius, f.Centre.Celsius
 	for i, g := range s.gain {
 		settled += g * (f.Most - f.Blur.Lagged.Watts[i])
+		around -= g * (f.Centre.Lagged.Watts[i] + before*f.Centre.Lagged.Start[i])
 	}
-	return settled > hottest
+	return settled > hottest || around < coolest && f.Varied >= seasoned
 }
 
 // better returns the power before that fits best if the gains stay.

@@ -143,6 +143,28 @@ func TestKnowsProgramsByPower(t *testing.T) {
 	}
 }
 
+// Errors of one sign do not pass for a rise from surroundings that are too cold.
+func TestSurroundingsAreNotTooCold(t *testing.T) {
+	for seed := range uint64(20) {
+		c := server()
+		c.watts = 690
+		var m Model
+		chance := rand.New(rand.NewPCG(seed, 2))
+		for range 30 {
+			watts := 120 + 570*chance.Float64()
+			c.around = 34 - 12*chance.Float64()
+			for range 8 {
+				c.draw(time.Second, watts)
+				c.teach(&m)
+			}
+		}
+		around := m.Fit.Centre.Celsius - m.Fit.rise(&m.Fit.Centre.Lagged)
+		if m.Seasoned() && around < coolest-1 {
+			t.Errorf("seed %d: the surroundings have %.1f °C", seed, around)
+		}
+	}
+}
+
 // An interval is never narrower than what a sensor of whole degrees tells.
 func TestIntervalIsHonest(t *testing.T) {
 	c := server()
