@@ -40,7 +40,7 @@ demo: build ## show the main job, on real GPUs or on four simulated ones
 test: build ## run every check a change must pass (minutes)
 	go vet -race ./... # the flag of the tests: nothing is compiled for it alone
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
-	GORACE=atexit_sleep_ms=50 go test -race ./... # a second for each package otherwise
+	GORACE=atexit_sleep_ms=50 go test -race -timeout 40m ./... # a second for each package otherwise
 	cd python && BERTH_BIN=$(CURDIR)/bin/berth python3 -m unittest
 	@deploy/tools.sh arrays
 	cd python && PYTHONPATH=$(CURDIR)/bin/arrays/usr/lib/python3/dist-packages BERTH_BIN=$(CURDIR)/bin/berth \

@@ -89,7 +89,10 @@ func TestAllocateMakesOneCall(t *testing.T) {
 		if code != 0 || !strings.Contains(out.String(), c.said) {
 			t.Errorf("allocate %s: exit code %d, said %s%s", c.args, code, &out, &errs)
 		}
-		if got := calls.take(); !slices.Equal(got, c.want) {
+		// A command that has no answer after a moment asks what it waits for. On a
+		// machine that is busy, any of these may.
+		got := slices.DeleteFunc(calls.take(), func(call string) bool { return strings.HasSuffix(call, "/explain") })
+		if !slices.Equal(got, c.want) {
 			t.Errorf("allocate %s makes the calls %q, want %q", c.args, got, c.want)
 		}
 	}

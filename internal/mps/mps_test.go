@@ -36,7 +36,7 @@ if [ "$1" = -f ]; then
 	mkfifo "$pipe" || exit 1
 	exec 3<>"$pipe"
 	while read -r command <&3; do
-		[ "$command" = quit ] && [ "$CUDA_VISIBLE_DEVICES" != GPU-stubborn ] && rm -r "$pipe"* && exit 0
+		[ "$command" = quit ] && [ "$CUDA_VISIBLE_DEVICES" != GPU-stubborn ] && rm -rf "$pipe.lock" "$pipe" && exit 0
 	done
 fi
 read -r command
