@@ -1,7 +1,6 @@
 package pacer
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,26 +32,12 @@ func TestBerthIsNotAName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(path)
-		in, err := cmd.StdinPipe()
-		if err != nil {
+		p := start(t, "exec "+path, nil)
+		_, _ = p.in.Write([]byte("x")) // it answers once it runs
+		if _, err := p.out.ReadByte(); err != nil {
 			t.Fatal(err)
 		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = in.Write([]byte("x")) // it answers once it runs
-		if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
-		own := isBerth(process.Proc(), cmd.Process.Pid)
-		_ = in.Close()
-		_ = cmd.Wait()
-		return own
+		return isBerth(process.Proc(), p.id.PID)
 	}
 	if !runs("berth", os.Geteuid(), 0o755) || !runs("berth-serve", os.Geteuid(), 0o755) {
 		t.Error("berth's own programs are not taken for berth")

@@ -99,7 +99,7 @@ type program struct {
 	in  io.WriteCloser
 }
 
-// start starts a shell in a session of its own.
+// start starts a shell.
 func start(t *testing.T, script string, attr *syscall.SysProcAttr) *program {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", script)
