@@ -24,6 +24,7 @@ type Allocate struct {
 	Priority gpu.Opt[int]     `json:"priority,omitzero" doc:"Waiting requests with a higher priority go first. Default: the priority of the service."`
 
 	TimeLimit gpu.Opt[float64] `json:"time_limit_seconds,omitzero" doc:"The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit."`
+	Parkable  bool             `json:"parkable,omitempty" doc:"Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no."`
 }
 
 // Deallocate ends a lease, or withdraws a waiting request.
@@ -58,13 +59,14 @@ type LeaseRequest struct {
 	Isolation string `json:"isolation,omitempty" enum:"env,cgroup" doc:"What keeps the process of the lease from other GPUs. env: the environment that its launcher makes. cgroup: the daemon moves the process into a control group in which it can open only the leased NVIDIA GPUs, or refuses. A lease with a parent is isolated when it is bound to its process. Default: gpu.isolation if enforce is given, else env."`
 
 	TimeLimit gpu.Opt[float64] `json:"time_limit_seconds,omitzero" doc:"The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit."`
+	Parkable  bool             `json:"parkable,omitempty" doc:"Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no."`
 }
 
 // Lease is a claim to slots and memory on one or more devices.
 type Lease struct {
 	ID         string      `json:"id"`
 	Fence      uint64      `json:"fence" doc:"Grows with every grant. The daemon refuses renewals and releases with an old fence."`
-	State      string      `json:"state" enum:"active,parked,waiting,released" doc:"waiting: a request that holds nothing yet. released: a lease that has just ended."`
+	State      string      `json:"state" enum:"active,parking,parked,resuming,waiting,released" doc:"parking, parked, resuming: its memory is on its way to the memory of the machine, is there, or is on its way back. waiting: a request that holds nothing yet. released: a lease that has just ended."`
 	Parent     string      `json:"parent,omitempty" doc:"The id of the lease that this one was made a child of."`
 	Holder     Holder      `json:"holder"`
 	Binding    string      `json:"binding" enum:"process,ttl,named"`
@@ -88,6 +90,11 @@ type Lease struct {
 
 	Paced  *Paced              `json:"paced,omitempty" doc:"The share that the lease is held to; absent: it runs freely. Only in the answers that list leases or look one up, and in that of pace."`
 	Energy gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero" doc:"How much energy its processes have used, above what the devices draw by themselves. Absent until the daemon has measured it; only in the answers that list leases, look one up or end one."`
+
+	Parkable bool     `json:"parkable,omitempty" doc:"berth may park the lease while others wait for its device."`
+	Parking  *Parking `json:"parking,omitempty" doc:"What became of its memory on the device, if the lease was ever parked; only in the answers that list leases or look one up, and in those of park and resume."`
+	Idle     *Idle    `json:"idle,omitempty" doc:"Since when its processes have not used their devices, and how that is known. Absent: they do, or nobody looks. Only in the answers that list leases or look one up."`
+	Asked    gpu.MiB  `json:"asked_mb,omitempty" doc:"Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk."`
 
 	IsolatedBy string `json:"isolated_by,omitempty" enum:"cgroup" doc:"cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others."`
 }
@@ -149,6 +156,7 @@ type Waiting struct {
 	Memory   gpu.MiB    `json:"memory_mb"`
 	Slots    int        `json:"slots"`
 	Priority int        `json:"priority"`
+	For      string     `json:"for,omitempty" enum:"resume,resize" doc:"The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one."`
 }
 
 // Renew extends a lease that has a time to live.
@@ -176,6 +184,8 @@ type Rescope struct {
 type Resize struct {
 	Memory gpu.MiB `json:"memory_mb" minimum:"1" maximum:"1073741824" doc:"Memory on each device."`
 	Fence  uint64  `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: any fence."`
+
+	Timeout gpu.Opt[float64] `json:"timeout_seconds,omitzero" doc:"How long to wait for room, if the lease gets larger. Default: not at all."`
 }
 
 // Release ends a lease, or withdraws a waiting request, over the lease stream.

@@ -114,7 +114,13 @@ const (
 	EventOverLimit  EventCode = "lease_over_limit"
 	EventStop       EventCode = "lease_stop"
 	EventPaced      EventCode = "lease_paced"
+	EventParking    EventCode = "lease_parking"
+	EventParked     EventCode = "lease_parked"
+	EventResuming   EventCode = "lease_resuming"
+	EventResumed    EventCode = "lease_resumed"
+	EventIdle       EventCode = "lease_idle"
 	EventReclaim    EventCode = "reclaim"
+	EventOptimized  EventCode = "optimized"
 	EventForeignUse EventCode = "foreign_use"
 )
 
@@ -125,7 +131,8 @@ func EventCodes() []EventCode {
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
 		EventForecast, EventPowerLimit, EventFan, EventCheck, EventDrained, EventUndrained, EventScrub,
 		EventMonitoring, EventConfig, EventJournal, EventAudit, EventPlan, EventBatch, EventHook, EventRationed, EventGap,
-		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventPaced, EventReclaim, EventForeignUse,
+		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventPaced,
+		EventParking, EventParked, EventResuming, EventResumed, EventIdle, EventReclaim, EventOptimized, EventForeignUse,
 	}
 }
 

@@ -156,10 +156,18 @@ type Device struct {
 
 // Optimization is when memory is won back, and how long requests may take.
 type Optimization struct {
-	Interval            time.Duration `key:"interval" role:"operator" default:"300" min:"1" max:"86400" doc:"Time from one optimization to the next. Not used yet: berth does not optimize by itself."`
-	MemoryThreshold     float64       `key:"memory_threshold" role:"operator" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which berth wins memory back. Not used yet."`
+	Interval            time.Duration `key:"interval" role:"operator" default:"300" min:"1" max:"86400" doc:"Time from one optimization to the next. berth optimizes by itself only on devices that are fuller than memory_threshold. It then releases what the dead hold, names orphans and asks programs for caches; it shrinks and parks only leases of services that allow it."`
+	MemoryThreshold     float64       `key:"memory_threshold" role:"operator" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which berth wins memory back by itself."`
 	AllocationTimeout   time.Duration `key:"allocation_timeout" role:"operator" default:"30" min:"0" max:"86400" doc:"How long a request waits unless it says otherwise."`
 	DeallocationTimeout time.Duration `key:"deallocation_timeout" default:"10" min:"0" max:"86400" doc:"How long the processes of a lease may take to end before berth kills them."`
+
+	Orphans       string           `key:"orphans" default:"name" oneof:"name,end" doc:"What an optimization does with processes that go on using a device after their lease has ended: it names them, or ends them."`
+	TrimTimeout   time.Duration    `key:"trim_timeout" role:"operator" default:"10" min:"0.1" max:"600" doc:"How long an optimization waits for programs to give back what their libraries keep for later."`
+	ParkIdleAfter time.Duration    `key:"park_idle_after" role:"operator" default:"60" min:"1" max:"86400" doc:"How long the processes of a lease must not have used their device, nor changed what they hold there, until the lease counts as idle."`
+	ParkGrace     time.Duration    `key:"park_grace_seconds" role:"operator" default:"5" min:"0" max:"3600" doc:"How long before it parks a lease by itself berth tells the holder."`
+	Keep          time.Duration    `key:"keep_seconds" role:"operator" default:"60" min:"0" max:"86400" doc:"How long a lease keeps its devices at least, after its grant and after each return, before berth parks it by itself."`
+	TimeSlice     time.Duration    `key:"time_slice_seconds" role:"operator" default:"300" min:"1" max:"86400" doc:"How long a lease that may be parked keeps its devices while others wait for them, also if it uses them."`
+	ParkHost      gpu.Opt[gpu.MiB] `key:"park_host_mb" role:"operator" min:"0" absent:"half of the machine's memory" doc:"Most memory of the machine that parked leases take together. 0: nothing is parked."`
 }
 
 // Energy is what energy costs.
@@ -185,6 +193,8 @@ type Service struct {
 	Users           []string         `key:"users" check:"user" absent:"everybody" doc:"Users who may ask in the name of the service."`
 	OverLimit       string           `key:"over_limit" oneof:"warn,revoke" absent:"that of gpu" doc:"What berth does about a lease of the service whose processes use more memory than it holds."`
 	Throttle        string           `key:"throttle" role:"operator" oneof:"exempt,advise,slots,pace,power" absent:"that of the device" doc:"What berth does by itself about leases of the service on a device that should run slower, as gpu.throttle. exempt: nothing, and it does not lower the power limit of a device with such a lease either."`
+	Parkable        string           `key:"parkable" role:"operator" oneof:"true,false" absent:"as the request says" doc:"Whether berth may move the memory of a lease of the service to the memory of the machine while others wait for its device. false: nobody parks such a lease, also not by hand."`
+	Shrinkable      string           `key:"shrinkable" role:"operator" oneof:"true,false" absent:"false" doc:"Whether an optimization may shrink a lease of the service to what its processes used at most. The lease gets its size back when its program asks for it, before others are served."`
 	Match           Match            `key:"match" doc:"Which processes belong to the leases of the service that no process holds. All that is given must be true of a process."`
 }
 

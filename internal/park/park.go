@@ -1,0 +1,50 @@
+// Package park has the words in which the memory of processes is moved off a device
+// and back, and decides what to do next: which step follows from the states that
+// the driver tells, how a step that failed is undone, when a lease is idle, and
+// whose turn it is where several do not fit together.
+package park
+
+// Step is one thing that the driver does to a process.
+type Step string
+
+// The steps, in the order in which they are taken: the first two park a process,
+// the last two resume it.
+const (
+	Lock       Step = "lock"       // its calls to the driver wait from now on
+	Checkpoint Step = "checkpoint" // its memory moves to the memory of the machine
+	Restore    Step = "restore"    // its memory moves back
+	Unlock     Step = "unlock"     // its calls go on
+)
+
+// Steps lists the steps in their order.
+func Steps() []Step { return []Step{Lock, Checkpoint, Restore, Unlock} }
+
+// State is where a process stands, as the driver tells it.
+type State string
+
+// The states.
+const (
+	Running      State = "running"
+	Locked       State = "locked"
+	Checkpointed State = "checkpointed"
+	Failed       State = "failed"  // the driver gave it up
+	Without      State = "without" // it does not use the driver, so there is nothing to move
+	Gone         State = "gone"    // it has ended
+	Unknown      State = "unknown" // the driver did not say
+)
+
+// Process is one process of the machine. The pid alone does not identify it: the
+// kernel uses it again.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // when it started, in ticks since boot
+}
+
+// Outcome is what came of asking the driver about a process, or of a step.
+type Outcome struct {
+	Process
+	State State   `json:"state"`           // afterwards
+	Error string  `json:"error,omitempty"` // the driver's own answer, if it refused the step
+	Code  int     `json:"code,omitempty"`  // of that answer
+	Took  float64 `json:"took_seconds,omitempty"`
+}
