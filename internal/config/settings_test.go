@@ -42,6 +42,7 @@ func TestDefault(t *testing.T) {
 		Optimization: config.Optimization{
 			Interval: 5 * time.Minute, MemoryThreshold: 0.85,
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
+			Orphans: "name", TrimTimeout: 10 * time.Second, ParkIdleAfter: time.Minute, ParkGrace: 5 * time.Second, Keep: time.Minute, TimeSlice: 5 * time.Minute,
 		},
 		UnknownServices: "serve",
 		Energy:          config.Energy{Currency: "EUR"},
@@ -151,6 +152,7 @@ func TestEverythingInAFile(t *testing.T) {
 		Optimization: config.Optimization{
 			Interval: time.Hour, MemoryThreshold: 1,
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
+			Orphans: "name", TrimTimeout: 10 * time.Second, ParkIdleAfter: time.Minute, ParkGrace: 5 * time.Second, Keep: time.Minute, TimeSlice: 5 * time.Minute,
 		},
 		UnknownServices: "refuse",
 		Services: map[string]config.Service{
