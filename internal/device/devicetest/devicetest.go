@@ -35,6 +35,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend) {
 		{"different devices at once", checkConcurrent},
 		{"power limit and fan", checkGovern},
 		{"who had the device", checkMeter},
+		{"parking what is not there", checkParkable},
 		{"watch ends with its context", checkWatch},
 		{"watch with a dead context", checkWatchDead},
 	} {

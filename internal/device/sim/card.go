@@ -17,9 +17,9 @@ type card struct {
 	script  script
 
 	mu     sync.Mutex
-	plant  *plant                // guarded by mu
-	guests *guests               // guarded by mu; nil if there can be none
-	ended  map[int]time.Duration // guarded by mu: when scripted processes were ended, by pid
+	plant  *plant       // guarded by mu
+	guests *guests      // guarded by mu; nil if there can be none
+	fates  map[int]fate // guarded by mu: of scripted processes, by pid
 
 	scrubbed gpu.Opt[time.Duration] // guarded by mu: when memory was last overwritten
 	hand     hand                   // guarded by mu: what was set through device.Governor
@@ -50,21 +50,23 @@ func (c *card) answer() (time.Duration, error) {
 // reading says what a card does at a moment.
 type reading struct {
 	load      float64
-	processes []running
+	processes []running // that are on it
+	all       []running // also those whose memory is elsewhere
 }
 
 // advance brings the plant to now. The caller holds mu.
 func (c *card) advance(now time.Duration) reading {
 	visiting := c.guests.visiting()
 	for {
-		d, until := c.script.drive(c.plant.now, c.model, c.ended)
+		d, until := c.script.drive(c.plant.now, c.model, c.fates)
 		c.hand.act(&d)
 		for _, r := range visiting {
 			d.load = min(1, d.load+r.load)
 		}
 		if c.plant.now >= now {
 			c.plant.cap = d.cap
-			return reading{d.load, byPID(append(visiting, c.script.processes(now, c.ended)...))}
+			all := byPID(append(visiting, c.script.processes(now, c.fates)...))
+			return reading{d.load, c.present(all), all}
 		}
 		c.plant.advance(min(now, until), d)
 	}

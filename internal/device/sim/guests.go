@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/park"
 	processes "github.com/berth-gpu/berth/internal/process"
 )
 
@@ -31,11 +33,15 @@ import (
 // A file may name the control group of its process, "cgroup": what is there in
 // /proc does not count then.
 //
+// While a guest is parked or locked, the file PID.parked beside its own says so, and
+// what its own file says does not count: see parkfile.go.
+//
 // What cannot be read counts as absent, because a process may be in the middle
 // of writing, or of dying. So does a file that does not belong to the user of
 // the process: otherwise one user could charge memory to another.
 type guests struct {
 	dir   string
+	root  string // the parent of dir
 	table processes.Table
 	born  map[int]uint64         // start time of each guest, from when it was first seen
 	found map[inner]processes.ID // translated pids
@@ -59,7 +65,7 @@ func newGuests(dir, uuid string) *guests {
 	if dir == "" {
 		return nil
 	}
-	return &guests{dir: filepath.Join(dir, uuid), table: processes.Proc(), born: map[int]uint64{}, found: map[inner]processes.ID{}}
+	return &guests{dir: filepath.Join(dir, uuid), root: dir, table: processes.Proc(), born: map[int]uint64{}, found: map[inner]processes.ID{}}
 }
 
 // visiting returns the guests that are there now.
@@ -70,7 +76,14 @@ func (g *guests) visiting() []running {
 	var list []running
 	seen, found := map[int]uint64{}, map[inner]processes.ID{}
 	g.units = map[int]string{}
-	for _, named := range g.pids() {
+	pids, parked := g.files()
+	for _, pid := range parked {
+		if guest, ok := g.parked(pid); ok {
+			seen[pid] = guest.born
+			list = append(list, guest)
+		}
+	}
+	for _, named := range pids {
 		file, ok := g.read(named)
 		if !ok {
 			continue
@@ -93,8 +106,8 @@ func (g *guests) visiting() []running {
 			if file.Cgroup != "" {
 				g.units[pid] = file.Cgroup
 			}
-			guest := running{pid: pid, name: name, memory: file.Memory, load: file.Load / 100}
-			if g.table.Stopped(processes.ID{PID: pid, Start: born}) {
+			guest := running{pid: pid, name: name, memory: file.Memory, load: file.Load / 100, born: born, refuses: file.Refuses}
+			if g.stopped(guest) {
 				guest.load = 0
 			}
 			list = append(list, guest)
@@ -113,21 +126,32 @@ func (g *guests) cgroup(pid int) string {
 	return g.units[pid]
 }
 
-// pids returns the pids that files are named after.
-func (g *guests) pids() []int {
+// stopped reports whether a signal has stopped a guest.
+func (g *guests) stopped(guest running) bool {
+	return g.table.Stopped(processes.ID{PID: guest.pid, Start: guest.born})
+}
+
+// files returns the pids that files of guests, and those of parked ones, are named
+// after.
+func (g *guests) files() (guests, parked []int) {
 	dir, err := os.Open(g.dir)
 	if err != nil {
-		return nil // not there yet: nobody is
+		return nil, nil // not there yet: nobody is
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(maxGuests)
-	var pids []int
 	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && pid > 0 && strconv.Itoa(pid) == name {
-			pids = append(pids, pid)
+		number, isParked := strings.CutSuffix(name, parkedSuffix)
+		pid, err := strconv.Atoi(number)
+		switch {
+		case err != nil || pid <= 0 || strconv.Itoa(pid) != number:
+		case isParked:
+			parked = append(parked, pid)
+		default:
+			guests = append(guests, pid)
 		}
 	}
-	return pids
+	return guests, parked
 }
 
 type guestFile struct {
@@ -137,6 +161,8 @@ type guestFile struct {
 	Namespace string  `json:"pid_namespace"`
 	Cgroup    string  `json:"cgroup"`
 
+	Refuses park.Step `json:"refuses"` // a step of parking
+
 	owner uint32 // user id
 }
 
@@ -144,25 +170,29 @@ type guestFile struct {
 // and refuses a file with another name beside this one: that may be the file
 // of another user, linked to here.
 func (g *guests) read(pid int) (f guestFile, ok bool) {
-	file, err := os.OpenFile(filepath.Join(g.dir, strconv.Itoa(pid)), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
+	if f.owner, ok = g.decode(strconv.Itoa(pid), &f); !ok {
 		return f, false
+	}
+	return f, f.Memory >= 0 && f.Memory <= maxMemory && f.Load >= 0 && f.Load <= 100
+}
+
+// decode reads a file into a value, and returns the user that the file belongs to.
+func (g *guests) decode(name string, into any) (owner uint32, ok bool) {
+	file, err := os.OpenFile(filepath.Join(g.dir, name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return 0, false
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxGuestFile {
-		return f, false
+		return 0, false
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || stat.Nlink != 1 {
-		return f, false
+		return 0, false
 	}
 	text, err := io.ReadAll(io.LimitReader(file, maxGuestFile))
-	if err != nil || json.Unmarshal(text, &f) != nil {
-		return f, false
-	}
-	f.owner = stat.Uid
-	return f, f.Memory >= 0 && f.Memory <= maxMemory && f.Load >= 0 && f.Load <= 100
+	return stat.Uid, err == nil && json.Unmarshal(text, into) == nil
 }
 
 // translate returns the pid that a process in a namespace has here. It looks

@@ -40,6 +40,10 @@ type model struct {
 		Kind  gpu.LinkKind `yaml:"kind"`
 		Lanes int          `yaml:"lanes"`
 	} `yaml:"link"` // to another one of the same model on the same board
+	Park struct {
+		Out  float64 `yaml:"out"`  // GiB per second, to the memory of the machine
+		Back float64 `yaml:"back"` // GiB per second
+	} `yaml:"park"`
 	Power  powerModel `yaml:"power"`
 	Clocks struct {
 		SM         gpu.MHz `yaml:"sm"`

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/kin"
 	processes "github.com/berth-gpu/berth/internal/process"
@@ -16,10 +17,16 @@ func (b *Backend) Started(pid int) (start uint64, runs bool) {
 	now := b.elapsed()
 	for _, c := range b.cards {
 		if since, runs := c.since(pid, now); runs {
-			return b.booted + uint64(b.wall(since).Sub(b.start)/tickLength), true
+			return b.ticks(since), true
 		}
 	}
 	return 0, false
+}
+
+// ticks returns a moment of simulated time in clock ticks since the boot of this
+// machine.
+func (b *Backend) ticks(t time.Duration) uint64 {
+	return b.booted + uint64(b.wall(t).Sub(b.start)/tickLength)
 }
 
 // tickLength is the unit of process start times in Linux.
@@ -32,7 +39,7 @@ func (c *card) since(pid int, now time.Duration) (time.Duration, bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, r := range c.script.processes(now, c.ended) {
+	for _, r := range c.script.processes(now, c.fates) {
 		if r.pid == pid {
 			return r.start, true
 		}
@@ -48,12 +55,17 @@ func (b *Backend) End(pid int) {
 		if !c.script.lost(now) {
 			c.advance(now) // it has worked until now
 		}
-		if c.ended == nil {
-			c.ended = map[int]time.Duration{}
-		}
-		c.ended[pid] = now
+		c.setFate(pid, fate{ended: gpu.Some(now)})
 		c.mu.Unlock()
 	}
+}
+
+// setFate notes what happened to a scripted process. The caller holds mu.
+func (c *card) setFate(pid int, f fate) {
+	if c.fates == nil {
+		c.fates = map[int]fate{}
+	}
+	c.fates[pid] = f
 }
 
 // Facts returns what the script says about a process of its own: its user, its
@@ -78,7 +90,7 @@ func (c *card) facts(pid int, now time.Duration) (kin.Facts, bool) {
 	if cgroup := c.guests.cgroup(pid); cgroup != "" {
 		return kin.Facts{Cgroups: []string{cgroup}}, true
 	}
-	for _, r := range c.script.processes(now, c.ended) {
+	for _, r := range c.script.processes(now, c.fates) {
 		if r.pid != pid {
 			continue
 		}

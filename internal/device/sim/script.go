@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/park"
 )
 
 // never is later than anything.
@@ -136,7 +137,7 @@ func setsHang(e *entry) bool    { return e.hang }
 func setsLost(e *entry) bool    { return e.lost }
 
 // drive returns what acts on the device from t on, and until when that holds.
-func (s script) drive(t time.Duration, m *model, ended map[int]time.Duration) (drive, time.Duration) {
+func (s script) drive(t time.Duration, m *model, fates map[int]fate) (drive, time.Duration) {
 	d := drive{ambient: m.Ambient, cooling: 1, cap: m.Power.Cap}
 	if e, _ := s.latest(t, setsAmbient); e != nil {
 		d.ambient = e.ambient.Or(0)
@@ -158,7 +159,7 @@ func (s script) drive(t time.Duration, m *model, ended map[int]time.Duration) (d
 	if ramping {
 		until = min(until, t-t%tick+tick)
 	}
-	for _, r := range s.processes(t, ended) {
+	for _, r := range s.processes(t, fates) {
 		load += r.load
 	}
 	d.load = min(1, load)
@@ -195,11 +196,22 @@ type running struct {
 
 	uid    gpu.Opt[int] // of a scripted one
 	cgroup string
+
+	born    uint64    // of a guest: when it started, in ticks since boot
+	refuses park.Step // that a guest does not let happen; empty: none
+	parking parking
+}
+
+// fate is what happened to a scripted process from outside of the script.
+type fate struct {
+	ended   gpu.Opt[time.Duration] // when it was ended
+	of      time.Duration          // when the process started that parking is about
+	parking parking
 }
 
 // processes returns the processes in force at t, by pid, without those that
 // were ended.
-func (s script) processes(t time.Duration, ended map[int]time.Duration) []running {
+func (s script) processes(t time.Duration, fates map[int]fate) []running {
 	type begun struct {
 		*process
 		start time.Duration
@@ -219,11 +231,16 @@ func (s script) processes(t time.Duration, ended map[int]time.Duration) []runnin
 	}
 	var list []running
 	for _, p := range latest {
-		if end, was := ended[p.pid]; was && p.start <= end && end <= t {
+		fate := fates[p.pid]
+		if end, was := fate.ended.Get(); was && p.start <= end && end <= t {
 			continue
 		}
-		memory := p.memory + p.growth*(t-p.start).Seconds()
-		list = append(list, running{p.pid, p.name, gpu.MiB(min(memory, maxMemory)), p.load, p.start, p.uid, p.cgroup})
+		memory := gpu.MiB(min(p.memory+p.growth*(t-p.start).Seconds(), maxMemory))
+		now := running{pid: p.pid, name: p.name, memory: memory, load: p.load, start: p.start, uid: p.uid, cgroup: p.cgroup}
+		if fate.of == p.start {
+			now.hold(fate.parking)
+		}
+		list = append(list, now)
 	}
 	return byPID(list)
 }

@@ -1,0 +1,147 @@
+package devicetest
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// checkParkable asks devices that are a device.Parkable about processes that have
+// nothing on them: every step is refused with an answer, and nothing changes.
+func checkParkable(t *testing.T, b device.Backend) {
+	self, err := process.Proc().Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := park.Process{PID: self.PID, Start: self.Start}
+	ids := []park.Process{own, {PID: own.PID, Start: own.Start + 1}, {PID: 1 << 30, Start: 1}}
+	want := []park.State{park.Without, park.Gone, park.Gone}
+	for _, dev := range scan(t, b) {
+		p, is := dev.(device.Parkable)
+		if !is {
+			continue
+		}
+		uuid := dev.Describe().UUID
+		for _, step := range append(park.Steps(), "nonsense") {
+			outcomes, err := p.Move(t.Context(), step, ids)
+			if err != nil || len(outcomes) != len(ids) {
+				t.Fatalf("%s: %s must answer for each process, got %d, %v", uuid, step, len(outcomes), err)
+			}
+			for i, o := range outcomes {
+				if o.Process != ids[i] || o.State != want[i] || o.Error == "" || o.Code == 0 || o.Took != 0 {
+					t.Errorf("%s: %s of a process without memory on the device must be refused, got %+v; want %s", uuid, step, o, want[i])
+				}
+			}
+		}
+		outcomes, err := p.States(t.Context(), ids)
+		if err != nil || len(outcomes) != len(ids) {
+			t.Fatalf("%s: States must answer for each process, got %d, %v", uuid, len(outcomes), err)
+		}
+		for i, o := range outcomes {
+			if o.Process != ids[i] || o.State != want[i] || o.Error != "" || o.Took != 0 {
+				t.Errorf("%s: States of a process without memory on the device: %+v; want %s", uuid, o, want[i])
+			}
+		}
+		if none, err := p.States(t.Context(), nil); err != nil || len(none) != 0 {
+			t.Errorf("%s: States of no process: %v, %v", uuid, none, err)
+		}
+	}
+}
+
+// Park parks a process and resumes it, and checks on the way that the device keeps the
+// promises of device.Parkable. The process has memory on the device, and keeps it the
+// same. The function wait lets time pass for the device.
+func Park(t *testing.T, dev device.Device, id park.Process, wait func(time.Duration)) {
+	t.Helper()
+	has := memoryOf(t, dev, id)
+	if has == 0 {
+		t.Fatalf("process %d has no memory on the device", id.PID)
+	}
+	refused := func(when park.State, steps ...park.Step) {
+		t.Helper()
+		for _, step := range steps {
+			o := move(t, dev, step, id)
+			if o.State != when || o.Code != device.CodeIllegalState || o.Error == "" {
+				t.Errorf("%s of a process that is %s: %+v; want it refused", step, when, o)
+			}
+		}
+		stands(t, dev, id, when)
+	}
+	takes := func(step park.Step, after park.State) {
+		t.Helper()
+		o := move(t, dev, step, id)
+		if o.State != after || o.Error != "" || o.Code != 0 {
+			t.Fatalf("%s: %+v; want %s", step, o, after)
+		}
+		wait(time.Duration(o.Took*float64(time.Second)) + time.Millisecond)
+		stands(t, dev, id, after)
+	}
+
+	refused(park.Running, park.Checkpoint, park.Restore, park.Unlock)
+	takes(park.Lock, park.Locked)
+	refused(park.Locked, park.Lock, park.Restore)
+	if now := memoryOf(t, dev, id); now != has {
+		t.Errorf("locked it has %d MiB; want %d, as before", now, has)
+	}
+	used := memoryUsed(t, dev)
+	takes(park.Checkpoint, park.Checkpointed)
+	refused(park.Checkpointed, park.Lock, park.Checkpoint, park.Unlock)
+	if now := memoryUsed(t, dev); now != used-has || memoryOf(t, dev, id) != 0 {
+		t.Errorf("parked, the device uses %d MiB; want %d, without the %d of the process", now, used-has, has)
+	}
+	takes(park.Restore, park.Locked)
+	if now := memoryOf(t, dev, id); now != has {
+		t.Errorf("restored it has %d MiB; want %d, as before", now, has)
+	}
+	takes(park.Unlock, park.Running)
+	if now := memoryOf(t, dev, id); now != has {
+		t.Errorf("resumed it has %d MiB; want %d, as before", now, has)
+	}
+}
+
+// move begins a step with a process.
+func move(t *testing.T, dev device.Device, step park.Step, id park.Process) park.Outcome {
+	t.Helper()
+	outcomes, err := dev.(device.Parkable).Move(t.Context(), step, []park.Process{id})
+	if err != nil || len(outcomes) != 1 || outcomes[0].Process != id {
+		t.Fatalf("%s: %+v, %v; want an answer for the process", step, outcomes, err)
+	}
+	return outcomes[0]
+}
+
+// stands checks where a process stands, with no step under way.
+func stands(t *testing.T, dev device.Device, id park.Process, want park.State) {
+	t.Helper()
+	outcomes, err := dev.(device.Parkable).States(t.Context(), []park.Process{id})
+	if err != nil || len(outcomes) != 1 || outcomes[0] != (park.Outcome{Process: id, State: want}) {
+		t.Errorf("it stands at %+v, %v; want %s", outcomes, err, want)
+	}
+}
+
+func memoryOf(t *testing.T, dev device.Device, id park.Process) gpu.MiB {
+	t.Helper()
+	var s gpu.Sample
+	if err := dev.Fast(t.Context(), &s); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range s.Processes {
+		if p.PID == id.PID {
+			return p.Memory.Or(0)
+		}
+	}
+	return 0
+}
+
+func memoryUsed(t *testing.T, dev device.Device) gpu.MiB {
+	t.Helper()
+	var s gpu.Sample
+	if err := dev.Fast(t.Context(), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s.MemoryUsed.Or(0)
+}

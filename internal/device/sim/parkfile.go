@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/berth-gpu/berth/internal/park"
+	processes "github.com/berth-gpu/berth/internal/process"
+)
+
+// parkedSuffix ends the name of the file that says how far a guest is parked. The
+// file is written by the simulation and outlives it, as what a driver holds outlives
+// the daemon. It is there from the lock to the unlock: a guest that wants to behave
+// like a program of a real driver waits while it is.
+const parkedSuffix = ".parked"
+
+// parkFile is what such a file says.
+type parkFile struct {
+	Start  uint64 `json:"start_time"`
+	Cgroup string `json:"cgroup,omitempty"` // that the guest's own file names
+	parking
+}
+
+// parked returns a guest that is locked or parked, whatever its own file says. It
+// removes the file of one that has ended.
+func (g *guests) parked(pid int) (running, bool) {
+	var f parkFile
+	name := strconv.Itoa(pid) + parkedSuffix
+	owner, ok := g.decode(name, &f)
+	if !ok || f.State == "" || f.Memory < 0 || f.Memory > maxMemory || int(owner) != os.Geteuid() && owner != 0 {
+		return running{}, false
+	}
+	if !g.table.Alive(processes.ID{PID: pid, Start: f.Start}) {
+		_ = g.inside(func(dir *os.Root) error { return dir.Remove(name) }) // the next look tries again
+		return running{}, false
+	}
+	if f.Cgroup != "" {
+		g.units[pid] = f.Cgroup
+	}
+	guest := running{pid: pid, name: g.table.Name(pid), born: f.Start, refuses: g.refuses(pid)}
+	guest.hold(f.parking)
+	return guest, true
+}
+
+// refuses returns the step that a guest's own file says it refuses.
+func (g *guests) refuses(pid int) park.Step {
+	f, _ := g.read(pid)
+	return f.Refuses
+}
+
+// keep writes how far a guest is parked, or removes the file if it runs again.
+func (g *guests) keep(guest running, next parking) error {
+	name := strconv.Itoa(guest.pid) + parkedSuffix
+	return g.inside(func(dir *os.Root) error {
+		if next.State == "" {
+			return dir.Remove(name)
+		}
+		text, err := json.Marshal(parkFile{Start: guest.born, Cgroup: g.units[guest.pid], parking: next})
+		if err != nil {
+			return err
+		}
+		fresh := "." + name
+		if err := dir.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		file, err := dir.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return err
+		}
+		_, err = file.Write(text)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+		return dir.Rename(fresh, name)
+	})
+}
+
+// inside calls do with the folder of the device. A link does not lead out of the
+// folder of all guests.
+func (g *guests) inside(do func(*os.Root) error) error {
+	all, err := os.OpenRoot(g.root)
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	dir, err := all.OpenRoot(filepath.Base(g.dir))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return do(dir)
+}

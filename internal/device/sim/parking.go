@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/park"
+	processes "github.com/berth-gpu/berth/internal/process"
+)
+
+var _ device.Parkable = (*card)(nil)
+
+// parking says how far a process is parked. The zero value is a process that runs.
+// A step takes effect at once, except that a checkpoint leaves the memory on the card
+// until it is done, as the driver does.
+type parking struct {
+	State  park.State `json:"state"` // once Done has come
+	Done   time.Time  `json:"done"`  // when the last step ends
+	Memory gpu.MiB    `json:"memory_mb"`
+	Lost   bool       `json:"lost,omitempty"` // it could not be restored, and never can be
+}
+
+// hold makes a process one whose calls to the driver wait.
+func (r *running) hold(p parking) {
+	if p.State == "" {
+		return
+	}
+	r.parking, r.memory, r.load = p, p.Memory, 0
+}
+
+// present returns the processes whose memory is on the card, or on its way.
+func (c *card) present(all []running) []running {
+	var list []running
+	for _, r := range all {
+		if r.parking.State != park.Checkpointed || r.parking.Done.After(c.backend.clock()) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// States returns where processes stand.
+func (c *card) States(_ context.Context, ids []park.Process) ([]park.Outcome, error) {
+	return c.each(ids, func(o *park.Outcome, r *running) {
+		if r != nil {
+			o.State, o.Took = r.stands(), c.left(r).Seconds()
+		}
+	})
+}
+
+// Move begins a step with processes.
+func (c *card) Move(_ context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error) {
+	return c.each(ids, func(o *park.Outcome, r *running) {
+		switch {
+		case o.State == park.Gone:
+			refuse(o, o.State, device.CodeSystem)
+		case r == nil:
+			refuse(o, o.State, device.CodeNotInitialized)
+		case c.stopped(r):
+			o.State, o.Took = park.Unknown, device.Forever.Seconds()
+		default:
+			c.begin(o, r, step)
+		}
+	})
+}
+
+// each calls do with what is known about each process: its outcome so far, and the
+// process if it uses the card. What do sees is what the calls before it left.
+func (c *card) each(ids []park.Process, do func(*park.Outcome, *running)) ([]park.Outcome, error) {
+	now, err := c.answer()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	outcomes := make([]park.Outcome, 0, len(ids))
+	for _, id := range ids {
+		o := park.Outcome{Process: id, State: park.Without}
+		var found *running
+		for _, r := range c.advance(now).all {
+			if r.pid == id.PID && c.born(r) == id.Start {
+				found = &r
+			}
+		}
+		if found == nil && !processes.Proc().Alive(processes.ID{PID: id.PID, Start: id.Start}) {
+			o.State = park.Gone
+		}
+		do(&o, found)
+		outcomes = append(outcomes, o)
+	}
+	c.advance(now)
+	return outcomes, nil
+}
+
+// born returns when a process started, in ticks since boot.
+func (c *card) born(r running) uint64 {
+	if r.born != 0 {
+		return r.born
+	}
+	return c.backend.ticks(r.start)
+}
+
+// left returns how long the last step of a process still takes, in real time.
+func (c *card) left(r *running) time.Duration {
+	if r.parking.State == "" {
+		return 0
+	}
+	return max(0, r.parking.Done.Sub(c.backend.clock()))
+}
+
+// stopped reports whether a signal has stopped a process, so that the driver waits for
+// it in vain.
+func (c *card) stopped(r *running) bool { return r.born != 0 && c.guests.stopped(*r) }
+
+// stands returns where a process stands when its last step is done.
+func (r *running) stands() park.State {
+	if r.parking.State == "" {
+		return park.Running
+	}
+	return r.parking.State
+}

@@ -1,0 +1,129 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/park"
+)
+
+// before returns the state in which a process must be for a step.
+func before(step park.Step) park.State {
+	switch step {
+	case park.Lock:
+		return park.Running
+	case park.Restore:
+		return park.Checkpointed
+	default:
+		return park.Locked
+	}
+}
+
+// lockTime is what it takes to lock or unlock a process.
+const lockTime = time.Millisecond
+
+// begin begins a step with a process that uses the card, and fills what comes of it.
+// The caller holds mu.
+func (c *card) begin(o *park.Outcome, r *running, step park.Step) {
+	o.State, o.Took = r.stands(), c.left(r).Seconds()
+	switch {
+	case o.Took > 0 || o.State != before(step):
+		refuse(o, o.State, device.CodeIllegalState)
+		return
+	case r.refuses == step:
+		refuse(o, o.State, device.CodeNotSupported)
+		return
+	case r.parking.Lost:
+		refuse(o, o.State, device.CodeSystem)
+		return
+	}
+	next, takes := r.parking, lockTime
+	switch step {
+	case park.Lock:
+		next = parking{State: park.Locked, Memory: c.has(r)}
+	case park.Checkpoint:
+		next.State, takes = park.Checkpointed, moving(next.Memory, c.model.Park.Out)
+	case park.Restore:
+		if next.Memory > c.room() {
+			next.Lost = true
+			_ = c.keep(r, next) // the process cannot be restored later either way
+			refuse(o, o.State, device.CodeOutOfMemory)
+			return
+		}
+		next.State, takes = park.Locked, moving(next.Memory, c.model.Park.Back)
+	case park.Unlock:
+		next = parking{}
+	default:
+		refuse(o, o.State, device.CodeNotSupported)
+		return
+	}
+	takes = time.Duration(float64(takes) / c.backend.speed)
+	next.Done = c.backend.clock().Add(takes)
+	if step == park.Lock {
+		next.Done = c.backend.clock() // its calls wait from now on
+	}
+	if err := c.keep(r, next); err != nil {
+		refuse(o, o.State, device.CodeSystem)
+		o.Error += ": " + err.Error()
+		return
+	}
+	r.parking = next
+	o.State, o.Took = r.stands(), takes.Seconds()
+}
+
+// keep notes how far a process is parked.
+func (c *card) keep(r *running, next parking) error {
+	if r.born != 0 {
+		return c.guests.keep(*r, next)
+	}
+	c.setFate(r.pid, fate{of: r.start, parking: next})
+	return nil
+}
+
+// has returns the memory that a process really has.
+func (c *card) has(r *running) gpu.MiB {
+	var now gpu.Sample
+	c.fillMemory(c.reserved(), c.present(c.advance(c.plant.now).all), &now)
+	for _, p := range now.Processes {
+		if p.PID == r.pid {
+			return p.Memory.Or(0)
+		}
+	}
+	return 0
+}
+
+// room returns the memory that is free on the card.
+func (c *card) room() gpu.MiB {
+	var now gpu.Sample
+	c.fillMemory(c.reserved(), c.advance(c.plant.now).processes, &now)
+	return now.MemoryFree.Or(0)
+}
+
+// reserved returns the memory that is used without processes.
+func (c *card) reserved() gpu.MiB {
+	if c.model.recording != nil {
+		return c.model.recording.memoryUsed(c.plant.now)
+	}
+	return c.model.DriverMemory
+}
+
+// moving returns how long memory takes at a rate in GiB per second.
+func moving(memory gpu.MiB, rate float64) time.Duration {
+	return time.Duration(float64(memory) / 1024 / rate * float64(time.Second))
+}
+
+// answers are the driver's names of its answers.
+var answers = map[int]string{
+	device.CodeOutOfMemory:    "CUDA_ERROR_OUT_OF_MEMORY",
+	device.CodeNotInitialized: "CUDA_ERROR_NOT_INITIALIZED",
+	device.CodeSystem:         "CUDA_ERROR_OPERATING_SYSTEM",
+	device.CodeIllegalState:   "CUDA_ERROR_ILLEGAL_STATE",
+	device.CodeNotSupported:   "CUDA_ERROR_NOT_SUPPORTED",
+}
+
+// refuse makes an outcome one of a step that changed nothing.
+func refuse(o *park.Outcome, state park.State, code int) {
+	o.State, o.Code, o.Error = state, code, fmt.Sprintf("%s (%d)", answers[code], code)
+}
