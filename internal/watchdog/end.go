@@ -93,40 +93,72 @@ func (w *Watchdog) end(h Holding, why string) {
 	})
 }
 
-// endStranger ends a process under no lease, and sends an event. It leaves
-// alone a process that gets a lease meanwhile. If it cannot end a process, it
-// says so once and does not try again.
+// endStranger returns the errand that ends a process under no lease. A process
+// that cannot be ended is not tried again.
 func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(context.Context) {
 	return func(ctx context.Context) {
-		spared := false
-		leased := func(id process.ID) bool {
-			spared = spared || w.book.Leased(on.UUID, id)
-			return spared
-		}
-		if !leased(s.ID) {
-			w.record(byPolicy("kill", api.AuditObject{Kind: "process", Owner: s.User, ID: fmt.Sprint(s.PID)},
-				fmt.Sprintf("%s uses %s of %s under no lease, and gpu.foreign is %s", s, s.Memory, on.Label(), by.Foreign)))
-		}
-		left := w.stop(ctx, by.Grace, func() []process.ID { return slices.DeleteFunc([]process.ID{s.ID}, leased) }, leased)
-		if ctx.Err() != nil {
-			return
-		}
-		if spared {
-			w.done(s.ID)
-			return
-		}
-		severity := gpu.Warning
-		text := fmt.Sprintf("%s was ended: it used %s of %s under no lease, and gpu.foreign is %s", s, s.Memory, on.Label(), by.Foreign)
-		if len(left) > 0 {
-			severity = gpu.Serious
-			text = fmt.Sprintf("%s uses %s of %s under no lease, and could not be ended%s", s, s.Memory, on.Label(), w.whyLeft(left))
-		} else {
+		if left := w.stopStranger(ctx, on, s, "gpu.foreign is "+string(by.Foreign), by.Grace); len(left) == 0 && ctx.Err() == nil {
 			w.done(s.ID)
 		}
-		told := s.event(on, time.Now(), severity, text)
-		told.Data["ended"] = len(left) == 0
-		w.event(told)
 	}
+}
+
+// ErrLeased says that a process was not ended, because it runs under a lease.
+var ErrLeased = errors.New("it runs under a lease now")
+
+// EndOrphan ends a process whose lease has ended, and waits for its end. Policy
+// says why berth may. It leaves alone a process that runs under a lease again.
+func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, policy string) error {
+	w.mu.Lock()
+	grace, begun := w.settings.Grace, w.ending[s.ID]
+	w.ending[s.ID] = true
+	w.mu.Unlock()
+	if begun {
+		return errors.New("berth is ending it already, or could not end it before")
+	}
+	defer w.done(s.ID)
+	if w.book.Leased(on.UUID, s.ID) {
+		return ErrLeased
+	}
+	left := w.stopStranger(ctx, on, s, policy, grace)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case len(left) > 0:
+		return errors.New("it could not be ended" + w.whyLeft(left))
+	case w.processes.Alive(s.ID):
+		return ErrLeased
+	}
+	return nil
+}
+
+// stopStranger ends a process under no lease, because of a policy, and sends an
+// event. It leaves alone a process that gets a lease meanwhile. It returns the
+// process if it could not end it.
+func (w *Watchdog) stopStranger(ctx context.Context, on gpu.Device, s Stranger, policy string, grace time.Duration) []process.ID {
+	spared := false
+	leased := func(id process.ID) bool {
+		spared = spared || w.book.Leased(on.UUID, id)
+		return spared
+	}
+	if !leased(s.ID) {
+		w.record(byPolicy("kill", api.AuditObject{Kind: "process", Owner: s.User, ID: fmt.Sprint(s.PID)},
+			fmt.Sprintf("%s uses %s of %s under no lease, and %s", s, s.Memory, on.Label(), policy)))
+	}
+	left := w.stop(ctx, grace, func() []process.ID { return slices.DeleteFunc([]process.ID{s.ID}, leased) }, leased)
+	if ctx.Err() != nil || spared {
+		return nil
+	}
+	severity := gpu.Warning
+	text := fmt.Sprintf("%s was ended: it used %s of %s under no lease, and %s", s, s.Memory, on.Label(), policy)
+	if len(left) > 0 {
+		severity = gpu.Serious
+		text = fmt.Sprintf("%s uses %s of %s under no lease, and could not be ended%s", s, s.Memory, on.Label(), w.whyLeft(left))
+	}
+	told := s.event(on, time.Now(), severity, text)
+	told.Data["ended"] = len(left) == 0
+	w.event(told)
+	return left
 }
 
 // byPolicy returns the entry of the audit log for processes that berth ends by

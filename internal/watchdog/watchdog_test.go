@@ -469,3 +469,45 @@ func TestStrangerThatCannotBeEnded(t *testing.T) {
 		}
 	})
 }
+
+// An orphan is ended while its caller waits, and no process that has a lease again.
+func TestEndOrphan(t *testing.T) {
+	for name, test := range map[string]struct {
+		ends   time.Duration
+		immune bool
+		leased bool
+		err    string
+		told   string
+	}{
+		"ends when asked":    {ends: time.Second, told: "Process 7 (python, bob) was ended: it used 300 MiB of GPU 3 under no lease, and optimization.orphans is end"},
+		"has to be killed":   {ends: -1, told: "Process 7 (python, bob) was ended: it used 300 MiB of GPU 3 under no lease, and optimization.orphans is end"},
+		"may not be touched": {ends: -1, immune: true, err: "it could not be ended (operation not permitted: the daemon must run as root to end those of others)", told: "Process 7 (python, bob) uses 300 MiB of GPU 3 under no lease, and could not be ended (operation not permitted: the daemon must run as root to end those of others)"},
+		"has a lease":        {leased: true, err: "it runs under a lease now"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				world := newWorld()
+				world.ends[pid(7)], world.immune[pid(7)], world.moved[pid(7)] = test.ends, test.immune, test.leased
+				w := world.watchdog(Warn, Show)
+				err := w.EndOrphan(t.Context(), gpuA, Stranger{ID: pid(7), Name: "python", User: "bob", Memory: 300, Ended: "train"}, "optimization.orphans is end")
+				got := ""
+				if err != nil {
+					got = err.Error()
+				}
+				if got != test.err {
+					t.Errorf("the error is %q, want %q", got, test.err)
+				}
+				told := ""
+				for _, e := range world.events {
+					told += e.Text
+				}
+				if told != test.told || len(world.recorded) > 0 == test.leased {
+					t.Errorf("told %q, recorded %q", told, world.recorded)
+				}
+				if world.Alive(pid(7)) != (test.err != "") {
+					t.Errorf("it lives: %v", world.Alive(pid(7)))
+				}
+			})
+		})
+	}
+}
