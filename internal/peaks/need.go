@@ -32,6 +32,14 @@ func (e *Entry) Need(context gpu.MiB) gpu.MiB {
 	return most
 }
 
+// WithMargin returns how much a program needs that was measured to use an amount at
+// most: that and a tenth, or a margin if that is more.
+func WithMargin(peak gpu.MiB) gpu.MiB {
+	const grain = gpu.MiB(64)
+	need := peak + max(peak/10, margin)
+	return (need + grain - 1) / grain * grain
+}
+
 // need returns the peak and a margin. A run that stayed within what somebody
 // asked for needs no more than that: a library that takes all it may have would
 // otherwise get more with every run. If a run filled what berth had learned,
@@ -40,9 +48,7 @@ func (r Run) need(ceiling gpu.MiB) gpu.MiB {
 	if r.Peak == 0 {
 		return 0
 	}
-	const grain = gpu.MiB(64)
-	need := r.Peak + max(r.Peak/10, margin)
-	need = (need + grain - 1) / grain * grain
+	need := WithMargin(r.Peak)
 	switch {
 	case r.Peak > r.Asked:
 		return need

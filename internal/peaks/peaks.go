@@ -242,6 +242,15 @@ func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time)
 	p.running[l.Fence] = u
 }
 
+// Most returns the most memory that the lease with a fence was measured to use on
+// one device so far, and how often it was measured.
+func (p *Peaks) Most(fence uint64) (most gpu.MiB, samples int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := p.running[fence]
+	return u.peak, u.samples
+}
+
 // dropStale makes room for another lease: it drops the one that was not
 // measured for longest. A lease may be measured once more after it has ended,
 // and would otherwise stay forever. The caller holds mu.

@@ -400,3 +400,25 @@ func TestDrew(t *testing.T) {
 		t.Errorf("of what nothing can draw, %v W are left", got.Or(-1))
 	}
 }
+
+// What a lease used so far is known before it ends.
+func TestMostSoFar(t *testing.T) {
+	p := New()
+	train := held("train", "train.py", 4096)
+	if most, samples := p.Most(train.Fence); most != 0 || samples != 0 {
+		t.Errorf("before it was measured: %v in %d samples", most, samples)
+	}
+	p.Use(train, "GPU-a", 900, noon)
+	p.Use(train, "GPU-b", 300, noon)
+	p.Use(train, "GPU-a", 100, noon.Add(time.Second))
+	if most, samples := p.Most(train.Fence); most != 900 || samples != 3 {
+		t.Errorf("%v in %d samples", most, samples)
+	}
+	p.Ended(train, gpu.Opt[gpu.Watts]{}, noon)
+	if most, _ := p.Most(train.Fence); most != 0 {
+		t.Errorf("%v after its end", most)
+	}
+	if got := []gpu.MiB{WithMargin(100), WithMargin(10240)}; got[0] != 384 || got[1] != 11264 {
+		t.Errorf("with a margin: %v", got)
+	}
+}
