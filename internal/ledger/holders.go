@@ -43,8 +43,7 @@ func (h *holders) watch(granted *lease.Lease) error {
 	})
 }
 
-// left stops watching the process of a lease that has ended, or that is bound to
-// another process now.
+// left stops watching the process of a lease that has ended, or is bound to another.
 func (h *holders) left(l *lease.Lease) {
 	if l.Binding == lease.ByProcess {
 		h.watches.Remove(processOf(l), watched(l))
@@ -77,6 +76,13 @@ func (h *holders) exited(id process.ID) {
 		h.releaseLater(id)
 	case len(remaining) > 0:
 		h.follow(id, remaining)
+	}
+}
+
+// Exited releases the leases of a process that has ended, if its watch missed that.
+func (l *Ledger) Exited(id process.ID) {
+	if !l.alive(id) {
+		l.holders.exited(id)
 	}
 }
 

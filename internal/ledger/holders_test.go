@@ -45,6 +45,23 @@ func TestLeaseEndsWithItsProcess(t *testing.T) {
 	}
 }
 
+// An end that the watch missed is made up for, and a process that lives is left
+// alone.
+func TestExited(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	holder, other := child(t), child(t)
+	missed := k.grant(want("missed", 40, k.bound(holder.Process.Pid)))
+	stands := k.grant(want("stands", 40, k.bound(other.Process.Pid)))
+	k.holders.left(missed) // nobody watches it any more
+	kill(t, holder)
+	k.Exited(processOf(missed))
+	k.Exited(processOf(stands))
+	if got := k.leases(); !slices.Equal(got, []string{"stands"}) {
+		t.Errorf("leases are %v", got)
+	}
+}
+
 // watched is how many processes are watched.
 func (k *keeper) watched() int { return k.holders.watches.Len() }
 
