@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/notice"
 )
 
 // Seek returns the key of the lease or the request that somebody names to look at
@@ -140,10 +141,7 @@ func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
 	if err := d.recordTrim(&by, held); err != nil {
 		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", held.ID, err))
 	}
-	d.Publish(gpu.Event{
-		Time: time.Now(), Code: gpu.EventReclaim, Severity: gpu.Note, Lease: held.ID, User: held.Holder.User, By: lease.ByOf(by.Actor),
-		Text: held.ID + " is asked to give back memory that its libraries keep for later", Data: map[string]any{"pid": held.Holder.PID, "fence": held.Fence},
-	})
+	d.Publish(notice.Trim(held.Lease, by.Actor, time.Now()))
 	return LeaseOf(held), nil
 }
 
