@@ -39,7 +39,7 @@ var ErrNoLibrary = errors.New("the driver library cannot be loaded")
 func Load(library string) error {
 	name := C.CString(library)
 	defer C.free(unsafe.Pointer(name))
-	if why := C.berth_cuda_load(name); why != nil {
+	if why := C.berth_cuda_load(name, C.berth_cuda_device); why != nil {
 		return fmt.Errorf("%w: %s", ErrNoLibrary, C.GoString(why))
 	}
 	return failure("cuInit", C.berth_cuInit(0))

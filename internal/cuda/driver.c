@@ -27,18 +27,31 @@ CALL(cuMemcpyHtoD, (uint64_t to, const void *from, size_t bytes), (to, from, byt
 CALL(cuMemcpyDtoH, (void *to, uint64_t from, size_t bytes), (to, from, bytes))
 CALL(cuModuleGetFunction, (void **function, void *module, const char *name), (function, module, name))
 CALL(cuGetErrorString, (int error, const char **text), (error, text))
+CALL(cuCheckpointProcessGetState, (int pid, int *state), (pid, state))
+CALL(cuCheckpointProcessCheckpoint, (int pid, void *options), (pid, options))
+CALL(cuCheckpointProcessRestore, (int pid, void *options), (pid, options))
+CALL(cuCheckpointProcessUnlock, (int pid, void *options), (pid, options))
 
+static int (*at_cuCheckpointProcessLock)(int pid, void *options);
 static int (*at_cuModuleLoadDataEx)(void **module, const void *image, unsigned int count, int *options, void **values);
 static int (*at_cuLaunchKernel)(void *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                 unsigned int block_z, unsigned int shared, void *stream, void **parameters, void **extra);
 
-// The driver has two forms of some functions; the second takes memory of more
-// than 4 GiB.
-static const struct {
+// function is a function of the driver, and where the pointer to it is kept.
+struct function {
 	const char *name;
 	void *pointer;
-} functions[] = {
+};
+
+// Every use of the driver needs these.
+static const struct function common[] = {
 	{"cuInit", &at_cuInit},
+	{"cuGetErrorString", &at_cuGetErrorString},
+};
+
+// The driver has two forms of some functions; the second takes memory of more
+// than 4 GiB.
+static const struct function device[] = {
 	{"cuDeviceGet", &at_cuDeviceGet},
 	{"cuDeviceGetAttribute", &at_cuDeviceGetAttribute},
 	{"cuCtxCreate_v2", &at_cuCtxCreate},
@@ -52,25 +65,51 @@ static const struct {
 	{"cuModuleGetFunction", &at_cuModuleGetFunction},
 	{"cuModuleLoadDataEx", &at_cuModuleLoadDataEx},
 	{"cuLaunchKernel", &at_cuLaunchKernel},
-	{"cuGetErrorString", &at_cuGetErrorString},
 };
 
-const char *berth_cuda_load(const char *library) {
-	static char message[512];
+// Drivers before 570 do not have these.
+static const struct function checkpoint[] = {
+	{"cuCheckpointProcessGetState", &at_cuCheckpointProcessGetState},
+	{"cuCheckpointProcessLock", &at_cuCheckpointProcessLock},
+	{"cuCheckpointProcessCheckpoint", &at_cuCheckpointProcessCheckpoint},
+	{"cuCheckpointProcessRestore", &at_cuCheckpointProcessRestore},
+	{"cuCheckpointProcessUnlock", &at_cuCheckpointProcessUnlock},
+};
+
+const char *const berth_cuda_old = "the driver is too old";
+
+static char message[512]; // what berth_cuda_load returns
+
+// find finds functions in a library. It returns the name of the first one that the
+// library does not have, or NULL.
+static const char *find(void *handle, const struct function *list, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		void *found = dlsym(handle, list[i].name);
+		if (found == NULL)
+			return list[i].name;
+		memcpy(list[i].pointer, &found, sizeof found);
+	}
+	return NULL;
+}
+
+#define FIND(handle, list) find(handle, list, sizeof list / sizeof list[0])
+
+const char *berth_cuda_load(const char *library, int what) {
 	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
 	if (handle == NULL) {
 		const char *why = dlerror();
 		snprintf(message, sizeof message, "%s", why != NULL ? why : library);
 		return message;
 	}
-	for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-		void *found = dlsym(handle, functions[i].name);
-		if (found == NULL) {
-			snprintf(message, sizeof message, "%s has no function %s", library, functions[i].name);
-			return message;
-		}
-		memcpy(functions[i].pointer, &found, sizeof found);
+	const char *absent = FIND(handle, common);
+	if (absent == NULL && what == berth_cuda_device)
+		absent = FIND(handle, device);
+	if (absent != NULL) {
+		snprintf(message, sizeof message, "%s has no function %s", library, absent);
+		return message;
 	}
+	if (what == berth_cuda_checkpoint && FIND(handle, checkpoint) != NULL)
+		return berth_cuda_old;
 	return NULL;
 }
 
@@ -81,6 +120,14 @@ int berth_cuda_module(void **module, const char *ptx, char *log, size_t size) {
 	if (at_cuModuleLoadDataEx == NULL)
 		return missing;
 	return at_cuModuleLoadDataEx(module, ptx, 2, options, values);
+}
+
+int berth_cuda_lock(int pid, unsigned int milliseconds) {
+	struct {
+		unsigned int timeout, reserved;
+		uint64_t more[7];
+	} options = {.timeout = milliseconds};
+	return at_cuCheckpointProcessLock ? at_cuCheckpointProcessLock(pid, &options) : missing;
 }
 
 int berth_cuda_launch(void *function, unsigned int blocks, unsigned int threads, uint64_t *arguments, int count) {
