@@ -8,15 +8,15 @@ import (
 	"github.com/berth-gpu/berth/internal/exam"
 )
 
-// proveCommand makes this program the helper process that proves a device. It is
-// no command for people: the daemon speaks to it.
+// proveCommand makes this program the helper process that proves a device, or moves
+// the memory of processes. It is no command for people: the daemon speaks to it.
 const proveCommand = "prove"
 
 // prove does what the daemon asks on standard input, and returns the exit code.
 func prove() int {
 	err := exam.Process{
 		In: os.Stdin, Out: os.Stdout, Gone: func() { os.Exit(1) },
-		Limit: exam.Confine, Open: exam.Open, Gauges: gauges,
+		Limit: exam.Confine, Open: exam.Open, Mover: exam.OpenMover, Gauges: gauges,
 	}.Serve()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -485,8 +485,8 @@ func TestServe(t *testing.T) {
 	if err != nil || len(lines) != 4 || !lines[0].Opened || lines[2].Step.Verdict != proof.Passed || !lines[3].Done {
 		t.Errorf("%+v, %v", lines, err)
 	}
-	lines, err = served(t, `{"verb":"park","gpu":"GPU-1"}`+"\n", open)
-	if err != nil || len(lines) != 1 || lines[0].Unable != "this version of berth does not know how to park" {
+	lines, err = served(t, `{"verb":"dance","gpu":"GPU-1"}`+"\n", open)
+	if err != nil || len(lines) != 1 || lines[0].Unable != "this version of berth does not know how to dance" {
 		t.Errorf("%+v, %v", lines, err)
 	}
 	missing := fmt.Errorf("%w: libcuda.so.1: no such file", cuda.ErrNoLibrary)

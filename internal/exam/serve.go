@@ -12,7 +12,8 @@ import (
 	"github.com/berth-gpu/berth/internal/proof"
 )
 
-// Process is the process that an exam runs in.
+// Process is the helper process: it proves a device, or moves the memory of other
+// processes.
 type Process struct {
 	In   io.Reader // has the ask as its first line, and ends with whoever asked
 	Out  io.Writer // gets a line for each thing that happens
@@ -20,7 +21,8 @@ type Process struct {
 
 	Open   func() (Card, error)     // opens the device
 	Gauges func(uuid string) Gauges // reads the device; it may return nil
-	Limit  func() error             // gives up what the exam does not need
+	Mover  func() (Mover, error)    // opens the driver to move memory of other processes
+	Limit  func() error             // gives up what the process does not need
 }
 
 // Serve does what the first line of its input asks. Its error is for an ask that it
@@ -28,8 +30,8 @@ type Process struct {
 func (p Process) Serve() error {
 	runtime.LockOSThread() // the driver keeps its context per thread
 	defer runtime.UnlockOSThread()
-	in := bufio.NewReader(io.LimitReader(p.In, proof.MostLine))
-	line, err := in.ReadBytes('\n')
+	in := bufio.NewReaderSize(p.In, proof.MostLine)
+	line, err := in.ReadSlice('\n')
 	if err != nil {
 		return fmt.Errorf("read what is asked: %w", err)
 	}
@@ -37,12 +39,15 @@ func (p Process) Serve() error {
 	if err := json.Unmarshal(line, &ask); err != nil {
 		return fmt.Errorf("read what is asked: %w", err)
 	}
-	go func() {
-		_, _ = io.Copy(io.Discard, p.In)
-		p.Gone()
-	}()
 	w := &writer{out: json.NewEncoder(p.Out)}
-	if !slices.Contains(proof.Verbs(), ask.Verb) {
+	moves := ask.Verb == proof.Park
+	if !moves {
+		go func() {
+			_, _ = io.Copy(io.Discard, in)
+			p.Gone()
+		}()
+	}
+	if !moves && !slices.Contains(proof.Verbs(), ask.Verb) {
 		w.write(proof.Line{Unable: fmt.Sprintf("this version of berth does not know how to %s", gpu.Printable(string(ask.Verb), 40))})
 		return w.err
 	}
@@ -51,6 +56,9 @@ func (p Process) Serve() error {
 			w.write(proof.Line{Unable: err.Error()})
 			return w.err
 		}
+	}
+	if moves {
+		return p.park(in, w)
 	}
 	card, err := p.Open()
 	if err != nil {
