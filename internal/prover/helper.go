@@ -9,15 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/child"
-	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/proof"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -31,11 +28,8 @@ const (
 
 // helper is one helper process and what it has said.
 type helper struct {
-	ask    proof.Ask
-	child  *child.Child
-	input  *os.File
-	output *os.File
-	stderr *child.Head
+	ask proof.Ask
+	*launched
 	lines  chan proof.Line // closed at the end of its output
 	broken error           // why its output was not read to its end; valid when lines is closed
 
@@ -74,38 +68,15 @@ func (p *Prover) help(ctx context.Context, a proof.Ask, told func(proof.Step), s
 
 // start starts a helper process and tells it what is asked.
 func (p *Prover) start(a proof.Ask) (*helper, error) {
-	command := p.Command
-	if command == nil {
-		command = []string{os.Args[0], "prove"}
-	}
-	theirs, input, err := os.Pipe()
+	l, err := launch(p.Command, append(environ(a), p.Environ...), a)
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
-	output, out, err := os.Pipe()
-	if err != nil {
-		_ = input.Close()
-		return nil, err
-	}
-	defer out.Close()
-	h := &helper{ask: a, input: input, output: output, stderr: &child.Head{Limit: mostSaid}, lines: make(chan proof.Line)}
-	cmd := &exec.Cmd{
-		// This is the running program, even if its file was replaced.
-		Path: "/proc/self/exe", Args: command, Env: p.environ(a), Dir: "/",
-		Stdin: theirs, Stdout: out, Stderr: h.stderr,
-	}
-	if h.child, err = child.Start(cmd, child.How{Session: true, Ordinary: true}); err != nil {
-		_, _ = input.Close(), output.Close()
-		return nil, err
-	}
-	if id, err := process.Proc().Identify(h.child.PID()); err == nil {
-		p.mu.Lock()
-		p.running[a.GPU] = id
-		p.mu.Unlock()
-	}
+	h := &helper{ask: a, launched: l, lines: make(chan proof.Line)}
+	p.mu.Lock()
+	p.running[a.GPU] = l.id
+	p.mu.Unlock()
 	go h.read()
-	go func() { _ = json.NewEncoder(input).Encode(a) }() // a pipe holds it; if nobody reads, the process has ended
 	return h, nil
 }
 

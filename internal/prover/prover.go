@@ -1,6 +1,7 @@
-// Package prover asks a helper process to prove a device, and says what came of it
-// whatever becomes of that process: it may crash, hang or talk nonsense. The
-// process loads the driver's library, which the daemon never does.
+// Package prover asks a helper process to prove a device, or to move the memory of
+// processes off it and back, and says what came of it whatever becomes of the
+// helper process: it may crash, hang or talk nonsense. The helper process loads the
+// driver's library, which the daemon never does.
 //
 // The helper process is this program again, with the argument prove. It sees one
 // device, leads a session of its own, and ends when the daemon does, because its
@@ -11,8 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -139,29 +138,4 @@ func (p *Prover) examine(ctx context.Context, a proof.Ask, told func(proof.Step)
 		told(s)
 	}
 	return proof.Judge(a, steps, time.Since(started)), nil
-}
-
-// nowhere is a folder that does not exist: without an MPS daemon in it, the helper
-// process opens the device itself.
-const nowhere = "/nonexistent"
-
-// environ returns the environment of the helper process, which has nothing that it
-// does not need.
-func (p *Prover) environ(a proof.Ask) []string {
-	list := []string{
-		"CUDA_VISIBLE_DEVICES=" + a.GPU,
-		"CUDA_DEVICE_ORDER=PCI_BUS_ID",
-		"CUDA_CACHE_DISABLE=1",
-		"CUDA_MPS_PIPE_DIRECTORY=" + nowhere,
-		"CUDA_MPS_LOG_DIRECTORY=" + nowhere,
-	}
-	for _, name := range []string{"PATH", "LD_LIBRARY_PATH"} {
-		if value, set := os.LookupEnv(name); set {
-			list = append(list, name+"="+value)
-		}
-	}
-	if a.Lease != "" {
-		list = append(list, "BERTH_LEASE="+a.Lease, "BERTH_FENCE="+strconv.FormatUint(a.Fence, 10))
-	}
-	return append(list, p.Environ...)
 }

@@ -22,6 +22,10 @@ import (
 
 // The test program is its own helper process.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "fake" && os.Args[2] == "parking" {
+		helperForParking()
+		os.Exit(0)
+	}
 	if len(os.Args) > 2 && os.Args[1] == "fake" {
 		fake(os.Args[2])
 		os.Exit(0)
@@ -52,6 +56,10 @@ func fake(how string) {
 	die := func(s syscall.Signal) {
 		_ = syscall.Kill(os.Getpid(), s)
 		select {}
+	}
+	if strings.HasPrefix(how, "park ") {
+		fakeParking(how, in, say)
+		return
 	}
 	switch how {
 	case "good":
@@ -232,7 +240,7 @@ func TestHelperGetsWhatItNeeds(t *testing.T) {
 	if !strings.Contains(said, "GPU:GPU-1 Memory:4 GiB") || !strings.Contains(said, " true BERTH_FENCE=7 BERTH_LEASE=check-1 CUDA_CACHE_DISABLE=1") || strings.Contains(said, "SECRET") {
 		t.Errorf("it was given %s", said)
 	}
-	list := strings.Join(p.environ(proof.Ask{GPU: "GPU-1"}), " ")
+	list := strings.Join(environ(proof.Ask{GPU: "GPU-1"}), " ")
 	if !strings.Contains(list, "CUDA_VISIBLE_DEVICES=GPU-1") || strings.Contains(list, "BERTH_LEASE") || strings.Contains(list, "SECRET") {
 		t.Errorf("its environment is %s", list)
 	}
