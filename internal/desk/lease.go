@@ -196,6 +196,27 @@ func LeaseOf(h ledger.Held) api.Lease {
 	return l
 }
 
+// Asked returns a request in the queue in the form of a lease. w is the request as
+// the caller may see it.
+func Asked(r *lease.Request, w api.Waiting) api.Lease {
+	l := api.Lease{
+		ID: r.ID, State: "waiting", Holder: w.Holder, Binding: string(r.Binding), TTL: r.TTL.Seconds(),
+		Parts: []api.LeasePart{}, Priority: r.Priority, EnforcedBy: "none", Waiting: &w,
+	}
+	if w.Holder == HolderOf(r.Holder) { // the caller may see all of it
+		l.Note = r.Note
+	}
+	return l
+}
+
+// WaitingOf returns a request in the queue as the API shows it.
+func WaitingOf(r *lease.Request, position int) api.Waiting {
+	return api.Waiting{
+		ID: r.ID, Position: position, Since: r.Requested, Deadline: &r.Deadline, Holder: HolderOf(r.Holder),
+		GPUs: r.GPUs, Memory: r.Memory, Slots: r.Slots, Priority: r.Priority,
+	}
+}
+
 // BelongingOf returns the processes of a lease as the API shows them.
 func BelongingOf(processes []ledger.Process) []api.Belonging {
 	var list []api.Belonging

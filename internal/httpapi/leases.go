@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/apitext"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
@@ -47,32 +48,8 @@ func registerLeases(s *server) {
 	huma.Register(s.api, op("explain-waiting", http.MethodGet, "/api/leases/{id}/explain", "What a waiting request waits for"), s.explainWaiting)
 	huma.Register(s.api, op("adopt", http.MethodPost, "/api/leases/adopt", "Put a process that already runs under a lease"), s.adopt)
 	huma.Register(s.api, op("explain", http.MethodPost, "/api/leases/explain", "Say whether a request would be granted and what is in its way, without making it"), s.explain)
-	s.describePolicies()
-	s.limitNames()
-}
-
-// limitNames limits the names of control groups: no tag does it for the items of
-// a list.
-func (s *server) limitNames() {
-	schemas := s.api.OpenAPI().Components.Schemas.Map()
-	for _, list := range []*huma.Schema{
-		schemas["LeaseRequest"].Properties["scope"], schemas["Rescope"].Properties["add"], schemas["Rescope"].Properties["remove"],
-	} {
-		most := lease.MaxIDLength
-		list.Items.MaxLength = &most
-		list.PrecomputeMessages()
-	}
-}
-
-// describePolicies lists the names of the policies in the OpenAPI schema.
-func (s *server) describePolicies() {
-	for _, body := range []string{"LeaseRequest", "Allocate"} {
-		policy := s.api.OpenAPI().Components.Schemas.Map()[body].Properties["policy"]
-		for _, name := range placement.PolicyNames() {
-			policy.Enum = append(policy.Enum, name)
-		}
-		policy.PrecomputeMessages()
-	}
+	apitext.LimitNames(s.api.OpenAPI(), lease.MaxIDLength)
+	apitext.ListPolicies(s.api.OpenAPI(), placement.PolicyNames())
 }
 
 func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*allocated, error) {
@@ -189,7 +166,7 @@ func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], erro
 	held, found := s.Ledger.Find(k)
 	if !found {
 		if r, position, waits := s.Ledger.FindWaiting(k); waits {
-			return ok(asked(r, sight.waiting(r, position)))
+			return ok(desk.Asked(r, sight.waiting(r, position)))
 		}
 		held, found = s.Ledger.Find(k) // it may have been granted between the two calls
 	}
@@ -200,26 +177,6 @@ func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], erro
 	l.IsolatedBy, l.Energy = s.Desk.IsolatedBy(held.Lease), s.Desk.UsedBy(held.Fence)
 	l.Paced = s.Desk.Paced(held.Fence, sight.owns(held.Holder))
 	return ok(l)
-}
-
-// asked returns a request in the queue in the form of a lease.
-func asked(r *lease.Request, w api.Waiting) api.Lease {
-	l := api.Lease{
-		ID: r.ID, State: "waiting", Holder: w.Holder, Binding: string(r.Binding), TTL: r.TTL.Seconds(),
-		Parts: []api.LeasePart{}, Priority: r.Priority, EnforcedBy: "none", Waiting: &w,
-	}
-	if w.Holder == desk.HolderOf(r.Holder) { // the caller may see all of it
-		l.Note = r.Note
-	}
-	return l
-}
-
-// waitingOf returns a request in the queue as the API shows it.
-func waitingOf(r *lease.Request, position int) api.Waiting {
-	return api.Waiting{
-		ID: r.ID, Position: position, Since: r.Requested, Deadline: &r.Deadline, Holder: desk.HolderOf(r.Holder),
-		GPUs: r.GPUs, Memory: r.Memory, Slots: r.Slots, Priority: r.Priority,
-	}
 }
 
 func (s *server) adopt(ctx context.Context, in *body[api.Adopt]) (*answer[api.Lease], error) {

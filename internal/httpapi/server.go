@@ -8,7 +8,6 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"net/http"
-	"reflect"
 	"runtime/debug"
 	"sync"
 
@@ -101,7 +100,7 @@ func build(k Keepers) *server {
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath, config.CreateHooks = "", "", "", nil
 	config.Transformers = []huma.Transformer{asProblem, s.noteRefusal}
 	config.RejectUnknownQueryParameters = true
-	nameOptionals(config.Components.Schemas)
+	apitext.NameOptionals(config.Components.Schemas)
 	s.api = humago.New(recorder{s}, config)
 
 	registerDevices(s)
@@ -180,34 +179,4 @@ func (s *server) raw(op *huma.Operation, mediaType string, f http.HandlerFunc) {
 	op.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{mediaType: {}}}}
 	s.api.OpenAPI().AddOperation(op)
 	recorder{s}.HandleFunc(op.Method+" "+op.Path, f)
-}
-
-// nameOptionals makes the schema generator describe an optional value by the type
-// of the value.
-func nameOptionals(r huma.Registry) {
-	see[gpu.Celsius, float64](r)
-	see[gpu.Percent, float64](r)
-	see[gpu.Watts, float64](r)
-	see[gpu.MHz, float64](r)
-	see[float64, float64](r)
-	see[gpu.MiB, int64](r)
-	see[int64, int64](r)
-	see[int, int](r)
-	r.RegisterTypeAlias(reflect.TypeFor[gpu.Ref](), reflect.TypeFor[deviceRef]())
-}
-
-// deviceRef describes a gpu.Ref: text, or the number of an index.
-type deviceRef string
-
-// Schema returns the description of a reference to a device.
-func (deviceRef) Schema(huma.Registry) *huma.Schema {
-	longest, least, most := 128, 0.0, 9999.0
-	return &huma.Schema{AnyOf: []*huma.Schema{
-		{Type: huma.TypeString, MaxLength: &longest},
-		{Type: huma.TypeInteger, Minimum: &least, Maximum: &most},
-	}}
-}
-
-func see[T, Plain any](r huma.Registry) {
-	r.RegisterTypeAlias(reflect.TypeFor[gpu.Opt[T]](), reflect.TypeFor[Plain]())
 }

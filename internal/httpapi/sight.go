@@ -86,7 +86,7 @@ func (s sight) lease(h ledger.Held, processes []ledger.Process) api.Lease {
 }
 
 func (s sight) waiting(r *lease.Request, position int) api.Waiting {
-	w := waitingOf(r, position)
+	w := desk.WaitingOf(r, position)
 	w.Holder = s.holder(r.Holder)
 	return w
 }

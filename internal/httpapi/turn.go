@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/apitext"
 	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/turns"
 )
@@ -66,7 +67,7 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 	q, leave := s.turns.Join(turns.LineOf(who), limitsOf(r.Context()))
 	defer leave()
 	if weight == turns.Light && !arrived(r) {
-		writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", bodyMissing))
+		writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", apitext.BodyMissing))
 		return
 	}
 	if !q.Pace(r.Context()) {
@@ -101,9 +102,6 @@ func arrived(r *http.Request) bool {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return true
 }
-
-// bodyMissing says that a body ended early or too late.
-const bodyMissing = "The body did not arrive whole within 10 s. Send the request again."
 
 // wholeBody is a body whose errors are those of the caller. The framework would
 // answer a body that is cut off with 500, and only one that is late with 408.

@@ -1,0 +1,62 @@
+package apitext
+
+import (
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// NameOptionals makes the schema generator describe an optional value by the type
+// of the value.
+func NameOptionals(r huma.Registry) {
+	see[gpu.Celsius, float64](r)
+	see[gpu.Percent, float64](r)
+	see[gpu.Watts, float64](r)
+	see[gpu.MHz, float64](r)
+	see[float64, float64](r)
+	see[gpu.MiB, int64](r)
+	see[int64, int64](r)
+	see[int, int](r)
+	r.RegisterTypeAlias(reflect.TypeFor[gpu.Ref](), reflect.TypeFor[deviceRef]())
+}
+
+// deviceRef describes a gpu.Ref: text, or the number of an index.
+type deviceRef string
+
+// Schema returns the description of a reference to a device.
+func (deviceRef) Schema(huma.Registry) *huma.Schema {
+	longest, least, most := 128, 0.0, 9999.0
+	return &huma.Schema{AnyOf: []*huma.Schema{
+		{Type: huma.TypeString, MaxLength: &longest},
+		{Type: huma.TypeInteger, Minimum: &least, Maximum: &most},
+	}}
+}
+
+func see[T, Plain any](r huma.Registry) {
+	r.RegisterTypeAlias(reflect.TypeFor[gpu.Opt[T]](), reflect.TypeFor[Plain]())
+}
+
+// LimitNames limits the names of control groups: no tag does it for the items of
+// a list.
+func LimitNames(text *huma.OpenAPI, most int) {
+	schemas := text.Components.Schemas.Map()
+	for _, list := range []*huma.Schema{
+		schemas["LeaseRequest"].Properties["scope"], schemas["Rescope"].Properties["add"], schemas["Rescope"].Properties["remove"],
+	} {
+		list.Items.MaxLength = &most
+		list.PrecomputeMessages()
+	}
+}
+
+// ListPolicies lists the names of the policies in the schemas of requests.
+func ListPolicies(text *huma.OpenAPI, names []string) {
+	for _, body := range []string{"LeaseRequest", "Allocate"} {
+		policy := text.Components.Schemas.Map()[body].Properties["policy"]
+		for _, name := range names {
+			policy.Enum = append(policy.Enum, name)
+		}
+		policy.PrecomputeMessages()
+	}
+}
