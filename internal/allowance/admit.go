@@ -21,6 +21,9 @@ type Service struct {
 	Quota     lease.Usage // the most it may have in use at a time; zero: no quota
 	Users     []string    // who may ask in its name; empty: everybody
 	Together  bool        // its leases go on one device rather than on different ones
+
+	Parkable   gpu.Opt[bool] // whether its leases may be parked; absent: as the request says
+	Shrinkable bool          // whether berth may shrink its leases to what they use
 }
 
 // The reasons why the settings of a service refuse a request. Errors of Admit
@@ -30,12 +33,13 @@ var (
 	ErrUser      = errors.New("the user may not use this service")
 	ErrMaxMemory = errors.New("it is more than the service may have at once")
 	ErrQuota     = errors.New("it is over the quota of the service")
+	ErrForbidden = errors.New("its service does not allow it")
 )
 
 // AdmitError reports that the settings of a service refuse a request.
 type AdmitError struct {
 	Service string
-	Err     error // ErrService, ErrUser, ErrMaxMemory or ErrQuota
+	Err     error // ErrService, ErrUser, ErrMaxMemory, ErrQuota or ErrForbidden
 	Text    string
 
 	// Later is true if the request may be admitted once the service has released
@@ -72,7 +76,7 @@ func Admit(s Service, r lease.Request, used lease.Usage) (lease.Request, error) 
 		note(&r, "priority lowered from %d to the service's %d", r.Priority, s.Priority)
 		r.Priority = s.Priority
 	}
-	r.Together = s.Together
+	r.Together, r.Parkable = s.Together, s.Parkable.Or(r.Parkable)
 	return r, WithinQuota(s, &r, used)
 }
 

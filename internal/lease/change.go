@@ -30,6 +30,22 @@ type Effect struct {
 	Shared  bool         // for a grant: a lease of another user has the same id
 }
 
+// Grants reports whether the effect gave the request that stopped waiting what it
+// asked for. A request for a lease also stops waiting when that ends or becomes
+// something else.
+func (e *Effect) Grants() bool {
+	switch r := e.Request; {
+	case r == nil:
+		return false
+	case r.Into == 0:
+		return e.Kind == Granted
+	case r.Size == 0:
+		return e.Kind == Resumed
+	default:
+		return e.Kind == Resized && e.After.Parts[0].Memory >= r.Size
+	}
+}
+
 // Kind says what kind of change an effect is.
 type Kind string
 
@@ -85,7 +101,7 @@ func (e *Effect) ChangesKin() bool { return e.Kind == Bound || e.Kind == Scoped 
 // OnOthers reports whether somebody did something to a thing of another user. A
 // grant from the queue is none: asking was.
 func (e *Effect) OnOthers() bool {
-	if e.By.Door == access.Itself || e.By.Door == "" || e.Kind == Granted && e.Request != nil {
+	if e.By.Door == access.Itself || e.By.Door == "" || e.Grants() {
 		return false
 	}
 	if subject := e.Lease(); subject != nil {

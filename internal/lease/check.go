@@ -21,7 +21,7 @@ func (b *Book) checkLeases() error {
 		l, key := e.lease, e.lease.Key()
 		id := l.ID
 		switch other, twice := fences[l.Fence]; {
-		case b.leases.get(key) != e || b.waiting.get(key) != nil || len(e.places) != len(l.Parts):
+		case b.leases.get(key) != e || b.waiting.get(key) != e.want || len(e.places) != len(l.Parts) || e.want != nil && e.want.request.Into != l.Fence:
 			errs = append(errs, fmt.Errorf("lease %s is kept wrongly", id))
 		case l.Fence == 0 || l.Fence > b.fence || twice:
 			errs = append(errs, fmt.Errorf("lease %s has fence %d of %d, and %q has it too", id, l.Fence, b.fence, other))

@@ -75,7 +75,7 @@ func (b *Book) CanSplit(k Key, memory gpu.MiB) bool {
 
 func (e *entry) canSplit(memory gpu.MiB) bool {
 	l := e.lease
-	if memory == 0 || l.Resizable() != nil {
+	if memory == 0 || l.Resizable() != nil || l.EnforcedBy == "framework" {
 		return memory == 0 && l.State == Active
 	}
 	for i, p := range l.Parts {
@@ -107,6 +107,7 @@ func (s Split) apply(b *Book, now time.Time) (Effect, error) {
 	for i := range l.Parts {
 		l.Parts[i].Memory -= s.Memory
 	}
+	waited := b.settleInto(e)
 	b.replace(e, &l)
-	return Effect{Kind: Resized, Time: now, Before: old, After: &l, By: s.By, Why: "a child of it has the difference"}, nil
+	return Effect{Kind: Resized, Time: now, Before: old, After: &l, Request: waited, By: s.By, Why: "a child of it has the difference"}, nil
 }

@@ -56,6 +56,8 @@ func (w event) change(l *Lease) Change {
 func (e *entry) due() (at time.Time, what event) {
 	l := e.lease
 	switch {
+	case l.State == Parked:
+		return at, nothing
 	case l.Binding == ByTTL:
 		at, what = l.Expires, expires
 	case l.Binding == ByProcess && l.Implied:

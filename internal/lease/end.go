@@ -18,8 +18,11 @@ type Release struct {
 
 func (r Release) apply(b *Book, now time.Time) (Effect, error) {
 	e, err := b.find(access.Release, r.Key, r.Fence, &r.By)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Effect{}, err
+	case e.lease.State == Parked && r.By.Door != access.Itself: // its processes cannot go on without it
+		return Effect{}, fmt.Errorf("release %s: %w", r.ID, ErrParked)
 	}
 	return b.end(e, Released, r.By, r.Why, now), nil
 }
@@ -36,6 +39,8 @@ func (x Expire) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, fmt.Errorf("expire %s: %w", x.ID, ErrUnknown)
 	case e.lease.Binding != ByTTL:
 		return Effect{}, fmt.Errorf("expire %s: %w", x.ID, ErrBinding)
+	case e.lease.State == Parked:
+		return Effect{}, fmt.Errorf("expire %s: %w: it is parked", x.ID, ErrNotDue)
 	case now.Before(e.lease.Expires):
 		return Effect{}, fmt.Errorf("expire %s: %w: it expires at %s", x.ID, ErrNotDue, e.lease.Expires.Format(time.RFC3339))
 	}
@@ -59,6 +64,7 @@ func (r Revoke) apply(b *Book, now time.Time) (Effect, error) {
 }
 
 func (b *Book) end(e *entry, kind Kind, by access.Actor, why string, now time.Time) Effect {
+	waited := b.settleInto(e)
 	b.remove(e)
-	return Effect{Kind: kind, Time: now, Before: e.lease, By: by, Why: why}
+	return Effect{Kind: kind, Time: now, Before: e.lease, Request: waited, By: by, Why: why}
 }

@@ -30,6 +30,7 @@ type entry struct {
 	service *account
 	groups  []*account
 	alarm   alarm
+	want    *waiter   // the request for this lease that waits; nil: none
 	warned  bool      // that its time limit is about to end it
 	overrun time.Time // when its time limit was last noted to be over; zero: it is not
 }

@@ -56,10 +56,7 @@ func (d Detach) apply(b *Book, now time.Time) (Effect, error) {
 	l := *e.lease
 	l.Binding, l.TTL, l.Expires = ByTTL, DetachedTTL, now.Add(DetachedTTL)
 	l.EnforcedBy = "none" // whoever uses it is not the process that asked
-	if l.Note != "" {
-		l.Note += "; "
-	}
-	l.Note += "the process that asked for it has exited, so it expires 10 minutes after its processes were last measured on a GPU"
+	l.Note = noted(l.Note, "the process that asked for it has exited, so it expires 10 minutes after its processes were last measured on a GPU")
 	effect := b.change(e, &l, Detached, now)
 	effect.Why = "that process exited before it was seen on a GPU"
 	return effect, nil
@@ -80,6 +77,14 @@ func (k Keep) apply(b *Book, now time.Time) (Effect, error) {
 	l := *e.lease
 	l.Expires = now.Add(l.TTL)
 	return b.change(e, &l, Renewed, now), nil
+}
+
+// noted adds to the note of a lease.
+func noted(note, more string) string {
+	if note != "" {
+		note += "; "
+	}
+	return note + more
 }
 
 // findImplied returns an implied lease with a binding. Only berth itself changes

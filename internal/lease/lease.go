@@ -23,8 +23,18 @@ type Lease struct {
 	Priority int
 	State    State
 
-	// TimeLimit is how long it lasts at most from its grant on; zero: for ever.
+	// TimeLimit is how long it lasts at most from its grant on, without the time
+	// for which it was parked; zero: for ever.
 	TimeLimit time.Duration
+
+	Parkable bool          // berth may park it by itself; its service decides over this
+	ParkedAt time.Time     // since when it is parked; zero: it is active
+	Returned time.Time     // when it was last resumed; zero: never
+	Paused   time.Duration // how long it was parked before, in all
+
+	// Asked is the memory on each device that it had before berth shrank it; zero:
+	// berth did not. It gets that back before others are served.
+	Asked gpu.MiB
 
 	EnforcedBy string // what enforces the memory limit: mps, framework, watchdog or none
 	Raised     bool   // the minimum of the service made it larger than the request

@@ -97,7 +97,13 @@ func (b *Book) Held(by *access.Actor, v access.Verb, n Name) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := b.find(v, k, 0, by)
+	return b.Find(v, k, 0, by)
+}
+
+// Find returns a lease that an actor wants to do something to, and refuses an
+// actor who may not. A fence of zero means whichever there is.
+func (b *Book) Find(v access.Verb, k Key, fence uint64, by *access.Actor) (*Lease, error) {
+	e, err := b.find(v, k, fence, by)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +138,9 @@ func (b *Book) fitting(n Name) []named {
 		add(&e.lease.Holder, e.lease.Fence)
 	}
 	for w := range b.waiting.called(n.ID) {
-		add(&w.request.Holder, 0)
+		if w.request.Into == 0 { // else its lease is there
+			add(&w.request.Holder, 0)
+		}
 	}
 	slices.SortFunc(list, func(a, b named) int { return cmp.Or(strings.Compare(a.user, b.user), a.key.compare(b.key)) })
 	return list

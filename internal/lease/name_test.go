@@ -136,6 +136,9 @@ func TestAmbiguousNames(t *testing.T) {
 func TestOlderBerthsMeetNoIDTwice(t *testing.T) {
 	older := func(h *history, r *record.Record, standing map[string]uint64) {
 		_, twice := standing[r.ID]
+		if r.Version == 5 {
+			return // an older berth refuses it anyway
+		}
 		if r.Kind == record.Grant && twice != (r.Version == 4) || r.Kind != record.Grant && r.Version > 3 {
 			h.Fatalf("%s of %s has version %d while %v stand", r.Kind, r.ID, r.Version, standing)
 		}

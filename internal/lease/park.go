@@ -8,7 +8,8 @@ import (
 )
 
 // Park marks a lease whose memory was moved off its devices. From then on the
-// lease takes no slots, and only the memory that is still measured for it.
+// lease takes no slots, and only the memory that is still measured for it. Its time
+// stands still: nothing is due for it until it is resumed.
 type Park struct {
 	Key
 	Fence uint64 // zero: any
@@ -18,13 +19,60 @@ type Park struct {
 
 func (p Park) apply(b *Book, now time.Time) (Effect, error) {
 	e, err := b.find(access.Park, p.Key, p.Fence, &p.By)
-	switch {
-	case err != nil:
-		return Effect{}, err
-	case e.lease.State != Active:
-		return Effect{}, fmt.Errorf("park %s: %w: it is %s", p.ID, ErrState, string(e.lease.State))
+	if err == nil {
+		err = b.parkable(e)
 	}
-	return b.become(e, Parked, WasParked, p.By, p.Why, now), nil
+	if err != nil {
+		return Effect{}, err
+	}
+	l := *e.lease
+	l.State, l.ParkedAt = Parked, now
+	return b.become(e, &l, WasParked, p.By, p.Why, now), nil
+}
+
+// Unparkable reports why a lease cannot be parked, whatever its service allows;
+// nil: it can. A lease with children cannot either, and only the book knows those:
+// see Book.Unparkable.
+func (l *Lease) Unparkable() error {
+	why := ""
+	switch {
+	case l.State == Parked:
+		return fmt.Errorf("park %s: %w: it is parked already", l.ID, ErrState)
+	case len(l.Parts) != 1:
+		why = "it is on several devices, and its memory can only return to all of them at once"
+	case len(l.Scope) > 0:
+		why = "it has a scope, so it belongs to a container or a job of another manager"
+	case l.Parent != "":
+		why = "it is a part of lease " + l.Parent
+	case l.EnforcedBy == "mps":
+		why = "its programs run under MPS, and the driver does not move those"
+	default:
+		return nil
+	}
+	return fmt.Errorf("park %s: %w: %s", l.ID, ErrUnparkable, why)
+}
+
+// Unparkable reports why a lease cannot be parked, whatever its service allows;
+// nil: it can.
+func (b *Book) Unparkable(k Key, fence uint64) error {
+	by := access.Daemon()
+	e, err := b.find(access.Park, k, fence, &by)
+	if err != nil {
+		return err
+	}
+	return b.parkable(e)
+}
+
+func (b *Book) parkable(e *entry) error {
+	if err := e.lease.Unparkable(); err != nil {
+		return err
+	}
+	for other := range b.leases.all {
+		if other.lease.Parent == e.lease.ID && other.key.Owner == e.key.Owner {
+			return fmt.Errorf("park %s: %w: lease %s is a part of it", e.lease.ID, ErrUnparkable, other.lease.ID)
+		}
+	}
+	return nil
 }
 
 // Resume gives a parked lease its slots and memory again, if there is room. The
@@ -52,12 +100,33 @@ func (r Resume) apply(b *Book, now time.Time) (Effect, error) {
 			return Effect{}, &OverSoldError{ID: r.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs, NeedsSlots: p.Slots}
 		}
 	}
-	return b.become(e, Active, Resumed, r.By, r.Why, now), nil
+	l := *e.lease
+	l.unpark(now)
+	e.warned, e.overrun = false, time.Time{} // its time limit is later than it was
+	return b.become(e, &l, Resumed, r.By, r.Why, now), nil
 }
 
-func (b *Book) become(e *entry, s State, kind Kind, by access.Actor, why string, now time.Time) Effect {
-	old, l := e.lease, *e.lease
-	l.State = s
-	b.replace(e, &l)
-	return Effect{Kind: kind, Time: now, Before: old, After: &l, By: by, Why: why}
+// unpark makes a parked lease active. Its times move on by how long it was parked;
+// a renewal meanwhile counts from now on at most.
+func (l *Lease) unpark(now time.Time) {
+	if away := now.Sub(l.ParkedAt); !l.ParkedAt.IsZero() && away > 0 { // an earlier berth did not say since when
+		l.Paused += away
+		if l.Binding == ByTTL {
+			l.Expires = earlier(l.Expires.Add(away), now.Add(l.TTL))
+		}
+	}
+	l.State, l.ParkedAt, l.Returned = Active, time.Time{}, now
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (b *Book) become(e *entry, l *Lease, kind Kind, by access.Actor, why string, now time.Time) Effect {
+	old, waited := e.lease, b.settleInto(e)
+	b.replace(e, l)
+	return Effect{Kind: kind, Time: now, Before: old, After: l, Request: waited, By: by, Why: why}
 }

@@ -123,7 +123,7 @@ func TestRevertTakesBack(t *testing.T) {
 		}
 		h.effects = nil
 		for range 10 {
-			switch h.draw("step", 0, 7) {
+			switch h.draw("step", 0, 10) {
 			case 0:
 				h.grant(h.drawRequest(), false)
 			case 1:
@@ -140,6 +140,12 @@ func TestRevertTakesBack(t *testing.T) {
 				h.imply()
 			case 7:
 				h.child()
+			case 8:
+				h.park()
+			case 9:
+				h.want()
+			case 10:
+				h.shrink()
 			}
 		}
 		// Measurements of a lease that ended are gone until the next one.

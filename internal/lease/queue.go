@@ -18,8 +18,8 @@ func (a Ask) apply(b *Book, now time.Time) (Effect, error) {
 	if err := r.Validate(); err != nil {
 		return Effect{}, err
 	}
-	if b.leases.get(r.Key()) != nil || b.waiting.get(r.Key()) != nil {
-		return Effect{}, fmt.Errorf("ask for %s: %w; release it first or take another id", r.ID, ErrDuplicate)
+	if err := b.verifyKey(r); err != nil {
+		return Effect{}, err
 	}
 	b.enqueue(r)
 	return Effect{Kind: Asked, Time: now, Request: r, By: r.By}, nil
@@ -104,6 +104,9 @@ func (b *Book) enqueue(r *Request) {
 	b.waiting.put(w, r.Key())
 	w.alarm.key = &w.key
 	b.alarms.add(&w.alarm)
+	if r.Into != 0 {
+		b.leases.get(r.Key()).want = w
+	}
 	b.queue.least = b.queue.least.Smaller(r.Load())
 	b.queue.stale = true
 }
@@ -116,6 +119,9 @@ func (b *Book) leave(w *waiter) {
 	b.dropAccounts(w.request.Holder)
 	b.waiting.remove(w)
 	b.alarms.remove(&w.alarm)
+	if w.request.Into != 0 {
+		b.leases.get(w.key).want = nil
+	}
 	b.queue.left++
 	b.queue.stale = true
 }

@@ -59,18 +59,19 @@ func TestRecordsSayWhoDidIt(t *testing.T) {
 	const ada, byToken = `"by":{"uid":1000,"user":"alice","door":"socket"}`, `"by":{"uid":-1,"user":"token","token":"daemon","door":"tcp"}`
 	kept := ""
 	for _, c := range []struct {
-		change Change
-		want   string
+		change  Change
+		want    string
+		version int
 	}{
-		{Grant{Lease: r.Lease(dev(0))}, ada},
-		{Renew{Key: r.Key(), By: actor(alice())}, ada},
-		{Park{Key: r.Key(), By: access.Daemon()}, `"by":{"uid":-1,"door":"daemon"}`},
-		{Resume{Key: r.Key(), By: token}, byToken},
-		{Release{Key: r.Key(), By: token}, byToken},
+		{Grant{Lease: r.Lease(dev(0))}, ada, 1},
+		{Renew{Key: r.Key(), By: actor(alice())}, ada, 1},
+		{Park{Key: r.Key(), By: access.Daemon()}, `"by":{"uid":-1,"door":"daemon"}`, 5},
+		{Resume{Key: r.Key(), By: token}, byToken, 5},
+		{Release{Key: r.Key(), By: token}, byToken, 1},
 	} {
 		e := apply(t, b, c.change, noon)
 		written := RecordOf(&e)
-		if got := string(written.Append(nil)); !strings.Contains(got, c.want) || written.Version != 1 {
+		if got := string(written.Append(nil)); !strings.Contains(got, c.want) || written.Version != c.version {
 			t.Errorf("%T is written as %s, want %s", c.change, got, c.want)
 		}
 		if e.After != nil {

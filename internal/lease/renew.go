@@ -22,12 +22,13 @@ func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, err
 	}
 	old := e.lease
+	ends, limited := old.Ends()
 	switch {
 	case old.Binding != ByTTL:
 		return Effect{}, fmt.Errorf("renew %s: %w: it is a %s lease and needs no renewal", r.ID, ErrBinding, string(old.Binding))
-	case !now.Before(old.Expires):
+	case !now.Before(old.Expires) && old.State != Parked:
 		return Effect{}, fmt.Errorf("renew %s: %w at %s; ask for a new one", r.ID, ErrExpired, old.Expires.Format(time.RFC3339))
-	case old.TimeLimit > 0 && !now.Before(old.Granted.Add(old.TimeLimit)):
+	case limited && !now.Before(ends):
 		return Effect{}, fmt.Errorf("renew %s: %w: its time limit of %s is over", r.ID, ErrExpired, words.Duration(old.TimeLimit))
 	case r.TTL != 0 && ttlProblem(r.TTL) != "":
 		return Effect{}, FieldErrors{{"ttl_seconds", ttlProblem(r.TTL)}}

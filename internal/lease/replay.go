@@ -85,15 +85,27 @@ func (b *Book) replay(r *record.Record) error {
 			return fmt.Errorf("%w: it has no scope in it", ErrReplay)
 		}
 		l.Scope = r.Lease.Scope
-	case record.Park:
-		l.State = Parked
-	case record.Resume:
-		l.State = Active
+	case record.Park, record.Resume:
+		if r.Lease != nil {
+			return b.replayWhole(e, r)
+		}
+		l.State = stateAfter(r.Kind, l.State) // an earlier berth wrote no more
 	default:
 		return fmt.Errorf("%w: kind %q is not known", ErrReplay, string(r.Kind))
 	}
 	b.replace(e, &l)
 	return nil
+}
+
+// stateAfter returns the state of a lease after a record of a kind.
+func stateAfter(k record.Kind, before State) State {
+	switch k {
+	case record.Park:
+		return Parked
+	case record.Resume:
+		return Active
+	}
+	return before
 }
 
 // replayWhole takes a record back that holds a lease as it is from then on.
@@ -104,7 +116,7 @@ func (b *Book) replayWhole(e *entry, r *record.Record) error {
 	l := restored(r)
 	l.By = e.lease.By // the record says who changed it
 	sameDevices := slices.EqualFunc(l.Parts, e.lease.Parts, func(a, b Part) bool { return a.GPU == b.GPU })
-	if !sameDevices || !l.Holder.Same(e.lease.Holder) || l.State != e.lease.State {
+	if !sameDevices || !l.Holder.Same(e.lease.Holder) || l.State != stateAfter(r.Kind, e.lease.State) {
 		return fmt.Errorf("%w: it is about another lease", ErrReplay)
 	}
 	if err := l.validate(); err != nil {

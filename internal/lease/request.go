@@ -42,8 +42,16 @@ type Request struct {
 	// ledger finds them.
 	Limits *Limits
 
-	Unit  string   // see Lease
-	Scope []string // see Lease
+	Unit     string   // see Lease
+	Scope    []string // see Lease
+	Parkable bool     // see Lease
+
+	// Into is the fence of the lease with the same key that the request is for; zero:
+	// it is for a new one. A parked lease wants to return; an active one wants Size on
+	// each of its devices, and Memory is what that adds. See into.go.
+	Into uint64
+	Size gpu.MiB
+	Why  string // for people; empty: nothing to add
 
 	EnforcedBy string // see Lease
 	Note       string // see Lease
@@ -77,7 +85,7 @@ func (r *Request) Total() Usage {
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
 		ID: r.ID, Parent: r.Parent, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, TimeLimit: r.TimeLimit, Priority: r.Priority, Groups: r.Groups,
-		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Unit: r.Unit, Scope: r.Scope, Parts: make([]Part, len(devices)),
+		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Unit: r.Unit, Scope: r.Scope, Parkable: r.Parkable, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {
 		l.Parts[i] = Part{GPU: d, Memory: r.Memory, Slots: r.Slots}

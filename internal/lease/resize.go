@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -22,6 +23,11 @@ type Resize struct {
 	Fence  uint64  // zero: whichever there is
 	Memory gpu.MiB // on each device
 	By     access.Actor
+	Why    string
+
+	// Shrinks says that berth takes what the lease does not use. It gets that back
+	// when it asks for it, before others are served.
+	Shrinks bool
 }
 
 func (r Resize) apply(b *Book, now time.Time) (Effect, error) {
@@ -40,14 +46,44 @@ func (r Resize) apply(b *Book, now time.Time) (Effect, error) {
 	if err := l.validate(); err != nil {
 		return Effect{}, err
 	}
+	l.Asked = 0 // now its owner has said what it is to have
+	if r.Shrinks {
+		if err := e.shrinkable(r.Memory); err != nil {
+			return Effect{}, fmt.Errorf("shrink %s: %w", r.ID, err)
+		}
+		l.Asked = max(old.Asked, old.Parts[0].Memory)
+	}
+	if r.Memory != old.Parts[0].Memory && l.EnforcedBy == "framework" && !strings.Contains(l.Note, keepsLimit) {
+		l.Note = noted(l.Note, keepsLimit)
+	}
 	for i, p := range old.Parts {
 		needs := e.growth(i, r.Memory)
 		if d := e.places[i].device; needs > 0 && (!d.known || !d.hasRoom(needs, 0, false)) {
 			return Effect{}, &OverSoldError{ID: r.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs}
 		}
 	}
-	b.replace(e, &l)
-	return Effect{Kind: Resized, Time: now, Before: old, After: &l, By: r.By}, nil
+	return b.become(e, &l, Resized, r.By, r.Why, now), nil
+}
+
+// keepsLimit is the note of a lease that was resized while its programs run.
+const keepsLimit = "programs that run keep the memory limit they were started with, unless they follow the new one, as the Python package does"
+
+// shrinkable refuses a size that is not smaller than what a lease has, or smaller
+// than what its processes use.
+func (e *entry) shrinkable(to gpu.MiB) error {
+	for i, p := range e.lease.Parts {
+		switch measured := e.places[i].measured; {
+		case e.want != nil:
+			return ErrAsked
+		case p.Memory != e.lease.Parts[0].Memory:
+			return fmt.Errorf("%w: it has different amounts on its devices", ErrState)
+		case to >= p.Memory:
+			return fmt.Errorf("%w: it has %s, which is not more than %s", ErrState, p.Memory.Exact(), to.Exact())
+		case to < measured:
+			return fmt.Errorf("%w than %s: %s", ErrInUse, to.Exact(), measured.Exact())
+		}
+	}
+	return nil
 }
 
 // Resizable reports why the size of the lease cannot change; nil: it can.
@@ -57,7 +93,7 @@ func (l *Lease) Resizable() error {
 		return fmt.Errorf("%w: it is %s", ErrState, string(l.State))
 	case len(l.Scope) > 0:
 		return fmt.Errorf("%w: it has a scope, and whoever set that decides its size", ErrState)
-	case l.EnforcedBy == "mps" || l.EnforcedBy == "framework":
+	case l.EnforcedBy == "mps":
 		return fmt.Errorf("%w, by %s", ErrEnforced, l.EnforcedBy)
 	}
 	return nil

@@ -22,16 +22,17 @@ const (
 	overrunAgain = time.Minute
 )
 
-// Ends returns when the time limit ends the lease; false: it has none.
+// Ends returns when the time limit ends the lease; false: it has none, or it is
+// parked, and its time does not go on.
 func (l *Lease) Ends() (time.Time, bool) {
-	return l.Granted.Add(l.TimeLimit), l.TimeLimit > 0
+	return l.Granted.Add(l.TimeLimit + l.Paused), l.TimeLimit > 0 && l.State != Parked
 }
 
 // Until returns when the lease ends, if nobody renews or releases it before;
 // false if that is not known.
 func (l *Lease) Until() (time.Time, bool) {
 	ends, limited := l.Ends()
-	if l.Binding == ByTTL && (!limited || l.Expires.Before(ends)) {
+	if l.Binding == ByTTL && l.State != Parked && (!limited || l.Expires.Before(ends)) {
 		return l.Expires, true
 	}
 	return ends, limited

@@ -190,7 +190,7 @@ func (h *history) run(steps int) {
 
 func (h *history) step() {
 	uuid := dev(h.draw("device", 0, toyDevices-1))
-	switch h.draw("step", 0, 19) {
+	switch h.draw("step", 0, 22) {
 	case 0, 1:
 		h.ask(h.drawRequest())
 	case 2, 3, 4:
@@ -229,6 +229,10 @@ func (h *history) step() {
 		h.imply()
 	case 18, 19:
 		h.child()
+	case 20, 21:
+		h.want()
+	case 22:
+		h.shrink()
 	}
 }
 
@@ -287,6 +291,7 @@ func (h *history) follow(e Effect) {
 	switch {
 	case e.Kind == Asked:
 		h.toy.waiting[e.Request.Key()] = e.Request
+	case e.Kind == Withdrawn || e.Kind == TimedOut:
 	case e.After != nil:
 		old := h.toy.leases[e.After.Key()]
 		if old.measured == nil {
@@ -313,6 +318,58 @@ func (h *history) ask(r *Request) {
 		want = ErrDuplicate
 	}
 	h.apply(Ask{r}, want)
+}
+
+// want asks for what a lease does not have now: that it returns, or more memory.
+func (h *history) want() {
+	k := h.drawKey()
+	l, stands := h.toy.leases[k]
+	if !stands {
+		return
+	}
+	r, size := l.Returning(), gpu.MiB(h.draw("size", 1, 8))
+	if h.draw("grow", 0, 1) == 1 {
+		r = l.Growing(size)
+	}
+	r.By, r.Requested, r.Deadline = h.drawActor(), h.now.Add(-time.Second), h.now.Add(time.Duration(h.draw("wait", 0, 50))*time.Second)
+	var want error
+	switch {
+	case r.Memory <= 0 && r.Slots == 0:
+		want = errFields
+	case h.toy.waiting[k] != nil:
+		want = ErrAsked
+	case (l.State == Parked) != (r.Size == 0):
+		want = ErrState
+	}
+	if (r.Priority == First) != (r.Size > 0 && r.Size <= l.Asked) {
+		h.Fatalf("a request for %s of a lease that had %s has priority %d", r.Size, l.Asked, r.Priority)
+	}
+	h.apply(Ask{&r}, want)
+}
+
+// shrink takes from a lease what its processes do not use.
+func (h *history) shrink() {
+	c := Resize{Key: h.drawKey(), By: access.Daemon(), Memory: gpu.MiB(h.draw("memory", 1, 6)), Shrinks: true}
+	l, want := h.finding(c.Key, 0, c.By)
+	switch {
+	case want != nil:
+	case l.State != Active:
+		want = ErrState
+	default:
+		for _, p := range slices.Backward(l.Parts) { // the first that refuses decides
+			switch {
+			case h.toy.waiting[c.Key] != nil:
+				want = ErrAsked
+			case p.Memory != l.Parts[0].Memory || c.Memory >= p.Memory:
+				want = ErrState
+			case c.Memory < l.measured[p.GPU]:
+				want = ErrInUse
+			}
+		}
+	}
+	if e, done := h.apply(c, want); done && e.After.Asked != max(l.Asked, l.Parts[0].Memory) {
+		h.Fatalf("a lease of %s with %s asked for has %s asked for after it was shrunk", l.Parts[0].Memory, l.Asked, e.After.Asked)
+	}
 }
 
 func (h *history) grant(r *Request, adopt bool) {
@@ -431,7 +488,7 @@ func (h *history) finding(k Key, fence uint64, by access.Actor) (toyLease, error
 	switch {
 	case !ok && fence > 0 && fence <= h.toy.fence:
 		return l, ErrStaleFence
-	case !ok && h.toy.waiting[k] != nil:
+	case !ok && h.toy.waiting[k] != nil && h.toy.waiting[k].Into == 0:
 		return l, ErrWaiting
 	case !ok:
 		return l, ErrUnknown
@@ -463,7 +520,7 @@ func (h *history) renew() {
 	case want != nil:
 	case l.Binding != ByTTL:
 		want = ErrBinding
-	case !h.now.Before(l.Expires):
+	case !h.now.Before(l.Expires) && l.State != Parked:
 		want = ErrExpired
 	}
 	h.apply(c, want)
@@ -541,12 +598,15 @@ func (h *history) end() {
 		l, want := h.finding(k, 0, access.Daemon())
 		if want == nil && l.Binding != ByTTL {
 			want = ErrBinding
-		} else if want == nil && h.now.Before(l.Expires) {
+		} else if want == nil && (h.now.Before(l.Expires) || l.State == Parked) {
 			want = ErrNotDue
 		}
 		h.apply(Expire{k}, want)
 	default:
-		_, want := h.finding(k, fence, by)
+		l, want := h.finding(k, fence, by)
+		if want == nil && l.State == Parked && by.Door != access.Itself {
+			want = ErrParked
+		}
 		h.apply(Release{Key: k, Fence: fence, By: by}, want)
 	}
 }
@@ -558,10 +618,26 @@ func (h *history) park() {
 		if !h.toy.fits(l.Parts, resuming(l)) {
 			want = ErrOverSold
 		}
-		h.apply(Resume{Key: k, By: by}, want)
+		e, done := h.apply(Resume{Key: k, By: by}, want)
+		away := h.now.Sub(l.ParkedAt)
+		if done && (e.After.Paused != l.Paused+away || e.After.Returned != h.now || l.Binding == ByTTL && e.After.Expires.Before(l.Expires.Add(away)) && !e.After.Expires.Equal(h.now.Add(l.TTL))) {
+			h.Fatalf("after %s away, %+v became %+v", away, l.Lease, e.After)
+		}
 		return
 	}
+	if want == nil && (len(l.Parts) > 1 || l.Parent != "" || h.hasChildren(k)) {
+		want = ErrUnparkable
+	}
 	h.apply(Park{Key: k, By: by}, want)
+}
+
+func (h *history) hasChildren(k Key) bool {
+	for other, l := range h.toy.leases {
+		if l.Parent == k.ID && other.Owner == k.Owner {
+			return true
+		}
+	}
+	return false
 }
 
 // resuming is what a parked lease still has on its devices.
@@ -613,6 +689,9 @@ func (h *history) observe(uuid string) {
 // due applies everything that has come due, and demands that it is everything.
 func (h *history) due() {
 	for _, c := range h.book.Due(h.now) {
+		if late, is := c.(TimeOut); is && h.toy.waiting[late.Key] == nil {
+			continue // its lease has just expired
+		}
 		h.apply(c, nil)
 	}
 	next, any := h.book.Next()
@@ -622,6 +701,9 @@ func (h *history) due() {
 		}
 	}
 	for k, l := range h.toy.leases {
+		if l.State == Parked {
+			continue // its time stands still
+		}
 		if l.Binding == ByTTL && (!h.now.Before(l.Expires) || next.After(l.Expires)) {
 			h.Fatalf("lease %s should have expired", k.ID)
 		}

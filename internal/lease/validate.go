@@ -143,14 +143,16 @@ func (r *Request) Validate() error {
 		refuse("memory_mb", "is zero, and slots is zero too; ask for memory, slots or both")
 	}
 	refuse("gpus", outside(r.GPUs, 1, MaxGPUs))
-	refuse("priority", outside(r.Priority, -MaxPriority, MaxPriority))
+	if r.Priority != First || r.Into == 0 {
+		refuse("priority", outside(r.Priority, -MaxPriority, MaxPriority))
+	}
 	refuse(bindingProblem(r.Binding, r.TTL, r.Holder))
 	refuse("time_limit_seconds", timeLimitProblem(r.TimeLimit))
 	if r.Unit != "" {
 		refuse("unit", nameProblem(r.Unit))
 	}
 	refuse("scope", scopeProblem(r.Scope))
-	if wait := r.Deadline.Sub(r.Requested); wait < 0 || wait > MaxWait {
+	if wait := r.Deadline.Sub(r.Requested); wait < 0 || wait > MaxWait && r.Into == 0 {
 		refuse("timeout_seconds", fmt.Sprintf("is %s; it must be from 0 to %s (%s)", seconds(wait), seconds(MaxWait), days(MaxWait)))
 	}
 	if errs == nil {

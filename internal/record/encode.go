@@ -80,7 +80,14 @@ func (l *Lease) append(dst []byte) []byte {
 	dst = appendOptional(dst, `,"unit":`, l.Unit)
 	dst = appendList(dst, `,"scope":`, l.Scope)
 	dst = appendInt(dst, `,"time_limit_ns":`, l.TimeLimit)
-	return appendList(dst, `,"groups":`, l.Groups)
+	dst = appendList(dst, `,"groups":`, l.Groups)
+	if l.Parkable {
+		dst = append(dst, `,"parkable":true`...)
+	}
+	dst = appendInt(dst, `,"parked_ns":`, l.ParkedAt)
+	dst = appendInt(dst, `,"returned_ns":`, l.Returned)
+	dst = appendInt(dst, `,"paused_ns":`, l.Paused)
+	return appendInt(dst, `,"asked_mb":`, l.Asked)
 }
 
 // appendInt appends a field unless it is zero.

@@ -42,11 +42,13 @@ import (
 //	3  Scope, Detach, Resize, a lease without memory and slots
 //	4  Audit, a grant of an id that a lease of another user has, Lease.TimeLimit,
 //	   Lease.Groups
+//	5  Park and Resume with a lease, a lease that is parked, Lease.Paused beside
+//	   Lease.TimeLimit
 //
 // Added later under the same versions, because the book is the same without
-// them: Record.By, Lease.Parent, Lease.Unit, Lease.Scope and Lease.Implied. An
-// older berth ignores them.
-const Version = 4
+// them: Record.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied,
+// Lease.Parkable, Lease.Returned and Lease.Asked. An older berth ignores them.
+const Version = 5
 
 // Record is one entry of the journal: what happened to a lease, as one JSON
 // object. Times are nanoseconds since 1970, durations are nanoseconds.
@@ -60,7 +62,7 @@ type Record struct {
 	TTL     int64  `json:"ttl_ns,omitempty"`     // Renew
 	Why     string `json:"why,omitempty"`        // for people; in a Fence record, the boot id
 	By      By     `json:"by,omitzero"`          // zero: an earlier berth wrote it, or it is a Fence record
-	Lease   *Lease `json:"lease,omitempty"`      // Grant, Bind, Scope, Detach, Resize
+	Lease   *Lease `json:"lease,omitempty"`      // Grant, Bind, Scope, Detach, Resize, Park, Resume
 	Line    Line   `json:"line,omitzero"`        // Audit
 }
 
@@ -132,6 +134,12 @@ type Lease struct {
 
 	TimeLimit int64    `json:"time_limit_ns,omitempty"` // from the grant to the end
 	Groups    []string `json:"groups,omitempty"`        // whose limits together count the lease
+
+	Parkable bool  `json:"parkable,omitempty"`
+	ParkedAt int64 `json:"parked_ns,omitempty"`   // 0: it is active, or an earlier berth parked it
+	Returned int64 `json:"returned_ns,omitempty"` // 0: it was never parked
+	Paused   int64 `json:"paused_ns,omitempty"`   // how long it was parked before
+	Asked    int64 `json:"asked_mb,omitempty"`    // MiB; what it had before berth shrank it
 }
 
 // Part is what a lease has of one device.
@@ -164,9 +172,13 @@ func NewAudit(line Line) Record {
 
 // SetLease puts a lease into a record. An earlier berth refuses a lease that has
 // neither memory nor slots, which only a child can be, and would let a lease
-// outlive its time limit and groups have more than their limits.
+// outlive its time limit and groups have more than their limits. One that does not
+// know how to park would let time go on for a parked lease, and end it too early.
 func (r *Record) SetLease(l *Lease) {
 	r.Lease = l
+	if r.Kind == Park || r.Kind == Resume || l.ParkedAt != 0 || l.Paused != 0 && l.TimeLimit != 0 {
+		r.Version = max(r.Version, 5)
+	}
 	if l.TimeLimit != 0 || len(l.Groups) > 0 {
 		r.Version = max(r.Version, 4)
 	}

@@ -58,7 +58,7 @@ func TestRecordsAreTheJSONTheySeem(t *testing.T) {
 }
 
 func TestUnknownVersions(t *testing.T) {
-	for _, line := range []string{`{"v":5}`, `{"v":5,"kind":["of","another","shape"],"fence":"x"}`, `{"kind":{},"v":99}`} {
+	for _, line := range []string{`{"v":6}`, `{"v":6,"kind":["of","another","shape"],"fence":"x"}`, `{"kind":{},"v":99}`} {
 		var version *VersionError
 		if _, err := Decode([]byte(line)); !errors.As(err, &version) || !strings.Contains(err.Error(), "use the berth that wrote it") {
 			t.Errorf("%s: %v", line, err)

@@ -1,0 +1,38 @@
+package allowance
+
+import (
+	"fmt"
+
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// MayPark returns an error if the service does not allow to park its leases.
+func (s *Service) MayPark(l *lease.Lease) error {
+	if !s.Parkable.Or(true) {
+		return s.forbids("park", "parkable", l)
+	}
+	return nil
+}
+
+// ParksItself reports whether berth may park a lease of the service by itself.
+func (s *Service) ParksItself(l *lease.Lease) bool {
+	return s.Parkable.Or(l.Parkable) && l.Unparkable() == nil
+}
+
+// MayShrink returns an error if the service does not allow to shrink its leases.
+func (s *Service) MayShrink(l *lease.Lease) error {
+	if !s.Shrinkable {
+		return s.forbids("shrink", "shrinkable", l)
+	}
+	return nil
+}
+
+// forbids returns the error that a setting of a service forbids something.
+func (s *Service) forbids(what, setting string, l *lease.Lease) error {
+	name := l.Holder.Service
+	text := fmt.Sprintf("services.%s.%s is not true", name, setting)
+	if name == "" {
+		text = "it has no service that allows it"
+	}
+	return &AdmitError{Service: name, Err: fmt.Errorf("%s %s: %w", what, l.ID, ErrForbidden), Text: text}
+}

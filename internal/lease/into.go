@@ -1,0 +1,105 @@
+package lease
+
+import (
+	"fmt"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// A request can be for a lease that there is: a parked lease wants to return, or
+// an active one wants to be larger. It has the key of the lease, and its fence in
+// Request.Into. It waits in the same queue as all others, and a lease has one such
+// request at a time. When the lease ends, or becomes something else than what the
+// request was for, the request stops waiting: the effect of that change has it.
+
+// First is the priority of the requests that go before all others: those of leases
+// that berth has shrunk, for what they had. No other request may have it.
+const First = MaxPriority + 1
+
+// For returns what a request for a lease that there is wants: resume or resize;
+// empty if the request is for a new one.
+func (r *Request) For() string {
+	switch {
+	case r.Into == 0:
+		return ""
+	case r.Size == 0:
+		return "resume"
+	}
+	return "resize"
+}
+
+// Returning returns the request of a parked lease for what it had.
+func (l *Lease) Returning() Request { return l.into(0, l.Parts[0].Memory, l.Parts[0].Slots) }
+
+// Growing returns the request of an active lease for this much memory on each of
+// its devices.
+func (l *Lease) Growing(size gpu.MiB) Request {
+	r := l.into(size, 0, 0)
+	for _, p := range l.Parts {
+		r.Memory = max(r.Memory, size-p.Memory)
+	}
+	if size <= l.Asked {
+		r.Priority = First
+	}
+	return r
+}
+
+func (l *Lease) into(size, memory gpu.MiB, slots int) Request {
+	r := Request{
+		ID: l.ID, Holder: l.Holder, Binding: l.Binding, TTL: l.TTL, Priority: l.Priority, Into: l.Fence, Size: size,
+		GPUs: len(l.Parts), Memory: memory, Slots: slots, EnforcedBy: l.EnforcedBy, Groups: l.Groups,
+	}
+	for _, p := range l.Parts {
+		r.Only = append(r.Only, p.GPU)
+	}
+	return r
+}
+
+// Lacks returns how much more memory of each of its devices a lease takes when it
+// gets what a request for it asks for. What is measured for its processes is taken
+// already.
+func (b *Book) Lacks(r *Request) gpu.MiB {
+	e := b.leases.get(r.Key())
+	if e == nil {
+		return r.Memory
+	}
+	var most gpu.MiB
+	for i, p := range e.lease.Parts {
+		if r.Size > 0 {
+			most = max(most, e.growth(i, r.Size))
+		} else {
+			most = max(most, p.Memory-e.places[i].measured)
+		}
+	}
+	return most
+}
+
+// verifyKey refuses a request whose key is in use, or that is for a lease that
+// there is not.
+func (b *Book) verifyKey(r *Request) error {
+	held, waits := b.leases.get(r.Key()), b.waiting.get(r.Key())
+	switch {
+	case r.Into == 0 && (held != nil || waits != nil):
+		return fmt.Errorf("ask for %s: %w; release it first or take another id", r.ID, ErrDuplicate)
+	case r.Into == 0:
+		return nil
+	case held == nil || held.lease.Fence != r.Into:
+		return fmt.Errorf("%s %s: %w", r.For(), r.ID, ErrStaleFence)
+	case waits != nil:
+		return fmt.Errorf("%s %s: %w", r.For(), r.ID, ErrAsked)
+	case (held.lease.State == Parked) != (r.Size == 0):
+		return fmt.Errorf("%s %s: %w: it is %s", r.For(), r.ID, ErrState, string(held.lease.State))
+	}
+	return nil
+}
+
+// settleInto takes the request for a lease out of the queue, because the lease is
+// about to change, and returns it; nil if there is none.
+func (b *Book) settleInto(e *entry) *Request {
+	if e.want == nil {
+		return nil
+	}
+	r := e.want.request
+	b.leave(e.want)
+	return r
+}
