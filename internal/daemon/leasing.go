@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/config"
@@ -48,6 +49,7 @@ func (d *Daemon) leasing(c config.Config) ledger.Settings {
 			Service: allowance.Service{
 				Name: name, Together: s.Affinity == "together", MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
 				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: s.Users,
+				Parkable: saidTrue(s.Parkable), Shrinkable: s.Shrinkable == "true",
 			},
 		}
 	}
@@ -59,6 +61,14 @@ func (d *Daemon) leasing(c config.Config) ledger.Settings {
 			return ledger.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}
 		},
 	}
+}
+
+// saidTrue translates a setting that is true, false or not said.
+func saidTrue(said string) gpu.Opt[bool] {
+	if said == "" {
+		return gpu.Opt[bool]{}
+	}
+	return gpu.Some(said == "true")
 }
 
 // match translates how the processes of a service are known; nil: by nothing

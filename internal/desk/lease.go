@@ -65,7 +65,7 @@ func (d *Desk) Renew(ctx context.Context, by Caller, name lease.Name, b api.Rene
 // Resize gives a lease another amount of memory on each of its devices.
 func (d *Desk) Resize(ctx context.Context, by Caller, name lease.Name, b api.Resize) (api.Lease, error) {
 	by.aside()
-	resized, err := d.Ledger.Resize(ctx, name, b.Fence, b.Memory, by.Actor, by.limits())
+	resized, err := d.Ledger.Resize(ctx, name, b.Fence, b.Memory, by.Actor, by.limits(), lease.Seconds(b.Timeout.Or(0)))
 	by.back(ctx)
 	return leaseOr(resized, err)
 }

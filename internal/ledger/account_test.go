@@ -201,7 +201,7 @@ func (a *account) step() {
 		}
 	case 14:
 		if held := a.drawLease(); held != nil {
-			_, _ = a.keeper.Resize(context.Background(), byID(held.ID), held.Fence, a.drawMemory(), by(1), nil) // there may be no room
+			_, _ = a.keeper.Resize(context.Background(), byID(held.ID), held.Fence, a.drawMemory(), by(1), nil, 0) // there may be no room
 		}
 	case 15:
 		a.restart()

@@ -118,8 +118,7 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 				return fmt.Errorf("wait for %s: %w", r.ID, err)
 			}
 		}
-		w = &waiter{request: request, done: make(chan outcome, 1)}
-		l.waiters[request.Key()] = w
+		w = l.expect(request)
 		return nil
 	})
 	if err == nil && w != nil {
@@ -248,7 +247,7 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
 			return granted, err
 		}
 	}
-	if !l.snapshot.Ever(r) {
+	if !l.snapshot.Ever(r) && r.Into == 0 { // a lease that was parked had it
 		return nil, placement.Explain(l.snapshot, r, nil)
 	}
 	patient := r.Deadline.After(now)
@@ -263,6 +262,14 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
 		err = l.whyNot(r) // the error undoes the errand, which takes the request out of the queue
 	}
 	return granted, err
+}
+
+// expect notes that somebody waits for the outcome of a request. The caller holds
+// mu.
+func (l *Ledger) expect(r *lease.Request) *waiter {
+	w := &waiter{request: r, done: make(chan outcome, 1)}
+	l.waiters[r.Key()] = w
+	return w
 }
 
 // await waits for a request to be decided.

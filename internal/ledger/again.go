@@ -45,7 +45,7 @@ func (m *machine) find(r *lease.Request, again Again) (*lease.Lease, error) {
 	if again == Once {
 		return nil, nil
 	}
-	if m.book.Request(r.Key()) != nil {
+	if waits := m.book.Request(r.Key()); waits != nil && waits.Into == 0 {
 		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
 	}
 	if again == SameID {

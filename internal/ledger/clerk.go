@@ -306,6 +306,9 @@ func (l *Ledger) settle(effects []lease.Effect) {
 		if e.Kind == lease.Overran {
 			l.hooks.Overran(e.After, overrunText(e.After))
 		}
+		if e.Kind == lease.Resumed && l.hooks.Returned != nil {
+			l.hooks.Returned(e.After)
+		}
 		if e.After == nil && e.Before != nil {
 			l.holders.ended(e.Before)
 			if l.hooks.Ended != nil {
@@ -324,11 +327,13 @@ func (l *Ledger) dismiss(e *lease.Effect) {
 	if w == nil {
 		return // the request did not wait: its errand decides it
 	}
-	switch e.Kind {
-	case lease.Granted:
+	switch {
+	case e.Grants():
 		w.done <- outcome{lease: e.After}
-	case lease.TimedOut:
+	case e.Kind == lease.TimedOut:
 		w.done <- outcome{err: &TimeoutError{Request: e.Request, Waited: e.Time.Sub(e.Request.Requested), Refusal: w.refusal, Quota: w.quota}}
+	case e.Before != nil && e.After == nil:
+		w.done <- outcome{err: fmt.Errorf("%s %s: %w: the lease has ended", e.Request.For(), e.Request.ID, lease.ErrStaleFence)}
 	default:
 		w.done <- outcome{err: fmt.Errorf("wait for %s: %w", e.Request.ID, ErrWithdrawn)}
 	}

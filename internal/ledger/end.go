@@ -20,7 +20,7 @@ func (l *Ledger) Release(ctx context.Context, name lease.Name, fence uint64, by 
 		if err != nil {
 			return err
 		}
-		if fence == 0 && l.book.Request(k) != nil {
+		if r := l.book.Request(k); fence == 0 && r != nil && r.Into == 0 {
 			_, err := l.apply(lease.Withdraw{Key: k, By: by, Why: "it was withdrawn"}, now)
 			return err
 		}

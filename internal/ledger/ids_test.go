@@ -36,7 +36,7 @@ func TestTwoUsersUseOneID(t *testing.T) {
 		if err != nil || renewed.Fence != second.Fence {
 			t.Fatalf("the second renewed %+v, %v", renewed, err)
 		}
-		resized, err := k.Resize(t.Context(), byID("train"), 0, 50, by(1), nil)
+		resized, err := k.Resize(t.Context(), byID("train"), 0, 50, by(1), nil, 0)
 		if err != nil || resized.Fence != first.Fence {
 			t.Fatalf("the first resized %+v, %v", resized, err)
 		}

@@ -68,6 +68,10 @@ type Hooks struct {
 	Decided func(status string, took time.Duration) // a request was answered: granted, refused, timeout, …
 	Ended   func(*lease.Effect)                     // a lease has ended; the effect is valid during the call
 
+	// Returned is called for a lease that was parked and has room on its device
+	// again: whoever listens moves its memory back.
+	Returned func(*lease.Lease)
+
 	// Authority sees every batch before the journal does. If it returns an error,
 	// the batch is undone. If the journal refuses the batch, the ledger calls it
 	// again with failed set.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
@@ -9,7 +10,11 @@ import (
 // limitsOf returns the limits of the holder of a request, as configured now; nil
 // if whoever asks may exceed them. The caller holds mu.
 func (m *machine) limitsOf(r *lease.Request) *lease.Limits {
-	return m.settings.Limits.For(r.Holder, r.Limits, &r.By)
+	by := &r.By
+	if r.Into != 0 && by.Door == access.Itself { // berth asks for the holder
+		by = &access.Actor{}
+	}
+	return m.settings.Limits.For(r.Holder, r.Limits, by)
 }
 
 // overLimit returns why the limits of its user, or of a group of the user, forbid

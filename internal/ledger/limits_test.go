@@ -70,10 +70,10 @@ func TestWaitingForALimit(t *testing.T) {
 		if d := <-waits; d.err != nil {
 			t.Error(d.err)
 		}
-		if _, err := k.Resize(t.Context(), byID("b"), 0, 51, by(1), nil); !errors.Is(err, allowance.ErrLimit) {
+		if _, err := k.Resize(t.Context(), byID("b"), 0, 51, by(1), nil, 0); !errors.Is(err, allowance.ErrLimit) {
 			t.Errorf("it was made larger than the limit: %v", err)
 		}
-		if _, err := k.Resize(t.Context(), byID("b"), 0, 50, by(1), nil); err != nil {
+		if _, err := k.Resize(t.Context(), byID("b"), 0, 50, by(1), nil, 0); err != nil {
 			t.Errorf("it was not made as large as the limit: %v", err)
 		}
 	})

@@ -66,7 +66,7 @@ func (m *machine) endOfHolder(held *lease.Lease) lease.Change {
 	if r, revoking := m.revoking[held.Key()]; revoking && r.fence == held.Fence {
 		return lease.Revoke{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: r.why}
 	}
-	if held.Implied && m.inUse[held.Key()] != held.Fence {
+	if held.Implied && held.State == lease.Active && m.inUse[held.Key()] != held.Fence {
 		return lease.Detach{Key: held.Key(), Fence: held.Fence}
 	}
 	return lease.Release{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: "its process ended"}

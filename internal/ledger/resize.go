@@ -48,21 +48,56 @@ func (e *ResizeError) Error() string {
 func (e *ResizeError) Unwrap() error { return e.Why }
 
 // Resize gives a lease another amount of memory on each of its devices. It gives
-// back at once, and takes more only where there is room now and nobody who waits
-// is delayed. The settings of its service hold. A fence of zero means whichever
-// there is.
-// Limits are those of the actor; nil: the ledger finds those of the holder.
-func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memory gpu.MiB, by access.Actor, limits *lease.Limits) (*lease.Lease, error) {
-	var resized *lease.Lease
-	err := l.submitFor(ctx, by, func(now time.Time) error {
+// back at once, and takes more only where there is room and nobody who waits is
+// delayed: it waits for that in the queue, for as long as wait says; zero: not at
+// all. A lease that berth has shrunk gets back what it had before others are
+// served. The settings of its service hold. A fence of zero means whichever there
+// is. Limits are those of the actor; nil: the ledger finds those of the holder.
+func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memory gpu.MiB, by access.Actor, limits *lease.Limits, wait time.Duration) (*lease.Lease, error) {
+	return l.into(ctx, by, func(now time.Time) (*lease.Lease, *lease.Request, error) {
 		k, err := l.book.Seek(&by, access.Resize, name, fence)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		resized, err = l.resize(lease.Resize{Key: k, Fence: fence, Memory: memory, By: by}, limits, now)
+		resized, err := l.resize(lease.Resize{Key: k, Fence: fence, Memory: memory, By: by}, limits, now)
+		if err == nil || wait <= 0 || !mayGrowLater(err) {
+			return resized, nil, err
+		}
+		held := l.book.Lease(k)
+		r := held.Growing(max(memory, l.settings.Services[held.Holder.Service].MinMemory))
+		r.By, r.Limits, r.Requested, r.Deadline = by, limits, now, now.Add(min(wait, lease.MaxWait))
+		_, err = l.apply(lease.Ask{Request: &r}, now)
+		return nil, &r, err
+	})
+}
+
+// mayGrowLater reports whether a lease that was refused more may get it later.
+func mayGrowLater(err error) bool {
+	refused := (*ResizeError)(nil)
+	if errors.As(err, &refused) {
+		return refused.Ever
+	}
+	return isLater(err)
+}
+
+// Shrink takes memory from a lease that its processes do not use, if its service
+// allows it. The lease gets it back when it asks for it; see Resize.
+func (l *Ledger) Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) (*lease.Lease, error) {
+	var shrunk *lease.Lease
+	err := l.submit(ctx, func(now time.Time) error {
+		to := to
+		if held := l.book.Lease(k); held != nil {
+			service := l.settings.Services[held.Holder.Service]
+			if err := service.MayShrink(held); err != nil {
+				return err
+			}
+			to = max(to, service.MinMemory)
+		}
+		e, err := l.apply(lease.Resize{Key: k, Fence: fence, Memory: to, By: access.Daemon(), Shrinks: true, Why: "its processes never used more"}, now)
+		shrunk = e.After
 		return err
 	})
-	return resized, err
+	return shrunk, err
 }
 
 // resize resizes a lease. The caller holds mu.
@@ -119,7 +154,10 @@ func (m *machine) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *
 		return nil
 	}
 	growth := &lease.Request{ID: held.ID, Holder: held.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: p.GPU}, By: *by, Limits: limits}
-	before := m.adviceBefore(growth)
+	var before *placement.Line
+	if memory > held.Asked { // else berth took it, and it goes before all others
+		before = m.adviceBefore(growth)
+	}
 	err := m.overQuota(growth, before)
 	if err == nil && m.refusal(growth, before) == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 // resize resizes a lease of the first user.
 func (k *keeper) resize(id string, memory gpu.MiB) error {
-	_, err := k.Resize(k.t.Context(), byID(id), 0, memory, by(1), nil)
+	_, err := k.Resize(k.t.Context(), byID(id), 0, memory, by(1), nil, 0)
 	return err
 }
 
@@ -24,7 +24,7 @@ func TestResize(t *testing.T) {
 		k.device(0, 100)
 		k.grant(want("a", 30))
 		k.grant(want("b", 50))
-		resized, err := k.Resize(t.Context(), byID("a"), 1, 50, by(1), nil)
+		resized, err := k.Resize(t.Context(), byID("a"), 1, 50, by(1), nil, 0)
 		if err != nil || resized.Parts[0].Memory != 50 || resized.Fence != 1 {
 			t.Fatalf("resized to %+v, %v", resized, err)
 		}
@@ -126,7 +126,7 @@ func TestResizeRefusals(t *testing.T) {
 		k.device(0, 100)
 		k.grant(want("a", 30))
 		k.grant(want("of another", 10, of(2)))
-		k.grant(want("capped", 10, func(r *lease.Request) { r.EnforcedBy = "framework" }))
+		k.grant(want("capped", 10, func(r *lease.Request) { r.EnforcedBy = "mps" }))
 		fields := lease.FieldErrors{}
 		for _, test := range []struct {
 			id     string
@@ -142,7 +142,7 @@ func TestResizeRefusals(t *testing.T) {
 			{"capped", 0, 5, lease.ErrEnforced},
 			{"capped", 0, 1000, lease.ErrEnforced},
 		} {
-			if _, err := k.Resize(t.Context(), byID(test.id), test.fence, test.memory, by(1), nil); !errors.Is(err, test.want) {
+			if _, err := k.Resize(t.Context(), byID(test.id), test.fence, test.memory, by(1), nil, 0); !errors.Is(err, test.want) {
 				t.Errorf("%s, fence %d, to %s: %v", test.id, test.fence, test.memory, err)
 			}
 		}

@@ -48,7 +48,7 @@ func (l *Ledger) serveFirst(now time.Time) bool {
 				return true
 			}
 		}
-		if n.MayFit(r) || l.splits(r) {
+		if n.MayFit(r) || r.Into != 0 || l.splits(r) {
 			if granted, err := l.place(r, n, now); err == nil && granted != nil {
 				return true
 			}
@@ -65,7 +65,10 @@ func (l *Ledger) place(r *lease.Request, before *placement.Line, now time.Time) 
 	if l.overQuota(r, before) != nil {
 		return nil, nil
 	}
-	if l.splits(r) {
+	switch {
+	case r.Into != 0:
+		return l.enlarge(r, before, now)
+	case l.splits(r):
 		return l.split(r, now)
 	}
 	var fits bool
@@ -139,6 +142,14 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 // overQuota returns why the quota of its service, or a limit of its user, forbids
 // to grant a request; nil if none does. The caller holds mu.
 func (m *machine) overQuota(r *lease.Request, before *placement.Line) error {
+	err := m.overAny(r, before)
+	if err != nil && r.For() == "resume" && !isLater(err) {
+		return nil // it had that, by somebody who may exceed the limits, or before they were set
+	}
+	return err
+}
+
+func (m *machine) overAny(r *lease.Request, before *placement.Line) error {
 	if err := m.overLimit(r, before); err != nil {
 		return err
 	}

@@ -205,7 +205,7 @@ func (s *story) release() {
 func (s *story) resize() {
 	user, k := s.drawKey()
 	was, _ := s.keeper.Find(k)
-	resized, err := s.keeper.Resize(s.Context(), byID(k.ID), 0, gpu.MiB(s.draw("memory", 1, 10)), by(user), nil)
+	resized, err := s.keeper.Resize(s.Context(), byID(k.ID), 0, gpu.MiB(s.draw("memory", 1, 10)), by(user), nil, 0)
 	if err != nil {
 		return
 	}
