@@ -230,6 +230,7 @@ def driver(card):
             p.kill()
             continue
         full, times = card.used(), []
+        gib = (full - empty) / 1024
         for _ in range(3):
             steps = [(step, h.do(step, p)) for step in ("lock", "checkpoint")]
             parked = card.used()
@@ -242,13 +243,13 @@ def driver(card):
             must("it did nothing then, and goes on", still and p.goes_on(), p.tail())
             times.append({step: o[0]["took_seconds"] for step, o in steps})
         for i, took in enumerate(times):
-            say("time %d: lock %.3f s; out %s; back %s; unlock %.3f s" % (i + 1, took["lock"], rate(GIB, took["checkpoint"]), rate(GIB, took["restore"]), took["unlock"]))
+            say("time %d: lock %.3f s; out %s; back %s; unlock %.3f s" % (i + 1, took["lock"], rate(gib, took["checkpoint"]), rate(gib, took["restore"]), took["unlock"]))
         alone = bare(p.pid, "lock", "checkpoint", "restore", "unlock")
         must("the bare calls work too", alone["code"] == 0, alone)
         if times and alone["code"] == 0:
             for step, way in (("checkpoint", "out"), ("restore", "back")):
                 mine, theirs = min(t[step] for t in times), alone["took"][step]
-                say("%s: bare %s; helper %s; ratio %.2f" % (way, rate(GIB, theirs), rate(GIB, mine), mine / theirs))
+                say("%s: bare %s; helper %s; ratio %.3f" % (way, rate(gib, theirs), rate(gib, mine), mine / theirs))
         must("and it goes on", p.goes_on(), p.tail())
         p.kill()
 
@@ -361,7 +362,335 @@ def berth(*words, timeout=120):
         return subprocess.CompletedProcess(words, 124, e.stdout or "", "no end after %d s" % timeout)
 
 
-PARTS = {"driver": driver}
+def middle(column):
+    return sorted(column)[len(column) // 2]
+
+
+def failed(said):
+    """What a command said that failed."""
+    return "exit %d: %s" % (said.returncode, (said.stderr or said.stdout).strip()[-500:])
+
+
+class Daemon:
+    """A daemon that is started, killed and started again on the same state."""
+
+    number = 0
+
+    def __init__(self, gpu=None, optimization=None, services=None):
+        Daemon.number += 1
+        self.state = "%s/state%d" % (DIR, Daemon.number)
+        self.config = self.state + ".yaml"
+        with open(self.config, "w") as f:  # JSON is YAML
+            json.dump({"gpu": gpu or {}, "optimization": {"park_grace_seconds": 0, **(optimization or {})}, "services": services or {}}, f)
+        self.p = None
+
+    def start(self, fault=""):
+        environ = dict(os.environ)
+        if fault:
+            environ["BERTH_PARK_FAULT"] = fault
+        self.log = open(self.state + ".log", "a")
+        self.p = subprocess.Popen([BERTH, "serve", "--config", self.config, "--devices", DEVICES, "--listen", "", "--state-dir", self.state], stdout=self.log, stderr=self.log, env=environ)
+        children.append(self.p)
+        return bool(within(40, lambda: self.p.poll() is not None or berth("status").returncode == 0)) and self.p.poll() is None
+
+    def died(self, seconds=60):
+        return within(seconds, lambda: self.p.poll() is not None)
+
+    def stop(self):
+        if self.p.poll() is None:
+            self.p.terminate()
+            self.p.wait()
+
+    def tail(self):
+        with open(self.state + ".log") as f:
+            return f.read()[-1500:]
+
+
+def leases():
+    said = berth("leases", "--json")
+    return json.loads(said.stdout)["leases"] if said.returncode == 0 else []
+
+
+def lease(name):
+    """The lease of a program; empty: it has none."""
+    return next((x for x in leases() if x["holder"].get("name") == name and x["state"] != "waiting"), {})
+
+
+def state(name):
+    return lease(name).get("state", "none")
+
+
+def moving(name):
+    return (lease(name).get("parking") or {}).get("moving_seconds", 0)
+
+
+def events(*codes):
+    said = berth("events", "--json")
+    return [e for e in map(json.loads, said.stdout.splitlines()) if e["code"] in codes] if said.returncode == 0 else []
+
+
+def programs(card):
+    d = Daemon(optimization={"park_host_mb": "60GiB"})
+    part("programs that are parked and resumed ten times")
+    if not must("a daemon starts", d.start(), d.tail()):
+        return
+    for kind in KINDS:
+        part("%s, %g GiB" % (kind, GIB))
+        empty = card.used()
+        p = Program(kind, GIB, name=kind, flags=["--parkable"])
+        if not must("it works under a lease", p.ready(), p.tail()):
+            p.kill()
+            continue
+        full, rows, id = card.used(), [], lease(kind)["id"]
+        gib = (full - empty) / 1024
+        for i in range(10):
+            before, begin = moving(kind), time.monotonic()
+            said = berth("park", id)
+            out = time.monotonic() - begin
+            if not must("parked", said.returncode == 0, failed(said)):
+                break
+            used, out_moving, still, now = card.used(), moving(kind) - before, SIMULATED or p.stays(0.2), state(kind)
+            before, begin = moving(kind), time.monotonic()
+            said = berth("resume", id)
+            back = time.monotonic() - begin
+            good = said.returncode == 0 and now == "parked" and used - empty < 200 and still and p.goes_on()
+            if not must("time %d: its memory was free (%d of %d MiB), it did nothing, and goes on" % (i + 1, used, full), good, (failed(said), now, used - empty, still, p.tail())):
+                break
+            rows.append((out, back, out_moving, moving(kind) - before))
+        if SIMULATED or not rows:
+            p.kill()
+            continue
+        alone = [bare(p.pid, "lock", "checkpoint", "restore", "unlock") for _ in range(3)]
+        if must("the bare calls work", all(a["code"] == 0 for a in alone), alone):
+            for way, step, other, i in (("out", "checkpoint", "lock", 0), ("back", "restore", "unlock", 1)):
+                theirs = middle([a["took"][step] + a["took"][other] for a in alone])
+                wall, mine = middle([r[i] for r in rows]), middle([r[i + 2] for r in rows])
+                say("%s: bare calls %s; berth moved it in %s; the command took %s; ratios %.3f and %.3f" % (way, rate(gib, theirs), rate(gib, mine), rate(gib, wall), mine / theirs, wall / theirs))
+                must("%s: at most 10 %% slower than the bare calls" % way, 0 < mine <= theirs * 1.1, mine / theirs)
+        must("every result is right, %d rounds" % p.rounds(), p.goes_on(), p.tail())
+        p.kill()
+        must("its lease ends with it", within(10, lambda: state(kind) == "none"), leases())
+    d.stop()
+
+
+class Peak:
+    """The most memory that is in use while others look away."""
+
+    def __init__(self, card):
+        self.most, self.over = 0, threading.Event()
+        self.thread = threading.Thread(target=self.watch, args=(card,))
+        self.thread.start()
+
+    def watch(self, card):
+        while not self.over.wait(0.5 if SIMULATED else 0.05):
+            self.most = max(self.most, card.used())
+
+    def end(self):
+        self.over.set()
+        self.thread.join()
+        return self.most
+
+
+def counts():
+    """How often leases were parked and resumed."""
+    return len(events("lease_parked")), len(events("lease_resumed"))
+
+
+def turns(card):
+    part("two programs of 8 GiB take turns in 12 GiB")
+    slice_, work = (4, 20)
+    d = Daemon(gpu={"memory_limit_mb": "12GiB"}, optimization={"park_host_mb": "40GiB", "keep_seconds": 2, "time_slice_seconds": slice_, "park_idle_after": 3600})
+    if not must("a daemon starts", d.start(), d.tail()):
+        return
+    empty, begin = card.used(), time.monotonic()
+    peak, most_moving = Peak(card), {}
+    both = {n: Program(PLAIN, 8, name=n, seconds=work, flags=["--parkable", "--timeout", "10m"]) for n in ("first", "second")}
+    both["first"].ready()
+    last = time.monotonic() + 280
+    while time.monotonic() < last and not all(p.done() for p in both.values()):
+        for n in both:
+            most_moving[n] = max(most_moving.get(n, 0), moving(n))
+        time.sleep(0.5)
+    took = time.monotonic() - begin
+    for n, p in both.items():
+        must("%s came to its end, every result right (%d rounds)" % (n, p.rounds()), p.p.poll() == 0 and p.well() and p.lines()[-1][2] == "done", p.tail())
+    parked, resumed = counts()
+    must("many turns: parked %d times, resumed %d times" % (parked, resumed), parked >= 6 and parked == resumed, (parked, resumed))
+    moved = sum(most_moving.values())
+    say("%.1f s in all, %.1f s of work, %.1f s of moving (%.0f %%), %.1f s of the rest" % (took, 2 * work, moved, 100 * moved / took, took - 2 * work - moved))
+    gaps = {n: longest_gap(p) for n, p in both.items()}
+    say("longest time without work: %s" % gaps)
+    must("nobody waits much longer than a slice and the moving", all(g < slice_ + 25 for g in gaps.values()), gaps)
+    most = peak.end() - empty
+    must("never more than 12 GiB on the card, contexts aside (%d MiB)" % most, most < 12 * 1024 + 1200, most)
+    must("nothing is left", within(10, lambda: not leases() and card.used() - empty < 200), (leases(), card.used() - empty))
+    for p in both.values():
+        if not p.done():
+            p.kill()
+    d.stop()
+
+
+def longest_gap(p):
+    times = [float(line[0]) for line in p.lines()]
+    return round(max((b - a for a, b in zip(times, times[1:])), default=0), 1)
+
+
+def large(card):
+    gib = float(os.environ.get("LARGE", "80"))
+    part("a program of %g GiB and two jobs of %g GiB take turns" % (gib, gib))
+    d = Daemon(optimization={"park_host_mb": "%dGiB" % (gib + 8), "keep_seconds": 3, "time_slice_seconds": 5, "park_idle_after": 3600})
+    if not must("a daemon starts", d.start(), d.tail()):
+        return
+    empty, begin = card.used(), time.monotonic()
+    first = Program(PLAIN, gib, name="first", seconds=18, flags=["--parkable", "--timeout", "10m"])
+    must("the program works", first.ready(), first.tail())
+    most = 0
+    for i in (1, 2):
+        job = Program(PLAIN, gib, name="job%d" % i, seconds=6, flags=["--parkable", "--timeout", "10m"])
+        asked = time.monotonic()
+        while not job.done() and time.monotonic() - begin < 400:
+            most = max(most, moving("first"))
+            time.sleep(0.5)
+        must("job %d came to its end, every result right (%.1f s after it was asked for)" % (i, time.monotonic() - asked), job.p.poll() == 0 and job.well(), job.tail())
+        if job.p.poll() is None:
+            job.kill()
+            break
+        must("the program is resumed", within(60, lambda: state("first") in ("active", "none")), lease("first"))
+        must("and goes on", first.goes_on(60), first.tail())
+    must("it comes to its end, every result right", within(60, first.done) and first.p.poll() == 0 and first.well(), first.tail())
+    parked, resumed = counts()
+    must("two turns of the jobs, and of the program between: parked %d times, resumed %d times" % (parked, resumed), parked >= 2 and parked == resumed)
+    say("moving took %.1f s; each time, %g GiB went out and back" % (most, gib))
+    must("nothing is left", within(20, lambda: not leases() and card.used() - empty < 200), (leases(), card.used() - empty))
+    if not first.done():
+        first.kill()
+    d.stop()
+
+
+# Where the daemon is killed: for each step, before it, while the driver is at work,
+# and after it.
+KILLS = ["lock:before", "lock:after", "checkpoint:before", "checkpoint:during", "checkpoint:after", "restore:before", "restore:during", "restore:after", "unlock:before", "unlock:after"]
+WRONGS = ["lock:before:kill-helper", "lock:before:error", "checkpoint:during:kill-helper", "checkpoint:before:error", "checkpoint:after:error", "restore:during:kill-helper", "unlock:before:kill-helper", "lock:before:hang"]
+
+
+def faults(card):
+    part("memory of the machine that runs out")
+    d = Daemon(optimization={"park_host_mb": "1GiB"})
+    must("a daemon starts", d.start(), d.tail())
+    empty = card.used()
+    p = Program(PLAIN, 2, name="prog", flags=["--parkable"])
+    if not must("a program of 2 GiB works", p.ready(), p.tail()):
+        return
+    id = lease("prog")["id"]
+    said = berth("park", id)
+    must("it is not parked in 1 GiB: %s" % said.stderr.strip(), said.returncode != 0 and state("prog") == "active" and p.goes_on(), failed(said))
+    d.stop()
+    d = Daemon(optimization={"park_host_mb": "8GiB"})
+    p.kill()
+    must("another daemon starts", d.start(), d.tail())
+    p = Program(PLAIN, 2, name="prog", flags=["--parkable"])
+    must("a program works", p.ready(), p.tail())
+    id = lease("prog")["id"]
+    if not SIMULATED:
+        starve(p)
+        said = berth("park", id)
+        must("one that may have no more memory is not parked: %s" % said.stderr.strip(), said.returncode != 0 and state("prog") == "active" and p.goes_on(), failed(said))
+        must("its memory is still there", card.used() - empty > 2048)
+        p.kill()
+        within(10, lambda: state("prog") == "none")
+        p = Program(PLAIN, 2, name="prog", flags=["--parkable"])
+        must("a program works", p.ready(), p.tail())
+        id = lease("prog")["id"]
+
+    part("a program that is killed while it is parked")
+    said = berth("park", id)
+    must("it is parked", said.returncode == 0 and state("prog") == "parked", failed(said))
+    p.kill()
+    must("its lease ends, and nothing is left", within(10, lambda: state("prog") == "none" and card.used() - empty < 200), leases())
+
+    part("kill -9 of the daemon")
+    p = Program(PLAIN, 1, name="prog", flags=["--parkable"])
+    must("a program of 1 GiB works", p.ready(), p.tail())
+    id = lease("prog")["id"]
+    for fault in [k + ":kill-daemon" for k in KILLS] + WRONGS:
+        if not one_fault(card, d, p, id, fault, empty):
+            break
+    p.kill()
+    must("its lease ends with it", within(10, lambda: state("prog") == "none" and card.used() - empty < 200), leases())
+    d.stop()
+
+
+def one_fault(card, d, p, id, fault, empty):
+    """Parks and resumes a program, and lets something go wrong once. Afterwards, the
+    book and the program agree, and the program computes on."""
+    begin = time.monotonic()
+    kills = fault.endswith("kill-daemon")
+    resuming = fault.startswith(("restore", "unlock"))
+    d.stop()
+    if not must("%s: the daemon starts" % fault, d.start(fault + ":1"), d.tail()):
+        return False
+    said = berth("park", id)
+    if resuming:
+        if not must("%s: it is parked" % fault, said.returncode == 0, failed(said)):
+            return False
+        said = berth("resume", id)
+    if kills:
+        must("%s: the daemon is dead" % fault, d.died() and d.p.returncode == -signal.SIGKILL, failed(said))
+        must("%s: another one starts" % fault, d.start(), d.tail())
+    want = ("active",) if resuming else ("active", "parked")
+    now = within(60, lambda: state("prog") in want and state("prog"))
+    if now == "parked":
+        agrees = card.used() - empty < 200
+        said = berth("resume", id)
+        agrees = agrees and said.returncode == 0
+    else:
+        agrees = True
+    good = now in want and agrees and p.goes_on(30) and (SIMULATED or card.used() - empty > 1024) and state("prog") == "active" and len(leases()) == 1
+    return must("%s: the lease became %s, and the program computes on (%.1f s)" % (fault, now, time.monotonic() - begin), good, (failed(said), leases(), card.used() - empty, p.tail(), d.tail()))
+
+
+def trim(card):
+    part("caches of three libraries, and a program that does not answer")
+    limit = 4
+    d = Daemon(optimization={"trim_timeout": limit})
+    if not must("a daemon starts", d.start(), d.tail()):
+        return
+    kinds = [("torch", 3, ""), ("cupy", 2, ""), ("jax", 1, ""), ("torch", 1, "deaf")]
+    files = []
+    for kind, gib, deaf in kinds:
+        name = deaf or kind
+        file = "%s/cache-%s" % (DIR, name)
+        log = open(file + ".log", "w")
+        p = subprocess.Popen([BERTH, "exec", "--name", name, "--memory", "5GiB", "--gpu", "0", "--enforce", "watchdog", "--", sys.executable, PROGRAM, "cache", kind, str(gib), file] + ([deaf] if deaf else []), stdout=log, stderr=log, start_new_session=True)
+        children.append(p)
+        files.append((name, file, p))
+    ready = within(120, lambda: all(os.path.exists(f) for _, f, _ in files))
+    if not must("four programs keep caches", ready, [open(f + ".log").read()[-300:] for _, f, _ in files if not os.path.exists(f)]):
+        return
+    cached = {name: json.load(open(f))["cached"] / 2**20 for name, f, _ in files}
+    say("they keep, in MiB: %s" % {k: round(v) for k, v in cached.items()})
+    time.sleep(1)  # they begin to listen
+    before, begin = card.used(), time.monotonic()
+    said = berth("optimize", "--json")
+    took, after = time.monotonic() - begin, card.used()
+    if must("berth optimize works (%.1f s)" % took, said.returncode == 0, failed(said)):
+        answer = json.loads(said.stdout[said.stdout.index("{"):])
+        rung = next((r for r in answer["rungs"] if r["name"] == "trim"), {})
+        say(json.dumps(rung, indent=1))
+        freed = before - after
+        say("NVML: %.0f MiB before, %.0f MiB after: %.0f MiB less" % (before, after, freed))
+        listening = cached["torch"] + cached["cupy"]
+        must("what the two that can give back kept is free (%.0f of %.0f MiB)" % (freed, listening), freed >= 0.95 * listening)
+        must("berth says what was measured (%s MiB)" % rung.get("freed_mb"), abs(rung.get("freed_mb", -1) - freed) <= 64)
+        must("the one that does not answer costs no more than the limit", took < limit + 4, took)
+        must("and keeps its cache", freed < listening + 0.5 * cached["deaf"] + 200)
+    for _, _, p in files:
+        must("the program lives", p.poll() is None)
+        p.kill()
+    d.stop()
+
+
+PARTS = {"driver": driver, "programs": programs, "turns": turns, "large": large, "faults": faults, "trim": trim}
 
 
 def main():
