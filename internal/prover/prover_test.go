@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		helperForParking()
 		os.Exit(0)
 	}
+	if len(os.Args) > 5 && os.Args[2] == "daemon" {
+		daemonForParking(os.Args[3], os.Args[4], os.Args[5])
+		os.Exit(0)
+	}
 	if len(os.Args) > 2 && os.Args[1] == "fake" {
 		fake(os.Args[2])
 		os.Exit(0)
