@@ -1,0 +1,180 @@
+package reclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Request says what to optimize.
+type Request struct {
+	Service string   // only leases of this service; empty: all that the actor may change
+	DryRun  bool     // only say what would be done
+	GPUs    []string // only leases and processes on these devices, by UUID; empty: on all
+	ID      string   // names the optimization in its events; empty: by the time when it began
+
+	// May reports whether the actor may change a lease; nil: all of them.
+	May func(*lease.Lease) bool
+}
+
+// ErrUnmeasured refuses an optimization whose outcome nobody could measure.
+var ErrUnmeasured = errors.New("monitoring is stopped, so berth could not measure what an optimization frees: start monitoring first")
+
+// ErrBusy refuses an optimization because too many wait for their turn.
+var ErrBusy = errors.New("an optimization runs, and others wait for their turn already")
+
+// mostWaiting is how many optimizations may wait for their turn. Each takes
+// seconds, and does what the one before has just done.
+const mostWaiting = 4
+
+// Optimize goes up the ladder for somebody, and returns what each rung did. May
+// reports whether they may change a lease. One optimization runs at a time; a few
+// others wait for their turn. A dry run changes nothing, and does not wait.
+func (r *Reclaim) Optimize(ctx context.Context, by access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error) {
+	return r.optimize(ctx, by, Request{Service: b.Service, DryRun: b.DryRun, May: may})
+}
+
+// optimize goes up the ladder. If ctx ends, it stops after the rung at hand, and
+// returns what was done until then.
+func (r *Reclaim) optimize(ctx context.Context, by access.Actor, q Request) (api.Optimization, error) {
+	if !r.Monitor.Running() {
+		return api.Optimization{}, ErrUnmeasured
+	}
+	if !q.DryRun {
+		if err := r.begin(ctx); err != nil {
+			return api.Optimization{}, err
+		}
+		defer func() { <-r.turn }()
+	}
+	c := &climb{Reclaim: r, Request: q, by: by, set: r.now(), began: time.Now()}
+	if c.ID == "" {
+		c.ID = strconv.FormatInt(c.began.UnixNano(), 36)
+	}
+	if c.May == nil {
+		c.May = func(*lease.Lease) bool { return true }
+	}
+	return c.all(ctx)
+}
+
+// begin waits for the turn of an optimization.
+func (r *Reclaim) begin(ctx context.Context) error {
+	r.mu.Lock()
+	if r.waiting >= mostWaiting {
+		r.mu.Unlock()
+		return ErrBusy
+	}
+	r.waiting++
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.waiting--
+		r.mu.Unlock()
+	}()
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// climb is one optimization.
+type climb struct {
+	*Reclaim
+	Request
+	by    access.Actor
+	set   Settings
+	began time.Time
+}
+
+// all goes up the whole ladder.
+func (c *climb) all(ctx context.Context) (api.Optimization, error) {
+	o := api.Optimization{DryRun: c.DryRun, Service: c.Service, Began: c.began, Rungs: []api.Rung{}, Devices: []api.Reclaimed{}}
+	first := c.measure(ctx)
+	before := first
+	for _, rung := range []struct {
+		name string
+		do   func(context.Context) (done, left []api.RungStep)
+	}{{Dead, c.dead}, {Orphaned, c.orphans}, {Trim, c.trim}, {Shrink, c.shrink}, {Park, c.park}, {Moving, c.move}} {
+		if ctx.Err() != nil {
+			break
+		}
+		began := time.Now()
+		one := api.Rung{Name: rung.name}
+		one.Done, one.Left = rung.do(ctx)
+		if !c.DryRun {
+			after := c.measure(context.WithoutCancel(ctx))
+			if len(one.Done) > 0 && rung.name != Moving {
+				one.Freed = before.until(after, rung.name == Shrink)
+			}
+			before = after
+		}
+		one.Took = time.Since(began).Seconds()
+		one.Done, one.Left = append([]api.RungStep{}, one.Done...), append([]api.RungStep{}, one.Left...)
+		o.Rungs = append(o.Rungs, one)
+		c.reached(one)
+	}
+	o.Took = time.Since(c.began).Seconds()
+	o.Devices = append(o.Devices, first.compare(before)...)
+	c.over(o)
+	return o, context.Cause(ctx)
+}
+
+// chosen reports whether the optimization is about a lease.
+func (c *climb) chosen(held ledger.Held) bool {
+	return (c.Service == "" || held.Holder.Service == c.Service) &&
+		slices.ContainsFunc(held.Parts, func(p lease.Part) bool { return c.covers(p.GPU) })
+}
+
+// covers reports whether the optimization is about a device.
+func (c *climb) covers(uuid string) bool { return len(c.GPUs) == 0 || slices.Contains(c.GPUs, uuid) }
+
+// leases returns the leases that take room and that the optimization is about, and
+// how many more there are that the actor may not change.
+func (c *climb) leases() (mine []ledger.Held, others int) {
+	for _, held := range c.Book.View().Leases {
+		switch {
+		case !c.chosen(held) || held.State != lease.Active:
+		case !c.May(held.Lease):
+			others++
+		default:
+			mine = append(mine, held)
+		}
+	}
+	return mine, others
+}
+
+// step returns what a rung says about a lease.
+func step(held ledger.Held, before, after gpu.MiB, format string, args ...any) api.RungStep {
+	s := api.RungStep{Lease: held.ID, User: held.Holder.User, Before: before, After: after, Text: fmt.Sprintf(format, args...)}
+	if len(held.Parts) == 1 {
+		s.GPU = held.Parts[0].GPU
+	}
+	return s
+}
+
+// othersLeft returns what a rung says about leases that the actor may not change.
+func othersLeft(n int) []api.RungStep {
+	if n == 0 {
+		return nil
+	}
+	return []api.RungStep{{Text: fmt.Sprintf("%s of other users: only their owners and operators may change them", words.Count(n, "lease"))}}
+}
+
+// measured returns what the processes of a lease use on all its devices.
+func measured(held ledger.Held) (sum gpu.MiB) {
+	for _, m := range held.Measured {
+		sum += m.Or(0)
+	}
+	return sum
+}

@@ -1,0 +1,79 @@
+package reclaim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/peaks"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// shrink makes leases smaller whose programs never used what they asked for.
+func (c *climb) shrink(ctx context.Context) (done, left []api.RungStep) {
+	mine, others := c.leases()
+	left = othersLeft(others)
+	parents := c.parents()
+	for _, held := range mine {
+		size := held.Parts[0].Memory
+		if size == 0 {
+			continue // it holds slots only
+		}
+		before := held.Total().Memory
+		to, most, why := c.smaller(held, parents[held.Key()])
+		if why != "" {
+			left = append(left, step(held, before, before, "%s stays as large as it is: %s", held.ID, why))
+			continue
+		}
+		after := to * gpu.MiB(len(held.Parts))
+		text := fmt.Sprintf("%s instead of %s: its programs used %s at most", to, size, most)
+		if c.DryRun {
+			done = append(done, step(held, before, after, "%s would get %s", held.ID, text))
+			continue
+		}
+		if _, err := c.Shrinker.Shrink(ctx, held.Key(), held.Fence, to); err != nil {
+			left = append(left, step(held, before, before, "%s stays as large as it is: %v", held.ID, err))
+			continue
+		}
+		done = append(done, step(held, before, after, "%s has %s. It gets its size back when it asks for it", held.ID, text))
+	}
+	return done, left
+}
+
+// smaller returns what a lease would have on each of its devices, and the most that
+// its programs used on one. Why says that it stays as it is.
+func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why string) {
+	service, _ := c.set.Service(held.Holder.Service)
+	size := held.Parts[0].Memory
+	most, samples := c.Peaks.Most(held.Fence)
+	if e, known := c.Peaks.Find(peaks.Key{User: held.Holder.User, Name: cmp.Or(held.Holder.Name, held.Holder.Service)}); known {
+		most = max(most, e.Peak()) // earlier runs of the same program count too
+	}
+	to = max(peaks.WithMargin(max(most, measured(held))), service.MinMemory)
+	age := time.Since(held.Granted)
+	switch {
+	case held.Holder.Service == "":
+		why = "it has no service that allows it"
+	case !service.Shrinkable:
+		why = fmt.Sprintf("services.%s.shrinkable is not true", held.Holder.Service)
+	case c.Shrinker == nil:
+		why = "this daemon shrinks nothing"
+	case service.Revokes:
+		why = "its service revokes leases that use more than they hold, and it may use its whole size again"
+	case parent || held.Parent != "":
+		why = "it shares its memory with other leases"
+	case held.Resizable() != nil:
+		why = held.Resizable().Error()
+	case age < c.set.Keep:
+		why = fmt.Sprintf("it was granted %s ago, and keep_seconds is %s", words.Duration(age.Round(time.Second)), words.Duration(c.set.Keep))
+	case samples == 0:
+		why = "its programs have not used a device yet"
+	case to >= size:
+		why = fmt.Sprintf("its programs used up to %s of its %s", most, size)
+	}
+	return to, most, why
+}

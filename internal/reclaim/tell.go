@@ -1,0 +1,75 @@
+package reclaim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// texts are the rungs in the words of an event.
+var texts = map[string]string{
+	Dead:     "releasing what the dead hold",
+	Orphaned: "looking for orphans",
+	Trim:     "asking programs for memory that they keep for later",
+	Shrink:   "shrinking leases",
+	Park:     "parking idle leases",
+	Moving:   "looking for leases to move",
+}
+
+// reached counts a rung, and tells about it. A dry run did nothing; what berth does
+// by itself is told only if it did something.
+func (c *climb) reached(one api.Rung) {
+	if c.DryRun {
+		return
+	}
+	c.mu.Lock()
+	c.counts.Freed[one.Name] += one.Freed
+	c.mu.Unlock()
+	if c.by.Door == access.Itself && len(one.Done) == 0 {
+		return
+	}
+	text := fmt.Sprintf("Optimization, %s: %s, %d done, %d left alone", texts[one.Name], freed(one.Name, one.Freed), len(one.Done), len(one.Left))
+	c.tell(text, map[string]any{"rung": one.Name, "freed_mb": int64(one.Freed), "done": len(one.Done), "left": len(one.Left), "took_seconds": one.Took})
+}
+
+// over counts an optimization, and tells about its end.
+func (c *climb) over(o api.Optimization) {
+	var sum gpu.MiB
+	done, left := 0, 0
+	for _, rung := range o.Rungs {
+		if rung.Name != Shrink {
+			sum += rung.Freed
+		}
+		done, left = done+len(rung.Done), left+len(rung.Left)
+	}
+	if !c.DryRun {
+		c.mu.Lock()
+		c.counts.Runs++
+		c.mu.Unlock()
+	}
+	if c.by.Door == access.Itself && done == 0 {
+		return
+	}
+	text := fmt.Sprintf("An optimization took %s and freed %s", words.Duration(time.Since(c.began)), sum)
+	if c.DryRun {
+		text = fmt.Sprintf("An optimization was tried without doing anything: %s could be taken", words.Count(done, "step"))
+	}
+	c.tell(text, map[string]any{"freed_mb": int64(sum), "done": done, "left": left, "took_seconds": o.Took, "dry_run": o.DryRun})
+}
+
+func (c *climb) tell(text string, data map[string]any) {
+	data["run"] = c.ID
+	c.Publish(gpu.Event{Time: time.Now(), Code: gpu.EventOptimized, Severity: gpu.Note, By: lease.ByOf(c.by), Text: text, Data: data})
+}
+
+func freed(rung string, amount gpu.MiB) string {
+	if rung == Shrink {
+		return amount.String() + " more can be leased"
+	}
+	return amount.String() + " freed"
+}
