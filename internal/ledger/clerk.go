@@ -235,7 +235,7 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 		l.explainTimeOuts(changes)
 	}
 	for _, c := range changes {
-		_, _ = l.apply(l.revokeIfAlone(l.keepIfUsed(c)), now) // it is due, so the book takes it
+		_, _ = l.apply(l.revokeIfAlone(l.keepIfUsed(c), l.hooks.Overran == nil), now) // it is due, so the book takes it
 	}
 }
 

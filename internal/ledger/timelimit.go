@@ -12,13 +12,13 @@ func overrunText(l *lease.Lease) string {
 }
 
 // revokeIfAlone turns the notice that a lease has reached its time limit into its
-// revocation, if nobody ends its processes. The caller holds mu.
-func (l *Ledger) revokeIfAlone(c lease.Change) lease.Change {
+// revocation, if the ledger is alone: nobody else ends its processes.
+func (m *machine) revokeIfAlone(c lease.Change, alone bool) lease.Change {
 	over, is := c.(lease.Overrun)
-	if !is || l.hooks.Overran != nil {
+	if !is || !alone {
 		return c
 	}
-	held := l.book.Lease(over.Key)
+	held := m.book.Lease(over.Key)
 	if held == nil {
 		return c
 	}
