@@ -51,6 +51,7 @@ const (
 	Park           // move the memory of a lease off its devices
 	Resume         // move it back
 	Pace           // hold a lease to a share of its devices
+	Optimize       // get memory back from leases
 	Withdraw       // take a request out of the queue
 	Report         // report how far a batch is, and what a run used
 	Revoke         // end a lease against the will of its holder
@@ -90,6 +91,7 @@ var rules = [...]rule{
 	Park:      {"park", User, Operator},
 	Resume:    {"resume", User, Operator},
 	Pace:      {"pace", User, Operator},
+	Optimize:  {"optimize", User, Operator},
 	Withdraw:  {"withdraw", User, Operator},
 	Report:    {"report", User, User},
 	Revoke:    {"revoke", Operator, Operator},

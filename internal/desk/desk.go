@@ -9,6 +9,7 @@ package desk
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -45,9 +46,15 @@ type Keepers struct {
 	MPS         MPS                // nil: this machine has none
 	Groups      Groups             // nil: this machine has none
 	Pacer       Pacer              // nil: this daemon paces nothing
+	Parking     Parking            // nil: this daemon parks nothing
+	Optimizer   Optimizer          // nil: this daemon takes nothing back
 	Enforcement func() Enforcement // as configured now
 	CPUs        int                // of the machine, for plans; 0: not known
 	Socket      string             // where the daemon listens, for programs that are launched
+
+	Wait     func() time.Duration                // allocation_timeout, as configured now; nil: nobody waits to be resumed
+	Services func() []string                     // of the configuration, as it is now; nil: it names none
+	Idle     func(fence uint64) (api.Idle, bool) // since when a lease is idle; nil: nobody looks
 
 	Closures Closures  // nil: nothing closes devices
 	Checkup  Checkup   // nil: devices cannot be checked

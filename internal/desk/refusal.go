@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/pacer"
+	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/words"
@@ -122,7 +123,10 @@ func refusalOf(err error) *Refusal {
 	failed := (*journal.WriteError)(nil)
 	several := (*lease.AmbiguousError)(nil)
 	unpaced := (*pacer.RefusedError)(nil)
+	unmoved := (*park.RefusedError)(nil)
 	switch {
+	case errors.As(err, &unmoved):
+		return notMoved(unmoved)
 	case errors.As(err, &unpaced):
 		return notPaced(unpaced)
 	case errors.As(err, &fields):

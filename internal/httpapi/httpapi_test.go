@@ -33,6 +33,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/operations"
+	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/tokens"
@@ -47,6 +48,8 @@ type door struct {
 	events   *events.Log
 	settings *memorySettings
 	tokens   *tokens.Keeper
+	garage   *garage
+	sweeper  *sweeper
 }
 
 func open(t testing.TB, devices string) *door {
@@ -87,12 +90,13 @@ func open(t testing.TB, devices string) *door {
 		read = !slices.ContainsFunc(m.Readings(), func(r monitor.Reading) bool { return !r.Sampled })
 	}
 	note := func() string { return "No GPU was found." }
-	d.tokens = tokens.New()
+	d.tokens, d.garage, d.sweeper = tokens.New(), &garage{moved: map[uint64]park.Status{}}, &sweeper{}
 	d.server = build(Keepers{
 		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Log: slog.New(slog.DiscardHandler),
 		Desk: desk.New(desk.Keepers{
 			Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: operations.New(&labels.Keeper{}), Tokens: d.tokens,
 			Enforcement: func() desk.Enforcement { return desk.Enforcement{} }, Publish: d.events.Publish, Note: note,
+			Parking: d.garage, Optimizer: d.sweeper, Wait: func() time.Duration { return time.Minute }, Services: func() []string { return []string{"embedder"} },
 		}),
 		Metrics: http.NotFoundHandler(), Host: "here", Version: "test",
 		Note: note, Ready: func() error { return nil },

@@ -144,8 +144,7 @@ func (s *server) leases(ctx context.Context, in *leasesQuery) (*listed[api.Lease
 	belonging := s.Ledger.Belonging()
 	for _, held := range page.Leases {
 		l := sight.lease(held, belonging[held.Fence])
-		l.IsolatedBy, l.Energy = s.Desk.IsolatedBy(held.Lease), s.Desk.UsedBy(held.Fence)
-		l.Paced = s.Desk.Paced(held.Fence, sight.owns(held.Holder))
+		s.Desk.Complete(&l, held, sight.owns(held.Holder))
 		all.Leases = append(all.Leases, l)
 	}
 	for _, w := range page.Waiting {
@@ -174,8 +173,7 @@ func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], erro
 		return nil, problemOf(lease.ErrUnknown)
 	}
 	l := sight.lease(held, s.Ledger.Belonging()[held.Fence])
-	l.IsolatedBy, l.Energy = s.Desk.IsolatedBy(held.Lease), s.Desk.UsedBy(held.Fence)
-	l.Paced = s.Desk.Paced(held.Fence, sight.owns(held.Holder))
+	s.Desk.Complete(&l, held, sight.owns(held.Holder))
 	return ok(l)
 }
 

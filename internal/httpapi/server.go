@@ -107,6 +107,7 @@ func build(k Keepers) *server {
 	registerLeases(s)
 	registerTrim(s)
 	registerPace(s)
+	registerReclaim(s)
 	registerStream(s)
 	registerPlans(s)
 	registerExec(s)

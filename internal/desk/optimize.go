@@ -1,0 +1,73 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/audit"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/park"
+)
+
+// Optimizer gets memory back from leases. Only one optimization runs at a time.
+type Optimizer interface {
+	// Optimize works on the leases that may allows, and returns when it is done. The
+	// actor is who asked for it.
+	Optimize(ctx context.Context, by access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error)
+}
+
+// Optimize gets memory back from the leases that the caller may change. For an
+// operator these are all, and what it does to them is an act of authority.
+func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Optimization, error) {
+	if bad := (lease.FieldError{}); b.Service != "" && errors.As(lease.ValidService(b.Service), &bad) {
+		return api.Optimization{}, wrongFields(lease.FieldErrors{bad})
+	}
+	service, err := by.serving(b.Service)
+	if err != nil {
+		return api.Optimization{}, err
+	}
+	if b.Service = service; service != "" && !d.knowsService(service) {
+		return api.Optimization{}, Refuse(Unknown, "unknown_service", "There is no service %s: the configuration does not name it, and it has no lease and no request. Nothing was changed. berth leases and berth config list the services.", service)
+	}
+	if d.Optimizer == nil {
+		return api.Optimization{}, Refuse(Unavailable, "no_optimizing", "This daemon only looks, and takes nothing back.")
+	}
+	may := func(l *lease.Lease) bool { return access.May(by.Actor, access.Optimize, l.Object()) == nil }
+	var found api.Optimization
+	do := func() (err error) {
+		found, err = d.Optimizer.Optimize(ctx, by.Actor, b, may)
+		return err
+	}
+	by.aside()
+	if access.May(by.Actor, access.Optimize, access.Everything()) != nil || b.DryRun {
+		err = do()
+	} else {
+		err = d.act(api.AuditEntry{
+			Who: audit.Who(by.Actor), What: access.Optimize.String(), Object: api.AuditObject{Kind: "leases", ID: service},
+		}, do)
+	}
+	by.back(ctx)
+	if busy := (*park.BusyError)(nil); errors.As(err, &busy) {
+		return api.Optimization{}, because(err, Conflict, "optimizing", "Ask again when it is done; berth events --code optimized shows how far it is.")
+	}
+	if err != nil {
+		return api.Optimization{}, Refused(err)
+	}
+	return found, nil
+}
+
+// knowsService reports whether a service is configured, or has a lease or a request.
+func (d *Desk) knowsService(service string) bool {
+	if d.Services != nil && slices.Contains(d.Services(), service) {
+		return true
+	}
+	for party := range d.Ledger.Tallies() {
+		if party.Service == service {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+package desk
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/audit"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/park"
+)
+
+// Parking parks and resumes leases. Its methods return when the memory has moved.
+type Parking interface {
+	Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) error
+	// Resume waits for room as long as wait says; absent: without a limit.
+	Resume(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, wait gpu.Opt[time.Duration]) error
+	// Wake resumes a lease whose program asks for it. It does nothing for one that
+	// is not parked.
+	Wake(ctx context.Context, k lease.Key, fence uint64) error
+	// Of returns where the memory of a lease is; false: it was never parked.
+	Of(fence uint64) (park.Status, bool)
+}
+
+// Park moves the memory of a lease to the memory of the machine. It goes on if the
+// caller leaves.
+func (d *Desk) Park(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
+	why := gpu.Printable(b.Why, 256)
+	return d.move(ctx, by, access.Park, name, b.Fence, why, func(held ledger.Held) error {
+		return d.Parking.Park(context.WithoutCancel(ctx), held.Key(), held.Fence, by.Actor, why)
+	})
+}
+
+// Resume moves the memory of a parked lease back to its device, now or when there
+// is room. A caller who leaves while it waits for room leaves it parked.
+func (d *Desk) Resume(ctx context.Context, by Caller, name lease.Name, b api.Resume) (api.Lease, error) {
+	wait, err := d.patience(b.Timeout)
+	if err != nil {
+		return api.Lease{}, err
+	}
+	why := gpu.Printable(b.Why, 256)
+	return d.move(ctx, by, access.Resume, name, b.Fence, why, func(held ledger.Held) error {
+		return d.Parking.Resume(ctx, held.Key(), held.Fence, by.Actor, why, gpu.Some(wait))
+	})
+}
+
+// Wake resumes a lease whose program asks for it. It changes nothing if the lease
+// is not parked.
+func (d *Desk) Wake(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
+	return d.move(ctx, by, access.Resume, name, b.Fence, gpu.Printable(b.Why, 256), func(held ledger.Held) error {
+		return d.Parking.Wake(ctx, held.Key(), held.Fence)
+	})
+}
+
+// patience returns how long a request to resume waits for room.
+func (d *Desk) patience(asked gpu.Opt[float64]) (time.Duration, error) {
+	seconds, given := asked.Get()
+	switch {
+	case given && !(seconds >= 0 && seconds <= lease.MaxWait.Seconds()):
+		return 0, wrongFields(lease.FieldErrors{{Field: "timeout_seconds", Detail: fmt.Sprintf("must be from 0 to %.0f", lease.MaxWait.Seconds())}})
+	case given:
+		return lease.Seconds(seconds), nil
+	case d.Wait == nil:
+		return 0, nil
+	}
+	return d.Wait(), nil
+}
+
+// move finds the lease that a caller names, has its memory moved outside of the
+// caller's turn, and returns the lease as it is then. What is done to the lease of
+// somebody else is an act of authority.
+func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease.Name, fence uint64, why string, do func(ledger.Held) error) (api.Lease, error) {
+	held, err := d.Ledger.Held(by.Actor, verb, name)
+	switch {
+	case err != nil:
+		return api.Lease{}, Refused(err)
+	case fence != 0 && fence != held.Fence:
+		return api.Lease{}, Refused(fmt.Errorf("%s %s: %w: %d; the lease with that id has fence %d", verb, held.ID, lease.ErrStaleFence, fence, held.Fence))
+	case d.Parking == nil:
+		return api.Lease{}, Refuse(Unavailable, "no_parking", "This daemon only looks, and parks nothing.")
+	}
+	by.aside()
+	if access.Owns(by.Actor, held.Object()) {
+		err = do(held)
+	} else {
+		err = d.act(api.AuditEntry{
+			Who: audit.Who(by.Actor), What: verb.String(), Object: api.AuditObject{Kind: "lease", Owner: held.Holder.User, ID: held.ID}, Why: why,
+		}, func() error { return do(held) })
+	}
+	by.back(ctx)
+	if err != nil {
+		return api.Lease{}, Refused(err)
+	}
+	now, stands := d.Ledger.Find(held.Key())
+	if !stands || now.Fence != held.Fence {
+		return api.Lease{}, Refuse(Conflict, "lease_ended", "The lease %s ended meanwhile.", held.ID)
+	}
+	l := LeaseOf(now)
+	d.whereabouts(&l, true)
+	return l, nil
+}
+
+// whereabouts adds to a lease where its memory is. Without whole it names nobody,
+// and no process.
+func (d *Desk) whereabouts(l *api.Lease, whole bool) {
+	if d.Parking == nil {
+		return
+	}
+	s, ever := d.Parking.Of(l.Fence)
+	if !ever {
+		return
+	}
+	if s.Phase == park.Parking || s.Phase == park.Resuming {
+		l.State = string(s.Phase)
+	}
+	l.Parking = &api.Parking{
+		Since: s.Since, Host: s.Host, Returns: s.Returns, Times: s.Times, Moving: math.Round(1000*s.Moving.Seconds()) / 1000,
+	}
+	switch {
+	case whole:
+		l.Parking.By, l.Parking.Why, l.Parking.Failed = s.By, s.Why, s.Failed
+	case s.Failed != "":
+		l.Parking.Failed = "its memory could not be moved"
+	}
+}
+
+// Complete adds to a lease what other keepers know about it: its share, its energy,
+// where its memory is. Without whole it names nobody, and no process.
+func (d *Desk) Complete(l *api.Lease, held ledger.Held, whole bool) {
+	l.IsolatedBy, l.Energy, l.Paced = d.IsolatedBy(held.Lease), d.UsedBy(held.Fence), d.Paced(held.Fence, whole)
+	d.whereabouts(l, whole)
+	if d.Idle != nil {
+		if idle, known := d.Idle(held.Fence); known {
+			l.Idle = &idle
+		}
+	}
+}
+
+// notMoved returns the refusal for a lease whose memory was not moved.
+func notMoved(err *park.RefusedError) *Refusal {
+	return because(err, Conflict, string(err.Code), err.Next)
+}
