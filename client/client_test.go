@@ -53,6 +53,20 @@ func TestRoutes(t *testing.T) {
 		{"check", func(ctx context.Context, c *Client) (any, error) {
 			return c.Check(ctx, api.CheckRequest{GPU: "1", Kind: "long"})
 		}, `POST /api/gpu/check application/json{"gpu":"1","kind":"long"}`, `{"verdict":"passed"}`, api.Check{Verdict: "passed"}},
+		{"park", func(ctx context.Context, c *Client) (any, error) {
+			return c.Park(ctx, "a/b", api.Park{Fence: 7, Why: "night"})
+		}, `POST /api/leases/a%2Fb/park application/json{"fence":7,"reason":"night"}`, `{"id":"a/b","state":"parked"}`, api.Lease{ID: "a/b", State: "parked"}},
+		{"resume", func(ctx context.Context, c *Client) (any, error) {
+			return c.Of("ada").Resume(ctx, "a", api.Resume{Timeout: gpu.Some(0.0)})
+		}, `POST /api/leases/a/resume?user=ada application/json{"timeout_seconds":0}`, `{"id":"a","state":"active"}`, api.Lease{ID: "a", State: "active"}},
+		{"wake", func(ctx context.Context, c *Client) (any, error) { return c.Wake(ctx, "a", 7) },
+			`POST /api/leases/a/wake application/json{"fence":7}`, `{"id":"a"}`, api.Lease{ID: "a"}},
+		{"optimize", func(ctx context.Context, c *Client) (any, error) {
+			return c.Optimize(ctx, api.Optimize{Service: "embedder", DryRun: true})
+		}, `POST /api/optimize application/json{"service":"embedder","dry_run":true}`, `{"dry_run":true}`, api.Optimization{DryRun: true}},
+		{"resize and wait", func(ctx context.Context, c *Client) (any, error) {
+			return c.Resize(ctx, "a", api.Resize{Memory: 2048, Timeout: gpu.Some(60.0)})
+		}, `POST /api/leases/a/resize application/json{"memory_mb":2048,"timeout_seconds":60}`, `{"id":"a"}`, api.Lease{ID: "a"}},
 		{"drain", func(ctx context.Context, c *Client) (any, error) {
 			return c.Drain(ctx, api.DrainRequest{GPU: "1", Until: &since, Reason: "fan"})
 		}, `POST /api/gpu/drain application/json{"gpu":"1","until":"2026-01-31T12:00:00Z","reason":"fan"}`, `{"index":1}`, api.Drained{Index: 1}},

@@ -178,9 +178,10 @@ func (c *Client) Rescope(ctx context.Context, id string, r api.Rescope) (api.Lea
 }
 
 // Resize gives a lease another amount of memory on each of its devices. It gives
-// back at once, and takes more only if there is room now.
+// back at once, and takes more if there is room, for which it waits as long as
+// r.Timeout says. When ctx ends first, the lease keeps its size.
 func (c *Client) Resize(ctx context.Context, id string, r api.Resize) (api.Lease, error) {
-	return postTo[api.Lease](ctx, c, leasePath(id)+"/resize", r)
+	return postTo[api.Lease](ctx, c.patient(r.Timeout.Or(0)), leasePath(id)+"/resize", r)
 }
 
 // Pace holds a lease to a share of what it would get of its devices. A share of 1
