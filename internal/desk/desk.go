@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/operations"
+	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/quota"
@@ -52,9 +53,9 @@ type Keepers struct {
 	CPUs        int                // of the machine, for plans; 0: not known
 	Socket      string             // where the daemon listens, for programs that are launched
 
-	Wait     func() time.Duration                // allocation_timeout, as configured now; nil: nobody waits to be resumed
-	Services func() []string                     // of the configuration, as it is now; nil: it names none
-	Idle     func(fence uint64) (api.Idle, bool) // since when a lease is idle; nil: nobody looks
+	Wait     func() time.Duration                 // allocation_timeout, as configured now; nil: nobody waits to be resumed
+	Services func() []string                      // of the configuration, as it is now; nil: it names none
+	Idle     func(fence uint64) (park.Idle, bool) // since when a lease is idle; nil: nobody looks
 
 	Closures Closures  // nil: nothing closes devices
 	Checkup  Checkup   // nil: devices cannot be checked

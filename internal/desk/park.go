@@ -136,7 +136,7 @@ func (d *Desk) Complete(l *api.Lease, held ledger.Held, whole bool) {
 	d.whereabouts(l, whole)
 	if d.Idle != nil {
 		if idle, known := d.Idle(held.Fence); known {
-			l.Idle = &idle
+			l.Idle = &api.Idle{Since: idle.Since, Utilization: gpu.Some(idle.Utilization), Memory: idle.Memory}
 		}
 	}
 }

@@ -25,27 +25,29 @@ type Flag struct {
 	Value string // what stands after it, for the help page
 	Usage string
 	Set   func(*Request, string) error
+	Bare  bool // nothing stands after it
 }
 
 // Flags lists the flags that say what to ask for. A policy has to be one of
 // policies.
 func Flags(policies []string) []Flag {
 	return []Flag{
-		{"gpus", "N", "how many devices (default 1)", whole(func(r *Request) *int { return &r.GPUs }, 1, 1024)},
-		{"slots", "N", "slots on each of them (default 1)", setSlots},
-		{"memory", "SIZE", "memory on each of them, as in 8GiB (default: what was\nlearned of this name)", setMemory},
-		{"compute", "PERCENT", "share of the multiprocessors, as in 30%; needs MPS", setCompute},
-		{"gpu", "GPU", "this device and no other (index or UUID)", text(func(r *Request) *string { return (*string)(&r.GPU) })},
-		{"prefer", "GPU", "this device if it has room (index or UUID)", text(func(r *Request) *string { return (*string)(&r.Prefer) })},
-		{"where", "RULE", "what the device must be like, as in 'name~H200'", text(func(r *Request) *string { return &r.Where })},
-		{"policy", "POLICY", "how to choose among devices", oneOf(func(r *Request) *string { return &r.Policy }, policies...)},
-		{"name", "NAME", "what it is remembered under (default: the program)", text(func(r *Request) *string { return &r.Name })},
-		{"service", "SERVICE", "the service it is for, whose limits hold", text(func(r *Request) *string { return &r.Service })},
-		{"priority", "N", "higher goes first among those who wait", setPriority},
-		{"timeout", "TIME", "how long to wait for room, as in 10m; 0: not at all\n(default: allocation_timeout, 30s unless set)", setTimeout},
-		{"time", "TIME", "end the program and the lease after this time, as in\n2h (default: your longest_time_seconds, or no limit)", setTime},
-		{"enforce", "RUNG", "what holds it to its memory: auto, mps, framework,\nwatchdog or none", oneOf(func(r *Request) *string { return &r.Enforce }, "auto", MPS, Framework, Watchdog, None)},
-		{"isolation", "WAY", "what keeps it from other GPUs: env or cgroup\n(default: gpu.isolation, env unless set)", oneOf(func(r *Request) *string { return &r.Isolation }, ByEnv, ByCgroup)},
+		{Name: "gpus", Value: "N", Usage: "how many devices (default 1)", Set: whole(func(r *Request) *int { return &r.GPUs }, 1, 1024)},
+		{Name: "slots", Value: "N", Usage: "slots on each of them (default 1)", Set: setSlots},
+		{Name: "memory", Value: "SIZE", Usage: "memory on each of them, as in 8GiB (default: what was\nlearned of this name)", Set: setMemory},
+		{Name: "compute", Value: "PERCENT", Usage: "share of the multiprocessors, as in 30%; needs MPS", Set: setCompute},
+		{Name: "gpu", Value: "GPU", Usage: "this device and no other (index or UUID)", Set: text(func(r *Request) *string { return (*string)(&r.GPU) })},
+		{Name: "prefer", Value: "GPU", Usage: "this device if it has room (index or UUID)", Set: text(func(r *Request) *string { return (*string)(&r.Prefer) })},
+		{Name: "where", Value: "RULE", Usage: "what the device must be like, as in 'name~H200'", Set: text(func(r *Request) *string { return &r.Where })},
+		{Name: "policy", Value: "POLICY", Usage: "how to choose among devices", Set: oneOf(func(r *Request) *string { return &r.Policy }, policies...)},
+		{Name: "name", Value: "NAME", Usage: "what it is remembered under (default: the program)", Set: text(func(r *Request) *string { return &r.Name })},
+		{Name: "service", Value: "SERVICE", Usage: "the service it is for, whose limits hold", Set: text(func(r *Request) *string { return &r.Service })},
+		{Name: "priority", Value: "N", Usage: "higher goes first among those who wait", Set: setPriority},
+		{Name: "timeout", Value: "TIME", Usage: "how long to wait for room, as in 10m; 0: not at all\n(default: allocation_timeout, 30s unless set)", Set: setTimeout},
+		{Name: "time", Value: "TIME", Usage: "end the program and the lease after this time, as in\n2h (default: your longest_time_seconds, or no limit)", Set: setTime},
+		{Name: "enforce", Value: "RUNG", Usage: "what holds it to its memory: auto, mps, framework,\nwatchdog or none", Set: oneOf(func(r *Request) *string { return &r.Enforce }, "auto", MPS, Framework, Watchdog, None)},
+		{Name: "isolation", Value: "WAY", Usage: "what keeps it from other GPUs: env or cgroup\n(default: gpu.isolation, env unless set)", Set: oneOf(func(r *Request) *string { return &r.Isolation }, ByEnv, ByCgroup)},
+		{Name: "parkable", Bare: true, Usage: "berth may park it while others wait for its GPU", Set: setParkable},
 	}
 }
 
@@ -83,13 +85,17 @@ func ParsePlain(args, policies []string) (Request, bool) {
 	for i := 0; i < len(args); i++ {
 		name, long := strings.CutPrefix(args[i], "--")
 		name, value, joined := strings.Cut(name, "=")
-		if !joined {
+		at := slices.IndexFunc(flags, func(f Flag) bool { return f.Name == name })
+		switch {
+		case joined:
+		case at >= 0 && flags[at].Bare:
+			value = "true"
+		default:
 			if i++; i == len(args) {
 				return r, false
 			}
 			value = args[i]
 		}
-		at := slices.IndexFunc(flags, func(f Flag) bool { return f.Name == name })
 		switch {
 		case long && name == "socket": // it has been used already
 		case !long || at < 0 || flags[at].Set(&r, value) != nil:
@@ -148,6 +154,11 @@ func setMemory(r *Request, value string) (err error) {
 
 func setCompute(r *Request, value string) error {
 	return whole(func(r *Request) *int { return &r.Compute }, 1, 100)(r, strings.TrimSuffix(value, "%"))
+}
+
+func setParkable(r *Request, value string) (err error) {
+	r.Parkable, err = strconv.ParseBool(value)
+	return err
 }
 
 func setTimeout(r *Request, value string) error {

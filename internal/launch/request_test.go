@@ -19,17 +19,19 @@ func TestParsePlain(t *testing.T) {
 		"everything": {
 			[]string{
 				"--gpus", "2", "--slots=0", "--memory", "8GiB", "--compute=30%", "--gpu", "1", "--prefer", "1", "--where", "name~H200", "--policy", "pack",
-				"--name=my job", "--service", "s", "--priority", "-5", "--timeout", "10m", "--enforce", "mps", "--socket", "/x",
+				"--name=my job", "--service", "s", "--priority", "-5", "--timeout", "10m", "--enforce", "mps", "--parkable", "--socket", "/x",
 			},
 			&Request{
 				Compute: 30,
 				LeaseRequest: api.LeaseRequest{
 					GPUs: 2, Slots: gpu.Some(0), Memory: 8192, GPU: "1", Prefer: "1", Where: "name~H200", Policy: "pack", Name: "my job", Service: "s",
-					Priority: gpu.Some(-5), Timeout: gpu.Some(600.0), Enforce: "mps",
+					Priority: gpu.Some(-5), Timeout: gpu.Some(600.0), Enforce: "mps", Parkable: true,
 				},
 			},
 		},
 		"a time in seconds":     {[]string{"--timeout", "1.5"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(1.5)}}},
+		"a bare flag with no":   {[]string{"--parkable=false"}, &Request{}},
+		"a bare flag with both": {[]string{"--parkable=perhaps"}, nil},
 		"no value":              {[]string{"--memory"}, nil},
 		"an unknown flag":       {[]string{"--dry-run", "x"}, nil},
 		"a short flag":          {[]string{"-h", "x"}, nil},

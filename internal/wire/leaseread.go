@@ -60,6 +60,8 @@ func (r *RequestBody) Read(data []byte) bool {
 			r.Enforce = s.oneOf("auto", "mps", "framework", "watchdog", "none")
 		case "isolation":
 			r.Isolation = s.oneOf("env", "cgroup")
+		case "parkable":
+			r.Parkable = s.bool()
 		default:
 			return false
 		}
@@ -164,6 +166,8 @@ func (l *LeaseBody) read(s *scanner) {
 			l.Energy = gpu.Some(gpu.Joules(s.float()))
 		case "heir_pid":
 			l.Heir = int(s.int(1, 1<<31))
+		case "parkable":
+			l.Parkable = s.bool()
 		default:
 			s.bad = true
 		}

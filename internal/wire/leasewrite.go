@@ -41,10 +41,7 @@ func (r *RequestBody) Append(dst []byte) []byte {
 	w.optFloat("ttl_seconds", r.TTL)
 	w.optFloat("timeout_seconds", r.Timeout)
 	w.optInt("priority", r.Priority)
-	if r.Learned {
-		w.key("learned_memory")
-		w.dst = append(w.dst, "true"...)
-	}
+	w.trueUnlessFalse("learned_memory", r.Learned)
 	w.textUnlessEmpty("enforce", r.Enforce)
 	w.textUnlessEmpty("isolation", r.Isolation)
 	w.textUnlessEmpty("unit", r.Unit)
@@ -52,6 +49,7 @@ func (r *RequestBody) Append(dst []byte) []byte {
 		w.rare("scope", r.Scope)
 	}
 	w.optFloat("time_limit_seconds", r.TimeLimit)
+	w.trueUnlessFalse("parkable", r.Parkable)
 	return append(w.dst, '}')
 }
 
@@ -113,10 +111,7 @@ func (l *LeaseBody) Append(dst []byte) []byte {
 	w.int("priority", int64(l.Priority))
 	w.text("enforced_by", l.EnforcedBy)
 	w.textUnlessEmpty("isolated_by", l.IsolatedBy)
-	if l.Stood {
-		w.key("stood")
-		w.dst = append(w.dst, "true"...)
-	}
+	w.trueUnlessFalse("stood", l.Stood)
 	w.intUnlessZero("was_mb", int64(l.Was))
 	w.textUnlessEmpty("note", l.Note)
 	w.intUnlessZero("heir_pid", int64(l.Heir))
@@ -139,6 +134,14 @@ func (l *LeaseBody) Append(dst []byte) []byte {
 	if l.Paced != nil {
 		w.rare("paced", l.Paced)
 	}
+	w.trueUnlessFalse("parkable", l.Parkable)
+	if l.Parking != nil {
+		w.rare("parking", l.Parking)
+	}
+	if l.Idle != nil {
+		w.rare("idle", l.Idle)
+	}
+	w.intUnlessZero("asked_mb", int64(l.Asked))
 	return append(w.dst, '}')
 }
 
@@ -210,6 +213,13 @@ func isPlain(text string) bool {
 		}
 	}
 	return true
+}
+
+func (w *writer) trueUnlessFalse(key string, v bool) {
+	if v {
+		w.key(key)
+		w.dst = append(w.dst, "true"...)
+	}
 }
 
 func (w *writer) textUnlessEmpty(name, value string) {

@@ -66,6 +66,7 @@ SERVICE-3, ... if that name is taken.`,
 	flags.Var(&o.ttl, "ttl", "the lease expires after this `TIME` unless renewed,\nas in 10m")
 	flags.Var(&o.time, "time", "end the lease and its processes after this `TIME`, as in\n2h (default: your longest_time_seconds, or no limit)")
 	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s\n(default: optimization.allocation_timeout)")
+	flags.BoolVar(&o.request.Parkable, "parkable", false, "berth may park the lease while others wait for its GPU")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
 	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
 	cmd.SetFlagErrorFunc(negative)

@@ -63,6 +63,9 @@ it the GPUs that it has not leased, or berth refuses to start it.`,
 	flags.SetInterspersed(false) // what comes after the command is the command's
 	for _, f := range launch.Flags(placement.PolicyNames()) {
 		flags.Var(&requestValue{&o.request, f, ""}, f.Name, f.Usage)
+		if f.Bare {
+			flags.Lookup(f.Name).NoOptDefVal = "true"
+		}
 	}
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show the lease and the environment; take no lease")
 	console.CompleteWith(cmd, "policy", placement.PolicyNames())
@@ -86,7 +89,13 @@ func (v *requestValue) Set(text string) error {
 }
 
 func (v *requestValue) String() string { return v.given }
-func (v *requestValue) Type() string   { return v.flag.Value }
+
+func (v *requestValue) Type() string {
+	if v.flag.Bare {
+		return "bool"
+	}
+	return v.flag.Value
+}
 
 func (o *execOptions) run(ctx context.Context, command []string) error {
 	if o.Remote() {
