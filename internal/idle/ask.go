@@ -1,0 +1,82 @@
+package idle
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+)
+
+// Run asks drivers what the processes of leases had of their devices, until ctx ends.
+// It sleeps while there is no lease that berth may park.
+func (k *Keeper) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.due:
+			k.ask(ctx)
+		}
+	}
+}
+
+// ask asks every device whose time has come.
+func (k *Keeper) ask(ctx context.Context) {
+	for uuid, since := range k.asking() {
+		busy, err := k.Busy(ctx, uuid, since)
+		switch {
+		case err == nil:
+			k.take(uuid, &busy)
+		case errors.Is(err, device.ErrUnsupported), errors.Is(err, device.ErrNoPermission):
+			k.take(uuid, nil)
+		} // a device that does not answer says nothing about its leases
+	}
+}
+
+// asking returns the devices to ask, and since when.
+func (k *Keeper) asking() map[string]time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := map[string]time.Time{}
+	for uuid, u := range k.devices {
+		if since := u.seen.Sub(u.asked); since >= askEvery || since < 0 {
+			list[uuid] = u.seen.Add(-askEvery)
+			u.asked = u.seen
+		}
+	}
+	return list
+}
+
+// take takes in what the processes on a device had of it; nil: the driver does not
+// tell.
+func (k *Keeper) take(uuid string, busy *device.Busy) {
+	after := k.After()
+	k.mu.Lock()
+	u := k.devices[uuid]
+	if u == nil {
+		k.mu.Unlock()
+		return // all its leases have left meanwhile
+	}
+	for _, m := range u.here {
+		share := gpu.Opt[gpu.Percent]{}
+		if busy != nil && !m.used {
+			share = gpu.Some(sum(busy.Shares, m.pids))
+		}
+		m.used = false
+		m.Sample(u.asked, share, m.memory)
+	}
+	events := k.judge(u, u.asked, after)
+	k.mu.Unlock()
+	k.tell(events)
+}
+
+// sum returns what several processes had together.
+func sum(shares map[int]gpu.Percent, pids []int) gpu.Percent {
+	var all gpu.Percent
+	for _, pid := range pids {
+		all += shares[pid]
+	}
+	return all
+}

@@ -1,0 +1,201 @@
+// Package idle keeps since when the processes of leases have not used their devices.
+// It looks only at leases that berth may park, and only while there are such leases:
+// it learns what they hold from the samples of the monitor, and asks the driver every
+// five seconds what each of their processes had of the device.
+//
+// Package park decides what that evidence means. A driver that does not tell what a
+// process had leaves a lease in use for ever.
+package idle
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/park"
+)
+
+// askEvery is how often the driver is asked what processes had of a device. NVIDIA's
+// takes 2.3 ms for the answer.
+const askEvery = 5 * time.Second
+
+// Holding is a lease on a device that berth may park.
+type Holding struct {
+	Lease  *lease.Lease
+	Memory gpu.MiB // what its processes have on the device
+	PIDs   []int   // its processes on the device
+	Alone  bool    // nobody else has processes there
+}
+
+// Figures are the evidence that a lease is idle.
+type Figures struct {
+	Since       time.Time
+	Utilization gpu.Percent // the most that its processes had of a device since then
+	Memory      gpu.MiB     // what they hold, unchanged since then
+	Idle        bool        // for as long as the settings ask for
+}
+
+// Options are what a Keeper is made from.
+type Options struct {
+	// Busy asks a device what its processes had of it since a moment.
+	Busy func(ctx context.Context, uuid string, since time.Time) (device.Busy, error)
+	// After returns how long a lease must not have used its devices to be idle.
+	After func() time.Duration
+	// Publish tells that a lease is idle, or is so no more. It is called without
+	// a lock held.
+	Publish func(gpu.Event)
+}
+
+// Keeper keeps since when leases are idle. Use New to make one.
+type Keeper struct {
+	Options
+	due chan struct{} // has room for one: a device should be asked
+
+	mu      sync.Mutex // guards what follows
+	devices map[string]*unit
+	leases  map[uint64]*held // by fence
+}
+
+// unit is a device with leases that berth may park.
+type unit struct {
+	device gpu.Device
+	seen   time.Time           // when it was last sampled
+	asked  time.Time           // when it was last asked
+	here   map[uint64]*measure // by fence
+}
+
+// measure is what is known about a lease on one device.
+type measure struct {
+	park.Evidence
+	memory gpu.MiB
+	pids   []int
+	used   bool // the device worked for it since it was last asked
+}
+
+// held is a lease on any number of devices.
+type held struct {
+	*lease.Lease
+	devices map[string]*measure // by UUID
+	told    bool                // that it is idle
+}
+
+// New returns a keeper that knows nothing.
+func New(o Options) *Keeper {
+	return &Keeper{Options: o, due: make(chan struct{}, 1), devices: map[string]*unit{}, leases: map[uint64]*held{}}
+}
+
+// Observe takes in a sample of a device, and the leases on it that berth may park. It
+// does not ask the driver, and returns at once if there are none.
+func (k *Keeper) Observe(on gpu.Device, s *gpu.Sample, here []Holding) {
+	after := k.After() // before the lock: it is somebody else's
+	k.mu.Lock()
+	u := k.devices[on.UUID]
+	if u == nil && len(here) == 0 {
+		k.mu.Unlock()
+		return
+	}
+	if u == nil {
+		u = &unit{asked: s.Time, here: map[uint64]*measure{}} // a first question has nothing to go back to
+		k.devices[on.UUID] = u
+	}
+	u.device = on
+	if s.Time.Equal(u.seen) {
+		k.mu.Unlock()
+		return // the device did not answer: this sample was here before
+	}
+	u.seen = s.Time
+	k.leave(on.UUID, here)
+	for _, h := range here {
+		k.meet(u, h).observe(on, s, h)
+	}
+	if len(u.here) == 0 {
+		delete(k.devices, on.UUID)
+	} else if since := s.Time.Sub(u.asked); since >= askEvery || since < 0 {
+		select {
+		case k.due <- struct{}{}:
+		default: // it is going to be asked anyway
+		}
+	}
+	events := k.judge(u, s.Time, after)
+	k.mu.Unlock()
+	k.tell(events)
+}
+
+// observe takes in what a sample says about a lease on a device.
+func (m *measure) observe(on gpu.Device, s *gpu.Sample, h Holding) {
+	if h.Memory != m.memory || s.Processes == nil {
+		m.Sample(s.Time, gpu.Opt[gpu.Percent]{}, h.Memory)
+	}
+	m.memory, m.pids = h.Memory, h.PIDs
+	// A driver tells what a process had in the last second or so. What the device did
+	// before that was for the only lease on it. A simulated device has work of its own.
+	if h.Alone && on.Vendor != gpu.Simulated && s.Utilization.Or(0) > park.NoUse {
+		m.used = true
+	}
+}
+
+// meet returns what is known about a lease on a device. The caller holds mu.
+func (k *Keeper) meet(u *unit, h Holding) *measure {
+	l := k.leases[h.Lease.Fence]
+	if l == nil {
+		l = &held{devices: map[string]*measure{}}
+		k.leases[h.Lease.Fence] = l
+	}
+	l.Lease = h.Lease
+	m := u.here[h.Lease.Fence]
+	if m == nil {
+		m = &measure{memory: h.Memory}
+		u.here[h.Lease.Fence], l.devices[u.device.UUID] = m, m
+	}
+	return m
+}
+
+// leave forgets the leases that are not on a device any more. The caller holds mu.
+func (k *Keeper) leave(uuid string, here []Holding) {
+	stay := map[uint64]bool{}
+	for _, h := range here {
+		stay[h.Lease.Fence] = true
+	}
+	for fence := range k.devices[uuid].here {
+		if stay[fence] {
+			continue
+		}
+		delete(k.devices[uuid].here, fence)
+		delete(k.leases[fence].devices, uuid)
+		if len(k.leases[fence].devices) == 0 {
+			delete(k.leases, fence)
+		}
+	}
+}
+
+// Of returns since when a lease is idle; false: it is not, nobody knows, or berth
+// may not park it.
+func (k *Keeper) Of(fence uint64) (Figures, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := k.leases[fence]
+	if l == nil {
+		return Figures{}, false
+	}
+	f, idle := l.figures()
+	f.Idle = l.told
+	return f, idle
+}
+
+// figures returns the evidence of all devices of a lease together.
+func (l *held) figures() (f Figures, idle bool) {
+	for _, m := range l.devices {
+		here, idle := m.Idle()
+		if !idle {
+			return Figures{}, false
+		}
+		f.Utilization, f.Memory = max(f.Utilization, here.Utilization), f.Memory+here.Memory
+		if here.Since.After(f.Since) {
+			f.Since = here.Since
+		}
+	}
+	return f, len(l.devices) > 0
+}
