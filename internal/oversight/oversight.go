@@ -94,6 +94,10 @@ type Options struct {
 	Processes Processes
 	Names     Names
 
+	// Idle watches the leases for which Parkable returns true; nil: nobody does.
+	Idle     Idle
+	Parkable func(*lease.Lease) bool
+
 	// Policy returns what is done about a device that should run slower; nil: it
 	// has fewer slots.
 	Policy func(uuid string) steer.Policy
@@ -108,8 +112,8 @@ type Oversight struct{ Options }
 func New(o Options) *Oversight { return &Oversight{o} }
 
 // Observe hands a reading to the book. If it has a sample, Observe also tells
-// the peaks and the watchdog what each lease and each stranger uses, and whose
-// processes the energy of the device belongs to.
+// the peaks and the watchdog what each lease and each stranger uses, whose
+// processes the energy of the device belongs to, and who may be idle.
 func (o *Oversight) Observe(r monitor.Reading) {
 	o.Book.Observe(o.observation(r))
 	if !r.Sampled {
@@ -119,7 +123,11 @@ func (o *Oversight) Observe(r monitor.Reading) {
 		o.Throttle(r)
 	}
 	uuid := r.Device.UUID
-	holdings, processes := o.holdings(uuid, r.Sample.Time), o.Book.Processes(uuid)
+	held, processes := o.Book.Holdings(uuid), o.Book.Processes(uuid)
+	holdings := o.holdings(uuid, held, r.Sample.Time)
+	if o.Idle != nil {
+		o.Idle.Observe(r.Device, &r.Sample, o.idlers(held, processes))
+	}
 	o.Energy.Observe(r.Device, &r.Sample, o.consumers(r.Device, processes, r.Sample.Processes != nil))
 	o.Watchdog.Look(r.Device, r.Sample.Time, holdings, o.strangers(processes))
 	o.Watchdog.Stop(r.Device, r.Sample.Time, halt(r), holdings)
@@ -170,9 +178,9 @@ func (o *Oversight) Holds(owner lease.Owner, uuid string) bool {
 
 // holdings returns the leases on a device for the watchdog, and passes each
 // measurement to the peaks.
-func (o *Oversight) holdings(uuid string, at time.Time) []watchdog.Holding {
+func (o *Oversight) holdings(uuid string, held []lease.Holding, at time.Time) []watchdog.Holding {
 	var list []watchdog.Holding
-	for _, h := range o.Book.Holdings(uuid) {
+	for _, h := range held {
 		if h.Measured > 0 {
 			o.Peaks.Use(h.Lease, uuid, h.Measured, at)
 		}

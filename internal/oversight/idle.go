@@ -1,0 +1,34 @@
+package oversight
+
+import (
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/idle"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+)
+
+// Idle keeps since when leases have not used their devices.
+type Idle interface {
+	Observe(on gpu.Device, s *gpu.Sample, here []idle.Holding)
+}
+
+// idlers returns the leases on a device that berth may park, with their processes
+// there.
+func (o *Oversight) idlers(holdings []lease.Holding, processes []ledger.Process) []idle.Holding {
+	var list []idle.Holding
+	for _, h := range holdings {
+		if !o.Parkable(h.Lease) {
+			continue
+		}
+		one := idle.Holding{Lease: h.Lease, Memory: h.Measured, Alone: true}
+		for _, p := range processes {
+			if p.Lease != nil && p.Lease.Fence == h.Lease.Fence {
+				one.PIDs = append(one.PIDs, p.Line[0].PID)
+			} else {
+				one.Alone = false
+			}
+		}
+		list = append(list, one)
+	}
+	return list
+}

@@ -1,0 +1,56 @@
+package oversight
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/idle"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// idlers notes the leases that are watched.
+type idlers struct{ seen *[]idle.Holding }
+
+func (i idlers) Observe(_ gpu.Device, _ *gpu.Sample, here []idle.Holding) { *i.seen = here }
+
+// Only leases that berth may park are watched, each with its own processes.
+func TestWhoMayBeIdle(t *testing.T) {
+	parkable, other := &lease.Lease{ID: "parkable", Fence: 1}, &lease.Lease{ID: "other", Fence: 2}
+	of := func(pid int, l *lease.Lease) ledger.Process {
+		return ledger.Process{Line: []process.ID{{PID: pid}}, Lease: l}
+	}
+	for _, c := range []struct {
+		what      string
+		holdings  []lease.Holding
+		processes []ledger.Process
+		want      []idle.Holding
+	}{
+		{"nobody may be parked", []lease.Holding{{Lease: other, Measured: 5}}, []ledger.Process{of(20, other)}, nil},
+		{
+			"alone", []lease.Holding{{Lease: parkable, Measured: 7}}, []ledger.Process{of(10, parkable), of(11, parkable)},
+			[]idle.Holding{{Lease: parkable, Memory: 7, PIDs: []int{10, 11}, Alone: true}},
+		},
+		{
+			"beside another", []lease.Holding{{Lease: other, Measured: 5}, {Lease: parkable, Measured: 7}}, []ledger.Process{of(10, parkable), of(20, other)},
+			[]idle.Holding{{Lease: parkable, Memory: 7, PIDs: []int{10}}},
+		},
+		{
+			"beside a stranger", []lease.Holding{{Lease: parkable}}, []ledger.Process{of(30, nil)},
+			[]idle.Holding{{Lease: parkable}},
+		},
+	} {
+		w := &world{holdings: c.holdings, processes: c.processes}
+		o := w.oversight()
+		var seen []idle.Holding
+		o.Idle, o.Parkable = idlers{&seen}, func(l *lease.Lease) bool { return l == parkable }
+		o.Observe(monitor.Reading{Device: gpu.Device{UUID: "GPU-a"}, Sampled: true})
+		if diff := cmp.Diff(c.want, seen); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.what, diff)
+		}
+	}
+}
