@@ -17,7 +17,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	name := regexp.MustCompile("`((?:api|audit|bench|chaos|client|cmd|deploy|docs|examples|fuzz|gpu|internal|python)/[\\w./-]*\\w/?)`")
-	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/batch/README.md") {
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/batch/README.md", "examples/turns/README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

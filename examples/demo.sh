@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The main job in under a minute: a daemon that knows every GPU, what it sees,
-# and what it does when one runs hot and another stops answering. Runs on real
-# GPUs where there are any, and otherwise on four simulated ones. Leaves
-# nothing behind.
+# The main job in about a minute: a daemon that knows every GPU, what it sees,
+# what it does when one runs hot and another stops answering, and how it shares
+# them. Runs on real GPUs where there are any, and otherwise on simulated ones.
+# Leaves nothing behind.
 set -eu
 cd "$(dirname "$0")/.."
 berth=bin/berth
 dir=$(mktemp -d)
 export BERTH_SOCKET=$dir/berth.sock
-daemon=
+daemon=; state=state
 trap '[ -z "$daemon" ] || { kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true; }; rm -rf "$dir"' EXIT
 
 bold=; plain=
@@ -18,7 +18,7 @@ show() { printf '%s$ %s%s\n' "$bold" "$*" "$plain"; "$@"; }
 pause() { read -rt "$1" <> <(:) || true; }
 
 start() {
-  $berth serve --devices "$devices" --state-dir "$dir/state" --listen 127.0.0.1:0 2>>"$dir/log" &
+  $berth serve --devices "$devices" --state-dir "$dir/$state" --listen 127.0.0.1:0 2>>"$dir/log" &
   daemon=$!
   for _ in $(seq 100); do
     $berth status --json >/dev/null 2>&1 && [ -S "$BERTH_SOCKET" ] && return
@@ -85,6 +85,34 @@ if command -v python3 >/dev/null; then
   show berth run --input "$dir/in.jsonl" --output "$dir/out.jsonl" -- python3 examples/batch/embed.py
   wait "$killer"
   echo "$(python3 -c 'import json,sys; print(len({json.loads(l)["id"] for l in open(sys.argv[1])}))' "$dir/out.jsonl") different records of 1200 are in $(wc -l <"$dir/out.jsonl") lines of output"
+else
+  echo "(left out: there is no python3)"
+fi
+
+say "7. Two programs that do not fit on one card together: they take turns"
+if command -v python3 >/dev/null; then
+  echo "(a simulated card with 8 GiB; each program needs 5 of it, and two seconds are a turn; examples/turns)"
+  kill "$daemon"; wait "$daemon" 2>/dev/null || true
+  found=$devices devices=sim:examples/turns/card.yaml state=turns
+  export BERTH_SIM_GUESTS=$dir/guests
+  start
+  berth config set optimization.keep_seconds=1 optimization.time_slice_seconds=2 optimization.park_grace_seconds=0 >/dev/null
+  programs=
+  for name in left right; do
+    echo "$ berth exec --parkable --name $name --memory 5GiB -- python3 examples/turns/counter.py 40 &"
+    berth exec --parkable --name $name --memory 5GiB -- python3 examples/turns/counter.py 40 &
+    programs="$programs $!"
+    for _ in $(seq 100); do berth leases | grep -q left && break; pause 0.1; done
+  done
+  berth events --follow --code lease_granted --code lease_parked --code lease_resumed --code lease_released &
+  follower=$!
+  pause 4.5
+  show berth leases
+  # shellcheck disable=SC2086 # one word for each program
+  wait $programs
+  pause 0.5
+  kill "$follower"; wait "$follower" 2>/dev/null || true
+  devices=$found
 else
   echo "(left out: there is no python3)"
 fi
