@@ -20,9 +20,12 @@ const parkedSuffix = ".parked"
 
 // parkFile is what such a file says.
 type parkFile struct {
-	Start  uint64 `json:"start_time"`
-	Cgroup string `json:"cgroup,omitempty"` // that the guest's own file names
+	Start uint64 `json:"start_time"`
 	parking
+
+	// What the guest's own file said when it was locked.
+	Cgroup  string    `json:"cgroup,omitempty"`
+	Refuses park.Step `json:"refuses,omitempty"`
 }
 
 // parked returns a guest that is locked or parked, whatever its own file says. It
@@ -41,15 +44,9 @@ func (g *guests) parked(pid int) (running, bool) {
 	if f.Cgroup != "" {
 		g.units[pid] = f.Cgroup
 	}
-	guest := running{pid: pid, name: g.table.Name(pid), born: f.Start, refuses: g.refuses(pid)}
+	guest := running{pid: pid, name: g.table.Name(pid), born: f.Start, refuses: f.Refuses}
 	guest.hold(f.parking)
 	return guest, true
-}
-
-// refuses returns the step that a guest's own file says it refuses.
-func (g *guests) refuses(pid int) park.Step {
-	f, _ := g.read(pid)
-	return f.Refuses
 }
 
 // keep writes how far a guest is parked, or removes the file if it runs again.
@@ -59,7 +56,7 @@ func (g *guests) keep(guest running, next parking) error {
 		if next.State == "" {
 			return dir.Remove(name)
 		}
-		text, err := json.Marshal(parkFile{Start: guest.born, Cgroup: g.units[guest.pid], parking: next})
+		text, err := json.Marshal(parkFile{Start: guest.born, parking: next, Cgroup: g.units[guest.pid], Refuses: guest.refuses})
 		if err != nil {
 			return err
 		}
