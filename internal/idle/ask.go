@@ -35,14 +35,18 @@ func (k *Keeper) ask(ctx context.Context) {
 	}
 }
 
-// asking returns the devices to ask, and since when.
+// asking returns the devices to ask, and since when: a question begins where the one
+// before it ended, so that no work is missed.
 func (k *Keeper) asking() map[string]time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	list := map[string]time.Time{}
 	for uuid, u := range k.devices {
 		if since := u.seen.Sub(u.asked); since >= askEvery || since < 0 {
-			list[uuid] = u.seen.Add(-askEvery)
+			list[uuid] = u.asked
+			if since < 0 { // the clock was set back
+				list[uuid] = u.seen.Add(-askEvery)
+			}
 			u.asked = u.seen
 		}
 	}

@@ -21,6 +21,7 @@ type room struct {
 	shares map[int]gpu.Percent // what processes have of every device
 	fails  error               // what the device answers instead
 	asked  int
+	since  time.Time // of the last question
 	told   []gpu.Event
 	on     gpu.Device
 }
@@ -34,6 +35,7 @@ func inRoom(t *testing.T, test func(r *room)) {
 		r.Keeper = idle.New(idle.Options{
 			Busy: func(_ context.Context, _ string, since time.Time) (device.Busy, error) {
 				r.asked++
+				r.since = since
 				return device.Busy{From: since, Until: time.Now(), Shares: r.shares}, r.fails
 			},
 			After:   func() time.Duration { return time.Minute },
@@ -203,7 +205,17 @@ func TestHowOftenTheDriverIsAsked(t *testing.T) {
 		if r.asked != 0 {
 			t.Errorf("without leases it was asked %d times", r.asked)
 		}
-		r.pass(101, 0, one())
+		from := time.Now().Add(time.Second)
+		for range 101 {
+			before := r.asked
+			r.pass(1, 0, one())
+			if r.asked > before && !r.since.Equal(from) {
+				t.Errorf("it was asked about the time since %v; want %v, when it was asked before", r.since, from)
+			}
+			if r.asked > before {
+				from = time.Now()
+			}
+		}
 		if r.asked != 20 {
 			t.Errorf("in 100 seconds with a lease it was asked %d times; want 20", r.asked)
 		}
