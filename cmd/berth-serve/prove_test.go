@@ -3,11 +3,15 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/proof"
 )
 
@@ -87,4 +91,58 @@ func TestProveOnALibraryForTests(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The whole helper process parks itself off a driver library made of C, and ends
+// with its input.
+func TestProveParks(t *testing.T) {
+	library, driver := t.TempDir(), t.TempDir()
+	build := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(library, "libcuda.so.1"), "../../internal/exam/testdata/libpark.c")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	me, err := process.Proc().Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(driver, strconv.Itoa(me.PID)), []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "berth", proveCommand)
+	cmd.Env = append(cmd.Environ(), "LD_LIBRARY_PATH="+library, "DRIVER="+driver)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewScanner(out)
+	say := func(what any) string {
+		t.Helper()
+		if err := json.NewEncoder(in).Encode(what); err != nil || !answers.Scan() {
+			t.Fatalf("%v, %v", err, answers.Err())
+		}
+		return answers.Text()
+	}
+	if line := say(proof.Ask{Verb: proof.Park, GPU: "GPU-1"}); line != `{"opened":true}` {
+		t.Errorf("it says %s", line)
+	}
+	for _, c := range []struct {
+		step park.Step
+		want park.State
+	}{{park.Lock, park.Locked}, {park.Checkpoint, park.Checkpointed}, {park.Restore, park.Locked}, {park.Unlock, park.Running}} {
+		order := park.Order{Step: c.step, Processes: []park.Process{{PID: me.PID, Start: me.Start}}}
+		if outcomes, err := park.ReadAnswer([]byte(say(order)), order); err != nil || outcomes[0].State != c.want || outcomes[0].Error != "" {
+			t.Errorf("%s: %+v, %v", c.step, outcomes, err)
+		}
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it ends, however
 }
