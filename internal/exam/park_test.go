@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/berth-gpu/berth/internal/cuda"
@@ -40,8 +41,9 @@ func self(t *testing.T) park.Process {
 func parked(t *testing.T, m Mover, orders string) (answers []park.Answer, gone bool, err error) {
 	t.Helper()
 	var out bytes.Buffer
+	var ended atomic.Bool
 	err = Process{
-		In: strings.NewReader(`{"verb":"park","gpu":"GPU-1"}` + "\n" + orders), Out: &out, Gone: func() { gone = true },
+		In: strings.NewReader(`{"verb":"park","gpu":"GPU-1"}` + "\n" + orders), Out: &out, Gone: func() { ended.Store(true) },
 		Mover: func() (Mover, error) { return m, nil },
 	}.Serve()
 	scan := bufio.NewScanner(&out)
@@ -56,7 +58,7 @@ func parked(t *testing.T, m Mover, orders string) (answers []park.Answer, gone b
 		}
 		answers = append(answers, a)
 	}
-	return answers, gone, err
+	return answers, ended.Load(), err
 }
 
 func order(t *testing.T, o park.Order) string {
