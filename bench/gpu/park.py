@@ -96,7 +96,7 @@ class SimulatedCard:
 
     def used(self):
         said = berth("status", "0", "--json")
-        return json.loads(said.stdout)["sample"].get("used_mb", 0) if said.returncode == 0 else 0
+        return json.loads(said.stdout)["sample"].get("memory_used_mb", 0) if said.returncode == 0 else 0
 
 
 class Program:
