@@ -70,9 +70,9 @@ func TestFaultHangs(t *testing.T) {
 	d.Faults = planned(t, "lock:after:hang")
 	p := d.program()
 	ctx, cancel := context.WithCancel(t.Context())
+	locked := d.told(p)
 	go func() {
-		for d.has(p) != "1" {
-		}
+		locked()
 		cancel()
 	}()
 	if outcomes, err := d.open().Do(ctx, park.Lock, []park.Process{p}); !errors.Is(err, ErrBroken) || !errors.Is(err, context.Canceled) {

@@ -39,18 +39,44 @@ type driver struct {
 	Mover
 }
 
-// newDriver builds the library.
-func newDriver(t *testing.T, flags ...string) *driver {
+// newDriver returns a mover for the library that TestMain has built; old: one that
+// is like a driver before 570.
+func newDriver(t *testing.T, old ...string) *driver {
 	t.Helper()
+	library := filepath.Join(libraries, append(old, "new")[0])
 	d := &driver{t: t, folder: t.TempDir()}
-	library := t.TempDir()
-	args := append(flags, "-shared", "-fPIC", "-o", filepath.Join(library, "libcuda.so.1"), "../exam/testdata/libpark.c")
-	if text, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
 	d.Command = []string{"helper", "fake", "parking"}
 	d.Environ = []string{"LD_LIBRARY_PATH=" + library, "DRIVER=" + d.folder}
 	return d
+}
+
+// libraries has the driver libraries.
+var libraries string
+
+// buildLibraries builds the driver libraries into libraries.
+func buildLibraries() error {
+	for name, flag := range map[string]string{"new": "-DNEW", "old": "-DOLD"} {
+		library := filepath.Join(libraries, name)
+		if err := os.Mkdir(library, 0o700); err != nil {
+			return err
+		}
+		build := exec.Command("cc", flag, "-shared", "-fPIC", "-o", filepath.Join(library, "libcuda.so.1"), "../exam/testdata/libpark.c")
+		if text, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, text)
+		}
+	}
+	return nil
+}
+
+// told returns a function that waits until the driver has taken a step with a
+// process. The driver waits until it is called.
+func (d *driver) told(p park.Process) (wait func()) {
+	d.t.Helper()
+	path := filepath.Join(d.folder, strconv.Itoa(p.PID)+".told")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	return func() { _, _ = os.ReadFile(path) }
 }
 
 // program starts a program that uses the driver, and runs until the test ends.
@@ -221,9 +247,9 @@ func TestDeadline(t *testing.T) {
 		t.Error("it does not know its helper process")
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
+	locked := d.told(good)
 	go func() {
-		for d.has(good) != "1" { // the driver has locked one, and hangs in the other
-		}
+		locked() // the driver has locked one, and hangs in the other
 		cancel(context.DeadlineExceeded)
 	}()
 	outcomes, err := s.Do(ctx, park.Lock, []park.Process{good, hangs})
@@ -246,9 +272,9 @@ func TestCloseDuringAStep(t *testing.T) {
 	good, hangs := d.program(), d.program()
 	d.plan(hangs.PID, "lock", "0")
 	s := d.open()
+	locked := d.told(good)
 	go func() {
-		for d.has(good) != "1" {
-		}
+		locked()
 		_ = s.Close()
 	}()
 	if _, err := s.Do(t.Context(), park.Lock, []park.Process{good, hangs}); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "signal: killed") {
@@ -265,7 +291,7 @@ func TestCannotPark(t *testing.T) {
 		is   error
 		want string
 	}{
-		"a driver that is too old": {card, &newDriver(t, "-DOLD").Mover, ErrNoParking, "berth cannot park programs on this device: the driver is too old: 570 or newer is needed"},
+		"a driver that is too old": {card, &newDriver(t, "old").Mover, ErrNoParking, "berth cannot park programs on this device: the driver is too old: 570 or newer is needed"},
 		"no driver":                {card, &Mover{Command: []string{"helper", "fake", "parking"}, Environ: []string{"LD_LIBRARY_PATH=/nonexistent"}}, ErrNoParking, "berth cannot park programs on this device: the driver library cannot be loaded: libcuda.so.1"},
 		"another vendor":           {gpu.Device{Vendor: gpu.AMD}, &Mover{}, ErrNoParking, "berth cannot park programs on this device: it can do that only on NVIDIA's"},
 		"an old helper":            {card, &Mover{Command: []string{"helper", "fake", "unable"}}, ErrNoParking, "berth cannot park programs on this device: there is no driver\uFFFD[31m"},

@@ -34,7 +34,20 @@ func TestMain(m *testing.M) {
 		fake(os.Args[2])
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if libraries, err = os.MkdirTemp("", "libraries"); err == nil {
+		defer os.RemoveAll(libraries)
+		err = buildLibraries()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
 }
 
 const opened = `{"opened":true}` + "\n"

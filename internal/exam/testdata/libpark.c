@@ -1,7 +1,8 @@
 // A driver library without a device, for tests of what moves the memory of other
 // processes. The folder DRIVER has a file for each process that uses the driver,
 // named after its pid, with its state as a digit. A file PID.STEP makes a step go
-// wrong: it has the code of the answer, or 0 for a call that does not return.
+// wrong: it has the code of the answer, or 0 for a call that does not return. If
+// there is a pipe PID.told, a step waits for somebody to open it when it is done.
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,6 +52,11 @@ static int step(int pid, const char *name, int from, int to) {
 	f = file(pid, "", "w");
 	fprintf(f, "%d", to);
 	fclose(f);
+	f = file(pid, "told", "r+"); // this does not make the file, and does not wait
+	if (f != NULL) {
+		fclose(f);
+		fclose(file(pid, "told", "w"));
+	}
 	return ok;
 }
 
