@@ -95,8 +95,9 @@ class SimulatedCard:
     uuid = ""
 
     def used(self):
+        time.sleep(1.2)  # the daemon reads it once a second
         said = berth("status", "0", "--json")
-        return json.loads(said.stdout)["sample"].get("memory_used_mb", 0) if said.returncode == 0 else 0
+        return json.loads(said.stdout)["sample"]["memory_used_mb"] if said.returncode == 0 else 0
 
 
 class Program:
