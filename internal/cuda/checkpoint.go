@@ -51,6 +51,14 @@ func StateOf(pid int) (ProcessState, error) {
 	return ProcessState(state), err
 }
 
+// ThreadOf returns the thread of a process in which the driver moves its memory. It
+// answers for a process that is stopped too.
+func ThreadOf(pid int) (int, error) {
+	var tid C.int
+	err := failure("cuCheckpointProcessGetRestoreThreadId", C.berth_cuCheckpointProcessGetRestoreThreadId(C.int(pid), &tid))
+	return int(tid), err
+}
+
 // Lock makes the calls of a process to the driver wait. It fails if a call that the
 // process has made before is not done in time.
 func Lock(pid int, limit time.Duration) error {

@@ -28,6 +28,7 @@ CALL(cuMemcpyDtoH, (void *to, uint64_t from, size_t bytes), (to, from, bytes))
 CALL(cuModuleGetFunction, (void **function, void *module, const char *name), (function, module, name))
 CALL(cuGetErrorString, (int error, const char **text), (error, text))
 CALL(cuCheckpointProcessGetState, (int pid, int *state), (pid, state))
+CALL(cuCheckpointProcessGetRestoreThreadId, (int pid, int *thread), (pid, thread))
 CALL(cuCheckpointProcessCheckpoint, (int pid, void *options), (pid, options))
 CALL(cuCheckpointProcessRestore, (int pid, void *options), (pid, options))
 CALL(cuCheckpointProcessUnlock, (int pid, void *options), (pid, options))
@@ -70,6 +71,7 @@ static const struct function device[] = {
 // Drivers before 570 do not have these.
 static const struct function checkpoint[] = {
 	{"cuCheckpointProcessGetState", &at_cuCheckpointProcessGetState},
+	{"cuCheckpointProcessGetRestoreThreadId", &at_cuCheckpointProcessGetRestoreThreadId},
 	{"cuCheckpointProcessLock", &at_cuCheckpointProcessLock},
 	{"cuCheckpointProcessCheckpoint", &at_cuCheckpointProcessCheckpoint},
 	{"cuCheckpointProcessRestore", &at_cuCheckpointProcessRestore},

@@ -33,6 +33,7 @@ int berth_cuMemcpyDtoH(void *to, uint64_t from, size_t bytes);
 int berth_cuModuleGetFunction(void **function, void *module, const char *name);
 int berth_cuGetErrorString(int error, const char **text);
 int berth_cuCheckpointProcessGetState(int pid, int *state);
+int berth_cuCheckpointProcessGetRestoreThreadId(int pid, int *thread);
 int berth_cuCheckpointProcessCheckpoint(int pid, void *options);
 int berth_cuCheckpointProcessRestore(int pid, void *options);
 int berth_cuCheckpointProcessUnlock(int pid, void *options);

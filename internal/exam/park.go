@@ -23,6 +23,8 @@ import (
 // called for several processes at once.
 type Mover interface {
 	State(pid int) (park.State, error)
+	// Thread returns the thread of a process in which the driver moves its memory.
+	Thread(pid int) (int, error)
 	Do(step park.Step, pid int) error
 }
 
@@ -59,6 +61,8 @@ func (checkpoints) State(pid int) (park.State, error) {
 	return park.Unknown, nil
 }
 
+func (checkpoints) Thread(pid int) (int, error) { return cuda.ThreadOf(pid) }
+
 func (checkpoints) Do(step park.Step, pid int) error {
 	switch step {
 	case park.Lock:
@@ -92,13 +96,14 @@ func (p Process) park(in io.Reader, w *writer) error {
 		return w.err
 	}
 	w.write(proof.Line{Opened: true})
+	m := &moving{Mover: mover, table: process.Proc()}
 	for line := range lines {
 		order, err := park.ReadOrder(line)
 		if err != nil {
 			return err
 		}
 		if w.err == nil {
-			w.err = w.out.Encode(park.Answer{Number: order.Number, Outcomes: carryOut(mover, order)})
+			w.err = w.out.Encode(park.Answer{Number: order.Number, Outcomes: m.carryOut(order)})
 		}
 		if w.err != nil {
 			return w.err
@@ -107,16 +112,23 @@ func (p Process) park(in io.Reader, w *writer) error {
 	return cmp.Or(w.err, broken)
 }
 
+// moving carries out orders.
+type moving struct {
+	Mover
+	stills
+	table process.Table
+}
+
 // carryOut does what an order says with all its processes at once.
-func carryOut(mover Mover, o park.Order) []park.Outcome {
+func (m *moving) carryOut(o park.Order) []park.Outcome {
 	if refused := fault(o, park.Before); refused != "" {
-		asked := carryOut(mover, park.Order{Step: park.Ask, Processes: o.Processes})
+		asked := m.carryOut(park.Order{Step: park.Ask, Processes: o.Processes, Awake: o.Awake})
 		return refuse(asked, refused)
 	}
 	outcomes := make([]park.Outcome, len(o.Processes))
 	var all sync.WaitGroup
 	for i, id := range o.Processes {
-		all.Go(func() { outcomes[i] = move(mover, o.Step, id) })
+		all.Go(func() { outcomes[i] = m.move(o.Step, id, o.Awake) })
 	}
 	if o.Fault != nil && o.Fault.When == park.During {
 		time.Sleep(duringAfter)
@@ -128,32 +140,51 @@ func carryOut(mover Mover, o park.Order) []park.Outcome {
 
 // move takes a step with one process, and says where the process stands then. A
 // process that ended is gone, even if another one has its number by now.
-func move(mover Mover, step park.Step, id park.Process) park.Outcome {
+//
+// The threads of the process are still from its lock to its unlock, all but the one
+// in which the driver works. While the memory is away and nobody holds them, a
+// signal keeps the whole process stopped, unless it is to run on: see rest.
+func (m *moving) move(step park.Step, id park.Process, awake bool) park.Outcome {
 	out := park.Outcome{Process: id, State: park.Gone}
-	table, who := process.Proc(), process.ID{PID: id.PID, Start: id.Start}
-	if !table.Alive(who) {
+	who := process.ID{PID: id.PID, Start: id.Start}
+	if !m.table.Alive(who) {
 		return out
 	}
-	if table.Stopped(who) { // the driver would wait for it
+	stopped := m.table.Stopped(who)
+	if stopped && step == park.Lock { // the driver would wait for it
 		out.State, out.Error = park.Unknown, "the process is stopped by a signal; continue it first"
 		return out
 	}
+	if stopped || step == park.Checkpoint || step == park.Restore {
+		m.still(id)
+	}
+	if stopped || step == park.Restore || step == park.Unlock { // a signal to stop may not have come there yet
+		_ = m.table.Signal(who, process.Continue) // only the thread of the driver runs now
+	}
 	var err error
-	if step != park.Ask {
+	switch step {
+	case park.Ask:
+	case park.Unlock:
+		m.let(id)
+		fallthrough
+	default:
 		began := time.Now()
-		err = mover.Do(step, id.PID)
+		err = m.Do(step, id.PID)
 		out.Took = time.Since(began).Seconds()
-		if !table.Alive(who) {
-			if now, gone := table.Identify(id.PID); err == nil && step == park.Lock && gone == nil && now != who {
-				_ = mover.Do(park.Unlock, id.PID) // this is another process, which nobody asked to lock
+		if !m.table.Alive(who) {
+			if now, gone := m.table.Identify(id.PID); err == nil && step == park.Lock && gone == nil && now != who {
+				_ = m.Do(park.Unlock, id.PID) // this is another process, which nobody asked to lock
 			}
+			m.let(id)
 			return out
 		}
 	}
-	state, unknown := mover.State(id.PID)
-	if !table.Alive(who) {
+	state, unknown := m.State(id.PID)
+	if !m.table.Alive(who) {
+		m.let(id)
 		return out
 	}
+	m.rest(who, state, awake, stopped && step == park.Ask)
 	out.State = state
 	if err == nil && state == park.Unknown {
 		err = unknown
@@ -165,6 +196,41 @@ func move(mover Mover, step park.Step, id park.Process) park.Outcome {
 		out.Code = refused.Code
 	}
 	return out
+}
+
+// still holds the threads of a process. Where that is not allowed, the process takes
+// its chance: most programs make no call that the driver lets through.
+func (m *moving) still(id park.Process) {
+	if tid, err := m.Thread(id.PID); err == nil {
+		_ = m.hold(id, tid)
+	}
+}
+
+// rest leaves a process as its state demands when a step is over. A process whose
+// memory is away is stopped by a signal, unless it is to run on, or is a job of a
+// shell at a terminal, which would take the terminal back. Again says that it was
+// stopped before, and is to be stopped again. A process that is locked is held.
+func (m *moving) rest(who process.ID, state park.State, awake, again bool) {
+	id := park.Process{PID: who.PID, Start: who.Start}
+	if state == park.Checkpointed && !awake {
+		c, err := m.table.Control(who)
+		again = again || err == nil && c.Manager == 0
+	}
+	switch {
+	case again:
+		_ = m.table.Signal(who, process.Stop) // before it is let go: no thread runs in between
+		m.let(id)
+		for range 1000 { // until it has come there: who asks next has to see it
+			if m.table.Stopped(who) || !m.table.Alive(who) {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	case state == park.Locked:
+		m.still(id)
+	default:
+		m.let(id)
+	}
 }
 
 // duringAfter is how long a step has been going on when a fault happens during it.

@@ -22,10 +22,19 @@ import (
 type mover struct {
 	state func(pid int) (park.State, error)
 	do    func(step park.Step, pid int) error
+
+	thread func(pid int) (int, error) // nil: it does not say
 }
 
 func (m mover) State(pid int) (park.State, error) { return m.state(pid) }
-func (m mover) Do(step park.Step, pid int) error  { return m.do(step, pid) }
+
+func (m mover) Thread(pid int) (int, error) {
+	if m.thread == nil {
+		return 0, errors.New("not known")
+	}
+	return m.thread(pid)
+}
+func (m mover) Do(step park.Step, pid int) error { return m.do(step, pid) }
 
 // self is this process.
 func self(t *testing.T) park.Process {
@@ -75,8 +84,8 @@ func TestParkSays(t *testing.T) {
 	me := self(t)
 	refusal := &cuda.Error{Call: "cuCall", Code: 801, Text: "operation not supported"}
 	m := mover{
-		func(int) (park.State, error) { return park.Locked, nil },
-		func(step park.Step, _ int) error {
+		state: func(int) (park.State, error) { return park.Locked, nil },
+		do: func(step park.Step, _ int) error {
 			if step == park.Checkpoint {
 				return refusal
 			}
@@ -117,8 +126,8 @@ func TestParkEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := mover{
-		func(int) (park.State, error) { return park.Checkpointed, nil },
-		func(park.Step, int) error { _, _ = cmd.Process.Kill(), cmd.Wait(); return nil },
+		state: func(int) (park.State, error) { return park.Checkpointed, nil },
+		do:    func(park.Step, int) error { _, _ = cmd.Process.Kill(), cmd.Wait(); return nil },
 	}
 	answers, _, err := parked(t, m, order(t, park.Order{Step: park.Checkpoint, Processes: []park.Process{{PID: id.PID, Start: id.Start}}}))
 	if err != nil || len(answers) != 1 || answers[0].Outcomes[0].State != park.Gone {
@@ -130,7 +139,7 @@ func TestParkEndsWithItsProcess(t *testing.T) {
 func TestParkRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	touched := errors.New("touched")
-	m := mover{func(int) (park.State, error) { return "", touched }, func(park.Step, int) error { return touched }}
+	m := mover{state: func(int) (park.State, error) { return "", touched }, do: func(park.Step, int) error { return touched }}
 	for name, text := range map[string]string{
 		"no JSON":           "park them all\n",
 		"no step":           `{"processes":[{"pid":77,"start":1}]}` + "\n",

@@ -27,6 +27,7 @@ type Order struct {
 	Number    int       `json:"number,omitempty"` // the answer has the same
 	Step      Step      `json:"step"`
 	Processes []Process `json:"processes"`
+	Awake     bool      `json:"awake,omitempty"` // the processes run on while their memory is away
 	Fault     *Fault    `json:"fault,omitempty"` // for tests
 }
 

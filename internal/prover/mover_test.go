@@ -201,10 +201,10 @@ func TestRefusals(t *testing.T) {
 		step park.Step
 		want string
 	}{
-		{park.Ask, "running; running; gone; " + isStopped + "; without"},
+		{park.Ask, "running; running; gone; running; without"},
 		{park.Lock, "locked; locked; gone; " + isStopped + "; without 3 cuCheckpointProcessLock: invalid argument (code 3)"},
-		{park.Checkpoint, "checkpointed; locked 801 cuCheckpointProcessCheckpoint: operation not supported (code 801); gone; " + isStopped + "; without 3 cuCheckpointProcessCheckpoint: invalid argument (code 3)"},
-		{park.Checkpoint, "checkpointed 401 cuCheckpointProcessCheckpoint: the operation cannot be performed in the present state (code 401); locked 801 cuCheckpointProcessCheckpoint: operation not supported (code 801); gone; " + isStopped + "; without 3 cuCheckpointProcessCheckpoint: invalid argument (code 3)"},
+		{park.Checkpoint, "checkpointed; locked 801 cuCheckpointProcessCheckpoint: operation not supported (code 801); gone; running 401 cuCheckpointProcessCheckpoint: the operation cannot be performed in the present state (code 401); without 3 cuCheckpointProcessCheckpoint: invalid argument (code 3)"},
+		{park.Checkpoint, "checkpointed 401 cuCheckpointProcessCheckpoint: the operation cannot be performed in the present state (code 401); locked 801 cuCheckpointProcessCheckpoint: operation not supported (code 801); gone; running 401 cuCheckpointProcessCheckpoint: the operation cannot be performed in the present state (code 401); without 3 cuCheckpointProcessCheckpoint: invalid argument (code 3)"},
 	} {
 		outcomes, err := s.Do(t.Context(), c.step, ids)
 		if err != nil || said(outcomes) != c.want {

@@ -77,6 +77,12 @@ int cuCheckpointProcessGetState(int pid, int *state) {
 	return ok;
 }
 
+int cuCheckpointProcessGetRestoreThreadId(int pid, int *thread) {
+	FILE *f = file(pid, "thread", "r");
+	*thread = f != NULL ? number(f) : pid;
+	return ok;
+}
+
 int cuCheckpointProcessLock(int pid, void *options) {
 	unsigned int *words = options;
 	for (int i = 1; i < 16; i++)
