@@ -135,7 +135,7 @@ func (s *server) rescope(ctx context.Context, in *rescopeQuery) (*answer[api.Lea
 type leasesQuery struct{ Page }
 
 func (s *server) leases(ctx context.Context, in *leasesQuery) (*listed[api.Leases], error) {
-	var after lease.Mark
+	var after placement.Mark
 	if _, err := in.resume(leasesList, &after); err != nil {
 		return nil, err
 	}

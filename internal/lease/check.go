@@ -59,7 +59,7 @@ func (s *shelf[T, P]) check() error {
 // for it, and only then.
 func (e *entry) rightAlarm() bool {
 	at, what := e.due()
-	return (what != nothing) == (e.alarm.place > 0) && (what == nothing || e.alarm.at.Equal(at))
+	return (what != nothing) == e.alarm.IsSet() && (what == nothing || e.alarm.At.Equal(at))
 }
 
 func (b *Book) checkDevices() error {
@@ -139,10 +139,8 @@ func (b *Book) checkAlarms() error {
 	if len(b.alarms) != count {
 		return fmt.Errorf("there are %d alarms, and should be %d", len(b.alarms), count)
 	}
-	for i, a := range b.alarms {
-		if a.place != i+1 || i > 0 && a.at.Before(b.alarms[(i-1)/2].at) {
-			return fmt.Errorf("alarm of %s is out of order", a.key.ID)
-		}
+	if !b.alarms.Ordered() {
+		return errors.New("the alarms are out of order")
 	}
 	return nil
 }

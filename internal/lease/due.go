@@ -1,27 +1,27 @@
 package lease
 
 import (
+	"cmp"
 	"slices"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/alarm"
 )
 
 // Due lists what has come due by now, earliest first, as changes to apply:
 // Expire, Settle, Warn or Overrun for leases, TimeOut for requests.
 func (b *Book) Due(now time.Time) []Change {
-	due := b.alarms.due(now, 0, nil)
-	slices.SortFunc(due, func(a, b *alarm) int {
-		if c := a.at.Compare(b.at); c != 0 {
-			return c
-		}
-		return a.key.compare(*b.key)
+	due := b.alarms.Due(now)
+	slices.SortFunc(due, func(a, b *alarmOf) int {
+		return cmp.Or(a.At.Compare(b.At), a.Of.key.compare(*b.Of.key))
 	})
 	var changes []Change
 	for _, a := range due {
-		if a.waiting {
-			changes = append(changes, TimeOut{*a.key})
+		if a.Of.waiting {
+			changes = append(changes, TimeOut{*a.Of.key})
 			continue
 		}
-		e := b.leases.get(*a.key)
+		e := b.leases.get(*a.Of.key)
 		_, what := e.due()
 		changes = append(changes, what.change(e.lease))
 	}
@@ -80,93 +80,10 @@ func (e *entry) due() (at time.Time, what event) {
 	return at, what
 }
 
-// alarm is the time at which a lease expires or a request times out.
-type alarm struct {
-	at      time.Time
-	key     *Key // of the lease or the request
+// alarmed is the lease, or the request, that an alarm is for.
+type alarmed struct {
+	key     *Key
 	waiting bool // a request, not a lease
-	place   int  // in the heap, counted from one; zero: not in it
 }
 
-// alarms is a binary heap with the earliest alarm first. Each alarm knows its
-// place, so remove is as quick as add.
-type alarms []*alarm
-
-func (h alarms) next() (time.Time, bool) {
-	if len(h) == 0 {
-		return time.Time{}, false
-	}
-	return h[0].at, true
-}
-
-// due appends the alarms at or below i in the heap that are due. No alarm is
-// earlier than the one above it, so due stops at the first that is not due.
-func (h alarms) due(now time.Time, i int, list []*alarm) []*alarm {
-	if i >= len(h) || now.Before(h[i].at) {
-		return list
-	}
-	list = append(list, h[i])
-	list = h.due(now, 2*i+1, list)
-	return h.due(now, 2*i+2, list)
-}
-
-func (h *alarms) add(a *alarm) {
-	*h = append(*h, a)
-	h.up(len(*h) - 1)
-}
-
-// remove removes an alarm, if it is in the heap.
-func (h *alarms) remove(a *alarm) {
-	if a.place == 0 {
-		return
-	}
-	i, last := a.place-1, len(*h)-1
-	(*h)[i] = (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	a.place = 0
-	if i < last {
-		h.down(i)
-		h.up(i)
-	}
-}
-
-func (h *alarms) move(a *alarm, at time.Time) {
-	a.at = at
-	i := a.place - 1
-	h.down(i)
-	h.up(i)
-}
-
-func (h alarms) up(i int) {
-	a := h[i]
-	for i > 0 && a.at.Before(h[(i-1)/2].at) {
-		h.put(i, h[(i-1)/2])
-		i = (i - 1) / 2
-	}
-	h.put(i, a)
-}
-
-func (h alarms) down(i int) {
-	a := h[i]
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			break
-		}
-		if child+1 < len(h) && h[child+1].at.Before(h[child].at) {
-			child++
-		}
-		if !h[child].at.Before(a.at) {
-			break
-		}
-		h.put(i, h[child])
-		i = child
-	}
-	h.put(i, a)
-}
-
-func (h alarms) put(i int, a *alarm) {
-	h[i] = a
-	a.place = i + 1
-}
+type alarmOf = alarm.Alarm[alarmed]

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Grant adds a lease to the book. If a request with its key waits, Grant takes the
@@ -94,10 +95,10 @@ func (d *device) hasRoom(memory gpu.MiB, slots int, already bool) bool {
 // validate checks what must be true of every lease, new or replayed.
 func (l *Lease) validate() error {
 	refuse := func(field, detail string) error { return FieldErrors{{field, detail}} }
-	if detail := textProblem(l.ID); detail != "" {
+	if detail := words.TextProblem(l.ID); detail != "" {
 		return refuse("allocation_id", detail)
 	}
-	if detail := textProblem(l.Parent); l.Parent != "" && detail != "" {
+	if detail := words.TextProblem(l.Parent); l.Parent != "" && detail != "" {
 		return refuse("parent", detail)
 	}
 	if field, detail := bindingProblem(l.Binding, l.TTL, l.Holder); detail != "" {
@@ -133,7 +134,7 @@ func (l *Lease) validate() error {
 // it is stored and shown. A process may call itself anything.
 func (l *Lease) clean() {
 	for _, text := range []*string{&l.Holder.User, &l.Holder.Service, &l.Holder.Name, &l.Holder.Boot, &l.EnforcedBy, &l.Note, &l.By.User} {
-		if !plain(*text) {
+		if !words.Plain(*text) {
 			*text = gpu.Printable(*text, gpu.Whole)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Owner is the user that a lease or a request belongs to.
@@ -34,7 +35,7 @@ func ownerOf(uid int, user string) Owner {
 // byName returns the owner without a uid who has a name, cleaned as Lease.clean
 // cleans it.
 func byName(user string) Owner {
-	if !plain(user) {
+	if !words.Plain(user) {
 		user = gpu.Printable(user, gpu.Whole)
 	}
 	return Owner{UID: NoUID, User: user}

@@ -6,15 +6,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // The limits of a request.
 const (
-	MaxIDLength = 128              // characters
+	MaxIDLength = words.MaxText    // characters
 	MaxMemory   = gpu.MiB(1) << 30 // on one device: a PiB
 	MaxSlots    = 1 << 16          // on one device
 	MaxGPUs     = 1 << 16
@@ -59,50 +58,10 @@ func ValidService(name string) error { return validText("service", name) }
 func ValidName(name string) error { return validText("name", name) }
 
 func validText(field, text string) error {
-	if detail := textProblem(text); detail != "" {
+	if detail := words.TextProblem(text); detail != "" {
 		return FieldError{field, detail}
 	}
 	return nil
-}
-
-func textProblem(text string) string {
-	if text == "" {
-		return "is empty; give it a name"
-	}
-	if plain(text) {
-		return ""
-	}
-	switch {
-	case len(text) > MaxIDLength*utf8.UTFMax || utf8.RuneCountInString(text) > MaxIDLength:
-		return fmt.Sprintf("is longer than %d characters", MaxIDLength)
-	case !utf8.ValidString(text):
-		return "is not valid UTF-8"
-	case strings.HasPrefix(text, " ") || strings.HasSuffix(text, " "):
-		return "begins or ends with a space"
-	}
-	for _, c := range text {
-		if c == utf8.RuneError { // JSON decoding replaces broken UTF-8 by it
-			return "contains U+FFFD, which stands for broken text"
-		}
-		if !unicode.IsPrint(c) {
-			return fmt.Sprintf("contains %U, which cannot be printed", c)
-		}
-	}
-	return ""
-}
-
-// plain reports whether a text has only visible ASCII characters and is short. It
-// is the quick answer for nearly all names.
-func plain(text string) bool {
-	if len(text) > MaxIDLength {
-		return false
-	}
-	for i := range len(text) {
-		if c := text[i]; c <= ' ' || c >= 0x7f {
-			return false
-		}
-	}
-	return true
 }
 
 // ValidMemory returns an error if an amount of memory is zero, negative or too
@@ -130,12 +89,12 @@ func (r *Request) Validate() error {
 			errs = append(errs, FieldError{field, detail})
 		}
 	}
-	refuse("allocation_id", textProblem(r.ID))
+	refuse("allocation_id", words.TextProblem(r.ID))
 	if r.Holder.Service != "" {
-		refuse("service", textProblem(r.Holder.Service))
+		refuse("service", words.TextProblem(r.Holder.Service))
 	}
 	if r.Parent != "" {
-		refuse("parent", textProblem(r.Parent))
+		refuse("parent", words.TextProblem(r.Parent))
 	}
 	refuse("memory_mb", memoryProblem(r.Memory, 0))
 	refuse("slots", outside(r.Slots, 0, MaxSlots))
@@ -166,7 +125,7 @@ func nameProblem(name string) string {
 	if strings.Contains(name, "/") {
 		return fmt.Sprintf("has a name with a slash, %q; give the name alone, without the path", name)
 	}
-	return textProblem(name)
+	return words.TextProblem(name)
 }
 
 func scopeProblem(names []string) string {

@@ -1,8 +1,10 @@
-package lease
+package placement
 
 import (
 	"cmp"
 	"slices"
+
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // Mark says how far somebody has read the leases and the waiting requests. The
@@ -15,7 +17,7 @@ type Mark struct {
 
 // Placed is a waiting request with its place in the queue.
 type Placed struct {
-	*Request
+	*lease.Request
 	Position int // from 1
 	arrival  uint64
 }
@@ -26,9 +28,9 @@ type Placed struct {
 // queue. A request that is granted between two pages follows as a lease, because
 // its fence is new; so whatever stands from the first page to the last is on one of
 // them.
-func PageOf(b *Book, after Mark, limit int) (leases []*Lease, waiting []Placed, last Mark, more bool) {
+func PageOf(b *lease.Book, after Mark, limit int) (leases []*lease.Lease, waiting []Placed, last Mark, more bool) {
 	last, leases = after, b.Leases()
-	from, found := slices.BinarySearchFunc(leases, after.Fence, func(l *Lease, fence uint64) int { return cmp.Compare(l.Fence, fence) })
+	from, found := slices.BinarySearchFunc(leases, after.Fence, func(l *lease.Lease, fence uint64) int { return cmp.Compare(l.Fence, fence) })
 	if found {
 		from++
 	}

@@ -1,0 +1,54 @@
+package words
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxText is how many characters a name may have.
+const MaxText = 128
+
+// TextProblem returns what is wrong with a name that people give to a thing; empty
+// if nothing is. A name has 1 to MaxText printable characters of any script, with
+// no space at either end.
+func TextProblem(text string) string {
+	if text == "" {
+		return "is empty; give it a name"
+	}
+	if Plain(text) {
+		return ""
+	}
+	switch {
+	case len(text) > MaxText*utf8.UTFMax || utf8.RuneCountInString(text) > MaxText:
+		return fmt.Sprintf("is longer than %d characters", MaxText)
+	case !utf8.ValidString(text):
+		return "is not valid UTF-8"
+	case strings.HasPrefix(text, " ") || strings.HasSuffix(text, " "):
+		return "begins or ends with a space"
+	}
+	for _, c := range text {
+		if c == utf8.RuneError { // JSON decoding replaces broken UTF-8 by it
+			return "contains U+FFFD, which stands for broken text"
+		}
+		if !unicode.IsPrint(c) {
+			return fmt.Sprintf("contains %U, which cannot be printed", c)
+		}
+	}
+	return ""
+}
+
+// Plain reports whether a text has only visible ASCII characters and is short. It
+// is the quick answer for nearly all names.
+func Plain(text string) bool {
+	if len(text) > MaxText {
+		return false
+	}
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
