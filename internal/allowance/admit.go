@@ -132,3 +132,25 @@ func note(r *lease.Request, format string, args ...any) {
 	}
 	r.Note += fmt.Sprintf(format, args...)
 }
+
+// Within returns how much of an amount on each device a service may have that
+// already uses used; zero if nothing.
+func (s *Service) Within(gpus int, amount gpu.MiB, used lease.Usage) gpu.MiB {
+	if s.MaxMemory > 0 {
+		amount = min(amount, s.MaxMemory)
+	}
+	if s.Quota.Memory > 0 {
+		amount = min(amount, (s.Quota.Memory-used.Memory)/gpu.MiB(gpus))
+	}
+	if amount < max(s.MinMemory, 1) {
+		return 0
+	}
+	return amount
+}
+
+// Later reports whether a request that was refused may be admitted later, once its
+// service or its user has released something.
+func Later(err error) bool {
+	refused, limit := (*AdmitError)(nil), (*LimitError)(nil)
+	return errors.As(err, &refused) && refused.Later || errors.As(err, &limit) && limit.Later
+}

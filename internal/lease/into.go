@@ -45,14 +45,10 @@ func (l *Lease) Growing(size gpu.MiB) Request {
 }
 
 func (l *Lease) into(size, memory gpu.MiB, slots int) Request {
-	r := Request{
+	return Request{
 		ID: l.ID, Holder: l.Holder, Binding: l.Binding, TTL: l.TTL, Priority: l.Priority, Into: l.Fence, Size: size,
-		GPUs: len(l.Parts), Memory: memory, Slots: slots, EnforcedBy: l.EnforcedBy, Groups: l.Groups,
+		GPUs: len(l.Parts), Only: l.Devices(), Memory: memory, Slots: slots, EnforcedBy: l.EnforcedBy, Groups: l.Groups,
 	}
-	for _, p := range l.Parts {
-		r.Only = append(r.Only, p.GPU)
-	}
-	return r
 }
 
 // Lacks returns how much more memory of each of its devices a lease takes when it

@@ -68,6 +68,15 @@ func (l *Lease) Total() Usage {
 	return u
 }
 
+// Devices returns the UUIDs of its devices.
+func (l *Lease) Devices() []string {
+	devices := make([]string, len(l.Parts))
+	for i, p := range l.Parts {
+		devices[i] = p.GPU
+	}
+	return devices
+}
+
 // OutlivesBoot reports whether the lease lasts when the machine starts again. A
 // lease that is bound to a process does not, so its records must survive the end
 // of the daemon but not of the machine.

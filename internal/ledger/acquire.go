@@ -4,57 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/words"
 )
-
-// TimeoutError reports a request that was not granted before its deadline.
-type TimeoutError struct {
-	Request *lease.Request
-	Waited  time.Duration
-	Refusal *placement.NoFitError // why it did not fit at the deadline; nil: it would have fitted
-	Quota   error                 // how its service was over its quota at the deadline; nil: it was not
-}
-
-func (e *TimeoutError) Error() string {
-	text := fmt.Sprintf("%s was not granted within %s", e.Request.ID, e.Lasted())
-	if why := e.Why(); why != nil {
-		text += ": " + why.Error()
-	}
-	return text
-}
-
-// Why returns what prevented the grant at the deadline; nil if nothing did.
-func (e *TimeoutError) Why() error {
-	switch {
-	case e.Quota != nil:
-		return e.Quota
-	case e.Refusal != nil:
-		return e.Refusal
-	}
-	return nil
-}
-
-// Lasted returns how long the request waited, as people say it.
-func (e *TimeoutError) Lasted() string { return words.Duration(e.Waited) }
-
-// ErrWithdrawn reports a request that was withdrawn while it waited. It matches
-// context.Canceled, and its text is for people.
-var ErrWithdrawn error = withdrawnError{}
-
-type withdrawnError struct{}
-
-func (withdrawnError) Error() string        { return "the request was withdrawn" }
-func (withdrawnError) Is(target error) bool { return target == context.Canceled }
 
 // waiter connects a waiting request with the goroutine that waits for its
 // outcome.
@@ -134,19 +91,19 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 // admit fills in and checks a request by the settings of its service, and
 // returns the request that goes into the book. If the request finds a lease that
 // it was granted before, admit returns that too. The caller holds mu.
-func (l *Ledger) admit(r lease.Request, again Again, now time.Time) (request *lease.Request, standing *lease.Lease, err error) {
-	if request, err = l.prepare(r, now); err != nil {
+func (m *machine) admit(r lease.Request, again Again, now time.Time) (request *lease.Request, standing *lease.Lease, err error) {
+	if request, err = m.prepare(r, now); err != nil {
 		return nil, nil, err
 	}
-	if standing, err = l.find(request, again); err != nil {
+	if standing, err = m.find(request, again); err != nil {
 		return nil, nil, err
 	}
 	if standing == nil {
-		if err := l.vacant(request); err != nil {
+		if err := m.vacant(request); err != nil {
 			return nil, nil, err
 		}
 	}
-	request, err = l.admitted(request)
+	request, err = m.admitted(request)
 	return request, standing, err
 }
 
@@ -183,59 +140,25 @@ func (m *machine) vacant(r *lease.Request) error {
 // mu.
 func (m *machine) admitted(r *lease.Request) (*lease.Request, error) {
 	request := *r
-	if err := m.settings.knows(r.Holder.Service); err != nil {
+	if err := m.settings.Knows(r.Holder.Service); err != nil {
 		return nil, err
 	}
 	if service, known := m.settings.Services[r.Holder.Service]; known {
 		admitted, err := allowance.Admit(service.Service, request, m.book.ServiceUsage(r.Holder.Service))
-		if err != nil && !isLater(err) {
+		if err != nil && !allowance.Later(err) {
 			return nil, err
 		}
 		request = admitted
 		if request.Preferred == "" {
-			request.Preferred = m.uuidOf(service.Preferred)
+			request.Preferred = m.snapshot.UUIDOf(service.Preferred)
 		}
 	} else if access.May(r.By, access.Precede, access.Object{}) != nil {
 		request = allowance.InLine(request)
 	}
-	if err := m.overLimit(&request, nil); err != nil && !isLater(err) { // as it was raised
+	if err := m.overLimit(&request, nil); err != nil && !allowance.Later(err) { // as it was raised
 		return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
 	}
 	return &request, nil
-}
-
-// knows refuses a service that is not configured, where only those may ask.
-func (s *Settings) knows(service string) error {
-	if _, known := s.Services[service]; known || service == "" || !s.KnownOnly {
-		return nil
-	}
-	names := slices.Sorted(maps.Keys(s.Services))
-	return &allowance.AdmitError{
-		Service: service, Err: allowance.ErrService,
-		Text: "it is not configured, and unknown_services is refuse: " + words.Suggest(service, names, "there is none like it"),
-	}
-}
-
-// uuidOf returns the UUID of a device that is named by index or UUID; empty if
-// there is none. The caller holds mu.
-func (m *machine) uuidOf(ref string) string {
-	if m.devices[ref] != nil || ref == "" {
-		return ref
-	}
-	where := gpu.Where{GPU: ref}
-	for uuid, d := range m.devices {
-		if where.Allows(uuid, d.Device.Index) {
-			return uuid
-		}
-	}
-	return ""
-}
-
-// isLater reports whether the request may be admitted later, once its service or
-// its user has released something.
-func isLater(err error) bool {
-	refused, limit := (*allowance.AdmitError)(nil), (*allowance.LimitError)(nil)
-	return errors.As(err, &refused) && refused.Later || errors.As(err, &limit) && limit.Later
 }
 
 // decide grants a request, refuses it, or puts it into the queue. It returns nil
@@ -266,9 +189,9 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
 
 // expect notes that somebody waits for the outcome of a request. The caller holds
 // mu.
-func (l *Ledger) expect(r *lease.Request) *waiter {
+func (m *machine) expect(r *lease.Request) *waiter {
 	w := &waiter{request: r, done: make(chan outcome, 1)}
-	l.waiters[r.Key()] = w
+	m.waiters[r.Key()] = w
 	return w
 }
 

@@ -122,7 +122,7 @@ func (x *adopting) admit() error {
 		}
 		x.Holder, x.TimeLimit = r.Holder, r.TimeLimit
 	}
-	if err := x.l.settings.knows(x.Holder.Service); err != nil {
+	if err := x.l.settings.Knows(x.Holder.Service); err != nil {
 		return err
 	}
 	service := x.l.settings.Services[x.Holder.Service]

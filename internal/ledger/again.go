@@ -63,17 +63,17 @@ func (m *machine) find(r *lease.Request, again Again) (*lease.Lease, error) {
 }
 
 // adjust makes a lease that stands what a request asks for. The caller holds mu.
-func (l *Ledger) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
+func (m *machine) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
 	found := Found{Lease: held, Stood: true}
 	if had := held.Parts[0].Memory; had != r.Memory {
-		resized, err := l.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
+		resized, err := m.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
 		if err != nil {
 			return Found{}, err
 		}
 		found.Lease, found.Was = resized, had
 	}
 	if held.Binding == lease.ByTTL {
-		e, err := l.apply(lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By}, now)
+		e, err := m.apply(lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By}, now)
 		if err != nil {
 			return Found{}, err
 		}

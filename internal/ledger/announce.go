@@ -19,21 +19,24 @@ func (l *Ledger) announce(e *lease.Effect) {
 			return
 		}
 	}
-	if event, any := notice.Of(e, l.appendLabels); any {
+	labels := func(text []byte, parts []lease.Part) []byte {
+		l.mu.RLock()
+		defer l.mu.RUnlock()
+		return l.appendLabels(text, parts)
+	}
+	if event, any := notice.Of(e, labels); any {
 		l.hooks.Event(event)
 	}
 }
 
 // appendLabels appends the labels of the devices of a lease, or the UUID of a
-// device that was not seen yet.
-func (l *Ledger) appendLabels(text []byte, parts []lease.Part) []byte {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
+// device that was not seen yet. The caller holds mu.
+func (m *machine) appendLabels(text []byte, parts []lease.Part) []byte {
 	for i, p := range parts {
 		if i > 0 {
 			text = append(text, ", "...)
 		}
-		if d := l.devices[p.GPU]; d != nil {
+		if d := m.devices[p.GPU]; d != nil {
 			text = append(text, d.Device.Label()...)
 		} else {
 			text = append(text, p.GPU...)

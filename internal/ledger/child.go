@@ -20,7 +20,7 @@ func (m *machine) besideParent(r *lease.Request) error {
 	refuse := func(field, format string, args ...any) error {
 		return lease.FieldErrors{{Field: field, Detail: fmt.Sprintf(format, args...) + "; a child is on the devices of its parent"}}
 	}
-	devices := devicesOf(parent)
+	devices := parent.Devices()
 	switch only := r.Where.GPU; {
 	case r.GPUs > 1 && r.GPUs != len(devices):
 		return refuse("gpus", "is %d, and %s has %d", r.GPUs, parent.ID, len(devices))
@@ -31,14 +31,6 @@ func (m *machine) besideParent(r *lease.Request) error {
 	}
 	r.Only, r.GPUs = devices, len(devices)
 	return nil
-}
-
-func devicesOf(l *lease.Lease) []string {
-	devices := make([]string, len(l.Parts))
-	for i, p := range l.Parts {
-		devices[i] = p.GPU
-	}
-	return devices
 }
 
 // splits reports whether a request is for a child that gets its memory from its
@@ -53,16 +45,16 @@ func (m *machine) splits(r *lease.Request) bool {
 func parentOf(r *lease.Request) lease.Key { return lease.Key{Owner: r.Holder.Owner(), ID: r.Parent} }
 
 // split grants a child with memory of its parent. The caller holds mu.
-func (l *Ledger) split(r *lease.Request, now time.Time) (*lease.Lease, error) {
-	from := len(l.effects)
+func (m *machine) split(r *lease.Request, now time.Time) (*lease.Lease, error) {
+	from := len(m.effects)
 	if r.Memory > 0 {
-		if _, err := l.apply(lease.Split{Key: parentOf(r), Memory: r.Memory, By: r.By}, now); err != nil {
+		if _, err := m.apply(lease.Split{Key: parentOf(r), Memory: r.Memory, By: r.By}, now); err != nil {
 			return nil, err
 		}
 	}
 	granted := r.Lease(r.Only...)
-	if _, err := l.apply(lease.Grant{Lease: granted, Split: true}, now); err != nil {
-		l.undo(from) // those who wait go on without this error
+	if _, err := m.apply(lease.Grant{Lease: granted, Split: true}, now); err != nil {
+		m.undo(from) // those who wait go on without this error
 		return nil, err
 	}
 	return granted, nil

@@ -100,7 +100,7 @@ func crashOnPanic() {
 // serveAll works on a batch, on what is due and on the backlog, and sets the
 // alarm. The caller has the seat.
 func (l *Ledger) serveAll(batch []*errand) {
-	l.turn.begin()
+	l.turn.Begin()
 	l.work(batch)
 	l.holders.catchUp()
 	l.setAlarm()
@@ -108,7 +108,7 @@ func (l *Ledger) serveAll(batch []*errand) {
 
 // leaveSeat lets another goroutine work on the book.
 func (l *Ledger) leaveSeat() {
-	l.turn.end()
+	l.turn.End()
 	<-l.seat
 }
 
@@ -203,26 +203,26 @@ func (l *Ledger) attempt(batch []*errand, turn func(now time.Time)) error {
 }
 
 // apply makes a change to the book. The caller holds mu.
-func (l *Ledger) apply(c lease.Change, now time.Time) (lease.Effect, error) {
-	e, err := l.book.Apply(c, now)
+func (m *machine) apply(c lease.Change, now time.Time) (lease.Effect, error) {
+	e, err := m.book.Apply(c, now)
 	if err == nil {
-		l.effects = append(l.effects, e)
-		l.reflect(&e, 1)
+		m.effects = append(m.effects, e)
+		m.reflect(&e, 1)
 	}
 	return e, err
 }
 
 // undo reverts the effects of this batch from index from on. The caller holds mu.
-func (l *Ledger) undo(from int) {
-	undone := l.effects[from:]
-	l.book.Revert(undone...)
+func (m *machine) undo(from int) {
+	undone := m.effects[from:]
+	m.book.Revert(undone...)
 	for i := range undone {
-		l.reflect(&undone[i], -1)
+		m.reflect(&undone[i], -1)
 		if undone[i].Kind == lease.Asked {
-			delete(l.waiters, undone[i].Request.Key())
+			delete(m.waiters, undone[i].Request.Key())
 		}
 	}
-	l.effects = l.effects[:from]
+	m.effects = m.effects[:from]
 }
 
 // due applies the changes of this kind that are due. The caller holds mu.
@@ -242,22 +242,22 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 // explainTimeOuts notes what is in the way of each request that is about to time
 // out. It runs before any of them leaves the queue, because that changes the
 // reasons of the others. The caller holds mu.
-func (l *Ledger) explainTimeOuts(changes []lease.Change) {
+func (m *machine) explainTimeOuts(changes []lease.Change) {
 	var late []*lease.Request
 	least := lease.AnyLoad
 	for _, c := range changes {
-		if t, is := c.(lease.TimeOut); is && l.waiters[t.Key] != nil {
-			r := l.book.Request(t.Key)
+		if t, is := c.(lease.TimeOut); is && m.waiters[t.Key] != nil {
+			r := m.book.Request(t.Key)
 			late = append(late, r)
 			least = least.Smaller(leastAdvice(r))
 		}
 	}
-	l.book.Sort(late)
-	n := l.form(least)
+	m.book.Sort(late)
+	n := m.form(least)
 	for _, r := range late {
 		advance(n, r)
-		w := l.waiters[r.Key()]
-		w.refusal, w.quota = l.refusal(r, n), l.overQuota(r, n)
+		w := m.waiters[r.Key()]
+		w.refusal, w.quota = m.refusal(r, n), m.overQuota(r, n)
 	}
 }
 
@@ -288,7 +288,7 @@ func (l *Ledger) write(effects []lease.Effect) error {
 		l.group = append(l.group, l.buffer[from:end])
 		from = end
 	}
-	return l.journal.append(l.group, care)
+	return l.journal.Write(l.group, care)
 }
 
 // settle announces what a batch did and answers its waiters, after the journal

@@ -2,27 +2,9 @@ package ledger
 
 import (
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
-
-// Observation holds the latest measurement of a device and its state.
-type Observation struct {
-	Device gpu.Device
-	Sample *gpu.Sample // nil: it did not answer
-	State  gpu.State
-	Health gpu.Health
-	Stop   bool   // nothing is granted: the device is above temp_critical or in quarantine
-	Reason string // why it is in this state
-	Closed string // why nothing is granted although its state is good; empty: it is open
-
-	Multiplier gpu.Opt[float64]          // how fast work may run; absent: as the state says
-	Slower     string                    // why that is slower than the state says; empty: it is not
-	Warmth     gpu.Opt[placement.Warmth] // where its temperature ends; absent: not known
-
-	Standing health.Standing
-}
 
 // observed is a device as the ledger knows it.
 type observed struct {
@@ -38,26 +20,8 @@ type observed struct {
 	driver gpu.Opt[gpu.MiB]
 }
 
-// multiplier returns how fast work on a device may run.
-func (o *Observation) multiplier() float64 { return o.Multiplier.Or(o.State.Multiplier()) }
-
 // most returns how much memory of a device could be leased if nobody held any.
 func (o *observed) most(sum lease.Sum) gpu.MiB { return sum.Ceiling() - o.driver.Or(0) }
-
-// closed returns why the ledger grants nothing on a device; "" if it grants.
-func (o *observed) closed() string {
-	switch cut := o.Device.Cut(); {
-	case cut != "":
-		return cut
-	case o.State == gpu.Unavailable:
-		return o.Reason
-	case o.Stop:
-		return "it is too hot: " + o.Reason
-	case o.multiplier() == 0 && o.State.Multiplier() > 0:
-		return o.Slower
-	}
-	return o.Closed
-}
 
 // recount computes the capacity of every device again.
 func (m *machine) recount() {
@@ -95,8 +59,8 @@ func (m *machine) capacity(uuid string) {
 	case c.Total <= 0: // nobody knows how much memory it has: slots only
 		c.Reserve = 0
 	}
-	if o.closed() == "" {
-		c.Usable = o.Standing.Slots(lease.UsableSlots(slots, o.multiplier()))
+	if o.Shut() == "" {
+		c.Usable = o.Standing.Slots(lease.UsableSlots(slots, o.Speed()))
 	}
 	m.book.SetCapacity(uuid, c)
 	m.refresh(uuid)
@@ -112,6 +76,6 @@ func (m *machine) refresh(uuid string) {
 	m.snapshot.Update(uuid, placement.Use{
 		Available: sum.Available(), Ceiling: o.most(sum),
 		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines,
-		Recent: o.recent, Warmth: o.Warmth, State: o.State, Reason: o.Reason, Closed: o.closed(), Slower: o.Slower,
+		Recent: o.recent, Warmth: o.Warmth, State: o.State, Reason: o.Reason, Closed: o.Shut(), Slower: o.Slower,
 	})
 }

@@ -21,20 +21,5 @@ func (m *machine) largestEver(r *lease.Request) gpu.MiB {
 	if !known {
 		return most
 	}
-	return within(service, r.GPUs, most, lease.Usage{})
-}
-
-// within returns how much of an amount on each device a service may have that
-// already uses used; zero if nothing.
-func within(s Service, gpus int, amount gpu.MiB, used lease.Usage) gpu.MiB {
-	if s.MaxMemory > 0 {
-		amount = min(amount, s.MaxMemory)
-	}
-	if s.Quota.Memory > 0 {
-		amount = min(amount, (s.Quota.Memory-used.Memory)/gpu.MiB(gpus))
-	}
-	if amount < max(s.MinMemory, 1) {
-		return 0
-	}
-	return amount
+	return service.Within(r.GPUs, most, lease.Usage{})
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
@@ -33,32 +32,11 @@ import (
 )
 
 // Settings are the settings of a ledger. Configure changes them while it runs.
-type Settings struct {
-	// Device returns the settings of one device.
-	Device func(uuid string) DeviceSettings
-	// Services has the settings of services, by name.
-	Services map[string]Service
-	// KnownOnly refuses requests for a service that is not among Services.
-	KnownOnly bool
-	// Wait is how long a request waits if it does not say so itself.
-	Wait time.Duration
-	// Limits says what users may have.
-	Limits allowance.Regime
-}
-
-// DeviceSettings are the settings of one device.
-type DeviceSettings struct {
-	Limit        gpu.MiB // zero: all of it
-	Reserve      gpu.MiB
-	MaxPipelines int // zero: the number of CPUs divided by that of devices
-}
-
-// Service has the settings of one service.
-type Service struct {
-	allowance.Service
-	Preferred string     // index or UUID of the device to try first; empty: none
-	Match     *kin.Match // how its processes are told; nil: not by the settings
-}
+type (
+	Settings       = allowance.Settings
+	DeviceSettings = allowance.DeviceSettings
+	Service        = allowance.Served
+)
 
 // Hooks are the functions that the ledger calls when something has happened. Each
 // may be nil. The ledger calls them in the order of what happened; they must not
@@ -110,7 +88,7 @@ type Options struct {
 type Ledger struct {
 	hooks   Hooks
 	census  census
-	journal writer
+	journal journal.Writer
 	errands chan *errand
 	seat    chan struct{} // has room for one: the goroutine that fills it works on the book
 	wake    chan struct{} // something changed that may let a waiting request in
@@ -121,8 +99,6 @@ type Ledger struct {
 	// reading is always quick. Only the goroutine in the seat changes leases.
 	mu sync.RWMutex
 	machine
-	waiters map[lease.Key]*waiter
-	effects []lease.Effect // of the batch at hand
 
 	// Only the goroutine in the seat touches these.
 	own      errand // the one that here runs
@@ -134,7 +110,7 @@ type Ledger struct {
 	chosen   []string
 	restless bool // something must be tried again soon
 
-	turn       turn // read without mu, which a stuck clerk may hold for ever
+	turn       ways.Turn // read without mu, which a stuck clerk may hold for ever
 	compacting atomic.Bool
 	finished   chan struct{} // closed when Run is over
 }
@@ -156,12 +132,12 @@ func Open(o Options) (*Ledger, error) {
 			boot: boot, cpus: max(o.CPUs, 1), alive: o.Processes.Alive,
 			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil, nil, nil),
 			devices: map[string]*observed{}, revoking: map[lease.Key]revocation{}, inUse: map[lease.Key]uint64{},
+			waiters: map[lease.Key]*waiter{},
 		},
-		waiters: map[lease.Key]*waiter{},
 	}
-	l.turn.origin = time.Now()
+	l.turn.Origin = time.Now()
 	l.seat <- struct{}{} // nobody works on the book before Run
-	l.journal.hooks = &l.hooks
+	l.journal.Notify = l.hooks.noteTrouble
 	l.holders = newHolders(l, o.Processes)
 	if err := l.recover(o.Open); err != nil {
 		return nil, err
@@ -193,8 +169,8 @@ func (l *Ledger) nudge() {
 // and their holders run on.
 func (l *Ledger) Run(ctx context.Context) error {
 	defer close(l.finished)
-	defer l.turn.end()
-	l.turn.begin()
+	defer l.turn.End()
+	l.turn.Begin()
 	l.holders.keepDetached()
 	l.holders.resume()
 	l.clerk(ctx)

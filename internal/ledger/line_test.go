@@ -116,7 +116,7 @@ func TestServedInOrder(t *testing.T) {
 					break
 				}
 				e := k.effects[len(k.effects)-1]
-				if e.Request != want || e.Kind == lease.Granted && !slices.Equal(devicesOf(e.After), devices) {
+				if e.Request != want || e.Kind == lease.Granted && !slices.Equal(e.After.Devices(), devices) {
 					t.Fatalf("%s was served (%s), and %s should be, on %v", e.Request.ID, e.Kind, want.ID, devices)
 				}
 			}

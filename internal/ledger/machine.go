@@ -27,6 +27,8 @@ type machine struct {
 	line     placement.Line // see form
 	devices  map[string]*observed
 	dirty    bool // something changed that may let a waiting request in
+	waiters  map[lease.Key]*waiter
+	effects  []lease.Effect // of the batch at hand
 
 	revoking map[lease.Key]revocation // by lease: why it is about to be revoked
 	inUse    map[lease.Key]uint64     // by lease: the fence of an implied lease whose processes were measured

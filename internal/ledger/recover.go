@@ -49,7 +49,7 @@ func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal,
 	failed := (*journal.WriteError)(nil)
 	err = log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true})
 	if errors.As(err, &failed) {
-		l.journal.noteTrouble(err)
+		l.journal.Note(err)
 		return nil // the daemon starts on a full disk too: the next start skips fences again
 	}
 	if err != nil {

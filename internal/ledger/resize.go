@@ -13,40 +13,6 @@ import (
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
-// ResizeError refuses to make a lease larger.
-type ResizeError struct {
-	Lease *lease.Lease
-	GPU   string  // where there is no room
-	Asked gpu.MiB // on each device
-	Most  gpu.MiB // what it could have there now
-	Ever  bool    // it would fit if nobody else held anything
-	Why   error   // what is in the way of the growth
-}
-
-// Has returns what the lease has where there is no room.
-func (e *ResizeError) Has() gpu.MiB {
-	for _, p := range e.Lease.Parts {
-		if p.GPU == e.GPU {
-			return p.Memory
-		}
-	}
-	return 0
-}
-
-func (e *ResizeError) Error() string {
-	why := "there is no room for that now"
-	if !e.Ever {
-		why = "there is never room for that"
-	}
-	text := fmt.Sprintf("resize %s from %s to %s: %s", e.Lease.ID, e.Has().Exact(), e.Asked.Exact(), why)
-	if e.Most > e.Has() {
-		return text + "; it can have " + e.Most.Exact() + " now"
-	}
-	return text + ", nor for more than it has"
-}
-
-func (e *ResizeError) Unwrap() error { return e.Why }
-
 // Resize gives a lease another amount of memory on each of its devices. It gives
 // back at once, and takes more only where there is room and nobody who waits is
 // delayed: it waits for that in the queue, for as long as wait says; zero: not at
@@ -77,7 +43,7 @@ func mayGrowLater(err error) bool {
 	if errors.As(err, &refused) {
 		return refused.Ever
 	}
-	return isLater(err)
+	return allowance.Later(err)
 }
 
 // Shrink takes memory from a lease that its processes do not use, if its service
@@ -101,8 +67,8 @@ func (l *Ledger) Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.M
 }
 
 // resize resizes a lease. The caller holds mu.
-func (l *Ledger) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*lease.Lease, error) {
-	held := l.book.Lease(r.Key)
+func (m *machine) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*lease.Lease, error) {
+	held := m.book.Lease(r.Key)
 	if held != nil && (r.Fence == 0 || r.Fence == held.Fence) && access.May(r.By, access.Resize, held.Object()) == nil {
 		if err := held.Resizable(); err != nil {
 			return nil, fmt.Errorf("resize %s: %w", r.ID, err)
@@ -111,11 +77,11 @@ func (l *Ledger) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*l
 			return nil, lease.FieldErrors{bad}
 		}
 		var err error
-		if r.Memory, err = l.resizable(held, r.Memory, limits, &r.By); err != nil {
+		if r.Memory, err = m.resizable(held, r.Memory, limits, &r.By); err != nil {
 			return nil, err
 		}
 	} // else the book refuses
-	e, err := l.apply(r, now)
+	e, err := m.apply(r, now)
 	return e.After, err
 }
 

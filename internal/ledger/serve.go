@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -131,7 +130,7 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 	less := *g.request
 	less.Memory = allowance.Room(m.book, limits, less.Holder, less.Devices(), memory)
 	if known {
-		less.Memory = within(service, less.Devices(), less.Memory, m.book.ServiceUsage(name))
+		less.Memory = service.Within(less.Devices(), less.Memory, m.book.ServiceUsage(name))
 	}
 	if less.Memory == 0 || m.overQuota(&less, g.before) != nil {
 		return 0
@@ -143,7 +142,7 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 // to grant a request; nil if none does. The caller holds mu.
 func (m *machine) overQuota(r *lease.Request, before *placement.Line) error {
 	err := m.overAny(r, before)
-	if err != nil && r.For() == "resume" && !isLater(err) {
+	if err != nil && r.For() == "resume" && !allowance.Later(err) {
 		return nil // it had that, by somebody who may exceed the limits, or before they were set
 	}
 	return err
@@ -182,24 +181,6 @@ func (m *machine) whyNot(r *lease.Request) error {
 		waiting-- // do not count r itself
 	}
 	return &QueuedError{Waiting: waiting, LargestNow: m.largestNow(r, before)}
-}
-
-// QueuedError refuses a request that does not wait and would fit, but would delay
-// a waiting request.
-type QueuedError struct {
-	Waiting    int
-	LargestNow gpu.MiB // the most memory that would delay nobody; zero: none
-}
-
-func (e *QueuedError) Error() string {
-	text := fmt.Sprintf("the request would delay one of the %d requests that wait already; wait in turn", e.Waiting)
-	if e.Waiting == 1 {
-		text = "the request would delay one that waits already; wait in turn"
-	}
-	if e.LargestNow > 0 {
-		text += ", or ask for at most " + e.LargestNow.Exact() + ", which would be granted now"
-	}
-	return text
 }
 
 // refusal returns what prevents a grant now, the requests ahead included; nil if

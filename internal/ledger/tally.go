@@ -14,7 +14,7 @@ func (l *Ledger) Tallies() map[lease.Party]lease.Tally {
 func (l *Ledger) DevicesOf(service, user string) ([]string, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if err := l.settings.knows(service); err != nil {
+	if err := l.settings.Knows(service); err != nil {
 		return nil, err
 	}
 	known := l.settings.Services[service] // a service that is not configured serves everybody

@@ -1,58 +1,19 @@
 package ledger
 
 import (
-	"errors"
-	"sync/atomic"
-
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/record"
 )
 
-// writer writes the journal and keeps whether that works. Only the clerk writes.
-type writer struct {
-	journal.Journal
-	hooks   *Hooks
-	trouble atomic.Pointer[error] // read without a lock; nil: there is none
-}
-
-// Trouble returns why the journal takes no new grants now; nil if it does.
-func (w *writer) Trouble() error {
-	if err := w.trouble.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// append writes to the journal, and sends an event when that stops working and
-// when it works again. A write from the reserve of the disk does not prove that
-// the journal works again.
-func (w *writer) append(group [][]byte, care journal.Care) error {
-	err := w.Append(group, care)
-	failed := (*journal.WriteError)(nil)
-	switch {
-	case errors.As(err, &failed):
-		w.noteTrouble(err)
-	case err == nil && !care.Reserve && w.Trouble() != nil:
-		w.noteTrouble(nil)
-	}
-	return err
-}
-
-func (w *writer) noteTrouble(err error) {
-	before := w.Trouble()
+// noteTrouble sends an event when the journal stops working, and when it works
+// again.
+func (h *Hooks) noteTrouble(err error) {
 	if err == nil {
-		w.trouble.Store(nil)
-	} else {
-		w.trouble.Store(&err)
+		h.journal(gpu.Note, "The daemon can write the journal again.")
+		return
 	}
-	switch {
-	case before == nil && err != nil:
-		w.hooks.journal(gpu.Serious,
-			"The daemon cannot write the journal, so it grants no new leases; present leases are not affected: %v", err)
-	case before != nil && err == nil:
-		w.hooks.journal(gpu.Note, "The daemon can write the journal again.")
-	}
+	h.journal(gpu.Serious, "The daemon cannot write the journal, so it grants no new leases; present leases are not affected: %v", err)
 }
 
 // Trouble returns why the journal takes no new grants now; nil if it does. It
@@ -68,5 +29,5 @@ func (l *Ledger) probe() {
 	l.mu.RLock()
 	mark := record.NewFence(l.book.Fence(), l.boot)
 	l.mu.RUnlock()
-	_ = l.journal.append([][]byte{mark.Append(nil)}, journal.Care{}) // append notes the result
+	_ = l.journal.Write([][]byte{mark.Append(nil)}, journal.Care{}) // append notes the result
 }

@@ -125,7 +125,7 @@ func (l *Ledger) Sum(uuid string) DeviceSum {
 func (m *machine) sum(uuid string) DeviceSum {
 	o := m.devices[uuid]
 	sum, _ := m.book.Sum(uuid)
-	closed := o.closed()
+	closed := o.Shut()
 	if closed == "" && o.State.Multiplier() == 0 {
 		closed = o.Reason
 	}

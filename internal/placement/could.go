@@ -43,3 +43,15 @@ func (s *Snapshot) could(n *need, i int) bool {
 	u := &s.use[i]
 	return s.meets(n, i) && u.Ceiling >= n.memory && u.MaxPipelines >= n.slots
 }
+
+// UUIDOf returns the UUID of a device that is named by index or UUID; empty if
+// there is none.
+func (s *Snapshot) UUIDOf(ref string) string {
+	where := gpu.Where{GPU: ref}
+	for i := range s.devices {
+		if d := &s.devices[i]; ref != "" && where.Allows(d.UUID, d.Index) {
+			return d.UUID
+		}
+	}
+	return ""
+}

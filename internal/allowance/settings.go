@@ -1,0 +1,52 @@
+package allowance
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Settings say what requests may have of a machine.
+type Settings struct {
+	// Device returns the settings of one device.
+	Device func(uuid string) DeviceSettings
+	// Services has the settings of services, by name.
+	Services map[string]Served
+	// KnownOnly refuses requests for a service that is not among Services.
+	KnownOnly bool
+	// Wait is how long a request waits if it does not say so itself.
+	Wait time.Duration
+	// Limits says what users may have.
+	Limits Regime
+}
+
+// DeviceSettings are the settings of one device.
+type DeviceSettings struct {
+	Limit        gpu.MiB // zero: all of it
+	Reserve      gpu.MiB
+	MaxPipelines int // zero: the number of CPUs divided by that of devices
+}
+
+// Served has the settings of one service, and which devices and processes are its
+// own.
+type Served struct {
+	Service
+	Preferred string     // index or UUID of the device to try first; empty: none
+	Match     *kin.Match // how its processes are told; nil: not by the settings
+}
+
+// Knows refuses a service that is not configured, where only those may ask.
+func (s *Settings) Knows(service string) error {
+	if _, known := s.Services[service]; known || service == "" || !s.KnownOnly {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(s.Services))
+	return &AdmitError{
+		Service: service, Err: ErrService,
+		Text: "it is not configured, and unknown_services is refuse: " + words.Suggest(service, names, "there is none like it"),
+	}
+}

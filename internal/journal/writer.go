@@ -1,0 +1,52 @@
+package journal
+
+import (
+	"errors"
+	"sync/atomic"
+)
+
+// Writer writes a journal and keeps whether that works. One goroutine writes.
+type Writer struct {
+	Journal
+	// Notify is called with the error when writing stops working, and with nil when
+	// it works again.
+	Notify func(error)
+
+	trouble atomic.Pointer[error] // read without a lock; nil: there is none
+}
+
+// Trouble returns why the journal takes no new records now; nil if it does. Any
+// goroutine may call it.
+func (w *Writer) Trouble() error {
+	if err := w.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Write appends a group to the journal, and notes whether that works. A write from
+// the reserve of the disk does not prove that the journal works again.
+func (w *Writer) Write(group [][]byte, care Care) error {
+	err := w.Append(group, care)
+	failed := (*WriteError)(nil)
+	switch {
+	case errors.As(err, &failed):
+		w.Note(err)
+	case err == nil && !care.Reserve && w.Trouble() != nil:
+		w.Note(nil)
+	}
+	return err
+}
+
+// Note notes that writing fails; nil: that it works.
+func (w *Writer) Note(err error) {
+	before := w.Trouble()
+	if err == nil {
+		w.trouble.Store(nil)
+	} else {
+		w.trouble.Store(&err)
+	}
+	if (before == nil) != (err == nil) {
+		w.Notify(err)
+	}
+}
