@@ -72,7 +72,7 @@ func (b *Book) Lacks(r *Request) gpu.MiB {
 
 // verifyKey refuses a request whose key is in use, or that is for a lease that
 // there is not.
-func (b *Book) verifyKey(r *Request) error {
+func (r *Request) verifyKey(b *Book) error {
 	held, waits := b.leases.get(r.Key()), b.waiting.get(r.Key())
 	switch {
 	case r.Into == 0 && (held != nil || waits != nil):
@@ -91,7 +91,7 @@ func (b *Book) verifyKey(r *Request) error {
 
 // settleInto takes the request for a lease out of the queue, because the lease is
 // about to change, and returns it; nil if there is none.
-func (b *Book) settleInto(e *entry) *Request {
+func (e *entry) settleInto(b *Book) *Request {
 	if e.want == nil {
 		return nil
 	}

@@ -20,7 +20,7 @@ type Park struct {
 func (p Park) apply(b *Book, now time.Time) (Effect, error) {
 	e, err := b.find(access.Park, p.Key, p.Fence, &p.By)
 	if err == nil {
-		err = b.parkable(e)
+		err = e.parkable(b)
 	}
 	if err != nil {
 		return Effect{}, err
@@ -60,10 +60,10 @@ func (b *Book) Unparkable(k Key, fence uint64) error {
 	if err != nil {
 		return err
 	}
-	return b.parkable(e)
+	return e.parkable(b)
 }
 
-func (b *Book) parkable(e *entry) error {
+func (e *entry) parkable(b *Book) error {
 	if err := e.lease.Unparkable(); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 func (b *Book) become(e *entry, l *Lease, kind Kind, by access.Actor, why string, now time.Time) Effect {
-	old, waited := e.lease, b.settleInto(e)
+	old, waited := e.lease, e.settleInto(b)
 	b.replace(e, l)
 	return Effect{Kind: kind, Time: now, Before: old, After: l, Request: waited, By: by, Why: why}
 }

@@ -18,7 +18,7 @@ func (a Ask) apply(b *Book, now time.Time) (Effect, error) {
 	if err := r.Validate(); err != nil {
 		return Effect{}, err
 	}
-	if err := b.verifyKey(r); err != nil {
+	if err := r.verifyKey(b); err != nil {
 		return Effect{}, err
 	}
 	b.enqueue(r)

@@ -37,6 +37,9 @@ func Of(e *lease.Effect, labels func(text []byte, parts []lease.Part) []byte) (g
 	}
 	if e.Kind == lease.Resized {
 		event.Data["was_mb"] = int64(e.Before.Total().Memory)
+		if held.Asked > 0 {
+			event.Data["asked_mb"] = int64(held.Asked)
+		}
 	}
 	if e.Kind == lease.Warned {
 		ends, _ := held.Ends()
@@ -56,14 +59,31 @@ func ofRequest(e *lease.Effect) gpu.Event {
 		Time: e.Time, Code: gpu.EventWaiting, Severity: gpu.Note, Lease: r.ID, User: r.Holder.User,
 		Data: map[string]any{"memory_mb": int64(r.Memory), "slots": r.Slots, "gpus": r.GPUs},
 	}
+	if r.Into != 0 {
+		event.Data["for"], event.Data["fence"] = r.For(), r.Into
+	}
 	if e.Kind == lease.Asked {
 		event.By = lease.ByOf(e.By)
-		event.Text = fmt.Sprintf("%s waits for %s, until %s at the latest", r.ID, r.Memory, r.Deadline.Format(time.TimeOnly))
+		event.Text = fmt.Sprintf("%s waits for %s", r.ID, aim(r))
+		if r.Deadline.Sub(e.Time) <= lease.MaxWait {
+			event.Text += fmt.Sprintf(", until %s at the latest", r.Deadline.Format(time.TimeOnly))
+		}
 		return event
 	}
 	event.Code, event.Severity = gpu.EventTimedOut, gpu.Warning
-	event.Text = fmt.Sprintf("%s waited %s for %s and did not get it", r.ID, words.Duration(e.Time.Sub(r.Requested)), r.Memory)
+	event.Text = fmt.Sprintf("%s waited %s for %s and did not get it", r.ID, words.Duration(e.Time.Sub(r.Requested)), aim(r))
 	return event
+}
+
+// aim returns what a request waits for.
+func aim(r *lease.Request) string {
+	switch r.For() {
+	case "resume":
+		return "room for its " + r.Memory.String() + ", to be resumed"
+	case "resize":
+		return r.Memory.String() + " more, to have " + r.Size.String()
+	}
+	return r.Memory.String()
 }
 
 // sentence returns the text of an event about a  If the text names the
