@@ -2,6 +2,7 @@ package lease
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -96,5 +97,34 @@ func TestReplayKeepsInstants(t *testing.T) {
 	replayText(t, again, b.Dump())
 	if got := again.Lease(only(again, "a")); !got.Granted.Equal(at) || !got.Expires.Equal(at.Add(time.Minute)) {
 		t.Errorf("granted %s, expires %s", got.Granted, got.Expires)
+	}
+}
+
+// TestReplayOfParking: a parked lease comes back as it was, with its times, and an
+// earlier berth's records of parking, which had no lease in them, are still read.
+func TestReplayOfParking(t *testing.T) {
+	text, err := os.ReadFile("../record/testdata/park.records")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBook(t)
+	replayText(t, b, string(text))
+	train, short := b.Lease(only(b, "train")), b.Lease(only(b, "short"))
+	if train.State != Parked || !train.Parkable || train.ParkedAt.Sub(train.Granted) != 10*time.Second {
+		t.Errorf("the parked lease is %+v", train)
+	}
+	if ends, limited := short.Ends(); !limited || ends.Sub(short.Granted) != time.Hour+100*time.Second || short.Asked != 4096 || short.Expires.Sub(short.Returned) != 50*time.Second {
+		t.Errorf("the lease that returned is %+v and ends at %s", short, ends)
+	}
+	if next, any := b.Next(); !any || !next.Equal(short.Expires) {
+		t.Errorf("the next thing is due at %s", next)
+	}
+	r := record.Record{Version: 1, Kind: record.Resume, Time: 5, ID: "train", Fence: 1}
+	if err := b.Replay(&r); err != nil || b.Lease(only(b, "train")).State != Active {
+		t.Errorf("a resume of an earlier berth: %v, %+v", err, b.Lease(only(b, "train")))
+	}
+	r = RecordOf(&Effect{Kind: Resumed, Before: train, After: train}) // the lease in it is parked
+	if err := b.Replay(&r); !errors.Is(err, ErrReplay) {
+		t.Errorf("a resume with a parked lease in it: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -10,7 +11,7 @@ import (
 func TestMemoryIsNeverSoldTwice(t *testing.T) {
 	tell(t, func(s *story) {
 		view := s.keeper.View().Leases
-		for _, l := range append(s.fresh, s.grown...) {
+		for _, l := range slices.Concat(s.fresh, s.grown, s.back) {
 			for _, p := range l.Parts {
 				for i := range s.devices {
 					if left, _ := s.left(i, view); p.GPU == dev(i) && left < 0 {
@@ -25,7 +26,7 @@ func TestMemoryIsNeverSoldTwice(t *testing.T) {
 func TestSlotsAreNeverExceeded(t *testing.T) {
 	tell(t, func(s *story) {
 		view := s.keeper.View().Leases
-		for _, l := range s.fresh {
+		for _, l := range slices.Concat(s.fresh, s.back) {
 			for _, p := range l.Parts {
 				for i := range s.devices {
 					if _, left := s.left(i, view); p.GPU == dev(i) && p.Slots > 0 && left < 0 {
@@ -92,6 +93,11 @@ func TestEveryRequestEnds(t *testing.T) {
 		for k, r := range s.asked {
 			if late := time.Since(r.deadline); late > retry || late > 0 && !s.trouble {
 				s.Fatalf("%s has had no answer for %v", k.ID, late)
+			}
+		}
+		for k, r := range s.wanted {
+			if late := time.Since(r.deadline); late > retry || late > 0 && !s.trouble {
+				s.Fatalf("%s has had no answer for %v about its lease", k.ID, late)
 			}
 		}
 	})

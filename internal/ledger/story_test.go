@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -27,7 +28,9 @@ type story struct {
 	fence   uint64 // of the newest grant that was answered
 	trouble bool   // the journal refuses
 	fresh   []*lease.Lease
-	grown   []*lease.Lease // by a resize
+	grown   []*lease.Lease            // by a resize
+	back    []*lease.Lease            // that were parked
+	wanted  map[lease.Key]*toyRequest // for leases that there are
 
 	after func(*story) // what is to hold after every step
 }
@@ -56,10 +59,10 @@ func tell(t *testing.T, after func(*story)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(undated{t}, func(t *rapid.T) {
-			s := &story{T: t, world: newWorld(), asked: map[lease.Key]*toyRequest{}, held: map[lease.Key]*lease.Lease{}, after: after}
+			s := &story{T: t, world: newWorld(), asked: map[lease.Key]*toyRequest{}, wanted: map[lease.Key]*toyRequest{}, held: map[lease.Key]*lease.Lease{}, after: after}
 			s.world.settings = Settings{
 				Device:   func(string) DeviceSettings { return DeviceSettings{MaxPipelines: toySlots, Reserve: toyReserve} },
-				Services: map[string]Service{"limited": {Service: allowance.Service{Name: "limited", Quota: lease.Usage{Memory: toyQuota}}}},
+				Services: map[string]Service{"limited": {Service: allowance.Service{Name: "limited", Quota: lease.Usage{Memory: toyQuota}, Shrinkable: true}}},
 				Wait:     20 * time.Second,
 			}
 			s.begin()
@@ -101,8 +104,8 @@ func (s *story) draw(name string, least, most int) int {
 }
 
 func (s *story) step() {
-	s.fresh, s.grown = nil, nil
-	switch s.draw("step", 0, 17) {
+	s.fresh, s.grown, s.back = nil, nil, nil
+	switch s.draw("step", 0, 22) {
 	default:
 		s.ask()
 	case 6, 7, 8:
@@ -123,9 +126,11 @@ func (s *story) step() {
 		}
 		s.observe(i)
 	case 12:
-		if _, k := s.drawKey(); s.asked[k] != nil {
-			r := s.asked[k]
-			r.leave()
+		_, k := s.drawKey()
+		for _, r := range []*toyRequest{s.asked[k], s.wanted[k]} {
+			if r != nil {
+				r.leave()
+			}
 		}
 	case 13:
 		s.trouble = true
@@ -135,7 +140,30 @@ func (s *story) step() {
 	case 15:
 		s.restart()
 	case 16, 17:
-		s.resize()
+		s.resize(0)
+	case 18, 19:
+		_, k := s.drawKey()
+		if parked, err := s.keeper.Park(s.Context(), k, 0, access.Daemon(), ""); err == nil && s.held[k] != nil {
+			s.held[k] = parked
+		}
+	case 20, 21:
+		user, k := s.drawKey()
+		since, wait := time.Now().Add(-time.Second), gpu.Opt[time.Duration]{}
+		if s.draw("bounded", 0, 1) == 1 {
+			wait = gpu.Some(time.Duration(s.draw("wait", 0, 60)) * time.Second)
+		}
+		s.want(k, wait.Or(forever), func(ctx context.Context, keeper *keeper) (*lease.Lease, error) {
+			return keeper.Return(ctx, k, 0, by(user), "", since, wait)
+		})
+	case 22:
+		if s.draw("shrink", 0, 1) == 0 {
+			s.resize(time.Duration(s.draw("wait", 1, 60)) * time.Second)
+			break
+		}
+		_, k := s.drawKey()
+		if shrunk, err := s.keeper.Shrink(s.Context(), k, 0, gpu.MiB(s.draw("memory", 1, 10))); err == nil && s.held[k] != nil {
+			s.held[k] = shrunk
+		}
 	}
 	synctest.Wait()
 	s.hear()
@@ -202,10 +230,31 @@ func (s *story) release() {
 	}
 }
 
-func (s *story) resize() {
+// want asks for what a lease does not have now, if nobody asks for it already.
+func (s *story) want(k lease.Key, wait time.Duration, ask func(context.Context, *keeper) (*lease.Lease, error)) {
+	if s.wanted[k] != nil {
+		return
+	}
+	ctx, leave := context.WithCancel(s.Context())
+	answers := make(chan decision, 1)
+	go func(k *keeper) {
+		l, err := ask(ctx, k)
+		answers <- decision{l, err}
+	}(s.keeper)
+	s.wanted[k] = &toyRequest{leave, answers, time.Now().Add(wait)}
+}
+
+func (s *story) resize(wait time.Duration) {
 	user, k := s.drawKey()
+	memory := gpu.MiB(s.draw("memory", 1, 10))
+	if wait > 0 {
+		s.want(k, wait, func(ctx context.Context, keeper *keeper) (*lease.Lease, error) {
+			return keeper.Resize(ctx, byID(k.ID), 0, memory, by(user), nil, wait)
+		})
+		return
+	}
 	was, _ := s.keeper.Find(k)
-	resized, err := s.keeper.Resize(s.Context(), byID(k.ID), 0, gpu.MiB(s.draw("memory", 1, 10)), by(user), nil, 0)
+	resized, err := s.keeper.Resize(s.Context(), byID(k.ID), 0, memory, by(user), nil, 0)
 	if err != nil {
 		return
 	}
@@ -231,9 +280,27 @@ func (s *story) hear() {
 		default:
 		}
 	}
+	for k, r := range s.wanted {
+		select {
+		case d := <-r.answer:
+			r.leave()
+			delete(s.wanted, k)
+			if d.err == nil && s.held[k] != nil && s.held[k].Fence == d.lease.Fence {
+				was := s.held[k]
+				s.held[k] = d.lease
+				switch {
+				case was.State == lease.Parked:
+					s.back = append(s.back, d.lease)
+				case d.lease.Total().Memory > was.Total().Memory:
+					s.grown = append(s.grown, d.lease)
+				}
+			}
+		default:
+		}
+	}
 	slices.SortFunc(s.fresh, func(a, b *lease.Lease) int { return int(a.Fence) - int(b.Fence) })
 	for k, l := range s.held {
-		if l.Binding == lease.ByTTL && !time.Now().Before(l.Expires) {
+		if l.Binding == lease.ByTTL && l.State != lease.Parked && !time.Now().Before(l.Expires) {
 			delete(s.held, k)
 		}
 	}
@@ -243,6 +310,9 @@ func (s *story) hear() {
 func (s *story) finish() {
 	s.mend()
 	time.Sleep(time.Minute)
+	for _, r := range s.wanted { // a parked lease waits for ever
+		r.leave()
+	}
 	synctest.Wait()
 	s.hear()
 	s.keeper.stop()
@@ -260,7 +330,7 @@ const toyCeiling = gpu.MiB(12 - toyReserve)
 func (s *story) holdings(i int, leases []Held) (all []lease.Load, memory gpu.MiB, slots int) {
 	for _, l := range leases {
 		for _, p := range l.Parts {
-			if p.GPU == dev(i) {
+			if p.GPU == dev(i) && l.State == lease.Active {
 				all = append(all, lease.Load{Memory: p.Memory, Slots: p.Slots})
 				memory += p.Memory
 				slots += p.Slots
@@ -297,12 +367,12 @@ func (s *story) grantable(r *lease.Request, ahead []*lease.Request, leases []Hel
 
 func allows(r *lease.Request, i int) bool {
 	pin := r.Where.GPU
-	return (pin == "" || pin == dev(i)) && r.Memory <= toyCeiling && r.Slots <= toySlots
+	return (pin == "" || pin == dev(i)) && (r.Only == nil || slices.Contains(r.Only, dev(i))) && r.Memory <= toyCeiling && r.Slots <= toySlots
 }
 
 func (s *story) serviceUse(leases []Held) (memory gpu.MiB) {
 	for _, l := range leases {
-		if l.Holder.Service == "limited" {
+		if l.Holder.Service == "limited" && l.State == lease.Active {
 			memory += l.Total().Memory
 		}
 	}
