@@ -463,6 +463,10 @@ func (h *history) undoSplit() {
 	h.journal = h.journal[:len(h.journal)-1]
 	h.book.Revert(last)
 	h.toy.leases[last.Before.Key()] = toyLease{*last.Before, h.toy.leases[last.Before.Key()].measured}
+	if last.Request != nil {
+		h.toy.waiting[last.Request.Key()] = last.Request
+		delete(h.ended, last.Request)
+	}
 }
 
 // adopt moves memory from foreign to the lease that adopted it.
