@@ -52,6 +52,9 @@ func leaseAct(e *lease.Effect) api.AuditEntry {
 	}
 	r := e.Request
 	entry.Object = api.AuditObject{Kind: "request", Owner: r.Holder.User, ID: r.ID}
+	if e.Kind == lease.Asked && r.Into != 0 { // it waits to be resumed or resized
+		entry.What, entry.Why, entry.Object.Kind = r.For(), r.Why, "lease"
+	}
 	facts := map[string]string{"memory_mb": strconv.FormatInt(int64(r.Memory), 10), "slots": strconv.Itoa(r.Slots)}
 	if e.Kind == lease.Withdrawn {
 		entry.Before = facts

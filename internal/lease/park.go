@@ -31,8 +31,7 @@ func (p Park) apply(b *Book, now time.Time) (Effect, error) {
 }
 
 // Unparkable reports why a lease cannot be parked, whatever its service allows;
-// nil: it can. A lease with children cannot either, and only the book knows those:
-// see Book.Unparkable.
+// nil: it can. Only the book knows whether it has children: see Book.Unparkable.
 func (l *Lease) Unparkable() error {
 	why := ""
 	switch {
@@ -53,7 +52,7 @@ func (l *Lease) Unparkable() error {
 }
 
 // Unparkable reports why a lease cannot be parked, whatever its service allows;
-// nil: it can.
+// nil: it can. A lease with children, held or waiting, cannot.
 func (b *Book) Unparkable(k Key, fence uint64) error {
 	by := access.Daemon()
 	e, err := b.find(access.Park, k, fence, &by)
@@ -67,10 +66,19 @@ func (e *entry) parkable(b *Book) error {
 	if err := e.lease.Unparkable(); err != nil {
 		return err
 	}
+	child := ""
 	for other := range b.leases.all {
 		if other.lease.Parent == e.lease.ID && other.key.Owner == e.key.Owner {
-			return fmt.Errorf("park %s: %w: lease %s is a part of it", e.lease.ID, ErrUnparkable, other.lease.ID)
+			child = other.lease.ID
 		}
+	}
+	for w := range b.waiting.all {
+		if w.request.Parent == e.lease.ID && w.key.Owner == e.key.Owner {
+			child = w.request.ID
+		}
+	}
+	if child != "" {
+		return fmt.Errorf("park %s: %w: %s is a part of it", e.lease.ID, ErrUnparkable, child)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func stored(l *Lease) *record.Lease {
 		Parts: make([]record.Part, len(l.Parts)), Priority: l.Priority, State: string(l.State),
 		EnforcedBy: l.EnforcedBy, Raised: l.Raised, Note: l.Note, Unit: l.Unit, Scope: l.Scope,
 		TimeLimit: int64(l.TimeLimit), Groups: l.Groups,
-		Parkable: l.Parkable, ParkedAt: storedTime(l.ParkedAt), Returned: storedTime(l.Returned), Paused: int64(l.Paused), Asked: int64(l.Asked),
+		Parkable: l.Parkable, ParkedAt: record.Nanoseconds(l.ParkedAt), Returned: record.Nanoseconds(l.Returned), Paused: int64(l.Paused), Asked: int64(l.Asked),
 	}
 	if l.Binding == ByTTL {
 		s.Expires = l.Expires.UnixNano()
@@ -98,21 +98,6 @@ func stored(l *Lease) *record.Lease {
 		s.Parts[i] = record.Part{GPU: p.GPU, Memory: int64(p.Memory), Slots: p.Slots}
 	}
 	return s
-}
-
-// storedTime converts a time to the form that the journal keeps; zero: none.
-func storedTime(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func restoredTime(ns int64) time.Time {
-	if ns == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, ns)
 }
 
 // restored converts the lease in a record back. An earlier berth wrote the name
@@ -126,7 +111,7 @@ func restored(r *record.Record) *Lease {
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),
 		EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, Unit: s.Unit, Scope: s.Scope, By: restoredBy(&r.By),
 		TimeLimit: time.Duration(s.TimeLimit), Groups: s.Groups,
-		Parkable: s.Parkable, ParkedAt: restoredTime(s.ParkedAt), Returned: restoredTime(s.Returned), Paused: time.Duration(s.Paused), Asked: gpu.MiB(s.Asked),
+		Parkable: s.Parkable, ParkedAt: record.Time(s.ParkedAt), Returned: record.Time(s.Returned), Paused: time.Duration(s.Paused), Asked: gpu.MiB(s.Asked),
 	}
 	if l.Binding == ByTTL {
 		l.Expires = time.Unix(0, s.Expires)

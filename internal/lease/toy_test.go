@@ -641,6 +641,11 @@ func (h *history) hasChildren(k Key) bool {
 			return true
 		}
 	}
+	for other, r := range h.toy.waiting {
+		if r.Parent == k.ID && other.Owner == k.Owner {
+			return true
+		}
+	}
 	return false
 }
 

@@ -21,6 +21,12 @@ func (l *Ledger) Queue() park.Pressure {
 			parents[lease.Key{Owner: held.Holder.Owner(), ID: held.Parent}] = true
 		}
 	}
+	waiting := l.book.Waiting()
+	for _, r := range waiting {
+		if r.Parent != "" {
+			parents[parentOf(r)] = true
+		}
+	}
 	var p park.Pressure
 	for _, uuid := range slices.Sorted(maps.Keys(l.devices)) {
 		for _, h := range l.book.Holdings(uuid) {
@@ -30,7 +36,7 @@ func (l *Ledger) Queue() park.Pressure {
 			}
 		}
 	}
-	for _, r := range l.book.Waiting() {
+	for _, r := range waiting {
 		memory, priority := r.Memory, r.Priority
 		if r.Into != 0 { // also one that goes before all others has the priority of its lease
 			memory, priority = l.book.Lacks(r), l.book.Lease(r.Key()).Priority

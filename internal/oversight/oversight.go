@@ -184,8 +184,8 @@ func (o *Oversight) holdings(uuid string, held []lease.Holding, at time.Time) []
 		if h.Measured > 0 {
 			o.Peaks.Use(h.Lease, uuid, h.Measured, at)
 		}
-		list = append(list, watchdog.Holding{
-			Lease: h.Lease.Key(), Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Leased: h.Part.Memory, Measured: h.Measured,
+		list = append(list, watchdog.Holding{ // berth may have shrunk it: it may use what it had
+			Lease: h.Lease.Key(), Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Leased: max(h.Part.Memory, h.Lease.Asked), Measured: h.Measured,
 		})
 	}
 	return list

@@ -33,6 +33,7 @@ package record
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // Version is the newest version of a record that this berth reads and writes.
@@ -200,6 +201,22 @@ func NewFence(fence uint64, boot string) Record {
 	r := New(Fence)
 	r.Fence, r.Why = fence, boot
 	return r
+}
+
+// Nanoseconds returns a time as records keep it; the zero time is 0.
+func Nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// Time converts back what Nanoseconds returned.
+func Time(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
 }
 
 // VersionError refuses a record that a newer berth wrote.

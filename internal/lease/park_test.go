@@ -1,0 +1,98 @@
+package lease
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// TestTimeStandsStillWhileParked: neither the ttl nor the time limit of a parked
+// lease goes on, and its holder is warned again before the end.
+func TestTimeStandsStillWhileParked(t *testing.T) {
+	b := newBook(t, roomy)
+	r := &Request{ID: "job", Holder: alice(), GPUs: 1, Memory: 40, Binding: ByTTL, TTL: 20 * time.Minute, TimeLimit: 10 * time.Minute, Requested: noon, Deadline: noon}
+	l := grant(t, b, r, dev(0))
+	k := l.Key()
+	apply(t, b, Warn{k, l.Fence}, noon.Add(9*time.Minute))
+	apply(t, b, Park{Key: k, By: access.Daemon()}, noon.Add(9*time.Minute))
+	if next, any := b.Next(); any {
+		t.Errorf("something is due at %s while it is parked", next)
+	}
+	if until, known := b.Lease(k).Until(); known {
+		t.Errorf("it ends at %s while it is parked", until)
+	}
+	if _, err := b.Apply(Expire{k}, noon.Add(time.Hour)); !errors.Is(err, ErrNotDue) {
+		t.Errorf("it expired while it was parked: %v", err)
+	}
+	if _, err := b.Apply(Renew{Key: k, By: actor(alice())}, noon.Add(time.Hour)); err != nil {
+		t.Errorf("it could not be renewed while it was parked: %v", err)
+	}
+	apply(t, b, Resume{Key: k, By: access.Daemon()}, noon.Add(2*time.Hour))
+	back := b.Lease(k)
+	if ends, limited := back.Ends(); !limited || !ends.Equal(noon.Add(2*time.Hour+time.Minute)) || back.Paused != 111*time.Minute {
+		t.Errorf("it ends at %s", ends)
+	}
+	if !back.Expires.Equal(noon.Add(2*time.Hour + 20*time.Minute)) { // the renewal counts from now on at most
+		t.Errorf("it expires at %s", back.Expires)
+	}
+	due := b.Due(noon.Add(2 * time.Hour))
+	if len(due) != 1 || due[0] != (Warn{k, l.Fence}) {
+		t.Errorf("due: %v", due)
+	}
+}
+
+// TestRequestsForALease: they have the key of the lease, and there is one at a time.
+func TestRequestsForALease(t *testing.T) {
+	b := newBook(t, roomy)
+	l := grant(t, b, &Request{ID: "job", Holder: alice(), GPUs: 1, Memory: 40, Binding: ByName}, dev(0))
+	ask := func(r Request) error {
+		r.By, r.Requested, r.Deadline = actor(alice()), noon, noon.Add(100*MaxWait) // such a request may wait for ever
+		_, err := b.Apply(Ask{&r}, noon)
+		return err
+	}
+	other := l.Growing(50)
+	other.Into++
+	urgent := l.Growing(50)
+	urgent.Priority = First + 1
+	for name, c := range map[string]struct {
+		r    Request
+		want error
+	}{
+		"return of an active lease":     {l.Returning(), ErrState},
+		"of another fence":              {other, ErrStaleFence},
+		"with a priority nobody has":    {urgent, errFields},
+		"less than it has":              {l.Growing(30), errFields},
+		"a new request of the same key": {Request{ID: "job", Holder: alice(), Memory: 1, GPUs: 1, Binding: ByName}, errFields}, // it waits too long
+	} {
+		if err := ask(c.r); !errors.Is(err, c.want) && !(c.want == errFields && errors.As(err, &FieldErrors{})) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if err := ask(l.Growing(50)); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(l.Growing(60)); !errors.Is(err, ErrAsked) {
+		t.Errorf("a second one: %v", err)
+	}
+	parked := apply(t, b, Park{Key: l.Key(), By: access.Daemon()}, noon)
+	if parked.Request == nil || parked.Grants() || b.Request(l.Key()) != nil {
+		t.Errorf("it grows while it is parked: %+v", parked)
+	}
+	if err := ask(b.Lease(l.Key()).Returning()); err != nil {
+		t.Fatal(err)
+	}
+	back := apply(t, b, Resume{Key: l.Key(), By: access.Daemon()}, noon)
+	if !back.Grants() || back.Request.For() != "resume" || b.Request(l.Key()) != nil {
+		t.Errorf("it has returned: %+v", back)
+	}
+	b.Revert(back)
+	if b.Request(l.Key()) == nil {
+		t.Error("what was taken back does not wait again")
+	}
+	ended := apply(t, b, Revoke{Key: l.Key(), By: access.Daemon()}, noon)
+	if ended.Grants() || ended.Request == nil || len(b.Waiting()) != 0 {
+		t.Errorf("its lease has ended: %+v", ended)
+	}
+}
