@@ -3,12 +3,12 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ways"
 )
 
 const (
@@ -79,22 +79,12 @@ func (l *Ledger) here(do func(now time.Time) error) (done bool, err error) {
 	default:
 		return false, nil
 	}
-	defer crashOnPanic()
+	defer ways.CrashOnPanic() // the book may have changed in part, and the caller might recover
 	l.own = errand{do: do}
 	l.serveAll([]*errand{&l.own})
 	err = l.own.err
 	l.leaveSeat()
 	return true, err
-}
-
-// crashOnPanic ends the daemon if an errand panicked: the errand may have
-// changed the book in part, and its caller might recover and go on.
-func crashOnPanic() {
-	if cause := recover(); cause != nil {
-		text := fmt.Sprintf("%v\n\n%s", cause, debug.Stack())
-		go func() { panic(text) }()
-		select {} // until the panic ends the process
-	}
 }
 
 // serveAll works on a batch, on what is due and on the backlog, and sets the

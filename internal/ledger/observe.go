@@ -63,12 +63,9 @@ func (m *machine) rebuild() {
 
 // totalOf returns the memory in use on a device.
 func totalOf(s *gpu.Sample, used []usedBy) gpu.MiB {
-	if total, measured := s.MemoryUsed.Get(); measured {
-		return total
-	}
 	var sum gpu.MiB
 	for _, u := range used {
 		sum += u.memory
 	}
-	return sum
+	return s.MemoryUsed.Or(sum)
 }

@@ -20,7 +20,16 @@ func (l *Ledger) Unparkable(k lease.Key, fence uint64) error {
 	if err := l.book.Unparkable(k, fence); err != nil {
 		return err
 	}
-	held := l.book.Lease(k)
+	return l.mayPark(l.book.Lease(k))
+}
+
+// mayPark refuses a lease that its service keeps from being parked, and one that
+// outlives its process: no process on the device would keep it. The caller holds
+// mu.
+func (l *Ledger) mayPark(held *lease.Lease) error {
+	if held.Binding == lease.ByProcess && l.holders.outlived[processOf(held)] {
+		return fmt.Errorf("park %s: %w: its process has ended, and only those that it left on the device keep it", held.ID, lease.ErrUnparkable)
+	}
 	service := l.settings.Services[held.Holder.Service]
 	return service.MayPark(held)
 }
@@ -35,12 +44,10 @@ func (l *Ledger) Park(ctx context.Context, k lease.Key, fence uint64, by access.
 			return err
 		}
 		parked = e.After
-		service := l.settings.Services[parked.Holder.Service]
-		if err := service.MayPark(parked); err != nil { // the error undoes the change
-			return err
+		if err = l.mayPark(parked); err == nil { // else the error undoes the change
+			l.vacate(parked)
 		}
-		l.vacate(parked)
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err

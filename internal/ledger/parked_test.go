@@ -138,6 +138,27 @@ func TestReturnsWithinLimits(t *testing.T) {
 	})
 }
 
+// TestResizeWaitsWithinLimits: nobody waits for longer than they may.
+func TestResizeWaitsWithinLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Limits = limited(1, func(l *lease.Limits) {
+			l.LongestWait = lease.Limit[time.Duration]{Opt: gpu.Some(time.Minute), Source: "users.1"}
+		})
+		k := w.start(t)
+		k.device(0, 100)
+		k.grant(want("a", 40))
+		k.grant(want("b", 50, of(2)))
+		_, err := k.Resize(t.Context(), byID("a"), 0, 60, by(1), nil, time.Hour)
+		if timeout := (*TimeoutError)(nil); !errors.As(err, &timeout) || timeout.Waited != time.Minute {
+			t.Errorf("after its minute: %v", err)
+		}
+		if held, _ := k.Find(k.only("a")); held.Parts[0].Memory != 40 {
+			t.Errorf("it has %s", held.Parts[0].Memory)
+		}
+	})
+}
+
 func TestQueueSaysWhoIsInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

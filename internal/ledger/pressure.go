@@ -32,7 +32,8 @@ func (l *Ledger) Queue() park.Pressure {
 		for _, h := range l.book.Holdings(uuid) {
 			service := l.settings.Services[h.Lease.Holder.Service]
 			if h.Lease.State == lease.Active {
-				p.Holdings = append(p.Holdings, placement.HoldingOf(uuid, h, service.ParksItself(h.Lease) && !parents[h.Lease.Key()]))
+				parkable := service.ParksItself(h.Lease) && !parents[h.Lease.Key()] && l.mayPark(h.Lease) == nil
+				p.Holdings = append(p.Holdings, placement.HoldingOf(uuid, h, parkable))
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -84,6 +85,9 @@ func TestRemainingProcessesKeepTheLease(t *testing.T) {
 	k.expect(10, 80, 10, 0)
 	if held, _ := k.Find(k.only("a")); held.KeptBy != worker.PID {
 		t.Errorf("it is kept by process %d, want %d", held.KeptBy, worker.PID)
+	}
+	if _, err := k.Park(t.Context(), k.only("a"), 0, access.Daemon(), ""); !errors.Is(err, lease.ErrUnparkable) {
+		t.Errorf("it was parked, and nobody on the device would keep it: %v", err)
 	}
 	if got := k.Members(k.only("a"), granted.Fence); !slices.Equal(got, []process.ID{worker}) {
 		t.Errorf("its processes are %v, want %v", got, worker)

@@ -31,7 +31,11 @@ func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memo
 		}
 		held := l.book.Lease(k)
 		r := held.Growing(max(memory, l.settings.Services[held.Holder.Service].MinMemory))
-		r.By, r.Limits, r.Requested, r.Deadline = by, limits, now, now.Add(min(wait, lease.MaxWait))
+		r.By, r.Limits = by, limits
+		if own := l.limitsOf(&r); own != nil {
+			wait = min(wait, own.LongestWait.Or(wait))
+		}
+		r.Requested, r.Deadline = now, now.Add(min(wait, lease.MaxWait))
 		_, err = l.apply(lease.Ask{Request: &r}, now)
 		return nil, &r, err
 	})
