@@ -392,7 +392,7 @@ class Daemon:
         self.log = open(self.state + ".log", "a")
         self.p = subprocess.Popen([BERTH, "serve", "--config", self.config, "--devices", DEVICES, "--listen", "", "--state-dir", self.state], stdout=self.log, stderr=self.log, env=environ)
         children.append(self.p)
-        return bool(within(40, lambda: self.p.poll() is not None or berth("status").returncode == 0)) and self.p.poll() is None
+        return bool(within(40, lambda: self.p.poll() is not None or berth("leases").returncode == 0)) and self.p.poll() is None
 
     def died(self, seconds=60):
         return within(seconds, lambda: self.p.poll() is not None)
