@@ -108,7 +108,8 @@ class Jax:
 
 
 class Sim:
-    """Memory of a simulated GPU: a file says how much, and nothing is computed."""
+    """Memory of a simulated GPU: a file says how much, and nothing is computed. Its
+    calls wait while it is parked, as those to a driver do."""
 
     def __init__(self, arrays):
         folder = os.path.join(os.environ["BERTH_SIM_GUESTS"], os.environ["CUDA_VISIBLE_DEVICES"].split(",")[0])
@@ -118,9 +119,12 @@ class Sim:
         with open(path + ".new", "w") as f:
             json.dump({"memory_mb": arrays * WORDS * 4 // 2**20, "load": 50, "start_time": int(start)}, f)
         os.rename(path + ".new", path)
+        self.parked = path + ".parked"
         self.count, self.a, self.c = arrays, 1, 0
 
     def step(self):
+        while os.path.exists(self.parked):
+            time.sleep(0.01)
         self.a, self.c = self.a * A % BITS, (self.c * A + C) % BITS
 
     def total(self):
