@@ -539,7 +539,7 @@ def longest_gap(p):
 def large(card):
     gib = float(os.environ.get("LARGE", "80"))
     part("a program of %g GiB and two jobs of %g GiB take turns" % (gib, gib))
-    d = Daemon(optimization={"park_host_mb": "%dGiB" % (gib + 8), "keep_seconds": 3, "time_slice_seconds": 5, "park_idle_after": 3600})
+    d = Daemon(gpu={"memory_limit_mb": "%dGiB" % (1.7 * gib)}, optimization={"park_host_mb": "%dGiB" % (gib + 8), "keep_seconds": 3, "time_slice_seconds": 5, "park_idle_after": 3600})
     if not must("a daemon starts", d.start(), d.tail()):
         return
     empty, begin = card.used(), time.monotonic()
