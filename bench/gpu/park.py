@@ -613,6 +613,14 @@ def faults(card):
     p = Program(PLAIN, 1, name="prog", flags=["--parkable"])
     must("a program of 1 GiB works", p.ready(), p.tail())
     id = lease("prog")["id"]
+    said = berth("park", id)
+    must("it is parked", said.returncode == 0, failed(said))
+    d.p.kill()
+    d.p.wait()
+    must("while it is parked: another daemon starts", d.start(), d.tail())
+    must("finds it parked, with its memory away", within(10, lambda: state("prog") == "parked") and card.used() - empty < 200 and p.stays(), leases())
+    said = berth("resume", id)
+    must("and resumes it", said.returncode == 0 and state("prog") == "active" and p.goes_on(), failed(said))
     for fault in [k + ":kill-daemon" for k in KILLS] + WRONGS:
         if not one_fault(card, d, p, id, fault, empty):
             break
