@@ -25,7 +25,7 @@ const picture = `
 10  BINARIES   cmd/berth  cmd/berth-serve
  9  WIRING     daemon  cli
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep
- 7  SERVICES   desk  oversight  crew  doctor  console  apitext  throttle  checkup  reclaim
+ 7  SERVICES   desk  oversight  crew  doctor  console  apitext  throttle  checkup  reclaim  parking
  6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens  tries  turns  closures  joules  idle
     ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup  pacer  device/amd  device/intel  exam  prover  claim
  5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ways  batch/outcome  batch/record  drm  cuda

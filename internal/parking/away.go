@@ -1,0 +1,388 @@
+package parking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// order asks to park a lease.
+type order struct {
+	key    lease.Key
+	fence  uint64
+	by     access.Actor
+	why    string
+	source park.Source
+	wanter lease.Key // of the request that it makes room for; zero: none
+}
+
+// Park moves the memory of a lease to the memory of the machine, because somebody
+// asked for it. It stays there until somebody resumes it. Park returns when the
+// memory has left the device, or when nothing has changed or what had changed was
+// undone, and the error says why. It goes on if ctx ends.
+func (p *Parking) Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) error {
+	return p.park(ctx, order{k, fence, by, why, park.ByHand, lease.Key{}})
+}
+
+// ParkIdle parks a lease because it is idle. It tells the holder, waits for the
+// grace, and parks the lease if it is idle still. The lease waits for its turn to
+// come back after a time slice.
+func (p *Parking) ParkIdle(ctx context.Context, k lease.Key, fence uint64, why string) error {
+	held := p.find(k, fence)
+	if held == nil {
+		return fmt.Errorf("park %s: %w", k.ID, lease.ErrUnknown)
+	}
+	grace := p.Settings().Grace
+	o := order{k, fence, access.Daemon(), why, park.ByLadder, lease.Key{}}
+	if grace > 0 {
+		if err := p.Book.Unparkable(k, fence); err != nil {
+			return err
+		}
+		p.warn(held, o, time.Now().Add(grace))
+		if err := wait(ctx, grace); err != nil {
+			return err
+		}
+		if _, idle := p.Idle(fence); !idle {
+			return refuse(k.ID, park.Unparkable, "its programs use the device again", "")
+		}
+	}
+	return p.park(ctx, o)
+}
+
+// refuse returns why a lease is not parked.
+func refuse(id string, code park.Refusal, why, next string) error {
+	return &park.RefusedError{Do: "park", ID: id, Code: code, Why: why, Next: next}
+}
+
+// park carries out an order, and waits until it is done or ctx ends.
+func (p *Parking) park(ctx context.Context, o order) error {
+	done, err := p.begin(o)
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// begin begins to carry out an order. The channel gets what came of it.
+func (p *Parking) begin(o order) (<-chan error, error) {
+	held := p.find(o.key, o.fence)
+	if held == nil {
+		return nil, fmt.Errorf("park %s: %w", o.key.ID, lease.ErrUnknown)
+	}
+	r, err := p.claim(held, o)
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.start(func(ctx context.Context) { p.carryOut(ctx, r, o, done) }) {
+		p.unclaim(r)
+		return nil, ledger.ErrStopped
+	}
+	return done, nil
+}
+
+// claim reserves a lease for an order. From then on others are refused.
+func (p *Parking) claim(held *lease.Lease, o order) (*parked, error) {
+	if err := p.Book.Unparkable(o.key, o.fence); err != nil {
+		return nil, err
+	}
+	if why := p.Denied(held.Parts[0].GPU); why != "" {
+		return nil, refuse(held.ID, park.NoRights, why, "")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.leases[held.Fence]
+	if r == nil {
+		r = &parked{kept: kept{Key: o.key, Fence: held.Fence}, changed: make(chan struct{})}
+	}
+	switch {
+	case r.Phase == park.Parking:
+		return nil, refuse(held.ID, park.Busy, "it is already being parked", "Wait until that is done.")
+	case r.Phase == park.Resuming:
+		return nil, refuse(held.ID, park.Busy, "it is being resumed", "Wait until that is done, and park it then.")
+	case r.Phase != "" || r.moves:
+		return nil, refuse(held.ID, park.Busy, "its memory is being moved", "Wait until that is done.")
+	}
+	r.GPU, r.User, r.Source, r.By, r.Why = held.Parts[0].GPU, held.Holder.User, o.source, lease.ByOf(o.by), o.why
+	r.wanter = o.wanter
+	r.Processes, r.failed, r.Returns, r.lost, r.touched, r.moves = nil, "", false, false, false, true
+	p.leases[r.Fence] = r
+	r.enter(park.Parking, time.Now())
+	return r, nil
+}
+
+// unclaim ends the reservation of a lease whose memory was not touched. The caller
+// holds mu.
+func (p *Parking) unclaim(r *parked) {
+	r.moves, r.Processes = false, nil
+	r.enter("", time.Now())
+	if r.Times == 0 && r.failed == "" {
+		delete(p.leases, r.Fence)
+	}
+}
+
+// carryOut parks a lease, and undoes what it did if that fails.
+func (p *Parking) carryOut(ctx context.Context, r *parked, o order, done chan<- error) {
+	defer p.Nudge()
+	if err := p.prepare(ctx, r, o); err != nil {
+		p.leaveIt(r, o, err)
+		done <- err
+		return
+	}
+	began := time.Now()
+	p.tell(r, gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is being parked%s: its memory moves to the memory of the machine", o.key.ID, because(o.why)),
+		map[string]any{"memory_mb": r.host(), "host_mb": r.host(), "reason": o.why, "for": o.wanter.ID, "source": string(o.source)})
+	p.suspend(r)
+	err := p.away(ctx, r, o)
+	switch {
+	case err == nil:
+		p.arrivedAway(r, o, time.Since(began))
+		done <- nil
+	case ctx.Err() != nil: // the next daemon goes on
+		done <- ledger.ErrStopped
+	case !p.wasTouched(r):
+		err = p.undone(o, err)
+		p.leaveIt(r, o, err)
+		done <- err
+	default:
+		p.undo(ctx, r, o, err, done)
+	}
+}
+
+// leaveIt notes that a lease is not parked whose processes were not touched.
+func (p *Parking) leaveIt(r *parked, o order, why error) {
+	p.mu.Lock()
+	p.unclaim(r)
+	_ = p.write() // it complains itself: the next daemon finds that there is nothing to do
+	p.bar(r.Fence, o, why)
+	release := r.release
+	r.release = nil
+	p.mu.Unlock()
+	if release != nil {
+		release()
+	}
+	if o.source != park.ByHand { // else who asked is told
+		p.refused(r, o, why)
+	}
+}
+
+func (p *Parking) wasTouched(r *parked) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return r.touched
+}
+
+// prepare finds what a lease runs, checks that it can be parked, and writes it down.
+func (p *Parking) prepare(ctx context.Context, r *parked, o order) error {
+	reading, found := p.Monitor.Find(r.GPU)
+	if !found {
+		return refuse(o.key.ID, park.Unparkable, "its device is not there", "")
+	}
+	if _, err := p.sample(ctx, r.GPU); err != nil { // what it has now is what moves
+		return refuse(o.key.ID, park.Unparkable, err.Error(), "")
+	}
+	list, err := p.members(r)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if p.Processes.Stopped(process.ID(m.Process)) {
+			return refuse(o.key.ID, park.Unparkable, fmt.Sprintf("process %d is stopped, and does not answer the driver", m.PID), fmt.Sprintf("Continue it with kill -CONT %d.", m.PID))
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.Simulated = reading.Device.Vendor == gpu.Simulated
+	if err := p.reserve(r, list); err != nil {
+		return err
+	}
+	if err := p.write(); err != nil {
+		return refuse(o.key.ID, park.Unparkable, err.Error(), "")
+	}
+	return nil
+}
+
+// reserve reserves memory of the machine for the processes of a lease. The caller
+// holds mu.
+func (p *Parking) reserve(r *parked, list []moved) error {
+	r.Processes = nil // it must not count twice
+	whole := parked{kept: kept{Processes: list}}
+	host, err := p.hostFor(r.Simulated, whole.processes())
+	if err != nil {
+		return refuse(r.Key.ID, park.NoHost, err.Error(), "")
+	}
+	if why := host.Refuse(whole.host()); why != "" {
+		return refuse(r.Key.ID, park.NoHost, why, "")
+	}
+	r.Processes = list
+	return nil
+}
+
+// members returns the processes of a lease, with what they have on its device. It
+// refuses a lease that has processes which berth must not act on, or that also use
+// another device.
+func (p *Parking) members(r *parked) ([]moved, error) {
+	var list []moved
+	index := map[process.ID]int{}
+	for _, id := range p.Book.Members(r.Key, r.Fence) {
+		index[id] = len(list)
+		list = append(list, moved{Process: park.Process(id)})
+	}
+	for uuid := range p.Book.Sums() {
+		for _, on := range p.Book.Processes(uuid) {
+			if len(on.Line) == 0 {
+				continue
+			}
+			i, member := index[on.Line[0]]
+			ours := on.Lease != nil && on.Lease.Fence == r.Fence
+			switch {
+			case member && uuid == r.GPU:
+				list[i].Memory += on.Memory
+			case member:
+				return nil, refuse(r.Key.ID, park.Unparkable, fmt.Sprintf("process %d also uses another device", on.Line[0].PID), "")
+			case ours && uuid == r.GPU:
+				return nil, refuse(r.Key.ID, park.Unparkable, fmt.Sprintf("process %d is counted with the lease, but it is not certain that it belongs to it (%s)", on.Line[0].PID, on.By),
+					"Start it with berth exec, or under the process that holds the lease.")
+			}
+		}
+	}
+	return list, nil
+}
+
+// away moves all memory of a lease off its device, and has the book note it.
+func (p *Parking) away(ctx context.Context, r *parked, o order) error {
+	const rounds = 5 // in each there are fewer processes that could start others
+	for range rounds {
+		all, err := p.moveTo(ctx, r, park.Away)
+		if err != nil {
+			return err
+		}
+		if stuck := park.Stuck(park.Away, all); len(stuck) > 0 {
+			return fmt.Errorf("process %d is %s", stuck[0].PID, stuck[0].State)
+		}
+		more, err := p.newMembers(r)
+		if err != nil {
+			return err
+		}
+		if more {
+			continue
+		}
+		if err := p.awaitGone(ctx, r); err != nil {
+			return err
+		}
+		_, err = p.Book.Park(ctx, o.key, o.fence, o.by, o.why)
+		return err
+	}
+	return errors.New("it keeps starting processes")
+}
+
+// newMembers adds the processes that a lease has started meanwhile, and reports
+// whether there are any.
+func (p *Parking) newMembers(r *parked) (bool, error) {
+	list, err := p.members(r)
+	if err != nil {
+		return false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := r.processes()
+	list = slices.DeleteFunc(list, func(m moved) bool { return slices.Contains(known, m.Process) })
+	if len(list) == 0 {
+		return false, nil
+	}
+	more := parked{kept: kept{Processes: list}}
+	host, err := p.hostFor(r.Simulated, more.processes())
+	host.Coming -= min(r.host(), host.Coming) // what it had is there by now
+	if why := host.Refuse(more.host()); err == nil && more.host() > 0 && why != "" {
+		err = refuse(r.Key.ID, park.NoHost, why, "")
+	}
+	if err != nil {
+		return false, err
+	}
+	r.Processes = append(slices.Clone(r.Processes), list...)
+	return true, p.write()
+}
+
+// arrivedAway notes that a lease is parked.
+func (p *Parking) arrivedAway(r *parked, o order, took time.Duration) {
+	p.mu.Lock()
+	r.moves, r.parkedAt = false, time.Now()
+	r.Times++
+	r.Returns = r.Returns || o.source != park.ByHand
+	r.enter(park.Parked, r.parkedAt)
+	_ = p.write() // it complains itself; the book says what is true
+	delete(p.barred, r.Fence)
+	delete(p.warned, r.Fence)
+	if o.source == park.ByPressure {
+		p.counts.Turns++
+	}
+	host := r.host()
+	p.mu.Unlock()
+	p.tell(r, gpu.EventParked, gpu.Note, fmt.Sprintf("%s is parked: %s of its memory are in the memory of the machine", o.key.ID, host), moving(host, took, map[string]any{"host_mb": host, "reason": o.why}))
+	p.settle(r)
+}
+
+// undo brings back what was moved of a lease that could not be parked.
+func (p *Parking) undo(ctx context.Context, r *parked, o order, why error, done chan<- error) {
+	p.mu.Lock()
+	r.enter(park.Resuming, time.Now())
+	_ = p.write() // it complains itself
+	p.bar(r.Fence, o, why)
+	p.mu.Unlock()
+	refusal := p.undone(o, why)
+	p.refused(r, o, refusal)
+	p.bring(ctx, r, func(err error) {
+		if err == nil {
+			p.setFailed(r, "it could not be parked: "+reason(refusal), true)
+		}
+		done <- refusal
+	})
+}
+
+// undone returns why a lease was not parked after its memory was touched.
+func (p *Parking) undone(o order, why error) error {
+	if errors.Is(why, errEnded) || p.find(o.key, o.fence) == nil {
+		return fmt.Errorf("park %s: %w: it ended meanwhile", o.key.ID, lease.ErrUnknown)
+	}
+	step := (*stepError)(nil)
+	refused := (*park.RefusedError)(nil)
+	switch {
+	case errors.As(why, &step) && step.step == "": // nobody could say where its processes stand
+		return refuse(o.key.ID, park.Unparkable, step.why, "")
+	case errors.As(why, &refused):
+		return why
+	}
+	return refuse(o.key.ID, park.Unmoved, why.Error(), "")
+}
+
+// bar keeps berth from trying again soon to park a lease that could not be parked.
+// The caller holds mu.
+func (p *Parking) bar(fence uint64, o order, why error) {
+	if o.source == park.ByHand {
+		return
+	}
+	const first, longest = time.Minute, 24 * time.Hour
+	b := p.barred[fence]
+	wait := min(first<<min(b.times, 10), longest)
+	if step := (*stepError)(nil); errors.As(why, &step) && step.never {
+		wait = longest
+	}
+	p.barred[fence] = bar{until: time.Now().Add(wait), times: b.times + 1}
+	delete(p.warned, fence)
+}

@@ -1,0 +1,469 @@
+package parking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/park"
+)
+
+// Resume brings the memory of a parked lease back to its device. It waits for room
+// for as long as wait says; absent: until ctx ends. Resume returns when the programs
+// of the lease go on. If it gives up before there is room, the lease stays parked.
+func (p *Parking) Resume(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, wait gpu.Opt[time.Duration]) error {
+	p.mu.Lock()
+	r := p.leases[fence]
+	phase, lost := park.Phase(""), false
+	if r != nil {
+		phase, lost = r.Phase, r.lost
+	}
+	p.mu.Unlock()
+	switch {
+	case phase == park.Parking:
+		return &park.RefusedError{Do: "resume", ID: k.ID, Code: park.Busy, Why: "it is being parked", Next: "Wait until that is done, and resume it then."}
+	case phase == park.Resuming && !lost:
+		return p.awaitBack(ctx, r)
+	case lost:
+		p.settle(r)
+		return p.awaitBack(ctx, r)
+	}
+	held := p.find(k, fence)
+	if held == nil {
+		return fmt.Errorf("resume %s: %w", k.ID, lease.ErrUnknown)
+	}
+	if held.State != lease.Parked && phase != park.Parked {
+		return fmt.Errorf("resume %s: %w: it is %s", k.ID, lease.ErrState, held.State)
+	}
+	if r == nil || phase == "" {
+		r = p.adopt(held)
+	}
+	return p.call(ctx, r, held, by, why, wait)
+}
+
+// Wake brings a lease back because its program asks for it. It does nothing for a
+// lease that is not parked. If ctx ends before, the lease still comes back at its
+// turn.
+func (p *Parking) Wake(ctx context.Context, k lease.Key, fence uint64) error {
+	p.mu.Lock()
+	r := p.leases[fence]
+	if r == nil || r.Phase == "" {
+		p.mu.Unlock()
+		if held := p.find(k, fence); held == nil || held.State != lease.Parked {
+			return nil
+		}
+		return p.Resume(ctx, k, fence, access.Daemon(), "its program asked for it", gpu.Opt[time.Duration]{})
+	}
+	r.Returns = true // also after it was parked by hand, and while it is being parked
+	var stop func()
+	if r.Source == park.ByLadder {
+		r.Source, stop = park.ByPressure, r.stopWait // its turn comes without the pause that a ladder gives
+	}
+	p.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	p.settle(r)
+	return p.awaitBack(ctx, r)
+}
+
+// adopt makes a record for a lease that the book says is parked, and the file does
+// not know. Its processes are its members.
+func (p *Parking) adopt(held *lease.Lease) *parked {
+	var list []moved
+	for _, id := range p.Book.Members(held.Key(), held.Fence) {
+		list = append(list, moved{Process: park.Process(id)})
+	}
+	if len(list) > 0 {
+		list[0].Memory = held.Parts[0].Memory // nobody knows which of them has it
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.leases[held.Fence]; r != nil && r.Phase != "" {
+		return r
+	}
+	r := &parked{
+		kept:    kept{Key: held.Key(), Fence: held.Fence, GPU: held.Parts[0].GPU, User: held.Holder.User, Source: park.ByHand, Returns: held.Parkable, Processes: list},
+		changed: make(chan struct{}), parkedAt: held.ParkedAt,
+	}
+	if held.State == lease.Parked {
+		r.Phase, r.Since, r.Times = park.Parked, held.ParkedAt, 1
+	} else {
+		r.Phase, r.Since = park.Resuming, time.Now()
+	}
+	p.leases[held.Fence] = r
+	return r
+}
+
+// call has the book lease the room of a parked lease again, and waits until its
+// memory is back.
+func (p *Parking) call(ctx context.Context, r *parked, held *lease.Lease, by access.Actor, why string, wait gpu.Opt[time.Duration]) error {
+	p.mu.Lock()
+	stop := r.stopWait
+	r.calling++
+	p.mu.Unlock()
+	if stop != nil {
+		stop() // a lease has one request at a time
+	}
+	_, err := p.Book.Return(ctx, held.Key(), held.Fence, by, why, since(r, held), wait)
+	p.mu.Lock()
+	r.calling--
+	p.mu.Unlock()
+	p.settle(r)                                                         // it comes back now, or waits for its turn again
+	if err != nil && !(p.isBack(r) && errors.Is(err, lease.ErrState)) { // its turn came in the same moment
+		return err
+	}
+	return p.awaitBack(ctx, r)
+}
+
+// since returns since when a lease waits for its turn.
+func since(r *parked, held *lease.Lease) time.Time {
+	if !held.ParkedAt.IsZero() {
+		return held.ParkedAt
+	}
+	return r.Since
+}
+
+// isBack reports whether the memory of a lease is on its device, or on its way there.
+func (p *Parking) isBack(r *parked) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return r.Phase == "" || r.Phase == park.Resuming
+}
+
+// awaitBack waits until the memory of a lease is back on its device.
+func (p *Parking) awaitBack(ctx context.Context, r *parked) error {
+	for {
+		p.mu.Lock()
+		changed, phase, lost, ended, failed := r.changed, r.Phase, r.lost && !r.moves, r.ended, r.failed
+		stops := p.running == nil || p.running.Err() != nil
+		p.mu.Unlock()
+		switch {
+		case ended:
+			return fmt.Errorf("resume %s: %w: it ended meanwhile", r.Key.ID, lease.ErrUnknown)
+		case phase == "":
+			return nil
+		case lost:
+			return &park.RefusedError{Do: "resume", ID: r.Key.ID, Code: park.NotResuming, Why: failed, Next: "Revoke the lease, which ends its program."}
+		case stops:
+			return ledger.ErrStopped
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Returned notes that the book has leased the room of a parked lease again. It does
+// not block.
+func (p *Parking) Returned(l *lease.Lease) { p.later(l.Fence) }
+
+// Ended notes that a lease has ended. It does not block.
+func (p *Parking) Ended(fence uint64) { p.later(fence) }
+
+// later looks at a lease soon, outside of the goroutine that works on the book.
+func (p *Parking) later(fence uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.warned, fence)
+	if r := p.leases[fence]; r != nil {
+		p.start(func(context.Context) { p.settle(r) })
+		return
+	}
+	delete(p.barred, fence)
+}
+
+// settle begins what follows from what the book says about a lease: its memory
+// comes back, it waits for its turn, or it is forgotten.
+func (p *Parking) settle(r *parked) {
+	held := p.find(r.Key, r.Fence)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if held == nil && !r.ended {
+		r.ended = true
+		r.turn()
+	}
+	switch {
+	case r.moves: // who moves it settles it
+	case held == nil && (r.Phase == park.Parked || r.lost):
+		p.abandon(r)
+	case held == nil && r.Phase == "":
+		p.forget(r)
+	case r.Phase == park.Resuming || r.Phase == park.Parked && held.State == lease.Active:
+		r.moves, r.lost = true, false
+		if r.Phase != park.Resuming {
+			r.enter(park.Resuming, time.Now())
+		}
+		_ = p.write() // it complains itself
+		if !p.start(func(ctx context.Context) { p.bring(ctx, r, nil) }) {
+			r.moves = false
+		}
+	case r.Phase == park.Parked && r.Returns && r.stopWait == nil && r.calling == 0:
+		p.queueUp(r, held)
+	}
+}
+
+// forget forgets a lease that has ended. The caller holds mu.
+func (p *Parking) forget(r *parked) {
+	if release := r.release; release != nil {
+		p.start(func(context.Context) { release() })
+		r.release = nil
+	}
+	delete(p.leases, r.Fence)
+	delete(p.barred, r.Fence)
+	delete(p.warned, r.Fence)
+	_ = p.write() // it complains itself
+}
+
+// abandon leaves the processes of a lease that ended while it was parked as they
+// are. They cannot run on without room on the device, which nobody leases for them.
+// The caller holds mu.
+func (p *Parking) abandon(r *parked) {
+	if r.left {
+		return
+	}
+	r.left = true
+	ids := r.processes()
+	p.start(func(ctx context.Context) {
+		if n := p.using(ctx, r, ids); n > 0 {
+			p.tell(r, gpu.EventParked, gpu.Warning, fmt.Sprintf("%s ended while it was parked, and %d of its processes live on: they wait for memory that nobody leases for them; end them", r.Key.ID, n), map[string]any{"failed": true, "processes": n})
+		}
+		for p.anyAlive(ids) { // they take memory of the machine
+			if wait(ctx, longestLook) != nil {
+				return
+			}
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.forget(r)
+	})
+}
+
+// using returns how many of some processes live after a moment in which those that
+// were told to end can do so.
+func (p *Parking) using(ctx context.Context, r *parked, ids []park.Process) (n int) {
+	const moment = 10 * time.Second
+	for began := time.Now(); p.anyAlive(ids) && time.Since(began) < moment; {
+		if wait(ctx, longestLook) != nil {
+			return 0
+		}
+	}
+	all, err := p.look(ctx, r)
+	if err != nil {
+		return 0
+	}
+	for _, o := range all {
+		if o.State == park.Checkpointed || o.State == park.Locked {
+			n++
+		}
+	}
+	return n
+}
+
+// look asks where the processes of a lease stand.
+func (p *Parking) look(ctx context.Context, r *parked) ([]park.Outcome, error) {
+	reading, found := p.Monitor.Find(r.GPU)
+	if !found {
+		return nil, errors.New("its device is not there")
+	}
+	m := &move{p: p, r: r, on: reading.Device}
+	defer m.close()
+	return m.states(ctx)
+}
+
+// queueUp waits for the turn of a parked lease. The caller holds mu.
+func (p *Parking) queueUp(r *parked, held *lease.Lease) {
+	stopping, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	stop := func() { cancel(); <-over }
+	began := p.start(func(ctx context.Context) {
+		defer cancel()
+		ctx, end := context.WithCancel(ctx)
+		defer end()
+		forgo := context.AfterFunc(stopping, end)
+		p.awaitTurn(ctx, r, held)
+		stopped := !forgo()
+		p.mu.Lock()
+		r.stopWait = nil
+		p.mu.Unlock()
+		close(over)
+		if !stopped {
+			p.settle(r)
+		}
+	})
+	if !began {
+		cancel()
+		return
+	}
+	r.stopWait = stop
+	r.turn()
+}
+
+// awaitTurn waits in the queue of the book until a parked lease has its room again,
+// it ends, or ctx does.
+func (p *Parking) awaitTurn(ctx context.Context, r *parked, held *lease.Lease) {
+	from := since(r, held)
+	p.mu.Lock()
+	source := r.Source
+	p.mu.Unlock()
+	if source == park.ByLadder {
+		from = from.Add(p.Settings().Slice)
+		if wait(ctx, time.Until(from)) != nil {
+			return
+		}
+	}
+	p.letPass(ctx, r)
+	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+		_, err := p.Book.Return(ctx, held.Key(), held.Fence, access.Daemon(), "it is its turn", from, gpu.Opt[time.Duration]{})
+		now := p.find(held.Key(), held.Fence)
+		if err == nil || ctx.Err() != nil || now == nil || now.State != lease.Parked {
+			return
+		}
+		p.setFailed(r, "it cannot wait for its turn: "+err.Error(), true)
+		if wait(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// letPass waits until the request has its room that a lease was parked for: the
+// lease may be before it in the queue, by the share of its user, and would take the
+// room back.
+func (p *Parking) letPass(ctx context.Context, r *parked) {
+	const enough = 5 * time.Second // for a book that writes to a slow disk
+	for last := time.Now(); ; {
+		p.mu.Lock()
+		wanter, uuid := r.wanter, r.GPU
+		if p.leaving(uuid) {
+			last = time.Now()
+		}
+		p.mu.Unlock()
+		if _, _, waits := p.Book.FindWaiting(wanter); !waits || time.Since(last) > enough || wait(ctx, firstLook) != nil {
+			return
+		}
+	}
+}
+
+// leaving reports whether a lease is being parked on a device. The caller holds mu.
+func (p *Parking) leaving(uuid string) bool {
+	for _, r := range p.leases {
+		if r.GPU == uuid && r.Phase == park.Parking {
+			return true
+		}
+	}
+	return false
+}
+
+// bring brings the memory of a lease back to its device, and tries again until that
+// is done, or cannot be. First is called with what came of the first try; nil: nobody
+// asks.
+func (p *Parking) bring(ctx context.Context, r *parked, first func(error)) {
+	defer p.Nudge()
+	if first == nil {
+		first = func(error) {}
+	}
+	p.suspend(r)
+	began := time.Now()
+	p.mu.Lock()
+	away := r.parkedAt
+	memory := r.host()
+	p.mu.Unlock()
+	if !away.IsZero() {
+		p.tell(r, gpu.EventResuming, gpu.Note, fmt.Sprintf("%s returns to its device: %s move back", r.Key.ID, memory), map[string]any{"memory_mb": memory, "parked_seconds": seconds(time.Since(away))})
+	}
+	for pause, try := time.Second, 0; ; pause, try = min(2*pause, 30*time.Second), try+1 {
+		all, err := p.moveTo(ctx, r, park.Back)
+		if ctx.Err() != nil {
+			first(ledger.ErrStopped)
+			return // the next daemon goes on
+		}
+		stuck := park.Stuck(park.Back, all)
+		gone := p.hasEnded(r) && !p.anyAlive(r.ids(p))
+		switch {
+		case err == nil && len(stuck) == 0 || gone:
+			p.arrivedBack(r, memory, time.Since(began), away)
+			first(nil)
+			return
+		case err == nil && allFailed(stuck):
+			p.lose(r, stuck)
+			first(errors.New("lost"))
+			return
+		case err == nil:
+			err = fmt.Errorf("process %d is %s", stuck[0].PID, stuck[0].State)
+		}
+		p.setFailed(r, err.Error(), true)
+		if try == 0 {
+			p.tell(r, gpu.EventResumed, gpu.Serious, fmt.Sprintf("%s is not back on its device, and berth tries again: %s", r.Key.ID, err), map[string]any{"failed": true})
+			first(err)
+			first = func(error) {}
+		}
+		if wait(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// ids returns the processes of a lease.
+func (r *parked) ids(p *Parking) []park.Process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return r.processes()
+}
+
+func allFailed(stuck []park.Outcome) bool {
+	for _, o := range stuck {
+		if o.State != park.Failed {
+			return false
+		}
+	}
+	return true
+}
+
+// arrivedBack notes that the memory of a lease is back, and that its processes run.
+func (p *Parking) arrivedBack(r *parked, memory gpu.MiB, took time.Duration, away time.Time) {
+	p.mu.Lock()
+	r.moves, r.Returns, r.failed, r.lost, r.Processes = false, false, "", false, nil
+	r.back, r.parkedAt = time.Now(), time.Time{}
+	r.enter("", r.back)
+	_ = p.write() // it complains itself: the next daemon finds that there is nothing to do
+	release, ended := r.release, r.ended
+	r.release = nil
+	p.mu.Unlock()
+	if release != nil {
+		release()
+	}
+	if !away.IsZero() && !ended {
+		p.tell(r, gpu.EventResumed, gpu.Note, fmt.Sprintf("%s is back on its device", r.Key.ID), moving(memory, took, map[string]any{"parked_seconds": seconds(time.Since(away))}))
+	}
+	p.settle(r)
+}
+
+// lose notes that processes of a lease cannot be brought back.
+func (p *Parking) lose(r *parked, stuck []park.Outcome) {
+	why := "its memory cannot be brought back: " + park.Refused(stuck)
+	p.mu.Lock()
+	r.moves, r.lost, r.failed = false, true, why
+	r.turn()
+	p.mu.Unlock()
+	e := p.event(r, gpu.EventResumed, gpu.Serious, fmt.Sprintf("%s is lost: %s; revoke the lease, which ends its program", r.Key.ID, why), map[string]any{"failed": true})
+	e.Public = fmt.Sprintf("%s is lost: its memory cannot be brought back", r.Key.ID)
+	p.Publish(e)
+	p.settleEnded(r)
+}
+
+// settleEnded settles a lost lease that has ended meanwhile.
+func (p *Parking) settleEnded(r *parked) {
+	if !p.hasEnded(r) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.abandon(r)
+}

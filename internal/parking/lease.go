@@ -1,0 +1,93 @@
+package parking
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/park"
+)
+
+// kept is what the file says about a lease.
+type kept struct {
+	Key       lease.Key     `json:"key"`
+	Fence     uint64        `json:"fence"`
+	GPU       string        `json:"gpu"`
+	User      string        `json:"user,omitempty"` // the holder's, for events
+	Phase     park.Phase    `json:"phase"`
+	Since     time.Time     `json:"since"`
+	Source    park.Source   `json:"source"`
+	By        gpu.By        `json:"by,omitzero"`
+	Why       string        `json:"why,omitempty"`
+	Returns   bool          `json:"returns,omitempty"` // it waits for its turn to come back, or is going to
+	Times     int           `json:"times"`
+	Moving    time.Duration `json:"moving"`
+	Processes []moved       `json:"processes"`
+	Simulated bool          `json:"simulated,omitempty"` // the device is, so no memory of the machine is taken
+}
+
+// moved is a process whose memory moves.
+type moved struct {
+	park.Process
+	Memory gpu.MiB `json:"memory_mb"` // that it had on the device
+}
+
+// parked is a lease that is parked, on its way, or was so before. Parking.mu
+// guards it.
+type parked struct {
+	kept
+	moves   bool   // a goroutine moves its memory
+	touched bool   // a step was begun with one of its processes
+	calling int    // calls of Resume that wait for its room
+	left    bool   // its processes are left as they are
+	ended   bool   // the lease has ended
+	lost    bool   // its memory cannot be brought back
+	failed  string // what went wrong last, and what to do
+
+	wanter   lease.Key     // of the request that it makes room for
+	parkedAt time.Time     // when its memory had left the device
+	back     time.Time     // when it was last brought back
+	changed  chan struct{} // closed and replaced whenever something of it changes
+	stopWait func()        // ends the wait for its turn, and returns when it has ended; nil: it does not wait
+	release  func()        // lets the pacer go on; nil: the pacer is not suspended
+}
+
+// host returns how much memory of the machine the lease takes.
+func (r *parked) host() (sum gpu.MiB) {
+	for _, m := range r.Processes {
+		sum += m.Memory
+	}
+	return sum
+}
+
+// processes returns the processes whose memory moves.
+func (r *parked) processes() (ids []park.Process) {
+	for _, m := range r.Processes {
+		ids = append(ids, m.Process)
+	}
+	return ids
+}
+
+// memory returns what some of the processes had on the device.
+func (r *parked) memory(on []park.Process) (sum gpu.MiB) {
+	for _, m := range r.Processes {
+		for _, id := range on {
+			if id == m.Process {
+				sum += m.Memory
+			}
+		}
+	}
+	return sum
+}
+
+// turn wakes everybody who waits for a change of the lease.
+func (r *parked) turn() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// enter begins a phase. The caller holds mu.
+func (r *parked) enter(phase park.Phase, now time.Time) {
+	r.Phase, r.Since = phase, now
+	r.turn()
+}

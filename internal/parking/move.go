@@ -1,0 +1,265 @@
+package parking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/park"
+)
+
+const (
+	// attempts is how often a move begins anew after a helper that broke off, and
+	// how often a process may refuse to come back until it is lost.
+	attempts = 3
+	// mostAtOnce is how many processes take a step together.
+	mostAtOnce = 256
+)
+
+// stepError says that a step failed.
+type stepError struct {
+	step  park.Step
+	why   string
+	never bool // it is always going to refuse it
+	hangs bool // it did not answer
+}
+
+func (e *stepError) Error() string { return e.why }
+
+// errEnded says that a lease ended while its memory moved.
+var errEnded = errors.New("the lease has ended")
+
+// move is the movement of the memory of one lease to a goal.
+type move struct {
+	p       *Parking
+	r       *parked
+	goal    park.Goal
+	on      gpu.Device
+	session Session // nil: none is open
+	broken  int     // sessions that broke off
+}
+
+// moveTo moves the memory of the processes of a lease to a goal, and returns where
+// the processes are then. If a process refuses to leave, or somebody does not answer,
+// it returns the error at once. A process that refuses to come back again and again,
+// it leaves behind as failed, and brings the others.
+func (p *Parking) moveTo(ctx context.Context, r *parked, goal park.Goal) ([]park.Outcome, error) {
+	reading, found := p.Monitor.Find(r.GPU)
+	if !found {
+		return nil, errors.New("its device is not there")
+	}
+	m := &move{p: p, r: r, goal: goal, on: reading.Device}
+	defer m.close()
+	all, err := m.states(ctx)
+	refusals := map[park.Process]int{}
+	for err == nil {
+		for i, o := range all { // those who refused too often are left behind
+			if goal == park.Back && refusals[o.Process] >= attempts && o.State != park.Running && o.State != park.Gone {
+				all[i].State = park.Failed
+			}
+		}
+		step, on := park.Next(goal, all)
+		if step == "" {
+			return all, nil
+		}
+		if goal == park.Away && p.hasEnded(r) {
+			return all, errEnded
+		}
+		var done []park.Outcome
+		done, err = m.take(ctx, step, on)
+		switch broke := (*stepError)(nil); {
+		case errors.As(err, &broke) && !broke.hangs && m.broken < attempts && ctx.Err() == nil:
+			all, err = m.states(ctx) // it may have been done
+			continue
+		case err != nil:
+			return all, err
+		}
+		all = park.Merge(all, done)
+		if refused := park.Refused(done); refused != "" {
+			p.failed(step)
+			if goal == park.Away {
+				return all, &stepError{step: step, why: fmt.Sprintf("the driver refused to %s its memory: %s", doing[step], refused), never: isNever(done)}
+			}
+			for _, o := range done {
+				if o.Error != "" {
+					refusals[o.Process] += weight(step, o)
+				}
+			}
+			all, err = m.again(ctx, all)
+		}
+	}
+	return all, err
+}
+
+// doing says what a step does, to follow "refused to" and be followed by "its memory".
+var doing = map[park.Step]string{park.Lock: "lock", park.Checkpoint: "take off the device", park.Restore: "bring back", park.Unlock: "unlock"}
+
+// The answers of NVIDIA's driver that mean more than a refusal.
+const (
+	outOfMemory  = 2
+	notSupported = 801
+)
+
+// isNever reports whether a process uses something that cannot be moved.
+func isNever(done []park.Outcome) bool {
+	return slices.ContainsFunc(done, func(o park.Outcome) bool { return o.Code == notSupported })
+}
+
+// weight returns how much a refusal counts. A process that found no room on its
+// device is lost: the driver does not bring it back any more.
+func weight(step park.Step, o park.Outcome) int {
+	if step == park.Restore && o.Code == outOfMemory {
+		return attempts
+	}
+	return 1
+}
+
+// states opens a session if there is none, and asks where all processes stand.
+func (m *move) states(ctx context.Context) ([]park.Outcome, error) {
+	m.p.mu.Lock()
+	ids := m.r.processes()
+	if len(ids) == 0 {
+		m.p.mu.Unlock()
+		return nil, nil
+	}
+	limit := park.Limit(park.Checkpoint, m.r.memory(ids)) // the driver ends what an earlier daemon began
+	m.p.mu.Unlock()
+	for {
+		all, err := m.ask(ctx, park.Step(""), ids, limit)
+		if broke := (*stepError)(nil); errors.As(err, &broke) && !broke.hangs && m.broken < attempts && ctx.Err() == nil {
+			continue
+		}
+		return all, err
+	}
+}
+
+// again asks where all processes stand and keeps what they refused.
+func (m *move) again(ctx context.Context, all []park.Outcome) ([]park.Outcome, error) {
+	now, err := m.states(ctx)
+	if err != nil {
+		return all, err
+	}
+	for i, n := range now {
+		for _, o := range all {
+			if o.Process == n.Process && n.Error == "" {
+				now[i].Error, now[i].Code = o.Error, o.Code
+			}
+		}
+	}
+	return now, nil
+}
+
+// take takes a step. Before memory comes back, it waits until the device has room.
+func (m *move) take(ctx context.Context, step park.Step, on []park.Process) ([]park.Outcome, error) {
+	m.p.mu.Lock()
+	memory := m.r.memory(on)
+	m.p.mu.Unlock()
+	if step == park.Restore {
+		release, err := m.p.awaitRoom(ctx, m.r, memory, on)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	m.p.touch(m.r)
+	began := time.Now()
+	done, err := m.ask(ctx, step, on, park.Limit(step, memory))
+	m.p.took(m.r, m.goal, step, memory, time.Since(began), err == nil && park.Refused(done) == "")
+	return done, err
+}
+
+// ask asks a session to take a step, or only for states.
+func (m *move) ask(ctx context.Context, step park.Step, on []park.Process, limit time.Duration) (all []park.Outcome, err error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if m.session == nil {
+		if m.session, err = m.p.Open(limited, m.on); err != nil {
+			m.session = nil
+			m.broken++
+			return nil, m.failure(ctx, limited, step, limit, err)
+		}
+	}
+	for chunk := range slices.Chunk(on, mostAtOnce) {
+		var part []park.Outcome
+		if step == "" {
+			part, err = m.session.States(limited, chunk)
+		} else {
+			part, err = m.session.Do(limited, step, chunk)
+		}
+		if err == nil && len(part) != len(chunk) {
+			err = fmt.Errorf("there are %d answers about %d processes", len(part), len(chunk))
+		}
+		if err != nil {
+			m.close()
+			m.broken++
+			return nil, m.failure(ctx, limited, step, limit, err)
+		}
+		all = append(all, part...)
+	}
+	return all, nil
+}
+
+// failure says what became of asking a session.
+func (m *move) failure(ctx, limited context.Context, step park.Step, limit time.Duration, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	m.p.failed(step)
+	e := &stepError{step: step, why: err.Error()}
+	if errors.Is(limited.Err(), context.DeadlineExceeded) {
+		e.hangs = true
+		e.why = fmt.Sprintf("its processes did not answer the driver within %v", limit)
+		if pid := m.p.stopped(m.r); pid != 0 {
+			e.why = fmt.Sprintf("process %d is stopped, so it does not answer the driver; continue it with kill -CONT %d", pid, pid)
+		}
+	}
+	return e
+}
+
+func (m *move) close() {
+	if m.session != nil {
+		_ = m.session.Close() // it ends its helper in any case
+		m.session = nil
+	}
+}
+
+// took counts what a step has taken.
+func (p *Parking) took(r *parked, goal park.Goal, step park.Step, memory gpu.MiB, took time.Duration, done bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.Moving += took
+	p.counts.Took[goal] += took
+	if done && (step == park.Checkpoint || step == park.Restore) {
+		p.counts.Moved[goal] += memory
+	}
+}
+
+// touch notes that a step is begun with a process of a lease.
+func (p *Parking) touch(r *parked) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.touched = true
+}
+
+// failed counts a step that failed.
+func (p *Parking) failed(step park.Step) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if step != "" {
+		p.counts.Failures[step]++
+	}
+}
+
+// hasEnded reports whether a lease has ended.
+func (p *Parking) hasEnded(r *parked) bool {
+	if p.find(r.Key, r.Fence) != nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.ended = true
+	return true
+}

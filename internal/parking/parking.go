@@ -1,0 +1,200 @@
+// Package parking parks leases and resumes them: it has the memory of their
+// processes moved to the memory of the machine, and back. Package park decides the
+// next step and whose turn it is; a Session takes the steps.
+//
+// The book is right, and the processes are made what the book says. A lease is
+// active in the book until the memory of all its processes has left the device; only
+// then the book notes that it is parked, and others can have the room. It is active
+// in the book again, with its room leased, before any memory moves back. A file says
+// which processes may be away. So a daemon that is killed between any two lines
+// leaves the next one the book, the file and the states that the driver tells, from
+// which it goes on.
+package parking
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Book knows the leases and who waits. The ledger does.
+type Book interface {
+	Find(k lease.Key) (ledger.Held, bool)
+	View() ledger.View
+	Sums() map[string]ledger.DeviceSum
+	// Members lists the processes that berth may act on for a lease.
+	Members(k lease.Key, fence uint64) []process.ID
+	// Processes lists the processes that were last seen on a device.
+	Processes(uuid string) []ledger.Process
+	// Unparkable says why a lease cannot be parked; nil: it can.
+	Unparkable(k lease.Key, fence uint64) error
+	// Park notes that the memory of a lease has left its device.
+	Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) (*lease.Lease, error)
+	// Return leases the room of a parked lease again, when its turn comes. It waits
+	// in the queue as if since the given time, for as long as wait says; absent: until
+	// ctx ends.
+	Return(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, since time.Time, wait gpu.Opt[time.Duration]) (*lease.Lease, error)
+	// FindWaiting returns a request that waits; false: it does not.
+	FindWaiting(k lease.Key) (r *lease.Request, position int, waits bool)
+	// Queue returns who has what and who waits for what.
+	Queue() park.Pressure
+}
+
+// Session takes steps with processes of one device.
+type Session interface {
+	// States says where processes stand, in their order.
+	States(ctx context.Context, ids []park.Process) ([]park.Outcome, error)
+	// Do takes a step with all processes at once. An error means that nobody knows
+	// what came of it, and that the session is over.
+	Do(ctx context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error)
+	// Close ends the session. It does not wait for a step that is going on.
+	Close() error
+}
+
+// Monitor measures devices.
+type Monitor interface {
+	// Read samples a device now. When it returns, the book knows the sample.
+	Read(ctx context.Context, uuid string)
+	Find(ref string) (monitor.Reading, bool)
+}
+
+// Pacer stops and continues processes in turns.
+type Pacer interface {
+	// Suspend has the processes of a lease run on until release.
+	Suspend(fence uint64) (release func())
+}
+
+// Closures closes devices to new leases.
+type Closures interface {
+	Hold(uuid, why string) (release func(), err error)
+}
+
+// Host is the memory of the machine.
+type Host interface {
+	// Memory returns what the machine has, and what programs can get of it without
+	// swapping.
+	Memory() (total, available gpu.MiB, err error)
+	// Group returns how much more the control groups of processes let them have;
+	// absent: there is no limit.
+	Group(ids []park.Process) gpu.Opt[gpu.MiB]
+}
+
+// Settings can change while a Parking works.
+type Settings struct {
+	park.Rules
+	Host gpu.Opt[gpu.MiB] // most memory of the machine that parked leases take together; absent: half of it
+}
+
+// Options are what a Parking is made from.
+type Options struct {
+	Book      Book
+	Open      func(ctx context.Context, on gpu.Device) (Session, error)
+	Monitor   Monitor
+	Pacer     Pacer    // nil: nothing is paced
+	Closures  Closures // nil: nothing closes devices
+	Host      Host
+	Processes process.Table
+	Settings  func() Settings
+	Publish   func(gpu.Event) // must not block
+	Log       *slog.Logger
+
+	Idle   func(fence uint64) (since time.Time, idle bool) // nil: nobody knows
+	Denied func(uuid string) string                        // why another daemon is in charge of a device; empty or nil: this one is
+
+	Path string // file that it keeps its state in; empty: nothing is kept
+	Boot string // of this machine
+}
+
+// Parking parks and resumes leases.
+type Parking struct {
+	Options
+	nudged   chan struct{} // has room for one: somebody may be to be parked
+	roomLock chan struct{} // has room for one: who fills it looks whether a device has room
+	working  sync.WaitGroup
+
+	mu      sync.Mutex      // guards what follows
+	running context.Context // ends with Run; nil: Run does not run
+	leases  map[uint64]*parked
+	warned  map[uint64]time.Time
+	barred  map[uint64]bar
+	coming  map[string]gpu.MiB // by UUID: what restores take of a device, and may not have taken yet
+	counts  Counts
+	damaged bool // the file could not be read
+}
+
+// bar keeps a lease from being parked by berth itself, because it could not be.
+type bar struct {
+	until time.Time
+	times int
+}
+
+// New returns a Parking that knows what an earlier daemon had parked. Run carries
+// on with it.
+func New(o Options) *Parking {
+	p := &Parking{
+		Options: o, nudged: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
+		leases: map[uint64]*parked{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, coming: map[string]gpu.MiB{}, counts: newCounts(),
+	}
+	if p.Denied == nil {
+		p.Denied = func(string) string { return "" }
+	}
+	if p.Idle == nil {
+		p.Idle = func(uint64) (time.Time, bool) { return time.Time{}, false }
+	}
+	p.recall()
+	return p
+}
+
+// Nudge has Run look whether somebody has to be parked. It does not block. It has
+// to be called when a request begins to wait, and when a lease or a setting
+// changes while one waits.
+func (p *Parking) Nudge() {
+	select {
+	case p.nudged <- struct{}{}:
+	default: // Run is going to look anyway
+	}
+}
+
+// Of returns where the memory of a lease is; false: it was never parked.
+func (p *Parking) Of(fence uint64) (park.Status, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.leases[fence]
+	if r == nil || r.Times == 0 && r.Phase == "" && r.failed == "" {
+		return park.Status{}, false
+	}
+	s := park.Status{Phase: r.Phase, Since: r.Since, By: r.By, Why: r.Why, Source: r.Source, Returns: r.Phase == park.Parked && r.Returns, Times: r.Times, Moving: r.Moving, Failed: r.failed}
+	if r.Phase != "" {
+		s.Host = r.host()
+	}
+	return s, true
+}
+
+// find returns a lease that must have a fence.
+func (p *Parking) find(k lease.Key, fence uint64) *lease.Lease {
+	held, found := p.Book.Find(k)
+	if !found || held.Fence != fence {
+		return nil
+	}
+	return held.Lease
+}
+
+// start runs do in a goroutine of its own that Run waits for. It returns false if
+// Run does not run. The caller holds mu.
+func (p *Parking) start(do func(ctx context.Context)) bool {
+	ctx := p.running
+	if ctx == nil || ctx.Err() != nil {
+		return false
+	}
+	p.working.Go(func() { do(ctx) })
+	return true
+}

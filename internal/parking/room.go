@@ -1,0 +1,196 @@
+package parking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+const (
+	// freeing is how long a driver may take until memory that was taken off a
+	// device is free there.
+	freeing = 15 * time.Second
+	// firstLook and longestLook are how long it takes from one look at a device to
+	// the next.
+	firstLook, longestLook = 50 * time.Millisecond, time.Second
+	// remains is how much memory of a process may stay on its device.
+	remains gpu.MiB = 16
+	// patience is how long memory may wait for room until people are told.
+	patience = 10 * time.Second
+)
+
+// sample measures a device now.
+func (p *Parking) sample(ctx context.Context, uuid string) (gpu.Sample, error) {
+	began := time.Now()
+	p.Monitor.Read(ctx, uuid)
+	r, found := p.Monitor.Find(uuid)
+	if !found || r.Sample.Time.Before(began) {
+		if err := context.Cause(ctx); err != nil {
+			return gpu.Sample{}, err
+		}
+		return gpu.Sample{}, errors.New("its device cannot be measured now")
+	}
+	return r.Sample, nil
+}
+
+// awaitRoom waits until a device has room for what comes back to it, as measured: a
+// process that finds none is lost. It keeps the room until release. For a lease that
+// has ended, nothing is leased, so it takes only what nobody else can have.
+func (p *Parking) awaitRoom(ctx context.Context, r *parked, memory gpu.MiB, on []park.Process) (release func(), err error) {
+	began, told := time.Now(), false
+	for pause := firstLook; ; pause = min(2*pause, longestLook) {
+		release, why := p.takeRoom(ctx, r, memory)
+		if release != nil {
+			p.setFailed(r, "", told)
+			return release, nil
+		}
+		if !told && time.Since(began) > patience {
+			told = true
+			p.setFailed(r, why, true)
+			p.tell(r, gpu.EventResuming, gpu.Warning, fmt.Sprintf("%s waits on its way back: %s", r.Key.ID, why), map[string]any{"memory_mb": memory})
+		}
+		if err := wait(ctx, pause); err != nil {
+			return nil, err
+		}
+		if !p.anyAlive(on) {
+			return func() {}, nil // the driver says so too
+		}
+		_ = p.hasEnded(r)
+	}
+}
+
+// takeRoom takes the room on a device, or says why there is none.
+func (p *Parking) takeRoom(ctx context.Context, r *parked, memory gpu.MiB) (release func(), why string) {
+	select {
+	case p.roomLock <- struct{}{}:
+		defer func() { <-p.roomLock }()
+	case <-ctx.Done():
+		return nil, "the daemon is stopping"
+	}
+	open := func() {}
+	if p.isEnded(r) {
+		var err error
+		if open, err = p.hold(r.GPU); err != nil {
+			return nil, err.Error()
+		}
+		if left := p.Book.Sums()[r.GPU].Available(); left < memory {
+			open()
+			return nil, fmt.Sprintf("its lease has ended, and %s of its device can be leased, less than the %s that it needs", max(left, 0), memory)
+		}
+	}
+	s, err := p.sample(ctx, r.GPU)
+	if err != nil {
+		open()
+		return nil, err.Error()
+	}
+	free, known := s.MemoryFree.Get()
+	if total, ok := s.MemoryTotal.Get(); !known && ok {
+		if used, ok := s.MemoryUsed.Get(); ok {
+			free, known = total-used, true
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if free -= p.coming[r.GPU]; !known || free < memory {
+		open()
+		return nil, fmt.Sprintf("%s of its device are free, as measured, and it needs %s", max(free, 0), memory)
+	}
+	p.coming[r.GPU] += memory
+	return func() {
+		p.mu.Lock()
+		p.coming[r.GPU] -= memory
+		p.mu.Unlock()
+		p.Monitor.Read(context.WithoutCancel(ctx), r.GPU)
+		open()
+	}, ""
+}
+
+// hold closes a device to new leases.
+func (p *Parking) hold(uuid string) (func(), error) {
+	if p.Closures == nil {
+		return func() {}, nil
+	}
+	return p.Closures.Hold(uuid, "berth brings the memory of a program back to it")
+}
+
+// awaitGone waits until a device is measured to be free of the memory of a lease.
+func (p *Parking) awaitGone(ctx context.Context, r *parked) error {
+	p.mu.Lock()
+	pids := map[int]bool{}
+	for _, m := range r.Processes {
+		pids[m.PID] = true
+	}
+	p.mu.Unlock()
+	began := time.Now()
+	for pause := firstLook; ; pause = min(2*pause, longestLook) {
+		s, err := p.sample(ctx, r.GPU)
+		left := gpu.MiB(0)
+		switch {
+		case err != nil:
+		case s.Processes == nil:
+			err = errors.New("the driver does not say which processes are on the device")
+		default:
+			for _, on := range s.Processes {
+				if used := on.Memory.Or(0); pids[on.PID] && used > remains {
+					left += used
+				}
+			}
+			if left == 0 {
+				return nil
+			}
+			err = fmt.Errorf("%s of its memory stay on the device", left)
+		}
+		if time.Since(began) > freeing {
+			return err
+		}
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// anyAlive reports whether one of some processes lives.
+func (p *Parking) anyAlive(on []park.Process) bool {
+	for _, id := range on {
+		if p.Processes.Alive(process.ID(id)) {
+			return true
+		}
+	}
+	return false
+}
+
+// stopped returns a process of a lease that somebody has stopped; 0: none.
+func (p *Parking) stopped(r *parked) int {
+	p.mu.Lock()
+	ids := r.processes()
+	p.mu.Unlock()
+	for _, id := range ids {
+		if p.Processes.Stopped(process.ID(id)) {
+			return id.PID
+		}
+	}
+	return 0
+}
+
+func (p *Parking) isEnded(r *parked) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return r.ended
+}
+
+// wait waits, unless ctx ends before.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

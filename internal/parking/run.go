@@ -1,0 +1,185 @@
+package parking
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/park"
+)
+
+const (
+	// often is the shortest time from one look at the queue to the next.
+	often = 50 * time.Millisecond
+	// seldom is how often it is looked whether a lease has become idle, while
+	// somebody waits for its room.
+	seldom = 5 * time.Second
+)
+
+// Run carries on with what an earlier daemon had parked, and parks leases when
+// others wait for their devices, until ctx ends. A step that a driver is taking then
+// goes on without the daemon.
+func (p *Parking) Run(ctx context.Context) {
+	p.mu.Lock()
+	p.running = ctx
+	p.mu.Unlock()
+	defer p.stop()
+	p.recover()
+	p.Nudge()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	timer.Stop()
+	for {
+		select {
+		case <-p.nudged:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		if next := p.turn(time.Now()); !next.IsZero() {
+			timer.Reset(time.Until(next))
+		}
+		if wait(ctx, often) != nil {
+			return
+		}
+	}
+}
+
+// stop waits until nothing is under way, and wakes those who wait for something.
+func (p *Parking) stop() {
+	p.mu.Lock()
+	p.running = nil // nothing begins any more
+	p.mu.Unlock()
+	p.working.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.leases {
+		r.turn()
+	}
+}
+
+// turn parks those whose turn is over, and returns when to look again; zero: when
+// something changes.
+func (p *Parking) turn(now time.Time) time.Time {
+	pressure := p.Book.Queue()
+	if len(pressure.Wants) == 0 {
+		p.spareAll()
+		return time.Time{}
+	}
+	parkable := p.overlay(&pressure)
+	settings := p.Settings()
+	plan := park.Turn(now, settings.Rules, pressure)
+	for _, fence := range plan.Spare {
+		p.spare(fence)
+	}
+	for _, a := range plan.Warn {
+		p.caution(a, now, settings.Grace)
+	}
+	for _, a := range plan.Park {
+		p.displace(a)
+	}
+	next := plan.Next
+	if soon := now.Add(seldom); parkable && (next.IsZero() || next.After(soon)) {
+		next = soon
+	}
+	return next
+}
+
+// overlay adds to the pressure what the book does not know, and reports whether
+// there is any lease that could be parked.
+func (p *Parking) overlay(pressure *park.Pressure) (parkable bool) {
+	simulated, stand := p.onlySimulated(), map[uint64]bool{}
+	for i := range pressure.Holdings { // nobody is asked for anything while mu is held
+		h := &pressure.Holdings[i]
+		stand[h.Fence] = true
+		h.Parkable = h.Parkable && p.Denied(h.GPU) == ""
+		parkable = parkable || h.Parkable
+		if since, idle := p.Idle(h.Fence); idle {
+			h.Idle = since
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.barred, func(fence uint64, _ bar) bool { return !stand[fence] })
+	for i := range pressure.Holdings {
+		h := &pressure.Holdings[i]
+		h.Warned, h.Barred = p.warned[h.Fence], p.barred[h.Fence].until
+		if r := p.leases[h.Fence]; r != nil {
+			h.Leaves = r.Phase == park.Parking
+			h.Parkable = h.Parkable && (r.Phase == "" || h.Leaves)
+			if r.back.After(h.Since) {
+				h.Since = r.back // the book leased its room before its memory came back
+			}
+		}
+	}
+	if parkable {
+		host, err := p.hostFor(simulated, nil)
+		if err == nil {
+			pressure.Host = host.Room()
+		}
+	}
+	return parkable
+}
+
+// onlySimulated reports whether all devices are simulated.
+func (p *Parking) onlySimulated() bool {
+	for _, s := range p.Book.Sums() {
+		if s.Device.Vendor != gpu.Simulated {
+			return false
+		}
+	}
+	return true
+}
+
+// caution tells the holder of a lease that it is about to be parked.
+func (p *Parking) caution(a park.Action, now time.Time, grace time.Duration) {
+	k := keyOf(a.Key)
+	held := p.find(k, a.Fence)
+	if held == nil {
+		return
+	}
+	p.mu.Lock()
+	p.warned[a.Fence] = now
+	p.mu.Unlock()
+	p.warn(held, p.orderFor(a), now.Add(grace))
+}
+
+// displace parks a lease for a request that waits.
+func (p *Parking) displace(a park.Action) {
+	o := p.orderFor(a)
+	if _, err := p.begin(o); err != nil {
+		p.mu.Lock()
+		p.bar(a.Fence, o, err)
+		p.mu.Unlock()
+		p.Log.Warn("a lease could not be parked for one that waits", "lease", a.Key.ID, "error", err)
+	}
+}
+
+func (p *Parking) orderFor(a park.Action) order {
+	why := fmt.Sprintf("%s waits for its device", a.For.Key.ID)
+	if a.For.Into != 0 {
+		why = fmt.Sprintf("it is the turn of %s", a.For.Key.ID)
+	}
+	return order{key: keyOf(a.Key), fence: a.Fence, by: access.Daemon(), why: why, source: park.ByPressure, wanter: keyOf(a.For.Key)}
+}
+
+// spare forgets that a lease was about to be parked.
+func (p *Parking) spare(fence uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.warned, fence)
+}
+
+func (p *Parking) spareAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.warned)
+}
+
+func keyOf(k park.Key) lease.Key {
+	return lease.Key{Owner: lease.Owner{UID: k.UID, User: k.User}, ID: k.ID}
+}

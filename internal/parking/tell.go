@@ -1,0 +1,97 @@
+package parking
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/park"
+)
+
+// event returns an event about the memory of a lease.
+func (p *Parking) event(r *parked, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) gpu.Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	data = maps.Clone(data)
+	data["fence"] = r.Fence
+	return gpu.Event{Time: time.Now(), Code: code, Severity: severity, GPU: r.GPU, Lease: r.Key.ID, User: r.User, By: r.By, Text: text, Data: data}
+}
+
+// tell sends an event about the memory of a lease.
+func (p *Parking) tell(r *parked, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) {
+	p.Publish(p.event(r, code, severity, text, data))
+}
+
+// warn tells the holder of a lease that it is about to be parked.
+func (p *Parking) warn(held *lease.Lease, o order, at time.Time) {
+	p.Publish(gpu.Event{
+		Time: time.Now(), Code: gpu.EventParking, Severity: gpu.Warning, GPU: held.Parts[0].GPU, Lease: held.ID, User: held.Holder.User,
+		Text: fmt.Sprintf("%s is going to be parked in %v%s", held.ID, max(time.Until(at), 0).Round(100*time.Millisecond), because(o.why)),
+		Data: map[string]any{"fence": held.Fence, "memory_mb": held.Parts[0].Memory, "reason": o.why, "for": o.wanter.ID, "source": string(o.source), "at": at},
+	})
+}
+
+// refused tells that a lease was not parked.
+func (p *Parking) refused(r *parked, o order, why error) {
+	e := p.event(r, gpu.EventParked, gpu.Warning, fmt.Sprintf("%s was not parked: %s", o.key.ID, reason(why)), map[string]any{"failed": true, "reason": reason(why)})
+	e.Public = fmt.Sprintf("%s was not parked", o.key.ID)
+	p.Publish(e)
+}
+
+// reason returns why something was refused, to follow a colon.
+func reason(why error) string {
+	if refusal := (*park.RefusedError)(nil); errors.As(why, &refusal) {
+		return refusal.Why
+	}
+	return why.Error()
+}
+
+// setFailed notes what is wrong with a lease, if set.
+func (p *Parking) setFailed(r *parked, why string, set bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if set && r.failed != why {
+		r.failed = why
+		r.turn()
+	}
+}
+
+// suspend has the pacer let the processes of a lease run, until it is back.
+func (p *Parking) suspend(r *parked) {
+	if p.Pacer == nil {
+		return
+	}
+	p.mu.Lock()
+	suspended := r.release != nil
+	p.mu.Unlock()
+	if suspended {
+		return
+	}
+	release := p.Pacer.Suspend(r.Fence) // it waits until nothing is stopped
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.release = release
+}
+
+// moving adds to the data of an event how fast memory moved.
+func moving(memory gpu.MiB, took time.Duration, data map[string]any) map[string]any {
+	data["memory_mb"], data["took_seconds"] = memory, seconds(took)
+	if took > 0 {
+		data["gib_per_second"] = math.Round(100*float64(memory)/1024/took.Seconds()) / 100
+	}
+	return data
+}
+
+func seconds(d time.Duration) float64 { return math.Round(1000*d.Seconds()) / 1000 }
+
+// because returns a reason to follow a sentence.
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
+}
