@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -347,11 +348,20 @@ func (p *Parking) undo(ctx context.Context, r *parked, o order, why error, done 
 	p.mu.Unlock()
 	refusal := p.undone(o, why)
 	p.refused(r, o, refusal)
+	failed := "it could not be parked: " + reason(refusal)
+	p.setFailed(r, failed, true)
+	var once sync.Once
+	answer := func() { once.Do(func() { done <- refusal }) }
+	if p.isEnded(r) {
+		answer() // it may take until others leave the device
+	}
+	late := time.AfterFunc(time.Minute, answer)
+	defer late.Stop()
 	p.bring(ctx, r, func(err error) {
 		if err == nil {
-			p.setFailed(r, "it could not be parked: "+reason(refusal), true)
+			p.setFailed(r, failed, true)
 		}
-		done <- refusal
+		answer()
 	})
 }
 
