@@ -110,18 +110,19 @@ type Pacer struct {
 	table process.Table
 	line  line
 
-	mu      sync.Mutex // guards what follows
-	leases  map[uint64]*paced
-	meters  map[string]*meter   // by UUID
-	stopped map[process.ID]bool // that may be stopped, as the file says
-	begin   func(*paced)        // starts the turns of a lease; nil: Run does not run
-	woken   chan struct{}       // has room for one: there is something to do for Run
+	mu        sync.Mutex // guards what follows
+	leases    map[uint64]*paced
+	meters    map[string]*meter   // by UUID
+	stopped   map[process.ID]bool // that may be stopped, as the file says
+	suspended map[uint64]int      // leases whose processes must run, by fence, and how often that was asked for
+	begin     func(*paced)        // starts the turns of a lease; nil: Run does not run
+	woken     chan struct{}       // has room for one: there is something to do for Run
 }
 
 // New returns a pacer. It reads its file, continues what an earlier daemon left
 // stopped, and remembers the shares that people set. Run carries out the turns.
 func New(o Options) *Pacer {
-	p := &Pacer{Options: o, table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, woken: make(chan struct{}, 1)}
+	p := &Pacer{Options: o, table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, suspended: map[uint64]int{}, woken: make(chan struct{}, 1)}
 	p.line.command, p.line.lost = o.Guardian, p.rescue
 	p.line.paused = p.paused
 	p.recall()

@@ -79,6 +79,10 @@ func (p *Pacer) pause(ctx context.Context, l *paced, turn pace.Turn) (refused st
 		return ""
 	}
 	over := l.stopping()
+	if p.isSuspended(l.fence) { // who suspends it waits for a pause that began before
+		l.freed()
+		return ""
+	}
 	known := map[process.ID]bool{}
 	stopped := 0
 	for round := range rounds {
