@@ -213,6 +213,9 @@ func (p *Parking) prepare(ctx context.Context, r *parked, o order) error {
 	if err := p.reserve(r, list); err != nil {
 		return err
 	}
+	if o.source != park.ByHand && len(list) > 0 && r.host() == 0 {
+		return refuse(o.key.ID, park.Unparkable, "its programs run and have nothing on the device yet, so they may begin at any moment", "")
+	}
 	if err := p.write(); err != nil {
 		return refuse(o.key.ID, park.Unparkable, err.Error(), "")
 	}
@@ -295,29 +298,42 @@ func (p *Parking) away(ctx context.Context, r *parked, o order) error {
 
 // newMembers adds the processes that a lease has started meanwhile, and reports
 // whether there are any.
-func (p *Parking) newMembers(r *parked) (bool, error) {
+func (p *Parking) newMembers(r *parked) (found bool, err error) {
 	list, err := p.members(r)
 	if err != nil {
 		return false, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := r.processes()
-	list = slices.DeleteFunc(list, func(m moved) bool { return slices.Contains(known, m.Process) })
-	if len(list) == 0 {
+	all, more := slices.Clone(r.Processes), gpu.MiB(0)
+	for _, m := range list {
+		i := slices.IndexFunc(all, func(known moved) bool { return known.Process == m.Process })
+		if i < 0 {
+			i, found = len(all), true
+			all = append(all, moved{Process: m.Process})
+		}
+		if m.Memory > all[i].Memory {
+			more += m.Memory - all[i].Memory
+			all[i].Memory = m.Memory
+		}
+	}
+	if more > 0 {
+		host, err := p.hostFor(r.Simulated, r.processes())
+		if err != nil {
+			return false, err
+		}
+		if r.Phase == park.Parking {
+			host.Coming -= r.host() // it is there by now
+		}
+		if why := host.Refuse(more); why != "" {
+			return false, refuse(r.Key.ID, park.NoHost, why, "")
+		}
+	}
+	if !found && more == 0 {
 		return false, nil
 	}
-	more := parked{kept: kept{Processes: list}}
-	host, err := p.hostFor(r.Simulated, more.processes())
-	host.Coming -= min(r.host(), host.Coming) // what it had is there by now
-	if why := host.Refuse(more.host()); err == nil && more.host() > 0 && why != "" {
-		err = refuse(r.Key.ID, park.NoHost, why, "")
-	}
-	if err != nil {
-		return false, err
-	}
-	r.Processes = append(slices.Clone(r.Processes), list...)
-	return true, p.write()
+	r.Processes = all
+	return found, p.write()
 }
 
 // arrivedAway notes that a lease is parked.

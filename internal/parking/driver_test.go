@@ -143,7 +143,7 @@ func (c *card) states(fence uint64) map[park.State]int {
 // session is a helper process that talks to the driver of a card.
 type session struct {
 	*card
-	dead func() bool // the daemon that started it was killed
+	d    *daemon // that started it
 	over bool
 }
 
@@ -153,7 +153,7 @@ func (s *session) Close() error { s.over = true; return nil }
 
 // States waits for what was begun.
 func (s *session) States(ctx context.Context, ids []park.Process) ([]park.Outcome, error) {
-	if s.over || s.dead() {
+	if s.over || s.d.dead.Load() {
 		return nil, errHelper
 	}
 	all := make([]park.Outcome, len(ids))
@@ -197,7 +197,7 @@ var (
 
 // Do takes a step. The fault that was planned for it happens before or after it.
 func (s *session) Do(ctx context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error) {
-	if s.over || s.dead() {
+	if s.over || s.d.dead.Load() {
 		return nil, errHelper
 	}
 	fault := s.fault(step)
@@ -207,6 +207,8 @@ func (s *session) Do(ctx context.Context, step park.Step, ids []park.Process) ([
 		return nil, context.Cause(ctx)
 	case "break before":
 		return nil, errHelper
+	case "die before":
+		s.d.die()
 	case "refuse":
 		all, err := s.States(ctx, ids)
 		for i := range all {
@@ -214,15 +216,19 @@ func (s *session) Do(ctx context.Context, step park.Step, ids []park.Process) ([
 		}
 		return all, err
 	}
-	if s.dead() {
+	if s.d.dead.Load() {
 		return nil, errHelper
 	}
 	all := make([]park.Outcome, len(ids))
 	for i, id := range ids {
 		all[i] = s.take(step, id)
 	}
-	if fault == "break within" {
+	switch fault {
+	case "break within":
 		return nil, errHelper // the driver goes on
+	case "die within":
+		s.d.die()
+		return nil, errHelper
 	}
 	for i, id := range ids {
 		o, err := s.state(ctx, id)
@@ -231,7 +237,10 @@ func (s *session) Do(ctx context.Context, step park.Step, ids []park.Process) ([
 		}
 		all[i].State = o.State
 	}
-	if fault == "break after" || s.dead() {
+	if fault == "die after" {
+		s.d.die()
+	}
+	if fault == "break after" || s.d.dead.Load() {
 		return nil, errHelper
 	}
 	if fault == "deny" { // it was done, and the answer says otherwise

@@ -18,6 +18,9 @@ const (
 	// seldom is how often it is looked whether a lease has become idle, while
 	// somebody waits for its room.
 	seldom = 5 * time.Second
+	// watchful is how often it is looked whether a parked lease begins to use its
+	// device.
+	watchful = 2 * time.Second
 )
 
 // Run carries on with what an earlier daemon had parked, and parks leases when
@@ -40,7 +43,11 @@ func (p *Parking) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if next := p.turn(time.Now()); !next.IsZero() {
+		next := p.turn(time.Now())
+		if soon := time.Now().Add(watchful); p.confine() && (next.IsZero() || next.After(soon)) {
+			next = soon
+		}
+		if !next.IsZero() {
 			timer.Reset(time.Until(next))
 		}
 		if wait(ctx, often) != nil {

@@ -48,7 +48,16 @@ type world struct {
 	boot     string
 	idle     map[uint64]time.Time
 
-	now *daemon
+	point func(name string) // is called at some points within a daemon
+	nowMu sync.Mutex
+	now   *daemon
+}
+
+// current returns the daemon that runs, or ran last.
+func (w *world) current() *daemon {
+	w.nowMu.Lock()
+	defer w.nowMu.Unlock()
+	return w.now
 }
 
 // memory is that of the machine.
@@ -83,7 +92,7 @@ func newWorld(t tester, folder string, total gpu.MiB) *world {
 	w := &world{
 		tester: t, card: newCard("GPU-A", total), disk: disktest.New(), folder: folder, vendor: gpu.NVIDIA, boot: "this boot",
 		settings: parking.Settings{Rules: park.Rules{IdleAfter: 60 * time.Second, Grace: 5 * time.Second, Keep: 60 * time.Second, Slice: 300 * time.Second}},
-		host:     memory{total: 1024 * gib, available: 1000 * gib}, idle: map[uint64]time.Time{},
+		host:     memory{total: 1024 * gib, available: 1000 * gib}, idle: map[uint64]time.Time{}, point: func(string) {},
 	}
 	w.file = filepath.Join(folder, "1-"+parking.FileName)
 	w.start()
@@ -101,6 +110,22 @@ func (b book) Members(_ lease.Key, fence uint64) (ids []process.ID) {
 		ids = append(ids, process.ID(p.Process))
 	}
 	return ids
+}
+
+func (b book) Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) (*lease.Lease, error) {
+	b.d.world.point("before Park")
+	l, err := b.Ledger.Park(ctx, k, fence, by, why)
+	b.d.world.point("after Park")
+	return l, err
+}
+
+func (b book) Return(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, since time.Time, wait gpu.Opt[time.Duration]) (*lease.Lease, error) {
+	b.d.world.point("before Return")
+	l, err := b.Ledger.Return(ctx, k, fence, by, why, since, wait)
+	if err == nil {
+		b.d.world.point("after Return")
+	}
+	return l, err
 }
 
 // Read is in parking.Monitor.
@@ -159,7 +184,7 @@ func (w *world) start() {
 	d.Parking = parking.New(parking.Options{
 		Book: book{d.book, d},
 		Open: func(ctx context.Context, _ gpu.Device) (parking.Session, error) {
-			return &session{card: w.card, dead: d.dead.Load}, ctx.Err()
+			return &session{card: w.card, d: d}, ctx.Err()
 		},
 		Monitor: seam{d}, Host: &w.host, Processes: table, Settings: func() parking.Settings { return w.settings }, Publish: d.hear,
 		Idle: func(fence uint64) (time.Time, bool) { since, idle := w.idle[fence]; return since, idle },
@@ -175,7 +200,9 @@ func (w *world) start() {
 			d.Read(ctx, w.uuid)
 		}
 	})
+	w.nowMu.Lock()
 	w.now = d
+	w.nowMu.Unlock()
 	synctest.Wait()
 }
 
@@ -189,6 +216,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 func (d *daemon) hear(e gpu.Event) {
+	d.world.point("tell " + string(e.Code))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.events = append(d.events, e)
