@@ -20,11 +20,12 @@ type card struct {
 	uuid  string
 	total gpu.MiB
 
-	mu    sync.Mutex
-	procs map[int]*proc
-	next  int
-	wrong []string // what must never happen
-	fault func(step park.Step) string
+	mu      sync.Mutex
+	procs   map[int]*proc
+	next    int
+	wrong   []string // what must never happen
+	faultMu sync.Mutex
+	fault   func(step park.Step) string
 }
 
 // proc is a process with memory on the card, if it is not away.
@@ -200,7 +201,10 @@ func (s *session) Do(ctx context.Context, step park.Step, ids []park.Process) ([
 	if s.over || s.d.dead.Load() {
 		return nil, errHelper
 	}
-	fault := s.fault(step)
+	s.faultMu.Lock()
+	planned := s.fault
+	s.faultMu.Unlock()
+	fault := planned(step)
 	switch fault {
 	case "hang":
 		<-ctx.Done()

@@ -3,6 +3,7 @@ package parking_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -46,6 +47,7 @@ type world struct {
 	host     memory
 	vendor   gpu.Vendor
 	boot     string
+	idleMu   sync.Mutex
 	idle     map[uint64]time.Time
 
 	point func(name string) // is called at some points within a daemon
@@ -85,6 +87,9 @@ type daemon struct {
 	events []gpu.Event
 }
 
+// worlds counts the worlds, whose files have different names.
+var worlds atomic.Int64
+
 const gib = 1024
 
 // newWorld returns a machine with a card of this much memory, which a daemon runs on.
@@ -94,7 +99,7 @@ func newWorld(t tester, folder string, total gpu.MiB) *world {
 		settings: parking.Settings{Rules: park.Rules{IdleAfter: 60 * time.Second, Grace: 5 * time.Second, Keep: 60 * time.Second, Slice: 300 * time.Second}},
 		host:     memory{total: 1024 * gib, available: 1000 * gib}, idle: map[uint64]time.Time{}, point: func(string) {},
 	}
-	w.file = filepath.Join(folder, "1-"+parking.FileName)
+	w.file = filepath.Join(folder, fmt.Sprintf("%d-%s", worlds.Add(1), parking.FileName))
 	w.start()
 	return w
 }
@@ -187,8 +192,13 @@ func (w *world) start() {
 			return &session{card: w.card, d: d}, ctx.Err()
 		},
 		Monitor: seam{d}, Host: &w.host, Processes: table, Settings: func() parking.Settings { return w.settings }, Publish: d.hear,
-		Idle: func(fence uint64) (time.Time, bool) { since, idle := w.idle[fence]; return since, idle },
-		Log:  slog.New(slog.DiscardHandler), Path: w.file, Boot: w.boot,
+		Idle: func(fence uint64) (time.Time, bool) {
+			w.idleMu.Lock()
+			defer w.idleMu.Unlock()
+			since, idle := w.idle[fence]
+			return since, idle
+		},
+		Log: slog.New(slog.DiscardHandler), Path: w.file, Boot: w.boot,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	d.cancel = cancel
@@ -242,7 +252,7 @@ func (d *daemon) die() {
 	}
 	d.world.disk.CrashAt(d.world.disk.Ops(), 0)
 	text, err := os.ReadFile(d.world.file)
-	d.world.file = filepath.Join(d.world.folder, "next-"+filepath.Base(d.world.file))
+	d.world.file = filepath.Join(d.world.folder, fmt.Sprintf("%d-%s", worlds.Add(1), parking.FileName))
 	if err == nil {
 		err = os.WriteFile(d.world.file, text, 0o600)
 	}
