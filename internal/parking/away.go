@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // order asks to park a lease.
@@ -42,7 +44,11 @@ func (p *Parking) ParkIdle(ctx context.Context, k lease.Key, fence uint64, why s
 	if held == nil {
 		return fmt.Errorf("park %s: %w", k.ID, lease.ErrUnknown)
 	}
-	grace := p.Settings().Grace
+	settings := p.Settings()
+	if had := time.Since(p.keptSince(held)); had < settings.Keep {
+		return refuse(k.ID, park.Unparkable, fmt.Sprintf("it has had its device for %s, and keeps it for %s at least", words.Duration(had), words.Duration(settings.Keep)), "")
+	}
+	grace := settings.Grace
 	o := order{k, fence, access.Daemon(), why, park.ByLadder, lease.Key{}}
 	if grace > 0 {
 		if err := p.Book.Unparkable(k, fence); err != nil {
@@ -57,6 +63,20 @@ func (p *Parking) ParkIdle(ctx context.Context, k lease.Key, fence uint64, why s
 		}
 	}
 	return p.park(ctx, o)
+}
+
+// keptSince returns since when a lease has its device.
+func (p *Parking) keptSince(held *lease.Lease) time.Time {
+	since := held.Granted
+	if held.Returned.After(since) {
+		since = held.Returned
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.leases[held.Fence]; r != nil && r.back.After(since) {
+		since = r.back
+	}
+	return since
 }
 
 // refuse returns why a lease is not parked.
@@ -146,14 +166,14 @@ func (p *Parking) carryOut(ctx context.Context, r *parked, o order, done chan<- 
 		done <- err
 		return
 	}
-	began := time.Now()
+	began, moving := time.Now(), p.moving(r)
 	p.tell(r, gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is being parked%s: its memory moves to the memory of the machine", o.key.ID, because(o.why)),
 		map[string]any{"memory_mb": r.host(), "host_mb": r.host(), "reason": o.why, "for": o.wanter.ID, "source": string(o.source)})
 	p.suspend(r)
 	err := p.away(ctx, r, o)
 	switch {
 	case err == nil:
-		p.arrivedAway(r, o, time.Since(began))
+		p.arrivedAway(r, o, time.Since(began), p.moving(r)-moving)
 		done <- nil
 	case ctx.Err() != nil: // the next daemon goes on
 		done <- ledger.ErrStopped
@@ -195,7 +215,8 @@ func (p *Parking) prepare(ctx context.Context, r *parked, o order) error {
 	if !found {
 		return refuse(o.key.ID, park.Unparkable, "its device is not there", "")
 	}
-	if _, err := p.sample(ctx, r.GPU); err != nil { // what it has now is what moves
+	s, err := p.sample(ctx, r.GPU)
+	if err != nil {
 		return refuse(o.key.ID, park.Unparkable, err.Error(), "")
 	}
 	list, err := p.members(r)
@@ -203,6 +224,12 @@ func (p *Parking) prepare(ctx context.Context, r *parked, o order) error {
 		return err
 	}
 	for _, m := range list {
+		if i := slices.IndexFunc(s.Processes, func(on gpu.Process) bool { return on.PID == m.PID }); i >= 0 && !s.Processes[i].Memory.Known() {
+			return refuse(o.key.ID, park.Unparkable, fmt.Sprintf("the driver does not say how much memory process %d has", m.PID), "")
+		}
+		if err := p.Processes.Signal(process.ID(m.Process), process.Probe); errors.Is(err, fs.ErrPermission) {
+			return refuse(o.key.ID, park.NoRights, fmt.Sprintf("process %d belongs to another user, and the daemon is not root", m.PID), "Start the daemon as root.")
+		}
 		if p.Processes.Stopped(process.ID(m.Process)) {
 			return refuse(o.key.ID, park.Unparkable, fmt.Sprintf("process %d is stopped, and does not answer the driver", m.PID), fmt.Sprintf("Continue it with kill -CONT %d.", m.PID))
 		}
@@ -280,11 +307,10 @@ func (p *Parking) away(ctx context.Context, r *parked, o order) error {
 		if stuck := park.Stuck(park.Away, all); len(stuck) > 0 {
 			return fmt.Errorf("process %d is %s", stuck[0].PID, stuck[0].State)
 		}
-		more, err := p.newMembers(r)
-		if err != nil {
+		if _, err := p.newMembers(r); err != nil {
 			return err
 		}
-		if more {
+		if len(r.ids(p)) > len(all) {
 			continue
 		}
 		if err := p.awaitGone(ctx, r); err != nil {
@@ -294,6 +320,16 @@ func (p *Parking) away(ctx context.Context, r *parked, o order) error {
 		return err
 	}
 	return errors.New("it keeps starting processes")
+}
+
+// remeasure measures what the processes of a lease have on the device. It may be more
+// than before they were locked.
+func (p *Parking) remeasure(ctx context.Context, r *parked) error {
+	if _, err := p.sample(ctx, r.GPU); err != nil {
+		return err
+	}
+	_, err := p.newMembers(r)
+	return err
 }
 
 // newMembers adds the processes that a lease has started meanwhile, and reports
@@ -337,7 +373,7 @@ func (p *Parking) newMembers(r *parked) (found bool, err error) {
 }
 
 // arrivedAway notes that a lease is parked.
-func (p *Parking) arrivedAway(r *parked, o order, took time.Duration) {
+func (p *Parking) arrivedAway(r *parked, o order, took, steps time.Duration) {
 	p.mu.Lock()
 	r.moves, r.parkedAt = false, time.Now()
 	r.Times++
@@ -351,7 +387,7 @@ func (p *Parking) arrivedAway(r *parked, o order, took time.Duration) {
 	}
 	host := r.host()
 	p.mu.Unlock()
-	p.tell(r, gpu.EventParked, gpu.Note, fmt.Sprintf("%s is parked: %s of its memory are in the memory of the machine", o.key.ID, host), moving(host, took, map[string]any{"host_mb": host, "reason": o.why}))
+	p.tell(r, gpu.EventParked, gpu.Note, fmt.Sprintf("%s is parked: %s of its memory are in the memory of the machine", o.key.ID, host), figures(host, took, steps, map[string]any{"host_mb": host, "reason": o.why}))
 	p.settle(r)
 }
 

@@ -370,7 +370,7 @@ func (p *Parking) bring(ctx context.Context, r *parked, first func(error)) {
 		first = func(error) {}
 	}
 	p.suspend(r)
-	began := time.Now()
+	began, moving := time.Now(), p.moving(r)
 	p.mu.Lock()
 	away := r.parkedAt
 	memory := r.host()
@@ -388,7 +388,7 @@ func (p *Parking) bring(ctx context.Context, r *parked, first func(error)) {
 		gone := p.hasEnded(r) && !p.anyAlive(r.ids(p))
 		switch {
 		case err == nil && len(stuck) == 0 || gone:
-			p.arrivedBack(r, memory, time.Since(began), away)
+			p.arrivedBack(r, memory, time.Since(began), p.moving(r)-moving, away)
 			first(nil)
 			return
 		case err == nil && allFailed(stuck):
@@ -427,7 +427,7 @@ func allFailed(stuck []park.Outcome) bool {
 }
 
 // arrivedBack notes that the memory of a lease is back, and that its processes run.
-func (p *Parking) arrivedBack(r *parked, memory gpu.MiB, took time.Duration, away time.Time) {
+func (p *Parking) arrivedBack(r *parked, memory gpu.MiB, took, steps time.Duration, away time.Time) {
 	p.mu.Lock()
 	r.moves, r.Returns, r.failed, r.lost, r.Processes = false, false, "", false, nil
 	r.back, r.parkedAt = time.Now(), time.Time{}
@@ -440,7 +440,7 @@ func (p *Parking) arrivedBack(r *parked, memory gpu.MiB, took time.Duration, awa
 		release()
 	}
 	if !away.IsZero() && !ended {
-		p.tell(r, gpu.EventResumed, gpu.Note, fmt.Sprintf("%s is back on its device", r.Key.ID), moving(memory, took, map[string]any{"parked_seconds": seconds(time.Since(away))}))
+		p.tell(r, gpu.EventResumed, gpu.Note, fmt.Sprintf("%s is back on its device", r.Key.ID), figures(memory, took, steps, map[string]any{"parked_seconds": seconds(time.Since(away))}))
 	}
 	p.settle(r)
 }

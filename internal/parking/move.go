@@ -152,8 +152,15 @@ func (m *move) again(ctx context.Context, all []park.Outcome) ([]park.Outcome, e
 	return now, nil
 }
 
-// take takes a step. Before memory comes back, it waits until the device has room.
+// take takes a step. Before memory leaves, it measures how much that is: the processes
+// are locked, and take no more. Before memory comes back, it waits until the device has
+// room.
 func (m *move) take(ctx context.Context, step park.Step, on []park.Process) ([]park.Outcome, error) {
+	if step == park.Checkpoint {
+		if err := m.p.remeasure(ctx, m.r); err != nil {
+			return nil, err
+		}
+	}
 	m.p.mu.Lock()
 	memory := m.r.memory(on)
 	m.p.mu.Unlock()

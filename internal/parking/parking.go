@@ -30,6 +30,8 @@ import (
 type Book interface {
 	Find(k lease.Key) (ledger.Held, bool)
 	View() ledger.View
+	// Len returns the number of leases and of waiting requests.
+	Len() (leases, waiting int)
 	Sums() map[string]ledger.DeviceSum
 	// Members lists the processes that berth may act on for a lease.
 	Members(k lease.Key, fence uint64) []process.ID

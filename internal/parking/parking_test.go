@@ -252,6 +252,7 @@ func TestWake(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
 		for _, source := range []park.Source{park.ByHand, park.ByLadder} {
+			time.Sleep(2 * time.Minute)
 			park := func() error { return w.now.Park(t.Context(), a.Key(), a.Fence, byU, "") }
 			if source == "ladder" {
 				w.idle[a.Fence] = time.Now()
@@ -278,6 +279,12 @@ func TestWake(t *testing.T) {
 func TestLadderParksAndGivesBack(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
+		w.idle[a.Fence] = time.Now()
+		if err := w.now.ParkIdle(t.Context(), a.Key(), a.Fence, "it is idle"); err == nil {
+			t.Error("a lease was parked that has its device for a moment")
+		}
+		time.Sleep(2 * time.Minute)
+		delete(w.idle, a.Fence)
 		if err := w.now.ParkIdle(t.Context(), a.Key(), a.Fence, "it is idle"); err == nil {
 			t.Error("a lease was parked that is not idle")
 		}

@@ -39,8 +39,9 @@ func (p *Parking) sample(ctx context.Context, uuid string) (gpu.Sample, error) {
 }
 
 // awaitRoom waits until a device has room for what comes back to it, as measured: a
-// process that finds none is lost. It keeps the room until release. For a lease that
-// has ended, nothing is leased, so it takes only what nobody else can have.
+// process that finds none is lost. It keeps the room until release. What a lease needs
+// beyond its size, and all that one needs which has ended, must be what nobody else
+// has leased.
 func (p *Parking) awaitRoom(ctx context.Context, r *parked, memory gpu.MiB, on []park.Process) (release func(), err error) {
 	began, told := time.Now(), false
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
@@ -73,14 +74,14 @@ func (p *Parking) takeRoom(ctx context.Context, r *parked, memory gpu.MiB) (rele
 		return nil, "the daemon is stopping"
 	}
 	open := func() {}
-	if p.isEnded(r) {
+	if beyond := memory - p.leased(r); beyond > 0 {
 		var err error
 		if open, err = p.hold(r.GPU); err != nil {
 			return nil, err.Error()
 		}
-		if left := p.Book.Sums()[r.GPU].Available(); left < memory {
+		if left := p.Book.Sums()[r.GPU].Available(); left < beyond {
 			open()
-			return nil, fmt.Sprintf("its lease has ended, and %s of its device can be leased, less than the %s that it needs", max(left, 0), memory)
+			return nil, fmt.Sprintf("it needs %s beyond what it has leased, and %s of its device can be leased", beyond, max(left, 0))
 		}
 	}
 	s, err := p.sample(ctx, r.GPU)
@@ -108,6 +109,14 @@ func (p *Parking) takeRoom(ctx context.Context, r *parked, memory gpu.MiB) (rele
 		p.Monitor.Read(context.WithoutCancel(ctx), r.GPU)
 		open()
 	}, ""
+}
+
+// leased returns what a lease may have of its device; nothing if it has ended.
+func (p *Parking) leased(r *parked) gpu.MiB {
+	if held := p.find(r.Key, r.Fence); held != nil {
+		return held.Parts[0].Memory
+	}
+	return 0
 }
 
 // hold closes a device to new leases.

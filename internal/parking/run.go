@@ -72,11 +72,11 @@ func (p *Parking) stop() {
 // turn parks those whose turn is over, and returns when to look again; zero: when
 // something changes.
 func (p *Parking) turn(now time.Time) time.Time {
-	pressure := p.Book.Queue()
-	if len(pressure.Wants) == 0 {
+	if _, waiting := p.Book.Len(); waiting == 0 {
 		p.spareAll()
 		return time.Time{}
 	}
+	pressure := p.Book.Queue()
 	parkable := p.overlay(&pressure)
 	settings := p.Settings()
 	plan := park.Turn(now, settings.Rules, pressure)

@@ -77,11 +77,19 @@ func (p *Parking) suspend(r *parked) {
 	r.release = release
 }
 
-// moving adds to the data of an event how fast memory moved.
-func moving(memory gpu.MiB, took time.Duration, data map[string]any) map[string]any {
-	data["memory_mb"], data["took_seconds"] = memory, seconds(took)
-	if took > 0 {
-		data["gib_per_second"] = math.Round(100*float64(memory)/1024/took.Seconds()) / 100
+// moving returns how long the steps have taken with the memory of a lease, in all.
+func (p *Parking) moving(r *parked) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return r.Moving
+}
+
+// figures adds to the data of an event how much memory moved, how long that took as a
+// whole, and how fast the driver was in its steps.
+func figures(memory gpu.MiB, took, steps time.Duration, data map[string]any) map[string]any {
+	data["memory_mb"], data["took_seconds"], data["moving_seconds"] = memory, seconds(took), seconds(steps)
+	if steps > 0 {
+		data["gib_per_second"] = math.Round(100*float64(memory)/1024/steps.Seconds()) / 100
 	}
 	return data
 }
