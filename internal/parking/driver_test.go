@@ -79,6 +79,20 @@ func (p *proc) here() gpu.MiB {
 	return p.memory
 }
 
+// plan has faults happen at some steps.
+func (c *card) plan(fault func(park.Step) string) {
+	c.faultMu.Lock()
+	defer c.faultMu.Unlock()
+	c.fault = fault
+}
+
+// with changes processes.
+func (c *card) with(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
 // End is in process.Simulated.
 func (c *card) End(pid int) {
 	c.mu.Lock()

@@ -81,13 +81,13 @@ func (h *history) step() {
 	case 8:
 		if p := h.some(); p != nil {
 			fence := p.lease.Load().Fence
-			h.idleMu.Lock()
+			h.setMu.Lock()
 			if _, idle := h.idle[fence]; idle {
 				delete(h.idle, fence)
 			} else {
 				h.idle[fence] = time.Now().Add(-time.Minute)
 			}
-			h.idleMu.Unlock()
+			h.setMu.Unlock()
 		}
 	case 9: // one of its processes dies
 		if p := h.some(); p != nil {

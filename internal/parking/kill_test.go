@@ -105,13 +105,15 @@ func TestKilledAtEveryStep(t *testing.T) {
 			t.Run(point, func(t *testing.T) {
 				inWorld(t, 100*gib, func(t *testing.T, w *world) {
 					var seen, killed atomic.Int32
-					w.point = func(name string) {
-						if name == point && seen.Add(1) == int32(nth) {
-							killed.Add(1)
-							w.current().die()
+					w.set(func() {
+						w.point = func(name string) {
+							if name == point && seen.Add(1) == int32(nth) {
+								killed.Add(1)
+								w.current().die()
+							}
 						}
-					}
-					w.fault = func(step park.Step) string {
+					})
+					w.plan(func(step park.Step) string {
 						for _, when := range []string{"die before", "die within", "die after"} {
 							if when+" "+string(step) == point && seen.Add(1) == int32(nth) {
 								killed.Add(1)
@@ -119,7 +121,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 							}
 						}
 						return ""
-					}
+					})
 					a, b := w.launch("a", 60*gib), w.launch("b", 60*gib)
 					w.run(25 * time.Minute)
 					if killed.Load() != 1 {
@@ -179,14 +181,13 @@ func TestHelperFailsAtEveryStep(t *testing.T) {
 				inWorld(t, 100*gib, func(t *testing.T, w *world) {
 					a := w.launch("a", 60*gib)
 					w.run(time.Second)
-					failed := false
-					w.fault = func(s park.Step) string {
-						if s == step && !failed {
-							failed = true
+					var failed atomic.Bool
+					w.plan(func(s park.Step) string {
+						if s == step && !failed.Swap(true) {
 							return fault
 						}
 						return ""
-					}
+					})
 					l := a.lease.Load()
 					parked := w.now.Park(t.Context(), l.Key(), l.Fence, byU, "")
 					w.settled(a)
@@ -205,7 +206,7 @@ func TestHelperFailsAtEveryStep(t *testing.T) {
 						t.Fatal(err)
 					}
 					w.active(l)
-					if !failed {
+					if !failed.Load() {
 						t.Error("nothing failed")
 					}
 				})

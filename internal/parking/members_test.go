@@ -17,15 +17,13 @@ func TestGrowsWhileItIsParked(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
 		first := w.of(a.Fence)[0]
-		w.fault = func(step park.Step) string {
+		w.plan(func(step park.Step) string {
 			if step == park.Lock && len(w.of(a.Fence)) == 1 {
-				w.card.mu.Lock()
-				first.memory += 3 * gib
-				w.card.mu.Unlock()
+				w.with(func() { first.memory += 3 * gib })
 				w.begin("a", a.Fence, 2*gib)
 			}
 			return ""
-		}
+		})
 		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -76,11 +74,11 @@ func TestBeginsWhileItIsParked(t *testing.T) {
 func TestNotYetBegun(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
-		w.card.mu.Lock()
-		for _, p := range w.procs {
-			p.memory = 0
-		}
-		w.card.mu.Unlock()
+		w.with(func() {
+			for _, p := range w.procs {
+				p.memory = 0
+			}
+		})
 		w.queue("b", 60*gib)
 		time.Sleep(20 * time.Minute)
 		w.active(a)
@@ -97,13 +95,13 @@ func TestDamagedFile(t *testing.T) {
 		if err := w.now.Park(t.Context(), parked.Key(), parked.Fence, byU, ""); err != nil {
 			t.Fatal(err)
 		}
-		w.fault = func(step park.Step) string {
+		w.plan(func(step park.Step) string {
 			if step == park.Checkpoint {
-				w.fault = func(park.Step) string { return "" }
+				w.plan(func(park.Step) string { return "" })
 				return "die after"
 			}
 			return ""
-		}
+		})
 		if err := w.now.Park(t.Context(), moving.Key(), moving.Fence, byU, ""); err == nil {
 			t.Fatal("the daemon was not killed")
 		}
@@ -140,9 +138,7 @@ func TestAnotherBoot(t *testing.T) {
 		if c := w.now.Counts(); c.Host != 0 {
 			t.Errorf("%s are taken", c.Host)
 		}
-		w.card.mu.Lock()
-		clear(w.procs)
-		w.card.mu.Unlock()
+		w.with(func() { clear(w.procs) })
 		time.Sleep(2 * time.Second)
 		if err := w.now.Resume(t.Context(), a.Key(), a.Fence, byU, "", forever); err != nil {
 			t.Fatal(err)

@@ -55,6 +55,7 @@ func TestParkAndResume(t *testing.T) {
 		if c := w.now.Counts(); c.Parked != 0 || c.Host != 0 || c.Moved[park.Back] != 62*gib {
 			t.Errorf("the counts are %+v", c)
 		}
+		synctest.Wait()
 		for _, code := range []gpu.EventCode{gpu.EventParking, gpu.EventParked, gpu.EventResuming, gpu.EventResumed} {
 			if n := len(w.now.told(code, "a")); n != 1 {
 				t.Errorf("%s was told %d times", code, n)
@@ -104,12 +105,12 @@ func TestParkIsRefused(t *testing.T) {
 			code         park.Refusal
 			text         string
 		}{
-			"no memory at all":        {func() { w.settings.Host = gpu.Some[gpu.MiB](0) }, func() { w.settings.Host = gpu.Opt[gpu.MiB]{} }, park.NoHost, "park_host_mb"},
-			"less than it has":        {func() { w.settings.Host = gpu.Some[gpu.MiB](60*gib - 1) }, func() { w.settings.Host = gpu.Opt[gpu.MiB]{} }, park.NoHost, "park_host_mb"},
-			"the machine is full":     {func() { w.host.available = 70 * gib }, func() { w.host.available = 1000 * gib }, park.NoHost, "to spare"},
-			"its control group":       {func() { w.host.group = 10 * gib }, func() { w.host.group = 0 }, park.NoHost, "memory.max"},
-			"the driver refuses":      {func() { w.of(l.Fence)[0].refuses = 801 }, func() { w.of(l.Fence)[0].refuses = 0 }, park.Unmoved, "CUDA_ERROR_NOT_SUPPORTED"},
-			"its process is stopped":  {func() { w.of(l.Fence)[0].stopped = true }, func() { w.of(l.Fence)[0].stopped = false }, park.Unparkable, "did not answer"},
+			"no memory at all":        {func() { w.set(func() { w.settings.Host = gpu.Some[gpu.MiB](0) }) }, func() { w.set(func() { w.settings.Host = gpu.Opt[gpu.MiB]{} }) }, park.NoHost, "park_host_mb"},
+			"less than it has":        {func() { w.set(func() { w.settings.Host = gpu.Some[gpu.MiB](60*gib - 1) }) }, func() { w.set(func() { w.settings.Host = gpu.Opt[gpu.MiB]{} }) }, park.NoHost, "park_host_mb"},
+			"the machine is full":     {func() { w.set(func() { w.host.available = 70 * gib }) }, func() { w.set(func() { w.host.available = 1000 * gib }) }, park.NoHost, "to spare"},
+			"its control group":       {func() { w.set(func() { w.host.group = 10 * gib }) }, func() { w.set(func() { w.host.group = 0 }) }, park.NoHost, "memory.max"},
+			"the driver refuses":      {func() { p := w.of(l.Fence)[0]; w.with(func() { p.refuses = 801 }) }, func() { p := w.of(l.Fence)[0]; w.with(func() { p.refuses = 0 }) }, park.Unmoved, "CUDA_ERROR_NOT_SUPPORTED"},
+			"its process is stopped":  {func() { p := w.of(l.Fence)[0]; w.with(func() { p.stopped = true }) }, func() { p := w.of(l.Fence)[0]; w.with(func() { p.stopped = false }) }, park.Unparkable, "did not answer"},
 			"a process is unattached": {func() { w.begin("a", 0, 1) }, func() {}, "", ""},
 		} {
 			if x.text == "" {
@@ -157,7 +158,7 @@ func TestParkIsRefused(t *testing.T) {
 // Two parks at once never take more memory of the machine than they may.
 func TestHostMemoryIsSharedOut(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
-		w.settings.Host = gpu.Some[gpu.MiB](50 * gib)
+		w.set(func() { w.settings.Host = gpu.Some[gpu.MiB](50 * gib) })
 		a, b := w.grant("a", 40*gib), w.grant("b", 40*gib)
 		results := make(chan error, 2)
 		for _, l := range []*lease.Lease{a, b} {
@@ -230,16 +231,16 @@ func TestIdleLeaseMakesRoom(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
 		fixed := w.grant("c", 10*gib, func(r *lease.Request) { r.Holder.Service = "fixed" })
-		w.idle[a.Fence], w.idle[fixed.Fence] = time.Now(), time.Now()
+		w.set(func() { w.idle[a.Fence], w.idle[fixed.Fence] = time.Now(), time.Now() })
 		time.Sleep(90 * time.Second)
 		w.active(a) // nobody waits
 		waits := w.queue("b", 60*gib)
 		time.Sleep(3 * time.Second)
 		w.active(a) // its grace runs
-		delete(w.idle, a.Fence)
+		w.set(func() { delete(w.idle, a.Fence) })
 		time.Sleep(time.Minute)
 		w.active(a) // it is used again
-		w.idle[a.Fence] = time.Now().Add(-time.Hour)
+		w.set(func() { w.idle[a.Fence] = time.Now().Add(-time.Hour) })
 		<-waits
 		w.parked(a)
 		w.active(fixed)
@@ -255,7 +256,7 @@ func TestWake(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			park := func() error { return w.now.Park(t.Context(), a.Key(), a.Fence, byU, "") }
 			if source == "ladder" {
-				w.idle[a.Fence] = time.Now()
+				w.set(func() { w.idle[a.Fence] = time.Now() })
 				park = func() error { return w.now.ParkIdle(t.Context(), a.Key(), a.Fence, "it is idle") }
 			}
 			if err := park(); err != nil {
@@ -279,16 +280,16 @@ func TestWake(t *testing.T) {
 func TestLadderParksAndGivesBack(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
-		w.idle[a.Fence] = time.Now()
+		w.set(func() { w.idle[a.Fence] = time.Now() })
 		if err := w.now.ParkIdle(t.Context(), a.Key(), a.Fence, "it is idle"); err == nil {
 			t.Error("a lease was parked that has its device for a moment")
 		}
 		time.Sleep(2 * time.Minute)
-		delete(w.idle, a.Fence)
+		w.set(func() { delete(w.idle, a.Fence) })
 		if err := w.now.ParkIdle(t.Context(), a.Key(), a.Fence, "it is idle"); err == nil {
 			t.Error("a lease was parked that is not idle")
 		}
-		w.idle[a.Fence] = time.Now()
+		w.set(func() { w.idle[a.Fence] = time.Now() })
 		if err := w.now.ParkIdle(t.Context(), a.Key(), a.Fence, "it is idle"); err != nil {
 			t.Fatal(err)
 		}
@@ -388,23 +389,19 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
 		p := w.of(a.Fence)[0]
-		w.fault = func(step park.Step) string {
+		w.plan(func(step park.Step) string {
 			if step == park.Checkpoint {
-				w.card.mu.Lock()
-				defer w.card.mu.Unlock()
-				p.stopped = true
+				w.with(func() { p.stopped = true })
 			}
 			return ""
-		}
+		})
 		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err == nil {
 			t.Fatal("it was parked")
 		}
 		if s, _ := w.now.Of(a.Fence); s.Phase != park.Resuming || s.Failed == "" || w.state(a) != lease.Active {
 			t.Errorf("%+v", s)
 		}
-		w.card.mu.Lock()
-		p.stopped = false
-		w.card.mu.Unlock()
+		w.with(func() { p.stopped = false })
 		time.Sleep(time.Hour)
 		w.active(a)
 	})

@@ -47,31 +47,55 @@ type world struct {
 	host     memory
 	vendor   gpu.Vendor
 	boot     string
-	idleMu   sync.Mutex
 	idle     map[uint64]time.Time
 
 	point func(name string) // is called at some points within a daemon
-	nowMu sync.Mutex
+
+	setMu sync.Mutex // guards what the test changes while a daemon runs
 	now   *daemon
 }
 
 // current returns the daemon that runs, or ran last.
 func (w *world) current() *daemon {
-	w.nowMu.Lock()
-	defer w.nowMu.Unlock()
+	w.setMu.Lock()
+	defer w.setMu.Unlock()
 	return w.now
+}
+
+// set changes something of the world while a daemon runs.
+func (w *world) set(change func()) {
+	w.setMu.Lock()
+	defer w.setMu.Unlock()
+	change()
+}
+
+// at is called at some points within a daemon.
+func (w *world) at(name string) {
+	w.setMu.Lock()
+	point := w.point
+	w.setMu.Unlock()
+	point(name)
 }
 
 // memory is that of the machine.
 type memory struct{ total, available, group gpu.MiB }
 
-func (m *memory) Memory() (gpu.MiB, gpu.MiB, error) { return m.total, m.available, nil }
+// machine is the Host of a daemon.
+type machine struct{ w *world }
 
-func (m *memory) Group([]park.Process) gpu.Opt[gpu.MiB] {
-	if m.group == 0 {
+func (m machine) Memory() (total, available gpu.MiB, err error) {
+	m.w.setMu.Lock()
+	defer m.w.setMu.Unlock()
+	return m.w.host.total, m.w.host.available, nil
+}
+
+func (m machine) Group([]park.Process) gpu.Opt[gpu.MiB] {
+	m.w.setMu.Lock()
+	defer m.w.setMu.Unlock()
+	if m.w.host.group == 0 {
 		return gpu.Opt[gpu.MiB]{}
 	}
-	return gpu.Some(m.group)
+	return gpu.Some(m.w.host.group)
 }
 
 // daemon is one that runs in a world, until it stops or is killed.
@@ -118,17 +142,17 @@ func (b book) Members(_ lease.Key, fence uint64) (ids []process.ID) {
 }
 
 func (b book) Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) (*lease.Lease, error) {
-	b.d.world.point("before Park")
+	b.d.world.at("before Park")
 	l, err := b.Ledger.Park(ctx, k, fence, by, why)
-	b.d.world.point("after Park")
+	b.d.world.at("after Park")
 	return l, err
 }
 
 func (b book) Return(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, since time.Time, wait gpu.Opt[time.Duration]) (*lease.Lease, error) {
-	b.d.world.point("before Return")
+	b.d.world.at("before Return")
 	l, err := b.Ledger.Return(ctx, k, fence, by, why, since, wait)
 	if err == nil {
-		b.d.world.point("after Return")
+		b.d.world.at("after Return")
 	}
 	return l, err
 }
@@ -191,10 +215,10 @@ func (w *world) start() {
 		Open: func(ctx context.Context, _ gpu.Device) (parking.Session, error) {
 			return &session{card: w.card, d: d}, ctx.Err()
 		},
-		Monitor: seam{d}, Host: &w.host, Processes: table, Settings: func() parking.Settings { return w.settings }, Publish: d.hear,
+		Monitor: seam{d}, Host: machine{w}, Processes: table, Settings: w.configured, Publish: d.hear,
 		Idle: func(fence uint64) (time.Time, bool) {
-			w.idleMu.Lock()
-			defer w.idleMu.Unlock()
+			w.setMu.Lock()
+			defer w.setMu.Unlock()
 			since, idle := w.idle[fence]
 			return since, idle
 		},
@@ -210,10 +234,17 @@ func (w *world) start() {
 			d.Read(ctx, w.uuid)
 		}
 	})
-	w.nowMu.Lock()
+	w.setMu.Lock()
 	w.now = d
-	w.nowMu.Unlock()
+	w.setMu.Unlock()
 	synctest.Wait()
+}
+
+// configured returns the settings.
+func (w *world) configured() parking.Settings {
+	w.setMu.Lock()
+	defer w.setMu.Unlock()
+	return w.settings
 }
 
 func wait(ctx context.Context, d time.Duration) bool {
@@ -226,7 +257,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 func (d *daemon) hear(e gpu.Event) {
-	d.world.point("tell " + string(e.Code))
+	d.world.at("tell " + string(e.Code))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.events = append(d.events, e)
