@@ -50,6 +50,7 @@ import (
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/prover"
 	"github.com/berth-gpu/berth/internal/quota"
+	"github.com/berth-gpu/berth/internal/reclaim"
 	"github.com/berth-gpu/berth/internal/thermal"
 	"github.com/berth-gpu/berth/internal/throttle"
 	"github.com/berth-gpu/berth/internal/tokens"
@@ -125,9 +126,10 @@ type Daemon struct {
 	prover    prover.Prover
 	oversight *oversight.Oversight
 	throttle  *throttle.Throttle
-	claims    *claim.Claims // nil: the daemon only looks
-	unclaimed sync.Once     // it was logged that claims cannot be made
-	standings interface {   // *oversight.Standings
+	reclaim   *reclaim.Reclaim // nil: the daemon only looks
+	claims    *claim.Claims    // nil: the daemon only looks
+	unclaimed sync.Once        // it was logged that claims cannot be made
+	standings interface {      // *oversight.Standings
 		Run(ctx context.Context, complain func(error))
 	}
 
@@ -227,6 +229,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	})
 	d.monitor.Recall(standings.All())
 	d.openPacer(o, processes)
+	d.openReclaim(o, processes)
 	d.closures.Tell(closures.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
 	if err := d.openThrottle(o, exporter); err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
@@ -297,6 +300,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("pacer", func() { d.pacer.Run(ctx) })
 	d.watchdog.Configure(d.watching(d.settings.load().Config))
 	running.run("throttle", func() { d.throttle.Run(ctx) })
+	if d.reclaim != nil {
+		running.run("reclaim", func() { d.reclaim.Run(ctx) })
+	}
 	running.run("claims", func() { d.claims.Run(ctx, func() { d.watchdog.Configure(d.watching(d.settings.load().Config)) }) })
 	running.run("groups", func() { d.groups.Run(ctx, d.stands) })
 	running.run("hooks", func() { d.hooks.Run(ctx); d.closeWeb() })
@@ -381,6 +387,9 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.ledger.Configure(d.leasing(c))
 	d.watchdog.Configure(d.watching(c))
 	d.throttle.Configure(throttling(c))
+	if d.reclaim != nil {
+		d.reclaim.Configure(d.reclaiming(c))
+	}
 	d.hooks.Configure(hooking(c))
 	if d.audit != nil {
 		d.audit.Configure(auditing(c))

@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/reclaim"
+	"github.com/berth-gpu/berth/internal/watchdog"
+)
+
+// openReclaim opens what gets memory back. A daemon that only looks gets none back.
+func (d *Daemon) openReclaim(o Options, processes process.Table) {
+	if o.ReadOnly {
+		return
+	}
+	options := reclaim.Options{
+		Book: d.ledger, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
+		Orphans: orphanage{d, processes, desk.New(desk.Keepers{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover}})},
+	}
+	options.Shrinker, _ = any(d.ledger).(reclaim.Shrinker)
+	d.reclaim = reclaim.New(options)
+}
+
+// reclaiming translates the settings by which memory is got back.
+func (d *Daemon) reclaiming(c config.Config) reclaim.Settings {
+	revokes := d.watching(c).OverLimit
+	return reclaim.Settings{
+		Interval: c.Optimization.Interval, Threshold: c.Optimization.MemoryThreshold, EndOrphans: c.Optimization.Orphans == "end",
+		TrimTimeout: c.Optimization.TrimTimeout, IdleAfter: c.Optimization.ParkIdleAfter, Grace: c.Optimization.ParkGrace, Keep: c.Optimization.Keep,
+		Service: func(name string) (reclaim.Service, bool) {
+			s, configured := c.Services[name]
+			return reclaim.Service{Shrinkable: s.Shrinkable == "true", Revokes: revokes(name) == watchdog.Revoke, MinMemory: s.MinMemory.Or(0)}, configured
+		},
+	}
+}
+
+// orphanage finds the processes of ended leases for an optimization.
+type orphanage struct {
+	*Daemon
+	processes process.Table
+	desk      *desk.Desk
+}
+
+// List returns the processes that use devices although their leases have ended.
+func (o orphanage) List() (list []reclaim.Orphan) {
+	for _, stray := range o.desk.Orphans().Orphans {
+		id, found := o.identify(stray)
+		r, known := o.monitor.Find(stray.GPU)
+		if !found || !known {
+			continue // it has ended, or has a lease since
+		}
+		orphan := reclaim.Orphan{
+			On: r.Device, UID: lease.NoUID,
+			Stranger: watchdog.Stranger{ID: id, Name: stray.Name, User: stray.User, Memory: stray.Memory.Or(0), Ended: stray.Lease},
+		}
+		if uid, err := o.processes.UID(id.PID); err == nil && o.processes.Alive(id) { // in this order: then the user is that of this process
+			orphan.UID = uid
+		}
+		list = append(list, orphan)
+	}
+	return list
+}
+
+// identify returns which process a stray is, beyond its pid.
+func (o orphanage) identify(stray api.Stray) (process.ID, bool) {
+	for _, p := range o.ledger.Processes(stray.GPU) {
+		if p.Line[0].PID == stray.PID && p.Lease == nil && p.Ended == stray.Lease {
+			return p.Line[0], true
+		}
+	}
+	ended, line := o.ledger.Orphan(stray.PID) // no device lists it
+	if ended == "" || ended != stray.Lease {
+		return process.ID{}, false
+	}
+	return line[0], true
+}
+
+// End ends an orphan. It leaves a process alone that has a lease on any device.
+func (o orphanage) End(ctx context.Context, orphan reclaim.Orphan) error {
+	if err := o.barred(); err != nil {
+		return err
+	}
+	for _, r := range o.monitor.Readings() {
+		if o.ledger.Leased(r.Device.UUID, orphan.ID) {
+			return errors.New("it runs under a lease on " + r.Device.Label())
+		}
+	}
+	return o.watchdog.EndOrphan(ctx, orphan.On, orphan.Stranger, "optimization.orphans is end")
+}
