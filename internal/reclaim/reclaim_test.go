@@ -243,6 +243,8 @@ func (w *world) reclaim(s Settings) *Reclaim {
 		Book: w, Monitor: w, Orphans: w, Peaks: used{w}, Shrinker: w, Parker: w, Publish: w.publish, Settings: s,
 		Alive: func(id process.ID) bool { return !w.dead[id.PID] },
 		Idle: func(fence uint64) (time.Time, bool) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			for _, h := range w.leases {
 				if since, known := w.idle[h.ID]; known && h.Fence == fence {
 					return since, true
@@ -554,7 +556,13 @@ func TestParkLeaves(t *testing.T) {
 		"in use":         {func(w *world, h *held) { w.idle[h.ID] = time.Time{} }, "rests stays on its device: it uses its device"},
 		"used lately":    {func(w *world, h *held) { w.idle[h.ID] = time.Now().Add(-2 * time.Second) }, "rests stays on its device: it used its device 12 s ago, and park_idle_after is 60 s"},
 		"young":          {func(w *world, h *held) { h.Granted = time.Now().Add(-20 * time.Second) }, "rests stays on its device: it has had its device for 30 s, and keep_seconds is 60 s"},
-		"used meanwhile": {func(w *world, h *held) { time.AfterFunc(13*time.Second, func() { w.idle[h.ID] = time.Now() }) }, "rests stays on its device: it used its device 2 s ago, and park_idle_after is 60 s"},
+		"used meanwhile": {func(w *world, h *held) {
+			time.AfterFunc(13*time.Second, func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.idle[h.ID] = time.Now()
+			})
+		}, "rests stays on its device: it used its device 2 s ago, and park_idle_after is 60 s"},
 		"ended meanwhile": {func(w *world, h *held) {
 			time.AfterFunc(13*time.Second, func() { w.Exited(process.ID{PID: h.Holder.PID}) })
 		}, "rests has ended or was parked by somebody else meanwhile"},
