@@ -243,7 +243,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
 			Energy: d.energy, Price: d.price, MPS: ownProcesses{d.mps, &d.prover}, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: d.limits.Load,
-			Closures: d.closures, Checkup: d.checkup,
+			Closures: d.closures, Checkup: d.checkup, Optimizer: d.optimizer(), Services: d.services, Wait: d.allocationTimeout,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),

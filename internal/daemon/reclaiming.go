@@ -3,6 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
@@ -19,24 +22,40 @@ func (d *Daemon) openReclaim(o Options, processes process.Table) {
 		return
 	}
 	options := reclaim.Options{
-		Book: d.ledger, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
+		Book: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
 		Orphans: orphanage{d, processes, desk.New(desk.Keepers{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover}})},
 	}
-	options.Shrinker, _ = any(d.ledger).(reclaim.Shrinker)
 	d.reclaim = reclaim.New(options)
 }
 
 // reclaiming translates the settings by which memory is got back.
 func (d *Daemon) reclaiming(c config.Config) reclaim.Settings {
-	revokes := d.watching(c).OverLimit
 	return reclaim.Settings{
 		Interval: c.Optimization.Interval, Threshold: c.Optimization.MemoryThreshold, EndOrphans: c.Optimization.Orphans == "end",
-		TrimTimeout: c.Optimization.TrimTimeout, IdleAfter: c.Optimization.ParkIdleAfter, Grace: c.Optimization.ParkGrace, Keep: c.Optimization.Keep,
+		TrimTimeout: c.Optimization.TrimTimeout, IdleAfter: c.Optimization.ParkIdleAfter, Keep: c.Optimization.Keep,
 		Service: func(name string) (reclaim.Service, bool) {
 			s, configured := c.Services[name]
-			return reclaim.Service{Shrinkable: s.Shrinkable == "true", Revokes: revokes(name) == watchdog.Revoke, MinMemory: s.MinMemory.Or(0)}, configured
+			return reclaim.Service{Shrinkable: s.Shrinkable == "true", Parkable: saidTrue(s.Parkable), MinMemory: s.MinMemory.Or(0)}, configured
 		},
 	}
+}
+
+// optimizer returns what gets memory back, as the desk asks it; nil: nothing does.
+func (d *Daemon) optimizer() desk.Optimizer {
+	if d.reclaim == nil {
+		return nil
+	}
+	return d.reclaim
+}
+
+// services returns the services that the configuration names.
+func (d *Daemon) services() []string {
+	return slices.Collect(maps.Keys(d.settings.load().Config.Services))
+}
+
+// allocationTimeout returns how long a request waits that does not say.
+func (d *Daemon) allocationTimeout() time.Duration {
+	return d.settings.load().Config.Optimization.AllocationTimeout
 }
 
 // orphanage finds the processes of ended leases for an optimization.

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/reclaim"
 )
 
@@ -68,6 +68,9 @@ func (m *machine) program(r api.LeaseRequest) (pid int, end func()) {
 	go func() { defer close(gone); _ = cat.Wait() }()
 	end = func() { _ = in.Close(); <-gone }
 	m.t.Cleanup(end)
+	for id, err := process.Proc().Identify(cat.Process.Pid); err == nil && process.Now() <= id.Start; {
+		// A process that starts in the tick in which a lease ends is not known to have worked under it.
+	}
 	r.PID, r.Binding = cat.Process.Pid, "process"
 	if _, err := m.c.Acquire(m.t.Context(), r); err != nil {
 		m.t.Fatal(err)
@@ -97,7 +100,7 @@ func (m *machine) configure(change func(*reclaim.Settings)) {
 
 func (m *machine) optimize(o api.Optimize) api.Optimization {
 	m.t.Helper()
-	done, err := m.d.reclaim.Optimize(m.t.Context(), access.Daemon(), o, nil)
+	done, err := m.c.Optimize(m.t.Context(), o)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -208,12 +211,14 @@ func TestOptimization(t *testing.T) {
 	if strays, err := m.c.Orphans(t.Context()); err != nil || len(strays.Orphans) != 0 {
 		t.Errorf("orphans are %+v, %v", strays, err)
 	}
-	if _, able := any(m.d.ledger).(reclaim.Shrinker); able {
-		l, err := m.c.Lease(t.Context(), "large")
-		if err != nil || l.Parts[0].Memory != 768 || done.Rungs[3].Freed < 11232 {
-			t.Errorf("shrink: %+v, %+v, %v", l.Parts, done.Rungs[3], err)
-		}
+	l, err := m.c.Lease(t.Context(), "large")
+	if err != nil || l.Parts[0].Memory != 768 || done.Rungs[3].Freed != 12000-768 {
+		t.Errorf("shrink: %+v, %+v, %v", l.Parts, done.Rungs[3], err)
 	}
+	if err := <-granted; err != nil { // there is room for it now
+		t.Error(err)
+	}
+	granted <- nil
 
 	// One of them does not listen, which costs the time limit alone.
 	silent, end := m.program(api.LeaseRequest{ID: "silent", Memory: 1000, GPU: "0"})

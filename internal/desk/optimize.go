@@ -35,6 +35,9 @@ func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Opt
 	if d.Optimizer == nil {
 		return api.Optimization{}, Refuse(Unavailable, "no_optimizing", "This daemon only looks, and takes nothing back.")
 	}
+	if !d.Monitor.Running() {
+		return api.Optimization{}, Refuse(Conflict, "monitoring_stopped", "Monitoring is stopped, so berth could not measure what it takes back. Start it with POST /api/gpu/monitoring/start; then optimize.")
+	}
 	may := func(l *lease.Lease) bool { return access.May(by.Actor, access.Optimize, l.Object()) == nil }
 	var found api.Optimization
 	do := func() (err error) {

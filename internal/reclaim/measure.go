@@ -51,15 +51,11 @@ func (c *climb) read(ctx context.Context, uuids []string) {
 	group.Wait()
 }
 
-// until returns how much less memory the devices have in use in a later state, or
-// how much more can be leased there. A device that did not answer both times does
-// not count.
-func (s state) until(later state, forSale bool) (freed gpu.MiB) {
+// until returns how much less memory the devices have in use in a later state. A
+// device that did not answer both times does not count.
+func (s state) until(later state) (freed gpu.MiB) {
 	for uuid, fresh := range s.fresh {
-		switch {
-		case forSale:
-			freed += later.forSale[uuid] - s.forSale[uuid]
-		case fresh && later.fresh[uuid]:
+		if fresh && later.fresh[uuid] {
 			freed += s.used[uuid] - later.used[uuid]
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -30,16 +31,14 @@ type Request struct {
 // ErrUnmeasured refuses an optimization whose outcome nobody could measure.
 var ErrUnmeasured = errors.New("monitoring is stopped, so berth could not measure what an optimization frees: start monitoring first")
 
-// ErrBusy refuses an optimization because too many wait for their turn.
-var ErrBusy = errors.New("an optimization runs, and others wait for their turn already")
-
 // mostWaiting is how many optimizations may wait for their turn. Each takes
 // seconds, and does what the one before has just done.
 const mostWaiting = 4
 
 // Optimize goes up the ladder for somebody, and returns what each rung did. May
 // reports whether they may change a lease. One optimization runs at a time; a few
-// others wait for their turn. A dry run changes nothing, and does not wait.
+// others wait for their turn, and more are refused with a *park.BusyError. A dry run
+// changes nothing, and does not wait.
 func (r *Reclaim) Optimize(ctx context.Context, by access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error) {
 	return r.optimize(ctx, by, Request{Service: b.Service, DryRun: b.DryRun, May: may})
 }
@@ -71,7 +70,7 @@ func (r *Reclaim) begin(ctx context.Context) error {
 	r.mu.Lock()
 	if r.waiting >= mostWaiting {
 		r.mu.Unlock()
-		return ErrBusy
+		return &park.BusyError{Why: "an optimization runs, and others wait for their turn already"}
 	}
 	r.waiting++
 	r.mu.Unlock()
@@ -95,6 +94,8 @@ type climb struct {
 	by    access.Actor
 	set   Settings
 	began time.Time
+
+	shrunk gpu.MiB // how much more could be leased since leases were shrunk
 }
 
 // all goes up the whole ladder.
@@ -114,8 +115,11 @@ func (c *climb) all(ctx context.Context) (api.Optimization, error) {
 		one.Done, one.Left = rung.do(ctx)
 		if !c.DryRun {
 			after := c.measure(context.WithoutCancel(ctx))
-			if len(one.Done) > 0 && rung.name != Moving {
-				one.Freed = before.until(after, rung.name == Shrink)
+			switch {
+			case rung.name == Shrink: // others may have leased it already
+				one.Freed = c.shrunk
+			case len(one.Done) > 0 && rung.name != Moving:
+				one.Freed = before.until(after)
 			}
 			before = after
 		}

@@ -26,6 +26,8 @@ type Book interface {
 	View() ledger.View
 	Find(k lease.Key) (ledger.Held, bool)
 	Sums() map[string]ledger.DeviceSum
+	// Unparkable says why a lease cannot or must not be parked; nil: it can.
+	Unparkable(k lease.Key, fence uint64) error
 	// Exited releases the leases of a process that has ended. It leaves a process
 	// alone that lives, and leases that other processes use.
 	Exited(id process.ID)
@@ -69,12 +71,9 @@ type Shrinker interface {
 
 // Parker moves the memory of leases to the memory of the machine.
 type Parker interface {
-	// Unparkable says why a lease must not or cannot be parked by itself; nil: it can.
-	Unparkable(held ledger.Held) error
-	// Since returns when a lease last got its device: by its grant, or by a resume.
-	Since(held ledger.Held) time.Time
-	// Park parks a lease that an optimization found idle, and waits until it is done.
-	Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) error
+	// ParkIdle tells the holder of a lease that it is about to be parked, and parks it
+	// after a grace if it is idle still. It returns when the memory has moved.
+	ParkIdle(ctx context.Context, k lease.Key, fence uint64, why string) error
 }
 
 // Options are the parts that a Reclaim works with.
@@ -87,9 +86,9 @@ type Options struct {
 	Shrinker Shrinker // nil: nothing is shrunk
 	Parker   Parker   // nil: nothing is parked
 
-	// Idle returns since when the processes of a lease do not use their device; a
-	// zero time if they do. False: that is not known. A nil function knows nothing.
-	Idle func(fence uint64) (since time.Time, known bool)
+	// Idle returns since when the processes of a lease do not use their device; false
+	// if they do, or nobody knows. A nil function knows nothing.
+	Idle func(fence uint64) (since time.Time, idle bool)
 
 	Publish func(gpu.Event)
 	Log     *slog.Logger // nil: nothing is logged
@@ -104,7 +103,6 @@ type Settings struct {
 	EndOrphans  bool          // orphans are ended; false: they are named
 	TrimTimeout time.Duration // how long to wait for programs that are asked for memory
 	IdleAfter   time.Duration // how long a lease must be idle before it is parked
-	Grace       time.Duration // from the warning to the parking
 	Keep        time.Duration // how long a lease keeps its size and its device at least
 
 	// Service returns what is configured for a service; false: nothing is.
@@ -114,8 +112,8 @@ type Settings struct {
 // Service says what may be done to the leases of a service.
 type Service struct {
 	Shrinkable bool
-	Revokes    bool    // a lease that uses more than it holds is revoked
-	MinMemory  gpu.MiB // no lease is made smaller
+	Parkable   gpu.Opt[bool] // absent: as the request of a lease says
+	MinMemory  gpu.MiB       // no lease is made smaller
 }
 
 // The rungs, in their order.

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/watchdog"
@@ -41,6 +42,7 @@ type world struct {
 	peaks   map[string]gpu.MiB   // by lease
 	trims   map[string]func()    // what a program does when it is asked for memory
 	refused map[string]error     // why a lease must not be parked
+	failed  map[string]error     // why a lease could not be parked
 	stopped bool                 // monitoring is
 	events  []gpu.Event
 	reads   int
@@ -59,7 +61,7 @@ type held struct {
 func newWorld(devices ...string) *world {
 	return &world{
 		devices: devices, dead: map[int]bool{}, idle: map[string]time.Time{}, peaks: map[string]gpu.MiB{},
-		trims: map[string]func(){}, refused: map[string]error{},
+		trims: map[string]func(){}, refused: map[string]error{}, failed: map[string]error{},
 	}
 }
 
@@ -203,13 +205,14 @@ func (w *world) Shrink(_ context.Context, k lease.Key, _ uint64, to gpu.MiB) (*l
 	return &h.Lease, nil
 }
 
-func (w *world) Unparkable(h ledger.Held) error { return w.refused[h.ID] }
+func (w *world) Unparkable(k lease.Key, _ uint64) error { return w.refused[k.ID] }
 
-func (w *world) Since(h ledger.Held) time.Time { return h.Granted }
-
-func (w *world) Park(ctx context.Context, k lease.Key, _ uint64, _ access.Actor, _ string) error {
+func (w *world) ParkIdle(_ context.Context, k lease.Key, _ uint64, _ string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.failed[k.ID]; err != nil {
+		return err
+	}
 	h := w.find(k.ID)
 	h.State, h.uses = lease.Parked, 0
 	return nil
@@ -231,7 +234,7 @@ func (u used) Find(k peaks.Key) (peaks.Entry, bool) { return u.earlier(k) }
 
 func settings() Settings {
 	return Settings{
-		Interval: 5 * time.Minute, Threshold: 0.85, TrimTimeout: 10 * time.Second, IdleAfter: time.Minute, Grace: 5 * time.Second, Keep: time.Minute,
+		Interval: 5 * time.Minute, Threshold: 0.85, TrimTimeout: 10 * time.Second, IdleAfter: time.Minute, Keep: time.Minute,
 		Service: func(name string) (Service, bool) {
 			return Service{Shrinkable: name == "batch"}, name == "batch"
 		},
@@ -312,7 +315,7 @@ func crowd(w *world) {
 	w.add("cache", "A", 4000, 3500)
 	w.trims["cache"] = func() { w.find("cache").uses = 500 }
 	w.add("large", "B", 5000, 400).Holder.Service = "batch"
-	w.add("rests", "B", 1000, 1000)
+	w.add("rests", "B", 1000, 1000).Parkable = true
 	w.idle["rests"] = time.Now().Add(-10 * time.Minute)
 	w.waiting = []*lease.Request{{ID: "next", GPUs: 1, Memory: 9500, Slots: 1}}
 }
@@ -343,15 +346,15 @@ func TestLadder(t *testing.T) {
 			"  left 4000-4000 cache stays as large as it is: services.embedder.shrinkable is not true",
 			"  left 1000-1000 rests stays as large as it is: services.embedder.shrinkable is not true",
 			"park freed 1000",
-			"  done 1000-0 rests was parked: it had not used its device for 10 min",
-			"  left 100-100 kept stays on its device: it is not known whether it uses its device",
-			"  left 500-500 cache stays on its device: it is not known whether it uses its device",
-			"  left 400-400 large stays on its device: it is not known whether it uses its device",
+			"  done 1000-0 rests was parked: it did not use its device",
+			"  left 100-100 kept stays on its device: neither its request nor its service says that it is parkable",
+			"  left 500-500 cache stays on its device: neither its request nor its service says that it is parkable",
+			"  left 400-400 large stays on its device: neither its request nor its service says that it is parkable",
 			"move freed 0",
 			"  done 400-400 large could go from GPU 1 to GPU 0, which makes room for next; its program has to be started again",
 		)
-		if took := time.Since(began); took != 15*time.Second {
-			t.Errorf("it took %v, want the time limit and the grace", took)
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("it took %v, want the time limit", took)
 		}
 		move := o.Rungs[5].Done[0].Move
 		if diff := cmp.Diff(&api.Move{From: "B", To: "A", Memory: 704, For: "next", Restarts: true}, move); diff != "" {
@@ -399,9 +402,9 @@ func TestDryRun(t *testing.T) {
 			"  left 1000-1000 rests stays as large as it is: services.embedder.shrinkable is not true",
 			"park freed 0",
 			"  done 1000-0 rests would be parked: it has not used its device for 10 min",
-			"  left 100-100 kept stays on its device: it is not known whether it uses its device",
-			"  left 3500-3500 cache stays on its device: it is not known whether it uses its device",
-			"  left 400-400 large stays on its device: it is not known whether it uses its device",
+			"  left 100-100 kept stays on its device: neither its request nor its service says that it is parkable",
+			"  left 3500-3500 cache stays on its device: neither its request nor its service says that it is parkable",
+			"  left 400-400 large stays on its device: neither its request nor its service says that it is parkable",
 			"move freed 0",
 			"  left 0-0 next does not fit, whichever lease moves",
 		)
@@ -500,7 +503,7 @@ func TestService(t *testing.T) {
 			"shrink freed 0",
 			"  done 5000-704 large would get 704 MiB instead of 4.9 GiB: its programs used 400 MiB at most",
 			"park freed 0",
-			"  left 400-400 large stays on its device: it is not known whether it uses its device",
+			"  left 400-400 large stays on its device: neither its request nor its service says that it is parkable",
 		)
 	})
 }
@@ -510,18 +513,19 @@ func TestShrinkLeaves(t *testing.T) {
 		change func(*world, *held, *Settings)
 		why    string
 	}{
-		"no service":     {func(_ *world, h *held, _ *Settings) { h.Holder.Service = "" }, "it has no service that allows it"},
-		"not allowed":    {func(_ *world, h *held, _ *Settings) { h.Holder.Service = "web" }, "services.web.shrinkable is not true"},
-		"a scope":        {func(_ *world, h *held, _ *Settings) { h.Scope = []string{"pod"} }, "the lease is in the wrong state: it has a scope, and whoever set that decides its size"},
-		"under MPS":      {func(_ *world, h *held, _ *Settings) { h.EnforcedBy = "mps" }, "its programs were started with its limit, by mps"},
-		"young":          {func(_ *world, h *held, _ *Settings) { h.Granted = time.Now().Add(-20 * time.Second) }, "it was granted 30 s ago, and keep_seconds is 60 s"},
-		"never used":     {func(w *world, h *held, _ *Settings) { h.uses, w.peaks[h.ID] = 0, 0 }, "its programs have not used a device yet"},
-		"used once":      {func(w *world, h *held, _ *Settings) { w.peaks[h.ID] = 4800 }, "its programs used up to 4.7 GiB of its 4.9 GiB"},
-		"uses more now":  {func(w *world, h *held, _ *Settings) { h.uses = 4990 }, "its programs used up to 400 MiB of its 4.9 GiB"},
-		"a child":        {func(_ *world, h *held, _ *Settings) { h.Parent = "p" }, "it shares its memory with other leases"},
-		"has a child":    {func(w *world, h *held, _ *Settings) { w.add("child", "A", 0, 10).Parent = h.ID }, "it shares its memory with other leases"},
-		"it is revoked":  {func(_ *world, _ *held, s *Settings) { revoking(s, Service{Shrinkable: true, Revokes: true}) }, "its service revokes leases that use more than they hold, and it may use its whole size again"},
-		"it has a least": {func(_ *world, _ *held, s *Settings) { revoking(s, Service{Shrinkable: true, MinMemory: 5000}) }, "its programs used up to 400 MiB of its 4.9 GiB"},
+		"no service":    {func(_ *world, h *held, _ *Settings) { h.Holder.Service = "" }, "it has no service that allows it"},
+		"not allowed":   {func(_ *world, h *held, _ *Settings) { h.Holder.Service = "web" }, "services.web.shrinkable is not true"},
+		"a scope":       {func(_ *world, h *held, _ *Settings) { h.Scope = []string{"pod"} }, "the lease is in the wrong state: it has a scope, and whoever set that decides its size"},
+		"under MPS":     {func(_ *world, h *held, _ *Settings) { h.EnforcedBy = "mps" }, "its programs were started with its limit, by mps"},
+		"young":         {func(_ *world, h *held, _ *Settings) { h.Granted = time.Now().Add(-20 * time.Second) }, "it was granted 30 s ago, and keep_seconds is 60 s"},
+		"never used":    {func(w *world, h *held, _ *Settings) { h.uses, w.peaks[h.ID] = 0, 0 }, "its programs have not used a device yet"},
+		"used once":     {func(w *world, h *held, _ *Settings) { w.peaks[h.ID] = 4800 }, "its programs used up to 4.7 GiB of its 4.9 GiB"},
+		"uses more now": {func(w *world, h *held, _ *Settings) { h.uses = 4990 }, "its programs used up to 400 MiB of its 4.9 GiB"},
+		"a child":       {func(_ *world, h *held, _ *Settings) { h.Parent = "p" }, "it shares its memory with other leases"},
+		"has a child":   {func(w *world, h *held, _ *Settings) { w.add("child", "A", 0, 10).Parent = h.ID }, "it shares its memory with other leases"},
+		"it has a least": {func(_ *world, _ *held, s *Settings) {
+			s.Service = func(string) (Service, bool) { return Service{Shrinkable: true, MinMemory: 5000}, true }
+		}, "its programs used up to 400 MiB of its 4.9 GiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -542,36 +546,25 @@ func TestShrinkLeaves(t *testing.T) {
 	}
 }
 
-func revoking(s *Settings, service Service) {
-	s.Service = func(string) (Service, bool) { return service, true }
-}
-
-// A lease is parked only if it may be and is idle, also after the grace.
+// A lease is parked only if it may be, and is idle.
 func TestParkLeaves(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*world, *held)
 		why    string
 	}{
-		"not allowed":    {func(w *world, h *held) { w.refused[h.ID] = errors.New("its service does not allow it") }, "rests stays on its device: its service does not allow it"},
-		"in use":         {func(w *world, h *held) { w.idle[h.ID] = time.Time{} }, "rests stays on its device: it uses its device"},
-		"used lately":    {func(w *world, h *held) { w.idle[h.ID] = time.Now().Add(-2 * time.Second) }, "rests stays on its device: it used its device 12 s ago, and park_idle_after is 60 s"},
-		"young":          {func(w *world, h *held) { h.Granted = time.Now().Add(-20 * time.Second) }, "rests stays on its device: it has had its device for 30 s, and keep_seconds is 60 s"},
-		"used meanwhile": {func(w *world, h *held) {
-			time.AfterFunc(13*time.Second, func() {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.idle[h.ID] = time.Now()
-			})
-		}, "rests stays on its device: it used its device 2 s ago, and park_idle_after is 60 s"},
-		"ended meanwhile": {func(w *world, h *held) {
-			time.AfterFunc(13*time.Second, func() { w.Exited(process.ID{PID: h.Holder.PID}) })
-		}, "rests has ended or was parked by somebody else meanwhile"},
+		"not agreed":   {func(_ *world, h *held) { h.Parkable = false }, "rests stays on its device: neither its request nor its service says that it is parkable"},
+		"not possible": {func(w *world, h *held) { w.refused[h.ID] = errors.New("it has several devices") }, "rests stays on its device: it has several devices"},
+		"in use":       {func(w *world, h *held) { delete(w.idle, h.ID) }, "rests stays on its device: it uses its device, or nobody can tell"},
+		"used lately":  {func(w *world, h *held) { w.idle[h.ID] = time.Now().Add(-2 * time.Second) }, "rests stays on its device: it used its device 12 s ago, and park_idle_after is 60 s"},
+		"young":        {func(_ *world, h *held) { h.Granted = time.Now().Add(-20 * time.Second) }, "rests stays on its device: it has had its device for 30 s, and keep_seconds is 60 s"},
+		"back lately":  {func(_ *world, h *held) { h.Returned = time.Now().Add(-20 * time.Second) }, "rests stays on its device: it has had its device for 30 s, and keep_seconds is 60 s"},
+		"it fails":     {func(w *world, h *held) { w.failed[h.ID] = errors.New("the driver refused") }, "rests was not parked: the driver refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld("A")
 				h := w.add("rests", "A", 1000, 1000)
-				w.idle["rests"] = time.Now().Add(-10 * time.Minute)
+				h.Parkable, w.idle["rests"] = true, time.Now().Add(-10*time.Minute)
 				c.change(w, h)
 				o, err := w.reclaim(settings()).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
 				if err != nil {
@@ -583,23 +576,6 @@ func TestParkLeaves(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The holder is told before its lease is parked.
-func TestParkingIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("A")
-		w.add("rests", "A", 1000, 1000)
-		w.idle["rests"] = time.Now().Add(-10 * time.Minute)
-		o, err := w.reclaim(settings()).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
-		if err != nil || len(o.Rungs[4].Done) != 1 {
-			t.Fatalf("%+v, %v", o, err)
-		}
-		at := slices.IndexFunc(w.events, func(e gpu.Event) bool { return e.Code == gpu.EventParking })
-		if at < 0 || w.events[at].Lease != "rests" || w.events[at].GPU != "A" || w.events[at].Data["fence"] != uint64(1) || w.events[at].Severity != gpu.Warning {
-			t.Errorf("events are %+v", w.events)
-		}
-	})
 }
 
 // A daemon without a parker or a shrinker says so.
@@ -667,7 +643,7 @@ func TestTurns(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if _, err := r.Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil); !errors.Is(err, ErrBusy) {
+		if _, err := r.Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil); !errors.As(err, new(*park.BusyError)) {
 			t.Errorf("one too many got %v", err)
 		}
 		leave()

@@ -35,13 +35,23 @@ func (c *climb) shrink(ctx context.Context) (done, left []api.RungStep) {
 			done = append(done, step(held, before, after, "%s would get %s", held.ID, text))
 			continue
 		}
-		if _, err := c.Shrinker.Shrink(ctx, held.Key(), held.Fence, to); err != nil {
+		shrunk, err := c.Shrinker.Shrink(ctx, held.Key(), held.Fence, to)
+		if err != nil {
 			left = append(left, step(held, before, before, "%s stays as large as it is: %v", held.ID, err))
 			continue
 		}
+		c.shrunk += takes(held) - takes(ledger.Held{Lease: shrunk, Measured: held.Measured})
 		done = append(done, step(held, before, after, "%s has %s. It gets its size back when it asks for it", held.ID, text))
 	}
 	return done, left
+}
+
+// takes returns how much of its devices nobody else can lease because of a lease.
+func takes(held ledger.Held) (sum gpu.MiB) {
+	for i, p := range held.Parts {
+		sum += max(p.Memory, held.Measured[i].Or(0))
+	}
+	return sum
 }
 
 // smaller returns what a lease would have on each of its devices, and the most that
@@ -62,8 +72,6 @@ func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why st
 		why = fmt.Sprintf("services.%s.shrinkable is not true", held.Holder.Service)
 	case c.Shrinker == nil:
 		why = "this daemon shrinks nothing"
-	case service.Revokes:
-		why = "its service revokes leases that use more than they hold, and it may use its whole size again"
 	case parent || held.Parent != "":
 		why = "it shares its memory with other leases"
 	case held.Resizable() != nil:
