@@ -60,10 +60,32 @@ type AuditConfig struct {
 
 // OptimizationConfig is the section optimization.
 type OptimizationConfig struct {
-	Interval            gpu.Opt[float64] `json:"interval,omitzero" doc:"Seconds from one optimization to the next. Not used yet."`
-	MemoryThreshold     gpu.Opt[float64] `json:"memory_threshold,omitzero" doc:"Share of a device's memory above which berth wins memory back. Not used yet."`
+	Interval            gpu.Opt[float64] `json:"interval,omitzero" doc:"Seconds from one optimization by berth itself to the next."`
+	MemoryThreshold     gpu.Opt[float64] `json:"memory_threshold,omitzero" doc:"Share of a device's memory above which berth wins memory back by itself."`
 	AllocationTimeout   gpu.Opt[float64] `json:"allocation_timeout,omitzero" doc:"How many seconds a request waits unless it says otherwise."`
 	DeallocationTimeout gpu.Opt[float64] `json:"deallocation_timeout,omitzero" doc:"How many seconds the processes of a lease may take to end before berth kills them."`
+	Orphans             string           `json:"orphans,omitempty" enum:"name,end" doc:"What an optimization does with processes that go on using a device after their lease has ended."`
+	TrimTimeout         gpu.Opt[float64] `json:"trim_timeout,omitzero" doc:"How many seconds an optimization waits for programs to give memory back."`
+	ParkIdleAfter       gpu.Opt[float64] `json:"park_idle_after,omitzero" doc:"How many seconds a lease must not have used its device until it counts as idle."`
+	ParkGrace           gpu.Opt[float64] `json:"park_grace_seconds,omitzero" doc:"How many seconds before it parks a lease by itself berth tells the holder."`
+	Keep                gpu.Opt[float64] `json:"keep_seconds,omitzero" doc:"How many seconds a lease keeps its devices at least before berth parks it by itself."`
+	TimeSlice           gpu.Opt[float64] `json:"time_slice_seconds,omitzero" doc:"How many seconds a lease that may be parked keeps its devices while others wait for them."`
+	ParkHost            gpu.Opt[gpu.MiB] `json:"park_host_mb" nullable:"true" doc:"Most memory of the machine that parked leases take together; null: half of it."`
+}
+
+// OptimizationChange changes the section optimization.
+type OptimizationChange struct {
+	Interval            gpu.Opt[float64] `json:"interval,omitzero"`
+	MemoryThreshold     gpu.Opt[float64] `json:"memory_threshold,omitzero"`
+	AllocationTimeout   gpu.Opt[float64] `json:"allocation_timeout,omitzero"`
+	DeallocationTimeout gpu.Opt[float64] `json:"deallocation_timeout,omitzero"`
+	Orphans             string           `json:"orphans,omitempty" enum:"name,end"`
+	TrimTimeout         gpu.Opt[float64] `json:"trim_timeout,omitzero"`
+	ParkIdleAfter       gpu.Opt[float64] `json:"park_idle_after,omitzero"`
+	ParkGrace           gpu.Opt[float64] `json:"park_grace_seconds,omitzero"`
+	Keep                gpu.Opt[float64] `json:"keep_seconds,omitzero"`
+	TimeSlice           gpu.Opt[float64] `json:"time_slice_seconds,omitzero"`
+	ParkHost            gpu.Opt[gpu.MiB] `json:"park_host_mb,omitzero"`
 }
 
 // ServiceConfig is what is set for one service.
@@ -77,6 +99,8 @@ type ServiceConfig struct {
 	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service. Default: everybody."`
 	OverLimit       string           `json:"over_limit,omitempty" enum:"warn,revoke" doc:"What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu."`
 	Throttle        string           `json:"throttle,omitempty" enum:"exempt,advise,slots,pace,power" doc:"What berth does by itself about leases of the service on a device that should run slower. Default: that of the device."`
+	Parkable        string           `json:"parkable,omitempty" enum:"true,false" doc:"Whether berth may park leases of the service. Default: as their requests say."`
+	Shrinkable      string           `json:"shrinkable,omitempty" enum:"true,false" doc:"Whether an optimization may shrink leases of the service to what they used at most. Default: false."`
 	Match           MatchConfig      `json:"match" doc:"Which processes belong to the leases of the service that no process holds."`
 }
 
@@ -146,7 +170,7 @@ type GPUChange struct {
 	Scrub           string                  `json:"scrub,omitempty" enum:"off,on"`
 	Devices         map[string]DeviceConfig `json:"devices,omitempty" doc:"Changes for single devices, by UUID; null for a device removes everything that was set for it at run time."`
 
-	Optimization    OptimizationConfig       `json:"optimization,omitzero"`
+	Optimization    OptimizationChange       `json:"optimization,omitzero"`
 	UnknownServices string                   `json:"unknown_services,omitempty" enum:"serve,refuse"`
 	Services        map[string]ServiceConfig `json:"services,omitempty" doc:"Changes for services, by name; null for a service removes everything that was set for it at run time."`
 	Energy          EnergyChange             `json:"energy,omitzero"`
