@@ -216,7 +216,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: ownProcesses{d.mps, &d.prover}, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
 		Closures: d.closures,
 		Energy:   d.energy,
-		Policy:   d.policy, Throttle: func(r monitor.Reading) { d.throttle.Observe(r) },
+		Policy:   d.policy, Throttle: func(r monitor.Reading) { d.throttle.Observe(r) }, Shrunk: d.shrunk,
 	})
 	d.prover.Devices = late{d}
 	d.checkup = checkup.New(checkup.Options{

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/reclaim"
 	"github.com/berth-gpu/berth/internal/watchdog"
@@ -22,7 +26,7 @@ func (d *Daemon) openReclaim(o Options, processes process.Table) {
 		return
 	}
 	options := reclaim.Options{
-		Book: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
+		Book: d.ledger, Shrinker: shrinker{d.ledger}, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
 		Orphans: orphanage{d, processes, desk.New(desk.Keepers{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover}})},
 	}
 	d.reclaim = reclaim.New(options)
@@ -37,6 +41,26 @@ func (d *Daemon) reclaiming(c config.Config) reclaim.Settings {
 			s, configured := c.Services[name]
 			return reclaim.Service{Shrinkable: s.Shrinkable == "true", Parkable: saidTrue(s.Parkable), MinMemory: s.MinMemory.Or(0)}, configured
 		},
+	}
+}
+
+// shrinker is the ledger in the form that an optimization needs.
+type shrinker struct{ *ledger.Ledger }
+
+// Regrow gives a lease the size back that it had before Shrink.
+func (s shrinker) Regrow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) error {
+	name := lease.Name{User: k.User, ID: k.ID}
+	if k.UID != lease.NoUID {
+		name.User = strconv.Itoa(k.UID)
+	}
+	_, err := s.Ledger.Resize(ctx, name, fence, to, access.Daemon(), nil, lease.MaxWait)
+	return err
+}
+
+// shrunk notes what a lease uses that berth has shrunk.
+func (d *Daemon) shrunk(h lease.Holding) {
+	if d.reclaim != nil {
+		d.reclaim.Observe(h)
 	}
 }
 

@@ -220,6 +220,20 @@ func TestOptimization(t *testing.T) {
 	}
 	granted <- nil
 
+	// Its program uses more again, and gets its size back before others are served.
+	m.use(large, second, 700)
+	for len(m.d.ledger.View().Waiting) == 0 {
+	}
+	if _, err := m.c.Release(t.Context(), "next", 0); err != nil {
+		t.Fatal(err)
+	}
+	for l, err = m.c.Lease(t.Context(), "large"); err == nil && l.Parts[0].Memory != 12000; {
+		l, err = m.c.Lease(t.Context(), "large")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	// One of them does not listen, which costs the time limit alone.
 	silent, end := m.program(api.LeaseRequest{ID: "silent", Memory: 1000, GPU: "0"})
 	m.use(silent, first, 900)

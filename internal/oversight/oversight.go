@@ -103,6 +103,9 @@ type Options struct {
 	Policy func(uuid string) steer.Policy
 	// Throttle acts on a device; nil: nobody does. It must not block.
 	Throttle func(monitor.Reading)
+	// Shrunk is called with what a lease uses that berth has shrunk; nil: nobody
+	// looks. It must not block.
+	Shrunk func(lease.Holding)
 }
 
 // Oversight decides what samples, faults and ended leases mean.
@@ -184,8 +187,12 @@ func (o *Oversight) holdings(uuid string, held []lease.Holding, at time.Time) []
 		if h.Measured > 0 {
 			o.Peaks.Use(h.Lease, uuid, h.Measured, at)
 		}
-		list = append(list, watchdog.Holding{ // berth may have shrunk it: it may use what it had
-			Lease: h.Lease.Key(), Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Leased: max(h.Part.Memory, h.Lease.Asked), Measured: h.Measured,
+		if o.Shrunk != nil && h.Lease.Asked > 0 {
+			o.Shrunk(h)
+		}
+		list = append(list, watchdog.Holding{
+			Lease: h.Lease.Key(), Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Measured: h.Measured,
+			Leased: max(h.Part.Memory, h.Lease.Asked), // nobody is blamed for using what berth took away
 		})
 	}
 	return list

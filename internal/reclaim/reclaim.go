@@ -67,6 +67,9 @@ type Peaks interface {
 // Shrinker makes leases smaller that get their size back when they ask for it.
 type Shrinker interface {
 	Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) (*lease.Lease, error)
+	// Regrow gives a lease the size back that it had before Shrink. It waits for room,
+	// before others are served.
+	Regrow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) error
 }
 
 // Parker moves the memory of leases to the memory of the machine.
@@ -134,11 +137,14 @@ type Reclaim struct {
 	Options
 	turn    chan struct{} // has room for one: the optimization that runs
 	changed chan struct{} // the settings have changed; has room for one
+	woken   chan struct{} // a lease is to get its size back; has room for one
 
 	mu       sync.Mutex // guards what follows
 	settings Settings
 	waiting  int // optimizations that wait for their turn
 	counts   Counts
+	growing  map[uint64]bool // by fence: leases that are to get their size back
+	grown    []*lease.Lease  // those of them that Run has not taken yet
 }
 
 // Counts says what optimizations did since the daemon started.
@@ -155,7 +161,7 @@ func New(o Options) *Reclaim {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Reclaim{Options: o, settings: o.Settings, turn: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	r := &Reclaim{Options: o, settings: o.Settings, turn: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), growing: map[uint64]bool{}}
 	r.counts.Freed = map[string]gpu.MiB{}
 	for _, rung := range Rungs() {
 		r.counts.Freed[rung] = 0
@@ -193,8 +199,12 @@ func (r *Reclaim) Counts() Counts {
 }
 
 // Run optimizes the devices that are fuller than the threshold, once per interval,
-// until ctx ends. While none is, it costs nothing.
+// and gives shrunk leases their size back when they need it, until ctx ends. While
+// there is nothing to do, it costs nothing.
 func (r *Reclaim) Run(ctx context.Context) {
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { r.regrow(ctx) })
 	last := time.Now()
 	for {
 		s := r.now()

@@ -48,7 +48,8 @@ type world struct {
 	reads   int
 	grows   gpu.MiB // what a program under no lease takes with each reading
 
-	taken gpu.MiB // by grows
+	taken   gpu.MiB  // by grows
+	regrown []string // leases that were to get their size back
 }
 
 // held is a lease, with what its processes use.
@@ -203,6 +204,18 @@ func (w *world) Shrink(_ context.Context, k lease.Key, _ uint64, to gpu.MiB) (*l
 	}
 	h.Parts = []lease.Part{{GPU: h.Parts[0].GPU, Memory: to, Slots: 1}}
 	return &h.Lease, nil
+}
+
+func (w *world) Regrow(_ context.Context, k lease.Key, _ uint64, to gpu.MiB) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.regrown = append(w.regrown, k.ID)
+	if err := w.failed[k.ID]; err != nil {
+		return err
+	}
+	h := w.find(k.ID)
+	h.Parts, h.Asked = []lease.Part{{GPU: h.Parts[0].GPU, Memory: to, Slots: 1}}, 0
+	return nil
 }
 
 func (w *world) Unparkable(k lease.Key, _ uint64) error { return w.refused[k.ID] }
@@ -656,6 +669,48 @@ func TestTurns(t *testing.T) {
 		if counts := r.Counts(); counts.Runs != 3 || len(counts.Freed) != len(Rungs()) {
 			t.Errorf("counts are %+v", counts)
 		}
+	})
+}
+
+// A shrunk lease gets its size back when its programs use nearly all that it has
+// left, once; if there is no room, not before a while is over.
+func TestRegrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A")
+		shrunk, stuck, whole := w.add("shrunk", "A", 1000, 400), w.add("stuck", "A", 1000, 990), w.add("whole", "A", 1000, 990)
+		shrunk.Asked, stuck.Asked = 5000, 5000
+		w.failed["stuck"] = errors.New("the ledger is closed")
+		r := w.reclaim(settings())
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { r.Run(ctx) })
+		sample := func(h *held, uses gpu.MiB) {
+			t.Helper()
+			for range 5 {
+				w.mu.Lock()
+				l := h.Lease
+				w.mu.Unlock()
+				r.Observe(lease.Holding{Lease: &l, Part: l.Parts[0], Measured: uses})
+			}
+			synctest.Wait()
+		}
+		sample(shrunk, 850)
+		sample(whole, 990)
+		if len(w.regrown) != 0 || shrunk.Parts[0].Memory != 1000 {
+			t.Errorf("%v got their size back early", w.regrown)
+		}
+		sample(shrunk, 900)
+		sample(stuck, 2000)
+		if shrunk.Parts[0].Memory != 5000 || !slices.Equal(w.regrown, []string{"shrunk", "stuck"}) {
+			t.Errorf("it has %s after %v", shrunk.Parts[0].Memory, w.regrown)
+		}
+		time.Sleep(2 * regrowPause) // simulated
+		sample(stuck, 2000)
+		if !slices.Equal(w.regrown, []string{"shrunk", "stuck", "stuck"}) {
+			t.Errorf("tried %v", w.regrown)
+		}
+		cancel()
+		group.Wait()
 	})
 }
 
