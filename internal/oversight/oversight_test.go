@@ -161,6 +161,22 @@ func TestObserve(t *testing.T) {
 
 // A device that was not sampled, or whose sampler hangs, is told to the book
 // alone.
+// A lease that berth has shrunk is not over its limit while it uses what it asked
+// for, and somebody hears what it uses.
+func TestShrunkLeases(t *testing.T) {
+	w := &world{holdings: []lease.Holding{
+		{Lease: &lease.Lease{ID: "shrunk", Asked: 900}, Part: lease.Part{Memory: 300}, Measured: 400},
+		{Lease: &lease.Lease{ID: "whole"}, Part: lease.Part{Memory: 300}, Measured: 400},
+	}}
+	o := w.oversight()
+	var heard []string
+	o.Shrunk = func(h lease.Holding) { heard = append(heard, h.Lease.ID) }
+	held := o.holdings("GPU-a", w.holdings, noon)
+	if len(held) != 2 || held[0].Leased != 900 || held[1].Leased != 300 || cmp.Diff([]string{"shrunk"}, heard) != "" {
+		t.Errorf("the watchdog sees %+v, and %v were heard of", held, heard)
+	}
+}
+
 func TestUnread(t *testing.T) {
 	w := &world{holdings: []lease.Holding{held("train", "ada", 500)}}
 	silent := reading()

@@ -31,9 +31,9 @@ type Request struct {
 // ErrUnmeasured refuses an optimization whose outcome nobody could measure.
 var ErrUnmeasured = errors.New("monitoring is stopped, so berth could not measure what an optimization frees: start monitoring first")
 
-// mostWaiting is how many optimizations may wait for their turn. Each takes
-// seconds, and does what the one before has just done.
-const mostWaiting = 4
+// mostWaiting is how many optimizations may wait for their turn, of one user each.
+// Each takes seconds, and does what the one before has just done.
+const mostWaiting = 8
 
 // Optimize goes up the ladder for somebody, and returns what each rung did. May
 // reports whether they may change a lease. One optimization runs at a time; a few
@@ -50,10 +50,11 @@ func (r *Reclaim) optimize(ctx context.Context, by access.Actor, q Request) (api
 		return api.Optimization{}, ErrUnmeasured
 	}
 	if !q.DryRun {
-		if err := r.begin(ctx); err != nil {
+		end, err := r.begin(ctx, lease.OwnerOf(&by))
+		if err != nil {
 			return api.Optimization{}, err
 		}
-		defer func() { <-r.turn }()
+		defer end()
 	}
 	c := &climb{Reclaim: r, Request: q, by: by, set: r.now(), began: time.Now()}
 	if c.ID == "" {
@@ -65,26 +66,39 @@ func (r *Reclaim) optimize(ctx context.Context, by access.Actor, q Request) (api
 	return c.all(ctx)
 }
 
-// begin waits for the turn of an optimization.
-func (r *Reclaim) begin(ctx context.Context) error {
-	r.mu.Lock()
-	if r.waiting >= mostWaiting {
-		r.mu.Unlock()
-		return &park.BusyError{Why: "an optimization runs, and others wait for their turn already"}
+// begin waits for the turn of an optimization, and returns what ends it.
+func (r *Reclaim) begin(ctx context.Context, by lease.Owner) (end func(), err error) {
+	if err := r.ask(by); err != nil {
+		return nil, err
 	}
-	r.waiting++
-	r.mu.Unlock()
-	defer func() {
-		r.mu.Lock()
-		r.waiting--
-		r.mu.Unlock()
-	}()
 	select {
 	case r.turn <- struct{}{}:
-		return nil
+		return func() { <-r.turn; r.leave(by) }, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		r.leave(by)
+		return nil, context.Cause(ctx)
 	}
+}
+
+// ask lets a user wait for the turn of an optimization. A user has one at a time, so
+// that nobody keeps others from theirs.
+func (r *Reclaim) ask(by lease.Owner) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.asking[by]:
+		return &park.BusyError{Why: "an optimization that you asked for runs already, or waits for its turn"}
+	case len(r.asking) > mostWaiting:
+		return &park.BusyError{Why: "an optimization runs, and others wait for their turn already"}
+	}
+	r.asking[by] = true
+	return nil
+}
+
+func (r *Reclaim) leave(by lease.Owner) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.asking, by)
 }
 
 // climb is one optimization.

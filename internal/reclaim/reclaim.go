@@ -141,7 +141,7 @@ type Reclaim struct {
 
 	mu       sync.Mutex // guards what follows
 	settings Settings
-	waiting  int // optimizations that wait for their turn
+	asking   map[lease.Owner]bool // whose optimization runs, or waits for its turn
 	counts   Counts
 	growing  map[uint64]bool // by fence: leases that are to get their size back
 	grown    []*lease.Lease  // those of them that Run has not taken yet
@@ -161,7 +161,7 @@ func New(o Options) *Reclaim {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Reclaim{Options: o, settings: o.Settings, turn: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), growing: map[uint64]bool{}}
+	r := &Reclaim{Options: o, settings: o.Settings, turn: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), growing: map[uint64]bool{}, asking: map[lease.Owner]bool{}}
 	r.counts.Freed = map[string]gpu.MiB{}
 	for _, rung := range Rungs() {
 		r.counts.Freed[rung] = 0

@@ -628,36 +628,44 @@ func TestOrphansLeft(t *testing.T) {
 	}
 }
 
-// Optimizations run one after another, and few wait.
+// Optimizations run one after another, one for each user, and few wait.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("A")
 		w.add("silent", "A", 4000, 3500)
 		r := w.reclaim(settings())
+		user := func(uid int) access.Actor { return access.Actor{UID: uid, Role: access.User, Door: access.Socket} }
+		busy := func(by access.Actor) bool {
+			_, err := r.Optimize(t.Context(), by, api.Optimize{}, nil)
+			return errors.As(err, new(*park.BusyError))
+		}
 		began := time.Now()
 		var group sync.WaitGroup
 		took := make([]time.Duration, 3)
 		for i := range took {
 			group.Go(func() {
-				if _, err := r.Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil); err != nil {
+				if _, err := r.Optimize(t.Context(), user(i), api.Optimize{}, nil); err != nil {
 					t.Error(err)
 				}
 				took[i] = time.Since(began)
 			})
 		}
 		synctest.Wait()
+		if !busy(user(0)) || !busy(user(2)) {
+			t.Error("a user has two optimizations at a time")
+		}
 		leaving, leave := context.WithCancel(t.Context())
 		var waited sync.WaitGroup
-		for range mostWaiting - 2 {
+		for i := range mostWaiting - 2 {
 			waited.Go(func() {
-				if _, err := r.Optimize(leaving, access.Daemon(), api.Optimize{}, nil); !errors.Is(err, context.Canceled) {
+				if _, err := r.Optimize(leaving, user(10+i), api.Optimize{}, nil); !errors.Is(err, context.Canceled) {
 					t.Errorf("one that left got %v", err)
 				}
 			})
 		}
 		synctest.Wait()
-		if _, err := r.Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil); !errors.As(err, new(*park.BusyError)) {
-			t.Errorf("one too many got %v", err)
+		if !busy(access.Daemon()) {
+			t.Error("one too many waits")
 		}
 		leave()
 		waited.Wait()
@@ -666,8 +674,8 @@ func TestTurns(t *testing.T) {
 		if want := []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}; !slices.Equal(took, want) {
 			t.Errorf("they took %v", took)
 		}
-		if counts := r.Counts(); counts.Runs != 3 || len(counts.Freed) != len(Rungs()) {
-			t.Errorf("counts are %+v", counts)
+		if counts := r.Counts(); counts.Runs != 3 || len(counts.Freed) != len(Rungs()) || len(r.asking) != 0 {
+			t.Errorf("counts are %+v, and %v ask", counts, r.asking)
 		}
 	})
 }
