@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/reclaim"
 )
@@ -251,4 +253,48 @@ func TestOptimization(t *testing.T) {
 	if done = m.optimize(api.Optimize{}); len(done.Rungs[0].Done)+len(done.Rungs[0].Left) != 0 {
 		t.Errorf("dead: %+v", done.Rungs[0])
 	}
+}
+
+const fullDevice = `
+devices: 2
+timeline:
+  - {at: 5s, device: 1, process: {pid: 5000001, name: stray, memory_mb: 130000, load: 40}}
+`
+
+// The daemon optimizes full devices by itself, as often as the settings say.
+func TestOptimizationByItself(t *testing.T) {
+	scenario := filepath.Join(t.TempDir(), "full.yaml")
+	if err := os.WriteFile(scenario, []byte(fullDevice), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newPlace(t, "sim:"+scenario)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		d := p.open(t, ctx)
+		var running parts
+		running.run("monitor", func() { _ = d.monitor.Run(ctx) })
+		running.run("reclaim", func() { d.reclaim.Run(ctx) })
+		change := func(text string) {
+			t.Helper()
+			if err := d.settings.Change(ctx, access.Daemon(), []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(11 * time.Minute) // simulated
+		if runs := d.reclaim.Counts().Runs; runs != 2 {
+			t.Errorf("%d optimizations in 11 minutes", runs)
+		}
+		change(`{"optimization": {"interval": 60}}`)
+		time.Sleep(10*time.Minute + 30*time.Second) // simulated
+		if runs := d.reclaim.Counts().Runs; runs != 2+11 {
+			t.Errorf("%d optimizations after 10 more minutes", runs)
+		}
+		change(`{"optimization": {"memory_threshold": 0.95}}`)
+		time.Sleep(10 * time.Minute) // simulated
+		if runs := d.reclaim.Counts().Runs; runs != 2+11 {
+			t.Errorf("%d optimizations, and no device was full", runs)
+		}
+		cancel()
+		running.wait(time.Minute)
+	})
 }
