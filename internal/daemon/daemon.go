@@ -229,7 +229,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	})
 	d.monitor.Recall(standings.All())
 	d.openPacer(o, processes)
-	d.openReclaim(o, processes)
+	d.openReclaim(o, processes, nil, nil)
 	d.closures.Tell(closures.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
 	if err := d.openThrottle(o, exporter); err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))

@@ -21,15 +21,16 @@ import (
 )
 
 // openReclaim opens what gets memory back. A daemon that only looks gets none back.
-func (d *Daemon) openReclaim(o Options, processes process.Table) {
+// Without a parker it parks nothing; idle returns since when a lease does not use its
+// device, nil: nobody knows.
+func (d *Daemon) openReclaim(o Options, processes process.Table, parker reclaim.Parker, idle func(fence uint64) (time.Time, bool)) {
 	if o.ReadOnly {
 		return
 	}
-	options := reclaim.Options{
-		Book: d.ledger, Shrinker: shrinker{d.ledger}, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
+	d.reclaim = reclaim.New(reclaim.Options{
+		Book: d.ledger, Shrinker: shrinker{d.ledger}, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Parker: parker, Idle: idle, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
 		Orphans: orphanage{d, processes, desk.New(desk.Keepers{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover}})},
-	}
-	d.reclaim = reclaim.New(options)
+	})
 }
 
 // reclaiming translates the settings by which memory is got back.
