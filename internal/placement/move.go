@@ -143,7 +143,8 @@ type clearance struct {
 func (y *yard) clear(at int, r *lease.Request) (best clearance, found bool) {
 	var here []int
 	for i, m := range y.movable {
-		if m.GPU == y.sites[at].Device.UUID && len(here) < movedFrom {
+		own := r.Into != 0 && r.Into == m.Lease.Fence // it wants more where it is
+		if m.GPU == y.sites[at].Device.UUID && !own && len(here) < movedFrom {
 			here = append(here, i)
 		}
 	}

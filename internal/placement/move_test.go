@@ -70,6 +70,7 @@ func TestMoves(t *testing.T) {
 		"another model":           {devices: "AB", held: []string{"A:40", "B:30"}, change: func(s []Site) { s[1].Device.Name = "L4" }, waiting: []*lease.Request{want("r", 1, 80)}, says: "r does not fit, whichever lease moves"},
 		"a closed device":         {devices: "AB", held: []string{"A:40", "B:30"}, change: func(s []Site) { s[1].Open = false }, waiting: []*lease.Request{want("r", 1, 80)}, says: "r does not fit, whichever lease moves"},
 		"no slots elsewhere":      {devices: "AB", held: []string{"A:40", "B:30"}, change: func(s []Site) { s[0].Room.Slots, s[1].Room.Slots = 0, 0 }, waiting: []*lease.Request{want("r", 1, 80)}, says: "r does not fit, whichever lease moves"},
+		"a lease that grows":      {devices: "AB", held: []string{"A:40", "A:50", "B:55"}, waiting: []*lease.Request{{ID: "A:40", Into: 1, Memory: 20, Where: gpu.Where{GPU: "A"}}}, says: "A:40 does not fit, whichever lease moves"},
 		"a device that is pinned": {devices: "ABC", held: []string{"A:10", "B:40", "C:50"}, waiting: []*lease.Request{{ID: "r", Memory: 95, Slots: 1, Where: gpu.Where{GPU: "B"}}}, says: "B:40 to C for r"},
 	} {
 		t.Run(name, func(t *testing.T) {
