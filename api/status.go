@@ -32,7 +32,7 @@ type Status struct {
 type DeviceLease struct {
 	ID       string    `json:"id"`
 	Holder   Holder    `json:"holder"`
-	State    string    `json:"state" enum:"active,parked"`
+	State    string    `json:"state" enum:"active,parking,parked,resuming" doc:"parking, parked, resuming: its memory is on its way to the memory of the machine, is there, or is on its way back."`
 	Memory   gpu.MiB   `json:"memory_mb"`
 	Measured gpu.MiB   `json:"measured_mb" doc:"How much memory its processes were measured to use on the device; 0 until the daemon has seen them."`
 	Slots    int       `json:"slots"`
@@ -40,6 +40,7 @@ type DeviceLease struct {
 	Paced    *Paced    `json:"paced,omitempty" doc:"The share that the lease is held to; absent: it runs freely."`
 
 	Until *time.Time `json:"until,omitempty" doc:"When the lease ends at the latest, if that is known."`
+	Host  gpu.MiB    `json:"host_mb,omitempty" doc:"Memory of the machine that it takes while it is parked."`
 }
 
 // Well reports whether a device is OPTIMAL or NORMAL, healthy, and fully trusted.

@@ -188,3 +188,21 @@ func Throttle(r monitor.Reading) api.Throttle {
 	}
 	return t
 }
+
+// DeviceLease returns what a lease holds on a device, as the API shows it. Without
+// whole, it leaves out who paces the lease.
+func (d *Desk) DeviceLease(h lease.Holding, whole bool) api.DeviceLease {
+	out := api.DeviceLease{
+		ID: h.Lease.ID, Holder: HolderOf(h.Lease.Holder), State: string(h.Lease.State),
+		Memory: h.Part.Memory, Measured: h.Measured, Slots: h.Part.Slots, Granted: h.Lease.Granted, Paced: d.Paced(h.Lease.Fence, whole),
+	}
+	if until, known := h.Lease.Until(); known {
+		out.Until = &until
+	}
+	if d.Parking != nil {
+		if s, ever := d.Parking.Of(h.Lease.Fence); ever && s.Phase != "" {
+			out.State, out.Host = string(s.Phase), s.Host
+		}
+	}
+	return out
+}

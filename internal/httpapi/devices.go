@@ -90,13 +90,8 @@ func (s *server) leasesOn(uuid string, by sight) []api.DeviceLease {
 	holdings := s.Ledger.Holdings(uuid)
 	list := make([]api.DeviceLease, len(holdings))
 	for i, h := range holdings {
-		list[i] = api.DeviceLease{
-			ID: h.Lease.ID, Holder: by.holder(h.Lease.Holder), State: string(h.Lease.State),
-			Memory: h.Part.Memory, Measured: h.Measured, Slots: h.Part.Slots, Granted: h.Lease.Granted, Paced: s.Desk.Paced(h.Lease.Fence, by.owns(h.Lease.Holder)),
-		}
-		if until, known := h.Lease.Until(); known {
-			list[i].Until = &until
-		}
+		list[i] = s.Desk.DeviceLease(h, by.owns(h.Lease.Holder))
+		list[i].Holder = by.holder(h.Lease.Holder)
 	}
 	return list
 }

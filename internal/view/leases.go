@@ -39,6 +39,7 @@ func (s *Leases) Lines(to term.Screen) []string {
 		if l.Paced != nil {
 			lines = append(lines, pacedLine(l.ID, l.Paced, to))
 		}
+		lines = append(lines, whereabouts(l, to)...)
 	}
 	if s.Note != "" {
 		lines = append(lines, to.Hang(term.Plain, "", s.Note))
@@ -164,10 +165,7 @@ func (s *Leases) queue(to term.Screen) *term.Table {
 		t.Columns = append(t.Columns, term.Column{Title: "PRIORITY", Right: true})
 	}
 	for _, w := range s.Waiting {
-		asks, deadline := Amount(w.Memory, w.Slots), "-"
-		if w.GPUs > 1 {
-			asks = fmt.Sprintf("%d × %s", w.GPUs, asks)
-		}
+		asks, deadline := asksFor(w), "-"
 		if w.Deadline != nil {
 			deadline = "in " + words.Age(w.Deadline.Sub(to.Now))
 		}
@@ -181,6 +179,20 @@ func (s *Leases) queue(to term.Screen) *term.Table {
 	return t
 }
 
+// asksFor says what a request waits for.
+func asksFor(w api.Waiting) string {
+	text := Amount(w.Memory, w.Slots)
+	switch {
+	case w.For == "resume":
+		text += ", to return"
+	case w.For == "resize":
+		text += " more"
+	case w.GPUs > 1:
+		text = fmt.Sprintf("%d × %s", w.GPUs, text)
+	}
+	return text
+}
+
 func (s *Leases) totals() string {
 	if len(s.Leases.Leases) == 0 && len(s.Waiting) == 0 {
 		if s.Filtered {
@@ -189,8 +201,12 @@ func (s *Leases) totals() string {
 		return "Nobody holds a lease, and nobody waits for one."
 	}
 	var memory gpu.MiB
-	slots := 0
+	slots, parked := 0, 0
 	for _, l := range s.Leases.Leases {
+		if l.State == "parked" { // it holds nothing
+			parked++
+			continue
+		}
 		for _, p := range l.Parts {
 			memory += p.Memory
 			slots += p.Slots
@@ -202,6 +218,9 @@ func (s *Leases) totals() string {
 	}
 	if slots > 0 {
 		parts = append(parts, words.Count(slots, "slot"))
+	}
+	if parked > 0 {
+		parts = append(parts, fmt.Sprintf("%d parked", parked))
 	}
 	if n := len(s.Waiting); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d waiting", n))

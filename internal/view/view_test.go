@@ -54,6 +54,38 @@ func TestViews(t *testing.T) {
 			l.Note = "It was raised to the minimum of its service."
 			return append(gpus.Granted(l, to), gpus.Granted(someLeases().Leases[1], to)...)
 		},
+		"parked": func(to term.Screen) []string {
+			before, after := someLeases().Leases[2], someLeases().Leases[2]
+			before.State, before.Parking = "active", &api.Parking{Times: 1, Moving: 1}
+			lines := append(gpus.Parked(Moved{before, after}, to), gpus.Parked(Moved{api.Lease{}, api.Lease{ID: "odd\x1b[2J"}}, to)...)
+			back := before
+			back.Parking = &api.Parking{Times: 2, Moving: 3.2, Failed: "process 7 did not answer"}
+			lines = append(append(lines, gpus.Resumed(Moved{after, back}, to)...), gpus.Resumed(Moved{api.Lease{}, someLeases().Leases[1]}, to)...)
+			larger := before
+			larger.Parts = []api.LeasePart{{GPU: "GPU-0", Memory: 2048, Slots: 1}}
+			return append(lines, gpus.Resized(Moved{before, larger}, to)...)
+		},
+		"leases-moving": func(to term.Screen) []string {
+			all := api.Leases{}
+			for _, state := range []string{"parking", "resuming", "active"} {
+				l := someLeases().Leases[2]
+				l.ID, l.State, l.Parking.Failed = state, state, "the driver said: \x1b[2Jno"
+				l.Asked, l.Idle = 4096, &api.Idle{Since: now.Add(-time.Minute), Memory: 900, Utilization: gpu.Some(gpu.Percent(0))}
+				all.Leases = append(all.Leases, l)
+			}
+			for _, why := range []string{"resume", "resize"} {
+				all.Waiting = append(all.Waiting, api.Waiting{ID: why, For: why, Position: 1, GPUs: 1, Since: now, Memory: 1024, Slots: 1})
+			}
+			return (&Leases{Leases: all, GPUs: gpus}).Lines(to)
+		},
+		"optimized": func(to term.Screen) []string {
+			return append(gpus.Optimized(someOptimization(), to), gpus.Optimized(api.Optimization{}, to)...)
+		},
+		"optimized-dry": func(to term.Screen) []string {
+			o := someOptimization()
+			o.DryRun = true
+			return append(gpus.Optimized(o, to), gpus.Optimized(api.Optimization{DryRun: true}, to)...)
+		},
 		"ended": func(to term.Screen) []string {
 			l := someLeases().Leases[1]
 			return append(gpus.Ended(api.Ended{ID: l.ID, Lease: &l}, to), gpus.Ended(api.Ended{ID: "big"}, to)...)
@@ -137,4 +169,18 @@ func TestWriteSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, filepath.Join("testdata", "samples.csv"), b.String())
+}
+
+func someOptimization() api.Optimization {
+	return api.Optimization{
+		Took: 3.25, Devices: []api.Reclaimed{{GPU: "GPU-0", UsedBefore: 80 << 10, UsedAfter: 70 << 10, AvailableBefore: 1024, AvailableAfter: 12 << 10}, {GPU: "GPU-1"}},
+		Rungs: []api.Rung{
+			{Name: "dead"},
+			{Name: "orphans", Left: []api.RungStep{{PID: 4711, Text: "process 4711 (python3\x1b[31m) uses GPU 0 under no lease, and optimization.orphans says to leave it"}}},
+			{Name: "trim", Freed: 9 << 10, Took: 1.2, Done: []api.RungStep{{Lease: "train", User: "ann", Text: "train freed caches", Before: 20 << 10, After: 11 << 10}},
+				Left: []api.RungStep{{Lease: "embedder", Text: "embedder did not answer within 5 s", Before: 100, After: 100}}},
+			{Name: "park", Freed: 1024, Took: 2, Done: []api.RungStep{{Lease: "idle", Text: "idle is parked", Before: 1024}}},
+			{Name: "move", Done: []api.RungStep{{Lease: "small", Text: "small on another device makes room for big", Move: &api.Move{From: "GPU-0", To: "GPU-1", Memory: 4096, For: "big", Restarts: true}}}},
+		},
+	}
 }

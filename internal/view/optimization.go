@@ -1,0 +1,106 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Freed says in a sentence how much memory an optimization got back, and how.
+func Freed(o api.Optimization) string {
+	var total gpu.MiB
+	var ways []string
+	done := 0
+	for _, r := range o.Rungs {
+		if r.Name != "move" { // a proposal
+			done += len(r.Done)
+		}
+		if r.Freed > 0 {
+			total += r.Freed
+			ways = append(ways, r.Name+" "+r.Freed.String())
+		}
+	}
+	took := words.Duration(time.Duration(o.Took * float64(time.Second)))
+	switch {
+	case o.DryRun && done == 0:
+		return "There is nothing to do."
+	case o.DryRun:
+		return words.Count(done, "step") + " would be taken. Nothing was changed."
+	case total > 0:
+		return fmt.Sprintf("%s freed in %s: %s.", total, took, strings.Join(ways, ", "))
+	case done == 0:
+		return "There was nothing to do."
+	}
+	return fmt.Sprintf("Nothing was freed: %s, %s.", words.Count(done, "step"), took)
+}
+
+// Optimized shows what an optimization did, way by way: what was freed, what was
+// done, and what was left alone.
+func (x GPUs) Optimized(o api.Optimization, to term.Screen) []string {
+	var lines []string
+	for _, r := range o.Rungs {
+		if len(r.Done)+len(r.Left) == 0 && r.Freed == 0 {
+			continue
+		}
+		head := rungName(r.Name)
+		switch {
+		case o.DryRun || r.Name == "move":
+		case r.Freed == 0:
+			head += ": nothing freed"
+		default:
+			head += fmt.Sprintf(": %s freed in %s", r.Freed, words.Duration(time.Duration(r.Took*float64(time.Second))))
+		}
+		mark := "  ✓ "
+		if r.Name == "move" {
+			mark = "  → " // a proposal
+		}
+		lines = append(lines, to.Hang(term.Bold, "", head))
+		for _, s := range r.Done {
+			lines = append(lines, to.Hang(term.Green, mark, x.step(s, o.DryRun)))
+		}
+		for _, s := range r.Left {
+			lines = append(lines, to.Hang(term.Dim, "  · ", x.step(s, true)))
+		}
+	}
+	if len(lines) > 0 {
+		lines = append(lines, "")
+	}
+	if !o.DryRun {
+		for _, d := range o.Devices {
+			if d.AvailableBefore != d.AvailableAfter || d.UsedBefore != d.UsedAfter {
+				lines = append(lines, to.Hang(term.Plain, "", fmt.Sprintf("%s: %s in use before, %s now; %s could be leased, %s now",
+					x.Name(d.GPU), d.UsedBefore, d.UsedAfter, d.AvailableBefore, d.AvailableAfter)))
+			}
+		}
+	}
+	return append(lines, to.Hang(term.Plain, "", Freed(o)))
+}
+
+// rungName returns what a way to get memory back is called in a heading.
+func rungName(name string) string {
+	return cmp.Or(map[string]string{
+		"dead": "Leases of the dead", "orphans": "Orphans", "trim": "Caches", "shrink": "Leases that are too large", "park": "Idle leases", "move": "Moves that would make room",
+	}[name], term.Clean(name))
+}
+
+// step says what was done to a lease or a process, or why it was left alone.
+func (x GPUs) step(s api.RungStep, planned bool) string {
+	text := term.Clean(s.Text)
+	if m := s.Move; m != nil {
+		text += fmt.Sprintf(" (%s, %s to %s", m.Memory, x.Name(m.From), x.Name(m.To))
+		if m.Restarts {
+			text += "; its program has to be started again"
+		}
+		return text + ")"
+	}
+	if !planned && s.Before != s.After {
+		text += fmt.Sprintf(" (%s before, %s now)", s.Before, s.After)
+	}
+	return text
+}
