@@ -1,0 +1,115 @@
+package leasing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/flagvalue"
+	"github.com/berth-gpu/berth/internal/view"
+)
+
+type loopOptions struct {
+	*console.Console
+	interval flagvalue.Seconds
+	body     api.Optimize
+	ask      func(context.Context) (api.Optimization, error)
+	answered bool // the daemon has answered once
+}
+
+func newLoop(con *console.Console) *cobra.Command {
+	o := &loopOptions{Console: con}
+	o.ask = o.optimize
+	cmd := &cobra.Command{
+		Use:   "loop [SERVICE]",
+		Short: "Run berth optimize again and again",
+		Long: `Run berth optimize now and then after every interval, and print a line for each
+round. It goes on while the daemon restarts, and until you interrupt it.
+
+To have the daemon do it by itself, set optimization.interval and
+optimization.memory_threshold.`,
+		Example:           "  berth loop --interval 300\n  berth loop --interval 10m embedder\n  berth loop --interval 300 --json | jq -c '.rungs[].freed_mb'",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: con.CompleteService,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			service, err := serviceOf(args)
+			if err != nil {
+				return err
+			}
+			o.body.Service = service
+			return o.run(cmd.Context())
+		},
+	}
+	cmd.Flags().Var(&o.interval, "interval", "`TIME` from the end of a round to the next one, as in\n300 or 5m (default 300s)")
+	cmd.Flags().BoolVar(&o.body.DryRun, "dry-run", false, "only say what would be done")
+	return cmd
+}
+
+// The limits of the time between two rounds.
+const (
+	leastInterval   = time.Second
+	longestInterval = 30 * 24 * time.Hour
+)
+
+func (o *loopOptions) run(ctx context.Context) error {
+	interval := time.Duration(o.interval.Or(300) * float64(time.Second))
+	if interval < leastInterval || interval > longestInterval {
+		return console.Usage("--interval must be between 1s and 30d, not %s", o.interval.String())
+	}
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		if err := o.round(ctx); err != nil {
+			return err
+		}
+		tick.Reset(interval)
+	}
+}
+
+// round optimizes once. It returns an error if the next round would fail in the
+// same way, and else says on Err what went wrong.
+func (o *loopOptions) round(ctx context.Context) error {
+	found, err := o.ask(ctx)
+	if err == nil {
+		o.answered = true
+		o.Back()
+	}
+	problem := (*api.Problem)(nil)
+	switch {
+	case err == nil && o.JSON:
+		return o.PrintJSONLine(found)
+	case err == nil:
+		return o.Print(o.Now().Format(time.TimeOnly) + "  " + view.Freed(found))
+	case ctx.Err() != nil || !o.answered && !errors.As(err, &problem): // there is no daemon
+		return err
+	case errors.As(err, &problem) && problem.Status < http.StatusInternalServerError && problem.Status != http.StatusConflict && problem.Status != http.StatusTooManyRequests:
+		return err
+	case errors.As(err, &problem):
+		_, err = fmt.Fprintln(o.Err, "berth: this round did nothing: "+problem.Detail)
+		return err
+	}
+	o.Lost(err)
+	return nil
+}
+
+// optimize asks the daemon, with a new connection for each round: the daemon may
+// have been started again since the last one.
+func (o *loopOptions) optimize(ctx context.Context) (api.Optimization, error) {
+	c, err := o.Client()
+	if err != nil {
+		return api.Optimization{}, err
+	}
+	defer c.Close()
+	return c.Optimize(ctx, o.body)
+}

@@ -1,0 +1,49 @@
+package leasing
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/view"
+)
+
+type parkOptions struct {
+	*console.Console
+	body api.Park
+}
+
+func newPark(con *console.Console) *cobra.Command {
+	o := &parkOptions{Console: con}
+	cmd := &cobra.Command{
+		Use:   "park [USER/]ID",
+		Short: "Move the GPU memory of a lease to the machine's memory",
+		Long: `Move the memory of a lease from its GPU to the memory of the machine, without
+the help of its programs. They run on until their next call to the driver, which
+waits. The lease then holds neither memory nor slots, and others can have them.
+It stays parked until berth resume, or until its program asks for it.
+
+berth parks all processes of the lease, or none. It refuses a lease on several
+GPUs, a program under MPS, unified memory, and what the driver refuses, and says
+why. docs/parking.md says more.
+
+You can park your own leases; operators park every lease. If you interrupt the
+command, the daemon goes on.`,
+		Example:           "  berth park train\n  berth park ada/train --reason \"the demo needs the GPU\"",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: con.CompleteLease,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().Uint64Var(&o.body.Fence, "fence", 0, "`NUMBER` that came with the lease")
+	cmd.Flags().StringVar(&o.body.Why, "reason", "", "`TEXT` that people read about it")
+	return cmd
+}
+
+func (o *parkOptions) run(ctx context.Context, name string) error {
+	return move(ctx, o.Console, name, "the daemon goes on parking "+name, func(ctx context.Context, c *client.Client, id string) (api.Lease, error) {
+		return c.Park(ctx, id, o.body)
+	}, view.GPUs.Parked)
+}
