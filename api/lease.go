@@ -260,11 +260,12 @@ type Ranked struct {
 
 // HolderUntil is a lease in the way, with its end if that is known.
 type HolderUntil struct {
-	Lease  string     `json:"lease"`
-	Holder Holder     `json:"holder"`
-	Memory gpu.MiB    `json:"memory_mb"`
-	Slots  int        `json:"slots"`
-	Until  *time.Time `json:"until,omitempty"`
+	Lease    string     `json:"lease"`
+	Holder   Holder     `json:"holder"`
+	Memory   gpu.MiB    `json:"memory_mb"`
+	Slots    int        `json:"slots"`
+	Until    *time.Time `json:"until,omitempty"`
+	Parkable bool       `json:"parkable,omitempty" doc:"berth may park the lease to make room."`
 }
 
 // Ended says what was released or withdrawn.

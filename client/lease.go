@@ -66,7 +66,7 @@ func (c *Client) Leases(ctx context.Context) (api.Leases, error) {
 		for _, l := range page.Leases {
 			granted[name{l.Holder, l.ID}] = true
 		}
-		all.Waiting = slices.DeleteFunc(all.Waiting, func(w api.Waiting) bool { return granted[name{w.Holder, w.ID}] })
+		all.Waiting = slices.DeleteFunc(all.Waiting, func(w api.Waiting) bool { return w.For == "" && granted[name{w.Holder, w.ID}] })
 		all.Leases, all.Waiting, all.More = append(all.Leases, page.Leases...), append(all.Waiting, page.Waiting...), page.More
 	})
 	slices.SortStableFunc(all.Waiting, func(a, b api.Waiting) int { return cmp.Compare(a.Position, b.Position) })

@@ -62,10 +62,15 @@ func (d *Desk) Renew(ctx context.Context, by Caller, name lease.Name, b api.Rene
 	return leaseOr(renewed, err)
 }
 
-// Resize gives a lease another amount of memory on each of its devices.
+// Resize gives a lease another amount of memory on each of its devices. A larger
+// one waits for room, if the caller wants that.
 func (d *Desk) Resize(ctx context.Context, by Caller, name lease.Name, b api.Resize) (api.Lease, error) {
+	wait := b.Timeout.Or(0)
+	if !(wait >= 0 && wait <= lease.MaxWait.Seconds()) {
+		return api.Lease{}, wrongWait()
+	}
 	by.aside()
-	resized, err := d.Ledger.Resize(ctx, name, b.Fence, b.Memory, by.Actor, by.limits(), lease.Seconds(b.Timeout.Or(0)))
+	resized, err := d.Ledger.Resize(ctx, name, b.Fence, b.Memory, by.Actor, by.limits(), lease.Seconds(wait))
 	by.back(ctx)
 	return leaseOr(resized, err)
 }
@@ -179,7 +184,7 @@ func LeaseOf(h ledger.Held) api.Lease {
 		ID: h.ID, Parent: h.Parent, Fence: h.Fence, State: string(h.State), Holder: HolderOf(h.Holder), Binding: string(h.Binding),
 		Granted: h.Granted, TTL: h.TTL.Seconds(), Parts: make([]api.LeasePart, len(h.Parts)),
 		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.KeptBy,
-		Unit: h.Unit, Scope: h.Scope,
+		Unit: h.Unit, Scope: h.Scope, Parkable: h.Parkable, Asked: h.Asked,
 	}
 	if !h.Expires.IsZero() {
 		l.Expires = &h.Expires
@@ -211,10 +216,14 @@ func Asked(r *lease.Request, w api.Waiting) api.Lease {
 
 // WaitingOf returns a request in the queue as the API shows it.
 func WaitingOf(r *lease.Request, position int) api.Waiting {
-	return api.Waiting{
-		ID: r.ID, Position: position, Since: r.Requested, Deadline: &r.Deadline, Holder: HolderOf(r.Holder),
-		GPUs: r.GPUs, Memory: r.Memory, Slots: r.Slots, Priority: r.Priority,
+	w := api.Waiting{
+		ID: r.ID, Position: position, Since: r.Requested, Holder: HolderOf(r.Holder),
+		GPUs: r.GPUs, Memory: r.Memory, Slots: r.Slots, Priority: r.Priority, For: r.For(),
 	}
+	if r.Deadline.Sub(r.Requested) <= lease.MaxWait || r.Into == 0 { // a parked lease waits without an end
+		w.Deadline = &r.Deadline
+	}
+	return w
 }
 
 // BelongingOf returns the processes of a lease as the API shows them.

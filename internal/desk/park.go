@@ -62,13 +62,18 @@ func (d *Desk) patience(asked gpu.Opt[float64]) (time.Duration, error) {
 	seconds, given := asked.Get()
 	switch {
 	case given && !(seconds >= 0 && seconds <= lease.MaxWait.Seconds()):
-		return 0, wrongFields(lease.FieldErrors{{Field: "timeout_seconds", Detail: fmt.Sprintf("must be from 0 to %.0f", lease.MaxWait.Seconds())}})
+		return 0, wrongWait()
 	case given:
 		return lease.Seconds(seconds), nil
 	case d.Wait == nil:
 		return 0, nil
 	}
 	return d.Wait(), nil
+}
+
+// wrongWait refuses a time that nobody may wait.
+func wrongWait() *Refusal {
+	return wrongFields(lease.FieldErrors{{Field: "timeout_seconds", Detail: fmt.Sprintf("must be from 0 to %.0f", lease.MaxWait.Seconds())}})
 }
 
 // move finds the lease that a caller names, has its memory moved outside of the
@@ -144,4 +149,32 @@ func (d *Desk) Complete(l *api.Lease, held ledger.Held, whole bool) {
 // notMoved returns the refusal for a lease whose memory was not moved.
 func notMoved(err *park.RefusedError) *Refusal {
 	return because(err, Conflict, string(err.Code), err.Next)
+}
+
+// NotWaiting says that a lease waits for nothing, and why.
+func (d *Desk) NotWaiting(held ledger.Held) string {
+	if held.State == lease.Parked {
+		return fmt.Sprintf("%s is parked, and does not wait for its turn: it stays parked until somebody resumes it (berth resume).", held.ID)
+	}
+	if d.Parking != nil {
+		switch s, _ := d.Parking.Of(held.Fence); s.Phase {
+		case park.Parking:
+			return fmt.Sprintf("%s does not wait: it is being parked.", held.ID)
+		case park.Resuming:
+			return fmt.Sprintf("%s does not wait: its memory is on its way back to its device.", held.ID)
+		}
+	}
+	return fmt.Sprintf("%s does not wait: it was granted at %s.", held.ID, held.Granted.Format("15:04:05"))
+}
+
+// WaitsFor returns a sentence about a request for a lease that there is, with a
+// space after it; empty: the request is for a new one.
+func WaitsFor(r *lease.Request) string {
+	switch r.For() {
+	case "resume":
+		return "It is parked, and waits to return to its device. "
+	case "resize":
+		return fmt.Sprintf("It waits to grow to %s on each device. ", r.Size)
+	}
+	return ""
 }

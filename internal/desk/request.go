@@ -62,7 +62,7 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 		}
 	}
 	r.Note = cmp.Or(d.learn(o, by.User), o.note) // never both: an allocation says how much
-	r.GPUs, r.Memory, r.Slots, r.Policy = o.GPUs, o.Memory, o.Slots.Or(1), o.Policy
+	r.GPUs, r.Memory, r.Slots, r.Policy, r.Parkable = o.GPUs, o.Memory, o.Slots.Or(1), o.Policy, o.Parkable
 	if o.PID != 0 {
 		pid, err := by.here(o.PID)
 		if err != nil {

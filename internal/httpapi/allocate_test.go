@@ -263,6 +263,10 @@ func TestResize(t *testing.T) {
 	if l := decode[api.Lease](t, w); w.Code != http.StatusOK || l.Parts[0].Memory != 3000 || l.Fence != 1 {
 		t.Errorf("answer is %d: %+v", w.Code, l)
 	}
+	w = d.askAs(who, "POST", "/api/leases/capped/resize", `{"memory_mb":900}`)
+	if l := decode[api.Lease](t, w); w.Code != http.StatusOK || l.Parts[0].Memory != 900 || !strings.Contains(l.Note, "keep the memory limit") {
+		t.Errorf("a lease that libraries hold to: %d %+v", w.Code, l)
+	}
 	for _, test := range []struct {
 		who      identity
 		id, body string
@@ -278,7 +282,10 @@ func TestResize(t *testing.T) {
 		{who, "x", `{"memory_mb":10,"fence":2}`, 409, "stale_fence"},
 		{who, "x", `{"memory_mb":10,"fence":99}`, 409, "unknown_fence"},
 		{who, "y", `{"memory_mb":10}`, 404, "unknown_allocation"},
-		{who, "capped", `{"memory_mb":10}`, 409, "limit_enforced"},
+		{who, "x", `{"memory_mb":10,"timeout_seconds":-1}`, 422, "invalid_request"},
+		{who, "x", `{"memory_mb":10,"timeout_seconds":1e9}`, 422, "invalid_request"},
+		{who, "x", `{"memory_mb":7000,"timeout_seconds":0.001}`, 409, "allocation_timeout"},
+		{who, "x", `{"memory_mb":70000,"timeout_seconds":60}`, 409, "insufficient_memory"},
 		{user(2), "x", `{"memory_mb":10}`, 404, "unknown_allocation"},
 		{who, "scoped", `{"memory_mb":10}`, 409, "wrong_state"},
 		{holding(who.holder, viewer().Role), "x", `{"memory_mb":10}`, 403, "not_allowed"},

@@ -32,13 +32,18 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 	if err != nil {
 		return nil, problemOf(err)
 	}
+	r, _, _ := s.Ledger.FindWaiting(k)
 	if e, waits := s.Ledger.ExplainWaiting(k); waits {
-		return ok(explanationOf(e, sight))
+		out := explanationOf(e, sight)
+		if r != nil {
+			out.Text = desk.WaitsFor(r) + out.Text
+		}
+		return ok(out)
 	}
 	if held, standing := s.Ledger.Find(k); standing {
 		return ok(api.Explanation{
 			Fits: true, Possible: true, Devices: []api.Obstacle{}, Ranking: []api.Ranked{},
-			Text: fmt.Sprintf("%s does not wait: it was granted at %s.", in.ID, held.Granted.Format("15:04:05")),
+			Text: s.Desk.NotWaiting(held),
 		})
 	}
 	return nil, problem(http.StatusNotFound, "unknown_allocation", "There is no lease and no waiting request with the id %q. To ask about a request without making it, POST it to /api/leases/explain.", in.ID)
@@ -102,7 +107,10 @@ func processes(pids []int) string {
 func holdersOf(all []lease.Holding, by sight) []api.HolderUntil {
 	var out []api.HolderUntil
 	for _, h := range all {
-		u := api.HolderUntil{Lease: h.Lease.ID, Holder: by.holder(h.Lease.Holder), Memory: max(h.Part.Memory, h.Measured), Slots: h.Part.Slots}
+		if h.Lease.State == lease.Parked && h.Measured == 0 { // it holds nothing
+			continue
+		}
+		u := api.HolderUntil{Lease: h.Lease.ID, Holder: by.holder(h.Lease.Holder), Memory: max(h.Part.Memory, h.Measured), Slots: h.Part.Slots, Parkable: h.Lease.Parkable}
 		if until, known := h.Lease.Until(); known {
 			u.Until = &until
 		}

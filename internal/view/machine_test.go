@@ -120,7 +120,7 @@ func someExplanation(asked api.LeaseRequest) api.Explanation {
 	small := fmt.Sprintf("needs %s and could never have more than 47 GiB", asked.Memory)
 	e.Devices = []api.Obstacle{
 		{GPU: "GPU-0", Code: "no_memory", Text: fmt.Sprintf("needs %s and has 20 GiB", asked.Memory), Holders: []api.HolderUntil{
-			{Lease: "embedder", Holder: api.Holder{Service: "embedder", User: "root"}, Memory: 4096, Until: &soon},
+			{Lease: "embedder", Holder: api.Holder{Service: "embedder", User: "root"}, Memory: 4096, Until: &soon, Parkable: true},
 			{Lease: "lease-ab12cd34ef", Holder: api.Holder{Name: "python3 \x1b[31m", User: "ann"}, Memory: 81 << 10, Slots: 1},
 		}},
 		{GPU: "GPU-1", Code: "too_small", Text: small, Holders: []api.HolderUntil{{Lease: "lease-ab12cd34ef"}}},

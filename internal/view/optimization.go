@@ -14,30 +14,37 @@ import (
 
 // Freed says in a sentence how much memory an optimization got back, and how.
 func Freed(o api.Optimization) string {
-	var total gpu.MiB
+	var total, leasable gpu.MiB
 	var ways []string
 	done := 0
 	for _, r := range o.Rungs {
 		if r.Name != "move" { // a proposal
 			done += len(r.Done)
 		}
-		if r.Freed > 0 {
+		switch {
+		case r.Name == "shrink":
+			leasable += r.Freed
+		case r.Freed > 0:
 			total += r.Freed
 			ways = append(ways, r.Name+" "+r.Freed.String())
 		}
 	}
 	took := words.Duration(time.Duration(o.Took * float64(time.Second)))
+	more := ""
+	if leasable > 0 {
+		more = " " + leasable.String() + " more can be leased."
+	}
 	switch {
 	case o.DryRun && done == 0:
 		return "There is nothing to do."
 	case o.DryRun:
 		return words.Count(done, "step") + " would be taken. Nothing was changed."
 	case total > 0:
-		return fmt.Sprintf("%s freed in %s: %s.", total, took, strings.Join(ways, ", "))
+		return fmt.Sprintf("%s freed in %s: %s.%s", total, took, strings.Join(ways, ", "), more)
 	case done == 0:
 		return "There was nothing to do."
 	}
-	return fmt.Sprintf("Nothing was freed: %s, %s.", words.Count(done, "step"), took)
+	return fmt.Sprintf("Nothing was freed: %s, %s.%s", words.Count(done, "step"), took, more)
 }
 
 // Optimized shows what an optimization did, way by way: what was freed, what was
@@ -53,6 +60,8 @@ func (x GPUs) Optimized(o api.Optimization, to term.Screen) []string {
 		case o.DryRun || r.Name == "move":
 		case r.Freed == 0:
 			head += ": nothing freed"
+		case r.Name == "shrink":
+			head += fmt.Sprintf(": %s more can be leased", r.Freed)
 		default:
 			head += fmt.Sprintf(": %s freed in %s", r.Freed, words.Duration(time.Duration(r.Took*float64(time.Second))))
 		}
@@ -62,10 +71,10 @@ func (x GPUs) Optimized(o api.Optimization, to term.Screen) []string {
 		}
 		lines = append(lines, to.Hang(term.Bold, "", head))
 		for _, s := range r.Done {
-			lines = append(lines, to.Hang(term.Green, mark, x.step(s, o.DryRun)))
+			lines = append(lines, to.Hang(term.Green, mark, stepText(s, o.DryRun)))
 		}
 		for _, s := range r.Left {
-			lines = append(lines, to.Hang(term.Dim, "  · ", x.step(s, true)))
+			lines = append(lines, to.Hang(term.Dim, "  · ", stepText(s, true)))
 		}
 	}
 	if len(lines) > 0 {
@@ -89,15 +98,11 @@ func rungName(name string) string {
 	}[name], term.Clean(name))
 }
 
-// step says what was done to a lease or a process, or why it was left alone.
-func (x GPUs) step(s api.RungStep, planned bool) string {
+// stepText says what was done to a lease or a process, or why it was left alone.
+func stepText(s api.RungStep, planned bool) string {
 	text := term.Clean(s.Text)
-	if m := s.Move; m != nil {
-		text += fmt.Sprintf(" (%s, %s to %s", m.Memory, x.Name(m.From), x.Name(m.To))
-		if m.Restarts {
-			text += "; its program has to be started again"
-		}
-		return text + ")"
+	if s.Move != nil {
+		return text + " (" + s.Move.Memory.String() + ")"
 	}
 	if !planned && s.Before != s.After {
 		text += fmt.Sprintf(" (%s before, %s now)", s.Before, s.After)

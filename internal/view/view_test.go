@@ -179,8 +179,9 @@ func someOptimization() api.Optimization {
 			{Name: "orphans", Left: []api.RungStep{{PID: 4711, Text: "process 4711 (python3\x1b[31m) uses GPU 0 under no lease, and optimization.orphans says to leave it"}}},
 			{Name: "trim", Freed: 9 << 10, Took: 1.2, Done: []api.RungStep{{Lease: "train", User: "ann", Text: "train freed caches", Before: 20 << 10, After: 11 << 10}},
 				Left: []api.RungStep{{Lease: "embedder", Text: "embedder did not answer within 5 s", Before: 100, After: 100}}},
+			{Name: "shrink", Freed: 2048, Done: []api.RungStep{{Lease: "wide", Text: "wide has 2 GiB instead of 4 GiB: its programs used 1 GiB at most", Before: 4096, After: 2048}}},
 			{Name: "park", Freed: 1024, Took: 2, Done: []api.RungStep{{Lease: "idle", Text: "idle is parked", Before: 1024}}},
-			{Name: "move", Done: []api.RungStep{{Lease: "small", Text: "small on another device makes room for big", Move: &api.Move{From: "GPU-0", To: "GPU-1", Memory: 4096, For: "big", Restarts: true}}}},
+			{Name: "move", Done: []api.RungStep{{Lease: "small", Text: "small could go from GPU 0 to GPU 1, which makes room for big; its program has to be started again", Move: &api.Move{From: "GPU-0", To: "GPU-1", Memory: 4096, For: "big", Restarts: true}}}},
 		},
 	}
 }
