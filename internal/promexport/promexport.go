@@ -32,12 +32,15 @@ type Sources struct {
 	Services func() []operations.Total
 	Energy   func() *joules.Keeper // nil: nobody measured
 	Paced    func() []Paced        // nil: nothing is ever paced
+	Parking  func() Parking        // nil: nothing is ever parked
+	Idle     func() int            // leases that are idle now; nil: nobody looks
 	Labels   *labels.Keeper
 	Limits   func() *quota.Rules // what users may have; nil: not known
 	Hooks    []string            // their names
 	// TokenFailures are the reasons for which a token is refused.
 	TokenFailures []string
 	Drained       func(gpu.Device) bool // nil: none is
+	Optimized     func() Optimized      // nil: nobody optimizes
 	Watching      func() bool           // whether devices are being sampled
 	Unlogged      func() uint64         // lines that the log did not take; nil: none
 	Expires       func() time.Time      // when the certificate of the daemon ends; nil or zero: it has none
@@ -172,7 +175,7 @@ func New(from Sources) *Exporter {
 		audited("berth_audit_entries_total", "Entries that were written to the audit log.", func(entries, _ uint64) uint64 { return entries }),
 		audited("berth_audit_write_failures_total", "Entries that could not be written to the audit log, so that the act was refused, and failed syncs of it.", func(_, failures uint64) uint64 { return failures }),
 		expiry, e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, e.tokens, e.steps, build, watching, unlogged,
-		&devices{from}, &leases{from}, &pacing{from},
+		&devices{from}, &leases{from}, &pacing{from}, &reclaiming{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/operations"
+	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/quota"
@@ -90,9 +91,17 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		used.Observe(gpu.Device{UUID: "GPU-a", PowerLimit: gpu.Some(gpu.Watts(300))}, &gpu.Sample{Time: time.Unix(int64(second), 0), Power: gpu.Some(gpu.Watts(130))}, []joules.Process{working})
 	}
 	return New(Sources{
-		Energy:   func() *joules.Keeper { return used },
-		Paced:    func() []Paced { return []Paced{{GPUs: []string{"GPU-a"}, Share: 0.5, Measured: gpu.Some(0.52)}} },
-		Readings: readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
+		Energy: func() *joules.Keeper { return used },
+		Paced:  func() []Paced { return []Paced{{GPUs: []string{"GPU-a"}, Share: 0.5, Measured: gpu.Some(0.52)}} },
+		Parking: func() Parking {
+			return Parking{
+				Parked: 2, Host: 3072, Moved: map[park.Goal]gpu.MiB{park.Away: 4096, park.Back: 1024}, Turns: 3,
+				Took: map[park.Goal]time.Duration{park.Away: 2500 * time.Millisecond, park.Back: time.Second}, Failures: map[park.Step]int{park.Checkpoint: 1},
+			}
+		},
+		Idle:      func() int { return 1 },
+		Optimized: func() Optimized { return Optimized{Runs: 5, Freed: map[string]gpu.MiB{"trim": 2048, "park": 0}} },
+		Readings:  readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
 		Services: func() []operations.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Limits: allow, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
 	}), book
 }
