@@ -1,0 +1,208 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/audit"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/park"
+)
+
+// garage parks leases in the book, where there is nothing to move.
+type garage struct {
+	book  *ledger.Ledger
+	moves map[uint64]park.Status
+}
+
+func (g *garage) Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := g.book.Park(ctx, k, fence, by, why)
+	if err == nil {
+		g.moves[fence] = park.Status{Phase: park.Parked, Why: why, Host: 100, Times: 1}
+	}
+	return err
+}
+
+func (g *garage) Resume(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, wait gpu.Opt[time.Duration]) error {
+	_, err := g.book.Return(ctx, k, fence, by, why, time.Time{}, wait)
+	if err == nil {
+		g.moves[fence] = park.Status{Times: 1}
+	}
+	return err
+}
+
+func (g *garage) Wake(ctx context.Context, k lease.Key, fence uint64) error {
+	if g.moves[fence].Phase == "" {
+		return nil
+	}
+	return g.Resume(ctx, k, fence, access.Daemon(), "", gpu.Opt[time.Duration]{})
+}
+
+func (g *garage) Of(fence uint64) (park.Status, bool) {
+	s, ever := g.moves[fence]
+	return s, ever
+}
+
+// ink is an audit log in memory.
+type ink struct {
+	dry     error // why nothing is written; nil: it is
+	entries []api.AuditEntry
+}
+
+func (i *ink) Record(e api.AuditEntry) error {
+	if i.dry == nil {
+		i.entries = append(i.entries, e)
+	}
+	return i.dry
+}
+
+// seat is a turn that is given away and taken back.
+type seat struct{ aside, back int }
+
+func (p *seat) Aside()               { p.aside++ }
+func (p *seat) Back(context.Context) { p.back++ }
+
+func withGarage(t *testing.T) (*office, *garage, *ink) {
+	t.Helper()
+	o := open(t, "1xrtx-4060")
+	g, log := &garage{book: o.Ledger, moves: map[uint64]park.Status{}}, &ink{}
+	o.Desk.Parking, o.Desk.Audit = g, log
+	return o, g, log
+}
+
+func wants(t *testing.T, what string, err error, code string) {
+	t.Helper()
+	if r := (*Refusal)(nil); !errors.As(err, &r) || r.Code != code {
+		t.Errorf("%s: %v, want %s", what, err, code)
+	}
+}
+
+// A lease is parked, others get what it held, and it returns when there is room.
+func TestParkAndResume(t *testing.T) {
+	o, _, log := withGarage(t)
+	by, name := self(t), lease.Name{ID: "a"}
+	turn := &seat{}
+	by.Turn = turn
+	granted, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Memory: 5000, Binding: "named", Parkable: true, Timeout: gpu.Some(0.0)})
+	if err != nil || !granted.Parkable {
+		t.Fatalf("%+v %v", granted, err)
+	}
+	turn.aside, turn.back = 0, 0
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	l, err := o.Park(left, by, name, api.Park{Fence: granted.Fence, Why: "night\x07"}) // it goes on although the caller has left
+	if err != nil || l.State != "parked" || l.Parking == nil || l.Parking.Why != "night\uFFFD" {
+		t.Fatalf("%+v %+v %v", l, l.Parking, err)
+	}
+	if turn.aside != 1 || turn.back != 1 {
+		t.Errorf("the turn was given away %d times and taken back %d times", turn.aside, turn.back)
+	}
+	_, err = o.Park(t.Context(), by, name, api.Park{})
+	wants(t, "park it again", err, "wrong_state")
+	_, err = o.Release(t.Context(), by, name, 0)
+	wants(t, "release what is parked", err, "parked")
+	_, err = o.Resize(t.Context(), by, name, api.Resize{Memory: 10})
+	wants(t, "resize what is parked", err, "wrong_state")
+	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "b", Memory: 5000, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+		t.Fatalf("what it held is not free: %v", err)
+	}
+	_, err = o.Resume(t.Context(), by, name, api.Resume{Timeout: gpu.Some(0.0)})
+	wants(t, "resume without room", err, "insufficient_memory")
+	_, err = o.Resume(t.Context(), by, name, api.Resume{Timeout: gpu.Some(0.001)})
+	wants(t, "resume with too little patience", err, "allocation_timeout")
+	if _, err := o.Release(t.Context(), by, lease.Name{ID: "b"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = o.Wake(t.Context(), by, name, api.Park{}); err != nil || l.State != "active" || l.Parts[0].Memory != 5000 {
+		t.Errorf("woken: %+v %v", l, err)
+	}
+	_, err = o.Resume(t.Context(), by, name, api.Resume{})
+	wants(t, "resume what is not parked", err, "wrong_state")
+	if len(log.entries) > 0 {
+		t.Errorf("what an owner does was audited: %+v", log.entries)
+	}
+}
+
+// What an operator does to the lease of somebody else is written down first, or
+// not done.
+func TestParkingForOthersIsAudited(t *testing.T) {
+	o, g, log := withGarage(t)
+	if _, err := o.Acquire(t.Context(), self(t), api.LeaseRequest{ID: "a", Memory: 100, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+		t.Fatal(err)
+	}
+	olga := Caller{Actor: access.Actor{UID: 4711, User: "olga", Door: access.Socket, Role: access.Operator}}
+	log.dry = audit.ErrUnavailable
+	_, err := o.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{})
+	wants(t, "park without a log", err, "audit_unavailable")
+	if len(g.moves) > 0 {
+		t.Fatal("it was parked all the same")
+	}
+	log.dry = nil
+	if _, err := o.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{Why: "night"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{}); err == nil {
+		t.Error("it was parked twice")
+	}
+	var said []string
+	for _, e := range log.entries {
+		said = append(said, e.What+" "+e.Object.ID+" "+e.Outcome)
+	}
+	if len(said) != 3 || said[0] != "park a done" || said[2] != "park a failed" || log.entries[0].Why != "night" || log.entries[0].Who.User != "olga" {
+		t.Errorf("written down: %q", said)
+	}
+}
+
+// sweeper is an optimizer that is busy if it is told so.
+type sweeper struct{ busy bool }
+
+func (s sweeper) Optimize(_ context.Context, _ access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error) {
+	if s.busy {
+		return api.Optimization{}, &park.BusyError{Why: "an optimization runs"}
+	}
+	return api.Optimization{Service: b.Service, DryRun: b.DryRun}, nil
+}
+
+func TestOptimize(t *testing.T) {
+	o, _, log := withGarage(t)
+	by := self(t)
+	_, err := o.Optimize(t.Context(), by, api.Optimize{})
+	wants(t, "without an optimizer", err, "no_optimizing")
+	o.Optimizer, o.Services = sweeper{}, func() []string { return []string{"embedder"} }
+	_, err = o.Optimize(t.Context(), by, api.Optimize{Service: "nobody"})
+	wants(t, "a service nobody knows", err, "unknown_service")
+	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Service: "held", Memory: 100, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, service := range []string{"", "embedder", "held"} {
+		if got, err := o.Optimize(t.Context(), by, api.Optimize{Service: service}); err != nil || got.Service != service {
+			t.Errorf("%q: %+v %v", service, got, err)
+		}
+	}
+	o.Optimizer = sweeper{busy: true}
+	_, err = o.Optimize(t.Context(), by, api.Optimize{})
+	wants(t, "while one runs", err, "optimizing")
+	bound := by
+	bound.Actor.Service, bound.Actor.Token = "embedder", "ci"
+	_, err = o.Optimize(t.Context(), bound, api.Optimize{Service: "held"})
+	wants(t, "a token of another service", err, "other_service")
+	if len(log.entries) > 0 {
+		t.Errorf("what a user does to their own was audited: %+v", log.entries)
+	}
+	o.Optimizer, by.Role = sweeper{}, access.Operator
+	if _, err := o.Optimize(t.Context(), by, api.Optimize{Service: "held"}); err != nil || len(log.entries) != 1 || log.entries[0].What != "optimize" || log.entries[0].Object.ID != "held" {
+		t.Errorf("an operator: %v %+v", err, log.entries)
+	}
+	if _, err := o.Optimize(t.Context(), by, api.Optimize{DryRun: true}); err != nil || len(log.entries) != 1 {
+		t.Errorf("a dry run: %v %+v", err, log.entries)
+	}
+}
