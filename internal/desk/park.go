@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Parking parks and resumes leases. Its methods return when the memory has moved.
@@ -45,8 +48,22 @@ func (d *Desk) Resume(ctx context.Context, by Caller, name lease.Name, b api.Res
 	}
 	why := gpu.Printable(b.Why, 256)
 	return d.move(ctx, by, access.Resume, name, b.Fence, why, func(held ledger.Held) error {
-		return d.Parking.Resume(ctx, held.Key(), held.Fence, by.Actor, why, gpu.Some(wait))
+		return d.noRoom(held, d.Parking.Resume(ctx, held.Key(), held.Fence, by.Actor, why, gpu.Some(wait)))
 	})
+}
+
+// noRoom returns the refusal for a lease that cannot return because its device has
+// no room, and other errors as they are.
+func (d *Desk) noRoom(held ledger.Held, err error) error {
+	noFit := (*placement.NoFitError)(nil)
+	if late := (*ledger.TimeoutError)(nil); errors.As(err, &late) || !errors.As(err, &noFit) {
+		return err
+	}
+	p := held.Parts[0]
+	r := Refuse(Conflict, noFitCode(noFit), "Cannot resume %s: it needs %s and %s on %s, and %s can be leased there now. It stays parked; resume it with the time that it may wait for room.",
+		held.ID, p.Memory, words.Count(p.Slots, "slot"), d.label(p.GPU), max(noFit.LargestNow, 0))
+	r.Extra, r.cause = numbersOf(noFit), err
+	return r
 }
 
 // Wake resumes a lease whose program asks for it. It changes nothing if the lease

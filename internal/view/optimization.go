@@ -16,8 +16,9 @@ import (
 func Freed(o api.Optimization) string {
 	var total, leasable gpu.MiB
 	var ways []string
-	done := 0
+	done, left := 0, 0
 	for _, r := range o.Rungs {
+		left += len(r.Left)
 		if r.Name != "move" { // a proposal
 			done += len(r.Done)
 		}
@@ -41,8 +42,10 @@ func Freed(o api.Optimization) string {
 		return words.Count(done, "step") + " would be taken. Nothing was changed."
 	case total > 0:
 		return fmt.Sprintf("%s freed in %s: %s.%s", total, took, strings.Join(ways, ", "), more)
-	case done == 0:
+	case done+left == 0:
 		return "There was nothing to do."
+	case done == 0:
+		return "Nothing was freed."
 	}
 	return fmt.Sprintf("Nothing was freed: %s, %s.%s", words.Count(done, "step"), took, more)
 }
