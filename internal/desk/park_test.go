@@ -132,6 +132,36 @@ func TestParkAndResume(t *testing.T) {
 	}
 }
 
+// What the driver could not move, or nobody could bring back, is refused before it
+// is tried.
+func TestWhatIsNotParked(t *testing.T) {
+	o := open(t, "2xrtx-4060")
+	g := &garage{book: o.Ledger, moves: map[uint64]park.Status{}}
+	o.Desk.Parking = g
+	by := self(t)
+	admin := by
+	admin.Role = access.Admin
+	ask := func(by Caller, r api.LeaseRequest) {
+		t.Helper()
+		r.Timeout = gpu.Some(0.0)
+		if _, err := o.Acquire(t.Context(), by, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(by, api.LeaseRequest{ID: "wide", GPUs: 2, Memory: 100, Slots: gpu.Some(0), Binding: "named"})
+	ask(admin, api.LeaseRequest{ID: "pod", Memory: 100, Slots: gpu.Some(0), Binding: "named", Scope: []string{"pod1"}})
+	ask(by, api.LeaseRequest{ID: "shared", Memory: 1000, Slots: gpu.Some(0), Binding: "process", PID: by.Holder.PID, Enforce: "mps"})
+	ask(by, api.LeaseRequest{ID: "parent", Memory: 100, Slots: gpu.Some(0), Binding: "named"})
+	ask(by, api.LeaseRequest{ID: "child", Parent: "parent", Memory: 10, Slots: gpu.Some(0), Binding: "named"})
+	for _, id := range []string{"wide", "pod", "shared", "parent", "child"} {
+		_, err := o.Park(t.Context(), by, lease.Name{ID: id}, api.Park{})
+		wants(t, "park "+id, err, "cannot_park")
+	}
+	if len(g.moves) > 0 {
+		t.Errorf("parked %v", g.moves)
+	}
+}
+
 // What an operator does to the lease of somebody else is written down first, or
 // not done.
 func TestParkingForOthersIsAudited(t *testing.T) {
