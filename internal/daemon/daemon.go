@@ -34,6 +34,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/idle"
 	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -107,6 +108,7 @@ type Daemon struct {
 	peaks    *peaks.Peaks
 	archive  *archive.Archive
 	energy   *joules.Keeper
+	idle     *idle.Keeper
 	audit    *audit.Log // nil: the daemon only looks
 	marked   audit.Marked
 	labels   *labels.Keeper
@@ -212,11 +214,13 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		r, known := d.monitor.Find(uuid)
 		return known && r.Device.UUID == uuid
 	}, func(owner lease.Owner, uuid string) bool { return d.oversight.Holds(owner, uuid) })
+	d.openIdle()
 	d.oversight = oversight.New(oversight.Options{
 		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: ownProcesses{d.mps, &d.prover}, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
 		Closures: d.closures,
 		Energy:   d.energy,
-		Policy:   d.policy, Throttle: func(r monitor.Reading) { d.throttle.Observe(r) }, Shrunk: d.shrunk,
+		Idle:     d.idle, Parkable: d.parkable,
+		Policy: d.policy, Throttle: func(r monitor.Reading) { d.throttle.Observe(r) }, Shrunk: d.shrunk,
 	})
 	d.prover.Devices = late{d}
 	d.checkup = checkup.New(checkup.Options{
@@ -291,6 +295,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		running.run("audit", func() { d.audit.Run(ctx) })
 	}
 	running.run("energy", func() { _ = d.energy.Run(recording) }) // sums that cannot be kept begin anew
+	running.run("idle", func() { d.idle.Run(ctx) })
 	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
 	running.run("drains", func() { d.closures.Run(ctx) })
 	running.run("checks", func() { d.checkup.Run(ctx) })

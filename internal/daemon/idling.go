@@ -1,0 +1,39 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/allowance"
+	"github.com/berth-gpu/berth/internal/idle"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// openIdle opens what keeps since when leases have not used their devices.
+func (d *Daemon) openIdle() {
+	d.idle = idle.New(idle.Options{
+		Busy:    d.busy,
+		After:   func() time.Duration { return d.settings.load().Config.Optimization.ParkIdleAfter },
+		Publish: func(e gpu.Event) { d.publish(e) },
+	})
+}
+
+// parkable reports whether berth may park a lease by itself.
+func (d *Daemon) parkable(l *lease.Lease) bool {
+	service := allowance.Service{Parkable: saidTrue(d.settings.load().Config.Services[l.Holder.Service].Parkable)}
+	return service.ParksItself(l)
+}
+
+// idleOf returns the evidence that a lease is idle, for answers.
+func (d *Daemon) idleOf(fence uint64) (api.Idle, bool) {
+	f, idle := d.idle.Of(fence)
+	return api.Idle{Since: f.Since, Utilization: gpu.Some(f.Utilization), Memory: f.Memory}, idle
+}
+
+// idleSince returns since when a lease has not used its devices; zero if it does, or
+// that is not known.
+func (d *Daemon) idleSince(fence uint64) time.Time {
+	f, _ := d.idle.Of(fence)
+	return f.Since
+}
