@@ -31,9 +31,9 @@ func (d *Daemon) idleOf(fence uint64) (api.Idle, bool) {
 	return api.Idle{Since: f.Since, Utilization: gpu.Some(f.Utilization), Memory: f.Memory}, idle
 }
 
-// idleSince returns since when a lease has not used its devices; zero if it does, or
+// idleSince returns since when a lease has not used its devices; false if it does, or
 // that is not known.
-func (d *Daemon) idleSince(fence uint64) time.Time {
-	f, _ := d.idle.Of(fence)
-	return f.Since
+func (d *Daemon) idleSince(fence uint64) (since time.Time, idle bool) {
+	f, idle := d.idle.Of(fence)
+	return f.Since, idle
 }
