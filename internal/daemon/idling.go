@@ -3,11 +3,11 @@ package daemon
 import (
 	"time"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/idle"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/park"
 )
 
 // openIdle opens what keeps since when leases have not used their devices.
@@ -26,9 +26,9 @@ func (d *Daemon) parkable(l *lease.Lease) bool {
 }
 
 // idleOf returns the evidence that a lease is idle, for answers.
-func (d *Daemon) idleOf(fence uint64) (api.Idle, bool) {
+func (d *Daemon) idleOf(fence uint64) (park.Idle, bool) {
 	f, idle := d.idle.Of(fence)
-	return api.Idle{Since: f.Since, Utilization: gpu.Some(f.Utilization), Memory: f.Memory}, idle
+	return f.Idle, idle
 }
 
 // idleSince returns since when a lease has not used its devices; false if it does, or

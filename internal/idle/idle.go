@@ -32,10 +32,8 @@ type Holding struct {
 
 // Figures are the evidence that a lease is idle.
 type Figures struct {
-	Since       time.Time
-	Utilization gpu.Percent // the most that its processes had of a device since then
-	Memory      gpu.MiB     // what they hold, unchanged since then
-	Idle        bool        // for as long as the settings ask for
+	park.Idle      // on all its devices together
+	Long      bool // for as long as the settings ask for
 }
 
 // Options are what a Keeper is made from.
@@ -181,7 +179,7 @@ func (k *Keeper) Of(fence uint64) (Figures, bool) {
 		return Figures{}, false
 	}
 	f, idle := l.figures()
-	f.Idle = l.told
+	f.Long = l.told
 	return f, idle
 }
 

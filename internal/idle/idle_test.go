@@ -97,7 +97,7 @@ func TestALeaseBecomesIdleAndIsUsedAgain(t *testing.T) {
 		r.pass(60, 0, one())
 		r.expect("quiet for less than a minute")
 		f, quiet := r.Of(1)
-		if !quiet || f.Idle || f.Memory != 4096 || f.Utilization != 0 {
+		if !quiet || f.Long || f.Memory != 4096 || f.Utilization != 0 {
 			t.Errorf("quiet for a while, it has %+v, %v", f, quiet)
 		}
 		r.pass(10, 0, one())
@@ -105,7 +105,7 @@ func TestALeaseBecomesIdleAndIsUsedAgain(t *testing.T) {
 			t.Errorf("told %+v; want the lease, its user, and since when", r.told)
 		}
 		r.expect("quiet for a minute", true)
-		if f, _ := r.Of(1); !f.Idle {
+		if f, _ := r.Of(1); !f.Long {
 			t.Errorf("idle, it has %+v", f)
 		}
 		r.pass(300, 0, one())

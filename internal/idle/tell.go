@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -23,7 +24,7 @@ func (k *Keeper) judge(u *unit, now time.Time, after time.Duration) []gpu.Event 
 		if l.told = idle; idle {
 			events = append(events, l.event(now, f))
 		} else {
-			events = append(events, l.event(now, Figures{Memory: l.memory()}))
+			events = append(events, l.event(now, Figures{Idle: park.Idle{Memory: l.memory()}}))
 		}
 	}
 	slices.SortFunc(events, func(a, b gpu.Event) int { return cmp.Compare(a.Data["fence"].(uint64), b.Data["fence"].(uint64)) })
