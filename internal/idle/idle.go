@@ -9,6 +9,7 @@ package idle
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,7 +108,9 @@ func (k *Keeper) Observe(on gpu.Device, s *gpu.Sample, here []Holding) {
 	u.seen = s.Time
 	k.leave(on.UUID, here)
 	for _, h := range here {
-		k.meet(u, h).observe(on, s, h)
+		if k.meet(u, h).observe(on, s, h) {
+			k.leases[h.Lease.Fence].told = false // it uses nothing, so there is nothing to tell
+		}
 	}
 	if len(u.here) == 0 {
 		delete(k.devices, on.UUID)
@@ -122,8 +125,11 @@ func (k *Keeper) Observe(on gpu.Device, s *gpu.Sample, here []Holding) {
 	k.tell(events)
 }
 
-// observe takes in what a sample says about a lease on a device.
-func (m *measure) observe(on gpu.Device, s *gpu.Sample, h Holding) {
+// observe takes in what a sample says about a lease on a device. It reports whether
+// processes of the lease have left the device, because they ended or are parked, and
+// nothing else has changed.
+func (m *measure) observe(on gpu.Device, s *gpu.Sample, h Holding) (left bool) {
+	left = h.Memory < m.memory && len(h.PIDs) < len(m.pids) && within(m.pids, h.PIDs)
 	if h.Memory != m.memory || s.Processes == nil {
 		m.Sample(s.Time, gpu.Opt[gpu.Percent]{}, h.Memory)
 	}
@@ -133,6 +139,17 @@ func (m *measure) observe(on gpu.Device, s *gpu.Sample, h Holding) {
 	if h.Alone && on.Vendor != gpu.Simulated && s.Utilization.Or(0) > park.NoUse {
 		m.used = true
 	}
+	return left
+}
+
+// within reports whether all of some processes were there before.
+func within(before, now []int) bool {
+	for _, pid := range now {
+		if !slices.Contains(before, pid) {
+			return false
+		}
+	}
+	return true
 }
 
 // meet returns what is known about a lease on a device. The caller holds mu.

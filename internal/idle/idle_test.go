@@ -290,3 +290,31 @@ func TestWorkOfASimulatedDevice(t *testing.T) {
 		r.expect("a simulated device with load of its own", true)
 	})
 }
+
+// Processes that leave a device, because they ended or are parked, do not use it. What
+// is left is idle after a while.
+func TestProcessesThatLeave(t *testing.T) {
+	inRoom(t, func(r *room) {
+		two := one()
+		two.PIDs = []int{10, 11}
+		r.pass(90, 0, two)
+		r.expect("idle", true)
+		less := one()
+		less.Memory = 2048
+		r.pass(5, 0, less)
+		r.expect("one has left")
+		none := one()
+		none.Memory, none.PIDs = 0, nil
+		r.pass(5, 0, none)
+		r.expect("both have left")
+		if f, _ := r.Of(1); f.Long {
+			t.Errorf("both have left, and it has %+v", f)
+		}
+		r.pass(90, 0, none)
+		r.expect("nobody there for a minute", true)
+		other := one()
+		other.PIDs = []int{12}
+		r.pass(1, 0, other)
+		r.expect("another one has come", false)
+	})
+}
