@@ -8,8 +8,9 @@ cd "$(dirname "$0")/.."
 berth=bin/berth
 dir=$(mktemp -d)
 export BERTH_SOCKET=$dir/berth.sock
-daemon=; state=state
-trap '[ -z "$daemon" ] || { kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true; }; rm -rf "$dir"' EXIT
+daemon=; state=state; programs=; follower=
+# shellcheck disable=SC2086 # one word for each process
+trap 'for p in $daemon $programs $follower; do kill "$p" 2>/dev/null || true; wait "$p" 2>/dev/null || true; done; rm -rf "$dir"' EXIT
 
 bold=; plain=
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m'; plain=$'\e[0m'; fi
@@ -97,7 +98,6 @@ if command -v python3 >/dev/null; then
   export BERTH_SIM_GUESTS=$dir/guests
   start
   berth config set optimization.keep_seconds=1 optimization.time_slice_seconds=2 optimization.park_grace_seconds=0 >/dev/null
-  programs=
   for name in left right; do
     echo "$ berth exec --parkable --name $name --memory 5GiB -- python3 examples/turns/counter.py 35 &"
     berth exec --parkable --name $name --memory 5GiB -- python3 examples/turns/counter.py 35 &
@@ -110,8 +110,10 @@ if command -v python3 >/dev/null; then
   show berth leases
   # shellcheck disable=SC2086 # one word for each program
   wait $programs
+  programs=
   pause 0.5
   kill "$follower"; wait "$follower" 2>/dev/null || true
+  follower=
   devices=$found
 else
   echo "(left out: there is no python3)"

@@ -65,8 +65,8 @@ def main():
     finally:
         card.free()
     right = "right" if total == steps * (steps + 1) // 2 else "WRONG"
-    times = f"parked {len(card.waited)} times, for {sum(card.waited):.1f} s in all" if card.waited else "never parked"
-    print(f"{name}: counted to {steps}, the sum is {right}; {times}", flush=True)
+    times = "once" if len(card.waited) == 1 else f"{len(card.waited)} times"
+    print(f"{name}: counted to {steps}, the sum is {right}; it was parked {times}, {sum(card.waited):.1f} s in all", flush=True)
     return 0 if right == "right" else 1
 
 
