@@ -28,11 +28,11 @@ Functions that talk to the daemon take `client=`, a [Client](#client); without i
 SECTIONS = {
     "Devices": "devices status status_all metrics history trend throttle ready",
     "Memory": "available allocate deallocate",
-    "Leases": "lease Lease current leases past_leases find_lease renew resize hold_to release bind adopt explain explain_waiting orphans",
+    "Leases": "lease Lease current leases past_leases find_lease renew resize park resume wake hold_to release bind adopt explain explain_waiting orphans",
     "Events": "on off events Event Subscription",
     "Speed": "speed pace Pace",
     "Work": "operation Operation",
-    "Memory that libraries keep": "trim trim_on_request ask_to_trim cap install_caps",
+    "Getting memory back": "optimize trim trim_on_request ask_to_trim cap install_caps",
     "Pipelines": "MEMORY_TYPES memory Declaration compile run Pipeline Step Plan Run StepRun",
     "Conversions": "convert conversion Conversion memory_type pointer",
     "Batches": "map imap Failure MapError worker progress batches measure measurements",

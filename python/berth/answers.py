@@ -1,8 +1,9 @@
 """The answers of the daemon as dataclasses.
 
-Fields have the names of the JSON. A field that an answer lacks has its default,
-and a field that this package does not know stays in ``document``: so the
-package works with daemons that are older or newer than itself.
+Fields have the names of the JSON; one that is a word of Python has an underscore
+at its end, such as ``from_``. A field that an answer lacks has its default, and a
+field that this package does not know stays in ``document``: so the package works
+with daemons that are older or newer than itself.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class Answer:
         """Makes an answer from a JSON object."""
         if not isinstance(document, Mapping):
             raise BerthError("the daemon answered %.80r where an object was expected: update the package" % (document,))
-        known = {k: _value(kind, document[k]) for k, kind in _kinds(cls).items() if document.get(k) is not None}
-        answer = cls(**known)
+        said = {name: document.get(name.rstrip("_")) for name in _kinds(cls)}
+        answer = cls(**{k: _value(kind, said[k]) for k, kind in _kinds(cls).items() if said[k] is not None})
         answer.__dict__["document"] = document
         return answer
 
@@ -380,6 +381,7 @@ class Waiting(Answer):
     memory_mb: int = 0
     slots: int = 0
     priority: int = 0
+    for_: str = ""  # resume or resize, of a lease that there is; empty: it is for a new one
 
     @property
     def user(self) -> str:
@@ -406,12 +408,42 @@ class Paced(Answer):
     refused: str = ""  # why its processes are not stopped; empty: they are
 
 
+class By(Answer):
+    """Who did something."""
+
+    user: str = ""
+    uid: Optional[int] = None
+    token: str = ""
+    door: str = ""  # socket, tcp or process
+
+
+class Parking(Answer):
+    """What became of the memory of a lease."""
+
+    since: Optional[Time] = None  # when its present state began
+    by: Optional[By] = None  # who asked for that; None: berth itself
+    reason: str = ""
+    host_mb: int = 0  # memory of the machine that it takes while it is parked
+    returns: bool = False  # it waits in the queue to be resumed
+    times: int = 0  # how often it was parked
+    moving_seconds: float = 0.0  # how long moving its memory has taken in all
+    failed: str = ""  # what went wrong last, and what to do
+
+
+class Idle(Answer):
+    """The evidence that the processes of a lease do not use their devices."""
+
+    since: Optional[Time] = None
+    utilization_percent: Optional[float] = None  # None: the driver does not measure it
+    memory_mb: int = 0  # what they hold, unchanged since then
+
+
 class Allocation(Answer):
     """A lease as the daemon describes it."""
 
     id: str = ""
     fence: int = 0  # grows with every grant
-    state: str = ""  # active, parked, waiting or released
+    state: str = ""  # active, parking, parked, resuming, waiting or released
     holder: Holder = _new(Holder)
     binding: str = ""  # what ends it by itself: process, ttl or named
     granted: Optional[Time] = None  # None while it waits
@@ -429,6 +461,10 @@ class Allocation(Answer):
     note: str = ""
     waiting: Optional[Waiting] = None
     paced: Optional[Paced] = None  # None: it runs freely
+    parkable: bool = False  # berth may park it while others wait for its device
+    parking: Optional[Parking] = None  # None: it was never parked
+    idle: Optional[Idle] = None  # None: its processes use their devices, or nobody looks
+    asked_mb: int = 0  # its memory before an optimization shrank it; 0: none did
 
     @property
     def user(self) -> str:
@@ -451,7 +487,7 @@ class DeviceLease(Answer):
 
     id: str = ""
     holder: Holder = _new(Holder)
-    state: str = ""  # active or parked
+    state: str = ""  # active, parking, parked or resuming
     memory_mb: int = 0
     measured_mb: int = 0  # what its processes were measured to use there
     slots: int = 0
@@ -526,6 +562,66 @@ class Ended(Answer):
 
     id: str = ""
     lease: Optional[Allocation] = None  # None for a request that waited
+
+
+class Move(Answer):
+    """A proposal to move a lease to another device, which makes room for a request
+    that waits."""
+
+    from_: str = ""  # UUID of the device that it is on
+    to: str = ""  # UUID of the device that has room for it
+    memory_mb: int = 0  # what would be moved
+    for_: str = ""  # the waiting request that would fit then
+    restarts: bool = False  # its program has to be started again
+
+
+class RungStep(Answer):
+    """What a rung did to one lease or process, or why it left it alone."""
+
+    lease: str = ""
+    user: str = ""
+    pid: int = 0
+    gpu: str = ""  # UUID
+    text: str = ""  # one sentence for people
+    before_mb: int = 0  # what was measured before; for shrink: what it had leased
+    after_mb: int = 0  # the same, afterwards
+    move: Optional[Move] = None
+
+
+class Rung(Answer):
+    """One way to get memory back."""
+
+    name: str = ""  # dead, orphans, trim, shrink, park or move
+    freed_mb: int = 0  # as measured; for shrink: how much more could be leased; 0 in a dry run
+    took_seconds: float = 0.0
+    done: List[RungStep] = _list()  # what was done, or would be in a dry run
+    left: List[RungStep] = _list()  # what was left alone, and why
+
+
+class Reclaimed(Answer):
+    """What an optimization changed on one device."""
+
+    gpu: str = ""
+    used_before_mb: int = 0
+    used_after_mb: int = 0
+    available_before_mb: int = 0  # what could be leased
+    available_after_mb: int = 0
+
+
+class Optimization(Answer):
+    """What an optimization did, rung by rung."""
+
+    dry_run: bool = False
+    service: str = ""
+    began: Optional[Time] = None
+    took_seconds: float = 0.0
+    rungs: List[Rung] = _list()  # in the order in which they were tried
+    devices: List[Reclaimed] = _list()
+
+    @property
+    def freed_mb(self) -> int:
+        """How much less memory the devices have in use than before."""
+        return sum(device.used_before_mb - device.used_after_mb for device in self.devices)
 
 
 class InTheWay(Answer):
@@ -784,15 +880,6 @@ class Service(Answer):
     def memory_mb(self) -> int:
         """The memory that its leases hold, over all devices."""
         return sum(part.memory_mb for lease in self.leases for part in lease.parts)
-
-
-class By(Answer):
-    """Who caused an event."""
-
-    user: str = ""
-    uid: Optional[int] = None
-    token: str = ""
-    door: str = ""  # socket, tcp or process
 
 
 class Event(Answer):

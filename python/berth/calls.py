@@ -110,6 +110,7 @@ def allocate(
     priority: Optional[int] = None,
     policy: Optional[str] = None,
     prefer: GPU = None,
+    parkable: bool = False,
     client: Optional[Client] = None,
 ) -> Call[answers.Allocation]:
     """Leases memory on one device under an id of your choice.
@@ -127,6 +128,7 @@ def allocate(
     again     "id" or "service": if such an allocation stands already, return it,
               resized if it has another size
     policy    how to choose among the devices that fit
+    parkable  berth may park the allocation while others wait for its device
 
     The daemon refuses an id that is in use and more memory than there is, with
     a :class:`Problem`. For memory that a block of code needs, and for slots,
@@ -135,6 +137,7 @@ def allocate(
         "allocation_id": allocation_id, "memory_mb": mib(memory), "gpu": _text(gpu), "service": service,
         "binding": binding, "pid": pid, "ttl_seconds": ttl, "timeout_seconds": timeout, "again": again,
         "priority": priority, "policy": policy, "prefer": _text(prefer), "time_limit_seconds": time,
+        "parkable": parkable or None,
     }  # fmt: skip
     limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
     return (yield from _post(answers.Allocation, "/api/gpu/memory/allocate", body, client, limit))
@@ -222,14 +225,71 @@ def resize(
     id: str,
     memory: Amount,
     *,
+    timeout: Optional[float] = None,
     fence: Optional[int] = None,
     user: Optional[str] = None,
     client: Optional[Client] = None,
 ) -> Call[answers.Allocation]:
-    """Gives a lease another amount of memory on each of its devices. More is
-    granted only if there is room now."""
-    body = {"memory_mb": mib(memory), "fence": fence}
-    return (yield from _post(answers.Allocation, _lease(id) + "/resize", body, client, user=user))
+    """Gives a lease another amount of memory on each of its devices. Less holds at
+    once. For more, the request waits its turn for ``timeout`` seconds; None: it is
+    refused if there is no room now. :meth:`Lease.resize` also changes the limits of
+    the libraries in this process."""
+    body = {"memory_mb": mib(memory), "fence": fence, "timeout_seconds": timeout}
+    limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
+    return (yield from _post(answers.Allocation, _lease(id) + "/resize", body, client, limit, user=user))
+
+
+def park(
+    id: str,
+    *,
+    reason: Optional[str] = None,
+    fence: Optional[int] = None,
+    user: Optional[str] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Allocation]:
+    """Moves the memory of a lease from its device to the memory of the machine, and
+    returns when it is there: after about a second for 1.5 GiB. Its programs run on,
+    and wait as soon as they use the device. The lease stays parked until
+    :func:`resume`, or until its program asks for it."""
+    body = {"reason": reason, "fence": fence}
+    return (yield from _post(answers.Allocation, _lease(id) + "/park", body, client, None, user=user))
+
+
+def resume(
+    id: str,
+    *,
+    timeout: Optional[float] = None,
+    reason: Optional[str] = None,
+    fence: Optional[int] = None,
+    user: Optional[str] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Allocation]:
+    """Moves the memory of a parked lease back to its device, and returns when it is
+    there. It waits its turn for room, for ``timeout`` seconds at most; None: the
+    daemon's default; 0: not at all."""
+    body = {"timeout_seconds": timeout, "reason": reason, "fence": fence}
+    return (yield from _post(answers.Allocation, _lease(id) + "/resume", body, client, None, user=user))
+
+
+def wake(
+    id: str, *, fence: Optional[int] = None, user: Optional[str] = None, client: Optional[Client] = None
+) -> Call[answers.Allocation]:
+    """Resumes a lease if it is parked, and returns when its memory is back on the
+    device. It does nothing to a lease that is not parked. Programs call it for their
+    own lease; :func:`lease` and :meth:`Lease.use` do so by themselves."""
+    return (yield from _post(answers.Allocation, _lease(id) + "/wake", {"fence": fence}, client, None, user=user))
+
+
+def optimize(
+    service: Optional[str] = None, *, dry_run: bool = False, client: Optional[Client] = None
+) -> Call[answers.Optimization]:
+    """Gets memory back, from the leases of a service or from all that the caller may
+    change: from holders that are gone, from caches of programs, from leases that
+    are larger than their use, and by parking idle leases. Returns what each step
+    freed, as measured, and what it left alone and why. With ``dry_run`` it only says
+    what it would do."""
+    body = {"service": service, "dry_run": dry_run or None}
+    return (yield from _post(answers.Optimization, "/api/optimize", body, client, None))
 
 
 def hold_to(

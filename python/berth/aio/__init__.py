@@ -32,24 +32,28 @@ measure = awaited(calls.measure)
 measurements = awaited(calls.measurements)
 energy = awaited(calls.energy)
 metrics = awaited(calls.metrics)
+optimize = awaited(calls.optimize)
 orphans = awaited(calls.orphans)
+park = awaited(calls.park)
 past_leases = awaited(calls.past_leases)
 ready = awaited(calls.ready)
 release = awaited(calls.release)
 renew = awaited(calls.renew)
 resize = awaited(calls.resize)
+resume = awaited(calls.resume)
 hold_to = awaited(calls.hold_to)
 status = awaited(calls.status)
 status_all = awaited(calls.status_all)
 throttle = awaited(calls.throttle)
 trend = awaited(calls.trend)
 undrain = awaited(calls.undrain)
+wake = awaited(calls.wake)
 whoami = awaited(calls.whoami)
 
 __all__ = [
     "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "check", "config", "deallocate",
     "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease", "history", "hold_to",
-    "lease", "leases", "measure", "measurements", "metrics", "monitoring", "off", "on", "orphans", "past_leases",
-    "ready", "release", "renew", "resize", "services", "status", "status_all", "throttle", "trend", "undrain",
-    "whoami",
+    "lease", "leases", "measure", "measurements", "metrics", "monitoring", "off", "on", "optimize", "orphans", "park",
+    "past_leases", "ready", "release", "renew", "resize", "resume", "services", "status", "status_all", "throttle",
+    "trend", "undrain", "wake", "whoami",
 ]  # fmt: skip
