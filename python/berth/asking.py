@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, Callable
+import time
+from typing import TYPE_CHECKING, Any, Callable, Union
 
 from . import calls
-from .calls import Call, Result
-from .client import Client
+from .calls import Call, Request, Result
+from .client import BerthError, Client
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec
@@ -37,15 +38,27 @@ def described(call: Any, ask: Callable[..., Any], name: str) -> Any:
 
 def run(call: Call[Result]) -> Result:
     """Sends the requests of a call, one after the other, and returns its result."""
-    answer: Any = None
+    step: Callable[[], Union[Request, float]] = functools.partial(next, call)
     try:
         while True:
-            request = call.send(answer)
-            client = request.client or Client()
-            answer = client.call(request.method, request.path, request.body, request.query, request.timeout)
+            request = step()
+            try:
+                step = functools.partial(call.send, send(request))
+            except BerthError as why:
+                step = functools.partial(call.throw, why)
     except StopIteration as done:
         result: Result = done.value
         return result
+    finally:
+        call.close()
+
+
+def send(request: Union[Request, float]) -> Any:
+    """Sends a request and returns the JSON of the answer; or waits."""
+    if not isinstance(request, Request):
+        return time.sleep(request)
+    client = request.client or Client()
+    return client.call(request.method, request.path, request.body, request.query, request.timeout)
 
 
 adopt = answered(calls.adopt)

@@ -1,8 +1,9 @@
 """The calls of the API, each described once: ``berth`` makes them and waits,
 ``berth.aio`` makes them and awaits.
 
-A call is a generator. It yields requests, is sent their answers, and returns
-what the caller gets.
+A call is a generator. It yields requests, is sent their answers or thrown the
+errors of the daemon, and returns what the caller gets. A number that it yields is
+how many seconds to wait.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Request:
     client: Optional[Client] = None  # None: the daemon that the environment names
 
 
-Call = Generator[Request, Any, Result]
+Call = Generator[Union[Request, float], Any, Result]
 
 
 def devices(*, client: Optional[Client] = None) -> Call[List[answers.Device]]:

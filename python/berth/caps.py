@@ -147,6 +147,32 @@ def install_caps(memory: Optional[Amount] = None) -> bool:
     return True
 
 
+def follow(memory_mb: int) -> Dict[str, str]:
+    """Changes the limits that :func:`install_caps` set, after or before the lease got
+    another size. Returns for each library that is loaded what became of its limit;
+    nothing if no limits were set."""
+    with _WATCH.lock:
+        if not _WATCH.memory_mb:
+            return {}
+        _WATCH.memory_mb = memory_mb
+    if "CUPY_GPU_MEMORY_LIMIT" in os.environ:
+        os.environ["CUPY_GPU_MEMORY_LIMIT"] = str(memory_mb << 20)
+    return {name: _followed(name, memory_mb) for name in CAPPED if LIBRARIES[name].loaded}
+
+
+def _followed(name: str, memory_mb: int) -> str:
+    if name == "jax":
+        return _KEEPS
+    try:
+        done = _CAPS[name](LIBRARIES[name].module(), memory_mb)
+    except Exception as why:  # of a class that only the library has
+        return "keeps the limit that it has: %s" % why
+    return _KEEPS if name == "tensorflow" and done.startswith("not limited") else done
+
+
+_KEEPS = "keeps the limit that it started with: it takes another one only before it uses the GPU"
+
+
 def _leased() -> int:
     memory = _told("BERTH_MEMORY_MB")
     return pool(memory, _told("BERTH_CONTEXT_MB")) if memory else 0

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import os
 import secrets
 import threading
 import time
 import urllib.parse
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, ContextManager, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
-from . import caps
-from .answers import Event
+from . import calls, caps
+from .answers import Allocation, Event
+from .asking import run
+from .calls import Call
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .memorytypes import Amount, mib
+from .parknotices import BACK, LEAVES, ParkNotices
+from .resizing import Resizing
 from .stoprequests import StopRequests
 from .subscriptions import Callback, Courier, Deliver
 from .trimming import trim_when_asked
 from .visible import cuda_started
+from .waking import waking
 
 LONGEST_WAIT = 30 * 24 * 3600.0  # seconds; the daemon takes no more
+PARKED = "parked"  # the code of the refusal to release a lease that has to be resumed first
 REMOTE_TTL = 30.0  # seconds; for daemons that cannot see this process
 
 
@@ -40,6 +47,9 @@ def lease(
     time: Optional[float] = None,
     pin: bool = False,
     trim_on_request: bool = False,
+    parkable: bool = False,
+    on_park: Optional[Callback] = None,
+    on_resume: Optional[Callback] = None,
     client: Optional[Client] = None,
 ) -> "Lease":
     """Returns a lease for a ``with`` statement::
@@ -49,7 +59,8 @@ def lease(
 
     The process holds the lease from the beginning of the block to its end,
     however the block ends. When the process dies, even by kill -9, the daemon ends
-    the lease.
+    the lease. If the process has another lease that is parked, that one is resumed
+    first.
 
     memory    on each device; none asks for a slot only
     gpus      how many devices
@@ -68,9 +79,14 @@ def lease(
               its processes
     pin       let this process see no other GPUs; only before it uses CUDA
     trim_on_request  give memory back when the daemon asks for it
+    parkable  berth may park the lease while others wait for its device
+    on_park   what :meth:`Lease.on_park` is given
+    on_resume  what :meth:`Lease.on_resume` is given
     """
-    request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time)
-    return Lease(request, timeout, ttl, pin, trim_on_request, client)
+    request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable)
+    made = Lease(request, timeout, ttl, pin, trim_on_request, client)
+    made._call_when_parked(on_park, on_resume)
+    return made
 
 
 def request_of(
@@ -85,12 +101,13 @@ def request_of(
     prefer: Union[int, str, None],
     priority: Optional[int],
     limit: Optional[float] = None,
+    parkable: bool = False,
 ) -> Dict[str, Any]:
     """Returns a request for a lease as the daemon takes it."""
     optional = {
         "name": name, "service": service, "gpu": None if gpu is None else str(gpu), "where": where,
         "policy": policy, "prefer": None if prefer is None else str(prefer), "priority": priority,
-        "time_limit_seconds": limit,
+        "time_limit_seconds": limit, "parkable": parkable or None,
     }  # fmt: skip
     given = {k: v for k, v in optional.items() if v is not None}
     return {"memory_mb": mib(memory), "gpus": gpus, "slots": slots, **given}
@@ -120,6 +137,8 @@ class Lease:
         self._lost = ""
         self._stops: Optional[StopRequests] = None  # of what is held
         self._stoppers: List[Callback] = []
+        self._parks: Optional[ParkNotices] = None  # of what is held
+        self._parkers: List[Tuple[str, Callback]] = []  # the code of the events, and what to call
         self._devices: List[Dict[str, Any]] = []
         self._context_mb: Optional[int] = None  # not asked yet
 
@@ -135,6 +154,8 @@ class Lease:
         """Asks for the lease and waits until it is granted."""
         with self._lock:
             client = self._prepare()
+            for other in perhaps_parked():
+                run(other._waking(self._patience()))
             self._hold(client, self._ask(client))
         return self
 
@@ -187,10 +208,14 @@ class Lease:
         if ttl is not None:
             body["ttl_seconds"] = ttl
         limit = None
-        if self._timeout is not None:
-            body["timeout_seconds"] = min(max(float(self._timeout), 0.0), LONGEST_WAIT)
-            limit = body["timeout_seconds"] + 30
+        patience = self._patience()
+        if patience is not None:
+            body["timeout_seconds"] = patience
+            limit = patience + 30
         return body, limit
+
+    def _patience(self) -> Optional[float]:
+        return None if self._timeout is None else min(max(float(self._timeout), 0.0), LONGEST_WAIT)
 
     def _post(self, client: Client, body: Dict[str, Any], limit: Optional[float]) -> Dict[str, Any]:
         granted: Dict[str, Any] = client.call("POST", "/api/leases", body, timeout=limit)
@@ -204,12 +229,17 @@ class Lease:
             self._stops.add(self._courier(callback))
         if self._stoppers:
             self._watch_stops()
+        self._parks = ParkNotices(client, self.id, self.fence)
+        for code, callback in self._parkers:
+            self._parks.add(code, self._courier(callback))
+        if self._parkers:
+            self._watch_parks()
         if self._pin:
             self._pin_environment()
         if self.document["binding"] == "ttl":
             self._start(self._renew, client, self._stop, dict(self.document))
         if self._trims:
-            self._start(trim_when_asked, client, self._stop, self.id, self.fence)
+            self._start(trim_when_asked, client, self._stop, self.id, self.fence, self._resized)
         self._enlist()
 
     def _enlist(self) -> None:
@@ -240,6 +270,8 @@ class Lease:
             self._stop.set()
         if self._stops is not None:
             self._stops.close()
+        if self._parks is not None:
+            self._parks.close()
         for key, value in self._unpinned.items():
             _set(key, value)
         self._unpinned = {}
@@ -307,6 +339,135 @@ class Lease:
     def _courier(self, callback: Callback) -> Deliver:
         return Courier(callback)
 
+    # Parking.
+
+    def park(self, reason: Optional[str] = None) -> Allocation:
+        """Moves the memory of its processes to the memory of the machine, and returns
+        when it is there. This process runs on, and waits as soon as it uses the
+        device. The lease stays parked until somebody calls :meth:`wake`,
+        :meth:`use` or :func:`resume`."""
+        return self._described_as(run(self._parking(reason)))
+
+    def resume(self, timeout: Optional[float] = None) -> Allocation:
+        """Moves the memory of its processes back to the device, and returns when it is
+        there. It waits for room for ``timeout`` seconds at most; None: the
+        daemon's default; 0: not at all."""
+        return self._described_as(run(self._resuming(timeout)))
+
+    def wake(self) -> None:
+        """Resumes the lease if it is parked, and returns when it is back on its
+        device, however long that takes."""
+        run(self._named(calls.wake))
+
+    def use(self) -> ContextManager["Lease"]:
+        """Returns a context for work on the device, in a program that keeps its lease
+        between pieces of work::
+
+            gpu = berth.lease(memory="40GiB", parkable=True).acquire()
+            for request in requests:
+                with gpu.use():
+                    answer(request)
+
+        A lease that is parked is woken first. That takes a question to the daemon;
+        a lease that is not parkable asks nothing."""
+        return self._use()
+
+    @contextlib.contextmanager
+    def _use(self) -> Iterator["Lease"]:
+        run(self._waking(None))
+        yield self
+
+    def on_park(self, callback: Callback) -> Callback:
+        """Calls a function with the :class:`Event` when berth is about to park the
+        lease, and when it begins to. The function runs in a thread of its own. It may
+        be given before the lease is acquired."""
+        self._call_when_parked(callback, None)
+        return callback
+
+    def on_resume(self, callback: Callback) -> Callback:
+        """Calls a function with the :class:`Event` when the lease is back on its
+        device, or stays there because it could not be parked. ``failed`` in the
+        data of the event says what went wrong, if something did."""
+        self._call_when_parked(None, callback)
+        return callback
+
+    def _call_when_parked(self, on_park: Optional[Callback], on_resume: Optional[Callback]) -> None:
+        wanted = [(code, callback) for code, callback in ((LEAVES, on_park), (BACK, on_resume)) if callback is not None]
+        self._parkers += wanted
+        if self._parks is not None and self.held and wanted:
+            for code, callback in wanted:
+                self._parks.add(code, self._courier(callback))
+            self._watch_parks()
+
+    def _watch_parks(self) -> None:
+        if self._parks is not None:
+            self._parks.watch()
+
+    def _parking(self, reason: Optional[str]) -> Call[Allocation]:
+        return self._named(calls.park, reason=reason)
+
+    def _resuming(self, timeout: Optional[float]) -> Call[Allocation]:
+        return self._named(calls.resume, timeout=timeout)
+
+    def _named(self, call: Any, *args: Any, **options: Any) -> Call[Allocation]:
+        """Returns a call about this lease, and no later one of the same id."""
+        made: Call[Allocation] = call(self.id, *args, fence=self.fence or None, client=self._client, **options)
+        return made
+
+    def _waking(self, timeout: Optional[float]) -> Call[None]:
+        granted = self._granted
+        if granted is not None and granted.get("parkable"):
+            yield from waking(granted["id"], granted["fence"], self._client, timeout)
+
+    def _described_as(self, answer: Allocation) -> Allocation:
+        """Keeps what the daemon says about the lease, unless it was released
+        meanwhile."""
+        granted = self._granted
+        if granted is not None and answer.fence == granted["fence"]:
+            known = {name: granted[name] for name in ("binding", "enforced_by", "parts") if name in granted}
+            self._granted = {**known, **answer.document}
+        return answer
+
+    # Another size.
+
+    def resize(self, memory: Amount, timeout: Optional[float] = None) -> Dict[str, str]:
+        """Gives the lease another amount of memory on each of its devices. Less holds
+        at once. For more it waits its turn for ``timeout`` seconds; None: it is refused
+        if there is no room now. A lease that berth shrank gets its old size back before
+        others are served.
+
+        If the libraries in this process are limited to the lease, because of ``pin``
+        or because the program was started under it, the limits of torch and cupy
+        follow; before the lease gets smaller, their caches are freed. Returns what
+        became of the limit of each library that is loaded: jax and tensorflow keep
+        the one that they started with. ``note`` has what the daemon says."""
+        with self._resizing(mib(memory)) as change:
+            self._take_size(change, run(self._named(calls.resize, memory, timeout=timeout)))
+        return change.limits
+
+    def _resizing(self, wants_mb: int) -> Resizing:
+        limited = self._limits_libraries()
+        return Resizing(self.memory_mb if limited else 0, wants_mb, self._context() if limited else 0)
+
+    def _limits_libraries(self) -> bool:
+        return self._pin and self.memory_mb > 0
+
+    def _take_size(self, change: Resizing, answer: Allocation) -> None:
+        self._described_as(answer)
+        if self._limits_libraries():
+            change.follow(self.memory_mb)
+            change.tell(self.memory_mb, max(d["memory_total_mb"] for d in self._described()))
+
+    def _resized(self) -> None:
+        """Follows somebody else who gave the lease another size."""
+        granted = self._granted
+        if granted is None:
+            return
+        found = run(calls.find_lease(granted["id"], client=self._client))
+        if found.fence == granted["fence"] and found.parts and found.memory_mb != self.memory_mb:
+            with self._resizing(found.memory_mb) as change:
+                self._take_size(change, found)
+
     # What is held.
 
     @property
@@ -362,6 +523,17 @@ class Lease:
         return str(self.document["enforced_by"])
 
     @property
+    def parkable(self) -> bool:
+        """Whether berth may park it while others wait for its device."""
+        return bool(self.document.get("parkable"))
+
+    @property
+    def asked_mb(self) -> int:
+        """The memory on each device before berth shrank the lease; 0: it did not, or
+        this process was not told. ``gpu.resize(gpu.asked_mb)`` asks for it."""
+        return int(self.document.get("asked_mb") or 0)
+
+    @property
     def note(self) -> str:
         """What the daemon wants the holder to know, such as that it raised the request."""
         return str(self.document.get("note") or "")
@@ -375,6 +547,7 @@ class Lease:
         variables = {
             "BERTH_LEASE": self.id, "BERTH_FENCE": str(self.fence),
             "BERTH_GPUS": visible, "BERTH_MEMORY_MB": str(self.memory_mb), "BERTH_CONTEXT_MB": str(self._context()),
+            "BERTH_PARKABLE": "1" if self.parkable else "",
         }  # fmt: skip
         if devices[0]["vendor"] == "amd":
             # A GPU without a number of its own is known by its place, and to ROCm by its ordinal.
@@ -432,14 +605,24 @@ class _Inherited(Lease):
         self._granted = {
             "id": variables["BERTH_LEASE"], "fence": int(variables.get("BERTH_FENCE") or 0), "binding": "process",
             "parts": [{"gpu": g, "memory_mb": memory, "slots": 1} for g in gpus], "enforced_by": "framework",
+            "parkable": bool(variables.get("BERTH_PARKABLE")),
         }  # fmt: skip
         self._stops = StopRequests(self._client, self.id, self.fence)
+        self._parks = ParkNotices(self._client, self.id, self.fence)
 
     def acquire(self) -> Lease:
+        run(self._waking(None))
         return self
 
     def release(self) -> None:
         """It is not ours to end."""
+
+    def _limits_libraries(self) -> bool:
+        return self.memory_mb > 0
+
+    def _take_size(self, change: Resizing, answer: Allocation) -> None:
+        super()._take_size(change, answer)
+        _keep_inherited(self)
 
 
 _HELD: List[Lease] = []  # by this process, the newest last
@@ -477,12 +660,29 @@ def _taken() -> Optional[Lease]:
 def _inherited() -> Optional[Lease]:
     """Returns the lease of the environment, the same one for the same variables."""
     global _GIVEN
-    variables = {k: v for k, v in os.environ.items() if k.startswith("BERTH_")}
+    variables = _variables()
     if not variables.get("BERTH_LEASE"):
         return None
     if _GIVEN is None or _GIVEN[0] != variables:
         _GIVEN = variables, _Inherited(variables)
     return _GIVEN[1]
+
+
+def _keep_inherited(lease: Lease) -> None:
+    """Keeps the lease of the environment, whose variables have changed with it."""
+    global _GIVEN
+    if _GIVEN is not None and _GIVEN[1] is lease:
+        _GIVEN = _variables(), lease
+
+
+def _variables() -> Dict[str, str]:
+    return {k: v for k, v in os.environ.items() if k.startswith("BERTH_")}
+
+
+def perhaps_parked() -> List[Lease]:
+    """Returns the leases of this process that berth may have parked."""
+    mine = {id(lease): lease for lease in (*_HELD, *_TAKEN.get(), _inherited()) if lease is not None and lease.held}
+    return [lease for lease in mine.values() if lease.document.get("parkable")]
 
 
 def give_back(client: Client, id: str, fence: Optional[int]) -> None:
@@ -499,16 +699,25 @@ def give_back_later(client: Client, id: str, fence: Optional[int]) -> None:
 
 def _keep_trying(client: Client, id: str, fence: Optional[int]) -> None:
     wait = 0.2
-    while not _released(client, id, fence):
+    while not _released(client, id, fence, wakes=True):
         time.sleep(wait)
         wait = min(2 * wait, 10.0)
 
 
-def _released(client: Client, id: str, fence: Optional[int]) -> bool:
+def stands(refused: Problem) -> bool:
+    """Reports whether a lease that could not be released stands. Else it has ended
+    already, or is somebody else's by now."""
+    return refused.status >= 500 or refused.code == PARKED
+
+
+def _released(client: Client, id: str, fence: Optional[int], wakes: bool = False) -> bool:
     try:
         client.call("DELETE", "/api/leases/" + _quoted(id), query={"fence": fence} if fence else None)
     except Problem as refused:
-        return refused.status < 500  # it has ended already, or is somebody else's by now
+        if wakes and refused.code == PARKED:
+            with contextlib.suppress(BerthError):  # only a lease that is back can be released
+                run(calls.wake(id, fence=fence, client=client))
+        return not stands(refused)
     except (NoDaemon, Broken):
         return False
     return True

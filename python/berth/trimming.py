@@ -46,20 +46,25 @@ def _trim_cupy(cupy: Any) -> int:
     return int(freed)
 
 
+RESIZED = "lease_resized"
+
 _CACHES: Dict[str, Callable[[Any], int]] = {"torch": _trim_torch, "cupy": _trim_cupy}
 
 
-def trim_when_asked(client: Client, stop: Stop, lease: str, fence: int) -> None:
-    """Listens until stopped. A daemon that goes away is waited for."""
-    after = -1  # not known yet
+def trim_when_asked(client: Client, stop: Stop, lease: str, fence: int, resized: Callable[[], None]) -> None:
+    """Listens until stopped, trims when the daemon asks for it, and calls a function
+    when the lease has another size. A daemon that goes away is waited for."""
+    after, codes = -1, ("reclaim", RESIZED)  # not known yet
     while not stop.is_set():
         try:
             if after < 0:  # pids are used again, so what was said before is not for us
-                after = max((int(e["id"]) for e in client.events(follow=False)), default=0)
-            for event in client.events(after, stop=stop):
+                after = max((int(e["id"]) for e in client.events(follow=False, code=codes)), default=0)
+            for event in client.events(after, stop=stop, code=codes):
                 after = int(event["id"])
                 if asks(event, lease, fence, os.getpid()):
                     trim()
+                elif event.get("code") == RESIZED and _is_of(event, lease, fence):
+                    resized()
         except BerthError:
             stop.wait(1.0)
 
@@ -70,7 +75,11 @@ def asks(event: Dict[str, Any], lease: str, fence: int, pid: int) -> bool:
     lease."""
     if event.get("code") != "reclaim":
         return False
-    data = event.get("data") or {}
     if event.get("lease"):
-        return bool(event["lease"] == lease and (not fence or data.get("fence", fence) == fence))
-    return bool(data.get("pid") == pid)
+        return _is_of(event, lease, fence)
+    return bool((event.get("data") or {}).get("pid") == pid)
+
+
+def _is_of(event: Dict[str, Any], lease: str, fence: int) -> bool:
+    data = event.get("data") or {}
+    return bool(event.get("lease") == lease and (not fence or data.get("fence", fence) == fence))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from typing import Any, Optional, Union
+from typing import Any, AsyncContextManager, AsyncIterator, Dict, Optional, Union
 
 from .. import calls, leasing
+from ..answers import Allocation
 from ..calls import Request
 from ..client import BerthError, Client, NoDaemon, Problem
-from ..leasing import give_back_later, request_of
-from ..memorytypes import Amount
+from ..leasing import give_back_later, perhaps_parked, request_of, stands
+from ..memorytypes import Amount, mib
 from ..subscriptions import Callback, Deliver
 from .subscriptions import LoopCourier
 from .transport import run, send
@@ -33,6 +35,9 @@ def lease(
     time: Optional[float] = None,
     pin: bool = False,
     trim_on_request: bool = False,
+    parkable: bool = False,
+    on_park: Optional[Callback] = None,
+    on_resume: Optional[Callback] = None,
     client: Optional[Client] = None,
 ) -> "Lease":
     """Returns a lease for an ``async with`` statement::
@@ -41,19 +46,25 @@ def lease(
             await asyncio.create_subprocess_exec(*command, env=gpu.environ())
 
     The arguments are those of :func:`berth.lease`."""
-    request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time)
-    return Lease(request, timeout, ttl, pin, trim_on_request, client)
+    request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable)
+    made = Lease(request, timeout, ttl, pin, trim_on_request, client)
+    made._call_when_parked(on_park, on_resume)
+    return made
 
 
 class Lease(leasing.Lease):
-    """A :class:`berth.Lease` for an ``async with`` statement. What ``on_stop``
-    is given runs in the loop, and may be a coroutine function."""
+    """A :class:`berth.Lease` for an ``async with`` statement. What ``on_stop``,
+    ``on_park`` and ``on_resume`` are given runs in the loop, and may be a coroutine
+    function. ``park``, ``resume``, ``wake`` and ``resize`` are coroutines, and
+    ``use`` is for ``async with``."""
 
     _loop: Optional[asyncio.AbstractEventLoop] = None
 
     async def __aenter__(self) -> "Lease":
         self._loop = asyncio.get_running_loop()
         client = self._prepare()
+        for other in perhaps_parked():
+            await run(other._waking(self._patience()))
         body, limit = self._body(client)
         try:
             granted = await send(Request("POST", "/api/leases", body, timeout=limit, client=client))
@@ -72,7 +83,7 @@ class Lease(leasing.Lease):
         try:
             await run(calls.release(granted["id"], fence=granted["fence"], client=self._client))
         except Problem as refused:
-            if refused.status >= 500:
+            if stands(refused):
                 self._give_back_later(granted)
         except BerthError:
             self._give_back_later(granted)
@@ -88,6 +99,32 @@ class Lease(leasing.Lease):
         if self._loop is None:
             return super()._courier(callback)  # it is held by a plain with statement
         return LoopCourier(callback, self._loop)
+
+    async def park(self, reason: Optional[str] = None) -> Allocation:  # type: ignore[override]
+        return self._described_as(await run(self._parking(reason)))
+
+    async def resume(self, timeout: Optional[float] = None) -> Allocation:  # type: ignore[override]
+        return self._described_as(await run(self._resuming(timeout)))
+
+    async def wake(self) -> None:  # type: ignore[override]
+        await run(self._named(calls.wake))
+
+    async def resize(self, memory: Amount, timeout: Optional[float] = None) -> Dict[str, str]:  # type: ignore[override]
+        with self._resizing(mib(memory)) as change:
+            self._take_size(change, await run(self._named(calls.resize, memory, timeout=timeout)))
+        return change.limits
+
+    def use(self) -> AsyncContextManager["Lease"]:  # type: ignore[override]
+        return self._use_here()
+
+    @contextlib.asynccontextmanager
+    async def _use_here(self) -> AsyncIterator["Lease"]:
+        await run(self._waking(None))
+        yield self
+
+    def _watch_parks(self) -> None:
+        if self._parks is not None:
+            threading.Thread(target=self._parks.watch, name="berth-parks", daemon=True).start()
 
     def _watch_stops(self) -> None:
         # To listen is to ask the daemon first, and the loop must not wait for that.

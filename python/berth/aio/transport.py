@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import email.message
+import functools
 import http.client
 import io
 import json
-from typing import Any, AsyncIterator, Awaitable, Dict, List, Mapping, Optional, Tuple, TypeVar, Union
+from typing import Any, AsyncIterator, Awaitable, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar, Union
 
 from ..calls import Call, Request, Result
 from ..client import (
-    CALL_TIMEOUT, GARBLED, SILENCE, Broken, Client, Frames, NoDaemon, Place, hint, refusal, stream_request, tcp_hint,
+    CALL_TIMEOUT, GARBLED, SILENCE, BerthError, Broken, Client, Frames, NoDaemon, Place, hint, refusal, stream_request,
+    tcp_hint,
 )  # fmt: skip
 
 Got = TypeVar("Got")
@@ -22,17 +24,26 @@ BROKEN = (*GARBLED, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError)
 
 async def run(call: Call[Result]) -> Result:
     """Sends the requests of a call, one after the other, and returns its result."""
-    answer: Any = None
+    step: Callable[[], Union[Request, float]] = functools.partial(next, call)
     try:
         while True:
-            answer = await send(call.send(answer))
+            request = step()
+            try:
+                step = functools.partial(call.send, await send(request))
+            except BerthError as why:
+                step = functools.partial(call.throw, why)
     except StopIteration as done:
         result: Result = done.value
         return result
+    finally:
+        call.close()
 
 
-async def send(request: Request) -> Any:
-    """Sends a request and returns the JSON of the answer, None if it has none."""
+async def send(request: Union[Request, float]) -> Any:
+    """Sends a request and returns the JSON of the answer, None if it has none; or
+    waits."""
+    if not isinstance(request, Request):
+        return await asyncio.sleep(request)
     client = request.client or Client()
     connection = await _Connection.open(client, request.timeout)
     try:

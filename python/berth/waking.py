@@ -1,0 +1,43 @@
+"""Brings a parked lease back before its program uses the device again."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from . import calls
+from .calls import Call
+from .client import Broken, Client, NoDaemon, Problem
+
+AGAIN = (0.2, 0.4, 0.8, 1.6, 3.2)  # seconds between the questions to a daemon that restarts
+GONE = (404, 410)  # there is no such lease, or the daemon knows no parking
+
+
+def waking(id: str, fence: int, client: Optional[Client], timeout: Optional[float]) -> Call[None]:
+    """Wakes a lease if it is parked, and waits until it is back: for ``timeout``
+    seconds, if that is given. A lease that has ended needs no waking. Nor does a
+    program wait for a daemon that is away: it may well not be parked."""
+    for pause in (0.0, *AGAIN):
+        try:
+            if pause:
+                yield pause
+            yield from _asking(id, fence, client, timeout)
+            return
+        except Problem as refused:
+            if refused.status in GONE or refused.code in ("stale_fence", "lease_ended"):
+                return
+            if refused.status != 503:  # the daemon starts or stops
+                raise
+        except Broken:
+            pass  # it may have stopped while the lease waited for its turn
+        except NoDaemon:
+            if not pause:
+                return
+
+
+def _asking(id: str, fence: int, client: Optional[Client], timeout: Optional[float]) -> Call[None]:
+    if timeout is None:
+        yield from calls.wake(id, fence=fence or None, client=client)
+        return
+    found = yield from calls.find_lease(id, client=client)
+    if found.state in ("parking", "parked", "resuming") and fence in (0, found.fence):
+        yield from calls.resume(id, timeout=timeout, fence=fence or None, client=client)
