@@ -77,6 +77,10 @@ func (e *editor) identify(l api.Lease, ladder Ladder) {
 	e.set("BERTH_MEMORY_MB", strconv.FormatInt(int64(memoryOf(l)), 10))
 	e.set("BERTH_CONTEXT_MB", strconv.FormatInt(int64(ladder.Context), 10))
 	e.set("BERTH_GPUS", strings.Join(gpusOf(l), ","))
+	e.unset("BERTH_PARKABLE") // of the lease around this one
+	if l.Parkable {
+		e.set("BERTH_PARKABLE", "1") // so that only programs that may be parked ask for their device back
+	}
 	if ladder.Socket != "" {
 		e.set("BERTH_SOCKET", ladder.Socket)
 	}

@@ -165,6 +165,14 @@ func TestEnvironment(t *testing.T) {
 			want: slices.Concat(identity(8192, "GPU-a"), visible("GPU-a"), []string{"PYTORCH_CUDA_ALLOC_CONF=backend:native"}),
 			gone: []string{"CUPY_GPU_MEMORY_LIMIT", "XLA_CLIENT_MEM_FRACTION", "CUDA_MPS_PIPE_DIRECTORY", "PYTORCH_ALLOC_CONF"},
 		},
+		"may be parked": {
+			lease: parkable(leased(Watchdog, 4096, one)),
+			want:  slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), []string{"BERTH_PARKABLE=1"}),
+		},
+		"may not be parked, under a lease that may": {
+			lease: leased(Watchdog, 4096, one), environ: []string{"BERTH_LEASE=outer", "BERTH_PARKABLE=1"},
+			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a")),
+		},
 		"mps": {
 			lease: leased(MPS, 4096, one), ladder: Ladder{Context: 500, MPS: "/state/mps/0/GPU-a/pipe", Compute: 30},
 			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), []string{
@@ -201,6 +209,11 @@ func TestEnvironment(t *testing.T) {
 			}
 		})
 	}
+}
+
+func parkable(h held) held {
+	h.Parkable = true
+	return h
 }
 
 func TestReceiptSaysWhatIsNotHeld(t *testing.T) {

@@ -374,8 +374,11 @@ class Lease:
 
     @contextlib.contextmanager
     def _use(self) -> Iterator["Lease"]:
-        run(self._waking(None))
+        self._come_back()
         yield self
+
+    def _come_back(self) -> None:
+        run(self._waking(None))
 
     def on_park(self, callback: Callback) -> Callback:
         """Calls a function with the :class:`Event` when berth is about to park the
@@ -611,7 +614,7 @@ class _Inherited(Lease):
         self._parks = ParkNotices(self._client, self.id, self.fence)
 
     def acquire(self) -> Lease:
-        run(self._waking(None))
+        self._come_back()
         return self
 
     def release(self) -> None:

@@ -279,6 +279,7 @@ class Plan:
         if not planned.get("memory_mb") and not planned.get("slots"):
             yield "", ""  # it needs nothing and gets nothing
         elif held is not None:
+            held._come_back()
             yield under_lease(held, planned, run)
         else:
             with RunLease(planned, run, timeout, self.client) as held:
