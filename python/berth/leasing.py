@@ -389,8 +389,8 @@ class Lease:
 
     def on_resume(self, callback: Callback) -> Callback:
         """Calls a function with the :class:`Event` when the lease is back on its
-        device, or stays there because it could not be parked. ``failed`` in the
-        data of the event says what went wrong, if something did."""
+        device, or stays there because it could not be parked. If something went
+        wrong, ``failed`` in the data of the event is true, and its text says what."""
         self._call_when_parked(None, callback)
         return callback
 

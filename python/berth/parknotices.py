@@ -58,8 +58,8 @@ class ParkNotices:
             return  # an earlier lease of the same id, or that of another user
         code = event.code
         if code == "lease_parked":
-            if not event.data.get("failed"):
-                return
+            if not event.data.get("failed") or event.severity == "critical":
+                return  # it is away
             code = BACK  # it could not be parked, and stays on its device
         with self._lock:
             couriers = list(self._couriers[code])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Optional
 
 from . import calls
@@ -10,6 +11,8 @@ from .client import Broken, Client, NoDaemon, Problem
 
 AGAIN = (0.2, 0.4, 0.8, 1.6, 3.2)  # seconds between the questions to a daemon that restarts
 GONE = (404, 410)  # there is no such lease, or the daemon knows no parking
+NEEDLESS = ("stale_fence", "lease_ended", "wrong_state")  # it has ended, or is back already
+LOOK = 0.2  # seconds between two looks at a lease that is being parked
 
 
 def waking(id: str, fence: int, client: Optional[Client], timeout: Optional[float]) -> Call[None]:
@@ -23,7 +26,7 @@ def waking(id: str, fence: int, client: Optional[Client], timeout: Optional[floa
             yield from _asking(id, fence, client, timeout)
             return
         except Problem as refused:
-            if refused.status in GONE or refused.code in ("stale_fence", "lease_ended"):
+            if refused.status in GONE or refused.code in NEEDLESS:
                 return
             if refused.status != 503:  # the daemon starts or stops
                 raise
@@ -38,6 +41,11 @@ def _asking(id: str, fence: int, client: Optional[Client], timeout: Optional[flo
     if timeout is None:
         yield from calls.wake(id, fence=fence or None, client=client)
         return
+    until = time.monotonic() + timeout
     found = yield from calls.find_lease(id, client=client)
+    while found.state == "parking" and time.monotonic() < until:  # it can be resumed when that is done
+        yield LOOK
+        found = yield from calls.find_lease(id, client=client)
     if found.state in ("parking", "parked", "resuming") and fence in (0, found.fence):
-        yield from calls.resume(id, timeout=timeout, fence=fence or None, client=client)
+        left = max(until - time.monotonic(), 0.0)
+        yield from calls.resume(id, timeout=left, fence=fence or None, client=client)

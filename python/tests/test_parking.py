@@ -205,7 +205,16 @@ class Waking(Case):
             self.daemon.refusals["resume"] = [problem(409, "insufficient_memory", "no room")]
             with self.assertRaisesRegex(berth.Problem, "no room"):
                 berth.lease(memory=1, timeout=2, client=self.client).acquire()
-            self.assertEqual(self.asked("resume"), [("resume", {"timeout_seconds": 2, "fence": 7})])
+            ((_, body),) = self.asked("resume")
+            self.assertEqual((body["fence"], 0 < body["timeout_seconds"] <= 2), (7, True))
+
+    def test_a_lease_that_is_being_parked(self):
+        states = ["parking", "parking", "parked"]
+        with mock.patch.object(waking, "LOOK", 0.001), berth.lease(memory=1, parkable=True, client=self.client):
+            self.daemon.refusals["GET"] = [(200, dict(self.daemon.lease, state=state)) for state in states]
+            self.daemon.refusals["resume"] = [problem(409, "wrong_state", "it is active")]  # its turn came first
+            with berth.lease(memory=1, timeout=60, client=self.client):
+                self.assertEqual(len(self.asked("resume")), 1)
 
     def test_errors(self):
         with berth.lease(memory=1, parkable=True, client=self.client) as gpu:
@@ -243,12 +252,15 @@ class Told(Case):
                 (2, "lease_parking", {"fence": 7, "at": "soon"}),
                 (3, "lease_parked", {"fence": 7}),
                 (4, "lease_resumed", {"fence": 7}),
-                (5, "lease_parked", {"fence": 7, "failed": "the driver refused"}),
+                (5, "lease_parked", {"fence": 7, "failed": True, "why": "its memory does not leave"}),
+                (6, "lease_parked", {"fence": 7, "failed": True, "why": "the driver refused"}),
             ):
-                self.daemon.stream.put({"id": number, "code": code, "lease": "mine", "data": data})
+                severity = "critical" if number == 5 else "warning"
+                event = {"id": number, "code": code, "lease": "mine", "severity": severity, "data": data}
+                self.daemon.stream.put(event)
             self.assertEqual(leaves.get(timeout=60).data["at"], "soon")
             self.assertEqual(back.get(timeout=60).code, "lease_resumed")
-            self.assertEqual(back.get(timeout=60).data["failed"], "the driver refused")
+            self.assertEqual(back.get(timeout=60).data["why"], "the driver refused")
             self.assertTrue(leaves.empty())
 
 
