@@ -21,6 +21,7 @@ class Daemon:
         self._folder = tempfile.TemporaryDirectory(prefix="berth-")
         self.socket = os.path.join(self._folder.name, "berth.sock")
         self._devices, self._listen = devices, listen
+        self.guests = os.path.join(self._folder.name, "guests")  # of processes that use simulated memory
         self.configuration = os.path.join(self._folder.name, "berth.yaml")
         pathlib.Path(self.configuration).write_text(configuration)
         os.chmod(self.configuration, 0o600)  # it may hold a token
@@ -32,6 +33,7 @@ class Daemon:
         command = [str(BINARY), "serve", "--devices", self._devices, "--state-dir", self._folder.name]
         command += ["--socket", self.socket, "--listen", self._listen, "--config", self.configuration]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("BERTH_")}
+        clean["BERTH_SIM_GUESTS"] = self.guests
         self._process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=clean)
         for _ in range(600):
             try:
