@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from typing import TYPE_CHECKING, Any, Callable, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from . import calls
 from .calls import Call, Request, Result
@@ -38,14 +38,16 @@ def described(call: Any, ask: Callable[..., Any], name: str) -> Any:
 
 def run(call: Call[Result]) -> Result:
     """Sends the requests of a call, one after the other, and returns its result."""
-    step: Callable[[], Union[Request, float]] = functools.partial(next, call)
+    answer: Any = None
+    error: Optional[BerthError] = None
     try:
         while True:
-            request = step()
+            request = call.send(answer) if error is None else call.throw(error)
+            answer = error = None
             try:
-                step = functools.partial(call.send, send(request))
+                answer = send(request)
             except BerthError as why:
-                step = functools.partial(call.throw, why)
+                error = why
     except StopIteration as done:
         result: Result = done.value
         return result
@@ -56,7 +58,8 @@ def run(call: Call[Result]) -> Result:
 def send(request: Union[Request, float]) -> Any:
     """Sends a request and returns the JSON of the answer; or waits."""
     if not isinstance(request, Request):
-        return time.sleep(request)
+        time.sleep(request)
+        return None
     client = request.client or Client()
     return client.call(request.method, request.path, request.body, request.query, request.timeout)
 

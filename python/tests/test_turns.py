@@ -139,6 +139,15 @@ class Live(Programs):
         self.wait_until(lambda: id not in [held.id for held in berth.leases().leases], "it ends when it is back")
         self.assertEqual(do("berth.current()"), "None")
 
+    def test_the_daemon_is_killed_meanwhile(self):
+        do = self.start()
+        id = self.holds(do, "berth.lease(memory=256, parkable=True).acquire()")
+        self.assertEqual(do("gpu.park().state"), "parked")
+        self.daemon.kill()
+        self.daemon.start()
+        self.assertEqual(berth.find_lease(id).state, "parked")
+        self.assertEqual(do("used(gpu)"), "active")
+
     def test_with_asyncio(self):
         self.assertEqual(self.start()("asyncio.run(loop())"), "parked active")
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import email.message
-import functools
 import http.client
 import io
 import json
-from typing import Any, AsyncIterator, Awaitable, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar, Union
+from typing import Any, AsyncIterator, Awaitable, Dict, List, Mapping, Optional, Tuple, TypeVar, Union
 
 from ..calls import Call, Request, Result
 from ..client import (
@@ -24,14 +23,16 @@ BROKEN = (*GARBLED, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError)
 
 async def run(call: Call[Result]) -> Result:
     """Sends the requests of a call, one after the other, and returns its result."""
-    step: Callable[[], Union[Request, float]] = functools.partial(next, call)
+    answer: Any = None
+    error: Optional[BerthError] = None
     try:
         while True:
-            request = step()
+            request = call.send(answer) if error is None else call.throw(error)
+            answer = error = None
             try:
-                step = functools.partial(call.send, await send(request))
+                answer = await send(request)
             except BerthError as why:
-                step = functools.partial(call.throw, why)
+                error = why
     except StopIteration as done:
         result: Result = done.value
         return result
@@ -43,7 +44,8 @@ async def send(request: Union[Request, float]) -> Any:
     """Sends a request and returns the JSON of the answer, None if it has none; or
     waits."""
     if not isinstance(request, Request):
-        return await asyncio.sleep(request)
+        await asyncio.sleep(request)
+        return None
     client = request.client or Client()
     connection = await _Connection.open(client, request.timeout)
     try:
