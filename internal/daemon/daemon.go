@@ -44,6 +44,7 @@ import (
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/pacer"
+	"github.com/berth-gpu/berth/internal/parking"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
@@ -129,9 +130,11 @@ type Daemon struct {
 	oversight *oversight.Oversight
 	throttle  *throttle.Throttle
 	reclaim   *reclaim.Reclaim // nil: the daemon only looks
-	claims    *claim.Claims    // nil: the daemon only looks
-	unclaimed sync.Once        // it was logged that claims cannot be made
-	standings interface {      // *oversight.Standings
+	parking   *parking.Parking // nil: the daemon only looks
+	mover     prover.Mover
+	claims    *claim.Claims // nil: the daemon only looks
+	unclaimed sync.Once     // it was logged that claims cannot be made
+	standings interface {   // *oversight.Standings
 		Run(ctx context.Context, complain func(error))
 	}
 
@@ -170,8 +173,9 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Energy:   func() *joules.Keeper { return d.energy },
 		Labels:   d.labels,
 		Paced:    d.paced,
-		Limits:   d.limits.Load,
-		Hooks:    slices.Sorted(maps.Keys(c.Hooks)),
+		Parking:  d.parkedCounts, Optimized: d.optimizedCounts,
+		Limits: d.limits.Load,
+		Hooks:  slices.Sorted(maps.Keys(c.Hooks)),
 
 		TokenFailures: tries.Reasons(),
 
@@ -193,7 +197,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openEvents(o, host, exporter)
 	d.ledger, err = openLedger(o, d.leasing(c), processes, d.users, &d.marked, ledger.Hooks{
-		Event: func(e gpu.Event) { publish(d.oversight.Bill(e)) }, Decided: exporter.Decided, Ended: func(e *lease.Effect) { d.oversight.LeaseEnded(e) },
+		Event: func(e gpu.Event) { publish(d.oversight.Bill(e)); d.nudgeParking() }, Decided: exporter.Decided, Ended: d.leaseEnded,
+		Returned: func(l *lease.Lease) { d.parking.Returned(l) },
 		Overran: func(l *lease.Lease, why string) {
 			d.watchdog.End(watchdog.Holding{Lease: l.Key(), Fence: l.Fence, Service: l.Holder.Service, User: l.Holder.User}, why)
 		},
@@ -216,7 +221,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}, func(owner lease.Owner, uuid string) bool { return d.oversight.Holds(owner, uuid) })
 	d.openIdle()
 	d.oversight = oversight.New(oversight.Options{
-		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: ownProcesses{d.mps, &d.prover}, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
+		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: ownProcesses{d.mps, &d.prover, &d.mover}, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
 		Closures: d.closures,
 		Energy:   d.energy,
 		Idle:     d.idle, Parkable: d.parkable,
@@ -233,7 +238,10 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	})
 	d.monitor.Recall(standings.All())
 	d.openPacer(o, processes)
-	d.openReclaim(o, processes, nil, nil)
+	if err := d.openParking(o, processes); err != nil {
+		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
+	}
+	d.openReclaim(o, processes, d.idleParker(), d.idleSince)
 	d.closures.Tell(closures.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
 	if err := d.openThrottle(o, exporter); err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
@@ -245,9 +253,9 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
-			Energy: d.energy, Price: d.price, MPS: ownProcesses{d.mps, &d.prover}, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
+			Energy: d.energy, Price: d.price, MPS: ownProcesses{d.mps, &d.prover, &d.mover}, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: d.limits.Load,
-			Closures: d.closures, Checkup: d.checkup, Optimizer: d.optimizer(), Services: d.services, Wait: d.allocationTimeout,
+			Closures: d.closures, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idleOf, Services: d.services, Wait: d.allocationTimeout,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
@@ -307,6 +315,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("throttle", func() { d.throttle.Run(ctx) })
 	if d.reclaim != nil {
 		running.run("reclaim", func() { d.reclaim.Run(ctx) })
+		running.run("parking", func() { d.parking.Run(ctx) })
 	}
 	running.run("claims", func() { d.claims.Run(ctx, func() { d.watchdog.Configure(d.watching(d.settings.load().Config)) }) })
 	running.run("groups", func() { d.groups.Run(ctx, d.stands) })
@@ -394,6 +403,7 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.throttle.Configure(throttling(c))
 	if d.reclaim != nil {
 		d.reclaim.Configure(d.reclaiming(c))
+		d.nudgeParking()
 	}
 	d.hooks.Configure(hooking(c))
 	if d.audit != nil {

@@ -204,9 +204,10 @@ func (l late) Checked(uuid string, began time.Time, o health.Outcome, why string
 type ownProcesses struct {
 	*mps.Pool
 	prover *prover.Prover
+	mover  *prover.Mover
 }
 
 // Serves reports whether a process, given with its ancestors, is one of them.
 func (o ownProcesses) Serves(line []process.ID) bool {
-	return o.Pool.Serves(line) || o.prover.Serves(line)
+	return o.Pool.Serves(line) || o.prover.Serves(line) || o.mover.Serves(line)
 }

@@ -29,7 +29,7 @@ func (d *Daemon) openReclaim(o Options, processes process.Table, parker reclaim.
 	}
 	d.reclaim = reclaim.New(reclaim.Options{
 		Book: d.ledger, Shrinker: shrinker{d.ledger}, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Parker: parker, Idle: idle, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
-		Orphans: orphanage{d, processes, desk.New(desk.Keepers{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover}})},
+		Orphans: orphanage{d, processes, desk.New(desk.Keepers{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover, &d.mover}})},
 	})
 }
 

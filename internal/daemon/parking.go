@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/parking"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/promexport"
+	"github.com/berth-gpu/berth/internal/reclaim"
+)
+
+// parkedName is the name of the file that says which processes are parked.
+const parkedName = "parked.json"
+
+// openParking opens what parks leases. A daemon that only looks parks none.
+func (d *Daemon) openParking(o Options, processes process.Table) error {
+	if o.ReadOnly {
+		return nil
+	}
+	faults, err := park.ParseFaults(os.Getenv(park.FaultVariable))
+	if err != nil {
+		return fmt.Errorf("environment %s: %w", park.FaultVariable, err)
+	}
+	if len(faults) > 0 {
+		d.log.Warn("parking goes wrong on purpose, as the environment says", "variable", park.FaultVariable)
+	}
+	boot, err := processes.Boot()
+	if err != nil {
+		return err
+	}
+	d.mover.Devices, d.mover.Faults = late{d}, faults
+	d.parking = parking.New(parking.Options{
+		Book: d.ledger, Monitor: d.monitor, Pacer: d.pacer, Closures: d.closures, Host: parking.Machine{Processes: processes}, Processes: processes,
+		Open:     func(ctx context.Context, on gpu.Device) (parking.Session, error) { return d.mover.Open(ctx, on) },
+		Settings: d.parkingRules, Idle: d.idleSince, Denied: d.denied, Publish: d.publish, Log: o.Log,
+		Path: filepath.Join(o.Settings.Config.Daemon.StateDir, parkedName), Boot: boot,
+	})
+	return nil
+}
+
+// parkingRules returns the settings by which leases are parked.
+func (d *Daemon) parkingRules() parking.Settings {
+	c := d.settings.load().Config.Optimization
+	return parking.Settings{Host: c.ParkHost, Rules: park.Rules{IdleAfter: c.ParkIdleAfter, Grace: c.ParkGrace, Keep: c.Keep, Slice: c.TimeSlice}}
+}
+
+// nudgeParking has it looked whether somebody has to be parked.
+func (d *Daemon) nudgeParking() {
+	if d.parking != nil {
+		d.parking.Nudge()
+	}
+}
+
+// leaseEnded tells those who keep something for a lease that it has ended.
+func (d *Daemon) leaseEnded(e *lease.Effect) {
+	d.oversight.LeaseEnded(e)
+	if d.parking != nil {
+		d.parking.Ended(e.Before.Fence)
+	}
+}
+
+// parker returns what parks leases, as the desk asks it; nil: nothing does.
+func (d *Daemon) parker() desk.Parking {
+	if d.parking == nil {
+		return nil
+	}
+	return d.parking
+}
+
+// idleParker returns what parks leases that are idle; nil: nothing does.
+func (d *Daemon) idleParker() reclaim.Parker {
+	if d.parking == nil {
+		return nil
+	}
+	return d.parking
+}
+
+// parkedCounts returns numbers about parked leases, for the metrics.
+func (d *Daemon) parkedCounts() promexport.Parking {
+	if d.parking == nil {
+		return promexport.Parking{}
+	}
+	return promexport.Parking(d.parking.Counts())
+}
+
+// optimizedCounts returns numbers about optimizations, for the metrics.
+func (d *Daemon) optimizedCounts() promexport.Optimized {
+	if d.reclaim == nil {
+		return promexport.Optimized{}
+	}
+	return promexport.Optimized(d.reclaim.Counts())
+}
