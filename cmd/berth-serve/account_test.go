@@ -81,11 +81,23 @@ type guest struct {
 }
 
 func newMachine(t *testing.T, seed uint64) *machine {
+	m := emptyMachine(t)
+	m.random = rand.New(rand.NewPCG(seed, 11))
+	m.serve()
+	for _, s := range m.sampled(time.Time{}) {
+		m.gpus = append(m.gpus, s.Device)
+		m.driver[s.Device.UUID] = s.Sample.MemoryUsed.Or(0)
+	}
+	return m
+}
+
+// emptyMachine returns a machine on which no daemon has been started.
+func emptyMachine(t *testing.T) *machine {
 	dir, err := os.MkdirTemp("", "a") // short: the path of a socket is limited
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, dir: dir, random: rand.New(rand.NewPCG(seed, 11)), driver: map[string]gpu.MiB{}}
+	m := &machine{t: t, dir: dir, driver: map[string]gpu.MiB{}}
 	if m.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path("n"), Net: "unixgram"}); err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +115,6 @@ func newMachine(t *testing.T, seed uint64) *machine {
 		_ = m.notify.Close()
 		_ = os.RemoveAll(dir)
 	})
-	m.serve()
-	for _, s := range m.sampled(time.Time{}) {
-		m.gpus = append(m.gpus, s.Device)
-		m.driver[s.Device.UUID] = s.Sample.MemoryUsed.Or(0)
-	}
 	return m
 }
 
@@ -117,6 +124,11 @@ func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
 func (m *machine) serve() {
 	m.daemon = exec.Command("berth", "serve", "--devices", "sim:2xrtx-4060", "--listen", "", "--state-dir", m.path("state"))
 	m.daemon.Env = append(m.env, "NOTIFY_SOCKET="+m.path("n"), "BERTH_GPU_MONITOR_INTERVAL=100ms", fmt.Sprintf("BERTH_GPU_MEMORY_RESERVE_MB=%d", countReserve))
+	m.ready()
+}
+
+// ready starts the daemon, and waits until it is ready.
+func (m *machine) ready() {
 	if err := m.daemon.Start(); err != nil {
 		m.t.Fatal(err)
 	}
