@@ -99,8 +99,8 @@ if command -v python3 >/dev/null; then
   start
   berth config set optimization.keep_seconds=1 optimization.time_slice_seconds=2 optimization.park_grace_seconds=0 >/dev/null
   for name in left right; do
-    echo "$ berth exec --parkable --name $name --memory 5GiB -- python3 examples/turns/counter.py 35 &"
-    berth exec --parkable --name $name --memory 5GiB -- python3 examples/turns/counter.py 35 &
+    echo "$ berth exec --parkable --name $name --memory 5GiB -- python3 examples/turns/counter.py 30 &"
+    berth exec --parkable --name $name --memory 5GiB -- python3 examples/turns/counter.py 30 &
     programs="$programs $!"
     for _ in $(seq 100); do berth leases | grep -q left && break; pause 0.1; done
   done
