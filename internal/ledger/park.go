@@ -58,7 +58,7 @@ func (l *Ledger) Park(ctx context.Context, k lease.Key, fence uint64, by access.
 // Return gives a parked lease its memory and slots again, and returns when it has
 // them: then the caller moves its memory back. The lease waits in the queue, by
 // its priority and by the share of its user, and its age counts from since on. It
-// waits for as long as wait says, and with zero not at all; absent: until ctx or the lease
+// waits for as long as wait says; zero: not at all; absent: until ctx or the lease
 // ends. A lease that was parked to make room for a request should ask to return
 // once that has its room, because it may be before the request in the queue.
 func (l *Ledger) Return(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, since time.Time, wait gpu.Opt[time.Duration]) (*lease.Lease, error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // What cannot be written is written when there is room again.
@@ -40,4 +41,17 @@ func TestStandingsAreWrittenInTheEnd(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// TestShrunkLeasesMayUseWhatTheyHad: berth shrank the lease, and its programs were
+// not asked.
+func TestShrunkLeasesMayUseWhatTheyHad(t *testing.T) {
+	w := &world{holdings: []lease.Holding{
+		{Lease: &lease.Lease{ID: "shrunk", Asked: 4096}, Part: lease.Part{GPU: "GPU-a", Memory: 1024}, Measured: 2048},
+		{Lease: &lease.Lease{ID: "plain"}, Part: lease.Part{GPU: "GPU-a", Memory: 1024}, Measured: 2048},
+	}}
+	got := w.oversight().holdings("GPU-a", noon)
+	if len(got) != 2 || got[0].Leased != 4096 || got[1].Leased != 1024 {
+		t.Errorf("the watchdog judges %+v", got)
+	}
 }
