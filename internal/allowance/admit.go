@@ -33,13 +33,15 @@ var (
 	ErrUser      = errors.New("the user may not use this service")
 	ErrMaxMemory = errors.New("it is more than the service may have at once")
 	ErrQuota     = errors.New("it is over the quota of the service")
-	ErrForbidden = errors.New("its service does not allow it")
 )
+
+// ErrForbidden refuses to park or to shrink a lease.
+var ErrForbidden = errors.New("its service does not allow it")
 
 // AdmitError reports that the settings of a service refuse a request.
 type AdmitError struct {
 	Service string
-	Err     error // ErrService, ErrUser, ErrMaxMemory, ErrQuota or ErrForbidden
+	Err     error // ErrService, ErrUser, ErrMaxMemory or ErrQuota
 	Text    string
 
 	// Later is true if the request may be admitted once the service has released

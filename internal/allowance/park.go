@@ -30,9 +30,8 @@ func (s *Service) MayShrink(l *lease.Lease) error {
 // forbids returns the error that a setting of a service forbids something.
 func (s *Service) forbids(what, setting string, l *lease.Lease) error {
 	name := l.Holder.Service
-	text := fmt.Sprintf("services.%s.%s is not true", name, setting)
 	if name == "" {
-		text = "it has no service that allows it"
+		return fmt.Errorf("%s %s: %w: it has no service", what, l.ID, ErrForbidden)
 	}
-	return &AdmitError{Service: name, Err: fmt.Errorf("%s %s: %w", what, l.ID, ErrForbidden), Text: text}
+	return fmt.Errorf("%s %s: %w: services.%s.%s is not true", what, l.ID, ErrForbidden, name, setting)
 }
