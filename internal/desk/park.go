@@ -30,9 +30,12 @@ type Parking interface {
 	Of(fence uint64) (park.Status, bool)
 }
 
+// Reclaim is the desk for those who move the memory of leases, or want memory back.
+type Reclaim struct{ *Desk }
+
 // Park moves the memory of a lease to the memory of the machine. It goes on if the
 // caller leaves.
-func (d *Desk) Park(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
+func (d Reclaim) Park(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
 	why := gpu.Printable(b.Why, 256)
 	return d.move(ctx, by, access.Park, name, b.Fence, why, func(held ledger.Held) error {
 		return d.Parking.Park(context.WithoutCancel(ctx), held.Key(), held.Fence, by.Actor, why)
@@ -41,7 +44,7 @@ func (d *Desk) Park(ctx context.Context, by Caller, name lease.Name, b api.Park)
 
 // Resume moves the memory of a parked lease back to its device, now or when there
 // is room. A caller who leaves while it waits for room leaves it parked.
-func (d *Desk) Resume(ctx context.Context, by Caller, name lease.Name, b api.Resume) (api.Lease, error) {
+func (d Reclaim) Resume(ctx context.Context, by Caller, name lease.Name, b api.Resume) (api.Lease, error) {
 	wait, err := d.patience(b.Timeout)
 	if err != nil {
 		return api.Lease{}, err
@@ -54,7 +57,7 @@ func (d *Desk) Resume(ctx context.Context, by Caller, name lease.Name, b api.Res
 
 // noRoom returns the refusal for a lease that cannot return because its device has
 // no room, and other errors as they are.
-func (d *Desk) noRoom(held ledger.Held, err error) error {
+func (d Reclaim) noRoom(held ledger.Held, err error) error {
 	noFit := (*placement.NoFitError)(nil)
 	if late := (*ledger.TimeoutError)(nil); errors.As(err, &late) || !errors.As(err, &noFit) {
 		return err
@@ -68,14 +71,14 @@ func (d *Desk) noRoom(held ledger.Held, err error) error {
 
 // Wake resumes a lease whose program asks for it. It changes nothing if the lease
 // is not parked.
-func (d *Desk) Wake(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
+func (d Reclaim) Wake(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
 	return d.move(ctx, by, access.Resume, name, b.Fence, gpu.Printable(b.Why, 256), func(held ledger.Held) error {
 		return d.Parking.Wake(ctx, held.Key(), held.Fence)
 	})
 }
 
 // patience returns how long a request to resume waits for room.
-func (d *Desk) patience(asked gpu.Opt[float64]) (time.Duration, error) {
+func (d Reclaim) patience(asked gpu.Opt[float64]) (time.Duration, error) {
 	seconds, given := asked.Get()
 	switch {
 	case given && !(seconds >= 0 && seconds <= lease.MaxWait.Seconds()):
@@ -96,7 +99,7 @@ func wrongWait() *Refusal {
 // move finds the lease that a caller names, has its memory moved outside of the
 // caller's turn, and returns the lease as it is then. What is done to the lease of
 // somebody else is an act of authority.
-func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease.Name, fence uint64, why string, do func(ledger.Held) error) (api.Lease, error) {
+func (d Reclaim) move(ctx context.Context, by Caller, verb access.Verb, name lease.Name, fence uint64, why string, do func(ledger.Held) error) (api.Lease, error) {
 	held, err := d.Ledger.Held(by.Actor, verb, name)
 	switch {
 	case err != nil:
@@ -169,7 +172,7 @@ func notMoved(err *park.RefusedError) *Refusal {
 }
 
 // NotWaiting says that a lease waits for nothing, and why.
-func (d *Desk) NotWaiting(held ledger.Held) string {
+func (d Reclaim) NotWaiting(held ledger.Held) string {
 	if held.State == lease.Parked {
 		return fmt.Sprintf("%s is parked, and does not wait for its turn: it stays parked until somebody resumes it (berth resume).", held.ID)
 	}

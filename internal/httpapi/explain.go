@@ -43,7 +43,7 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 	if held, standing := s.Ledger.Find(k); standing {
 		return ok(api.Explanation{
 			Fits: true, Possible: true, Devices: []api.Obstacle{}, Ranking: []api.Ranked{},
-			Text: s.Desk.NotWaiting(held),
+			Text: s.reclaim().NotWaiting(held),
 		})
 	}
 	return nil, problem(http.StatusNotFound, "unknown_allocation", "There is no lease and no waiting request with the id %q. To ask about a request without making it, POST it to /api/leases/explain.", in.ID)
