@@ -173,7 +173,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Energy:   func() *joules.Keeper { return d.energy },
 		Labels:   d.labels,
 		Paced:    d.paced,
-		Parking:  d.parkedCounts, Optimized: d.optimizedCounts,
+		Parking:  d.parkedCounts, Optimized: d.optimizedCounts, Idle: func() int { return d.idle.Count() },
 		Limits: d.limits.Load,
 		Hooks:  slices.Sorted(maps.Keys(c.Hooks)),
 

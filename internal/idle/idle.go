@@ -200,6 +200,19 @@ func (k *Keeper) Of(fence uint64) (Figures, bool) {
 	return f, idle
 }
 
+// Count returns how many leases have been idle for as long as the settings ask for.
+func (k *Keeper) Count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := 0
+	for _, l := range k.leases {
+		if l.told {
+			n++
+		}
+	}
+	return n
+}
+
 // figures returns the evidence of all devices of a lease together.
 func (l *held) figures() (f Figures, idle bool) {
 	for _, m := range l.devices {

@@ -105,16 +105,16 @@ func TestALeaseBecomesIdleAndIsUsedAgain(t *testing.T) {
 			t.Errorf("told %+v; want the lease, its user, and since when", r.told)
 		}
 		r.expect("quiet for a minute", true)
-		if f, _ := r.Of(1); !f.Long {
-			t.Errorf("idle, it has %+v", f)
+		if f, _ := r.Of(1); !f.Long || r.Count() != 1 {
+			t.Errorf("idle, it has %+v, and %d are idle", f, r.Count())
 		}
 		r.pass(300, 0, one())
 		r.expect("idle on")
 		r.shares[10] = 3
 		r.pass(6, 3, one())
 		r.expect("used again", false)
-		if _, quiet := r.Of(1); quiet {
-			t.Error("used again, it is still quiet")
+		if _, quiet := r.Of(1); quiet || r.Count() != 0 {
+			t.Errorf("used again, it is still quiet, and %d are idle", r.Count())
 		}
 	})
 }

@@ -16,7 +16,7 @@ var (
 	parkTookDesc   = prometheus.NewDesc("berth_park_seconds_total", "How long moving memory off devices (away) and back (back) has taken.", []string{"direction"}, nil)
 	parkFailedDesc = prometheus.NewDesc("berth_park_failures_total", "Steps of parking and resuming that a driver refused or did not finish.", []string{"step"}, nil)
 	parkTurnsDesc  = prometheus.NewDesc("berth_park_turns_total", "Leases that were parked because others waited for their device.", nil, nil)
-	idleDesc       = prometheus.NewDesc("berth_idle_leases", "Leases that berth may park and whose processes do not use their devices now.", nil, nil)
+	idleDesc       = prometheus.NewDesc("berth_idle_leases", "Leases that berth may park and that have not used their devices for park_idle_after.", nil, nil)
 	optimizedDesc  = prometheus.NewDesc("berth_optimizations_total", "Optimizations that were more than a dry run.", nil, nil)
 	reclaimedDesc  = prometheus.NewDesc("berth_reclaimed_bytes_total", "Memory that optimizations got back, as measured, by rung; for shrink: what became free to lease.", []string{"rung"}, nil)
 )
