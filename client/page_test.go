@@ -22,13 +22,13 @@ func TestLeasesFollowsThePages(t *testing.T) {
 	var asked []string
 	c := paged(t, &asked,
 		`{"leases":[{"id":"a","holder":{"user":"ann"}}],"waiting":[],"next":"x","note":"The list goes on."}`,
-		`{"leases":[],"waiting":[{"id":"b","position":2,"holder":{"user":"ann"}},{"id":"b","position":3,"holder":{"user":"bob"}}],"next":"y"}`,
-		`{"leases":[{"id":"b","holder":{"user":"ann"}}],"waiting":[{"id":"d","position":1,"holder":{"user":"ann"}}]}`)
+		`{"leases":[],"waiting":[{"id":"b","position":2,"holder":{"user":"ann"}},{"id":"b","position":3,"holder":{"user":"bob"}},{"id":"p","for":"resume","position":4,"holder":{"user":"ann"}}],"next":"y"}`,
+		`{"leases":[{"id":"b","holder":{"user":"ann"}},{"id":"p","state":"parked","holder":{"user":"ann"}}],"waiting":[{"id":"d","position":1,"holder":{"user":"ann"}}]}`)
 	all, err := c.Leases(t.Context())
 	ann, bob := api.Holder{User: "ann"}, api.Holder{User: "bob"}
 	want := api.Leases{
-		Leases:  []api.Lease{{ID: "a", Holder: ann}, {ID: "b", Holder: ann}},
-		Waiting: []api.Waiting{{ID: "d", Position: 1, Holder: ann}, {ID: "b", Position: 3, Holder: bob}},
+		Leases:  []api.Lease{{ID: "a", Holder: ann}, {ID: "b", Holder: ann}, {ID: "p", State: "parked", Holder: ann}},
+		Waiting: []api.Waiting{{ID: "d", Position: 1, Holder: ann}, {ID: "b", Position: 3, Holder: bob}, {ID: "p", For: "resume", Position: 4, Holder: ann}},
 	}
 	if err != nil || !reflect.DeepEqual(all, want) {
 		t.Errorf("%+v, %v", all, err)

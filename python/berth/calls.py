@@ -157,9 +157,11 @@ def leases(*, client: Optional[Client] = None) -> Call[answers.Leases]:
     """Returns who holds what, and who waits."""
 
     def settle(whole: Dict[str, Any], page: Mapping[str, Any]) -> None:
-        # A request of an earlier page may have been granted since.
+        # A request of an earlier page may have been granted since. One that is for a
+        # lease that there is waits beside it.
         granted = {_holding(lease) for lease in page.get("leases") or []}
-        whole["waiting"] = [one for one in whole.get("waiting") or [] if _holding(one) not in granted]
+        waiting = whole.get("waiting") or []
+        whole["waiting"] = [one for one in waiting if one.get("for") or _holding(one) not in granted]
 
     whole = yield from _whole("/api/leases", ("leases", "waiting"), client, settle=settle)
     found = answers.Leases.read(whole)
