@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -319,7 +320,10 @@ func (p *Parking) awaitTurn(ctx context.Context, r *parked, held *lease.Lease) {
 			return
 		}
 	}
+	p.setFrom(r, from)
+	defer p.setFrom(r, time.Time{})
 	p.letPass(ctx, r)
+	p.yield(ctx, r, held, from)
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		_, err := p.Book.Return(ctx, held.Key(), held.Fence, access.Daemon(), "it is its turn", from, gpu.Opt[time.Duration]{})
 		now := p.find(held.Key(), held.Fence)
@@ -349,6 +353,54 @@ func (p *Parking) letPass(ctx context.Context, r *parked) {
 			return
 		}
 	}
+}
+
+// yield waits until nobody has to go before a parked lease who would be behind it in
+// the queue; see park.Yields.
+func (p *Parking) yield(ctx context.Context, r *parked, held *lease.Lease, from time.Time) {
+	self := park.Holding{Fence: r.Fence, GPU: r.GPU, Priority: held.Priority, Since: from}
+	for {
+		pressure := p.Book.Queue()
+		p.overlay(&pressure)
+		p.addYielding(&pressure, r)
+		if !park.Yields(time.Now(), p.Settings().Rules, pressure, self) || wait(ctx, longestLook) != nil {
+			return
+		}
+		if now := p.find(held.Key(), held.Fence); now == nil || now.State != lease.Parked {
+			return
+		}
+	}
+}
+
+// addYielding adds to the wants the other parked leases on the device of one that
+// wait for their turn and let others go first.
+func (p *Parking) addYielding(pressure *park.Pressure, r *parked) {
+	p.mu.Lock()
+	var others []*parked
+	since := map[uint64]time.Time{}
+	for _, o := range p.leases {
+		asked := slices.ContainsFunc(pressure.Wants, func(w park.Want) bool { return w.Into == o.Fence })
+		if o != r && o.GPU == r.GPU && o.Phase == park.Parked && !o.from.IsZero() && !asked {
+			others = append(others, o)
+			since[o.Fence] = o.from
+		}
+	}
+	p.mu.Unlock()
+	for _, o := range others {
+		if held := p.find(o.Key, o.Fence); held != nil && held.State == lease.Parked {
+			part, sum := held.Parts[0], p.Book.Sums()[o.GPU]
+			pressure.Wants = append(pressure.Wants, park.Want{
+				Into: o.Fence, Priority: held.Priority, Since: since[o.Fence],
+				Rooms: []park.Room{{GPU: o.GPU, Missing: part.Memory - sum.Available(), MissingSlots: part.Slots - sum.FreeSlots()}},
+			})
+		}
+	}
+}
+
+func (p *Parking) setFrom(r *parked, from time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.from = from
 }
 
 // leaving reports whether a lease is being parked on a device. The caller holds mu.

@@ -32,6 +32,7 @@ type card struct {
 type proc struct {
 	park.Process
 	lease   string
+	uid     int
 	fence   uint64
 	memory  gpu.MiB
 	state   park.State
@@ -50,13 +51,18 @@ func newCard(uuid string, total gpu.MiB) *card {
 
 // begin starts a process that uses memory under a lease.
 func (c *card) begin(id string, fence uint64, memory gpu.MiB) *proc {
+	return c.beginAs(1000, id, fence, memory)
+}
+
+// beginAs does the same for a user.
+func (c *card) beginAs(uid int, id string, fence uint64, memory gpu.MiB) *proc {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if free := c.free(); free < memory {
 		c.wrong = append(c.wrong, fmt.Sprintf("%s was sold %s, and %s are free", id, memory, free))
 		return nil
 	}
-	p := &proc{Process: park.Process{PID: c.next, Start: 1}, lease: id, fence: fence, memory: memory, state: park.Running}
+	p := &proc{Process: park.Process{PID: c.next, Start: 1}, lease: id, uid: uid, fence: fence, memory: memory, state: park.Running}
 	c.next++
 	c.procs[p.PID] = p
 	return p
@@ -116,7 +122,7 @@ func (c *card) Facts(pid int) (kin.Facts, bool) {
 	if p == nil {
 		return kin.Facts{}, false
 	}
-	return kin.Facts{UID: access.KnownUID(1000), Claim: kin.Claim{Lease: p.lease, Fence: p.fence, UID: 1000}}, true
+	return kin.Facts{UID: access.KnownUID(p.uid), Claim: kin.Claim{Lease: p.lease, Fence: p.fence, UID: p.uid}}, true
 }
 
 // sample measures the card.

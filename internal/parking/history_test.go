@@ -202,12 +202,16 @@ func TestHistories(t *testing.T) {
 // Services of equal rank that do not fit together have the card for the same time
 // each, give or take a slice, and each gets its turn before the others have had two.
 func TestServicesTakeTurns(t *testing.T) {
-	for n := 2; n <= 4; n++ {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+	for _, x := range []struct{ n, users int }{{2, 1}, {3, 1}, {4, 1}, {2, 2}, {3, 3}, {3, 2}} {
+		n := x.n
+		t.Run(fmt.Sprintf("%d services of %d users", n, x.users), func(t *testing.T) {
 			inWorld(t, 100*gib, func(t *testing.T, w *world) {
 				var all []*program
 				for i := range n {
-					all = append(all, w.launch(fmt.Sprintf("p%d", i), gpu.MiB(55+10*i)*gib))
+					all = append(all, w.launch(fmt.Sprintf("p%d", i), gpu.MiB(55+10*i)*gib, func(r *lease.Request) {
+						r.Holder.UID = 1000 + i%x.users
+						r.By.UID = r.Holder.UID
+					}))
 				}
 				had, starts, on := map[string]int{}, map[string]int{}, ""
 				const seconds = 4 * 3600
@@ -245,4 +249,30 @@ func TestServicesTakeTurns(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A service whose user has something else on the machine, and so a larger share than
+// others, gets its turn as they do.
+func TestNobodyStarves(t *testing.T) {
+	inWorld(t, 100*gib, func(t *testing.T, w *world) {
+		w.launch("keep", 5*gib, func(r *lease.Request) { r.Parkable = false })
+		var all []*program
+		for i := range 3 {
+			all = append(all, w.launch(fmt.Sprintf("p%d", i), gpu.MiB(55+10*i)*gib, func(r *lease.Request) { r.Holder.UID = 1000 + i; r.By.UID = 1000 + i }))
+		}
+		had := map[string]int{}
+		for range 4 * 3600 {
+			time.Sleep(time.Second)
+			for _, p := range all {
+				if l := p.lease.Load(); l != nil && w.states(l.Fence)[park.Running] == 1 && w.state(l) == lease.Active {
+					had[p.id]++
+				}
+			}
+		}
+		for id, s := range had {
+			if s < 3000 {
+				t.Errorf("%s had the card for %d s of four hours: %v", id, s, had)
+			}
+		}
+	})
 }

@@ -36,7 +36,7 @@ func (w *world) launch(id string, memory gpu.MiB, change ...func(*lease.Request)
 				l, err = held.Lease, nil // a daemon that was killed could not answer
 			}
 			if err == nil && !w.current().dead.Load() {
-				w.begin(id, l.Fence, memory)
+				w.beginAs(r.Holder.UID, id, l.Fence, memory)
 				p.lease.Store(l)
 				return
 			}

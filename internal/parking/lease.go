@@ -46,6 +46,7 @@ type parked struct {
 
 	wanter   lease.Key     // of the request that it makes room for
 	parkedAt time.Time     // when its memory had left the device
+	from     time.Time     // since when it waits for its turn; zero: it does not
 	back     time.Time     // when it was last brought back
 	changed  chan struct{} // closed and replaced whenever something of it changes
 	stopWait func()        // ends the wait for its turn, and returns when it has ended; nil: it does not wait

@@ -116,10 +116,12 @@ func (p *Parking) overlay(pressure *park.Pressure) (parkable bool) {
 		h := &pressure.Holdings[i]
 		h.Warned, h.Barred = p.warned[h.Fence], p.barred[h.Fence].until
 		if r := p.leases[h.Fence]; r != nil {
-			h.Leaves = r.Phase == park.Parking
-			h.Parkable = h.Parkable && (r.Phase == "" || h.Leaves)
-			if r.back.After(h.Since) {
-				h.Since = r.back // the book leased its room before its memory came back
+			h.Leaves, h.Parkable = r.Phase == park.Parking, h.Parkable && !r.lost
+			switch { // the book leased its room before its memory came back
+			case r.Phase == park.Resuming:
+				h.Since, h.Idle = time.Now(), time.Time{}
+			case r.back.After(h.Since):
+				h.Since = r.back
 			}
 		}
 	}
