@@ -202,7 +202,7 @@ func TestHistories(t *testing.T) {
 // Services of equal rank that do not fit together have the card for the same time
 // each, give or take a slice, and each gets its turn before the others have had two.
 func TestServicesTakeTurns(t *testing.T) {
-	for _, x := range []struct{ n, users int }{{2, 1}, {3, 1}, {4, 1}, {2, 2}, {3, 3}, {3, 2}} {
+	for _, x := range []struct{ n, users int }{{2, 1}, {4, 1}, {2, 2}, {3, 2}, {3, 3}} {
 		n := x.n
 		t.Run(fmt.Sprintf("%d services of %d users", n, x.users), func(t *testing.T) {
 			inWorld(t, 100*gib, func(t *testing.T, w *world) {
@@ -214,7 +214,7 @@ func TestServicesTakeTurns(t *testing.T) {
 					}))
 				}
 				had, starts, on := map[string]int{}, map[string]int{}, ""
-				const seconds = 4 * 3600
+				const seconds = 2 * 3600
 				for range seconds {
 					time.Sleep(time.Second)
 					for _, p := range all {
@@ -261,7 +261,7 @@ func TestNobodyStarves(t *testing.T) {
 			all = append(all, w.launch(fmt.Sprintf("p%d", i), gpu.MiB(55+10*i)*gib, func(r *lease.Request) { r.Holder.UID = 1000 + i; r.By.UID = 1000 + i }))
 		}
 		had := map[string]int{}
-		for range 4 * 3600 {
+		for range 2 * 3600 {
 			time.Sleep(time.Second)
 			for _, p := range all {
 				if l := p.lease.Load(); l != nil && w.states(l.Fence)[park.Running] == 1 && w.state(l) == lease.Active {
@@ -270,8 +270,8 @@ func TestNobodyStarves(t *testing.T) {
 			}
 		}
 		for id, s := range had {
-			if s < 3000 {
-				t.Errorf("%s had the card for %d s of four hours: %v", id, s, had)
+			if s < 1500 {
+				t.Errorf("%s had the card for %d s of two hours: %v", id, s, had)
 			}
 		}
 	})
