@@ -234,7 +234,9 @@ func (p *Parking) abandon(r *parked) {
 	ids := r.processes()
 	p.start(func(ctx context.Context) {
 		if n := p.using(ctx, r, ids); n > 0 {
-			p.tell(r, gpu.EventParked, gpu.Warning, fmt.Sprintf("%s ended while it was parked, and %d of its processes live on: they wait for memory that nobody leases for them; end them", r.Key.ID, n), map[string]any{"failed": true, "processes": n})
+			e := p.event(r, gpu.EventParked, gpu.Warning, fmt.Sprintf("%s ended while it was parked, and %d of its processes live on, such as process %d: they wait for memory that nobody leases for them; end them with kill -9", r.Key.ID, n, ids[0].PID), map[string]any{"failed": true, "processes": n})
+			e.Public = fmt.Sprintf("%s ended while it was parked, and some of its processes live on", r.Key.ID)
+			p.Publish(e)
 		}
 		for p.anyAlive(ids) { // they take memory of the machine
 			if wait(ctx, longestLook) != nil {
@@ -359,11 +361,17 @@ func (p *Parking) letPass(ctx context.Context, r *parked) {
 // the queue; see park.Yields.
 func (p *Parking) yield(ctx context.Context, r *parked, held *lease.Lease, from time.Time) {
 	self := park.Holding{Fence: r.Fence, GPU: r.GPU, Priority: held.Priority, Since: from}
+	const turns = 4 // somebody whose turn does not come must not hold it up for ever
+	began := time.Now()
 	for {
+		rules := p.Settings().Rules
+		if time.Since(began) > turns*(rules.Keep+rules.Slice+time.Minute) {
+			return
+		}
 		pressure := p.Book.Queue()
 		p.overlay(&pressure)
 		p.addYielding(&pressure, r)
-		if !park.Yields(time.Now(), p.Settings().Rules, pressure, self) || wait(ctx, longestLook) != nil {
+		if !park.Yields(time.Now(), rules, pressure, self) || wait(ctx, longestLook) != nil {
 			return
 		}
 		if now := p.find(held.Key(), held.Fence); now == nil || now.State != lease.Parked {
