@@ -130,7 +130,7 @@ func (p *Parking) claim(held *lease.Lease, o order) (*parked, error) {
 	defer p.mu.Unlock()
 	r := p.leases[held.Fence]
 	if r == nil {
-		r = &parked{kept: kept{Key: o.key, Fence: held.Fence}, changed: make(chan struct{})}
+		r = &parked{kept: kept{Key: o.key, Fence: held.Fence}, mu: &p.mu, changed: make(chan struct{})}
 	}
 	switch {
 	case r.Phase == park.Parking:
@@ -166,18 +166,18 @@ func (p *Parking) carryOut(ctx context.Context, r *parked, o order, done chan<- 
 		done <- err
 		return
 	}
-	began, moving := time.Now(), p.moving(r)
+	began, moving := time.Now(), r.stepTime()
 	p.tell(r, gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is being parked%s: its memory moves to the memory of the machine", o.key.ID, because(o.why)),
 		map[string]any{"memory_mb": r.host(), "host_mb": r.host(), "reason": o.why, "for": o.wanter.ID, "source": string(o.source)})
 	p.suspend(r)
 	err := p.away(ctx, r, o)
 	switch {
 	case err == nil:
-		p.arrivedAway(r, o, time.Since(began), p.moving(r)-moving)
+		p.arrivedAway(r, o, time.Since(began), r.stepTime()-moving)
 		done <- nil
 	case ctx.Err() != nil: // the next daemon goes on
 		done <- ledger.ErrStopped
-	case !p.wasTouched(r):
+	case !r.wasTouched():
 		err = p.undone(o, err)
 		p.leaveIt(r, o, err)
 		done <- err
@@ -201,12 +201,6 @@ func (p *Parking) leaveIt(r *parked, o order, why error) {
 	if o.source != park.ByHand { // else who asked is told
 		p.refused(r, o, why)
 	}
-}
-
-func (p *Parking) wasTouched(r *parked) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return r.touched
 }
 
 // prepare finds what a lease runs, checks that it can be parked, and writes it down.
@@ -310,7 +304,7 @@ func (p *Parking) away(ctx context.Context, r *parked, o order) error {
 		if _, err := p.newMembers(r); err != nil {
 			return err
 		}
-		if len(r.ids(p)) > len(all) {
+		if len(r.ids()) > len(all) {
 			continue
 		}
 		if err := p.awaitGone(ctx, r); err != nil {
@@ -401,17 +395,17 @@ func (p *Parking) undo(ctx context.Context, r *parked, o order, why error, done 
 	refusal := p.undone(o, why)
 	p.refused(r, o, refusal)
 	failed := "it could not be parked: " + reason(refusal)
-	p.setFailed(r, failed, true)
+	r.setFailed(failed, true)
 	var once sync.Once
 	answer := func() { once.Do(func() { done <- refusal }) }
-	if p.isEnded(r) {
+	if r.isEnded() {
 		answer() // it may take until others leave the device
 	}
 	late := time.AfterFunc(time.Minute, answer)
 	defer late.Stop()
 	p.bring(ctx, r, func(err error) {
 		if err == nil {
-			p.setFailed(r, failed, true)
+			r.setFailed(failed, true)
 		}
 		answer()
 	})

@@ -89,8 +89,8 @@ func (p *Parking) adopt(held *lease.Lease) *parked {
 		return r
 	}
 	r := &parked{
-		kept:    kept{Key: held.Key(), Fence: held.Fence, GPU: held.Parts[0].GPU, User: held.Holder.User, Source: park.ByHand, Returns: held.Parkable, Processes: list},
-		changed: make(chan struct{}), parkedAt: held.ParkedAt,
+		kept: kept{Key: held.Key(), Fence: held.Fence, GPU: held.Parts[0].GPU, User: held.Holder.User, Source: park.ByHand, Returns: held.Parkable, Processes: list},
+		mu:   &p.mu, changed: make(chan struct{}), parkedAt: held.ParkedAt,
 	}
 	if held.State == lease.Parked {
 		r.Phase, r.Since, r.Times = park.Parked, held.ParkedAt, 1
@@ -115,8 +115,8 @@ func (p *Parking) call(ctx context.Context, r *parked, held *lease.Lease, by acc
 	p.mu.Lock()
 	r.calling--
 	p.mu.Unlock()
-	p.settle(r)                                                         // it comes back now, or waits for its turn again
-	if err != nil && !(p.isBack(r) && errors.Is(err, lease.ErrState)) { // its turn came in the same moment
+	p.settle(r)                                                        // it comes back now, or waits for its turn again
+	if err != nil && !(r.isBack() && errors.Is(err, lease.ErrState)) { // its turn came in the same moment
 		return err
 	}
 	return p.awaitBack(ctx, r)
@@ -128,13 +128,6 @@ func since(r *parked, held *lease.Lease) time.Time {
 		return held.ParkedAt
 	}
 	return r.Since
-}
-
-// isBack reports whether the memory of a lease is on its device, or on its way there.
-func (p *Parking) isBack(r *parked) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return r.Phase == "" || r.Phase == park.Resuming
 }
 
 // awaitBack waits until the memory of a lease is back on its device.
@@ -238,7 +231,7 @@ func (p *Parking) abandon(r *parked) {
 			e.Public = fmt.Sprintf("%s ended while it was parked, and some of its processes live on", r.Key.ID)
 			p.Publish(e)
 		}
-		for p.anyAlive(ids) { // they take memory of the machine
+		for anyAlive(p.Processes, ids) { // they take memory of the machine
 			if wait(ctx, longestLook) != nil {
 				return
 			}
@@ -253,7 +246,7 @@ func (p *Parking) abandon(r *parked) {
 // were told to end can do so.
 func (p *Parking) using(ctx context.Context, r *parked, ids []park.Process) (n int) {
 	const moment = 10 * time.Second
-	for began := time.Now(); p.anyAlive(ids) && time.Since(began) < moment; {
+	for began := time.Now(); anyAlive(p.Processes, ids) && time.Since(began) < moment; {
 		if wait(ctx, longestLook) != nil {
 			return 0
 		}
@@ -322,8 +315,8 @@ func (p *Parking) awaitTurn(ctx context.Context, r *parked, held *lease.Lease) {
 			return
 		}
 	}
-	p.setFrom(r, from)
-	defer p.setFrom(r, time.Time{})
+	r.setFrom(from)
+	defer r.setFrom(time.Time{})
 	p.letPass(ctx, r)
 	p.yield(ctx, r, held, from)
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
@@ -332,7 +325,7 @@ func (p *Parking) awaitTurn(ctx context.Context, r *parked, held *lease.Lease) {
 		if err == nil || ctx.Err() != nil || now == nil || now.State != lease.Parked {
 			return
 		}
-		p.setFailed(r, "it cannot wait for its turn: "+err.Error(), true)
+		r.setFailed("it cannot wait for its turn: "+err.Error(), true)
 		if wait(ctx, pause) != nil {
 			return
 		}
@@ -405,12 +398,6 @@ func (p *Parking) addYielding(pressure *park.Pressure, r *parked) {
 	}
 }
 
-func (p *Parking) setFrom(r *parked, from time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r.from = from
-}
-
 // leaving reports whether a lease is being parked on a device. The caller holds mu.
 func (p *Parking) leaving(uuid string) bool {
 	for _, r := range p.leases {
@@ -430,7 +417,7 @@ func (p *Parking) bring(ctx context.Context, r *parked, first func(error)) {
 		first = func(error) {}
 	}
 	p.suspend(r)
-	began, moving := time.Now(), p.moving(r)
+	began, moving := time.Now(), r.stepTime()
 	p.mu.Lock()
 	away := r.parkedAt
 	memory := r.host()
@@ -445,10 +432,10 @@ func (p *Parking) bring(ctx context.Context, r *parked, first func(error)) {
 			return // the next daemon goes on
 		}
 		stuck := park.Stuck(park.Back, all)
-		gone := p.hasEnded(r) && !p.anyAlive(r.ids(p))
+		gone := p.hasEnded(r) && !anyAlive(p.Processes, r.ids())
 		switch {
 		case err == nil && len(stuck) == 0 || gone:
-			p.arrivedBack(r, memory, time.Since(began), p.moving(r)-moving, away)
+			p.arrivedBack(r, memory, time.Since(began), r.stepTime()-moving, away)
 			first(nil)
 			return
 		case err == nil && allFailed(stuck):
@@ -458,7 +445,7 @@ func (p *Parking) bring(ctx context.Context, r *parked, first func(error)) {
 		case err == nil:
 			err = fmt.Errorf("process %d is %s", stuck[0].PID, stuck[0].State)
 		}
-		p.setFailed(r, err.Error(), true)
+		r.setFailed(err.Error(), true)
 		if try == 0 {
 			p.tell(r, gpu.EventResumed, gpu.Serious, fmt.Sprintf("%s is not back on its device, and berth tries again: %s", r.Key.ID, err), map[string]any{"failed": true})
 			first(err)
@@ -468,13 +455,6 @@ func (p *Parking) bring(ctx context.Context, r *parked, first func(error)) {
 			return
 		}
 	}
-}
-
-// ids returns the processes of a lease.
-func (r *parked) ids(p *Parking) []park.Process {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return r.processes()
 }
 
 func allFailed(stuck []park.Outcome) bool {
@@ -515,15 +495,9 @@ func (p *Parking) lose(r *parked, stuck []park.Outcome) {
 	e := p.event(r, gpu.EventResumed, gpu.Serious, fmt.Sprintf("%s is lost: %s; revoke the lease, which ends its program", r.Key.ID, why), map[string]any{"failed": true})
 	e.Public = fmt.Sprintf("%s is lost: its memory cannot be brought back", r.Key.ID)
 	p.Publish(e)
-	p.settleEnded(r)
-}
-
-// settleEnded settles a lost lease that has ended meanwhile.
-func (p *Parking) settleEnded(r *parked) {
-	if !p.hasEnded(r) {
-		return
+	if p.hasEnded(r) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.abandon(r)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.abandon(r)
 }

@@ -53,7 +53,7 @@ func (p *Parking) takeOff(ctx context.Context, r *parked) {
 		p.mu.Lock()
 		told := r.failed == why
 		p.mu.Unlock()
-		p.setFailed(r, why, true)
+		r.setFailed(why, true)
 		if !told {
 			p.tell(r, gpu.EventParked, gpu.Serious, fmt.Sprintf("%s is parked, and %s", r.Key.ID, why), map[string]any{"failed": true})
 		}

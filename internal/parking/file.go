@@ -42,7 +42,7 @@ func (p *Parking) recall() {
 		if d.Boot != p.Boot {
 			k.Processes = nil // they ended with the boot that they were started in
 		}
-		p.leases[k.Fence] = &parked{kept: k, changed: make(chan struct{})}
+		p.leases[k.Fence] = &parked{kept: k, mu: &p.mu, changed: make(chan struct{})}
 	}
 }
 

@@ -1,6 +1,7 @@
 package parking
 
 import (
+	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -36,13 +37,14 @@ type moved struct {
 // guards it.
 type parked struct {
 	kept
-	moves   bool   // a goroutine moves its memory
-	touched bool   // a step was begun with one of its processes
-	calling int    // calls of Resume that wait for its room
-	left    bool   // its processes are left as they are
-	ended   bool   // the lease has ended
-	lost    bool   // its memory cannot be brought back
-	failed  string // what went wrong last, and what to do
+	mu      *sync.Mutex // of the Parking
+	moves   bool        // a goroutine moves its memory
+	touched bool        // a step was begun with one of its processes
+	calling int         // calls of Resume that wait for its room
+	left    bool        // its processes are left as they are
+	ended   bool        // the lease has ended
+	lost    bool        // its memory cannot be brought back
+	failed  string      // what went wrong last, and what to do
 
 	wanter   lease.Key     // of the request that it makes room for
 	parkedAt time.Time     // when its memory had left the device
@@ -91,4 +93,64 @@ func (r *parked) turn() {
 func (r *parked) enter(phase park.Phase, now time.Time) {
 	r.Phase, r.Since = phase, now
 	r.turn()
+}
+
+// The following take mu.
+
+// ids returns the processes of the lease.
+func (r *parked) ids() []park.Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.processes()
+}
+
+// isEnded reports whether the lease was seen to have ended.
+func (r *parked) isEnded() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}
+
+// isBack reports whether the memory of the lease is on its device, or on its way
+// there.
+func (r *parked) isBack() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Phase == "" || r.Phase == park.Resuming
+}
+
+// touch notes that a step is begun with a process of the lease.
+func (r *parked) touch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.touched = true
+}
+
+func (r *parked) wasTouched() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.touched
+}
+
+// stepTime returns how long the steps have taken with the memory of the lease, in all.
+func (r *parked) stepTime() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Moving
+}
+
+func (r *parked) setFrom(from time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.from = from
+}
+
+// setFailed notes what is wrong with the lease, if set.
+func (r *parked) setFailed(why string, set bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if set && r.failed != why {
+		r.failed = why
+		r.turn()
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 const (
@@ -79,7 +80,7 @@ func (p *Parking) moveTo(ctx context.Context, r *parked, goal park.Goal) ([]park
 		}
 		all = park.Merge(all, done)
 		if refused := park.Refused(done); refused != "" {
-			p.failed(step)
+			m.failed(step)
 			if goal == park.Away {
 				return all, &stepError{step: step, why: fmt.Sprintf("the driver refused to %s its memory: %s", doing[step], refused), never: isNever(done)}
 			}
@@ -171,10 +172,10 @@ func (m *move) take(ctx context.Context, step park.Step, on []park.Process) ([]p
 		}
 		defer release()
 	}
-	m.p.touch(m.r)
+	m.r.touch()
 	began := time.Now()
 	done, err := m.ask(ctx, step, on, park.Limit(step, memory))
-	m.p.took(m.r, m.goal, step, memory, time.Since(began), err == nil && park.Refused(done) == "")
+	m.took(step, memory, time.Since(began), err == nil && park.Refused(done) == "")
 	return done, err
 }
 
@@ -214,12 +215,12 @@ func (m *move) failure(ctx, limited context.Context, step park.Step, limit time.
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	m.p.failed(step)
+	m.failed(step)
 	e := &stepError{step: step, why: err.Error()}
 	if errors.Is(limited.Err(), context.DeadlineExceeded) {
 		e.hangs = true
 		e.why = fmt.Sprintf("its processes did not answer the driver within %v", limit)
-		if pid := m.p.stopped(m.r); pid != 0 {
+		if pid := m.stopped(); pid != 0 {
 			e.why = fmt.Sprintf("process %d is stopped, so it does not answer the driver; continue it with kill -CONT %d", pid, pid)
 		}
 	}
@@ -234,29 +235,22 @@ func (m *move) close() {
 }
 
 // took counts what a step has taken.
-func (p *Parking) took(r *parked, goal park.Goal, step park.Step, memory gpu.MiB, took time.Duration, done bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r.Moving += took
-	p.counts.Took[goal] += took
+func (m *move) took(step park.Step, memory gpu.MiB, took time.Duration, done bool) {
+	m.p.mu.Lock()
+	defer m.p.mu.Unlock()
+	m.r.Moving += took
+	m.p.counts.Took[m.goal] += took
 	if done && (step == park.Checkpoint || step == park.Restore) {
-		p.counts.Moved[goal] += memory
+		m.p.counts.Moved[m.goal] += memory
 	}
 }
 
-// touch notes that a step is begun with a process of a lease.
-func (p *Parking) touch(r *parked) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r.touched = true
-}
-
 // failed counts a step that failed.
-func (p *Parking) failed(step park.Step) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (m *move) failed(step park.Step) {
+	m.p.mu.Lock()
+	defer m.p.mu.Unlock()
 	if step != "" {
-		p.counts.Failures[step]++
+		m.p.counts.Failures[step]++
 	}
 }
 
@@ -269,4 +263,14 @@ func (p *Parking) hasEnded(r *parked) bool {
 	defer p.mu.Unlock()
 	r.ended = true
 	return true
+}
+
+// stopped returns a process of the lease that somebody has stopped; 0: none.
+func (m *move) stopped() int {
+	for _, id := range m.r.ids() {
+		if m.p.Processes.Stopped(process.ID(id)) {
+			return id.PID
+		}
+	}
+	return 0
 }

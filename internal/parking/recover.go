@@ -89,7 +89,7 @@ func (p *Parking) confirm(ctx context.Context, r *parked) {
 		p.mu.Lock()
 		told := r.failed != ""
 		p.mu.Unlock()
-		p.setFailed(r, "its memory is not off its device: "+err.Error(), true)
+		r.setFailed("its memory is not off its device: "+err.Error(), true)
 		if !told {
 			p.tell(r, gpu.EventParked, gpu.Serious, fmt.Sprintf("%s is parked, and its memory is not off its device: %s", r.Key.ID, err), map[string]any{"failed": true})
 		}

@@ -47,18 +47,18 @@ func (p *Parking) awaitRoom(ctx context.Context, r *parked, memory gpu.MiB, on [
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		release, why := p.takeRoom(ctx, r, memory)
 		if release != nil {
-			p.setFailed(r, "", told)
+			r.setFailed("", told)
 			return release, nil
 		}
 		if !told && time.Since(began) > patience {
 			told = true
-			p.setFailed(r, why, true)
+			r.setFailed(why, true)
 			p.tell(r, gpu.EventResuming, gpu.Warning, fmt.Sprintf("%s waits on its way back: %s", r.Key.ID, why), map[string]any{"memory_mb": memory})
 		}
 		if err := wait(ctx, pause); err != nil {
 			return nil, err
 		}
-		if !p.anyAlive(on) {
+		if !anyAlive(p.Processes, on) {
 			return func() {}, nil // the driver says so too
 		}
 		_ = p.hasEnded(r)
@@ -164,32 +164,13 @@ func (p *Parking) awaitGone(ctx context.Context, r *parked) error {
 }
 
 // anyAlive reports whether one of some processes lives.
-func (p *Parking) anyAlive(on []park.Process) bool {
+func anyAlive(table process.Table, on []park.Process) bool {
 	for _, id := range on {
-		if p.Processes.Alive(process.ID(id)) {
+		if table.Alive(process.ID(id)) {
 			return true
 		}
 	}
 	return false
-}
-
-// stopped returns a process of a lease that somebody has stopped; 0: none.
-func (p *Parking) stopped(r *parked) int {
-	p.mu.Lock()
-	ids := r.processes()
-	p.mu.Unlock()
-	for _, id := range ids {
-		if p.Processes.Stopped(process.ID(id)) {
-			return id.PID
-		}
-	}
-	return 0
-}
-
-func (p *Parking) isEnded(r *parked) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return r.ended
 }
 
 // wait waits, unless ctx ends before.

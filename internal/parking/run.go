@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/park"
 )
 
@@ -80,9 +81,11 @@ func (p *Parking) turn(now time.Time) time.Time {
 	parkable := p.overlay(&pressure)
 	settings := p.Settings()
 	plan := park.Turn(now, settings.Rules, pressure)
+	p.mu.Lock()
 	for _, fence := range plan.Spare {
-		p.spare(fence)
+		delete(p.warned, fence)
 	}
+	p.mu.Unlock()
 	for _, a := range plan.Warn {
 		p.caution(a, now, settings.Grace)
 	}
@@ -99,7 +102,7 @@ func (p *Parking) turn(now time.Time) time.Time {
 // overlay adds to the pressure what the book does not know, and reports whether
 // there is any lease that could be parked.
 func (p *Parking) overlay(pressure *park.Pressure) (parkable bool) {
-	simulated, stand := p.onlySimulated(), map[uint64]bool{}
+	simulated, stand := onlySimulated(p.Book.Sums()), map[uint64]bool{}
 	for i := range pressure.Holdings { // nobody is asked for anything while mu is held
 		h := &pressure.Holdings[i]
 		stand[h.Fence] = true
@@ -135,8 +138,8 @@ func (p *Parking) overlay(pressure *park.Pressure) (parkable bool) {
 }
 
 // onlySimulated reports whether all devices are simulated.
-func (p *Parking) onlySimulated() bool {
-	for _, s := range p.Book.Sums() {
+func onlySimulated(sums map[string]ledger.DeviceSum) bool {
+	for _, s := range sums {
 		if s.Device.Vendor != gpu.Simulated {
 			return false
 		}
@@ -154,12 +157,12 @@ func (p *Parking) caution(a park.Action, now time.Time, grace time.Duration) {
 	p.mu.Lock()
 	p.warned[a.Fence] = now
 	p.mu.Unlock()
-	p.warn(held, p.orderFor(a), now.Add(grace))
+	p.warn(held, orderFor(a), now.Add(grace))
 }
 
 // displace parks a lease for a request that waits.
 func (p *Parking) displace(a park.Action) {
-	o := p.orderFor(a)
+	o := orderFor(a)
 	if _, err := p.begin(o); err != nil {
 		p.mu.Lock()
 		p.bar(a.Fence, o, err)
@@ -168,7 +171,7 @@ func (p *Parking) displace(a park.Action) {
 	}
 }
 
-func (p *Parking) orderFor(a park.Action) order {
+func orderFor(a park.Action) order {
 	why := fmt.Sprintf("%s waits for its device", a.For.Key.ID)
 	if a.For.Into != 0 {
 		why = fmt.Sprintf("it is the turn of %s", a.For.Key.ID)
@@ -176,13 +179,7 @@ func (p *Parking) orderFor(a park.Action) order {
 	return order{key: keyOf(a.Key), fence: a.Fence, by: access.Daemon(), why: why, source: park.ByPressure, wanter: keyOf(a.For.Key)}
 }
 
-// spare forgets that a lease was about to be parked.
-func (p *Parking) spare(fence uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.warned, fence)
-}
-
+// spareAll forgets that leases were about to be parked.
 func (p *Parking) spareAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -50,16 +50,6 @@ func reason(why error) string {
 	return why.Error()
 }
 
-// setFailed notes what is wrong with a lease, if set.
-func (p *Parking) setFailed(r *parked, why string, set bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if set && r.failed != why {
-		r.failed = why
-		r.turn()
-	}
-}
-
 // suspend has the pacer let the processes of a lease run, until it is back.
 func (p *Parking) suspend(r *parked) {
 	if p.Pacer == nil {
@@ -75,13 +65,6 @@ func (p *Parking) suspend(r *parked) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.release = release
-}
-
-// moving returns how long the steps have taken with the memory of a lease, in all.
-func (p *Parking) moving(r *parked) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return r.Moving
 }
 
 // figures adds to the data of an event how much memory moved, how long that took as a
