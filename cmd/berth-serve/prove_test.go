@@ -101,11 +101,16 @@ func TestProveParks(t *testing.T) {
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	me, err := process.Proc().Identify(os.Getpid())
+	program := exec.CommandContext(t.Context(), "sleep", "1000")
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = program.Process.Kill(), program.Wait() }()
+	id, err := process.Proc().Identify(program.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(driver, strconv.Itoa(me.PID)), []byte("0"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(driver, strconv.Itoa(id.PID)), []byte("0"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "berth", proveCommand)
@@ -136,7 +141,7 @@ func TestProveParks(t *testing.T) {
 		step park.Step
 		want park.State
 	}{{park.Lock, park.Locked}, {park.Checkpoint, park.Checkpointed}, {park.Restore, park.Locked}, {park.Unlock, park.Running}} {
-		order := park.Order{Step: c.step, Processes: []park.Process{{PID: me.PID, Start: me.Start}}}
+		order := park.Order{Step: c.step, Processes: []park.Process{{PID: id.PID, Start: id.Start}}}
 		if outcomes, err := park.ReadAnswer([]byte(say(order)), order); err != nil || outcomes[0].State != c.want || outcomes[0].Error != "" {
 			t.Errorf("%s: %+v, %v", c.step, outcomes, err)
 		}

@@ -38,7 +38,9 @@ func (d *Daemon) openParking(o Options, processes process.Table) error {
 	d.mover.Devices, d.mover.Faults = late{d}, faults
 	d.parking = parking.New(parking.Options{
 		Book: d.ledger, Monitor: d.monitor, Pacer: d.pacer, Closures: d.closures, Host: parking.Machine{Processes: processes}, Processes: processes,
-		Open:     func(ctx context.Context, on gpu.Device) (parking.Session, error) { return d.mover.Open(ctx, on) },
+		Open: func(ctx context.Context, on gpu.Device, awake bool) (parking.Session, error) {
+			return d.mover.Open(ctx, on, awake)
+		},
 		Settings: d.parkingRules, Idle: d.idleSince, Denied: d.denied, Publish: d.publish, Log: o.Log,
 		Path: filepath.Join(o.Settings.Config.Daemon.StateDir, parkedName), Boot: boot,
 	})

@@ -50,7 +50,7 @@ func TestShrunkLeasesMayUseWhatTheyHad(t *testing.T) {
 		{Lease: &lease.Lease{ID: "shrunk", Asked: 4096}, Part: lease.Part{GPU: "GPU-a", Memory: 1024}, Measured: 2048},
 		{Lease: &lease.Lease{ID: "plain"}, Part: lease.Part{GPU: "GPU-a", Memory: 1024}, Measured: 2048},
 	}}
-	got := w.oversight().holdings("GPU-a", noon)
+	got := w.oversight().holdings("GPU-a", w.holdings, noon)
 	if len(got) != 2 || got[0].Leased != 4096 || got[1].Leased != 1024 {
 		t.Errorf("the watchdog judges %+v", got)
 	}

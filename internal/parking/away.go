@@ -144,6 +144,7 @@ func (p *Parking) claim(held *lease.Lease, o order) (*parked, error) {
 	r.wanter = o.wanter
 	r.Processes, r.failed, r.Returns, r.lost, r.touched, r.moves = nil, "", false, false, false, true
 	p.leases[r.Fence] = r
+	r.Awake = p.wakes[r.Fence]
 	r.enter(park.Parking, time.Now())
 	return r, nil
 }

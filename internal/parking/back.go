@@ -51,11 +51,15 @@ func (p *Parking) Resume(ctx context.Context, k lease.Key, fence uint64, by acce
 // lease that is not parked. If ctx ends before, the lease still comes back at its
 // turn.
 func (p *Parking) Wake(ctx context.Context, k lease.Key, fence uint64) error {
+	held := p.find(k, fence)
 	p.mu.Lock()
 	r := p.leases[fence]
+	if held != nil {
+		p.wakes[fence] = true
+	}
 	if r == nil || r.Phase == "" {
 		p.mu.Unlock()
-		if held := p.find(k, fence); held == nil || held.State != lease.Parked {
+		if held == nil || held.State != lease.Parked {
 			return nil
 		}
 		return p.Resume(ctx, k, fence, access.Daemon(), "its program asked for it", gpu.Opt[time.Duration]{})
@@ -160,7 +164,12 @@ func (p *Parking) awaitBack(ctx context.Context, r *parked) error {
 func (p *Parking) Returned(l *lease.Lease) { p.later(l.Fence) }
 
 // Ended notes that a lease has ended. It does not block.
-func (p *Parking) Ended(fence uint64) { p.later(fence) }
+func (p *Parking) Ended(fence uint64) {
+	p.mu.Lock()
+	delete(p.wakes, fence)
+	p.mu.Unlock()
+	p.later(fence)
+}
 
 // later looks at a lease soon, outside of the goroutine that works on the book.
 func (p *Parking) later(fence uint64) {

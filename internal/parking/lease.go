@@ -24,6 +24,7 @@ type kept struct {
 	Times     int           `json:"times"`
 	Moving    time.Duration `json:"moving"`
 	Processes []moved       `json:"processes"`
+	Awake     bool          `json:"awake,omitempty"`     // its programs ask to be woken, so they run on while it is parked
 	Simulated bool          `json:"simulated,omitempty"` // the device is, so no memory of the machine is taken
 }
 

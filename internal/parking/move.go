@@ -39,6 +39,7 @@ type move struct {
 	r       *parked
 	goal    park.Goal
 	on      gpu.Device
+	awake   bool    // its programs run on while their memory is away
 	session Session // nil: none is open
 	broken  int     // sessions that broke off
 }
@@ -52,7 +53,9 @@ func (p *Parking) moveTo(ctx context.Context, r *parked, goal park.Goal) ([]park
 	if !found {
 		return nil, errors.New("its device is not there")
 	}
-	m := &move{p: p, r: r, goal: goal, on: reading.Device}
+	p.mu.Lock()
+	m := &move{p: p, r: r, goal: goal, on: reading.Device, awake: r.Awake}
+	p.mu.Unlock()
 	defer m.close()
 	all, err := m.states(ctx)
 	refusals := map[park.Process]int{}
@@ -184,7 +187,7 @@ func (m *move) ask(ctx context.Context, step park.Step, on []park.Process, limit
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if m.session == nil {
-		if m.session, err = m.p.Open(limited, m.on); err != nil {
+		if m.session, err = m.p.Open(limited, m.on, m.awake); err != nil {
 			m.session = nil
 			m.broken++
 			return nil, m.failure(ctx, limited, step, limit, err)

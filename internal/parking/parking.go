@@ -98,8 +98,10 @@ type Settings struct {
 
 // Options are what a Parking is made from.
 type Options struct {
-	Book      Book
-	Open      func(ctx context.Context, on gpu.Device) (Session, error)
+	Book Book
+	// Open begins a session. Awake processes run on while their memory is away;
+	// others are kept still where the driver needs it.
+	Open      func(ctx context.Context, on gpu.Device, awake bool) (Session, error)
 	Monitor   Monitor
 	Pacer     Pacer    // nil: nothing is paced
 	Closures  Closures // nil: nothing closes devices
@@ -129,6 +131,7 @@ type Parking struct {
 	warned  map[uint64]time.Time
 	barred  map[uint64]bar
 	coming  map[string]gpu.MiB // by UUID: what restores take of a device, and may not have taken yet
+	wakes   map[uint64]bool    // by fence: a program of the lease has asked to be woken, so it has to run on while it is parked
 	counts  Counts
 	damaged bool // the file could not be read
 }
@@ -144,7 +147,7 @@ type bar struct {
 func New(o Options) *Parking {
 	p := &Parking{
 		Options: o, nudged: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
-		leases: map[uint64]*parked{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, coming: map[string]gpu.MiB{}, counts: newCounts(),
+		leases: map[uint64]*parked{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, coming: map[string]gpu.MiB{}, wakes: map[uint64]bool{}, counts: newCounts(),
 	}
 	if p.Denied == nil {
 		p.Denied = func(string) string { return "" }

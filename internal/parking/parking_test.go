@@ -263,6 +263,11 @@ func TestWake(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.parked(a)
+			w.set(func() { // a program that asks to be woken has to run for that
+				if w.awake != (source == "ladder") {
+					t.Errorf("parked by %s, awake is %t", source, w.awake)
+				}
+			})
 			if err := w.now.Wake(t.Context(), a.Key(), a.Fence); err != nil {
 				t.Fatal(err)
 			}

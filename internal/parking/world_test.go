@@ -47,6 +47,7 @@ type world struct {
 	host     memory
 	vendor   gpu.Vendor
 	boot     string
+	awake    bool // as the last session was told
 	idle     map[uint64]time.Time
 
 	point func(name string) // is called at some points within a daemon
@@ -212,7 +213,8 @@ func (w *world) start() {
 	}
 	d.Parking = parking.New(parking.Options{
 		Book: book{d.book, d},
-		Open: func(ctx context.Context, _ gpu.Device) (parking.Session, error) {
+		Open: func(ctx context.Context, _ gpu.Device, awake bool) (parking.Session, error) {
+			w.set(func() { w.awake = awake })
 			return &session{card: w.card, d: d}, ctx.Err()
 		},
 		Monitor: seam{d}, Host: machine{w}, Processes: table, Settings: w.configured, Publish: d.hear,

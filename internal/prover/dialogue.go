@@ -19,6 +19,7 @@ import (
 // dialogue is a session with a helper process.
 type dialogue struct {
 	mover *Mover
+	awake bool // the processes run on while their memory is away
 	*launched
 	lines chan []byte   // that it writes; closed at the end of its output
 	over  chan struct{} // closed when nobody reads lines any more
@@ -30,8 +31,8 @@ type dialogue struct {
 	failed error         // why the session is over
 }
 
-func newDialogue(m *Mover, l *launched) *dialogue {
-	s := &dialogue{mover: m, launched: l, lines: make(chan []byte), over: make(chan struct{}), turn: make(chan struct{}, 1)}
+func newDialogue(m *Mover, l *launched, awake bool) *dialogue {
+	s := &dialogue{mover: m, awake: awake, launched: l, lines: make(chan []byte), over: make(chan struct{}), turn: make(chan struct{}, 1)}
 	go s.read()
 	go func() {
 		<-l.child.Gone()
@@ -124,7 +125,7 @@ func (s *dialogue) Do(ctx context.Context, step park.Step, ids []park.Process) (
 			return nil, s.failed
 		}
 		s.number++
-		outcomes, err := s.ask(ctx, park.Order{Number: s.number, Step: step, Processes: some, Fault: fault})
+		outcomes, err := s.ask(ctx, park.Order{Number: s.number, Step: step, Processes: some, Awake: s.awake, Fault: fault})
 		if err != nil {
 			s.failed = fmt.Errorf("%s: %w", step, err)
 			_ = s.Close()

@@ -88,7 +88,7 @@ func daemonForParking(pid, start, fault string) {
 	faults, wrong := park.ParseFaults(fault)
 	m := &Mover{Command: []string{"helper", "fake", "parking"}, Environ: []string{"DRIVER=" + os.Getenv("DRIVER")}, Faults: faults}
 	ctx := context.Background()
-	s, unable := m.Open(ctx, card)
+	s, unable := m.Open(ctx, card, false)
 	if err = errors.Join(err, wrong, unable); err != nil {
 		fmt.Println(err)
 		return

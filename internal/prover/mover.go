@@ -59,8 +59,9 @@ type Session interface {
 const startLimit = 30 * time.Second
 
 // Open begins a session for a device. It returns ErrNoParking if the driver cannot
-// move memory.
-func (m *Mover) Open(ctx context.Context, on gpu.Device) (Session, error) {
+// move memory. Awake processes run on while their memory is away; others are stopped,
+// because NVIDIA's driver does not make all their calls wait.
+func (m *Mover) Open(ctx context.Context, on gpu.Device, awake bool) (Session, error) {
 	switch on.Vendor {
 	case gpu.Simulated:
 		return m.simulate(ctx, on)
@@ -81,7 +82,7 @@ func (m *Mover) Open(ctx context.Context, on gpu.Device) (Session, error) {
 	}
 	m.helpers[l.id] = true
 	m.mu.Unlock()
-	s := newDialogue(m, l)
+	s := newDialogue(m, l, awake)
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	if err := s.opened(ctx); err != nil {

@@ -116,7 +116,7 @@ func (d *driver) has(p park.Process) string {
 // open begins a session that ends with the test.
 func (d *driver) open() Session {
 	d.t.Helper()
-	s, err := d.Open(d.t.Context(), card)
+	s, err := d.Open(d.t.Context(), card, false)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestCannotPark(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := c.m.Open(t.Context(), c.d)
+			s, err := c.m.Open(t.Context(), c.d, false)
 			if err == nil && name == "no driver" {
 				t.Skip("this machine has an NVIDIA driver")
 			}
@@ -319,14 +319,14 @@ func TestOpenDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m := &Mover{Command: []string{"helper", "fake", "hangs"}}
-	if _, err := m.Open(ctx, card); !errors.Is(err, context.Canceled) || len(m.helpers) > 0 {
+	if _, err := m.Open(ctx, card, false); !errors.Is(err, context.Canceled) || len(m.helpers) > 0 {
 		t.Errorf("before it began: %v", err)
 	}
 	l, err := launch(m.Command, nil, ask(card))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newDialogue(m, l)
+	s := newDialogue(m, l, false)
 	if err := s.opened(ctx); !errors.Is(err, ErrBroken) || !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
@@ -351,7 +351,7 @@ func TestNonsense(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			m := &Mover{Command: []string{"helper", "fake", how}}
-			s, err := m.Open(t.Context(), card)
+			s, err := m.Open(t.Context(), card, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -403,4 +403,28 @@ func fakeParking(how string, in *bufio.Reader, say func(string)) {
 		return
 	}
 	_, _ = in.ReadBytes(0)
+}
+
+// A process is stopped while its memory is away, unless it is to run on.
+func TestAwake(t *testing.T) {
+	t.Parallel()
+	for _, awake := range []bool{false, true} {
+		d := newDriver(t)
+		id := d.program()
+		s, err := d.Open(t.Context(), card, awake)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []park.Step{park.Lock, park.Checkpoint} {
+			if outcomes, err := s.Do(t.Context(), step, []park.Process{id}); err != nil || outcomes[0].Error != "" {
+				t.Fatalf("%s: %+v, %v", step, outcomes, err)
+			}
+		}
+		if stopped := process.Proc().Stopped(process.ID(id)); stopped == awake {
+			t.Errorf("awake is %t, and it is %t that the process is stopped", awake, stopped)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -61,7 +61,7 @@ func simulate(t *testing.T, faults string) (*Mover, *parkingDevice, []park.Proce
 
 func openSimulated(t *testing.T, m *Mover) Session {
 	t.Helper()
-	s, err := m.Open(t.Context(), simulatedCard)
+	s, err := m.Open(t.Context(), simulatedCard, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestSimulatedTrouble(t *testing.T) {
 		t.Error(err)
 	}
 	m.Devices = rack{&simulated{}}
-	if _, err := m.Open(t.Context(), simulatedCard); !errors.Is(err, ErrNoParking) {
+	if _, err := m.Open(t.Context(), simulatedCard, false); !errors.Is(err, ErrNoParking) {
 		t.Errorf("a device that parks nothing: %v", err)
 	}
 }
