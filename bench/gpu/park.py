@@ -15,6 +15,7 @@ large     A program of 80 GiB and two jobs of 80 GiB of another service take tur
 faults    Memory of the machine runs out; a program is killed while it is parked;
           the daemon or the helper process is killed at each step.
 trim      berth optimize gets back the caches of three libraries at once.
+wake      Programs that use berth.current() wake when they are asked something.
 """
 import ctypes
 import json
@@ -699,7 +700,38 @@ def trim(card):
     d.stop()
 
 
-PARTS = {"driver": driver, "programs": programs, "turns": turns, "large": large, "faults": faults, "trim": trim}
+def wake(card):
+    part("programs that wake by themselves")
+    d = Daemon()
+    if not must("a daemon starts", d.start(), d.tail()):
+        return
+    for kind in KINDS:
+        empty = card.used()
+        log = open("%s/wake-%s.log" % (DIR, kind), "w")
+        p = subprocess.Popen([BERTH, "exec", "--parkable", "--name", kind, "--memory", "4GiB", "--gpu", "0", "--enforce", "watchdog", "--", sys.executable, PROGRAM, "serve", kind, "1"],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
+        children.append(p)
+
+        def answer():
+            p.stdin.write("\n")
+            p.stdin.flush()
+            return p.stdout.readline().strip()
+
+        if not must("%s: it answers" % kind, answer() == "ok", open(log.name).read()[-500:]):
+            continue
+        id = next(one["id"] for one in leases() if one["id"].startswith(kind))
+        for n in range(1, 4):
+            said = berth("park", id)
+            free = card.used() - empty < 700  # the contexts of others aside
+            begin = time.monotonic()
+            good = said.returncode == 0 and state(kind) == "parked" and free and answer() == "ok" and state(kind) == "active"
+            must("%s: time %d: parked, it wakes and answers (%.1f s)" % (kind, n, time.monotonic() - begin), good, (failed(said), state(kind), card.used() - empty, open(log.name).read()[-500:]))
+        p.stdin.close()
+        must("%s: it ends, and its lease with it" % kind, p.wait(60) == 0 and within(10, lambda: not leases()))
+    d.stop()
+
+
+PARTS = {"driver": driver, "programs": programs, "turns": turns, "large": large, "faults": faults, "trim": trim, "wake": wake}
 
 
 def main():

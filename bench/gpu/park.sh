@@ -8,6 +8,7 @@
 #   bench/gpu/park.sh large      two services of 80 GiB by turns
 #   bench/gpu/park.sh faults     no host memory, kill -9 everywhere
 #   bench/gpu/park.sh trim       caches of three libraries
+#   bench/gpu/park.sh wake       programs that wake by themselves
 #
 # and without arguments all but the first. Needs bin/berth and bin/berth-serve (make
 # build), a Python with PyTorch, JAX and CuPy, and a GPU that nobody else uses.
