@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 // parkingDevice is a device on which every step takes ten seconds.
 type parkingDevice struct {
 	device.Device
+	mu    sync.Mutex // guards state and until
 	state map[int]park.State
 	until map[int]time.Time // when what was begun is done
 	err   error
@@ -25,6 +27,8 @@ type parkingDevice struct {
 const stepTakes = 10 * time.Second
 
 func (d *parkingDevice) States(_ context.Context, ids []park.Process) (list []park.Outcome, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, id := range ids {
 		list = append(list, park.Outcome{Process: id, State: d.state[id.PID], Took: max(0, time.Until(d.until[id.PID]).Seconds())})
 	}
@@ -35,11 +39,13 @@ func (d *parkingDevice) States(_ context.Context, ids []park.Process) (list []pa
 }
 
 func (d *parkingDevice) Move(ctx context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error) {
+	d.mu.Lock()
 	for _, id := range ids {
 		if step == park.Checkpoint && d.state[id.PID] == park.Locked {
 			d.state[id.PID], d.until[id.PID] = park.Checkpointed, time.Now().Add(stepTakes)
 		}
 	}
+	d.mu.Unlock()
 	list, err := d.States(ctx, ids)
 	for i := range list {
 		if list[i].State != park.Checkpointed {
@@ -77,8 +83,13 @@ func TestSimulatedParking(t *testing.T) {
 			t.Errorf("%+v, %v after %v", outcomes, err, time.Since(began))
 		}
 		// A process that ends in the middle of a step is gone.
-		d.state[8] = park.Locked
-		time.AfterFunc(time.Second, func() { d.state[8], d.until[8] = park.Gone, time.Time{} })
+		become := func(s park.State) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.state[8], d.until[8] = s, time.Time{}
+		}
+		become(park.Locked)
+		time.AfterFunc(time.Second, func() { become(park.Gone) })
 		if outcomes, err := s.Do(t.Context(), park.Checkpoint, ids[1:]); err != nil || outcomes[0].State != park.Gone {
 			t.Errorf("%+v, %v", outcomes, err)
 		}
