@@ -86,6 +86,7 @@ fuzz-binaries: tools ## build the fuzz targets into dist/fuzz, for machines with
 histories: ## play a thousand random histories of faults, heat, leases and kills (two minutes)
 	go test ./internal/oversight -run TestHistories -oversight.histories=1000 -v
 	go test ./internal/daemon -run TestCareHistories -daemon.histories=30
+	go test ./internal/parking -run TestHistories -parking.histories=50 -timeout 30m
 
 .PHONY: account
 account: ## hold what can be leased against what the devices really have left (a minute)

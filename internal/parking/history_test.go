@@ -2,10 +2,9 @@ package parking_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,10 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/park"
 )
+
+// rounds is how often TestHistories lets rapid play histories for a day of simulated
+// time.
+var rounds = flag.Int("parking.histories", 2, "rounds of random histories of parked leases")
 
 // undated hides the deadline of a test, which means nothing where time is not real.
 type undated struct{ rapid.TB }
@@ -180,11 +183,7 @@ func (h *history) finish() {
 // its limit; and no lease is stuck.
 func TestHistories(t *testing.T) {
 	folder := t.TempDir()
-	rounds := 2 // rapid ends one after a day, which is over soon in simulated time
-	if n, err := strconv.Atoi(os.Getenv("BERTH_HISTORIES")); err == nil {
-		rounds = n
-	}
-	for range rounds {
+	for range *rounds {
 		synctest.Test(t, func(t *testing.T) {
 			rapid.Check(undated{t}, func(t *rapid.T) {
 				w := newWorld(t, folder, 100*gib)
