@@ -78,8 +78,8 @@ var plainRefusals = []struct {
 	{audit.ErrUnavailable, Unavailable, "audit_unavailable", "Nothing was changed: what changes something for others has to be in that log first. Make room on the disk of the state folder, or mend its folder audit; leases and releases of one's own go on."},
 	{lease.ErrDuplicate, Conflict, "duplicate_allocation", "Release it first, or use another id."},
 	{lease.ErrParent, Conflict, "no_parent", "Ask for a lease of your own, and then for children of it."},
-	{lease.ErrUnknown, Unknown, "unknown_allocation", "GET /api/leases lists those there are."},
-	{lease.ErrWaiting, Conflict, "still_waiting", "Try again when it is granted; GET /api/leases/{id}/explain says what it waits for."},
+	{lease.ErrUnknown, Unknown, "unknown_allocation", "berth leases (GET /api/leases) lists those there are."},
+	{lease.ErrWaiting, Conflict, "still_waiting", "Try again when it is granted; berth explain (GET /api/leases/{id}/explain) says what it waits for."},
 	{lease.ErrNotYours, Forbidden, "not_yours", "Ask its owner, or an operator."},
 	{lease.ErrStaleFence, Conflict, "stale_fence", "The lease this fence belonged to has ended: stop using the device and ask for a new one."},
 	{lease.ErrNoFence, Conflict, "unknown_fence", "Use the one that came with the lease, or none."},
@@ -89,10 +89,10 @@ var plainRefusals = []struct {
 	{lease.ErrEnforced, Conflict, "limit_enforced", "Release the lease and start the program under one of the right size."},
 	{lease.ErrParked, Conflict, "parked", "Nothing was changed."},
 	{lease.ErrUnparkable, Conflict, "cannot_park", "Nothing was moved."},
-	{lease.ErrAsked, Conflict, "already_asked", "GET /api/leases/{id}/explain says what it waits for."},
+	{lease.ErrAsked, Conflict, "already_asked", "berth explain (GET /api/leases/{id}/explain) says what it waits for."},
 	{lease.ErrInUse, Conflict, "in_use", "Free memory in the program first, or ask for a larger size."},
 	{allowance.ErrForbidden, Conflict, "service_forbids", "Ask whoever runs the daemon to change the settings of the service."},
-	{lease.ErrState, Conflict, "wrong_state", "GET /api/leases/{id} shows the lease."},
+	{lease.ErrState, Conflict, "wrong_state", "berth leases (GET /api/leases/{id}) shows the lease."},
 	{ledger.ErrNoHolder, Forbidden, "process_not_allowed", "Name a process that you have started."},
 	{allowance.ErrCrowded, Crowded, "too_many_leases", "Release some of your leases, or wait for your other requests."},
 	{allowance.ErrLimit, Conflict, "over_user_limit", "berth quota shows your limits. Ask for less, release something, or ask whoever runs the daemon."},
@@ -105,7 +105,7 @@ var plainRefusals = []struct {
 	{process.ErrGone, Conflict, "process_gone", "A lease is bound to a process that runs."},
 	{journal.ErrFull, DiskFull, "journal_full", "Leases that stand are not affected. Free some room on the disk of the state folder; then ask again."},
 	{ledger.ErrStopped, Unavailable, "stopping", "Ask again when the daemon is back."},
-	{context.Canceled, Withdrawn, "withdrawn", "Whoever asked has left, or somebody released it."},
+	{context.Canceled, Withdrawn, "withdrawn", "The caller left, or somebody released, resized or parked the lease."},
 }
 
 // Refused returns the refusal that an error of a keeper stands for. It returns a

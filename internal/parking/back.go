@@ -147,7 +147,7 @@ func (p *Parking) awaitBack(ctx context.Context, r *parked) error {
 		case phase == "":
 			return nil
 		case lost:
-			return &park.RefusedError{Do: "resume", ID: r.Key.ID, Code: park.NotResuming, Why: failed, Next: "Revoke the lease, which ends its program."}
+			return &park.RefusedError{Do: "resume", ID: r.Key.ID, Code: park.NotResuming, Why: failed, Next: "End its program by kill -9, and release the lease if it stands then."}
 		case stops:
 			return ledger.ErrStopped
 		}
@@ -501,7 +501,7 @@ func (p *Parking) lose(r *parked, stuck []park.Outcome) {
 	r.moves, r.lost, r.failed = false, true, why
 	r.turn()
 	p.mu.Unlock()
-	e := p.event(r, gpu.EventResumed, gpu.Serious, fmt.Sprintf("%s is lost: %s; revoke the lease, which ends its program", r.Key.ID, why), map[string]any{"failed": true})
+	e := p.event(r, gpu.EventResumed, gpu.Serious, fmt.Sprintf("%s is lost: %s; end its program by kill -9, and release the lease if it stands then", r.Key.ID, why), map[string]any{"failed": true})
 	e.Public = fmt.Sprintf("%s is lost: its memory cannot be brought back", r.Key.ID)
 	p.Publish(e)
 	if p.hasEnded(r) {
