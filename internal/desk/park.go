@@ -51,20 +51,29 @@ func (d Reclaim) Resume(ctx context.Context, by Caller, name lease.Name, b api.R
 	}
 	why := gpu.Printable(b.Why, 256)
 	return d.move(ctx, by, access.Resume, name, b.Fence, why, func(held ledger.Held) error {
-		return d.noRoom(held, d.Parking.Resume(ctx, held.Key(), held.Fence, by.Actor, why, gpu.Some(wait)))
+		return d.noRoom(held, wait, d.Parking.Resume(ctx, held.Key(), held.Fence, by.Actor, why, gpu.Some(wait)))
 	})
 }
 
 // noRoom returns the refusal for a lease that cannot return because its device has
-// no room, and other errors as they are.
-func (d Reclaim) noRoom(held ledger.Held, err error) error {
-	noFit := (*placement.NoFitError)(nil)
-	if late := (*ledger.TimeoutError)(nil); errors.As(err, &late) || !errors.As(err, &noFit) {
+// no room, also after the time that its caller waited, and other errors as they are.
+// How long a request for a parked lease waited counts from when it was parked, so a
+// TimeoutError does not say how long the caller did.
+func (d Reclaim) noRoom(held ledger.Held, wait time.Duration, err error) error {
+	noFit, late := (*placement.NoFitError)(nil), (*ledger.TimeoutError)(nil)
+	switch {
+	case errors.As(err, &late):
+		r := refusalOf(err)
+		r.Detail = fmt.Sprintf("Cannot resume %s: there was no room within %s%s. It stays parked; give it more time, or resume it later.",
+			held.ID, words.Duration(wait), inTheWay(late))
+		r.cause = err
+		return r
+	case !errors.As(err, &noFit):
 		return err
 	}
 	p := held.Parts[0]
-	r := Refuse(Conflict, noFitCode(noFit), "Cannot resume %s: it needs %s and %s on %s, and %s can be leased there now. It stays parked; resume it with the time that it may wait for room.",
-		held.ID, p.Memory, words.Count(p.Slots, "slot"), d.label(p.GPU), max(noFit.LargestNow, 0))
+	r := Refuse(Conflict, noFitCode(noFit), "Cannot resume %s: it needs %s and %s on %s, and there is no room now%s. It stays parked; let it wait for room (berth resume --wait 10m), or resume it later.",
+		held.ID, p.Memory, words.Count(p.Slots, "slot"), d.label(p.GPU), obstacle(noFit))
 	r.Extra, r.cause = numbersOf(noFit), err
 	return r
 }

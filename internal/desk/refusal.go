@@ -142,11 +142,7 @@ func refusalOf(err error) *Refusal {
 			"requested_mb": resize.Asked, "held_mb": resize.Has(), "available_mb": resize.Most, "possible": resize.Ever,
 		}}
 	case errors.As(err, &late):
-		why := obstacle(late.Refusal)
-		if late.Quota != nil {
-			why = ": " + late.Quota.Error()
-		}
-		r := Refuse(Conflict, "allocation_timeout", "There was no room within %s%s.", late.Lasted(), why)
+		r := Refuse(Conflict, "allocation_timeout", "There was no room within %s%s.", late.Lasted(), inTheWay(late))
 		if late.Refusal != nil {
 			r.Extra = numbersOf(late.Refusal)
 		}
@@ -217,6 +213,15 @@ func obstacle(e *placement.NoFitError) string {
 		text += "; no room on " + words.Count(others, "other GPU") + " either"
 	}
 	return text
+}
+
+// inTheWay says after a colon what was in the way of a request that nobody granted
+// in time.
+func inTheWay(late *ledger.TimeoutError) string {
+	if late.Quota != nil {
+		return ": " + late.Quota.Error()
+	}
+	return obstacle(late.Refusal)
 }
 
 // wrongFields refuses a request for what is wrong with its fields.

@@ -71,6 +71,10 @@ func ofRequest(e *lease.Effect) gpu.Event {
 		return event
 	}
 	event.Code, event.Severity = gpu.EventTimedOut, gpu.Warning
+	if r.For() == "resume" { // it was requested when it was parked, and not when somebody resumed it
+		event.Text = fmt.Sprintf("%s was not resumed: there was no room for its %s in time; it stays parked", r.ID, r.Memory)
+		return event
+	}
 	event.Text = fmt.Sprintf("%s waited %s for %s and did not get it", r.ID, words.Duration(e.Time.Sub(r.Requested)), aim(r))
 	return event
 }
@@ -79,7 +83,7 @@ func ofRequest(e *lease.Effect) gpu.Event {
 func aim(r *lease.Request) string {
 	switch r.For() {
 	case "resume":
-		return "room for its " + r.Memory.String() + ", to be resumed"
+		return "room for its " + r.Memory.String() + " to be resumed"
 	case "resize":
 		return r.Memory.String() + " more, to have " + r.Size.String()
 	}
