@@ -80,11 +80,11 @@ func (e *ResizeError) Has() gpu.MiB {
 func (e *ResizeError) Error() string {
 	why := "there is no room for that now"
 	if !e.Ever {
-		why = "there is never room for that"
+		why = "that never fits there"
 	}
 	text := fmt.Sprintf("resize %s from %s to %s: %s", e.Lease.ID, e.Has().Exact(), e.Asked.Exact(), why)
 	if e.Most > e.Has() {
-		return text + "; it can have " + e.Most.Exact() + " now"
+		return text + "; ask for at most " + e.Most.Exact() + ", which it can have now"
 	}
 	return text + ", nor for more than it has"
 }
