@@ -91,7 +91,9 @@ func (o *loopOptions) round(ctx context.Context) error {
 		return o.PrintJSONLine(found)
 	case err == nil:
 		return o.Print(o.Now().Format(time.TimeOnly) + "  " + view.Freed(found))
-	case ctx.Err() != nil || !o.answered && !errors.As(err, &problem): // there is no daemon
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case !o.answered && !errors.As(err, &problem): // there is no daemon
 		return err
 	case errors.As(err, &problem) && problem.Status < http.StatusInternalServerError && problem.Status != http.StatusConflict && problem.Status != http.StatusTooManyRequests:
 		return err

@@ -28,10 +28,7 @@ func move(ctx context.Context, con *console.Console, name, interrupted string,
 	}
 	var before api.Lease
 	after, err := byName(c, name, func(c *client.Client, id string) (api.Lease, error) {
-		var err error
-		if before, err = c.Lease(ctx, id); err != nil {
-			return before, err
-		}
+		before, _ = c.Lease(ctx, id) // if there is none, the daemon refuses what is asked, and says what that was
 		p := progress{notice: notice{Console: con, live: term.NewLive(con.Err), id: id, gpus: gpus, since: con.Now()}, client: c, state: before.State}
 		return p.follow(ctx, func(ctx context.Context) (api.Lease, error) { return ask(ctx, c, id) })
 	})
