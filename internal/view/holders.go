@@ -17,6 +17,7 @@ type holding struct {
 	name             string
 	memory, measured gpu.MiB
 	slots, leases    int
+	parked           int // of the leases
 }
 
 func (h *holding) add(more holding) {
@@ -24,6 +25,7 @@ func (h *holding) add(more holding) {
 	h.measured += more.measured
 	h.slots += more.slots
 	h.leases += more.leases
+	h.parked += more.parked
 }
 
 // mostHolders is how many holders of a device are shown one by one.
@@ -34,9 +36,9 @@ const mostHolders = 8
 func holdings(leases []api.DeviceLease) []holding {
 	var list []holding
 	for _, l := range leases {
-		one := holding{Holder(l.Holder), l.Memory, l.Measured, l.Slots, 1}
+		one := holding{Holder(l.Holder), l.Memory, l.Measured, l.Slots, 1, 0}
 		if l.State == "parked" {
-			one.memory, one.slots = 0, 0
+			one.memory, one.slots, one.parked = 0, 0, 1
 		}
 		if at := slices.IndexFunc(list, func(h holding) bool { return h.name == one.name }); at >= 0 {
 			list[at].add(one)
@@ -64,7 +66,11 @@ func (s *Status) holders() *term.Table {
 	}}
 	for _, d := range s.GPUs {
 		for _, h := range holdings(d.Leases) {
-			t.Add(term.Text(strconv.Itoa(d.Device.Index)), term.Text(h.name), usedCell(h.measured, h.memory),
+			memory := usedCell(h.measured, h.memory)
+			if h.parked == h.leases && h.measured == 0 {
+				memory = term.Text("parked")
+			}
+			t.Add(term.Text(strconv.Itoa(d.Device.Index)), term.Text(h.name), memory,
 				term.Text(strconv.Itoa(h.slots)), term.Text(strconv.Itoa(h.leases)))
 		}
 	}

@@ -29,11 +29,11 @@ func heldStatus() api.StatusAll {
 
 func TestHoldersOfADevice(t *testing.T) {
 	got := holdings(heldStatus().GPUs[1].Leases)
-	if len(got) != mostHolders || got[mostHolders-1] != (holding{"5 others", 500, 0, 0, 5}) {
+	if len(got) != mostHolders || got[mostHolders-1] != (holding{"5 others", 500, 0, 0, 5, 0}) {
 		t.Errorf("the holders are %+v", got)
 	}
 	got = holdings(heldStatus().GPUs[0].Leases)
-	if len(got) != 3 || got[1] != (holding{"embedder (anna)", 8192, 3000, 0, 2}) || got[2] != (holding{"sleeper (carol)", 0, 4, 0, 1}) {
+	if len(got) != 3 || got[1] != (holding{"embedder (anna)", 8192, 3000, 0, 2, 0}) || got[2] != (holding{"sleeper (carol)", 0, 4, 0, 1, 1}) {
 		t.Errorf("the holders are %+v", got)
 	}
 }
