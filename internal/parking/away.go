@@ -382,7 +382,11 @@ func (p *Parking) arrivedAway(r *parked, o order, took, steps time.Duration) {
 	}
 	host := r.host()
 	p.mu.Unlock()
-	p.tell(r, gpu.EventParked, gpu.Note, fmt.Sprintf("%s is parked: %s of its memory are in the memory of the machine", o.key.ID, host), figures(host, took, steps, map[string]any{"host_mb": host, "reason": o.why}))
+	text := fmt.Sprintf("%s is parked: %s of its memory are in the memory of the machine", o.key.ID, host)
+	if host == 0 {
+		text = fmt.Sprintf("%s is parked: its programs had no memory on the device", o.key.ID)
+	}
+	p.tell(r, gpu.EventParked, gpu.Note, text, figures(host, took, steps, map[string]any{"host_mb": host, "reason": o.why}))
 	p.settle(r)
 }
 
