@@ -71,9 +71,8 @@ func (d Reclaim) noRoom(held ledger.Held, wait time.Duration, err error) error {
 	case !errors.As(err, &noFit):
 		return err
 	}
-	p := held.Parts[0]
-	r := Refuse(Conflict, noFitCode(noFit), "Cannot resume %s: it needs %s and %s on %s, and there is no room now%s. It stays parked; let it wait for room (berth resume --wait 10m), or resume it later.",
-		held.ID, p.Memory, words.Count(p.Slots, "slot"), d.label(p.GPU), obstacle(noFit))
+	r := Refuse(Conflict, noFitCode(noFit), "Cannot resume %s: there is no room now%s. It stays parked; let it wait for room (berth resume --wait 10m), or resume it later.",
+		held.ID, obstacle(noFit))
 	r.Extra, r.cause = numbersOf(noFit), err
 	return r
 }
