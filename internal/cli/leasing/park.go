@@ -22,9 +22,9 @@ func newPark(con *console.Console) *cobra.Command {
 		Use:   "park [USER/]ID",
 		Short: "Move the GPU memory of a lease to the machine's memory",
 		Long: `Move the memory of a lease from its GPU to the memory of the machine, without
-the help of its programs. They run on until their next call to the driver, which
-waits. The lease then holds neither memory nor slots, and others can have them.
-It stays parked until berth resume, or until its program asks for it.
+the help of its programs, which stand still meanwhile. The lease then holds
+neither memory nor slots, and others can have them. It stays parked until
+berth resume, or until its program asks for it, if that is one that runs on.
 
 berth parks all processes of the lease, or none. It refuses a lease on several
 GPUs, a program under MPS, unified memory, and what the driver refuses, and says
