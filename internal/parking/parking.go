@@ -174,7 +174,7 @@ func (p *Parking) Of(fence uint64) (park.Status, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.leases[fence]
-	if r == nil || r.Times == 0 && r.Phase == "" && r.failed == "" {
+	if r == nil || r.Times == 0 && r.Phase == "" && r.failed == "" && r.Moving == 0 {
 		return park.Status{}, false
 	}
 	s := park.Status{Phase: r.Phase, Since: r.Since, By: r.By, Why: r.Why, Source: r.Source, Returns: r.Phase == park.Parked && r.Returns, Times: r.Times, Moving: r.Moving, Failed: r.failed}
