@@ -34,7 +34,7 @@ func (h Host) Refuse(memory gpu.MiB) string {
 	case memory <= h.Room():
 		return ""
 	case h.Limit() == 0:
-		return "park_host_mb is 0, so nothing is parked"
+		return "park_host_mb is 0, so nothing is parked; raise optimization.park_host_mb"
 	case memory > h.Limit()-h.Taken:
 		return "it has " + memory.String() + " on its device, and parked leases may take " + max(h.Limit()-h.Taken, 0).String() +
 			" more of the machine's memory; raise park_host_mb, or resume others first"

@@ -429,7 +429,11 @@ func (p *Parking) undone(o order, why error) error {
 	case errors.As(why, &refused):
 		return why
 	}
-	return refuse(o.key.ID, park.Unmoved, why.Error(), "")
+	next := ""
+	if step != nil && step.never {
+		next = "Programs with unified memory, or with memory of other processes, cannot be parked."
+	}
+	return refuse(o.key.ID, park.Unmoved, why.Error(), next)
 }
 
 // bar keeps berth from trying again soon to park a lease that could not be parked.

@@ -85,7 +85,7 @@ func (p *Parking) moveTo(ctx context.Context, r *parked, goal park.Goal) ([]park
 		if refused := park.Refused(done); refused != "" {
 			m.failed(step)
 			if goal == park.Away {
-				return all, &stepError{step: step, why: fmt.Sprintf("the driver refused to %s its memory: %s", doing[step], refused), never: isNever(done)}
+				return all, &stepError{step: step, why: fmt.Sprintf("the driver refused to %s: %s", doing[step], refused), never: isNever(done)}
 			}
 			for _, o := range done {
 				if o.Error != "" {
@@ -98,8 +98,11 @@ func (p *Parking) moveTo(ctx context.Context, r *parked, goal park.Goal) ([]park
 	return all, err
 }
 
-// doing says what a step does, to follow "refused to" and be followed by "its memory".
-var doing = map[park.Step]string{park.Lock: "lock", park.Checkpoint: "take off the device", park.Restore: "bring back", park.Unlock: "unlock"}
+// doing says what a step does, to follow "refused to".
+var doing = map[park.Step]string{
+	park.Lock: "hold the calls of its programs", park.Checkpoint: "take its memory off the device",
+	park.Restore: "bring its memory back", park.Unlock: "let its programs go on",
+}
 
 // The answers of NVIDIA's driver that mean more than a refusal.
 const (
