@@ -19,7 +19,9 @@ func (x GPUs) Parked(m Moved, to term.Screen) []string {
 	l := m.After
 	text := term.Clean(l.ID) + " is parked"
 	if p := l.Parking; p != nil {
-		text += m.speed(p.Host)
+		if speed := m.speed(p.Host); speed != "" {
+			text += ": " + speed
+		}
 		if p.Host > 0 {
 			text += fmt.Sprintf(". It takes %s of the machine's memory", p.Host)
 		}
@@ -33,7 +35,10 @@ func (x GPUs) Resumed(m Moved, to term.Screen) []string {
 	if m.Before.Parking != nil {
 		moved = m.Before.Parking.Host
 	}
-	text := term.Clean(m.After.ID) + " is back: it holds " + x.Had(m.After) + m.speed(moved)
+	text := term.Clean(m.After.ID) + " is back: it holds " + x.Had(m.After)
+	if speed := m.speed(moved); speed != "" {
+		text += "; " + speed
+	}
 	return append([]string{to.Hang(term.Plain, "", text+".")}, failure(m.After, to)...)
 }
 
@@ -46,7 +51,8 @@ func (x GPUs) Resized(m Moved, to term.Screen) []string {
 	return x.Granted(l, to)
 }
 
-// speed says how much memory was moved, how long that took, and how fast it was.
+// speed says how much memory was moved, how long that took, and how fast it was;
+// empty: nothing was moved.
 func (m Moved) speed(moved gpu.MiB) string {
 	took := 0.0
 	if m.After.Parking != nil {
@@ -58,7 +64,7 @@ func (m Moved) speed(moved gpu.MiB) string {
 	if moved <= 0 || took <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(": %s moved in %s, %.1f GiB/s", moved, words.Duration(time.Duration(took*float64(time.Second))), float64(moved)/1024/took)
+	return fmt.Sprintf("%s moved in %s, %.1f GiB/s", moved, words.Duration(time.Duration(took*float64(time.Second))), float64(moved)/1024/took)
 }
 
 // Moving says in a few words where the memory of a lease is on its way to; empty:
