@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"syscall"
 
 	"github.com/berth-gpu/berth/api"
 )
@@ -70,6 +71,9 @@ func (c *Client) explain(ctx context.Context, method, path string, err error) er
 	}
 	if inner := (*url.Error)(nil); errors.As(err, &inner) {
 		err = inner.Err // the URL of a socket is made up
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			err = &cutError{err}
+		}
 	}
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return &NoAnswerError{Call: method + " " + path, Within: c.timeout, Err: err}
@@ -83,6 +87,17 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		return nil, err
 	}
 	return c.http.Do(req)
+}
+
+// cutError reports that the daemon ended while a request was under way.
+type cutError struct{ err error }
+
+func (*cutError) Error() string   { return "the daemon closed the connection before it answered" }
+func (e *cutError) Unwrap() error { return e.err }
+
+// Hint returns the next step.
+func (*cutError) Hint() string {
+	return "look whether it runs, and what it did before: berth doctor, berth leases, berth events"
 }
 
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Request, error) {

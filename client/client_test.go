@@ -208,6 +208,22 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// A daemon that ends while it works on a request leaves its caller with a next step.
+func TestADaemonThatEndsBeforeItAnswers(t *testing.T) {
+	daemon := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer daemon.Close()
+	c, err := New(Options{URL: daemon.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.Park(t.Context(), "train", api.Park{})
+	var hinted interface{ Hint() string }
+	if want := "POST /api/leases/train/park: the daemon closed the connection before it answered"; err == nil || err.Error() != want || !errors.As(err, &hinted) || hinted.Hint() == "" {
+		t.Errorf("error %v, want %q with a next step", err, want)
+	}
+}
+
 func TestAnswersThatAreErrors(t *testing.T) {
 	for _, c := range []struct {
 		name        string
