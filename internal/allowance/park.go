@@ -9,7 +9,7 @@ import (
 // MayPark returns an error if the service does not allow to park its leases.
 func (s *Service) MayPark(l *lease.Lease) error {
 	if !s.Parkable.Or(true) {
-		return s.forbids("park", "parkable", l)
+		return s.forbids("park", "parkable is false", l)
 	}
 	return nil
 }
@@ -22,16 +22,17 @@ func (s *Service) ParksItself(l *lease.Lease) bool {
 // MayShrink returns an error if the service does not allow to shrink its leases.
 func (s *Service) MayShrink(l *lease.Lease) error {
 	if !s.Shrinkable {
-		return s.forbids("shrink", "shrinkable", l)
+		return s.forbids("shrink", "shrinkable is not true", l)
 	}
 	return nil
 }
 
-// forbids returns the error that a setting of a service forbids something.
-func (s *Service) forbids(what, setting string, l *lease.Lease) error {
+// forbids returns the error that a setting of a service forbids something. How says
+// which setting, and what it is.
+func (s *Service) forbids(what, how string, l *lease.Lease) error {
 	name := l.Holder.Service
 	if name == "" {
 		return fmt.Errorf("%s %s: %w: it has no service", what, l.ID, ErrForbidden)
 	}
-	return fmt.Errorf("%s %s: %w: services.%s.%s is not true", what, l.ID, ErrForbidden, name, setting)
+	return fmt.Errorf("%s %s: %w: services.%s.%s", what, l.ID, ErrForbidden, name, how)
 }
