@@ -46,7 +46,7 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 			Text: s.reclaim().NotWaiting(held),
 		})
 	}
-	return nil, problem(http.StatusNotFound, "unknown_allocation", "There is no lease and no waiting request with the id %q. To ask about a request without making it, POST it to /api/leases/explain.", in.ID)
+	return nil, problem(http.StatusNotFound, "unknown_allocation", "There is no lease and no waiting request with the id %q. berth leases (GET /api/leases) lists those there are; berth explain --memory (POST /api/leases/explain) asks about a request without making it.", in.ID)
 }
 
 func explanationOf(e ledger.Explanation, by sight) api.Explanation {
