@@ -142,7 +142,7 @@ func (p *Parking) claim(held *lease.Lease, o order) (*parked, error) {
 	}
 	r.GPU, r.User, r.Source, r.By, r.Why = held.Parts[0].GPU, held.Holder.User, o.source, lease.ByOf(o.by), o.why
 	r.wanter = o.wanter
-	r.Processes, r.failed, r.Returns, r.lost, r.touched, r.moves = nil, "", false, false, false, true
+	r.Processes, r.failed, r.Returns, r.lost, r.touched, r.moves, r.Wanted = nil, "", false, false, false, true, time.Time{}
 	p.leases[r.Fence] = r
 	r.Awake = p.wakes[r.Fence]
 	r.enter(park.Parking, time.Now())

@@ -64,6 +64,9 @@ func (p *Parking) Wake(ctx context.Context, k lease.Key, fence uint64) error {
 		}
 		return p.Resume(ctx, k, fence, access.Daemon(), "its program asked for it", gpu.Opt[time.Duration]{})
 	}
+	if !r.Returns {
+		r.Wanted = time.Now()
+	}
 	r.Returns = true // also after it was parked by hand, and while it is being parked
 	var stop func()
 	if r.Source == park.ByLadder {
@@ -126,9 +129,18 @@ func (p *Parking) call(ctx context.Context, r *parked, held *lease.Lease, by acc
 	return p.awaitBack(ctx, r)
 }
 
-// since returns since when a lease waits for its turn.
+// since returns since when a lease waits for its turn. One that was parked by hand does
+// not wait until somebody wants it back: else its owner could keep a place in the queue
+// for later.
 func since(r *parked, held *lease.Lease) time.Time {
-	if !held.ParkedAt.IsZero() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.Source == park.ByHand && !r.Wanted.IsZero():
+		return r.Wanted
+	case r.Source == park.ByHand && !r.Returns:
+		return time.Now()
+	case !held.ParkedAt.IsZero():
 		return held.ParkedAt
 	}
 	return r.Since
@@ -478,7 +490,7 @@ func allFailed(stuck []park.Outcome) bool {
 // arrivedBack notes that the memory of a lease is back, and that its processes run.
 func (p *Parking) arrivedBack(r *parked, memory gpu.MiB, took, steps time.Duration, away time.Time) {
 	p.mu.Lock()
-	r.moves, r.Returns, r.failed, r.lost, r.Processes = false, false, "", false, nil
+	r.moves, r.Returns, r.failed, r.lost, r.Processes, r.Wanted = false, false, "", false, nil, time.Time{}
 	r.back, r.parkedAt = time.Now(), time.Time{}
 	r.enter("", r.back)
 	_ = p.write() // it complains itself: the next daemon finds that there is nothing to do

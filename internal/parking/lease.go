@@ -21,6 +21,7 @@ type kept struct {
 	By        gpu.By        `json:"by,omitzero"`
 	Why       string        `json:"why,omitempty"`
 	Returns   bool          `json:"returns,omitempty"` // it waits for its turn to come back, or is going to
+	Wanted    time.Time     `json:"wanted,omitzero"`   // when its program asked for it, after it was parked by hand
 	Times     int           `json:"times"`
 	Moving    time.Duration `json:"moving"`
 	Processes []moved       `json:"processes"`
