@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -18,6 +19,10 @@ const (
 	attempts = 3
 	// mostAtOnce is how many processes take a step together.
 	mostAtOnce = 256
+	// mostSessions is how many sessions there are at once for the leases of one user.
+	// Each may be a helper process with the rights of the daemon, which takes hundreds
+	// of MiB, and a user may have a thousand leases.
+	mostSessions = 16
 )
 
 // stepError says that a step failed.
@@ -172,7 +177,7 @@ func (m *move) take(ctx context.Context, step park.Step, on []park.Process) ([]p
 	memory := m.r.memory(on)
 	m.p.mu.Unlock()
 	if step == park.Restore {
-		release, err := m.p.awaitRoom(ctx, m.r, memory, on)
+		release, err := m.p.awaitRoom(ctx, m.r, memory, on, m.close)
 		if err != nil {
 			return nil, err
 		}
@@ -182,16 +187,25 @@ func (m *move) take(ctx context.Context, step park.Step, on []park.Process) ([]p
 	began := time.Now()
 	done, err := m.ask(ctx, step, on, park.Limit(step, memory))
 	m.took(step, memory, time.Since(began), err == nil && park.Refused(done) == "")
+	if broke := (*stepError)(nil); step == park.Restore && errors.As(err, &broke) && broke.hangs && memory > m.p.leased(m.r) {
+		m.p.hang(m.r)
+	}
 	return done, err
 }
 
 // ask asks a session to take a step, or only for states.
 func (m *move) ask(ctx context.Context, step park.Step, on []park.Process, limit time.Duration) (all []park.Outcome, err error) {
+	if m.session == nil { // waiting for others is not hanging
+		if err := m.p.admit(ctx, m.r.Key.Owner); err != nil {
+			return nil, err
+		}
+	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if m.session == nil {
 		if m.session, err = m.p.Open(limited, m.on, m.awake); err != nil {
 			m.session = nil
+			m.p.dismiss(m.r.Key.Owner)
 			m.broken++
 			return nil, m.failure(ctx, limited, step, limit, err)
 		}
@@ -237,6 +251,35 @@ func (m *move) close() {
 	if m.session != nil {
 		_ = m.session.Close() // it ends its helper in any case
 		m.session = nil
+		m.p.dismiss(m.r.Key.Owner)
+	}
+}
+
+// admit waits until there are fewer than mostSessions for the leases of an owner, and
+// counts one more.
+func (p *Parking) admit(ctx context.Context, owner lease.Owner) error {
+	for pause := firstLook; ; pause = min(2*pause, longestLook) {
+		p.mu.Lock()
+		admitted := p.open[owner] < mostSessions
+		if admitted {
+			p.open[owner]++
+		}
+		p.mu.Unlock()
+		if admitted {
+			return nil
+		}
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// dismiss notes the end of a session for a lease of an owner.
+func (p *Parking) dismiss(owner lease.Owner) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open[owner]--; p.open[owner] == 0 {
+		delete(p.open, owner)
 	}
 }
 

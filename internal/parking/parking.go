@@ -130,13 +130,16 @@ type Parking struct {
 	leases  map[uint64]*parked
 	warned  map[uint64]time.Time
 	barred  map[uint64]bar
-	coming  map[string]gpu.MiB // by UUID: what restores take of a device, and may not have taken yet
-	wakes   map[uint64]bool    // by fence: a program of the lease has asked to be woken, so it has to run on while it is parked
+	hung    map[place]bar       // restores that did not end
+	coming  map[string]gpu.MiB  // by UUID: what restores take of a device, and may not have taken yet
+	open    map[lease.Owner]int // sessions for the leases of an owner
+	wakes   map[uint64]bool     // by fence: a program of the lease has asked to be woken, so it has to run on while it is parked
 	counts  Counts
 	damaged bool // the file could not be read
 }
 
-// bar keeps a lease from being parked by berth itself, because it could not be.
+// bar keeps berth from trying again what could not be done: to park a lease by itself,
+// or to close a device for somebody.
 type bar struct {
 	until time.Time
 	times int
@@ -147,7 +150,7 @@ type bar struct {
 func New(o Options) *Parking {
 	p := &Parking{
 		Options: o, nudged: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
-		leases: map[uint64]*parked{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, coming: map[string]gpu.MiB{}, wakes: map[uint64]bool{}, counts: newCounts(),
+		leases: map[uint64]*parked{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, hung: map[place]bar{}, open: map[lease.Owner]int{}, coming: map[string]gpu.MiB{}, wakes: map[uint64]bool{}, counts: newCounts(),
 	}
 	if p.Denied == nil {
 		p.Denied = func(string) string { return "" }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 const (
@@ -41,8 +44,8 @@ func (p *Parking) sample(ctx context.Context, uuid string) (gpu.Sample, error) {
 // awaitRoom waits until a device has room for what comes back to it, as measured: a
 // process that finds none is lost. It keeps the room until release. What a lease needs
 // beyond its size, and all that one needs which has ended, must be what nobody else
-// has leased.
-func (p *Parking) awaitRoom(ctx context.Context, r *parked, memory gpu.MiB, on []park.Process) (release func(), err error) {
+// has leased. If it takes long, it calls idle, which ends what others may need.
+func (p *Parking) awaitRoom(ctx context.Context, r *parked, memory gpu.MiB, on []park.Process, idle func()) (release func(), err error) {
 	began, told := time.Now(), false
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		release, why := p.takeRoom(ctx, r, memory)
@@ -54,6 +57,9 @@ func (p *Parking) awaitRoom(ctx context.Context, r *parked, memory gpu.MiB, on [
 			told = true
 			r.setFailed(why, true)
 			p.tell(r, gpu.EventResuming, gpu.Warning, fmt.Sprintf("%s waits on its way back: %s", r.Key.ID, why), map[string]any{"memory_mb": memory})
+		}
+		if pause == longestLook {
+			idle()
 		}
 		if err := wait(ctx, pause); err != nil {
 			return nil, err
@@ -75,6 +81,9 @@ func (p *Parking) takeRoom(ctx context.Context, r *parked, memory gpu.MiB) (rele
 	}
 	open := func() {}
 	if beyond := memory - p.leased(r); beyond > 0 {
+		if pause := p.hangs(r); pause > 0 {
+			return nil, fmt.Sprintf("it needs %s beyond what it has leased, and did not answer when its device was closed to others for that; berth tries again in %s", beyond, words.Duration(pause))
+		}
 		var err error
 		if open, err = p.hold(r.GPU); err != nil {
 			return nil, err.Error()
@@ -125,6 +134,34 @@ func (p *Parking) hold(uuid string) (func(), error) {
 		return func() {}, nil
 	}
 	return p.Closures.Hold(uuid, "berth brings the memory of a program back to it")
+}
+
+// place is a device and somebody whose programs use it.
+type place struct {
+	owner lease.Owner
+	gpu   string
+}
+
+// hangs returns how long no device is closed for a lease, because programs of its
+// owner did not come back to it.
+func (p *Parking) hangs(r *parked) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Until(p.hung[place{r.Key.Owner, r.GPU}].until)
+}
+
+// hang notes that programs of a lease did not come back while its device was closed
+// for them. A user can stop programs on purpose, and begin again with other leases:
+// so it counts for all leases of the owner, and each time doubles the pause.
+func (p *Parking) hang(r *parked) {
+	const longest = 24 * time.Hour
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(p.hung, func(_ place, b bar) bool { return now.Sub(b.until) > longest })
+	at := place{r.Key.Owner, r.GPU}
+	b := p.hung[at]
+	p.hung[at] = bar{until: now.Add(min(time.Minute<<min(b.times, 11), longest)), times: b.times + 1}
 }
 
 // awaitGone waits until a device is measured to be free of the memory of a lease.
