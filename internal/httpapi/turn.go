@@ -37,7 +37,7 @@ func withoutTurn(pattern string) bool {
 // weightOf returns how much work a request on a route makes.
 func weightOf(pattern string, r *http.Request) turns.Weight {
 	switch pattern {
-	case "GET /api/leases", "GET /api/energy", "GET /api/measurements", "GET /api/orphans", "GET /api/past/leases", "GET /api/audit", "GET /api/batches", "GET /api/gpu/metrics/history",
+	case "POST /api/optimize", "GET /api/leases", "GET /api/energy", "GET /api/measurements", "GET /api/orphans", "GET /api/past/leases", "GET /api/audit", "GET /api/batches", "GET /api/gpu/metrics/history",
 		"GET /metrics", "POST /api/plans", "POST /api/plans/run":
 		return turns.Heavy
 	}

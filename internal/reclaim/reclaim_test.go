@@ -424,8 +424,8 @@ func TestDryRun(t *testing.T) {
 		if after := w.print(); after != before || time.Since(began) != 0 {
 			t.Errorf("%v later:\n%s\nwant\n%s", time.Since(began), after, before)
 		}
-		if len(w.events) != 1 || w.events[0].Code != gpu.EventOptimized || w.events[0].Data["dry_run"] != true {
-			t.Errorf("events are %+v", w.events)
+		if len(w.events) > 0 {
+			t.Errorf("a dry run tells others: %+v", w.events)
 		}
 		if counts := r.Counts(); counts.Runs != 0 {
 			t.Errorf("it counts: %+v", counts)

@@ -37,8 +37,12 @@ func (c *climb) reached(one api.Rung) {
 	c.tell(text, map[string]any{"rung": one.Name, "freed_mb": int64(one.Freed), "done": len(one.Done), "left": len(one.Left), "took_seconds": one.Took})
 }
 
-// over counts an optimization, and tells about its end.
+// over counts an optimization, and tells about its end. A dry run concerns who asked for
+// it alone: anybody can ask for thousands.
 func (c *climb) over(o api.Optimization) {
+	if c.DryRun {
+		return
+	}
 	var sum gpu.MiB
 	done, left := 0, 0
 	for _, rung := range o.Rungs {
@@ -47,19 +51,14 @@ func (c *climb) over(o api.Optimization) {
 		}
 		done, left = done+len(rung.Done), left+len(rung.Left)
 	}
-	if !c.DryRun {
-		c.mu.Lock()
-		c.counts.Runs++
-		c.mu.Unlock()
-	}
+	c.mu.Lock()
+	c.counts.Runs++
+	c.mu.Unlock()
 	if c.by.Door == access.Itself && done == 0 {
 		return
 	}
 	text := fmt.Sprintf("An optimization took %s and freed %s", words.Duration(time.Since(c.began)), sum)
-	if c.DryRun {
-		text = fmt.Sprintf("An optimization was tried without doing anything: %s could be taken", words.Count(done, "step"))
-	}
-	c.tell(text, map[string]any{"freed_mb": int64(sum), "done": done, "left": left, "took_seconds": o.Took, "dry_run": o.DryRun})
+	c.tell(text, map[string]any{"freed_mb": int64(sum), "done": done, "left": left, "took_seconds": o.Took})
 }
 
 func (c *climb) tell(text string, data map[string]any) {
