@@ -179,7 +179,7 @@ func (p *Parking) carryOut(ctx context.Context, r *parked, o order, done chan<- 
 	case ctx.Err() != nil: // the next daemon goes on
 		done <- ledger.ErrStopped
 	case !r.wasTouched():
-		err = p.undone(o, err)
+		err = o.undone(p.find(o.key, o.fence), err)
 		p.leaveIt(r, o, err)
 		done <- err
 	default:
@@ -397,7 +397,7 @@ func (p *Parking) undo(ctx context.Context, r *parked, o order, why error, done 
 	_ = p.write() // it complains itself
 	p.bar(r.Fence, o, why)
 	p.mu.Unlock()
-	refusal := p.undone(o, why)
+	refusal := o.undone(p.find(o.key, o.fence), why)
 	p.refused(r, o, refusal)
 	failed := "it could not be parked: " + reason(refusal)
 	r.setFailed(failed, true)
@@ -416,9 +416,10 @@ func (p *Parking) undo(ctx context.Context, r *parked, o order, why error, done 
 	})
 }
 
-// undone returns why a lease was not parked after its memory was touched.
-func (p *Parking) undone(o order, why error) error {
-	if errors.Is(why, errEnded) || p.find(o.key, o.fence) == nil {
+// undone returns why a lease was not parked after its memory was touched. The lease
+// is nil if it has ended.
+func (o order) undone(held *lease.Lease, why error) error {
+	if errors.Is(why, errEnded) || held == nil {
 		return fmt.Errorf("park %s: %w: it ended meanwhile", o.key.ID, lease.ErrUnknown)
 	}
 	step := (*stepError)(nil)
