@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -62,7 +63,7 @@ func (g *guests) keep(guest running, next parking) error {
 		}
 		fresh := "." + name
 		if err := dir.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			fresh += rand.Text() // others made something of that name, which must not keep this process parked
 		}
 		file, err := dir.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err != nil {

@@ -381,6 +381,23 @@ func TestParkingWritesOnlyIntoTheFolder(t *testing.T) {
 	}
 }
 
+// Whatever others put into the folder, a process that is parked comes back.
+func TestOthersCannotKeepAProcessParked(t *testing.T) {
+	l := newLot(t)
+	dev, clock := l.card("devices: h200")
+	id := l.enter("SIM-h200-0", `{"memory_mb": 1000}`)
+	moves(t, clock, dev, park.Lock, id)
+	moves(t, clock, dev, park.Checkpoint, id)
+	if err := os.MkdirAll(filepath.Join(l.dir, "SIM-h200-0", "."+strconv.Itoa(id.PID)+".parked", "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	moves(t, clock, dev, park.Restore, id)
+	moves(t, clock, dev, park.Unlock, id)
+	if s := state(t, dev, id); s != park.Running {
+		t.Errorf("it is %s", s)
+	}
+}
+
 // Parking under the guard of a device does not keep it from being read.
 func TestParkingDoesNotHoldTheDevice(t *testing.T) {
 	file := scenario(t, `
