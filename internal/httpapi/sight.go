@@ -176,8 +176,9 @@ func shown(e gpu.Event, v events.View) gpu.Event {
 	if v == wholeView {
 		return e
 	}
+	hidden := private
 	if e.Public != "" {
-		e.Text = e.Public
+		e.Text, hidden = e.Public, append(slices.Clone(hidden), "reason")
 	}
 	if e.By != (gpu.By{}) {
 		e.By = gpu.By{User: e.By.User}
@@ -185,10 +186,9 @@ func shown(e gpu.Event, v events.View) gpu.Event {
 			e.By.User = anotherUser
 		}
 	}
-	hidden := private
 	if v == viewerView && e.User != "" {
 		e.Text, e.Lease, e.User = fmt.Sprintf("%s, for %s", e.Code, anotherUser), "", anotherUser
-		hidden = append(slices.Clone(private), "user", "leases", "fences")
+		hidden = append(slices.Clone(hidden), "user", "leases", "fences", "reason", "for")
 	}
 	if len(e.Data) > 0 {
 		e.Data = maps.Clone(e.Data)

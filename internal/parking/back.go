@@ -468,7 +468,7 @@ func (p *Parking) bring(ctx context.Context, r *parked, first func(error)) {
 		}
 		r.setFailed(err.Error(), true)
 		if try == 0 {
-			p.tell(r, gpu.EventResumed, gpu.Serious, fmt.Sprintf("%s is not back on its device, and berth tries again: %s", r.Key.ID, err), map[string]any{"failed": true})
+			p.tellApart(r, gpu.EventResumed, gpu.Serious, fmt.Sprintf("%s is not back on its device, and berth tries again", r.Key.ID), err.Error())
 			first(err)
 			first = func(error) {}
 		}

@@ -49,13 +49,14 @@ func (p *Parking) intrudes(r *parked) bool {
 // takeOff takes the memory of new processes of a parked lease off the device.
 func (p *Parking) takeOff(ctx context.Context, r *parked) {
 	if _, err := p.newMembers(r); err != nil {
-		why := "a process of it uses the device, and cannot be parked: " + reason(err)
+		const what = "a process of it uses the device, and cannot be parked"
+		why := what + ": " + reason(err)
 		p.mu.Lock()
 		told := r.failed == why
 		p.mu.Unlock()
 		r.setFailed(why, true)
 		if !told {
-			p.tell(r, gpu.EventParked, gpu.Serious, fmt.Sprintf("%s is parked, and %s", r.Key.ID, why), map[string]any{"failed": true})
+			p.tellApart(r, gpu.EventParked, gpu.Serious, fmt.Sprintf("%s is parked, and %s", r.Key.ID, what), reason(err))
 		}
 		p.mu.Lock()
 		r.moves = false

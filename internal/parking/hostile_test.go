@@ -75,6 +75,10 @@ func TestHangingDoesNotCloseTheDevice(t *testing.T) {
 		if most, closed := 6*time.Minute, doors.total(); closed == 0 || closed > most {
 			t.Errorf("in an hour it was closed for %v; want %v at most", closed, most)
 		}
+		told := w.now.told(gpu.EventResumed, "a0")
+		if len(told) != 1 || told[0].Public != "a0 is not back on its device, and berth tries again" {
+			t.Errorf("others are told %+v", told)
+		}
 		w.plan(func(park.Step) string { return "" })
 		all.Wait()
 		for _, l := range leases {

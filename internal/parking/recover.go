@@ -91,7 +91,7 @@ func (p *Parking) confirm(ctx context.Context, r *parked) {
 		p.mu.Unlock()
 		r.setFailed("its memory is not off its device: "+err.Error(), true)
 		if !told {
-			p.tell(r, gpu.EventParked, gpu.Serious, fmt.Sprintf("%s is parked, and its memory is not off its device: %s", r.Key.ID, err), map[string]any{"failed": true})
+			p.tellApart(r, gpu.EventParked, gpu.Serious, fmt.Sprintf("%s is parked, and its memory is not off its device", r.Key.ID), err.Error())
 		}
 		if wait(ctx, pause) != nil {
 			break

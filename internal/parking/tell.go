@@ -26,6 +26,14 @@ func (p *Parking) tell(r *parked, code gpu.EventCode, severity gpu.Severity, tex
 	p.Publish(p.event(r, code, severity, text, data))
 }
 
+// tellApart sends an event about what went wrong with the memory of a lease. Why may
+// name processes, and is not for other users.
+func (p *Parking) tellApart(r *parked, code gpu.EventCode, severity gpu.Severity, text, why string) {
+	e := p.event(r, code, severity, text+": "+why, map[string]any{"failed": true})
+	e.Public = text
+	p.Publish(e)
+}
+
 // warn tells the holder of a lease that it is about to be parked.
 func (p *Parking) warn(held *lease.Lease, o order, at time.Time) {
 	p.Publish(gpu.Event{
