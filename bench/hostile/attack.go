@@ -18,7 +18,7 @@ type attack struct {
 func attacks() []attack {
 	return []attack{
 		{"takeover", "become administrator over TCP by hiding who owns the connection, or from a namespace", takeover},
-		{"strangers", "end, renew, bind or trim leases of another user over TCP", strangers},
+		{"strangers", "end, renew, bind, trim or park leases of another user over TCP", strangers},
 		{"private", "use the daemon that another user runs privately, over its TCP port", private},
 		{"tokens", "do more with a token than it gives, use a revoked one, guess one, and keep others waiting meanwhile", tokenTricks},
 		{"secrets", "read commands, paths and pids of root over both doors", secrets},

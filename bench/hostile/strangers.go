@@ -54,6 +54,7 @@ func strangers(ctx context.Context, a *arena) (v verdict, err error) {
 					call{Method: "POST", Path: "/api/leases/" + l.ID + "/renew?user=" + user, Body: fmt.Sprintf(`{"fence":%d,"ttl_seconds":80000}`, l.Fence)},
 					call{Method: "POST", Path: "/api/leases/" + l.ID + "/bind?user=" + user, Body: fmt.Sprintf(`{"fence":%d,"pid":$PID}`, l.Fence)},
 					call{Method: "POST", Path: "/api/leases/" + l.ID + "/trim?user=" + user},
+					call{Method: "POST", Path: "/api/leases/" + l.ID + "/park?user=" + user},
 				)
 			}
 		}
@@ -102,8 +103,8 @@ func compareStrangers(ctx context.Context, d *daemon, v *verdict, before map[str
 			}
 		}
 		switch {
-		case !stands || is.Fence != was.Fence:
-			v.gain("the attacker ended lease %s of another user, over %s", id, door)
+		case !stands || is.Fence != was.Fence || is.State != was.State:
+			v.gain("the attacker ended or parked lease %s of another user, over %s", id, door)
 		case renewed || is.Expires != nil && was.Expires != nil && is.Expires.Sub(*was.Expires) > time.Minute:
 			v.gain("the attacker renewed lease %s of another user, over %s", id, door)
 		case is.Holder.PID != was.Holder.PID:
