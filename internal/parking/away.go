@@ -54,7 +54,7 @@ func (p *Parking) ParkIdle(ctx context.Context, k lease.Key, fence uint64, why s
 		if err := p.Book.Unparkable(k, fence); err != nil {
 			return err
 		}
-		p.warn(held, o, time.Now().Add(grace))
+		p.Publish(o.warning(held, time.Now().Add(grace)))
 		if err := wait(ctx, grace); err != nil {
 			return err
 		}

@@ -157,7 +157,7 @@ func (p *Parking) caution(a park.Action, now time.Time, grace time.Duration) {
 	p.mu.Lock()
 	p.warned[a.Fence] = now
 	p.mu.Unlock()
-	p.warn(held, orderFor(a), now.Add(grace))
+	p.Publish(orderFor(a).warning(held, now.Add(grace)))
 }
 
 // displace parks a lease for a request that waits.

@@ -34,13 +34,14 @@ func (p *Parking) tellApart(r *parked, code gpu.EventCode, severity gpu.Severity
 	p.Publish(e)
 }
 
-// warn tells the holder of a lease that it is about to be parked.
-func (p *Parking) warn(held *lease.Lease, o order, at time.Time) {
-	p.Publish(gpu.Event{
+// warning returns the event that tells the holder of a lease that it is about to be
+// parked.
+func (o order) warning(held *lease.Lease, at time.Time) gpu.Event {
+	return gpu.Event{
 		Time: time.Now(), Code: gpu.EventParking, Severity: gpu.Warning, GPU: held.Parts[0].GPU, Lease: held.ID, User: held.Holder.User,
 		Text: fmt.Sprintf("%s is going to be parked in %v%s", held.ID, max(time.Until(at), 0).Round(100*time.Millisecond), because(o.why)),
 		Data: map[string]any{"fence": held.Fence, "memory_mb": held.Parts[0].Memory, "reason": o.why, "for": o.wanter.ID, "source": string(o.source), "at": at},
-	})
+	}
 }
 
 // refused tells that a lease was not parked.
