@@ -157,6 +157,7 @@ class Lease:
             for other in perhaps_parked():
                 run(other._waking(self._patience()))
             self._hold(client, self._ask(client))
+            run(self._announcing())
         return self
 
     def _prepare(self) -> Client:
@@ -416,6 +417,14 @@ class Lease:
         """Returns a call about this lease, and no later one of the same id."""
         made: Call[Allocation] = call(self.id, *args, fence=self.fence or None, client=self._client, **options)
         return made
+
+    def _announcing(self) -> Call[None]:
+        """Tells the daemon that this program wakes its lease itself: it has to run
+        for that, so it is not stopped while it is parked."""
+        try:
+            yield from self._waking(None)
+        except BerthError:
+            pass  # it is told when the lease is used
 
     def _waking(self, timeout: Optional[float]) -> Call[None]:
         granted = self._granted

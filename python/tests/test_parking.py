@@ -167,19 +167,25 @@ class Waking(Case):
         with berth.lease(memory=1, parkable=True, client=self.client) as gpu:
             with gpu.use() as same:
                 self.assertIs(same, gpu)
-            self.assertEqual(self.asked("wake"), [("wake", {"fence": 7})])
+            self.assertEqual(self.asked("wake"), [("wake", {"fence": 7})] * 2)  # it said so when it was granted too
             self.assertEqual(gpu.park("lunch").state, "parked")
             self.assertEqual(gpu.document["state"], "parked")
             self.assertEqual(gpu.resume(timeout=5).state, "active")
             gpu.wake()
         words = [("park", {"reason": "lunch", "fence": 7}), ("resume", {"timeout_seconds": 5, "fence": 7}), ("wake", {"fence": 7})]
-        self.assertEqual(self.asked("park", "resume", "wake")[1:], words)
+        self.assertEqual(self.asked("park", "resume", "wake")[2:], words)
+
+    def test_a_daemon_that_knows_no_waking(self):
+        self.daemon.refusals["wake"] = [problem(409, "cannot_resume", "not now")]
+        with berth.lease(memory=1, parkable=True, client=self.client) as gpu:
+            self.assertTrue(gpu.held)  # it is told again when the lease is used
+            self.assertEqual(self.daemon.refusals["wake"], [])
 
     def test_another_lease_wakes_what_the_process_has(self):
         with berth.lease(memory=1, parkable=True, client=self.client):
             with berth.lease(memory=1, client=self.client):
                 pass
-        self.assertEqual([word for word, _ in self.asked("leases", "wake", "mine")], ["leases", "wake", "leases", "mine", "mine"])
+        self.assertEqual([word for word, _ in self.asked("leases", "wake", "mine")], ["leases", "wake", "wake", "leases", "wake", "mine", "mine"])
 
     def test_the_lease_that_the_program_was_started_under(self):
         started = {
@@ -191,16 +197,16 @@ class Waking(Case):
                 pass
             with berth.current() as gpu:
                 self.assertEqual(gpu.id, "mine")
-        self.assertEqual(self.asked("wake"), [("wake", {"fence": 7})] * 2)
+        self.assertEqual(self.asked("wake"), [("wake", {"fence": 7})] * 3)
         with mock.patch.dict(os.environ, dict(started, BERTH_PARKABLE="")), berth.current():
             pass
-        self.assertEqual(len(self.asked("wake")), 2)
+        self.assertEqual(len(self.asked("wake")), 3)
 
     def test_a_lease_that_does_not_want_to_wait(self):
         with berth.lease(memory=1, parkable=True, client=self.client):
             with berth.lease(memory=1, timeout=0, client=self.client):
                 pass
-            self.assertEqual(self.asked("wake", "resume"), [])  # it is not parked
+            self.assertEqual(self.asked("resume"), [])  # it is not parked
             self.daemon.lease["state"] = "parked"
             self.daemon.refusals["resume"] = [problem(409, "insufficient_memory", "no room")]
             with self.assertRaisesRegex(berth.Problem, "no room"):
@@ -239,7 +245,7 @@ class Waking(Case):
         with berth.lease(memory=1, parkable=True, client=self.client):
             self.daemon.refusals["DELETE"] = [problem(409, "parked", "is parked")] * 2
         self.assertTrue(self.daemon.deleted.wait(60))
-        self.assertEqual([word for word, _ in self.asked("wake", "DELETE")], ["mine", "mine", "wake", "mine"])
+        self.assertEqual([word for word, _ in self.asked("wake", "DELETE")], ["wake", "mine", "mine", "wake", "mine"])
 
 
 class Told(Case):
@@ -282,7 +288,7 @@ class Aio(Case):
                     pass
 
         asyncio.run(main())
-        want = ["wake", "park", "resume", "wake", "resize", "wake"]
+        want = ["wake", "wake", "park", "resume", "wake", "resize", "wake", "wake"]
         self.assertEqual([word for word, _ in self.asked("park", "resume", "wake", "resize")], want)
 
 

@@ -74,6 +74,7 @@ class Lease(leasing.Lease):
             give_back_later(client, body["id"], None)
             raise
         self._hold(client, granted)
+        await run(self._announcing())
         return self
 
     async def __aexit__(self, *_: Any) -> None:
