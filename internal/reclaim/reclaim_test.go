@@ -694,12 +694,12 @@ func TestRegrow(t *testing.T) {
 		group.Go(func() { r.Run(ctx) })
 		sample := func(h *held, uses gpu.MiB) {
 			t.Helper()
+			w.mu.Lock() // until then nothing is given back
 			for range 5 {
-				w.mu.Lock()
 				l := h.Lease
-				w.mu.Unlock()
 				r.Observe(lease.Holding{Lease: &l, Part: l.Parts[0], Measured: uses})
 			}
+			w.mu.Unlock()
 			synctest.Wait()
 		}
 		sample(shrunk, 850)
