@@ -204,6 +204,9 @@ func (m *moving) still(id park.Process) {
 	if tid, err := m.Thread(id.PID); err == nil {
 		_ = m.hold(id, tid)
 	}
+	if !m.table.Alive(process.ID(id)) {
+		m.let(id) // another process may have its number by now
+	}
 }
 
 // rest leaves a process as its state demands when a step is over. A process whose
