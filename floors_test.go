@@ -32,7 +32,7 @@ const picture = `
  4  DECISIONS  pipeline  planview  view
  3  DECISIONS  placement  launch  wire  quota  allowance  notice  steer
  2  DECISIONS  lease  config  thermal  heat  health  backlog  report  kin  residue  audit/chain  batch/chunk  batch/rawjson  proof  energy  pace  park
- 1  GROUND     api  document  term  access  record  trace  filling  flagvalue  device/nvml/xid  alarm
+ 1  GROUND     api  document  term  access  record  trace  filling  flagvalue  device/nvml/xid  alarm  series
  0  WORDS      gpu  words
 `
 

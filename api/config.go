@@ -38,6 +38,38 @@ type GPUConfig struct {
 	Services        map[string]ServiceConfig `json:"services" doc:"The section services, by name."`
 	Energy          EnergyConfig             `json:"energy" doc:"The section energy."`
 	Audit           AuditConfig              `json:"audit" doc:"The section audit."`
+	Past            PastConfig               `json:"past" doc:"The section past."`
+	Alerts          AlertsConfig             `json:"alerts" doc:"The section alerts."`
+	Metrics         MetricsConfig            `json:"metrics" doc:"The section metrics."`
+}
+
+// PastConfig is the section past.
+type PastConfig struct {
+	Store  string           `json:"store,omitempty" enum:"on,off" doc:"Whether berth remembers what it measured."`
+	Recent gpu.Opt[float64] `json:"recent,omitzero" doc:"How many seconds berth keeps every sample."`
+	Long   gpu.Opt[float64] `json:"long,omitzero" doc:"How many seconds berth keeps the average, the least and the most of each half-minute."`
+	Size   gpu.Opt[gpu.MiB] `json:"size_mb,omitzero" doc:"Most space on disk that the past takes."`
+}
+
+// AlertsConfig is the section alerts.
+type AlertsConfig struct {
+	Evaluate string           `json:"evaluate,omitempty" enum:"on,off" doc:"Whether berth evaluates alert rules itself."`
+	Interval gpu.Opt[float64] `json:"interval,omitzero" doc:"Seconds from one evaluation to the next, for rule groups that do not say."`
+	Shipped  string           `json:"shipped,omitempty" enum:"on,off" doc:"Whether the rules that come with berth are evaluated."`
+	Rules    []string         `json:"rules" nullable:"true" doc:"Files with further rules, in the format of Prometheus; null: none."`
+}
+
+// AlertsChange changes the section alerts.
+type AlertsChange struct {
+	Evaluate string           `json:"evaluate,omitempty" enum:"on,off"`
+	Interval gpu.Opt[float64] `json:"interval,omitzero"`
+	Shipped  string           `json:"shipped,omitempty" enum:"on,off"`
+	Rules    []string         `json:"rules,omitempty"`
+}
+
+// MetricsConfig is the section metrics.
+type MetricsConfig struct {
+	Compat string `json:"compat,omitempty" enum:"off,dcgm" doc:"dcgm: show the devices also under the names of dcgm-exporter."`
 }
 
 // EnergyConfig is the section energy.
@@ -175,6 +207,9 @@ type GPUChange struct {
 	Services        map[string]ServiceConfig `json:"services,omitempty" doc:"Changes for services, by name; null for a service removes everything that was set for it at run time."`
 	Energy          EnergyChange             `json:"energy,omitzero"`
 	Audit           AuditConfig              `json:"audit,omitzero"`
+	Past            PastConfig               `json:"past,omitzero"`
+	Alerts          AlertsChange             `json:"alerts,omitzero"`
+	Metrics         MetricsConfig            `json:"metrics,omitzero"`
 	Hooks           map[string]HookConfig    `json:"hooks,omitempty" doc:"Changes of hooks, by name; null for a hook removes everything that was set for it at run time."`
 }
 

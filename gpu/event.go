@@ -95,6 +95,11 @@ const (
 	EventPlan              EventCode = "plan"
 	EventBatch             EventCode = "batch"
 	EventHook              EventCode = "hook"
+	EventAlert             EventCode = "alert"
+	EventAlertResolved     EventCode = "alert_resolved"
+	EventAlertAcknowledged EventCode = "alert_acknowledged"
+	EventRules             EventCode = "rules"
+	EventPast              EventCode = "past"
 	EventRationed          EventCode = "rationed"
 	EventGap               EventCode = "gap"
 )
@@ -130,7 +135,7 @@ func EventCodes() []EventCode {
 		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
 		EventForecast, EventPowerLimit, EventFan, EventCheck, EventDrained, EventUndrained, EventScrub,
-		EventMonitoring, EventConfig, EventJournal, EventAudit, EventPlan, EventBatch, EventHook, EventRationed, EventGap,
+		EventMonitoring, EventConfig, EventJournal, EventAudit, EventPlan, EventBatch, EventHook, EventAlert, EventAlertResolved, EventAlertAcknowledged, EventRules, EventPast, EventRationed, EventGap,
 		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventPaced,
 		EventParking, EventParked, EventResuming, EventResumed, EventIdle, EventReclaim, EventOptimized, EventForeignUse,
 	}

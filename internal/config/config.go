@@ -15,6 +15,7 @@
 //	empty    "no" for text that must not be empty
 //	absent   for documentation: what it means that there is no value
 //	env      a second, shorter variable; the long one is always there
+//	short    for a section: the setting that a single value in its place sets
 //	secret   "yes" for a value that is never shown
 //	role     the least role that may change it at run time (without one: admin)
 //	doc      what it does, for people
@@ -49,6 +50,9 @@ type Config struct {
 	Groups   map[string]Group   `key:"groups" names:"NAME" check:"group" doc:"Roles and limits of the members of groups, by name or group id. Of several groups of a user, the highest role and the largest limit hold; an entry of the user is stronger."`
 	Energy   Energy             `key:"energy" doc:"What energy costs, for reports."`
 	Audit    Audit              `key:"audit" doc:"How much of the audit log berth keeps. docs/access.md says what is in it."`
+	Past     Past               `key:"past" short:"store" doc:"What berth remembers of its devices and leases, for graphs, reports and alerts. past: off keeps nothing. docs/past.md says more."`
+	Alerts   Alerts             `key:"alerts" doc:"The rules by which berth raises alerts without another server. docs/alerts.md says more."`
+	Metrics  Metrics            `key:"metrics" doc:"What the page for Prometheus shows."`
 	Hooks    map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. docs/events.md says more."`
 }
 
@@ -180,6 +184,27 @@ type Energy struct {
 type Audit struct {
 	MaxSize gpu.MiB `key:"max_mb" default:"16" min:"1" max:"4096" doc:"Size at which berth begins another file of the audit log."`
 	Files   int     `key:"files" default:"10" min:"2" max:"1000" doc:"How many files of the audit log berth keeps. It removes the oldest."`
+}
+
+// Past is how much of the past is kept. The short form past: off sets store.
+type Past struct {
+	Store  string        `key:"store" default:"on" oneof:"on,off" doc:"Whether berth remembers what it measured. off: graphs, reports and alerts have nothing to show."`
+	Recent time.Duration `key:"recent" default:"48h" min:"3600" max:"2592000" doc:"How long berth keeps every sample."`
+	Long   time.Duration `key:"long" default:"90d" min:"86400" max:"157680000" doc:"How long berth keeps the average, the least and the most of each half-minute."`
+	Size   gpu.MiB       `key:"size_mb" default:"1024" min:"64" max:"1048576" doc:"Most space on disk that the past takes. berth removes the oldest when there is more."`
+}
+
+// Alerts is which rules are evaluated.
+type Alerts struct {
+	Evaluate string        `key:"evaluate" default:"on" oneof:"on,off" doc:"Whether berth evaluates alert rules itself. Set off where a Prometheus evaluates the same rules."`
+	Interval time.Duration `key:"interval" default:"15" min:"1" max:"3600" doc:"Time from one evaluation to the next, for rule groups that do not say."`
+	Shipped  string        `key:"shipped" default:"on" oneof:"on,off" doc:"Whether the rules that come with berth are evaluated."`
+	Rules    []string      `key:"rules" check:"path" absent:"none" doc:"Files with your own rules, in the format of Prometheus."`
+}
+
+// Metrics is what the page for Prometheus shows.
+type Metrics struct {
+	Compat string `key:"compat" default:"off" oneof:"off,dcgm" doc:"dcgm: show the devices also under the names of dcgm-exporter, so that dashboards made for it work."`
 }
 
 // Service is what one service may have.

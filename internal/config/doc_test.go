@@ -180,7 +180,7 @@ var writtenDefaults = map[string]string{
 	"daemon.token": `""`, "daemon.token_file": `""`, "daemon.tls_cert": `""`, "daemon.tls_key": `""`, "daemon.tls_client_ca": `""`,
 	"daemon.socket_group": `""`, "daemon.socket_mode": `""`,
 	"gpu.memory_limit_mb": "null", "gpu.max_pipelines": "null",
-	"gpu.power_least_watts": "null", "gpu.fan_curve": `""`, "energy.price_per_kwh": "null", "optimization.park_host_mb": "null",
+	"gpu.power_least_watts": "null", "gpu.fan_curve": `""`, "energy.price_per_kwh": "null", "alerts.rules": "[]", "optimization.park_host_mb": "null",
 }
 
 func writeSample(t *testing.T) string {

@@ -18,6 +18,7 @@ type field struct {
 	// A section has fields; a map of sections also says what its names are.
 	fields []field
 	names  string
+	short  string // the setting of a section that a single value in its place sets
 
 	// The rest describes a setting.
 	kind     kind
@@ -75,7 +76,7 @@ func described(sf reflect.StructField, outer []field) field {
 		return f
 	}
 	f.goName, f.index = sf.Name, sf.Index
-	f.names, f.check = sf.Tag.Get("names"), sf.Tag.Get("check")
+	f.names, f.check, f.short = sf.Tag.Get("names"), sf.Tag.Get("check"), sf.Tag.Get("short")
 	f.def, f.hasDef = sf.Tag.Lookup("default")
 	f.absent, f.env = sf.Tag.Get("absent"), sf.Tag.Get("env")
 	f.operator = sf.Tag.Get("role") == "operator"

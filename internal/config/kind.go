@@ -161,14 +161,19 @@ func readNumber(s scalar) (float64, bool) {
 	return v, ok && (s.tag == digits || s.tag == bare)
 }
 
-// readUnit reads 4GiB and 500ms.
+// readUnit reads 4GiB, 500ms and 90d.
 func (k kind) readUnit(written string) (float64, bool) {
 	switch k {
 	case memory:
 		m, err := gpu.ParseMiB(written)
 		return float64(m), err == nil
 	case seconds:
-		d, err := time.ParseDuration(strings.TrimSpace(written))
+		written = strings.TrimSpace(written)
+		if number, days := strings.CutSuffix(written, "d"); days {
+			n, err := strconv.ParseUint(number, 10, 16)
+			return float64(n) * 24 * 3600, err == nil
+		}
+		d, err := time.ParseDuration(written)
 		return d.Seconds(), err == nil
 	}
 	return 0, false

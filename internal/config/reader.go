@@ -86,9 +86,11 @@ func (r *reader) section(fields []field, n *document.Node) {
 	for e := range n.Entries(r.keys(fields), r.report) {
 		switch f := find(fields, e.Key); {
 		case f.isSetting():
-			r.setting(f, e)
+			r.setting(f, e, r.path(e))
 		case f.names != "":
 			r.named(f, e)
+		case f.short != "" && e.Shape == document.Single:
+			r.setting(find(f.fields, f.short), e, append(r.path(e), f.short))
 		default:
 			r.section(f.fields, e)
 		}
@@ -140,7 +142,8 @@ func (r *reader) named(f *field, n *document.Node) {
 	}
 }
 
-func (r *reader) setting(f *field, e *document.Node) {
+// setting reads the value of the setting with a path.
+func (r *reader) setting(f *field, e *document.Node, path []string) {
 	var v any
 	var err error
 	switch {
@@ -154,10 +157,10 @@ func (r *reader) setting(f *field, e *document.Node) {
 		v, err = f.read(written(e))
 	}
 	if err != nil {
-		r.complain(e, err.Error())
+		r.layer.complain(r.at(e.KeyLine), path, err.Error())
 		return
 	}
-	r.layer.set(r.path(e), v, r.at(e.KeyLine))
+	r.layer.set(path, v, r.at(e.KeyLine))
 }
 
 // written returns a single value as it was written.

@@ -47,6 +47,9 @@ func TestDefault(t *testing.T) {
 		UnknownServices: "serve",
 		Energy:          config.Energy{Currency: "EUR"},
 		Audit:           config.Audit{MaxSize: 16, Files: 10},
+		Past:            config.Past{Store: "on", Recent: 48 * time.Hour, Long: 90 * 24 * time.Hour, Size: 1024},
+		Alerts:          config.Alerts{Evaluate: "on", Interval: 15 * time.Second, Shipped: "on"},
+		Metrics:         config.Metrics{Compat: "off"},
 	}
 	if diff := cmp.Diff(want, config.Default(), equal); diff != "" {
 		t.Error(diff)
@@ -116,6 +119,9 @@ services:
   plain:
 energy: {price_per_kwh: 0.32, currency: CHF}
 audit: {max_mb: 64, files: 3}
+past: {recent: 2d, long: 30d, size_mb: 300}
+alerts: {evaluate: off, interval: 1m, shipped: off, rules: [/etc/berth/my.rules.yml]}
+metrics: {compat: dcgm}
 hooks:
   pager:
     url: https://example.com/hush-hush
@@ -163,8 +169,11 @@ func TestEverythingInAFile(t *testing.T) {
 			},
 			"plain": {Affinity: "apart"},
 		},
-		Energy: config.Energy{Price: gpu.Some(0.32), Currency: "CHF"},
-		Audit:  config.Audit{MaxSize: 64, Files: 3},
+		Energy:  config.Energy{Price: gpu.Some(0.32), Currency: "CHF"},
+		Audit:   config.Audit{MaxSize: 64, Files: 3},
+		Past:    config.Past{Store: "on", Recent: 48 * time.Hour, Long: 30 * 24 * time.Hour, Size: 300},
+		Alerts:  config.Alerts{Evaluate: "off", Interval: time.Minute, Shipped: "off", Rules: []string{"/etc/berth/my.rules.yml"}},
+		Metrics: config.Metrics{Compat: "dcgm"},
 		Hooks: map[string]config.Hook{
 			"pager": {
 				URL: "https://example.com/hush-hush", Secret: "hush-hush", Codes: []string{"device_lost", "critical"},
@@ -176,6 +185,18 @@ func TestEverythingInAFile(t *testing.T) {
 	s, err := merge(everything, "", nil, nil)
 	if diff := cmp.Diff(want, must(t, s, err).Config, equal); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A single value in the place of a section that has a short form sets one of
+// its settings.
+func TestShortForm(t *testing.T) {
+	s, err := merge("past: off\n", "", nil, nil)
+	if got := must(t, s, err).Config.Past; got.Store != "off" || got.Recent != 48*time.Hour {
+		t.Errorf("past: off is %+v", got)
+	}
+	if _, err := merge("past: sometimes\n", "", nil, nil); err == nil || !strings.Contains(err.Error(), "berth.yaml:1: past.store: ") {
+		t.Errorf("a wrong short form is refused with %v", err)
 	}
 }
 

@@ -61,6 +61,21 @@ type Keepers struct {
 	// Contained says what a daemon in a container cannot see; empty: it is not in a
 	// container.
 	Contained string
+
+	Guests []Guest // the routes of other doors
+}
+
+// Guest is a route of another door. This one checks who may use it.
+type Guest struct {
+	Operation *huma.Operation
+	MediaType string // of the answer
+	Serve     func(w http.ResponseWriter, r *http.Request, who access.Actor)
+}
+
+func registerGuests(s *server) {
+	for _, g := range s.Guests {
+		s.raw(g.Operation, g.MediaType, func(w http.ResponseWriter, r *http.Request) { g.Serve(w, r, identityOf(r.Context()).Actor) })
+	}
 }
 
 // Settings is the configuration in force.
@@ -123,6 +138,7 @@ func build(k Keepers) *server {
 	registerEvents(s)
 	registerDaemon(s)
 	registerAccess(s)
+	registerGuests(s)
 	apitext.Describe(s.api.OpenAPI(), verbs, schemaOf[api.Problem](s.api))
 	return s
 }
