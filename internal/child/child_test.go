@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -190,14 +191,21 @@ func TestRunEndsWithItsContext(t *testing.T) {
 // for.
 func TestWaitDoesNotWaitForADeserter(t *testing.T) {
 	t.Parallel()
-	out := &child.Head{Limit: 100}
-	f := newFamily(t, `setsid /bin/sh -c 'echo $$ >&3; `+blocked(t)+`' & echo said`)
-	f.cmd.Stdout, f.cmd.WaitDelay = out, time.Millisecond
+	out := &heard{Head: child.Head{Limit: 100}, first: make(chan struct{})}
+	f := newFamily(t, `setsid /bin/sh -c 'echo $$ >&3; `+blocked(t)+`' & echo said; read end; exit 0`)
+	end, ended, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end.Close()
+	f.cmd.Stdin, f.cmd.Stdout, f.cmd.WaitDelay = end, out, time.Millisecond
 	c := f.started(t, child.How{Daemon: true}) // or the deserter may be killed before it deserts
 	deserter := 0
 	if _, err := fmt.Sscan(f.line(t), &deserter); err != nil {
 		t.Fatal(err)
 	}
+	<-out.first // what is not read when the child ends may be left behind
+	ended.Close()
 	if err := c.Wait(); err != nil || out.String() != "said" {
 		t.Errorf("%q, %v", out, err)
 	}
@@ -205,6 +213,18 @@ func TestWaitDoesNotWaitForADeserter(t *testing.T) {
 		t.Errorf("the deserter is gone: %v", err)
 	}
 	f.extinct(t)
+}
+
+// heard closes first when the first output arrives.
+type heard struct {
+	child.Head
+	once  sync.Once
+	first chan struct{}
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	defer h.once.Do(func() { close(h.first) })
+	return h.Head.Write(p)
 }
 
 func TestStops(t *testing.T) {
