@@ -25,10 +25,10 @@ const picture = `
 10  BINARIES   cmd/berth  cmd/berth-serve
  9  WIRING     daemon  cli
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep
- 7  SERVICES   desk  oversight  crew  doctor  console  apitext  throttle  checkup  reclaim  parking
+ 7  SERVICES   desk  oversight  crew  doctor  console  apitext  throttle  checkup  reclaim  parking  doorkeeper
  6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens  tries  turns  closures  joules  idle
     ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup  pacer  device/amd  device/intel  exam  prover  claim
- 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ways  batch/outcome  batch/record  drm  cuda
+ 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ways  batch/outcome  batch/record  drm  cuda  problems
  4  DECISIONS  pipeline  planview  view
  3  DECISIONS  placement  launch  wire  quota  allowance  notice  steer
  2  DECISIONS  lease  config  thermal  heat  health  backlog  report  kin  residue  audit/chain  batch/chunk  batch/rawjson  proof  energy  pace  park

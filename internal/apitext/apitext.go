@@ -13,10 +13,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/problems"
 )
 
 // ProblemType is the media type of refusals.
-const ProblemType = "application/problem+json"
+const ProblemType = problems.MediaType
 
 // Describe completes a text once every route is registered: who may use each route
 // comes from verbs, and how a route refuses follows from its verb, its parameters

@@ -30,6 +30,7 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/hooks"
@@ -347,8 +348,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 }
 
 // doorkeeper knows callers by what the kernel says.
-func (d *Daemon) doorkeeper() httpapi.Doorkeeper {
-	return httpapi.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Tries: d.tries, Limits: d.limits.Load}
+func (d *Daemon) doorkeeper() doorkeeper.Keeper {
+	return doorkeeper.Keeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Tries: d.tries, Limits: d.limits.Load}
 }
 
 // Close lets go of the devices and of the journal. It does not wait for a

@@ -22,7 +22,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -279,7 +279,7 @@ func TestHungDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := p.open(t, ctx)
-		c, err := client.New(client.Options{Transport: client.Through(httpapi.InProcess(d.handler))})
+		c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func TestHungDevice(t *testing.T) {
 // Readers that come and go leave nothing behind; goleak looks at the end.
 func TestReadersComeAndGo(t *testing.T) {
 	d := newPlace(t, "sim:dgx-h200").open(t, t.Context())
-	server := httptest.NewServer(httpapi.InProcess(d.handler))
+	server := httptest.NewServer(doorkeeper.InProcess(d.handler))
 	defer server.Close()
 	var group sync.WaitGroup
 	for worker := range 8 {
@@ -346,7 +346,7 @@ func TestReadersComeAndGo(t *testing.T) {
 				}
 				cancel()
 				if i%10 == 0 {
-					httpapi.InProcess(d.handler).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+					doorkeeper.InProcess(d.handler).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
 				}
 			}
 		})

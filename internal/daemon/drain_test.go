@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 )
 
 // world is a daemon in simulated time, without its doors.
@@ -30,7 +30,7 @@ func (p *place) live(t *testing.T) *world {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	d := p.open(t, ctx)
-	c, err := client.New(client.Options{Transport: client.Through(httpapi.InProcess(d.handler))})
+	c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
 	if err != nil {
 		t.Fatal(err)
 	}

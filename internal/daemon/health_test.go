@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/oversight"
 )
 
@@ -38,7 +38,7 @@ func TestFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := p.open(t, ctx)
-		c, err := client.New(client.Options{Transport: client.Through(httpapi.InProcess(d.handler))})
+		c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/quota"
@@ -39,7 +39,7 @@ var guestLimits = peer.Limits{User: quota.Connections, Unknown: 64, All: 1536, A
 // openDoors listens on the socket and, if configured, on TCP, with TLS if there is
 // a certificate. Requests see a
 // context that ends with ctx, so that streams end when the daemon stops.
-func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper httpapi.Doorkeeper, kernel *peer.Kernel, shown *certificate, turnedAway func()) (*doors, error) {
+func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Keeper, kernel *peer.Kernel, shown *certificate, turnedAway func()) (*doors, error) {
 	d := &doors{}
 	most := guestLimits
 	most.Of = func(c *access.Caller) int {

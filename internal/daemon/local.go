@@ -6,7 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 )
 
 // Local is a client of a daemon that lives only for this call: it reads the
@@ -25,7 +25,7 @@ func Local(ctx context.Context, settings *config.Settings, version string) (*cli
 		<-done
 		_ = d.Close() // the process ends with it
 	}
-	c, err := client.New(client.Options{Transport: client.Through(httpapi.InProcess(d.handler))})
+	c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
 	if err != nil {
 		stop()
 		return nil, nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 )
 
 const oneStray = `
@@ -35,7 +35,7 @@ func TestSimulatedProcessesAreStrays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := p.open(t, ctx)
-		c, err := client.New(client.Options{Transport: client.Through(httpapi.InProcess(d.handler))})
+		c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/claim"
-	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
@@ -27,7 +27,7 @@ func hot(t *testing.T, p *place) (d *Daemon, c *client.Client, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	d = p.open(t, ctx)
-	c, err := client.New(client.Options{Transport: client.Through(httpapi.InProcess(d.handler))})
+	c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/tokens"
 )
 
@@ -141,7 +142,7 @@ func TestThePageHasEveryDoor(t *testing.T) {
 		"a token with the role scraper":                          {token("b", access.Scraper), rules},
 		"`daemon.token`":                                         {token(access.DaemonToken, access.Admin), rules},
 	}
-	keeper := Doorkeeper{Tokens: tokens.New()}
+	keeper := doorkeeper.Keeper{Tokens: tokens.New()}
 	for _, row := range accessTable(t, "caller") {
 		c, known := callers[row[0]]
 		if !known {
@@ -155,7 +156,7 @@ func TestThePageHasEveryDoor(t *testing.T) {
 				at.Groups = nil // the kernel names them on the socket only
 			}
 			want := c.rules.Standing(&at).Role
-			if far := i == 2; far && at.Shown.Kind == access.NoCredential && keeper.needsCredential(&caller{address: "192.0.2.1"}) {
+			if far := i == 2; far && at.Shown.Kind == access.NoCredential && keeper.NeedsCredential(keeper.Caller(access.Peer{}, "192.0.2.1")) {
 				want = access.Stranger
 			}
 			if got := row[1+i]; got != want.String() {

@@ -256,7 +256,7 @@ func TestResize(t *testing.T) {
 	if w := d.askAs(who, "POST", "/api/leases", `{"id":"capped","memory_mb":1000,"enforce":"framework"}`); w.Code != http.StatusCreated {
 		t.Fatal(w.Body)
 	}
-	if w := d.askAs(holding(who.holder, access.Admin), "POST", "/api/leases", `{"id":"scoped","memory_mb":100,"slots":0,"scope":["pod1"]}`); w.Code != http.StatusCreated {
+	if w := d.askAs(holding(who.Holder, access.Admin), "POST", "/api/leases", `{"id":"scoped","memory_mb":100,"slots":0,"scope":["pod1"]}`); w.Code != http.StatusCreated {
 		t.Fatal(w.Body)
 	}
 	w := d.askAs(who, "POST", "/api/leases/x/resize", `{"fence":1,"memory_mb":3000}`)
@@ -288,7 +288,7 @@ func TestResize(t *testing.T) {
 		{who, "x", `{"memory_mb":70000,"timeout_seconds":60}`, 409, "insufficient_memory"},
 		{user(2), "x", `{"memory_mb":10}`, 404, "unknown_allocation"},
 		{who, "scoped", `{"memory_mb":10}`, 409, "wrong_state"},
-		{holding(who.holder, viewer().Role), "x", `{"memory_mb":10}`, 403, "not_allowed"},
+		{holding(who.Holder, viewer().Role), "x", `{"memory_mb":10}`, 403, "not_allowed"},
 	} {
 		w := d.askAs(test.who, "POST", "/api/leases/"+test.id+"/resize", test.body)
 		expect(t, test.id+" "+test.body, w, test.status, test.code)

@@ -50,8 +50,8 @@ func (s *server) audit(_ context.Context, in *auditQuery) (*listed[api.AuditLog]
 	return out, nil
 }
 
-// refuse answers a request with a problem, and writes the refusal down.
-func (s *server) refuse(w http.ResponseWriter, r *http.Request, p *api.Problem) {
+// Refuse answers a request with a problem, and writes the refusal down.
+func (s *server) Refuse(w http.ResponseWriter, r *http.Request, p *api.Problem) {
 	_, pattern := s.mux.Handler(r)
 	s.refused(r.Context(), r.Method, r.URL.Path, pattern, p)
 	writeProblem(w, p)

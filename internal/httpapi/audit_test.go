@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -16,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/audit"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/tries"
@@ -51,22 +51,22 @@ func TestRefusalsAreAudited(t *testing.T) {
 	if w := d.askAs(ada, "POST", "/api/leases", `{"id":"train","memory_mb":1024}`); w.Code != http.StatusCreated {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	d.askAs(eve, "DELETE", "/api/leases/train?user=ada", "")                // by the ledger
-	d.askAs(eve, "PUT", "/api/gpu/config", `{}`)                            // by the route
-	d.askAs(eve, "POST", "/api/leases/train/trim?user=ada", "")             // by the desk
-	d.askAs(eve, "DELETE", "/api/leases/missing", "")                       // 404
-	d.askAs(eve, "POST", "/api/leases", `{"id":"x","memory_mb":"much"}`)    // 422
-	d.askAs(eve, "GET", "/api/leases", "")                                  // granted
-	d.askAs(eve, "POST", "/api/leases", `{"id":"own","memory_mb":1024}`)    // granted
-	d.askAs(identityFor(viewer()), "POST", "/api/gpu/memory/allocate", `x`) // by the route, before the body
-	keeper := Doorkeeper{Tokens: tokens.New(), Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
+	d.askAs(eve, "DELETE", "/api/leases/train?user=ada", "")                           // by the ledger
+	d.askAs(eve, "PUT", "/api/gpu/config", `{}`)                                       // by the route
+	d.askAs(eve, "POST", "/api/leases/train/trim?user=ada", "")                        // by the desk
+	d.askAs(eve, "DELETE", "/api/leases/missing", "")                                  // 404
+	d.askAs(eve, "POST", "/api/leases", `{"id":"x","memory_mb":"much"}`)               // 422
+	d.askAs(eve, "GET", "/api/leases", "")                                             // granted
+	d.askAs(eve, "POST", "/api/leases", `{"id":"own","memory_mb":1024}`)               // granted
+	d.askAs(doorkeeper.IdentityFor(viewer()), "POST", "/api/gpu/memory/allocate", `x`) // by the route, before the body
+	keeper := doorkeeper.Keeper{Rules: func() *access.Rules { return &access.Rules{} }, Tokens: tokens.New(), Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
 	knock := func(address, token string) {
 		r := httptest.NewRequest("GET", address, nil)
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
-		c := &caller{door: access.TCP, address: "127.0.0.1", resolve: func() identity { return identityFor(viewer()) }}
-		keeper.ForTCP(d.server).ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+		c := keeper.Caller(access.Peer{Caller: access.Caller{Door: access.TCP}}, "127.0.0.1")
+		keeper.ForTCP(d.server).ServeHTTP(httptest.NewRecorder(), r.WithContext(doorkeeper.With(r.Context(), c)))
 	}
 	knock("http://evil.example/api/gpu/status", "")
 	knock("/api/gpu/status", "wrong")
@@ -89,7 +89,7 @@ func TestRefusalsAreAudited(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, who := range []identity{ada, eve, identityFor(viewer())} {
+	for _, who := range []identity{ada, eve, doorkeeper.IdentityFor(viewer())} {
 		if w := d.askAs(who, "GET", "/api/audit", ""); w.Code != http.StatusForbidden {
 			t.Errorf("%s reads the log: %d", who.User, w.Code)
 		}
@@ -131,7 +131,7 @@ func TestWhereARefusalCameFrom(t *testing.T) {
 func TestAuditQueries(t *testing.T) {
 	d := audited(t)
 	for range 3 {
-		d.askAs(identityFor(viewer()), "POST", "/api/gpu/monitoring/stop", "")
+		d.askAs(doorkeeper.IdentityFor(viewer()), "POST", "/api/gpu/monitoring/stop", "")
 	}
 	if page := d.log(t, "?after=0&limit=2"); len(page.Entries) != 2 || page.Entries[0].Seq != 1 || page.Next != 2 {
 		t.Errorf("the first page is %+v", page)

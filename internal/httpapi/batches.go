@@ -50,7 +50,7 @@ func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.
 	if b.ID != in.ID {
 		b.ID = ""
 	}
-	b.PID = who.holder.PID
+	b.PID = who.Holder.PID
 	taken, err := s.Batches.Report(b, who.Actor)
 	switch {
 	case errors.Is(err, progress.ErrID):

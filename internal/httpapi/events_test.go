@@ -66,7 +66,7 @@ func TestEventsAreFiltered(t *testing.T) {
 	} {
 		d.Events.Publish(e)
 	}
-	admin, viewer := holding(user(0).holder, access.Admin), holding(user(8).holder, access.Viewer)
+	admin, viewer := holding(user(0).Holder, access.Admin), holding(user(8).Holder, access.Viewer)
 	for _, c := range []struct {
 		query string
 		by    identity
@@ -111,7 +111,7 @@ func TestFilteredStreamSaysHowFarItIs(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			d.server.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), holding(user(0).holder, access.Admin))))
+			d.server.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), holding(user(0).Holder, access.Admin))))
 		}()
 		time.Sleep(time.Second) // simulated
 		for range 3 {

@@ -33,7 +33,7 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	}
 	say, changes, err := s.Desk.Launch(r.Context(), askerOf(r.Context()), question)
 	if err != nil {
-		s.refuse(w, r, problemOf(err))
+		s.Refuse(w, r, problemOf(err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/wire"
 )
@@ -107,7 +108,7 @@ func newTarget(f *testing.F) *target {
 	me := self(f)
 	admin, other := me, holding(lease.Holder{UID: 4711, User: "other"}, access.User)
 	admin.Role = access.Admin
-	s.callers = []identity{me, admin, other, identityFor(viewer())}
+	s.callers = []identity{me, admin, other, doorkeeper.IdentityFor(viewer())}
 	server := &http.Server{
 		Handler: http.HandlerFunc(s.handle), ErrorLog: log.New(s, "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return withIdentity(ctx, c.(*recorded).who) },

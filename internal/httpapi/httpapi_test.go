@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +25,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/labels"
@@ -35,9 +35,9 @@ import (
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/peaks"
+	"github.com/berth-gpu/berth/internal/problems"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/tokens"
-	"github.com/berth-gpu/berth/internal/tries"
 	"github.com/berth-gpu/berth/internal/users"
 )
 
@@ -132,7 +132,7 @@ func (m *memorySettings) Change(_ context.Context, _ access.Actor, body []byte) 
 // ServeHTTP lets requests in that say nothing about where they come from, as
 // an administrator.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Context().Value(callerKey{}) == nil {
+	if doorkeeper.Of(r.Context()) == nil {
 		anyone := holding(lease.Holder{UID: lease.NoUID, User: "anyone"}, access.Admin)
 		r = r.WithContext(withIdentity(r.Context(), anyone))
 	}
@@ -160,17 +160,12 @@ func (s *refusalSeen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // withIdentity is a request by somebody in particular, from this machine.
 func withIdentity(ctx context.Context, who identity) context.Context {
-	return context.WithValue(ctx, callerKey{}, &caller{
-		door:     who.Door,
-		standing: func() access.Actor { return who.Actor },
-		resolve:  func() identity { return who },
-		locate:   func() access.Peer { return fromHere(max(who.UID, 0)) },
-	})
+	return doorkeeper.With(ctx, doorkeeper.As(who))
 }
 
 // holding returns somebody with a role, who holds leases as h.
 func holding(h lease.Holder, role access.Role) identity {
-	return identity{access.Actor{User: h.User, UID: h.UID, Door: access.Socket, Role: role}, h}
+	return identity{Actor: access.Actor{User: h.User, UID: h.UID, Door: access.Socket, Role: role}, Holder: h}
 }
 
 // viewer returns somebody who may only look.
@@ -352,8 +347,8 @@ func TestBadInput(t *testing.T) {
 			if w.Code != test.status || p.Status != test.status || p.Code != test.code {
 				t.Errorf("answer is %d with code %q, want %d %q:\n%s", w.Code, p.Code, test.status, test.code, w.Body)
 			}
-			if got := w.Header().Get("Content-Type"); got != problemType {
-				t.Errorf("content type is %q, want %q", got, problemType)
+			if got := w.Header().Get("Content-Type"); got != problems.MediaType {
+				t.Errorf("content type is %q, want %q", got, problems.MediaType)
 			}
 			if len(p.Detail) < 10 || !strings.Contains(p.Detail, " ") || p.Title == "" {
 				t.Errorf("the problem does not say what to do: %+v", p)
@@ -386,7 +381,7 @@ func TestConfigForViewers(t *testing.T) {
 	look := func(who access.Actor) string {
 		r := httptest.NewRequest("GET", "/api/gpu/config", nil)
 		w := httptest.NewRecorder()
-		d.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), identityFor(who))))
+		d.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), doorkeeper.IdentityFor(who))))
 		return w.Body.String()
 	}
 	if got := look(viewer()); !strings.Contains(got, `"embedder":{`) || strings.Contains(got, "ada") || strings.Contains(got, "secret.py") {
@@ -514,54 +509,5 @@ func TestAMistakeOfOursIsOneProblem(t *testing.T) {
 	}
 	if w := d.ask("GET", "/healthz", ""); w.Code != 200 {
 		t.Errorf("the next request was answered with %d", w.Code)
-	}
-}
-
-func TestAccessOverTCP(t *testing.T) {
-	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "in") })
-	for _, test := range []struct {
-		name, token, host, path string
-		from                    string // address; empty: this machine
-		headers                 map[string]string
-		status                  int
-	}{
-		{name: "local without token", host: "127.0.0.1:8000", status: 200},
-		{name: "localhost", host: "localhost:8000", status: 200},
-		{name: "IPv6", host: "[::1]:8000", status: 200},
-		{name: "another name", host: "evil.example", status: 403},
-		{name: "page of another site", host: "127.0.0.1:8000", headers: map[string]string{"Sec-Fetch-Site": "cross-site"}, status: 403},
-		{name: "no token", token: "secret", host: "gpu7", status: 401},
-		{name: "wrong token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secrets"}, status: 401},
-		{name: "right token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secret"}, status: 200},
-		{name: "probe", token: "secret", host: "gpu7", path: "/healthz", status: 200},
-		{name: "probe with a wrong token", token: "secret", host: "gpu7", path: "/readyz", headers: map[string]string{"Authorization": "Bearer wrong"}, status: 200},
-		{name: "a token where there is none", host: "127.0.0.1:8000", headers: map[string]string{"Authorization": "Bearer secret"}, status: 401},
-		{name: "another machine without a token", from: "192.0.2.7", host: "127.0.0.1", status: 401},
-		{name: "another machine over IPv6", from: "2001:db8::7", host: "127.0.0.1", status: 401},
-		{name: "another machine with the token", token: "secret", from: "192.0.2.7", host: "gpu7", headers: map[string]string{"Authorization": "bearer secret"}, status: 200},
-		{name: "page of another site with the token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secret", "Sec-Fetch-Site": "cross-site"}, status: 403},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := httptest.NewRequest("POST", "http://x"+test.path+"/", nil)
-			r.URL.Path, r.Host = test.path, test.host
-			for k, v := range test.headers {
-				r.Header.Set(k, v)
-			}
-			keeper := Doorkeeper{Tokens: tokens.New(), Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
-			keeper.Tokens.SetDaemon(test.token)
-			from := "127.0.0.1"
-			if test.from != "" {
-				from = test.from
-			}
-			r = r.WithContext(context.WithValue(r.Context(), callerKey{}, &caller{door: access.TCP, address: from}))
-			w := httptest.NewRecorder()
-			keeper.ForTCP(inner).ServeHTTP(w, r)
-			if w.Code != test.status {
-				t.Errorf("answer is %d, want %d: %s", w.Code, test.status, w.Body)
-			}
-			if w.Code != 200 && decode[api.Problem](t, w).Code == "" {
-				t.Errorf("refused without a code: %s", w.Body)
-			}
-		})
 	}
 }

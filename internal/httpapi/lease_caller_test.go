@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/users"
@@ -56,11 +57,11 @@ func (d *door) socketWith(t *testing.T, names *users.Names) string {
 }
 
 // serve serves a door for a daemon that runs as a user, and knows its callers.
-func (d *door) serve(t *testing.T, l net.Listener, daemon int, names Names) {
+func (d *door) serve(t *testing.T, l net.Listener, daemon int, names doorkeeper.Names) {
 	t.Helper()
 	kernel := peer.New(process.Proc())
 	rules := func() *access.Rules { return &access.Rules{Daemon: daemon} }
-	keeper := Doorkeeper{Kernel: kernel, Processes: process.Proc(), Names: names, Rules: rules}
+	keeper := doorkeeper.Keeper{Kernel: kernel, Processes: process.Proc(), Names: names, Rules: rules}
 	guests := peer.NewGuests(peer.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, rules)
 	server := &http.Server{Handler: d.server, ConnContext: keeper.ConnContext()}
 	done := make(chan struct{})

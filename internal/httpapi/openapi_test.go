@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/apitext"
+	"github.com/berth-gpu/berth/internal/problems"
 )
 
 // shape is what an operation is documented to answer with.
@@ -155,7 +156,7 @@ func TestOpenAPIDeclaresAccess(t *testing.T) {
 		}
 		for _, status := range refuses {
 			name := strings.TrimPrefix(op.Responses[status].Ref, "#/components/responses/")
-			if doc.Components.Responses[name].Content[problemType] == nil {
+			if doc.Components.Responses[name].Content[problems.MediaType] == nil {
 				t.Errorf("%s: the answer %s is %q, and no problem", route, status, name)
 			}
 		}

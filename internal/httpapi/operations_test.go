@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/allowance"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/ledger"
 )
 
@@ -85,7 +86,7 @@ func TestReportsOfWorkThatAreRefused(t *testing.T) {
 	}
 	refused(t, d.askAs(user(4711), "POST", "/api/services/private/operations", `{"count":1}`), "another user", "user_not_allowed")
 	refused(t, d.askAs(user(4711), "POST", "/api/services/%20/operations", `{"count":1}`), "a name of spaces", "invalid_request")
-	refused(t, d.askAs(identityFor(viewer()), "POST", embedderOperations, `{"count":1}`), "a viewer", "not_allowed")
+	refused(t, d.askAs(doorkeeper.IdentityFor(viewer()), "POST", embedderOperations, `{"count":1}`), "a viewer", "not_allowed")
 	if got := d.Desk.Operations.Totals(); len(got) != 0 {
 		t.Errorf("refused reports count as %+v", got)
 	}

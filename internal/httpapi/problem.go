@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -11,9 +9,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/apitext"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/problems"
 )
-
-const problemType = apitext.ProblemType
 
 // maxBody is the largest request body, in bytes: far more than a request needs.
 const maxBody = 1 << 20
@@ -21,10 +18,7 @@ const maxBody = 1 << 20
 // problem returns a problem document. This package makes every refusal with it, so
 // that each has a code and a sentence.
 func problem(status int, code, format string, args ...any) *api.Problem {
-	return &api.Problem{
-		Type: "about:blank", Title: http.StatusText(status), Status: status,
-		Code: code, Detail: fmt.Sprintf(format, args...),
-	}
+	return problems.New(status, code, format, args...)
 }
 
 // statuses has the HTTP status of each kind of refusal.
@@ -72,11 +66,7 @@ func asID(err error) error {
 	return err
 }
 
-func writeProblem(w http.ResponseWriter, p *api.Problem) {
-	w.Header().Set("Content-Type", problemType)
-	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // fails only if the client is gone
-}
+func writeProblem(w http.ResponseWriter, p *api.Problem) { problems.Write(w, p) }
 
 // asProblem converts an error of the framework to a problem. It is a response
 // transformer, because the only other way is a process-wide variable.

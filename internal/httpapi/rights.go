@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 )
 
 func registerAccess(s *server) {
@@ -37,8 +38,8 @@ func registerAccess(s *server) {
 }
 
 func (s *server) whoami(ctx context.Context, _ *struct{}) (*answer[api.Whoami], error) {
-	c, _ := ctx.Value(callerKey{}).(*caller)
-	who := c.identity()
+	c := doorkeeper.Of(ctx)
+	who := c.Identity()
 	out := api.Whoami{
 		User: who.User, Role: who.Role.String(), Door: string(who.Door), Token: who.Token, Service: who.Service,
 		Why: []string{"the command runs the daemon in its own process"},
@@ -46,8 +47,7 @@ func (s *server) whoami(ctx context.Context, _ *struct{}) (*answer[api.Whoami], 
 	if who.UID != access.NoUID {
 		out.UID = gpu.Some(who.UID)
 	}
-	if c != nil && c.known != nil {
-		known, rules := c.known()
+	if known, rules, is := c.Known(); is {
 		out.Why = rules.Why(&known)
 		if known.Shown.Kind == access.NoCredential && who.UID != access.NoUID {
 			for _, g := range rules.Counting(&known) {

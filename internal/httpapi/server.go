@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -152,10 +153,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	who := standingOf(r.Context())
 	if refusal := mayUse(pattern, who); refusal != nil {
-		if who.Role == access.Stranger && needsToken(r.Context()) {
-			refusal = unauthorized(w, "unauthorized", "Callers from containers need a token here")
+		if who.Role == access.Stranger && doorkeeper.Of(r.Context()).NeedsToken() {
+			refusal = doorkeeper.Unauthorized(w, "unauthorized", "Callers from containers need a token here")
 		}
-		s.refuse(w, r, refusal)
+		s.Refuse(w, r, refusal)
 		return
 	}
 	s.inTurn(w, r, pattern, who)

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/peaks"
 )
@@ -21,7 +22,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 	const secret = "s3cret"
 	d := open(t, "1xrtx-4060")
 	owner := user(4711)
-	owner.holder.PID, owner.holder.Start, owner.holder.Boot = os.Getpid(), 1, "boot"
+	owner.Holder.PID, owner.Holder.Start, owner.Holder.Boot = os.Getpid(), 1, "boot"
 	put := func(method, path, body string) {
 		t.Helper()
 		if w := d.askAs(owner, method, path, body); w.Code >= 300 {
@@ -46,12 +47,12 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 	admin := holding(lease.Holder{UID: 0, User: "root"}, access.Admin)
 	for name, by := range map[string]identity{
 		"another user":           user(4712),
-		"nobody":                 identityFor(viewer()),
-		"a token":                identityFor(access.Actor{UID: lease.NoUID, User: owner.User, Role: access.Viewer}),
+		"nobody":                 doorkeeper.IdentityFor(viewer()),
+		"a token":                doorkeeper.IdentityFor(access.Actor{UID: lease.NoUID, User: owner.User, Role: access.Viewer}),
 		"the owner":              owner,
-		"the owner, as a viewer": holding(owner.holder, access.Viewer),
+		"the owner, as a viewer": holding(owner.Holder, access.Viewer),
 		"an operator":            holding(lease.Holder{UID: 4714, User: "olga"}, access.Operator),
-		"a token of an operator": identityFor(access.Actor{UID: lease.NoUID, User: "token:ops", Token: "ops", Door: access.TCP, Role: access.Operator}),
+		"a token of an operator": doorkeeper.IdentityFor(access.Actor{UID: lease.NoUID, User: "token:ops", Token: "ops", Door: access.TCP, Role: access.Operator}),
 		"root":                   admin,
 	} {
 		seen := ""
@@ -84,7 +85,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 func TestWhoSeesWhoDidIt(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	ada := user(4711)
-	token := (&caller{door: access.Socket}).showing(access.Credential{Kind: access.Token, Name: access.DaemonToken, Role: access.Admin}, noRules).identity()
+	token := doorkeeper.IdentityFor(access.Actor{User: "token", UID: access.NoUID, Token: access.DaemonToken, Door: access.Socket, Role: access.Admin})
 	d.events.Publish(gpu.Event{Code: gpu.EventGranted, User: ada.User, By: lease.ByOf(ada.Actor)})
 	d.events.Publish(gpu.Event{Code: gpu.EventReleased, User: ada.User, By: lease.ByOf(token.Actor)})
 	const whole = `"by":{"user":"token","token":"daemon","door":"socket"}`
@@ -93,7 +94,7 @@ func TestWhoSeesWhoDidIt(t *testing.T) {
 		want string
 	}{
 		"another user": {user(4712), `"by":{"user":"token"}`},
-		"nobody":       {identityFor(viewer()), `"by":{"user":"another user"}`},
+		"nobody":       {doorkeeper.IdentityFor(viewer()), `"by":{"user":"another user"}`},
 		"the owner":    {ada, whole},
 		"root":         {holding(lease.Holder{UID: 0, User: "root"}, access.Admin), whole},
 	} {
@@ -127,7 +128,7 @@ func TestProcessesOfOthersAreOnlyMemory(t *testing.T) {
 	if p := me.sample(before, map[int]time.Time{}).Processes; p[0].PID != 0 {
 		t.Errorf("what had the pid before this process began is shown: %+v", p)
 	}
-	viewer := sight{identityFor(viewer())}
+	viewer := sight{doorkeeper.IdentityFor(viewer())}
 	if p := viewer.sample(sample, map[int]time.Time{}).Processes; p[0].PID != 0 {
 		t.Errorf("somebody unknown sees %+v", p)
 	}
@@ -145,7 +146,7 @@ func TestWhoSeesNamesInMetrics(t *testing.T) {
 		if role == access.Viewer {
 			want = "no names"
 		}
-		by := identityFor(access.Actor{UID: access.NoUID, User: "token:a", Token: "a", Role: role})
+		by := doorkeeper.IdentityFor(access.Actor{UID: access.NoUID, User: "token:a", Token: "a", Role: role})
 		if got := d.askAs(by, "GET", "/metrics", "").Body.String(); got != want {
 			t.Errorf("a %v gets the page with %s, want %s", role, got, want)
 		}
@@ -181,7 +182,7 @@ func (listedSettings) Fields() []api.ConfigField {
 // for it.
 func TestTokensSeeTheirOwn(t *testing.T) {
 	d := open(t, "1xrtx-4060")
-	token := identityFor(access.Actor{UID: lease.NoUID, User: "token:ci", Token: "ci", Door: access.TCP, Role: access.User})
+	token := doorkeeper.IdentityFor(access.Actor{UID: lease.NoUID, User: "token:ci", Token: "ci", Door: access.TCP, Role: access.User})
 	body := `{"id":"b1","output":"s3cret","command":"s3cret","stage":"running","total_exact":false,
 		"done":0,"done_before":0,"failed":0,"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":[]}`
 	if w := d.askAs(token, "PUT", "/api/batches/b1", body); w.Code != 200 {
@@ -191,7 +192,7 @@ func TestTokensSeeTheirOwn(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	d.events.Publish(gpu.Event{Code: gpu.EventForeignUse, User: token.User, Text: "s3cret", Public: "something"})
-	other := identityFor(access.Actor{UID: lease.NoUID, User: "token:other", Token: "other", Role: access.User})
+	other := doorkeeper.IdentityFor(access.Actor{UID: lease.NoUID, User: "token:other", Token: "other", Role: access.User})
 	for _, path := range []string{"/api/batches", "/api/measurements", "/api/events?follow=false"} {
 		for name, c := range map[string]struct {
 			by   identity

@@ -17,12 +17,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
@@ -35,7 +35,7 @@ import (
 type gate struct {
 	*door
 	socket, tcp string // addresses
-	keeper      Doorkeeper
+	keeper      doorkeeper.Keeper
 	counted     func() map[string]int // failed tries by reason
 	logged      func() string
 }
@@ -61,7 +61,7 @@ func gates(t *testing.T, rules *access.Rules) *gate {
 		func(reason string) { locked(func() { counts[reason]++ }) })
 	kernel := peer.New(process.Proc())
 	all := func() *access.Rules { return rules }
-	g.keeper = Doorkeeper{Kernel: kernel, Processes: process.Proc(), Rules: all, Tokens: g.tokens, Tries: failed}
+	g.keeper = doorkeeper.Keeper{Kernel: kernel, Processes: process.Proc(), Rules: all, Tokens: g.tokens, Tries: failed}
 	guests := peer.NewGuests(peer.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, all)
 	serve := func(l net.Listener, h http.Handler) string {
 		ctx, stop := context.WithCancel(context.Background())
@@ -339,152 +339,6 @@ func TestRevokingEndsWhatIsOpen(t *testing.T) {
 	}
 }
 
-// A stream ends when its token expires.
-func TestExpiryEndsAStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := tokens.New()
-		secret, err := k.Create(tokens.Token{Name: "a", Role: access.User, Expires: time.Now().Add(time.Hour)}, "", time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		keeper := Doorkeeper{Tokens: k, Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
-		begun := time.Now()
-		h := keeper.ForSocket(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			<-r.Context().Done()
-			if took := time.Since(begun); took != time.Hour {
-				t.Errorf("it ended after %v", took)
-			}
-		}))
-		r := httptest.NewRequest("GET", "/api/events", nil)
-		r.Header.Set("Authorization", "Bearer "+secret)
-		h.ServeHTTP(httptest.NewRecorder(), r)
-	})
-}
-
-// Failed tries are answered ever more slowly, up to a second, and no more than a
-// few at a time; who has a valid token does not wait with them.
-func TestTriesAreSlowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := tokens.New()
-		strong, err := k.Create(tokens.Token{Name: "a", Role: access.User}, "", time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		k.SetDaemon("hush")
-		log := &bytes.Buffer{}
-		keeper := Doorkeeper{Tokens: k, Tries: tries.New(slog.New(slog.NewTextHandler(log, nil)), func(string) {})}
-		h := keeper.ForTCP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-		try := func(secret, from string) (status int, took time.Duration) {
-			r := httptest.NewRequest("GET", "/api/leases", nil)
-			r.Header.Set("Authorization", "Bearer "+secret)
-			r = r.WithContext(context.WithValue(r.Context(), callerKey{}, &caller{door: access.TCP, address: from}))
-			w, begun := httptest.NewRecorder(), time.Now()
-			h.ServeHTTP(w, r)
-			return w.Code, time.Since(begun)
-		}
-		delay := tries.FirstDelay
-		for range 8 {
-			if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != min(delay, tries.MostDelay) {
-				t.Errorf("%d after %v, want %v", status, took, delay)
-			}
-			delay *= 2
-		}
-		var all sync.WaitGroup
-		for range tries.MostHeld {
-			all.Go(func() { _, _ = try("wrong", "2001:db8::1") })
-		}
-		synctest.Wait()
-		for name, c := range map[string]struct {
-			secret, from string
-			status       int
-		}{
-			"one too many":                 {"wrong", "2001:db8::1", http.StatusTooManyRequests},
-			"the same network":             {"wrong", "2001:db8::2", http.StatusTooManyRequests},
-			"a secret that can be guessed": {"hush", "2001:db8::2", http.StatusTooManyRequests},
-			"a valid one":                  {strong, "2001:db8::1", http.StatusOK},
-			"from elsewhere":               {"hush", "192.0.2.9", http.StatusOK},
-		} {
-			if status, took := try(c.secret, c.from); status != c.status || took != 0 {
-				t.Errorf("%s: %d after %v", name, status, took)
-			}
-		}
-		all.Wait()
-		time.Sleep(2 * time.Minute)
-		if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != tries.FirstDelay {
-			t.Errorf("after a while: %d after %v", status, took)
-		}
-		if !strings.Contains(log.String(), "from=192.0.2.1 reason=unknown more_since_the_last_line=7") {
-			t.Errorf("the log has %s", log)
-		}
-		// However many addresses there are, few are told apart, and few lines are logged.
-		before := strings.Count(log.String(), "\n")
-		for i := range 3 * tries.MostTriers {
-			all.Go(func() { _, _ = try("wrong", "10.0."+string(rune('0'+i%10))+"."+string(rune('0'+i/10%10))) })
-		}
-		all.Wait()
-		if n, held := keeper.Tries.Len(); n > tries.MostTriers+1 || held != 0 {
-			t.Errorf("%d callers are told apart, %d answers are held", n, held)
-		}
-		if n := strings.Count(log.String(), "\n") - before; n > tries.MostLines {
-			t.Errorf("%d lines", n)
-		}
-	})
-}
-
-// An actor by token is made once for a connection, and never outlives the token.
-func TestShownTokensAreRemembered(t *testing.T) {
-	k := tokens.New()
-	secret, err := k.Create(tokens.Token{Name: "a", Role: access.User}, "", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := Doorkeeper{Tokens: k, Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
-	c, now := &caller{door: access.Socket}, time.Now()
-	first, err := d.check(c, []string{"Bearer " + secret}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := d.check(c, []string{"Bearer " + secret}, now); err != nil || again != first {
-		t.Errorf("checked again: %v", err)
-	}
-	if later, err := d.check(c, []string{"Bearer " + secret}, now.Add(time.Minute)); err != nil || later == first {
-		t.Errorf("not checked again after a minute: %v", err)
-	}
-	if _, err := d.check(c, []string{"Bearer " + secret[:len(secret)-1] + "~"}, now); err == nil {
-		t.Error("another secret passes for it")
-	}
-	if _, err := k.Revoke("a", now); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.check(c, []string{"Bearer " + secret}, now); err == nil {
-		t.Error("it outlives the token")
-	}
-}
-
-// FuzzAuthorization shows the daemon any header: it lets in whoever has the secret
-// and nobody else.
-func FuzzAuthorization(f *testing.F) {
-	k := tokens.New()
-	secret, err := k.Create(tokens.Token{Name: "a", Role: access.User}, "0123456789abcdefghijklmnopqrstuv", time.Now())
-	if err != nil {
-		f.Fatal(err)
-	}
-	d := Doorkeeper{Tokens: k, Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
-	for _, seed := range []string{"", "Bearer", "Bearer ", "Bearer " + secret, "bearer " + secret, "Bearer  " + secret, "Basic YTpi", secret, "Bearer " + secret + "\x00", "Bearer \xff", "BEARER x y", strings.Repeat("Bearer ", 3000)} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, header string) {
-		s, err := d.check(&caller{door: access.TCP}, []string{header}, time.Now())
-		right := len(header) > 7 && strings.EqualFold(header[:7], "Bearer ") && header[7:] == secret
-		if (err == nil) != right {
-			t.Errorf("%q: %v", header, err)
-		}
-		if err == nil && s.caller.identity().User != "token:a" {
-			t.Errorf("%q is %+v", header, s.caller.identity())
-		}
-	})
-}
-
 // The routes of tokens: what an administrator makes works until it is revoked, and
 // the secret is shown once.
 func TestTokenRoutes(t *testing.T) {
@@ -553,7 +407,7 @@ func TestTokenRoutes(t *testing.T) {
 func TestWhoami(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	rules := &access.Rules{Groups: map[int]access.Given{100: {Name: "students", Role: access.Viewer}, 200: {Name: "operators", Role: access.Operator}, 300: {Name: "quota-only"}}}
-	keeper := Doorkeeper{Processes: process.Proc(), Rules: func() *access.Rules { return rules }, Kernel: peer.New(process.Proc())}
+	keeper := doorkeeper.Keeper{Processes: process.Proc(), Rules: func() *access.Rules { return rules }, Kernel: peer.New(process.Proc())}
 	for name, c := range map[string]struct {
 		peer access.Caller
 		want string
@@ -569,7 +423,7 @@ func TestWhoami(t *testing.T) {
 	} {
 		r := httptest.NewRequest("GET", "/api/whoami", nil)
 		w := httptest.NewRecorder()
-		d.server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, keeper.caller(access.Peer{Caller: c.peer}, "", ""))))
+		d.server.ServeHTTP(w, r.WithContext(doorkeeper.With(r.Context(), keeper.Caller(access.Peer{Caller: c.peer}, ""))))
 		if got := strings.TrimSpace(w.Body.String()); got != c.want {
 			t.Errorf("%s:\n%s, want\n%s", name, got, c.want)
 		}
@@ -581,20 +435,20 @@ func TestWhoami(t *testing.T) {
 func TestRolesChangeOnOpenConnections(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	rules := &access.Rules{Users: map[int]access.Given{4711: {Name: "ada", Role: access.Operator}}}
-	keeper := Doorkeeper{Processes: process.Proc(), Rules: func() *access.Rules { return rules }, Kernel: peer.New(process.Proc())}
-	c := keeper.caller(access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(4711), Place: access.Here}}, "", "")
+	keeper := doorkeeper.Keeper{Processes: process.Proc(), Rules: func() *access.Rules { return rules }, Kernel: peer.New(process.Proc())}
+	c := keeper.Caller(access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(4711), Place: access.Here}}, "")
 	start := func() int {
 		r := httptest.NewRequest("POST", "/api/gpu/monitoring/start", nil)
 		w := httptest.NewRecorder()
-		d.server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+		d.server.ServeHTTP(w, r.WithContext(doorkeeper.With(r.Context(), c)))
 		return w.Code
 	}
-	if got := start(); got != 200 || c.identity().Role != access.Operator {
+	if got := start(); got != 200 || c.Identity().Role != access.Operator {
 		t.Errorf("an operator: %d", got)
 	}
 	rules = &access.Rules{}
-	if got := start(); got != http.StatusForbidden || c.identity().Role != access.User {
-		t.Errorf("who was one: %d, %v", got, c.identity().Role)
+	if got := start(); got != http.StatusForbidden || c.Identity().Role != access.User {
+		t.Errorf("who was one: %d, %v", got, c.Identity().Role)
 	}
 }
 
@@ -607,10 +461,10 @@ func TestRolesChangeOnOpenStreams(t *testing.T) {
 	}
 	as(access.Operator)
 	d := open(t, "1xrtx-4060")
-	keeper := Doorkeeper{Processes: process.Proc(), Rules: now.Load, Kernel: peer.New(process.Proc())}
-	caller := keeper.caller(access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(4711), Place: access.Here}}, "", "")
+	keeper := doorkeeper.Keeper{Processes: process.Proc(), Rules: now.Load, Kernel: peer.New(process.Proc())}
+	caller := keeper.Caller(access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(4711), Place: access.Here}}, "")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
+		d.server.ServeHTTP(w, r.WithContext(doorkeeper.With(r.Context(), caller)))
 	}))
 	t.Cleanup(server.Close)
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())

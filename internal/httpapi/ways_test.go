@@ -89,7 +89,7 @@ func TestEveryWayToALease(t *testing.T) {
 			got := decode[api.Leases](t, d.askAs(me, "GET", "/api/leases", "")).Leases
 			want := api.Lease{
 				State: "active", Binding: "process", EnforcedBy: "framework", Parts: []api.LeasePart{{GPU: d.Monitor.Readings()[0].Device.UUID, Memory: 1000, Slots: 1}},
-				Holder: desk.HolderOf(me.holder),
+				Holder: desk.HolderOf(me.Holder),
 			}
 			want.Holder.Name = "job"
 			if len(got) != 1 {

@@ -1,7 +1,6 @@
-package httpapi
+package doorkeeper
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -18,10 +17,10 @@ import (
 // may sign any name.
 func TestCertificatesThatNameNobody(t *testing.T) {
 	rules := &access.Rules{Certificates: map[string]access.Role{"node7": access.Operator}}
-	keeper := Doorkeeper{Rules: func() *access.Rules { return rules }}
+	keeper := Keeper{Rules: func() *access.Rules { return rules }}
 	var who access.Actor
-	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { who = standingOf(r.Context()) })
-	ask := func(c *caller, name string, until time.Time, verified bool) (int, string) {
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { who = Of(r.Context()).Standing() })
+	ask := func(c *Caller, name string, until time.Time, verified bool) (int, string) {
 		r := httptest.NewRequest("GET", "/api/whoami", nil)
 		leaf := &x509.Certificate{Subject: pkix.Name{CommonName: name}, NotAfter: until}
 		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
@@ -29,7 +28,7 @@ func TestCertificatesThatNameNobody(t *testing.T) {
 			r.TLS.VerifiedChains = [][]*x509.Certificate{{leaf}}
 		}
 		w := httptest.NewRecorder()
-		if !keeper.withCertificate(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)), c, h, refuser(h)) {
+		if !keeper.withCertificate(w, r.WithContext(With(r.Context(), c)), c, h, refuser(h)) {
 			return 0, ""
 		}
 		return w.Code, w.Body.String()
@@ -39,7 +38,7 @@ func TestCertificatesThatNameNobody(t *testing.T) {
 		"node7": "cert:node7", "jane doe": "cert:jane doe", "node7.example.com": "cert:node7.example.com",
 		"": "", " node7": "", "node7\n": "", "a/b": "", "token:x": "", strings.Repeat("x", 65): "", "a\u202eb": "", "\xff": "",
 	} {
-		c := &caller{door: access.TCP}
+		c := &Caller{door: access.TCP}
 		who = access.Actor{}
 		if status, text := ask(c, name, soon, true); who.User != want || want == "" && (status != http.StatusUnauthorized || !strings.Contains(text, "certificate_without_name")) {
 			t.Errorf("%q is %q, answered with %d %s", name, who.User, status, text)
@@ -51,7 +50,7 @@ func TestCertificatesThatNameNobody(t *testing.T) {
 			t.Errorf("%q that nobody signed is taken for a certificate", name)
 		}
 	}
-	c := &caller{door: access.TCP}
+	c := &Caller{door: access.TCP}
 	if ask(c, "node7", soon, true); who.Role != access.Operator {
 		t.Errorf("node7 is %v", who.Role)
 	}

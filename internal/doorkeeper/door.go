@@ -1,4 +1,4 @@
-package httpapi
+package doorkeeper
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/problems"
 	"github.com/berth-gpu/berth/internal/tokens"
 )
 
@@ -18,22 +19,22 @@ import (
 // token or a certificate, and so must all callers if the configuration has a
 // token. The others are users of this machine, and no web page may make a browser
 // call for one of them.
-func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
+func (d Keeper) ForTCP(h http.Handler) http.Handler {
 	refuse := refuser(h)
 	sameOrigin := http.NewCrossOriginProtection()
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, r, problem(http.StatusForbidden, "cross_origin", "A page of another site may not do this. Call the API directly."))
+		refuse(w, r, problems.New(http.StatusForbidden, "cross_origin", "A page of another site may not do this. Call the API directly."))
 	}))
 	h = sameOrigin.Handler(h)
 	local := localOnly(h, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := r.Context().Value(callerKey{}).(*caller)
+		c := Of(r.Context())
 		switch {
 		case d.withToken(w, r, c, h, refuse), d.withCertificate(w, r, c, h, refuse):
-		case probes(r) && d.needsCredential(c):
+		case probes(r) && d.NeedsCredential(c):
 			h.ServeHTTP(w, r)
-		case d.needsCredential(c):
-			refuse(w, r, unauthorized(w, "unauthorized", "This daemon requires a token or a client certificate"))
+		case d.NeedsCredential(c):
+			refuse(w, r, Unauthorized(w, "unauthorized", "This daemon requires a token or a client certificate"))
 		default:
 			local.ServeHTTP(w, r)
 		}
@@ -43,10 +44,10 @@ func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
 // ForSocket wraps the API for the Unix socket, where the kernel says who calls. A
 // caller may send a token there too: in a container, that is the only way to be
 // more than a guest.
-func (d Doorkeeper) ForSocket(h http.Handler) http.Handler {
+func (d Keeper) ForSocket(h http.Handler) http.Handler {
 	refuse := refuser(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := r.Context().Value(callerKey{}).(*caller)
+		c := Of(r.Context())
 		if !d.withToken(w, r, c, h, refuse) {
 			h.ServeHTTP(w, r)
 		}
@@ -59,14 +60,16 @@ type refusing func(http.ResponseWriter, *http.Request, *api.Problem)
 // refuser returns how a request is refused in front of the API, which writes it
 // down.
 func refuser(h http.Handler) refusing {
-	if s, is := h.(*server); is {
-		return s.refuse
+	if s, is := h.(interface {
+		Refuse(http.ResponseWriter, *http.Request, *api.Problem)
+	}); is {
+		return s.Refuse
 	}
-	return func(w http.ResponseWriter, _ *http.Request, p *api.Problem) { writeProblem(w, p) }
+	return func(w http.ResponseWriter, _ *http.Request, p *api.Problem) { problems.Write(w, p) }
 }
 
-// needsCredential reports whether a TCP caller must show a token or a certificate.
-func (d Doorkeeper) needsCredential(c *caller) bool {
+// NeedsCredential reports whether a TCP caller must show a token or a certificate.
+func (d Keeper) NeedsCredential(c *Caller) bool {
 	return d.Tokens.HasDaemon() || c == nil || !isLoopback(c.address)
 }
 
@@ -79,12 +82,12 @@ type tokenShown struct {
 	tokens.Shown
 	secret string
 	minute int64 // when it was checked
-	caller *caller
+	caller *Caller
 }
 
 // withToken serves a request that shows a token, or refuses it. It returns false
 // for a request that shows none.
-func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *caller, h http.Handler, refuse refusing) bool {
+func (d Keeper) withToken(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing) bool {
 	header := r.Header["Authorization"]
 	if len(header) == 0 || probes(r) {
 		return false
@@ -96,13 +99,13 @@ func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *caller,
 	}
 	ctx, stop := s.until(r.Context())
 	defer stop()
-	h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, s.caller)))
+	h.ServeHTTP(w, r.WithContext(With(ctx, s.caller)))
 	return true
 }
 
 // check returns the token in the header of a request. A caller shows the same one
 // in every request, so check remembers it for a minute.
-func (d Doorkeeper) check(c *caller, header []string, now time.Time) (*tokenShown, error) {
+func (d Keeper) check(c *Caller, header []string, now time.Time) (*tokenShown, error) {
 	secret, err := bearer(header)
 	if err != nil {
 		return nil, err
@@ -153,17 +156,17 @@ var none = new(access.Rules)
 
 // showing returns the caller as the holder of a credential, with a role under
 // rules. It keeps the door and the process of the caller.
-func (c *caller) showing(credential access.Credential, rules func() *access.Rules) *caller {
+func (c *Caller) showing(credential access.Credential, rules func() *access.Rules) *Caller {
 	from := access.Caller{Shown: credential}
-	holder := &caller{locate: func() access.Peer { return access.Peer{} }}
+	holder := &Caller{locate: func() access.Peer { return access.Peer{} }}
 	if c != nil {
 		from.Door, holder.door, holder.boot, holder.locate, holder.uid, holder.address = c.door, c.door, c.boot, c.locate, c.uid, c.address
 		holder.rules = c.rules
 	}
 	holder.known = func() (access.Caller, *access.Rules) { return from, rules() }
 	holder.standing = underRules(rules, func(r *access.Rules) access.Actor { return r.Actor(&from) })
-	holder.resolve = underRules(rules, func(r *access.Rules) identity {
-		who := identityFor(r.Actor(&from))
+	holder.resolve = underRules(rules, func(r *access.Rules) Identity {
+		who := IdentityFor(r.Actor(&from))
 		who.Address = holder.address
 		return who
 	})
@@ -182,22 +185,11 @@ func bearer(header []string) (string, error) {
 	return secret, nil
 }
 
-// needsToken reports whether the caller of a request is turned away only because
-// it shows no token.
-func needsToken(ctx context.Context) bool {
-	c, _ := ctx.Value(callerKey{}).(*caller)
-	if c == nil || c.known == nil {
-		return false
-	}
-	known, rules := c.known()
-	return rules.Standing(&known).Cause == access.NeedsToken
-}
-
-// unauthorized returns the problem of a request without a valid token, and sets
+// Unauthorized returns the problem of a request without a valid token, and sets
 // the header that goes with it.
-func unauthorized(w http.ResponseWriter, code, why string) *api.Problem {
+func Unauthorized(w http.ResponseWriter, code, why string) *api.Problem {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="berth"`)
-	return problem(http.StatusUnauthorized, code, "%s: send Authorization: Bearer TOKEN (the command line takes it from BERTH_TOKEN). An administrator makes one with berth token create. Nothing was changed.", why)
+	return problems.New(http.StatusUnauthorized, code, "%s: send Authorization: Bearer TOKEN (the command line takes it from BERTH_TOKEN). An administrator makes one with berth token create. Nothing was changed.", why)
 }
 
 // localOnly refuses requests for the name of another host: otherwise a web page
@@ -205,7 +197,7 @@ func unauthorized(w http.ResponseWriter, code, why string) *api.Problem {
 func localOnly(h http.Handler, refuse refusing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.Host) {
-			refuse(w, r, problem(http.StatusForbidden, "foreign_host", "Without a token this daemon answers only to localhost and 127.0.0.1, not to %q.", r.Host))
+			refuse(w, r, problems.New(http.StatusForbidden, "foreign_host", "Without a token this daemon answers only to localhost and 127.0.0.1, not to %q.", r.Host))
 			return
 		}
 		h.ServeHTTP(w, r)

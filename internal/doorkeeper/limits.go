@@ -1,8 +1,6 @@
-package httpapi
+package doorkeeper
 
 import (
-	"context"
-
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/quota"
@@ -11,9 +9,9 @@ import (
 // builtinLimits are the rules of a daemon in which nobody has set a limit.
 var builtinLimits = &quota.Rules{}
 
-// quota returns what the caller may have. It finds that out once for each
+// Limits returns what the caller may have. It finds that out once for each
 // connection and configuration.
-func (c *caller) quota() *quota.Limits {
+func (c *Caller) Limits() *quota.Limits {
 	rules := builtinLimits
 	if c != nil && c.rules != nil {
 		rules = c.rules()
@@ -35,15 +33,9 @@ func (c *caller) quota() *quota.Limits {
 	return found
 }
 
-// limitsOf returns what the caller of a request may have.
-func limitsOf(ctx context.Context) *quota.Limits {
-	c, _ := ctx.Value(callerKey{}).(*caller)
-	return c.quota()
-}
-
 // groups returns the groups of a peer: those that the kernel named with the
 // connection, or those of its process, if that can be found; nil: not known.
-func (d Doorkeeper) groups(p access.Peer, locate func() access.Peer) []int {
+func (d Keeper) groups(p access.Peer, locate func() access.Peer) []int {
 	if p.Groups != nil {
 		return p.Groups
 	}

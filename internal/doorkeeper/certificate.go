@@ -1,7 +1,6 @@
-package httpapi
+package doorkeeper
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -9,12 +8,13 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/problems"
 )
 
 // withCertificate serves a request over a connection on which the caller showed a
 // client certificate, or refuses it. It returns false if the caller showed none.
 // The server has checked who signed the certificate; a connection can outlive it.
-func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *caller, h http.Handler, refuse refusing) bool {
+func (d Keeper) withCertificate(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing) bool {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || c == nil {
 		return false
 	}
@@ -22,10 +22,10 @@ func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *c
 	name := shown.Subject.CommonName
 	switch {
 	case time.Now().After(shown.NotAfter):
-		refuse(w, r, problem(http.StatusUnauthorized, "certificate_expired", "The client certificate has ended: connect again with a new one. Nothing was changed."))
+		refuse(w, r, problems.New(http.StatusUnauthorized, "certificate_expired", "The client certificate has ended: connect again with a new one. Nothing was changed."))
 		return true
 	case !isName(name):
-		refuse(w, r, problem(http.StatusUnauthorized, "certificate_without_name",
+		refuse(w, r, problems.New(http.StatusUnauthorized, "certificate_without_name",
 			"The client certificate names nobody: its common name must have 1 to 64 printable characters. Nothing was changed."))
 		return true
 	}
@@ -34,7 +34,7 @@ func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *c
 		holder = c.showing(access.Credential{Kind: access.Certificate, Name: name}, d.Rules)
 		c.certificate.Store(holder)
 	}
-	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, holder)))
+	h.ServeHTTP(w, r.WithContext(With(r.Context(), holder)))
 	return true
 }
 

@@ -1,6 +1,7 @@
-package httpapi
+package doorkeeper
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/problems"
 	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/tries"
 )
@@ -17,7 +19,7 @@ var errMalformed = errors.New("the header Authorization holds no token")
 
 // keyOf returns the name under which the failed tries of a caller count: its user,
 // or its address. An IPv6 network of 64 bits counts as one address.
-func keyOf(c *caller) string {
+func keyOf(c *Caller) string {
 	if c == nil {
 		return "unknown"
 	}
@@ -37,7 +39,7 @@ func keyOf(c *caller) string {
 }
 
 // refuseTry answers a try that failed, after a delay.
-func (d Doorkeeper) refuseTry(w http.ResponseWriter, r *http.Request, c *caller, err error, answer refusing) {
+func (d Keeper) refuseTry(w http.ResponseWriter, r *http.Request, c *Caller, err error, answer refusing) {
 	reason, refusal := tries.Unknown, (*api.Problem)(nil)
 	switch {
 	case errors.Is(err, errMalformed):
@@ -50,21 +52,31 @@ func (d Doorkeeper) refuseTry(w http.ResponseWriter, r *http.Request, c *caller,
 	who, delay := d.Tries.Fail(keyOf(c), reason, time.Now())
 	if who == nil {
 		w.Header().Set("Retry-After", "1")
-		writeProblem(w, problem(http.StatusTooManyRequests, "too_many_tries", "Too many tries with wrong tokens came from this user or address. Wait a second, and send a valid token."))
+		problems.Write(w, problems.New(http.StatusTooManyRequests, "too_many_tries", "Too many tries with wrong tokens came from this user or address. Wait a second, and send a valid token."))
 		return
 	}
 	pause(r.Context(), delay)
 	d.Tries.LetGo(who)
 	switch reason {
 	case tries.Expired:
-		refusal = unauthorized(w, "token_expired", "The token has expired")
+		refusal = Unauthorized(w, "token_expired", "The token has expired")
 	case tries.Revoked:
-		refusal = unauthorized(w, "token_revoked", "The token was revoked")
+		refusal = Unauthorized(w, "token_revoked", "The token was revoked")
 	case tries.Malformed:
-		refusal = unauthorized(w, "unauthorized", "The header Authorization holds no token")
+		refusal = Unauthorized(w, "unauthorized", "The header Authorization holds no token")
 	default:
-		refusal = unauthorized(w, "unauthorized", "The daemon does not know this token")
+		refusal = Unauthorized(w, "unauthorized", "The daemon does not know this token")
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="berth", error="invalid_token"`)
 	answer(w, r, refusal)
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
