@@ -27,7 +27,7 @@ const picture = `
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep
  7  SERVICES   desk  oversight  crew  doctor  console  apitext  throttle  checkup  reclaim  parking  doorkeeper
  6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens  tries  turns  closures  joules  idle
-    ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup  pacer  device/amd  device/intel  exam  prover  claim
+    ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup  pacer  device/amd  device/intel  exam  prover  claim  rulefile  deploy/prometheus
  5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ways  batch/outcome  batch/record  drm  cuda  problems
  4  DECISIONS  pipeline  planview  view
  3  DECISIONS  placement  launch  wire  quota  allowance  notice  steer
@@ -37,7 +37,7 @@ const picture = `
 `
 
 // public are the packages outside of internal/ that have a floor.
-var public = []string{"api", "client", "cmd/berth", "cmd/berth-serve", "gpu"}
+var public = []string{"api", "client", "cmd/berth", "cmd/berth-serve", "deploy/prometheus", "gpu"}
 
 // beside are the packages beside the building: programs that measure it and
 // suites that test it. They may use it, and only tests use them.

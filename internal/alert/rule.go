@@ -19,8 +19,6 @@ type Rule struct {
 	// rule are as they are.
 	Labels      series.Labels
 	Annotations series.Labels
-
-	Line int // in the file of the group; 0: not known
 }
 
 // Name returns the name of the alert or of the series.
