@@ -1,0 +1,110 @@
+package ask
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/berth-gpu/berth/internal/series"
+)
+
+// telling are the labels that name somebody. A series that has one does not exist
+// for nameless askers.
+var telling = []string{"user", "group", "service", "lease"}
+
+// nameless matches the series without telling labels.
+func nameless() []*labels.Matcher {
+	list := make([]*labels.Matcher, len(telling))
+	for i, name := range telling {
+		list[i] = labels.MustNewMatcher(labels.MatchEqual, name, "")
+	}
+	return list
+}
+
+// sight is the store as one question sees it. It counts the series that the
+// question reads.
+type sight struct {
+	store storage.Queryable
+	hide  []*labels.Matcher
+	most  int
+	read  atomic.Int64
+}
+
+// sight returns the store as an asker sees it.
+func (e *Engine) sight(o Options) *sight {
+	s := &sight{store: e.store, most: e.limits.Series}
+	if o.Nameless {
+		s.hide = nameless()
+	}
+	return s
+}
+
+// Querier implements storage.Queryable.
+func (s *sight) Querier(from, to int64) (storage.Querier, error) {
+	q, err := s.store.Querier(from, to)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return &querier{q, s}, nil
+}
+
+// unreadable is the error of a store that failed; nil: it did not.
+func unreadable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &series.Error{Fault: series.Internal, Text: "the store of the past could not be read: " + err.Error()}
+}
+
+// only adds what hides series to the matchers of a question.
+func (s *sight) only(matchers []*labels.Matcher) []*labels.Matcher {
+	return append(matchers[:len(matchers):len(matchers)], s.hide...)
+}
+
+// querier reads the store over one time.
+type querier struct {
+	storage.Querier
+	sight *sight
+}
+
+func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	return &counted{SeriesSet: q.Querier.Select(ctx, sorted, hints, q.sight.only(matchers)...), sight: q.sight}
+}
+
+func (q *querier) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	list, remarks, err := q.Querier.LabelValues(ctx, name, hints, q.sight.only(matchers)...)
+	return list, remarks, unreadable(err)
+}
+
+func (q *querier) LabelNames(ctx context.Context, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	list, remarks, err := q.Querier.LabelNames(ctx, hints, q.sight.only(matchers)...)
+	return list, remarks, unreadable(err)
+}
+
+// counted ends a set of series when the question has read too many.
+type counted struct {
+	storage.SeriesSet
+	sight *sight
+	over  error
+}
+
+func (c *counted) Next() bool {
+	if c.over != nil || !c.SeriesSet.Next() {
+		return false
+	}
+	if c.sight.read.Add(1) > int64(c.sight.most) {
+		c.over = &series.Error{Fault: series.Execution, Text: "the query reads more than " + grouped(c.sight.most) + " series, which is the limit: name the metric and more labels, or ask for a shorter time"}
+		return false
+	}
+	return true
+}
+
+func (c *counted) Err() error {
+	if c.over != nil {
+		return c.over
+	}
+	return unreadable(c.SeriesSet.Err())
+}

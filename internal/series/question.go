@@ -1,0 +1,42 @@
+package series
+
+import "time"
+
+// Options are what a question says beside its expression and its times. The zero
+// value is a question of the daemon itself, which sees everything.
+type Options struct {
+	// Nameless hides every series that names a user, a group, a service or a lease.
+	Nameless bool
+	// By names who asks. Questions of one asker are answered a few at a time. Empty:
+	// the daemon itself, which waits for nobody.
+	By string
+	// Limit is how many series, names or values the answer has at most. Zero: all.
+	Limit int
+	// Timeout ends the question sooner than the engine would. Zero: the engine's.
+	Timeout time.Duration
+	// Lookback is how old the newest sample of a series may be. Zero: the engine's.
+	Lookback time.Duration
+}
+
+// Fault says whose fault it is that a question has no answer. The texts are those
+// of the field errorType of Prometheus.
+type Fault string
+
+// The faults.
+const (
+	BadData   Fault = "bad_data"    // the question is not one, or is beyond a limit that can be seen before it is answered
+	Execution Fault = "execution"   // the question cannot be answered with these data, or is beyond a limit
+	TimedOut  Fault = "timeout"     // the answer took too long, or too many questions were asked at once
+	Canceled  Fault = "canceled"    // the asker has left
+	Internal  Fault = "internal"    // the store failed
+	Missing   Fault = "not_found"   // there is no store
+	Down      Fault = "unavailable" // the store is not open yet
+)
+
+// Error is why a question has no answer.
+type Error struct {
+	Fault Fault
+	Text  string
+}
+
+func (e *Error) Error() string { return e.Text }
