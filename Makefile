@@ -32,6 +32,20 @@ build: tools ## build bin/berth and bin/berth-serve
 	$(BUILD_STATIC) -o bin/ ./cmd/berth
 	$(BUILD) -o bin/ ./cmd/berth-serve
 
+# The lock file decides which packages there are; npm writes the second name when it
+# has installed what the lock file says.
+web/node_modules/.package-lock.json: web/package-lock.json web/package.json
+	cd web && npm ci
+	@touch $@
+
+.PHONY: web
+web: web/node_modules/.package-lock.json ## build the page into internal/webui/page (Node 20.19 or newer)
+	cd web && npm run build
+
+.PHONY: check-web
+check-web: web/node_modules/.package-lock.json ## check the types of the page and run its unit tests
+	cd web && npm run check
+
 .PHONY: demo
 demo: build ## show the main job, on real GPUs or on four simulated ones
 	@examples/demo.sh

@@ -1,0 +1,59 @@
+import type { Event, Severity } from '../api/types';
+
+// mostEvents is how many events the page keeps.
+export const mostEvents = 1000;
+
+// mergeEvents puts new events behind those that are there, by id, each once, and
+// keeps the newest. Both lists are oldest first; the result may be the list itself.
+export function mergeEvents(list: readonly Event[], found: readonly Event[], most = mostEvents): Event[] {
+  if (found.length === 0) return list as Event[];
+  const last = list[list.length - 1];
+  let merged: Event[];
+  if (last === undefined || found[0]!.id > last.id) {
+    merged = list.concat(found);
+  } else {
+    const seen = new Set(list.map((e) => e.id));
+    const fresh = found.filter((e) => !seen.has(e.id));
+    if (fresh.length === 0) return list as Event[];
+    merged = list.concat(fresh).sort((a, b) => a.id - b.id);
+  }
+  return merged.length > most ? merged.slice(merged.length - most) : merged;
+}
+
+// isGap reports whether an event says that events before it are missing.
+export function isGap(e: Event): boolean {
+  return e.code === 'gap';
+}
+
+// aboutLeases reports whether an event may change the list of leases or the queue.
+export function aboutLeases(e: Event): boolean {
+  return e.lease !== undefined || /^(lease_|gap$|optimized|device_(lost|quarantined|found|drained|undrained))/.test(e.code);
+}
+
+// aboutAlerts reports whether an event may change the list of alerts.
+export function aboutAlerts(e: Event): boolean {
+  return /^(alert|rules|gap$)/.test(e.code);
+}
+
+export interface EventFilter {
+  severity?: Severity | '';
+  gpu?: string;
+  code?: string;
+  text?: string;
+}
+
+const order: Severity[] = ['info', 'warning', 'critical'];
+
+// matches reports whether an event is what a filter asks for. A gap always is: what
+// is missing may have been.
+export function matches(e: Event, f: EventFilter): boolean {
+  if (isGap(e)) return true;
+  if (f.severity && order.indexOf(e.severity) < order.indexOf(f.severity)) return false;
+  if (f.gpu && e.gpu !== f.gpu) return false;
+  if (f.code && e.code !== f.code) return false;
+  if (f.text) {
+    const text = f.text.toLowerCase();
+    if (![e.text, e.code, e.lease, e.user, e.by?.user].some((part) => part?.toLowerCase().includes(text))) return false;
+  }
+  return true;
+}

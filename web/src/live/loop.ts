@@ -1,0 +1,279 @@
+import { batch } from '@preact/signals';
+import { api, refusal, Refusal } from '../api/client';
+import type { Event, Leases, StatusAll } from '../api/types';
+import { aboutAlerts, aboutLeases, mergeEvents } from './events';
+import { type Contact, judge } from './freshness';
+import { addBefore, addSample, fromSamples, span } from './history';
+import { equal, keepSame } from './share';
+import { follow } from './sse';
+import * as state from './state';
+import { call } from '../api/client';
+import type { Sample } from '../api/types';
+
+const contact: Contact = { answered: undefined, failures: 0, refused: false };
+const asked = new Set<string>(); // devices whose past the page has asked for
+
+// signedIn begins again after somebody signed in.
+let wake: (() => void)[] = [];
+
+export function begin(): void {
+  repeat(pollStatus, () => (document.hidden ? 10_000 : 1000));
+  repeat(pollLeases, () => (document.hidden ? 30_000 : 5000));
+  repeat(pollAlerts, () => (document.hidden ? 60_000 : 15_000));
+  repeat(pollPerson, () => 60_000);
+  void stream();
+  setInterval(tick, 1000);
+  document.addEventListener('visibilitychange', () => {
+    if (!document.hidden) refresh();
+  });
+  addEventListener('online', refresh);
+}
+
+// refresh asks for everything now.
+export function refresh(): void {
+  const all = wake;
+  wake = [];
+  for (const one of all) one();
+}
+
+function tick(): void {
+  if (document.hidden) return;
+  batch(() => {
+    state.now.value = Date.now() + skew;
+    state.freshness.value = judge(contact, performance.now());
+  });
+}
+
+// repeat does something again and again, one at a time. refresh cuts the pause short.
+function repeat(task: () => Promise<void>, pause: () => number): void {
+  const round = async () => {
+    const began = performance.now();
+    await task();
+    const rest = Math.max(100, pause() - (performance.now() - began));
+    const done = () => {
+      clearTimeout(timer);
+      wake = wake.filter((w) => w !== done);
+      void round();
+    };
+    const timer = setTimeout(done, rest);
+    wake.push(done);
+  };
+  void round();
+}
+
+// paint runs changes together, in the next frame if there will be one.
+function paint(change: () => void): Promise<void> {
+  return new Promise((resolve) => {
+    const run = () => {
+      batch(change);
+      resolve();
+    };
+    if (document.hidden) run();
+    else requestAnimationFrame(run);
+  });
+}
+
+let skew = 0; // daemon's clock minus the browser's, in ms
+
+async function pollStatus(): Promise<void> {
+  try {
+    const answer = await api.status({ timeout: 8000 });
+    contact.answered = performance.now();
+    contact.failures = 0;
+    contact.refused = false;
+    await paint(() => takeStatus(answer));
+  } catch (err) {
+    if (err instanceof Refusal) {
+      contact.failures = 0;
+      contact.refused = err.status === 401 || err.status === 403;
+      state.refusedWhy.value = err.message;
+    } else {
+      contact.failures++;
+    }
+  }
+  state.freshness.value = judge(contact, performance.now());
+}
+
+function takeStatus(answer: StatusAll): void {
+  const { host, version, monitoring, note = '' } = answer;
+  const machine = { host, version, monitoring, note };
+  if (!equal(machine, state.machine.peek())) state.machine.value = machine;
+  state.answeredAt.value = Date.now();
+  const list = answer.gpus.map((g) => g.device.uuid);
+  const before = state.uuids.peek();
+  let newest = 0;
+  for (const it of answer.gpus) {
+    const uuid = it.device.uuid;
+    const kept = state.device(uuid);
+    if (!equal(kept.peek(), it)) kept.value = it;
+    if (it.sample && !it.stale) {
+      newest = Math.max(newest, Date.parse(it.sample.time));
+      if (addSample(state.historyOf(uuid), it.sample)) state.drawnOf(uuid).value++;
+    }
+    if (!asked.has(uuid)) {
+      asked.add(uuid);
+      void askPast(uuid);
+    }
+  }
+  for (const uuid of before) {
+    if (!list.includes(uuid)) state.device(uuid).value = undefined;
+  }
+  if (newest > 0) skew = newest - Date.now();
+  if (!equal(list, before)) state.uuids.value = list;
+}
+
+// askPast asks for the samples that the daemon has of a device from before the page
+// was opened.
+async function askPast(uuid: string): Promise<void> {
+  try {
+    const { samples } = await call<{ samples: Sample[] }>('/api/gpu/metrics/history', { query: { gpu: uuid, since: `${span}s` } });
+    await paint(() => {
+      addBefore(state.historyOf(uuid), fromSamples(samples));
+      state.drawnOf(uuid).value++;
+    });
+  } catch {
+    asked.delete(uuid); // asked again with the next answer
+  }
+}
+
+async function pollLeases(): Promise<void> {
+  try {
+    const [answer, memory] = await Promise.all([allLeases(), api.available()]);
+    await paint(() => {
+      state.leases.value = keepSame(state.leases.peek(), answer.leases, (l) => l.fence);
+      state.waiting.value = keepSame(state.waiting.peek(), answer.waiting, (w) => `${w.holder.user ?? ''}/${w.id}`);
+      state.leasesKnown.value = true;
+      const known = state.available.peek();
+      const list = keepSame([...known.values()], memory.gpus, (g) => g.gpu);
+      if (list.length !== known.size || list.some((g) => known.get(g.gpu) !== g)) state.available.value = new Map(list.map((g) => [g.gpu, g]));
+    });
+  } catch {
+    // The status says whether the daemon is there.
+  }
+}
+
+// allLeases reads the list page by page.
+async function allLeases(): Promise<Leases> {
+  const all: Leases = { leases: [], waiting: [] };
+  for (let after: string | undefined; ; ) {
+    const page = await call<Leases>('/api/leases', { query: { after } });
+    all.leases.push(...page.leases);
+    all.waiting.push(...page.waiting);
+    after = page.next;
+    if (after === undefined) return all;
+  }
+}
+
+async function pollAlerts(): Promise<void> {
+  try {
+    const answer = await api.alerts();
+    await paint(() => {
+      state.alerts.value = keepSame(state.alerts.peek(), answer.alerts, (a) => a.fingerprint);
+    });
+  } catch (err) {
+    if (err instanceof Refusal) state.alerts.value = []; // this daemon evaluates none
+  }
+}
+
+async function pollPerson(): Promise<void> {
+  try {
+    const [who, config] = await Promise.all([api.whoami(), api.settings()]);
+    await paint(() => {
+      if (!equal(who, state.me.peek())) state.me.value = who;
+      if (!equal(config, state.settings.peek())) state.settings.value = config;
+    });
+  } catch {
+    // Asked again later; the status says why.
+  }
+}
+
+// soon runs a task a moment later, and once for all who ask meanwhile.
+function soon(task: () => Promise<void>): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  return () => {
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      void task();
+    }, 250);
+  };
+}
+
+const leasesSoon = soon(pollLeases);
+const alertsSoon = soon(pollAlerts);
+export { leasesSoon };
+
+// stream follows the events for ever, from the last one seen. A hidden page lets go
+// of its stream after a while, because a browser has few connections to one host.
+async function stream(): Promise<void> {
+  let last = '';
+  let pause = 1000;
+  for (;;) {
+    const stop = new AbortController();
+    let hideTimer: ReturnType<typeof setTimeout> | undefined;
+    const watch = () => {
+      clearTimeout(hideTimer);
+      if (document.hidden) hideTimer = setTimeout(() => stop.abort(), 30_000);
+    };
+    document.addEventListener('visibilitychange', watch);
+    watch();
+    let waiting: Event[] = [];
+    let painting = false;
+    try {
+      const end = await follow(
+        last === '' ? '/api/events' : `/api/events?after=${encodeURIComponent(last)}`,
+        stop.signal,
+        (messages, lastId) => {
+          if (lastId !== '') last = lastId;
+          for (const m of messages) {
+            const event = read(m.data);
+            if (event) waiting.push(event);
+          }
+          if (waiting.length === 0 || painting) return;
+          painting = true;
+          void paint(() => {
+            takeEvents(waiting);
+            waiting = [];
+            painting = false;
+          });
+        },
+        () => {
+          pause = 1000;
+          state.following.value = true;
+        },
+      );
+      if (end.status >= 400 && end.status !== 503) void refusal(end.status, end.body);
+    } catch {
+      // The connection broke.
+    }
+    state.following.value = false;
+    clearTimeout(hideTimer);
+    document.removeEventListener('visibilitychange', watch);
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        wake = wake.filter((w) => w !== done);
+        resolve();
+      };
+      const timer = document.hidden ? undefined : setTimeout(done, pause);
+      wake.push(done);
+    });
+    pause = Math.min(pause * 2, 10_000);
+  }
+}
+
+function read(text: string): Event | undefined {
+  try {
+    return JSON.parse(text) as Event;
+  } catch {
+    return undefined;
+  }
+}
+
+function takeEvents(found: Event[]): void {
+  const before = state.events.peek();
+  const merged = mergeEvents(before, found);
+  if (merged === before) return;
+  state.events.value = merged;
+  if (found.some(aboutLeases)) leasesSoon();
+  if (found.some(aboutAlerts)) alertsSoon();
+}

@@ -1,0 +1,17 @@
+import { render } from 'preact';
+import { App } from './app';
+import { begin } from './live/loop';
+import { signInFromAddress } from './live/session';
+import { listen } from './router';
+import './style/tokens.css';
+import './style/page.css';
+
+async function start(): Promise<void> {
+  await signInFromAddress();
+  listen();
+  begin();
+  const at = document.getElementById('page');
+  if (at) render(<App />, at);
+}
+
+void start();

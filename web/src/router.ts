@@ -1,0 +1,83 @@
+import { signal } from '@preact/signals';
+
+// Route is a place of the page. Parts that come from the address are decoded, and
+// may hold anything.
+export type Route =
+  | { page: 'overview' }
+  | { page: 'gpu'; uuid: string }
+  | { page: 'lease'; user: string; id: string }
+  | { page: 'events' | 'batches' | 'plans' | 'alerts' }
+  | { page: 'unknown'; text: string };
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined; // a percent sign with no number behind it
+  }
+}
+
+// parse reads the part of an address after the #. Parameters follow a question mark.
+export function parse(hash: string): { route: Route; params: URLSearchParams } {
+  const text = hash.replace(/^#/, '');
+  const mark = text.indexOf('?');
+  const place = mark < 0 ? text : text.slice(0, mark);
+  const params = new URLSearchParams(mark < 0 ? '' : text.slice(mark + 1));
+  const parts = place.split('/').filter((p) => p !== '').map(decode);
+  const unknown = { route: { page: 'unknown', text: place } as Route, params };
+  if (parts.some((p) => p === undefined)) return unknown;
+  const [first, second, third] = parts as string[];
+  switch (first) {
+    case undefined:
+      return { route: { page: 'overview' }, params };
+    case 'gpu':
+      if (second === undefined || parts.length > 2) return unknown;
+      return { route: { page: 'gpu', uuid: second }, params };
+    case 'lease':
+      if (second === undefined || parts.length > 3) return unknown;
+      return { route: third === undefined ? { page: 'lease', user: '', id: second } : { page: 'lease', user: second, id: third }, params };
+    case 'events':
+    case 'batches':
+    case 'plans':
+    case 'alerts':
+      return parts.length > 1 ? unknown : { route: { page: first }, params };
+  }
+  return unknown;
+}
+
+// to returns the address of a place, for a link.
+export const to = {
+  overview: () => '#/',
+  gpu: (uuid: string) => `#/gpu/${encodeURIComponent(uuid)}`,
+  lease: (user: string | undefined, id: string) =>
+    user ? `#/lease/${encodeURIComponent(user)}/${encodeURIComponent(id)}` : `#/lease/${encodeURIComponent(id)}`,
+  page: (name: 'events' | 'batches' | 'plans' | 'alerts', params?: Record<string, string>) => {
+    const search = new URLSearchParams(params).toString();
+    return search === '' ? `#/${name}` : `#/${name}?${search}`;
+  },
+};
+
+// place is where the page is now. listen keeps it up to date.
+export const place = signal(parse(''));
+
+export function listen(): void {
+  const read = () => {
+    place.value = parse(location.hash);
+  };
+  addEventListener('hashchange', read);
+  read();
+}
+
+// setParams changes the parameters of the present place without a new entry in the
+// history of the browser. An empty text removes a parameter.
+export function setParams(changes: Record<string, string>): void {
+  const [where = '#/', search = ''] = (location.hash || '#/').split('?');
+  const params = new URLSearchParams(search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === '') params.delete(name);
+    else params.set(name, value);
+  }
+  const text = params.toString();
+  history.replaceState(null, '', text === '' ? where : `${where}?${text}`);
+  place.value = parse(location.hash);
+}

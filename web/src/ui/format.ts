@@ -1,0 +1,84 @@
+// Numbers and times for people. A value that is absent is a dash.
+
+const dash = '–';
+export const thin = '\u202f'; // a narrow space between a number and its unit, where no line breaks
+
+// memory writes MiB as GiB or MiB, with at most three digits that matter.
+export function memory(mib: number | undefined): string {
+  if (mib === undefined || Number.isNaN(mib)) return dash;
+  if (Math.abs(mib) < 1024) return `${Math.round(mib)}${thin}MiB`;
+  const gib = mib / 1024;
+  return `${gib < 10 ? trim(gib.toFixed(1)) : Math.round(gib)}${thin}GiB`;
+}
+
+function trim(text: string): string {
+  return text.replace(/\.0$/, '');
+}
+
+export function percent(value: number | undefined): string {
+  return value === undefined || Number.isNaN(value) ? dash : `${Math.round(value)}${thin}%`;
+}
+
+export function celsius(value: number | undefined): string {
+  return value === undefined || Number.isNaN(value) ? dash : `${Math.round(value)}${thin}°C`;
+}
+
+export function watts(value: number | undefined): string {
+  return value === undefined || Number.isNaN(value) ? dash : `${Math.round(value)}${thin}W`;
+}
+
+export function joules(value: number | undefined): string {
+  if (value === undefined) return dash;
+  if (value < 1000) return `${Math.round(value)}${thin}J`;
+  if (value < 3_600_000) return `${(value / 3600).toPrecision(2).replace(/e\+.*/, '')}${thin}Wh`.replace(/^(\d+)\.0/, '$1');
+  return `${(value / 3_600_000).toFixed(2)}${thin}kWh`;
+}
+
+export function count(value: number | undefined): string {
+  return value === undefined ? dash : value.toLocaleString('en');
+}
+
+// duration writes a length of time with its two largest units.
+export function duration(seconds: number | undefined): string {
+  if (seconds === undefined || Number.isNaN(seconds)) return dash;
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 60) return `${s}${thin}s`;
+  if (s < 3600) return two(s, 60, 'min', 1, 's', s < 600);
+  if (s < 86_400) return two(s, 3600, 'h', 60, 'min', true);
+  return two(s, 86_400, 'd', 3600, 'h', s < 86_400 * 10);
+}
+
+function two(s: number, large: number, a: string, small: number, b: string, both: boolean): string {
+  const n = Math.floor(s / large);
+  const m = Math.floor((s - n * large) / small);
+  return both && m > 0 ? `${n}${thin}${a} ${m}${thin}${b}` : `${n}${thin}${a}`;
+}
+
+// ago writes how long before now a time was, or how long after it it will be.
+export function ago(time: string | undefined, now: number): string {
+  if (time === undefined) return dash;
+  const s = (now - Date.parse(time)) / 1000;
+  if (Number.isNaN(s)) return dash;
+  if (s < -1.5) return `in ${duration(-s)}`;
+  return s < 5 ? 'now' : `${duration(s)} ago`;
+}
+
+const clockFormat = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const dayFormat = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+
+// clock writes the time of day; with the day if it was long ago.
+export function clock(time: string | number, now = Date.now()): string {
+  const at = typeof time === 'number' ? time : Date.parse(time);
+  if (Number.isNaN(at)) return dash;
+  return Math.abs(now - at) < 20 * 3600_000 ? clockFormat.format(at) : dayFormat.format(at);
+}
+
+// plural writes a number with its noun.
+export function plural(n: number, one: string, many = `${one}s`): string {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+// shortName leaves out of the name of a device what all of a vendor have in common.
+export function shortName(name: string): string {
+  return name.replace(/^NVIDIA (GeForce )?|^AMD (Radeon )?|^Intel (Arc )?/, '').replace(/ \(simulated\)$/, '');
+}

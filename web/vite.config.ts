@@ -1,0 +1,20 @@
+import { defineConfig } from 'vitest/config';
+
+// The daemon embeds what is written to outDir. Nothing is inlined: its content
+// security policy allows neither inline scripts nor data: URLs for them.
+export default defineConfig({
+  base: './',
+  build: {
+    outDir: '../internal/webui/page',
+    emptyOutDir: false, // absent.html stays; clean.mjs removes what a build before this one wrote
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    target: 'es2022',
+    reportCompressedSize: false,
+  },
+  server: {
+    // The page on its own server, the API of a daemon: BERTH=http://127.0.0.1:8000 npm run dev
+    proxy: { '/api': process.env.BERTH ?? 'http://127.0.0.1:8000' },
+  },
+  test: { include: ['test/unit/**/*.test.ts'], environment: 'node' },
+});
