@@ -126,6 +126,14 @@ type Belonging struct {
 	Name     string  `json:"name,omitempty"`
 	Memory   gpu.MiB `json:"memory_mb" doc:"What it uses there. If it is charged to several leases, each of them lists it."`
 	Evidence string  `json:"evidence" enum:"scope,descent,environment,unit,service,program" doc:"Why it belongs to the lease: it is in the scope; it holds the lease or descends from the holder; it has the id and the fence in its environment; it runs in the unit; it is as services.NAME.match says; it runs as the user of the lease and is called like it."`
+
+	Ancestors []Ancestor `json:"ancestors,omitempty" doc:"Its ancestors up to the process that holds the lease, the nearest first. Only in the answer that looks one lease up, and absent if it does not descend from the holder."`
+}
+
+// Ancestor is a process between the holder of a lease and a process on a device.
+type Ancestor struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name,omitempty"`
 }
 
 // Holder is the user, the service and the process that have a lease. User and UID

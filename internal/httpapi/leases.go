@@ -174,6 +174,7 @@ func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], erro
 	}
 	l := sight.lease(held, s.Ledger.Belonging()[held.Fence])
 	s.Desk.Complete(&l, held, sight.owns(held.Holder))
+	s.Desk.TraceDescent(&l)
 	if r, position, waits := s.Ledger.FindWaiting(k); waits { // to return, or to be larger
 		w := sight.waiting(r, position)
 		l.Waiting = &w
