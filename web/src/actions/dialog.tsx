@@ -1,0 +1,146 @@
+import { signal } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { refresh } from '../live/loop';
+import { Dialog } from '../ui/dialog';
+import { type Act, type Field, type Outcome, wrong } from './act';
+
+// opened is the act whose dialog is open.
+export const opened = signal<Act | undefined>(undefined);
+
+// Acts shows a button for each act. Pressing one opens its dialog.
+export function Acts({ acts, label }: { acts: Act[]; label: string }) {
+  if (acts.length === 0) return null;
+  return (
+    <div class="acts" role="group" aria-label={label}>
+      {acts.map((act) => (
+        <button key={act.key} type="button" class={act.ends ? 'button danger' : 'button'} data-act={act.key} onClick={() => (opened.value = act)}>
+          {act.label}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+// ActHost shows the dialog of the act that is open. The page has one.
+export function ActHost() {
+  const act = opened.value;
+  return act === undefined ? null : <ActDialog key={act.key + act.title} act={act} onClose={() => (opened.value = undefined)} />;
+}
+
+type Stage = { at: 'asking' } | { at: 'doing' } | { at: 'done'; outcome: Outcome } | { at: 'refused'; why: string };
+
+// ActDialog says what an act will do, asks for what it needs, does it, and shows what
+// came of it. A refusal is shown in the words of the daemon.
+export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
+  const [stage, setStage] = useState<Stage>({ at: 'asking' });
+  const [values, setValues] = useState(() => Object.fromEntries((act.fields ?? []).map((f) => [f.name, f.value])));
+  const [tried, setTried] = useState(false);
+  const open = useRef(true);
+  const form = useRef<HTMLFormElement>(null);
+  const end = useRef<HTMLDivElement>(null);
+  useEffect(() => () => { open.current = false; }, []);
+  useEffect(() => {
+    if (stage.at === 'done' || stage.at === 'refused') end.current?.focus();
+  }, [stage.at]);
+
+  const problems = (act.fields ?? []).map((f) => wrong(f, values[f.name] ?? ''));
+  const submit = async (e: Event) => {
+    e.preventDefault();
+    setTried(true);
+    const first = problems.findIndex((p) => p !== '');
+    if (first >= 0) {
+      form.current?.querySelectorAll<HTMLElement>('input, select')[first]?.focus();
+      return;
+    }
+    setStage({ at: 'doing' });
+    try {
+      const outcome = await act.run(values);
+      if (open.current) setStage({ at: 'done', outcome });
+    } catch (err) {
+      if (open.current) setStage({ at: 'refused', why: err instanceof Error ? err.message : String(err) });
+    }
+    refresh();
+  };
+
+  if (stage.at === 'done') {
+    return (
+      <Dialog title={stage.outcome.bad ? 'Done, with a finding' : 'Done'} onClose={onClose}>
+        <div ref={end} tabIndex={-1} class={`notice tone-${stage.outcome.bad ? 'warn' : 'good'}`} role="status">{stage.outcome.text}</div>
+        {(stage.outcome.details ?? []).length > 0 && <ul class="details">{stage.outcome.details!.map((d) => <li key={d}>{d}</li>)}</ul>}
+      </Dialog>
+    );
+  }
+  const doing = stage.at === 'doing';
+  return (
+    <Dialog
+      title={act.title}
+      onClose={onClose}
+      actions={
+        <>
+          <button type="button" class="button" onClick={onClose}>{doing ? 'Close' : 'Cancel'}</button>
+          <button type="submit" form="act-form" class={act.ends ? 'button danger' : 'button primary'} disabled={doing} data-confirm={act.key}>
+            {doing ? 'Working …' : act.confirm}
+          </button>
+        </>
+      }
+    >
+      {stage.at === 'refused' && (
+        <div ref={end} tabIndex={-1} class="notice tone-bad" role="alert"><strong>The daemon refused. </strong>{stage.why}</div>
+      )}
+      <div class="says">{act.says.map((s) => <p key={s}>{s}</p>)}</div>
+      <form id="act-form" ref={form} onSubmit={(e) => void submit(e)} noValidate>
+        {(act.fields ?? []).map((f, i) => (
+          <FieldRow
+            key={f.name}
+            field={f}
+            value={values[f.name] ?? ''}
+            problem={tried ? problems[i]! : ''}
+            disabled={doing}
+            onChange={(value) => setValues((v) => ({ ...v, [f.name]: value }))}
+          />
+        ))}
+      </form>
+      {doing && <p class="quiet" role="status">The daemon is at work. It goes on if you close this.</p>}
+    </Dialog>
+  );
+}
+
+function FieldRow({ field, value, problem, disabled, onChange }: {
+  field: Field;
+  value: string;
+  problem: string;
+  disabled: boolean;
+  onChange: (value: string) => void;
+}) {
+  const id = `field-${field.name}`;
+  const about = [field.hint ? `${id}-hint` : '', problem ? `${id}-problem` : ''].filter((x) => x !== '').join(' ') || undefined;
+  return (
+    <div class="field">
+      <label for={id}>{field.label}</label>
+      <div class="field-value">
+        {field.kind === 'choice' ? (
+          <select id={id} value={value} disabled={disabled} onChange={(e) => onChange(e.currentTarget.value)}>
+            {(field.choices ?? []).map((c) => <option key={c.value} value={c.value}>{c.label}</option>)}
+          </select>
+        ) : (
+          <input
+            id={id}
+            type={field.kind}
+            value={value}
+            disabled={disabled}
+            min={field.min}
+            max={field.max}
+            step={field.kind === 'number' ? (field.step ?? 'any') : undefined}
+            maxLength={field.maxLength}
+            aria-describedby={about}
+            aria-invalid={problem !== '' ? true : undefined}
+            onInput={(e) => onChange(e.currentTarget.value)}
+          />
+        )}
+        {field.unit && <span class="unit">{field.unit}</span>}
+      </div>
+      {field.hint && <p id={`${id}-hint`} class="hint">{field.hint}</p>}
+      {problem && <p id={`${id}-problem`} class="problem">{problem}</p>}
+    </div>
+  );
+}

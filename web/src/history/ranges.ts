@@ -1,0 +1,52 @@
+// Range is a stretch of time that a page of curves shows, up to now.
+export interface Range {
+  key: string;
+  label: string; // for a button
+  words: string; // for a sentence
+  seconds: number;
+  step: number; // seconds between two points: about 600 to 1,000 points in all
+}
+
+const minute = 60;
+const hour = 60 * minute;
+const day = 24 * hour;
+
+export const ranges: readonly Range[] = [
+  { key: '5m', label: '5 min', words: 'last 5 minutes', seconds: 5 * minute, step: 1 },
+  { key: '1h', label: 'hour', words: 'last hour', seconds: hour, step: 5 },
+  { key: '1d', label: 'day', words: 'last day', seconds: day, step: 2 * minute },
+  { key: '7d', label: 'week', words: 'last week', seconds: 7 * day, step: 15 * minute },
+  { key: '30d', label: 'month', words: 'last month', seconds: 30 * day, step: hour },
+  { key: '90d', label: '90 days', words: 'last 90 days', seconds: 90 * day, step: 3 * hour },
+];
+
+export const defaultRange = ranges[1]!;
+
+export function rangeOf(key: string | null | undefined): Range {
+  return ranges.find((r) => r.key === key) ?? defaultRange;
+}
+
+// Whether a point of the range stands for many samples, so that the least and the
+// most beside the average say something.
+export function summed(r: Range): boolean {
+  return r.step >= minute;
+}
+
+// seconds that the recent store may not reach back, so that the least and the most
+// come from the long one, which keeps them under names of their own.
+export function fromLong(r: Range): boolean {
+  return r.seconds > 2 * day;
+}
+
+// window returns the first and the last moment of a range, on a grid of its steps,
+// so that a question that is asked again meets the same points.
+export function window(r: Range, now: number): { start: number; end: number } {
+  const end = Math.floor(now / r.step) * r.step;
+  return { start: end - r.seconds, end };
+}
+
+// everyMs is how long the curves of a range may stand before they are asked for
+// again. Short ranges grow by live samples meanwhile.
+export function everyMs(r: Range): number {
+  return Math.min(Math.max(r.step, 30), 5 * minute) * 1000;
+}
