@@ -6,6 +6,7 @@ package series
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 )
@@ -82,6 +83,23 @@ const (
 func (k Kind) String() string {
 	return [...]string{"unknown", "gauge", "counter", "histogram"}[k]
 }
+
+// Sample is a value to be stored: one point of one series, at a time that is
+// said beside it. Its labels include the name.
+type Sample struct {
+	Labels Labels
+	Kind   Kind
+	Value  float64
+}
+
+// Stale returns the value that ends a series: a query after it no longer finds
+// the value before it. It is the NaN that Prometheus uses for this.
+func Stale() float64 { return math.Float64frombits(stale) }
+
+// IsStale reports whether a value ends a series. Other NaNs do not.
+func IsStale(v float64) bool { return math.Float64bits(v) == stale }
+
+const stale = 0x7ff0000000000002
 
 // Metric describes the series of one name.
 type Metric struct {
