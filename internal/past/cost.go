@@ -1,0 +1,85 @@
+package past
+
+import (
+	"io/fs"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// counts are numbers about the store. They can be read while it hangs in a disk.
+type counts struct {
+	samples, dropped       atomic.Uint64
+	recentBytes, longBytes atomic.Int64
+	otherBytes             atomic.Int64 // aside, and ahead of the clock
+	recentSeries           atomic.Int64
+	longSeries             atomic.Int64
+	oldest                 atomic.Int64 // in milliseconds; 0: there is nothing
+	suspected              atomic.Bool  // a block may be damaged
+	waiting                atomic.Bool  // it does not store now
+}
+
+// Cost is what the past costs, and how far back it goes.
+type Cost struct {
+	Bytes   int64     // on disk, all of it
+	Limit   int64     // most that it may take
+	Series  int64     // in memory, of both stores
+	Samples uint64    // stored since the daemon started
+	Dropped uint64    // not stored
+	Oldest  time.Time // of the oldest sample; zero: there is none
+	Paused  bool      // nothing is stored now
+}
+
+// Cost returns what the past costs. It reads no file.
+func (p *Past) Cost() Cost {
+	if p == nil {
+		return Cost{}
+	}
+	n := &p.counted
+	c := Cost{
+		Bytes: n.recentBytes.Load() + n.longBytes.Load() + n.otherBytes.Load(), Limit: int64(p.limits.Load().Size) << 20,
+		Series: n.recentSeries.Load() + n.longSeries.Load(), Samples: n.samples.Load(), Dropped: n.dropped.Load(), Paused: n.waiting.Load(),
+	}
+	if t := n.oldest.Load(); t != 0 {
+		c.Oldest = time.UnixMilli(t)
+	}
+	return c
+}
+
+// measure counts anew what the stores take. The caller holds write.
+func (p *Past) measure() {
+	n := &p.counted
+	n.recentBytes.Store(Size(p.path(recentKind.name)))
+	n.longBytes.Store(Size(p.path(longKind.name)))
+	n.otherBytes.Store(Size(p.path(asideName)) + Size(p.path(aheadName)))
+	if p.recent == nil {
+		return
+	}
+	n.recentSeries.Store(int64(p.recent.db.Head().NumSeries()))
+	n.longSeries.Store(int64(p.long.db.Head().NumSeries()))
+	if t := min(p.recent.oldest(), p.long.oldest()); t != 1<<63-1 {
+		n.oldest.Store(t)
+	}
+}
+
+// onDisk returns what a file takes of the disk.
+func onDisk(info fs.FileInfo) int64 {
+	if s, known := info.Sys().(*syscall.Stat_t); known {
+		return s.Blocks * 512
+	}
+	return info.Size()
+}
+
+// Size returns how much the files in a folder take; 0: there is no folder.
+func Size(folder string) (sum int64) {
+	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				sum += onDisk(info)
+			}
+		}
+		return nil // what goes meanwhile takes nothing
+	})
+	return sum
+}

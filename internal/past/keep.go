@@ -1,0 +1,69 @@
+package past
+
+import (
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/prometheus/tsdb"
+)
+
+// surplus returns the function that chooses which blocks of a store go. It
+// counts the time that was recorded, not the calendar: a clock that jumps years
+// ahead, or a machine that was off, makes nothing too old.
+func (p *Past) surplus(s *store) tsdb.BlocksToDeleteFunc {
+	return func(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
+		limits := p.limits.Load()
+		list := make([]stretch, len(blocks))
+		for i, b := range blocks {
+			m := b.Meta()
+			list[i] = stretch{id: m.ULID, from: m.MinTime, to: m.MaxTime, size: b.Size(), replaced: m.Compaction.Deletable}
+		}
+		room := int64(limits.Size) << 20
+		if s.kind.name == recentKind.name {
+			room /= 2 // the other half, and what is left of this one, is for the long store
+		} else {
+			room -= p.counted.recentBytes.Load() + p.counted.otherBytes.Load()
+		}
+		if s.db != nil {
+			room -= s.db.Head().Size()
+		}
+		return beyond(list, s.keep(*limits).Milliseconds(), room)
+	}
+}
+
+// stretch is what a block covers.
+type stretch struct {
+	id       ulid.ULID
+	from, to int64 // in milliseconds; to is not included
+	size     int64
+	replaced bool // by a larger block
+}
+
+// beyond returns the blocks that are surplus: those for which newer ones already
+// hold as much time as is kept, or fill the room.
+func beyond(list []stretch, keep, room int64) map[ulid.ULID]struct{} {
+	gone := map[ulid.ULID]struct{}{}
+	slices.SortFunc(list, func(a, b stretch) int { return int(min(max(b.to-a.to, -1), 1)) })
+	var held, size int64
+	earliest := int64(1<<63 - 1) // where the newer blocks begin
+	for i, b := range list {
+		if b.replaced {
+			gone[b.id] = struct{}{}
+			continue
+		}
+		if size += b.size; held >= keep || size > room && i > 0 {
+			gone[b.id] = struct{}{}
+			size = max(size, room+1) // what is older goes too
+			continue
+		}
+		if b.from < earliest {
+			held += min(b.to, earliest) - b.from
+			earliest = b.from
+		}
+	}
+	return gone
+}
+
+// tidyEvery is how often files are joined and surplus ones go.
+const tidyEvery = time.Minute

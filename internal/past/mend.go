@@ -1,0 +1,220 @@
+package past
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+const (
+	// asideName is the folder of files that could not be read.
+	asideName = "aside"
+	// asideMost is how many of them are kept.
+	asideMost = 3
+	// torn is how much of the log may be unreadable at its end after kill -9
+	// without anybody being told: one page.
+	torn = 64 << 10
+)
+
+// block is a block's folder, and what its description says.
+type block struct {
+	dir      string
+	from, to int64 // in milliseconds; to is not included
+	err      error // the description cannot be read
+}
+
+// blocksIn returns the blocks in a folder; none if there is no folder.
+func blocksIn(folder string) ([]block, error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []block
+	for _, e := range entries {
+		if _, err := ulid.ParseStrict(e.Name()); err != nil || !e.IsDir() {
+			continue
+		}
+		b := block{dir: filepath.Join(folder, e.Name())}
+		var meta tsdb.BlockMeta
+		text, err := os.ReadFile(filepath.Join(b.dir, "meta.json"))
+		if err == nil {
+			err = json.Unmarshal(text, &meta)
+		}
+		b.from, b.to, b.err = meta.MinTime, meta.MaxTime, err
+		list = append(list, b)
+	}
+	return list, nil
+}
+
+// mend opens a database. What cannot be read is put aside first: blocks one by
+// one, then the log, then everything.
+func (p *Past) mend(s *store, o *tsdb.Options) (*tsdb.DB, error) {
+	blocks, err := blocksIn(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range blocks {
+		if b.err == nil {
+			b.err = tryBlock(b.dir)
+		}
+		if b.err != nil {
+			if err := p.putAside(b.dir, s.name, b.err); err != nil {
+				return nil, err
+			}
+		}
+	}
+	db, err := p.openDB(s, o)
+	if err == nil || noRoom(err) {
+		return db, err
+	}
+	for _, name := range []string{"wal", "wbl", "chunks_head"} {
+		if err := p.putAside(filepath.Join(s.dir, name), s.name, err); err != nil {
+			return nil, err
+		}
+	}
+	if db, err = p.openDB(s, o); err == nil || noRoom(err) {
+		return db, err
+	}
+	if err := p.putAside(s.dir, s.name, err); err != nil {
+		return nil, err
+	}
+	return p.openDB(s, o)
+}
+
+// tryBlock reports why a block cannot be opened.
+func tryBlock(dir string) (err error) {
+	defer catch(&err)
+	b, err := tsdb.OpenBlock(nil, dir, chunkenc.NewPool(), nil)
+	if err != nil {
+		return err
+	}
+	return b.Close()
+}
+
+// openDB opens a database. The storage repairs its log by cutting off what it
+// cannot read: that is kept aside, unless it is no more than kill -9 leaves.
+func (p *Past) openDB(s *store, o *tsdb.Options) (db *tsdb.DB, err error) {
+	defer catch(&err)
+	spare := p.path(asideName, ".wal-"+s.name)
+	if err := os.RemoveAll(spare); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(spare)
+	wal := filepath.Join(s.dir, "wal")
+	before, err := linkAll(wal, spare)
+	if err != nil {
+		return nil, err
+	}
+	numbers := prometheus.NewRegistry()
+	if db, err = tsdb.Open(s.dir, p.log, numbers, o, nil); err != nil {
+		return nil, err
+	}
+	if lost := before - Size(wal); corruptions(numbers) > 0 && lost > torn {
+		if err := p.putAside(spare, s.name, fmt.Errorf("%d kB of the log could not be read", lost>>10)); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+	}
+	return db, nil
+}
+
+// corruptions reads how often the storage had to repair its log.
+func corruptions(numbers prometheus.Gatherer) float64 {
+	all, _ := numbers.Gather() // what there is
+	for _, f := range all {
+		if f.GetName() == "prometheus_tsdb_wal_corruptions_total" {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return 0
+}
+
+// linkAll makes a second name for each file in a folder, and returns their size.
+func linkAll(from, to string) (size int64, err error) {
+	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o700)
+		}
+		if info, err := d.Info(); err == nil {
+			size += info.Size()
+		}
+		return os.Link(path, filepath.Join(to, rel))
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	return size, err
+}
+
+// putAside moves a file or folder out of the way, keeps the newest few, and
+// tells why.
+func (p *Past) putAside(path, name string, why error) error {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.MkdirAll(p.path(asideName), 0o700); err != nil {
+		return fmt.Errorf("put damaged files of the past aside: %w", err)
+	}
+	to := p.path(asideName, fmt.Sprintf("%s-%s-%s", time.Now().UTC().Format("20060102T150405.000000000"), name, strings.TrimLeft(filepath.Base(path), ".")))
+	if err := os.Rename(path, to); err != nil {
+		return fmt.Errorf("put damaged files of the past aside: %w", err)
+	}
+	p.clearAside(asideMost)
+	p.warn(gpu.Warning, "A part of the past cannot be read, and was put aside as %s: %v", to, why)
+	return nil
+}
+
+// clearAside keeps only the newest of what was put aside.
+func (p *Past) clearAside(most int) {
+	entries, err := os.ReadDir(p.path(asideName))
+	if err != nil {
+		return
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	for len(names) > most {
+		if err := os.RemoveAll(p.path(asideName, names[0])); err != nil {
+			p.log.Warn("cannot remove old damaged files of the past", "error", err)
+			return
+		}
+		names = names[1:]
+	}
+}
+
+// examine reads every chunk of a block, and returns what is wrong with it.
+func examine(dir string) (err error) {
+	defer catch(&err)
+	b, err := tsdb.OpenBlock(nil, dir, chunkenc.NewPool(), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	return readAll(b)
+}

@@ -1,0 +1,208 @@
+// Package past keeps what berth measured, in Prometheus' storage: every sample
+// for days, and half-minutes for months. One query reads both.
+//
+// The past is a convenience. It never makes anybody wait: samples are handed
+// over and written by a goroutine of its own, and what a slow or full disk does
+// not take is counted and dropped. Damaged files are put aside, never fatal.
+package past
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/series"
+)
+
+// queueSize is how many lists of samples wait for the disk: half a minute of a
+// daemon that samples every second.
+const queueSize = 64
+
+// ErrBusy says that samples were dropped, because the disk is slower than they
+// come.
+var ErrBusy = errors.New("the disk does not keep up, and the past drops samples")
+
+// Settings say how much is kept. They can change while the store is open.
+type Settings struct {
+	Recent time.Duration // how long every sample is kept
+	Long   time.Duration // how long half-minutes are kept
+	Size   gpu.MiB       // most space on disk
+}
+
+// Options are what a store is made from.
+type Options struct {
+	Settings
+	Log   *slog.Logger
+	Event func(gpu.Event) // nil: nobody is told
+	// Free returns the free space of the file system that a folder is in; nil:
+	// the kernel is asked.
+	Free func(folder string) (int64, error)
+}
+
+// Past is the store. A nil *Past keeps nothing, and has nothing to say.
+type Past struct {
+	dir     string
+	log     *slog.Logger
+	tell    func(gpu.Event)
+	free    func(string) (int64, error)
+	in      chan batch
+	limits  atomic.Pointer[Settings]
+	counted counts
+
+	// gate is held for reading by every query, and for writing while the stores
+	// are opened and closed.
+	gate         sync.RWMutex
+	recent, long *store // nil: not open
+
+	write  sync.Mutex // guards what follows: only one writes at a time
+	lines  lines
+	window int64 // the end of the half-minute that is being collected; 0: none is
+	pause  pause
+	closed bool
+}
+
+// batch is a list of samples of one moment.
+type batch struct {
+	at   time.Time
+	list []series.Sample
+}
+
+// New returns a store in a folder. It does not touch the disk: Run opens it.
+func New(dir string, o Options) *Past {
+	p := &Past{dir: dir, log: o.Log, tell: o.Event, free: o.Free, in: make(chan batch, queueSize)}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	if p.tell == nil {
+		p.tell = func(gpu.Event) {}
+	}
+	if p.free == nil {
+		p.free = freeSpace
+	}
+	p.Configure(o.Settings)
+	return p
+}
+
+// Open opens the store in a folder, and makes it if there is none. It puts
+// damaged files aside. It returns an error if the folder cannot be used at all.
+func Open(dir string, o Options) (*Past, error) {
+	p := New(dir, o)
+	p.write.Lock()
+	defer p.write.Unlock()
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// open opens both stores. The caller holds write.
+func (p *Past) open() error {
+	p.gate.Lock()
+	defer p.gate.Unlock()
+	if p.recent != nil {
+		return nil
+	}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return fmt.Errorf("make the folder of the past: %w", err)
+	}
+	recent, err := p.openStore(recentKind)
+	if err != nil {
+		return err
+	}
+	long, err := p.openStore(longKind)
+	if err != nil {
+		return errors.Join(err, recent.close())
+	}
+	p.recent, p.long = recent, long
+	p.lines.forget()
+	return nil
+}
+
+// shut closes both stores. The caller holds write.
+func (p *Past) shut() error {
+	p.gate.Lock() // waits for queries to end
+	defer p.gate.Unlock()
+	if p.recent == nil {
+		return nil
+	}
+	err := errors.Join(p.recent.close(), p.long.close())
+	p.recent, p.long = nil, nil
+	return err
+}
+
+// Configure changes how much is kept. What is too much goes within minutes.
+func (p *Past) Configure(s Settings) {
+	if p != nil {
+		p.limits.Store(&s)
+	}
+}
+
+// Append hands samples over to be stored, and does not wait for the disk. The
+// list belongs to the store from then on. If too many wait, it drops the samples
+// and returns ErrBusy.
+func (p *Past) Append(at time.Time, list []series.Sample) error {
+	if p == nil || len(list) == 0 {
+		return nil
+	}
+	select {
+	case p.in <- batch{at, list}:
+		return nil
+	default:
+		p.counted.dropped.Add(uint64(len(list)))
+		return ErrBusy
+	}
+}
+
+// Run opens the store if it is not open, and stores what is handed over until
+// ctx ends. It tries again and again where the disk fails.
+func (p *Past) Run(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	tidy := time.NewTicker(tidyEvery)
+	defer tidy.Stop()
+	p.Tidy(time.Now())
+	for {
+		select {
+		case b := <-p.in:
+			_ = p.Write(b.at, b.list) // it tells by an event
+		case now := <-tidy.C:
+			p.Tidy(now)
+		case <-ctx.Done():
+			for {
+				select {
+				case b := <-p.in:
+					_ = p.Write(b.at, b.list)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// Close closes the store. It waits for queries to end.
+func (p *Past) Close() error {
+	if p == nil {
+		return nil
+	}
+	p.write.Lock()
+	defer p.write.Unlock()
+	p.closed = true
+	return p.shut()
+}
+
+// path returns the path of something in the folder.
+func (p *Past) path(name ...string) string { return filepath.Join(append([]string{p.dir}, name...)...) }
+
+// warn tells that something is wrong with the past, or that it is well again.
+func (p *Past) warn(severity gpu.Severity, format string, values ...any) {
+	p.tell(gpu.Event{Time: time.Now(), Code: gpu.EventPast, Severity: severity, Text: fmt.Sprintf(format, values...)})
+}

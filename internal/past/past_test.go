@@ -1,0 +1,156 @@
+package past
+
+import (
+	"context"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/series"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+var usual = Settings{Recent: 48 * time.Hour, Long: 90 * 24 * time.Hour, Size: 1024}
+
+// told collects events.
+type told struct {
+	mu   sync.Mutex
+	list []gpu.Event
+}
+
+func (t *told) tell(e gpu.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.list = append(t.list, e)
+}
+
+// take returns the events since the last call.
+func (t *told) take() []gpu.Event {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := t.list
+	t.list = nil
+	return list
+}
+
+func open(t *testing.T, dir string, s Settings) (*Past, *told) {
+	t.Helper()
+	events := &told{}
+	p, err := Open(dir, Options{Settings: s, Event: events.tell})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p, events
+}
+
+func sample(name string, kind series.Kind, v float64) series.Sample {
+	return series.Sample{Labels: series.Labels{{Name: series.Name, Value: name}, {Name: "gpu", Value: "GPU-a"}}, Kind: kind, Value: v}
+}
+
+// fill writes a sample of two series every step.
+func fill(t *testing.T, p *Past, from, to time.Time, step time.Duration) {
+	t.Helper()
+	for at := from; at.Before(to); at = at.Add(step) {
+		second := float64(at.Unix() % 3600)
+		if err := p.Write(at, []series.Sample{sample("gpu_load", series.Gauge, second), sample("work_total", series.Counter, second)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+type point struct {
+	t int64
+	v float64
+}
+
+// read returns the points of the one series with this name.
+func read(t *testing.T, p *Past, name string, from, to time.Time) []point {
+	t.Helper()
+	q, err := p.Queryable().Querier(from.UnixMilli(), to.UnixMilli())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, series.Name, name))
+	var list []point
+	for n := 0; set.Next(); n++ {
+		if n > 0 {
+			t.Fatalf("%s has a second series: %v", name, set.At().Labels())
+		}
+		it := set.At().Iterator(nil)
+		for it.Next() == chunkenc.ValFloat {
+			at, v := it.At()
+			list = append(list, point{at, v})
+		}
+		if err := it.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := set.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestOneQueryReadsBothStores(t *testing.T) {
+	p, _ := open(t, t.TempDir(), Settings{Recent: time.Hour, Long: 90 * 24 * time.Hour, Size: 1024})
+	to := noon.Add(4 * time.Hour)
+	for at := noon; at.Before(to); at = at.Add(15 * time.Minute) {
+		fill(t, p, at, at.Add(15*time.Minute), 10*time.Second)
+		p.Tidy(at)
+	}
+	border := p.recent.oldest()
+	if border <= noon.UnixMilli() || border > to.Add(-time.Hour).UnixMilli() {
+		t.Fatalf("the oldest recent sample is of %v", time.UnixMilli(border).UTC())
+	}
+	all := read(t, p, "gpu_load", noon, to)
+	last := int64(math.MinInt64)
+	coarse, fine := 0, 0
+	for _, each := range all {
+		if each.t <= last {
+			t.Fatalf("a point at %d after one at %d", each.t, last)
+		}
+		last = each.t
+		if each.t < border {
+			coarse++
+			// The average of three samples 10 s apart, the last of them 10 s before the end.
+			if second := float64(each.t / 1000 % 3600); each.v != second-20 && second != 0 {
+				t.Fatalf("the half-minute that ends at %v is %g", second, each.v)
+			}
+		} else if fine++; each.v != float64(each.t/1000%3600) {
+			t.Fatalf("the sample at %d is %g", each.t, each.v)
+		}
+	}
+	if want := int((border - noon.UnixMilli()) / 30_000); coarse < want-1 || coarse > want+1 {
+		t.Errorf("%d half-minutes, want %d", coarse, want)
+	}
+	if want := int((to.UnixMilli() - border) / 10_000); fine != want {
+		t.Errorf("%d samples, want %d", fine, want)
+	}
+	for name, off := range map[string]float64{"gpu_load:min": -30, "gpu_load:max": -10} {
+		list := read(t, p, name, noon, to)
+		if len(list) != 4*120-1 {
+			t.Errorf("%d points of %s", len(list), name)
+		}
+		for _, each := range list {
+			if second := float64(each.t / 1000 % 3600); each.v != second+off && second != 0 {
+				t.Fatalf("%s at %g is %g", name, second, each.v)
+			}
+		}
+	}
+	if n := len(read(t, p, "work_total:min", noon, to)); n != 0 {
+		t.Errorf("a counter has %d least values", n)
+	}
+	for _, each := range read(t, p, "work_total", noon, time.UnixMilli(border-1)) {
+		if second := float64(each.t / 1000 % 3600); each.v != second-10 && second != 0 {
+			t.Fatalf("the counter at %g is %g", second, each.v)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package past
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/berth-gpu/berth/internal/rollup"
+	"github.com/berth-gpu/berth/internal/series"
+)
+
+// ErrOpening says that there is nothing to read yet, or not now.
+var ErrOpening = errors.New("the past is not open: berth is opening it, or the disk does not take it (see the events with code past)")
+
+// Queryable returns what a query engine reads: half-minutes before the oldest of
+// the recent samples, and every sample after. The least and the most of
+// half-minutes are there for both.
+func (p *Past) Queryable() storage.Queryable {
+	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
+		if p == nil {
+			return storage.NoopQuerier(), nil
+		}
+		return p.querier(from, to)
+	})
+}
+
+func (p *Past) querier(from, to int64) (storage.Querier, error) {
+	p.gate.RLock()
+	if p.recent == nil {
+		p.gate.RUnlock()
+		return nil, ErrOpening
+	}
+	debug.SetPanicOnFault(true) // a file that shrinks while it is read
+	border := p.recent.oldest()
+	q := &querier{p: p}
+	for _, part := range []struct {
+		into     *storage.Querier
+		of       *store
+		from, to int64
+	}{
+		{&q.recent, p.recent, max(from, border), to}, {&q.before, p.long, from, min(to, border-1)}, {&q.long, p.long, from, to},
+	} {
+		if *part.into = storage.NoopQuerier(); part.from > part.to {
+			continue
+		}
+		one, err := part.of.db.Querier(part.from, part.to)
+		if err != nil {
+			p.suspect()
+			return nil, errors.Join(err, q.Close())
+		}
+		*part.into = one
+	}
+	return q, nil
+}
+
+// querier reads both stores as one. It keeps them open until it is closed.
+type querier struct {
+	p      *Past
+	recent storage.Querier // every sample
+	before storage.Querier // half-minutes before the oldest of these
+	long   storage.Querier // all half-minutes
+	once   sync.Once
+}
+
+// parts returns what was opened.
+func (q *querier) parts() []storage.Querier {
+	return slices.DeleteFunc([]storage.Querier{q.recent, q.before, q.long}, func(one storage.Querier) bool { return one == nil })
+}
+
+// Close lets the stores be closed.
+func (q *querier) Close() error {
+	var err error
+	q.once.Do(func() {
+		for _, one := range q.parts() {
+			err = errors.Join(err, one.Close())
+		}
+		q.p.gate.RUnlock()
+	})
+	return err
+}
+
+// extremes matches the names of the least and the most of half-minutes. Only the
+// long store has them.
+var extremes = labels.MustNewMatcher(labels.MatchRegexp, series.Name, ".*(?:"+rollup.Least+"|"+rollup.Most+")")
+
+// Select returns the series of both stores, without doubled points.
+func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	name := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == series.Name && m.Type == labels.MatchEqual })
+	var sets []storage.SeriesSet
+	if name < 0 || !isExtreme(matchers[name].Value) {
+		sets = append(sets, q.recent.Select(ctx, true, hints, matchers...), q.before.Select(ctx, true, hints, matchers...))
+	}
+	if name < 0 || isExtreme(matchers[name].Value) {
+		sets = append(sets, q.long.Select(ctx, true, hints, append(slices.Clip(matchers), extremes)...))
+	}
+	limit := 0
+	if hints != nil {
+		limit = hints.Limit
+	}
+	return &watchedSet{storage.NewMergeSeriesSet(sets, limit, storage.ChainedSeriesMerge), q.p}
+}
+
+func isExtreme(name string) bool {
+	return strings.HasSuffix(name, rollup.Least) || strings.HasSuffix(name, rollup.Most)
+}
+
+// LabelValues returns the values of a label in both stores.
+func (q *querier) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return both(q, func(one storage.Querier) ([]string, annotations.Annotations, error) {
+		return one.LabelValues(ctx, name, hints, matchers...)
+	})
+}
+
+// LabelNames returns the names of the labels in both stores.
+func (q *querier) LabelNames(ctx context.Context, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return both(q, func(one storage.Querier) ([]string, annotations.Annotations, error) {
+		return one.LabelNames(ctx, hints, matchers...)
+	})
+}
+
+// both asks both stores, and returns what they say once each, in order.
+func both(q *querier, ask func(storage.Querier) ([]string, annotations.Annotations, error)) ([]string, annotations.Annotations, error) {
+	var all []string
+	var notes annotations.Annotations
+	for _, one := range q.parts() {
+		list, more, err := ask(one)
+		if err != nil {
+			q.p.suspect()
+			return nil, nil, err
+		}
+		for _, s := range list {
+			all = append(all, strings.Clone(s)) // they live no longer than the store
+		}
+		notes.Merge(more)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), notes, nil
+}
+
+// watchedSet makes the store look for damage where it cannot be read.
+type watchedSet struct {
+	storage.SeriesSet
+	p *Past
+}
+
+func (s *watchedSet) Err() error {
+	err := s.SeriesSet.Err()
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		s.p.suspect()
+	}
+	return err
+}

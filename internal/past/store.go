@@ -1,0 +1,108 @@
+package past
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/compression"
+)
+
+// kind says how one of the two stores is laid out.
+type kind struct {
+	name    string
+	block   time.Duration // what is collected in memory before it becomes a file
+	largest time.Duration // what files are joined to
+	chunk   int           // samples in a chunk
+	keep    func(Settings) time.Duration
+}
+
+// The kinds of store. Short blocks take little memory. Long chunks take little
+// space: each has 30 bytes beside its samples.
+var (
+	recentKind = kind{"recent", 30 * time.Minute, 270 * time.Minute, 960, func(s Settings) time.Duration { return s.Recent }}
+	longKind   = kind{"long", 2 * time.Hour, 162 * time.Hour, 480, func(s Settings) time.Duration { return s.Long }}
+)
+
+const (
+	// late is how much earlier than the newest sample another one may be. It
+	// covers a clock that is set back a little.
+	late = 2 * time.Hour
+	// walSegment is the size of a file of the log that survives kill -9. Small
+	// ones go sooner.
+	walSegment = 1 << 20
+)
+
+// store is one of Prometheus' databases.
+type store struct {
+	kind
+	dir    string
+	db     *tsdb.DB
+	newest int64 // the newest time in it; the least number: it is empty
+}
+
+// openStore opens a store after damaged files were put aside.
+func (p *Past) openStore(k kind) (*store, error) {
+	s := &store{kind: k, dir: p.path(k.name), newest: math.MinInt64}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of the past: %w", err)
+	}
+	o := tsdb.DefaultOptions()
+	o.RetentionDuration = 0 // see surplus
+	o.MinBlockDuration, o.MaxBlockDuration = k.block.Milliseconds(), k.largest.Milliseconds()
+	o.WALSegmentSize, o.WALCompression = walSegment, compression.Snappy
+	o.NoLockfile = true // the state folder has one daemon
+	o.StripeSize = 64
+	o.SamplesPerChunk = k.chunk
+	o.OutOfOrderTimeWindow = late.Milliseconds()
+	o.HeadChunksWriteBufferSize = 64 << 10
+	o.FloatChunkEncoding = chunkenc.EncXOR2
+	o.WALReplayConcurrency = 1
+	o.BlocksToDelete = p.surplus(s)
+	db, err := p.mend(s, o)
+	if err != nil {
+		return nil, fmt.Errorf("open the past: %w", err)
+	}
+	s.db = db
+	db.DisableCompactions() // Tidy does that, where a fault can be caught
+	if head := db.Head(); head.NumSeries() > 0 {
+		s.newest = head.MaxTime()
+	}
+	for _, b := range db.Blocks() {
+		s.newest = max(s.newest, b.Meta().MaxTime-1)
+	}
+	return s, nil
+}
+
+func (s *store) close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+// oldest returns the time of the oldest sample; the greatest number: there is
+// none.
+func (s *store) oldest() int64 {
+	t := int64(math.MaxInt64)
+	if head := s.db.Head(); head.NumSeries() > 0 {
+		t = head.MinTime()
+	}
+	for _, b := range s.db.Blocks() {
+		t = min(t, b.Meta().MinTime)
+	}
+	return t
+}
+
+// compact writes what is old enough from memory to files, and joins files.
+func (s *store) compact(ctx context.Context) error {
+	if err := s.db.Compact(ctx); err != nil {
+		return fmt.Errorf("tidy up %s: %w", filepath.Base(s.dir), err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package past
+
+import (
+	"context"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/tsdb/index"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// forgetAfter is how long a series is remembered that no longer comes.
+const forgetAfter = time.Hour
+
+// Tidy writes what is old enough from memory to files, joins files, looks for
+// damage where somebody met it, and counts what the past takes. Run calls it
+// every minute.
+func (p *Past) Tidy(now time.Time) {
+	p.write.Lock()
+	defer p.write.Unlock()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	if err := p.ready(); err != nil {
+		p.failed(err)
+		return
+	}
+	if !p.pause.since.IsZero() {
+		return // the next sample tells whether it is over
+	}
+	if err := p.tidy(now); err != nil {
+		p.counted.suspected.Store(true)
+		p.log.Warn("cannot tidy up the past", "error", err)
+		if noRoom(err) {
+			p.failed(err)
+		}
+	}
+	p.measure()
+}
+
+func (p *Past) tidy(now time.Time) (err error) {
+	defer catch(&err)
+	if err := p.roomLeft(); err != nil {
+		return err
+	}
+	if p.counted.suspected.Swap(false) {
+		p.findDamage()
+	}
+	t := max(p.recent.newest, p.long.newest)
+	if err := p.recall(t); err != nil {
+		return err
+	}
+	p.lines.expire(t-forgetAfter.Milliseconds(), t)
+	for _, s := range []*store{p.recent, p.long} {
+		if err := s.compact(context.Background()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// suspect makes the next tidying look for damaged blocks.
+func (p *Past) suspect() { p.counted.suspected.Store(true) }
+
+// findDamage reads every block, and puts the damaged ones aside. The caller
+// holds write.
+func (p *Past) findDamage() {
+	bad := map[string]error{}
+	for _, s := range []*store{p.recent, p.long} {
+		for _, b := range s.db.Blocks() {
+			if err := examine(b.Dir()); err != nil {
+				bad[b.Dir()] = err
+			}
+		}
+	}
+	if len(bad) == 0 {
+		return
+	}
+	if err := p.shut(); err != nil {
+		p.log.Warn("cannot close the past", "error", err)
+	}
+	for dir, why := range bad {
+		if err := p.putAside(dir, filepath.Base(filepath.Dir(dir)), why); err != nil {
+			p.warn(gpu.Warning, "A part of the past cannot be read: %v. It stays where it is: %v", why, err)
+		}
+	}
+	if err := p.open(); err != nil {
+		p.failed(err)
+	}
+}
+
+// readAll reads every chunk of a block. The storage compares their checksums.
+func readAll(b *tsdb.Block) error {
+	ix, err := b.Index()
+	if err != nil {
+		return err
+	}
+	defer ix.Close()
+	cr, err := b.Chunks()
+	if err != nil {
+		return err
+	}
+	defer cr.Close()
+	name, value := index.AllPostingsKey()
+	all, err := ix.Postings(context.Background(), name, value)
+	if err != nil {
+		return err
+	}
+	var metas []chunks.Meta
+	var builder labels.ScratchBuilder
+	for all.Next() {
+		if err := ix.Series(all.At(), &builder, &metas); err != nil {
+			return err
+		}
+		for _, m := range metas {
+			if _, _, err := cr.ChunkOrIterable(m); err != nil {
+				return err
+			}
+		}
+	}
+	return all.Err()
+}
