@@ -80,7 +80,11 @@ func appendSeries(b []byte, shape Shape, s Series) ([]byte, error) {
 // infinite numbers.
 func appendPoint(b []byte, p Point) []byte {
 	b = append(appendTime(append(b, '['), p.T), ',', '"')
-	b = strconv.AppendFloat(b, p.V, 'f', -1, 64)
+	format := byte('f')
+	if size := math.Abs(p.V); size != 0 && (size < 1e-6 || size >= 1e21) { // as Prometheus writes it
+		format = 'e'
+	}
+	b = strconv.AppendFloat(b, p.V, format, -1, 64)
 	if math.IsInf(p.V, 1) {
 		b = append(b[:len(b)-len("+Inf")], "+Inf"...)
 	}
