@@ -185,7 +185,7 @@ func TestNameless(t *testing.T) {
 			t.Errorf("labels of %s tells %v, %v", selector, names, err)
 		}
 	}
-	for _, label := range telling {
+	for _, label := range series.Telling() {
 		if values, _, err := e.LabelValues(t.Context(), label, nil, time.Time{}, time.Time{}, Options{Nameless: true}); err != nil || len(values) != 0 {
 			t.Errorf("values of %s tells %v, %v", label, values, err)
 		}

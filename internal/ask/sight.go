@@ -11,12 +11,10 @@ import (
 	"github.com/berth-gpu/berth/internal/series"
 )
 
-// telling are the labels that name somebody. A series that has one does not exist
-// for nameless askers.
-var telling = []string{"user", "group", "service", "lease"}
-
-// nameless matches the series without telling labels.
+// nameless matches the series that name nobody. The others do not exist for
+// nameless askers.
 func nameless() []*labels.Matcher {
+	telling := series.Telling()
 	list := make([]*labels.Matcher, len(telling))
 	for i, name := range telling {
 		list[i] = labels.MustNewMatcher(labels.MatchEqual, name, "")

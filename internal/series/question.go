@@ -1,6 +1,9 @@
 package series
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Options are what a question says beside its expression and its times. The zero
 // value is a question of the daemon itself, which sees everything.
@@ -40,3 +43,12 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Text }
+
+// Telling returns the labels that name somebody: a user, a group, a service, or a
+// lease by the user who holds it.
+func Telling() []string { return []string{"user", "group", "service", "lease"} }
+
+// Tells reports whether labels name somebody.
+func (l Labels) Tells() bool {
+	return slices.ContainsFunc(Telling(), func(name string) bool { return l.Get(name) != "" })
+}
