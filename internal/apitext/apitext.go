@@ -39,6 +39,7 @@ func Describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Sc
 		{Name: "batches", Description: "How far the batches of `berth run` have got."},
 		{Name: "services", Description: "What services report about their work."},
 		{Name: "history", Description: "Leases that have ended, and what earlier runs used."},
+		{Name: "queries", Description: "What was measured, asked for in PromQL and answered as Prometheus does."},
 		{Name: "events", Description: "What happens, as it happens."},
 		{Name: "configuration", Description: "Read and change the settings of the daemon."},
 		{Name: "access", Description: "Who the caller is, and who may do what."},
@@ -55,7 +56,9 @@ func Describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Sc
 		text.Components.Responses[nameOf(status)] = problemResponse(problem, why)
 	}
 	for pattern, verb := range verbs {
-		describeRoute(Operation(text, pattern), verb)
+		if op := Operation(text, pattern); op != nil { // the routes of other doors need not be there
+			describeRoute(op, verb)
+		}
 	}
 	schemas := text.Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // the framework's errors; asProblem turns them into problems
@@ -152,7 +155,11 @@ func refusalsOf(op *huma.Operation, needs access.Role) []int {
 // Operation returns the operation of a route, which is given as "METHOD /path".
 func Operation(text *huma.OpenAPI, pattern string) *huma.Operation {
 	method, path, _ := strings.Cut(pattern, " ")
-	switch item := text.Paths[path]; method {
+	item := text.Paths[path]
+	if item == nil {
+		return nil
+	}
+	switch method {
 	case http.MethodGet:
 		return item.Get
 	case http.MethodPut:

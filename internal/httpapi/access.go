@@ -85,6 +85,23 @@ var verbs = map[string]access.Verb{
 	"DELETE /api/tokens/{name}": access.Entrust,
 
 	"GET /api/audit": access.Audit,
+
+	// The routes of promapi: whoever may read the metrics may ask about their past.
+	"GET /api/v1/query":               access.Scrape,
+	"POST /api/v1/query":              access.Scrape,
+	"GET /api/v1/query_range":         access.Scrape,
+	"POST /api/v1/query_range":        access.Scrape,
+	"GET /api/v1/query_exemplars":     access.Scrape,
+	"POST /api/v1/query_exemplars":    access.Scrape,
+	"GET /api/v1/series":              access.Scrape,
+	"POST /api/v1/series":             access.Scrape,
+	"GET /api/v1/labels":              access.Scrape,
+	"POST /api/v1/labels":             access.Scrape,
+	"GET /api/v1/label/{name}/values": access.Scrape,
+	"GET /api/v1/metadata":            access.Scrape,
+	"GET /api/v1/rules":               access.Scrape,
+	"GET /api/v1/alerts":              access.Scrape,
+	"GET /api/v1/status/buildinfo":    access.Scrape,
 }
 
 // exceeds reports whether a caller may exceed the limits of a user.

@@ -37,6 +37,7 @@ import (
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/problems"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/promapi"
 	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/users"
 )
@@ -100,8 +101,17 @@ func open(t testing.TB, devices string) *door {
 		}),
 		Metrics: http.NotFoundHandler(), Host: "here", Version: "test",
 		Note: note, Ready: func() error { return nil },
+		Guests: guests(),
 	})
 	return d
+}
+
+// guests returns the routes of the other doors, of a daemon that keeps no past.
+func guests() (list []Guest) {
+	for _, route := range promapi.Routes(promapi.Sources{Now: time.Now}) {
+		list = append(list, Guest(route))
+	}
+	return list
 }
 
 // memorySettings is a configuration that is kept nowhere.

@@ -194,7 +194,10 @@ func (r recorder) HandleFunc(pattern string, f func(http.ResponseWriter, *http.R
 
 // raw serves a path whose answer is not one JSON object, and describes it.
 func (s *server) raw(op *huma.Operation, mediaType string, f http.HandlerFunc) {
-	op.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{mediaType: {}}}}
+	if op.Responses == nil {
+		op.Responses = map[string]*huma.Response{}
+	}
+	op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{mediaType: {}}}
 	s.api.OpenAPI().AddOperation(op)
 	recorder{s}.HandleFunc(op.Method+" "+op.Path, f)
 }

@@ -44,6 +44,9 @@ func weightOf(pattern string, r *http.Request) turns.Weight {
 	if strings.HasPrefix(pattern, "GET /api/gpu/status") && r.URL.Query().Get("leases") == "true" {
 		return turns.Heavy // it lists the leases
 	}
+	if strings.Contains(pattern, " /api/v1/") { // it reads the past
+		return turns.Heavy
+	}
 	if r.ContentLength > smallBody || r.ContentLength < 0 {
 		return turns.Heavy
 	}
