@@ -19,8 +19,8 @@ func TestAnswerAsJSON(t *testing.T) {
 		`{"resultType":"matrix","result":[{"metric":{},"values":[[1,"0.25"],[2.007,"NaN"],[3,"+Inf"],[4,"-Inf"],[5,"1e-07"]]}]}`: {
 			Shape: series.Matrix, Series: []series.Series{{Points: []series.Point{{T: 1000, V: .25}, {T: 2007, V: math.NaN()}, {T: 3000, V: math.Inf(1)}, {T: 4000, V: math.Inf(-1)}, {T: 5000, V: 1e-7}}}},
 		},
-		`{"resultType":"scalar","result":[-1.500,"1e+21"]}`: {Shape: series.Scalar, Point: series.Point{T: -1500, V: 1e21}},
-		`{"resultType":"string","result":[1,"\u003cb\u003e"]}`:               {Shape: series.Text, Text: "<b>", Point: series.Point{T: 1000}},
+		`{"resultType":"scalar","result":[-1.500,"1e+21"]}`:    {Shape: series.Scalar, Point: series.Point{T: -1500, V: 1e21}},
+		`{"resultType":"string","result":[1,"\u003cb\u003e"]}`: {Shape: series.Text, Text: "<b>", Point: series.Point{T: 1000}},
 	} {
 		got, err := json.Marshal(a)
 		if err != nil || string(got) != want {
