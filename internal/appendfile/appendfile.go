@@ -40,23 +40,23 @@ type File interface {
 
 // Dir returns a folder of the operating system. Its owner may write to it, and
 // its group may read it.
-func Dir(path string) Folder { return dir(path) }
+func Dir(path string) Folder { return dir{path, 0o750, 0o640} }
 
-// The group of the daemon may read, and nobody else.
-const (
-	folderMode = 0o750
-	fileMode   = 0o640
-)
+// Private returns a folder of the operating system that is for its owner alone.
+func Private(path string) Folder { return dir{path, 0o700, 0o600} }
 
 // ErrMoved is the error of a file whose name leads to something else.
 var ErrMoved = errors.New("the file was removed or replaced while it was open")
 
-type dir string
+type dir struct {
+	folder               string
+	folderMode, fileMode fs.FileMode
+}
 
-func (d dir) path(name string) string { return filepath.Join(string(d), name) }
+func (d dir) path(name string) string { return filepath.Join(d.folder, name) }
 
 func (d dir) Names() ([]string, error) {
-	entries, err := os.ReadDir(string(d))
+	entries, err := os.ReadDir(d.folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -75,15 +75,15 @@ func (d dir) Names() ([]string, error) {
 func (d dir) Read(name string) ([]byte, error) { return os.ReadFile(d.path(name)) }
 
 func (d dir) Append(name string) (File, error) {
-	if err := os.Mkdir(string(d), folderMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(d.folder, d.folderMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	// A link is not followed: it may lead to a file of somebody else.
-	f, err := os.OpenFile(d.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, fileMode)
+	f, err := os.OpenFile(d.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, d.fileMode)
 	if err != nil {
 		return nil, err
 	}
-	if err := settle(f); err != nil {
+	if err := settle(f, d.fileMode); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &file{f, d.path(name)}, d.sync()
@@ -91,7 +91,7 @@ func (d dir) Append(name string) (File, error) {
 
 // settle refuses what is no regular file, and closes it to others, whatever the
 // mask of the process or an administrator made of its mode.
-func settle(f *os.File) error {
+func settle(f *os.File, mode fs.FileMode) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -99,10 +99,10 @@ func settle(f *os.File) error {
 	if !info.Mode().IsRegular() {
 		return &fs.PathError{Op: "append to", Path: f.Name(), Err: errors.New("it is not a regular file")}
 	}
-	if info.Mode().Perm() == fileMode {
+	if info.Mode().Perm() == mode {
 		return nil
 	}
-	return f.Chmod(fileMode)
+	return f.Chmod(mode)
 }
 
 func (d dir) Rename(from, to string) error {
@@ -119,7 +119,7 @@ func (d dir) Remove(name string) error { return os.Remove(d.path(name)) }
 
 // sync makes the names of the files durable.
 func (d dir) sync() error {
-	f, err := os.Open(string(d))
+	f, err := os.Open(d.folder)
 	if err != nil {
 		return err
 	}

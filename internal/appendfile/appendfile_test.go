@@ -54,6 +54,23 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+func TestPrivate(t *testing.T) {
+	defer unix.Umask(unix.Umask(0))
+	folder := filepath.Join(t.TempDir(), "log")
+	f, err := Private(folder).Append("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	for path, want := range map[string]os.FileMode{folder: os.ModeDir | 0o700, filepath.Join(folder, "a"): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s has mode %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
 // A file that others could read is closed to them, and what is no file of ours
 // is refused without waiting for it.
 func TestAppendToWhatIsThere(t *testing.T) {

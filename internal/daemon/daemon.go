@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/cgroup"
@@ -97,6 +98,9 @@ type Daemon struct {
 	backends []device.Backend
 	events   *events.Log
 	ration   *events.Ration
+
+	remembered appendfile.Folder // of events across restarts; nil: they are not kept
+
 	users    *users.Names
 	numbers  users.Numbers
 	rules    atomic.Pointer[access.Rules]
@@ -295,6 +299,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.log.Warn(note)
 	}
 	d.keepMPS(d.settings.load().Config)
+	defer d.rememberEvents(ctx)() // until nothing publishes any more
 	var running parts
 	running.run("tokens", func() { _ = d.tokens.Run(ctx) })               // when they were used costs nobody anything
 	running.run("peaks", func() { _ = d.peaks.Run(ctx) })                 // peaks that cannot be kept cost only a guess

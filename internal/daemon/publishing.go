@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/backlog"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/hooks"
@@ -34,9 +36,12 @@ func (d *Daemon) publisher(ctx context.Context, exporter *promexport.Exporter) f
 // from the first one on.
 func (d *Daemon) openEvents(o Options, host string, exporter *promexport.Exporter) {
 	d.ration = events.NewRation(d.publish)
-	file := ""
+	file, state := "", o.Settings.Config.Daemon.StateDir
 	if !o.ReadOnly {
-		file = filepath.Join(o.Settings.Config.Daemon.StateDir, hooksName)
+		file, d.remembered = filepath.Join(state, hooksName), appendfile.Private(filepath.Join(state, eventsName))
+		if note := d.events.Recall(d.remembered); note != "" {
+			d.log.Warn(note)
+		}
 	}
 	d.hooks = hooks.New(hooks.Options{
 		File: file, Complain: func(err error) { d.log.Warn(err.Error()) },
@@ -49,6 +54,29 @@ func (d *Daemon) openEvents(o Options, host string, exporter *promexport.Exporte
 		Kept:      d.hooks.Offer,
 		Displaced: func(e gpu.Event) { exporter.Lost(e.Severity, promexport.Displaced) },
 	})
+}
+
+// rememberEvents writes events to the state folder, for the next daemon, until
+// the function that it returns is called. That one waits until they are written,
+// unless the disk hangs.
+func (d *Daemon) rememberEvents(ctx context.Context) (stop func()) {
+	if d.remembered == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		d.events.Keep(ctx, d.remembered, func(err error) { d.log.Warn(err.Error()) })
+	}()
+	return func() {
+		cancel()
+		select {
+		case <-written:
+		case <-time.After(leaveLimit):
+			d.log.Error("the newest events are not written: the disk hangs")
+		}
+	}
 }
 
 // level returns how an event is logged. What users cause in the normal course

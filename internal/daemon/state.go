@@ -22,6 +22,7 @@ const (
 	drainsName   = "drains.json"
 	heatName     = "heat.json"  // how temperatures follow power
 	hooksName    = "hooks.json" // what hooks have not got yet
+	eventsName   = "events"     // a folder with the newest events
 	archiveName  = "past-leases.json"
 	energyName   = "energy.json"
 	peaksName    = "history.json"  // its name in every version
@@ -45,7 +46,7 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range []string{savedName, healthName, drainsName, throttleName, heatName, heatName + ".unreadable", peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", energyName, energyName + ".unreadable", hooksName, hooksName + ".unreadable", tokensName, tokensName + ".unreadable", residue.FileName, pacer.FileName, journalName} {
+	for _, name := range []string{savedName, healthName, drainsName, throttleName, heatName, heatName + ".unreadable", peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", energyName, energyName + ".unreadable", hooksName, hooksName + ".unreadable", eventsName, tokensName, tokensName + ".unreadable", residue.FileName, pacer.FileName, journalName} {
 		if err := closeToOthers(dir, name); err != nil {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
 		}

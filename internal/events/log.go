@@ -1,7 +1,8 @@
 // Package events keeps events and hands them to readers. It keeps the newest in
 // memory; readers pull from there at their own pace, so a slow reader falls
-// behind, gets a gap event, and never delays a publisher. A Ration limits how
-// many warnings about one user are published at all.
+// behind, gets a gap event, and never delays a publisher. Keep is such a reader:
+// it writes to a folder what the next daemon recalls. A Ration limits how many
+// warnings about one user are published at all.
 package events
 
 import (
@@ -42,19 +43,20 @@ type Log struct {
 	newest  time.Time     // of the newest event
 	waiting chan struct{} // closed when an event comes; nil: nobody has asked
 	recent  [recent]*Entry
+	urgent  chan struct{} // has one after a warning came, or worse
 }
 
 // New returns a log that keeps the newest size notes, as many warnings about
 // devices and the daemon, and as many about all users together. Ids begin at
-// the current time in microseconds, so that they grow across restarts without
-// being stored: no daemon publishes a million events a second for its whole
+// the current time in microseconds, so that they grow across restarts also if
+// nothing was kept: no daemon publishes a million events a second for its whole
 // life.
 func New(size int, now time.Time) *Log {
 	return newLog(backlog.Limits{Notes: size, Warnings: size, Share: min(share, size), Bytes: memory}, now)
 }
 
 func newLog(limits backlog.Limits, now time.Time) *Log {
-	l := &Log{next: uint64(max(now.UnixMicro(), 1))}
+	l := &Log{next: uint64(max(now.UnixMicro(), 1)), urgent: make(chan struct{}, 1)}
 	l.kept = backlog.New(limits, l.displaced)
 	return l
 }
@@ -78,6 +80,12 @@ func (l *Log) Publish(e gpu.Event) {
 	l.kept.Add(&entry.Event, entry)
 	if l.hooks.Kept != nil {
 		l.hooks.Kept(entry.Event)
+	}
+	if e.Severity.AtLeast(gpu.Warning) {
+		select {
+		case l.urgent <- struct{}{}:
+		default:
+		}
 	}
 	if l.waiting != nil {
 		close(l.waiting)

@@ -1,0 +1,223 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/appendfile"
+)
+
+const (
+	// writeAfter is how long after a write the next one follows, unless a warning
+	// comes.
+	writeAfter = time.Second
+	retryWrite = 10 * time.Second
+
+	// A file is replaced by one with what is kept when this much was appended to
+	// it.
+	tailEvents = 4096
+	tailBytes  = 4 << 20
+)
+
+// Keep writes the events to a folder, for Recall of the next daemon, until ctx
+// ends. Then it writes the rest and notes that nothing is missing. It reads like
+// any reader: no publisher waits for the disk, and while nothing happens, it
+// sleeps.
+//
+// An event that comes alone is written at once, and so are warnings and worse
+// with all before them; of a stream of notes a daemon that is killed loses the
+// last second. The disk is asked to have warnings before the next write; other
+// events are lost with the power of the machine, if it goes within the half
+// minute that the kernel takes.
+//
+// While the folder cannot be written, Keep tries every 10 seconds. It calls
+// complain once until it succeeds.
+func (l *Log) Keep(ctx context.Context, folder appendfile.Folder, complain func(error)) {
+	w := &writer{log: l, folder: folder}
+	defer w.close()
+	var failed error
+	for last := (time.Time{}); ; {
+		more, err := w.write()
+		if err != nil && failed == nil {
+			complain(fmt.Errorf("cannot write events for the next start: %w; berth tries again every %v", err, retryWrite))
+		}
+		failed = err
+		if failed != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(retryWrite):
+			}
+			continue
+		}
+		last = time.Now()
+		select {
+		case <-ctx.Done():
+			_, err = w.write() // what came since
+			w.finish(err)
+			return
+		case <-more:
+		}
+		l.group(ctx, last)
+	}
+}
+
+// group waits until a second has passed since the last write, or a warning
+// comes.
+func (l *Log) group(ctx context.Context, last time.Time) {
+	left := writeAfter - time.Since(last)
+	if left <= 0 {
+		return
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-l.urgent:
+	case <-timer.C:
+	}
+}
+
+// writer appends the events of a log to a file.
+type writer struct {
+	log    *Log
+	folder appendfile.Folder
+
+	file   appendfile.File // nil: the next write begins one
+	after  uint64          // id of the last event in it; 0: there is none
+	events int             // appended since the file was begun
+	bytes  int
+}
+
+// write writes what is new, and returns a channel that is closed when there is
+// more.
+func (w *writer) write() (<-chan struct{}, error) {
+	select {
+	case <-w.log.urgent: // it is among what is read now
+	default:
+	}
+	if w.file == nil || w.events > tailEvents || w.bytes > tailBytes {
+		return w.begin()
+	}
+	entries, more := w.log.Entries(w.after, math.MaxInt)
+	text, urgent, err := lines(nil, entries)
+	if err != nil || len(text) == 0 {
+		return more, err
+	}
+	if _, err := w.file.Size(); err != nil { // its name leads elsewhere
+		w.close()
+		return w.begin()
+	}
+	if err := w.append(text, urgent); err != nil {
+		w.close() // a line may be cut: the next file is whole
+		return more, err
+	}
+	w.after = entries[len(entries)-1].Event.ID
+	w.events += len(entries)
+	w.bytes += len(text)
+	return more, nil
+}
+
+// lines appends events as lines, and reports whether a warning is among them, or
+// worse.
+func lines(text []byte, entries []*Entry) (_ []byte, urgent bool, err error) {
+	for _, entry := range entries {
+		if entry.Event.Code == gpu.EventGap { // Entries made it: the disk was slow
+			continue
+		}
+		if text, err = appendLine(text, &entry.Event); err != nil {
+			return nil, false, err
+		}
+		urgent = urgent || entry.Event.Severity.AtLeast(gpu.Warning)
+	}
+	return text, urgent, nil
+}
+
+func (w *writer) append(text []byte, durable bool) error {
+	if _, err := w.file.Write(text); err != nil {
+		return err
+	}
+	if durable {
+		return w.file.Sync()
+	}
+	return nil
+}
+
+// begin begins a file with all that is kept, and removes the others.
+func (w *writer) begin() (<-chan struct{}, error) {
+	w.close()
+	entries, more := w.log.Entries(0, math.MaxInt)
+	text, _, err := lines([]byte(opening), entries)
+	if err != nil {
+		return more, err
+	}
+	number, _, err := newest(w.folder)
+	if err != nil {
+		return more, err
+	}
+	name := fileName(number + 1)
+	if err := w.tidy(name); err != nil {
+		return more, err
+	}
+	if w.file, err = w.folder.Append(name + partial); err != nil {
+		return more, err
+	}
+	if err := errors.Join(w.append(text, true), w.file.Close()); err != nil {
+		w.file = nil
+		return more, errors.Join(err, w.folder.Remove(name+partial))
+	}
+	w.file = nil
+	if err := w.folder.Rename(name+partial, name); err != nil {
+		return more, err
+	}
+	if w.file, err = w.folder.Append(name); err != nil {
+		w.file = nil
+		return more, err
+	}
+	w.after, w.events, w.bytes = 0, 0, 0
+	if len(entries) > 0 {
+		w.after = entries[len(entries)-1].Event.ID
+	}
+	return more, w.tidy(name)
+}
+
+// tidy removes the files that are not the newest, and those that are not whole.
+// If the newest is not there yet, the one before it stays.
+func (w *writer) tidy(keep string) error {
+	names, err := w.folder.Names()
+	if err != nil {
+		return err
+	}
+	there := false
+	for _, name := range names {
+		there = there || name == keep
+	}
+	var failed []error
+	for _, name := range names {
+		_, ours := numberOf(name)
+		_, half := numberOf(strings.TrimSuffix(name, partial))
+		if half && !ours || ours && there && name != keep {
+			failed = append(failed, w.folder.Remove(name))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// finish notes that no event is missing, unless one is.
+func (w *writer) finish(err error) {
+	if err == nil && w.file != nil {
+		_ = w.append([]byte(closing), true) // without it readers get a gap
+	}
+}
+
+func (w *writer) close() {
+	if w.file != nil {
+		_ = w.file.Close() // what matters was synced
+		w.file = nil
+	}
+}
