@@ -152,7 +152,8 @@ func refusalsOf(op *huma.Operation, needs access.Role) []int {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Operation returns the operation of a route, which is given as "METHOD /path".
+// Operation returns the operation of a route, which is given as "METHOD /path"; nil
+// if there is none.
 func Operation(text *huma.OpenAPI, pattern string) *huma.Operation {
 	method, path, _ := strings.Cut(pattern, " ")
 	item := text.Paths[path]

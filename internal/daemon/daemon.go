@@ -264,7 +264,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
-		Guests: asking(nil, nil, nil),
+		Guests: slices.Concat(asking(nil, nil, nil), pageGuests()),
 	})
 	if err := d.monitor.Once(ctx); err != nil {
 		d.log.Warn("some devices did not answer at the start", "error", err)

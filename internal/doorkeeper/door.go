@@ -73,9 +73,22 @@ func (d Keeper) NeedsCredential(c *Caller) bool {
 	return d.Tokens.HasDaemon() || c == nil || !isLoopback(c.address)
 }
 
-// probes reports whether a request asks how the daemon is. Everybody may ask
-// that, and the answer is the same with a token and without one.
-func probes(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
+// probes reports whether a request asks how the daemon is, or for a file of the
+// page. Everybody may ask that, and the answer is the same with a token and without
+// one.
+func probes(r *http.Request) bool {
+	switch path := r.URL.Path; {
+	case path == "/healthz", path == "/readyz":
+		return true
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return false
+	case path == "/", path == "/favicon.svg":
+		return true
+	default:
+		file, is := strings.CutPrefix(path, "/assets/")
+		return is && file != "" && file != ".." && !strings.Contains(file, "/")
+	}
+}
 
 // tokenShown is a token that a caller showed, and the caller as its holder.
 type tokenShown struct {

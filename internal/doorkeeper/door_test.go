@@ -2,6 +2,7 @@ package doorkeeper
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -169,6 +170,7 @@ func TestAccessOverTCP(t *testing.T) {
 	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "in") })
 	for _, test := range []struct {
 		name, token, host, path string
+		method                  string // empty: POST
 		from                    string // address; empty: this machine
 		headers                 map[string]string
 		status                  int
@@ -188,9 +190,18 @@ func TestAccessOverTCP(t *testing.T) {
 		{name: "another machine over IPv6", from: "2001:db8::7", host: "127.0.0.1", status: 401},
 		{name: "another machine with the token", token: "secret", from: "192.0.2.7", host: "gpu7", headers: map[string]string{"Authorization": "bearer secret"}, status: 200},
 		{name: "page of another site with the token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secret", "Sec-Fetch-Site": "cross-site"}, status: 403},
+		{name: "the page where a token is needed", token: "secret", host: "gpu7", method: "GET", path: "/", status: 200},
+		{name: "its files", token: "secret", host: "gpu7", method: "HEAD", path: "/assets/index-0.js", status: 200},
+		{name: "its icon on another machine", from: "192.0.2.7", host: "gpu7", method: "GET", path: "/favicon.svg", status: 200},
+		{name: "the page by the name of another host", host: "evil.example", method: "GET", path: "/", status: 403},
+		{name: "a post to the page", token: "secret", host: "gpu7", path: "/", status: 401},
+		{name: "beside its files", token: "secret", host: "gpu7", method: "GET", path: "/assets/../api/leases", status: 401},
+		{name: "below its files", token: "secret", host: "gpu7", method: "GET", path: "/assets/x/y", status: 401},
+		{name: "no file", token: "secret", host: "gpu7", method: "GET", path: "/assets/", status: 401},
+		{name: "two slashes", token: "secret", host: "gpu7", method: "GET", path: "//api/leases", status: 401},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := httptest.NewRequest("POST", "http://x"+test.path+"/", nil)
+			r := httptest.NewRequest(cmp.Or(test.method, "POST"), "http://x"+test.path+"/", nil)
 			r.URL.Path, r.Host = test.path, test.host
 			for k, v := range test.headers {
 				r.Header.Set(k, v)

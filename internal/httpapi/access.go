@@ -20,9 +20,14 @@ func mayUse(pattern string, who access.Actor) *api.Problem {
 // does not start. docs/access.md has the same table, with the roles. The desk and the ledger check whether the
 // caller may apply it to an object; sight decides what a caller sees of others.
 var verbs = map[string]access.Verb{
-	"GET /healthz":      access.Probe, // probes do not identify themselves
-	"GET /readyz":       access.Probe,
-	"GET /metrics":      access.Scrape,
+	"GET /healthz": access.Probe, // probes do not identify themselves
+	"GET /readyz":  access.Probe,
+	"GET /metrics": access.Scrape,
+
+	"GET /":              access.Probe, // the page is the same for everybody
+	"GET /favicon.svg":   access.Probe,
+	"GET /assets/{file}": access.Probe,
+
 	"GET /openapi.json": access.Look,
 	"GET /docs":         access.Look,
 	"GET /api/whoami":   access.Look,

@@ -52,7 +52,7 @@ func (s *server) audit(_ context.Context, in *auditQuery) (*listed[api.AuditLog]
 
 // Refuse answers a request with a problem, and writes the refusal down.
 func (s *server) Refuse(w http.ResponseWriter, r *http.Request, p *api.Problem) {
-	_, pattern := s.mux.Handler(r)
+	_, pattern := s.route(r)
 	s.refused(r.Context(), r.Method, r.URL.Path, pattern, p)
 	writeProblem(w, p)
 }

@@ -148,7 +148,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	seen := &refusalSeen{ResponseWriter: w}
 	d.server.ServeHTTP(seen, r)
-	if _, pattern := d.mux.Handler(r); pattern != "" && seen.status >= 400 && seen.status < 500 {
+	if _, pattern := d.route(r); pattern != "" && seen.status >= 400 && seen.status < 500 {
 		if op := apitext.Operation(d.api.OpenAPI(), pattern); op.Responses[strconv.Itoa(seen.status)] == nil {
 			d.t.Errorf("%s answers %d, and /openapi.json does not say so", pattern, seen.status)
 		}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -146,7 +147,7 @@ func build(k Keepers) *server {
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
-	answer, pattern := s.mux.Handler(r)
+	answer, pattern := s.route(r)
 	if pattern == "" {
 		notServed(s.mux, w, r, answer)
 		return
@@ -189,7 +190,20 @@ func (r recorder) HandleFunc(pattern string, f func(http.ResponseWriter, *http.R
 		panic("httpapi: the route " + pattern + " has no verb: enter it in verbs and in docs/access.md")
 	}
 	r.routes = append(r.routes, pattern)
+	if strings.HasSuffix(pattern, " /") { // the multiplexer would take it for every path
+		pattern += onlyThis
+	}
 	r.mux.HandleFunc(pattern, f)
+}
+
+// onlyThis ends a pattern of the multiplexer that matches one path ending in a slash.
+const onlyThis = "{$}"
+
+// route returns what answers a request, and its route, as verbs lists it; empty: there
+// is none.
+func (s *server) route(r *http.Request) (http.Handler, string) {
+	answer, pattern := s.mux.Handler(r)
+	return answer, strings.TrimSuffix(pattern, onlyThis)
 }
 
 // raw serves a path whose answer is not one JSON object, and describes it.

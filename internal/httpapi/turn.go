@@ -25,10 +25,10 @@ const (
 )
 
 // withoutTurn reports whether a request on a route takes no turn: a stream takes
-// turns itself, and a probe is less work than taking one.
+// turns itself, and a probe or a file of the page is less work than taking one.
 func withoutTurn(pattern string) bool {
 	switch pattern {
-	case "GET /healthz", "GET /readyz", "GET /api/events", "POST /api/leases/stream":
+	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "GET /api/events", "POST /api/leases/stream":
 		return true
 	}
 	return false

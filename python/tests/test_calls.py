@@ -86,6 +86,9 @@ class Reading(DaemonCase):
 WITHOUT = {
     "GET /healthz": "ready says more",
     "GET /metrics": "for Prometheus",
+    "GET /": "for browsers",
+    "GET /favicon.svg": "for browsers",
+    "GET /assets/{file}": "for browsers",
     "GET /docs": "for people",
     "GET /openapi.json": "for tools",
     "GET /api/quota": "for berth quota",
