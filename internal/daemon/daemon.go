@@ -47,6 +47,7 @@ import (
 	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/parking"
+	"github.com/berth-gpu/berth/internal/past"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
@@ -113,6 +114,8 @@ type Daemon struct {
 	batches  *progress.Keeper
 	peaks    *peaks.Peaks
 	archive  *archive.Archive
+	past     *past.Past // nil: the daemon only looks
+	recorder *promexport.Recorder
 	energy   *joules.Keeper
 	idle     *idle.Keeper
 	audit    *audit.Log // nil: the daemon only looks
@@ -190,6 +193,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Unlogged: o.Unlogged,
 		Expires:  d.shown.expires,
 		Audit:    func() (entries, failures uint64) { return d.audit.Counts() },
+		Past:     d.pastCost,
 		Version:  o.Version,
 	})
 	d.kernel, d.doorstep = peer.New(process.Proc()), exporter.TurnedAway
@@ -201,6 +205,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	publish := d.publish
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openEvents(o, host, exporter)
+	d.openPast(o, host, exporter)
 	d.ledger, err = openLedger(o, d.leasing(c), processes, d.users, &d.marked, ledger.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Bill(e)); d.nudgeParking() }, Decided: exporter.Decided, Ended: d.leaseEnded,
 		Returned: func(l *lease.Lease) { d.parking.Returned(l) },
@@ -301,9 +306,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.keepMPS(d.settings.load().Config)
 	defer d.rememberEvents(ctx)() // until nothing publishes any more
 	var running parts
-	running.run("tokens", func() { _ = d.tokens.Run(ctx) })               // when they were used costs nobody anything
-	running.run("peaks", func() { _ = d.peaks.Run(ctx) })                 // peaks that cannot be kept cost only a guess
-	running.run("archive", func() { _ = d.archive.Run(ctx) })             // nor does the past that cannot be kept
+	running.run("tokens", func() { _ = d.tokens.Run(ctx) })   // when they were used costs nobody anything
+	running.run("peaks", func() { _ = d.peaks.Run(ctx) })     // peaks that cannot be kept cost only a guess
+	running.run("archive", func() { _ = d.archive.Run(ctx) }) // nor does the past that cannot be kept
+	running.run("past", func() { d.keepPast(ctx) })
+	running.run("recorder", func() { d.runPast(ctx) })
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
 	defer recorded()
 	if d.audit != nil {
@@ -413,6 +420,7 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 		d.nudgeParking()
 	}
 	d.hooks.Configure(hooking(c))
+	d.past.Configure(remembering(c))
 	if d.audit != nil {
 		d.audit.Configure(auditing(c))
 	}

@@ -24,11 +24,26 @@ const (
 	hooksName    = "hooks.json" // what hooks have not got yet
 	eventsName   = "events"     // a folder with the newest events
 	archiveName  = "past-leases.json"
+	pastName     = "past" // its folder
 	energyName   = "energy.json"
 	peaksName    = "history.json"  // its name in every version
 	tokensName   = "tokens.json"   // hashes of secrets
 	throttleName = "throttle.json" // power limits and fans to give back
 )
+
+// private are the names that only the daemon may read.
+var private = []string{
+	savedName, healthName, drainsName, throttleName,
+	heatName, heatName + ".unreadable",
+	peaksName, peaksName + ".unreadable",
+	archiveName, archiveName + ".unreadable",
+	energyName, energyName + ".unreadable",
+	hooksName, hooksName + ".unreadable",
+	tokensName, tokensName + ".unreadable",
+	eventsName,
+	pastName,
+	residue.FileName, pacer.FileName, journalName,
+}
 
 // prepareState makes the state folder, or checks that nobody else can change
 // what is in it. It closes to others what an earlier version, or an
@@ -46,7 +61,7 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range []string{savedName, healthName, drainsName, throttleName, heatName, heatName + ".unreadable", peaksName, peaksName + ".unreadable", archiveName, archiveName + ".unreadable", energyName, energyName + ".unreadable", hooksName, hooksName + ".unreadable", eventsName, tokensName, tokensName + ".unreadable", residue.FileName, pacer.FileName, journalName} {
+	for _, name := range private {
 		if err := closeToOthers(dir, name); err != nil {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
 		}

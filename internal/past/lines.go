@@ -79,12 +79,14 @@ func newKnown(s *series.Sample) *known {
 
 // vendor returns labels as the storage has them, with an ending of the name.
 func vendor(l series.Labels, ending string) labels.Labels {
-	list := make([]labels.Label, len(l))
-	for i, each := range l {
+	list := make([]labels.Label, 0, len(l))
+	for _, each := range l {
 		if each.Name == series.Name {
 			each.Value += ending
 		}
-		list[i] = labels.Label{Name: each.Name, Value: each.Value}
+		if each.Value != "" { // an empty label is none
+			list = append(list, labels.Label{Name: each.Name, Value: each.Value})
+		}
 	}
 	return labels.New(list...)
 }

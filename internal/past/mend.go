@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -122,7 +123,7 @@ func (p *Past) openDB(s *store, o *tsdb.Options) (db *tsdb.DB, err error) {
 		return nil, err
 	}
 	numbers := prometheus.NewRegistry()
-	if db, err = tsdb.Open(s.dir, p.log, numbers, o, nil); err != nil {
+	if db, err = tsdb.Open(s.dir, slog.New(failures{p.log.Handler()}), numbers, o, nil); err != nil {
 		return nil, err
 	}
 	if lost := before - Size(wal); corruptions(numbers) > 0 && lost > torn {

@@ -31,6 +31,7 @@ var ErrBusy = errors.New("the disk does not keep up, and the past drops samples"
 
 // Settings say how much is kept. They can change while the store is open.
 type Settings struct {
+	Off    bool          // nothing is stored, and nothing can be read
 	Recent time.Duration // how long every sample is kept
 	Long   time.Duration // how long half-minutes are kept
 	Size   gpu.MiB       // most space on disk
@@ -53,6 +54,7 @@ type Past struct {
 	tell    func(gpu.Event)
 	free    func(string) (int64, error)
 	in      chan batch
+	changed chan struct{} // has room for one
 	limits  atomic.Pointer[Settings]
 	counted counts
 
@@ -76,7 +78,7 @@ type batch struct {
 
 // New returns a store in a folder. It does not touch the disk: Run opens it.
 func New(dir string, o Options) *Past {
-	p := &Past{dir: dir, log: o.Log, tell: o.Event, free: o.Free, in: make(chan batch, queueSize)}
+	p := &Past{dir: dir, log: o.Log, tell: o.Event, free: o.Free, in: make(chan batch, queueSize), changed: make(chan struct{}, 1)}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
@@ -137,18 +139,27 @@ func (p *Past) shut() error {
 	return err
 }
 
-// Configure changes how much is kept. What is too much goes within minutes.
+// Configure changes how much is kept, and whether anything is. What is too much
+// goes within minutes.
 func (p *Past) Configure(s Settings) {
-	if p != nil {
-		p.limits.Store(&s)
+	if p == nil {
+		return
+	}
+	p.limits.Store(&s)
+	select {
+	case p.changed <- struct{}{}:
+	default: // Run is going to look anyway
 	}
 }
+
+// On reports whether the past is kept. A store that only looks is not.
+func (p *Past) On() bool { return p != nil && !p.limits.Load().Off }
 
 // Append hands samples over to be stored, and does not wait for the disk. The
 // list belongs to the store from then on. If too many wait, it drops the samples
 // and returns ErrBusy.
 func (p *Past) Append(at time.Time, list []series.Sample) error {
-	if p == nil || len(list) == 0 {
+	if !p.On() || len(list) == 0 {
 		return nil
 	}
 	select {
@@ -173,6 +184,8 @@ func (p *Past) Run(ctx context.Context) {
 		select {
 		case b := <-p.in:
 			_ = p.Write(b.at, b.list) // it tells by an event
+		case <-p.changed:
+			p.Tidy(time.Now())
 		case now := <-tidy.C:
 			p.Tidy(now)
 		case <-ctx.Done():
@@ -205,4 +218,12 @@ func (p *Past) path(name ...string) string { return filepath.Join(append([]strin
 // warn tells that something is wrong with the past, or that it is well again.
 func (p *Past) warn(severity gpu.Severity, format string, values ...any) {
 	p.tell(gpu.Event{Time: time.Now(), Code: gpu.EventPast, Severity: severity, Text: fmt.Sprintf(format, values...)})
+}
+
+// failures passes only errors on: the storage says a lot about its daily work.
+type failures struct{ slog.Handler }
+
+// Enabled reports whether a line is passed on.
+func (h failures) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelError && h.Handler.Enabled(ctx, l)
 }

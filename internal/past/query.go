@@ -19,13 +19,16 @@ import (
 // ErrOpening says that there is nothing to read yet, or not now.
 var ErrOpening = errors.New("the past is not open: berth is opening it, or the disk does not take it (see the events with code past)")
 
+// ErrOff says that there is no past.
+var ErrOff = errors.New("the past is off: past.store turns it on")
+
 // Queryable returns what a query engine reads: half-minutes before the oldest of
 // the recent samples, and every sample after. The least and the most of
 // half-minutes are there for both.
 func (p *Past) Queryable() storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
-		if p == nil {
-			return storage.NoopQuerier(), nil
+		if !p.On() {
+			return nil, ErrOff
 		}
 		return p.querier(from, to)
 	})

@@ -61,6 +61,14 @@ func (p *Past) ready() error {
 	if p.closed {
 		return errPaused
 	}
+	if !p.On() {
+		if err := p.shut(); err != nil {
+			p.log.Warn("cannot close the past", "error", err)
+		}
+		p.pause = pause{}
+		p.counted.waiting.Store(false)
+		return errPaused
+	}
 	if p.pause.since.IsZero() {
 		return p.open()
 	}

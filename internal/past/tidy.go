@@ -26,6 +26,7 @@ func (p *Past) Tidy(now time.Time) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	if err := p.ready(); err != nil {
 		p.failed(err)
+		p.measure()
 		return
 	}
 	if !p.pause.since.IsZero() {

@@ -2,6 +2,7 @@ package promexport
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -9,11 +10,23 @@ import (
 	"github.com/berth-gpu/berth/internal/monitor"
 )
 
+// family is a metric that each device has: a line, or a line for each value of a
+// label.
+type family struct {
+	desc       *prometheus.Desc
+	name, help string
+	kind       prometheus.ValueType
+	label      string // beside those of the device; empty: none
+}
+
+func deviceFamily(name, help string, kind prometheus.ValueType, label ...string) *family {
+	return &family{describe(name, help, label...), name, help, kind, strings.Join(label, "")}
+}
+
 // metric is one line of the page per device. Absent values make no line: a
 // device without a fan must not show a fan that stands still.
 type metric struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
+	*family
 	value func(*monitor.Reading) gpu.Opt[float64]
 }
 
@@ -31,7 +44,7 @@ func answers(r *monitor.Reading) bool {
 
 // fromSample returns a metric that a sample holds.
 func fromSample[T ~float64 | ~int64](name, help string, kind prometheus.ValueType, of func(*gpu.Sample) gpu.Opt[T]) metric {
-	return metric{describe(name, help), kind, func(r *monitor.Reading) gpu.Opt[float64] {
+	return metric{deviceFamily(name, help, kind), func(r *monitor.Reading) gpu.Opt[float64] {
 		if v, known := of(&r.Sample).Get(); known && r.Sampled && answers(r) {
 			return gpu.Some(float64(v))
 		}
@@ -60,11 +73,11 @@ var deviceMetrics = []metric{
 	fromSample("gpu_pcie_receive_mb_per_second", "Received over PCIe.", gauge, func(s *gpu.Sample) gpu.Opt[float64] { return s.PCIeRx }),
 	fromSample("gpu_ecc_corrected_total", "Memory errors that were corrected.", counter, func(s *gpu.Sample) gpu.Opt[int64] { return s.ECCCorrected }),
 	fromSample("gpu_ecc_uncorrected_total", "Memory errors that were not.", counter, func(s *gpu.Sample) gpu.Opt[int64] { return s.ECCUncorrected }),
-	{describe("gpu_power_limit_watts", "Power limit in force."), gauge, powerLimit},
-	{describe("gpu_speed_multiplier", "Share of full speed that work should run at."), gauge,
+	{deviceFamily("gpu_power_limit_watts", "Power limit in force.", gauge), powerLimit},
+	{deviceFamily("gpu_speed_multiplier", "Share of full speed that work should run at.", gauge),
 		func(r *monitor.Reading) gpu.Opt[float64] { return gpu.Some(r.Multiplier) }},
-	{describe("gpu_temperature_settles_celsius", "Where the temperature of the chip ends at its present power; no line while it is not known."), gauge, settles},
-	{describe("gpu_healthy", "1 healthy, 0 unhealthy; no line while it is not known."), gauge, healthy},
+	{deviceFamily("gpu_temperature_settles_celsius", "Where the temperature of the chip ends at its present power; no line while it is not known.", gauge), settles},
+	{deviceFamily("gpu_healthy", "1 healthy, 0 unhealthy; no line while it is not known.", gauge), healthy},
 }
 
 func powerLimit(r *monitor.Reading) gpu.Opt[float64] {
@@ -110,59 +123,76 @@ func healthy(r *monitor.Reading) gpu.Opt[float64] {
 }
 
 var (
-	stateDesc    = describe("gpu_state", "1 for the state the device is in, 0 for the others.", "state")
-	drainedDesc  = describe("berth_device_drained", "1 while somebody drains the device: leases there go on, and no new ones are granted.")
-	causeDesc    = describe("gpu_speed_cause", "1 for what decides gpu_speed_multiplier, 0 for the others.", "cause")
-	secondsDesc  = describe("gpu_seconds_to_threshold", "Time until the chip passes a threshold at its present power; no line: not at this power, or not known.", "threshold")
-	throttleDesc = describe("gpu_throttle_reason", "1 for each reason why the device runs below its full clock.", "reason")
+	stateFamily    = deviceFamily("gpu_state", "1 for the state the device is in, 0 for the others.", gauge, "state")
+	drainedFamily  = deviceFamily("berth_device_drained", "1 while somebody drains the device: leases there go on, and no new ones are granted.", gauge)
+	causeFamily    = deviceFamily("gpu_speed_cause", "1 for what decides gpu_speed_multiplier, 0 for the others.", gauge, "cause")
+	secondsFamily  = deviceFamily("gpu_seconds_to_threshold", "Time until the chip passes a threshold at its present power; no line: not at this power, or not known.", gauge, "threshold")
+	throttleFamily = deviceFamily("gpu_throttle_reason", "1 for each reason why the device runs below its full clock.", gauge, "reason")
 )
+
+// deviceFamilies returns every metric that each device has.
+func deviceFamilies() []*family {
+	all := []*family{stateFamily, causeFamily, secondsFamily, throttleFamily, drainedFamily}
+	for _, m := range deviceMetrics {
+		all = append(all, m.family)
+	}
+	return all
+}
 
 // devices is a collector over the monitor's readings.
 type devices struct{ from Sources }
 
 func (d *devices) Describe(out chan<- *prometheus.Desc) {
-	for _, m := range deviceMetrics {
-		out <- m.desc
-	}
-	for _, desc := range []*prometheus.Desc{stateDesc, causeDesc, secondsDesc, throttleDesc, drainedDesc} {
-		out <- desc
+	for _, f := range deviceFamilies() {
+		out <- f.desc
 	}
 }
 
 func (d *devices) Collect(out chan<- prometheus.Metric) {
 	watching := d.from.Watching()
 	for _, r := range d.from.Readings() {
-		r.Sampled = r.Sampled && watching && !r.Stale // what was measured before monitoring stopped is not repeated either
 		labels := []string{r.Device.UUID, strconv.Itoa(r.Device.Index), r.Device.Name}
-		send := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64, more ...string) {
-			out <- prometheus.MustNewConstMetric(desc, kind, v, append(labels[:len(labels):len(labels)], more...)...)
-		}
-		for _, m := range deviceMetrics {
-			if v, known := m.value(&r).Get(); known {
-				send(m.desc, m.kind, v)
+		d.lines(&r, watching, func(f *family, more string, v float64) {
+			values := labels[:len(labels):len(labels)]
+			if f.label != "" {
+				values = append(values, more)
 			}
+			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, values...)
+		})
+	}
+}
+
+// lines calls send with every line of a device: its metric, the value of the
+// metric's own label if it has one, and the value.
+func (d *devices) lines(r *monitor.Reading, watching bool, send func(f *family, more string, v float64)) {
+	r.Sampled = r.Sampled && watching && !r.Stale // what was measured before monitoring stopped is not repeated either
+	for i := range deviceMetrics {
+		if v, known := deviceMetrics[i].value(r).Get(); known {
+			send(deviceMetrics[i].family, "", v)
 		}
-		for _, state := range gpu.States() {
-			send(stateDesc, gauge, truth(state == r.State), string(state))
-		}
-		send(drainedDesc, gauge, truth(d.from.Drained != nil && d.from.Drained(r.Device)))
-		for _, cause := range []string{monitor.CauseState, monitor.CauseForecast} {
-			send(causeDesc, gauge, truth(cause == r.Cause), cause)
-		}
-		if o := outlook(&r); o != nil {
-			for _, c := range o.Crossings {
-				if c.Ever {
-					send(secondsDesc, gauge, c.In.Seconds(), c.Threshold)
-				}
-			}
-		}
-		if r.Sampled && answers(&r) {
-			for _, reason := range r.Sample.Throttle {
-				send(throttleDesc, gauge, 1, string(reason))
+	}
+	for _, state := range gpu.States() {
+		send(stateFamily, string(state), truth(state == r.State))
+	}
+	send(drainedFamily, "", truth(d.from.Drained != nil && d.from.Drained(r.Device)))
+	for _, cause := range causes {
+		send(causeFamily, cause, truth(cause == r.Cause))
+	}
+	if o := outlook(r); o != nil {
+		for _, c := range o.Crossings {
+			if c.Ever {
+				send(secondsFamily, c.Threshold, c.In.Seconds())
 			}
 		}
 	}
+	if r.Sampled && answers(r) {
+		for _, reason := range r.Sample.Throttle {
+			send(throttleFamily, string(reason), 1)
+		}
+	}
 }
+
+var causes = []string{monitor.CauseState, monitor.CauseForecast}
 
 func truth(b bool) float64 {
 	if b {

@@ -44,6 +44,7 @@ type Sources struct {
 	Watching      func() bool           // whether devices are being sampled
 	Unlogged      func() uint64         // lines that the log did not take; nil: none
 	Expires       func() time.Time      // when the certificate of the daemon ends; nil or zero: it has none
+	Past          func() Past           // nil: nothing is kept
 	Version       string
 	// Audit returns how many entries the audit log was given, and how often it
 	// could not be written; nil: there is no audit log.
@@ -69,11 +70,15 @@ type Exporter struct {
 	turnedAway prometheus.Counter
 	steps      *prometheus.CounterVec
 	tokens     *prometheus.CounterVec
+
+	from Sources
+	rest prometheus.Gatherer // the page without devices and the process
 }
 
 // New makes a page of its own, apart from any other in the process.
 func New(from Sources) *Exporter {
 	e := &Exporter{
+		from: from,
 		sampled: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "berth_sample_duration_seconds", Help: "What reading a device cost, by tier: fast every tick, slow rarely.",
 			Buckets: []float64{10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1e-3, 5e-3, 25e-3, 100e-3, 1},
@@ -175,21 +180,28 @@ func New(from Sources) *Exporter {
 		audited("berth_audit_entries_total", "Entries that were written to the audit log.", func(entries, _ uint64) uint64 { return entries }),
 		audited("berth_audit_write_failures_total", "Entries that could not be written to the audit log, so that the act was refused, and failed syncs of it.", func(_, failures uint64) uint64 { return failures }),
 		expiry, e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, e.tokens, e.steps, build, watching, unlogged,
-		&devices{from}, &leases{from}, &pacing{from}, &reclaiming{from},
+		&leases{from}, &pacing{from}, &reclaiming{from}, &remembering{from},
+	}
+	page := append(all,
+		&devices{from},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),
-	}
-	all = all[:len(all):len(all)]
-	e.Nameless = pageOf(append(all, &work{from: from}, &consumption{from: from})...)
-	e.Handler = pageOf(append(all, &work{from: from, named: true}, &consumption{from: from, named: true}, &holders{from}, &limits{from})...)
+	)
+	nameless := []prometheus.Collector{&work{from: from}, &consumption{from: from}}
+	named := []prometheus.Collector{&work{from: from, named: true}, &consumption{from: from, named: true}, &holders{from}, &limits{from}}
+	e.Nameless = promhttp.HandlerFor(registryOf(page, nameless), promhttp.HandlerOpts{})
+	e.Handler = promhttp.HandlerFor(registryOf(page, named), promhttp.HandlerOpts{})
+	e.rest = registryOf(all, named)
 	return e
 }
 
-// pageOf returns a page with what these collectors collect.
-func pageOf(all ...prometheus.Collector) http.Handler {
+// registryOf returns a registry of what these collectors collect.
+func registryOf(lists ...[]prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(all...)
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	for _, list := range lists {
+		registry.MustRegister(list...)
+	}
+	return registry
 }
 
 // Cost counts one reading.

@@ -21,9 +21,9 @@ const (
 	monitoring = "../../docs/monitoring.md"
 )
 
-// series are the names of all lines of the page, with those of metrics that
+// namesOnPage returns the names of all lines of the page, with those of metrics that
 // only have lines once something happened.
-func series(t *testing.T) map[string]bool {
+func namesOnPage(t *testing.T) map[string]bool {
 	golden, err := os.ReadFile("testdata/metrics.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestRules(t *testing.T) {
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	known := series(t)
+	known := namesOnPage(t)
 	tests, err := os.ReadFile(strings.TrimSuffix(rules, ".yml") + ".test.yml")
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestDashboard(t *testing.T) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	known, ids := series(t), map[int]bool{}
+	known, ids := namesOnPage(t), map[int]bool{}
 	chosen := source{"prometheus", "${datasource}"}
 	for _, p := range file.Panels {
 		if p.Title == "" || ids[p.ID] {

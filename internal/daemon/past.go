@@ -1,0 +1,93 @@
+package daemon
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/past"
+	"github.com/berth-gpu/berth/internal/promexport"
+)
+
+// restEvery is how often what is not about devices is stored: leases, queues and
+// counters.
+const restEvery = 10 * time.Second
+
+// openPast makes the store of the past. Nothing is opened before runPast. A
+// daemon that only looks has no past.
+func (d *Daemon) openPast(o Options, host string, exporter *promexport.Exporter) {
+	if o.ReadOnly {
+		return
+	}
+	c := o.Settings.Config
+	folder := filepath.Join(c.Daemon.StateDir, pastName)
+	d.past = past.New(folder, past.Options{Settings: remembering(c), Log: o.Log, Event: d.publish})
+	d.recorder = exporter.Recorder(instance(host, c.Daemon.Listen))
+	if size := past.Size(folder); !d.past.On() && size > 0 {
+		o.Log.Info("the past is off, and an earlier one is left alone: remove its folder if nobody needs it", "folder", folder, "mb", size>>20)
+	}
+}
+
+// remembering returns the settings of the past.
+func remembering(c config.Config) past.Settings {
+	return past.Settings{Off: c.Past.Store == "off", Recent: c.Past.Recent, Long: c.Past.Long, Size: c.Past.Size}
+}
+
+// instance names a machine as a Prometheus would that scrapes it.
+func instance(host, listen string) string {
+	if host == "" {
+		host = "localhost"
+	}
+	if _, port, err := net.SplitHostPort(listen); err == nil && port != "" && port != "0" {
+		return net.JoinHostPort(host, port)
+	}
+	return host
+}
+
+// runPast hands every sample of the devices over to the past, and the rest of
+// the page every few seconds, until ctx ends.
+func (d *Daemon) runPast(ctx context.Context) {
+	if d.past == nil {
+		return
+	}
+	var last time.Time
+	rest := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		now, interval := time.Now(), d.settings.load().Config.GPU.MonitorInterval
+		at := now.Truncate(interval)
+		if d.past.On() && !at.Equal(last) { // a clock that is slewed may wake it early
+			last = at
+			list := d.recorder.Devices()
+			if since := now.Sub(rest); since >= 0 {
+				list = append(list, d.recorder.Rest(now)...)
+				rest = now.Add(restEvery)
+			}
+			_ = d.past.Append(at, list) // what is dropped is counted
+		}
+		// Times that lie on a grid take half the space.
+		timer.Reset(min(max(at.Add(interval).Sub(time.Now()), time.Millisecond), interval))
+	}
+}
+
+// keepPast stores what is handed over until ctx ends, and closes the store.
+func (d *Daemon) keepPast(ctx context.Context) {
+	d.past.Run(ctx)
+	if err := d.past.Close(); err != nil {
+		d.log.Warn("cannot close the past", "error", err)
+	}
+}
+
+// pastCost returns what the past costs, for the page of metrics.
+func (d *Daemon) pastCost() promexport.Past {
+	c := d.past.Cost()
+	return promexport.Past{Bytes: c.Bytes, Series: c.Series, Samples: c.Samples, Dropped: c.Dropped}
+}

@@ -1,0 +1,36 @@
+package promexport
+
+import "github.com/prometheus/client_golang/prometheus"
+
+var (
+	pastBytesDesc   = prometheus.NewDesc("berth_past_bytes", "Space that the past takes on disk.", nil, nil)
+	pastSeriesDesc  = prometheus.NewDesc("berth_past_series", "Series of the past that are in memory.", nil, nil)
+	pastSamplesDesc = prometheus.NewDesc("berth_past_samples_total", "Samples that were stored.", nil, nil)
+	pastDroppedDesc = prometheus.NewDesc("berth_past_dropped_total", "Samples that were not stored: the disk was full, failed or too slow, or the clock went back.", nil, nil)
+)
+
+// Past is what the store of the past costs.
+type Past struct {
+	Bytes, Series    int64
+	Samples, Dropped uint64 // since the daemon started
+}
+
+// remembering is a collector over the store of the past.
+type remembering struct{ from Sources }
+
+func (c *remembering) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{pastBytesDesc, pastSeriesDesc, pastSamplesDesc, pastDroppedDesc} {
+		out <- d
+	}
+}
+
+func (c *remembering) Collect(out chan<- prometheus.Metric) {
+	if c.from.Past == nil {
+		return
+	}
+	p := c.from.Past()
+	out <- prometheus.MustNewConstMetric(pastBytesDesc, gauge, float64(p.Bytes))
+	out <- prometheus.MustNewConstMetric(pastSeriesDesc, gauge, float64(p.Series))
+	out <- prometheus.MustNewConstMetric(pastSamplesDesc, counter, float64(p.Samples))
+	out <- prometheus.MustNewConstMetric(pastDroppedDesc, counter, float64(p.Dropped))
+}

@@ -1,0 +1,192 @@
+package promexport
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/berth-gpu/berth/internal/series"
+)
+
+// Recorder turns what the page shows into samples for a store, with the labels
+// that a Prometheus would add. It leaves out what the page says about the
+// process itself. It is not safe for concurrent use.
+type Recorder struct {
+	from     Sources
+	rest     prometheus.Gatherer
+	devices  devices
+	common   series.Labels // job and instance
+	cells    map[place]*cell
+	lines    map[string]*cell
+	turn     uint64 // counts calls, so that what is missing is found
+	key      []byte
+	recorded leaseSlots
+}
+
+// place is where a value of a device comes from.
+type place struct {
+	gpu, index, name string
+	family           *family
+	more             string
+}
+
+// cell is a series that was stored before.
+type cell struct {
+	labels series.Labels
+	kind   series.Kind
+	turn   uint64 // when it was last stored
+}
+
+// Recorder returns a recorder of the page for an instance, which names the
+// machine.
+func (e *Exporter) Recorder(instance string) *Recorder {
+	return &Recorder{
+		from: e.from, rest: e.rest, devices: devices{e.from}, cells: map[place]*cell{}, lines: map[string]*cell{},
+		common: series.Labels{{Name: "instance", Value: instance}, {Name: "job", Value: "berth"}},
+	}
+}
+
+// Devices returns what was last measured of each device. A series that was there
+// at the last call and has no value now ends with a stale value.
+func (r *Recorder) Devices() []series.Sample {
+	r.turn++
+	list := make([]series.Sample, 0, len(r.cells)+8)
+	watching := r.from.Watching()
+	for _, reading := range r.from.Readings() {
+		at := place{gpu: reading.Device.UUID, index: strconv.Itoa(reading.Device.Index), name: reading.Device.Name}
+		r.devices.lines(&reading, watching, func(f *family, more string, v float64) {
+			at.family, at.more = f, more
+			c := r.cells[at]
+			if c == nil {
+				c = &cell{labels: r.labelsOf(&at), kind: kindOf(f.kind)}
+				r.cells[at] = c
+			}
+			c.turn = r.turn
+			list = append(list, series.Sample{Labels: c.labels, Kind: c.kind, Value: v})
+		})
+	}
+	for at, c := range r.cells {
+		if c.turn != r.turn {
+			delete(r.cells, at)
+			list = append(list, series.Sample{Labels: c.labels, Kind: c.kind, Value: series.Stale()})
+		}
+	}
+	return list
+}
+
+func (r *Recorder) labelsOf(at *place) series.Labels {
+	own := []series.Label{{Name: "gpu", Value: at.gpu}, {Name: "index", Value: at.index}, {Name: "name", Value: at.name}}
+	if at.family.label != "" {
+		own = append(own, series.Label{Name: at.family.label, Value: at.more})
+	}
+	return r.labelled(at.family.name, own)
+}
+
+// labelled returns labels in order: the name, the given ones that are not empty,
+// and those that every series has.
+func (r *Recorder) labelled(name string, own []series.Label) series.Labels {
+	list := append(make(series.Labels, 0, len(own)+1+len(r.common)), series.Label{Name: series.Name, Value: name})
+	for _, l := range own {
+		if l.Value != "" {
+			list = append(list, l)
+		}
+	}
+	list = append(list, r.common...)
+	slices.SortFunc(list, func(a, b series.Label) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+func kindOf(k prometheus.ValueType) series.Kind {
+	if k == counter {
+		return series.Counter
+	}
+	return series.Gauge
+}
+
+// Rest returns everything else: the page without devices, and what leases hold
+// and use. It costs more than Devices, and is for every few seconds.
+func (r *Recorder) Rest(now time.Time) []series.Sample {
+	r.turn++
+	list := make([]series.Sample, 0, len(r.lines)+8)
+	put := func(name string, kind series.Kind, v float64, own ...series.Label) {
+		list = append(list, r.line(name, kind, v, own))
+	}
+	put("up", series.Gauge, 1)
+	families, _ := r.rest.Gather() // what there is
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			own := make([]series.Label, 0, len(m.GetLabel())+1)
+			for _, l := range m.GetLabel() {
+				own = append(own, series.Label{Name: l.GetName(), Value: l.GetValue()})
+			}
+			switch name := f.GetName(); f.GetType() {
+			case dto.MetricType_COUNTER:
+				put(name, series.Counter, m.GetCounter().GetValue(), own...)
+			case dto.MetricType_GAUGE:
+				put(name, series.Gauge, m.GetGauge().GetValue(), own...)
+			case dto.MetricType_HISTOGRAM:
+				h := m.GetHistogram()
+				for _, b := range h.GetBucket() {
+					put(name+"_bucket", series.Histogram, float64(b.GetCumulativeCount()), append(own[:len(own):len(own)], series.Label{Name: "le", Value: border(b.GetUpperBound())})...)
+				}
+				put(name+"_bucket", series.Histogram, float64(h.GetSampleCount()), append(own[:len(own):len(own)], series.Label{Name: "le", Value: "+Inf"})...)
+				put(name+"_sum", series.Histogram, h.GetSampleSum(), own...)
+				put(name+"_count", series.Histogram, float64(h.GetSampleCount()), own...)
+			}
+		}
+	}
+	r.leases(now, put)
+	for key, c := range r.lines {
+		if c.turn != r.turn {
+			delete(r.lines, key)
+			list = append(list, series.Sample{Labels: c.labels, Kind: c.kind, Value: series.Stale()})
+		}
+	}
+	return list
+}
+
+// border writes the upper bound of a bucket as Prometheus stores it: with a
+// point, also if it is whole.
+func border(v float64) string {
+	s := strconv.FormatFloat(v, 'g', -1, 64)
+	if !strings.ContainsAny(s, ".eIN") {
+		s += ".0"
+	}
+	return s
+}
+
+// line returns a sample of a series that has the same labels at every call.
+func (r *Recorder) line(name string, kind series.Kind, v float64, own []series.Label) series.Sample {
+	r.key = append(append(r.key[:0], name...), 0)
+	for _, l := range own {
+		r.key = append(append(append(append(r.key, l.Name...), 0), l.Value...), 0)
+	}
+	c := r.lines[string(r.key)]
+	if c == nil {
+		c = &cell{labels: r.labelled(name, own), kind: kind}
+		r.lines[string(r.key)] = c
+	}
+	c.turn = r.turn
+	return series.Sample{Labels: c.labels, Kind: kind, Value: v}
+}
+
+// Metadata describes every metric that Devices and Rest return.
+func (r *Recorder) Metadata() []series.Metric {
+	list := []series.Metric{{Name: "up", Kind: series.Gauge, Help: "1 while berth measures."}}
+	for _, f := range deviceFamilies() {
+		list = append(list, series.Metric{Name: f.name, Kind: kindOf(f.kind), Help: f.help})
+	}
+	list = append(list, leaseMetrics...)
+	families, _ := r.rest.Gather()
+	for _, f := range families {
+		kind := map[dto.MetricType]series.Kind{dto.MetricType_COUNTER: series.Counter, dto.MetricType_GAUGE: series.Gauge, dto.MetricType_HISTOGRAM: series.Histogram}[f.GetType()]
+		list = append(list, series.Metric{Name: f.GetName(), Kind: kind, Help: f.GetHelp()})
+	}
+	slices.SortFunc(list, func(a, b series.Metric) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}

@@ -1,0 +1,95 @@
+package promexport
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/series"
+)
+
+const (
+	leaseAge    = time.Minute // from its grant on until a lease has series
+	leaseMost   = 256         // leases with series
+	leaseOfUser = 192         // of one user
+	// leaseRest is how long the place of a lease that has ended stays taken, so
+	// that nobody fills the store by leasing over and over.
+	leaseRest = time.Hour
+)
+
+// leaseMetrics are the metrics of leases. The page does not have them: every
+// lease makes new series.
+var leaseMetrics = []series.Metric{
+	{Name: "berth_lease_memory_mb", Kind: series.Gauge, Help: "Memory that the lease has on the device, in MiB."},
+	{Name: "berth_lease_used_mb", Kind: series.Gauge, Help: "Memory that the processes of the lease use on the device, in MiB."},
+	{Name: "berth_lease_energy_joules_total", Kind: series.Counter, Help: "Energy that the lease used, above what its devices draw by themselves."},
+}
+
+// leaseSlots says which leases have series. The zero value has none.
+type leaseSlots struct {
+	taken  map[uint64]*leaseSlot // by fence
+	ofUser map[string]int
+}
+
+type leaseSlot struct {
+	user string
+	seen time.Time
+}
+
+// take reports whether a lease has a place, and gives it one if there is any.
+func (s *leaseSlots) take(l *lease.Lease, now time.Time) bool {
+	if slot := s.taken[l.Fence]; slot != nil {
+		slot.seen = now
+		return true
+	}
+	if len(s.taken) >= leaseMost || s.ofUser[l.Holder.User] >= leaseOfUser {
+		return false
+	}
+	if s.taken == nil {
+		s.taken, s.ofUser = map[uint64]*leaseSlot{}, map[string]int{}
+	}
+	s.taken[l.Fence] = &leaseSlot{l.Holder.User, now}
+	s.ofUser[l.Holder.User]++
+	return true
+}
+
+// clear frees the places of leases that ended long ago.
+func (s *leaseSlots) clear(now time.Time) {
+	for fence, slot := range s.taken {
+		if gone := now.Sub(slot.seen); gone > leaseRest || gone < -leaseRest { // the clock may have jumped
+			delete(s.taken, fence)
+			if s.ofUser[slot.user]--; s.ofUser[slot.user] == 0 {
+				delete(s.ofUser, slot.user)
+			}
+		}
+	}
+}
+
+// leases puts what each lease holds and uses.
+func (r *Recorder) leases(now time.Time, put func(name string, kind series.Kind, v float64, own ...series.Label)) {
+	r.recorded.clear(now)
+	var standing []ledger.Held
+	if leases, _ := r.from.Ledger().Len(); leases > 0 {
+		standing = r.from.Ledger().View().Leases
+	}
+	for _, held := range standing {
+		if now.Sub(held.Granted) < leaseAge || !r.recorded.take(held.Lease, now) {
+			continue
+		}
+		user, service := r.from.Labels.User(held.Holder.User), r.from.Labels.Service(held.Holder.Service, held.Holder.User)
+		own := []series.Label{{Name: "lease", Value: held.Holder.User + "/" + held.ID}, {Name: "user", Value: user}, {Name: "service", Value: service}}
+		for i, part := range held.Parts {
+			on := append(own[:len(own):len(own)], series.Label{Name: "gpu", Value: part.GPU})
+			put("berth_lease_memory_mb", series.Gauge, float64(part.Memory), on...)
+			if used, seen := held.Measured[i].Get(); seen {
+				put("berth_lease_used_mb", series.Gauge, float64(used), on...)
+			}
+		}
+		if r.from.Energy == nil {
+			continue
+		}
+		if used, known := r.from.Energy().Lease(held.Fence).Get(); known {
+			put("berth_lease_energy_joules_total", series.Counter, float64(used), own...)
+		}
+	}
+}
