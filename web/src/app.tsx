@@ -1,4 +1,7 @@
+import { useSignalEffect } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { freshness } from './live/state';
 import { AlertsPage } from './pages/alerts';
 import { BatchesPage } from './pages/batches';
 import { DevicePage } from './pages/device';
@@ -6,43 +9,68 @@ import { EventsPage } from './pages/events';
 import { LeasePage } from './pages/lease';
 import { Overview } from './pages/overview';
 import { PlansPage } from './pages/plans';
-import { place, type Route, to } from './router';
+import { place, to } from './router';
+import { Attention } from './shell/attention';
+import { Help } from './shell/help';
+import { listenKeys } from './shell/keys';
+import { SignIn } from './shell/signin';
+import { title, Top } from './shell/top';
 
-const pages: [string, string, Route['page']][] = [
-  ['Overview', to.overview(), 'overview'],
-  ['Events', to.page('events'), 'events'],
-  ['Batches', to.page('batches'), 'batches'],
-  ['Plans', to.page('plans'), 'plans'],
-  ['Alerts', to.page('alerts'), 'alerts'],
-];
-
+// App is the whole page.
 export function App() {
+  const [help, setHelp] = useState(false);
+  const main = useRef<HTMLElement>(null);
+  const showHelp = () => setHelp(true);
+  useEffect(() => listenKeys(showHelp), []);
+  useSignalEffect(() => {
+    const text = title();
+    if (document.title !== text) document.title = text;
+  });
+  const skip = (e: MouseEvent) => {
+    e.preventDefault(); // the address belongs to the router
+    main.current?.focus();
+  };
   return (
     <>
-      <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById('main')?.focus(); }}>Skip to the content</a>
-      <header class="top">
-        <a class="brand" href={to.overview()}>berth</a>
-        <nav aria-label="Pages">
-          {pages.map(([name, href, page]) => (
-            <a key={page} href={href} aria-current={place.value.route.page === page ? 'page' : undefined}>{name}</a>
-          ))}
-        </nav>
-      </header>
-      <main id="main" tabIndex={-1}><Content /></main>
+      <a class="skip" href="#/" onClick={skip}>Skip to the content</a>
+      <Top onHelp={showHelp} />
+      <main id="main" ref={main} tabIndex={-1}>
+        <Content />
+      </main>
+      {help && <Help onClose={() => setHelp(false)} />}
     </>
   );
 }
 
 function Content(): ComponentChildren {
   const { route } = place.value;
+  const at = route.page === 'gpu' ? route.uuid : route.page === 'lease' ? `${route.user}/${route.id}` : route.page;
+  useEffect(() => scrollTo(0, 0), [at]);
+  if (freshness.value === 'refused') return <SignIn />;
+  return (
+    <>
+      <Attention well={route.page === 'overview'} />
+      <Page key={at} />
+    </>
+  );
+}
+
+function Page(): ComponentChildren {
+  const { route } = place.value;
   switch (route.page) {
     case 'overview': return <Overview />;
-    case 'gpu': return <DevicePage key={route.uuid} uuid={route.uuid} />;
-    case 'lease': return <LeasePage key={`${route.user}/${route.id}`} user={route.user} id={route.id} />;
+    case 'gpu': return <DevicePage uuid={route.uuid} />;
+    case 'lease': return <LeasePage user={route.user} id={route.id} />;
     case 'events': return <EventsPage />;
     case 'batches': return <BatchesPage />;
     case 'plans': return <PlansPage />;
     case 'alerts': return <AlertsPage />;
-    case 'unknown': return <section><h1>There is no such page</h1><p><a href={to.overview()}>To the overview</a></p></section>;
+    case 'unknown':
+      return (
+        <section>
+          <h1>There is no such page</h1>
+          <p><a href={to.overview()}>To the overview</a></p>
+        </section>
+      );
   }
 }

@@ -1,0 +1,19 @@
+import { events, following } from '../live/state';
+import { to } from '../router';
+import { EventRow } from '../ui/event';
+
+// Latest shows what just happened.
+export function Latest() {
+  const list = events.value.slice(-9).reverse();
+  return (
+    <section class="panel" aria-labelledby="latest">
+      <header class="panel-head">
+        <h2 id="latest">What just happened</h2>
+        <a href={to.page('events')}>All events</a>
+      </header>
+      {list.length === 0
+        ? <p class="empty">{following.value ? 'Nothing yet.' : 'Asking…'}</p>
+        : <ol class="events">{list.map((e) => <EventRow key={e.id} event={e} />)}</ol>}
+    </section>
+  );
+}

@@ -1,0 +1,103 @@
+import { effect, signal } from '@preact/signals';
+import { memo } from 'preact/compat';
+import { useEffect, useState } from 'preact/hooks';
+import { api } from '../api/client';
+import type { Explanation, Waiting } from '../api/types';
+import { freshness, leases, leasesKnown, waiting } from '../live/state';
+import { to } from '../router';
+import { Badge } from '../ui/badge';
+import { memory, plural } from '../ui/format';
+import { Ago, For } from '../ui/time';
+import { fits } from './filter';
+
+const few = 6;
+const explained = 2; // how many requests are explained without being asked
+
+// Queue lists who waits, in the order of the queue, and why.
+export function Queue({ filter }: { filter: string }) {
+  const [all, setAll] = useState(false);
+  const found = waiting.value.filter((w) => fits(w, filter)).sort((a, b) => a.position - b.position);
+  const shown = all ? found : found.slice(0, few);
+  return (
+    <section class="panel" aria-labelledby="queue">
+      <header class="panel-head">
+        <h2 id="queue">Waiting</h2>
+        {waiting.value.length > 0 && <span class="quiet">{plural(waiting.value.length, 'request')}</span>}
+      </header>
+      {found.length === 0 ? (
+        <p class="empty">{!leasesKnown.value ? 'Asking…' : filter !== '' && waiting.value.length > 0 ? 'No request fits the filter.' : 'Nobody waits.'}</p>
+      ) : (
+        <ol class="queue">
+          {shown.map((w, i) => <Entry key={`${w.holder.user ?? ''}/${w.id}`} request={w} why={i < explained} />)}
+        </ol>
+      )}
+      {found.length > few && (
+        <button type="button" class="plain" onClick={() => setAll(!all)}>{all ? 'Show fewer' : `${found.length - few} more`}</button>
+      )}
+    </section>
+  );
+}
+
+const Entry = memo(function Entry({ request: w, why }: { request: Waiting; why: boolean }) {
+  const [open, setOpen] = useState(false);
+  const asks = [w.gpus > 1 ? `${w.gpus} × ` : '', w.memory_mb > 0 ? memory(w.memory_mb) : plural(w.slots, 'slot')].join('');
+  return (
+    <li class="waiting">
+      <span class="waiting-place" aria-label={`Place ${w.position}`}>{w.position}</span>
+      <div class="waiting-what">
+        <a href={to.lease(w.holder.user, w.id)}>{w.id}</a>
+        <span class="quiet">{w.holder.user}</span>
+        {w.for && <Badge tone="info">{`to ${w.for}`}</Badge>}
+        {w.priority !== 0 && <Badge tone="off">{`priority ${w.priority}`}</Badge>}
+      </div>
+      <span class="waiting-asks">{asks}</span>
+      <div class="waiting-why">
+        {why || open ? <Why request={w} /> : <button type="button" class="plain" onClick={() => setOpen(true)}>Why?</button>}
+        <span class="quiet waiting-since">for <For since={w.since} />{w.deadline && <>, gives up <Ago at={w.deadline} /></>}</span>
+      </div>
+    </li>
+  );
+}, (a, b) => a.request === b.request && a.why === b.why);
+
+// Why asks the daemon what a request waits for, again whenever leases have changed,
+// but not more often than every few seconds.
+function Why({ request }: { request: Waiting }) {
+  const [it, setIt] = useState<Explanation | string | undefined>(undefined);
+  const { id } = request;
+  const user = request.holder.user;
+  useEffect(() => {
+    const stop = new AbortController();
+    let last = -Infinity;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const again = signal(0);
+    const ask = () => {
+      timer = undefined;
+      last = performance.now();
+      api.explain(user, id, { signal: stop.signal }).then(
+        (found) => setIt(found),
+        (err: unknown) => {
+          if (!stop.signal.aborted) setIt(err instanceof Error ? err.message : String(err));
+        },
+      );
+    };
+    const end = effect(() => {
+      leases.value;
+      again.value;
+      if (freshness.value !== 'fresh' || timer !== undefined) return;
+      timer = setTimeout(ask, Math.max(0, 10_000 - (performance.now() - last)));
+    });
+    return () => {
+      end();
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [id, user]);
+  if (it === undefined) return <span class="quiet">Asking why…</span>;
+  if (typeof it === 'string') return <span class="quiet">{it}</span>;
+  return (
+    <span title={it.hint}>
+      {it.text}
+      {!it.possible && <> <Badge tone="bad">can never be granted</Badge></>}
+    </span>
+  );
+}

@@ -1,0 +1,16 @@
+import { Dialog } from '../ui/dialog';
+import { pages } from './top';
+
+export function Help({ onClose }: { onClose: () => void }) {
+  return (
+    <Dialog title="Keyboard" onClose={onClose}>
+      <dl class="keys">
+        <dt><kbd>/</kbd></dt><dd>filter what the page lists</dd>
+        {pages.map((p) => [<dt key={`${p.key}k`}><kbd>g</kbd> <kbd>{p.key}</kbd></dt>, <dd key={`${p.key}t`}>go to {p.name}</dd>])}
+        <dt><kbd>Tab</kbd></dt><dd>go to the next link or button; <kbd>Enter</kbd> opens it</dd>
+        <dt><kbd>Esc</kbd></dt><dd>close a dialog, leave a filter</dd>
+        <dt><kbd>?</kbd></dt><dd>show this</dd>
+      </dl>
+    </Dialog>
+  );
+}

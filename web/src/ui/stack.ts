@@ -1,0 +1,71 @@
+import type { DeviceAvailable, Lease } from '../api/types';
+
+// Segment is a part of the memory of a device, for a picture. size is what nobody
+// else can have; used is how much of it processes were measured to use.
+export interface Segment {
+  kind: 'lease' | 'rest' | 'strangers' | 'reserve' | 'free';
+  key: string;
+  size: number;
+  used: number;
+  asked: number; // what the lease asked for; 0 for others
+  lease?: Lease;
+  count: number; // how many leases it stands for
+}
+
+export interface Stack {
+  total: number;
+  leased: number; // what leases asked for
+  used: number; // what their processes use
+  strangers: number;
+  free: number;
+  segments: Segment[];
+}
+
+// narrow is the share of a device below which a lease gets no segment of its own.
+const narrow = 0.006;
+
+// stack divides the memory of a device. What leases and strangers take is never
+// shown smaller than it is; if it adds up to more than there is, the segments are
+// scaled together, and nothing is free.
+export function stack(uuid: string, total: number, leases: readonly Lease[], room: DeviceAvailable | undefined): Stack {
+  const segments: Segment[] = [];
+  let leased = 0;
+  let used = 0;
+  const rest: Segment = { kind: 'rest', key: 'rest', size: 0, used: 0, asked: 0, count: 0 };
+  for (const lease of leases) {
+    for (const part of lease.parts) {
+      if (part.gpu !== uuid) continue;
+      const measured = part.measured_mb ?? 0;
+      const size = lease.state === 'parked' ? measured : Math.max(part.memory_mb, measured);
+      const asked = lease.state === 'parked' ? 0 : part.memory_mb;
+      leased += asked;
+      used += measured;
+      if (size <= 0) continue;
+      if (size < total * narrow) {
+        rest.size += size;
+        rest.used += measured;
+        rest.asked += asked;
+        rest.count++;
+      } else {
+        segments.push({ kind: 'lease', key: String(lease.fence), size, used: measured, asked, lease, count: 1 });
+      }
+    }
+  }
+  segments.sort((a, b) => b.size - a.size);
+  if (rest.count > 0) segments.push(rest);
+  const strangers = Math.max(0, room?.foreign_mb ?? 0);
+  if (strangers > 0) segments.push({ kind: 'strangers', key: 'strangers', size: strangers, used: strangers, asked: 0, count: 0 });
+  const taken = segments.reduce((sum, s) => sum + s.size, 0);
+  const limit = Math.min(total, room?.limit_mb ?? total);
+  const kept = Math.min(Math.max(0, total - taken), (room?.reserve_mb ?? 0) + (total - limit)); // nobody can lease this
+  const free = Math.max(0, total - taken - kept);
+  if (free > 0) segments.push({ kind: 'free', key: 'free', size: free, used: 0, asked: 0, count: 0 });
+  if (kept > 0) segments.push({ kind: 'reserve', key: 'reserve', size: kept, used: 0, asked: 0, count: 0 });
+  return { total, leased, used, strangers, free, segments };
+}
+
+// share is how wide a segment is, in percent of the whole picture.
+export function share(s: Stack, segment: Segment): number {
+  const sum = s.segments.reduce((all, one) => all + one.size, 0);
+  return sum <= 0 ? 0 : (segment.size * 100) / sum;
+}
