@@ -461,6 +461,7 @@ export interface Settings {
   devices?: Record<string, Partial<Settings>>;
   energy?: { price_per_kwh?: number | null; currency: string };
   past?: { store: string; recent: number; long: number };
+  alerts?: { evaluate: string };
   [name: string]: unknown;
 }
 

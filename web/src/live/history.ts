@@ -14,7 +14,8 @@ export interface History {
   memory: number[]; // MiB in use
 }
 
-// span is how many seconds of a device the page keeps and draws on a card.
+// sparkSpan is how many seconds a card shows; span is how many the page keeps.
+export const sparkSpan = 300;
 export const span = 600;
 
 export function emptyHistory(): History {
@@ -72,18 +73,27 @@ export function fromSamples(samples: Sample[]): History {
   return h;
 }
 
-// fromRanges makes the history of one device out of answers to range queries, each
-// with at most one series of that device.
-export function fromRanges(uuid: string, answers: Partial<Record<Curve, RangeAnswer>>): History {
+// stored has the names of the figures in the past that the daemon keeps.
+const stored: Record<string, Curve> = {
+  gpu_utilization_percent: 'load',
+  gpu_temperature_celsius: 'temperature',
+  gpu_power_usage_watts: 'power',
+  gpu_memory_usage_mb: 'memory',
+};
+
+// pastQuery asks for all figures of all devices.
+export const pastQuery = `{__name__=~"${Object.keys(stored).join('|')}"}`;
+
+// fromRange makes the history of one device out of an answer to pastQuery.
+export function fromRange(uuid: string, answer: RangeAnswer): History {
   const rows = new Map<number, Partial<Record<Curve, number>>>();
-  for (const name of curves) {
-    for (const series of answers[name]?.result ?? []) {
-      if (series.metric.gpu !== uuid && series.metric.uuid !== uuid) continue;
-      for (const [at, text] of series.values) {
-        const row = rows.get(at) ?? {};
-        row[name] = Number(text);
-        rows.set(at, row);
-      }
+  for (const series of answer.result) {
+    const name = stored[series.metric.__name__ ?? ''];
+    if (name === undefined || series.metric.gpu !== uuid) continue;
+    for (const [at, text] of series.values) {
+      const row = rows.get(at) ?? {};
+      row[name] = Number(text);
+      rows.set(at, row);
     }
   }
   const h = emptyHistory();

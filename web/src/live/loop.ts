@@ -1,20 +1,18 @@
 import { batch } from '@preact/signals';
-import { api, refusal, Refusal } from '../api/client';
-import type { Event, Leases, StatusAll } from '../api/types';
+import { api, call, refusal, Refusal } from '../api/client';
+import type { Event, Leases, Sample, StatusAll } from '../api/types';
 import { aboutAlerts, aboutLeases, mergeEvents } from './events';
 import { type Contact, judge } from './freshness';
-import { addBefore, addSample, fromSamples, span } from './history';
+import { addBefore, addSample, fromRange, fromSamples, pastQuery, sparkSpan } from './history';
 import { equal, keepSame } from './share';
 import { follow } from './sse';
 import * as state from './state';
-import { call } from '../api/client';
-import type { Sample } from '../api/types';
 
 const contact: Contact = { answered: undefined, failures: 0, refused: false };
-const asked = new Set<string>(); // devices whose past the page has asked for
+const asked = new Set<string>(); // devices whose past the page has asked for, or will
+const lacking: string[] = []; // those whose past it will ask for
 
-// signedIn begins again after somebody signed in.
-let wake: (() => void)[] = [];
+let wake: (() => void)[] = []; // ends the pauses of what is repeated
 
 export function begin(): void {
   repeat(pollStatus, () => (document.hidden ? 10_000 : 1000));
@@ -78,10 +76,12 @@ let skew = 0; // daemon's clock minus the browser's, in ms
 async function pollStatus(): Promise<void> {
   try {
     const answer = await api.status({ timeout: 8000 });
+    const back = contact.failures > 1 || contact.refused;
     contact.answered = performance.now();
     contact.failures = 0;
     contact.refused = false;
     await paint(() => takeStatus(answer));
+    if (back) refresh(); // the daemon is there again: do not wait for the next turn of the rest
   } catch (err) {
     if (err instanceof Refusal) {
       contact.failures = 0;
@@ -112,7 +112,7 @@ function takeStatus(answer: StatusAll): void {
     }
     if (!asked.has(uuid)) {
       asked.add(uuid);
-      void askPast(uuid);
+      lacking.push(uuid);
     }
   }
   for (const uuid of before) {
@@ -120,19 +120,36 @@ function takeStatus(answer: StatusAll): void {
   }
   if (newest > 0) skew = newest - Date.now();
   if (!equal(list, before)) state.uuids.value = list;
+  if (lacking.length > 0) void askPast();
 }
 
-// askPast asks for the samples that the daemon has of a device from before the page
-// was opened.
-async function askPast(uuid: string): Promise<void> {
+let asking = false;
+
+// askPast asks for what happened on devices before the page was opened: the daemon's
+// store, or the samples in its memory where it keeps no past.
+async function askPast(): Promise<void> {
+  const config = state.settings.peek();
+  if (asking || config === undefined) return; // asked again with the next answer
+  asking = true;
+  const devices = lacking.splice(0);
   try {
-    const { samples } = await call<{ samples: Sample[] }>('/api/gpu/metrics/history', { query: { gpu: uuid, since: `${span}s` } });
-    await paint(() => {
-      addBefore(state.historyOf(uuid), fromSamples(samples));
-      state.drawnOf(uuid).value++;
-    });
+    const end = Math.floor(Date.now() + skew) / 1000;
+    const range = config.past?.store === 'on' ? await api.range(pastQuery, end - sparkSpan, end, 2).catch(() => undefined) : undefined;
+    for (const uuid of devices) {
+      let older = range && fromRange(uuid, range);
+      if (older === undefined || older.times.length === 0) {
+        const { samples } = await call<{ samples: Sample[] }>('/api/gpu/metrics/history', { query: { gpu: uuid, since: `${sparkSpan}s` } });
+        older = fromSamples(samples);
+      }
+      await paint(() => {
+        addBefore(state.historyOf(uuid), older);
+        state.drawnOf(uuid).value++;
+      });
+    }
   } catch {
-    asked.delete(uuid); // asked again with the next answer
+    // The curves begin now.
+  } finally {
+    asking = false;
   }
 }
 
@@ -143,12 +160,13 @@ async function pollLeases(): Promise<void> {
       state.leases.value = keepSame(state.leases.peek(), answer.leases, (l) => l.fence);
       state.waiting.value = keepSame(state.waiting.peek(), answer.waiting, (w) => `${w.holder.user ?? ''}/${w.id}`);
       state.leasesKnown.value = true;
+      state.leasesAsked.value = true;
       const known = state.available.peek();
       const list = keepSame([...known.values()], memory.gpus, (g) => g.gpu);
       if (list.length !== known.size || list.some((g) => known.get(g.gpu) !== g)) state.available.value = new Map(list.map((g) => [g.gpu, g]));
     });
   } catch {
-    // The status says whether the daemon is there.
+    state.leasesAsked.value = true; // the status says whether the daemon is there
   }
 }
 
@@ -165,6 +183,7 @@ async function allLeases(): Promise<Leases> {
 }
 
 async function pollAlerts(): Promise<void> {
+  if (state.settings.peek()?.alerts?.evaluate === 'off') return;
   try {
     const answer = await api.alerts();
     await paint(() => {
@@ -238,10 +257,13 @@ async function stream(): Promise<void> {
         },
         () => {
           pause = 1000;
-          state.following.value = true;
+          batch(() => {
+            state.following.value = true;
+            state.followProblem.value = '';
+          });
         },
       );
-      if (end.status >= 400 && end.status !== 503) void refusal(end.status, end.body);
+      if (end.status >= 400) state.followProblem.value = refusal(end.status, end.body).message;
     } catch {
       // The connection broke.
     }

@@ -19,6 +19,7 @@ export const freshness = signal<Freshness>('connecting');
 export const refusedWhy = signal(''); // what the daemon said when it wanted to know who asks
 export const answeredAt = signal<number | undefined>(undefined); // by the browser's clock, in ms
 export const following = signal(false); // the stream of events is open
+export const followProblem = signal(''); // why the daemon refused the stream
 
 // uuids lists the devices in the order of the machine. It changes only when they do.
 export const uuids = signal<readonly string[]>([]);
@@ -26,6 +27,7 @@ export const uuids = signal<readonly string[]>([]);
 export const leases = signal<readonly Lease[]>([]);
 export const waiting = signal<readonly Waiting[]>([]);
 export const leasesKnown = signal(false); // the list was answered once
+export const leasesAsked = signal(false); // the list was answered or refused once
 export const available = signal<ReadonlyMap<string, DeviceAvailable>>(new Map());
 export const events = signal<readonly Event[]>([]); // oldest first
 export const alerts = signal<readonly Alert[]>([]);

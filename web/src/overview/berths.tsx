@@ -1,10 +1,11 @@
 import { memo } from 'preact/compat';
 import { useState } from 'preact/hooks';
 import type { Lease, LeasePart } from '../api/types';
-import { available, leasesOn } from '../live/state';
+import { useStable } from '../live/hooks';
+import { available, device, leasesOn } from '../live/state';
 import { to } from '../router';
 import { Badge } from '../ui/badge';
-import { memory, percent } from '../ui/format';
+import { memory, percent, plural } from '../ui/format';
 import { hue } from '../ui/hue';
 import { Fill } from '../ui/memory';
 import { fits } from './filter';
@@ -31,15 +32,22 @@ export function Berths({ uuid, filter }: { uuid: string; filter: string }) {
           <button type="button" class="plain" onClick={() => setAll(!all)}>{all ? 'Show fewer' : `${rows.length - shown.length} more, ${memory(rest(rows, shown.length))}`}</button>
         </li>
       ) : null}
-      {strangers > 0 && (
-        <li class="berth stranger">
-          <i class="swatch" aria-hidden="true" />
-          <span class="berth-id">under no lease</span>
-          <span class="berth-who" />
-          <span class="berth-use">{memory(strangers)}</span>
-        </li>
-      )}
+      {strangers > 0 && <Strangers uuid={uuid} size={strangers} />}
     </ul>
+  );
+}
+
+// Strangers says how much memory is used by nobody's lease: by processes under none,
+// or only by the driver itself.
+function Strangers({ uuid, size }: { uuid: string; size: number }) {
+  const seen = useStable(() => device(uuid).value?.sample?.processes?.length ?? 0);
+  const ours = leasesOn(uuid).value.reduce((n, l) => n + (l.processes?.filter((p) => p.gpu === uuid).length ?? 0), 0);
+  return (
+    <li class="berth stranger" title="Memory that processes under no lease, and the driver itself, use">
+      <i class="swatch" aria-hidden="true" />
+      <span class="berth-id">{seen > ours ? `${plural(seen - ours, 'process', 'processes')} under no lease` : 'driver'}</span>
+      <span class="berth-use">{memory(size)}</span>
+    </li>
   );
 }
 

@@ -58,7 +58,7 @@ function Curves({ uuid }: { uuid: string }) {
     const power: Mark[] = scale?.watts ? [{ at: scale.watts, tone: 'quiet' }] : [];
     return {
       load: { top: 100, bottom: 0, marks: undefined },
-      heat: { top: Math.max((t?.critical ?? 90) + 4, 80), bottom: 20, marks: heat },
+      heat: { top: Math.max((t?.critical ?? 90) + 6, 80), bottom: 25, marks: heat },
       power: { top: (scale?.watts ?? 400) * 1.04, bottom: 0, marks: power },
     };
   }, [scale]);

@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { Severity } from '../api/types';
 import { matches } from '../live/events';
-import { device, events, following, uuids } from '../live/state';
+import { device, events, following, followProblem, uuids } from '../live/state';
 import { place, setParams } from '../router';
 import { EventRow } from '../ui/event';
 import { plural } from '../ui/format';
@@ -27,6 +27,7 @@ export function EventsPage() {
         <h1 id="events">Events</h1>
         <span class="quiet">{filtered ? `${found.length} of ${plural(all.length, 'event')}` : plural(all.length, 'event')}{!following.value && all.length > 0 && ', not live'}</span>
       </header>
+      {followProblem.value !== '' && <p class="problem" role="alert">{followProblem.value}</p>}
       <div class="filters">
         <input type="search" aria-label="Filter events" placeholder="Filter  /" value={text} onInput={(e) => setParams({ text: e.currentTarget.value })} />
         <select aria-label="Severity" value={severity} onChange={(e) => setParams({ severity: e.currentTarget.value })}>

@@ -1,4 +1,5 @@
-import { machine, settings, uuids } from '../live/state';
+import { sparkSpan } from '../live/history';
+import { leasesAsked, machine, uuids } from '../live/state';
 import { Card } from '../overview/card';
 import { Latest } from '../overview/latest';
 import { Queue } from '../overview/queue';
@@ -6,14 +7,14 @@ import { Summary } from '../overview/summary';
 import { place, setParams } from '../router';
 import { useGradual } from '../ui/gradual';
 import { duration } from '../ui/format';
-import { sparkSpan } from '../ui/spark';
 
 // Overview answers on one screen: which GPUs, how hot, how full, who holds what, who
 // waits and why, what just happened.
 export function Overview() {
   const filter = place.value.params.get('text') ?? '';
   const list = uuids.value;
-  const shown = useGradual(list.length, 2, 1);
+  // A card is drawn once with its leases, not twice: first without and then with them.
+  const shown = useGradual(leasesAsked.value ? list.length : 0, 0, 1);
   if (machine.value === undefined) return <div class="loading" />;
   return (
     <>
@@ -23,7 +24,7 @@ export function Overview() {
         <section class="devices" aria-labelledby="devices">
           <header class="panel-head">
             <h2 id="devices">GPUs</h2>
-            <span class="quiet not-phone">curves: last {duration(sparkSpan)}{settings.value && ', dashed: temp_throttle and temp_critical'}</span>
+            <span class="quiet not-phone">the last {duration(sparkSpan)}; heat with temp_throttle and temp_critical</span>
             <input
               type="search"
               aria-label="Filter leases and requests"

@@ -1,11 +1,8 @@
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import type { Curve } from '../live/history';
+import { type Curve, sparkSpan } from '../live/history';
 import { drawnOf, historyOf } from '../live/state';
 import { forget, visible } from './visible';
-
-// window of time that a card shows, in seconds.
-export const sparkSpan = 300;
 
 export interface Mark {
   at: number;
@@ -123,19 +120,20 @@ function paint(canvas: HTMLCanvasElement, width: number, height: number, uuid: s
   const end = times[times.length - 1];
   const y = (v: number) => height - 1 - ((Math.min(Math.max(v, bottom), top) - bottom) / (top - bottom)) * (height - 3);
   c.lineWidth = 1;
-  for (const mark of marks ?? []) {
+  // A threshold is a line with a wash up to the next one.
+  for (const [i, mark] of (marks ?? []).entries()) {
     if (mark.at <= bottom || mark.at > top) continue;
-    const at = Math.round(y(mark.at)) + 0.5;
-    c.strokeStyle = colours[mark.tone];
-    c.globalAlpha = mark.tone === 'quiet' ? 0.8 : 0.65;
-    c.setLineDash(mark.tone === 'quiet' ? [] : [2, 3]);
-    c.beginPath();
-    c.moveTo(0, at);
-    c.lineTo(width, at);
-    c.stroke();
+    const at = Math.round(y(mark.at));
+    c.fillStyle = colours[mark.tone];
+    if (mark.tone !== 'quiet') {
+      const above = marks![i + 1] === undefined ? 0 : Math.round(y(marks![i + 1]!.at));
+      c.globalAlpha = 0.14;
+      c.fillRect(0, above, width, at - above);
+    }
+    c.globalAlpha = 0.7;
+    c.fillRect(0, at, width, 1);
   }
   c.globalAlpha = 1;
-  c.setLineDash([]);
   if (end === undefined) return;
   const scale = width / sparkSpan;
   let first = times.length - 1;
