@@ -125,7 +125,7 @@ function FieldRow({ field, value, problem, disabled, onChange }: {
         ) : (
           <input
             id={id}
-            type={field.kind}
+            type={field.kind as 'text'}
             value={value}
             disabled={disabled}
             min={field.min}

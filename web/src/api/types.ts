@@ -210,6 +210,7 @@ export interface Belonging {
   name?: string;
   memory_mb: number;
   evidence: 'scope' | 'descent' | 'environment' | 'unit' | 'service' | 'program';
+  ancestors?: { pid: number; name?: string }[]; // up to the holder, the nearest first; only of one lease
 }
 
 export interface Parking {

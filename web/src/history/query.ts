@@ -12,7 +12,7 @@ export function selector(metric: string, labels: Record<string, string>): string
 }
 
 // over writes a function over the step of a range.
-function over(what: 'avg' | 'min' | 'max', metric: string, labels: Record<string, string>, r: Range): string {
+export function over(what: 'avg' | 'min' | 'max', metric: string, labels: Record<string, string>, r: Range): string {
   return `${what}_over_time(${selector(metric, labels)}[${r.step}s])`;
 }
 

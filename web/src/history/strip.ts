@@ -36,7 +36,7 @@ export function each(answer: RangeAnswer, label: string, step: number): { word: 
 }
 
 // join puts steps with the same word, one after the other, together.
-function join(at: [number, string][], step: number): Piece[] {
+export function join(at: [number, string][], step: number): Piece[] {
   const pieces: Piece[] = [];
   for (const [time, word] of at) {
     const last = pieces[pieces.length - 1];

@@ -9,6 +9,7 @@ export interface Line {
   unit: (value: number) => string;
   band?: [number, number]; // two columns between which it is filled
   dashed?: boolean;
+  edge?: boolean; // the edge of a band: drawn thin
 }
 
 export interface Threshold {
@@ -116,7 +117,7 @@ function options(at: HTMLElement, lines: Line[], height: number, latest: () => L
       ...lines.map((l): uPlot.Series => {
         const stroke = colour(at, `--curve-${l.tone ?? 'quiet'}`);
         return {
-          label: l.label, stroke, width: 1.5, points: { show: false }, spanGaps: false,
+          label: l.label, stroke, width: l.edge ? 0.4 : 1.5, points: { show: false }, spanGaps: false,
           dash: l.dashed ? [4, 4] : undefined,
           value: (_u: uPlot, v: number | null) => (v == null ? '–' : l.unit(v)),
         } as uPlot.Series;
