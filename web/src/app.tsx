@@ -1,6 +1,7 @@
 import { useSignalEffect } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { ActHost } from './actions/dialog';
 import { freshness } from './live/state';
 import { AlertsPage } from './pages/alerts';
 import { BatchesPage } from './pages/batches';
@@ -37,6 +38,7 @@ export function App() {
       <main id="main" ref={main} tabIndex={-1}>
         <Content />
       </main>
+      <ActHost />
       {help && <Help onClose={() => setHelp(false)} />}
     </>
   );

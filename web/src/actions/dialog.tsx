@@ -13,7 +13,7 @@ export function Acts({ acts, label }: { acts: Act[]; label: string }) {
   return (
     <div class="acts" role="group" aria-label={label}>
       {acts.map((act) => (
-        <button key={act.key} type="button" class={act.ends ? 'button danger' : 'button'} data-act={act.key} onClick={() => (opened.value = act)}>
+        <button key={act.key} type="button" class={act.ends ? 'ends' : undefined} data-act={act.key} onClick={() => (opened.value = act)}>
           {act.label}
         </button>
       ))}
@@ -77,8 +77,8 @@ export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
       onClose={onClose}
       actions={
         <>
-          <button type="button" class="button" onClick={onClose}>{doing ? 'Close' : 'Cancel'}</button>
-          <button type="submit" form="act-form" class={act.ends ? 'button danger' : 'button primary'} disabled={doing} data-confirm={act.key}>
+          <button type="button" onClick={onClose}>{doing ? 'Close' : 'Cancel'}</button>
+          <button type="submit" form="act-form" class={act.ends ? 'danger' : 'main'} disabled={doing} data-confirm={act.key}>
             {doing ? 'Working …' : act.confirm}
           </button>
         </>
@@ -140,7 +140,7 @@ function FieldRow({ field, value, problem, disabled, onChange }: {
         {field.unit && <span class="unit">{field.unit}</span>}
       </div>
       {field.hint && <p id={`${id}-hint`} class="hint">{field.hint}</p>}
-      {problem && <p id={`${id}-problem`} class="problem">{problem}</p>}
+      {problem && <p id={`${id}-problem`} class="field-problem">{problem}</p>}
     </div>
   );
 }

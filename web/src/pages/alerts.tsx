@@ -1,5 +1,4 @@
 import { useComputed } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
 import { Acts } from '../actions/dialog';
 import { alertActs } from '../actions/alerts';
 import { api } from '../api/client';
@@ -17,9 +16,6 @@ import '../style/views.css';
 
 // AlertsPage shows which alerts fire or are about to, and which were resolved lately.
 export function AlertsPage() {
-  useEffect(() => {
-    document.title = 'Alerts – berth';
-  }, []);
   const polled = usePolled((signal) => api.alerts({ signal }), 5000, [live.value]);
   const list = order(polled.data?.alerts ?? live.value);
   const resolved = useComputed(() => resolvedLately(events.value));

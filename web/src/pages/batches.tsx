@@ -1,4 +1,3 @@
-import { useEffect } from 'preact/hooks';
 import { api } from '../api/client';
 import type { Batch, BatchGPU } from '../api/types';
 import { quantile } from '../batches/latency';
@@ -23,9 +22,6 @@ export function perSecond(rate: number | undefined): string {
 
 // BatchesPage shows how far each batch has got.
 export function BatchesPage() {
-  useEffect(() => {
-    document.title = 'Batches – berth';
-  }, []);
   const { data, error } = usePolled((signal) => api.batches({ signal }), 1000, []);
   const list = data === undefined ? undefined : [...data.batches].reverse();
   return (

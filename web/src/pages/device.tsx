@@ -28,9 +28,6 @@ export function DevicePage({ uuid }: { uuid: string }) {
   const last = useRef<Status | undefined>(undefined);
   if (present !== undefined) last.current = present;
   const s = present ?? last.current;
-  useEffect(() => {
-    document.title = s === undefined ? 'GPU – berth' : `GPU ${s.device.index} – berth`;
-  }, [s?.device.index]);
   if (s === undefined) {
     const asked = machine.value !== undefined;
     return (
@@ -185,7 +182,7 @@ function History({ s, r }: { s: Status; r: Range }) {
       {kept.absent && !busy && <NoPast absent={kept.absent} r={r} some={shown !== undefined} />}
       {shown
         ? <Curves past={shown} s={s} />
-        : busy && <p class="empty curves-wait" role="status">Asking for the {r.words} …</p>}
+        : busy && <p class="empty plots-wait" role="status">Asking for the {r.words} …</p>}
       <span class="hidden" data-took={Math.round(took)} data-range={shown?.range.key ?? ''} />
     </Panel>
   );

@@ -1,5 +1,4 @@
 import { useComputed } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
 import { Acts } from '../actions/dialog';
 import { leaseActs } from '../actions/leases';
 import { api, Refusal } from '../api/client';
@@ -35,9 +34,6 @@ export function LeasePage({ user, id }: { user: string; id: string }) {
     return l ? `${l.fence} ${l.state}` : w ? 'waiting' : '';
   });
   const polled = usePolled((signal) => look(user, id, signal), 4000, [user, id, mark.value]);
-  useEffect(() => {
-    document.title = `${id} – berth`;
-  }, [id]);
   const found = polled.data;
   const name = user === '' ? id : `${user}/${id}`;
   if (found === undefined) {

@@ -1,5 +1,5 @@
 import { useComputed } from '@preact/signals';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { atLeast } from '../actions/rights';
 import { call, Refusal } from '../api/client';
 import type { Plan } from '../plan/layout';
@@ -36,9 +36,6 @@ export function PlansPage() {
   const [answer, setAnswer] = useState<Answer>({ at: 'nothing' });
   const result = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => {
-    document.title = 'Plans – berth';
-  }, []);
   const lately = useComputed(() => events.value.filter((e) => e.code.startsWith('plan')).slice(-20).reverse());
   const may = me.value === undefined || atLeast(me.value, 'user');
 
@@ -93,10 +90,10 @@ export function PlansPage() {
           <label for="plan-text">YAML or JSON, as <code>berth plan</code> takes it</label>
           <textarea id="plan-text" ref={box} rows={10} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} placeholder={'pipelines:\n  - name: …'} />
           <div class="acts">
-            <button type="submit" class="button primary" disabled={!may || text.trim() === '' || answer.at === 'asking'}>Plan it</button>
-            <label class="button file-button" for="plan-file">Choose a file …</label>
+            <button type="submit" class="main" disabled={!may || text.trim() === '' || answer.at === 'asking'}>Plan it</button>
+            <label class="file-button" for="plan-file">Choose a file …</label>
             <input id="plan-file" class="hidden" type="file" accept=".yaml,.yml,.json,text/yaml,application/json" onChange={(e) => void choose(e)} disabled={!may} />
-            <button type="button" class="button" disabled={!may} onClick={() => { setText(example); setName('example.yaml'); void ask(example, 'example.yaml'); }}>Show me an example</button>
+            <button type="button" disabled={!may} onClick={() => { setText(example); setName('example.yaml'); void ask(example, 'example.yaml'); }}>Show me an example</button>
           </div>
         </form>
       </Panel>
@@ -111,7 +108,7 @@ export function PlansPage() {
                 {answer.problems.map((p, i) => (
                   <li key={i}>
                     <strong>{p.where}</strong>
-                    {p.line !== undefined && <button type="button" class="link" onClick={() => toLine(p.line!)}>line {p.line}</button>}
+                    {p.line !== undefined && <button type="button" class="plain" onClick={() => toLine(p.line!)}>line {p.line}</button>}
                     <span>{p.reason}</span>
                     {p.remedy && <span class="quiet">{p.remedy}</span>}
                   </li>

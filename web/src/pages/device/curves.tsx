@@ -37,14 +37,14 @@ export function Curves({ past, s }: { past: Past; s: Status }) {
   ];
   const limit = lastOf(p.figures.powerLimit.value) ?? s.device.power_limit_watts;
   return (
-    <div class="curves" data-points={p.times.length}>
+    <div class="plots" data-points={p.times.length}>
       <One title="Load" times={p.times} unit={percent} range={[0, 100]} words={p.range.words}
         curves={[{ label: 'load', tone: 'load', data: p.figures.load }, { label: 'memory busy', tone: 'quiet', data: p.figures.busy }]} />
       <One title="Temperature" times={p.times} unit={celsius} range={[null, null]} thresholds={thresholds} words={p.range.words}
         curves={[{ label: 'chip', tone: 'heat', data: p.figures.heat }, { label: 'memory', tone: 'quiet', data: p.figures.memoryHeat }]} />
       <One title="Power" times={p.times} unit={watts} range={[0, null]} thresholds={limit === undefined ? [] : [{ at: limit, label: `limit ${watts(limit)}`, tone: 'warn' }]} words={p.range.words}
         curves={[{ label: 'power', tone: 'power', data: p.figures.power }]} />
-      <figure class="curve">
+      <figure class="plot">
         <figcaption><strong>Memory</strong> <Summed data={p.figures.memory} unit={memory} /></figcaption>
         <Layers label={`Memory in the ${p.range.words}, by lease. ${inWords(p.figures.memory, memory)}`} times={p.times} layers={memoryStack.layers} looks={memoryStack.looks}
           whole={{ label: 'in use', values: p.figures.memory.value }} most={s.device.memory_total_mb} />
@@ -107,10 +107,10 @@ function One({ title, times, unit, range, thresholds, curves, words }: {
     [times, key, ...shown.map((c) => c.data)],
   );
   if (first === undefined) {
-    return <figure class="curve"><figcaption><strong>{title}</strong></figcaption><p class="empty">This GPU does not measure it.</p></figure>;
+    return <figure class="plot"><figcaption><strong>{title}</strong></figcaption><p class="empty">This GPU does not measure it.</p></figure>;
   }
   return (
-    <figure class="curve" data-curve={title.toLowerCase()}>
+    <figure class="plot" data-curve={title.toLowerCase()}>
       <figcaption><strong>{title}</strong> <Summed data={first.data} unit={unit} /></figcaption>
       <Chart label={`${title} in the ${words}. ${shown.map((c) => `${c.label}: ${inWords(c.data, unit)}`).join(' ')}`} lines={lines} data={data as never} thresholds={thresholds ?? []} range={range} height={150} />
     </figure>

@@ -48,7 +48,7 @@ export function Used({ name, parts, since, until }: { name: string; parts: Lease
       {polled.error
         ? <p class="empty">{off ? 'This daemon remembers no past (past.store is off, or it was built without), so there is no curve.' : polled.error.message}</p>
         : data === undefined
-          ? <p class="empty curves-wait" role="status">Asking for the past …</p>
+          ? <p class="empty plots-wait" role="status">Asking for the past …</p>
           : s && s.most === null
             ? <p class="empty">There is no curve: berth keeps one for leases that last longer than a minute, and shows it to those who may see names.</p>
             : <Chart label={`Memory used by ${name} against what it leased: now ${memory(s?.last ?? undefined)}, at most ${memory(s?.most ?? undefined)}.`} lines={lines} data={data as never} range={[0, null]} height={180} />}
