@@ -10,5 +10,5 @@ import (
 
 // Commands returns the commands that only look.
 func Commands(con *console.Console) []*cobra.Command {
-	return []*cobra.Command{newStatus(con), newEvents(con), newRecord(con), newExport(con), newReport(con)}
+	return []*cobra.Command{newStatus(con), newEvents(con), newRecord(con), newExport(con), newReport(con), newQuery(con)}
 }

@@ -1,0 +1,69 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// QueryRange says which moments a question is about.
+type QueryRange struct {
+	From, To time.Time
+	Step     time.Duration // from one point to the next
+}
+
+// Query asks a question in PromQL about one moment. The zero time is now.
+func (c *Client) Query(ctx context.Context, expr string, at time.Time) (api.QueryResult, error) {
+	form := url.Values{"query": {expr}}
+	if !at.IsZero() {
+		form.Set("time", sinceEpoch(at))
+	}
+	return c.query(ctx, "/api/v1/query", form)
+}
+
+// QueryRange asks a question in PromQL about every step of a time.
+func (c *Client) QueryRange(ctx context.Context, expr string, over QueryRange) (api.QueryResult, error) {
+	return c.query(ctx, "/api/v1/query_range", url.Values{
+		"query": {expr}, "start": {sinceEpoch(over.From)}, "end": {sinceEpoch(over.To)},
+		"step": {strconv.FormatFloat(over.Step.Seconds(), 'f', -1, 64)},
+	})
+}
+
+// sinceEpoch writes a time in seconds since 1970.
+func sinceEpoch(t time.Time) string {
+	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
+}
+
+func (c *Client) query(ctx context.Context, path string, form url.Values) (api.QueryResult, error) {
+	var answer struct { // in the form of Prometheus
+		Status, ErrorType, Error, Code string
+
+		Data            api.QueryResult
+		Warnings, Infos []string
+	}
+	err := c.exchange(ctx, http.MethodGet, path, form, nil, func(resp *http.Response) error {
+		if resp.StatusCode >= 300 && mediaType(resp) != "application/json" {
+			return check(resp)
+		}
+		if err := decode(resp.Body, &answer); err != nil {
+			return err
+		}
+		if answer.Status != "success" {
+			return &api.Problem{
+				Type: "about:blank", Title: http.StatusText(resp.StatusCode), Status: resp.StatusCode,
+				Code: cmp.Or(answer.Code, answer.ErrorType), Detail: answer.Error,
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return api.QueryResult{}, err
+	}
+	answer.Data.Warnings, answer.Data.Infos = answer.Warnings, answer.Infos
+	return answer.Data, nil
+}
