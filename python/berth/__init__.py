@@ -15,7 +15,8 @@ from .answers import Event
 from .asking import (
     adopt, allocate, ask_to_trim, available, batches, bind, check, deallocate, devices, drain, energy, explain,
     explain_waiting, find_lease, history, hold_to, leases, measure, measurements, metrics, optimize, orphans, park,
-    past_leases, ready, release, renew, resize, resume, status, status_all, throttle, trend, undrain, wake, whoami,
+    past_leases, query, query_range, ready, release, renew, resize, resume, status, status_all, throttle, trend,
+    undrain, wake, whoami,
 )  # fmt: skip
 from .caps import cap, install_caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
@@ -44,9 +45,9 @@ __all__ = [
     "check", "compile", "config", "conversion", "convert", "current", "deallocate", "devices", "drain", "energy",
     "events", "explain", "explain_waiting", "find_lease", "history", "hold_to", "imap", "install_caps", "lease",
     "leases", "map", "measure", "measurements", "memory", "memory_type", "metrics", "monitoring", "off", "on",
-    "operation", "optimize", "orphans", "pace", "park", "past_leases", "pointer", "progress", "ready", "release",
-    "renew", "resize", "resume", "run", "services", "speed", "status", "status_all", "throttle", "trend", "trim",
-    "trim_on_request", "undrain", "wake", "whoami", "worker",
+    "operation", "optimize", "orphans", "pace", "park", "past_leases", "pointer", "progress", "query", "query_range",
+    "ready", "release", "renew", "resize", "resume", "run", "services", "speed", "status", "status_all", "throttle",
+    "trend", "trim", "trim_on_request", "undrain", "wake", "whoami", "worker",
 ]  # fmt: skip
 
 

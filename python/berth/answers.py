@@ -761,6 +761,30 @@ class Energy(Answer):
     used: List[EnergyUse] = _list()
 
 
+class QuerySeries(Answer):
+    """The values of one set of labels, the oldest first."""
+
+    labels: Dict[str, str] = _dict()  # __name__ is the name of the metric
+    times: List[float] = _list()  # seconds since 1970
+    values: List[float] = _list()  # as many; may be NaN or infinite
+
+    @property
+    def value(self) -> float:
+        """The last value."""
+        return self.values[-1]
+
+
+class QueryAnswer(Answer):
+    """The answer to a question in PromQL."""
+
+    type: str = ""  # vector: series with one value each; matrix: series over a time; scalar; string
+    series: List[QuerySeries] = _list()
+    value: Optional[float] = None  # of a scalar
+    text: str = ""  # of a string
+    warnings: List[str] = _list()
+    infos: List[str] = _list()
+
+
 class BatchGPU(Answer):
     """The part that one device has in a batch."""
 

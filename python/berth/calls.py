@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import time
 import urllib.parse
 from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
@@ -390,6 +391,63 @@ def measurements(
 def energy(*, client: Optional[Client] = None) -> Call[answers.Energy]:
     """Returns how much energy devices used, and for whom."""
     return (yield from _get(answers.Energy, "/api/energy", client))
+
+
+def query(
+    expr: str, *, at: Union[float, datetime.datetime, None] = None, client: Optional[Client] = None
+) -> Call[answers.QueryAnswer]:
+    """Asks a question in PromQL about one moment: now, unless ``at`` is a time or
+    seconds since 1970. The metrics are those of ``/metrics``."""
+    answer = yield Request("GET", "/api/v1/query", query=_given({"query": expr, "time": _seconds(at)}), client=client)
+    return _answered(answer)
+
+
+def query_range(
+    expr: str,
+    *,
+    since: Union[float, datetime.datetime] = 3600.0,
+    until: Union[float, datetime.datetime, None] = None,
+    step: Optional[float] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.QueryAnswer]:
+    """Asks a question in PromQL about every ``step`` seconds of a time.
+
+    ``until`` is a time, or seconds since 1970; now, if it is not given. ``since`` is
+    a time, or how many seconds before that. Without ``step``, the answer has 120
+    points for each series, and none is closer than a second to the next."""
+    end = _seconds(until)
+    if end is None:
+        end = time.time()
+    start = since.timestamp() if isinstance(since, datetime.datetime) else end - since
+    if step is None:
+        step = max(1.0, round((end - start) / 120))
+    asked = {"query": expr, "start": "%.3f" % start, "end": "%.3f" % end, "step": "%.3f" % step}
+    return _answered((yield Request("GET", "/api/v1/query_range", query=asked, client=client)))
+
+
+def _seconds(moment: Union[float, datetime.datetime, None]) -> Optional[float]:
+    """Returns a time in seconds since 1970."""
+    return moment.timestamp() if isinstance(moment, datetime.datetime) else moment
+
+
+def _answered(document: Mapping[str, Any]) -> answers.QueryAnswer:
+    """Reads an answer in the form of Prometheus."""
+    data = document.get("data") or {}
+    kind, result = data.get("resultType", ""), data.get("result") or []
+    shape: Dict[str, Any] = {"type": kind, "warnings": document.get("warnings"), "infos": document.get("infos")}
+    if kind == "scalar":
+        shape["value"] = float(result[1])
+    elif kind == "string":
+        shape["text"] = result[1]
+    else:
+        shape["series"] = []
+        for one in result:
+            points = [one["value"]] if "value" in one else one["values"]
+            times, values = [float(p[0]) for p in points], [float(p[1]) for p in points]
+            shape["series"].append({"labels": one["metric"], "times": times, "values": values})
+    answer = answers.QueryAnswer.read(shape)
+    answer.__dict__["document"] = document
+    return answer
 
 
 def measure(

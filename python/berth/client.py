@@ -474,6 +474,13 @@ def refusal(status: int, reason: str, kind: str, text: bytes) -> BerthError:
             return Problem(json.loads(text), status)
         except (ValueError, TypeError, AttributeError, RecursionError):
             pass  # it is no problem of a berth daemon
+    if kind == "application/json":
+        try:
+            said = json.loads(text)  # in the form of Prometheus
+            if said["status"] == "error":
+                return Problem({"code": said.get("code") or said["errorType"], "detail": said["error"]}, status)
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+            pass
     return BerthError(
         "the answer %d %s is not from a berth daemon: check which program listens there" % (status, reason)
     )

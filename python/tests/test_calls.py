@@ -105,6 +105,19 @@ WITHOUT = {
     "POST /api/tokens": "for administrators, who use berth token",
     "DELETE /api/tokens/{name}": "for administrators, who use berth token",
     "POST /api/plans/run": "Plan.run",
+    "POST /api/v1/query": "query",
+    "POST /api/v1/query_range": "query_range",
+    "GET /api/v1/query_exemplars": "for Grafana",
+    "POST /api/v1/query_exemplars": "for Grafana",
+    "GET /api/v1/series": "for Grafana",
+    "POST /api/v1/series": "for Grafana",
+    "GET /api/v1/labels": "for Grafana",
+    "POST /api/v1/labels": "for Grafana",
+    "GET /api/v1/label/{name}/values": "for Grafana",
+    "GET /api/v1/metadata": "for Grafana",
+    "GET /api/v1/rules": "for Grafana",
+    "GET /api/v1/alerts": "for Grafana",
+    "GET /api/v1/status/buildinfo": "for Grafana",
 }
 
 

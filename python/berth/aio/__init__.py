@@ -36,6 +36,8 @@ optimize = awaited(calls.optimize)
 orphans = awaited(calls.orphans)
 park = awaited(calls.park)
 past_leases = awaited(calls.past_leases)
+query = awaited(calls.query)
+query_range = awaited(calls.query_range)
 ready = awaited(calls.ready)
 release = awaited(calls.release)
 renew = awaited(calls.renew)
@@ -54,6 +56,6 @@ __all__ = [
     "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "check", "config", "deallocate",
     "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease", "history", "hold_to",
     "lease", "leases", "measure", "measurements", "metrics", "monitoring", "off", "on", "optimize", "orphans", "park",
-    "past_leases", "ready", "release", "renew", "resize", "resume", "services", "status", "status_all", "throttle",
-    "trend", "undrain", "wake", "whoami",
+    "past_leases", "query", "query_range", "ready", "release", "renew", "resize", "resume", "services", "status",
+    "status_all", "throttle", "trend", "undrain", "wake", "whoami",
 ]  # fmt: skip
