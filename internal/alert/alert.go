@@ -50,6 +50,7 @@ type State struct {
 	// lets it fire; zero: the newest answer has it.
 	KeptSince time.Time
 
+	Told         time.Time        // when people last heard that it fires; zero: they have not
 	Acknowledged *Acknowledgement // nil: nobody did
 }
 

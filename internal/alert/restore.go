@@ -24,7 +24,17 @@ const (
 func (r *Rule) Restore(kept []State, seen, at time.Time) (active Alerts, dropped []State) {
 	active = Alerts{}
 	down := max(at.Sub(seen), 0) // a clock that went back
+	// What was read from a file follows the clock of the wall. From here on the
+	// times follow the clock of at, which may be one that never jumps.
+	rebase := func(t time.Time) time.Time {
+		if t.IsZero() {
+			return t
+		}
+		return at.Add(t.Sub(at))
+	}
+	seen = rebase(seen)
 	for _, s := range kept {
+		s.ActiveAt, s.FiredAt, s.KeptSince, s.Told = rebase(s.ActiveAt), rebase(s.FiredAt), rebase(s.KeptSince), rebase(s.Told)
 		if s.ActiveAt.After(seen) {
 			s.ActiveAt = seen
 		}
@@ -36,7 +46,7 @@ func (r *Rule) Restore(kept []State, seen, at time.Time) (active Alerts, dropped
 			continue
 		case s.Phase == Firing:
 			// Times on a clock that went back lie ahead.
-			s.ActiveAt, s.FiredAt = earlier(s.ActiveAt, at.Add(-r.For)), earlier(s.FiredAt, at)
+			s.ActiveAt, s.FiredAt, s.Told = earlier(s.ActiveAt, at.Add(-r.For)), earlier(s.FiredAt, at), earlier(s.Told, at)
 			if !s.KeptSince.IsZero() {
 				s.KeptSince = earlier(s.KeptSince, at)
 			}
