@@ -40,13 +40,16 @@ type Hook struct {
 // with the method RetryAfter may pass; any other is final.
 type Call func(ctx context.Context, e gpu.Event, body []byte) error
 
-// wants reports whether a hook gets an event. A gap may have held anything.
+// wants reports whether a hook gets an event. A gap may have held anything, and
+// of an alert that somebody has acknowledged nobody needs to be told.
 func (h *Hook) wants(e gpu.Event) bool {
-	switch e.Code {
-	case gpu.EventHook:
+	switch {
+	case e.Code == gpu.EventHook:
 		return false
-	case gpu.EventGap:
+	case e.Code == gpu.EventGap:
 		return true
+	case e.Code == gpu.EventAlert && e.Data["acknowledged"] == true:
+		return false
 	}
 	return e.Severity.AtLeast(h.Severity) && (len(h.Codes) == 0 || slices.Contains(h.Codes, e.Code))
 }

@@ -313,6 +313,9 @@ func TestWants(t *testing.T) {
 		{Hook{Severity: gpu.Note, Codes: []gpu.EventCode{gpu.EventGranted}}, gpu.Event{Code: gpu.EventCritical, Severity: gpu.Serious}, false},
 		{Hook{Severity: gpu.Serious, Codes: []gpu.EventCode{gpu.EventGranted}}, gpu.Event{Code: gpu.EventGap, Severity: gpu.Warning}, true},
 		{Hook{Severity: gpu.Note}, gpu.Event{Code: gpu.EventHook, Severity: gpu.Warning}, false},
+		{Hook{Severity: gpu.Note}, gpu.Event{Code: gpu.EventAlert, Severity: gpu.Serious}, true},
+		{Hook{Severity: gpu.Note}, gpu.Event{Code: gpu.EventAlert, Severity: gpu.Serious, Data: map[string]any{"acknowledged": true}}, false},
+		{Hook{Severity: gpu.Note}, gpu.Event{Code: gpu.EventAlertResolved, Severity: gpu.Note, Data: map[string]any{"acknowledged": true}}, true},
 	} {
 		if got := c.hook.wants(c.e); got != c.want {
 			t.Errorf("%+v of %+v: %v", c.hook, c.e, got)

@@ -42,6 +42,7 @@ type queue struct {
 	mu   sync.Mutex // guards what follows
 	hook Hook
 	send Call
+	last Attempt
 
 	// for run alone
 	failures int       // in a row
@@ -154,22 +155,26 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 			q.waiting.settle() // a command that was begun is not run again
 		}
 		limited, cancel := context.WithTimeout(sending, hook.Timeout)
+		began := time.Now()
 		err = send(limited, e, body)
 		cancel()
 		var may passing
 		switch {
 		case err == nil:
 			q.count(q.name, Delivered)
+			q.note(e, began, Delivered, nil)
 			q.failures, q.told = 0, false
 			return true
 		case sending.Err() != nil:
 			return false
 		case !errors.As(err, &may):
 			q.failures = 0
+			q.note(e, began, Failed, err)
 			q.fail(e, err)
 			return true
 		}
 		q.count(q.name, Retried)
+		q.note(e, began, Retried, err)
 		if q.failures == 0 {
 			q.warn(err)
 		}

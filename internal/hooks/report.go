@@ -1,0 +1,102 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Attempt is one attempt to deliver an event.
+type Attempt struct {
+	Event  uint64 // id of the event
+	Code   gpu.EventCode
+	Time   time.Time // when it began
+	Took   time.Duration
+	Status Status
+	Err    error // why it failed; nil: it did not
+}
+
+// Report is a hook and what came of it.
+type Report struct {
+	Hook    Hook
+	Waiting int     // events that it has not got yet
+	Last    Attempt // since the daemon started; zero: there was none
+}
+
+// Reports returns every hook and what came of it, in the order of the
+// configuration.
+func (k *Keeper) Reports() []Report {
+	list := []Report{}
+	for _, q := range k.list() {
+		hook, _ := q.current()
+		list = append(list, Report{Hook: hook, Waiting: q.waiting.count(), Last: q.lastAttempt()})
+	}
+	return list
+}
+
+// ErrNoHook is the error of a name that no hook has.
+var ErrNoHook = errors.New("there is no such hook")
+
+// Test makes one attempt to deliver a test to a hook, beside its queue, and
+// returns what came of it. The event has the code hook, which a hook never gets
+// otherwise, whatever it wants.
+func (k *Keeper) Test(ctx context.Context, name string, by gpu.By) (Attempt, error) {
+	for _, q := range k.list() {
+		if q.name == name {
+			return q.test(ctx, by)
+		}
+	}
+	return Attempt{}, ErrNoHook
+}
+
+func (q *queue) test(ctx context.Context, by gpu.By) (Attempt, error) {
+	now := time.Now()
+	e := gpu.Event{
+		ID: uint64(max(now.UnixMicro(), 1)), Time: now, Code: gpu.EventHook, Severity: gpu.Note, By: by,
+		Text: "This is a test of the hook " + q.name + ". Nothing happened.", Data: map[string]any{"hook": q.name, "test": true},
+	}
+	body, err := json.Marshal(e)
+	if err != nil {
+		return Attempt{}, err
+	}
+	hook, send := q.current()
+	limited, cancel := context.WithTimeout(ctx, hook.Timeout)
+	defer cancel()
+	err = send(limited, e, body)
+	status := Delivered
+	if err != nil {
+		status = Failed
+	}
+	q.count(q.name, status)
+	return q.note(e, now, status, err), nil
+}
+
+// note remembers an attempt.
+func (q *queue) note(e gpu.Event, began time.Time, s Status, err error) Attempt {
+	a := Attempt{Event: e.ID, Code: e.Code, Time: began, Took: time.Since(began), Status: s, Err: err}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last = a
+	return a
+}
+
+func (q *queue) lastAttempt() Attempt {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.last
+}
+
+// count returns how many events wait.
+func (w *waiting) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, all := w.events.After(0, math.MaxInt)
+	if w.current != nil {
+		all++
+	}
+	return all
+}
