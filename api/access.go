@@ -16,6 +16,38 @@ type Whoami struct {
 	Token   string       `json:"token,omitempty" doc:"Name of the token that the caller showed."`
 	Service string       `json:"service,omitempty" doc:"The only service that the caller may act for. Absent: any."`
 	Groups  []string     `json:"groups,omitempty" doc:"Groups of the caller that the configuration has an entry for."`
+	Session *Session     `json:"session,omitempty" doc:"The session that the request was made with. Absent: none."`
+}
+
+// SignIn is what begins a session: one of both.
+type SignIn struct {
+	Code  string `json:"code,omitempty" maxLength:"64" doc:"Code of a link that berth open made."`
+	Token string `json:"token,omitempty" maxLength:"512" doc:"Secret of a token."`
+}
+
+// SessionLink is a link for signing in on the page.
+type SessionLink struct {
+	URL     string    `json:"url" example:"http://127.0.0.1:8000/#login=CODE" doc:"Address of the page, with the code behind the #. It works once."`
+	Expires time.Time `json:"expires" doc:"When the code ends, if nobody has used it."`
+}
+
+// Session is a session on the page, without its secret.
+type Session struct {
+	ID      string       `json:"id"`
+	User    string       `json:"user" doc:"Who signed in: login name, or token:NAME."`
+	UID     gpu.Opt[int] `json:"uid,omitzero" doc:"The session holds only for connections of this user. Absent: it began on another machine."`
+	Token   string       `json:"token,omitempty" doc:"Name of the token that it was begun with. Absent: with a link."`
+	Role    string       `json:"role" enum:"stranger,scraper,viewer,user,operator,admin" doc:"The role that it gives now."`
+	Begun   time.Time    `json:"begun"`
+	Used    time.Time    `json:"used" doc:"When it was last used, to the minute."`
+	Until   time.Time    `json:"until" doc:"When it ends, if nobody uses it until then."`
+	Current bool         `json:"current,omitempty" doc:"Whether the request was made with it."`
+}
+
+// Sessions lists the sessions on the page.
+type Sessions struct {
+	Sessions []Session `json:"sessions"`
+	More
 }
 
 // Quota is what a user may have, and has.

@@ -39,7 +39,7 @@ type AuditActor struct {
 
 // AuditObject is what something was done to.
 type AuditObject struct {
-	Kind  string `json:"kind" enum:"lease,request,process,settings,monitoring,token,route,log" doc:"What kind of thing it is."`
+	Kind  string `json:"kind" enum:"lease,request,process,settings,monitoring,token,session,route,log" doc:"What kind of thing it is."`
 	Owner string `json:"owner,omitempty" doc:"User whose thing it is."`
 	ID    string `json:"id,omitempty" doc:"Id of the lease, number of the process, name of the token, method and path of the route."`
 }

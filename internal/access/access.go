@@ -50,6 +50,7 @@ const (
 	NoCredential CredentialKind = iota
 	Token
 	Certificate
+	Session // which a user of this machine began, who had called over the Unix socket
 )
 
 // UID is a user id as far as it is known. The zero value is not known: user 0 is

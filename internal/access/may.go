@@ -35,6 +35,8 @@ type Verb int
 const (
 	_         Verb = iota
 	Probe          // ask whether the daemon lives
+	SignIn         // begin a session on the page, and end it
+	SignOut        // end another session
 	Scrape         // read the metrics
 	Look           // look at devices, sums, leases and batches, without what is private
 	Name           // see which users others are
@@ -75,6 +77,8 @@ type rule struct {
 
 var rules = [...]rule{
 	Probe:     {"probe", Stranger, Stranger},
+	SignIn:    {"sign-in", Stranger, Stranger},
+	SignOut:   {"sign-out", Viewer, Admin},
 	Scrape:    {"scrape", Scraper, Scraper},
 	Look:      {"look", Viewer, Viewer},
 	Name:      {"name", User, User},
@@ -145,6 +149,7 @@ const (
 	Batch                 // a batch that reports
 	Happening             // an event about a user
 	Measured              // what a run of a user used
+	SignedIn              // a session on the page
 	All                   // the things of all users together
 )
 

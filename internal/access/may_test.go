@@ -53,7 +53,7 @@ func TestMay(t *testing.T) {
 		{"the runs of eve", Named(Measured, "eve"), "eve"},
 		{"all that there is", Everything(), ""},
 	}
-	anybody, scrapes, looks, uses := " probe ", " scrape ", " look ", " name lease report "
+	anybody, scrapes, looks, uses := " probe sign-in ", " scrape ", " look ", " name lease report "
 	operates, administers := " scope revoke precede configure monitor drain check ", " exceed govern entrust audit "
 	for _, a := range actors {
 		for _, o := range objects {
@@ -74,6 +74,8 @@ func TestMay(t *testing.T) {
 					want = role >= Operator
 				case strings.Contains(administers, word):
 					want = role == Admin
+				case word == " sign-out ":
+					want = role == Admin || role >= Viewer && owns
 				default: // what is done to somebody's thing
 					want = role >= Operator || role >= User && owns || word == " inspect " && role == Viewer && owns
 				}
@@ -86,7 +88,7 @@ func TestMay(t *testing.T) {
 					t.Errorf("%s may not %s %s, and it does not say why: %v", a.name, v, o.name, err)
 				}
 				high := strings.Contains(operates+administers, word)
-				if notYours := !high && (role >= User || word == " inspect " && role == Viewer); err != nil && errors.Is(err, ErrNotYours) != notYours {
+				if notYours := !high && (role >= User || (word == " inspect " || word == " sign-out ") && role == Viewer); err != nil && errors.Is(err, ErrNotYours) != notYours {
 					t.Errorf("%s may not %s %s because %v", a.name, v, o.name, err)
 				}
 			}

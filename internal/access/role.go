@@ -89,7 +89,7 @@ const (
 // Standing returns the role of a caller.
 //
 // A token replaces whatever the caller would be otherwise, and so does a
-// certificate. On the socket, root and the daemon's own user administer, unless
+// certificate. A session makes its user what that user is on the socket. There, root and the daemon's own user administer, unless
 // they call from a container: uid 0 in there is not the root of this machine.
 // Other users have the role of their own entry, or the highest of their groups,
 // or that of everybody. Over TCP and from containers it is User at most. A
@@ -105,6 +105,10 @@ func (r *Rules) Standing(c *Caller) Standing {
 			return Standing{Role: role, Cause: ByCertificate, known: true}
 		}
 		return Standing{Role: Viewer, Cause: ByUnknownCertificate, known: true}
+	case c.Shown.Kind == Session:
+		asOnSocket := *c
+		asOnSocket.Door, asOnSocket.Shown = Socket, Credential{}
+		return r.Standing(&asOnSocket)
 	case c.Door != Socket && c.Door != TCP: // nobody thought of such a door
 		return Standing{Role: Stranger, Cause: NotIdentified}
 	case c.Door == TCP && r.Daemon != 0 && (!known || uid != r.Daemon):
@@ -193,7 +197,7 @@ func (r *Rules) Actor(c *Caller) Actor {
 	a := Actor{UID: NoUID, Door: c.Door, Role: s.Role}
 	switch {
 	case c.Shown.Kind == Token && c.Shown.Name == DaemonToken:
-		a.User, a.Token = "token", DaemonToken
+		a.User, a.Token = DaemonUser, DaemonToken
 	case c.Shown.Kind == Token:
 		a.User, a.Token, a.Service = TokenUser(c.Shown.Name), c.Shown.Name, c.Shown.Service
 	case c.Shown.Kind == Certificate:
@@ -205,6 +209,9 @@ func (r *Rules) Actor(c *Caller) Actor {
 	}
 	return a
 }
+
+// DaemonUser is the user that the holder of the token of the configuration is.
+const DaemonUser = "token"
 
 // TokenUser returns the user that the holder of a named token is. No login name
 // has a colon.

@@ -56,6 +56,7 @@ import (
 	"github.com/berth-gpu/berth/internal/prover"
 	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/reclaim"
+	"github.com/berth-gpu/berth/internal/sessions"
 	"github.com/berth-gpu/berth/internal/thermal"
 	"github.com/berth-gpu/berth/internal/throttle"
 	"github.com/berth-gpu/berth/internal/tokens"
@@ -122,6 +123,7 @@ type Daemon struct {
 	marked   audit.Marked
 	labels   *labels.Keeper
 	tokens   *tokens.Keeper
+	sessions *sessions.Keeper
 	tries    *tries.Keeper // failed tries to show a token
 
 	operations *operations.Keeper
@@ -146,10 +148,11 @@ type Daemon struct {
 		Run(ctx context.Context, complain func(error))
 	}
 
-	handler  http.Handler
-	publish  func(gpu.Event)
-	streams  sync.WaitGroup // lease streams that are open
-	patience time.Duration  // see stopLimit
+	handler   http.Handler
+	listening atomic.Pointer[string] // the address on TCP; nil: none
+	publish   func(gpu.Event)
+	streams   sync.WaitGroup // lease streams that are open
+	patience  time.Duration  // see stopLimit
 }
 
 // Open opens the devices and reads each of them once, so that the first answer
@@ -199,6 +202,9 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.kernel, d.doorstep = peer.New(process.Proc()), exporter.TurnedAway
 	d.tries = tries.New(o.Log, exporter.TokenFailed)
 	if d.tokens, err = openTokens(o); err != nil {
+		return nil, errors.Join(err, closeAll(d.backends))
+	}
+	if d.sessions, err = openSessions(o); err != nil {
 		return nil, errors.Join(err, closeAll(d.backends))
 	}
 	d.publish = d.publisher(ctx, exporter)
@@ -269,7 +275,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
-		Guests: slices.Concat(asking(nil, nil, nil), pageGuests()),
+		Guests: slices.Concat(asking(nil, nil, nil), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
 	})
 	if err := d.monitor.Once(ctx); err != nil {
 		d.log.Warn("some devices did not answer at the start", "error", err)
@@ -299,6 +305,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if at := doors.tcp(); at != "none" {
+		d.listening.Store(&at)
+	}
 	d.log.Info("berth is up", "socket", c.Socket, "listen", doors.tcp(), "devices", len(d.monitor.Readings()), "backend", c.Devices)
 	if note := d.Note(); note != "" {
 		d.log.Warn(note)
@@ -306,9 +315,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.keepMPS(d.settings.load().Config)
 	defer d.rememberEvents(ctx)() // until nothing publishes any more
 	var running parts
-	running.run("tokens", func() { _ = d.tokens.Run(ctx) })   // when they were used costs nobody anything
-	running.run("peaks", func() { _ = d.peaks.Run(ctx) })     // peaks that cannot be kept cost only a guess
-	running.run("archive", func() { _ = d.archive.Run(ctx) }) // nor does the past that cannot be kept
+	running.run("tokens", func() { _ = d.tokens.Run(ctx) })     // when they were used costs nobody anything
+	running.run("sessions", func() { _ = d.sessions.Run(ctx) }) // who cannot be kept signed in signs in again
+	running.run("peaks", func() { _ = d.peaks.Run(ctx) })       // peaks that cannot be kept cost only a guess
+	running.run("archive", func() { _ = d.archive.Run(ctx) })   // nor does the past that cannot be kept
 	running.run("past", func() { d.keepPast(ctx) })
 	running.run("recorder", func() { d.runPast(ctx) })
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
@@ -362,7 +372,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 // doorkeeper knows callers by what the kernel says.
 func (d *Daemon) doorkeeper() doorkeeper.Keeper {
-	return doorkeeper.Keeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Tries: d.tries, Limits: d.limits.Load}
+	return doorkeeper.Keeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Sessions: d.sessions, Tries: d.tries, Limits: d.limits.Load, Named: d.shown.named}
 }
 
 // Close lets go of the devices and of the journal. It does not wait for a

@@ -1,10 +1,16 @@
 package daemon
 
 import (
+	"net"
 	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/sessions"
 	"github.com/berth-gpu/berth/internal/webui"
 )
 
@@ -17,4 +23,68 @@ func pageGuests() (guests []httpapi.Guest) {
 		})
 	}
 	return guests
+}
+
+// openSessions opens the sessions in the state folder.
+func openSessions(o Options) (*sessions.Keeper, error) {
+	if o.ReadOnly {
+		return sessions.New(), nil
+	}
+	k, note, err := sessions.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, sessionsName), time.Now())
+	if note != "" {
+		o.Log.Error(note)
+	}
+	return k, err
+}
+
+// pageURL returns where a browser of this machine finds the page; empty if the daemon
+// listens on no TCP address.
+func (d *Daemon) pageURL() string {
+	at := d.listening.Load()
+	if at == nil {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(*at)
+	if err != nil {
+		return ""
+	}
+	shown := d.shown.current.Load()
+	if address, err := netip.ParseAddr(host); err == nil && address.IsUnspecified() {
+		if host = "127.0.0.1"; shown != nil {
+			host = shown.host(host)
+		}
+	}
+	switch {
+	case shown == nil:
+		return "http://" + net.JoinHostPort(host, port)
+	case loopback(host) && shown.names("localhost") && !shown.names(host):
+		host = "localhost"
+	}
+	return "https://" + net.JoinHostPort(host, port)
+}
+
+// names reports whether a certificate is for a host.
+func (s *shownCertificate) names(host string) bool {
+	return s.tls.Certificates[0].Leaf.VerifyHostname(strings.Trim(host, "[]")) == nil
+}
+
+// host returns the first name of a certificate, under which a browser accepts it; the
+// other one if it has none.
+func (s *shownCertificate) host(otherwise string) string {
+	leaf := s.tls.Certificates[0].Leaf
+	for _, name := range leaf.DNSNames {
+		if !strings.Contains(name, "*") {
+			return name
+		}
+	}
+	for _, address := range leaf.IPAddresses {
+		return address.String()
+	}
+	return otherwise
+}
+
+// named reports whether the daemon has a certificate that is for a host.
+func (c *certificate) named(host string) bool {
+	now := c.current.Load()
+	return now != nil && now.names(host)
 }

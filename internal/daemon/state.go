@@ -28,6 +28,7 @@ const (
 	energyName   = "energy.json"
 	peaksName    = "history.json"  // its name in every version
 	tokensName   = "tokens.json"   // hashes of secrets
+	sessionsName = "sessions.json" // hashes of secrets
 	throttleName = "throttle.json" // power limits and fans to give back
 )
 
@@ -40,6 +41,7 @@ var private = []string{
 	energyName, energyName + ".unreadable",
 	hooksName, hooksName + ".unreadable",
 	tokensName, tokensName + ".unreadable",
+	sessionsName, sessionsName + ".unreadable",
 	eventsName,
 	pastName,
 	residue.FileName, pacer.FileName, journalName,

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/quota"
+	"github.com/berth-gpu/berth/internal/sessions"
 	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/tries"
 )
@@ -29,7 +30,12 @@ type Keeper struct {
 	Names     Names                // of users; nil: their numbers
 	Rules     func() *access.Rules // which role a caller has, now
 	Tokens    *tokens.Keeper
-	Tries     *tries.Keeper // failed tries to show a token
+	Sessions  *sessions.Keeper // nil: there are none
+	Tries     *tries.Keeper    // failed tries to show a token, or to sign in
+
+	// Named reports whether the certificate of the daemon is for a host; nil: it is for
+	// none.
+	Named func(host string) bool
 
 	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself
 }
@@ -61,7 +67,8 @@ type callerKey struct{}
 func (d Keeper) ConnContext() func(context.Context, net.Conn) context.Context {
 	boot, _ := d.Processes.Boot() // without one, a lease that is bound to a process is refused
 	return func(ctx context.Context, c net.Conn) context.Context {
-		if secured, is := c.(interface{ NetConn() net.Conn }); is { // TLS
+		secured, secure := c.(interface{ NetConn() net.Conn }) // TLS
+		if secure {
 			c = secured.NetConn()
 		}
 		known, ok := c.(identified)
@@ -69,7 +76,9 @@ func (d Keeper) ConnContext() func(context.Context, net.Conn) context.Context {
 			return ctx
 		}
 		host, _, _ := net.SplitHostPort(c.RemoteAddr().String()) // a Unix socket has none
-		return With(ctx, d.caller(known.Peer(), host, boot))
+		who := d.caller(known.Peer(), host, boot)
+		who.secure = secure
+		return With(ctx, who)
 	}
 }
 
@@ -155,6 +164,11 @@ type Caller struct {
 
 	shown       atomic.Pointer[tokenShown] // the token that it showed last; nil: none
 	certificate atomic.Pointer[Caller]     // the caller as the holder of its certificate; nil: it showed none yet
+
+	secure  bool                         // the connection has TLS
+	session atomic.Pointer[sessionShown] // the session that it showed last; nil: none
+	renewed atomic.Int64                 // the hour in which it last got the cookie again
+	signed  *sessions.Session            // the session by which it is who it is; nil: by none
 
 	rules  func() *quota.Rules                   // see Keeper.Limits
 	groups func(locate func() access.Peer) []int // of its process; nil: not known

@@ -17,21 +17,25 @@ import (
 
 // ForTCP wraps the API for a TCP port. Callers from other machines must show a
 // token or a certificate, and so must all callers if the configuration has a
-// token. The others are users of this machine, and no web page may make a browser
-// call for one of them.
+// token; a session counts as what it was begun with. The others are users of this
+// machine, and no web page may make a browser call for one of them.
 func (d Keeper) ForTCP(h http.Handler) http.Handler {
-	refuse := refuser(h)
+	refuse, note := refuser(h), noter(h)
 	sameOrigin := http.NewCrossOriginProtection()
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, problems.New(http.StatusForbidden, "cross_origin", "A page of another site may not do this. Call the API directly."))
 	}))
 	h = sameOrigin.Handler(h)
-	local := localOnly(h, refuse)
+	local := d.localOnly(h, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := Of(r.Context())
+		inside := h
+		if !d.NeedsCredential(c) {
+			inside = local
+		}
 		switch {
-		case d.withToken(w, r, c, h, refuse), d.withCertificate(w, r, c, h, refuse):
-		case probes(r) && d.NeedsCredential(c):
+		case d.withToken(w, r, c, h, refuse), d.withSession(w, r, c, inside, refuse, note), d.withCertificate(w, r, c, h, refuse):
+		case (probes(r) || signsIn(r)) && d.NeedsCredential(c):
 			h.ServeHTTP(w, r)
 		case d.NeedsCredential(c):
 			refuse(w, r, Unauthorized(w, "unauthorized", "This daemon requires a token or a client certificate"))
@@ -66,6 +70,17 @@ func refuser(h http.Handler) refusing {
 		return s.Refuse
 	}
 	return func(w http.ResponseWriter, _ *http.Request, p *api.Problem) { problems.Write(w, p) }
+}
+
+// noter returns how it is written down that something was refused to a request that
+// goes on.
+func noter(h http.Handler) func(*http.Request, *api.Problem) {
+	if s, is := h.(interface {
+		Refused(*http.Request, *api.Problem)
+	}); is {
+		return s.Refused
+	}
+	return func(*http.Request, *api.Problem) {}
 }
 
 // NeedsCredential reports whether a TCP caller must show a token or a certificate.
@@ -174,7 +189,7 @@ func (c *Caller) showing(credential access.Credential, rules func() *access.Rule
 	holder := &Caller{locate: func() access.Peer { return access.Peer{} }}
 	if c != nil {
 		from.Door, holder.door, holder.boot, holder.locate, holder.uid, holder.address = c.door, c.door, c.boot, c.locate, c.uid, c.address
-		holder.rules = c.rules
+		holder.rules, holder.secure = c.rules, c.secure
 	}
 	holder.known = func() (access.Caller, *access.Rules) { return from, rules() }
 	holder.standing = underRules(rules, func(r *access.Rules) access.Actor { return r.Actor(&from) })
@@ -206,10 +221,11 @@ func Unauthorized(w http.ResponseWriter, code, why string) *api.Problem {
 }
 
 // localOnly refuses requests for the name of another host: otherwise a web page
-// whose name resolves to this machine could pass as this machine.
-func localOnly(h http.Handler, refuse refusing) http.Handler {
+// whose name resolves to this machine could pass as this machine. A name that the
+// certificate of the daemon has is its own.
+func (d Keeper) localOnly(h http.Handler, refuse refusing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isLoopback(r.Host) {
+		if !isLoopback(r.Host) && !(r.TLS != nil && d.Named != nil && d.Named(hostOf(r.Host))) {
 			refuse(w, r, problems.New(http.StatusForbidden, "foreign_host", "Without a token this daemon answers only to localhost and 127.0.0.1, not to %q.", r.Host))
 			return
 		}
@@ -217,11 +233,16 @@ func localOnly(h http.Handler, refuse refusing) http.Handler {
 	})
 }
 
-func isLoopback(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
+// hostOf returns the host of a host with or without a port.
+func hostOf(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
 	}
+	return hostport
+}
+
+func isLoopback(hostport string) bool {
+	host := hostOf(hostport)
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}

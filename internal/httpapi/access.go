@@ -89,6 +89,12 @@ var verbs = map[string]access.Verb{
 	"POST /api/tokens":          access.Entrust,
 	"DELETE /api/tokens/{name}": access.Entrust,
 
+	"POST /api/session":         access.SignIn,
+	"DELETE /api/session":       access.SignIn,
+	"POST /api/session/link":    access.Look,
+	"GET /api/sessions":         access.Look, // of others: access.SignOut
+	"DELETE /api/sessions/{id}": access.SignOut,
+
 	"GET /api/audit": access.Audit,
 
 	// The routes of promapi: whoever may read the metrics may ask about their past.

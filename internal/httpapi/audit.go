@@ -52,9 +52,14 @@ func (s *server) audit(_ context.Context, in *auditQuery) (*listed[api.AuditLog]
 
 // Refuse answers a request with a problem, and writes the refusal down.
 func (s *server) Refuse(w http.ResponseWriter, r *http.Request, p *api.Problem) {
+	s.Refused(r, p)
+	writeProblem(w, p)
+}
+
+// Refused writes down that something was refused to a caller.
+func (s *server) Refused(r *http.Request, p *api.Problem) {
 	_, pattern := s.route(r)
 	s.refused(r.Context(), r.Method, r.URL.Path, pattern, p)
-	writeProblem(w, p)
 }
 
 // noteRefusal writes down that an operation refused a caller. It is a response

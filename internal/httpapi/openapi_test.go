@@ -119,7 +119,7 @@ func TestOpenAPIDeclaresAccess(t *testing.T) {
 	if doc.Info.License.Identifier != "Apache-2.0" || len(doc.Servers) == 0 {
 		t.Errorf("licence %q, servers %v", doc.Info.License, doc.Servers)
 	}
-	if s := doc.Components.SecuritySchemes; s["token"].Scheme != "bearer" || s["certificate"].Type != "mutualTLS" {
+	if s := doc.Components.SecuritySchemes; s["token"].Scheme != "bearer" || s["certificate"].Type != "mutualTLS" || s["session"].Type != "apiKey" {
 		t.Errorf("security schemes %+v", s)
 	}
 	tags, ids := map[string]bool{}, map[string]bool{}
@@ -145,7 +145,7 @@ func TestOpenAPIDeclaresAccess(t *testing.T) {
 		}
 		want := []map[string][]string{}
 		if own > access.Stranger {
-			want = []map[string][]string{{"token": {op.Role}}, {"certificate": {op.Role}}, {}}
+			want = []map[string][]string{{"token": {op.Role}}, {"certificate": {op.Role}}, {"session": {op.Role}}, {}}
 		}
 		if diff := cmp.Diff(want, op.Security); diff != "" {
 			t.Errorf("%s: security: %s", route, diff)

@@ -58,6 +58,7 @@ const (
 	measurementsList = "measurements"
 	orphansList      = "orphans"
 	tokensList       = "tokens"
+	sessionsList     = "sessions"
 )
 
 // cursor is what next holds, as JSON in base64: nobody should have to read it.

@@ -47,9 +47,13 @@ func (s *server) whoami(ctx context.Context, _ *struct{}) (*answer[api.Whoami], 
 	if who.UID != access.NoUID {
 		out.UID = gpu.Some(who.UID)
 	}
+	if own := c.Session(); own != nil {
+		shown := entrance{s}.sessionOf(own, c)
+		out.Session = &shown
+	}
 	if known, rules, is := c.Known(); is {
 		out.Why = rules.Why(&known)
-		if known.Shown.Kind == access.NoCredential && who.UID != access.NoUID {
+		if (known.Shown.Kind == access.NoCredential || known.Shown.Kind == access.Session) && who.UID != access.NoUID {
 			for _, g := range rules.Counting(&known) {
 				out.Groups = append(out.Groups, g.Name)
 			}

@@ -28,6 +28,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/progress"
+	"github.com/berth-gpu/berth/internal/sessions"
 	"github.com/berth-gpu/berth/internal/turns"
 )
 
@@ -65,6 +66,9 @@ type Keepers struct {
 	Contained string
 
 	Guests []Guest // the routes of other doors
+
+	Door    doorkeeper.Keeper // who is signed in
+	PageURL func() string     // the address of the page for a browser of this machine; empty, nil: there is none
 }
 
 // Guest is a route of another door. This one checks who may use it.
@@ -112,6 +116,9 @@ func build(k Keepers) *server {
 	if k.Past == nil {
 		k.Past = archive.New()
 	}
+	if k.Door.Sessions == nil {
+		k.Door.Sessions = sessions.New()
+	}
 	s := &server{Keepers: k, mux: http.NewServeMux(), seed: maphash.MakeSeed()}
 	config := huma.DefaultConfig("berth", k.Version)
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath, config.CreateHooks = "", "", "", nil
@@ -140,6 +147,7 @@ func build(k Keepers) *server {
 	registerEvents(s)
 	registerDaemon(s)
 	registerAccess(s)
+	registerSessions(s)
 	registerGuests(s)
 	apitext.Describe(s.api.OpenAPI(), verbs, schemaOf[api.Problem](s.api))
 	return s

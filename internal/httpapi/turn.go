@@ -25,10 +25,11 @@ const (
 )
 
 // withoutTurn reports whether a request on a route takes no turn: a stream takes
-// turns itself, and a probe or a file of the page is less work than taking one.
+// turns itself, a try to sign in that fails must delay nobody else, and a probe or a file of
+// the page is less work than taking one.
 func withoutTurn(pattern string) bool {
 	switch pattern {
-	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "GET /api/events", "POST /api/leases/stream":
+	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "POST /api/session", "GET /api/events", "POST /api/leases/stream":
 		return true
 	}
 	return false

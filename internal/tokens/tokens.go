@@ -13,6 +13,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -169,7 +170,27 @@ type Shown struct {
 // Check returns what a secret gives to its holder. The error is ErrUnknown,
 // ErrExpired or ErrRevoked.
 func (k *Keeper) Check(secret string, now time.Time) (Shown, error) {
-	b, h := k.all.Load(), hashOf(secret)
+	return k.check(hashOf(secret), now)
+}
+
+// Fingerprint returns what Recall knows a secret by.
+func Fingerprint(secret string) string {
+	h := hashOf(secret)
+	return hex.EncodeToString(h[:])
+}
+
+// Recall returns what a secret gives to somebody who has shown it before, from its
+// fingerprint. The error is one of those of Check.
+func (k *Keeper) Recall(fingerprint string, now time.Time) (Shown, error) {
+	h, err := parseHash(fingerprint)
+	if err != nil {
+		return Shown{}, ErrUnknown
+	}
+	return k.check(h, now)
+}
+
+func (k *Keeper) check(h hash, now time.Time) (Shown, error) {
+	b := k.all.Load()
 	e := b.byHash[h]
 	if e == nil {
 		if b.gone[h] {

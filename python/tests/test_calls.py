@@ -118,6 +118,11 @@ WITHOUT = {
     "GET /api/v1/rules": "for Grafana",
     "GET /api/v1/alerts": "for Grafana",
     "GET /api/v1/status/buildinfo": "for Grafana",
+    "POST /api/session": "for browsers; a library shows a token, or the kernel says who it is",
+    "DELETE /api/session": "for browsers; a library shows a token, or the kernel says who it is",
+    "POST /api/session/link": "for browsers; a library shows a token, or the kernel says who it is",
+    "GET /api/sessions": "for browsers; a library shows a token, or the kernel says who it is",
+    "DELETE /api/sessions/{id}": "for browsers; a library shows a token, or the kernel says who it is",
 }
 
 

@@ -1,0 +1,212 @@
+package sessions
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/wholefile"
+)
+
+// document is the content of the file. Only its owner may read it, although it
+// holds no secrets.
+type document struct {
+	Version  int      `json:"version"`
+	Sessions []stored `json:"sessions"`
+}
+
+type stored struct {
+	ID     string       `json:"id"`
+	SHA256 string       `json:"sha256"` // of the secret, in hexadecimal
+	UID    gpu.Opt[int] `json:"uid,omitzero"`
+	Groups []int        `json:"groups"` // null: not known
+	Here   bool         `json:"here,omitempty"`
+	Token  string       `json:"token,omitempty"`
+	Proof  string       `json:"token_sha256,omitempty"`
+	Begun  time.Time    `json:"begun"`
+	Used   time.Time    `json:"used"`
+}
+
+const version = 1
+
+// largest is the largest file that is read, in bytes: far more than all sessions
+// take.
+const largest = 8 << 20
+
+// Open reads the file at path, or begins one there. It renames a file that it
+// cannot understand and begins without sessions. The note says so; it is empty if
+// all is well.
+func Open(path string, now time.Time) (k *Keeper, note string, err error) {
+	k = New()
+	k.path = path
+	text, err := read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, "", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read the sessions: %w", err)
+	}
+	all, err := parse(text)
+	if err != nil {
+		aside := path + ".unreadable"
+		return k, fmt.Sprintf("Everybody has to sign in again: the file of the sessions could not be read and is now %s: %v", aside, err), os.Rename(path, aside)
+	}
+	k.byHash = all
+	k.prune(now)
+	return k, "", nil
+}
+
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, largest+1))
+}
+
+// parse reads the content of the file.
+func parse(text []byte) (map[hash]*entry, error) {
+	if len(text) > largest {
+		return nil, fmt.Errorf("it is larger than %d bytes", largest)
+	}
+	var d document
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields() // a restriction that this berth does not know must not be left out
+	if err := decoder.Decode(&d); err != nil {
+		return nil, err
+	}
+	switch {
+	case decoder.More():
+		return nil, errors.New("there is text after the object")
+	case d.Version != version:
+		return nil, fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
+	case len(d.Sessions) > Most:
+		return nil, fmt.Errorf("it has %d sessions, and %d are the most", len(d.Sessions), Most)
+	}
+	all := map[hash]*entry{}
+	for _, s := range d.Sessions {
+		e, err := s.entry()
+		if err != nil {
+			return nil, fmt.Errorf("session %q: %w", s.ID, err)
+		}
+		if all[e.hash] != nil {
+			return nil, fmt.Errorf("session %q: its secret is there twice", s.ID)
+		}
+		all[e.hash] = e
+	}
+	return all, nil
+}
+
+func (s *stored) entry() (*entry, error) {
+	b, err := hex.DecodeString(s.SHA256)
+	if err != nil || len(b) != len(hash{}) {
+		return nil, errors.New("sha256 is not 64 hexadecimal digits")
+	}
+	o := Owner{Groups: s.Groups, Token: s.Token, Proof: s.Proof}
+	uid, known := s.UID.Get()
+	switch {
+	case known && uid < 0:
+		return nil, errors.New("uid is below 0")
+	case !known && s.Proof == "":
+		return nil, errors.New("it has neither a user nor a token")
+	case (s.Token == "") != (s.Proof == ""):
+		return nil, errors.New("token and token_sha256 belong together")
+	case s.ID == "" || s.Begun.IsZero() || s.Used.IsZero():
+		return nil, errors.New("id, begun and used must be there")
+	}
+	if known {
+		o.UID = access.KnownUID(uid)
+	}
+	if s.Here {
+		o.Place = access.Here
+	}
+	return newEntry(Session{ID: s.ID, Owner: o, Begun: s.Begun, Used: s.Used}, hash(b)), nil
+}
+
+// save writes the file and waits for the disk.
+func (k *Keeper) save() error {
+	if k.path == "" {
+		return nil
+	}
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	text, err := k.encode()
+	if err == nil {
+		err = wholefile.Write(k.path, text)
+	}
+	if err != nil {
+		return fmt.Errorf("write the sessions: %w", err)
+	}
+	return nil
+}
+
+// encode returns the content of the file.
+func (k *Keeper) encode() ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.used = false
+	d := document{Version: version, Sessions: []stored{}}
+	for _, e := range k.byHash {
+		s := stored{
+			ID: e.ID, SHA256: hex.EncodeToString(e.hash[:]), Groups: e.Groups, Here: e.Place == access.Here,
+			Token: e.Token, Proof: e.Proof, Begun: e.Begun, Used: e.Used,
+		}
+		if uid, known := e.UID.Get(); known {
+			s.UID = gpu.Some(uid)
+		}
+		d.Sessions = append(d.Sessions, s)
+	}
+	slices.SortFunc(d.Sessions, func(a, b stored) int { return cmp.Or(a.Begun.Compare(b.Begun), cmp.Compare(a.ID, b.ID)) })
+	return json.MarshalIndent(d, "", "  ")
+}
+
+// How often the file is written.
+const (
+	changedAfter = time.Second      // sessions that began or ended by themselves
+	usedAfter    = 10 * time.Minute // when sessions were used
+)
+
+// Run writes sessions down until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(usedAfter)
+	defer tick.Stop()
+	soon := time.NewTimer(changedAfter)
+	soon.Stop()
+	defer soon.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return k.save()
+		case <-k.changed:
+			soon.Reset(changedAfter)
+			continue
+		case <-soon.C:
+		case <-tick.C:
+			if !k.unsaved() {
+				continue
+			}
+		}
+		if err := k.save(); err != nil {
+			soon.Reset(usedAfter) // it tries again
+		}
+	}
+}
+
+// unsaved reports whether somebody used a session since the file was written.
+func (k *Keeper) unsaved() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.used
+}

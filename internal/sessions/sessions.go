@@ -1,0 +1,356 @@
+// Package sessions keeps who is signed in on the page. A session is a secret of 256
+// random bits in a cookie; the keeper stores only its SHA-256, so a copy of its file
+// lets nobody in. It knows who made a session and not what that person may do: the
+// doorkeeper finds that out again for every request, so a role that is taken away
+// is gone at once.
+//
+// A code is the secret in a link for signing in. It works once, within a minute,
+// and is kept in memory alone.
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+const (
+	// CodeLife is how long a code works.
+	CodeLife = time.Minute
+	// Idle is how long a session stands that nobody uses.
+	Idle = 12 * time.Hour
+	// Longest is how long a session stands that somebody uses.
+	Longest = 7 * 24 * time.Hour
+
+	// MostOfOne is how many sessions one owner has. The one that was unused for the
+	// longest time makes room for another.
+	MostOfOne = 32
+	// Most is how many sessions there are.
+	Most = 1024
+
+	mostCodesOfOne = 8
+	mostCodes      = 1024
+)
+
+// The reasons to refuse a secret or a code.
+var (
+	ErrUnknown = errors.New("no session has this secret")
+	ErrEnded   = errors.New("the session has ended")
+	ErrNoCode  = errors.New("no link has this code: it was used, or it is older than a minute")
+)
+
+// ErrMissing means that there is no session with this id.
+var ErrMissing = errors.New("there is no session with this id")
+
+// ErrFull means that there are as many sessions or codes as the keeper keeps.
+var ErrFull = fmt.Errorf("there are %d sessions of all users, which is the most: end one, or wait until some are over", Most)
+
+// Owner is who made a session.
+type Owner struct {
+	// UID is the user that the kernel named when the session began. The session holds
+	// only for connections of that user. Not known: it began on another machine.
+	UID    access.UID
+	Groups []int        // of the user on the Unix socket; nil: not known
+	Place  access.Place // where the user called from to get a link
+
+	Token string // name of the token that the session was begun with; empty: none
+	Proof string // fingerprint of that token
+}
+
+// ByToken reports whether the session was begun with a token.
+func (o *Owner) ByToken() bool { return o.Proof != "" }
+
+// Object returns the session as what somebody does something to.
+func (o *Owner) Object() access.Object {
+	switch {
+	case !o.ByToken():
+		return access.Of(access.SignedIn, o.UID.Or(access.NoUID), "")
+	case o.Token == access.DaemonToken:
+		return access.Of(access.SignedIn, access.NoUID, access.DaemonUser)
+	}
+	return access.Of(access.SignedIn, access.NoUID, access.TokenUser(o.Token))
+}
+
+// same reports whether two sessions count for the same owner.
+func (o *Owner) same(other *Owner) bool { return o.UID == other.UID && o.Proof == other.Proof }
+
+// Session is a session without its secret.
+type Session struct {
+	ID string
+	Owner
+	Begun time.Time
+	Used  time.Time // to the minute
+}
+
+// Until returns when the session ends if nobody uses it any more.
+func (s *Session) Until() time.Time {
+	idle, longest := s.Used.Add(Idle), s.Begun.Add(Longest)
+	if longest.Before(idle) {
+		return longest
+	}
+	return idle
+}
+
+// hash is the SHA-256 of a secret.
+type hash [sha256.Size]byte
+
+func hashOf(secret string) hash { return sha256.Sum256([]byte(secret)) }
+
+// entry is a session that the keeper accepts.
+type entry struct {
+	Session
+	hash hash
+
+	standing context.Context // ends when the session is ended
+	end      context.CancelCauseFunc
+}
+
+func newEntry(s Session, h hash) *entry {
+	e := &entry{Session: s, hash: h}
+	e.standing, e.end = context.WithCancelCause(context.Background())
+	return e
+}
+
+// code is a code that has not been used.
+type code struct {
+	Owner
+	hash hash
+	ends time.Time
+}
+
+// Keeper keeps sessions and codes. Use New or Open to make one.
+type Keeper struct {
+	path    string        // empty: it is kept in no file
+	changed chan struct{} // has room for one: sessions that the file does not have
+
+	writing sync.Mutex // held while the file is written
+
+	mu     sync.Mutex // guards what follows
+	byHash map[hash]*entry
+	codes  []code // the oldest first
+	used   bool   // somebody used a session, and the file does not say so
+}
+
+// New returns a keeper without sessions that is kept in no file.
+func New() *Keeper {
+	return &Keeper{byHash: map[hash]*entry{}, changed: make(chan struct{}, 1)}
+}
+
+// Issue returns a code for an owner.
+func (k *Keeper) Issue(o Owner, now time.Time) (secret string, ends time.Time, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.codes = slices.DeleteFunc(k.codes, func(c code) bool { return !now.Before(c.ends) })
+	of := 0
+	for i := len(k.codes) - 1; i >= 0; i-- {
+		if !k.codes[i].same(&o) {
+			continue
+		}
+		if of++; of >= mostCodesOfOne {
+			k.codes = slices.Delete(k.codes, i, i+1)
+		}
+	}
+	if len(k.codes) >= mostCodes {
+		return "", time.Time{}, ErrFull
+	}
+	secret, ends = random(), now.Add(CodeLife)
+	k.codes = append(k.codes, code{o, hashOf(secret), ends})
+	return secret, ends, nil
+}
+
+// Redeem returns who a code was made for. Nobody can use it again, also if the
+// caller of Redeem then refuses to let the bearer in.
+func (k *Keeper) Redeem(secret string, now time.Time) (Owner, error) {
+	h := hashOf(secret)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at := slices.IndexFunc(k.codes, func(c code) bool { return c.hash == h })
+	if at < 0 {
+		return Owner{}, ErrNoCode
+	}
+	found := k.codes[at]
+	k.codes = slices.Delete(k.codes, at, at+1)
+	if !now.Before(found.ends) {
+		return Owner{}, ErrNoCode
+	}
+	return found.Owner, nil
+}
+
+// Begin begins a session and returns its secret. It calls confirm, which may refuse
+// it, before the session stands. The file has it a moment later: a daemon that is
+// killed in between forgets the session, and the person signs in again.
+func (k *Keeper) Begin(o Owner, now time.Time, confirm func(Session) error) (secret string, s Session, err error) {
+	secret = random()
+	now = now.UTC().Truncate(time.Second)
+	s = Session{ID: newID(), Owner: o, Begun: now, Used: now}
+	k.mu.Lock()
+	k.prune(now)
+	full := len(k.byHash) >= Most && k.oldest(&o) == nil
+	k.mu.Unlock()
+	if full {
+		return "", Session{}, ErrFull
+	}
+	if err := confirm(s); err != nil {
+		return "", Session{}, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if of := k.count(&o); of >= MostOfOne || len(k.byHash) >= Most {
+		if last := k.oldest(&o); last != nil {
+			k.remove(last)
+		}
+	}
+	if len(k.byHash) >= Most {
+		return "", Session{}, ErrFull
+	}
+	e := newEntry(s, hashOf(secret))
+	k.byHash[e.hash] = e
+	k.tell()
+	return secret, s, nil
+}
+
+// Shown is a session whose secret was shown.
+type Shown struct {
+	Session
+	Standing context.Context // ends when the session is ended
+}
+
+// Check returns the session with a secret, and notes that it is used. The error is
+// ErrUnknown or ErrEnded.
+func (k *Keeper) Check(secret string, now time.Time) (Shown, error) {
+	h := hashOf(secret)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.byHash[h]
+	if e == nil {
+		return Shown{}, ErrUnknown
+	}
+	if !now.Before(e.Until()) {
+		k.remove(e)
+		k.tell()
+		return Shown{}, ErrEnded
+	}
+	if minute := now.UTC().Truncate(time.Minute); minute.After(e.Used) {
+		e.Used, k.used = minute, true
+	}
+	return Shown{Session: e.Session, Standing: e.standing}, nil
+}
+
+// Find returns the session with an id.
+func (k *Keeper) Find(id string, now time.Time) (Session, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range k.byHash {
+		if e.ID == id && now.Before(e.Until()) {
+			return e.Session, nil
+		}
+	}
+	return Session{}, fmt.Errorf("session %s: %w", id, ErrMissing)
+}
+
+// List returns every session, the oldest first.
+func (k *Keeper) List(now time.Time) []Session {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.prune(now)
+	list := make([]Session, 0, len(k.byHash))
+	for _, e := range k.byHash {
+		list = append(list, e.Session)
+	}
+	slices.SortFunc(list, func(a, b Session) int { return cmp.Or(a.Begun.Compare(b.Begun), cmp.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// End ends a session at once: the context of its requests ends. It returns when the
+// disk has that. If the disk does not take it, the session is worthless until the
+// daemon starts again.
+func (k *Keeper) End(id string) (Session, error) {
+	k.mu.Lock()
+	var found *entry
+	for _, e := range k.byHash {
+		if e.ID == id {
+			found = e
+		}
+	}
+	if found != nil {
+		k.remove(found)
+	}
+	k.mu.Unlock()
+	if found == nil {
+		return Session{}, fmt.Errorf("session %s: %w", id, ErrMissing)
+	}
+	if err := k.save(); err != nil {
+		k.tell() // it tries again
+		return found.Session, fmt.Errorf("the session %s is refused from now on, but the daemon could not write that down and accepts it again after a restart: %w", id, err)
+	}
+	return found.Session, nil
+}
+
+// remove takes a session out. The caller holds mu.
+func (k *Keeper) remove(e *entry) {
+	delete(k.byHash, e.hash)
+	e.end(ErrEnded)
+}
+
+// prune takes out the sessions that are over. The caller holds mu.
+func (k *Keeper) prune(now time.Time) {
+	for _, e := range k.byHash {
+		if !now.Before(e.Until()) {
+			k.remove(e)
+			k.tell()
+		}
+	}
+}
+
+// count returns how many sessions an owner has. The caller holds mu.
+func (k *Keeper) count(o *Owner) (n int) {
+	for _, e := range k.byHash {
+		if e.same(o) {
+			n++
+		}
+	}
+	return n
+}
+
+// oldest returns the session of an owner that was unused for the longest time; nil:
+// there is none. The caller holds mu.
+func (k *Keeper) oldest(o *Owner) (last *entry) {
+	for _, e := range k.byHash {
+		if e.same(o) && (last == nil || cmp.Or(e.Used.Compare(last.Used), e.Begun.Compare(last.Begun), cmp.Compare(e.ID, last.ID)) < 0) {
+			last = e
+		}
+	}
+	return last
+}
+
+// tell lets Run know that the file is old.
+func (k *Keeper) tell() {
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
+// random returns 256 random bits as 43 characters.
+func random() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// newID returns the name of a session, which is no secret.
+func newID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
