@@ -1,0 +1,145 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/tui"
+)
+
+// past is how far back the first samples go.
+const past = 5 * time.Minute
+
+// rarely is how often the feed asks for what changes seldom or costs more.
+const rarely = 5 * time.Second
+
+// feed asks the daemon for what a screen shows.
+type feed struct {
+	from *console.Source
+	gpu  string // only this device: index or UUID; empty: all
+	now  func() time.Time
+
+	known     map[string]bool // devices whose samples were asked for
+	leasesAt  time.Time       // when the leases were last asked for
+	strayedAt time.Time
+	explained time.Time
+}
+
+// ask returns what is new. stirred says that something happened to leases since
+// the last time; nil: ask for everything.
+func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
+	facts := tui.Facts{At: f.now()}
+	all, err := f.from.StatusAll(ctx)
+	if err == nil {
+		all.GPUs, err = f.only(all.GPUs)
+	}
+	if err != nil {
+		f.known, f.leasesAt, f.strayedAt = nil, time.Time{}, time.Time{} // ask again for what was missed
+		return facts, err
+	}
+	facts.Status = &all
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if available, err := f.from.Available(ctx); err == nil {
+			facts.Available = &available
+		}
+	})
+	if stirred == nil || *stirred || facts.At.Sub(f.leasesAt) >= rarely {
+		f.leasesAt = facts.At
+		asking.Go(func() {
+			if leases, err := f.from.Leases(ctx); err == nil {
+				leases = onDevices(leases, all.GPUs, f.gpu != "")
+				facts.Leases = &leases
+			}
+		})
+	}
+	if facts.At.Sub(f.strayedAt) >= rarely {
+		f.strayedAt = facts.At
+		asking.Go(func() {
+			if strays, err := f.from.Orphans(ctx); err == nil {
+				facts.Strays = &strays
+			}
+		})
+	}
+	f.samples(ctx, &facts, &asking)
+	asking.Wait()
+	return facts, nil
+}
+
+// only returns the device that the user asked for, or all.
+func (f *feed) only(all []api.Status) ([]api.Status, error) {
+	if f.gpu == "" {
+		return all, nil
+	}
+	for _, d := range all {
+		if d.Device.UUID == f.gpu || fmt.Sprint(d.Device.Index) == f.gpu {
+			return []api.Status{d}, nil
+		}
+	}
+	return nil, console.Usage("there is no GPU %q here", f.gpu)
+}
+
+// onDevices leaves out leases on other devices.
+func onDevices(all api.Leases, devices []api.Status, some bool) api.Leases {
+	if !some {
+		return all
+	}
+	var kept []api.Lease
+	for _, l := range all.Leases {
+		for _, p := range l.Parts {
+			if p.GPU == devices[0].Device.UUID {
+				kept = append(kept, l)
+				break
+			}
+		}
+	}
+	all.Leases = kept
+	return all
+}
+
+// samples asks for what devices did before, once each: later samples come with
+// the status.
+func (f *feed) samples(ctx context.Context, facts *tui.Facts, asking *sync.WaitGroup) {
+	if f.known == nil {
+		f.known = map[string]bool{}
+	}
+	facts.Samples = map[string][]gpu.Sample{}
+	var lock sync.Mutex
+	for _, d := range facts.Status.GPUs {
+		uuid := d.Device.UUID
+		if f.known[uuid] {
+			continue
+		}
+		f.known[uuid] = true
+		asking.Go(func() {
+			history, err := f.from.History(ctx, client.HistoryQuery{GPU: uuid, Since: facts.At.Add(-past)})
+			if err != nil {
+				return // the curve begins now
+			}
+			lock.Lock()
+			defer lock.Unlock()
+			facts.Samples[uuid] = history.Samples
+		})
+	}
+}
+
+// explain asks why requests wait.
+func (f *feed) explain(ctx context.Context, list []tui.Request) tui.Facts {
+	facts := tui.Facts{Reasons: map[string]string{}}
+	for _, r := range list {
+		e, err := f.from.Of(r.User).ExplainWaiting(ctx, r.ID)
+		if problem := (*api.Problem)(nil); errors.As(err, &problem) {
+			facts.Reasons[r.Key()] = problem.Detail
+		} else if err == nil {
+			facts.Reasons[r.Key()] = e.Text
+		}
+	}
+	return facts
+}

@@ -1,0 +1,151 @@
+// Package top holds berth top, the live view in a terminal. It feeds the screen
+// of package tui with the answers and events of the daemon, hands it the keys,
+// and carries out what the user has confirmed.
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/tui"
+)
+
+type options struct {
+	*console.Console
+	interval time.Duration
+	gpu      string
+	once     bool
+	devices  string
+}
+
+// New returns the command top.
+func New(con *console.Console) *cobra.Command {
+	o := &options{Console: con}
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show GPUs, leases, queue and events live, and act on them",
+		Long: `Show every GPU with the curves of its last minutes, who holds what, who waits
+and why, what happens, and what needs a person, until you press q. Keys sort,
+filter and show details; r releases, p parks and u resumes a lease, and d drains
+a GPU, after a confirmation that says what will happen. Press ? for all keys.
+
+With no daemon, show the local GPUs and change nothing. If the daemon goes away,
+show what it said last, and go on when it is back.
+
+With --once, print one frame for COLUMNS and LINES and end.`,
+		Example: `  berth top
+  berth top --gpu 2 --interval 500ms
+  berth top --once
+  LINES=40 COLUMNS=120 berth top --once --devices sim:4`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&o.interval, "interval", time.Second, "ask the daemon every `INTERVAL`")
+	flags.StringVar(&o.gpu, "gpu", "", "show only this `GPU` (index or UUID)")
+	flags.BoolVar(&o.once, "once", false, "print one frame and end")
+	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.DevicesFlag(cmd, &o.devices)
+	return cmd
+}
+
+const (
+	shortest = 100 * time.Millisecond
+	longest  = time.Minute
+)
+
+func (o *options) run(ctx context.Context) error {
+	switch {
+	case o.JSON:
+		return console.Hinted(console.Usage("top is for people and has no --json"), "programs use: berth status --json, berth leases --json, berth events --follow --json")
+	case o.interval < shortest || o.interval > longest:
+		return console.Usage("--interval must be from %s to %s, not %s", shortest, longest, o.interval)
+	}
+	if !o.once {
+		if err := o.needsTerminal(); err != nil {
+			return err
+		}
+	}
+	v, err := o.Look(ctx, o.devices)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	f := &feed{from: v, gpu: o.gpu, now: o.Now}
+	screen := tui.New()
+	screen.Version, screen.Local, screen.Colours = o.Version, v.Local, bool(o.Screen().Painter)
+	if o.once {
+		return o.frame(ctx, f, screen)
+	}
+	return o.live(ctx, f, screen)
+}
+
+// needsTerminal says what to use where there is no terminal that can be written
+// over.
+func (o *options) needsTerminal() error {
+	hint := "use berth status --watch, or berth top --once"
+	if _, ok := o.Terminal(); !ok {
+		return console.Hinted(console.Usage("top needs a terminal, and this output is none"), hint)
+	}
+	if in, ok := o.In.(*os.File); ok && !term.IsTerminal(int(in.Fd())) {
+		return console.Hinted(console.Usage("top needs a terminal to read keys from, and this input is none"), hint)
+	}
+	if name := o.Getenv("TERM"); name == "dumb" || name == "" {
+		return console.Hinted(console.Usage("top cannot write over this terminal, which TERM calls %q", name), hint)
+	}
+	return nil
+}
+
+// frame prints one frame.
+func (o *options) frame(ctx context.Context, f *feed, screen *tui.State) error {
+	facts, err := f.ask(ctx, nil)
+	if err != nil {
+		return err
+	}
+	screen.Tick(o.Now())
+	screen.Resize(o.Screen().Width, o.height())
+	screen.Take(facts)
+	for e, err := range f.from.Events(ctx, 0, false) {
+		if err != nil {
+			break // a frame without events is better than none
+		}
+		screen.TakeEvents(e)
+	}
+	if screen.Take(f.explain(ctx, screen.Explained())); screen.Lost() {
+		return errors.New("the daemon went away")
+	}
+	return o.Print(screen.Frame()...)
+}
+
+// height returns how many lines a frame has that is printed.
+func (o *options) height() int {
+	if n, err := strconv.Atoi(o.Getenv("LINES")); err == nil && n > 0 {
+		return n
+	}
+	if out, ok := o.Out.(*os.File); ok {
+		if _, height, err := term.GetSize(int(out.Fd())); err == nil && height > 1 {
+			return height - 1 // the line that the shell goes on in
+		}
+	}
+	return 24
+}
+
+// reason returns the text of an error for the screen, and the next step if there
+// is one.
+func reason(err error) error {
+	var hinted interface{ Hint() string }
+	problem := (*api.Problem)(nil)
+	if errors.As(err, &problem) || !errors.As(err, &hinted) || hinted.Hint() == "" {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, hinted.Hint())
+}

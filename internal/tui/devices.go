@@ -1,0 +1,262 @@
+package tui
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+)
+
+// drawDevices writes the devices: a line each, or cards with curves.
+func (s *State) drawDevices(a area, k look) []string {
+	all := s.devices()
+	head := line{{fmt.Sprintf(" GPUs %d", len(all)), s.headTone(Devices)}}
+	c := s.cards(a.width, a.height)
+	if c.curves == 0 {
+		columns := choose(s.deviceColumns(), a.width-2)
+		lines := []string{k.paint(join(line{{"  ", ordinary}}, headings(columns, "", "", s.headTone(Devices))).fit(a.width))}
+		if len(all) == 0 {
+			lines = append(lines, k.paint(line{{"  " + s.noDevices(), faint}}.fit(a.width)))
+		}
+		for i := s.top[Devices]; i < len(all) && len(lines) < a.height; i++ {
+			lines = append(lines, s.row(Devices, i, cells(columns, all[i]), a.width, k))
+		}
+		for len(lines) < a.height {
+			lines = append(lines, k.paint(line{}.fit(a.width)))
+		}
+		return lines
+	}
+	head = rule(join(head, line{{"  the last 5 minutes", faint}}), a.width, faint)
+	lines := []string{k.paint(head.fit(a.width))}
+	width := (a.width - (c.across-1)*3) / c.across
+	for i := 0; i < len(all); i += c.across {
+		block := make([]string, c.height)
+		for x := range c.across {
+			card := make([]line, c.height)
+			mark := k
+			if i+x < len(all) {
+				card = s.card(all[i+x], width, c)
+				if s.pane == Devices && s.at(Devices) == i+x {
+					mark.marked = true
+				}
+			}
+			for n := range block {
+				if x > 0 {
+					block[n] += strings.Repeat(" ", 3)
+				}
+				row := k
+				if n == 0 {
+					row = mark // only the name is marked: curves are hard to read turned round
+				}
+				w := width
+				if x == c.across-1 {
+					w = a.width - x*(width+3)
+				}
+				block[n] += row.paint(card[n].fit(w))
+			}
+		}
+		lines = append(lines, block...)
+	}
+	return lines
+}
+
+// noDevices says why there are none.
+func (s *machine) noDevices() string {
+	if s.facts.Status != nil && s.facts.Status.Note != "" {
+		return plain(s.facts.Status.Note)
+	}
+	return "No GPU on this machine."
+}
+
+// deviceColumns returns the columns for devices that take one line.
+func (s *machine) deviceColumns() []column[api.Status] {
+	return []column[api.Status]{
+		{heading: "GPU", least: 3, most: 3, right: true, cell: func(d api.Status, _ int) line { return text(strconv.Itoa(d.Device.Index), strong) }},
+		{heading: "NAME", least: 8, most: 24, drop: 2, cell: func(d api.Status, _ int) line { return text(shortName(d), ordinary) }},
+		{heading: "STATE", least: 9, most: 11, cell: func(d api.Status, _ int) line { return text(stateText(d), stateTone(d)) }},
+		{heading: "LOAD 5 min", least: 11, most: 34, cell: func(d api.Status, w int) line {
+			return s.spark(d, w, loadOf, 100, load, percent(measured(d).Utilization))
+		}},
+		{heading: "MEMORY GiB", least: 15, most: 32, cell: s.memoryCell},
+		{heading: "TEMP", least: 9, most: 28, cell: func(d api.Status, w int) line {
+			m := measured(d)
+			return s.spark(d, w, temperatureOf, 100, temperatureTone(d), fmt.Sprintf("%4s", degrees(m.Temperature)))
+		}},
+		{heading: "POWER", least: 6, most: 6, right: true, drop: 4, cell: func(d api.Status, _ int) line { return text(watts(measured(d).Power), ordinary) }},
+		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 3, cell: func(d api.Status, _ int) line {
+			return text(fmt.Sprintf("%d/%d", d.Slots.Active, d.Slots.Capacity), ordinary)
+		}},
+	}
+}
+
+// spark draws what a device did in front of what it does now.
+func (s *machine) spark(d api.Status, width int, of func(point) float64, high float64, t tone, now string) line {
+	room := width - term.Columns(now) - 1
+	lo := 0.0
+	if high == 100 && t != load {
+		lo = 20 // no device is colder
+	}
+	return line{{term.Spark(s.curves[d.Device.UUID].values(max(0, room), s.Now, of), lo, high), t}, {" " + now, ordinary}}
+}
+
+// memoryCell draws what is used, what is leased beyond that, and the numbers.
+func (s *machine) memoryCell(d api.Status, width int) line {
+	m := measured(d)
+	now := fmt.Sprintf("%4s/%s", gibOr(m.MemoryUsed), gibOr(m.MemoryTotal))
+	return join(s.memoryBar(d, width-term.Columns(now)-1), line{{" " + now, ordinary}})
+}
+
+// memoryBar draws what is used, and lighter what is leased beyond that.
+func (s *machine) memoryBar(d api.Status, width int) line {
+	m := measured(d)
+	total, inUse := m.MemoryTotal.Or(0), m.MemoryUsed.Or(0)
+	width = max(width, 0)
+	if total <= 0 || !m.MemoryUsed.Known() {
+		return line{{strings.Repeat(" ", width), ordinary}}
+	}
+	columns := func(v gpu.MiB) int {
+		n := int(math.Round(float64(v) / float64(total) * float64(width)))
+		if v > 0 && n == 0 {
+			n = 1 // a little is not nothing
+		}
+		return min(n, width)
+	}
+	full := columns(inUse)
+	l := s.leasable(d.Device.UUID)
+	both := max(full, columns(l.Leased+l.Foreign))
+	tone := memory
+	if share, _ := m.MemoryPercent().Get(); share > 95 {
+		tone = bad
+	}
+	return line{{strings.Repeat("█", full), tone}, {strings.Repeat("▒", both-full), tone}, {strings.Repeat("░", width-both), faint}}
+}
+
+// card draws a device with curves: its name, its numbers, and what it did.
+func (s *machine) card(d api.Status, width int, c cards) []line {
+	m := measured(d)
+	name := line{{" " + d.Device.Label(), strong}, {"  " + shortName(d) + "  ", ordinary}, {stateText(d), stateTone(d)}}
+	name = append(name, span{fmt.Sprintf("  %d/%d slots", d.Slots.Active, d.Slots.Capacity), faint})
+	if l := s.leasable(d.Device.UUID); l.GPU != "" {
+		name = append(name, span{fmt.Sprintf("  %s GiB leased, %s free to lease", gib(l.Leased), gib(max(l.Available, 0))), faint})
+	}
+	if d.State != gpu.Optimal && d.Reason != "" {
+		name = append(name, span{"  " + plain(d.Reason), faint})
+	}
+	limit := float64(d.Device.PowerLimit.Or(0))
+	for _, p := range s.curves[d.Device.UUID] {
+		limit = max(limit, p.power)
+	}
+	panels := []struct {
+		label, now string
+		tone       tone
+		of         func(point) float64
+		lo, hi     float64
+	}{
+		{"load", percent(m.Utilization), load, loadOf, 0, 100},
+		{"memory", gibOr(m.MemoryUsed) + "/" + gibOr(m.MemoryTotal) + " GiB", memory, memoryOf, 0, 100},
+		{"temp", degrees(m.Temperature), temperatureTone(d), temperatureOf, 20, 100},
+		{"power", watts(m.Power), power, powerOf, 0, limit},
+	}
+	lines := make([]line, c.height)
+	lines[0] = name
+	room := (width - 1 - 3*2) / 4
+	for i, p := range panels {
+		gap := line{{"  ", ordinary}}
+		if i == 0 {
+			gap = line{{" ", ordinary}}
+		}
+		lines[1] = join(lines[1], gap, line{{p.label + " ", faint}, {p.now, p.tone}}.fit(room))
+		values := s.curves[d.Device.UUID].values(2*room, s.Now, p.of)
+		for n, curve := range term.Area(values, p.lo, p.hi, c.curves) {
+			lines[2+n] = join(lines[2+n], gap, line{{curve, p.tone}}.fit(room))
+		}
+	}
+	return lines
+}
+
+// measured returns what is known about a device now: the last sample of one that
+// does not answer is history.
+func measured(d api.Status) gpu.Sample {
+	if d.Sample == nil || d.State == gpu.Unavailable && d.Health != gpu.Unhealthy {
+		return gpu.Sample{MemoryTotal: gpu.Some(d.Device.MemoryTotal)}
+	}
+	return *d.Sample
+}
+
+func shortName(d api.Status) string { return strings.TrimPrefix(plain(d.Device.Name), "NVIDIA ") }
+
+// stateText returns the state, and that the device is drained.
+func stateText(d api.Status) string {
+	if d.Drain != nil && d.Well() {
+		return "drained"
+	}
+	return string(d.State)
+}
+
+func stateTone(d api.Status) tone {
+	switch {
+	case d.State.Worse(gpu.Throttled) || d.Health == gpu.Unhealthy:
+		return bad
+	case d.State == gpu.Throttled || d.Drain != nil || !d.Well():
+		return warning
+	}
+	return good
+}
+
+// temperatureTone returns how warm a device is, by its own thresholds where the
+// daemon tells them.
+func temperatureTone(d api.Status) tone {
+	normal, throttle := gpu.Celsius(75), gpu.Celsius(85)
+	if d.Outlook != nil {
+		for _, t := range d.Outlook.Thresholds {
+			switch t.Threshold {
+			case "temp_normal":
+				normal = t.Limit
+			case "temp_throttle":
+				throttle = t.Limit
+			}
+		}
+	}
+	now := measured(d).Temperature.Or(0)
+	switch {
+	case now >= throttle:
+		return bad
+	case now >= normal:
+		return warning
+	}
+	return good
+}
+
+func percent(v gpu.Opt[gpu.Percent]) string { return orDash(v, "%3.0f%%") }
+func degrees(v gpu.Opt[gpu.Celsius]) string { return orDash(v, "%.0f°C") }
+func watts(v gpu.Opt[gpu.Watts]) string     { return orDash(v, "%.0f W") }
+
+func orDash[T ~float64](v gpu.Opt[T], format string) string {
+	if n, known := v.Get(); known {
+		return fmt.Sprintf(format, float64(n))
+	}
+	return "-"
+}
+
+// gib writes an amount in GiB with three digits, and never nothing for a little.
+func gib(m gpu.MiB) string {
+	v := float64(m) / 1024
+	switch {
+	case v >= 99.95:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v < 0.05 && m > 0:
+		return "<0.1"
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64)
+}
+
+func gibOr(m gpu.Opt[gpu.MiB]) string {
+	if v, known := m.Get(); known {
+		return gib(v)
+	}
+	return "-"
+}

@@ -1,0 +1,71 @@
+package tui
+
+import (
+	"strings"
+
+	"github.com/berth-gpu/berth/internal/term"
+)
+
+// over draws the dialog over the middle of the lines of the body.
+func (s *State) over(body []string) {
+	k := look{colours: s.Colours}
+	width := min(s.Width-4, 72)
+	box := s.box(width)
+	if len(box) > len(body) {
+		box = append(box[:len(body)-1:len(body)-1], box[len(box)-1])
+	}
+	top, left := (len(body)-len(box))/2, (s.Width-width)/2
+	for i, l := range box {
+		body[top+i] = strings.Repeat(" ", left) + k.paint(l.fit(width)) + strings.Repeat(" ", s.Width-left-width)
+	}
+}
+
+// box writes the dialog with its border.
+func (s *State) box(width int) []line {
+	d, t := s.dialog, chosen
+	if d.bad {
+		t = bad
+	}
+	name := " " + term.Cut(d.title, width-6) + " "
+	lines := []line{{{"╭─", t}, {name, strong}, {strings.Repeat("─", max(0, width-3-term.Columns(name))) + "╮", t}}}
+	inside := func(l line) { lines = append(lines, join(line{{"│ ", t}}, l.fit(width-4), line{{" │", t}})) }
+	for _, paragraph := range d.text {
+		for _, l := range wrapped(paragraph, width-4) {
+			inside(line{{l, ordinary}})
+		}
+	}
+	inside(nil)
+	if d.act == nil {
+		inside(line{{"any key", strong}, {" goes on", faint}})
+	} else {
+		inside(line{{"y", strong}, {" " + d.act.Verb + "   ", ordinary}, {"n", strong}, {" change nothing", ordinary}})
+	}
+	return append(lines, line{{"╰" + strings.Repeat("─", width-2) + "╯", t}})
+}
+
+// helpLines writes what the keys and the columns mean.
+func helpLines(width int) []line {
+	list := []fact{
+		{"tab, 1 … 4", "go to the next pane, or to GPUs, leases, queue, events"},
+		{"↑ ↓ j k", "move; pgup, pgdown, g and G move far"},
+		{"enter", "show everything about what is chosen; esc goes back"},
+		{"/", "show only leases, requests and events with this text in them; esc clears it"},
+		{"s, S", "sort leases by another column; turn the order round"},
+		{"x", "show the processes under their leases"},
+		{"z", "give the pane the whole screen, and back"},
+		{"!", "list all that needs a person"},
+		{"r", "release the lease that is chosen, or withdraw the request"},
+		{"p, u", "park a lease: move its memory to the machine's; resume it"},
+		{"d", "drain the GPU that is chosen, or use it again"},
+		{"q, ctrl+c", "quit"},
+		{"", " "},
+		{"MEMORY bar", "█ used, ▒ leased beyond that, ░ free"},
+		{"MEMORY GiB", "used/asked for; red: it uses more than it asked for"},
+		{"USED", "which part of what it asked for a lease uses; yellow: less than a quarter"},
+		{"STATE", "of a lease: active, idle, parking, parked, resuming, or the share that it is held to"},
+		{"(no lease)", "a process that uses a GPU under no lease: an orphan had one, a foreign one never did"},
+		{"UNTIL", "what ends the lease: a time, the end of a process, or only a release"},
+		{"ENFORCED", "what keeps the lease to its memory"},
+	}
+	return facts(" Keys and columns; each change is confirmed before it is made", list, width)
+}

@@ -1,0 +1,159 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-gpu/berth/internal/term"
+)
+
+// The smallest terminal that shows something useful, and the width from which on
+// panes stand side by side.
+const (
+	leastWidth  = 60
+	leastHeight = 15
+	wideFrom    = 150
+)
+
+// area is where a pane stands.
+type area struct {
+	pane          Pane
+	x, y          int
+	width, height int
+}
+
+// Frame writes the screen: exactly Height lines, each exactly Width columns wide.
+func (s *State) Frame() []string {
+	if s.Width < leastWidth || s.Height < leastHeight {
+		return s.tooSmall()
+	}
+	lines := make([]string, 0, s.Height)
+	fresh := look{colours: s.Colours}
+	for _, l := range s.header() {
+		lines = append(lines, fresh.paint(l.fit(s.Width)))
+	}
+	body := s.body()
+	for len(body) < s.bodyHeight() {
+		body = append(body, fresh.paint(line{}.fit(s.Width)))
+	}
+	if s.dialog != nil {
+		s.over(body[:s.bodyHeight()])
+	}
+	lines = append(lines, body[:s.bodyHeight()]...)
+	return append(lines, fresh.paint(s.footer().fit(s.Width)))
+}
+
+// tooSmall says that there is no room.
+func (s *State) tooSmall() []string {
+	lines := make([]string, max(s.Height, 0))
+	said := term.Wrap(fmt.Sprintf("The terminal is too small: %d×%d, and berth top needs %d×%d. berth status needs less. q quits.", s.Width, s.Height, leastWidth, leastHeight), s.Width)
+	for i := range lines {
+		text := ""
+		if i < len(said) {
+			text = said[i]
+		}
+		lines[i] = look{}.paint(line{{text, ordinary}}.fit(s.Width))
+	}
+	return lines
+}
+
+// bodyHeight returns how many lines are between the header and the footer.
+func (s *State) bodyHeight() int { return max(0, s.Height-len(s.header())-1) }
+
+// body writes what is between them.
+func (s *State) body() []string {
+	k := look{colours: s.Colours, old: s.lost != nil}
+	if s.help >= 0 {
+		return scroll(helpLines(s.Width), s.help, s.bodyHeight(), s.Width, look{colours: s.Colours})
+	}
+	if s.detail != nil {
+		return scroll(s.detailLines(s.Width), s.detail.top, s.bodyHeight(), s.Width, k)
+	}
+	// Panes that stand side by side share a line of the screen.
+	type piece struct {
+		x    int
+		text string
+	}
+	rows := make([][]piece, s.bodyHeight())
+	edges := map[int]int{} // where a pane that does not begin at the left begins
+	for _, a := range s.layout() {
+		for i, text := range s.draw(a, k) {
+			if i < a.height && a.y+i < len(rows) {
+				rows[a.y+i] = append(rows[a.y+i], piece{a.x, text})
+				edges[a.y+i] += a.width
+			}
+		}
+	}
+	lines := make([]string, len(rows))
+	for i, pieces := range rows {
+		for n, p := range pieces {
+			if n > 0 {
+				lines[i] += k.paint(line{{" │ ", faint}})
+			}
+			lines[i] += p.text
+		}
+		if len(pieces) > 1 {
+			continue
+		}
+		lines[i] += strings.Repeat(" ", max(0, s.Width-edges[i]))
+	}
+	return lines
+}
+
+// scroll returns the part of a text that is in sight.
+func scroll(all []line, top, height, width int, k look) []string {
+	var lines []string
+	for _, l := range all[min(top, len(all)):min(top+height, len(all))] {
+		lines = append(lines, k.paint(l.fit(width)))
+	}
+	return lines
+}
+
+// draw writes a pane: its heading and its rows.
+func (s *State) draw(a area, k look) []string {
+	var head line
+	var rows []line
+	switch a.pane {
+	case Devices:
+		return s.drawDevices(a, k)
+	case Leases:
+		head, rows = s.drawLeases(a)
+	case Queue:
+		head, rows = s.drawQueue(a)
+	case Events:
+		head, rows = s.drawEvents(a)
+	}
+	lines := []string{k.paint(head.fit(a.width))}
+	for i, l := range rows {
+		lines = append(lines, s.row(a.pane, s.top[a.pane]+i, l, a.width, k))
+	}
+	for len(lines) < a.height {
+		lines = append(lines, k.paint(line{}.fit(a.width)))
+	}
+	return lines
+}
+
+// row writes a row of a pane, and marks it if it is chosen.
+func (s *State) row(p Pane, at int, l line, width int, k look) string {
+	mark := "  "
+	if s.pane == p && at == s.at(p) {
+		mark, k.marked = "▸ ", true
+	}
+	return k.paint(join(line{{mark, ordinary}}, l).fit(width))
+}
+
+// headTone returns how the heading of a pane looks.
+func (s *State) headTone(p Pane) tone {
+	if s.pane == p {
+		return chosen
+	}
+	return title
+}
+
+// count writes how many rows a pane has, and how many match the filter.
+func (s *State) count(shown, all int) string {
+	if s.filter != "" {
+		return fmt.Sprintf("%d of %d", shown, all)
+	}
+	return fmt.Sprint(all)
+}

@@ -1,0 +1,185 @@
+package tui
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// header says where this is, and what needs a person.
+func (s *State) header() []line {
+	lines := []line{s.titleLine()}
+	if s.lost != nil {
+		old := "nothing was seen yet"
+		if !s.facts.At.IsZero() {
+			old = "this is how it stood at " + s.facts.At.In(s.Now.Location()).Format(time.TimeOnly)
+		}
+		return append(lines, line{{" ✗ No answer from the daemon for " + words.Age(s.Now.Sub(s.lost.since)) + ", since " +
+			s.lost.since.In(s.Now.Location()).Format(time.TimeOnly) + "; " + old + ": " + plain(s.lost.why), bad}})
+	}
+	if s.Local {
+		lines = append(lines, line{{" ! No daemon runs. These are the GPUs as this process sees them; nothing can be changed. Start one: berth serve", warning}})
+	}
+	needs := s.needs()
+	most := max(1, s.Height/14)
+	switch {
+	case s.facts.Status == nil:
+		return append(lines, line{{" asking the daemon …", faint}})
+	case len(needs) == 0 && !s.Local:
+		return append(lines, line{{" ✓ ", good}, {"Nothing needs a person.", faint}})
+	}
+	for i, n := range needs {
+		l := line{{" " + n.mark() + " ", n.tone}, {n.text, n.tone}}
+		if i == most-1 && len(needs) > most {
+			more := line{{fmt.Sprintf("  and %d more: !", len(needs)-most), strong}}
+			return append(lines, join(l.fit(max(0, s.Width-more.columns())), more))
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// titleLine says which machine this is, and what time it is there.
+func (s *State) titleLine() line {
+	left := line{{" berth top ", chosen}}
+	version := s.Version
+	if all := s.facts.Status; all != nil {
+		version = cmp.Or(plain(all.Version), version)
+		left = append(left, span{plain(all.Host), strong}, span{"  " + version, faint})
+		left = append(left, span{"  " + s.summary(), ordinary})
+	}
+	right := line{{s.Now.Format(time.TimeOnly) + " ", strong}}
+	return join(left.fit(max(0, s.Width-right.columns()-1)), line{{" ", ordinary}}, right)
+}
+
+// summary counts what there is.
+func (s *machine) summary() string {
+	text := words.Count(len(s.devices()), "GPU")
+	var drawn gpu.Watts
+	for _, d := range s.devices() {
+		if d.Sample != nil && d.State != gpu.Unavailable && d.Device.Parent == "" {
+			drawn += d.Sample.Power.Or(0)
+		}
+	}
+	text += fmt.Sprintf(" · %.0f W", float64(drawn))
+	if l := s.facts.Leases; l != nil {
+		text += " · " + words.Count(len(l.Leases), "lease")
+		if n := len(l.Waiting); n > 0 {
+			text += fmt.Sprintf(" · %d waiting", n)
+		}
+	}
+	return text
+}
+
+// need is something that a person should look at.
+type need struct {
+	tone tone
+	text string
+}
+
+func (n need) mark() string {
+	if n.tone == bad {
+		return "✗"
+	}
+	return "!"
+}
+
+// needs returns what a person should look at, the worst first.
+func (s *machine) needs() []need {
+	var worst, others []need
+	add := func(t tone, text string) {
+		if t == bad {
+			worst = append(worst, need{t, text})
+		} else {
+			others = append(others, need{t, text})
+		}
+	}
+	for _, d := range s.devices() {
+		text := d.Device.Label() + " " + string(d.State)
+		if !d.Since.IsZero() {
+			text += " for " + words.Age(s.Now.Sub(d.Since))
+		}
+		switch {
+		case d.Well():
+		case d.State.Worse(gpu.Throttled) || d.Health == gpu.Unhealthy:
+			add(bad, text+": "+plain(d.Reason))
+		default:
+			add(warning, text+": "+plain(d.Reason))
+		}
+		if d.Drain != nil {
+			by := ""
+			if d.Drain.By != "" {
+				by = " by " + plain(d.Drain.By)
+			}
+			add(warning, d.Device.Label()+" is drained"+by+": "+cmp.Or(plain(d.Drain.Reason), "no new leases there"))
+		}
+	}
+	if all := s.facts.Status; all != nil && !all.Monitoring && !s.Local {
+		add(warning, "Monitoring is stopped, so the numbers are old.")
+	}
+	if l := s.facts.Leases; l != nil {
+		for i := range l.Leases {
+			each := &l.Leases[i]
+			if asked(each) > 0 && used(each) > asked(each) {
+				add(warning, fmt.Sprintf("%s uses %s and leased %s", plain(each.ID), used(each), asked(each)))
+			}
+			if each.Parking != nil && each.Parking.Failed != "" {
+				add(warning, plain(each.ID)+": "+plain(each.Parking.Failed))
+			}
+		}
+		if n := len(l.Waiting); n > 0 {
+			longest := l.Waiting[0].Since
+			for _, w := range l.Waiting {
+				if w.Since.Before(longest) {
+					longest = w.Since
+				}
+			}
+			if waited := s.Now.Sub(longest); waited > 5*time.Minute {
+				add(warning, words.Count(n, "request")+" "+words.Form(n, "waits", "wait")+", the longest for "+words.Age(waited))
+			}
+		}
+	}
+	if st := s.facts.Strays; st != nil && len(st.Orphans) > 0 {
+		add(warning, words.Count(len(st.Orphans), "process")+" "+words.Form(len(st.Orphans), "uses", "use")+" a GPU after the end of the lease")
+	}
+	return append(worst, others...)
+}
+
+// footer says which keys there are, what was done, or what the filter is.
+func (s *State) footer() line {
+	switch {
+	case s.typing:
+		return line{{" / ", chosen}, {plain(s.filter), strong}, {"▏", chosen}, {"  enter keeps the filter, esc clears it", faint}}
+	case s.working != "":
+		return line{{" … " + plain(s.working), warning}}
+	case s.said != nil && s.dialog == nil:
+		return join(line{{" ", ordinary}}, s.said)
+	}
+	keys := [][2]string{{"tab", "pane"}, {"↑↓", "move"}, {"enter", "details"}, {"/", "filter"}, {"s", "sort"}, {"r", "release"}, {"p", "park"}, {"u", "resume"}, {"d", "drain"}, {"x", "processes"}, {"z", "zoom"}, {"?", "help"}, {"q", "quit"}}
+	if s.detail != nil {
+		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}, {"r", "release"}, {"p", "park"}, {"u", "resume"}, {"d", "drain"}, {"?", "help"}}
+	}
+	if s.help >= 0 {
+		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}}
+	}
+	last := line{}
+	if s.filter != "" {
+		last = line{{"  filter: " + plain(s.filter) + " ", warning}}
+	}
+	room := s.Width - last.columns()
+	keep := keys
+	for {
+		l := line{}
+		for _, k := range keep {
+			l = append(l, span{" " + k[0], strong}, span{" " + k[1] + " ", faint})
+		}
+		if l.columns() <= room || len(keep) < 3 {
+			return join(l.fit(max(0, room)), last)
+		}
+		// Help and quit stay: help names the others.
+		keep = append(keep[:len(keep)-3:len(keep)-3], keep[len(keep)-2:]...)
+	}
+}

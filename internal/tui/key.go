@@ -1,0 +1,239 @@
+package tui
+
+import (
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Want is what the user wants done after a key. The zero value is nothing.
+type Want struct {
+	Quit    bool
+	Suspend bool
+	Act     *Act // the daemon has to do it
+	Ask     bool // ask the daemon at once
+}
+
+// Press takes a key, by the name that the terminal library gives it, and returns
+// what the user wants done.
+func (s *State) Press(key string) Want {
+	defer s.settle()
+	switch {
+	case key == "ctrl+c":
+		return Want{Quit: true}
+	case key == "ctrl+z":
+		return Want{Suspend: true}
+	case s.typing:
+		s.typeFilter(key)
+	case s.dialog != nil:
+		return s.answer(key)
+	case s.help >= 0:
+		s.help = scrolled(s.help, key, s.bodyHeight())
+		if slices.Contains([]string{"?", "esc", "q", "enter"}, key) {
+			s.help = -1
+		}
+	case s.detail != nil:
+		return s.pressDetail(key)
+	default:
+		return s.pressList(key)
+	}
+	return Want{}
+}
+
+// Type takes a character that was pasted. It goes to the filter, or nowhere: a
+// pasted text gives no orders.
+func (s *State) Type(character string) {
+	if s.typing {
+		s.typeFilter(character)
+		s.settle()
+	}
+}
+
+// typeFilter takes a key for the filter.
+func (s *State) typeFilter(key string) {
+	const longest = 40
+	switch key {
+	case "enter", "tab", "up", "down":
+		s.typing = false
+	case "esc":
+		s.typing, s.filter = false, ""
+	case "ctrl+u":
+		s.filter = ""
+	case "backspace":
+		_, size := utf8.DecodeLastRuneInString(s.filter)
+		s.filter = s.filter[:len(s.filter)-size]
+	case "space":
+		s.filter += " "
+	default:
+		if r, size := utf8.DecodeRuneInString(key); size == len(key) && unicode.IsPrint(r) && utf8.RuneCountInString(s.filter) < longest {
+			s.filter += key
+		}
+	}
+	s.top = [panes]int{}
+}
+
+// pressList takes a key while the panes are shown.
+func (s *State) pressList(key string) Want {
+	switch key {
+	case "q":
+		return Want{Quit: true}
+	case "?", "h", "f1":
+		s.help = 0
+	case "tab", "right", "l":
+		s.turn(1)
+	case "shift+tab", "left":
+		s.turn(-1)
+	case "1", "2", "3", "4":
+		s.pane = Pane(key[0] - '1')
+	case "up", "k":
+		s.step(-1)
+	case "down", "j":
+		s.step(1)
+	case "pgup", "ctrl+b", "ctrl+u":
+		s.step(-s.rows(s.pane))
+	case "pgdown", "ctrl+f", "ctrl+d", "space":
+		s.step(s.rows(s.pane))
+	case "home", "g":
+		s.step(-1 << 30)
+	case "end", "G":
+		s.step(1 << 30)
+	case "/":
+		s.typing = true
+	case "esc":
+		if s.filter == "" {
+			s.zoomed = false
+		}
+		s.filter, s.said = "", nil
+	case "s":
+		s.order, s.turned = (s.order+1)%len(orders()), false
+		s.say(ordinary, "Leases are sorted by "+orders()[s.order].column+". S turns the order round.")
+	case "S":
+		s.turned = !s.turned
+	case "x":
+		s.tree = !s.tree
+	case "z":
+		s.zoomed = !s.zoomed
+	case "!":
+		s.detail = &detail{pane: panes}
+	case "enter":
+		s.open()
+	default:
+		return s.pressAct(key)
+	}
+	return Want{Ask: key == "tab"}
+}
+
+// pressDetail takes a key while a detail is shown.
+func (s *State) pressDetail(key string) Want {
+	switch key {
+	case "esc", "q", "enter", "backspace", "left":
+		s.detail = nil
+	case "?":
+		s.help = 0
+	case "tab":
+		s.detail = nil
+		s.turn(1)
+	default:
+		if to := scrolled(s.detail.top, key, s.bodyHeight()); to != s.detail.top {
+			s.detail.top = to
+			return Want{}
+		}
+		return s.pressAct(key)
+	}
+	return Want{}
+}
+
+// scrolled returns how far a text is moved up after a key.
+func scrolled(top int, key string, page int) int {
+	switch key {
+	case "up", "k":
+		top--
+	case "down", "j":
+		top++
+	case "pgup", "ctrl+b":
+		top -= page
+	case "pgdown", "ctrl+f", "space":
+		top += page
+	case "home", "g":
+		top = 0
+	}
+	return max(0, top)
+}
+
+// turn gives the keys to the next pane that is shown.
+func (s *State) turn(by int) {
+	for range panes {
+		s.pane = (s.pane + panes + Pane(by)) % panes
+		if s.zoomed || s.shown(s.pane) {
+			return
+		}
+	}
+}
+
+// step moves the choice by rows, as far as there are any.
+func (s *State) step(by int) {
+	keys := s.keys(s.pane)
+	if len(keys) == 0 {
+		return
+	}
+	s.cursor[s.pane] = keys[min(max(s.at(s.pane)+by, 0), len(keys)-1)]
+}
+
+// Wheel moves what is chosen, or the text that is shown.
+func (s *State) Wheel(by int) {
+	key := "down"
+	if by < 0 {
+		key = "up"
+	}
+	if !s.typing && s.dialog == nil {
+		s.Press(key)
+	}
+}
+
+// open shows everything about what is chosen.
+func (s *State) open() {
+	keys := s.keys(s.pane)
+	at := s.at(s.pane)
+	if at < 0 {
+		return
+	}
+	key := keys[at]
+	if s.pane == Leases {
+		r := s.leaseRows()[at]
+		if r.lease == nil {
+			key = r.key
+		} else {
+			key = leaseKey(r.lease)
+		}
+	}
+	s.detail = &detail{pane: s.pane, key: key}
+}
+
+// settle moves each pane so that its choice is in sight, and ends what cannot be
+// any more. The choice of the first row stays the first row: new events move
+// under it.
+func (s *State) settle() {
+	for p := range panes {
+		at, height, all := s.at(p), s.rows(p), len(s.keys(p))
+		if at == 0 && p != Devices && s.cursor[p] != "" && s.keys(p)[0] != s.cursor[p] {
+			s.cursor[p] = "" // it is gone
+		}
+		if p == Events && at == 0 {
+			s.cursor[p] = ""
+		}
+		s.top[p] = max(0, min(s.top[p], all-height))
+		if at >= 0 {
+			s.top[p] = min(s.top[p], at)
+			s.top[p] = max(s.top[p], at-height+1)
+		}
+	}
+	if !s.zoomed && !s.shown(s.pane) {
+		s.pane = Leases
+	}
+	if s.detail != nil {
+		s.detail.top = max(0, min(s.detail.top, len(s.detailLines(s.Width))-s.bodyHeight()))
+	}
+	if s.help >= 0 {
+		s.help = max(0, min(s.help, len(helpLines(s.Width))-s.bodyHeight()))
+	}
+}

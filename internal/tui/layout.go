@@ -1,0 +1,88 @@
+package tui
+
+import "slices"
+
+// layout says where the panes stand. The devices are at the top and take less
+// than half; below them, leases, queue and events share what is left, side by
+// side on a wide terminal.
+func (s *State) layout() []area {
+	height := s.bodyHeight()
+	if s.zoomed {
+		return []area{{s.pane, 0, 0, s.Width, height}}
+	}
+	devices := area{Devices, 0, 0, s.Width, s.devicesHeight(height)}
+	left := height - devices.height
+	waiting := len(s.queueRows())
+	if s.facts.Leases != nil && len(s.facts.Leases.Waiting) > 0 {
+		waiting = max(waiting, 1)
+	}
+	if s.Width >= wideFrom {
+		width := (s.Width - 3) * 6 / 10
+		areas := []area{devices, {Leases, 0, devices.height, width, left}}
+		queue := 0
+		if waiting > 0 {
+			queue = 1 + min(waiting, max(2, left/2-1))
+			areas = append(areas, area{Queue, width + 3, devices.height, s.Width - 3 - width, queue})
+		}
+		return append(areas, area{Events, width + 3, devices.height + queue, s.Width - 3 - width, left - queue})
+	}
+	queue := 0
+	if waiting > 0 {
+		queue = 1 + min(waiting, max(2, left/5))
+	}
+	events := 1 + max(2, left/4)
+	leases := left - queue - events
+	if spare := leases - 1 - max(1, len(s.leaseRows())); spare > 0 && len(s.events) > events-1 {
+		leases, events = leases-spare, events+spare
+	}
+	areas := []area{devices, {Leases, 0, devices.height, s.Width, leases}}
+	if queue > 0 {
+		areas = append(areas, area{Queue, 0, devices.height + leases, s.Width, queue})
+	}
+	return append(areas, area{Events, 0, devices.height + leases + queue, s.Width, events})
+}
+
+// shown reports whether a pane has a place on the screen.
+func (s *State) shown(p Pane) bool {
+	return slices.ContainsFunc(s.layout(), func(a area) bool { return a.pane == p })
+}
+
+// rows returns how many rows of a pane are in sight.
+func (s *State) rows(p Pane) int {
+	for _, a := range s.layout() {
+		if a.pane != p {
+			continue
+		}
+		if p != Devices {
+			return max(1, a.height-1)
+		}
+		c := s.cards(a.width, a.height)
+		return max(1, (a.height-1)/c.height*c.across)
+	}
+	return 1
+}
+
+// cards says how devices are drawn: how many stand side by side, how many lines
+// each takes, and how many of these are curves; 0: one line with small curves.
+type cards struct{ across, height, curves int }
+
+// cards returns the richest drawing that there is room for.
+func (s *State) cards(width, height int) cards {
+	n := len(s.devices())
+	for _, c := range []cards{{1, 6, 4}, {1, 5, 3}, {2, 5, 3}, {1, 4, 2}, {2, 4, 2}, {2, 3, 1}} {
+		if width/c.across >= 75 && n > 0 && (n+c.across-1)/c.across*c.height+1 <= height {
+			return c
+		}
+	}
+	return cards{1, 1, 0}
+}
+
+// devicesHeight returns how many lines of the body the devices take.
+func (s *State) devicesHeight(body int) int {
+	n := len(s.devices())
+	most := max(4, body/2)
+	if c := s.cards(s.Width, most); c.curves > 0 {
+		return (n+c.across-1)/c.across*c.height + 1
+	}
+	return min(max(n, 1)+1, most)
+}

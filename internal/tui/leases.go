@@ -1,0 +1,267 @@
+package tui
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// drawLeases writes who holds what, and what runs under no lease.
+func (s *State) drawLeases(a area) (head line, rows []line) {
+	all := s.leaseRows()
+	columns := choose(s.leaseColumns(), a.width-2)
+	total := 0
+	if s.facts.Leases != nil {
+		total = len(s.facts.Leases.Leases)
+	}
+	shown := map[*api.Lease]bool{}
+	for _, r := range all {
+		if r.lease != nil {
+			shown[r.lease] = true
+		}
+	}
+	mark := "▼"
+	if s.turned {
+		mark = "▲"
+	}
+	by := orders()[s.order].column
+	columns[0].heading = "LEASES " + s.count(len(shown), total)
+	if by == "LEASE" {
+		columns[0].heading += mark
+	}
+	head = join(line{{"  ", ordinary}}, headings(columns, by, mark, s.headTone(Leases)))
+	for i := s.top[Leases]; i < len(all) && len(rows) < a.height-1; i++ {
+		rows = append(rows, cells(columns, all[i]))
+	}
+	if len(all) == 0 {
+		rows = append(rows, line{{s.noLeases(total), faint}})
+	}
+	return head, rows
+}
+
+// noLeases says why the list is empty.
+func (s *State) noLeases(total int) string {
+	switch {
+	case s.facts.Leases == nil && s.Local:
+		return "Without a daemon there are no leases."
+	case s.facts.Leases == nil:
+		return "…"
+	case total > 0:
+		return "No lease matches the filter; esc clears it."
+	}
+	return "Nobody holds a lease."
+}
+
+// leaseColumns returns the columns for leases.
+func (s *machine) leaseColumns() []column[row] {
+	return []column[row]{
+		{heading: "LEASE", least: 14, most: 30, cell: func(r row, _ int) line {
+			switch {
+			case r.process != nil:
+				return text("  └ "+pid(r.process.PID), faint)
+			case r.stray != nil:
+				return text("(no lease)", warning)
+			}
+			return text(plain(r.lease.ID), strong)
+		}},
+		{heading: "USER", least: 7, most: 14, drop: 3, cell: func(r row, _ int) line {
+			return ofLease(r, func(l *api.Lease) string { return l.Holder.User }, r.strayText(func(p *api.Stray) string { return p.User }))
+		}},
+		{heading: "SERVICE", least: 8, most: 16, drop: 6, cell: func(r row, _ int) line { return ofLease(r, func(l *api.Lease) string { return l.Holder.Service }, "") }},
+		{heading: "GPU", least: 4, most: 8, cell: func(r row, _ int) line { return text(s.where(r), ordinary) }},
+		{heading: "MEMORY GiB", least: 11, most: 11, cell: func(r row, _ int) line { return memoryText(r) }},
+		{heading: "USED", least: 6, most: 16, drop: 4, cell: useBar},
+		{heading: "STATE", least: 8, most: 8, drop: 1, cell: func(r row, _ int) line { return leaseState(r) }},
+		{heading: "AGE", least: 6, most: 6, right: true, drop: 2, cell: func(r row, _ int) line {
+			if r.lease == nil || r.process != nil {
+				return nil
+			}
+			return text(words.Age(s.Now.Sub(r.lease.Granted)), ordinary)
+		}},
+		{heading: "UNTIL", least: 9, most: 11, drop: 7, cell: func(r row, _ int) line { return ofLease(r, s.until, "") }},
+		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 9, cell: func(r row, _ int) line {
+			return ofLease(r, func(l *api.Lease) string { return strconv.Itoa(slots(l)) }, "")
+		}},
+		{heading: "ENERGY", least: 8, most: 9, right: true, drop: 8, cell: func(r row, _ int) line {
+			return ofLease(r, func(l *api.Lease) string {
+				if j, known := l.Energy.Get(); known {
+					return j.String()
+				}
+				return "-"
+			}, "")
+		}},
+		{heading: "ENFORCED", least: 9, most: 9, drop: 8, cell: func(r row, _ int) line {
+			return ofLease(r, func(l *api.Lease) string { return l.EnforcedBy }, "")
+		}},
+		{heading: "PROGRAM", least: 10, most: 30, drop: 5, cell: func(r row, _ int) line { return program(r) }},
+	}
+}
+
+// ofLease writes a text about a lease; other about a process under none.
+func ofLease(r row, about func(*api.Lease) string, other string) line {
+	switch {
+	case r.process != nil:
+		return nil
+	case r.lease != nil:
+		return text(plain(about(r.lease)), ordinary)
+	}
+	return text(plain(other), ordinary)
+}
+
+func (r row) strayText(about func(*api.Stray) string) string {
+	if r.stray == nil {
+		return ""
+	}
+	return about(r.stray)
+}
+
+// where writes on which devices something is.
+func (s *machine) where(r row) string {
+	switch {
+	case r.process != nil:
+		return s.index(r.process.GPU)
+	case r.stray != nil:
+		return s.index(r.stray.GPU)
+	}
+	var list []string
+	for _, p := range r.lease.Parts {
+		list = append(list, s.index(p.GPU))
+	}
+	return strings.Join(list, ",")
+}
+
+// memoryText writes what is used of what was asked for, and marks a lease that
+// uses more.
+func memoryText(r row) line {
+	switch {
+	case r.process != nil:
+		return text(fmt.Sprintf("%5s", gib(r.process.Memory)), faint)
+	case r.stray != nil:
+		return text(fmt.Sprintf("%5s", gibOr(r.stray.Memory)), warning)
+	}
+	l := r.lease
+	inUse, of, t := "-", "-", ordinary
+	if isSeen(l) {
+		inUse = gib(used(l))
+	}
+	if asked(l) > 0 {
+		of = gib(asked(l))
+	}
+	if asked(l) > 0 && used(l) > asked(l) {
+		t = bad
+	}
+	return text(fmt.Sprintf("%5s/%s", inUse, of), t)
+}
+
+// isSeen reports whether the processes of a lease were measured.
+func isSeen(l *api.Lease) bool {
+	for _, p := range l.Parts {
+		if p.Measured.Known() {
+			return true
+		}
+	}
+	return false
+}
+
+// useBar draws which part of what a lease asked for it uses.
+func useBar(r row, width int) line {
+	if r.lease == nil || r.process != nil || asked(r.lease) == 0 || !isSeen(r.lease) {
+		return nil
+	}
+	share := float64(used(r.lease)) / float64(asked(r.lease))
+	full := min(width, int(math.Round(share*float64(width))))
+	if full == 0 && share > 0 {
+		full = 1
+	}
+	t := good
+	switch {
+	case share > 1:
+		t = bad
+	case share < 0.25:
+		t = warning // it asked for much more than it uses
+	}
+	return line{{strings.Repeat("█", full), t}, {strings.Repeat("░", width-full), faint}}
+}
+
+// leaseState writes how a lease stands.
+func leaseState(r row) line {
+	switch {
+	case r.process != nil:
+		return nil
+	case r.stray != nil && r.stray.Lease != "":
+		return text("orphan", warning)
+	case r.stray != nil:
+		return text("foreign", warning)
+	}
+	l := r.lease
+	switch {
+	case l.State != "active":
+		return text(l.State, warning)
+	case l.Paced != nil:
+		return text(fmt.Sprintf("at %.0f %%", 100*l.Paced.Share), warning)
+	case l.Idle != nil:
+		return text("idle", faint)
+	}
+	return text(l.State, good)
+}
+
+// program writes what runs under a lease.
+func program(r row) line {
+	switch {
+	case r.process != nil:
+		return text(plain(r.process.Name)+" by "+plain(r.process.Evidence), faint)
+	case r.stray != nil:
+		name := plain(r.stray.Name)
+		if r.stray.PID != 0 {
+			name = strconv.Itoa(r.stray.PID) + " " + name
+		}
+		return text(name, warning)
+	}
+	list := r.lease.Processes
+	switch len(list) {
+	case 0:
+		return text(plain(r.lease.Holder.Name), faint)
+	case 1:
+		return text(plain(list[0].Name), ordinary)
+	}
+	return text(plain(list[0].Name)+fmt.Sprintf(" and %d more", len(list)-1), ordinary)
+}
+
+func slots(l *api.Lease) int {
+	n := 0
+	for _, p := range l.Parts {
+		n += p.Slots
+	}
+	return n
+}
+
+// until says in a word or two what ends a lease.
+func (s *machine) until(l *api.Lease) string {
+	soonest := l.Expires
+	if l.Ends != nil && (soonest == nil || l.Ends.Before(*soonest)) {
+		soonest = l.Ends
+	}
+	switch {
+	case soonest != nil:
+		return "in " + words.Age(soonest.Sub(s.Now))
+	case l.Binding == "process":
+		if p := cmp.Or(l.Heir, l.Holder.PID); p != 0 {
+			return "pid " + strconv.Itoa(p)
+		}
+		return "process"
+	}
+	return "release"
+}
+
+// pid writes the number of a process, which users do not see of others.
+func pid(p int) string {
+	if p == 0 {
+		return "a process"
+	}
+	return strconv.Itoa(p)
+}

@@ -1,0 +1,162 @@
+package tui
+
+import (
+	"strings"
+	"unicode"
+
+	"charm.land/lipgloss/v2"
+
+	"github.com/berth-gpu/berth/internal/term"
+)
+
+// tone says what a text means, and by that how it looks.
+type tone int
+
+const (
+	ordinary tone = iota
+	faint         // beside the point
+	strong        // what to see first
+	title         // the heading of a pane
+	chosen        // the heading of the pane that keys go to
+	good
+	warning
+	bad
+	load
+	memory
+	power
+)
+
+// span is a piece of a line in one tone.
+type span struct {
+	text string
+	tone tone
+}
+
+// line is one line of the screen.
+type line []span
+
+// text returns a line in one tone.
+func text(s string, t tone) line { return line{{s, t}} }
+
+// columns returns how wide a line is.
+func (l line) columns() int {
+	n := 0
+	for _, s := range l {
+		n += term.Columns(s.text)
+	}
+	return n
+}
+
+// fit cuts a line, or fills it up with blanks, to be exactly as wide as it must.
+func (l line) fit(width int) line {
+	width = max(width, 0)
+	if l.columns() > width {
+		var cut line
+		left := width
+		for _, s := range l {
+			if n := term.Columns(s.text); n < left {
+				cut, left = append(cut, s), left-n
+				continue
+			}
+			cut = append(cut, span{term.Cut(s.text+" ", left), s.tone}) // more follows: it ends in an ellipsis
+			break
+		}
+		l = cut
+	}
+	if missing := width - l.columns(); missing > 0 {
+		l = append(l[:len(l):len(l)], span{strings.Repeat(" ", missing), ordinary})
+	}
+	return l
+}
+
+// right fills a line up with blanks on its left.
+func (l line) right(width int) line {
+	if missing := width - l.columns(); missing > 0 {
+		return append(line{{strings.Repeat(" ", missing), ordinary}}, l...)
+	}
+	return l.fit(width)
+}
+
+// join puts lines one behind the other.
+func join(parts ...line) line {
+	var all line
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+// in returns a line all in one tone.
+func (l line) in(t tone) line {
+	painted := make(line, len(l))
+	for i, s := range l {
+		painted[i] = span{s.text, t}
+	}
+	return painted
+}
+
+// plain replaces what a terminal would act on, and the characters that one
+// terminal draws wider than another: marks that join others, and what changes
+// how the character before it looks.
+func plain(s string) string {
+	return term.Clean(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Mc, unicode.Cf), 0x1f1e6 <= r && r <= 0x1f1ff, 0x1f3fb <= r && r <= 0x1f3ff:
+			return '?'
+		}
+		return r
+	}, s))
+}
+
+// look is how lines are written: in colours or without, and all of it faint
+// while it is old.
+type look struct{ colours, old, marked bool }
+
+// paint writes a line for a terminal.
+func (k look) paint(l line) string {
+	var b strings.Builder
+	for _, s := range l {
+		if !k.colours || s.text == "" {
+			b.WriteString(s.text)
+			continue
+		}
+		b.WriteString(k.style(s.tone).Render(s.text))
+	}
+	return b.String()
+}
+
+// style returns how a tone looks. The colours are those that the user has chosen
+// for the terminal, so that they can be read on every background.
+func (k look) style(t tone) lipgloss.Style {
+	style := lipgloss.NewStyle()
+	if k.marked {
+		return style.Reverse(true)
+	}
+	if k.old {
+		return style.Faint(true)
+	}
+	colour := func(name string) lipgloss.Style { return style.Foreground(lipgloss.Color(name)) }
+	switch t {
+	case faint:
+		return style.Faint(true)
+	case strong:
+		return style.Bold(true)
+	case title:
+		return style.Bold(true).Faint(true)
+	case chosen:
+		return colour("6").Bold(true)
+	case good, load:
+		return colour("2")
+	case warning:
+		return colour("3")
+	case bad:
+		return colour("1").Bold(true)
+	case memory:
+		return colour("4")
+	case power:
+		return colour("5")
+	}
+	return style
+}

@@ -1,0 +1,207 @@
+package tui
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// State is all that a screen shows. Its methods change it; Frame writes it.
+type State struct {
+	machine
+	Width, Height int
+	Colours       bool
+	Version       string // of this program
+
+	pane    Pane
+	cursor  [panes]string // the key of the row that is chosen; empty: the first
+	top     [panes]int    // how many rows are above the first that is shown
+	zoomed  bool          // the pane has the whole screen
+	tree    bool          // processes stand under their leases
+	order   int           // of leases; see orders
+	turned  bool          // the order is turned round
+	filter  string
+	typing  bool // keys go to the filter
+	detail  *detail
+	dialog  *dialog
+	help    int // lines that it is moved up; -1: it is not shown
+	said    line
+	saidAt  time.Time
+	working string // what the daemon is doing for the user
+}
+
+// machine is what is known about the machine, and when.
+type machine struct {
+	Now time.Time
+
+	// Local says that no daemon runs, and that the devices are those which this
+	// process sees. Nothing can be changed then.
+	Local bool
+
+	facts   Facts
+	curves  map[string]curve  // by UUID
+	events  []gpu.Event       // oldest first
+	reasons map[string]string // why requests wait, by Request.Key
+	lost    *outage           // nil: the daemon answers
+}
+
+// Facts is what the daemon said. What is nil has not changed.
+type Facts struct {
+	Status    *api.StatusAll
+	Available *api.Available
+	Leases    *api.Leases
+	Strays    *api.Strays
+	Reasons   map[string]string       // why requests wait, by Request.Key
+	Samples   map[string][]gpu.Sample // of the last minutes, by UUID
+	At        time.Time
+}
+
+// outage is a daemon that does not answer.
+type outage struct {
+	since time.Time
+	why   string
+}
+
+// Pane is a part of the screen that keys can go to.
+type Pane int
+
+// The panes, from top to bottom.
+const (
+	Devices Pane = iota
+	Leases
+	Queue
+	Events
+	panes
+)
+
+// mostEvents is how many events a screen keeps.
+const mostEvents = 500
+
+// New returns a screen that shows nothing yet.
+func New() *State {
+	return &State{machine: machine{curves: map[string]curve{}, reasons: map[string]string{}}, help: -1}
+}
+
+// Take takes what the daemon said. A daemon that was away is back.
+func (s *State) Take(f Facts) {
+	if f.Status != nil {
+		s.facts.Status, s.facts.At, s.lost = f.Status, f.At, nil
+		for _, d := range f.Status.GPUs {
+			if d.Sample != nil && !d.Stale {
+				s.curves[d.Device.UUID] = s.curves[d.Device.UUID].add(pointOf(*d.Sample))
+			}
+		}
+	}
+	for uuid, samples := range f.Samples {
+		for _, sample := range samples {
+			s.curves[uuid] = s.curves[uuid].add(pointOf(sample))
+		}
+	}
+	if f.Available != nil {
+		s.facts.Available = f.Available
+	}
+	if f.Leases != nil {
+		s.facts.Leases = f.Leases
+	}
+	if f.Strays != nil {
+		s.facts.Strays = f.Strays
+	}
+	if f.Reasons != nil {
+		s.reasons = f.Reasons
+	}
+	s.settle()
+}
+
+// TakeEvents takes events as they come, oldest first. One that is there already
+// is left out.
+func (s *State) TakeEvents(list ...gpu.Event) {
+	for _, e := range list {
+		if n := len(s.events); n > 0 && e.ID <= s.events[n-1].ID && e.Code != gpu.EventGap {
+			continue
+		}
+		s.events = append(s.events, e)
+	}
+	if more := len(s.events) - mostEvents; more > 0 {
+		s.events = slices.Delete(s.events, 0, more)
+	}
+	s.settle()
+}
+
+// Lose takes note that the daemon does not answer. What it said before stays,
+// and is shown as old.
+func (s *State) Lose(why string, at time.Time) {
+	if s.lost == nil {
+		s.lost = &outage{since: at}
+	}
+	s.lost.why = why
+	s.settle()
+}
+
+// Lost reports whether the daemon does not answer.
+func (s *State) Lost() bool { return s.lost != nil }
+
+// Resize takes the size of the terminal.
+func (s *State) Resize(width, height int) {
+	s.Width, s.Height = width, height
+	s.settle()
+}
+
+// Tick says what time it is.
+func (s *State) Tick(now time.Time) {
+	const saidFor = 12 * time.Second
+	if s.Now = now; now.Sub(s.saidAt) > saidFor {
+		s.said = nil
+	}
+}
+
+// say shows a line for a while.
+func (s *State) say(t tone, text string) { s.said, s.saidAt = line{{plain(text), t}}, s.Now }
+
+// devices returns the devices.
+func (s *machine) devices() []api.Status {
+	if s.facts.Status == nil {
+		return nil
+	}
+	return s.facts.Status.GPUs
+}
+
+// device returns one of them; ok is false if it is not there.
+func (s *machine) device(uuid string) (api.Status, bool) {
+	for _, d := range s.devices() {
+		if d.Device.UUID == uuid {
+			return d, true
+		}
+	}
+	return api.Status{}, false
+}
+
+// leasable returns what can be leased on a device.
+func (s *machine) leasable(uuid string) api.DeviceAvailable {
+	if s.facts.Available != nil {
+		for _, d := range s.facts.Available.GPUs {
+			if d.GPU == uuid {
+				return d
+			}
+		}
+	}
+	return api.DeviceAvailable{}
+}
+
+// index returns what people call a device by, in a column.
+func (s *machine) index(uuid string) string {
+	if d, there := s.device(uuid); there {
+		return strconv.Itoa(d.Device.Index)
+	}
+	return "gone"
+}
+
+// name returns what people call a device by, in a sentence.
+func (s *machine) name(uuid string) string {
+	if d, there := s.device(uuid); there {
+		return d.Device.Label()
+	}
+	return plain(uuid)
+}

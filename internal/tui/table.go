@@ -1,0 +1,98 @@
+package tui
+
+import "strings"
+
+// column is one column of a list.
+type column[T any] struct {
+	heading     string
+	least, most int // how wide it may be
+	drop        int // columns with the highest number go first where there is no room; 0: never
+	right       bool
+	cell        func(row T, width int) line
+}
+
+// sized is a column that there is room for, and how wide it is.
+type sized[T any] struct {
+	column[T]
+	width int
+}
+
+// choose returns the columns that there is room for. What is left over widens
+// those that can use it, evenly.
+func choose[T any](all []column[T], width int) []sized[T] {
+	var kept []sized[T]
+	total := -1
+	for _, c := range all {
+		kept = append(kept, sized[T]{c, c.least})
+		total += c.least + 1
+	}
+	for total > width {
+		worst := -1
+		for i, c := range kept {
+			if c.drop > 0 && (worst < 0 || c.drop >= kept[worst].drop) {
+				worst = i
+			}
+		}
+		if worst < 0 {
+			break
+		}
+		total -= kept[worst].least + 1
+		kept = append(kept[:worst:worst], kept[worst+1:]...)
+	}
+	for grown := true; grown && total < width; {
+		grown = false
+		for i := range kept {
+			if kept[i].width < kept[i].most && total < width {
+				kept[i].width++
+				total++
+				grown = true
+			}
+		}
+	}
+	return kept
+}
+
+// headings returns the headings of columns. The pane's name stands in front of
+// the first one, and mark behind the one that the rows are sorted by.
+func headings[T any](columns []sized[T], sorted, mark string, t tone) line {
+	var l line
+	for i, c := range columns {
+		text := c.heading
+		if sorted != "" && text == sorted {
+			text += mark
+		}
+		cell := line{{text, t}}
+		if c.right {
+			cell = cell.right(c.width)
+		}
+		if i > 0 {
+			l = append(l, span{" ", ordinary})
+		}
+		l = append(l, cell.fit(c.width)...)
+	}
+	return l
+}
+
+// cells returns a row.
+func cells[T any](columns []sized[T], row T) line {
+	var l line
+	for i, c := range columns {
+		cell := c.cell(row, c.width)
+		if c.right {
+			cell = cell.right(c.width)
+		}
+		if i > 0 {
+			l = append(l, span{" ", ordinary})
+		}
+		l = append(l, cell.fit(c.width)...)
+	}
+	return l
+}
+
+// rule returns a heading with a line behind it that fills the width.
+func rule(head line, width int, t tone) line {
+	if missing := width - head.columns() - 1; missing > 0 {
+		return join(head, line{{" " + strings.Repeat("─", missing), t}})
+	}
+	return head.fit(width)
+}
