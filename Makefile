@@ -50,17 +50,37 @@ check-web: web/node_modules/.package-lock.json ## check the types of the page an
 demo: build ## show the main job, on real GPUs or on four simulated ones
 	@examples/demo.sh
 
+# The tests in Go and those in Python run side by side, because both wait for other
+# processes most of the time. What measures how long an answer takes runs alone, after
+# them. `make histories` and its neighbours play the same properties far longer.
 .PHONY: test
 test: build ## run every check a change must pass (minutes)
 	go vet -race ./... # the flag of the tests: nothing is compiled for it alone
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
-	GORACE=atexit_sleep_ms=50 go test -race -timeout 40m ./... # a second for each package otherwise
+	@$(MAKE) --no-print-directory -j 2 test-go test-python
+	go run $(STATIC) ./bench/hostile -berth bin/berth -small
+	go run $(STATIC) ./bench/access -berth bin/berth
+
+# PURE lists the packages that floors_test.go forbids to import sync, context and os:
+# they start nothing at the same time, so the race detector finds nothing in them, and
+# makes their properties ten times slower. They are tested with the flags of bin/berth,
+# whose compiled parts they share.
+PURE = $(shell awk '$$2 ~ /^(DECISIONS|GROUND|WORDS)$$/ { for (i = 3; i <= NF; i++) print ($$i ~ /^(api|gpu)$$/ ? "./" : "./internal/") $$i }' floors_test.go)
+
+# Packages wait for processes and disks: twice as many as cores run at once. go vet has
+# looked at them already.
+.PHONY: test-go
+test-go:
+	go test -vet=off $(STATIC) $(PURE)
+	GORACE=atexit_sleep_ms=50 go test -race -vet=off -p $$((2 * $$(nproc))) -timeout 40m \
+		$$(go list ./... | grep -vxF "$$(go list $(PURE))") # GORACE: a second for each package otherwise
+
+.PHONY: test-python
+test-python:
 	cd python && BERTH_BIN=$(CURDIR)/bin/berth python3 -m unittest
 	@deploy/tools.sh arrays
 	cd python && PYTHONPATH=$(CURDIR)/bin/arrays/usr/lib/python3/dist-packages BERTH_BIN=$(CURDIR)/bin/berth \
 		/usr/bin/python3 -m unittest tests.test_real_arrays
-	go run $(STATIC) ./bench/hostile -berth bin/berth -small
-	go run $(STATIC) ./bench/access -berth bin/berth
 
 .PHONY: docs
 docs: ## write the pages that come from the code
