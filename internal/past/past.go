@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -111,7 +112,7 @@ func (p *Past) open() error {
 	if p.recent != nil {
 		return nil
 	}
-	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+	if err := os.Mkdir(p.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // a state folder that was removed stays so
 		return fmt.Errorf("make the folder of the past: %w", err)
 	}
 	recent, err := p.openStore(recentKind)

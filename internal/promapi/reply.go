@@ -76,9 +76,6 @@ var statuses = map[series.Fault]int{
 	series.Down:      http.StatusServiceUnavailable,
 }
 
-// errPastOff is the answer of a daemon that keeps no past.
-var errPastOff = &series.Error{Fault: series.Missing, Text: "this daemon keeps no past: set past in its configuration (docs/past.md) and restart it"}
-
 // refuse writes an error in the form of Prometheus.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var known *series.Error
@@ -91,7 +88,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		Error     string       `json:"error"`
 		Code      string       `json:"code,omitempty"`
 	}{Status: "error", ErrorType: known.Fault, Error: known.Text}
-	if known == errPastOff {
+	if errors.Is(err, series.ErrOff) {
 		text.Code = "past_off"
 	}
 	body, _ := json.Marshal(text) // texts can always be encoded
