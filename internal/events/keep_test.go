@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,28 +214,29 @@ func TestFilesAreBounded(t *testing.T) {
 // broken is a folder that cannot be written.
 type broken struct {
 	appendfile.Folder
-	err error
+	mends atomic.Bool
 }
 
 func (b *broken) Append(name string) (appendfile.File, error) {
-	if b.err != nil {
-		return nil, b.err
+	if !b.mends.Load() {
+		return nil, errors.New("the disk is full")
 	}
 	return b.Folder.Append(name)
 }
 
 func TestADiskThatRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		folder := &broken{appendfile.Private(filepath.Join(t.TempDir(), "events")), errors.New("the disk is full")}
+		folder := &broken{Folder: appendfile.Private(filepath.Join(t.TempDir(), "events"))}
 		l := New(10, start)
 		var complaints []string
 		stop := keeping(t, l, folder, func(err error) { complaints = append(complaints, err.Error()) })
 		publish(l, "a")
 		time.Sleep(5 * retryWrite)
+		synctest.Wait()
 		if len(complaints) != 1 || !strings.Contains(complaints[0], "the disk is full") {
 			t.Errorf("complaints: %q", complaints)
 		}
-		folder.err = nil
+		folder.mends.Store(true)
 		time.Sleep(retryWrite)
 		stop()
 		found, _ := recall(t, folder, start).Kept(0)
