@@ -12,9 +12,8 @@ export interface Around {
 }
 
 // whose names the owner of a lease for a sentence.
-function whose(l: { holder: Lease['holder'] }, a: Around): string {
-  if (owns(a.me, l.holder)) return 'your lease';
-  return l.holder.user ? `the lease of ${l.holder.user}` : 'the lease of another user';
+function whose(l: { id: string; holder: Lease['holder'] }, a: Around): string {
+  return owns(a.me, l.holder) ? `your lease ${l.id}` : `the lease ${l.id} of ${l.holder.user ?? 'another user'}`;
 }
 
 // held says what a lease holds: 20 GiB and 1 slot on GPU 0.
@@ -65,10 +64,10 @@ export function leaseActs(l: Lease, a: Around): Act[] {
     if (part) acts.push(resize(l, a));
     acts.push(pace(l, a));
     if (part) acts.push(trim(l, a), park(l, a));
-    acts.push(release(l, a));
   }
   if (l.state === 'parked') acts.push(resume(l, a));
   if (l.holder.service && mayOperate(a.me)) acts.push(priority(l.holder.service, a));
+  if (l.state === 'active') acts.push(release(l, a));
   return acts;
 }
 
@@ -79,11 +78,11 @@ function release(l: Lease, a: Around): Act {
   if (who !== '') {
     processes = foreign === 'kill' || foreign === 'kill_orphans'
       ? `berth then ends what still uses the GPU without a lease, because gpu.foreign is ${foreign}: ${who}.`
-      : `Its programs are not ended: ${who} run on under no lease, and others may get the memory that they use.`;
+      : `Its programs are not ended: ${who}. They run on under no lease, and others may get the memory that they use.`;
   }
   return {
     key: 'release', label: 'Release', title: `Release ${l.id}?`, confirm: 'Release', ends: true,
-    says: [`This ends ${whose(l, a)} ${l.id}. ${held(l, a.gpu)} can then be leased by others.`, processes, ...audited(l, a)],
+    says: [`This ends ${whose(l, a)}. ${held(l, a.gpu)} can then be leased by others.`, processes, ...audited(l, a)],
     run: async () => {
       const [where, o] = at(l);
       await call(where, { method: 'DELETE', query: { ...o.query, fence: l.fence } });
@@ -97,7 +96,7 @@ export function withdraw(w: Waiting, a: Around): Act {
   return {
     key: 'release', label: 'Withdraw', title: `Withdraw the request ${w.id}?`, confirm: 'Withdraw', ends: true,
     says: [
-      `This takes ${owns(a.me, w.holder) ? 'your request' : `the request of ${w.holder.user ?? 'another user'}`} ${w.id} out of the queue. It holds nothing yet, so no program is stopped.`,
+      `This takes ${owns(a.me, w.holder) ? `your request ${w.id}` : `the request ${w.id} of ${w.holder.user ?? 'another user'}`} out of the queue. It holds nothing yet, so no program is stopped.`,
       'Whoever waits for its answer is told that it was withdrawn.',
       ...audited(w, a),
     ],
@@ -114,7 +113,7 @@ function park(l: Lease, a: Around): Act {
   return {
     key: 'park', label: 'Park', title: `Park ${l.id}?`, confirm: 'Park',
     says: [
-      `This moves the GPU memory of ${whose(l, a)} ${l.id} to the memory of the machine. ${held(l, a.gpu)} can then be leased by others.`,
+      `This moves the GPU memory of ${whose(l, a)} to the memory of the machine. ${held(l, a.gpu)} can then be leased by others.`,
       who === ''
         ? 'Its programs stand still until somebody resumes it.'
         : `Its programs stand still until somebody resumes it: ${who}. Their connections stay open, and nobody answers on them.`,
@@ -134,7 +133,7 @@ function resume(l: Lease, a: Around): Act {
   return {
     key: 'resume', label: 'Resume', title: `Resume ${l.id}?`, confirm: 'Resume',
     says: [
-      `This gives ${whose(l, a)} ${l.id} its memory and slots again and moves its memory back to ${l.parts.map((p) => a.gpu(p.gpu)).join(', ')}. Then its programs go on.`,
+      `This gives ${whose(l, a)} its memory and slots again and moves its memory back to ${l.parts.map((p) => a.gpu(p.gpu)).join(', ')}. Then its programs go on.`,
       'If there is no room, it waits in the queue like any request, and stays parked meanwhile.',
       ...audited(l, a),
     ],
@@ -151,7 +150,7 @@ function trim(l: Lease, a: Around): Act {
   return {
     key: 'trim', label: 'Trim', title: `Ask ${l.id} to trim its memory?`, confirm: 'Ask',
     says: [
-      `This asks the programs of ${whose(l, a)} ${l.id} to free the memory that their libraries keep for later.`,
+      `This asks the programs of ${whose(l, a)} to free the memory that their libraries keep for later.`,
       'Nothing is stopped or ended, and the lease stays as large as it is. Programs that do not listen ignore it; what they use now shows the result.',
       ...audited(l, a),
     ],
@@ -169,7 +168,7 @@ function pace(l: Lease, a: Around): Act {
   return {
     key: 'pace', label: 'Pace', title: `Hold ${l.id} to a share?`, confirm: 'Set the share',
     says: [
-      `This holds ${whose(l, a)} ${l.id} to a share of what it would get of ${l.parts.map((p) => a.gpu(p.gpu)).join(', ')}. ${now}`,
+      `This holds ${whose(l, a)} to a share of what it would get of ${l.parts.map((p) => a.gpu(p.gpu)).join(', ')}. ${now}`,
       `berth stops and continues its programs in turns of about a second${who === '' ? '' : `: ${who}`}. Nothing is ended. 100 % lets it run freely.`,
       ...audited(l, a),
     ],
@@ -195,7 +194,7 @@ function resize(l: Lease, a: Around): Act {
   return {
     key: 'resize', label: 'Resize', title: `Resize ${l.id}?`, confirm: 'Resize',
     says: [
-      `This gives ${whose(l, a)} ${l.id} another amount of memory. It holds ${held(l, a.gpu)}, and uses ${memory(used)} at most.${before}`,
+      `This gives ${whose(l, a)} another amount of memory. It holds ${held(l, a.gpu)}, and uses ${memory(used)} at most.${before}`,
       'Smaller holds at once. Larger needs room. No program is stopped, and those that run keep the limit that their libraries were started with.',
       ...audited(l, a),
     ],

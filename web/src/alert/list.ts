@@ -20,8 +20,8 @@ export function order(list: readonly Alert[]): Alert[] {
 }
 
 // shownLabels leaves out what is said elsewhere, or is the same for all.
-export function shownLabels(labels: Record<string, string>): [string, string][] {
-  const hidden = ['alertname', 'severity', 'job', 'instance', 'index', '__name__'];
+export function shownLabels(labels: Record<string, string>, device: boolean): [string, string][] {
+  const hidden = ['alertname', 'severity', 'job', 'instance', 'index', '__name__', ...(device ? ['gpu', 'name'] : [])];
   return Object.entries(labels).filter(([name]) => !hidden.includes(name)).sort(([a], [b]) => (a < b ? -1 : 1));
 }
 

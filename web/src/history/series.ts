@@ -42,15 +42,6 @@ export interface Banded {
   max: Column;
 }
 
-// banded reads an answer to a question that curves wrote.
-export function banded(answer: RangeAnswer, times: number[]): Banded {
-  return {
-    value: column(find(answer, { curve: 'value' }), times),
-    min: column(find(answer, { curve: 'min' }), times),
-    max: column(find(answer, { curve: 'max' }), times),
-  };
-}
-
 // empty reports whether a column has no value at all.
 export function empty(c: Column): boolean {
   return c.every((v) => v === null);

@@ -49,11 +49,11 @@ function One({ a }: { a: Alert }) {
       {a.annotations.summary && <p><strong>{a.annotations.summary}</strong></p>}
       {a.annotations.description && a.annotations.description !== a.annotations.summary && <p>{a.annotations.description}</p>}
       {a.acknowledged && (
-        <p class="notice tone-good">Acknowledged by {a.acknowledged.by} <Ago at={a.acknowledged.at} />, until <Ago at={a.acknowledged.until} />{a.acknowledged.comment ? `: ${a.acknowledged.comment}` : ''}</p>
+        <p class="notice tone-good">Acknowledged by {a.acknowledged.by} <Ago at={a.acknowledged.at} />{a.acknowledged.comment ? `: “${a.acknowledged.comment}”` : ''}. It ends <Ago at={a.acknowledged.until} />.</p>
       )}
       <ul class="labels" aria-label="Labels">
         {known && <li><a href={to.gpu(gpu)}>{deviceLabel(gpu)}</a></li>}
-        {shownLabels(a.labels).map(([name, value]) => <li key={name}><span class="quiet">{name}</span> {value}</li>)}
+        {shownLabels(a.labels, known).map(([name, value]) => <li key={name}><span class="quiet">{name}</span> {value}</li>)}
         <li><span class="quiet">value</span> {String(Number(a.value.toPrecision(4)))}</li>
       </ul>
     </li>

@@ -87,7 +87,7 @@ function Shown({ s, gone }: { s: Status; gone: boolean }) {
 function Remarks({ s }: { s: Status }) {
   const list: [string, preact.ComponentChildren][] = [];
   if (s.drain) {
-    list.push(['warn', <>Drained{s.drain.by ? ` by ${s.drain.by}` : ''} since <Ago at={s.drain.since} />{s.drain.reason ? `: ${s.drain.reason}` : ''}. Leases go on, and berth grants no new ones{s.drain.until ? <> until <Ago at={s.drain.until} /></> : ''}.</>]);
+    list.push(['warn', <>Drained{s.drain.by ? ` by ${s.drain.by}` : ''} since <Ago at={s.drain.since} />{s.drain.reason ? `: ${s.drain.reason}` : ''}. Leases go on, and berth grants no new ones{s.drain.until ? <>. It ends by itself <Ago at={s.drain.until} /></> : ''}.</>]);
   }
   if (s.trust?.phase) {
     list.push(['warn', <>In {s.trust.phase}{s.trust.why ? `: ${s.trust.why}` : ''}{s.trust.until ? <>. It ends <Ago at={s.trust.until} /> at the earliest</> : ''}.</>]);
@@ -209,7 +209,7 @@ function Leases({ uuid, leases }: { uuid: string; leases: readonly Lease[] }) {
     { name: 'Leased', numeric: true, sort: (l) => part(l)?.memory_mb ?? 0, cell: (l) => memory(part(l)?.memory_mb) },
     { name: 'Used', numeric: true, sort: (l) => part(l)?.measured_mb ?? 0, cell: (l) => memory(part(l)?.measured_mb) },
     { name: 'Slots', numeric: true, sort: (l) => part(l)?.slots ?? 0, cell: (l) => part(l)?.slots ?? 0, hide: 'phone' },
-    { name: 'Held for', numeric: true, sort: (l) => -Date.parse(l.granted ?? ''), cell: (l) => <For since={l.granted} /> },
+    { name: 'Held for', numeric: true, sort: (l) => -Date.parse(l.granted ?? ''), cell: (l) => <For since={l.granted} />, hide: 'phone' },
   ], [uuid]);
   return (
     <Panel title="Leases" note={leases.length === 0 ? undefined : plural(leases.length, 'lease')}>
@@ -220,6 +220,7 @@ function Leases({ uuid, leases }: { uuid: string; leases: readonly Lease[] }) {
 
 interface Trend {
   direction: string;
+  covers_seconds: number;
   slope_celsius_per_minute?: number;
   without?: { lease: string; power_watts: number; settles_celsius: number }[];
 }
@@ -250,7 +251,7 @@ function Forecast({ s }: { s: Status }) {
           empty=""
         />
       )}
-      {trend && trend.direction !== 'unknown' && (
+      {trend && trend.direction !== 'unknown' && trend.covers_seconds >= 120 && (
         <p class="quiet">In the last 5 minutes it was {trend.direction}{trend.slope_celsius_per_minute !== undefined && trend.direction !== 'stable' ? `, by ${Math.abs(trend.slope_celsius_per_minute).toFixed(1)} °C a minute` : ''}.</p>
       )}
     </Panel>

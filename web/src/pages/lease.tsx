@@ -3,9 +3,11 @@ import { Acts } from '../actions/dialog';
 import { leaseActs } from '../actions/leases';
 import { api, Refusal } from '../api/client';
 import type { Explanation, Lease, PastLease } from '../api/types';
+import { obstacles } from '../lease/obstacles';
 import { enforced, ends, evidence, isolated } from '../lease/words';
 import { rows, tree } from '../lease/tree';
 import { around, deviceLabel } from '../live/around';
+import { sentence } from '../live/attention';
 import { usePolled } from '../live/poll';
 import { events, leases, waiting } from '../live/state';
 import { to } from '../router';
@@ -153,21 +155,21 @@ function Waits({ l, why }: { l: Lease; why: Explanation | undefined }) {
       {why === undefined ? <p class="empty">The daemon gives no explanation.</p> : (
         <>
           <p>{why.text}</p>
-          {why.hint && <p class="notice tone-info">{why.hint}</p>}
+          {why.hint && !why.text.includes(why.hint) && <p class="notice tone-info">{sentence(why.hint)}</p>}
           {why.behind && why.behind.length > 0 && <p>Ahead of it: {why.behind.join(', ')}.</p>}
           <Table
             label="What is in the way on each GPU"
             columns={[
               { name: 'GPU', cell: (d) => <a href={to.gpu(d.gpu)}>{deviceLabel(d.gpu)}</a> },
-              { name: 'What is in the way', wide: true, cell: (d) => d.text },
+              { name: 'What is in the way', wide: true, cell: (d) => d.texts.map((t) => <div key={t}>{sentence(t)}</div>) },
               {
                 name: 'Who holds it', hide: 'phone',
                 cell: (d) => (d.holders ?? []).slice(0, 4).map((h) => (
-                  <div key={h.lease}><a href={to.lease(h.holder.user, h.lease)}>{h.lease}</a> {memory(h.memory_mb)}{h.until ? <>, until <Ago at={h.until} /></> : ''}{h.parkable ? ', may be parked' : ''}</div>
+                  <div key={h.lease}><a href={to.lease(h.holder.user, h.lease)}>{h.lease}</a> {memory(h.memory_mb)}{h.until ? <>, ends <Ago at={h.until} /></> : ''}{h.parkable ? ', may be parked' : ''}</div>
                 )),
               },
             ]}
-            rows={why.devices}
+            rows={obstacles(why)}
             id={(d) => d.gpu}
             empty="Nothing is in the way."
           />
@@ -240,7 +242,7 @@ function Tree({ l }: { l: Lease }) {
         label="Processes of this lease, each below the one that started it"
         columns={[
           {
-            name: 'Process', wide: true,
+            name: 'Process',
             cell: ({ node, depth }) => (
               <span class="tree-row" style={{ paddingLeft: `${depth * 18}px` }}>
                 {depth > 0 && <span class="tree-branch" aria-hidden="true">└</span>}
@@ -251,7 +253,7 @@ function Tree({ l }: { l: Lease }) {
           },
           { name: 'GPU', cell: ({ node }) => node.uses.map((u) => deviceLabel(u.gpu)).join(', ') || '–' },
           { name: 'Memory', numeric: true, cell: ({ node }) => (node.uses.length === 0 ? '–' : memory(node.uses.reduce((n, u) => n + u.memory_mb, 0))) },
-          { name: 'Belongs, because it', hide: 'phone', cell: ({ node }) => (node.evidence ? (evidence[node.evidence] ?? node.evidence) : node.holder ? 'holds the lease' : 'stands between') },
+          { name: 'Belongs, because it', hide: 'phone', wide: true, cell: ({ node }) => (node.evidence ? (evidence[node.evidence] ?? node.evidence) : node.holder ? 'holds the lease' : 'stands between') },
         ]}
         rows={list}
         id={({ node, depth }) => `${node.pid}-${depth}-${node.uses[0]?.gpu ?? ''}`}

@@ -20,13 +20,14 @@ export interface Threshold {
 
 // Chart draws curves over time. data has the times in seconds first, then a column
 // for each line; null: nothing is known there. It is drawn only while it is visible.
-export function Chart({ label, lines, data, thresholds, range, height = 180, onZoom }: {
+export function Chart({ label, lines, data, thresholds, range, height = 180, incrs, onZoom }: {
   label: string;
   lines: Line[];
   data: uPlot.AlignedData;
   thresholds?: Threshold[];
   range?: [number | null, number | null]; // of the vertical axis; null: as the data need
   height?: number;
+  incrs?: number[]; // steps of the vertical axis; absent: tens
   onZoom?: (from: number, to: number) => void; // somebody marked a stretch of time
 }) {
   const box = useRef<HTMLDivElement>(null);
@@ -40,7 +41,7 @@ export function Chart({ label, lines, data, thresholds, range, height = 180, onZ
     if (at === null) return;
     const make = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(options(at, lines, height, () => latest.current), latest.current.data, at);
+      plot.current = new uPlot(options(at, lines, height, incrs, () => latest.current), latest.current.data, at);
     };
     make();
     const resize = new ResizeObserver(() => {
@@ -70,13 +71,24 @@ function colour(from: Element, name: string): string {
   return getComputedStyle(from).getPropertyValue(name).trim();
 }
 
+// timeLabels says how times are written below a chart, by the step of the axis.
+export const timeLabels: uPlot.Axis.Values = [
+  [3600 * 24 * 28, '{D} {MMM}', '\n{YYYY}', null, null, null, null, null, 1],
+  [3600 * 24, '{D} {MMM}', null, null, null, null, null, null, 1],
+  [60, '{HH}:{mm}', '\n{D} {MMM}', null, '\n{D} {MMM}', null, null, null, 1],
+  [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1],
+];
+
+// memorySteps are for an axis of MiB, so that it has whole GiB.
+export const memorySteps = Array.from({ length: 31 }, (_, i) => 2 ** i);
+
 interface Latest {
   thresholds?: Threshold[];
   range?: [number | null, number | null];
   onZoom?: (from: number, to: number) => void;
 }
 
-function options(at: HTMLElement, lines: Line[], height: number, latest: () => Latest): uPlot.Options {
+function options(at: HTMLElement, lines: Line[], height: number, incrs: number[] | undefined, latest: () => Latest): uPlot.Options {
   const ink = colour(at, '--ink-quiet');
   const rule = colour(at, '--rule');
   const font = `11px ${colour(at, '--font') || 'system-ui'}`;
@@ -103,21 +115,15 @@ function options(at: HTMLElement, lines: Line[], height: number, latest: () => L
       },
     },
     axes: [
-      { stroke: ink, font, grid: { stroke: rule, width: 1 }, ticks: { show: false }, space: 70,
-        values: [
-          [3600 * 24 * 28, '{D} {MMM}', '\n{YYYY}', null, null, null, null, null, 1],
-          [3600 * 24, '{D} {MMM}', null, null, null, null, null, null, 1],
-          [60, '{HH}:{mm}', '\n{D} {MMM}', null, '\n{D} {MMM}', null, null, null, 1],
-          [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1],
-        ] },
-      { stroke: ink, font, grid: { stroke: rule, width: 1 }, ticks: { show: false }, size: 62, values: (_u, at) => at.map((v) => unit(v)) },
+      { stroke: ink, font, grid: { stroke: rule, width: 1 }, ticks: { show: false }, space: 70, size: 36, values: timeLabels },
+      { stroke: ink, font, grid: { stroke: rule, width: 1 }, ticks: { show: false }, size: 62, values: (_u, at) => at.map((v) => unit(v)), ...(incrs ? { incrs } : {}) },
     ],
     series: [
       { value: (_u, v) => (v == null ? '–' : new Date(v * 1000).toLocaleString('en-GB')) },
       ...lines.map((l): uPlot.Series => {
         const stroke = colour(at, `--curve-${l.tone ?? 'quiet'}`);
         return {
-          label: l.label, stroke, width: l.edge ? 0.4 : 1.5, points: { show: false }, spanGaps: false,
+          label: l.label, stroke, class: l.edge ? 'edge' : '', width: l.edge ? 0.4 : 1.5, points: { show: false }, spanGaps: false,
           dash: l.dashed ? [4, 4] : undefined,
           value: (_u: uPlot, v: number | null) => (v == null ? '–' : l.unit(v)),
         } as uPlot.Series;
@@ -133,6 +139,7 @@ function options(at: HTMLElement, lines: Line[], height: number, latest: () => L
       ],
       draw: [
         (u) => {
+          let right = u.bbox.left + u.bbox.width - 4;
           for (const t of latest().thresholds ?? []) {
             const y = Math.round(u.valToPos(t.at, 'y', true));
             if (y < u.bbox.top || y > u.bbox.top + u.bbox.height) continue;
@@ -147,7 +154,8 @@ function options(at: HTMLElement, lines: Line[], height: number, latest: () => L
             u.ctx.stroke();
             u.ctx.font = `${11 * devicePixelRatio}px ${colour(at, '--font') || 'system-ui'}`;
             u.ctx.textAlign = 'right';
-            u.ctx.fillText(t.label, u.bbox.left + u.bbox.width - 4, y - 4 * devicePixelRatio);
+            u.ctx.fillText(t.label, right, y - 4 * devicePixelRatio);
+            right -= u.ctx.measureText(t.label).width + 8 * devicePixelRatio; // so that labels of near thresholds stand side by side
             u.ctx.restore();
           }
         },

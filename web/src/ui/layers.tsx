@@ -2,6 +2,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { type Column, type Layer, stacked } from '../history/series';
+import { memorySteps, timeLabels } from './chart';
 import { memory } from './format';
 import { visible } from './visible';
 
@@ -84,8 +85,8 @@ function options(at: HTMLElement, looks: LayerLook[], whole: string | undefined,
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
     scales: { y: { range: (_u, _low, high) => [0, Math.max(latest.current.most ?? 0, high ?? 0, 1) * 1.02] } },
     axes: [
-      { stroke: ink, font, grid: { stroke: rule, width: 1 }, ticks: { show: false }, space: 70 },
-      { stroke: ink, font, grid: { stroke: rule, width: 1 }, ticks: { show: false }, size: 62, values: (_u, list) => list.map((v) => memory(v)), incrs: steps },
+      { stroke: ink, font, grid: { stroke: rule, width: 1 }, ticks: { show: false }, space: 70, size: 36, values: timeLabels },
+      { stroke: ink, font, grid: { stroke: rule, width: 1 }, ticks: { show: false }, size: 62, values: (_u, list) => list.map((v) => memory(v)), incrs: memorySteps },
     ],
     series: [
       { value: (_u, v) => (v == null ? '–' : new Date(v * 1000).toLocaleString('en-GB')) },
@@ -104,6 +105,3 @@ function options(at: HTMLElement, looks: LayerLook[], whole: string | undefined,
     ],
   };
 }
-
-// steps of the axis: powers of two, so that it has whole GiB.
-const steps = Array.from({ length: 31 }, (_, i) => 2 ** i);

@@ -31,7 +31,6 @@ export function Curves({ past, s }: { past: Past; s: Status }) {
   const memoryStack = useMemo(() => stack(p), [p]);
   if (nothing) return <p class="empty">berth has nothing of this GPU from the {p.range.words} yet.</p>;
   const thresholds: Threshold[] = [
-    { at: limits.temp_normal, label: 'normal', tone: 'warn' },
     { at: limits.temp_throttle, label: 'throttle', tone: 'warn' },
     { at: limits.temp_critical, label: 'critical', tone: 'bad' },
   ];
@@ -47,17 +46,18 @@ export function Curves({ past, s }: { past: Past; s: Status }) {
       <figure class="plot">
         <figcaption><strong>Memory</strong> <Summed data={p.figures.memory} unit={memory} /></figcaption>
         <Layers label={`Memory in the ${p.range.words}, by lease. ${inWords(p.figures.memory, memory)}`} times={p.times} layers={memoryStack.layers} looks={memoryStack.looks}
-          whole={{ label: 'in use', values: p.figures.memory.value }} most={s.device.memory_total_mb} />
+          whole={{ label: 'in use', values: p.figures.memory.value }} most={s.device.memory_total_mb} height={160} />
       </figure>
       <One title="Clocks" times={p.times} unit={mhz} range={[0, null]} words={p.range.words}
         curves={[{ label: 'SM', tone: 'load', data: p.figures.clock }, { label: 'memory', tone: 'quiet', data: p.figures.memoryClock }]} />
-      <div class="strips">
+      <figure class="plot strips">
+        <figcaption><strong>State, and what slowed it down</strong></figcaption>
         <Strip name="State" pieces={p.states} from={from} to={to} tone={(w) => stateTones[w] ?? 'off'} />
         {p.reasons.map((r) => (
           <Strip key={r.word} name={reasonWords[r.word] ?? r.word} pieces={r.pieces} from={from} to={to} tone={(w) => reasonTones[w] ?? 'calm'} label={(w) => reasonWords[w] ?? w} />
         ))}
         {p.reasons.length === 0 && <p class="quiet strip-none">Nothing slowed it down in the {p.range.words}.</p>}
-      </div>
+      </figure>
     </div>
   );
 }
@@ -112,7 +112,7 @@ function One({ title, times, unit, range, thresholds, curves, words }: {
   return (
     <figure class="plot" data-curve={title.toLowerCase()}>
       <figcaption><strong>{title}</strong> <Summed data={first.data} unit={unit} /></figcaption>
-      <Chart label={`${title} in the ${words}. ${shown.map((c) => `${c.label}: ${inWords(c.data, unit)}`).join(' ')}`} lines={lines} data={data as never} thresholds={thresholds ?? []} range={range} height={150} />
+      <Chart label={`${title} in the ${words}. ${shown.map((c) => `${c.label}: ${inWords(c.data, unit)}`).join(' ')}`} lines={lines} data={data as never} thresholds={thresholds ?? []} range={range} height={160} />
     </figure>
   );
 }

@@ -6,16 +6,10 @@ import { ranges, type Range } from '../../history/ranges';
 import { column, grid, summary } from '../../history/series';
 import { usePolled } from '../../live/poll';
 import { now } from '../../live/state';
-import { Chart, type Line } from '../../ui/chart';
+import { Chart, type Line, memorySteps } from '../../ui/chart';
 import { memory } from '../../ui/format';
 import { Panel } from '../../ui/panel';
-
-// stepFor returns a step that gives at most about 800 points, in steps that people
-// count in.
-export function stepFor(seconds: number): number {
-  const steps = [1, 2, 5, 10, 30, 60, 120, 300, 900, 1800, 3600, 7200, 10_800, 21_600];
-  return steps.find((s) => seconds / s <= 800) ?? 86_400;
-}
+import { stepFor } from './step';
 
 // Used draws what a lease used against what it asked for, over its life, at most the
 // longest range that berth keeps.
@@ -51,7 +45,7 @@ export function Used({ name, parts, since, until }: { name: string; parts: Lease
           ? <p class="empty plots-wait" role="status">Asking for the past …</p>
           : s && s.most === null
             ? <p class="empty">There is no curve: berth keeps one for leases that last longer than a minute, and shows it to those who may see names.</p>
-            : <Chart label={`Memory used by ${name} against what it leased: now ${memory(s?.last ?? undefined)}, at most ${memory(s?.most ?? undefined)}.`} lines={lines} data={data as never} range={[0, null]} height={180} />}
+            : <Chart label={`Memory used by ${name} against what it leased: now ${memory(s?.last ?? undefined)}, at most ${memory(s?.most ?? undefined)}.`} lines={lines} data={data as never} range={[0, null]} height={180} incrs={memorySteps} />}
     </Panel>
   );
 }

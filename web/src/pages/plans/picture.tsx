@@ -1,5 +1,6 @@
 import { useMemo } from 'preact/hooks';
 import { deviceLabel } from '../../live/around';
+import { sentence } from '../../live/attention';
 import { draw, inWords, type Picture, type Plan, type PlannedPipeline, type PlannedStep, sizes } from '../../plan/layout';
 import { to } from '../../router';
 import { Fact, Facts } from '../../ui/facts';
@@ -9,6 +10,7 @@ import { Table } from '../../ui/table';
 
 // PlanView shows a plan: a picture for each pipeline, and where its runs go.
 export function PlanView({ plan }: { plan: Plan }) {
+  const used = plan.devices.filter((d) => d.runs > 0 || d.waiting > 0);
   return (
     <>
       <Panel title={plan.file || 'The plan'} note={`${plural(plan.pipelines.length, 'pipeline')}`}>
@@ -33,7 +35,7 @@ export function PlanView({ plan }: { plan: Plan }) {
               { name: 'Waiting', numeric: true, hide: 'phone', cell: (d) => d.waiting },
               { name: 'Leased', numeric: true, cell: (d) => memory(d.memory_mb) },
             ]}
-            rows={plan.devices}
+            rows={used.length > 0 ? used : plan.devices}
             id={(d) => d.gpu}
             empty=""
           />
@@ -42,11 +44,6 @@ export function PlanView({ plan }: { plan: Plan }) {
       {plan.table && <details class="panel"><summary>The plan as text</summary><pre class="plan-text" tabIndex={0}>{plan.table}</pre></details>}
     </>
   );
-}
-
-function sentence(text: string): string {
-  const first = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(first) ? first : `${first}.`;
 }
 
 function One({ p }: { p: PlannedPipeline }) {
@@ -89,7 +86,7 @@ function Drawing({ p, d }: { p: PlannedPipeline; d: Picture }) {
   return (
     <svg class="picture" width={d.width} height={d.height} viewBox={`0 0 ${d.width} ${d.height}`} role="img" aria-label={inWords(p)}>
       <defs>
-        <marker id={`tip-${p.name}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path class="tip" d="M0 0L8 4L0 8z" /></marker>
+        <marker id={`tip-${p.name}`} viewBox="0 0 8 8" refX="7" refY="4" markerUnits="userSpaceOnUse" markerWidth="9" markerHeight="9" orient="auto-start-reverse"><path class="tip" d="M0 0L8 4L0 8z" /></marker>
       </defs>
       {d.lanes.gpu !== undefined && <text class="lane" x={4} y={d.lanes.gpu + 4}>GPU</text>}
       {d.lanes.cpu !== undefined && <text class="lane" x={4} y={d.lanes.cpu + 4}>CPU</text>}
