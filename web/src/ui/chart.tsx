@@ -123,7 +123,7 @@ function options(at: HTMLElement, lines: Line[], height: number, incrs: number[]
       ...lines.map((l): uPlot.Series => {
         const stroke = colour(at, `--curve-${l.tone ?? 'quiet'}`);
         return {
-          label: l.label, stroke, class: l.edge ? 'edge' : '', width: l.edge ? 0.4 : 1.5, points: { show: false }, spanGaps: false,
+          label: l.label, stroke, class: l.edge ? 'edge' : 'line', width: l.edge ? 0.4 : 1.5, points: { show: false }, spanGaps: false,
           dash: l.dashed ? [4, 4] : undefined,
           value: (_u: uPlot, v: number | null) => (v == null ? '–' : l.unit(v)),
         } as uPlot.Series;
