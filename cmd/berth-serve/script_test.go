@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -117,9 +118,22 @@ func setup(env *testscript.Env) error {
 	}
 	env.Setenv("PYTHONPATH", python)
 	env.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	if own, rest, ok := strings.Cut(env.Getenv("PATH"), ":"); ok { // own: the folder with the commands of TestMain
+		env.Setenv("PATH", own+":"+pythonDir()+":"+rest)
+	}
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // else every command takes a second under the race detector
 	return nil
 }
+
+// pythonDir returns the folder of the interpreter that python3 starts. Where python3
+// is a script that looks for one, each of the many workers would wait for that script.
+var pythonDir = sync.OnceValue(func() string {
+	path, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		return "/usr/bin" // the scripts skip what needs Python
+	}
+	return filepath.Dir(string(path))
+})
 
 func ready(ts *testscript.TestScript, _ bool, _ []string) {
 	notify := ts.Value(notified{}).(*net.UnixConn)
@@ -170,6 +184,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(end) {
 			ts.Fatalf("exit code is not %s, even after 30 s", args[0])
 		}
+		time.Sleep(20 * time.Millisecond) // what it waits for needs the processor, too
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	chaosRuns = flag.Int("batch.runs", 32, "runs of the test with random faults")
+	chaosRuns = flag.Int("batch.runs", 12, "runs of the test with random faults")
 	chaosSeed = flag.Uint64("batch.seed", 1, "seed of the first of them; each further one adds 1")
 )
 

@@ -186,7 +186,7 @@ timeline:
 	})
 }
 
-var histories = flag.Uint64("daemon.histories", 2, "play this many random histories of care")
+var histories = flag.Uint64("daemon.histories", 1, "play this many random histories of care")
 
 // Random histories of faults, checks, drains and requests on whole
 // daemons: nothing is ever granted on a device that is in quarantine, drained or

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -89,6 +90,10 @@ func BenchmarkLongQueue(b *testing.B) {
 	}
 }
 
+// longest is how many wait in the longest queue whose work TestWorkOfALongQueue
+// counts.
+var longest = flag.Int("ledger.waiting", 4096, "requests that wait in the longest queue")
+
 // The work of a queue grows at most with n log n: while n requests wait, n changes
 // take so much work in all. The work is counted, not timed: requests that the
 // ledger looks at, comparisons between them, and steps to find out who may pass.
@@ -98,7 +103,7 @@ func TestWorkOfALongQueue(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d users", how, users), func(t *testing.T) {
 				t.Parallel()
 				first := 0.0 // work for a change
-				for _, n := range []int{192, 1536, 12_288} {
+				for _, n := range []int{192, 1536, *longest} {
 					per := workOfChanges(t, n, users, size) / math.Log2(float64(n))
 					if first == 0 {
 						first = per

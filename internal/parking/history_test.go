@@ -19,7 +19,7 @@ import (
 
 // rounds is how often TestHistories lets rapid play histories for a day of simulated
 // time.
-var rounds = flag.Int("parking.histories", 2, "rounds of random histories of parked leases")
+var rounds = flag.Int("parking.histories", 1, "rounds of random histories of parked leases")
 
 // undated hides the deadline of a test, which means nothing where time is not real.
 type undated struct{ rapid.TB }
