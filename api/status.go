@@ -26,6 +26,7 @@ type Status struct {
 	Throttling *Throttling `json:"throttling,omitempty" doc:"What berth does by itself if the device should run slower."`
 
 	Leases []DeviceLease `json:"leases,omitempty" doc:"The leases on the device, largest first; only with leases=true."`
+	Curves *Curves       `json:"curves,omitempty" doc:"What the device did in the last minutes; only of /api/gpu/status/all, with curves."`
 }
 
 // DeviceLease is what a lease holds on one device.

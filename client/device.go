@@ -36,6 +36,13 @@ func (c *Client) StatusAllWithLeases(ctx context.Context) (api.StatusAll, error)
 	return get[api.StatusAll](ctx, c, "/api/gpu/status/all", url.Values{"leases": {"true"}})
 }
 
+// StatusAllWithCurves does what StatusAllWithLeases does, and adds the load and
+// the temperature of the last minutes of each device, as this many averages. A
+// daemon that is older leaves them out.
+func (c *Client) StatusAllWithCurves(ctx context.Context, points int) (api.StatusAll, error) {
+	return get[api.StatusAll](ctx, c, "/api/gpu/status/all", url.Values{"leases": {"true"}, "curves": {strconv.Itoa(points)}})
+}
+
 // Metrics returns the newest sample of a device; an empty gpu means one of each.
 func (c *Client) Metrics(ctx context.Context, gpu string) (api.Samples, error) {
 	return get[api.Samples](ctx, c, "/api/gpu/metrics", ofGPU(gpu))

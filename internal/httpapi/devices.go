@@ -117,7 +117,12 @@ func newest(r monitor.Reading, by sight, mine map[int]time.Time) gpu.Sample {
 	return seen
 }
 
-func (s *server) statusAll(ctx context.Context, in *WithLeases) (*answer[api.StatusAll], error) {
+type statusAllQuery struct {
+	WithLeases
+	Curves int `query:"curves" minimum:"0" maximum:"300" doc:"Also return the load and the temperature of each device over the last five minutes, as this many averages."`
+}
+
+func (s *server) statusAll(ctx context.Context, in *statusAllQuery) (*answer[api.StatusAll], error) {
 	readings, sight := s.Monitor.Readings(), sightOf(ctx)
 	all := api.StatusAll{
 		Host: s.Host, Version: s.Version, Monitoring: s.Monitor.Running(), Note: s.Note(),
@@ -127,6 +132,9 @@ func (s *server) statusAll(ctx context.Context, in *WithLeases) (*answer[api.Sta
 		all.GPUs[i] = s.statusOf(r, sight)
 		if in.Leases {
 			all.GPUs[i].Leases = s.leasesOn(r.Device.UUID, sight)
+		}
+		if in.Curves > 0 {
+			all.GPUs[i].Curves = s.Monitor.Curves(r.Device.UUID, time.Now(), in.Curves)
 		}
 	}
 	all.Utilization = desk.Utilization(all.GPUs)

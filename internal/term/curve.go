@@ -9,14 +9,15 @@ import (
 // the heights lo and hi. It leaves a blank for NaN: what is not known is not
 // small.
 func Spark(values []float64, lo, hi float64) string {
-	const steps = "▁▂▃▄▅▆▇█"
+	const steps, bytes = "▁▂▃▄▅▆▇█", len("▁")
 	var b strings.Builder
 	for _, v := range values {
 		if math.IsNaN(v) {
 			b.WriteByte(' ')
 			continue
 		}
-		b.WriteRune([]rune(steps)[int(math.Round(share(v, lo, hi)*7))])
+		at := bytes * int(math.Round(share(v, lo, hi)*7))
+		b.WriteString(steps[at : at+bytes])
 	}
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"math"
 	"slices"
 	"strings"
 )
@@ -40,6 +41,12 @@ func (t *Table) Add(cells ...Cell) {
 	row := make([]Cell, len(t.Columns))
 	copy(row, cells)
 	t.Rows = append(t.Rows, row)
+}
+
+// Width returns how wide the table is if nothing is cut or folded.
+func (t *Table) Width() int {
+	_, total := t.widths(math.MaxInt)
+	return total
 }
 
 // Fits reports whether the table fits into width columns when it cuts and folds

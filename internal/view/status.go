@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,12 +59,20 @@ func (s *Status) Lines(to term.Screen) []string {
 // layout says how much of the table there is room for.
 type layout struct {
 	bar         int // columns of a bar; 0: none
+	spark       int // columns of a curve; 0: none
 	least       int // columns the name may be cut to; 0: never
 	power, name bool
 	slots       bool
 }
 
-// layouts returns the layouts from rich to poor.
+// CurvesFrom is the width from which on a table of devices may have room for
+// curves, and CurvePoints how many averages one has at most.
+const (
+	CurvesFrom  = 96
+	CurvePoints = 20
+)
+
+// layouts returns the layouts without curves, from rich to poor.
 func layouts() []layout {
 	var list []layout
 	for bar := 12; bar >= 5; bar-- {
@@ -82,6 +91,9 @@ func layouts() []layout {
 // fit returns the richest table that the width has room for.
 func (s *Status) fit(width int) *term.Table {
 	var t *term.Table
+	if t = s.curved(width); t != nil {
+		return t
+	}
 	for _, l := range layouts() {
 		t = s.table(l)
 		if t.Fits(width) {
@@ -91,13 +103,43 @@ func (s *Status) fit(width int) *term.Table {
 	return t
 }
 
+// curved returns the table with the widest curves that the width has room for;
+// nil if there is no room, or nothing to draw. It makes two tables at most: this
+// is most of the time that berth status takes by itself.
+func (s *Status) curved(width int) *term.Table {
+	const narrowest = 8
+	if !slices.ContainsFunc(s.GPUs, func(d api.Status) bool {
+		return d.Curves != nil && max(len(d.Curves.Utilization), len(d.Curves.Temperature)) > 1
+	}) {
+		return nil
+	}
+	l := layout{bar: 12, spark: CurvePoints, power: true, name: true, slots: true}
+	t := s.table(l)
+	missing := t.Width() - width
+	if missing <= 0 {
+		return t
+	}
+	for _, l.bar = range []int{12, 8} { // there are two bars, and two curves
+		if l.spark = CurvePoints - (missing-2*(12-l.bar)+1)/2; l.spark >= narrowest {
+			return s.table(l)
+		}
+	}
+	return nil
+}
+
 func (s *Status) table(l layout) *term.Table {
 	t := &term.Table{Columns: []term.Column{{Title: "GPU", Right: true}}}
 	if l.name {
 		t.Columns = append(t.Columns, term.Column{Title: "NAME", Least: l.least})
 	}
-	t.Columns = append(t.Columns, term.Column{Title: "STATE"}, term.Column{Title: "LOAD"},
-		term.Column{Title: "MEMORY GiB"}, term.Column{Title: "TEMP", Right: true})
+	t.Columns = append(t.Columns, term.Column{Title: "STATE"}, term.Column{Title: "LOAD"})
+	if l.spark > 0 {
+		t.Columns = append(t.Columns, term.Column{Title: "5 MIN"})
+	}
+	t.Columns = append(t.Columns, term.Column{Title: "MEMORY GiB"}, term.Column{Title: "TEMP", Right: true})
+	if l.spark > 0 {
+		t.Columns = append(t.Columns, term.Column{Title: "5 MIN"})
+	}
 	if l.power {
 		t.Columns = append(t.Columns, term.Column{Title: "POWER", Right: true})
 	}
@@ -116,9 +158,15 @@ func deviceRow(d api.Status, leasable api.DeviceAvailable, l layout) []term.Cell
 	if l.name {
 		row = append(row, term.Text(shortName(d.Device.Name)))
 	}
-	row = append(row, term.Painted(string(d.State), stateColour(d.State)),
-		term.Text(loadCell(m, l.bar)), term.Text(memoryCell(m, leasable, l.bar)),
-		term.Text(optional(m.Temperature, "%.0f°C")))
+	load, temperature := curves(d.Curves, l.spark)
+	row = append(row, term.Painted(string(d.State), stateColour(d.State)), term.Text(loadCell(m, l.bar)))
+	if l.spark > 0 {
+		row = append(row, term.Text(load))
+	}
+	row = append(row, term.Text(memoryCell(m, leasable, l.bar)), term.Text(optional(m.Temperature, "%.0f°C")))
+	if l.spark > 0 {
+		row = append(row, term.Text(temperature))
+	}
 	if l.power {
 		row = append(row, term.Text(optional(m.Power, "%.0f W")))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/view"
 )
@@ -24,8 +25,9 @@ func newStatus(con *console.Console) *cobra.Command {
 		Short: "Show every GPU, or one in detail",
 		Long: `Show the state, load, memory, temperature, power and slots of every GPU, who
 holds how much of it, and why a GPU is not well. The memory bar shows used
-memory, and lighter the memory that is leased beyond that. With a GPU (index or
-UUID), show everything about it.`,
+memory, and lighter the memory that is leased beyond that. A wide screen also
+shows the curves of load and temperature over the last five minutes. With a GPU
+(index or UUID), show everything about it.`,
 		Example: `  berth status
   berth status 0
   berth status --watch
@@ -79,10 +81,19 @@ func (o *statusOptions) ask(ctx context.Context, v *console.Source) (console.Sho
 		leasable, err := v.Available(ctx)
 		return &view.Device{Status: one, Leasable: view.LeasableOf(leasable, one.Device.UUID)}, err
 	}
-	all, err := v.StatusAllWithLeases(ctx)
+	all, err := o.all(ctx, v)
 	if err != nil {
 		return nil, err
 	}
 	leasable, err := v.Available(ctx)
 	return &view.Status{StatusAll: all, Leasable: leasable, Local: v.Local}, err
+}
+
+// all asks for every device, with curves if there is room for them: they come
+// with the same answer, and take no other question.
+func (o *statusOptions) all(ctx context.Context, v *console.Source) (api.StatusAll, error) {
+	if !o.JSON && o.Screen().Width >= view.CurvesFrom {
+		return v.StatusAllWithCurves(ctx, view.CurvePoints)
+	}
+	return v.StatusAllWithLeases(ctx)
 }
