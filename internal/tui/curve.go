@@ -48,10 +48,10 @@ func (c curve) add(p point) curve {
 // not tremble.
 func (c curve) values(n int, now time.Time, of func(point) float64) []float64 {
 	const lasts = 12 * time.Second
-	list := make([]float64, n)
-	if n == 0 {
-		return list
+	if n <= 0 {
+		return nil
 	}
+	list := make([]float64, n)
 	step := window / time.Duration(n)
 	end := now.Truncate(step).Add(step)
 	sums, counts := make([]float64, n), make([]int, n)

@@ -33,7 +33,7 @@ func (s *State) detailLines(width int) []line {
 		if l := s.leaseWith(d.key); l != nil {
 			return s.leaseDetail(l, width)
 		}
-		for _, r := range s.leaseRows() {
+		for _, r := range s.leases {
 			if r.key == d.key && r.stray != nil {
 				return s.strayDetail(r.stray, width)
 			}
@@ -121,18 +121,14 @@ func (s *State) deviceDetail(width int) []line {
 	lines := s.card(d, width, cards{1, 7, 5})
 	lines = append(lines, line{})
 	d.Leases = s.leasesOn(d.Device.UUID)
-	for _, l := range (&view.Device{Status: d, Leasable: s.leasable(d.Device.UUID)}).Lines(term.Screen{Width: width - 2, Now: s.Now})[1:] {
-		for part := range strings.SplitSeq(l, "\n") {
-			lines = append(lines, line{{" " + plain(part), ordinary}})
-		}
-	}
-	return lines
+	said := (&view.Device{Status: d, Leasable: s.leasable(d.Device.UUID)}).Lines(term.Screen{Width: width - 3, Now: s.Now})
+	return append(lines, block(said[1:])...)
 }
 
 // leasesOn returns the leases on a device.
 func (s *State) leasesOn(uuid string) []api.DeviceLease {
 	var list []api.DeviceLease
-	for _, r := range s.leaseRows() {
+	for _, r := range s.leases {
 		if r.lease == nil || r.process != nil {
 			continue
 		}
@@ -234,8 +230,23 @@ func (s *machine) requestDetail(w api.Waiting, width int) []line {
 	if w.Deadline != nil {
 		until = "in " + words.Age(w.Deadline.Sub(s.Now))
 	}
-	return facts(" Request "+plain(w.ID), []fact{
-		{"why", s.reasons[requestOf(w).Key()]}, {"user", w.Holder.User}, {"service", w.Holder.Service}, {"name", w.Holder.Name}, {"asks for", asksFor(w)},
+	lines := facts(" Request "+plain(w.ID), []fact{
+		{"user", w.Holder.User}, {"service", w.Holder.Service}, {"name", w.Holder.Name}, {"asks for", asksFor(w)},
 		{"position", fmt.Sprint(w.Position)}, {"waits", words.Age(s.Now.Sub(w.Since))}, {"gives up", until}, {"priority", fmt.Sprint(w.Priority)},
 	}, width)
+	if e, known := s.reasons[requestOf(w).Key()]; known && s.facts.Status != nil {
+		lines = append(append(lines, line{}), block(view.GPUsOf(*s.facts.Status).Explained(e, term.Screen{Width: width - 3, Now: s.Now}))...)
+	}
+	return lines
+}
+
+// block returns lines that were written for a screen without colours.
+func block(texts []string) []line {
+	var lines []line
+	for _, t := range texts {
+		for part := range strings.SplitSeq(t, "\n") {
+			lines = append(lines, line{{"  " + plain(part), ordinary}})
+		}
+	}
+	return lines
 }

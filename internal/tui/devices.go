@@ -23,7 +23,7 @@ func (s *State) drawDevices(a area, k look) []string {
 			lines = append(lines, k.paint(line{{"  " + s.noDevices(), faint}}.fit(a.width)))
 		}
 		for i := s.top[Devices]; i < len(all) && len(lines) < a.height; i++ {
-			lines = append(lines, s.row(Devices, i, cells(columns, all[i]), a.width, k))
+			lines = append(lines, writeRow(cells(columns, all[i]), i == s.marked(Devices), a.width, k))
 		}
 		for len(lines) < a.height {
 			lines = append(lines, k.paint(line{}.fit(a.width)))
@@ -40,8 +40,9 @@ func (s *State) drawDevices(a area, k look) []string {
 			mark := k
 			if i+x < len(all) {
 				card = s.card(all[i+x], width, c)
-				if s.pane == Devices && s.at(Devices) == i+x {
+				if s.marked(Devices) == i+x {
 					mark.marked = true
+					card[0][0].text = "▸" + card[0][0].text[1:]
 				}
 			}
 			for n := range block {
@@ -77,7 +78,7 @@ func (s *machine) deviceColumns() []column[api.Status] {
 	return []column[api.Status]{
 		{heading: "GPU", least: 3, most: 3, right: true, cell: func(d api.Status, _ int) line { return text(strconv.Itoa(d.Device.Index), strong) }},
 		{heading: "NAME", least: 8, most: 24, drop: 2, cell: func(d api.Status, _ int) line { return text(shortName(d), ordinary) }},
-		{heading: "STATE", least: 9, most: 11, cell: func(d api.Status, _ int) line { return text(stateText(d), stateTone(d)) }},
+		{heading: "STATE", least: 11, most: 11, cell: func(d api.Status, _ int) line { return text(stateText(d), stateTone(d)) }},
 		{heading: "LOAD 5 min", least: 11, most: 34, cell: func(d api.Status, w int) line {
 			return s.spark(d, w, loadOf, 100, load, percent(measured(d).Utilization))
 		}},
@@ -163,7 +164,7 @@ func (s *machine) card(d api.Status, width int, c cards) []line {
 	}
 	lines := make([]line, c.height)
 	lines[0] = name
-	room := (width - 1 - 3*2) / 4
+	room := max(0, (width-1-3*2)/4)
 	for i, p := range panels {
 		gap := line{{"  ", ordinary}}
 		if i == 0 {

@@ -124,8 +124,9 @@ func (s *State) draw(a area, k look) []string {
 		head, rows = s.drawEvents(a)
 	}
 	lines := []string{k.paint(head.fit(a.width))}
+	chosen := s.marked(a.pane)
 	for i, l := range rows {
-		lines = append(lines, s.row(a.pane, s.top[a.pane]+i, l, a.width, k))
+		lines = append(lines, writeRow(l, s.top[a.pane]+i == chosen, a.width, k))
 	}
 	for len(lines) < a.height {
 		lines = append(lines, k.paint(line{}.fit(a.width)))
@@ -133,10 +134,19 @@ func (s *State) draw(a area, k look) []string {
 	return lines
 }
 
-// row writes a row of a pane, and marks it if it is chosen.
-func (s *State) row(p Pane, at int, l line, width int, k look) string {
+// marked returns which row of a pane is marked; -1: none, because keys go to
+// another pane.
+func (s *State) marked(p Pane) int {
+	if s.pane != p {
+		return -1
+	}
+	return s.at(p)
+}
+
+// writeRow writes a row, and marks it if it is chosen.
+func writeRow(l line, chosen bool, width int, k look) string {
 	mark := "  "
-	if s.pane == p && at == s.at(p) {
+	if chosen {
 		mark, k.marked = "▸ ", true
 	}
 	return k.paint(join(line{{mark, ordinary}}, l).fit(width))

@@ -13,15 +13,11 @@ import (
 func (s *State) header() []line {
 	lines := []line{s.titleLine()}
 	if s.lost != nil {
-		old := "nothing was seen yet"
-		if !s.facts.At.IsZero() {
-			old = "this is how it stood at " + s.facts.At.In(s.Now.Location()).Format(time.TimeOnly)
-		}
-		return append(lines, line{{" ✗ No answer from the daemon for " + words.Age(s.Now.Sub(s.lost.since)) + ", since " +
-			s.lost.since.In(s.Now.Location()).Format(time.TimeOnly) + "; " + old + ": " + plain(s.lost.why), bad}})
+		since := s.lost.since.In(s.Now.Location()).Format(time.TimeOnly)
+		return append(lines, line{{" ✗ No answer from the daemon since " + since + " (" + words.Age(s.Now.Sub(s.lost.since)) + "); what you see is older. " + plain(s.lost.why), bad}})
 	}
 	if s.Local {
-		lines = append(lines, line{{" ! No daemon runs. These are the GPUs as this process sees them; nothing can be changed. Start one: berth serve", warning}})
+		lines = append(lines, line{{" ! No daemon runs (start one: berth serve). These are the local GPUs, only to look at.", warning}})
 	}
 	needs := s.needs()
 	most := max(1, s.Height/14)

@@ -199,7 +199,7 @@ func (s *State) open() {
 	}
 	key := keys[at]
 	if s.pane == Leases {
-		r := s.leaseRows()[at]
+		r := s.leases[at]
 		if r.lease == nil {
 			key = r.key
 		} else {
@@ -213,13 +213,17 @@ func (s *State) open() {
 // any more. The choice of the first row stays the first row: new events move
 // under it.
 func (s *State) settle() {
+	s.sift()
 	for p := range panes {
-		at, height, all := s.at(p), s.rows(p), len(s.keys(p))
-		if at == 0 && p != Devices && s.cursor[p] != "" && s.keys(p)[0] != s.cursor[p] {
-			s.cursor[p] = "" // it is gone
-		}
-		if p == Events && at == 0 {
-			s.cursor[p] = ""
+		keys := s.keys(p)
+		at, height, all := s.at(p), s.rows(p), len(keys)
+		switch {
+		case at < 0:
+			s.cursor[p], s.place[p] = "", 0
+		case p == Events && at == 0:
+			s.cursor[p], s.place[p] = "", 0
+		case s.cursor[p] != "":
+			s.cursor[p], s.place[p] = keys[at], at
 		}
 		s.top[p] = max(0, min(s.top[p], all-height))
 		if at >= 0 {

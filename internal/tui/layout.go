@@ -12,7 +12,7 @@ func (s *State) layout() []area {
 	}
 	devices := area{Devices, 0, 0, s.Width, s.devicesHeight(height)}
 	left := height - devices.height
-	waiting := len(s.queueRows())
+	waiting := len(s.queue)
 	if s.facts.Leases != nil && len(s.facts.Leases.Waiting) > 0 {
 		waiting = max(waiting, 1)
 	}
@@ -28,11 +28,11 @@ func (s *State) layout() []area {
 	}
 	queue := 0
 	if waiting > 0 {
-		queue = 1 + min(waiting, max(2, left/5))
+		queue = 1 + min(waiting, max(1, left/5))
 	}
-	events := 1 + max(2, left/4)
+	events := 1 + max(1, left/4)
 	leases := left - queue - events
-	if spare := leases - 1 - max(1, len(s.leaseRows())); spare > 0 && len(s.events) > events-1 {
+	if spare := leases - 1 - max(1, len(s.leases)); spare > 0 && len(s.events) > events-1 {
 		leases, events = leases-spare, events+spare
 	}
 	areas := []area{devices, {Leases, 0, devices.height, s.Width, leases}}
@@ -69,7 +69,7 @@ type cards struct{ across, height, curves int }
 // cards returns the richest drawing that there is room for.
 func (s *State) cards(width, height int) cards {
 	n := len(s.devices())
-	for _, c := range []cards{{1, 6, 4}, {1, 5, 3}, {2, 5, 3}, {1, 4, 2}, {2, 4, 2}, {2, 3, 1}} {
+	for _, c := range []cards{{1, 7, 5}, {1, 6, 4}, {1, 5, 3}, {2, 5, 3}, {1, 4, 2}, {2, 4, 2}, {2, 3, 1}} {
 		if width/c.across >= 75 && n > 0 && (n+c.across-1)/c.across*c.height+1 <= height {
 			return c
 		}
@@ -80,9 +80,15 @@ func (s *State) cards(width, height int) cards {
 // devicesHeight returns how many lines of the body the devices take.
 func (s *State) devicesHeight(body int) int {
 	n := len(s.devices())
-	most := max(4, body/2)
-	if c := s.cards(s.Width, most); c.curves > 0 {
+	// Where there are few leases, curves have what the lists do not need. That goes
+	// in steps, so that not every lease moves the whole screen.
+	const step = 8
+	lists := (len(s.leases)/step+1)*step + 2
+	if s.Width < wideFrom {
+		lists += (len(s.queue)/step+1)*step + 2
+	}
+	if c := s.cards(s.Width, max(body/2, body-lists)); c.curves > 0 {
 		return (n+c.across-1)/c.across*c.height + 1
 	}
-	return min(max(n, 1)+1, most)
+	return min(max(n, 1)+1, max(4, body*2/5))
 }

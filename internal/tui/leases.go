@@ -13,7 +13,7 @@ import (
 
 // drawLeases writes who holds what, and what runs under no lease.
 func (s *State) drawLeases(a area) (head line, rows []line) {
-	all := s.leaseRows()
+	all := s.leases
 	columns := choose(s.leaseColumns(), a.width-2)
 	total := 0
 	if s.facts.Leases != nil {
@@ -98,7 +98,7 @@ func (s *machine) leaseColumns() []column[row] {
 		{heading: "ENFORCED", least: 9, most: 9, drop: 8, cell: func(r row, _ int) line {
 			return ofLease(r, func(l *api.Lease) string { return l.EnforcedBy }, "")
 		}},
-		{heading: "PROGRAM", least: 10, most: 30, drop: 5, cell: func(r row, _ int) line { return program(r) }},
+		{heading: "PROGRAM", least: 12, most: 36, drop: 5, cell: func(r row, _ int) line { return program(r) }},
 	}
 }
 
@@ -225,7 +225,7 @@ func program(r row) line {
 	list := r.lease.Processes
 	switch len(list) {
 	case 0:
-		return text(plain(r.lease.Holder.Name), faint)
+		return text("-", faint)
 	case 1:
 		return text(plain(list[0].Name), ordinary)
 	}

@@ -69,6 +69,9 @@ func used(l *api.Lease) gpu.MiB {
 	return sum
 }
 
+// sift chooses what the lists show.
+func (s *State) sift() { s.leases, s.queue, s.news = s.leaseRows(), s.queueRows(), s.eventRows() }
+
 // leaseRows returns the leases that match the filter, in their order, and then
 // the processes under no lease.
 func (s *State) leaseRows() []row {
@@ -155,7 +158,7 @@ func (s *State) queueRows() []api.Waiting {
 	var list []api.Waiting
 	if s.facts.Leases != nil {
 		for _, w := range s.facts.Leases.Waiting {
-			if s.matches(w.ID, w.Holder.User, w.Holder.Service, w.Holder.Name, s.reasons[requestOf(w).Key()]) {
+			if s.matches(w.ID, w.Holder.User, w.Holder.Service, w.Holder.Name, s.shortReason(w)) {
 				list = append(list, w)
 			}
 		}
@@ -185,29 +188,32 @@ func (s *State) keys(p Pane) []string {
 			list = append(list, d.Device.UUID)
 		}
 	case Leases:
-		for _, r := range s.leaseRows() {
+		for _, r := range s.leases {
 			list = append(list, r.key)
 		}
 	case Queue:
-		for _, w := range s.queueRows() {
+		for _, w := range s.queue {
 			list = append(list, requestOf(w).Key())
 		}
 	case Events:
-		for _, e := range s.eventRows() {
+		for _, e := range s.news {
 			list = append(list, eventKey(e))
 		}
 	}
 	return list
 }
 
-// at returns which row of a pane is chosen: the first if the one that was chosen
-// is gone, and -1 if there is none.
+// at returns which row of a pane is chosen: the one in the place of one that is
+// gone, and -1 if there is none.
 func (s *State) at(p Pane) int {
 	keys := s.keys(p)
-	if len(keys) == 0 {
-		return -1
+	switch at := slices.Index(keys, s.cursor[p]); {
+	case at >= 0 || len(keys) == 0:
+		return at
+	case s.cursor[p] == "":
+		return 0
 	}
-	return max(0, slices.Index(keys, s.cursor[p]))
+	return min(s.place[p], len(keys)-1)
 }
 
 // chosenLease returns the lease that is chosen; nil: none is.
@@ -221,9 +227,8 @@ func (s *State) chosenLease() *api.Lease {
 	if s.pane != Leases {
 		return nil
 	}
-	rows := s.leaseRows()
 	if at := s.at(Leases); at >= 0 {
-		return rows[at].lease
+		return s.leases[at].lease
 	}
 	return nil
 }
@@ -257,21 +262,17 @@ func (s *State) chosenDevice() (d api.Status, ok bool) {
 
 // chosenRequest returns the request that is chosen; nil: none is.
 func (s *State) chosenRequest() *api.Waiting {
-	key := s.cursor[Queue]
-	switch {
-	case s.detail != nil && s.detail.pane == Queue:
-		key = s.detail.key
-	case s.detail != nil || s.pane != Queue:
+	rows := s.queue
+	if d := s.detail; d != nil {
+		for i := range rows {
+			if d.pane == Queue && requestOf(rows[i]).Key() == d.key {
+				return &rows[i]
+			}
+		}
 		return nil
 	}
-	rows := s.queueRows()
-	for i := range rows {
-		if requestOf(rows[i]).Key() == key {
-			return &rows[i]
-		}
-	}
-	if s.detail == nil && len(rows) > 0 {
-		return &rows[0]
+	if at := s.at(Queue); s.pane == Queue && at >= 0 {
+		return &rows[at]
 	}
 	return nil
 }
@@ -280,7 +281,7 @@ func (s *State) chosenRequest() *api.Waiting {
 func (s *State) Explained() []Request {
 	const most = 12 // a question each
 	var list []Request
-	rows, from := s.queueRows(), s.top[Queue]
+	rows, from := s.queue, s.top[Queue]
 	for i := from; i < len(rows) && len(list) < most; i++ {
 		list = append(list, requestOf(rows[i]))
 	}

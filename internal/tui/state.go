@@ -16,8 +16,13 @@ type State struct {
 	Colours       bool
 	Version       string // of this program
 
+	leases []row         // that match the filter, in their order
+	queue  []api.Waiting // that match the filter
+	news   []gpu.Event   // that match the filter, newest first
+
 	pane    Pane
 	cursor  [panes]string // the key of the row that is chosen; empty: the first
+	place   [panes]int    // where that row was
 	top     [panes]int    // how many rows are above the first that is shown
 	zoomed  bool          // the pane has the whole screen
 	tree    bool          // processes stand under their leases
@@ -42,10 +47,10 @@ type machine struct {
 	Local bool
 
 	facts   Facts
-	curves  map[string]curve  // by UUID
-	events  []gpu.Event       // oldest first
-	reasons map[string]string // why requests wait, by Request.Key
-	lost    *outage           // nil: the daemon answers
+	curves  map[string]curve           // by UUID
+	events  []gpu.Event                // oldest first
+	reasons map[string]api.Explanation // why requests wait, by Request.Key
+	lost    *outage                    // nil: the daemon answers
 }
 
 // Facts is what the daemon said. What is nil has not changed.
@@ -54,8 +59,8 @@ type Facts struct {
 	Available *api.Available
 	Leases    *api.Leases
 	Strays    *api.Strays
-	Reasons   map[string]string       // why requests wait, by Request.Key
-	Samples   map[string][]gpu.Sample // of the last minutes, by UUID
+	Reasons   map[string]api.Explanation // why requests wait, by Request.Key
+	Samples   map[string][]gpu.Sample    // of the last minutes, by UUID
 	At        time.Time
 }
 
@@ -82,7 +87,7 @@ const mostEvents = 500
 
 // New returns a screen that shows nothing yet.
 func New() *State {
-	return &State{machine: machine{curves: map[string]curve{}, reasons: map[string]string{}}, help: -1}
+	return &State{machine: machine{curves: map[string]curve{}, reasons: map[string]api.Explanation{}}, help: -1}
 }
 
 // Take takes what the daemon said. A daemon that was away is back.

@@ -132,13 +132,13 @@ func (f *feed) samples(ctx context.Context, facts *tui.Facts, asking *sync.WaitG
 
 // explain asks why requests wait.
 func (f *feed) explain(ctx context.Context, list []tui.Request) tui.Facts {
-	facts := tui.Facts{Reasons: map[string]string{}}
+	facts := tui.Facts{Reasons: map[string]api.Explanation{}}
 	for _, r := range list {
 		e, err := f.from.Of(r.User).ExplainWaiting(ctx, r.ID)
 		if problem := (*api.Problem)(nil); errors.As(err, &problem) {
-			facts.Reasons[r.Key()] = problem.Detail
+			facts.Reasons[r.Key()] = api.Explanation{Text: problem.Detail}
 		} else if err == nil {
-			facts.Reasons[r.Key()] = e.Text
+			facts.Reasons[r.Key()] = e
 		}
 	}
 	return facts
