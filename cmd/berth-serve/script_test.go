@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		runGuest()
 		return
 	}
-	testscript.Main(m, map[string]func(){"berth": mainAs, "session": session, "batchworker": batchWorker, "embedder": runGuest, "render_farm": runGuest})
+	testscript.Main(m, map[string]func(){"berth": mainAs, "session": session, "browser": browser, "batchworker": batchWorker, "embedder": runGuest, "render_farm": runGuest})
 }
 
 // TestScripts runs the whole binary, daemon and commands, in each script's own

@@ -1,5 +1,5 @@
 // Package rights holds the commands about who may what: they tell who one is
-// and what one may have, make and revoke tokens, and read the audit log.
+// and what one may have, open the page, make and revoke tokens, and read the audit log.
 package rights
 
 import (
@@ -10,5 +10,5 @@ import (
 
 // Commands returns the commands about who may what.
 func Commands(con *console.Console) []*cobra.Command {
-	return []*cobra.Command{newWhoami(con), newQuota(con), newToken(con), newAudit(con)}
+	return []*cobra.Command{newOpen(con), newSessions(con), newWhoami(con), newQuota(con), newToken(con), newAudit(con)}
 }

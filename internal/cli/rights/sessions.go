@@ -1,0 +1,76 @@
+package rights
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
+)
+
+type sessionsOptions struct{ *console.Console }
+
+func newSessions(con *console.Console) *cobra.Command {
+	o := &sessionsOptions{con}
+	cmd := &cobra.Command{
+		Use:   "sessions",
+		Short: "List who is signed in on the page, and end sessions",
+		Long: `List your sessions on the page: the role of each, whether it was begun with a
+link of "berth open" or with a token, when it began, when it was last used, and
+when it ends. With the role admin, you see the sessions of everybody.`,
+		Example: "  berth sessions\n  berth sessions end 34c9da2fcf7dd83d",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.list(cmd.Context()) },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "end ID",
+		Short: "End a session at once",
+		Long: `End a session at once: whoever has the page open there has to sign in again.
+With the role admin, you can end the session of anybody. Leases stay.`,
+		Example: "  berth sessions end 34c9da2fcf7dd83d",
+		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, console.NoFiles
+			}
+			for _, s := range console.Known(con, cmd, (*client.Client).Sessions).Sessions {
+				offers = append(offers, term.Clean(s.ID)+"\t"+term.Clean(s.User))
+			}
+			return offers, console.NoFiles
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.end(cmd.Context(), args[0]) },
+	})
+	return cmd
+}
+
+func (o *sessionsOptions) list(ctx context.Context) error {
+	c, err := o.Daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	all, err := c.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	return o.Answer(all, view.Sessions(all, o.Screen())...)
+}
+
+func (o *sessionsOptions) end(ctx context.Context, id string) error {
+	if id == "" {
+		return console.Usage("the id of the session is empty: berth sessions names all of them")
+	}
+	c, err := o.Daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ended, err := c.EndSession(ctx, id)
+	if err != nil {
+		return err
+	}
+	return o.Answer(ended, view.SessionEnded(ended))
+}
