@@ -39,9 +39,9 @@ type AuditActor struct {
 
 // AuditObject is what something was done to.
 type AuditObject struct {
-	Kind  string `json:"kind" enum:"lease,request,process,settings,monitoring,token,session,route,log" doc:"What kind of thing it is."`
+	Kind  string `json:"kind" enum:"lease,request,process,settings,monitoring,token,session,route,log,device,alert" doc:"What kind of thing it is."`
 	Owner string `json:"owner,omitempty" doc:"User whose thing it is."`
-	ID    string `json:"id,omitempty" doc:"Id of the lease, number of the process, name of the token, method and path of the route."`
+	ID    string `json:"id,omitempty" doc:"Id of the lease, number of the process, name of the token, UUID of the device, fingerprint of the alert, method and path of the route."`
 }
 
 // AuditVerdict says whether the audit log is whole.

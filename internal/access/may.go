@@ -33,39 +33,41 @@ type Verb int
 
 // The verbs. The zero value is none: nobody may do it.
 const (
-	_         Verb = iota
-	Probe          // ask whether the daemon lives
-	SignIn         // begin a session on the page, and end it
-	SignOut        // end another session
-	Scrape         // read the metrics
-	Look           // look at devices, sums, leases and batches, without what is private
-	Name           // see which users others are
-	Inspect        // see a thing whole: its programs, paths and processes
-	Lease          // ask for a lease, and plan
-	Adopt          // put a running process under a lease
-	Speak          // speak for a process: lease for it, hand a lease to it
-	Renew          // make a lease last longer
-	Bind           // hand a lease to another process
-	Resize         // make a lease larger or smaller
-	Release        // end a lease
-	Scope          // say which control groups a lease covers
-	Trim           // ask the holder of a lease for unused memory
-	Park           // move the memory of a lease off its devices
-	Resume         // move it back
-	Pace           // hold a lease to a share of its devices
-	Optimize       // get memory back from leases
-	Withdraw       // take a request out of the queue
-	Report         // report how far a batch is, and what a run used
-	Revoke         // end a lease against the will of its holder
-	Precede        // go before others in the queue
-	Exceed         // go beyond the limits of a user
-	Configure      // change thresholds and priorities
-	Govern         // change what ends processes, what the daemon runs, limits and roles
-	Monitor        // switch monitoring on and off
-	Drain          // take devices out of use, and back
-	Check          // test whether a device works
-	Entrust        // make and revoke tokens
-	Audit          // read the log of acts of authority
+	_           Verb = iota
+	Probe            // ask whether the daemon lives
+	SignIn           // begin a session on the page, and end it
+	SignOut          // end another session
+	Scrape           // read the metrics
+	Look             // look at devices, sums, leases and batches, without what is private
+	Name             // see which users others are
+	Inspect          // see a thing whole: its programs, paths and processes
+	Lease            // ask for a lease, and plan
+	Adopt            // put a running process under a lease
+	Speak            // speak for a process: lease for it, hand a lease to it
+	Renew            // make a lease last longer
+	Bind             // hand a lease to another process
+	Resize           // make a lease larger or smaller
+	Release          // end a lease
+	Scope            // say which control groups a lease covers
+	Trim             // ask the holder of a lease for unused memory
+	Park             // move the memory of a lease off its devices
+	Resume           // move it back
+	Pace             // hold a lease to a share of its devices
+	Optimize         // get memory back from leases
+	Withdraw         // take a request out of the queue
+	Report           // report how far a batch is, and what a run used
+	Revoke           // end a lease against the will of its holder
+	Precede          // go before others in the queue
+	Exceed           // go beyond the limits of a user
+	Configure        // change thresholds and priorities
+	Govern           // change what ends processes, what the daemon runs, limits and roles
+	Monitor          // switch monitoring on and off
+	Drain            // take devices out of use, and back
+	Check            // test whether a device works
+	Acknowledge      // say that one takes care of an alert
+	Hook             // see which hooks there are, and what came of them
+	Entrust          // make and revoke tokens
+	Audit            // read the log of acts of authority
 )
 
 // rule says who may do a verb.
@@ -76,38 +78,40 @@ type rule struct {
 }
 
 var rules = [...]rule{
-	Probe:     {"probe", Stranger, Stranger},
-	SignIn:    {"sign-in", Stranger, Stranger},
-	SignOut:   {"sign-out", Viewer, Admin},
-	Scrape:    {"scrape", Scraper, Scraper},
-	Look:      {"look", Viewer, Viewer},
-	Name:      {"name", User, User},
-	Inspect:   {"inspect", Viewer, Operator},
-	Lease:     {"lease", User, User},
-	Adopt:     {"adopt", User, Operator},
-	Speak:     {"speak", User, Operator},
-	Renew:     {"renew", User, Operator},
-	Bind:      {"bind", User, Operator},
-	Resize:    {"resize", User, Operator},
-	Release:   {"release", User, Operator},
-	Scope:     {"scope", Operator, Operator},
-	Trim:      {"trim", User, Operator},
-	Park:      {"park", User, Operator},
-	Resume:    {"resume", User, Operator},
-	Pace:      {"pace", User, Operator},
-	Optimize:  {"optimize", User, Operator},
-	Withdraw:  {"withdraw", User, Operator},
-	Report:    {"report", User, User},
-	Revoke:    {"revoke", Operator, Operator},
-	Precede:   {"precede", Operator, Operator},
-	Exceed:    {"exceed", Admin, Admin},
-	Configure: {"configure", Operator, Operator},
-	Govern:    {"govern", Admin, Admin},
-	Monitor:   {"monitor", Operator, Operator},
-	Drain:     {"drain", Operator, Operator},
-	Check:     {"check", Operator, Operator},
-	Entrust:   {"entrust", Admin, Admin},
-	Audit:     {"audit", Admin, Admin},
+	Probe:       {"probe", Stranger, Stranger},
+	SignIn:      {"sign-in", Stranger, Stranger},
+	SignOut:     {"sign-out", Viewer, Admin},
+	Scrape:      {"scrape", Scraper, Scraper},
+	Look:        {"look", Viewer, Viewer},
+	Name:        {"name", User, User},
+	Inspect:     {"inspect", Viewer, Operator},
+	Lease:       {"lease", User, User},
+	Adopt:       {"adopt", User, Operator},
+	Speak:       {"speak", User, Operator},
+	Renew:       {"renew", User, Operator},
+	Bind:        {"bind", User, Operator},
+	Resize:      {"resize", User, Operator},
+	Release:     {"release", User, Operator},
+	Scope:       {"scope", Operator, Operator},
+	Trim:        {"trim", User, Operator},
+	Park:        {"park", User, Operator},
+	Resume:      {"resume", User, Operator},
+	Pace:        {"pace", User, Operator},
+	Optimize:    {"optimize", User, Operator},
+	Withdraw:    {"withdraw", User, Operator},
+	Report:      {"report", User, User},
+	Revoke:      {"revoke", Operator, Operator},
+	Precede:     {"precede", Operator, Operator},
+	Exceed:      {"exceed", Admin, Admin},
+	Configure:   {"configure", Operator, Operator},
+	Govern:      {"govern", Admin, Admin},
+	Monitor:     {"monitor", Operator, Operator},
+	Drain:       {"drain", Operator, Operator},
+	Check:       {"check", Operator, Operator},
+	Acknowledge: {"acknowledge", Operator, Operator},
+	Hook:        {"hook", Operator, Operator},
+	Entrust:     {"entrust", Admin, Admin},
+	Audit:       {"audit", Admin, Admin},
 }
 
 // Verbs returns every verb, in the order above.

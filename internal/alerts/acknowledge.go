@@ -34,6 +34,7 @@ func (k *Keeper) Acknowledge(by access.Actor, fingerprint string, lasts time.Dur
 	if comment != "" {
 		e.Text, e.Data["comment"] = e.Text+": "+comment, comment
 	}
+	k.conceal(&e, &s, s.Name()+" is acknowledged")
 	k.Event(e)
 	return s, nil
 }
@@ -47,6 +48,7 @@ func (k *Keeper) Unacknowledge(by access.Actor, fingerprint string) (alert.State
 	}
 	e := k.event(&s, time.Now())
 	e.Code, e.Severity, e.By, e.Text = gpu.EventAlertAcknowledged, gpu.Note, lease.ByOf(by), s.Name()+" is no longer acknowledged"
+	k.conceal(&e, &s, e.Text)
 	k.Event(e)
 	return s, nil
 }

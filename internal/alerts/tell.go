@@ -23,7 +23,16 @@ func (k *Keeper) fires(s *alert.State, at time.Time) gpu.Event {
 	case s.FiredAt.Before(at):
 		e.Data["again"] = true
 	}
+	k.conceal(&e, s, s.Name()+" fires")
 	return e
+}
+
+// conceal sets the public sentence of an event about an alert that names somebody
+// who is not the user of the event.
+func (k *Keeper) conceal(e *gpu.Event, s *alert.State, public string) {
+	if e.User == "" && s.Labels.Tells() {
+		e.Public = public
+	}
 }
 
 // resolved returns the events of alerts that fired and do not any more.
@@ -38,13 +47,15 @@ func (k *Keeper) resolved(list []alert.State, at time.Time, why string) []gpu.Ev
 		} else if said := list[i].Annotations.Get("summary"); said != "" {
 			e.Text += ". It said: " + said
 		}
+		k.conceal(&e, &list[i], list[i].Name()+" is over")
 		events = append(events, e)
 	}
 	return events
 }
 
 // event returns what all events about an alert have in common. An alert about a
-// lease is about its user, so that viewers do not see the name.
+// lease is about its user, so that viewers do not see the name. One that names
+// somebody otherwise has a public sentence, which the caller sets.
 func (k *Keeper) event(s *alert.State, at time.Time) gpu.Event {
 	e := gpu.Event{
 		Time: at, User: s.Labels.Get("user"),

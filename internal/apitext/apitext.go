@@ -40,6 +40,7 @@ func Describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Sc
 		{Name: "services", Description: "What services report about their work."},
 		{Name: "history", Description: "Leases that have ended, and what earlier runs used."},
 		{Name: "queries", Description: "What was measured, asked for in PromQL and answered as Prometheus does."},
+		{Name: "alerts", Description: "What fires of the alert rules that the daemon evaluates."},
 		{Name: "events", Description: "What happens, as it happens."},
 		{Name: "configuration", Description: "Read and change the settings of the daemon."},
 		{Name: "access", Description: "Who the caller is, and who may do what."},

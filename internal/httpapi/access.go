@@ -97,6 +97,12 @@ var verbs = map[string]access.Verb{
 
 	"GET /api/audit": access.Audit,
 
+	"GET /api/alerts": access.Look,
+	"POST /api/alerts/{fingerprint}/acknowledge":   access.Acknowledge,
+	"DELETE /api/alerts/{fingerprint}/acknowledge": access.Acknowledge,
+	"GET /api/hooks":              access.Hook,
+	"POST /api/hooks/{name}/test": access.Govern,
+
 	// The routes of promapi: whoever may read the metrics may ask about their past.
 	"GET /api/v1/query":               access.Scrape,
 	"POST /api/v1/query":              access.Scrape,

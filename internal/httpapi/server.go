@@ -18,12 +18,14 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/alerts"
 	"github.com/berth-gpu/berth/internal/apitext"
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
@@ -48,6 +50,10 @@ type Keepers struct {
 	Batches *progress.Keeper // what runners report
 	Past    *archive.Archive // leases that have ended; nil: none
 	Audit   *audit.Log       // acts of authority and refusals; nil: none
+	Alerts  *alerts.Keeper   // nil: no rules are evaluated
+	// NoAlerts says why no rules are evaluated; empty: they are.
+	NoAlerts func() string
+	Hooks    *hooks.Keeper // nil: there are none
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page
@@ -144,6 +150,8 @@ func build(k Keepers) *server {
 	registerCare(s)
 	registerSettings(s)
 	registerAudit(s)
+	registerAlerts(s)
+	registerHooks(s)
 	registerEvents(s)
 	registerDaemon(s)
 	registerAccess(s)

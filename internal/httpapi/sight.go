@@ -178,7 +178,7 @@ func shown(e gpu.Event, v events.View) gpu.Event {
 	}
 	hidden := private
 	if e.Public != "" {
-		e.Text, hidden = e.Public, append(slices.Clone(hidden), "reason")
+		e.Text, hidden = e.Public, append(slices.Clone(hidden), "reason", "labels", "annotations")
 	}
 	if e.By != (gpu.By{}) {
 		e.By = gpu.By{User: e.By.User}
@@ -188,7 +188,7 @@ func shown(e gpu.Event, v events.View) gpu.Event {
 	}
 	if v == viewerView && e.User != "" {
 		e.Text, e.Lease, e.User = fmt.Sprintf("%s, for %s", e.Code, anotherUser), "", anotherUser
-		hidden = append(slices.Clone(hidden), "user", "leases", "fences", "reason", "for")
+		hidden = append(slices.Clone(hidden), "user", "leases", "fences", "reason", "for", "labels", "annotations", "comment")
 	}
 	if len(e.Data) > 0 {
 		e.Data = maps.Clone(e.Data)

@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/alert"
+	"github.com/berth-gpu/berth/internal/alerts"
+	"github.com/berth-gpu/berth/internal/term"
+)
+
+func registerAlerts(s *server) {
+	op := func(id, method, path, summary, description string, errors ...int) huma.Operation {
+		return huma.Operation{
+			OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"alerts"}, MaxBodyBytes: maxBody, Errors: errors,
+		}
+	}
+	const path = "/api/alerts/{fingerprint}/acknowledge"
+	huma.Register(s.api, op("alerts", http.MethodGet, "/api/alerts", "The alerts that are pending or fire",
+		"Callers who may not see the names of users do not see alerts whose labels name somebody."), s.alerts)
+	huma.Register(s.api, op("acknowledge", http.MethodPost, path, "Say that somebody takes care of an alert",
+		"Until the time is over or the alert is resolved, hooks get nothing more about it. Acknowledging it again replaces the first.",
+		http.StatusNotFound, http.StatusServiceUnavailable), s.acknowledge)
+	huma.Register(s.api, op("unacknowledge", http.MethodDelete, path, "Take an acknowledgement back", "If the alert fires, an event says so again.",
+		http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable), s.unacknowledge)
+}
+
+func (s *server) alerts(ctx context.Context, _ *struct{}) (*answer[api.Alerts], error) {
+	out, see := api.Alerts{Alerts: []api.Alert{}}, sightOf(ctx)
+	for _, a := range s.Alerts.Active() {
+		if see.names() || !a.Labels.Tells() {
+			out.Alerts = append(out.Alerts, see.alert(&a))
+		}
+	}
+	if s.NoAlerts != nil {
+		out.Note = s.NoAlerts()
+	}
+	return ok(out)
+}
+
+// alert returns an alert as this caller sees it.
+func (s sight) alert(a *alert.State) api.Alert {
+	out := api.Alert{
+		Fingerprint: a.Fingerprint, Alert: a.Name(), Severity: a.Severity(), State: string(a.Phase), Labels: a.Labels.Map(), Annotations: a.Annotations.Map(),
+		Since: a.ActiveAt.UTC(),
+	}
+	if !math.IsNaN(a.Value) && !math.IsInf(a.Value, 0) {
+		out.Value = &a.Value
+	}
+	if at := a.FiredAt.UTC(); a.Phase == alert.Firing {
+		out.FiredAt = &at
+	}
+	if k := a.Acknowledged; k != nil {
+		out.Acknowledged = &api.Acknowledgement{By: s.user(k.By.String()), At: k.At.UTC(), Until: k.Until.UTC(), Comment: k.Comment}
+		if !s.names() {
+			out.Acknowledged.Comment = ""
+		}
+	}
+	return out
+}
+
+type alertName struct {
+	Fingerprint string `path:"fingerprint" maxLength:"64" doc:"Fingerprint of the alert, as GET /api/alerts says it."`
+}
+
+type acknowledgeQuery struct {
+	alertName
+	Body api.AcknowledgeRequest
+}
+
+func (s *server) acknowledge(ctx context.Context, in *acknowledgeQuery) (*answer[api.Alert], error) {
+	lasts := time.Duration(in.Body.Hours * float64(time.Hour))
+	a, err := s.Alerts.Acknowledge(identityOf(ctx).Actor, in.Fingerprint, lasts, term.Clean(strings.TrimSpace(in.Body.Comment)))
+	return alertChanged(sightOf(ctx), &a, err)
+}
+
+func (s *server) unacknowledge(ctx context.Context, in *alertName) (*answer[api.Alert], error) {
+	a, err := s.Alerts.Unacknowledge(identityOf(ctx).Actor, in.Fingerprint)
+	return alertChanged(sightOf(ctx), &a, err)
+}
+
+func alertChanged(see sight, a *alert.State, err error) (*answer[api.Alert], error) {
+	switch {
+	case errors.Is(err, alerts.ErrUnknown):
+		return nil, problem(http.StatusNotFound, "unknown_alert", "No alert with this fingerprint is pending or fires. GET /api/alerts lists those that are.")
+	case errors.Is(err, alerts.ErrNotAcknowledged):
+		return nil, problem(http.StatusConflict, "not_acknowledged", "Nobody has acknowledged this alert.")
+	case err != nil:
+		return nil, problemOf(err)
+	}
+	return ok(see.alert(a))
+}
