@@ -2,7 +2,6 @@ package ask
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -52,12 +51,8 @@ func (s *sight) Querier(from, to int64) (storage.Querier, error) {
 
 // unreadable is the error of a store that failed; nil: it did not.
 func unreadable(err error) error {
-	var known *series.Error
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &known): // there is no store, or not yet
-		return known
 	}
 	return &series.Error{Fault: series.Internal, Text: "the store of the past could not be read: " + err.Error()}
 }

@@ -17,7 +17,10 @@ import (
 )
 
 // ErrOpening says that there is nothing to read yet, or not now.
-var ErrOpening error = &series.Error{Fault: series.Down, Text: "the past is not open: berth is opening it, or the disk does not take it (see the events with code past)"}
+var ErrOpening = errors.New("the past is not open: berth is opening it, or the disk does not take it (see the events with code past)")
+
+// ErrOff says that there is no past.
+var ErrOff = errors.New("the past is off: past.store turns it on")
 
 // Queryable returns what a query engine reads: half-minutes before the oldest of
 // the recent samples, and every sample after. The least and the most of
@@ -25,7 +28,7 @@ var ErrOpening error = &series.Error{Fault: series.Down, Text: "the past is not 
 func (p *Past) Queryable() storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
 		if !p.On() {
-			return nil, series.ErrOff
+			return nil, ErrOff
 		}
 		return p.querier(from, to)
 	})

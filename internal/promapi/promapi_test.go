@@ -270,7 +270,7 @@ func TestErrors(t *testing.T) {
 	}
 	off := door(Sources{}, user)
 	for _, path := range []string{"query?query=up", "query_range?query=up", "series", "labels", "label/a/values"} {
-		if w := ask(off, http.MethodGet, "/api/v1/"+path, nil); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"code":"past_off"`) || !strings.Contains(w.Body.String(), "config set past.store=on") {
+		if w := ask(off, http.MethodGet, "/api/v1/"+path, nil); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"code":"past_off"`) || !strings.Contains(w.Body.String(), "set past in its configuration") {
 			t.Errorf("%s without a past: %d %s", path, w.Code, w.Body)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // query answers a question about one moment.
 func (a api) query(q *question) (reply, error) {
 	if a.Engine == nil {
-		return reply{}, series.ErrOff
+		return reply{}, errPastOff
 	}
 	o, err := q.options()
 	if err != nil {
@@ -29,7 +29,7 @@ func (a api) query(q *question) (reply, error) {
 // queryRange answers a question about every step of a time.
 func (a api) queryRange(q *question) (reply, error) {
 	if a.Engine == nil {
-		return reply{}, series.ErrOff
+		return reply{}, errPastOff
 	}
 	o, err := q.options()
 	if err != nil {
@@ -60,7 +60,7 @@ func answered(answer series.Answer, err error) (reply, error) {
 // finding reads the parameters of a question about series.
 func (a api) finding(q *question) (selectors []string, from, to time.Time, o series.Options, err error) {
 	if a.Engine == nil {
-		return nil, from, to, o, series.ErrOff
+		return nil, from, to, o, errPastOff
 	}
 	if o, err = q.options(); err == nil {
 		from, to, err = q.borders()

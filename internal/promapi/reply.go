@@ -76,6 +76,9 @@ var statuses = map[series.Fault]int{
 	series.Down:      http.StatusServiceUnavailable,
 }
 
+// errPastOff is the answer of a daemon that keeps no past.
+var errPastOff = &series.Error{Fault: series.Missing, Text: "this daemon keeps no past: set past in its configuration (docs/past.md) and restart it"}
+
 // refuse writes an error in the form of Prometheus.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var known *series.Error
@@ -88,7 +91,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		Error     string       `json:"error"`
 		Code      string       `json:"code,omitempty"`
 	}{Status: "error", ErrorType: known.Fault, Error: known.Text}
-	if errors.Is(err, series.ErrOff) {
+	if known == errPastOff {
 		text.Code = "past_off"
 	}
 	body, _ := json.Marshal(text) // texts can always be encoded

@@ -52,6 +52,3 @@ func Telling() []string { return []string{"user", "group", "service", "lease"} }
 func (l Labels) Tells() bool {
 	return slices.ContainsFunc(Telling(), func(name string) bool { return l.Get(name) != "" })
 }
-
-// ErrOff says that the daemon keeps no past.
-var ErrOff error = &Error{Fault: Missing, Text: "this daemon keeps no past: berth config set past.store=on turns it on (docs/past.md)"}
