@@ -2,6 +2,7 @@ package ask
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -51,8 +52,8 @@ func (s *sight) Querier(from, to int64) (storage.Querier, error) {
 
 // unreadable is the error of a store that failed; nil: it did not.
 func unreadable(err error) error {
-	if err == nil {
-		return nil
+	if known := (*series.Error)(nil); err == nil || errors.As(err, &known) {
+		return err
 	}
 	return &series.Error{Fault: series.Internal, Text: "the store of the past could not be read: " + err.Error()}
 }

@@ -1,31 +1,42 @@
 package daemon
 
 import (
+	"errors"
 	"time"
 
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/berth-gpu/berth/internal/ask"
 	"github.com/berth-gpu/berth/internal/httpapi"
+	"github.com/berth-gpu/berth/internal/past"
 	"github.com/berth-gpu/berth/internal/promapi"
 	"github.com/berth-gpu/berth/internal/series"
 )
 
-// openAsking returns the engine that answers questions about a store. Without a
-// store there is none: the past is off.
-func openAsking(store storage.Queryable) *ask.Engine {
-	if store == nil {
-		return nil
+// openAsking makes the engine that answers questions about the past. A daemon that
+// only looks has none.
+func (d *Daemon) openAsking() {
+	if d.past != nil {
+		d.engine = ask.New(whenOpen(d.past.Queryable()), ask.Default())
 	}
-	return ask.New(store, ask.Default())
 }
 
-// asking returns the routes under /api/v1. Each of engine, rules and metadata may
-// be nil.
-func asking(engine *ask.Engine, rules promapi.Rules, metadata func() []series.Metric) []httpapi.Guest {
-	from := promapi.Sources{Rules: rules, Metadata: metadata, Version: ask.Version, Now: time.Now}
-	if engine != nil { // an interface with a nil pointer in it would not be nil
-		from.Engine = engine
+// whenOpen returns a store that says so where it is not open yet.
+func whenOpen(store storage.Queryable) storage.Queryable {
+	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
+		q, err := store.Querier(from, to)
+		if errors.Is(err, past.ErrOpening) {
+			return nil, &series.Error{Fault: series.Down, Text: err.Error()}
+		}
+		return q, err
+	})
+}
+
+// asking returns the routes under /api/v1. rules may be nil.
+func (d *Daemon) asking(rules promapi.Rules) []httpapi.Guest {
+	from := promapi.Sources{Rules: rules, Version: ask.Version, Now: time.Now}
+	if d.engine != nil { // an interface with a nil pointer in it would not be nil
+		from.Engine, from.On, from.Metadata = d.engine, d.past.On, d.recorder.Metadata
 	}
 	var guests []httpapi.Guest
 	for _, route := range promapi.Routes(from) {

@@ -23,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/archive"
+	"github.com/berth-gpu/berth/internal/ask"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/cgroup"
 	"github.com/berth-gpu/berth/internal/checkup"
@@ -117,6 +118,7 @@ type Daemon struct {
 	archive  *archive.Archive
 	past     *past.Past // nil: the daemon only looks
 	recorder *promexport.Recorder
+	engine   *ask.Engine // nil: the daemon only looks
 	energy   *joules.Keeper
 	idle     *idle.Keeper
 	audit    *audit.Log // nil: the daemon only looks
@@ -212,6 +214,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openEvents(o, host, exporter)
 	d.openPast(o, host, exporter)
+	d.openAsking()
 	d.ledger, err = openLedger(o, d.leasing(c), processes, d.users, &d.marked, ledger.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Bill(e)); d.nudgeParking() }, Decided: exporter.Decided, Ended: d.leaseEnded,
 		Returned: func(l *lease.Lease) { d.parking.Returned(l) },
@@ -275,7 +278,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
-		Guests: slices.Concat(asking(nil, nil, nil), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
+		Guests: slices.Concat(d.asking(nil), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
 	})
 	if err := d.monitor.Once(ctx); err != nil {
 		d.log.Warn("some devices did not answer at the start", "error", err)

@@ -33,7 +33,8 @@ type Rules interface {
 
 // Sources are where the answers come from.
 type Sources struct {
-	Engine   Engine                 // nil: the past is off
+	Engine   Engine                 // nil: there is no past
+	On       func() bool            // whether the past is kept now; nil: it is
 	Rules    Rules                  // nil: none are evaluated
 	Metadata func() []series.Metric // nil: nothing is known about metrics
 	Version  string                 // of the Prometheus whose language the engine speaks

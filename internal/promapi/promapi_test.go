@@ -268,10 +268,11 @@ func TestErrors(t *testing.T) {
 	if w := ask(door(Sources{Engine: &engine{err: errors.New("surprise")}}, user), http.MethodGet, "/api/v1/query", nil); w.Code != 500 || !strings.Contains(w.Body.String(), `"internal"`) {
 		t.Errorf("an error of no kind: %d %s", w.Code, w.Body)
 	}
-	off := door(Sources{}, user)
-	for _, path := range []string{"query?query=up", "query_range?query=up", "series", "labels", "label/a/values"} {
-		if w := ask(off, http.MethodGet, "/api/v1/"+path, nil); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"code":"past_off"`) || !strings.Contains(w.Body.String(), "set past in its configuration") {
-			t.Errorf("%s without a past: %d %s", path, w.Code, w.Body)
+	for _, off := range []http.Handler{door(Sources{}, user), door(Sources{Engine: &engine{}, On: func() bool { return false }}, user)} {
+		for _, path := range []string{"query?query=up", "query_range?query=up", "series", "labels", "label/a/values"} {
+			if w := ask(off, http.MethodGet, "/api/v1/"+path, nil); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"code":"past_off"`) || !strings.Contains(w.Body.String(), "past.store") {
+				t.Errorf("%s without a past: %d %s", path, w.Code, w.Body)
+			}
 		}
 	}
 }

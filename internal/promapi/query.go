@@ -10,9 +10,12 @@ import (
 	"github.com/berth-gpu/berth/internal/series"
 )
 
+// off reports whether there is nothing to ask.
+func (a api) off() bool { return a.Engine == nil || a.On != nil && !a.On() }
+
 // query answers a question about one moment.
 func (a api) query(q *question) (reply, error) {
-	if a.Engine == nil {
+	if a.off() {
 		return reply{}, errPastOff
 	}
 	o, err := q.options()
@@ -28,7 +31,7 @@ func (a api) query(q *question) (reply, error) {
 
 // queryRange answers a question about every step of a time.
 func (a api) queryRange(q *question) (reply, error) {
-	if a.Engine == nil {
+	if a.off() {
 		return reply{}, errPastOff
 	}
 	o, err := q.options()
@@ -59,7 +62,7 @@ func answered(answer series.Answer, err error) (reply, error) {
 
 // finding reads the parameters of a question about series.
 func (a api) finding(q *question) (selectors []string, from, to time.Time, o series.Options, err error) {
-	if a.Engine == nil {
+	if a.off() {
 		return nil, from, to, o, errPastOff
 	}
 	if o, err = q.options(); err == nil {

@@ -77,7 +77,7 @@ var statuses = map[series.Fault]int{
 }
 
 // errPastOff is the answer of a daemon that keeps no past.
-var errPastOff = &series.Error{Fault: series.Missing, Text: "this daemon keeps no past: set past in its configuration (docs/past.md) and restart it"}
+var errPastOff = &series.Error{Fault: series.Missing, Text: "this daemon keeps no past: an administrator turns it on with past.store in the configuration (docs/past.md)"}
 
 // refuse writes an error in the form of Prometheus.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
