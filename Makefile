@@ -103,6 +103,10 @@ rules: ## check and test the alert rules with promtool
 chaos: build ## kill the daemon and the holders over and over, and count (a minute)
 	go run ./chaos -berth bin/berth
 
+.PHONY: past-chaos
+past-chaos: ## kill a writer of the past with -9 a hundred times (a minute)
+	go test ./internal/past -run TestKill -past.kills=100 -timeout 30m -v
+
 .PHONY: audit
 audit: build ## look for known faults and mistakes, rate the unit, and list what the binaries are made of (minutes)
 	go test ./audit -audit.database
@@ -147,6 +151,10 @@ bench-exec: build ## start a program under a lease, beside fork and exec, task-s
 .PHONY: bench-startup
 bench-startup: build ## how soon berth status says something, beside a Go hello-world
 	go run ./bench/startup -berth bin/berth
+
+.PHONY: bench-past
+bench-past: ## write a month of eight devices into the past: its size, its memory, the time of its graphs (minutes)
+	go run ./bench/past -explain
 
 .PHONY: bench-hostile
 bench-hostile: build ## play a hostile user without rights, and measure what it costs others (minutes; as root)

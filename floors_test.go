@@ -43,7 +43,7 @@ var public = []string{"api", "client", "cmd/berth", "cmd/berth-serve", "deploy/p
 // beside are the packages beside the building: programs that measure it and
 // suites that test it. They may use it, and only tests use them.
 var beside = []string{
-	"bench/access", "bench/batch", "bench/exec", "bench/forecast", "bench/foundations", "bench/startup", "bench/gpu/filtered", "bench/gpu/samplecost", "bench/handover", "bench/hostile", "audit",
+	"bench/access", "bench/batch", "bench/exec", "bench/forecast", "bench/foundations", "bench/startup", "bench/gpu/filtered", "bench/gpu/samplecost", "bench/handover", "bench/hostile", "bench/past", "audit",
 	"chaos", "internal/daemon/daemontest", "internal/device/devicetest", "internal/drm/drmtest", "internal/journal/filelog/disktest", "internal/journal/journaltest",
 }
 

@@ -201,4 +201,5 @@ type Ready struct {
 	Devices int    `json:"devices"`
 	Text    string `json:"text"`
 	Audit   string `json:"audit,omitempty" doc:"Present if the audit log cannot be written: what follows from that."`
+	Past    string `json:"past,omitempty" doc:"What the past takes on disk, and how far back it goes; or why nothing is stored."`
 }

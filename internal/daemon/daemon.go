@@ -277,7 +277,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 			Closures: d.closures, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idleOf, Services: d.services, Wait: d.allocationTimeout,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
-		Note: d.Note, Ready: d.ready, Contained: d.kernel.Contained(),
+		Note: d.Note, Ready: d.ready, Remembered: d.past.Text, Contained: d.kernel.Contained(),
 		Guests: slices.Concat(d.asking(nil), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
 	})
 	if err := d.monitor.Once(ctx); err != nil {

@@ -57,6 +57,9 @@ func journalOf(ctx context.Context, c Daemon) []Finding {
 	if _, limits, contained := strings.Cut(ready.Text, "Ready, with limits. "); contained {
 		found = append(found, Finding{"container", Notice, limits, "docs/access.md says what a daemon in a container can and cannot do"})
 	}
+	if ready.Past != "" {
+		found = append(found, Finding{Topic: "past", Grade: Fine, Text: ready.Past})
+	}
 	if ready.Audit != "" {
 		found = append(found, Finding{"audit", Broken, ready.Audit, "make room on the disk of the state folder, or mend its folder audit; the log of the daemon says why"})
 	}

@@ -58,6 +58,9 @@ func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
 	if s.Audit != nil && s.Audit.Trouble() != nil {
 		now.Audit = "the audit log cannot be written, so the daemon refuses what changes something for others"
 	}
+	if s.Remembered != nil {
+		now.Past = s.Remembered()
+	}
 	return ok(now)
 }
 

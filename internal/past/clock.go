@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/rollup"
 )
 
 // aheadName is the folder of blocks that lie ahead of the clock: the clock was
@@ -31,7 +32,7 @@ func (p *Past) setClock(t int64) error {
 	switch {
 	case t > newest && t-newest > window: // years ahead, or after a long time off
 		return p.recall(t)
-	case newest > t && newest-t >= window-longKind.block.Milliseconds()/4:
+	case newest > t && newest-t >= window-2*rollup.Step:
 		return p.rewind(t, newest)
 	}
 	return nil

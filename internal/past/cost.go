@@ -3,6 +3,7 @@ package past
 import (
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -45,6 +46,37 @@ func (p *Past) Cost() Cost {
 		c.Oldest = time.UnixMilli(t)
 	}
 	return c
+}
+
+// Text says what the past takes and how far back it goes; empty for no store at
+// all.
+func (p *Past) Text() string {
+	if p == nil {
+		return ""
+	}
+	c := p.Cost()
+	size := "The past takes " + mebibytes(c.Bytes) + " MiB"
+	switch {
+	case !p.On() && c.Bytes == 0:
+		return "The past is off"
+	case !p.On():
+		return "The past is off. An earlier one takes " + mebibytes(c.Bytes) + " MiB in " + p.dir
+	case c.Paused:
+		return size + ". It pauses, and an event with the code past says why"
+	case c.Oldest.IsZero():
+		return size + " of " + mebibytes(c.Limit) + ", and has nothing yet"
+	}
+	return size + " of " + mebibytes(c.Limit) + ", back to " + c.Oldest.Format("2006-01-02 15:04")
+}
+
+// mebibytes writes a size in whole MiB, with commas. What is not nothing is at
+// least 1.
+func mebibytes(bytes int64) string {
+	s := strconv.FormatInt((bytes+1<<20-1)>>20, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 // measure counts anew what the stores take. The caller holds write.

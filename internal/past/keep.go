@@ -28,7 +28,7 @@ func (p *Past) surplus(s *store) tsdb.BlocksToDeleteFunc {
 		if s.db != nil {
 			room -= s.db.Head().Size()
 		}
-		return beyond(list, s.keep(*limits).Milliseconds(), room)
+		return beyond(list, s.keep(*limits).Milliseconds(), s.largest.Milliseconds(), room)
 	}
 }
 
@@ -41,8 +41,10 @@ type stretch struct {
 }
 
 // beyond returns the blocks that are surplus: those for which newer ones already
-// hold as much time as is kept, or fill the room.
-func beyond(list []stretch, keep, room int64) map[ulid.ULID]struct{} {
+// hold as much time as is kept, or fill the room. No block counts for more time
+// than blocks are made for: one that was made while the clock jumped seems to
+// cover years.
+func beyond(list []stretch, keep, most, room int64) map[ulid.ULID]struct{} {
 	gone := map[ulid.ULID]struct{}{}
 	slices.SortFunc(list, func(a, b stretch) int { return int(min(max(b.to-a.to, -1), 1)) })
 	var held, size int64
@@ -58,7 +60,7 @@ func beyond(list []stretch, keep, room int64) map[ulid.ULID]struct{} {
 			continue
 		}
 		if b.from < earliest {
-			held += min(b.to, earliest) - b.from
+			held += min(min(b.to, earliest)-b.from, most)
 			earliest = b.from
 		}
 	}

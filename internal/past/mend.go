@@ -26,8 +26,8 @@ const (
 	// asideMost is how many of them are kept.
 	asideMost = 3
 	// torn is how much of the log may be unreadable at its end after kill -9
-	// without anybody being told: one page.
-	torn = 64 << 10
+	// without anybody being told: one page, which holds seconds.
+	torn = 32 << 10
 )
 
 // block is a block's folder, and what its description says.
@@ -75,7 +75,7 @@ func (p *Past) mend(s *store, o *tsdb.Options) (*tsdb.DB, error) {
 			b.err = tryBlock(b.dir)
 		}
 		if b.err != nil {
-			if err := p.putAside(b.dir, s.name, b.err); err != nil {
+			if err := p.putAside(s.name, b.err, b.dir); err != nil {
 				return nil, err
 			}
 		}
@@ -84,15 +84,14 @@ func (p *Past) mend(s *store, o *tsdb.Options) (*tsdb.DB, error) {
 	if err == nil || noRoom(err) {
 		return db, err
 	}
-	for _, name := range []string{"wal", "wbl", "chunks_head"} {
-		if err := p.putAside(filepath.Join(s.dir, name), s.name, err); err != nil {
-			return nil, err
-		}
+	log := []string{filepath.Join(s.dir, "wal"), filepath.Join(s.dir, "wbl"), filepath.Join(s.dir, "chunks_head")}
+	if err := p.putAside(s.name, err, log...); err != nil {
+		return nil, err
 	}
 	if db, err = p.openDB(s, o); err == nil || noRoom(err) {
 		return db, err
 	}
-	if err := p.putAside(s.dir, s.name, err); err != nil {
+	if err := p.putAside(s.name, err, s.dir); err != nil {
 		return nil, err
 	}
 	return p.openDB(s, o)
@@ -127,7 +126,7 @@ func (p *Past) openDB(s *store, o *tsdb.Options) (db *tsdb.DB, err error) {
 		return nil, err
 	}
 	if lost := before - Size(wal); corruptions(numbers) > 0 && lost > torn {
-		if err := p.putAside(spare, s.name, fmt.Errorf("%d kB of the log could not be read", lost>>10)); err != nil {
+		if err := p.putAside(s.name, fmt.Errorf("%d kB of the log could not be read", lost>>10), spare); err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
 	}
@@ -169,18 +168,18 @@ func linkAll(from, to string) (size int64, err error) {
 	return size, err
 }
 
-// putAside moves a file or folder out of the way, keeps the newest few, and
+// putAside moves files or folders out of the way, keeps the newest few, and
 // tells why.
-func (p *Past) putAside(path, name string, why error) error {
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err := os.MkdirAll(p.path(asideName), 0o700); err != nil {
+func (p *Past) putAside(name string, why error, paths ...string) error {
+	to := p.path(asideName, time.Now().UTC().Format("20060102T150405.000000000")+"-"+name)
+	if err := os.MkdirAll(to, 0o700); err != nil {
 		return fmt.Errorf("put damaged files of the past aside: %w", err)
 	}
-	to := p.path(asideName, fmt.Sprintf("%s-%s-%s", time.Now().UTC().Format("20060102T150405.000000000"), name, strings.TrimLeft(filepath.Base(path), ".")))
-	if err := os.Rename(path, to); err != nil {
-		return fmt.Errorf("put damaged files of the past aside: %w", err)
+	for _, path := range paths {
+		err := os.Rename(path, filepath.Join(to, strings.TrimLeft(filepath.Base(path), ".")))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("put damaged files of the past aside: %w", err)
+		}
 	}
 	p.clearAside(asideMost)
 	p.warn(gpu.Warning, "A part of the past cannot be read, and was put aside as %s: %v", to, why)

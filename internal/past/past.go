@@ -125,6 +125,12 @@ func (p *Past) open() error {
 	}
 	p.recent, p.long = recent, long
 	p.lines.forget()
+	if p.window != 0 { // after a pause: what was collected before is still there
+		return nil
+	}
+	if err := p.catchUp(); err != nil {
+		p.log.Warn("a half-minute of the past is missing", "error", err)
+	}
 	return nil
 }
 
@@ -147,10 +153,7 @@ func (p *Past) Configure(s Settings) {
 		return
 	}
 	p.limits.Store(&s)
-	select {
-	case p.changed <- struct{}{}:
-	default: // Run is going to look anyway
-	}
+	p.nudge()
 }
 
 // On reports whether the past is kept. A store that only looks is not.

@@ -107,7 +107,7 @@ func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 	if hints != nil {
 		limit = hints.Limit
 	}
-	return &watchedSet{storage.NewMergeSeriesSet(sets, limit, storage.ChainedSeriesMerge), q.p}
+	return watchedSet{storage.NewMergeSeriesSet(sets, limit, storage.ChainedSeriesMerge), q.p}
 }
 
 func isExtreme(name string) bool {
@@ -145,18 +145,4 @@ func both(q *querier, ask func(storage.Querier) ([]string, annotations.Annotatio
 	}
 	slices.Sort(all)
 	return slices.Compact(all), notes, nil
-}
-
-// watchedSet makes the store look for damage where it cannot be read.
-type watchedSet struct {
-	storage.SeriesSet
-	p *Past
-}
-
-func (s *watchedSet) Err() error {
-	err := s.SeriesSet.Err()
-	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		s.p.suspect()
-	}
-	return err
 }

@@ -23,10 +23,11 @@ type kind struct {
 }
 
 // The kinds of store. Short blocks take little memory. Long chunks take little
-// space: each has 30 bytes beside its samples.
+// space: a sample that does not change takes two bits, and each chunk has 30
+// bytes beside its samples.
 var (
 	recentKind = kind{"recent", 30 * time.Minute, 270 * time.Minute, 960, func(s Settings) time.Duration { return s.Recent }}
-	longKind   = kind{"long", 2 * time.Hour, 162 * time.Hour, 480, func(s Settings) time.Duration { return s.Long }}
+	longKind   = kind{"long", 6 * time.Hour, 162 * time.Hour, 960, func(s Settings) time.Duration { return s.Long }}
 )
 
 const (
@@ -61,9 +62,10 @@ func (p *Past) openStore(k kind) (*store, error) {
 	o.SamplesPerChunk = k.chunk
 	o.OutOfOrderTimeWindow = late.Milliseconds()
 	o.HeadChunksWriteBufferSize = 64 << 10
-	o.FloatChunkEncoding = chunkenc.EncXOR2
+	o.FloatChunkEncoding = chunkenc.EncXOR // EncXOR2 is larger from 127 samples on
 	o.WALReplayConcurrency = 1
 	o.BlocksToDelete = p.surplus(s)
+	o.BlockQuerierFunc = p.watched
 	db, err := p.mend(s, o)
 	if err != nil {
 		return nil, fmt.Errorf("open the past: %w", err)

@@ -2,6 +2,7 @@ package past
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"runtime/debug"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/tsdb/index"
 
 	"github.com/berth-gpu/berth/gpu"
 )
@@ -24,19 +24,12 @@ func (p *Past) Tidy(now time.Time) {
 	p.write.Lock()
 	defer p.write.Unlock()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	if err := p.ready(); err != nil {
-		p.failed(err)
-		p.measure()
-		return
-	}
-	if !p.pause.since.IsZero() {
-		return // the next sample tells whether it is over
-	}
-	if err := p.tidy(now); err != nil {
-		p.counted.suspected.Store(true)
-		p.log.Warn("cannot tidy up the past", "error", err)
-		if noRoom(err) {
+	if err := p.tidy(now); err != nil && !errors.Is(err, errPaused) {
+		if p.recent == nil || noRoom(err) {
 			p.failed(err)
+		} else {
+			p.counted.suspected.Store(true) // the next time looks for damage
+			p.log.Warn("cannot tidy up the past", "error", err)
 		}
 	}
 	p.measure()
@@ -44,6 +37,12 @@ func (p *Past) Tidy(now time.Time) {
 
 func (p *Past) tidy(now time.Time) (err error) {
 	defer catch(&err)
+	if err := p.ready(); err != nil {
+		return err
+	}
+	if !p.pause.since.IsZero() {
+		return nil // the next sample tells whether it is over
+	}
 	if err := p.roomLeft(); err != nil {
 		return err
 	}
@@ -63,9 +62,6 @@ func (p *Past) tidy(now time.Time) (err error) {
 	return nil
 }
 
-// suspect makes the next tidying look for damaged blocks.
-func (p *Past) suspect() { p.counted.suspected.Store(true) }
-
 // findDamage reads every block, and puts the damaged ones aside. The caller
 // holds write.
 func (p *Past) findDamage() {
@@ -84,7 +80,7 @@ func (p *Past) findDamage() {
 		p.log.Warn("cannot close the past", "error", err)
 	}
 	for dir, why := range bad {
-		if err := p.putAside(dir, filepath.Base(filepath.Dir(dir)), why); err != nil {
+		if err := p.putAside(filepath.Base(filepath.Dir(dir)), why, dir); err != nil {
 			p.warn(gpu.Warning, "A part of the past cannot be read: %v. It stays where it is: %v", why, err)
 		}
 	}
@@ -93,8 +89,10 @@ func (p *Past) findDamage() {
 	}
 }
 
-// readAll reads every chunk of a block. The storage compares their checksums.
+// readAll reads the index and every chunk of a block. The storage compares their
+// checksums.
 func readAll(b *tsdb.Block) error {
+	ctx := context.Background()
 	ix, err := b.Index()
 	if err != nil {
 		return err
@@ -105,8 +103,20 @@ func readAll(b *tsdb.Block) error {
 		return err
 	}
 	defer cr.Close()
-	name, value := index.AllPostingsKey()
-	all, err := ix.Postings(context.Background(), name, value)
+	names, err := ix.LabelNames(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		values, err := ix.LabelValues(ctx, name, nil)
+		if err != nil {
+			return err
+		}
+		if _, err := ix.Postings(ctx, name, values...); err != nil {
+			return err
+		}
+	}
+	all, err := ix.Postings(ctx, "", "")
 	if err != nil {
 		return err
 	}

@@ -70,32 +70,8 @@ func (p *Past) condense() error {
 		return nil
 	}
 	a := p.long.db.Appender(context.Background())
-	put := func(l *line, v float64) error {
-		ref, err := a.Append(l.ref, l.labels, p.window, v)
-		if err == nil {
-			l.ref = ref
-		} else if !refused(err) {
-			return fmt.Errorf("store a half-minute: %w", err)
-		}
-		return nil
-	}
-	for l := range p.lines.all() {
-		h := l.window.Close()
-		if h.Empty {
-			continue
-		}
-		var err error
-		switch stale := series.Stale(); {
-		case l.last && h.Stale:
-			err = put(&l.half, stale)
-		case l.last:
-			err = put(&l.half, h.Last)
-		case h.Stale:
-			err = errors.Join(put(&l.half, stale), put(&l.least, stale), put(&l.most, stale))
-		default:
-			err = errors.Join(put(&l.half, h.Average), put(&l.least, h.Least), put(&l.most, h.Most))
-		}
-		if err != nil {
+	for k := range p.lines.all() {
+		if err := k.store(a, p.window); err != nil {
 			return errors.Join(err, a.Rollback())
 		}
 	}
@@ -103,6 +79,34 @@ func (p *Past) condense() error {
 		return fmt.Errorf("store half-minutes: %w", err)
 	}
 	p.long.newest = max(p.long.newest, p.window)
+	return nil
+}
+
+// store closes the half-minute of a series that ended at a time, and stores what
+// it held.
+func (k *known) store(a storage.Appender, end int64) error {
+	h := k.window.Close()
+	if h.Empty {
+		return nil
+	}
+	if h.Stale {
+		h.Average, h.Least, h.Most, h.Last = series.Stale(), series.Stale(), series.Stale(), series.Stale()
+	}
+	if k.last {
+		return k.half.append(a, end, h.Last)
+	}
+	return errors.Join(k.half.append(a, end, h.Average), k.least.append(a, end, h.Least), k.most.append(a, end, h.Most))
+}
+
+// append appends a point. A point that the store does not take because of its
+// time is left out.
+func (l *line) append(a storage.Appender, t int64, v float64) error {
+	ref, err := a.Append(l.ref, l.labels, t, v)
+	if err == nil {
+		l.ref = ref
+	} else if !refused(err) {
+		return fmt.Errorf("store a half-minute: %w", err)
+	}
 	return nil
 }
 

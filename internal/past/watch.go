@@ -1,0 +1,74 @@
+package past
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+)
+
+// watched returns a function that opens a block for a query. It makes the store
+// look for damage when a chunk cannot be read.
+func (p *Past) watched(b tsdb.BlockReader, from, to int64) (storage.Querier, error) {
+	if block, is := b.(*tsdb.Block); is {
+		b = watchedBlock{block, p}
+	}
+	return tsdb.NewBlockQuerier(b, from, to)
+}
+
+type watchedBlock struct {
+	*tsdb.Block
+	p *Past
+}
+
+// Chunks returns a reader of the chunks.
+func (b watchedBlock) Chunks() (tsdb.ChunkReader, error) {
+	r, err := b.Block.Chunks()
+	return watchedChunks{r, b.p}, err
+}
+
+type watchedChunks struct {
+	tsdb.ChunkReader
+	p *Past
+}
+
+// ChunkOrIterable returns a chunk.
+func (r watchedChunks) ChunkOrIterable(m chunks.Meta) (chunkenc.Chunk, chunkenc.Iterable, error) {
+	c, i, err := r.ChunkReader.ChunkOrIterable(m)
+	if err != nil {
+		r.p.suspect()
+	}
+	return c, i, err
+}
+
+// watchedSet makes the store look for damage when an index cannot be read.
+type watchedSet struct {
+	storage.SeriesSet
+	p *Past
+}
+
+// Err returns why there are no more series; nil: these are all.
+func (s watchedSet) Err() error {
+	err := s.SeriesSet.Err()
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		s.p.suspect()
+	}
+	return err
+}
+
+// suspect makes Run look for damaged blocks.
+func (p *Past) suspect() {
+	p.counted.suspected.Store(true)
+	p.nudge()
+}
+
+// nudge makes Run look at the stores soon.
+func (p *Past) nudge() {
+	select {
+	case p.changed <- struct{}{}:
+	default: // it is going to look anyway
+	}
+}
