@@ -43,7 +43,7 @@ type Options struct {
 	// Record writes an acknowledgement down before it is made, or its end, for which
 	// a is nil. If it fails, nothing is changed.
 	Record func(by access.Actor, s *alert.State, a *alert.Acknowledgement) error
-	Settle time.Duration // from Run to the first evaluation at least: the store must have something
+	Settle time.Duration // from Run to the first evaluation at least, or the interval of the group if that is shorter: the store must have something
 }
 
 // Keeper keeps the alerts of all groups.

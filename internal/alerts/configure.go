@@ -14,8 +14,9 @@ import (
 
 // Configure replaces the rules. A group that is as it was goes on undisturbed.
 // The alerts of another one go on where a rule with the same name and labels is
-// still in the group; the others end. No groups at all stop the evaluation.
-func (k *Keeper) Configure(list []alert.Group) {
+// still in the group; the others end. No groups at all stop the evaluation. It
+// reports whether anything is different.
+func (k *Keeper) Configure(list []alert.Group) (changed bool) {
 	now := time.Now()
 	var tell []gpu.Event
 	k.mu.Lock()
@@ -23,6 +24,7 @@ func (k *Keeper) Configure(list []alert.Group) {
 	for _, g := range k.groups {
 		before[g.Key()] = g
 	}
+	changed = len(before) != len(list)
 	k.groups = nil
 	for i := range list {
 		old := before[list[i].Key()]
@@ -31,6 +33,7 @@ func (k *Keeper) Configure(list []alert.Group) {
 			k.groups = append(k.groups, old)
 			continue
 		}
+		changed = true
 		g := newGroup(list[i])
 		if old != nil {
 			var dropped []alert.State
@@ -56,6 +59,7 @@ func (k *Keeper) Configure(list []alert.Group) {
 		k.Event(e)
 	}
 	k.change()
+	return changed
 }
 
 func newGroup(g alert.Group) *group {
@@ -117,7 +121,7 @@ func (k *Keeper) start(g *group) {
 	}
 	ctx, stop := context.WithCancel(r.ctx)
 	g.stop = stop
-	first := max(time.Until(r.began.Add(k.Settle)), 0) + stagger(g)
+	first := max(time.Until(r.began.Add(min(k.Settle, g.Interval))), 0) + stagger(g)
 	r.groups.Go(func() { k.run(ctx, g, first) })
 }
 

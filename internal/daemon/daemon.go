@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/alerts"
 	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/ask"
@@ -118,7 +119,8 @@ type Daemon struct {
 	archive  *archive.Archive
 	past     *past.Past // nil: the daemon only looks
 	recorder *promexport.Recorder
-	engine   *ask.Engine // nil: the daemon only looks
+	engine   *ask.Engine    // nil: the daemon only looks
+	alerts   *alerts.Keeper // nil: the daemon only looks
 	energy   *joules.Keeper
 	idle     *idle.Keeper
 	audit    *audit.Log // nil: the daemon only looks
@@ -268,6 +270,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	if err := d.recallHeat(o); err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
+	d.openAlerts(o)
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
@@ -278,7 +281,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Remembered: d.past.Text, Contained: d.kernel.Contained(),
-		Guests: slices.Concat(d.asking(nil), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
+		Alerts: d.alerts, NoAlerts: d.noAlerts, Hooks: d.hooks,
+		Guests: slices.Concat(d.asking(d.alerts), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
 	})
 	if err := d.monitor.Once(ctx); err != nil {
 		d.log.Warn("some devices did not answer at the start", "error", err)
@@ -346,6 +350,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	running.run("claims", func() { d.claims.Run(ctx, func() { d.watchdog.Configure(d.watching(d.settings.load().Config)) }) })
 	running.run("groups", func() { d.groups.Run(ctx, d.stands) })
+	if d.alerts != nil {
+		running.run("alerts", func() { d.alerts.Run(ctx) })
+	}
 	running.run("hooks", func() { d.hooks.Run(ctx); d.closeWeb() })
 	running.run("monitor", func() { defer recorded(); _ = d.monitor.Run(ctx) })
 	kept := make(chan error, 1)

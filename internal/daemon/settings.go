@@ -35,6 +35,10 @@ type settings struct {
 	// that lets them hold, and says what is different.
 	renew func(config.Daemon) (commit func() []string, err error)
 
+	// rules reads the files of rules that a changed configuration names, or again
+	// those that it named before. It returns a function that lets them hold.
+	rules func(before, after config.Config, again bool) (hold func(), err error)
+
 	changing sync.Mutex // held by Change: changes happen one after another
 }
 
@@ -43,6 +47,7 @@ type settings struct {
 func newSettings(first *config.Settings, path string, apply func(now config.Config, by access.Actor, changed []string)) *settings {
 	s := &settings{path: path, write: wholefile.Write, apply: apply, record: func(api.AuditEntry) error { return nil }}
 	s.renew = func(config.Daemon) (func() []string, error) { return func() []string { return nil }, nil }
+	s.rules = func(config.Config, config.Config, bool) (func(), error) { return func() {}, nil }
 	s.current.Store(first)
 	return s
 }
@@ -87,8 +92,12 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	if err := mayChange(by, before.Differences(next)); err != nil {
 		return err
 	}
-	if err := mayRun(by, before.Config.Hooks, next.Config.Hooks); err != nil {
+	if err := mayRun(by, &before.Config, &next.Config); err != nil {
 		return err
+	}
+	hold, err := s.rules(before.Config, next.Config, false)
+	if err != nil {
+		return &config.Error{Complaints: []config.Complaint{{Field: "alerts.rules", Reason: err.Error()}}}
 	}
 	act := settingsAct(by, before, next)
 	if len(act.Before)+len(act.After) > 0 {
@@ -104,6 +113,7 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	}
 	s.current.Store(next)
 	s.apply(next.Config, by, differences(before, next))
+	hold()
 	return nil
 }
 
@@ -126,15 +136,22 @@ func mayChange(by access.Actor, changed []config.Difference) error {
 	return fmt.Errorf("%s: %w", strings.Join(wrong, ", "), refused)
 }
 
-// mayRun refuses a change of what the daemon runs by somebody with a token: a
-// token is for the API, and must not become a shell of the daemon's user.
-func mayRun(by access.Actor, before, after map[string]config.Hook) error {
+// mayRun refuses a change of what the daemon runs, and of which files it reads, by
+// somebody with a token: a token is for the API, and must not become a shell of
+// the daemon's user.
+func mayRun(by access.Actor, before, after *config.Config) error {
 	if by.Token == "" {
 		return nil
 	}
 	var wrong []config.Complaint
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if !slices.Equal(before[name].Command, after[name].Command) {
+	if !slices.Equal(before.Alerts.Rules, after.Alerts.Rules) { // a mistake in a file is told with its text
+		wrong = append(wrong, config.Complaint{
+			Field:  "alerts.rules",
+			Reason: "must not be set with a token: set it in berth.yaml, or on the Unix socket as the user that the daemon runs as",
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(after.Hooks)) {
+		if !slices.Equal(before.Hooks[name].Command, after.Hooks[name].Command) {
 			wrong = append(wrong, config.Complaint{
 				Field:  "hooks." + name + ".command",
 				Reason: "must not be set with a token: set it in berth.yaml, or on the Unix socket as the user that the daemon runs as",
@@ -170,6 +187,10 @@ func (s *settings) Reload(by access.Actor) (api.ConfigReload, error) {
 		own := slices.DeleteFunc(changed, func(text string) bool { return !strings.HasPrefix(text, "daemon.") })
 		return api.ConfigReload{}, fmt.Errorf("nothing was changed, because %s needs a restart of the daemon", cmp.Or(strings.Join(own, ", "), "daemon.token"))
 	}
+	hold, err := s.rules(before.Config, next.Config, true)
+	if err != nil {
+		return api.ConfigReload{}, fmt.Errorf("nothing was changed: %w", err)
+	}
 	act := settingsAct(by, before, next)
 	act.Why = "the configuration was read again"
 	if err := s.record(act); err != nil {
@@ -178,6 +199,7 @@ func (s *settings) Reload(by access.Actor) (api.ConfigReload, error) {
 	changed = append(changed, renew()...)
 	s.current.Store(next)
 	s.apply(next.Config, by, changed)
+	hold()
 	done := api.ConfigReload{Changed: append([]string{}, changed...), Overridden: []api.ConfigOverride{}}
 	for _, o := range next.Overridden() {
 		done.Overridden = append(done.Overridden, api.ConfigOverride{ConfigField: fieldOf(o.Setting), InFile: o.InFile, File: o.File, AtRunTime: o.AtRunTime})

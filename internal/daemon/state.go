@@ -23,6 +23,7 @@ const (
 	heatName     = "heat.json"  // how temperatures follow power
 	hooksName    = "hooks.json" // what hooks have not got yet
 	eventsName   = "events"     // a folder with the newest events
+	alertsName   = "alerts.json"
 	archiveName  = "past-leases.json"
 	pastName     = "past" // its folder
 	energyName   = "energy.json"
@@ -43,6 +44,7 @@ var private = []string{
 	tokensName, tokensName + ".unreadable",
 	sessionsName, sessionsName + ".unreadable",
 	eventsName,
+	alertsName, alertsName + ".unreadable",
 	pastName,
 	residue.FileName, pacer.FileName, journalName,
 }

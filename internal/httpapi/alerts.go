@@ -71,8 +71,8 @@ type alertName struct {
 }
 
 type acknowledgeQuery struct {
-	alertName
-	Body api.AcknowledgeRequest
+	Fingerprint string `path:"fingerprint" maxLength:"64" doc:"Fingerprint of the alert, as GET /api/alerts says it."`
+	Body        api.AcknowledgeRequest
 }
 
 func (s *server) acknowledge(ctx context.Context, in *acknowledgeQuery) (*answer[api.Alert], error) {

@@ -1,0 +1,43 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// Alerts returns the alerts that are pending or fire.
+func (c *Client) Alerts(ctx context.Context) (api.Alerts, error) {
+	return call[api.Alerts](ctx, c, http.MethodGet, "/api/alerts", nil, nil)
+}
+
+// Acknowledge says that somebody takes care of an alert, which is named by its
+// fingerprint. Hooks get nothing more about it until the time is over or the alert
+// is resolved.
+func (c *Client) Acknowledge(ctx context.Context, fingerprint string, r api.AcknowledgeRequest) (api.Alert, error) {
+	return post[api.Alert](ctx, c, acknowledgement(fingerprint), r)
+}
+
+// Unacknowledge takes an acknowledgement back.
+func (c *Client) Unacknowledge(ctx context.Context, fingerprint string) (api.Alert, error) {
+	return call[api.Alert](ctx, c, http.MethodDelete, acknowledgement(fingerprint), nil, nil)
+}
+
+func acknowledgement(fingerprint string) string {
+	return "/api/alerts/" + url.PathEscape(fingerprint) + "/acknowledge"
+}
+
+// Hooks returns the hooks of the daemon, and what came of them.
+func (c *Client) Hooks(ctx context.Context) (api.Hooks, error) {
+	return call[api.Hooks](ctx, c, http.MethodGet, "/api/hooks", nil, nil)
+}
+
+// TestHook sends a test to a hook, and returns what came of it. The time limit of
+// the client does not count: that of the hook does.
+func (c *Client) TestHook(ctx context.Context, name string) (api.HookTest, error) {
+	patient := *c
+	patient.timeout = 0
+	return call[api.HookTest](ctx, &patient, http.MethodPost, "/api/hooks/"+url.PathEscape(name)+"/test", nil, nil)
+}

@@ -1,0 +1,151 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/deploy/prometheus"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/alert"
+	"github.com/berth-gpu/berth/internal/alerts"
+	"github.com/berth-gpu/berth/internal/audit"
+	"github.com/berth-gpu/berth/internal/audit/chain"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/rulefile"
+	"github.com/berth-gpu/berth/internal/series"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// settleAlerts is how long after the start the first rule is evaluated at least:
+// by then the store has samples of this daemon.
+const settleAlerts = 15 * time.Second
+
+// openAlerts makes the keeper of alerts, with the alerts of before the restart.
+// Rules are evaluated from runAlerts on. A daemon that only looks has none.
+func (d *Daemon) openAlerts(o Options) {
+	if o.ReadOnly || d.engine == nil {
+		return
+	}
+	d.alerts = alerts.New(alerts.Options{
+		Ask: d.askNow,
+		Expand: func(ctx context.Context, r *alert.Rule, labels series.Labels, value float64, at time.Time) alert.Found {
+			return rulefile.Expand(ctx, d.askNow, r, labels, value, at)
+		},
+		Store: d.past, Event: d.publish, Record: d.recordAcknowledgement, Settle: settleAlerts,
+		Known: func(uuid string) bool { r, known := d.monitor.Find(uuid); return known && r.Device.UUID == uuid },
+		File:  filepath.Join(o.Settings.Config.Daemon.StateDir, alertsName), Tell: func(err error) { d.log.Warn(err.Error()) },
+	})
+	if note := d.alerts.Recall(); note != "" {
+		d.log.Warn(note)
+	}
+	groups, err := rulesOf(o.Settings.Config)
+	if err != nil {
+		d.tellRules(err, "The rules of that file are not evaluated until it is mended and `berth config reload` reads it again.")
+		shipped := o.Settings.Config
+		shipped.Alerts.Rules = nil
+		groups, _ = rulesOf(shipped) // a test reads them
+	}
+	d.alerts.Configure(groups)
+	d.settings.rules = d.readRules
+}
+
+// askNow answers a question of a rule, which sees everything.
+func (d *Daemon) askNow(ctx context.Context, expr string, at time.Time) (series.Answer, error) {
+	return d.engine.Instant(ctx, expr, at, series.Options{})
+}
+
+// rulesOf reads the rules that a configuration names; none where nobody wants
+// them, or where there is nothing to ask.
+func rulesOf(c config.Config) ([]alert.Group, error) {
+	if whyNoAlerts(c) != "" {
+		return nil, nil
+	}
+	groups, err := rulefile.Load(c.Alerts.Rules, c.Alerts.Interval)
+	if err != nil || c.Alerts.Shipped == "off" {
+		return groups, err
+	}
+	shipped, err := rulefile.Parse(prometheus.Name, []byte(prometheus.Rules), c.Alerts.Interval)
+	shipped = slices.DeleteFunc(shipped, func(g alert.Group) bool { return g.Name == prometheus.Outside })
+	return append(shipped, groups...), err
+}
+
+// whyNoAlerts says why no rules are evaluated; empty: they are.
+func whyNoAlerts(c config.Config) string {
+	switch {
+	case c.Alerts.Evaluate == "off":
+		return "alerts.evaluate is off: berth evaluates no rules."
+	case c.Past.Store == "off":
+		return "past is off: there is nothing that rules could be evaluated on."
+	}
+	return ""
+}
+
+// noAlerts says why this daemon evaluates no rules; empty: it does.
+func (d *Daemon) noAlerts() string {
+	if d.alerts == nil {
+		return "This process only looks, and evaluates no rules."
+	}
+	return whyNoAlerts(d.settings.load().Config)
+}
+
+// readRules reads the rules that a new configuration names, if it is another one
+// or all is read again. It returns a function that lets them hold. If there is a
+// mistake, nothing changes.
+func (d *Daemon) readRules(before, after config.Config, again bool) (hold func(), err error) {
+	if !again && reflect.DeepEqual(before.Alerts, after.Alerts) && before.Past.Store == after.Past.Store {
+		return func() {}, nil
+	}
+	groups, err := rulesOf(after)
+	if err != nil {
+		if again {
+			d.tellRules(err, "The rules before it stay.")
+		}
+		return nil, err
+	}
+	return func() {
+		if !d.alerts.Configure(groups) {
+			return
+		}
+		rules := 0
+		for _, g := range groups {
+			rules += len(g.Rules)
+		}
+		d.publish(gpu.Event{
+			Time: time.Now(), Code: gpu.EventRules, Severity: gpu.Note,
+			Text: fmt.Sprintf("The alert rules were read: %s with %s", words.Count(len(groups), "group"), words.Count(rules, "rule")),
+			Data: map[string]any{"groups": len(groups), "rules": rules},
+		})
+	}, nil
+}
+
+// tellRules publishes what is wrong with files of rules, and what holds now.
+func (d *Daemon) tellRules(err error, so string) {
+	e := gpu.Event{
+		Time: time.Now(), Code: gpu.EventRules, Severity: gpu.Warning, Text: fmt.Sprintf("Alert rules cannot be read: %v. %s", err, so),
+		Public: "Alert rules cannot be read. " + so, Data: map[string]any{},
+	}
+	if first := (*rulefile.Error)(nil); errors.As(err, &first) {
+		e.Data["file"], e.Data["line"] = first.File, first.Line
+	}
+	d.publish(e)
+}
+
+// recordAcknowledgement writes down that somebody acknowledged an alert, or took
+// that back.
+func (d *Daemon) recordAcknowledgement(by access.Actor, s *alert.State, a *alert.Acknowledgement) error {
+	entry := api.AuditEntry{
+		Who: audit.Who(by), What: access.Acknowledge.String(), Object: api.AuditObject{Kind: "alert", ID: s.Fingerprint}, Outcome: chain.Done,
+		After: map[string]string{"alert": s.Name(), "acknowledged": "no"},
+	}
+	if a != nil {
+		entry.After["acknowledged"], entry.Why = "until "+a.Until.UTC().Format(time.RFC3339), a.Comment
+	}
+	return d.record(entry)
+}

@@ -1,0 +1,158 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+// rules has one alert for each device, which fires at once.
+const alwaysHot = `groups:
+- name: mine
+  interval: 1s
+  rules:
+  - alert: AlwaysHot
+    expr: gpu_temperature_celsius > 0
+    labels: {severity: critical}
+    annotations: {summary: "GPU {{ $labels.index }} is warm"}
+`
+
+// waitFor returns the first event that fits.
+func waitFor(t *testing.T, c *client.Client, fits func(gpu.Event) bool) gpu.Event {
+	t.Helper()
+	for e, err := range c.Events(t.Context(), 0, true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fits(e) {
+			return e
+		}
+	}
+	t.Fatal("the stream has ended")
+	return gpu.Event{}
+}
+
+// A rule of the user's own fires on what the daemon measures, is acknowledged,
+// and goes on after a restart without another event.
+func TestAlertsFromTheRuleToTheEvent(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	rules := filepath.Join(p.dir, "rules.yml")
+	p.file = filepath.Join(p.dir, "berth.yaml")
+	for path, text := range map[string]string{rules: alwaysHot, p.file: fmt.Sprintf("alerts:\n  rules: [%s]\n", rules)} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, stop := p.start(t)
+	fired := waitFor(t, c, func(e gpu.Event) bool { return e.Code == gpu.EventAlert })
+	if fired.GPU != "SIM-h200-0" || fired.Severity != gpu.Serious || fired.Text != "AlwaysHot: GPU 0 is warm" {
+		t.Errorf("it fires as %+v", fired)
+	}
+	list, err := c.Alerts(t.Context())
+	if err != nil || len(list.Alerts) != 1 || list.Alerts[0].State != "firing" || list.Note != "" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	mark := list.Alerts[0].Fingerprint
+	if _, err := c.Acknowledge(t.Context(), "0123456789abcdef", api.AcknowledgeRequest{Hours: 1}); problemCode(err) != "unknown_alert" {
+		t.Errorf("an alert that there is not: %v", err)
+	}
+	done, err := c.Acknowledge(t.Context(), mark, api.AcknowledgeRequest{Hours: 2, Comment: "a new fan comes"})
+	if err != nil || done.Acknowledged == nil || done.Acknowledged.Comment != "a new fan comes" {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	log, err := c.Audit(t.Context(), client.AuditQuery{What: "acknowledge"})
+	if err != nil || len(log.Entries) != 1 || log.Entries[0].Object.ID != mark || log.Entries[0].Why != "a new fan comes" {
+		t.Errorf("the audit log has %+v, %v", log.Entries, err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+
+	c, _ = p.start(t)
+	list, err = c.Alerts(t.Context())
+	if err != nil || len(list.Alerts) != 1 || list.Alerts[0].Acknowledged == nil || list.Alerts[0].State != "firing" {
+		t.Errorf("after the restart: %+v, %v", list, err)
+	}
+
+	if err := os.WriteFile(rules, []byte(alwaysHot+"  - alert: Broken\n    expr: (\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ReloadConfig(t.Context()); err == nil || !strings.Contains(err.Error(), rules+":10: ") {
+		t.Errorf("a mistake in a file: %v", err)
+	}
+	told := waitFor(t, c, func(e gpu.Event) bool { return e.Code == gpu.EventRules })
+	if told.Severity != gpu.Warning || told.Data["file"] != rules || told.Data["line"] != 10.0 || !strings.Contains(told.Text, "The rules before it stay.") {
+		t.Errorf("it is told as %+v", told)
+	}
+	if list, err := c.Alerts(t.Context()); err != nil || len(list.Alerts) != 1 {
+		t.Errorf("after the mistake: %+v, %v", list, err)
+	}
+	if _, err := c.SetConfig(t.Context(), []byte(`{"alerts": {"rules": ["`+rules+`"], "interval": 5}}`)); err == nil || !strings.Contains(err.Error(), rules+":10: ") {
+		t.Errorf("a change with a mistake: %v", err)
+	}
+	if _, err := c.SetConfig(t.Context(), []byte(`{"alerts": {"evaluate": "off"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	list, err = c.Alerts(t.Context())
+	if err != nil || len(list.Alerts) != 0 || !strings.Contains(list.Note, "alerts.evaluate is off") {
+		t.Errorf("switched off: %+v, %v", list, err)
+	}
+	waitFor(t, c, func(e gpu.Event) bool { return e.Code == gpu.EventAlertResolved })
+}
+
+// problemCode returns the code of the problem that an error is.
+func problemCode(err error) string {
+	if p := (*api.Problem)(nil); errors.As(err, &p) {
+		return p.Code
+	}
+	return ""
+}
+
+func TestRulesOf(t *testing.T) {
+	c := config.Default()
+	groups, err := rulesOf(c)
+	if err != nil || len(groups) != 3 || groups[0].Interval != c.Alerts.Interval {
+		t.Errorf("shipped: %v, %v", groups, err)
+	}
+	for _, g := range groups {
+		for _, r := range g.Rules {
+			if r.Alert == "BerthDown" {
+				t.Error("the daemon asks itself whether it is there")
+			}
+		}
+	}
+	c.Alerts.Shipped = "off"
+	if groups, err := rulesOf(c); err != nil || len(groups) != 0 {
+		t.Errorf("without the shipped ones: %v, %v", groups, err)
+	}
+	c.Alerts.Rules = []string{"/nonexistent/rules.yml"}
+	if _, err := rulesOf(c); err == nil || !strings.Contains(err.Error(), "/nonexistent/rules.yml: cannot read the file") {
+		t.Error(err)
+	}
+	c.Past.Store = "off"
+	if groups, err := rulesOf(c); err != nil || groups != nil {
+		t.Errorf("without a past: %v, %v", groups, err)
+	}
+}
+
+// A token must not make the daemon read a file, whose text a refusal may show.
+func TestATokenNamesNoFiles(t *testing.T) {
+	before, after := config.Default(), config.Default()
+	after.Alerts.Rules = []string{"/etc/shadow"}
+	token := access.Actor{User: "token:ci", UID: access.NoUID, Token: "ci", Door: access.TCP, Role: access.Admin}
+	if err := mayRun(token, &before, &after); err == nil || !strings.Contains(err.Error(), "alerts.rules") {
+		t.Errorf("with a token: %v", err)
+	}
+	if err := mayRun(access.Actor{User: "root", Door: access.Socket, Role: access.Admin}, &before, &after); err != nil {
+		t.Errorf("as root: %v", err)
+	}
+}
