@@ -17,7 +17,7 @@ const berth = process.env.BERTH_BIN ?? join(root, 'bin/berth');
 
 // patient is how long a test waits for something that must happen. Machines that run
 // tests may be very slow.
-export const patient = 60_000;
+export const patient = Number(process.env.BERTH_PATIENCE ?? 60_000);
 
 // freePort returns a TCP port that nobody listens on.
 export async function freePort() {
@@ -131,8 +131,10 @@ export class Daemon {
   // withdrawn when the daemon or the test ends.
   async wait(body) {
     const { id } = body;
-    this.request('POST', '/api/leases', { timeout_seconds: 3600, ...body }).catch(() => {});
+    let answered;
+    this.request('POST', '/api/leases', { timeout_seconds: 3600, ...body }).then((a) => (answered = a), () => {});
     for (;;) {
+      if (answered) assert.fail(`the request does not wait: ${JSON.stringify(answered.value)}`);
       const { value } = await this.request('GET', '/api/leases');
       if (value.waiting.some((w) => w.id === id)) return;
       await new Promise((r) => setTimeout(r, 20));

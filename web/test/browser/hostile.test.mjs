@@ -11,7 +11,7 @@ test('markup in names is shown and never run', async () => {
   const d = await Daemon.start({ scenario: '1', config: 'gpu:\n  max_pipelines: 16\n' });
   try {
     for (const [i, name] of names.entries()) await d.lease({ id: name, service: name.slice(0, 100), name: `${name} ${i}`, memory_mb: 2048 });
-    await d.wait({ id: '<b onclick=alert(5)>waits</b>', memory_mb: 143000 });
+    await d.wait({ id: '<b onclick=alert(5)>waits</b>', memory_mb: 140000 });
     const page = await open(d);
     await page.waitForSelector('.card');
     await page.click('.berths-more button');

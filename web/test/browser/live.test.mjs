@@ -38,6 +38,7 @@ test('cards are live, and a lease appears and goes', async () => {
 
     await d.release('embedder');
     await until(page, () => ![...document.querySelectorAll('.berth-id')].some((b) => b.innerText === 'embedder'));
+    program.kill('SIGKILL'); // its memory is nobody's now, and the request fits
     await until(page, () => document.querySelector('.waiting') === null || !document.querySelector('.waiting').innerText.includes('too-big'));
     assert.deepEqual(page.faults(), []);
   } finally {
