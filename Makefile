@@ -28,7 +28,7 @@ tools:
 	@deploy/tools.sh
 
 .PHONY: build
-build: tools ## build bin/berth and bin/berth-serve
+build: tools page ## build bin/berth and bin/berth-serve, with the page where npm is
 	$(BUILD_STATIC) -o bin/ ./cmd/berth
 	$(BUILD) -o bin/ ./cmd/berth-serve
 
@@ -38,13 +38,41 @@ web/node_modules/.package-lock.json: web/package-lock.json web/package.json
 	cd web && npm ci
 	@touch $@
 
+# Vite writes index.html last.
+PAGE := internal/webui/page/index.html
+$(PAGE): web/node_modules/.package-lock.json web/index.html web/vite.config.ts web/tsconfig.json web/clean.mjs web/size.mjs \
+		$(shell find web/src web/public -type f)
+	cd web && npm run --silent build
+	@touch $@
+
 .PHONY: web
-web: web/node_modules/.package-lock.json ## build the page into internal/webui/page (Node 20.19 or newer)
-	cd web && npm run build
+web: $(PAGE) ## build the page into internal/webui/page (Node 20.19 or newer)
+
+# A binary is built without the page where there is no npm, or where npm cannot fetch
+# what the page needs; the daemon then says how to get it.
+.PHONY: page
+page:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web || echo "The page could not be built, so the daemon will have none: make web shows why."; \
+	else echo "There is no npm, so the daemon will have no page. Install Node 20.19 or newer and run make build again."; fi
 
 .PHONY: check-web
 check-web: web/node_modules/.package-lock.json ## check the types of the page and run its unit tests
 	cd web && npm run check
+
+.PHONY: test-web
+test-web: build ## use the page in Chromium as a person would (minutes; installs Chromium with apt if it is missing)
+	@deploy/tools.sh chromium
+	cd web && node --test --test-concurrency=1 test/browser/*.test.mjs
+
+.PHONY: bench-web
+bench-web: build ## what the open page costs the browser and the daemon on 8 devices (a minute)
+	@deploy/tools.sh chromium
+	cd web && node test/browser/bench.mjs
+
+.PHONY: pictures
+pictures: build ## draw the pictures of the page in docs/pictures
+	@deploy/tools.sh chromium
+	cd web && node test/browser/pictures.mjs
 
 .PHONY: demo
 demo: build ## show the main job, on real GPUs or on four simulated ones
@@ -57,6 +85,7 @@ demo: build ## show the main job, on real GPUs or on four simulated ones
 test: build ## run every check a change must pass (minutes)
 	go vet -race ./... # the flag of the tests: nothing is compiled for it alone
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
+	@$(MAKE) --no-print-directory check-web
 	@$(MAKE) --no-print-directory -j 2 test-go test-python
 	go run $(STATIC) ./bench/hostile -berth bin/berth -small
 	go run $(STATIC) ./bench/access -berth bin/berth

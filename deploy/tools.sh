@@ -2,6 +2,7 @@
 # Installs what the build and the demo need and a bare Debian lacks: curl, and a C compiler, because
 # NVIDIA's bindings are C underneath. Does nothing where it is there already. With the word promtool it
 # puts that into bin/ instead: Debian's package prometheus has it, and would start a server if installed.
+# With the word chromium it installs Debian's Chromium, for the tests of the page.
 # With the word arrays it installs Debian's NumPy, and puts Debian's PyTorch into bin/arrays: berth looks
 # for the PyTorch of the system when it starts a program, so the tests do not install one there.
 set -eu
@@ -20,6 +21,14 @@ if [ "${1-}" = promtool ]; then
 	chmod 1777 "$folder" # apt may write it as a user of its own
 	(cd "$folder" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .)
 	cp "$folder/usr/bin/promtool" bin/promtool
+	exit 0
+fi
+if [ "${1-}" = chromium ]; then
+	command -v "${CHROMIUM:-chromium}" >/dev/null && exit 0
+	echo "Installing Chromium ..." >&2
+	export DEBIAN_FRONTEND=noninteractive
+	$sudo apt-get update -qq
+	$sudo apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null
 	exit 0
 fi
 if [ "${1-}" = arrays ]; then

@@ -1,6 +1,6 @@
 import { render } from 'preact';
 import { App } from './app';
-import { begin } from './live/loop';
+import { begin, refresh } from './live/loop';
 import { signInFromAddress } from './live/session';
 import { listen } from './router';
 import './style/tokens.css';
@@ -8,7 +8,7 @@ import './style/page.css';
 
 async function start(): Promise<void> {
   await signInFromAddress();
-  listen();
+  listen(() => void signInFromAddress().then(refresh));
   begin();
   const at = document.getElementById('page');
   if (at) render(<App />, at);

@@ -60,8 +60,9 @@ export const to = {
 // place is where the page is now. listen keeps it up to date.
 export const place = signal(parse(''));
 
-export function listen(): void {
+export function listen(onLogin: () => void): void {
   const read = () => {
+    if (location.hash.startsWith('#login=')) onLogin(); // a link of berth open, in a page that is open
     place.value = parse(location.hash);
   };
   addEventListener('hashchange', read);

@@ -445,6 +445,7 @@ export interface Whoami {
   token?: string;
   service?: string;
   groups?: string[];
+  session?: { id: string; expires?: string };
 }
 
 // Settings has the part of the configuration that the page draws or explains.

@@ -74,21 +74,21 @@ export function fromSamples(samples: Sample[]): History {
 }
 
 // stored has the names of the figures in the past that the daemon keeps.
-const stored: Record<string, Curve> = {
-  gpu_utilization_percent: 'load',
-  gpu_temperature_celsius: 'temperature',
-  gpu_power_usage_watts: 'power',
-  gpu_memory_usage_mb: 'memory',
-};
+const stored = new Map<string | undefined, Curve>([
+  ['gpu_utilization_percent', 'load'],
+  ['gpu_temperature_celsius', 'temperature'],
+  ['gpu_power_usage_watts', 'power'],
+  ['gpu_memory_usage_mb', 'memory'],
+]);
 
 // pastQuery asks for all figures of all devices.
-export const pastQuery = `{__name__=~"${Object.keys(stored).join('|')}"}`;
+export const pastQuery = `{__name__=~"${[...stored.keys()].join('|')}"}`;
 
 // fromRange makes the history of one device out of an answer to pastQuery.
 export function fromRange(uuid: string, answer: RangeAnswer): History {
   const rows = new Map<number, Partial<Record<Curve, number>>>();
   for (const series of answer.result) {
-    const name = stored[series.metric.__name__ ?? ''];
+    const name = stored.get(series.metric.__name__);
     if (name === undefined || series.metric.gpu !== uuid) continue;
     for (const [at, text] of series.values) {
       const row = rows.get(at) ?? {};

@@ -11,6 +11,7 @@ export async function signInFromAddress(): Promise<void> {
   const found = /^#login=([^&]+)/.exec(location.hash);
   if (found === null) return;
   history.replaceState(null, '', '#/');
+  signInProblem.value = '';
   try {
     await api.signIn({ code: decodeURIComponent(found[1]!) });
   } catch (err) {

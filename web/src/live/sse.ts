@@ -14,8 +14,10 @@ export class Parser {
   private rest = '';
 
   push(text: string): Message[] {
-    const lines = (this.rest + text).split(/\r\n|\n|\r/);
-    this.rest = '';
+    let all = this.rest + text;
+    const half = all.endsWith('\r'); // perhaps the first half of the end of a line
+    if (half) all = all.slice(0, -1);
+    const lines = all.split(/\r\n|\n|\r/);
     const found: Message[] = [];
     let block: string[] = [];
     let i = 0;
@@ -29,7 +31,7 @@ export class Parser {
       if (message) found.push(message);
       block = [];
     }
-    this.rest = block.concat(lines[i]!).join('\n');
+    this.rest = block.concat(lines[i]!).join('\n') + (half ? '\r' : '');
     return found;
   }
 

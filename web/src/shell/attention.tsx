@@ -4,6 +4,7 @@ import type { Status } from '../api/types';
 import { attention, type Item } from '../live/attention';
 import { equal } from '../live/share';
 import { alerts, answeredAt, device, freshness, leases, machine, minute, uuids, waiting } from '../live/state';
+import { signInProblem } from '../live/session';
 import { to } from '../router';
 
 // items is what needs a person now. It is the same list until something changes.
@@ -33,7 +34,8 @@ const most = 4;
 // Attention says what needs a person. well: say so too if nothing does.
 export function Attention({ well }: { well?: boolean }) {
   const [all, setAll] = useState(false);
-  const list = items.value;
+  const failed = signInProblem.value;
+  const list: Item[] = failed === '' ? items.value : [{ key: 'sign-in', tone: 'warn', what: 'Not signed in', text: failed }, ...items.value];
   if (freshness.value === 'connecting') {
     return <div class="attention" role="status"><p class="attention-calm">Asking the daemon…</p></div>;
   }

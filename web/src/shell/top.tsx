@@ -1,10 +1,13 @@
 import { useComputed } from '@preact/signals';
+import { useState } from 'preact/hooks';
 import { api } from '../api/client';
 import { refresh } from '../live/loop';
 import { answeredAt, freshness, machine, me, now } from '../live/state';
 import { place, type Route, to } from '../router';
+import { Dialog } from '../ui/dialog';
 import { duration } from '../ui/format';
 import { items } from './attention';
+import { SignInForm } from './signin';
 
 export const pages: { name: string; href: string; page: Route['page']; key: string }[] = [
   { name: 'Overview', href: to.overview(), page: 'overview', key: 'o' },
@@ -70,14 +73,16 @@ function Live() {
 }
 
 function Person() {
+  const [asking, setAsking] = useState(false);
   const who = me.value;
   if (who === undefined) return null;
   return (
     <span class="person" title={who.why.join('\n')}>
-      <b>{who.user}</b> {who.role}
-      {who.door === 'tcp' && who.token !== undefined && (
-        <button type="button" class="plain" onClick={() => void api.signOut().then(refresh, refresh)}>Sign out</button>
-      )}
+      <b>{who.user}</b> <span class="quiet">{who.role}</span>
+      {who.session
+        ? <button type="button" class="plain" onClick={() => void api.signOut().then(refresh, refresh)}>Sign out</button>
+        : who.token === undefined && who.role !== 'admin' && <button type="button" class="plain" onClick={() => setAsking(true)}>Sign in</button>}
+      {asking && <Dialog title="Sign in" onClose={() => setAsking(false)}><SignInForm onDone={() => setAsking(false)} /></Dialog>}
     </span>
   );
 }

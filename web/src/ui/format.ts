@@ -30,7 +30,8 @@ export function watts(value: number | undefined): string {
 export function joules(value: number | undefined): string {
   if (value === undefined) return dash;
   if (value < 1000) return `${Math.round(value)}${thin}J`;
-  if (value < 3_600_000) return `${(value / 3600).toPrecision(2).replace(/e\+.*/, '')}${thin}Wh`.replace(/^(\d+)\.0/, '$1');
+  const wh = value / 3600;
+  if (wh < 1000) return `${wh < 10 ? trim(wh.toFixed(1)) : Math.round(wh)}${thin}Wh`;
   return `${(value / 3_600_000).toFixed(2)}${thin}kWh`;
 }
 

@@ -173,6 +173,15 @@ export class Daemon {
     return p;
   }
 
+  // command runs the berth command as another user, and waits for its end.
+  async command(uid, ...args) {
+    const p = spawn(berth, ['--socket', this.socket, ...args], { stdio: ['ignore', 'ignore', 'pipe'], uid, gid: uid });
+    let said = '';
+    p.stderr.setEncoding('utf8').on('data', (text) => (said += text));
+    const [code] = await once(p, 'exit');
+    assert.equal(code, 0, `berth ${args.join(' ')}: ${said}`);
+  }
+
   // cpu returns the processor time that the daemon has taken, in seconds.
   cpu() {
     const text = readFileSync(`/proc/${this.process.pid}/stat`, 'utf8');
