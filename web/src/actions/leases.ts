@@ -2,7 +2,7 @@ import { call, path } from '../api/client';
 import type { Lease, Settings, Waiting, Whoami } from '../api/types';
 import { memory, plural } from '../ui/format';
 import type { Act, Outcome } from './act';
-import { mayChange, mayOperate, owns } from './rights';
+import { atLeast, mayChange, mayOperate, owns } from './rights';
 
 // Around is what a sentence about a lease needs besides the lease.
 export interface Around {
@@ -66,7 +66,7 @@ export function leaseActs(l: Lease, a: Around): Act[] {
     if (part) acts.push(trim(l, a), park(l, a));
   }
   if (l.state === 'parked') acts.push(resume(l, a));
-  if (l.holder.service && mayOperate(a.me)) acts.push(priority(l.holder.service, a));
+  if (l.holder.service && mayPrefer(l.holder.service, a)) acts.push(priority(l.holder.service, a));
   if (l.state === 'active') acts.push(release(l, a));
   return acts;
 }
@@ -213,6 +213,13 @@ function resize(l: Lease, a: Around): Act {
 
 interface ServiceSettings {
   priority?: number;
+}
+
+// mayPrefer reports whether a caller may set the priority of a service: operators, if
+// the configuration has the service. Only administrators add a service to it.
+function mayPrefer(service: string, a: Around): boolean {
+  const services = a.settings?.services as Record<string, ServiceSettings> | undefined;
+  return atLeast(a.me, 'admin') || (mayOperate(a.me) && services?.[service] !== undefined);
 }
 
 // priority sets the priority of a service. It is a setting, so operators may.

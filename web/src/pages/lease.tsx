@@ -9,7 +9,7 @@ import { rows, tree } from '../lease/tree';
 import { around, deviceLabel } from '../live/around';
 import { sentence } from '../live/attention';
 import { usePolled } from '../live/poll';
-import { events, leases, waiting } from '../live/state';
+import { events, leases, leasesKnown, waiting } from '../live/state';
 import { to } from '../router';
 import { Badge, type Tone } from '../ui/badge';
 import { EventList } from '../ui/eventlist';
@@ -35,7 +35,7 @@ export function LeasePage({ user, id }: { user: string; id: string }) {
     const w = waiting.value.find((it) => it.id === id && (user === '' || it.holder.user === user));
     return l ? `${l.fence} ${l.state}` : w ? 'waiting' : '';
   });
-  const polled = usePolled((signal) => look(user, id, signal), 4000, [user, id, mark.value]);
+  const polled = usePolled((signal) => look(user, id, leasesKnown.peek() && mark.peek() === '', signal), 4000, [user, id, mark.value]);
   const found = polled.data;
   const name = user === '' ? id : `${user}/${id}`;
   if (found === undefined) {
@@ -60,8 +60,10 @@ export function LeasePage({ user, id }: { user: string; id: string }) {
   return <Shown l={found.lease} why={found.why} error={polled.error} />;
 }
 
-async function look(user: string, id: string, signal: AbortSignal): Promise<Found> {
+// look asks for a lease, or, if it is not in the list, for those that have ended.
+async function look(user: string, id: string, ended: boolean, signal: AbortSignal): Promise<Found> {
   const whose = user === '' || user === 'another user' ? undefined : user;
+  if (ended) return past(whose, id, signal);
   try {
     const lease = await api.lease(whose, id, { signal });
     if (lease.waiting === undefined) return { kind: 'lease', lease };
@@ -70,8 +72,12 @@ async function look(user: string, id: string, signal: AbortSignal): Promise<Foun
   } catch (err) {
     if (!(err instanceof Refusal) || err.status !== 404) throw err;
   }
-  const { leases: ended } = await api.past({ user: whose, limit: 2000 }, { signal });
-  return { kind: 'past', list: ended.filter((l) => l.id === id) };
+  return past(whose, id, signal);
+}
+
+async function past(user: string | undefined, id: string, signal: AbortSignal): Promise<Found> {
+  const { leases: list } = await api.past({ user, limit: 2000 }, { signal });
+  return { kind: 'past', list: list.filter((l) => l.id === id) };
 }
 
 const stateTones: Record<Lease['state'], Tone> = { active: 'good', parking: 'info', parked: 'off', resuming: 'info', waiting: 'warn', released: 'off' };

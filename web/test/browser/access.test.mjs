@@ -15,6 +15,8 @@ const alerts = { alerts: [
   { fingerprint: 'b', alert: 'BerthQueueLong', severity: 'warning', state: 'pending', labels: {}, annotations: { summary: 'Requests wait.' }, value: 3, since: '2026-01-01T00:00:00Z', acknowledged: { by: 'ada', at: '2026-01-01T00:00:00Z', until: '2099-01-01T00:00:00Z', comment: 'known' } },
 ] };
 
+const bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250];
+
 // busy has something of everything.
 async function busy() {
   const d = await Daemon.start({ scenario: 'devices: 4xh200\ntimeline:\n  - {device: 0, load: 80}\n  - {device: 1, process: {pid: 5000001, name: stray, memory_mb: 4096}}\n' });
@@ -24,9 +26,10 @@ async function busy() {
   await d.wait({ id: 'waits', gpu: '0', memory_mb: 140000 });
   await d.request('POST', '/api/gpu/drain', { gpu: '2', reason: 'a new fan' });
   const batch = { id: 'b', output: '/data/vectors.jsonl', command: 'python3 embed.py', stage: 'running', total: 1000, total_exact: true, done: 400, done_before: 0, failed: 7, marked: 0, retries: 0, restarts: 0, records_per_second: 31.5, seconds_left: 19, workers: 1,
-    gpus: [{ gpu: 'SIM-h200-0', index: 0, name: 'H200', workers: 1, ready: 1, multiplier: 1, batch: 8, done: 400, failed: 7, retries: 0, restarts: 0, given_up: false, busy_seconds: 12, records_per_second: 31.5, latency: { bounds: [1, 2], counts: [3, 4, 0], sum_seconds: 9 } }] };
+    gpus: [{ gpu: 'SIM-h200-0', index: 0, name: 'H200', workers: 1, ready: 1, multiplier: 1, batch: 8, done: 400, failed: 7, retries: 0, restarts: 0, given_up: false, busy_seconds: 12, records_per_second: 31.5, latency: { bounds, counts: [...bounds.map((_, i) => i), 0], sum_seconds: 9 } }] };
   const timer = setInterval(() => void d.request('PUT', '/api/batches/b', batch).catch(() => {}), 3000);
-  await d.request('PUT', '/api/batches/b', batch);
+  const reported = await d.request('PUT', '/api/batches/b', batch);
+  assert.equal(reported.status, 200, JSON.stringify(reported.value));
   const { value } = await d.request('POST', '/api/tokens', { name: 'op', role: 'operator' });
   const stop = d.stop.bind(d);
   d.stop = () => { clearInterval(timer); return stop(); };
