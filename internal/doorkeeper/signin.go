@@ -131,6 +131,19 @@ func (d Keeper) slowed(ctx context.Context, c *Caller, err error) *api.Problem {
 // SignOut returns the cookie that makes the browser of a caller forget its session.
 func (c *Caller) SignOut() *http.Cookie { return c.forget() }
 
+// Until returns when a session ends if nobody uses it any more: with its token at the
+// latest.
+func (d Keeper) Until(s *sessions.Session) time.Time {
+	until := s.Until()
+	if !s.ByToken() {
+		return until
+	}
+	if token, err := d.Tokens.Recall(s.Proof, time.Now()); err == nil && !token.Expires.IsZero() && token.Expires.Before(until) {
+		return token.Expires
+	}
+	return until
+}
+
 // ActorOf returns who the owner of a session is now, and with which role: Stranger if
 // the session is worth nothing any more.
 func (d Keeper) ActorOf(s *sessions.Session) access.Actor {
