@@ -1,7 +1,7 @@
 // Command access holds the table of roles and routes in docs/access.md against real
 // daemons. It starts two as root on simulated GPUs, one of them with TLS, and calls
 // every route as every kind of caller: users with roles of their own and by their
-// group, tokens and client certificates, over the Unix socket, TCP and TLS. It ends
+// group, tokens, sessions and client certificates, over the Unix socket, TCP and TLS. It ends
 // with 1 if a caller gains what the table does not grant, or is refused what it
 // grants. Run it as root, in the root of the repository.
 package main
@@ -186,12 +186,13 @@ func (d door) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // call is one request. $PID in its body is the process that makes it.
-type call struct{ Method, Path, Body, Token string }
+type call struct{ Method, Path, Body, Token, Cookie string }
 
 // reply is the answer to a call. Without an answer, Status is 0.
 type reply struct {
 	Status int
 	Body   string
+	Cookie string // that it sets; empty: none
 }
 
 // asked is what a caller reads from its standard input.
@@ -238,13 +239,18 @@ func makeCalls(in io.Reader, out io.Writer) error {
 		if c.Token != "" {
 			r.Header.Set("Authorization", "Bearer "+c.Token)
 		}
+		if c.Cookie != "" {
+			r.Header.Set("Cookie", c.Cookie)
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+		}
 		answer, err := client.Do(r)
 		if err != nil {
 			continue // status 0
 		}
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
 		_ = answer.Body.Close()
-		replies[i] = reply{answer.StatusCode, string(text)}
+		replies[i] = reply{Status: answer.StatusCode, Body: string(text)}
+		replies[i].Cookie, _, _ = strings.Cut(answer.Header.Get("Set-Cookie"), ";")
 	}
 	return json.NewEncoder(out).Encode(replies)
 }

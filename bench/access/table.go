@@ -40,6 +40,8 @@ type caller struct {
 	door  door
 	token string
 	role  access.Role
+
+	cookie string // of a session
 }
 
 // The users of the table. A process of a user has the group with the same number.
@@ -70,6 +72,12 @@ func callersOf(ctx context.Context, d *daemon, files string, secure bool) ([]cal
 			all = append(all, caller{name: u.name, uid: u.uid, door: d.socket, role: u.role})
 		}
 		all = append(all, caller{name: u.name, uid: u.uid, door: tcp, role: min(u.role, access.User)})
+		cookie, err := signIn(ctx, d, u.uid, tcp)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, caller{name: "the session of " + u.name, uid: u.uid, door: tcp, role: u.role, cookie: cookie},
+			caller{name: "a thief with the session of " + u.name, uid: attacker, door: tcp, role: access.User, cookie: cookie})
 	}
 	for role := access.Scraper; role <= access.Admin; role++ {
 		got, err := d.as(ctx, 0, d.socket, call{Method: "POST", Path: "/api/tokens", Body: fmt.Sprintf(`{"name":"t-%s","role":%q}`, role, role)})
@@ -79,6 +87,13 @@ func callersOf(ctx context.Context, d *daemon, files string, secure bool) ([]cal
 		var made api.NewToken
 		if err := json.Unmarshal([]byte(got[0].Body), &made); err != nil || made.Secret == "" {
 			return nil, fmt.Errorf("make a token: %d %s", got[0].Status, got[0].Body)
+		}
+		if role >= access.Viewer {
+			cookie, err := begin(ctx, d, attacker, tcp, fmt.Sprintf(`{"token":%q}`, made.Secret))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, caller{name: "the session of a token for the role " + role.String(), uid: attacker, door: tcp, role: role, cookie: cookie})
 		}
 		for _, door := range []door{d.socket, tcp} {
 			all = append(all, caller{name: "a token for the role " + role.String(), uid: attacker, door: door, token: made.Secret, role: role})
@@ -95,6 +110,37 @@ func callersOf(ctx context.Context, d *daemon, files string, secure bool) ([]cal
 	return all, nil
 }
 
+// signIn begins a session of a user with a link, and returns its cookie.
+func signIn(ctx context.Context, d *daemon, uid int, at door) (string, error) {
+	got, err := d.as(ctx, uid, d.socket, call{Method: "POST", Path: "/api/session/link"})
+	if err != nil {
+		return "", err
+	}
+	_, code, _ := strings.Cut(got[0].Body, "#login=")
+	code, _, _ = strings.Cut(code, `"`)
+	return begin(ctx, d, uid, at, fmt.Sprintf(`{"code":%q}`, code))
+}
+
+// begin begins a session of a user with a code or a token, and returns its cookie.
+func begin(ctx context.Context, d *daemon, uid int, at door, with string) (string, error) {
+	got, err := d.as(ctx, uid, at, call{Method: "POST", Path: "/api/session", Body: with})
+	if err == nil && got[0].Status != 201 {
+		err = fmt.Errorf("sign in as user %d: %d %s", uid, got[0].Status, got[0].Body)
+	}
+	if err != nil {
+		return "", err
+	}
+	return got[0].Cookie, nil
+}
+
+// may reports whether a caller may use a route for what is its own.
+func (c caller) may(r right) bool {
+	if r.path == "/api/session/link" && (c.door.Network != "unix" || c.token != "") {
+		return false // a link is for users whom the kernel names on the socket
+	}
+	return c.role >= r.own
+}
+
 // try tries every route as one caller: for nobody's or one's own things, and where
 // the path names a lease, for the lease of another user too. It returns the number
 // of calls, and what is not as the page says.
@@ -103,9 +149,12 @@ func try(ctx context.Context, d *daemon, c caller, rights []right) (calls int, w
 	var may []bool
 	var whose []string
 	for _, r := range rights {
-		own := call{Method: r.method, Path: pathOf(r.path, "mine"), Body: bodyOf(r), Token: c.token}
+		if c.cookie != "" && r.method == "DELETE" && r.path == "/api/session" {
+			continue // it would end the session that the others are tried with
+		}
+		own := call{Method: r.method, Path: pathOf(r.path, "mine"), Body: bodyOf(r), Token: c.token, Cookie: c.cookie}
 		if !strings.HasSuffix(r.path, "/bind") || c.uid != attacker || c.role >= access.Operator { // a token has no process of its own
-			asked, may, whose = append(asked, own), append(may, c.role >= r.own), append(whose, "")
+			asked, may, whose = append(asked, own), append(may, c.may(r)), append(whose, "")
 		}
 		if strings.Contains(r.path, "/leases/{id}") && r.others > r.own {
 			other := own
@@ -125,6 +174,7 @@ func try(ctx context.Context, d *daemon, c caller, rights []right) (calls int, w
 		refused := reply.Status == 401 || reply.Status == 403 || !may[i] && whose[i] != "" && reply.Status == 404
 		what := fmt.Sprintf("%s %s%s as %s over %s: %d %.160s", asked[i].Method, asked[i].Path, whose[i], c.name, c.door, reply.Status, reply.Body)
 		switch {
+		case asked[i].Path == "/" && reply.Status == 503: // the binary was built without the page
 		case reply.Status == 0 || reply.Status >= 500:
 			wrong = append(wrong, "FAILED   "+what)
 		case !may[i] && !refused:
@@ -182,7 +232,7 @@ func readRights() ([]right, error) {
 		return nil, fmt.Errorf("%w (run this in the root of the repository)", err)
 	}
 	var all []right
-	row := regexp.MustCompile("(?m)^\\| `([A-Z]+) (/[^`]*)` \\| `[a-z]+` \\| ([a-z]+) \\| ([a-z]+) \\|$")
+	row := regexp.MustCompile("(?m)^\\| `([A-Z]+) (/[^`]*)` \\| `[a-z-]+` \\| ([a-z]+) \\| ([a-z]+) \\|$")
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
 		r := right{method: m[1], path: m[2]}
 		var err error
