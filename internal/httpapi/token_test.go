@@ -26,6 +26,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/sessions"
 	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/tries"
 	"github.com/berth-gpu/berth/internal/wire"
@@ -61,7 +62,8 @@ func gates(t *testing.T, rules *access.Rules) *gate {
 		func(reason string) { locked(func() { counts[reason]++ }) })
 	kernel := peer.New(process.Proc())
 	all := func() *access.Rules { return rules }
-	g.keeper = doorkeeper.Keeper{Kernel: kernel, Processes: process.Proc(), Rules: all, Tokens: g.tokens, Tries: failed}
+	g.keeper = doorkeeper.Keeper{Kernel: kernel, Processes: process.Proc(), Rules: all, Tokens: g.tokens, Sessions: sessions.New(), Tries: failed}
+	g.server.Door = g.keeper
 	guests := peer.NewGuests(peer.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, all)
 	serve := func(l net.Listener, h http.Handler) string {
 		ctx, stop := context.WithCancel(context.Background())
