@@ -134,7 +134,7 @@ func TestChangedConfigSurvivesARestart(t *testing.T) {
 // A change that cannot be written down does not hold either.
 func TestChangeThatCannotBeKeptChangesNothing(t *testing.T) {
 	p := newPlace(t, "sim:1")
-	p.flags["past.store"] = "off" // it would make its folder again
+	p.flags["past.store"] = "off" // while it is opened, it makes folders
 	c, _ := p.start(t)
 	state := p.flags["daemon.state_dir"]
 	if err := os.RemoveAll(state); err != nil {

@@ -52,8 +52,7 @@ func (d *Daemon) runPast(ctx context.Context) {
 	if d.past == nil {
 		return
 	}
-	var last time.Time
-	rest := time.Now()
+	var done remembered
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -62,20 +61,32 @@ func (d *Daemon) runPast(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		now, interval := time.Now(), d.settings.load().Config.GPU.MonitorInterval
-		at := now.Truncate(interval)
-		if d.past.On() && !at.Equal(last) { // a clock that is slewed may wake it early
-			last = at
-			list := d.recorder.Devices()
-			if since := now.Sub(rest); since >= 0 {
-				list = append(list, d.recorder.Rest(now)...)
-				rest = now.Add(restEvery)
-			}
-			_ = d.past.Append(at, list) // what is dropped is counted
-		}
-		// Times that lie on a grid take half the space.
-		timer.Reset(min(max(at.Add(interval).Sub(time.Now()), time.Millisecond), interval))
+		interval := d.settings.load().Config.GPU.MonitorInterval
+		next := d.remember(time.Now(), interval, &done)
+		timer.Reset(min(max(time.Until(next), time.Millisecond), interval))
 	}
+}
+
+// remembered says what was handed over.
+type remembered struct {
+	last time.Time // the time of the newest samples
+	rest time.Time // when the rest of the page is due
+}
+
+// remember hands over what is due, and returns when more is. Times that lie on a
+// grid take half the space.
+func (d *Daemon) remember(now time.Time, interval time.Duration, done *remembered) (next time.Time) {
+	at := now.Truncate(interval)
+	if d.past.On() && !at.Equal(done.last) { // a clock that is slewed may wake it early
+		done.last = at
+		list := d.recorder.Devices()
+		if !now.Before(done.rest) || done.rest.Sub(now) > restEvery { // the clock may have gone back
+			list = append(list, d.recorder.Rest(now)...)
+			done.rest = now.Add(restEvery)
+		}
+		_ = d.past.Append(at, list) // what is dropped is counted
+	}
+	return at.Add(interval)
 }
 
 // keepPast stores what is handed over until ctx ends, and closes the store.

@@ -94,6 +94,9 @@ func (p *Past) mend(s *store, o *tsdb.Options) (*tsdb.DB, error) {
 	if err := p.putAside(s.name, err, s.dir); err != nil {
 		return nil, err
 	}
+	if err := makeFolder(s.dir); err != nil {
+		return nil, err
+	}
 	return p.openDB(s, o)
 }
 

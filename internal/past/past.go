@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -112,8 +111,8 @@ func (p *Past) open() error {
 	if p.recent != nil {
 		return nil
 	}
-	if err := os.Mkdir(p.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // a state folder that was removed stays so
-		return fmt.Errorf("make the folder of the past: %w", err)
+	if err := makeFolder(p.dir); err != nil {
+		return err
 	}
 	recent, err := p.openStore(recentKind)
 	if err != nil {
@@ -130,6 +129,15 @@ func (p *Past) open() error {
 	}
 	if err := p.catchUp(); err != nil {
 		p.log.Warn("a half-minute of the past is missing", "error", err)
+	}
+	return nil
+}
+
+// makeFolder makes a folder if it is not there. The one that it is in must be: a
+// state folder that somebody removed is not made anew.
+func makeFolder(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the folder of the past: %w", err)
 	}
 	return nil
 }

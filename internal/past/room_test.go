@@ -110,7 +110,7 @@ func TestAFolderThatCannotBeMade(t *testing.T) {
 	if _, err := p.Queryable().Querier(0, 1); !errors.Is(err, ErrOpening) {
 		t.Errorf("a query says %v", err)
 	}
-	if err := os.Remove(dir); err != nil {
+	if err := errors.Join(os.Remove(dir), os.Mkdir(dir, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	retry(p)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -50,8 +49,8 @@ type store struct {
 // openStore opens a store after damaged files were put aside.
 func (p *Past) openStore(k kind) (*store, error) {
 	s := &store{kind: k, dir: p.path(k.name), newest: math.MinInt64}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of the past: %w", err)
+	if err := makeFolder(s.dir); err != nil {
+		return nil, err
 	}
 	o := tsdb.DefaultOptions()
 	o.RetentionDuration = 0 // see surplus
