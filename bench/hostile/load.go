@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +28,7 @@ func (l askLoad) does(kind string) bool { return len(l.Kinds) == 0 || slices.Con
 
 // loadEverything does everything that a user without rights can do, as fast as
 // it can: leases that it keeps and that it gives back, requests that wait, streams,
-// plans, batches, measurements and half-sent requests. It soon has as many of each
+// plans, batches, measurements, queries about the past and half-sent requests. It soon has as many of each
 // as one user may have.
 func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) error {
 	var asked askLoad
@@ -80,6 +81,18 @@ func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) erro
 			c := each
 			c.Path, c.Body = fill(c.Path, n), fill(c.Body, n)
 			if _, err := c.make(ctx, door, web); err != nil {
+				pause(ctx, time.Millisecond)
+			}
+		})
+	}
+	for _, expr := range []string{
+		`sum(max_over_time({__name__=~".+"}[1h]))`,
+		`count(max_over_time(sum by (gpu) (rate({__name__=~"(.*a.*)*_.*"}[5m]))[1h:1s]))`,
+		`max_over_time(max_over_time(sum({__name__=~"gpu_.+"})[2m:1s])[1h:1s])`,
+	} {
+		asked := call{Method: "GET", Path: "/api/v1/query?" + url.Values{"query": {expr}}.Encode()}
+		again("queries", func(int) {
+			if _, err := asked.make(ctx, door, web); err != nil {
 				pause(ctx, time.Millisecond)
 			}
 		})
