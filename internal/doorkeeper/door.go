@@ -29,6 +29,7 @@ func (d Keeper) ForTCP(h http.Handler) http.Handler {
 	local := d.localOnly(h, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := Of(r.Context())
+		shield(w.Header())
 		inside := h
 		if !d.NeedsCredential(c) {
 			inside = local
@@ -43,6 +44,14 @@ func (d Keeper) ForTCP(h http.Handler) http.Handler {
 			local.ServeHTTP(w, r)
 		}
 	})
+}
+
+// shield sets the headers by which browsers keep answers from pages of other sites:
+// such a page can neither show one in a frame nor take it for a script or a picture.
+func shield(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
 // ForSocket wraps the API for the Unix socket, where the kernel says who calls. A

@@ -215,6 +215,11 @@ func TestAccessOverTCP(t *testing.T) {
 			r = r.WithContext(With(r.Context(), &Caller{door: access.TCP, address: from}))
 			w := httptest.NewRecorder()
 			keeper.ForTCP(inner).ServeHTTP(w, r)
+			for key, want := range map[string]string{"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Cross-Origin-Resource-Policy": "same-origin"} {
+				if got := w.Header().Get(key); got != want {
+					t.Errorf("%s is %q", key, got)
+				}
+			}
 			if w.Code != test.status {
 				t.Errorf("answer is %d, want %d: %s", w.Code, test.status, w.Body)
 			}
