@@ -40,7 +40,7 @@ type Session struct {
 	Role    string       `json:"role" enum:"stranger,scraper,viewer,user,operator,admin" doc:"The role that it gives now."`
 	Begun   time.Time    `json:"begun"`
 	Used    time.Time    `json:"used" doc:"When it was last used, to the minute."`
-	Until   time.Time    `json:"until" doc:"When it ends, if nobody uses it until then."`
+	Expires time.Time    `json:"expires" doc:"When it ends, if nobody uses it until then."`
 	Current bool         `json:"current,omitempty" doc:"Whether the request was made with it."`
 }
 

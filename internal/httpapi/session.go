@@ -160,7 +160,7 @@ func (s entrance) sessionOf(found *sessions.Session, by *doorkeeper.Caller) api.
 	owner := s.Door.ActorOf(found)
 	out := api.Session{
 		ID: found.ID, User: owner.User, Token: found.Token, Role: owner.Role.String(),
-		Begun: found.Begun, Used: found.Used, Until: s.Door.Until(found),
+		Begun: found.Begun, Used: found.Used, Expires: s.Door.Until(found),
 		Current: by.Session() != nil && by.Session().ID == found.ID,
 	}
 	if uid, known := found.UID.Get(); known {

@@ -78,12 +78,12 @@ func TestSessionRoutes(t *testing.T) {
 	p := &page{t: t, dial: doors["tcp"]}
 	code := g.code(t, doors["socket"])
 	s := p.signIn(`{"code":"` + code + `"}`)
-	if s.Role != "admin" || s.ID == "" || time.Until(s.Until) < 11*time.Hour {
+	if s.Role != "admin" || s.ID == "" || time.Until(s.Expires) < 11*time.Hour {
 		t.Errorf("%+v", s)
 	}
 	var me api.Whoami
 	_, text := p.ask("GET", "/api/whoami", "")
-	if err := json.Unmarshal([]byte(text), &me); err != nil || me.Role != "admin" || me.Door != "tcp" || me.Session == nil || me.Session.ID != s.ID || !me.Session.Current || !me.Session.Until.Equal(s.Until) {
+	if err := json.Unmarshal([]byte(text), &me); err != nil || me.Role != "admin" || me.Door != "tcp" || me.Session == nil || me.Session.ID != s.ID || !me.Session.Current || !me.Session.Expires.Equal(s.Expires) {
 		t.Errorf("whoami: %s", text)
 	}
 	if answer, text := p.ask("POST", "/api/gpu/monitoring/start", ""); answer.StatusCode != http.StatusOK {

@@ -23,7 +23,7 @@ func Sessions(all api.Sessions, to term.Screen) []string {
 		}
 		ago := func(t time.Time) term.Cell { return term.Text(words.Age(to.Now.Sub(t)) + " ago") }
 		t.Add(term.Text(term.Clean(s.ID)), term.Text(term.Clean(s.User)), term.Text(term.Clean(s.Role)), term.Text(with),
-			ago(s.Begun), ago(s.Used), term.Text("in "+words.Age(s.Until.Sub(to.Now))))
+			ago(s.Begun), ago(s.Used), term.Text("in "+words.Age(s.Expires.Sub(to.Now))))
 	}
 	return t.Lines(to.Width, to.Painter)
 }
