@@ -111,6 +111,10 @@ test-python:
 	cd python && PYTHONPATH=$(CURDIR)/bin/arrays/usr/lib/python3/dist-packages BERTH_BIN=$(CURDIR)/bin/berth \
 		/usr/bin/python3 -m unittest tests.test_real_arrays
 
+.PHONY: test-top
+test-top: build ## berth top in tmux at three sizes, with keys pressed (two minutes; needs tmux and python3)
+	internal/cli/top/tmux.sh
+
 .PHONY: docs
 docs: ## write the pages that come from the code
 	go test ./internal/config -run 'TestDocumentation|TestSample' -update

@@ -165,6 +165,9 @@ func (s *machine) card(d api.Status, width int, c cards) []line {
 	lines := make([]line, c.height)
 	lines[0] = name
 	room := max(0, (width-1-3*2)/4)
+	if room < 24 {
+		panels[1].now = strings.TrimSuffix(panels[1].now, " GiB")
+	}
 	for i, p := range panels {
 		gap := line{{"  ", ordinary}}
 		if i == 0 {

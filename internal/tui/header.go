@@ -17,7 +17,7 @@ func (s *State) header() []line {
 		return append(lines, line{{" ✗ No answer from the daemon since " + since + " (" + words.Age(s.Now.Sub(s.lost.since)) + "); what you see is older. " + plain(s.lost.why), bad}})
 	}
 	if s.Local {
-		lines = append(lines, line{{" ! No daemon runs (start one: berth serve). These are the local GPUs, only to look at.", warning}})
+		lines = append(lines, line{{" ! No daemon runs (start one: berth serve): local GPUs, only to look at.", warning}})
 	}
 	needs := s.needs()
 	most := max(1, s.Height/14)
@@ -162,7 +162,10 @@ func (s *State) footer() line {
 		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}}
 	}
 	last := line{}
-	if s.filter != "" {
+	switch {
+	case s.detail != nil && s.detail.top+s.bodyHeight() < len(s.detailLines(s.Width)), s.help >= 0 && s.help+s.bodyHeight() < len(helpLines(s.Width)):
+		last = line{{"more below ", warning}}
+	case s.detail == nil && s.help < 0 && s.filter != "":
 		last = line{{"  filter: " + plain(s.filter) + " ", warning}}
 	}
 	room := s.Width - last.columns()

@@ -156,6 +156,8 @@ func scrolled(top int, key string, page int) int {
 		top += page
 	case "home", "g":
 		top = 0
+	case "end", "G":
+		top = 1 << 30 // settle knows where it ends
 	}
 	return max(0, top)
 }

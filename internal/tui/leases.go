@@ -47,7 +47,7 @@ func (s *State) drawLeases(a area) (head line, rows []line) {
 // noLeases says why the list is empty.
 func (s *State) noLeases(total int) string {
 	switch {
-	case s.facts.Leases == nil && s.Local:
+	case s.Local && total == 0:
 		return "Without a daemon there are no leases."
 	case s.facts.Leases == nil:
 		return "…"
