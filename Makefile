@@ -132,6 +132,12 @@ rules: ## check and test the alert rules with promtool
 	PATH="$$PATH:$(CURDIR)/bin" promtool check rules deploy/prometheus/berth.rules.yml
 	PATH="$$PATH:$(CURDIR)/bin" promtool test rules deploy/prometheus/berth.rules.test.yml
 
+.PHONY: test-prometheus
+test-prometheus: build ## hold the answers of berth to queries against those of real Prometheus servers (builds one: minutes)
+	@deploy/tools.sh prometheus
+	cd bench/prometheus && go build -tags remove_all_sd -o $(CURDIR)/bin/prometheus github.com/prometheus/prometheus/cmd/prometheus && go build -o $(CURDIR)/bin/bench-prometheus .
+	bin/bench-prometheus
+
 .PHONY: chaos
 chaos: build ## kill the daemon and the holders over and over, and count (a minute)
 	go run ./chaos -berth bin/berth

@@ -3,6 +3,7 @@
 # NVIDIA's bindings are C underneath. Does nothing where it is there already. With the word promtool it
 # puts that into bin/ instead: Debian's package prometheus has it, and would start a server if installed.
 # With the word chromium it installs Debian's Chromium, for the tests of the page.
+# With the word prometheus it puts the server of that package there too, as bin/prometheus-debian.
 # With the word arrays it installs Debian's NumPy, and puts Debian's PyTorch into bin/arrays: berth looks
 # for the PyTorch of the system when it starts a program, so the tests do not install one there.
 set -eu
@@ -11,9 +12,13 @@ command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 command -v git >/dev/null || missing+=(git)
 command -v curl >/dev/null || missing+=(curl ca-certificates)
 sudo=; [ "$(id -u)" -eq 0 ] || sudo=sudo
-if [ "${1-}" = promtool ]; then
-	command -v promtool >/dev/null || [ -x bin/promtool ] && exit 0
-	echo "Fetching promtool ..." >&2
+if [ "${1-}" = promtool ] || [ "${1-}" = prometheus ]; then
+	if [ "$1" = promtool ]; then
+		command -v promtool >/dev/null || [ -x bin/promtool ] && exit 0
+	else
+		[ -x bin/promtool ] && [ -x bin/prometheus-debian ] && exit 0
+	fi
+	echo "Fetching $1 ..." >&2
 	$sudo apt-get update -qq
 	mkdir -p bin
 	folder=$(mktemp -d)
@@ -21,6 +26,7 @@ if [ "${1-}" = promtool ]; then
 	chmod 1777 "$folder" # apt may write it as a user of its own
 	(cd "$folder" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .)
 	cp "$folder/usr/bin/promtool" bin/promtool
+	[ "$1" = promtool ] || cp "$folder/usr/bin/prometheus" bin/prometheus-debian
 	exit 0
 fi
 if [ "${1-}" = chromium ]; then
