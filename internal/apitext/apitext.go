@@ -51,7 +51,7 @@ func Describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Sc
 			"It replaces whatever else the daemon knows about the caller, on the Unix socket too."},
 		"certificate": {Type: "mutualTLS", Description: "A client certificate that daemon.tls_client_ca signed. Its common name is the user cert:NAME, " +
 			"and the section users of the configuration gives it a role."},
-		"session": {Type: "apiKey", In: "cookie", Name: "berth_session", Description: "The cookie that `POST /api/session` sets; with TLS its name is __Host-berth_session. " +
+		"session": {Type: "apiKey", In: "cookie", Name: "berth_session", Description: "The cookie that `POST /api/session` sets. Its name ends in an underscore and the port of the address, and with TLS it begins with __Host-. " +
 			"A session is worth what it was begun with: a link of `berth open`, or a token. It works over TCP alone, and not beside the header Authorization."},
 	}
 	text.Components.Responses = map[string]*huma.Response{"Failed": problemResponse(problem, "The daemon could not do it, or the connection cannot carry it.")}

@@ -146,7 +146,7 @@ func TestSessionsWithTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept := browser.Jar.Cookies(at); at.Scheme != "https" || len(kept) != 1 || kept[0].Name != "__Host-berth_session" {
+	if kept := browser.Jar.Cookies(at); at.Scheme != "https" || len(kept) != 1 || kept[0].Name != "__Host-berth_session_"+at.Port() {
 		t.Errorf("%s: %v", address, kept)
 	}
 	if got := act(t, browser, address); got != http.StatusOK {

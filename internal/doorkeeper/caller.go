@@ -166,6 +166,7 @@ type Caller struct {
 	certificate atomic.Pointer[Caller]     // the caller as the holder of its certificate; nil: it showed none yet
 
 	secure  bool                         // the connection has TLS
+	port    atomic.Pointer[string]       // that the browser asked for last; nil: none
 	session atomic.Pointer[sessionShown] // the session that it showed last; nil: none
 	renewed atomic.Int64                 // the hour in which it last got the cookie again
 	signed  *sessions.Session            // the session by which it is who it is; nil: by none

@@ -30,6 +30,9 @@ func (d Keeper) ForTCP(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := Of(r.Context())
 		shield(w.Header())
+		if c != nil {
+			c.askedFor(r.Host)
+		}
 		inside := h
 		if !d.NeedsCredential(c) {
 			inside = local
@@ -199,6 +202,7 @@ func (c *Caller) showing(credential access.Credential, rules func() *access.Rule
 	if c != nil {
 		from.Door, holder.door, holder.boot, holder.locate, holder.uid, holder.address = c.door, c.door, c.boot, c.locate, c.uid, c.address
 		holder.rules, holder.secure = c.rules, c.secure
+		holder.port.Store(c.port.Load())
 	}
 	holder.known = func() (access.Caller, *access.Rules) { return from, rules() }
 	holder.standing = underRules(rules, func(r *access.Rules) access.Actor { return r.Actor(&from) })

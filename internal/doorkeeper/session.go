@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,12 +19,37 @@ import (
 	"github.com/berth-gpu/berth/internal/tokens"
 )
 
-// The names of the cookie. With TLS, the prefix makes a browser take it only from a
-// page with TLS, for this host alone and for all of its paths.
+// The beginnings of the name of the cookie. With TLS, the prefix makes a browser take
+// it only from a page with TLS, for this host alone and for all of its paths.
 const (
-	cookieName       = "berth_session"
-	secureCookieName = "__Host-" + cookieName
+	plainName  = "berth_session"
+	secureName = "__Host-" + plainName
 )
+
+// cookieName returns the name of the cookie. It ends in the port that the browser
+// asked for, because browsers keep cookies for a host and not for a port: a person
+// may have the pages of several daemons open, through ssh for example.
+func (c *Caller) cookieName() string {
+	name := plainName
+	if c.secure {
+		name = secureName
+	}
+	if port := c.port.Load(); port != nil {
+		name += "_" + *port
+	}
+	return name
+}
+
+// askedFor notes which host and port a browser asked for.
+func (c *Caller) askedFor(host string) {
+	_, port, err := net.SplitHostPort(host)
+	if number, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil {
+		c.port.Store(nil)
+	} else if last := c.port.Load(); last == nil || *last != port {
+		port = strconv.FormatUint(number, 10)
+		c.port.Store(&port)
+	}
+}
 
 // mostCookies is how many cookies of one request are looked at. A server on another
 // port of the same host can make a browser send more than one.
@@ -48,7 +74,7 @@ func (d Keeper) withSession(w http.ResponseWriter, r *http.Request, c *Caller, h
 	if d.Sessions == nil || c == nil || probes(r) || signsIn(r) {
 		return false
 	}
-	secrets := cookies(r, c.secure)
+	secrets := cookies(r, c.cookieName())
 	if len(secrets) == 0 {
 		return false
 	}
@@ -80,13 +106,9 @@ func signsIn(r *http.Request) bool {
 }
 
 // cookies returns the secrets that a request shows.
-func cookies(r *http.Request, secure bool) (secrets []string) {
+func cookies(r *http.Request, name string) (secrets []string) {
 	if len(r.Header["Cookie"]) == 0 {
 		return nil
-	}
-	name := cookieName
-	if secure {
-		name = secureCookieName
 	}
 	for _, cookie := range r.CookiesNamed(name) {
 		if len(secrets) < mostCookies && len(cookie.Value) == secretLength {
@@ -249,7 +271,7 @@ func (d Keeper) asUser(c *Caller, o *sessions.Owner) *Caller {
 		}
 		return from
 	})
-	return &Caller{
+	holder := &Caller{
 		door: c.door, boot: c.boot, uid: c.uid, address: c.address, secure: c.secure, locate: c.locate, rules: c.rules,
 		groups: func(func() access.Peer) []int { return o.Groups },
 		known:  func() (access.Caller, *access.Rules) { return known(), d.Rules() },
@@ -265,6 +287,8 @@ func (d Keeper) asUser(c *Caller, o *sessions.Owner) *Caller {
 			return who
 		}),
 	}
+	holder.port.Store(c.port.Load())
+	return holder
 }
 
 // Session returns the session that a caller shows; nil: none.
@@ -277,12 +301,8 @@ func (c *Caller) Session() *sessions.Session {
 
 // cookie returns the cookie with the secret of a session.
 func (c *Caller) cookie(secret string) *http.Cookie {
-	name := cookieName
-	if c.secure {
-		name = secureCookieName
-	}
 	return &http.Cookie{
-		Name: name, Value: secret, Path: "/", MaxAge: int(sessions.Idle / time.Second),
+		Name: c.cookieName(), Value: secret, Path: "/", MaxAge: int(sessions.Idle / time.Second),
 		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteStrictMode,
 	}
 }

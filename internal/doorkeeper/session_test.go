@@ -84,7 +84,7 @@ func (w *world) ask(c *Caller, cookie string, change ...func(*http.Request)) (ac
 	r := httptest.NewRequest("GET", "http://127.0.0.1:8000/api/leases", nil)
 	r.Host = "127.0.0.1:8000"
 	if cookie != "" {
-		r.Header.Set("Cookie", cookieName+"="+cookie)
+		r.Header.Set("Cookie", plainName+"_8000="+cookie)
 	}
 	for _, f := range change {
 		f(r)
@@ -147,7 +147,7 @@ func TestStolenCookies(t *testing.T) {
 		t.Errorf("from another machine: %d", answer.StatusCode)
 	}
 	r := httptest.NewRequest("GET", "/api/leases", nil)
-	r.Header.Set("Cookie", cookieName+"="+cookie)
+	r.Header.Set("Cookie", plainName+"="+cookie)
 	for uid, want := range map[int]access.Role{eve: access.User, ada: access.Operator} {
 		w.ForSocket(w).ServeHTTP(httptest.NewRecorder(), r.WithContext(With(r.Context(), w.over(access.Socket, uid))))
 		if who := w.who.Standing(); who.UID != uid || who.Role != want || w.who.Session() != nil {
@@ -465,7 +465,9 @@ func TestPlantedCookies(t *testing.T) {
 	c := w.over(access.TCP, ada)
 	own, planted := w.signIn(t, c, w.link(t, ada), ""), w.signIn(t, w.over(access.TCP, eve), w.link(t, eve), "")
 	cookies := func(list ...string) func(*http.Request) {
-		return func(r *http.Request) { r.Header.Set("Cookie", cookieName+"="+strings.Join(list, "; "+cookieName+"=")) }
+		return func(r *http.Request) {
+			r.Header.Set("Cookie", plainName+"_8000="+strings.Join(list, "; "+plainName+"_8000="))
+		}
 	}
 	junk := strings.Repeat("A", 43)
 	for name, list := range map[string][]string{"before": {planted, own}, "after": {own, planted}, "junk": {junk, "x", "", own}, "three": {junk, junk, planted, own}} {
@@ -476,7 +478,7 @@ func TestPlantedCookies(t *testing.T) {
 	if who, _ := w.ask(c, planted); who.UID != ada || w.who.Session() != nil {
 		t.Errorf("planted alone: %+v", who)
 	}
-	for name, value := range map[string]string{"long": strings.Repeat("x", 15<<10), "none": "", "many": strings.Repeat("a; "+cookieName+"=", 500) + own, "quoted": `"` + own + `"`, "bytes": "\xff\x00"} {
+	for name, value := range map[string]string{"long": strings.Repeat("x", 15<<10), "none": "", "many": strings.Repeat("a; "+plainName+"_8000=", 500) + own, "quoted": `"` + own + `"`, "bytes": "\xff\x00"} {
 		if who, answer := w.ask(c, value); answer.StatusCode != 200 || who.Role > access.Operator {
 			t.Errorf("%s: %d, %+v", name, answer.StatusCode, who)
 		}
@@ -487,8 +489,27 @@ func TestPlantedCookies(t *testing.T) {
 	if who, _ := w.ask(secure, own); who.Role != access.User {
 		t.Errorf("without the prefix: %+v", who)
 	}
-	if who, _ := w.ask(secure, "", func(r *http.Request) { r.Header.Set("Cookie", secureCookieName+"="+own) }); who.Role != access.Operator {
+	if who, _ := w.ask(secure, "", func(r *http.Request) { r.Header.Set("Cookie", secureName+"_8000="+own) }); who.Role != access.Operator {
 		t.Errorf("with the prefix: %+v", who)
+	}
+}
+
+// The pages of two daemons under one name have a cookie each, and what a browser says
+// about the port gets into no other header.
+func TestCookieHasThePort(t *testing.T) {
+	w := newWorld()
+	c := w.over(access.TCP, ada)
+	for host, want := range map[string]string{
+		"127.0.0.1:8000": "berth_session_8000", "127.0.0.1:08001": "berth_session_8001", "[::1]:9": "berth_session_9", "localhost": "berth_session", "": "berth_session",
+		"localhost:": "berth_session", "localhost:x; Domain=evil": "berth_session", "localhost:99999": "berth_session", "localhost:-1": "berth_session",
+	} {
+		if c.askedFor(host); c.cookieName() != want {
+			t.Errorf("%q: %s", host, c.cookieName())
+		}
+	}
+	cookie := w.signIn(t, c, w.link(t, ada), "")
+	if who, answer := w.ask(c, "", func(r *http.Request) { r.Header.Set("Cookie", plainName+"_8001="+cookie) }); who.Role != access.User || len(answer.Cookies()) != 0 {
+		t.Errorf("the cookie of another port: %+v", who)
 	}
 }
 
@@ -496,11 +517,12 @@ func TestPlantedCookies(t *testing.T) {
 func TestCookieIsStrict(t *testing.T) {
 	w := newWorld()
 	c := w.over(access.TCP, ada)
+	w.ask(c, "")
 	done, err := w.SignIn(t.Context(), c, w.link(t, ada), "", agree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := done.Cookie.String(); got != "berth_session="+done.Cookie.Value+"; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict" || len(done.Cookie.Value) != secretLength {
+	if got := done.Cookie.String(); got != "berth_session_8000="+done.Cookie.Value+"; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict" || len(done.Cookie.Value) != secretLength {
 		t.Error(got)
 	}
 	c.secure = true
@@ -508,17 +530,17 @@ func TestCookieIsStrict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := done.Cookie.String(); got != "__Host-berth_session="+done.Cookie.Value+"; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict" {
+	if got := done.Cookie.String(); got != "__Host-berth_session_8000="+done.Cookie.Value+"; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict" {
 		t.Error(got)
 	}
-	if got := c.SignOut().String(); !strings.Contains(got, "__Host-berth_session=; Path=/; Max-Age=0") {
+	if got := c.SignOut().String(); !strings.Contains(got, "__Host-berth_session_8000=; Path=/; Max-Age=0") {
 		t.Error(got)
 	}
-	_, answer := w.ask(c, "", func(r *http.Request) { r.Header.Set("Cookie", secureCookieName+"="+done.Cookie.Value) })
+	_, answer := w.ask(c, "", func(r *http.Request) { r.Header.Set("Cookie", secureName+"_8000="+done.Cookie.Value) })
 	if len(answer.Cookies()) != 1 || answer.Cookies()[0].Value != done.Cookie.Value || answer.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("the first answer of a connection has %v", answer.Header)
 	}
-	if _, answer = w.ask(c, "", func(r *http.Request) { r.Header.Set("Cookie", secureCookieName+"="+done.Cookie.Value) }); len(answer.Cookies()) != 0 {
+	if _, answer = w.ask(c, "", func(r *http.Request) { r.Header.Set("Cookie", secureName+"_8000="+done.Cookie.Value) }); len(answer.Cookies()) != 0 {
 		t.Error("the cookie comes with every answer")
 	}
 }
@@ -574,7 +596,7 @@ func TestStreamsEndWithTheSession(t *testing.T) {
 				defer meanwhile.Wait()
 				meanwhile.Go(func() { test.during(w, cookie) })
 				r := httptest.NewRequest("GET", "http://127.0.0.1/api/events", nil)
-				r.Header.Set("Cookie", cookieName+"="+cookie)
+				r.Header.Set("Cookie", plainName+"="+cookie)
 				h.ServeHTTP(httptest.NewRecorder(), r.WithContext(With(r.Context(), c)))
 				if took < test.want-2*time.Minute || took > test.want+2*time.Minute {
 					t.Errorf("it ended after %v, want %v", took, test.want)
