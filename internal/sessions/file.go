@@ -147,6 +147,7 @@ func (k *Keeper) save() error {
 		err = wholefile.Write(k.path, text)
 	}
 	if err != nil {
+		k.unwritten.Store(true)
 		return fmt.Errorf("write the sessions: %w", err)
 	}
 	return nil
@@ -157,6 +158,7 @@ func (k *Keeper) encode() ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.used = false
+	k.unwritten.Store(false)
 	d := document{Version: version, Sessions: []stored{}}
 	for _, e := range k.byHash {
 		s := stored{
@@ -188,6 +190,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			if !k.unsaved() {
+				return nil
+			}
 			return k.save()
 		case <-k.changed:
 			soon.Reset(changedAfter)
@@ -204,9 +209,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// unsaved reports whether somebody used a session since the file was written.
+// unsaved reports whether a session began, ended or was used since the file was
+// written.
 func (k *Keeper) unsaved() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.used
+	return k.used || k.unwritten.Load()
 }

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
@@ -139,6 +140,8 @@ type Keeper struct {
 	byHash map[hash]*entry
 	codes  []code // the oldest first
 	used   bool   // somebody used a session, and the file does not say so
+
+	unwritten atomic.Bool // sessions began or ended, and the file does not say so
 }
 
 // New returns a keeper without sessions that is kept in no file.
@@ -335,6 +338,7 @@ func (k *Keeper) oldest(o *Owner) (last *entry) {
 
 // tell lets Run know that the file is old.
 func (k *Keeper) tell() {
+	k.unwritten.Store(true)
 	select {
 	case k.changed <- struct{}{}:
 	default:
