@@ -50,6 +50,17 @@ func TestRoutes(t *testing.T) {
 			"GET /api/gpu/metrics/history ", `{}`, api.Samples{}},
 		{"trend", func(ctx context.Context, c *Client) (any, error) { return c.Trend(ctx, "0", 90*time.Second) },
 			"GET /api/gpu/temperature/trend?gpu=0&minutes=1.5 ", `{"direction":"rising"}`, api.Trend{Direction: "rising"}},
+		{"alerts", func(ctx context.Context, c *Client) (any, error) { return c.Alerts(ctx) },
+			"GET /api/alerts ", `{"alerts":[{"alert":"Hot"}]}`, api.Alerts{Alerts: []api.Alert{{Alert: "Hot"}}}},
+		{"acknowledge", func(ctx context.Context, c *Client) (any, error) {
+			return c.Acknowledge(ctx, "a/b", api.AcknowledgeRequest{Hours: 2, Comment: "mine"})
+		}, `POST /api/alerts/a%2Fb/acknowledge application/json{"hours":2,"comment":"mine"}`, `{"alert":"Hot"}`, api.Alert{Alert: "Hot"}},
+		{"unacknowledge", func(ctx context.Context, c *Client) (any, error) { return c.Unacknowledge(ctx, "a") },
+			"DELETE /api/alerts/a/acknowledge ", `{"alert":"Hot"}`, api.Alert{Alert: "Hot"}},
+		{"hooks", func(ctx context.Context, c *Client) (any, error) { return c.Hooks(ctx) },
+			"GET /api/hooks ", `{"hooks":[{"name":"chat"}]}`, api.Hooks{Hooks: []api.Hook{{Name: "chat"}}}},
+		{"test of a hook", func(ctx context.Context, c *Client) (any, error) { return c.TestHook(ctx, "my chat") },
+			"POST /api/hooks/my%20chat/test ", `{"hook":"my chat","status":"delivered"}`, api.HookTest{Hook: "my chat", HookDelivery: api.HookDelivery{Status: "delivered"}}},
 		{"check", func(ctx context.Context, c *Client) (any, error) {
 			return c.Check(ctx, api.CheckRequest{GPU: "1", Kind: "long"})
 		}, `POST /api/gpu/check application/json{"gpu":"1","kind":"long"}`, `{"verdict":"passed"}`, api.Check{Verdict: "passed"}},

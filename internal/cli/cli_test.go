@@ -11,6 +11,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,14 +113,20 @@ func TestScripts(t *testing.T) {
 type running struct{}
 
 func startDaemon(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: daemon DEVICES")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: daemon DEVICES [FILE]")
 	}
 	last := ts.Value(running{}).(*daemontest.Daemon)
 	if last.Stop != nil {
 		ts.Check(last.Stop())
 	}
-	d, err := daemontest.Start(daemontest.Options{Devices: args[0], State: ts.MkAbs("daemon")})
+	o := daemontest.Options{Devices: args[0], State: ts.MkAbs("daemon")}
+	if len(args) > 1 {
+		o.File = ts.MkAbs(args[1])
+		text := strings.ReplaceAll(ts.ReadFile(args[1]), "$WORK", ts.Getenv("WORK"))
+		ts.Check(os.WriteFile(o.File, []byte(text), 0o600))
+	}
+	d, err := daemontest.Start(o)
 	ts.Check(err)
 	*last = *d
 	ts.Setenv("BERTH_SOCKET", d.Socket)

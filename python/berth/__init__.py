@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from . import answers, config, monitoring, services
 from .answers import Event
 from .asking import (
-    adopt, allocate, ask_to_trim, available, batches, bind, check, deallocate, devices, drain, energy, explain,
-    explain_waiting, find_lease, history, hold_to, leases, measure, measurements, metrics, optimize, orphans, park,
-    past_leases, query, query_range, ready, release, renew, resize, resume, status, status_all, throttle, trend,
-    undrain, wake, whoami,
+    acknowledge, adopt, alerts, allocate, ask_to_trim, available, batches, bind, check, deallocate, devices, drain,
+    energy, explain, explain_waiting, find_lease, history, hold_to, leases, measure, measurements, metrics,
+    optimize, orphans, park, past_leases, query, query_range, ready, release, renew, resize, resume, status,
+    status_all, throttle, trend, unacknowledge, undrain, wake, whoami,
 )  # fmt: skip
 from .caps import cap, install_caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
@@ -41,13 +41,14 @@ __version__ = "0.1.0"
 __all__ = [
     "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Failure", "Lease", "MEMORY_TYPES",
     "MapError", "NoDaemon", "Operation", "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop",
-    "Subscription", "adopt", "aio", "allocate", "answers", "ask_to_trim", "available", "batches", "bind", "cap",
-    "check", "compile", "config", "conversion", "convert", "current", "deallocate", "devices", "drain", "energy",
-    "events", "explain", "explain_waiting", "find_lease", "history", "hold_to", "imap", "install_caps", "lease",
-    "leases", "map", "measure", "measurements", "memory", "memory_type", "metrics", "monitoring", "off", "on",
-    "operation", "optimize", "orphans", "pace", "park", "past_leases", "pointer", "progress", "query", "query_range",
-    "ready", "release", "renew", "resize", "resume", "run", "services", "speed", "status", "status_all", "throttle",
-    "trend", "trim", "trim_on_request", "undrain", "wake", "whoami", "worker",
+    "Subscription", "acknowledge", "adopt", "aio", "alerts", "allocate", "answers", "ask_to_trim", "available",
+    "batches", "bind", "cap", "check", "compile", "config", "conversion", "convert", "current", "deallocate",
+    "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease", "history", "hold_to",
+    "imap", "install_caps", "lease", "leases", "map", "measure", "measurements", "memory", "memory_type", "metrics",
+    "monitoring", "off", "on", "operation", "optimize", "orphans", "pace", "park", "past_leases", "pointer",
+    "progress", "query", "query_range", "ready", "release", "renew", "resize", "resume", "run", "services", "speed",
+    "status", "status_all", "throttle", "trend", "trim", "trim_on_request", "unacknowledge", "undrain", "wake",
+    "whoami", "worker",
 ]  # fmt: skip
 
 

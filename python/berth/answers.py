@@ -523,6 +523,37 @@ class Check(Answer):
     took_seconds: float = 0.0
 
 
+class Acknowledgement(Answer):
+    """Somebody takes care of an alert."""
+
+    by: str = ""
+    at: Optional[Time] = None
+    until: Optional[Time] = None  # it ends before if the alert does
+    comment: str = ""
+
+
+class Alert(Answer):
+    """An alert that is pending or fires."""
+
+    fingerprint: str = ""
+    alert: str = ""  # its name
+    severity: str = ""  # warning or critical
+    state: str = ""  # pending or firing
+    labels: Dict[str, str] = _dict()
+    annotations: Dict[str, str] = _dict()
+    value: Optional[float] = None  # None: it is not a finite number
+    since: Optional[Time] = None
+    fired_at: Optional[Time] = None  # None: it is pending
+    acknowledged: Optional[Acknowledgement] = None  # None: nobody did
+
+
+class Alerts(Answer):
+    """The alerts that are pending or fire."""
+
+    alerts: List[Alert] = _list()  # the worst first
+    note: str = ""  # why no rules are evaluated; empty: they are
+
+
 class Drained(Answer):
     """A device after a drain began or ended."""
 

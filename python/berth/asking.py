@@ -64,7 +64,9 @@ def send(request: Union[Request, float]) -> Any:
     return client.call(request.method, request.path, request.body, request.query, request.timeout)
 
 
+acknowledge = answered(calls.acknowledge)
 adopt = answered(calls.adopt)
+alerts = answered(calls.alerts)
 allocate = answered(calls.allocate)
 ask_to_trim = answered(calls.ask_to_trim)
 available = answered(calls.available)
@@ -99,6 +101,7 @@ status = answered(calls.status)
 status_all = answered(calls.status_all)
 throttle = answered(calls.throttle)
 trend = answered(calls.trend)
+unacknowledge = answered(calls.unacknowledge)
 undrain = answered(calls.undrain)
 wake = answered(calls.wake)
 whoami = answered(calls.whoami)

@@ -474,6 +474,34 @@ def check(
     return (yield from _post(answers.Check, "/api/gpu/check", body, client, timeout=None))
 
 
+def alerts(*, client: Optional[Client] = None) -> Call[answers.Alerts]:
+    """Returns the alerts that are pending or fire."""
+    return (yield from _get(answers.Alerts, "/api/alerts", client))
+
+
+def acknowledge(
+    fingerprint: str,
+    *,
+    hours: Optional[float] = None,
+    comment: Optional[str] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Alert]:
+    """Says that you take care of an alert, for 4 hours unless ``hours`` says
+    otherwise. Hooks get nothing more about it until then, or until it ends. Needs
+    the role operator."""
+    body = {"hours": hours, "comment": comment}
+    return (yield from _post(answers.Alert, _alert(fingerprint), body, client))
+
+
+def unacknowledge(fingerprint: str, *, client: Optional[Client] = None) -> Call[answers.Alert]:
+    """Takes an acknowledgement back. Needs the role operator."""
+    return answers.Alert.read((yield Request("DELETE", _alert(fingerprint), client=client)))
+
+
+def _alert(fingerprint: str) -> str:
+    return "/api/alerts/" + urllib.parse.quote(fingerprint, safe="") + "/acknowledge"
+
+
 def drain(
     gpu: Union[int, str],
     *,

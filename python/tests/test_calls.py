@@ -100,6 +100,8 @@ WITHOUT = {
     "POST /api/leases/{id}/scope": "for operators who place containers",
     "GET /api/audit": "for administrators, with berth audit",
     "GET /api/events": "events and on",
+    "GET /api/hooks": "for administrators, who use berth hooks",
+    "POST /api/hooks/{name}/test": "for administrators, who use berth hooks test",
     "POST /api/plans": "compile",
     "GET /api/tokens": "for administrators, who use berth token",
     "POST /api/tokens": "for administrators, who use berth token",
@@ -139,7 +141,9 @@ class Routes(DaemonCase):
             try:
                 request = next(asked)
                 while True:
-                    found.add("%s %s" % (request.method, request.path.replace("/leases/x", "/leases/{id}")))
+                    path = request.path.replace("/leases/x", "/leases/{id}")
+                    path = path.replace("/alerts/x", "/alerts/{fingerprint}")
+                    found.add("%s %s" % (request.method, path))
                     request = asked.send({})
             except StopIteration:
                 pass
@@ -284,6 +288,15 @@ class Settings(DaemonCase):
         self.assertEqual((stopped.running, stopped.changed), (False, True))
         self.assertFalse(berth.status_all().monitoring)
         self.assertTrue(berth.monitoring.start().running)
+
+    def test_alerts(self):
+        self.assertEqual(berth.alerts().note, "")
+        with self.assertRaises(berth.Problem) as caught:
+            berth.acknowledge("0123456789abcdef", hours=1, comment="mine")
+        self.assertEqual(caught.exception.code, "unknown_alert")
+        with self.assertRaises(berth.Problem) as caught:
+            berth.unacknowledge("0123456789abcdef")
+        self.assertEqual(caught.exception.code, "unknown_alert")
 
     def test_check(self):
         found = berth.check(1)

@@ -1,5 +1,6 @@
 // Package upkeep holds the commands for whoever runs the daemon: they start it,
-// configure it, examine it, mend its journal, and check devices or take them out of use.
+// configure it, examine it, mend its journal, look after alerts and hooks, and check
+// devices or take them out of use.
 package upkeep
 
 import (
@@ -23,5 +24,5 @@ type Daemon struct {
 
 // Commands returns the commands for the daemon.
 func Commands(con *console.Console, daemon Daemon) []*cobra.Command {
-	return []*cobra.Command{newServe(con, daemon), newConfig(con), newDoctor(con, daemon), newCheck(con), newDrain(con), newUndrain(con), newJournal(con), newVersion(con)}
+	return []*cobra.Command{newServe(con, daemon), newConfig(con), newDoctor(con, daemon), newCheck(con), newDrain(con), newUndrain(con), newAlerts(con), newHooks(con), newJournal(con), newVersion(con)}
 }

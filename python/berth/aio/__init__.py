@@ -13,7 +13,9 @@ from .asking import awaited
 from .leasing import Lease, lease
 from .subscriptions import events, off, on
 
+acknowledge = awaited(calls.acknowledge)
 adopt = awaited(calls.adopt)
+alerts = awaited(calls.alerts)
 allocate = awaited(calls.allocate)
 ask_to_trim = awaited(calls.ask_to_trim)
 available = awaited(calls.available)
@@ -48,14 +50,15 @@ status = awaited(calls.status)
 status_all = awaited(calls.status_all)
 throttle = awaited(calls.throttle)
 trend = awaited(calls.trend)
+unacknowledge = awaited(calls.unacknowledge)
 undrain = awaited(calls.undrain)
 wake = awaited(calls.wake)
 whoami = awaited(calls.whoami)
 
 __all__ = [
-    "Lease", "adopt", "allocate", "ask_to_trim", "available", "batches", "bind", "check", "config", "deallocate",
-    "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease", "history", "hold_to",
-    "lease", "leases", "measure", "measurements", "metrics", "monitoring", "off", "on", "optimize", "orphans", "park",
-    "past_leases", "query", "query_range", "ready", "release", "renew", "resize", "resume", "services", "status",
-    "status_all", "throttle", "trend", "undrain", "wake", "whoami",
+    "Lease", "acknowledge", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches", "bind", "check",
+    "config", "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease",
+    "history", "hold_to", "lease", "leases", "measure", "measurements", "metrics", "monitoring", "off", "on",
+    "optimize", "orphans", "park", "past_leases", "query", "query_range", "ready", "release", "renew", "resize",
+    "resume", "services", "status", "status_all", "throttle", "trend", "unacknowledge", "undrain", "wake", "whoami",
 ]  # fmt: skip

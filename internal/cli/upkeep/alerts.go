@@ -1,0 +1,132 @@
+package upkeep
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/view"
+)
+
+func newAlerts(con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "alerts",
+		Short: "Show which alerts fire, and acknowledge them",
+		Long: `Show the alerts that are pending or fire. The daemon evaluates the rules that
+come with berth, and your own (alerts.rules). What fires is an event, so hooks
+get it.`,
+		Example: `  berth alerts
+  berth alerts ack GPUTemperatureHigh --hours 8 --comment "a new fan comes"
+  berth alerts unack GPUTemperatureHigh`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := con.Daemon(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			all, err := c.Alerts(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return con.Answer(all, (&view.Alerts{Alerts: all}).Lines(con.Screen())...)
+		},
+	}
+	cmd.AddCommand(newAck(con), newUnack(con))
+	return cmd
+}
+
+type ackOptions struct {
+	*console.Console
+	hours   float64
+	comment string
+}
+
+func newAck(con *console.Console) *cobra.Command {
+	o := &ackOptions{Console: con}
+	cmd := &cobra.Command{
+		Use:   "ack FINGERPRINT|NAME",
+		Short: "Say that you take care of an alert",
+		Long: `Say that you take care of an alert, or of every alert with a name. Hooks get
+nothing more about it until the hours are over or the alert ends. It survives a
+restart of the daemon. It needs the role operator.`,
+		Example: `  berth alerts ack GPUTemperatureHigh
+  berth alerts ack 1baac5012083a3d6 --hours 24 --comment "the fan is ordered"`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeAlert(con),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.hours < 0.01 || o.hours > 720 {
+				return console.Usage("--hours must be from 0.01 to 720")
+			}
+			return eachAlert(cmd.Context(), con, args[0], func(c *client.Client, fingerprint string) (api.Alert, error) {
+				return c.Acknowledge(cmd.Context(), fingerprint, api.AcknowledgeRequest{Hours: o.hours, Comment: o.comment})
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.Float64Var(&o.hours, "hours", 4, "for this many `HOURS`")
+	flags.StringVar(&o.comment, "comment", "", "tell others what you do, in this `TEXT`")
+	return cmd
+}
+
+func newUnack(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:               "unack FINGERPRINT|NAME",
+		Short:             "Take an acknowledgement back",
+		Example:           `  berth alerts unack GPUTemperatureHigh`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeAlert(con),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return eachAlert(cmd.Context(), con, args[0], func(c *client.Client, fingerprint string) (api.Alert, error) {
+				return c.Unacknowledge(cmd.Context(), fingerprint)
+			})
+		},
+	}
+}
+
+// eachAlert does something to the alert with a fingerprint, or to all with a name.
+func eachAlert(ctx context.Context, con *console.Console, which string, do func(c *client.Client, fingerprint string) (api.Alert, error)) error {
+	c, err := con.Daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	all, err := c.Alerts(ctx)
+	if err != nil {
+		return err
+	}
+	done, lines := api.Alerts{Alerts: []api.Alert{}}, []string{}
+	for _, a := range all.Alerts {
+		if a.Fingerprint != strings.ToLower(which) && a.Alert != which {
+			continue
+		}
+		changed, err := do(c, a.Fingerprint)
+		if err != nil {
+			return err
+		}
+		done.Alerts, lines = append(done.Alerts, changed), append(lines, view.Acknowledged(changed, con.Screen()))
+	}
+	if len(done.Alerts) == 0 {
+		_, err := do(c, which) // the daemon says that there is no such alert
+		return err
+	}
+	return con.Answer(done, lines...)
+}
+
+// completeAlert offers the alerts that there are.
+func completeAlert(con *console.Console) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, console.NoFiles
+		}
+		for _, a := range console.Known(con, cmd, (*client.Client).Alerts).Alerts {
+			offers = append(offers, term.Clean(a.Alert), term.Clean(a.Fingerprint)+"\t"+term.Clean(a.Alert))
+		}
+		return offers, console.NoFiles
+	}
+}

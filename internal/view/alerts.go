@@ -1,0 +1,82 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// Alerts shows the alerts that are pending or fire.
+type Alerts struct{ api.Alerts }
+
+// Answer returns what the daemon said.
+func (a *Alerts) Answer() any { return a.Alerts }
+
+// Lines writes the table for a screen.
+func (a *Alerts) Lines(to term.Screen) []string {
+	var note []string
+	if a.Note != "" {
+		note = []string{to.Hang(term.Plain, "", term.Clean(a.Note))}
+	}
+	if len(a.Alerts.Alerts) == 0 {
+		if note != nil {
+			return note
+		}
+		return []string{"No alert is pending or fires."}
+	}
+	t := &term.Table{Columns: []term.Column{
+		{Title: "FINGERPRINT"}, {Title: "ALERT", Least: 12}, {Title: "STATE"}, {Title: "SINCE", Right: true}, {Title: "WHAT", Least: 20, Fold: true}, {Title: "CARED FOR BY", Least: 10, Fold: true},
+	}}
+	for i := range a.Alerts.Alerts {
+		one := &a.Alerts.Alerts[i]
+		t.Add(term.Text(term.Clean(one.Fingerprint)), term.Text(term.Clean(one.Alert)), phase(one), term.Text(words.Age(to.Now.Sub(one.Since))),
+			term.Text(term.Clean(said(one))), term.Text(caredFor(one, to.Now)))
+	}
+	return append(t.Lines(to.Width, to.Painter), note...)
+}
+
+// phase returns the state of an alert: red if it fires and is critical.
+func phase(a *api.Alert) term.Cell {
+	switch {
+	case a.State == "firing" && a.Severity == gpu.Serious:
+		return term.Painted("CRITICAL", term.Red)
+	case a.State == "firing":
+		return term.Painted("firing", term.Yellow)
+	}
+	return term.Text(term.Clean(a.State))
+}
+
+// said returns what an alert says.
+func said(a *api.Alert) string {
+	for _, name := range []string{"summary", "description"} {
+		if text := a.Annotations[name]; text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// caredFor says who takes care of an alert, and for how long.
+func caredFor(a *api.Alert, now time.Time) string {
+	k := a.Acknowledged
+	if k == nil {
+		return "nobody"
+	}
+	text := k.By + " until " + clock(k.Until, now)
+	if k.Comment != "" {
+		text += ": " + k.Comment
+	}
+	return term.Clean(text)
+}
+
+// Acknowledged says that somebody takes care of an alert, or does not any more.
+func Acknowledged(a api.Alert, to term.Screen) string {
+	if a.Acknowledged == nil {
+		return term.Clean(a.Alert + " is not acknowledged any more.")
+	}
+	return to.Hang(term.Plain, "", term.Clean(fmt.Sprintf("%s is acknowledged until %s, or until it ends. Hooks get nothing more about it.", a.Alert, clock(a.Acknowledged.Until, to.Now))))
+}
