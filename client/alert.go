@@ -37,7 +37,5 @@ func (c *Client) Hooks(ctx context.Context) (api.Hooks, error) {
 // TestHook sends a test to a hook, and returns what came of it. The time limit of
 // the client does not count: that of the hook does.
 func (c *Client) TestHook(ctx context.Context, name string) (api.HookTest, error) {
-	patient := *c
-	patient.timeout = 0
-	return call[api.HookTest](ctx, &patient, http.MethodPost, "/api/hooks/"+url.PathEscape(name)+"/test", nil, nil)
+	return call[api.HookTest](ctx, c.unhurried(), http.MethodPost, "/api/hooks/"+url.PathEscape(name)+"/test", nil, nil)
 }

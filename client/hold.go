@@ -60,7 +60,7 @@ func (c *Client) Hold(ctx context.Context, r api.LeaseRequest) (*Lease, error) {
 	granted, err := c.Acquire(ctx, r)
 	if err != nil {
 		if problem := (*api.Problem)(nil); ownID && !errors.As(err, &problem) {
-			c.giveBack(ctx, r.ID)
+			giveBack(ctx, c, r.ID)
 		}
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *Client) hold(granted api.Lease) *Lease {
 }
 
 // giveBack tries to release a lease that the daemon may have granted.
-func (c *Client) giveBack(ctx context.Context, id string) {
+func giveBack(ctx context.Context, c *Client, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), look)
 	defer cancel()
 	_, _ = c.Release(ctx, id, 0) // usually there is no such lease, and a daemon that stopped has withdrawn the request

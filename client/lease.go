@@ -116,7 +116,7 @@ func (c *Client) PastLeases(ctx context.Context, q PastQuery) (api.PastLeases, e
 // is waiting and it has no parts; an id that nobody uses is an [*api.Problem]
 // with the code unknown_allocation.
 func (c *Client) Lease(ctx context.Context, id string) (api.Lease, error) {
-	return get[api.Lease](ctx, c, leasePath(id), c.whose())
+	return get[api.Lease](ctx, c, leasePath(id), whose(c))
 }
 
 // Acquire asks for slots and memory on one or more devices and waits for them,
@@ -147,7 +147,7 @@ func (c *Client) Release(ctx context.Context, id string, fence uint64) (api.Ende
 	if used, err := overStream(ctx, c, wire.Release, http.MethodDelete, leasePath(id), &wire.ReleaseBody{ID: id, User: c.user, Fence: fence}, (*wire.EndedBody)(&ended)); used {
 		return ended, err
 	}
-	query := c.whose()
+	query := whose(c)
 	if fence != 0 {
 		query.Set("fence", strconv.FormatUint(fence, 10))
 	}
@@ -208,7 +208,7 @@ func (c *Client) Explain(ctx context.Context, r api.LeaseRequest) (api.Explanati
 
 // ExplainWaiting says what a request that waits is waiting for.
 func (c *Client) ExplainWaiting(ctx context.Context, id string) (api.Explanation, error) {
-	return get[api.Explanation](ctx, c, leasePath(id)+"/explain", c.whose())
+	return get[api.Explanation](ctx, c, leasePath(id)+"/explain", whose(c))
 }
 
 // post sends a JSON body and reads the answer into a T.
@@ -218,7 +218,7 @@ func post[T any](ctx context.Context, c *Client, path string, body any) (T, erro
 
 // postTo posts to the path of a lease, which belongs to the user of the client.
 func postTo[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
-	return postWith[T](ctx, c, path, c.whose(), body)
+	return postWith[T](ctx, c, path, whose(c), body)
 }
 
 func postWith[T any](ctx context.Context, c *Client, path string, query url.Values, body any) (T, error) {
@@ -231,7 +231,7 @@ func postWith[T any](ctx context.Context, c *Client, path string, query url.Valu
 }
 
 // whose returns the parameter that says whose lease an id means.
-func (c *Client) whose() url.Values {
+func whose(c *Client) url.Values {
 	query := url.Values{}
 	if c.user != "" {
 		query.Set("user", c.user)

@@ -180,7 +180,9 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d.settings = newSettings(o.Settings, filepath.Join(c.Daemon.StateDir, savedName), d.configure)
 	d.settings.reread, d.settings.renew, d.settings.record = o.Load, d.renew, d.record
+	host, _ := os.Hostname() // a machine without a name is still a machine
 	exporter := promexport.New(promexport.Sources{
+		Compat: func() string { return d.settings.load().Config.Metrics.Compat }, Host: host,
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },
 		Batches:  func() []progress.Total { return d.batches.Totals() },
@@ -213,7 +215,6 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d.publish = d.publisher(ctx, exporter)
 	publish := d.publish
-	host, _ := os.Hostname() // a machine without a name is still a machine
 	d.openEvents(o, host, exporter)
 	d.openPast(o, host, exporter)
 	d.openAsking()

@@ -45,6 +45,8 @@ type Sources struct {
 	Unlogged      func() uint64         // lines that the log did not take; nil: none
 	Expires       func() time.Time      // when the certificate of the daemon ends; nil or zero: it has none
 	Past          func() Past           // nil: nothing is kept
+	Compat        func() string         // dcgm: the devices are shown under those names too; nil: no other names
+	Host          string                // name of the machine
 	Version       string
 	// Audit returns how many entries the audit log was given, and how often it
 	// could not be written; nil: there is no audit log.
@@ -71,6 +73,7 @@ type Exporter struct {
 	steps      *prometheus.CounterVec
 	tokens     *prometheus.CounterVec
 
+	xids *xids
 	from Sources
 	rest prometheus.Gatherer // the page without devices and the process
 }
@@ -78,7 +81,7 @@ type Exporter struct {
 // New makes a page of its own, apart from any other in the process.
 func New(from Sources) *Exporter {
 	e := &Exporter{
-		from: from,
+		from: from, xids: &xids{},
 		sampled: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "berth_sample_duration_seconds", Help: "What reading a device cost, by tier: fast every tick, slow rarely.",
 			Buckets: []float64{10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1e-3, 5e-3, 25e-3, 100e-3, 1},
@@ -180,7 +183,7 @@ func New(from Sources) *Exporter {
 		audited("berth_audit_entries_total", "Entries that were written to the audit log.", func(entries, _ uint64) uint64 { return entries }),
 		audited("berth_audit_write_failures_total", "Entries that could not be written to the audit log, so that the act was refused, and failed syncs of it.", func(_, failures uint64) uint64 { return failures }),
 		expiry, e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, e.tokens, e.steps, build, watching, unlogged,
-		&leases{from}, &pacing{from}, &reclaiming{from}, &remembering{from},
+		&leases{from}, &pacing{from}, &reclaiming{from}, &remembering{from}, &dcgm{from, e.xids},
 	}
 	page := append(all,
 		&devices{from},
@@ -238,7 +241,10 @@ func (e *Exporter) Decided(status string, took time.Duration) {
 }
 
 // Event counts one event.
-func (e *Exporter) Event(event gpu.Event) { e.events.WithLabelValues(string(event.Code)).Inc() }
+func (e *Exporter) Event(event gpu.Event) {
+	e.events.WithLabelValues(string(event.Code)).Inc()
+	e.xids.note(&event)
+}
 
 // Delivery counts one attempt to tell a hook of an event.
 func (e *Exporter) Delivery(hook string, status hooks.Status) {
