@@ -86,6 +86,7 @@ test: build ## run every check a change must pass (minutes)
 	go vet -race ./... # the flag of the tests: nothing is compiled for it alone
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
 	@$(MAKE) --no-print-directory check-web
+	@$(MAKE) --no-print-directory rules
 	@$(MAKE) --no-print-directory -j 2 test-go test-python
 	go run $(STATIC) ./bench/hostile -berth bin/berth -small
 	go run $(STATIC) ./bench/access -berth bin/berth
