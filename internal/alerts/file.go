@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -117,7 +118,12 @@ func (s *saved) state() alert.State {
 	if s.Firing {
 		state.Phase = alert.Firing
 	}
-	state.Value, _ = s.Value.(float64) // until the next evaluation
+	switch v := s.Value.(type) {
+	case float64:
+		state.Value = v
+	case string: // what JSON has no number for
+		state.Value, _ = strconv.ParseFloat(v, 64)
+	}
 	if a := s.Acknowledged; a != nil {
 		state.Acknowledged = &alert.Acknowledgement{By: a.By, At: a.At, Until: a.Until, Comment: a.Comment}
 	}
