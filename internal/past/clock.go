@@ -72,7 +72,7 @@ func (p *Past) rewind(t, newest int64) error {
 		return errors.Join(err, recent.close())
 	}
 	p.recent, p.long = recent, long
-	p.warn(gpu.Warning, "The clock went back by %v. The past goes on with the new time; %d blocks with times that are yet to come wait in %s until the clock has passed them", by, moved, p.path(aheadName))
+	p.say(gpu.Warning, "The clock went back by %v. The past goes on with the new time; %d blocks with times that are yet to come wait until the clock has passed them", by, moved)
 	return nil
 }
 

@@ -82,12 +82,14 @@ func mebibytes(bytes int64) string {
 // measure counts anew what the stores take. The caller holds write.
 func (p *Past) measure() {
 	n := &p.counted
-	n.recentBytes.Store(Size(p.path(recentKind.name)))
-	n.longBytes.Store(Size(p.path(longKind.name)))
 	n.otherBytes.Store(Size(p.path(asideName)) + Size(p.path(aheadName)))
 	if p.recent == nil {
+		n.recentBytes.Store(Size(p.path(recentKind.name)))
+		n.longBytes.Store(Size(p.path(longKind.name)))
 		return
 	}
+	n.recentBytes.Store(p.recent.bytes())
+	n.longBytes.Store(p.long.bytes())
 	n.recentSeries.Store(int64(p.recent.db.Head().NumSeries()))
 	n.longSeries.Store(int64(p.long.db.Head().NumSeries()))
 	if t := min(p.recent.oldest(), p.long.oldest()); t != 1<<63-1 {

@@ -125,11 +125,10 @@ func TestDamage(t *testing.T) {
 				p.Tidy(end)
 				list = events.take()
 			}
-			if len(list) != 1 || list[0].Severity != gpu.Warning || list[0].Code != gpu.EventPast || !strings.Contains(list[0].Text, filepath.Join(dir, asideName)) {
+			if len(list) != 1 || list[0].Severity != gpu.Warning || list[0].Code != gpu.EventPast || !strings.Contains(list[0].Text, filepath.Join(dir, asideName)) || strings.Contains(list[0].Public, dir) {
 				t.Fatalf("the events are %+v", list)
 			}
-			aside, err := os.ReadDir(filepath.Join(dir, asideName))
-			if err != nil || len(aside) == 0 {
+			if aside, err := os.ReadDir(list[0].Data["aside"].(string)); err != nil || len(aside) == 0 {
 				t.Fatalf("nothing is put aside: %v, %v", aside, err)
 			}
 			fill(t, p, end, end.Add(10*time.Minute), 10*time.Second)

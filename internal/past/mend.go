@@ -185,7 +185,10 @@ func (p *Past) putAside(name string, why error, paths ...string) error {
 		}
 	}
 	p.clearAside(asideMost)
-	p.warn(gpu.Warning, "A part of the past cannot be read, and was put aside as %s: %v", to, why)
+	p.tell(gpu.Event{
+		Time: time.Now(), Code: gpu.EventPast, Severity: gpu.Warning, Data: map[string]any{"aside": to},
+		Text: fmt.Sprintf("A part of the past cannot be read, and was put aside as %s: %v", to, why), Public: "A part of the past cannot be read, and was put aside",
+	})
 	return nil
 }
 

@@ -228,8 +228,8 @@ func (p *Past) Close() error {
 // path returns the path of something in the folder.
 func (p *Past) path(name ...string) string { return filepath.Join(append([]string{p.dir}, name...)...) }
 
-// warn tells that something is wrong with the past, or that it is well again.
-func (p *Past) warn(severity gpu.Severity, format string, values ...any) {
+// say tells what happened to the past.
+func (p *Past) say(severity gpu.Severity, format string, values ...any) {
 	p.tell(gpu.Event{Time: time.Now(), Code: gpu.EventPast, Severity: severity, Text: fmt.Sprintf(format, values...)})
 }
 

@@ -104,7 +104,7 @@ func (p *Past) failed(err error) {
 		if noRoom(err) {
 			p.pause.why = errNoRoom.Error()
 		}
-		p.warn(gpu.Warning, "The past pauses: %v. Leases and measurements go on. berth tries again every %v", err, tryAgain)
+		p.say(gpu.Warning, "The past pauses: %v. Leases and measurements go on. berth tries again every %v", err, tryAgain)
 	}
 }
 
@@ -114,7 +114,7 @@ func (p *Past) goesOn() {
 		return
 	}
 	missing := p.counted.dropped.Load() - p.pause.dropped
-	p.warn(gpu.Note, "The past goes on after %v. %d samples are missing", time.Since(p.pause.since).Round(time.Second), missing)
+	p.say(gpu.Note, "The past goes on after %v. %d samples are missing", time.Since(p.pause.since).Round(time.Second), missing)
 	p.pause = pause{}
 	p.counted.waiting.Store(false)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"path/filepath"
 	"time"
 
 	"github.com/prometheus/prometheus/tsdb"
@@ -33,6 +32,9 @@ const (
 	// late is how much earlier than the newest sample another one may be. It
 	// covers a clock that is set back a little.
 	late = 2 * time.Hour
+	// reloadEvery is how often the storage looks which blocks there are, and which
+	// are too many. It does so too when it makes one.
+	reloadEvery = 10 * time.Minute
 	// walSegment is the size of a file of the log that survives kill -9. Small
 	// ones go sooner.
 	walSegment = 1 << 20
@@ -65,6 +67,7 @@ func (p *Past) openStore(k kind) (*store, error) {
 	o.WALReplayConcurrency = 1
 	o.BlocksToDelete = p.surplus(s)
 	o.BlockQuerierFunc = p.watched
+	o.BlockReloadInterval = reloadEvery
 	db, err := p.mend(s, o)
 	if err != nil {
 		return nil, fmt.Errorf("open the past: %w", err)
@@ -100,10 +103,29 @@ func (s *store) oldest() int64 {
 	return t
 }
 
-// compact writes what is old enough from memory to files, and joins files.
+// compact writes what is old enough from memory to files, and joins files. It
+// does nothing while there is nothing to write: to ask the storage costs a look
+// at every block.
 func (s *store) compact(ctx context.Context) error {
+	head := s.db.Head()
+	if head.NumSeries() == 0 {
+		return nil
+	}
+	s.db.ForceHeadMMap() // chunks that are full need not stay in memory
+	if head.MaxTime()-head.MinTime() <= s.block.Milliseconds()*3/2 {
+		return nil
+	}
 	if err := s.db.Compact(ctx); err != nil {
-		return fmt.Errorf("tidy up %s: %w", filepath.Base(s.dir), err)
+		return fmt.Errorf("tidy up %s: %w", s.name, err)
 	}
 	return nil
+}
+
+// bytes returns what the store takes on disk.
+func (s *store) bytes() int64 {
+	sum := s.db.Head().Size()
+	for _, b := range s.db.Blocks() {
+		sum += b.Size()
+	}
+	return sum
 }

@@ -81,7 +81,7 @@ func (p *Past) findDamage() {
 	}
 	for dir, why := range bad {
 		if err := p.putAside(filepath.Base(filepath.Dir(dir)), why, dir); err != nil {
-			p.warn(gpu.Warning, "A part of the past cannot be read: %v. It stays where it is: %v", why, err)
+			p.say(gpu.Warning, "A part of the past cannot be read: %v. It stays where it is: %v", why, err)
 		}
 	}
 	if err := p.open(); err != nil {
