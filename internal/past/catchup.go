@@ -40,6 +40,9 @@ func (p *Past) catchUp() error {
 		one := set.At()
 		s := remembered(one.Labels())
 		k := p.lines.find(&s, p.recent.newest)
+		if k == nil {
+			break
+		}
 		end := int64(math.MinInt64)
 		for it = one.Iterator(it); it.Next() == chunkenc.ValFloat; {
 			t, v := it.At()
@@ -64,7 +67,10 @@ func (p *Past) catchUp() error {
 	if err := errors.Join(set.Err(), a.Commit()); err != nil {
 		return fmt.Errorf("condense the newest samples: %w", err)
 	}
-	p.window, p.long.newest = newest, max(p.long.newest, newest-rollup.Step)
+	p.window = newest
+	if from < newest-rollup.Step {
+		p.long.wrote(newest - rollup.Step)
+	}
 	return nil
 }
 

@@ -23,6 +23,7 @@ type line struct {
 type lines struct {
 	seed  maphash.Seed
 	table map[uint64][]*known
+	count int
 }
 
 // known is a series, and its half-minute.
@@ -37,7 +38,11 @@ type known struct {
 	seen   int64
 }
 
-// find returns the series of a sample.
+// mostSeries is how many series there are at a time. A machine with sixteen
+// devices and all the leases that have series has a third of it.
+const mostSeries = 10_000
+
+// find returns the series of a sample; nil if there are too many.
 func (ls *lines) find(s *series.Sample, now int64) *known {
 	if ls.table == nil {
 		ls.seed, ls.table = maphash.MakeSeed(), map[uint64][]*known{}
@@ -49,6 +54,10 @@ func (ls *lines) find(s *series.Sample, now int64) *known {
 			return k
 		}
 	}
+	if ls.count >= mostSeries {
+		return nil
+	}
+	ls.count++
 	k := newKnown(s)
 	k.seen = now
 	ls.table[sum] = append(ls.table[sum], k)
@@ -115,7 +124,9 @@ func (ls *lines) forget() {
 // that was ahead.
 func (ls *lines) expire(since, now int64) {
 	for sum, list := range ls.table {
+		before := len(list)
 		list = slices.DeleteFunc(list, func(k *known) bool { return k.seen < since || k.seen > now })
+		ls.count -= before - len(list)
 		if len(list) == 0 {
 			delete(ls.table, sum)
 		} else {

@@ -3,6 +3,7 @@ package past
 import (
 	"context"
 	"math"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -152,5 +153,35 @@ func TestOneQueryReadsBothStores(t *testing.T) {
 		if second := float64(each.t / 1000 % 3600); each.v != second-10 && second != 0 {
 			t.Fatalf("the counter at %g is %g", second, each.v)
 		}
+	}
+}
+
+// The number of series is bounded, and those that no longer come make room.
+func TestSeriesAreBounded(t *testing.T) {
+	var ls lines
+	name := func(i int) *series.Sample {
+		s := sample("made_up", series.Gauge, 1)
+		s.Labels[1].Value = strconv.Itoa(i)
+		return &s
+	}
+	for i := range mostSeries {
+		if ls.find(name(i), int64(i)) == nil {
+			t.Fatalf("series %d is one too many", i)
+		}
+	}
+	if ls.find(name(mostSeries), mostSeries) != nil {
+		t.Error("there is no limit")
+	}
+	if ls.find(name(7), mostSeries) == nil {
+		t.Error("a series that was there is gone")
+	}
+	ls.expire(100, mostSeries)
+	for i := range 99 {
+		if ls.find(name(-1-i), mostSeries) == nil {
+			t.Fatalf("there is room for %d series, and 99 are gone", i)
+		}
+	}
+	if ls.find(name(mostSeries), mostSeries) != nil {
+		t.Error("there is no limit any more")
 	}
 }

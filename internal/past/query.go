@@ -41,24 +41,23 @@ func (p *Past) querier(from, to int64) (storage.Querier, error) {
 		return nil, ErrOpening
 	}
 	debug.SetPanicOnFault(true) // a file that shrinks while it is read
-	border := p.recent.oldest()
 	q := &querier{p: p}
-	for _, part := range []struct {
-		into     *storage.Querier
-		of       *store
-		from, to int64
-	}{
-		{&q.recent, p.recent, max(from, border), to}, {&q.before, p.long, from, min(to, border-1)}, {&q.long, p.long, from, to},
-	} {
-		if *part.into = storage.NoopQuerier(); part.from > part.to {
-			continue
-		}
-		one, err := part.of.db.Querier(part.from, part.to)
+	open := func(s *store, from, to int64) storage.Querier {
+		one, err := s.db.Querier(from, to)
 		if err != nil {
-			p.suspect()
-			return nil, errors.Join(err, q.Close())
+			q.failed = errors.Join(q.failed, err)
+			return storage.NoopQuerier()
 		}
-		*part.into = one
+		return one
+	}
+	q.recent = open(p.recent, from, to)
+	q.long = open(p.long, from, to)
+	for _, hole := range p.recent.holes(from, to) {
+		q.coarse = append(q.coarse, open(p.long, hole[0], hole[1]))
+	}
+	if q.failed != nil {
+		p.suspect()
+		return nil, errors.Join(q.failed, q.Close())
 	}
 	return q, nil
 }
@@ -66,15 +65,16 @@ func (p *Past) querier(from, to int64) (storage.Querier, error) {
 // querier reads both stores as one. It keeps them open until it is closed.
 type querier struct {
 	p      *Past
-	recent storage.Querier // every sample
-	before storage.Querier // half-minutes before the oldest of these
-	long   storage.Querier // all half-minutes
+	recent storage.Querier   // every sample
+	coarse []storage.Querier // half-minutes where there are none: before the oldest, and where a block was damaged
+	long   storage.Querier   // all half-minutes
+	failed error
 	once   sync.Once
 }
 
 // parts returns what was opened.
 func (q *querier) parts() []storage.Querier {
-	return slices.DeleteFunc([]storage.Querier{q.recent, q.before, q.long}, func(one storage.Querier) bool { return one == nil })
+	return append([]storage.Querier{q.recent, q.long}, q.coarse...)
 }
 
 // Close lets the stores be closed.
@@ -98,7 +98,10 @@ func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 	name := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == series.Name && m.Type == labels.MatchEqual })
 	var sets []storage.SeriesSet
 	if name < 0 || !isExtreme(matchers[name].Value) {
-		sets = append(sets, q.recent.Select(ctx, true, hints, matchers...), q.before.Select(ctx, true, hints, matchers...))
+		sets = append(sets, q.recent.Select(ctx, true, hints, matchers...))
+		for _, one := range q.coarse {
+			sets = append(sets, one.Select(ctx, true, hints, matchers...))
+		}
 	}
 	if name < 0 || isExtreme(matchers[name].Value) {
 		sets = append(sets, q.long.Select(ctx, true, hints, append(slices.Clip(matchers), extremes)...))

@@ -1,14 +1,19 @@
 package past
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/compression"
+
+	"github.com/berth-gpu/berth/internal/rollup"
 )
 
 // kind says how one of the two stores is laid out.
@@ -46,6 +51,19 @@ type store struct {
 	dir    string
 	db     *tsdb.DB
 	newest int64 // the newest time in it; the least number: it is empty
+	// began is the first time that came after the store was opened with nothing in
+	// memory; the greatest number: none came yet; the least: there was something.
+	began atomic.Int64
+}
+
+// memory returns the time from which on what is in memory begins; the greatest
+// number: there is nothing.
+func (s *store) memory() int64 {
+	head := s.db.Head()
+	if head.NumSeries() == 0 {
+		return math.MaxInt64
+	}
+	return max(head.MinTime(), s.began.Load())
 }
 
 // openStore opens a store after damaged files were put aside.
@@ -74,8 +92,10 @@ func (p *Past) openStore(k kind) (*store, error) {
 	}
 	s.db = db
 	db.DisableCompactions() // Tidy does that, where a fault can be caught
+	s.began.Store(math.MaxInt64)
 	if head := db.Head(); head.NumSeries() > 0 {
 		s.newest = head.MaxTime()
+		s.began.Store(math.MinInt64)
 	}
 	for _, b := range db.Blocks() {
 		s.newest = max(s.newest, b.Meta().MaxTime-1)
@@ -90,17 +110,45 @@ func (s *store) close() error {
 	return nil
 }
 
+// wrote notes that a time was written.
+func (s *store) wrote(t int64) {
+	s.newest = max(s.newest, t)
+	s.began.CompareAndSwap(math.MaxInt64, t)
+}
+
 // oldest returns the time of the oldest sample; the greatest number: there is
 // none.
 func (s *store) oldest() int64 {
-	t := int64(math.MaxInt64)
-	if head := s.db.Head(); head.NumSeries() > 0 {
-		t = head.MinTime()
-	}
+	t := s.memory()
 	for _, b := range s.db.Blocks() {
 		t = min(t, b.Meta().MinTime)
 	}
 	return t
+}
+
+// holes returns the times from one to another, both included, of which the store
+// has nothing.
+func (s *store) holes(from, to int64) (list [][2]int64) {
+	var held [][2]int64 // from, and to, which is not included
+	for _, b := range s.db.Blocks() {
+		held = append(held, [2]int64{b.Meta().MinTime, b.Meta().MaxTime})
+	}
+	held = append(held, [2]int64{s.memory(), math.MaxInt64})
+	slices.SortFunc(held, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
+	next := from
+	for _, h := range held {
+		if h[0] > to {
+			break
+		}
+		if h[0]-next > rollup.Step { // a block begins with its first sample
+			list = append(list, [2]int64{next, h[0] - 1})
+		}
+		next = max(next, h[1])
+	}
+	if next <= to {
+		list = append(list, [2]int64{next, to})
+	}
+	return list
 }
 
 // compact writes what is old enough from memory to files, and joins files. It

@@ -43,6 +43,10 @@ func (p *Past) Write(at time.Time, list []series.Sample) (err error) {
 	stored := 0
 	for i := range list {
 		l := p.lines.find(&list[i], t)
+		if l == nil {
+			p.counted.dropped.Add(1)
+			continue
+		}
 		ref, err := a.Append(l.whole.ref, l.whole.labels, t, list[i].Value)
 		switch {
 		case err == nil:
@@ -58,7 +62,7 @@ func (p *Past) Write(at time.Time, list []series.Sample) (err error) {
 	if err := a.Commit(); err != nil {
 		return fmt.Errorf("store samples: %w", err)
 	}
-	p.recent.newest = max(p.recent.newest, t)
+	p.recent.wrote(t)
 	p.counted.samples.Add(uint64(stored))
 	p.goesOn()
 	return nil
@@ -78,7 +82,7 @@ func (p *Past) condense() error {
 	if err := a.Commit(); err != nil {
 		return fmt.Errorf("store half-minutes: %w", err)
 	}
-	p.long.newest = max(p.long.newest, p.window)
+	p.long.wrote(p.window)
 	return nil
 }
 
