@@ -185,3 +185,23 @@ func TestSeriesAreBounded(t *testing.T) {
 		t.Error("there is no limit any more")
 	}
 }
+
+// BenchmarkWrite stores what eight devices measure in a second.
+func BenchmarkWrite(b *testing.B) {
+	p, err := Open(b.TempDir(), Options{Settings: usual})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	list := make([]series.Sample, 240)
+	for i := range list {
+		list[i] = sample("gpu_load_"+strconv.Itoa(i), series.Gauge, float64(i))
+	}
+	at := noon
+	for b.Loop() {
+		if err := p.Write(at, list); err != nil {
+			b.Fatal(err)
+		}
+		at = at.Add(time.Second)
+	}
+}
