@@ -27,7 +27,7 @@ func TestClocks(t *testing.T) {
 			dir := t.TempDir()
 			p, events := open(t, dir, usual)
 			clock := noon
-			end := clock.Add(2 * hour)
+			end := clock.Add(hour)
 			fill(t, p, clock, end, 30*time.Second)
 			p.Tidy(end)
 			before := len(read(t, p, "gpu_load", noon, end))

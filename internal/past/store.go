@@ -40,6 +40,9 @@ const (
 	// reloadEvery is how often the storage looks which blocks there are, and which
 	// are too many. It does so too when it makes one.
 	reloadEvery = 10 * time.Minute
+	// chunkFile is the size that the storage reserves for a file of chunks before
+	// it writes it. The default of 512 MiB fails on a disk with less room.
+	chunkFile = 16 << 20
 	// walSegment is the size of a file of the log that survives kill -9. Small
 	// ones go sooner.
 	walSegment = 1 << 20
@@ -76,6 +79,7 @@ func (p *Past) openStore(k kind) (*store, error) {
 	o.RetentionDuration = 0 // see surplus
 	o.MinBlockDuration, o.MaxBlockDuration = k.block.Milliseconds(), k.largest.Milliseconds()
 	o.WALSegmentSize, o.WALCompression = walSegment, compression.Snappy
+	o.MaxBlockChunkSegmentSize = chunkFile
 	o.NoLockfile = true // the state folder has one daemon
 	o.StripeSize = 64
 	o.SamplesPerChunk = k.chunk
