@@ -15,7 +15,7 @@ import (
 
 // Recorder turns what the page shows into samples for a store, with the labels
 // that a Prometheus would add. It leaves out what the page says about the
-// process itself. It is not safe for concurrent use.
+// process itself. Only Metadata is safe for concurrent use.
 type Recorder struct {
 	from     Sources
 	rest     prometheus.Gatherer
