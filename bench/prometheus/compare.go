@@ -46,7 +46,7 @@ var queries = []string{
 	`label_join(gpu_memory_total_mb, "both", "-", "gpu", "index")`,
 	`avg_over_time(gpu_power_usage_watts[30s] offset 30s)`,
 	`gpu_memory_total_mb offset 1m`,
-	`max_over_time(rate(gpu_energy_joules_total[1m])[60s:10s])`,
+	`max_over_time(rate(gpu_energy_joules_total[2m])[60s:10s])`,
 	`avg_over_time(sum(gpu_power_usage_watts)[60s:5s])`,
 	`count by (state) (gpu_state == 1)`,
 	`changes(gpu_memory_total_mb[60s])`,

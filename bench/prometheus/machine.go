@@ -86,7 +86,8 @@ func (m *machine) post(ctx context.Context, path, body string, want int) error {
 }
 
 // work reports operations, takes and gives back small leases, and asks for what is
-// refused, each at a steady rate, until ctx ends.
+// refused, each at a steady rate, until ctx ends. The small leases are on a device
+// where much is leased: two servers do not look at the same instant.
 func (m *machine) work(ctx context.Context) {
 	begun := time.Now()
 	for n := 0; ; n++ {
@@ -98,7 +99,7 @@ func (m *machine) work(ctx context.Context) {
 		}
 		err := m.post(ctx, "/api/services/embedder/operations", `{"latencies":[0.002,0.004,0.008,0.02,0.03,0.04,0.08,0.2,0.3,0.7]}`, http.StatusOK)
 		if err == nil && n%2 == 0 {
-			err = m.post(ctx, "/api/gpu/memory/allocate", `{"allocation_id":"small","memory_mb":16,"gpu":"2","binding":"named"}`, http.StatusCreated)
+			err = m.post(ctx, "/api/gpu/memory/allocate", `{"allocation_id":"small","memory_mb":16,"gpu":"0","binding":"named"}`, http.StatusCreated)
 			if err == nil {
 				err = m.post(ctx, "/api/gpu/memory/deallocate", `{"allocation_id":"small"}`, http.StatusOK)
 			}

@@ -30,7 +30,7 @@ func main() {
 	flag.StringVar(&p.prometheus, "prometheus", "bin/prometheus", "a Prometheus of the version whose engine berth has")
 	flag.StringVar(&p.debian, "debian", "bin/prometheus-debian", "an older Prometheus that must accept every query too")
 	flag.StringVar(&p.promtool, "promtool", "bin/promtool", "the promtool that asks berth")
-	warm := flag.Duration("warm", 260*time.Second, "how long to scrape before asking")
+	warm := flag.Duration("warm", 290*time.Second, "how long to scrape before asking")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

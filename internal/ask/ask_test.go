@@ -214,6 +214,10 @@ func TestLimits(t *testing.T) {
 			_, err := e.Range(ctx, `many`, begin.Add(-year), begin, time.Second, Options{})
 			return err
 		}, series.BadData, "11,000 points per timeseries: a step of 47m47s"},
+		{"thousands of years", func(ctx context.Context) error {
+			_, err := e.Range(ctx, `vector(1)`, time.Unix(-4e10, 0), time.Unix(4e10, 0), 1e6*time.Second, Options{})
+			return err
+		}, series.BadData, "11,000 points per timeseries: a step of 2020h12m8s"},
 		{"no step", func(ctx context.Context) error {
 			_, err := e.Range(ctx, `many`, at(0), at(1), 0, Options{})
 			return err

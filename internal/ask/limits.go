@@ -49,8 +49,9 @@ func (l Limits) steps(from, to time.Time, step time.Duration) error {
 	case to.Before(from):
 		return bad("the end must not be before the start")
 	}
-	if to.Sub(from)/step > time.Duration(l.Points) { // Sub returns the longest duration where the difference is longer
-		return bad("exceeded maximum resolution of %s points per timeseries: a step of %v or more is within it", grouped(l.Points), roundUp(to.Sub(from)/time.Duration(l.Points)))
+	whole := to.UnixMilli() - from.UnixMilli() // to.Sub(from) ends after 292 years
+	if whole/step.Milliseconds() > int64(l.Points) {
+		return bad("exceeded maximum resolution of %s points per timeseries: a step of %v or more is within it", grouped(l.Points), roundUp(time.Duration(whole/int64(l.Points))*time.Millisecond))
 	}
 	return nil
 }
