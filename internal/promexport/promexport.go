@@ -5,6 +5,7 @@ package promexport
 
 import (
 	"net/http"
+	"runtime"
 	"slices"
 	"time"
 
@@ -75,7 +76,7 @@ type Exporter struct {
 
 	xids *xids
 	from Sources
-	rest prometheus.Gatherer // the page without devices and the process
+	rest prometheus.Gatherer // the page without devices and most of the Go runtime
 }
 
 // New makes a page of its own, apart from any other in the process.
@@ -194,7 +195,11 @@ func New(from Sources) *Exporter {
 	named := []prometheus.Collector{&work{from: from, named: true}, &consumption{from: from, named: true}, &holders{from}, &limits{from}}
 	e.Nameless = promhttp.HandlerFor(registryOf(page, nameless), promhttp.HandlerOpts{})
 	e.Handler = promhttp.HandlerFor(registryOf(page, named), promhttp.HandlerOpts{})
-	e.rest = registryOf(all, named)
+	// Of what every Go program has, the past keeps what the daemon costs.
+	e.rest = registryOf(all, named, []prometheus.Collector{
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "go_goroutines", Help: "Number of goroutines that currently exist."}, func() float64 { return float64(runtime.NumGoroutine()) }),
+	})
 	return e
 }
 
