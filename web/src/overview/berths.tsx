@@ -1,11 +1,10 @@
 import { memo } from 'preact/compat';
 import { useState } from 'preact/hooks';
 import type { Lease, LeasePart } from '../api/types';
-import { useStable } from '../live/hooks';
-import { available, device, leasesOn } from '../live/state';
+import { available, leasesOn } from '../live/state';
 import { to } from '../router';
 import { Badge } from '../ui/badge';
-import { memory, percent, plural } from '../ui/format';
+import { memory, percent } from '../ui/format';
 import { hue } from '../ui/hue';
 import { Fill } from '../ui/memory';
 import { fits } from './filter';
@@ -32,20 +31,21 @@ export function Berths({ uuid, filter }: { uuid: string; filter: string }) {
           <button type="button" class="plain" onClick={() => setAll(!all)}>{all ? 'Show fewer' : `${rows.length - shown.length} more, ${memory(rest(rows, shown.length))}`}</button>
         </li>
       ) : null}
-      {strangers > 0 && <Strangers uuid={uuid} size={strangers} />}
+      {strangers > 0 && <Strangers size={strangers} />}
     </ul>
   );
 }
 
+// driver is more memory than the driver of a device takes for itself.
+const driver = 1024;
+
 // Strangers says how much memory is used by nobody's lease: by processes under none,
 // or only by the driver itself.
-function Strangers({ uuid, size }: { uuid: string; size: number }) {
-  const seen = useStable(() => device(uuid).value?.sample?.processes?.length ?? 0);
-  const ours = leasesOn(uuid).value.reduce((n, l) => n + (l.processes?.filter((p) => p.gpu === uuid).length ?? 0), 0);
+function Strangers({ size }: { size: number }) {
   return (
     <li class="berth stranger" title="Memory that processes under no lease, and the driver itself, use">
       <i class="swatch" aria-hidden="true" />
-      <span class="berth-id">{seen > ours ? `${plural(seen - ours, 'process', 'processes')} under no lease` : 'driver'}</span>
+      <span class="berth-id">{size > driver ? 'under no lease' : 'driver'}</span>
       <span class="berth-use">{memory(size)}</span>
     </li>
   );

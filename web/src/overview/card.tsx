@@ -104,9 +104,8 @@ function Memory({ uuid }: { uuid: string }) {
     <div class="card-memory">
       <div class="memory-line">
         <span class="curve-name">Memory</span>
-        <span><b>{used}</b> in use</span>
-        <span class="quiet">{memory(it.leased)} leased</span>
-        <span class="quiet end">of {memory(it.total)}</span>
+        <span><b>{used}</b> <span class="quiet">of {memory(it.total)} in use</span></span>
+        <span class="quiet end">{memory(it.leased)} leased</span>
       </div>
       <MemoryStack stack={it} />
     </div>

@@ -60,8 +60,16 @@ export function ago(time: string | undefined, now: number): string {
   if (time === undefined) return dash;
   const s = (now - Date.parse(time)) / 1000;
   if (Number.isNaN(s)) return dash;
-  if (s < -1.5) return `in ${duration(-s)}`;
-  return s < 5 ? 'now' : `${duration(s)} ago`;
+  if (s < -1.5) return `in ${about(-s)}`;
+  return s < 5 ? 'now' : `${about(s)} ago`;
+}
+
+// about writes a length of time with one unit.
+function about(s: number): string {
+  if (s < 60) return `${Math.floor(s)}${thin}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}${thin}min`;
+  if (s < 172_800) return `${Math.floor(s / 3600)}${thin}h`;
+  return `${Math.floor(s / 86_400)}${thin}d`;
 }
 
 const clockFormat = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
