@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { api } from '../api/client';
 import type { Batch, BatchGPU } from '../api/types';
 import { quantile } from '../batches/latency';
@@ -46,7 +47,7 @@ function One({ b }: { b: Batch }) {
       <header class="panel-head">
         <h2 class="file-name">{b.output || `a batch of ${b.user ?? 'another user'}`}</h2>
         <Badge tone={tones[b.stage] ?? 'info'}>{b.stage}</Badge>
-        <p class="quiet">{b.user ?? 'another user'}{b.started ? <>, for <For since={b.started} /></> : ''}</p>
+        <p class="quiet">{b.user ?? 'another user'}{b.started ? <>, {since(b)}</> : ''}</p>
       </header>
       <div class="progress-row">
         <div
@@ -78,6 +79,12 @@ function One({ b }: { b: Batch }) {
       </Facts>
     </section>
   );
+}
+
+// since says how long a batch has run, or took.
+function since(b: Batch): ComponentChildren {
+  if (b.stage === 'open' || b.stage === 'running' || b.stage === 'finishing' || b.reported === undefined) return <>for <For since={b.started} /></>;
+  return `took ${duration((Date.parse(b.reported) - Date.parse(b.started ?? b.reported)) / 1000)}`;
 }
 
 const columns: Column<BatchGPU>[] = [

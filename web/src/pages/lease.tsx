@@ -103,7 +103,7 @@ function Shown({ l, why, error }: { l: Lease; why: Explanation | undefined; erro
       {l.paced?.refused && <p class="notice tone-warn">{l.paced.refused}</p>}
       {l.note && <p class="notice tone-info">{l.note}</p>}
       {l.waiting && <Waits l={l} why={why} />}
-      {l.parts.length > 0 && <Parts l={l} />}
+      {l.parts.length > 0 && l.state !== 'parked' && <Parts l={l} />}
       {l.state !== 'waiting' && <Used name={`${l.holder.user ?? ''}/${l.id}`} parts={l.parts} since={l.granted} until={undefined} />}
       <Panel title="What it is">
         <Facts>
@@ -149,6 +149,8 @@ function headline(l: Lease): string {
   const where = l.parts.map((p) => deviceLabel(p.gpu)).join(', ');
   const asked = l.parts.reduce((n, p) => n + p.memory_mb, 0);
   const used = l.parts.reduce((n, p) => n + (p.measured_mb ?? 0), 0);
+  if (l.state === 'parked') return `holds nothing now: its memory is in the memory of the machine. When it is resumed, it gets ${memory(asked)} on ${where} again`;
+  if (asked === 0) return `slots on ${where}, and no memory`;
   return `${memory(asked)} on ${where}, of which it uses ${memory(used)}`;
 }
 
@@ -215,7 +217,7 @@ function Moved({ l }: { l: Lease }) {
     <>
       {p === undefined ? <p class="quiet">It was never parked.</p> : (
         <Facts>
-          <Fact name={l.state === 'active' ? 'Back since' : `${l.state} since`}><Ago at={p.since} /></Fact>
+          <Fact name={l.state === 'active' ? 'Back since' : sentence(`${l.state} since`).slice(0, -1)}><Ago at={p.since} /></Fact>
           <Fact name="By">{p.by?.user ?? 'berth itself'}</Fact>
           <Fact name="Reason" wide>{p.reason}</Fact>
           <Fact name="Takes">{p.host_mb ? `${memory(p.host_mb)} of the machine's memory` : ''}</Fact>

@@ -118,7 +118,7 @@ export function PlansPage() {
           </Panel>
         )}
       </div>
-      <Panel title="Plans that ran lately"><EventList events={lately.value} empty="No plan has run that berth still knows of." /></Panel>
+      <Panel title="Plans lately"><EventList events={lately.value} empty="Nobody has planned anything that berth still knows of." /></Panel>
     </article>
   );
 }

@@ -31,7 +31,7 @@ export function PlanView({ plan }: { plan: Plan }) {
               { name: 'Name', hide: 'phone', cell: (d) => d.name },
               { name: 'Runs', numeric: true, cell: (d) => d.runs },
               { name: 'At once', numeric: true, cell: (d) => d.side_by_side },
-              { name: 'Waves', numeric: true, cell: (d) => d.waves },
+              { name: 'Waves', numeric: true, hide: 'phone', cell: (d) => d.waves },
               { name: 'Waiting', numeric: true, hide: 'phone', cell: (d) => d.waiting },
               { name: 'Leased', numeric: true, cell: (d) => memory(d.memory_mb) },
             ]}
