@@ -1,10 +1,22 @@
+import { computed, type ReadonlySignal } from '@preact/signals';
 import type { Around } from '../actions/leases';
 import { device, me, settings } from './state';
 
+const labels = new Map<string, ReadonlySignal<string>>();
+
 // deviceLabel is what people call a device: GPU 0. One that is gone has only its UUID.
+// It follows the index alone: what else changes on a device every second draws
+// nothing again.
 export function deviceLabel(uuid: string): string {
-  const s = device(uuid).value;
-  return s === undefined ? uuid : `GPU ${s.device.index}`;
+  let label = labels.get(uuid);
+  if (label === undefined) {
+    label = computed(() => {
+      const s = device(uuid).value;
+      return s === undefined ? uuid : `GPU ${s.device.index}`;
+    });
+    labels.set(uuid, label);
+  }
+  return label.value;
 }
 
 // around has what sentences about acts need.

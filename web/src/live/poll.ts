@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
+import { equal } from './share';
 
 // Polled is the newest answer to a question that is asked again and again. After a
 // refusal it keeps the last answer, and says why there is no newer one.
@@ -18,7 +19,7 @@ export function usePolled<T>(ask: (signal: AbortSignal) => Promise<T>, ms: numbe
       clearTimeout(timer);
       try {
         const data = await ask(stop.signal);
-        if (!stop.signal.aborted) setState({ data, error: undefined });
+        if (!stop.signal.aborted) setState((s) => (s.error === undefined && equal(s.data, data) ? s : { data, error: undefined }));
       } catch (err) {
         if (stop.signal.aborted) return;
         setState((s) => ({ data: s.data, error: err instanceof Error ? err : new Error(String(err)) }));

@@ -1,13 +1,15 @@
 import { useComputed } from '@preact/signals';
+import { memo } from 'preact/compat';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { call } from '../api/client';
-import type { Lease, Settings, Status } from '../api/types';
+import type { Device, Lease, Settings, Status } from '../api/types';
 import { Acts } from '../actions/dialog';
 import { deviceActs } from '../actions/devices';
 import { around, deviceLabel } from '../live/around';
 import { type Absent, load as loadPast, type Past } from '../history/device';
 import { everyMs, type Range, rangeOf, ranges } from '../history/ranges';
 import { usePolled } from '../live/poll';
+import { equal } from '../live/share';
 import { available, device, events, freshness, leasesOn, machine, now, settings } from '../live/state';
 import { place, setParams, to } from '../router';
 import { StateBadge } from '../ui/badge';
@@ -68,9 +70,9 @@ function Shown({ s, gone }: { s: Status; gone: boolean }) {
       )}
       <Remarks s={s} />
       <Now s={s} stale={lost || s.stale === true || freshness.value !== 'fresh'} />
-      <History s={s} r={r} />
+      <History device={s.device} r={r} />
       <Leases uuid={uuid} leases={leases} />
-      <Processes s={s} leases={leases} />
+      <Processes uuid={uuid} processes={s.sample?.processes} leases={leases} />
       <div class="two">
         <Forecast s={s} />
         <Energy uuid={uuid} />
@@ -78,7 +80,7 @@ function Shown({ s, gone }: { s: Status; gone: boolean }) {
       <Panel title="Events" note={<a href={to.page('events', { gpu: uuid })}>All of this GPU</a>}>
         <EventList events={about.value} empty="Nothing has happened to this GPU that berth still knows of." />
       </Panel>
-      <About s={s} />
+      <About device={s.device} policy={s.throttling?.policy} />
     </article>
   );
 }
@@ -103,7 +105,7 @@ function Remarks({ s }: { s: Status }) {
 // Now shows the newest sample.
 function Now({ s, stale }: { s: Status; stale: boolean }) {
   const sample = s.sample;
-  const limits = limitsOf(s, settings.value);
+  const limits = limitsOf(s.device.uuid, settings.value);
   const free = available.value.get(s.device.uuid);
   const heat = sample?.temperature_celsius;
   const tone = heat === undefined ? 'calm' : heat > limits.temp_throttle ? 'bad' : heat > limits.temp_normal ? 'warn' : 'good';
@@ -141,8 +143,8 @@ function Tile({ name, value, note, children }: { name: string; value: string; no
 }
 
 // limitsOf returns the thresholds of a device: its own, or those of all.
-export function limitsOf(s: Status, all: Settings | undefined): { temp_normal: number; temp_throttle: number; temp_critical: number } {
-  const own = all?.devices?.[s.device.uuid];
+export function limitsOf(uuid: string, all: Settings | undefined): { temp_normal: number; temp_throttle: number; temp_critical: number } {
+  const own = all?.devices?.[uuid];
   return {
     temp_normal: own?.temp_normal ?? all?.temp_normal ?? 75,
     temp_throttle: own?.temp_throttle ?? all?.temp_throttle ?? 85,
@@ -160,8 +162,8 @@ function RangeTabs({ r }: { r: Range }) {
   );
 }
 
-function History({ s, r }: { s: Status; r: Range }) {
-  const uuid = s.device.uuid;
+const History = memo(function History({ device: d, r }: { device: Device; r: Range }) {
+  const uuid = d.uuid;
   const [kept, setKept] = useState<{ past?: Past; absent?: Absent }>({});
   const began = useRef(0);
   const [took, setTook] = useState(0);
@@ -181,12 +183,12 @@ function History({ s, r }: { s: Status; r: Range }) {
     <Panel title="Over time" aside={<RangeTabs r={r} />}>
       {kept.absent && !busy && <NoPast absent={kept.absent} r={r} some={shown !== undefined} />}
       {shown
-        ? <Curves past={shown} s={s} />
+        ? <Curves past={shown} device={d} />
         : busy && <p class="empty plots-wait" role="status">Asking for the {r.words} …</p>}
       <span class="hidden" data-took={Math.round(took)} data-range={shown?.range.key ?? ''} />
     </Panel>
   );
-}
+}, equal);
 
 // NoPast says kindly why there are no curves, or shorter ones.
 function NoPast({ absent, r, some }: { absent: Absent; r: Range; some: boolean }) {
@@ -200,7 +202,7 @@ function NoPast({ absent, r, some }: { absent: Absent; r: Range; some: boolean }
   );
 }
 
-function Leases({ uuid, leases }: { uuid: string; leases: readonly Lease[] }) {
+const Leases = memo(function Leases({ uuid, leases }: { uuid: string; leases: readonly Lease[] }) {
   const part = (l: Lease) => l.parts.find((p) => p.gpu === uuid);
   const columns = useMemo<Column<Lease>[]>(() => [
     { name: 'Lease', sort: (l) => l.id, cell: (l) => <a href={to.lease(l.holder.user, l.id)}>{l.id}</a> },
@@ -216,7 +218,7 @@ function Leases({ uuid, leases }: { uuid: string; leases: readonly Lease[] }) {
       <Table label="Leases on this GPU" columns={columns} rows={leases} id={(l) => l.fence} empty="Nobody holds a lease on this GPU." />
     </Panel>
   );
-}
+});
 
 interface Trend {
   direction: string;
@@ -264,7 +266,7 @@ interface EnergyAnswer {
   gpus: { gpu: string; since: string; energy_joules: number; leases_joules: number; others_joules: number; idle_joules: number; idle_watts: number; unmeasured_seconds: number }[];
 }
 
-function Energy({ uuid }: { uuid: string }) {
+const Energy = memo(function Energy({ uuid }: { uuid: string }) {
   const answer = usePolled((signal) => call<EnergyAnswer>('/api/energy', { signal }), 10_000, [uuid]).data;
   const e = answer?.gpus.find((g) => g.gpu === uuid);
   const cost = (j: number) => (answer?.price_per_kwh === undefined ? '' : ` (${((j / 3_600_000) * answer.price_per_kwh).toFixed(2)} ${answer.currency ?? ''})`);
@@ -289,7 +291,7 @@ function Energy({ uuid }: { uuid: string }) {
       )}
     </Panel>
   );
-}
+});
 
 function Share({ class: name, value, of }: { class: string; value: number; of: number }) {
   if (value <= 0 || of <= 0) return null;
@@ -298,8 +300,7 @@ function Share({ class: name, value, of }: { class: string; value: number; of: n
 
 const linkWords: Record<string, string> = { nvlink: 'NVLink', pcie_switch: 'PCIe switch', host_bridge: 'host bridge', numa_node: 'NUMA node', system: 'system' };
 
-function About({ s }: { s: Status }) {
-  const d = s.device;
+const About = memo(function About({ device: d, policy }: { device: Device; policy: NonNullable<Status['throttling']>['policy'] | undefined }) {
   return (
     <Panel title="The device">
       <Facts>
@@ -313,10 +314,10 @@ function About({ s }: { s: Status }) {
         <Fact name="NUMA node">{d.numa_node === undefined ? '' : String(d.numa_node)}</Fact>
         <Fact name="Slows itself down at">{d.temp_slowdown_celsius === undefined ? '' : celsius(d.temp_slowdown_celsius)}</Fact>
         <Fact name="Switches itself off at">{d.temp_shutdown_celsius === undefined ? '' : celsius(d.temp_shutdown_celsius)}</Fact>
-        <Fact name="When too hot, berth">{s.throttling ? { advise: 'advises', slots: 'grants fewer slots', pace: 'paces leases', power: 'lowers the power limit' }[s.throttling.policy] : ''}</Fact>
+        <Fact name="When too hot, berth">{policy ? { advise: 'advises', slots: 'grants fewer slots', pace: 'paces leases', power: 'lowers the power limit' }[policy] : ''}</Fact>
         <Fact name="Links" wide>{(d.links ?? []).map((l) => `${deviceLabel(l.to)} (${linkWords[l.kind] ?? l.kind}${l.lanes ? ` ×${l.lanes}` : ''})`).join(', ')}</Fact>
         <Fact name="Part of">{d.parent ? <a href={to.gpu(d.parent)}>{deviceLabel(d.parent)}</a> : ''}</Fact>
       </Facts>
     </Panel>
   );
-}
+}, equal);

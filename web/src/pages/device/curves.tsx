@@ -1,8 +1,9 @@
+import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { grown, type Past } from '../../history/device';
 import { summed } from '../../history/ranges';
 import { type Banded, type Column, empty, type Layer, summary } from '../../history/series';
-import type { Status } from '../../api/types';
+import type { Device } from '../../api/types';
 import { drawnOf, historyOf, settings } from '../../live/state';
 import { Chart, type Line, type Threshold } from '../../ui/chart';
 import { celsius, memory, percent, thin, watts } from '../../ui/format';
@@ -20,11 +21,17 @@ const reasonTones: Record<string, string> = { power_cap: 'power', thermal: 'warn
 const stateTones: Record<string, string> = { OPTIMAL: 'good', NORMAL: 'calm', THROTTLED: 'warn', CRITICAL: 'bad', UNAVAILABLE: 'off' };
 
 // Curves draws the past of a device. Short ranges grow by live samples.
-export function Curves({ past, s }: { past: Past; s: Status }) {
-  const uuid = s.device.uuid;
-  const moved = summed(past.range) ? 0 : drawnOf(uuid).value;
+export function Curves({ past, device: d }: { past: Past; device: Device }) {
+  const uuid = d.uuid;
+  // A chart is drawn again when there is a new point on it.
+  const moved = useComputed(() => {
+    drawnOf(uuid).value;
+    if (summed(past.range)) return 0;
+    const { times } = historyOf(uuid);
+    return Math.floor((times[times.length - 1] ?? 0) / past.range.step);
+  }).value;
   const p = useMemo(() => grown(past, historyOf(uuid)), [past, moved]);
-  const limits = limitsOf(s, settings.value);
+  const limits = limitsOf(uuid, settings.value);
   const from = p.times[0] ?? 0;
   const to = (p.times[p.times.length - 1] ?? 1) + (summed(p.range) ? 0 : p.range.step);
   const nothing = empty(p.figures.load.value) && empty(p.figures.heat.value) && empty(p.figures.memory.value);
@@ -34,7 +41,7 @@ export function Curves({ past, s }: { past: Past; s: Status }) {
     { at: limits.temp_throttle, label: 'throttle', tone: 'warn' },
     { at: limits.temp_critical, label: 'critical', tone: 'bad' },
   ];
-  const limit = lastOf(p.figures.powerLimit.value) ?? s.device.power_limit_watts;
+  const limit = lastOf(p.figures.powerLimit.value) ?? d.power_limit_watts;
   return (
     <div class="plots" data-points={p.times.length}>
       <One title="Load" times={p.times} unit={percent} range={[0, 100]} words={p.range.words}
@@ -46,7 +53,7 @@ export function Curves({ past, s }: { past: Past; s: Status }) {
       <figure class="plot">
         <figcaption><strong>Memory</strong> <Summed data={p.figures.memory} unit={memory} /></figcaption>
         <Layers label={`Memory in the ${p.range.words}, by lease. ${inWords(p.figures.memory, memory)}`} times={p.times} layers={memoryStack.layers} looks={memoryStack.looks}
-          whole={{ label: 'in use', values: p.figures.memory.value }} most={s.device.memory_total_mb} height={160} />
+          whole={{ label: 'in use', values: p.figures.memory.value }} most={d.memory_total_mb} height={160} />
       </figure>
       <One title="Clocks" times={p.times} unit={mhz} range={[0, null]} words={p.range.words}
         curves={[{ label: 'SM', tone: 'load', data: p.figures.clock }, { label: 'memory', tone: 'quiet', data: p.figures.memoryClock }]} />

@@ -1,8 +1,10 @@
+import { memo } from 'preact/compat';
 import { useMemo } from 'preact/hooks';
 import { call } from '../../api/client';
-import type { Lease, Status } from '../../api/types';
+import type { Lease, Process } from '../../api/types';
 import { type Place, placed, type Strays } from '../../lease/strangers';
 import { usePolled } from '../../live/poll';
+import { equal } from '../../live/share';
 import { to } from '../../router';
 import { Badge } from '../../ui/badge';
 import { memory } from '../../ui/format';
@@ -26,10 +28,9 @@ const columns: Column<Place>[] = [
 
 // Processes lists what runs on a device, and under which lease. Strangers, which have
 // none, are marked.
-export function Processes({ s, leases }: { s: Status; leases: readonly Lease[] }) {
-  const strays = usePolled((signal) => call<Strays>('/api/orphans', { signal }), 5000, [s.device.uuid]).data;
-  const processes = s.sample?.processes;
-  const rows = useMemo(() => placed(s.device.uuid, processes ?? [], leases, strays), [processes, leases, strays]);
+export const Processes = memo(function Processes({ uuid, processes, leases }: { uuid: string; processes: Process[] | undefined; leases: readonly Lease[] }) {
+  const strays = usePolled((signal) => call<Strays>('/api/orphans', { signal }), 5000, [uuid]).data;
+  const rows = useMemo(() => placed(uuid, processes ?? [], leases, strays), [processes, leases, strays]);
   const count = rows.filter((r) => r.kind === 'stranger' || r.kind === 'orphan').length;
   return (
     <Panel title="Processes" note={count > 0 ? `${count} under no lease` : undefined}>
@@ -38,4 +39,4 @@ export function Processes({ s, leases }: { s: Status; leases: readonly Lease[] }
         : <Table label="Processes on this GPU" columns={columns} rows={rows} id={(r) => r.key} empty="No process uses this GPU." />}
     </Panel>
   );
-}
+}, (a, b) => a.leases === b.leases && equal(a.processes, b.processes));
