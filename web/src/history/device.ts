@@ -29,7 +29,7 @@ export interface Past {
   range: Range;
   times: number[]; // seconds
   figures: Record<Figure, Banded>;
-  leases: Layer[]; // measured memory by lease, as USER/ID
+  leases: Layer[]; // measured memory by lease, as USER/ID; over weeks and months by user and service
   states: Piece[];
   reasons: { word: string; pieces: Piece[] }[];
   source: 'store' | 'samples';
@@ -64,11 +64,12 @@ export function asking(list: Figure[], uuid: string, r: Range): string {
 export async function read(uuid: string, r: Range, now: number, signal: AbortSignal): Promise<Past> {
   const { start, end } = window(r, now);
   const range = (query: string) => api.range(query, start, end, r.step, { signal, timeout: 30_000 });
-  const leases = summed(r) ? over('avg', 'berth_lease_used_mb', { gpu: uuid }, r) : selector('berth_lease_used_mb', { gpu: uuid });
+  // A month has hundreds of leases: there, those of a user and a service are one.
+  const by = fromLong(r) ? 'user, service' : 'lease';
   const [banded, plain, held, state, reason] = await Promise.all([
     range(asking(bands, uuid, r)),
     range(asking(figures.filter((f) => !bands.includes(f)), uuid, r)),
-    range(`sum by (lease) (${leases})`),
+    range(`sum by (${by}) (${selector('berth_lease_used_mb', { gpu: uuid })})`),
     range(happened('gpu_state', { gpu: uuid }, r)),
     range(happened('gpu_throttle_reason', { gpu: uuid }, r)),
   ]);
@@ -77,11 +78,15 @@ export async function read(uuid: string, r: Range, now: number, signal: AbortSig
     range: r,
     times,
     figures: Object.fromEntries(figures.map((f) => [f, figureOf(bands.includes(f) ? banded : plain, f, times)])) as Past['figures'],
-    leases: largest(held.result.map((s) => ({ key: s.metric.lease ?? '', values: column(s, times) })), 6, 'other leases'),
+    leases: largest(held.result.map((s) => ({ key: layerName(s.metric), values: column(s, times) })), 6, 'other leases'),
     states: worst(state, 'state', states, r.step),
     reasons: each(reason, 'reason', r.step).filter((s) => s.word !== 'idle'),
     source: 'store',
   };
+}
+
+function layerName(labels: Record<string, string>): string {
+  return labels.lease ?? ([labels.user, labels.service].filter((x) => x).join(', ') || 'leases');
 }
 
 function figureOf(answer: RangeAnswer, figure: Figure, times: number[]): Banded {

@@ -237,7 +237,7 @@ function Forecast({ s }: { s: Status }) {
         : (
           <>
             <p>At {watts(o.power_watts)} the temperature ends at <strong>{celsius(o.settles_celsius)}</strong> ({Math.round(o.settles_low_celsius)} to {celsius(o.settles_high_celsius)}, nine times of ten). One more watt adds {o.celsius_per_watt.toFixed(2)} °C.</p>
-            <ul class="plain-list">{o.thresholds.map((t) => <li key={t.threshold}>{t.text}</li>)}</ul>
+            <ul class="plain-list">{o.thresholds.map((t) => <li key={t.threshold}>{t.threshold} ({celsius(t.limit_celsius)}): {t.text}</li>)}</ul>
           </>
         )}
       {trend?.without && trend.without.length > 0 && (

@@ -52,7 +52,7 @@ export function Curves({ past, device: d }: { past: Past; device: Device }) {
         curves={[{ label: 'power', tone: 'power', data: p.figures.power }]} />
       <figure class="plot">
         <figcaption><strong>Memory</strong> <Summed data={p.figures.memory} unit={memory} /></figcaption>
-        <Layers label={`Memory in the ${p.range.words}, by lease. ${inWords(p.figures.memory, memory)}`} times={p.times} layers={memoryStack.layers} looks={memoryStack.looks}
+        <Layers label={`Memory in the ${p.range.words}, by holder. ${inWords(p.figures.memory, memory)}`} times={p.times} layers={memoryStack.layers} looks={memoryStack.looks}
           whole={{ label: 'in use', values: p.figures.memory.value }} most={d.memory_total_mb} height={160} />
       </figure>
       <One title="Clocks" times={p.times} unit={mhz} range={[0, null]} words={p.range.words}
