@@ -19,12 +19,15 @@ func (s *State) header() []line {
 	if s.Local {
 		lines = append(lines, line{{" ! No daemon runs (start one: berth serve): local GPUs, only to look at.", warning}})
 	}
+	if age := s.Now.Sub(s.facts.At); s.facts.Status != nil && age > 3*s.Interval+3*time.Second {
+		lines = append(lines, line{{" ! The daemon takes its time: what you see is " + words.Age(age) + " old.", warning}})
+	}
 	needs := s.needs()
 	most := max(1, s.Height/14)
 	switch {
 	case s.facts.Status == nil:
 		return append(lines, line{{" asking the daemon …", faint}})
-	case len(needs) == 0 && !s.Local:
+	case len(needs) == 0 && len(lines) == 1:
 		return append(lines, line{{" ✓ ", good}, {"Nothing needs a person.", faint}})
 	}
 	for i, n := range needs {
@@ -115,6 +118,9 @@ func (s *machine) needs() []need {
 	}
 	if all := s.facts.Status; all != nil && !all.Monitoring && !s.Local {
 		add(warning, "Monitoring is stopped, so the numbers are old.")
+	}
+	if s.facts.Refused != "" {
+		add(warning, "The daemon does not tell the leases: "+plain(s.facts.Refused))
 	}
 	if l := s.facts.Leases; l != nil {
 		for i := range l.Leases {

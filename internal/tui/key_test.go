@@ -202,9 +202,11 @@ func TestEventsCome(t *testing.T) {
 	if n := len(s.events); n != 5 {
 		t.Errorf("%d events", n)
 	}
+	var many []gpu.Event
 	for id := range uint64(2 * mostEvents) {
-		s.TakeEvents(gpu.Event{ID: 10 + id, Time: now})
+		many = append(many, gpu.Event{ID: 10 + id, Time: now})
 	}
+	s.TakeEvents(many...)
 	if n := len(s.events); n != mostEvents {
 		t.Errorf("%d events are kept", n)
 	}
@@ -233,6 +235,30 @@ func TestLostDaemon(t *testing.T) {
 	s.Take(Facts{Status: someFacts().Status, At: now.Add(3 * time.Minute)})
 	if s.Lost() || strings.Contains(frameText(s), "No answer") {
 		t.Error("it is back, and the screen does not say so")
+	}
+}
+
+// A daemon that is slow, or that does not tell leases, is said to be.
+func TestSlowDaemon(t *testing.T) {
+	s := scene(80, 24, someFacts())
+	s.Interval = time.Second
+	s.Tick(now.Add(5 * time.Second))
+	if strings.Contains(frameText(s), "takes its time") {
+		t.Error("after 5 s it is slow")
+	}
+	s.Tick(now.Add(9 * time.Second))
+	if !strings.Contains(frameText(s), "what you see is 9 s old") {
+		t.Error(frameText(s))
+	}
+	check(t, s)
+	s.Take(Facts{Refused: "You need the role user."})
+	press(s, "!")
+	if !strings.Contains(frameText(s), "You need the role user.") || s.facts.Leases != nil {
+		t.Error(frameText(s))
+	}
+	s.Take(someFacts())
+	if strings.Contains(frameText(s), "You need the role user.") {
+		t.Error("it stays refused")
 	}
 }
 

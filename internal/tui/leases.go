@@ -49,6 +49,8 @@ func (s *State) noLeases(total int) string {
 	switch {
 	case s.Local && total == 0:
 		return "Without a daemon there are no leases."
+	case s.facts.Refused != "":
+		return plain(s.facts.Refused)
 	case s.facts.Leases == nil:
 		return "…"
 	case total > 0:

@@ -14,7 +14,8 @@ type State struct {
 	machine
 	Width, Height int
 	Colours       bool
-	Version       string // of this program
+	Version       string        // of this program
+	Interval      time.Duration // how often the daemon is asked
 
 	leases []row         // that match the filter, in their order
 	queue  []api.Waiting // that match the filter
@@ -61,6 +62,7 @@ type Facts struct {
 	Strays    *api.Strays
 	Reasons   map[string]api.Explanation // why requests wait, by Request.Key
 	Samples   map[string][]gpu.Sample    // of the last minutes, by UUID
+	Refused   string                     // why the daemon does not tell the leases; empty: it does
 	At        time.Time
 }
 
@@ -108,8 +110,8 @@ func (s *State) Take(f Facts) {
 	if f.Available != nil {
 		s.facts.Available = f.Available
 	}
-	if f.Leases != nil {
-		s.facts.Leases = f.Leases
+	if f.Leases != nil || f.Refused != "" {
+		s.facts.Leases, s.facts.Refused = f.Leases, f.Refused
 	}
 	if f.Strays != nil {
 		s.facts.Strays = f.Strays

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +42,8 @@ func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
 		all.GPUs, err = f.only(all.GPUs)
 	}
 	if err != nil {
-		f.known, f.leasesAt, f.strayedAt = nil, time.Time{}, time.Time{} // ask again for what was missed
+		clear(f.known)
+		f.leasesAt, f.strayedAt = time.Time{}, time.Time{} // ask again for what was missed
 		return facts, err
 	}
 	facts.Status = &all
@@ -54,7 +56,10 @@ func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
 	if stirred == nil || *stirred || facts.At.Sub(f.leasesAt) >= rarely {
 		f.leasesAt = facts.At
 		asking.Go(func() {
-			if leases, err := f.from.Leases(ctx); err == nil {
+			leases, err := f.from.Leases(ctx)
+			if problem := (*api.Problem)(nil); errors.As(err, &problem) {
+				facts.Refused = problem.Detail
+			} else if err == nil {
 				leases = onDevices(leases, all.GPUs, f.gpu != "")
 				facts.Leases = &leases
 			}
@@ -83,6 +88,9 @@ func (f *feed) only(all []api.Status) ([]api.Status, error) {
 			return []api.Status{d}, nil
 		}
 	}
+	if f.known != nil {
+		return nil, nil // it was there, and may come back
+	}
 	return nil, console.Usage("there is no GPU %q here", f.gpu)
 }
 
@@ -93,11 +101,8 @@ func onDevices(all api.Leases, devices []api.Status, some bool) api.Leases {
 	}
 	var kept []api.Lease
 	for _, l := range all.Leases {
-		for _, p := range l.Parts {
-			if p.GPU == devices[0].Device.UUID {
-				kept = append(kept, l)
-				break
-			}
+		if slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return len(devices) > 0 && p.GPU == devices[0].Device.UUID }) {
+			kept = append(kept, l)
 		}
 	}
 	all.Leases = kept

@@ -27,6 +27,7 @@ type (
 		did string
 		err error
 	}
+	ticked struct{} // the clock goes on while the daemon does not answer
 )
 
 // program is the screen as the terminal library sees it.
@@ -119,6 +120,7 @@ func (o *options) live(ctx context.Context, f *feed, screen *tui.State) error {
 	p.act = func(a tui.Act) { running.Go(func() { r.do(ctx, a) }) }
 	running.Go(func() { r.poll(ctx) })
 	running.Go(func() { r.follow(ctx) })
+	running.Go(func() { r.tick(ctx) })
 	_, err = loop.Run()
 	ended := context.Cause(ctx)
 	cancel()
@@ -158,6 +160,19 @@ func (r *runner) share(list []tui.Request) {
 	select {
 	case r.wanted <- list:
 	default:
+	}
+}
+
+// tick moves the clock on.
+func (r *runner) tick(ctx context.Context) {
+	for each := time.NewTicker(time.Second); ; {
+		select {
+		case <-ctx.Done():
+			each.Stop()
+			return
+		case <-each.C:
+			r.send(ticked{})
+		}
 	}
 }
 

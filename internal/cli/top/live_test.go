@@ -146,7 +146,12 @@ func TestOneDevice(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, facts.Leases, err)
 		}
 	}
+	// One that goes away while it is looked at is no mistake.
 	r.feed.gpu = "7"
+	if facts, err := r.feed.ask(t.Context(), nil); err != nil || len(facts.Status.GPUs) != 0 || len(facts.Leases.Leases) != 0 {
+		t.Errorf("%+v, %v", facts, err)
+	}
+	r.feed.known = nil
 	if _, err := r.feed.ask(t.Context(), nil); err == nil || !strings.Contains(err.Error(), `no GPU "7"`) {
 		t.Errorf("%v", err)
 	}

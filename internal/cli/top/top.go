@@ -82,7 +82,7 @@ func (o *options) run(ctx context.Context) error {
 	defer v.Close()
 	f := &feed{from: v, gpu: o.gpu, now: o.Now}
 	screen := tui.New()
-	screen.Version, screen.Local, screen.Colours = o.Version, v.Local, bool(o.Screen().Painter)
+	screen.Version, screen.Local, screen.Colours, screen.Interval = o.Version, v.Local, bool(o.Screen().Painter), o.interval
 	if o.once {
 		return o.frame(ctx, f, screen)
 	}
