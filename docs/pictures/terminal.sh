@@ -7,7 +7,7 @@
 dir=$(mktemp -d)
 # shellcheck source=../../internal/cli/top/stage.sh
 . "$(dirname "$0")/../../internal/cli/top/stage.sh"
-seconds=${1:-310} columns=${2:-128} lines=${3:-40}
+seconds=${1:-310} columns=${2:-128} lines=${3:-46}
 mux() { tmux -L "berth-picture-$$" -f /dev/null "$@"; }
 trap 'mux kill-server 2>/dev/null || true; curtain; rm -rf "$dir"' EXIT
 stage
@@ -19,6 +19,6 @@ read -rt 2 <> <(:) || true
 mux capture-pane -e -p -t top >"$dir/screen"
 read -r width height < <(python3 "$root/docs/pictures/ansi.py" "$dir/screen" "$columns" "$lines" "$dir/screen.html")
 chromium=$(command -v chromium || command -v chromium-browser)
-"$chromium" --headless --no-sandbox --disable-gpu --hide-scrollbars --force-device-scale-factor=2 --user-data-dir="$dir/browser" \
+"$chromium" --headless --no-sandbox --disable-gpu --hide-scrollbars --force-device-scale-factor=1.5 --user-data-dir="$dir/browser" \
   --window-size="$width,$height" --screenshot="$root/docs/pictures/top.png" "file://$dir/screen.html" 2>"$dir/said" || { cat "$dir/said"; exit 1; }
 echo "docs/pictures/top.png: $columns×$lines"

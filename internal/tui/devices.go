@@ -79,11 +79,11 @@ func (s *machine) deviceColumns() []column[api.Status] {
 		{heading: "GPU", least: 3, most: 3, right: true, cell: func(d api.Status, _ int) line { return text(strconv.Itoa(d.Device.Index), strong) }},
 		{heading: "NAME", least: 8, most: 24, drop: 2, cell: func(d api.Status, _ int) line { return text(shortName(d), ordinary) }},
 		{heading: "STATE", least: 11, most: 11, cell: func(d api.Status, _ int) line { return text(stateText(d), stateTone(d)) }},
-		{heading: "LOAD 5 min", least: 11, most: 34, cell: func(d api.Status, w int) line {
+		{heading: "LOAD 5 min", least: 11, most: 58, cell: func(d api.Status, w int) line {
 			return s.spark(d, w, loadOf, 100, load, percent(measured(d).Utilization))
 		}},
-		{heading: "MEMORY GiB", least: 15, most: 32, cell: s.memoryCell},
-		{heading: "TEMP", least: 9, most: 28, cell: func(d api.Status, w int) line {
+		{heading: "MEMORY GiB", least: 15, most: 44, cell: s.memoryCell},
+		{heading: "TEMP", least: 9, most: 46, cell: func(d api.Status, w int) line {
 			m := measured(d)
 			return s.spark(d, w, temperatureOf, 100, temperatureTone(d), fmt.Sprintf("%4s", degrees(m.Temperature)))
 		}},

@@ -136,7 +136,7 @@ func TestSortAndFilter(t *testing.T) {
 		"turned":         {[]string{"S"}, "tiny embedder notebook train-vit left-over jupyter"},
 		"by use":         {[]string{"s"}, "train-vit embedder notebook tiny left-over jupyter"},
 		"by age":         {[]string{"s", "s"}, "notebook embedder train-vit tiny left-over jupyter"},
-		"by GPU":         {[]string{"s", "s", "s", "s", "s", "s"}, "embedder notebook train-vit tiny left-over jupyter"},
+		"by GPU":         {[]string{"s", "s", "s", "s", "s", "s"}, "notebook embedder train-vit tiny left-over jupyter"},
 		"round":          {[]string{"S", "s", "s", "s", "s", "s", "s", "s"}, "train-vit notebook embedder tiny left-over jupyter"},
 		"filtered":       {[]string{"/", "A", "d", "a", "enter"}, "embedder left-over"},
 		"by device":      {[]string{"/", "g", "p", "u", "space", "1", "enter"}, "train-vit jupyter"},

@@ -93,7 +93,7 @@ func (s *State) leaseRows() []row {
 		if s.turned {
 			n = -n
 		}
-		return cmp.Or(n, cmp.Compare(a.key, b.key))
+		return cmp.Or(n, a.lease.Granted.Compare(b.lease.Granted), cmp.Compare(a.key, b.key))
 	})
 	if s.tree {
 		rows = withProcesses(rows)
