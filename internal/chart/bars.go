@@ -1,0 +1,77 @@
+package chart
+
+import "cmp"
+
+// Bar is a row of a picture of bars.
+type Bar struct {
+	Name  string
+	Parts []float64 // one for each of the names of the parts
+	Note  string    // behind the bar
+}
+
+// BarPlot describes bars, one below the other.
+type BarPlot struct {
+	Title, Desc string
+	Unit        string
+	Parts       []Series // the names of the parts, without points
+	Bars        []Bar
+}
+
+const (
+	rowHeight = 21.0
+	nameWidth = 150.0
+	noteWidth = 200.0
+)
+
+// Bars draws each row as a bar of its parts.
+func Bars(b BarPlot) string {
+	at, head := layout(namesOf(b.Parts))
+	if len(b.Parts) < 2 {
+		at, head = nil, 4
+	}
+	most := 0.0
+	for _, row := range b.Bars {
+		most = max(most, sum(row.Parts))
+	}
+	p := begin(b.Title, b.Desc, head+rowHeight*float64(len(b.Bars))+4)
+	room := width - right - nameWidth - noteWidth
+	for i, row := range b.Bars {
+		y := head + rowHeight*float64(i)
+		p.name(row.Name, nameWidth-8, y+14, 22)
+		x := nameWidth
+		for k, v := range row.Parts {
+			if !known(v) || v <= 0 || most <= 0 {
+				continue
+			}
+			wide := v / most * room
+			p.add(`<rect class="area %s" x="%s" y="%s" width="%s" height="13"><title>%s</title></rect>`,
+				b.Parts[k].class(k), num(x), num(y+3), num(wide), Escape(cmp.Or(b.Parts[k].Name, row.Name)+": "+number(v, nice(max(v, 1e-6)/100))+b.Unit))
+			x += wide
+		}
+		p.add(`<text x="%s" y="%s">%s</text>`, num(x+6), num(y+14), Escape(short(row.Note, 34)))
+	}
+	if at != nil {
+		p.legend(b.Parts, at, false)
+	}
+	return p.end()
+}
+
+// name writes the name of a row, and the whole of it as a title if it is cut.
+func (p *picture) name(name string, x, y float64, most int) {
+	p.add(`<text x="%s" y="%s" text-anchor="end">`, num(x), num(y))
+	if cut := short(name, most); cut != name {
+		p.add(`<title>%s</title>%s</text>`, Escape(name), Escape(cut))
+	} else {
+		p.add(`%s</text>`, Escape(name))
+	}
+}
+
+func sum(list []float64) float64 {
+	all := 0.0
+	for _, v := range list {
+		if known(v) && v > 0 {
+			all += v
+		}
+	}
+	return all
+}

@@ -1,0 +1,68 @@
+package chart
+
+import "unicode"
+
+// place is where an entry of a legend stands.
+type place struct{ x, y float64 }
+
+// layout puts the entries of a legend into lines, and returns their height.
+func layout(names []string) ([]place, float64) {
+	list := make([]place, len(names))
+	at := place{left, line - 5}
+	for i, name := range names {
+		wide := 30 + textWidth(short(name, mostLetters))
+		if at.x > left && at.x+wide > width-right {
+			at = place{left, at.y + line}
+		}
+		list[i] = at
+		at.x += wide
+	}
+	if len(names) == 0 {
+		return nil, 6
+	}
+	return list, at.y + 10
+}
+
+// textWidth returns how wide a text is, about: a browser has fonts of its own.
+func textWidth(text string) float64 {
+	wide := 0.0
+	for _, r := range text {
+		switch {
+		case unicode.IsUpper(r):
+			wide += 7.8
+		case r > 0x2e80:
+			wide += 12
+		default:
+			wide += 6.2
+		}
+	}
+	return wide
+}
+
+const mostLetters = 32 // of a name in a legend
+
+// legend writes the names of series with a sample of each.
+func (p *picture) legend(list []Series, at []place, lines bool) {
+	for i := range list {
+		s, x, y := &list[i], at[i].x, at[i].y
+		if lines {
+			p.add(`<line class="line %s" x1="%s" x2="%s" y1="%[4]s" y2="%[4]s"/>`, s.class(i), num(x), num(x+16), num(y-4))
+		} else {
+			p.add(`<rect class="area %s" x="%s" y="%s" width="12" height="10"/>`, s.class(i), num(x), num(y-9))
+		}
+		p.add(`<text x="%s" y="%s">`, num(x+20), num(y))
+		if cut := short(s.Name, mostLetters); cut != s.Name {
+			p.add(`<title>%s</title>%s</text>`, Escape(s.Name), Escape(cut))
+		} else {
+			p.add(`%s</text>`, Escape(s.Name))
+		}
+	}
+}
+
+func namesOf(list []Series) []string {
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name
+	}
+	return names
+}

@@ -1,0 +1,76 @@
+package chart
+
+import (
+	"time"
+)
+
+// Cell is a piece of a strip: which share of its time each state took.
+type Cell struct {
+	From, Until time.Time
+	Shares      []float64 // one for each of the states
+}
+
+// Strip is the states of one thing over time.
+type Strip struct {
+	Name  string
+	Cells []Cell
+}
+
+// StripPlot describes strips of states, one below the other.
+type StripPlot struct {
+	Title, Desc string
+	From, Until time.Time
+	States      []Series // the names of the states, without points
+	Strips      []Strip
+}
+
+const stripHeight = 20.0
+
+// Strips draws each strip as a row of columns, in which each state has its share of
+// the height: the last state on top. Where there is no cell, there is nothing.
+func Strips(s StripPlot) string {
+	at, head := layout(namesOf(s.States))
+	bottom := head + stripHeight*float64(len(s.Strips))
+	p := begin(s.Title, s.Desc, bottom+foot)
+	over := span{s.From, s.Until}
+	over.draw(p, head, bottom)
+	for i, strip := range s.Strips {
+		y := head + stripHeight*float64(i)
+		p.name(strip.Name, left-6, y+13, 8)
+		p.add(`<rect class="empty" x="%s" y="%s" width="%s" height="14"/>`, num(left), num(y+2), num(width-left-right))
+		for _, c := range joined(strip.Cells) {
+			x, low := over.x(c.From), y+16
+			for k, share := range c.Shares {
+				if !known(share) || share <= 0 || k >= len(s.States) {
+					continue
+				}
+				high := min(max(share*14, 1), low-y-2)
+				p.add(`<rect class="area %s" x="%s" y="%s" width="%s" height="%s"/>`, s.States[k].class(k), num(x), num(low-high), num(max(over.x(c.Until)-x, 0.5)), num(high))
+				low -= high
+			}
+		}
+	}
+	p.legend(s.States, at, false)
+	return p.end()
+}
+
+// joined puts cells together that follow each other and are alike.
+func joined(cells []Cell) (list []Cell) {
+	for _, c := range cells {
+		if n := len(list); n > 0 && list[n-1].Until.Equal(c.From) && alike(list[n-1].Shares, c.Shares) {
+			list[n-1].Until = c.Until
+			continue
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func alike(a, b []float64) bool {
+	for i := range a {
+		if d := a[i] - b[i]; len(a) != len(b) || d > 0.01 || d < -0.01 {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
