@@ -15,6 +15,7 @@ type Report struct {
 	Measurements []Measured      `json:"measurements"`
 	Energy       Energy          `json:"energy"`
 	Advice       []Advice        `json:"advice" doc:"The most important first."`
+	Period       *PeriodReport   `json:"period,omitempty" doc:"How the machine was used over a longer time, if one was asked for."`
 }
 
 // DeviceReport says how a device was used in the time that its samples cover.

@@ -22,6 +22,12 @@ type Answers struct {
 	Measurements api.Measurements
 	Energy       api.Energy
 	History      map[string][]gpu.Sample // by UUID, oldest first
+
+	// The rest is for a period. Series has the answers of the store of the past by the
+	// names of the questions; nil if there is no store.
+	Series  map[string][]api.QuerySeries
+	Marks   time.Duration // the step of the answer "up"; 0: as asked
+	Remarks []string      // what could not be asked, and why
 }
 
 // Make returns the report at this time.

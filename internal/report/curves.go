@@ -1,0 +1,99 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// mostCurves is how many users have a curve of their own.
+const mostCurves = 7
+
+// curves returns the numbers that a page draws.
+func (s *period) curves() []api.Curve {
+	list := []api.Curve{}
+	for _, name := range []string{"load", "heat", "power"} {
+		for _, each := range s.Series[name] {
+			list = append(list, api.Curve{Name: name, Of: each.Labels["gpu"], Points: finite(each.Points)})
+		}
+	}
+	for _, each := range s.Series["state"] {
+		list = append(list, api.Curve{Name: "state", Of: each.Labels["gpu"], State: gpu.State(each.Labels["state"]), Points: finite(each.Points)})
+	}
+	list = append(append(list, s.memory()...), s.users()...)
+	for _, each := range s.Series["queue"] {
+		list = append(list, api.Curve{Name: "queue", Points: finite(each.Points)})
+	}
+	return slices.DeleteFunc(list, func(c api.Curve) bool { return len(c.Points) == 0 })
+}
+
+// finite leaves out points that are no numbers.
+func finite(points []api.QueryPoint) []api.QueryPoint {
+	return slices.DeleteFunc(slices.Clone(points), func(p api.QueryPoint) bool { return math.IsNaN(p.Value) || math.IsInf(p.Value, 0) })
+}
+
+// memory returns what the memory of all devices was for.
+func (s *period) memory() []api.Curve {
+	sums := map[time.Time]*[4]float64{} // total, leased, used, foreign
+	for i, question := range []string{"total", "leased", "memory", "foreign"} {
+		for _, each := range s.Series[question] {
+			for _, p := range each.Points {
+				if sums[p.Time] == nil {
+					sums[p.Time] = &[4]float64{}
+				}
+				sums[p.Time][i] += p.Value
+			}
+		}
+	}
+	times := sortedTimes(sums)
+	curves := []api.Curve{{Name: "used"}, {Name: "unused"}, {Name: "foreign"}, {Name: "free"}}
+	for _, t := range times {
+		total, leased, foreign := sums[t][0], sums[t][1], sums[t][3]
+		used := max(sums[t][2]-foreign, 0) // programs under leases, and what the driver keeps
+		for i, v := range []float64{used, max(leased-used, 0), foreign, max(total-max(leased, used)-foreign, 0)} {
+			curves[i].Points = append(curves[i].Points, api.QueryPoint{Time: t, Value: v})
+		}
+	}
+	return curves
+}
+
+func sortedTimes[V any](m map[time.Time]V) []time.Time {
+	times := make([]time.Time, 0, len(m))
+	for t := range m {
+		times = append(times, t)
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	return times
+}
+
+// users returns the memory that the largest users leased, and what the others did.
+func (s *period) users() []api.Curve {
+	list := slices.Clone(s.Series["user_leased"])
+	slices.SortFunc(list, func(x, y api.QuerySeries) int {
+		return cmp.Or(cmp.Compare(s.integral(y.Points), s.integral(x.Points)), strings.Compare(x.Labels["user"], y.Labels["user"]))
+	})
+	var curves []api.Curve
+	others := map[time.Time]float64{}
+	for i, each := range list {
+		if i < mostCurves || len(list) == mostCurves+1 {
+			curves = append(curves, api.Curve{Name: "user", Of: each.Labels["user"], Points: finite(each.Points)})
+			continue
+		}
+		for _, p := range finite(each.Points) {
+			others[p.Time] += p.Value
+		}
+	}
+	if len(others) > 0 {
+		rest := api.Curve{Name: "user", Of: "(others)"}
+		for _, t := range sortedTimes(others) {
+			rest.Points = append(rest.Points, api.QueryPoint{Time: t, Value: others[t]})
+		}
+		curves = append(curves, rest)
+	}
+	return curves
+}

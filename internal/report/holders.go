@@ -1,0 +1,239 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// holders returns what each user or each service had.
+func (s *period) holders(kind string) []api.HolderPeriod {
+	found := map[string]*api.HolderPeriod{}
+	of := func(name string) *api.HolderPeriod {
+		if found[name] == nil {
+			found[name] = &api.HolderPeriod{Name: name}
+		}
+		return found[name]
+	}
+	for name, points := range s.by(kind+"_leased", kind) {
+		of(name).Leased = s.integral(points) / hour
+	}
+	for name, points := range s.by(kind+"_leases", kind) {
+		of(name).Leases = s.integral(points) / hour
+	}
+	for name, points := range s.by(kind+"_waiting", kind) {
+		of(name).Waiting = s.integral(points) / hour
+	}
+	s.eachLease(func(labels map[string]string, _ time.Time, memory, used float64) {
+		h := of(labels[kind])
+		h.Measured += memory
+		h.Used += used
+	})
+	for _, each := range s.Series["lease_energy"] {
+		h := of(each.Labels[kind])
+		h.Energy = gpu.Some(h.Energy.Or(0) + gpu.Joules(s.grown(each.Points)))
+	}
+	if kind == "service" { // it counts leases that were too short for series of their own
+		for name, points := range s.by("service_energy", "service") {
+			if grown := gpu.Joules(s.grown(points)); grown > of(name).Energy.Or(0) {
+				of(name).Energy = gpu.Some(grown)
+			}
+		}
+	}
+	list := []api.HolderPeriod{}
+	for _, h := range found {
+		if h.Leased > 0 || h.Leases > 0 || h.Waiting > 0 || h.Energy.Or(0) > 0 {
+			list = append(list, *h)
+		}
+	}
+	slices.SortFunc(list, func(x, y api.HolderPeriod) int {
+		return cmp.Or(cmp.Compare(y.Leased, x.Leased), cmp.Compare(y.Leases, x.Leases), strings.Compare(x.Name, y.Name))
+	})
+	return list
+}
+
+// eachLease calls f for every step of every lease whose use was measured, with MiB
+// times hours.
+func (s *period) eachLease(f func(labels map[string]string, end time.Time, memory, used float64)) {
+	memory := map[string]map[time.Time]float64{}
+	for _, each := range s.Series["lease_memory"] {
+		memory[each.Labels["lease"]] = at(each.Points)
+	}
+	for _, each := range s.Series["lease_used"] {
+		for _, p := range each.Points {
+			if leased, known := memory[each.Labels["lease"]][p.Time]; known && !math.IsNaN(p.Value) {
+				f(each.Labels, p.Time, leased*s.share(p.Time)/hour, p.Value*s.share(p.Time)/hour)
+			}
+		}
+	}
+}
+
+// leaseSpan is a lease, ended or not, in the period.
+type leaseSpan struct {
+	holder         api.Holder
+	id             string
+	granted, ended time.Time
+	parts          []api.LeasePart
+	peak           gpu.MiB
+	energy         gpu.Opt[gpu.Joules]
+	parked         bool
+}
+
+// name returns what a lease is called in a report.
+func (h *leaseSpan) name() string {
+	if h.holder.Name == "berth" { // berth allocate: not what works under the lease
+		return h.id
+	}
+	return cmp.Or(h.holder.Name, h.id)
+}
+
+// seconds returns how much of a time the lease stood.
+func (h *leaseSpan) seconds(from, until time.Time) float64 {
+	if h.granted.After(from) {
+		from = h.granted
+	}
+	if h.ended.Before(until) {
+		until = h.ended
+	}
+	return max(until.Sub(from).Seconds(), 0)
+}
+
+// inPeriod returns the leases that stood in the period, the oldest grant first.
+func (s *period) inPeriod() (list []leaseSpan) {
+	for _, l := range s.Past.Leases {
+		list = append(list, leaseSpan{l.Holder, l.ID, l.Granted, l.Ended, l.Parts, l.Peak, l.Energy, false})
+	}
+	for _, l := range s.Leases.Leases {
+		if !l.Granted.IsZero() {
+			list = append(list, leaseSpan{l.Holder, l.ID, l.Granted, s.Until, l.Parts, 0, l.Energy, l.State == "parked"})
+		}
+	}
+	list = slices.DeleteFunc(list, func(h leaseSpan) bool { return h.seconds(s.From, s.Until) == 0 })
+	slices.SortFunc(list, func(x, y leaseSpan) int { return cmp.Or(x.granted.Compare(y.granted), strings.Compare(x.id, y.id)) })
+	return list
+}
+
+// perProgram returns what the leases of each name had.
+func (s *period) perProgram() []api.ProgramPeriod {
+	type key struct{ program, user, service string }
+	found := map[key]*api.ProgramPeriod{}
+	of := func(h *leaseSpan) *api.ProgramPeriod {
+		k := key{h.name(), h.holder.User, h.holder.Service}
+		if found[k] == nil {
+			found[k] = &api.ProgramPeriod{Program: k.program, User: k.user, Service: k.service}
+		}
+		return found[k]
+	}
+	leases, busiest := map[string][]leaseSpan{}, map[string]map[time.Time]float64{}
+	for uuid, points := range s.by("busiest", "gpu") {
+		busiest[uuid] = at(points)
+	}
+	for _, h := range s.inPeriod() {
+		leases[h.holder.User+"/"+h.id] = append(leases[h.holder.User+"/"+h.id], h)
+		r := of(&h)
+		r.Leases++
+		r.Peak = max(r.Peak, h.peak)
+		hours := h.seconds(s.From, s.Until) / hour
+		r.Hours += hours
+		for _, p := range h.parts {
+			if !h.parked {
+				r.Leased += hours * float64(p.Memory)
+			}
+		}
+		r.Idle += s.idleHours(&h, busiest)
+		if used, known := h.energy.Get(); known && !h.granted.Before(s.From) && !h.ended.After(s.Until) {
+			r.Energy = gpu.Some(r.Energy.Or(0) + used)
+		}
+	}
+	step := s.Step()
+	s.eachLease(func(labels map[string]string, end time.Time, memory, used float64) {
+		for i := range leases[labels["lease"]] {
+			if h := &leases[labels["lease"]][i]; h.seconds(end.Add(-step), end) > 0 {
+				r := of(h)
+				r.Measured += memory
+				r.Used += used
+				return
+			}
+		}
+	})
+	list := make([]api.ProgramPeriod, 0, len(found))
+	for _, r := range found {
+		list = append(list, *r)
+	}
+	slices.SortFunc(list, func(x, y api.ProgramPeriod) int {
+		return cmp.Or(cmp.Compare(y.Leased, x.Leased), cmp.Compare(y.Hours, x.Hours), strings.Compare(x.Program, y.Program), strings.Compare(x.User, y.User), strings.Compare(x.Service, y.Service))
+	})
+	return list
+}
+
+// idleHours returns how long a lease stood while none of its devices did anything.
+func (s *period) idleHours(h *leaseSpan, busiest map[string]map[time.Time]float64) float64 {
+	if len(h.parts) == 0 {
+		return 0
+	}
+	sum, step := 0.0, s.Step()
+	for end := range busiest[h.parts[0].GPU] {
+		stood := h.seconds(end.Add(-step), end)
+		for _, p := range h.parts {
+			if most, known := busiest[p.GPU][end]; !known || most >= idle {
+				stood = 0
+			}
+		}
+		sum += min(stood, s.share(end))
+	}
+	return sum / hour
+}
+
+// waits returns how long requests waited.
+func (s *period) waits() api.WaitingPeriod {
+	w := api.WaitingPeriod{Times: []api.WaitCount{}, Now: s.Leases.Waiting}
+	if w.Now == nil {
+		w.Now = []api.Waiting{}
+	}
+	first := func(question string) []api.QueryPoint {
+		for _, each := range s.Series[question] {
+			return each.Points
+		}
+		return nil
+	}
+	type bucket struct{ below, count float64 }
+	var buckets []bucket
+	for le, points := range s.by("waits", "le") {
+		if below, err := strconv.ParseFloat(le, 64); err == nil {
+			buckets = append(buckets, bucket{below, s.grown(points)})
+		}
+	}
+	slices.SortFunc(buckets, func(x, y bucket) int { return cmp.Compare(x.below, y.below) })
+	before := 0.0
+	for i, b := range buckets {
+		if b.below < shortWait && i < len(buckets)-1 {
+			continue // nobody feels less
+		}
+		count := api.WaitCount{Below: b.below, Count: max(math.Round(b.count-before), 0)}
+		if math.IsInf(b.below, 1) {
+			count.Below, w.Answered = 0, math.Round(b.count)
+		}
+		w.Times, before = append(w.Times, count), b.count
+	}
+	if w.Answered > 0 {
+		w.Mean = gpu.Some(s.grown(first("waits_sum")) / w.Answered)
+	}
+	w.Refused = math.Round(s.grown(first("refused")))
+	var queue mean
+	for _, p := range first("queue") {
+		queue.add(p.Value, true)
+	}
+	w.Queue = queue.value()
+	for _, p := range first("queue_most") {
+		w.Longest = max(w.Longest, p.Value)
+	}
+	return w
+}
+
+const shortWait = 0.1 // seconds

@@ -1,0 +1,74 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// memoryHours writes MiB times hours as GiB times hours.
+func memoryHours(mbHours float64) string { return round(mbHours/1024) + " GiB·h" }
+
+// round writes a number with as many decimals as it needs to say something.
+func round(v float64) string {
+	switch {
+	case v != 0 && math.Abs(v) < 0.095:
+		return strconv.FormatFloat(v, 'g', 1, 64)
+	case math.Abs(v) < 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return words.Thousands(int64(math.Round(v)))
+}
+
+// hours writes a number of seconds as hours.
+func hours(seconds float64) string {
+	if seconds <= 0 {
+		return "–"
+	}
+	if seconds < 60 {
+		return strconv.FormatFloat(math.Ceil(seconds), 'f', 0, 64) + " s"
+	}
+	if seconds < 3600 {
+		return strconv.FormatFloat(seconds/60, 'f', 0, 64) + " min"
+	}
+	return round(seconds/3600) + " h"
+}
+
+// percent writes a part of a whole.
+func percent(part, whole float64) string {
+	if whole <= 0 {
+		return "–"
+	}
+	share := 100 * part / whole
+	if share > 0 && share < 1 {
+		return "<1 %"
+	}
+	return fmt.Sprintf("%.0f %%", share)
+}
+
+func optional[T ~float64](v gpu.Opt[T], format string) string {
+	if value, known := v.Get(); known {
+		return fmt.Sprintf(format, float64(value))
+	}
+	return "–"
+}
+
+// wait writes how long somebody waited.
+func wait(seconds float64) string {
+	if seconds < 1 {
+		return fmt.Sprintf("%.0f ms", seconds*1000)
+	}
+	return words.Age(time.Duration(seconds * float64(time.Second)))
+}
+
+func (b *builder) cost(j gpu.Joules) string {
+	amount, priced := b.Energy.Cost(j).Get()
+	if !priced {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f %s", amount, b.Energy.Currency)
+}

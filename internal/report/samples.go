@@ -1,0 +1,67 @@
+package report
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// series fills in series from the samples of the last minutes, where there is no
+// store of the past.
+func (s *period) series() {
+	a := *s.Answers
+	a.Series, a.Marks = map[string][]api.QuerySeries{}, s.Step()
+	s.Answers = &a
+	measured := map[time.Time]bool{}
+	put := func(name, uuid string, end time.Time, m *mean) {
+		if m.n == 0 {
+			return
+		}
+		list := a.Series[name]
+		if n := len(list); n == 0 || list[n-1].Labels["gpu"] != uuid {
+			list = append(list, api.QuerySeries{Labels: map[string]string{"gpu": uuid}})
+		}
+		last := &list[len(list)-1]
+		last.Points = append(last.Points, api.QueryPoint{Time: end, Value: m.value()})
+		a.Series[name] = list
+	}
+	for _, d := range a.Status.GPUs {
+		uuid := d.Device.UUID
+		samples := a.History[uuid]
+		for end := s.From.Add(s.Step()); len(samples) > 0 && !end.After(s.Until.Add(s.Step())); end = end.Add(s.Step()) {
+			var load, power, used, total mean
+			most, hottest := mean{}, mean{}
+			for len(samples) > 0 && !samples[0].Time.After(end) {
+				one := samples[0]
+				samples = samples[1:]
+				load.add(float64(one.Utilization.Or(0)), one.Utilization.Known())
+				power.add(float64(one.Power.Or(0)), one.Power.Known() && one.PowerOf == "")
+				used.add(float64(one.MemoryUsed.Or(0)), one.MemoryUsed.Known())
+				total.add(float64(d.Device.MemoryTotal), true)
+				most.raise(float64(one.Utilization.Or(0)), one.Utilization.Known())
+				hottest.raise(float64(one.Temperature.Or(0)), one.Temperature.Known())
+			}
+			if total.n > 0 {
+				measured[end] = true
+			}
+			put("load", uuid, end, &load)
+			put("busiest", uuid, end, &most)
+			put("heat", uuid, end, &hottest)
+			put("power", uuid, end, &power)
+			put("memory", uuid, end, &used)
+			put("total", uuid, end, &total)
+		}
+	}
+	var up api.QuerySeries
+	for _, t := range sortedTimes(measured) {
+		up.Points = append(up.Points, api.QueryPoint{Time: t, Value: 1})
+	}
+	a.Series["up"] = []api.QuerySeries{up}
+}
+
+// raise makes a mean the highest of what was added.
+func (m *mean) raise(v float64, known bool) {
+	if known && (m.n == 0 || v > m.sum) {
+		m.sum, m.n = v, 1
+	}
+}
