@@ -18,6 +18,10 @@ func Report(r api.Report, to term.Screen) []string {
 	section := func(title string, body []string) {
 		lines = append(append(append(lines, to.Paint(term.Bold, title)), body...), "")
 	}
+	if r.Period != nil {
+		period(&r, to, section)
+		return append(lines, adviceLines(r.Advice, to)...)
+	}
 	if len(r.GPUs) > 0 {
 		section("GPUs"+covered(r.GPUs), reportedDevices(r.GPUs).Lines(to.Width, to.Painter))
 	}
@@ -28,11 +32,15 @@ func Report(r api.Report, to term.Screen) []string {
 	if len(r.Energy.GPUs) > 0 {
 		section("Energy", energyLines(&r.Energy, to))
 	}
-	if len(r.Advice) == 0 {
-		return append(lines, "Nothing to advise.")
+	return append(lines, adviceLines(r.Advice, to)...)
+}
+
+func adviceLines(list []api.Advice, to term.Screen) []string {
+	if len(list) == 0 {
+		return []string{"Nothing to advise."}
 	}
-	lines = append(lines, to.Paint(term.Bold, "Advice"))
-	for _, a := range r.Advice {
+	lines := []string{to.Paint(term.Bold, "Advice")}
+	for _, a := range list {
 		text := a.Text
 		if a.Command != "" {
 			text += " Next: " + a.Command

@@ -1,8 +1,11 @@
 package look
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -12,21 +15,36 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/flagvalue"
 	"github.com/berth-gpu/berth/internal/report"
+	"github.com/berth-gpu/berth/internal/report/page"
 	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
-type reportOptions struct{ *console.Console }
+type reportOptions struct {
+	*console.Console
+	since, until   string
+	html, markdown string
+}
 
 func newReport(con *console.Console) *cobra.Command {
-	o := &reportOptions{con}
-	return &cobra.Command{
-		Use:   "report",
+	o := &reportOptions{Console: con}
+	cmd := &cobra.Command{
+		Use:   "report [flags]",
 		Short: "Show how GPUs were used, by whom, and what to do better",
 		Long: `Show how each GPU was used in the last ten minutes, what each service holds, had
 and waits for, what programs asked for and used, how much energy that took, and
 advice: leases that nothing uses or that are too large or too small, requests
 that wait, memory under no lease, GPUs that do nothing.
+
+With --since, show what happened since then: use, waste, waiting, throttling,
+faults and energy, per GPU, user, service and program. The numbers come from the
+past that the daemon keeps. The report says how much of the time it covers.
+
+--html writes the same with pictures as one file that needs nothing else.
+--markdown prints it with pictures made of text, for a mail. Both show the last
+seven days unless --since says otherwise.
 
 Of programs, show for every name that ran under a lease the memory that the last
 run asked for, the most that one of the last ten runs used on a GPU, and what
@@ -40,16 +58,69 @@ Of energy, show for every GPU how much programs under leases used, how much
 others used, and how much the GPU draws by itself, since berth first measured
 it; and for whom. With energy.price_per_kwh, show what it cost.`,
 		Example: `  berth report
+  berth report --since 7d
+  berth report --since 2026-11-01 --until 2026-12-01 --html november.html
+  berth report --since 24h --markdown | mail -s "GPUs yesterday" team
   berth config set energy.price_per_kwh=0.32
   berth report --json | jq '.energy.used[] | {user, name, energy_joules}'
   berth report --json | jq -r '.advice[].text'
-  berth report --json | jq '.measurements[] | select(.asked_mb > 2 * .peak_mb)'`,
+  berth report --json | jq '.measurements[] | select(.asked_mb > 2 * .peak_mb)'
+  berth report --json --since 7d | jq '.period.programs[] | select(.idle_hours > 1)'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
+	cmd.Flags().StringVar(&o.since, "since", "", "show what happened since this `TIME`, or in the last 7d")
+	cmd.Flags().StringVar(&o.until, "until", "", "show what happened before this `TIME`, or before the last 1h")
+	cmd.Flags().StringVar(&o.html, "html", "", "write a page with pictures to this `FILE`; - is standard output")
+	cmd.Flags().StringVar(&o.markdown, "markdown", "", "print Markdown, or write it with --markdown=`FILE`")
+	cmd.Flags().Lookup("markdown").NoOptDefVal = "-"
+	return cmd
 }
 
+// usualPeriod is what a page shows unless the user says otherwise.
+const usualPeriod = 7 * 24 * time.Hour
+
+// period returns what the report is about; nil: the last minutes.
+func (o *reportOptions) period() (*report.Period, error) {
+	switch {
+	case o.html != "" && o.markdown != "":
+		return nil, console.Usage("give --html or --markdown, not both")
+	case (o.html != "" || o.markdown != "") && o.JSON:
+		return nil, console.Usage("give --json, --html or --markdown, not two of them")
+	case o.since == "" && o.until == "" && o.html == "" && o.markdown == "":
+		return nil, nil
+	}
+	now := o.Now()
+	until, err := flagvalue.Moment(o.until, now)
+	if err != nil {
+		return nil, console.Usage("--until %v", err)
+	}
+	if until.IsZero() || until.After(now) {
+		until = now
+	}
+	since, err := flagvalue.Moment(o.since, now)
+	if err != nil {
+		return nil, console.Usage("--since %v", err)
+	}
+	if since.IsZero() {
+		since = until.Add(-usualPeriod)
+	}
+	switch length := until.Sub(since); {
+	case length < time.Minute:
+		return nil, console.Usage("--since must be at least a minute before %s", map[bool]string{true: "now", false: "--until"}[o.until == ""])
+	case length > longestPeriod:
+		return nil, console.Usage("--since must be at most %d days before the end", int(longestPeriod.Hours()/24))
+	}
+	return &report.Period{From: since, Until: until}, nil
+}
+
+const longestPeriod = 3 * 366 * 24 * time.Hour
+
 func (o *reportOptions) run(ctx context.Context) error {
+	period, err := o.period()
+	if err != nil {
+		return err
+	}
 	c, err := o.Daemon(ctx)
 	if err != nil {
 		return err
@@ -59,8 +130,57 @@ func (o *reportOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if period != nil {
+		if err := ask(ctx, c, *period, &answers); err != nil {
+			return err
+		}
+	}
 	all := report.Make(answers, o.Now())
+	if period != nil {
+		all.Period = report.MakePeriod(&answers, *period)
+		all.Advice = append(all.Advice, report.AdvicePeriod(all.Period)...)
+	}
+	switch {
+	case o.html != "":
+		return o.write(o.html, &all, page.HTML)
+	case o.markdown != "":
+		return o.write(o.markdown, &all, page.Markdown)
+	}
 	return o.Answer(all, view.Report(all, o.Screen())...)
+}
+
+// write writes a report to a file, whole or not at all, or to standard output.
+func (o *reportOptions) write(file string, r *api.Report, format func(io.Writer, *api.Report) error) error {
+	if file == "-" {
+		return format(o.Out, r)
+	}
+	if err := wholefile.Save(file, func(w io.Writer) error { return format(w, r) }); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// ask asks the store of the past what a period needs. Where there is no store, the
+// report is of the samples of the last minutes, and says so.
+func ask(ctx context.Context, c *client.Client, p report.Period, a *report.Answers) error {
+	found := map[string][]api.QuerySeries{}
+	for _, q := range p.Questions() {
+		answer, err := c.QueryRange(ctx, q.Expr, client.QueryRange{From: p.From.Add(q.Step), To: p.Until, Step: q.Step})
+		problem := (*api.Problem)(nil)
+		switch {
+		case errors.As(err, &problem) && problem.Status == http.StatusNotFound:
+			a.Remarks = append(a.Remarks, fmt.Sprintf("The daemon keeps no past (%s). Loads, temperatures and power are of the last minutes.", cmp.Or(problem.Detail, problem.Title)))
+			return nil
+		case errors.As(err, &problem) && problem.Status != http.StatusUnauthorized && problem.Status != http.StatusForbidden:
+			a.Remarks = append(a.Remarks, fmt.Sprintf("The part %q is missing: %s.", q.Name, cmp.Or(problem.Detail, problem.Title)))
+		case err != nil:
+			return err
+		default:
+			found[q.Name] = answer.Series
+		}
+	}
+	a.Series = found
+	return nil
 }
 
 // reported is how far back a report looks at the samples of devices.
