@@ -65,14 +65,14 @@ it; and for whom. With energy.price_per_kwh, show what it cost.`,
   berth report --json | jq '.energy.used[] | {user, name, energy_joules}'
   berth report --json | jq -r '.advice[].text'
   berth report --json | jq '.measurements[] | select(.asked_mb > 2 * .peak_mb)'
-  berth report --json --since 7d | jq '.period.programs[] | select(.idle_hours > 1)'`,
+  berth report --json --since 7d | jq '.period.users[] | {name, lease_hours}'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	cmd.Flags().StringVar(&o.since, "since", "", "show what happened since this `TIME`, or in the last 7d")
-	cmd.Flags().StringVar(&o.until, "until", "", "show what happened before this `TIME`, or before the last 1h")
-	cmd.Flags().StringVar(&o.html, "html", "", "write a page with pictures to this `FILE`; - is standard output")
-	cmd.Flags().StringVar(&o.markdown, "markdown", "", "print Markdown, or write it with --markdown=`FILE`")
+	cmd.Flags().StringVar(&o.since, "since", "", "show what happened since this `TIME`, or the last 7d")
+	cmd.Flags().StringVar(&o.until, "until", "", "end at this `TIME`, or 1h ago (default: now)")
+	cmd.Flags().StringVar(&o.html, "html", "", "write a page with pictures to this `FILE`, or to -")
+	cmd.Flags().StringVar(&o.markdown, "markdown", "", "print Markdown, or write it to =`FILE`")
 	cmd.Flags().Lookup("markdown").NoOptDefVal = "-"
 	return cmd
 }
