@@ -192,7 +192,7 @@ func (b *builder) strips() block {
 
 // marks writes the worst state of each moment as a letter.
 func (b *builder) marks(cells []chart.Cell) string {
-	line := []byte(strings.Repeat(" ", plotWidth))
+	line := []byte(strings.Repeat(" ", b.columns()))
 	for _, c := range cells {
 		at := b.column(c.Until)
 		for i, share := range c.Shares {
@@ -209,7 +209,15 @@ func worse(mark, than byte) bool {
 	return strings.IndexByte(order, mark) > strings.IndexByte(order, than)
 }
 
-const plotWidth = 56 // of a picture as text
+const plotWidth = 56 // of a picture as text, at most
+
+// columns returns how wide a picture as text is: no wider than there are points.
+func (b *builder) columns() int {
+	if b.p.Step <= 0 {
+		return plotWidth
+	}
+	return min(max(int(math.Ceil(b.p.Until.Sub(b.p.From).Seconds()/b.p.Step)), 1), plotWidth)
+}
 
 // column returns where a time is in a picture as text.
 func (b *builder) column(t time.Time) int {
@@ -217,7 +225,7 @@ func (b *builder) column(t time.Time) int {
 	if all <= 0 {
 		return 0
 	}
-	return min(max(int(float64(plotWidth)*float64(t.Sub(b.p.From)-seconds(b.p.Step)/2)/float64(all)), 0), plotWidth-1)
+	return min(max(int(float64(b.columns())*float64(t.Sub(b.p.From)-seconds(b.p.Step)/2)/float64(all)), 0), b.columns()-1)
 }
 
 // sparks draws each series as a line of text.
@@ -226,7 +234,7 @@ func (b *builder) sparks(t chart.Time) []string {
 	rows := make([][]float64, len(t.Series))
 	for i, s := range t.Series {
 		wide = max(wide, term.Columns(term.Clean(s.Name)))
-		sums, counts := make([]float64, plotWidth), make([]float64, plotWidth)
+		sums, counts := make([]float64, b.columns()), make([]float64, b.columns())
 		for _, p := range s.Points {
 			at := b.column(p.T)
 			sums[at], counts[at] = sums[at]+p.V, counts[at]+1
@@ -246,8 +254,8 @@ func (b *builder) sparks(t chart.Time) []string {
 		}
 		lines = append(lines, fmt.Sprintf("%s  %s  %s%s", pad(term.Cut(term.Clean(s.Name), wide), wide), term.Spark(rows[i], 0, most), round(sum/max(n, 1)), t.Unit))
 	}
-	return append(lines, fmt.Sprintf("%s  %s%s%s   from 0 to %s%s; at the right the average", strings.Repeat(" ", wide),
-		b.p.From.Format("2 Jan 15:04"), strings.Repeat(" ", plotWidth-24), pad(b.p.Until.Format("2 Jan 15:04"), 12), round(most), t.Unit))
+	return append(lines, fmt.Sprintf("%s  %s to %s, from 0 to %s%s; at the right the average", strings.Repeat(" ", wide),
+		b.p.From.Format("2 Jan 15:04"), b.p.Until.Format("2 Jan 15:04"), round(most), t.Unit))
 }
 
 // pad fills a text with blanks.
