@@ -116,6 +116,18 @@ func (s *machine) needs() []need {
 			add(warning, d.Device.Label()+" is drained"+by+": "+cmp.Or(plain(d.Drain.Reason), "no new leases there"))
 		}
 	}
+	if s.facts.Alerts != nil {
+		for _, a := range s.facts.Alerts.Alerts {
+			if a.State != "firing" || a.Acknowledged != nil {
+				continue // it may pass, or somebody takes care of it
+			}
+			t := warning
+			if a.Severity == gpu.Serious {
+				t = bad
+			}
+			add(t, plain(a.Alert)+" for "+words.Age(s.Now.Sub(a.Since))+": "+plain(cmp.Or(a.Annotations["summary"], a.Annotations["description"], a.Labels["gpu"])))
+		}
+	}
 	if all := s.facts.Status; all != nil && !all.Monitoring && !s.Local {
 		add(warning, "Monitoring is stopped, so the numbers are old.")
 	}

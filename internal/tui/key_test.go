@@ -262,6 +262,28 @@ func TestSlowDaemon(t *testing.T) {
 	}
 }
 
+// Alerts that fire need a person; those that may pass, and those that somebody
+// takes care of, do not.
+func TestAlerts(t *testing.T) {
+	s := scene(100, 30, Facts{Status: &api.StatusAll{Monitoring: true, GPUs: []api.Status{someDevice(0, 1, 1, 40)}}, At: now})
+	since := now.Add(-3 * time.Minute)
+	s.Take(Facts{Alerts: &api.Alerts{Alerts: []api.Alert{
+		{Alert: "GPUTemperatureHigh", State: "pending", Since: since},
+		{Alert: "HighGPUMemoryUsage", State: "firing", Since: since, Acknowledged: &api.Acknowledgement{By: "ada"}},
+	}}})
+	if text := frameText(s); !strings.Contains(text, "Nothing needs a person") {
+		t.Error(text)
+	}
+	s.Take(Facts{Alerts: &api.Alerts{Alerts: []api.Alert{
+		{Alert: "GPUAllocationFailed", State: "firing", Severity: gpu.Warning, Since: since, Annotations: map[string]string{"summary": "requests are refused\x1b[2J"}},
+		{Alert: "GPUTemperatureHigh", State: "firing", Severity: gpu.Serious, Since: since, Annotations: map[string]string{"summary": "GPU 0 is at 91 °C"}},
+	}}})
+	if lines := s.Frame(); !strings.HasPrefix(lines[1], " ✗ GPUTemperatureHigh for 3 min: GPU 0 is at 91 °C") || !strings.HasPrefix(lines[2], " ! GPUAllocationFailed for 3 min: requests are refused?[2J") {
+		t.Errorf("%q", lines[1:3])
+	}
+	check(t, s)
+}
+
 // With no daemon nothing can be changed.
 func TestLocal(t *testing.T) {
 	s := scene(80, 24, Facts{Status: someFacts().Status, At: now})

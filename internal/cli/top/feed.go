@@ -30,6 +30,7 @@ type feed struct {
 	known     map[string]bool // devices whose samples were asked for
 	leasesAt  time.Time       // when the leases were last asked for
 	strayedAt time.Time
+	alertedAt time.Time
 	explained time.Time
 }
 
@@ -43,7 +44,7 @@ func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
 	}
 	if err != nil {
 		clear(f.known)
-		f.leasesAt, f.strayedAt = time.Time{}, time.Time{} // ask again for what was missed
+		f.leasesAt, f.strayedAt, f.alertedAt = time.Time{}, time.Time{}, time.Time{} // ask again for what was missed
 		return facts, err
 	}
 	facts.Status = &all
@@ -70,6 +71,14 @@ func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
 		asking.Go(func() {
 			if strays, err := f.from.Orphans(ctx); err == nil {
 				facts.Strays = &strays
+			}
+		})
+	}
+	if facts.At.Sub(f.alertedAt) >= rarely {
+		f.alertedAt = facts.At
+		asking.Go(func() {
+			if alerts, err := f.from.Alerts(ctx); err == nil { // an older daemon has none
+				facts.Alerts = &alerts
 			}
 		})
 	}
