@@ -50,25 +50,3 @@ func (c *Client) RevokeToken(ctx context.Context, name string) (api.Token, error
 func tokenPath(name string) string {
 	return tokensPath + "/" + strings.ReplaceAll(url.PathEscape(name), ".", "%2E")
 }
-
-const sessionsPath = "/api/sessions"
-
-// SessionLink makes a link with which the caller can sign in on the page. The daemon
-// makes one over its Unix socket alone.
-func (c *Client) SessionLink(ctx context.Context) (api.SessionLink, error) {
-	return call[api.SessionLink](ctx, c, http.MethodPost, "/api/session/link", nil, nil)
-}
-
-// Sessions returns who is signed in on the page: the caller, or everybody if the
-// caller is an administrator.
-func (c *Client) Sessions(ctx context.Context) (api.Sessions, error) {
-	return whole(ctx, c, sessionsPath, func(page api.Sessions) string { return page.Next },
-		func(all *api.Sessions, page api.Sessions) {
-			all.Sessions, all.More = append(all.Sessions, page.Sessions...), page.More
-		})
-}
-
-// EndSession ends a session on the page at once, and returns it.
-func (c *Client) EndSession(ctx context.Context, id string) (api.Session, error) {
-	return call[api.Session](ctx, c, http.MethodDelete, sessionsPath+"/"+strings.ReplaceAll(url.PathEscape(id), ".", "%2E"), nil, nil)
-}

@@ -28,14 +28,3 @@ func (c *Client) Unacknowledge(ctx context.Context, fingerprint string) (api.Ale
 func acknowledgement(fingerprint string) string {
 	return "/api/alerts/" + url.PathEscape(fingerprint) + "/acknowledge"
 }
-
-// Hooks returns the hooks of the daemon, and what came of them.
-func (c *Client) Hooks(ctx context.Context) (api.Hooks, error) {
-	return call[api.Hooks](ctx, c, http.MethodGet, "/api/hooks", nil, nil)
-}
-
-// TestHook sends a test to a hook, and returns what came of it. The time limit of
-// the client does not count: that of the hook does.
-func (c *Client) TestHook(ctx context.Context, name string) (api.HookTest, error) {
-	return call[api.HookTest](ctx, c.unhurried(), http.MethodPost, "/api/hooks/"+url.PathEscape(name)+"/test", nil, nil)
-}

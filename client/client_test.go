@@ -57,9 +57,9 @@ func TestRoutes(t *testing.T) {
 		}, `POST /api/alerts/a%2Fb/acknowledge application/json{"hours":2,"comment":"mine"}`, `{"alert":"Hot"}`, api.Alert{Alert: "Hot"}},
 		{"unacknowledge", func(ctx context.Context, c *Client) (any, error) { return c.Unacknowledge(ctx, "a") },
 			"DELETE /api/alerts/a/acknowledge ", `{"alert":"Hot"}`, api.Alert{Alert: "Hot"}},
-		{"hooks", func(ctx context.Context, c *Client) (any, error) { return c.Hooks(ctx) },
+		{"hooks", func(ctx context.Context, c *Client) (any, error) { return c.Hooks().List(ctx) },
 			"GET /api/hooks ", `{"hooks":[{"name":"chat"}]}`, api.Hooks{Hooks: []api.Hook{{Name: "chat"}}}},
-		{"test of a hook", func(ctx context.Context, c *Client) (any, error) { return c.TestHook(ctx, "my chat") },
+		{"test of a hook", func(ctx context.Context, c *Client) (any, error) { return c.Hooks().Test(ctx, "my chat") },
 			"POST /api/hooks/my%20chat/test ", `{"hook":"my chat","status":"delivered"}`, api.HookTest{Hook: "my chat", HookDelivery: api.HookDelivery{Status: "delivered"}}},
 		{"check", func(ctx context.Context, c *Client) (any, error) {
 			return c.Check(ctx, api.CheckRequest{GPU: "1", Kind: "long"})

@@ -23,12 +23,12 @@ func (c *Client) Query(ctx context.Context, expr string, at time.Time) (api.Quer
 	if !at.IsZero() {
 		form.Set("time", sinceEpoch(at))
 	}
-	return c.query(ctx, "/api/v1/query", form)
+	return query(ctx, c, "/api/v1/query", form)
 }
 
 // QueryRange asks a question in PromQL about every step of a time.
 func (c *Client) QueryRange(ctx context.Context, expr string, over QueryRange) (api.QueryResult, error) {
-	return c.query(ctx, "/api/v1/query_range", url.Values{
+	return query(ctx, c, "/api/v1/query_range", url.Values{
 		"query": {expr}, "start": {sinceEpoch(over.From)}, "end": {sinceEpoch(over.To)},
 		"step": {strconv.FormatFloat(over.Step.Seconds(), 'f', -1, 64)},
 	})
@@ -39,7 +39,8 @@ func sinceEpoch(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
 }
 
-func (c *Client) query(ctx context.Context, path string, form url.Values) (api.QueryResult, error) {
+// query asks a question.
+func query(ctx context.Context, c *Client, path string, form url.Values) (api.QueryResult, error) {
 	var answer struct { // in the form of Prometheus
 		Status, ErrorType, Error, Code string
 

@@ -38,7 +38,7 @@ echo "kernel   $(uname -r), $(nproc) CPUs"
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 
 say "the daemon finds the device"
-$berth serve --devices nvml --state-dir "$dir/state" --listen '' 2>"$dir/log" &
+BERTH_PAST_STORE=off $berth serve --devices nvml --state-dir "$dir/state" --listen '' 2>"$dir/log" &
 daemon=$!
 for _ in $(seq 100); do ask /readyz >/dev/null 2>&1 && break; read -rt 0.1 <> <(:); done
 must "the daemon is ready" ask /readyz

@@ -86,7 +86,7 @@ while time.monotonic() < end:
 PY
 nvidia-smi --query-gpu=timestamp,power.draw,temperature.gpu,memory.used --format=csv,noheader,nounits -lms 500 >"$dir/smi.csv" &
 watcher=$!
-$berth exec --memory 4GiB --id remembered -- python3 "$dir/load.py" 90 &
+$berth exec --memory 4GiB --name remembered -- python3 "$dir/load.py" 90 &
 worker=$!
 rest 80
 now=$(date +%s)

@@ -53,7 +53,7 @@ func TestPageURL(t *testing.T) {
 // browse signs in with a link as a browser does, and returns a client with the cookie.
 func browse(t *testing.T, c *client.Client, secure *tls.Config) (*http.Client, string) {
 	t.Helper()
-	link, err := c.SessionLink(t.Context())
+	link, err := c.Sessions().Link(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,11 +110,11 @@ func TestSessionsSurviveARestart(t *testing.T) {
 	if got := act(t, browser, address); got != http.StatusOK {
 		t.Errorf("after a restart: %d", got)
 	}
-	all, err := c.Sessions(t.Context())
+	all, err := c.Sessions().List(t.Context())
 	if err != nil || len(all.Sessions) != 1 {
 		t.Fatal(all, err)
 	}
-	if _, err := c.EndSession(t.Context(), all.Sessions[0].ID); err != nil {
+	if _, err := c.Sessions().End(t.Context(), all.Sessions[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := act(t, browser, address); got != http.StatusForbidden {

@@ -51,11 +51,11 @@ func (o *openOptions) run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	before, err := c.Sessions(ctx)
+	before, err := c.Sessions().List(ctx)
 	if err != nil {
 		return err
 	}
-	link, err := c.SessionLink(ctx)
+	link, err := c.Sessions().Link(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (o *openOptions) await(ctx context.Context, c *client.Client, before api.Se
 			return nil
 		case <-tick.C:
 		}
-		now, err := c.Sessions(ctx)
+		now, err := c.Sessions().List(ctx)
 		if err != nil {
 			continue // the daemon may be back before the minute is over
 		}

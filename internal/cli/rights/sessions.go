@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/term"
@@ -36,7 +37,7 @@ With the role admin, you can end the session of anybody. Leases stay.`,
 			if len(args) > 0 {
 				return nil, console.NoFiles
 			}
-			for _, s := range console.Known(con, cmd, (*client.Client).Sessions).Sessions {
+			for _, s := range console.Known(con, cmd, listSessions).Sessions {
 				offers = append(offers, term.Clean(s.ID)+"\t"+term.Clean(s.User))
 			}
 			return offers, console.NoFiles
@@ -52,7 +53,7 @@ func (o *sessionsOptions) list(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	all, err := c.Sessions(ctx)
+	all, err := c.Sessions().List(ctx)
 	if err != nil {
 		return err
 	}
@@ -68,9 +69,11 @@ func (o *sessionsOptions) end(ctx context.Context, id string) error {
 		return err
 	}
 	defer c.Close()
-	ended, err := c.EndSession(ctx, id)
+	ended, err := c.Sessions().End(ctx, id)
 	if err != nil {
 		return err
 	}
 	return o.Answer(ended, view.SessionEnded(ended))
 }
+
+func listSessions(c *client.Client, ctx context.Context) (api.Sessions, error) { return c.Sessions().List(ctx) }

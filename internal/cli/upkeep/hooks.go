@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/term"
@@ -26,7 +27,7 @@ came of the last delivery. It needs the role operator.`,
 				return err
 			}
 			defer c.Close()
-			all, err := c.Hooks(cmd.Context())
+			all, err := c.Hooks().List(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -52,7 +53,7 @@ such hook. It needs the role admin.`,
 			if len(args) > 0 {
 				return nil, console.NoFiles
 			}
-			for _, h := range console.Known(con, cmd, (*client.Client).Hooks).Hooks {
+			for _, h := range console.Known(con, cmd, listHooks).Hooks {
 				offers = append(offers, term.Clean(h.Name)+"\t"+term.Clean(h.Kind))
 			}
 			return offers, console.NoFiles
@@ -67,7 +68,7 @@ func testHook(ctx context.Context, con *console.Console, name string) error {
 		return err
 	}
 	defer c.Close()
-	got, err := c.TestHook(ctx, name)
+	got, err := c.Hooks().Test(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -79,3 +80,5 @@ func testHook(ctx context.Context, con *console.Console, name string) error {
 	}
 	return nil
 }
+
+func listHooks(c *client.Client, ctx context.Context) (api.Hooks, error) { return c.Hooks().List(ctx) }
