@@ -48,6 +48,7 @@ func (s *period) holders(kind string) []api.HolderPeriod {
 	}
 	list := []api.HolderPeriod{}
 	for _, h := range found {
+		h.Leased = max(h.Leased, h.Measured) // series of leases may reach back further
 		if h.Leased > 0 || h.Leases > 0 || h.Waiting > 0 || h.Energy.Or(0) > 0 {
 			list = append(list, *h)
 		}

@@ -61,7 +61,7 @@ func periodDevices(p *api.PeriodReport) *term.Table {
 			index = strconv.Itoa(i)
 		}
 		all := float64(d.Total) * d.Measured / 3600
-		t.Add(term.Text(index), term.Text(shortName(d.Name)), term.Text(optional(d.Utilization, "%.0f%%")), term.Text(optional(d.Hottest, "%.0f°C")),
+		t.Add(term.Text(index), term.Text(shortName(term.Clean(cmp.Or(d.Name, d.GPU)))), term.Text(optional(d.Utilization, "%.0f%%")), term.Text(optional(d.Hottest, "%.0f°C")),
 			term.Text(ratio(d.Leased, all)), term.Text(ratio(d.Used, all)), term.Text(spent(d.Idle)),
 			term.Text(spent(d.States[gpu.Throttled]+d.States[gpu.Critical])), term.Text(energy))
 	}

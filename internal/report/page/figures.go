@@ -39,7 +39,7 @@ func (b *builder) figures() (list []figure) {
 		list = append(list, figure{"Leased and idle", hours(idle), percent(idle, measured) + " of the time of the GPUs"})
 	}
 	if mean, known := b.p.Waiting.Mean.Get(); known {
-		list = append(list, figure{"Waiting", wait(mean), "on average, for " + words.Count(int(b.p.Waiting.Answered), "lease")})
+		list = append(list, figure{"Waiting", wait(mean), "on average, for " + words.CountThousands(int64(b.p.Waiting.Answered), "lease")})
 	}
 	if t, known := hottest.Get(); known {
 		list = append(list, figure{"Hottest", fmt.Sprintf("%.0f °C", float64(t)), "of all GPUs"})

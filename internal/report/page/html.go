@@ -33,8 +33,8 @@ p{margin:.4rem 0}
 .figure dd+dd{font-size:.8rem;font-weight:400;color:var(--soft)}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:.88rem;font-variant-numeric:tabular-nums}
-th,td{text-align:left;padding:.28rem .6rem .28rem 0;border-bottom:1px solid var(--rule);vertical-align:middle;overflow-wrap:anywhere}
-td:first-child{min-width:4.5em}
+th,td{text-align:left;padding:.28rem .6rem .28rem 0;border-bottom:1px solid var(--rule);vertical-align:middle;overflow-wrap:break-word;max-width:18rem}
+td:first-child{min-width:4em}
 th{color:var(--soft);font-weight:600;overflow-wrap:normal}
 .n{text-align:right;white-space:nowrap}
 code{font:.9em ui-monospace,monospace;background:var(--empty);padding:.1em .35em;border-radius:.25em}

@@ -33,7 +33,7 @@ func cut(t *table) *table {
 }
 
 func (b *builder) use() section {
-	t := &table{Columns: []column{{"GPU", false}, {"Name", false}, {"Load", true}, {"", false}, {"Hottest", true}, {"Power", true}, {"Memory leased", true}, {"Memory used", true}, {"Leased and idle", true}, {"Measured", true}}}
+	t := &table{Columns: []column{{"GPU", false}, {"Name", false}, {"Load", true}, {"", false}, {"Hottest", true}, {"Power", true}, {"Leased", true}, {"Used", true}, {"Idle", true}, {"Measured", true}}}
 	for i := range b.p.GPUs {
 		d := &b.p.GPUs[i]
 		all := float64(d.Total) * d.Measured / 3600
