@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/report/page"
 	"github.com/berth-gpu/berth/internal/view"
 	"github.com/berth-gpu/berth/internal/wholefile"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 type reportOptions struct {
@@ -169,7 +170,7 @@ func ask(ctx context.Context, c *client.Client, p report.Period, a *report.Answe
 		problem := (*api.Problem)(nil)
 		switch {
 		case errors.As(err, &problem) && problem.Status == http.StatusNotFound:
-			a.Remarks = append(a.Remarks, fmt.Sprintf("The daemon keeps no past (%s). Loads, temperatures and power are of the last minutes.", cmp.Or(problem.Detail, problem.Title)))
+			a.Remarks = append(a.Remarks, words.UpperFirst(cmp.Or(problem.Detail, problem.Title))+". Loads, temperatures and power are of the last minutes.")
 			return nil
 		case errors.As(err, &problem) && problem.Status != http.StatusUnauthorized && problem.Status != http.StatusForbidden:
 			a.Remarks = append(a.Remarks, fmt.Sprintf("The part %q is missing: %s.", q.Name, cmp.Or(problem.Detail, problem.Title)))

@@ -55,7 +55,7 @@ func week(step time.Duration) *api.Report {
 	for i := range 4 {
 		uuid := fmt.Sprintf("GPU-%d", i)
 		d := api.DevicePeriod{
-			GPU: uuid, Index: gpu.Some(i), Name: "NVIDIA H200", Measured: 6.5 * 24 * 3600, Total: 143771, Utilization: gpu.Some(gpu.Percent([]float64{45, 35, 25, 14}[i])), Power: gpu.Some(gpu.Watts([]float64{352, 299, 245, 193}[i])),
+			GPU: uuid, Index: gpu.Some(i), Name: "NVIDIA H200", Measured: 6.5 * 24 * 3600, Total: 143771, Utilization: gpu.Some(gpu.Percent([]float64{45, 35, 25, 14}[i])), Power: gpu.Some(gpu.Watts([]float64{346, 294, 242, 189}[i])),
 			Hottest: gpu.Some(gpu.Celsius(86 - 4*i)), Leased: 9e6 - 2e6*float64(i), Used: 7e6 - 2e6*float64(i), Foreign: 1e4, Idle: 3600 * float64(20*i),
 			States: map[gpu.State]float64{gpu.Optimal: 5.5 * 24 * 3600, gpu.Normal: 20 * 3600, gpu.Throttled: float64(4-i) * 3600}, Reasons: map[string]float64{"power_cap": 5400},
 			Energy: gpu.Some(gpu.Joules(2.7e8 - 5e7*float64(i))), IdleEnergy: gpu.Some(gpu.Joules(5e7)),
