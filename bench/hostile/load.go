@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -73,7 +72,8 @@ func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) erro
 		{Method: "PUT", Path: fmt.Sprintf("/api/batches/%d-$N", asked.Number), Body: batchBody(fmt.Sprintf("%d-$N", asked.Number), "failed", "o", name)},
 		{Method: "POST", Path: "/api/measurements", Body: fmt.Sprintf(`{"name":"%d-$N","memory_mb":10,"seconds":1}`, asked.Number)},
 		{Method: "GET", Path: "/api/leases"},
-		{Method: "GET", Path: "/metrics"},
+		{Method: "GET", Path: "/metrics"}, {Method: "GET", Path: `/api/v1/query?query=sum(max_over_time({__name__=~".%2B"}[1h]))`},
+		{Method: "GET", Path: `/api/v1/query?query=max_over_time(max_over_time(sum({__name__=~"(.*a.*)*_.%2B"})[2m:1s])[1h:1s])`},
 		{Method: "GET", Path: "/api/events?follow=false"},
 		{Method: "POST", Path: "/api/leases", Body: `{"memory_mb":143000,"gpus":4,"slots":0,"timeout_seconds":0.01}`},
 	} {
@@ -81,18 +81,6 @@ func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) erro
 			c := each
 			c.Path, c.Body = fill(c.Path, n), fill(c.Body, n)
 			if _, err := c.make(ctx, door, web); err != nil {
-				pause(ctx, time.Millisecond)
-			}
-		})
-	}
-	for _, expr := range []string{
-		`sum(max_over_time({__name__=~".+"}[1h]))`,
-		`count(max_over_time(sum by (gpu) (rate({__name__=~"(.*a.*)*_.*"}[5m]))[1h:1s]))`,
-		`max_over_time(max_over_time(sum({__name__=~"gpu_.+"})[2m:1s])[1h:1s])`,
-	} {
-		asked := call{Method: "GET", Path: "/api/v1/query?" + url.Values{"query": {expr}}.Encode()}
-		again("queries", func(int) {
-			if _, err := asked.make(ctx, door, web); err != nil {
 				pause(ctx, time.Millisecond)
 			}
 		})
