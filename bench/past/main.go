@@ -188,10 +188,13 @@ func resident() string {
 	if err != nil {
 		return err.Error()
 	}
+	var parts []string
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "VmRSS:") {
-			return "resident " + strings.Join(strings.Fields(line)[1:], " ")
+		for name, word := range map[string]string{"VmRSS:": "resident", "RssAnon:": "of it its own", "RssFile:": "files"} {
+			if rest, is := strings.CutPrefix(line, name); is {
+				parts = append(parts, word+" "+strings.Join(strings.Fields(rest), " "))
+			}
 		}
 	}
-	return "resident memory not known"
+	return strings.Join(parts, ", ")
 }
