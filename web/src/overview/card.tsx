@@ -104,7 +104,7 @@ function Memory({ uuid }: { uuid: string }) {
     <div class="card-memory">
       <div class="memory-line">
         <span class="curve-name">Memory</span>
-        <span><b>{used}</b> <span class="quiet">of {memory(it.total)} in use</span></span>
+        <span><b>{used}</b> <span class="quiet">of {memory(it.total)}<span class="in-use"> in use</span></span></span>
         <span class="quiet end">{memory(it.leased)} leased</span>
       </div>
       <MemoryStack stack={it} />

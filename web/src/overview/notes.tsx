@@ -29,7 +29,7 @@ export function notesOn(s: Status): Note[] {
   if (s.throttling?.paced_leases) notes.push({ tone: 'warn', text: `${s.throttling.paced_leases} held back` });
   if (s.stale && s.state !== 'UNAVAILABLE') notes.push({ tone: 'warn', text: 'old sample' });
   const soon = s.outlook?.thresholds.find((t) => t.threshold !== 'temp_normal' && t.seconds !== undefined && t.seconds > 0 && t.seconds < 900);
-  if (soon) notes.push({ tone: 'warn', text: soon.text });
+  if (soon) notes.push({ tone: 'warn', text: `${soon.threshold} ${soon.text}`, title: 'At the present power' });
   return notes;
 }
 
