@@ -333,3 +333,42 @@ test('a batch that runs shows its bar and its rates', async () => {
     await d.stop();
   }
 });
+
+test('an alert that fires is acknowledged with a comment', async () => {
+  const d = await Daemon.start({ scenario: '1' });
+  try {
+    writeFileSync(join(d.folder, 'rules.yml'), `groups:
+  - name: test
+    interval: 1s
+    rules:
+      - {alert: AlwaysFires, expr: vector(1), labels: {severity: warning}, annotations: {summary: "It <b>fires</b>."}}
+      - {alert: SoonFires, expr: vector(1), for: 1h, labels: {severity: critical}}
+`);
+    writeFileSync(join(d.folder, 'berth.yaml'), `alerts:\n  shipped: "off"\n  rules: [${join(d.folder, 'rules.yml')}]\n`);
+    await d.end();
+    await d.run();
+    const page = await as(d, 'operator', { hash: '#/alerts' });
+    await page.waitForSelector('.alert >> text=AlwaysFires');
+    await page.waitForSelector('.alert >> text=It <b>fires</b>.');
+    await until(page, () => document.querySelectorAll('.alert').length === 2);
+    const texts = await page.locator('.alert').allInnerTexts();
+    assert.match(texts[0], /AlwaysFires\s+firing/);
+    assert.match(texts[1], /SoonFires\s+pending/);
+    await page.locator('.alert').first().locator('[data-act=acknowledge]').click();
+    await page.fill('#field-comment', 'known since Monday');
+    await confirm(page, 'acknowledge');
+    await done(page, /AlwaysFires is acknowledged for 4 h/);
+    await page.waitForSelector('.alert .notice >> text=known since Monday');
+    await page.locator('.alert').first().locator('[data-act=unacknowledge]').click();
+    await confirm(page, 'unacknowledge');
+    await done(page, /no longer acknowledged/);
+    await until(page, () => document.querySelector('.alert .notice') === null);
+    assert.deepEqual(page.faults(), []);
+
+    const looks = await as(d, 'user', { hash: '#/alerts' });
+    await looks.waitForSelector('.alert >> text=AlwaysFires');
+    assert.equal(await looks.locator('[data-act]').count(), 0);
+  } finally {
+    await d.stop();
+  }
+});
