@@ -163,6 +163,11 @@ export interface Live {
   memory: number[];
 }
 
+// lately returns the newest value of a column, if it is among its last few.
+function lately(c: Column): number | null {
+  return c.slice(-15).findLast((v) => v !== null) ?? null;
+}
+
 const growing: [Figure, keyof Live][] = [['load', 'load'], ['heat', 'temperature'], ['power', 'power'], ['memory', 'memory']];
 
 // grown returns a past with the live samples that came after it, and without what is
@@ -190,7 +195,8 @@ export function grown(p: Past, live: Live): Past {
     ...p,
     times: [...p.times.slice(drop), ...fresh.map((i) => live.times[i]!)],
     figures: next,
-    leases: p.leases.map((l) => ({ ...l, values: tail(l.values) })),
+    // A lease uses as much as it did last, until the store is asked again.
+    leases: p.leases.map((l) => ({ ...l, values: [...l.values.slice(drop), ...pad.map(() => lately(l.values))] })),
   };
 }
 

@@ -99,12 +99,14 @@ describe('short ranges', () => {
     expect(p.reasons.map((r) => r.word)).toEqual(['thermal']);
   });
   it('grow by live samples and lose what is too old', () => {
-    const p = fromSamples([sample(now, 10)], five, now);
+    const p = { ...fromSamples([sample(now, 10)], five, now), leases: [{ key: 'a', values: new Array(300).fill(null).concat([7]) }] };
     const live = { times: [now - 1, now, now + 1, now + 1.2, now + 60], load: [0, 0, 30, 99, NaN], temperature: [0, 0, 50, 50, 50], power: [0, 0, 1, 1, 1], memory: [0, 0, 1, 1, 1] };
     const g = grown(p, live);
     expect(g.times.slice(-2)).toEqual([now + 1, now + 60]);
     expect(g.figures.load.value.slice(-3)).toEqual([10, 30, null]);
     expect(g.times[0]).toBe(now - 240);
+    expect(g.leases[0]!.values.slice(-3)).toEqual([7, 7, 7]);
+    expect(g.leases[0]!.values).toHaveLength(g.times.length);
     for (const f of Object.values(g.figures)) expect(f.value).toHaveLength(g.times.length);
   });
   it('stay the same without newer samples', () => {

@@ -139,7 +139,7 @@ function Summed({ data, unit }: { data: Banded; unit: (v: number) => string }) {
 // stack puts the leases on each other, and what is in use beside them on top.
 function stack(p: Past): { layers: Layer[]; looks: LayerLook[] } {
   if (p.leases.length === 0) {
-    return { layers: [{ key: 'in use', values: p.figures.memory.value }], looks: [{ label: 'used by anybody', colour: '--free' }] };
+    return { layers: [{ key: 'in use', values: p.figures.memory.value }], looks: [{ label: 'used by anybody', colour: '--curve-quiet' }] };
   }
   const rest: Column = p.figures.memory.value.map((used, i) => {
     if (used === null) return null;
@@ -148,6 +148,6 @@ function stack(p: Past): { layers: Layer[]; looks: LayerLook[] } {
   });
   return {
     layers: [...p.leases, { key: 'others', values: rest }],
-    looks: [...p.leases.map((l, i) => ({ label: l.key, colour: `--lease-${(i % 6) + 1}` })), { label: 'others and driver', colour: '--stranger' }],
+    looks: [...p.leases.map((l, i) => ({ label: l.key, colour: `--lease-${(i % 6) + 1}` })), { label: 'others, the driver, and the first minute of leases', colour: '--curve-quiet' }],
   };
 }
