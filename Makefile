@@ -73,6 +73,7 @@ bench-web: build ## what the open page costs the browser and the daemon on 8 dev
 pictures: build ## draw the pictures of the page in docs/pictures
 	@deploy/tools.sh chromium
 	cd web && node test/browser/pictures.mjs
+	cd web && node test/browser/pictures-views.mjs
 
 .PHONY: demo
 demo: build ## show the main job, on real GPUs or on four simulated ones
