@@ -135,22 +135,25 @@ export function fromSamples(samples: Sample[], r: Range, now: number): Past {
 }
 
 // load asks for the past, and where the daemon keeps none, for the samples that it
-// has in memory. For a range longer than an hour these say nothing.
-export async function load(uuid: string, r: Range, now: number, signal: AbortSignal): Promise<{ past?: Past; absent?: Absent }> {
+// has in memory. For a range longer than an hour these say nothing. off: the daemon is
+// set to keep no past, so it is not asked for any.
+export async function load(uuid: string, r: Range, now: number, off: boolean, signal: AbortSignal): Promise<{ past?: Past; absent?: Absent }> {
+  let absent: Absent = { why: '', off: true };
+  if (!off) {
+    try {
+      return { past: await read(uuid, r, now, signal) };
+    } catch (err) {
+      if (signal.aborted) throw err;
+      absent = { why: err instanceof Error ? err.message : String(err), off: err instanceof Refusal && err.status === 404 };
+    }
+  }
+  if (r.seconds > 3600) return { absent };
   try {
-    return { past: await read(uuid, r, now, signal) };
+    const { samples } = await call<{ samples: Sample[] }>('/api/gpu/metrics/history', { query: { gpu: uuid, since: `${r.seconds}s` }, signal });
+    return { past: fromSamples(samples, r, now), absent };
   } catch (err) {
     if (signal.aborted) throw err;
-    const off = err instanceof Refusal && (err.status === 404 || err.code === 'past_off');
-    const absent = { why: err instanceof Error ? err.message : String(err), off };
-    if (r.seconds > 3600) return { absent };
-    try {
-      const { samples } = await call<{ samples: Sample[] }>('/api/gpu/metrics/history', { query: { gpu: uuid, since: `${r.seconds}s` }, signal });
-      return { past: fromSamples(samples, r, now), absent };
-    } catch (again) {
-      if (signal.aborted) throw again;
-      return { absent };
-    }
+    return { absent };
   }
 }
 

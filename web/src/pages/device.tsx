@@ -165,10 +165,11 @@ function RangeTabs({ r }: { r: Range }) {
 const History = memo(function History({ device: d, r }: { device: Device; r: Range }) {
   const uuid = d.uuid;
   const [kept, setKept] = useState<{ past?: Past; absent?: Absent }>({});
+  const store = settings.value === undefined ? undefined : (settings.value.past?.store ?? 'on');
   const began = useRef(0);
   const [took, setTook] = useState(0);
   useEffect(() => { began.current = performance.now(); }, [r.key]);
-  const polled = usePolled((signal) => loadPast(uuid, r, now.peek() / 1000, signal), r.step === 1 ? 10_000 : everyMs(r), [uuid, r.key]);
+  const polled = usePolled<{ past?: Past; absent?: Absent } | undefined>(async (signal) => (store === undefined ? undefined : loadPast(uuid, r, now.peek() / 1000, store === 'off', signal)), r.step === 1 ? 10_000 : everyMs(r), [uuid, r.key, store]);
   useEffect(() => {
     if (polled.data === undefined) return;
     setKept(polled.data);
@@ -192,11 +193,10 @@ const History = memo(function History({ device: d, r }: { device: Device; r: Ran
 
 // NoPast says kindly why there are no curves, or shorter ones.
 function NoPast({ absent, r, some }: { absent: Absent; r: Range; some: boolean }) {
-  const off = absent.off || settings.value?.past?.store === 'off';
   return (
     <p class="notice tone-info" role="status">
-      {off
-        ? <>This daemon remembers no past: <code>past.store</code> is off, or it was built without. {some ? 'The curves show the samples that it has in memory, ten minutes or so.' : `There is nothing to show for the ${r.words}.`} With <code>past: {'{'}store: on{'}'}</code> in its configuration it keeps {'two days'} of samples and three months of averages.</>
+      {absent.off
+        ? <>This daemon remembers no past: <code>past.store</code> is off. {some ? 'The curves show the samples that it has in memory, ten minutes or so.' : `There is nothing to show for the ${r.words}.`} With <code>past: {'{'}store: "on"{'}'}</code> in its configuration it keeps two days of samples and three months of averages.</>
         : <>The past could not be asked: {absent.why} {some && 'The curves show the samples that the daemon has in memory.'}</>}
     </p>
   );

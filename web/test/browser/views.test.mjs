@@ -21,6 +21,8 @@ async function as(d, role, options = {}) {
   assert.ok(status < 300, JSON.stringify(value));
   const page = await open(d, { ...options, expected: [...absent, ...(options.expected ?? [])], extraHTTPHeaders: { Authorization: `Bearer ${value.token}` } });
   page.token = name;
+  page.past = 0; // questions about the past
+  page.on('request', (r) => { if (r.url().includes('/api/v1/')) page.past++; });
   return page;
 }
 
@@ -217,6 +219,24 @@ test('the page of a device shows curves over every range', async () => {
     }
     assert.match(page.url(), /range=5m/);
     assert.deepEqual(page.faults(), []);
+  } finally {
+    await d.stop();
+  }
+});
+
+test('a daemon that keeps no past says so, and shows what it has in memory', async () => {
+  const d = await Daemon.start({ scenario: '1', config: 'past:\n  store: "off"\n' });
+  try {
+    await d.lease({ id: 'train', gpu: '0', memory_mb: 4096 });
+    const page = await as(d, 'operator', { hash: '#/gpu/SIM-h200-0?range=5m' });
+    await page.waitForSelector('.plots canvas');
+    assert.match(await page.innerText('.view .notice'), /remembers no past/);
+    await page.getByRole('button', { name: 'month', exact: true }).click();
+    await until(page, () => /nothing to show for the last month/.test(document.querySelector('.view').innerText));
+    await go(page, d, '#/lease/root/train');
+    await page.waitForSelector('text=/remembers no past/');
+    assert.deepEqual(page.faults(), []);
+    assert.equal(page.past, 0, 'the page asked for a past that there is not');
   } finally {
     await d.stop();
   }

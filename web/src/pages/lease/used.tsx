@@ -5,7 +5,7 @@ import { selector } from '../../history/query';
 import { ranges, type Range } from '../../history/ranges';
 import { column, grid, summary } from '../../history/series';
 import { usePolled } from '../../live/poll';
-import { now } from '../../live/state';
+import { now, settings } from '../../live/state';
 import { Chart, type Line, memorySteps } from '../../ui/chart';
 import { memory } from '../../ui/format';
 import { Panel } from '../../ui/panel';
@@ -16,7 +16,10 @@ import { stepFor } from './step';
 export function Used({ name, parts, since, until }: { name: string; parts: LeasePart[]; since: string | undefined; until: string | undefined }) {
   const longest = ranges[ranges.length - 1] as Range;
   const key = parts.map((p) => p.gpu).join();
+  const known = settings.value !== undefined;
+  const none = settings.value?.past?.store === 'off';
   const polled = usePolled(async (signal) => {
+    if (none || !known) return undefined;
     const end = until === undefined ? now.peek() / 1000 : Date.parse(until) / 1000;
     const begun = since === undefined ? end - 3600 : Date.parse(since) / 1000;
     const seconds = Math.min(longest.seconds, Math.max(120, end - begun));
@@ -31,16 +34,16 @@ export function Used({ name, parts, since, until }: { name: string; parts: Lease
     const [used, asked] = await Promise.all([ask('berth_lease_used_mb', 'max'), ask('berth_lease_memory_mb', 'avg')]);
     const times = grid(start, stop, step);
     return { times, used: column(used.result[0], times), asked: column(asked.result[0], times) };
-  }, 20_000, [name, key, since, until]);
+  }, 20_000, [name, key, since, until, none, known]);
   const lines = useMemo<Line[]>(() => [{ label: 'used', tone: 'memory', unit: memory }, { label: 'leased', tone: 'quiet', unit: memory, dashed: true }], []);
   const d = polled.data;
   const data = useMemo(() => (d ? [d.times, d.used, d.asked] : undefined), [d]);
   const s = d ? summary({ value: d.used }) : undefined;
-  const off = polled.error instanceof Refusal && polled.error.status === 404;
+  const off = none || polled.error instanceof Refusal && polled.error.status === 404;
   return (
     <Panel title="Memory over time" note={s && s.most !== null ? `at most ${memory(s.most)}, on average ${memory(s.average ?? undefined)}` : undefined}>
-      {polled.error
-        ? <p class="empty">{off ? 'This daemon remembers no past (past.store is off, or it was built without), so there is no curve.' : polled.error.message}</p>
+      {off || polled.error
+        ? <p class="empty">{off ? 'This daemon remembers no past (past.store is off), so there is no curve.' : polled.error?.message}</p>
         : data === undefined
           ? <p class="empty plots-wait" role="status">Asking for the past …</p>
           : s && s.most === null
