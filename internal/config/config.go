@@ -197,7 +197,7 @@ type Past struct {
 // Alerts is which rules are evaluated.
 type Alerts struct {
 	Evaluate string        `key:"evaluate" default:"on" oneof:"on,off" doc:"Whether berth evaluates alert rules itself. Set off where a Prometheus evaluates the same rules."`
-	Interval time.Duration `key:"interval" default:"15" min:"1" max:"3600" doc:"Time from one evaluation to the next, for rule groups that do not say."`
+	Interval time.Duration `key:"interval" default:"30" min:"1" max:"3600" doc:"Time from one evaluation to the next, for rule groups that do not say."`
 	Shipped  string        `key:"shipped" default:"on" oneof:"on,off" doc:"Whether the rules that come with berth are evaluated."`
 	Rules    []string      `key:"rules" check:"path" absent:"none" doc:"Files with your own rules, in the format of Prometheus."`
 }

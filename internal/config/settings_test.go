@@ -48,7 +48,7 @@ func TestDefault(t *testing.T) {
 		Energy:          config.Energy{Currency: "EUR"},
 		Audit:           config.Audit{MaxSize: 16, Files: 10},
 		Past:            config.Past{Store: "on", Recent: 48 * time.Hour, Long: 90 * 24 * time.Hour, Size: 1024},
-		Alerts:          config.Alerts{Evaluate: "on", Interval: 15 * time.Second, Shipped: "on"},
+		Alerts:          config.Alerts{Evaluate: "on", Interval: 30 * time.Second, Shipped: "on"},
 		Metrics:         config.Metrics{Compat: "off"},
 	}
 	if diff := cmp.Diff(want, config.Default(), equal); diff != "" {

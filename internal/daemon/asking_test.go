@@ -41,9 +41,9 @@ func TestAsking(t *testing.T) {
 		}
 		time.Sleep(150*time.Second + 500*time.Millisecond) // simulated
 		for expr, want := range map[string]float64{
-			`up{job="berth"}`:                                      1,
-			`gpu_memory_total_mb`:                                  143771,
-			`count_over_time(gpu_power_usage_watts[1m])`:           60,
+			`up{job="berth"}`:     1,
+			`gpu_memory_total_mb`: 143771,
+			`count_over_time(gpu_power_usage_watts[1m] offset 3s)`: 60,
 			`sum(gpu_service_memory_leased_mb{service="trainer"})`: 4096,
 			`berth_lease_memory_mb{service="trainer"}`:             4096,
 			`count(gpu_temperature_celsius)`:                       1,

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/past"
 	"github.com/berth-gpu/berth/internal/promexport"
+	"github.com/berth-gpu/berth/internal/series"
 )
 
 // restEvery is how often what is not about devices is stored: leases, queues and
@@ -58,23 +59,46 @@ func (d *Daemon) runPast(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			d.handOver(&done)
 			return
 		case <-timer.C:
 		}
 		interval := d.settings.load().Config.GPU.MonitorInterval
 		next := d.remember(time.Now(), interval, &done)
+		if !d.past.On() {
+			interval, next = restEvery, next.Add(restEvery)
+		}
 		timer.Reset(min(max(time.Until(next), time.Millisecond), interval))
 	}
 }
+
+// heldFor is how long samples are held before they are handed over together: a disk
+// that is written every second costs an idle machine more than the samples.
+const heldFor = 2 * time.Second
 
 // remembered says what was handed over.
 type remembered struct {
 	last time.Time // the time of the newest samples
 	rest time.Time // when the rest of the page is due
+	held []moment  // what is handed over next
 }
 
-// remember hands over what is due, and returns when more is. Times that lie on a
-// grid take half the space.
+// moment is the samples of one time.
+type moment struct {
+	at   time.Time
+	list []series.Sample
+}
+
+// handOver hands over what is held. What is dropped is counted.
+func (d *Daemon) handOver(done *remembered) {
+	for _, m := range done.held {
+		_ = d.past.Append(m.at, m.list)
+	}
+	done.held = done.held[:0]
+}
+
+// remember takes what is due, hands it over every few seconds, and returns when
+// more is due. Times that lie on a grid take half the space.
 func (d *Daemon) remember(now time.Time, interval time.Duration, done *remembered) (next time.Time) {
 	at := now.Truncate(interval)
 	if d.past.On() && !at.Equal(done.last) { // a clock that is slewed may wake it early
@@ -84,7 +108,10 @@ func (d *Daemon) remember(now time.Time, interval time.Duration, done *remembere
 			list = append(list, d.recorder.Rest(now)...)
 			done.rest = now.Add(restEvery)
 		}
-		_ = d.past.Append(at, list) // what is dropped is counted
+		done.held = append(done.held, moment{at, list})
+		if since := at.Sub(done.held[0].at); since >= heldFor || since < 0 || interval > heldFor {
+			d.handOver(done)
+		}
 	}
 	return at.Add(interval)
 }
