@@ -19,9 +19,9 @@ timeline:
 let failed = false;
 try {
   for (let i = 0; i < 24; i++) {
-    const uuid = `SIM-h200-${i % 8}`;
-    const program = await d.program({ [uuid]: { memory_mb: 8000 + i * 500, load: 2 } });
-    await d.lease({ id: `lease-${i}`, service: `service-${i % 5}`, gpu: String(i % 8), memory_mb: 12000 + i * 500, pid: program.pid });
+    // Without programs: reading what programs use of simulated devices costs the
+    // daemon more than all the rest, and no real device needs it.
+    await d.lease({ id: `lease-${i}`, service: `service-${i % 5}`, gpu: String(i % 8), memory_mb: 12000 + i * 500 });
   }
   await d.wait({ id: 'waits-1', memory_mb: 120000 });
   await d.wait({ id: 'waits-2', memory_mb: 120000 });
