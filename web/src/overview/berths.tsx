@@ -5,6 +5,7 @@ import { available, leasesOn } from '../live/state';
 import { to } from '../router';
 import { Badge } from '../ui/badge';
 import { memory, percent } from '../ui/format';
+import { useGradual } from '../ui/gradual';
 import { hue } from '../ui/hue';
 import { Fill } from '../ui/memory';
 import { fits } from './filter';
@@ -14,6 +15,7 @@ const few = 4;
 // Berths lists the leases on a device, the largest first, and what strangers use.
 export function Berths({ uuid, filter }: { uuid: string; filter: string }) {
   const [all, setAll] = useState(false);
+  const most = useGradual(all ? leasesOn(uuid).value.length * 2 : few, few, 5);
   const found = leasesOn(uuid).value.filter((l) => fits(l, filter));
   const strangers = available.value.get(uuid)?.foreign_mb ?? 0;
   if (found.length === 0 && strangers <= 0) {
@@ -22,7 +24,7 @@ export function Berths({ uuid, filter }: { uuid: string; filter: string }) {
   const rows = found
     .flatMap((lease) => lease.parts.filter((p) => p.gpu === uuid).map((part) => ({ lease, part })))
     .sort((a, b) => b.part.memory_mb - a.part.memory_mb || a.lease.fence - b.lease.fence);
-  const shown = all ? rows : rows.slice(0, rows.length === few + 1 ? few + 1 : few);
+  const shown = all ? rows.slice(0, most) : rows.slice(0, rows.length === few + 1 ? few + 1 : few);
   return (
     <ul class="berths">
       {shown.map(({ lease, part }) => <Berth key={lease.fence} lease={lease} part={part} />)}

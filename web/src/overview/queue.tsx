@@ -7,6 +7,7 @@ import { freshness, leases, leasesKnown, waiting } from '../live/state';
 import { to } from '../router';
 import { Badge } from '../ui/badge';
 import { memory, plural } from '../ui/format';
+import { useGradual } from '../ui/gradual';
 import { Ago, For } from '../ui/time';
 import { fits } from './filter';
 
@@ -17,7 +18,7 @@ const explained = 2; // how many requests are explained without being asked
 export function Queue({ filter }: { filter: string }) {
   const [all, setAll] = useState(false);
   const found = waiting.value.filter((w) => fits(w, filter)).sort((a, b) => a.position - b.position);
-  const shown = all ? found : found.slice(0, few);
+  const shown = found.slice(0, useGradual(all ? found.length : few, few, 5));
   return (
     <section class="panel" aria-labelledby="queue">
       <header class="panel-head">

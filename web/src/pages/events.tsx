@@ -5,6 +5,7 @@ import { device, events, following, followProblem, uuids } from '../live/state';
 import { place, setParams } from '../router';
 import { EventRow } from '../ui/event';
 import { plural } from '../ui/format';
+import { useGradual } from '../ui/gradual';
 
 const step = 100;
 
@@ -16,7 +17,8 @@ export function EventsPage() {
   const gpu = params.get('gpu') ?? '';
   const code = params.get('code') ?? '';
   const text = params.get('text') ?? '';
-  const [most, setMost] = useState(step);
+  const [wanted, setMost] = useState(step);
+  const most = useGradual(wanted, 20, 10);
   const all = events.value;
   const codes = useMemo(() => [...new Set(all.map((e) => e.code))].sort(), [all]);
   const found = useMemo(() => all.filter((e) => matches(e, { severity, gpu, code, text })).reverse(), [all, severity, gpu, code, text]);
@@ -49,7 +51,7 @@ export function EventsPage() {
       {found.length === 0
         ? <p class="empty">{all.length === 0 ? (following.value ? 'Nothing has happened yet.' : 'Asking the daemon…') : 'No event fits the filter.'}</p>
         : <ol class="events wide">{found.slice(0, most).map((e) => <EventRow key={e.id} event={e} wide />)}</ol>}
-      {found.length > most && <button type="button" onClick={() => setMost(most + step)}>Show {Math.min(step, found.length - most)} older</button>}
+      {most === wanted && found.length > most && <button type="button" onClick={() => setMost(most + step)}>Show {Math.min(step, found.length - most)} older</button>}
     </section>
   );
 }

@@ -5,16 +5,18 @@ import { Latest } from '../overview/latest';
 import { Queue } from '../overview/queue';
 import { Summary } from '../overview/summary';
 import { place, setParams } from '../router';
-import { useGradual } from '../ui/gradual';
+import { useGradual, useLater } from '../ui/gradual';
 import { duration } from '../ui/format';
 
 // Overview answers on one screen: which GPUs, how hot, how full, who holds what, who
 // waits and why, what just happened.
 export function Overview() {
   const filter = place.value.params.get('text') ?? '';
+  const late = useLater(filter, 1);
   const list = uuids.value;
   // A card is drawn once with its leases, not twice: first without and then with them.
-  const shown = useGradual(leasesAsked.value ? list.length : 0, 0, 1);
+  // The queue and the events come first, then a card with every frame.
+  const shown = useGradual(leasesAsked.value ? list.length + 2 : 0, 0, 1);
   if (machine.value === undefined) return <div class="loading" />;
   return (
     <>
@@ -35,13 +37,18 @@ export function Overview() {
           </header>
           {list.length === 0
             ? <p class="empty">{machine.value.note || 'This machine has no GPU that berth knows.'}</p>
-            : <div class={`cards ${list.length > 8 ? 'many' : ''}`}>{list.slice(0, shown).map((uuid) => <Card key={uuid} uuid={uuid} filter={filter} />)}</div>}
+            : <div class={`cards ${list.length > 8 ? 'many' : ''}`}>{list.slice(0, Math.max(0, shown - 2)).map((uuid, i) => <LaterCard key={uuid} uuid={uuid} filter={filter} index={i} />)}</div>}
         </section>
         <div class="aside">
-          <Queue filter={filter} />
-          <Latest />
+          {shown > 0 && <Queue filter={late} />}
+          {shown > 1 && <Latest />}
         </div>
       </div>
     </>
   );
+}
+
+// LaterCard takes on a new filter after the cards before it have.
+function LaterCard({ uuid, filter, index }: { uuid: string; filter: string; index: number }) {
+  return <Card uuid={uuid} filter={useLater(filter, 2 + index)} />;
 }

@@ -11,3 +11,19 @@ export function useGradual(count: number, first: number, step: number): number {
   }, [shown, count, step]);
   return Math.min(shown, count);
 }
+
+// useLater returns a value as it was, and takes on a new one some frames later, so that
+// many parts of the page that follow the same value do not all change at once.
+export function useLater<T>(value: T, frames: number): T {
+  const [taken, setTaken] = useState(value);
+  useEffect(() => {
+    if (taken === value) return;
+    let left = frames;
+    let frame = requestAnimationFrame(function next() {
+      if (left-- > 0) frame = requestAnimationFrame(next);
+      else setTaken(value);
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [value, taken, frames]);
+  return taken;
+}
