@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import http from 'node:http';
 import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 
 const folder = fileURLToPath(new URL('../../../internal/webui/page', import.meta.url));
 const types = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
@@ -29,8 +30,8 @@ export async function front(port, at = 0) {
     try {
       const name = normalize(pathname === '/' ? '/index.html' : pathname);
       const body = await readFile(join(folder, name));
-      answer.writeHead(200, { 'Content-Type': types[extname(name)] ?? 'application/octet-stream', 'Content-Security-Policy': policy, 'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer' });
-      answer.end(body);
+      answer.writeHead(200, { 'Content-Type': types[extname(name)] ?? 'application/octet-stream', 'Content-Security-Policy': policy, 'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer', 'Content-Encoding': 'gzip' });
+      answer.end(gzipSync(body));
     } catch {
       answer.writeHead(404).end();
     }
