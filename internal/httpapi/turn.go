@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
@@ -70,9 +71,12 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 	weight := weightOf(pattern, r)
 	q, leave := s.turns.Join(turns.LineOf(who), limitsOf(r.Context()))
 	defer leave()
-	if weight == turns.Light && !arrived(r) {
-		writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", apitext.BodyMissing))
-		return
+	if weight == turns.Light {
+		if !arrived(r) {
+			writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", apitext.BodyMissing))
+			return
+		}
+		w = settled{w}
 	}
 	if !q.Pace(r.Context()) {
 		writeProblem(w, noTurn())
@@ -106,6 +110,18 @@ func arrived(r *http.Request) bool {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return true
 }
+
+// settled answers a request whose body has arrived. The framework gives each body
+// five seconds by a deadline on the connection. From the end of the body on, the
+// server reads the connection to learn that the caller has left, and would take the
+// deadline for that.
+type settled struct{ http.ResponseWriter }
+
+// SetReadDeadline does nothing: there is nothing left to read.
+func (settled) SetReadDeadline(time.Time) error { return nil }
+
+// Unwrap returns the writer, for http.ResponseController.
+func (s settled) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // wholeBody is a body whose errors are those of the caller. The framework would
 // answer a body that is cut off with 500, and only one that is late with 408.

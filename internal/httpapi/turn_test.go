@@ -8,7 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/turns"
 )
 
@@ -95,4 +98,30 @@ func TestSlowBodyTakesNoTurn(t *testing.T) {
 		_ = end.CloseWithError(io.ErrUnexpectedEOF)
 	}
 	sending.Wait()
+}
+
+// deadlines notes whether a deadline for reading was set.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set bool
+}
+
+func (d *deadlines) SetReadDeadline(time.Time) error { d.set = true; return nil }
+
+// A request of an ordinary user that waits for room is not taken for one whose
+// caller has left: no deadline runs on its connection once its body is there.
+func TestNoDeadlineAfterTheBody(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	for _, who := range []identity{user(7), holding(lease.Holder{User: "root"}, access.Admin)} {
+		r := httptest.NewRequest("POST", "/api/leases", strings.NewReader(`{"slots":1,"timeout_seconds":0}`))
+		r.Header.Set("Content-Type", "application/json")
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		d.server.ServeHTTP(w, r.WithContext(withIdentity(t.Context(), who)))
+		if w.Code != http.StatusCreated {
+			t.Fatal(w.Code, w.Body)
+		}
+		if early := exceeds(who.Actor); w.set != early { // the body of an administrator is read under the deadline, which its end lifts
+			t.Errorf("user %d: a deadline was set: %v", who.UID, w.set)
+		}
+	}
 }
