@@ -1,7 +1,7 @@
 package page
 
 import (
-	"html/template"
+	"html"
 	"io"
 
 	"github.com/berth-gpu/berth/api"
@@ -11,10 +11,10 @@ import (
 // HTML writes a report with a period as a page. The page has no scripts and asks
 // nobody for anything, and its policy forbids both.
 func HTML(w io.Writer, r *api.Report) error {
-	return layout.Execute(w, struct {
-		*document
-		Style template.CSS
-	}{newDocument(r), template.CSS(chart.Style + style)})
+	var b writer
+	b.document(newDocument(r))
+	_, err := w.Write(b.text)
+	return err
 }
 
 const style = `*{box-sizing:border-box}
@@ -42,43 +42,106 @@ ul{padding-left:1.2rem}
 @media print{body{max-width:none;padding:0;font-size:11px}.figure,table,svg,h3{break-inside:avoid}h2,h3{break-after:avoid}}
 `
 
-var layout = template.Must(template.New("report").Parse(`<!doctype html>
+// writer writes HTML. A library for templates would look methods up by their names
+// at run time, so that the linker keeps every method of the program, and each
+// command starts more slowly.
+type writer struct{ text []byte }
+
+// raw writes markup.
+func (w *writer) raw(markup ...string) {
+	for _, m := range markup {
+		w.text = append(w.text, m...)
+	}
+}
+
+// put writes text between two pieces of markup, and nothing if there is no text.
+func (w *writer) put(before, text, after string) {
+	if text != "" {
+		w.raw(before, html.EscapeString(text), after)
+	}
+}
+
+func (w *writer) document(d *document) {
+	w.raw(`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{{.Title}}</title>
-<style>{{.Style}}</style>
-</head>
-<body>
-<header>
-<h1>{{.Title}}</h1>
-<p class="about">{{.About}}</p>
-{{range .Remarks}}<p class="remark">{{.}}</p>
-{{end}}</header>
-<main>
-<dl class="figures">
-{{range .Figures}}<div class="figure"><dt>{{.Name}}</dt><dd>{{.Value}}</dd>{{with .Note}}<dd>{{.}}</dd>{{end}}</div>
-{{end}}</dl>
-{{range .Sections}}<section>
-<h2>{{.Title}}</h2>
-{{with .Text}}<p>{{.}}</p>
-{{end}}{{range .Blocks}}<h3>{{.Title}}</h3>
-{{.Picture}}{{with .Table}}<div class="wide"><table>
-<thead><tr>{{range .Columns}}<th scope="col"{{if .Right}} class="n"{{end}}>{{.Title}}</th>{{end}}</tr></thead>
-<tbody>
-{{$columns := .Columns}}{{range .Rows}}<tr>{{range $i, $cell := .}}<td{{if (index $columns $i).Right}} class="n"{{end}}>{{with $cell.Picture}}{{.}}{{else}}{{$cell.Text}}{{end}}</td>{{end}}</tr>
-{{end}}</tbody>
-</table></div>
-{{with .More}}<p class="about">{{.}}</p>
-{{end}}{{end}}{{with .List}}<ul>
-{{range .}}<li>{{.Text}}{{with .Command}} <code>{{.}}</code>{{end}}</li>
-{{end}}</ul>
-{{end}}{{end}}</section>
-{{end}}</main>
+`)
+	w.put("<title>", d.Title, "</title>\n")
+	w.raw("<style>", chart.Style, style, "</style>\n</head>\n<body>\n<header>\n")
+	w.put("<h1>", d.Title, "</h1>\n")
+	w.put(`<p class="about">`, d.About, "</p>\n")
+	for _, remark := range d.Remarks {
+		w.put(`<p class="remark">`, remark, "</p>\n")
+	}
+	w.raw("</header>\n<main>\n<dl class=\"figures\">\n")
+	for _, f := range d.Figures {
+		w.put(`<div class="figure"><dt>`, f.Name, "</dt>")
+		w.put("<dd>", f.Value, "</dd>")
+		w.put("<dd>", f.Note, "</dd>")
+		w.raw("</div>\n")
+	}
+	w.raw("</dl>\n")
+	for i := range d.Sections {
+		w.section(&d.Sections[i])
+	}
+	w.raw(`</main>
 <footer><p>Memory times hours (GiB·h): 1 GiB for an hour. A lease counts as idle while the load of all its GPUs is below 1 %. The
 numbers are of the measured time only. Leases that lasted less than a minute have no curve of what they used.</p></footer>
 </body>
 </html>
-`))
+`)
+}
+
+func (w *writer) section(s *section) {
+	w.put("<section>\n<h2>", s.Title, "</h2>\n")
+	w.put("<p>", s.Text, "</p>\n")
+	for i := range s.Blocks {
+		b := &s.Blocks[i]
+		w.put("<h3>", b.Title, "</h3>\n")
+		w.raw(b.Picture)
+		if b.Table != nil {
+			w.table(b.Table)
+		}
+		if len(b.List) == 0 {
+			continue
+		}
+		w.raw("<ul>\n")
+		for _, a := range b.List {
+			w.put("<li>", a.Text, "")
+			w.put(" <code>", a.Command, "</code>")
+			w.raw("</li>\n")
+		}
+		w.raw("</ul>\n")
+	}
+	w.raw("</section>\n")
+}
+
+func (w *writer) table(t *table) {
+	class := func(c column) string {
+		if c.Right {
+			return ` class="n"`
+		}
+		return ""
+	}
+	w.raw("<div class=\"wide\"><table>\n<thead><tr>")
+	for _, c := range t.Columns {
+		w.raw(`<th scope="col"`, class(c), ">", html.EscapeString(c.Title), "</th>")
+	}
+	w.raw("</tr></thead>\n<tbody>\n")
+	for _, row := range t.Rows {
+		w.raw("<tr>")
+		for i, c := range row {
+			shown := c.Picture
+			if shown == "" {
+				shown = html.EscapeString(c.Text)
+			}
+			w.raw("<td", class(t.Columns[i]), ">", shown, "</td>")
+		}
+		w.raw("</tr>\n")
+	}
+	w.raw("</tbody>\n</table></div>\n")
+	w.put(`<p class="about">`, t.More, "</p>\n")
+}

@@ -4,7 +4,6 @@ package page
 
 import (
 	"fmt"
-	"html/template"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -32,8 +31,8 @@ type section struct {
 // block is a picture, a table or a list; the others are empty.
 type block struct {
 	Title   string
-	Picture template.HTML // SVG
-	Text    []string      // the picture as text
+	Picture string   // SVG
+	Text    []string // the picture as text
 	Table   *table
 	List    []advice
 }
@@ -53,7 +52,7 @@ type column struct {
 
 type cell struct {
 	Text    string
-	Picture template.HTML // instead of the text, in HTML
+	Picture string // markup instead of the text
 }
 
 // text is a cell. Names come from anybody, so it replaces what a screen would act on.

@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -60,7 +59,7 @@ func (b *builder) devices(name, title, unit string, most float64) block {
 		t.Series = extent(t.Series)
 	}
 	t.Desc = describe(t.Series, unit)
-	return block{Title: title, Picture: template.HTML(chart.Lines(t)), Text: b.sparks(t)}
+	return block{Title: title, Picture: chart.Lines(t), Text: b.sparks(t)}
 }
 
 // extent returns the highest, the mean and the lowest of series.
@@ -119,7 +118,7 @@ func (b *builder) memory() block {
 		return block{}
 	}
 	t.Desc = describe(t.Series, t.Unit)
-	return block{Title: t.Title, Picture: template.HTML(chart.Stack(t)), Text: b.sparks(t)}
+	return block{Title: t.Title, Picture: chart.Stack(t), Text: b.sparks(t)}
 }
 
 // users draws how much memory each user leased.
@@ -132,7 +131,7 @@ func (b *builder) users() block {
 		return block{}
 	}
 	t.Desc = describe(t.Series, t.Unit)
-	return block{Title: t.Title, Picture: template.HTML(chart.Stack(t)), Text: b.sparks(t)}
+	return block{Title: t.Title, Picture: chart.Stack(t), Text: b.sparks(t)}
 }
 
 // states are the states of devices, from the best to the worst.
@@ -187,7 +186,7 @@ func (b *builder) strips() block {
 		return block{}
 	}
 	lines = append(lines, "", ". OPTIMAL  - NORMAL  T THROTTLED  C CRITICAL  U UNAVAILABLE; the worst of each moment")
-	return block{Title: plot.Title, Picture: template.HTML(chart.Strips(plot)), Text: lines}
+	return block{Title: plot.Title, Picture: chart.Strips(plot), Text: lines}
 }
 
 // marks writes the worst state of each moment as a letter.
@@ -301,5 +300,5 @@ func bars(plot chart.BarPlot) block {
 		}
 		lines = append(lines, "", strings.Join(keys, "   "))
 	}
-	return block{Title: plot.Title, Picture: template.HTML(chart.Bars(plot)), Text: lines}
+	return block{Title: plot.Title, Picture: chart.Bars(plot), Text: lines}
 }

@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,12 +45,12 @@ func (b *builder) use() section {
 }
 
 // spark draws the load of a device for a table.
-func (b *builder) spark(d *api.DevicePeriod) template.HTML {
+func (b *builder) spark(d *api.DevicePeriod) string {
 	for _, c := range b.curves("load") {
 		if c.Of == d.GPU {
 			t := b.frame("Load of "+deviceLabel(d), " %")
 			t.Most, t.Series = 100, []chart.Series{{Points: points(&c, 1)}}
-			return template.HTML(chart.Spark(t))
+			return chart.Spark(t)
 		}
 	}
 	return ""
@@ -168,7 +167,7 @@ func (b *builder) waiting() section {
 	line := block{}
 	if w.Longest > 0 && len(queue.Series) > 0 {
 		queue.Desc = describe(queue.Series, "")
-		line = block{Title: queue.Title, Picture: template.HTML(chart.Lines(queue)), Text: b.sparks(queue)}
+		line = block{Title: queue.Title, Picture: chart.Lines(queue), Text: b.sparks(queue)}
 	}
 	now := &table{Columns: []column{{"Request", false}, {"User", false}, {"Service", false}, {"For", true}, {"GPUs", true}, {"Since", true}}}
 	for _, r := range w.Now {
