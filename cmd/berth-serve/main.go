@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/cli/top"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/daemon"
@@ -28,7 +29,7 @@ func main() {
 	}
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
-	env.Become = crew.Become
+	env.Become, env.Top = crew.Become, top.Run
 	env.Serve, env.Local, env.Probe = serve, local, daemon.Probe
 	env.Settings = func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) }
 	code := cli.Run(ctx, env, os.Args[1:])

@@ -19,11 +19,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/doctor"
 )
@@ -37,6 +39,9 @@ func main() {
 	env.Become = crew.Become
 	env.Serve = func(context.Context, upkeep.ServeOptions) error { return becomeWhole() }
 	env.Local = func(context.Context, string) (*client.Client, func(), error) { return nil, nil, becomeWhole() }
+	env.Top = func(context.Context, *console.Console, time.Duration, string, string, bool) error {
+		return becomeWhole()
+	}
 	env.Settings = func(string) (*config.Settings, error) { return nil, becomeWhole() }
 	env.Probe = func(context.Context) []doctor.Finding {
 		return []doctor.Finding{{Topic: "programs", Grade: doctor.Broken, Text: becomeWhole().Error(), Next: "install berth-serve beside berth"}}

@@ -9,7 +9,6 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/leasing"
 	"github.com/berth-gpu/berth/internal/cli/look"
 	"github.com/berth-gpu/berth/internal/cli/rights"
-	"github.com/berth-gpu/berth/internal/cli/top"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/cli/work"
 	"github.com/berth-gpu/berth/internal/console"
@@ -20,6 +19,7 @@ type Env struct {
 	console.Env
 	upkeep.Daemon
 	Become leasing.Become
+	Top    look.Top
 }
 
 // New returns the berth command with everything below it.
@@ -66,7 +66,7 @@ func root(env Env, con *console.Console) *cobra.Command {
 	flags.StringVar(&con.URL, "url", "", "`ADDRESS` of a daemon on another machine, as in\nhttp://host:8000")
 	flags.BoolVar(&con.JSON, "json", false, "write JSON")
 
-	addGroup(root, "Look:", append(look.Commands(con), top.New(con)))
+	addGroup(root, "Look:", look.Commands(con, env.Top))
 	addGroup(root, "Leases:", leasing.Commands(con, env.Become))
 	addGroup(root, "Pipelines:", work.Commands(con))
 	addGroup(root, "Access:", rights.Commands(con))

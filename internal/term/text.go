@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/mattn/go-runewidth"
+	"github.com/clipperhouse/displaywidth"
 )
 
 // Columns returns how many columns a text takes on a terminal. The condition is
@@ -12,7 +12,7 @@ import (
 func Columns(s string) int {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
-			return plainWidth().StringWidth(s)
+			return displaywidth.String(s)
 		}
 	}
 	return len(s)
@@ -26,11 +26,7 @@ func Cut(s string, width int) string {
 	if width <= 0 {
 		return ""
 	}
-	return plainWidth().Truncate(s, width, "…")
-}
-
-func plainWidth() *runewidth.Condition {
-	return &runewidth.Condition{StrictEmojiNeutral: true}
+	return displaywidth.TruncateString(s, width, "…")
 }
 
 // Clean replaces what a terminal would act on: names of devices and processes

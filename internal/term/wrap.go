@@ -1,6 +1,10 @@
 package term
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/clipperhouse/displaywidth"
+)
 
 // Wrap breaks a text into lines of at most width columns. A word that is longer
 // than a line stays whole, so that it can be copied, and so do a number and its
@@ -70,7 +74,7 @@ func fold(text string, width int) []string {
 			lines, line = append(lines, strings.TrimRight(line, " ")), ""
 		}
 		for line += piece; Columns(strings.TrimRight(line, " ")) > width; {
-			head := plainWidth().Truncate(line, width, "")
+			head := displaywidth.TruncateString(line, width, "")
 			lines, line = append(lines, head), line[len(head):]
 		}
 	}

@@ -9,6 +9,6 @@ import (
 )
 
 // Commands returns the commands that only look.
-func Commands(con *console.Console) []*cobra.Command {
-	return []*cobra.Command{newStatus(con), newEvents(con), newRecord(con), newExport(con), newReport(con), newQuery(con)}
+func Commands(con *console.Console, top Top) []*cobra.Command {
+	return []*cobra.Command{newStatus(con), newTop(con, top), newEvents(con), newRecord(con), newExport(con), newReport(con), newQuery(con)}
 }

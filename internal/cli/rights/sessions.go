@@ -76,4 +76,6 @@ func (o *sessionsOptions) end(ctx context.Context, id string) error {
 	return o.Answer(ended, view.SessionEnded(ended))
 }
 
-func listSessions(c *client.Client, ctx context.Context) (api.Sessions, error) { return c.Sessions().List(ctx) }
+func listSessions(c *client.Client, ctx context.Context) (api.Sessions, error) {
+	return c.Sessions().List(ctx)
+}

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/berth-gpu/berth/api"
@@ -27,49 +26,9 @@ type options struct {
 	devices  string
 }
 
-// New returns the command top.
-func New(con *console.Console) *cobra.Command {
-	o := &options{Console: con}
-	cmd := &cobra.Command{
-		Use:   "top",
-		Short: "Show GPUs, leases, queue and events live, and act on them",
-		Long: `Show every GPU with the curves of its last minutes, who holds what, who waits
-and why, what happens, and what needs a person, until you press q. Keys sort,
-filter and show details; r releases, p parks and u resumes a lease, and d drains
-a GPU, after a confirmation that says what will happen. Press ? for all keys.
-
-With no daemon, show the local GPUs and change nothing. If the daemon goes away,
-show what it said last, and go on when it is back.
-
-With --once, print one frame for COLUMNS and LINES and end.`,
-		Example: `  berth top
-  berth top --gpu 2 --interval 500ms
-  berth top --once
-  LINES=40 COLUMNS=120 berth top --once --devices sim:4`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
-	}
-	flags := cmd.Flags()
-	flags.DurationVar(&o.interval, "interval", time.Second, "ask the daemon every `INTERVAL`")
-	flags.StringVar(&o.gpu, "gpu", "", "show only this `GPU` (index or UUID)")
-	flags.BoolVar(&o.once, "once", false, "print one frame and end")
-	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
-	console.DevicesFlag(cmd, &o.devices)
-	return cmd
-}
-
-const (
-	shortest = 100 * time.Millisecond
-	longest  = time.Minute
-)
-
-func (o *options) run(ctx context.Context) error {
-	switch {
-	case o.JSON:
-		return console.Hinted(console.Usage("top is for people and has no --json"), "programs use: berth status --json, berth leases --json, berth events --follow --json")
-	case o.interval < shortest || o.interval > longest:
-		return console.Usage("--interval must be from %s to %s, not %s", shortest, longest, o.interval)
-	}
+// Run shows the live view until the user ends it, or one frame.
+func Run(ctx context.Context, con *console.Console, interval time.Duration, gpu, devices string, once bool) error {
+	o := &options{Console: con, interval: interval, gpu: gpu, once: once, devices: devices}
 	if !o.once {
 		if err := o.needsTerminal(); err != nil {
 			return err
