@@ -237,6 +237,7 @@ gpu: build ## try and measure it on this machine's NVIDIA GPU
 	bench/gpu/pace.sh
 	bench/gpu/park.sh driver
 	bench/gpu/park.sh
+	bench/gpu/past.sh
 	bench/gpu/isolation.sh || [ $$? = 2 ] # 2: it could not be asked here
 	bench/gpu/residue.sh || [ $$? = 2 ]
 	bench/gpu/unit.sh
