@@ -134,9 +134,13 @@ func (c *Child) awaitEnd() {
 		case err != nil || news.Code != cldStopped && news.Code != cldContinued:
 			return
 		default:
-			// Reaping the news makes the kernel report it once.
-			_ = unix.Waitid(unix.P_PID, c.PID(), nil, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil)
-			c.note(news.Code == cldStopped)
+			// Reaping the news makes the kernel report it once. A child that was
+			// continued may have been stopped again in between: what was reaped counts.
+			var reaped unix.Siginfo
+			_ = unix.Waitid(unix.P_PID, c.PID(), &reaped, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil)
+			if reaped.Code == cldStopped || reaped.Code == cldContinued {
+				c.note(reaped.Code == cldStopped)
+			}
 		}
 	}
 }

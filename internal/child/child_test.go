@@ -247,6 +247,23 @@ func TestStops(t *testing.T) {
 	}
 }
 
+// A child that is stopped again as soon as it is continued is told as stopped
+// each time.
+func TestStopsAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, blocked(t))
+	c := f.started(t, child.How{})
+	for range 500 {
+		c.Signal(unix.SIGSTOP)
+		<-c.Stops()
+		c.Signal(unix.SIGCONT)
+	}
+	c.Kill()
+	if got := child.KilledBy(c.Wait()); got != unix.SIGKILL {
+		t.Errorf("it was killed by %v", got)
+	}
+}
+
 func TestSession(t *testing.T) {
 	t.Parallel()
 	for _, session := range []bool{false, true} {
