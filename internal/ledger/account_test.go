@@ -287,8 +287,8 @@ func (a *account) startBatch() {
 // hold.
 func (a *account) startUnder() {
 	held := a.drawLease()
-	if held == nil || held.Binding == lease.ByProcess {
-		return
+	if held == nil || held.Binding == lease.ByProcess || held.Implied {
+		return // the leases of one holder count together, also after it has exited: see TestOwnerByTheHolderOfAClaimedLease in kin
 	}
 	app := a.start("under", []string{"BERTH_LEASE=" + held.ID, "BERTH_FENCE=" + strconv.FormatUint(held.Fence, 10)})
 	a.add(app, held.ID)
