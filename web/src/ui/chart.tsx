@@ -1,7 +1,7 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { visible } from './visible';
+import { usePlot } from './plot';
 
 export interface Line {
   label: string;
@@ -31,38 +31,11 @@ export function Chart({ label, lines, data, thresholds, range, height = 180, inc
   onZoom?: (from: number, to: number) => void; // somebody marked a stretch of time
 }) {
   const box = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | undefined>(undefined);
   const latest = useRef({ data, thresholds, range, onZoom });
   latest.current = { data, thresholds, range, onZoom };
   const shape = lines.map((l) => l.label).join('\n');
 
-  useEffect(() => {
-    const at = box.current;
-    if (at === null) return;
-    const make = () => {
-      plot.current?.destroy();
-      plot.current = new uPlot(options(at, lines, height, incrs, () => latest.current), latest.current.data, at);
-    };
-    make();
-    const resize = new ResizeObserver(() => {
-      const width = Math.floor(at.clientWidth);
-      if (plot.current && width > 0 && width !== plot.current.width) plot.current.setSize({ width, height });
-    });
-    resize.observe(at);
-    const dark = matchMedia('(prefers-color-scheme: dark)');
-    dark.addEventListener('change', make);
-    return () => {
-      dark.removeEventListener('change', make);
-      resize.disconnect();
-      plot.current?.destroy();
-      plot.current = undefined;
-    };
-  }, [shape, height]);
-
-  useEffect(() => {
-    if (box.current === null) return;
-    return visible(box.current, () => plot.current?.setData(latest.current.data));
-  }, [data]);
+  usePlot(box, height, shape, (at) => new uPlot(options(at, lines, height, incrs, () => latest.current), latest.current.data, at), () => latest.current.data, [data]);
 
   return <div ref={box} class="chart" role="img" aria-label={label} />;
 }

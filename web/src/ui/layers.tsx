@@ -1,10 +1,10 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { type Column, type Layer, stacked } from '../history/series';
 import { memorySteps, timeLabels } from './chart';
 import { memory } from './format';
-import { visible } from './visible';
+import { usePlot } from './plot';
 
 export interface LayerLook {
   label: string;
@@ -23,38 +23,11 @@ export function Layers({ label, times, layers, looks, whole, most, height = 180 
   height?: number;
 }) {
   const box = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | undefined>(undefined);
   const latest = useRef({ times, layers, whole, most });
   latest.current = { times, layers, whole, most };
   const shape = JSON.stringify([looks, whole?.label]);
 
-  useEffect(() => {
-    const at = box.current;
-    if (at === null) return;
-    const make = () => {
-      plot.current?.destroy();
-      plot.current = new uPlot(options(at, looks, whole?.label, height, latest), columns(latest.current), at);
-    };
-    make();
-    const resize = new ResizeObserver(() => {
-      const width = Math.floor(at.clientWidth);
-      if (plot.current && width > 0 && width !== plot.current.width) plot.current.setSize({ width, height });
-    });
-    resize.observe(at);
-    const dark = matchMedia('(prefers-color-scheme: dark)');
-    dark.addEventListener('change', make);
-    return () => {
-      dark.removeEventListener('change', make);
-      resize.disconnect();
-      plot.current?.destroy();
-      plot.current = undefined;
-    };
-  }, [shape, height]);
-
-  useEffect(() => {
-    if (box.current === null) return;
-    return visible(box.current, () => plot.current?.setData(columns(latest.current)));
-  }, [times, layers, whole]);
+  usePlot(box, height, shape, (at) => new uPlot(options(at, looks, whole?.label, height, latest), columns(latest.current), at), () => columns(latest.current), [times, layers, whole]);
 
   return <div ref={box} class="chart" role="img" aria-label={label} />;
 }
