@@ -42,6 +42,7 @@ test('a lease is released by button, after the dialog has said what that does', 
   try {
     const program = await d.program({ 'SIM-h200-0': { memory_mb: 9000, load: 20 } });
     await d.lease({ id: 'train', gpu: '0', memory_mb: 20480, pid: program.pid });
+    await until2(async () => ((await d.request('GET', '/api/leases/train')).value.processes ?? []).length === 1);
     const page = await as(d, 'operator', { hash: '#/lease/root/train' });
     await act(page, 'release');
     const dialog = page.getByRole('dialog');
