@@ -56,10 +56,21 @@ type LeaseRequest struct {
 	Unit     string           `json:"unit,omitempty" maxLength:"128" doc:"Systemd unit, or id of the container, whose processes belong to the lease if they run as its user. Every process there must be the caller's own." example:"embedder.service"`
 	Scope    []string         `json:"scope,omitempty" maxItems:"64" doc:"Names of control groups. The processes in them belong to the lease, whoever runs them, and no others do. For operators."`
 
+	Parts    []LeaseShare `json:"parts,omitempty" maxItems:"256" doc:"Exactly what the lease holds on each device, all or nothing, in place of gpus, memory_mb, slots, gpu, prefer, policy and where. It needs admitted. A request with the id and the parts of a lease that the caller has is answered with that lease, and adds to its scope; with other parts it is refused."`
+	Admitted bool         `json:"admitted,omitempty" doc:"Another scheduler has decided that the request is due: neither the queue, nor the multiplier of a device, nor a state that follows from its memory holds it back. Missing memory, quarantine, a drain, a lost device and temp_critical do. The minimum of a service refuses it instead of raising it. It needs parts. For operators."`
+	Caps     []string     `json:"caps,omitempty" maxItems:"8" enum:"cupy,jax,torch" doc:"The libraries that launch.environment limits to the memory of the lease, where enforce is auto or framework. Default: all that the daemon knows."`
+
 	Isolation string `json:"isolation,omitempty" enum:"env,cgroup" doc:"What keeps the process of the lease from other GPUs. env: the environment that its launcher makes. cgroup: the daemon moves the process into a control group in which it can open only the leased NVIDIA GPUs, or refuses. A lease with a parent is isolated when it is bound to its process. Default: gpu.isolation if enforce is given, else env."`
 
 	TimeLimit gpu.Opt[float64] `json:"time_limit_seconds,omitzero" doc:"The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit."`
 	Parkable  bool             `json:"parkable,omitempty" doc:"Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no."`
+}
+
+// LeaseShare is what a request asks for on one device.
+type LeaseShare struct {
+	GPU    string  `json:"gpu" minLength:"1" maxLength:"128" doc:"UUID of the device. No other share of the request may have it."`
+	Memory gpu.MiB `json:"memory_mb" minimum:"0" maximum:"1073741824"`
+	Slots  int     `json:"slots" minimum:"0" maximum:"65536"`
 }
 
 // Lease is a claim to slots and memory on one or more devices.
@@ -106,7 +117,10 @@ type Launch struct {
 	Devices []gpu.Device `json:"devices" doc:"The devices of the parts of the lease, in the same order."`
 	MPS     string       `json:"mps_pipe_directory,omitempty" doc:"The directory in which the MPS daemon of the device listens, if MPS enforces the lease."`
 
-	Isolation string `json:"isolation,omitempty" enum:"env,cgroup" doc:"What keeps the program from other GPUs. For cgroup and a lease with a parent, the launcher has to say so when it binds the lease."`
+	Isolation   string   `json:"isolation,omitempty" enum:"env,cgroup" doc:"What keeps the program from other GPUs. For cgroup and a lease with a parent, the launcher has to say so when it binds the lease."`
+	Environment []string `json:"environment,omitempty" doc:"The environment of a program under the lease, each variable as NAME=VALUE: which devices it sees, which lease it has, and what holds the libraries of caps to its memory. In the answer to a request with caps, and to launch=true." example:"XLA_PYTHON_CLIENT_PREALLOCATE=false"`
+	Receipt     string   `json:"receipt,omitempty" doc:"What holds the program to its memory, in one sentence. Present with environment."`
+
 	ClearedBy string `json:"cleared_by,omitempty" doc:"Who clears the memory of the devices between two programs, and when that was checked; not checked: nobody looked." example:"driver, checked 2026-11-15"`
 }
 

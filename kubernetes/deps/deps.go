@@ -1,0 +1,38 @@
+//go:build deps
+
+package deps
+
+import (
+	_ "github.com/berth-gpu/berth/client"
+	_ "github.com/google/go-containerregistry/pkg/v1/empty"
+	_ "github.com/google/go-containerregistry/pkg/v1/layout"
+	_ "github.com/google/go-containerregistry/pkg/v1/mutate"
+	_ "github.com/google/go-containerregistry/pkg/v1/tarball"
+	_ "github.com/opencontainers/runtime-spec/specs-go"
+	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "google.golang.org/grpc"
+	_ "k8s.io/api/resource/v1"
+	_ "k8s.io/apimachinery/pkg/api/resource"
+	_ "k8s.io/client-go/applyconfigurations/resource/v1"
+	_ "k8s.io/client-go/dynamic"
+	_ "k8s.io/client-go/kubernetes"
+	_ "k8s.io/client-go/kubernetes/fake"
+	_ "k8s.io/client-go/restmapper"
+	_ "k8s.io/client-go/tools/clientcmd"
+	_ "k8s.io/client-go/tools/events"
+	_ "k8s.io/client-go/tools/record"
+	_ "k8s.io/client-go/tools/remotecommand"
+	_ "k8s.io/client-go/tools/watch"
+	_ "k8s.io/dynamic-resource-allocation/deviceattribute"
+	_ "k8s.io/dynamic-resource-allocation/kubeletplugin"
+	_ "k8s.io/dynamic-resource-allocation/resourceslice"
+	_ "k8s.io/klog/v2"
+	_ "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	_ "k8s.io/kubelet/pkg/apis/dra/v1"
+	_ "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+	_ "pgregory.net/rapid"
+	_ "sigs.k8s.io/yaml"
+	_ "tags.cncf.io/container-device-interface/pkg/cdi"
+	_ "tags.cncf.io/container-device-interface/specs-go"
+)
