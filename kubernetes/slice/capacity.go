@@ -1,0 +1,132 @@
+package slice
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/kubernetes/words"
+)
+
+// grain is the unit in which the memory counts that others use: what a driver and its
+// processes use goes up and down by a few MiB all the time.
+const grain = gpu.MiB(64)
+
+// use is what leases hold on one device.
+type use struct {
+	memory gpu.MiB // leases that are not for claims: the larger of leased and measured
+	slots  int
+	leases int
+
+	own       int     // leases for claims
+	ownMemory gpu.MiB // what they hold
+	ownSlots  int
+	over      gpu.MiB // what their processes use beyond that
+}
+
+// uses adds up what leases hold on each device.
+func uses(leases []api.Lease) map[string]use {
+	all := map[string]use{}
+	for i := range leases {
+		l := &leases[i]
+		if l.State == "waiting" || l.State == "released" {
+			continue
+		}
+		own := Own(l)
+		for _, p := range l.Parts {
+			u, measured := all[p.GPU], p.Measured.Or(0)
+			switch {
+			case own:
+				u.own++
+				u.ownMemory += p.Memory
+				u.ownSlots += p.Slots
+				u.over += max(measured-p.Memory, 0)
+			case l.State == "parked": // its memory is not on the device
+				u.leases++
+			default:
+				u.leases++
+				u.memory += max(p.Memory, measured)
+				u.slots += p.Slots
+			}
+			all[p.GPU] = u
+		}
+	}
+	return all
+}
+
+// ceiling returns how much memory of a device berth leases when nobody holds any.
+func ceiling(a api.DeviceAvailable) gpu.MiB {
+	limit := a.Total
+	if a.Limit > 0 {
+		limit = min(limit, a.Limit)
+	}
+	return max(limit-a.Reserve, 0)
+}
+
+// memoryFor returns how much memory of a device claims can have, together.
+func memoryFor(a api.DeviceAvailable, u use) gpu.MiB {
+	others := max(u.memory, 0) + max(a.Foreign, 0) + max(u.over, 0)
+	others = (others + grain - 1) / grain * grain
+	return max(ceiling(a)-others, 0)
+}
+
+// slotsFor returns how many slots of a device claims can have, together: half of them
+// on probation. The state of the device does not count, because it follows from its
+// memory too.
+func slotsFor(s api.Status, u use) int {
+	all := s.Slots.Capacity
+	if s.Trust != nil && s.Trust.Phase == phaseProbation {
+		all = min(max(all/2, 1), all)
+	}
+	return max(all-u.slots, 0)
+}
+
+// mebibytes returns an amount of memory as a quantity.
+func mebibytes(m gpu.MiB) resource.Quantity {
+	return *resource.NewQuantity(int64(m)<<20, resource.BinarySI)
+}
+
+func count(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }
+
+// memoryCapacity returns the memory of a device that claims share by amount. A claim
+// that does not say how much it wants gets all of it. If less is left than a claim
+// needs, the default is more than there is, so that no claim fits.
+func memoryCapacity(value, least gpu.MiB) resourcev1.DeviceCapacity {
+	least = max(least, 1)
+	if value < least+1 {
+		return unfit(mebibytes(value), mebibytes(max(least, value+1)))
+	}
+	return ranged(mebibytes(value), mebibytes(value), mebibytes(least), mebibytes(1))
+}
+
+// slotCapacity returns the slots of a device that claims share.
+func slotCapacity(value int) resourcev1.DeviceCapacity {
+	if value < 1 {
+		return unfit(count(0), count(1))
+	}
+	return ranged(count(int64(value)), count(1), count(0), count(1))
+}
+
+// ranged returns a capacity of which claims take any amount from least on, in steps.
+func ranged(value, standard, least, step resource.Quantity) resourcev1.DeviceCapacity {
+	most := value.DeepCopy()
+	return resourcev1.DeviceCapacity{Value: value, RequestPolicy: &resourcev1.CapacityRequestPolicy{
+		Default: &standard, ValidRange: &resourcev1.CapacityRequestPolicyRange{Min: &least, Max: &most, Step: &step},
+	}}
+}
+
+// unfit returns a capacity in which no claim that leaves the amount to the default
+// fits. A range would have to fit into the value.
+func unfit(value, standard resource.Quantity) resourcev1.DeviceCapacity {
+	return resourcev1.DeviceCapacity{Value: value, RequestPolicy: &resourcev1.CapacityRequestPolicy{Default: &standard}}
+}
+
+// shareCapacities returns the capacities of a fixed share: one claim has all of it.
+func shareCapacities(memory gpu.MiB, known bool) map[resourcev1.QualifiedName]resourcev1.DeviceCapacity {
+	c := map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{words.Slots: {Value: count(1)}}
+	if known {
+		c[words.Memory] = resourcev1.DeviceCapacity{Value: mebibytes(memory)}
+	}
+	return c
+}

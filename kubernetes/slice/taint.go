@@ -1,0 +1,124 @@
+package slice
+
+import (
+	"regexp"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/kubernetes/words"
+)
+
+// What api.Status says in words.
+const (
+	phaseQuarantine  = "quarantine"
+	phaseProbation   = "probation"
+	causeTemperature = "temperature"
+	causeFault       = "fault"
+	causeLost        = "lost"
+	causeSilent      = "silent"
+)
+
+const (
+	patience = 10 * time.Second // how long the daemon may be silent before its devices are tainted
+	lostFor  = 30 * time.Second // how long a device must be lost before pods are moved away
+)
+
+// trouble is what is wrong with a device, for the taints and for the health of the
+// pods that use it.
+type trouble struct {
+	key    string
+	value  string
+	effect resourcev1.DeviceTaintEffect // empty: it is no taint
+	health gpu.Health
+	text   string
+}
+
+// troubles lists what is wrong with a device, the worst first. Its memory is never
+// trouble: a device that is full does what it is there for. since is when the device
+// was lost.
+func troubles(now time.Time, s api.Status, since time.Time, effect resourcev1.DeviceTaintEffect) []trouble {
+	const schedule, execute, none = resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNone
+	if effect == "" {
+		effect = execute
+	}
+	var list []trouble
+	add := func(key, value string, effect resourcev1.DeviceTaintEffect, health gpu.Health, text string) {
+		list = append(list, trouble{key, value, effect, health, text})
+	}
+	phase := ""
+	if s.Trust != nil {
+		phase = s.Trust.Phase
+	}
+	switch {
+	case s.StateCause == causeLost:
+		lost := schedule
+		if now.Sub(since) >= lostFor {
+			lost = execute
+		}
+		add(words.Lost, "", lost, gpu.Unhealthy, s.Reason)
+	case phase == phaseQuarantine || s.StateCause == causeFault && s.State == gpu.Unavailable:
+		add(words.Quarantine, faultOf(s), effect, gpu.Unhealthy, s.Reason)
+	case s.StateCause == causeSilent || s.Health == gpu.HealthUnknown && phase != phaseProbation:
+		add(words.Silent, "", schedule, gpu.HealthUnknown, s.Reason)
+	case s.StateCause == causeTemperature && s.State == gpu.Critical:
+		add(words.TooHot, "", schedule, gpu.Unhealthy, s.Reason)
+	case s.StateCause == causeTemperature && s.State == gpu.Throttled:
+		add(words.Hot, "", schedule, gpu.Healthy, "")
+	}
+	if s.Drain != nil {
+		add(words.Drain, "", schedule, gpu.Healthy, "")
+	}
+	if phase == phaseProbation {
+		health := s.Health
+		if health != gpu.Healthy && health != gpu.Unhealthy {
+			health = gpu.HealthUnknown
+		}
+		add(words.Probation, "", none, health, "The device is on probation: "+s.Trust.Why)
+	}
+	return list
+}
+
+var (
+	xid = regexp.MustCompile(`(?i)\bxid[ =]?([0-9]{1,4})\b`)
+	ecc = regexp.MustCompile(`(?i)\becc\b`)
+)
+
+// faultOf returns a word for the fault of a device, as the value of a taint.
+func faultOf(s api.Status) string {
+	why := s.Reason
+	if s.Trust != nil && s.Trust.Why != "" {
+		why = s.Trust.Why
+	}
+	if m := xid.FindStringSubmatch(why); m != nil {
+		return "xid" + m[1]
+	}
+	if ecc.MatchString(why) {
+		return "ecc"
+	}
+	return "fault"
+}
+
+// taints returns the taints of a device. The API server adds the time.
+func taints(list []trouble) []resourcev1.DeviceTaint {
+	var out []resourcev1.DeviceTaint
+	for _, t := range list {
+		if t.effect == "" {
+			continue
+		}
+		out = append(out, resourcev1.DeviceTaint{Key: words.Driver + "/" + t.key, Value: t.value, Effect: t.effect})
+	}
+	return out
+}
+
+// closed reports whether no new pod may have a device.
+func closed(list []trouble) bool {
+	for _, t := range list {
+		if t.effect == resourcev1.DeviceTaintEffectNoSchedule || t.effect == resourcev1.DeviceTaintEffectNoExecute {
+			return true
+		}
+	}
+	return false
+}
