@@ -1,0 +1,92 @@
+package claim
+
+import (
+	"slices"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// What enforces the memory of a lease: the values of enforce.
+const (
+	auto      = "auto"
+	framework = "framework"
+	watchdog  = "watchdog"
+	none      = "none"
+)
+
+// Find looks up a published name: the UUID of its device, and for a fixed share how
+// much of it that is.
+type Find = func(device string) (uuid string, memory gpu.MiB, slots int, ok bool)
+
+// Request returns the request for the lease of a claim. alone says that the pod has no
+// other claim of this driver: two claims would overwrite each other's environment, so
+// none of them limits the libraries of the program, and the daemon only measures what
+// it uses. The errors of Request are of type [*Refusal].
+func (c Claim) Request(find Find, alone bool) (api.LeaseRequest, error) {
+	if c.Admin {
+		return api.LeaseRequest{}, refuse(BadClaim, "claim %s/%s is for administration, so there is no lease for it", c.Namespace, c.Name)
+	}
+	switch n := len(c.Pods); {
+	case n == 0:
+		return api.LeaseRequest{}, refuse(BadClaim, "claim %s/%s is reserved for no pod, so nobody could tell whose memory it is; the driver tries again", c.Namespace, c.Name)
+	case n > maxScope:
+		return api.LeaseRequest{}, refuse(BadClaim, "claim %s/%s is reserved for %d pods; a lease has at most %d: use more claims", c.Namespace, c.Name, n, maxScope)
+	}
+	shares, err := c.shares(find)
+	if err != nil {
+		return api.LeaseRequest{}, err
+	}
+	enforce, caps := c.Parameters.enforcement(alone)
+	r := api.LeaseRequest{
+		ID: c.UID, Service: c.Parameters.Service, Name: c.holder(), Binding: "named", Timeout: gpu.Some(0.0),
+		Parts: shares, Admitted: true, Scope: c.Scope(), Enforce: enforce, Caps: caps,
+	}
+	if c.Parameters.Priority != nil {
+		r.Priority = gpu.Some(*c.Parameters.Priority)
+	}
+	return r, nil
+}
+
+// Scope returns the names of the control groups of the pods of a claim.
+func (c Claim) Scope() []string {
+	var names []string
+	for _, p := range c.Pods {
+		if name := "pod" + p.UID; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// holder returns what people call the holder of the lease.
+func (c Claim) holder() string { return gpu.Printable(c.Namespace+"/"+c.Pods[0].Name, maxName) }
+
+// shares returns what the lease holds on each device. Several fixed shares may be of
+// one device.
+func (c Claim) shares(find Find) ([]api.LeaseShare, error) {
+	var list []api.LeaseShare
+	for _, p := range c.Parts {
+		if p.Admin {
+			continue
+		}
+		uuid, memory, slots, ok := find(p.Device)
+		if !ok {
+			return nil, refuse(UnknownDevice, "node %s has no device %s any more, which claim %s/%s was allocated: delete the pod, so that Kubernetes allocates another", p.Pool, p.Device, c.Namespace, c.Name)
+		}
+		if !p.Fixed {
+			memory, slots = p.Memory, p.Slots
+		}
+		i := slices.IndexFunc(list, func(s api.LeaseShare) bool { return s.GPU == uuid })
+		if i < 0 {
+			i = len(list)
+			list = append(list, api.LeaseShare{GPU: uuid})
+		}
+		list[i].Memory += memory
+		list[i].Slots += slots
+	}
+	if len(list) > maxParts {
+		return nil, refuse(BadClaim, "claim %s/%s has %d devices; a lease has at most %d: use more claims", c.Namespace, c.Name, len(list), maxParts)
+	}
+	return list, nil
+}
