@@ -53,7 +53,7 @@ func anyRequest() *rapid.Generator[RequestBody] {
 			Binding: anyText().Draw(t, "binding"), PID: anyInt().Draw(t, "pid"), TTL: opt(anySeconds()).Draw(t, "ttl"),
 			Timeout: opt(anySeconds()).Draw(t, "timeout"), Priority: opt(anyInt()).Draw(t, "priority"),
 			Learned: rapid.Bool().Draw(t, "learned"), Enforce: anyText().Draw(t, "enforce"), Isolation: anyText().Draw(t, "isolation"), Parkable: rapid.Bool().Draw(t, "parkable"),
-			Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"),
+			Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"), Caps: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "caps"),
 		}
 	})
 }

@@ -48,6 +48,13 @@ func (r *RequestBody) Append(dst []byte) []byte {
 	if len(r.Scope) > 0 {
 		w.rare("scope", r.Scope)
 	}
+	if len(r.Parts) > 0 {
+		w.rare("parts", r.Parts)
+	}
+	w.trueUnlessFalse("admitted", r.Admitted)
+	if len(r.Caps) > 0 {
+		w.rare("caps", r.Caps)
+	}
 	w.optFloat("time_limit_seconds", r.TimeLimit)
 	w.trueUnlessFalse("parkable", r.Parkable)
 	return append(w.dst, '}')
