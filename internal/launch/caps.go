@@ -3,6 +3,7 @@ package launch
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,26 @@ const (
 	mpsThreads  = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 	torchOption = "per_process_memory_fraction"
 )
+
+// The libraries that the framework rung limits, as a launcher names them.
+const (
+	CuPy  = "cupy"
+	JAX   = "jax"
+	Torch = "torch"
+)
+
+// Libraries lists the libraries that the framework rung can limit.
+func Libraries() []string { return []string{CuPy, JAX, Torch} }
+
+var titles = map[string]string{CuPy: "CuPy", JAX: "JAX", Torch: "PyTorch"}
+
+// caps lists the libraries that the framework rung limits, in the order of
+// Libraries.
+func (l *Ladder) caps() []string {
+	return slices.DeleteFunc(Libraries(), func(library string) bool {
+		return len(l.Caps) > 0 && !slices.Contains(l.Caps, library)
+	})
+}
 
 // stripCaps removes the limits that a launch sets, and leaves the other options
 // of PyTorch.
@@ -71,11 +92,23 @@ func (e *editor) capByFramework(devices []gpu.Device, memory gpu.MiB, ladder Lad
 		amd = amd || d.Vendor == gpu.AMD
 	}
 	share := shareOf(pool, largest)
-	e.capCuPy(pool, largest, r)
-	e.capJAX(share, pool, r)
-	e.capTorch(share, pool, ladder.Torch, amd, r)
-	e.setDefault(tensorflow, "true")
-	r.miss("TensorFlow has no variable for it: it is only told to take memory as it needs it; import the berth package, or set memory_limit in the program")
+	caps := ladder.caps()
+	for _, library := range Libraries() {
+		switch {
+		case !slices.Contains(caps, library):
+			r.miss("%s: not limited, because the launcher did not ask for it", titles[library])
+		case library == CuPy:
+			e.capCuPy(pool, largest, r)
+		case library == JAX:
+			e.capJAX(share, pool, r)
+		case library == Torch:
+			e.capTorch(share, pool, ladder.Torch, amd, r)
+		}
+	}
+	if len(ladder.Caps) == 0 { // a launcher that names libraries gets variables of no other
+		e.setDefault(tensorflow, "true")
+		r.miss("TensorFlow has no variable for it: it is only told to take memory as it needs it; import the berth package, or set memory_limit in the program")
+	}
 	r.miss("other programs, and memory that a library takes beside its pool, are measured by the watchdog and not refused")
 	if ladder.Context >= memory {
 		r.miss("the lease is not larger than a CUDA context (%s): what is left for data is a guess", ladder.Context)
@@ -100,6 +133,7 @@ func shareOf(part, total gpu.MiB) float64 {
 func formatShare(share float64) string { return strconv.FormatFloat(share, 'f', -1, 64) }
 
 func (e *editor) capCuPy(pool, total gpu.MiB, r *Receipt) {
+	r.limited = append(r.limited, titles[CuPy])
 	if own, ok := e.get(cupyLimit); ok && cupyBytes(own, total) > 0 && cupyBytes(own, total) <= int64(pool)<<20 {
 		r.hold("CuPy: %s=%s was set already, and is less", cupyLimit, own)
 		return
@@ -140,6 +174,7 @@ func (e *editor) capJAX(share float64, pool gpu.MiB, r *Receipt) {
 	share = min(e.smaller(name, share), e.smaller(other, share))
 	e.set(name, formatShare(share))
 	e.unset(other)
+	r.limited = append(r.limited, titles[JAX])
 	r.hold("JAX: at most %s, taken at once unless %s is false (%s)", pool, xlaGreed, name)
 }
 
@@ -174,10 +209,11 @@ func (e *editor) capTorch(share float64, pool gpu.MiB, version string, amd bool,
 	if hip, chosen := e.get(torchHIP); chosen || amd {
 		e.set(torchHIP, withShare(hip, share))
 	}
-	name := "PyTorch " + version
-	if version == "" {
-		name = "PyTorch, if it is 2.10 or later" // an older one would not start, and the user has to know why
+	name, short := "PyTorch "+version, "PyTorch "+version
+	if version == "" { // an older one would not start, and the user has to know why
+		name, short = "PyTorch, if it is 2.10 or later", "PyTorch 2.10 or later"
 	}
+	r.limited = append(r.limited, short)
 	r.hold("%s: at most %s in its allocator (%s)", name, pool, torchNew)
 }
 

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,8 @@ type Ladder struct {
 	Compute int     // percent of the multiprocessors, for that rung; 0: all
 	Torch   string  // version of PyTorch that the program would find; empty: not known
 	Socket  string  // where the daemon listens; empty: where the program would look anyway
+
+	Caps []string // the libraries that the framework rung limits, of Libraries; empty: all of them
 
 	Isolation string // what keeps the program from other devices, ByEnv or ByCgroup; empty: ByEnv
 	ClearedBy string // who clears memory between two programs, and when that was checked; empty: the daemon does not say
@@ -57,17 +58,30 @@ func Environment(l api.Lease, devices []gpu.Device, ladder Ladder, environ []str
 	default:
 		receipt.miss("nothing holds it to %s", memory)
 	}
+	receipt.summarize(l, memory, ladder.Context)
+	if uneven(l) {
+		receipt.miss("the lease has more memory on some of its devices than on others: what its program is told is the least of them, %s", memory)
+	}
 	e.separate(ladder, &receipt)
 	return e.list, receipt
 }
 
-// memoryOf returns the memory of a lease on each of its devices, which is the
-// same on all of them.
+// memoryOf returns the memory of a lease on each of its devices. Where the amounts
+// differ, it returns the least, so that no device gives more than was leased;
+// devices of which the lease has slots only do not count.
 func memoryOf(l api.Lease) gpu.MiB {
-	if len(l.Parts) == 0 {
-		return 0
+	least := gpu.MiB(0)
+	for _, p := range l.Parts {
+		if p.Memory > 0 && (least == 0 || p.Memory < least) {
+			least = p.Memory
+		}
 	}
-	return l.Parts[0].Memory
+	return least
+}
+
+// uneven reports whether a lease has more memory on one device than on another.
+func uneven(l api.Lease) bool {
+	return slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return p.Memory != l.Parts[0].Memory })
 }
 
 // identify tells the program under which lease it runs.
@@ -92,22 +106,6 @@ func gpusOf(l api.Lease) []string {
 		list = append(list, p.GPU)
 	}
 	return list
-}
-
-// Receipt says what an environment holds a program to, and what it does not.
-type Receipt struct {
-	EnforcedBy string   `json:"enforced_by"`
-	IsolatedBy string   `json:"isolated_by"`
-	ClearedBy  string   `json:"cleared_by,omitempty"`
-	Held       []string `json:"held,omitempty"` // one sentence each
-	Gaps       []string `json:"gaps,omitempty"`
-}
-
-func (r *Receipt) hold(format string, args ...any) {
-	r.Held = append(r.Held, fmt.Sprintf(format, args...))
-}
-func (r *Receipt) miss(format string, args ...any) {
-	r.Gaps = append(r.Gaps, fmt.Sprintf(format, args...))
 }
 
 // Changes returns the differences between two environments: NAME=VALUE for a

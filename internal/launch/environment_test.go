@@ -156,6 +156,15 @@ func TestEnvironment(t *testing.T) {
 			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework[:1], framework[4:]),
 			gone: []string{"XLA_CLIENT_MEM_FRACTION", "PYTORCH_ALLOC_CONF"},
 		},
+		"framework for the libraries that are named": {
+			lease: leased(Framework, 4096, one), ladder: Ladder{Context: 500, Caps: []string{JAX, CuPy}},
+			want: slices.Concat(identity(4096, "GPU-a"), visible("GPU-a"), framework[:2]),
+			gone: []string{"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "TF_FORCE_GPU_ALLOW_GROWTH"},
+		},
+		"framework with more on one device than on the other": {
+			lease: shared(leased(Framework, 9000, one, two, nvidia("GPU-c")), 9000, 4096, 0), ladder: Ladder{Context: 500},
+			want: slices.Concat(identity(4096, "GPU-a,GPU-b,GPU-c"), visible("GPU-a,GPU-b,GPU-c"), framework),
+		},
 		"inside another lease": {
 			lease: leased(Watchdog, 8192, one),
 			environ: []string{
@@ -208,6 +217,37 @@ func TestEnvironment(t *testing.T) {
 				t.Errorf("the receipt says %+v", receipt)
 			}
 		})
+	}
+}
+
+// shared gives a lease other amounts of memory on its devices.
+func shared(h held, memory ...gpu.MiB) held {
+	for i := range h.Parts {
+		h.Parts[i].Memory = memory[i]
+	}
+	return h
+}
+
+func TestReceiptInASentence(t *testing.T) {
+	one := nvidia("GPU-a")
+	unknown := leased(Framework, 4096, one)
+	unknown.devices[0].MemoryTotal = 0
+	for _, test := range []struct {
+		lease  held
+		ladder Ladder
+		want   string
+	}{
+		{leased(Framework, 4096, one), Ladder{Context: 500, Caps: []string{CuPy, JAX}}, "CuPy and JAX take at most 3.5 GiB of the 4 GiB; what other libraries and programs take is measured, and not refused."},
+		{leased(Framework, 4096, one), Ladder{Context: 500, Caps: []string{Torch}}, "PyTorch 2.10 or later takes at most 3.5 GiB of the 4 GiB; what other libraries and programs take is measured, and not refused."},
+		{unknown, Ladder{Context: 500, Caps: []string{JAX}}, "Nothing refuses memory: what its processes take is measured, and held against 4 GiB."},
+		{leased(Watchdog, 4096, one, nvidia("GPU-b")), Ladder{}, "Nothing refuses memory: what its processes take is measured, and held against 4 GiB on each device."},
+		{leased(MPS, 4096, one), Ladder{MPS: "/pipe"}, "The driver refuses a CUDA process more than 4 GiB; the sum of several processes is measured, and not refused."},
+		{leased(None, 4096, one), Ladder{}, "Nothing holds it to 4 GiB."},
+		{leased(None, 0, one), Ladder{}, "It is a lease of slots, without memory to be held to."},
+	} {
+		if _, receipt := Environment(test.lease.Lease, test.lease.devices, test.ladder, nil); receipt.Sentence() != test.want {
+			t.Errorf("the receipt of %s says %q, want %q", test.lease.EnforcedBy, receipt.Sentence(), test.want)
+		}
 	}
 }
 
