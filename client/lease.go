@@ -114,9 +114,29 @@ func (c *Client) PastLeases(ctx context.Context, q PastQuery) (api.PastLeases, e
 
 // Lease is one lease as it stands. Where a request of that name waits, its state
 // is waiting and it has no parts; an id that nobody uses is an [*api.Problem]
-// with the code unknown_allocation.
-func (c *Client) Lease(ctx context.Context, id string) (api.Lease, error) {
-	return get[api.Lease](ctx, c, leasePath(id), whose(c))
+// with the code unknown_allocation. [WithLaunch] adds what a launcher needs.
+func (c *Client) Lease(ctx context.Context, id string, options ...LeaseOption) (api.Lease, error) {
+	query := whose(c)
+	for _, option := range options {
+		option(query)
+	}
+	return get[api.Lease](ctx, c, leasePath(id), query)
+}
+
+// LeaseOption changes what [Client.Lease] asks for.
+type LeaseOption func(url.Values)
+
+// WithLaunch asks for the Launch of a lease, with the environment of a program
+// under it, which limits the libraries caps to the memory of the lease: cupy, jax
+// and torch, or all if none is named. It is for the user of the lease and for
+// operators.
+func WithLaunch(caps ...string) LeaseOption {
+	return func(query url.Values) {
+		query.Set("launch", "true")
+		if len(caps) > 0 {
+			query.Set("caps", strings.Join(caps, ","))
+		}
+	}
 }
 
 // Acquire asks for slots and memory on one or more devices and waits for them,

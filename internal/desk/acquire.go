@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/launch"
-	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/placement"
@@ -76,22 +74,20 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 	}
 	l := LeaseOf(ledger.Held{Lease: granted})
 	if l.Stood, l.Was = found.Stood, found.Was; found.Stood {
+		if err := (Launcher{d}).equip(ctx, &l, granted, o); err != nil {
+			return api.Lease{}, err
+		}
 		return l, nil // also if the caller has left: it stood before
 	}
-	cleared := ""
 	if o.Parent == "" { // the memory of a child is that of its parent
 		var note string
-		if cleared, note = d.scrub(ctx, granted); note != "" {
+		if o.cleared, note = d.scrub(ctx, granted); note != "" {
 			l.Note = strings.TrimPrefix(l.Note+"; "+note, "; ")
 		}
 	}
-	if o.Enforce != "" {
-		l.Launch = d.equipment(granted, o)
-		l.Launch.ClearedBy = cmp.Or(cleared, l.Launch.ClearedBy)
-		if err := d.startMPS(ctx, granted, l.Launch); err != nil {
-			_ = d.giveBack(&l) // it may have ended by itself
-			return api.Lease{}, err
-		}
+	if err := (Launcher{d}).equip(ctx, &l, granted, o); err != nil {
+		_ = d.giveBack(&l) // it may have ended by itself
+		return api.Lease{}, err
 	}
 	if o.isolation == launch.ByCgroup && o.Parent == "" { // a child is handed to its process first
 		note, err := d.enclose(granted)
@@ -132,38 +128,6 @@ func (d *Desk) giveBack(l *api.Lease) error {
 		d.MPS.Release(l.Fence) // also if the lease had ended before MPS knew of it
 	}
 	return err
-}
-
-// equipment returns what a launcher needs to know about the devices of a lease.
-func (d *Desk) equipment(granted *lease.Lease, o *order) *api.Launch {
-	e := &api.Launch{Context: d.Enforcement().Context, Isolation: o.isolation}
-	for _, p := range granted.Parts {
-		device := d.Ledger.Sum(p.GPU).Device
-		device.UUID = p.GPU // also if the device has just gone
-		e.Devices = append(e.Devices, device)
-	}
-	if d.ClearedBy != nil && !o.atOnce { // who asks so does not read a receipt
-		e.ClearedBy = d.ClearedBy(e.Devices)
-	}
-	return e
-}
-
-// startMPS starts what a lease that MPS enforces needs. Where it fails, the
-// lease must not stand: it would claim what does not hold.
-func (d *Desk) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch) error {
-	if granted.EnforcedBy != launch.MPS {
-		return nil
-	}
-	pipe, err := d.MPS.Use(ctx, granted.Parts[0].GPU, granted.Holder.UID, granted.Fence)
-	if err != nil {
-		return because(err, Conflict, "mps_failed", "Try again, or with --enforce framework.")
-	}
-	// A lease that ended while MPS started did not tell MPS: it was not known there yet.
-	if held, stands := d.Ledger.Find(granted.Key()); !stands || held.Lease.Fence != granted.Fence {
-		return Refuse(Conflict, "lease_ended", "The lease %s ended while MPS started for it. Ask again.", granted.ID)
-	}
-	e.MPS = pipe
-	return nil
 }
 
 // madeUp returns an id for what came without one.

@@ -3,16 +3,23 @@ package desk
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // rung decides who holds a lease to its memory: the strongest that there is, of
 // those that the caller can do its part for.
 func (d *Desk) rung(b *api.LeaseRequest, bound bool) (string, error) {
+	if len(b.Scope) > 0 {
+		return scopedRung(b)
+	}
 	why := error(nil)
 	if b.Enforce == "auto" || b.Enforce == launch.MPS {
 		why = d.whyNoMPS(b)
@@ -22,7 +29,7 @@ func (d *Desk) rung(b *api.LeaseRequest, bound bool) (string, error) {
 		return "", why
 	case b.Enforce == launch.MPS:
 		return launch.MPS, nil
-	case b.Memory == 0 || b.Enforce == launch.None:
+	case !hasMemory(b) || b.Enforce == launch.None:
 		return launch.None, nil
 	case b.Enforce == "auto" && why == nil:
 		return launch.MPS, nil
@@ -34,13 +41,54 @@ func (d *Desk) rung(b *api.LeaseRequest, bound bool) (string, error) {
 	return launch.Watchdog, nil
 }
 
+// hasMemory reports whether a request is for memory, on any of its devices.
+func hasMemory(b *api.LeaseRequest) bool {
+	return b.Memory > 0 || slices.ContainsFunc(b.Parts, func(p api.LeaseShare) bool { return p.Memory > 0 })
+}
+
+// scopedRung decides who holds a lease with a scope to its memory. The daemon sees
+// neither the programs in the scope nor their users: libraries are limited if the
+// launcher names them, and MPS, which serves one user, is refused.
+func scopedRung(b *api.LeaseRequest) (string, error) {
+	switch {
+	case b.Enforce == launch.MPS:
+		return "", Refuse(Conflict, "mps_unavailable", "MPS cannot enforce a lease with a scope: an MPS daemon serves the programs of one user, and those in a scope may be of any. Use enforce framework with caps, or watchdog.")
+	case !hasMemory(b) || b.Enforce == launch.None:
+		return launch.None, nil
+	case len(b.Caps) > 0 && (b.Enforce == "auto" || b.Enforce == launch.Framework):
+		return launch.Framework, nil
+	case b.Enforce == launch.Framework:
+		return "", wrongFields(lease.FieldErrors{{Field: "caps", Detail: "is empty; enforce framework with a scope needs the libraries that the programs use (" + words.Or(launch.Libraries()) + "), because the daemon does not see them"}})
+	}
+	return launch.Watchdog, nil
+}
+
+// checkCaps refuses libraries that berth cannot limit, and libraries where
+// nothing would limit them.
+func checkCaps(b *api.LeaseRequest) (lease.FieldError, bool) {
+	if len(b.Caps) > 0 && b.Enforce != "auto" && b.Enforce != launch.Framework {
+		return lease.FieldError{Field: "caps", Detail: "names libraries to limit, which only enforce auto or framework does; ask for one of these, or leave caps out"}, false
+	}
+	return knownCaps(b.Caps)
+}
+
+// knownCaps refuses libraries that berth cannot limit.
+func knownCaps(caps []string) (lease.FieldError, bool) {
+	for _, library := range caps {
+		if !slices.Contains(launch.Libraries(), library) {
+			return lease.FieldError{Field: "caps", Detail: fmt.Sprintf("names %q; berth limits %s", words.Cut(library, 64), words.And(launch.Libraries()))}, false
+		}
+	}
+	return lease.FieldError{}, true
+}
+
 // whyNoMPS says why MPS cannot enforce a lease; nil: it can.
 func (d *Desk) whyNoMPS(b *api.LeaseRequest) error {
 	no := func(detail string) error { return Refuse(Conflict, "mps_unavailable", "%s", detail) }
 	if !d.Enforcement().MPS {
 		return no("MPS is switched off: set gpu.mps to on (berth config set mps=on).")
 	}
-	if b.GPUs > 1 {
+	if max(b.GPUs, len(b.Parts)) > 1 {
 		return no("An MPS daemon serves one device, so a lease over several cannot be enforced by it. Ask for one, or use another --enforce.")
 	}
 	if uuid := notForMPS(d.candidates(string(b.GPU))); uuid != "" {

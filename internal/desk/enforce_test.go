@@ -34,7 +34,7 @@ func TestDevicesForMPS(t *testing.T) {
 // where it cannot.
 func TestRung(t *testing.T) {
 	o := open(t, "2xh200")
-	missing := errors.New("there is none")
+	missing, pod := errors.New("there is none"), []string{"pod1"}
 	for _, test := range []struct {
 		name    string
 		request api.LeaseRequest
@@ -49,6 +49,16 @@ func TestRung(t *testing.T) {
 		{name: "MPS on two devices", request: api.LeaseRequest{Memory: 1, Enforce: "mps", GPUs: 2}, code: "mps_unavailable"},
 		{name: "the best on two devices", request: api.LeaseRequest{Memory: 1, Enforce: "auto", GPUs: 2}, want: launch.Framework},
 		{name: "nothing to hold to", request: api.LeaseRequest{Enforce: "auto"}, want: launch.None},
+		{name: "a scope", request: api.LeaseRequest{Memory: 1, Scope: pod}, want: launch.Watchdog},
+		{name: "the best for a scope", request: api.LeaseRequest{Memory: 1, Scope: pod, Enforce: "auto"}, want: launch.Watchdog},
+		{name: "the best for a scope with libraries", request: api.LeaseRequest{Memory: 1, Scope: pod, Enforce: "auto", Caps: []string{"jax"}}, want: launch.Framework},
+		{name: "libraries in a scope", request: api.LeaseRequest{Memory: 1, Scope: pod, Enforce: "framework", Caps: []string{"jax"}}, want: launch.Framework},
+		{name: "no libraries in a scope", request: api.LeaseRequest{Memory: 1, Scope: pod, Enforce: "framework"}, code: "invalid_request"},
+		{name: "MPS for a scope", request: api.LeaseRequest{Memory: 1, Scope: pod, Enforce: "mps"}, code: "mps_unavailable"},
+		{name: "nothing for a scope", request: api.LeaseRequest{Memory: 1, Scope: pod, Enforce: "none"}, want: launch.None},
+		{name: "slots for a scope", request: api.LeaseRequest{Scope: pod, Enforce: "auto", Caps: []string{"jax"}}, want: launch.None},
+		{name: "parts for a scope", request: api.LeaseRequest{Parts: []api.LeaseShare{{GPU: "a"}, {GPU: "b", Memory: 1}}, Scope: pod}, want: launch.Watchdog},
+		{name: "MPS on two parts", request: api.LeaseRequest{Parts: []api.LeaseShare{{GPU: "a", Memory: 1}, {GPU: "b", Memory: 1}}, Enforce: "mps"}, code: "mps_unavailable"},
 		{name: "no wish", request: api.LeaseRequest{Memory: 1}, want: launch.Watchdog},
 	} {
 		o.mps.missing = test.missing

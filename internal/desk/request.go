@@ -32,6 +32,7 @@ type order struct {
 	learned bool // Desk.request has filled in the memory
 
 	isolation string // Desk.request has settled it
+	cleared   string // who has cleared the memory for this lease; empty: it was not done for this one
 }
 
 // request translates an order for the ledger: what was asked for, by whom, what
@@ -121,6 +122,9 @@ func (d *Desk) where(o *order) (gpu.Where, error) {
 		wrong("time_limit_seconds", "is 0; leave it out for a lease without a time limit")
 	}
 	if bad := (lease.FieldError{}); o.Name != "" && errors.As(lease.ValidName(o.Name), &bad) {
+		errs = append(errs, bad)
+	}
+	if bad, fine := checkCaps(&o.LeaseRequest); !fine {
 		errs = append(errs, bad)
 	}
 	where, err := gpu.ParseWhere(o.Where)

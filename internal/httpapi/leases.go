@@ -156,9 +156,16 @@ func (s *server) leases(ctx context.Context, in *leasesQuery) (*listed[api.Lease
 	return answerPage(&in.Page, all.More, all)
 }
 
-func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], error) {
+type leaseQuery struct {
+	ID     string   `path:"id" doc:"Id of the lease." maxLength:"512"`
+	User   string   `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
+	Launch bool     `query:"launch" doc:"Add launch, with the environment of a program under the lease. For the user of the lease and operators."`
+	Caps   []string `query:"caps" doc:"The libraries that launch.environment limits, if enforced_by is framework. Default: all that the daemon knows." enum:"cupy,jax,torch"`
+}
+
+func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease], error) {
 	sight := sightOf(ctx)
-	k, err := s.Desk.Seek(sight.Actor, in.name())
+	k, err := s.Desk.Seek(sight.Actor, lease.Name{User: in.User, ID: in.ID})
 	if err != nil {
 		return nil, problemOf(err)
 	}
@@ -175,6 +182,11 @@ func (s *server) lease(ctx context.Context, in *named) (*answer[api.Lease], erro
 	l := sight.lease(held, s.Ledger.Belonging()[held.Fence])
 	s.Desk.Complete(&l, held, sight.owns(held.Holder))
 	s.Desk.TraceDescent(&l)
+	if in.Launch {
+		if err := (desk.Launcher{Desk: s.Desk}).Add(ctx, sight.Actor, &l, held, in.Caps); err != nil {
+			return nil, problemOf(err)
+		}
+	}
 	if r, position, waits := s.Ledger.FindWaiting(k); waits { // to return, or to be larger
 		w := sight.waiting(r, position)
 		l.Waiting = &w
