@@ -438,6 +438,17 @@ class Idle(Answer):
     memory_mb: int = 0  # what they hold, unchanged since then
 
 
+class Launch(Answer):
+    """What a launcher needs to start a program under a lease."""
+
+    context_mb: int = 0  # what a CUDA context takes of the lease
+    environment: List[str] = _list()  # NAME=VALUE each
+    receipt: str = ""  # what holds the program to its memory, in one sentence
+    isolation: str = ""  # what keeps it from other GPUs: env or cgroup
+    cleared_by: str = ""  # who clears the memory between two programs
+    mps_pipe_directory: str = ""  # where the MPS daemon of the device listens, if MPS enforces the lease
+
+
 class Allocation(Answer):
     """A lease as the daemon describes it."""
 
@@ -465,6 +476,7 @@ class Allocation(Answer):
     parking: Optional[Parking] = None  # None: it was never parked
     idle: Optional[Idle] = None  # None: its processes use their devices, or nobody looks
     asked_mb: int = 0  # its memory before an optimization shrank it; 0: none did
+    launch: Optional[Launch] = None  # None: it was not asked for
 
     @property
     def user(self) -> str:

@@ -184,10 +184,23 @@ def past_leases(
     return _list(answers.PastLease, (yield Request("GET", "/api/past/leases", query=query, client=client)), "leases")
 
 
-def find_lease(id: str, *, user: Optional[str] = None, client: Optional[Client] = None) -> Call[answers.Allocation]:
+def find_lease(
+    id: str,
+    *,
+    user: Optional[str] = None,
+    launch: bool = False,
+    caps: Sequence[str] = (),
+    client: Optional[Client] = None,
+) -> Call[answers.Allocation]:
     """Returns a lease, or the request of that id that waits: that of ``user``,
-    else your own, else the only one there is."""
-    return (yield from _get(answers.Allocation, _lease(id), client, user=user))
+    else your own, else the only one there is.
+
+    launch  also return what a launcher needs to start a program under the lease:
+            the answer has ``launch``, with the environment of the program
+    caps    the libraries which that environment limits: "cupy", "jax", "torch";
+            empty: all of them"""
+    asked = {"launch": "true" if launch else None, "caps": ",".join(caps) or None}
+    return (yield from _get(answers.Allocation, _lease(id), client, user=user, **asked))
 
 
 def renew(

@@ -211,6 +211,14 @@ class Allocating(DaemonCase):
         with self.assertRaises(berth.Problem):
             berth.allocate("embedder", 1)
         self.assertEqual(berth.find_lease("embedder").fence, given.fence)
+        self.assertIsNone(berth.find_lease("embedder").launch)
+        launch = berth.find_lease("embedder", launch=True, caps=["cupy", "jax"]).launch
+        self.assertIn("BERTH_LEASE=embedder", launch.environment)
+        self.assertIn("BERTH_FENCE=%d" % given.fence, launch.environment)
+        self.assertIn("4 GiB", launch.receipt)
+        with self.assertRaises(berth.Problem) as caught:
+            berth.find_lease("embedder", launch=True, caps=["numpy"])
+        self.assertEqual(caught.exception.code, "invalid_request")
         self.assertEqual(berth.deallocate("embedder").lease.id, "embedder")
         with self.assertRaises(berth.Problem):
             berth.deallocate("embedder")
