@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -83,7 +82,7 @@ func MayLast(l *lease.Limits, ttl time.Duration) error {
 
 func tooLong(name, what string, asked time.Duration, l lease.Limit[time.Duration]) error {
 	return &LimitError{Name: name, Source: l.Source, Err: ErrLimit,
-		Text: fmt.Sprintf("%s of %s s is longer than your limit of %s s (%s)", what, inSeconds(asked), inSeconds(l.Or(0)), l.Source)}
+		Text: fmt.Sprintf("%s of %s s is longer than your limit of %s s (%s)", what, words.Seconds(asked), words.Seconds(l.Or(0)), l.Source)}
 }
 
 // TooManyWait refuses a request that waits beside as many others of its user as
@@ -209,5 +208,3 @@ func GroupNames(l *lease.Limits) []string {
 	}
 	return names
 }
-
-func inSeconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }

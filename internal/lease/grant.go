@@ -116,8 +116,8 @@ func (l *Lease) validate() error {
 			return refuse("gpu", "is empty")
 		case memoryProblem(p.Memory, 0) != "":
 			return refuse("memory_mb", memoryProblem(p.Memory, 0))
-		case outside(p.Slots, 0, MaxSlots) != "":
-			return refuse("slots", outside(p.Slots, 0, MaxSlots))
+		case words.NumberProblem(p.Slots, 0, MaxSlots) != "":
+			return refuse("slots", words.NumberProblem(p.Slots, 0, MaxSlots))
 		case p.Memory == 0 && p.Slots == 0 && l.Parent == "":
 			return refuse("memory_mb", "is zero, and slots is zero too")
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Rescope changes the scope of a lease: the names of the control groups whose
@@ -28,7 +29,7 @@ func (x Rescope) apply(b *Book, now time.Time) (Effect, error) {
 			l.Scope = append(l.Scope, name)
 		}
 	}
-	if detail := scopeProblem(l.Scope); detail != "" {
+	if detail := words.NamesProblem(l.Scope, MaxScope); detail != "" {
 		return Effect{}, FieldErrors{{"add", detail}}
 	}
 	b.replace(e, &l)

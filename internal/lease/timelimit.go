@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/words"
 )
 
 // A lease with a time limit ends that long after its grant, however often it is
@@ -97,8 +98,8 @@ func (b *Book) limited(op string, k Key, fence uint64) (*entry, error) {
 }
 
 func timeLimitProblem(limit time.Duration) string {
-	if limit != 0 && (limit < MinTime || limit > MaxTime) {
-		return fmt.Sprintf("is %s; it must be from %s to %s (%s)", seconds(limit), seconds(MinTime), seconds(MaxTime), days(MaxTime))
+	if limit == 0 {
+		return ""
 	}
-	return ""
+	return words.TimeProblem(limit, MinTime, MaxTime)
 }

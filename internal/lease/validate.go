@@ -3,7 +3,6 @@ package lease
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -97,54 +96,27 @@ func (r *Request) Validate() error {
 		refuse("parent", words.TextProblem(r.Parent))
 	}
 	refuse("memory_mb", memoryProblem(r.Memory, 0))
-	refuse("slots", outside(r.Slots, 0, MaxSlots))
+	refuse("slots", words.NumberProblem(r.Slots, 0, MaxSlots))
 	if r.Memory == 0 && r.Slots == 0 && r.Parent == "" {
 		refuse("memory_mb", "is zero, and slots is zero too; ask for memory, slots or both")
 	}
-	refuse("gpus", outside(r.GPUs, 1, MaxGPUs))
+	refuse("gpus", words.NumberProblem(r.GPUs, 1, MaxGPUs))
 	if r.Priority != First || r.Into == 0 {
-		refuse("priority", outside(r.Priority, -MaxPriority, MaxPriority))
+		refuse("priority", words.NumberProblem(r.Priority, -MaxPriority, MaxPriority))
 	}
 	refuse(bindingProblem(r.Binding, r.TTL, r.Holder))
 	refuse("time_limit_seconds", timeLimitProblem(r.TimeLimit))
 	if r.Unit != "" {
-		refuse("unit", nameProblem(r.Unit))
+		refuse("unit", words.NameProblem(r.Unit))
 	}
-	refuse("scope", scopeProblem(r.Scope))
-	if wait := r.Deadline.Sub(r.Requested); wait < 0 || wait > MaxWait && r.Into == 0 {
-		refuse("timeout_seconds", fmt.Sprintf("is %s; it must be from 0 to %s (%s)", seconds(wait), seconds(MaxWait), days(MaxWait)))
+	refuse("scope", words.NamesProblem(r.Scope, MaxScope))
+	if wait := r.Deadline.Sub(r.Requested); wait < 0 || r.Into == 0 {
+		refuse("timeout_seconds", words.TimeProblem(wait, 0, MaxWait))
 	}
 	if errs == nil {
 		return nil
 	}
 	return errs
-}
-
-// nameProblem reports what is wrong with the name of a unit or a control group.
-func nameProblem(name string) string {
-	if strings.Contains(name, "/") {
-		return fmt.Sprintf("has a name with a slash, %q; give the name alone, without the path", name)
-	}
-	return words.TextProblem(name)
-}
-
-func scopeProblem(names []string) string {
-	if len(names) > MaxScope {
-		return fmt.Sprintf("has %d names; at most %d are allowed", len(names), MaxScope)
-	}
-	for _, name := range names {
-		if detail := nameProblem(name); detail != "" {
-			return detail
-		}
-	}
-	return ""
-}
-
-func outside(n, least, most int) string {
-	if n < least || n > most {
-		return fmt.Sprintf("is %d; it must be from %d to %d", n, least, most)
-	}
-	return ""
 }
 
 func bindingProblem(b Binding, ttl time.Duration, h Holder) (field, detail string) {
@@ -173,12 +145,7 @@ func ValidTTL(ttl time.Duration) error {
 	return nil
 }
 
-func ttlProblem(ttl time.Duration) string {
-	if ttl < MinTTL || ttl > MaxTTL {
-		return fmt.Sprintf("is %s; it must be from %s to %s (%s)", seconds(ttl), seconds(MinTTL), seconds(MaxTTL), days(MaxTTL))
-	}
-	return ""
-}
+func ttlProblem(ttl time.Duration) string { return words.TimeProblem(ttl, MinTTL, MaxTTL) }
 
 // Seconds converts a number of seconds from outside to a duration. It converts a
 // number beyond all durations to the longest or the shortest duration, which
@@ -192,7 +159,3 @@ func Seconds(n float64) time.Duration {
 	}
 	return math.MinInt64 // also for NaN
 }
-
-func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
-
-func days(d time.Duration) string { return fmt.Sprintf("%g days", d.Hours()/24) }
