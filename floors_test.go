@@ -31,7 +31,7 @@ const picture = `
  5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ways  batch/outcome  batch/record  drm  cuda  problems
     DECISIONS  tui
  4  DECISIONS  pipeline  planview  view
- 3  DECISIONS  placement  launch  wire  quota  allowance  notice  steer
+ 3  DECISIONS  placement  launch  wire  quota  allowance  notice  steer  attribution
  2  DECISIONS  lease  config  thermal  heat  health  backlog  report  kin  residue  audit/chain  batch/chunk  batch/rawjson  proof  energy  pace  park  alert  rollup  report/page
  1  GROUND     api  document  term  access  record  trace  filling  flagvalue  device/nvml/xid  alarm  series  chart
  0  WORDS      gpu  words

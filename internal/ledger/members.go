@@ -55,14 +55,14 @@ func (m *machine) eachProcess(uuid string, do func(Process, []lease.Holding)) {
 	if o == nil {
 		return
 	}
-	here := m.holdings(uuid)
+	here := m.standing.Holdings(uuid)
 	for _, u := range o.used {
-		owners, tie := here.of(u.Process)
+		owners, tie := here.Of(u.Process)
 		p := Process{GPU: uuid, Line: u.Line, Name: u.name, Kind: u.kind, Memory: u.memory, By: tie.By}
 		if len(owners) > 0 {
 			p.Lease = owners[0].Lease
 		} else {
-			p.Fits, p.Ended = here.ids(tie.Leases), m.past.LeaseOf(u.Process)
+			p.Fits, p.Ended = here.IDs(tie.Leases), m.past.LeaseOf(u.Process)
 		}
 		do(p, owners)
 	}
@@ -80,7 +80,7 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 	p := l.census.read(id)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if _, belongs := l.anywhere().Owner(p); belongs {
+	if _, belongs := l.standing.Anywhere().Owner(p); belongs {
 		return "", p.Line
 	}
 	return l.past.LeaseOf(p), p.Line
@@ -104,7 +104,7 @@ func (l *Ledger) Members(k lease.Key, fence uint64) []process.ID {
 	scoped := len(held.Scope) > 0
 	register := kin.Register{}
 	if scoped {
-		register = l.anywhere()
+		register = l.standing.Anywhere()
 	} else {
 		holder, roots, others = l.rootsOf(held)
 	}
@@ -136,7 +136,7 @@ func (c *census) inScope(fence uint64, r kin.Register) []process.ID {
 // lease descend from, and the holders of all other leases. The holder is zero if
 // there is none of this boot.
 func (m *machine) rootsOf(held *lease.Lease) (holder process.ID, roots, others []process.ID) {
-	if m.hasHolder(held) {
+	if m.standing.HasHolder(held) {
 		holder = processOf(held)
 		roots = append(roots, holder)
 	}
@@ -145,15 +145,15 @@ func (m *machine) rootsOf(held *lease.Lease) (holder process.ID, roots, others [
 		if o == nil {
 			continue
 		}
-		here := m.holdings(p.GPU)
+		here := m.standing.Holdings(p.GPU)
 		for _, u := range o.used {
-			if tie, found := here.Owner(u.Process); found && m.isMember(tie, held) {
+			if tie, found := here.Owner(u.Process); found && m.standing.IsMember(tie, held) {
 				roots = append(roots, u.ID())
 			}
 		}
 	}
 	for _, other := range m.book.Leases() {
-		if m.hasHolder(other) && processOf(other) != holder {
+		if m.standing.HasHolder(other) && processOf(other) != holder {
 			others = append(others, processOf(other))
 		}
 	}
@@ -166,12 +166,12 @@ func (l *Ledger) Moved(k lease.Key, fence uint64, member process.ID) bool {
 	p := l.census.read(member)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	tie, found := l.anywhere().Owner(p)
+	tie, found := l.standing.Anywhere().Owner(p)
 	if !found || !tie.By.Certain() {
 		return false
 	}
 	held := l.book.Lease(k)
-	return held == nil || held.Fence != fence || !l.isMember(tie, held)
+	return held == nil || held.Fence != fence || !l.standing.IsMember(tie, held)
 }
 
 // Leased reports whether a process belongs to a lease on a device, by whichever
@@ -180,7 +180,7 @@ func (l *Ledger) Leased(uuid string, id process.ID) bool {
 	p := l.census.read(id)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	here := l.holdings(uuid)
+	here := l.standing.Holdings(uuid)
 	_, leased := here.Owner(p)
 	return leased
 }

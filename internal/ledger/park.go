@@ -134,9 +134,9 @@ func (m *machine) vacate(parked *lease.Lease) {
 		if o == nil {
 			continue
 		}
-		here := m.holdings(p.GPU)
+		here := m.standing.Holdings(p.GPU)
 		o.used = slices.DeleteFunc(o.used, func(u usedBy) bool {
-			owners, _ := here.of(u.Process)
+			owners, _ := here.Of(u.Process)
 			gone := len(owners) == 1 && owners[0].Lease == parked
 			if gone {
 				o.total -= u.memory

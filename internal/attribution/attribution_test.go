@@ -1,0 +1,75 @@
+package attribution
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// Two leases of one process, one of its child, and one with a scope.
+func TestWhoIsCharged(t *testing.T) {
+	const uuid = "GPU-0"
+	book := lease.New()
+	book.SetCapacity(uuid, lease.Capacity{Total: 1000, MaxPipelines: 8, Usable: 8})
+	grant := func(id string, memory gpu.MiB, pid int, scope ...string) *lease.Lease {
+		l := &lease.Lease{
+			ID: id, Holder: lease.Holder{User: "ada", UID: 1000, PID: pid, Start: 1, Boot: "now"}, Binding: lease.ByName,
+			Parts: []lease.Part{{GPU: uuid, Memory: memory}}, Scope: scope,
+		}
+		if _, err := book.Apply(lease.Grant{Lease: l}, time.Unix(0, 0)); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	first, second, child := grant("first", 100, 7), grant("second", 100, 7), grant("child", 50, 8)
+	pod := grant("pod", 50, 7, "pod1")
+	leases := Leases{Book: book, Boot: "now", Match: func(string) *kin.Match { return nil }}
+	if leases.HasHolder(pod) || !leases.HasHolder(first) {
+		t.Error("a lease with a scope has a holder, or one without has none")
+	}
+	here := leases.Holdings(uuid)
+	line := func(pids ...int) (p kin.Process) {
+		for _, pid := range pids {
+			p.Line = append(p.Line, kin.ID{PID: pid, Start: 1})
+		}
+		return p
+	}
+	inPod := line(9)
+	inPod.Cgroups = []string{"/kubepods/pod1/c"}
+	for what, c := range map[string]struct {
+		process kin.Process
+		want    []string
+	}{
+		"the holder of two":       {line(7), []string{"first", "second"}},
+		"its child":               {line(8, 7), []string{"child"}},
+		"a grandchild":            {line(6, 5, 7), []string{"first", "second"}},
+		"a process in the scope":  {inPod, []string{"pod"}},
+		"a process under nothing": {line(3), nil},
+	} {
+		var got []string
+		owners, _ := here.Of(c.process)
+		for _, h := range owners {
+			got = append(got, h.Lease.ID)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+	}
+	owned := map[lease.Key]gpu.MiB{}
+	owners, tie := here.Of(line(7))
+	Charge(owners, 250, owned)
+	if want := (map[lease.Key]gpu.MiB{first.Key(): 100, second.Key(): 150}); !cmp.Equal(owned, want) {
+		t.Errorf("250 MiB are divided into %v", owned)
+	}
+	if !leases.IsMember(tie, first) || leases.IsMember(tie, child) || leases.IsMember(tie, pod) {
+		t.Error("the holder is a member of another lease, or not of its own")
+	}
+	if got := here.IDs([]uint64{child.Fence, pod.Fence}); !cmp.Equal(got, []string{"child", "pod"}) {
+		t.Errorf("the ids are %v", got)
+	}
+}
