@@ -74,6 +74,7 @@ type TokenRequest struct {
 	Service string           `json:"service,omitempty" maxLength:"128" doc:"Whoever shows the token may act for this service only. Not for operators and administrators."`
 	TTL     gpu.Opt[float64] `json:"ttl_seconds,omitzero" minimum:"1" maximum:"3153600000" doc:"The token expires after this time. Absent: it does not expire."`
 	Secret  string           `json:"token,omitempty" maxLength:"512" doc:"The secret to show, at least 32 printable characters. Absent: the daemon makes one up."`
+	Replace bool             `json:"replace,omitempty" doc:"End the token that has this name, and make this one in its place. Without it, a name that is taken is refused, unless the request is the same as that token: then nothing changes."`
 }
 
 // Token is a token without its secret, which the daemon does not keep.

@@ -51,24 +51,36 @@ func (d *Desk) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error) 
 		}
 		t.Expires = now.Add(lease.Seconds(seconds))
 	}
+	if d.Tokens.Stands(t, b.Secret) { // the request was made before, and nothing is to be done
+		return d.madeToken(b.Name, ""), nil
+	}
 	secret := ""
 	err = d.act(tokenAct(&by, "create", t), func() (err error) {
-		secret, err = d.Tokens.Create(t, b.Secret, now)
+		create := d.Tokens.Create
+		if b.Replace {
+			create = d.Tokens.Replace
+		}
+		secret, err = create(t, b.Secret, now)
 		return err
 	})
 	if err != nil {
 		return api.NewToken{}, refusedToken(err)
 	}
-	made := api.NewToken{Secret: secret}
 	if b.Secret != "" {
-		made.Secret = ""
+		secret = ""
 	}
+	return d.madeToken(b.Name, secret), nil
+}
+
+// madeToken returns the token of a name, and the secret that only now is shown.
+func (d *Desk) madeToken(name, secret string) api.NewToken {
+	made := api.NewToken{Secret: secret}
 	for _, t := range d.Tokens.List() {
-		if t.Name == b.Name {
+		if t.Name == name {
 			made.Token = tokenOf(t)
 		}
 	}
-	return made, nil
+	return made
 }
 
 // RevokeToken makes the daemon refuse a token from now on, and returns it.
@@ -107,7 +119,7 @@ func refusedToken(err error) *Refusal {
 	case errors.Is(err, tokens.ErrMissing):
 		return because(err, Unknown, "unknown_token", "GET /api/tokens lists those there are.")
 	case errors.Is(err, tokens.ErrTaken):
-		return because(err, Conflict, "duplicate_token", "Revoke that token first, or use another name or secret.")
+		return because(err, Conflict, "duplicate_token", "Revoke or replace that token, or use another name or secret.")
 	case errors.Is(err, tokens.ErrFull):
 		return because(err, Crowded, "too_many_tokens", "")
 	}

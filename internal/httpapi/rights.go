@@ -27,7 +27,7 @@ func registerAccess(s *server) {
 		"A token without a time of creation stands in the configuration. Expired tokens are listed for 30 days."), s.tokens)
 	create := op("create-token", http.MethodPost, "/api/tokens", "Make a token",
 		"The answer shows the secret once; the daemon keeps only its hash. A request may bring its own secret of at least 32 characters. "+
-			"A token has at most the role of whoever makes it.")
+			"A token has at most the role of whoever makes it. The same request again, with the same secret, changes nothing; with replace, it takes the place of the token of that name.")
 	create.DefaultStatus = http.StatusCreated
 	create.Errors = []int{http.StatusConflict}
 	huma.Register(s.api, create, s.createToken)

@@ -354,6 +354,16 @@ func TestTokenRoutes(t *testing.T) {
 	if got := decode[api.NewToken](t, d.askAs(root, "POST", "/api/tokens", `{"name":"own","role":"user","service":"a_b","token":"`+own+`"}`)); got.Secret != "" || got.Service != "a-b" {
 		t.Errorf("made %+v", got)
 	}
+	// The same request again changes nothing, and replace changes what stands.
+	for body, want := range map[string]int{
+		`{"name":"own","role":"user","service":"a_b","token":"` + own + `"}`:                201,
+		`{"name":"own","role":"user","service":"a_b","token":"` + own + `","replace":true}`: 201,
+		`{"name":"own","role":"viewer","service":"a_b","token":"` + own + `"}`:              409,
+	} {
+		if w := d.askAs(root, "POST", "/api/tokens", body); w.Code != want {
+			t.Errorf("%s: %d %s, want %d", body, w.Code, w.Body, want)
+		}
+	}
 	w := d.askAs(root, "GET", "/api/tokens", "")
 	if all := decode[api.Tokens](t, w); len(all.Tokens) != 2 || all.Tokens[0] != made.Token || strings.Contains(w.Body.String(), made.Secret) {
 		t.Errorf("listed %s", w.Body)

@@ -250,9 +250,26 @@ func (k *Keeper) List() []Token {
 	return list
 }
 
+// Stands reports whether the keeper has this very token already: with its name,
+// this secret, its role and its service, and neither of them expires.
+func (k *Keeper) Stands(t Token, secret string) bool {
+	e := k.all.Load().byName[t.Name]
+	return e != nil && secret != "" && e.hash == hashOf(secret) && e.Role == t.Role && e.Service == words.Service(t.Service) && e.Expires.IsZero() && t.Expires.IsZero()
+}
+
 // Create makes a token and returns its secret: the one that was brought, or one
 // of 256 random bits. It returns when the disk has the token.
 func (k *Keeper) Create(t Token, brought string, now time.Time) (secret string, err error) {
+	return k.create(t, brought, false, now)
+}
+
+// Replace makes a token as Create does. If a token has its name, Replace revokes
+// that one in the same write: after a crash, one of the two is there.
+func (k *Keeper) Replace(t Token, brought string, now time.Time) (secret string, err error) {
+	return k.create(t, brought, true, now)
+}
+
+func (k *Keeper) create(t Token, brought string, replace bool, now time.Time) (secret string, err error) {
 	t.Service = words.Service(t.Service)
 	t.Created, t.Used = now.UTC().Truncate(time.Second), time.Time{}
 	if !t.Expires.IsZero() {
@@ -270,16 +287,26 @@ func (k *Keeper) Create(t Token, brought string, now time.Time) (secret string, 
 	defer k.changing.Unlock()
 	b, h := k.all.Load(), hashOf(secret)
 	tokens, gone := k.living(b, now)
-	switch _, named := tokens[t.Name]; {
-	case named:
+	old := tokens[t.Name]
+	switch {
+	case old != nil && !replace:
 		return "", fmt.Errorf("create the token %s: %w: a token has this name", t.Name, ErrTaken)
-	case b.byHash[h] != nil, b.gone[h]:
+	case b.byHash[h] != nil && b.byHash[h] != old, b.gone[h]:
 		return "", fmt.Errorf("create the token %s: %w: another token has or had this secret", t.Name, ErrTaken)
-	case len(tokens) >= most:
+	case old == nil && len(tokens) >= most:
 		return "", fmt.Errorf("create the token %s: %w", t.Name, ErrFull)
 	}
 	tokens[t.Name] = newEntry(t, h)
-	return secret, k.replace(b.with(tokens, gone, b.daemon))
+	if old != nil && old.hash != h {
+		gone = latest(append(gone, revoked{old.Name, old.hash, now.UTC().Truncate(time.Second)}))
+	}
+	if err := k.replace(b.with(tokens, gone, b.daemon)); err != nil {
+		return "", err
+	}
+	if old != nil {
+		old.end(ErrRevoked)
+	}
+	return secret, nil
 }
 
 // expiredKept is how long an expired token is listed.

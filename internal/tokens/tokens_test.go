@@ -118,6 +118,57 @@ func TestRefusals(t *testing.T) {
 	create(t, k, Token{Name: "gone", Role: access.User}, "")
 }
 
+// A token that replaces another has its name; the other one is refused at once and
+// after a restart, and its secret is never good again.
+func TestReplace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	k, _, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := "0123456789abcdefghijklmnopqrstuv", "vutsrqponmlkjihgfedcba9876543210"
+	token := Token{Name: "kubernetes", Role: access.Operator}
+	if k.Stands(token, first) {
+		t.Error("a token stands that nobody made")
+	}
+	if _, err := k.Replace(token, first, now); err != nil {
+		t.Fatal("nothing to replace:", err)
+	}
+	shown, err := k.Check(first, now)
+	if err != nil || !k.Stands(token, first) || k.Stands(token, second) || k.Stands(token, "") || k.Stands(Token{Name: "kubernetes", Role: access.User}, first) ||
+		k.Stands(Token{Name: "kubernetes", Role: access.Operator, Expires: now}, first) {
+		t.Errorf("the first token: %+v, %v", shown, err)
+	}
+	if _, err := k.Create(token, second, now); !errors.Is(err, ErrTaken) || shown.Standing.Err() != nil {
+		t.Errorf("created over the first: %v", err)
+	}
+	if _, err := k.Replace(token, second, now); err != nil || shown.Standing.Err() == nil {
+		t.Errorf("replaced: %v, and whoever showed the first one goes on: %v", err, shown.Standing.Err() == nil)
+	}
+	again, _, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []*Keeper{k, again} {
+		if _, err := k.Check(first, now); !errors.Is(err, ErrRevoked) {
+			t.Errorf("the first secret: %v", err)
+		}
+		if got, err := k.Check(second, now); err != nil || got.Name != "kubernetes" || got.Role != access.Operator || len(k.List()) != 1 {
+			t.Errorf("the second secret: %+v, %v", got, err)
+		}
+		if _, err := k.Replace(token, first, now); !errors.Is(err, ErrTaken) {
+			t.Errorf("back to the first secret: %v", err)
+		}
+	}
+	// The role can change and the secret stay.
+	if _, err := k.Replace(Token{Name: "kubernetes", Role: access.User}, second, now); err != nil {
+		t.Error(err)
+	}
+	if got, err := k.Check(second, now); err != nil || got.Role != access.User {
+		t.Errorf("another role: %+v, %v", got, err)
+	}
+}
+
 func TestBadTokens(t *testing.T) {
 	k := New()
 	k.SetDaemon("the-secret-of-the-daemon-0123456789")

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -114,12 +116,54 @@ func TestTokenWithAnOwnSecret(t *testing.T) {
 	}
 }
 
+// A secret can come from a file, and the request says whether it replaces another.
+func TestTokenFromAFile(t *testing.T) {
+	d := &daemon{answers: map[string]string{"POST /api/tokens": made}}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := d.run(t, "", "token", "create", "ci", "--role", "operator", "--secret-file", file, "--replace", "--wait", "5s")
+	if out != "" || strings.Contains(errs, "0123456789abcdef") || code != 0 {
+		t.Errorf("exit code %d, standard output %q, standard error %q", code, out, errs)
+	}
+	if want := `{"name":"ci","role":"operator","token":"0123456789abcdef","replace":true}`; !strings.HasSuffix(d.asked, want) {
+		t.Errorf("asked %s, want %s", d.asked, want)
+	}
+	d.asked = ""
+	if _, errs, code := d.run(t, "", "token", "create", "ci", "--role", "user", "--secret-file", file+"x"); code != 1 || d.asked != "" || !strings.Contains(errs, "no such file") {
+		t.Errorf("no file: exit code %d, asked %q, standard error %q", code, d.asked, errs)
+	}
+}
+
+// With --wait the command looks for the daemon until the time is over.
+func TestTokenWaitsForTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stderr bytes.Buffer
+		con := &console.Console{Socket: filepath.Join(t.TempDir(), "s"), Env: console.Env{Err: &stderr, Getenv: func(string) string { return "" }, Now: time.Now}}
+		o := &tokenCreateOptions{Console: con}
+		missing := (*client.NoDaemonError)(nil)
+		began := time.Now()
+		if _, err := o.awaitDaemon(t.Context()); !errors.As(err, &missing) || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("without --wait: %v after %v", err, time.Since(began))
+		}
+		if err := o.wait.Set("30s"); err != nil {
+			t.Fatal(err)
+		}
+		began = time.Now()
+		if _, err := o.awaitDaemon(t.Context()); !errors.As(err, &missing) || time.Since(began).Round(time.Second) != 30*time.Second {
+			t.Errorf("with --wait 30s: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
 // Whatever is wrong with a command line is found out before anybody is asked.
 func TestWrongUsage(t *testing.T) {
 	for said, line := range map[string]string{
 		`--role is missing: give scraper, viewer, user, operator or admin`: "token create ci",
 		`did you mean operator?`:                                  "token create ci --role opperator",
 		`the roles are scraper, viewer, user, operator and admin`: "token create ci --role stranger",
+		`give --stdin or --secret-file, not both`:                 "token create ci --role user --stdin --secret-file f",
 		`--expires must be above 0`:                               "token create ci --role user --expires 0",
 		`"soon" is not a length of time`:                          "token create ci --role user --expires soon",
 		`quota takes one user, not "ann" and "bob"`:               "quota ann bob",

@@ -3,14 +3,17 @@ package rights
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/flagvalue"
@@ -34,6 +37,8 @@ type tokenCreateOptions struct {
 	request api.TokenRequest
 	expires flagvalue.Seconds
 	stdin   bool // read the secret
+	file    string
+	wait    flagvalue.Seconds // for a daemon that starts
 }
 
 func newTokenCreate(con *console.Console) *cobra.Command {
@@ -46,11 +51,15 @@ Nobody can show the secret again: keep it in a file that only its users can
 read. They name the file in BERTH_TOKEN_FILE, give the secret as BERTH_TOKEN, or
 send it as "Authorization: Bearer SECRET".
 
-With --stdin, the secret is the one that you write to standard input, and the
-command prints none.`,
+With --stdin or --secret-file, the secret is the one that you write to standard
+input or that is in the file, and the command prints none. The same command
+again changes nothing then, so a script can run it at every start. If the file
+has another secret since, --replace puts it in the place of the old one, which
+the daemon refuses from then on.`,
 		Example: `  berth token create grafana --role scraper > /etc/prometheus/berth.token
   berth token create ci --role user --service ci --expires 90d
-  openssl rand -hex 32 | berth token create old-ci --role user --stdin`,
+  openssl rand -hex 32 | berth token create old-ci --role user --stdin
+  berth token create kubernetes --role operator --secret-file token --replace`,
 		Args: cobra.ExactArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, console.NoFiles
@@ -65,6 +74,9 @@ command prints none.`,
 	flags.Var(&o.expires, "expires", "the token expires after this `TIME`, as in 90d\n(default: never)")
 	flags.StringVar(&o.request.Service, "service", "", "the token is good for this `SERVICE` only\n(default: any)")
 	flags.BoolVar(&o.stdin, "stdin", false, "read the secret from standard input")
+	flags.StringVar(&o.file, "secret-file", "", "read the secret from this `FILE`")
+	flags.BoolVar(&o.request.Replace, "replace", false, "end the token that has this name, if there is one")
+	flags.Var(&o.wait, "wait", "wait this `TIME` for a daemon that is not there yet\n(default: do not wait)")
 	console.CompleteWith(cmd, "role", tokenRoles())
 	console.CompleteFlag(cmd, "service", con.CompleteService)
 	return cmd
@@ -74,7 +86,7 @@ func (o *tokenCreateOptions) run(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	c, err := o.Daemon(ctx)
+	c, err := o.awaitDaemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,7 +95,7 @@ func (o *tokenCreateOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.stdin {
+	if o.request.Secret != "" {
 		made.Secret = "" // its owner has it
 	}
 	fmt.Fprintln(o.Err, "berth: "+view.TokenCreated(made.Token, o.Screen()))
@@ -91,6 +103,25 @@ func (o *tokenCreateOptions) run(ctx context.Context) error {
 		return nil
 	}
 	return o.Answer(made, made.Secret)
+}
+
+// awaitDaemon connects to the daemon. It tries again for as long as --wait says
+// while there is none.
+func (o *tokenCreateOptions) awaitDaemon(ctx context.Context) (*client.Client, error) {
+	over := time.After(time.Duration(o.wait.Or(0) * float64(time.Second)))
+	for {
+		c, err := o.Daemon(ctx)
+		if missing := (*client.NoDaemonError)(nil); !errors.As(err, &missing) {
+			return c, err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-over:
+			return nil, err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // check refuses what cannot be meant, and reads the secret.
@@ -104,20 +135,30 @@ func (o *tokenCreateOptions) check() error {
 		return console.Hinted(console.Usage("there is no role %q for a token", o.request.Role), words.Suggest(o.request.Role, tokenRoles(), "the roles are "+words.And(tokenRoles())))
 	case o.expires.Known() && o.expires.Or(0) == 0:
 		return console.Usage("--expires must be above 0")
-	case !o.stdin:
-		return nil
+	case o.stdin && o.file != "":
+		return console.Usage("give --stdin or --secret-file, not both")
+	case o.stdin:
+		return o.readSecret("-")
+	case o.file != "":
+		return o.readSecret(o.file)
 	}
-	text, err := o.Read("-", longestSecret+1)
+	return nil
+}
+
+// readSecret reads the secret from a file.
+func (o *tokenCreateOptions) readSecret(file string) error {
+	text, err := o.Read(file, longestSecret+1)
 	text = bytes.TrimRight(text, "\r\n")
+	name := console.NameOf(file)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read the secret: %w", err)
 	case len(text) == 0:
-		return console.Usage("standard input holds no secret")
+		return console.Usage("%s holds no secret", name)
 	case len(text) > longestSecret:
-		return console.Usage("the secret on standard input is longer than %d bytes", longestSecret)
+		return console.Usage("the secret in %s is longer than %d bytes", name, longestSecret)
 	case !utf8.Valid(text) || bytes.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return console.Usage("the secret on standard input must be one line of letters, digits and signs that a header can carry")
+		return console.Usage("the secret in %s must be one line of letters, digits and signs that a header can carry", name)
 	}
 	o.request.Secret = string(text)
 	return nil
