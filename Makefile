@@ -223,8 +223,15 @@ batch-chaos: ## hundreds of batches with something killed in each (minutes)
 audit-chaos: ## kill the daemon a hundred times while the configuration is changed, and look for every entry of the audit log
 	go test ./cmd/berth-serve -run TestAuditOutlivesKills -audit.rounds=100 -timeout 10m -v
 
+# A container on this machine: runc without what it would load while it runs, and the
+# program that leases and writes CDI files as the Kubernetes driver does.
+.PHONY: gpu-container
+gpu-container: build ## build what bench/gpu/container.sh needs: runc and bundle
+	cd bench/gpu/runc && go build -trimpath -tags netgo,osusergo -ldflags '-s -w -linkmode external -extldflags "-static"' -o $(CURDIR)/bin/runc github.com/opencontainers/runc
+	cd kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(CURDIR)/bin/bundle ./e2e/bundle
+
 .PHONY: gpu
-gpu: build ## try and measure it on this machine's NVIDIA GPU
+gpu: build gpu-container ## try and measure it on this machine's NVIDIA GPU
 	$(BUILD) -o bin/samplecost ./bench/gpu/samplecost
 	$(BUILD) -o bin/filtered ./bench/gpu/filtered
 	bench/gpu/foundations.sh
@@ -241,4 +248,5 @@ gpu: build ## try and measure it on this machine's NVIDIA GPU
 	bench/gpu/isolation.sh || [ $$? = 2 ] # 2: it could not be asked here
 	bench/gpu/residue.sh || [ $$? = 2 ]
 	bench/gpu/unit.sh
+	bench/gpu/container.sh
 	PYTHONPATH=python python3 bench/gpu/conversions.py
