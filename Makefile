@@ -128,11 +128,16 @@ openapi-lint: ## check /openapi.json with Redocly's recommended rules (Node 20 o
 	go test ./internal/httpapi -run TestWriteOpenAPI -openapi.write=$(CURDIR)/dist/openapi.json
 	REDOCLY_TELEMETRY=off npx --yes @redocly/cli@2.73.0 lint --extends=recommended dist/openapi.json
 
+KUBE_RULES := kubernetes/deploy/components/monitoring
 .PHONY: rules
 rules: ## check and test the alert rules with promtool
 	@deploy/tools.sh promtool
 	PATH="$$PATH:$(CURDIR)/bin" promtool check rules deploy/prometheus/berth.rules.yml
 	PATH="$$PATH:$(CURDIR)/bin" promtool test rules deploy/prometheus/berth.rules.test.yml
+	@mkdir -p dist/rules && cp $(KUBE_RULES)/rules.test.yml dist/rules/
+	@sed '1,/^spec:/d; s/^  //' $(KUBE_RULES)/rules.yaml > dist/rules/berth-kubernetes.rules.yml # what the operator makes of it
+	PATH="$$PATH:$(CURDIR)/bin" promtool check rules dist/rules/berth-kubernetes.rules.yml
+	PATH="$$PATH:$(CURDIR)/bin" promtool test rules dist/rules/rules.test.yml
 
 .PHONY: test-prometheus
 test-prometheus: build ## hold the answers of berth to queries against those of real Prometheus servers (builds one: minutes)
