@@ -89,7 +89,7 @@ type Lease struct {
 	Parts      []LeasePart `json:"parts" doc:"What the lease holds on each device."`
 	Priority   int         `json:"priority"`
 	EnforcedBy string      `json:"enforced_by" enum:"mps,framework,watchdog,none" doc:"What enforces the memory limit."`
-	Stood      bool        `json:"stood,omitempty" doc:"The lease is older than this request, which found it by again."`
+	Stood      bool        `json:"stood,omitempty" doc:"The lease is older than this request, which found it by again, or by its id and its parts."`
 	Was        gpu.MiB     `json:"was_mb,omitempty" doc:"Memory on each device before this request resized the lease."`
 	Note       string      `json:"note,omitempty" doc:"What the holder should know, for example that the daemon raised the request to the minimum of its service."`
 	Waiting    *Waiting    `json:"waiting,omitempty" doc:"The place in the queue, while the request waits."`

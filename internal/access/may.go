@@ -49,6 +49,7 @@ const (
 	Resize           // make a lease larger or smaller
 	Release          // end a lease
 	Scope            // say which control groups a lease covers
+	Admit            // lease exactly what another scheduler has decided, without the queue
 	Trim             // ask the holder of a lease for unused memory
 	Park             // move the memory of a lease off its devices
 	Resume           // move it back
@@ -93,6 +94,7 @@ var rules = [...]rule{
 	Resize:      {"resize", User, Operator},
 	Release:     {"release", User, Operator},
 	Scope:       {"scope", Operator, Operator},
+	Admit:       {"admit", Operator, Operator},
 	Trim:        {"trim", User, Operator},
 	Park:        {"park", User, Operator},
 	Resume:      {"resume", User, Operator},

@@ -32,6 +32,7 @@ var (
 	ErrService   = errors.New("the service is not configured")
 	ErrUser      = errors.New("the user may not use this service")
 	ErrMaxMemory = errors.New("it is more than the service may have at once")
+	ErrMinMemory = errors.New("it is less than the service needs")
 	ErrQuota     = errors.New("it is over the quota of the service")
 )
 
@@ -41,7 +42,7 @@ var ErrForbidden = errors.New("its service does not allow it")
 // AdmitError reports that the settings of a service refuse a request.
 type AdmitError struct {
 	Service string
-	Err     error // ErrService, ErrUser, ErrMaxMemory or ErrQuota
+	Err     error // ErrService, ErrUser, ErrMaxMemory, ErrMinMemory or ErrQuota
 	Text    string
 
 	// Later is true if the request may be admitted once the service has released

@@ -18,7 +18,7 @@ import (
 // Acquire grants a lease, now or when there is room. A caller who leaves
 // meanwhile leaves nothing behind.
 func (d *Desk) Acquire(ctx context.Context, by Caller, b api.LeaseRequest) (api.Lease, error) {
-	if b.ID == "" {
+	if b.ID == "" && len(b.Parts) == 0 {
 		b.ID = madeUp("lease", 10)
 	}
 	return d.acquire(ctx, &by, &order{LeaseRequest: b})
@@ -99,7 +99,7 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 			l.Note = strings.TrimPrefix(l.Note+"; "+note, "; ")
 		}
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && request.Exact == nil { // the same request again finds an exact lease
 		if err := d.abandon(&l); err != nil {
 			return api.Lease{}, err
 		}

@@ -154,6 +154,9 @@ func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
 // launcher would get of the lease; nil: there would be none.
 func (d *Desk) Explain(by Caller, b api.LeaseRequest) (ledger.Explanation, *api.Lease, error) {
 	o := order{LeaseRequest: b}
+	if len(b.Parts) > 0 || b.Admitted {
+		return ledger.Explanation{}, nil, wrongFields(lease.FieldErrors{{Field: "parts", Detail: "cannot be explained; make the request, which is answered at once"}})
+	}
 	request, err := d.request(&by, &o)
 	if err != nil {
 		return ledger.Explanation{}, nil, err

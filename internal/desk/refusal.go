@@ -77,6 +77,7 @@ var plainRefusals = []struct {
 }{
 	{audit.ErrUnavailable, Unavailable, "audit_unavailable", "Nothing was changed: what changes something for others has to be in that log first. Make room on the disk of the state folder, or mend its folder audit; leases and releases of one's own go on."},
 	{lease.ErrDuplicate, Conflict, "duplicate_allocation", "Release it first, or use another id."},
+	{lease.ErrDevice, Unknown, "unknown_device", "Name each device by its UUID: berth status and GET /api/gpu/status/all list them."},
 	{lease.ErrParent, Conflict, "no_parent", "Ask for a lease of your own, and then for children of it."},
 	{lease.ErrUnknown, Unknown, "unknown_allocation", "berth leases (GET /api/leases) lists those there are."},
 	{lease.ErrWaiting, Conflict, "still_waiting", "Try again when it is granted; berth explain (GET /api/leases/{id}/explain) says what it waits for."},
@@ -99,6 +100,7 @@ var plainRefusals = []struct {
 	{allowance.ErrService, Unknown, "unknown_service", "Name a service of the configuration, or ask whoever runs the daemon to add this one: berth config lists them."},
 	{allowance.ErrUser, Forbidden, "user_not_allowed", "Ask whoever runs the daemon to add you to the users of the service."},
 	{allowance.ErrMaxMemory, Conflict, "over_service_maximum", "Ask for less."},
+	{allowance.ErrMinMemory, Conflict, "under_service_minimum", "Ask for more: an admitted request is not raised to the minimum."},
 	{allowance.ErrQuota, Conflict, "over_quota", "Release something of the same service, or wait."},
 	{ledger.ErrNotSeen, Conflict, "not_seen", "Wait for the next sample if it has just started."},
 	{ledger.ErrCovered, Conflict, "already_leased", "Release that lease first, if it shall have another one."},
@@ -122,6 +124,7 @@ func Refused(err error) *Refusal {
 func refusalOf(err error) *Refusal {
 	var fields lease.FieldErrors
 	noFit := (*placement.NoFitError)(nil)
+	inexact := (*placement.ExactError)(nil)
 	late := (*ledger.TimeoutError)(nil)
 	queued := (*ledger.QueuedError)(nil)
 	resize := (*ledger.ResizeError)(nil)
@@ -152,6 +155,10 @@ func refusalOf(err error) *Refusal {
 	case errors.As(err, &noFit):
 		r := because(noFit, Conflict, noFitCode(noFit), "")
 		r.Extra = numbersOf(noFit)
+		return r
+	case errors.As(err, &inexact):
+		r := because(inexact, Conflict, codeOfReasons(inexact.Reasons), "")
+		r.Extra = map[string]any{"possible": inexact.Ever, "devices": obstaclesOf(inexact.Reasons)}
 		return r
 	case errors.As(err, &queued):
 		r := because(queued, Conflict, "others_wait", "")
@@ -236,8 +243,15 @@ func wrongFields(fields lease.FieldErrors) *Refusal {
 
 // noFitCode returns the stable name of what is mainly missing.
 func noFitCode(e *placement.NoFitError) string {
+	if len(e.Reasons) == 0 && e.Fit == 0 {
+		return "no_device"
+	}
+	return codeOfReasons(e.Reasons)
+}
+
+func codeOfReasons(reasons []placement.Reason) string {
 	code := "no_fitting_device"
-	for _, r := range e.Reasons {
+	for _, r := range reasons {
 		switch {
 		case r.Code == placement.NoMemory, r.Code == placement.TooSmall && r.Needs > 0:
 			return "insufficient_memory"
@@ -245,21 +259,22 @@ func noFitCode(e *placement.NoFitError) string {
 			code = "no_slot"
 		}
 	}
-	if len(e.Reasons) == 0 && e.Fit == 0 {
-		return "no_device"
-	}
 	return code
 }
 
 // numbersOf returns the numbers behind a refusal, and what is in the way on each
 // device.
 func numbersOf(e *placement.NoFitError) map[string]any {
-	reasons := make([]api.Obstacle, 0, len(e.Reasons))
-	for _, r := range e.Reasons {
-		reasons = append(reasons, api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text})
-	}
 	return map[string]any{
 		"requested_mb": e.Request.Memory, "available_mb": max(e.LargestNow, gpu.MiB(0)), "largest_ever_mb": e.LargestEver,
-		"possible": e.Ever, "devices": reasons, "hint": e.Hint,
+		"possible": e.Ever, "devices": obstaclesOf(e.Reasons), "hint": e.Hint,
 	}
+}
+
+func obstaclesOf(reasons []placement.Reason) []api.Obstacle {
+	obstacles := make([]api.Obstacle, 0, len(reasons))
+	for _, r := range reasons {
+		obstacles = append(obstacles, api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text})
+	}
+	return obstacles
 }

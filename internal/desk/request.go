@@ -38,6 +38,10 @@ type order struct {
 // request translates an order for the ledger: what was asked for, by whom, what
 // earlier runs used, and who enforces it.
 func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
+	exact, err := o.exactly(by)
+	if err != nil {
+		return lease.Request{}, err
+	}
 	r := lease.Request{
 		ID: o.ID, Holder: by.Holder, Binding: binding(&o.LeaseRequest), Implied: o.implied, TTL: lease.Seconds(o.TTL.Or(0)), TimeLimit: lease.Seconds(o.TimeLimit.Or(0)),
 		AskedPriority: o.Priority, By: by.Actor, Only: o.only, Preferred: o.preferred,
@@ -64,6 +68,9 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 	}
 	r.Note = cmp.Or(d.learn(o, by.User), o.note) // never both: an allocation says how much
 	r.GPUs, r.Memory, r.Slots, r.Policy, r.Parkable = o.GPUs, o.Memory, o.Slots.Or(1), o.Policy, o.Parkable
+	if exact != nil {
+		r.Exact, r.Memory, r.Slots = exact, 0, 0
+	}
 	if o.PID != 0 {
 		pid, err := by.here(o.PID)
 		if err != nil {

@@ -58,22 +58,28 @@ func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*allocat
 		return nil, problemOf(err)
 	}
 	s.index(granted.Parts)
-	out := &allocated{Status: http.StatusCreated, Body: granted}
-	if granted.Stood {
-		out.Status = http.StatusOK
-	}
-	return out, nil
+	return allocatedOf(granted), nil
 }
 
-// allocated is an allocation that was made, or that stood already.
+// allocated is a lease that was granted, or that stood already.
 type allocated struct {
 	Status int
 	Body   api.Lease
 }
 
-func (s *server) acquire(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Lease], error) {
+func allocatedOf(l api.Lease) *allocated {
+	if l.Stood {
+		return &allocated{http.StatusOK, l}
+	}
+	return &allocated{http.StatusCreated, l}
+}
+
+func (s *server) acquire(ctx context.Context, in *body[api.LeaseRequest]) (*allocated, error) {
 	granted, err := s.Desk.Acquire(ctx, askerOf(ctx), in.Body)
-	return answered(granted, asID(err))
+	if err != nil {
+		return nil, problemOf(asID(err))
+	}
+	return allocatedOf(granted), nil
 }
 
 func (s *server) deallocate(ctx context.Context, in *body[api.Deallocate]) (*answer[api.Ended], error) {

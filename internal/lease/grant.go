@@ -23,6 +23,10 @@ type Grant struct {
 	// Split is for a child whose memory Split has just taken out of its parent. It
 	// needs no room.
 	Split bool
+
+	// Admitted is for a lease that another scheduler has decided on. It may take all
+	// slots of its devices, whatever their state allows.
+	Admitted bool
 }
 
 func (g Grant) apply(b *Book, now time.Time) (Effect, error) {
@@ -76,8 +80,12 @@ func (b *Book) verifyGrant(g Grant) error {
 		if g.Split {
 			needs = 0
 		}
-		if !d.hasRoom(needs, p.Slots, g.Adopted != nil || g.Split) {
-			return &OverSoldError{ID: l.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs, NeedsSlots: p.Slots}
+		sum := d.Sum
+		if g.Admitted {
+			sum.Usable = sum.MaxPipelines
+		}
+		if !sum.hasRoom(needs, p.Slots, g.Adopted != nil || g.Split) {
+			return &OverSoldError{ID: l.ID, GPU: p.GPU, Sum: sum, Needs: needs, NeedsSlots: p.Slots}
 		}
 	}
 	return nil
@@ -85,11 +93,11 @@ func (b *Book) verifyGrant(g Grant) error {
 
 // hasRoom reports whether the device has room for this much more. With already,
 // zero memory fits even on an overused device.
-func (d *device) hasRoom(memory gpu.MiB, slots int, already bool) bool {
-	if slots > 0 && d.Active+slots > d.Usable {
+func (s *Sum) hasRoom(memory gpu.MiB, slots int, already bool) bool {
+	if slots > 0 && s.Active+slots > s.Usable {
 		return false
 	}
-	return memory <= d.Available() || already && memory == 0
+	return memory <= s.Available() || already && memory == 0
 }
 
 // validate checks what must be true of every lease, new or replayed.

@@ -59,9 +59,10 @@ type Part struct {
 }
 
 // Total returns what the lease has over all its devices.
-func (l *Lease) Total() Usage {
-	var u Usage
-	for _, p := range l.Parts {
+func (l *Lease) Total() Usage { return totalOf(l.Parts) }
+
+func totalOf(parts []Part) (u Usage) {
+	for _, p := range parts {
 		u.Memory += p.Memory
 		u.Slots += p.Slots
 	}

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -21,6 +22,11 @@ type Request struct {
 	// TimeLimit is how long the lease lasts at most, from the grant on, however
 	// often it is renewed; zero: for ever.
 	TimeLimit time.Duration
+
+	// Exact is what to have on each device, all of it or nothing: another scheduler
+	// has chosen the devices and decided that the request is due. It never waits, and
+	// GPUs, Memory and Slots say nothing more.
+	Exact []Part
 
 	GPUs   int     // how many devices, all different; zero: one
 	Memory gpu.MiB // on each device
@@ -78,6 +84,9 @@ func (r *Request) Load() Load { return Load{r.Memory, r.Slots} }
 
 // Total returns what the request takes over all its devices.
 func (r *Request) Total() Usage {
+	if r.Exact != nil {
+		return totalOf(r.Exact)
+	}
 	return Usage{r.Memory * gpu.MiB(r.GPUs), r.Slots * r.GPUs}
 }
 
@@ -90,5 +99,13 @@ func (r *Request) Lease(devices ...string) *Lease {
 	for i, d := range devices {
 		l.Parts[i] = Part{GPU: d, Memory: r.Memory, Slots: r.Slots}
 	}
+	return l
+}
+
+// ExactLease returns the lease for a request that says exactly what it wants, ready
+// for Grant.
+func (r *Request) ExactLease() *Lease {
+	l := r.Lease()
+	l.Parts = slices.Clone(r.Exact)
 	return l
 }

@@ -97,7 +97,7 @@ func (r *Request) Validate() error {
 	}
 	refuse("memory_mb", memoryProblem(r.Memory, 0))
 	refuse("slots", words.NumberProblem(r.Slots, 0, MaxSlots))
-	if r.Memory == 0 && r.Slots == 0 && r.Parent == "" {
+	if r.Memory == 0 && r.Slots == 0 && r.Parent == "" && r.Exact == nil {
 		refuse("memory_mb", "is zero, and slots is zero too; ask for memory, slots or both")
 	}
 	refuse("gpus", words.NumberProblem(r.GPUs, 1, MaxGPUs))

@@ -31,10 +31,20 @@ type Found struct {
 // is made again finds its lease. The lease is resized if another size is asked
 // for, and renewed if it has a time to live. Only a lease that has what is asked
 // for counts: for the same service, on the device that must be, with the same
-// binding.
+// binding. A request that says exactly what it wants always finds its lease; see
+// exactly.
 func (l *Ledger) AcquireAgain(ctx context.Context, r lease.Request, again Again) (Found, error) {
 	asked := time.Now()
-	found, err := l.acquire(ctx, r, again)
+	var found Found
+	var err error
+	if r.Exact == nil {
+		found, err = l.acquire(ctx, r, again)
+	} else {
+		err = l.submitFor(ctx, r.By, func(now time.Time) (err error) {
+			found, err = l.exactly(r, now)
+			return err
+		})
+	}
 	l.hooks.decided(status(err), time.Since(asked))
 	return found, err
 }

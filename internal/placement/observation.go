@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"cmp"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/health"
 )
@@ -27,6 +29,22 @@ func (o *Observation) Speed() float64 { return o.Multiplier.Or(o.State.Multiplie
 
 // Shut returns why nothing is granted on the device; "" if it is open.
 func (o *Observation) Shut() string {
+	switch unfit := o.unfit(); {
+	case unfit != "":
+		return unfit
+	case o.Speed() == 0 && o.State.Multiplier() > 0:
+		return o.Slower
+	}
+	return o.Closed
+}
+
+// Barred returns why nothing is granted on the device even to a request that another
+// scheduler has admitted; "" if it is open to those. How fast work may run there does
+// not count, nor does a state that follows from its memory.
+func (o *Observation) Barred() string { return cmp.Or(o.unfit(), o.Closed) }
+
+// unfit returns why a device cannot be used, whoever asks; "" if it can.
+func (o *Observation) unfit() string {
 	switch cut := o.Device.Cut(); {
 	case cut != "":
 		return cut
@@ -34,8 +52,6 @@ func (o *Observation) Shut() string {
 		return o.Reason
 	case o.Stop:
 		return "it is too hot: " + o.Reason
-	case o.Speed() == 0 && o.State.Multiplier() > 0:
-		return o.Slower
 	}
-	return o.Closed
+	return ""
 }

@@ -1,0 +1,99 @@
+package allowance
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// AdmitExactly applies the settings of a service to a request that says exactly what
+// it wants on each device. It does what Admit does, but refuses a part below the
+// minimum of the service instead of raising it.
+func AdmitExactly(s Service, r lease.Request, used lease.Usage) (lease.Request, error) {
+	for _, p := range r.Exact {
+		refuse := func(err error, limit gpu.MiB, text string) error {
+			return &AdmitError{
+				Service: s.Name, Err: err, Asked: lease.Usage{Memory: p.Memory}, Limit: lease.Usage{Memory: limit},
+				Text: fmt.Sprintf("%s on %s is %s of %s", p.Memory.Exact(), p.GPU, text, limit.Exact()),
+			}
+		}
+		switch {
+		case s.MaxMemory > 0 && p.Memory > s.MaxMemory:
+			return r, refuse(ErrMaxMemory, s.MaxMemory, "more than its max_memory_mb")
+		case p.Memory < s.MinMemory:
+			return r, refuse(ErrMinMemory, s.MinMemory, "less than its min_memory_mb")
+		}
+	}
+	s.MinMemory = 0 // Memory says nothing
+	return Admit(s, r, used)
+}
+
+// CheckParts returns everything that is wrong with a request and its parts, as
+// lease.FieldErrors; nil if nothing is.
+func CheckParts(r *lease.Request) error {
+	var errs lease.FieldErrors
+	if errors.As(r.Validate(), &errs); len(r.Exact) == 0 {
+		errs = append(errs, lease.FieldError{Field: "parts", Detail: "is empty"})
+	}
+	for i, p := range r.Exact {
+		refuse := func(name, detail string) {
+			if detail != "" {
+				errs = append(errs, lease.FieldError{Field: fmt.Sprintf("parts[%d].%s", i, name), Detail: detail})
+			}
+		}
+		refuse("gpu", words.TextProblem(p.GPU))
+		if bad := (lease.FieldError{}); p.Memory != 0 && errors.As(lease.ValidMemory(p.Memory), &bad) {
+			refuse("memory_mb", bad.Detail)
+		}
+		refuse("slots", words.NumberProblem(p.Slots, 0, lease.MaxSlots))
+		if p.Memory == 0 && p.Slots == 0 {
+			refuse("memory_mb", "is zero, and slots is zero too; ask for memory, slots or both")
+		}
+		if slices.ContainsFunc(r.Exact[:i], func(other lease.Part) bool { return other.GPU == p.GPU }) {
+			refuse("gpu", "is given twice: "+p.GPU)
+		}
+	}
+	if errs == nil {
+		return nil
+	}
+	return errs
+}
+
+// Difference says in words how the parts of a lease differ from those that a request
+// asks for, in whichever order; "" if they do not. What berth has taken from a lease
+// by shrinking it counts as its own.
+func Difference(l *lease.Lease, asked []lease.Part) string {
+	held := slices.Clone(l.Parts)
+	for i := range held {
+		held[i].Memory = max(held[i].Memory, l.Asked)
+	}
+	on := func(parts []lease.Part, uuid string) (lease.Part, bool) {
+		i := slices.IndexFunc(parts, func(p lease.Part) bool { return p.GPU == uuid })
+		if i < 0 {
+			return lease.Part{}, false
+		}
+		return parts[i], true
+	}
+	var texts []string
+	for _, p := range held {
+		switch other, there := on(asked, p.GPU); {
+		case !there:
+			texts = append(texts, fmt.Sprintf("it has %s on %s, where the request is for nothing", amounts(p), p.GPU))
+		case other != p:
+			texts = append(texts, fmt.Sprintf("it has %s on %s, where the request is for %s", amounts(p), p.GPU, amounts(other)))
+		}
+	}
+	for _, p := range asked {
+		if _, there := on(held, p.GPU); !there {
+			texts = append(texts, fmt.Sprintf("it has nothing on %s, where the request is for %s", p.GPU, amounts(p)))
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+func amounts(p lease.Part) string { return p.Memory.Exact() + " and " + words.Count(p.Slots, "slot") }

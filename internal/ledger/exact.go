@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/allowance"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/placement"
+)
+
+// exactly grants a request that says exactly what it wants on each device, or refuses
+// it: another scheduler has admitted it, so it goes before everybody who waits, and
+// never waits itself. The same request again finds its lease, which then covers the
+// control groups of both. The caller holds mu.
+//
+// The lease stays if the caller leaves before it has the answer. The caller chose its
+// id and asks again, perhaps already: another request may have the same lease as its
+// answer.
+func (m *machine) exactly(r lease.Request, now time.Time) (Found, error) {
+	r.GPUs, r.Wait = len(r.Exact), gpu.Some(time.Duration(0))
+	if err := allowance.CheckParts(&r); err != nil {
+		return Found{}, err
+	}
+	if held := m.book.Lease(r.Key()); held != nil {
+		return m.findExactly(held, &r, now)
+	}
+	return m.grantExactly(r, now)
+}
+
+// findExactly answers a request with the lease that has its id. It adds the control
+// groups of the request to the lease, and renews a lease with a time to live. The
+// caller holds mu.
+func (m *machine) findExactly(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
+	refuse := func(err error, format string, args ...any) (Found, error) {
+		return Found{}, fmt.Errorf("ask for %s again: %w%s", r.ID, err, fmt.Sprintf(format, args...))
+	}
+	if difference := allowance.Difference(held, r.Exact); difference != "" {
+		return refuse(lease.ErrDuplicate, " with other parts: %s", difference)
+	}
+	if held.State == lease.Parked {
+		return refuse(lease.ErrParked, "")
+	}
+	if ends, is := m.revoking[held.Key()]; is && ends.fence == held.Fence {
+		return refuse(lease.ErrState, ": it is about to be revoked: %s", ends.why)
+	}
+	found := Found{Lease: held, Stood: true}
+	if slices.ContainsFunc(r.Scope, func(name string) bool { return !slices.Contains(held.Scope, name) }) {
+		e, err := m.apply(lease.Rescope{Key: held.Key(), Fence: held.Fence, Add: r.Scope, By: r.By}, now)
+		if err != nil {
+			return Found{}, err
+		}
+		found.Lease = e.After
+	}
+	if held.Binding == lease.ByTTL {
+		e, err := m.apply(lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By}, now)
+		if err != nil {
+			return Found{}, err
+		}
+		found.Lease = e.After
+	}
+	return found, nil
+}
+
+// grantExactly grants a request, all of its parts or none. The caller holds mu.
+func (m *machine) grantExactly(r lease.Request, now time.Time) (Found, error) {
+	request, err := m.prepare(r, now)
+	if err != nil {
+		return Found{}, err
+	}
+	if err := m.vacant(request); err != nil { // a request with its id waits
+		return Found{}, err
+	}
+	name := request.Holder.Service
+	if err := m.settings.Knows(name); err != nil {
+		return Found{}, err
+	}
+	if service, known := m.settings.Services[name]; known {
+		admitted, err := allowance.AdmitExactly(service.Service, *request, m.book.ServiceUsage(name))
+		if err != nil {
+			return Found{}, err
+		}
+		request = &admitted
+	}
+	if err := m.overLimit(request, nil); err != nil {
+		return Found{}, fmt.Errorf("ask for %s: %w", r.ID, err)
+	}
+	if err := placement.Exactly(request, m.target); err != nil {
+		return Found{}, err
+	}
+	granted := request.ExactLease()
+	if _, err := m.apply(lease.Grant{Lease: granted, Admitted: true}, now); err != nil {
+		return Found{}, err
+	}
+	return Found{Lease: granted}, nil
+}
+
+// target returns a device for placement.Exactly. The caller holds mu.
+func (m *machine) target(uuid string) (placement.Target, bool) {
+	o := m.devices[uuid]
+	if o == nil {
+		return placement.Target{}, false
+	}
+	sum, _ := m.book.Sum(uuid)
+	return placement.Target{Observation: &o.Observation, Sum: sum, Most: o.most(sum)}, true
+}
