@@ -14,6 +14,10 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
+// maxShares is how many fixed shares a device is cut into, at most: as many as fit into
+// one slice.
+const maxShares = MaxDevices
+
 // forget is how long a device stays listed that the daemon no longer lists and no
 // claim has.
 const forget = 10 * time.Minute
@@ -148,21 +152,25 @@ func (d *device) measure(now time.Time) {
 		return
 	}
 	percent := int64(ceiling(d.room)) / 100
-	memory := gpu.MiB(d.memory.follow(now, int64(memoryFor(d.room, d.use)), percent))
-	d.slots.follow(now, int64(slotsFor(d.status, d.use)), 1)
+	memory, slots := int64(memoryFor(d.room, d.use)), int64(slotsFor(d.status, d.use))
+	d.memory.follow(now, memory, percent)
+	d.slots.follow(now, slots, 1)
 	alone := int64(1)
 	if d.use.leases > 0 {
 		alone = 0
 	}
 	d.alone.follow(now, alone, 1)
 
-	shares := d.slots.value
-	if d.use.own > 0 {
-		shares = max(shares, d.shares.value) // one of them may be that of a claim
+	shares := min(slots, maxShares)
+	switch { // a claim has one of them, and nobody here knows which
+	case d.use.own > 0 && d.shares.known:
+		shares = max(shares, d.shares.value)
+	case d.use.own > 0:
+		shares = min(int64(d.status.Slots.Capacity), maxShares)
 	}
 	shares = d.shares.follow(now, shares, 1)
 	if free := shares - int64(d.use.ownSlots); free > 0 {
-		d.size.follow(now, int64(max(memory-d.use.ownMemory, 0))/free, max(percent/max(shares, 1), 1))
+		d.size.follow(now, max(memory-int64(d.use.ownMemory), 0)/free, percent/shares)
 	}
 }
 
@@ -178,7 +186,7 @@ func (p *Publisher) list(now time.Time, silent time.Duration, s Shape) []resourc
 	var list []resourcev1.Device
 	p.health = p.health[:0:0]
 	for _, d := range order {
-		bad := d.troubles(now, silent, s)
+		bad := d.troubles(now, silent, s, "The berth daemon on node "+p.node+" does not answer.")
 		if d.use.own == 0 && (len(d.status.Device.Instances) > 0 || !s.Taints && closed(bad)) {
 			continue
 		}
@@ -194,8 +202,8 @@ func (p *Publisher) list(now time.Time, silent time.Duration, s Shape) []resourc
 	return list
 }
 
-// troubles lists what is wrong with the device.
-func (d *device) troubles(now time.Time, silent time.Duration, s Shape) []trouble {
+// troubles lists what is wrong with the device. away says that the daemon is silent.
+func (d *device) troubles(now time.Time, silent time.Duration, s Shape, away string) []trouble {
 	const schedule = resourcev1.DeviceTaintEffectNoSchedule
 	var list []trouble
 	if d.gone.IsZero() {
@@ -203,14 +211,14 @@ func (d *device) troubles(now time.Time, silent time.Duration, s Shape) []troubl
 	} else {
 		list = []trouble{{key: words.Silent, effect: schedule, health: gpu.HealthUnknown, text: "The daemon no longer lists the device."}}
 	}
-	if len(d.status.Device.Instances) > 0 {
+	if len(d.status.Device.Instances) > 0 && d.status.Drain == nil {
 		list = append(list, trouble{key: words.Drain, value: "mig", effect: schedule, health: gpu.Healthy})
 	}
 	switch {
 	case silent >= patience:
-		list = append(list, trouble{key: words.Away, effect: schedule, health: gpu.HealthUnknown, text: "The berth daemon on the node does not answer."})
+		list = append(list, trouble{key: words.Away, effect: schedule, health: gpu.HealthUnknown, text: away})
 	case silent > 0:
-		list = append(list, trouble{health: gpu.HealthUnknown, text: "The berth daemon on the node does not answer."})
+		list = append(list, trouble{health: gpu.HealthUnknown, text: away})
 	}
 	return list
 }
@@ -259,7 +267,7 @@ func (p *Publisher) Find(name string) (Share, bool) {
 		return Share{}, false
 	}
 	d := p.devices[uuid]
-	if int64(n) >= max(d.shares.value, int64(d.status.Slots.Capacity)) {
+	if int64(n) >= max(d.shares.value, min(int64(d.status.Slots.Capacity), maxShares)) {
 		return Share{}, false
 	}
 	return Share{UUID: uuid, Device: d.status.Device, Memory: gpu.MiB(d.size.value), Slots: 1, Fixed: true}, true

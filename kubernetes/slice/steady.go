@@ -28,6 +28,9 @@ func (s *steady) follow(now time.Time, target, margin int64) int64 {
 		s.lowest = min(s.lowest, target)
 		if now.Sub(s.since) >= rise {
 			s.value, s.since = s.lowest, time.Time{}
+			if target >= s.value+max(margin, 1) {
+				s.since, s.lowest = now, target // there may be more in another minute
+			}
 		}
 	}
 	return s.value
