@@ -1,0 +1,148 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	resourceapply "k8s.io/client-go/applyconfigurations/resource/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/berth-gpu/berth/kubernetes/claim"
+	"github.com/berth-gpu/berth/kubernetes/slice"
+	"github.com/berth-gpu/berth/kubernetes/words"
+)
+
+// cluster is what the driver asks of the API server, apart from publishing devices.
+type cluster interface {
+	// claim returns a claim, and nil if there is none. One that is not fresh may be
+	// a few seconds old.
+	claim(ctx context.Context, namespace, name string, fresh bool) (*resourcev1.ResourceClaim, error)
+	// claimWith returns the claim of a namespace that has a UID, and nil if there is none.
+	claimWith(ctx context.Context, namespace, uid string) (*resourcev1.ResourceClaim, error)
+	// report writes the status of the devices of a claim that are this driver's.
+	report(ctx context.Context, c *resourcev1.ResourceClaim, devices []*resourceapply.AllocatedDeviceStatusApplyConfiguration) error
+	// warn tells the owner of a pod something, in an event. It does not wait.
+	warn(namespace string, pod claim.Pod, reason, text string)
+}
+
+// clusterTimeout limits one question to the API server.
+const clusterTimeout = 5 * time.Second
+
+// kube is the cluster behind an API server.
+type kube struct {
+	client   kubernetes.Interface
+	recorder events.EventRecorder
+}
+
+// newKube returns the cluster, which sends events until ctx ends.
+func newKube(ctx context.Context, client kubernetes.Interface) (*kube, error) {
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return nil, fmt.Errorf("record events: %w", err)
+	}
+	context.AfterFunc(ctx, broadcaster.Shutdown)
+	return &kube{client: client, recorder: broadcaster.NewRecorder(runtime.NewScheme(), words.Driver)}, nil
+}
+
+func (k *kube) claim(ctx context.Context, namespace, name string, fresh bool) (*resourcev1.ResourceClaim, error) {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	var o metav1.GetOptions
+	if !fresh {
+		o.ResourceVersion = "0" // from the cache of the API server
+	}
+	c, err := k.client.ResourceV1().ResourceClaims(namespace).Get(ctx, name, o)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read claim %s/%s: %w", namespace, name, err)
+	}
+	return c, nil
+}
+
+func (k *kube) claimWith(ctx context.Context, namespace, uid string) (*resourcev1.ResourceClaim, error) {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	o := metav1.ListOptions{Limit: 500}
+	for {
+		page, err := k.client.ResourceV1().ResourceClaims(namespace).List(ctx, o)
+		if err != nil {
+			return nil, fmt.Errorf("list the claims of namespace %s: %w", namespace, err)
+		}
+		for i := range page.Items {
+			if string(page.Items[i].UID) == uid {
+				return &page.Items[i], nil
+			}
+		}
+		if o.Continue = page.Continue; o.Continue == "" {
+			return nil, nil
+		}
+	}
+}
+
+func (k *kube) report(ctx context.Context, c *resourcev1.ResourceClaim, devices []*resourceapply.AllocatedDeviceStatusApplyConfiguration) error {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	// With the UID, a claim of the same name that came later is refused as a conflict.
+	status := resourceapply.ResourceClaim(c.Name, c.Namespace).WithUID(c.UID).
+		WithStatus(resourceapply.ResourceClaimStatus().WithDevices(devices...))
+	_, err := k.client.ResourceV1().ResourceClaims(c.Namespace).ApplyStatus(ctx, status, metav1.ApplyOptions{FieldManager: words.Driver, Force: true})
+	if err != nil {
+		return fmt.Errorf("write the status of claim %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	return nil
+}
+
+// keeps asks the API server which fields of a device it keeps, without changing
+// anything. If it does not say, the shape stays as it is.
+func (k *kube) keeps(ctx context.Context, node string, shape slice.Shape) slice.Shape {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	several := true
+	probe := &resourcev1.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: node + "-probe-"},
+		Spec: resourcev1.ResourceSliceSpec{
+			Driver: words.Driver, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1},
+			Devices: []resourcev1.Device{{
+				Name: "probe", AllowMultipleAllocations: &several,
+				Taints: []resourcev1.DeviceTaint{{Key: words.Driver + "/probe", Effect: resourcev1.DeviceTaintEffectNoSchedule}},
+			}},
+		},
+	}
+	kept, err := k.client.ResourceV1().ResourceSlices().Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil || len(kept.Spec.Devices) != 1 {
+		return shape
+	}
+	shape.Consumable = shape.Consumable && kept.Spec.Devices[0].AllowMultipleAllocations != nil
+	shape.Taints = shape.Taints && len(kept.Spec.Devices[0].Taints) > 0
+	return shape
+}
+
+// maxNote is how long the text of an event may be.
+const maxNote = 1024
+
+func (k *kube) warn(namespace string, pod claim.Pod, reason, text string) {
+	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: pod.Name, UID: types.UID(pod.UID)}
+	k.recorder.Eventf(about, nil, corev1.EventTypeWarning, reason, "HoldToLease", "%s", cut(text, maxNote-24))
+}
+
+// cut shortens a text to at most n bytes.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	n -= len("…")
+	for n > 0 && text[n]&0xc0 == 0x80 { // in the middle of a character
+		n--
+	}
+	return text[:n] + "…"
+}

@@ -1,0 +1,291 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/kubernetes/claim"
+	"github.com/berth-gpu/berth/kubernetes/slice"
+)
+
+// reconcileLoop compares claims, leases and files at the start, when a lease has
+// ended without the driver, and at the pace of the driver.
+func (d *Driver) reconcileLoop(ctx context.Context) {
+	var whole time.Time
+	for ctx.Err() == nil {
+		all := time.Since(whole) >= d.o.Pace.Reconcile
+		if all {
+			whole = time.Now()
+		}
+		if err := d.reconcile(ctx, all); err != nil && ctx.Err() == nil {
+			d.o.Metrics.Reconciled("failed")
+			d.o.Log.Warn("reconcile", "err", err)
+			whole = time.Now().Add(d.o.Pace.Join - d.o.Pace.Reconcile) // again soon
+		}
+		select {
+		case <-ctx.Done():
+		case <-d.wakeReconcile:
+			whole = time.Time{}
+		case <-time.After(d.o.Pace.Join):
+		}
+	}
+}
+
+// reconcile makes leases and files as the claims are. Without all, it looks only at
+// the claims that other pods can join.
+func (d *Driver) reconcile(ctx context.Context, all bool) error {
+	if err := d.ready(ctx); err != nil {
+		return err
+	}
+	uids, err := d.claims(ctx)
+	if err != nil {
+		return err
+	}
+	leases, err := d.leases(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, uid := range uids {
+		failed = append(failed, d.reconcileClaim(ctx, uid, leases, all))
+	}
+	if all {
+		failed = append(failed, d.reconcileLeft(ctx, uids, leases))
+	}
+	return errors.Join(failed...)
+}
+
+// claims lists the claims that have a state file.
+func (d *Driver) claims(ctx context.Context) ([]string, error) {
+	unlock, err := d.lock.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return d.states.list()
+}
+
+// leases returns the leases of the daemon that are for claims, by id: they have the
+// scope of pods, which only operators can give.
+func (d *Driver) leases(ctx context.Context) (map[string]api.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	list, err := d.o.Daemon.Leases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]api.Lease{}
+	for _, l := range list.Leases {
+		if goodUID(l.ID) && slice.Own(&l) {
+			found[l.ID] = l
+		}
+	}
+	return found, nil
+}
+
+// reconcileClaim looks at one claim that has a state file.
+func (d *Driver) reconcileClaim(ctx context.Context, uid string, leases map[string]api.Lease, all bool) error {
+	unlock, err := d.lock.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	st, err := d.states.get(uid)
+	if err != nil {
+		return err
+	}
+	if st == nil {
+		return nil // unprepared meanwhile
+	}
+	d.learn(st)
+	if !all && st.Template {
+		return nil
+	}
+	c, err := d.cluster.claim(ctx, st.Namespace, st.Name, false)
+	if err == nil && !d.ours(c, st) { // certainly, and not in a cache
+		c, err = d.cluster.claim(ctx, st.Namespace, st.Name, true)
+	}
+	if err != nil {
+		d.o.Metrics.ClusterFailed("read_claim", err)
+		return err // unknown, so nothing is ended
+	}
+	held, stands := leases[uid]
+	if !d.ours(c, st) {
+		return d.reconcileGone(ctx, st, held)
+	}
+	d.mu.Lock()
+	delete(d.gone, uid)
+	d.mu.Unlock()
+	return d.reconcileHeld(ctx, c, st, held, stands)
+}
+
+// ours reports whether a claim is the one of a state, with the same devices.
+func (d *Driver) ours(c *resourcev1.ResourceClaim, st *state) bool {
+	return c != nil && string(c.UID) == st.UID && claim.Allocated(c, d.o.Node) && st.sameAllocation(results(c, d.o.Node))
+}
+
+// reconcileGone ends the lease of a claim that is gone, deallocated or elsewhere, if
+// no process uses it and kubelet has had time to end it.
+func (d *Driver) reconcileGone(ctx context.Context, st *state, held api.Lease) error {
+	d.mu.Lock()
+	since, seen := d.gone[st.UID]
+	if !seen {
+		since = time.Now()
+		d.gone[st.UID] = since
+	}
+	d.mu.Unlock()
+	if len(held.Processes) > 0 || time.Since(since) < d.o.Pace.Grace {
+		return nil
+	}
+	if err := d.unprepare(ctx, st.UID); err != nil {
+		return err
+	}
+	d.o.Metrics.Reconciled("ended")
+	d.o.Log.Info("lease ended: its claim is gone", "namespace", st.Namespace, "claim", st.Name, "uid", st.UID)
+	return nil
+}
+
+// reconcileHeld sees to it that a claim has its lease, its pods and its CDI file.
+func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim, st *state, held api.Lease, stands bool) error {
+	want, err := claim.Read(c, d.o.Node)
+	if err != nil {
+		return err // it was prepared, so it could be read: a driver of another version
+	}
+	added := st.join(want.Pods)
+	written, err := d.o.CDI.List()
+	if err != nil {
+		return err
+	}
+	if !stands || !slices.Contains(written, st.UID) || held.Fence != st.Fence {
+		return d.repair(ctx, st, stands)
+	}
+	if len(added) > 0 {
+		if held, err = d.rescope(ctx, st, added); err != nil {
+			return err
+		}
+	}
+	d.teller.looked(st, held)
+	return nil
+}
+
+// repair asks for the lease of a state again, and writes its CDI file.
+func (d *Driver) repair(ctx context.Context, st *state, stood bool) error {
+	held, err := d.acquire(ctx, st)
+	if problemCode(err) != "" {
+		d.teller.lost(st, err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := d.writeCDI(st, held); err != nil {
+		return err
+	}
+	st.Fence = held.Fence
+	if err := d.states.put(st); err != nil {
+		return err
+	}
+	d.learn(st)
+	what := "cdi"
+	if !stood {
+		what = "acquired"
+	}
+	d.o.Metrics.Reconciled(what)
+	d.o.Log.Info("claim repaired", "what", what, "namespace", st.Namespace, "claim", st.Name, "uid", st.UID, "fence", held.Fence)
+	d.teller.prepared(st, held)
+	return nil
+}
+
+// rescope adds control groups to the lease of a state.
+func (d *Driver) rescope(ctx context.Context, st *state, added []string) (api.Lease, error) {
+	asked, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	held, err := d.o.Daemon.Rescope(asked, st.UID, api.Rescope{Fence: st.Fence, Add: added})
+	if err != nil {
+		return held, err
+	}
+	if err := d.states.put(st); err != nil {
+		return held, err
+	}
+	d.learn(st)
+	d.o.Metrics.Reconciled("joined")
+	return held, nil
+}
+
+// reconcileLeft looks at what has no state file: leases, and CDI files.
+func (d *Driver) reconcileLeft(ctx context.Context, uids []string, leases map[string]api.Lease) error {
+	var failed []error
+	for uid, held := range leases {
+		if !slices.Contains(uids, uid) {
+			failed = append(failed, d.reconcileStray(ctx, held))
+		}
+	}
+	failed = append(failed, d.removeStrayFiles(ctx))
+	return errors.Join(failed...)
+}
+
+// reconcileStray looks at a lease without a state file: its claim is prepared again
+// if it is allocated here, and else the lease ends.
+func (d *Driver) reconcileStray(ctx context.Context, held api.Lease) error {
+	unlock, err := d.lock.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if st, err := d.states.get(held.ID); err != nil || st != nil {
+		return err // prepared meanwhile
+	}
+	namespace, _, ok := strings.Cut(held.Holder.Name, "/")
+	if !ok {
+		return nil // no claim's: the driver names the pod
+	}
+	c, err := d.cluster.claimWith(ctx, namespace, held.ID)
+	if err != nil {
+		d.o.Metrics.ClusterFailed("list_claims", err)
+		return err
+	}
+	if c != nil && claim.Allocated(c, d.o.Node) {
+		_, err := d.prepare(ctx, c, false)
+		d.o.Metrics.Reconciled("adopted")
+		return err
+	}
+	if len(held.Processes) > 0 {
+		return nil
+	}
+	if err := d.unprepare(ctx, held.ID); err != nil {
+		return err
+	}
+	d.o.Metrics.Reconciled("ended")
+	d.o.Log.Info("lease ended: no claim has it", "lease", held.ID, "fence", held.Fence)
+	return nil
+}
+
+// removeStrayFiles removes the CDI files of claims that have no state file.
+func (d *Driver) removeStrayFiles(ctx context.Context) error {
+	unlock, err := d.lock.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	uids, err := d.states.list()
+	if err != nil {
+		return err
+	}
+	written, err := d.o.CDI.List()
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, uid := range written {
+		if !slices.Contains(uids, uid) {
+			failed = append(failed, d.o.CDI.Remove(uid))
+			d.o.Metrics.Reconciled("cdi_removed")
+		}
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,205 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// teller writes into the status of claims what became of them, and events on their
+// pods. Both are best effort: no Prepare waits for them, and an API server that
+// refuses is asked again a few times.
+type teller struct {
+	d    *Driver
+	news chan struct{}
+
+	mu      sync.Mutex
+	reports map[string]*report // by claim
+}
+
+// report is what the status of a claim shall say.
+type report struct {
+	st      *state
+	lease   api.Lease
+	receipt string // what enforces the lease; empty: as the status says already
+	refused string // why there is no lease; empty: there is
+	code    string // of that refusal
+	over    string // how it uses more than it holds; empty: it does not
+
+	written bool // the status says so
+	tries   int
+	next    time.Time // not before then
+}
+
+func newTeller(d *Driver) *teller {
+	return &teller{d: d, news: make(chan struct{}, 1), reports: map[string]*report{}}
+}
+
+// change changes the report of a claim and has it written.
+func (t *teller) change(st *state, f func(r *report) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.reports[st.UID]
+	if r == nil {
+		r = new(report)
+		t.reports[st.UID] = r
+	}
+	r.st = st
+	if f(r) || !r.written && r.tries == 0 {
+		r.written, r.tries, r.next = false, 0, time.Time{}
+		wake(t.news)
+	}
+}
+
+// prepared reports that a claim has its lease.
+func (t *teller) prepared(st *state, held api.Lease) {
+	if st.Request == nil {
+		return
+	}
+	t.change(st, func(r *report) bool {
+		r.lease, r.refused, r.code = held, "", ""
+		if held.Launch != nil {
+			r.receipt = held.Launch.Receipt
+		}
+		return true
+	})
+}
+
+// looked reports what reconcile saw of a lease: whether it is within its limit again,
+// and everything if this driver has not told it yet.
+func (t *teller) looked(st *state, held api.Lease) {
+	t.change(st, func(r *report) bool {
+		first := r.lease.ID == ""
+		before := *r
+		r.lease, r.refused, r.code = held, "", ""
+		if over := overLimit(held); over == "" || first {
+			r.over = over
+		}
+		return first || r.over != before.over || before.refused != ""
+	})
+}
+
+// lost reports that a claim has lost its lease and cannot have it back.
+func (t *teller) lost(st *state, err error) {
+	t.change(st, func(r *report) bool {
+		if r.refused == err.Error() {
+			return false
+		}
+		r.refused, r.code = err.Error(), codeOf(err)
+		t.warn(st, "LeaseLost", "The lease of claim "+st.Name+" is gone, and berth does not grant it again: "+err.Error())
+		return true
+	})
+}
+
+// stopped is the code of the daemon for a lease whose processes were ended.
+const stopped gpu.EventCode = "lease_stopped"
+
+// happened tells the pods of a claim what happened to its lease.
+func (t *teller) happened(e gpu.Event) {
+	t.d.mu.Lock()
+	st := t.d.known[e.Lease]
+	t.d.mu.Unlock()
+	if st == nil || !e.ConcernsGrant(st.UID, st.Fence) {
+		return
+	}
+	switch e.Code {
+	case gpu.EventOverLimit:
+		t.over(st, "LeaseOverLimit", e.Text)
+	case stopped:
+		t.over(st, "LeaseStopped", e.Text)
+	case gpu.EventStop:
+		t.warn(st, "LeaseStop", e.Text)
+	case gpu.EventRevoked:
+		t.warn(st, "LeaseRevoked", e.Text)
+		t.change(st, func(r *report) bool {
+			r.refused, r.code = e.Text, "revoked"
+			return true
+		})
+	}
+}
+
+func (t *teller) over(st *state, reason, text string) {
+	t.warn(st, reason, text)
+	t.change(st, func(r *report) bool {
+		changed := r.over == ""
+		r.over = text
+		return changed
+	})
+}
+
+func (t *teller) warn(st *state, reason, text string) {
+	for _, p := range st.Pods {
+		t.d.cluster.warn(st.Namespace, p, reason, text)
+	}
+}
+
+// overLimit says how a lease uses more than it holds, and "" if it does not.
+func overLimit(l api.Lease) string {
+	for _, p := range l.Parts {
+		if used, ok := p.Measured.Get(); ok && used > p.Memory {
+			return fmt.Sprintf("The processes of the lease use %s of %s on %s.", used, p.Memory, p.GPU)
+		}
+	}
+	return ""
+}
+
+func (t *teller) forget(uid string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.reports, uid)
+}
+
+// maxTries is how often a status is written at most until something changes, with
+// pauses that double from one second on.
+const maxTries = 7
+
+// run writes reports until ctx ends.
+func (t *teller) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause := t.writeDue(ctx)
+		select {
+		case <-ctx.Done():
+		case <-t.news:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// writeDue writes what is due, and returns how long nothing else will be.
+func (t *teller) writeDue(ctx context.Context) time.Duration {
+	pause := time.Hour
+	t.mu.Lock()
+	due := map[string]report{}
+	for uid, r := range t.reports {
+		if r.written || r.tries >= maxTries {
+			continue
+		}
+		if wait := time.Until(r.next); wait > 0 {
+			pause = min(pause, wait)
+			continue
+		}
+		due[uid] = *r
+		r.written = true // unless it changes meanwhile, or cannot be written
+	}
+	t.mu.Unlock()
+	for uid, r := range due {
+		err := t.write(ctx, r)
+		if err == nil {
+			continue
+		}
+		t.d.o.Metrics.ClusterFailed("claim_status", err)
+		t.d.o.Log.Warn("claim status not written", "namespace", r.st.Namespace, "claim", r.st.Name, "try", r.tries+1, "err", err)
+		t.mu.Lock()
+		if now := t.reports[uid]; now != nil {
+			now.written, now.tries = false, now.tries+1
+			wait := time.Second << now.tries
+			now.next, pause = time.Now().Add(wait), min(pause, wait)
+		}
+		t.mu.Unlock()
+	}
+	return pause
+}
