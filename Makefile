@@ -255,3 +255,16 @@ gpu: build gpu-container ## try and measure it on this machine's NVIDIA GPU
 	bench/gpu/unit.sh
 	bench/gpu/container.sh
 	PYTHONPATH=python python3 bench/gpu/conversions.py
+
+# The first run builds Kubernetes 1.36.3 into ~/.cache, outside git (minutes); it needs root.
+.PHONY: k8s
+k8s: ## pass the scenarios of the Kubernetes driver on a real cluster of two nodes, or SCENARIO=4 alone (root; minutes)
+	cd kubernetes && CGO_ENABLED=0 go run -trimpath ./e2e $(if $(SCENARIO),-scenario $(SCENARIO)) $(if $(KEEP),-keep)
+
+.PHONY: k8s-up
+k8s-up: ## start that cluster for people, with the driver and simulated GPUs (root)
+	cd kubernetes && CGO_ENABLED=0 go run -trimpath ./e2e up
+
+.PHONY: k8s-down
+k8s-down: ## end it
+	kubernetes/e2e/cluster/down.sh
