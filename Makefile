@@ -75,6 +75,20 @@ pictures: build ## draw the pictures of the page in docs/pictures
 	cd web && node test/browser/pictures.mjs
 	cd web && node test/browser/pictures-views.mjs
 
+# The driver is a module of its own: it brings the libraries of Kubernetes.
+.PHONY: driver
+driver: ## build bin/berth-dra, the driver for Kubernetes
+	cd kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(CURDIR)/bin/ ./cmd/berth-dra
+
+# No registry is asked for anything: the images consist of these programs and of two of
+# Debian's packages. The time in them is that of the newest commit.
+IMAGE_TAG ?= dev
+.PHONY: images
+images: build driver ## write dist/images/*.tar, for ctr images import, docker load and podman load
+	kubernetes/images/debian.sh dist/debian
+	cd kubernetes && CGO_ENABLED=0 go run -trimpath ./images -programs $(CURDIR)/bin -debian $(CURDIR)/dist/debian \
+		-out $(CURDIR)/dist/images -tag $(IMAGE_TAG) -version $(VERSION) -created $$(git log -1 --format=%ct 2>/dev/null || echo 0)
+
 .PHONY: demo
 demo: build ## show the main job, on real GPUs or on four simulated ones
 	@examples/demo.sh
