@@ -16,7 +16,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
-	name := regexp.MustCompile("`((?:api|audit|bench|chaos|client|cmd|deploy|docs|examples|fuzz|gpu|internal|python)/[\\w./-]*\\w/?)`")
+	name := regexp.MustCompile("`((?:api|audit|bench|chaos|client|cmd|deploy|docs|examples|fuzz|gpu|internal|kubernetes|python)/[\\w./-]*\\w/?)`")
 	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/batch/README.md", "examples/turns/README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
