@@ -122,7 +122,7 @@ func TestWhatTheDriverMayDo(t *testing.T) {
 		"resourceclaims": "get", "resourceclaims/status": "patch update",
 		"resourceclaims/driver": "associated-node:patch associated-node:update",
 		"resourceslices":        "get list watch create update patch delete",
-		"nodes":                 "get", "events": "create",
+		"nodes":                 "get", "events": "create patch",
 	}
 	for _, rule := range role.Rules {
 		for _, r := range rule.Resources {
