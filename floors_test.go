@@ -27,12 +27,12 @@ const picture = `
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep  promapi  webui  cli/top
  7  SERVICES   desk  oversight  crew  doctor  console  apitext  throttle  checkup  reclaim  parking  doorkeeper
  6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens  tries  turns  closures  joules  idle  alerts  sessions
-    ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup  pacer  device/amd  device/intel  exam  prover  claim  rulefile  deploy/prometheus  past  ask
+    ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup  pacer  device/amd  device/intel  exam  prover  claim  rulefile  deploy/prometheus  past  ask  kubectl
  5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ways  batch/outcome  batch/record  drm  cuda  problems
     DECISIONS  tui
- 4  DECISIONS  pipeline  planview  view
+ 4  DECISIONS  pipeline  planview  view  nodeview
  3  DECISIONS  placement  launch  wire  quota  allowance  notice  steer  attribution
- 2  DECISIONS  lease  config  thermal  heat  health  backlog  report  kin  residue  audit/chain  batch/chunk  batch/rawjson  proof  energy  pace  park  alert  rollup  report/page
+ 2  DECISIONS  lease  config  thermal  heat  health  backlog  report  kin  residue  audit/chain  batch/chunk  batch/rawjson  proof  energy  pace  park  alert  rollup  report/page  fleet
  1  GROUND     api  document  term  access  record  trace  filling  flagvalue  device/nvml/xid  alarm  series  chart
  0  WORDS      gpu  words
 `

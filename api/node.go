@@ -20,3 +20,9 @@ type PodLease struct {
 	Claim     string   `json:"claim,omitempty" doc:"Name of the ResourceClaim."`
 	Pods      []string `json:"pods,omitempty" doc:"Names of the pods that use the claim."`
 }
+
+// Nodes is what is known about several machines: what berth status and berth leases
+// print with --json when they look at more than one.
+type Nodes struct {
+	Nodes []Node `json:"nodes" doc:"By name. One that does not answer has down, and no status."`
+}

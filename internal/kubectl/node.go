@@ -1,0 +1,51 @@
+package kubectl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/fleet"
+)
+
+// mostNode bounds what one node may say, and mostTogether what all nodes may say in
+// one round: a node with 8 devices and 100 leases takes about 100 KiB.
+const (
+	mostNode     = 4 << 20
+	mostTogether = 256 << 20
+)
+
+// budget counts the bytes of one round.
+type budget struct{ spent atomic.Int64 }
+
+// Begin begins a round of questions.
+func (c *Cluster) Begin() { c.budget.spent.Store(0) }
+
+// Node asks the driver on a node. The name of the node is the one that the API server
+// gave: a node cannot speak for another.
+func (c *Cluster) Node(ctx context.Context, p Pod) (api.Node, error) {
+	if p.Away != "" {
+		return api.Node{}, &Error{Text: p.Away}
+	}
+	if c.budget.spent.Load() >= mostTogether {
+		return api.Node{}, &Error{Text: fmt.Sprintf("not asked: the answers of other nodes are larger than %d MiB together", mostTogether>>20)}
+	}
+	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/node", c.Namespace, p.Name, p.Port)
+	said, err := c.run(ctx, mostNode, "get", "--raw", path)
+	if err != nil {
+		return api.Node{}, err
+	}
+	c.budget.spent.Add(int64(len(said)))
+	var n api.Node
+	if err := json.Unmarshal(said, &n); err != nil || n.Name == "" {
+		return api.Node{}, &Error{Text: fmt.Sprintf("pod %s answered with something else than what a driver knows about its node", p.Name)}
+	}
+	fleet.Shorten(&n)
+	n.Name = p.Node
+	if n.Leases == nil {
+		n.Leases = []api.PodLease{}
+	}
+	return n, nil
+}
