@@ -13,6 +13,11 @@ import (
 // and then every ten seconds that it still is. The function that it returns
 // ends it.
 func (c *Console) Slowly(what string) (done func()) {
+	return c.slowly(func() string { return what })
+}
+
+// slowly does what Slowly does for something that changes meanwhile.
+func (c *Console) slowly(doing func() string) (done func()) {
 	finished := make(chan struct{})
 	var telling sync.WaitGroup
 	telling.Go(func() {
@@ -27,14 +32,14 @@ func (c *Console) Slowly(what string) (done func()) {
 			case <-next.C:
 			}
 			if width, ok := c.LiveWidth(); ok {
-				live.Draw(term.Cut(fmt.Sprintf("%s, %s …", what, words.Age(time.Since(begun))), width-1))
+				live.Draw(term.Cut(fmt.Sprintf("%s, %s …", doing(), words.Age(time.Since(begun))), width-1))
 				next.Reset(time.Second)
 				continue
 			}
 			if said {
-				fmt.Fprintf(c.Err, "berth: still %s (%s)\n", what, words.Age(time.Since(begun)))
+				fmt.Fprintf(c.Err, "berth: still %s (%s)\n", doing(), words.Age(time.Since(begun)))
 			} else {
-				fmt.Fprintf(c.Err, "berth: %s\n", what)
+				fmt.Fprintf(c.Err, "berth: %s\n", doing())
 			}
 			next.Reset(10 * time.Second)
 		}

@@ -10,6 +10,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/fleet"
+	"github.com/berth-gpu/berth/internal/nodeview"
 	"github.com/berth-gpu/berth/internal/term"
 	"github.com/berth-gpu/berth/internal/view"
 )
@@ -23,6 +25,7 @@ type leasesOptions struct {
 	whose  bool          // show the processes of the leases
 	limit  int           // 0: all
 	watch  time.Duration // 0: once
+	across console.Across
 }
 
 func newLeases(con *console.Console) *cobra.Command {
@@ -35,13 +38,17 @@ processes use of what they lease, what ends it, and what keeps the processes
 within it. Below, show the waiting requests in the order in which the daemon
 will serve them. With --ended, show the leases that have ended, newest first:
 the most memory that was used of what was leased, for how long, and how each of
-them ended: the newest 100, unless --limit says how many.`,
+them ended: the newest 100, unless --limit says how many.
+
+With --kubernetes or --urls, show the leases of several machines in one table,
+and which pods they are for. If a machine does not answer, the exit code is 1.`,
 		Example: `  berth leases
   berth leases --gpu 0 --watch
   berth leases --processes
   berth leases --orphans
   berth leases --ended --service embedder
   berth leases --limit 20
+  berth leases --kubernetes
   berth leases --service embedder --json | jq -r '.leases[].id'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,6 +68,9 @@ them ended: the newest 100, unless --limit says how many.`,
 			case limited && (o.limit < 1 || o.limit > mostShown):
 				return console.Usage("--limit must be between 1 and %d, not %d", mostShown, o.limit)
 			}
+			if o.across.Any() {
+				return o.runAcross(cmd.Context())
+			}
 			return o.run(cmd.Context())
 		},
 	}
@@ -76,7 +86,24 @@ them ended: the newest 100, unless --limit says how many.`,
 	console.CompleteFlag(cmd, "user", con.CompleteUser)
 	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
 	console.WatchFlag(cmd, &o.watch)
+	console.AcrossFlags(cmd, &o.across)
 	return cmd
+}
+
+// runAcross shows the leases of several machines.
+func (o *leasesOptions) runAcross(ctx context.Context) error {
+	if o.gpu != "" || o.orphan || o.whose || o.ended || o.limit != 0 {
+		return console.Usage("on several machines, choose with --service and --user only")
+	}
+	nodes, err := o.Nodes(o.across)
+	if err != nil {
+		return err
+	}
+	defer nodes.Close()
+	filter := fleet.Filter{Service: o.filter.Service, User: o.filter.User}
+	return o.TellNodes(ctx, o.across.Interval(o.watch), nodes, func(all api.Nodes) console.Shown {
+		return &nodeview.Leases{Nodes: filter.Apply(all), Filtered: filter != fleet.Filter{}}
+	})
 }
 
 func (o *leasesOptions) run(ctx context.Context) error {

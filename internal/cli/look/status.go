@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/nodeview"
 	"github.com/berth-gpu/berth/internal/view"
 )
 
@@ -16,6 +17,7 @@ type statusOptions struct {
 	gpu     string
 	devices string
 	watch   time.Duration // 0: once
+	across  console.Across
 }
 
 func newStatus(con *console.Console) *cobra.Command {
@@ -27,11 +29,17 @@ func newStatus(con *console.Console) *cobra.Command {
 holds how much of it, and why a GPU is not well. The memory bar shows used
 memory, and lighter the memory that is leased beyond that. A wide screen also
 shows the curves of load and temperature over the last five minutes. With a GPU
-(index or UUID), show everything about it.`,
+(index or UUID), show everything about it.
+
+With --kubernetes or --urls, show the GPUs of several machines in one table, and
+which pods hold them. A machine that does not answer is a row that says so, and
+the exit code is 1 then.`,
 		Example: `  berth status
   berth status 0
   berth status --watch
   berth status --watch=500ms
+  berth status --kubernetes
+  berth status --urls http://a:8000,http://b:8000
   berth status --json | jq '.gpus[].state'`,
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: con.CompleteGPU,
@@ -44,6 +52,7 @@ shows the curves of load and temperature over the last five minutes. With a GPU
 	}
 	console.WatchFlag(cmd, &o.watch)
 	console.DevicesFlag(cmd, &o.devices)
+	console.AcrossFlags(cmd, &o.across)
 	return cmd
 }
 
@@ -63,12 +72,28 @@ func (o *statusOptions) take(args []string) error {
 }
 
 func (o *statusOptions) run(ctx context.Context) error {
+	if o.across.Any() {
+		return o.runAcross(ctx)
+	}
 	v, err := o.Look(ctx, o.devices)
 	if err != nil {
 		return err
 	}
 	defer v.Close()
 	return o.Tell(ctx, o.watch, func(ctx context.Context) (console.Shown, error) { return o.ask(ctx, v) })
+}
+
+// runAcross shows the devices of several machines.
+func (o *statusOptions) runAcross(ctx context.Context) error {
+	if o.gpu != "" || o.devices != "" {
+		return console.Usage("neither a GPU nor --devices can be chosen on several machines")
+	}
+	nodes, err := o.Nodes(o.across)
+	if err != nil {
+		return err
+	}
+	defer nodes.Close()
+	return o.TellNodes(ctx, o.across.Interval(o.watch), nodes, func(all api.Nodes) console.Shown { return &nodeview.Status{Nodes: all} })
 }
 
 // ask gets what is to be shown.
