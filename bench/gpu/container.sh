@@ -13,14 +13,15 @@ berth=$PWD/bin/berth runc="$PWD/bin/runc"
 dir=$(mktemp -d /tmp/bc.XXXXXX) # short: the path of a socket is limited
 failures=0
 export BERTH_SOCKET=$dir/s
-daemon= running=()
+daemon= running=() one= two= three=
 finish() {
   for name in "${running[@]}"; do "$runc" --root "$dir/runc" delete --force "$name" 2>/dev/null; done
   [ -n "$daemon" ] && kill "$daemon" 2>/dev/null && wait "$daemon" 2>/dev/null
-  for pod in "$one" "$two" "$three"; do
+  for pod in $one $two $three; do
     find /sys/fs/cgroup -depth -type d -path "*kubepods/besteffort/pod$pod*" -exec rmdir {} + 2>/dev/null
   done
-  rm -rf "$dir"
+  umount -R -l "$dir/root" 2>/dev/null
+  rm -rf --one-file-system "$dir"
 }
 trap finish EXIT
 
@@ -51,6 +52,9 @@ services:
   strict: {over_limit: stop, max_memory_mb: 40960}
 Y
 
+# The containers have the files of this machine.
+mkdir "$dir/root" && mount --rbind / "$dir/root" && mount --make-rslave "$dir/root" || exit 1
+
 # Three pods, each with a claim of its own. The claims are as the scheduler leaves them.
 one=11111111-aaaa-4aaa-8aaa-000000000001 two=22222222-aaaa-4aaa-8aaa-000000000002 three=33333333-aaaa-4aaa-8aaa-000000000003
 claim() { # claim FILE NAME CLAIM-UID POD-UID MEMORY PARAMETERS
@@ -65,7 +69,7 @@ J
 parameters() { echo "{\"apiVersion\": \"gpu.berth.dev/v1alpha1\", \"kind\": \"Lease\"$1}"; }
 start() { # start NAME CLAIM-FILE UID [-bare] -- COMMAND…: runs a container in the background; its output is in NAME.log
   local name=$1 file=$2 uid=$3; shift 3
-  bin/bundle -claim "$file" -cdi "$dir/cdi" -out "$dir/$name" -uid "$uid" "$@" >"$dir/$name.lease" 2>&1 || { cat "$dir/$name.lease"; return 1; }
+  bin/bundle -claim "$file" -cdi "$dir/cdi" -root "$dir/root" -out "$dir/$name" -uid "$uid" "$@" >"$dir/$name.lease" 2>&1 || { cat "$dir/$name.lease"; return 1; }
   running+=("$name")
   "$runc" --root "$dir/runc" run --bundle "$dir/$name" "$name" >"$dir/$name.log" 2>&1 &
 }
@@ -116,7 +120,7 @@ uuid=$("$berth" status --json | python3 -c 'import json, sys; print(json.load(sy
 device=$(tr A-Z a-z <<<"$uuid")
 first=$(foreign)
 echo "GPU      $uuid, $first MiB used by nobody's programs"
-"$berth" token create kubernetes --role operator --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["secret"])' >"$dir/token"
+"$berth" token create kubernetes --role operator --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])' >"$dir/token"
 chmod 600 "$dir/token"
 export BERTH_TOKEN_FILE=$dir/token
 c1=c1aaaaaa-0000-4000-8000-000000000001 c2=c2aaaaaa-0000-4000-8000-000000000002 c3=c3aaaaaa-0000-4000-8000-000000000003

@@ -4,7 +4,7 @@
 // file system of the machine, and leaves a bundle for runc. Called again for the same
 // claim, it gets the same lease.
 //
-//	bundle -claim claim.json -cdi /run/cdi -out /tmp/pod -uid 1000 -- python3 train.py
+//	bundle -claim claim.json -cdi /run/cdi -out /tmp/pod -root /tmp/root -uid 1000 -- python3 train.py
 package main
 
 import (
@@ -37,6 +37,7 @@ func main() {
 	flag.StringVar(&o.node, "node", "node-1", "the node that the claim is allocated on")
 	flag.StringVar(&o.cdi, "cdi", "", "the folder for CDI files")
 	flag.StringVar(&o.out, "out", "", "the folder for the bundle")
+	flag.StringVar(&o.root, "root", "", "the root of the container: a bind mount of / (it cannot be / itself)")
 	flag.UintVar(&o.uid, "uid", 0, "the user that the program runs as")
 	flag.BoolVar(&o.bare, "bare", false, "lease nothing and leave the environment of the lease out: the vendor's devices alone")
 	flag.Parse()
@@ -48,15 +49,15 @@ func main() {
 }
 
 type options struct {
-	claim, node, cdi, out string
-	uid                   uint
-	bare                  bool
-	args                  []string
+	claim, node, cdi, out, root string
+	uid                         uint
+	bare                        bool
+	args                        []string
 }
 
 func (o options) run(ctx context.Context) error {
-	if o.claim == "" || o.cdi == "" || o.out == "" || len(o.args) == 0 {
-		return errors.New("give -claim, -cdi, -out and a command")
+	if o.claim == "" || o.cdi == "" || o.out == "" || o.root == "" || len(o.args) == 0 {
+		return errors.New("give -claim, -cdi, -out, -root and a command")
 	}
 	text, err := os.ReadFile(o.claim)
 	if err != nil {
@@ -211,7 +212,7 @@ func (o options) container(cgroup string) *oci.Spec {
 			User: oci.User{UID: uint32(o.uid), GID: uint32(o.uid)},
 			Env:  slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "BERTH_") }),
 		},
-		Root:     &oci.Root{Path: "/"},
+		Root:     &oci.Root{Path: o.root},
 		Hostname: "pod",
 		Mounts: []oci.Mount{
 			{Destination: "/proc", Type: "proc", Source: "proc", Options: private},
