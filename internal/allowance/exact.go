@@ -11,10 +11,22 @@ import (
 	"github.com/berth-gpu/berth/internal/words"
 )
 
-// AdmitExactly applies the settings of a service to a request that says exactly what
-// it wants on each device. It does what Admit does, but refuses a part below the
-// minimum of the service instead of raising it.
-func AdmitExactly(s Service, r lease.Request, used lease.Usage) (lease.Request, error) {
+// AdmitExactly applies the settings of its service to a request that says exactly
+// what it wants on each device. It does what Admit does, but refuses a part below the
+// minimum of the service instead of raising it. Used is what the service has in use.
+func (s *Settings) AdmitExactly(r *lease.Request, used lease.Usage) (*lease.Request, error) {
+	if err := s.Knows(r.Holder.Service); err != nil {
+		return nil, err
+	}
+	service, known := s.Services[r.Holder.Service]
+	if !known {
+		return r, nil
+	}
+	admitted, err := admitExactly(service.Service, *r, used)
+	return &admitted, err
+}
+
+func admitExactly(s Service, r lease.Request, used lease.Usage) (lease.Request, error) {
 	for _, p := range r.Exact {
 		refuse := func(err error, limit gpu.MiB, text string) error {
 			return &AdmitError{
@@ -62,6 +74,22 @@ func CheckParts(r *lease.Request) error {
 		return nil
 	}
 	return errs
+}
+
+// Repeats returns an error if a lease does not answer a request that has its id and
+// says exactly what it wants: it has other parts, or they are not on its devices now.
+func Repeats(l *lease.Lease, r *lease.Request) error {
+	if difference := Difference(l, r.Exact); difference != "" {
+		return fmt.Errorf("ask for %s again: %w with other parts: %s", r.ID, lease.ErrDuplicate, difference)
+	}
+	if l.State == lease.Parked {
+		return fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrParked)
+	}
+	both := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(l.Scope), r.Scope...))))
+	if detail := words.NamesProblem(both, lease.MaxScope); detail != "" {
+		return lease.FieldErrors{{Field: "scope", Detail: detail + "; it adds to the scope of the lease that stands"}}
+	}
+	return nil
 }
 
 // Difference says in words how the parts of a lease differ from those that a request

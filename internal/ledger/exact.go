@@ -34,34 +34,27 @@ func (m *machine) exactly(r lease.Request, now time.Time) (Found, error) {
 // groups of the request to the lease, and renews a lease with a time to live. The
 // caller holds mu.
 func (m *machine) findExactly(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
-	refuse := func(err error, format string, args ...any) (Found, error) {
-		return Found{}, fmt.Errorf("ask for %s again: %w%s", r.ID, err, fmt.Sprintf(format, args...))
-	}
-	if difference := allowance.Difference(held, r.Exact); difference != "" {
-		return refuse(lease.ErrDuplicate, " with other parts: %s", difference)
-	}
-	if held.State == lease.Parked {
-		return refuse(lease.ErrParked, "")
+	if err := allowance.Repeats(held, r); err != nil {
+		return Found{}, err
 	}
 	if ends, is := m.revoking[held.Key()]; is && ends.fence == held.Fence {
-		return refuse(lease.ErrState, ": it is about to be revoked: %s", ends.why)
+		return Found{}, fmt.Errorf("ask for %s again: %w: it is about to be revoked: %s", r.ID, lease.ErrState, ends.why)
 	}
-	found := Found{Lease: held, Stood: true}
+	var changes []lease.Change
 	if slices.ContainsFunc(r.Scope, func(name string) bool { return !slices.Contains(held.Scope, name) }) {
-		e, err := m.apply(lease.Rescope{Key: held.Key(), Fence: held.Fence, Add: r.Scope, By: r.By}, now)
-		if err != nil {
-			return Found{}, err
-		}
-		found.Lease = e.After
+		changes = append(changes, lease.Rescope{Key: held.Key(), Fence: held.Fence, Add: r.Scope, By: r.By})
 	}
 	if held.Binding == lease.ByTTL {
-		e, err := m.apply(lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By}, now)
+		changes = append(changes, lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By})
+	}
+	for _, change := range changes {
+		e, err := m.apply(change, now)
 		if err != nil {
 			return Found{}, err
 		}
-		found.Lease = e.After
+		held = e.After
 	}
-	return found, nil
+	return Found{Lease: held, Stood: true}, nil
 }
 
 // grantExactly grants a request, all of its parts or none. The caller holds mu.
@@ -73,16 +66,8 @@ func (m *machine) grantExactly(r lease.Request, now time.Time) (Found, error) {
 	if err := m.vacant(request); err != nil { // a request with its id waits
 		return Found{}, err
 	}
-	name := request.Holder.Service
-	if err := m.settings.Knows(name); err != nil {
+	if request, err = m.settings.AdmitExactly(request, m.book.ServiceUsage(request.Holder.Service)); err != nil {
 		return Found{}, err
-	}
-	if service, known := m.settings.Services[name]; known {
-		admitted, err := allowance.AdmitExactly(service.Service, *request, m.book.ServiceUsage(name))
-		if err != nil {
-			return Found{}, err
-		}
-		request = &admitted
 	}
 	if err := m.overLimit(request, nil); err != nil {
 		return Found{}, fmt.Errorf("ask for %s: %w", r.ID, err)
@@ -91,10 +76,8 @@ func (m *machine) grantExactly(r lease.Request, now time.Time) (Found, error) {
 		return Found{}, err
 	}
 	granted := request.ExactLease()
-	if _, err := m.apply(lease.Grant{Lease: granted, Admitted: true}, now); err != nil {
-		return Found{}, err
-	}
-	return Found{Lease: granted}, nil
+	_, err = m.apply(lease.Grant{Lease: granted, Admitted: true}, now)
+	return Found{Lease: granted}, err
 }
 
 // target returns a device for placement.Exactly. The caller holds mu.
