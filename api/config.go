@@ -18,7 +18,7 @@ type GPUConfig struct {
 	MaxPipelines     gpu.Opt[int]       `json:"max_pipelines" nullable:"true" doc:"Slots of a device; null: CPUs / devices, rounded up."`
 	MonitorInterval  float64            `json:"monitor_interval" doc:"Seconds from one sample to the next."`
 	HistorySize      int                `json:"history_size" doc:"How many samples of each device berth keeps, and never less than ten minutes."`
-	OverLimit        string             `json:"over_limit" enum:"warn,revoke" doc:"What berth does about a lease whose processes use more memory than it holds."`
+	OverLimit        string             `json:"over_limit" enum:"warn,stop,revoke" doc:"What berth does about a lease whose processes use more memory than it holds."`
 	Foreign          string             `json:"foreign" enum:"show,kill_orphans,kill" doc:"What berth does about processes that use a GPU under no lease."`
 	Overheat         string             `json:"overheat" enum:"tell,revoke" doc:"What berth does about leases on a device above temp_critical."`
 	Context          gpu.MiB            `json:"context_mb" doc:"How much memory of a lease a CUDA context takes."`
@@ -129,7 +129,7 @@ type ServiceConfig struct {
 	Priority        gpu.Opt[int]     `json:"priority,omitzero" doc:"Priority among requests that wait. The highest goes first."`
 	Quota           QuotaConfig      `json:"quota" doc:"What all leases of the service may hold together."`
 	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service. Default: everybody."`
-	OverLimit       string           `json:"over_limit,omitempty" enum:"warn,revoke" doc:"What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu."`
+	OverLimit       string           `json:"over_limit,omitempty" enum:"warn,stop,revoke" doc:"What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu."`
 	Throttle        string           `json:"throttle,omitempty" enum:"exempt,advise,slots,pace,power" doc:"What berth does by itself about leases of the service on a device that should run slower. Default: that of the device."`
 	Parkable        string           `json:"parkable,omitempty" enum:"true,false" doc:"Whether berth may park leases of the service. Default: as their requests say."`
 	Shrinkable      string           `json:"shrinkable,omitempty" enum:"true,false" doc:"Whether an optimization may shrink leases of the service to what they used at most. Default: false."`
@@ -191,7 +191,7 @@ type GPUChange struct {
 	SlotReturn      gpu.Opt[float64]        `json:"slot_return_seconds,omitzero"`
 	MonitorInterval gpu.Opt[float64]        `json:"monitor_interval,omitzero"`
 	HistorySize     gpu.Opt[int]            `json:"history_size,omitzero"`
-	OverLimit       string                  `json:"over_limit,omitempty" enum:"warn,revoke"`
+	OverLimit       string                  `json:"over_limit,omitempty" enum:"warn,stop,revoke"`
 	Foreign         string                  `json:"foreign,omitempty" enum:"show,kill_orphans,kill"`
 	Overheat        string                  `json:"overheat,omitempty" enum:"tell,revoke"`
 	Context         gpu.Opt[gpu.MiB]        `json:"context_mb,omitzero"`

@@ -118,6 +118,7 @@ const (
 	EventTimedOut   EventCode = "lease_timeout"
 	EventOverLimit  EventCode = "lease_over_limit"
 	EventStop       EventCode = "lease_stop"
+	EventStopped    EventCode = "lease_stopped"
 	EventPaced      EventCode = "lease_paced"
 	EventParking    EventCode = "lease_parking"
 	EventParked     EventCode = "lease_parked"
@@ -136,7 +137,7 @@ func EventCodes() []EventCode {
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
 		EventForecast, EventPowerLimit, EventFan, EventCheck, EventDrained, EventUndrained, EventScrub,
 		EventMonitoring, EventConfig, EventJournal, EventAudit, EventPlan, EventBatch, EventHook, EventAlert, EventAlertResolved, EventAlertAcknowledged, EventRules, EventPast, EventRationed, EventGap,
-		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventPaced,
+		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventStopped, EventPaced,
 		EventParking, EventParked, EventResuming, EventResumed, EventIdle, EventReclaim, EventOptimized, EventForeignUse,
 	}
 }

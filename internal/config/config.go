@@ -105,7 +105,7 @@ type GPU struct {
 	MonitorInterval  time.Duration    `key:"monitor_interval" role:"operator" default:"1" min:"0.1" max:"3600" doc:"Time from one sample to the next."`
 	HistorySize      int              `key:"history_size" role:"operator" default:"200" min:"1" max:"100000" doc:"How many samples of each device berth keeps. It never keeps less than ten minutes."`
 
-	OverLimit string  `key:"over_limit" default:"warn" oneof:"warn,revoke" doc:"What berth does about a lease whose processes use more memory than it holds. A service can have its own over_limit."`
+	OverLimit string  `key:"over_limit" default:"warn" oneof:"warn,stop,revoke" doc:"What berth does about a lease whose processes use more memory than it holds: it reports it, and with stop ends the processes, and with revoke the lease too. A service can have its own over_limit."`
 	Foreign   string  `key:"foreign" default:"show" oneof:"show,kill_orphans,kill" doc:"What berth does about processes that use a GPU under no lease: it shows them, or ends them. Orphans are processes whose lease has ended."`
 	Overheat  string  `key:"overheat" default:"tell" oneof:"tell,revoke" doc:"What berth does about leases on a device above temp_critical: it tells their holders to stop; with revoke, it also revokes the leases if the device stays that hot."`
 	Context   gpu.MiB `key:"context_mb" role:"operator" default:"600" min:"0" doc:"How much memory of a lease a CUDA context takes. berth sets the limits of libraries lower by this amount."`
@@ -216,7 +216,7 @@ type Service struct {
 	Priority        int              `key:"priority" role:"operator" default:"0" min:"-1000" max:"1000" doc:"Priority among requests that wait. The highest goes first."`
 	Quota           Quota            `key:"quota" doc:"What all leases of the service may hold together."`
 	Users           []string         `key:"users" check:"user" absent:"everybody" doc:"Users who may ask in the name of the service."`
-	OverLimit       string           `key:"over_limit" oneof:"warn,revoke" absent:"that of gpu" doc:"What berth does about a lease of the service whose processes use more memory than it holds."`
+	OverLimit       string           `key:"over_limit" oneof:"warn,stop,revoke" absent:"that of gpu" doc:"What berth does about a lease of the service whose processes use more memory than it holds."`
 	Throttle        string           `key:"throttle" role:"operator" oneof:"exempt,advise,slots,pace,power" absent:"that of the device" doc:"What berth does by itself about leases of the service on a device that should run slower, as gpu.throttle. exempt: nothing, and it does not lower the power limit of a device with such a lease either."`
 	Parkable        string           `key:"parkable" role:"operator" oneof:"true,false" absent:"as the request says" doc:"Whether berth may move the memory of a lease of the service to the memory of the machine while others wait for its device. false: nobody parks such a lease, also not by hand."`
 	Shrinkable      string           `key:"shrinkable" role:"operator" oneof:"true,false" absent:"false" doc:"Whether an optimization may shrink a lease of the service to what its processes used at most. The lease gets its size back when its program asks for it, before others are served."`

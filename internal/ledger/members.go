@@ -104,24 +104,24 @@ func (l *Ledger) Members(k lease.Key, fence uint64) []process.ID {
 	scoped := len(held.Scope) > 0
 	register := kin.Register{}
 	if scoped {
-		register = l.standing.Anywhere()
+		register, holder = l.standing.Anywhere(), processOf(held)
 	} else {
 		holder, roots, others = l.rootsOf(held)
 	}
 	l.mu.RUnlock()
 	switch {
 	case scoped:
-		return l.census.inScope(fence, register)
+		return l.census.inScope(fence, holder, register)
 	case len(roots) == 0:
 		return nil
 	}
 	return l.census.Family().Members(holder, roots, others, l.census.ownLine())
 }
 
-// inScope lists the living processes in the scope of a lease, without the daemon
-// and its ancestors.
-func (c *census) inScope(fence uint64, r kin.Register) []process.ID {
-	own := c.ownLine()
+// inScope lists the living processes in the scope of a lease, without the daemon,
+// its ancestors, and the process that asked for the lease.
+func (c *census) inScope(fence uint64, holder process.ID, r kin.Register) []process.ID {
+	own := append(c.ownLine(), holder)
 	var members []process.ID
 	for _, relative := range c.Family() {
 		p := kin.Process{Line: []process.ID{relative.ID}, Facts: c.Facts(relative.ID)}

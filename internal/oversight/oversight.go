@@ -191,7 +191,7 @@ func (o *Oversight) holdings(uuid string, held []lease.Holding, at time.Time) []
 			o.Shrunk(h)
 		}
 		list = append(list, watchdog.Holding{
-			Lease: h.Lease.Key(), Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Measured: h.Measured,
+			Lease: h.Lease.Key(), Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Measured: h.Measured, Scoped: len(h.Lease.Scope) > 0,
 			Leased: max(h.Part.Memory, h.Lease.Asked), // nobody is blamed for using what berth took away
 		})
 	}

@@ -3,14 +3,19 @@ package oversight
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
 // Revoker is the ledger in the form that the watchdog needs.
-type Revoker struct{ *ledger.Ledger }
+type Revoker struct {
+	*ledger.Ledger
+	Line func(process.ID) []process.ID // a process, and its ancestors
+}
 
 var _ watchdog.Book = Revoker{}
 
@@ -21,4 +26,17 @@ func (r Revoker) Revoke(ctx context.Context, k lease.Key, fence uint64, why stri
 		return nil
 	}
 	return err
+}
+
+// Users lists the members of a lease that were last seen on a device under it, and
+// the members that descend from them. The others have not taken its memory: what
+// started a program, and in a scope what runs beside it.
+func (r Revoker) Users(k lease.Key, fence uint64) []process.ID {
+	using := map[process.ID]bool{}
+	for _, p := range r.Belonging()[fence] {
+		using[p.Line[0]] = true
+	}
+	return slices.DeleteFunc(r.Members(k, fence), func(id process.ID) bool {
+		return !slices.ContainsFunc(r.Line(id), func(line process.ID) bool { return using[line] })
+	})
 }

@@ -38,7 +38,7 @@ type Question struct {
 }
 
 // trouble lists the events that a report counts as faults.
-const trouble = "critical|overheat|device_lost|device_fault|device_quarantined|lease_over_limit|lease_stop|lease_timeout|lease_revoked|lease_expired|foreign_use|journal|alert"
+const trouble = "critical|overheat|device_lost|device_fault|device_quarantined|lease_over_limit|lease_stop|lease_stopped|lease_timeout|lease_revoked|lease_expired|foreign_use|journal|alert"
 
 // Questions returns what to ask the store of the past. Each point of an answer is of
 // the step that ends there, whatever the distance between the samples is.

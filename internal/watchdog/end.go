@@ -186,7 +186,12 @@ func (w *Watchdog) stop(ctx context.Context, grace time.Duration, members func()
 	if ctx.Err() != nil {
 		return nil
 	}
-	known = append(slices.DeleteFunc(known, moved), members()...) // also a child that has outlived its parents
+	known = slices.DeleteFunc(known, moved)
+	for _, id := range members() { // also a child that has outlived its parents
+		if !slices.Contains(known, id) {
+			known = append(known, id)
+		}
+	}
 	w.signal(known, process.Kill)
 	w.gone(ctx, known, dying)
 	return slices.DeleteFunc(known, func(id process.ID) bool { return !w.processes.Alive(id) })

@@ -32,7 +32,7 @@ type halted struct {
 
 // Stop tells the holders of a device to stop, once per reason for as long as it
 // lasts, and revokes their leases if the device stays too hot and the policy
-// says so. A nil halt means that the device may be used. Stop ignores a
+// says so; of a lease with a scope it ends the processes. A nil halt means that the device may be used. Stop ignores a
 // measurement that it has seen already. It does not block.
 func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Holding) {
 	w.mu.Lock()
@@ -49,13 +49,20 @@ func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Hol
 	}
 	after := halted{sampled: now, heat: halt.Heat, leases: map[uint64]int{}}
 	for _, h := range holdings {
+		if w.settling(h.Fence, now) {
+			continue
+		}
 		after.leases[h.Fence] = before.leases[h.Fence] + 1
 		revoke := halt.Heat && w.settings.Heat == RevokeHeated
 		if after.leases[h.Fence] == 1 {
 			w.event(stopNow(on, time.Now(), *halt, h, revoke)) // what was measured may be a moment old
 		}
-		if revoke && after.leases[h.Fence] >= patience {
-			w.end(h, "its GPU was too hot: "+halt.Reason)
+		switch why := "its GPU was too hot: " + halt.Reason; {
+		case !revoke || after.leases[h.Fence] < patience:
+		case h.Scoped:
+			w.stopUsers(h, why)
+		default:
+			w.end(h, why)
 		}
 	}
 	w.halts[on.UUID] = after
@@ -63,7 +70,10 @@ func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Hol
 
 func stopNow(on gpu.Device, now time.Time, halt Halt, h Holding, revoke bool) gpu.Event {
 	text := fmt.Sprintf("%s should stop using %s now: %s", h.Lease.ID, on.Label(), halt.Reason)
-	if revoke {
+	switch {
+	case revoke && h.Scoped:
+		text += "; berth ends its processes if that continues, and keeps the lease"
+	case revoke:
 		text += "; berth revokes it if that continues"
 	}
 	return gpu.Event{

@@ -1,7 +1,8 @@
 // Package watchdog compares leases with the memory that their processes use,
 // and looks for processes that use a device under no lease. It reports them,
 // and ends them if the policy says so: SIGTERM, then SIGKILL, and only the
-// processes of that one lease.
+// processes of that one lease. The lease ends with them, or stays for the next
+// ones.
 //
 // Measurements come in through Look, device by device; the Book knows which
 // processes belong to a lease.
@@ -26,7 +27,8 @@ type Policy string
 // The policies.
 const (
 	Warn   Policy = "warn"
-	Revoke Policy = "revoke"
+	Stop   Policy = "stop"   // end its processes, and keep the lease
+	Revoke Policy = "revoke" // end its processes, and the lease
 )
 
 // ForeignPolicy says what to do about a process under no lease.
@@ -55,6 +57,7 @@ type Holding struct {
 	User     string
 	Leased   gpu.MiB // 0: it holds slots only, without a limit
 	Measured gpu.MiB
+	Scoped   bool // it was asked for by somebody else than its processes, who start them again
 }
 
 // Stranger is a process on a device under no lease.
@@ -74,6 +77,9 @@ type Book interface {
 	BeginRevoke(k lease.Key, fence uint64, why string) bool
 	// Members returns the living processes of a lease.
 	Members(k lease.Key, fence uint64) []process.ID
+	// Users returns the living processes of a lease that use its devices, and
+	// what these have started.
+	Users(k lease.Key, fence uint64) []process.ID
 	// Moved reports whether a process that was a member is under another lease
 	// now.
 	Moved(k lease.Key, fence uint64, member process.ID) bool
@@ -113,6 +119,7 @@ type Watchdog struct {
 	devices  map[string]*device
 	halts    map[string]halted // devices that must not be used
 	ending   map[any]bool      // leases, by fence, and processes that are being ended
+	stopped  map[uint64]stopped
 	errands  []func(context.Context)
 }
 
@@ -131,7 +138,7 @@ func New(o Options) *Watchdog {
 	}
 	return &Watchdog{
 		book: o.Book, processes: o.Processes, event: o.Event, record: o.Record, settings: o.Settings,
-		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]halted{}, ending: map[any]bool{},
+		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]halted{}, ending: map[any]bool{}, stopped: map[uint64]stopped{},
 	}
 }
 
@@ -166,7 +173,7 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strang
 		}
 	}
 	for _, h := range holdings {
-		if h.Leased == 0 || h.Measured <= h.Leased {
+		if h.Leased == 0 || h.Measured <= h.Leased || w.settling(h.Fence, now) {
 			continue
 		}
 		after.over[h.Fence] = before.over[h.Fence] + 1
@@ -186,10 +193,16 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strang
 // The caller holds mu.
 func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h Holding, samples int) {
 	policy := w.settings.OverLimit(h.Service)
+	if policy == Revoke && h.Scoped {
+		policy = Stop
+	}
 	over := h.Measured - h.Leased
 	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", h.Lease.ID, h.Measured, on.Label(), over, h.Leased)
 	if samples == 1 {
-		if policy == Revoke {
+		switch policy {
+		case Stop:
+			text += "; berth ends its processes if that continues, and keeps the lease"
+		case Revoke:
 			text += "; berth revokes it if that continues"
 		}
 		w.event(gpu.Event{
@@ -199,8 +212,15 @@ func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h Holding, samples in
 			},
 		})
 	}
-	if policy == Revoke && samples >= patience {
-		w.end(h, fmt.Sprintf("it used %s, %s more than the %s it held", h.Measured, over, h.Leased))
+	if samples < patience {
+		return
+	}
+	why := fmt.Sprintf("it used %s, %s more than the %s it held", h.Measured, over, h.Leased)
+	switch policy {
+	case Stop:
+		w.stopUsers(h, why)
+	case Revoke:
+		w.end(h, why)
 	}
 }
 

@@ -84,5 +84,5 @@ class StopRequests:
         if event.code in ENDED:
             return True
         if event.code == "lease_over_limit":
-            return bool(event.data.get("policy") == "revoke")
+            return bool(event.data.get("policy") in ("stop", "revoke"))
         return event.code == "lease_stop"

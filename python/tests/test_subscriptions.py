@@ -245,6 +245,7 @@ class Asking(unittest.TestCase):
             (Event(code="lease_revoked", data={"fence": 6}), False),  # an earlier lease of that id
             (Event(code="lease_expired"), True),
             (Event(code="lease_over_limit", data={"policy": "warn"}), False),
+            (Event(code="lease_over_limit", data={"policy": "stop"}), True),
             (Event(code="lease_over_limit", data={"policy": "revoke"}), True),
             (Event(code="lease_granted", data={"fence": 7}), False),
         ):

@@ -1,0 +1,84 @@
+package watchdog
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/words"
+)
+
+// stopped is a lease whose processes were ended, and which stays.
+type stopped struct {
+	at   time.Time    // when that was over
+	left []process.ID // those that had not ended by then
+}
+
+// settling reports whether what was measured for a lease at a time may still be
+// that of processes which berth ends, so that it says nothing about those which
+// come after them. The caller holds mu.
+func (w *Watchdog) settling(fence uint64, sampled time.Time) bool {
+	maps.DeleteFunc(w.stopped, func(_ uint64, s stopped) bool { return !w.settles(s, sampled) })
+	s, is := w.stopped[fence]
+	return is && w.settles(s, sampled)
+}
+
+func (w *Watchdog) settles(s stopped, sampled time.Time) bool {
+	return !sampled.After(s.at) || slices.ContainsFunc(s.left, w.processes.Alive)
+}
+
+// settle notes that processes of a lease were ended, so that the watchdog begins
+// to count anew for what is measured from now on.
+func (w *Watchdog) settle(fence uint64, left []process.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped[fence] = stopped{at: time.Now(), left: left}
+	for _, d := range w.devices {
+		delete(d.over, fence)
+	}
+	for _, h := range w.halts {
+		delete(h.leases, fence)
+	}
+}
+
+// stopUsers begins to end the processes that use the devices of a lease, once,
+// and keeps the lease: as the kernel does when a memory control group is full.
+// It ends those that it finds first and no others, because a program that is
+// started again meanwhile has done nothing yet. The caller holds mu.
+func (w *Watchdog) stopUsers(h Holding, why string) {
+	key, fence := h.Lease, h.Fence
+	if w.ending[fence] {
+		return
+	}
+	w.ending[fence] = true
+	grace := w.settings.Grace
+	w.add(func(ctx context.Context) {
+		defer w.done(fence)
+		users := w.book.Users(key, fence)
+		if len(users) == 0 { // they, or the lease, have ended meanwhile
+			return
+		}
+		w.record(byPolicy("stop", api.AuditObject{Kind: "lease", Owner: h.User, ID: key.ID}, why))
+		moved := func(id process.ID) bool { return w.book.Moved(key, fence, id) }
+		left := w.stop(ctx, grace, func() []process.ID { return slices.DeleteFunc(slices.Clone(users), moved) }, moved)
+		if ctx.Err() != nil {
+			return
+		}
+		w.settle(fence, left)
+		if len(left) > 0 {
+			w.complain(h, left)
+		}
+		if ended := len(slices.DeleteFunc(users, w.processes.Alive)); ended > 0 {
+			w.event(gpu.Event{
+				Time: time.Now(), Code: gpu.EventStopped, Severity: gpu.Warning, Lease: key.ID, User: h.User,
+				Data: map[string]any{"fence": fence, "processes": ended},
+				Text: fmt.Sprintf("berth ended %s of %s: %s; the lease stays for the program that is started next", words.Count(ended, "process"), key.ID, why),
+			})
+		}
+	})
+}
