@@ -65,8 +65,9 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
+// refuse returns a refusal whose text is safe to show, whatever is quoted in it.
 func refuse(code, format string, args ...any) error {
-	return &Refusal{code, fmt.Sprintf(format, args...)}
+	return &Refusal{code, gpu.Printable(fmt.Sprintf(format, args...), maxText)}
 }
 
 // The limits of a lease: see api.LeaseRequest.
@@ -76,6 +77,7 @@ const (
 	maxScope  = 64
 	maxParts  = 256
 	maxName   = 128
+	maxText   = 1000 // of a refusal: an event has 1024 bytes
 )
 
 // Allocated reports whether a claim has a device of this driver on a node.
