@@ -94,15 +94,16 @@ demo: build ## show the main job, on real GPUs or on four simulated ones
 	@examples/demo.sh
 
 # The tests in Go and those in Python run side by side, because both wait for other
-# processes most of the time. What measures how long an answer takes runs alone, after
-# them. `make histories` and its neighbours play the same properties far longer.
+# processes most of the time; those of the Kubernetes driver follow the first that
+# ends. What measures how long an answer takes runs alone, after them. `make histories`
+# and its neighbours play the same properties far longer.
 .PHONY: test
 test: build ## run every check a change must pass (minutes)
 	go vet -race ./... # the flag of the tests: nothing is compiled for it alone
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
 	@$(MAKE) --no-print-directory check-web
 	@$(MAKE) --no-print-directory rules
-	@$(MAKE) --no-print-directory -j 2 test-go test-python
+	@$(MAKE) --no-print-directory -j 2 test-go test-python test-kubernetes-pure
 	go run $(STATIC) ./bench/hostile -berth bin/berth -small
 	go run $(STATIC) ./bench/access -berth bin/berth
 
@@ -126,6 +127,15 @@ test-python:
 	@deploy/tools.sh arrays
 	cd python && PYTHONPATH=$(CURDIR)/bin/arrays/usr/lib/python3/dist-packages BERTH_BIN=$(CURDIR)/bin/berth \
 		/usr/bin/python3 -m unittest tests.test_real_arrays
+
+# What the Kubernetes driver decides, without its clients: a few seconds. The flags are
+# those of the driver, whose compiled parts it shares. make test-kubernetes tries the
+# rest.
+KUBERNETES_PURE := ./words ./slice ./claim ./cdi
+.PHONY: test-kubernetes-pure
+test-kubernetes-pure:
+	cd kubernetes && CGO_ENABLED=0 go vet -trimpath $(KUBERNETES_PURE)
+	cd kubernetes && CGO_ENABLED=0 go test -vet=off -trimpath $(KUBERNETES_PURE)
 
 .PHONY: test-top
 test-top: build ## berth top in tmux at three sizes, with keys pressed (two minutes; needs tmux and python3)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds every fuzz target of the module into dist/fuzz, instrumented for
+# Builds every fuzz target of the modules into dist/fuzz, instrumented for
 # coverage, with its seeds and with run.sh. The folder runs on any machine with this
 # architecture and a C library that is no older, without Go and without this source.
 set -eu
@@ -12,7 +12,7 @@ cp fuzz/run.sh "$out/"
 grep -rl --include='*_test.go' '^func Fuzz' . | sort | xargs -n1 dirname | uniq | while read -r folder; do
 	package=${folder#./}
 	mkdir -p "$out/$package"
-	go test -c -fuzz=Fuzz -ldflags='-s -w' -o "$out/$package/fuzz" "./$package"
+	go -C "$package" test -c -fuzz=Fuzz -ldflags='-s -w' -o "$out/$package/fuzz" . # in its own module
 	if [ -d "$package/testdata/fuzz" ]; then
 		mkdir -p "$out/$package/testdata"
 		cp -r "$package/testdata/fuzz" "$out/$package/testdata/"
