@@ -71,6 +71,9 @@ type Driver struct {
 	teller  *teller
 	publish func(ctx context.Context, devices []resourcev1.Device) error
 
+	serving chan struct{} // closed when kubelet can be served
+
+	looking       sync.Mutex    // held from reading the devices until they are published
 	wakeWatch     chan struct{} // the devices may have changed
 	wakeReconcile chan struct{} // a lease may be missing
 
@@ -137,6 +140,7 @@ func New(o Options) (*Driver, error) {
 	}
 	d := &Driver{
 		o: o, began: time.Now(), states: folder, lock: newLock(filepath.Join(o.dataDir(), "state.lock")),
+		serving:   make(chan struct{}),
 		wakeWatch: make(chan struct{}, 1), wakeReconcile: make(chan struct{}, 1),
 		publisher: slice.New(o.Node), shape: slice.Shape{Consumable: true, Taints: true, Quarantine: o.Quarantine},
 		healthNews: make(chan struct{}),

@@ -49,6 +49,7 @@ func (d *Driver) serve(ctx context.Context, fail context.CancelCauseFunc) (stop 
 	d.publish = func(ctx context.Context, devices []resourcev1.Device) error {
 		return helper.PublishResources(ctx, pool(d.o.Node, devices))
 	}
+	close(d.serving)
 	return helper.Stop, nil
 }
 
@@ -92,6 +93,7 @@ var _ kubeletplugin.DRAPlugin = (*served)(nil)
 
 // PrepareResourceClaims prepares the claims of a pod.
 func (s *served) PrepareResourceClaims(ctx context.Context, claims []*resourcev1.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	<-s.serving
 	devices, failed := s.prepareAll(ctx, claims)
 	answer := map[types.UID]kubeletplugin.PrepareResult{}
 	for _, c := range claims {
@@ -115,6 +117,7 @@ func (s *served) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 	for _, c := range claims {
 		uids = append(uids, string(c.UID))
 	}
+	<-s.serving
 	answer := map[types.UID]error{}
 	for uid, err := range s.unprepareAll(ctx, uids) {
 		answer[types.UID(uid)] = err

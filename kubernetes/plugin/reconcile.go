@@ -115,13 +115,13 @@ func (d *Driver) reconcileClaim(ctx context.Context, uid string, leases map[stri
 		d.o.Metrics.ClusterFailed("read_claim", err)
 		return err // unknown, so nothing is ended
 	}
-	held, stands := leases[uid]
 	if !d.ours(c, st) {
-		return d.reconcileGone(ctx, st, held)
+		return d.reconcileGone(ctx, st)
 	}
 	d.mu.Lock()
 	delete(d.gone, uid)
 	d.mu.Unlock()
+	held, stands := leases[uid]
 	return d.reconcileHeld(ctx, c, st, held, stands)
 }
 
@@ -132,7 +132,7 @@ func (d *Driver) ours(c *resourcev1.ResourceClaim, st *state) bool {
 
 // reconcileGone ends the lease of a claim that is gone, deallocated or elsewhere, if
 // no process uses it and kubelet has had time to end it.
-func (d *Driver) reconcileGone(ctx context.Context, st *state, held api.Lease) error {
+func (d *Driver) reconcileGone(ctx context.Context, st *state) error {
 	d.mu.Lock()
 	since, seen := d.gone[st.UID]
 	if !seen {
@@ -140,8 +140,11 @@ func (d *Driver) reconcileGone(ctx context.Context, st *state, held api.Lease) e
 		d.gone[st.UID] = since
 	}
 	d.mu.Unlock()
-	if len(held.Processes) > 0 || time.Since(since) < d.o.Pace.Grace {
+	if time.Since(since) < d.o.Pace.Grace {
 		return nil
+	}
+	if used, err := d.used(ctx, st.UID); used || err != nil {
+		return err
 	}
 	if err := d.unprepare(ctx, st.UID); err != nil {
 		return err
@@ -149,6 +152,12 @@ func (d *Driver) reconcileGone(ctx context.Context, st *state, held api.Lease) e
 	d.o.Metrics.Reconciled("ended")
 	d.o.Log.Info("lease ended: its claim is gone", "namespace", st.Namespace, "claim", st.Name, "uid", st.UID)
 	return nil
+}
+
+// used reports whether processes use the lease of a claim now.
+func (d *Driver) used(ctx context.Context, uid string) (bool, error) {
+	leases, err := d.leases(ctx)
+	return len(leases[uid].Processes) > 0, err
 }
 
 // reconcileHeld sees to it that a claim has its lease, its pods and its CDI file.
@@ -163,7 +172,7 @@ func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim,
 		return err
 	}
 	if !stands || !slices.Contains(written, st.UID) || held.Fence != st.Fence {
-		return d.repair(ctx, st, stands)
+		return d.repair(ctx, st)
 	}
 	if len(added) > 0 {
 		if held, err = d.rescope(ctx, st, added); err != nil {
@@ -174,8 +183,9 @@ func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim,
 	return nil
 }
 
-// repair asks for the lease of a state again, and writes its CDI file.
-func (d *Driver) repair(ctx context.Context, st *state, stood bool) error {
+// repair asks for the lease of a state again, and writes its CDI file. If the lease
+// stands after all, the daemon answers with it.
+func (d *Driver) repair(ctx context.Context, st *state) error {
 	held, err := d.acquire(ctx, st)
 	if problemCode(err) != "" {
 		d.teller.lost(st, err)
@@ -192,7 +202,7 @@ func (d *Driver) repair(ctx context.Context, st *state, stood bool) error {
 	}
 	d.learn(st)
 	what := "cdi"
-	if !stood {
+	if !held.Stood {
 		what = "acquired"
 	}
 	d.o.Metrics.Reconciled(what)
@@ -254,8 +264,8 @@ func (d *Driver) reconcileStray(ctx context.Context, held api.Lease) error {
 		d.o.Metrics.Reconciled("adopted")
 		return err
 	}
-	if len(held.Processes) > 0 {
-		return nil
+	if used, err := d.used(ctx, held.ID); used || err != nil {
+		return err
 	}
 	if err := d.unprepare(ctx, held.ID); err != nil {
 		return err

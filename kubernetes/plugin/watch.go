@@ -44,6 +44,8 @@ func (d *Driver) watch(ctx context.Context) {
 
 // look reads the daemon, and publishes its devices if they have changed.
 func (d *Driver) look(ctx context.Context) error {
+	d.looking.Lock()
+	defer d.looking.Unlock()
 	err := d.read(ctx)
 	d.mu.Lock()
 	if d.status == nil {
@@ -183,13 +185,9 @@ func (d *Driver) ready(ctx context.Context) error {
 	unseen := d.status == nil
 	d.mu.Unlock()
 	if unseen {
-		if err := d.read(ctx); err != nil {
+		if err := d.look(ctx); err != nil {
 			return err
 		}
-		d.mu.Lock()
-		d.publisher.Next(time.Now(), d.facts, d.shape)
-		d.mu.Unlock()
-		wake(d.wakeWatch)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
