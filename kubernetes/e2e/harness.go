@@ -57,7 +57,8 @@ type H struct {
 	Cluster kubernetes.Interface
 	Space   string // the namespace of the scenario
 
-	ctx     context.Context
+	ctx     context.Context // of the scenario
+	base    context.Context // of all: daemons outlive their scenario
 	config  *rest.Config
 	scripts string // the folder of the scripts of the cluster
 	run     string // the folder of the cluster
@@ -83,7 +84,7 @@ func open(ctx context.Context, scripts, run, deploy string, out io.Writer) (*H, 
 	if err != nil {
 		return nil, err
 	}
-	h := &H{Cluster: cluster, ctx: ctx, config: config, scripts: scripts, run: run, deploy: deploy, out: out, nodes: map[int]*Node{}}
+	h := &H{Cluster: cluster, ctx: ctx, base: ctx, config: config, scripts: scripts, run: run, deploy: deploy, out: out, nodes: map[int]*Node{}}
 	for n := 1; n <= nodes; n++ {
 		h.nodes[n] = &Node{Name: fmt.Sprintf("node-%d", n), h: h}
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -64,7 +65,7 @@ func (n *Node) Write(path, text string) {
 
 // On returns a command that runs on the node, in its mount namespace and its control group.
 func (n *Node) On(args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(n.h.ctx, "bash", append([]string{n.h.scripts + "/on", n.Name}, args...)...)
+	cmd := exec.CommandContext(n.h.base, "bash", append([]string{n.h.scripts + "/on", n.Name}, args...)...)
 	cmd.Env = append(os.Environ(), "BERTH_SOCKET=/run/berth/berth.sock")
 	return cmd
 }
@@ -113,6 +114,7 @@ func (n *Node) Start() {
 	n.daemon.Stdout, n.daemon.Stderr = log, log
 	n.daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	n.h.Must(n.daemon.Start())
+	n.h.Must(os.WriteFile(n.pidFile(), []byte(strconv.Itoa(n.daemon.Process.Pid)), 0o644))
 	daemon, ended := n.daemon, make(chan struct{})
 	n.ended = ended
 	go func() { _ = daemon.Wait(); close(ended) }()
@@ -137,11 +139,32 @@ func (n *Node) Stop() { n.end(syscall.SIGTERM) }
 
 func (n *Node) end(s syscall.Signal) {
 	if n.daemon == nil {
+		n.endOlder()
 		return
 	}
 	_ = n.daemon.Process.Signal(s)
 	<-n.ended
 	n.daemon = nil
+	_ = os.Remove(n.pidFile())
+}
+
+func (n *Node) pidFile() string { return filepath.Join(n.h.run, n.Name, "pids", "berth") }
+
+// endOlder ends a daemon that an earlier run of this program has left.
+func (n *Node) endOlder() {
+	text, err := os.ReadFile(n.pidFile())
+	if err != nil {
+		return
+	}
+	pid, err := strconv.Atoi(string(text))
+	n.h.Must(err)
+	n.h.wait(patience, "the daemon of an earlier run ends", func() error {
+		if syscall.Kill(pid, syscall.SIGKILL) == nil {
+			return fmt.Errorf("process %d is there", pid)
+		}
+		return nil
+	})
+	_ = os.Remove(n.pidFile())
 }
 
 // Reboot cuts the power of the node and starts it again with another boot id, and
