@@ -8,7 +8,6 @@
 package kubectl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -105,15 +104,16 @@ func (c *Cluster) run(ctx context.Context, most int, args ...string) ([]byte, er
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
 		return nil, &Error{Text: fmt.Sprintf("no answer within %s", c.Patience), Next: "check the cluster with kubectl get nodes, or wait longer with BERTH_PATIENCE=60"}
 	case err != nil:
-		return nil, failed(err, errs.Bytes())
+		return nil, failed(err, errs.kept)
 	}
-	return out.Bytes(), nil
+	return out.kept, nil
 }
 
 // bounded keeps what is written to it, up to a limit. A writer of more gets an error
-// if full is set, which ends whoever writes; without it the rest is dropped.
+// if full is set, which ends whoever writes; without it the rest is dropped. It has no
+// method but Write, so that nothing gets past the limit.
 type bounded struct {
-	bytes.Buffer
+	kept []byte
 	most int
 	full context.CancelFunc
 	over bool
@@ -121,14 +121,16 @@ type bounded struct {
 
 // Write takes some more.
 func (b *bounded) Write(p []byte) (int, error) {
-	if room := b.most - b.Len(); len(p) > room {
-		b.over = true
-		if b.full != nil {
-			b.full()
-			return 0, errors.New("the answer is too large")
-		}
-		b.Buffer.Write(p[:room])
+	room := b.most - len(b.kept)
+	if len(p) <= room {
+		b.kept = append(b.kept, p...)
 		return len(p), nil
 	}
-	return b.Buffer.Write(p)
+	b.over = true
+	if b.full != nil {
+		b.full()
+		return 0, errors.New("the answer is too large")
+	}
+	b.kept = append(b.kept, p[:room]...)
+	return len(p), nil
 }

@@ -38,6 +38,11 @@ func (c *Cluster) Node(ctx context.Context, p Pod) (api.Node, error) {
 		return api.Node{}, err
 	}
 	c.budget.spent.Add(int64(len(said)))
+	return read(said, p)
+}
+
+// read reads the answer of a pod.
+func read(said []byte, p Pod) (api.Node, error) {
 	var n api.Node
 	if err := json.Unmarshal(said, &n); err != nil || n.Name == "" {
 		return api.Node{}, &Error{Text: fmt.Sprintf("pod %s answered with something else than what a driver knows about its node", p.Name)}
