@@ -19,7 +19,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
@@ -39,9 +38,7 @@ func main() {
 	env.Become = crew.Become
 	env.Serve = func(context.Context, upkeep.ServeOptions) error { return becomeWhole() }
 	env.Local = func(context.Context, string) (*client.Client, func(), error) { return nil, nil, becomeWhole() }
-	env.Top = func(context.Context, *console.Console, time.Duration, string, string, bool) error {
-		return becomeWhole()
-	}
+	env.Top = func(context.Context, *console.Console, console.Live) error { return becomeWhole() }
 	env.Settings = func(string) (*config.Settings, error) { return nil, becomeWhole() }
 	env.Probe = func(context.Context) []doctor.Finding {
 		return []doctor.Finding{{Topic: "programs", Grade: doctor.Broken, Text: becomeWhole().Error(), Next: "install berth-serve beside berth"}}

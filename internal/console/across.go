@@ -30,6 +30,15 @@ func AcrossFlags(cmd *cobra.Command, a *Across) {
 	flags.StringSliceVar(&a.URLs, "urls", nil, "show these daemons, as in http://a:8000,unix:///b.sock")
 }
 
+// Live says what the live view shows, and how.
+type Live struct {
+	Interval time.Duration // how often to ask
+	GPU      string        // only this device; empty: all
+	Devices  string        // without a daemon; empty: through one
+	Once     bool          // one frame
+	Across   Across
+}
+
 // Any reports whether the command looks at several machines.
 func (a *Across) Any() bool {
 	return a.Kubernetes || a.given != nil && slices.ContainsFunc([]string{"urls", "context", "namespace"}, a.given)

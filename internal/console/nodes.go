@@ -188,14 +188,19 @@ func reason(err error) string {
 	return words.UpperFirst(words.Cut(strings.TrimSuffix(err.Error(), "."), longest)) + "."
 }
 
-// missing is the failure of a command that has shown all machines but one or more
-// that do not answer.
-var missing = fmt.Errorf("some nodes do not answer: %w", ErrReported)
+// Missing returns the failure of a command that has shown several machines, if one or
+// more of them do not answer; else nil.
+func Missing(shown api.Nodes) error {
+	if fleet.Add(shown.Nodes).Silent == 0 {
+		return nil
+	}
+	return fmt.Errorf("some nodes do not answer: %w", ErrReported)
+}
 
 // TellNodes asks several machines and shows what they say, once or again and again.
 // Once, a machine that does not answer is a failure.
 func (c *Console) TellNodes(ctx context.Context, every time.Duration, nodes *Nodes, show func(api.Nodes) Shown) error {
-	done := c.slowly(nodes.Doing)
+	done := c.SlowlyDoing(nodes.Doing)
 	first, err := nodes.Ask(ctx)
 	done()
 	if err != nil {
@@ -218,8 +223,5 @@ func (c *Console) TellNodes(ctx context.Context, every time.Duration, nodes *Nod
 	if err := c.Answer(shown.Answer(), shown.Lines(c.Screen())...); err != nil {
 		return err
 	}
-	if fleet.Add(first.Nodes).Silent > 0 {
-		return missing
-	}
-	return nil
+	return Missing(first)
 }

@@ -13,11 +13,11 @@ import (
 // and then every ten seconds that it still is. The function that it returns
 // ends it.
 func (c *Console) Slowly(what string) (done func()) {
-	return c.slowly(func() string { return what })
+	return c.SlowlyDoing(func() string { return what })
 }
 
-// slowly does what Slowly does for something that changes meanwhile.
-func (c *Console) slowly(doing func() string) (done func()) {
+// SlowlyDoing does what Slowly does for something that changes meanwhile.
+func (c *Console) SlowlyDoing(doing func() string) (done func()) {
 	finished := make(chan struct{})
 	var telling sync.WaitGroup
 	telling.Go(func() {

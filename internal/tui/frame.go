@@ -25,7 +25,7 @@ type area struct {
 // Frame writes the screen: exactly Height lines, each exactly Width columns wide.
 func (s *State) Frame() []string {
 	if s.Width < leastWidth || s.Height < leastHeight {
-		return s.tooSmall()
+		return tooSmall(s.Width, s.Height)
 	}
 	lines := make([]string, 0, s.Height)
 	fresh := look{colours: s.Colours}
@@ -44,15 +44,15 @@ func (s *State) Frame() []string {
 }
 
 // tooSmall says that there is no room.
-func (s *State) tooSmall() []string {
-	lines := make([]string, max(s.Height, 0))
-	said := term.Wrap(fmt.Sprintf("The terminal is too small: %d×%d, and berth top needs %d×%d. berth status needs less. q quits.", s.Width, s.Height, leastWidth, leastHeight), s.Width)
+func tooSmall(width, height int) []string {
+	lines := make([]string, max(height, 0))
+	said := term.Wrap(fmt.Sprintf("The terminal is too small: %d×%d, and berth top needs %d×%d. berth status needs less. q quits.", width, height, leastWidth, leastHeight), width)
 	for i := range lines {
 		text := ""
 		if i < len(said) {
 			text = said[i]
 		}
-		lines[i] = look{}.paint(line{{text, ordinary}}.fit(s.Width))
+		lines[i] = look{}.paint(line{{text, ordinary}}.fit(width))
 	}
 	return lines
 }

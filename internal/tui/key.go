@@ -51,25 +51,30 @@ func (s *State) Type(character string) {
 
 // typeFilter takes a key for the filter.
 func (s *State) typeFilter(key string) {
+	s.filter, s.typing = typed(s.filter, key)
+	s.top = [panes]int{}
+}
+
+// typed returns a filter after a key, and whether the next key is for it too.
+func typed(filter, key string) (string, bool) {
 	const longest = 40
 	switch key {
 	case "enter", "tab", "up", "down":
-		s.typing = false
+		return filter, false
 	case "esc":
-		s.typing, s.filter = false, ""
+		return "", false
 	case "ctrl+u":
-		s.filter = ""
+		return "", true
 	case "backspace":
-		_, size := utf8.DecodeLastRuneInString(s.filter)
-		s.filter = s.filter[:len(s.filter)-size]
+		_, size := utf8.DecodeLastRuneInString(filter)
+		return filter[:len(filter)-size], true
 	case "space":
-		s.filter += " "
-	default:
-		if r, size := utf8.DecodeRuneInString(key); size == len(key) && unicode.IsPrint(r) && utf8.RuneCountInString(s.filter) < longest {
-			s.filter += key
-		}
+		return filter + " ", true
 	}
-	s.top = [panes]int{}
+	if r, size := utf8.DecodeRuneInString(key); size == len(key) && unicode.IsPrint(r) && utf8.RuneCountInString(filter) < longest {
+		filter += key
+	}
+	return filter, true
 }
 
 // pressList takes a key while the panes are shown.

@@ -27,12 +27,15 @@ type options struct {
 }
 
 // Run shows the live view until the user ends it, or one frame.
-func Run(ctx context.Context, con *console.Console, interval time.Duration, gpu, devices string, once bool) error {
-	o := &options{Console: con, interval: interval, gpu: gpu, once: once, devices: devices}
+func Run(ctx context.Context, con *console.Console, what console.Live) error {
+	o := &options{Console: con, interval: what.Interval, gpu: what.GPU, once: what.Once, devices: what.Devices}
 	if !o.once {
 		if err := o.needsTerminal(); err != nil {
 			return err
 		}
+	}
+	if what.Across.Any() {
+		return o.across(ctx, what.Across)
 	}
 	v, err := o.Look(ctx, o.devices)
 	if err != nil {

@@ -1,0 +1,147 @@
+package top
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/tui"
+)
+
+// nodesCame are the answers of several machines.
+type nodesCame struct {
+	all api.Nodes
+	at  time.Time
+}
+
+// across shows several machines until the user quits, or one frame.
+func (o *options) across(ctx context.Context, which console.Across) error {
+	nodes, err := o.Nodes(which)
+	if err != nil {
+		return err
+	}
+	defer nodes.Close()
+	done := o.SlowlyDoing(nodes.Doing)
+	first, err := nodes.Ask(ctx) // what is wrong is said before the screen changes
+	done()
+	if err != nil {
+		return err
+	}
+	screen := tui.NewNodes()
+	screen.Colours, screen.Interval = bool(o.Screen().Painter), o.interval
+	screen.Tick(o.Now())
+	screen.Take(first, o.Now())
+	if !o.once {
+		return o.liveAcross(ctx, nodes, screen)
+	}
+	screen.Resize(o.Screen().Width, o.height())
+	if err := o.Print(screen.Frame()...); err != nil {
+		return err
+	}
+	return console.Missing(first)
+}
+
+// liveAcross runs the screen until the user quits or ctx ends.
+func (o *options) liveAcross(ctx context.Context, nodes *console.Nodes, screen *tui.Nodes) error {
+	said := o.Err
+	o.Err = io.Discard // the screen says it
+	ctx, cancel := context.WithCancel(ctx)
+	loop := tea.NewProgram(&nodesProgram{screen, o.Now, nodes.Doing}, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out),
+		tea.WithEnvironment(o.Environ()), tea.WithoutSignalHandler(), tea.WithFPS(frames))
+	r := &runner{options: o, send: loop.Send}
+	var running sync.WaitGroup
+	running.Go(func() { r.pollNodes(ctx, nodes) })
+	running.Go(func() { r.tick(ctx) })
+	_, err := loop.Run()
+	ended := context.Cause(ctx)
+	cancel()
+	running.Wait()
+	o.Err = said
+	if ended != nil {
+		return ended
+	}
+	return err
+}
+
+// pollNodes asks the machines again and again, each time an interval after all have
+// answered.
+func (r *runner) pollNodes(ctx context.Context, nodes interface {
+	Ask(context.Context) (api.Nodes, error)
+}) {
+	next := time.NewTimer(r.interval)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		all, err := nodes.Ask(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			r.send(daemonLost{reason(err)})
+		default:
+			r.send(nodesCame{all, r.Now()})
+		}
+		next.Reset(r.interval)
+	}
+}
+
+// nodesProgram is the screen of several machines as the terminal library sees it.
+type nodesProgram struct {
+	screen *tui.Nodes
+	now    func() time.Time
+	doing  func() string
+}
+
+// Init does nothing: the machines are asked beside the program.
+func (p *nodesProgram) Init() tea.Cmd { return nil }
+
+// Update takes what came.
+func (p *nodesProgram) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	p.screen.Tick(p.now())
+	switch m := msg.(type) {
+	case tea.WindowSizeMsg:
+		p.screen.Resize(m.Width, m.Height)
+	case tea.KeyPressMsg:
+		switch want := p.screen.Press(m.String()); {
+		case want.Quit:
+			return p, tea.Quit
+		case want.Suspend:
+			return p, tea.Suspend
+		}
+	case tea.MouseWheelMsg:
+		switch m.Button {
+		case tea.MouseWheelUp:
+			p.screen.Wheel(-1)
+		case tea.MouseWheelDown:
+			p.screen.Wheel(1)
+		}
+	case tea.PasteMsg:
+		for _, r := range m.Content {
+			p.screen.Type(string(r))
+		}
+	case nodesCame:
+		p.screen.Take(m.all, m.at)
+	case daemonLost:
+		p.screen.Lose(m.err.Error(), p.now())
+	case ticked:
+		p.screen.Ask(p.doing())
+	}
+	return p, nil
+}
+
+// View writes the screen.
+func (p *nodesProgram) View() tea.View {
+	v := tea.NewView(strings.Join(p.screen.Frame(), "\n"))
+	v.AltScreen, v.MouseMode, v.WindowTitle = true, tea.MouseModeCellMotion, "berth top"
+	return v
+}
