@@ -292,3 +292,8 @@ k8s-up: ## start that cluster for people, with the driver and simulated GPUs (ro
 .PHONY: k8s-down
 k8s-down: ## end it
 	kubernetes/e2e/cluster/down.sh
+
+# It runs in namespaces of its own, beside the cluster of k8s-up if that runs.
+.PHONY: k8s-scale
+k8s-scale: ## load a control plane with 200 nodes of 8 GPUs and 3,000 pods, or NODES=1000 PODS=… OUT=file (root; minutes)
+	kubernetes/e2e/fleet/fleet.sh $(if $(NODES),-nodes $(NODES)) $(if $(PODS),-pods $(PODS)) $(if $(OUT),-out $(OUT))
