@@ -11,8 +11,10 @@ set -u
 cd "$(dirname "$0")/../.."
 berth=$PWD/bin/berth runc="$PWD/bin/runc"
 dir=$(mktemp -d /tmp/bc.XXXXXX) # short: the path of a socket is limited
+chmod 755 "$dir" # the programs run as another user
 failures=0
-export BERTH_SOCKET=$dir/s
+export HOME=/tmp BERTH_SOCKET=$dir/s
+declare -A process
 daemon= running=() one= two= three=
 finish() {
   for name in "${running[@]}"; do "$runc" --root "$dir/runc" delete --force "$name" 2>/dev/null; done
@@ -72,8 +74,9 @@ start() { # start NAME CLAIM-FILE UID [-bare] -- COMMAND…: runs a container in
   bin/bundle -claim "$file" -cdi "$dir/cdi" -root "$dir/root" -out "$dir/$name" -uid "$uid" "$@" >"$dir/$name.lease" 2>&1 || { cat "$dir/$name.lease"; return 1; }
   running+=("$name")
   "$runc" --root "$dir/runc" run --bundle "$dir/$name" "$name" >"$dir/$name.log" 2>&1 &
+  process[$name]=$!
 }
-ended() { ! "$runc" --root "$dir/runc" list -q 2>/dev/null | grep -qx "$1"; }
+ended() { ! kill -0 "${process[$1]}" 2>/dev/null; }
 has() { grep -q -- "$2" "$dir/$1.log" 2>/dev/null; }
 lease() { "$berth" leases --json | python3 -c 'import json, sys
 l = [l for l in json.load(sys.stdin)["leases"] if l["id"] == sys.argv[1]]
@@ -136,6 +139,7 @@ must "it sees one GPU, the leased one" has see "gpus 1 ${uuid#GPU-}"
 must "it has the device files of its GPU and no other" has see "nodes nvidia-uvm nvidia-uvm-tools nvidia0 nvidiactl"
 must "it is process 1 of its own namespace, and not root" has see "pid 1 uid 1000"
 must "its environment names its lease and its limit" has see "per_process_memory_fraction:0.*lease $c1"
+[ $failures = 0 ] || exit 1 # nothing below can hold
 fence=$(lease $c1 'l["fence"]')
 
 say "held to its memory"
