@@ -28,7 +28,7 @@ Functions that talk to the daemon take `client=`, a [Client](#client); without i
 SECTIONS = {
     "Devices": "devices status status_all metrics history trend throttle ready",
     "Memory": "available allocate deallocate",
-    "Leases": "lease Lease current leases past_leases find_lease renew resize park resume wake hold_to release bind adopt explain explain_waiting orphans",
+    "Leases": "lease Lease current leases past_leases find_lease renew resize park resume wake hold_to release bind adopt admit explain explain_waiting orphans",
     "Events": "on off events Event Subscription",
     "Speed": "speed pace Pace",
     "Work": "operation Operation",

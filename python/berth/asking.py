@@ -65,6 +65,7 @@ def send(request: Union[Request, float]) -> Any:
 
 
 acknowledge = answered(calls.acknowledge)
+admit = answered(calls.admit)
 adopt = answered(calls.adopt)
 alerts = answered(calls.alerts)
 allocate = answered(calls.allocate)

@@ -22,6 +22,7 @@ from .memorytypes import Amount, mib
 Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound=Answer)
 GPU = Union[int, str, None]  # an index or a UUID
+Share = Tuple[str, Amount, int]  # UUID of a device, memory and slots
 
 
 @dataclasses.dataclass(frozen=True)
@@ -347,6 +348,40 @@ def adopt(
         "memory_mb": None if memory is None else mib(memory),
     }  # fmt: skip
     return (yield from _post(answers.Allocation, "/api/leases/adopt", body, client))
+
+
+def admit(
+    id: str,
+    parts: Sequence[Share],
+    *,
+    scope: Sequence[str] = (),
+    name: Optional[str] = None,
+    service: Optional[str] = None,
+    priority: Optional[int] = None,
+    ttl: Optional[float] = None,
+    time: Optional[float] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Allocation]:
+    """Leases exactly what another scheduler has decided, at once and before
+    everybody who waits, or not at all. The same call again returns the lease that
+    stands, with ``stood``. For operators.
+
+    id        of the lease; the same id with other parts is refused
+    parts     (UUID of the device, memory, slots) for each device
+    scope     names of control groups: the processes in them belong to the lease,
+              and no others; those of a repeated call are added
+    name      what it is for, for people
+    service   the service whose limits hold
+    ttl       the lease ends this many seconds after the last renewal, instead of
+              when it is released
+    time      the lease ends after this many seconds, with its processes,
+              however often it is renewed"""
+    shares = [{"gpu": gpu, "memory_mb": mib(memory), "slots": slots} for gpu, memory, slots in parts]
+    body = {
+        "id": id, "parts": shares, "admitted": True, "scope": list(scope) or None, "name": name, "service": service,
+        "priority": priority, "ttl_seconds": ttl, "time_limit_seconds": time,
+    }  # fmt: skip
+    return (yield from _post(answers.Allocation, "/api/leases", body, client))
 
 
 def explain(

@@ -96,7 +96,6 @@ WITHOUT = {
     "POST /api/exec": "for berth exec",
     "PUT /api/batches/{id}": "for berth run",
     "POST /api/leases/stream": "for clients that take thousands of leases a second",
-    "POST /api/leases": "lease",
     "POST /api/leases/{id}/scope": "for operators who place containers",
     "GET /api/audit": "for administrators, with berth audit",
     "GET /api/events": "events and on",
@@ -132,6 +131,7 @@ class Routes(DaemonCase):
     def called(self):
         """Returns the routes of all calls, as they are asked."""
         arguments = {"str": "x", "int": 1, "Amount": 1, "float": 1.0, "Union[int, str]": 1}
+        arguments["Sequence[Share]"] = [("x", 1, 1)]
         found = set()
         for name, call in vars(calls).items():
             if not inspect.isgeneratorfunction(call) or name.startswith("_"):
@@ -247,6 +247,24 @@ class Allocating(DaemonCase):
                 call("train", user="nobody")
             self.assertIn(caught.exception.code, ("unknown_allocation", "not_yours"))
         self.assertEqual(berth.deallocate("train", user=uid).id, "train")
+
+    def test_admit(self):
+        parts = [("SIM-h200-0", "8GiB", 1), ("SIM-h200-2", 512, 0)]
+        want = [("SIM-h200-0", 8192, 1), ("SIM-h200-2", 512, 0)]
+        given = berth.admit("claim", parts, scope=["pod1"])
+        self.assertEqual([(p.gpu, p.memory_mb, p.slots) for p in given.parts], want)
+        self.assertEqual((given.binding, given.stood), ("named", False))
+        again = berth.admit("claim", parts[::-1], scope=["pod2"])
+        self.assertEqual((again.fence, again.stood, again.document["scope"]), (given.fence, True, ["pod1", "pod2"]))
+        with self.assertRaises(berth.Problem) as caught:
+            berth.admit("claim", parts[:1])
+        self.assertEqual(caught.exception.code, "duplicate_allocation")
+        self.assertIn("it has 512 MiB and 0 slots on SIM-h200-2", caught.exception.detail)
+        with self.assertRaises(berth.Problem) as caught:
+            berth.admit("other", [("SIM-h200-0", 1, 1), ("SIM-h200-1", "900GiB", 1)])
+        self.assertEqual(caught.exception.code, "insufficient_memory")
+        self.assertEqual([held.id for held in berth.leases().leases], ["claim"])
+        self.assertEqual(berth.release("claim", fence=given.fence).id, "claim")
 
     def test_a_ttl_is_renewed(self):
         given = berth.allocate("renewed", 64, ttl=60)

@@ -14,6 +14,7 @@ from .leasing import Lease, lease
 from .subscriptions import events, off, on
 
 acknowledge = awaited(calls.acknowledge)
+admit = awaited(calls.admit)
 adopt = awaited(calls.adopt)
 alerts = awaited(calls.alerts)
 allocate = awaited(calls.allocate)
@@ -56,8 +57,8 @@ wake = awaited(calls.wake)
 whoami = awaited(calls.whoami)
 
 __all__ = [
-    "Lease", "acknowledge", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches", "bind", "check",
-    "config", "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease",
+    "Lease", "acknowledge", "admit", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches", "bind",
+    "check", "config", "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease",
     "history", "hold_to", "lease", "leases", "measure", "measurements", "metrics", "monitoring", "off", "on",
     "optimize", "orphans", "park", "past_leases", "query", "query_range", "ready", "release", "renew", "resize",
     "resume", "services", "status", "status_all", "throttle", "trend", "unacknowledge", "undrain", "wake", "whoami",
