@@ -12,7 +12,7 @@ type Status struct {
 	State      gpu.State   `json:"state" enum:"OPTIMAL,NORMAL,THROTTLED,CRITICAL,UNAVAILABLE"`
 	Since      time.Time   `json:"since" doc:"When the device entered this state."`
 	Reason     string      `json:"reason" doc:"Why the device is in this state, in one sentence."`
-	StateCause string      `json:"state_cause,omitempty" enum:"temperature,memory,fault,lost,silent" doc:"What put the device into this state. fault: it is in quarantine or on probation. silent: it does not answer, or nobody asks it. Absent: it is OPTIMAL."`
+	StateCause string      `json:"state_cause,omitempty" enum:"temperature,memory,fault,lost,silent" doc:"What put the device into this state. fault: it, or the device that it is part of, is in quarantine. lost: it is not on the bus any more. silent: it does not answer. Absent: it is OPTIMAL, or its driver tells neither temperature nor memory."`
 	Multiplier float64     `json:"multiplier" doc:"Share of full speed that work should run at."`
 	Cause      string      `json:"cause" enum:"state,forecast" doc:"What decides the multiplier: the state, or a forecast that is sure of a worse one."`
 	Slower     string      `json:"slower,omitempty" doc:"Why the multiplier is lower than that of the state; absent: it is not."`

@@ -21,7 +21,7 @@ import (
 func (d *Desk) Status(r monitor.Reading) api.Status {
 	sum := d.Ledger.Sum(r.Device.UUID)
 	return api.Status{
-		Device: r.Device, State: r.State, Since: r.Since, Reason: r.Reason,
+		Device: r.Device, State: r.State, Since: r.Since, Reason: r.Reason, StateCause: r.StateCause,
 		Multiplier: r.Multiplier, Cause: r.Cause, Slower: r.Slower, Outlook: outlookOf(r.Outlook), Health: r.Health, Stale: r.Stale,
 		Slots: api.Slots{Active: sum.Active, Capacity: sum.MaxPipelines, Usable: sum.Usable},
 		Trust: trustOf(r.Standing, sum.MaxPipelines), Drain: d.drainOf(r.Device),

@@ -61,7 +61,7 @@ func TestInstancesShareTheFateOfTheirDevice(t *testing.T) {
 			for _, uuid := range []string{"GPU-0", "GPU-1", "GPU-2", "GPU-3"} {
 				r := last[uuid]
 				text += string(r.State[:1])
-				if r.Stop != (r.State == gpu.Unavailable) || (r.Multiplier == 0) != r.Stop || find(t, m, uuid).State != r.State {
+				if (r.StateCause == gpu.CauseFault) != r.Stop || r.Stop != (r.State == gpu.Unavailable) || (r.Multiplier == 0) != r.Stop || find(t, m, uuid).State != r.State {
 					t.Errorf("%s: %+v", uuid, r)
 				}
 			}

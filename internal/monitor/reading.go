@@ -23,6 +23,7 @@ type Reading struct {
 	Slower     string   // why it is slower than the state says; empty: it is not
 	Outlook    *Outlook // where the temperature goes; nil: not known
 	Reason     string
+	StateCause string    // what the state follows from, such as gpu.CauseMemory; empty: it is OPTIMAL, or nothing is measured
 	Until      time.Time // the earliest time that work may run faster; zero while no cooldown runs
 	Hot        bool      // above temp_critical
 	Stop       bool      // above temp_critical, or in quarantine: holders must stop now

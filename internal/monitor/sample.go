@@ -111,10 +111,14 @@ func (m *Monitor) judged(u *unit, s *gpu.Sample) *gpu.Sample {
 func (u *unit) show(now time.Time, v thermal.Verdict) thermal.Verdict {
 	before := u.verdict // only the holder of judging writes it
 	if u.standing.Phase == health.Quarantined {
+		v.Cause = gpu.CauseFault
 		if !u.silent {
 			v.State, v.Reason = gpu.Unavailable, u.standing.Reason()
 		}
 		v.Until = u.standing.Until
+	}
+	if u.lost {
+		v.Cause = gpu.CauseLost
 	}
 	v.From, v.Changed, v.Since = before.State, v.State != before.State, before.Since
 	switch {

@@ -71,7 +71,7 @@ func newUnit(src *source, d device.Device, described gpu.Device, now time.Time, 
 		own:     d.Describe().Index,
 		device:  described,
 		judged:  now,
-		verdict: thermal.Verdict{State: gpu.Unavailable, Since: now, Reason: "not measured yet"},
+		verdict: thermal.Verdict{State: gpu.Unavailable, Since: now, Reason: "not measured yet", Cause: gpu.CauseSilent},
 		health:  gpu.HealthUnknown,
 
 		standing: before,
@@ -115,7 +115,7 @@ func (u *unit) reading(now time.Time, p pace) Reading {
 	if trust := whole.trusted(); trust.Phase == health.Quarantined && r.State != gpu.Unavailable {
 		r.State, r.Since, r.Until, r.Health, r.Stop = gpu.Unavailable, trust.Since, trust.Until, gpu.Unhealthy, true
 		r.Reason = whole.description().Label() + ", which it is part of, is " + trust.Reason()
-		r.Multiplier, r.Cause, r.Slower = 0, CauseState, ""
+		r.Multiplier, r.Cause, r.Slower, r.StateCause = 0, CauseState, "", gpu.CauseFault
 	}
 	return r
 }
@@ -133,7 +133,7 @@ func (u *unit) ownReading(now time.Time, p pace) Reading {
 	defer u.mu.RUnlock()
 	v := u.verdict
 	r := Reading{
-		Device: u.device, Outlook: u.outlook, State: v.State, Since: v.Since, Reason: v.Reason, Until: v.Until, Health: u.health, Standing: u.trust,
+		Device: u.device, Outlook: u.outlook, State: v.State, Since: v.Since, Reason: v.Reason, StateCause: v.Cause, Until: v.Until, Health: u.health, Standing: u.trust,
 		Hot: v.Stop, Stop: v.Stop || u.trust.Phase == health.Quarantined,
 	}
 	if s := u.history.newest(); s != nil {
@@ -142,7 +142,7 @@ func (u *unit) ownReading(now time.Time, p pace) Reading {
 	}
 	if since, stuck := p.overdue(now, u.judged); stuck && r.State != gpu.Unavailable {
 		r.State, r.Since, r.Reason, r.Until, r.Health = gpu.Unavailable, since, p.reason(), time.Time{}, gpu.HealthUnknown
-		r.Outlook = nil
+		r.Outlook, r.StateCause = nil, gpu.CauseSilent
 	}
 	r.Multiplier, r.Cause = r.State.Multiplier(), CauseState
 	r.slow(u.sight)

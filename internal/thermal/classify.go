@@ -14,6 +14,10 @@ import (
 func Classify(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	heat, heatWhy := classifyTemperature(t, s)
 	memory, memoryWhy := classifyMemory(t, s)
+	return classify(s, heat, memory, heatWhy, memoryWhy)
+}
+
+func classify(s *gpu.Sample, heat, memory gpu.State, heatWhy, memoryWhy string) (gpu.State, string) {
 	switch {
 	case heat == "" && memory == "":
 		if s.Blind { // it answers, and berth cannot know better

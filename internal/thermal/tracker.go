@@ -1,6 +1,7 @@
 package thermal
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -28,6 +29,10 @@ type Tracker struct {
 	away   bool      // the last observation was a miss
 	since  time.Time // when the visible state began
 	last   time.Time // newest time seen
+
+	// What the state would be by one of the two alone, to tell which decides it.
+	heat, memory ladder
+	cause        string
 }
 
 // Verdict says how a device stands after an observation.
@@ -37,6 +42,7 @@ type Verdict struct {
 	Changed bool      // State is not From
 	Since   time.Time // when State began
 	Reason  string    // why, to follow a colon
+	Cause   string    // which threshold decides State, CauseTemperature before CauseMemory, or CauseSilent; empty: none
 	Until   time.Time // the earliest time a better state is possible; zero while no cooldown runs
 	Stop    bool      // the temperature is above temp_critical: holders must stop now
 }
@@ -44,15 +50,19 @@ type Verdict struct {
 // Observe judges a sample. A time before the newest one counts as the newest: a
 // clock that is set back makes cooldowns longer, never shorter.
 func (t *Tracker) Observe(r Rules, now time.Time, s *gpu.Sample) Verdict {
-	raw, why := Classify(r.Thresholds, s)
+	heat, heatWhy := classifyTemperature(r.Thresholds, s)
+	memory, memoryWhy := classifyMemory(r.Thresholds, s)
+	raw, why := classify(s, heat, memory, heatWhy, memoryWhy)
 	if raw == gpu.Unavailable {
 		return t.Missed(now, why)
 	}
 	now, from := t.pass(now), t.state()
 	t.away = false
 	t.follow(now, raw, r.hold)
+	t.heat.follow(now, cmp.Or(heat, gpu.Optimal), r.hold)
+	t.memory.follow(now, cmp.Or(memory, gpu.Optimal), r.hold)
 	v := t.verdict(now, from)
-	v.Reason, v.Stop = why, tooHot(r.Thresholds, s)
+	v.Reason, v.Cause, v.Stop = why, t.decides(heat != "" || memory != ""), tooHot(r.Thresholds, s)
 	if !t.better.IsZero() {
 		hold := r.hold(t.level)
 		v.Until = t.better.Add(hold)
@@ -65,12 +75,29 @@ func (t *Tracker) Observe(r Rules, now time.Time, s *gpu.Sample) Verdict {
 func (t *Tracker) Missed(now time.Time, why string) Verdict {
 	now, from := t.pass(now), t.state()
 	t.away = true
-	if t.better.IsZero() {
-		t.better, t.worst = now, gpu.Optimal
+	for _, l := range []*ladder{&t.ladder, &t.heat, &t.memory} {
+		if l.better.IsZero() {
+			l.better, l.worst = now, gpu.Optimal
+		}
 	}
 	v := t.verdict(now, from)
-	v.Reason = why
+	v.Reason, v.Cause = why, gpu.CauseSilent
 	return v
+}
+
+// decides returns what the present state follows from. A state that the device
+// keeps for a while after both have become better follows from what it did
+// before.
+func (t *Tracker) decides(measured bool) string {
+	switch {
+	case t.level == gpu.Optimal, !measured:
+		t.cause = ""
+	case !t.level.Worse(t.heat.level):
+		t.cause = gpu.CauseTemperature
+	case !t.level.Worse(t.memory.level):
+		t.cause = gpu.CauseMemory
+	}
+	return t.cause
 }
 
 func (t *Tracker) state() gpu.State {

@@ -241,6 +241,7 @@ class Status(Answer):
     state: str = ""  # OPTIMAL, NORMAL, THROTTLED, CRITICAL or UNAVAILABLE
     since: Optional[Time] = None  # when it came into this state
     reason: str = ""  # why it is in this state
+    state_cause: str = ""  # temperature, memory, fault, lost or silent; empty: it is OPTIMAL
     multiplier: float = 0.0  # the share of full speed at which work should run
     cause: str = ""  # what decides the multiplier: state or forecast
     slower: str = ""  # why the multiplier is lower than that of the state
