@@ -39,6 +39,12 @@ type office struct {
 // open makes an office. MPS takes its devices for whole ones of NVIDIA.
 func open(t *testing.T, devices string) *office {
 	t.Helper()
+	return openWith(t, devices, func(b device.Backend) device.Backend { return nvidia{b} })
+}
+
+// openWith returns a desk with simulated devices that are made into others.
+func openWith(t *testing.T, devices string, made func(device.Backend) device.Backend) *office {
+	t.Helper()
 	backend, err := sim.Open(devices)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +65,7 @@ func open(t *testing.T, devices string) *office {
 	go func() { defer close(done); _ = book.Run(ctx) }()
 	o.stop = func() { cancel(); <-done }
 	t.Cleanup(o.stop)
-	m := monitor.New([]device.Backend{nvidia{backend}}, monitor.Settings{}, monitor.Hooks{Reading: func(r monitor.Reading) {
+	m := monitor.New([]device.Backend{made(backend)}, monitor.Settings{}, monitor.Hooks{Reading: func(r monitor.Reading) {
 		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: r.Reason})
 	}})
 	for read := false; !read; { // a starved machine may miss the deadline of a reading

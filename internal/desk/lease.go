@@ -113,6 +113,9 @@ func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, er
 		if err != nil {
 			return api.Lease{}, err
 		}
+		if cut := found.Device.Cut(); cut != "" {
+			return api.Lease{}, Refuse(Conflict, "no_fitting_device", "Process %d cannot be adopted on %s: %s.", b.PID, found.Device.Label(), cut)
+		}
 		uuid = found.Device.UUID
 	}
 	if bad := (lease.FieldError{}); b.Service != "" && errors.As(lease.ValidService(b.Service), &bad) {

@@ -1,11 +1,14 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
@@ -40,6 +43,26 @@ func TestCutDevices(t *testing.T) {
 	k.device(0, 1000) // it is whole again
 	if sum := k.Sum(dev(0)); sum.Usable == 0 || sum.Closed != "" {
 		t.Errorf("whole again: %+v", sum)
+	}
+}
+
+// A process on an instance is adopted there, also if the driver lists it on the
+// whole device too.
+func TestAdoptOnAnInstance(t *testing.T) {
+	k := newWorld().start(t)
+	pid := child(t).Process.Pid
+	k.device(0, 1000, used(pid, 100), func(o *Observation) { o.Device.Instances = []string{dev(1)} })
+	k.device(1, 900, used(pid, 100), func(o *Observation) { o.Device.Parent = dev(0) })
+	holder, err := k.HolderOf(pid, access.Daemon(), lease.Holder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := k.Adopt(t.Context(), Adoption{ID: "whole", Holder: holder, GPU: dev(0), Memory: 100}); !errors.Is(err, ErrNotSeen) {
+		t.Errorf("on the whole device: %+v, %v", l, err)
+	}
+	l, err := k.Adopt(t.Context(), Adoption{ID: "a", Holder: holder})
+	if err != nil || len(l.Parts) != 1 || l.Parts[0].GPU != dev(1) {
+		t.Errorf("Adopt = %+v, %v", l, err)
 	}
 }
 

@@ -80,6 +80,9 @@ func (s *Snapshot) hint(e *NoFitError, able int) string {
 		return fmt.Sprintf("there is no device %s on this machine", r.Where.GPU)
 	case r.Where.GPU != "" && r.Devices() > 1:
 		return fmt.Sprintf("a request for one given device cannot be for %d", r.Devices())
+	case r.Where.GPU != "" && s.devices[s.pinned(&r.Where)].Cut() != "":
+		whole := &s.devices[s.pinned(&r.Where)]
+		return whole.Label() + " is not leased as a whole: " + whole.Cut()
 	case !e.Ever && able < r.Devices():
 		return fmt.Sprintf("%s of this machine could ever serve it; change the constraints, the slots or the number of devices", devices(able))
 	case !e.Ever:
