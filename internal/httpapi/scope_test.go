@@ -48,6 +48,9 @@ func TestScopeAndUnit(t *testing.T) {
 			t.Error(diff)
 		}
 	}
+	for _, memory := range []int{1, 2} {
+		expect(t, "another size", d.askAs(root, "POST", "/api/leases/s/resize", fmt.Sprintf(`{"memory_mb":%d}`, memory)), http.StatusConflict, "wrong_state")
+	}
 	if seen := decode[api.Lease](t, d.askAs(ada, "GET", "/api/leases/s", "")); seen.Scope != nil {
 		t.Errorf("another user sees the scope %v", seen.Scope)
 	}

@@ -80,6 +80,28 @@ func TestRescope(t *testing.T) {
 	}
 }
 
+// A lease with a scope is never parked, shrunk or resized, so a lease that is, or
+// waits for that, gets no scope.
+func TestScopeIsForALeaseAsItWasGranted(t *testing.T) {
+	root := access.Daemon()
+	for name, begin := range map[string]func(l *Lease) Change{
+		"parked": func(l *Lease) Change { return Park{Key: l.Key(), By: root} },
+		"shrunk": func(l *Lease) Change { return Resize{Key: l.Key(), Memory: 5, Shrinks: true, By: root} },
+		"waiting to grow": func(l *Lease) Change {
+			r := l.Growing(50)
+			r.By, r.Requested, r.Deadline = actor(alice()), noon, noon.Add(time.Minute)
+			return Ask{&r}
+		},
+	} {
+		b := newBook(t, roomy)
+		l := grant(t, b, &Request{ID: "job", Holder: alice(), GPUs: 1, Memory: 40, Binding: ByName}, dev(0))
+		apply(t, b, begin(l), noon)
+		if _, err := b.Apply(Rescope{Key: l.Key(), Add: []string{"pod1"}, By: root}, noon); !errors.Is(err, ErrState) || b.Lease(l.Key()).Scope != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestUnitsAndScopesThatAreRefused(t *testing.T) {
 	good := Request{ID: "a", Memory: 1, GPUs: 1, Binding: ByName}
 	for field, change := range map[string]func(*Request){

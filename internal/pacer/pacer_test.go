@@ -342,6 +342,24 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A lease that gets a scope while it is paced runs on freely.
+func TestScopeEndsPacing(t *testing.T) {
+	program := spin(t)
+	b := &book{lease: someLease(), members: []process.ID{program.id}}
+	r := newRig(t, b, "")
+	if err := r.hold(0.3); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is stopped", func() bool { return stopped(t, program.id) })
+	b.mu.Lock()
+	scoped := *b.lease
+	scoped.Scope = []string{"pod1"}
+	b.lease = &scoped
+	b.mu.Unlock()
+	until(t, "nobody holds it", func() bool { _, held := r.Of(scoped.Fence); return !held })
+	until(t, "it runs", func() bool { return !stopped(t, program.id) })
+}
+
 // A daemon without rights over a process says so, and stops nothing.
 func TestProcessesOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/pace"
 	"github.com/berth-gpu/berth/internal/process"
@@ -31,6 +32,10 @@ func (p *Pacer) turns(ctx context.Context, l *paced) {
 		turn, on := l.next()
 		if (held == nil || !on) && p.forget(l, held) {
 			return
+		}
+		if len(held.Scope) > 0 { // it got one meanwhile
+			p.Let(l.fence, gpu.By{}, ByOwner, ByOperator, ByThrottle)
+			continue
 		}
 		run := turn.Run
 		why := p.denied(held)
