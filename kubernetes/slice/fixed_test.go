@@ -76,6 +76,19 @@ func TestBadDeviceWithoutTaints(t *testing.T) {
 	}
 }
 
+// A fixed share has no smallest request, so one that is too small for a pod is left
+// out.
+func TestFixedSharesThatAreTooSmall(t *testing.T) {
+	m := h200s(2)
+	m.lease(0, 142000, 1, "") // 419 MiB for each of three
+	l := next(t, New("node-1"), 0, m, old)
+	want(t, "names", l.names(), "sim-h200-1-s0 sim-h200-1-s1 sim-h200-1-s2 sim-h200-1-s3")
+	m.lease(0, 600, 1, "a")
+	if l := next(t, New("node-1"), 0, m, old); len(l.devices) != 8 {
+		t.Errorf("published %s, and a claim has a share of device 0", l.names())
+	}
+}
+
 // A claim outlives the shape that was published when it was allocated.
 func TestFindInBothShapes(t *testing.T) {
 	p, m := New("node-1"), h200s(1)

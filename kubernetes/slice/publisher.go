@@ -243,6 +243,9 @@ func (d *device) published(s Shape, bad []trouble) []resourcev1.Device {
 		}
 		return []resourcev1.Device{one}
 	}
+	if known && d.use.own == 0 && gpu.MiB(d.size.value) < max(d.least, 1) {
+		return nil // a pod could not use it
+	}
 	list := make([]resourcev1.Device, 0, d.shares.value)
 	for n := range int(d.shares.value) {
 		one := facts(shareName(d.name, n))
