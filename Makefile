@@ -129,13 +129,13 @@ test-python:
 		/usr/bin/python3 -m unittest tests.test_real_arrays
 
 # What the Kubernetes driver decides, without its clients: a few seconds. The flags are
-# those of the driver, whose compiled parts it shares. make test-kubernetes tries the
-# rest.
+# those of bin/berth, whose compiled parts it shares. make test-kubernetes tries the
+# rest of the driver.
 KUBERNETES_PURE := ./words ./slice ./claim ./cdi
 .PHONY: test-kubernetes-pure
 test-kubernetes-pure:
-	cd kubernetes && CGO_ENABLED=0 go vet -trimpath $(KUBERNETES_PURE)
-	cd kubernetes && CGO_ENABLED=0 go test -vet=off -trimpath $(KUBERNETES_PURE)
+	cd kubernetes && go vet $(STATIC) $(KUBERNETES_PURE)
+	cd kubernetes && go test -vet=off $(STATIC) $(KUBERNETES_PURE)
 
 .PHONY: test-top
 test-top: build ## berth top in tmux at three sizes, with keys pressed (two minutes; needs tmux and python3)
