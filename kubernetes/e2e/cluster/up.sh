@@ -13,6 +13,6 @@ printf 'export GATES=%q IMAGES=%q\n' "$GATES" "$IMAGES" > "$RUN/settings"
 cgroup "$CG/control"
 setsid nohup bash -c '. "$1/env.sh"; join "$CG/control"; exec unshare -m -n -p -f --mount-proc --kill-child --propagation private bash "$1/inside.sh"' up "$here" > "$RUN/log/up.log" 2>&1 9>&- < /dev/null &
 outer=$!
-until first=$(pgrep -P $outer -f inside.sh | head -1) && [ -n "$first" ]; do kill -0 $outer 2>/dev/null || { cat "$RUN/log/up.log" >&2; exit 1; }; sleep 0.1; done
+until [ "$(cat /proc/$outer/comm 2>/dev/null)" = unshare ] && first=$(pgrep -P $outer | head -1) && [ -n "$first" ]; do kill -0 $outer 2>/dev/null || { cat "$RUN/log/up.log" >&2; exit 1; }; sleep 0.1; done
 echo "$first" > "$RUN/init.pid"
 until [ -e "$RUN/ready" ]; do kill -0 $outer 2>/dev/null || { tail -20 "$RUN/log/up.log" >&2; exit 1; }; sleep 0.2; done
