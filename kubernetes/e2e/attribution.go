@@ -127,10 +127,10 @@ func overLimit(h *H) {
 	h.Step("a uses 12 GiB of its 10")
 	h.Use(a, 12<<10)
 	h.Within(5*time.Second, "WithinLimit=False", h.Condition(a, words.WithinLimit, metav1.ConditionFalse))
-	h.Within(5*time.Second, "the pod has an event", h.Said(a, "", "12288 MiB"))
+	h.Within(5*time.Second, "the pod has an event", h.Said(a, "LeaseOverLimit", ""))
 	h.Holds(3*time.Second, "with warn nothing ends", All(h.Running(a, b), h.measured(a, 12<<10)))
 	h.Use(a, 8<<10)
-	h.Within(10*time.Second, "WithinLimit=True again", h.Condition(a, words.WithinLimit, metav1.ConditionTrue))
+	h.Within(time.Minute, "WithinLimit=True again", h.Condition(a, words.WithinLimit, metav1.ConditionTrue))
 
 	h.Step("over_limit: stop, and a uses 12 GiB again")
 	h.Node(1).Set(`{"over_limit": "stop"}`)
@@ -141,6 +141,7 @@ func overLimit(h *H) {
 		}
 		return h.Running(a)()
 	})
+	h.Eventually("the pod has an event", h.Said(a, "LeaseStopped", ""))
 	if again := h.Lease(a); again.ID != lease.ID || again.Fence != lease.Fence {
 		h.Fail("the lease of a is %s with the fence %d; it was %s with %d", again.ID, again.Fence, lease.ID, lease.Fence)
 	}

@@ -12,31 +12,22 @@ import (
 type program struct {
 	name    string
 	folder  string // of the repository
-	cgo     string
-	image   string // of the program, if it runs in pods
-	carried bool   // into the folder of the cluster
+	source  string // in that folder
+	dynamic bool   // linked with the C library
 }
 
 func programs() []program {
 	return []program{
-		{name: "berth-serve", folder: ".", cgo: "1", carried: true},
-		{name: "berth", folder: ".", cgo: "1", carried: true},
-		{name: "berth-dra", folder: "kubernetes", cgo: "0", image: "ghcr.io/berth-gpu/berth-dra:dev"},
-		{name: "work", folder: "kubernetes", cgo: "0", image: image},
-		{name: "e2e", folder: "kubernetes", cgo: "0", carried: true},
+		{name: "berth-serve", folder: "..", source: "./cmd/berth-serve", dynamic: true},
+		{name: "berth", folder: "..", source: "./cmd/berth"},
+		{name: "berth-dra", folder: ".", source: "./cmd/berth-dra"},
+		{name: "work", folder: ".", source: "./e2e/workload"},
 	}
 }
 
-// packages says where programs are that are not in cmd/NAME.
-func packageOf(name string) string {
-	switch name {
-	case "work":
-		return "./e2e/workload"
-	case "e2e":
-		return "./e2e"
-	}
-	return "./cmd/" + name
-}
+// archives are the images that each node imports: of the driver and the daemon, as
+// users get them, and of the workload.
+func archives() []string { return []string{"berth-dra.tar", "berth.tar", "work.tar"} }
 
 // build builds the programs of the checkout, and the images of those that run in pods.
 func (p Place) build(ctx context.Context) error {
@@ -44,36 +35,50 @@ func (p Place) build(ctx context.Context) error {
 		return err
 	}
 	return timed("build the daemon, the driver, the workload and their images", func() error {
-		for _, dir := range []string{"bin", "images"} {
-			if err := os.MkdirAll(p.run+"/"+dir, 0o755); err != nil {
+		bin, images, debian := p.run+"/bin", p.run+"/images", p.lab+"/debian"
+		for _, dir := range []string{bin, images} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
 		}
 		for _, b := range programs() {
+			cgo := "CGO_ENABLED=0"
+			if b.dynamic {
+				cgo = "CGO_ENABLED=1"
+			}
 			// Under another name first: the file may be running.
-			part := p.run + "/bin/." + b.name
-			if err := p.tool(ctx, filepath.Join(p.module, "..", b.folder), b.cgo, "build", "-trimpath", "-o", part, packageOf(b.name)); err != nil {
+			if err := p.tool(ctx, b.folder, cgo, "go", "build", "-trimpath", "-o", bin+"/."+b.name, b.source); err != nil {
 				return fmt.Errorf("cannot build %s: %w", b.name, err)
 			}
-			if err := os.Rename(part, p.run+"/bin/"+b.name); err != nil {
+			if err := os.Rename(bin+"/."+b.name, bin+"/"+b.name); err != nil {
 				return err
 			}
-			if b.image == "" {
-				continue
-			}
-			if err := p.tool(ctx, p.module, "0", "run", "-trimpath", "./e2e/archive", b.image, p.run+"/bin/"+b.name, p.run+"/images/"+b.name+".tar"); err != nil {
-				return fmt.Errorf("cannot write the image of %s: %w", b.name, err)
-			}
+		}
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		if err := p.tool(ctx, ".", "", "install", self, bin+"/e2e"); err != nil {
+			return fmt.Errorf("cannot copy this program: %w", err)
+		}
+		if err := p.tool(ctx, ".", "", "bash", "images/debian.sh", debian); err != nil {
+			return fmt.Errorf("cannot get what the images take from Debian: %w", err)
+		}
+		if err := p.tool(ctx, ".", "CGO_ENABLED=0", "go", "run", "-trimpath", "./images", "-programs", bin, "-debian", debian, "-out", images); err != nil {
+			return fmt.Errorf("cannot write the images of berth: %w", err)
+		}
+		if err := p.tool(ctx, ".", "CGO_ENABLED=0", "go", "run", "-trimpath", "./e2e/archive", image, bin+"/work", images+"/work.tar"); err != nil {
+			return fmt.Errorf("cannot write the image of the workload: %w", err)
 		}
 		return nil
 	})
 }
 
-// tool runs the go command.
-func (p Place) tool(ctx context.Context, folder, cgo string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+// tool runs a command in a folder of the module.
+func (p Place) tool(ctx context.Context, folder, env string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = filepath.Join(p.module, folder)
+	cmd.Env = append(os.Environ(), env)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()
 }

@@ -82,13 +82,10 @@ func serve(ctx context.Context, place Place) error {
 // prepare imports the images of this checkout and applies the manifests.
 func (h *H) prepare() {
 	for _, n := range h.nodes {
-		for _, b := range programs() {
-			if b.image == "" {
-				continue
-			}
-			text, err := n.On(os.Getenv("LAB")+"/bin/ctr", "-n", "k8s.io", "images", "import", h.run+"/images/"+b.name+".tar").CombinedOutput()
+		for _, archive := range archives() {
+			text, err := n.On(os.Getenv("LAB")+"/bin/ctr", "-n", "k8s.io", "images", "import", h.run+"/images/"+archive).CombinedOutput()
 			if err != nil {
-				h.Fail("cannot import the image %s on %s: %v: %s", b.image, n.Name, err, text)
+				h.Fail("cannot import the image %s on %s: %v: %s", archive, n.Name, err, text)
 			}
 		}
 	}
