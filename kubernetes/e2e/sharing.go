@@ -98,7 +98,7 @@ func tooMuch(h *H) {
 	for i := range count {
 		gib, slots := 1+random.IntN(150), 1+random.IntN(4)
 		name := fmt.Sprintf("r%d", i)
-		fits[name] = gib < 139 // of 139.9 GiB that can be leased
+		fits[name] = gib < 140 // a device has 139.9 GiB to lease
 		h.Create(Pod{Name: name, Memory: fmt.Sprintf("%dGi", gib), Slots: strconv.Itoa(slots)})
 		if fits[name] {
 			waiting = append(waiting, name)
