@@ -69,6 +69,7 @@ evictionHard: {memory.available: 100Mi}
 imageGCHighThresholdPercent: 100
 volumePluginDir: $R/volplugins
 resolvConf: $R/resolv.conf
+clusterDNS: [10.96.0.10]
 nodeStatusUpdateFrequency: 2s
 syncFrequency: 5s
 K
