@@ -112,10 +112,7 @@ func (t *titled) add(row map[string]term.Cell) {
 // silent.
 func gpuRow(d fleet.GPU, bar int, holders string) map[string]term.Cell {
 	m := Measured(d)
-	state := term.Painted(State(d), colour(d.State))
-	if d.Old {
-		state.Colour = term.Yellow
-	}
+	state := term.Painted(State(d), colour(d))
 	leased := "-"
 	if d.Leased > 0 {
 		leased = GiB(d.Leased)
@@ -154,12 +151,12 @@ func beside(bar, text string) string {
 	return bar + " " + text
 }
 
-func colour(s gpu.State) term.Colour {
-	switch s {
-	case gpu.Optimal, gpu.Normal:
-		return term.Green
-	case gpu.Throttled:
+func colour(d fleet.GPU) term.Colour {
+	switch {
+	case d.Old || d.Drain != nil && d.Well() || d.State == gpu.Throttled:
 		return term.Yellow
+	case d.State == gpu.Optimal || d.State == gpu.Normal:
+		return term.Green
 	}
 	return term.Red
 }

@@ -151,7 +151,7 @@ func (s *Nodes) nodeColumns() []column[nodeRow] {
 		{heading: "GPU", least: 3, most: 3, right: true, cell: of(func(d fleet.GPU, _ int) line { return text(strconv.Itoa(d.Device.Index), strong) })},
 		fit(column[nodeRow]{heading: "NAME", least: 6, most: 20, drop: 4, cell: of(func(d fleet.GPU, _ int) line { return text(plain(nodeview.Name(d)), ordinary) })}),
 		{heading: "STATE", least: state, most: state, cell: nodeState},
-		{heading: "LOAD", least: 4, most: 4, right: true, cell: of(func(d fleet.GPU, _ int) line {
+		{heading: "LOAD", least: 5, most: 5, right: true, cell: of(func(d fleet.GPU, _ int) line {
 			return text(nodeview.Number(nodeview.Measured(d).Utilization, "%.0f%%"), load)
 		})},
 		{heading: "MEMORY GiB", least: 10, most: 30, cell: of(func(d fleet.GPU, width int) line { return nodeMemory(d, width) })},
@@ -166,7 +166,7 @@ func (s *Nodes) nodeColumns() []column[nodeRow] {
 		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 2, cell: of(func(d fleet.GPU, _ int) line {
 			return text(fmt.Sprintf("%d/%d", d.Slots.Active, d.Slots.Capacity), ordinary)
 		})},
-		fit(column[nodeRow]{heading: holders, least: 12, most: 80, cell: of(func(d fleet.GPU, width int) line { return text(fewIn(nodeview.HeldBy(d), width), ordinary) })}),
+		fit(column[nodeRow]{heading: holders, least: 20, most: 80, cell: of(func(d fleet.GPU, width int) line { return text(fewIn(nodeview.HeldBy(d), width), ordinary) })}),
 	}
 }
 
