@@ -105,6 +105,9 @@ func wrapped(s string, width int) []string {
 	for _, l := range term.Wrap(s, max(width, 10)) {
 		for term.Columns(l) > width && width > 1 {
 			cut := strings.TrimSuffix(term.Cut(l, width), "…")
+			if cut == "" {
+				break // not even one wide character has room
+			}
 			lines, l = append(lines, cut), strings.TrimPrefix(l, cut)
 		}
 		lines = append(lines, l)

@@ -201,3 +201,12 @@ func TestNodesFramesFit(t *testing.T) {
 		checkNodes(t, s)
 	})
 }
+
+// A terminal that has no room for one wide character ends in no endless loop.
+func TestWrappedEnds(t *testing.T) {
+	for width := range 6 {
+		if lines := wrapped("模擬カード … a", width); len(lines) == 0 {
+			t.Errorf("nothing at width %d", width)
+		}
+	}
+}
