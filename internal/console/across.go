@@ -27,7 +27,7 @@ func AcrossFlags(cmd *cobra.Command, a *Across) {
 	flags.BoolVar(&a.Kubernetes, "kubernetes", false, "show every node of a cluster, through kubectl")
 	flags.StringVar(&a.Context, "context", "", "with --kubernetes: `NAME` of the context of kubectl")
 	flags.StringVar(&a.Namespace, "namespace", "", "with --kubernetes: `NAME` of the namespace of the\ndriver (default "+kubectl.Namespace+")")
-	flags.StringSliceVar(&a.URLs, "urls", nil, "show these daemons, as in http://a:8000,unix:///b.sock")
+	flags.StringSliceVar(&a.URLs, "urls", nil, "show the daemons at these addresses (`URL,URL`), as\nin http://a:8000,unix:///run/b.sock")
 }
 
 // Live says what the live view shows, and how.

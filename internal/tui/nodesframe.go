@@ -42,7 +42,13 @@ func (s *Nodes) header() []line {
 	lines := []line{join(left.fit(max(0, s.Width-right.columns()-1)), line{{" ", ordinary}}, right)}
 	if s.lost != nil {
 		since := s.lost.since.In(s.Now.Location()).Format(time.TimeOnly)
-		return append(lines, line{{" ✗ Nobody answers since " + since + "; what you see is older. " + plain(s.lost.why), bad}})
+		lines = append(lines, line{{" ✗ Nobody can be asked since " + since + "; what you see is older:", bad}})
+		for i, l := range wrapped(words.UpperFirst(plain(s.lost.why))+".", s.Width-4) {
+			if i < 2 {
+				lines = append(lines, line{{"   " + l, bad}})
+			}
+		}
+		return lines
 	}
 	if age := s.Now.Sub(s.at); !s.at.IsZero() && age > 3*s.Interval+3*time.Second {
 		lines = append(lines, line{{" ! What you see is " + words.Age(age) + " old: " + cmp.Or(plain(s.asking), "asking takes long") + ".", warning}})
