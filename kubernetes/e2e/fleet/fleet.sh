@@ -26,8 +26,8 @@ if [ ! -x "$LAB/bin/kwok" ] || [ ! -d "$LAB/kwok/stages" ]; then (
   install -m 644 "$source"/node/fast/node-initialize.yaml "$source"/node/heartbeat-with-lease/node-heartbeat-with-lease.yaml "$source"/pod/fast/pod-{ready,delete}.yaml stages.new
   mv stages.new stages
 ) fi
-exec 9>"$LAB/run-fleet.lock"; flock -n 9 || { echo "another fleet.sh runs already" >&2; exit 1; }
-rm -rf "$RUN"; mkdir -p "$RUN"; trap 'rm -rf "$RUN" "$LAB/run-fleet.lock"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM
+exec 9>"$RUN.lock"; flock -n 9 || { echo "another fleet.sh runs already; set RUN to another folder to run beside it" >&2; exit 1; }
+rm -rf "$RUN"; mkdir -p "$RUN"; trap 'rm -rf "$RUN" "$RUN.lock"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM
 (cd "$here/../.." && CGO_ENABLED=0 go build -trimpath -o "$RUN/fleet" ./e2e/fleet)
 FLEET_COMMIT=$(git -C "$here" describe --always --dirty 2>/dev/null || echo unknown); export FLEET_COMMIT
 setpriv --pdeathsig KILL unshare -m -n -p -f --mount-proc --kill-child --propagation private bash "$here/inside.sh" "$@" 9>&-

@@ -122,8 +122,14 @@ func (f *fleet) create(ctx context.Context, namespace, name, nodes, template str
 // gone.
 func (f *fleet) remove(ctx context.Context, namespace string) error {
 	f.say("deleting the pods of %s", namespace)
-	now := int64(0)
-	if err := f.client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}); err != nil {
+	if err := each(16, f.seen.there(namespace), func(name string) error {
+		now := int64(0)
+		err := f.client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}); err != nil {
 		return fmt.Errorf("delete the pods of %s: %w", namespace, err)
 	}
 	most := 0

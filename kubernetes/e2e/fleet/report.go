@@ -82,19 +82,20 @@ func (f *fleet) writeLoads(line func(string, ...any)) {
 	if len(f.result.loads) == 0 {
 		return
 	}
-	line("| pods | n | bound a second | create to bound: p50 | p99 | longest | create to allocated: p50 | p99 | claims allocated a second |")
-	line("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+	line("| pods | n | created in | bound a second | create to bound: p50 | p99 | longest | create to allocated: p50 | p99 | claims allocated a second |")
+	line("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for i, l := range f.result.loads {
 		allocated := "| | | |"
 		if len(l.allocated) > 0 {
 			allocated = fmt.Sprintf("| %s | %s | %.1f |", round(quantile(l.allocated, 0.5)), round(quantile(l.allocated, 0.99)), float64(l.pods)/l.allocatedIn.Seconds())
 		}
-		line("| %s | %d | %.1f | %s | %s | %s %s", l.name, l.pods, l.rate(), round(quantile(l.bound, 0.5)), round(quantile(l.bound, 0.99)), round(quantile(l.bound, 1)), allocated)
+		line("| %s | %d | %s | %.1f | %s | %s | %s %s", l.name, l.pods, round(l.created), l.rate(), round(quantile(l.bound, 0.5)), round(quantile(l.bound, 0.99)), round(quantile(l.bound, 1)), allocated)
 		if i%2 == 1 {
 			plain := f.result.loads[i-1]
-			line("| ratio, with to without | | %.2f | %.2f | %.2f | %.2f | | | |", l.rate()/plain.rate(), ratio(l, plain, 0.5), ratio(l, plain, 0.99), ratio(l, plain, 1))
+			line("| ratio, with to without | | %.2f | %.2f | %.2f | %.2f | %.2f | | | |", l.created.Seconds()/plain.created.Seconds(), l.rate()/plain.rate(), ratio(l, plain, 0.5), ratio(l, plain, 0.99), ratio(l, plain, 1))
 		}
 	}
+	line("At once: 16 requests at a time, so the API server decides how fast pods are created.")
 	line("")
 	line("processor time:")
 	for _, l := range f.result.loads {

@@ -315,3 +315,15 @@ func (s *seen) users() map[deviceID][]string {
 	}
 	return used
 }
+
+// there returns the names of the pods of a namespace that are not gone.
+func (s *seen) there(namespace string) (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, t := range s.pods {
+		if name, ok := strings.CutPrefix(key, namespace+"/"); ok && t.gone.IsZero() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
