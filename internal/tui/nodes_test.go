@@ -95,7 +95,10 @@ func checkNodes(t interface {
 }
 
 func TestNodesFrames(t *testing.T) {
-	lost := func(s *Nodes) { s.Lose("list the driver's pods: the server was refused", now); s.Tick(now.Add(time.Minute)) }
+	lost := func(s *Nodes) {
+		s.Lose("list the driver's pods: the server was refused", now)
+		s.Tick(now.Add(time.Minute))
+	}
 	slow := func(s *Nodes) {
 		s.Tick(now.Add(time.Minute))
 		s.Ask("asking 40 nodes through kubectl, 3 done")
