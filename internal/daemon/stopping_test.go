@@ -13,7 +13,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
 // container starts a program in a control group of the simulation, and returns
@@ -133,5 +135,66 @@ func TestStopInAScope(t *testing.T) {
 		if e.Object.ID != "first" || !strings.HasPrefix(e.Why, "it used 4.9 GiB, 905 MiB more") || e.Who.Door != "daemon" {
 			t.Errorf("the audit log has %+v", e)
 		}
+	}
+}
+
+// A launcher that uses nothing itself keeps the lease when what it started is
+// ended.
+func TestStopSparesTheLauncher(t *testing.T) {
+	const uuid = "SIM-h200-0"
+	m := startMachine(t, "sim:h200", "gpu: {over_limit: stop}")
+	launcher := exec.Command("sh", "-c", "tail -f /dev/null & echo $!; cat") // until its input ends
+	in, err := launcher.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := launcher.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := launcher.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = launcher.Wait() })
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	worker, err := process.Proc().Identify(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Proc().Signal(worker, process.Kill) })
+	granted, err := m.c.Acquire(t.Context(), api.LeaseRequest{ID: "job", PID: launcher.Process.Pid, Binding: "process", Memory: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for process.Proc().Alive(worker) {
+		m.use(pid, uuid, 5000)
+	}
+	held, err := m.c.Lease(t.Context(), "job")
+	if err != nil || held.Fence != granted.Fence || held.State != "active" || held.Holder.PID != launcher.Process.Pid {
+		t.Errorf("the lease is %+v, %v", held, err)
+	}
+}
+
+// What ends processes is for administrators to say.
+func TestStopIsForAdministratorsToSet(t *testing.T) {
+	d, _ := openLogging(t)
+	olga := access.Actor{UID: 4711, User: "olga", Door: access.Socket, Role: access.Operator}
+	for _, change := range []string{`{"over_limit": "stop"}`, `{"services": {"s": {"over_limit": "stop"}}}`} {
+		if err := d.settings.Change(t.Context(), olga, []byte(change)); err == nil {
+			t.Errorf("an operator may set %s", change)
+		}
+	}
+	if err := d.settings.Change(t.Context(), access.Daemon(), []byte(`{"over_limit": "stop", "services": {"s": {"over_limit": "warn"}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	s := d.watching(d.settings.load().Config)
+	if s.OverLimit("") != watchdog.Stop || s.OverLimit("s") != watchdog.Warn {
+		t.Errorf("by default %q, for the service %q", s.OverLimit(""), s.OverLimit("s"))
+	}
+	if err := d.settings.Change(t.Context(), access.Daemon(), []byte(`{"over_limit": "kill"}`)); err == nil {
+		t.Error("there is no policy called kill")
 	}
 }
