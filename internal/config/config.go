@@ -209,7 +209,7 @@ type Metrics struct {
 
 // Service is what one service may have.
 type Service struct {
-	MinMemory       gpu.Opt[gpu.MiB] `key:"min_memory_mb" min:"0" absent:"none" doc:"Least memory of a request. berth raises a request for less."`
+	MinMemory       gpu.Opt[gpu.MiB] `key:"min_memory_mb" min:"0" absent:"none" doc:"Least memory of a request. berth raises a request for less, and refuses an exact one."`
 	MaxMemory       gpu.Opt[gpu.MiB] `key:"max_memory_mb" min:"1" from:"min_memory_mb" absent:"none" doc:"Most memory of a request. berth refuses a request for more."`
 	PreferredDevice string           `key:"preferred_device" role:"operator" check:"device" absent:"none" doc:"Index or UUID of the device that berth tries first. An index may mean another device after the next boot."`
 	Affinity        string           `key:"affinity" role:"operator" default:"apart" oneof:"apart,together" doc:"Where berth puts a lease of the service that has others: on a device with fewer of them (apart), or beside them (together)."`

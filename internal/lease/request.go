@@ -16,7 +16,6 @@ type Request struct {
 	Parent  string // see Lease
 	Holder  Holder // the future holder; the door finds it out and does not believe the client
 	Binding Binding
-	Implied bool // see Lease
 	TTL     time.Duration
 
 	// TimeLimit is how long the lease lasts at most, from the grant on, however
@@ -48,9 +47,8 @@ type Request struct {
 	// ledger finds them.
 	Limits *Limits
 
-	Unit     string   // see Lease
-	Scope    []string // see Lease
-	Parkable bool     // see Lease
+	Unit  string   // see Lease
+	Scope []string // see Lease
 
 	// Into is the fence of the lease with the same key that the request is for; zero:
 	// it is for a new one. A parked lease wants to return; an active one wants Size on
@@ -62,13 +60,16 @@ type Request struct {
 	EnforcedBy string // see Lease
 	Note       string // see Lease
 
+	Implied  bool // see Lease
+	Parkable bool // see Lease
+
 	// Admission sets these.
+	Raised    bool      // see Lease
+	Together  bool      // goes where its service has leases already, rather than elsewhere
 	Priority  int       // higher goes first
 	Requested time.Time // since when it waits; its age counts from here
 	Deadline  time.Time // when it stops waiting; every request has one
-	Raised    bool      // see Lease
 	Groups    []string  // see Lease
-	Together  bool      // goes where its service has leases already, rather than elsewhere
 }
 
 // Object returns the request as access decides about it.

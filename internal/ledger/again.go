@@ -32,7 +32,7 @@ type Found struct {
 // for, and renewed if it has a time to live. Only a lease that has what is asked
 // for counts: for the same service, on the device that must be, with the same
 // binding. A request that says exactly what it wants always finds its lease; see
-// exactly.
+// acquireExactly.
 func (l *Ledger) AcquireAgain(ctx context.Context, r lease.Request, again Again) (Found, error) {
 	asked := time.Now()
 	var found Found
@@ -40,10 +40,7 @@ func (l *Ledger) AcquireAgain(ctx context.Context, r lease.Request, again Again)
 	if r.Exact == nil {
 		found, err = l.acquire(ctx, r, again)
 	} else {
-		err = l.submitFor(ctx, r.By, func(now time.Time) (err error) {
-			found, err = l.exactly(r, now)
-			return err
-		})
+		found, err = acquireExactly(ctx, l, r)
 	}
 	l.hooks.decided(status(err), time.Since(asked))
 	return found, err

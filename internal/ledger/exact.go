@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -11,14 +12,25 @@ import (
 	"github.com/berth-gpu/berth/internal/placement"
 )
 
-// exactly grants a request that says exactly what it wants on each device, or refuses
-// it: another scheduler has admitted it, so it goes before everybody who waits, and
-// never waits itself. The same request again finds its lease, which then covers the
-// control groups of both. The caller holds mu.
+// acquireExactly grants a request that says exactly what it wants on each device, or
+// refuses it: another scheduler has admitted it, so it goes before everybody who waits,
+// and never waits itself. The same request again finds its lease, which then covers the
+// control groups of both.
 //
 // The lease stays if the caller leaves before it has the answer. The caller chose its
 // id and asks again, perhaps already: another request may have the same lease as its
 // answer.
+func acquireExactly(ctx context.Context, l *Ledger, r lease.Request) (Found, error) {
+	var found Found
+	err := l.submitFor(ctx, r.By, func(now time.Time) (err error) {
+		found, err = l.exactly(r, now)
+		return err
+	})
+	return found, err
+}
+
+// exactly finds or grants the lease of a request that says exactly what it wants. The
+// caller holds mu.
 func (m *machine) exactly(r lease.Request, now time.Time) (Found, error) {
 	r.GPUs, r.Wait = len(r.Exact), gpu.Some(time.Duration(0))
 	if err := allowance.CheckParts(&r); err != nil {
