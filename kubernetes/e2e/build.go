@@ -46,7 +46,11 @@ func (p Place) build(ctx context.Context) error {
 			if b.dynamic {
 				cgo = "CGO_ENABLED=1"
 			}
-			// Under another name first: the file may be running.
+			// Under another name first: the file may be running. go build does not link
+			// again what is there already.
+			if err := p.tool(ctx, ".", "", "bash", "-c", `[ ! -e "$0" ] || cp -p "$0" "$1"`, bin+"/"+b.name, bin+"/."+b.name); err != nil {
+				return err
+			}
 			if err := p.tool(ctx, b.folder, cgo, "go", "build", "-trimpath", "-o", bin+"/."+b.name, b.source); err != nil {
 				return fmt.Errorf("cannot build %s: %w", b.name, err)
 			}

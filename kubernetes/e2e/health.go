@@ -121,7 +121,9 @@ func sickDevice(h *H) {
 	sick, well := h.Node(1).Devices()[0].UUID, h.Node(1).Devices()[1].UUID
 	h.Step("create a pod that tolerates quarantine, and a Deployment, on %s", sick)
 	tolerant := h.Create(Pod{Name: "tolerant", Memory: "20Gi", Template: func(s *resourcev1.ResourceClaimSpec) {
-		s.Devices.Requests[0].Exactly.Tolerations = []resourcev1.DeviceToleration{{Key: words.Driver + "/" + words.Quarantine, Operator: resourcev1.DeviceTolerationOpExists}}
+		// The effect must be there: Kubernetes 1.36 evicts in spite of a toleration without one.
+		s.Devices.Requests[0].Exactly.Tolerations = []resourcev1.DeviceToleration{{Key: words.Driver + "/" + words.Quarantine,
+			Operator: resourcev1.DeviceTolerationOpExists, Effect: resourcev1.DeviceTaintEffectNoExecute}}
 	}})
 	h.Eventually("the tolerant pod runs", h.Running(tolerant))
 	current := h.Deploy(Pod{Name: "app", Memory: "60Gi"})
