@@ -69,11 +69,19 @@ func rollout(h *H) {
 		h.Must(err)
 		begin := time.Now()
 		for done := false; !done; {
-			name := h.Create(Pod{Name: fmt.Sprintf("p%d-%d", round, pods), Memory: "30Gi"})
-			slowest = max(slowest, h.wait(patience, "pod "+name+" runs", h.Running(name)))
-			h.Delete(name)
-			pods++
-			done = h.rolledOut() == nil && h.wait(patience, name+" is gone", h.Gone(name)) >= 0
+			var wave []string
+			for node := 1; node <= 2; node++ {
+				for range 3 {
+					wave = append(wave, h.Create(Pod{Name: fmt.Sprintf("p%d-%d", round, pods), Memory: "30Gi", Node: h.Node(node).Name}))
+					pods++
+				}
+			}
+			slowest = max(slowest, h.wait(patience, "the pods run", h.Running(wave...)))
+			for _, name := range wave {
+				h.Delete(name)
+			}
+			h.wait(patience, "the pods are gone", h.Gone(wave...))
+			done = h.rolledOut() == nil
 		}
 		after, err := h.Node(1).Driver()
 		h.Must(err)
