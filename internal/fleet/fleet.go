@@ -132,11 +132,10 @@ func Pods(l *api.PodLease) []string {
 	return list
 }
 
-// HasPods reports whether any lease is for a pod.
+// HasPods reports whether there may be pods: a driver of Kubernetes has answered for a
+// machine.
 func HasPods(nodes []api.Node) bool {
-	return slices.ContainsFunc(nodes, func(n api.Node) bool {
-		return slices.ContainsFunc(n.Leases, func(l api.PodLease) bool { return len(l.Pods) > 0 })
-	})
+	return slices.ContainsFunc(nodes, func(n api.Node) bool { return n.Driver != "" })
 }
 
 // Add adds up what there is.

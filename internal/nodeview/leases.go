@@ -45,7 +45,7 @@ func (s *Leases) fit(parts []fleet.Part, to term.Screen) *term.Table {
 	if !fleet.HasPods(s.Nodes.Nodes) {
 		never = []string{"POD"}
 	}
-	for _, without := range [][]string{nil, {"ENFORCED"}, {"ENFORCED", "AGE"}, {"ENFORCED", "AGE", "SLOTS"}} {
+	for _, without := range [][]string{nil, {"ENFORCED"}, {"ENFORCED", "SLOTS"}, {"ENFORCED", "SLOTS", "AGE"}} {
 		if t = s.table(parts, append(without, never...), to); t.Fits(to.Width) {
 			return t
 		}
@@ -57,7 +57,7 @@ func (s *Leases) fit(parts []fleet.Part, to term.Screen) *term.Table {
 // whole is in the first.
 func (s *Leases) table(parts []fleet.Part, without []string, to term.Screen) *term.Table {
 	t := columnsBut(without, []term.Column{
-		{Title: "NODE", Least: 16}, {Title: "GPU", Right: true}, {Title: "POD", Least: 16, Fold: true}, {Title: "LEASE", Least: 12}, {Title: "MEMORY GiB"},
+		{Title: "NODE", Least: 16}, {Title: "GPU", Right: true}, {Title: "POD", Least: 24, Fold: true}, {Title: "LEASE", Least: 12}, {Title: "MEMORY GiB"},
 		{Title: "SLOTS", Right: true}, {Title: "AGE", Right: true}, {Title: "ENFORCED"},
 	})
 	for _, p := range parts {
