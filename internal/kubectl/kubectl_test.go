@@ -238,6 +238,20 @@ func TestNew(t *testing.T) {
 	}
 }
 
+func TestIsName(t *testing.T) {
+	for text, want := range map[string]bool{
+		"a": true, "berth-dra-x2x9p": true, "a.b-c": true, "9": true, strings.Repeat("a", 253): true,
+		"": false, "-a": false, "a-": false, ".": false, "a/b": false, "a?b": false, "A": false, "é": false, "a b": false, "a\n": false, strings.Repeat("a", 254): false,
+	} {
+		if isName(text, 253, "-.") != want {
+			t.Errorf("%q: %t", text, !want)
+		}
+	}
+	if isName("a.b", 63, "-") {
+		t.Error("a namespace has no dot")
+	}
+}
+
 // FuzzNode holds the reading of answers to one thing: it ends in a node that can be
 // written again, or in an error.
 func FuzzNode(f *testing.F) {

@@ -160,7 +160,7 @@ func (p pod) port() int {
 
 // away says why a pod cannot be asked.
 func (p pod) away() string {
-	if !name.MatchString(p.Metadata.Name) {
+	if !isName(p.Metadata.Name, 253, "-.") {
 		return "its driver's pod has a name that Kubernetes does not give"
 	}
 	if p.Status.Phase == "Running" {
