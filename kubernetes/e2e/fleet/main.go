@@ -138,7 +138,7 @@ func (f *fleet) until(ctx context.Context, what string, progress func() (done, o
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s, %d of %d: %w", what, done, of, context.Cause(ctx))
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

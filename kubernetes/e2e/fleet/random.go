@@ -19,6 +19,7 @@ type random struct {
 	claims, fitting, allocated, never int
 	changes                           int // how often the sums were looked at
 	most                              int // pods that ran at a time
+	wrong                             int // claims that consume something else than they asked for
 	elapsed                           time.Duration
 }
 
@@ -162,7 +163,7 @@ func (f *fleet) randomClaims(ctx context.Context) error {
 			result.never++
 		}
 	}
-	f.seen.check = nil
+	f.seen.check, result.wrong = nil, len(wrong)
 	f.seen.mu.Unlock()
 	f.result.random = &result
 	for _, w := range wrong[:min(len(wrong), 5)] {

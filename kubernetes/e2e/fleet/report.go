@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,7 +24,7 @@ type results struct {
 // verdict returns an error if something did not hold that must.
 func (f *fleet) verdict() error {
 	f.seen.mu.Lock()
-	broken := f.seen.sums.broken
+	broken := slices.Clone(f.seen.sums.broken)
 	f.seen.mu.Unlock()
 	for _, b := range broken[:min(len(broken), 5)] {
 		f.fail("%s", b)
@@ -32,6 +33,13 @@ func (f *fleet) verdict() error {
 		return errors.New(strings.Join(f.result.failures, "\n       "))
 	}
 	return nil
+}
+
+// broken returns how often a device gave more than it has.
+func (f *fleet) broken() int {
+	f.seen.mu.Lock()
+	defer f.seen.mu.Unlock()
+	return len(f.seen.sums.broken)
 }
 
 // write writes the results.
@@ -61,12 +69,13 @@ func (f *fleet) write(w io.Writer, failed error) {
 		line("  to half of the pods deleted       %8s", round(t.half))
 		line("  to the last pod deleted           %8s", round(t.deleted))
 		line("  to the last pod and claim gone    %8s", round(t.gone))
-		line("  no pod on another device was deleted; the taints were lifted in %s", round(t.healed))
+		line("  pods on other devices deleted     %8d", t.others)
+		line("  to the last taint lifted          %8s, from the recovery on", round(t.healed))
 	}
 	if r := f.result.random; r != nil {
 		line("")
 		line("%d random claims for 4 nodes of %d GPUs: %d fit a device and %d of them were allocated, %d do not and were not; %s, at most %d pods at a time", r.claims, f.o.gpus, r.fitting, r.allocated, r.never, round(r.elapsed), r.most)
-		line("  at each of %d changes of a claim, no device gave more memory or slots than it has; each claim consumed exactly what it asked for", r.changes)
+		line("  devices that gave more memory or slots than they have: %d, at %d changes of a claim; claims that did not consume exactly what they asked for: %d", f.broken(), r.changes, r.wrong)
 	}
 	f.writeMemory(line)
 	line("")

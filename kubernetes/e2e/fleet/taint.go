@@ -14,6 +14,7 @@ import (
 // taints is what happened when many devices failed at once.
 type taints struct {
 	devices, nodes, pods int
+	others               int           // pods on other devices that were deleted, too
 	published            time.Duration // until the last slice has its taint
 	half, deleted        time.Duration // until half of the pods, and the last, are deleted by the controller
 	gone                 time.Duration // until the last pod and its claim are gone
@@ -58,8 +59,8 @@ func (f *fleet) taintMany(ctx context.Context) error {
 	slices.Sort(deleted)
 	t.half, t.deleted = quantile(deleted, 0.5), quantile(deleted, 1)
 	f.say("the taints are published after %s, the last of %d pods is deleted after %s, and gone after %s", round(t.published), t.pods, round(t.deleted), round(t.gone))
-	if others := f.seen.deleted("claims") - len(victims); others != 0 {
-		f.fail("%d pods on healthy devices were evicted, too", others)
+	if t.others = f.seen.deleted("claims") - len(victims); t.others != 0 {
+		f.fail("%d pods on healthy devices were evicted, too", t.others)
 	}
 	f.say("the devices recover")
 	began = time.Now()
