@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os/exec"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 )
 
 // A daemon is killed while exact requests are on their way, so that some of their
@@ -69,5 +72,54 @@ func TestExactLeasesOutliveTheDaemon(t *testing.T) {
 		if _, err := m.client.Release(t.Context(), l.ID, fences[l.ID]); err != nil {
 			t.Errorf("release %s by the fence that was answered: %v", l.ID, err)
 		}
+	}
+}
+
+// A GPU that is full because it is leased is CRITICAL, and grants nothing to those who
+// queue. What another scheduler has admitted still gets the rest of it.
+func TestExactLeaseOfTheRestOfAFullDevice(t *testing.T) {
+	m := emptyMachine(t)
+	m.daemon = exec.Command("berth", "serve", "--devices", "sim:rtx-4060", "--listen", "", "--state-dir", m.path("state"))
+	m.daemon.Env = append(m.env, "NOTIFY_SOCKET="+m.path("n"), "BERTH_GPU_MONITOR_INTERVAL=100ms", "BERTH_GPU_MEMORY_RESERVE_MB=0")
+	m.ready()
+	available := func() api.DeviceAvailable {
+		all, err := m.client.Available(t.Context())
+		if err != nil || len(all.GPUs) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		return all.GPUs[0]
+	}
+	rest := gpu.MiB(100)
+	most, uuid := available().Available-rest, available().GPU
+	g := m.start(nil, "berth", "exec", "--memory", fmt.Sprint(int64(most)), "--timeout", "0", "--", m.program("filler"))
+	if g == nil {
+		t.Fatal(m.said)
+	}
+	m.tell(g, "use", uuid, fmt.Sprint(int64(most)))
+	for critical := false; !critical; {
+		s, err := m.client.Status(t.Context(), uuid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		critical = s.State == gpu.Critical
+	}
+	if got := available().Available; got != rest {
+		t.Fatalf("%s is left, want %s", got.Exact(), rest.Exact())
+	}
+	if l, err := m.client.Acquire(t.Context(), api.LeaseRequest{ID: "queues", Memory: 1, Timeout: gpu.Some(0.0)}); err == nil {
+		t.Errorf("an ordinary request got %+v", l)
+	}
+	ask := func(id string, memory gpu.MiB) (api.Lease, error) {
+		return m.client.Acquire(t.Context(), api.LeaseRequest{ID: id, Admitted: true, Parts: []api.LeaseShare{{GPU: uuid, Memory: memory, Slots: 1}}})
+	}
+	problem := (*api.Problem)(nil)
+	if _, err := ask("more", rest+1); !errors.As(err, &problem) || problem.Code != "insufficient_memory" {
+		t.Errorf("more than is left: %v", err)
+	}
+	if l, err := ask("rest", rest); err != nil || l.Parts[0].Memory != rest {
+		t.Errorf("the rest: %+v, %v", l, err)
+	}
+	if got := available().Available; got != 0 {
+		t.Errorf("%s is left", got.Exact())
 	}
 }
