@@ -50,6 +50,17 @@ func LimitNames(text *huma.OpenAPI, most int) {
 	}
 }
 
+// AnswerStanding says that an operation which makes a lease may answer with one that
+// stands already.
+func AnswerStanding(text *huma.OpenAPI, patterns ...string) {
+	for _, pattern := range patterns {
+		op := Operation(text, pattern)
+		stands := *op.Responses["201"]
+		stands.Description = "The lease stands already: the request was made again. It has stood."
+		op.Responses["200"] = &stands
+	}
+}
+
 // ListPolicies lists the names of the policies in the schemas of requests.
 func ListPolicies(text *huma.OpenAPI, names []string) {
 	for _, body := range []string{"LeaseRequest", "Allocate"} {

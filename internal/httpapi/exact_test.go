@@ -61,6 +61,9 @@ func TestExactLease(t *testing.T) {
 	if status != http.StatusOK || !again.Stood || again.Fence != first.Fence || !slices.Equal(again.Scope, []string{"pod1", "pod2"}) || !slices.Equal(again.Parts, want) {
 		t.Errorf("the same again: %d %+v", status, again)
 	}
+	if w := d.ask("GET", "/openapi.json", ""); !strings.Contains(w.Body.String(), "The lease stands already: the request was made again.") {
+		t.Error("/openapi.json does not say that a lease may stand already")
+	}
 	more := parts[0]
 	more.Memory++
 	p := expect(t, "another amount", d.askAs(kubernetes, "POST", "/api/leases", d.exact("c", "", more)), http.StatusConflict, "duplicate_allocation")

@@ -49,6 +49,7 @@ func registerLeases(s *server) {
 	huma.Register(s.api, op("adopt", http.MethodPost, "/api/leases/adopt", "Put a process that already runs under a lease"), s.adopt)
 	huma.Register(s.api, op("explain", http.MethodPost, "/api/leases/explain", "Say whether a request would be granted and what is in its way, without making it"), s.explain)
 	apitext.LimitNames(s.api.OpenAPI(), lease.MaxIDLength)
+	apitext.AnswerStanding(s.api.OpenAPI(), "POST /api/gpu/memory/allocate", "POST /api/leases")
 	apitext.ListPolicies(s.api.OpenAPI(), placement.PolicyNames())
 }
 
