@@ -73,7 +73,6 @@ type Driver struct {
 
 	serving chan struct{} // closed when kubelet can be served
 
-	looking       sync.Mutex    // held from reading the devices until they are published
 	wakeWatch     chan struct{} // the devices may have changed
 	wakeReconcile chan struct{} // a lease may be missing
 
@@ -87,6 +86,8 @@ type Driver struct {
 	checked    string            // version of the daemon that was checked
 	old        error             // why that version is too old
 	root       map[string]string // PCIe root complex, by PCI address
+	devicesNow []resourcev1.Device
+	publishDue bool // they are not published yet
 	health     []slice.Health
 	healthNews chan struct{} // closed when health changes
 	registered bool

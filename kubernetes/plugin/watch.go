@@ -42,15 +42,37 @@ func (d *Driver) watch(ctx context.Context) {
 	}
 }
 
-// look reads the daemon, and publishes its devices if they have changed.
+// look reads the daemon, and publishes its devices if they have changed since they
+// were published. Only one goroutine may call it.
 func (d *Driver) look(ctx context.Context) error {
-	d.looking.Lock()
-	defer d.looking.Unlock()
+	err := d.refresh(ctx)
+	d.mu.Lock()
+	devices, due := d.devicesNow, d.publishDue
+	d.publishDue = false
+	d.mu.Unlock()
+	if !due {
+		return err
+	}
+	if failed := d.publish(ctx, devices); failed != nil {
+		d.mu.Lock()
+		d.publishDue = true
+		d.mu.Unlock()
+		d.o.Log.Warn("devices not published", "err", failed)
+		return errors.Join(err, failed)
+	}
+	d.o.Metrics.Published()
+	d.o.Log.Info("devices published", "devices", len(devices))
+	return err
+}
+
+// refresh reads the daemon and finds out whether its devices have to be published
+// again. If the daemon was never seen, the devices of an earlier driver stay.
+func (d *Driver) refresh(ctx context.Context) error {
 	err := d.read(ctx)
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.status == nil {
-		d.mu.Unlock()
-		return err // nothing was ever seen, so the devices of an earlier driver stay
+		return err
 	}
 	now := time.Now()
 	d.facts.Silent = 0
@@ -58,18 +80,9 @@ func (d *Driver) look(ctx context.Context) error {
 		d.facts.Silent = now.Sub(d.heard)
 	}
 	devices, changed := d.publisher.Next(now, d.facts, d.shape)
+	d.devicesNow, d.publishDue = devices, d.publishDue || changed
 	d.taints = taintsOf(devices)
 	d.setHealth(d.publisher.Health())
-	d.mu.Unlock()
-	if !changed {
-		return err
-	}
-	if failed := d.publish(ctx, devices); failed != nil {
-		d.o.Log.Warn("devices not published", "err", failed)
-		return errors.Join(err, failed)
-	}
-	d.o.Metrics.Published()
-	d.o.Log.Info("devices published", "devices", len(devices))
 	return err
 }
 
@@ -185,9 +198,10 @@ func (d *Driver) ready(ctx context.Context) error {
 	unseen := d.status == nil
 	d.mu.Unlock()
 	if unseen {
-		if err := d.look(ctx); err != nil {
+		if err := d.refresh(ctx); err != nil {
 			return err
 		}
+		wake(d.wakeWatch)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
