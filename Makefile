@@ -137,6 +137,14 @@ test-kubernetes-pure:
 	cd kubernetes && go vet $(STATIC) $(KUBERNETES_PURE)
 	cd kubernetes && go test -vet=off $(STATIC) $(KUBERNETES_PURE)
 
+.PHONY: test-kubernetes
+test-kubernetes: ## play kubelet against the driver and a real daemon, and kill both at every step (minutes; ROUNDS=200)
+	$(BUILD) -o bin/ ./cmd/berth-serve
+	cd kubernetes && CGO_ENABLED=0 go vet -trimpath ./plugin ./export ./cmd/...
+	cd kubernetes && CGO_ENABLED=0 go test -vet=off -trimpath ./export ./cmd/...
+	cd kubernetes && BERTH_SERVE=$(CURDIR)/bin/berth-serve CGO_ENABLED=0 \
+		go test -vet=off -trimpath -count=1 -timeout 60m -v ./plugin -args -rounds $(or $(ROUNDS),200)
+
 .PHONY: test-top
 test-top: build ## berth top in tmux at three sizes, with keys pressed (two minutes; needs tmux and python3)
 	internal/cli/top/tmux.sh
