@@ -37,6 +37,7 @@ type Machine struct {
 	Devices string // as after --devices; sim:1
 	Script  string // a scenario of the simulator instead, in YAML
 	Config  string // sections of berth.yaml but for daemon; default: gpu: {max_pipelines: 4}
+	Class   string // a folder of the node that the daemon sees as /sys/class
 }
 
 // Node is a node of the cluster.
@@ -44,6 +45,7 @@ type Node struct {
 	Name string
 
 	h      *H
+	class  string // of the Machine
 	daemon *exec.Cmd
 	ended  chan struct{} // closed when the daemon has ended
 }
@@ -83,6 +85,7 @@ func (n *Node) Begin(m Machine) {
 		empty(n.Path(dir))
 	}
 	devices, config := m.Devices, m.Config
+	n.class = m.Class
 	if m.Script != "" {
 		n.Write("/etc/berth/scenario.yaml", m.Script)
 		devices = "sim:/etc/berth/scenario.yaml"
@@ -110,6 +113,9 @@ func (n *Node) Start() {
 	n.h.Must(err)
 	defer log.Close()
 	n.daemon = n.On(n.h.run+"/bin/berth-serve", "serve", "--config", "/etc/berth/berth.yaml")
+	if n.class != "" {
+		n.daemon = n.On("unshare", "-m", "bash", "-c", `mount --bind "$1" /sys/class && exec "$0" serve --config /etc/berth/berth.yaml`, n.h.run+"/bin/berth-serve", n.class)
+	}
 	n.daemon.Env = append(os.Environ(), "BERTH_SIM_GUESTS="+guests)
 	n.daemon.Stdout, n.daemon.Stderr = log, log
 	n.daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -3,6 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/kubernetes/words"
@@ -51,6 +54,56 @@ func refused(h *H) {
 		h.Fail("its lease is for the service %q and enforced by %q", l.Holder.Service, l.EnforcedBy)
 	}
 	h.strangers()
+	h.Delete(good)
+	h.Eventually("it is gone", h.Gone(good))
+	h.vendors()
+}
+
+// vendors takes the CDI file of a vendor away. The GPU is one of AMD, as the tests of
+// the daemon know it: its files are those of /sys.
+func (h *H) vendors() {
+	const class, file = "/run/amd/class", "/etc/cdi/amd.json"
+	n := h.Node(1)
+	text, err := os.ReadFile(filepath.Join(h.deploy, "../../internal/device/amd/testdata/server.txtar"))
+	h.Must(err)
+	for _, part := range strings.Split("\n"+string(text), "\n-- sys/class/")[1:] {
+		name, content, _ := strings.Cut(part, " --\n")
+		content, _, _ = strings.Cut(content, "\n-- ")
+		if !strings.Contains(name, "/proc/") { // processes of that machine
+			n.Write(class+"/"+name, strings.TrimSuffix(content, "\n")+"\n")
+		}
+	}
+	h.quiet()
+	n.Begin(Machine{Devices: "amd", Class: class})
+	var names []string
+	for _, d := range n.Devices() {
+		names = append(names, fmt.Sprintf(`{"name": %q, "containerEdits": {"env": ["VENDOR=%s"]}}`, d.UUID, d.UUID))
+	}
+	vendor := `{"cdiVersion": "0.6.0", "kind": "amd.com/gpu", "devices": [` + strings.Join(names, ", ") + `]}`
+	n.Write(file, vendor)
+	defer func() { _ = os.Remove(n.Path(file)) }()
+	n.Label("true")
+	h.Eventually("the driver publishes GPUs of AMD", h.Published(1))
+	first := h.Create(Pod{Name: "first", Memory: "4Gi"})
+	h.Eventually("a pod runs", h.Running(first))
+	env, lease := h.Report(first).Env, h.Lease(first)
+	if uuid := lease.Parts[0].GPU; env["VENDOR"] != uuid || env["BERTH_LEASE"] != lease.ID || env["CUDA_VISIBLE_DEVICES"] != "" {
+		h.Fail("its environment is %v, and its device is %s", env, uuid)
+	}
+	h.Step("its container has what both CDI files say: the vendor's and the lease's")
+	h.Step("remove the CDI file of the vendor")
+	h.Must(os.Remove(n.Path(file)))
+	second := h.Create(Pod{Name: "second", Memory: "4Gi"})
+	h.Eventually("the events say what to install", h.Said(second, "FailedPrepareDynamicResources", "amd-ctk cdi generate"))
+	for _, e := range h.Events(second) {
+		if e.Reason == "FailedPrepareDynamicResources" {
+			h.Step("second: %s", e.Message)
+			break
+		}
+	}
+	h.Must(h.untouched(first)())
+	n.Write(file, vendor)
+	h.Within(time.Minute, "with the file it runs", h.Running(second))
 }
 
 // nothing returns an error if the node of a scenario has something of a claim.
