@@ -1,8 +1,8 @@
 package tui
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -25,9 +25,11 @@ type Nodes struct {
 	gpus   []fleet.GPU  // of all
 	leases []fleet.Part // of all
 	needs  []need       // what a person should look at, the worst first
+	sum    string       // what there is together
 
 	devices []nodeRow    // that match the filter, in their order
 	parts   []fleet.Part // the same for leases
+	rowKeys [2][]string  // of both, by which a row is found again
 	pane    Pane         // Devices or Leases
 	cursor  [2]string    // the key of the row that is chosen; empty: the first
 	place   [2]int       // where that row was
@@ -57,7 +59,7 @@ func (r nodeRow) key() string {
 }
 
 func partKey(p fleet.Part) string {
-	return fmt.Sprintf("%s/%s/%s/%d/%s", p.Node, p.Holder.User, p.ID, p.Fence, p.On.GPU)
+	return p.Node + "/" + p.Holder.User + "/" + p.ID + "/" + strconv.FormatUint(p.Fence, 10) + "/" + p.On.GPU
 }
 
 // NewNodes returns a screen that shows nothing yet.
@@ -67,7 +69,7 @@ func NewNodes() *Nodes { return &Nodes{help: -1} }
 func (s *Nodes) Take(all api.Nodes, at time.Time) {
 	s.all, s.at, s.lost, s.asking = all, at, nil, ""
 	s.gpus, s.leases = fleet.GPUs(all.Nodes), fleet.Parts(all.Nodes)
-	s.needs = s.findNeeds()
+	s.needs, s.sum = s.findNeeds(), s.summary()
 	s.settle()
 }
 
@@ -174,7 +176,7 @@ func (s *Nodes) pressList(key string) Want {
 	case "!":
 		s.detail = &detail{pane: panes}
 	case "enter":
-		if keys := s.keys(s.pane); len(keys) > 0 {
+		if keys := s.rowKeys[s.pane]; len(keys) > 0 {
 			s.detail = &detail{pane: s.pane, key: keys[s.chosen(s.pane)]}
 		}
 	case "r", "p", "u", "d":
@@ -211,30 +213,15 @@ func (s *Nodes) Wheel(by int) {
 
 // step moves the choice by rows, as far as there are any.
 func (s *Nodes) step(by int) {
-	if keys := s.keys(s.pane); len(keys) > 0 {
+	if keys := s.rowKeys[s.pane]; len(keys) > 0 {
 		s.cursor[s.pane] = keys[min(max(s.chosen(s.pane)+by, 0), len(keys)-1)]
 	}
-}
-
-// keys returns the keys of the rows of a pane.
-func (s *Nodes) keys(p Pane) []string {
-	var keys []string
-	if p == Devices {
-		for _, r := range s.devices {
-			keys = append(keys, r.key())
-		}
-		return keys
-	}
-	for _, each := range s.parts {
-		keys = append(keys, partKey(each))
-	}
-	return keys
 }
 
 // chosen returns which row of a pane is chosen: the one that was, or, if it has gone,
 // the one that is in its place.
 func (s *Nodes) chosen(p Pane) int {
-	keys := s.keys(p)
+	keys := s.rowKeys[p]
 	if s.cursor[p] == "" || len(keys) == 0 {
 		return 0
 	}
@@ -248,7 +235,7 @@ func (s *Nodes) chosen(p Pane) int {
 func (s *Nodes) settle() {
 	s.sift()
 	for _, p := range []Pane{Devices, Leases} {
-		keys := s.keys(p)
+		keys := s.rowKeys[p]
 		at, height := s.chosen(p), s.rows(p)
 		if s.cursor[p] != "" && len(keys) > 0 {
 			s.cursor[p], s.place[p] = keys[at], at

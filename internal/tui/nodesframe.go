@@ -35,7 +35,7 @@ func (s *Nodes) bodyHeight() int { return max(0, s.Height-len(s.header())-1) }
 func (s *Nodes) header() []line {
 	sum := " asking …"
 	if !s.at.IsZero() {
-		sum = " " + s.summary()
+		sum = " " + s.sum
 	}
 	right := line{{s.Now.Format(time.TimeOnly) + " ", strong}}
 	left := line{{" berth top ", chosen}, {sum, ordinary}}

@@ -65,7 +65,7 @@ func (s *Nodes) sift() {
 		}
 		for j := from; j < at; j++ {
 			d := &devices[j]
-			if s.matches(append(nodeview.HeldBy(*d), n.Name, fmt.Sprintf("GPU %d", d.Device.Index), d.Device.Name, d.Device.UUID, string(d.State))...) {
+			if s.filter == "" || s.matches(append(nodeview.HeldBy(*d), n.Name, fmt.Sprintf("GPU %d", d.Device.Index), d.Device.Name, d.Device.UUID, string(d.State))...) {
 				s.devices = append(s.devices, nodeRow{n, d})
 			}
 		}
@@ -81,12 +81,19 @@ func (s *Nodes) sift() {
 		slices.Reverse(s.devices)
 	}
 	s.parts = slices.DeleteFunc(slices.Clone(s.leases), func(p fleet.Part) bool {
-		return !s.matches(p.Node, podText(p), p.ID, p.Claim, p.Holder.User, p.Holder.Service, "GPU "+strconv.Itoa(p.Index))
+		return s.filter != "" && !s.matches(p.Node, podText(p), p.ID, p.Claim, p.Holder.User, p.Holder.Service, "GPU "+strconv.Itoa(p.Index))
 	})
 	if by := partOrders()[s.order[Leases]]; by.compare != nil {
 		slices.SortStableFunc(s.parts, func(a, b fleet.Part) int { return s.turn(Leases, by.compare(a, b)) })
 	} else if s.turned[Leases] {
 		slices.Reverse(s.parts)
+	}
+	s.rowKeys = [2][]string{make([]string, len(s.devices)), make([]string, len(s.parts))}
+	for i, r := range s.devices {
+		s.rowKeys[Devices][i] = r.key()
+	}
+	for i, p := range s.parts {
+		s.rowKeys[Leases][i] = partKey(p)
 	}
 }
 
