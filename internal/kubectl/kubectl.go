@@ -92,7 +92,7 @@ func find(program string) ([]string, error) {
 	return append([]string{path}, words[1:]...), nil
 }
 
-// run runs kubectl and returns what it prints, at most so many bytes.
+// run runs kubectl and returns what it prints, up to a number of bytes.
 func (c *Cluster) run(ctx context.Context, most int, args ...string) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Patience)
 	defer cancel()
@@ -120,7 +120,7 @@ func (c *Cluster) run(ctx context.Context, most int, args ...string) ([]byte, er
 }
 
 // bounded keeps what is written to it, up to a limit. A writer of more gets an error
-// if full is set, which ends whoever writes; without it the rest is dropped. It has no
+// if full is set, which ends the program that writes; without it the rest is dropped. It has no
 // method but Write, so that nothing gets past the limit.
 type bounded struct {
 	kept []byte

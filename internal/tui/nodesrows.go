@@ -152,9 +152,10 @@ func (s *Nodes) nodeColumns() []column[nodeRow] {
 		holders = "POD"
 	}
 	state := widest(s.devices, 9, 17, nodeState)
+	name := func(r nodeRow, _ int) line { return text(plain(nodeview.Short(r.node.Name)), strong) }
 	fit := func(c column[nodeRow]) column[nodeRow] { return fitted(s.devices, c) }
 	return []column[nodeRow]{
-		fit(column[nodeRow]{heading: "NODE", least: 8, most: 40, cell: func(r nodeRow, _ int) line { return text(plain(nodeview.Short(r.node.Name)), strong) }}),
+		fit(column[nodeRow]{heading: "NODE", least: widest(s.devices, 8, 16, name), most: 40, cell: name}),
 		{heading: "GPU", least: 3, most: 3, right: true, cell: of(func(d fleet.GPU, _ int) line { return text(strconv.Itoa(d.Device.Index), strong) })},
 		fit(column[nodeRow]{heading: "NAME", least: 6, most: 20, drop: 4, cell: of(func(d fleet.GPU, _ int) line { return text(plain(nodeview.Name(d)), ordinary) })}),
 		{heading: "STATE", least: state, most: state, cell: nodeState},
