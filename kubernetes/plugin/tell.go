@@ -95,9 +95,6 @@ func (t *teller) lost(st *state, err error) {
 	})
 }
 
-// stopped is the code of the daemon for a lease whose processes were ended.
-const stopped gpu.EventCode = "lease_stopped"
-
 // happened tells the pods of a claim what happened to its lease.
 func (t *teller) happened(e gpu.Event) {
 	t.d.mu.Lock()
@@ -109,7 +106,7 @@ func (t *teller) happened(e gpu.Event) {
 	switch e.Code {
 	case gpu.EventOverLimit:
 		t.over(st, "LeaseOverLimit", e.Text)
-	case stopped:
+	case gpu.EventStopped:
 		t.over(st, "LeaseStopped", e.Text)
 	case gpu.EventStop:
 		t.warn(st, "LeaseStop", e.Text)

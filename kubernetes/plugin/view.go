@@ -98,7 +98,7 @@ func (d *Driver) Node() api.Node {
 	}
 	n.Status = &status
 	for _, l := range d.facts.Leases {
-		l.Processes, l.Holder.PID, l.Heir, l.Launch = nil, 0, 0, nil
+		l.Processes, l.Holder.PID, l.Heir, l.Launch = nil, 0, 0, nil // a copy
 		one := api.PodLease{Lease: l}
 		if st := d.known[l.ID]; st != nil && slice.Own(&l) {
 			one.Namespace, one.Claim = st.Namespace, st.Name
@@ -114,7 +114,7 @@ func (d *Driver) Node() api.Node {
 func withoutProcesses(s api.Status) api.Status {
 	if s.Sample != nil {
 		sample := *s.Sample
-		sample.Processes = nil
+		sample.Processes, sample.ProcessUtilization = nil, nil
 		s.Sample = &sample
 	}
 	s.Leases = slices.Clone(s.Leases)
