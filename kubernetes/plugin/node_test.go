@@ -42,6 +42,7 @@ const driverVariable = "BERTH_TEST_DRIVER"
 
 type driverSettings struct {
 	Dir, Cluster, Token string
+	Daemon              string
 	Isolation           string
 	Pace                plugin.Pace
 }
@@ -64,7 +65,7 @@ func runDriver(text string) error {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return err
 	}
-	daemon, err := client.New(client.Options{Socket: s.Dir + "/d", Token: s.Token, Timeout: 30 * time.Second})
+	daemon, err := client.New(client.Options{Socket: s.Dir + s.Daemon, Token: s.Token, Timeout: 30 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -114,6 +115,7 @@ type machine struct {
 	config  string // of the daemon
 	devices string
 	paces   plugin.Pace
+	behind  string // what the driver takes for the daemon's socket
 
 	daemon   *exec.Cmd
 	driver   *exec.Cmd
@@ -159,7 +161,7 @@ func newMachine(t *testing.T, devices string, change ...func(*machine)) *machine
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	m := &machine{t: t, dir: dir, cluster: newAPIServer(t), devices: devices, paces: fast, log: new(safeBuffer)}
+	m := &machine{t: t, dir: dir, cluster: newAPIServer(t), devices: devices, paces: fast, behind: "/d", log: new(safeBuffer)}
 	m.config = "gpu:\n  monitor_interval: 0.1\n  max_pipelines: 4\n"
 	for _, c := range change {
 		c(m)
@@ -230,7 +232,7 @@ func (m *machine) kill(process **exec.Cmd) {
 // startDriver starts the driver and registers it, as kubelet does.
 func (m *machine) startDriver() {
 	m.t.Helper()
-	settings, err := json.Marshal(driverSettings{Dir: m.dir, Cluster: m.cluster.URL, Token: m.token, Pace: m.paces})
+	settings, err := json.Marshal(driverSettings{Dir: m.dir, Cluster: m.cluster.URL, Daemon: m.behind, Token: m.token, Pace: m.paces})
 	if err != nil {
 		m.t.Fatal(err)
 	}
