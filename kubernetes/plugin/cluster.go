@@ -127,6 +127,24 @@ func (k *kube) keeps(ctx context.Context, node string, shape slice.Shape) slice.
 	return shape
 }
 
+// soldTwice lists the resources by which a device plugin offers the GPUs of the node
+// as well. Kubernetes does not see that they are the same GPUs.
+func (k *kube) soldTwice(ctx context.Context, node string) []string {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	n, err := k.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, name := range []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"} {
+		if amount := n.Status.Allocatable[name]; amount.Sign() > 0 {
+			names = append(names, string(name))
+		}
+	}
+	return names
+}
+
 // maxNote is how long the text of an event may be.
 const maxNote = 1024
 

@@ -110,6 +110,9 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 	d.cluster = k
 	d.shape = k.keeps(ctx, d.o.Node, d.shape)
+	if twice := k.soldTwice(ctx, d.o.Node); len(twice) > 0 {
+		d.o.Log.Warn("a device plugin offers the GPUs of this node too, so they can be sold twice: remove it from the node", "resources", twice)
+	}
 	stop, err := d.serve(ctx, cancel)
 	if err != nil {
 		return fmt.Errorf("serve kubelet: %w", err)

@@ -32,6 +32,10 @@ func (d *Driver) reconcileLoop(ctx context.Context) {
 		case <-ctx.Done():
 		case <-d.wakeReconcile:
 			whole = time.Time{}
+			select { // until what comes together has come
+			case <-ctx.Done():
+			case <-time.After(min(beat, d.o.Pace.Join)):
+			}
 		case <-time.After(d.o.Pace.Join):
 		}
 	}
@@ -103,8 +107,8 @@ func (d *Driver) reconcileClaim(ctx context.Context, uid string, leases map[stri
 	if st == nil {
 		return nil // unprepared meanwhile
 	}
-	d.learn(st)
 	if !all && st.Template {
+		d.learn(st)
 		return nil
 	}
 	c, err := d.cluster.claim(ctx, st.Namespace, st.Name, false)
@@ -179,6 +183,7 @@ func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim,
 			return err
 		}
 	}
+	d.learn(st)
 	d.teller.looked(st, held)
 	return nil
 }
@@ -188,6 +193,7 @@ func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim,
 func (d *Driver) repair(ctx context.Context, st *state) error {
 	held, err := d.acquire(ctx, st)
 	if problemCode(err) != "" {
+		d.learn(st)
 		d.teller.lost(st, err)
 	}
 	if err != nil {
@@ -222,7 +228,6 @@ func (d *Driver) rescope(ctx context.Context, st *state, added []string) (api.Le
 	if err := d.states.put(st); err != nil {
 		return held, err
 	}
-	d.learn(st)
 	d.o.Metrics.Reconciled("joined")
 	return held, nil
 }

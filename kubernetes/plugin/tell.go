@@ -86,8 +86,8 @@ func (t *teller) looked(st *state, held api.Lease) {
 // lost reports that a claim has lost its lease and cannot have it back.
 func (t *teller) lost(st *state, err error) {
 	t.change(st, func(r *report) bool {
-		if r.refused == err.Error() {
-			return false
+		if r.refused != "" && r.code == codeOf(err) {
+			return false // only the numbers may be others
 		}
 		r.refused, r.code = err.Error(), codeOf(err)
 		t.warn(st, "LeaseLost", "The lease of claim "+st.Name+" is gone, and berth does not grant it again: "+err.Error())

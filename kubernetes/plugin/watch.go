@@ -260,8 +260,15 @@ func (d *Driver) happened(e gpu.Event) {
 		return
 	}
 	wake(d.wakeWatch)
+	d.mu.Lock()
+	ours := d.known[e.Lease] != nil
+	d.mu.Unlock()
 	switch e.Code {
-	case gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked, gpu.EventGap:
+	case gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked:
+		if ours {
+			wake(d.wakeReconcile)
+		}
+	case gpu.EventGap:
 		wake(d.wakeReconcile)
 	}
 	d.teller.happened(e)
@@ -290,7 +297,8 @@ func (d *Driver) device(uuid string) (gpu.Device, bool) {
 	return d.facts.Status[i].Device, true
 }
 
-// learn remembers the state of a claim for the page of the node, and forget does not.
+// learn remembers the state of a claim, which nobody may change any more. forget
+// forgets it.
 func (d *Driver) learn(st *state) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

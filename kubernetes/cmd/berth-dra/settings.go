@@ -128,7 +128,7 @@ func (s *settings) options(log *slog.Logger, metrics *export.Metrics) (plugin.Op
 		}
 		where.Token = token
 	}
-	daemon, err := client.New(where)
+	daemon, err := client.Find(where, os.Getenv) // BERTH_CA and others count for https
 	if err != nil {
 		return o, err
 	}
