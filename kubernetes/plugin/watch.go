@@ -125,15 +125,19 @@ func (d *Driver) read(ctx context.Context) error {
 	return nil
 }
 
-// unheard notes that the daemon does not answer.
+// unheard notes that the daemon does not answer, or refuses to.
 func (d *Driver) unheard(err error) error {
+	why := fmt.Errorf("the daemon at %s does not answer: %w", d.o.Address, err)
+	if problemCode(err) != "" {
+		why = fmt.Errorf("the daemon at %s refuses the driver: %w", d.o.Address, err)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.down == nil {
-		d.o.Log.Warn("daemon does not answer", "err", err)
+		d.o.Log.Warn("no answer of the daemon", "err", why)
 	}
-	d.down = fmt.Errorf("the daemon at %s does not answer: %w", d.o.Address, err)
-	return err
+	d.down = why
+	return why
 }
 
 // checkVersion looks, once for each version of the daemon, whether it has what the
