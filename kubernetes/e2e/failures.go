@@ -149,7 +149,7 @@ func driverDies(h *H) {
 }
 
 func daemonDies(h *H) {
-	h.Machines(Machine{Node: 1, Devices: "sim:4"})
+	h.Machines(Machine{Node: 1, Devices: "sim:4", Config: "gpu: {max_pipelines: 16}\n"})
 	const pods, kills = 30, 20
 	random := rand.New(rand.NewPCG(16, 9))
 	create := func(generation, slot int) string {
