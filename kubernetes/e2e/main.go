@@ -184,7 +184,9 @@ func (p Place) script(ctx context.Context, env []string, name string, args ...st
 	cmd := exec.CommandContext(ctx, "bash", append([]string{p.scripts + "/" + name}, args...)...)
 	cmd.Env = append(append(os.Environ(), "LAB="+p.lab, "RUN="+p.run), env...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	// The whole group: nsenter would end without the program that it runs.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	return cmd.Run()
 }
