@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A Scenario is a row of the table of the proof.
@@ -90,6 +93,25 @@ func (h *H) prepare() {
 		}
 	}
 	h.install()
+	h.leftovers()
+}
+
+// leftovers removes what a run that was interrupted has left in the cluster: pods end
+// only while a driver runs on their node.
+func (h *H) leftovers() {
+	spaces, err := h.Cluster.CoreV1().Namespaces().List(h.ctx, metav1.ListOptions{})
+	h.Must(err)
+	spaces.Items = slices.DeleteFunc(spaces.Items, func(n corev1.Namespace) bool { return !strings.HasPrefix(n.Name, "scenario-") })
+	if len(spaces.Items) == 0 {
+		return
+	}
+	h.began = time.Now()
+	h.Machines(Machine{Node: 1, Devices: "sim:1"}, Machine{Node: 2, Devices: "sim:1"})
+	for _, n := range spaces.Items {
+		h.Space = n.Name
+		h.Step("remove %s, which an earlier run has left", n.Name)
+		h.clean()
+	}
 }
 
 // scenario runs one scenario, and afterwards asserts that the books are right and that
