@@ -17,6 +17,7 @@ type Stray struct {
 	User   string           `json:"user,omitempty"`
 	Memory gpu.Opt[gpu.MiB] `json:"memory_mb,omitzero" doc:"How much memory the process uses; absent if it only has the device open."`
 	Lease  string           `json:"lease,omitempty" doc:"The lease that the process belonged to until the lease ended."`
+	Pod    string           `json:"pod,omitempty" doc:"UID of the Kubernetes pod that the process runs in."`
 
 	Evidence string   `json:"evidence,omitempty" enum:"unit,service,program" doc:"Present if it fits several leases equally, so that it belongs to none: the kind of evidence."`
 	Fits     []string `json:"fits,omitempty" doc:"Those leases."`

@@ -136,7 +136,7 @@ func (s sight) runs(pid int) bool {
 // stray returns a process under no lease as this caller sees it.
 func (s sight) stray(p api.Stray) api.Stray {
 	if !s.named(access.Process, p.User) {
-		p.PID, p.Name, p.User, p.Evidence, p.Fits = 0, "", s.user(p.User), "", nil
+		p.PID, p.Name, p.User, p.Pod, p.Evidence, p.Fits = 0, "", s.user(p.User), "", "", nil
 	}
 	return p
 }

@@ -43,6 +43,36 @@ func sameScope(component, name string) bool {
 	return strings.HasPrefix(name, "pod") && len(name) > len("pod") && before >= 0 && dashed(component[before]) == '-' && sameName(component[before+1:], name)
 }
 
+// PodOf returns the UID of the Kubernetes pod that paths of control groups lead
+// through, in lower case and with dashes; empty: there is none.
+func PodOf(paths []string) string {
+	f, uid := Facts{Cgroups: paths}, ""
+	f.inside(func(component string) bool {
+		component = bare(component)
+		at := len(component) - podUID
+		if at < len("pod") || component[at-len("pod"):at] != "pod" || at > len("pod") && dashed(component[at-len("pod")-1]) != '-' {
+			return false
+		}
+		uid = strings.ToLower(strings.ReplaceAll(component[at:], "_", "-"))
+		if !isUID(uid) {
+			uid = ""
+		}
+		return uid != ""
+	})
+	return uid
+}
+
+const podUID = 36 // characters: 8-4-4-4-12
+
+func isUID(text string) bool {
+	for i, c := range []byte(text) {
+		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (c == '-') || !dash && !isHex(string(c)) {
+			return false
+		}
+	}
+	return len(text) == podUID
+}
+
 func bare(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, ".slice"), ".scope")
 }

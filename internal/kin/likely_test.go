@@ -174,3 +174,24 @@ func TestPrograms(t *testing.T) {
 		}
 	}
 }
+
+// A pod is found by the control groups of both drivers of kubelet, under any root.
+func TestPodOf(t *testing.T) {
+	const uid = "0f3c9a52-7b6e-4c1d-9e0f-2a4b6c8d0e1f"
+	for path, want := range map[string]string{
+		"/kubepods/burstable/pod" + uid + "/4711": uid,
+		"/kubepods/pod" + uid + "/4711":           uid,
+		"/node-1/kubepods/besteffort/pod" + uid:   uid,
+		"/kubepods.slice/kubepods-pod0f3c9a52_7b6e_4c1d_9e0f_2a4b6c8d0e1f.slice/cri-containerd-1.scope": uid,
+		"/kubepods.slice/kubepods-besteffort-podF0F3C9A52.slice":                                        "",
+		"/kubepods/tripod" + uid:                            "",
+		"/kubepods/pod" + uid[:35] + "/x":                   "",
+		"/kubepods/pod0f3c9a52x7b6e-4c1d-9e0f-2a4b6c8d0e1f": "",
+		"/system.slice/docker-0f3c.scope":                   "",
+		"/":                                                 "",
+	} {
+		if got := PodOf([]string{"/user.slice", path}); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}

@@ -159,6 +159,13 @@ func undecidedStrays() api.Strays {
 	}
 }
 
+func strayPods() api.Strays {
+	return api.Strays{Foreign: []api.Stray{
+		{GPU: "GPU-0", PID: 78, Name: "python3", User: "root", Memory: gpu.Some[gpu.MiB](2048), Pod: "0f3c9a52-7b6e-4c1d-9e0f-2a4b6c8d0e1f"},
+		{GPU: "GPU-0", PID: 79, Name: "other", User: "ann", Memory: gpu.Some[gpu.MiB](7)},
+	}}
+}
+
 func someBelonging() api.Leases {
 	return api.Leases{
 		Leases: []api.Lease{

@@ -29,6 +29,10 @@ func (s *Strays) Lines(to term.Screen) []string {
 	if undecided {
 		t.Columns = append(t.Columns, term.Column{Title: "BELONGS TO NONE, BECAUSE IT", Least: 12})
 	}
+	pods := slices.ContainsFunc(s.Foreign, inPod) || slices.ContainsFunc(s.Orphans, inPod)
+	if pods {
+		t.Columns = append(t.Columns, term.Column{Title: "POD", Least: 12})
+	}
 	for _, list := range [][]api.Stray{s.Orphans, s.Foreign} {
 		for _, p := range list {
 			memory := "open only"
@@ -39,12 +43,18 @@ func (s *Strays) Lines(to term.Screen) []string {
 			if undecided {
 				row = append(row, term.Text(fits(p)))
 			}
+			if pods {
+				row = append(row, term.Text(term.Clean(p.Pod)))
+			}
 			t.Add(row...)
 		}
 	}
 	summary := words.Count(len(s.Orphans), "orphan") + ", " + words.Count(len(s.Foreign), "other") + " that never had a lease"
 	return append(t.Lines(to.Width, to.Painter), "", to.Hang(term.Plain, "", summary+". berth adopt puts one under a lease."))
 }
+
+// inPod reports whether a process runs in a pod of Kubernetes.
+func inPod(p api.Stray) bool { return p.Pod != "" }
 
 // fitsSeveral reports whether a process fits several leases equally.
 func fitsSeveral(p api.Stray) bool { return len(p.Fits) > 0 }

@@ -42,6 +42,7 @@ func TestViews(t *testing.T) {
 		"past-none":     (&Past{Filtered: true}).Lines,
 		"strays":        (&Strays{Strays: someStrays(), GPUs: gpus}).Lines,
 		"strays-fit":    (&Strays{Strays: undecidedStrays(), GPUs: gpus}).Lines,
+		"strays-pods":   (&Strays{Strays: strayPods(), GPUs: gpus}).Lines,
 		"explained-fits": func(to term.Screen) []string {
 			return gpus.Explained(someRanking(), to)
 		},

@@ -734,6 +734,7 @@ class Stray(Answer):
     user: str = ""
     memory_mb: Optional[int] = None
     lease: str = ""  # the lease that it worked under until that ended
+    pod: str = ""  # UID of the Kubernetes pod that it runs in
 
 
 class Strays(Answer):
