@@ -59,7 +59,7 @@ func (f *fleet) write(w io.Writer, failed error) {
 	if r := f.result.rest; r != nil {
 		line("")
 		line("at rest for %s with %d pods: %d computations of devices from changing measurements, %d slices written", round(r.lasted), f.o.pods, r.computed, r.writes)
-		line("  requests about slices: %s; all requests: %.0f, of them %.0f heartbeats of nodes", verbs(r.requests), r.all, r.leases)
+		line("  requests about slices: %s; all requests: %.0f, most of them %s (leases are the heartbeats of nodes)", verbs(r.requests), r.all, strings.Join(r.most, ", "))
 		line("  processor time: %s", busy(r.busy))
 	}
 	if t := f.result.taints; t != nil {

@@ -1,20 +1,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
 
 // rest is what happened while nothing changed.
 type rest struct {
-	lasted      time.Duration
-	computed    int64 // how often a driver computed its devices anew
-	wanted      int64 // how often it found that they had changed
-	writes      int   // of slices
-	requests    map[string]float64
-	all, leases float64 // requests about anything, and about the heartbeats of nodes
-	busy        map[string]time.Duration
+	lasted   time.Duration
+	computed int64 // how often a driver computed its devices anew
+	wanted   int64 // how often it found that they had changed
+	writes   int   // of slices
+	requests map[string]float64
+	all      float64  // requests about anything
+	most     []string // what most of them are about
+	busy     map[string]time.Duration
 }
 
 // settle is longer than the delay after which a controller looks at its slices again.
@@ -25,6 +29,11 @@ const settle = 35 * time.Second
 func (f *fleet) atRest(ctx context.Context) error {
 	if f.o.rest == 0 {
 		return nil
+	}
+	if err := f.until(ctx, "pods that run", func() (int, int) {
+		return f.seen.count(f.seen.keys("claims"), func(t *times) time.Time { return t.running }), f.o.pods
+	}); err != nil {
+		return err
 	}
 	f.say("waiting %s, in which every controller looks at its slices once more, then resting for %s", settle, f.o.rest)
 	if err := sleep(ctx, settle); err != nil {
@@ -51,15 +60,18 @@ func (f *fleet) atRest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for k, n := range now {
-		n -= all[k]
-		r.all += n
-		switch {
-		case k.resource == "leases":
-			r.leases += n
-		case k.resource == "resourceslices":
-			r.requests[k.verb] += n
+	for k := range now {
+		now[k] -= all[k]
+		r.all += now[k]
+		if k.resource == "resourceslices" {
+			r.requests[k.verb] += now[k]
 		}
+	}
+	kinds := slices.SortedFunc(maps.Keys(now), func(a, b asked) int {
+		return cmp.Or(cmp.Compare(now[b], now[a]), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
+	})
+	for _, k := range kinds[:min(len(kinds), 4)] {
+		r.most = append(r.most, fmt.Sprintf("%s %s %.0f", k.verb, k.resource, now[k]))
 	}
 	f.result.rest = &r
 	f.say("%d computations in %s: %d slices written", r.computed, round(r.lasted), r.writes)

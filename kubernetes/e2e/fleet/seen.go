@@ -25,6 +25,7 @@ type times struct {
 	sent      time.Time // before the request that creates the pod
 	allocated time.Time // its claim has devices
 	bound     time.Time // it has a node
+	running   time.Time // kwok says that it runs
 	deleting  time.Time // somebody has deleted it
 	gone      time.Time // it is no longer there
 	claimGone time.Time // its claim is no longer there
@@ -97,6 +98,9 @@ func (s *seen) pod(p *corev1.Pod) {
 	t := s.of(p.Namespace + "/" + p.Name)
 	if p.Spec.NodeName != "" {
 		set(&t.bound)
+	}
+	if p.Status.Phase == corev1.PodRunning {
+		set(&t.running)
 	}
 	if p.DeletionTimestamp != nil {
 		set(&t.deleting)
@@ -326,4 +330,16 @@ func (s *seen) there(namespace string) (names []string) {
 		}
 	}
 	return names
+}
+
+// keys returns the pods of a namespace.
+func (s *seen) keys(namespace string) (keys []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.pods {
+		if strings.HasPrefix(key, namespace+"/") {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
