@@ -265,7 +265,7 @@ func (d *Driver) reconcileStray(ctx context.Context, held api.Lease) error {
 		return err
 	}
 	if c != nil && claim.Allocated(c, d.o.Node) {
-		_, err := d.prepare(ctx, c, false)
+		_, err := d.prepare(ctx, c, held.EnforcedBy == "framework") // which only a claim alone has
 		d.o.Metrics.Reconciled("adopted")
 		return err
 	}
