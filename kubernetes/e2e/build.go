@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,6 +32,9 @@ func archives() []string { return []string{"berth-dra.tar", "berth.tar", "work.t
 
 // build builds the programs of the checkout, and the images of those that run in pods.
 func (p Place) build(ctx context.Context) error {
+	if os.Getuid() != 0 {
+		return errors.New("a cluster needs root, because it makes namespaces, mounts and control groups: sudo -E make k8s")
+	}
 	if err := p.script(ctx, nil, "build.sh"); err != nil {
 		return err
 	}

@@ -68,6 +68,9 @@ func run(ctx context.Context, args []string) error {
 	case "serve":
 		return serve(ctx, place)
 	case "up":
+		if err := place.build(ctx); err != nil {
+			return err
+		}
 		if err := place.up(ctx, ""); err != nil {
 			return err
 		}
@@ -112,19 +115,34 @@ func test(ctx context.Context, place Place, chosen []Scenario, keep bool) error 
 		groups[s.Gates] = append(groups[s.Gates], strconv.Itoa(s.Number))
 	}
 	begin := time.Now()
+	if err := place.build(ctx); err != nil {
+		return err
+	}
 	var all []Result
 	var failed error
+	places := map[string]Place{}
 	for _, gates := range order {
 		p := place
 		if gates != "" {
 			p.run += "-gates"
+			if err := place.tool(ctx, ".", "", "bash", "-c", `mkdir -p "$1" && cp -r --remove-destination "$0/bin" "$0/images" "$1"`, place.run, p.run); err != nil {
+				return err
+			}
 		}
+		places[gates] = p
+	}
+	for _, gates := range order {
+		p := places[gates]
 		got, err := p.group(ctx, gates, strings.Join(groups[gates], ","), keep)
 		all = append(all, got...)
 		failed = errors.Join(failed, err)
 		if ctx.Err() != nil {
 			break
 		}
+	}
+	if !place.runs() { // its programs were for the others
+		_, _ = os.RemoveAll(place.run+"/bin"), os.RemoveAll(place.run+"/images")
+		_ = os.Remove(place.run)
 	}
 	table(os.Stdout, all, time.Since(begin))
 	for _, r := range all {
@@ -140,9 +158,9 @@ func test(ctx context.Context, place Place, chosen []Scenario, keep bool) error 
 
 // group runs scenarios in one cluster.
 func (p Place) group(ctx context.Context, gates, numbers string, keep bool) (results []Result, err error) {
-	_, found := os.Stat(p.run + "/init.pid")
+	keep = keep || p.runs()
 	if err := p.up(ctx, gates); err != nil {
-		return nil, errors.Join(err, p.down(found == nil || keep, true))
+		return nil, errors.Join(err, p.down(keep, true))
 	}
 	file := p.run + "/results.json"
 	_ = os.Remove(file)
@@ -157,7 +175,17 @@ func (p Place) group(ctx context.Context, gates, numbers string, keep bool) (res
 		}
 	}
 	bad := ran != nil || slices.ContainsFunc(results, func(r Result) bool { return r.Failed != "" })
-	return results, errors.Join(ran, p.down(found == nil || keep, bad))
+	return results, errors.Join(ran, p.down(keep, bad))
+}
+
+// runs reports whether the cluster runs.
+func (p Place) runs() bool {
+	pid, err := os.ReadFile(p.run + "/init.pid")
+	if err != nil {
+		return false
+	}
+	line, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/cmdline")
+	return err == nil && strings.Contains(string(line), "inside.sh")
 }
 
 // A Place is where things are.
@@ -191,15 +219,9 @@ func (p Place) script(ctx context.Context, env []string, name string, args ...st
 	return cmd.Run()
 }
 
-// up builds what the scenarios need, and starts the cluster unless it runs.
+// up starts the cluster unless it runs.
 func (p Place) up(ctx context.Context, gates string) error {
-	if os.Getuid() != 0 {
-		return errors.New("a cluster needs root, because it makes namespaces, mounts and control groups: sudo -E make k8s")
-	}
-	if err := p.build(ctx); err != nil {
-		return err
-	}
-	if _, err := os.Stat(p.run + "/init.pid"); err == nil {
+	if p.runs() {
 		fmt.Println("A cluster runs in", p.run, "already.")
 		return nil
 	}

@@ -35,3 +35,5 @@ join() { local h; for h in $(hierarchies); do echo 0 > "$h/$1/cgroup.procs" 2>/d
 members() { local h; for h in $(hierarchies); do [ ! -d "$h/$1" ] || find "$h/$1" -name cgroup.procs -exec cat {} + 2>/dev/null; done | sort -un; }
 # ungroup PATH removes a control group without processes, and those below it.
 ungroup() { local h; for h in $(hierarchies) /sys/fs/cgroup/unified; do [ ! -d "$h/$1" ] || find "$h/$1" -depth -type d -exec rmdir {} + 2>/dev/null; done; return 0; }
+# forget removes the files of the cluster, and nothing else that somebody may keep in $RUN.
+forget() { (cd "$RUN" && rm -rf --one-file-system node-[0-9]* etcd apiserver-certs log pids admin.kubeconfig sa.key tokens.csv settings ready results.json init.pid); }

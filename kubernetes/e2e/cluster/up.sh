@@ -7,7 +7,11 @@ here=$(cd "$(dirname "$0")" && pwd); . "$here/env.sh"
 [ "$(id -u)" = 0 ] || { echo "A cluster needs root: it makes namespaces, mounts and control groups. Run it with sudo -E." >&2; exit 1; }
 for t in unshare nsenter ip openssl curl setsid flock sha256sum; do command -v $t >/dev/null || { echo "A cluster needs $t. On Debian: apt-get install util-linux iproute2 openssl curl." >&2; exit 1; }; done
 bash "$here/build.sh"
-[ ! -e "$RUN/init.pid" ] || { echo "A cluster runs in $RUN already, or was not ended: $here/down.sh" >&2; exit 1; }
+# A cluster that ended without down.sh, with its machine for example, leaves its files.
+if [ -e "$RUN/init.pid" ] && ! grep -q inside.sh "/proc/$(cat "$RUN/init.pid")/cmdline" 2>/dev/null; then
+  ungroup "$CG"; forget
+fi
+[ ! -e "$RUN/init.pid" ] || { echo "A cluster runs in $RUN already: $here/down.sh ends it." >&2; exit 1; }
 mkdir -p "$RUN/log"; export NODES=${NODES:-2} GATES=${GATES:-} IMAGES=${IMAGES:-}
 printf 'export GATES=%q IMAGES=%q\n' "$GATES" "$IMAGES" > "$RUN/settings"
 cgroup "$CG/control"
