@@ -119,7 +119,7 @@ func TestTheDriverIsConfined(t *testing.T) {
 func TestWhatTheDriverMayDo(t *testing.T) {
 	role := the(t, objects(t, "base"), func(r *rbacv1.ClusterRole) bool { return r.Name == "berth-dra" })
 	want := map[string]string{
-		"resourceclaims": "get", "resourceclaims/status": "patch update",
+		"resourceclaims": "get list", "resourceclaims/status": "patch update",
 		"resourceclaims/driver": "associated-node:patch associated-node:update",
 		"resourceslices":        "get list watch create update patch delete",
 		"nodes":                 "get", "events": "create patch",
