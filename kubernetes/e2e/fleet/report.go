@@ -48,7 +48,7 @@ func (f *fleet) write(w io.Writer, failed error) {
 	line("berth %s (%s, %s/%s)", f.o.commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	line("%s, %d CPUs (%s), Linux %s, %s of memory", f.began.UTC().Format(time.DateOnly), runtime.NumCPU(), first("/proc/cpuinfo", "model name\t: "), strings.TrimSpace(first("/proc/sys/kernel/osrelease", "")), gib(first("/proc/meminfo", "MemTotal:")))
 	line("%s; etcd without fsync; limits of requests of scheduler and controller manager: %s", f.o.versions, f.o.limits)
-	line("%d nodes of %d GPUs (4 more for the random claims) that exist in the API only, one slice controller per node, seed %d, %s in all", f.o.nodes, f.o.gpus, f.o.seed, round(time.Since(f.began)))
+	line("%d nodes of %d GPUs (%d more for the random claims) that exist in the API only, one slice controller per node, seed %d, %s in all", f.o.nodes, f.o.gpus, max(len(f.nodes)-f.o.nodes, 0), f.o.seed, round(time.Since(f.began)))
 	line("The control plane, kwok and this program share the CPUs; every time is taken when the event arrives here.")
 	line("")
 	if f.result.published > 0 {
