@@ -71,7 +71,9 @@ func (f *fleet) atRest(ctx context.Context) error {
 		return cmp.Or(cmp.Compare(now[b], now[a]), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
 	})
 	for _, k := range kinds[:min(len(kinds), 4)] {
-		r.most = append(r.most, fmt.Sprintf("%s %s %.0f", k.verb, k.resource, now[k]))
+		if now[k] > 0 {
+			r.most = append(r.most, fmt.Sprintf("%s %s %.0f", k.verb, cmp.Or(k.resource, "of a page"), now[k]))
+		}
 	}
 	f.result.rest = &r
 	f.say("%d computations in %s: %d slices written", r.computed, round(r.lasted), r.writes)
