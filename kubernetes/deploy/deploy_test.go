@@ -148,6 +148,11 @@ func TestNames(t *testing.T) {
 		t.Errorf("the class selects %s", e)
 	}
 	policy := the(t, all, func(p *admissionv1.ValidatingAdmissionPolicy) bool { return p.Name == "berth-dra-own-node" })
+	if !slices.ContainsFunc(policy.Spec.Validations, func(v admissionv1.Validation) bool {
+		return v.Expression == "variables.slices.all(s, s.spec.pool.name == variables.caller)"
+	}) {
+		t.Error("a driver may write the pool of another node")
+	}
 	if last := policy.Spec.Validations[len(policy.Spec.Validations)-1].Expression; !strings.Contains(last, `"`+words.Driver+`"`) || *policy.Spec.FailurePolicy != admissionv1.Fail {
 		t.Errorf("the policy checks %s", last)
 	}

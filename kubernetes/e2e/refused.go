@@ -131,7 +131,7 @@ func (h *H) strangers() {
 	h.Must(err)
 	slice := func(name, node, driver string) *resourcev1.ResourceSlice {
 		return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{
-			Driver: driver, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node + "-e2e", Generation: 1, ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu"}}}}
+			Driver: driver, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, Generation: 0, ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu"}}}}
 	}
 	slices := account.ResourceV1().ResourceSlices()
 	forbidden := func(what string, err error) {
@@ -140,15 +140,20 @@ func (h *H) strangers() {
 		}
 		h.Step("the driver of node-1 cannot %s: %v", what, err)
 	}
-	_, err = slices.Create(h.ctx, slice("e2e-own", "node-1", words.Driver), metav1.CreateOptions{})
+	_, err = slices.Create(h.ctx, slice("e2e-own", "node-1", words.Driver), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}) // the driver would remove it
 	h.Must(err)
-	h.Must(slices.Delete(h.ctx, "e2e-own", metav1.DeleteOptions{}))
-	h.Step("the driver of node-1 writes and deletes slices of node-1")
+	h.Step("the driver of node-1 may write slices of node-1")
+	pool := slice("e2e-pool", "node-1", words.Driver)
+	pool.Spec.Pool.Name = "node-2"
+	_, err = slices.Create(h.ctx, pool, metav1.CreateOptions{})
+	forbidden("write a slice of the pool of node-2", err)
 	_, err = slices.Create(h.ctx, slice("e2e-other", "node-2", words.Driver), metav1.CreateOptions{})
 	forbidden("write a slice of node-2", err)
 	_, err = slices.Create(h.ctx, slice("e2e-foreign", "node-1", "gpu.example.com"), metav1.CreateOptions{})
 	forbidden("write a slice of another driver", err)
-	_, err = h.Cluster.ResourceV1().ResourceSlices().Create(h.ctx, slice("e2e-theirs", "node-2", words.Driver), metav1.CreateOptions{})
+	theirs := slice("e2e-theirs", "node-2", words.Driver)
+	theirs.Spec.Pool.Name = "node-2-e2e"
+	_, err = h.Cluster.ResourceV1().ResourceSlices().Create(h.ctx, theirs, metav1.CreateOptions{})
 	h.Must(err)
 	forbidden("delete a slice of node-2", slices.Delete(h.ctx, "e2e-theirs", metav1.DeleteOptions{}))
 	h.Must(h.Cluster.ResourceV1().ResourceSlices().Delete(h.ctx, "e2e-theirs", metav1.DeleteOptions{}))
