@@ -199,6 +199,11 @@ func amount(r resourcev1.DeviceRequestAllocationResult, name resourcev1.Qualifie
 	if q.Sign() < 0 || q.Cmp(*resource.NewQuantity(most*unit, resource.BinarySI)) > 0 {
 		return 0, refuse(BadCapacity, "the claim has %s of %s on device %s; no device has that", quote(q.String()), name, r.Device)
 	}
+	if q.IsZero() && name == words.Memory {
+		// The scheduler gives nothing to a claim for nothing while a device has less
+		// than the least amount, and a lease without memory has no limit.
+		return 0, refuse(BadCapacity, "the claim asks for no memory of device %s, so nothing would limit its programs; ask for some, or leave the amount out", r.Device)
+	}
 	return (q.Value() + unit - 1) / unit, nil
 }
 
