@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,8 +108,10 @@ func TestReboot(t *testing.T) {
 	m.startDaemon()
 	m.startDriver()
 	m.eventually("CDI files", func() string {
-		if n := len(m.files("cdi")); n != 2 {
-			return "not yet"
+		for _, c := range []*resourcev1.ResourceClaim{a, b} {
+			if !slices.Contains(m.files("cdi"), "berth.dev-lease_"+string(c.UID)+".json") {
+				return "not yet"
+			}
 		}
 		return ""
 	})
