@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -19,8 +20,8 @@ func handovers() []Scenario {
 			Expects: "the pods run again with the same lease ids and fences, their CDI files are written anew, and the lease of the deleted one ends", Run: reboot},
 		{Number: 14, Does: "delete a pod by force that ignores SIGTERM, while another waits for its share",
 			Expects: "the other one does not run before the old one is dead, then it runs; never is more leased than there is", Run: forced},
-		{Number: 15, Does: "one claim for two pods",
-			Expects: "one lease, the memory of both counts, and it ends after the second", Run: twoPodsOneClaim},
+		{Number: 15, Does: "one claim for two pods; two claims for one pod",
+			Expects: "one lease, the memory of both counts, and it ends after the second; two leases that set no limits of libraries, and are watched", Run: sharedClaims},
 	}
 }
 
@@ -178,8 +179,37 @@ func forced(h *H) {
 	}
 }
 
-func twoPodsOneClaim(h *H) {
+func sharedClaims(h *H) {
 	h.Machines(Machine{Node: 1, Devices: "sim:1"})
+	h.twoPodsOneClaim()
+	h.twoClaimsOnePod()
+}
+
+// twoClaimsOnePod runs a pod with two claims. Both would set the same variables, so
+// neither limits libraries.
+func (h *H) twoClaimsOnePod() {
+	h.MakeClaim(Pod{Name: "one", Memory: "10Gi"})
+	h.MakeClaim(Pod{Name: "two", Memory: "20Gi"})
+	two := "two"
+	both := h.Create(Pod{Name: "both", Claim: "one", Change: func(s *corev1.PodSpec) {
+		s.ResourceClaims = append(s.ResourceClaims, corev1.PodResourceClaim{Name: "more", ResourceClaimName: &two})
+		s.Containers[0].Resources.Claims = append(s.Containers[0].Resources.Claims, corev1.ResourceClaim{Name: "more"})
+	}})
+	h.Within(5*time.Second, "a pod with two claims runs", h.Running(both))
+	leases, err := h.Node(1).Leases()
+	h.Must(err)
+	if len(leases) != 2 || leases[0].EnforcedBy != "watchdog" || leases[1].EnforcedBy != "watchdog" {
+		h.Fail("the leases are %+v", leases)
+	}
+	for name := range h.Report(both).Env {
+		if strings.HasPrefix(name, "CUPY") || strings.HasPrefix(name, "XLA") || strings.HasPrefix(name, "PYTORCH") {
+			h.Fail("%s is set in the container", name)
+		}
+	}
+	h.Step("two leases, watched, without limits of libraries")
+}
+
+func (h *H) twoPodsOneClaim() {
 	h.MakeClaim(Pod{Name: "shared", Memory: "40Gi"})
 	a := h.Create(Pod{Name: "a", Claim: "shared", Use: 10 << 10})
 	h.Eventually("the first pod runs", h.Running(a))

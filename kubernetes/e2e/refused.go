@@ -33,7 +33,7 @@ func refused(h *H) {
 		{"too-little", `"service": "embedding"`, "1Gi", "embedding"},
 		{"mps", `"enforce": "mps"`, "4Gi", "mps"},
 		{"important", `"priority": 100`, "4Gi", "priority"},
-		{"two-values", `"caps": ["tensorflow"]`, "4Gi", "tensorflow"},
+		{"unknown-library", `"caps": ["tensorflow"]`, "4Gi", "tensorflow"},
 	} {
 		pod := h.Create(Pod{Name: c.name, Memory: c.memory, Parameters: c.parameters})
 		h.wait(patience, "the events of pod "+pod+" say why", h.Said(pod, "FailedPrepareDynamicResources", c.says))
@@ -53,6 +53,7 @@ func refused(h *H) {
 	if l := h.Lease(good); l.Holder.Service != "embedding" || l.EnforcedBy != "watchdog" {
 		h.Fail("its lease is for the service %q and enforced by %q", l.Holder.Service, l.EnforcedBy)
 	}
+	h.classes()
 	h.strangers()
 	h.Delete(good)
 	h.Eventually("it is gone", h.Gone(good))
@@ -104,6 +105,26 @@ func (h *H) vendors() {
 	h.Must(h.untouched(first)())
 	n.Write(file, vendor)
 	h.Within(time.Minute, "with the file it runs", h.Running(second))
+}
+
+// classes makes a class that says what claims cannot say.
+func (h *H) classes() {
+	const class = "e2e-important"
+	h.Apply(`{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: ` + class + `}, spec: {
+  selectors: [{cel: {expression: 'device.driver == "gpu.berth.dev"'}}],
+  config: [{opaque: {driver: gpu.berth.dev, parameters: {apiVersion: gpu.berth.dev/v1alpha1, kind: Lease, service: embedding, socket: true}}}]}}`)
+	defer func() { _, _ = h.Kubectl("delete", "deviceclass", class) }()
+	of := func(s *resourcev1.ResourceClaimSpec) { s.Devices.Requests[0].Exactly.DeviceClassName = class }
+	with := h.Create(Pod{Name: "with-socket", Memory: "4Gi", Template: of})
+	h.Eventually("a pod of a class with a service and the socket runs", h.Running(with))
+	if l, env := h.Lease(with), h.Report(with).Env; l.Holder.Service != "embedding" || env["BERTH_SOCKET"] != "/run/berth/berth.sock" {
+		h.Fail("its lease is for the service %q, and BERTH_SOCKET is %q", l.Holder.Service, env["BERTH_SOCKET"])
+	}
+	other := h.Create(Pod{Name: "other-service", Memory: "4Gi", Template: of, Parameters: `"service": "training"`})
+	h.Eventually("a claim cannot change the service of its class", h.Said(other, "FailedPrepareDynamicResources", "service"))
+	h.Delete(with)
+	h.Delete(other)
+	h.Eventually("both are gone", h.Gone(with, other))
 }
 
 // nothing returns an error if the node of a scenario has something of a claim.
