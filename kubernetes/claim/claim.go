@@ -74,11 +74,13 @@ func refuse(code, format string, args ...any) error {
 const (
 	maxMemory = gpu.MiB(1) << 30
 	maxSlots  = 1 << 16
-	maxScope  = 64
 	maxParts  = 256
 	maxName   = 128
 	maxText   = 1000 // of a refusal: an event has 1024 bytes
 )
+
+// MaxScope is how many pods a lease covers, at most.
+const MaxScope = 64
 
 // Allocated reports whether a claim has a device of this driver on a node.
 func Allocated(c *resourcev1.ResourceClaim, node string) bool {

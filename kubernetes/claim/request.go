@@ -30,8 +30,8 @@ func (c Claim) Request(find Find, alone bool) (api.LeaseRequest, error) {
 	switch n := len(c.Pods); {
 	case n == 0:
 		return api.LeaseRequest{}, refuse(BadClaim, "claim %s/%s is reserved for no pod, so nobody could tell whose memory it is; the driver tries again", c.Namespace, c.Name)
-	case n > maxScope:
-		return api.LeaseRequest{}, refuse(BadClaim, "claim %s/%s is reserved for %d pods; a lease has at most %d: use more claims", c.Namespace, c.Name, n, maxScope)
+	case n > MaxScope:
+		return api.LeaseRequest{}, refuse(BadClaim, "claim %s/%s is reserved for %d pods; a lease has at most %d: use more claims", c.Namespace, c.Name, n, MaxScope)
 	}
 	shares, err := c.shares(find)
 	if err != nil {

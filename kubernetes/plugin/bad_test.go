@@ -1,7 +1,9 @@
 package plugin_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,6 +168,32 @@ func TestSharedClaim(t *testing.T) {
 		}
 		return ""
 	})
+	m.stop(c)
+	m.nothingLeft()
+}
+
+// A claim that lasts sees more pods than a lease has room for: those that are gone make
+// room for those that come.
+func TestSharedClaimLasts(t *testing.T) {
+	m := newMachine(t, "sim:1")
+	c := shared(claimOf("common", gpu0, 4096, 1))
+	m.start(c)
+	for round := range 3 {
+		c.Status.ReservedFor = c.Status.ReservedFor[:0]
+		for i := range 40 {
+			c = joined(c, fmt.Sprintf("pod-%d-%d", round, i))
+		}
+		m.cluster.put(c)
+		m.eventually("the pods join", func() string {
+			l := m.leases()[string(c.UID)]
+			for _, pod := range c.Status.ReservedFor {
+				if !slices.Contains(l.Scope, "pod"+string(pod.UID)) {
+					return pod.Name + " is missing"
+				}
+			}
+			return ""
+		})
+	}
 	m.stop(c)
 	m.nothingLeft()
 }

@@ -185,7 +185,11 @@ func (d *Driver) begin(ctx context.Context, c *resourcev1.ResourceClaim, want cl
 		before = nil
 	}
 	if before != nil {
-		before.join(want.Pods)
+		if _, left := before.join(want.Pods); len(left) > 0 { // else the daemon would have too many
+			if _, err := d.rescope(ctx, before, 0, nil, left); err != nil && problemCode(err) != codeUnknown {
+				return nil, false, err
+			}
+		}
 		return before, false, nil
 	}
 	for i := range all {
@@ -207,16 +211,28 @@ func (d *Driver) begin(ctx context.Context, c *resourcev1.ResourceClaim, want cl
 	return st, true, nil
 }
 
-// join adds pods to the claim of a state, and returns the control groups that its
-// lease did not have.
-func (s *state) join(pods []claim.Pod) (added []string) {
+// join makes pods those of a state, and returns the control groups that its lease did
+// not have, and those that it has to give up: a lease has room for so many, and a claim
+// that a Deployment shares sees any number of pods. A pod that is gone keeps its place
+// as long as there is room, because its processes may live a little longer.
+func (s *state) join(pods []claim.Pod) (added, left []string) {
 	s.Pods = pods
+	var now []string
 	for _, p := range pods {
-		if name := "pod" + p.UID; !slices.Contains(s.Request.Scope, name) {
+		name := "pod" + p.UID
+		if now = append(now, name); !slices.Contains(s.Request.Scope, name) {
 			s.Request.Scope, added = append(s.Request.Scope, name), append(added, name)
 		}
 	}
-	return added
+	surplus := len(s.Request.Scope) - claim.MaxScope
+	s.Request.Scope = slices.DeleteFunc(slices.Clone(s.Request.Scope), func(name string) bool { // the oldest first
+		if surplus <= 0 || slices.Contains(now, name) {
+			return false
+		}
+		surplus, left = surplus-1, append(left, name)
+		return true
+	})
+	return added, left
 }
 
 // sharesPod reports whether a pod of the claim has another claim of this driver: the

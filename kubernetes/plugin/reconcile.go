@@ -170,18 +170,18 @@ func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim,
 	if err != nil {
 		return err // it was prepared, so it could be read: a driver of another version
 	}
-	added := st.join(want.Pods)
+	added, left := st.join(want.Pods)
 	written, err := d.o.CDI.List()
 	if err != nil {
 		return err
 	}
-	if !stands || !slices.Contains(written, st.UID) || held.Fence != st.Fence {
-		return d.repair(ctx, st)
-	}
-	if len(added) > 0 {
-		if held, err = d.rescope(ctx, st, added); err != nil {
+	if stands && len(added)+len(left) > 0 {
+		if held, err = d.rescope(ctx, st, held.Fence, added, left); err != nil {
 			return err
 		}
+	}
+	if !stands || !slices.Contains(written, st.UID) || held.Fence != st.Fence {
+		return d.repair(ctx, st)
 	}
 	d.learn(st)
 	d.teller.looked(st, held)
@@ -217,18 +217,20 @@ func (d *Driver) repair(ctx context.Context, st *state) error {
 	return nil
 }
 
-// rescope adds control groups to the lease of a state.
-func (d *Driver) rescope(ctx context.Context, st *state, added []string) (api.Lease, error) {
+// rescope adds control groups to the lease of a state, and takes others out.
+func (d *Driver) rescope(ctx context.Context, st *state, fence uint64, added, left []string) (api.Lease, error) {
 	asked, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	held, err := d.o.Daemon.Rescope(asked, st.UID, api.Rescope{Fence: st.Fence, Add: added})
+	held, err := d.o.Daemon.Rescope(asked, st.UID, api.Rescope{Fence: fence, Add: added, Remove: left})
 	if err != nil {
 		return held, err
 	}
 	if err := d.states.put(st); err != nil {
 		return held, err
 	}
-	d.o.Metrics.Reconciled("joined")
+	if len(added) > 0 {
+		d.o.Metrics.Reconciled("joined")
+	}
 	return held, nil
 }
 

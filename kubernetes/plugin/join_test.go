@@ -1,0 +1,46 @@
+package plugin
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/kubernetes/claim"
+)
+
+// podsFrom returns pods with the UIDs first, first+1 and so on.
+func podsFrom(first, n int) (pods []claim.Pod) {
+	for i := range n {
+		pods = append(pods, claim.Pod{Name: "p", UID: fmt.Sprint(first + i)})
+	}
+	return pods
+}
+
+// A claim that lasts sees more pods than a lease has room for. Those that are gone make
+// room, the oldest first, and none does that is still there.
+func TestJoin(t *testing.T) {
+	s := &state{Request: &api.LeaseRequest{}}
+	for _, c := range []struct {
+		pods        []claim.Pod
+		added, left int
+		first       string
+	}{
+		{podsFrom(0, 1), 1, 0, "pod0"},
+		{podsFrom(0, claim.MaxScope), claim.MaxScope - 1, 0, "pod0"},
+		{podsFrom(0, claim.MaxScope), 0, 0, "pod0"},
+		{podsFrom(1, claim.MaxScope), 1, 1, "pod1"},
+		{podsFrom(claim.MaxScope, 3), 2, 2, "pod3"},
+		{append(podsFrom(3, 1), podsFrom(500, claim.MaxScope-1)...), claim.MaxScope - 1, claim.MaxScope - 1, "pod3"},
+	} {
+		added, left := s.join(c.pods)
+		if len(added) != c.added || len(left) != c.left || s.Request.Scope[0] != c.first || len(s.Request.Scope) > claim.MaxScope || !slices.Equal(s.Pods, c.pods) {
+			t.Errorf("%d pods from %s: %d added, %d left, %q", len(c.pods), c.pods[0].UID, len(added), len(left), s.Request.Scope)
+		}
+		for _, p := range c.pods {
+			if !slices.Contains(s.Request.Scope, "pod"+p.UID) {
+				t.Errorf("pod %s is missing", p.UID)
+			}
+		}
+	}
+}
