@@ -16,7 +16,7 @@ const (
 	MaxMemory   = gpu.MiB(1) << 30 // on one device: a PiB
 	MaxSlots    = 1 << 16          // on one device
 	MaxGPUs     = 1 << 16
-	MaxScope    = 64        // names in a scope
+	MaxScope    = 256       // names in a scope: a claim of Kubernetes is for as many pods
 	MaxPriority = 1_000_000 // and the same below zero
 	MinTTL      = time.Second
 	MaxTTL      = 30 * 24 * time.Hour

@@ -79,8 +79,8 @@ const (
 	maxText   = 1000 // of a refusal: an event has 1024 bytes
 )
 
-// MaxScope is how many pods a lease covers, at most.
-const MaxScope = 64
+// MaxScope is how many pods a lease covers, at most: as many as a claim is reserved for.
+const MaxScope = 256
 
 // Allocated reports whether a claim has a device of this driver on a node.
 func Allocated(c *resourcev1.ResourceClaim, node string) bool {

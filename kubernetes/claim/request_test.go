@@ -95,7 +95,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	alone := sample(got("gpu", "gpu-1", "s1", "8Gi 1"))
 	alone.Status.ReservedFor = nil
 	crowd := sample(got("gpu", "gpu-1", "s1", "8Gi 1"))
-	for i := range 64 {
+	for i := range MaxScope {
 		crowd.Status.ReservedFor = append(crowd.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: "p", UID: types.UID(fmt.Sprint("u", i))})
 	}
 	for _, c := range []struct {
@@ -106,7 +106,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}{
 		{"administration", sample(admin), BadClaim, "administration"},
 		{"no pod", alone, BadClaim, "no pod"},
-		{"too many pods", crowd, BadClaim, "65 pods"},
+		{"too many pods", crowd, BadClaim, "257 pods"},
 		{"a device that is gone", sample(got("gpu", "mig-7", "s1", "8Gi 1")), UnknownDevice, "mig-7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

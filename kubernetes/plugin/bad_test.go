@@ -9,6 +9,7 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 
+	"github.com/berth-gpu/berth/kubernetes/claim"
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
@@ -180,7 +181,7 @@ func TestSharedClaimLasts(t *testing.T) {
 	m.start(c)
 	for round := range 3 {
 		c.Status.ReservedFor = c.Status.ReservedFor[:0]
-		for i := range 40 {
+		for i := range claim.MaxScope - 60 {
 			c = joined(c, fmt.Sprintf("pod-%d-%d", round, i))
 		}
 		m.cluster.put(c)
