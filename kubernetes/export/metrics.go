@@ -107,13 +107,24 @@ func (p present) Collect(c chan<- prometheus.Metric) {
 	gauge(upDesc, up)
 	prepared, claims := p.s.Claims()
 	gauge(claimsDesc, float64(prepared))
-	for _, one := range claims {
-		gauge(memoryDesc, float64(one.Leased), one.Namespace, one.Pod, one.Name, one.GPU, "leased")
-		if measured, ok := one.Measured.Get(); ok {
-			gauge(memoryDesc, float64(measured), one.Namespace, one.Pod, one.Name, one.GPU, "measured")
-		}
+	for labels, memory := range sums(claims) {
+		gauge(memoryDesc, float64(memory), labels[:]...)
 	}
 	for _, t := range p.s.Taints() {
 		gauge(taintDesc, 1, t.Device, t.Key, t.Effect)
 	}
+}
+
+// sums adds up the memory of claims by their labels. Two claims have the same ones if
+// somebody made a claim again while the lease of the first still stands; Prometheus
+// gets no page at all that has the same labels twice.
+func sums(claims []Claim) map[[5]string]gpu.MiB {
+	all := map[[5]string]gpu.MiB{}
+	for _, one := range claims {
+		all[[5]string{one.Namespace, one.Pod, one.Name, one.GPU, "leased"}] += one.Leased
+		if measured, ok := one.Measured.Get(); ok {
+			all[[5]string{one.Namespace, one.Pod, one.Name, one.GPU, "measured"}] += measured
+		}
+	}
+	return all
 }

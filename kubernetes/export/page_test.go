@@ -28,7 +28,8 @@ func (still) Live() error    { return nil }
 func (still) Ready() error   { return errors.New("the daemon does not answer") }
 func (still) DaemonUp() bool { return false }
 func (still) Claims() (int, []export.Claim) {
-	return 2, []export.Claim{{Namespace: "shop", Pod: "p", Name: "c", GPU: "GPU-1", Leased: 4096, Measured: gpu.Some(gpu.MiB(100))}, {Namespace: "shop", Pod: "q", Name: "d", GPU: "GPU-1", Leased: 1}}
+	return 2, []export.Claim{{Namespace: "shop", Pod: "p", Name: "c", GPU: "GPU-1", Leased: 4096, Measured: gpu.Some(gpu.MiB(100))}, {Namespace: "shop", Pod: "q", Name: "d", GPU: "GPU-1", Leased: 1},
+		{Namespace: "shop", Pod: "q", Name: "d", GPU: "GPU-1", Leased: 2}} // made again, while the first lease stands
 }
 func (still) Taints() []export.Taint {
 	return []export.Taint{{Device: "gpu-1", Key: "gpu.berth.dev/daemon", Effect: "NoSchedule"}}
@@ -68,6 +69,7 @@ func TestPages(t *testing.T) {
 		`berth_dra_taints{device="gpu-1",effect="NoSchedule",key="gpu.berth.dev/daemon"} 1`,
 		`berth_dra_claim_memory_mb{claim="c",gpu="GPU-1",kind="leased",namespace="shop",pod="p"} 4096`,
 		`berth_dra_claim_memory_mb{claim="c",gpu="GPU-1",kind="measured",namespace="shop",pod="p"} 100`,
+		`berth_dra_claim_memory_mb{claim="d",gpu="GPU-1",kind="leased",namespace="shop",pod="q"} 3`,
 		`berth_dra_api_errors_total{reason="Forbidden",what="claim_status"} 1`, `berth_dra_api_errors_total{reason="NoAnswer",what="claim_status"} 1`,
 	} {
 		if !strings.Contains(metrics, want) {
