@@ -352,9 +352,9 @@ func TestDeviceThatTheDaemonDoesNotList(t *testing.T) {
 	m.lease(1, 51200, 1, "a")
 	next(t, p, 0, m, ordinary)
 	m.Status, m.Available = m.Status[:1], m.Available[:1]
-	for at, names := range map[float64]string{1: "sim-h200-0 sim-h200-1 sim-h200-2", 600.9: "sim-h200-0 sim-h200-1 sim-h200-2"} {
+	for _, at := range []float64{1, 600.9} {
 		l := next(t, p, at, m, ordinary)
-		want(t, "names", l.names(), names)
+		want(t, "names", l.names(), "sim-h200-0 sim-h200-1 sim-h200-2")
 		want(t, "taints", l.marks(1), "silent:NoSchedule")
 	}
 	want(t, "later", next(t, p, 601, m, ordinary).names(), "sim-h200-0 sim-h200-1")
