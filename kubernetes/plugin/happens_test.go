@@ -142,14 +142,15 @@ func TestOverLimit(t *testing.T) {
 		t.Errorf("%d %s", code, page)
 	}
 
-	// The claim is gone and kubelet has forgotten it, but its process still runs: its
-	// lease stays.
+	// Two claims are gone and kubelet has forgotten both. The lease of the one whose
+	// process still runs stays.
+	idle := claimOf("idle", gpu0, 1024, 1)
+	m.start(idle)
 	m.cluster.remove(c)
-	m.killDriver()
-	m.startDriver()
-	m.eventually("reconcile", func() string {
-		if _, text := m.page("/metrics"); !strings.Contains(text, "berth_dra_daemon_up 1") {
-			return "not yet"
+	m.cluster.remove(idle)
+	m.eventually("the other lease ends", func() string {
+		if _, there := m.leases()[string(idle.UID)]; there {
+			return "it is there"
 		}
 		return ""
 	})

@@ -28,7 +28,7 @@ func (t *teller) write(ctx context.Context, r report) error {
 		t.forget(r.st.UID)
 		return nil
 	}
-	data, err := json.Marshal(map[string]any{"lease": r.lease.ID, "fence": r.lease.Fence, "enforced_by": r.lease.EnforcedBy})
+	data, err := json.Marshal(map[string]any{"lease": r.st.UID, "fence": r.lease.Fence, "enforced_by": r.lease.EnforcedBy})
 	if err != nil {
 		return err
 	}

@@ -61,6 +61,9 @@ func (t *teller) prepared(st *state, held api.Lease) {
 		return
 	}
 	t.change(st, func(r *report) bool {
+		if r.lease.Fence != 0 && r.lease.Fence != held.Fence {
+			r.over = "" // that was another lease
+		}
 		r.lease, r.refused, r.code = held, "", ""
 		if held.Launch != nil {
 			r.receipt = held.Launch.Receipt
@@ -69,15 +72,15 @@ func (t *teller) prepared(st *state, held api.Lease) {
 	})
 }
 
-// looked reports what reconcile saw of a lease: whether it is within its limit again,
-// and everything if this driver has not told it yet.
+// looked reports what reconcile saw of a lease: whether it is within its limit, and
+// everything if this driver has not told it yet.
 func (t *teller) looked(st *state, held api.Lease) {
 	t.change(st, func(r *report) bool {
 		first := r.lease.ID == ""
 		before := *r
 		r.lease, r.refused, r.code = held, "", ""
-		if over := overLimit(held); over == "" || first {
-			r.over = over
+		if over := overLimit(held); over == "" || r.over == "" {
+			r.over = over // an event says it better
 		}
 		return first || r.over != before.over || before.refused != ""
 	})
@@ -97,10 +100,8 @@ func (t *teller) lost(st *state, err error) {
 
 // happened tells the pods of a claim what happened to its lease.
 func (t *teller) happened(e gpu.Event) {
-	t.d.mu.Lock()
-	st := t.d.known[e.Lease]
-	t.d.mu.Unlock()
-	if st == nil || !e.ConcernsGrant(st.UID, st.Fence) {
+	st := t.stateOf(e.Lease)
+	if st == nil || st.Fence != 0 && !e.ConcernsGrant(st.UID, st.Fence) {
 		return
 	}
 	switch e.Code {
@@ -117,6 +118,18 @@ func (t *teller) happened(e gpu.Event) {
 			return true
 		})
 	}
+}
+
+// stateOf returns the state of the claim of a lease, also while it is being prepared,
+// and nil if the lease is for no claim.
+func (t *teller) stateOf(lease string) *state {
+	t.d.mu.Lock()
+	st := t.d.known[lease]
+	t.d.mu.Unlock()
+	if st == nil && goodUID(lease) {
+		st, _ = t.d.states.get(lease)
+	}
+	return st
 }
 
 func (t *teller) over(st *state, reason, text string) {
@@ -172,7 +185,7 @@ func (t *teller) writeDue(ctx context.Context) time.Duration {
 	t.mu.Lock()
 	due := map[string]report{}
 	for uid, r := range t.reports {
-		if r.written || r.tries >= maxTries {
+		if r.written || r.tries >= maxTries || r.lease.ID == "" && r.refused == "" { // nothing is known of it yet
 			continue
 		}
 		if wait := time.Until(r.next); wait > 0 {
