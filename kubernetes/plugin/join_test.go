@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/kubernetes/cdi"
 	"github.com/berth-gpu/berth/kubernetes/claim"
 )
 
@@ -42,5 +43,28 @@ func TestJoin(t *testing.T) {
 				t.Errorf("pod %s is missing", p.UID)
 			}
 		}
+	}
+}
+
+// During a rollout, the other driver may unprepare a claim that this one remembers.
+func TestForgetsWhatTheOtherDriverUnprepared(t *testing.T) {
+	dir := t.TempDir()
+	d, err := New(Options{Plugins: dir, CDI: cdi.Folder{Dirs: []string{dir}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := &state{UID: "kept", Request: &api.LeaseRequest{}}
+	if err := d.states.put(kept); err != nil {
+		t.Fatal(err)
+	}
+	gone := &state{UID: "gone", Request: &api.LeaseRequest{}}
+	d.learn(kept)
+	d.learn(gone)
+	d.teller.prepared(gone, api.Lease{ID: "gone"})
+	if err := d.removeStrayFiles(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := d.Claims(); n != 1 || d.known["kept"] == nil || len(d.teller.reports) != 0 {
+		t.Errorf("it remembers %d claims and %d reports", n, len(d.teller.reports))
 	}
 }

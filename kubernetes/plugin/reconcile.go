@@ -282,7 +282,8 @@ func (d *Driver) reconcileStray(ctx context.Context, held api.Lease) error {
 	return nil
 }
 
-// removeStrayFiles removes the CDI files of claims that have no state file.
+// removeStrayFiles removes the CDI files of claims that have no state file, and forgets
+// claims that the other driver of a rollout has unprepared.
 func (d *Driver) removeStrayFiles(ctx context.Context) error {
 	unlock, err := d.lock.take(ctx)
 	if err != nil {
@@ -292,6 +293,9 @@ func (d *Driver) removeStrayFiles(ctx context.Context) error {
 	uids, err := d.states.list()
 	if err != nil {
 		return err
+	}
+	for _, uid := range d.knownBut(uids) {
+		d.forget(uid)
 	}
 	written, err := d.o.CDI.List()
 	if err != nil {

@@ -317,6 +317,18 @@ func (d *Driver) forget(uid string) {
 	d.teller.forget(uid)
 }
 
+// knownBut returns the claims that the driver remembers, without some.
+func (d *Driver) knownBut(uids []string) (others []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for uid := range d.known {
+		if !slices.Contains(uids, uid) {
+			others = append(others, uid)
+		}
+	}
+	return others
+}
+
 // drops notes that the API server drops fields of the devices that are published to
 // it, and publishes devices that do without them.
 func (d *Driver) drops(features []string) {
