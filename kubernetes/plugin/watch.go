@@ -119,10 +119,22 @@ func (d *Driver) read(ctx context.Context) error {
 	d.status, d.heard, d.down = &status, time.Now(), nil
 	d.facts = slice.Facts{
 		Node: d.o.Node, Status: status.GPUs, Available: available.GPUs, Leases: leases.Leases,
-		Context: contextOf(config), Roots: d.roots(status.GPUs),
+		Context: contextOf(config), Roots: d.roots(status.GPUs), Held: d.held(),
 	}
 	d.vendor = vendor
 	return nil
+}
+
+// held returns the published names of the devices that prepared claims have. The
+// caller holds d.mu.
+func (d *Driver) held() []string {
+	var names []string
+	for _, st := range d.known {
+		for _, r := range st.Results {
+			names = append(names, r.Device)
+		}
+	}
+	return names
 }
 
 // unheard notes that the daemon does not answer, or refuses to.

@@ -76,6 +76,21 @@ func TestBadDeviceWithoutTaints(t *testing.T) {
 	}
 }
 
+// A bad device whose shares claims have keeps those, and offers no others.
+func TestFreeSharesOfABadDevice(t *testing.T) {
+	p, m := New("node-1"), h200s(1)
+	next(t, p, 0, m, old)
+	m.lease(0, 35814, 1, "a")
+	m.lease(0, 35814, 1, "b")
+	m.Status[0].Trust = &api.Trust{Phase: "quarantine", Why: "XID 79"}
+	m.Held = []string{"sim-h200-0-s2"}
+	want(t, "while one claim is not known", next(t, p, 1, m, old).names(), "sim-h200-0-s0 sim-h200-0-s1 sim-h200-0-s2 sim-h200-0-s3")
+	m.Held = []string{"sim-h200-0-s2", "sim-h200-0-s0"}
+	want(t, "in quarantine", next(t, p, 2, m, old).names(), "sim-h200-0-s0 sim-h200-0-s2")
+	m.Status[0].Trust = nil
+	want(t, "when it is well", next(t, p, 3, m, old).names(), "sim-h200-0-s0 sim-h200-0-s1 sim-h200-0-s2 sim-h200-0-s3")
+}
+
 // A fixed share has no smallest request, so one that is too small for a pod is left
 // out.
 func TestFixedSharesThatAreTooSmall(t *testing.T) {

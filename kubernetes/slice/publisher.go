@@ -30,6 +30,7 @@ type Publisher struct {
 	mu        sync.Mutex
 	devices   map[string]*device // by UUID
 	names     map[string]string  // UUID, by published name of the device
+	held      []string           // published names that prepared claims have
 	last      []resourcev1.Device
 	health    []Health
 	published bool
@@ -91,6 +92,7 @@ func (p *Publisher) observe(now time.Time, f Facts) {
 		room[a.GPU] = a
 	}
 	leases := uses(f.Leases)
+	p.held = f.Held
 	seen := map[string]bool{}
 	for _, s := range f.Status {
 		uuid := s.Device.UUID
@@ -194,12 +196,31 @@ func (p *Publisher) list(now time.Time, silent time.Duration, s Shape) []resourc
 		if about := summary(bad); about != d.about || d.message == "" {
 			d.about, d.message = about, text
 		}
-		for _, one := range d.published(s, bad) {
+		devices := d.published(s, bad)
+		if !s.Taints && closed(bad) {
+			devices = p.keepHeld(d, devices)
+		}
+		for _, one := range devices {
 			list = append(list, one)
 			p.health = append(p.health, Health{Device: one.Name, State: state, Message: d.message})
 		}
 	}
 	return list
+}
+
+// keepHeld leaves out the shares of a device that no claim has. It leaves out none as
+// long as it knows fewer shares that claims have than there are leases for claims.
+func (p *Publisher) keepHeld(d *device, shares []resourcev1.Device) []resourcev1.Device {
+	var kept []resourcev1.Device
+	for _, one := range shares {
+		if slices.Contains(p.held, one.Name) {
+			kept = append(kept, one)
+		}
+	}
+	if len(kept) < d.use.own {
+		return shares
+	}
+	return kept
 }
 
 // troubles lists what is wrong with the device. away says that the daemon is silent.

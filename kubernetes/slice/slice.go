@@ -25,6 +25,7 @@ type Facts struct {
 	Available []api.DeviceAvailable // of every device; one that is missing here is not published
 	Leases    []api.Lease           // all leases of the daemon, with what was measured for them
 	Context   gpu.MiB               // context_mb: the least that a claim holds; zero: 1 MiB
+	Held      []string              // published names of the devices that prepared claims have
 	Roots     map[string]string     // PCIe root complex, by PCI address as [Address] writes it; nil: not known
 	Silent    time.Duration         // how long the daemon has not answered; zero: it does. The rest is then not read
 }
