@@ -203,6 +203,24 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// An answer of 4 MiB may have two million values, each of which takes 500 bytes here.
+func TestManyValues(t *testing.T) {
+	many := func(n int) string { return "[" + strings.Repeat("{},", n) + "{}]" }
+	for what, said := range map[string]string{
+		"more than":  `{"node":"n1","leases":[` + strings.Repeat("0,", mostValues+1) + `0]}`,
+		"10000":      `{"node":"n1","leases":` + many(mostLeases) + `}`,
+		"512":        `{"node":"n1","status":{"gpus":` + many(mostDevices) + `}}`,
+		"of pod pod": `{"node":"n1","leases":` + many(mostValues+1) + `}`,
+	} {
+		if _, err := read([]byte(said), Pod{Node: "n1", Name: "pod"}); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%.40s…: %v", said, err)
+		}
+	}
+	if n, err := read([]byte(`{"node":"n1","leases":`+many(mostLeases-1)+`,"status":{"gpus":`+many(mostDevices-1)+`}}`), Pod{Node: "n1"}); err != nil || len(n.Leases) != mostLeases {
+		t.Error(err)
+	}
+}
+
 func TestNew(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "my kubectl")

@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,15 @@ import (
 const (
 	mostNode     = 4 << 20
 	mostTogether = 256 << 20
+)
+
+// mostValues bounds how many values one node may list: 1,000 leases take about half of
+// it. A value of two bytes, such as 0 where a lease belongs, takes 500 in memory. Every
+// lease is held against every device, so there are bounds for both.
+const (
+	mostValues  = 100_000
+	mostDevices = 512
+	mostLeases  = 10_000
 )
 
 // budget counts the bytes of one round.
@@ -44,8 +54,14 @@ func (c *Cluster) Node(ctx context.Context, p Pod) (api.Node, error) {
 // read reads the answer of a pod.
 func read(said []byte, p Pod) (api.Node, error) {
 	var n api.Node
+	if bytes.Count(said, []byte(",")) > mostValues {
+		return n, &Error{Text: fmt.Sprintf("the answer of pod %s has more than %d values", p.Name, mostValues)}
+	}
 	if err := json.Unmarshal(said, &n); err != nil || n.Name == "" {
 		return api.Node{}, &Error{Text: fmt.Sprintf("pod %s answered with something else than what a driver knows about its node", p.Name)}
+	}
+	if len(n.Leases) > mostLeases || n.Status != nil && len(n.Status.GPUs) > mostDevices {
+		return api.Node{}, &Error{Text: fmt.Sprintf("pod %s lists more than %d devices or %d leases", p.Name, mostDevices, mostLeases)}
 	}
 	fleet.Shorten(&n)
 	n.Name = p.Node
