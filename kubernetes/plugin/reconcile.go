@@ -258,8 +258,11 @@ func (d *Driver) reconcileStray(ctx context.Context, held api.Lease) error {
 		return err // prepared meanwhile
 	}
 	namespace, _, ok := strings.Cut(held.Holder.Name, "/")
-	if !ok {
-		return nil // no claim's: the driver names the pod
+	if !ok || !madeUID(held.ID) || held.Binding != "named" {
+		return nil // no claim's, but an operator's, who gave it the scope of a pod
+	}
+	if now, err := d.leases(ctx); err != nil || now[held.ID].Fence != held.Fence {
+		return err // unprepared meanwhile
 	}
 	c, err := d.cluster.claimWith(ctx, namespace, held.ID)
 	if err != nil {

@@ -166,6 +166,18 @@ func goodUID(uid string) bool {
 	return uid != "" && len(uid) <= 64 && uid[0] != '-'
 }
 
+// madeUID reports whether a text has the form of the UIDs that API servers make: 32
+// hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+func madeUID(text string) bool {
+	for i, r := range text {
+		dash := i == 8 || i == 13 || i == 18 || i == 23
+		if dash != (r == '-') || !dash && !('0' <= r && r <= '9' || 'a' <= r && r <= 'f') {
+			return false
+		}
+	}
+	return len(text) == 36
+}
+
 // unfinished begins the names of files that are being written.
 const unfinished = ".new-"
 
