@@ -94,12 +94,22 @@ func sync(dir string) error {
 func (f Folder) Remove(claimUID string) error {
 	whole, part, err := f.paths(claimUID)
 	if err == nil {
-		err = errors.Join(gone(os.Remove(whole)), gone(os.Remove(part)))
+		err = errors.Join(remove(whole), remove(part))
 	}
 	if err != nil {
 		return fmt.Errorf("remove the CDI file of claim %s: %w", claimUID, err)
 	}
 	return nil
+}
+
+// remove removes a file, if there is one. A folder that cannot be written refuses to
+// remove even what it does not have.
+func remove(path string) error {
+	err := os.Remove(path)
+	if _, found := os.Lstat(path); err != nil && errors.Is(found, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // gone returns err, or nil if it says that there is no such file.

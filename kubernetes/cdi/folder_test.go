@@ -111,3 +111,12 @@ func TestFolderRefuses(t *testing.T) {
 		t.Error("a file is a folder")
 	}
 }
+
+// A claim that has no file can be unprepared, also if nobody can write the folder.
+func TestRemoveNothing(t *testing.T) {
+	for _, dir := range []string{t.TempDir(), "/proc", "/sys", "/no/such/folder"} {
+		if err := (Folder{Dirs: []string{dir}}).Remove("0d9f7e4c"); err != nil {
+			t.Error(err)
+		}
+	}
+}
