@@ -155,7 +155,9 @@ func Add(nodes []api.Node) Sum {
 		}
 		sum.Total += Amount(d.Device.MemoryTotal)
 		if d.Sample != nil {
-			sum.Power += d.Sample.Power.Or(0)
+			if power := d.Sample.Power.Or(0); power > 0 && power < 100_000 { // what a device may take
+				sum.Power += power
+			}
 		}
 	}
 	return sum
