@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/kubernetes/cdi"
 	"github.com/berth-gpu/berth/kubernetes/claim"
 )
@@ -66,5 +67,29 @@ func TestForgetsWhatTheOtherDriverUnprepared(t *testing.T) {
 	}
 	if n, _ := d.Claims(); n != 1 || d.known["kept"] == nil || len(d.teller.reports) != 0 {
 		t.Errorf("it remembers %d claims and %d reports", n, len(d.teller.reports))
+	}
+}
+
+// Kubelet gets every result of a claim, and all of one GPU with the same names.
+func TestDevicesOfManyResults(t *testing.T) {
+	d := &Driver{}
+	st := &state{UID: "u", Request: &api.LeaseRequest{}}
+	for i, uuid := range []string{"SIM-0", "SIM-1", "SIM-0"} {
+		st.Results = append(st.Results, result{Request: fmt.Sprint(i), Device: uuid, GPU: uuid})
+	}
+	if _, err := d.devices(st); err == nil {
+		t.Error("devices that the daemon does not list")
+	}
+	for _, uuid := range []string{"SIM-0", "SIM-1"} {
+		d.facts.Status = append(d.facts.Status, api.Status{Device: gpu.Device{UUID: uuid, Vendor: gpu.Simulated}})
+	}
+	all, err := d.devices(st)
+	if err != nil || len(all) != 3 {
+		t.Fatal(all, err)
+	}
+	for i, one := range all {
+		if one.result != st.Results[i] || !slices.Equal(one.cdi, []string{cdi.Name("u")}) {
+			t.Errorf("%d: %+v", i, one)
+		}
 	}
 }

@@ -325,16 +325,20 @@ func gpusOf(l api.Lease) []string {
 // devices returns what kubelet gets for a state: each device with the vendor's CDI
 // name of the GPU, where there is one, and with the name of the lease.
 func (d *Driver) devices(st *state) ([]prepared, error) {
-	var all []prepared
-	for _, r := range st.Results {
-		names, err := d.vendorNames(r.GPU)
+	byGPU := map[string][]string{} // each is looked up once: a claim has up to 32 results, and a pod 32 claims
+	for _, uuid := range st.gpus() {
+		names, err := d.vendorNames(uuid)
 		if err != nil {
 			return nil, err
 		}
 		if st.Request != nil {
 			names = append(names, cdi.Name(st.UID))
 		}
-		all = append(all, prepared{r, names})
+		byGPU[uuid] = names
+	}
+	var all []prepared
+	for _, r := range st.Results {
+		all = append(all, prepared{r, byGPU[r.GPU]})
 	}
 	return all, nil
 }
