@@ -101,6 +101,9 @@ func (d *Driver) reconcileClaim(ctx context.Context, uid string, leases map[stri
 	}
 	defer unlock()
 	st, err := d.states.get(uid)
+	if errors.Is(err, errDamaged) && all {
+		return d.reconcileDamaged(ctx, uid, leases)
+	}
 	if err != nil {
 		return err
 	}
@@ -257,6 +260,23 @@ func (d *Driver) reconcileStray(ctx context.Context, held api.Lease) error {
 	if st, err := d.states.get(held.ID); err != nil || st != nil {
 		return err // prepared meanwhile
 	}
+	return d.adoptOrEnd(ctx, held)
+}
+
+// reconcileDamaged looks at a claim whose state file is damaged. Its lease says all that
+// is needed to prepare it again or to end it; without a lease there is nothing to keep.
+// The caller holds the lock.
+func (d *Driver) reconcileDamaged(ctx context.Context, uid string, leases map[string]api.Lease) error {
+	if held, stands := leases[uid]; stands {
+		return d.adoptOrEnd(ctx, held)
+	}
+	d.o.Log.Warn("damaged state file removed: the claim has no lease", "uid", uid)
+	return d.unprepare(ctx, uid)
+}
+
+// adoptOrEnd prepares the claim of a lease, or ends the lease if no claim has it. The
+// caller holds the lock.
+func (d *Driver) adoptOrEnd(ctx context.Context, held api.Lease) error {
 	namespace, _, ok := strings.Cut(held.Holder.Name, "/")
 	if !ok || !madeUID(held.ID) || held.Binding != "named" {
 		return nil // no claim's, but an operator's, who gave it the scope of a pod

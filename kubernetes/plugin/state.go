@@ -110,6 +110,9 @@ func (s states) put(st *state) error {
 	return nil
 }
 
+// errDamaged says that a state file says nothing, and never will.
+var errDamaged = errors.New("is damaged")
+
 // get reads a state file. It returns nil if there is none.
 func (s states) get(uid string) (*state, error) {
 	text, err := os.ReadFile(s.path(uid))
@@ -121,7 +124,10 @@ func (s states) get(uid string) (*state, error) {
 	}
 	st := new(state)
 	if err := json.Unmarshal(text, st); err != nil {
-		return nil, fmt.Errorf("the state file %s is damaged: %w", s.path(uid), err)
+		return nil, fmt.Errorf("the state file %s %w: %w", s.path(uid), errDamaged, err)
+	}
+	if st.Request == nil && st.UID == uid { // one for administration has no file
+		return nil, fmt.Errorf("the state file %s %w: it has no request", s.path(uid), errDamaged)
 	}
 	if st.UID != uid || st.Version < 1 || st.Version > stateVersion {
 		return nil, fmt.Errorf("the state file %s is of version %d for claim %q; this driver reads version %d", s.path(uid), st.Version, st.UID, stateVersion)

@@ -28,18 +28,18 @@ func TestStateFiles(t *testing.T) {
 	if st, err := s.get("c1"); err != nil || st.Name != "gpu" || st.Fence != 3 || st.Request.ID != "c1" || !st.sharesPod(want.Pods) {
 		t.Errorf("%+v, %v", st, err)
 	}
-	for name, text := range map[string]string{"c2.json": "{", "c3.json": `{"version": 99, "uid": "c3"}`, "c4.json": `{"version": 1, "uid": "c5"}`, unfinished + "c6": "{", "-x.json": "{}"} {
+	for name, text := range map[string]string{"c2.json": "{", "c3.json": `{"version": 99, "uid": "c3"}`, "c4.json": `{"version": 1, "uid": "c5"}`, "c7.json": `{"version": 1, "uid": "c7"}`, unfinished + "c6": "{", "-x.json": "{}"} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, uid := range []string{"c2", "c3", "c4"} {
+	for _, uid := range []string{"c2", "c3", "c4", "c7"} {
 		if st, err := s.get(uid); err == nil {
 			t.Errorf("%s is read as %+v", uid, st)
 		}
 	}
 	uids, err := s.list()
-	if err != nil || !slices.Equal(uids, []string{"c1", "c2", "c3", "c4"}) {
+	if err != nil || !slices.Equal(uids, []string{"c1", "c2", "c3", "c4", "c7"}) {
 		t.Errorf("%v, %v", uids, err)
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, unfinished+"c6")); !errors.Is(err, os.ErrNotExist) {

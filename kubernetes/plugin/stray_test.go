@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"log/slog"
+	"os"
 	"testing"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -82,6 +83,37 @@ func TestStrayLeases(t *testing.T) {
 		d.cluster = &paper{held: c.claim}
 		if err := d.reconcileStray(t.Context(), c.lease); err != nil || len(daemon.asked) != c.asked {
 			t.Errorf("%s: it asked %q, %v", c.what, daemon.asked, err)
+		}
+	}
+}
+
+// A state file that is damaged does not keep its lease for ever, nor itself.
+func TestDamagedState(t *testing.T) {
+	const uid = "0d9f7e4c-4f3e-4b0f-9d77-000000000001"
+	held := api.Lease{ID: uid, Fence: 3, Binding: "named", Scope: []string{"pod1"}}
+	held.Holder.Name = "shop/web-0"
+	for _, stands := range []bool{true, false} {
+		dir := t.TempDir()
+		daemon, leases := &ledger{}, map[string]api.Lease{}
+		if stands {
+			daemon.leases, leases[uid] = []api.Lease{held}, held
+		}
+		d, err := New(Options{
+			Node: "node-1", Plugins: dir, CDI: cdi.Folder{Dirs: []string{dir}}, Daemon: daemon,
+			Metrics: export.New(), Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.cluster = &paper{} // the claim is gone
+		if err := os.WriteFile(d.states.path(uid), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.reconcileClaim(t.Context(), uid, leases, true); err != nil || len(daemon.asked) != 1 || daemon.asked[0] != "release "+uid {
+			t.Errorf("it asked %q, %v", daemon.asked, err)
+		}
+		if left, err := d.states.list(); err != nil || len(left) > 0 {
+			t.Errorf("left: %q, %v", left, err)
 		}
 	}
 }
