@@ -23,10 +23,21 @@ func ParseCgroups(text string) []string {
 }
 
 // inScope reports whether a control group of the process, or one around it, has
-// one of these names.
+// one of these names. A program in a pod that may make control groups cannot go
+// over to another pod by a name: of those that are named like pods, only the
+// outermost counts.
 func (f *Facts) inScope(names []string) bool {
-	return len(names) > 0 && f.inside(func(component string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return sameScope(component, name) })
+	return len(names) > 0 && slices.ContainsFunc(f.Cgroups, func(path string) bool {
+		inPod := false
+		one := Facts{Cgroups: []string{path}}
+		return one.inside(func(component string) bool {
+			pod := podIn(component) != ""
+			if pod && inPod {
+				return false
+			}
+			inPod = inPod || pod
+			return slices.ContainsFunc(names, func(name string) bool { return sameScope(component, name) })
+		})
 	})
 }
 
@@ -48,18 +59,23 @@ func sameScope(component, name string) bool {
 func PodOf(paths []string) string {
 	f, uid := Facts{Cgroups: paths}, ""
 	f.inside(func(component string) bool {
-		component = bare(component)
-		at := len(component) - podUID
-		if at < len("pod") || component[at-len("pod"):at] != "pod" || at > len("pod") && dashed(component[at-len("pod")-1]) != '-' {
-			return false
-		}
-		uid = strings.ToLower(strings.ReplaceAll(component[at:], "_", "-"))
-		if !isUID(uid) {
-			uid = ""
-		}
+		uid = podIn(component)
 		return uid != ""
 	})
 	return uid
+}
+
+// podIn returns the UID of the pod that a control group is named after; empty: none.
+func podIn(component string) string {
+	component = bare(component)
+	at := len(component) - podUID
+	if at < len("pod") || component[at-len("pod"):at] != "pod" || at > len("pod") && dashed(component[at-len("pod")-1]) != '-' {
+		return ""
+	}
+	if uid := strings.ToLower(strings.ReplaceAll(component[at:], "_", "-")); isUID(uid) {
+		return uid
+	}
+	return ""
 }
 
 const podUID = 36 // characters: 8-4-4-4-12
