@@ -23,19 +23,19 @@ func ParseCgroups(text string) []string {
 }
 
 // inScope reports whether a control group of the process, or one around it, has
-// one of these names. A program in a pod that may make control groups cannot go
-// over to another pod by a name: of those that are named like pods, only the
-// outermost counts.
+// one of these names. A program that may make control groups cannot go over to a
+// pod by a name: of those that are named like pods, only the outermost counts, and
+// none inside the service manager of a user, who may make any there.
 func (f *Facts) inScope(names []string) bool {
 	return len(names) > 0 && slices.ContainsFunc(f.Cgroups, func(path string) bool {
-		inPod := false
+		inPod := false // or where no pod can be
 		one := Facts{Cgroups: []string{path}}
 		return one.inside(func(component string) bool {
 			pod := podIn(component) != ""
 			if pod && inPod {
 				return false
 			}
-			inPod = inPod || pod
+			inPod = inPod || pod || strings.HasPrefix(component, "user@")
 			return slices.ContainsFunc(names, func(name string) bool { return sameScope(component, name) })
 		})
 	})

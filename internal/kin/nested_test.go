@@ -18,6 +18,7 @@ func TestNestedPods(t *testing.T) {
 		{[]string{"/kubepods/pod" + one + "/c", "/kubepods/pod" + one + "/c/pod" + two}, true, false},
 		{[]string{"/docker/abc/kubelet/kubepods/pod" + two + "/c"}, false, true},
 		{[]string{"/../pod" + two + "/c"}, false, true},
+		{[]string{"/user.slice/user-1000.slice/user@1000.service/kubepods/pod" + two}, false, false},
 	} {
 		f := Facts{Cgroups: c.paths}
 		if in := f.inScope([]string{"pod" + one}); in != c.one {
