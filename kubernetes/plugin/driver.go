@@ -36,6 +36,7 @@ type Options struct {
 	CDI        cdi.Folder
 	Isolation  string // vendor or env
 	Socket     string // the daemon's socket on the host, for classes with socket: true
+	Anybody    Anybody
 	Quarantine resourcev1.DeviceTaintEffect
 
 	Metrics *export.Metrics

@@ -203,6 +203,11 @@ func (d *Driver) begin(ctx context.Context, c *resourcev1.ResourceClaim, want cl
 	if want.Admin {
 		return st, true, nil
 	}
+	if want.Parameters.Socket {
+		if err := d.closedSocket(ctx); err != nil {
+			return nil, false, err
+		}
+	}
 	request, err := want.Request(d.share, only && !d.sharesPod(want))
 	if err != nil {
 		return nil, false, err

@@ -118,6 +118,11 @@ func (s *settings) options(log *slog.Logger, metrics *export.Metrics) (plugin.Op
 	if path, ok := strings.CutPrefix(s.daemon, "unix://"); ok || filepath.IsAbs(s.daemon) {
 		where.Socket = path
 		o.Socket, o.Address = path, path
+		anybody, err := client.New(client.Options{Socket: path, Timeout: daemonTimeout})
+		if err != nil {
+			return o, err
+		}
+		o.Anybody = anybody
 	} else {
 		where.URL = s.daemon
 	}
