@@ -248,8 +248,16 @@ func kubeletRestarts(h *H) {
 		h.Fail("the driver says that it prepared %v claims, not 2 or more", before)
 	}
 	h.Step("restart the kubelet")
+	old := h.slices("node-1")
 	h.Node(1).Kubelet()
-	h.Within(time.Minute, "the slices are there", All(h.ready("node-1"), h.Published(1)))
+	// The kubelet removes the slices of its node when it starts, so those that are
+	// there afterwards are others.
+	h.Within(time.Minute, "the slices are back", All(h.ready("node-1"), h.Published(1), func() error {
+		if now := h.slices("node-1"); now == old {
+			return fmt.Errorf("they are still %s", now)
+		}
+		return nil
+	}))
 	h.Holds(10*time.Second, "the pods run on", h.untouched(a, b))
 	h.Step("kill the container of a")
 	pod, err := h.Pod(a)
@@ -273,6 +281,17 @@ func kubeletRestarts(h *H) {
 	h.Within(time.Minute, "a new pod runs", h.Running(c))
 	h.Delete(b)
 	h.Within(10*time.Second, "an old pod ends", h.Gone(b))
+}
+
+// slices returns the UIDs of the slices of a node.
+func (h *H) slices(node string) string {
+	list, err := h.Cluster.ResourceV1().ResourceSlices().List(h.ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	h.Must(err)
+	var uids []string
+	for _, s := range list.Items {
+		uids = append(uids, string(s.UID))
+	}
+	return strings.Join(uids, " ")
 }
 
 // ready is true when a node is ready, and its kubelet has said so lately.
