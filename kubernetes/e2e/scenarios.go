@@ -75,7 +75,7 @@ func serve(ctx context.Context, place Place) error {
 	if err != nil {
 		return err
 	}
-	h.began = time.Now()
+	h.began, h.base = time.Now(), context.WithoutCancel(ctx) // the daemons outlive this program
 	return h.try(ctx, func() {
 		h.prepare()
 		h.Machines(Machine{Node: 1, Devices: "sim:2"}, Machine{Node: 2, Devices: "sim:2"})
