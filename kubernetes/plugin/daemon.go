@@ -37,6 +37,7 @@ const (
 	codeUnknown   = "unknown_allocation"
 	codeStale     = "stale_fence"
 	codeDuplicate = "duplicate_allocation"
+	codeAmbiguous = "ambiguous_id"
 )
 
 // problemCode returns the code of a refusal by the daemon, and "" for any other error.
@@ -50,15 +51,16 @@ func problemCode(err error) string {
 
 // release ends the lease of a claim. A lease that does not exist is no error. If the
 // lease was granted again under another fence, that one is ended: only the driver
-// asks for leases with the id of a claim, and it holds the lock.
+// asks for leases with the id of a claim, and it holds the lock. Users of the node may
+// give leases of theirs the same id; those are not the claim's.
 func (d *Driver) release(ctx context.Context, uid string, fence uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	_, err := d.o.Daemon.Release(ctx, uid, fence)
-	if problemCode(err) == codeStale {
-		_, err = d.o.Daemon.Release(ctx, uid, 0)
+	if code := problemCode(err); code == codeStale || code == codeAmbiguous {
+		_, err = d.o.Daemon.Release(ctx, uid, 0) // the driver's own, if it has one
 	}
-	if problemCode(err) == codeUnknown {
+	if code := problemCode(err); code == codeUnknown || code == codeAmbiguous {
 		return nil
 	}
 	if err != nil {
