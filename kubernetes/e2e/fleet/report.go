@@ -71,6 +71,7 @@ func (f *fleet) write(w io.Writer, failed error) {
 		line("  to the last pod and claim gone    %8s", round(t.gone))
 		line("  pods on other devices deleted     %8d", t.others)
 		line("  to the last taint lifted          %8s, from the recovery on", round(t.healed))
+		line("  claims that Kubernetes had made twice for their pod, and left out here: %d", t.replaced)
 	}
 	if r := f.result.random; r != nil {
 		line("")

@@ -22,6 +22,7 @@ import (
 // times are the moments in the life of a pod, as this program saw them. All but sent
 // are taken when the event of the watch arrives.
 type times struct {
+	claim     string    // the claim that the pod names
 	sent      time.Time // before the request that creates the pod
 	allocated time.Time // its claim has devices
 	bound     time.Time // it has a node
@@ -96,6 +97,11 @@ func (s *seen) of(key string) *times {
 
 func (s *seen) pod(p *corev1.Pod) {
 	t := s.of(p.Namespace + "/" + p.Name)
+	for _, c := range p.Status.ResourceClaimStatuses {
+		if c.ResourceClaimName != nil {
+			t.claim = *c.ResourceClaimName
+		}
+	}
 	if p.Spec.NodeName != "" {
 		set(&t.bound)
 	}
@@ -307,17 +313,26 @@ func (s *seen) anyDevice(node string) resourcev1.Device {
 	return resourcev1.Device{}
 }
 
-// users returns the pods that have claims on each device.
-func (s *seen) users() map[deviceID][]string {
+// users returns the pods that have claims on each device, and how many claims it leaves
+// out because their pods name another one: under load the controller manager of
+// Kubernetes 1.36 now and then makes a second claim from the template of a pod whose
+// first one is allocated already, and points the pod to the second. Nothing evicts such
+// a pod by the device of the first.
+func (s *seen) users() (used map[deviceID][]string, replaced int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	used := map[deviceID][]string{}
+	used = map[deviceID][]string{}
 	for _, c := range s.claims {
-		for _, share := range shares(c) {
-			used[share.deviceID] = append(used[share.deviceID], podOf(c))
+		held, pod := shares(c), podOf(c)
+		if len(held) > 0 && s.of(pod).claim != c.Name {
+			replaced++
+			continue
+		}
+		for _, share := range held {
+			used[share.deviceID] = append(used[share.deviceID], pod)
 		}
 	}
-	return used
+	return used, replaced
 }
 
 // there returns the names of the pods of a namespace that are not gone.

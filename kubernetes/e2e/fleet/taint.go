@@ -14,6 +14,7 @@ import (
 // taints is what happened when many devices failed at once.
 type taints struct {
 	devices, nodes, pods int
+	replaced             int           // claims whose pods name a second one that Kubernetes made; not counted as users
 	others               int           // pods on other devices that were deleted, too
 	published            time.Duration // until the last slice has its taint
 	half, deleted        time.Duration // until half of the pods, and the last, are deleted by the controller
@@ -27,8 +28,8 @@ func (f *fleet) taintMany(ctx context.Context) error {
 	if f.o.taints == 0 {
 		return nil
 	}
-	fails, victims := f.chooseVictims()
-	t := taints{nodes: len(fails), pods: len(victims)}
+	fails, victims, replaced := f.chooseVictims()
+	t := taints{nodes: len(fails), pods: len(victims), replaced: replaced}
 	for _, uuids := range fails {
 		t.devices += len(uuids)
 	}
@@ -81,8 +82,8 @@ func (f *fleet) taintMany(ctx context.Context) error {
 }
 
 // chooseVictims returns devices that have claims, by UUID, and the pods that have them.
-func (f *fleet) chooseVictims() (fails map[*node][]string, pods []string) {
-	used := f.seen.users()
+func (f *fleet) chooseVictims() (fails map[*node][]string, pods []string, replaced int) {
+	used, replaced := f.seen.users()
 	type candidate struct {
 		node *node
 		uuid string
@@ -104,7 +105,7 @@ func (f *fleet) chooseVictims() (fails map[*node][]string, pods []string) {
 		pods = append(pods, used[c.id]...)
 	}
 	slices.Sort(pods)
-	return fails, slices.Compact(pods)
+	return fails, slices.Compact(pods), replaced
 }
 
 // clear removes the pods with claims.
