@@ -77,8 +77,32 @@ func typed(filter, key string) (string, bool) {
 	return filter, true
 }
 
+// steps returns how many rows a key moves the cursor in a list that shows page rows,
+// and whether it moves it.
+func steps(key string, page int) (by int, moves bool) {
+	switch key {
+	case "up", "k":
+		return -1, true
+	case "down", "j":
+		return 1, true
+	case "pgup", "ctrl+b", "ctrl+u":
+		return -page, true
+	case "pgdown", "ctrl+f", "ctrl+d", "space":
+		return page, true
+	case "home", "g":
+		return -1 << 30, true
+	case "end", "G":
+		return 1 << 30, true
+	}
+	return 0, false
+}
+
 // pressList takes a key while the panes are shown.
 func (s *State) pressList(key string) Want {
+	if by, moves := steps(key, s.rows(s.pane)); moves {
+		s.step(by)
+		return Want{}
+	}
 	switch key {
 	case "q":
 		return Want{Quit: true}
@@ -90,18 +114,6 @@ func (s *State) pressList(key string) Want {
 		s.turn(-1)
 	case "1", "2", "3", "4":
 		s.pane = Pane(key[0] - '1')
-	case "up", "k":
-		s.step(-1)
-	case "down", "j":
-		s.step(1)
-	case "pgup", "ctrl+b", "ctrl+u":
-		s.step(-s.rows(s.pane))
-	case "pgdown", "ctrl+f", "ctrl+d", "space":
-		s.step(s.rows(s.pane))
-	case "home", "g":
-		s.step(-1 << 30)
-	case "end", "G":
-		s.step(1 << 30)
 	case "/":
 		s.typing = true
 	case "esc":

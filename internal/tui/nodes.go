@@ -139,6 +139,10 @@ func (s *Nodes) pressDetail(key string) {
 }
 
 func (s *Nodes) pressList(key string) Want {
+	if by, moves := steps(key, s.rows(s.pane)); moves {
+		s.step(by)
+		return Want{}
+	}
 	switch key {
 	case "q":
 		return Want{Quit: true}
@@ -148,18 +152,6 @@ func (s *Nodes) pressList(key string) Want {
 		s.pane = 1 - s.pane
 	case "1", "2":
 		s.pane = Pane(key[0] - '1')
-	case "up", "k":
-		s.step(-1)
-	case "down", "j":
-		s.step(1)
-	case "pgup", "ctrl+b", "ctrl+u":
-		s.step(-s.rows(s.pane))
-	case "pgdown", "ctrl+f", "ctrl+d", "space":
-		s.step(s.rows(s.pane))
-	case "home", "g":
-		s.step(-1 << 30)
-	case "end", "G":
-		s.step(1 << 30)
 	case "/":
 		s.typing = true
 	case "esc":

@@ -3,7 +3,6 @@ package top
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"sync"
 	"time"
@@ -45,22 +44,11 @@ func (p *program) Init() tea.Cmd { return nil }
 // Update takes what came.
 func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	p.screen.Tick(p.now())
+	want := hand(p.screen, msg)
+	if want.Act != nil {
+		p.act(*want.Act)
+	}
 	switch m := msg.(type) {
-	case tea.WindowSizeMsg:
-		p.screen.Resize(m.Width, m.Height)
-	case tea.KeyPressMsg:
-		return p, p.press(m.String())
-	case tea.MouseWheelMsg:
-		switch m.Button {
-		case tea.MouseWheelUp:
-			p.screen.Wheel(-1)
-		case tea.MouseWheelDown:
-			p.screen.Wheel(1)
-		}
-	case tea.PasteMsg:
-		for _, r := range m.Content {
-			p.screen.Type(string(r))
-		}
 	case factsCame:
 		p.screen.Take(m.facts)
 		p.share(p.screen.Explained())
@@ -72,33 +60,11 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		p.screen.Done(m.act, m.did, m.err)
 		p.hurry()
 	}
-	return p, nil
-}
-
-func (p *program) press(key string) tea.Cmd {
-	want := p.screen.Press(key)
-	if want.Act != nil {
-		p.act(*want.Act)
-	}
-	switch {
-	case want.Quit:
-		return tea.Quit
-	case want.Suspend:
-		return tea.Suspend
-	}
-	return nil
+	return p, leave(want)
 }
 
 // View writes the screen.
-func (p *program) View() tea.View {
-	v := tea.NewView(strings.Join(p.screen.Frame(), "\n"))
-	v.AltScreen, v.MouseMode, v.WindowTitle = true, tea.MouseModeCellMotion, "berth top"
-	return v
-}
-
-// frames is how often a terminal is written to at most, in a second: a slow line
-// gets no more than it can carry.
-const frames = 20
+func (p *program) View() tea.View { return written(p.screen) }
 
 // live runs the screen until the user quits or ctx ends.
 func (o *options) live(ctx context.Context, f *feed, screen *tui.State) error {
@@ -108,28 +74,15 @@ func (o *options) live(ctx context.Context, f *feed, screen *tui.State) error {
 	}
 	screen.Tick(o.Now())
 	screen.Take(first)
-	said := o.Err
-	o.Err = io.Discard // the screen says it
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
 	r := &runner{options: o, feed: f, hurried: make(chan struct{}, 1), stirred: make(chan struct{}, 1), wanted: make(chan []tui.Request, 1)}
 	p := &program{screen: screen, now: o.Now, hurry: r.hurry, share: r.share}
-	loop := tea.NewProgram(p, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Environ()),
-		tea.WithoutSignalHandler(), tea.WithFPS(frames))
-	r.send = loop.Send
-	p.act = func(a tui.Act) { running.Go(func() { r.do(ctx, a) }) }
-	running.Go(func() { r.poll(ctx) })
-	running.Go(func() { r.follow(ctx) })
-	running.Go(func() { r.tick(ctx) })
-	_, err = loop.Run()
-	ended := context.Cause(ctx)
-	cancel()
-	running.Wait()
-	o.Err = said
-	if ended != nil {
-		return ended
-	}
-	return err
+	return o.show(ctx, p, func(ctx context.Context, send func(tea.Msg), running *sync.WaitGroup) {
+		r.send = send
+		p.act = func(a tui.Act) { running.Go(func() { r.do(ctx, a) }) }
+		running.Go(func() { r.poll(ctx) })
+		running.Go(func() { r.follow(ctx) })
+		running.Go(func() { r.tick(ctx) })
+	})
 }
 
 // runner asks and acts while the program runs.

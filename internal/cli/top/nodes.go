@@ -2,8 +2,6 @@ package top
 
 import (
 	"context"
-	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -49,24 +47,11 @@ func (o *options) across(ctx context.Context, which console.Across) error {
 
 // liveAcross runs the screen until the user quits or ctx ends.
 func (o *options) liveAcross(ctx context.Context, nodes *console.Nodes, screen *tui.Nodes) error {
-	said := o.Err
-	o.Err = io.Discard // the screen says it
-	ctx, cancel := context.WithCancel(ctx)
-	loop := tea.NewProgram(&nodesProgram{screen, o.Now, nodes.Doing}, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out),
-		tea.WithEnvironment(o.Environ()), tea.WithoutSignalHandler(), tea.WithFPS(frames))
-	r := &runner{options: o, send: loop.Send}
-	var running sync.WaitGroup
-	running.Go(func() { r.pollNodes(ctx, nodes) })
-	running.Go(func() { r.tick(ctx) })
-	_, err := loop.Run()
-	ended := context.Cause(ctx)
-	cancel()
-	running.Wait()
-	o.Err = said
-	if ended != nil {
-		return ended
-	}
-	return err
+	return o.show(ctx, &nodesProgram{screen, o.Now, nodes.Doing}, func(ctx context.Context, send func(tea.Msg), running *sync.WaitGroup) {
+		r := &runner{options: o, send: send}
+		running.Go(func() { r.pollNodes(ctx, nodes) })
+		running.Go(func() { r.tick(ctx) })
+	})
 }
 
 // pollNodes asks the machines again and again, each time an interval after all have
@@ -108,27 +93,8 @@ func (p *nodesProgram) Init() tea.Cmd { return nil }
 // Update takes what came.
 func (p *nodesProgram) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	p.screen.Tick(p.now())
+	want := hand(p.screen, msg)
 	switch m := msg.(type) {
-	case tea.WindowSizeMsg:
-		p.screen.Resize(m.Width, m.Height)
-	case tea.KeyPressMsg:
-		switch want := p.screen.Press(m.String()); {
-		case want.Quit:
-			return p, tea.Quit
-		case want.Suspend:
-			return p, tea.Suspend
-		}
-	case tea.MouseWheelMsg:
-		switch m.Button {
-		case tea.MouseWheelUp:
-			p.screen.Wheel(-1)
-		case tea.MouseWheelDown:
-			p.screen.Wheel(1)
-		}
-	case tea.PasteMsg:
-		for _, r := range m.Content {
-			p.screen.Type(string(r))
-		}
 	case nodesCame:
 		p.screen.Take(m.all, m.at)
 	case daemonLost:
@@ -136,12 +102,8 @@ func (p *nodesProgram) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case ticked:
 		p.screen.Ask(p.doing())
 	}
-	return p, nil
+	return p, leave(want)
 }
 
 // View writes the screen.
-func (p *nodesProgram) View() tea.View {
-	v := tea.NewView(strings.Join(p.screen.Frame(), "\n"))
-	v.AltScreen, v.MouseMode, v.WindowTitle = true, tea.MouseModeCellMotion, "berth top"
-	return v
-}
+func (p *nodesProgram) View() tea.View { return written(p.screen) }
